@@ -1,0 +1,138 @@
+/* Opening a driver library: dlopen, cuGetProcAddress for every row of the table, cuInit, one look
+ * at version and device count. Handles are counted; the library itself stays loaded. */
+#define _GNU_SOURCE
+#include "driver.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "status.h"
+
+typedef CUresult (*get_proc_address)(const char *symbol, void **function, int version,
+                                     cuuint64_t flags, CUdriverProcAddressQueryResult *status);
+
+struct row {
+  const char *name;
+  int since;
+  size_t offset;
+};
+
+static const struct row rows[] = {
+#define VYC_DRIVER_ROW(name, since) {#name, since, offsetof(struct vyc_driver, name)},
+    VYC_DRIVER_TABLE(VYC_DRIVER_ROW)
+#undef VYC_DRIVER_ROW
+};
+
+static vyc_status load_functions(vyc_driver *driver, const char *path) {
+  get_proc_address lookup = NULL;
+  /* The versioned symbol exists since CUDA 12.0, the oldest driver that is supported. */
+  *(void **)&lookup = dlsym(driver->library, "cuGetProcAddress_v2");
+  if (lookup == NULL)
+    return vyc__fail(VYC_E_UNAVAILABLE, "cuGetProcAddress",
+                     "%s is not a CUDA driver of version 12.0 or newer (no cuGetProcAddress_v2)",
+                     path);
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    void *function = NULL;
+    CUdriverProcAddressQueryResult query = CU_GET_PROC_ADDRESS_SUCCESS;
+    const CUresult result =
+        lookup(rows[i].name, &function, rows[i].since, CU_GET_PROC_ADDRESS_DEFAULT, &query);
+    if (result != CUDA_SUCCESS || function == NULL)
+      return vyc__fail_driver(VYC_E_UNAVAILABLE, rows[i].name, (int32_t)result, "",
+                              "the driver %s has no %s (version %d.%d)", path, rows[i].name,
+                              rows[i].since / 1000, rows[i].since % 1000 / 10);
+    memcpy((char *)driver + rows[i].offset, &function, sizeof function);
+  }
+  return VYC_OK;
+}
+
+static vyc_status start(vyc_driver *driver, const char *path) {
+  CUresult result = driver->cuInit(0);
+  if (result != CUDA_SUCCESS) {
+    const char *name = vyc__driver_result_name(driver, result);
+    return vyc__fail_driver(VYC_E_UNAVAILABLE, "cuInit", (int32_t)result, name,
+                            "the driver %s did not start: cuInit gave %s", path, name);
+  }
+  int version = 0;
+  result = driver->cuDriverGetVersion(&version);
+  if (result == CUDA_SUCCESS) result = driver->cuDeviceGetCount(&driver->device_count);
+  if (result != CUDA_SUCCESS) {
+    const char *name = vyc__driver_result_name(driver, result);
+    return vyc__fail_driver(VYC_E_UNAVAILABLE, "cuDeviceGetCount", (int32_t)result, name,
+                            "the driver %s does not answer: %s", path, name);
+  }
+  if (version < VYC_DRIVER_MINIMUM)
+    return vyc__fail(VYC_E_UNAVAILABLE, "cuDriverGetVersion",
+                     "the driver %s is of CUDA %d.%d; 12.0 or newer is needed", path,
+                     version / 1000, version % 1000 / 10);
+  driver->version = version;
+  driver->is_emulator = dlsym(driver->library, VYC_EMULATOR_MARK) != NULL;
+  return VYC_OK;
+}
+
+vyc_status vyc_driver_open(vyc_driver **driver_out, const char *path) {
+  VYC_REQUIRE(driver_out != NULL);
+  *driver_out = NULL;
+  const char *file = path == NULL ? "libcuda.so.1" : path;
+  vyc_driver *driver = calloc(1, sizeof *driver);
+  if (driver == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
+  driver->references = 1;
+  driver->library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+  vyc_status status;
+  if (driver->library == NULL) {
+    const char *reason = dlerror();
+    status = vyc__fail(VYC_E_UNAVAILABLE, "dlopen", "no CUDA driver: %s",
+                       reason == NULL ? file : reason);
+    goto fail;
+  }
+  status = load_functions(driver, file);
+  if (status != VYC_OK) goto fail;
+  status = start(driver, file);
+  if (status != VYC_OK) goto fail;
+  *driver_out = driver;
+  return VYC_OK;
+
+fail:
+  free(driver);
+  return status;
+}
+
+vyc_driver *vyc__driver_retain(vyc_driver *driver) {
+  __atomic_add_fetch(&driver->references, 1, __ATOMIC_RELAXED);
+  return driver;
+}
+
+void vyc_driver_release(vyc_driver *driver) {
+  if (driver == NULL) return;
+  if (__atomic_sub_fetch(&driver->references, 1, __ATOMIC_ACQ_REL) == 0) free(driver);
+}
+
+vyc_status vyc_driver_info_get(vyc_driver *driver, vyc_driver_info *info_out) {
+  VYC_REQUIRE(driver != NULL && info_out != NULL && info_out->struct_size >= sizeof *info_out);
+  info_out->version = driver->version;
+  info_out->device_count = driver->device_count;
+  info_out->is_emulator = driver->is_emulator;
+  return VYC_OK;
+}
+
+vyc_status vyc_driver_device_name(vyc_driver *driver, char *name_out, size_t name_bytes,
+                                  int32_t ordinal) {
+  VYC_REQUIRE(driver != NULL && name_out != NULL && name_bytes > 0);
+  CUdevice device = 0;
+  CUresult result = driver->cuDeviceGet(&device, ordinal);
+  if (result == CUDA_SUCCESS) result = driver->cuDeviceGetName(name_out, (int)name_bytes, device);
+  if (result == CUDA_SUCCESS) return VYC_OK;
+  const char *name = vyc__driver_result_name(driver, result);
+  return vyc__fail_driver(VYC_E_UNAVAILABLE, "cuDeviceGetName", (int32_t)result, name,
+                          "no device %d; the driver has %d (%s)", ordinal, driver->device_count,
+                          name);
+}
+
+const char *vyc__driver_result_name(const vyc_driver *driver, CUresult result) {
+  const char *name = NULL;
+  if (driver->cuGetErrorName == NULL || driver->cuGetErrorName(result, &name) != CUDA_SUCCESS ||
+      name == NULL)
+    return "an unknown CUresult";
+  return name;
+}

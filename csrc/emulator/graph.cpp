@@ -1,0 +1,182 @@
+// Building graphs: kernel, copy and memset nodes and what they depend on.
+#include "graph.h"
+
+#include <algorithm>
+#include <set>
+
+#include "graph_nodes.h"
+#include "state.h"
+
+namespace emulator {
+namespace {
+
+// One side of a CUDA_MEMCPY3D as the driver addresses it.
+struct Box {
+  CUmemorytype type;
+  const void *host;
+  CUdeviceptr device;
+  uint64_t x, y, z, pitch, height;
+};
+
+CUresult side_of(const Box &box, const CUDA_MEMCPY3D &copy, CopySide *side) {
+  const uint64_t pitch = box.pitch != 0 ? box.pitch : box.x + copy.WidthInBytes;
+  const uint64_t height = box.height != 0 ? box.height : box.y + copy.Height;
+  if (pitch < box.x + copy.WidthInBytes || height < box.y + copy.Height) return CUDA_ERROR_INVALID_VALUE;
+  uint64_t base = box.device;
+  side->device = true;
+  switch (box.type) {
+    case CU_MEMORYTYPE_HOST:
+      base = reinterpret_cast<uint64_t>(box.host);
+      side->device = false;
+      break;
+    case CU_MEMORYTYPE_DEVICE:
+      break;
+    case CU_MEMORYTYPE_UNIFIED:  // an address that is not ours is the host's
+      side->device = state().heap.find(base, 1) != nullptr;
+      break;
+    case CU_MEMORYTYPE_ARRAY:
+      return CUDA_ERROR_NOT_SUPPORTED;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (base == 0) return CUDA_ERROR_INVALID_VALUE;
+  side->address = base + (box.z * height + box.y) * pitch + box.x;
+  side->pitch = pitch;
+  side->slice = pitch * height;
+  return CUDA_SUCCESS;
+}
+
+bool is_this_context(CUcontext context) { return context == nullptr || context == primary_context(); }
+
+CUresult check_dependencies(State &s, const Graph *graph, const CUgraphNode *dependencies, size_t count) {
+  if (count != 0 && dependencies == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::set<CUgraphNode> seen;
+  for (size_t i = 0; i < count; ++i) {
+    const auto node = s.nodes.find(dependencies[i]);
+    if (node == nullptr || node->graph != graph) return CUDA_ERROR_INVALID_VALUE;
+    if (!seen.insert(dependencies[i]).second) return CUDA_ERROR_INVALID_VALUE;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult add_node(CUgraphNode *handle, CUgraph graph, const CUgraphNode *dependencies, size_t count,
+                  std::shared_ptr<const Work> work) {
+  State &s = state();
+  Lock lock(s.mutex);
+  const auto object = s.graphs.find(graph);
+  if (object == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult result = check_dependencies(s, object.get(), dependencies, count)) return result;
+  auto node = std::make_shared<Node>();
+  node->graph = object.get();
+  node->work = std::move(work);
+  node->handle = s.nodes.add(node);
+  object->nodes.push_back(node);
+  *handle = node->handle;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult work_of(const CUDA_KERNEL_NODE_PARAMS *parameters, std::shared_ptr<const Work> *work) {
+  if (parameters == nullptr || parameters->func == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const CUDA_KERNEL_NODE_PARAMS &p = *parameters;
+  const LaunchRequest request{p.func,
+                              {p.gridDimX, p.gridDimY, p.gridDimZ},
+                              {p.blockDimX, p.blockDimY, p.blockDimZ},
+                              p.sharedMemBytes,
+                              p.kernelParams,
+                              p.extra,
+                              false};
+  KernelWork kernel;
+  if (const CUresult result = prepare(request, &kernel)) return result;
+  *work = std::make_shared<const Work>(std::move(kernel));
+  return CUDA_SUCCESS;
+}
+
+CUresult work_of(const CUDA_MEMCPY3D *parameters, CUcontext context, std::shared_ptr<const Work> *work) {
+  if (parameters == nullptr || !is_this_context(context)) return CUDA_ERROR_INVALID_VALUE;
+  const CUDA_MEMCPY3D &p = *parameters;
+  const Box to{p.dstMemoryType, p.dstHost, p.dstDevice, p.dstXInBytes, p.dstY, p.dstZ, p.dstPitch, p.dstHeight};
+  const Box from{p.srcMemoryType, p.srcHost, p.srcDevice, p.srcXInBytes, p.srcY, p.srcZ, p.srcPitch, p.srcHeight};
+  if (p.dstLOD != 0 || p.srcLOD != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (p.WidthInBytes == 0 || p.Height == 0 || p.Depth == 0) return CUDA_ERROR_INVALID_VALUE;
+  CopyWork copy;
+  copy.width = p.WidthInBytes;
+  copy.height = p.Height;
+  copy.depth = p.Depth;
+  if (const CUresult result = side_of(to, p, &copy.to)) return result;
+  if (const CUresult result = side_of(from, p, &copy.from)) return result;
+  if (const CUresult result = check(copy)) return result;
+  *work = std::make_shared<const Work>(std::move(copy));
+  return CUDA_SUCCESS;
+}
+
+CUresult work_of(const CUDA_MEMSET_NODE_PARAMS *parameters, CUcontext context, std::shared_ptr<const Work> *work) {
+  if (parameters == nullptr || !is_this_context(context)) return CUDA_ERROR_INVALID_VALUE;
+  const CUDA_MEMSET_NODE_PARAMS &p = *parameters;
+  if (p.width == 0 || p.height == 0) return CUDA_ERROR_INVALID_VALUE;
+  const FillWork fill{p.dst, p.value, p.elementSize, p.width, p.height, p.height == 1 ? 0 : p.pitch};
+  if (p.height > 1 && p.pitch < p.width * p.elementSize) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult result = check(fill)) return result;
+  *work = std::make_shared<const Work>(fill);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace emulator
+
+using namespace emulator;
+
+extern "C" {
+
+CUresult CUDAAPI cuGraphCreate(CUgraph *graph, unsigned int flags) {
+  return call(Call::cuGraphCreate, Need::context, [&]() -> CUresult {
+    if (graph == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+    State &s = state();
+    Lock lock(s.mutex);
+    *graph = s.graphs.add(std::make_shared<Graph>());
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuGraphDestroy(CUgraph graph) {
+  return call(Call::cuGraphDestroy, Need::release, [&]() -> CUresult {
+    State &s = state();
+    Lock lock(s.mutex);
+    const auto object = s.graphs.remove(graph);
+    if (object == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    for (const auto &node : object->nodes) s.nodes.remove(node->handle);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count,
+                                      const CUDA_KERNEL_NODE_PARAMS *parameters) {
+  return call(Call::cuGraphAddKernelNode, Need::context, [&]() -> CUresult {
+    std::shared_ptr<const Work> work;
+    if (node == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (const CUresult result = work_of(parameters, &work)) return result;
+    return add_node(node, graph, dependencies, count, std::move(work));
+  });
+}
+
+CUresult CUDAAPI cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count,
+                                      const CUDA_MEMCPY3D *parameters, CUcontext context) {
+  return call(Call::cuGraphAddMemcpyNode, Need::context, [&]() -> CUresult {
+    std::shared_ptr<const Work> work;
+    if (node == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (const CUresult result = work_of(parameters, context, &work)) return result;
+    return add_node(node, graph, dependencies, count, std::move(work));
+  });
+}
+
+CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count,
+                                      const CUDA_MEMSET_NODE_PARAMS *parameters, CUcontext context) {
+  return call(Call::cuGraphAddMemsetNode, Need::context, [&]() -> CUresult {
+    std::shared_ptr<const Work> work;
+    if (node == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (const CUresult result = work_of(parameters, context, &work)) return result;
+    return add_node(node, graph, dependencies, count, std::move(work));
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,63 @@
+// The three kinds of work: a kernel launch, a copy, a fill. A stream operation runs one of them, a
+// graph keeps many. All hold what they need by value, so the caller's arguments may change at once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <variant>
+#include <vector>
+
+#include "module.h"
+
+namespace emulator {
+
+struct KernelWork {
+  std::shared_ptr<Function> function;
+  Launch shape;  // `parameters` is set when it runs
+  std::vector<uint8_t> parameters;
+};
+
+// One side of a copy: rows of `width` bytes, `pitch` apart, in slices `slice` bytes apart.
+struct CopySide {
+  uint64_t address = 0;
+  bool device = false;  // must lie in live memory when it runs
+  uint64_t pitch = 0;
+  uint64_t slice = 0;
+};
+
+struct CopyWork {
+  CopySide to, from;
+  uint64_t width = 0, height = 1, depth = 1;  // bytes, rows, slices
+  std::shared_ptr<std::vector<uint8_t>> staged;  // keeps a snapshot of pageable memory alive
+};
+
+struct FillWork {
+  uint64_t address = 0;
+  uint32_t value = 0;
+  uint32_t element_bytes = 1;
+  uint64_t width = 0, height = 1;  // elements, rows
+  uint64_t pitch = 0;              // bytes
+};
+
+using Work = std::variant<KernelWork, CopyWork, FillWork>;
+
+// Geometry and arguments of one launch, checked and copied. Takes State::mutex.
+struct LaunchRequest {
+  CUfunction function;
+  unsigned grid[3];
+  unsigned block[3];
+  unsigned shared_bytes;
+  void **parameters;
+  void **extra;
+  bool cooperative;
+};
+CUresult prepare(const LaunchRequest &request, KernelWork *work);
+
+// INVALID_VALUE when a device side is not wholly in live memory.
+CUresult check(const CopyWork &work);
+CUresult check(const FillWork &work);
+
+// Runs on a stream's behalf, outside State::mutex; a fault loses the device.
+void run(const Work &work);
+
+}  // namespace emulator

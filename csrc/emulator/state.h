@@ -1,0 +1,52 @@
+// Everything the emulated driver holds: handles, memory, streams, the one primary context.
+//
+// There is one State in a process. It is never destroyed, so that calls made late at exit find it.
+// State::mutex guards all of it but the heap, which has its own lock (taken last).
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "graph.h"
+#include "memory.h"
+#include "module.h"
+#include "registry.h"
+#include "stream.h"
+
+namespace emulator {
+
+struct State {
+  std::mutex mutex;
+  Engine engine{mutex};
+  Heap heap;
+  Registry<CUstream, Stream> streams{1};
+  Registry<CUevent, Event> events{2};
+  Registry<CUmodule, LoadedModule> modules{3};
+  Registry<CUfunction, Function> functions{4};
+  Registry<CUlinkState, Link> links{5};
+  Registry<CUgraph, Graph> graphs{6};
+  Registry<CUgraphNode, Node> nodes{7};
+  Registry<CUgraphExec, Exec> execs{8};
+  std::atomic<uint32_t> context_references{0};  // of the primary context; it lives while this is not 0
+  std::string fault_message;  // of the fault that lost the device
+
+  // nullptr: no such stream. NULL and CU_STREAM_LEGACY are the default stream.
+  std::shared_ptr<Stream> stream_of(CUstream handle) {
+    if (handle == nullptr || handle == CU_STREAM_LEGACY) return engine.default_stream();
+    return streams.find(handle);
+  }
+};
+
+State &state();
+
+// The handle of the one context, whether it lives or not.
+CUcontext primary_context();
+// CUDA_SUCCESS when this thread has a current context and that one lives. 
+CUresult check_current_context();
+
+// Stops the threads of all streams; every later driver call answers CUDA_ERROR_DEINITIALIZED.
+void shut_down();
+
+}  // namespace emulator

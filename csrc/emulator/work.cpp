@@ -1,0 +1,133 @@
+// Running kernel launches, copies and fills, and holding copies and fills to live memory.
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+
+#include "state.h"
+
+namespace emulator {
+namespace {
+
+// Bytes from the first to past the last of a pitched box; false when that overflows.
+bool extent(uint64_t width, uint64_t height, uint64_t depth, uint64_t pitch, uint64_t slice, uint64_t *bytes) {
+  uint64_t rows = 0;
+  uint64_t slices = 0;
+  if (__builtin_mul_overflow(height - 1, pitch, &rows)) return false;
+  if (__builtin_mul_overflow(depth - 1, slice, &slices)) return false;
+  return !__builtin_add_overflow(rows, slices, bytes) && !__builtin_add_overflow(*bytes, width, bytes);
+}
+
+// The block that holds a device side, so that it stays allocated; nullptr when there is none.
+std::shared_ptr<Block> hold(const CopyWork &work, const CopySide &side) {
+  uint64_t bytes = 0;
+  if (!extent(work.width, work.height, work.depth, side.pitch, side.slice, &bytes)) return nullptr;
+  return state().heap.find(side.address, bytes);
+}
+
+std::shared_ptr<Block> hold(const FillWork &work) {
+  uint64_t row = 0;
+  uint64_t bytes = 0;
+  if (__builtin_mul_overflow(work.width, uint64_t{work.element_bytes}, &row)) return nullptr;
+  if (!extent(row, work.height, 1, work.pitch, 0, &bytes)) return nullptr;
+  return state().heap.find(work.address, bytes);
+}
+
+bool empty(const CopyWork &work) { return work.width == 0 || work.height == 0 || work.depth == 0; }
+bool empty(const FillWork &work) { return work.width == 0 || work.height == 0; }
+
+void lose_to_freed_memory(const char *what, uint64_t address) {
+  char message[128];
+  std::snprintf(message, sizeof message, "%s: 0x%" PRIx64 " is not in live memory any more", what, address);
+  lose_device(CUDA_ERROR_ILLEGAL_ADDRESS, message);
+}
+
+CUresult code_of(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::illegal_address:
+      return CUDA_ERROR_ILLEGAL_ADDRESS;
+    case Outcome::misaligned_address:
+      return CUDA_ERROR_MISALIGNED_ADDRESS;
+    case Outcome::illegal_instruction:
+      return CUDA_ERROR_ILLEGAL_INSTRUCTION;
+    case Outcome::barrier_mismatch:
+    case Outcome::trap:
+      return CUDA_ERROR_LAUNCH_FAILED;
+    case Outcome::ok:
+    case Outcome::cancelled:
+      break;
+  }
+  return CUDA_SUCCESS;
+}
+
+void run_one(const KernelWork &work) {
+  LaunchMemory memory(state().heap);
+  Launch launch = work.shape;
+  launch.parameters = work.parameters.data();
+  launch.cancel = state().engine.cancel();
+  ++process().launches;
+  const Report report = execute(*work.function->kernel, launch, memory);
+  process().instructions += report.instructions;
+  const CUresult code = code_of(report.outcome);
+  if (code == CUDA_SUCCESS) return;
+  lose_device(code, ("kernel " + work.function->kernel->name + ", PTX line " + std::to_string(report.line) + ": " +
+                     report.message)
+                        .c_str());
+}
+
+void run_one(const CopyWork &work) {
+  if (empty(work)) return;
+  const auto to = work.to.device ? hold(work, work.to) : nullptr;
+  const auto from = work.from.device ? hold(work, work.from) : nullptr;
+  if (work.to.device && to == nullptr) return lose_to_freed_memory("copy to device memory", work.to.address);
+  if (work.from.device && from == nullptr) return lose_to_freed_memory("copy from device memory", work.from.address);
+  for (uint64_t z = 0; z < work.depth; ++z) {
+    for (uint64_t y = 0; y < work.height; ++y) {
+      std::memmove(reinterpret_cast<void *>(work.to.address + z * work.to.slice + y * work.to.pitch),
+                   reinterpret_cast<const void *>(work.from.address + z * work.from.slice + y * work.from.pitch),
+                   work.width);
+    }
+  }
+}
+
+template <class Element>
+void fill_row(uint64_t address, uint32_t value, uint64_t count) {
+  auto *const row = reinterpret_cast<Element *>(address);
+  for (uint64_t i = 0; i < count; ++i) row[i] = static_cast<Element>(value);
+}
+
+void run_one(const FillWork &work) {
+  if (empty(work)) return;
+  const auto block = hold(work);
+  if (block == nullptr) return lose_to_freed_memory("memset", work.address);
+  for (uint64_t y = 0; y < work.height; ++y) {
+    const uint64_t row = work.address + y * work.pitch;
+    if (work.element_bytes == 1) fill_row<uint8_t>(row, work.value, work.width);
+    if (work.element_bytes == 2) fill_row<uint16_t>(row, work.value, work.width);
+    if (work.element_bytes == 4) fill_row<uint32_t>(row, work.value, work.width);
+  }
+}
+
+}  // namespace
+
+CUresult check(const CopyWork &work) {
+  if (empty(work)) return CUDA_SUCCESS;
+  for (const CopySide &side : {work.to, work.from}) {
+    if (side.address == 0) return CUDA_ERROR_INVALID_VALUE;
+    if (side.device && hold(work, side) == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult check(const FillWork &work) {
+  const uint32_t bytes = work.element_bytes;
+  if (bytes != 1 && bytes != 2 && bytes != 4) return CUDA_ERROR_INVALID_VALUE;
+  if (work.address % bytes != 0 || (work.height > 1 && work.pitch % bytes != 0)) return CUDA_ERROR_INVALID_VALUE;
+  if (empty(work)) return CUDA_SUCCESS;
+  return hold(work) == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+void run(const Work &work) {
+  std::visit([](const auto &one) { run_one(one); }, work);
+}
+
+}  // namespace emulator

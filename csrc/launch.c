@@ -1,0 +1,247 @@
+/* Asynchronous launches on device buffers: one-off, and bound to a graph of their own.
+ *
+ * A kernel's first launch on a stream is a plain cuLaunchKernel; from the second on a one-kernel
+ * graph is patched and launched, which costs less than half. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan.h"
+
+/* ---- what launches and calls share ----------------------------------------------------------- */
+
+static bool overlap(const vyc_plan *plan, const vyc_run *run, uint32_t i, uint32_t j) {
+  const vyc_argument *a = &run->arguments[i], *b = &run->arguments[j];
+  if (a->buffer != b->buffer) return false;
+  const uint64_t a_bytes = a->count * plan->bindings[i].element_bytes;
+  const uint64_t b_bytes = b->count * plan->bindings[j].element_bytes;
+  return a->offset < b->offset + b_bytes && b->offset < a->offset + a_bytes;
+}
+
+static vyc_status check(const vyc_plan *plan, const vyc_run *run) {
+  VYC_TRY(vyc__run_check(plan, run));
+  for (uint32_t i = 0; i < plan->binding_count; i++) {
+    if (run->arguments[i].kind != VYC_ARGUMENT_BUFFER)
+      return vyc__fail(VYC_E_INVALID, "launch", "argument %u is not device memory", i);
+    if (plan->bindings[i].role == VYC_ROLE_IN) continue;
+    for (uint32_t j = 0; j < plan->binding_count; j++)
+      if (j != i && overlap(plan, run, i, j))
+        return vyc__fail(VYC_E_INVALID, "launch",
+                         "arguments %u and %u overlap and at least one is written", i, j);
+  }
+  return VYC_OK;
+}
+
+/* Mark the buffers, clear what the kernel may leave unwritten. */
+static vyc_status ready_buffers(const vyc_plan *plan, const vyc_run *run, uint64_t *addresses,
+                                CUstream stream, uint32_t slot) {
+  vyc_context *context = plan->child.context;
+  VYC_CU_RESULT;
+  for (uint32_t i = 0; i < plan->binding_count; i++) {
+    const vyc_argument *argument = &run->arguments[i];
+    VYC_TRY(vyc__buffer_use(argument->buffer, stream, slot));
+    addresses[i] = argument->buffer->address + argument->offset;
+    const uint64_t bytes = argument->count * plan->bindings[i].element_bytes;
+    if (VYC_UNLIKELY(vyc__needs_clear(plan, i, run)) && bytes > 0)
+      VYC_TRY(VYC_CU(context, cuMemsetD8Async, addresses[i], 0, bytes, stream));
+  }
+  return VYC_OK;
+}
+
+static uint64_t report_address(const vyc_plan *plan) {
+  return plan->has_report ? plan->report_block->address : 0;
+}
+
+/* ---- launch ---------------------------------------------------------------------------------- */
+
+/* The exec of a stream, made at the second launch there; NULL when it cannot be had. */
+static vyc_exec *exec_of(vyc_plan *plan, uint32_t slot) {
+  if (slot == VYC_SLOT_OTHER) return NULL;
+  vyc_exec *exec = atomic_load_explicit(&plan->execs[slot], memory_order_acquire);
+  if (VYC_LIKELY(exec != NULL)) return exec;
+  if (atomic_exchange(&plan->launched[slot], 1) == 0) return NULL;
+  const size_t pointers = plan->parameter_count * sizeof(void *);
+  exec = calloc(1, sizeof *exec + pointers + plan->parameter_bytes);
+  if (exec == NULL) return NULL;
+  void **room = (void **)(void *)(exec + 1);
+  vyc__exec_init(exec, plan, room, (uint8_t *)(room + plan->parameter_count));
+  vyc_exec *other = NULL;
+  if (atomic_compare_exchange_strong(&plan->execs[slot], &other, exec)) return exec;
+  free(exec);
+  return other;
+}
+
+static vyc_status launch(vyc_plan *plan, const vyc_run *run) {
+  uint64_t addresses[VYC_MAX_BINDINGS];
+  uint8_t block[VYC_MAX_PARAMETER_BYTES];
+  CUstream stream = NULL;
+  uint32_t slot = VYC_SLOT_MAIN;
+  VYC_TRY(check(plan, run));
+  VYC_TRY(vyc__stream_of(plan->child.context, &stream, &slot, run->stream));
+  VYC_TRY(ready_buffers(plan, run, addresses, stream, slot));
+  if (vyc__grid_is_empty(run->grid)) return VYC_OK;
+  vyc__block_write(plan, block, addresses, run, report_address(plan));
+  vyc_exec *exec = exec_of(plan, slot);
+  if (exec == NULL || !vyc__exec_claim(exec))
+    return vyc__launch_once(plan, block, run->grid, stream);
+  const vyc_status status = vyc__exec_launch(exec, plan, block, run->grid, stream);
+  vyc__exec_unclaim(exec);
+  return status;
+}
+
+vyc_status vyc_plan_launch(vyc_plan *plan, const vyc_run *run) {
+  VYC_REQUIRE(plan != NULL);
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(plan->child.context, &scope));
+  const vyc_status status = launch(plan, run);
+  vyc__leave(plan->child.context, &scope);
+  return status;
+}
+
+/* ---- reports of asynchronous launches --------------------------------------------------------- */
+
+vyc_status vyc__check_reports(vyc_context *context) {
+  if (VYC_LIKELY(atomic_load_explicit(&context->report_plans, memory_order_relaxed) == 0))
+    return VYC_OK;
+  vyc_status status = VYC_OK;
+  pthread_mutex_lock(&context->children_lock);
+  for (vyc_child *child = context->children; child != NULL; child = child->next) {
+    if (!vyc__is_plan(child)) continue;
+    vyc_plan *plan = (vyc_plan *)child;
+    if (plan->report_block == NULL) continue;
+    uint64_t *cell = vyc__report_cell(plan->report_block);
+    const uint64_t report = __atomic_exchange_n(cell, VYC_REPORT_NONE, __ATOMIC_ACQ_REL);
+    if (report != VYC_REPORT_NONE && status == VYC_OK)
+      status = vyc__fail_assert(report, plan->tag, plan->entry);
+  }
+  pthread_mutex_unlock(&context->children_lock);
+  return status;
+}
+
+/* ---- bound calls ------------------------------------------------------------------------------ */
+
+struct vyc_call {
+  vyc_child child;
+  vyc_plan *plan;
+  vyc_stream *stream; /* NULL: the context's own */
+  vyc_exec exec;
+  vyc_run run;             /* owns the arrays it points to */
+  vyc_argument *arguments; /* buffers are held */
+  uint64_t *scalars;
+  uint8_t *block;
+};
+
+static void call_destroy(vyc_child *child) {
+  vyc__exec_destroy(&((vyc_call *)child)->exec, child->context->driver);
+}
+
+static void drop_buffers(vyc_call *call) {
+  for (uint32_t i = 0; i < call->plan->binding_count; i++) {
+    vyc_buffer_release(call->arguments[i].buffer);
+    call->arguments[i].buffer = NULL;
+  }
+}
+
+static void call_finish(vyc_child *child) {
+  vyc_call *call = (vyc_call *)child;
+  vyc_plan *plan = call->plan;
+  vyc_stream *stream = call->stream;
+  drop_buffers(call);
+  free(call);
+  vyc_stream_release(stream);
+  vyc_plan_release(plan);
+}
+
+static vyc_call *call_alloc(vyc_plan *plan) {
+  const size_t arguments = plan->binding_count * sizeof(vyc_argument);
+  const size_t scalars = plan->scalar_count * sizeof(uint64_t);
+  const size_t pointers = plan->parameter_count * sizeof(void *);
+  vyc_call *call =
+      calloc(1, sizeof *call + arguments + scalars + pointers + 2 * plan->parameter_bytes);
+  if (call == NULL) return NULL;
+  call->plan = plan;
+  call->arguments = (vyc_argument *)(void *)(call + 1);
+  call->scalars = (uint64_t *)(void *)(call->arguments + plan->binding_count);
+  void **room = (void **)(void *)(call->scalars + plan->scalar_count);
+  call->block = (uint8_t *)(room + plan->parameter_count);
+  vyc__exec_init(&call->exec, plan, room, call->block + plan->parameter_bytes);
+  return call;
+}
+
+/* Take over the run: buffers are retained before the old ones are dropped. */
+static void set(vyc_call *call, const vyc_run *run) {
+  vyc_plan *plan = call->plan;
+  uint64_t addresses[VYC_MAX_BINDINGS];
+  for (uint32_t i = 0; i < plan->binding_count; i++) {
+    atomic_fetch_add(&run->arguments[i].buffer->child.references, 1);
+    addresses[i] = run->arguments[i].buffer->address + run->arguments[i].offset;
+  }
+  drop_buffers(call);
+  if (plan->binding_count > 0)
+    memcpy(call->arguments, run->arguments, plan->binding_count * sizeof *call->arguments);
+  if (plan->scalar_count > 0)
+    memcpy(call->scalars, run->scalars, plan->scalar_count * sizeof *call->scalars);
+  call->run = *run;
+  call->run.arguments = call->arguments;
+  call->run.scalars = call->scalars;
+  call->run.timing_out = NULL;
+  vyc__block_write(plan, call->block, addresses, &call->run, report_address(plan));
+}
+
+vyc_status vyc_call_create(vyc_call **call_out, vyc_plan *plan, const vyc_run *run) {
+  VYC_REQUIRE(call_out != NULL && plan != NULL);
+  *call_out = NULL;
+  vyc_context *context = plan->child.context;
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(context, &scope));
+  vyc__leave(context, &scope);
+  VYC_TRY(check(plan, run));
+  CUstream stream;
+  uint32_t slot;
+  VYC_TRY(vyc__stream_of(context, &stream, &slot, run->stream));
+  vyc_call *call = call_alloc(plan);
+  if (call == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
+  atomic_fetch_add(&plan->child.references, 1);
+  call->stream = run->stream;
+  if (call->stream != NULL) atomic_fetch_add(&call->stream->child.references, 1);
+  set(call, run);
+  vyc__child_add(&call->child, context, call_destroy, call_finish);
+  *call_out = call;
+  return VYC_OK;
+}
+
+vyc_status vyc_call_set(vyc_call *call, const vyc_run *run) {
+  VYC_REQUIRE(call != NULL);
+  VYC_TRY(check(call->plan, run));
+  VYC_REQUIRE(run->stream == call->stream);
+  set(call, run);
+  return VYC_OK;
+}
+
+static vyc_status call_launch(vyc_call *call) {
+  vyc_plan *plan = call->plan;
+  uint64_t addresses[VYC_MAX_BINDINGS];
+  CUstream stream = NULL;
+  uint32_t slot = VYC_SLOT_MAIN;
+  VYC_TRY(vyc__stream_of(plan->child.context, &stream, &slot, call->stream));
+  VYC_TRY(ready_buffers(plan, &call->run, addresses, stream, slot));
+  if (vyc__grid_is_empty(call->run.grid)) return VYC_OK;
+  if (VYC_UNLIKELY(!vyc__exec_claim(&call->exec)))
+    return vyc__launch_once(plan, call->block, call->run.grid, stream);
+  const vyc_status status =
+      vyc__exec_launch(&call->exec, plan, call->block, call->run.grid, stream);
+  vyc__exec_unclaim(&call->exec);
+  return status;
+}
+
+vyc_status vyc_call_run(vyc_call *call) {
+  VYC_REQUIRE(call != NULL);
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(call->child.context, &scope));
+  const vyc_status status = call_launch(call);
+  vyc__leave(call->child.context, &scope);
+  return status;
+}
+
+void vyc_call_release(vyc_call *call) {
+  if (call != NULL) vyc__child_release(&call->child);
+}

@@ -1,0 +1,106 @@
+/* Loading and linking device code. Kernels are loaded whole when their module is, so that no first
+ * launch pays for it; the driver's compiler log goes to the caller's buffer. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+static void module_destroy(vyc_child *child) {
+  child->context->driver->cuModuleUnload(((vyc_module *)child)->handle);
+}
+
+/* JIT results that mean the image was refused, not that the device is unwell. */
+static bool is_refusal(CUresult result) {
+  return result == CUDA_ERROR_INVALID_PTX || result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION ||
+         result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_INVALID_IMAGE ||
+         result == CUDA_ERROR_INVALID_SOURCE || result == CUDA_ERROR_JIT_COMPILER_NOT_FOUND ||
+         result == CUDA_ERROR_JIT_COMPILATION_DISABLED;
+}
+
+static vyc_status refused(vyc_context *context, CUresult result, const char *operation,
+                          const char *log) {
+  if (!is_refusal(result)) return vyc__driver_failed(context, result, operation);
+  const char *name = vyc__driver_result_name(context->driver, result);
+  const bool has_log = log != NULL && log[0] != '\0';
+  return vyc__fail_driver(VYC_E_COMPILE, operation, (int32_t)result, name,
+                          "the driver refused the kernel: %s%s%.400s", name, has_log ? "\n" : "",
+                          has_log ? log : "");
+}
+
+vyc_status vyc_module_load(vyc_module **module_out, char *log_out, size_t log_bytes,
+                           vyc_context *context, const void *image, size_t bytes) {
+  VYC_REQUIRE(module_out != NULL && context != NULL && image != NULL && bytes > 0);
+  *module_out = NULL;
+  if (log_out != NULL && log_bytes > 0) log_out[0] = '\0';
+  vyc_module *module = calloc(1, sizeof *module);
+  if (module == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
+  CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  void *values[] = {log_out, (void *)(uintptr_t)log_bytes};
+  const unsigned option_count = log_out != NULL && log_bytes > 0 ? 2u : 0u;
+  vyc_scope scope;
+  vyc_status status = vyc__enter(context, &scope);
+  if (status == VYC_OK) {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    context->driver->cuThreadExchangeStreamCaptureMode(&mode);
+    const CUresult result = context->driver->cuModuleLoadDataEx(&module->handle, image,
+                                                                option_count, options, values);
+    context->driver->cuThreadExchangeStreamCaptureMode(&mode);
+    if (result != CUDA_SUCCESS) status = refused(context, result, "cuModuleLoadDataEx", log_out);
+    vyc__leave(context, &scope);
+  }
+  if (status != VYC_OK) {
+    free(module);
+    return status;
+  }
+  vyc__child_add(&module->child, context, module_destroy, NULL);
+  *module_out = module;
+  return VYC_OK;
+}
+
+void vyc_module_release(vyc_module *module) {
+  if (module != NULL) vyc__child_release(&module->child);
+}
+
+static vyc_status link_image(vyc_context *context, void **image_out, size_t *bytes_out,
+                             char *log_out, size_t log_bytes, const void *ptx, size_t bytes) {
+  CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  void *values[] = {log_out, (void *)(uintptr_t)log_bytes};
+  const unsigned option_count = log_out != NULL && log_bytes > 0 ? 2u : 0u;
+  VYC_CU_RESULT;
+  CUlinkState link = NULL;
+  void *image = NULL;
+  size_t size = 0;
+  VYC_TRY(VYC_CU(context, cuLinkCreate, option_count, options, values, &link));
+  vyc_status status = VYC_OK;
+  CUresult result = context->driver->cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)ptx,
+                                                   bytes, "kernel", 0, NULL, NULL);
+  if (result == CUDA_SUCCESS) result = context->driver->cuLinkComplete(link, &image, &size);
+  if (result != CUDA_SUCCESS) {
+    status = refused(context, result, "cuLinkComplete", log_out);
+  } else {
+    *image_out = malloc(size); /* the linker's copy goes with the link state */
+    if (*image_out == NULL) {
+      status = vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
+    } else {
+      memcpy(*image_out, image, size);
+      *bytes_out = size;
+    }
+  }
+  context->driver->cuLinkDestroy(link);
+  return status;
+}
+
+vyc_status vyc_module_link(void **image_out, size_t *bytes_out, char *log_out, size_t log_bytes,
+                           vyc_context *context, const void *ptx, size_t bytes) {
+  VYC_REQUIRE(image_out != NULL && bytes_out != NULL && context != NULL);
+  VYC_REQUIRE(ptx != NULL && bytes > 0);
+  *image_out = NULL;
+  *bytes_out = 0;
+  if (log_out != NULL && log_bytes > 0) log_out[0] = '\0';
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(context, &scope));
+  const vyc_status status =
+      link_image(context, image_out, bytes_out, log_out, log_bytes, ptx, bytes);
+  vyc__leave(context, &scope);
+  return status;
+}

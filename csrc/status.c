@@ -1,0 +1,67 @@
+/* The thread's error record. The only thread-local state of the library. */
+#include "status.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define VYC_VERSION 100u /* 0.1.0 */
+
+static _Thread_local vyc_error record;
+
+static void set_text(char *to, size_t size, const char *from) {
+  snprintf(to, size, "%s", from == NULL ? "" : from);
+}
+
+static void begin(vyc_status status, const char *operation) {
+  memset(&record, 0, sizeof record);
+  record.struct_size = (uint32_t)sizeof record;
+  record.status = (int32_t)status;
+  set_text(record.operation, sizeof record.operation, operation);
+}
+
+vyc_status vyc__fail(vyc_status status, const char *operation, const char *format, ...) {
+  begin(status, operation);
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(record.message, sizeof record.message, format, arguments);
+  va_end(arguments);
+  return status;
+}
+
+vyc_status vyc__fail_driver(vyc_status status, const char *operation, int32_t result,
+                            const char *name, const char *format, ...) {
+  begin(status, operation);
+  record.driver_result = result;
+  set_text(record.driver_name, sizeof record.driver_name, name);
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(record.message, sizeof record.message, format, arguments);
+  va_end(arguments);
+  return status;
+}
+
+vyc_status vyc__fail_assert(uint64_t report, uint64_t tag, const char *kernel) {
+  begin(VYC_E_ASSERT, kernel);
+  record.report = report;
+  record.tag = tag;
+  snprintf(record.message, sizeof record.message,
+           "kernel %s: assertion %" PRIu64 " failed in thread %" PRIu64, kernel,
+           report & 0xfffffu, report >> 20);
+  return VYC_E_ASSERT;
+}
+
+void vyc__error_save(vyc_error *error_out) { *error_out = record; }
+
+void vyc__error_restore(const vyc_error *error) { record = *error; }
+
+vyc_status vyc_last_error(vyc_error *error_out) {
+  if (error_out == NULL || error_out->struct_size < sizeof(uint32_t)) return VYC_E_INVALID;
+  const uint32_t size = error_out->struct_size;
+  memcpy(error_out, &record, size < sizeof record ? size : sizeof record);
+  error_out->struct_size = size;
+  return VYC_OK;
+}
+
+uint32_t vyc_version(void) { return VYC_VERSION; }

@@ -1,0 +1,42 @@
+/* The error record: one per thread, written where something failed and nowhere else.
+ *
+ * A function that fails returns the status that vyc__fail returns. Nothing here runs on success. */
+#ifndef VYC_STATUS_H
+#define VYC_STATUS_H
+
+#include "vyre_cuda.h"
+
+#define VYC_LIKELY(x) __builtin_expect(!!(x), 1)
+#define VYC_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* Return early with whatever went wrong; for functions with nothing to undo. */
+#define VYC_TRY(expression)                            \
+  do {                                                 \
+    const vyc_status vyc_try_status = (expression);    \
+    if (VYC_UNLIKELY(vyc_try_status != VYC_OK)) return vyc_try_status; \
+  } while (0)
+
+/* A contract of the caller: VYC_E_INVALID with the text of the condition. */
+#define VYC_REQUIRE(condition)                                                              \
+  do {                                                                                      \
+    if (VYC_UNLIKELY(!(condition)))                                                         \
+      return vyc__fail(VYC_E_INVALID, __func__, "%s", "required: " #condition);             \
+  } while (0)
+
+__attribute__((format(printf, 3, 4), cold)) vyc_status vyc__fail(vyc_status status,
+                                                                 const char *operation,
+                                                                 const char *format, ...);
+
+/* The same for a driver call: `result` is its CUresult, `name` the CUresult's name. */
+__attribute__((format(printf, 5, 6), cold)) vyc_status vyc__fail_driver(
+    vyc_status status, const char *operation, int32_t result, const char *name, const char *format,
+    ...);
+
+__attribute__((cold)) vyc_status vyc__fail_assert(uint64_t report, uint64_t tag,
+                                                  const char *kernel);
+
+/* Copy the record out and back in, so that cleaning up does not hide the first failure. */
+void vyc__error_save(vyc_error *error_out);
+void vyc__error_restore(const vyc_error *error);
+
+#endif

@@ -1,0 +1,217 @@
+/* Streams and events. A context numbers its streams, so that a buffer can keep in one word which
+ * of them have work on it; what gets no number counts as "other" and is waited for as a whole. */
+#include <stdlib.h>
+
+#include "internal.h"
+
+/* ---- streams -------------------------------------------------------------------------------- */
+
+static void stream_destroy(vyc_child *child) {
+  vyc_stream *stream = (vyc_stream *)child;
+  vyc_context *context = child->context;
+  /* The slot is given to another stream; marks of this one must not outlive its work. */
+  if (!atomic_load(&context->lost)) context->driver->cuStreamSynchronize(stream->handle);
+  pthread_mutex_lock(&context->slots_lock);
+  if (stream->slot != VYC_SLOT_OTHER) context->slots[stream->slot] = NULL;
+  pthread_mutex_unlock(&context->slots_lock);
+  context->driver->cuStreamDestroy(stream->handle);
+}
+
+static uint32_t claim_slot(vyc_context *context, vyc_stream *stream) {
+  uint32_t slot = VYC_SLOT_MAIN + 1;
+  pthread_mutex_lock(&context->slots_lock);
+  while (slot < VYC_SLOT_OTHER && context->slots[slot] != NULL) slot++;
+  if (slot < VYC_SLOT_OTHER) context->slots[slot] = stream;
+  pthread_mutex_unlock(&context->slots_lock);
+  return slot;
+}
+
+vyc_stream *vyc__slot_retain(vyc_context *context, uint32_t slot) {
+  pthread_mutex_lock(&context->slots_lock);
+  vyc_stream *stream = context->slots[slot];
+  if (stream != NULL) {
+    uint32_t references = atomic_load_explicit(&stream->child.references, memory_order_relaxed);
+    while (references != 0 && !atomic_compare_exchange_weak(&stream->child.references,
+                                                            &references, references + 1)) {
+    }
+    if (references == 0) stream = NULL; /* on its way out */
+  }
+  pthread_mutex_unlock(&context->slots_lock);
+  return stream;
+}
+
+vyc_status vyc_stream_create(vyc_stream **stream_out, vyc_context *context) {
+  VYC_REQUIRE(stream_out != NULL && context != NULL);
+  *stream_out = NULL;
+  vyc_scope scope;
+  VYC_CU_RESULT;
+  VYC_TRY(vyc__enter(context, &scope));
+  vyc_stream *stream = calloc(1, sizeof *stream);
+  vyc_status status = stream == NULL ? vyc__fail(VYC_E_MEMORY, __func__, "out of host memory")
+                                     : VYC_CU(context, cuStreamCreate, &stream->handle,
+                                              CU_STREAM_NON_BLOCKING);
+  vyc__leave(context, &scope);
+  if (status != VYC_OK) {
+    free(stream);
+    return status;
+  }
+  vyc__child_add(&stream->child, context, stream_destroy, NULL);
+  stream->slot = claim_slot(context, stream);
+  *stream_out = stream;
+  return VYC_OK;
+}
+
+void vyc_stream_release(vyc_stream *stream) {
+  if (stream != NULL) vyc__child_release(&stream->child);
+}
+
+vyc_status vyc_stream_synchronize(vyc_stream *stream) {
+  VYC_REQUIRE(stream != NULL);
+  vyc_context *context = stream->child.context;
+  vyc_scope scope;
+  VYC_CU_RESULT;
+  VYC_TRY(vyc__enter(context, &scope));
+  vyc_status status = VYC_CU(context, cuStreamSynchronize, stream->handle);
+  if (status == VYC_OK) status = vyc__check_reports(context);
+  vyc__leave(context, &scope);
+  return status;
+}
+
+static vyc_status ready(vyc_context *context, CUresult result, const char *operation) {
+  if (result == CUDA_SUCCESS) return VYC_OK;
+  if (result == CUDA_ERROR_NOT_READY) return VYC_NOT_READY;
+  return vyc__driver_failed(context, result, operation);
+}
+
+vyc_status vyc_stream_query(vyc_stream *stream) {
+  VYC_REQUIRE(stream != NULL);
+  vyc_context *context = stream->child.context;
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(context, &scope));
+  const vyc_status status =
+      ready(context, context->driver->cuStreamQuery(stream->handle), "cuStreamQuery");
+  vyc__leave(context, &scope);
+  return status;
+}
+
+vyc_status vyc_stream_handle(vyc_stream *stream, uint64_t *handle_out) {
+  VYC_REQUIRE(stream != NULL && handle_out != NULL);
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(stream->child.context, &scope));
+  vyc__leave(stream->child.context, &scope);
+  *handle_out = (uint64_t)(uintptr_t)stream->handle;
+  return VYC_OK;
+}
+
+vyc_status vyc__stream_of(vyc_context *context, CUstream *handle_out, uint32_t *slot_out,
+                          vyc_stream *stream) {
+  if (VYC_LIKELY(stream == NULL)) {
+    *handle_out = context->main;
+    *slot_out = VYC_SLOT_MAIN;
+    return VYC_OK;
+  }
+  if (stream->child.context != context)
+    return vyc__fail(VYC_E_INVALID, "stream", "the stream belongs to another device");
+  *handle_out = stream->handle;
+  *slot_out = stream->slot;
+  return VYC_OK;
+}
+
+vyc_status vyc__slot_synchronize(vyc_context *context, uint32_t slot) {
+  VYC_CU_RESULT;
+  if (slot == VYC_SLOT_MAIN) return VYC_CU(context, cuStreamSynchronize, context->main);
+  vyc_stream *stream = vyc__slot_retain(context, slot);
+  if (stream == NULL) return VYC_CU0(context, cuCtxSynchronize);
+  const vyc_status status = VYC_CU(context, cuStreamSynchronize, stream->handle);
+  vyc_stream_release(stream);
+  return status;
+}
+
+/* ---- events --------------------------------------------------------------------------------- */
+
+static void event_destroy(vyc_child *child) {
+  child->context->driver->cuEventDestroy(((vyc_event *)child)->handle);
+}
+
+vyc_status vyc_stream_record(vyc_stream *stream, vyc_event **event_out) {
+  VYC_REQUIRE(stream != NULL && event_out != NULL);
+  *event_out = NULL;
+  vyc_context *context = stream->child.context;
+  vyc_scope scope;
+  VYC_CU_RESULT;
+  VYC_TRY(vyc__enter(context, &scope));
+  vyc_status status = VYC_OK;
+  vyc_event *event = calloc(1, sizeof *event);
+  if (event == NULL) {
+    status = vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
+    goto leave;
+  }
+  status = VYC_CU(context, cuEventCreate, &event->handle, CU_EVENT_DEFAULT);
+  if (status != VYC_OK) goto fail_event;
+  status = VYC_CU(context, cuEventRecord, event->handle, stream->handle);
+  if (status != VYC_OK) goto fail_record;
+  vyc__child_add(&event->child, context, event_destroy, NULL);
+  *event_out = event;
+  goto leave;
+
+fail_record:
+  context->driver->cuEventDestroy(event->handle);
+fail_event:
+  free(event);
+leave:
+  vyc__leave(context, &scope);
+  return status;
+}
+
+void vyc_event_release(vyc_event *event) {
+  if (event != NULL) vyc__child_release(&event->child);
+}
+
+vyc_status vyc_stream_wait(vyc_stream *stream, vyc_event *event) {
+  VYC_REQUIRE(stream != NULL && event != NULL);
+  VYC_REQUIRE(stream->child.context == event->child.context);
+  vyc_context *context = stream->child.context;
+  vyc_scope scope;
+  VYC_CU_RESULT;
+  VYC_TRY(vyc__enter(context, &scope));
+  const vyc_status status =
+      VYC_CU(context, cuStreamWaitEvent, stream->handle, event->handle, CU_EVENT_WAIT_DEFAULT);
+  vyc__leave(context, &scope);
+  return status;
+}
+
+vyc_status vyc_event_synchronize(vyc_event *event) {
+  VYC_REQUIRE(event != NULL);
+  vyc_context *context = event->child.context;
+  vyc_scope scope;
+  VYC_CU_RESULT;
+  VYC_TRY(vyc__enter(context, &scope));
+  vyc_status status = VYC_CU(context, cuEventSynchronize, event->handle);
+  if (status == VYC_OK) status = vyc__check_reports(context);
+  vyc__leave(context, &scope);
+  return status;
+}
+
+vyc_status vyc_event_query(vyc_event *event) {
+  VYC_REQUIRE(event != NULL);
+  vyc_context *context = event->child.context;
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(context, &scope));
+  const vyc_status status =
+      ready(context, context->driver->cuEventQuery(event->handle), "cuEventQuery");
+  vyc__leave(context, &scope);
+  return status;
+}
+
+vyc_status vyc_event_elapsed(vyc_event *stop, float *milliseconds_out, vyc_event *start) {
+  VYC_REQUIRE(stop != NULL && milliseconds_out != NULL && start != NULL);
+  VYC_REQUIRE(stop->child.context == start->child.context);
+  vyc_context *context = stop->child.context;
+  vyc_scope scope;
+  VYC_CU_RESULT;
+  VYC_TRY(vyc__enter(context, &scope));
+  const vyc_status status =
+      VYC_CU(context, cuEventElapsedTime, milliseconds_out, start->handle, stop->handle);
+  vyc__leave(context, &scope);
+  return status;
+}

@@ -1,0 +1,156 @@
+"""vyre_cuda: small typed programs, lowered to PTX and dispatched on NVIDIA GPUs.
+
+`import vyre_cuda as vc` loads nothing yet: a name is resolved when it is first used, and the native extension with the
+first device. Names that begin with an underscore, and all other modules, are no part of the public interface.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from vyre_cuda.errors import CompileError as CompileError
+    from vyre_cuda.errors import DeviceLostError as DeviceLostError
+    from vyre_cuda.errors import DeviceUnavailableError as DeviceUnavailableError
+    from vyre_cuda.errors import Diagnostic as Diagnostic
+    from vyre_cuda.errors import DriverError as DriverError
+    from vyre_cuda.errors import Error as Error
+    from vyre_cuda.errors import InternalError as InternalError
+    from vyre_cuda.errors import KernelAssertionError as KernelAssertionError
+    from vyre_cuda.errors import KernelTimeoutError as KernelTimeoutError
+    from vyre_cuda.errors import ProgramError as ProgramError
+    from vyre_cuda.errors import ResourceError as ResourceError
+    from vyre_cuda.errors import UnsupportedError as UnsupportedError
+    from vyre_cuda.interp.evaluate import evaluate as evaluate
+    from vyre_cuda.ir.builder import Builder as Builder
+    from vyre_cuda.ir.functions import Type as Type
+    from vyre_cuda.ir.functions import absolute as absolute
+    from vyre_cuda.ir.functions import add as add
+    from vyre_cuda.ir.functions import bitcast as bitcast
+    from vyre_cuda.ir.functions import bitwise_and as bitwise_and
+    from vyre_cuda.ir.functions import bitwise_or as bitwise_or
+    from vyre_cuda.ir.functions import bitwise_xor as bitwise_xor
+    from vyre_cuda.ir.functions import block_dim as block_dim
+    from vyre_cuda.ir.functions import block_id as block_id
+    from vyre_cuda.ir.functions import bool_ as bool_
+    from vyre_cuda.ir.functions import ceil as ceil
+    from vyre_cuda.ir.functions import divide as divide
+    from vyre_cuda.ir.functions import equal as equal
+    from vyre_cuda.ir.functions import f32 as f32
+    from vyre_cuda.ir.functions import floor as floor
+    from vyre_cuda.ir.functions import floor_divide as floor_divide
+    from vyre_cuda.ir.functions import fma as fma
+    from vyre_cuda.ir.functions import fmax as fmax
+    from vyre_cuda.ir.functions import fmin as fmin
+    from vyre_cuda.ir.functions import fmod as fmod
+    from vyre_cuda.ir.functions import global_id as global_id
+    from vyre_cuda.ir.functions import greater as greater
+    from vyre_cuda.ir.functions import greater_equal as greater_equal
+    from vyre_cuda.ir.functions import grid_dim as grid_dim
+    from vyre_cuda.ir.functions import i32 as i32
+    from vyre_cuda.ir.functions import invert as invert
+    from vyre_cuda.ir.functions import isfinite as isfinite
+    from vyre_cuda.ir.functions import isinf as isinf
+    from vyre_cuda.ir.functions import isnan as isnan
+    from vyre_cuda.ir.functions import left_shift as left_shift
+    from vyre_cuda.ir.functions import less as less
+    from vyre_cuda.ir.functions import less_equal as less_equal
+    from vyre_cuda.ir.functions import logical_and as logical_and
+    from vyre_cuda.ir.functions import logical_not as logical_not
+    from vyre_cuda.ir.functions import logical_or as logical_or
+    from vyre_cuda.ir.functions import logical_xor as logical_xor
+    from vyre_cuda.ir.functions import maximum as maximum
+    from vyre_cuda.ir.functions import minimum as minimum
+    from vyre_cuda.ir.functions import multiply as multiply
+    from vyre_cuda.ir.functions import negative as negative
+    from vyre_cuda.ir.functions import not_equal as not_equal
+    from vyre_cuda.ir.functions import reciprocal as reciprocal
+    from vyre_cuda.ir.functions import remainder as remainder
+    from vyre_cuda.ir.functions import right_shift as right_shift
+    from vyre_cuda.ir.functions import rint as rint
+    from vyre_cuda.ir.functions import sqrt as sqrt
+    from vyre_cuda.ir.functions import subtract as subtract
+    from vyre_cuda.ir.functions import thread_id as thread_id
+    from vyre_cuda.ir.functions import trunc as trunc
+    from vyre_cuda.ir.functions import trunc_divide as trunc_divide
+    from vyre_cuda.ir.functions import u32 as u32
+    from vyre_cuda.ir.functions import where as where
+    from vyre_cuda.ir.handles import Buffer as Buffer
+    from vyre_cuda.ir.handles import Variable as Variable
+    from vyre_cuda.ir.parse import parse as parse
+    from vyre_cuda.ir.program import Program as Program
+    from vyre_cuda.ir.values import Value as Value
+    from vyre_cuda.ptx import ptx_text
+    from vyre_cuda.runtime.array import DeviceArray as DeviceArray
+    from vyre_cuda.runtime.device import Device as Device
+    from vyre_cuda.runtime.device import devices as devices
+    from vyre_cuda.runtime.kernel import Kernel as Kernel
+    from vyre_cuda.runtime.pending import Pending as Pending
+
+    ptx = ptx_text
+
+# Public names by the module that has them.
+_HOMES = {
+    "vyre_cuda.errors": (
+        "CompileError Diagnostic DeviceLostError DeviceUnavailableError DriverError Error InternalError "
+        "KernelAssertionError KernelTimeoutError ProgramError ResourceError UnsupportedError"
+    ),
+    "vyre_cuda.interp.evaluate": "evaluate",
+    "vyre_cuda.ir.builder": "Builder",
+    "vyre_cuda.ir.functions": (
+        "Type absolute add bitcast bitwise_and bitwise_or bitwise_xor block_dim block_id bool_ ceil divide equal "
+        "f32 floor floor_divide fma fmax fmin fmod global_id greater greater_equal grid_dim i32 invert isfinite "
+        "isinf isnan left_shift less less_equal logical_and logical_not logical_or logical_xor maximum minimum "
+        "multiply negative not_equal reciprocal remainder right_shift rint sqrt subtract thread_id trunc "
+        "trunc_divide u32 where"
+    ),
+    "vyre_cuda.ir.handles": "Buffer Variable",
+    "vyre_cuda.ir.parse": "parse",
+    "vyre_cuda.ir.program": "Program",
+    "vyre_cuda.ir.values": "Value",
+    "vyre_cuda.ptx": "ptx",
+    "vyre_cuda.runtime.array": "DeviceArray",
+    "vyre_cuda.runtime.device": "Device devices",
+    "vyre_cuda.runtime.kernel": "Kernel",
+    "vyre_cuda.runtime.pending": "Pending",
+}
+_NAME_THERE = {"ptx": "ptx_text"}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
+
+__all__ = ["__version__", *sorted(_HOME_OF)]
+
+
+def _resolve(name: str) -> Any:
+    return getattr(import_module(_HOME_OF[name]), _NAME_THERE.get(name, name))
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = _resolve(name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME_OF})
+
+
+class _Package(ModuleType):
+    """`vc.ptx` is the public function; importing the subpackage of that name does not hide it."""
+
+    @property
+    def ptx(self) -> Any:
+        return _resolve("ptx")
+
+    @ptx.setter
+    def ptx(self, _: ModuleType) -> None:
+        """The import system offers the subpackage here."""
+
+
+sys.modules[__name__].__class__ = _Package

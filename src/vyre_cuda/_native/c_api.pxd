@@ -1,0 +1,202 @@
+# The public header as Cython sees it: what the extensions use of it, nothing added.
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+cdef extern from "vyre_cuda.h" nogil:
+    ctypedef enum vyc_status:
+        VYC_OK
+        VYC_E_INVALID
+        VYC_E_UNAVAILABLE
+        VYC_E_UNSUPPORTED
+        VYC_E_MEMORY
+        VYC_E_DRIVER
+        VYC_E_COMPILE
+        VYC_E_LOST
+        VYC_E_TIMEOUT
+        VYC_E_ASSERT
+        VYC_E_INTERNAL
+        VYC_NOT_READY
+
+    ctypedef struct vyc_error:
+        uint32_t struct_size
+        int32_t status
+        int32_t driver_result
+        uint64_t report
+        uint64_t tag
+        char operation[64]
+        char driver_name[64]
+        char message[640]
+
+    vyc_status vyc_last_error(vyc_error *error_out)
+    uint32_t vyc_version()
+
+    ctypedef struct vyc_driver
+    ctypedef struct vyc_context
+    ctypedef struct vyc_stream
+    ctypedef struct vyc_event
+    ctypedef struct vyc_buffer
+    ctypedef struct vyc_pinned
+    ctypedef struct vyc_module
+    ctypedef struct vyc_plan
+    ctypedef struct vyc_call
+    ctypedef struct vyc_ticket
+
+    ctypedef struct vyc_driver_info:
+        uint32_t struct_size
+        int32_t version
+        int32_t device_count
+        int32_t is_emulator
+
+    vyc_status vyc_driver_open(vyc_driver **driver_out, const char *path)
+    void vyc_driver_release(vyc_driver *driver)
+    vyc_status vyc_driver_info_get(vyc_driver *driver, vyc_driver_info *info_out)
+    vyc_status vyc_driver_device_name(vyc_driver *driver, char *name_out, size_t name_bytes, int32_t ordinal)
+
+    ctypedef struct vyc_caps:
+        uint32_t struct_size
+        int32_t ordinal
+        int32_t compute_capability_major
+        int32_t compute_capability_minor
+        int32_t driver_version
+        int32_t is_emulator
+        uint64_t total_memory
+        uint8_t uuid[16]
+        char name[256]
+
+    vyc_status vyc_caps_field(const char **name_out, size_t *offset_out, uint32_t index)
+    vyc_status vyc_context_open(vyc_context **context_out, vyc_driver *driver, int32_t ordinal)
+    vyc_status vyc_context_caps(vyc_context *context, vyc_caps *caps_out)
+    vyc_status vyc_context_synchronize(vyc_context *context)
+    vyc_status vyc_context_close(vyc_context *context)
+    void vyc_context_release(vyc_context *context)
+
+    ctypedef struct vyc_memory_stats:
+        uint32_t struct_size
+        uint64_t live_bytes
+        uint64_t idle_bytes
+        uint64_t peak_bytes
+        uint64_t live_count
+        uint64_t hits
+        uint64_t misses
+        uint64_t pinned_live_bytes
+        uint64_t pinned_idle_bytes
+        uint64_t pinned_peak_bytes
+        uint64_t pinned_live_count
+        uint64_t pinned_hits
+        uint64_t pinned_misses
+
+    vyc_status vyc_context_memory_stats(vyc_context *context, vyc_memory_stats *stats_out)
+    vyc_status vyc_context_trim(vyc_context *context)
+
+    vyc_status vyc_stream_create(vyc_stream **stream_out, vyc_context *context)
+    void vyc_stream_release(vyc_stream *stream)
+    vyc_status vyc_stream_synchronize(vyc_stream *stream)
+    vyc_status vyc_stream_query(vyc_stream *stream)
+    vyc_status vyc_stream_handle(vyc_stream *stream, uint64_t *handle_out)
+    vyc_status vyc_stream_record(vyc_stream *stream, vyc_event **event_out)
+    vyc_status vyc_stream_wait(vyc_stream *stream, vyc_event *event)
+    void vyc_event_release(vyc_event *event)
+    vyc_status vyc_event_synchronize(vyc_event *event)
+    vyc_status vyc_event_query(vyc_event *event)
+    vyc_status vyc_event_elapsed(vyc_event *stop, float *milliseconds_out, vyc_event *start)
+
+    vyc_status vyc_buffer_alloc(vyc_buffer **buffer_out, vyc_context *context, uint64_t nbytes)
+    void vyc_buffer_release(vyc_buffer *buffer)
+    vyc_status vyc_buffer_address(vyc_buffer *buffer, uint64_t *address_out)
+    vyc_status vyc_copy_in(vyc_buffer *to, uint64_t offset, const void *data, uint64_t nbytes)
+    vyc_status vyc_copy_out(vyc_buffer *source, uint64_t offset, void *data_out, uint64_t nbytes)
+    vyc_status vyc_copy(vyc_buffer *to, uint64_t to_offset, vyc_buffer *source, uint64_t from_offset, uint64_t nbytes)
+    vyc_status vyc_fill_zero(vyc_buffer *to, uint64_t offset, uint64_t nbytes)
+
+    vyc_status vyc_module_load(vyc_module **module_out, char *log_out, size_t log_bytes, vyc_context *context,
+                               const void *image, size_t nbytes)
+    void vyc_module_release(vyc_module *module)
+
+    ctypedef struct vyc_function_info:
+        uint32_t struct_size
+        int32_t max_threads_per_block
+        int32_t registers
+        int32_t static_shared_bytes
+        int32_t local_bytes
+        int32_t constant_bytes
+        int32_t ptx_version
+        int32_t binary_version
+        int32_t resident_blocks
+
+    enum:
+        VYC_PARAMETER_POINTER
+        VYC_PARAMETER_SCALAR
+        VYC_PARAMETER_SIZE
+        VYC_PARAMETER_REPORT
+        VYC_ROLE_IN
+        VYC_ROLE_INOUT
+        VYC_ROLE_OUT
+        VYC_BINDING_STREAMING
+        VYC_BINDING_COVERED
+        VYC_ARGUMENT_HOST
+        VYC_ARGUMENT_PINNED
+        VYC_ARGUMENT_BUFFER
+
+    ctypedef struct vyc_parameter:
+        uint32_t kind
+        uint32_t index
+        uint32_t offset
+        uint32_t size
+
+    ctypedef struct vyc_binding:
+        uint32_t role
+        uint32_t flags
+        uint32_t element_bytes
+
+    ctypedef struct vyc_plan_desc:
+        uint32_t struct_size
+        uint32_t block[3]
+        uint32_t dynamic_shared_bytes
+        uint32_t parameter_bytes
+        uint32_t parameter_count
+        uint32_t binding_count
+        uint32_t scalar_count
+        const char *entry
+        const vyc_parameter *parameters
+        const vyc_binding *bindings
+        uint64_t tag
+
+    vyc_status vyc_plan_create(vyc_plan **plan_out, vyc_module *module, const vyc_plan_desc *desc)
+    void vyc_plan_release(vyc_plan *plan)
+    vyc_status vyc_plan_function(vyc_plan *plan, vyc_function_info *info_out)
+
+    ctypedef struct vyc_argument:
+        uint32_t kind
+        uint64_t count
+        const void *data
+        void *result
+        vyc_buffer *buffer
+        uint64_t offset
+
+    ctypedef struct vyc_timing:
+        uint32_t struct_size
+        uint64_t wall_ns
+        uint64_t enqueue_ns
+        uint64_t wait_ns
+        uint64_t device_ns
+
+    ctypedef struct vyc_run:
+        uint32_t struct_size
+        uint32_t grid[3]
+        uint32_t argument_count
+        uint32_t scalar_count
+        const vyc_argument *arguments
+        const uint64_t *scalars
+        vyc_stream *stream
+        int64_t timeout_ns
+        vyc_timing *timing_out
+
+    vyc_status vyc_plan_run(vyc_plan *plan, vyc_ticket **ticket_out, const vyc_run *run)
+    vyc_status vyc_plan_submit(vyc_plan *plan, vyc_ticket **ticket_out, const vyc_run *run)
+    vyc_status vyc_ticket_query(vyc_ticket *ticket)
+    vyc_status vyc_ticket_wait(vyc_ticket *ticket, int64_t timeout_ns)
+    void vyc_ticket_release(vyc_ticket *ticket)
+    vyc_status vyc_plan_launch(vyc_plan *plan, const vyc_run *run)
+    vyc_status vyc_call_create(vyc_call **call_out, vyc_plan *plan, const vyc_run *run)
+    vyc_status vyc_call_set(vyc_call *call, const vyc_run *run)
+    vyc_status vyc_call_run(vyc_call *call)
+    void vyc_call_release(vyc_call *call)

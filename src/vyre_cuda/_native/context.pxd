@@ -1,0 +1,17 @@
+from vyre_cuda._native.c_api cimport vyc_context, vyc_driver, vyc_event, vyc_stream
+
+
+cdef class Driver:
+    cdef vyc_driver *_h
+
+
+cdef class Context:
+    cdef vyc_context *_h
+
+
+cdef class Stream:
+    cdef vyc_stream *_h
+
+
+cdef class Event:
+    cdef vyc_event *_h

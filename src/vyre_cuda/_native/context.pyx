@@ -1,0 +1,159 @@
+# cython: language_level=3, freethreading_compatible=True
+"""Drivers, contexts, streams and events."""
+from libc.stdint cimport int32_t
+from libc.string cimport memset
+
+from vyre_cuda._native.c_api cimport (
+    VYC_NOT_READY, VYC_OK, vyc_caps, vyc_caps_field, vyc_context_caps, vyc_context_close,
+    vyc_context_memory_stats, vyc_context_open, vyc_context_release, vyc_context_synchronize, vyc_context_trim,
+    vyc_driver_device_name, vyc_driver_info, vyc_driver_info_get, vyc_driver_open, vyc_driver_release,
+    vyc_event_elapsed, vyc_event_query, vyc_event_release, vyc_event_synchronize, vyc_memory_stats, vyc_status,
+    vyc_stream_create, vyc_stream_handle, vyc_stream_query, vyc_stream_record, vyc_stream_release,
+    vyc_stream_synchronize, vyc_stream_wait, uint64_t,
+)
+from vyre_cuda._native.status cimport check
+
+
+cdef bint ready(vyc_status status) except -1:
+    if status == VYC_NOT_READY:
+        return False
+    check(status)
+    return True
+
+
+cdef class Driver:
+    """An open driver library."""
+
+    def __init__(self, path: str | None = None) -> None:
+        cdef bytes encoded = b"" if path is None else path.encode()
+        cdef const char *c_path = NULL
+        if path is not None:
+            c_path = encoded
+        with nogil:
+            check(vyc_driver_open(&self._h, c_path))
+
+    def __dealloc__(self):
+        vyc_driver_release(self._h)
+
+    def info(self) -> tuple[int, int, bool]:
+        """CUDA version (major * 1000 + minor * 10), number of devices, whether it is the emulator."""
+        cdef vyc_driver_info info
+        info.struct_size = sizeof(info)
+        check(vyc_driver_info_get(self._h, &info))
+        return info.version, info.device_count, bool(info.is_emulator)
+
+    def device_name(self, int ordinal) -> str:
+        cdef char name[256]
+        check(vyc_driver_device_name(self._h, name, sizeof(name), ordinal))
+        return name.decode("utf-8", "replace")
+
+
+cdef class Context:
+    """The retained primary context of one device."""
+
+    def __init__(self, Driver driver not None, int ordinal) -> None:
+        with nogil:
+            check(vyc_context_open(&self._h, driver._h, ordinal))
+
+    def __dealloc__(self):
+        with nogil:
+            vyc_context_release(self._h)
+
+    def caps(self) -> dict[str, object]:
+        cdef vyc_caps caps
+        cdef const char *name = NULL
+        cdef size_t offset = 0
+        cdef unsigned int index = 0
+        caps.struct_size = sizeof(caps)
+        check(vyc_context_caps(self._h, &caps))
+        values = {
+            "name": caps.name.decode("utf-8", "replace"),
+            "ordinal": caps.ordinal,
+            "compute_capability": (caps.compute_capability_major, caps.compute_capability_minor),
+            "driver_version": caps.driver_version,
+            "is_emulator": bool(caps.is_emulator),
+            "total_memory": caps.total_memory,
+            "uuid": (<char *>caps.uuid)[:16],
+        }
+        while vyc_caps_field(&name, &offset, index) == VYC_OK:
+            values[name.decode("ascii")] = (<int32_t *>(<char *>&caps + offset))[0]
+            index += 1
+        return values
+
+    def synchronize(self) -> None:
+        with nogil:
+            check(vyc_context_synchronize(self._h))
+
+    def close(self) -> None:
+        with nogil:
+            check(vyc_context_close(self._h))
+
+    def trim(self) -> None:
+        with nogil:
+            check(vyc_context_trim(self._h))
+
+    def memory_stats(self) -> dict[str, int]:
+        cdef vyc_memory_stats stats
+        memset(&stats, 0, sizeof(stats))
+        stats.struct_size = sizeof(stats)
+        with nogil:
+            check(vyc_context_memory_stats(self._h, &stats))
+        values = dict(stats)
+        del values["struct_size"]
+        return values
+
+
+cdef class Stream:
+    """A stream of a context."""
+
+    def __init__(self, Context context not None) -> None:
+        with nogil:
+            check(vyc_stream_create(&self._h, context._h))
+
+    def __dealloc__(self):
+        with nogil:
+            vyc_stream_release(self._h)
+
+    @property
+    def handle(self) -> int:
+        cdef uint64_t handle = 0
+        check(vyc_stream_handle(self._h, &handle))
+        return handle
+
+    def synchronize(self) -> None:
+        with nogil:
+            check(vyc_stream_synchronize(self._h))
+
+    def query(self) -> bool:
+        return ready(vyc_stream_query(self._h))
+
+    def record(self) -> Event:
+        cdef Event event = Event.__new__(Event)
+        check(vyc_stream_record(self._h, &event._h))
+        return event
+
+    def wait(self, Event event not None) -> None:
+        check(vyc_stream_wait(self._h, event._h))
+
+
+cdef class Event:
+    """A point in a stream's work; made by Stream.record()."""
+
+    def __init__(self) -> None:
+        raise TypeError("Event is made by Stream.record()")
+
+    def __dealloc__(self):
+        with nogil:
+            vyc_event_release(self._h)
+
+    def synchronize(self) -> None:
+        with nogil:
+            check(vyc_event_synchronize(self._h))
+
+    def query(self) -> bool:
+        return ready(vyc_event_query(self._h))
+
+    def elapsed_ms(self, Event start not None) -> float:
+        cdef float milliseconds = 0
+        check(vyc_event_elapsed(self._h, &milliseconds, start._h))
+        return milliseconds

@@ -1,0 +1,133 @@
+"""Every exception the package raises on purpose, and nothing else.
+
+All derive from `Error`. Each class has a stable `code`, meant for programs; the message is meant for people and
+carries the numbers. A wrong argument of a call is a `TypeError` (arity, dtype, kind) or a `ValueError` (size, shape,
+contiguity) of Python's own, as NumPy users expect, and is not in this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class Error(Exception):
+    """Base of every error of this package."""
+
+    code = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One thing that is wrong with a program, and where.
+
+    `path` leads to the statement: alternating statement index and the name of the nested body ("then", "orelse",
+    "body", "setup"); `operand` narrows it to one operand. `source` is the Python or text line that built the node.
+    """
+
+    message: str
+    path: tuple[int | str, ...] = ()
+    operand: int | None = None
+    source: tuple[str, int] | None = None
+
+
+class ProgramError(Error):
+    """A program, its text or its wire bytes are not valid. `diagnostics` holds every finding."""
+
+    code = "program"
+
+    def __init__(self, message: str, diagnostics: Sequence[Diagnostic] = ()) -> None:
+        super().__init__(message)
+        self.diagnostics = tuple(diagnostics)
+
+
+class UnsupportedError(Error):
+    """This device, driver or target cannot do what was asked. `capability` names what is missing."""
+
+    code = "unsupported"
+
+    def __init__(self, message: str, *, capability: str) -> None:
+        super().__init__(message)
+        self.capability = capability
+
+
+class DeviceUnavailableError(Error):
+    """No driver, no device, a wrong ordinal, a closed device or a forked child; the message says what was looked for."""
+
+    code = "device_unavailable"
+
+
+class DeviceLostError(DeviceUnavailableError):
+    """A kernel fault or the driver ended this device's context; only a new process recovers it."""
+
+    code = "device_lost"
+
+
+class ResourceError(Error):
+    """Memory ran out. The message has the bytes asked for, live, idle in the pool and free on the device."""
+
+    code = "resource"
+
+
+class DriverError(Error):
+    """A driver call failed. `op` is the call, `status` its CUresult, `name` the CUresult's name."""
+
+    code = "driver"
+
+    def __init__(self, message: str, *, op: str = "", status: int = 0, name: str = "") -> None:
+        super().__init__(message)
+        self.op = op
+        self.status = status
+        self.name = name
+
+
+class CompileError(DriverError):
+    """The driver refused the kernel's PTX. `log` is what its compiler said, `ptx` the text it was given."""
+
+    code = "compile"
+
+    def __init__(self, message: str, *, op: str = "", status: int = 0, name: str = "", log: str = "", ptx: str = "") -> None:
+        super().__init__(message, op=op, status=status, name=name)
+        self.log = log
+        self.ptx = ptx
+
+
+class KernelAssertionError(Error):
+    """An `assert_` of a program, or a bounds check compiled with bounds="trap", failed on the device.
+
+    `message`, `program`, `statement` and `source` say which; `thread` is the linear id of the first thread
+    (lowest id) that reported it, `index` the index that was out of range (None for an `assert_`).
+    """
+
+    code = "kernel_assertion"
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        message: str,
+        program: str,
+        statement: int,
+        thread: int,
+        source: tuple[str, int] | None = None,
+        index: int | None = None,
+    ) -> None:
+        super().__init__(text)
+        self.message = message
+        self.program = program
+        self.statement = statement
+        self.thread = thread
+        self.source = source
+        self.index = index
+
+
+class KernelTimeoutError(Error, TimeoutError):
+    """A wait ended before the kernel did. The kernel may still run; its lane is not used again until it ends."""
+
+    code = "timeout"
+
+
+class InternalError(Error):
+    """A defect of this package. Please report it with the text."""
+
+    code = "internal"

@@ -1,0 +1,103 @@
+"""The reference interpreter: what a program means, computed with NumPy.
+
+A launch is cut into chunks of consecutive blocks, so that memory stays bounded; the lanes of a chunk advance together.
+Results are exact in the sense of the language: every other way to run a program is held to them bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from vyre_cuda.interp.expressions import Scope
+from vyre_cuda.interp.lanes import Lanes, Mask
+from vyre_cuda.interp.memory import Memory
+from vyre_cuda.interp.statements import Execution, Failure
+from vyre_cuda.ir import validate
+from vyre_cuda.ir.call import Call, assertion_error, bind
+from vyre_cuda.ir.elementwise import Array
+from vyre_cuda.ir.geometry import Geometry
+from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.walk import assert_sites, declared_name, statements
+
+# Lanes of a chunk: enough to hide NumPy's cost per call, few enough for per-lane values to stay in a core's cache.
+_LANES = 1 << 16
+# What the locals and the shared arrays of a chunk may take together, unless one block alone takes more.
+_BYTES = 1 << 28
+
+
+def evaluate(
+    program: Program, /, *args: Any, out: Any = None, grid: int | tuple[int, ...] | None = None, **kwargs: Any
+) -> Array | tuple[Array, ...]:
+    """Run a program on NumPy arrays, without a device, and return its results.
+
+    Takes what a kernel's call takes: the parameters in declared order without the outs, by position or name. Returns
+    the out and inout arrays in declared order, 1-D: one array, or a tuple of several; inout arguments are not changed.
+    `out=` brings arrays to write to, `grid=` overrides the number of blocks.
+
+    Raises TypeError, ValueError or OverflowError for arguments that do not fit, ProgramError for a program that is not
+    valid or in which part of a block reaches a barrier, KernelAssertionError for an assertion that fails.
+    """
+    validate.check(program)
+    call = bind(program, args, kwargs, out=out, grid=grid)
+    memory = _buffers(call)
+    with np.errstate(all="ignore"):
+        _launch(call, memory)
+    return call.deliver({name: buffer.data for name, buffer in memory.items()})
+
+
+def _buffers(call: Call) -> dict[str, Memory]:
+    """A buffer per parameter; what the program may write, and bools that are not 0 or 1, is copied."""
+    buffers = {}
+    for parameter in call.program.parameters:
+        if not parameter.is_buffer:
+            continue
+        size = call.sizes[parameter.name]
+        if parameter.kind == "out":
+            data = np.zeros(size, dtype=parameter.type.dtype)
+        elif parameter.type.kind == "bool":
+            data = call.arrays[parameter.name].view(np.uint8) != 0
+        else:
+            data = call.arrays[parameter.name]
+            data = data.copy() if parameter.is_writable else data
+        buffers[parameter.name] = Memory(data, size)
+    return buffers
+
+
+def _launch(call: Call, buffers: Mapping[str, Memory]) -> None:
+    """Chunks run in the order of their blocks, so the first that fails has the lowest thread that does."""
+    blocks = call.geometry.blocks
+    step = _blocks_per_chunk(call.program, call.geometry)
+    for first in range(0, blocks, step):
+        lanes = Lanes(call.geometry, first, min(step, blocks - first))
+        memory = {**buffers, **_shared(call.program, lanes)}
+        execution = Execution(call.program, Scope(lanes, call.scalars, memory))
+        execution.run(call.program.body, Mask.full(lanes.count))
+        if execution.failure is not None:
+            _raise_failure(call.program, execution.failure, lanes)
+
+
+def _shared(program: Program, lanes: Lanes) -> dict[str, Memory]:
+    """A zeroed row per block; floats added to shared memory keep their subnormals (PTX ISA, "atom")."""
+    return {
+        array.name: Memory(
+            np.zeros(lanes.blocks * array.size, dtype=array.type.dtype), array.size, lanes.block_rows(), flushes=False
+        )
+        for array in program.shared
+    }
+
+
+def _blocks_per_chunk(program: Program, geometry: Geometry) -> int:
+    names = sum(declared_name(statement) is not None for statement in statements(program.body))
+    widest = 8
+    per_block = geometry.threads_per_block * names * widest
+    per_block += sum(array.size * array.type.itemsize for array in program.shared)
+    return max(1, min(_LANES // geometry.threads_per_block, _BYTES // max(per_block, 1)))
+
+
+def _raise_failure(program: Program, failure: Failure, lanes: Lanes) -> None:
+    sites = assert_sites(program.body)
+    site = next(number for number, (_, statement) in enumerate(sites) if statement is failure.statement)
+    raise assertion_error(program, site, lanes.first_thread + failure.lane)

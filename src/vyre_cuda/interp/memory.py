@@ -1,0 +1,91 @@
+"""Buffers and shared arrays as the lanes of a chunk see them: loads, stores and atomics with the rules for bounds.
+
+Out of bounds, a load gives 0, a store does nothing, an atomic does nothing and gives 0. Where several lanes store to
+one element, the highest lane wins (a race: programs must not rely on it). Atomics are executed in lane order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vyre_cuda.interp import atomics
+from vyre_cuda.interp.lanes import Mask
+from vyre_cuda.ir.elementwise import Array
+from vyre_cuda.ir.nodes import AtomicName
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Memory:
+    """`size` elements per row, the rows behind each other in the 1-D array `data`.
+
+    A buffer is one row that all lanes see (`rows` is None); a shared array has a row per block of the chunk, and
+    `rows` the row of each lane. `flushes` says that an f32 atomic add flushes subnormals (global memory does).
+    """
+
+    data: Array
+    size: int
+    rows: Array | None = None
+    flushes: bool = True
+
+    def load(self, index: Array) -> Array:
+        inside = self._inside(index)
+        every = bool(inside.all())
+        if not every and not inside.any():
+            return np.zeros(index.size, dtype=self.data.dtype)
+        address = self._address(index if every else np.where(inside, index, index.dtype.type(0)))
+        value = self.data.take(address, mode="clip")
+        return value if every else np.where(inside, value, self.data.dtype.type(0))
+
+    def store(self, index: Array, value: Array, mask: Mask) -> None:
+        lanes, address = self._targets(index, mask)
+        if lanes is not None and value.size != 1:
+            value = value[lanes]
+        self.data[address] = value[-1:] if address.size == 1 else value
+
+    def atomic(
+        self, op: AtomicName, index: Array, operands: Sequence[Array], mask: Mask, *, need_old: bool
+    ) -> Array | None:
+        """One element of the old values per lane, 0 where the lane is not active or out of bounds."""
+        count = mask.bits.size
+        lanes, address = self._targets(np.broadcast_to(index, (count,)), mask)
+        whole = [np.broadcast_to(operand, (count,)) for operand in operands]
+        values = whole if lanes is None else [operand[lanes] for operand in whole]
+        result = np.zeros(count, dtype=self.data.dtype) if need_old else None
+        old = self._combine(op, address, values, need_old)
+        if result is not None and old is not None:
+            result[slice(None) if lanes is None else lanes] = old
+        return result
+
+    def _combine(self, op: AtomicName, address: Array, values: list[Array], need_old: bool) -> Array | None:
+        match op:
+            case "add":
+                return atomics.add(self.data, address, values[0], flush=self.flushes, need_old=need_old)
+            case "compare_exchange":
+                return atomics.compare_exchange(self.data, address, values[0], values[1])
+
+    def _inside(self, index: Array) -> Array:
+        below = index < self.size
+        return below & (index >= 0) if index.dtype.kind == "i" else below
+
+    def _address(self, index: Array) -> Array:
+        wide = index.astype(np.int64)
+        return wide if self.rows is None else wide + self.rows * self.size
+
+    def _targets(self, index: Array, mask: Mask) -> tuple[Array | None, Array]:
+        """The lanes that are active and in bounds (None for all of them), and the addresses that they touch.
+
+        One address for all lanes stays an array of one element when every lane is meant.
+        """
+        inside = self._inside(index)
+        if mask.is_full and inside.all():
+            return None, self._address(index)
+        lanes = np.flatnonzero(mask.bits & inside)
+        index = np.broadcast_to(index, mask.bits.shape)
+        rows = self.rows
+        chosen = index[lanes].astype(np.int64)
+        if rows is not None:
+            chosen += (rows if rows.size == 1 else rows[lanes]) * self.size
+        return lanes, chosen

@@ -1,0 +1,208 @@
+"""Statements, executed for all active lanes of a chunk at once.
+
+Executing statements takes the mask of lanes that reach them and gives the mask of lanes that fall through to what
+comes after; lanes that break or continue wait in their loop, lanes that return or fail an assertion are gone. Between
+two statements every lane has done the first: a barrier has nothing left to do but to check that whole blocks reach it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vyre_cuda.errors import Diagnostic, ProgramError
+from vyre_cuda.interp.expressions import Scope
+from vyre_cuda.interp.lanes import Mask
+from vyre_cuda.ir.elementwise import Array
+from vyre_cuda.ir.nodes import (
+    Assert,
+    Assign,
+    Atomic,
+    Barrier,
+    Break,
+    Continue,
+    For,
+    If,
+    Let,
+    Return,
+    Stmt,
+    Store,
+    Var,
+    While,
+)
+from vyre_cuda.ir.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The first lane of a chunk that failed an assertion, and which."""
+
+    lane: int
+    statement: Assert
+
+
+@dataclass(slots=True)
+class _Loop:
+    """The lanes that left the current pass of a loop, and those that left the loop."""
+
+    continued: Mask
+    broken: Mask
+
+
+class Execution:
+    """One chunk of one launch."""
+
+    def __init__(self, program: Program, scope: Scope) -> None:
+        self._program = program
+        self._scope = scope
+        self._nobody = Mask.empty(scope.lanes.count)
+        self._failed = self._nobody
+        self._loops: list[_Loop] = []
+        self.failure: Failure | None = None
+
+    def run(self, body: tuple[Stmt, ...], mask: Mask) -> Mask:
+        """Execute a body for the lanes of `mask`; the lanes that reach its end."""
+        for statement in body:
+            if mask.is_empty:
+                break
+            mask = self._execute(statement, mask)
+        return mask
+
+    def _execute(self, statement: Stmt, mask: Mask) -> Mask:
+        scope = self._scope
+        match statement:
+            case Let() | Var():
+                scope.locals[statement.name] = scope.value(statement.value)
+                return mask
+            case Assign():
+                new, old = scope.value(statement.value), scope.locals[statement.name]
+                scope.locals[statement.name] = mask.merge(new, old)
+                return mask
+            case Store():
+                index, value = scope.value(statement.index), scope.value(statement.value)
+                scope.memory[statement.buffer].store(index, value, mask)
+                return mask
+            case Atomic():
+                self._atomic(statement, mask)
+                return mask
+            case If():
+                then, orelse = mask.split(scope.value(statement.condition))
+                return self.run(statement.then, then).union(self.run(statement.orelse, orelse))
+            case For():
+                return self._for(statement, mask)
+            case While():
+                return self._while(statement, mask)
+            case Break():
+                self._loops[-1].broken = self._loops[-1].broken.union(mask)
+                return self._nobody
+            case Continue():
+                self._loops[-1].continued = self._loops[-1].continued.union(mask)
+                return self._nobody
+            case Return():
+                return self._nobody
+            case Barrier():
+                self._check_barrier(statement, mask)
+                return mask
+            case Assert():
+                return self._assert(statement, mask)
+
+    def _atomic(self, statement: Atomic, mask: Mask) -> None:
+        scope = self._scope
+        index = scope.value(statement.index)
+        operands = [scope.value(operand) for operand in statement.operands]
+        need_old = statement.result is not None
+        old = scope.memory[statement.buffer].atomic(statement.op, index, operands, mask, need_old=need_old)
+        if statement.result is not None and old is not None:
+            scope.locals[statement.result] = old
+
+    # ---- loops ---------------------------------------------------------------------------------------------------
+
+    def _for(self, statement: For, mask: Mask) -> Mask:
+        scope = self._scope
+        counter, stop, step = (scope.value(e) for e in (statement.start, statement.stop, statement.step))
+        trips = _trip_counts(counter, stop, step)
+        most = int(trips[0] if trips.size == 1 else trips[mask.bits].max())
+        left = self._nobody
+        for trip in range(most):
+            if trips.size > 1:
+                mask, finished = mask.split(trips > trip)
+                left = left.union(finished)
+            if mask.is_empty:
+                break
+            scope.locals[statement.name] = counter
+            mask, broken = self._pass(statement.body, mask)
+            left = left.union(broken)
+            counter = counter + step
+        return left.union(mask)
+
+    def _while(self, statement: While, mask: Mask) -> Mask:
+        left = self._nobody
+        while not mask.is_empty:
+            loop = self._enter()
+            mask = self.run(statement.setup, mask)
+            if not mask.is_empty:
+                mask, finished = mask.split(self._scope.value(statement.condition))
+                left = left.union(finished)
+            mask, broken = self._leave(loop, self.run(statement.body, mask))
+            left = left.union(broken)
+        return left
+
+    def _pass(self, body: tuple[Stmt, ...], mask: Mask) -> tuple[Mask, Mask]:
+        """One pass of a loop's body: the lanes that go on to the next pass, and those that broke out."""
+        loop = self._enter()
+        return self._leave(loop, self.run(body, mask))
+
+    def _enter(self) -> _Loop:
+        loop = _Loop(self._nobody, self._nobody)
+        self._loops.append(loop)
+        return loop
+
+    def _leave(self, loop: _Loop, through: Mask) -> tuple[Mask, Mask]:
+        self._loops.pop()
+        return through.union(loop.continued), loop.broken
+
+    # ---- checks --------------------------------------------------------------------------------------------------
+
+    def _check_barrier(self, statement: Barrier, mask: Mask) -> None:
+        """Of each block, all lanes that no assertion ended are here, or none is."""
+        if mask.is_full:
+            return
+        lanes = self._scope.lanes
+        here = mask.bits.reshape(lanes.blocks, -1).sum(axis=1)
+        alive = lanes.geometry.threads_per_block - self._failed.bits.reshape(lanes.blocks, -1).sum(axis=1)
+        split = np.flatnonzero((here != 0) & (here != alive))
+        if split.size:
+            row = int(split[0])
+            message = (
+                f"barrier reached by {here[row]} of the {alive[row]} threads of block {lanes.first_block + row}; "
+                f"the whole block must arrive"
+            )
+            raise ProgramError(
+                f"program {self._program.name}: {message}", [Diagnostic(message, source=statement.source)]
+            )
+
+    def _assert(self, statement: Assert, mask: Mask) -> Mask:
+        """The lowest lane that fails any assertion is the one reported; a lane fails once, for then it ends."""
+        holding, failing = mask.split(self._scope.value(statement.condition))
+        if not failing.is_empty:
+            self._failed = self._failed.union(failing)
+            lane = int(failing.bits.argmax())
+            if self.failure is None or lane < self.failure.lane:
+                self.failure = Failure(lane, statement)
+        return holding
+
+
+def _trip_counts(start: Array, stop: Array, step: Array) -> Array:
+    """The length of Python's range(start, stop, step), as unsigned numbers of the same width; 0 for a step of 0.
+
+    The distance of two numbers of a type, taken modulo its width, is exact as an unsigned number.
+    """
+    unsigned = np.dtype(f"u{start.dtype.itemsize}")
+    one = unsigned.type(1)
+    up, down = step > 0, step < 0
+    distance = np.where(up, stop - start, start - stop).view(unsigned)
+    stride = np.where(down, np.negative(step), step).view(unsigned)
+    reached = (up & (start < stop)) | (down & (start > stop))
+    trips: Array = np.where(reached, (distance - one) // np.maximum(stride, one) + one, unsigned.type(0))
+    return trips

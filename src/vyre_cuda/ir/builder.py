@@ -1,0 +1,295 @@
+"""`Builder`: writes a program statement by statement, in Python, and checks each at its own line.
+
+What is wrong with one statement raises ProgramError there; `build` validates the whole and raises with every finding.
+A with-block that an exception leaves is forgotten, and the exception goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from vyre_cuda.errors import ProgramError
+from vyre_cuda.ir.blocks import ElseBlock, ForBlock, IfBlock, WhileBlock
+from vyre_cuda.ir.handles import Buffer, ParameterBufferKind, Variable, element_index, integer, require_writable
+from vyre_cuda.ir.nodes import (
+    ORDERS,
+    SCOPES,
+    Apply,
+    Assert,
+    Atomic,
+    AtomicName,
+    Barrier,
+    Break,
+    Const,
+    Continue,
+    Expr,
+    Local,
+    Parameter,
+    ParameterKind,
+    Return,
+    Scalar,
+    SharedArray,
+    Size,
+    Source,
+    Var,
+)
+from vyre_cuda.ir.operators import Operand
+from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.prune import drop_unread_results
+from vyre_cuda.ir.scopes import Scope, caller, check_name, program_error
+from vyre_cuda.ir.types import INDEX_TYPES, Type, bool_, u32
+from vyre_cuda.ir.validate import check
+from vyre_cuda.ir.values import Value, bind, local, node_of, place
+
+
+class Builder:
+    """A program under construction. `block` is in threads per axis, `index` the type of ids and sizes."""
+
+    def __init__(self, name: str, block: int | tuple[int, ...] = 256, index: Type = u32) -> None:
+        source = caller()
+        check_name(name, "program", source)
+        if index not in INDEX_TYPES:
+            raise program_error(f"index type {index}; it may be {', '.join(t.name for t in INDEX_TYPES)}", source)
+        self._scope = Scope(name, index, source)
+        self._block = _dim3(block)
+        self._source = source
+        self._parameters: list[Parameter] = []
+        self._shared: list[SharedArray] = []
+        self._work: tuple[Expr, ...] | None = None
+
+    @property
+    def name(self) -> str:
+        return self._scope.program
+
+    # ---- declarations
+
+    def input(self, name: str, type_: Type, /) -> Buffer:
+        """A buffer that the program reads."""
+        return self._buffer(name, "in", type_)
+
+    def inout(self, name: str, type_: Type, /) -> Buffer:
+        """A buffer that the program reads and writes; a call returns its new contents."""
+        return self._buffer(name, "inout", type_)
+
+    def output(self, name: str, type_: Type, /, size: Operand | None = None) -> Buffer:
+        """A buffer that the program writes, zero where it does not; `size` is its number of elements.
+
+        The size is a number or an expression over scalars and sizes; without one, a call must bring `out=`.
+        """
+        elements = None if size is None else self._on_host(size, f"size of {name}", caller())
+        return self._buffer(name, "out", type_, elements)
+
+    def scalar(self, name: str, type_: Type, /) -> Value:
+        """A by-value parameter."""
+        source = self._declare(name, "scalar", type_, None)
+        return Value(Scalar(type_, name, source), source, self._scope)
+
+    def shared(self, name: str, type_: Type, size: int, /) -> Buffer:
+        """An array of `size` elements that the threads of one block share, zero when the block starts."""
+        source = self._begin()
+        _require_type(type_)
+        if isinstance(size, bool) or not isinstance(size, int):
+            raise TypeError(f"the size of a shared array is an int, not {type(size).__name__}")
+        if size < 1:
+            raise program_error(f"shared array {name} of {size} elements; it needs at least 1", source)
+        taken = self._scope.name_local(name, source)
+        self._shared.append(SharedArray(taken, type_, size, source))
+        return Buffer(self._scope, taken, type_, "shared")
+
+    def work(self, *items: Operand) -> None:
+        """The number of work items per axis (1 to 3), each a number or an expression over scalars and sizes."""
+        source = self._begin()
+        if not 1 <= len(items) <= 3:
+            raise TypeError(f"work takes 1 to 3 numbers of items, {len(items)} given")
+        if self._work is not None:
+            raise program_error("work is already given", source)
+        self._work = tuple(self._on_host(n, "number of work items", source) for n in items)
+
+    # ---- locals
+
+    def let(self, name: str, value: Operand, /) -> Value:
+        """An immutable local."""
+        source = self._begin()
+        return bind(self._scope, self._first_value(name, value, source), name, source)
+
+    def var(self, name: str, value: Operand, /) -> Variable:
+        """A mutable local with its first value."""
+        source = self._begin()
+        first = self._first_value(name, value, source)
+        taken = self._scope.name_local(name, source)
+        self._scope.append(Var(taken, node_of(first), source))
+        return Variable(self._scope, taken, first.type)
+
+    # ---- control flow
+
+    def if_(self, condition: Operand, /) -> IfBlock:
+        """`with b.if_(condition):` runs its block where the condition holds."""
+        source = self._begin()
+        return IfBlock(self._scope, place(self._scope, condition, source, bool_, "condition"), source)
+
+    def else_(self) -> ElseBlock:
+        """`with b.else_():` right after an if block runs where its condition does not hold."""
+        return ElseBlock(self._scope, self._begin())
+
+    def for_(self, lo: Operand, hi: Operand, /, step: Operand = 1) -> ForBlock:
+        """`with b.for_(lo, hi) as j:` counts like range(lo, hi, step), without wrapping at the end of the type."""
+        return ForBlock(self._scope, lo, hi, step, self._begin())
+
+    def while_(self, condition: Callable[[], Operand], /) -> WhileBlock:
+        """`with b.while_(lambda: ...):` repeats its block; the condition is evaluated before each pass."""
+        source = self._begin()
+        if not callable(condition):
+            raise TypeError("the condition of while_ is a callable, as it is evaluated anew: b.while_(lambda: ...)")
+        return WhileBlock(self._scope, condition, source)
+
+    def break_(self) -> None:
+        """Leave the innermost loop."""
+        source = self._begin()
+        self._require_loop("break_", source)
+        self._scope.append(Break(source))
+
+    def continue_(self) -> None:
+        """Go on with the next pass of the innermost loop."""
+        source = self._begin()
+        self._require_loop("continue_", source)
+        self._scope.append(Continue(source))
+
+    def return_(self) -> None:
+        """End the thread."""
+        self._scope.append(Return(self._begin()))
+
+    # ---- effects
+
+    def barrier(self) -> None:
+        """Every thread of the block arrives before any goes on."""
+        self._scope.append(Barrier(self._begin()))
+
+    def assert_(self, condition: Operand, message: str, /) -> None:
+        """Where the condition is false, report `message`, end the thread and make the call raise."""
+        source = self._begin()
+        if not isinstance(message, str):
+            raise TypeError(f"the message of assert_ is a str, not {type(message).__name__}")
+        held = place(self._scope, condition, source, bool_, "condition")
+        self._scope.append(Assert(node_of(held), message, source))
+
+    def atomic_add(
+        self, buffer: Buffer, index: Operand, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
+    ) -> Value:
+        """Add to one element indivisibly; the result is the old value."""
+        return self._atomic("add", buffer, index, (value,), order, scope)
+
+    def atomic_compare_exchange(
+        self,
+        buffer: Buffer,
+        index: Operand,
+        expected: Operand,
+        desired: Operand,
+        /,
+        *,
+        order: str = "relaxed",
+        scope: str = "device",
+    ) -> Value:
+        """Replace one element by `desired` if it equals `expected`; the result is the old value."""
+        return self._atomic("compare_exchange", buffer, index, (expected, desired), order, scope)
+
+    # ---- the end
+
+    def build(self) -> Program:
+        """The finished program. Raises ProgramError with everything that is wrong with it."""
+        source = self._begin()
+        block = self._scope.block
+        if block.parent is not None:
+            raise program_error(f"build() inside the {block.kind} block of line {block.source[1]}", source)
+        for what, where in self._scope.unentered.values():
+            raise program_error(f"b.{what}(...) opens no block: write it in a with statement", where)
+        program = Program(
+            name=self.name,
+            parameters=tuple(self._parameters),
+            body=drop_unread_results(block.statements),
+            block=self._block,
+            index=self._scope.index,
+            work=self._work,
+            shared=tuple(self._shared),
+            source=self._source,
+        )
+        check(program)
+        self._scope.built = True
+        return program
+
+    # ---- parts of the above
+
+    def _begin(self) -> Source:
+        source = caller()
+        self._scope.require_unbuilt(source)
+        return source
+
+    def _declare(self, name: str, kind: ParameterKind, type_: Type, size: Expr | None) -> Source:
+        source = self._begin()
+        _require_type(type_)
+        self._scope.declare(name, "parameter", source)
+        self._parameters.append(Parameter(name, kind, type_, size, source))
+        return source
+
+    def _buffer(self, name: str, kind: ParameterBufferKind, type_: Type, size: Expr | None = None) -> Buffer:
+        self._declare(name, kind, type_, size)
+        return Buffer(self._scope, name, type_, kind)
+
+    def _on_host(self, count: Operand, what: str, source: Source) -> Expr:
+        """The nodes of a count that is computed before the launch."""
+        node = node_of(integer(self._scope, count, what, source))
+        if not _is_host_expression(node):
+            raise program_error(f"the {what} is computed before the launch: from numbers, scalars and sizes", source)
+        return node
+
+    def _first_value(self, name: str, value: Operand, source: Source) -> Value:
+        if isinstance(value, Variable):
+            return value.peek(source)
+        return place(self._scope, value, source, None, f"value of {name}")
+
+    def _require_loop(self, what: str, source: Source) -> None:
+        if not self._scope.in_loop():
+            raise program_error(f"{what} outside a loop", source)
+
+    def _atomic(
+        self, op: AtomicName, buffer: Buffer, index: Operand, operands: Sequence[Operand], order: str, scope: str
+    ) -> Value:
+        source = self._begin()
+        if not isinstance(buffer, Buffer):
+            raise TypeError(f"atomic_{op} works on a buffer, not {type(buffer).__name__}")
+        if buffer._scope is not self._scope:
+            raise program_error(f"{buffer.name} is a buffer of the builder of {buffer._scope.program}", source)
+        require_writable(buffer, source)
+        if order not in ORDERS:
+            raise program_error(f"order {order!r}; it may be {', '.join(ORDERS)}", source)
+        if scope not in SCOPES:
+            raise program_error(f"scope {scope!r}; it may be {', '.join(SCOPES)}", source)
+        at = element_index(buffer, index, source)
+        values = [place(self._scope, v, source, buffer.type, f"operand of atomic_{op}") for v in operands]
+        name = self._scope.name_local("old", source)
+        nodes = tuple(node_of(v) for v in values)
+        self._scope.append(Atomic(name, op, buffer.name, node_of(at), nodes, order, scope, source))
+        return local(self._scope, Local(buffer.type, name, source))
+
+
+def _dim3(block: int | tuple[int, ...]) -> tuple[int, int, int]:
+    axes = (block,) if isinstance(block, int) else tuple(block)
+    if not 1 <= len(axes) <= 3 or not all(isinstance(n, int) and not isinstance(n, bool) for n in axes):
+        raise TypeError(f"block={block!r}; it is an int or a tuple of 1 to 3 ints")
+    x, y, z = (*axes, 1, 1)[:3]
+    if min(axes) < 1:
+        raise ProgramError(f"block={block!r}; every axis has at least 1 thread")
+    return x, y, z
+
+
+def _require_type(type_: Type) -> None:
+    if not isinstance(type_, Type):
+        raise TypeError(f"{type_!r} where a type such as vc.f32 is needed")
+
+
+def _is_host_expression(node: Expr) -> bool:
+    match node:
+        case Const() | Scalar() | Size():
+            return True
+        case Apply():
+            return all(_is_host_expression(operand) for operand in node.operands)
+    return False

@@ -1,0 +1,114 @@
+"""THE op table: every op of the expression language, declared once.
+
+Builder, validator, interpreter, printer, wire format, instruction selection, documentation and tests read it. An op is
+a NumPy ufunc: it carries NumPy's name and, wherever NumPy defines a result exactly, gives that result bit for bit.
+`code` is the op's number in wire bytes; codes are never reused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from vyre_cuda.ir.types import FLOATS, INTEGERS, NUMBERS, TYPES, Type, bool_
+
+Result = Literal["same", "bool", "explicit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One row. `types` are those that the operands (all of one type) may have.
+
+    `result` is "same" (the operands' type), "bool" or "explicit" (named by the node: casts). `leading_bool` marks
+    `where`, whose first operand is a bool and not counted among the operands of one type.
+    """
+
+    name: str
+    code: int
+    arity: int
+    types: tuple[Type, ...]
+    result: Result = "same"
+    commutative: bool = False
+    symbol: str = ""
+    leading_bool: bool = False
+    rule: str = ""
+
+
+_ROWS = (
+    Op("add", 1, 2, NUMBERS, commutative=True, symbol="+", rule="integers wrap; floats round to nearest even"),
+    Op("subtract", 2, 2, NUMBERS, symbol="-", rule="integers wrap; floats round to nearest even"),
+    Op("multiply", 3, 2, NUMBERS, commutative=True, symbol="*", rule="integers wrap; floats round to nearest even"),
+    Op("negative", 4, 1, NUMBERS, rule="integers wrap"),
+    Op("absolute", 5, 1, NUMBERS, rule="of the smallest integer is itself"),
+    Op("fma", 6, 3, FLOATS, rule="x * y + z with one rounding"),
+    Op("floor_divide", 7, 2, INTEGERS, symbol="//", rule="quotient floors; by zero 0; MIN // -1 = MIN"),
+    Op("remainder", 8, 2, INTEGERS, symbol="%", rule="sign of the divisor; by zero 0; MIN % -1 = 0"),
+    Op("trunc_divide", 9, 2, INTEGERS, rule="quotient toward zero; by zero 0; MIN / -1 = MIN"),
+    Op("fmod", 10, 2, INTEGERS, rule="sign of the dividend; by zero 0"),
+    Op("divide", 11, 2, FLOATS, symbol="/", rule="correctly rounded"),
+    Op("reciprocal", 12, 1, FLOATS, rule="1 / x, correctly rounded"),
+    Op("sqrt", 13, 1, FLOATS, rule="correctly rounded"),
+    Op("left_shift", 14, 2, INTEGERS, symbol="<<", rule="count read as unsigned; 0 from the width on"),
+    Op("right_shift", 15, 2, INTEGERS, symbol=">>", rule="count read as unsigned; 0 or the sign from the width on"),
+    Op("bitwise_and", 16, 2, INTEGERS, commutative=True, symbol="&"),
+    Op("bitwise_or", 17, 2, INTEGERS, commutative=True, symbol="|"),
+    Op("bitwise_xor", 18, 2, INTEGERS, commutative=True, symbol="^"),
+    Op("invert", 19, 1, INTEGERS, rule="every bit flipped"),
+    Op("logical_and", 20, 2, (bool_,), commutative=True, symbol="&"),
+    Op("logical_or", 21, 2, (bool_,), commutative=True, symbol="|"),
+    Op("logical_xor", 22, 2, (bool_,), commutative=True, symbol="^"),
+    Op("logical_not", 23, 1, (bool_,)),
+    Op("equal", 24, 2, TYPES, "bool", commutative=True, symbol="==", rule="IEEE for floats"),
+    Op("not_equal", 25, 2, TYPES, "bool", commutative=True, symbol="!=", rule="IEEE for floats"),
+    Op("less", 26, 2, NUMBERS, "bool", symbol="<", rule="signedness from the type"),
+    Op("less_equal", 27, 2, NUMBERS, "bool", symbol="<=", rule="signedness from the type"),
+    Op("greater", 28, 2, NUMBERS, "bool", symbol=">", rule="signedness from the type"),
+    Op("greater_equal", 29, 2, NUMBERS, "bool", symbol=">=", rule="signedness from the type"),
+    Op("minimum", 30, 2, NUMBERS, commutative=True, rule="propagates NaN; -0 counts as less than +0"),
+    Op("maximum", 31, 2, NUMBERS, commutative=True, rule="propagates NaN; -0 counts as less than +0"),
+    Op("fmin", 32, 2, FLOATS, commutative=True, rule="ignores NaN; -0 counts as less than +0"),
+    Op("fmax", 33, 2, FLOATS, commutative=True, rule="ignores NaN; -0 counts as less than +0"),
+    Op("floor", 34, 1, FLOATS),
+    Op("ceil", 35, 1, FLOATS),
+    Op("trunc", 36, 1, FLOATS),
+    Op("rint", 37, 1, FLOATS, rule="to even"),
+    Op("isnan", 38, 1, FLOATS, "bool"),
+    Op("isinf", 39, 1, FLOATS, "bool"),
+    Op("isfinite", 40, 1, FLOATS, "bool"),
+    Op("where", 41, 3, TYPES, leading_bool=True, rule="both arms evaluated"),
+    Op("cast", 42, 1, TYPES, "explicit", rule="int keeps low bits; float to int truncates, saturates, NaN gives 0"),
+    Op("bitcast", 43, 1, NUMBERS, "explicit", rule="same width, bits kept"),
+)
+
+OPS: dict[str, Op] = {op.name: op for op in _ROWS}
+BY_CODE: dict[int, Op] = {op.code: op for op in _ROWS}
+
+
+def result_type(op: Op, operands: tuple[Type, ...], explicit: Type | None = None) -> Type:
+    """The type of `op` applied to operands of these types.
+
+    Raises TypeError with the sentence that a diagnostic shows. `explicit` is the target of a cast.
+    """
+    if len(operands) != op.arity:
+        raise TypeError(f"{op.name} takes {op.arity} operand{'s' * (op.arity != 1)}, {len(operands)} given")
+    same = operands[1:] if op.leading_bool else operands
+    if op.leading_bool and operands[0] is not bool_:
+        raise TypeError(f"operand 0 of {op.name} is {operands[0]}; it must be bool_")
+    for position, operand in enumerate(operands[1:] if not op.leading_bool else operands[2:], start=1):
+        if operand is not same[0]:
+            at = position + op.leading_bool
+            raise TypeError(
+                f"operand {at} is {operand}, operand {int(op.leading_bool)} is {same[0]}; {op.name} needs one type "
+                f"(write vc.{same[0]}(...))"
+            )
+    if same[0] not in op.types:
+        raise TypeError(f"{op.name} is not defined for {same[0]}; it takes {', '.join(t.name for t in op.types)}")
+    if op.result == "bool":
+        return bool_
+    if op.result == "same":
+        return same[0]
+    if explicit is None:
+        raise TypeError(f"{op.name} needs a target type")
+    if op.name == "bitcast" and (explicit not in op.types or explicit.bits != same[0].bits):
+        raise TypeError(f"bitcast from {same[0]} to {explicit}: the widths must be equal, and neither may be bool_")
+    return explicit

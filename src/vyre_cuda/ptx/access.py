@@ -1,0 +1,94 @@
+"""What the text shows about a kernel's use of its buffers: access facts, and which outs it surely fills.
+
+`Coverage` follows the statements as they are lowered. An out is covered when every thread whose global_id.x is below
+the out's size stores to out[global_id.x]: nothing but comparisons of global_id.x with that size stands before the
+store, no thread can have left, and nothing has looked at the out before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from vyre_cuda.ir.program import Program
+from vyre_cuda.ptx.isel_memory import Memory, Place
+from vyre_cuda.ptx.lowered import Access
+from vyre_cuda.ptx.peephole import Builder
+
+
+class Coverage:
+    """Where lowering stands on the way to every thread's stores.
+
+    `bounds`: a thread is here if its global_id.x is below all of these values; None when that cannot be said.
+    `depth` counts the conditions and loops around.
+    """
+
+    __slots__ = ("_builder", "_memory", "bounds", "covered", "depth", "leaves", "thread")
+
+    def __init__(self, builder: Builder, memory: Memory, thread: int) -> None:
+        self._builder = builder
+        self._memory = memory
+        self.thread = thread  # global_id.x
+        self.bounds: tuple[int, ...] | None = ()
+        self.covered: frozenset[str] = frozenset()
+        self.depth = 0
+        self.leaves = 0  # how often `leave` was called
+
+    @property
+    def everyone(self) -> bool:
+        """Every thread of the block runs this statement, once."""
+        return self.depth == 0 and self.bounds == ()
+
+    def bound_of(self, condition: int, truth: bool) -> int | None:
+        """The value s when `condition` being `truth` is the same as global_id.x < s."""
+        function = self._builder.function
+        op, args = function.ops[condition], function.args[condition]
+        if op == "less" and truth and args[0] == self.thread:
+            return args[1]
+        if op == "less_equal" and not truth and args[1] == self.thread:
+            return args[0]
+        return None
+
+    def leave(self) -> None:
+        """Some thread may have ended here."""
+        self.bounds = None
+        self.leaves += 1
+
+    def store(self, name: str, index: int) -> None:
+        """A store to name[index] has been lowered."""
+        place = self._memory.places[name]
+        if self.bounds is None or index != self.thread or place.space == "shared":
+            return
+        if any(touch.kind != "store" for touch in place.touches):  # it may have seen the zeros that a clear leaves
+            return
+        size = self._memory.size(name)
+        if all(self._at_least(bound, size) for bound in self.bounds):
+            self.covered |= {name}
+
+    def _at_least(self, bound: int, size: int) -> bool:
+        if bound == size:
+            return True
+        b = self._builder
+        limit, count = b.constant_of(bound), b.constant_of(size)
+        return limit is not None and count is not None and limit >= count
+
+
+def access_facts(builder: Builder, memory: Memory, program: Program, thread: int) -> Mapping[str, Access]:
+    """The access facts of every buffer parameter."""
+    return MappingProxyType(
+        {p.name: _access(builder, memory.places[p.name], thread) for p in program.parameters if p.is_buffer}
+    )
+
+
+def _access(builder: Builder, place: Place, thread: int) -> Access:
+    kinds = {touch.kind for touch in place.touches}
+    origins = {builder.facts.origins[touch.index] for touch in place.touches}
+    streaming = (
+        bool(kinds)
+        and "atomic" not in kinds
+        and place.type.itemsize == 4
+        and not any(touch.in_loop for touch in place.touches)
+        and len(origins) == 1
+        and next(iter(origins))[0] == thread
+    )
+    return Access("load" in kinds, "store" in kinds, "atomic" in kinds, streaming)

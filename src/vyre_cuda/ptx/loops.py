@@ -1,0 +1,135 @@
+"""Counted loops with the meaning of Python's range on exact integers: no wrap at the end of the type.
+
+The counter is a mutable register that only the loop itself writes. Where the next value could wrap, the loop asks
+before it steps how far the end still is; that distance is exact as an unsigned number. A step of 0 makes no trip.
+"""
+
+from __future__ import annotations
+
+from vyre_cuda.ptx.facts import FULL
+from vyre_cuda.ptx.peephole import Builder
+
+# A loop of more trips known beforehand is not unrolled: the assembler would unroll hundreds (spec of ptxas 13).
+_MOST_UNROLLED_TRIPS = 32
+
+
+class CountedLoop:
+    """One for statement. `enters` is the predicate that there is a first trip."""
+
+    __slots__ = ("_b", "_rest", "_start", "_step", "_stop", "_type", "counter", "enters", "register", "step", "trips")
+
+    def __init__(self, builder: Builder, start: int, stop: int, step: int) -> None:
+        self._b = builder
+        self._type = builder.function.types[start]
+        self._start, self._stop, self._step = start, stop, step
+        self.step = builder.constant_of(step)
+        self.trips = self._trips()
+        self._rest: tuple[int, int] | None = None
+        self.enters = self._enters()
+        self.register = -1
+        self.counter = -1
+
+    @property
+    def is_long(self) -> bool:
+        return self.trips is not None and self.trips > _MOST_UNROLLED_TRIPS
+
+    def _trips(self) -> int | None:
+        first, end = self._b.constant_of(self._start), self._b.constant_of(self._stop)
+        if first is None or end is None or not self.step:
+            return None
+        return len(range(first, end, self.step))
+
+    def _enters(self) -> int:
+        b = self._b
+        start, stop, step = self._start, self._stop, self._step
+        zero = b.constant(self._type, 0)
+        if self.step is not None:
+            if self.step == 0:
+                return b.false
+            return b.apply("less", start, stop) if self.step > 0 else b.apply("less", stop, start)
+        if self._type == "u32":
+            return b.apply("logical_and", b.apply("less", start, stop), b.apply("not_equal", step, zero))
+        up = b.apply("logical_and", b.apply("less", zero, step), b.apply("less", start, stop))
+        down = b.apply("logical_and", b.apply("less", step, zero), b.apply("less", stop, start))
+        return b.apply("logical_or", up, down)
+
+    def begin(self) -> None:
+        """Before the first trip, in the code that has asked `enters`."""
+        b = self._b
+        function = b.function
+        self.register = function.register(self._type)
+        function.effect("set", (self._start,), self.register)
+        if self._type == "s32" and self.step is None:
+            up = b.apply("less", b.constant("s32", 0), self._step)
+            ahead = b.apply("subtract", self._stop, self._start)
+            behind = b.apply("subtract", self._start, self._stop)
+            distance = b.convert("retype", "u32", b.apply("where", up, ahead, behind))
+            magnitude = b.convert("retype", "u32", b.apply("absolute", self._step))
+            rest = function.register("u32")
+            function.effect("set", (distance,), rest)
+            self._rest = (rest, magnitude)
+
+    def assume(self) -> None:
+        """At the top of the body, in its scope: make the counter and state what is known of it."""
+        b = self._b
+        facts = b.facts
+        self.counter = b.function.register_value(self.register)
+        facts.observe(self.counter)
+        if self.step is not None or self._type == "u32":
+            up = self.step is None or self.step > 0
+            low, high = (self.counter, self._stop) if up else (self._stop, self.counter)
+            facts.assume_order(low, high, True)
+            first, last = (self._start, self.counter) if up else (self.counter, self._start)
+            facts.assume_order(first, last, False)
+        if self.trips:
+            ends = sorted((self._first, self._first + (self.trips - 1) * (self.step or 0)))
+            facts.set_range(self.counter, ends[0], ends[1])
+
+    @property
+    def _first(self) -> int:
+        return self._b.constant_of(self._start) or 0
+
+    def advance(self, body: int) -> None:
+        """At the end of a trip: step, and go to the label `body` when there is another one.
+
+        These values see the counter before and after the step, so none is shared or simplified.
+        """
+        function = self._b.function
+        if self._steps_without_wrap():
+            following = self._step_counter()
+            ends = (following, self._stop) if (self.step or 0) > 0 else (self._stop, following)
+            again = function.fresh("less", "pred", ends)
+        else:
+            distance, magnitude = self._distance()
+            again = function.fresh("less", "pred", (magnitude, distance))
+            if self._rest is not None:
+                less = function.fresh("subtract", "u32", (distance, magnitude))
+                function.pinned[less] = self._rest[0]
+            self._step_counter()
+        function.effect("branch", (again,), (body, False))
+
+    def _step_counter(self) -> int:
+        function = self._b.function
+        following = function.fresh("add", self._type, (self.counter, self._step))
+        function.pinned[following] = self.register
+        return following
+
+    def _distance(self) -> tuple[int, int]:
+        """How far the end is from the counter, and how far a step goes, both unsigned."""
+        b = self._b
+        if self._rest is not None:
+            return b.function.register_value(self._rest[0]), self._rest[1]
+        if self.step is None:
+            return b.function.fresh("subtract", "u32", (self._stop, self.counter)), self._step
+        ends = (self._stop, self.counter) if self.step > 0 else (self.counter, self._stop)
+        return b.function.fresh("subtract", "u32", ends), b.constant("u32", abs(self.step))
+
+    def _steps_without_wrap(self) -> bool:
+        """Whether counter + step stays in the type on every trip."""
+        if self.step is None:
+            return False
+        low, high = FULL[self._type]
+        if self.trips is not None:
+            return low <= self._first + self.trips * self.step <= high
+        end_low, end_high = self._b.facts.tight_range(self._stop)
+        return end_high - 1 + self.step <= high if self.step > 0 else end_low + 1 + self.step >= low

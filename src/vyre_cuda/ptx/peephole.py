@@ -1,0 +1,347 @@
+"""Values made through here are simplified first: constants fold, identities vanish, decided comparisons are constants.
+
+Every rewrite keeps every bit, so floating-point arithmetic is left alone; the assembler folds what it may. Operands of
+commutative ops are ordered (constants last), `less` and `less_equal` are the only orders, and a negated integer
+comparison is the opposite one, so that equal meanings meet in one value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from vyre_cuda.ir.ops import OPS
+from vyre_cuda.ir.scalars import bits_of
+from vyre_cuda.ir.types import f32
+from vyre_cuda.ptx.facts import FULL, WORD, Facts
+from vyre_cuda.ptx.ssa import Function
+from vyre_cuda.ptx.target import Target
+
+_COMMUTATIVE = frozenset(op.name for op in OPS.values() if op.commutative) | {"multiply_high"}
+_PREDICATES = frozenset(op.name for op in OPS.values() if op.result == "bool") | {"unordered"}
+_SIGN = 1 << 31
+
+
+def wrap(type_: str, value: int) -> int:
+    """An exact integer reduced to the range of a 32-bit type."""
+    value &= WORD - 1
+    return value - WORD if type_ == "s32" and value & _SIGN else value
+
+
+class Builder:
+    """Makes the values of one function for one target."""
+
+    __slots__ = ("facts", "false", "function", "target", "true")
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.function = Function()
+        self.facts = Facts(self.function)
+        self.false = self.function.constant("pred", 0)
+        self.true = self.function.constant("pred", 1)
+
+    # ---- making values ----
+
+    def constant(self, type_: str, value: int) -> int:
+        return self.function.constant(type_, value)
+
+    def apply(self, op: str, *args: int) -> int:
+        """The value of an op on operands of one type (the first operand of `where` is a predicate)."""
+        function = self.function
+        type_ = function.types[args[-1]]
+        if op in _COMMUTATIVE:
+            left, right = args
+            if function.ops[left] == "const" or (left > right and function.ops[right] != "const"):
+                args = (right, left)
+        rule = _SIMPLIFY.get(op)
+        if rule is not None:
+            simpler = rule(self, type_, *args)
+            if simpler is not None:
+                return simpler
+        return self.emit(op, "pred" if op in _PREDICATES else type_, args)
+
+    def convert(self, op: str, type_: str, value: int) -> int:
+        """A value of another type: retype, widen, cast.*, bits.*; `type_` is the result's."""
+        if self.is_constant(value):
+            folded = _fold_conversion(op, type_, self.function.attrs[value])
+            if folded is not None:
+                return self.constant(type_, folded)
+        if op == "retype" and self.function.ops[value] == "retype":
+            return self.function.args[value][0]
+        return self.emit(op, type_, (value,))
+
+    def emit(self, op: str, type_: str, args: tuple[int, ...], attr: Any = None) -> int:
+        """A value as asked for, or the constant that it is known to be."""
+        value = self.function.value(op, type_, args, attr)
+        facts = self.facts
+        if value >= len(facts.ranges):
+            facts.observe(value)
+        known = facts.ranges[value]
+        if known is not None and known[0] == known[1]:
+            return self.constant(type_, known[0])
+        if type_ == "pred" and value in facts.known:
+            return self.true if facts.known[value] else self.false
+        return value
+
+    # ---- asking ----
+
+    def is_constant(self, value: int) -> bool:
+        return self.function.ops[value] == "const"
+
+    def constant_of(self, value: int) -> int | None:
+        """The number that an integer or predicate value is known to be."""
+        if self.function.ops[value] == "const":
+            constant: int = self.function.attrs[value]
+            return constant
+        return None
+
+    def open_scope(self) -> None:
+        self.function.open_scope()
+        self.facts.open_scope()
+
+    def close_scope(self) -> None:
+        self.facts.close_scope()
+        self.function.close_scope()
+
+
+# ---- rules: (builder, operand type, operands) -> a simpler value, or None -------------------------------------------
+
+Rule = Callable[..., "int | None"]
+
+
+def _fold(function: Callable[[int, int], int]) -> Callable[[Builder, str, int, int], int | None]:
+    """A rule that folds two integer constants."""
+
+    def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
+        if type_ in FULL and b.is_constant(left) and b.is_constant(right):
+            attrs = b.function.attrs
+            return b.constant(type_, wrap(type_, function(attrs[left], attrs[right])))
+        return None
+
+    return rule
+
+
+def _chain(*rules: Callable[[Builder, str, int, int], int | None]) -> Rule:
+    def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
+        for each in rules:
+            simpler = each(b, type_, left, right)
+            if simpler is not None:
+                return simpler
+        return None
+
+    return rule
+
+
+def _right(neutral: int) -> Callable[[Builder, str, int, int], int | None]:
+    """x op neutral = x, for integers."""
+
+    def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
+        return left if type_ in FULL and b.constant_of(right) == neutral else None
+
+    return rule
+
+
+def _right_absorbs(zero: int) -> Callable[[Builder, str, int, int], int | None]:
+    """x op zero = zero, for integers."""
+
+    def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
+        return right if type_ in FULL and b.constant_of(right) == zero else None
+
+    return rule
+
+
+def _same_zero(b: Builder, type_: str, left: int, right: int) -> int | None:
+    return b.constant(type_, 0) if left == right and type_ in FULL else None
+
+
+def _same_same(_b: Builder, type_: str, left: int, right: int) -> int | None:
+    return left if left == right and type_ in FULL else None
+
+
+def _and_mask(b: Builder, type_: str, left: int, right: int) -> int | None:
+    """x & (2^k - 1) = x for x below 2^k; x & -1 = x."""
+    mask = b.constant_of(right)
+    if mask is None or type_ not in FULL:
+        return None
+    low, high = b.facts.range(left)
+    covered = mask == wrap(type_, -1) or (mask & (mask + 1) == 0 and low >= 0 and high <= mask)
+    return left if covered else None
+
+
+def _left_shift(count: int, value: int) -> int:
+    return value << count if count < 32 else 0
+
+
+def _right_shift(count: int, value: int) -> int:
+    return value >> min(count, 32)
+
+
+def _shift(b: Builder, op: Callable[[int, int], int], type_: str, left: int, right: int) -> int | None:
+    count = b.constant_of(right)
+    value = b.constant_of(left)
+    if type_ not in FULL:
+        return None
+    if count == 0:
+        return left
+    if count is not None and value is not None:
+        return b.constant(type_, wrap(type_, op(count % WORD, value)))
+    return None
+
+
+def _fold_negative(b: Builder, type_: str, value: int) -> int | None:
+    constant = b.constant_of(value)
+    if constant is None:
+        return None
+    return b.constant(type_, constant ^ _SIGN if type_ == "f32" else wrap(type_, -constant))
+
+
+def _fold_absolute(b: Builder, type_: str, value: int) -> int | None:
+    constant = b.constant_of(value)
+    if constant is not None:
+        return b.constant(type_, constant & ~_SIGN if type_ == "f32" else wrap(type_, abs(constant)))
+    return value if type_ == "s32" and b.facts.range(value)[0] >= 0 else None
+
+
+def _fold_invert(b: Builder, type_: str, value: int) -> int | None:
+    constant = b.constant_of(value)
+    return None if constant is None else b.constant(type_, wrap(type_, ~constant))
+
+
+def _extreme(op: str) -> Rule:
+    def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
+        if type_ not in FULL:
+            return None
+        if left == right:
+            return left
+        (low_l, high_l), (low_r, high_r) = b.facts.range(left), b.facts.range(right)
+        if high_l <= low_r:
+            return left if op == "minimum" else right
+        if high_r <= low_l:
+            return right if op == "minimum" else left
+        return None
+
+    return rule
+
+
+def _order(strict: bool) -> Rule:
+    """less, less_equal: decided by intervals, and in the unsigned order also by what was assumed."""
+
+    def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
+        if type_ not in FULL:
+            return None
+        if left == right:
+            return b.false if strict else b.true
+        facts = b.facts
+        (low_l, high_l), (low_r, high_r) = facts.tight_range(left), facts.tight_range(right)
+        if high_l + strict <= low_r:
+            return b.true
+        if high_r + (not strict) <= low_l:
+            return b.false
+        if low_l >= 0 and low_r >= 0:
+            if facts.proves_less(left, right, strict=strict):
+                return b.true
+            if facts.proves_less(right, left, strict=not strict):
+                return b.false
+        return None
+
+    return rule
+
+
+def _equality(equal: bool) -> Rule:
+    def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
+        if type_ not in FULL:
+            return None
+        if left == right:
+            return b.true if equal else b.false
+        (low_l, high_l), (low_r, high_r) = b.facts.range(left), b.facts.range(right)
+        if high_l < low_r or high_r < low_l:
+            return b.false if equal else b.true
+        if low_l == high_l == low_r == high_r:
+            return b.true if equal else b.false
+        return None
+
+    return rule
+
+
+def _logical_and(b: Builder, _type: str, left: int, right: int) -> int | None:
+    if left == right or right == b.true:
+        return left
+    return b.false if right == b.false else None
+
+
+def _logical_or(b: Builder, _type: str, left: int, right: int) -> int | None:
+    if left == right or right == b.false:
+        return left
+    return b.true if right == b.true else None
+
+
+def _logical_xor(b: Builder, _type: str, left: int, right: int) -> int | None:
+    if left == right:
+        return b.false
+    if right == b.false:
+        return left
+    return b.apply("logical_not", left) if right == b.true else None
+
+
+_OPPOSITE = {"less": "less_equal", "less_equal": "less"}
+
+
+def _logical_not(b: Builder, _type: str, value: int) -> int | None:
+    function = b.function
+    if b.is_constant(value):
+        return b.false if value == b.true else b.true
+    op, args = function.ops[value], function.args[value]
+    if op == "logical_not":
+        return args[0]
+    if op in _OPPOSITE and function.types[args[0]] in FULL:
+        return b.apply(_OPPOSITE[op], args[1], args[0])
+    if op in ("equal", "not_equal"):  # also for floats: both are exact opposites
+        return b.apply("not_equal" if op == "equal" else "equal", *args)
+    return None
+
+
+def _where(b: Builder, _type: str, condition: int, chosen: int, other: int) -> int | None:
+    if condition == b.true or chosen == other:
+        return chosen
+    if condition == b.false:
+        return other
+    if b.function.ops[condition] == "logical_not":
+        return b.apply("where", b.function.args[condition][0], other, chosen)
+    return None
+
+
+def _fold_conversion(op: str, type_: str, constant: int) -> int | None:
+    if op in ("retype", "bits.u32", "bits.s32"):
+        return wrap(type_, constant)
+    if op == "bits.f32":
+        return constant % WORD
+    if op == "cast.f32":
+        return bits_of(f32, constant)
+    return constant if op == "widen" else None
+
+
+_SIMPLIFY: dict[str, Rule] = {
+    "add": _chain(_fold(lambda x, y: x + y), _right(0)),
+    "subtract": _chain(_fold(lambda x, y: x - y), _right(0), _same_zero),
+    "multiply": _chain(_fold(lambda x, y: x * y), _right(1), _right_absorbs(0)),
+    "multiply_high": _chain(_fold(lambda x, y: x * y >> 32), _right_absorbs(0)),
+    "bitwise_and": _chain(_fold(lambda x, y: x & y), _right_absorbs(0), _same_same, _and_mask),
+    "bitwise_or": _chain(_fold(lambda x, y: x | y), _right(0), _same_same),
+    "bitwise_xor": _chain(_fold(lambda x, y: x ^ y), _right(0), _same_zero),
+    "left_shift": lambda b, t, left, right: _shift(b, _left_shift, t, left, right),
+    "right_shift": lambda b, t, left, right: _shift(b, _right_shift, t, left, right),
+    "negative": _fold_negative,
+    "absolute": _fold_absolute,
+    "invert": _fold_invert,
+    "minimum": _extreme("minimum"),
+    "maximum": _extreme("maximum"),
+    "less": _order(True),
+    "less_equal": _order(False),
+    "equal": _equality(True),
+    "not_equal": _equality(False),
+    "logical_and": _logical_and,
+    "logical_or": _logical_or,
+    "logical_xor": _logical_xor,
+    "logical_not": _logical_not,
+    "where": _where,
+}

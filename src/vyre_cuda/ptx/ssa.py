@@ -1,0 +1,158 @@
+"""A kernel as typed values and a linear list of what happens, built front to back.
+
+A value is a small int: an index into the parallel lists `ops`, `types`, `args`, `attrs`. Pure values are hash-consed:
+asking twice for one inside the scope where it was made gives the same int. Scopes follow the nesting of the program,
+so a value that is found dominates the place that asks. `code` holds value numbers where they are computed and
+`Effect` tuples; values that stand before all control flow (parameters, ids) go to `entry`.
+
+Types are PTX type words: u32 s32 f32 u64 pred. Mutable state lives in registers: a `set` effect writes one, a value
+`read` copies it, a value `register` is the register itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+# (kind, values it uses, what else it needs)
+Effect: TypeAlias = tuple[str, tuple[int, ...], Any]
+Key: TypeAlias = tuple[str, str, tuple[int, ...], Any]
+
+# Values that do something besides having a result: they stay when nobody uses the result.
+EFFECTFUL = frozenset({"atomic"})
+
+
+class Function:
+    """The values and the code of one kernel."""
+
+    __slots__ = ("_shared", "_undo", "args", "attrs", "code", "entry", "labels", "ops", "pinned", "registers", "types")
+
+    def __init__(self) -> None:
+        self.ops: list[str] = []
+        self.types: list[str] = []
+        self.args: list[tuple[int, ...]] = []
+        self.attrs: list[Any] = []
+        self.entry: list[int] = []
+        self.code: list[int | Effect] = []
+        self.registers: list[str] = []  # type of each mutable register
+        self.pinned: dict[int, int] = {}  # value computed straight into a mutable register
+        self.labels = 0
+        self._shared: dict[Key, int] = {}
+        self._undo: list[list[Key]] = []
+
+    # ---- values ----
+
+    def constant(self, type_: str, value: int) -> int:
+        """A literal: an int of the type's range, the bit pattern of an f32, 0 or 1 of a pred."""
+        key = ("const", type_, (), value)
+        found = self._shared.get(key)
+        if found is None:
+            found = self._shared[key] = self._append(*key)
+        return found
+
+    def value(self, op: str, type_: str, args: tuple[int, ...], attr: Any = None) -> int:
+        """A pure value, computed here unless a dominating one is the same."""
+        key = (op, type_, args, attr)
+        found = self._shared.get(key)
+        if found is None:
+            found = self._shared[key] = self._append(*key)
+            self.code.append(found)
+            if self._undo:
+                self._undo[-1].append(key)
+        return found
+
+    def entry_value(self, op: str, type_: str, args: tuple[int, ...], attr: Any = None) -> int:
+        """A pure value of entry values alone, computed before all code."""
+        key = (op, type_, args, attr)
+        found = self._shared.get(key)
+        if found is None:
+            found = self._shared[key] = self._append(*key)
+            self.entry.append(found)
+        return found
+
+    def fresh(self, op: str, type_: str, args: tuple[int, ...], attr: Any = None) -> int:
+        """A value that is never shared: its operands are not all it depends on."""
+        made = self._append(op, type_, args, attr)
+        self.code.append(made)
+        return made
+
+    def find(self, key: Key) -> int | None:
+        """What `remember` kept under this key in a scope that is still open."""
+        return self._shared.get(key)
+
+    def remember(self, key: Key, value: int) -> None:
+        """Let `find` give this value until the scope closes."""
+        if key not in self._shared:
+            self._shared[key] = value
+            if self._undo:
+                self._undo[-1].append(key)
+
+    def _append(self, op: str, type_: str, args: tuple[int, ...], attr: Any) -> int:
+        self.ops.append(op)
+        self.types.append(type_)
+        self.args.append(args)
+        self.attrs.append(attr)
+        return len(self.ops) - 1
+
+    # ---- state and effects ----
+
+    def register(self, type_: str) -> int:
+        """A new mutable register."""
+        self.registers.append(type_)
+        return len(self.registers) - 1
+
+    def register_value(self, register: int) -> int:
+        """The register as a value, for code in which nobody writes it."""
+        return self._append("register", self.registers[register], (), register)
+
+    def effect(self, kind: str, args: tuple[int, ...] = (), attr: Any = None) -> None:
+        self.code.append((kind, args, attr))
+
+    def label(self) -> int:
+        """A new label; a `label` effect puts it somewhere."""
+        self.labels += 1
+        return self.labels
+
+    # ---- scopes ----
+
+    def open_scope(self) -> None:
+        self._undo.append([])
+
+    def close_scope(self) -> None:
+        """Values of the scope are no longer found."""
+        shared = self._shared
+        for key in self._undo.pop():
+            del shared[key]
+
+
+def liveness(function: Function) -> tuple[bytearray, set[int]]:
+    """A 1 for each value whose result is used, from the effects backwards, and the registers that are read.
+
+    The rest needs no code. Effectful values are not marked by being there; their operands are.
+    """
+    live = bytearray(len(function.ops))
+    live_registers: set[int] = set()
+    writes: dict[int, list[int]] = {}
+    work: list[int] = []
+    for item in function.code:
+        if isinstance(item, int):
+            if function.ops[item] in EFFECTFUL:
+                work.extend(function.args[item])
+            if item in function.pinned:
+                writes.setdefault(function.pinned[item], []).append(item)
+        elif item[0] == "set":
+            writes.setdefault(item[2], []).extend(item[1])
+        else:
+            work.extend(item[1])
+    while work:
+        value = work.pop()
+        if live[value]:
+            continue
+        live[value] = 1
+        work.extend(function.args[value])
+        op = function.ops[value]
+        if op in ("read", "register"):
+            register = function.attrs[value]
+            if register not in live_registers:
+                live_registers.add(register)
+                work.extend(writes.get(register, ()))
+    return live, live_registers

@@ -1,0 +1,126 @@
+"""Compilation targets: which PTX a GPU generation needs, and which one a driver takes.
+
+A target names the virtual architecture and the lowest PTX version that has it, so that the oldest driver that knows
+the device also takes the text. Lowering raises the version only for features that ask for more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vyre_cuda.errors import UnsupportedError
+
+PtxVersion = tuple[int, int]
+
+# Compute capability -> first PTX version with this .target (PTX ISA, release notes), most shared memory of a block
+# in bytes with opt-in (CUDA C++ programming guide, technical specifications per compute capability).
+_TARGETS: dict[int, tuple[PtxVersion, int]] = {
+    75: ((6, 3), 64 * 1024),
+    80: ((7, 0), 163 * 1024),
+    86: ((7, 1), 99 * 1024),
+    87: ((7, 4), 163 * 1024),
+    89: ((7, 8), 99 * 1024),
+    90: ((7, 8), 227 * 1024),
+    100: ((8, 6), 227 * 1024),
+    103: ((8, 8), 227 * 1024),
+    120: ((8, 7), 99 * 1024),
+    121: ((8, 8), 99 * 1024),
+}
+KNOWN_SM: tuple[int, ...] = tuple(sorted(_TARGETS))
+
+# CUDA version of a driver (major * 1000 + minor * 10) -> newest PTX version its compiler takes (PTX ISA, table of
+# release history).
+_DRIVER_PTX: dict[int, PtxVersion] = {
+    12000: (8, 0),
+    12010: (8, 1),
+    12020: (8, 2),
+    12030: (8, 3),
+    12040: (8, 4),
+    12050: (8, 5),
+    12060: (8, 5),
+    12070: (8, 6),
+    12080: (8, 7),
+    12090: (8, 8),
+    13000: (9, 0),
+}
+
+# Bytes of kernel parameters: always, and from PTX 8.1 on (sm_70 and newer).
+PARAMETER_BYTES = 4096
+LARGE_PARAMETER_BYTES = 32764
+LARGE_PARAMETER_VERSION: PtxVersion = (8, 1)
+
+# Shared memory that a block may declare statically; more is asked for at the launch.
+STATIC_SHARED_BYTES = 48 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A virtual architecture (`sm` 90 is sm_90) and the PTX version that the text will declare."""
+
+    sm: int
+    version: PtxVersion
+
+    def __str__(self) -> str:
+        return f"sm_{self.sm}"
+
+    @property
+    def max_shared_bytes(self) -> int:
+        """The most shared memory that one block can have."""
+        return _TARGETS[self.sm][1]
+
+    def needing(self, version: PtxVersion) -> Target:
+        """This target with at least that PTX version."""
+        return self if self.version >= version else Target(self.sm, version)
+
+    @classmethod
+    def parse(cls, name: str) -> Target:
+        """The target that "sm_90" names. ValueError for another spelling, UnsupportedError for one not known."""
+        prefix, _, digits = name.partition("_")
+        if prefix != "sm" or not (digits.isascii() and digits.isdigit()):
+            raise ValueError(f"{name!r} is not a target; targets are written sm_90")
+        sm = int(digits)
+        if sm not in _TARGETS:
+            known = ", ".join(f"sm_{known_sm}" for known_sm in KNOWN_SM)
+            raise UnsupportedError(f"target {name} is not known; there are {known}", capability=name)
+        return cls(sm, _TARGETS[sm][0])
+
+
+def driver_ptx_version(driver_version: int) -> PtxVersion:
+    """The newest PTX version that a driver of this CUDA version (12040 is 12.4) takes."""
+    older = [known for known in _DRIVER_PTX if known <= driver_version]
+    if not older:
+        raise UnsupportedError(
+            f"the driver is of CUDA {_cuda(driver_version)}; CUDA {_cuda(min(_DRIVER_PTX))} is the oldest supported",
+            capability="driver_version",
+        )
+    return _DRIVER_PTX[max(older)]
+
+
+def target_for(compute_capability: tuple[int, int], driver_version: int) -> Target:
+    """The best known target not above the device, for a driver of this CUDA version (12040 is 12.4)."""
+    major, minor = compute_capability
+    at_most = [sm for sm in KNOWN_SM if sm <= major * 10 + minor]
+    if not at_most:
+        raise UnsupportedError(
+            f"compute capability {major}.{minor} is below sm_{KNOWN_SM[0]}, the oldest supported",
+            capability=f"sm_{KNOWN_SM[0]}",
+        )
+    sm = max(at_most)
+    version = _TARGETS[sm][0]
+    check_driver(Target(sm, version), driver_version)
+    return Target(sm, version)
+
+
+def check_driver(target: Target, driver_version: int) -> None:
+    """UnsupportedError when the target's PTX version is newer than this driver takes."""
+    newest = driver_ptx_version(driver_version)
+    if target.version > newest:
+        needed, taken = (f"{major}.{minor}" for major, minor in (target.version, newest))
+        raise UnsupportedError(
+            f"{target} needs PTX {needed}; the driver (CUDA {_cuda(driver_version)}) takes PTX {taken} at most",
+            capability=f"ptx_{needed}",
+        )
+
+
+def _cuda(driver_version: int) -> str:
+    return f"{driver_version // 1000}.{driver_version % 1000 // 10}"

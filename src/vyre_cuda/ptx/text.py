@@ -1,0 +1,346 @@
+"""The text of a kernel: header, parameters, registers, and one line per instruction.
+
+Registers are typed by class (%p %r %rd %f) and numbered in the order in which values appear; constants are immediates;
+a value nobody uses has no instruction. The same function gives the same text, in ASCII.
+"""
+
+from __future__ import annotations
+
+from vyre_cuda.errors import InternalError, UnsupportedError
+from vyre_cuda.ir import walk
+from vyre_cuda.ir.nodes import Assert
+from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.types import bool_
+from vyre_cuda.ptx.isel import MACHINE_TYPE, REGISTER_CLASS, Template, select
+from vyre_cuda.ptx.isel_memory import DYNAMIC_SYMBOL, Form, Memory, symbol_name
+from vyre_cuda.ptx.isel_sync import RED_ORDERS, AtomicForm
+from vyre_cuda.ptx.lowered import KernelParameter
+from vyre_cuda.ptx.ssa import Effect, Function
+from vyre_cuda.ptx.target import LARGE_PARAMETER_BYTES, LARGE_PARAMETER_VERSION, PARAMETER_BYTES, Target
+
+_POINTER_BYTES = 8
+# Classes in the order of their declarations.
+_CLASSES = (("%p", ".pred"), ("%r", ".b32"), ("%rd", ".b64"), ("%f", ".f32"))
+# Values that are no instruction of their own.
+_SILENT = frozenset({"const", "register", "retype"})
+
+
+def entry_name(program: Program) -> str:
+    """The kernel's PTX identifier."""
+    clean = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in program.name[:64])
+    return f"k_{clean}"
+
+
+def lay_out_parameters(
+    program: Program, function: Function, live: bytearray
+) -> tuple[tuple[KernelParameter, ...], int]:
+    """The parameter block and its bytes: declared parameters, then sizes the code uses, then the report."""
+    sizes = {
+        function.attrs[value][1]
+        for value in function.entry
+        if live[value] and function.ops[value] == "parameter" and function.attrs[value][0] == "size"
+    }
+    wanted: list[tuple[str, str, int]] = []
+    parameters: list[KernelParameter] = []
+    for p in program.parameters:
+        wanted.append(("buffer", p.name, _POINTER_BYTES) if p.is_buffer else ("scalar", p.name, p.type.itemsize))
+    wanted += [("size", p.name, program.index.itemsize) for p in program.parameters if p.name in sizes]
+    if any(isinstance(statement, Assert) for statement in walk.statements(program.body)):
+        wanted.append(("report", "report", _POINTER_BYTES))
+    types = {p.name: p.type for p in program.parameters}
+    end = 0
+    for kind, name, size in wanted:
+        offset = -(-end // size) * size
+        end = offset + size
+        match kind:
+            case "buffer":
+                parameters.append(KernelParameter("buffer", name, types[name], offset, size))
+            case "scalar":
+                parameters.append(KernelParameter("scalar", name, types[name], offset, size))
+            case "size":
+                parameters.append(KernelParameter("size", name, program.index, offset, size))
+            case _:
+                parameters.append(KernelParameter("report", name, None, offset, size))
+    if end > LARGE_PARAMETER_BYTES:
+        raise UnsupportedError(
+            f"the parameters of {program.name} take {end} bytes; a kernel can have {LARGE_PARAMETER_BYTES}",
+            capability="parameter_space",
+        )
+    return tuple(parameters), end
+
+
+def kernel_text(
+    program: Program,
+    target: Target,
+    function: Function,
+    live: tuple[bytearray, set[int]],
+    memory: Memory,
+    parameters: tuple[KernelParameter, ...],
+    *,
+    debug: bool,
+) -> str:
+    """The module with the one kernel."""
+    if parameters and parameters[-1].offset + parameters[-1].size > PARAMETER_BYTES:
+        target = target.needing(LARGE_PARAMETER_VERSION)
+    emitter = _Emitter(function, target, live, parameters, debug=debug)
+    body = emitter.run()
+    declared = ",\n".join(f"  .param .{word} {symbol}" for symbol, word in emitter.parameters.values())
+    lines = [
+        f".version {target.version[0]}.{target.version[1]}",
+        f".target {target}",
+        ".address_size 64",
+        "",
+    ]
+    if memory.dynamic_shared_bytes:
+        lines += [f".extern .shared .align 16 .b8 {DYNAMIC_SYMBOL}[];", ""]
+    lines += [
+        f".visible .entry {entry_name(program)}({f'{chr(10)}{declared}{chr(10)}' if declared else ''})",
+        f".reqntid {program.block[0]}, {program.block[1]}, {program.block[2]}",
+        "{",
+    ]
+    lines += [f"  .reg {kind} {prefix}<{emitter.counts[prefix]}>;" for prefix, kind in _CLASSES if emitter.counts[prefix]]
+    if not memory.dynamic_shared_bytes:
+        places = [memory.places[array.name] for array in program.shared]
+        lines += [
+            f"  .shared .align 16 .b8 {place.symbol}[{(place.size or 0) * place.type.itemsize + 15 & ~15}];"
+            for place in places
+            if place.touches
+        ]
+    return "\n".join([*lines, *body, "}", ""])
+
+
+class _Emitter:
+    """Writes the instructions of one function in order."""
+
+    def __init__(
+        self,
+        function: Function,
+        target: Target,
+        live: tuple[bytearray, set[int]],
+        parameters: tuple[KernelParameter, ...],
+        *,
+        debug: bool,
+    ) -> None:
+        self._function = function
+        self._target = target
+        self._live, self._live_registers = live
+        self._debug = debug
+        self._names: list[str] = [""] * len(function.ops)
+        self._register_names: dict[int, str] = {}
+        self._templates: dict[tuple[str, str], Template] = {}
+        self._lines: list[str] = []
+        self.counts: dict[str, int] = {prefix: 0 for prefix, _ in _CLASSES}
+        self.parameters = {
+            (p.kind, p.name): (symbol_name("p", number, p.name), _parameter_word(p))
+            for number, p in enumerate(parameters)
+        }
+
+    def run(self) -> list[str]:
+        function, live = self._function, self._live
+        code = function.code
+        targets = _targets(code)
+        for value in function.entry:
+            if live[value]:
+                self._value(value)
+        for position, item in enumerate(code):
+            if isinstance(item, int):
+                if live[item] or function.ops[item] == "atomic":
+                    self._value(item)
+            elif item[0] == "label":
+                if item[2][0] in targets:
+                    self._label(*item[2])
+            elif not (item[0] == "branch" and _is_next(code, position, item[2][0])):
+                self._effect(item)
+        last = code[-1] if code else None
+        if last is None or isinstance(last, int) or last[0] != "return" or last[1]:
+            self._lines.append("  ret;")
+        return self._lines
+
+    # ---- names ----
+
+    def _fresh_name(self, type_: str) -> str:
+        prefix = REGISTER_CLASS[type_][1]
+        number = self.counts[prefix]
+        self.counts[prefix] = number + 1
+        return f"{prefix}{number}"
+
+    def _register(self, register: int) -> str:
+        name = self._register_names.get(register)
+        if name is None:
+            name = self._register_names[register] = self._fresh_name(self._function.registers[register])
+        return name
+
+    def _name(self, value: int) -> str:
+        """How an instruction refers to a value that is defined, or that needs no definition."""
+        name = self._names[value]
+        if name:
+            return name
+        function = self._function
+        op = function.ops[value]
+        if op == "const":
+            constant = function.attrs[value]
+            name = f"0f{constant:08X}" if function.types[value] == "f32" else str(constant)
+        elif op == "register":
+            name = self._register(function.attrs[value])
+        elif op == "retype":
+            return self._name(function.args[value][0])
+        else:
+            raise InternalError(f"value {value} ({op}) is used before it is defined")
+        self._names[value] = name
+        return name
+
+    def _define(self, value: int) -> str:
+        function = self._function
+        pinned = function.pinned.get(value)
+        name = self._fresh_name(function.types[value]) if pinned is None else self._register(pinned)
+        self._names[value] = name
+        return name
+
+    # ---- lines ----
+
+    def _emit(self, text: str, value: int | None = None) -> None:
+        if self._debug and value is not None:
+            function = self._function
+            operands = ", ".join(f"%{arg}" for arg in function.args[value])
+            text = f"{text}  // %{value} = {function.ops[value]} {operands}".rstrip()
+        self._lines.append("  " + text)
+
+    def _label(self, label: int, nounroll: bool) -> None:
+        self._lines.append(f"$L{label}:")
+        if nounroll:
+            self._lines.append('  .pragma "nounroll";')
+
+    def _value(self, value: int) -> None:
+        function = self._function
+        op = function.ops[value]
+        if op in _SILENT:
+            return
+        args = function.args[value]
+        special = _SPECIAL.get(op)
+        if special is not None:
+            special(self, value, args)
+            return
+        key = (op, function.types[args[-1]])
+        template = self._templates.get(key)
+        if template is None:
+            template = self._templates[key] = select(*key, self._target)
+        operands = [self._name(arg) for arg in args]
+        words = (self._define(value), *operands)
+        self._emit(template[0] % tuple([words[place] for place in template[1]]), value)
+
+    def _parameter(self, value: int, _args: tuple[int, ...]) -> None:
+        symbol, word = self.parameters[self._function.attrs[value]]
+        self._emit(f"ld.param.{word} {self._define(value)}, [{symbol}];", value)
+
+    def _global_pointer(self, value: int, args: tuple[int, ...]) -> None:
+        pointer = self._name(args[0])
+        self._emit(f"cvta.to.global.u64 {self._define(value)}, {pointer};", value)
+
+    def _move_from_name(self, value: int, _args: tuple[int, ...]) -> None:
+        self._emit(f"mov.u32 {self._define(value)}, {self._function.attrs[value]};", value)
+
+    def _read(self, value: int, _args: tuple[int, ...]) -> None:
+        register = self._register(self._function.attrs[value])
+        self._emit(f"mov.{self._function.types[value]} {self._define(value)}, {register};", value)
+
+    def _address(self, form: Form, args: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
+        """The address in brackets, and the operands behind it."""
+        base, rest = (form.symbol, args) if form.symbol else (self._name(args[0]), args[1:])
+        if form.displacement == 0:
+            return f"[{base}]", rest
+        return f"[{base}{form.displacement:+}]", rest
+
+    def _guard(self, form: Form, args: tuple[int, ...]) -> str:
+        return f"@{self._name(args[-1])} " if form.guarded else ""
+
+    def _load(self, value: int, args: tuple[int, ...]) -> None:
+        form: Form = self._function.attrs[value]
+        address, _ = self._address(form, args)
+        guard = self._guard(form, args)
+        name = self._define(value)
+        if guard:
+            self._zero(value, name)
+        self._emit(f"{guard}ld.{form.space}.{form.word} {name}, {address};", value)
+
+    def _zero(self, value: int, name: str) -> None:
+        """What a guarded access gives where it does not happen."""
+        type_ = self._function.types[value]
+        self._emit(f"mov.{type_} {name}, {'0f00000000' if type_ == 'f32' else '0'};")
+
+    def _atomic(self, value: int, args: tuple[int, ...]) -> None:
+        atomic: AtomicForm = self._function.attrs[value]
+        form = atomic.form
+        address, rest = self._address(form, args)
+        guard = self._guard(form, args)
+        operands = ", ".join([address, *(self._name(arg) for arg in rest[: len(rest) - form.guarded])])
+        where = f"{atomic.order}.{atomic.scope}.{form.space}.{form.word}"
+        used = bool(self._live[value])
+        if not used and atomic.order in RED_ORDERS and not form.word.startswith("cas"):
+            self._emit(f"{guard}red.{where} {operands};", value)
+            return
+        name = self._define(value)
+        if guard and used:
+            self._zero(value, name)
+        self._emit(f"{guard}atom.{where} {name}, {operands};", value)
+
+    def _effect(self, effect: Effect) -> None:
+        kind, args, attr = effect
+        if kind == "store":
+            address, rest = self._address(attr, args)
+            guard = self._guard(attr, args)
+            self._emit(f"{guard}st.{attr.space}.{attr.word} {address}, {self._name(rest[0])};")
+        elif kind == "set":
+            if attr in self._live_registers:
+                type_ = self._function.registers[attr]
+                self._emit(f"mov.{type_} {self._register(attr)}, {self._name(args[0])};")
+        elif kind == "branch":
+            self._emit(f"{self._when(args, attr[1])}bra $L{attr[0]};")
+        elif kind == "return":
+            self._emit(f"{self._when(args, attr)}ret;")
+        elif kind == "barrier":
+            self._emit("bar.sync 0;")
+        elif kind == "comment":
+            file, line = attr
+            name = file.replace("\\", "/").rsplit("/", 1)[-1]
+            self._emit(f"// {ascii(name)[1:-1]}:{line}")
+        else:
+            raise InternalError(f"effect {kind} has no text")
+
+    def _when(self, args: tuple[int, ...], negated: bool) -> str:
+        return f"@{'!' * negated}{self._name(args[0])} " if args else ""
+
+
+_SPECIAL = {
+    "parameter": _Emitter._parameter,
+    "global_pointer": _Emitter._global_pointer,
+    "special": _Emitter._move_from_name,
+    "symbol": _Emitter._move_from_name,
+    "read": _Emitter._read,
+    "load": _Emitter._load,
+    "atomic": _Emitter._atomic,
+}
+
+
+def _parameter_word(parameter: KernelParameter) -> str:
+    if parameter.kind in ("buffer", "report") or parameter.type is None:
+        return "u64"
+    return "u8" if parameter.type is bool_ else MACHINE_TYPE[parameter.type]
+
+
+def _is_next(code: list[int | Effect], position: int, label: int) -> bool:
+    """Whether only labels stand between this place and the label."""
+    for item in code[position + 1 :]:
+        if isinstance(item, int) or item[0] != "label":
+            return False
+        if item[2][0] == label:
+            return True
+    return False
+
+
+def _targets(code: list[int | Effect]) -> set[int]:
+    """The labels that some branch needs."""
+    return {
+        item[2][0]
+        for position, item in enumerate(code)
+        if not isinstance(item, int) and item[0] == "branch" and not _is_next(code, position, item[2][0])
+    }

@@ -1,0 +1,199 @@
+"""Devices: a CUDA GPU, or the emulator behind the same driver API."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import warnings
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from vyre_cuda._native.context import Context, Driver, Stream
+from vyre_cuda._native.memory import Buffer
+from vyre_cuda._native.status import AssertReport
+from vyre_cuda.cache.lru import LRU
+from vyre_cuda.errors import DeviceUnavailableError, Error, InternalError
+from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.types import BY_DTYPE, Type
+from vyre_cuda.ir.validate import check
+from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
+from vyre_cuda.ptx.lower import lower
+from vyre_cuda.ptx.target import target_for
+from vyre_cuda.runtime.array import DeviceArray
+from vyre_cuda.runtime.kernel import Kernel
+from vyre_cuda.runtime.properties import DeviceInfo, DeviceProperties, MemoryStats
+
+_KERNELS_KEPT = 1024
+
+
+class Device:
+    """An open device. `Device()` and `Device(1)` are CUDA devices, `Device("emulator")` runs on the CPU.
+
+    `Device("auto")` takes what VYRE_CUDA_DEVICE names, else a CUDA device when there is one, else the emulator with a
+    RuntimeWarning. DeviceUnavailableError says what was looked for and what is missing. Also a context manager.
+    """
+
+    def __init__(self, which: int | str = 0) -> None:
+        driver, ordinal = _open(which)
+        self.context = Context(driver, ordinal)
+        self.properties = DeviceProperties.of(self.context.caps())
+        self._kernels: LRU[Kernel] = LRU(_KERNELS_KEPT)
+        self._by_tag: WeakValueDictionary[int, Kernel] = WeakValueDictionary()
+        self._tags = itertools.count(1)
+
+    # ---- kernels ----------------------------------------------------------------------------------------------------
+
+    def compile(self, program: Program, *, precision: str = "ieee", bounds: str = "check") -> Kernel:
+        """The program as a kernel of this device; the same program and options give the same kernel."""
+        if not isinstance(program, Program):
+            raise TypeError(f"compile takes a Program, not a {type(program).__name__} (a Builder needs .build())")
+        check(program)
+        key = (program.to_bytes(), precision, bounds)
+        kernel = self._kernels.get(key)
+        if kernel is not None:
+            return kernel
+        target = target_for(self.properties.compute_capability, self.properties.driver_version)
+        lowered = lower(program, target, precision=precision, bounds=bounds)
+        tag = next(self._tags)
+        kernel = self._kernels.setdefault(key, Kernel(self, program, lowered, tag))
+        self._by_tag[tag] = kernel
+        return kernel
+
+    def run(self, program: Program, *args: Any, **kwargs: Any) -> Any:
+        """Compile (cached) and call with host arrays."""
+        return self.compile(program)(*args, **kwargs)
+
+    def explain(self, report: AssertReport) -> Error:
+        """The error for an assertion that an asynchronous launch failed."""
+        kernel = self._by_tag.get(report.tag)
+        return InternalError(str(report)) if kernel is None else kernel._assertion(report)
+
+    # ---- memory -----------------------------------------------------------------------------------------------------
+
+    def array(self, data: np.ndarray[Any, np.dtype[Any]]) -> DeviceArray:
+        """A copy of a NumPy array, taken flat, in device memory."""
+        if not isinstance(data, np.ndarray):
+            raise TypeError(f"array takes a NumPy array, not a {type(data).__name__}")
+        result = self._empty(data.size, data.dtype)
+        result.copy_from(data)
+        return result
+
+    def empty(self, n: int, type: Type) -> DeviceArray:
+        """`n` elements with unspecified contents."""
+        return self._empty(n, _dtype(type))
+
+    def zeros(self, n: int, type: Type) -> DeviceArray:
+        """`n` elements of zero."""
+        result = self._empty(n, _dtype(type))
+        result._alive().fill_zero(0, result.nbytes)
+        return result
+
+    def memory_stats(self) -> MemoryStats:
+        """Bytes live and idle, device and page-locked; blocks whose use has ended meanwhile count as idle."""
+        stats = self.context.memory_stats()
+        return MemoryStats(**{name: stats[name] for name in MemoryStats.__slots__})
+
+    def _empty(self, n: int, dtype: np.dtype[Any]) -> DeviceArray:
+        if dtype not in BY_DTYPE:
+            raise TypeError(f"arrays of {dtype} are not supported; there are {', '.join(map(str, BY_DTYPE))}")
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
+            raise TypeError(f"a size of type {type(n).__name__}; an int is needed")
+        if n < 0:
+            raise ValueError(f"a size of {n} elements")
+        return DeviceArray(self, Buffer(self.context, int(n) * dtype.itemsize), 0, int(n), dtype)
+
+    # ---- streams and life -------------------------------------------------------------------------------------------
+
+    def stream(self) -> Stream:
+        """A new stream; work on it is ordered only by itself and by its events."""
+        return Stream(self.context)
+
+    def synchronize(self) -> None:
+        """Wait for all work given to this device. Raises what asynchronous launches failed with."""
+        try:
+            self.context.synchronize()
+        except AssertReport as report:
+            raise self.explain(report) from None
+
+    def close(self) -> None:
+        """Wait, then free everything; later use raises DeviceUnavailableError. Closing again does nothing."""
+        self._kernels.clear()
+        try:
+            self.context.close()
+        except AssertReport as report:
+            raise self.explain(report) from None
+
+    def __enter__(self) -> Device:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<vyre_cuda.Device {self.properties.name}>"
+
+
+def devices() -> list[DeviceInfo]:
+    """What could be opened, without creating a context: CUDA devices in ordinal order, then the emulator."""
+    found = []
+    try:
+        driver = _cuda_driver()
+        found = [DeviceInfo("cuda", i, driver.device_name(i)) for i in range(driver.info()[1])]
+    except DeviceUnavailableError:
+        found = []
+    emulator = _emulator_driver()
+    return [*found, DeviceInfo("emulator", 0, emulator.device_name(0))]
+
+
+# ---- choosing a driver ------------------------------------------------------------------------------------------------
+
+
+def _cuda_driver() -> Driver:
+    return Driver(os.environ.get("VYRE_CUDA_DRIVER") or None)
+
+
+def _emulator_driver() -> Driver:
+    return Driver(str(Path(get_library_dir()) / EMULATOR_LIBRARY))
+
+
+def _dtype(type_: Type) -> np.dtype[Any]:
+    if not isinstance(type_, Type):
+        raise TypeError(f"{type_!r} is not a type of this package (write vc.f32)")
+    return type_.dtype
+
+
+def _open(which: int | str) -> tuple[Driver, int]:
+    if isinstance(which, bool) or not isinstance(which, (int, str)):
+        raise TypeError(f'a device is an ordinal, "cuda", "emulator" or "auto", not a {type(which).__name__}')
+    if isinstance(which, int):
+        return _cuda_driver(), which
+    if which == "emulator":
+        return _emulator_driver(), 0
+    if which == "cuda":
+        return _cuda_driver(), 0
+    if which.isascii() and which.isdigit():
+        return _cuda_driver(), int(which)
+    if which == "auto":
+        return _automatic()
+    raise ValueError(f'device {which!r}; there are ordinals, "cuda", "emulator" and "auto"')
+
+
+def _automatic() -> tuple[Driver, int]:
+    named = os.environ.get("VYRE_CUDA_DEVICE")
+    if named and named != "auto":
+        return _open(named)
+    try:
+        driver = _cuda_driver()
+        if driver.info()[1] > 0:
+            return driver, 0
+        reason = "the driver has no device"
+    except DeviceUnavailableError as error:
+        reason = str(error)
+    if os.environ.get("VYRE_CUDA_REQUIRE_GPU", "") not in ("", "0"):
+        raise DeviceUnavailableError(f"VYRE_CUDA_REQUIRE_GPU is set and there is no GPU: {reason}")
+    warnings.warn(f"no GPU ({reason}): using the emulator, on the CPU", RuntimeWarning, stacklevel=4)
+    return _emulator_driver(), 0

@@ -1,0 +1,100 @@
+"""What a device says of itself, as typed records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """A device that could be opened: `Device(ordinal)` or `Device("emulator")`."""
+
+    kind: Literal["cuda", "emulator"]
+    ordinal: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceProperties:
+    """All that is probed when a device is opened. Sizes in bytes, rates in kHz; -1 where the driver does not know."""
+
+    name: str
+    ordinal: int
+    uuid: bytes
+    is_emulator: bool
+    compute_capability: tuple[int, int]
+    driver_version: int
+    total_memory: int
+    max_threads_per_block: int
+    max_block_dim_x: int
+    max_block_dim_y: int
+    max_block_dim_z: int
+    max_grid_dim_x: int
+    max_grid_dim_y: int
+    max_grid_dim_z: int
+    max_shared_memory_per_block: int
+    max_shared_memory_per_block_optin: int
+    max_shared_memory_per_multiprocessor: int
+    reserved_shared_memory_per_block: int
+    total_constant_memory: int
+    warp_size: int
+    max_registers_per_block: int
+    max_registers_per_multiprocessor: int
+    max_threads_per_multiprocessor: int
+    max_blocks_per_multiprocessor: int
+    multiprocessor_count: int
+    l2_cache_size: int
+    clock_rate_khz: int
+    memory_clock_rate_khz: int
+    memory_bus_width_bits: int
+    cooperative_launch: int
+    concurrent_kernels: int
+    async_engine_count: int
+    can_map_host_memory: int
+    unified_addressing: int
+    host_native_atomics: int
+    pageable_memory_access: int
+    memory_pools: int
+    integrated: int
+    ecc_enabled: int
+    pci_domain_id: int
+    pci_bus_id: int
+    pci_device_id: int
+
+    @classmethod
+    def of(cls, caps: dict[str, Any]) -> DeviceProperties:
+        """The record of the C layer's table, which has exactly these names."""
+        return cls(**{field.name: caps[field.name] for field in fields(cls)})
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStats:
+    """Memory of one device: bytes live (without idle blocks), kept idle, the most live at a time; blocks; pool hits."""
+
+    live_bytes: int
+    idle_bytes: int
+    peak_bytes: int
+    live_count: int
+    hits: int
+    misses: int
+    pinned_live_bytes: int
+    pinned_idle_bytes: int
+    pinned_peak_bytes: int
+    pinned_live_count: int
+    pinned_hits: int
+    pinned_misses: int
+
+
+@dataclass(frozen=True, slots=True)
+class KernelAttributes:
+    """What the driver's compiler made of a kernel; `resident_blocks` per multiprocessor, bytes per thread or block."""
+
+    max_threads_per_block: int
+    registers: int
+    static_shared_bytes: int
+    local_bytes: int
+    constant_bytes: int
+    ptx_version: int
+    binary_version: int
+    resident_blocks: int

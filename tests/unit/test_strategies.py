@@ -1,0 +1,143 @@
+"""The strategies make valid programs that use the whole language, and the comparison tells what differs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+import vyre_cuda as vc
+from vyre_cuda.ir import nodes
+from vyre_cuda.ir.ops import OPS, Op
+from vyre_cuda.ir.walk import expressions, operands, statements
+from vyre_cuda.testing.compare import assert_close, assert_same, ulp_distance
+from vyre_cuda.testing.expressions import PRODUCERS
+from vyre_cuda.testing.strategies import programs, programs_using, programs_with_inputs
+
+STATEMENTS = {
+    *(nodes.Let, nodes.Var, nodes.Assign, nodes.Store, nodes.Atomic, nodes.If, nodes.For, nodes.While, nodes.Break),
+    *(nodes.Continue, nodes.Return, nodes.Barrier, nodes.Assert),
+}
+
+
+def f32(*values: float) -> np.ndarray[Any, Any]:
+    return np.array(values, np.float32)
+
+
+@pytest.mark.slow
+@given(programs_with_inputs())
+def test_random_programs_run_on_their_inputs(pair: tuple[vc.Program, list[Any]]) -> None:
+    program, arguments = pair
+    before = [np.copy(argument) for argument in arguments]
+    results = vc.evaluate(program, *arguments)
+
+    assert_same(results, vc.evaluate(program, *arguments))
+    for kept, argument in zip(before, arguments, strict=True):
+        assert_same(np.atleast_1d(kept), np.atleast_1d(argument))
+
+
+@pytest.mark.slow
+@given(programs())
+def test_random_programs_survive_text_and_wire(program: vc.Program) -> None:
+    assert vc.parse(program.text()) == program
+    assert vc.Program.from_bytes(program.to_bytes()) == program
+
+
+@pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
+@settings(max_examples=20)
+@given(data=st.data())
+def test_programs_using_an_op_apply_it(op: Op, data: st.DataObject) -> None:
+    program, arguments = data.draw(programs_using(op))
+    used = {e.op for s in statements(program.body) for e in expressions(operands(s)) if isinstance(e, nodes.Apply)}
+    result = vc.evaluate(program, *arguments)
+
+    assert op.name in used
+    assert isinstance(result, np.ndarray)
+    assert result.size == arguments[0].size
+
+
+@pytest.mark.slow
+def test_random_programs_use_every_statement_and_every_op_at_every_type() -> None:
+    seen: Counter[Any] = Counter()
+
+    @settings(max_examples=300, derandomize=True, database=None, phases=[Phase.generate])
+    @given(programs())
+    def count(program: vc.Program) -> None:
+        for statement in statements(program.body):
+            seen[type(statement)] += 1
+            for e in expressions(operands(statement)):
+                if isinstance(e, nodes.Apply):
+                    seen[e.op, e.operands[-1].type, e.type] += 1
+
+    count()
+    everything = {(name, types[-1], result) for result, rows in PRODUCERS.items() for name, types in rows}
+
+    assert seen.keys() >= STATEMENTS
+    assert seen.keys() >= everything
+
+
+# ---- comparing ------------------------------------------------------------------------------------------------------
+
+
+def test_same_takes_any_nan_for_any_nan() -> None:
+    assert_same(np.array([0x7FC00001], np.uint32).view(np.float32), np.array([0xFFC00000], np.uint32).view(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("expected", "got"),
+    [
+        (f32(0.0), f32(-0.0)),
+        (f32(1.0), f32(np.nan)),
+        (f32(1.0, 2.0), f32(1.0, 2.0000002)),
+        (f32(1.0), f32(1.0, 2.0)),
+        (f32(1.0), np.array([1.0])),
+        (np.array([1], np.uint32), np.array([1], np.int32)),
+        (np.array([1], np.uint32), np.array([2], np.uint32)),
+        (np.array([True]), np.array([False])),
+        ((f32(1.0), f32(2.0)), (f32(1.0),)),
+        ((f32(1.0), f32(2.0)), (f32(1.0), f32(3.0))),
+    ],
+)
+def test_same_refuses_what_differs(expected: Any, got: Any) -> None:
+    with pytest.raises(AssertionError):
+        assert_same(expected, got)
+
+
+def test_the_report_names_the_first_difference_and_their_number() -> None:
+    with pytest.raises(AssertionError) as raised:
+        assert_same(f32(1, 2, 3, 4), f32(1, -0.0, 3, 5))
+
+    report = str(raised.value)
+    assert "element 1" in report
+    assert "0x80000000" in report
+    assert "0x40000000" in report
+    assert "2 of 4" in report
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "steps"),
+    [
+        (1.0, 1.0000001, 1),
+        (0.0, -0.0, 0),
+        (2.0**-149, -(2.0**-149), 2),
+        (np.nan, np.nan, 0),
+        (np.inf, np.inf, 0),
+        (np.inf, -np.inf, np.inf),
+        (np.inf, 3.4028235e38, np.inf),
+        (1.0, np.nan, np.inf),
+    ],
+)
+def test_ulp_distance_counts_the_floats_between(x: float, y: float, steps: float) -> None:
+    assert ulp_distance(f32(x), f32(y))[0] == steps
+
+
+def test_close_allows_as_many_ulp_as_it_is_given() -> None:
+    near = np.nextafter(np.nextafter(f32(1.0), f32(2.0)), f32(2.0))
+
+    assert_close(f32(1.0), near, ulp=2)
+    with pytest.raises(AssertionError):
+        assert_close(f32(1.0), near, ulp=1)
