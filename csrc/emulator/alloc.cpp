@@ -26,7 +26,7 @@ CUresult release(uint64_t begin, Kind kind, CUresult missing) {
 }
 
 // One attribute of the block that holds `address`. Sizes and types are the driver's, by attribute.
-CUresult attribute_of(const Block &block, uint64_t address, CUpointer_attribute attribute, void *data) {
+CUresult attribute_of(const Block &block, uint64_t address, int64_t attribute, void *data) {
   const bool host = block.kind != Kind::device;
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
@@ -66,7 +66,7 @@ CUresult attribute_of(const Block &block, uint64_t address, CUpointer_attribute 
 }
 
 // What cuPointerGetAttributes gives for memory that the driver does not know.
-void clear_attribute(CUpointer_attribute attribute, void *data) {
+void clear_attribute(int64_t attribute, void *data) {
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
@@ -170,7 +170,7 @@ CUresult CUDAAPI cuPointerGetAttribute(void *data, CUpointer_attribute attribute
     if (data == nullptr) return CUDA_ERROR_INVALID_VALUE;
     const auto block = state().heap.find(pointer, 1);
     if (block == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    return attribute_of(*block, pointer, attribute, data);
+    return attribute_of(*block, pointer, number(attribute), data);
   });
 }
 
@@ -182,9 +182,9 @@ CUresult CUDAAPI cuPointerGetAttributes(unsigned int count, CUpointer_attribute 
     for (unsigned i = 0; i < count; ++i) {
       if (data[i] == nullptr) return CUDA_ERROR_INVALID_VALUE;
       const CUresult result =
-          block == nullptr ? CUDA_ERROR_INVALID_VALUE : attribute_of(*block, pointer, attributes[i], data[i]);
+          block == nullptr ? CUDA_ERROR_INVALID_VALUE : attribute_of(*block, pointer, number(attributes[i]), data[i]);
       if (result == CUDA_ERROR_NOT_SUPPORTED) return result;
-      if (result != CUDA_SUCCESS) clear_attribute(attributes[i], data[i]);
+      if (result != CUDA_SUCCESS) clear_attribute(number(attributes[i]), data[i]);
     }
     return CUDA_SUCCESS;
   });

@@ -7,8 +7,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <new>
 #include <system_error>
+#include <type_traits>
 #include <utility>
 
 #define __CUDA_API_PUSH_VISIBILITY_DEFAULT 1  // the driver functions are what this library exports
@@ -77,6 +79,14 @@ CUresult call(Call id, Need need, Body &&body) noexcept {
   } catch (const std::system_error &) {  // no thread could be started
     return CUDA_ERROR_OPERATING_SYSTEM;
   }
+}
+
+// Enums come from C, where any value may be passed: the number, without reading it as the enum.
+template <class Enum>
+int64_t number(const Enum &value) {
+  std::underlying_type_t<Enum> plain;
+  std::memcpy(&plain, &value, sizeof plain);
+  return plain;
 }
 
 enum class StreamMode : int64_t { eager = 0, threaded = 1, lazy = 2 };

@@ -112,14 +112,14 @@ constexpr Row kRows[] = {
 };
 #undef ROW
 
-const Row *find(CUresult result) {
+const Row *find(int64_t result) {
   for (const Row &row : kRows) {
     if (row.result == result) return &row;
   }
   return nullptr;
 }
 
-CUresult answer(CUresult result, const char **out, const char *Row::*column) {
+CUresult answer(int64_t result, const char **out, const char *Row::*column) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const Row *const row = find(result);
   *out = row == nullptr ? nullptr : row->*column;
@@ -134,11 +134,11 @@ using namespace emulator;
 extern "C" {
 
 CUresult CUDAAPI cuGetErrorName(CUresult result, const char **name) {
-  return call(Call::cuGetErrorName, Need::nothing, [&] { return answer(result, name, &Row::name); });
+  return call(Call::cuGetErrorName, Need::nothing, [&] { return answer(number(result), name, &Row::name); });
 }
 
 CUresult CUDAAPI cuGetErrorString(CUresult result, const char **text) {
-  return call(Call::cuGetErrorString, Need::nothing, [&] { return answer(result, text, &Row::text); });
+  return call(Call::cuGetErrorString, Need::nothing, [&] { return answer(number(result), text, &Row::text); });
 }
 
 }  // extern "C"

@@ -19,7 +19,7 @@ uint32_t max_threads(const Kernel &kernel) {
   return static_cast<uint32_t>(std::min<uint64_t>(kernel.max_threads, warps * Limits::warp));
 }
 
-CUresult attribute_of(const Function &function, CUfunction_attribute attribute, int *value) {
+CUresult attribute_of(const Function &function, int64_t attribute, int *value) {
   const Kernel &kernel = *function.kernel;
   switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
@@ -50,7 +50,7 @@ CUresult attribute_of(const Function &function, CUfunction_attribute attribute, 
   }
 }
 
-CUresult set_attribute(Function &function, CUfunction_attribute attribute, int value) {
+CUresult set_attribute(Function &function, int64_t attribute, int value) {
   const uint32_t room = Limits::shared_per_block_optin - function.kernel->static_shared_bytes;
   switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
@@ -90,7 +90,7 @@ CUresult CUDAAPI cuFuncGetAttribute(int *value, CUfunction_attribute attribute, 
     State &s = state();
     Lock lock(s.mutex);
     const auto object = s.functions.find(function);
-    return object == nullptr ? CUDA_ERROR_INVALID_HANDLE : attribute_of(*object, attribute, value);
+    return object == nullptr ? CUDA_ERROR_INVALID_HANDLE : attribute_of(*object, number(attribute), value);
   });
 }
 
@@ -99,7 +99,7 @@ CUresult CUDAAPI cuFuncSetAttribute(CUfunction function, CUfunction_attribute at
     State &s = state();
     Lock lock(s.mutex);
     const auto object = s.functions.find(function);
-    return object == nullptr ? CUDA_ERROR_INVALID_HANDLE : set_attribute(*object, attribute, value);
+    return object == nullptr ? CUDA_ERROR_INVALID_HANDLE : set_attribute(*object, number(attribute), value);
   });
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 // One side of a CUDA_MEMCPY3D as the driver addresses it.
 struct Box {
-  CUmemorytype type;
+  int64_t type;
   const void *host;
   CUdeviceptr device;
   uint64_t x, y, z, pitch, height;
@@ -96,8 +96,8 @@ CUresult work_of(const CUDA_KERNEL_NODE_PARAMS *parameters, std::shared_ptr<cons
 CUresult work_of(const CUDA_MEMCPY3D *parameters, CUcontext context, std::shared_ptr<const Work> *work) {
   if (parameters == nullptr || !is_this_context(context)) return CUDA_ERROR_INVALID_VALUE;
   const CUDA_MEMCPY3D &p = *parameters;
-  const Box to{p.dstMemoryType, p.dstHost, p.dstDevice, p.dstXInBytes, p.dstY, p.dstZ, p.dstPitch, p.dstHeight};
-  const Box from{p.srcMemoryType, p.srcHost, p.srcDevice, p.srcXInBytes, p.srcY, p.srcZ, p.srcPitch, p.srcHeight};
+  const Box to{number(p.dstMemoryType), p.dstHost, p.dstDevice, p.dstXInBytes, p.dstY, p.dstZ, p.dstPitch, p.dstHeight};
+  const Box from{number(p.srcMemoryType), p.srcHost, p.srcDevice, p.srcXInBytes, p.srcY, p.srcZ, p.srcPitch, p.srcHeight};
   if (p.dstLOD != 0 || p.srcLOD != 0) return CUDA_ERROR_INVALID_VALUE;
   if (p.WidthInBytes == 0 || p.Height == 0 || p.Depth == 0) return CUDA_ERROR_INVALID_VALUE;
   CopyWork copy;

@@ -44,9 +44,10 @@ void JitOptions::Log::put(const std::string &text) {
 CUresult JitOptions::read(unsigned count, const CUjit_option *options, void **values) {
   if (count != 0 && (options == nullptr || values == nullptr)) return CUDA_ERROR_INVALID_VALUE;
   for (unsigned i = 0; i < count; ++i) {
-    const auto number = reinterpret_cast<uintptr_t>(values[i]);
-    if (options[i] < 0 || options[i] >= CU_JIT_NUM_OPTIONS) return CUDA_ERROR_INVALID_VALUE;
-    switch (options[i]) {
+    const auto value = reinterpret_cast<uintptr_t>(values[i]);
+    const int64_t option = number(options[i]);
+    if (option < 0 || option >= CU_JIT_NUM_OPTIONS) return CUDA_ERROR_INVALID_VALUE;
+    switch (option) {
       case CU_JIT_INFO_LOG_BUFFER:
         info_.buffer = static_cast<char *>(values[i]);
         break;
@@ -54,24 +55,24 @@ CUresult JitOptions::read(unsigned count, const CUjit_option *options, void **va
         error_.buffer = static_cast<char *>(values[i]);
         break;
       case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
-        info_.capacity = number & UINT32_MAX;
+        info_.capacity = value & UINT32_MAX;
         info_.length = &values[i];
         break;
       case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
-        error_.capacity = number & UINT32_MAX;
+        error_.capacity = value & UINT32_MAX;
         error_.length = &values[i];
         break;
       case CU_JIT_WALL_TIME:
         wall_time_ = &values[i];
         break;
       case CU_JIT_LOG_VERBOSE:
-        verbose = number != 0;
+        verbose = value != 0;
         break;
       case CU_JIT_OPTIMIZATION_LEVEL:
-        if (number > 4) return CUDA_ERROR_INVALID_VALUE;
+        if (value > 4) return CUDA_ERROR_INVALID_VALUE;
         break;
       case CU_JIT_TARGET:  // architecture-specific targets are numbered above their plain one
-        target = static_cast<int>(number & 0xffff);
+        target = static_cast<int>(value & 0xffff);
         break;
       default:  // tuning that does not change what a program means
         break;
@@ -141,7 +142,7 @@ CUresult CUDAAPI cuLinkAddData(CUlinkState link, CUjitInputType type, void *data
     const auto object = s.links.find(link);
     if (object == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (data == nullptr || bytes == 0 || !object->image.empty()) return CUDA_ERROR_INVALID_VALUE;
-    if (type != CU_JIT_INPUT_PTX) return CUDA_ERROR_NOT_SUPPORTED;
+    if (number(type) != CU_JIT_INPUT_PTX) return CUDA_ERROR_NOT_SUPPORTED;
     if (!object->text.empty()) return CUDA_ERROR_NOT_SUPPORTED;  // an image holds one text
     const auto *begin = static_cast<const char *>(data);
     std::string text(begin, strnlen(begin, bytes));

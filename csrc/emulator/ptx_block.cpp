@@ -86,7 +86,7 @@ bool Block::advance() {
   progressed_ = false;
   for (uint32_t index = 0; index < threads_.size(); ++index) {
     if (threads_[index].state != Thread::State::ready) continue;
-    if (launch_.cancel != nullptr && *launch_.cancel) return fail(index, threads_[index].pc, Outcome::cancelled, "launch cancelled");
+    if (launch_.cancel != nullptr && launch_.cancel->load(std::memory_order_relaxed)) return fail(index, threads_[index].pc, Outcome::cancelled, "launch cancelled");
     progressed_ = true;
     if (!run(index)) return false;
   }

@@ -15,13 +15,12 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-
-from driver import Device
-from forms import FORMS_FILE, Form, recorded_forms
-from grid import CASES
-from kernels import Kernel
-from memory_kernels import blob
-from modules import Module, modules
+from silicon_driver import Device
+from silicon_forms import FORMS_FILE, Form, recorded_forms
+from silicon_grid import CASES
+from silicon_kernels import Kernel
+from silicon_memory import blob
+from silicon_modules import Module, modules
 
 ANSWERS_FILE = Path(__file__).with_name("answers.npz")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -305,7 +306,28 @@ def test_an_exception_in_a_block_goes_on_and_the_block_is_forgotten(parts: Parts
     np.testing.assert_array_equal([0, 0], vc.evaluate(program, np.ones(2, np.float32), 1, np.zeros(1, np.uint32))[0])
 
 
-def test_a_program_that_is_not_valid_can_be_mended(parts: Parts) -> None:
+def nested_ifs(parts: Parts, levels: int) -> None:
+    with contextlib.ExitStack() as stack:
+        for _ in range(levels):
+            stack.enter_context(parts.b.if_(parts.i < 3))
+        parts.b.atomic_add(parts.ints, 0, 1)
+
+
+def test_blocks_nest_64_levels_deep(parts: Parts) -> None:
+    nested_ifs(parts, 64)
+    program = parts.b.build()
+
+    assert vc.parse(program.text()) == program
+
+
+def test_a_65th_level_is_refused_and_the_exception_closes_the_others(parts: Parts) -> None:
+    with pytest.raises(vc.ProgramError):
+        nested_ifs(parts, 65)
+
+    assert parts.b._scope.block.parent is None
+
+
+def test_findings_of_build_have_their_lines(parts: Parts) -> None:
     with parts.b.if_(parts.i < 3):
         parts.b.barrier()
 

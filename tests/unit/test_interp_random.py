@@ -14,13 +14,29 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vyre_cuda.interp.evaluate import evaluate
 from vyre_cuda.ir import nodes
-from vyre_cuda.ir.nodes import Apply, Const, Expr, For, Id, If, Load, Local, Parameter, Scalar, SharedArray, Size, Stmt
-from vyre_cuda.ir.nodes import While
+from vyre_cuda.ir.nodes import (
+    Apply,
+    Const,
+    Expr,
+    For,
+    Id,
+    If,
+    Load,
+    Local,
+    Parameter,
+    Scalar,
+    SharedArray,
+    Size,
+    Stmt,
+    While,
+)
+from vyre_cuda.ir.parse import parse
 from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.scalars import bits_of, value_of
 from vyre_cuda.ir.types import Type, bool_, f32, i32, u32
@@ -253,7 +269,7 @@ class Maker:
     def statement(self, scope: list[Local], depth: int, in_loop: bool) -> list[Stmt]:
         kinds = ["assign", "assign", "store", "atomic", "let", "var"]
         kinds += ["if", "if", "for", "while"] * (depth > 0)
-        kinds += ["break", "continue"] * in_loop + ["return"] * self.returns + ["exchange"] * (depth == 3)
+        kinds += ["break", "continue"] * in_loop + ["return"] * self.returns + ["exchange", "exchange"] * (depth == 3)
         type_ = self.pick(u32, i32, f32)
         match self.pick(*kinds):
             case "let":
@@ -304,9 +320,7 @@ class Maker:
             if type_ is i32 and stop.bits == 0:
                 start, step = const(i32, 5), const(i32, -2)
             return For(name, start, stop, step, self.body(inner, depth - 1, True))
-        start, stop = (
-            Apply(type_, "remainder", (self.expr(type_, scope, 2), const(type_, 6))) for _ in range(2)
-        )
+        start, stop = (Apply(type_, "remainder", (self.expr(type_, scope, 2), const(type_, 6))) for _ in range(2))
         step = Apply(type_, "remainder", (self.expr(type_, scope, 1), const(type_, 4 if type_ is u32 else -3)))
         return For(name, start, stop, step, self.body(inner, depth - 1, True))
 
@@ -325,15 +339,17 @@ class Maker:
             return []
         row = Apply(u32, "multiply", (Id(u32, "thread_id", 1), Id(u32, "block_dim", 0)))
         place = Apply(u32, "add", (row, Id(u32, "thread_id", 0)))
-        name = self.fresh()
-        read = nodes.Let(name, Load(u32, "tile", self.expr(self.pick(u32, i32), scope, 2)))
+        name, found = self.fresh(), self.expr(self.pick(u32, i32), scope, 2)
+        near = Apply(found.type, "remainder", (found, const(found.type, TILE - 2)))
+        read = nodes.Let(name, Load(u32, "tile", self.pick(near, near, found)))
         written = nodes.Store("tile", place, self.expr(u32, scope))
         scope.append(Local(u32, name))
-        return [written, nodes.Barrier(), read, nodes.Barrier()]
+        kept = nodes.Store("ru", self.cell(), scope[-1])
+        return [written, nodes.Barrier(), read, nodes.Barrier(), kept]
 
 
 @st.composite
-def programs(draw: Callable[[Any], Any]) -> Program:
+def program_texts(draw: Callable[[Any], Any]) -> str:
     maker = Maker(draw)
     block = draw(st.sampled_from([(1, 1, 1), (5, 1, 1), (8, 1, 1), (3, 2, 1)]))
     threads = Size(u32, "x")
@@ -349,13 +365,14 @@ def programs(draw: Callable[[Any], Any]) -> Program:
     end = [nodes.Store(RESULTS[t], maker.mine, local) for t, local in totals.items()]
     body = (first, *start, *maker.body(list(totals.values()), 3, False, length=8), *end)
     work = (threads,) if block[1] == 1 else (Const(u32, 4), Const(u32, 3))
-    return Program("random", parameters, body, block, u32, work, (SharedArray("tile", u32, TILE),))
+    return Program("random", parameters, body, block, u32, work, (SharedArray("tile", u32, TILE),)).text()
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(programs(), st.sampled_from([24, 13, 1, 0]), st.integers(-(2**31), 2**31 - 1), st.integers(0, 2**32 - 1))
-def test_lanes_together_equal_threads_one_by_one(program: Program, size: int, s: int, seed: int) -> None:
-    random = Random(seed)
+@pytest.mark.slow
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(program_texts(), st.sampled_from([24, 13, 1, 0]), st.integers(-(2**31), 2**31 - 1), st.integers(0, 2**32 - 1))
+def test_lanes_together_equal_threads_one_by_one(text: str, size: int, s: int, seed: int) -> None:
+    program, random = parse(text), Random(seed)
     values = {t: [random.choice(EDGES[t] + SMALL[t]) for _ in range(size)] for t in (u32, i32, f32)}
     memory = {"x": values[u32], "y": values[i32], "b": [c_float(v).value for v in values[f32]], "h": [7] * BUCKETS}
     memory.update((name, [number(t, 0)] * (size * CELLS)) for t, name in RESULTS.items())

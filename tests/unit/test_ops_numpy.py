@@ -59,8 +59,13 @@ def inputs_of(types: tuple[Type, ...]) -> list[Array]:
     combined = [np.array(column) for column in zip(*itertools.product(*grids), strict=True)]
     count = 4000
     bits = [rng.integers(0, 2 if t is bool_ else 1 << 32, count, dtype=np.uint64) for t in types]
-    random = [b.astype(np.bool_) if t is bool_ else b.astype(np.uint32).view(t.dtype) for b, t in zip(bits, types)]
-    return [np.concatenate(pair).astype(t.dtype) for pair, t in zip(zip(combined, random), types)]
+    random = [
+        b.astype(np.bool_) if t is bool_ else b.astype(np.uint32).view(t.dtype)
+        for b, t in zip(bits, types, strict=True)
+    ]
+    return [
+        np.concatenate(pair).astype(t.dtype) for pair, t in zip(zip(combined, random, strict=True), types, strict=True)
+    ]
 
 
 def finite_pairs() -> tuple[Array, Array]:
@@ -75,8 +80,8 @@ def program_of(op: str, types: tuple[Type, ...], target: Type | None = None) -> 
     result = result_type(OPS[op], types, target)
     names = "abc"[: len(types)]
     i = Id(u32, "global_id", 0)
-    value = Apply(result, op, tuple(Load(t, name, i) for name, t in zip(names, types)))
-    parameters = [Parameter(name, "in", t) for name, t in zip(names, types)]
+    value = Apply(result, op, tuple(Load(t, name, i) for name, t in zip(names, types, strict=True)))
+    parameters = [Parameter(name, "in", t) for name, t in zip(names, types, strict=True)]
     return Program("one_op", (*parameters, Parameter("r", "out", result, Size(u32, "a"))), (Store("r", i, value),))
 
 
@@ -214,15 +219,17 @@ def test_integer_op_equals_exact_integers(op: str, type_: Type) -> None:
 @pytest.mark.parametrize("op", sorted(MIN_MAX))
 def test_float_minimum_and_maximum_order_zeros_and_treat_nan(op: str) -> None:
     a, b = inputs_of((f32, f32))
-    expected = np.array([MIN_MAX[op](x, y) for x, y in zip(a.tolist(), b.tolist())], dtype=np.float32)
+    expected = np.array([MIN_MAX[op](x, y) for x, y in zip(a.tolist(), b.tolist(), strict=True)], dtype=np.float32)
 
     assert same(evaluate(program_of(op, (f32, f32)), a, b), expected)
 
 
-@pytest.mark.parametrize(("op", "exact"), [("add", operator.add), ("subtract", operator.sub), ("multiply", operator.mul)])
+@pytest.mark.parametrize(
+    ("op", "exact"), [("add", operator.add), ("subtract", operator.sub), ("multiply", operator.mul)]
+)
 def test_float_arithmetic_rounds_the_exact_value_once(op: str, exact: Callable[[Any, Any], Any]) -> None:
     a, b = finite_pairs()
-    pairs = [exact(Fraction(x), Fraction(y)) for x, y in zip(a.tolist(), b.tolist())]
+    pairs = [exact(Fraction(x), Fraction(y)) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
     nonzero = np.array([value != 0 for value in pairs])
     expected = np.array([rounded(value) for value in pairs], dtype=np.float32)
 
@@ -232,14 +239,14 @@ def test_float_arithmetic_rounds_the_exact_value_once(op: str, exact: Callable[[
 def test_divide_rounds_the_exact_quotient_once() -> None:
     a, b = finite_pairs()
     a, b = a[(a != 0) & (b != 0)], b[(a != 0) & (b != 0)]
-    expected = [rounded(Fraction(x) / Fraction(y)) for x, y in zip(a.tolist(), b.tolist())]
+    expected = [rounded(Fraction(x) / Fraction(y)) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
 
     assert same(evaluate(program_of("divide", (f32, f32)), a, b), np.array(expected, dtype=np.float32))
 
 
 def test_fma_rounds_the_exact_value_once() -> None:
     x, y, z = inputs_of((f32, f32, f32))
-    expected = [exact_fma(*row) for row in zip(x.tolist(), y.tolist(), z.tolist())]
+    expected = [exact_fma(*row) for row in zip(x.tolist(), y.tolist(), z.tolist(), strict=True)]
 
     assert same(evaluate(program_of("fma", (f32,) * 3), x, y, z), np.array(expected, dtype=np.float32))
 
@@ -251,7 +258,9 @@ def test_fma_is_right_where_rounding_twice_is_wrong() -> None:
     x = (high * 2 + 1).astype(np.float32)  # 13 odd bits times 12 odd bits: 25 bits, a tie for f32
     y = (rng.integers(1 << 10, 1 << 11, 2000) * 2 + 1).astype(np.float32)
     z = np.ldexp(rng.choice([-1.0, 1.0], 2000), -rng.integers(40, 149, 2000)).astype(np.float32)
-    expected = np.array([exact_fma(*row) for row in zip(x.tolist(), y.tolist(), z.tolist())], dtype=np.float32)
+    expected = np.array(
+        [exact_fma(*row) for row in zip(x.tolist(), y.tolist(), z.tolist(), strict=True)], dtype=np.float32
+    )
     twice = (x.astype(np.float64) * y + z).astype(np.float32)
 
     assert same(evaluate(program_of("fma", (f32,) * 3), x, y, z), expected)
@@ -263,7 +272,7 @@ def test_sqrt_is_correctly_rounded() -> None:
     x = x[np.isfinite(x) & (x > 0)]
     root = evaluate(program_of("sqrt", (f32,)), x)
 
-    for value, found in zip(x.tolist(), root):
+    for value, found in zip(x.tolist(), root, strict=True):
         below, above = (Fraction(float(np.nextafter(found, np.float32(s)))) for s in (0, np.inf))
         exact = Fraction(value)
         assert ((below + Fraction(float(found))) / 2) ** 2 <= exact <= ((above + Fraction(float(found))) / 2) ** 2
@@ -283,7 +292,7 @@ def exact_cast(value: Any, source: Type, target: Type) -> Any:
     return wrap(target, int(value))
 
 
-@pytest.mark.parametrize(("source", "target"), itertools.product(TYPES, TYPES), ids=str)
+@pytest.mark.parametrize(("source", "target"), list(itertools.product(TYPES, TYPES)), ids=str)
 def test_cast_equals_exact_conversion(source: Type, target: Type) -> None:
     (values,) = inputs_of((source,))
     expected = np.array([exact_cast(v, source, target) for v in values.tolist()], dtype=target.dtype)
@@ -291,7 +300,7 @@ def test_cast_equals_exact_conversion(source: Type, target: Type) -> None:
     assert same(evaluate(program_of("cast", (source,), target), values), expected)
 
 
-@pytest.mark.parametrize(("source", "target"), itertools.product(NUMBERS, NUMBERS), ids=str)
+@pytest.mark.parametrize(("source", "target"), list(itertools.product(NUMBERS, NUMBERS)), ids=str)
 def test_bitcast_keeps_bits(source: Type, target: Type) -> None:
     (values,) = inputs_of((source,))
     values = values[values == values]
@@ -309,11 +318,11 @@ def test_op_on_constants_equals_op_on_arrays(op: str, type_: Type) -> None:
     columns = [column[-40:] for column in inputs_of(types)]
     expected = evaluate(program_of(op, types), *columns)
     result = result_type(OPS[op], types)
-    stores = tuple(
-        Store("r", Const(u32, row), Apply(result, op, tuple(const(t, column[row]) for t, column in zip(types, columns))))
-        for row in range(40)
-    )
-    program = Program("constants", (Parameter("r", "out", result, Const(u32, 40)),), stores)
+    stores = []
+    for row in range(40):
+        operands = tuple(const(t, column[row]) for t, column in zip(types, columns, strict=True))
+        stores.append(Store("r", Const(u32, row), Apply(result, op, operands)))
+    program = Program("constants", (Parameter("r", "out", result, Const(u32, 40)),), tuple(stores))
 
     assert same(evaluate(program), expected)
 

@@ -27,6 +27,8 @@ from vyre_cuda._native.memory cimport Buffer, Span
 from vyre_cuda._native.module cimport Module
 from vyre_cuda._native.status cimport check
 
+from vyre_cuda._native.status import AssertReport
+
 cnp.import_array()
 
 # Between looks at Python's signals while a run is waited for.
@@ -329,7 +331,7 @@ cdef bint is_plain(object value, int typenum):
 
 
 cdef class Dispatcher:
-    """Calls of one kernel. Subclasses supply `_general` and `_general_launch`."""
+    """Calls of one kernel. Subclasses supply `_general`, `_general_launch` and `_assertion`."""
 
     def __init__(self, Plan plan not None, list parameters not None, int block, int work, bint simple) -> None:
         """`parameters`: (role, slot, typenum, size_of, size) each, in declared order.
@@ -363,8 +365,11 @@ cdef class Dispatcher:
         results = self.prepare(args, out, items, scalars, &run)
         if results is None:
             return self._general(args, kwargs, out)
-        with nogil:
-            run_and_wait(self._plan, &run, -1)
+        try:
+            with nogil:
+                run_and_wait(self._plan, &run, -1)
+        except AssertReport as report:
+            raise self._assertion(report) from None
         return results
 
     cdef object prepare(self, tuple args, object out, vyc_argument *items, uint64_t *scalars, vyc_run *run):

@@ -41,8 +41,8 @@ class BlockStatement(ABC):
         self._scope.require_unbuilt(source)
         if self._block is not None:
             raise program_error(f"this {self._kind} block was entered before; call b.{self._kind} again", source)
-        self._scope.unentered.pop(id(self), None)
         self._block = self._scope.enter(self._kind, self._source)
+        self._scope.unentered.pop(id(self), None)
 
     @abstractmethod
     def _finish(self, body: tuple[Stmt, ...]) -> None:

@@ -84,7 +84,7 @@ class Builder:
         source = self._declare(name, "scalar", type_, None)
         return Value(Scalar(type_, name, source), source, self._scope)
 
-    def shared(self, name: str, type_: Type, size: int, /) -> Buffer:
+    def shared(self, name: str, type_: Type, /, size: int) -> Buffer:
         """An array of `size` elements that the threads of one block share, zero when the block starts."""
         source = self._begin()
         _require_type(type_)

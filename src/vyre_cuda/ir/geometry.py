@@ -63,7 +63,8 @@ def launch_geometry(
     extents = _work_extents(program, sizes, scalars)
     work = _three_axes(extents)
     blocks = (-(-work[0] // block[0]), -(-work[1] // block[1]), -(-work[2] // block[2]))
-    _check_grid(program, blocks, f"work of {' x '.join(map(str, extents))} items")
+    if 0 not in blocks:
+        _check_grid(program, blocks, f"work of {' x '.join(map(str, extents))} items")
     return Geometry(blocks, block, work)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from vyre_cuda.errors import Diagnostic, ProgramError
+from vyre_cuda.ir.limits import MAX_NESTING
 from vyre_cuda.ir.nodes import Expr, If, Let, Local, Source, Stmt
 from vyre_cuda.ir.text import RESERVED
 from vyre_cuda.ir.types import Type
@@ -98,6 +99,8 @@ class Scope:
 
     def enter(self, kind: BlockKind, source: Source) -> Block:
         """Open a block inside the current one."""
+        if self.block.depth == MAX_NESTING:
+            raise program_error(f"blocks are nested more than {MAX_NESTING} levels deep", source)
         self.block = Block(kind, source, self.block, self.block.depth + 1)
         return self.block
 

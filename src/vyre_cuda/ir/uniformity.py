@@ -191,7 +191,10 @@ class _Graph:
         return found
 
     def assign(self, name: str, value: _Node | None) -> None:
-        """Give a variable a new value, noted for the branch and, where its end is not the only way on, the loop."""
+        """Give a variable a new value, noted for the branch and, where its end is not the only way on, the loop.
+
+        In a loop that threads leave at different times the value is divergent through the control it is given under.
+        """
         if self.changes:
             self.changes[-1].setdefault(name, self.values.get(name))
         self.values[name] = value
@@ -283,8 +286,10 @@ class _Graph:
         self.loops.append(loop)
         inside = self.joined(control, loop.active)
         at_test: dict[str, _Node | None] = dict(loop.heads)
+        gone = None
         if isinstance(statement, While):
-            self.body(statement.setup, (*path, "setup"), inside)
+            gone = self.body(statement.setup, (*path, "setup"), inside).to_end
+            inside = self.joined(inside, gone)
             shown = _shown(statement.condition)
             self.lead(self.condition(shown, statement.source, statement.condition), loop.active)
             at_test = {name: self.values[name] for name in loop.heads}
@@ -293,8 +298,8 @@ class _Graph:
             self.lead(self.values[name], head)
         self.loops.pop()
         for name, head in loop.heads.items():
-            self.assign(name, self.joined(at_test[name], loop.active, head if loop.irregular else None))
-        return _Left(to_end=left.to_end)
+            self.assign(name, self.joined(at_test[name], head if loop.irregular else None))
+        return _Left(to_end=self.joined(gone, left.to_end))
 
     def lead(self, influence: _Node | None, to: _Node) -> None:
         if influence is not None:

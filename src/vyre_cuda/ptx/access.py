@@ -59,7 +59,7 @@ class Coverage:
         place = self._memory.places[name]
         if self.bounds is None or index != self.thread or place.space == "shared":
             return
-        if any(touch.kind != "store" for touch in place.touches):  # it may have seen the zeros that a clear leaves
+        if place.is_read:  # it may have seen the zeros that a clear leaves
             return
         size = self._memory.size(name)
         if all(self._at_least(bound, size) for bound in self.bounds):
@@ -82,7 +82,7 @@ def access_facts(builder: Builder, memory: Memory, program: Program, thread: int
 
 def _access(builder: Builder, place: Place, thread: int) -> Access:
     kinds = {touch.kind for touch in place.touches}
-    origins = {builder.facts.origins[touch.index] for touch in place.touches}
+    origins = {builder.facts.origins[touch.at] for touch in place.touches}
     streaming = (
         bool(kinds)
         and "atomic" not in kinds

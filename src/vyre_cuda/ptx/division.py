@@ -38,7 +38,8 @@ def floor_divide(b: Builder, left: int, right: int) -> int:
         return _floor_by_positive(b, left, divisor)
     quotient = trunc_divide(b, left, right)
     rest = _remainder(b, left, right, quotient)
-    return b.apply("where", _signs_differ(b, rest, right), b.apply("subtract", quotient, b.constant("s32", 1)), quotient)
+    below = b.apply("subtract", quotient, b.constant("s32", 1))
+    return b.apply("where", _signs_differ(b, rest, right), below, quotient)
 
 
 def remainder(b: Builder, left: int, right: int) -> int:

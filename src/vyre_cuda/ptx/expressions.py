@@ -7,11 +7,10 @@ a value never changes.
 
 from __future__ import annotations
 
-from typing import assert_never
-
 from vyre_cuda.ir.nodes import AXES, Apply, Const, Expr, Id, Load, Local, Scalar, Size
 from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.types import Type, bool_
+from vyre_cuda.ir.walk import assert_never
 from vyre_cuda.ptx.isel import MACHINE_TYPE
 from vyre_cuda.ptx.isel_memory import Memory
 from vyre_cuda.ptx.isel_sync import special

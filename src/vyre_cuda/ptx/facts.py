@@ -20,14 +20,18 @@ WORD = 1 << 32
 FULL: dict[str, Range] = {"u32": (0, WORD - 1), "s32": (-(1 << 31), (1 << 31) - 1)}
 _UNSIGNED = FULL["u32"]
 
-# How far proofs look back through operands and edges.
+# How far proofs look back through operands and edges, and how many steps one may take.
 _DEPTH = 4
+_STEPS = 64
+# The most edges of one value, and the most conditions that are taken out of one.
+_MOST_EDGES = 16
+_MOST_LEAVES = 32
 
 
 class Facts:
     """Facts about the values of one function."""
 
-    __slots__ = ("_edges", "_scopes", "function", "known", "origins", "ranges")
+    __slots__ = ("_edges", "_scopes", "_steps", "function", "known", "origins", "ranges")
 
     def __init__(self, function: Function) -> None:
         self.function = function
@@ -36,6 +40,7 @@ class Facts:
         self.known: dict[int, bool] = {}
         self._edges: dict[int, list[tuple[int, bool]]] = {}
         self._scopes: list[list[tuple[str, int, Range | None]]] = []
+        self._steps = 0
 
     # ---- when a value is made ----
 
@@ -119,23 +124,27 @@ class Facts:
 
     def assume(self, condition: int, truth: bool) -> None:
         """From here to the end of the scope `condition` has this value."""
-        leaves: list[tuple[int, bool]] = []
-        self._split(condition, truth, leaves)
+        leaves = self._split(condition, truth)
         for _ in range(2 if len(leaves) > 1 else 1):  # one leaf can make another one useful
             for leaf, value in leaves:
                 self._assume_leaf(leaf, value)
 
-    def _split(self, condition: int, truth: bool, leaves: list[tuple[int, bool]]) -> None:
+    def _split(self, condition: int, truth: bool) -> list[tuple[int, bool]]:
+        """Conditions that hold when this one does, itself included."""
         function = self.function
-        op = function.ops[condition]
-        if op == "const":
-            return
-        if op == "logical_not":
-            self._split(function.args[condition][0], not truth, leaves)
-        elif op == ("logical_and" if truth else "logical_or"):
-            for part in function.args[condition]:
-                self._split(part, truth, leaves)
-        leaves.append((condition, truth))
+        leaves: dict[int, bool] = {}
+        work = [(condition, truth)]
+        while work and len(leaves) < _MOST_LEAVES:
+            part, value = work.pop()
+            op = function.ops[part]
+            if op == "const" or part in leaves:
+                continue
+            leaves[part] = value
+            if op == "logical_not":
+                work.append((function.args[part][0], not value))
+            elif op == ("logical_and" if value else "logical_or"):
+                work += [(arg, value) for arg in function.args[part]]
+        return list(leaves.items())
 
     def _assume_leaf(self, condition: int, truth: bool) -> None:
         if condition not in self.known:
@@ -164,9 +173,11 @@ class Facts:
         self.set_range(low, below[0], above[1] - strict)
         self.set_range(high, below[0] + strict, above[1])
         if self.range(low)[0] >= 0 and self.range(high)[0] >= 0:  # then the signed order is the unsigned one
-            root = self._root(low)
-            self._edges.setdefault(root, []).append((self._root(high), strict))
-            self._log("edge", root)
+            root, edge = self._root(low), (self._root(high), strict)
+            edges = self._edges.setdefault(root, [])
+            if edge not in edges and len(edges) < _MOST_EDGES:
+                edges.append(edge)
+                self._log("edge", root)
 
     def _assume_unequal(self, left: int, right: int) -> None:
         for value, other in ((left, right), (right, left)):
@@ -207,6 +218,7 @@ class Facts:
 
     def proves_less(self, left: int, right: int, *, strict: bool = True) -> bool:
         """Whether left < right (or <=) is proven, bit patterns read as unsigned."""
+        self._steps = _STEPS
         return self._proves(left, right, strict, _DEPTH)
 
     def _proves(self, left: int, right: int, strict: bool, depth: int) -> bool:
@@ -215,7 +227,8 @@ class Facts:
             return not strict
         if self.unsigned_range(left)[1] + strict <= self.unsigned_range(right)[0]:
             return True
-        if depth == 0:
+        self._steps -= 1
+        if depth == 0 or self._steps < 0:
             return False
         for above, edge_strict in self._edges.get(left, ()):
             if above == right and (edge_strict or not strict):
@@ -318,7 +331,7 @@ def _xor(_type: str, r: tuple[Range, ...]) -> Range | None:
 
 def _left_shift(_type: str, r: tuple[Range, ...]) -> Range | None:
     low, high = r[1]
-    return _multiply(_type, (r[0], (1 << low, 1 << high))) if 0 <= low and high < 32 else None
+    return _multiply(_type, (r[0], (1 << low, 1 << high))) if low >= 0 and high < 32 else None
 
 
 def _right_shift(_type: str, r: tuple[Range, ...]) -> Range | None:

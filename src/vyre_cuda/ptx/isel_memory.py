@@ -49,7 +49,7 @@ class Touch(NamedTuple):
     """One access in the text, for `access.py`. `everyone` marks a store that every thread of the block does once."""
 
     kind: Literal["load", "store", "atomic"]
-    index: int
+    at: int  # the index, a value
     in_loop: bool
     everyone: bool
 
@@ -66,6 +66,7 @@ class Place:
     offset: int = 0  # bytes from the symbol
     size: int | None = None  # of a shared array
     touches: list[Touch] = field(default_factory=list)
+    is_read: bool = False  # a load or atomic is among the touches
 
     @property
     def word(self) -> str:
@@ -75,10 +76,20 @@ class Place:
 class Memory:
     """The buffers of one program and accesses to them."""
 
-    __slots__ = ("_parameters", "builder", "dynamic_shared_bytes", "index", "loop_depth", "places", "shared_bytes")
+    __slots__ = (
+        "_checked",
+        "_parameters",
+        "builder",
+        "dynamic_shared_bytes",
+        "index",
+        "loop_depth",
+        "places",
+        "shared_bytes",
+    )
 
-    def __init__(self, builder: Builder, program: Program) -> None:
+    def __init__(self, builder: Builder, program: Program, *, checked: bool = True) -> None:
         self.builder = builder
+        self._checked = checked
         self.index = MACHINE_TYPE[program.index]
         self.loop_depth = 0
         self._parameters: dict[str, Parameter] = {p.name: p for p in program.parameters}
@@ -92,8 +103,8 @@ class Memory:
     def _lay_out_shared(self, program: Program) -> None:
         """One symbol per array, or one for all where the static limit does not do."""
         for number, array in enumerate(program.shared):
-            place = Place(array.name, array.type, "shared", False, symbol_name("s", number, array.name), size=array.size)
-            place.offset = self.shared_bytes
+            symbol = symbol_name("s", number, array.name)
+            place = Place(array.name, array.type, "shared", False, symbol, self.shared_bytes, array.size)
             self.shared_bytes += -(-array.size * array.type.itemsize // _SHARED_ALIGN) * _SHARED_ALIGN
             self.places[array.name] = place
         dynamic = self.shared_bytes > STATIC_SHARED_BYTES
@@ -120,7 +131,12 @@ class Memory:
         return self.builder.function.entry_value("parameter", self.index, (), ("size", name))
 
     def guard(self, name: str, index: int) -> int | None:
-        """The predicate under which `index` is in bounds: None when it always is, `builder.false` when it never is."""
+        """The predicate under which `index` is in bounds: None when it always is, `builder.false` when it never is.
+
+        None as well when the program was compiled without checks.
+        """
+        if not self._checked:
+            return None
         b = self.builder
         bound = self.size(name)
         if b.function.types[index] == "s32":
@@ -174,6 +190,7 @@ class Memory:
 
     def touch(self, place: Place, kind: Literal["load", "store", "atomic"], index: int, everyone: bool = False) -> None:
         place.touches.append(Touch(kind, index, self.loop_depth > 0, everyone))
+        place.is_read = place.is_read or kind != "store"
 
     # ---- accesses ----
 

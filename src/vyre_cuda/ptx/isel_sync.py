@@ -45,9 +45,7 @@ def barrier(b: Builder) -> None:
     b.function.effect("barrier")
 
 
-def atomic(
-    memory: Memory, op: str, name: str, index: int, operands: tuple[int, ...], *, order: str, scope: str
-) -> int:
+def atomic(memory: Memory, op: str, name: str, index: int, operands: tuple[int, ...], *, order: str, scope: str) -> int:
     """Combine an element with the operands; the value is the old one, 0 out of bounds."""
     b = memory.builder
     place = memory.places[name]
@@ -115,10 +113,10 @@ def needs_zeroing(place: Place, thread: int | None, threads: int) -> bool:
     Not so when the first access in the text is a store by every thread, each at its own number, and the threads are
     enough for the array: another thread's element is then read behind a barrier or in a race.
     """
-    if all(touch.kind == "store" for touch in place.touches):
+    if not place.is_read:
         return False
     first = place.touches[0]
-    written = first.kind == "store" and first.everyone and first.index == thread
+    written = first.kind == "store" and first.everyone and first.at == thread
     return not (written and place.size is not None and place.size <= threads)
 
 

@@ -7,7 +7,6 @@ text. What can be read off while lowering (parameters, access facts, coverage, a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import assert_never
 
 from vyre_cuda.errors import InternalError, UnsupportedError
 from vyre_cuda.ir import walk
@@ -28,6 +27,7 @@ from vyre_cuda.ir.nodes import (
     While,
 )
 from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.walk import assert_never
 from vyre_cuda.ptx import isel_sync
 from vyre_cuda.ptx.access import Coverage, access_facts
 from vyre_cuda.ptx.expressions import Expressions, State
@@ -40,8 +40,11 @@ from vyre_cuda.ptx.target import Target
 from vyre_cuda.ptx.text import entry_name, kernel_text, lay_out_parameters
 from vyre_cuda.ptx.verify import verify
 
-PRECISIONS = ("ieee", "ftz", "fast")
-BOUNDS = ("check", "off", "trap")
+# Option -> its words, and those that there are so far.
+_OPTIONS = {
+    "precision": (("ieee", "ftz", "fast"), ("ieee",)),
+    "bounds": (("check", "off", "trap"), ("check", "off")),
+}
 
 
 def lower(
@@ -52,12 +55,11 @@ def lower(
     `debug` adds a comment with values and source lines to each instruction and verifies the values. ValueError for an
     option's unknown word, UnsupportedError for one that this version does not have or a target that is too small.
     """
-    _check_option("precision", precision, PRECISIONS, "ieee")
-    _check_option("bounds", bounds, BOUNDS, "check")
-    lowering = _Lowering(program, target, debug)
+    _check_option("precision", precision)
+    _check_option("bounds", bounds)
+    lowering = _Lowering(program, target, checked=bounds == "check", debug=debug)
     lowering.run()
-    builder, memory = lowering.builder, lowering.memory
-    function = builder.function
+    memory, function = lowering.memory, lowering.builder.function
     if memory.shared_bytes > target.max_shared_bytes:
         raise UnsupportedError(
             f"program {program.name} has {memory.shared_bytes} bytes of shared memory; a block of {target} can have "
@@ -68,15 +70,14 @@ def lower(
         verify(function, target)
     live = liveness(function)
     parameters, parameter_bytes = lay_out_parameters(program, function, live[0])
-    entry = entry_name(program)
     return Lowered(
         ptx=kernel_text(program, target, function, live, memory, parameters, debug=debug),
-        entry=entry,
+        entry=entry_name(program),
         parameters=parameters,
         parameter_bytes=parameter_bytes,
         shared_bytes=memory.shared_bytes,
         dynamic_shared_bytes=memory.dynamic_shared_bytes,
-        access=access_facts(builder, memory, program, lowering.coverage.thread),
+        access=access_facts(lowering.builder, memory, program, lowering.coverage.thread),
         covered=tuple(p.name for p in program.parameters if p.kind == "out" and p.name in lowering.coverage.covered),
         asserts=tuple(
             AssertSite(statement.message, number, statement.source)
@@ -86,10 +87,11 @@ def lower(
     )
 
 
-def _check_option(option: str, word: str, words: tuple[str, ...], only: str) -> None:
+def _check_option(option: str, word: str) -> None:
+    words, available = _OPTIONS[option]
     if word not in words:
         raise ValueError(f"{option}={word!r}; it is one of {', '.join(words)}")
-    if word != only:
+    if word not in available:
         raise UnsupportedError(f"{option}={word!r} is not available yet", capability=f"{option}={word}")
 
 
@@ -108,11 +110,11 @@ class _Loop:
 class _Lowering:
     """One program on its way. Methods for statements return whether control can go on behind them."""
 
-    def __init__(self, program: Program, target: Target, debug: bool) -> None:
+    def __init__(self, program: Program, target: Target, *, checked: bool, debug: bool) -> None:
         self._program = program
         self._debug = debug
         self.builder = Builder(target)
-        self.memory = Memory(self.builder, program)
+        self.memory = Memory(self.builder, program, checked=checked)
         self._expressions = Expressions(self.builder, self.memory, program)
         self._locals = self._expressions.locals
         self.coverage = Coverage(self.builder, self.memory, self._expressions.launch_id("global_id", 0))
@@ -235,12 +237,12 @@ class _Lowering:
         function = b.function
         if function.ops[condition] == "logical_not":
             condition, sense = function.args[condition][0], not sense
-        if not b.is_constant(condition):
-            args, negated = (condition,), not sense
-        elif (condition == b.true) == sense:
+        args: tuple[int, ...] = (condition,)
+        negated = not sense
+        if b.is_constant(condition):
+            if (condition == b.true) != sense:
+                return
             args, negated = (), False
-        else:
-            return
         if label is None:
             function.effect("return", args, negated)
         else:
@@ -323,9 +325,8 @@ class _Lowering:
     def _join(self, statement: If, saved: State, falls: tuple[bool, bool]) -> None:
         """Vars behind an if hold what they held before, unless a side that goes on assigned them."""
         self._locals.state = saved
-        for goes_on, body in zip(falls, (statement.then, statement.orelse), strict=True):
-            if goes_on:
-                self._locals.forget(_assigned(body))
+        self._locals.forget(_assigned(statement.then if falls[0] else ()))
+        self._locals.forget(_assigned(statement.orelse if falls[1] else ()))
 
     # ---- loops ----
 

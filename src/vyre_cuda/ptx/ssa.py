@@ -24,7 +24,20 @@ EFFECTFUL = frozenset({"atomic"})
 class Function:
     """The values and the code of one kernel."""
 
-    __slots__ = ("_shared", "_undo", "args", "attrs", "code", "entry", "labels", "ops", "pinned", "registers", "types")
+    __slots__ = (
+        "_entry",
+        "_shared",
+        "_undo",
+        "args",
+        "attrs",
+        "code",
+        "entry",
+        "labels",
+        "ops",
+        "pinned",
+        "registers",
+        "types",
+    )
 
     def __init__(self) -> None:
         self.ops: list[str] = []
@@ -36,7 +49,8 @@ class Function:
         self.registers: list[str] = []  # type of each mutable register
         self.pinned: dict[int, int] = {}  # value computed straight into a mutable register
         self.labels = 0
-        self._shared: dict[Key, int] = {}
+        self._entry: dict[Key, int] = {}
+        self._shared: dict[Key, int] = {}  # with the entry values that no scope had before
         self._undo: list[list[Key]] = []
 
     # ---- values ----
@@ -63,10 +77,12 @@ class Function:
     def entry_value(self, op: str, type_: str, args: tuple[int, ...], attr: Any = None) -> int:
         """A pure value of entry values alone, computed before all code."""
         key = (op, type_, args, attr)
-        found = self._shared.get(key)
+        found = self._entry.get(key)
         if found is None:
-            found = self._shared[key] = self._append(*key)
+            found = self._entry[key] = self._append(*key)
             self.entry.append(found)
+            if key not in self._shared:
+                self._shared[key] = found
         return found
 
     def fresh(self, op: str, type_: str, args: tuple[int, ...], attr: Any = None) -> int:

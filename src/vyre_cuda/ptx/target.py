@@ -1,7 +1,7 @@
 """Compilation targets: which PTX a GPU generation needs, and which one a driver takes.
 
 A target names the virtual architecture and the lowest PTX version that has it, so that the oldest driver that knows
-the device also takes the text. Lowering raises the version only for features that ask for more.
+the device also takes the text. Nothing that is emitted needs a newer version than its target does.
 """
 
 from __future__ import annotations
@@ -44,11 +44,6 @@ _DRIVER_PTX: dict[int, PtxVersion] = {
     13000: (9, 0),
 }
 
-# Bytes of kernel parameters: always, and from PTX 8.1 on (sm_70 and newer).
-PARAMETER_BYTES = 4096
-LARGE_PARAMETER_BYTES = 32764
-LARGE_PARAMETER_VERSION: PtxVersion = (8, 1)
-
 # Shared memory that a block may declare statically; more is asked for at the launch.
 STATIC_SHARED_BYTES = 48 * 1024
 
@@ -67,10 +62,6 @@ class Target:
     def max_shared_bytes(self) -> int:
         """The most shared memory that one block can have."""
         return _TARGETS[self.sm][1]
-
-    def needing(self, version: PtxVersion) -> Target:
-        """This target with at least that PTX version."""
-        return self if self.version >= version else Target(self.sm, version)
 
     @classmethod
     def parse(cls, name: str) -> Target:
@@ -106,13 +97,7 @@ def target_for(compute_capability: tuple[int, int], driver_version: int) -> Targ
             capability=f"sm_{KNOWN_SM[0]}",
         )
     sm = max(at_most)
-    version = _TARGETS[sm][0]
-    check_driver(Target(sm, version), driver_version)
-    return Target(sm, version)
-
-
-def check_driver(target: Target, driver_version: int) -> None:
-    """UnsupportedError when the target's PTX version is newer than this driver takes."""
+    target = Target(sm, _TARGETS[sm][0])
     newest = driver_ptx_version(driver_version)
     if target.version > newest:
         needed, taken = (f"{major}.{minor}" for major, minor in (target.version, newest))
@@ -120,6 +105,7 @@ def check_driver(target: Target, driver_version: int) -> None:
             f"{target} needs PTX {needed}; the driver (CUDA {_cuda(driver_version)}) takes PTX {taken} at most",
             capability=f"ptx_{needed}",
         )
+    return target
 
 
 def _cuda(driver_version: int) -> str:

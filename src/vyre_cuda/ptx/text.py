@@ -6,7 +6,7 @@ a value nobody uses has no instruction. The same function gives the same text, i
 
 from __future__ import annotations
 
-from vyre_cuda.errors import InternalError, UnsupportedError
+from vyre_cuda.errors import InternalError
 from vyre_cuda.ir import walk
 from vyre_cuda.ir.nodes import Assert
 from vyre_cuda.ir.program import Program
@@ -16,7 +16,7 @@ from vyre_cuda.ptx.isel_memory import DYNAMIC_SYMBOL, Form, Memory, symbol_name
 from vyre_cuda.ptx.isel_sync import RED_ORDERS, AtomicForm
 from vyre_cuda.ptx.lowered import KernelParameter
 from vyre_cuda.ptx.ssa import Effect, Function
-from vyre_cuda.ptx.target import LARGE_PARAMETER_BYTES, LARGE_PARAMETER_VERSION, PARAMETER_BYTES, Target
+from vyre_cuda.ptx.target import Target
 
 _POINTER_BYTES = 8
 # Classes in the order of their declarations.
@@ -34,7 +34,10 @@ def entry_name(program: Program) -> str:
 def lay_out_parameters(
     program: Program, function: Function, live: bytearray
 ) -> tuple[tuple[KernelParameter, ...], int]:
-    """The parameter block and its bytes: declared parameters, then sizes the code uses, then the report."""
+    """The parameter block and its bytes: declared parameters, then sizes the code uses, then the report.
+
+    A valid program has at most 256 parameters, so the block always fits in the 4,096 bytes of every target.
+    """
     sizes = {
         function.attrs[value][1]
         for value in function.entry
@@ -61,11 +64,6 @@ def lay_out_parameters(
                 parameters.append(KernelParameter("size", name, program.index, offset, size))
             case _:
                 parameters.append(KernelParameter("report", name, None, offset, size))
-    if end > LARGE_PARAMETER_BYTES:
-        raise UnsupportedError(
-            f"the parameters of {program.name} take {end} bytes; a kernel can have {LARGE_PARAMETER_BYTES}",
-            capability="parameter_space",
-        )
     return tuple(parameters), end
 
 
@@ -80,8 +78,6 @@ def kernel_text(
     debug: bool,
 ) -> str:
     """The module with the one kernel."""
-    if parameters and parameters[-1].offset + parameters[-1].size > PARAMETER_BYTES:
-        target = target.needing(LARGE_PARAMETER_VERSION)
     emitter = _Emitter(function, target, live, parameters, debug=debug)
     body = emitter.run()
     declared = ",\n".join(f"  .param .{word} {symbol}" for symbol, word in emitter.parameters.values())
@@ -98,7 +94,8 @@ def kernel_text(
         f".reqntid {program.block[0]}, {program.block[1]}, {program.block[2]}",
         "{",
     ]
-    lines += [f"  .reg {kind} {prefix}<{emitter.counts[prefix]}>;" for prefix, kind in _CLASSES if emitter.counts[prefix]]
+    counts = emitter.counts
+    lines += [f"  .reg {kind} {prefix}<{counts[prefix]}>;" for prefix, kind in _CLASSES if counts[prefix]]
     if not memory.dynamic_shared_bytes:
         places = [memory.places[array.name] for array in program.shared]
         lines += [
@@ -248,7 +245,7 @@ class _Emitter:
         base, rest = (form.symbol, args) if form.symbol else (self._name(args[0]), args[1:])
         if form.displacement == 0:
             return f"[{base}]", rest
-        return f"[{base}{form.displacement:+}]", rest
+        return f"[{base}+{form.displacement}]", rest
 
     def _guard(self, form: Form, args: tuple[int, ...]) -> str:
         return f"@{self._name(args[-1])} " if form.guarded else ""

@@ -136,4 +136,3 @@ def _check_uses(function: Function, args: tuple[int, ...], defined: set[int]) ->
     for arg in args:
         if arg not in defined and function.ops[arg] not in _EVERYWHERE:
             _fail(f"%{arg} ({function.ops[arg]}) is used where it is not computed on every path")
-

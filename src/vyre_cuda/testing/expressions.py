@@ -83,6 +83,7 @@ class Expressions:
         return items[self.draw(st.integers(0, len(items) - 1))]
 
     def chance(self, one_in: int) -> bool:
+        """True in one of so many cases; False is the simpler answer."""
         return self.draw(st.integers(0, one_in - 1)) == one_in - 1
 
     def add(self, value: Value, *, uniform: bool = False) -> None:
@@ -96,14 +97,14 @@ class Expressions:
 
     def any(self, type_: Type, depth: int = 3) -> Expression:
         """An expression of this type."""
-        if depth == 0 or self.chance(3):
+        if depth == 0 or self.draw(st.integers(0, 2)) == 0:
             return self._leaf(type_, depth)
         name, operands = self.pick(PRODUCERS[type_])
         return apply_safely(name, type_, [self.any(t, depth - 1) for t in operands])
 
     def same_in_block(self, type_: Type, depth: int = 2) -> Expression:
         """A uniform expression of this type."""
-        if depth == 0 or self.chance(2):
+        if depth == 0 or not self.draw(st.booleans()):
             known = self.uniform[type_]
             return self.pick(known) if known and self.chance(2) else self.literal(type_)
         name, operands = self.pick(PRODUCERS[type_])

@@ -176,7 +176,7 @@ class Statements:
         up = not (low.type is i32 and self.e.chance(3))
         high = low + self.e.draw(st.integers(0, 4))
         if self.e.chance(3):
-            step: Expression = any_(low.type, 1)
+            step: Expression = self.b.let("by", any_(low.type, 1))  # a local, as it may be 0
             if low.type is i32:
                 step = i32(u32(step) >> 1)
         else:

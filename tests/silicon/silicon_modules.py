@@ -5,35 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-import memory_kernels
-import sync_kernels
-from forms import Form
-from kernels import HEADER, Kernel, pure
+import silicon_memory
+import silicon_sync
+from silicon_forms import Form
+from silicon_kernels import HEADER, Kernel, pure
 
 BASE_TARGET = 75
 KERNELS_PER_MODULE = 96
 
 _BUILDERS: dict[str, Callable[[Kernel], None]] = {
-    "ld": memory_kernels.load,
-    "st": memory_kernels.store,
-    "atom": memory_kernels.update,
-    "red": memory_kernels.update,
-    "cvta": memory_kernels.address_conversion,
-    "isspacep": memory_kernels.space_test,
-    "prefetch": memory_kernels.prefetch,
-    "shfl": sync_kernels.shuffle,
-    "vote": sync_kernels.vote,
-    "match": sync_kernels.match,
-    "redux": sync_kernels.reduction,
-    "activemask": sync_kernels.active_mask,
-    "bar": sync_kernels.barrier,
-    "barrier": sync_kernels.barrier,
-    "ret": sync_kernels.leave,
-    "exit": sync_kernels.leave,
-    "bra": sync_kernels.branch,
-    "membar": sync_kernels.in_passing,
-    "fence": sync_kernels.in_passing,
-    "nanosleep": sync_kernels.in_passing,
+    "ld": silicon_memory.load,
+    "st": silicon_memory.store,
+    "atom": silicon_memory.update,
+    "red": silicon_memory.update,
+    "cvta": silicon_memory.address_conversion,
+    "isspacep": silicon_memory.space_test,
+    "prefetch": silicon_memory.prefetch,
+    "shfl": silicon_sync.shuffle,
+    "vote": silicon_sync.vote,
+    "match": silicon_sync.match,
+    "redux": silicon_sync.reduction,
+    "activemask": silicon_sync.active_mask,
+    "bar": silicon_sync.barrier,
+    "barrier": silicon_sync.barrier,
+    "ret": silicon_sync.leave,
+    "exit": silicon_sync.leave,
+    "bra": silicon_sync.branch,
+    "membar": silicon_sync.in_passing,
+    "fence": silicon_sync.in_passing,
+    "nanosleep": silicon_sync.in_passing,
 }
 
 

@@ -5,8 +5,8 @@ All lanes of each warp take part in a warp-synchronous form; warps differ in the
 
 from __future__ import annotations
 
-from grid import CASES, Stream, operand_grid
-from kernels import Kernel
+from silicon_grid import CASES, Stream, operand_grid
+from silicon_kernels import Kernel
 
 WARP = 32
 
@@ -155,4 +155,3 @@ def in_passing(kernel: Kernel) -> None:
     _cells(kernel)
     kernel.put(f"st.shared.b32 [%own], {value};", f"{kernel.form.name}{operands};", "ld.shared.b32 %met, [%own];")
     kernel.write("%met", "b32")
-

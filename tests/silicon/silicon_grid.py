@@ -65,7 +65,15 @@ def _float_edges(bits: int) -> tuple[list[int], list[int]]:
     for word in _float_words(_HALVES, bits):
         more += [word, word | sign]
     if bits == 64:
-        for value in (2.0**31 - 0.5, 2.0**31 - 1, 2.0**32 - 0.5, 2.0**32 - 1, 127.4999, 255.4999, 3.4028235677973366e38):
+        for value in (
+            2.0**31 - 0.5,
+            2.0**31 - 1,
+            2.0**32 - 0.5,
+            2.0**32 - 1,
+            127.4999,
+            255.4999,
+            3.4028235677973366e38,
+        ):
             more += [w for v in (value, -value) for w in _float_words([v], 64)]
         more += _float_words([2.0**-149, 2.0**-150, 1.5 * 2.0**-150, 2.0**-126 * (1 - 2.0**-25), 1 + 2.0**-24], 64)
     short = list(_EDGES_F32 if bits == 32 else _EDGES_F64)
@@ -114,7 +122,9 @@ def operand_grid(name: str, types: Sequence[tuple[str, int]]) -> Words:
     edges = [_edges(kind, bits) for kind, bits in types]
     for k, (kind, bits) in enumerate(types):
         short, long = edges[k]
-        fill = np.where(stream.below(2, CASES) == 0, long[stream.below(len(long), CASES)], _patterns(stream, kind, bits, CASES))
+        fill = np.where(
+            stream.below(2, CASES) == 0, long[stream.below(len(long), CASES)], _patterns(stream, kind, bits, CASES)
+        )
         grid[k] = fill
         if len(types) == 1:
             grid[k, : len(long)] = long[:CASES]

@@ -7,9 +7,8 @@ Generic forms run on global memory in the first half of the block and on shared 
 from __future__ import annotations
 
 import numpy as np
-
-from grid import CASES, operand_grid
-from kernels import Kernel, braced, register_widths
+from silicon_grid import CASES, operand_grid
+from silicon_kernels import Kernel, braced, register_widths
 
 BLOB_BYTES = 64
 

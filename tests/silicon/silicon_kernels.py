@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from forms import Form, Operand
-from grid import CASES, Words, operand_grid
+from silicon_forms import Form, Operand
+from silicon_grid import CASES, Words, operand_grid
 
 HEADER = ".version 8.0\n.target sm_{target}\n.address_size 64\n"
 
@@ -157,4 +157,3 @@ def _keep_carry(kernel: Kernel) -> None:
     word = kernel.register("u32")
     kernel.put(f"{'subc' if _is_subtraction(kernel.form) else 'addc'}.u32 {word}, 0, 0;")
     kernel.write(word, "b32")
-

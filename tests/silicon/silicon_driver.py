@@ -98,7 +98,12 @@ class Device:
         values = (ctypes.c_void_p * 2)(ctypes.addressof(log), _LOG_BYTES)
         try:
             self.call(
-                "cuModuleLoadDataEx", ctypes.byref(module), ctypes.c_char_p(text.encode()), ctypes.c_uint(2), options, values
+                "cuModuleLoadDataEx",
+                ctypes.byref(module),
+                ctypes.c_char_p(text.encode()),
+                ctypes.c_uint(2),
+                options,
+                values,
             )
         except DriverCallError as error:
             raise DriverCallError(f"{error}: {log.value.decode(errors='replace')}") from None
@@ -123,7 +128,9 @@ class Device:
         """Copy host words to device memory and wait."""
         source = np.ascontiguousarray(data)
         pointer = ctypes.c_void_p(source.ctypes.data)
-        self.call("cuMemcpyHtoDAsync", ctypes.c_uint64(address), pointer, ctypes.c_size_t(source.nbytes), ctypes.c_void_p())
+        self.call(
+            "cuMemcpyHtoDAsync", ctypes.c_uint64(address), pointer, ctypes.c_size_t(source.nbytes), ctypes.c_void_p()
+        )
         self.call("cuCtxSynchronize")
 
     def read(self, address: int, words: int) -> npt.NDArray[np.uint64]:
@@ -131,7 +138,9 @@ class Device:
         self.call("cuCtxSynchronize")
         target = np.zeros(words, np.uint64)
         pointer = ctypes.c_void_p(target.ctypes.data)
-        self.call("cuMemcpyDtoHAsync", pointer, ctypes.c_uint64(address), ctypes.c_size_t(target.nbytes), ctypes.c_void_p())
+        self.call(
+            "cuMemcpyDtoHAsync", pointer, ctypes.c_uint64(address), ctypes.c_size_t(target.nbytes), ctypes.c_void_p()
+        )
         self.call("cuCtxSynchronize")
         return target
 
@@ -143,5 +152,16 @@ class Device:
         pointers = (ctypes.c_void_p * len(buffers))(*(ctypes.addressof(b) for b in buffers))
         one, none = ctypes.c_uint(1), ctypes.c_void_p()
         self.call(
-            "cuLaunchKernel", function, one, one, one, ctypes.c_uint(threads), one, one, ctypes.c_uint(0), none, pointers, none
+            "cuLaunchKernel",
+            function,
+            one,
+            one,
+            one,
+            ctypes.c_uint(threads),
+            one,
+            one,
+            ctypes.c_uint(0),
+            none,
+            pointers,
+            none,
         )

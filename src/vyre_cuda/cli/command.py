@@ -1,0 +1,186 @@
+"""`main`: the arguments of the command line, the command that they name, and the exit code."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import vyre_cuda as vc
+from vyre_cuda.cli import demo, info, programs, run
+from vyre_cuda.cli.console import Console
+from vyre_cuda.cli.failures import UsageError, text_of
+from vyre_cuda.cli.values import FORMS
+from vyre_cuda.errors import Error
+
+_GOOD, _FAILED, _USAGE, _INTERRUPTED = 0, 1, 2, 130
+_DEVICE_COMMANDS = ("info", "run", "demo")
+_NEGATIVE = re.compile(r"-(\d|\.\d|inf|nan)")
+
+_RUN_HELP = """\
+ARGS are the parameters in declared order without the outs, or NAME=VALUE.
+A scalar is a number. A buffer is one of
+  PATH.npy       an array saved by NumPy
+  1,2,3          its elements
+""" + "\n".join(f"  {form:<13}  {meaning}" for form, meaning in FORMS.items())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0 good, 1 the program or the device failed, 2 bad usage."""
+    options = _options(sys.argv[1:] if argv is None else argv)
+    console = Console(json=options.json)
+    try:
+        code = _dispatch(console, options)
+        sys.stdout.flush()
+        return code
+    except UsageError as error:
+        console.error(str(error))
+        return _USAGE
+    except BrokenPipeError:
+        # The reader has what it wanted; nothing more may be written, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _GOOD
+    except (Error, OSError, MemoryError) as error:
+        console.error(text_of(error))
+        return _FAILED
+    except KeyboardInterrupt:
+        console.error("interrupted")
+        return _INTERRUPTED
+
+
+def _dispatch(console: Console, options: argparse.Namespace) -> int:
+    match options.command:
+        case "info":
+            return info.info(console, device=options.device)
+        case "check":
+            return programs.check(console, file=options.file, program=options.program)
+        case "ptx":
+            return programs.ptx(console, file=options.file, program=options.program, target=options.target)
+        case "run":
+            return run.run(
+                console,
+                file=options.file,
+                program=options.program,
+                arguments=[text.strip() for text in options.arguments],
+                device=options.device,
+                seed=options.seed,
+                grid=options.grid,
+                save=options.out,
+                repeats=options.repeats if options.time else None,
+            )
+        case _:
+            return demo.demo(console, device=options.device, seed=options.seed)
+
+
+def _options(argv: Sequence[str]) -> argparse.Namespace:
+    parser = _parser()
+    # A negative number is no option; argparse takes what begins with a space for a value.
+    protected = [f" {text}" if _NEGATIVE.match(text) else text for text in argv]
+    options, rest = parser.parse_known_args(protected)
+    unknown = [text for text in rest if text.startswith("-")]
+    if unknown or (rest and options.command != "run"):
+        parser.error(f"unrecognized arguments: {' '.join(unknown or rest)}")
+    if options.command == "run":
+        options.arguments = [*options.arguments, *rest]  # those that follow an option
+    elif options.command not in _DEVICE_COMMANDS and "device" in options:
+        parser.error(f"{options.command} uses no device")
+    options.device = getattr(options, "device", "auto")
+    options.json = getattr(options, "json", False)
+    return options
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="vyre-cuda", description="Small typed programs on NVIDIA GPUs.")
+    parser.add_argument("--version", action="version", version=f"vyre-cuda {vc.__version__}")
+    _add_device(parser)
+    _add_json(parser)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    add = commands.add_parser("info", help="versions, devices and what they can do")
+    _add_device(add)
+    _add_json(add)
+
+    add = commands.add_parser("check", help="everything that is wrong with a program")
+    _add_file(add)
+    _add_json(add)
+
+    add = commands.add_parser("ptx", help="the PTX of a program")
+    _add_file(add)
+    add.add_argument("--target", default="sm_90", metavar="sm_NN", help="GPU generation (default: sm_90)")
+    _add_json(add)
+
+    add = commands.add_parser(
+        "run", help="call a program", epilog=_RUN_HELP, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    _add_file(add)
+    add.add_argument("arguments", nargs="*", metavar="ARGS", help="see below")
+    add.add_argument("--out", action="append", default=[], type=_saved, metavar="NAME=PATH.npy", help="save a result")
+    add.add_argument("--grid", type=_grid, metavar="X[,Y[,Z]]", help="blocks per axis, instead of the program's work")
+    add.add_argument("--time", action="store_true", help="print timings")
+    add.add_argument("--repeats", type=_positive, default=20, metavar="N", help="calls for --time (default: 20)")
+    _add_seed(add)
+    _add_device(add)
+    _add_json(add)
+
+    add = commands.add_parser("demo", help="build, lower, dispatch, check and time a program")
+    _add_seed(add)
+    _add_device(add)
+    _add_json(add)
+    return parser
+
+
+# An option that stands before the command must survive the defaults of the command's own parser.
+
+
+def _add_device(parser: argparse.ArgumentParser) -> None:
+    meaning = "auto (default), cuda, an ordinal, or emulator"
+    parser.add_argument("--device", default=argparse.SUPPRESS, type=_device, help=meaning)
+
+
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    meaning = "print the result as JSON"
+    parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=meaning)
+
+
+def _add_file(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE", help="a program text (.vir), or a Python file with programs")
+    parser.add_argument("--program", metavar="NAME", help="which program, when a Python file has several")
+
+
+def _add_seed(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seed", type=_seed, default=0, help="of random numbers (default: 0)")
+
+
+def _device(text: str) -> str:
+    if text in ("auto", "cuda", "emulator") or (text.isascii() and text.isdigit()):
+        return text
+    raise argparse.ArgumentTypeError(f"{text!r} is not auto, cuda, an ordinal or emulator")
+
+
+def _saved(text: str) -> tuple[str, Path]:
+    name, equals, path = text.partition("=")
+    if not (name and equals and path.endswith(".npy")):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=PATH.npy")
+    return name, Path(path)
+
+
+def _grid(text: str) -> tuple[int, ...]:
+    axes = text.split(",")
+    if not 1 <= len(axes) <= 3 or not all(axis.isascii() and axis.isdigit() for axis in axes):
+        raise argparse.ArgumentTypeError(f"{text!r} is not one to three numbers of blocks")
+    return tuple(map(int, axes))
+
+
+def _positive(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
+    return int(text)
+
+
+def _seed(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 0")
+    return int(text)

@@ -1,0 +1,76 @@
+"""`vyre-cuda check` and `vyre-cuda ptx`: what is wrong with a program, and what becomes of it.
+
+Neither needs a device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import vyre_cuda as vc
+from vyre_cuda.cli.console import Console
+from vyre_cuda.cli.failures import UsageError, text_of
+from vyre_cuda.cli.sources import load_program, load_programs
+from vyre_cuda.errors import Diagnostic, ProgramError, UnsupportedError
+from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.walk import statements
+
+
+def check(console: Console, *, file: Path, program: str | None) -> int:
+    """Say that every program of the file (or the one named) is valid, or print all that is wrong; 0 or 1."""
+    try:
+        found = load_programs(file) if program is None else [load_program(file, program)]
+    except ProgramError as error:
+        if not console.json:
+            console.findings(text_of(error))
+        else:
+            console.data({"file": str(file), "valid": False, "diagnostics": _findings(error.diagnostics)})
+        return 1
+    if console.json:
+        console.data({"file": str(file), "valid": True, "programs": [_summary(each) for each in found]})
+        return 0
+    for each in found:
+        summary = _summary(each)
+        console.line(
+            f"{each.name} is valid: {len(each.parameters)} parameters, {summary['statements']} statements, "
+            f"fingerprint {each.fingerprint[:16]}"
+        )
+    return 0
+
+
+def ptx(console: Console, *, file: Path, program: str | None, target: str) -> int:
+    """Print the PTX for a target."""
+    chosen = load_program(file, program)
+    try:
+        text = vc.ptx(chosen, target=target)
+    except ValueError as error:
+        raise UsageError(f"--target: {error}") from None
+    except UnsupportedError as error:
+        if error.capability == target:
+            raise UsageError(f"--target: {error}") from None
+        raise
+    if console.json:
+        console.data({"program": chosen.name, "target": target, "ptx": text})
+    else:
+        console.line(text.rstrip("\n"))
+    return 0
+
+
+def _summary(program: Program) -> dict[str, Any]:
+    return {
+        "name": program.name,
+        "block": list(program.block),
+        "parameters": [{"name": p.name, "kind": p.kind, "type": p.type.name} for p in program.parameters],
+        "statements": sum(1 for _ in statements(program.body)),
+        "fingerprint": program.fingerprint,
+    }
+
+
+def _findings(diagnostics: Sequence[Diagnostic]) -> list[dict[str, Any]]:
+    findings = []
+    for diagnostic in diagnostics:
+        file, line = diagnostic.source or (None, None)
+        findings.append({"message": diagnostic.message, "file": file, "line": line, "path": list(diagnostic.path)})
+    return findings

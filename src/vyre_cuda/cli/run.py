@@ -1,0 +1,110 @@
+"""`vyre-cuda run`: one call of a program with arguments from the command line."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import vyre_cuda as vc
+from vyre_cuda.cli.console import Console
+from vyre_cuda.cli.devices import describe, opened
+from vyre_cuda.cli.failures import UsageError
+from vyre_cuda.cli.sources import load_program
+from vyre_cuda.cli.timing import EMULATED, Timing, duration, table
+from vyre_cuda.cli.values import Given, read_arguments, takes_text
+from vyre_cuda.ir import call as calls
+from vyre_cuda.ir.elementwise import Array
+from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.types import BY_DTYPE
+
+Grid = tuple[int, ...]
+
+
+def run(
+    console: Console,
+    *,
+    file: Path,
+    program: str | None,
+    arguments: Sequence[str],
+    device: str,
+    seed: int,
+    grid: Grid | None,
+    save: Sequence[tuple[str, Path]],
+    repeats: int | None,
+) -> int:
+    """Call it and print the results; `repeats` (None for no timings) calls more are timed."""
+    chosen = load_program(file, program)
+    given = read_arguments(chosen, arguments, seed=seed)
+    _check(chosen, given, grid, save)
+    with opened(device, console) as target:
+        begin = time.perf_counter_ns()
+        kernel = target.compile(chosen)
+        compile_ns = time.perf_counter_ns() - begin
+        results = kernel(*given.args, **given.kwargs, out=given.outs or None, grid=grid)
+        timings = {} if repeats is None else _timings(kernel, given, grid, repeats)
+        named = _named(chosen, results)
+        where, is_emulator = describe(target), target.properties.is_emulator
+    for name, path in save:
+        with path.open("wb") as destination:
+            np.save(destination, named[name])
+    if console.json:
+        document: dict[str, Any] = {"program": chosen.name, "device": where}
+        document["results"] = {name: _as_json(array) for name, array in named.items()}
+        if timings:
+            document["compile_ns"] = compile_ns
+            document["timings_ns"] = {name: timing.as_json() for name, timing in timings.items()}
+        console.data(document)
+        return 0
+    for name, array in named.items():
+        console.line(_shown(name, array))
+    if timings:
+        console.line()
+        console.heading(f"Compiled in {duration(compile_ns).strip()}; one call with host arrays, {repeats} times:")
+        console.line("\n".join(table(timings)))
+        if is_emulator:
+            console.line(EMULATED)
+    return 0
+
+
+def _check(program: Program, given: Given, grid: Grid | None, save: Sequence[tuple[str, Path]]) -> None:
+    """Everything that the call would refuse, before a device is opened."""
+    try:
+        calls.bind(program, given.args, given.kwargs, out=given.outs or None, grid=grid)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"{error}; {takes_text(program)}") from None
+    results = [parameter.name for parameter in calls.result_parameters(program)]
+    for name, _ in save:
+        if name not in results:
+            raise UsageError(f"--out {name}: the results of {program.name} are {', '.join(results) or 'none'}")
+
+
+def _named(program: Program, results: Any) -> dict[str, Array]:
+    names = [parameter.name for parameter in calls.result_parameters(program)]
+    return dict(zip(names, results if isinstance(results, tuple) else (results,), strict=True))
+
+
+def _timings(kernel: vc.Kernel, given: Given, grid: Grid | None, repeats: int) -> dict[str, Timing]:
+    timed = [kernel.timed(*given.args, **given.kwargs, out=given.outs or None, grid=grid) for _ in range(repeats)]
+    return {
+        "whole call": Timing.of([t.wall_ns for t in timed]),
+        "until enqueued": Timing.of([t.enqueue_ns for t in timed]),
+        "waiting": Timing.of([t.wait_ns for t in timed]),
+        "kernel on the device": Timing.of([t.device_ns for t in timed]),
+    }
+
+
+def _shown(name: str, array: Array) -> str:
+    head = f"{name}: {BY_DTYPE[array.dtype]}[{array.size}] = "
+    return head + np.array2string(array, max_line_width=100, threshold=32, edgeitems=4, prefix=head)
+
+
+def _as_json(array: Array) -> dict[str, Any]:
+    values = array.tolist()
+    if array.dtype.kind == "f":
+        finite = np.isfinite(array)
+        values = [value if ok else str(value) for value, ok in zip(values, finite, strict=True)]
+    return {"type": BY_DTYPE[array.dtype].name, "size": array.size, "values": values}

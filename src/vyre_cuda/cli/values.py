@@ -1,0 +1,161 @@
+"""Arguments of `run` as typed by a person, to what a kernel's call takes.
+
+A scalar is a number. A buffer is a path ending in .npy, a list such as `1,2,3`, or one of the forms of `FORMS`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vyre_cuda.cli.failures import UsageError
+from vyre_cuda.ir.call import argument_parameters
+from vyre_cuda.ir.elementwise import Array
+from vyre_cuda.ir.nodes import Parameter
+from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.scalars import bits_of
+from vyre_cuda.ir.types import Type
+
+FORMS = {
+    "zeros:N": "N zeros",
+    "ones:N": "N ones",
+    "arange:N": "0, 1, ... N - 1",
+    "random:N": "N random elements: floats from [0, 1), integers from the whole range of the type",
+    "bytes:PATH": "the bytes of a file, padded with zero bytes to whole elements",
+}
+
+_NAMED = re.compile(r"([A-Za-z_][A-Za-z_0-9]*)=(.*)", re.DOTALL)
+_BOOLS = {"0": False, "1": True, "false": False, "true": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Arguments ready for a call: by position, by name, and arrays for outs (`out=`)."""
+
+    args: list[Any] = field(default_factory=list)
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    outs: dict[str, Array] = field(default_factory=dict)
+
+
+def read_arguments(program: Program, texts: Sequence[str], *, seed: int) -> Given:
+    """The arguments of one call. Each random:N goes on with the numbers of one generator, in the order typed."""
+    given = Given()
+    rng = np.random.default_rng(seed)
+    takes = argument_parameters(program)
+    by_name = {parameter.name: parameter for parameter in program.parameters}
+    for text in texts:
+        named = _NAMED.fullmatch(text)
+        if named is None:
+            if len(given.args) == len(takes):
+                raise UsageError(f"{text} is one argument too many; {takes_text(program)}")
+            given.args.append(_value(takes[len(given.args)], text, rng))
+            continue
+        name, value = named.groups()
+        if name not in by_name:
+            raise UsageError(f"{program.name} has no parameter {name}; {takes_text(program)}")
+        if name in given.kwargs or name in given.outs:
+            raise UsageError(f"{name} is given twice")
+        place = given.outs if by_name[name].kind == "out" else given.kwargs
+        place[name] = _value(by_name[name], value, rng)
+    return given
+
+
+def takes_text(program: Program) -> str:
+    """What to type: `its arguments are x=f32[] y=f32[] a=f32`."""
+    typed = [f"{p.name}={p.type}{'[]' * p.is_buffer}" for p in argument_parameters(program)]
+    unsized = [f"{p.name}={p.type}[]" for p in program.parameters if p.kind == "out" and p.size is None]
+    return f"its arguments are {' '.join([*typed, *unsized])}" if typed or unsized else "it takes no arguments"
+
+
+def _value(parameter: Parameter, text: str, rng: np.random.Generator) -> Any:
+    where, type_ = parameter.name, parameter.type
+    if not parameter.is_buffer:
+        return _number(where, type_, text)
+    if text.endswith(".npy"):
+        return _from_npy(where, Path(text))
+    form, colon, rest = text.partition(":")
+    if not colon:
+        numbers = [part for part in text.split(",") if part.strip()]
+        bits = [_bits(where, type_, part) for part in numbers]
+        return np.array(bits, dtype=f"u{type_.itemsize}").view(type_.dtype)
+    if form == "bytes":
+        return _from_bytes(where, type_, Path(rest))
+    if f"{form}:N" not in FORMS:
+        raise UsageError(f"{where}: {text!r} is no array; there are PATH.npy, 1,2,3, {', '.join(FORMS)}")
+    return _generated(where, type_, form, _count(where, text, rest), rng)
+
+
+def _number(where: str, type_: Type, text: str) -> bool | int | float:
+    text = text.strip()
+    if type_.kind == "bool":
+        if text.lower() not in _BOOLS:
+            raise UsageError(f"{where}: {text!r} is no bool (true, false, 1, 0)")
+        return _BOOLS[text.lower()]
+    try:
+        return int(text, 0)
+    except ValueError:
+        pass
+    try:
+        number = float(text)
+    except ValueError:
+        raise UsageError(f"{where}: {text!r} is no number") from None
+    if not type_.is_float:
+        raise UsageError(f"{where}: {text!r} is no whole number, and the type is {type_}")
+    return number
+
+
+def _bits(where: str, type_: Type, text: str) -> int:
+    try:
+        return bits_of(type_, _number(where, type_, text))
+    except OverflowError as error:
+        raise UsageError(f"{where}: {error}") from None
+
+
+def _from_npy(where: str, path: Path) -> Array:
+    try:
+        loaded: Array = np.load(path, allow_pickle=False)
+    except OSError as error:
+        raise UsageError(f"{where}: {path}: {error.strerror or error}") from None
+    except (ValueError, EOFError) as error:
+        raise UsageError(f"{where}: {path} is no .npy file of numbers: {error}") from None
+    return loaded
+
+
+def _from_bytes(where: str, type_: Type, path: Path) -> Array:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{where}: {path}: {error.strerror}") from None
+    return np.frombuffer(data + bytes(-len(data) % type_.itemsize), type_.dtype)
+
+
+def _count(where: str, text: str, digits: str) -> int:
+    try:
+        count = int(digits)
+    except ValueError:
+        raise UsageError(f"{where}: {text!r}: {digits!r} is no number of elements") from None
+    if count < 0:
+        raise UsageError(f"{where}: {text!r}: a number of elements is not negative")
+    return count
+
+
+def _generated(where: str, type_: Type, form: str, count: int, rng: np.random.Generator) -> Array:
+    dtype = type_.dtype
+    if form == "zeros":
+        return np.zeros(count, dtype)
+    if form == "ones":
+        return np.ones(count, dtype)
+    if form == "arange":
+        if type_.kind == "bool" or (type_.is_integer and count - 1 > type_.maximum):
+            raise UsageError(f"{where}: {type_} has no {count} different values to count through")
+        return np.arange(count, dtype=dtype)
+    if type_.is_float:
+        return rng.random(count, dtype=np.float32).astype(dtype, copy=False)
+    if type_.is_integer:
+        return rng.integers(type_.minimum, type_.maximum, count, dtype=dtype.type, endpoint=True)
+    return rng.integers(0, 2, count, dtype=np.uint8).astype(dtype)

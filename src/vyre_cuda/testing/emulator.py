@@ -1,0 +1,71 @@
+"""Steering the emulator from tests: stream modes, limits, injected failures, and what is live.
+
+The functions act on the emulator library of this process, which is the one that `Device("emulator")` uses.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
+
+StreamMode = Literal["eager", "threaded", "lazy"]
+STREAM_MODES: tuple[StreamMode, ...] = ("eager", "threaded", "lazy")
+
+# What the driver holds for a client; all must be zero once every device is closed.
+LIVE = ("allocations", "pinned", "modules", "streams", "events", "graphs", "execs", "links", "contexts")
+
+
+class Emulator:
+    """The control functions of csrc/emulator/control.h."""
+
+    def __init__(self) -> None:
+        library = ctypes.CDLL(str(Path(get_library_dir()) / EMULATOR_LIBRARY))
+        self._set = library.vyre_emulator_set
+        self._set.argtypes = [ctypes.c_char_p, ctypes.c_int64]
+        self._fail = library.vyre_emulator_fail
+        self._fail.argtypes = [ctypes.c_char_p, ctypes.c_uint64, ctypes.c_int32, ctypes.c_int32]
+        self._reset = library.vyre_emulator_reset
+        self._count = library.vyre_emulator_count
+        self._count.argtypes = [ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint64)]
+
+    def set(self, key: str, value: int) -> None:
+        """A mode or limit; KeyError for a key that does not exist."""
+        if self._set(key.encode(), value) != 0:
+            raise KeyError(key)
+
+    def stream_mode(self, mode: StreamMode) -> None:
+        """Whether stream work runs at once, on a thread of its stream, or not until somebody waits."""
+        self.set("stream_mode", STREAM_MODES.index(mode))
+
+    def fail(self, function: str, *, nth: int = 1, result: int, repeat: bool = False) -> None:
+        """Let the n-th coming call of a driver function fail with this CUresult; `repeat`: all later ones too."""
+        if self._fail(function.encode(), nth, result, int(repeat)) != 0:
+            raise KeyError(function)
+
+    def count(self, key: str) -> int:
+        """Live objects of a kind, or how often something happened; see control.h."""
+        value = ctypes.c_uint64()
+        if self._count(key.encode(), ctypes.byref(value)) != 0:
+            raise KeyError(key)
+        return value.value
+
+    def live(self) -> dict[str, int]:
+        """The kinds of which something is alive."""
+        return {key: count for key in LIVE if (count := self.count(key))}
+
+    def reset(self) -> None:
+        """Faults, limits and modes back to their defaults; live objects stay."""
+        self._reset()
+
+    @contextmanager
+    def steered(self) -> Iterator[Emulator]:
+        """Reset on the way out."""
+        try:
+            yield self
+        finally:
+            self.reset()

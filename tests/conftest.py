@@ -1,0 +1,80 @@
+"""Which device the suite runs on, and what every test leaves behind: nothing.
+
+`--device=emulator` (default) or `--device=cuda` or an ordinal. Tests marked `cuda` or `emulator` run on that kind only:
+they are deselected elsewhere, never skipped.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterator
+
+import pytest
+
+import vyre_cuda as vc
+from vyre_cuda.testing.emulator import Emulator
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--device", default="emulator", help="emulator (default), cuda, or the ordinal of a CUDA device")
+    parser.addoption("--update-golden", action="store_true", help="rewrite golden files instead of comparing")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    unwanted = "cuda" if config.getoption("--device") == "emulator" else "emulator"
+    kept, dropped = [], []
+    for item in items:
+        (dropped if item.get_closest_marker(unwanted) else kept).append(item)
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = kept
+
+
+@pytest.fixture(scope="session")
+def device_name(request: pytest.FixtureRequest) -> int | str:
+    """What `vc.Device` takes for the device under test."""
+    name: str = request.config.getoption("--device")
+    if name == "emulator" and os.environ.get("VYRE_CUDA_REQUIRE_GPU", "") not in ("", "0"):
+        pytest.fail("VYRE_CUDA_REQUIRE_GPU is set, and --device=emulator")
+    return int(name) if name.isdigit() else name
+
+
+@pytest.fixture(scope="session")
+def shared_device(device_name: int | str) -> Iterator[vc.Device]:
+    """One device for the tests that only compute."""
+    with vc.Device(device_name) as device:
+        yield device
+
+
+@pytest.fixture
+def device(shared_device: vc.Device) -> vc.Device:
+    """The device under test. A test that closes or loses it opens its own."""
+    return shared_device
+
+
+@pytest.fixture
+def own_device(device_name: int | str) -> Iterator[vc.Device]:
+    """A device that the test may close."""
+    device = vc.Device(device_name)
+    yield device
+    device.close()
+
+
+@pytest.fixture
+def emulator() -> Iterator[Emulator]:
+    """Control of the emulator, reset afterwards."""
+    with Emulator().steered() as control:
+        yield control
+
+
+@pytest.fixture
+def leak_check(emulator: Emulator) -> Iterator[Emulator]:
+    """Every driver object that the test made is gone at its end."""
+    gc.collect()
+    before = {key: emulator.count(key) for key in emulator.live()}
+    yield emulator
+    emulator.reset()
+    gc.collect()
+    after = {key: emulator.count(key) for key in emulator.live()}
+    assert after == before

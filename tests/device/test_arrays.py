@@ -1,0 +1,148 @@
+"""Device arrays: contents, views, indices, refusals, memory accounting."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import vyre_cuda as vc
+
+
+@pytest.mark.parametrize("type_", [vc.bool_, vc.u32, vc.i32, vc.f32], ids=str)
+@pytest.mark.parametrize("n", [0, 1, 1000])
+def test_a_round_trip_keeps_every_byte(device: vc.Device, type_: vc.Type, n: int) -> None:
+    data = np.random.default_rng(1).integers(0, 2 if type_ is vc.bool_ else 256, n * type_.itemsize, np.uint8)
+    host = data.view(type_.dtype)
+
+    array = device.array(host)
+
+    assert array.numpy().tobytes() == host.tobytes()
+    assert (len(array), array.size, array.shape, array.nbytes) == (n, n, (n,), n * type_.itemsize)
+    assert array.dtype == type_.dtype
+    assert array.type is type_
+
+
+def test_zeros_are_zero_also_in_reused_memory(device: vc.Device) -> None:
+    for _ in range(3):
+        device.array(np.full(100, 7, np.int32)).free()
+        assert not device.zeros(100, vc.i32).numpy().any()
+
+
+def test_slices_are_views(device: vc.Device) -> None:
+    array = device.array(np.arange(100, dtype=np.int32))
+
+    part = array[10:20]
+    part.copy_from(np.full(5, -1, np.int32), offset=5)
+
+    np.testing.assert_array_equal([10, 11, 12, 13, 14, -1, -1, -1, -1, -1], part.numpy())
+    np.testing.assert_array_equal(part.numpy(), array.numpy()[10:20])
+    assert array[-3:].size == 3
+    assert array[50:40].size == 0
+    assert part[2:4].numpy().tolist() == [12, 13]
+
+
+def test_an_index_gives_a_numpy_scalar(device: vc.Device) -> None:
+    array = device.array(np.arange(5, dtype=np.float32))
+
+    assert array[3] == np.float32(3)
+    assert isinstance(array[-1], np.float32)
+    with pytest.raises(IndexError):
+        array[5]
+    with pytest.raises(TypeError):
+        array["a"]
+    with pytest.raises(ValueError, match="step"):
+        array[::2]
+
+
+def test_copy_between_device_arrays(device: vc.Device) -> None:
+    source, target = device.array(np.arange(10, dtype=np.int32)), device.zeros(12, vc.i32)
+
+    target.copy_from(source[3:6], offset=2)
+
+    np.testing.assert_array_equal([0, 0, 3, 4, 5, 0, 0, 0, 0, 0, 0, 0], target.numpy())
+
+
+@pytest.mark.parametrize(
+    ("error", "data", "offset"),
+    [
+        (TypeError, [1, 2], 0),
+        (TypeError, np.zeros(2, np.float32), 0),
+        (ValueError, np.zeros(11, np.int32), 0),
+        (ValueError, np.zeros(2, np.int32), 9),
+        (ValueError, np.zeros(2, np.int32), -1),
+    ],
+    ids=["list", "dtype", "too-long", "beyond", "negative"],
+)
+def test_copy_from_refuses_what_does_not_fit(device: vc.Device, error, data, offset: int) -> None:
+    array = device.zeros(10, vc.i32)
+
+    with pytest.raises(error):
+        array.copy_from(data, offset=offset)
+
+    assert not array.numpy().any()
+
+
+def test_device_arrays_do_not_pose_as_host_arrays(device: vc.Device) -> None:
+    array = device.zeros(3, vc.f32)
+
+    with pytest.raises(TypeError, match=r"\.numpy\(\)"):
+        np.asarray(array)
+    with pytest.raises(TypeError):
+        np.float32(1) + array
+    with pytest.raises(TypeError):
+        iter(array)
+    with pytest.raises(AttributeError):
+        array.__cuda_array_interface__  # noqa: B018
+
+
+def test_a_freed_array_is_refused_everywhere(device: vc.Device) -> None:
+    array = device.zeros(10, vc.i32)
+    view = array[2:5]
+    array.free()
+    array.free()
+
+    for use in (array.numpy, lambda: array[0], lambda: array[1:2], lambda: array.copy_from(np.zeros(1, np.int32))):
+        with pytest.raises(ValueError, match="freed"):
+            use()
+    assert not view.numpy().any()
+    assert array.is_freed
+
+
+@pytest.mark.parametrize("n", [-1, 1.5, "3", True])
+def test_sizes_must_be_counts(device: vc.Device, n: object) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        device.empty(n, vc.f32)
+
+
+def test_types_must_be_of_this_package(device: vc.Device) -> None:
+    with pytest.raises(TypeError):
+        device.empty(3, np.float32)
+    with pytest.raises(TypeError):
+        device.array(np.zeros(3, np.complex64))
+    with pytest.raises(TypeError):
+        device.array([1.0])
+
+
+def test_memory_statistics_follow_allocation_and_release(own_device: vc.Device) -> None:
+    before = own_device.memory_stats()
+    array = own_device.zeros(1 << 20, vc.f32)
+    during = own_device.memory_stats()
+    array.free()
+    after = own_device.memory_stats()
+    again = own_device.zeros(1 << 20, vc.f32)
+    reused = own_device.memory_stats()
+
+    assert during.live_bytes - before.live_bytes == 4 << 20
+    assert during.live_count == before.live_count + 1
+    assert after.live_bytes == before.live_bytes
+    assert after.idle_bytes == before.idle_bytes + (4 << 20)
+    assert reused.hits == after.hits + 1
+    assert reused.peak_bytes == during.peak_bytes
+    assert again.size == 1 << 20
+
+
+def test_a_request_beyond_the_device_says_the_numbers(own_device: vc.Device) -> None:
+    with pytest.raises(vc.ResourceError, match=r"asked for \d+ bytes"):
+        own_device.empty(1 << 42, vc.f32)
+
+    np.testing.assert_array_equal(np.zeros(5), own_device.zeros(5, vc.f32).numpy())

@@ -1,0 +1,28 @@
+"""The PTX of a few programs, character by character: a change of the code generator shows in a diff.
+
+After a wanted change run `pytest tests/golden --update-golden` and read the diff.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import vyre_cuda as vc
+from vyre_cuda.ptx import Target, lower
+from vyre_cuda.testing.assembler import assemble
+
+PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.vir"))
+
+
+@pytest.mark.parametrize("sm", [75, 90])
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_ptx_is_as_kept(path: Path, sm: int, golden: Callable[[str, str], None]) -> None:
+    program = vc.parse(path.read_text(encoding="utf-8"))
+    ptx = lower(program, Target.parse(f"sm_{sm}"), debug=True).ptx
+    plain = lower(program, Target.parse(f"sm_{sm}")).ptx
+
+    assemble(ptx, sm)
+    golden(f"ptx/{path.stem}.sm_{sm}.ptx", plain)
