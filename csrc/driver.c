@@ -52,7 +52,9 @@ static vyc_status start(vyc_driver *driver, const char *path) {
   if (result != CUDA_SUCCESS) {
     const char *name = vyc__driver_result_name(driver, result);
     return vyc__fail_driver(VYC_E_UNAVAILABLE, "cuInit", (int32_t)result, name,
-                            "the driver %s did not start: cuInit gave %s", path, name);
+                            result == CUDA_ERROR_NO_DEVICE ? "the driver %s has no device (%s)"
+                                                           : "the driver %s did not start: %s",
+                            path, name);
   }
   int version = 0;
   result = driver->cuDriverGetVersion(&version);

@@ -68,13 +68,28 @@ def emulator() -> Iterator[Emulator]:
         yield control
 
 
+class LeakCheck:
+    """What the emulator holds more than when the test began."""
+
+    def __init__(self, emulator: Emulator) -> None:
+        gc.collect()
+        self._emulator = emulator
+        self._before = emulator.live()
+
+    def new(self) -> dict[str, int]:
+        """Live objects by kind, beyond those of the beginning."""
+        return {
+            kind: count - self._before.get(kind, 0)
+            for kind, count in self._emulator.live().items()
+            if count != self._before.get(kind, 0)
+        }
+
+
 @pytest.fixture
-def leak_check(emulator: Emulator) -> Iterator[Emulator]:
+def leak_check(emulator: Emulator) -> Iterator[LeakCheck]:
     """Every driver object that the test made is gone at its end."""
-    gc.collect()
-    before = {key: emulator.count(key) for key in emulator.live()}
-    yield emulator
+    check = LeakCheck(emulator)
+    yield check
     emulator.reset()
     gc.collect()
-    after = {key: emulator.count(key) for key in emulator.live()}
-    assert after == before
+    assert check.new() == {}

@@ -8,7 +8,8 @@ namespace emulator {
 namespace {
 
 constexpr uint32_t warp_size = Group::lanes;
-constexpr uint64_t poison = 0xa5a5a5a5a5a5a5a5u;  // what a register or shared byte holds before it is written
+constexpr uint64_t poison =
+    0xa5a5a5a5a5a5a5a5u;  // what a register or shared byte holds before it is written
 
 std::string triple(uint32_t x, uint32_t y, uint32_t z) {
   return "(" + std::to_string(x) + ", " + std::to_string(y) + ", " + std::to_string(z) + ")";
@@ -86,7 +87,8 @@ bool Block::advance() {
   progressed_ = false;
   for (uint32_t index = 0; index < threads_.size(); ++index) {
     if (threads_[index].state != Thread::State::ready) continue;
-    if (launch_.cancel != nullptr && launch_.cancel->load(std::memory_order_relaxed)) return fail(index, threads_[index].pc, Outcome::cancelled, "launch cancelled");
+    if (launch_.cancel != nullptr && launch_.cancel->load(std::memory_order_relaxed))
+      return fail(index, threads_[index].pc, Outcome::cancelled, "launch cancelled");
     progressed_ = true;
     if (!run(index)) return false;
   }
@@ -162,7 +164,8 @@ bool Block::arrive(uint32_t index) {
   uint32_t &lanes = barrier.lanes[index / warp_size];
   const uint32_t own = 1u << index % warp_size;
   if (lanes & own)
-    return fail(index, machine_.at, Outcome::barrier_mismatch, "thread arrives twice at a barrier that is still closed");
+    return fail(index, machine_.at, Outcome::barrier_mismatch,
+                "thread arrives twice at a barrier that is still closed");
   if (barrier.arrived == 0) {
     barrier.threads = arrival.threads;
     barrier.reduce = arrival.reduce;
@@ -196,9 +199,10 @@ bool Block::try_open(uint32_t id) { return !is_complete(barriers_[id]) || open(i
 // instruction.
 bool Block::open(uint32_t id) {
   Barrier &barrier = barriers_[id];
-  const uint64_t result = barrier.reduce == Arrival::Reduce::popc  ? barrier.votes
-                          : barrier.reduce == Arrival::Reduce::all ? barrier.votes == barrier.arrived
-                                                                   : barrier.votes != 0;
+  const uint64_t result = barrier.reduce == Arrival::Reduce::popc ? barrier.votes
+                          : barrier.reduce == Arrival::Reduce::all
+                              ? barrier.votes == barrier.arrived
+                              : barrier.votes != 0;
   const Instruction *expected = nullptr;
   for (uint32_t index = 0; index < threads_.size(); ++index) {
     if (index % warp_size == 0) expected = nullptr;
@@ -230,7 +234,8 @@ void Block::try_collective(uint32_t warp) {
     for (uint32_t other = lane; other < warp_size; ++other) {
       if (!(active_[warp] >> other & 1)) continue;
       const Thread &thread = lanes[other];
-      if (thread.state != Thread::State::collective || thread.collective != first.collective || thread.mask != first.mask)
+      if (thread.state != Thread::State::collective || thread.collective != first.collective ||
+          thread.mask != first.mask)
         continue;
       group.members |= 1u << other;
       group.instruction[other] = thread.pc - 1;
@@ -248,8 +253,9 @@ std::string Block::place(uint32_t index, const Instruction *i) const {
   const Code &code = *kernel_.code;
   const Location &where = code.locations[static_cast<size_t>(i - code.instructions.data())];
   const uint32_t x = launch_.block[0], y = launch_.block[1];
-  return "kernel " + kernel_.name + ", block " + triple(index_[0], index_[1], index_[2]) + ", thread " +
-         triple(index % x, index / x % y, index / x / y) + ", line " + std::to_string(where.line) + ": " +
+  return "kernel " + kernel_.name + ", block " + triple(index_[0], index_[1], index_[2]) +
+         ", thread " + triple(index % x, index / x % y, index / x / y) + ", line " +
+         std::to_string(where.line) + ": " +
          code.text->substr(where.begin, where.end - where.begin);
 }
 
@@ -257,10 +263,13 @@ void Block::describe_fault(Report *report) const {
   const Code &code = *kernel_.code;
   report->outcome = machine_.outcome;
   report->address = machine_.address;
-  report->line = static_cast<int>(code.locations[static_cast<size_t>(machine_.at - code.instructions.data())].line);
+  report->line = static_cast<int>(
+      code.locations[static_cast<size_t>(machine_.at - code.instructions.data())].line);
   char address[32] = "";
-  if (machine_.outcome == Outcome::illegal_address || machine_.outcome == Outcome::misaligned_address)
-    std::snprintf(address, sizeof address, " 0x%llx", static_cast<unsigned long long>(machine_.address));
+  if (machine_.outcome == Outcome::illegal_address ||
+      machine_.outcome == Outcome::misaligned_address)
+    std::snprintf(address, sizeof address, " 0x%llx",
+                  static_cast<unsigned long long>(machine_.address));
   report->message = machine_.what + std::string(address) + " in " + place(faulting_, machine_.at);
 }
 
@@ -282,7 +291,8 @@ void Block::describe_deadlock(Report *report) const {
       kernel_.code->locations[static_cast<size_t>(first - kernel_.code->instructions.data())].line);
   report->message = "no thread can go on: " + std::to_string(at_barrier) + " wait at barriers, " +
                     std::to_string(in_warp) + " for other lanes of their warp, " +
-                    std::to_string(threads_.size() - alive_) + " have exited; the first is " + place(who, first);
+                    std::to_string(threads_.size() - alive_) + " have exited; the first is " +
+                    place(who, first);
 }
 
 }  // namespace emulator

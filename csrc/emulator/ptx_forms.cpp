@@ -11,7 +11,8 @@ Type parse_type(std::string_view word) {
   Type type;
   type.kind = word[0];
   type.bits = 1;
-  if (word.size() > 1) type.bits = static_cast<uint8_t>(std::atoi(std::string(word.substr(1)).c_str()));
+  if (word.size() > 1)
+    type.bits = static_cast<uint8_t>(std::atoi(std::string(word.substr(1)).c_str()));
   return type;
 }
 
@@ -28,12 +29,23 @@ OperandSpec parse_operand(std::string_view word) {
   }
   for (;; word.remove_prefix(1)) {
     switch (word[0]) {
-      case '=': spec.role = Role::destination; continue;
-      case '~': spec.widening = true; continue;
-      case '!': spec.negatable = true; continue;
-      case '#': spec.immediate = true; continue;
-      case '?': spec.optional = true; continue;
-      default: break;
+      case '=':
+        spec.role = Role::destination;
+        continue;
+      case '~':
+        spec.widening = true;
+        continue;
+      case '!':
+        spec.negatable = true;
+        continue;
+      case '#':
+        spec.immediate = true;
+        continue;
+      case '?':
+        spec.optional = true;
+        continue;
+      default:
+        break;
     }
     if (word[0] >= '2' && word[0] <= '4') {
       spec.vector = static_cast<uint8_t>(word[0] - '0');

@@ -9,41 +9,68 @@
 namespace emulator {
 namespace {
 
-template <class T> struct Add {
+template <class T>
+struct Add {
   static T apply(T a, T b, bool) {
     using U = std::make_unsigned_t<T>;
     return static_cast<T>(U(a) + U(b));
   }
 };
-template <> struct Add<float> {
+template <>
+struct Add<float> {
   static float apply(float a, float b, bool global) {
     float value = global ? flush(flush(a) + flush(b)) : a + b;
     return value != value ? canonical_nan<float>() : value;
   }
 };
-template <> struct Add<double> {
+template <>
+struct Add<double> {
   static double apply(double a, double b, bool) {
     const double value = a + b;
     return value != value ? canonical_nan<double>() : value;
   }
 };
-template <class T> struct Min { static T apply(T a, T b, bool) { return b < a ? b : a; } };
-template <class T> struct Max { static T apply(T a, T b, bool) { return a < b ? b : a; } };
-template <class T> struct And { static T apply(T a, T b, bool) { return a & b; } };
-template <class T> struct Or { static T apply(T a, T b, bool) { return a | b; } };
-template <class T> struct Xor { static T apply(T a, T b, bool) { return a ^ b; } };
-template <class T> struct Exchange { static T apply(T, T b, bool) { return b; } };
-template <class T> struct Increment { static T apply(T a, T b, bool) { return a >= b ? 0 : a + 1; } };
-template <class T> struct Decrement {
+template <class T>
+struct Min {
+  static T apply(T a, T b, bool) { return b < a ? b : a; }
+};
+template <class T>
+struct Max {
+  static T apply(T a, T b, bool) { return a < b ? b : a; }
+};
+template <class T>
+struct And {
+  static T apply(T a, T b, bool) { return a & b; }
+};
+template <class T>
+struct Or {
+  static T apply(T a, T b, bool) { return a | b; }
+};
+template <class T>
+struct Xor {
+  static T apply(T a, T b, bool) { return a ^ b; }
+};
+template <class T>
+struct Exchange {
+  static T apply(T, T b, bool) { return b; }
+};
+template <class T>
+struct Increment {
+  static T apply(T a, T b, bool) { return a >= b ? 0 : a + 1; }
+};
+template <class T>
+struct Decrement {
   static T apply(T a, T b, bool) { return a == 0 || a > b ? b : a - 1; }
 };
 
 template <size_t Bytes>
-using Bits = std::conditional_t<Bytes == 8, uint64_t, std::conditional_t<Bytes == 4, uint32_t, uint16_t>>;
+using Bits =
+    std::conditional_t<Bytes == 8, uint64_t, std::conditional_t<Bytes == 4, uint32_t, uint16_t>>;
 
 template <class Space>
 bool is_global(uint64_t address) {
-  return std::is_same_v<Space, Global> || (std::is_same_v<Space, Generic> && !in_shared_window(address));
+  return std::is_same_v<Space, Global> ||
+         (std::is_same_v<Space, Generic> && !in_shared_window(address));
 }
 
 // atom: slots d, address, value; red: address, value.
@@ -96,7 +123,8 @@ void add_bits(Forms &f, const std::string &space) {
   add_update<Xor, T, Space>(f, space, ".xor", 'b', true);
   add_update<Exchange, T, Space>(f, space, ".exch", 'b', false);
   const std::string t = type_name<T>('b');
-  f.add("atom" + space + ".cas." + t, "=" + t + " [] " + t + " " + t, &run_compare_exchange<T, Space>);
+  f.add("atom" + space + ".cas." + t, "=" + t + " [] " + t + " " + t,
+        &run_compare_exchange<T, Space>);
 }
 
 template <class Space>

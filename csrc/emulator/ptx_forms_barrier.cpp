@@ -10,7 +10,8 @@ using Reduce = Arrival::Reduce;
 const Instruction *arrive(const Instruction *i, Machine &m, const Arrival &arrival) {
   if (arrival.id > 15) return m.fault(i, Outcome::illegal_instruction, 0, "barrier id above 15");
   if (arrival.threads % 32 != 0)
-    return m.fault(i, Outcome::illegal_instruction, 0, "barrier thread count is not a multiple of 32");
+    return m.fault(i, Outcome::illegal_instruction, 0,
+                   "barrier thread count is not a multiple of 32");
   m.arrival = arrival;
   return m.halt(Stop::barrier, i);
 }

@@ -7,22 +7,39 @@
 namespace emulator {
 namespace {
 
-template <class T> struct And { static T apply(T a, T b) { return a & b; } };
-template <class T> struct Or { static T apply(T a, T b) { return a | b; } };
-template <class T> struct Xor { static T apply(T a, T b) { return a ^ b; } };
-template <class T> struct Not { static T apply(T a) { return static_cast<T>(~a); } };
-template <class T> struct Cnot { static T apply(T a) { return a == 0; } };
+template <class T>
+struct And {
+  static T apply(T a, T b) { return a & b; }
+};
+template <class T>
+struct Or {
+  static T apply(T a, T b) { return a | b; }
+};
+template <class T>
+struct Xor {
+  static T apply(T a, T b) { return a ^ b; }
+};
+template <class T>
+struct Not {
+  static T apply(T a) { return static_cast<T>(~a); }
+};
+template <class T>
+struct Cnot {
+  static T apply(T a) { return a == 0; }
+};
 bool and_predicate(bool a, bool b) { return a && b; }
 bool or_predicate(bool a, bool b) { return a || b; }
 bool xor_predicate(bool a, bool b) { return a != b; }
 bool not_predicate(bool a) { return !a; }
 
-template <class T> struct Shl {
+template <class T>
+struct Shl {
   static T apply(T a, uint32_t n) {
     return n < sizeof(T) * 8 ? static_cast<T>(uint64_t(a) << n) : T(0);
   }
 };
-template <class T> struct Shr {
+template <class T>
+struct Shr {
   static T apply(T a, uint32_t n) {
     const uint32_t last = sizeof(T) * 8 - 1;
     if (n > last) return a < 0 ? T(-1) : T(0);
@@ -38,16 +55,20 @@ uint32_t funnel(uint32_t low, uint32_t high, uint32_t n) {
 }
 
 template <class T>
-uint32_t population(T a) { return static_cast<uint32_t>(__builtin_popcountll(a)); }
+uint32_t population(T a) {
+  return static_cast<uint32_t>(__builtin_popcountll(a));
+}
 template <class T>
 uint32_t leading_zeros(T a) {
   const int width = sizeof(T) * 8;
   return a == 0 ? width : static_cast<uint32_t>(__builtin_clzll(a) - (64 - width));
 }
-template <class T> struct Brev {
+template <class T>
+struct Brev {
   static T apply(T a) {
     T result = 0;
-    for (size_t k = 0; k < sizeof(T) * 8; ++k, a >>= 1) result = static_cast<T>(result << 1 | (a & 1));
+    for (size_t k = 0; k < sizeof(T) * 8; ++k, a >>= 1)
+      result = static_cast<T>(result << 1 | (a & 1));
     return result;
   }
 };
@@ -64,7 +85,8 @@ uint32_t find_bit(T a) {
 }
 
 // bfe (9.7.1.20): position and length are bytes; bits beyond the top repeat the sign.
-template <class T> struct Bfe {
+template <class T>
+struct Bfe {
   static T apply(T a, uint32_t b, uint32_t c) {
     const uint32_t top = sizeof(T) * 8 - 1, position = b & 255, length = c & 255;
     if (length == 0) return 0;
@@ -86,7 +108,8 @@ template <class T> struct Bfe {
 };
 
 // bfi (9.7.1.21): a's low bits go into b.
-template <class T> struct Bfi {
+template <class T>
+struct Bfi {
   static T apply(T a, T b, uint32_t c, uint32_t d) {
     const uint32_t width = sizeof(T) * 8, position = c & 255, length = d & 255;
     if (position >= width || length == 0) return b;
@@ -182,7 +205,8 @@ void add_shift_forms(Forms &f) {
   (row("shl", type_name<T>('b'), &Lift<&Shl<T>::apply>::run), ...);
   (row("shr", type_name<T>('b'), &Lift<&Shr<T>::apply>::run), ...);
   (row("shr", type_name<T>(), &Lift<&Shr<T>::apply>::run), ...);
-  (row("shr", type_name<std::make_signed_t<T>>(), &Lift<&Shr<std::make_signed_t<T>>::apply>::run), ...);
+  (row("shr", type_name<std::make_signed_t<T>>(), &Lift<&Shr<std::make_signed_t<T>>::apply>::run),
+   ...);
 }
 
 template <template <class> class Op>

@@ -23,20 +23,34 @@ bool compare(T a, T b) {
   constexpr bool real = std::is_floating_point_v<T>;
   const bool unordered = real && (a != a || b != b);
   switch (C) {
-    case Compare::eq: return a == b;
-    case Compare::ne: return a != b && !unordered;
-    case Compare::lt: return a < b;
-    case Compare::le: return a <= b;
-    case Compare::gt: return a > b;
-    case Compare::ge: return a >= b;
-    case Compare::equ: return unordered || a == b;
-    case Compare::neu: return unordered || a != b;
-    case Compare::ltu: return unordered || a < b;
-    case Compare::leu: return unordered || a <= b;
-    case Compare::gtu: return unordered || a > b;
-    case Compare::geu: return unordered || a >= b;
-    case Compare::num: return !unordered;
-    case Compare::nan: return unordered;
+    case Compare::eq:
+      return a == b;
+    case Compare::ne:
+      return a != b && !unordered;
+    case Compare::lt:
+      return a < b;
+    case Compare::le:
+      return a <= b;
+    case Compare::gt:
+      return a > b;
+    case Compare::ge:
+      return a >= b;
+    case Compare::equ:
+      return unordered || a == b;
+    case Compare::neu:
+      return unordered || a != b;
+    case Compare::ltu:
+      return unordered || a < b;
+    case Compare::leu:
+      return unordered || a <= b;
+    case Compare::gtu:
+      return unordered || a > b;
+    case Compare::geu:
+      return unordered || a >= b;
+    case Compare::num:
+      return !unordered;
+    case Compare::nan:
+      return unordered;
   }
   return false;
 }
@@ -44,10 +58,14 @@ bool compare(T a, T b) {
 template <Combine O>
 bool combine(bool a, bool b) {
   switch (O) {
-    case Combine::none: return a;
-    case Combine::conjunction: return a && b;
-    case Combine::disjunction: return a || b;
-    case Combine::exclusive: return a != b;
+    case Combine::none:
+      return a;
+    case Combine::conjunction:
+      return a && b;
+    case Combine::disjunction:
+      return a || b;
+    case Combine::exclusive:
+      return a != b;
   }
   return a;
 }
@@ -153,7 +171,8 @@ void add_compare_forms(Forms &f) {
   add_float_comparisons<float, false>(f);
   add_float_comparisons<float, true>(f);
   add_float_comparisons<double, false>(f);
-  for (const char *t : {"b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f32", "f64"})
+  for (const char *t :
+       {"b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f32", "f64"})
     add_selection(f, t);
 }
 

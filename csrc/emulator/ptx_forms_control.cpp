@@ -74,9 +74,11 @@ void add_control_forms(Forms &f) {
   f.add("exit", "", &run_exit).flow = Flow::end;
   f.add("trap", "", &run_trap).flow = Flow::end;
   f.add("nanosleep.u32", "u32", &run_nanosleep);
-  for (const char *scope : {".cta", ".gl", ".sys"}) f.add(std::string("membar") + scope, "", &run_fence);
+  for (const char *scope : {".cta", ".gl", ".sys"})
+    f.add(std::string("membar") + scope, "", &run_fence);
   for (const char *scope : {".cta", ".gpu", ".sys"})
-    for (const char *order : {"", ".sc", ".acq_rel"}) f.add(std::string("fence") + order + scope, "", &run_fence);
+    for (const char *order : {"", ".sc", ".acq_rel"})
+      f.add(std::string("fence") + order + scope, "", &run_fence);
 }
 
 }  // namespace emulator

@@ -1,7 +1,7 @@
 // Conversion (PTX ISA 9.7.9.21, cvt) among 8 to 64-bit integers, f32 and f64.
 // Float to integer rounds, then clamps to the range of the destination; a NaN gives 0, or
-// 1 << (width - 1) where an f64 or a 64-bit integer takes part. Destinations may be wider registers:
-// the result is extended by the destination's sign.
+// 1 << (width - 1) where an f64 or a 64-bit integer takes part. Destinations may be wider
+// registers: the result is extended by the destination's sign.
 #include <cfenv>
 #include <cmath>
 
@@ -16,18 +16,24 @@ D clamp_integer(S a) {
   using Limit = std::numeric_limits<D>;
   if (a < 0) {
     if (!std::is_signed_v<D>) return 0;
-    return static_cast<int64_t>(a) < static_cast<int64_t>(Limit::min()) ? Limit::min() : static_cast<D>(a);
+    return static_cast<int64_t>(a) < static_cast<int64_t>(Limit::min()) ? Limit::min()
+                                                                        : static_cast<D>(a);
   }
-  return static_cast<uint64_t>(a) > static_cast<uint64_t>(Limit::max()) ? Limit::max() : static_cast<D>(a);
+  return static_cast<uint64_t>(a) > static_cast<uint64_t>(Limit::max()) ? Limit::max()
+                                                                        : static_cast<D>(a);
 }
 
 template <class T, int Mode>
 T to_integral(T a) {
   switch (Mode) {
-    case FE_TONEAREST: return std::nearbyint(a);
-    case FE_TOWARDZERO: return std::trunc(a);
-    case FE_DOWNWARD: return std::floor(a);
-    default: return std::ceil(a);
+    case FE_TONEAREST:
+      return std::nearbyint(a);
+    case FE_TOWARDZERO:
+      return std::trunc(a);
+    case FE_DOWNWARD:
+      return std::floor(a);
+    default:
+      return std::ceil(a);
   }
 }
 
@@ -49,7 +55,9 @@ D float_to_integer(S a) {
 template <class D>
 struct To {
   template <class S>
-  static D apply(S a) { return static_cast<D>(a); }
+  static D apply(S a) {
+    return static_cast<D>(a);
+  }
 };
 
 template <class D, class S, int Mode, bool Saturate>
@@ -84,7 +92,8 @@ const Instruction *run_widened(const Instruction *i, uint64_t *r, Machine &) {
 
 template <class D, int Bits>
 using Register = std::conditional_t<
-    std::is_signed_v<D>, std::conditional_t<Bits == 16, int16_t, std::conditional_t<Bits == 32, int32_t, int64_t>>,
+    std::is_signed_v<D>,
+    std::conditional_t<Bits == 16, int16_t, std::conditional_t<Bits == 32, int32_t, int64_t>>,
     std::conditional_t<Bits == 16, uint16_t, std::conditional_t<Bits == 32, uint32_t, uint64_t>>>;
 
 template <auto F, class D, class S>
@@ -105,7 +114,9 @@ void add_to_float(Forms &f, const std::string &name) {
 }
 
 template <class D, class S>
-D truncate(S a) { return static_cast<D>(a); }
+D truncate(S a) {
+  return static_cast<D>(a);
+}
 
 template <class D, class S>
 void add_integer_pair(Forms &f) {
@@ -113,14 +124,16 @@ void add_integer_pair(Forms &f) {
   // ptxas refuses .sat where nothing can be out of range.
   using Dest = std::numeric_limits<D>;
   using Source = std::numeric_limits<S>;
-  constexpr bool fits = Dest::digits >= Source::digits && (std::is_signed_v<D> || !std::is_signed_v<S>);
+  constexpr bool fits =
+      Dest::digits >= Source::digits && (std::is_signed_v<D> || !std::is_signed_v<S>);
   if constexpr (!fits) add_to_integer<&clamp_integer<D, S>, D, S>(f, "cvt.sat");
 }
 
 template <class I, int Mode>
 void add_float_integer_mode(Forms &f, const std::string &to_integral, const std::string &to_float) {
   add_to_integer<&float_to_integer<I, float, Mode, false>, I, float>(f, "cvt." + to_integral);
-  add_to_integer<&float_to_integer<I, float, Mode, true>, I, float>(f, "cvt." + to_integral + ".ftz");
+  add_to_integer<&float_to_integer<I, float, Mode, true>, I, float>(f,
+                                                                    "cvt." + to_integral + ".ftz");
   add_to_integer<&float_to_integer<I, double, Mode, false>, I, double>(f, "cvt." + to_integral);
   add_to_float<&integer_to_float<float, I, Mode, false>, float, I>(f, "cvt." + to_float);
   add_to_float<&integer_to_float<float, I, Mode, true>, float, I>(f, "cvt." + to_float + ".sat");
@@ -149,9 +162,12 @@ template <int Mode>
 void add_float_mode(Forms &f, const std::string &integral, const std::string &round) {
   const std::string narrow = "cvt." + round, whole = "cvt." + integral;
   add_to_float<&float_to_float<float, double, Mode, false, false>, float, double>(f, narrow);
-  add_to_float<&float_to_float<float, double, Mode, true, false>, float, double>(f, narrow + ".ftz");
-  add_to_float<&float_to_float<float, double, Mode, false, true>, float, double>(f, narrow + ".sat");
-  add_to_float<&float_to_float<float, double, Mode, true, true>, float, double>(f, narrow + ".ftz.sat");
+  add_to_float<&float_to_float<float, double, Mode, true, false>, float, double>(f,
+                                                                                 narrow + ".ftz");
+  add_to_float<&float_to_float<float, double, Mode, false, true>, float, double>(f,
+                                                                                 narrow + ".sat");
+  add_to_float<&float_to_float<float, double, Mode, true, true>, float, double>(
+      f, narrow + ".ftz.sat");
   add_to_float<&round_to_integral<float, Mode, false, false>, float, float>(f, whole);
   add_to_float<&round_to_integral<float, Mode, true, false>, float, float>(f, whole + ".ftz");
   add_to_float<&round_to_integral<float, Mode, false, true>, float, float>(f, whole + ".sat");

@@ -11,13 +11,48 @@
 namespace emulator {
 namespace {
 
-struct Add { template <class T> static T apply(T a, T b) { return a + b; } };
-struct Sub { template <class T> static T apply(T a, T b) { return a - b; } };
-struct Mul { template <class T> static T apply(T a, T b) { return a * b; } };
-struct Div { template <class T> static T apply(T a, T b) { return a / b; } };
-struct Fma { template <class T> static T apply(T a, T b, T c) { return std::fma(a, b, c); } };
-struct Rcp { template <class T> static T apply(T a) { return T(1) / a; } };
-struct Sqrt { template <class T> static T apply(T a) { return std::sqrt(a); } };
+struct Add {
+  template <class T>
+  static T apply(T a, T b) {
+    return a + b;
+  }
+};
+struct Sub {
+  template <class T>
+  static T apply(T a, T b) {
+    return a - b;
+  }
+};
+struct Mul {
+  template <class T>
+  static T apply(T a, T b) {
+    return a * b;
+  }
+};
+struct Div {
+  template <class T>
+  static T apply(T a, T b) {
+    return a / b;
+  }
+};
+struct Fma {
+  template <class T>
+  static T apply(T a, T b, T c) {
+    return std::fma(a, b, c);
+  }
+};
+struct Rcp {
+  template <class T>
+  static T apply(T a) {
+    return T(1) / a;
+  }
+};
+struct Sqrt {
+  template <class T>
+  static T apply(T a) {
+    return std::sqrt(a);
+  }
+};
 
 template <class Op, int Mode, bool Flush, bool Saturate, class T, class... A>
 T evaluate(A... a) {
@@ -103,19 +138,44 @@ void add_extremum(Forms &f, const std::string &name) {
 }
 
 template <class T, bool Flush>
-T absolute(T a) { return std::fabs(Flush ? flush(a) : a); }
+T absolute(T a) {
+  return std::fabs(Flush ? flush(a) : a);
+}
 template <class T, bool Flush>
-T negated(T a) { return -(Flush ? flush(a) : a); }
+T negated(T a) {
+  return -(Flush ? flush(a) : a);
+}
 
 // copysign d, a, b: the sign of a on the magnitude of b.
-template <class T> struct CopySign { static T apply(T a, T b) { return std::copysign(b, a); } };
+template <class T>
+struct CopySign {
+  static T apply(T a, T b) { return std::copysign(b, a); }
+};
 
-template <class T> struct IsFinite { static bool apply(T a) { return std::isfinite(a); } };
-template <class T> struct IsInfinite { static bool apply(T a) { return std::isinf(a); } };
-template <class T> struct IsNumber { static bool apply(T a) { return a == a; } };
-template <class T> struct IsNan { static bool apply(T a) { return a != a; } };
-template <class T> struct IsNormal { static bool apply(T a) { return std::isnormal(a); } };
-template <class T> struct IsSubnormal { static bool apply(T a) { return is_subnormal(a); } };
+template <class T>
+struct IsFinite {
+  static bool apply(T a) { return std::isfinite(a); }
+};
+template <class T>
+struct IsInfinite {
+  static bool apply(T a) { return std::isinf(a); }
+};
+template <class T>
+struct IsNumber {
+  static bool apply(T a) { return a == a; }
+};
+template <class T>
+struct IsNan {
+  static bool apply(T a) { return a != a; }
+};
+template <class T>
+struct IsNormal {
+  static bool apply(T a) { return std::isnormal(a); }
+};
+template <class T>
+struct IsSubnormal {
+  static bool apply(T a) { return is_subnormal(a); }
+};
 
 }  // namespace
 

@@ -12,15 +12,34 @@ namespace {
 template <class T>
 using Wide = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;
 
-template <class T> struct Twice;
-template <> struct Twice<uint16_t> { using type = uint32_t; };
-template <> struct Twice<int16_t> { using type = int32_t; };
-template <> struct Twice<uint32_t> { using type = uint64_t; };
-template <> struct Twice<int32_t> { using type = int64_t; };
+template <class T>
+struct Twice;
+template <>
+struct Twice<uint16_t> {
+  using type = uint32_t;
+};
+template <>
+struct Twice<int16_t> {
+  using type = int32_t;
+};
+template <>
+struct Twice<uint32_t> {
+  using type = uint64_t;
+};
+template <>
+struct Twice<int32_t> {
+  using type = int64_t;
+};
 __extension__ typedef __int128 int128;
 __extension__ typedef unsigned __int128 uint128;
-template <> struct Twice<uint64_t> { using type = uint128; };
-template <> struct Twice<int64_t> { using type = int128; };
+template <>
+struct Twice<uint64_t> {
+  using type = uint128;
+};
+template <>
+struct Twice<int64_t> {
+  using type = int128;
+};
 
 template <class T>
 T low_product(T a, T b) {
@@ -38,23 +57,37 @@ T sum(T a, T b) {
   return static_cast<T>(Wide<T>(a) + Wide<T>(b));
 }
 
-template <class T> struct Add { static T apply(T a, T b) { return sum(a, b); } };
-template <class T> struct Sub {
+template <class T>
+struct Add {
+  static T apply(T a, T b) { return sum(a, b); }
+};
+template <class T>
+struct Sub {
   static T apply(T a, T b) { return static_cast<T>(Wide<T>(a) - Wide<T>(b)); }
 };
-template <class T> struct MulLo { static T apply(T a, T b) { return low_product(a, b); } };
-template <class T> struct MulHi { static T apply(T a, T b) { return high_product(a, b); } };
-template <class T> struct MulWide {
+template <class T>
+struct MulLo {
+  static T apply(T a, T b) { return low_product(a, b); }
+};
+template <class T>
+struct MulHi {
+  static T apply(T a, T b) { return high_product(a, b); }
+};
+template <class T>
+struct MulWide {
   using D = typename Twice<T>::type;
   static D apply(T a, T b) { return D(a) * D(b); }
 };
-template <class T> struct MadLo {
+template <class T>
+struct MadLo {
   static T apply(T a, T b, T c) { return sum(low_product(a, b), c); }
 };
-template <class T> struct MadHi {
+template <class T>
+struct MadHi {
   static T apply(T a, T b, T c) { return sum(high_product(a, b), c); }
 };
-template <class T> struct MadWide {
+template <class T>
+struct MadWide {
   using D = typename Twice<T>::type;
   static D apply(T a, T b, D c) { return sum<D>(D(a) * D(b), c); }
 };
@@ -64,28 +97,41 @@ bool overflows(T a, T b) {
   return std::is_signed_v<T> && a == std::numeric_limits<T>::min() && b == T(-1);
 }
 
-template <class T> struct Div {
+template <class T>
+struct Div {
   static T apply(T a, T b) {
     if (b == 0) return T(-1);
     return overflows(a, b) ? a : static_cast<T>(a / b);
   }
 };
-template <class T> struct Rem {
+template <class T>
+struct Rem {
   static T apply(T a, T b) {
     if (b == 0) return T(-1);
     return overflows(a, b) ? T(0) : static_cast<T>(a % b);
   }
 };
 
-template <class T> struct Neg {
+template <class T>
+struct Neg {
   static T apply(T a) { return static_cast<T>(Wide<T>(0) - Wide<T>(a)); }
 };
-template <class T> struct Abs { static T apply(T a) { return a < 0 ? Neg<T>::apply(a) : a; } };
-template <class T> struct Min { static T apply(T a, T b) { return b < a ? b : a; } };
-template <class T> struct Max { static T apply(T a, T b) { return a < b ? b : a; } };
+template <class T>
+struct Abs {
+  static T apply(T a) { return a < 0 ? Neg<T>::apply(a) : a; }
+};
+template <class T>
+struct Min {
+  static T apply(T a, T b) { return b < a ? b : a; }
+};
+template <class T>
+struct Max {
+  static T apply(T a, T b) { return a < b ? b : a; }
+};
 
 // sad: c + |a - b|.
-template <class T> struct Sad {
+template <class T>
+struct Sad {
   static T apply(T a, T b, T c) {
     const Wide<T> difference = a < b ? Wide<T>(b) - Wide<T>(a) : Wide<T>(a) - Wide<T>(b);
     return static_cast<T>(difference + Wide<T>(c));
@@ -107,16 +153,20 @@ typename std::conditional_t<std::is_signed_v<A>, int32_t, uint32_t> product24(A 
   const int64_t y = std::is_signed_v<B> ? int32_t(uint32_t(b) << 8) >> 8 : int64_t(b & 0xffffff);
   return static_cast<A>(uint64_t(x * y) >> (High ? 16 : 0));
 }
-template <class T> struct Mul24Lo {
+template <class T>
+struct Mul24Lo {
   static T apply(T a, T b) { return product24<false>(a, b); }
 };
-template <class T> struct Mul24Hi {
+template <class T>
+struct Mul24Hi {
   static T apply(T a, T b) { return product24<true>(a, b); }
 };
-template <class T> struct Mad24Lo {
+template <class T>
+struct Mad24Lo {
   static T apply(T a, T b, T c) { return sum(product24<false>(a, b), c); }
 };
-template <class T> struct Mad24Hi {
+template <class T>
+struct Mad24Hi {
   static T apply(T a, T b, T c) { return sum(product24<true>(a, b), c); }
 };
 

@@ -1,5 +1,5 @@
-// Loads and stores (PTX ISA 9.7.9.8, 9.7.9.11). Every access is a relaxed atomic one on the host, so
-// kernels on parallel streams race as on a device, without undefined behavior here. Memory order
+// Loads and stores (PTX ISA 9.7.9.8, 9.7.9.11). Every access is a relaxed atomic one on the host,
+// so kernels on parallel streams race as on a device, without undefined behavior here. Memory order
 // is a fence that the parser puts beside the access.
 #include <cstring>
 
@@ -66,13 +66,15 @@ const Instruction *run_store(const Instruction *i, uint64_t *r, Machine &m) {
   uint8_t *p = Space::at(i, m, address, sizeof(T) * N);
   if (p == nullptr) return nullptr;
   for (int k = 0; k < N; ++k)
-    __atomic_store_n(reinterpret_cast<T *>(p) + k, static_cast<T>(r[i->slot[k + 1]]), __ATOMIC_RELAXED);
+    __atomic_store_n(reinterpret_cast<T *>(p) + k, static_cast<T>(r[i->slot[k + 1]]),
+                     __ATOMIC_RELAXED);
   return i + 1;
 }
 
 template <class T, int Bits>
 using Register = std::conditional_t<
-    std::is_signed_v<T>, std::conditional_t<Bits == 16, int16_t, std::conditional_t<Bits == 32, int32_t, int64_t>>,
+    std::is_signed_v<T>,
+    std::conditional_t<Bits == 16, int16_t, std::conditional_t<Bits == 32, int32_t, int64_t>>,
     std::conditional_t<Bits == 16, uint16_t, std::conditional_t<Bits == 32, uint32_t, uint64_t>>>;
 
 std::string vector_name(int n) { return n == 1 ? "" : ".v" + std::to_string(n); }

@@ -56,7 +56,8 @@ const Instruction *run_clock(const Instruction *i, uint64_t *r, Machine &) {
 }
 
 void add_move_forms(Forms &f) {
-  for (const char *t : {"b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f32", "f64"})
+  for (const char *t :
+       {"b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f32", "f64"})
     f.add(std::string("mov.") + t, std::string("=") + t + " " + t, &run_move);
   f.add("mov.pred", "=p !p", &run_move_predicate);
   f.add("mov.b32", "=b32 2:b16", &run_pack<2, 16>);

@@ -1,6 +1,6 @@
-// Warp-synchronous instructions (PTX ISA 9.7.9.6 shfl.sync, 9.7.12.9 vote, match, redux, activemask,
-// bar.warp.sync). A handler stops the lane; once all lanes of the mask that have not exited have come to
-// the same operation, its collective runs for all of them.
+// Warp-synchronous instructions (PTX ISA 9.7.9.6 shfl.sync, 9.7.12.9 vote, match, redux,
+// activemask, bar.warp.sync). A handler stops the lane; once all lanes of the mask that have not
+// exited have come to the same operation, its collective runs for all of them.
 #include <algorithm>
 
 #include "ptx_forms.h"
@@ -55,10 +55,18 @@ void shuffle(Group &g) {
     int32_t from = own;
     bool inside = false;
     switch (Mode) {
-      case Shuffle::idx: from = first | (b & ~segment & 31), inside = from <= last; break;
-      case Shuffle::up: from = own - b, inside = from >= last; break;
-      case Shuffle::down: from = own + b, inside = from <= last; break;
-      case Shuffle::bfly: from = own ^ b, inside = from <= last; break;
+      case Shuffle::idx:
+        from = first | (b & ~segment & 31), inside = from <= last;
+        break;
+      case Shuffle::up:
+        from = own - b, inside = from >= last;
+        break;
+      case Shuffle::down:
+        from = own + b, inside = from <= last;
+        break;
+      case Shuffle::bfly:
+        from = own ^ b, inside = from <= last;
+        break;
     }
     if (!inside || !(g.members >> from & 1)) from = own;
     set(g, lane, 1, inside);
@@ -112,14 +120,30 @@ void match_all(Group &g) {
   });
 }
 
-template <class T> struct Sum {
+template <class T>
+struct Sum {
   static T apply(T a, T b) { return static_cast<T>(uint32_t(a) + uint32_t(b)); }
 };
-template <class T> struct Min { static T apply(T a, T b) { return std::min(a, b); } };
-template <class T> struct Max { static T apply(T a, T b) { return std::max(a, b); } };
-template <class T> struct And { static T apply(T a, T b) { return a & b; } };
-template <class T> struct Or { static T apply(T a, T b) { return a | b; } };
-template <class T> struct Xor { static T apply(T a, T b) { return a ^ b; } };
+template <class T>
+struct Min {
+  static T apply(T a, T b) { return std::min(a, b); }
+};
+template <class T>
+struct Max {
+  static T apply(T a, T b) { return std::max(a, b); }
+};
+template <class T>
+struct And {
+  static T apply(T a, T b) { return a & b; }
+};
+template <class T>
+struct Or {
+  static T apply(T a, T b) { return a | b; }
+};
+template <class T>
+struct Xor {
+  static T apply(T a, T b) { return a ^ b; }
+};
 
 template <template <class> class Op, class T>
 void reduce(Group &g) {
@@ -136,7 +160,8 @@ void reduce(Group &g) {
 template <template <class> class Op, class T>
 void add_reduction(Forms &f, const std::string &op, char kind = 0) {
   const std::string t = type_name<T>(kind);
-  Form &form = f.add("redux.sync." + op + "." + t, "=" + t + " " + t + " u32", &run_collective<&reduce<Op, T>, 2>);
+  Form &form = f.add("redux.sync." + op + "." + t, "=" + t + " " + t + " u32",
+                     &run_collective<&reduce<Op, T>, 2>);
   form.min_target = 80;
   form.min_version = 70;
 }

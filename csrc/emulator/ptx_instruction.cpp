@@ -24,7 +24,8 @@ std::vector<std::string_view> split(std::string_view opcode) {
 // Results that only the hardware's own tables know.
 bool is_approximate(const std::vector<std::string_view> &parts) {
   if (is_any(parts[0], {"ex2", "lg2", "sin", "cos", "tanh", "rsqrt"})) return true;
-  return std::any_of(parts.begin(), parts.end(), [](std::string_view p) { return p == "approx" || p == "full"; });
+  return std::any_of(parts.begin(), parts.end(),
+                     [](std::string_view p) { return p == "approx" || p == "full"; });
 }
 
 }  // namespace
@@ -42,12 +43,14 @@ std::string KernelBuilder::normalize(const Token &opcode, Order *order) const {
   std::string name(parts[0]);
   std::string_view semantics, scope, cache;
   const auto take = [&](std::string_view *place, std::string_view part) {
-    if (!place->empty()) Lexer::fail(opcode, "two modifiers of one kind: '." + std::string(part) + "'");
+    if (!place->empty())
+      Lexer::fail(opcode, "two modifiers of one kind: '." + std::string(part) + "'");
     *place = part;
   };
   for (size_t k = 1; k < parts.size(); ++k) {
     const std::string_view part = parts[k];
-    if ((access || update) && is_any(part, {"weak", "relaxed", "acquire", "release", "acq_rel", "volatile"}))
+    if ((access || update) &&
+        is_any(part, {"weak", "relaxed", "acquire", "release", "acq_rel", "volatile"}))
       take(&semantics, part);
     else if ((access || update) && is_any(part, {"cta", "gpu", "sys"}))
       take(&scope, part);
@@ -55,18 +58,26 @@ std::string KernelBuilder::normalize(const Token &opcode, Order *order) const {
              (store && is_any(part, {"wb", "cg", "cs", "wt"})))
       take(&cache, part);
     else
-      name += "." + std::string(part == "shared::cta" ? "shared" : part == "param::entry" ? "param" : part);
+      name += "." + std::string(part == "shared::cta"    ? "shared"
+                                : part == "param::entry" ? "param"
+                                                         : part);
   }
   const bool strong = is_any(semantics, {"relaxed", "acquire", "release", "acq_rel"});
-  const bool known = semantics.empty() || (load && is_any(semantics, {"weak", "relaxed", "acquire", "volatile"})) ||
+  const bool known = semantics.empty() ||
+                     (load && is_any(semantics, {"weak", "relaxed", "acquire", "volatile"})) ||
                      (store && is_any(semantics, {"weak", "relaxed", "release", "volatile"})) ||
-                     (red && is_any(semantics, {"relaxed", "release"})) || (update && !red && strong);
-  if (!known) Lexer::fail(opcode, "'." + std::string(semantics) + "' is no memory order of " + std::string(parts[0]));
+                     (red && is_any(semantics, {"relaxed", "release"})) ||
+                     (update && !red && strong);
+  if (!known)
+    Lexer::fail(opcode,
+                "'." + std::string(semantics) + "' is no memory order of " + std::string(parts[0]));
   if (access && strong == scope.empty())
-    Lexer::fail(opcode, strong ? "'." + std::string(semantics) + "' requires a scope" : "a scope without a memory order");
+    Lexer::fail(opcode, strong ? "'." + std::string(semantics) + "' requires a scope"
+                               : "a scope without a memory order");
   if (!cache.empty() && !semantics.empty() && semantics != "weak")
     Lexer::fail(opcode, "'." + std::string(cache) + "' beside '." + std::string(semantics) + "'");
-  if (cache == "nc" && name.find(".global") == std::string::npos) Lexer::fail(opcode, "'.nc' reads global memory only");
+  if (cache == "nc" && name.find(".global") == std::string::npos)
+    Lexer::fail(opcode, "'.nc' reads global memory only");
   if (!semantics.empty() && name.find(".param") != std::string::npos)
     Lexer::fail(opcode, "a parameter has no memory order");
   order->acquire = access && semantics == "acquire";
@@ -80,9 +91,11 @@ const Form &KernelBuilder::choose(const Token &opcode, const std::string &name,
   if (list == nullptr) {
     const std::vector<std::string_view> parts = split(opcode.text);
     if (is_approximate(parts))
-      Lexer::fail(opcode, shown(opcode) + " is approximate: only the hardware knows the bits of its result, "
-                                          "the emulator does not reproduce them");
-    if (!forms().has_opcode(std::string(parts[0]))) Lexer::fail(opcode, "unknown instruction " + shown(opcode));
+      Lexer::fail(opcode, shown(opcode) +
+                              " is approximate: only the hardware knows the bits of its result, "
+                              "the emulator does not reproduce them");
+    if (!forms().has_opcode(std::string(parts[0])))
+      Lexer::fail(opcode, "unknown instruction " + shown(opcode));
     Lexer::fail(opcode, "'" + std::string(parts[0]) + "' has no form " + shown(opcode));
   }
   std::string why;
@@ -95,9 +108,11 @@ const Form &KernelBuilder::choose(const Token &opcode, const std::string &name,
 
 void KernelBuilder::check_target(const Token &opcode, const Form &form) const {
   if (module_.target < form.min_target)
-    Lexer::fail(opcode, shown(opcode) + " requires .target sm_" + std::to_string(form.min_target) + " or higher");
+    Lexer::fail(opcode, shown(opcode) + " requires .target sm_" + std::to_string(form.min_target) +
+                            " or higher");
   if (module_.version < form.min_version)
-    Lexer::fail(opcode, shown(opcode) + " requires PTX ISA .version " + std::to_string(form.min_version / 10) + "." +
+    Lexer::fail(opcode, shown(opcode) + " requires PTX ISA .version " +
+                            std::to_string(form.min_version / 10) + "." +
                             std::to_string(form.min_version % 10) + " or later");
 }
 
@@ -132,7 +147,8 @@ void KernelBuilder::parse_instruction(const Token &opcode, const Operand *guard)
 }
 
 // The slot of a source; what must be computed first goes to `before`.
-uint32_t KernelBuilder::source_slot(const OperandSpec &spec, const Operand &operand, std::vector<Draft> &before) {
+uint32_t KernelBuilder::source_slot(const OperandSpec &spec, const Operand &operand,
+                                    std::vector<Draft> &before) {
   const auto prepare = [&](Type type, Handler run, uint32_t source, int32_t offset) {
     Draft draft;
     draft.instruction.run = run;
@@ -147,11 +163,13 @@ uint32_t KernelBuilder::source_slot(const OperandSpec &spec, const Operand &oper
   uint64_t bits = 0;
   switch (operand.kind) {
     case Operand::Kind::reg:
-      return operand.negated ? prepare(Type{'p', 1}, &run_negate_predicate, operand.slot, 0) : operand.slot;
+      return operand.negated ? prepare(Type{'p', 1}, &run_negate_predicate, operand.slot, 0)
+                             : operand.slot;
     case Operand::Kind::special:
       return operand.slot;
     case Operand::Kind::clock:
-      return prepare(operand.type, &run_clock, constant(operand.type.bits == 64 ? ~uint64_t{0} : 0xffffffffu),
+      return prepare(operand.type, &run_clock,
+                     constant(operand.type.bits == 64 ? ~uint64_t{0} : 0xffffffffu),
                      static_cast<int32_t>(operand.slot));
     case Operand::Kind::shared:
       return shared_constant(operand.index, static_cast<uint64_t>(operand.offset));
@@ -206,8 +224,8 @@ void KernelBuilder::fill(Draft &draft, const Form &form, const std::vector<Opera
         break;
       }
       case Role::parameter:
-        draft.instruction.offset =
-            static_cast<int32_t>(kernel_.parameters[operand.elements[0].index].offset + operand.offset);
+        draft.instruction.offset = static_cast<int32_t>(
+            kernel_.parameters[operand.elements[0].index].offset + operand.offset);
         break;
       case Role::label:
         draft.label = static_cast<int32_t>(branches_.size());
@@ -215,7 +233,10 @@ void KernelBuilder::fill(Draft &draft, const Form &form, const std::vector<Opera
         break;
     }
   }
-  draft.instruction.run = form.run != nullptr ? form.run : form.widened[width == 16 ? 0 : width == 32 ? 1 : 2];
+  draft.instruction.run = form.run != nullptr ? form.run
+                                              : form.widened[width == 16   ? 0
+                                                             : width == 32 ? 1
+                                                                           : 2];
 }
 
 void KernelBuilder::emit(const Form &form, const std::vector<Operand> &operands, const Order &order,

@@ -1,4 +1,5 @@
-// The declarations and the body of one kernel (PTX ISA 5, 11.2, 11.4), and how its drafts become Code.
+// The declarations and the body of one kernel (PTX ISA 5, 11.2, 11.4), and how its drafts become
+// Code.
 #include "ptx_kernel.h"
 
 #include <algorithm>
@@ -26,7 +27,8 @@ bool split_number(std::string_view name, std::string_view *prefix, uint64_t *num
 uint64_t parse_align(Lexer &lexer) {
   const Token token = lexer.peek();
   const uint64_t align = lexer.expect_integer("an alignment");
-  if (align == 0 || align > 4096 || (align & (align - 1)) != 0) Lexer::fail(token, "alignment is no power of two up to 4096");
+  if (align == 0 || align > 4096 || (align & (align - 1)) != 0)
+    Lexer::fail(token, "alignment is no power of two up to 4096");
   return align;
 }
 
@@ -44,8 +46,8 @@ uint64_t parse_count(Lexer &lexer) {
 }  // namespace
 
 Type parse_type(std::string_view directive) {
-  for (const char *name : {".b8", ".b16", ".b32", ".b64", ".u8", ".u16", ".u32", ".u64", ".s8", ".s16", ".s32", ".s64",
-                           ".f32", ".f64", ".pred"}) {
+  for (const char *name : {".b8", ".b16", ".b32", ".b64", ".u8", ".u16", ".u32", ".u64", ".s8",
+                           ".s16", ".s32", ".s64", ".f32", ".f64", ".pred"}) {
     if (directive != name) continue;
     if (directive == ".pred") return Type{'p', 1};
     int bits = 0;
@@ -61,7 +63,8 @@ SharedVariable parse_shared(Lexer &lexer, bool external) {
   if (lexer.accept(".align")) align = parse_align(lexer);
   const Token token = lexer.expect(Token::Kind::directive, "a type");
   const Type type = parse_type(token.text);
-  if (type.kind == 0 || type.kind == 'p') Lexer::fail(token, "no type of shared memory: " + shown(token));
+  if (type.kind == 0 || type.kind == 'p')
+    Lexer::fail(token, "no type of shared memory: " + shown(token));
   const Token name = lexer.expect(Token::Kind::word, "a name");
   const uint64_t count = parse_count(lexer);
   if (lexer.at("=")) Lexer::fail(lexer.peek(), "shared memory has no initial value");
@@ -126,20 +129,24 @@ void KernelBuilder::parse_parameter() {
   if (lexer_.accept(".align")) align = parse_align(lexer_);
   const Token token = lexer_.expect(Token::Kind::directive, "a type");
   const Type type = parse_type(token.text);
-  if (type.kind == 0 || type.kind == 'p') Lexer::fail(token, "no type of a parameter: " + shown(token));
+  if (type.kind == 0 || type.kind == 'p')
+    Lexer::fail(token, "no type of a parameter: " + shown(token));
   if (lexer_.accept(".ptr")) {
-    if (lexer_.at(".global") || lexer_.at(".shared") || lexer_.at(".const") || lexer_.at(".local")) lexer_.next();
+    if (lexer_.at(".global") || lexer_.at(".shared") || lexer_.at(".const") || lexer_.at(".local"))
+      lexer_.next();
     if (lexer_.accept(".align")) parse_align(lexer_);
   }
   const Token name = lexer_.expect(Token::Kind::word, "the parameter's name");
   const uint64_t count = parse_count(lexer_);
   if (count == 0) Lexer::fail(name, "parameter without a size");
-  const uint64_t element = type.bits / 8, offset = align_up(kernel_.parameter_bytes, std::max(align, element));
+  const uint64_t element = type.bits / 8,
+                 offset = align_up(kernel_.parameter_bytes, std::max(align, element));
   const bool large = module_.version >= 81 && module_.target >= 70;
   const uint64_t limit = large ? 32764 : 4096;
   if (count > limit || offset + count * element > limit)
     Lexer::fail(name, "parameters above " + std::to_string(limit) + " bytes");
-  kernel_.parameters.push_back({static_cast<uint32_t>(offset), static_cast<uint32_t>(count * element)});
+  kernel_.parameters.push_back(
+      {static_cast<uint32_t>(offset), static_cast<uint32_t>(count * element)});
   kernel_.parameter_bytes = static_cast<uint32_t>(offset + count * element);
   define(name, {Name::Kind::parameter, type, static_cast<uint32_t>(kernel_.parameters.size() - 1)});
 }
@@ -157,7 +164,8 @@ std::array<uint32_t, 3> KernelBuilder::parse_three() {
   uint64_t product = 1;
   for (size_t k = 0; k < 3; ++k) {
     const uint64_t value = lexer_.expect_integer("a number of threads");
-    if (value == 0 || value > 1024 || (product *= value) > 1024) Lexer::fail(first, "more than 1024 or no threads in a block");
+    if (value == 0 || value > 1024 || (product *= value) > 1024)
+      Lexer::fail(first, "more than 1024 or no threads in a block");
     sizes[k] = static_cast<uint32_t>(value);
     if (!lexer_.accept(",")) break;
   }
@@ -186,10 +194,12 @@ void KernelBuilder::parse_limits() {
 void KernelBuilder::parse_registers() {
   const Token token = lexer_.expect(Token::Kind::directive, "a register type");
   const Type type = parse_type(token.text);
-  if (type.kind == 0 || type.bits == 8) Lexer::fail(token, "no type of a register: " + shown(token));
+  if (type.kind == 0 || type.bits == 8)
+    Lexer::fail(token, "no type of a register: " + shown(token));
   do {
     const Token name = lexer_.expect(Token::Kind::word, "a register name");
-    if (name.text.find('.') != std::string_view::npos || name.text == "_") Lexer::fail(name, "no name of a register: " + shown(name));
+    if (name.text.find('.') != std::string_view::npos || name.text == "_")
+      Lexer::fail(name, "no name of a register: " + shown(name));
     if (lexer_.accept("<")) {
       RegisterRange range;
       range.type = type;
@@ -246,7 +256,9 @@ void KernelBuilder::parse_body() {
       const Token word = lexer_.expect(Token::Kind::word, "an instruction or label");
       if (!lexer_.accept(":")) {
         parse_instruction(word, nullptr);
-      } else if (!scopes_[static_cast<size_t>(open_.back())].labels.emplace(word.text, static_cast<uint32_t>(drafts_.size())).second) {
+      } else if (!scopes_[static_cast<size_t>(open_.back())]
+                      .labels.emplace(word.text, static_cast<uint32_t>(drafts_.size()))
+                      .second) {
         Lexer::fail(word, "duplicate definition of label " + shown(word));
       }
     }
@@ -284,7 +296,8 @@ void KernelBuilder::resolve_branches() {
   }
 }
 
-// Static arrays from address 0 in the order of their declaration, then all dynamic ones at one place.
+// Static arrays from address 0 in the order of their declaration, then all dynamic ones at one
+// place.
 void KernelBuilder::place_shared() {
   uint64_t bytes = 0, dynamic_align = 1;
   for (SharedVariable &variable : shared_) {

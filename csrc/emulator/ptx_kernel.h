@@ -47,7 +47,20 @@ struct Draft {
 };
 
 struct Operand {
-  enum class Kind : uint8_t { reg, special, clock, integer, single, real, shared, parameter, label, sink, vector, address };
+  enum class Kind : uint8_t {
+    reg,
+    special,
+    clock,
+    integer,
+    single,
+    real,
+    shared,
+    parameter,
+    label,
+    sink,
+    vector,
+    address
+  };
   Kind kind = Kind::label;
   bool negated = false;
   Token token;
@@ -56,9 +69,9 @@ struct Operand {
   uint32_t index = 0;         // shared variable or parameter
   uint64_t integer = 0;       // literal; bits of a 0f literal
   double real = 0;
-  int64_t offset = 0;              // of an address or symbol
-  std::vector<Operand> elements;   // of a vector; the base of an address
-  std::vector<Operand> second;     // behind a bar
+  int64_t offset = 0;             // of an address or symbol
+  std::vector<Operand> elements;  // of a vector; the base of an address
+  std::vector<Operand> second;    // behind a bar
 };
 
 // Registers that stay live, found by allocate(): slots and an estimate of machine registers.
@@ -123,8 +136,10 @@ class KernelBuilder {
   std::string mismatch(const Form &form, const std::vector<Operand> &operands) const;
   bool literal_bits(const Operand &operand, Type type, uint64_t *bits) const;
   std::string mismatch(const OperandSpec &spec, const Operand &operand, const Form &form) const;
-  std::string mismatch_scalar(const OperandSpec &spec, const Operand &operand, const Form &form) const;
-  std::string mismatch_address(const OperandSpec &spec, const Operand &operand, const Form &form) const;
+  std::string mismatch_scalar(const OperandSpec &spec, const Operand &operand,
+                              const Form &form) const;
+  std::string mismatch_address(const OperandSpec &spec, const Operand &operand,
+                               const Form &form) const;
 
   // ptx_instruction.cpp
   struct Order {
@@ -133,11 +148,13 @@ class KernelBuilder {
   void parse_instruction(const Token &opcode, const Operand *guard);
   Operand parse_guard();
   std::string normalize(const Token &opcode, Order *order) const;
-  const Form &choose(const Token &opcode, const std::string &name, const std::vector<Operand> &operands) const;
+  const Form &choose(const Token &opcode, const std::string &name,
+                     const std::vector<Operand> &operands) const;
   void check_target(const Token &opcode, const Form &form) const;
-  void emit(const Form &form, const std::vector<Operand> &operands, const Order &order, const Operand *guard,
-            const Location &location);
-  void fill(Draft &draft, const Form &form, const std::vector<Operand> &operands, std::vector<Draft> &before);
+  void emit(const Form &form, const std::vector<Operand> &operands, const Order &order,
+            const Operand *guard, const Location &location);
+  void fill(Draft &draft, const Form &form, const std::vector<Operand> &operands,
+            std::vector<Draft> &before);
   uint32_t source_slot(const OperandSpec &spec, const Operand &operand, std::vector<Draft> &before);
   uint32_t new_register(Type type);
 

@@ -95,16 +95,20 @@ void Lexer::read_number() {
     token_.integer = 0;
     for (size_t k = 0; k < digits; ++k, ++at_) {
       const int digit = digit_value(look());
-      if (digit > 15) fail(token_, "a hexadecimal float needs " + std::to_string(digits) + " digits");
+      if (digit > 15)
+        fail(token_, "a hexadecimal float needs " + std::to_string(digits) + " digits");
       token_.integer = token_.integer << 4 | static_cast<uint64_t>(digit);
     }
     if (!single) std::memcpy(&token_.real, &token_.integer, sizeof token_.real);
     return finish(single ? Token::Kind::single : Token::Kind::real, begin);
   }
   uint64_t base = 10;
-  if (leads && (mark == 'x' || mark == 'X')) base = 16, at_ += 2;
-  else if (leads && (mark == 'b' || mark == 'B')) base = 2, at_ += 2;
-  else if (leads && is_digit(mark)) base = 8;
+  if (leads && (mark == 'x' || mark == 'X'))
+    base = 16, at_ += 2;
+  else if (leads && (mark == 'b' || mark == 'B'))
+    base = 2, at_ += 2;
+  else if (leads && is_digit(mark))
+    base = 8;
   const size_t digits = at_;
   uint64_t value = 0;
   bool overflow = false;
@@ -113,7 +117,8 @@ void Lexer::read_number() {
     overflow |= __builtin_add_overflow(value, static_cast<uint64_t>(digit_value(look())), &value);
   }
   if ((base == 10 || base == 8) && (look() == '.' || look() == 'e' || look() == 'E')) {
-    const auto read = std::from_chars(text_.data() + begin, text_.data() + text_.size(), token_.real);
+    const auto read =
+        std::from_chars(text_.data() + begin, text_.data() + text_.size(), token_.real);
     if (read.ec != std::errc()) fail(token_, "float literal out of range");
     at_ = static_cast<size_t>(read.ptr - text_.data());
     finish(Token::Kind::real, begin);

@@ -15,7 +15,16 @@ struct ParseError {
 
 struct Token {
   // word: identifier, opcode with its modifiers or %name; directive: .name, up to the next dot
-  enum class Kind : uint8_t { end, word, directive, integer, single, real, text, punctuation } kind = Kind::end;
+  enum class Kind : uint8_t {
+    end,
+    word,
+    directive,
+    integer,
+    single,
+    real,
+    text,
+    punctuation
+  } kind = Kind::end;
   std::string_view text;
   int line = 1, column = 1;
   uint32_t begin = 0, end = 0;  // bytes in the text
@@ -33,7 +42,9 @@ class Lexer {
     advance();
     return token;
   }
-  bool at(std::string_view text) const { return token_.kind != Token::Kind::text && token_.text == text; }
+  bool at(std::string_view text) const {
+    return token_.kind != Token::Kind::text && token_.text == text;
+  }
   bool accept(std::string_view text);
   Token expect(std::string_view text);
   Token expect(Token::Kind kind, const char *what);
@@ -47,7 +58,9 @@ class Lexer {
   void skip_space();
   void read_number();
   void read_word();
-  char look(size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
+  char look(size_t ahead = 0) const {
+    return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
+  }
   void finish(Token::Kind kind, size_t begin);
 
   std::string_view text_;

@@ -1,6 +1,6 @@
 // Register allocation: where each virtual register is live, which slot it takes, how many 32-bit
-// registers are live at once. Liveness is exact on the flow graph and then widened to one interval of
-// instructions; registers share a slot only when their intervals are disjoint. A guarded
+// registers are live at once. Liveness is exact on the flow graph and then widened to one interval
+// of instructions; registers share a slot only when their intervals are disjoint. A guarded
 // definition does not end the life of the value before it.
 #include <algorithm>
 #include <queue>
@@ -11,9 +11,9 @@ namespace emulator {
 namespace {
 
 struct Blocks {
-  std::vector<uint32_t> of;                  // block of each draft
-  std::vector<uint32_t> begin, end;          // drafts of each block
-  std::vector<std::vector<uint32_t>> before; // predecessors
+  std::vector<uint32_t> of;                   // block of each draft
+  std::vector<uint32_t> begin, end;           // drafts of each block
+  std::vector<std::vector<uint32_t>> before;  // predecessors
 };
 
 bool falls_through(const Draft &draft) { return draft.flow == Flow::next || draft.guarded; }
@@ -59,7 +59,8 @@ struct Interval {
   uint32_t reg, begin, end;
 };
 
-std::vector<std::vector<Occurrence>> find_occurrences(std::vector<Draft> &drafts, size_t registers) {
+std::vector<std::vector<Occurrence>> find_occurrences(std::vector<Draft> &drafts,
+                                                      size_t registers) {
   std::vector<std::vector<Occurrence>> list(registers);
   for (uint32_t at = 0; at < drafts.size(); ++at) {
     Draft &draft = drafts[at];
@@ -120,7 +121,8 @@ class Walker {
 };
 
 // The most 32-bit registers live at once; predicates have their own file.
-uint32_t pressure(const std::vector<Interval> &intervals, const std::vector<Type> &types, size_t drafts) {
+uint32_t pressure(const std::vector<Interval> &intervals, const std::vector<Type> &types,
+                  size_t drafts) {
   std::vector<int32_t> change(drafts + 2, 0);
   for (const Interval &interval : intervals) {
     const Type type = types[interval.reg];
@@ -161,7 +163,8 @@ Allocation allocate(std::vector<Draft> &drafts, const std::vector<Type> &registe
     unused.pop_back();
   }
   // The machine itself needs a few: addresses, the stack pointer of an unspilled frame.
-  result.registers = std::min<uint32_t>(255, std::max<uint32_t>(8, pressure(intervals, registers, drafts.size())));
+  result.registers =
+      std::min<uint32_t>(255, std::max<uint32_t>(8, pressure(intervals, registers, drafts.size())));
   return result;
 }
 

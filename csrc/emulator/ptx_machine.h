@@ -1,7 +1,7 @@
 // The types inside the PTX machine: a decoded instruction, what its handler sees, and the code of
 // one kernel. A thread's registers, the constants of its kernel and the special registers share one
-// file of 64-bit slots. Invariant: a slot that stands for an N-bit register is zero above bit N - 1;
-// a predicate is 0 or 1.
+// file of 64-bit slots. Invariant: a slot that stands for an N-bit register is zero above bit N -
+// 1; a predicate is 0 or 1.
 #pragma once
 
 #include <cstdint>

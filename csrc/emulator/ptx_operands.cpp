@@ -14,17 +14,30 @@ struct SpecialName {
   uint32_t slot;
 };
 
-constexpr SpecialName special_names[] = {
-    {"%tid.x", slot_tid}, {"%tid.y", slot_tid + 1}, {"%tid.z", slot_tid + 2},
-    {"%ntid.x", slot_ntid}, {"%ntid.y", slot_ntid + 1}, {"%ntid.z", slot_ntid + 2},
-    {"%ctaid.x", slot_ctaid}, {"%ctaid.y", slot_ctaid + 1}, {"%ctaid.z", slot_ctaid + 2},
-    {"%nctaid.x", slot_nctaid}, {"%nctaid.y", slot_nctaid + 1}, {"%nctaid.z", slot_nctaid + 2},
-    {"%laneid", slot_laneid}, {"%warpid", slot_warpid}, {"%nwarpid", slot_nwarpid},
-    {"%smid", slot_smid}, {"%nsmid", slot_nsmid},
-    {"%lanemask_eq", slot_lanemask_eq}, {"%lanemask_le", slot_lanemask_le},
-    {"%lanemask_lt", slot_lanemask_lt}, {"%lanemask_ge", slot_lanemask_ge},
-    {"%lanemask_gt", slot_lanemask_gt},
-    {"%dynamic_smem_size", slot_dynamic_shared}, {"%total_smem_size", slot_total_shared}};
+constexpr SpecialName special_names[] = {{"%tid.x", slot_tid},
+                                         {"%tid.y", slot_tid + 1},
+                                         {"%tid.z", slot_tid + 2},
+                                         {"%ntid.x", slot_ntid},
+                                         {"%ntid.y", slot_ntid + 1},
+                                         {"%ntid.z", slot_ntid + 2},
+                                         {"%ctaid.x", slot_ctaid},
+                                         {"%ctaid.y", slot_ctaid + 1},
+                                         {"%ctaid.z", slot_ctaid + 2},
+                                         {"%nctaid.x", slot_nctaid},
+                                         {"%nctaid.y", slot_nctaid + 1},
+                                         {"%nctaid.z", slot_nctaid + 2},
+                                         {"%laneid", slot_laneid},
+                                         {"%warpid", slot_warpid},
+                                         {"%nwarpid", slot_nwarpid},
+                                         {"%smid", slot_smid},
+                                         {"%nsmid", slot_nsmid},
+                                         {"%lanemask_eq", slot_lanemask_eq},
+                                         {"%lanemask_le", slot_lanemask_le},
+                                         {"%lanemask_lt", slot_lanemask_lt},
+                                         {"%lanemask_ge", slot_lanemask_ge},
+                                         {"%lanemask_gt", slot_lanemask_gt},
+                                         {"%dynamic_smem_size", slot_dynamic_shared},
+                                         {"%total_smem_size", slot_total_shared}};
 
 // Clocks are read when mov runs: width of the value and its first bit.
 struct ClockName {
@@ -32,9 +45,9 @@ struct ClockName {
   uint8_t bits;
   uint32_t first;
 };
-constexpr ClockName clock_names[] = {{"%clock", 32, 0}, {"%clock_hi", 32, 32}, {"%clock64", 64, 0},
-                                     {"%globaltimer", 64, 0}, {"%globaltimer_lo", 32, 0},
-                                     {"%globaltimer_hi", 32, 32}};
+constexpr ClockName clock_names[] = {{"%clock", 32, 0},          {"%clock_hi", 32, 32},
+                                     {"%clock64", 64, 0},        {"%globaltimer", 64, 0},
+                                     {"%globaltimer_lo", 32, 0}, {"%globaltimer_hi", 32, 32}};
 
 std::string type_text(Type type) {
   return type.kind == 'p' ? ".pred" : std::string(".") + type.kind + std::to_string(type.bits);
@@ -42,7 +55,8 @@ std::string type_text(Type type) {
 
 bool compatible(const OperandSpec &spec, Type reg) {
   if (spec.type.kind == 'p' || reg.kind == 'p') return spec.type.kind == reg.kind;
-  if (reg.bits != spec.type.bits) return spec.widening && reg.bits > spec.type.bits && reg.kind != 'f';
+  if (reg.bits != spec.type.bits)
+    return spec.widening && reg.bits > spec.type.bits && reg.kind != 'f';
   if (spec.type.kind == 'b' || reg.kind == 'b') return true;
   return (spec.type.kind == 'f') == (reg.kind == 'f');
 }
@@ -96,7 +110,8 @@ int64_t KernelBuilder::parse_offset() {
     const uint64_t value = lexer_.expect_integer("a byte offset");
     if (value > INT32_MAX) Lexer::fail(token, "address offset beyond 32 bits");
     offset += negative ? -static_cast<int64_t>(value) : static_cast<int64_t>(value);
-    if (offset > INT32_MAX || offset < INT32_MIN) Lexer::fail(token, "address offset beyond 32 bits");
+    if (offset > INT32_MAX || offset < INT32_MIN)
+      Lexer::fail(token, "address offset beyond 32 bits");
   }
   return offset;
 }
@@ -136,7 +151,8 @@ Operand KernelBuilder::parse_address() {
   Operand operand;
   operand.kind = Operand::Kind::address;
   operand.token = lexer_.expect("[");
-  operand.elements.push_back(resolve_word(lexer_.expect(Token::Kind::word, "a register or symbol")));
+  operand.elements.push_back(
+      resolve_word(lexer_.expect(Token::Kind::word, "a register or symbol")));
   operand.offset = parse_offset();
   lexer_.expect("]");
   return operand;
@@ -147,7 +163,8 @@ Operand KernelBuilder::parse_vector() {
   operand.kind = Operand::Kind::vector;
   operand.token = lexer_.expect("{");
   do {
-    if (operand.elements.size() == 4) Lexer::fail(operand.token, "vector of more than four elements");
+    if (operand.elements.size() == 4)
+      Lexer::fail(operand.token, "vector of more than four elements");
     operand.elements.push_back(parse_scalar());
   } while (lexer_.accept(","));
   lexer_.expect("}");
@@ -196,7 +213,8 @@ bool KernelBuilder::literal_bits(const Operand &operand, Type type, uint64_t *bi
       return true;
     case Operand::Kind::real:
       if (type.kind != 'f' && !(type.kind == 'b' && type.bits == 64)) return false;
-      *bits = type.bits == 32 ? put<float>(static_cast<float>(operand.real)) : put<double>(operand.real);
+      *bits = type.bits == 32 ? put<float>(static_cast<float>(operand.real))
+                              : put<double>(operand.real);
       return true;
     default:
       return false;
@@ -205,10 +223,12 @@ bool KernelBuilder::literal_bits(const Operand &operand, Type type, uint64_t *bi
 
 std::string KernelBuilder::mismatch_address(const OperandSpec &spec, const Operand &operand,
                                             const Form &form) const {
-  if (operand.kind != Operand::Kind::address) return "needs an address in brackets, met " + shown(operand.token);
+  if (operand.kind != Operand::Kind::address)
+    return "needs an address in brackets, met " + shown(operand.token);
   const Operand &base = operand.elements[0];
   if (spec.role == OperandSpec::Role::parameter) {
-    if (base.kind != Operand::Kind::parameter) return "reads parameters, " + shown(base.token) + " is none";
+    if (base.kind != Operand::Kind::parameter)
+      return "reads parameters, " + shown(base.token) + " is none";
     const OperandSpec &result = form.operands[0];
     const int64_t bytes = result.type.bits / 8 * (result.vector ? result.vector : 1);
     if (operand.offset < 0 || operand.offset + bytes > kernel_.parameters[base.index].size)
@@ -218,8 +238,10 @@ std::string KernelBuilder::mismatch_address(const OperandSpec &spec, const Opera
   const bool shared = form.name.find(".shared") != std::string::npos;
   if (base.kind == Operand::Kind::shared)
     return shared ? "" : "takes no address of shared memory, met " + shown(base.token);
-  if (base.kind != Operand::Kind::reg) return "unknown symbol " + shown(base.token) + " as an address";
-  if (base.type.kind == 'f' || base.type.kind == 'p' || (base.type.bits != 64 && !(shared && base.type.bits == 32)))
+  if (base.kind != Operand::Kind::reg)
+    return "unknown symbol " + shown(base.token) + " as an address";
+  if (base.type.kind == 'f' || base.type.kind == 'p' ||
+      (base.type.bits != 64 && !(shared && base.type.bits == 32)))
     return "takes no address in a " + type_text(base.type) + " register";
   return "";
 }
@@ -237,21 +259,26 @@ std::string KernelBuilder::mismatch_scalar(const OperandSpec &spec, const Operan
       return target && (spec.second || spec.vector) ? "" : "discards no result here";
     case Kind::reg:
       if (spec.immediate) return "needs an immediate, " + met;
-      return compatible(spec, operand.type) ? ""
-                                            : "takes " + type_text(spec.type) + ", " + shown(operand.token) + " is " +
-                                                  type_text(operand.type);
+      return compatible(spec, operand.type)
+                 ? ""
+                 : "takes " + type_text(spec.type) + ", " + shown(operand.token) + " is " +
+                       type_text(operand.type);
     case Kind::special:
     case Kind::clock:
       if (target || !move) return "takes no special register, " + met;
-      return spec.type.kind != 'f' && spec.type.bits == operand.type.bits ? "" : "has another width than " + shown(operand.token);
+      return spec.type.kind != 'f' && spec.type.bits == operand.type.bits
+                 ? ""
+                 : "has another width than " + shown(operand.token);
     case Kind::shared:
       return move && !target && !spec.vector && spec.type.kind != 'f' && spec.type.bits >= 32
-                 ? "" : "takes no symbol, " + met;
+                 ? ""
+                 : "takes no symbol, " + met;
     case Kind::integer:
     case Kind::single:
     case Kind::real:
       if (target) return "writes a register, " + met;
-      return literal_bits(operand, spec.type, &bits) ? "" : "takes " + type_text(spec.type) + ", " + met;
+      return literal_bits(operand, spec.type, &bits) ? ""
+                                                     : "takes " + type_text(spec.type) + ", " + met;
     case Kind::label:
       return "unknown symbol " + shown(operand.token);
     default:
@@ -259,11 +286,14 @@ std::string KernelBuilder::mismatch_scalar(const OperandSpec &spec, const Operan
   }
 }
 
-std::string KernelBuilder::mismatch(const OperandSpec &spec, const Operand &operand, const Form &form) const {
+std::string KernelBuilder::mismatch(const OperandSpec &spec, const Operand &operand,
+                                    const Form &form) const {
   using Role = OperandSpec::Role;
   if (!operand.second.empty() && !spec.second) return "has no second result";
-  if (spec.role == Role::address || spec.role == Role::parameter) return mismatch_address(spec, operand, form);
-  if (spec.role == Role::label) return operand.kind == Operand::Kind::label ? "" : "needs a label, met " + shown(operand.token);
+  if (spec.role == Role::address || spec.role == Role::parameter)
+    return mismatch_address(spec, operand, form);
+  if (spec.role == Role::label)
+    return operand.kind == Operand::Kind::label ? "" : "needs a label, met " + shown(operand.token);
   if (spec.vector == 0 && operand.kind != Operand::Kind::vector) {
     if (const std::string why = mismatch_scalar(spec, operand, form); !why.empty()) return why;
     OperandSpec predicate = spec;

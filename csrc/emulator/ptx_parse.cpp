@@ -1,5 +1,5 @@
-// A PTX module (PTX ISA 4, 11): version, target, shared arrays and kernels. Whatever this machine does
-// not know is an error with its line; the text is untrusted.
+// A PTX module (PTX ISA 4, 11): version, target, shared arrays and kernels. Whatever this machine
+// does not know is an error with its line; the text is untrusted.
 #include <algorithm>
 
 #include "ptx_kernel.h"
@@ -30,20 +30,25 @@ class ModuleParser {
  private:
   // The lexer reads 8.10 as a real number; its digits are what counts.
   void parse_version() {
-    if (!lexer_.at(".version")) Lexer::fail(lexer_.peek(), "missing .version directive at start of the text");
+    if (!lexer_.at(".version"))
+      Lexer::fail(lexer_.peek(), "missing .version directive at start of the text");
     lexer_.next();
     const Token token = lexer_.expect(Token::Kind::real, "a version like 8.0");
     int part[2] = {0, 0}, which = 0;
     for (const char c : token.text) {
-      if (c == '.' && which == 0) which = 1;
-      else if (c >= '0' && c <= '9' && part[which] < 1000) part[which] = part[which] * 10 + (c - '0');
-      else Lexer::fail(token, "malformed version " + shown(token));
+      if (c == '.' && which == 0)
+        which = 1;
+      else if (c >= '0' && c <= '9' && part[which] < 1000)
+        part[which] = part[which] * 10 + (c - '0');
+      else
+        Lexer::fail(token, "malformed version " + shown(token));
     }
     header_.version = part[0] * 10 + part[1];
     if (header_.version > max_version_ || part[1] > 9) {
       *too_new_ = true;
-      Lexer::fail(token, "unsupported .version " + std::string(token.text) + "; current version is '" +
-                             std::to_string(max_version_ / 10) + "." + std::to_string(max_version_ % 10) + "'");
+      Lexer::fail(token, "unsupported .version " + std::string(token.text) +
+                             "; current version is '" + std::to_string(max_version_ / 10) + "." +
+                             std::to_string(max_version_ % 10) + "'");
     }
   }
 
@@ -57,13 +62,16 @@ class ModuleParser {
     if (!digits.empty() && (digits.back() == 'a' || digits.back() == 'f')) digits.remove_suffix(1);
     for (const char c : digits)
       if (c < '0' || c > '9') Lexer::fail(token, "unknown target " + shown(token));
-    if (digits.size() < 2 || digits.size() > 3) Lexer::fail(token, "unknown target " + shown(token));
+    if (digits.size() < 2 || digits.size() > 3)
+      Lexer::fail(token, "unknown target " + shown(token));
     for (const char c : digits) header_.target = header_.target * 10 + (c - '0');
     if (lexer_.accept(",")) {
       lexer_.expect("debug");
     }
-    if (lexer_.accept(".address_size") && lexer_.at("64")) lexer_.next();
-    else Lexer::fail(lexer_.peek(), "expected .address_size 64");
+    if (lexer_.accept(".address_size") && lexer_.at("64"))
+      lexer_.next();
+    else
+      Lexer::fail(lexer_.peek(), "expected .address_size 64");
   }
 
   void parse_item() {
@@ -92,7 +100,8 @@ class ModuleParser {
   void add_shared(const Token &where, const SharedVariable &variable) {
     if (header_.shared.size() >= 4096) Lexer::fail(where, "more than 4096 shared arrays");
     for (const SharedVariable &other : header_.shared)
-      if (other.name == variable.name) Lexer::fail(where, "duplicate definition of " + std::string(variable.name));
+      if (other.name == variable.name)
+        Lexer::fail(where, "duplicate definition of " + std::string(variable.name));
     header_.shared.push_back(variable);
   }
 
@@ -100,7 +109,8 @@ class ModuleParser {
     const Token name = lexer_.peek();
     KernelBuilder builder(lexer_, header_);
     Kernel kernel = builder.parse();
-    if (!names_.emplace(kernel.name, true).second) Lexer::fail(name, "duplicate definition of kernel " + kernel.name);
+    if (!names_.emplace(kernel.name, true).second)
+      Lexer::fail(name, "duplicate definition of kernel " + kernel.name);
     kernels_.push_back(std::move(kernel));
   }
 
@@ -114,12 +124,14 @@ class ModuleParser {
 
 }  // namespace
 
-std::unique_ptr<Module> parse(std::string_view text, int max_version, std::string *log, bool *too_new) {
+std::unique_ptr<Module> parse(std::string_view text, int max_version, std::string *log,
+                              bool *too_new) {
   *too_new = false;
   log->clear();
   const auto report = [log](int line, int column, const std::string &message) {
-    *log = "ptxas application ptx input, line " + std::to_string(line) + "; error   : " + message + " (column " +
-           std::to_string(column) + ")\nptxas fatal   : Ptx assembly aborted due to errors\n";
+    *log = "ptxas application ptx input, line " + std::to_string(line) + "; error   : " + message +
+           " (column " + std::to_string(column) +
+           ")\nptxas fatal   : Ptx assembly aborted due to errors\n";
     return nullptr;
   };
   if (text.size() > max_text_bytes) return report(1, 1, "text above 256 MiB");

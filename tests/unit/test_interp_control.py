@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from vyre_cuda.errors import KernelAssertionError, ProgramError
 from vyre_cuda.interp.evaluate import evaluate
-from vyre_cuda.interp.expressions import Scope
+from vyre_cuda.interp.execute import Execution, Scope
 from vyre_cuda.interp.lanes import Lanes, Mask
-from vyre_cuda.interp.statements import Execution
 from vyre_cuda.ir.geometry import Geometry
 from vyre_cuda.ir.nodes import (
     Apply,

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from vyre_cuda.interp.expressions import Scope
+from vyre_cuda.interp.execute import Execution, Failure, Scope
 from vyre_cuda.interp.lanes import Lanes, Mask
 from vyre_cuda.interp.memory import Memory
-from vyre_cuda.interp.statements import Execution, Failure
 from vyre_cuda.ir import validate
 from vyre_cuda.ir.call import Call, assertion_error, bind
 from vyre_cuda.ir.elementwise import Array

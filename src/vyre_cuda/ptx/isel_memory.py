@@ -141,10 +141,19 @@ class Memory:
         bound = self.size(name)
         if b.function.types[index] == "s32":
             if b.facts.tight_range(index)[0] < 0:  # then 2^31 and more stand for negative indices
-                bound = b.apply("minimum", bound, b.constant("u32", _SIGN))
+                bound = self._below_sign(bound)
             index = b.convert("retype", "u32", index)
         inside = b.apply("less", index, bound)
         return None if inside == b.true else inside
+
+    def _below_sign(self, size: int) -> int:
+        b = self.builder
+        limit = b.constant("u32", _SIGN)
+        if b.is_constant(size):
+            return b.apply("minimum", size, limit)
+        made = b.function.entry_value("minimum", "u32", (size, limit))
+        b.facts.observe(made)
+        return made
 
     # ---- addresses ----
 

@@ -30,6 +30,7 @@ from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.walk import assert_never
 from vyre_cuda.ptx import isel_sync
 from vyre_cuda.ptx.access import Coverage, access_facts
+from vyre_cuda.ptx.coalesce import coalesce
 from vyre_cuda.ptx.expressions import Expressions, State
 from vyre_cuda.ptx.isel_memory import Memory
 from vyre_cuda.ptx.loops import CountedLoop
@@ -69,6 +70,7 @@ def lower(
     if debug:
         verify(function, target)
     live = liveness(function)
+    coalesce(function, live[0])
     parameters, parameter_bytes = lay_out_parameters(program, function, live[0])
     return Lowered(
         ptx=kernel_text(program, target, function, live, memory, parameters, debug=debug),

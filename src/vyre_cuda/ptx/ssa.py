@@ -28,6 +28,7 @@ class Function:
         "_entry",
         "_shared",
         "_undo",
+        "aliases",
         "args",
         "attrs",
         "code",
@@ -48,6 +49,7 @@ class Function:
         self.code: list[int | Effect] = []
         self.registers: list[str] = []  # type of each mutable register
         self.pinned: dict[int, int] = {}  # value computed straight into a mutable register
+        self.aliases: dict[int, int] = {}  # read that needs no copy of the register
         self.labels = 0
         self._entry: dict[Key, int] = {}
         self._shared: dict[Key, int] = {}  # with the entry values that no scope had before

@@ -238,6 +238,9 @@ class _Emitter:
 
     def _read(self, value: int, _args: tuple[int, ...]) -> None:
         register = self._register(self._function.attrs[value])
+        if value in self._function.aliases:
+            self._names[value] = register
+            return
         self._emit(f"mov.{self._function.types[value]} {self._define(value)}, {register};", value)
 
     def _address(self, form: Form, args: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
@@ -288,8 +291,9 @@ class _Emitter:
             self._emit(f"{guard}st.{attr.space}.{attr.word} {address}, {self._name(rest[0])};")
         elif kind == "set":
             if attr in self._live_registers:
-                type_ = self._function.registers[attr]
-                self._emit(f"mov.{type_} {self._register(attr)}, {self._name(args[0])};")
+                register, value = self._register(attr), self._name(args[0])
+                if register != value:
+                    self._emit(f"mov.{self._function.registers[attr]} {register}, {value};")
         elif kind == "branch":
             self._emit(f"{self._when(args, attr[1])}bra $L{attr[0]};")
         elif kind == "return":

@@ -1,4 +1,4 @@
-"""Statements, executed for all active lanes of a chunk at once.
+"""Expressions and statements, executed for the lanes of a chunk at once.
 
 Executing statements takes the mask of lanes that reach them and gives the mask of lanes that fall through to what
 comes after; lanes that break or continue wait in their loop, lanes that return or fail an assertion are gone. Between
@@ -7,31 +7,72 @@ two statements every lane has done the first: a barrier has nothing left to do b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from vyre_cuda.errors import Diagnostic, ProgramError
-from vyre_cuda.interp.expressions import Scope
-from vyre_cuda.interp.lanes import Mask
-from vyre_cuda.ir.elementwise import Array
+from vyre_cuda.interp.lanes import Lanes, Mask
+from vyre_cuda.interp.memory import Memory
+from vyre_cuda.ir.elementwise import Array, apply, constant
 from vyre_cuda.ir.nodes import (
+    Apply,
     Assert,
     Assign,
     Atomic,
     Barrier,
     Break,
+    Const,
     Continue,
+    Expr,
     For,
+    Id,
     If,
     Let,
+    Load,
+    Local,
     Return,
+    Scalar,
+    Size,
     Stmt,
     Store,
     Var,
     While,
 )
 from vyre_cuda.ir.program import Program
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scope:
+    """What the expressions of one chunk can name: ids of its lanes, locals, scalars (bit patterns) and memory.
+
+    Every lane evaluates, active or not: expressions have no effects, loads are bounded, and nobody reads what inactive
+    lanes get.
+    """
+
+    lanes: Lanes
+    scalars: Mapping[str, int]
+    memory: Mapping[str, Memory]
+    locals: dict[str, Array] = field(default_factory=dict)
+
+    def value(self, expr: Expr) -> Array:
+        """One element per lane, or a single element when all lanes have the same."""
+        match expr:
+            case Local():
+                return self.locals[expr.name]
+            case Const():
+                return constant(expr.type, expr.bits)
+            case Apply():
+                return apply(expr.op, expr.type, [self.value(operand) for operand in expr.operands])
+            case Load():
+                return self.memory[expr.buffer].load(self.value(expr.index))
+            case Id():
+                return self.lanes.id(expr.kind, expr.axis, expr.type)
+            case Scalar():
+                return constant(expr.type, self.scalars[expr.name])
+            case Size():
+                return constant(expr.type, self.memory[expr.buffer].size)
 
 
 @dataclass(frozen=True, slots=True)

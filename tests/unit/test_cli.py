@@ -1,0 +1,241 @@
+"""The command line without a device: check, ptx, and what is refused before a device is opened."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import vyre_cuda as vc
+from vyre_cuda.cli import main
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SAXPY = EXAMPLES / "saxpy.vir"
+COPY = "program copy\nin x: f32\nout y: f32[size(x)]\n\nlet i = global_id.x\nstore y[i], load(x[i])\n"
+BROKEN = "program broken\nin x: f32\nout y: f32[size(z)]\n\nlet i = global_id.x\nstore y[i], add(load(x[i]), i)\n"
+TWO_PROGRAMS = """\
+import vyre_cuda as vc
+
+def copy(name):
+    b = vc.Builder(name)
+    x = b.input("x", vc.f32)
+    y = b.output("y", vc.f32, size=x.size)
+    y[vc.global_id.x] = x[vc.global_id.x]
+    return b.build()
+
+FIRST = copy("first")
+SECOND = copy("second")
+ALIAS = FIRST
+"""
+
+
+def write(directory: Path, name: str, text: str) -> str:
+    path = directory / name
+    path.write_text(text)
+    return str(path)
+
+
+def usage_error(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    """Expects exit code 2 and nothing on stdout; gives stderr."""
+    try:
+        code = main(argv)
+    except SystemExit as exit_:
+        code = exit_.code
+    out, err = capsys.readouterr()
+    assert code == 2
+    assert out == ""
+    return err
+
+
+# ---- check -------------------------------------------------------------------------------------------------------
+
+
+def test_valid_text_is_summarized(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(SAXPY)]) == 0
+
+    out = capsys.readouterr().out
+    assert out.startswith("saxpy is valid: 4 parameters, 3 statements")
+    assert vc.parse(SAXPY.read_text()).fingerprint[:16] in out
+
+
+def test_check_prints_every_finding_inside_the_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", write(tmp_path, "broken.vir", BROKEN)]) == 1
+
+    lines = capsys.readouterr().out.splitlines()
+    shown = [lines[at - 1].strip() for at, line in enumerate(lines) if line.strip().startswith("^")]
+    assert shown == ["out y: f32[size(z)]", "store y[i], add(load(x[i]), i)"]
+
+
+def test_check_gives_findings_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path, "broken.vir", BROKEN)
+
+    assert main(["check", path, "--json"]) == 1
+
+    out, err = capsys.readouterr()
+    document = json.loads(out)
+    assert not document["valid"]
+    assert [(d["file"], d["line"]) for d in document["diagnostics"]] == [(path, 3), (path, 6)]
+    assert err == ""
+
+
+def test_check_takes_all_programs_of_a_python_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", write(tmp_path, "two.py", TWO_PROGRAMS), "--json"]) == 0
+
+    assert [p["name"] for p in json.loads(capsys.readouterr().out)["programs"]] == ["first", "second"]
+
+
+def test_builder_error_shows_the_python_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path, "mixed.py", TWO_PROGRAMS.replace("= x[vc.global_id.x]", "= x[0] + vc.u32(1)"))
+
+    assert main(["check", path]) == 1
+
+    out = capsys.readouterr().out
+    assert f"{path}:7" in out
+    assert out.splitlines()[-1].strip() == "y[vc.global_id.x] = x[0] + vc.u32(1)"
+
+
+def test_check_loads_no_extension() -> None:
+    code = f"import sys; from vyre_cuda.cli import main; main(['check', {str(SAXPY)!r}]); " + (
+        "sys.exit(any(name.startswith('vyre_cuda._native') for name in sys.modules))"
+    )
+
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+# ---- ptx ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_90", "sm_120"])
+def test_ptx_is_that_of_the_library(target: str, capsys: pytest.CaptureFixture[str]) -> None:
+    expected = vc.ptx(vc.parse(SAXPY.read_text()), target=target)
+
+    assert main(["ptx", str(SAXPY), "--target", target]) == 0
+
+    assert capsys.readouterr().out.rstrip("\n") == expected.rstrip("\n")
+
+
+def test_ptx_is_given_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--json", "ptx", str(SAXPY)]) == 0
+
+    document = json.loads(capsys.readouterr().out)
+    assert document == {"program": "saxpy", "target": "sm_90", "ptx": vc.ptx(vc.parse(SAXPY.read_text()))}
+
+
+def test_program_is_chosen_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ptx", write(tmp_path, "two.py", TWO_PROGRAMS), "--program", "second", "--json"]) == 0
+
+    assert json.loads(capsys.readouterr().out)["program"] == "second"
+
+
+def test_invalid_program_has_no_ptx(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ptx", write(tmp_path, "broken.vir", BROKEN)]) == 1
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "Traceback" not in err
+
+
+def test_reader_that_goes_away_is_no_error() -> None:
+    command = [sys.executable, "-m", "vyre_cuda", "ptx", str(SAXPY)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        errors = process.stderr.read()
+
+    assert (process.returncode, errors) == (0, b"")
+
+
+# ---- bad usage ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        ["fly"],
+        ["check"],
+        ["check", "nowhere.vir"],
+        ["check", str(SAXPY), "more"],
+        ["check", str(SAXPY), "--device", "emulator"],
+        ["--device", "emulator", "ptx", str(SAXPY)],
+        ["check", str(SAXPY), "--program", "other"],
+        ["ptx", str(SAXPY), "--target", "90"],
+        ["ptx", str(SAXPY), "--target", "sm_12"],
+        ["info", "--device", "gpu"],
+        ["demo", "--seed", "-1"],
+        ["run", str(SAXPY)],
+        ["run", str(SAXPY), "1,2", "3,4"],
+        ["run", str(SAXPY), "1,2", "3,4", "2", "5"],
+        ["run", str(SAXPY), "1,2", "3,4", "2", "--frobnicate"],
+        ["run", str(SAXPY), "1,2", "3,4", "2", "a=3"],
+        ["run", str(SAXPY), "1,2", "3,4", "2", "b=3"],
+        ["run", str(SAXPY), "1,two", "3,4", "2"],
+        ["run", str(SAXPY), "1,2", "3,4", "1e99"],
+        ["run", str(SAXPY), "1,2", "3,4", "2", "--out", "y=y.npy"],
+        ["run", str(SAXPY), "1,2", "3,4", "2", "--out", "out=out.txt"],
+        ["run", str(SAXPY), "1,2", "3,4", "2", "--grid", "0"],
+        ["run", str(SAXPY), "1,2", "3,4", "2", "--grid", "1,2,3,4"],
+    ],
+    ids=" ".join,
+)
+def test_bad_usage_is_one_paragraph_and_exit_code_2(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    err = usage_error(capsys, *argv)
+
+    assert "error: " in err
+    assert "Traceback" not in err
+
+
+def test_several_programs_need_a_choice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    err = usage_error(capsys, "ptx", write(tmp_path, "two.py", TWO_PROGRAMS))
+
+    assert "first, second" in err
+    assert "--program" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [("import vyre_cuda\n\nvyre_cuda.nothing\n", 3), ("x = 1\nx +\n", 2), ("import sys\nsys.exit(0)\n", 2), ("", None)],
+    ids=["raises", "syntax", "exits", "no program"],
+)
+def test_python_file_that_fails_is_named_with_its_line(
+    text: str, line: int | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, "script.py", text)
+
+    err = usage_error(capsys, "check", path)
+
+    assert (path if line is None else f"{path}:{line}") in err
+
+
+def test_binary_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "binary.vir"
+    path.write_bytes(b"\xff\xfe\x00")
+
+    assert str(path) in usage_error(capsys, "check", str(path))
+
+
+# ---- the terminal ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("no_color", "expected"), [("", True), ("1", False)])
+def test_colors_are_for_terminals_that_want_them(no_color: str, expected: bool, tmp_path: Path) -> None:
+    master, slave = os.openpty()
+    command = [sys.executable, "-m", "vyre_cuda", "check", write(tmp_path, "broken.vir", BROKEN)]
+    subprocess.run(command, stdout=slave, stderr=slave, env={**os.environ, "NO_COLOR": no_color}, check=False)
+    os.close(slave)
+    shown = os.read(master, 65536)
+    os.close(master)
+
+    assert b"^" in shown
+    assert (b"\x1b[" in shown) == expected
+
+
+def test_no_colors_without_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["check", write(tmp_path, "broken.vir", BROKEN)])
+
+    assert "\x1b" not in "".join(capsys.readouterr())
