@@ -10,8 +10,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import vyre_cuda as vc
-
 from harness.inputs import input_sets
 from harness.processes import ChildFailed
 from harness.report import summary
@@ -19,6 +17,8 @@ from harness.resultfile import save
 from harness.runner import Case, command_line, emit_header, run
 from harness.saxpy import WAYS, Saxpy
 from harness.timing import FULL, QUICK, timer_ns
+
+import vyre_cuda as vc
 
 CASES = (
     Case("call_enqueue_same", "replay_enqueue", "launch_enqueue_graph_same", "bound call, nothing changed"),

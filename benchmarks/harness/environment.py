@@ -10,8 +10,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
-import vyre_cuda as vc
 
+import vyre_cuda as vc
 from harness.processes import BENCHMARKS
 from harness.resultfile import Environment
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.resultfile import Result, Series
+from harness.resultfile import Figure, Result, Series
 
 EMULATOR_NOTE = "emulator run: these times are no measurements"
 
@@ -21,17 +21,14 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def summary(result: Result) -> str:
     """All of a result in µs: Python beside its twins, all twins, the peers."""
-    figures = [
-        [f.id, *_times(f.series), f.twin, _us(f.twin_median_us), _us(f.twin_p99_us), f"{f.ratio:.2f}", _us(f.difference_us)]
-        for f in result.figures
-    ]
+    header = ["from Python, us", "median", "p99", "passes", "twin", "median", "p99", "ratio", "difference"]
     parts = [
         result.title,
-        table(["from Python, us", "median", "p99", "passes", "twin", "median", "p99", "ratio", "difference"], figures),
+        table(header, [_row(figure) for figure in result.figures]),
         table(["in C, us", "median", "p99", "passes"], [[t.id, *_times(t.series)] for t in result.twins]),
     ]
     if result.peers:
-        rows = [[f"{p.peer} {p.version}", p.task, p.what, _us(p.series.median_us), _us(p.series.p99_us)] for p in result.peers]
+        rows = [[f"{p.peer} {p.version}", p.task, p.what, *_times(p.series)[:2]] for p in result.peers]
         parts.append(table(["peer, us", "task", "how", "median", "p99"], rows))
     if result.peer_failures:
         lines = (f"{failure.peer}: {failure.reason}" for failure in result.peer_failures)
@@ -39,6 +36,11 @@ def summary(result: Result) -> str:
     if result.environment.emulator:
         parts.append(EMULATOR_NOTE)
     return "\n\n".join(parts)
+
+
+def _row(figure: Figure) -> list[str]:
+    twin = [figure.twin, _us(figure.twin_median_us), _us(figure.twin_p99_us)]
+    return [figure.id, *_times(figure.series), *twin, f"{figure.ratio:.2f}", _us(figure.difference_us)]
 
 
 def _us(value: float) -> str:

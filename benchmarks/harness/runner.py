@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import vyre_cuda as vc
-from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
-
 import peers
+
+import vyre_cuda as vc
 from harness.environment import describe
 from harness.inputs import input_sets
 from harness.processes import BENCHMARKS, run_lines
@@ -27,6 +26,7 @@ from harness.resultfile import SCHEMA, Figure, Result, Series, TwinFigure
 from harness.saxpy import lowered_for
 from harness.timing import Line
 from harness.twins import prepare
+from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
 
 _PYTHON_LIMIT_S = 300.0
 
@@ -47,7 +47,8 @@ def command_line(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--device", default="cuda", choices=["cuda", "emulator"], help="cuda: the first device")
     parser.add_argument("--quick", action="store_true", help="a handful of calls of each: no measurement")
     parser.add_argument("--output", type=Path, default=BENCHMARKS / "results", help="folder of the result file")
-    parser.add_argument("--peers", default="none", help=f"all, none, or some of {','.join(peers.NAMES)}")
+    names = f"all, none, or some of {','.join(peers.NAMES)}"
+    parser.add_argument("--peers", default="none", type=peers.chosen, help=names)
     parser.add_argument("--commit", help="state of the project, where there is no git")
     parser.add_argument("--raw", type=Path, help="a built raw_driver; without it, one is built")
     parser.add_argument("--seed", type=int, help="of the inputs; a fresh one without it")
@@ -76,7 +77,7 @@ def run(benchmark: str, script: Path, cases: Sequence[Case], options: argparse.N
         python, c = [run_lines(worker, limit_s=_PYTHON_LIMIT_S)], [twins.run()]
         c.append(twins.run())
         python.append(run_lines(worker, limit_s=_PYTHON_LIMIT_S))
-        figures, failures = peers.run(options.peers, seed=seed, ptx=folder / "kernel.ptx", quick=options.quick)
+    peer_figures, peer_failures = peers.run(options.peers, seed=seed, quick=options.quick)
     series, twin_series = _merge(python), _merge(c)
     return Result(
         schema=SCHEMA,
@@ -92,8 +93,8 @@ def run(benchmark: str, script: Path, cases: Sequence[Case], options: argparse.N
         ),
         figures=[_figure(case, series, twin_series) for case in cases],
         twins=[TwinFigure(id, series) for id, series in twin_series.items()],
-        peers=figures,
-        peer_failures=failures,
+        peers=peer_figures,
+        peer_failures=peer_failures,
     )
 
 

@@ -11,11 +11,11 @@ from time import perf_counter_ns
 from typing import TypeAlias
 
 import numpy as np
-import vyre_cuda as vc
-from vyre_cuda.ptx import Lowered, lower, target_for
 
+import vyre_cuda as vc
 from harness.inputs import BLOCK, Floats, InputSet
 from harness.timing import Counts, Line, Task, host_task, measure_blocks, measure_trips
+from vyre_cuda.ptx import Lowered, lower, target_for
 
 # x, y, out and a of one set.
 Arguments: TypeAlias = tuple[vc.DeviceArray, vc.DeviceArray, vc.DeviceArray, float]

@@ -39,7 +39,7 @@ QUICK = Counts(blocks=2, block_calls=2, trips=4)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The figures of one series, as every child process prints them: nanoseconds of one call, `n` samples of `calls`."""
+    """One series as child processes print it: nanoseconds of one call, from `n` samples of `calls` calls each."""
 
     id: str
     median_ns: float
@@ -67,7 +67,9 @@ class Task:
         expected = self.sets[number]
         values = self.read(number)
         if not (expected.is_exactly(values) if self.exact else expected.is_about(values)):
-            raise WrongResult(f"{self.id}: wrong result in set {number}: {values[:4]}, not {expected.expected[:4]}")
+            at = int(np.argmax(~(values == expected.expected)))
+            what = f"element {at} is {values[at]!r}, not {expected.expected[at]!r}"
+            raise WrongResult(f"{self.id}: wrong result in set {number}: {what}")
 
 
 def host_task(id: str, sets: Sequence[InputSet], *, exact: bool = True) -> Task:

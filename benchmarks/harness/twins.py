@@ -33,7 +33,9 @@ class Twins:
         return run_lines(self.command, limit_s=_LIMIT_S)
 
 
-def prepare(folder: Path, lowered: Lowered, sets: list[InputSet], *, driver: str, binary: Path | None, quick: bool) -> Twins:
+def prepare(
+    folder: Path, lowered: Lowered, sets: list[InputSet], *, driver: str, binary: Path | None, quick: bool
+) -> Twins:
     """Write the kernel and its inputs into `folder`; build raw_driver there unless a binary is given."""
     program = binary or build(folder)
     ptx, data = folder / "kernel.ptx", folder / "sets.f32"
@@ -62,7 +64,8 @@ def build(folder: Path) -> Path:
     """raw_driver, compiled with $CC or cc."""
     binary = folder / "raw_driver"
     sources = [str(BENCHMARKS / name) for name in _SOURCES]
-    command = [os.environ.get("CC", "cc"), *_FLAGS, "-isystem", str(cuda_include()), *sources, "-o", str(binary), "-ldl"]
+    compiler = [os.environ.get("CC", "cc"), *_FLAGS, "-isystem", str(cuda_include())]
+    command = [*compiler, *sources, "-o", str(binary), "-ldl"]
     child = subprocess.run(command, capture_output=True, text=True, check=False)
     if child.returncode != 0:
         raise ChildFailed(f"building raw_driver failed:\n{child.stderr}")

@@ -1,13 +1,15 @@
 """Other packages on the same tasks, each in a process of its own with a time limit.
 
-`peers.peer_NAME` is run as a module; it prints its version and a JSON line per task, as every child does. A peer that
-is missing, fails or takes too long is noted and the others go on. All of them together stay under two minutes.
+`peers.peer_NAME` is run as a module; it prints its version and a JSON line per way of doing a task. A peer that is
+missing, fails or takes too long is noted and the others go on. All of them together stay under two minutes.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,52 +25,46 @@ _ENVIRONMENT = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
 
 def chosen(text: str) -> tuple[str, ...]:
-    """The names in "all", "none" or a list with commas. ValueError for an unknown one."""
+    """The names in "all", "none" or a list with commas. An unknown one is an error of the command line."""
     if text in ("all", "none"):
         return NAMES if text == "all" else ()
     names = tuple(text.split(","))
     unknown = [name for name in names if name not in NAMES]
     if unknown:
-        raise ValueError(f"no peer {', '.join(unknown)}; there are {', '.join(NAMES)}")
+        raise argparse.ArgumentTypeError(f"no peer {', '.join(unknown)}; there are {', '.join(NAMES)}")
     return names
 
 
-def run(text: str, *, seed: int, ptx: Path, quick: bool) -> tuple[list[PeerFigure], list[PeerFailure]]:
-    """The figures of the chosen peers, and what went wrong with the others."""
+def run(names: Sequence[str], *, seed: int, quick: bool) -> tuple[list[PeerFigure], list[PeerFailure]]:
+    """The figures of these peers, and what went wrong."""
     figures: list[PeerFigure] = []
     failures: list[PeerFailure] = []
     deadline = time.monotonic() + _TOTAL_S
-    for name in chosen(text):
+    for name in names:
         limit_s = min(_LIMIT_S, deadline - time.monotonic())
         if limit_s < 1:
             failures.append(PeerFailure(name, "no time left for it"))
             continue
-        command: list[str | Path] = [sys.executable, "-m", f"peers.peer_{name}", "--seed", str(seed), "--ptx", ptx]
+        command: list[str | Path] = [sys.executable, "-m", f"peers.peer_{name}", "--seed", str(seed)]
         if quick:
             command.append("--quick")
         try:
-            figures += _figures(name, run_lines(command, limit_s=limit_s, environment=_ENVIRONMENT))
+            rows = run_lines(command, limit_s=limit_s, environment=_ENVIRONMENT)
         except ChildFailed as error:
-            failures.append(PeerFailure(name, str(error)))
+            failures.append(PeerFailure(name, _reason(str(error))))
+            continue
+        version = next((row["version"] for row in rows if "version" in row), "")
+        figures += [_figure(name, version, row) for row in rows if "median_ns" in row]
+        failures += [PeerFailure(name, f"{row['id']}: {row['error']}") for row in rows if "error" in row]
     return figures, failures
 
 
-def _figures(name: str, rows: list[dict[str, Any]]) -> list[PeerFigure]:
-    version = next(row["version"] for row in rows if "version" in row)
-    return [
-        PeerFigure(
-            peer=name,
-            version=version,
-            task=row["task"],
-            what=row["what"],
-            series=Series(
-                median_us=round(row["median_ns"] / 1e3, 4),
-                p99_us=round(row["p99_ns"] / 1e3, 4),
-                passes=[round(row["median_ns"] / 1e3, 4)],
-                samples=row["n"],
-                calls_per_sample=row["calls"],
-            ),
-        )
-        for row in rows
-        if "task" in row
-    ]
+def _reason(text: str) -> str:
+    last = text.rstrip().splitlines()[-1]
+    return f"missing: {last}" if last.startswith("ModuleNotFoundError") else text
+
+
+def _figure(name: str, version: str, row: dict[str, Any]) -> PeerFigure:
+    median_us, p99_us = round(row["median_ns"] / 1e3, 4), round(row["p99_ns"] / 1e3, 4)
+    series = Series(median_us, p99_us, [median_us], samples=row["n"], calls_per_sample=row["calls"])
+    return PeerFigure(peer=name, version=version, task=row["task"], what=row["what"], series=series)

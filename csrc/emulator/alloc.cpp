@@ -126,7 +126,8 @@ CUresult CUDAAPI cuMemGetInfo(size_t *available, size_t *total) {
 
 CUresult CUDAAPI cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags) {
   return call(Call::cuMemHostAlloc, Need::context, [&]() -> CUresult {
-    if (pointer == nullptr || bytes == 0 || (flags & ~kAllocFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+    if (pointer == nullptr || bytes == 0 || (flags & ~kAllocFlags) != 0)
+      return CUDA_ERROR_INVALID_VALUE;
     const auto block = state().heap.allocate(Kind::pinned, bytes, flags, settings().host_limit);
     if (block == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
     *pointer = block->at(block->begin);
@@ -142,9 +143,11 @@ CUresult CUDAAPI cuMemFreeHost(void *pointer) {
 CUresult CUDAAPI cuMemHostRegister(void *pointer, size_t bytes, unsigned int flags) {
   return call(Call::cuMemHostRegister, Need::context, [&]() -> CUresult {
     const uint64_t begin = address_of(pointer);
-    if (pointer == nullptr || bytes == 0 || (flags & ~kRegisterFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+    if (pointer == nullptr || bytes == 0 || (flags & ~kRegisterFlags) != 0)
+      return CUDA_ERROR_INVALID_VALUE;
     if (begin + bytes < begin) return CUDA_ERROR_INVALID_VALUE;
-    return state().heap.enter(begin, bytes, flags) ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+    return state().heap.enter(begin, bytes, flags) ? CUDA_SUCCESS
+                                                   : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   });
 }
 
@@ -165,7 +168,8 @@ CUresult CUDAAPI cuMemHostGetDevicePointer(CUdeviceptr *device, void *host, unsi
   });
 }
 
-CUresult CUDAAPI cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr pointer) {
+CUresult CUDAAPI cuPointerGetAttribute(void *data, CUpointer_attribute attribute,
+                                       CUdeviceptr pointer) {
   return call(Call::cuPointerGetAttribute, Need::context, [&]() -> CUresult {
     if (data == nullptr) return CUDA_ERROR_INVALID_VALUE;
     const auto block = state().heap.find(pointer, 1);
@@ -174,15 +178,16 @@ CUresult CUDAAPI cuPointerGetAttribute(void *data, CUpointer_attribute attribute
   });
 }
 
-CUresult CUDAAPI cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes, void **data,
-                                        CUdeviceptr pointer) {
+CUresult CUDAAPI cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes,
+                                        void **data, CUdeviceptr pointer) {
   return call(Call::cuPointerGetAttributes, Need::context, [&]() -> CUresult {
     if (count == 0 || attributes == nullptr || data == nullptr) return CUDA_ERROR_INVALID_VALUE;
     const auto block = state().heap.find(pointer, 1);
     for (unsigned i = 0; i < count; ++i) {
       if (data[i] == nullptr) return CUDA_ERROR_INVALID_VALUE;
-      const CUresult result =
-          block == nullptr ? CUDA_ERROR_INVALID_VALUE : attribute_of(*block, pointer, number(attributes[i]), data[i]);
+      const CUresult result = block == nullptr
+                                  ? CUDA_ERROR_INVALID_VALUE
+                                  : attribute_of(*block, pointer, number(attributes[i]), data[i]);
       if (result == CUDA_ERROR_NOT_SUPPORTED) return result;
       if (result != CUDA_SUCCESS) clear_attribute(number(attributes[i]), data[i]);
     }

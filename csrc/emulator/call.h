@@ -1,8 +1,8 @@
 // The gate that every driver function passes first, and the settings that tests steer it with.
 //
-// gate() counts the call, then refuses it when the process was forked, shut down or not initialized,
-// when a test asked for a failure, when the device is lost, or when the thread has no context.
-// call() runs a body behind the gate and lets no exception out of an extern "C" function.
+// gate() counts the call, then refuses it when the process was forked, shut down or not
+// initialized, when a test asked for a failure, when the device is lost, or when the thread has no
+// context. call() runs a body behind the gate and lets no exception out of an extern "C" function.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,8 @@
 #define __CUDA_API_PUSH_VISIBILITY_DEFAULT 1  // the driver functions are what this library exports
 #include "../driver.h"
 
-// Functions of the emulator that VYC_DRIVER_TABLE does not name; a row moves there, never stays in both.
+// Functions of the emulator that VYC_DRIVER_TABLE does not name; a row moves there, never stays in
+// both.
 /* clang-format off */
 #define VYRE_EMULATOR_EXTRA_TABLE(X)         \
   X(cuMemHostRegister, 6050)                 \
@@ -58,7 +59,8 @@ enum class Need {
   driver,   // cuInit was called
   device,   // and the device is not lost
   context,  // and the thread has a current, live context
-  release,  // as context, but a lost device's objects are still released; the sticky error is returned
+  release,  // as context, but a lost device's objects are still released; the sticky error is
+            // returned
 };
 
 struct Verdict {
@@ -108,7 +110,8 @@ struct Settings {
 };
 Settings &settings();
 
-// What the whole process went through. `lost` holds the sticky CUresult, 0 while the device is well.
+// What the whole process went through. `lost` holds the sticky CUresult, 0 while the device is
+// well.
 struct Process {
   std::atomic<bool> initialized{false};
   std::atomic<bool> forked{false};

@@ -136,7 +136,8 @@ CUresult CUDAAPI cuCtxSynchronize(void) {
 CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
   return call(Call::cuThreadExchangeStreamCaptureMode, Need::process, [&]() -> CUresult {
     thread_local CUstreamCaptureMode this_thread = CU_STREAM_CAPTURE_MODE_GLOBAL;
-    if (mode == nullptr || number(*mode) > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
+    if (mode == nullptr || number(*mode) > CU_STREAM_CAPTURE_MODE_RELAXED)
+      return CUDA_ERROR_INVALID_VALUE;
     std::swap(*mode, this_thread);
     return CUDA_SUCCESS;
   });

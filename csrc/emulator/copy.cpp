@@ -14,7 +14,9 @@ bool is_pinned(const void *pointer, size_t bytes) {
 }
 
 CopySide device_side(CUdeviceptr address) { return {address, true, 0, 0}; }
-CopySide host_side(const void *pointer) { return {reinterpret_cast<uint64_t>(pointer), false, 0, 0}; }
+CopySide host_side(const void *pointer) {
+  return {reinterpret_cast<uint64_t>(pointer), false, 0, 0};
+}
 
 // Checks, queues, and on demand waits for one piece of work.
 template <class Piece>
@@ -42,7 +44,8 @@ CUresult copy_in(CUdeviceptr to, const void *from, size_t bytes, CUstream stream
   return enqueue(stream, std::move(work), false);
 }
 
-CUresult fill(CUdeviceptr address, uint32_t value, uint32_t element_bytes, size_t count, CUstream stream) {
+CUresult fill(CUdeviceptr address, uint32_t value, uint32_t element_bytes, size_t count,
+              CUstream stream) {
   return enqueue(stream, FillWork{address, value, element_bytes, count, 1, 0}, false);
 }
 
@@ -53,8 +56,10 @@ using namespace emulator;
 
 extern "C" {
 
-CUresult CUDAAPI cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
-  return call(Call::cuMemcpyHtoDAsync, Need::context, [&] { return copy_in(to, from, bytes, stream); });
+CUresult CUDAAPI cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t bytes,
+                                   CUstream stream) {
+  return call(Call::cuMemcpyHtoDAsync, Need::context,
+              [&] { return copy_in(to, from, bytes, stream); });
 }
 
 CUresult CUDAAPI cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
@@ -64,7 +69,8 @@ CUresult CUDAAPI cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes, CUs
   });
 }
 
-CUresult CUDAAPI cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+CUresult CUDAAPI cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes,
+                                   CUstream stream) {
   return call(Call::cuMemcpyDtoDAsync, Need::context, [&]() -> CUresult {
     const CopyWork work{device_side(to), device_side(from), bytes, 1, 1, nullptr};
     return enqueue(stream, work, false);
@@ -85,12 +91,16 @@ CUresult CUDAAPI cuMemcpyDtoH(void *to, CUdeviceptr from, size_t bytes) {
   });
 }
 
-CUresult CUDAAPI cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream stream) {
-  return call(Call::cuMemsetD8Async, Need::context, [&] { return fill(to, value, 1, count, stream); });
+CUresult CUDAAPI cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count,
+                                 CUstream stream) {
+  return call(Call::cuMemsetD8Async, Need::context,
+              [&] { return fill(to, value, 1, count, stream); });
 }
 
-CUresult CUDAAPI cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count, CUstream stream) {
-  return call(Call::cuMemsetD32Async, Need::context, [&] { return fill(to, value, 4, count, stream); });
+CUresult CUDAAPI cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count,
+                                  CUstream stream) {
+  return call(Call::cuMemsetD32Async, Need::context,
+              [&] { return fill(to, value, 4, count, stream); });
 }
 
 }  // extern "C"

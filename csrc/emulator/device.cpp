@@ -116,7 +116,8 @@ CUresult CUDAAPI cuDeviceTotalMem(size_t *bytes, CUdevice device) {
 CUresult CUDAAPI cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device) {
   return call(Call::cuDeviceGetAttribute, Need::driver, [&]() -> CUresult {
     const int64_t key = number(attribute);
-    if (value == nullptr || key <= 0 || key >= CU_DEVICE_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
+    if (value == nullptr || key <= 0 || key >= CU_DEVICE_ATTRIBUTE_MAX)
+      return CUDA_ERROR_INVALID_VALUE;
     if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
     *value = 0;
     for (const Attribute &row : kAttributes) {

@@ -10,7 +10,8 @@
 #undef cuGetProcAddress_v2
 extern "C" {
 __attribute__((visibility("default"))) CUresult CUDAAPI cuGetProcAddress(const char *symbol,
-                                                                         void **function, int version,
+                                                                         void **function,
+                                                                         int version,
                                                                          cuuint64_t flags);
 }
 
@@ -46,17 +47,25 @@ CUdriverProcAddressQueryResult look_up(const char *name, int version, void **fun
   return known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
 }
 
+// A caller that passes `status` learns there what was missing, with CUDA_SUCCESS and a null
+// function.
 CUresult proc_address(const char *symbol, void **function, int version, cuuint64_t flags,
                       CUdriverProcAddressQueryResult *status) {
-  constexpr cuuint64_t known = CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+  constexpr cuuint64_t known =
+      CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
   if (symbol == nullptr || function == nullptr || (flags & ~known) != 0 || flags == known) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+  if (version > settings().driver_version) return CUDA_ERROR_INVALID_VALUE;
   CUdriverProcAddressQueryResult result = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   *function = nullptr;
   // Functions on the per-thread default stream are not emulated.
-  if (flags != CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) result = look_up(symbol, version, function);
-  if (status != nullptr) *status = result;
+  if (flags != CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
+    result = look_up(symbol, version, function);
+  if (status != nullptr) {
+    *status = result;
+    return CUDA_SUCCESS;
+  }
   return result == CU_GET_PROC_ADDRESS_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
@@ -112,13 +121,14 @@ CUresult CUDAAPI cuDriverGetVersion(int *version) {
   });
 }
 
-CUresult CUDAAPI cuGetProcAddress_v2(const char *symbol, void **function, int version, cuuint64_t flags,
-                                     CUdriverProcAddressQueryResult *status) {
+CUresult CUDAAPI cuGetProcAddress_v2(const char *symbol, void **function, int version,
+                                     cuuint64_t flags, CUdriverProcAddressQueryResult *status) {
   return call(Call::get_proc_address, Need::nothing,
               [&] { return proc_address(symbol, function, version, flags, status); });
 }
 
-CUresult CUDAAPI cuGetProcAddress(const char *symbol, void **function, int version, cuuint64_t flags) {
+CUresult CUDAAPI cuGetProcAddress(const char *symbol, void **function, int version,
+                                  cuuint64_t flags) {
   return call(Call::get_proc_address_v1, Need::nothing,
               [&] { return proc_address(symbol, function, version, flags, nullptr); });
 }

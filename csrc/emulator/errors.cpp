@@ -48,7 +48,8 @@ constexpr Row kRows[] = {
     ROW(CUDA_ERROR_JIT_COMPILER_NOT_FOUND, "the PTX compiler library was not found"),
     ROW(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, "the PTX version is newer than the driver"),
     ROW(CUDA_ERROR_JIT_COMPILATION_DISABLED, "PTX compilation is disabled"),
-    ROW(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY, "the device does not support this execution affinity"),
+    ROW(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY,
+        "the device does not support this execution affinity"),
     ROW(CUDA_ERROR_UNSUPPORTED_DEVSIDE_SYNC, "synchronizing inside a kernel is not supported"),
     ROW(CUDA_ERROR_INVALID_SOURCE, "invalid source"),
     ROW(CUDA_ERROR_FILE_NOT_FOUND, "file not found"),
@@ -83,7 +84,8 @@ constexpr Row kRows[] = {
     ROW(CUDA_ERROR_NOT_SUPPORTED, "operation not supported"),
     ROW(CUDA_ERROR_SYSTEM_NOT_READY, "the system is not ready"),
     ROW(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, "display driver and CUDA driver do not match"),
-    ROW(CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE, "forward compatibility is not supported on this device"),
+    ROW(CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE,
+        "forward compatibility is not supported on this device"),
     ROW(CUDA_ERROR_MPS_CONNECTION_FAILED, "MPS: the connection failed"),
     ROW(CUDA_ERROR_MPS_RPC_FAILURE, "MPS: a remote call failed"),
     ROW(CUDA_ERROR_MPS_SERVER_NOT_READY, "MPS: the server is not ready"),
@@ -134,11 +136,13 @@ using namespace emulator;
 extern "C" {
 
 CUresult CUDAAPI cuGetErrorName(CUresult result, const char **name) {
-  return call(Call::cuGetErrorName, Need::nothing, [&] { return answer(number(result), name, &Row::name); });
+  return call(Call::cuGetErrorName, Need::nothing,
+              [&] { return answer(number(result), name, &Row::name); });
 }
 
 CUresult CUDAAPI cuGetErrorString(CUresult result, const char **text) {
-  return call(Call::cuGetErrorString, Need::nothing, [&] { return answer(number(result), text, &Row::text); });
+  return call(Call::cuGetErrorString, Need::nothing,
+              [&] { return answer(number(result), text, &Row::text); });
 }
 
 }  // extern "C"

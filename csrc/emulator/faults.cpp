@@ -209,7 +209,8 @@ int vyre_emulator_fail(const char *function, uint64_t nth, int32_t result, int32
   if (index < 0 || nth == 0) return -1;
   emulator::Faults &faults = emulator::faults();
   std::lock_guard<std::mutex> lock(faults.mutex);
-  faults.planned[static_cast<size_t>(index)].push_back({nth - 1, static_cast<CUresult>(result), repeat != 0});
+  faults.planned[static_cast<size_t>(index)].push_back(
+      {nth - 1, static_cast<CUresult>(result), repeat != 0});
   emulator::any_fault = true;
   return 0;
 }

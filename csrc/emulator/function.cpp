@@ -15,8 +15,11 @@ uint64_t registers_of_warp(const Kernel &kernel) {
 }
 
 uint32_t max_threads(const Kernel &kernel) {
+  const auto &block = kernel.required_block;
+  const uint64_t required = uint64_t{block[0]} * block[1] * block[2];
+  const uint64_t declared = required != 0 ? required : kernel.max_threads;
   const uint64_t warps = Limits::registers / registers_of_warp(kernel);
-  return static_cast<uint32_t>(std::min<uint64_t>(kernel.max_threads, warps * Limits::warp));
+  return static_cast<uint32_t>(std::min(declared, warps * Limits::warp));
 }
 
 CUresult attribute_of(const Function &function, int64_t attribute, int *value) {
@@ -71,11 +74,13 @@ CUresult set_attribute(Function &function, int64_t attribute, int value) {
 int resident_blocks(const Kernel &kernel, uint32_t threads, uint64_t dynamic_shared_bytes) {
   const uint64_t warps = (threads + Limits::warp - 1) / Limits::warp;
   const uint64_t shared = kernel.static_shared_bytes + dynamic_shared_bytes;
-  if (warps == 0 || threads > Limits::threads_per_block || shared > Limits::shared_per_block_optin) return 0;
+  if (warps == 0 || threads > Limits::threads_per_block || shared > Limits::shared_per_block_optin)
+    return 0;
   const uint64_t by_threads = Limits::threads / Limits::warp / warps;
   const uint64_t by_registers = Limits::registers / (registers_of_warp(kernel) * warps);
   const uint64_t by_shared = Limits::shared_bytes / (shared + Limits::shared_reserved_per_block);
-  return static_cast<int>(std::min({by_threads, by_registers, by_shared, uint64_t{Limits::blocks}}));
+  return static_cast<int>(
+      std::min({by_threads, by_registers, by_shared, uint64_t{Limits::blocks}}));
 }
 
 }  // namespace emulator
@@ -84,26 +89,31 @@ using namespace emulator;
 
 extern "C" {
 
-CUresult CUDAAPI cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function) {
+CUresult CUDAAPI cuFuncGetAttribute(int *value, CUfunction_attribute attribute,
+                                    CUfunction function) {
   return call(Call::cuFuncGetAttribute, Need::context, [&]() -> CUresult {
     if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
     State &s = state();
     Lock lock(s.mutex);
     const auto object = s.functions.find(function);
-    return object == nullptr ? CUDA_ERROR_INVALID_HANDLE : attribute_of(*object, number(attribute), value);
+    return object == nullptr ? CUDA_ERROR_INVALID_HANDLE
+                             : attribute_of(*object, number(attribute), value);
   });
 }
 
-CUresult CUDAAPI cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
+CUresult CUDAAPI cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
+                                    int value) {
   return call(Call::cuFuncSetAttribute, Need::context, [&]() -> CUresult {
     State &s = state();
     Lock lock(s.mutex);
     const auto object = s.functions.find(function);
-    return object == nullptr ? CUDA_ERROR_INVALID_HANDLE : set_attribute(*object, number(attribute), value);
+    return object == nullptr ? CUDA_ERROR_INVALID_HANDLE
+                             : set_attribute(*object, number(attribute), value);
   });
 }
 
-CUresult CUDAAPI cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset, size_t *bytes) {
+CUresult CUDAAPI cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset,
+                                    size_t *bytes) {
   return call(Call::cuFuncGetParamInfo, Need::context, [&]() -> CUresult {
     if (offset == nullptr) return CUDA_ERROR_INVALID_VALUE;
     State &s = state();
@@ -117,7 +127,8 @@ CUresult CUDAAPI cuFuncGetParamInfo(CUfunction function, size_t index, size_t *o
   });
 }
 
-CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int threads,
+CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function,
+                                                             int threads,
                                                              size_t dynamic_shared_bytes) {
   return call(Call::cuOccupancyMaxActiveBlocksPerMultiprocessor, Need::context, [&]() -> CUresult {
     if (blocks == nullptr || threads <= 0) return CUDA_ERROR_INVALID_VALUE;

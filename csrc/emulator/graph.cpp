@@ -21,7 +21,8 @@ struct Box {
 CUresult side_of(const Box &box, const CUDA_MEMCPY3D &copy, CopySide *side) {
   const uint64_t pitch = box.pitch != 0 ? box.pitch : box.x + copy.WidthInBytes;
   const uint64_t height = box.height != 0 ? box.height : box.y + copy.Height;
-  if (pitch < box.x + copy.WidthInBytes || height < box.y + copy.Height) return CUDA_ERROR_INVALID_VALUE;
+  if (pitch < box.x + copy.WidthInBytes || height < box.y + copy.Height)
+    return CUDA_ERROR_INVALID_VALUE;
   uint64_t base = box.device;
   side->device = true;
   switch (box.type) {
@@ -46,9 +47,12 @@ CUresult side_of(const Box &box, const CUDA_MEMCPY3D &copy, CopySide *side) {
   return CUDA_SUCCESS;
 }
 
-bool is_this_context(CUcontext context) { return context == nullptr || context == primary_context(); }
+bool is_this_context(CUcontext context) {
+  return context == nullptr || context == primary_context();
+}
 
-CUresult check_dependencies(State &s, const Graph *graph, const CUgraphNode *dependencies, size_t count) {
+CUresult check_dependencies(State &s, const Graph *graph, const CUgraphNode *dependencies,
+                            size_t count) {
   if (count != 0 && dependencies == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::set<CUgraphNode> seen;
   for (size_t i = 0; i < count; ++i) {
@@ -65,7 +69,8 @@ CUresult add_node(CUgraphNode *handle, CUgraph graph, const CUgraphNode *depende
   Lock lock(s.mutex);
   const auto object = s.graphs.find(graph);
   if (object == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (const CUresult result = check_dependencies(s, object.get(), dependencies, count)) return result;
+  if (const CUresult result = check_dependencies(s, object.get(), dependencies, count))
+    return result;
   auto node = std::make_shared<Node>();
   node->graph = object.get();
   node->work = std::move(work);
@@ -93,11 +98,26 @@ CUresult work_of(const CUDA_KERNEL_NODE_PARAMS *parameters, std::shared_ptr<cons
   return CUDA_SUCCESS;
 }
 
-CUresult work_of(const CUDA_MEMCPY3D *parameters, CUcontext context, std::shared_ptr<const Work> *work) {
+CUresult work_of(const CUDA_MEMCPY3D *parameters, CUcontext context,
+                 std::shared_ptr<const Work> *work) {
   if (parameters == nullptr || !is_this_context(context)) return CUDA_ERROR_INVALID_VALUE;
   const CUDA_MEMCPY3D &p = *parameters;
-  const Box to{number(p.dstMemoryType), p.dstHost, p.dstDevice, p.dstXInBytes, p.dstY, p.dstZ, p.dstPitch, p.dstHeight};
-  const Box from{number(p.srcMemoryType), p.srcHost, p.srcDevice, p.srcXInBytes, p.srcY, p.srcZ, p.srcPitch, p.srcHeight};
+  const Box to{number(p.dstMemoryType),
+               p.dstHost,
+               p.dstDevice,
+               p.dstXInBytes,
+               p.dstY,
+               p.dstZ,
+               p.dstPitch,
+               p.dstHeight};
+  const Box from{number(p.srcMemoryType),
+                 p.srcHost,
+                 p.srcDevice,
+                 p.srcXInBytes,
+                 p.srcY,
+                 p.srcZ,
+                 p.srcPitch,
+                 p.srcHeight};
   if (p.dstLOD != 0 || p.srcLOD != 0) return CUDA_ERROR_INVALID_VALUE;
   if (p.WidthInBytes == 0 || p.Height == 0 || p.Depth == 0) return CUDA_ERROR_INVALID_VALUE;
   CopyWork copy;
@@ -111,11 +131,13 @@ CUresult work_of(const CUDA_MEMCPY3D *parameters, CUcontext context, std::shared
   return CUDA_SUCCESS;
 }
 
-CUresult work_of(const CUDA_MEMSET_NODE_PARAMS *parameters, CUcontext context, std::shared_ptr<const Work> *work) {
+CUresult work_of(const CUDA_MEMSET_NODE_PARAMS *parameters, CUcontext context,
+                 std::shared_ptr<const Work> *work) {
   if (parameters == nullptr || !is_this_context(context)) return CUDA_ERROR_INVALID_VALUE;
   const CUDA_MEMSET_NODE_PARAMS &p = *parameters;
   if (p.width == 0 || p.height == 0) return CUDA_ERROR_INVALID_VALUE;
-  const FillWork fill{p.dst, p.value, p.elementSize, p.width, p.height, p.height == 1 ? 0 : p.pitch};
+  const FillWork fill{p.dst,   p.value,  p.elementSize,
+                      p.width, p.height, p.height == 1 ? 0 : p.pitch};
   if (p.height > 1 && p.pitch < p.width * p.elementSize) return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult result = check(fill)) return result;
   *work = std::make_shared<const Work>(fill);
@@ -149,7 +171,8 @@ CUresult CUDAAPI cuGraphDestroy(CUgraph graph) {
   });
 }
 
-CUresult CUDAAPI cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count,
+CUresult CUDAAPI cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph,
+                                      const CUgraphNode *dependencies, size_t count,
                                       const CUDA_KERNEL_NODE_PARAMS *parameters) {
   return call(Call::cuGraphAddKernelNode, Need::context, [&]() -> CUresult {
     std::shared_ptr<const Work> work;
@@ -159,7 +182,8 @@ CUresult CUDAAPI cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, const CU
   });
 }
 
-CUresult CUDAAPI cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count,
+CUresult CUDAAPI cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph,
+                                      const CUgraphNode *dependencies, size_t count,
                                       const CUDA_MEMCPY3D *parameters, CUcontext context) {
   return call(Call::cuGraphAddMemcpyNode, Need::context, [&]() -> CUresult {
     std::shared_ptr<const Work> work;
@@ -169,8 +193,10 @@ CUresult CUDAAPI cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CU
   });
 }
 
-CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count,
-                                      const CUDA_MEMSET_NODE_PARAMS *parameters, CUcontext context) {
+CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph,
+                                      const CUgraphNode *dependencies, size_t count,
+                                      const CUDA_MEMSET_NODE_PARAMS *parameters,
+                                      CUcontext context) {
   return call(Call::cuGraphAddMemsetNode, Need::context, [&]() -> CUresult {
     std::shared_ptr<const Work> work;
     if (node == nullptr) return CUDA_ERROR_INVALID_VALUE;

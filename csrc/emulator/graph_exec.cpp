@@ -9,8 +9,8 @@ namespace emulator {
 namespace {
 
 CUresult instantiate(CUgraphExec *handle, CUgraph graph, unsigned long long flags) {
-  constexpr unsigned long long known =
-      CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+  constexpr unsigned long long known = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |
+                                       CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
   if (handle == nullptr || (flags & ~known) != 0) return CUDA_ERROR_INVALID_VALUE;
   State &s = state();
   Lock lock(s.mutex);
@@ -67,7 +67,8 @@ CUresult launch(CUgraphExec exec, CUstream stream) {
   if (where == nullptr || !all_loaded(*object->steps)) return CUDA_ERROR_INVALID_HANDLE;
   Operations after;
   if (object->last != nullptr && !object->last->done) after.push_back(object->last);
-  auto operation = s.engine.prepare(where, [steps = object->steps] { run_steps(*steps); }, std::move(after));
+  auto operation =
+      s.engine.prepare(where, [steps = object->steps] { run_steps(*steps); }, std::move(after));
   object->last = operation;  // before it runs: another thread's launch comes after this one
   s.engine.submit(lock, operation);
   return CUDA_SUCCESS;
@@ -80,8 +81,10 @@ using namespace emulator;
 
 extern "C" {
 
-CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags) {
-  return call(Call::cuGraphInstantiateWithFlags, Need::context, [&] { return instantiate(exec, graph, flags); });
+CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph,
+                                             unsigned long long flags) {
+  return call(Call::cuGraphInstantiateWithFlags, Need::context,
+              [&] { return instantiate(exec, graph, flags); });
 }
 
 CUresult CUDAAPI cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node,
@@ -93,7 +96,8 @@ CUresult CUDAAPI cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode no
   });
 }
 
-CUresult CUDAAPI cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *parameters,
+CUresult CUDAAPI cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                                const CUDA_MEMCPY3D *parameters,
                                                 CUcontext context) {
   return call(Call::cuGraphExecMemcpyNodeSetParams, Need::context, [&]() -> CUresult {
     std::shared_ptr<const Work> work;
@@ -103,7 +107,8 @@ CUresult CUDAAPI cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode no
 }
 
 CUresult CUDAAPI cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
-                                                const CUDA_MEMSET_NODE_PARAMS *parameters, CUcontext context) {
+                                                const CUDA_MEMSET_NODE_PARAMS *parameters,
+                                                CUcontext context) {
   return call(Call::cuGraphExecMemsetNodeSetParams, Need::context, [&]() -> CUresult {
     std::shared_ptr<const Work> work;
     if (const CUresult result = work_of(parameters, context, &work)) return result;

@@ -12,15 +12,19 @@ constexpr uint64_t kMaxBlock[3] = {1024, 1024, 64};
 CUresult check_geometry(const LaunchRequest &request, const Function &function) {
   const Kernel &kernel = *function.kernel;
   for (int axis = 0; axis < 3; ++axis) {
-    if (request.grid[axis] == 0 || request.grid[axis] > kMaxGrid[axis]) return CUDA_ERROR_INVALID_VALUE;
-    if (request.block[axis] == 0 || request.block[axis] > kMaxBlock[axis]) return CUDA_ERROR_INVALID_VALUE;
+    if (request.grid[axis] == 0 || request.grid[axis] > kMaxGrid[axis])
+      return CUDA_ERROR_INVALID_VALUE;
+    if (request.block[axis] == 0 || request.block[axis] > kMaxBlock[axis])
+      return CUDA_ERROR_INVALID_VALUE;
     const uint32_t required = kernel.required_block[static_cast<size_t>(axis)];
     if (required != 0 && required != request.block[axis]) return CUDA_ERROR_INVALID_VALUE;
   }
   const uint64_t threads = uint64_t{request.block[0]} * request.block[1] * request.block[2];
-  if (threads > Limits::threads_per_block || threads > kernel.max_threads) return CUDA_ERROR_INVALID_VALUE;
+  if (threads > Limits::threads_per_block || threads > kernel.max_threads)
+    return CUDA_ERROR_INVALID_VALUE;
   if (request.shared_bytes > function.max_dynamic_shared_bytes) return CUDA_ERROR_INVALID_VALUE;
-  const int resident = resident_blocks(kernel, static_cast<uint32_t>(threads), request.shared_bytes);
+  const int resident =
+      resident_blocks(kernel, static_cast<uint32_t>(threads), request.shared_bytes);
   if (resident == 0) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   if (!request.cooperative) return CUDA_SUCCESS;
   uint64_t blocks = uint64_t{request.grid[0]} * request.grid[1];
@@ -44,12 +48,14 @@ CUresult copy_buffer(void **extra, const Kernel &kernel, std::vector<uint8_t> *p
   }
   if (buffer == nullptr || bytes == nullptr) return CUDA_ERROR_INVALID_VALUE;
   // Callers may round the block up to its alignment, at most 8 bytes.
-  if (*bytes < kernel.parameter_bytes || *bytes >= kernel.parameter_bytes + size_t{8}) return CUDA_ERROR_INVALID_VALUE;
+  if (*bytes < kernel.parameter_bytes || *bytes >= kernel.parameter_bytes + size_t{8})
+    return CUDA_ERROR_INVALID_VALUE;
   std::memcpy(parameters->data(), buffer, kernel.parameter_bytes);
   return CUDA_SUCCESS;
 }
 
-CUresult copy_arguments(const LaunchRequest &request, const Kernel &kernel, std::vector<uint8_t> *parameters) {
+CUresult copy_arguments(const LaunchRequest &request, const Kernel &kernel,
+                        std::vector<uint8_t> *parameters) {
   if (request.parameters != nullptr && request.extra != nullptr) return CUDA_ERROR_INVALID_VALUE;
   parameters->assign(kernel.parameter_bytes, 0);
   if (kernel.parameters.empty()) return CUDA_SUCCESS;
@@ -98,22 +104,34 @@ using namespace emulator;
 
 extern "C" {
 
-CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
-                                unsigned int block_x, unsigned int block_y, unsigned int block_z,
-                                unsigned int shared_bytes, CUstream stream, void **parameters, void **extra) {
+CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                                unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                                unsigned int block_z, unsigned int shared_bytes, CUstream stream,
+                                void **parameters, void **extra) {
   return call(Call::cuLaunchKernel, Need::context, [&] {
-    return launch({function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, parameters, extra,
+    return launch({function,
+                   {grid_x, grid_y, grid_z},
+                   {block_x, block_y, block_z},
+                   shared_bytes,
+                   parameters,
+                   extra,
                    false},
                   stream);
   });
 }
 
-CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
-                                           unsigned int grid_z, unsigned int block_x, unsigned int block_y,
-                                           unsigned int block_z, unsigned int shared_bytes, CUstream stream,
-                                           void **parameters) {
+CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x,
+                                           unsigned int grid_y, unsigned int grid_z,
+                                           unsigned int block_x, unsigned int block_y,
+                                           unsigned int block_z, unsigned int shared_bytes,
+                                           CUstream stream, void **parameters) {
   return call(Call::cuLaunchCooperativeKernel, Need::context, [&] {
-    return launch({function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, parameters, nullptr,
+    return launch({function,
+                   {grid_x, grid_y, grid_z},
+                   {block_x, block_y, block_z},
+                   shared_bytes,
+                   parameters,
+                   nullptr,
                    true},
                   stream);
   });

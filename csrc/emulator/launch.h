@@ -27,7 +27,7 @@ struct CopySide {
 
 struct CopyWork {
   CopySide to, from;
-  uint64_t width = 0, height = 1, depth = 1;  // bytes, rows, slices
+  uint64_t width = 0, height = 1, depth = 1;     // bytes, rows, slices
   std::shared_ptr<std::vector<uint8_t>> staged;  // keeps a snapshot of pageable memory alive
 };
 
@@ -53,7 +53,8 @@ struct LaunchRequest {
 };
 CUresult prepare(const LaunchRequest &request, KernelWork *work);
 
-// INVALID_VALUE when a device side is not wholly in live memory.
+// INVALID_VALUE when a device side, or a side that begins in pinned memory, is not wholly in live
+// memory.
 CUresult check(const CopyWork &work);
 CUresult check(const FillWork &work);
 

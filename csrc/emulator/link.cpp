@@ -81,7 +81,8 @@ CUresult JitOptions::read(unsigned count, const CUjit_option *options, void **va
   return CUDA_SUCCESS;
 }
 
-void JitOptions::write(const std::string &error_log, const std::string &info_log, float milliseconds) {
+void JitOptions::write(const std::string &error_log, const std::string &info_log,
+                       float milliseconds) {
   error_.put(error_log);
   info_.put(info_log);
   if (wall_time_ != nullptr) std::memcpy(wall_time_, &milliseconds, sizeof milliseconds);
@@ -122,7 +123,8 @@ using namespace emulator;
 
 extern "C" {
 
-CUresult CUDAAPI cuLinkCreate(unsigned int count, CUjit_option *options, void **values, CUlinkState *link) {
+CUresult CUDAAPI cuLinkCreate(unsigned int count, CUjit_option *options, void **values,
+                              CUlinkState *link) {
   return call(Call::cuLinkCreate, Need::context, [&]() -> CUresult {
     if (link == nullptr) return CUDA_ERROR_INVALID_VALUE;
     auto object = std::make_shared<Link>();
@@ -134,8 +136,9 @@ CUresult CUDAAPI cuLinkCreate(unsigned int count, CUjit_option *options, void **
   });
 }
 
-CUresult CUDAAPI cuLinkAddData(CUlinkState link, CUjitInputType type, void *data, size_t bytes, const char *,
-                               unsigned int count, CUjit_option *options, void **values) {
+CUresult CUDAAPI cuLinkAddData(CUlinkState link, CUjitInputType type, void *data, size_t bytes,
+                               const char *, unsigned int count, CUjit_option *options,
+                               void **values) {
   return call(Call::cuLinkAddData, Need::context, [&]() -> CUresult {
     State &s = state();
     Lock lock(s.mutex);

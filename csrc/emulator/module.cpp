@@ -16,9 +16,10 @@ int newest_ptx(int64_t driver_version) {
   struct Row {
     int driver, ptx;
   };
-  constexpr Row rows[] = {{12090, 88}, {12080, 87}, {12070, 86}, {12050, 85}, {12040, 84}, {12030, 83},
-                          {12020, 82}, {12010, 81}, {12000, 80}, {11080, 78}, {11070, 77}, {11060, 76},
-                          {11050, 75}, {11040, 74}, {11030, 73}, {11020, 72}, {11010, 71}, {11000, 70}};
+  constexpr Row rows[] = {{12090, 88}, {12080, 87}, {12070, 86}, {12050, 85}, {12040, 84},
+                          {12030, 83}, {12020, 82}, {12010, 81}, {12000, 80}, {11080, 78},
+                          {11070, 77}, {11060, 76}, {11050, 75}, {11040, 74}, {11030, 73},
+                          {11020, 72}, {11010, 71}, {11000, 70}};
   for (const Row &row : rows) {
     if (driver_version >= row.driver) return row.ptx;
   }
@@ -34,8 +35,8 @@ std::string refusal(const Module &module, int target) {
   for (const Kernel &kernel : module.kernels) {
     if (kernel.static_shared_bytes > Limits::shared_per_block) {
       return "ptxas error   : Entry function '" + kernel.name + "' uses too much shared data (" +
-             std::to_string(kernel.static_shared_bytes) + " bytes, " + std::to_string(Limits::shared_per_block) +
-             " max)";
+             std::to_string(kernel.static_shared_bytes) + " bytes, " +
+             std::to_string(Limits::shared_per_block) + " max)";
     }
   }
   return "";
@@ -44,9 +45,9 @@ std::string refusal(const Module &module, int target) {
 std::string usage(const Module &module, int target) {
   std::string log;
   for (const Kernel &kernel : module.kernels) {
-    log += "ptxas info    : Function '" + kernel.name + "' for 'sm_" + std::to_string(target) + "' uses " +
-           std::to_string(kernel.registers) + " registers, " + std::to_string(kernel.static_shared_bytes) +
-           " bytes smem (vyre emulator, estimated)\n";
+    log += "ptxas info    : Function '" + kernel.name + "' for 'sm_" + std::to_string(target) +
+           "' uses " + std::to_string(kernel.registers) + " registers, " +
+           std::to_string(kernel.static_shared_bytes) + " bytes smem (vyre emulator, estimated)\n";
   }
   return log;
 }
@@ -59,7 +60,8 @@ bool is_binary(const void *image) {
   return elf || fat;
 }
 
-CUresult load(CUmodule *handle, const void *image, unsigned count, const CUjit_option *keys, void **values) {
+CUresult load(CUmodule *handle, const void *image, unsigned count, const CUjit_option *keys,
+              void **values) {
   if (handle == nullptr || image == nullptr) return CUDA_ERROR_INVALID_VALUE;
   JitOptions options;
   if (const CUresult result = options.read(count, keys, values)) return result;
@@ -87,7 +89,8 @@ CUresult load(CUmodule *handle, const void *image, unsigned count, const CUjit_o
 }
 
 // The handle of a kernel, made once and kept for the life of the module.
-CUfunction function_of(State &s, const std::shared_ptr<LoadedModule> &module, const Kernel &kernel) {
+CUfunction function_of(State &s, const std::shared_ptr<LoadedModule> &module,
+                       const Kernel &kernel) {
   for (const CUfunction handle : module->functions) {
     if (s.functions.find(handle)->kernel == &kernel) return handle;
   }
@@ -127,12 +130,14 @@ using namespace emulator;
 extern "C" {
 
 CUresult CUDAAPI cuModuleLoadData(CUmodule *module, const void *image) {
-  return call(Call::cuModuleLoadData, Need::context, [&] { return load(module, image, 0, nullptr, nullptr); });
+  return call(Call::cuModuleLoadData, Need::context,
+              [&] { return load(module, image, 0, nullptr, nullptr); });
 }
 
-CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count, CUjit_option *options,
-                                    void **values) {
-  return call(Call::cuModuleLoadDataEx, Need::context, [&] { return load(module, image, count, options, values); });
+CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count,
+                                    CUjit_option *options, void **values) {
+  return call(Call::cuModuleLoadDataEx, Need::context,
+              [&] { return load(module, image, count, options, values); });
 }
 
 CUresult CUDAAPI cuModuleUnload(CUmodule module) {

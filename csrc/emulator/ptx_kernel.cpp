@@ -24,6 +24,12 @@ bool split_number(std::string_view name, std::string_view *prefix, uint64_t *num
   return true;
 }
 
+// Only opcodes and special registers have dots, and _ is where results are thrown away.
+void check_name(const Token &name) {
+  if (name.text == "_" || name.text.find_first_of(".:") != std::string_view::npos)
+    Lexer::fail(name, shown(name) + " cannot be a name");
+}
+
 uint64_t parse_align(Lexer &lexer) {
   const Token token = lexer.peek();
   const uint64_t align = lexer.expect_integer("an alignment");
@@ -66,6 +72,7 @@ SharedVariable parse_shared(Lexer &lexer, bool external) {
   if (type.kind == 0 || type.kind == 'p')
     Lexer::fail(token, "no type of shared memory: " + shown(token));
   const Token name = lexer.expect(Token::Kind::word, "a name");
+  check_name(name);
   const uint64_t count = parse_count(lexer);
   if (lexer.at("=")) Lexer::fail(lexer.peek(), "shared memory has no initial value");
   lexer.expect(";");
@@ -110,6 +117,7 @@ bool KernelBuilder::find_range(std::string_view name, uint32_t *reg, Type *type)
 }
 
 void KernelBuilder::define(const Token &name, const Name &entry) {
+  check_name(name);
   if (!scopes_[static_cast<size_t>(open_.back())].names.emplace(name.text, entry).second)
     Lexer::fail(name, "duplicate definition of " + shown(name));
 }
@@ -198,8 +206,7 @@ void KernelBuilder::parse_registers() {
     Lexer::fail(token, "no type of a register: " + shown(token));
   do {
     const Token name = lexer_.expect(Token::Kind::word, "a register name");
-    if (name.text.find('.') != std::string_view::npos || name.text == "_")
-      Lexer::fail(name, "no name of a register: " + shown(name));
+    check_name(name);
     if (lexer_.accept("<")) {
       RegisterRange range;
       range.type = type;
@@ -247,8 +254,6 @@ void KernelBuilder::parse_body() {
       open_scope(token);
     } else if (lexer_.accept("}")) {
       open_.pop_back();
-    } else if (lexer_.accept(";")) {
-      continue;
     } else if (lexer_.accept("@")) {
       const Operand guard = parse_guard();
       parse_instruction(lexer_.expect(Token::Kind::word, "an instruction"), &guard);
@@ -256,7 +261,10 @@ void KernelBuilder::parse_body() {
       const Token word = lexer_.expect(Token::Kind::word, "an instruction or label");
       if (!lexer_.accept(":")) {
         parse_instruction(word, nullptr);
-      } else if (!scopes_[static_cast<size_t>(open_.back())]
+        continue;
+      }
+      check_name(word);
+      if (!scopes_[static_cast<size_t>(open_.back())]
                       .labels.emplace(word.text, static_cast<uint32_t>(drafts_.size()))
                       .second) {
         Lexer::fail(word, "duplicate definition of label " + shown(word));
@@ -266,7 +274,9 @@ void KernelBuilder::parse_body() {
 }
 
 Kernel KernelBuilder::parse() {
-  kernel_.name = std::string(lexer_.expect(Token::Kind::word, "the kernel's name").text);
+  const Token name = lexer_.expect(Token::Kind::word, "the kernel's name");
+  check_name(name);
+  kernel_.name = std::string(name.text);
   Token brace;
   open_scope(brace);
   shared_ = module_.shared;

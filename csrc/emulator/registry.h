@@ -1,5 +1,5 @@
-// Live handles of one type. A handle is a number that is never reused and points nowhere, so a stale
-// one is always recognized and never dereferenced.
+// Live handles of one type. A handle is a number that is never reused and points nowhere, so a
+// stale one is always recognized and never dereferenced.
 //
 // Not locked: State::mutex guards every registry.
 #pragma once

@@ -29,7 +29,8 @@ struct State {
   Registry<CUgraph, Graph> graphs{6};
   Registry<CUgraphNode, Node> nodes{7};
   Registry<CUgraphExec, Exec> execs{8};
-  std::atomic<uint32_t> context_references{0};  // of the primary context; it lives while this is not 0
+  std::atomic<uint32_t> context_references{
+      0};                     // of the primary context; it lives while this is not 0
   std::string fault_message;  // of the fault that lost the device
 
   // nullptr: no such stream. NULL and CU_STREAM_LEGACY are the default stream.
@@ -43,7 +44,7 @@ State &state();
 
 // The handle of the one context, whether it lives or not.
 CUcontext primary_context();
-// CUDA_SUCCESS when this thread has a current context and that one lives. 
+// CUDA_SUCCESS when this thread has a current context and that one lives.
 CUresult check_current_context();
 
 // Stops the threads of all streams; every later driver call answers CUDA_ERROR_DEINITIALIZED.

@@ -43,15 +43,16 @@ void Engine::retire_if_over(const std::shared_ptr<Stream> &stream) {
   streams_.erase(std::remove(streams_.begin(), streams_.end(), stream), streams_.end());
 }
 
-std::shared_ptr<Operation> Engine::prepare(const std::shared_ptr<Stream> &stream, std::function<void()> work,
-                                           Operations after) const {
+std::shared_ptr<Operation> Engine::prepare(const std::shared_ptr<Stream> &stream,
+                                           std::function<void()> work, Operations after) const {
   auto operation = std::make_shared<Operation>();
   operation->stream = stream;
   operation->work = std::move(work);
   operation->after = std::move(after);
   if (stream == default_stream_) {
     for (const auto &other : streams_) {
-      if (other != stream && other->blocking && other->last()) operation->after.push_back(other->last());
+      if (other != stream && other->blocking && other->last())
+        operation->after.push_back(other->last());
     }
   } else if (stream->blocking && default_stream_ && default_stream_->last()) {
     operation->after.push_back(default_stream_->last());
@@ -164,7 +165,8 @@ void Engine::serve(std::shared_ptr<Stream> stream) {
       continue;
     }
     const Operations &after = stream->queue.front()->after;
-    const bool ready = std::all_of(after.begin(), after.end(), [](const auto &before) { return before->done; });
+    const bool ready =
+        std::all_of(after.begin(), after.end(), [](const auto &before) { return before->done; });
     if (ready) {
       run_head(lock, stream);
     } else {
@@ -176,7 +178,8 @@ void Engine::serve(std::shared_ptr<Stream> stream) {
   retire_if_over(stream);
 }
 
-// A thread in exited_ has given up the lock for good, so joining it under the lock cannot block on it.
+// A thread in exited_ has given up the lock for good, so joining it under the lock cannot block on
+// it.
 void Engine::join_exited() {
   for (std::thread &thread : exited_) thread.join();
   exited_.clear();

@@ -55,9 +55,10 @@ class Engine {
   // Nothing new will come; what is queued still runs.
   void close(Lock &lock, const std::shared_ptr<Stream> &stream);
 
-  // An operation that will run after all that is queued now; submit() it before the lock is given up.
-  std::shared_ptr<Operation> prepare(const std::shared_ptr<Stream> &stream, std::function<void()> work,
-                                     Operations after = {}) const;
+  // An operation that will run after all that is queued now; submit() it before the lock is given
+  // up.
+  std::shared_ptr<Operation> prepare(const std::shared_ptr<Stream> &stream,
+                                     std::function<void()> work, Operations after = {}) const;
   // Queues; in eager mode also runs, without the lock.
   void submit(Lock &lock, const std::shared_ptr<Operation> &operation);
   std::shared_ptr<Operation> submit(Lock &lock, const std::shared_ptr<Stream> &stream,

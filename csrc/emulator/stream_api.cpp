@@ -11,7 +11,8 @@ constexpr int kLowestPriority = 0;
 constexpr int kHighestPriority = -5;
 
 CUresult create_stream(CUstream *stream, unsigned flags, int priority) {
-  if (stream == nullptr || (flags & ~unsigned{CU_STREAM_NON_BLOCKING}) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (stream == nullptr || (flags & ~unsigned{CU_STREAM_NON_BLOCKING}) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
   auto object = std::make_shared<Stream>();
   object->blocking = (flags & CU_STREAM_NON_BLOCKING) == 0;
   object->priority = std::min(kLowestPriority, std::max(kHighestPriority, priority));
@@ -42,7 +43,8 @@ using namespace emulator;
 extern "C" {
 
 CUresult CUDAAPI cuStreamCreate(CUstream *stream, unsigned int flags) {
-  return call(Call::cuStreamCreate, Need::context, [&] { return create_stream(stream, flags, kLowestPriority); });
+  return call(Call::cuStreamCreate, Need::context,
+              [&] { return create_stream(stream, flags, kLowestPriority); });
 }
 
 CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority) {
@@ -92,7 +94,8 @@ CUresult CUDAAPI cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int 
     const auto where = s.stream_of(stream);
     const auto object = s.events.find(event);
     if (where == nullptr || object == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (object->record && !object->record->done) s.engine.submit(lock, where, nullptr, {object->record});
+    if (object->record && !object->record->done)
+      s.engine.submit(lock, where, nullptr, {object->record});
     return CUDA_SUCCESS;
   });
 }
@@ -110,7 +113,8 @@ CUresult CUDAAPI cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *sta
 
 CUresult CUDAAPI cuEventCreate(CUevent *event, unsigned int flags) {
   return call(Call::cuEventCreate, Need::context, [&]() -> CUresult {
-    constexpr unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+    constexpr unsigned known =
+        CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
     if (event == nullptr || (flags & ~known) != 0) return CUDA_ERROR_INVALID_VALUE;
     if ((flags & CU_EVENT_INTERPROCESS) != 0) return CUDA_ERROR_NOT_SUPPORTED;
     auto object = std::make_shared<Event>();
@@ -131,11 +135,13 @@ CUresult CUDAAPI cuEventDestroy(CUevent event) {
 }
 
 CUresult CUDAAPI cuEventRecord(CUevent event, CUstream stream) {
-  return call(Call::cuEventRecord, Need::context, [&] { return record(event, stream, CU_EVENT_RECORD_DEFAULT); });
+  return call(Call::cuEventRecord, Need::context,
+              [&] { return record(event, stream, CU_EVENT_RECORD_DEFAULT); });
 }
 
 CUresult CUDAAPI cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags) {
-  return call(Call::cuEventRecordWithFlags, Need::context, [&] { return record(event, stream, flags); });
+  return call(Call::cuEventRecordWithFlags, Need::context,
+              [&] { return record(event, stream, flags); });
 }
 
 CUresult CUDAAPI cuEventQuery(CUevent event) {
@@ -156,7 +162,8 @@ CUresult CUDAAPI cuEventSynchronize(CUevent event) {
     Lock lock(s.mutex);
     const auto object = s.events.find(event);
     if (object == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (const std::shared_ptr<Operation> operation = object->record) s.engine.finish(lock, operation);
+    if (const std::shared_ptr<Operation> operation = object->record)
+      s.engine.finish(lock, operation);
     return outcome();
   });
 }
@@ -170,7 +177,8 @@ CUresult CUDAAPI cuEventElapsedTime(float *milliseconds, CUevent start, CUevent 
     const auto second = s.events.find(end);
     if (first == nullptr || second == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (first->record == nullptr || second->record == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (((first->flags | second->flags) & CU_EVENT_DISABLE_TIMING) != 0) return CUDA_ERROR_INVALID_HANDLE;
+    if (((first->flags | second->flags) & CU_EVENT_DISABLE_TIMING) != 0)
+      return CUDA_ERROR_INVALID_HANDLE;
     if (!first->record->done || !second->record->done) return CUDA_ERROR_NOT_READY;
     const std::chrono::duration<float, std::milli> elapsed =
         second->record->finished_at - first->record->finished_at;

@@ -9,12 +9,14 @@ namespace emulator {
 namespace {
 
 // Bytes from the first to past the last of a pitched box; false when that overflows.
-bool extent(uint64_t width, uint64_t height, uint64_t depth, uint64_t pitch, uint64_t slice, uint64_t *bytes) {
+bool extent(uint64_t width, uint64_t height, uint64_t depth, uint64_t pitch, uint64_t slice,
+            uint64_t *bytes) {
   uint64_t rows = 0;
   uint64_t slices = 0;
   if (__builtin_mul_overflow(height - 1, pitch, &rows)) return false;
   if (__builtin_mul_overflow(depth - 1, slice, &slices)) return false;
-  return !__builtin_add_overflow(rows, slices, bytes) && !__builtin_add_overflow(*bytes, width, bytes);
+  return !__builtin_add_overflow(rows, slices, bytes) &&
+         !__builtin_add_overflow(*bytes, width, bytes);
 }
 
 // The block that holds a device side, so that it stays allocated; nullptr when there is none.
@@ -37,7 +39,8 @@ bool empty(const FillWork &work) { return work.width == 0 || work.height == 0; }
 
 void lose_to_freed_memory(const char *what, uint64_t address) {
   char message[128];
-  std::snprintf(message, sizeof message, "%s: 0x%" PRIx64 " is not in live memory any more", what, address);
+  std::snprintf(message, sizeof message, "%s: 0x%" PRIx64 " is not in live memory any more", what,
+                address);
   lose_device(CUDA_ERROR_ILLEGAL_ADDRESS, message);
 }
 
@@ -69,8 +72,8 @@ void run_one(const KernelWork &work) {
   process().instructions += report.instructions;
   const CUresult code = code_of(report.outcome);
   if (code == CUDA_SUCCESS) return;
-  lose_device(code, ("kernel " + work.function->kernel->name + ", PTX line " + std::to_string(report.line) + ": " +
-                     report.message)
+  lose_device(code, ("kernel " + work.function->kernel->name + ", PTX line " +
+                     std::to_string(report.line) + ": " + report.message)
                         .c_str());
 }
 
@@ -78,13 +81,17 @@ void run_one(const CopyWork &work) {
   if (empty(work)) return;
   const auto to = work.to.device ? hold(work, work.to) : nullptr;
   const auto from = work.from.device ? hold(work, work.from) : nullptr;
-  if (work.to.device && to == nullptr) return lose_to_freed_memory("copy to device memory", work.to.address);
-  if (work.from.device && from == nullptr) return lose_to_freed_memory("copy from device memory", work.from.address);
+  if (work.to.device && to == nullptr)
+    return lose_to_freed_memory("copy to device memory", work.to.address);
+  if (work.from.device && from == nullptr)
+    return lose_to_freed_memory("copy from device memory", work.from.address);
   for (uint64_t z = 0; z < work.depth; ++z) {
     for (uint64_t y = 0; y < work.height; ++y) {
-      std::memmove(reinterpret_cast<void *>(work.to.address + z * work.to.slice + y * work.to.pitch),
-                   reinterpret_cast<const void *>(work.from.address + z * work.from.slice + y * work.from.pitch),
-                   work.width);
+      std::memmove(
+          reinterpret_cast<void *>(work.to.address + z * work.to.slice + y * work.to.pitch),
+          reinterpret_cast<const void *>(work.from.address + z * work.from.slice +
+                                         y * work.from.pitch),
+          work.width);
     }
   }
 }
@@ -113,7 +120,10 @@ CUresult check(const CopyWork &work) {
   if (empty(work)) return CUDA_SUCCESS;
   for (const CopySide &side : {work.to, work.from}) {
     if (side.address == 0) return CUDA_ERROR_INVALID_VALUE;
-    if (side.device && hold(work, side) == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    // A host side is known to the driver only where it is pinned; there it may not run over the
+    // end.
+    const bool known = side.device || state().heap.find(side.address, 1) != nullptr;
+    if (known && hold(work, side) == nullptr) return CUDA_ERROR_INVALID_VALUE;
   }
   return CUDA_SUCCESS;
 }
@@ -121,7 +131,8 @@ CUresult check(const CopyWork &work) {
 CUresult check(const FillWork &work) {
   const uint32_t bytes = work.element_bytes;
   if (bytes != 1 && bytes != 2 && bytes != 4) return CUDA_ERROR_INVALID_VALUE;
-  if (work.address % bytes != 0 || (work.height > 1 && work.pitch % bytes != 0)) return CUDA_ERROR_INVALID_VALUE;
+  if (work.address % bytes != 0 || (work.height > 1 && work.pitch % bytes != 0))
+    return CUDA_ERROR_INVALID_VALUE;
   if (empty(work)) return CUDA_SUCCESS;
   return hold(work) == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }

@@ -86,11 +86,21 @@ if TYPE_CHECKING:
     from vyre_cuda.ir.program import Program as Program
     from vyre_cuda.ir.values import Value as Value
     from vyre_cuda.ptx import ptx_text
+    from vyre_cuda.locations import get_include as get_include
+    from vyre_cuda.locations import get_library_dir as get_library_dir
     from vyre_cuda.runtime.array import DeviceArray as DeviceArray
+    from vyre_cuda.runtime.device import Event as Event
+    from vyre_cuda.runtime.device import Stream as Stream
     from vyre_cuda.runtime.device import Device as Device
     from vyre_cuda.runtime.device import devices as devices
+    from vyre_cuda.runtime.kernel import BoundCall as BoundCall
     from vyre_cuda.runtime.kernel import Kernel as Kernel
+    from vyre_cuda.runtime.kernel import Timed as Timed
     from vyre_cuda.runtime.pending import Pending as Pending
+    from vyre_cuda.runtime.properties import DeviceInfo as DeviceInfo
+    from vyre_cuda.runtime.properties import DeviceProperties as DeviceProperties
+    from vyre_cuda.runtime.properties import KernelAttributes as KernelAttributes
+    from vyre_cuda.runtime.properties import MemoryStats as MemoryStats
 
     ptx = ptx_text
 
@@ -115,9 +125,11 @@ _HOMES = {
     "vyre_cuda.ir.values": "Value",
     "vyre_cuda.ptx": "ptx",
     "vyre_cuda.runtime.array": "DeviceArray",
-    "vyre_cuda.runtime.device": "Device devices",
-    "vyre_cuda.runtime.kernel": "Kernel",
+    "vyre_cuda.locations": "get_include get_library_dir",
+    "vyre_cuda.runtime.device": "Device Event Stream devices",
+    "vyre_cuda.runtime.kernel": "BoundCall Kernel Timed",
     "vyre_cuda.runtime.pending": "Pending",
+    "vyre_cuda.runtime.properties": "DeviceInfo DeviceProperties KernelAttributes MemoryStats",
 }
 _NAME_THERE = {"ptx": "ptx_text"}
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}

@@ -254,6 +254,8 @@ def test_auto_takes_the_emulator_with_a_warning_when_there_is_no_gpu(device_name
         """,
         device_name,
         VYRE_CUDA_DRIVER="no/such/libcuda.so",
+        VYRE_CUDA_REQUIRE_GPU="",
+        VYRE_CUDA_DEVICE="",
     )
 
     assert done.stdout.strip() == "True ['RuntimeWarning'] True", done.stderr

@@ -19,18 +19,19 @@
   std::_Exit(1);
 }
 
-#define CHECK(condition) \
-  do {                   \
+#define CHECK(condition)                                              \
+  do {                                                                \
     if (!(condition)) fail(__FILE__, __LINE__, "false: " #condition); \
   } while (0)
 
-#define EQUAL(expected, actual)                                                                     \
-  do {                                                                                              \
-    const auto expected_ = (expected);                                                              \
-    const auto actual_ = (actual);                                                                  \
-    if (!(expected_ == actual_)) {                                                                  \
-      fail(__FILE__, __LINE__, #actual " is " + std::to_string(actual_) + ", not " + std::to_string(expected_)); \
-    }                                                                                               \
+#define EQUAL(expected, actual)                                                              \
+  do {                                                                                       \
+    const auto expected_ = (expected);                                                       \
+    const auto actual_ = (actual);                                                           \
+    if (!(expected_ == actual_)) {                                                           \
+      fail(__FILE__, __LINE__,                                                               \
+           #actual " is " + std::to_string(actual_) + ", not " + std::to_string(expected_)); \
+    }                                                                                        \
   } while (0)
 
 // The first argument is the CUresult that the call must give.
@@ -39,9 +40,10 @@
 
 struct Driver {
 #define ROW(name, since) decltype(&::name) name;
-  VYC_DRIVER_TABLE(ROW) VYRE_EMULATOR_EXTRA_TABLE(ROW)
+  VYC_DRIVER_TABLE(ROW)
+  VYRE_EMULATOR_EXTRA_TABLE(ROW)
 #undef ROW
-  decltype(&::cuGetProcAddress) get_proc_address;
+      decltype(&::cuGetProcAddress) get_proc_address;
   decltype(&vyre_emulator_set) set;
   decltype(&vyre_emulator_fail) fail_call;
   decltype(&vyre_emulator_reset) reset;
@@ -50,7 +52,8 @@ struct Driver {
 
   uint64_t count(const char *key) const {
     uint64_t value = 0;
-    if (count_into(key, &value) != 0) fail(__FILE__, __LINE__, std::string("no count named ") + key);
+    if (count_into(key, &value) != 0)
+      fail(__FILE__, __LINE__, std::string("no count named ") + key);
     return value;
   }
 };
@@ -67,7 +70,8 @@ template <class Pointer>
 void entry(Pointer *pointer, const char *name, int since) {
   void *address = nullptr;
   CUdriverProcAddressQueryResult status;
-  const CUresult result = driver.get_proc_address(name, &address, since, CU_GET_PROC_ADDRESS_DEFAULT, &status);
+  const CUresult result =
+      driver.get_proc_address(name, &address, since, CU_GET_PROC_ADDRESS_DEFAULT, &status);
   if (result != CUDA_SUCCESS || status != CU_GET_PROC_ADDRESS_SUCCESS || address == nullptr) {
     fail(__FILE__, __LINE__, std::string("no entry for ") + name);
   }
@@ -99,8 +103,8 @@ class Session {
     OK(driver.cuCtxSetCurrent(context));
   }
   ~Session() {
-    for (const char *kind : {"allocations", "bytes", "pinned", "pinned_bytes", "modules", "streams", "events",
-                             "graphs", "execs", "links"}) {
+    for (const char *kind : {"allocations", "bytes", "pinned", "pinned_bytes", "modules", "streams",
+                             "events", "graphs", "execs", "links"}) {
       if (driver.count(kind) != 0) {
         fail(__FILE__, __LINE__, std::to_string(driver.count(kind)) + " left of " + kind);
       }
@@ -112,8 +116,8 @@ class Session {
   CUcontext context = nullptr;
 };
 
-constexpr emulator::StreamMode kModes[] = {emulator::StreamMode::eager, emulator::StreamMode::threaded,
-                                           emulator::StreamMode::lazy};
+constexpr emulator::StreamMode kModes[] = {
+    emulator::StreamMode::eager, emulator::StreamMode::threaded, emulator::StreamMode::lazy};
 
 constexpr char kSaxpy[] = R"(.version 8.0
 .target sm_80
@@ -171,7 +175,8 @@ struct Saxpy {
     OK(driver.cuModuleUnload(module));
   }
   CUresult launch(CUstream stream) {
-    return driver.cuLaunchKernel(function, (n + 63) / 64, 1, 1, 64, 1, 1, 0, stream, arguments, nullptr);
+    return driver.cuLaunchKernel(function, (n + 63) / 64, 1, 1, 64, 1, 1, 0, stream, arguments,
+                                 nullptr);
   }
   std::vector<float> result() {
     std::vector<float> values(n);

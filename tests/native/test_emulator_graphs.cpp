@@ -6,7 +6,8 @@
 
 namespace {
 
-CUDA_KERNEL_NODE_PARAMS kernel_node(CUfunction function, unsigned grid, unsigned block, void **arguments) {
+CUDA_KERNEL_NODE_PARAMS kernel_node(CUfunction function, unsigned grid, unsigned block,
+                                    void **arguments) {
   CUDA_KERNEL_NODE_PARAMS parameters{};
   parameters.func = function;
   parameters.gridDimX = grid;
@@ -17,8 +18,8 @@ CUDA_KERNEL_NODE_PARAMS kernel_node(CUfunction function, unsigned grid, unsigned
   return parameters;
 }
 
-CUDA_MEMSET_NODE_PARAMS memset_node(CUdeviceptr to, unsigned value, unsigned element_bytes, size_t width,
-                                    size_t height = 1, size_t pitch = 0) {
+CUDA_MEMSET_NODE_PARAMS memset_node(CUdeviceptr to, unsigned value, unsigned element_bytes,
+                                    size_t width, size_t height = 1, size_t pitch = 0) {
   return {to, pitch, value, element_bytes, width, height};
 }
 
@@ -36,7 +37,8 @@ CUDA_MEMCPY3D copy_to_host(void *to, CUdeviceptr from, size_t bytes) {
 // A graph of one saxpy node, instantiated.
 struct OneNode {
   explicit OneNode(Saxpy &saxpy) {
-    const CUDA_KERNEL_NODE_PARAMS parameters = kernel_node(saxpy.function, 1, saxpy.n, saxpy.arguments);
+    const CUDA_KERNEL_NODE_PARAMS parameters =
+        kernel_node(saxpy.function, 1, saxpy.n, saxpy.arguments);
     OK(driver.cuGraphCreate(&graph, 0));
     OK(driver.cuGraphAddKernelNode(&node, graph, nullptr, 0, &parameters));
     OK(driver.cuGraphInstantiateWithFlags(&exec, graph, 0));
@@ -59,7 +61,8 @@ void updates_reach_later_launches_only() {
     OK(driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     OK(driver.cuGraphUpload(one.exec, stream));
     OK(driver.set("delay_us", 300));
-    const CUDA_KERNEL_NODE_PARAMS parameters = kernel_node(saxpy.function, 1, saxpy.n, saxpy.arguments);
+    const CUDA_KERNEL_NODE_PARAMS parameters =
+        kernel_node(saxpy.function, 1, saxpy.n, saxpy.arguments);
     for (const float a : {2.0F, 10.0F, 100.0F}) {
       saxpy.a = a;
       OK(driver.cuGraphExecKernelNodeSetParams(one.exec, one.node, &parameters));
@@ -119,7 +122,8 @@ void pitched_boxes_are_copied_and_filled() {
   CUgraphNode copy_node = nullptr;
   CUgraphExec exec = nullptr;
   OK(driver.cuGraphCreate(&graph, 0));
-  const CUDA_MEMSET_NODE_PARAMS fill = memset_node(memory + 4, 0xBEEF, 2, 2, 3, 16);  // 3 rows of 2 words
+  const CUDA_MEMSET_NODE_PARAMS fill =
+      memset_node(memory + 4, 0xBEEF, 2, 2, 3, 16);  // 3 rows of 2 words
   OK(driver.cuGraphAddMemsetNode(&fill_node, graph, nullptr, 0, &fill, nullptr));
   uint16_t rows[3][2] = {};
   CUDA_MEMCPY3D copy = copy_to_host(rows, memory, 4);
@@ -186,7 +190,8 @@ void an_exec_is_a_copy_of_its_graph() {
   OK(driver.cuGraphLaunch(one.exec, nullptr));
   OK(driver.cuCtxSynchronize());
   CHECK(saxpy.holds(2.0F));
-  GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuGraphExecKernelNodeSetParams(one.exec, more, &parameters));
+  GIVES(CUDA_ERROR_INVALID_VALUE,
+        driver.cuGraphExecKernelNodeSetParams(one.exec, more, &parameters));
 }
 
 void wrong_graphs_are_refused() {
@@ -197,17 +202,25 @@ void wrong_graphs_are_refused() {
   CUgraphNode node = nullptr;
   CUDA_KERNEL_NODE_PARAMS parameters = kernel_node(saxpy.function, 1, 64, saxpy.arguments);
   const CUgraphNode twice[] = {one.node, one.node};
-  GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuGraphAddKernelNode(&node, one.graph, twice, 2, &parameters));
-  GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuGraphAddKernelNode(&node, one.graph, &other.node, 1, &parameters));
-  GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuGraphAddKernelNode(&node, one.graph, nullptr, 1, &parameters));
-  GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuGraphAddKernelNode(&node, one.graph, nullptr, 0, nullptr));
-  GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuGraphExecKernelNodeSetParams(one.exec, other.node, &parameters));
+  GIVES(CUDA_ERROR_INVALID_VALUE,
+        driver.cuGraphAddKernelNode(&node, one.graph, twice, 2, &parameters));
+  GIVES(CUDA_ERROR_INVALID_VALUE,
+        driver.cuGraphAddKernelNode(&node, one.graph, &other.node, 1, &parameters));
+  GIVES(CUDA_ERROR_INVALID_VALUE,
+        driver.cuGraphAddKernelNode(&node, one.graph, nullptr, 1, &parameters));
+  GIVES(CUDA_ERROR_INVALID_VALUE,
+        driver.cuGraphAddKernelNode(&node, one.graph, nullptr, 0, nullptr));
+  GIVES(CUDA_ERROR_INVALID_VALUE,
+        driver.cuGraphExecKernelNodeSetParams(one.exec, other.node, &parameters));
   parameters.gridDimX = 0;
-  GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuGraphExecKernelNodeSetParams(one.exec, one.node, &parameters));
+  GIVES(CUDA_ERROR_INVALID_VALUE,
+        driver.cuGraphExecKernelNodeSetParams(one.exec, one.node, &parameters));
   const CUDA_MEMSET_NODE_PARAMS outside = memset_node(saxpy.y, 0, 4, 65);
-  GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuGraphAddMemsetNode(&node, one.graph, nullptr, 0, &outside, nullptr));
+  GIVES(CUDA_ERROR_INVALID_VALUE,
+        driver.cuGraphAddMemsetNode(&node, one.graph, nullptr, 0, &outside, nullptr));
   const CUDA_MEMSET_NODE_PARAMS fill = memset_node(saxpy.y, 0, 4, 64);
-  GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuGraphExecMemsetNodeSetParams(one.exec, one.node, &fill, nullptr));
+  GIVES(CUDA_ERROR_INVALID_VALUE,
+        driver.cuGraphExecMemsetNodeSetParams(one.exec, one.node, &fill, nullptr));
   CUgraphExec exec = nullptr;
   GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuGraphInstantiateWithFlags(&exec, one.graph, 0x100));
   GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuGraphInstantiateWithFlags(&exec, nullptr, 0));

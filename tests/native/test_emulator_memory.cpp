@@ -1,5 +1,5 @@
-// Memory of the emulated driver: allocation, limits, bounds, lifetime, pinned and registered memory,
-// copies in every direction, memsets, pointer attributes.
+// Memory of the emulated driver: allocation, limits, bounds, lifetime, pinned and registered
+// memory, copies in every direction, memsets, pointer attributes.
 #include <algorithm>
 #include <memory>
 #include <numeric>
@@ -148,6 +148,9 @@ void pinned_memory_is_mapped() {
   OK(driver.cuMemsetD8Async(device, 9, 100, nullptr));
   OK(driver.cuCtxSynchronize());
   EQUAL(9, static_cast<uint8_t *>(host)[99]);
+  const CUdeviceptr target = allocate(200);
+  GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuMemcpyHtoDAsync(target, host, 101, nullptr));
+  OK(driver.cuMemFree(target));
   int local = 0;
   GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuMemHostGetDevicePointer(&device, &local, 0));
   GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuMemHostAlloc(&host, 16, 0x80));
@@ -161,7 +164,8 @@ void registered_memory_is_pinned_until_unregistered() {
   const auto memory = std::make_unique<uint8_t[]>(256);
   OK(driver.cuMemHostRegister(memory.get(), 256, 0));
   EQUAL(uint64_t{256}, driver.count("pinned_bytes"));
-  GIVES(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, driver.cuMemHostRegister(memory.get() + 100, 256, 0));
+  GIVES(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+        driver.cuMemHostRegister(memory.get() + 100, 256, 0));
   CUdeviceptr device = 0;
   OK(driver.cuMemHostGetDevicePointer(&device, memory.get() + 10, 0));
   EQUAL(reinterpret_cast<uint64_t>(memory.get()) + 10, device);
@@ -178,15 +182,17 @@ void pointer_attributes_tell_the_kinds_apart() {
   unsigned type = 0;
   OK(driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, device + 5));
   EQUAL(unsigned{CU_MEMORYTYPE_DEVICE}, type);
-  OK(driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, reinterpret_cast<CUdeviceptr>(host)));
+  OK(driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                  reinterpret_cast<CUdeviceptr>(host)));
   EQUAL(unsigned{CU_MEMORYTYPE_HOST}, type);
   int local = 0;
   const auto unknown = reinterpret_cast<CUdeviceptr>(&local);
-  GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, unknown));
+  GIVES(CUDA_ERROR_INVALID_VALUE,
+        driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, unknown));
   CUdeviceptr start = 0;
   size_t bytes = 0;
-  CUpointer_attribute keys[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
-                                CU_POINTER_ATTRIBUTE_MEMORY_TYPE};
+  CUpointer_attribute keys[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                CU_POINTER_ATTRIBUTE_RANGE_SIZE, CU_POINTER_ATTRIBUTE_MEMORY_TYPE};
   void *data[] = {&start, &bytes, &type};
   OK(driver.cuPointerGetAttributes(3, keys, data, device + 63));
   EQUAL(device, start);

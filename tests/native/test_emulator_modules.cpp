@@ -66,7 +66,8 @@ int attribute(CUfunction function, CUfunction_attribute key) {
 }
 
 CUresult launch(CUfunction function, unsigned grid, unsigned block, unsigned shared_bytes = 0) {
-  return driver.cuLaunchKernel(function, grid, 1, 1, block, 1, 1, shared_bytes, nullptr, nullptr, nullptr);
+  return driver.cuLaunchKernel(function, grid, 1, 1, block, 1, 1, shared_bytes, nullptr, nullptr,
+                               nullptr);
 }
 
 // A log buffer and the options that name it.
@@ -83,19 +84,24 @@ void a_text_with_errors_gives_a_log() {
   Log log;
   std::string text = kFunctions;
   text.replace(text.find("trap"), 4, "bogus.instruction");
-  GIVES(CUDA_ERROR_INVALID_PTX, driver.cuModuleLoadDataEx(&module, text.c_str(), 2, log.keys, log.values));
+  GIVES(CUDA_ERROR_INVALID_PTX,
+        driver.cuModuleLoadDataEx(&module, text.c_str(), 2, log.keys, log.values));
   CHECK(log.length() > 0);
   EQUAL(std::strlen(log.text), log.length());
   Log tiny;
   tiny.values[1] = reinterpret_cast<void *>(size_t{8});
-  GIVES(CUDA_ERROR_INVALID_PTX, driver.cuModuleLoadDataEx(&module, text.c_str(), 2, tiny.keys, tiny.values));
+  GIVES(CUDA_ERROR_INVALID_PTX,
+        driver.cuModuleLoadDataEx(&module, text.c_str(), 2, tiny.keys, tiny.values));
   EQUAL(size_t{7}, std::strlen(tiny.text));
   GIVES(CUDA_ERROR_INVALID_PTX, driver.cuModuleLoadData(&module, text.c_str()));
   GIVES(CUDA_ERROR_INVALID_IMAGE, driver.cuModuleLoadData(&module, ""));
   GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuModuleLoadData(&module, nullptr));
-  GIVES(CUDA_ERROR_NO_BINARY_FOR_GPU, driver.cuModuleLoadData(&module, "\x7f" "ELF"));
+  GIVES(CUDA_ERROR_NO_BINARY_FOR_GPU, driver.cuModuleLoadData(&module,
+                                                              "\x7f"
+                                                              "ELF"));
   CUjit_option unknown = static_cast<CUjit_option>(63);
-  GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuModuleLoadDataEx(&module, kFunctions, 1, &unknown, log.values));
+  GIVES(CUDA_ERROR_INVALID_VALUE,
+        driver.cuModuleLoadDataEx(&module, kFunctions, 1, &unknown, log.values));
 }
 
 void a_good_text_gives_an_empty_log_and_verbose_usage() {
@@ -107,8 +113,13 @@ void a_good_text_gives_an_empty_log_and_verbose_usage() {
                          CU_JIT_INFO_LOG_BUFFER,  CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES,
                          CU_JIT_LOG_VERBOSE,      CU_JIT_TARGET_FROM_CUCONTEXT,
                          CU_JIT_WALL_TIME};
-  void *values[] = {error, reinterpret_cast<void *>(sizeof error), info, reinterpret_cast<void *>(sizeof info),
-                    reinterpret_cast<void *>(1), nullptr, nullptr};
+  void *values[] = {error,
+                    reinterpret_cast<void *>(sizeof error),
+                    info,
+                    reinterpret_cast<void *>(sizeof info),
+                    reinterpret_cast<void *>(1),
+                    nullptr,
+                    nullptr};
   OK(driver.cuModuleLoadDataEx(&module, kFunctions, 7, keys, values));
   EQUAL(size_t{0}, std::strlen(error));
   CHECK(values[1] == nullptr);
@@ -124,10 +135,12 @@ void version_and_target_must_fit_driver_and_device() {
   CUmodule module = nullptr;
   Log log;
   GIVES(CUDA_ERROR_INVALID_PTX,
-        driver.cuModuleLoadDataEx(&module, with_header("8.6", "sm_100").c_str(), 2, log.keys, log.values));
+        driver.cuModuleLoadDataEx(&module, with_header("8.6", "sm_100").c_str(), 2, log.keys,
+                                  log.values));
   CHECK(std::strstr(log.text, "sm_100") != nullptr);
   OK(driver.set("driver_version", 12000));
-  GIVES(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, driver.cuModuleLoadData(&module, with_header("8.1", "sm_75").c_str()));
+  GIVES(CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
+        driver.cuModuleLoadData(&module, with_header("8.1", "sm_75").c_str()));
   OK(driver.cuModuleLoadData(&module, with_header("8.0", "sm_75").c_str()));
   OK(driver.cuModuleUnload(module));
   std::string big = kFunctions;
@@ -143,7 +156,8 @@ void functions_are_found_and_described() {
   GIVES(CUDA_ERROR_NOT_FOUND, driver.cuModuleGetFunction(&none, functions.module, "absent"));
   CHECK(functions.get("exact") == functions.exact);
   EQUAL(4096, attribute(functions.shared_block, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES));
-  EQUAL(49152 - 4096, attribute(functions.shared_block, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES));
+  EQUAL(49152 - 4096,
+        attribute(functions.shared_block, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES));
   EQUAL(64, attribute(functions.exact, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
   EQUAL(128, attribute(functions.bounded, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
   EQUAL(75, attribute(functions.exact, CU_FUNC_ATTRIBUTE_PTX_VERSION));
@@ -165,9 +179,11 @@ void occupancy_counts_the_scarcest_resource() {
   EQUAL(32, blocks);  // blocks
   OK(driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, functions.shared_block, 1024, 0));
   EQUAL(2, blocks);  // threads
-  OK(driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, functions.shared_block, 32, 40000));
+  OK(driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, functions.shared_block, 32,
+                                                        40000));
   EQUAL(5, blocks);  // shared memory: 233472 / (4096 + 40000 + 1024)
-  OK(driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, functions.shared_block, 32, 232448));
+  OK(driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, functions.shared_block, 32,
+                                                        232448));
   EQUAL(0, blocks);
   GIVES(CUDA_ERROR_INVALID_VALUE,
         driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, functions.shared_block, 0, 0));
@@ -180,23 +196,28 @@ void launches_with_a_wrong_shape_are_refused() {
   GIVES(CUDA_ERROR_INVALID_VALUE, launch(functions.shared_block, 1, 0));
   GIVES(CUDA_ERROR_INVALID_VALUE, launch(functions.shared_block, 1, 1025));
   GIVES(CUDA_ERROR_INVALID_VALUE, launch(functions.shared_block, 2147483648U, 1));
-  GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuLaunchKernel(functions.shared_block, 1, 65536, 1, 1, 1, 1, 0, nullptr,
-                                                        nullptr, nullptr));
-  GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuLaunchKernel(functions.shared_block, 1, 1, 1, 1, 1, 65, 0, nullptr,
-                                                        nullptr, nullptr));
-  GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuLaunchKernel(functions.shared_block, 1, 1, 1, 64, 32, 1, 0, nullptr,
-                                                        nullptr, nullptr));
+  GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuLaunchKernel(functions.shared_block, 1, 65536, 1, 1, 1,
+                                                        1, 0, nullptr, nullptr, nullptr));
+  GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuLaunchKernel(functions.shared_block, 1, 1, 1, 1, 1, 65,
+                                                        0, nullptr, nullptr, nullptr));
+  GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuLaunchKernel(functions.shared_block, 1, 1, 1, 64, 32, 1,
+                                                        0, nullptr, nullptr, nullptr));
   GIVES(CUDA_ERROR_INVALID_VALUE, launch(functions.exact, 1, 32));
   OK(launch(functions.exact, 1, 64));
   GIVES(CUDA_ERROR_INVALID_VALUE, launch(functions.shared_block, 1, 32, 49152));
-  OK(driver.cuFuncSetAttribute(functions.shared_block, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 100000));
+  OK(driver.cuFuncSetAttribute(functions.shared_block,
+                               CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 100000));
   OK(launch(functions.shared_block, 1, 32, 100000));
   GIVES(CUDA_ERROR_INVALID_VALUE,
-        driver.cuFuncSetAttribute(functions.shared_block, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 232448));
-  GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuFuncSetAttribute(functions.exact, CU_FUNC_ATTRIBUTE_NUM_REGS, 8));
-  OK(driver.cuLaunchCooperativeKernel(functions.shared_block, 132 * 2, 1, 1, 1024, 1, 1, 0, nullptr, nullptr));
+        driver.cuFuncSetAttribute(functions.shared_block,
+                                  CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 232448));
+  GIVES(CUDA_ERROR_INVALID_VALUE,
+        driver.cuFuncSetAttribute(functions.exact, CU_FUNC_ATTRIBUTE_NUM_REGS, 8));
+  OK(driver.cuLaunchCooperativeKernel(functions.shared_block, 132 * 2, 1, 1, 1024, 1, 1, 0, nullptr,
+                                      nullptr));
   GIVES(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
-        driver.cuLaunchCooperativeKernel(functions.shared_block, 132 * 2 + 1, 1, 1, 1024, 1, 1, 0, nullptr, nullptr));
+        driver.cuLaunchCooperativeKernel(functions.shared_block, 132 * 2 + 1, 1, 1, 1024, 1, 1, 0,
+                                         nullptr, nullptr));
   OK(driver.cuCtxSynchronize());
 }
 
@@ -209,7 +230,8 @@ void arguments_come_as_pointers_or_as_one_buffer() {
     uint32_t n;
   } block{saxpy.x, saxpy.y, 3.0F, 64};
   size_t bytes = sizeof block;
-  void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &block, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+  void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &block, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                   CU_LAUNCH_PARAM_END};
   const auto with = [&](void **parameters, void **buffer) {
     return driver.cuLaunchKernel(saxpy.function, 1, 1, 1, 64, 1, 1, 0, nullptr, parameters, buffer);
   };
@@ -234,7 +256,8 @@ void code_outlives_its_module_while_launches_are_queued() {
   OK(driver.cuModuleUnload(extra));
   GIVES(CUDA_ERROR_INVALID_HANDLE, launch(function, 1, 64));
   int value = 0;
-  GIVES(CUDA_ERROR_INVALID_HANDLE, driver.cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, function));
+  GIVES(CUDA_ERROR_INVALID_HANDLE,
+        driver.cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, function));
   CHECK(saxpy.holds(2.0F));
 }
 
@@ -247,7 +270,8 @@ void the_linker_makes_images_that_load() {
   std::string text = kSaxpy;
   OK(driver.cuLinkCreate(0, nullptr, nullptr, &link));
   GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuLinkComplete(link, &image, &bytes));
-  OK(driver.cuLinkAddData(link, CU_JIT_INPUT_PTX, text.data(), text.size() + 1, "saxpy", 0, nullptr, nullptr));
+  OK(driver.cuLinkAddData(link, CU_JIT_INPUT_PTX, text.data(), text.size() + 1, "saxpy", 0, nullptr,
+                          nullptr));
   OK(driver.cuLinkComplete(link, &image, &bytes));
   std::vector<char> copy(static_cast<char *>(image), static_cast<char *>(image) + bytes);
   OK(driver.cuLinkDestroy(link));
@@ -261,8 +285,8 @@ void the_linker_makes_images_that_load() {
   Log log;
   text = "no PTX";
   OK(driver.cuLinkCreate(2, log.keys, log.values, &link));
-  GIVES(CUDA_ERROR_INVALID_PTX,
-        driver.cuLinkAddData(link, CU_JIT_INPUT_PTX, text.data(), text.size(), "text", 0, nullptr, nullptr));
+  GIVES(CUDA_ERROR_INVALID_PTX, driver.cuLinkAddData(link, CU_JIT_INPUT_PTX, text.data(),
+                                                     text.size(), "text", 0, nullptr, nullptr));
   CHECK(log.length() > 0);
   EQUAL(uint64_t{1}, driver.count("links"));
   OK(driver.cuLinkDestroy(link));
@@ -299,8 +323,8 @@ void a_fault_loses_the_device() {
       GIVES(CUDA_ERROR_ILLEGAL_ADDRESS, fault_of(saxpy.function, 64, arguments));  // use after free
       OK(driver.reset());
       GIVES(CUDA_ERROR_LAUNCH_FAILED, fault_of(functions.crash, 1, nullptr));
-      GIVES(CUDA_ERROR_LAUNCH_FAILED, driver.cuLaunchKernel(functions.crash, 1, 1, 1, 1, 1, 1, 0, stream, nullptr,
-                                                            nullptr));
+      GIVES(CUDA_ERROR_LAUNCH_FAILED,
+            driver.cuLaunchKernel(functions.crash, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr));
       OK(driver.reset());
     }
     OK(driver.cuStreamDestroy(stream));

@@ -25,7 +25,9 @@ CUevent make_event(unsigned flags = 0) {
 struct Word {
   Word() { OK(driver.cuMemAlloc(&address, 4)); }
   ~Word() { OK(driver.cuMemFree(address)); }
-  void set(uint32_t value, CUstream stream) { OK(driver.cuMemsetD32Async(address, value, 1, stream)); }
+  void set(uint32_t value, CUstream stream) {
+    OK(driver.cuMemsetD32Async(address, value, 1, stream));
+  }
   uint32_t get() {
     uint32_t value = 0;
     OK(driver.cuMemcpyDtoH(&value, address, 4));
@@ -43,7 +45,9 @@ struct Snapshot {
     *value = 0;
   }
   ~Snapshot() { OK(driver.cuMemFreeHost(value)); }
-  void take(const Word &word, CUstream stream) { OK(driver.cuMemcpyDtoHAsync(value, word.address, 4, stream)); }
+  void take(const Word &word, CUstream stream) {
+    OK(driver.cuMemcpyDtoHAsync(value, word.address, 4, stream));
+  }
   uint32_t *value;
 };
 
@@ -258,7 +262,8 @@ void many_threads_share_the_driver() {
           float a = 1.0F;
           uint32_t n = 64;
           void *arguments[] = {&shared.x, &y, &a, &n};
-          OK(driver.cuLaunchKernel(shared.function, 1, 1, 1, 64, 1, 1, 0, second, arguments, nullptr));
+          OK(driver.cuLaunchKernel(shared.function, 1, 1, 1, 64, 1, 1, 0, second, arguments,
+                                   nullptr));
           float values[64];
           OK(driver.cuMemcpyDtoHAsync(values, y, sizeof values, second));
           EQUAL(63.0F, values[63]);

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vyre_cuda.errors import KernelAssertionError, ProgramError
@@ -75,6 +75,7 @@ def near_ends(type_: Type) -> st.SearchStrategy[int]:
 
 
 @pytest.mark.parametrize("type_", [u32, i32], ids=str)
+@settings(deadline=None)
 @given(data=st.data())
 def test_for_trips_are_those_of_pythons_range(type_: Type, data: st.DataObject) -> None:
     one = st.tuples(near_ends(type_), near_ends(type_), near_ends(type_))

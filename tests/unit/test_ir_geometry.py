@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vyre_cuda.errors import ProgramError
@@ -43,6 +43,7 @@ def test_work_is_the_size_of_the_first_out_else_inout_else_in(parameters: tuple[
     assert name == primary.name
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 60_000), min_size=1, max_size=3), st.tuples(*[st.integers(1, 16)] * 3))
 def test_grid_covers_the_work_with_no_block_to_spare(items: list[int], block: tuple[int, int, int]) -> None:
     x, y, z = (*block[: len(items)], 1, 1)[:3]
@@ -121,6 +122,7 @@ def test_work_may_use_the_size_of_a_shared_array() -> None:
     assert launch_geometry(program, {}, {}).grid == (2, 1, 1)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
 def test_host_values_wrap_and_divide_like_the_type(a: int, b: int) -> None:
     scalars = {"a": a, "b": b}

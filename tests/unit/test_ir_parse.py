@@ -18,7 +18,7 @@ from vyre_cuda.ir.nodes import Assert, Const, Let, Parameter
 from vyre_cuda.ir.parse import parse
 from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.scalars import value_of
-from vyre_cuda.ir.text import format_head
+from vyre_cuda.ir.text import format_statement
 from vyre_cuda.ir.types import f32, u32
 from vyre_cuda.ir.walk import expressions, operands, statements
 from vyre_cuda.testing.strategies import programs
@@ -70,7 +70,7 @@ def test_every_node_knows_its_line() -> None:
         assert statement.source is not None
         file, line = statement.source
         assert file == "everything.vir"
-        assert format_head(statement).split()[0] == lines[line - 1].split()[0]
+        assert format_statement(statement).split()[0] == lines[line - 1].split()[0]
         for expr in expressions(operands(statement)):
             assert expr.source is not None
     assert [lines[p.source[1] - 1].split()[1] for p in program.parameters if p.source] == [
@@ -330,7 +330,7 @@ def mutated(source: random.Random, text: str) -> str:
 @pytest.mark.slow
 def test_mutated_text_is_a_program_or_an_error() -> None:
     source = random.Random(20240)
-    for _ in range(1500):
+    for _ in range(800):
         text = mutated(source, EVERYTHING)
         try:
             program = parse(text)
@@ -386,3 +386,11 @@ def test_findings_are_capped() -> None:
 def test_float_literals_agree_with_numpy() -> None:
     for value in np.array([0.1, 1 / 3, 1e-40, 3.4e38, 16777217.0], np.float32):
         assert bits_of_literal(f"f32:{value}") == int(value.view(np.uint32))
+
+
+def test_program_at_both_depth_limits_survives_all_forms() -> None:
+    inner = "let v = " + "invert(" * 127 + "u32:1" + ")" * 127 + "\n"
+    program = parse("program p\n" + "if bool_:true\n" * 64 + inner + "end\n" * 64)
+
+    assert parse(program.text()) == program
+    assert Program.from_bytes(program.to_bytes()) == program

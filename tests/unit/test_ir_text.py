@@ -35,7 +35,7 @@ from vyre_cuda.ir.nodes import (
 )
 from vyre_cuda.ir.parse import parse
 from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.text import format_expr, format_head, format_program, format_statement, render_diagnostics
+from vyre_cuda.ir.text import format_expr, format_program, format_statement, render_diagnostics
 from vyre_cuda.ir.types import Type, bool_, f32, i32, u32
 
 EVERYTHING = Path(__file__).with_name("programs") / "everything.vir"
@@ -88,10 +88,6 @@ def test_expression_has_one_text(text: str, expr: Expr) -> None:
 @pytest.mark.parametrize("text, statement", STATEMENTS, ids=[text.split("\n")[0] for text, _ in STATEMENTS])
 def test_statement_has_one_text(text: str, statement: Stmt) -> None:
     assert text == format_statement(statement)
-
-
-def test_head_is_the_first_line() -> None:
-    assert format_head(If(TRUE, (Return(),))) == "if bool_:true"
 
 
 def test_program_with_every_node_prints_as_it_was_written() -> None:

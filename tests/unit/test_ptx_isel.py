@@ -11,7 +11,7 @@ from vyre_cuda.ir.nodes import ATOMICS, ORDERS, SCOPES
 from vyre_cuda.ir.ops import OPS, Op
 from vyre_cuda.ir.types import FLOATS, INTEGERS, Type
 from vyre_cuda.ptx import Target
-from vyre_cuda.ptx.isel import BITS, MACHINE_TYPE, REGISTER_CLASS, ROWS, Row, has_row, select
+from vyre_cuda.ptx.isel import MACHINE_TYPE, REGISTER_CLASS, ROWS, Row, has_row, select
 from vyre_cuda.ptx.isel_sync import ATOMIC_ROWS, RED_ORDERS, SCOPE
 from vyre_cuda.ptx.legalize import find_rewrite
 from vyre_cuda.ptx.target import KNOWN_SM
@@ -53,7 +53,7 @@ def test_every_op_has_exactly_one_way(op: Op, sm: int) -> None:
 
 @pytest.mark.parametrize("sm", KNOWN_SM)
 def test_at_most_one_row_matches(sm: int) -> None:
-    for op, type_ in itertools.product({row.op for row in ROWS}, BITS):
+    for op, type_ in itertools.product({row.op for row in ROWS}, REGISTER_CLASS):
         assert sum(row.matches(op, type_, sm) for row in ROWS) <= 1, (op, type_)
 
 

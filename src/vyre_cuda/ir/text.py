@@ -77,11 +77,6 @@ def format_expr(expr: Expr) -> str:
     return _join((expr,))
 
 
-def format_head(statement: Stmt) -> str:
-    """The first line of a statement: the whole of a plain one, the `if`, `for` or `while` of one with bodies."""
-    return _join(_head(statement))
-
-
 def render_diagnostics(program: Program, diagnostics: Sequence[Diagnostic]) -> str:
     """The program's text with every message under the line that it is about, a caret under the operand.
 

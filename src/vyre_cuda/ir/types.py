@@ -34,6 +34,10 @@ class Type:
     def __repr__(self) -> str:
         return self.name
 
+    def __reduce__(self) -> tuple[Callable[[str], Type], tuple[str]]:
+        """A copied or pickled type is the one row of its name."""
+        return BY_NAME.__getitem__, (self.name,)
+
     @property
     def dtype(self) -> np.dtype[Any]:
         """The NumPy dtype of an array of this type."""

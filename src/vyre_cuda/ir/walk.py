@@ -149,29 +149,9 @@ def declared_name(statement: Stmt) -> str | None:
             assert_never(statement)
 
 
-def buffers_read(body: Body) -> set[str]:
-    """Names of the buffers and shared arrays that are loaded from. An atomic counts as a write only."""
-    return {
-        expr.buffer
-        for statement in statements(body)
-        for expr in expressions(operands(statement))
-        if isinstance(expr, Load)
-    }
-
-
 def buffers_written(body: Body) -> set[str]:
     """Names of the buffers and shared arrays that a store or an atomic changes."""
     return {statement.buffer for statement in statements(body) if isinstance(statement, (Store, Atomic))}
-
-
-def sizes_read(body: Body) -> set[str]:
-    """Names of the buffers and shared arrays whose `size(...)` is used. Bounds checks are not counted."""
-    return {
-        expr.buffer
-        for statement in statements(body)
-        for expr in expressions(operands(statement))
-        if isinstance(expr, Size)
-    }
 
 
 def assert_sites(body: Body) -> tuple[tuple[Path, Assert], ...]:

@@ -1,8 +1,8 @@
 """Wire bytes to programs, for bytes from anybody.
 
 Everything that `wire.encode` would not have written is refused with a ProgramError: numbers longer than needed,
-repeated names, values out of range, trailing bytes, a program that is not valid. Nothing is
-reserved for counts that the bytes do not back, and recursion is bounded by the limits.
+repeated names, values out of range, trailing bytes, a program that is not valid. Nothing is reserved for counts that
+the bytes do not back, and recursion is bounded by the limits.
 """
 
 from __future__ import annotations

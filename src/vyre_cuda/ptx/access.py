@@ -49,6 +49,12 @@ class Coverage:
             return args[0]
         return None
 
+    def of_either(self, condition: int, then: frozenset[str], orelse: frozenset[str]) -> frozenset[str]:
+        """What an if covers whose sides cover these: a side bounded by global_id.x alone counts for itself."""
+        if self.bound_of(condition, True) is not None:
+            return then
+        return orelse if self.bound_of(condition, False) is not None else then & orelse
+
     def leave(self) -> None:
         """Some thread may have ended here."""
         self.bounds = None

@@ -1,7 +1,7 @@
 """Instruction selection: one row per instruction, chosen by op, operand type and target.
 
 At most one row matches, so their order never matters. {d} is the result, {0} {1} {2} the operands, {t} the operand
-type, {bits} its width. The operand type is that of the last operand. An op that is no single instruction is rewritten
+type. The operand type is that of the last operand. An op that is no single instruction is rewritten
 by `legalize` before it gets here. Floats round to nearest even with .rn on every op, which also keeps the assembler
 from contracting a multiply and an add; there is no .ftz.
 """
@@ -16,7 +16,6 @@ from vyre_cuda.ptx.target import Target
 
 # IR type -> PTX type word of its values in registers.
 MACHINE_TYPE: dict[Type, str] = {bool_: "pred", u32: "u32", i32: "s32", f32: "f32"}
-BITS: dict[str, int] = {"pred": 1, "u32": 32, "s32": 32, "f32": 32, "u64": 64}
 # Register class: declared type and name prefix.
 REGISTER_CLASS: dict[str, tuple[str, str]] = {
     "pred": (".pred", "%p"),
@@ -136,7 +135,7 @@ def select(op: str, type_: str, target: Target) -> Template:
 
 
 def _compile(template: str, type_: str) -> Template:
-    text = template.replace("{t}", type_).replace("{bits}", str(BITS[type_]))
+    text = template.replace("{t}", type_)
     places: list[int] = []
     pieces = text.split("{")
     for piece in pieces[1:]:

@@ -127,8 +127,7 @@ class _Lowering:
         function = self.builder.function
         if self._block(self._program.body):
             function.effect("return")
-        body = function.code
-        function.code = []
+        body, function.code = function.code, []
         self._zero_shared()
         function.code.extend(body)
 
@@ -181,8 +180,7 @@ class _Lowering:
             case Assert():
                 return self._assert(statement)
             case Break() | Continue() | Return():
-                kind, args, attr = self._jump(statement)
-                self.builder.function.effect(kind, args, attr)
+                self.builder.function.effect(*self._jump(statement))
                 return False
             case _:
                 assert_never(statement)
@@ -300,11 +298,7 @@ class _Lowering:
 
         coverage.depth -= 1
         coverage.bounds = None if then_left or else_left else bounds
-        coverage.covered = covered | (then_covered & else_covered)
-        if coverage.bound_of(condition, True) is not None:
-            coverage.covered |= then_covered
-        elif coverage.bound_of(condition, False) is not None:
-            coverage.covered |= else_covered
+        coverage.covered = covered | coverage.of_either(condition, then_covered, else_covered)
         self._join(statement, saved, (then_falls, else_falls))
         if then_falls != else_falls:
             b.facts.assume(condition, then_falls)

@@ -12,7 +12,9 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from vyre_cuda._native.context import Context, Driver, Stream
+from vyre_cuda._native.context import Context, Driver
+from vyre_cuda._native.context import Event as Event
+from vyre_cuda._native.context import Stream as Stream
 from vyre_cuda._native.memory import Buffer
 from vyre_cuda._native.status import AssertReport
 from vyre_cuda.cache.lru import LRU

@@ -1,0 +1,67 @@
+"""What every peer script does: read its options, print its version, measure its ways, report what fails and go on."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+from harness.inputs import InputSet, input_sets
+from harness.timing import PEER, QUICK, Counts, Line
+
+# For the peers that compile CUDA C++; n is the number of elements.
+KERNEL = """
+extern "C" __global__ void saxpy(const float *x, const float *y, float *out, float a, unsigned n) {
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = a * x[i] + y[i];
+}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What the parent asks for."""
+
+    sets: list[InputSet]
+    counts: Counts
+
+    @property
+    def elements(self) -> int:
+        return int(self.sets[0].x.size)
+
+    @property
+    def order(self) -> list[int]:
+        """The number of the set of each call of a block."""
+        return [i % len(self.sets) for i in range(self.counts.block_calls)]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way of doing a task; `measure` gets the id of the series."""
+
+    task: str
+    what: str
+    measure: Callable[[str], Line]
+
+
+def read_options() -> Run:
+    """The command line that the parent gives."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    return Run(input_sets(options.seed), QUICK if options.quick else PEER)
+
+
+def report(version: str, ways: Sequence[Way]) -> None:
+    """Measure each way; one that raises is printed as failed and does not stop the others."""
+    print(json.dumps({"version": version}), flush=True)
+    for way in ways:
+        row: dict[str, object] = {"id": f"{way.task}, {way.what}", "task": way.task, "what": way.what}
+        try:
+            row |= {name: value for name, value in asdict(way.measure(str(row["id"]))).items() if name != "id"}
+        except Exception as error:  # whatever another package raises is its result here
+            row["error"] = traceback.format_exception_only(error)[-1].strip()
+        print(json.dumps(row), flush=True)

@@ -1,0 +1,96 @@
+"""The public ABI: the header compiles alone in both languages, exactly the listed names are exported."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import vyre_cuda as vc
+
+ROOT = Path(__file__).parents[2]
+LIBRARY = Path(vc.get_library_dir()) / "libvyre_cuda.so"
+HEADER = Path(vc.get_include()) / "vyre_cuda.h"
+LISTED = (ROOT / "csrc" / "symbols.txt").read_text().split()
+
+
+def exported(library: Path) -> list[str]:
+    lines = subprocess.run(
+        ["nm", "-D", "--defined-only", str(library)], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    return sorted(line.split()[-1] for line in lines)
+
+
+def test_exactly_the_listed_symbols_are_exported() -> None:
+    assert exported(LIBRARY) == LISTED
+    assert sorted(LISTED) == LISTED
+
+
+def test_every_function_of_the_header_is_exported() -> None:
+    declared = re.findall(r"^VYC_API\s[^;(]*?(\w+)\(", HEADER.read_text(), re.MULTILINE)
+
+    assert sorted(declared) == LISTED
+
+
+@pytest.mark.parametrize(
+    ("compiler", "standard", "suffix"), [("cc", "c11", "c"), ("c++", "c++17", "cpp")], ids=["c11", "cpp17"]
+)
+def test_the_header_compiles_alone(tmp_path: Path, compiler: str, standard: str, suffix: str) -> None:
+    source = tmp_path / f"host.{suffix}"
+    source.write_text('#include "vyre_cuda.h"\nint main(void) { return (int)vyc_version() == 0; }\n')
+    warnings = ["-Wall", "-Wextra", "-pedantic", "-Werror"]
+
+    done = subprocess.run(
+        [compiler, f"-std={standard}", *warnings, f"-I{HEADER.parent}", "-c", str(source), "-o", str(tmp_path / "o")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_c_host_links_and_runs(tmp_path: Path) -> None:
+    source = tmp_path / "host.c"
+    source.write_text(
+        """
+        #include <stdio.h>
+        #include "vyre_cuda.h"
+        int main(int argc, char **argv) {
+          vyc_driver *driver = 0;
+          vyc_driver_info info = {.struct_size = sizeof info};
+          vyc_error error = {.struct_size = sizeof error};
+          if (vyc_driver_open(&driver, "/nowhere/libcuda.so") != VYC_E_UNAVAILABLE) return 1;
+          if (vyc_last_error(&error) != VYC_OK || error.status != VYC_E_UNAVAILABLE) return 2;
+          if (vyc_driver_open(&driver, argv[argc - 1]) != VYC_OK) return 3;
+          if (vyc_driver_info_get(driver, &info) != VYC_OK || !info.is_emulator) return 4;
+          printf("%d\\n", info.version);
+          vyc_driver_release(driver);
+          vyc_driver_release(0);
+          return 0;
+        }
+        """
+    )
+    program = tmp_path / "host"
+    link = [f"-L{LIBRARY.parent}", "-lvyre_cuda", f"-Wl,-rpath,{LIBRARY.parent}"]
+    subprocess.run(["cc", "-std=c11", f"-I{HEADER.parent}", str(source), "-o", str(program), *link], check=True)
+
+    emulator = LIBRARY.parent / "libvyre_cuda_emulator.so"
+    done = subprocess.run([str(program), str(emulator)], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout.strip()) == (0, "13000")
+
+
+def test_the_property_record_has_every_attribute_of_the_table(device: vc.Device) -> None:
+    assert set(device.context.caps()) == set(type(device.properties).__slots__)
+
+
+def test_importing_the_package_loads_no_extension() -> None:
+    code = "import sys, vyre_cuda; print(sorted(m for m in sys.modules if m.startswith('vyre_cuda._native')))"
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"

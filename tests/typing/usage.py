@@ -1,0 +1,60 @@
+"""What a typed user writes. Checked by mypy in strict mode, never run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import vyre_cuda as vc
+
+
+def build() -> vc.Program:
+    b = vc.Builder("typed", block=(16, 16))
+    x = b.input("x", vc.f32)
+    out = b.output("out", vc.f32, size=x.size)
+    a = b.scalar("a", vc.f32)
+    i = b.let("i", vc.global_id.x)
+    acc = b.var("acc", vc.f32(0))
+    with b.for_(0, 4) as j:
+        acc.set(acc + vc.f32(j))
+    with b.if_(i < out.size):
+        out[i] = vc.where(x[i] > 0, a * x[i], vc.sqrt(vc.absolute(x[i]))) + acc
+    b.work(x.size, 1)
+    return b.build()
+
+
+def use(device: vc.Device, program: vc.Program, x: npt.NDArray[np.float32]) -> None:
+    kernel: vc.Kernel = device.compile(program, precision="ieee", bounds="check")
+    array: vc.DeviceArray = device.array(x)
+    out: vc.DeviceArray = device.empty(len(x), vc.f32)
+    kernel.launch(array, out, 2.0)
+    call = kernel.bind(array, out, 2.0)
+    call()
+    call.set(a=3.0)
+    pending: vc.Pending = kernel.submit(x, 2.0)
+    finished: bool = pending.done()
+    result: Any = pending.result(timeout=1.0)
+    nanoseconds: int = kernel.timed(x, 2.0).device_ns
+    registers: int = kernel.attributes.registers
+    host: npt.NDArray[Any] = out[1:3].numpy()
+    live: int = device.memory_stats().live_bytes
+    capability: tuple[int, int] = device.properties.compute_capability
+    text: str = vc.ptx(program, target="sm_90") + program.text() + program.fingerprint
+    same: bool = vc.parse(text) == vc.Program.from_bytes(program.to_bytes())
+    expected: Any = vc.evaluate(program, x, 2.0)
+    names: list[str] = [info.name for info in vc.devices()]
+    print(finished, result, nanoseconds, registers, host, live, capability, same, expected, names)
+
+
+def handle() -> str:
+    try:
+        vc.Device("auto").close()
+    except vc.DriverError as error:
+        return f"{error.op} {error.status} {error.name} {error.code}"
+    except vc.ProgramError as error:
+        return " ".join(d.message for d in error.diagnostics)
+    except vc.Error as error:
+        return error.code
+    return ""

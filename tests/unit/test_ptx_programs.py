@@ -1,0 +1,72 @@
+"""Any valid program lowers, to the same text each time, and ptxas takes the text."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import vyre_cuda as vc
+from vyre_cuda.ir.ops import OPS, Op
+from vyre_cuda.ptx import Lowered, Target, lower
+from vyre_cuda.testing.assembler import assemble
+from vyre_cuda.testing.strategies import programs, programs_using
+
+TARGETS = (75, 80, 86, 89, 90, 100, 120)
+
+
+@pytest.mark.slow
+@settings(max_examples=60)
+@given(program=programs(), sm=st.sampled_from(TARGETS))
+def test_random_programs_lower_and_assemble(program: vc.Program, sm: int) -> None:
+    target = Target.parse(f"sm_{sm}")
+    verified = lower(program, target, debug=True)
+    plain = lower(vc.parse(program.text()), target)
+
+    assert plain.ptx == lower(program, target).ptx
+    assert _but_text(verified) == _but_text(plain)
+    assemble(plain.ptx, sm)
+
+
+def _but_text(lowered: Lowered) -> tuple[object, ...]:
+    sites = tuple((site.message, site.statement) for site in lowered.asserts)
+    return lowered.entry, lowered.parameters, lowered.covered, dict(lowered.access), lowered.shared_bytes, sites
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
+@settings(max_examples=4)
+@given(data=st.data())
+def test_programs_of_one_op_assemble(op: Op, data: st.DataObject) -> None:
+    program, _ = data.draw(programs_using(op))
+    sm = data.draw(st.sampled_from(TARGETS))
+
+    assemble(lower(program, Target.parse(f"sm_{sm}"), debug=True).ptx, sm)
+
+
+def nested(depth: int, inner: str) -> str:
+    opened = "".join(f"if less(load(x[i]), u32:{level})\n" for level in range(depth))
+    header = "program n\nblock 32\nin x: u32\nout out: u32[size(x)]\n\nlet i = global_id.x\n"
+    return f"{header}{opened}{inner}\n" + "end\n" * depth
+
+
+def test_the_deepest_nesting_lowers() -> None:
+    program = vc.parse(nested(60, "store out[i], u32:1"))
+
+    assemble(lower(program, Target.parse("sm_90"), debug=True).ptx, 90)
+
+
+def test_long_chains_of_conditions_lower() -> None:
+    """Facts are bounded: thousands of conditions that imply each other neither recurse nor explode."""
+    names = [f"c{number}" for number in range(3000)]
+    chain = "".join(
+        f"let {new} = logical_and({old}, less(i, load(x[u32:{number}])))\n"
+        for number, (old, new) in enumerate(itertools.pairwise(names))
+    )
+    body = f"let c0 = less(i, size(x))\n{chain}if {names[-1]}\nstore out[i], u32:1\nend"
+
+    lowered = lower(vc.parse(nested(0, body)), Target.parse("sm_90"))
+
+    assert lowered.ptx.count("and.pred") == 2999
