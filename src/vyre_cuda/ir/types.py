@@ -36,7 +36,7 @@ class Type:
 
     def __reduce__(self) -> tuple[Callable[[str], Type], tuple[str]]:
         """A copied or pickled type is the one row of its name."""
-        return BY_NAME.__getitem__, (self.name,)
+        return by_name, (self.name,)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -65,6 +65,11 @@ class Type:
     def maximum(self) -> int:
         """The largest value of an integer type."""
         return (1 << (self.bits - 1)) - 1 if self.kind == "signed" else (1 << self.bits) - 1
+
+
+def by_name(name: str) -> Type:
+    """The type of this name; KeyError when there is none."""
+    return BY_NAME[name]
 
 
 bool_ = Type("bool_", "bool", 1, 1)
