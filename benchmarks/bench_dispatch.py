@@ -49,7 +49,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return 0
     try:
         result = run("dispatch", Path(__file__).resolve(), CASES, options)
-    except ChildFailed as error:
+    except (ChildFailed, vc.Error) as error:
         print(error, file=sys.stderr)
         return 1
     print(f"written: {save(result, options.output)}\n")

@@ -17,6 +17,9 @@ PAGE = Path(__file__).with_name("programs.md")
 BEGIN = "<!-- op table: begin; written by docs/generate.py -->\n"
 END = "<!-- op table: end -->\n"
 
+# How a bar is written inside a cell.
+BAR = "\\|"
+
 _GROUPS = {TYPES: "all", NUMBERS: "numbers", INTEGERS: "integers", FLOATS: "floats"}
 _RESULTS = {"same": "as the operands", "bool": "`bool_`", "explicit": "as named"}
 _OPERANDS = ("x", "y", "z")
@@ -37,7 +40,7 @@ def op_table() -> str:
     lines = ["| write | or | operands | result | rule |", "| --- | --- | --- | --- | --- |"]
     for op in OPS.values():
         cells = (_call(op), _operator(op), _types(op.types), _RESULTS[op.result], op.rule)
-        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |".replace("|  |", "| |"))
+        lines.append(f"| {' | '.join(cell.replace('|', BAR) for cell in cells)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -24,12 +24,12 @@ class ChildFailed(Exception):
 def run_lines(
     command: Sequence[str | Path], *, limit_s: float, environment: Mapping[str, str] | None = None
 ) -> list[dict[str, Any]]:
-    """What the command prints. It runs in the benchmarks folder, with `environment` added to this process's own."""
+    """What the command prints. It can import from the benchmarks folder and gets `environment` on top of our own."""
+    path = os.pathsep.join(filter(None, [str(BENCHMARKS), os.environ.get("PYTHONPATH")]))
     try:
         child = subprocess.run(
             [str(word) for word in command],
-            cwd=BENCHMARKS,
-            env={**os.environ, **(environment or {})},
+            env={**os.environ, "PYTHONPATH": path, **(environment or {})},
             capture_output=True,
             text=True,
             timeout=limit_s,

@@ -20,10 +20,10 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 pytestmark = [pytest.mark.device, pytest.mark.emulator, pytest.mark.slow]
 
 
-def run_script(*words: str | Path) -> subprocess.CompletedProcess[str]:
+def run_script(script: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
     """A script of the benchmarks folder in a process of its own."""
-    command = [sys.executable, *map(str, words)]
-    return subprocess.run(command, cwd=BENCHMARKS, capture_output=True, text=True, check=False)
+    command = [sys.executable, str(BENCHMARKS / script), *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="module")

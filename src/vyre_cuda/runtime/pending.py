@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Generator
+from importlib import import_module
 from typing import Any, TypeAlias
 
 from vyre_cuda._native.plan import Ticket
@@ -11,10 +11,6 @@ from vyre_cuda._native.status import AssertReport
 from vyre_cuda.errors import Error, KernelTimeoutError
 
 Results: TypeAlias = Any
-
-# Seconds between looks of `await`: from the first to the longest.
-_FIRST_LOOK = 50e-6
-_LONGEST_LOOK = 2e-3
 
 
 class Pending:
@@ -46,11 +42,5 @@ class Pending:
         return self._results
 
     def __await__(self) -> Generator[Any, None, Results]:
-        return self._poll().__await__()
-
-    async def _poll(self) -> Results:
-        pause = _FIRST_LOOK
-        while not self.done():
-            await asyncio.sleep(pause)
-            pause = min(pause * 1.5, _LONGEST_LOOK)
-        return self.result()
+        awaiting: Generator[Any, None, Results] = import_module("vyre_cuda.runtime.awaiting").poll(self).__await__()
+        return awaiting

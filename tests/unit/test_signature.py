@@ -1,0 +1,85 @@
+"""The tables that a plan is made of, from program and lowering."""
+
+from __future__ import annotations
+
+import vyre_cuda as vc
+from vyre_cuda.ir.program import Program
+from vyre_cuda.plan.signature import COVERED, STREAMING, Signature, signature
+from vyre_cuda.ptx.lower import lower
+from vyre_cuda.ptx.target import Target
+
+POINTER, SCALAR, SIZE, REPORT = 1, 2, 3, 4
+IN, INOUT, OUT = 1, 2, 3
+
+
+def tables(program: Program) -> Signature:
+    return signature(program, lower(program, Target.parse("sm_90")))
+
+
+def scale(size: object = None, **options: object) -> Program:
+    b = vc.Builder("scale", **options)
+    a = b.scalar("a", vc.f32)
+    x = b.input("x", vc.f32)
+    out = b.output("out", vc.f32, size=x.size if size is None else size)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < out.size):
+        out[i] = a * x[i]
+    return b.build()
+
+
+def test_pointers_scalars_and_sizes_have_their_slots_and_offsets() -> None:
+    found = tables(scale())
+
+    kinds = [(kind, index) for kind, index, _, _ in found.parameters]
+    assert kinds[:3] == [(SCALAR, 0), (POINTER, 0), (POINTER, 1)]
+    assert {kind for kind, _ in kinds[3:]} == {SIZE}
+    ends = [0]
+    for _, _, offset, size in found.parameters:
+        assert offset % size == 0
+        assert offset >= ends[-1]
+        ends.append(offset + size)
+
+
+def test_a_plain_elementwise_kernel_streams_and_covers_its_out() -> None:
+    assert tables(scale()).bindings == ((IN, STREAMING, 4), (OUT, STREAMING | COVERED, 4))
+
+
+def test_rows_say_where_the_size_of_an_out_comes_from() -> None:
+    found = tables(scale())
+
+    assert found.simple
+    assert [row[:2] for row in found.rows] == [(4, 0), (IN, 0), (OUT, 1)]
+    assert found.rows[2][3] == 1
+    assert found.work == 2
+
+
+def test_a_constant_size_is_in_the_row() -> None:
+    found = tables(scale(size=10))
+
+    assert found.simple
+    assert found.rows[2][3:] == (-1, 10)
+
+
+def test_a_size_with_arithmetic_or_a_block_of_several_axes_is_not_simple() -> None:
+    b = vc.Builder("double")
+    x = b.input("x", vc.f32)
+    out = b.output("out", vc.f32, size=x.size * 2)
+    out[vc.global_id.x] = 1.0
+    assert not tables(b.build()).simple
+
+    b = vc.Builder("plane", block=(8, 8))
+    out = b.output("out", vc.f32, size=64)
+    out[vc.global_id.x + vc.global_id.y * 8] = 1.0
+    b.work(8, 8)
+    assert not tables(b.build()).simple
+
+
+def test_assertions_bring_a_report_and_atomics_do_not_stream() -> None:
+    b = vc.Builder("checked")
+    h = b.inout("h", vc.u32)
+    b.assert_(vc.global_id.x < 5, "five")
+    b.atomic_add(h, 0, vc.u32(1))
+    found = tables(b.build())
+
+    assert [kind for kind, *_ in found.parameters].count(REPORT) == 1
+    assert found.bindings == ((INOUT, 0, 4),)
