@@ -1,0 +1,55 @@
+"""The generated part of the documents is that of the op table of today."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from vyre_cuda.ir.ops import OPS
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def generate() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_generate", DOCS / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_committed_page_is_current(generate: ModuleType) -> None:
+    page = (DOCS / "programs.md").read_text()
+
+    assert generate.current(page) == page
+
+
+def test_table_has_a_row_of_five_cells_per_op(generate: ModuleType) -> None:
+    rows = generate.op_table().splitlines()[2:]
+
+    assert len(rows) == len(OPS)
+    assert {row.replace(r"\|", "").count("|") for row in rows} == {6}
+
+
+def test_outdated_page_is_found_and_rewritten(
+    generate: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "programs.md"
+    page.write_text(f"before\n{generate.BEGIN}| old |\n{generate.END}after\n")
+    monkeypatch.setattr(generate, "PAGE", page)
+
+    assert generate.main(["--check"]) == 1
+    assert generate.main([]) == 0
+    assert generate.main(["--check"]) == 0
+    assert page.read_text().startswith("before\n")
+    assert page.read_text().endswith("after\n")
+
+
+def test_page_without_a_place_for_the_table_is_refused(generate: ModuleType) -> None:
+    with pytest.raises(ValueError):
+        generate.current("no table here\n")
