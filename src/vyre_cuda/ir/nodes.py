@@ -15,13 +15,12 @@ from typing import Literal, TypeAlias
 from vyre_cuda.ir.types import Type
 
 Source: TypeAlias = tuple[str, int]
-IdKind = Literal["global_id", "block_id", "thread_id", "block_dim", "grid_dim"]
-ID_KINDS: tuple[IdKind, ...] = ("global_id", "block_id", "thread_id", "block_dim", "grid_dim")
+IdKind = Literal["global_id", "block_id", "thread_id", "block_dim", "grid_dim", "lane_id"]
+# Positions are wire numbers: append only. lane_id has one axis, 0.
+ID_KINDS: tuple[IdKind, ...] = ("global_id", "block_id", "thread_id", "block_dim", "grid_dim", "lane_id")
 AXES = ("x", "y", "z")
 
-AtomicName = Literal["add", "compare_exchange"]
-# Operands that follow the index: add(value), compare_exchange(expected, desired).
-ATOMICS: dict[str, int] = {"add": 1, "compare_exchange": 2}
+WARP_SIZE = 32
 ORDERS: tuple[str, ...] = ("relaxed", "acquire", "release", "acq_rel")
 SCOPES: tuple[str, ...] = ("block", "device", "system")
 
@@ -140,15 +139,32 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Atomic:
-    """Read, combine and write one element indivisibly; `result` names a let that holds the old value, or is None."""
+    """Read, combine and write one element indivisibly; `result` names a let that holds the old value, or is None.
+
+    `op` is a row of ops.ATOMICS. A "load" only reads, a "store" only writes and has no result.
+    """
 
     result: str | None
-    op: AtomicName
+    op: str
     buffer: str
     index: Expr
     operands: tuple[Expr, ...]
     order: str = "relaxed"
     scope: str = "device"
+    source: Source | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Warp:
+    """An operation of the warp's threads together; `result` names a let that holds what this thread gets.
+
+    Needs warp-uniform control flow. `combine` is the op of a reduction or scan, "" for others (ops.WARP_OPS).
+    """
+
+    result: str
+    op: str
+    operands: tuple[Expr, ...]
+    combine: str = ""
     source: Source | None = field(default=None, compare=False, repr=False)
 
 
@@ -207,6 +223,13 @@ class Barrier:
 
 
 @dataclass(frozen=True, slots=True)
+class GridBarrier:
+    """Every thread of the grid arrives before any goes on; makes the launch cooperative."""
+
+    source: Source | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Assert:
     """Report and end the thread when the condition is false; outputs are then unspecified."""
 
@@ -216,7 +239,21 @@ class Assert:
 
 
 Stmt: TypeAlias = (
-    Let | Var | Assign | Store | Atomic | If | For | While | Break | Continue | Return | Barrier | Assert
+    Let
+    | Var
+    | Assign
+    | Store
+    | Atomic
+    | Warp
+    | If
+    | For
+    | While
+    | Break
+    | Continue
+    | Return
+    | Barrier
+    | GridBarrier
+    | Assert
 )
 
 

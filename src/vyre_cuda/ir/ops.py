@@ -44,7 +44,7 @@ _ROWS = (
     Op("floor_divide", 7, 2, INTEGERS, symbol="//", rule="quotient floors; by zero 0; MIN // -1 = MIN"),
     Op("remainder", 8, 2, INTEGERS, symbol="%", rule="sign of the divisor; by zero 0; MIN % -1 = 0"),
     Op("trunc_divide", 9, 2, INTEGERS, rule="quotient toward zero; by zero 0; MIN / -1 = MIN"),
-    Op("fmod", 10, 2, INTEGERS, rule="sign of the dividend; by zero 0"),
+    Op("fmod", 10, 2, NUMBERS, rule="sign of the dividend; integers by zero 0; floats exact"),
     Op("divide", 11, 2, FLOATS, symbol="/", rule="correctly rounded"),
     Op("reciprocal", 12, 1, FLOATS, rule="1 / x, correctly rounded"),
     Op("sqrt", 13, 1, FLOATS, rule="correctly rounded"),
@@ -78,9 +78,90 @@ _ROWS = (
     Op("where", 41, 3, TYPES, leading_bool=True, rule="both arms evaluated"),
     Op("cast", 42, 1, TYPES, "explicit", rule="int keeps low bits; float to int truncates, saturates, NaN gives 0"),
     Op("bitcast", 43, 1, NUMBERS, "explicit", rule="same width, bits kept"),
+    Op("bitwise_count", 44, 1, INTEGERS, rule="ones of the two's complement pattern, in the operand's type"),
+    Op("count_leading_zeros", 45, 1, INTEGERS, rule="of 0 is the width"),
+    Op("count_trailing_zeros", 46, 1, INTEGERS, rule="of 0 is the width"),
+    Op("reverse_bits", 47, 1, INTEGERS),
+    Op("rotate_left", 48, 2, INTEGERS, rule="count read as unsigned, modulo the width"),
+    Op("rotate_right", 49, 2, INTEGERS, rule="count read as unsigned, modulo the width"),
+    Op("multiply_high", 50, 2, INTEGERS, commutative=True, rule="upper half of the double-width product"),
+    Op("add_saturate", 51, 2, INTEGERS, commutative=True, rule="clamped to the type's range"),
+    Op("subtract_saturate", 52, 2, INTEGERS, rule="clamped to the type's range"),
+    Op("copysign", 53, 2, FLOATS, rule="magnitude of the first, sign of the second"),
+    Op("sign", 54, 1, NUMBERS, rule="-1, 0 or 1; of a zero that is a positive zero, of NaN it is NaN"),
+    Op("signbit", 55, 1, FLOATS, "bool"),
+    Op("nextafter", 56, 2, FLOATS, rule="the next float toward the second; the second when equal"),
 )
 
 OPS: dict[str, Op] = {op.name: op for op in _ROWS}
+
+
+@dataclass(frozen=True, slots=True)
+class AtomicOp:
+    """An atomic: `operands` follow the index, `types` are those of the element and of every operand.
+
+    `result` False: it gives nothing. `code` as in `Op`.
+    """
+
+    name: str
+    code: int
+    operands: int
+    types: tuple[Type, ...]
+    result: bool = True
+
+
+_WORDS = tuple(t for t in INTEGERS if t.bits >= 32)
+_WORDS_AND_FLOATS = _WORDS + tuple(t for t in FLOATS if t.bits >= 32)
+
+_ATOMICS = (
+    AtomicOp("add", 0, 1, _WORDS_AND_FLOATS),
+    AtomicOp("compare_exchange", 1, 2, _WORDS),
+    AtomicOp("subtract", 2, 1, _WORDS),
+    AtomicOp("minimum", 3, 1, _WORDS_AND_FLOATS),
+    AtomicOp("maximum", 4, 1, _WORDS_AND_FLOATS),
+    AtomicOp("bitwise_and", 5, 1, _WORDS),
+    AtomicOp("bitwise_or", 6, 1, _WORDS),
+    AtomicOp("bitwise_xor", 7, 1, _WORDS),
+    AtomicOp("exchange", 8, 1, _WORDS_AND_FLOATS),
+    AtomicOp("load", 9, 0, _WORDS_AND_FLOATS),
+    AtomicOp("store", 10, 1, _WORDS_AND_FLOATS, result=False),
+)
+ATOMICS: dict[str, AtomicOp] = {op.name: op for op in _ATOMICS}
+
+
+@dataclass(frozen=True, slots=True)
+class WarpOp:
+    """A warp operation: `value` types of its first operand, `lane` whether a second one (u32) follows.
+
+    `result` is "same" (the value's type), "bool" or "u32". `combines` are the ops that a reduction or scan may apply.
+    """
+
+    name: str
+    code: int
+    types: tuple[Type, ...]
+    lane: bool = False
+    result: Literal["same", "bool", "u32"] = "same"
+    combines: tuple[str, ...] = ()
+
+
+# Combining ops and the types they take; bitwise ones are for integers.
+COMBINES = ("add", "minimum", "maximum", "bitwise_and", "bitwise_or", "bitwise_xor")
+
+_WARP = (
+    WarpOp("shuffle", 0, TYPES, lane=True),
+    WarpOp("shuffle_up", 1, TYPES, lane=True),
+    WarpOp("shuffle_down", 2, TYPES, lane=True),
+    WarpOp("shuffle_xor", 3, TYPES, lane=True),
+    WarpOp("broadcast", 4, TYPES, lane=True),
+    WarpOp("any", 5, (bool_,), result="bool"),
+    WarpOp("all", 6, (bool_,), result="bool"),
+    WarpOp("ballot", 7, (bool_,), result="u32"),
+    WarpOp("match", 8, TYPES, result="u32"),
+    WarpOp("reduce", 9, NUMBERS, combines=COMBINES),
+    WarpOp("inclusive_scan", 10, NUMBERS, combines=COMBINES),
+    WarpOp("exclusive_scan", 11, NUMBERS, combines=COMBINES),
+)
+WARP_OPS: dict[str, WarpOp] = {op.name: op for op in _WARP}
 BY_CODE: dict[int, Op] = {op.code: op for op in _ROWS}
 
 

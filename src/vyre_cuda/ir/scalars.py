@@ -8,14 +8,11 @@ scalar of another dtype, is a TypeError.
 from __future__ import annotations
 
 import math
-import struct
 from typing import Any
 
 import numpy as np
 
-from vyre_cuda.ir.types import Type
-
-_PACK = {32: ("<f", "<I")}
+from vyre_cuda.ir.types import Type, f32
 
 
 def bits_of(type_: Type, value: Any) -> int:
@@ -23,7 +20,7 @@ def bits_of(type_: Type, value: Any) -> int:
     if isinstance(value, np.generic):
         if value.dtype != type_.dtype:
             raise TypeError(f"a {value.dtype} scalar where {type_} is needed (write np.{type_.dtype}(...))")
-        value = value.item()
+        return int(np.asarray(value).view(type_.unsigned))
     if type_.kind == "bool":
         if not isinstance(value, bool):
             raise TypeError(f"{value!r} where a bool is needed")
@@ -43,36 +40,53 @@ def value_of(type_: Type, bits: int) -> bool | int | float:
     """The Python number that the bit pattern stands for."""
     if type_.kind == "bool":
         return bool(bits)
+    if type_.name == "bf16":
+        return value_of(f32, bits << 16)
     if type_.is_float:
-        as_float, as_int = _PACK[type_.bits]
-        return float(struct.unpack(as_float, struct.pack(as_int, bits))[0])
+        return float(np.asarray(bits, type_.unsigned).view(type_.storage))
     if type_.kind == "signed" and bits >> (type_.bits - 1):
         return bits - (1 << type_.bits)
     return bits
 
 
+# Significand bits with the hidden one, and the exponent of the smallest subnormal, by type.
+_SIGNIFICAND = {"f16": (11, -24), "bf16": (8, -133), "f32": (24, -149), "f64": (53, -1074)}
+
+
 def _float_bits(type_: Type, value: int | float) -> int:
-    exact_infinity = isinstance(value, float) and math.isinf(value)
-    with np.errstate(over="ignore"):
-        try:
-            rounded = _round_int(type_, value) if isinstance(value, int) else type_.dtype.type(value)
-        except OverflowError:
-            rounded = type_.dtype.type(math.inf)
-    if np.isinf(rounded) and not exact_infinity:
+    if isinstance(value, float) and not math.isfinite(value):
+        special = np.asarray(value, np.float32).view(np.uint32)
+        return int(special) >> 16 if type_.name == "bf16" else _native_bits(type_, value)
+    rounded = _round(type_, value)
+    if math.isinf(rounded):
         raise OverflowError(f"{value} is beyond the largest finite {type_}")
-    as_int = np.dtype(f"u{type_.itemsize}")
-    return int(np.asarray(rounded, dtype=type_.dtype).view(as_int))
+    if type_.name == "bf16":
+        return int(np.asarray(rounded, np.float32).view(np.uint32)) >> 16
+    return _native_bits(type_, rounded)
 
 
-def _round_int(type_: Type, value: int) -> Any:
-    """Round an int once to nearest even; through float64 it could be rounded twice."""
-    significand = np.finfo(type_.dtype).nmant + 1
-    magnitude = abs(value)
-    shift = magnitude.bit_length() - significand
+def _native_bits(type_: Type, value: float) -> int:
+    return int(np.asarray(value, type_.storage).view(type_.unsigned))
+
+
+def _round(type_: Type, value: int | float) -> float:
+    """The nearest value of the type, ties to even, from exact integers: one rounding, whatever the type."""
+    if value == 0:
+        return float(value)
+    significand, lowest = _SIGNIFICAND[type_.name]
+    numerator, denominator = value.as_integer_ratio()
+    magnitude = abs(numerator)
+    scale = denominator.bit_length() - 1  # a float's denominator is a power of two
+    shift = max(magnitude.bit_length() - significand, lowest + scale)
     if shift > 0:
-        low = magnitude & ((1 << shift) - 1)
+        kept, low = magnitude >> shift, magnitude & ((1 << shift) - 1)
         half = 1 << (shift - 1)
-        kept = magnitude >> shift
         kept += low > half or (low == half and kept & 1)
-        magnitude = kept << shift
-    return type_.dtype.type(float(magnitude if value >= 0 else -magnitude))
+    else:
+        kept, shift = magnitude, 0
+    try:
+        result = math.ldexp(kept, shift - scale)
+    except OverflowError:
+        result = math.inf
+    largest = {"f16": 65504.0, "bf16": 3.3895313892515355e38, "f32": 3.4028234663852886e38}.get(type_.name, math.inf)
+    return math.copysign(math.inf if result > largest else result, value)
