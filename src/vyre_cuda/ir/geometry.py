@@ -83,7 +83,7 @@ def host_value(expr: Expr, sizes: Mapping[str, int], scalars: Mapping[str, int])
         case Apply():
             operands = [host_value(operand, sizes, scalars) for operand in expr.operands]
             with np.errstate(all="ignore"):
-                return apply(expr.op, expr.type, operands)
+                return apply(expr.op, expr.operands[-1].type, expr.type, operands)
         case Local() | Id() | Load():
             raise ProgramError(f"a {type(expr).__name__.lower()} has no value on the host; sizes and work need one")
 
