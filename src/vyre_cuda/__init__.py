@@ -31,17 +31,25 @@ if TYPE_CHECKING:
     from vyre_cuda.ir.functions import Type as Type
     from vyre_cuda.ir.functions import absolute as absolute
     from vyre_cuda.ir.functions import add as add
+    from vyre_cuda.ir.functions import add_saturate as add_saturate
+    from vyre_cuda.ir.functions import bf16 as bf16
     from vyre_cuda.ir.functions import bitcast as bitcast
     from vyre_cuda.ir.functions import bitwise_and as bitwise_and
+    from vyre_cuda.ir.functions import bitwise_count as bitwise_count
     from vyre_cuda.ir.functions import bitwise_or as bitwise_or
     from vyre_cuda.ir.functions import bitwise_xor as bitwise_xor
     from vyre_cuda.ir.functions import block_dim as block_dim
     from vyre_cuda.ir.functions import block_id as block_id
     from vyre_cuda.ir.functions import bool_ as bool_
     from vyre_cuda.ir.functions import ceil as ceil
+    from vyre_cuda.ir.functions import copysign as copysign
+    from vyre_cuda.ir.functions import count_leading_zeros as count_leading_zeros
+    from vyre_cuda.ir.functions import count_trailing_zeros as count_trailing_zeros
     from vyre_cuda.ir.functions import divide as divide
     from vyre_cuda.ir.functions import equal as equal
+    from vyre_cuda.ir.functions import f16 as f16
     from vyre_cuda.ir.functions import f32 as f32
+    from vyre_cuda.ir.functions import f64 as f64
     from vyre_cuda.ir.functions import floor as floor
     from vyre_cuda.ir.functions import floor_divide as floor_divide
     from vyre_cuda.ir.functions import fma as fma
@@ -52,11 +60,15 @@ if TYPE_CHECKING:
     from vyre_cuda.ir.functions import greater as greater
     from vyre_cuda.ir.functions import greater_equal as greater_equal
     from vyre_cuda.ir.functions import grid_dim as grid_dim
+    from vyre_cuda.ir.functions import i16 as i16
     from vyre_cuda.ir.functions import i32 as i32
+    from vyre_cuda.ir.functions import i64 as i64
+    from vyre_cuda.ir.functions import i8 as i8
     from vyre_cuda.ir.functions import invert as invert
     from vyre_cuda.ir.functions import isfinite as isfinite
     from vyre_cuda.ir.functions import isinf as isinf
     from vyre_cuda.ir.functions import isnan as isnan
+    from vyre_cuda.ir.functions import lane_id as lane_id
     from vyre_cuda.ir.functions import left_shift as left_shift
     from vyre_cuda.ir.functions import less as less
     from vyre_cuda.ir.functions import less_equal as less_equal
@@ -67,18 +79,29 @@ if TYPE_CHECKING:
     from vyre_cuda.ir.functions import maximum as maximum
     from vyre_cuda.ir.functions import minimum as minimum
     from vyre_cuda.ir.functions import multiply as multiply
+    from vyre_cuda.ir.functions import multiply_high as multiply_high
     from vyre_cuda.ir.functions import negative as negative
+    from vyre_cuda.ir.functions import nextafter as nextafter
     from vyre_cuda.ir.functions import not_equal as not_equal
     from vyre_cuda.ir.functions import reciprocal as reciprocal
     from vyre_cuda.ir.functions import remainder as remainder
+    from vyre_cuda.ir.functions import reverse_bits as reverse_bits
     from vyre_cuda.ir.functions import right_shift as right_shift
     from vyre_cuda.ir.functions import rint as rint
+    from vyre_cuda.ir.functions import rotate_left as rotate_left
+    from vyre_cuda.ir.functions import rotate_right as rotate_right
+    from vyre_cuda.ir.functions import sign as sign
+    from vyre_cuda.ir.functions import signbit as signbit
     from vyre_cuda.ir.functions import sqrt as sqrt
     from vyre_cuda.ir.functions import subtract as subtract
+    from vyre_cuda.ir.functions import subtract_saturate as subtract_saturate
     from vyre_cuda.ir.functions import thread_id as thread_id
     from vyre_cuda.ir.functions import trunc as trunc
     from vyre_cuda.ir.functions import trunc_divide as trunc_divide
+    from vyre_cuda.ir.functions import u16 as u16
     from vyre_cuda.ir.functions import u32 as u32
+    from vyre_cuda.ir.functions import u64 as u64
+    from vyre_cuda.ir.functions import u8 as u8
     from vyre_cuda.ir.functions import where as where
     from vyre_cuda.ir.handles import Buffer as Buffer
     from vyre_cuda.ir.handles import Variable as Variable
@@ -113,11 +136,13 @@ _HOMES = {
     "vyre_cuda.interp.evaluate": "evaluate",
     "vyre_cuda.ir.builder": "Builder",
     "vyre_cuda.ir.functions": (
-        "Type absolute add bitcast bitwise_and bitwise_or bitwise_xor block_dim block_id bool_ ceil divide equal "
-        "f32 floor floor_divide fma fmax fmin fmod global_id greater greater_equal grid_dim i32 invert isfinite "
-        "isinf isnan left_shift less less_equal logical_and logical_not logical_or logical_xor maximum minimum "
-        "multiply negative not_equal reciprocal remainder right_shift rint sqrt subtract thread_id trunc "
-        "trunc_divide u32 where"
+        "Type absolute add add_saturate bf16 bitcast bitwise_and bitwise_count bitwise_or bitwise_xor block_dim "
+        "block_id bool_ ceil copysign count_leading_zeros count_trailing_zeros divide equal f16 f32 f64 floor "
+        "floor_divide fma fmax fmin fmod global_id greater greater_equal grid_dim i16 i32 i64 i8 invert isfinite "
+        "isinf isnan lane_id left_shift less less_equal logical_and logical_not logical_or logical_xor maximum "
+        "minimum multiply multiply_high negative nextafter not_equal reciprocal remainder reverse_bits "
+        "right_shift rint rotate_left rotate_right sign signbit sqrt subtract subtract_saturate thread_id trunc "
+        "trunc_divide u16 u32 u64 u8 where"
     ),
     "vyre_cuda.ir.handles": "Buffer Variable",
     "vyre_cuda.ir.parse": "parse",

@@ -19,7 +19,7 @@ from vyre_cuda.cli.values import Given, read_arguments, takes_text
 from vyre_cuda.ir import call as calls
 from vyre_cuda.ir.elementwise import Array
 from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.types import BY_DTYPE
+from vyre_cuda.ir.types import Type, bf16
 
 Grid = tuple[int, ...]
 
@@ -47,20 +47,21 @@ def run(
         results = kernel(*given.args, **given.kwargs, out=given.outs or None, grid=grid)
         timings = {} if repeats is None else _timings(kernel, given, grid, repeats)
         named = _named(chosen, results)
+        types = {parameter.name: parameter.type for parameter in calls.result_parameters(chosen)}
         where, is_emulator = describe(target), target.properties.is_emulator
     for name, path in save:
         with path.open("wb") as destination:
-            np.save(destination, named[name])
+            np.save(destination, named[name].view(types[name].storage))
     if console.json:
         document: dict[str, Any] = {"program": chosen.name, "device": where}
-        document["results"] = {name: _as_json(array) for name, array in named.items()}
+        document["results"] = {name: _as_json(types[name], array) for name, array in named.items()}
         if timings:
             document["compile_ns"] = compile_ns
             document["timings_ns"] = {name: timing.as_json() for name, timing in timings.items()}
         console.data(document)
         return 0
     for name, array in named.items():
-        console.line(_shown(name, array))
+        console.line(_shown(name, types[name], array))
     if timings:
         console.line()
         console.heading(f"Compiled in {duration(compile_ns).strip()}; one call with host arrays, {repeats} times:")
@@ -97,14 +98,23 @@ def _timings(kernel: vc.Kernel, given: Given, grid: Grid | None, repeats: int) -
     }
 
 
-def _shown(name: str, array: Array) -> str:
-    head = f"{name}: {BY_DTYPE[array.dtype]}[{array.size}] = "
-    return head + np.array2string(array, max_line_width=100, threshold=32, edgeitems=4, prefix=head)
+def _numbers(type_: Type, array: Array) -> Array:
+    """The array as numbers that print and convert to JSON."""
+    if type_ is not bf16:
+        return array
+    numbers: Array = (array.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    return numbers
 
 
-def _as_json(array: Array) -> dict[str, Any]:
-    values = array.tolist()
-    if array.dtype.kind == "f":
-        finite = np.isfinite(array)
+def _shown(name: str, type_: Type, array: Array) -> str:
+    head = f"{name}: {type_}[{array.size}] = "
+    return head + np.array2string(_numbers(type_, array), max_line_width=100, threshold=32, edgeitems=4, prefix=head)
+
+
+def _as_json(type_: Type, array: Array) -> dict[str, Any]:
+    numbers = _numbers(type_, array)
+    values = numbers.tolist()
+    if type_.is_float:
+        finite = np.isfinite(numbers)
         values = [value if ok else str(value) for value, ok in zip(values, finite, strict=True)]
-    return {"type": BY_DTYPE[array.dtype].name, "size": array.size, "values": values}
+    return {"type": type_.name, "size": array.size, "values": values}

@@ -15,11 +15,11 @@ import numpy as np
 
 from vyre_cuda.cli.failures import UsageError
 from vyre_cuda.ir.call import argument_parameters
-from vyre_cuda.ir.elementwise import Array
+from vyre_cuda.ir.elementwise import Array, apply
 from vyre_cuda.ir.nodes import Parameter
 from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.scalars import bits_of
-from vyre_cuda.ir.types import Type
+from vyre_cuda.ir.types import Type, bf16, f64, i64
 
 FORMS = {
     "zeros:N": "N zeros",
@@ -30,6 +30,7 @@ FORMS = {
 }
 
 _NAMED = re.compile(r"([A-Za-z_][A-Za-z_0-9]*)=(.*)", re.DOTALL)
+_RANDOM_BITS = 8  # of random numbers for the narrow float types, which hold them exactly
 _BOOLS = {"0": False, "1": True, "false": False, "true": True}
 
 
@@ -77,12 +78,12 @@ def _value(parameter: Parameter, text: str, rng: np.random.Generator) -> Any:
     if not parameter.is_buffer:
         return _number(where, type_, text)
     if text.endswith(".npy"):
-        return _from_npy(where, Path(text))
+        return _from_npy(where, type_, Path(text))
     form, colon, rest = text.partition(":")
     if not colon:
         numbers = [part for part in text.split(",") if part.strip()]
         bits = [_bits(where, type_, part) for part in numbers]
-        return np.array(bits, dtype=f"u{type_.itemsize}").view(type_.dtype)
+        return np.array(bits, dtype=type_.unsigned).view(type_.dtype)
     if form == "bytes":
         return _from_bytes(where, type_, Path(rest))
     if f"{form}:N" not in FORMS:
@@ -116,13 +117,15 @@ def _bits(where: str, type_: Type, text: str) -> int:
         raise UsageError(f"{where}: {error}") from None
 
 
-def _from_npy(where: str, path: Path) -> Array:
+def _from_npy(where: str, type_: Type, path: Path) -> Array:
     try:
         loaded: Array = np.load(path, allow_pickle=False)
     except OSError as error:
         raise UsageError(f"{where}: {path}: {error.strerror or error}") from None
     except (ValueError, EOFError) as error:
         raise UsageError(f"{where}: {path} is no .npy file of numbers: {error}") from None
+    if type_ is bf16 and loaded.dtype.itemsize == type_.itemsize and loaded.dtype.kind in "uV":
+        return loaded.view(type_.dtype)  # the file format has no bf16: its bits are kept as u16
     return loaded
 
 
@@ -149,13 +152,23 @@ def _generated(where: str, type_: Type, form: str, count: int, rng: np.random.Ge
     if form == "zeros":
         return np.zeros(count, dtype)
     if form == "ones":
-        return np.ones(count, dtype)
+        return np.full(count, bits_of(type_, type_.kind == "bool" or 1), type_.unsigned).view(dtype)
     if form == "arange":
         if type_.kind == "bool" or (type_.is_integer and count - 1 > type_.maximum):
             raise UsageError(f"{where}: {type_} has no {count} different values to count through")
-        return np.arange(count, dtype=dtype)
+        return (
+            np.arange(count, dtype=dtype) if type_.is_integer else _as_floats(type_, np.arange(count, dtype=np.int64))
+        )
     if type_.is_float:
-        return rng.random(count, dtype=np.float32).astype(dtype, copy=False)
+        if type_.bits > 16:
+            return rng.random(count, dtype=np.float32 if type_.bits == 32 else np.float64)
+        return _as_floats(type_, rng.integers(0, 1 << _RANDOM_BITS, count) / (1 << _RANDOM_BITS))
     if type_.is_integer:
         return rng.integers(type_.minimum, type_.maximum, count, dtype=dtype.type, endpoint=True)
     return rng.integers(0, 2, count, dtype=np.uint8).astype(dtype)
+
+
+def _as_floats(type_: Type, numbers: Array) -> Array:
+    source = f64 if numbers.dtype.kind == "f" else i64
+    with np.errstate(all="ignore"):
+        return apply("cast", source, type_, [numbers]).view(type_.dtype)

@@ -6,24 +6,21 @@ A with-block that an exception leaves is forgotten, and the exception goes on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from vyre_cuda.errors import ProgramError
 from vyre_cuda.ir.blocks import ElseBlock, ForBlock, IfBlock, WhileBlock
-from vyre_cuda.ir.handles import Buffer, ParameterBufferKind, Variable, element_index, integer, require_writable
+from vyre_cuda.ir.effects import AtomicMethods, WarpMethods
+from vyre_cuda.ir.handles import Buffer, ParameterBufferKind, Variable, integer
 from vyre_cuda.ir.nodes import (
-    ORDERS,
-    SCOPES,
     Apply,
     Assert,
-    Atomic,
-    AtomicName,
     Barrier,
     Break,
     Const,
     Continue,
     Expr,
-    Local,
+    GridBarrier,
     Parameter,
     ParameterKind,
     Return,
@@ -39,10 +36,10 @@ from vyre_cuda.ir.prune import drop_unread_results
 from vyre_cuda.ir.scopes import Scope, caller, check_name, program_error
 from vyre_cuda.ir.types import INDEX_TYPES, Type, bool_, u32
 from vyre_cuda.ir.validate import check
-from vyre_cuda.ir.values import Value, bind, local, node_of, place
+from vyre_cuda.ir.values import Value, bind, node_of, place
 
 
-class Builder:
+class Builder(AtomicMethods, WarpMethods):
     """A program under construction. `block` is in threads per axis, `index` the type of ids and sizes."""
 
     def __init__(self, name: str, block: int | tuple[int, ...] = 256, index: Type = u32) -> None:
@@ -86,7 +83,7 @@ class Builder:
 
     def shared(self, name: str, type_: Type, /, size: int) -> Buffer:
         """An array of `size` elements that the threads of one block share, zero when the block starts."""
-        source = self._begin()
+        source = self._scope.begin()
         _require_type(type_)
         if isinstance(size, bool) or not isinstance(size, int):
             raise TypeError(f"the size of a shared array is an int, not {type(size).__name__}")
@@ -98,7 +95,7 @@ class Builder:
 
     def work(self, *items: Operand) -> None:
         """The number of work items per axis (1 to 3), each a number or an expression over scalars and sizes."""
-        source = self._begin()
+        source = self._scope.begin()
         if not 1 <= len(items) <= 3:
             raise TypeError(f"work takes 1 to 3 numbers of items, {len(items)} given")
         if self._work is not None:
@@ -109,12 +106,12 @@ class Builder:
 
     def let(self, name: str, value: Operand, /) -> Value:
         """An immutable local."""
-        source = self._begin()
+        source = self._scope.begin()
         return bind(self._scope, self._first_value(name, value, source), name, source)
 
     def var(self, name: str, value: Operand, /) -> Variable:
         """A mutable local with its first value."""
-        source = self._begin()
+        source = self._scope.begin()
         first = self._first_value(name, value, source)
         taken = self._scope.name_local(name, source)
         self._scope.append(Var(taken, node_of(first), source))
@@ -124,79 +121,63 @@ class Builder:
 
     def if_(self, condition: Operand, /) -> IfBlock:
         """`with b.if_(condition):` runs its block where the condition holds."""
-        source = self._begin()
+        source = self._scope.begin()
         return IfBlock(self._scope, place(self._scope, condition, source, bool_, "condition"), source)
 
     def else_(self) -> ElseBlock:
         """`with b.else_():` right after an if block runs where its condition does not hold."""
-        return ElseBlock(self._scope, self._begin())
+        return ElseBlock(self._scope, self._scope.begin())
 
     def for_(self, lo: Operand, hi: Operand, /, step: Operand = 1) -> ForBlock:
         """`with b.for_(lo, hi) as j:` counts like range(lo, hi, step), without wrapping at the end of the type."""
-        return ForBlock(self._scope, lo, hi, step, self._begin())
+        return ForBlock(self._scope, lo, hi, step, self._scope.begin())
 
     def while_(self, condition: Callable[[], Operand], /) -> WhileBlock:
         """`with b.while_(lambda: ...):` repeats its block; the condition is evaluated before each pass."""
-        source = self._begin()
+        source = self._scope.begin()
         if not callable(condition):
             raise TypeError("the condition of while_ is a callable, as it is evaluated anew: b.while_(lambda: ...)")
         return WhileBlock(self._scope, condition, source)
 
     def break_(self) -> None:
         """Leave the innermost loop."""
-        source = self._begin()
+        source = self._scope.begin()
         self._require_loop("break_", source)
         self._scope.append(Break(source))
 
     def continue_(self) -> None:
         """Go on with the next pass of the innermost loop."""
-        source = self._begin()
+        source = self._scope.begin()
         self._require_loop("continue_", source)
         self._scope.append(Continue(source))
 
     def return_(self) -> None:
         """End the thread."""
-        self._scope.append(Return(self._begin()))
+        self._scope.append(Return(self._scope.begin()))
 
     # ---- effects
 
     def barrier(self) -> None:
         """Every thread of the block arrives before any goes on."""
-        self._scope.append(Barrier(self._begin()))
+        self._scope.append(Barrier(self._scope.begin()))
+
+    def grid_barrier(self) -> None:
+        """Every thread of the grid arrives before any goes on; the launch is cooperative."""
+        self._scope.append(GridBarrier(self._scope.begin()))
 
     def assert_(self, condition: Operand, message: str, /) -> None:
         """Where the condition is false, report `message`, end the thread and make the call raise."""
-        source = self._begin()
+        source = self._scope.begin()
         if not isinstance(message, str):
             raise TypeError(f"the message of assert_ is a str, not {type(message).__name__}")
         held = place(self._scope, condition, source, bool_, "condition")
         self._scope.append(Assert(node_of(held), message, source))
 
-    def atomic_add(
-        self, buffer: Buffer, index: Operand, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
-    ) -> Value:
-        """Add to one element indivisibly; the result is the old value."""
-        return self._atomic("add", buffer, index, (value,), order, scope)
-
-    def atomic_compare_exchange(
-        self,
-        buffer: Buffer,
-        index: Operand,
-        expected: Operand,
-        desired: Operand,
-        /,
-        *,
-        order: str = "relaxed",
-        scope: str = "device",
-    ) -> Value:
-        """Replace one element by `desired` if it equals `expected`; the result is the old value."""
-        return self._atomic("compare_exchange", buffer, index, (expected, desired), order, scope)
-
     # ---- the end
 
     def build(self) -> Program:
         """The finished program. Raises ProgramError with everything that is wrong with it."""
-        source = self._begin()
+        source = self._scope.begin()
         block = self._scope.block
         if block.parent is not None:
             raise program_error(f"build() inside the {block.kind} block of line {block.source[1]}", source)
@@ -218,13 +199,8 @@ class Builder:
 
     # ---- parts of the above
 
-    def _begin(self) -> Source:
-        source = caller()
-        self._scope.require_unbuilt(source)
-        return source
-
     def _declare(self, name: str, kind: ParameterKind, type_: Type, size: Expr | None) -> Source:
-        source = self._begin()
+        source = self._scope.begin()
         _require_type(type_)
         self._scope.declare(name, "parameter", source)
         self._parameters.append(Parameter(name, kind, type_, size, source))
@@ -249,26 +225,6 @@ class Builder:
     def _require_loop(self, what: str, source: Source) -> None:
         if not self._scope.in_loop():
             raise program_error(f"{what} outside a loop", source)
-
-    def _atomic(
-        self, op: AtomicName, buffer: Buffer, index: Operand, operands: Sequence[Operand], order: str, scope: str
-    ) -> Value:
-        source = self._begin()
-        if not isinstance(buffer, Buffer):
-            raise TypeError(f"atomic_{op} works on a buffer, not {type(buffer).__name__}")
-        if buffer._scope is not self._scope:
-            raise program_error(f"{buffer.name} is a buffer of the builder of {buffer._scope.program}", source)
-        require_writable(buffer, source)
-        if order not in ORDERS:
-            raise program_error(f"order {order!r}; it may be {', '.join(ORDERS)}", source)
-        if scope not in SCOPES:
-            raise program_error(f"scope {scope!r}; it may be {', '.join(SCOPES)}", source)
-        at = element_index(buffer, index, source)
-        values = [place(self._scope, v, source, buffer.type, f"operand of atomic_{op}") for v in operands]
-        name = self._scope.name_local("old", source)
-        nodes = tuple(node_of(v) for v in values)
-        self._scope.append(Atomic(name, op, buffer.name, node_of(at), nodes, order, scope, source))
-        return local(self._scope, Local(buffer.type, name, source))
 
 
 def _dim3(block: int | tuple[int, ...]) -> tuple[int, int, int]:

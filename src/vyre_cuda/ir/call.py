@@ -42,10 +42,13 @@ class Call:
     geometry: Geometry
 
     def deliver(self, computed: Mapping[str, Array]) -> Array | tuple[Array, ...]:
-        """What the call returns: `computed` has a 1-D array per result, copied where the caller brought an out."""
+        """What the call returns: `computed` has a 1-D array per result, copied where the caller brought an out.
+
+        The arrays may have their types' `storage` dtype.
+        """
         delivered = []
         for parameter in result_parameters(self.program):
-            array = computed[parameter.name]
+            array = computed[parameter.name].view(parameter.type.dtype)
             if parameter.name in self.outs:
                 destination = self.outs[parameter.name]
                 destination.reshape(-1)[:] = array
@@ -186,11 +189,7 @@ def _array(program: Program, what: str, parameter: Parameter, value: Any) -> Arr
             f"{program.name}: {what} is an array of {value.dtype}{' (another byte order)' if swapped else ''}; "
             f"it needs {parameter.type.dtype}"
         )
-    if value.size > program.index.maximum:
-        raise ValueError(
-            f"{program.name}: {what} has {value.size} elements; a program with {program.index} indices "
-            f"takes at most {program.index.maximum} per buffer (build it with index=u64)"
-        )
+    _check_indexable(program, what, value.size)
     return value
 
 
@@ -245,7 +244,18 @@ def _sizes(
             raise ProgramError(f"program {program.name}: the sizes of {', '.join(pending)} depend on each other")
         for name in ready:
             known[name] = host_size(f"{program.name}: the size of out {name}", pending.pop(name), known, scalars)
-    return {parameter.name: known[parameter.name] for parameter in program.parameters if parameter.is_buffer}
+    sizes = {parameter.name: known[parameter.name] for parameter in program.parameters if parameter.is_buffer}
+    for name, size in sizes.items():
+        _check_indexable(program, f"buffer {name}", size)
+    return sizes
+
+
+def _check_indexable(program: Program, what: str, size: int) -> None:
+    if size > program.index.maximum:
+        raise ValueError(
+            f"{program.name}: {what} has {size} elements; a program with {program.index} indices "
+            f"takes at most {program.index.maximum} per buffer (build it with index=u64)"
+        )
 
 
 def _sized_by(expr: Expr) -> set[str]:

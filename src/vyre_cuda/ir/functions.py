@@ -13,10 +13,19 @@ from vyre_cuda.ir.operators import Operand
 from vyre_cuda.ir.ops import OPS
 from vyre_cuda.ir.scopes import Scope, caller
 from vyre_cuda.ir.types import Type as Type
+from vyre_cuda.ir.types import bf16 as bf16
 from vyre_cuda.ir.types import bool_ as bool_
+from vyre_cuda.ir.types import f16 as f16
 from vyre_cuda.ir.types import f32 as f32
+from vyre_cuda.ir.types import f64 as f64
+from vyre_cuda.ir.types import i8 as i8
+from vyre_cuda.ir.types import i16 as i16
 from vyre_cuda.ir.types import i32 as i32
+from vyre_cuda.ir.types import i64 as i64
+from vyre_cuda.ir.types import u8 as u8
+from vyre_cuda.ir.types import u16 as u16
 from vyre_cuda.ir.types import u32 as u32
+from vyre_cuda.ir.types import u64 as u64
 from vyre_cuda.ir.values import Unplaced, Value, apply, operate
 
 
@@ -57,6 +66,14 @@ block_id = LaunchId("block_id")
 thread_id = LaunchId("thread_id")  # within the block
 block_dim = LaunchId("block_dim")  # threads per block
 grid_dim = LaunchId("grid_dim")  # blocks in the grid
+
+
+def _lane_id(scope: Scope, _: Sequence[Operand]) -> Value:
+    source = caller()
+    return Value(Id(scope.index, "lane_id", 0, source), source, scope)
+
+
+lane_id: Value = Unplaced(_lane_id, (), None, caller())  # within the warp: the linear thread number modulo 32
 
 
 def add(x: Operand, y: Operand, /) -> Value:
@@ -105,7 +122,7 @@ def trunc_divide(x: Operand, y: Operand, /) -> Value:
 
 
 def fmod(x: Operand, y: Operand, /) -> Value:
-    """The remainder of trunc_divide: sign of the dividend; by zero 0."""
+    """The remainder of trunc_divide: sign of the dividend; integers by zero 0; floats exact."""
     return apply("fmod", x, y)
 
 
@@ -257,6 +274,71 @@ def isinf(x: Operand, /) -> Value:
 def isfinite(x: Operand, /) -> Value:
     """Whether x is neither infinite nor a NaN."""
     return apply("isfinite", x)
+
+
+def bitwise_count(x: Operand, /) -> Value:
+    """The number of ones in the two's complement pattern, in the operand's type."""
+    return apply("bitwise_count", x)
+
+
+def count_leading_zeros(x: Operand, /) -> Value:
+    """The zeros above the highest one; of 0 the width."""
+    return apply("count_leading_zeros", x)
+
+
+def count_trailing_zeros(x: Operand, /) -> Value:
+    """The zeros below the lowest one; of 0 the width."""
+    return apply("count_trailing_zeros", x)
+
+
+def reverse_bits(x: Operand, /) -> Value:
+    """The bits in reverse order."""
+    return apply("reverse_bits", x)
+
+
+def rotate_left(x: Operand, y: Operand, /) -> Value:
+    """x rotated to the left by y bits: count read as unsigned, modulo the width."""
+    return apply("rotate_left", x, y)
+
+
+def rotate_right(x: Operand, y: Operand, /) -> Value:
+    """x rotated to the right by y bits: count read as unsigned, modulo the width."""
+    return apply("rotate_right", x, y)
+
+
+def multiply_high(x: Operand, y: Operand, /) -> Value:
+    """The upper half of the double-width product."""
+    return apply("multiply_high", x, y)
+
+
+def add_saturate(x: Operand, y: Operand, /) -> Value:
+    """x + y: clamped to the type's range."""
+    return apply("add_saturate", x, y)
+
+
+def subtract_saturate(x: Operand, y: Operand, /) -> Value:
+    """x - y: clamped to the type's range."""
+    return apply("subtract_saturate", x, y)
+
+
+def copysign(x: Operand, y: Operand, /) -> Value:
+    """The magnitude of x with the sign of y."""
+    return apply("copysign", x, y)
+
+
+def sign(x: Operand, /) -> Value:
+    """-1, 0 or 1: of a zero a positive zero, of NaN it is NaN."""
+    return apply("sign", x)
+
+
+def signbit(x: Operand, /) -> Value:
+    """Whether the sign bit is set."""
+    return apply("signbit", x)
+
+
+def nextafter(x: Operand, y: Operand, /) -> Value:
+    """The next float after x toward y: y when they are equal."""
+    return apply("nextafter", x, y)
 
 
 def where(condition: Operand, x: Operand, y: Operand, /) -> Value:

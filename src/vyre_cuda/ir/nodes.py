@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from vyre_cuda.ir.ops import ORDERS as ORDERS
+from vyre_cuda.ir.ops import SCOPES as SCOPES
 from vyre_cuda.ir.types import Type
 
 Source: TypeAlias = tuple[str, int]
@@ -21,8 +23,6 @@ ID_KINDS: tuple[IdKind, ...] = ("global_id", "block_id", "thread_id", "block_dim
 AXES = ("x", "y", "z")
 
 WARP_SIZE = 32
-ORDERS: tuple[str, ...] = ("relaxed", "acquire", "release", "acq_rel")
-SCOPES: tuple[str, ...] = ("block", "device", "system")
 
 
 # ---- expressions ----------------------------------------------------------------------------------------------------
@@ -265,7 +265,10 @@ PARAMETER_KINDS: tuple[ParameterKind, ...] = ("in", "inout", "out", "scalar")
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A buffer ("in", "inout", "out") or by-value scalar. `size` is an out's element count, None when `out=` brings it."""
+    """A buffer ("in", "inout", "out") or by-value scalar.
+
+    `size` is an out's element count, None when `out=` brings it.
+    """
 
     name: str
     kind: ParameterKind
@@ -290,5 +293,3 @@ class SharedArray:
     type: Type
     size: int
     source: Source | None = field(default=None, compare=False, repr=False)
-
-

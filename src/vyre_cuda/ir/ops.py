@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from vyre_cuda.ir.types import FLOATS, INTEGERS, NUMBERS, TYPES, Type, bool_
+from vyre_cuda.ir.types import FLOATS, INTEGERS, NUMBERS, TYPES, Type, bool_, u32
 
 Result = Literal["same", "bool", "explicit"]
 
@@ -96,11 +96,17 @@ _ROWS = (
 OPS: dict[str, Op] = {op.name: op for op in _ROWS}
 
 
+# Memory orders and scopes of atomics. Positions are wire numbers: append only.
+ORDERS: tuple[str, ...] = ("relaxed", "acquire", "release", "acq_rel")
+SCOPES: tuple[str, ...] = ("block", "device", "system")
+
+
 @dataclass(frozen=True, slots=True)
 class AtomicOp:
     """An atomic: `operands` follow the index, `types` are those of the element and of every operand.
 
-    `result` False: it gives nothing. `code` as in `Op`.
+    `result` False: it gives nothing. `orders` are those that make sense: a load releases nothing, a store acquires
+    nothing. `code` as in `Op`.
     """
 
     name: str
@@ -108,6 +114,7 @@ class AtomicOp:
     operands: int
     types: tuple[Type, ...]
     result: bool = True
+    orders: tuple[str, ...] = ORDERS
 
 
 _WORDS = tuple(t for t in INTEGERS if t.bits >= 32)
@@ -123,8 +130,8 @@ _ATOMICS = (
     AtomicOp("bitwise_or", 6, 1, _WORDS),
     AtomicOp("bitwise_xor", 7, 1, _WORDS),
     AtomicOp("exchange", 8, 1, _WORDS_AND_FLOATS),
-    AtomicOp("load", 9, 0, _WORDS_AND_FLOATS),
-    AtomicOp("store", 10, 1, _WORDS_AND_FLOATS, result=False),
+    AtomicOp("load", 9, 0, _WORDS_AND_FLOATS, orders=("relaxed", "acquire")),
+    AtomicOp("store", 10, 1, _WORDS_AND_FLOATS, result=False, orders=("relaxed", "release")),
 )
 ATOMICS: dict[str, AtomicOp] = {op.name: op for op in _ATOMICS}
 
@@ -162,7 +169,15 @@ _WARP = (
     WarpOp("exclusive_scan", 11, NUMBERS, combines=COMBINES),
 )
 WARP_OPS: dict[str, WarpOp] = {op.name: op for op in _WARP}
+
 BY_CODE: dict[int, Op] = {op.code: op for op in _ROWS}
+ATOMICS_BY_CODE: dict[int, AtomicOp] = {op.code: op for op in _ATOMICS}
+WARP_OPS_BY_CODE: dict[int, WarpOp] = {op.code: op for op in _WARP}
+
+
+def warp_result_type(op: WarpOp, value: Type) -> Type:
+    """What a warp operation gives for a value of this type."""
+    return {"same": value, "bool": bool_, "u32": u32}[op.result]
 
 
 def result_type(op: Op, operands: tuple[Type, ...], explicit: Type | None = None) -> Type:

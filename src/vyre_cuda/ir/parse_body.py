@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import cast
 
 from vyre_cuda.ir.limits import MAX_NESTING, MAX_STATEMENTS
 from vyre_cuda.ir.nodes import (
-    ATOMICS,
     Assert,
     Assign,
     Atomic,
-    AtomicName,
     Barrier,
     Break,
     Continue,
     Expr,
     For,
+    GridBarrier,
     If,
     Let,
     Return,
@@ -29,8 +27,10 @@ from vyre_cuda.ir.nodes import (
     Stmt,
     Store,
     Var,
+    Warp,
     While,
 )
+from vyre_cuda.ir.ops import ATOMICS, WARP_OPS, warp_result_type
 from vyre_cuda.ir.parse_expr import Names, Stop, read_expr
 from vyre_cuda.ir.scanner import IDENTIFIER, Fault, Scanner
 from vyre_cuda.ir.types import u32
@@ -50,6 +50,7 @@ _WORDS = (
     "continue",
     "return",
     "barrier",
+    "grid_barrier",
     "assert",
 )
 _PLAIN: dict[str, Callable[[Source], Stmt]] = {
@@ -57,6 +58,7 @@ _PLAIN: dict[str, Callable[[Source], Stmt]] = {
     "continue": Continue,
     "return": Return,
     "barrier": Barrier,
+    "grid_barrier": GridBarrier,
 }
 
 
@@ -142,6 +144,9 @@ class BodyReader:
         if scan.word == "atomic" and IDENTIFIER.match(scan.following()):
             scan.take()
             self._atomic(name, scan)
+        elif scan.word == "warp" and IDENTIFIER.match(scan.following()):
+            scan.take()
+            self._warp(name, scan)
         else:
             self._add(Let(name, self._first_value(name, scan), self.names.source), scan)
 
@@ -170,10 +175,10 @@ class BodyReader:
     def _atomic(self, result: str | None, scan: Scanner) -> None:
         if scan.word not in ATOMICS:
             raise scan.fault(f"an atomic operation ({', '.join(ATOMICS)})")
-        op = cast(AtomicName, scan.take())
+        op = scan.take()
         buffer, index = self._element(scan)
         operands: list[Expr] = []
-        while len(operands) < ATOMICS[op] and scan.accept(","):
+        while len(operands) < ATOMICS[op].operands and scan.accept(","):
             operands.append(read_expr(scan, self.names))
         scan.expect("order")
         order = scan.name("a memory order")
@@ -182,6 +187,22 @@ class BodyReader:
         if result is not None:
             self.names.locals[result] = self.names.buffers.get(buffer, u32)
         self._add(Atomic(result, op, buffer, index, tuple(operands), order, scope, self.names.source), scan)
+
+    def _warp(self, result: str, scan: Scanner) -> None:
+        row = WARP_OPS.get(scan.word)
+        if row is None:
+            raise scan.fault(f"a warp operation ({', '.join(WARP_OPS)})")
+        scan.take()
+        operands = [read_expr(scan, self.names)]
+        if row.lane:
+            scan.expect(",")
+            operands.append(read_expr(scan, self.names))
+        combine = ""
+        if row.combines:
+            scan.expect("combine")
+            combine = scan.name("an op")
+        self.names.locals[result] = warp_result_type(row, operands[0].type)
+        self._add(Warp(result, row.name, tuple(operands), combine, self.names.source), scan)
 
     def _assert(self, scan: Scanner) -> None:
         condition = read_expr(scan, self.names)

@@ -63,6 +63,8 @@ def read_expr(scan: Scanner, names: Names, depth: int = 1) -> Expr:
             return Const(BY_NAME[name], scan.literal(BY_NAME[name]), names.source)
         case ".":
             scan.take()
+            if name == "lane_id":
+                raise Fault("lane_id has no axes; write lane_id", column)
             if name in ID_KINDS:
                 return Id(names.index, name, _axis(scan), names.source)
             op = _op(name, column)
@@ -70,6 +72,8 @@ def read_expr(scan: Scanner, names: Names, depth: int = 1) -> Expr:
             if op.result != "explicit":
                 raise Fault(f"{name} takes no type; write {name}(...)", column)
             return _apply(op, target, scan, names, depth)
+        case _ if name == "lane_id":
+            return Id(names.index, name, 0, names.source)
         case _:
             if name in names.scalars:
                 return Scalar(names.scalars[name], name, names.source)

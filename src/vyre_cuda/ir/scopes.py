@@ -65,8 +65,14 @@ class Scope:
         self.block = Block("program", source)
         self.unentered: dict[int, tuple[str, Source]] = {}
         self.placed: dict[int, tuple[Any, Any]] = {}  # unplaced values, kept alive, and their values here, by id
-        self._names: set[str] = set()
+        self._names: set[str] = {"lane_id"}  # a local of that name gets a number: the text format has the id
         self._suffixes: dict[str, int] = {}
+
+    def begin(self) -> Source:
+        """The line that adds to the program. Raises ProgramError after `build`."""
+        source = caller()
+        self.require_unbuilt(source)
+        return source
 
     def require_unbuilt(self, source: Source) -> None:
         """Raises ProgramError after `build`."""
@@ -161,5 +167,5 @@ def check_name(name: str, what: str, source: Source) -> None:
         raise TypeError(f"the name of a {what} is a str, not {type(name).__name__}")
     if not _NAME.match(name):
         raise program_error(f"{what} {name!r}: a name is ASCII letters, digits and _, and begins with no digit", source)
-    if name in RESERVED:
+    if name in RESERVED and (what, name) != ("local", "lane_id"):
         raise program_error(f"{what} {name}: the name is a word of the text format", source)

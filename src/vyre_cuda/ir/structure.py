@@ -25,6 +25,7 @@ from vyre_cuda.ir.nodes import (
     Const,
     Continue,
     For,
+    GridBarrier,
     Id,
     If,
     Let,
@@ -37,6 +38,7 @@ from vyre_cuda.ir.nodes import (
     Size,
     Store,
     Var,
+    Warp,
     While,
 )
 from vyre_cuda.ir.ops import OPS
@@ -102,6 +104,12 @@ _STATEMENT_RULES: dict[type, tuple[Rule, ...]] = {
         ("order", _is_text, "a string"),
         ("scope", _is_text, "a string"),
     ),
+    Warp: (
+        ("result", _is_text, "a string"),
+        ("op", _is_text, "a string"),
+        ("operands", _is_tuple, "a tuple"),
+        ("combine", _is_text, "a string"),
+    ),
     If: (("then", _is_tuple, "a tuple"), ("orelse", _is_tuple, "a tuple")),
     For: (_NAME, ("body", _is_tuple, "a tuple")),
     While: (("setup", _is_tuple, "a tuple"), ("body", _is_tuple, "a tuple")),
@@ -109,6 +117,7 @@ _STATEMENT_RULES: dict[type, tuple[Rule, ...]] = {
     Continue: (),
     Return: (),
     Barrier: (),
+    GridBarrier: (),
     Assert: (("message", _is_text, "a string"),),
 }
 _PARAMETER_RULES: tuple[Rule, ...] = (
@@ -252,6 +261,9 @@ class _Checker:
             self.report(f"{_shown(expr)} is not an expression", path, owner, number)
             return False
         if not self.fields(expr, rules, path, number):
+            return False
+        if isinstance(expr, Id) and expr.kind == "lane_id" and expr.axis != 0:
+            self.report(f"Id.axis is {expr.axis}; lane_id has one axis, 0", path, expr, number)
             return False
         if isinstance(expr, Const) and not _fits(expr):
             self.report(f"Const.bits is {expr.bits}; it is no bit pattern of {expr.type}", path, expr, number)

@@ -24,6 +24,7 @@ from vyre_cuda.ir.nodes import (
     Continue,
     Expr,
     For,
+    GridBarrier,
     Id,
     If,
     Let,
@@ -38,6 +39,7 @@ from vyre_cuda.ir.nodes import (
     Stmt,
     Store,
     Var,
+    Warp,
     While,
 )
 from vyre_cuda.ir.ops import OPS
@@ -46,9 +48,9 @@ from vyre_cuda.ir.walk import Path, assert_never
 if TYPE_CHECKING:
     from vyre_cuda.ir.program import Program
 
-# Words that no name may be. They are Python keywords too, so no keyword argument of a call could carry them; every
-# other word of the format is recognized by its place.
-RESERVED = frozenset({"if", "else", "for", "while", "break", "continue", "return", "assert"})
+# Words that no name may be: Python keywords, which no keyword argument of a call could carry, and the one id without
+# an axis. Every other word of the format is recognized by its place.
+RESERVED = frozenset({"if", "else", "for", "while", "break", "continue", "return", "assert", "lane_id"})
 
 MAX_SHOWN = 100
 WHOLE_PROGRAM_LINES = 60
@@ -244,6 +246,9 @@ def _head(statement: Stmt) -> Pieces:
             operands = [piece for operand in statement.operands for piece in (", ", operand)]
             end = f" order {statement.order} scope {statement.scope}"
             return (f"{start}atomic {statement.op} {statement.buffer}[", statement.index, "]", *operands, end)
+        case Warp():
+            combine = f" combine {statement.combine}" if statement.combine else ""
+            return (f"let {statement.result} = warp {statement.op} ", *_separated(statement.operands), combine)
         case If():
             return ("if ", statement.condition)
         case For():
@@ -258,6 +263,8 @@ def _head(statement: Stmt) -> Pieces:
             return ("return",)
         case Barrier():
             return ("barrier",)
+        case GridBarrier():
+            return ("grid_barrier",)
         case Assert():
             return ("assert ", statement.condition, f", {format_string(statement.message)}")
         case _:
@@ -273,7 +280,7 @@ def _pieces(expr: Expr) -> Pieces:
         case Size():
             return (f"size({expr.buffer})",)
         case Id():
-            return (f"{expr.kind}.{AXES[expr.axis]}",)
+            return (expr.kind if expr.kind == "lane_id" else f"{expr.kind}.{AXES[expr.axis]}",)
         case Load():
             return (f"load({expr.buffer}[", expr.index, "])")
         case Apply():

@@ -29,6 +29,7 @@ from vyre_cuda.ir.nodes import (
     Continue,
     Expr,
     For,
+    GridBarrier,
     Id,
     If,
     Let,
@@ -39,6 +40,7 @@ from vyre_cuda.ir.nodes import (
     Stmt,
     Store,
     Var,
+    Warp,
     While,
 )
 from vyre_cuda.ir.text import format_expr, format_source
@@ -89,9 +91,9 @@ class _Left:
     to_end: _Node | None = None
 
 
-def find_divergent_barriers(program: Program) -> list[Diagnostic]:
+def find_divergent(program: Program) -> list[Diagnostic]:
     """A diagnostic for each barrier in control flow that may differ between the threads of a block."""
-    if not any(isinstance(statement, Barrier) for statement in statements(program.body)):
+    if not any(isinstance(statement, (Barrier, GridBarrier)) for statement in statements(program.body)):
         return []
     graph = _Graph(program)
     graph.body(program.body, (), None)
@@ -243,7 +245,9 @@ class _Graph:
                 if gone is not None and self.loops:
                     gone.leads_to.append(self.loops[0].active)
                 return _Left(to_end=gone)
-            case Barrier():
+            case Warp():
+                self.values[statement.result] = self.divergence(f"the result of warp {statement.op}")
+            case Barrier() | GridBarrier():
                 if control is not None:
                     self.barriers.append((path, statement.source, control))
             case Store() | Assert():

@@ -1,11 +1,13 @@
 """Whether a program means something: every rule is checked, and every finding is reported at once.
 
 Header: names are identifiers, unique, none reserved; 1 to 1,024 threads per block; an index type; at most 256
-parameters; sizes and work are integer expressions over scalars and sizes of buffers, free of cycles; shared arrays fit
-in 227 KiB. Body: locals are declared once, before use, and used in scope with their type; only a `var` is assigned;
-operands fit the op table; indices are integers; only writable buffers are written, with their type; atomics exist for
-the type, with a known order and scope; conditions are bools; loop bounds are of one integer type and a literal step is
-not 0; `break` and `continue` are in a loop; barriers are block-uniform. Limits are those of `limits.py`.
+parameters, which fit in the parameter space; sizes and work are integer expressions over scalars and sizes of buffers,
+free of cycles; shared arrays fit in 227 KiB. Body: locals are declared once, before use, and used in scope with their
+type; only a `var` is assigned; operands fit the op table; indices are integers; only writable buffers are written, with
+their type; atomics and warp operations exist for the type, atomics with an order and scope that they take; conditions
+are bools; loop bounds are of one integer type and a literal step is not 0; `break` and `continue` are in a loop; warp
+operations stand in warp-uniform control flow, barriers in block-uniform, grid barriers in grid-uniform. Limits are
+those of `limits.py`.
 """
 
 from __future__ import annotations
@@ -16,9 +18,6 @@ from vyre_cuda.errors import Diagnostic, ProgramError
 from vyre_cuda.ir.check_expr import Context, LocalInfo
 from vyre_cuda.ir.check_header import check_header
 from vyre_cuda.ir.nodes import (
-    ATOMICS,
-    ORDERS,
-    SCOPES,
     Assert,
     Assign,
     Atomic,
@@ -27,6 +26,7 @@ from vyre_cuda.ir.nodes import (
     Const,
     Continue,
     For,
+    GridBarrier,
     If,
     Let,
     Parameter,
@@ -34,18 +34,18 @@ from vyre_cuda.ir.nodes import (
     Stmt,
     Store,
     Var,
+    Warp,
     While,
 )
+from vyre_cuda.ir.ops import ATOMICS, OPS, ORDERS, SCOPES, WARP_OPS, warp_result_type
 from vyre_cuda.ir.structure import find_malformed, render_malformed
 from vyre_cuda.ir.text import render_diagnostics
-from vyre_cuda.ir.types import FLOATS, INTEGERS, Type, bool_
-from vyre_cuda.ir.uniformity import find_divergent_barriers
+from vyre_cuda.ir.types import Type, bool_, u32
+from vyre_cuda.ir.uniformity import find_divergent
 from vyre_cuda.ir.walk import Path, assert_never, declared_name, statements
 
 if TYPE_CHECKING:
     from vyre_cuda.ir.program import Program
-
-_ATOMIC_TYPES: dict[str, tuple[Type, ...]] = {"add": INTEGERS + FLOATS, "compare_exchange": INTEGERS}
 
 
 def check(program: Program) -> None:
@@ -70,7 +70,7 @@ def _find_meaningless(program: Program) -> list[Diagnostic]:
     context = Context(program.index)
     check_header(program, context)
     _Body(context, program).run()
-    context.found.extend(find_divergent_barriers(program))
+    context.found.extend(find_divergent(program))
     return context.found
 
 
@@ -125,6 +125,8 @@ class _Body:
                 context.typed_expr(statement.value, type_, f"the value stored to {statement.buffer}")
             case Atomic():
                 self.atomic(statement)
+            case Warp():
+                self.warp(statement)
             case If():
                 context.typed_expr(statement.condition, bool_, "the condition")
                 self.scoped(statement.then, (*path, "then"))
@@ -137,7 +139,7 @@ class _Body:
                 self.leaves_loop("break")
             case Continue():
                 self.leaves_loop("continue")
-            case Return() | Barrier():
+            case Return() | Barrier() | GridBarrier():
                 pass
             case Assert():
                 context.typed_expr(statement.condition, bool_, "the condition")
@@ -173,21 +175,56 @@ class _Body:
         context.index_expr(statement.index)
         for operand in statement.operands:
             context.typed_expr(operand, type_, "the operand")
-        if op not in ATOMICS:
+        row = ATOMICS.get(op)
+        if row is None:
             context.report(f"there is no atomic operation {op}; these exist: {', '.join(ATOMICS)}")
         else:
-            wanted, given = ATOMICS[op], len(statement.operands)
+            wanted, given = row.operands, len(statement.operands)
             if given != wanted:
                 context.report(f"atomic {op} takes {wanted} operand{'s' * (wanted != 1)}, {given} given")
-            if type_ is not None and type_ not in _ATOMIC_TYPES[op]:
-                allowed = ", ".join(allowed.name for allowed in _ATOMIC_TYPES[op])
+            if type_ is not None and type_ not in row.types:
+                allowed = ", ".join(allowed.name for allowed in row.types)
                 context.report(f"atomic {op} is not defined for {type_}; it takes {allowed}")
+            if not row.result and statement.result is not None:
+                context.report(f"atomic {op} gives no result")
+        orders = ORDERS if row is None else row.orders
         if statement.order not in ORDERS:
             context.report(f"there is no memory order {statement.order}; these exist: {', '.join(ORDERS)}")
+        elif statement.order not in orders:
+            context.report(f"atomic {op} has no order {statement.order}; it takes {', '.join(orders)}")
         if statement.scope not in SCOPES:
             context.report(f"there is no memory scope {statement.scope}; these exist: {', '.join(SCOPES)}")
         if statement.result is not None:
             self.declare(statement.result, type_, "let")
+
+    def warp(self, statement: Warp) -> None:
+        context, op = self.context, statement.op
+        row = WARP_OPS.get(op)
+        types = []
+        for position, operand in enumerate(statement.operands):
+            number = context.number
+            type_ = context.type_of(operand)
+            types.append(type_)
+            if row is not None and row.lane and position == 1 and type_ not in (u32, None):
+                context.report(f"the lane operand is {type_}; it must be u32", number, operand.source)
+        value = types[0] if types else None
+        if row is None:
+            context.report(f"there is no warp operation {op}; these exist: {', '.join(WARP_OPS)}")
+            self.declare(statement.result, None, "let")
+            return
+        wanted, given = 1 + row.lane, len(types)
+        if given != wanted:
+            context.report(f"warp {op} takes {wanted} operand{'s' * (wanted != 1)}, {given} given")
+        if value is not None and value not in row.types:
+            context.report(f"warp {op} is not defined for {value}; it takes {', '.join(t.name for t in row.types)}")
+        elif statement.combine not in (row.combines or ("",)):
+            combines = f"these exist: {', '.join(row.combines)}" if row.combines else "it takes none"
+            context.report(f"warp {op} has no combining op {statement.combine!r}; {combines}")
+        elif statement.combine and value is not None and value not in OPS[statement.combine].types:
+            allowed = ", ".join(t.name for t in OPS[statement.combine].types)
+            context.report(f"{statement.combine} is not defined for {value}; it takes {allowed}")
+        known = value is not None or row.result != "same"
+        self.declare(statement.result, warp_result_type(row, value or u32) if known else None, "let")
 
     def for_(self, statement: For, path: Path) -> None:
         context = self.context

@@ -19,7 +19,7 @@ from vyre_cuda.ir.operators import Expression, Number, Operand
 from vyre_cuda.ir.ops import OPS, Op, result_type
 from vyre_cuda.ir.scalars import bits_of
 from vyre_cuda.ir.scopes import Block, Scope, caller, program_error
-from vyre_cuda.ir.types import BY_DTYPE, Type, bool_
+from vyre_cuda.ir.types import Type, bool_, by_dtype
 
 MAX_TREE = 64
 _SMALL_TREE = 20  # three operands of this many nodes and their op stay within MAX_TREE
@@ -170,9 +170,10 @@ def _read(operand: Operand, source: Source, what: str) -> Value | Number:
     if isinstance(operand, Expression):
         return operand.read()
     if isinstance(operand, np.generic):
-        if operand.dtype not in BY_DTYPE:
+        type_ = by_dtype(operand.dtype)
+        if type_ is None:
             raise TypeError(f"{what}: no type of a program is {operand.dtype}")
-        return constant(BY_DTYPE[operand.dtype], operand, source)
+        return constant(type_, operand, source)
     if isinstance(operand, (bool, int, float)):
         return operand
     raise TypeError(f"{what}: {type(operand).__name__} where an expression or a number is needed; elements are x[i]")

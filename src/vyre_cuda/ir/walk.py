@@ -23,6 +23,7 @@ from vyre_cuda.ir.nodes import (
     Continue,
     Expr,
     For,
+    GridBarrier,
     Id,
     If,
     Let,
@@ -34,6 +35,7 @@ from vyre_cuda.ir.nodes import (
     Stmt,
     Store,
     Var,
+    Warp,
     While,
 )
 
@@ -81,11 +83,13 @@ def operands(statement: Stmt) -> tuple[Expr, ...]:
             return (statement.index, statement.value)
         case Atomic():
             return (statement.index, *statement.operands)
+        case Warp():
+            return statement.operands
         case If() | While() | Assert():
             return (statement.condition,)
         case For():
             return (statement.start, statement.stop, statement.step)
-        case Break() | Continue() | Return() | Barrier():
+        case Break() | Continue() | Return() | Barrier() | GridBarrier():
             return ()
         case _:
             assert_never(statement)
@@ -100,7 +104,9 @@ def bodies(statement: Stmt) -> tuple[tuple[str, Body], ...]:
             return (("body", statement.body),)
         case While():
             return (("setup", statement.setup), ("body", statement.body))
-        case Let() | Var() | Assign() | Store() | Atomic() | Break() | Continue() | Return() | Barrier() | Assert():
+        case Let() | Var() | Assign() | Store() | Atomic() | Warp() | Assert():
+            return ()
+        case Break() | Continue() | Return() | Barrier() | GridBarrier():
             return ()
         case _:
             assert_never(statement)
@@ -137,13 +143,15 @@ def located(body: Body, prefix: Path = ()) -> Iterator[tuple[Path, Stmt]]:
 
 
 def declared_name(statement: Stmt) -> str | None:
-    """The local that a statement declares: of a let, var, atomic with a result, or for."""
+    """The local that a statement declares: of a let, var, warp operation, atomic with a result, or for."""
     match statement:
         case Let() | Var() | For():
             return statement.name
-        case Atomic():
+        case Atomic() | Warp():
             return statement.result
-        case Assign() | Store() | If() | While() | Break() | Continue() | Return() | Barrier() | Assert():
+        case Assign() | Store() | If() | While() | Assert():
+            return None
+        case Break() | Continue() | Return() | Barrier() | GridBarrier():
             return None
         case _:
             assert_never(statement)
@@ -151,7 +159,11 @@ def declared_name(statement: Stmt) -> str | None:
 
 def buffers_written(body: Body) -> set[str]:
     """Names of the buffers and shared arrays that a store or an atomic changes."""
-    return {statement.buffer for statement in statements(body) if isinstance(statement, (Store, Atomic))}
+    return {
+        statement.buffer
+        for statement in statements(body)
+        if isinstance(statement, Store) or (isinstance(statement, Atomic) and statement.op != "load")
+    }
 
 
 def assert_sites(body: Body) -> tuple[tuple[Path, Assert], ...]:

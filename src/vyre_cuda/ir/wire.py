@@ -28,6 +28,7 @@ from vyre_cuda.ir.nodes import (
     Continue,
     Expr,
     For,
+    GridBarrier,
     Id,
     If,
     Let,
@@ -39,13 +40,14 @@ from vyre_cuda.ir.nodes import (
     Stmt,
     Store,
     Var,
+    Warp,
     While,
 )
-from vyre_cuda.ir.ops import OPS
+from vyre_cuda.ir.ops import ATOMICS, OPS, WARP_OPS
 from vyre_cuda.ir.validate import check
 from vyre_cuda.ir.walk import assert_never
 from vyre_cuda.ir.wire_read import Reader
-from vyre_cuda.ir.wire_tags import ATOMIC_CODES, MAGIC, VERSION, ExprTag, StatementTag
+from vyre_cuda.ir.wire_tags import MAGIC, VERSION, ExprTag, StatementTag
 
 if TYPE_CHECKING:
     from vyre_cuda.ir.program import Program
@@ -157,6 +159,8 @@ class _Writer:
                 self.exprs((statement.index, statement.value))
             case Atomic():
                 self.atomic(statement)
+            case Warp():
+                self.warp(statement)
             case If():
                 self.numbers(StatementTag.IF)
                 self.expr(statement.condition)
@@ -180,6 +184,8 @@ class _Writer:
                 self.numbers(StatementTag.RETURN)
             case Barrier():
                 self.numbers(StatementTag.BARRIER)
+            case GridBarrier():
+                self.numbers(StatementTag.GRID_BARRIER)
             case Assert():
                 self.numbers(StatementTag.ASSERT)
                 self.expr(statement.condition)
@@ -193,9 +199,16 @@ class _Writer:
         self.expr(value)
 
     def atomic(self, statement: Atomic) -> None:
-        self.numbers(StatementTag.ATOMIC, ATOMIC_CODES[statement.op], int(statement.result is not None))
+        self.numbers(StatementTag.ATOMIC, ATOMICS[statement.op].code, int(statement.result is not None))
         if statement.result is not None:
             self.name(statement.result)
         self.name(statement.buffer)
         self.exprs((statement.index, *statement.operands))
         self.numbers(ORDERS.index(statement.order), SCOPES.index(statement.scope))
+
+    def warp(self, statement: Warp) -> None:
+        self.numbers(StatementTag.WARP, WARP_OPS[statement.op].code)
+        self.name(statement.result)
+        self.exprs(statement.operands)
+        if statement.combine:
+            self.numbers(OPS[statement.combine].code)

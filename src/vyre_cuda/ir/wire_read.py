@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TypeVar
 from vyre_cuda.errors import ProgramError
 from vyre_cuda.ir.limits import MAX_DEPTH, MAX_EXPRESSIONS, MAX_NESTING, MAX_PARAMETERS, MAX_STATEMENTS
 from vyre_cuda.ir.nodes import (
-    ATOMICS,
     AXES,
     ID_KINDS,
     ORDERS,
@@ -29,6 +28,7 @@ from vyre_cuda.ir.nodes import (
     Continue,
     Expr,
     For,
+    GridBarrier,
     Id,
     If,
     Let,
@@ -42,25 +42,27 @@ from vyre_cuda.ir.nodes import (
     Stmt,
     Store,
     Var,
+    Warp,
     While,
 )
+from vyre_cuda.ir.ops import ATOMICS_BY_CODE, WARP_OPS_BY_CODE, result_type, warp_result_type
 from vyre_cuda.ir.ops import BY_CODE as OP_BY_CODE
-from vyre_cuda.ir.ops import result_type
 from vyre_cuda.ir.types import BY_CODE as TYPE_BY_CODE
 from vyre_cuda.ir.types import Type, u32
 from vyre_cuda.ir.validate import check
-from vyre_cuda.ir.wire_tags import ATOMIC_CODES, MAGIC, VERSION, ExprTag, StatementTag
+from vyre_cuda.ir.wire_tags import MAGIC, VERSION, ExprTag, StatementTag
 
 if TYPE_CHECKING:
     from vyre_cuda.ir.program import Program
 
 _MAX_VARINT_BYTES = 10
-_ATOMIC_NAMES = {code: name for name, code in ATOMIC_CODES.items()}
+_ID_CODES = ID_KINDS.index("lane_id") * len(AXES) + 1  # lane_id has one axis
 _PLAIN: dict[int, Stmt] = {
     StatementTag.BREAK: Break(),
     StatementTag.CONTINUE: Continue(),
     StatementTag.RETURN: Return(),
     StatementTag.BARRIER: Barrier(),
+    StatementTag.GRID_BARRIER: GridBarrier(),
 }
 
 P = TypeVar("P", bound="Program")
@@ -203,7 +205,7 @@ class Reader:
             case ExprTag.SIZE:
                 return Size(self.index, self.name())
             case ExprTag.ID:
-                kind, axis = divmod(self.below(len(ID_KINDS) * len(AXES), "an id"), len(AXES))
+                kind, axis = divmod(self.below(_ID_CODES, "an id"), len(AXES))
                 return Id(self.index, ID_KINDS[kind], axis)
             case ExprTag.LOAD:
                 name = self.name()
@@ -262,6 +264,8 @@ class Reader:
                 return Store(self.name(), self.expr(), self.expr())
             case StatementTag.ATOMIC:
                 return self.atomic()
+            case StatementTag.WARP:
+                return self.warp()
             case StatementTag.IF:
                 return If(self.expr(), self.body(level + 1), self.body(level + 1))
             case StatementTag.FOR:
@@ -277,13 +281,30 @@ class Reader:
                 raise self.fault(f"{tag} is no tag of a statement")
 
     def atomic(self) -> Atomic:
-        op = _ATOMIC_NAMES[self.below(len(_ATOMIC_NAMES), "an atomic operation")]
+        row = ATOMICS_BY_CODE.get(self.number())
+        if row is None:
+            raise self.fault("no atomic operation has this code")
         result = self.name() if self.below(2, "a flag") else None
         buffer = self.name()
         index = self.expr()
-        operands = tuple(self.expr() for _ in range(ATOMICS[op]))
+        operands = tuple(self.expr() for _ in range(row.operands))
         order = ORDERS[self.below(len(ORDERS), "a memory order")]
         scope = SCOPES[self.below(len(SCOPES), "a memory scope")]
         if result is not None:
             self.declare(result, self.type_of(buffer))
-        return Atomic(result, op, buffer, index, operands, order, scope)
+        return Atomic(result, row.name, buffer, index, operands, order, scope)
+
+    def warp(self) -> Warp:
+        row = WARP_OPS_BY_CODE.get(self.number())
+        if row is None:
+            raise self.fault("no warp operation has this code")
+        result = self.name()
+        operands = tuple(self.expr() for _ in range(1 + row.lane))
+        combine = ""
+        if row.combines:
+            op = OP_BY_CODE.get(self.number())
+            if op is None or op.name not in row.combines:
+                raise self.fault(f"{row.name} combines with no op of this code")
+            combine = op.name
+        self.declare(result, warp_result_type(row, operands[0].type))
+        return Warp(result, row.name, operands, combine)

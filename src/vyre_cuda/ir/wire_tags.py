@@ -1,18 +1,15 @@
 """The numbers that stand for node kinds in wire bytes. They are never reused, so a version reads what it wrote.
 
 Positions in `nodes.PARAMETER_KINDS`, `ID_KINDS`, `ORDERS` and `SCOPES` are wire numbers too: append to those only.
+Ops, atomics, warp operations and types have their codes in their tables.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
 
-from vyre_cuda.ir.nodes import AtomicName
-
 MAGIC = b"VYCP"
 VERSION = 1
-
-ATOMIC_CODES: dict[AtomicName, int] = {"add": 0, "compare_exchange": 1}
 
 
 class ExprTag(IntEnum):
@@ -42,3 +39,5 @@ class StatementTag(IntEnum):
     RETURN = 10
     BARRIER = 11
     ASSERT = 12
+    WARP = 13
+    GRID_BARRIER = 14

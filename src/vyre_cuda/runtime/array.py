@@ -8,7 +8,7 @@ import numpy as np
 
 from vyre_cuda._native.memory import Buffer, Span
 from vyre_cuda._native.status import AssertReport
-from vyre_cuda.ir.types import BY_DTYPE, Type
+from vyre_cuda.ir.types import Type, by_dtype
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device import Device
@@ -35,7 +35,9 @@ class DeviceArray(Span):
     @property
     def type(self) -> Type:
         """The IR type of an element."""
-        return BY_DTYPE[self.dtype]
+        found = by_dtype(self.dtype)
+        assert found is not None  # every array is made from a type or a dtype that has one
+        return found
 
     @property
     def size(self) -> int:

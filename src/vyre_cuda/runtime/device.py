@@ -20,7 +20,7 @@ from vyre_cuda._native.status import AssertReport
 from vyre_cuda.cache.lru import LRU
 from vyre_cuda.errors import DeviceUnavailableError, Error, InternalError
 from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.types import BY_DTYPE, Type
+from vyre_cuda.ir.types import TYPES, Type, by_dtype
 from vyre_cuda.ir.validate import check
 from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
 from vyre_cuda.ptx.lower import lower
@@ -100,8 +100,9 @@ class Device:
         return MemoryStats(**{name: stats[name] for name in MemoryStats.__slots__})
 
     def _empty(self, n: int, dtype: np.dtype[Any]) -> DeviceArray:
-        if dtype not in BY_DTYPE:
-            raise TypeError(f"arrays of {dtype} are not supported; there are {', '.join(map(str, BY_DTYPE))}")
+        if by_dtype(dtype) is None:
+            supported = ", ".join(str(type_.dtype) for type_ in TYPES)
+            raise TypeError(f"arrays of {dtype} are not supported; there are {supported}")
         if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
             raise TypeError(f"a size of type {type(n).__name__}; an int is needed")
         if n < 0:
@@ -151,7 +152,7 @@ def devices() -> list[DeviceInfo]:
     return [*found, DeviceInfo("emulator", 0, emulator.device_name(0))]
 
 
-# ---- choosing a driver ------------------------------------------------------------------------------------------------
+# ---- choosing a driver -----------------------------------------------------------------------------------------------
 
 
 def _cuda_driver() -> Driver:

@@ -136,9 +136,7 @@ class Kernel(Dispatcher):
         grid = kwargs.pop("grid", None)
         self.plan.launch(self._device_arguments(args, kwargs, stream, grid))
 
-    def _device_arguments(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], stream: Any, grid: Any
-    ) -> Arguments:
+    def _device_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], stream: Any, grid: Any) -> Arguments:
         program = self.program
         given = _all_parameters(program, args, kwargs)
         spans: list[DeviceArray] = []
@@ -175,8 +173,9 @@ class Kernel(Dispatcher):
         if value.is_freed:
             raise ValueError(f"{where} was freed")
         if value.size > self.program.index.maximum:
-            raise ValueError(f"{where} has {value.size} elements; {self.program.index} indices reach "
-                             f"{self.program.index.maximum}")
+            raise ValueError(
+                f"{where} has {value.size} elements; {self.program.index} indices reach {self.program.index.maximum}"
+            )
         return value
 
     def _assertion(self, report: AssertReport) -> KernelAssertionError:

@@ -9,24 +9,48 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 from vyre_cuda.ir.scalars import bits_of
-from vyre_cuda.ir.types import Type, bool_, f32, i32, u32
+from vyre_cuda.ir.types import TYPES, Type, bool_
 
-_FLOATS = (
-    *(0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 3.0, 1e10, -1e10, 3.4028234663852886e38, -3.4028234663852886e38),
-    *(float("inf"), float("-inf"), float("nan")),
-    *(2.0**-149, -(2.0**-149), 2.0**-126, -(2.0**-126), 2.0**-126 - 2.0**-149),
-    *(2.0**23, 2.0**23 - 0.5, 2.0**24, 2.0**24 + 2, 2.0**31, -(2.0**31), 2.0**32, 2.0**32 - 256, 2.0**31 - 128),
-)
+# Bits of the significand without the hidden one.
+_FRACTION = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}
+_SIMPLE = (0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 3.0, -7.0, 100.0, 1e4, -1e4)
+_SPECIAL = (float("inf"), float("-inf"), float("nan"))
+
+
+def _integer_edges(type_: Type) -> tuple[int, ...]:
+    """Around zero, the widths as shift counts, powers of two that are widths of other types, the ends."""
+    low, high = type_.minimum, type_.maximum
+    near = [0, 1, -1, 2, -2, 3, -3, 5, 7, -7, 8, 15, 16, 31, 32, 33, -32, 63, 64, 65, 127, -128, 255, 256]
+    wide = [s * (1 << power) + d for power in (15, 16, 31, 32, 53, 63) for d in (-1, 0, 1) for s in (1, -1)]
+    ends = [low, low + 1, low + 2, high, high - 1, high // 2, high // 2 + 1, high // 3]
+    patterns = dict.fromkeys(v & ((1 << type_.bits) - 1) for v in [*near, *ends, *wide] if low <= v <= high)
+    return tuple(patterns)
+
+
+def _float_edges(type_: Type) -> tuple[int, ...]:
+    """Simple and special values, subnormals and their neighbors, where whole numbers and integer types end."""
+    fraction = _FRACTION[type_.name]
+    exponent_bits = type_.bits - 1 - fraction
+    infinity = ((1 << exponent_bits) - 1) << fraction
+    smallest_normal = 1 << fraction
+    sign = 1 << (type_.bits - 1)
+    patterns = [bits_of(type_, value) for value in (*_SIMPLE, *_SPECIAL)]
+    for magnitude in (infinity - 1, infinity - 2, 1, 2, smallest_normal - 1, smallest_normal, smallest_normal + 1):
+        patterns += [magnitude, magnitude | sign]
+    whole = bits_of(type_, float(1 << fraction))  # from here on there are no fractions
+    patterns += [whole - 1, whole, whole + 1, whole + smallest_normal, whole + smallest_normal + 1]
+    for power in (7, 8, 15, 16, 31, 32, 63, 64):  # ends of integer types
+        if power < 1 << (exponent_bits - 1):
+            end = bits_of(type_, 2.0**power)
+            patterns += [end - 1, end, end | sign, (end + 1) | sign]
+    one = bits_of(type_, 1.0)
+    patterns += [one - 1, one + 1, bits_of(type_, 0.5) - 1]
+    return tuple(dict.fromkeys(patterns))
+
 
 # Bit patterns by type, simple ones first.
 EDGES: dict[Type, tuple[int, ...]] = {
-    bool_: (0, 1),
-    u32: (0, 1, 2, 3, 5, 7, 8, 31, 32, 33, 63, 255, 65535, 65536, 2**31 - 1, 2**31, 2**31 + 1, 2**32 - 2, 2**32 - 1),
-    i32: tuple(
-        v & 0xFFFFFFFF
-        for v in (0, 1, -1, 2, -2, 3, -3, 7, -7, 31, 32, 33, -32, 65536, 2**31 - 1, -(2**31), -(2**31) + 1, 2**31 - 2)
-    ),
-    f32: tuple(bits_of(f32, v) for v in _FLOATS),
+    t: (0, 1) if t is bool_ else _float_edges(t) if t.is_float else _integer_edges(t) for t in TYPES
 }
 
 
@@ -52,12 +76,12 @@ def arrays(draw: st.DrawFn, type_: Type, size: int) -> npt.NDArray[Any]:
 
 @st.composite
 def small_whole_arrays(draw: st.DrawFn, type_: Type, size: int) -> npt.NDArray[Any]:
-    """Arrays of small whole numbers: their sums are exact in every type and order."""
-    palette = draw(st.lists(st.integers(0, 8), min_size=1, max_size=12))
-    return np.array([palette[i % len(palette)] for i in range(size)], dtype=type_.dtype)
+    """Arrays of small whole numbers: their sums are exact in every number type and order."""
+    palette = [bits_of(type_, n) for n in draw(st.lists(st.integers(0, 8), min_size=1, max_size=12))]
+    return from_bits(type_, [palette[i % len(palette)] for i in range(size)])
 
 
 def from_bits(type_: Type, patterns: list[int]) -> npt.NDArray[Any]:
     """The array with these bit patterns."""
-    array: npt.NDArray[Any] = np.array(patterns, dtype=f"u{type_.itemsize}").view(type_.dtype)
+    array: npt.NDArray[Any] = np.array(patterns, dtype=type_.unsigned).view(type_.dtype)
     return array
