@@ -6,28 +6,67 @@ Independent elements are handled together; only lanes that meet at one element n
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
-from vyre_cuda.ir.elementwise import Array
+from vyre_cuda.ir.bits import Array, from_order_keys, is_nan, order_keys
+from vyre_cuda.ir.types import Type
 
 # Elements with more lanes than this are scanned one by one, the others in rounds of one lane each.
 _ROUNDS = 64
 
+_COMBINES: dict[str, np.ufunc] = {
+    "minimum": np.minimum,
+    "maximum": np.maximum,
+    "bitwise_and": np.bitwise_and,
+    "bitwise_or": np.bitwise_or,
+    "bitwise_xor": np.bitwise_xor,
+}
 
-def add(data: Array, address: Array, value: Array, *, flush: bool, need_old: bool) -> Array | None:
-    """Add `value` to the elements; the old values if `need_old`.
 
-    With `flush`, floats behave as PTX atom.add.f32 on global memory: subnormal operands and results become 0 of the
-    same sign (PTX ISA, "atom"); the old value is what lay in memory.
+def combine(
+    op: str, type_: Type, data: Array, address: Array, operands: Sequence[Array], *, flush: bool, need_old: bool
+) -> Array | None:
+    """Apply a row of `ops.ATOMICS` to the elements of `data`; the old values if `need_old` and there are any.
+
+    With `flush`, an add of floats behaves as PTX atom.add.f32 on global memory: subnormal operands and results become 0
+    of the same sign (PTX ISA, "atom"); the old value is what lay in memory.
     """
-    if data.dtype.kind == "f" and (flush or need_old):
-        return _add_floats(data, address, value, flush)
-    old = _running_sums(data, address, value) if need_old else None
-    np.add.at(data, address, value)  # in the order of the lanes, each sum rounded to the dtype
+    match op:
+        case "load":
+            return data[address]
+        case "store":
+            data[address] = operands[0]  # of several at one element, the last
+            return None
+        case "exchange":
+            return _exchange(data, address, operands[0])
+        case "compare_exchange":
+            return _compare_exchange(data, address, operands[0], operands[1])
+        case "add" | "subtract":
+            value = operands[0] if op == "add" else np.negative(operands[0])
+            return _add(data, address, value, flush=flush, need_old=need_old)
+        case _:
+            extreme = _extreme_floats if type_.is_float else _extreme_or_bits
+            return extreme(op, type_, data, address, operands[0], need_old)
+
+
+def _exchange(data: Array, address: Array, value: Array) -> Array:
+    """Each lane finds what the lane before it at the same element brought."""
+    old = np.zeros(address.size, dtype=data.dtype)
+    if address.size == 0:
+        return old
+    order, starts, _ = _groups(address)
+    ordered = value[order]
+    found = np.concatenate((ordered[:1], ordered[:-1]))
+    found[starts] = data[address[order[starts]]]
+    old[order] = found
+    ends = np.concatenate((starts[1:], [address.size])) - 1
+    data[address[order[ends]]] = ordered[ends]
     return old
 
 
-def compare_exchange(data: Array, address: Array, expected: Array, desired: Array) -> Array:
+def _compare_exchange(data: Array, address: Array, expected: Array, desired: Array) -> Array:
     """Write `desired` where the element equals `expected`; the old values."""
     touched, which = np.unique(address, return_inverse=True)
     if touched.size == address.size:
@@ -44,12 +83,42 @@ def compare_exchange(data: Array, address: Array, expected: Array, desired: Arra
     return np.array(found, dtype=data.dtype)
 
 
-def _groups(address: Array) -> tuple[Array, Array, Array]:
-    """Lanes sorted by address, lane order kept within one; where each group starts; how many lanes it has."""
-    order = np.argsort(address, kind="stable")
-    ordered = address[order]
-    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-    return order, starts, np.diff(starts, append=address.size)
+# ---- minimum, maximum, bits --------------------------------------------------------------------------------------
+
+
+def _extreme_or_bits(op: str, _type: Type, data: Array, address: Array, value: Array, need_old: bool) -> Array | None:
+    ufunc = _COMBINES[op]
+    if not need_old:
+        ufunc.at(data, address, value)
+        return None
+    return _in_order(data, address, value, ufunc, lambda first, rest: ufunc.accumulate(np.concatenate((first, rest))))
+
+
+def _extreme_floats(op: str, type_: Type, data: Array, address: Array, value: Array, need_old: bool) -> Array | None:
+    """Floats as integers of the same order, in which NaN is beyond the end that wins."""
+    touched, which = np.unique(address, return_inverse=True)
+    keys = _keys(op, type_, data[touched])
+    old = _extreme_or_bits(op, type_, keys, which, _keys(op, type_, value), need_old)
+    data[touched] = from_order_keys(type_, keys)
+    return None if old is None else from_order_keys(type_, old)
+
+
+def _keys(op: str, type_: Type, x: Array) -> Array:
+    keys = order_keys(type_, x)
+    limits = np.iinfo(keys.dtype)
+    winner = keys.dtype.type(limits.min if op == "minimum" else limits.max)
+    return np.where(is_nan(type_, x), winner, keys)
+
+
+# ---- add ---------------------------------------------------------------------------------------------------------
+
+
+def _add(data: Array, address: Array, value: Array, *, flush: bool, need_old: bool) -> Array | None:
+    if data.dtype.kind == "f" and (flush or need_old):
+        return _add_floats(data, address, value, flush)
+    old = _running_sums(data, address, value) if need_old else None
+    np.add.at(data, address, value)  # in the order of the lanes, each sum rounded to the dtype
+    return old
 
 
 def _running_sums(data: Array, address: Array, value: Array) -> Array:
@@ -66,43 +135,29 @@ def _running_sums(data: Array, address: Array, value: Array) -> Array:
 
 
 def _add_floats(data: Array, address: Array, value: Array, flush: bool) -> Array:
-    """Sums of floats depend on their order: rounds over short groups, a running sum over each long one."""
-    old = np.zeros(address.size, dtype=data.dtype)
-    if address.size == 0:
-        return old
-    if flush:
-        value = _flushed(value)
-    order, starts, counts = _groups(address)
-    for start, count in zip(starts[counts > _ROUNDS].tolist(), counts[counts > _ROUNDS].tolist(), strict=True):
-        lanes = order[start : start + count]
-        old[lanes] = _add_one_by_one(data, int(address[lanes[0]]), value[lanes], flush)
-    short = starts[counts <= _ROUNDS]
-    left = counts[counts <= _ROUNDS]
-    for turn in range(int(left.max(initial=0))):
-        lanes = order[short[left > turn] + turn]
-        place = address[lanes]
-        current = data[place]
-        old[lanes] = current
-        total = (_flushed(current) if flush else current) + value[lanes]
-        data[place] = _flushed(total) if flush else total
-    return old
+    """Sums of floats depend on their order."""
+    if not flush:
+        return _in_order(data, address, value, np.add, lambda first, rest: np.add.accumulate(np.append(first, rest)))
+    return _in_order(data, address, _flushed(value), _flushing_sum, _flushing_sums)
 
 
-def _add_one_by_one(data: Array, place: int, value: Array, flush: bool) -> Array:
-    """Add all of `value` to one element; the old values. `accumulate` rounds each sum, in order."""
-    first = data[place : place + 1].copy()
-    sums = np.add.accumulate(np.concatenate((_flushed(first) if flush else first, value)))
-    if flush and _subnormal(sums).any():
-        smallest = np.finfo(data.dtype).smallest_normal
+def _flushing_sum(current: Array, value: Array) -> Array:
+    return _flushed(_flushed(current) + value)
+
+
+def _flushing_sums(first: Array, value: Array) -> Array:
+    """The element before each of the adds and after the last; `accumulate` rounds each sum, in order."""
+    sums: Array = np.add.accumulate(np.append(_flushed(first), value))
+    if _subnormal(sums).any():
+        smallest = np.finfo(sums.dtype).smallest_normal
         total = sums[0]
         for step, one in enumerate(value, start=1):
             total = total + one
             if 0 < abs(total) < smallest:
-                total = np.copysign(data.dtype.type(0), total)
+                total = np.copysign(sums.dtype.type(0), total)
             sums[step] = total
-    data[place] = sums[-1]
     sums[0] = first[0]
-    return sums[:-1]
+    return sums
 
 
 def _subnormal(x: Array) -> Array:
@@ -112,3 +167,46 @@ def _subnormal(x: Array) -> Array:
 
 def _flushed(x: Array) -> Array:
     return np.where(_subnormal(x), np.copysign(x.dtype.type(0), x), x)
+
+
+# ---- order -------------------------------------------------------------------------------------------------------
+
+
+def _in_order(
+    data: Array,
+    address: Array,
+    value: Array,
+    step: Callable[[Array, Array], Array],
+    chain: Callable[[Array, Array], Array],
+) -> Array:
+    """Combine lane by lane where lanes meet, and the old values: rounds over short groups, a chain over each long one.
+
+    `step` combines elements with one value each; `chain` gives what one element is before each of its values and after
+    the last.
+    """
+    old = np.zeros(address.size, dtype=data.dtype)
+    if address.size == 0:
+        return old
+    order, starts, counts = _groups(address)
+    for start, count in zip(starts[counts > _ROUNDS].tolist(), counts[counts > _ROUNDS].tolist(), strict=True):
+        lanes = order[start : start + count]
+        place = int(address[lanes[0]])
+        states = chain(data[place : place + 1].copy(), value[lanes])
+        old[lanes], data[place] = states[:-1], states[-1]
+    short = starts[counts <= _ROUNDS]
+    left = counts[counts <= _ROUNDS]
+    for turn in range(int(left.max(initial=0))):
+        lanes = order[short[left > turn] + turn]
+        at = address[lanes]
+        current = data[at]
+        old[lanes] = current
+        data[at] = step(current, value[lanes])
+    return old
+
+
+def _groups(address: Array) -> tuple[Array, Array, Array]:
+    """Lanes sorted by address, lane order kept within one; where each group starts; how many lanes it has."""
+    order = np.argsort(address, kind="stable")
+    ordered = address[order]
+    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+    return order, starts, np.diff(starts, append=address.size)

@@ -18,7 +18,9 @@ from vyre_cuda.ir import validate
 from vyre_cuda.ir.call import Call, assertion_error, bind
 from vyre_cuda.ir.elementwise import Array
 from vyre_cuda.ir.geometry import Geometry
+from vyre_cuda.ir.nodes import GridBarrier
 from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.types import Type, bool_
 from vyre_cuda.ir.walk import assert_sites, declared_name, statements
 
 # Lanes of a chunk: enough to hide NumPy's cost per call, few enough for per-lane values to stay in a core's cache.
@@ -37,39 +39,43 @@ def evaluate(
     `out=` brings arrays to write to, `grid=` overrides the number of blocks.
 
     Raises TypeError, ValueError or OverflowError for arguments that do not fit, ProgramError for a program that is not
-    valid or in which part of a block reaches a barrier, KernelAssertionError for an assertion that fails.
+    valid or in which part of a block reaches a barrier, part of the grid a grid barrier or part of a warp a warp
+    operation, KernelAssertionError for an assertion that fails.
     """
     validate.check(program)
     call = bind(program, args, kwargs, out=out, grid=grid)
     memory = _buffers(call)
     with np.errstate(all="ignore"):
         _launch(call, memory)
-    return call.deliver({name: buffer.data for name, buffer in memory.items()})
+    return call.deliver({name: buffer.data.view(buffer.type.dtype) for name, buffer in memory.items()})
 
 
 def _buffers(call: Call) -> dict[str, Memory]:
-    """A buffer per parameter; what the program may write, and bools that are not 0 or 1, is copied."""
+    """A buffer per parameter; what the program may write is copied."""
     buffers = {}
     for parameter in call.program.parameters:
         if not parameter.is_buffer:
             continue
         size = call.sizes[parameter.name]
+        dtype = _memory_dtype(parameter.type)
         if parameter.kind == "out":
-            data = np.zeros(size, dtype=parameter.type.dtype)
-        elif parameter.type.kind == "bool":
-            data = call.arrays[parameter.name].view(np.uint8) != 0
+            data = np.zeros(size, dtype=dtype)
         else:
-            data = call.arrays[parameter.name]
+            data = call.arrays[parameter.name].view(dtype)
             data = data.copy() if parameter.is_writable else data
-        buffers[parameter.name] = Memory(data, size)
+        buffers[parameter.name] = Memory(parameter.type, data, size)
     return buffers
+
+
+def _memory_dtype(type_: Type) -> np.dtype[Any]:
+    return type_.unsigned if type_ is bool_ else type_.storage
 
 
 def _launch(call: Call, buffers: Mapping[str, Memory]) -> None:
     """Chunks run in the order of their blocks, so the first that fails has the lowest thread that does."""
     blocks = call.geometry.blocks
     step = _blocks_per_chunk(call.program, call.geometry)
-    for first in range(0, blocks, step):
+    for first in range(0, blocks, max(step, 1)):
         lanes = Lanes(call.geometry, first, min(step, blocks - first))
         memory = {**buffers, **_shared(call.program, lanes)}
         execution = Execution(call.program, Scope(lanes, call.scalars, memory))
@@ -82,13 +88,20 @@ def _shared(program: Program, lanes: Lanes) -> dict[str, Memory]:
     """A zeroed row per block; floats added to shared memory keep their subnormals (PTX ISA, "atom")."""
     return {
         array.name: Memory(
-            np.zeros(lanes.blocks * array.size, dtype=array.type.dtype), array.size, lanes.block_rows(), flushes=False
+            array.type,
+            np.zeros(lanes.blocks * array.size, dtype=_memory_dtype(array.type)),
+            array.size,
+            lanes.block_rows(),
+            flushes=False,
         )
         for array in program.shared
     }
 
 
 def _blocks_per_chunk(program: Program, geometry: Geometry) -> int:
+    """As many as fit; all of them where the grid has a barrier, for then they must advance together."""
+    if any(isinstance(statement, GridBarrier) for statement in statements(program.body)):
+        return geometry.blocks
     names = sum(declared_name(statement) is not None for statement in statements(program.body))
     widest = 8
     per_block = geometry.threads_per_block * names * widest

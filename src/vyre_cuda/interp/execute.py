@@ -2,19 +2,22 @@
 
 Executing statements takes the mask of lanes that reach them and gives the mask of lanes that fall through to what
 comes after; lanes that break or continue wait in their loop, lanes that return or fail an assertion are gone. Between
-two statements every lane has done the first: a barrier has nothing left to do but to check that whole blocks reach it.
+two statements every lane has done the first: a barrier has nothing left to do but to check that whole blocks, or the
+whole grid, reach it, and a warp operation finds what every thread of its warp brings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 import numpy as np
 
 from vyre_cuda.errors import Diagnostic, ProgramError
 from vyre_cuda.interp.lanes import Lanes, Mask
 from vyre_cuda.interp.memory import Memory
+from vyre_cuda.interp.warps import Warps, operate
 from vyre_cuda.ir.elementwise import Array, apply, constant
 from vyre_cuda.ir.nodes import (
     Apply,
@@ -27,6 +30,7 @@ from vyre_cuda.ir.nodes import (
     Continue,
     Expr,
     For,
+    GridBarrier,
     Id,
     If,
     Let,
@@ -38,6 +42,7 @@ from vyre_cuda.ir.nodes import (
     Stmt,
     Store,
     Var,
+    Warp,
     While,
 )
 from vyre_cuda.ir.program import Program
@@ -64,7 +69,8 @@ class Scope:
             case Const():
                 return constant(expr.type, expr.bits)
             case Apply():
-                return apply(expr.op, expr.type, [self.value(operand) for operand in expr.operands])
+                source = expr.operands[-1].type
+                return apply(expr.op, source, expr.type, [self.value(operand) for operand in expr.operands])
             case Load():
                 return self.memory[expr.buffer].load(self.value(expr.index))
             case Id():
@@ -127,6 +133,9 @@ class Execution:
             case Atomic():
                 self._atomic(statement, mask)
                 return mask
+            case Warp():
+                self._warp(statement, mask)
+                return mask
             case If():
                 then, orelse = mask.split(scope.value(statement.condition))
                 return self.run(statement.then, then).union(self.run(statement.orelse, orelse))
@@ -142,7 +151,7 @@ class Execution:
                 return self._nobody
             case Return():
                 return self._nobody
-            case Barrier():
+            case Barrier() | GridBarrier():
                 self._check_barrier(statement, mask)
                 return mask
             case Assert():
@@ -156,6 +165,15 @@ class Execution:
         old = scope.memory[statement.buffer].atomic(statement.op, index, operands, mask, need_old=need_old)
         if statement.result is not None and old is not None:
             scope.locals[statement.result] = old
+
+    def _warp(self, statement: Warp, mask: Mask) -> None:
+        scope = self._scope
+        self._check_warp(statement, mask)
+        operands = [scope.value(operand) for operand in statement.operands]
+        value_type = statement.operands[0].type
+        scope.locals[statement.result] = operate(
+            statement.op, statement.combine, value_type, operands, scope.lanes, mask
+        )
 
     # ---- loops ---------------------------------------------------------------------------------------------------
 
@@ -205,23 +223,43 @@ class Execution:
 
     # ---- checks --------------------------------------------------------------------------------------------------
 
-    def _check_barrier(self, statement: Barrier, mask: Mask) -> None:
-        """Of each block, all lanes that no assertion ended are here, or none is."""
+    def _check_barrier(self, statement: Barrier | GridBarrier, mask: Mask) -> None:
+        """Of each block, or of the whole grid, all lanes that no assertion ended are here, or none is."""
+        if mask.is_full:
+            return
+        whole_grid = isinstance(statement, GridBarrier)
+        groups = 1 if whole_grid else self._scope.lanes.blocks
+        here, failed = (np.count_nonzero(m.bits.reshape(groups, -1), axis=1) for m in (mask, self._failed))
+        split = _split_group(here, mask.bits.size // groups - failed)
+        if split is not None:
+            row, arrived, alive = split
+            who = "the grid" if whole_grid else f"block {self._scope.lanes.first_block + row}"
+            what = "grid barrier" if whole_grid else "barrier"
+            self._refuse(
+                f"{what} reached by {arrived} of the {alive} threads of {who}; "
+                f"the whole {'grid' if whole_grid else 'block'} must arrive",
+                statement,
+            )
+
+    def _check_warp(self, statement: Warp, mask: Mask) -> None:
+        """Of each warp, all lanes that no assertion ended are here, or none is."""
         if mask.is_full:
             return
         lanes = self._scope.lanes
-        here = mask.bits.reshape(lanes.blocks, -1).sum(axis=1)
-        alive = lanes.geometry.threads_per_block - self._failed.bits.reshape(lanes.blocks, -1).sum(axis=1)
-        split = np.flatnonzero((here != 0) & (here != alive))
-        if split.size:
-            row = int(split[0])
-            message = (
-                f"barrier reached by {here[row]} of the {alive[row]} threads of block {lanes.first_block + row}; "
-                f"the whole block must arrive"
+        warps = Warps.of(lanes)
+        everybody = warps.counts(Mask.full(mask.bits.size))
+        split = _split_group(warps.counts(mask), everybody - warps.counts(self._failed))
+        if split is not None:
+            row, arrived, alive = split
+            block, warp = divmod(row, warps.per_block)
+            self._refuse(
+                f"warp operation {statement.op} reached by {arrived} of the {alive} threads of warp {warp} of block "
+                f"{lanes.first_block + block}; the whole warp must arrive",
+                statement,
             )
-            raise ProgramError(
-                f"program {self._program.name}: {message}", [Diagnostic(message, source=statement.source)]
-            )
+
+    def _refuse(self, message: str, statement: Stmt) -> NoReturn:
+        raise ProgramError(f"program {self._program.name}: {message}", [Diagnostic(message, source=statement.source)])
 
     def _assert(self, statement: Assert, mask: Mask) -> Mask:
         """The lowest lane that fails any assertion is the one reported; a lane fails once, for then it ends."""
@@ -232,6 +270,12 @@ class Execution:
             if self.failure is None or lane < self.failure.lane:
                 self.failure = Failure(lane, statement)
         return holding
+
+
+def _split_group(here: Array, alive: Array) -> tuple[int, int, int] | None:
+    """The first group of which some lanes are here and some are not: its number, and how many are here and alive."""
+    split = np.flatnonzero((here != 0) & (here != alive))
+    return (int(split[0]), int(here[split[0]]), int(alive[split[0]])) if split.size else None
 
 
 def _trip_counts(start: Array, stop: Array, step: Array) -> Array:

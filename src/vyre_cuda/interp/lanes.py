@@ -13,7 +13,7 @@ import numpy as np
 
 from vyre_cuda.ir.elementwise import Array
 from vyre_cuda.ir.geometry import Geometry
-from vyre_cuda.ir.nodes import IdKind
+from vyre_cuda.ir.nodes import WARP_SIZE, IdKind
 from vyre_cuda.ir.types import Type
 
 
@@ -86,7 +86,7 @@ class Lanes:
         return self.first_block * self.geometry.threads_per_block
 
     def id(self, kind: IdKind, axis: int, type_: Type) -> Array:
-        """A launch coordinate of every lane, as the index type."""
+        """A launch coordinate of every lane as `type_`, the same one for a kind."""
         key = (kind, axis)
         if key not in self._ids:
             self._ids[key] = self._compute(kind, axis, type_)
@@ -109,6 +109,9 @@ class Lanes:
             case "thread_id":
                 linear = np.arange(self.geometry.threads_per_block)
                 ids = self._on_axis(linear, self.geometry.block, axis).astype(type_.dtype)
+                return ids if ids.size == 1 else np.tile(ids, self.blocks)
+            case "lane_id":
+                ids = (np.arange(self.geometry.threads_per_block) % WARP_SIZE).astype(type_.dtype)
                 return ids if ids.size == 1 else np.tile(ids, self.blocks)
             case "block_id":
                 linear = np.arange(self.first_block, self.first_block + self.blocks)

@@ -14,17 +14,20 @@ import numpy as np
 from vyre_cuda.interp import atomics
 from vyre_cuda.interp.lanes import Mask
 from vyre_cuda.ir.elementwise import Array
-from vyre_cuda.ir.nodes import AtomicName
+from vyre_cuda.ir.types import Type, bool_, f32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Memory:
     """`size` elements per row, the rows behind each other in the 1-D array `data`.
 
-    A buffer is one row that all lanes see (`rows` is None); a shared array has a row per block of the chunk, and
-    `rows` the row of each lane. `flushes` says that an f32 atomic add flushes subnormals (global memory does).
+    `data` has the type's storage dtype, but bytes for bools: any that is not 0 reads as true, and keeps its bits until
+    it is written. A buffer is one row that all lanes see (`rows` is None); a shared array has a row per block of the
+    chunk, and `rows` the row of each lane. `flushes` says that an f32 atomic add flushes subnormals (global memory
+    does).
     """
 
+    type: Type
     data: Array
     size: int
     rows: Array | None = None
@@ -34,10 +37,12 @@ class Memory:
         inside = self._inside(index)
         every = bool(inside.all())
         if not every and not inside.any():
-            return np.zeros(index.size, dtype=self.data.dtype)
+            return np.zeros(index.size, dtype=self.type.storage)
         address = self._address(index if every else np.where(inside, index, index.dtype.type(0)))
         value = self.data.take(address, mode="clip")
-        return value if every else np.where(inside, value, self.data.dtype.type(0))
+        if self.type is bool_:
+            value = value != 0
+        return value if every else np.where(inside, value, value.dtype.type(0))
 
     def store(self, index: Array, value: Array, mask: Mask) -> None:
         lanes, address = self._targets(index, mask)
@@ -45,26 +50,18 @@ class Memory:
             value = value[lanes]
         self.data[address] = value[-1:] if address.size == 1 else value
 
-    def atomic(
-        self, op: AtomicName, index: Array, operands: Sequence[Array], mask: Mask, *, need_old: bool
-    ) -> Array | None:
+    def atomic(self, op: str, index: Array, operands: Sequence[Array], mask: Mask, *, need_old: bool) -> Array | None:
         """One element of the old values per lane, 0 where the lane is not active or out of bounds."""
         count = mask.bits.size
         lanes, address = self._targets(np.broadcast_to(index, (count,)), mask)
         whole = [np.broadcast_to(operand, (count,)) for operand in operands]
         values = whole if lanes is None else [operand[lanes] for operand in whole]
         result = np.zeros(count, dtype=self.data.dtype) if need_old else None
-        old = self._combine(op, address, values, need_old)
+        flush = self.flushes and self.type is f32
+        old = atomics.combine(op, self.type, self.data, address, values, flush=flush, need_old=need_old)
         if result is not None and old is not None:
             result[slice(None) if lanes is None else lanes] = old
         return result
-
-    def _combine(self, op: AtomicName, address: Array, values: list[Array], need_old: bool) -> Array | None:
-        match op:
-            case "add":
-                return atomics.add(self.data, address, values[0], flush=self.flushes, need_old=need_old)
-            case "compare_exchange":
-                return atomics.compare_exchange(self.data, address, values[0], values[1])
 
     def _inside(self, index: Array) -> Array:
         below = index < self.size

@@ -42,14 +42,15 @@ def bf16_to_f32(bits: Array) -> Array:
 
 
 def bf16_from_f32(x: Array) -> Array:
-    """The patterns of the nearest bf16 values, ties to even; adding half an ulp carries into the exponent as it must."""
+    """The patterns of the nearest bf16 values, ties to even; a carry out of the fraction raises the exponent."""
     bits = x.view(np.uint32)
-    rounded = (bits + (np.uint32(0x7FFF) + ((bits >> 16) & np.uint32(1)))) >> 16
-    return np.where(np.isnan(x), np.uint16(_BF16_NAN), rounded.astype(np.uint16))
+    rounded: Array = ((bits + (np.uint32(0x7FFF) + ((bits >> 16) & np.uint32(1)))) >> 16).astype(np.uint16)
+    rounded[np.isnan(x)] = _BF16_NAN
+    return rounded
 
 
 def bf16_from_f64(x: Array) -> Array:
-    """The patterns of the nearest bf16 values of f64 ones: by way of f32 rounded to odd, so that one rounding counts."""
+    """The patterns of the nearest bf16 values of f64 ones; f32 rounded to odd on the way keeps that one rounding."""
     return bf16_from_f32(_f32_to_odd(x))
 
 
@@ -60,8 +61,8 @@ def _f32_to_odd(x: Array) -> Array:
     bits = nearest.view(np.uint32)
     inexact = (back != x) & np.isfinite(nearest)
     outward = inexact & (np.abs(back) > np.abs(x))
-    odd = (bits - outward.astype(np.uint32)) | inexact.astype(np.uint32)
-    return odd.view(np.float32)
+    odd: Array = ((bits - outward.astype(np.uint32)) | inexact.astype(np.uint32)).view(np.float32)
+    return odd
 
 
 # ---- order -------------------------------------------------------------------------------------------------------

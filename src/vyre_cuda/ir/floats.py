@@ -62,9 +62,9 @@ def fma_to_odd(x: Array, y: Array, z: Array) -> Array:
 def fma_f64(x: Array, y: Array, z: Array) -> Array:
     """The f64 nearest to x * y + z, ties to even, subnormal results too.
 
-    The operands are scaled so that the product lies in [1/4, 1), where it splits into two f64 exactly. The sum with z is
-    then high + rest, rest rounded to odd, of which one rounding is right (Boldo and Melquiond, "Emulation of FMA and
-    correctly rounded sums").
+    The operands are scaled so that the product lies in [1/4, 1), where it splits into two f64 exactly. The sum with z
+    is then high + rest, rest rounded to odd, of which one rounding is right (Boldo and Melquiond, "Emulation of FMA
+    and correctly rounded sums").
     """
     x, y, z = np.broadcast_arrays(x, y, z)
     (x_scaled, x_exponent), (y_scaled, y_exponent) = np.frexp(x), np.frexp(y)
@@ -77,9 +77,11 @@ def fma_f64(x: Array, y: Array, z: Array) -> Array:
     high, high_rest = _two_sum(product, carry)
     rest = _odd_sum(carry_rest, high_rest)
     total = np.ldexp(_round_at(high, rest, -1074 - exponent), exponent)
-    plain = (x == 0) | (y == 0) | ~(np.isfinite(x) & np.isfinite(y) & np.isfinite(z))
+    finite = np.isfinite(x) & np.isfinite(y)
+    special = np.where(finite & ~np.isfinite(z), z, x * y + z)  # an infinite z outweighs a product that overflows
+    plain = (x == 0) | (y == 0) | ~(finite & np.isfinite(z))
     beyond = (gap > _FAR) & (z != 0)
-    return np.where(plain, x * y + z, np.where(beyond, z, total))
+    return np.where(plain, special, np.where(beyond, z, total))
 
 
 def _round_at(high: Array, rest: Array, quantum_exponent: Array) -> Array:
@@ -88,10 +90,11 @@ def _round_at(high: Array, rest: Array, quantum_exponent: Array) -> Array:
     Multiples of the quantum are what floats from 2^52 to 2^53 quanta are, so adding 2^52 quanta rounds there.
     """
     quantum = np.ldexp(1.0, np.clip(quantum_exponent, -1000, 900))
-    shift = np.copysign(np.ldexp(quantum, 52), high)
+    fine = high + rest
+    shift = np.copysign(np.ldexp(quantum, 52), fine)
     top, top_rest = _two_sum(shift, high)
-    coarse = np.copysign((top + _odd_sum(top_rest, rest)) - shift, high)
-    return np.where(np.abs(high) < np.abs(shift), coarse, high + rest)
+    coarse = np.copysign((top + _odd_sum(top_rest, rest)) - shift, fine)
+    return np.where(np.abs(fine) < np.abs(shift), coarse, fine)
 
 
 def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:

@@ -1,8 +1,8 @@
 """Ops on bf16 patterns, and those of f16 that NumPy does not round or order as the language does.
 
 A bf16 value is an f32 whose low half is zero, so what gives one of its operands, or an integer near one, is exact in
-f32. Arithmetic is done in f64, whose exponents no result leaves and whose 53 >= 2 * 8 + 2 bits make the second rounding,
-to bf16, the only one that counts.
+f32. Arithmetic is done in f64, whose exponents no result leaves and whose 53 >= 2 * 8 + 2 bits make the second
+rounding, to bf16, the only one that counts.
 """
 
 from __future__ import annotations
@@ -45,15 +45,18 @@ def _test(function: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def _negative(x: Array) -> Array:
-    return x ^ _SIGN
+    flipped: Array = x ^ _SIGN
+    return flipped
 
 
 def _absolute(x: Array) -> Array:
-    return x & ~_SIGN
+    magnitude: Array = x & ~_SIGN
+    return magnitude
 
 
 def _copysign(x: Array, y: Array) -> Array:
-    return (x & ~_SIGN) | (y & _SIGN)
+    signed: Array = _absolute(x) | (y & _SIGN)
+    return signed
 
 
 def _fma(x: Array, y: Array, z: Array) -> Array:

@@ -54,7 +54,8 @@ def rotate_left(a: Array, count: Array) -> Array:
     bits = unsigned(a)
     left = unsigned(count) & bits.dtype.type(_width(a) - 1)
     right = (bits.dtype.type(0) - left) & bits.dtype.type(_width(a) - 1)
-    return ((bits << left) | (bits >> right)).view(a.dtype)
+    rotated: Array = ((bits << left) | (bits >> right)).view(a.dtype)
+    return rotated
 
 
 def rotate_right(a: Array, count: Array) -> Array:
@@ -107,7 +108,8 @@ def multiply_high(a: Array, b: Array) -> Array:
     """The upper half of the double-width product."""
     if _width(a) < 64:
         wide = np.dtype(f"{a.dtype.kind}8")
-        return ((a.astype(wide) * b.astype(wide)) >> _width(a)).astype(a.dtype)
+        upper: Array = ((a.astype(wide) * b.astype(wide)) >> _width(a)).astype(a.dtype)
+        return upper
     high = _multiply_high_u64(unsigned(a), unsigned(b))
     if a.dtype.kind == "i":  # a negative factor x stands for x + 2^64
         high = high - np.where(a < 0, unsigned(b), np.uint64(0)) - np.where(b < 0, unsigned(a), np.uint64(0))
