@@ -14,13 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vyre_cuda.errors import ProgramError
+from vyre_cuda.ir.literals import format_literal, parse_literal
 from vyre_cuda.ir.nodes import Assert, Const, Let, Parameter
 from vyre_cuda.ir.parse import parse
 from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.scalars import value_of
 from vyre_cuda.ir.text import format_statement
-from vyre_cuda.ir.types import f32, u32
+from vyre_cuda.ir.types import FLOATS, Type, f32, u32
 from vyre_cuda.ir.walk import expressions, operands, statements
+from vyre_cuda.testing.edges import bit_patterns
 from vyre_cuda.testing.strategies import programs
 
 EVERYTHING = (Path(__file__).with_name("programs") / "everything.vir").read_text()
@@ -50,7 +52,25 @@ def test_block_and_index_have_defaults() -> None:
 
 
 def test_words_of_the_format_may_be_names() -> None:
-    words = ["let", "var", "store", "end", "test", "to", "step", "order", "scope", "size", "add", "in", "out", "block"]
+    words = [
+        "let",
+        "var",
+        "store",
+        "end",
+        "test",
+        "to",
+        "step",
+        "order",
+        "scope",
+        "size",
+        "add",
+        "in",
+        "out",
+        "block",
+        "warp",
+        "combine",
+        "lane",
+    ]
     text = "program p\n" + "".join(f"in {word}: f32\n" for word in words)
 
     assert [parameter.name for parameter in parse(text).parameters] == words
@@ -143,6 +163,16 @@ def test_literal_just_below_the_overflow_threshold_is_the_largest() -> None:
         ("f32:nan", 0x7FC00000),
         ("f32:bits(0x80000000)", 0x80000000),
         ("f32:1e-999999999", 0),
+        ("i8:-128", 0x80),
+        ("u64:18446744073709551615", 2**64 - 1),
+        ("f16:65519.99", 0x7BFF),
+        ("f16:1e-8", 0),
+        ("f16:nan", 0x7E00),
+        ("bf16:1.00390625", 0x3F80),
+        ("bf16:1.00390625000000000000000001", 0x3F81),
+        ("bf16:-inf", 0xFF80),
+        ("f64:0.1", 0x3FB999999999999A),
+        ("f64:-0.0", 1 << 63),
         ("bool_:false", 0),
     ],
 )
@@ -168,7 +198,15 @@ def test_literal_means(text: str, bits: int) -> None:
         "bool_:1",
         "u32: 7",
         "u32:" + "9" * 200,
-        "f64:1.0",
+        "u128:1",
+        "u8:256",
+        "i8:-129",
+        "i64:9223372036854775808",
+        "u64:-1",
+        "f16:65520",
+        "bf16:3.4e38",
+        "f64:1e309",
+        "bf16:bits(0x10000)",
         "7",
     ],
 )
@@ -177,6 +215,14 @@ def test_literal_is_refused(text: str) -> None:
         parse(f"program p\nlet v = {text}")
 
     assert [diagnostic.source for diagnostic in caught.value.diagnostics] == [("<text>", 2)]
+
+
+@pytest.mark.parametrize("type_", FLOATS, ids=str)
+@given(data=st.data())
+def test_every_float_is_printed_so_that_it_is_read_back(type_: Type, data: st.DataObject) -> None:
+    bits = data.draw(bit_patterns(type_))
+
+    assert parse_literal(type_, format_literal(type_, bits)) == bits
 
 
 # ---- errors ---------------------------------------------------------------------------------------------------------
@@ -201,7 +247,17 @@ BAD_LINES = [
     ("let x = load(q)", "`[` expected"),
     ("let x = foo:7", "foo is not a type"),
     ("let x = " + "negative(" * 128 + "i32:1" + ")" * 128, "128 levels"),
-    ("let x = atomic subtract h[u32:0], u32:1 order relaxed scope device", "an atomic operation"),
+    ("let x = atomic divide h[u32:0], u32:1 order relaxed scope device", "an atomic operation"),
+    ("atomic load h[u32:0], u32:1 order relaxed scope device", "`order` expected"),
+    ("warp any bool_:true", "`warp` begins no statement"),
+    ("let x = warp vote bool_:true", "a warp operation"),
+    ("let x = warp any", "an expression expected"),
+    ("let x = warp shuffle u32:1", "`,` expected"),
+    ("let x = warp any bool_:true, u32:1", "one too many"),
+    ("let x = warp reduce u32:1", "`combine` expected"),
+    ("let x = warp any bool_:true combine add", "one too many"),
+    ("let x = lane_id.x", "lane_id has no axes"),
+    ("grid_barrier now", "one too many"),
     ("atomic add h[u32:0], u32:1", "`order` expected"),
     ("atomic add h[u32:0], u32:1, u32:2 order relaxed scope device", "`order` expected"),
     ("atomic add h[u32:0], u32:1 order relaxed", "`scope` expected"),
@@ -304,6 +360,7 @@ def test_sixty_five_thousand_statements_are_the_most() -> None:
 PARTS = [
     *("(", ")", "[", "]", ",", ":", "=", ".", '"', "\\", "#", "\n", "\r", "\t", " ", "\0", "é", "\u2028", "9" * 30),
     *("if", "else", "end", "while", "test", "for", "let", "var", "store", "atomic", "add(", "load(", "size(", "u32:1"),
+    *("grid_barrier\n", "warp reduce", "combine add", "lane_id", "atomic load", "bf16:1.5", "u64:1"),
     *("barrier\n", "return\n", "break\n", "program", "block 0", "work", "out", "f32:bits(0x", "-", "thread_id.x"),
 ]
 

@@ -30,6 +30,7 @@ from vyre_cuda.ir.nodes import (
     Stmt,
     Store,
     Var,
+    Warp,
     While,
 )
 from vyre_cuda.ir.program import Program
@@ -90,7 +91,8 @@ MALFORMED: list[Program] = [
     holding(Local(u32, None)),  # type: ignore[arg-type]
     holding(Scalar(u32, 1)),  # type: ignore[arg-type]
     holding(Size(u32, 1)),  # type: ignore[arg-type]
-    holding(Id(u32, "lane_id", 0)),  # type: ignore[arg-type]
+    holding(Id(u32, "lane", 0)),  # type: ignore[arg-type]
+    holding(Id(u32, "lane_id", 1)),
     holding(Id(u32, [], 0)),  # type: ignore[arg-type]
     holding(Id(u32, "thread_id", 3)),
     holding(Id(u32, "thread_id", -1)),
@@ -110,6 +112,10 @@ MALFORMED: list[Program] = [
     program(body=(Atomic(None, "add", "x", ZERO, ZERO),)),  # type: ignore[arg-type]
     program(body=(Atomic(None, "add", "x", ZERO, (ZERO,), None),)),  # type: ignore[arg-type]
     program(body=(Atomic(None, "add", "x", ZERO, (ZERO,), "relaxed", 3),)),  # type: ignore[arg-type]
+    program(body=(Warp(None, "any", (TRUE,)),)),  # type: ignore[arg-type]
+    program(body=(Warp("v", 1, (TRUE,)),)),  # type: ignore[arg-type]
+    program(body=(Warp("v", "any", TRUE),)),  # type: ignore[arg-type]
+    program(body=(Warp("v", "reduce", (ZERO,), None),)),  # type: ignore[arg-type]
     program(body=(If(TRUE, Return()),)),  # type: ignore[arg-type]
     program(body=(If(TRUE, (), None),)),  # type: ignore[arg-type]
     program(body=(If(True, ()),)),  # type: ignore[arg-type]

@@ -30,7 +30,7 @@ from vyre_cuda.ir.nodes import (
 from vyre_cuda.ir.parse import parse
 from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.types import bool_, u32
-from vyre_cuda.ir.uniformity import find_divergent_barriers
+from vyre_cuda.ir.uniformity import find_divergent
 from vyre_cuda.ir.walk import located
 
 HEADER = """program p
@@ -149,7 +149,7 @@ DIVERGENT_BODIES: list[tuple[str, tuple[int | str, ...]]] = [
 
 @pytest.mark.parametrize("body", UNIFORM_BODIES)
 def test_uniform_barrier_is_accepted(body: str) -> None:
-    assert find_divergent_barriers(parse(HEADER + body)) == []
+    assert find_divergent(parse(HEADER + body)) == []
 
 
 @pytest.mark.parametrize("body, path", DIVERGENT_BODIES)
@@ -190,8 +190,8 @@ def test_large_program_is_analyzed_in_linear_time() -> None:
     text = "".join(f"var v{n} = n\n" for n in range(3001)) + f"for j = u32:0 to n step u32:1\n{chain}end\nbarrier"
     nested = "".join(f"for k{n} = u32:0 to n step u32:1\n" for n in range(60)) + "v = t\n" + "end\n" * 60
 
-    assert find_divergent_barriers(parse(HEADER + text)) == []
-    assert find_divergent_barriers(parse(HEADER + "var v = n\n" + nested + "barrier")) == []
+    assert find_divergent(parse(HEADER + text)) == []
+    assert find_divergent(parse(HEADER + "var v = n\n" + nested + "barrier")) == []
 
 
 # ---- random programs, run thread by thread ---------------------------------------------------------------------------
@@ -332,7 +332,7 @@ def random_programs(draw: st.DrawFn) -> Program:
 @settings(max_examples=800)
 @given(random_programs())
 def test_threads_meet_the_same_barriers_of_those_accepted(program: Program) -> None:
-    refused = {diagnostic.path for diagnostic in find_divergent_barriers(program)}
+    refused = {diagnostic.path for diagnostic in find_divergent(program)}
     accepted = {id(s) for path, s in located(program.body) if isinstance(s, Barrier) and path not in refused}
     try:
         first, *others = (Thread(number).run(program, accepted) for number in range(4))

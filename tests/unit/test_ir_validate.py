@@ -246,7 +246,7 @@ CLAIMS: list[Stmt] = [
     Let("1v", ZERO),
     Let("", ZERO),
     Let("v\n", ZERO),
-    Atomic(None, "exchange", "h", ZERO, (ZERO,)),  # type: ignore[arg-type]
+    Atomic(None, "divide", "h", ZERO, (ZERO,)),
 ]
 
 

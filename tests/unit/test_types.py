@@ -10,14 +10,14 @@ import pytest
 
 import vyre_cuda as vc
 from vyre_cuda.ir.scalars import bits_of, value_of
-from vyre_cuda.ir.types import BY_CODE, BY_DTYPE, BY_NAME, TYPES, Type
+from vyre_cuda.ir.types import BY_CODE, BY_NAME, TYPES, Type, by_dtype
 
 
 @pytest.mark.parametrize("type_", TYPES, ids=str)
 def test_a_type_is_found_by_name_code_and_dtype(type_: Type) -> None:
     assert BY_NAME[type_.name] is type_
     assert BY_CODE[type_.code] is type_
-    assert BY_DTYPE[type_.dtype] is type_
+    assert by_dtype(type_.dtype) is type_
     assert type_.dtype.itemsize == type_.itemsize
 
 

@@ -194,7 +194,7 @@ def test_what_the_op_table_refuses_is_a_program_error_at_its_line(kit: Kit, buil
         lambda k: k.f + None,
         lambda k: k.f == None,  # noqa: E711
         lambda k: k.f != "f",
-        lambda k: k.f + np.float64(1),
+        lambda k: k.f + np.complex64(1),
         lambda k: vc.f32(np.float64(1)),
         lambda k: np.ones(3, np.float32) * k.f,
         lambda k: k.f * np.ones(3, np.float32),

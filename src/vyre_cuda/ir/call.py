@@ -48,7 +48,9 @@ class Call:
         """
         delivered = []
         for parameter in result_parameters(self.program):
-            array = computed[parameter.name].view(parameter.type.dtype)
+            array = computed[parameter.name]
+            if array.dtype != parameter.type.dtype:
+                array = array.view(parameter.type.dtype)
             if parameter.name in self.outs:
                 destination = self.outs[parameter.name]
                 destination.reshape(-1)[:] = array

@@ -12,7 +12,7 @@ import struct
 from fractions import Fraction
 
 from vyre_cuda.ir.scalars import bits_of, value_of
-from vyre_cuda.ir.types import Type
+from vyre_cuda.ir.types import Type, bf16
 
 # Bounds the work that one literal can cause; the shortest form of any value is far below it.
 MAX_LITERAL_LENGTH = 128
@@ -33,7 +33,16 @@ def format_literal(type_: Type, bits: int) -> str:
     value = value_of(type_, bits)
     if math.isnan(value):
         return "nan" if bits == bits_of(type_, math.nan) else f"bits(0x{bits:0{type_.bits // 4}x})"
-    return str(type_.dtype.type(value))
+    return _shortest_bf16(bits, value) if type_ is bf16 else str(type_.storage.type(value))
+
+
+def _shortest_bf16(bits: int, value: float) -> str:
+    """NumPy itself prints no bf16; its 8 significant bits are known from 4 digits."""
+    for digits in range(4):
+        text = repr(float(f"{value:.{digits}e}"))
+        if _parse_float(bf16, text) == bits:
+            break
+    return text
 
 
 def parse_literal(type_: Type, text: str) -> int:

@@ -73,7 +73,7 @@ def read_expr(scan: Scanner, names: Names, depth: int = 1) -> Expr:
                 raise Fault(f"{name} takes no type; write {name}(...)", column)
             return _apply(op, target, scan, names, depth)
         case _ if name == "lane_id":
-            return Id(names.index, name, 0, names.source)
+            return Id(names.index, "lane_id", 0, names.source)
         case _:
             if name in names.scalars:
                 return Scalar(names.scalars[name], name, names.source)

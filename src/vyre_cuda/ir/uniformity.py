@@ -1,11 +1,12 @@
-"""Which barriers the threads of a block may not all reach together.
+"""Which statements the threads of a warp, a block or the grid may not all reach together.
 
-The program becomes a graph of values and of the control flow that statements run under, with an edge from each thing
-to what it can make different between the threads of a block. What can be reached from a source of divergence may
-diverge; the rest is the same in all threads of a block. A variable has one node per assignment, so overwriting a
-divergent value with a uniform one is seen; where branches or passes of a loop meet, their nodes meet too.
+Warp operations need all threads of their warp, barriers of their block, grid barriers of the grid. The program becomes
+a graph (`divergence.py`) of values and of the control flow that statements run under. A variable has one node per
+assignment, so overwriting a divergent value with a uniform one is seen; where branches or passes of a loop meet, their
+nodes meet too.
 
-Sources: ids of threads on an axis with more than one, elements of memory that the program writes, results of atomics.
+Sources: ids of threads on an axis with more than one, ids of blocks, elements of memory that the program writes,
+results of atomics and scans; what a warp agrees on (any, all, ballot, reduce, broadcast) is the same in the warp.
 Control is divergent inside a branch or loop whose condition is; after a divergent `continue` to the end of the pass;
 in the whole loop if a `break` is; after a divergent `return` to the end of the program. A failing assert counts for
 nothing: outputs are unspecified then. The graph is linear in the program but for the nesting of loops.
@@ -13,14 +14,16 @@ nothing: outputs are unspecified then. The graph is linear in the program but fo
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from vyre_cuda.errors import Diagnostic
+from vyre_cuda.ir.aligned import Aligned
+from vyre_cuda.ir.divergence import BLOCKS, THREADS, WARPS, Node, joined, lead, node, origin, reason, spread
 from vyre_cuda.ir.nodes import (
     AXES,
+    WARP_SIZE,
     Assert,
     Assign,
     Atomic,
@@ -43,30 +46,20 @@ from vyre_cuda.ir.nodes import (
     Warp,
     While,
 )
-from vyre_cuda.ir.text import format_expr, format_source
-from vyre_cuda.ir.walk import Path, assert_never, buffers_written, expressions, statements
+from vyre_cuda.ir.text import format_expr
+from vyre_cuda.ir.walk import Path, assert_never, buffers_written, children, statements
 
 if TYPE_CHECKING:
     from vyre_cuda.ir.program import Program
 
 _SHOWN_TEXT = 80
-_LEAVES = {
-    "return": "some threads leave by a `return`",
-    "break": "some threads leave the loop by a `break`",
-    "continue": "some threads skip it by a `continue`",
+
+# The level on which control may not differ, and who has to come together.
+_NEEDS: dict[type[Stmt], tuple[int, str]] = {
+    Warp: (THREADS, "threads of a warp"),
+    Barrier: (WARPS, "threads of a block"),
+    GridBarrier: (BLOCKS, "threads of the grid"),
 }
-
-
-@dataclass(slots=True, eq=False)
-class _Node:
-    """A value or a place in control flow. `kind` is source, condition, return, break, continue or empty."""
-
-    kind: str = ""
-    text: str = ""
-    source: Source | None = None
-    leads_to: list[_Node] = field(default_factory=list)
-    cause: _Node | None = None
-    divergent: bool = False
 
 
 @dataclass(slots=True)
@@ -79,30 +72,46 @@ class _Loop:
 
     assigned: set[str] = field(default_factory=set)
     irregular: bool = False
-    active: _Node = field(default_factory=_Node)
-    heads: dict[str, _Node] = field(default_factory=dict)
+    active: Node = field(default_factory=Node)
+    heads: dict[str, Node] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class _Left:
     """Control of the threads that a statement sends to the next pass or out of the program; None if of none."""
 
-    to_next_pass: _Node | None = None
-    to_end: _Node | None = None
+    to_next_pass: Node | None = None
+    to_end: Node | None = None
 
 
 def find_divergent(program: Program) -> list[Diagnostic]:
-    """A diagnostic for each barrier in control flow that may differ between the threads of a block."""
-    if not any(isinstance(statement, (Barrier, GridBarrier)) for statement in statements(program.body)):
+    """A diagnostic for each barrier and warp operation in control flow that may differ where it must not."""
+    if not any(isinstance(statement, tuple(_NEEDS)) for statement in statements(program.body)):
         return []
     graph = _Graph(program)
     graph.body(program.body, (), None)
-    graph.spread()
-    return [
-        Diagnostic(f"not all threads of a block may reach this barrier: {_reason(control)}", path, None, source)
-        for path, source, control in graph.barriers
-        if control.divergent
-    ]
+    spread(graph.sources.values())
+    found = []
+    for path, statement, control in graph.together:
+        level, who = _NEEDS[type(statement)]
+        if control.level >= level:
+            message = f"not all {who} may reach this {_what(statement)}: {reason(control)}"
+            found.append(Diagnostic(message, path, None, statement.source))
+    for path, statement, lane in graph.lanes:
+        if lane.level == THREADS:
+            message = f"the lane of this broadcast may differ in a warp: it depends on {origin(lane)}"
+            found.append(Diagnostic(message, path, None, statement.source))
+    return found
+
+
+def _what(statement: Stmt) -> str:
+    match statement:
+        case Warp():
+            return f"warp {statement.op}"
+        case Barrier():
+            return "barrier"
+        case _:
+            return "grid barrier"
 
 
 class _Graph:
@@ -111,13 +120,16 @@ class _Graph:
     def __init__(self, program: Program) -> None:
         self.block = program.block
         self.written = buffers_written(program.body)
-        self.sources: dict[str, _Node] = {}
-        self.values: dict[str, _Node | None] = {}
+        self.threads = math.prod(program.block)
+        self.aligned = Aligned(program.block)
+        self.sources: dict[str, tuple[Node, int]] = {}
+        self.values: dict[str, Node | None] = {}
         self.variables: set[str] = set()
-        self.changes: list[dict[str, _Node | None]] = []
+        self.changes: list[dict[str, Node | None]] = []
         self.loops: list[_Loop] = []
         self.surveyed: dict[int, _Loop] = {}
-        self.barriers: list[tuple[Path, Source | None, _Node]] = []
+        self.together: list[tuple[Path, Stmt, Node]] = []
+        self.lanes: list[tuple[Path, Stmt, Node]] = []
         self.survey(program.body, [])
 
     def survey(self, body: tuple[Stmt, ...], around: list[_Loop]) -> None:
@@ -142,57 +154,72 @@ class _Graph:
                 case _:
                     pass
 
-    def spread(self) -> None:
-        """Mark what the sources reach; `cause` leads back by a shortest way."""
-        queue = deque(self.sources.values())
-        for node in queue:
-            node.divergent = True
-        while queue:
-            node = queue.popleft()
-            for reached in node.leads_to:
-                if not reached.divergent:
-                    reached.divergent = True
-                    reached.cause = node
-                    queue.append(reached)
-
     # ---- nodes ----
 
-    def node(
-        self, influences: Iterable[_Node | None], kind: str = "", text: str = "", source: Source | None = None
-    ) -> _Node | None:
-        """A node that any of the influences makes divergent; None if there are none."""
-        present = [influence for influence in influences if influence is not None]
-        if not present:
-            return None
-        out = _Node(kind, text, source)
-        for influence in present:
-            influence.leads_to.append(out)
-        return out
+    def divergence(self, text: str, level: int = THREADS) -> Node:
+        """A source of this level. In a block of one warp, or thread, only blocks can differ."""
+        if (level == WARPS and self.threads <= WARP_SIZE) or self.threads == 1:
+            level = BLOCKS
+        source, _ = self.sources.setdefault(text, (Node("source", text), level))
+        return source
 
-    def joined(self, *influences: _Node | None) -> _Node | None:
-        """As `node`, without a new one where one is enough."""
-        present = [influence for influence in influences if influence is not None]
-        return self.node(present) if len(present) > 1 else next(iter(present), None)
+    def warp_wide(self, *influences: Node | None) -> Node | None:
+        """A value that the threads of a warp agree on, whatever it comes from."""
+        return node(influences, cap=WARPS if self.threads > WARP_SIZE else BLOCKS)
 
-    def divergence(self, text: str) -> _Node:
-        return self.sources.setdefault(text, _Node("source", text))
+    def id(self, expr: Id) -> Node | None:
+        name = expr.kind if expr.kind == "lane_id" else f"{expr.kind}.{AXES[expr.axis]}"
+        if expr.kind == "lane_id":
+            return self.divergence(name) if self.threads > 1 else None
+        if expr.kind in ("thread_id", "global_id") and self.block[expr.axis] != 1:
+            stride = math.prod(self.block[: expr.axis])  # threads that have this number in a row
+            return self.divergence(name, WARPS if stride % WARP_SIZE == 0 else THREADS)
+        return self.divergence(name, BLOCKS) if expr.kind in ("global_id", "block_id") else None
 
-    def influences(self, *exprs: Expr) -> list[_Node | None]:
+    def influences(self, *exprs: Expr) -> list[Node | None]:
         """What can make the values of these expressions different."""
-        found: list[_Node | None] = []
-        for expr in expressions(exprs):
+        found: list[Node | None] = []
+        stack = list(exprs)
+        while stack:
+            expr = stack.pop()
+            shared = self.aligned.uniform_part(expr)
+            if shared is not None:
+                found.append(self.warp_wide(*self.influences(shared)))
+                continue
             match expr:
                 case Local():
                     found.append(self.values.get(expr.name))
-                case Id() if expr.kind in ("thread_id", "global_id") and self.block[expr.axis] != 1:
-                    found.append(self.divergence(f"{expr.kind}.{AXES[expr.axis]}"))
+                case Id():
+                    found.append(self.id(expr))
                 case Load() if expr.buffer in self.written:
                     found.append(self.divergence(f"an element of {expr.buffer}, which the program writes"))
                 case _:
-                    pass
+                    stack.extend(children(expr))
         return found
 
-    def assign(self, name: str, value: _Node | None) -> None:
+    def warp_result(self, statement: Warp) -> Node | None:
+        """What a warp operation gives its threads. The last warp of a block may have fewer of them than others."""
+        value = self.influences(*statement.operands[:1])
+        lane = self.influences(*statement.operands[1:])
+        if self.threads > WARP_SIZE and self.threads % WARP_SIZE:
+            fewer = [self.divergence("how many threads the warp has", WARPS)]
+        else:
+            fewer = []
+        match statement.op:
+            case "any" | "all":
+                return self.warp_wide(*value)
+            case "ballot" | "reduce":
+                return self.warp_wide(*value, *fewer)
+            case "broadcast" | "shuffle":  # one lane for all threads gives one value to all
+                return node([self.warp_wide(*value, *fewer), *lane])
+            case "shuffle_up" | "shuffle_down" | "shuffle_xor":  # of equal values, whichever lane is asked
+                return node(value)
+            case "match":
+                return node([*value, *fewer])
+            case _:
+                return self.divergence(f"the result of a warp {statement.op}")
+
+    def assign(self, name: str, value: Node | None) -> None:
         """Give a variable a new value, noted for the branch and, where its end is not the only way on, the loop.
 
         In a loop that threads leave at different times the value is divergent through the control it is given under.
@@ -208,25 +235,26 @@ class _Graph:
 
     # ---- statements ----
 
-    def body(self, body: tuple[Stmt, ...], prefix: Path, control: _Node | None) -> _Left:
+    def body(self, body: tuple[Stmt, ...], prefix: Path, control: Node | None) -> _Left:
         left = _Left()
         for number, statement in enumerate(body):
             out = self.statement(statement, (*prefix, number), control)
             if out.to_next_pass is not None or out.to_end is not None:
-                left.to_next_pass = self.joined(left.to_next_pass, out.to_next_pass)
-                left.to_end = self.joined(left.to_end, out.to_end)
-                control = self.joined(control, out.to_next_pass, out.to_end)
+                left.to_next_pass = joined(left.to_next_pass, out.to_next_pass)
+                left.to_end = joined(left.to_end, out.to_end)
+                control = joined(control, out.to_next_pass, out.to_end)
         return left
 
-    def statement(self, statement: Stmt, path: Path, control: _Node | None) -> _Left:
+    def statement(self, statement: Stmt, path: Path, control: Node | None) -> _Left:
         match statement:
             case Let():
-                self.values[statement.name] = self.node(self.influences(statement.value))
+                self.aligned.let(statement.name, statement.value)
+                self.values[statement.name] = node(self.influences(statement.value))
             case Var():
                 self.variables.add(statement.name)
-                self.values[statement.name] = self.node([*self.influences(statement.value), control])
+                self.values[statement.name] = node([*self.influences(statement.value), control])
             case Assign():
-                self.assign(statement.name, self.node([*self.influences(statement.value), control]))
+                self.assign(statement.name, node([*self.influences(statement.value), control]))
             case Atomic():
                 if statement.result is not None:
                     self.values[statement.result] = self.divergence(f"the result of an atomic on {statement.buffer}")
@@ -235,33 +263,41 @@ class _Graph:
             case For() | While():
                 return self.loop(statement, path, control)
             case Break():
-                left = self.node([control], "break", "", statement.source)
+                left = node([control], "break", "", statement.source)
                 if left is not None and self.loops:
                     left.leads_to.append(self.loops[-1].active)
             case Continue():
-                return _Left(to_next_pass=self.node([control], "continue", "", statement.source))
+                return _Left(to_next_pass=node([control], "continue", "", statement.source))
             case Return():
-                gone = self.node([control], "return", "", statement.source)
+                gone = node([control], "return", "", statement.source)
                 if gone is not None and self.loops:
                     gone.leads_to.append(self.loops[0].active)
                 return _Left(to_end=gone)
             case Warp():
-                self.values[statement.result] = self.divergence(f"the result of warp {statement.op}")
+                self.values[statement.result] = self.warp_result(statement)
+                if statement.op == "broadcast":
+                    lane = node(self.influences(*statement.operands[1:]))
+                    if lane is not None:
+                        self.lanes.append((path, statement, lane))
+                self.meet(statement, path, control)
             case Barrier() | GridBarrier():
-                if control is not None:
-                    self.barriers.append((path, statement.source, control))
+                self.meet(statement, path, control)
             case Store() | Assert():
                 pass
             case _:
                 assert_never(statement)
         return _Left()
 
-    def condition(self, text: str, source: Source | None, *exprs: Expr) -> _Node | None:
-        return self.node(self.influences(*exprs), "condition", text, source)
+    def meet(self, statement: Stmt, path: Path, control: Node | None) -> None:
+        if control is not None:
+            self.together.append((path, statement, control))
 
-    def branch(self, statement: If, path: Path, control: _Node | None) -> _Left:
+    def condition(self, text: str, source: Source | None, *exprs: Expr) -> Node | None:
+        return node(self.influences(*exprs), "condition", text, source)
+
+    def branch(self, statement: If, path: Path, control: Node | None) -> _Left:
         shown = _shown(statement.condition)
-        inside = self.joined(control, self.condition(shown, statement.source, statement.condition))
+        inside = joined(control, self.condition(shown, statement.source, statement.condition))
         lefts = []
         ends = []
         for name, body in (("then", statement.then), ("orelse", statement.orelse)):
@@ -272,59 +308,40 @@ class _Graph:
             self.values.update(before)
         for changed in ends[0] | ends[1]:
             unchanged = self.values[changed]
-            self.assign(changed, self.joined(*(end.get(changed, unchanged) for end in ends)))
-        return _Left(self.joined(*(left.to_next_pass for left in lefts)), self.joined(*(left.to_end for left in lefts)))
+            self.assign(changed, joined(*(end.get(changed, unchanged) for end in ends)))
+        return _Left(joined(*(left.to_next_pass for left in lefts)), joined(*(left.to_end for left in lefts)))
 
-    def loop(self, statement: For | While, path: Path, control: _Node | None) -> _Left:
+    def loop(self, statement: For | While, path: Path, control: Node | None) -> _Left:
         loop = self.surveyed[id(statement)]
-        loop.active, loop.heads = _Node(), {}
+        loop.active, loop.heads = Node(), {}
         if isinstance(statement, For):
             bounds = (statement.start, statement.stop, statement.step)
-            self.lead(self.condition(f"the range of {statement.name}", statement.source, *bounds), loop.active)
-            self.values[statement.name] = self.node(self.influences(statement.start, statement.step))
+            lead(self.condition(f"the range of {statement.name}", statement.source, *bounds), loop.active)
+            self.values[statement.name] = node(self.influences(statement.start, statement.step))
         for name in sorted(loop.assigned & self.variables):
-            head = _Node()
-            self.lead(self.values[name], head)
+            head = Node()
+            lead(self.values[name], head)
             self.assign(name, head)
             loop.heads[name] = head
         self.loops.append(loop)
-        inside = self.joined(control, loop.active)
-        at_test: dict[str, _Node | None] = dict(loop.heads)
+        inside = joined(control, loop.active)
+        at_test: dict[str, Node | None] = dict(loop.heads)
         gone = None
         if isinstance(statement, While):
             gone = self.body(statement.setup, (*path, "setup"), inside).to_end
-            inside = self.joined(inside, gone)
+            inside = joined(inside, gone)
             shown = _shown(statement.condition)
-            self.lead(self.condition(shown, statement.source, statement.condition), loop.active)
+            lead(self.condition(shown, statement.source, statement.condition), loop.active)
             at_test = {name: self.values[name] for name in loop.heads}
         left = self.body(statement.body, (*path, "body"), inside)
         for name, head in loop.heads.items():
-            self.lead(self.values[name], head)
+            lead(self.values[name], head)
         self.loops.pop()
         for name, head in loop.heads.items():
-            self.assign(name, self.joined(at_test[name], head if loop.irregular else None))
-        return _Left(to_end=self.joined(gone, left.to_end))
-
-    def lead(self, influence: _Node | None, to: _Node) -> None:
-        if influence is not None:
-            influence.leads_to.append(to)
+            self.assign(name, joined(at_test[name], head if loop.irregular else None))
+        return _Left(to_end=joined(gone, left.to_end))
 
 
 def _shown(expr: Expr) -> str:
     text = format_expr(expr)
     return f"`{text}`" if len(text) <= _SHOWN_TEXT else f"`{text[:_SHOWN_TEXT]}...`"
-
-
-def _reason(control: _Node) -> str:
-    """The way from the source of divergence to a barrier, as a sentence."""
-    way: list[_Node] = [control]
-    while (cause := way[-1].cause) is not None:
-        way.append(cause)
-    leave = next((f"{_LEAVES[node.kind]}{_place(node)}: " for node in way if node.kind in _LEAVES), "")
-    condition = next((f"{node.text}{_place(node)}" for node in way if node.kind == "condition"), "control flow")
-    return f"{leave}{condition} depends on {way[-1].text}"
-
-
-def _place(node: _Node) -> str:
-    place = format_source(node.source)
-    return f" ({place})" if place else ""
