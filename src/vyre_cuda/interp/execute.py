@@ -170,6 +170,8 @@ class Execution:
         scope = self._scope
         self._check_warp(statement, mask)
         operands = [scope.value(operand) for operand in statement.operands]
+        if statement.op == "broadcast":
+            self._check_broadcast(statement, operands[1], mask)
         value_type = statement.operands[0].type
         scope.locals[statement.result] = operate(
             statement.op, statement.combine, value_type, operands, scope.lanes, mask
@@ -255,6 +257,18 @@ class Execution:
             self._refuse(
                 f"warp operation {statement.op} reached by {arrived} of the {alive} threads of warp {warp} of block "
                 f"{lanes.first_block + block}; the whole warp must arrive",
+                statement,
+            )
+
+    def _check_broadcast(self, statement: Warp, lane: Array, mask: Mask) -> None:
+        """All threads of a warp that are here name one lane."""
+        warps = Warps.of(self._scope.lanes)
+        split = warps.split(lane, mask)
+        if split is not None:
+            block, warp = divmod(split, warps.per_block)
+            self._refuse(
+                f"broadcast from different lanes in warp {warp} of block {self._scope.lanes.first_block + block}; "
+                f"the whole warp must name one lane",
                 statement,
             )
 

@@ -1,0 +1,1 @@
+"""Every op of the table against NumPy itself and against exact arithmetic."""
