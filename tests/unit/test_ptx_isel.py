@@ -1,4 +1,4 @@
-"""Instruction selection: one way for every op, type and target, and ptxas takes each instruction."""
+"""Instruction selection: a way for every op, type, target and precision, and ptxas takes each instruction."""
 
 from __future__ import annotations
 
@@ -7,48 +7,88 @@ import itertools
 import pytest
 
 from vyre_cuda.errors import InternalError
-from vyre_cuda.ir.nodes import ATOMICS, ORDERS, SCOPES
-from vyre_cuda.ir.ops import OPS, Op
-from vyre_cuda.ir.types import FLOATS, INTEGERS, Type
+from vyre_cuda.ir.nodes import ORDERS, SCOPES
+from vyre_cuda.ir.ops import ATOMICS, OPS, Op
+from vyre_cuda.ir.types import TYPES, Type, bool_
 from vyre_cuda.ptx import Target
-from vyre_cuda.ptx.isel import MACHINE_TYPE, REGISTER_CLASS, ROWS, Row, has_row, select
-from vyre_cuda.ptx.isel_sync import ATOMIC_ROWS, RED_ORDERS, SCOPE
-from vyre_cuda.ptx.legalize import find_rewrite
+from vyre_cuda.ptx.atomics import RED_ORDERS, SCOPE, instruction
+from vyre_cuda.ptx.isel import MACHINE_TYPE, REGISTER_CLASS, ROWS, Row, select
+from vyre_cuda.ptx.isel_memory import MEMORY_WORD, RAW_TYPE
+from vyre_cuda.ptx.legalize import apply_op, has_way
+from vyre_cuda.ptx.peephole import Builder
+from vyre_cuda.ptx.precision import FAST_ULP, MODES, PRECISIONS
 from vyre_cuda.ptx.target import KNOWN_SM
+from vyre_cuda.ptx.verify import verify
 from vyre_cuda.testing.assembler import assemble
 
-ASSEMBLED = (75, 80, 86, 89, 90, 100, 120)
-CONSTANT = {"u32": "4294967295", "s32": "-2147483648", "f32": "0fBF800000", "u64": "1048576", "pred": ""}
+ASSEMBLED = (75, 80, 86, 89, 90, 100, 103, 120)
+CONSTANT = {
+    "u32": "4294967295",
+    "s32": "-2147483648",
+    "u64": "18446744073709551615",
+    "s64": "-9223372036854775808",
+    "f32": "0fBF800000",
+    "f64": "0dBFF0000000000000",
+    "pred": "",
+    "b16": "",
+}
 HEADER = """.version {}.{}
 .target {}
 .address_size 64
 .visible .entry k(.param .u64 p) {{
-  .reg .pred %p<9>; .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .f32 %f<9>;
+  .reg .pred %p<9>; .reg .b16 %h<9>; .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .f32 %f<9>; .reg .f64 %fd<9>;
   .shared .align 16 .b8 s[64];
   mov.b32 %r0, 1; mov.f32 %f0, 0f3F800000; setp.ne.u32 %p0, %r0, 0; ld.param.u64 %rd0, [p];
+  cvt.u16.u32 %h0, %r0; mov.f64 %fd0, 0d3FF0000000000000;
 """
-# The result type of rows whose result is not of the operand type.
-RESULTS = {"widen": "u64", "multiply_wide": "u64", "unordered": "pred"}
+# Rows whose operands are not of one type, and those that take no immediate where `in_register` makes sure of that.
+OPERANDS = {
+    "multiply_wide_add": ("u32", "u32", "u64"),
+    **{f"vote.{op}": ("pred", "u32") for op in ("any", "all", "ballot")},
+    "match.64": ("u64", "u32"),
+}
+REGISTERS_ONLY = ("shuffle.", "vote.", "match.", "redux.", "short", "zero_extend", "half.", "float.", "fma.")
 
 
-def _operand_types(op: Op) -> list[tuple[str, str]]:
-    """(op with its target for casts, PTX operand type) for each use of an op of the table."""
-    if op.result != "explicit":
-        return [(op.name, MACHINE_TYPE[type_]) for type_ in op.types]
+def _uses(op: Op) -> list[tuple[Type, Type]]:
+    """(operand type, result type) for each use of an op of the table."""
+    if op.result == "bool":
+        return [(type_, bool_) for type_ in op.types]
+    if op.result == "same":
+        return [(type_, type_) for type_ in op.types]
     pairs = itertools.product(op.types, op.types)
-    return [
-        (f"{op.name}.{MACHINE_TYPE[to]}", MACHINE_TYPE[source])
-        for source, to in pairs
-        if op.name == "cast" or to.bits == source.bits
-    ]
+    return [(source, to) for source, to in pairs if op.name == "cast" or to.bits == source.bits]
 
 
+@pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("sm", KNOWN_SM)
-@pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
-def test_every_op_has_exactly_one_way(op: Op, sm: int) -> None:
-    for name, type_ in _operand_types(op):
-        ways = has_row(name, type_, sm) + (find_rewrite(name, type_, sm) is not None)
-        assert ways == 1, (name, type_)
+def test_every_op_is_lowered_for_every_type_it_takes(sm: int, precision: str) -> None:
+    target = Target.parse(f"sm_{sm}")
+    for op in OPS.values():
+        for source, result in _uses(op):
+            b = Builder(target, precision)
+            types = [bool_, source, source] if op.leading_bool else [source] * op.arity
+            operands = [_unknown(b, type_, number) for number, type_ in enumerate(types)]
+
+            made = apply_op(b, op.name, result, source, operands)
+
+            verify(b.function, target)
+            assert b.function.types[made] == MACHINE_TYPE[result], (op.name, source)
+            assert has_way(op.name, source)
+
+
+def _unknown(b: Builder, type_: Type, number: int) -> int:
+    within = (type_.minimum, type_.maximum) if type_.is_integer else None
+    return b.entry("parameter", MACHINE_TYPE[type_], (), ("scalar", str(number)), within=within)
+
+
+def test_an_op_the_table_does_not_have_is_refused() -> None:
+    b = Builder(Target.parse("sm_90"))
+    flag = b.constant("pred", 1)
+
+    assert not has_way("add", bool_)
+    with pytest.raises(InternalError):
+        apply_op(b, "add", bool_, bool_, (flag, flag))
 
 
 @pytest.mark.parametrize("sm", KNOWN_SM)
@@ -59,37 +99,51 @@ def test_at_most_one_row_matches(sm: int) -> None:
 
 def test_a_miss_names_the_types_that_exist() -> None:
     with pytest.raises(InternalError) as caught:
-        select("left_shift", "f32", Target.parse("sm_90"))
+        select("rotate_left", "f32", Target.parse("sm_90"))
     assert "s32, u32" in str(caught.value)
 
 
-@pytest.mark.parametrize("op", ATOMICS)
-def test_every_atomic_has_a_row_for_its_types(op: str) -> None:
-    types: tuple[Type, ...] = INTEGERS if op == "compare_exchange" else INTEGERS + FLOATS
+def test_a_precision_changes_floats_alone_and_bounds_what_it_approximates() -> None:
+    assert not MODES["ieee"]
+    assert {type_ for _, type_ in MODES["ftz"]} == {"f32", "f64"}
+    assert {op for (op, type_) in MODES["ftz"] if type_ == "f64"} == {"cast.f32"}
+    approximate = {op for (op, type_), name in MODES["fast"].items() if name.endswith(".fast")}
+    assert approximate - {"add", "subtract", "multiply"} == FAST_ULP.keys()
 
-    assert {(op, MACHINE_TYPE[type_]) for type_ in types} <= ATOMIC_ROWS.keys()
+
+def test_every_atomic_is_one_instruction_or_a_float_extreme() -> None:
+    missing = {
+        (op.name, type_.name)
+        for op in ATOMICS.values()
+        for type_ in op.types
+        if instruction(op.name, MACHINE_TYPE[type_]) is None
+    }
+    extremes = set(itertools.product(("minimum", "maximum"), ("f32", "f64")))
+
+    assert missing == extremes | {("subtract", type_.name) for type_ in ATOMICS["subtract"].types}
 
 
-def _result_type(row: Row, type_: str) -> str:
-    if row.op in OPS and OPS[row.op].result == "bool":
-        return "pred"
-    _, dot, target = row.op.partition(".")
-    return target if dot else RESULTS.get(row.op, type_)
+# ---- every row, assembled -------------------------------------------------------------------------------------------
 
 
 def _instructions(row: Row, type_: str, target: Target) -> list[str]:
     """The instruction with registers, and with constants as last and as all operands."""
     template, places = select(row.op, type_, target)
-    count = max(places)
-    types = [type_] * count
+    types = list(OPERANDS.get(row.op, (type_,) * max(places)))
     if row.op == "where":
         types[0] = "pred"
-    elif row.op == "multiply_wide_add":
-        types[:2] = ["u32", "u32"]
-    result = REGISTER_CLASS[_result_type(row, type_)][1] + "1"
+    elif "shift" in row.op or row.op.startswith("rotate"):
+        types[1] = "u32"
+    result = REGISTER_CLASS[row.result or type_][1] + "1"
     registers = [REGISTER_CLASS[each][1] + "0" for each in types]
     constants = [CONSTANT[each] or register for each, register in zip(types, registers, strict=True)]
-    choices = (registers, [*registers[:-1], constants[-1]], constants)
+    choices = [registers]
+    if not row.op.startswith(REGISTERS_ONLY):
+        choices += [[*registers[:-1], constants[-1]], constants]
+    elif row.op.startswith("shuffle"):
+        choices += [[registers[0], "31", constants[2]]]
+    elif len(registers) > 1 and type_ == "u32":
+        choices += [[*registers[:-1], constants[-1]]]
     return [template % tuple([(result, *operands)[place] for place in places]) for operands in choices]
 
 
@@ -106,25 +160,43 @@ def _memory_rows() -> list[str]:
     lines = []
     for space, address in itertools.product(("global", "shared"), ("", "+16", "+-16")):
         base = "[%rd0" if space == "global" else "[%r0"
-        for word, register in (("u8", "%r1"), ("u32", "%r1"), ("s32", "%r1"), ("f32", "%f1")):
+        for type_ in TYPES:
+            word, register = MEMORY_WORD[type_], REGISTER_CLASS[RAW_TYPE[type_]][1] + "1"
             lines += [
                 f"@%p0 ld.{space}.{word} {register}, {base}{address}];",
                 f"st.{space}.{word} {base}{address}], {register};",
             ]
-    for (op, type_), order, scope in itertools.product(ATOMIC_ROWS, ORDERS, SCOPES):
-        word = ATOMIC_ROWS[op, type_]
+    return lines
+
+
+def _atomic_rows() -> list[str]:
+    words = {
+        (op, instruction(op.name, MACHINE_TYPE[type_]) or f"cas.b{type_.bits}", MACHINE_TYPE[type_])
+        for op in ATOMICS.values()
+        for type_ in op.types
+    }
+    lines = []
+    for (op, word, type_), order, scope in itertools.product(sorted(words, key=str), ORDERS, SCOPES):
+        name, _, rest = word.partition(".")
         register = REGISTER_CLASS[type_][1]
-        operands = ", ".join([f"{register}0"] * ATOMICS[op])
-        for space, base in (("global", "[%rd0]"), ("shared", "[s+4]")):
-            lines.append(f"atom.{order}.{SCOPE[scope]}.{space}.{word} {register}1, {base}, {operands};")
-            if order in RED_ORDERS and op != "compare_exchange":
-                lines.append(f"@%p0 red.{order}.{SCOPE[scope]}.{space}.{word} {base}, {operands};")
+        count = {"ld": 0, "cas": 2}.get(name, 1)
+        for space, base in (("global", "[%rd0]"), ("shared", "[s+8]")):
+            where = f"{order}.{SCOPE[scope]}.{space}"
+            if name in ("ld", "st"):
+                if order in ("relaxed", "acquire" if name == "ld" else "release"):
+                    names = [f"{register}1", base] if name == "ld" else [base, f"{register}0"]
+                    lines.append(f"@%p0 {name}.{where}.{rest} {', '.join(names)};")
+                continue
+            operands = ", ".join([f"{register}0"] * count)
+            lines.append(f"atom.{where}.{word} {register}1, {base}, {operands};")
+            if order in RED_ORDERS and name not in ("cas", "exch"):
+                lines.append(f"@%p0 red.{where}.{word} {base}, {operands};")
     return lines
 
 
 @pytest.mark.parametrize("sm", ASSEMBLED)
 def test_every_row_assembles(sm: int) -> None:
     target = Target.parse(f"sm_{sm}")
-    lines = [*_scalar_rows(target), *_memory_rows()]
+    lines = [*_scalar_rows(target), *_memory_rows(), *_atomic_rows(), "nanosleep.u32 64;"]
 
     assemble(HEADER.format(*target.version, target) + "\n".join(lines) + "\nret;\n}\n", sm)

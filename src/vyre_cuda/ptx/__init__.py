@@ -9,10 +9,10 @@ from __future__ import annotations
 from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.validate import check
 from vyre_cuda.ptx.lower import lower
-from vyre_cuda.ptx.lowered import Access, AssertSite, KernelParameter, Lowered
+from vyre_cuda.ptx.lowered import Access, KernelParameter, Lowered, Site
 from vyre_cuda.ptx.target import Target, target_for
 
-__all__ = ["Access", "AssertSite", "KernelParameter", "Lowered", "Target", "lower", "ptx_text", "target_for"]
+__all__ = ["Access", "KernelParameter", "Lowered", "Site", "Target", "lower", "ptx_text", "target_for"]
 
 
 def ptx_text(program: Program, target: str = "sm_90", precision: str = "ieee", bounds: str = "check") -> str:

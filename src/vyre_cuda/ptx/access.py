@@ -92,7 +92,7 @@ def _access(builder: Builder, place: Place, thread: int) -> Access:
     streaming = (
         bool(kinds)
         and "atomic" not in kinds
-        and place.type.itemsize == 4
+        and place.type.itemsize in (4, 8)
         and not any(touch.in_loop for touch in place.touches)
         and len(origins) == 1
         and next(iter(origins))[0] == thread

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from vyre_cuda.ir.nodes import AXES, Apply, Const, Expr, Id, Load, Local, Scalar, Size
 from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.types import Type, bool_
+from vyre_cuda.ir.types import Type, bf16, f16
 from vyre_cuda.ir.walk import assert_never
+from vyre_cuda.ptx import halves
+from vyre_cuda.ptx.integers import wrap_to
 from vyre_cuda.ptx.isel import MACHINE_TYPE
-from vyre_cuda.ptx.isel_memory import Memory
-from vyre_cuda.ptx.isel_sync import special
+from vyre_cuda.ptx.isel_memory import RAW_TYPE, Memory, from_raw, raw_range
+from vyre_cuda.ptx.isel_sync import MAX_GRID, lane_id, special
 from vyre_cuda.ptx.legalize import apply_op
-from vyre_cuda.ptx.peephole import Builder, wrap
-
-# The most blocks of a launch per axis on every CUDA device (CUDA C++ programming guide, compute capabilities).
-_MAX_GRID = (2**31 - 1, 65535, 65535)
+from vyre_cuda.ptx.peephole import Builder
 
 State = dict[str, int]
 
@@ -26,13 +25,14 @@ State = dict[str, int]
 class Locals:
     """The lets and vars of a program while its statements are lowered in order."""
 
-    __slots__ = ("_registers", "builder", "state", "values")
+    __slots__ = ("_registers", "_types", "builder", "state", "values")
 
     def __init__(self, builder: Builder) -> None:
         self.builder = builder
         self.values: dict[str, int] = {}
         self.state: State = {}  # var -> the value that its register surely holds
         self._registers: dict[str, int] = {}
+        self._types: dict[str, Type] = {}
 
     def read(self, name: str) -> int:
         """The value of a let, counter or atomic result, or of a var at this moment."""
@@ -43,13 +43,17 @@ class Locals:
             register = self._registers[name]
             function = self.builder.function
             value = self.state[name] = function.fresh("read", function.registers[register], (), register)
+            type_ = self._types[name]
             self.builder.facts.observe(value)
+            if type_.is_integer and type_.bits < 32:
+                self.builder.facts.give_range(value, type_.minimum, type_.maximum)
         return value
 
-    def declare(self, name: str, value: int) -> None:
+    def declare(self, name: str, value: int, type_: Type) -> None:
         """A new var."""
         function = self.builder.function
         self._registers[name] = function.register(function.types[value])
+        self._types[name] = type_
         self.assign(name, value)
 
     def assign(self, name: str, value: int) -> None:
@@ -84,7 +88,7 @@ class Expressions:
             case Local():
                 return self.locals.read(expr.name)
             case Const():
-                return self.builder.constant(*_literal(expr.type, expr.bits))
+                return self._literal(expr.type, expr.bits)
             case Apply() | Load():
                 found = self._memo.get(id(expr))
                 if found is None:
@@ -103,43 +107,51 @@ class Expressions:
         if isinstance(expr, Load):
             return self.memory.load(expr.buffer, self.value(expr.index))
         operands = [self.value(operand) for operand in expr.operands]
-        return apply_op(self.builder, expr.op, MACHINE_TYPE[expr.type], operands)
+        return apply_op(self.builder, expr.op, expr.type, expr.operands[-1].type, operands)
+
+    def _literal(self, type_: Type, bits: int) -> int:
+        if type_ is f16 or type_ is bf16:
+            return halves.constant(self.builder, type_, bits)
+        return self.builder.constant(MACHINE_TYPE[type_], wrap_to(type_, bits) if type_.is_integer else bits)
 
     def _scalar(self, name: str, type_: Type) -> int:
         b = self.builder
-        function = b.function
-        if type_ is not bool_:
-            return function.entry_value("parameter", MACHINE_TYPE[type_], (), ("scalar", name))
-        byte = function.entry_value("parameter", "u32", (), ("scalar", name))
-        return function.entry_value("not_equal", "pred", (byte, b.constant("u32", 0)))
+        raw = b.entry("parameter", RAW_TYPE[type_], (), ("scalar", name), within=raw_range(type_))
+        return from_raw(b, type_, raw)
+
+    # ---- launch coordinates ----
 
     def launch_id(self, kind: str, axis: int) -> int:
-        """A launch coordinate, with the interval that the launch limits give it."""
+        """A launch coordinate as the index type, with the interval that the launch limits give it."""
+        b = self.builder
+        if kind == "lane_id":
+            return self._as_index(lane_id(b, self._block))
         extent = self._block[axis]
         if kind == "block_dim":
-            return self.builder.constant("u32", extent)
-        if kind == "grid_dim":
-            return self._special("%nctaid", axis, 1, _MAX_GRID[axis])
-        if kind == "block_id":
-            return self._special("%ctaid", axis, 0, _MAX_GRID[axis] - 1)
-        if kind == "thread_id":
-            return self._special("%tid", axis, 0, extent - 1) if extent > 1 else self.builder.constant("u32", 0)
+            return b.constant(self.memory.index, extent)
+        if kind != "global_id":
+            return self._as_index(self._special(kind, axis))
+        block, thread = self._special("block_id", axis), self._special("thread_id", axis)
         if extent == 1:
-            return self.launch_id("block_id", axis)
+            return self._as_index(block)
+        factor = b.constant("u32", extent)
+        if self.memory.index == "u32":
+            return b.entry("multiply_add", "u32", (block, factor, thread))
+        highest = MAX_GRID[axis] * extent - 1
+        return b.entry("multiply_wide_add", "u64", (block, factor, self._as_index(thread)), within=(0, highest))
+
+    def _as_index(self, value: int) -> int:
+        """A u32 made of entry values as the index type."""
+        if self.memory.index == "u32":
+            return value
         b = self.builder
-        operands = (self.launch_id("block_id", axis), b.constant("u32", extent), self.launch_id("thread_id", axis))
-        made = b.function.entry_value("multiply_add", "u32", operands)
-        b.facts.observe(made)
-        return made
+        if b.is_constant(value):
+            return b.constant("u64", b.function.attrs[value])
+        return b.entry("widen", "u64", (value,))
 
-    def _special(self, name: str, axis: int, low: int, high: int) -> int:
-        b = self.builder
-        made = special(b, f"{name}.{AXES[axis]}")
-        if made >= len(b.facts.ranges):
-            b.facts.give_range(made, low, high)
-        return made
-
-
-def _literal(type_: Type, bits: int) -> tuple[str, int]:
-    machine = MACHINE_TYPE[type_]
-    return machine, wrap("s32", bits) if machine == "s32" else bits
+    def _special(self, kind: str, axis: int) -> int:
+        """A 32-bit coordinate of the hardware."""
+        if kind == "thread_id" and self._block[axis] == 1:
+            return self.builder.constant("u32", 0)
+        name = {"grid_dim": "%nctaid", "block_id": "%ctaid", "thread_id": "%tid"}[kind]
+        return special(self.builder, f"{name}.{AXES[axis]}", self._block)

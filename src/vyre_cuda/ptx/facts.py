@@ -1,24 +1,15 @@
 """What is known of values when they are built: intervals, distances from a common origin, conditions that hold.
 
 Everything here is sound and nothing is complete: an answer of False means "not proven". Intervals are of exact
-integers in the value's own type. An origin (root, offset) says: value = root + offset modulo 2^32, as bit patterns.
-Conditions hold inside the scope in which they were assumed; they narrow intervals and add edges a < b, a <= b of the
-unsigned order, which `proves_less` searches.
+integers in the value's own type. An origin (root, offset) says: value = root + offset modulo 2^32 or 2^64, the width
+of both, as bit patterns. Conditions hold inside the scope in which they were assumed; they narrow intervals and add
+edges a < b, a <= b of the unsigned order, which `proves_less` searches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
-
+from vyre_cuda.ptx.intervals import FULL, MODULUS, RULES, Range
 from vyre_cuda.ptx.ssa import Function
-
-Range: TypeAlias = tuple[int, int]
-Rule: TypeAlias = Callable[[str, tuple[Range, ...]], "Range | None"]
-
-WORD = 1 << 32
-FULL: dict[str, Range] = {"u32": (0, WORD - 1), "s32": (-(1 << 31), (1 << 31) - 1)}
-_UNSIGNED = FULL["u32"]
 
 # How far proofs look back through operands and edges, and how many steps one may take.
 _DEPTH = 4
@@ -56,6 +47,18 @@ class Facts:
                 self.ranges[made] = self._derive(made, type_, self.ranges)
                 self._derive_origin(made)
 
+    def observe_anywhere(self, value: int) -> None:
+        """As `observe`, for a value that other scopes will find: from what is known outside of all scopes."""
+        known: dict[int, Range | None] = {arg: self.ranges[arg] for arg in self.function.args[value]}
+        for scope in reversed(self._scopes):
+            for kind, narrowed, old in reversed(scope):
+                if kind == "range" and narrowed in known:
+                    known[narrowed] = old
+        self.observe(value)
+        type_ = self.function.types[value]
+        if type_ in FULL:
+            self.ranges[value] = self._derive(value, type_, known)
+
     def _derive(self, value: int, type_: str, ranges: list[Range | None] | dict[int, Range | None]) -> Range:
         function = self.function
         op = function.ops[value]
@@ -63,7 +66,7 @@ class Facts:
         if op == "const":
             constant: int = function.attrs[value]
             return (constant, constant)
-        rule = _RULES.get(op)
+        rule = RULES.get(op)
         if rule is None:
             return full
         operands = []
@@ -83,7 +86,7 @@ class Facts:
             if function.ops[right] == "const":
                 root, offset = self.origins[left]
                 step = function.attrs[right] if op == "add" else -function.attrs[right]
-                self.origins[value] = (root, (offset + step) % WORD)
+                self.origins[value] = (root, (offset + step) % MODULUS[function.types[value]])
 
     # ---- scopes ----
 
@@ -200,7 +203,7 @@ class Facts:
         if depth == 0 or known[0] == known[1]:
             return known
         function = self.function
-        rule = _RULES.get(function.ops[value])
+        rule = RULES.get(function.ops[value])
         if rule is None:
             return known
         operands: dict[int, Range | None] = {}
@@ -214,7 +217,8 @@ class Facts:
         low, high = self.tight_range(value)
         if low >= 0:
             return low, high
-        return (low + WORD, high + WORD) if high < 0 else _UNSIGNED
+        modulus = MODULUS[self.function.types[value]]
+        return (low + modulus, high + modulus) if high < 0 else (0, modulus - 1)
 
     def proves_less(self, left: int, right: int, *, strict: bool = True) -> bool:
         """Whether left < right (or <=) is proven, bit patterns read as unsigned."""
@@ -243,7 +247,7 @@ class Facts:
         op, args = function.ops[left], function.args[left]
         if op == "bitwise_and":
             return any(self._proves(arg, right, strict, depth) for arg in args)
-        if function.types[left] == "u32":
+        if function.types[left] in ("u32", "u64"):
             if op == "right_shift":
                 return self._proves(args[0], right, strict, depth)
             if op == "minimum":
@@ -254,15 +258,18 @@ class Facts:
             return all(self._proves(arg, right, strict, depth) for arg in args[1:])
         if op in ("subtract", "add") and function.ops[args[1]] == "const":
             root, offset = self.origins[left]
-            down = WORD - offset  # left = root - down, if that does not wrap
+            down = MODULUS[function.types[left]] - offset  # left = root - down, if that does not wrap
             if root != left and 0 < down <= self.unsigned_range(root)[0]:
                 return self._proves(root, right, False, depth)
         return False
 
     def _root(self, value: int) -> int:
-        """The value itself, below changes of signedness."""
+        """The value itself, below changes of signedness and extensions with zeros."""
         function = self.function
-        while function.ops[value] == "retype":
+        while True:
+            op = function.ops[value]
+            if op != "retype" and not (op == "widen" and function.types[value] == "u64"):
+                break
             value = function.args[value][0]
         self.observe(value)
         return value
@@ -273,116 +280,8 @@ class Facts:
         root, offset = self.origins[value]
         if root == value or self.function.ops[root] == "const":
             return value, 0
-        if offset >= WORD >> 1:
-            offset -= WORD
+        modulus = MODULUS[self.function.types[value]]
+        if offset >= modulus >> 1:
+            offset -= modulus
         low, high = self.unsigned_range(root)
-        return (root, offset) if low + offset >= 0 and high + offset < WORD else (value, 0)
-
-
-# ---- intervals of results; a result outside its type's range means that the op may wrap ----
-
-
-def _corners(products: tuple[int, ...]) -> Range:
-    return min(products), max(products)
-
-
-def _add(_type: str, r: tuple[Range, ...]) -> Range:
-    return r[0][0] + r[1][0], r[0][1] + r[1][1]
-
-
-def _subtract(_type: str, r: tuple[Range, ...]) -> Range:
-    return r[0][0] - r[1][1], r[0][1] - r[1][0]
-
-
-def _multiply(_type: str, r: tuple[Range, ...]) -> Range:
-    (a, b), (c, d) = r
-    return _corners((a * c, a * d, b * c, b * d))
-
-
-def _multiply_add(_type: str, r: tuple[Range, ...]) -> Range:
-    return _add(_type, (_multiply(_type, r[:2]), r[2]))
-
-
-def _negative(_type: str, r: tuple[Range, ...]) -> Range:
-    return -r[0][1], -r[0][0]
-
-
-def _absolute(_type: str, r: tuple[Range, ...]) -> Range:
-    low, high = r[0]
-    return (0 if low <= 0 <= high else min(abs(low), abs(high))), max(abs(low), abs(high))
-
-
-def _and(_type: str, r: tuple[Range, ...]) -> Range | None:
-    highs = [high for low, high in r if low >= 0]
-    return (0, min(highs)) if highs else None
-
-
-def _or(_type: str, r: tuple[Range, ...]) -> Range | None:
-    if r[0][0] < 0 or r[1][0] < 0:
-        return None
-    return max(r[0][0], r[1][0]), (1 << max(r[0][1], r[1][1]).bit_length()) - 1
-
-
-def _xor(_type: str, r: tuple[Range, ...]) -> Range | None:
-    if r[0][0] < 0 or r[1][0] < 0:
-        return None
-    return 0, (1 << max(r[0][1], r[1][1]).bit_length()) - 1
-
-
-def _left_shift(_type: str, r: tuple[Range, ...]) -> Range | None:
-    low, high = r[1]
-    return _multiply(_type, (r[0], (1 << low, 1 << high))) if low >= 0 and high < 32 else None
-
-
-def _right_shift(_type: str, r: tuple[Range, ...]) -> Range | None:
-    low, high = r[1]
-    if low < 0:
-        return (0, r[0][1]) if r[0][0] >= 0 else None
-    low, high = min(low, 32), min(high, 32)
-    return _corners((r[0][0] >> low, r[0][0] >> high, r[0][1] >> low, r[0][1] >> high))
-
-
-def _quotient(_type: str, r: tuple[Range, ...]) -> Range | None:
-    return (r[0][0] // r[1][1], r[0][1] // r[1][0]) if r[1][0] > 0 else None
-
-
-def _multiply_high(_type: str, r: tuple[Range, ...]) -> Range:
-    low, high = _multiply(_type, r)
-    return low >> 32, high >> 32
-
-
-def _minimum(_type: str, r: tuple[Range, ...]) -> Range:
-    return min(r[0][0], r[1][0]), min(r[0][1], r[1][1])
-
-
-def _maximum(_type: str, r: tuple[Range, ...]) -> Range:
-    return max(r[0][0], r[1][0]), max(r[0][1], r[1][1])
-
-
-def _where(_type: str, r: tuple[Range, ...]) -> Range:
-    return min(r[1][0], r[2][0]), max(r[1][1], r[2][1])
-
-
-def _same(_type: str, r: tuple[Range, ...]) -> Range:
-    return r[0]
-
-
-_RULES: dict[str, Rule] = {
-    "add": _add,
-    "subtract": _subtract,
-    "multiply": _multiply,
-    "multiply_add": _multiply_add,
-    "multiply_high": _multiply_high,
-    "quotient": _quotient,
-    "negative": _negative,
-    "absolute": _absolute,
-    "bitwise_and": _and,
-    "bitwise_or": _or,
-    "bitwise_xor": _xor,
-    "left_shift": _left_shift,
-    "right_shift": _right_shift,
-    "minimum": _minimum,
-    "maximum": _maximum,
-    "where": _where,
-    "retype": _same,
-}
+        return (root, offset) if low + offset >= 0 and high + offset < modulus else (value, 0)

@@ -1,43 +1,22 @@
-"""Barriers, atomics, the report of failed assertions and the zeroing of shared memory.
-
-Atomics carry the order and scope of the program: `atom` where the old value or an acquire is needed, else `red`
-(PTX ISA: red is relaxed or release only). Out of bounds an atomic does nothing and gives 0.
-"""
+"""Barriers, ids that are made of special registers, and the zeroing of shared memory."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from vyre_cuda.errors import InternalError
-from vyre_cuda.ptx.isel_memory import Form, Memory, Place
+from vyre_cuda.ir.nodes import WARP_SIZE
+from vyre_cuda.ptx.isel_memory import AtomicForm, Form, Memory, Place
 from vyre_cuda.ptx.peephole import Builder
 
-SCOPE = {"block": "cta", "device": "gpu", "system": "sys"}
-# Orders that `red` can have.
-RED_ORDERS = ("relaxed", "release")
+Block = tuple[int, int, int]
 
-# (op, operand type) -> operation and type words of the instruction.
-ATOMIC_ROWS: dict[tuple[str, str], str] = {
-    ("add", "u32"): "add.u32",
-    ("add", "s32"): "add.s32",
-    ("add", "f32"): "add.f32",
-    ("compare_exchange", "u32"): "cas.b32",
-    ("compare_exchange", "s32"): "cas.b32",
-}
-
-# A failing thread reports its linear id above this many bits of assertion site.
-SITE_BITS = 20
+# The most blocks of a launch per axis on every CUDA device (CUDA C++ programming guide, compute capabilities).
+MAX_GRID = (2**31 - 1, 65535, 65535)
 
 # A larger shared array is zeroed by a loop.
 _UNROLLED_STORES = 8
-
-
-class AtomicForm(NamedTuple):
-    """The fixed part of an atomic."""
-
-    form: Form
-    order: str
-    scope: str
+# What a leader adds for its block; the one of block 0 adds what brings the sum of all to 2^31.
+_SIGN = 1 << 31
+# Nanoseconds between two looks at the state of a grid barrier.
+_BACK_OFF = 64
 
 
 def barrier(b: Builder) -> None:
@@ -45,63 +24,101 @@ def barrier(b: Builder) -> None:
     b.function.effect("barrier")
 
 
-def atomic(memory: Memory, op: str, name: str, index: int, operands: tuple[int, ...], *, order: str, scope: str) -> int:
-    """Combine an element with the operands; the value is the old one, 0 out of bounds."""
-    b = memory.builder
-    place = memory.places[name]
-    type_ = b.function.types[operands[-1]]
-    word = ATOMIC_ROWS.get((op, type_))
-    if word is None:
-        types = ", ".join(sorted(t for known, t in ATOMIC_ROWS if known == op))
-        raise InternalError(f"atomic {op} has no PTX form for {type_}; it has one for {types}")
-    guard = memory.guard(name, index)
-    if guard == b.false:
-        return b.constant(type_, 0)
-    memory.touch(place, "atomic", index)
-    address, form = memory.operands(place, index, word, guard)
-    args = (*address, *operands) if guard is None else (*address, *operands, guard)
-    old = b.function.fresh("atomic", type_, args, AtomicForm(form, order, SCOPE[scope]))
-    b.facts.observe(old)
-    return old
-
-
 # ---- ids ------------------------------------------------------------------------------------------------------------
 
 
-def linear_thread_id(b: Builder, block: tuple[int, int, int]) -> int:
+def special(b: Builder, name: str, block: Block) -> int:
+    """A special register such as %tid.x, with the interval that the launch limits give it."""
+    register, _, axis = name.partition(".")
+    number = "xyz".index(axis)
+    within = {
+        "%tid": (0, block[number] - 1),
+        "%ctaid": (0, MAX_GRID[number] - 1),
+        "%nctaid": (1, MAX_GRID[number]),
+    }[register]
+    return b.entry("special", "u32", (), name, within=within)
+
+
+def linear_thread_id(b: Builder, block: Block) -> int:
     """The thread's number in its block, x fastest. Made of entry values alone."""
-    function = b.function
-    thread = [special(b, f"%tid.{axis}") for axis in "xyz"]
-    linear = thread[0]
+    highest = block[0] * block[1] * block[2] - 1
+    linear = special(b, "%tid.x", block)
     if block[1] > 1 or block[2] > 1:
-        row = thread[1]
+        row = special(b, "%tid.y", block)
         if block[2] > 1:
-            row = function.entry_value("multiply_add", "u32", (thread[2], b.constant("u32", block[1]), row))
-        linear = function.entry_value("multiply_add", "u32", (row, b.constant("u32", block[0]), linear))
+            depth = special(b, "%tid.z", block)
+            row = b.entry("multiply_add", "u32", (depth, b.constant("u32", block[1]), row))
+        linear = b.entry("multiply_add", "u32", (row, b.constant("u32", block[0]), linear), within=(0, highest))
     return linear
 
 
-def special(b: Builder, name: str) -> int:
-    """A special register."""
-    return b.function.entry_value("special", "u32", (), name)
+def lane_id(b: Builder, block: Block) -> int:
+    """The thread's number in its warp. Made of entry values alone."""
+    linear = linear_thread_id(b, block)
+    if block[0] * block[1] * block[2] <= WARP_SIZE:
+        return linear
+    return b.entry("bitwise_and", "u32", (linear, b.constant("u32", WARP_SIZE - 1)))
 
 
-def report_failure(b: Builder, block: tuple[int, int, int], site: int) -> None:
-    """min the report with (linear global thread id, site) and end the thread."""
+def linear_block_id(b: Builder, block: Block) -> int:
+    """The block's number in the grid as u64, x fastest."""
+    x, y, z = (special(b, f"%ctaid.{axis}", block) for axis in "xyz")
+    row = b.emit("multiply_add", "u32", (z, special(b, "%nctaid.y", block), y))  # both axes have at most 2^16 blocks
+    return b.emit("multiply_wide_add", "u64", (row, special(b, "%nctaid.x", block), b.convert("widen", "u64", x)))
+
+
+# ---- atomics of our own ---------------------------------------------------------------------------------------------
+
+
+def atomic_value(b: Builder, word: str, args: tuple[int, ...], *, order: str, scope: str = "gpu", at: int = 0) -> int:
+    """An atomic on global memory at args[0] + `at` bytes; `word` names operation and type of the instruction."""
+    form = AtomicForm(Form("global", word, "", at, False), order, scope)
+    type_ = "u64" if word.endswith("64") else "u32"
+    value = b.function.fresh("atomic", type_, args, form)
+    b.facts.observe(value)
+    return value
+
+
+# ---- grid barrier ---------------------------------------------------------------------------------------------------
+
+
+def grid_barrier(b: Builder, block: Block, report: int | None) -> None:
+    """All threads of the grid arrive; global memory is ordered for the device.
+
+    The first thread of each block adds to a word whose top bit flips when all have come, and waits for that: the word
+    is then as good for the next barrier as it was for this one. A thread that has reported a failure never comes; the
+    others see the report and go on, because outputs are unspecified by then.
+    """
     function = b.function
-    x, y, z = (special(b, f"%ctaid.{axis}") for axis in "xyz")
-    grid_x, grid_y = special(b, "%nctaid.x"), special(b, "%nctaid.y")
-    row = b.emit("multiply_add", "u32", (z, grid_y, y))  # below 2^32: both axes have at most 65,535 blocks
-    block_id = b.emit("multiply_wide_add", "u64", (row, grid_x, b.emit("widen", "u64", (x,))))
-    first = b.emit("multiply", "u64", (block_id, b.constant("u64", block[0] * block[1] * block[2])))
-    thread = b.emit("add", "u64", (first, b.emit("widen", "u64", (linear_thread_id(b, block),))))
-    shifted = b.emit("multiply", "u64", (thread, b.constant("u64", 1 << SITE_BITS)))
-    record = b.emit("add", "u64", (shifted, b.constant("u64", site)))
-    pointer = function.entry_value("parameter", "u64", (), ("report", "report"))
-    report = function.entry_value("global_pointer", "u64", (pointer,))
-    form = AtomicForm(Form("global", "min.u64", "", 0, False), "relaxed", SCOPE["system"])
-    function.fresh("atomic", "u64", (report, record), form)
-    function.effect("return", (), False)
+    after = function.label()
+    barrier(b)
+    is_leader = b.apply("equal", linear_thread_id(b, block), b.constant("u32", 0))
+    if not b.is_constant(is_leader):
+        function.effect("branch", (is_leader,), (after, True))
+    b.open_scope()
+    counts = [special(b, f"%nctaid.{axis}", block) for axis in "xyz"]
+    blocks = b.apply("multiply", b.apply("multiply", counts[0], counts[1]), counts[2])
+    is_first = b.apply("equal", linear_block_id(b, block), b.constant("u64", 0))
+    last = b.apply("subtract", b.constant("u32", _SIGN + 1), blocks)
+    word = b.entry("global_pointer", "u64", (b.entry("parameter", "u64", (), ("grid_barrier", "grid_barrier")),))
+    arrived = atomic_value(b, "add.u32", (word, b.apply("where", is_first, last, b.constant("u32", 1))), order="acq_rel")
+    again, done = function.label(), function.label()
+    function.effect("label", (), (again, True))
+    b.open_scope()
+    now = atomic_value(b, "ld.u32", (word,), order="acquire")
+    flipped = b.apply("bitwise_xor", b.convert("retype", "s32", arrived), b.convert("retype", "s32", now))
+    function.effect("branch", (b.apply("less", flipped, b.constant("s32", 0)),), (done, False))
+    if report is not None:
+        key = atomic_value(b, "ld.u64", (report,), order="relaxed", scope="sys")
+        failed = b.apply("not_equal", key, b.constant("u64", (1 << 64) - 1))
+        function.effect("branch", (failed,), (done, False))
+    function.effect("sleep", (), _BACK_OFF)
+    function.effect("branch", (), (again, False))
+    b.close_scope()
+    function.effect("label", (), (done, False))
+    b.close_scope()
+    function.effect("label", (), (after, False))
+    barrier(b)
 
 
 # ---- shared memory --------------------------------------------------------------------------------------------------
@@ -129,7 +146,7 @@ def zero_shared(memory: Memory, places: list[Place], block: tuple[int, int, int]
     function = b.function
     threads = block[0] * block[1] * block[2]
     linear = linear_thread_id(b, block)
-    offset = function.entry_value("multiply", "u32", (linear, b.constant("u32", 4)))
+    offset = b.entry("multiply", "u32", (linear, b.constant("u32", 4)))
     zero = b.constant("u32", 0)
     for place in places:
         words = -(-(place.size or 0) * place.type.itemsize // 4)

@@ -1,8 +1,7 @@
 """Ops of the IR in terms of instructions that the target has.
 
-`apply_op` takes the op of a node and operand values and gives the result's value. A rewrite is listed for every
-(op, operand type) that no single instruction does on the target; a test proves that exactly one of rewrite and
-instruction row exists for everything in the op table.
+`apply_op` takes the op of a node with the types of operands and result and gives the result's value. Every
+(op, operand type) of the op table has one way: the instruction of that name, or a function that makes a sequence.
 """
 
 from __future__ import annotations
@@ -10,57 +9,74 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from vyre_cuda.errors import InternalError
-from vyre_cuda.ptx import division
-from vyre_cuda.ptx.isel import F32, INTS, PRED, U32, WORDS, has_row
+from vyre_cuda.ir.types import FLOATS, INTEGERS, NUMBERS, TYPES, Type, bf16, bool_, f16
+from vyre_cuda.ptx import casts, division, floats, halves, integers
 from vyre_cuda.ptx.peephole import Builder
 
-Rewrite = Callable[..., int]
-
-_ALL = (*WORDS, *PRED)
-_INFINITY = 0x7F800000
-_NAN = 0x7FC00000
-_ONE = {"u32": 1, "s32": 1, "f32": 0x3F800000}
+Way = Callable[..., int]  # (builder, operands...) -> value
 
 
-def apply_op(b: Builder, op: str, result: str, operands: Sequence[int]) -> int:
-    """The value of an IR op; `result` is the PTX type of it, which names the conversion for casts."""
-    type_ = b.function.types[operands[-1]]
-    if op in ("cast", "bitcast"):
-        op = f"{op}.{result}"
-    rewrite = find_rewrite(op, type_, b.target.sm)
-    if rewrite is not None:
-        return rewrite(b, *operands)
-    if not has_row(op, type_, b.target.sm):
-        raise InternalError(f"{op} of {type_} has neither an instruction nor a rewrite for {b.target}")
-    if op.startswith("cast."):
-        return b.convert(op, result, operands[0])
-    return b.apply(op, *operands)
+def apply_op(b: Builder, op: str, result: Type, source: Type, operands: Sequence[int]) -> int:
+    """The value of an IR op on operands of type `source` (behind the condition of `where`)."""
+    if op == "cast":
+        return casts.cast(b, source, result, operands[0])
+    if op == "bitcast":
+        return casts.bitcast(b, source, result, operands[0])
+    way = _WAYS.get((op, source))
+    if way is None:
+        raise InternalError(f"{op} of {source} has neither an instruction nor a sequence")
+    return way(b, *operands)
 
 
-def find_rewrite(op: str, type_: str, sm: int) -> Rewrite | None:
-    """The rewrite of an op with this operand type on that target."""
-    entry = _REWRITES.get((op, type_))
-    return entry[0] if entry is not None and sm < entry[1] else None
+# ---- ways -----------------------------------------------------------------------------------------------------------
 
 
-def _swapped(op: str) -> Rewrite:
-    return lambda b, left, right: b.apply(op, right, left)
+def _plain(op: str) -> Way:
+    """The instruction, whatever the precision."""
+    return lambda b, *operands: b.apply(op, *operands)
+
+
+def _in_mode(op: str) -> Way:
+    """The instruction in the precision of the program."""
+    return lambda b, *operands: b.in_mode(op, *operands)
+
+
+def _swapped(way: Way) -> Way:
+    return lambda b, left, right: way(b, right, left)
+
+
+def _narrowed(op: str, type_: Type) -> Way:
+    """On 32 bits, and back to the type."""
+    return lambda b, *operands: integers.narrowed(b, type_, b.apply(op, *operands))
+
+
+def _then_narrowed(way: Way, type_: Type) -> Way:
+    return lambda b, *operands: integers.narrowed(b, type_, way(b, *operands))
+
+
+def _rounded(op: str, type_: Type) -> Way:
+    """In f32, rounded to the type."""
+    return lambda b, *operands: halves.rounded(b, type_, b.apply(op, *operands))
+
+
+def _typed(function: Callable[..., int], type_: Type) -> Way:
+    return lambda b, *operands: function(b, type_, *operands)
+
+
+def _named(function: Callable[..., int], op: str) -> Way:
+    return lambda b, *operands: function(b, op, *operands)
+
+
+def _named_and_typed(function: Callable[..., int], op: str, type_: Type) -> Way:
+    return lambda b, *operands: function(b, op, type_, *operands)
 
 
 def _identity(_b: Builder, value: int) -> int:
     return value
 
 
-def _convert(op: str, type_: str) -> Rewrite:
-    return lambda b, value: b.convert(op, type_, value)
-
-
 def _bool_equal(b: Builder, left: int, right: int) -> int:
     return b.apply("logical_not", b.apply("logical_xor", left, right))
-
-
-def _bool_not_equal(b: Builder, left: int, right: int) -> int:
-    return b.apply("logical_xor", left, right)
 
 
 def _bool_where(b: Builder, condition: int, chosen: int, other: int) -> int:
@@ -70,76 +86,84 @@ def _bool_where(b: Builder, condition: int, chosen: int, other: int) -> int:
     return b.apply("logical_or", taken, b.apply("logical_and", b.apply("logical_not", condition), other))
 
 
-def _isnan(b: Builder, value: int) -> int:
-    return b.apply("not_equal", value, value)
+# ---- the table ------------------------------------------------------------------------------------------------------
+
+_ARITHMETIC = ("add", "subtract", "multiply", "negative", "absolute")
+_COMPARISONS = ("equal", "not_equal", "less", "less_equal")
+_TO_INTEGRAL = ("floor", "ceil", "trunc", "rint")
+_HALVES = (f16, bf16)
+
+_WAYS: dict[tuple[str, Type], Way] = {}
 
 
-def _isinf(b: Builder, value: int) -> int:
-    return b.apply("equal", b.apply("absolute", value), b.constant("f32", _INFINITY))
+def _put_integers() -> None:
+    for type_ in INTEGERS:
+        for op in _ARITHMETIC:
+            _WAYS[op, type_] = _narrowed(op, type_)
+        if type_.kind == "unsigned":
+            _WAYS["absolute", type_] = _identity
+        for op in ("floor_divide", "remainder", "trunc_divide", "fmod"):
+            _WAYS[op, type_] = _then_narrowed(getattr(division, op), type_)
+        for op in ("left_shift", "right_shift"):
+            _WAYS[op, type_] = _named_and_typed(integers.shift, op, type_)
+        for op in ("rotate_left", "rotate_right"):
+            _WAYS[op, type_] = _named_and_typed(integers.rotate, op, type_)
+        for op in ("bitwise_and", "bitwise_or", "bitwise_xor", "minimum", "maximum"):
+            _WAYS[op, type_] = _plain(op)
+        _WAYS["invert", type_] = _narrowed("invert", type_)
+        for function in (
+            integers.bitwise_count,
+            integers.count_leading_zeros,
+            integers.count_trailing_zeros,
+            integers.reverse_bits,
+            integers.multiply_high,
+            integers.add_saturate,
+            integers.subtract_saturate,
+            integers.sign,
+        ):
+            _WAYS[function.__name__, type_] = _typed(function, type_)
 
 
-def _isfinite(b: Builder, value: int) -> int:
-    return b.apply("less", b.apply("absolute", value), b.constant("f32", _INFINITY))
+def _put_floats() -> None:
+    for type_ in FLOATS:
+        half = type_ in _HALVES
+        same = _plain if half else _in_mode  # a half is computed in ieee
+        for op in ("add", "subtract", "multiply", "divide", "reciprocal", "sqrt"):
+            _WAYS[op, type_] = _rounded(op, type_) if half else _in_mode(op)
+        for op in ("negative", "absolute", "fmin", "fmax", *_TO_INTEGRAL):
+            _WAYS[op, type_] = same(op)
+        _WAYS["fma", type_] = _typed(halves.fma, type_) if half else _in_mode("fma")
+        _WAYS["fmod", type_] = floats.fmod_ieee if half else floats.fmod
+        for op in ("minimum", "maximum"):
+            _WAYS[op, type_] = _named(floats.nan_propagating_ieee if half else floats.nan_propagating, op)
+        for function in (floats.isnan, floats.isinf, floats.isfinite, floats.signbit, floats.sign):
+            _WAYS[function.__name__, type_] = function
+        _WAYS["copysign", type_] = _plain("copysign")
+        _WAYS["nextafter", type_] = _typed(floats.nextafter, type_)
 
 
-def _nan_propagating(op: str) -> Rewrite:
-    """minimum and maximum where min.NaN does not exist yet (PTX ISA: sm_80)."""
-
-    def rewrite(b: Builder, left: int, right: int) -> int:
-        unordered = b.apply("unordered", left, right)
-        return b.apply("where", unordered, b.constant("f32", _NAN), b.apply(op, left, right))
-
-    return rewrite
-
-
-def _from_bool(type_: str) -> Rewrite:
-    return lambda b, value: b.apply("where", value, b.constant(type_, _ONE[type_]), b.constant(type_, 0))
-
-
-def _to_bool(b: Builder, value: int) -> int:
-    """Not equal to zero, which a NaN is too."""
-    return b.apply("not_equal", value, b.constant(b.function.types[value], 0))
+def _put_others() -> None:
+    for op in ("logical_and", "logical_or", "logical_xor", "logical_not"):
+        _WAYS[op, bool_] = _plain(op)
+    for type_ in NUMBERS:
+        same = _in_mode if type_.is_float and type_ not in _HALVES else _plain
+        for op in _COMPARISONS:
+            _WAYS[op, type_] = same(op)
+        _WAYS["greater", type_] = _swapped(same("less"))
+        _WAYS["greater_equal", type_] = _swapped(same("less_equal"))
+    _WAYS["equal", bool_] = _bool_equal
+    _WAYS["not_equal", bool_] = _plain("logical_xor")
+    for type_ in TYPES:
+        _WAYS["where", type_] = _bool_where if type_ is bool_ else _plain("where")
 
 
-_ALWAYS = 1 << 30
+_put_integers()
+_put_floats()
+_put_others()
 
 
-def _table() -> dict[tuple[str, str], tuple[Rewrite, int]]:
-    """(op, operand type) -> (rewrite, first sm that no longer needs it)."""
-    rewrites: dict[tuple[str, str], tuple[Rewrite, int]] = {}
-
-    def put(op: str, types: tuple[str, ...], rewrite: Rewrite, *, below_sm: int = _ALWAYS) -> None:
-        for type_ in types:
-            rewrites[op, type_] = (rewrite, below_sm)
-
-    put("absolute", U32, _identity)
-    put("floor_divide", INTS, division.floor_divide)
-    put("remainder", INTS, division.remainder)
-    put("trunc_divide", INTS, division.trunc_divide)
-    put("fmod", INTS, division.fmod)
-    put("greater", WORDS, _swapped("less"))
-    put("greater_equal", WORDS, _swapped("less_equal"))
-    put("equal", PRED, _bool_equal)
-    put("not_equal", PRED, _bool_not_equal)
-    put("where", PRED, _bool_where)
-    put("isnan", F32, _isnan)
-    put("isinf", F32, _isinf)
-    put("isfinite", F32, _isfinite)
-    put("minimum", F32, _nan_propagating("fmin"), below_sm=80)
-    put("maximum", F32, _nan_propagating("fmax"), below_sm=80)
-    for type_ in WORDS:
-        put(f"cast.{type_}", PRED, _from_bool(type_))
-        put(f"bitcast.{type_}", (type_,), _identity)
-        put("cast.pred", (type_,), _to_bool)
-    for type_ in _ALL:
-        put(f"cast.{type_}", (type_,), _identity)
-    for to, source in (("u32", "s32"), ("s32", "u32")):
-        put(f"cast.{to}", (source,), _convert("retype", to))
-        put(f"bitcast.{to}", (source,), _convert("retype", to))
-    for type_ in INTS:
-        put(f"bitcast.{type_}", F32, _convert(f"bits.{type_}", type_))
-        put("bitcast.f32", (type_,), _convert("bits.f32", "f32"))
-    return rewrites
+def has_way(op: str, type_: Type) -> bool:
+    """Whether the op is lowered for operands of this type."""
+    return op in ("cast", "bitcast") or (op, type_) in _WAYS
 
 
-_REWRITES = _table()

@@ -6,7 +6,9 @@ before it steps how far the end still is; that distance is exact as an unsigned 
 
 from __future__ import annotations
 
-from vyre_cuda.ptx.facts import FULL
+from vyre_cuda.ir.types import Type
+from vyre_cuda.ptx.intervals import FULL
+from vyre_cuda.ptx.isel import UNSIGNED
 from vyre_cuda.ptx.peephole import Builder
 
 # A loop of more trips known beforehand is not unrolled: the assembler would unroll hundreds (spec of ptxas 13).
@@ -16,11 +18,29 @@ _MOST_UNROLLED_TRIPS = 32
 class CountedLoop:
     """One for statement. `enters` is the predicate that there is a first trip."""
 
-    __slots__ = ("_b", "_rest", "_start", "_step", "_stop", "_type", "counter", "enters", "register", "step", "trips")
+    __slots__ = (
+        "_b",
+        "_declared",
+        "_rest",
+        "_signed",
+        "_start",
+        "_step",
+        "_stop",
+        "_type",
+        "_unsigned",
+        "counter",
+        "enters",
+        "register",
+        "step",
+        "trips",
+    )
 
-    def __init__(self, builder: Builder, start: int, stop: int, step: int) -> None:
+    def __init__(self, builder: Builder, type_: Type, start: int, stop: int, step: int) -> None:
         self._b = builder
+        self._declared = type_
+        self._signed = type_.kind == "signed"
         self._type = builder.function.types[start]
+        self._unsigned = UNSIGNED[self._type]
         self._start, self._stop, self._step = start, stop, step
         self.step = builder.constant_of(step)
         self.trips = self._trips()
@@ -47,7 +67,7 @@ class CountedLoop:
             if self.step == 0:
                 return b.false
             return b.apply("less", start, stop) if self.step > 0 else b.apply("less", stop, start)
-        if self._type == "u32":
+        if not self._signed:
             return b.apply("logical_and", b.apply("less", start, stop), b.apply("not_equal", step, zero))
         up = b.apply("logical_and", b.apply("less", zero, step), b.apply("less", start, stop))
         down = b.apply("logical_and", b.apply("less", step, zero), b.apply("less", stop, start))
@@ -59,13 +79,13 @@ class CountedLoop:
         function = b.function
         self.register = function.register(self._type)
         function.effect("set", (self._start,), self.register)
-        if self._type == "s32" and self.step is None:
-            up = b.apply("less", b.constant("s32", 0), self._step)
+        if self._signed and self.step is None:
+            up = b.apply("less", b.constant(self._type, 0), self._step)
             ahead = b.apply("subtract", self._stop, self._start)
             behind = b.apply("subtract", self._start, self._stop)
-            distance = b.convert("retype", "u32", b.apply("where", up, ahead, behind))
-            magnitude = b.convert("retype", "u32", b.apply("absolute", self._step))
-            rest = function.register("u32")
+            distance = b.convert("retype", self._unsigned, b.apply("where", up, ahead, behind))
+            magnitude = b.convert("retype", self._unsigned, b.apply("absolute", self._step))
+            rest = function.register(self._unsigned)
             function.effect("set", (distance,), rest)
             self._rest = (rest, magnitude)
 
@@ -75,7 +95,8 @@ class CountedLoop:
         facts = b.facts
         self.counter = b.function.register_value(self.register)
         facts.observe(self.counter)
-        if self.step is not None or self._type == "u32":
+        facts.set_range(self.counter, self._declared.minimum, self._declared.maximum)
+        if self.step is not None or not self._signed:
             up = self.step is None or self.step > 0
             low, high = (self.counter, self._stop) if up else (self._stop, self.counter)
             facts.assume_order(low, high, True)
@@ -103,7 +124,7 @@ class CountedLoop:
             distance, magnitude = self._distance()
             again = function.fresh("less", "pred", (magnitude, distance))
             if self._rest is not None:
-                less = function.fresh("subtract", "u32", (distance, magnitude))
+                less = function.fresh("subtract", self._unsigned, (distance, magnitude))
                 function.pinned[less] = self._rest[0]
             self._step_counter()
         function.effect("branch", (again,), (body, False))
@@ -120,9 +141,9 @@ class CountedLoop:
         if self._rest is not None:
             return b.function.register_value(self._rest[0]), self._rest[1]
         if self.step is None:
-            return b.function.fresh("subtract", "u32", (self._stop, self.counter)), self._step
+            return b.function.fresh("subtract", self._unsigned, (self._stop, self.counter)), self._step
         ends = (self._stop, self.counter) if self.step > 0 else (self.counter, self._stop)
-        return b.function.fresh("subtract", "u32", ends), b.constant("u32", abs(self.step))
+        return b.function.fresh("subtract", self._unsigned, ends), b.constant(self._unsigned, abs(self.step))
 
     def _steps_without_wrap(self) -> bool:
         """Whether counter + step stays in the type on every trip."""

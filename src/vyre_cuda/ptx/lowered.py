@@ -9,7 +9,8 @@ from typing import Literal
 from vyre_cuda.ir.nodes import Source
 from vyre_cuda.ir.types import Type
 
-ParameterKind = Literal["buffer", "scalar", "size", "report"]
+ParameterKind = Literal["buffer", "scalar", "size", "report", "grid_barrier"]
+SiteKind = Literal["assert", "bounds"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,9 @@ class KernelParameter:
     """One value of the parameter block: `offset` and `size` in bytes, naturally aligned.
 
     "buffer" is a device pointer to elements of `type`, "scalar" a value of `type` (a bool is one byte), "size" the
-    element count of the buffer `name` in the program's index type, "report" a pointer to the u64 that assertions write.
+    element count of the buffer `name` in the program's index type, "report" a pointer to the record of failures (four
+    u64: key, index, lock, reserved; the key preset to all ones, the rest to 0), "grid_barrier" a pointer to two u32 of
+    device memory, 0 at first and then left as a launch leaves them.
     """
 
     kind: ParameterKind
@@ -31,7 +34,7 @@ class KernelParameter:
 class Access:
     """How a kernel uses one buffer.
 
-    `streaming`: every access is four bytes wide and outside all loops, all are at the same global_id.x + constant, and
+    `streaming`: every access is four or eight bytes wide and outside all loops, all are at the same global_id.x + constant, and
     none is atomic, so each element is touched about once and may as well stay in host memory.
     """
 
@@ -42,13 +45,16 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
-class AssertSite:
-    """An assertion that a failing thread reports by its place in `Lowered.asserts`.
+class Site:
+    """A place whose failure a thread reports by its number in `Lowered.sites`.
 
-    `statement` is its number in the program, in pre-order from 0.
+    `buffer` is the one whose bounds were left, "" for an assertion. `statement` is its number in the program, in
+    pre-order from 0.
     """
 
+    kind: SiteKind
     message: str
+    buffer: str
     statement: int
     source: Source | None
 
@@ -59,7 +65,7 @@ class Lowered:
 
     `shared_bytes` is all shared memory of a block, `dynamic_shared_bytes` the part of it to be asked for at the launch.
     `covered` names the outs that are written at every index below both their size and the launch's threads along x.
-    `asserts` has the assertion sites by number.
+    `sites` has the places of failures by number. `cooperative`: the launch must be one, for its grid barriers.
     """
 
     ptx: str
@@ -70,4 +76,10 @@ class Lowered:
     dynamic_shared_bytes: int
     access: Mapping[str, Access]
     covered: tuple[str, ...]
-    asserts: tuple[AssertSite, ...]
+    sites: tuple[Site, ...]
+    cooperative: bool
+
+    @property
+    def asserts(self) -> tuple[Site, ...]:
+        """The assertions among the sites."""
+        return tuple(site for site in self.sites if site.kind == "assert")

@@ -12,29 +12,28 @@ from typing import Any
 
 from vyre_cuda.ir.ops import OPS
 from vyre_cuda.ir.scalars import bits_of
-from vyre_cuda.ir.types import f32
-from vyre_cuda.ptx.facts import FULL, WORD, Facts
+from vyre_cuda.ir.types import BY_NAME
+from vyre_cuda.ptx.facts import Facts
+from vyre_cuda.ptx.intervals import FULL, MODULUS, Range, wrap
+from vyre_cuda.ptx.isel import BITS, PREDICATES, TYPED_BY_FIRST
+from vyre_cuda.ptx.precision import MODES
 from vyre_cuda.ptx.ssa import Function
 from vyre_cuda.ptx.target import Target
 
-_COMMUTATIVE = frozenset(op.name for op in OPS.values() if op.commutative) | {"multiply_high"}
-_PREDICATES = frozenset(op.name for op in OPS.values() if op.result == "bool") | {"unordered"}
-_SIGN = 1 << 31
-
-
-def wrap(type_: str, value: int) -> int:
-    """An exact integer reduced to the range of a 32-bit type."""
-    value &= WORD - 1
-    return value - WORD if type_ == "s32" and value & _SIGN else value
+_COMMUTATIVE = frozenset(op.name for op in OPS.values() if op.commutative)
 
 
 class Builder:
-    """Makes the values of one function for one target."""
+    """Makes the values of one function for one target in one precision.
 
-    __slots__ = ("facts", "false", "function", "target", "true")
+    `modes` has the row to take for an op and operand type where the precision asks for another than the plain one.
+    """
 
-    def __init__(self, target: Target) -> None:
+    __slots__ = ("facts", "false", "function", "modes", "target", "true")
+
+    def __init__(self, target: Target, precision: str = "ieee") -> None:
         self.target = target
+        self.modes = MODES[precision]
         self.function = Function()
         self.facts = Facts(self.function)
         self.false = self.function.constant("pred", 0)
@@ -48,7 +47,7 @@ class Builder:
     def apply(self, op: str, *args: int) -> int:
         """The value of an op on operands of one type (the first operand of `where` is a predicate)."""
         function = self.function
-        type_ = function.types[args[-1]]
+        type_ = function.types[args[0] if op in TYPED_BY_FIRST else args[-1]]
         if op in _COMMUTATIVE:
             left, right = args
             if function.ops[left] == "const" or (left > right and function.ops[right] != "const"):
@@ -58,16 +57,39 @@ class Builder:
             simpler = rule(self, type_, *args)
             if simpler is not None:
                 return simpler
-        return self.emit(op, "pred" if op in _PREDICATES else type_, args)
+        return self.emit(op, "pred" if op in PREDICATES else type_, args)
+
+    def entry(self, op: str, type_: str, args: tuple[int, ...], attr: Any = None, *, within: Range | None = None) -> int:
+        """A value of entry values alone, computed before all code; `within` is its interval when no rule knows it."""
+        function, facts = self.function, self.facts
+        facts.observe(len(function.ops) - 1)
+        value = function.entry_value(op, type_, args, attr)
+        if value >= len(facts.ranges):
+            facts.observe_anywhere(value)
+            if within is not None:
+                facts.give_range(value, *within)
+        return value
+
+    def in_mode(self, op: str, *args: int) -> int:
+        """As `apply`, by the row that the precision asks for."""
+        return self.apply(self.modes.get((op, self.function.types[args[-1]]), op), *args)
 
     def convert(self, op: str, type_: str, value: int) -> int:
-        """A value of another type: retype, widen, cast.*, bits.*; `type_` is the result's."""
+        """A value of another type: retype, widen, low, cast.*, bits.*; `type_` is the result's."""
+        source = self.function.types[value]
+        if source == type_ and op == "retype":
+            return value
         if self.is_constant(value):
-            folded = _fold_conversion(op, type_, self.function.attrs[value])
+            folded = _fold_conversion(op, type_, source, self.function.attrs[value])
             if folded is not None:
                 return self.constant(type_, folded)
         if op == "retype" and self.function.ops[value] == "retype":
             return self.function.args[value][0]
+        inverse = _INVERSES.get(op)
+        if inverse is not None and self.function.ops[value] == inverse:
+            origin = self.function.args[value][0]
+            if self.function.types[origin] == type_:
+                return origin
         return self.emit(op, type_, (value,))
 
     def emit(self, op: str, type_: str, args: tuple[int, ...], attr: Any = None) -> int:
@@ -81,6 +103,22 @@ class Builder:
             return self.constant(type_, known[0])
         if type_ == "pred" and value in facts.known:
             return self.true if facts.known[value] else self.false
+        return value
+
+    def integer(self, type_: str, value: int) -> int:
+        """A constant of an integer type, reduced to its range."""
+        return self.function.constant(type_, wrap(type_, value))
+
+    def in_register(self, value: int) -> int:
+        """The value where an instruction takes no immediate."""
+        if not self.is_constant(value):
+            return value
+        return self.function.value("copy", self.function.types[value], (value,))
+
+    def read_register(self, register: int) -> int:
+        """What a mutable register holds now."""
+        value = self.function.fresh("read", self.function.registers[register], (), register)
+        self.facts.observe(value)
         return value
 
     # ---- asking ----
@@ -168,23 +206,26 @@ def _and_mask(b: Builder, type_: str, left: int, right: int) -> int | None:
     return left if covered else None
 
 
-def _left_shift(count: int, value: int) -> int:
-    return value << count if count < 32 else 0
+def _shift(op: Callable[[int, int], int]) -> Rule:
+    """Counts are 32-bit numbers read as unsigned; from the width on all are the same."""
+
+    def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
+        count, value = b.constant_of(right), b.constant_of(left)
+        if count == 0 or value == 0:
+            return left
+        if count is None or value is None:
+            return None
+        return b.constant(type_, wrap(type_, op(value, min(count % (1 << 32), BITS[type_]))))
+
+    return rule
 
 
-def _right_shift(count: int, value: int) -> int:
-    return value >> min(count, 32)
-
-
-def _shift(b: Builder, op: Callable[[int, int], int], type_: str, left: int, right: int) -> int | None:
-    count = b.constant_of(right)
-    value = b.constant_of(left)
-    if type_ not in FULL:
-        return None
-    if count == 0:
-        return left
-    if count is not None and value is not None:
-        return b.constant(type_, wrap(type_, op(count % WORD, value)))
+def _multiply_high(b: Builder, type_: str, left: int, right: int) -> int | None:
+    if b.constant_of(right) == 0:
+        return right
+    if b.is_constant(left) and b.is_constant(right):
+        attrs = b.function.attrs
+        return b.constant(type_, wrap(type_, attrs[left] * attrs[right] >> BITS[type_]))
     return None
 
 
@@ -192,14 +233,16 @@ def _fold_negative(b: Builder, type_: str, value: int) -> int | None:
     constant = b.constant_of(value)
     if constant is None:
         return None
-    return b.constant(type_, constant ^ _SIGN if type_ == "f32" else wrap(type_, -constant))
+    sign = 1 << (BITS[type_] - 1)
+    return b.constant(type_, wrap(type_, -constant) if type_ in FULL else constant ^ sign)
 
 
 def _fold_absolute(b: Builder, type_: str, value: int) -> int | None:
     constant = b.constant_of(value)
     if constant is not None:
-        return b.constant(type_, constant & ~_SIGN if type_ == "f32" else wrap(type_, abs(constant)))
-    return value if type_ == "s32" and b.facts.range(value)[0] >= 0 else None
+        sign = 1 << (BITS[type_] - 1)
+        return b.constant(type_, wrap(type_, abs(constant)) if type_ in FULL else constant & ~sign)
+    return value if type_ in FULL and b.facts.range(value)[0] >= 0 else None
 
 
 def _fold_invert(b: Builder, type_: str, value: int) -> int | None:
@@ -310,26 +353,39 @@ def _where(b: Builder, _type: str, condition: int, chosen: int, other: int) -> i
     return None
 
 
-def _fold_conversion(op: str, type_: str, constant: int) -> int | None:
-    if op in ("retype", "bits.u32", "bits.s32"):
+# A conversion of what the other made gives the origin back.
+_INVERSES = {
+    "half.f16": "float.f16",
+    "bits.f32": "bits.u32",
+    "bits.u32": "bits.f32",
+    "bits.s32": "bits.f32",
+    "bits.f64": "bits.u64",
+    "bits.u64": "bits.f64",
+    "bits.s64": "bits.f64",
+}
+
+
+def _fold_conversion(op: str, type_: str, source: str, constant: int) -> int | None:
+    """The constant as another type. An integer is in the range of `source`, a float is its bit pattern."""
+    if op in ("retype", "low", "widen", "bits.u32", "bits.s32", "bits.u64", "bits.s64"):
         return wrap(type_, constant)
-    if op == "bits.f32":
-        return constant % WORD
-    if op == "cast.f32":
-        return bits_of(f32, constant)
-    return constant if op == "widen" else None
+    if op in ("bits.f32", "bits.f64"):
+        return constant % MODULUS[source]
+    if op in ("cast.f32", "cast.f64") and source in FULL:
+        return bits_of(BY_NAME[type_], constant)
+    return None
 
 
 _SIMPLIFY: dict[str, Rule] = {
     "add": _chain(_fold(lambda x, y: x + y), _right(0)),
     "subtract": _chain(_fold(lambda x, y: x - y), _right(0), _same_zero),
     "multiply": _chain(_fold(lambda x, y: x * y), _right(1), _right_absorbs(0)),
-    "multiply_high": _chain(_fold(lambda x, y: x * y >> 32), _right_absorbs(0)),
+    "multiply_high": _multiply_high,
     "bitwise_and": _chain(_fold(lambda x, y: x & y), _right_absorbs(0), _same_same, _and_mask),
     "bitwise_or": _chain(_fold(lambda x, y: x | y), _right(0), _same_same),
     "bitwise_xor": _chain(_fold(lambda x, y: x ^ y), _right(0), _same_zero),
-    "left_shift": lambda b, t, left, right: _shift(b, _left_shift, t, left, right),
-    "right_shift": lambda b, t, left, right: _shift(b, _right_shift, t, left, right),
+    "left_shift": _shift(lambda value, count: value << count),
+    "right_shift": _shift(lambda value, count: value >> count),
     "negative": _fold_negative,
     "absolute": _fold_absolute,
     "invert": _fold_invert,

@@ -5,7 +5,7 @@ asking twice for one inside the scope where it was made gives the same int. Scop
 so a value that is found dominates the place that asks. `code` holds value numbers where they are computed and
 `Effect` tuples; values that stand before all control flow (parameters, ids) go to `entry`.
 
-Types are PTX type words: u32 s32 f32 u64 pred. Mutable state lives in registers: a `set` effect writes one, a value
+Types are PTX type words: u32 s32 u64 s64 f32 f64 b16 pred. Mutable state lives in registers: a `set` effect writes one, a value
 `read` copies it, a value `register` is the register itself.
 """
 
@@ -58,7 +58,7 @@ class Function:
     # ---- values ----
 
     def constant(self, type_: str, value: int) -> int:
-        """A literal: an int of the type's range, the bit pattern of an f32, 0 or 1 of a pred."""
+        """A literal: an int of the type's range, the bit pattern of a float, 0 or 1 of a pred."""
         key = ("const", type_, (), value)
         found = self._shared.get(key)
         if found is None:

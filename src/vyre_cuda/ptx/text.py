@@ -1,26 +1,30 @@
 """The text of a kernel: header, parameters, registers, and one line per instruction.
 
-Registers are typed by class (%p %r %rd %f) and numbered in the order in which values appear; constants are immediates;
+Registers are typed by class (%p %h %r %rd %f %fd) and numbered in the order in which values appear; constants are immediates;
 a value nobody uses has no instruction. The same function gives the same text, in ASCII.
 """
 
 from __future__ import annotations
 
 from vyre_cuda.errors import InternalError
-from vyre_cuda.ir import walk
-from vyre_cuda.ir.nodes import Assert
 from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.types import bool_
-from vyre_cuda.ptx.isel import MACHINE_TYPE, REGISTER_CLASS, Template, select
-from vyre_cuda.ptx.isel_memory import DYNAMIC_SYMBOL, Form, Memory, symbol_name
-from vyre_cuda.ptx.isel_sync import RED_ORDERS, AtomicForm
+from vyre_cuda.ptx.atomics import RED_ORDERS
+from vyre_cuda.ptx.isel import REGISTER_CLASS, TYPED_BY_FIRST, Template, select
+from vyre_cuda.ptx.isel_memory import DYNAMIC_SYMBOL, MEMORY_WORD, AtomicForm, Form, Memory, symbol_name
 from vyre_cuda.ptx.lowered import KernelParameter
 from vyre_cuda.ptx.ssa import Effect, Function
 from vyre_cuda.ptx.target import Target
 
 _POINTER_BYTES = 8
 # Classes in the order of their declarations.
-_CLASSES = (("%p", ".pred"), ("%r", ".b32"), ("%rd", ".b64"), ("%f", ".f32"))
+_CLASSES = (
+    ("%p", ".pred"),
+    ("%h", ".b16"),
+    ("%r", ".b32"),
+    ("%rd", ".b64"),
+    ("%f", ".f32"),
+    ("%fd", ".f64"),
+)
 # Values that are no instruction of their own.
 _SILENT = frozenset({"const", "register", "retype"})
 
@@ -32,9 +36,9 @@ def entry_name(program: Program) -> str:
 
 
 def lay_out_parameters(
-    program: Program, function: Function, live: bytearray
+    program: Program, function: Function, live: bytearray, hidden: tuple[str, ...]
 ) -> tuple[tuple[KernelParameter, ...], int]:
-    """The parameter block and its bytes: declared parameters, then sizes the code uses, then the report.
+    """The parameter block and its bytes: declared parameters, then sizes the code uses, then the hidden pointers.
 
     A valid program has at most 256 parameters, so the block always fits in the 4,096 bytes of every target.
     """
@@ -48,8 +52,7 @@ def lay_out_parameters(
     for p in program.parameters:
         wanted.append(("buffer", p.name, _POINTER_BYTES) if p.is_buffer else ("scalar", p.name, p.type.itemsize))
     wanted += [("size", p.name, program.index.itemsize) for p in program.parameters if p.name in sizes]
-    if any(isinstance(statement, Assert) for statement in walk.statements(program.body)):
-        wanted.append(("report", "report", _POINTER_BYTES))
+    wanted += [(name, name, _POINTER_BYTES) for name in hidden]
     types = {p.name: p.type for p in program.parameters}
     end = 0
     for kind, name, size in wanted:
@@ -62,8 +65,10 @@ def lay_out_parameters(
                 parameters.append(KernelParameter("scalar", name, types[name], offset, size))
             case "size":
                 parameters.append(KernelParameter("size", name, program.index, offset, size))
-            case _:
+            case "report":
                 parameters.append(KernelParameter("report", name, None, offset, size))
+            case _:
+                parameters.append(KernelParameter("grid_barrier", name, None, offset, size))
     return tuple(parameters), end
 
 
@@ -176,7 +181,7 @@ class _Emitter:
         op = function.ops[value]
         if op == "const":
             constant = function.attrs[value]
-            name = f"0f{constant:08X}" if function.types[value] == "f32" else str(constant)
+            name = _literal(function.types[value], constant)
         elif op == "register":
             name = self._register(function.attrs[value])
         elif op == "retype":
@@ -217,7 +222,8 @@ class _Emitter:
         if special is not None:
             special(self, value, args)
             return
-        key = (op, function.types[args[-1]])
+        types = function.types
+        key = (op, types[args[0]] if op in TYPED_BY_FIRST else types[args[-1]])
         template = self._templates.get(key)
         if template is None:
             template = self._templates[key] = select(*key, self._target)
@@ -265,7 +271,7 @@ class _Emitter:
     def _zero(self, value: int, name: str) -> None:
         """What a guarded access gives where it does not happen."""
         type_ = self._function.types[value]
-        self._emit(f"mov.{type_} {name}, {'0f00000000' if type_ == 'f32' else '0'};")
+        self._emit(f"mov.{type_} {name}, {_literal(type_, 0)};")
 
     def _atomic(self, value: int, args: tuple[int, ...]) -> None:
         atomic: AtomicForm = self._function.attrs[value]
@@ -273,9 +279,15 @@ class _Emitter:
         address, rest = self._address(form, args)
         guard = self._guard(form, args)
         operands = ", ".join([address, *(self._name(arg) for arg in rest[: len(rest) - form.guarded])])
-        where = f"{atomic.order}.{atomic.scope}.{form.space}.{form.word}"
         used = bool(self._live[value])
-        if not used and atomic.order in RED_ORDERS and not form.word.startswith("cas"):
+        if form.word.startswith("ld."):
+            name = self._define(value)
+            if guard and used:
+                self._zero(value, name)
+            self._emit(f"{guard}{_access_words(atomic)} {name}, {address};", value)
+            return
+        where = f"{atomic.order}.{atomic.scope}.{form.space}.{form.word}"
+        if not used and atomic.order in RED_ORDERS and not form.word.startswith(("cas", "exch")):
             self._emit(f"{guard}red.{where} {operands};", value)
             return
         name = self._define(value)
@@ -289,6 +301,10 @@ class _Emitter:
             address, rest = self._address(attr, args)
             guard = self._guard(attr, args)
             self._emit(f"{guard}st.{attr.space}.{attr.word} {address}, {self._name(rest[0])};")
+        elif kind == "atomic_store":
+            address, rest = self._address(attr.form, args)
+            guard = self._guard(attr.form, args)
+            self._emit(f"{guard}{_access_words(attr)} {address}, {self._name(rest[0])};")
         elif kind == "set":
             if attr in self._live_registers:
                 register, value = self._register(attr), self._name(args[0])
@@ -300,6 +316,8 @@ class _Emitter:
             self._emit(f"{self._when(args, attr)}ret;")
         elif kind == "barrier":
             self._emit("bar.sync 0;")
+        elif kind == "sleep":
+            self._emit(f"nanosleep.u32 {attr};")
         elif kind == "comment":
             file, line = attr
             name = file.replace("\\", "/").rsplit("/", 1)[-1]
@@ -322,10 +340,23 @@ _SPECIAL = {
 }
 
 
+def _literal(type_: str, value: int) -> str:
+    """A constant as an immediate: floats by their bits."""
+    if type_ == "f32":
+        return f"0f{value:08X}"
+    return f"0d{value:016X}" if type_ == "f64" else str(value)
+
+
+def _access_words(atomic: AtomicForm) -> str:
+    """An atomic load or store: ld.acquire.gpu.global.u32 (PTX ISA, ld and st)."""
+    instruction, type_ = atomic.form.word.split(".")
+    return f"{instruction}.{atomic.order}.{atomic.scope}.{atomic.form.space}.{type_}"
+
+
 def _parameter_word(parameter: KernelParameter) -> str:
-    if parameter.kind in ("buffer", "report") or parameter.type is None:
+    if parameter.kind == "buffer" or parameter.type is None:
         return "u64"
-    return "u8" if parameter.type is bool_ else MACHINE_TYPE[parameter.type]
+    return MEMORY_WORD[parameter.type]
 
 
 def _is_next(code: list[int | Effect], position: int, label: int) -> bool:

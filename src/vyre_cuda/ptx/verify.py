@@ -7,8 +7,8 @@ guard says so. A finding is a defect of lowering: InternalError. Run by debug lo
 from __future__ import annotations
 
 from vyre_cuda.errors import InternalError
-from vyre_cuda.ptx.isel import has_row
-from vyre_cuda.ptx.isel_memory import Form
+from vyre_cuda.ptx.isel import BITS, has_row, operand_type
+from vyre_cuda.ptx.isel_memory import AtomicForm, Form
 from vyre_cuda.ptx.ssa import Effect, Function
 from vyre_cuda.ptx.target import Target
 
@@ -48,19 +48,24 @@ def _check_value(function: Function, value: int, target: Target) -> None:
     found = tuple(function.types[arg] for arg in args)
     where = f"%{value} = {op} {found}"
     if op not in _STRUCTURAL:
-        if not has_row(op, found[-1], target.sm):
+        if not found or not has_row(op, operand_type(op, found), target.sm):
             _fail(f"{where} has no instruction")
         return
     expected = _STRUCTURAL[op]
     if expected is not None and found != expected:
         _fail(f"{where} takes {expected}")
     form = function.attrs[value]
-    if op == "retype" and {type_, *found} != {"u32", "s32"}:
+    if op == "retype" and (BITS[type_] != BITS[found[0]] or {type_[0], found[0][0]} != {"u", "s"}):
         _fail(f"{where} to {type_}")
     elif op == "load":
         _check_access(form, found, 0, where)
     elif op == "atomic":
-        _check_access(form.form, found, 2 if form.form.word.startswith("cas") else 1, where)
+        _check_atomic(form, found, where)
+
+
+def _check_atomic(atomic: AtomicForm, found: tuple[str, ...], where: str) -> None:
+    values = {"cas": 2, "ld": 0}.get(atomic.form.word.partition(".")[0], 1)
+    _check_access(atomic.form, found, values, where)
 
 
 def _check_access(form: Form, found: tuple[str, ...], values: int, where: str) -> None:
@@ -78,6 +83,8 @@ def _check_effect(function: Function, effect: Effect) -> None:
     found = tuple(function.types[arg] for arg in args)
     if kind == "store":
         _check_access(attr, found, 1, "store")
+    elif kind == "atomic_store":
+        _check_atomic(attr, found, "atomic store")
     elif kind == "set":
         if found != (function.registers[attr],):
             _fail(f"register of {function.registers[attr]} set to {found}")

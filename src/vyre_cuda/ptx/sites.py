@@ -1,0 +1,61 @@
+"""The numbers under which failing threads report: places of asserts and, with bounds="trap", of checked accesses."""
+
+from __future__ import annotations
+
+from vyre_cuda.ir import walk
+from vyre_cuda.ir.nodes import Assert, Stmt
+from vyre_cuda.ir.program import Program
+from vyre_cuda.ptx.lowered import Site
+
+
+class Sites:
+    """Sites in the order in which lowering meets them.
+
+    Without traps they are the asserts of the program in pre-order, dead ones too; with traps, asserts and accesses
+    that need a check, dead code left out.
+    """
+
+    __slots__ = ("_found", "_next", "_numbers", "_program", "reports", "traps")
+
+    def __init__(self, program: Program, *, traps: bool) -> None:
+        self._program = program
+        self._numbers: dict[int, int] | None = None  # id of a statement -> its number in the program
+        self._next = 0
+        self._found: list[Site] = []
+        self.traps = traps
+        self.reports = traps or any(isinstance(s, Assert) for s in walk.statements(program.body))
+
+    def skip(self, asserts: int) -> None:
+        """That many asserts stand in dead code."""
+        self._next += asserts
+
+    def assertion(self, statement: Assert) -> int:
+        """The number of this assert."""
+        if self.traps:
+            return self._add(Site("assert", statement.message, "", self._number(statement), statement.source))
+        self._next += 1
+        return self._next - 1
+
+    def bounds(self, statement: Stmt, buffer: str) -> int:
+        """The number of an access to the buffer in this statement."""
+        message = f"index out of bounds of {buffer}"
+        return self._add(Site("bounds", message, buffer, self._number(statement), statement.source))
+
+    def all(self) -> tuple[Site, ...]:
+        """Every site by its number."""
+        if self.traps:
+            return tuple(self._found)
+        return tuple(
+            Site("assert", statement.message, "", number, statement.source)
+            for number, statement in enumerate(walk.statements(self._program.body))
+            if isinstance(statement, Assert)
+        )
+
+    def _add(self, site: Site) -> int:
+        self._found.append(site)
+        return len(self._found) - 1
+
+    def _number(self, statement: Stmt) -> int:
+        if self._numbers is None:
+            self._numbers = {id(s): number for number, s in enumerate(walk.statements(self._program.body))}
+        return self._numbers[id(statement)]
