@@ -36,9 +36,7 @@ from vyre_cuda.ir.nodes import (
 from vyre_cuda.ir.nodes import Id as IdNode
 from vyre_cuda.ir.parse import parse
 from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.types import Type, bool_, i32, u32
-
-INTS = {u32: (0, 2**32 - 1), i32: (-(2**31), 2**31 - 1)}
+from vyre_cuda.ir.types import INTEGERS, Type, bool_, i32, u32
 
 
 def x32(*values: int) -> np.ndarray[tuple[int, ...], np.dtype[np.uint32]]:
@@ -70,12 +68,12 @@ def range_program(type_: Type) -> Program:
 
 
 def near_ends(type_: Type) -> st.SearchStrategy[int]:
-    low, high = INTS[type_]
+    low, high = type_.minimum, type_.maximum
     return st.one_of(*(st.integers(max(low, c - 9), min(high, c + 9)) for c in (low, 0, high)), st.integers(low, high))
 
 
-@pytest.mark.parametrize("type_", [u32, i32], ids=str)
-@settings(deadline=None)
+@pytest.mark.parametrize("type_", INTEGERS, ids=str)
+@settings(deadline=None, max_examples=60)
 @given(data=st.data())
 def test_for_trips_are_those_of_pythons_range(type_: Type, data: st.DataObject) -> None:
     one = st.tuples(near_ends(type_), near_ends(type_), near_ends(type_))

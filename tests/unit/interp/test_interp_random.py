@@ -1,15 +1,13 @@
 """Random programs: the interpreter, which advances all lanes together, against threads simulated one at a time.
 
-The simulator below knows nothing of lanes or masks: each thread is a Python generator over plain numbers that stops at
-barriers. Programs are free of races, so both must agree bit for bit.
+Programs are free of races, so both must agree bit for bit.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from ctypes import c_float
-from itertools import product
 from random import Random
 from typing import Any
 
@@ -34,153 +32,20 @@ from vyre_cuda.ir.nodes import (
     SharedArray,
     Size,
     Stmt,
+    Warp,
     While,
 )
+from vyre_cuda.ir.ops import OPS, WARP_OPS
 from vyre_cuda.ir.parse import parse
 from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.scalars import bits_of, value_of
+from vyre_cuda.ir.scalars import bits_of
 from vyre_cuda.ir.types import Type, bool_, f32, i32, u32
+
+from .simulator import number, simulate
 
 CELLS = 3  # elements of each result that belong to one thread
 TILE = 8
 BUCKETS = 5
-
-
-# ---- one thread at a time -------------------------------------------------------------------------------------------
-
-
-def wrap(type_: Type, value: int) -> int:
-    low = value & 0xFFFFFFFF
-    return low - (1 << 32) if type_ is i32 and low >> 31 else low
-
-
-def number(type_: Type, value: Any) -> Any:
-    if type_ is f32:
-        return c_float(value).value
-    return bool(value) if type_ is bool_ else wrap(type_, value)
-
-
-def cast(type_: Type, value: Any) -> Any:
-    if type_ in (u32, i32) and isinstance(value, float):
-        if math.isnan(value):
-            return 0
-        return int(min(max(value, type_.minimum), type_.maximum))
-    return number(type_, value)
-
-
-OPS: dict[str, Callable[..., Any]] = {
-    "add": lambda a, b: a + b,
-    "subtract": lambda a, b: a - b,
-    "multiply": lambda a, b: a * b,
-    "floor_divide": lambda a, b: a // b if b else 0,
-    "remainder": lambda a, b: a % b if b else 0,
-    "bitwise_and": lambda a, b: a & b,
-    "bitwise_xor": lambda a, b: a ^ b,
-    "left_shift": lambda a, b: a << min(b & 0xFFFFFFFF, 40),
-    "right_shift": lambda a, b: a >> min(b & 0xFFFFFFFF, 40),
-    "less": lambda a, b: a < b,
-    "equal": lambda a, b: a == b,
-    "logical_and": lambda a, b: a and b,
-    "logical_not": lambda a: not a,
-    "where": lambda c, a, b: a if c else b,
-}
-
-
-class Leave(Exception):
-    """A thread leaves a pass, a loop or the program; `how` is the statement that says so."""
-
-    def __init__(self, how: type[Stmt]) -> None:
-        self.how = how
-
-
-class Thread:
-    def __init__(self, ids: dict[tuple[str, int], int], scalars: dict[str, Any], memory: dict[str, list[Any]]) -> None:
-        self.ids, self.scalars, self.memory = ids, scalars, memory
-        self.locals: dict[str, Any] = {}
-
-    def value(self, e: Expr) -> Any:
-        match e:
-            case Const():
-                return value_of(e.type, e.bits)
-            case Local():
-                return self.locals[e.name]
-            case Scalar():
-                return self.scalars[e.name]
-            case Size():
-                return len(self.memory[e.buffer])
-            case Id():
-                return self.ids[e.kind, e.axis]
-            case Load():
-                at, cells = self.value(e.index), self.memory[e.buffer]
-                return cells[at] if 0 <= at < len(cells) else number(e.type, 0)
-            case Apply():
-                operands = [self.value(operand) for operand in e.operands]
-                return cast(e.type, operands[0]) if e.op == "cast" else number(e.type, OPS[e.op](*operands))
-
-    def run(self, body: tuple[Stmt, ...]) -> Iterator[None]:
-        for s in body:
-            match s:
-                case nodes.Let() | nodes.Var() | nodes.Assign():
-                    self.locals[s.name] = self.value(s.value)
-                case nodes.Store():
-                    at, value = self.value(s.index), self.value(s.value)
-                    if 0 <= at < len(self.memory[s.buffer]):
-                        self.memory[s.buffer][at] = value
-                case nodes.Atomic():
-                    at, value = self.value(s.index), self.value(s.operands[0])
-                    if 0 <= at < len(self.memory[s.buffer]):
-                        self.memory[s.buffer][at] = wrap(u32, self.memory[s.buffer][at] + value)
-                case If():
-                    yield from self.run(s.then if self.value(s.condition) else s.orelse)
-                case For():
-                    start, stop, step = (self.value(e) for e in (s.start, s.stop, s.step))
-                    yield from self.loop(self.count(s.name, range(start, stop, step) if step else range(0)), s.body)
-                case While():
-                    yield from self.loop(self.test(s), s.body)
-                case nodes.Barrier():
-                    yield
-                case nodes.Break() | nodes.Continue() | nodes.Return():
-                    raise Leave(type(s))
-
-    def count(self, name: str, trips: range) -> Iterator[None]:
-        for self.locals[name] in trips:
-            yield
-
-    def test(self, s: While) -> Iterator[None]:
-        while list(self.run(s.setup)) == [] and self.value(s.condition):
-            yield
-
-    def loop(self, passes: Iterator[None], body: tuple[Stmt, ...]) -> Iterator[None]:
-        for _ in passes:
-            try:
-                yield from self.run(body)
-            except Leave as leave:
-                if leave.how is nodes.Break:
-                    return
-                if leave.how is nodes.Return:
-                    raise
-
-    def whole(self, body: tuple[Stmt, ...]) -> Iterator[None]:
-        try:
-            yield from self.run(body)
-        except Leave:
-            return
-
-
-def simulate(program: Program, memory: dict[str, list[Any]], scalars: dict[str, Any], grid: tuple[int, int]) -> None:
-    """Run the launch, changing `memory`."""
-    for by, bx in product(range(grid[1]), range(grid[0])):
-        shared = {array.name: [number(array.type, 0)] * array.size for array in program.shared}
-        threads = []
-        for ty, tx in product(range(program.block[1]), range(program.block[0])):
-            ids: dict[tuple[str, int], int] = {}
-            for axis, (thread, block) in enumerate([(tx, bx), (ty, by)]):
-                ids["thread_id", axis], ids["block_id", axis] = thread, block
-                ids["block_dim", axis], ids["grid_dim", axis] = program.block[axis], grid[axis]
-                ids["global_id", axis] = block * program.block[axis] + thread
-            threads.append(Thread(ids, scalars, {**memory, **shared}).whole(program.body))
-        while threads:
-            threads = [thread for thread in threads if next(thread, StopIteration) is not StopIteration]
 
 
 # ---- programs -------------------------------------------------------------------------------------------------------
@@ -251,7 +116,8 @@ class Maker:
         leaves: list[Expr] = [Load(type_, own, Id(u32, "thread_id", 0)), *known, *known]
         leaves.append(const(type_, self.pick(*EDGES[type_])))
         if type_ is u32:
-            leaves += [Id(u32, self.pick(*nodes.ID_KINDS), self.pick(0, 1)), Size(u32, "x"), self.mine]
+            kind = self.pick(*nodes.ID_KINDS)
+            leaves += [Id(u32, kind, 0 if kind == "lane_id" else self.pick(0, 1)), Size(u32, "x"), self.mine]
         if type_ is i32:
             leaves.append(Scalar(i32, "s"))
         return self.pick(*leaves)
@@ -269,7 +135,7 @@ class Maker:
     def statement(self, scope: list[Local], depth: int, in_loop: bool) -> list[Stmt]:
         kinds = ["assign", "assign", "store", "atomic", "let", "var"]
         kinds += ["if", "if", "for", "while"] * (depth > 0)
-        kinds += ["break", "continue"] * in_loop + ["return"] * self.returns + ["exchange", "exchange"] * (depth == 3)
+        kinds += ["break", "continue"] * in_loop + ["return"] * self.returns + ["together"] * (4 * (depth == 3))
         type_ = self.pick(u32, i32, f32)
         match self.pick(*kinds):
             case "let":
@@ -301,8 +167,8 @@ class Maker:
                 return [self.for_loop(scope, depth)]
             case "while":
                 return self.while_loop(scope, depth)
-            case "exchange":
-                return self.exchange(scope)
+            case "together":
+                return self.together(scope)
             case "return":
                 return [If(self.expr(bool_, scope), (nodes.Return(),))]
             case leave:
@@ -333,10 +199,50 @@ class Maker:
         body = (count, *self.body([*scope, read], depth - 1, True))
         return [nodes.Var(name, const(u32, 0)), While((nodes.Let(seen, counter),), test, body)]
 
-    def exchange(self, scope: list[Local]) -> list[Stmt]:
-        """Every thread writes its place of the tile and reads any place, between barriers that all reach."""
+    def together(self, scope: list[Local]) -> list[Stmt]:
+        """What threads do with each other, where all of them are; for a warp or block, perhaps in some blocks alone."""
         if self.returns:
             return []
+        ways = [self.warp, self.warp, self.exchange]
+        if self.draw(st.integers(0, 3)) == 0:
+            of_block = Apply(bool_, "less", (Id(u32, "block_id", 0), const(u32, self.draw(st.integers(0, 2)))))
+            inner = list(scope)
+            return [If(of_block, (*self.pick(*ways)(inner), *self.pick(*ways)(inner)))]
+        return list(self.pick(*ways, self.exchange_in_grid)(scope))
+
+    def warp(self, scope: list[Local]) -> list[Stmt]:
+        """One operation; its result is kept, or chooses what is."""
+        op = WARP_OPS[self.pick(*WARP_OPS)]
+        type_ = bool_ if op.types == (bool_,) else self.pick(u32, i32, f32)
+        if op.name == "match" and type_ is f32:  # bits of a NaN are unspecified
+            type_ = u32
+        combines = [combine for combine in op.combines if type_ in OPS[combine].types]
+        name, operands = self.fresh(), [self.expr(type_, scope, 2)]
+        if op.lane:
+            near = Apply(u32, "remainder", (self.expr(u32, scope, 1), const(u32, 12)))
+            fixed = const(u32, self.pick(0, 1, 3, 4, 7, 16, 31, 32, 2**32 - 1))
+            operands.append(fixed if op.name == "broadcast" else self.pick(near, fixed))
+        result = Local({"same": type_, "bool": bool_, "u32": u32}[op.result], name)
+        kept: Expr = result
+        if result.type is bool_:
+            kept = Apply(u32, "where", (result, self.expr(u32, scope, 1), const(u32, 77)))
+        else:
+            scope.append(result)
+        statement = Warp(name, op.name, tuple(operands), self.pick(*combines) if combines else "")
+        return [statement, nodes.Store(RESULTS[kept.type], self.cell(), kept)]
+
+    def exchange_in_grid(self, scope: list[Local]) -> list[Stmt]:
+        """Every thread writes elements of its own and reads those of any thread, between barriers of the grid."""
+        name, found = self.fresh(), self.expr(u32, scope, 2)
+        written = nodes.Store("g", self.cell(), self.expr(u32, scope))
+        few = Apply(u32, "remainder", (found, const(u32, 31)))
+        read = nodes.Let(name, Load(u32, "g", self.pick(few, few, found)))
+        scope.append(Local(u32, name))
+        kept = nodes.Store("ru", self.cell(), scope[-1])
+        return [written, nodes.GridBarrier(), read, nodes.GridBarrier(), kept]
+
+    def exchange(self, scope: list[Local]) -> list[Stmt]:
+        """Every thread writes its place of the tile and reads any place, between barriers that all reach."""
         row = Apply(u32, "multiply", (Id(u32, "thread_id", 1), Id(u32, "block_dim", 0)))
         place = Apply(u32, "add", (row, Id(u32, "thread_id", 0)))
         name, found = self.fresh(), self.expr(self.pick(u32, i32), scope, 2)
@@ -351,7 +257,7 @@ class Maker:
 @st.composite
 def program_texts(draw: Callable[[Any], Any]) -> str:
     maker = Maker(draw)
-    block = draw(st.sampled_from([(1, 1, 1), (5, 1, 1), (8, 1, 1), (3, 2, 1)]))
+    block = draw(st.sampled_from([(1, 1, 1), (5, 1, 1), (8, 1, 1), (3, 2, 1), (40, 1, 1)]))
     threads = Size(u32, "x")
     width = Apply(u32, "multiply", (Id(u32, "block_dim", 0), Id(u32, "grid_dim", 0)))
     line = Apply(u32, "multiply", (Id(u32, "global_id", 1), width))
@@ -359,7 +265,15 @@ def program_texts(draw: Callable[[Any], Any]) -> str:
     first = nodes.Let("mine", Apply(u32, "multiply", (linear, const(u32, CELLS))))
     size = Apply(u32, "multiply", (threads, const(u32, CELLS)))
     outs = [Parameter(name, "out", type_, size) for type_, name in RESULTS.items()]
-    parameters = (X, Y, B, Parameter("s", "scalar", i32), *outs, Parameter("h", "inout", u32))
+    parameters = (
+        X,
+        Y,
+        B,
+        Parameter("s", "scalar", i32),
+        *outs,
+        Parameter("h", "inout", u32),
+        Parameter("g", "inout", u32),
+    )
     totals = {t: Local(t, "m" + name) for t, name in RESULTS.items()}
     start = [nodes.Var(local.name, maker.expr(t, [], 1)) for t, local in totals.items()]
     end = [nodes.Store(RESULTS[t], maker.mine, local) for t, local in totals.items()]
@@ -375,16 +289,19 @@ def test_lanes_together_equal_threads_one_by_one(text: str, size: int, s: int, s
     program, random = parse(text), Random(seed)
     values = {t: [random.choice(EDGES[t] + SMALL[t]) for _ in range(size)] for t in (u32, i32, f32)}
     memory = {"x": values[u32], "y": values[i32], "b": [c_float(v).value for v in values[f32]], "h": [7] * BUCKETS}
+    memory["g"] = [5] * (size * CELLS)
     memory.update((name, [number(t, 0)] * (size * CELLS)) for t, name in RESULTS.items())
     x, y, b = (np.array(values[t], dtype=t.dtype) for t in (u32, i32, f32))
     grid = (-(-size // program.block[0]), 1) if program.block[1] == 1 else (2, 2)
     simulate(program, memory, {"s": s}, grid)
     expected = [np.array(memory[name], dtype=t.dtype) for t, name in RESULTS.items()]
 
-    ru, ri, rf, h = evaluate(program, x, y, b, s, np.full(BUCKETS, 7, np.uint32))
+    ru, ri, rf, h, g = evaluate(
+        program, x, y, b, s, np.full(BUCKETS, 7, np.uint32), np.full(size * CELLS, 5, np.uint32)
+    )
 
     assert np.array_equal(expected[0], ru)
     assert np.array_equal(expected[1], ri)
     assert np.array_equal(expected[2], rf, equal_nan=True)
     assert np.array_equal(np.signbit(expected[2]) & ~np.isnan(expected[2]), np.signbit(rf) & ~np.isnan(rf))
-    assert memory["h"] == h.tolist()
+    assert (memory["h"], memory["g"]) == (h.tolist(), g.tolist())

@@ -1,0 +1,1 @@
+"""The interpreter against plain Python: loops over threads, lanes and elements."""
