@@ -12,15 +12,21 @@ from hypothesis import strategies as st
 
 import vyre_cuda as vc
 from vyre_cuda.ir import nodes
-from vyre_cuda.ir.ops import OPS, Op
+from vyre_cuda.ir.ops import ATOMICS, OPS, WARP_OPS, AtomicOp, Op, WarpOp
+from vyre_cuda.ir.types import TYPES, Type, bf16, f64
 from vyre_cuda.ir.walk import expressions, operands, statements
 from vyre_cuda.testing.compare import assert_close, assert_same, ulp_distance
-from vyre_cuda.testing.expressions import PRODUCERS
-from vyre_cuda.testing.strategies import programs, programs_using, programs_with_inputs
+from vyre_cuda.testing.strategies import (
+    programs,
+    programs_using,
+    programs_using_atomic,
+    programs_using_warp,
+    programs_with_inputs,
+)
 
 STATEMENTS = {
     *(nodes.Let, nodes.Var, nodes.Assign, nodes.Store, nodes.Atomic, nodes.If, nodes.For, nodes.While, nodes.Break),
-    *(nodes.Continue, nodes.Return, nodes.Barrier, nodes.Assert),
+    *(nodes.Continue, nodes.Return, nodes.Barrier, nodes.Assert, nodes.Warp, nodes.GridBarrier),
 }
 
 
@@ -47,12 +53,41 @@ def test_random_programs_survive_text_and_wire(program: vc.Program) -> None:
     assert vc.Program.from_bytes(program.to_bytes()) == program
 
 
-@pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
-@settings(max_examples=20)
+def name_of(row: Any) -> str:
+    return str(row.name)
+
+
+@pytest.mark.parametrize(("op", "type_"), [(op, t) for op in OPS.values() for t in op.types], ids=name_of)
+@settings(max_examples=4)
 @given(data=st.data())
-def test_programs_using_an_op_apply_it(op: Op, data: st.DataObject) -> None:
-    program, arguments = data.draw(programs_using(op))
-    used = {e.op for s in statements(program.body) for e in expressions(operands(s)) if isinstance(e, nodes.Apply)}
+def test_programs_using_an_op_apply_it(op: Op, type_: Type, data: st.DataObject) -> None:
+    program, arguments = data.draw(programs_using(op, type_=type_))
+    exprs = (e for s in statements(program.body) for e in expressions(operands(s)))
+    used = {(e.op, e.operands[-1].type) for e in exprs if isinstance(e, nodes.Apply)}
+    result = vc.evaluate(program, *arguments)
+
+    assert (op.name, type_) in used
+    assert isinstance(result, np.ndarray)
+    assert result.size == arguments[0].size
+
+
+@pytest.mark.parametrize(("op", "type_"), [(op, t) for op in ATOMICS.values() for t in op.types], ids=name_of)
+@settings(max_examples=4)
+@given(data=st.data())
+def test_programs_using_an_atomic_apply_it(op: AtomicOp, type_: Type, data: st.DataObject) -> None:
+    program, arguments = data.draw(programs_using_atomic(op, type_=type_))
+    used = {s.op for s in statements(program.body) if isinstance(s, nodes.Atomic)}
+
+    assert {op.name} == used
+    assert_same(vc.evaluate(program, *arguments), vc.evaluate(program, *arguments))
+
+
+@pytest.mark.parametrize(("op", "type_"), [(op, t) for op in WARP_OPS.values() for t in op.types], ids=name_of)
+@settings(max_examples=4)
+@given(data=st.data())
+def test_programs_using_a_warp_operation_apply_it(op: WarpOp, type_: Type, data: st.DataObject) -> None:
+    program, arguments = data.draw(programs_using_warp(op, type_=type_))
+    used = {s.op for s in statements(program.body) if isinstance(s, nodes.Warp)}
     result = vc.evaluate(program, *arguments)
 
     assert op.name in used
@@ -61,7 +96,7 @@ def test_programs_using_an_op_apply_it(op: Op, data: st.DataObject) -> None:
 
 
 @pytest.mark.slow
-def test_random_programs_use_every_statement_and_every_op_at_every_type() -> None:
+def test_random_programs_use_every_statement_op_and_type() -> None:
     seen: Counter[Any] = Counter()
 
     @settings(max_examples=300, derandomize=True, database=None, phases=[Phase.generate])
@@ -71,13 +106,18 @@ def test_random_programs_use_every_statement_and_every_op_at_every_type() -> Non
             seen[type(statement)] += 1
             for e in expressions(operands(statement)):
                 if isinstance(e, nodes.Apply):
-                    seen[e.op, e.operands[-1].type, e.type] += 1
+                    seen[e.op] += 1
+                seen[e.type] += 1
+            if isinstance(statement, nodes.Atomic):
+                seen["atomic", statement.op] += 1
+            if isinstance(statement, nodes.Warp):
+                seen["warp", statement.op] += 1
 
     count()
-    everything = {(name, types[-1], result) for result, rows in PRODUCERS.items() for name, types in rows}
+    everything: set[Any] = {*OPS, *TYPES, *STATEMENTS}
+    everything |= {("atomic", name) for name in ATOMICS} | {("warp", name) for name in WARP_OPS}
 
-    assert seen.keys() >= STATEMENTS
-    assert seen.keys() >= everything
+    assert everything - seen.keys() == set()
 
 
 # ---- comparing ------------------------------------------------------------------------------------------------------
@@ -133,6 +173,21 @@ def test_the_report_names_the_first_difference_and_their_number() -> None:
 )
 def test_ulp_distance_counts_the_floats_between(x: float, y: float, steps: float) -> None:
     assert ulp_distance(f32(x), f32(y))[0] == steps
+
+
+def test_ulp_distance_of_f64_and_bf16() -> None:
+    ends = np.array([2.0**-1074, np.finfo(np.float64).max])
+    narrow = np.array([0x3F80, 0xBF80], np.uint16).view(bf16.dtype)
+
+    assert list(ulp_distance(ends, -ends)) == [2, 2.0 * 0x7FEFFFFFFFFFFFFF]
+    assert list(ulp_distance(narrow, narrow[::-1])) == [2 * 0x3F80] * 2
+
+
+@pytest.mark.parametrize("type_", [t for t in TYPES if t.is_float and t is not f64], ids=str)
+def test_every_float_type_has_one_nan(type_: Type) -> None:
+    nans = np.array([-1, -2], f"i{type_.itemsize}").view(type_.dtype)
+
+    assert_same(nans[:1], nans[1:])
 
 
 def test_close_allows_as_many_ulp_as_it_is_given() -> None:

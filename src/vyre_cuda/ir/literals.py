@@ -18,6 +18,7 @@ from vyre_cuda.ir.types import Type, bf16
 MAX_LITERAL_LENGTH = 128
 
 LITERAL = re.compile(r"-?(?:[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|inf)|nan|true|false|bits\(0x[0-9a-fA-F]+\)")
+_BF16_OVERFLOW = 2.0**128 - 2.0**119  # from here on a number rounds to infinity
 _ESCAPE = re.compile(r'\\(?:(["\\nrt])|u\{([0-9a-f]{1,6})\}|)')
 _ESCAPED = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
 _MUST_ESCAPE = re.compile(r'["\\\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]')
@@ -33,16 +34,15 @@ def format_literal(type_: Type, bits: int) -> str:
     value = value_of(type_, bits)
     if math.isnan(value):
         return "nan" if bits == bits_of(type_, math.nan) else f"bits(0x{bits:0{type_.bits // 4}x})"
+    if math.isinf(value):
+        return str(value)
     return _shortest_bf16(bits, value) if type_ is bf16 else str(type_.storage.type(value))
 
 
 def _shortest_bf16(bits: int, value: float) -> str:
     """NumPy itself prints no bf16; its 8 significant bits are known from 4 digits."""
-    for digits in range(4):
-        text = repr(float(f"{value:.{digits}e}"))
-        if _parse_float(bf16, text) == bits:
-            break
-    return text
+    texts = (repr(float(f"{value:.{digits}e}")) for digits in range(4))
+    return next(text for text in texts if abs(float(text)) < _BF16_OVERFLOW and _parse_float(bf16, text) == bits)
 
 
 def parse_literal(type_: Type, text: str) -> int:

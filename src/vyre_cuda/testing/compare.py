@@ -38,7 +38,8 @@ def assert_close(expected: Results, got: Results, *, ulp: int) -> None:
 
 def ulp_distance(x: Array, y: Array) -> Array:
     """The steps from float to float, element by element, as float64: 0 for two NaN, inf if one is NaN or infinite."""
-    steps = np.abs(_ordinal(x) - _ordinal(y)).astype(np.float64)
+    a, b = _ordinal(x), _ordinal(y)
+    steps = np.where(a > b, a - b, b - a).view(np.uint64).astype(np.float64)  # exact modulo 2^64
     apart = (np.isnan(x) != np.isnan(y)) | (np.isinf(x) != np.isinf(y)) | (np.isinf(x) & np.isinf(y) & (x != y))
     return np.where(np.isnan(x) & np.isnan(y), 0.0, np.where(apart, np.inf, steps))
 
@@ -52,12 +53,16 @@ def _pairs(expected: Results, got: Results) -> list[tuple[Array, Array]]:
 
 
 def _beyond(want: Array, have: Array, ulp: int) -> Array:
-    if want.dtype.kind == "f" and ulp > 0:
+    if _is_float(want) and ulp > 0:
         return ulp_distance(want, have) > ulp
     differ: Array = _bits(want) != _bits(have)
-    if want.dtype.kind == "f":
+    if _is_float(want):
         differ &= ~(np.isnan(want) & np.isnan(have))
     return differ
+
+
+def _is_float(x: Array) -> bool:
+    return x.dtype.kind == "f" or x.dtype.name == "bfloat16"
 
 
 def _report(want: Array, have: Array, differ: Array) -> str:

@@ -1,14 +1,15 @@
 """Random typed expressions over what a program has at one point, free of what the language leaves open.
 
-NaN never reaches a bitcast. A leaf is a constant, a local, a variable, a scalar, a size, an id, or an element of an
-input or of a buffer's element that belongs to the thread. Uniform expressions have one value in the whole block.
+NaN never reaches an op that shows its bits or its sign. A leaf is a constant, a local, a variable, a scalar, a size, an
+id, or an element of an input or of a buffer's element that belongs to the thread. An expression that is the same on a
+level has one value in the whole warp, block or grid.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from hypothesis import strategies as st
 
@@ -17,12 +18,15 @@ from vyre_cuda.ir.handles import Buffer, Variable
 from vyre_cuda.ir.operators import Expression
 from vyre_cuda.ir.ops import OPS
 from vyre_cuda.ir.scalars import value_of
-from vyre_cuda.ir.types import TYPES, Type, bool_, f32, i32, u32
+from vyre_cuda.ir.types import BY_NAME, INTEGERS, TYPES, Type, bool_
 from vyre_cuda.ir.values import Value, apply
 from vyre_cuda.testing.edges import bit_patterns, from_bits
 
 T = TypeVar("T")
 Producer = tuple[str, tuple[Type, ...]]
+Level = Literal["warp", "block", "grid"]
+# What is the same on a level is the same on those before it.
+LEVELS: tuple[Level, ...] = ("warp", "block", "grid")
 
 
 def _producers(result: Type) -> list[Producer]:
@@ -47,33 +51,62 @@ def constant(type_: Type, bits: int) -> Value:
     return value
 
 
+def without_nan(x: Expression) -> Expression:
+    """The expression, 0 for a NaN."""
+    value = x.read()
+    return vc.where(vc.isnan(value), 0.0, value) if value.type.is_float else value
+
+
 def apply_safely(name: str, result: Type, operands: Sequence[Expression]) -> Value:
-    """The op applied, bits of a NaN kept from showing."""
-    if name == "cast":
-        cast: Value = result(operands[0])
-        return cast
-    if name == "bitcast":
-        (x,) = (operand.read() for operand in operands)
-        return vc.bitcast(vc.where(vc.isnan(x), 0.0, x) if x.type.is_float else x, result)
-    return apply(name, *operands)
+    """The op applied, bits and sign of a NaN kept from showing."""
+    match name:
+        case "cast":
+            cast: Value = result(operands[0])
+            return cast
+        case "bitcast":
+            return vc.bitcast(without_nan(operands[0]), result)
+        case "signbit":
+            return vc.signbit(without_nan(operands[0]))
+        case "copysign":
+            return vc.copysign(operands[0], without_nan(operands[1]))
+        case _:
+            return apply(name, *operands)
+
+
+def unsigned_of(type_: Type) -> Type:
+    """The unsigned integer type of the same width."""
+    return BY_NAME[f"u{type_.bits}"]
 
 
 class Expressions:
-    """What a program has at one point, and expressions of it. Names made in a `nested` block end with it."""
+    """What a program has at one point, and expressions of it. Names made in a `nested` block end with it.
 
-    def __init__(self, draw: st.DrawFn) -> None:
+    `types` are those that the program is made of; ids have the type `index`, which is among them.
+    """
+
+    def __init__(self, draw: st.DrawFn, types: Sequence[Type], index: Type) -> None:
         self.draw = draw
+        self.types = tuple(types)
+        self.index_type = index
+        self.integers = tuple(t for t in types if t.is_integer)
         self.thread: Value | None = None  # indices are near it
         self.values: dict[Type, list[Value]] = {t: [] for t in TYPES}
-        self.uniform: dict[Type, list[Value]] = {t: [] for t in TYPES}
+        self.same: dict[Level, dict[Type, list[Value]]] = {level: {t: [] for t in TYPES} for level in LEVELS}
         self.variables: dict[Type, list[Variable]] = {t: [] for t in TYPES}
         self.inputs: dict[Type, list[Buffer]] = {t: [] for t in TYPES}
         self.own: dict[Type, list[tuple[Buffer, Value]]] = {t: [] for t in TYPES}  # buffer, the thread's index in it
+        # By op, so that the many casts are as likely as one other op.
+        self._producers: dict[Type, list[list[Producer]]] = {t: [] for t in types}
+        for t, rows in PRODUCERS.items():
+            fitting = [row for row in rows if t in types and set(row[1]) <= set(types)]
+            for op in dict.fromkeys(name for name, _ in fitting):
+                self._producers[t].append([row for row in fitting if row[0] == op])
 
     @contextmanager
     def nested(self) -> Iterator[None]:
         """A block of the program."""
-        pools: list[list[Any]] = [p for by in (self.values, self.uniform, self.variables) for p in by.values()]
+        by_type: list[dict[Type, list[Any]]] = [self.values, self.variables, *self.same.values()]
+        pools = [pool for by in by_type for pool in by.values()]
         sizes = [len(pool) for pool in pools]
         yield
         for pool, size in zip(pools, sizes, strict=True):
@@ -86,29 +119,35 @@ class Expressions:
         """True in one of so many cases; False is the simpler answer."""
         return self.draw(st.integers(0, one_in - 1)) == one_in - 1
 
-    def add(self, value: Value, *, uniform: bool = False) -> None:
-        """A value that later expressions may use."""
+    def add(self, value: Value, same: Level | None = None) -> None:
+        """A value that later expressions may use; `same` is the widest level on which all threads have it."""
         self.values[value.type].append(value)
-        if uniform:
-            self.uniform[value.type].append(value)
+        if same is not None:
+            for level in LEVELS[: LEVELS.index(same) + 1]:
+                self.same[level][value.type].append(value)
 
     def type_(self) -> Type:
-        return self.pick((u32, f32, i32, bool_))
+        return self.pick(self.types)
 
     def any(self, type_: Type, depth: int = 3) -> Expression:
         """An expression of this type."""
         if depth == 0 or self.draw(st.integers(0, 2)) == 0:
             return self._leaf(type_, depth)
-        name, operands = self.pick(PRODUCERS[type_])
+        name, operands = self.pick(self.pick(self._producers[type_]))
         return apply_safely(name, type_, [self.any(t, depth - 1) for t in operands])
 
-    def same_in_block(self, type_: Type, depth: int = 2) -> Expression:
-        """A uniform expression of this type."""
+    def same_in(self, level: Level, type_: Type, depth: int = 2) -> Expression:
+        """An expression of this type that is the same for all threads of a warp, a block or the grid."""
         if depth == 0 or not self.draw(st.booleans()):
-            known = self.uniform[type_]
-            return self.pick(known) if known and self.chance(2) else self.literal(type_)
-        name, operands = self.pick(PRODUCERS[type_])
-        return apply_safely(name, type_, [self.same_in_block(t, depth - 1) for t in operands])
+            known = self.same[level][type_]
+            ways: list[Callable[[], Expression]] = [lambda: self.literal(type_)]
+            if known:
+                ways += [lambda: self.pick(known)] * 2
+            if self.inputs[type_]:
+                ways.append(lambda: self.pick(self.inputs[type_])[self.same_in(level, self.index_type, 0)])
+            return self.pick(ways)()
+        name, operands = self.pick(self.pick(self._producers[type_]))
+        return apply_safely(name, type_, [self.same_in(level, t, depth - 1) for t in operands])
 
     def literal(self, type_: Type) -> Value:
         return constant(type_, self.draw(bit_patterns(type_)))
@@ -116,13 +155,14 @@ class Expressions:
     def index(self, own: Value, depth: int = 2) -> Expression:
         """An index, often in bounds: near the thread's own, a small one, one brought into range, anything."""
         sizes = [buffer.size for pool in self.inputs.values() for buffer in pool]
+        signed = BY_NAME[f"i{self.index_type.bits}"]
         ways: list[Callable[[], Expression]] = [
             lambda: own,
             lambda: own + self.draw(st.integers(0, 3)),
-            lambda: u32(self.draw(st.integers(0, 5))),
-            lambda: i32(own) - self.draw(st.integers(0, 3)),
-            lambda: self.any(u32, depth) % (self.pick(sizes) if sizes else 16),
-            lambda: self.any(self.pick((u32, i32)), depth),
+            lambda: self.pick(INTEGERS)(self.draw(st.integers(0, 5))),
+            lambda: signed(own) - self.draw(st.integers(0, 3)),
+            lambda: self.any(self.index_type, depth) % (self.pick(sizes) if sizes else 16),
+            lambda: self.any(self.pick(self.integers), depth),
         ]
         return self.pick(ways)()
 

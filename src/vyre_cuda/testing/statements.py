@@ -1,40 +1,63 @@
 """Random statements whose result does not depend on the order of threads.
 
-A buffer that is stored to belongs element by element to threads. What threads share is only added to, exchanged
-between two barriers, or set by one compare-exchange. Barriers stand in uniform control flow and before every return;
-loops make few trips.
+A buffer that is stored to belongs element by element to threads. What threads share is only combined by one commutative
+operation whose old values nobody reads, exchanged between two barriers, or set by one compare-exchange. What threads do
+together (`together.py`) stands in control flow that is the same for them; loops make few trips.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
 from vyre_cuda.ir.builder import Builder
 from vyre_cuda.ir.handles import Buffer
-from vyre_cuda.ir.nodes import ORDERS, SCOPES
 from vyre_cuda.ir.operators import Expression
-from vyre_cuda.ir.types import INTEGERS, NUMBERS, Type, bool_, f32, i32, u32
+from vyre_cuda.ir.ops import ATOMICS, SCOPES, AtomicOp
+from vyre_cuda.ir.types import TYPES, Type, bool_, u32
 from vyre_cuda.ir.values import Value
-from vyre_cuda.testing.expressions import Expressions
+from vyre_cuda.testing.expressions import LEVELS, Expressions, Level, unsigned_of
 
 _FAR = 1 << 20  # beyond every buffer
+_METHODS = {
+    **{name: f"atomic_{name.removeprefix('bitwise_')}" for name in ATOMICS},
+    "subtract": "atomic_sub",
+    "minimum": "atomic_min",
+    "maximum": "atomic_max",
+}
+# Atomics that give one result in every order: those of a row may be mixed on one element.
+_COMMUTING = (("add", "subtract"), ("minimum",), ("maximum",), ("bitwise_and",), ("bitwise_or",), ("bitwise_xor",))
 
 
 @dataclass(frozen=True)
 class Flow:
     """What the place of a statement allows.
 
-    `uniform`: the threads of a block are together. `loop` says whether break and continue are allowed: "" for no,
-    "uniform" only while threads are together, "any".
+    `level`: the threads of a warp, of a block or of the grid are together, None for no others. `loop` is the level that
+    the innermost loop keeps together, "any" when it keeps none, "" outside of loops; `may_return` likewise.
     """
 
     depth: int = 0
-    uniform: bool = False
+    level: Level | None = None
     loop: str = ""
-    may_return: bool = False
+    may_return: str = ""
+
+    def inside(self, level: Level | None, *, loop: bool = False) -> Flow:
+        """The flow of a body in which threads are together on a level."""
+        here = level or "any"
+        return replace(
+            self,
+            depth=self.depth + 1,
+            level=level,
+            loop=here if loop or self.loop == here else "",
+            may_return=here if self.may_return == here else "",
+        )
+
+    @property
+    def may_leave_loop(self) -> bool:
+        return self.loop == (self.level or "any")
 
 
 @dataclass
@@ -45,8 +68,24 @@ class Targets:
     lane: Value  # linear in the block
     threads: int  # of a block
     own: list[tuple[Buffer, Value]] = field(default_factory=list)
-    sums: list[Buffer] = field(default_factory=list)
+    combined: list[tuple[Buffer, tuple[str, ...]]] = field(default_factory=list)
     agreed: list[tuple[Buffer, Value, Value]] = field(default_factory=list)
+    mail: list[tuple[Buffer, Value]] = field(default_factory=list)  # written before a grid barrier, read after it
+
+
+def atomic(b: Builder, op: str, *operands: Buffer | Expression, order: str, scope: str) -> Value | None:
+    """An atomic of the table, through the builder's method for it."""
+    result: Value | None = getattr(b, _METHODS[op])(*operands, order=order, scope=scope)
+    return result
+
+
+def commuting(type_: Type) -> list[tuple[str, ...]]:
+    """Atomics for this type that may meet in any order, in groups that may be mixed."""
+    groups = [tuple(op for op in group if type_ in ATOMICS[op].types) for group in _COMMUTING]
+    return [group for group in groups if group]
+
+
+ATOMIC_TYPES: tuple[Type, ...] = tuple(t for t in TYPES if commuting(t))
 
 
 class Statements:
@@ -58,36 +97,37 @@ class Statements:
         self.targets = targets
 
     def block(self, most: int, flow: Flow) -> None:
-        """Up to `most` statements, then perhaps one that leaves the block."""
+        """Up to `most` statements."""
         for _ in range(self.e.draw(st.integers(0, most))):
-            self.e.pick(self._kinds(flow))(flow)
+            self.e.pick(self.kinds(flow))(flow)
 
-    def _kinds(self, flow: Flow) -> list[Callable[[Flow], None]]:
+    def kinds(self, flow: Flow) -> list[Callable[[Flow], None]]:
+        """The statements that may stand here."""
         kinds: list[Callable[[Flow], None]] = [self._let, self._var, self._assert]
         kinds += [self._assign] * 2
         if self.targets.own:
             kinds += [self._store, self._store, self._store_outside, self._own_atomic]
-        if self.targets.sums:
-            kinds.append(self._sum)
+        if self.targets.combined:
+            kinds.append(self._combine)
         if self.targets.agreed:
             kinds.append(self._agree)
         if flow.depth < 3:
             kinds += [self._if, self._for, self._while]
-        if flow.loop == "any" or (flow.loop and flow.uniform):
+        if flow.may_leave_loop:
             kinds += [self._leave_pass] * 2
-        if flow.may_return:
+        if flow.may_return and flow.may_return == (flow.level or "any"):
             kinds.append(self._return)
-        if flow.uniform:
-            kinds += [self._exchange, self._count_together, self._uniform_if, self._uniform_for, self._uniform_while]
         return kinds
 
     # ---- locals
 
     def _let(self, flow: Flow) -> None:
-        uniform = self.e.chance(4)
         type_ = self.e.type_()
-        value = self.e.same_in_block(type_) if uniform else self.e.any(type_)
-        self.e.add(self.b.let("v", value), uniform=uniform)
+        if self.e.chance(4):
+            level = self.e.pick(LEVELS)
+            self.e.add(self.b.let("v", self.e.same_in(level, type_)), level)
+        else:
+            self.e.add(self.b.let("v", self.e.any(type_)))
 
     def _var(self, flow: Flow) -> None:
         type_ = self.e.type_()
@@ -109,8 +149,9 @@ class Statements:
 
     def _store_outside(self, flow: Flow) -> None:
         buffer, _ = self.e.pick(self.targets.own)
-        outside: list[Expression] = [self.targets.thread + _FAR, -1 - i32(self.targets.thread), i32(-1)]
-        outside.append(u32(0xFFFFFFFF))
+        type_ = self.e.pick(self.e.integers)
+        outside: list[Expression] = [self.targets.thread + _FAR]
+        outside.append(type_(-1) if type_.kind == "signed" else unsigned_of(self.e.index_type)(_FAR))
         index = self.e.pick(outside)
         if self.e.chance(2):
             self.e.add(buffer[index])
@@ -118,48 +159,51 @@ class Statements:
             buffer[index] = self.e.any(buffer.type)
 
     def _own_atomic(self, flow: Flow) -> None:
-        pool = [(b, index) for b, index in self.targets.own if b.type in NUMBERS]
+        """Any atomic on an element that no other thread touches."""
+        pool = [(b, index) for b, index in self.targets.own if b.type in ATOMIC_TYPES]
         if not pool:
             self._store(flow)
             return
         buffer, index = self.e.pick(pool)
-        order, scope = self._ordering()
-        value = self.e.any(buffer.type, 2)
-        if buffer.type in INTEGERS and self.e.chance(2):
-            desired = self.e.any(buffer.type, 2)
-            self.e.add(self.b.atomic_compare_exchange(buffer, index, value, desired, order=order, scope=scope))
-        else:
-            self.e.add(self.b.atomic_add(buffer, index, value, order=order, scope=scope))
+        row = self.e.pick([row for row in ATOMICS.values() if buffer.type in row.types])
+        operands = [self.e.any(buffer.type, 2) for _ in range(row.operands)]
+        order, scope = self.ordering(row)
+        old = atomic(self.b, row.name, buffer, index, *operands, order=order, scope=scope)
+        if old is not None:
+            self.e.add(old)
 
-    def _sum(self, flow: Flow) -> None:
-        buffer = self.e.pick(self.targets.sums)
-        order, scope = self._ordering()
-        index = self.e.index(self.targets.thread)
-        self.b.atomic_add(buffer, index, self._addend(buffer.type), order=order, scope=scope)
+    def _combine(self, flow: Flow) -> None:
+        buffer, ops = self.e.pick(self.targets.combined)
+        self.combine_into(buffer, self.e.pick(ops), self.e.index(self.targets.thread))
+
+    def combine_into(self, buffer: Buffer, op: str, index: Expression) -> None:
+        """One atomic on a shared element, its old value unread."""
+        order, scope = self.ordering(ATOMICS[op])
+        value = self._addend(buffer.type) if op in ("add", "subtract") else self.e.any(buffer.type, 2)
+        atomic(self.b, op, buffer, index, value, order=order, scope=scope)
 
     def _agree(self, flow: Flow) -> None:
         buffer, expected, desired = self.e.pick(self.targets.agreed)
-        order, scope = self._ordering()
+        order, scope = self.ordering(ATOMICS["compare_exchange"])
         index = self.e.index(self.targets.thread)
         self.b.atomic_compare_exchange(buffer, index, expected, desired, order=order, scope=scope)
 
     def _addend(self, type_: Type) -> Expression:
         """Something to add in any order: floats are small and whole, so sums are exact."""
-        if type_ is f32:
-            small: Value = f32(self.e.any(u32, 2) % 8)
+        if type_.is_float:
+            small: Value = type_(self.e.any(u32, 2) % 8)
             return small - 3.0
         return self.e.any(type_, 2)
 
-    def _ordering(self) -> tuple[str, str]:
-        return self.e.pick(ORDERS), self.e.pick(SCOPES)
+    def ordering(self, row: AtomicOp) -> tuple[str, str]:
+        return self.e.pick(row.orders), self.e.pick(SCOPES)
 
     # ---- branches and loops of single threads
 
     def _if(self, flow: Flow) -> None:
-        inside = Flow(flow.depth + 1, False, flow.loop if flow.loop == "any" else "", flow.may_return)
-        self._branch(self.e.any(bool_, 2), inside)
+        self.branch(self.e.any(bool_, 2), flow.inside(None))
 
-    def _branch(self, condition: Expression, inside: Flow) -> None:
+    def branch(self, condition: Expression, inside: Flow) -> None:
         with self.b.if_(condition), self.e.nested():
             self.block(3, inside)
         if self.e.chance(2):
@@ -167,86 +211,54 @@ class Statements:
                 self.block(3, inside)
 
     def _for(self, flow: Flow) -> None:
-        inside = Flow(flow.depth + 1, False, "any", flow.may_return)
-        self._loop(self.e.any(self.e.pick((u32, i32)), 1), self.e.any, inside)
+        self.loop(self.e.any(self.e.pick(self.e.integers), 1), self.e.any, flow.inside(None, loop=True))
 
-    def _loop(self, base: Expression, any_: Callable[[Type, int], Expression], inside: Flow) -> None:
+    def loop(self, base: Expression, any_: Callable[[Type, int], Expression], inside: Flow) -> None:
         """At most 4 trips: the bounds are at most 4 apart, and where one wraps the other way is no trip."""
         low = self.b.let("lo", base)
-        up = not (low.type is i32 and self.e.chance(3))
+        type_ = low.type
+        signed = type_.kind == "signed"
+        up = not (signed and self.e.chance(3))
         high = low + self.e.draw(st.integers(0, 4))
         if self.e.chance(3):
-            step: Expression = self.b.let("by", any_(low.type, 1))  # a local, as it may be 0
-            if low.type is i32:
-                step = i32(u32(step) >> 1)
+            step: Expression = self.b.let("by", any_(type_, 1))  # a local, as it may be 0
+            if signed:
+                step = type_(unsigned_of(type_)(step) >> 1)
         else:
-            step = low.type(self.e.draw(st.integers(1, 3)))
+            step = type_(self.e.draw(st.integers(1, 3)))
         loop = self.b.for_(low, high, step) if up else self.b.for_(high, low, -step)
         with loop as counter, self.e.nested():
-            self.e.add(counter, uniform=inside.uniform)
+            self.e.add(counter, inside.level)
             self.block(3, inside)
 
     def _while(self, flow: Flow) -> None:
-        self._fueled(lambda: self.e.any(bool_, 2), Flow(flow.depth + 1, False, "any", flow.may_return))
+        self.fueled(lambda: self.e.any(bool_, 2), flow.inside(None, loop=True))
 
-    def _fueled(self, condition: Callable[[], Expression], inside: Flow) -> None:
+    def fueled(self, condition: Callable[[], Expression], inside: Flow) -> None:
+        """A while that ends after 4 passes at the latest."""
         fuel = self.b.var("fuel", u32(self.e.draw(st.integers(0, 4))))
         with self.e.nested(), self.b.while_(lambda: (fuel > 0) & condition()):
             fuel.set(fuel - 1)
             self.block(3, inside)
 
+    def _condition(self, flow: Flow) -> Expression:
+        """One on which the threads that are together agree."""
+        return self.e.any(bool_, 2) if flow.level is None else self.e.same_in(flow.level, bool_)
+
     def _leave_pass(self, flow: Flow) -> None:
-        condition = self.e.same_in_block(bool_) if flow.loop == "uniform" else self.e.any(bool_, 2)
-        with self.b.if_(condition):
+        with self.b.if_(self._condition(flow)):
             if self.e.chance(2):
                 self.b.break_()
             else:
                 self.b.continue_()
 
     def _return(self, flow: Flow) -> None:
-        with self.b.if_(self.e.any(bool_, 2)):
+        with self.b.if_(self._condition(flow)):
             self.b.return_()
 
     def _assert(self, flow: Flow) -> None:
         """Holds for all values, which no part of the compiler is to assume."""
-        type_ = self.e.pick(INTEGERS)
+        type_ = self.e.pick(self.e.integers)
         x = self.b.let("x", self.e.any(type_, 2))
         y = self.e.any(type_, 1)
         self.b.assert_((x <= y) | (x > y), 'cannot "fail"\n')
-
-    # ---- what a block does together
-
-    def _exchange(self, flow: Flow) -> None:
-        """Every thread writes its element; after a barrier any may be read."""
-        tile = self._tile(self.e.type_())
-        tile[self.targets.lane] = self.e.any(tile.type)
-        self.b.barrier()
-        self.e.add(tile[self.e.index(self.targets.lane)])
-        self.b.barrier()
-
-    def _count_together(self, flow: Flow) -> None:
-        """Threads add to shared elements; after a barrier all see the sums."""
-        tile = self._tile(self.e.pick(NUMBERS))
-        with self.b.if_(self.e.any(bool_, 2)):
-            order, scope = self._ordering()
-            index = self.e.index(self.targets.lane)
-            self.b.atomic_add(tile, index, self._addend(tile.type), order=order, scope=scope)
-        self.b.barrier()
-        self.e.add(tile[self.e.index(self.targets.lane)])
-        self.b.barrier()
-
-    def _tile(self, type_: Type) -> Buffer:
-        return self.b.shared("tile", type_, max(1, self.targets.threads + self.e.draw(st.integers(-2, 2))))
-
-    def _uniform_if(self, flow: Flow) -> None:
-        if flow.depth < 2:
-            self._branch(self.e.same_in_block(bool_), Flow(flow.depth + 1, True, flow.loop))
-
-    def _uniform_for(self, flow: Flow) -> None:
-        if flow.depth < 2:
-            base = self.e.same_in_block(self.e.pick((u32, i32)), 1)
-            self._loop(base, self.e.same_in_block, Flow(flow.depth + 1, True, "uniform"))
-
-    def _uniform_while(self, flow: Flow) -> None:
-        if flow.depth < 2:
-            self._fueled(lambda: self.e.same_in_block(bool_, 1), Flow(flow.depth + 1, True, "uniform"))

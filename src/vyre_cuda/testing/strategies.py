@@ -14,17 +14,22 @@ from hypothesis import strategies as st
 from vyre_cuda.ir import functions as vc
 from vyre_cuda.ir.builder import Builder
 from vyre_cuda.ir.handles import Buffer
-from vyre_cuda.ir.ops import OPS, Op
+from vyre_cuda.ir.nodes import WARP_SIZE
+from vyre_cuda.ir.ops import ATOMICS, OPS, SCOPES, WARP_OPS, AtomicOp, Op, WarpOp, warp_result_type
 from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.types import INTEGERS, NUMBERS, TYPES, Type, bool_, i32, u32
+from vyre_cuda.ir.types import BY_NAME, TYPES, Type, bool_, i32, u32, u64
 from vyre_cuda.ir.values import Value
 from vyre_cuda.testing.edges import EDGES, arrays, from_bits, scalars, small_whole_arrays
-from vyre_cuda.testing.expressions import Expressions, apply_safely
-from vyre_cuda.testing.statements import Flow, Statements, Targets
+from vyre_cuda.testing.expressions import Expressions, Level, apply_safely, without_nan
+from vyre_cuda.testing.statements import ATOMIC_TYPES, Flow, Targets, atomic, commuting
+from vyre_cuda.testing.together import TogetherStatements, warp
 
 Arguments: TypeAlias = "list[Any]"
 MAX_ELEMENTS = 300
 _BLOCKS: tuple[int | tuple[int, ...], ...] = (32, 1, 2, 7, 33, 64, 96, (4, 2), (8, 3, 2), (1, 5), (2, 1, 3))
+
+
+_WARP_BLOCKS: tuple[int | tuple[int, ...], ...] = (32, 64, 1, 33, 7, (4, 10), (2, 3, 7))
 
 
 def programs(*, statements: int = 6) -> st.SearchStrategy[Program]:
@@ -59,6 +64,68 @@ def programs_using(draw: st.DrawFn, op: Op | str, *, type_: Type | None = None) 
     return b.build(), _combinations(draw, operands)
 
 
+@st.composite
+def programs_using_atomic(
+    draw: st.DrawFn, op: AtomicOp | str, *, type_: Type | None = None
+) -> tuple[Program, Arguments]:
+    """A program in which every thread does one atomic on elements of its own, in global and in shared memory.
+
+    Old and new values are results. Where order does not matter, threads also share a few elements.
+    """
+    row = ATOMICS[op] if isinstance(op, str) else op
+    element = type_ if type_ is not None else draw(st.sampled_from(row.types))
+    ordering = {"order": draw(st.sampled_from(row.orders)), "scope": draw(st.sampled_from(SCOPES))}
+    block = draw(st.sampled_from((64, 1, 33)))
+    b = Builder(f"atomic_{row.name}", block=block, index=draw(st.sampled_from((u32, u64))))
+    operands = [b.input(f"x{number}", element) for number in range(row.operands)]
+    own = b.inout("own", element)
+    few = b.inout("few", element)
+    outs = [b.output(name, element, size=own.size) for name in ("old_own", "old_tile", "new_tile")]
+    tile = b.shared("tile", element, block)
+    i = b.let("i", vc.global_id.x)
+    lane = b.let("lane", vc.thread_id.x)
+    values = [x[i] for x in operands]
+    tile[lane] = own[i]
+    for buffer, index, out in ((own, i, outs[0]), (tile, lane, outs[1])):
+        old = atomic(b, row.name, buffer, index, *values, **ordering)
+        if old is not None:
+            out[i] = old
+    outs[2][i] = tile[lane]
+    exact = row.name not in ("add", "subtract") or element.is_integer
+    if exact and any(row.name in group for group in commuting(element)):
+        atomic(b, row.name, few, i % 3, *values, **ordering)
+    columns = _combinations(draw, (element,) * (row.operands + 1))
+    return b.build(), [*columns, draw(arrays(element, 3))]
+
+
+@st.composite
+def programs_using_warp(
+    draw: st.DrawFn, op: WarpOp | str, *, type_: Type | None = None, combine: str | None = None
+) -> tuple[Program, Arguments]:
+    """A program in which every warp does one operation on the elements of its threads, also in partial last warps."""
+    row = WARP_OPS[op] if isinstance(op, str) else op
+    value = type_ if type_ is not None else draw(st.sampled_from(row.types))
+    combines = [name for name in row.combines if value in OPS[name].types]
+    named = combine if combine is not None else draw(st.sampled_from(combines)) if combines else ""
+    b = Builder(f"warp_{row.name}", block=draw(st.sampled_from(_WARP_BLOCKS)))
+    x = b.input("x", value)
+    lanes = b.input("lanes", u32)
+    out = b.output("out", warp_result_type(row, value), size=x.size)
+    b.work(x.size, 1, 1)
+    linear = vc.thread_id.x + vc.block_dim.x * (vc.thread_id.y + vc.block_dim.y * vc.thread_id.z)
+    i = b.let("i", linear + vc.block_id.x * (vc.block_dim.x * vc.block_dim.y * vc.block_dim.z))
+    lane = b.broadcast(lanes[i], 0) if row.name == "broadcast" else lanes[i]
+    given = without_nan(x[i]) if row.name == "match" else x[i]
+    out[i] = warp(b, row, given, lane, named)
+    columns = _combinations(draw, (value,))
+    return b.build(), [*columns, _lanes(draw, columns[0].size)]
+
+
+def _lanes(draw: st.DrawFn, size: int) -> Any:
+    few = draw(st.lists(st.integers(0, WARP_SIZE + 1) | st.just(2**32 - 1), min_size=1, max_size=8))
+    return np.array([few[i % len(few)] for i in range(size)], np.uint32)
+
+
 def _combinations(draw: st.DrawFn, types: tuple[Type, ...]) -> Arguments:
     """Arrays in which edge values of the operands meet: all with all as far as MAX_ELEMENTS reaches."""
     size = draw(st.integers(1, MAX_ELEMENTS))
@@ -73,19 +140,25 @@ def _combinations(draw: st.DrawFn, types: tuple[Type, ...]) -> Arguments:
 
 
 class _Draft:
-    """One random program while it is drawn: first its parameters, then two parts of statements, then final stores.
+    """One random program while it is drawn: first its parameters, then three parts of statements, then final stores.
 
-    The threads of a block stay together in the first part, which may have barriers; in the second they may return.
+    The threads of a block, or of the grid, stay together in the first part, which may have barriers; those of a warp in
+    the second; in the third each may return.
     """
 
     def __init__(self, draw: st.DrawFn) -> None:
         self.draw = draw
         block = draw(st.sampled_from(_BLOCKS))
-        self.b = Builder("random", block=block)
+        index = draw(st.sampled_from((u32, u32, u64)))
+        self.b = Builder("random", block=block, index=index)
         self.axes = 1 if isinstance(block, int) else len(block)
         self.threads = int(np.prod(block))
-        self.e = Expressions(draw)
+        basic = {bool_, u32, i32, index}
+        further = draw(st.lists(st.sampled_from([t for t in TYPES if t not in basic]), max_size=4, unique=True))
+        self.e = Expressions(draw, [t for t in TYPES if t in basic or t in further], index)
         self.elements = draw(st.integers(0, MAX_ELEMENTS))
+        # A grid whose threads meet must fit on the device at once.
+        self.level: Level = "grid" if self.threads >= WARP_SIZE and self.axes == 1 and self.e.chance(4) else "block"
         self.arguments: Arguments = []
         self.sized: list[Buffer] = []
 
@@ -93,20 +166,25 @@ class _Draft:
         self._inputs()
         stored = [self._output(n) for n in range(self.draw(st.integers(1, 3)))]
         stored += [self._inout(f"io{n}", arrays) for n in range(self.draw(st.integers(0, 2)))]
-        summed = [self._inout(f"sum{n}", small_whole_arrays, NUMBERS) for n in range(self.draw(st.integers(0, 1)))]
-        agreed = [self._inout(f"set{n}", arrays, INTEGERS) for n in range(self.draw(st.integers(0, 1)))]
+        combined = [self._combined(n) for n in range(self.draw(st.integers(0, 1)))]
+        words = ATOMICS["compare_exchange"].types
+        agreed = [self._inout(f"set{n}", arrays, words) for n in range(self.draw(st.integers(0, 1)))]
+        mail = [self._inout("mail", arrays)] if self.level == "grid" else []
         self._work()
         targets = self._targets()
-        self._uniform_leaves()
+        self._leaves(targets)
         targets.own = [(buffer, self._own_index(targets.thread, buffer)) for buffer in stored]
         targets.own += [(buffer, targets.lane) for buffer in self._scratch()]
-        targets.sums = summed
+        targets.combined = combined
         targets.agreed = [(buffer, *self._agreement(buffer.type)) for buffer in agreed]
+        targets.mail = [(buffer, self._own_index(targets.thread, buffer)) for buffer in mail]
         for buffer, index in targets.own:
             self.e.own[buffer.type].append((buffer, index))
-        writer = Statements(self.b, self.e, targets)
-        writer.block(statements, Flow(uniform=True))
-        writer.block(statements, Flow(may_return=True))
+        writer = TogetherStatements(self.b, self.e, targets)
+        leave = "block" if self.level == "block" and self.e.chance(3) else ""
+        writer.block(statements, Flow(level=self.level, may_return=leave))
+        writer.block(statements // 2, Flow(level="warp", may_return="warp"))
+        writer.block(statements, Flow(may_return="any"))
         for buffer, index in targets.own:
             if self.e.chance(2):
                 with self.b.if_(targets.thread < buffer.size):
@@ -123,7 +201,7 @@ class _Draft:
             if self.e.chance(2):
                 value = self.draw(scalars(type_))
                 self.arguments.append(value)
-                self.e.add(self.b.scalar(f"a{number}", type_), uniform=True)
+                self.e.add(self.b.scalar(f"a{number}", type_), "grid")
             else:
                 self.arguments.append(self.draw(arrays(type_, self._size())))
                 buffer = self.b.input(f"x{number}", type_)
@@ -134,13 +212,18 @@ class _Draft:
         counts: list[Any] = [self.elements]
         for buffer in self.sized:
             counts += [buffer.size, buffer.size + 3, vc.minimum(buffer.size, 64)]
-        counts += [vc.minimum(scalar, 40) for scalar in self.e.uniform[u32]]
+        counts += [vc.minimum(scalar, 40) for scalar in self.e.same["grid"][u32]]
         return self.b.output(f"out{number}", self.e.type_(), size=self.e.pick(counts))
 
     def _inout(self, name: str, fill: Any, types: tuple[Type, ...] = TYPES) -> Buffer:
-        type_ = self.e.pick(types)
+        type_ = self.e.pick([t for t in self.e.types if t in types])
         self.arguments.append(self.draw(fill(type_, self._size())))
         return self.b.inout(name, type_)
+
+    def _combined(self, number: int) -> tuple[Buffer, tuple[str, ...]]:
+        """A buffer that atomics of one kind combine into, in any order."""
+        buffer = self._inout(f"all{number}", small_whole_arrays, ATOMIC_TYPES)
+        return buffer, self.e.pick(commuting(buffer.type))
 
     def _size(self) -> int:
         return self.e.pick((self.elements, max(0, self.elements - 1), self.elements + 1, 1, 0, 16))
@@ -171,15 +254,21 @@ class _Draft:
         self.e.add(lane)
         return Targets(thread, lane, self.threads)
 
-    def _uniform_leaves(self) -> None:
+    def _leaves(self, targets: Targets) -> None:
         for buffer in self.sized:
-            self.e.add(buffer.size, uniform=True)
-        for id_ in (vc.block_id, vc.block_dim, vc.grid_dim):
-            self.e.add(self.b.let("u", self.e.pick((id_.x, id_.y, id_.z))), uniform=True)
+            self.e.add(buffer.size, "grid")
+        for id_ in (vc.block_dim, vc.grid_dim):
+            self.e.add(self.b.let("u", self.e.pick((id_.x, id_.y, id_.z))), "grid")
+        block_id = vc.block_id
+        self.e.add(self.b.let("u", self.e.pick((block_id.x, block_id.y, block_id.z))), "block")
+        if self.axes == 1:
+            self.e.add(self.b.let("w", targets.lane // WARP_SIZE), "warp")
+        if self.e.chance(2):
+            self.e.add(self.b.let("l", vc.lane_id))
 
     def _own_index(self, thread: Value, buffer: Buffer) -> Value:
         """A different index for every thread, in bounds for some."""
-        signed: Value = i32(thread)
+        signed: Value = BY_NAME[f"i{thread.type.bits}"](thread)
         return self.b.let("own", self.e.pick((thread, buffer.size - 1 - thread, thread * 3, signed)))
 
     def _scratch(self) -> list[Buffer]:
@@ -192,4 +281,11 @@ class _Draft:
         return self.e.literal(type_), self.e.literal(type_)
 
 
-__all__ = ["Arguments", "programs", "programs_using", "programs_with_inputs"]
+__all__ = [
+    "Arguments",
+    "programs",
+    "programs_using",
+    "programs_using_atomic",
+    "programs_using_warp",
+    "programs_with_inputs",
+]
