@@ -106,7 +106,7 @@ class Statements:
         kinds: list[Callable[[Flow], None]] = [self._let, self._var, self._assert]
         kinds += [self._assign] * 2
         if self.targets.own:
-            kinds += [self._store, self._store, self._store_outside, self._own_atomic]
+            kinds += [self._store, self._store, self._store_outside, self._own_atomic, self._own_atomic]
         if self.targets.combined:
             kinds.append(self._combine)
         if self.targets.agreed:

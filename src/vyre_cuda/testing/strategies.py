@@ -158,7 +158,7 @@ class _Draft:
         self.e = Expressions(draw, [t for t in TYPES if t in basic or t in further], index)
         self.elements = draw(st.integers(0, MAX_ELEMENTS))
         # A grid whose threads meet must fit on the device at once.
-        self.level: Level = "grid" if self.threads >= WARP_SIZE and self.axes == 1 and self.e.chance(4) else "block"
+        self.level: Level = "grid" if self.threads >= WARP_SIZE and self.axes == 1 and self.e.chance(2) else "block"
         self.arguments: Arguments = []
         self.sized: list[Buffer] = []
 

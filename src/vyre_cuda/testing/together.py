@@ -47,7 +47,7 @@ class TogetherStatements(Statements):
         if flow.level in ("block", "grid"):
             kinds += [self._exchange, self._combine_together]
         if flow.level == "grid" and self.targets.mail:
-            kinds.append(self._mail)
+            kinds += [self._mail] * 4
         return kinds
 
     # ---- warps
