@@ -1,0 +1,132 @@
+"""Control flow that is decided, said twice or said in a roundabout way.
+
+A branch with a constant condition becomes the arm that runs, a branch with two equal arms becomes one of them, a loop
+without a trip goes and a loop of one trip becomes its body. An empty `then` is exchanged with the else arm under the
+opposite condition; `if a` around nothing but `if b` becomes one branch. Assertions stay, also where nothing gets to
+them: a failing thread reports an assertion's number in the program as it was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from vyre_cuda.ir.nodes import (
+    Apply,
+    Assert,
+    Assign,
+    Atomic,
+    Barrier,
+    Break,
+    Const,
+    Continue,
+    Expr,
+    For,
+    GridBarrier,
+    If,
+    Let,
+    Return,
+    Stmt,
+    Store,
+    Var,
+    Warp,
+    While,
+)
+from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.scalars import value_of
+from vyre_cuda.ir.types import bool_
+from vyre_cuda.ir.walk import Body, assert_never
+from vyre_cuda.passes.identities import negated
+from vyre_cuda.passes.rebuild import has_assert, has_load, unless_same, with_bodies, with_body
+
+
+def branches(program: Program, *, keep_checks: bool = False) -> Program:
+    """The program with its control flow made plain. `keep_checks`: no load goes that a thread would have made."""
+    return with_body(program, _Branches(keep_checks).body(program.body))
+
+
+def trips(loop: For) -> int | None:
+    """How often the body of a loop over constants runs, if nothing leaves it; None when the bounds are not known."""
+    bounds = []
+    for bound in (loop.start, loop.stop, loop.step):
+        if not isinstance(bound, Const):
+            return None
+        bounds.append(int(value_of(bound.type, bound.bits)))
+    start, stop, step = bounds
+    span = stop - start if step > 0 else start - stop
+    return max(0, -(-span // abs(step))) if step != 0 else 0
+
+
+class _Branches:
+    def __init__(self, keep_checks: bool) -> None:
+        self._keep_checks = keep_checks
+
+    def body(self, body: Body) -> Body:
+        out: list[Stmt] = []
+        for statement in body:
+            out.extend(self._statement(statement))
+        return unless_same(body, tuple(out))
+
+    def _statement(self, statement: Stmt) -> Iterable[Stmt]:
+        match statement:
+            case If():
+                return self._if(statement)
+            case For():
+                return self._for(statement)
+            case While():
+                return self._while(statement)
+            case Let() | Var() | Assign() | Store() | Atomic() | Warp() | Assert():
+                return (statement,)
+            case Break() | Continue() | Return() | Barrier() | GridBarrier():
+                return (statement,)
+            case _:
+                assert_never(statement)
+
+    def _if(self, statement: If) -> Iterable[Stmt]:
+        then, orelse = self.body(statement.then), self.body(statement.orelse)
+        condition = statement.condition
+        if isinstance(condition, Const):
+            runs, skipped = (then, orelse) if condition.bits else (orelse, then)
+            if not has_assert(skipped):
+                return runs
+        elif then == orelse and not has_assert(then) and not self._is_checked(condition):
+            return then
+        elif orelse and not then:
+            return (If(negated(condition), orelse, (), statement.source),)
+        elif not orelse and len(then) == 1 and isinstance(then[0], If) and _joins(then[0]):
+            both = Apply(bool_, "logical_and", (condition, then[0].condition), condition.source)
+            return (If(both, then[0].then, (), statement.source),)
+        changed = with_bodies(statement, (then, orelse))
+        return (changed,)
+
+    def _is_checked(self, condition: Expr) -> bool:
+        return self._keep_checks and has_load(condition)
+
+    def _for(self, statement: For) -> Iterable[Stmt]:
+        body = self.body(statement.body)
+        count = trips(statement)
+        if count == 0 and not has_assert(body):
+            return ()
+        if count == 1 and not _leaves_pass(body):
+            return (Let(statement.name, statement.start, statement.source), *body)
+        return (with_bodies(statement, (body,)),)
+
+    def _while(self, statement: While) -> Iterable[Stmt]:
+        setup, body = self.body(statement.setup), self.body(statement.body)
+        if isinstance(statement.condition, Const) and not statement.condition.bits and not has_assert(body):
+            return setup
+        return (with_bodies(statement, (setup, body)),)
+
+
+def _joins(inner: If) -> bool:
+    """Whether the condition may be evaluated where the outer one is false: a load out of bounds may be checked."""
+    return not inner.orelse and not has_load(inner.condition)
+
+
+def _leaves_pass(body: Body) -> bool:
+    """Whether a break or continue of the loop that has this body is in it."""
+    for statement in body:
+        if isinstance(statement, (Break, Continue)):
+            return True
+        if isinstance(statement, If) and (_leaves_pass(statement.then) or _leaves_pass(statement.orelse)):
+            return True
+    return False

@@ -1,0 +1,144 @@
+"""Constant folding: ops on constants become their result, computed by the functions that define the ops.
+
+Constants, scalars and lets that only rename another one replace the locals that hold them; a var that is never
+assigned becomes a let; ops that change nothing go (`identities.py`). Only expressions change, and no statement goes.
+"""
+
+from __future__ import annotations
+
+from operator import is_
+
+import numpy as np
+
+from vyre_cuda.ir.elementwise import apply, constant
+from vyre_cuda.ir.nodes import Apply, Const, Expr, Id, Let, Load, Local, Scalar, Size, Stmt, Var
+from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.scalars import bits_of
+from vyre_cuda.ir.types import Type, f32
+from vyre_cuda.ir.walk import Body, assert_never, bodies, operands
+from vyre_cuda.passes.identities import simpler
+from vyre_cuda.passes.rebuild import (
+    NESTING,
+    assigned,
+    at,
+    has_load,
+    is_same,
+    unless_same,
+    with_bodies,
+    with_body,
+    with_operands,
+)
+
+_EXPONENT_F32 = 0x7F800000
+# Ops whose result has the very bits of an operand, a NaN's too.
+_MOVES = frozenset({"bitcast", "where"})
+
+
+def fold(program: Program, *, keep_checks: bool = False, precision: str = "ieee") -> Program:
+    """The program with everything computed that is known.
+
+    `keep_checks`: no load goes. `precision` other than "ieee": nothing is computed from or to a subnormal f32.
+    """
+    folder = _Folder(program, keep_checks, precision == "ieee")
+    with np.errstate(all="ignore"):
+        return with_body(program, folder.body(program.body))
+
+
+class _Folder:
+    def __init__(self, program: Program, keep_checks: bool, keeps_subnormals: bool) -> None:
+        self._keep_checks = keep_checks
+        self._keeps_subnormals = keeps_subnormals
+        self._block = program.block
+        self._shared = {shared.name: shared.size for shared in program.shared}
+        self._assigned = assigned(program.body)
+        # Locals whose value a constant, a scalar or another immutable local has as well.
+        self._known: dict[str, Expr] = {}
+
+    # ---- statements ----
+
+    def body(self, body: Body) -> Body:
+        return unless_same(body, tuple([self._statement(statement) for statement in body]))
+
+    def _statement(self, statement: Stmt) -> Stmt:
+        """Nested bodies first, because the condition of a while may name what its setup declares."""
+        if isinstance(statement, NESTING):
+            statement = with_bodies(statement, tuple([self.body(body) for _, body in bodies(statement)]))
+        old = operands(statement)
+        new = tuple([self._expr(expr) for expr in old])
+        if not is_same(old, new):
+            statement = with_operands(statement, new)
+        if isinstance(statement, Var) and statement.name not in self._assigned:
+            statement = Let(statement.name, statement.value, statement.source)
+        if isinstance(statement, Let) and self._is_fixed(statement.value):
+            self._known[statement.name] = statement.value
+        return statement
+
+    def _is_fixed(self, value: Expr) -> bool:
+        if isinstance(value, Local):
+            return value.name not in self._assigned
+        return isinstance(value, (Const, Scalar))
+
+    # ---- expressions ----
+
+    def _expr(self, expr: Expr) -> Expr:
+        match expr:
+            case Apply():
+                return self._apply(expr)
+            case Local():
+                known = self._known.get(expr.name)
+                return expr if known is None else at(known, expr.source)
+            case Const() | Scalar():
+                return expr
+            case Load():
+                index = self._expr(expr.index)
+                return expr if index is expr.index else Load(expr.type, expr.buffer, index, expr.source)
+            case Size():
+                size = self._shared.get(expr.buffer)
+                return expr if size is None else Const(expr.type, size, expr.source)
+            case Id():
+                return self._id(expr)
+            case _:
+                assert_never(expr)
+
+    def _id(self, expr: Id) -> Expr:
+        if expr.kind == "block_dim":
+            return Const(expr.type, self._block[expr.axis], expr.source)
+        if expr.kind == "thread_id" and self._block[expr.axis] == 1:
+            return Const(expr.type, 0, expr.source)
+        return expr
+
+    def _apply(self, expr: Apply) -> Expr:
+        old = expr.operands
+        new = tuple([self._expr(operand) for operand in old])
+        if not all(map(is_, old, new)):
+            expr = Apply(expr.type, expr.op, new, expr.source)
+        for operand in new:
+            if type(operand) is not Const:
+                break
+        else:
+            return self._evaluate(expr, [operand for operand in new if isinstance(operand, Const)])
+        if self._keep_checks and has_load(*new):
+            return expr
+        found = simpler(expr, keeps_subnormals=self._keeps_subnormals)
+        return expr if found is None else found
+
+    def _evaluate(self, expr: Apply, values: list[Const]) -> Expr:
+        if not self._keeps_subnormals and any(_is_subnormal(value.type, value.bits) for value in values):
+            return expr
+        result = apply(expr.op, values[-1].type, expr.type, [constant(value.type, value.bits) for value in values])
+        bits = int(result.view(expr.type.unsigned)[0])
+        if expr.type.is_float and expr.op not in _MOVES:
+            bits = _one_nan(expr.type, bits)
+        if not self._keeps_subnormals and _is_subnormal(expr.type, bits):
+            return expr
+        return Const(expr.type, bits, expr.source)
+
+
+def _is_subnormal(type_: Type, bits: int) -> bool:
+    return type_ is f32 and bits & _EXPONENT_F32 == 0 and bits & ~(1 << 31) != 0
+
+
+def _one_nan(type_: Type, bits: int) -> int:
+    """The same bits for every NaN, because processors make different ones."""
+    magnitude = bits & ((1 << (type_.bits - 1)) - 1)
+    return bits_of(type_, float("nan")) if magnitude > bits_of(type_, float("inf")) else bits

@@ -1,0 +1,101 @@
+"""The passes in their order: a valid program becomes a smaller one that does the same, bit for bit.
+
+A fixed sequence, twice at most, each pass linear in the program. Effects keep their order and assertions their number;
+source positions stay on what stays. A program without anything to do comes back as the same object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from vyre_cuda.errors import InternalError, ProgramError
+from vyre_cuda.ir import validate
+from vyre_cuda.ir.limits import MAX_DEPTH, MAX_EXPRESSIONS, MAX_STATEMENTS
+from vyre_cuda.ir.nodes import Expr
+from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.walk import children, operands, statements
+from vyre_cuda.passes.branches import branches
+from vyre_cuda.passes.cse import share_subexpressions
+from vyre_cuda.passes.dce import remove_dead_code
+from vyre_cuda.passes.fold import fold
+from vyre_cuda.passes.licm import hoist_invariants
+
+Pass: TypeAlias = Callable[[Program], Program]
+
+# What one round leaves for the next (a var found constant, a branch that it decides) is seldom more than once deep.
+_ROUNDS = 2
+
+
+def optimize(program: Program, *, bounds: str = "check", precision: str = "ieee") -> Program:
+    """The program after all passes, valid; the program itself where they change nothing.
+
+    `bounds` and `precision` are the options that it will be compiled with. A program so close to a limit of the
+    language that a pass would exceed it stays as it is. Raises InternalError, with the name of the pass, if one makes
+    a program that is not valid.
+    """
+    passes = sequence(bounds=bounds, precision=precision)
+    return checked(program, run(program, passes), passes)
+
+
+def checked(program: Program, result: Program, passes: tuple[tuple[str, Pass], ...]) -> Program:
+    """`result`, which these passes made of `program`, if it is valid; `program` where it is beyond a limit.
+
+    Raises InternalError with the name of the pass that broke it.
+    """
+    if result is program:
+        return program
+    try:
+        validate.check(result)
+    except ProgramError as error:
+        if _is_beyond_limits(result):
+            return program
+        raise InternalError(f"pass {find_culprit(program, passes)} broke program {program.name}: {error}") from error
+    return result
+
+
+def sequence(*, bounds: str = "check", precision: str = "ieee") -> tuple[tuple[str, Pass], ...]:
+    """The passes of one round, with their names, for these options of the compiler."""
+    trap = bounds == "trap"
+    return (
+        ("cse", lambda program: share_subexpressions(program, keep_checks=trap)),
+        ("fold", lambda program: fold(program, keep_checks=trap, precision=precision)),
+        ("branches", lambda program: branches(program, keep_checks=trap)),
+        ("licm", lambda program: hoist_invariants(program, move_loads=bounds == "check")),
+        ("dce", lambda program: remove_dead_code(program, keep_checks=trap)),
+    )
+
+
+def run(program: Program, passes: tuple[tuple[str, Pass], ...]) -> Program:
+    """The program after at most two rounds of these passes."""
+    for _ in range(_ROUNDS):
+        before = program
+        for _, apply in passes:
+            program = apply(program)
+        if program is before:
+            break
+    return program
+
+
+def find_culprit(program: Program, passes: tuple[tuple[str, Pass], ...]) -> str:
+    """The name of the first pass whose result is not valid, "" if all results are."""
+    for _ in range(_ROUNDS):
+        for name, apply in passes:
+            program = apply(program)
+            if validate.validate(program):
+                return name
+    return ""
+
+
+def _is_beyond_limits(program: Program) -> bool:
+    count = sizes = 0
+    for statement in statements(program.body):
+        count += 1
+        stack: list[tuple[Expr, int]] = [(expr, 1) for expr in operands(statement)]
+        while stack:
+            expr, depth = stack.pop()
+            sizes += 1
+            if depth > MAX_DEPTH or sizes > MAX_EXPRESSIONS:
+                return True
+            stack.extend((part, depth + 1) for part in children(expr))
+    return count > MAX_STATEMENTS

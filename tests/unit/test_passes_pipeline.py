@@ -1,0 +1,165 @@
+"""All passes together: what the compiler's options allow, limits, and blame for a pass that breaks a program."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+import vyre_cuda as vc
+from vyre_cuda.ir.limits import MAX_DEPTH
+from vyre_cuda.ir.nodes import Apply, Assign, Const, If, Local, Scalar, Store
+from vyre_cuda.ir.types import bool_, u32
+from vyre_cuda.passes.pipeline import checked, find_culprit, optimize, run, sequence
+
+ROOT = Path(__file__).parents[2]
+HEADER = """\
+program k
+block 64
+index u32
+in x: u32
+inout h: u32
+scalar a: u32
+scalar b: bool_
+scalar f: f32
+
+"""
+
+
+def body(program: vc.Program) -> str:
+    return program.text().partition("\n\n")[2].strip()
+
+
+def optimized(text: str, *, bounds: str = "check", precision: str = "ieee") -> str:
+    return body(optimize(vc.parse(HEADER + text), bounds=bounds, precision=precision))
+
+
+def test_passes_work_into_each_others_hands() -> None:
+    text = """\
+var mode = u32:3
+let unused = load(x[a])
+let m = mode
+for j = u32:0 to a step u32:1
+  if equal(m, u32:3)
+    store h[j], add(load(x[multiply(a, m)]), add(j, u32:0))
+  else
+    store h[j], u32:0
+  end
+  mode = u32:4
+end
+"""
+
+    assert optimized(text) == (
+        "let invariant0 = load(x[multiply(a, u32:3)])\n"
+        "for j = u32:0 to a step u32:1\n"
+        "  store h[j], add(invariant0, j)\n"
+        "end"
+    )
+
+
+def test_bounds_say_where_loads_may_go() -> None:
+    text = "let t = load(x[a])\nfor j = u32:0 to a step u32:1\n  store h[j], load(x[add(a, u32:1)])\nend"
+    moved = "let invariant0 = add(a, u32:1)\nfor j = u32:0 to a step u32:1\n  store h[j], load(x[invariant0])\nend"
+
+    assert optimized(text) == (
+        "let invariant0 = load(x[add(a, u32:1)])\nfor j = u32:0 to a step u32:1\n  store h[j], invariant0\nend"
+    )
+    assert optimized(text, bounds="off") == moved
+    assert optimized(text, bounds="trap") == f"let t = load(x[a])\n{moved}"
+
+
+def test_precision_says_what_f32_may_lose() -> None:
+    text = "store h[a], cast.u32(multiply(f, f32:1.0))"
+
+    assert optimized(text) == "store h[a], cast.u32(f)"
+    assert optimized(text, precision="ftz") == text
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.vir")), ids=lambda path: path.stem)
+def test_examples_have_nothing_to_lose(path: Path) -> None:
+    program = vc.parse(path.read_text(encoding="utf-8"))
+
+    assert optimize(program) is program
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tests").glob("*/programs/*.vir")), ids=lambda path: path.stem)
+def test_an_optimized_program_stays_as_it_is(path: Path) -> None:
+    once = optimize(vc.parse(path.read_text(encoding="utf-8")))
+
+    assert vc.parse(once.text()) == once
+    assert optimize(once) is once
+
+
+def test_what_is_outside_of_the_body_stays() -> None:
+    program = vc.parse(
+        "program k\nblock 8 4\nindex u64\nwork u64:8, size(h)\ninout h: u32\nshared tile: u32[4]\n\n"
+        "let t = add(u32:1, u32:1)\nstore h[t], t\n"
+    )
+    result = optimize(program)
+
+    assert result == dataclasses.replace(program, body=result.body)
+    assert body(result) == "store h[u32:2], u32:2"
+
+
+def test_a_program_at_the_limit_of_depth_stays_as_it_is() -> None:
+    condition: Apply | Scalar = Scalar(bool_, "b")
+    for _ in range(MAX_DEPTH - 1):
+        condition = _flipped(condition)
+    program = vc.parse(f"{HEADER}if b\nelse\n  store h[a], a\nend\n")
+    (branch,) = program.body
+    assert isinstance(branch, If)
+    deep = dataclasses.replace(program, body=(dataclasses.replace(branch, condition=condition),))
+
+    assert optimize(deep) is deep
+
+
+def _flipped(condition: Apply | Scalar) -> Apply:
+    """One level deeper, and nothing that a pass could simplify."""
+    return Apply(bool_, "logical_or", (condition, Apply(bool_, "less", (Scalar(u32, "a"), Const(u32, 3)))))
+
+
+def test_deep_programs_are_within_the_stack() -> None:
+    text = "".join("if less(load(h[a]), a)\n" for _ in range(64))
+    expression = "a"
+    for number in range(120):
+        expression = f"add({expression}, load(x[u32:{number}]))"
+    text += f"store h[a], {expression}\nlet t = {expression}\nstore h[t], t\n" + "end\n" * 64
+
+    assert "let common0" in optimized(text)
+
+
+def broken(program: vc.Program) -> vc.Program:
+    """A pass that assigns what is no var."""
+    return dataclasses.replace(program, body=(*program.body, Assign("nowhere", Const(u32, 0))))
+
+
+def test_the_pass_that_breaks_a_program_is_named() -> None:
+    program = vc.parse(f"{HEADER}store h[a], add(a, u32:0)\n")
+    first, second, *others = sequence()
+    passes = (first, second, ("broken", broken), *others)
+
+    assert find_culprit(program, passes) == "broken"
+    assert find_culprit(program, sequence()) == ""
+
+
+def test_a_broken_program_is_an_internal_error() -> None:
+    program = vc.parse(f"{HEADER}store h[a], add(a, u32:0)\n")
+
+    with pytest.raises(vc.InternalError) as error:
+        checked(program, broken(program), (("broken", broken),))
+
+    assert "broken" in str(error.value)
+
+
+def test_a_second_round_is_the_last() -> None:
+    rounds = []
+
+    def count(program: vc.Program) -> vc.Program:
+        rounds.append(program)
+        store = Store("h", Local(u32, "t"), Const(u32, len(rounds)))
+        return dataclasses.replace(program, body=(*program.body[:1], store))
+
+    run(vc.parse(f"{HEADER}let t = a\n"), (("count", count),))
+
+    assert len(rounds) == 2
