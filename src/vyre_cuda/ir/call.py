@@ -19,7 +19,7 @@ import numpy as np
 from vyre_cuda.errors import KernelAssertionError, ProgramError
 from vyre_cuda.ir.elementwise import Array
 from vyre_cuda.ir.geometry import Geometry, host_size, launch_geometry
-from vyre_cuda.ir.nodes import Assert, Expr, Parameter, Size
+from vyre_cuda.ir.nodes import Assert, Expr, Parameter, Size, Source
 from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.scalars import bits_of
 from vyre_cuda.ir.walk import expressions, statements
@@ -114,15 +114,23 @@ def assertion_error(program: Program, site: int, thread: int) -> KernelAssertion
     """
     found = [(at, s) for at, s in enumerate(statements(program.body)) if isinstance(s, Assert)]
     at, statement = found[site]
-    source = statement.source
+    return failure(program, statement.message, statement=at, source=statement.source, thread=thread)
+
+
+def failure(
+    program: Program, message: str, *, statement: int, source: Source | None, thread: int, index: int | None = None
+) -> KernelAssertionError:
+    """The error for a failed assertion, or with `index` for an access out of bounds, that `thread` reported."""
     place = f" ({source[0]}:{source[1]})" if source else ""
+    what = "assertion" if index is None else f"bounds check of index {index}"
     return KernelAssertionError(
-        f"{statement.message}: assertion of program {program.name} failed at statement {at}{place} in thread {thread}",
-        message=statement.message,
+        f"{message}: {what} of program {program.name} failed at statement {statement}{place} in thread {thread}",
+        message=message,
         program=program.name,
-        statement=at,
+        statement=statement,
         thread=thread,
         source=source,
+        index=index,
     )
 
 

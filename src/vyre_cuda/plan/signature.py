@@ -19,7 +19,8 @@ ROLES = {"in": 1, "inout": 2, "out": 3}
 ROLE_SCALAR = 4
 STREAMING = 1
 COVERED = 2
-PARAMETER_KINDS = {"buffer": 1, "scalar": 2, "size": 3, "report": 4}
+PARAMETER_KINDS = {"buffer": 1, "scalar": 2, "size": 3, "report": 4, "grid_barrier": 5}
+OF_NO_PARAMETER = ("report", "grid_barrier")
 
 # What stands for an out's size beside the number of the parameter that has it.
 SIZE_IS_CONSTANT = -1
@@ -66,7 +67,7 @@ def signature(program: Program, lowered: Lowered) -> Signature:
 
 
 def _kernel_parameter(parameter: KernelParameter, slots: dict[str, int]) -> tuple[int, int, int, int]:
-    if parameter.kind != "report" and parameter.name not in slots:
+    if parameter.kind not in OF_NO_PARAMETER and parameter.name not in slots:
         raise InternalError(f"lowering names the parameter {parameter.name}, which the program does not have")
     return PARAMETER_KINDS[parameter.kind], slots.get(parameter.name, 0), parameter.offset, parameter.size
 

@@ -70,12 +70,14 @@ class Kernel(Dispatcher):
             list(tables.bindings),
             tables.scalar_count,
             tag,
+            lowered.cooperative,
         )
         super().__init__(plan, list(tables.rows), program.block[0], tables.work, tables.simple)
         self.device = device
         self.program = program
         self.ptx = lowered.ptx
         self.plan = plan
+        self.sites = lowered.sites
 
     @property
     def attributes(self) -> KernelAttributes:
@@ -179,49 +181,51 @@ class Kernel(Dispatcher):
         return value
 
     def _assertion(self, report: AssertReport) -> KernelAssertionError:
-        return calls.assertion_error(self.program, report.report & 0xFFFFF, report.report >> 20)
+        site = self.sites[report.report & 0xFFFFF]
+        return calls.failure(
+            self.program,
+            site.message,
+            statement=site.statement,
+            source=site.source,
+            thread=report.report >> 20,
+            index=_signed(report.index) if site.kind == "bounds" else None,
+        )
 
     def __repr__(self) -> str:
         return f"<vyre_cuda.Kernel {self.program.name} on {self.device.properties.name}>"
 
 
-class BoundCall:
-    """A kernel with device arrays and scalars bound: `call()` launches, `call.set(a=3.0)` or `call(...)` rebinds."""
+class BoundCall(Call):
+    """A kernel with device arrays and scalars bound; made by `Kernel.bind`.
 
-    __slots__ = ("_call", "_grid", "_kernel", "_stream", "_values")
+    `call()` launches and does not wait; `call(x, y, out, 3.0)`, all parameters in declared order, binds those first;
+    `call.set(a=3.0)` binds by name. What is bound stays bound, and alive. Rebinding and calling from several threads
+    at a time is safe, but which arguments a launch gets is then open.
+    """
 
     def __init__(
         self, kernel: Kernel, args: tuple[Any, ...], kwargs: Mapping[str, Any], stream: Any, grid: Any
     ) -> None:
         self._kernel = kernel
-        self._stream = stream
+        self._stream = _stream(kernel.program, stream)
         self._grid = grid
-        self._values = _all_parameters(kernel.program, args, kwargs)
-        self._call = Call(kernel.plan, self._arguments())
-
-    def __call__(self, *args: Any) -> None:
-        """Launch; with arguments (all parameters in declared order), bind those first."""
-        if args:
-            self._rebind(_all_parameters(self._kernel.program, args, {}))
-        self._call.run()
+        values = _all_parameters(kernel.program, args, kwargs)
+        super().__init__(kernel, self._arguments(values), tuple(values.values()), self._stream, grid is None)
 
     def set(self, **kwargs: Any) -> None:
         """Bind other arrays or scalars by name, for all later launches."""
-        unknown = kwargs.keys() - self._values.keys()
+        values = dict(zip((p.name for p in self._kernel.program.parameters), self.values, strict=True))
+        unknown = kwargs.keys() - values.keys()
         if unknown:
             raise TypeError(f"{self._kernel.program.name} has no parameter {', '.join(sorted(unknown))}")
-        self._rebind({**self._values, **kwargs})
+        self._rebind(tuple({**values, **kwargs}.values()))
 
-    def _rebind(self, values: dict[str, Any]) -> None:
-        previous, self._values = self._values, values
-        try:
-            self._call.set(self._arguments())
-        except BaseException:
-            self._values = previous
-            raise
+    def _rebind(self, args: tuple[Any, ...]) -> None:
+        values = _all_parameters(self._kernel.program, args, {})
+        self.set_arguments(self._arguments(values), tuple(values.values()))
 
-    def _arguments(self) -> Arguments:
-        return self._kernel._device_arguments((), self._values, self._stream, self._grid)
+    def _arguments(self, values: Mapping[str, Any]) -> Arguments:
+        return self._kernel._device_arguments((), values, self._stream, self._grid)
 
 
 def _all_parameters(program: Program, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -237,7 +241,12 @@ def _all_parameters(program: Program, args: tuple[Any, ...], kwargs: Mapping[str
     missing = [name for name in names if name not in given]
     if missing:
         raise TypeError(f"{takes}; missing: {', '.join(missing)}")
-    return given
+    return {name: given[name] for name in names}
+
+
+def _signed(index: int) -> int:
+    """Indices are reported sign-extended to 64 bits."""
+    return index - (1 << 64) if index >> 63 else index
 
 
 def _stream(program: Program, stream: Any) -> Stream | None:

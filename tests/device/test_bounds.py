@@ -1,0 +1,81 @@
+"""Out-of-bounds accesses: nothing happens by default, and bounds="trap" reports the first thread."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import vyre_cuda as vc
+
+
+def gather(index: vc.Type = vc.i32, **options: object) -> vc.Program:
+    b = vc.Builder("gather", block=32, **options)
+    x, at = b.input("x", vc.f32), b.input("at", index)
+    out = b.output("out", vc.f32, size=at.size)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < at.size):
+        out[i] = x[at[i]] + 1.0
+    b.work(at.size)
+    return b.build()
+
+
+X = np.arange(100, dtype=np.float32)
+
+
+@pytest.mark.parametrize("index", [vc.i8, vc.i16, vc.i32, vc.i64, vc.u8, vc.u16, vc.u32, vc.u64], ids=str)
+@pytest.mark.parametrize("options", [{}, {"index": vc.u64}], ids=["u32", "u64"])
+def test_loads_out_of_bounds_are_zero(device: vc.Device, index: vc.Type, options: dict[str, object]) -> None:
+    edges = [0, 99, 100, 127, index.maximum, index.maximum - 1, index.minimum, -1, 2**32 + 5, 2**31, 2**63]
+    at = np.array([e for e in edges if index.minimum <= e <= index.maximum], index.dtype)
+    wanted = np.array([X[e] + 1 if 0 <= e < 100 else 1 for e in at.tolist()], np.float32)
+
+    np.testing.assert_array_equal(wanted, device.run(gather(index, **options), X, at))
+
+
+def test_a_trapped_load_names_buffer_index_and_thread(device: vc.Device) -> None:
+    kernel = device.compile(gather(), bounds="trap")
+    at = np.arange(90, dtype=np.int32)
+    np.testing.assert_array_equal(X[:90] + 1, kernel(X, at))
+    at[[40, 41, 77]] = [-3, 1000, 100]
+
+    with pytest.raises(vc.KernelAssertionError) as caught:
+        kernel(X, at)
+
+    assert caught.value.thread == 40
+    assert caught.value.index in (-3, 2**64 - 3)
+    assert "x" in caught.value.message
+    assert caught.value.program == "gather"
+    assert caught.value.source is not None
+    np.testing.assert_array_equal(X + 1, kernel(X, np.arange(100, dtype=np.int32)))
+
+
+def test_a_trapped_launch_raises_at_the_next_wait(own_device: vc.Device) -> None:
+    kernel = own_device.compile(gather(), bounds="trap")
+    at = np.full(200, 5, np.int32)
+    at[150] = 100
+
+    kernel.launch(own_device.array(X), own_device.array(at), own_device.zeros(200, vc.f32))
+
+    with pytest.raises(vc.KernelAssertionError) as caught:
+        own_device.synchronize()
+    assert caught.value.thread == 150
+    own_device.synchronize()
+
+
+def test_stores_and_atomics_out_of_bounds_do_nothing(device: vc.Device) -> None:
+    b = vc.Builder("scatter", block=32)
+    at = b.input("at", vc.i32)
+    h = b.inout("h", vc.u32)
+    g = b.inout("g", vc.u32)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < at.size):
+        h[at[i]] = i + 1
+        b.atomic_add(g, at[i], vc.u32(1))
+    b.work(at.size)
+    program = b.build()
+    at = np.array([0, 3, -1, 10, 2**31 - 1, -(2**31), 9], np.int32)
+
+    h, g = device.run(program, at, np.zeros(10, np.uint32), np.zeros(10, np.uint32))
+
+    np.testing.assert_array_equal([1, 0, 0, 2, 0, 0, 0, 0, 0, 7], h)
+    np.testing.assert_array_equal([1, 0, 0, 1, 0, 0, 0, 0, 0, 1], g)
