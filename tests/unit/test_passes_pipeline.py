@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda.ir.limits import MAX_DEPTH
+from vyre_cuda.ir.limits import MAX_DEPTH, MAX_NESTING
 from vyre_cuda.ir.nodes import Apply, Assign, Const, If, Local, Scalar, Store
 from vyre_cuda.ir.types import bool_, u32
 from vyre_cuda.passes.pipeline import checked, find_culprit, optimize, run, sequence
@@ -119,12 +119,17 @@ def _flipped(condition: Apply | Scalar) -> Apply:
     return Apply(bool_, "logical_or", (condition, Apply(bool_, "less", (Scalar(u32, "a"), Const(u32, 3)))))
 
 
-def test_deep_programs_are_within_the_stack() -> None:
-    text = "".join("if less(load(h[a]), a)\n" for _ in range(64))
-    expression = "a"
-    for number in range(120):
+@pytest.mark.parametrize(
+    "opening",
+    ["if less(load(h[a]), a)\n", "for j{} = u32:0 to load(h[a]) step u32:1\n", "while\ntest less(load(h[a]), a)\n"],
+    ids=["if", "for", "while"],
+)
+def test_the_deepest_programs_are_within_the_stack(opening: str) -> None:
+    expression = "load(h[a])"
+    for number in range(MAX_DEPTH - 8):
         expression = f"add({expression}, load(x[u32:{number}]))"
-    text += f"store h[a], {expression}\nlet t = {expression}\nstore h[t], t\n" + "end\n" * 64
+    text = "".join(opening.format(level) for level in range(MAX_NESTING))
+    text += f"store h[a], minimum({expression}, {expression.replace('h[a]', 'x[a]')})\n" + "end\n" * MAX_NESTING
 
     assert "let common0" in optimized(text)
 
