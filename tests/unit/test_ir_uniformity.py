@@ -1,37 +1,13 @@
-"""Barriers in control flow that differs between threads of a block are found, and uniform ones are left alone."""
+"""What threads do together in control flow that differs between them is found, and uniform flow is left alone."""
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import dataclass, field
-
+from collections.abc import Generator
 import pytest
-from hypothesis import given, reject, settings
-from hypothesis import strategies as st
 
 from vyre_cuda.errors import ProgramError
-from vyre_cuda.ir.nodes import (
-    Apply,
-    Assign,
-    Barrier,
-    Break,
-    Const,
-    Continue,
-    Expr,
-    For,
-    Id,
-    If,
-    Local,
-    Return,
-    Stmt,
-    Var,
-    While,
-)
 from vyre_cuda.ir.parse import parse
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.types import bool_, u32
 from vyre_cuda.ir.uniformity import find_divergent
-from vyre_cuda.ir.walk import located
 
 HEADER = """program p
 block 64 2
@@ -74,6 +50,85 @@ UNIFORM_BODIES = [
     "for j = u32:0 to t step u32:1\nstore h[t], t\nend\nbarrier",
     f"barrier\nif {DIVERGENT}\nreturn\nend",
     f'assert {DIVERGENT}, "m"\nbarrier',
+]
+# The same for warps and the grid: {} stands for what is done together there.
+WARP = "let s = warp ballot less(t, n)"
+UNIFORM_IN_WARP = [
+    "{}",
+    "if less(n, u32:5)\n{}\nend",
+    "if less(block_id.x, n)\n{}\nend",
+    "if less(thread_id.y, n)\n{}\nend",
+    "if less(global_id.y, n)\n{}\nend",
+    "if less(t, u32:32)\n{}\nend",
+    "if greater(u32:32, t)\n{}\nend",
+    "if less_equal(t, u32:31)\n{}\nend",
+    "if greater_equal(cast.i64(t), i64:32)\n{}\nend",
+    "if greater(global_id.x, u32:63)\n{}\nend",
+    "if equal(floor_divide(t, u32:32), u32:1)\n{}\nend",
+    "let w = cast.u8(t)\nif equal(right_shift(w, u8:5), u8:1)\n{}\nend",
+    "if equal(bitwise_and(u32:4294967264, t), u32:0)\n{}\nend",
+    "let v = load(x[floor_divide(t, u32:64)])\nif less(v, n)\n{}\nend",
+    "let c = warp any less(t, n)\nif c\n{}\nend",
+    "let c = warp all less(t, n)\nif c\nreturn\nend\n{}",
+    "let c = warp ballot less(t, n)\nif less(c, n)\n{}\nend",
+    "let c = warp reduce t combine add\nfor j = n to c step u32:1\n{}\nend",
+    "let c = warp broadcast t, n\nif less(c, n)\n{}\nend",
+    "let c = warp shuffle t, thread_id.y\nif less(c, n)\n{}\nend",
+    "let c = warp shuffle_xor thread_id.y, t\nif less(c, n)\n{}\nend",
+    "let c = warp match thread_id.y\nif less(c, n)\n{}\nend",
+    "var v = t\nlet c = warp reduce t combine maximum\nv = c\nif less(v, n)\n{}\nend",
+    "while\nlet c = warp any less(load(h[t]), n)\ntest c\n{}\nstore h[t], n\nend",
+    "if less(t, n)\nstore h[t], n\nend\n{}",
+]
+DIVERGENT_IN_WARP = [
+    "if less(t, n)\n{}\nend",
+    "if less(lane_id, n)\n{}\nend",
+    "if less(t, u32:33)\n{}\nend",
+    "if less(u32:32, t)\n{}\nend",
+    "if equal(t, u32:32)\n{}\nend",
+    "if less(floor_divide(t, u32:16), n)\n{}\nend",
+    "if less(floor_divide(u32:64, t), n)\n{}\nend",
+    "if less(bitwise_and(t, u32:48), n)\n{}\nend",
+    "if less(right_shift(t, u32:4), n)\n{}\nend",
+    "if less(trunc_divide(cast.i32(t), i32:32), i32:1)\n{}\nend",
+    "if less(cast.f32(t), f32:32.0)\n{}\nend",
+    "if less(t, u32:32)\nreturn\nend\nif less(t, n)\nreturn\nend\n{}",
+    "let c = warp shuffle t, lane_id\nif less(c, n)\n{}\nend",
+    "let c = warp shuffle n, lane_id\nif less(c, n)\n{}\nend",
+    "let c = warp shuffle_up t, n\nif less(c, n)\n{}\nend",
+    "let c = warp match t\nif less(c, n)\n{}\nend",
+    "let c = warp inclusive_scan n combine add\nif less(c, n)\n{}\nend",
+    "var v = n\nif less(t, n)\nv = u32:7\nend\nif less(v, n)\n{}\nend",
+    "var v = n\nfor j = u32:0 to t step u32:1\nv = j\nend\nif less(v, n)\n{}\nend",
+]
+# Uniform in a warp, but not in a block.
+DIVERGENT_IN_BLOCK = [
+    "if less(thread_id.y, n)\n{}\nend",
+    "if less(t, u32:32)\n{}\nend",
+    "let c = warp any less(t, n)\nif c\n{}\nend",
+    "let c = warp reduce t combine minimum\nif less(c, n)\n{}\nend",
+    "let c = warp broadcast t, n\nif less(c, n)\n{}\nend",
+]
+UNIFORM_IN_GRID = [
+    "{}",
+    "if less(n, size(x))\n{}\nend",
+    "if less(load(x[n]), grid_dim.x)\n{}\nend",
+    "for j = n to size(h) step block_dim.y\n{}\nend",
+    "if less(thread_id.z, n)\n{}\nend",
+    "let c = warp any less(n, u32:5)\nif c\n{}\nend",
+    "let c = warp reduce n combine add\nif less(c, n)\n{}\nend",
+    "let c = warp broadcast n, u32:5\nif less(c, n)\n{}\nend",
+    "if less(t, n)\nstore h[t], n\nend\n{}",
+]
+# Uniform in a block, but not in the grid.
+DIVERGENT_IN_GRID = [
+    "if less(block_id.x, n)\n{}\nend",
+    "if less(global_id.z, n)\n{}\nend",
+    "let c = warp any less(block_id.x, n)\nif c\n{}\nend",
+    "if less(load(x[block_id.y]), n)\n{}\nend",
+    "if less(block_id.x, n)\nreturn\nend\n{}",
+    "for j = u32:0 to block_id.x step u32:1\n{}\nend",
+    "var v = n\nif less(block_id.x, n)\nv = u32:7\nend\nif less(v, n)\n{}\nend",
 ]
 # The body, and the path of the barrier.
 DIVERGENT_BODIES: list[tuple[str, tuple[int | str, ...]]] = [
@@ -160,6 +215,71 @@ def test_divergent_barrier_is_found(body: str, path: tuple[int | str, ...]) -> N
     assert [diagnostic.path for diagnostic in caught.value.diagnostics] == [path]
 
 
+def refused(body: str, what: str, header: str = HEADER) -> list[str]:
+    """How the messages begin for a body in which {} is what threads do together."""
+    try:
+        parse(header + body.replace("{}", what))
+    except ProgramError as error:
+        return [diagnostic.message.split(" may reach")[0] for diagnostic in error.diagnostics]
+    return []
+
+
+@pytest.mark.parametrize("body", UNIFORM_IN_WARP)
+def test_warp_operation_where_a_warp_is_together_is_accepted(body: str) -> None:
+    assert refused(body, WARP) == []
+
+
+@pytest.mark.parametrize("body", DIVERGENT_IN_WARP)
+def test_warp_operation_where_a_warp_may_be_apart_is_found(body: str) -> None:
+    assert refused(body, WARP) == ["not all threads of a warp"]
+
+
+@pytest.mark.parametrize("body", DIVERGENT_IN_BLOCK)
+def test_what_differs_between_warps_stops_barriers_alone(body: str) -> None:
+    assert refused(body, WARP) == []
+    assert refused(body, "barrier") == ["not all threads of a block"]
+    assert refused(body, "grid_barrier") == ["not all threads of the grid"]
+
+
+@pytest.mark.parametrize("body", UNIFORM_IN_GRID)
+def test_grid_barrier_where_the_grid_is_together_is_accepted(body: str) -> None:
+    assert refused(body, "grid_barrier") == []
+
+
+@pytest.mark.parametrize("body", DIVERGENT_IN_GRID)
+def test_what_differs_between_blocks_stops_grid_barriers_alone(body: str) -> None:
+    assert refused(body, WARP) == []
+    assert refused(body, "barrier") == []
+    assert refused(body, "grid_barrier") == ["not all threads of the grid"]
+
+
+@pytest.mark.parametrize("body", DIVERGENT_IN_BLOCK)
+def test_warps_of_a_block_of_one_warp_do_not_differ(body: str) -> None:
+    assert refused(body, "barrier", HEADER.replace("block 64 2", "block 32")) == []
+
+
+@pytest.mark.parametrize("op", ["ballot less(n, u32:5)", "reduce n combine add", "broadcast n, u32:9"])
+def test_a_partial_last_warp_gives_other_results(op: str) -> None:
+    body = f"let c = warp {op}\nif less(c, n)\n{{}}\nend"
+
+    assert refused(body, "barrier", HEADER.replace("block 64 2", "block 20 2")) == ["not all threads of a block"]
+    assert refused(body, WARP, HEADER.replace("block 64 2", "block 20 2")) == []
+
+
+def test_rows_that_are_no_multiple_of_a_warp_mix_in_it() -> None:
+    header = HEADER.replace("block 64 2", "block 20 2")
+
+    assert refused("if less(thread_id.y, n)\n{}\nend", WARP, header) == ["not all threads of a warp"]
+    assert refused("if less(t, u32:32)\n{}\nend", WARP, header) == ["not all threads of a warp"]
+
+
+def test_global_numbers_of_odd_blocks_mix_in_a_warp() -> None:
+    header = HEADER.replace("block 64 2", "block 40")
+
+    assert refused("if less(global_id.x, u32:32)\n{}\nend", WARP, header) == ["not all threads of a warp"]
+    assert refused("if less(t, u32:32)\n{}\nend", WARP, header) == []
+
+
 def message(body: str) -> str:
     with pytest.raises(ProgramError) as caught:
         parse(HEADER + body, filename="f")
@@ -184,6 +304,12 @@ def test_message_names_how_threads_left() -> None:
     assert expected == message("if less(t, n)\nreturn\nend\nbarrier")
 
 
+def test_message_names_what_the_grid_differs_in() -> None:
+    expected = "not all threads of the grid may reach this grid barrier: `less(c, n)` (f:11) depends on block_id.x"
+
+    assert expected == message("let c = warp reduce block_id.x combine add\nif less(c, n)\ngrid_barrier\nend")
+
+
 @pytest.mark.slow
 def test_large_program_is_analyzed_in_linear_time() -> None:
     chain = "".join(f"v{n} = v{n + 1}\n" for n in range(3000)) + "v3000 = t\n"
@@ -192,151 +318,3 @@ def test_large_program_is_analyzed_in_linear_time() -> None:
 
     assert find_divergent(parse(HEADER + text)) == []
     assert find_divergent(parse(HEADER + "var v = n\n" + nested + "barrier")) == []
-
-
-# ---- random programs, run thread by thread ---------------------------------------------------------------------------
-
-ZERO, ONE, THREE = (Const(u32, bits) for bits in (0, 1, 3))
-THREAD = Id(u32, "thread_id", 0)
-
-
-@dataclass
-class Writer:
-    """Draws statements over variables, some of them uniform, with barriers anywhere."""
-
-    draw: st.DrawFn
-    variables: list[Local] = field(default_factory=list)
-    names: int = 0
-
-    def fresh(self) -> Local:
-        self.names += 1
-        return Local(u32, f"v{self.names}")
-
-    def value(self) -> Expr:
-        leaves: list[Expr] = [ZERO, ONE, THREE, THREAD, *self.variables * 3]
-        return self.draw(st.sampled_from(leaves))
-
-    def condition(self) -> Expr:
-        return Apply(bool_, "less", (self.value(), self.draw(st.sampled_from([ONE, THREE]))))
-
-    def block(self, depth: int, in_loop: bool) -> tuple[Stmt, ...]:
-        known = len(self.variables)
-        out = [self.statement(depth, in_loop) for _ in range(self.draw(st.integers(1, 5)))]
-        del self.variables[known:]
-        return tuple(out)
-
-    def statement(self, depth: int, in_loop: bool) -> Stmt:
-        kinds: list[type] = [Barrier, Var, Assign, Assign, Assign]
-        kinds += [If, If, For, While] if depth < 3 else []
-        kinds += [Break, Continue] if in_loop else []
-        kinds += [Return] if depth > 0 else []
-        kind = self.draw(st.sampled_from(kinds))
-        if kind is Assign and self.variables:
-            return Assign(self.draw(st.sampled_from(self.variables)).name, self.value())
-        if kind in (Var, Assign):
-            name, value = self.fresh(), self.value()
-            self.variables.append(name)
-            return Var(name.name, value)
-        if kind is If:
-            orelse = self.block(depth + 1, in_loop) if self.draw(st.booleans()) else ()
-            return If(self.condition(), self.block(depth + 1, in_loop), orelse)
-        if kind is For:
-            counter, stop = self.fresh(), Apply(u32, "remainder", (self.value(), Const(u32, 4)))
-            return For(counter.name, ZERO, stop, ONE, self.block(depth + 1, True))
-        if kind is While:
-            return While(self.block(3, False), self.condition(), self.block(depth + 1, True))
-        statement: Stmt = kind()
-        return statement
-
-
-class Left(Exception):
-    """Thrown by break, continue and return; carries the class of the statement."""
-
-
-class Endless(Exception):
-    """A loop that makes too many passes to be run."""
-
-
-@dataclass
-class Thread:
-    """One thread of a program of variables alone; `trace` is the barriers that it meets."""
-
-    number: int
-    values: dict[str, int] = field(default_factory=dict)
-    trace: list[int] = field(default_factory=list)
-    passes: int = 0
-
-    def run(self, program: Program, seen: set[int]) -> list[int]:
-        with suppress(Left):
-            self.body(program.body)
-        return [barrier for barrier in self.trace if barrier in seen]
-
-    def value(self, expr: Expr) -> int:
-        match expr:
-            case Const():
-                return expr.bits
-            case Local():
-                return self.values[expr.name]
-            case Id():
-                return self.number
-            case Apply(op="less"):
-                return int(self.value(expr.operands[0]) < self.value(expr.operands[1]))
-            case Apply(op="remainder"):
-                return self.value(expr.operands[0]) % self.value(expr.operands[1])
-            case _:
-                raise AssertionError(expr)
-
-    def body(self, body: tuple[Stmt, ...]) -> None:
-        for statement in body:
-            self.statement(statement)
-
-    def statement(self, statement: Stmt) -> None:
-        match statement:
-            case Var() | Assign():
-                self.values[statement.name] = self.value(statement.value)
-            case If():
-                self.body(statement.then if self.value(statement.condition) else statement.orelse)
-            case For():
-                for j in range(self.value(statement.start), self.value(statement.stop), self.value(statement.step)):
-                    self.values[statement.name] = j
-                    if not self.one_pass(statement.body):
-                        return
-            case While():
-                self.body(statement.setup)
-                while self.value(statement.condition) and self.one_pass(statement.body):
-                    self.body(statement.setup)
-            case Barrier():
-                self.trace.append(id(statement))
-            case _:
-                raise Left(type(statement))
-
-    def one_pass(self, body: tuple[Stmt, ...]) -> bool:
-        self.passes += 1
-        if self.passes > 200:
-            raise Endless
-        try:
-            self.body(body)
-        except Left as left:
-            if left.args[0] is Return:
-                raise
-            return left.args[0] is Continue
-        return True
-
-
-@st.composite
-def random_programs(draw: st.DrawFn) -> Program:
-    return Program("p", (), Writer(draw).block(0, False), block=(4, 1, 1))
-
-
-@pytest.mark.slow
-@settings(max_examples=800)
-@given(random_programs())
-def test_threads_meet_the_same_barriers_of_those_accepted(program: Program) -> None:
-    refused = {diagnostic.path for diagnostic in find_divergent(program)}
-    accepted = {id(s) for path, s in located(program.body) if isinstance(s, Barrier) and path not in refused}
-    try:
-        first, *others = (Thread(number).run(program, accepted) for number in range(4))
-    except Endless:
-        reject()
-
-    assert all(other == first for other in others)

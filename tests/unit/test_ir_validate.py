@@ -22,6 +22,7 @@ from vyre_cuda.ir.nodes import (
     Scalar,
     Size,
     Stmt,
+    Warp,
 )
 from vyre_cuda.ir.parse import parse
 from vyre_cuda.ir.program import Program
@@ -39,6 +40,10 @@ scalar n: u32
 scalar a: f32
 shared tile: f32[4]
 shared flags: bool_[4]
+inout wide: f64
+inout narrow: u8
+scalar half: f16
+scalar b: bool_
 """
 ZERO = Const(u32, 0)
 TRUE = Const(bool_, 1)
@@ -89,6 +94,36 @@ BAD_BODIES: list[tuple[str, str, tuple[int | str, ...], int | None]] = [
     ("atomic compare_exchange g[n], a, a order relaxed scope device", "not defined for f32", (0,), None),
     ("atomic add flags[n], bool_:true order relaxed scope block", "not defined for bool_", (0,), None),
     ("atomic add h[n], n order seq_cst scope device", "no memory order seq_cst", (0,), None),
+    ("let v = atomic store h[n], n order relaxed scope device", "gives no result", (0,), None),
+    ("atomic load x[n] order relaxed scope device", "x is an `in` buffer", (0,), None),
+    ("atomic load h[n] order release scope device", "load has no order release", (0,), None),
+    ("atomic store h[n], n order acquire scope device", "store has no order acquire", (0,), None),
+    ("atomic subtract wide[n], f64:1.0 order relaxed scope device", "not defined for f64", (0,), None),
+    ("atomic bitwise_or g[n], a order relaxed scope device", "not defined for f32", (0,), None),
+    ("atomic minimum narrow[n], u8:1 order relaxed scope device", "not defined for u8", (0,), None),
+    ("atomic exchange wide[n], a order relaxed scope device", "the operand is f32; it must be f64", (0,), 1),
+    # warp operations
+    ("let v = warp any n", "not defined for u32", (0,), None),
+    ("let v = warp ballot half", "not defined for f16", (0,), None),
+    ("let v = warp reduce b combine add", "not defined for bool_", (0,), None),
+    ("let v = warp reduce half combine bitwise_xor", "bitwise_xor is not defined for f16", (0,), None),
+    ("let v = warp reduce n combine multiply", "no combining op 'multiply'", (0,), None),
+    ("let v = warp inclusive_scan n combine fmin", "no combining op 'fmin'", (0,), None),
+    ("let v = warp shuffle half, i32:1", "the lane operand is i32; it must be u32", (0,), 1),
+    ("let v = warp shuffle add(n, n), half", "the lane operand is f16; it must be u32", (0,), 3),
+    ("let v = warp match q", "q is not defined", (0,), 0),
+    ("let n = warp match half", "declared twice", (0,), None),
+    ("let v = warp any b\nlet w = add(v, v)", "not defined for bool_", (1,), 0),
+    ("let v = warp ballot b\nlet w = add(v, half)", "operand 1 is f16", (1,), 2),
+    ("let v = warp broadcast n, lane_id", "the lane of this broadcast may differ in a warp", (0,), None),
+    ("if less(thread_id.x, n)\nlet v = warp any b\nend", "not all threads of a warp", (0, "then", 0), None),
+    ("if less(block_id.x, n)\ngrid_barrier\nend", "not all threads of the grid", (0, "then", 0), None),
+    # types
+    ("let v = add(half, bf16:1.0)", "operand 1 is bf16, operand 0 is f16", (0,), 2),
+    ("let v = bitcast.bf16(a)", "bitcast from f32 to bf16", (0,), 0),
+    ("let v = bitwise_count(half)", "not defined for f16", (0,), 0),
+    ("let v = copysign(n, n)", "not defined for u32", (0,), 0),
+    ("for j = u8:0 to n step u8:1\nend", "the stop is u32; it must be u8", (0,), 1),
     ("atomic add h[n], n order relaxed scope warp", "no memory scope warp", (0,), None),
     ("let v = atomic add h[n], n order relaxed scope device\nv = n", "v is a let", (1,), None),
     # control
@@ -119,6 +154,7 @@ BAD_BODIES: list[tuple[str, str, tuple[int | str, ...], int | None]] = [
 ]
 
 BAD_HEADERS: list[tuple[str, str, tuple[int | str, ...], int | None]] = [
+    ("index u64\n" + "".join(f"inout x{n}: u8\n" for n in range(256)), "4112 bytes", ("parameters", 255), None),
     ("block 0", "a block of 0 x 1 x 1", ("block",), None),
     ("block 32 33", "a block of 32 x 33 x 1", ("block",), None),
     ("block 1024 1 2", "a block of 1024 x 1 x 2", ("block",), None),
@@ -247,6 +283,13 @@ CLAIMS: list[Stmt] = [
     Let("", ZERO),
     Let("v\n", ZERO),
     Atomic(None, "divide", "h", ZERO, (ZERO,)),
+    Atomic("v", "load", "h", ZERO, (ZERO,)),
+    Warp("v", "vote", (TRUE,)),
+    Warp("v", "any", ()),
+    Warp("v", "any", (TRUE, ZERO)),
+    Warp("v", "any", (TRUE,), "add"),
+    Warp("v", "reduce", (ZERO,)),
+    Warp("v", "shuffle", (ZERO,)),
 ]
 
 
