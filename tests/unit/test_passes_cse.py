@@ -127,6 +127,30 @@ CHANGED = {
         store h[u32:3], u
         """,
     ),
+    "a var that the other arm assigns": (
+        """
+        var v = load(h[a])
+        if b
+          v = u32:3
+        else
+          let t = v
+          store h[t], v
+        end
+        let s = v
+        store h[s], s
+        """,
+        """
+        var v = load(h[a])
+        if b
+          v = u32:3
+        else
+          let t = v
+          store h[t], t
+        end
+        let s = v
+        store h[s], s
+        """,
+    ),
     "the test of a while": (
         """
         while

@@ -91,7 +91,7 @@ class _Sharing:
         self._scopes: list[list[int]] = []
         self._statement = 0
         self._of: dict[int, int] = {}  # values of the expressions of the statement at hand, by id
-        self._made: list[tuple[int, _Value]] = []  # in the statement at hand
+        self._made: _Made = []  # in the statement at hand
         self._found = False  # an expression of the statement at hand could be replaced
 
     # ---- bodies ----
@@ -191,16 +191,13 @@ class _Sharing:
         """The statement without what is computed before it, the values of its operands, and the values it makes."""
         self._statement += 1
         self._of.clear()
-        self._made.clear()
+        self._made = []
         self._found = False
         exprs = operands(statement)
         numbers = [self._number(expr) for expr in exprs]
         if self._found:
             statement = with_operands(statement, tuple([self._replaced(expr) for expr in exprs]))
-            for number, value in self._made:
-                if not value.placed:  # it was part of something that is computed already
-                    del self._values[number]
-        return statement, numbers, [value for _, value in self._made]
+        return statement, numbers, self._made
 
     def _fresh(self) -> int:
         self._count += 1
@@ -246,7 +243,7 @@ class _Sharing:
         else:
             value = _Value(None, expr, self._statement, len(self._scopes))
             self._add(number, value)
-            self._made.append((number, value))
+            self._made.append(value)
         return number
 
     def _numbered(self, key: Hashable) -> int:
