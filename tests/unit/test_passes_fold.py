@@ -73,6 +73,7 @@ def folded(expression: str, **options: Any) -> str:
         ("add(bf16:1.0, bf16:0.5)", "bf16:1.5"),
         ("cast.u8(i32:300)", "u8:44"),
         ("bitcast.u32(f32:bits(0x7fc00001))", "u32:2143289345"),
+        ("bitcast.f32(u32:2143289345)", "f32:bits(0x7fc00001)"),
         ("where(bool_:false, add(u32:1, u32:2), multiply(u32:3, a))", "multiply(u32:3, a)"),
         ("multiply(add(u32:2, u32:3), a)", "multiply(u32:5, a)"),
         ("add(size(tile), block_dim.y)", "u32:42"),
