@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 import pytest
 
 from vyre_cuda.errors import ProgramError

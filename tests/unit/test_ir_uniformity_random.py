@@ -1,4 +1,4 @@
-"""The uniformity analysis is sound: threads of random programs, run one by one, come together at all that it accepts."""
+"""The uniformity analysis is sound: threads of random programs come together at all that it accepts."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ class Writer:
         return self.draw(st.sampled_from(leaves))
 
     def condition(self) -> Expr:
-        return Apply(bool_, "less", (self.value(), self.draw(st.sampled_from([ONE, THREE, Const(u32, 32)]))))
+        known = [*self.variables, *self.lets]
+        value = self.draw(st.sampled_from(known)) if known and self.draw(st.integers(0, 3)) else self.value()
+        return Apply(bool_, "less", (value, self.draw(st.sampled_from([ONE, THREE, Const(u32, 32)]))))
 
     def block(self, depth: int, in_loop: bool) -> tuple[Stmt, ...]:
         known, named = len(self.variables), len(self.lets)
@@ -72,8 +74,8 @@ class Writer:
         return tuple(out)
 
     def statement(self, depth: int, in_loop: bool) -> Stmt:
-        kinds: list[type] = [Barrier, GridBarrier, Warp, Warp, Warp, Var, Assign, Assign, Assign]
-        kinds += [If, If, For, While] if depth < 3 else []
+        kinds: list[type] = [Barrier, GridBarrier, Warp, Warp, Var, Assign, Assign, Assign, Assign]
+        kinds += [If, If, If, For, While] if depth < 3 else []
         kinds += [Break, Continue] if in_loop else []
         kinds += [Return] if depth > 0 else []
         kind = self.draw(st.sampled_from(kinds))
@@ -263,7 +265,10 @@ def cleaned(body: tuple[Stmt, ...], refused: set[Path], prefix: Path = ()) -> tu
 
 @st.composite
 def random_programs(draw: st.DrawFn) -> Program:
-    return Program("p", (), Writer(draw).block(0, False), block=(THREADS, 1, 1))
+    writer = Writer(draw)
+    writer.variables = [writer.fresh(), writer.fresh()]
+    first = tuple(Var(variable.name, value) for variable, value in zip(writer.variables, (ONE, THREAD), strict=True))
+    return Program("p", (), (*first, *writer.block(0, False)), block=(THREADS, 1, 1))
 
 
 @pytest.mark.slow
