@@ -11,6 +11,7 @@ from vyre_cuda.errors import InternalError
 from vyre_cuda.ir.nodes import WARP_SIZE
 from vyre_cuda.ir.types import Type, bool_
 from vyre_cuda.ptx.floats import INFINITY
+from vyre_cuda.ptx.halves import to_bits
 from vyre_cuda.ptx.integers import narrowed
 from vyre_cuda.ptx.isel import BITS, MACHINE_TYPE, UNSIGNED, has_row
 from vyre_cuda.ptx.isel_sync import Block, lane_id, linear_thread_id
@@ -143,6 +144,8 @@ class WarpOps:
         machine = MACHINE_TYPE[type_]
         if type_ is bool_:
             bits = b.apply("where", value, b.constant("u32", 1), b.constant("u32", 0))
+        elif type_.bits == 16 and type_.is_float:
+            bits = to_bits(b, type_, value)
         elif type_.is_float:
             unsigned = f"u{BITS[machine]}"
             bits = b.convert(f"bits.{unsigned}", unsigned, value)
