@@ -12,6 +12,7 @@ from vyre_cuda.ir.ops import OPS, Op
 from vyre_cuda.ir.types import NUMBERS, TYPES, Type, bool_
 from vyre_cuda.testing.compare import assert_same
 from vyre_cuda.testing.edges import EDGES, from_bits
+from vyre_cuda.testing.expressions import apply_safely
 
 RANDOM = 2000
 
@@ -38,30 +39,24 @@ def program(op: Op, operand: Type, target: Type) -> vc.Program:
     out = b.output("out", target, size=inputs[0].size)
     i = b.let("i", vc.global_id.x)
     with b.if_(i < out.size):
-        values = [x[i] for x in inputs]
-        if op.name == "cast":
-            out[i] = target(values[0])
-        elif op.name == "bitcast":
-            out[i] = vc.bitcast(values[0], target)
-        else:
-            out[i] = getattr(vc, op.name)(*values)
+        out[i] = apply_safely(op.name, target, [x[i] for x in inputs])
     return b.build()
 
 
 def operands(op: Op, operand: Type) -> list[np.ndarray]:
     """Every combination of edge values, then random bit patterns; a fixed seed for each op."""
     types = (bool_, operand, operand) if op.leading_bool else (operand,) * op.arity
-    edges = [from_bits(t, EDGES[t]) for t in types]
-    if len(types) == 3 and not op.leading_bool:
-        edges = [e[:24] for e in edges]
-    grid = [np.array(column, t.dtype) for column, t in zip(zip(*itertools.product(*edges)), types)]
+    most = 24 if len(types) == 3 and not op.leading_bool else None
+    combinations = itertools.product(*(EDGES[t][:most] for t in types))
+    grid = [from_bits(t, list(patterns)) for t, patterns in zip(types, zip(*combinations, strict=True), strict=True)]
     rng = np.random.default_rng(op.code * 100 + operand.code)
     filled = []
-    for column, type_ in zip(grid, types):
+    for column, type_ in zip(grid, types, strict=True):
         if type_ is bool_:
             random = rng.integers(0, 2, RANDOM).astype(bool)
         else:
-            random = rng.integers(0, 2**type_.bits, RANDOM, dtype=np.uint64).astype(f"u{type_.itemsize}").view(type_.dtype)
+            random = rng.integers(0, 2**type_.bits - 1, RANDOM, np.uint64, endpoint=True)
+            random = random.astype(type_.unsigned).view(type_.dtype)
         filled.append(np.concatenate([column, random]))
     return filled
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 from vyre_cuda.ir.call import Call, argument_parameters, assertion_error, bind, result_parameters
 from vyre_cuda.ir.parse import parse
 from vyre_cuda.ir.scalars import bits_of
-from vyre_cuda.ir.types import f32
+from vyre_cuda.ir.types import TYPES, Type, bf16, f32
 
 SAXPY = parse("""
     program saxpy
@@ -186,6 +188,73 @@ def test_scalar_out_of_range_is_an_overflow_error(n: int) -> None:
 def test_buffer_of_2_to_the_32_elements_is_refused_before_it_is_copied() -> None:
     with pytest.raises(ValueError, match="4294967296"):
         saxpy(BIG, X, 1.0)
+
+
+def test_out_of_2_to_the_32_elements_is_refused_before_it_is_made() -> None:
+    program = parse("program p\nout r: u8[u64:4294967296]")
+
+    with pytest.raises(ValueError, match="4294967296"):
+        bind(program, (), {}, grid=1)
+
+
+def test_buffer_of_2_to_the_32_elements_is_taken_by_a_program_with_wide_indices() -> None:
+    program = parse("program p\nindex u64\nin x: u8\nout r: u64[u32:1]\nstore r[u32:0], size(x)")
+    large = np.zeros(2**32 + 1, np.uint8)
+    call = bind(program, (large,), {})
+
+    assert call.sizes["x"] == 2**32 + 1
+    assert np.shares_memory(large, call.arrays["x"])
+
+
+# ---- types ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("type_", TYPES, ids=str)
+def test_arrays_and_scalars_have_the_dtype_of_their_type(type_: Type) -> None:
+    program = parse(f"program p\nin x: {type_}\nscalar a: {type_}\nout r: {type_}[size(x)]")
+    array = np.zeros(3, type_.dtype)
+    call = bind(program, (array, array[0]), {})
+    other = np.zeros(3, np.uint16 if type_ is bf16 else np.complex64)
+
+    assert call.arrays["x"].dtype == type_.dtype
+    assert dict(call.scalars) == {"a": 0}
+    assert call.deliver({"r": np.zeros(3, type_.storage)}).dtype == type_.dtype  # type: ignore[union-attr]
+    with pytest.raises(TypeError):
+        bind(program, (other, array[0]), {})
+    with pytest.raises(TypeError):
+        bind(program, (array, other[0]), {})
+
+
+def test_bf16_results_are_delivered_bit_by_bit() -> None:
+    program = parse("program p\nout r: bf16[u32:2]")
+    mine = np.zeros(2, bf16.dtype)
+    call = bind(program, (), {}, out=mine)
+
+    assert call.deliver({"r": np.array([0x3F80, 0xC000], np.uint16)}) is mine
+    assert mine.astype(np.float32).tolist() == [1.0, -2.0]
+
+
+WITHOUT_ML_DTYPES = """
+import sys
+sys.modules["ml_dtypes"] = None
+import numpy as np
+import vyre_cuda as vc
+b = vc.Builder("p")
+x = b.input("x", vc.bf16)
+a = b.scalar("a", vc.bf16)
+out = b.output("out", vc.bf16, size=x.size)
+out[vc.global_id.x] = x[vc.global_id.x] * a + 0.1
+program = b.build()
+result = vc.evaluate(program, np.array([0x3F80, 0x4000], np.uint16), 2.0)
+print(result.dtype, [hex(n) for n in result], "bf16:0.1" in program.text())
+"""
+
+
+def test_bf16_without_ml_dtypes_is_raw_uint16() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT_ML_DTYPES], capture_output=True, text=True, check=False)
+
+    assert done.stderr == ""
+    assert done.stdout.split() == ["uint16", "['0x4006',", "'0x4083']", "True"]
 
 
 def read_only() -> Any:

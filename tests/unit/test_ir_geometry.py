@@ -12,7 +12,7 @@ from vyre_cuda.errors import ProgramError
 from vyre_cuda.ir.geometry import MAX_GRID, Geometry, host_size, host_value, launch_geometry, primary_buffer
 from vyre_cuda.ir.nodes import Apply, Const, Expr, Id, Load, Local, Parameter, Scalar, SharedArray, Size
 from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.types import bool_, f32, i32, u32
+from vyre_cuda.ir.types import bool_, f32, i32, u32, u64
 
 IN = Parameter("x", "in", f32)
 INOUT = Parameter("h", "inout", f32)
@@ -87,7 +87,17 @@ def test_grid_of_another_kind_is_a_type_error(grid: Any) -> None:
 
 
 def test_largest_grid_is_accepted() -> None:
-    assert geometry(IN, grid=MAX_GRID).grid == MAX_GRID
+    assert geometry(IN, block=(2, 1, 1), grid=MAX_GRID).grid == MAX_GRID
+
+
+def test_more_threads_than_ids_of_the_index_type_are_a_value_error() -> None:
+    wide = Program("p", (IN,), (), (4, 1, 1), u64)
+
+    assert launch_geometry(wide, SIZES, {}, MAX_GRID).grid == MAX_GRID
+    with pytest.raises(ValueError, match="index=u64"):
+        geometry(IN, block=(4, 1, 1), grid=MAX_GRID)
+    with pytest.raises(ValueError, match="index=u64"):
+        geometry(IN, block=(1024, 1, 1), work=(Const(u64, 2**32 + 1),))
 
 
 @pytest.mark.parametrize(

@@ -154,3 +154,9 @@ def _check_grid(program: Program, blocks: Dim3, why: str) -> None:
     for axis, extent, most in zip(AXES, blocks, MAX_GRID, strict=True):
         if extent > most:
             raise ValueError(f"{why} gives program {program.name} {extent} blocks on axis {axis}; CUDA allows {most}")
+    for axis, extent, threads in zip(AXES, blocks, program.block, strict=True):
+        if extent * threads > program.index.maximum + 1:
+            raise ValueError(
+                f"{why} gives program {program.name} {extent * threads} threads on axis {axis}; ids of type "
+                f"{program.index} number {program.index.maximum + 1} (build it with index=u64)"
+            )
