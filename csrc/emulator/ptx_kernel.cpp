@@ -265,8 +265,8 @@ void KernelBuilder::parse_body() {
       }
       check_name(word);
       if (!scopes_[static_cast<size_t>(open_.back())]
-                      .labels.emplace(word.text, static_cast<uint32_t>(drafts_.size()))
-                      .second) {
+               .labels.emplace(word.text, static_cast<uint32_t>(drafts_.size()))
+               .second) {
         Lexer::fail(word, "duplicate definition of label " + shown(word));
       }
     }
