@@ -53,7 +53,7 @@ uint64_t parse_count(Lexer &lexer) {
 
 Type parse_type(std::string_view directive) {
   for (const char *name : {".b8", ".b16", ".b32", ".b64", ".u8", ".u16", ".u32", ".u64", ".s8",
-                           ".s16", ".s32", ".s64", ".f32", ".f64", ".pred"}) {
+                           ".s16", ".s32", ".s64", ".f16", ".f32", ".f64", ".pred"}) {
     if (directive != name) continue;
     if (directive == ".pred") return Type{'p', 1};
     int bits = 0;
