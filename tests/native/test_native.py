@@ -28,6 +28,7 @@ def cuda_include() -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)  # compiling the PTX machine takes minutes on a busy core
 @pytest.mark.emulator
 @pytest.mark.parametrize("source", PROGRAMS, ids=lambda path: path.stem)
 def test_native_program_passes(tmp_path: Path, source: Path) -> None:
