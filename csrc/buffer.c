@@ -24,6 +24,7 @@ vyc_status vyc_buffer_alloc(vyc_buffer **buffer_out, vyc_context *context, uint6
   vyc_status status = vyc__enter(context, &scope);
   if (status == VYC_OK) {
     status = vyc__pool_take(context, &context->device_pool, &buffer->block, bytes);
+    if (status == VYC_OK) vyc__child_add(&buffer->child, context, buffer_destroy, NULL);
     vyc__leave(context, &scope);
   }
   if (status != VYC_OK) {
@@ -32,7 +33,6 @@ vyc_status vyc_buffer_alloc(vyc_buffer **buffer_out, vyc_context *context, uint6
   }
   buffer->address = buffer->block->address;
   buffer->bytes = bytes;
-  vyc__child_add(&buffer->child, context, buffer_destroy, NULL);
   *buffer_out = buffer;
   return VYC_OK;
 }
@@ -43,40 +43,49 @@ void vyc_buffer_release(vyc_buffer *buffer) {
 
 vyc_status vyc_buffer_address(vyc_buffer *buffer, uint64_t *address_out) {
   VYC_REQUIRE(buffer != NULL && address_out != NULL);
+  VYC_TRY(vyc__check_usable(buffer->child.context));
   *address_out = buffer->address;
   return VYC_OK;
 }
 
-/* A recycled block's earlier owner may still use it on the main stream: the first stream that
- * takes it over from there is ordered behind. */
+/* The main stream may still work on the buffer, for its earlier owner when the block is recycled or
+ * for this one: a stream that takes it over from there is ordered behind. */
 vyc_status vyc__buffer_first_use(vyc_buffer *buffer, CUstream stream, uint32_t slot) {
-  vyc_context *context = buffer->child.context;
-  VYC_CU_RESULT;
-  if (slot != VYC_SLOT_MAIN && buffer->block->recycled) {
-    CUevent event = NULL;
-    VYC_TRY(VYC_CU(context, cuEventCreate, &event, CU_EVENT_DISABLE_TIMING));
-    vyc_status status = VYC_CU(context, cuEventRecord, event, context->main);
-    if (status == VYC_OK)
-      status = VYC_CU(context, cuStreamWaitEvent, stream, event, CU_EVENT_WAIT_DEFAULT);
-    context->driver->cuEventDestroy(event);
-    VYC_TRY(status);
-  }
+  const uint64_t main_bit = UINT64_C(1) << VYC_SLOT_MAIN;
+  const uint64_t used_on = atomic_load_explicit(&buffer->used_on, memory_order_relaxed);
+  if (slot != VYC_SLOT_MAIN && (buffer->block->recycled || (used_on & main_bit) != 0))
+    VYC_TRY(vyc__stream_after_main(buffer->child.context, stream));
   atomic_fetch_or_explicit(&buffer->used_on, UINT64_C(1) << slot, memory_order_relaxed);
   return VYC_OK;
 }
 
-vyc_status vyc__buffer_wait(vyc_buffer *buffer, uint32_t except) {
-  const uint64_t keep = UINT64_C(1) << except;
-  uint64_t rest = atomic_load_explicit(&buffer->used_on, memory_order_acquire) & ~keep;
-  while (VYC_UNLIKELY(rest != 0)) {
-    const uint32_t slot = (uint32_t)__builtin_ctzll(rest);
-    const uint64_t bit = UINT64_C(1) << slot;
-    /* Cleared first: work given while we wait marks it again. */
-    atomic_fetch_and_explicit(&buffer->used_on, ~bit, memory_order_acq_rel);
-    VYC_TRY(vyc__slot_synchronize(buffer->child.context, slot));
-    rest &= ~bit;
-  }
+static vyc_status wait_for_slots(vyc_context *context, uint64_t slots) {
+  for (; slots != 0; slots &= slots - 1)
+    VYC_TRY(vyc__slot_synchronize(context, (uint32_t)__builtin_ctzll(slots)));
   return VYC_OK;
+}
+
+/* Marks are taken out of used_on before the wait, so that work given meanwhile marks again; until
+ * the last waiter is through they stay in `waited`, where a second thread finds what it must wait
+ * for as well. */
+vyc_status vyc__buffer_wait(vyc_buffer *buffer, uint32_t except) {
+  const uint64_t others = ~(UINT64_C(1) << except);
+  if (VYC_LIKELY((atomic_load(&buffer->used_on) & others) == 0 &&
+                 atomic_load(&buffer->waited) == 0))
+    return VYC_OK;
+  vyc_context *context = buffer->child.context;
+  pthread_mutex_lock(&context->slots_lock);
+  buffer->waiters++;
+  atomic_fetch_or(&buffer->waited, atomic_load(&buffer->used_on) & others);
+  const uint64_t slots = atomic_load(&buffer->waited);
+  atomic_fetch_and(&buffer->used_on, ~slots);
+  pthread_mutex_unlock(&context->slots_lock);
+  const vyc_status status = wait_for_slots(context, slots);
+  pthread_mutex_lock(&context->slots_lock);
+  if (VYC_UNLIKELY(status != VYC_OK)) atomic_fetch_or(&buffer->used_on, slots);
+  if (--buffer->waiters == 0) atomic_store(&buffer->waited, 0);
+  pthread_mutex_unlock(&context->slots_lock);
+  return status;
 }
 
 /* ---- copies --------------------------------------------------------------------------------- */
@@ -85,8 +94,8 @@ static vyc_status check_range(const vyc_buffer *buffer, uint64_t offset, uint64_
                               const char *operation) {
   if (VYC_LIKELY(offset <= buffer->bytes && bytes <= buffer->bytes - offset)) return VYC_OK;
   return vyc__fail(VYC_E_INVALID, operation,
-                   "bytes [%" PRIu64 "..%" PRIu64 ") of a buffer of %" PRIu64 " bytes", offset,
-                   offset + bytes, buffer->bytes);
+                   "%" PRIu64 " bytes from byte %" PRIu64 " of a buffer of %" PRIu64 " bytes",
+                   bytes, offset, buffer->bytes);
 }
 
 /* Everything a transfer on the main stream needs of a buffer. */
@@ -95,6 +104,19 @@ static vyc_status prepare(vyc_buffer *buffer, uint64_t offset, uint64_t bytes,
   VYC_TRY(check_range(buffer, offset, bytes, operation));
   VYC_TRY(vyc__buffer_wait(buffer, VYC_SLOT_MAIN));
   return vyc__buffer_use(buffer, buffer->child.context->main, VYC_SLOT_MAIN);
+}
+
+/* Wait for a copy between the device and a caller's memory. When the wait fails the copy may still
+ * touch that memory, so the device is waited for before the caller gets it back. */
+static vyc_status finish_copy(vyc_context *context) {
+  VYC_CU_RESULT;
+  const vyc_status status = VYC_CU(context, cuStreamSynchronize, context->main);
+  if (VYC_LIKELY(status == VYC_OK)) return VYC_OK;
+  vyc_error failure;
+  vyc__error_save(&failure);
+  context->driver->cuCtxSynchronize();
+  vyc__error_restore(&failure);
+  return status;
 }
 
 vyc_status vyc_copy_in(vyc_buffer *to, uint64_t offset, const void *data, uint64_t bytes) {
@@ -107,8 +129,7 @@ vyc_status vyc_copy_in(vyc_buffer *to, uint64_t offset, const void *data, uint64
   if (status == VYC_OK && bytes > 0)
     status = VYC_CU(context, cuMemcpyHtoDAsync, to->address + offset, data, bytes, context->main);
   /* Pinned and large pageable sources are read after the call returns. */
-  if (status == VYC_OK && bytes > 0)
-    status = VYC_CU(context, cuStreamSynchronize, context->main);
+  if (status == VYC_OK && bytes > 0) status = finish_copy(context);
   vyc__leave(context, &scope);
   return status;
 }
@@ -123,9 +144,24 @@ vyc_status vyc_copy_out(vyc_buffer *from, uint64_t offset, void *data_out, uint6
   if (status == VYC_OK && bytes > 0)
     status =
         VYC_CU(context, cuMemcpyDtoHAsync, data_out, from->address + offset, bytes, context->main);
-  if (status == VYC_OK) status = VYC_CU(context, cuStreamSynchronize, context->main);
+  if (status == VYC_OK) status = finish_copy(context);
   if (status == VYC_OK) status = vyc__check_reports(context);
   vyc__leave(context, &scope);
+  return status;
+}
+
+static vyc_status copy_within(vyc_context *context, uint64_t to, uint64_t from, uint64_t bytes) {
+  VYC_CU_RESULT;
+  const uint64_t gap = to > from ? to - from : from - to;
+  if (bytes == 0 || gap == 0) return VYC_OK;
+  if (gap >= bytes) return VYC_CU(context, cuMemcpyDtoDAsync, to, from, bytes, context->main);
+  vyc_block *block = NULL; /* the ranges overlap, which the driver does not allow */
+  VYC_TRY(vyc__pool_take(context, &context->device_pool, &block, bytes));
+  vyc_status status =
+      VYC_CU(context, cuMemcpyDtoDAsync, block->address, from, bytes, context->main);
+  if (status == VYC_OK)
+    status = VYC_CU(context, cuMemcpyDtoDAsync, to, block->address, bytes, context->main);
+  vyc__pool_give(context, &context->device_pool, block, 0);
   return status;
 }
 
@@ -136,13 +172,11 @@ vyc_status vyc_copy(vyc_buffer *to, uint64_t to_offset, vyc_buffer *from, uint64
     return vyc__fail(VYC_E_INVALID, __func__, "the buffers belong to different devices");
   vyc_context *context = to->child.context;
   vyc_scope scope;
-  VYC_CU_RESULT;
   VYC_TRY(vyc__enter(context, &scope));
   vyc_status status = prepare(to, to_offset, bytes, "copy");
   if (status == VYC_OK) status = prepare(from, from_offset, bytes, "copy");
-  if (status == VYC_OK && bytes > 0)
-    status = VYC_CU(context, cuMemcpyDtoDAsync, to->address + to_offset,
-                    from->address + from_offset, bytes, context->main);
+  if (status == VYC_OK)
+    status = copy_within(context, to->address + to_offset, from->address + from_offset, bytes);
   vyc__leave(context, &scope);
   return status;
 }
@@ -176,13 +210,13 @@ vyc_status vyc_pinned_alloc(vyc_pinned **pinned_out, vyc_context *context, uint6
   vyc_status status = vyc__enter(context, &scope);
   if (status == VYC_OK) {
     status = vyc__pool_take(context, &context->pinned_pool, &pinned->block, bytes);
+    if (status == VYC_OK) vyc__child_add(&pinned->child, context, pinned_destroy, NULL);
     vyc__leave(context, &scope);
   }
   if (status != VYC_OK) {
     free(pinned);
     return status;
   }
-  vyc__child_add(&pinned->child, context, pinned_destroy, NULL);
   *pinned_out = pinned;
   return VYC_OK;
 }
@@ -193,6 +227,7 @@ void vyc_pinned_release(vyc_pinned *pinned) {
 
 vyc_status vyc_pinned_data(vyc_pinned *pinned, void **data_out) {
   VYC_REQUIRE(pinned != NULL && data_out != NULL);
+  VYC_TRY(vyc__check_usable(pinned->child.context));
   *data_out = (void *)(uintptr_t)pinned->block->address;
   return VYC_OK;
 }

@@ -1,7 +1,8 @@
-/* A device's retained primary context: probing, currency, children, lost and forked states.
+/* A device's retained primary context: probing, currency, closed, lost and forked states.
  *
  * The current context of the calling thread is the caller's: vyc__enter saves it, vyc__leave puts
- * it back. Closing waits for the device, then destroys what children hold, newest first. */
+ * it back. Closing lets nobody in any more, waits until everybody has left and the device is idle,
+ * then destroys what children hold. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,6 @@
 #include <time.h>
 
 #include "internal.h"
-#include "plan.h"
 
 static _Atomic uint32_t fork_generation;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
@@ -45,6 +45,8 @@ static bool is_sticky(CUresult result) {
     case CUDA_ERROR_INVALID_PC:
     case CUDA_ERROR_LAUNCH_FAILED:
     case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_DEINITIALIZED:
     case CUDA_ERROR_CONTEXT_IS_DESTROYED:
       return true;
     default:
@@ -52,20 +54,30 @@ static bool is_sticky(CUresult result) {
   }
 }
 
-static vyc_status fail_lost(vyc_context *context, CUresult result, const char *operation) {
-  const char *name = vyc__driver_result_name(context->driver, result);
+static vyc_status fail_lost(vyc_context *context) {
   const char *kernel = atomic_load_explicit(&context->last_launch, memory_order_relaxed);
+  const char *operation = atomic_load_explicit(&context->lost_operation, memory_order_relaxed);
+  if (operation == NULL) operation = "a driver call"; /* the thread that saw it is noting it */
+  const int result = atomic_load_explicit(&context->lost_result, memory_order_relaxed);
+  const char *name = vyc__driver_result_name(context->driver, (CUresult)result);
   return vyc__fail_driver(
-      VYC_E_LOST, operation, (int32_t)result, name,
+      VYC_E_LOST, operation, result, name,
       "the device is lost: %s gave %s; the kernel launched last was %s. Memory on it is gone and "
       "only a new process can use it again",
       operation, name, kernel == NULL ? "none" : kernel);
 }
 
+static void note_lost(vyc_context *context, CUresult result, const char *operation) {
+  int none = CUDA_SUCCESS;
+  if (atomic_compare_exchange_strong(&context->lost_result, &none, (int)result))
+    atomic_store(&context->lost_operation, operation);
+  atomic_store_explicit(&context->lost, true, memory_order_release);
+}
+
 vyc_status vyc__driver_failed(vyc_context *context, CUresult result, const char *operation) {
   if (is_sticky(result)) {
-    atomic_store_explicit(&context->lost, true, memory_order_release);
-    return fail_lost(context, result, operation);
+    note_lost(context, result, operation);
+    return fail_lost(context);
   }
   const char *name = vyc__driver_result_name(context->driver, result);
   const vyc_status status = result == CUDA_ERROR_OUT_OF_MEMORY ? VYC_E_MEMORY : VYC_E_DRIVER;
@@ -75,24 +87,37 @@ vyc_status vyc__driver_failed(vyc_context *context, CUresult result, const char 
 
 /* ---- currency ------------------------------------------------------------------------------- */
 
+bool vyc__is_forked(const vyc_context *context) {
+  return context->fork_generation != atomic_load_explicit(&fork_generation, memory_order_relaxed);
+}
+
 static vyc_status fail_unusable(vyc_context *context) {
-  if (context->fork_generation != atomic_load_explicit(&fork_generation, memory_order_relaxed))
+  if (vyc__is_forked(context))
     return vyc__fail(VYC_E_UNAVAILABLE, "fork",
                      "this process is a fork of the one that opened the device; CUDA does not "
                      "survive fork. Open the device in the child, or use the spawn method");
   if (atomic_load_explicit(&context->closed, memory_order_acquire))
     return vyc__fail(VYC_E_UNAVAILABLE, "close", "the device is closed");
-  return fail_lost(context, CUDA_ERROR_LAUNCH_FAILED, "an earlier call");
+  return fail_lost(context);
 }
 
-vyc_status vyc__enter(vyc_context *context, vyc_scope *scope) {
-  if (VYC_UNLIKELY(
-          atomic_load_explicit(&context->closed, memory_order_relaxed) ||
-          atomic_load_explicit(&context->lost, memory_order_relaxed) ||
-          context->fork_generation != atomic_load_explicit(&fork_generation, memory_order_relaxed)))
-    return fail_unusable(context);
+static bool is_usable(const vyc_context *context) {
+  return VYC_LIKELY(!atomic_load(&context->closed) &&
+                    !atomic_load_explicit(&context->lost, memory_order_acquire) &&
+                    !vyc__is_forked(context));
+}
+
+vyc_status vyc__check_usable(vyc_context *context) {
+  return is_usable(context) ? VYC_OK : fail_unusable(context);
+}
+
+static void go_out(const vyc_scope *scope) {
+  if (scope->gate != NULL)
+    atomic_fetch_sub_explicit(&scope->gate->inside, 1, memory_order_release);
+}
+
+static vyc_status make_current(vyc_context *context, vyc_scope *scope) {
   VYC_CU_RESULT;
-  scope->changed = false;
   VYC_TRY(VYC_CU(context, cuCtxGetCurrent, &scope->saved));
   if (VYC_LIKELY(scope->saved == context->handle)) return VYC_OK;
   VYC_TRY(VYC_CU(context, cuCtxSetCurrent, context->handle));
@@ -100,10 +125,22 @@ vyc_status vyc__enter(vyc_context *context, vyc_scope *scope) {
   return VYC_OK;
 }
 
+vyc_status vyc__enter(vyc_context *context, vyc_scope *scope) {
+  scope->changed = false;
+  /* Threads have stacks of their own, so the address of the scope tells them apart. */
+  scope->gate = &context->gates[((uintptr_t)scope >> 16) * 0x9E3779B97F4A7C15u >> 60];
+  /* Counted before `closed` is looked at; a close sets it before it looks at the count. */
+  atomic_fetch_add(&scope->gate->inside, 1);
+  const vyc_status status =
+      is_usable(context) ? make_current(context, scope) : fail_unusable(context);
+  if (VYC_UNLIKELY(status != VYC_OK)) go_out(scope);
+  return status;
+}
+
 bool vyc__enter_release(vyc_context *context, vyc_scope *scope) {
   scope->changed = false;
-  if (context->fork_generation != atomic_load_explicit(&fork_generation, memory_order_relaxed))
-    return false;
+  scope->gate = NULL;
+  if (vyc__is_forked(context)) return false;
   if (context->driver->cuCtxGetCurrent(&scope->saved) != CUDA_SUCCESS) scope->saved = NULL;
   if (scope->saved == context->handle) return true;
   scope->changed = context->driver->cuCtxSetCurrent(context->handle) == CUDA_SUCCESS;
@@ -112,78 +149,12 @@ bool vyc__enter_release(vyc_context *context, vyc_scope *scope) {
 
 void vyc__leave(const vyc_context *context, const vyc_scope *scope) {
   if (VYC_UNLIKELY(scope->changed)) context->driver->cuCtxSetCurrent(scope->saved);
+  go_out(scope);
 }
-
-/* ---- children ------------------------------------------------------------------------------- */
 
 vyc_context *vyc__context_retain(vyc_context *context) {
   atomic_fetch_add_explicit(&context->references, 1, memory_order_relaxed);
   return context;
-}
-
-static void free_child(vyc_child *child) { free(child); }
-
-void vyc__child_add(vyc_child *child, vyc_context *context, void (*destroy)(vyc_child *),
-                    void (*finish)(vyc_child *)) {
-  child->context = vyc__context_retain(context);
-  child->destroy = destroy;
-  child->finish = finish == NULL ? free_child : finish;
-  atomic_init(&child->references, 1);
-  pthread_mutex_lock(&context->children_lock);
-  child->previous = NULL;
-  child->next = context->children;
-  if (child->next != NULL) child->next->previous = child;
-  context->children = child;
-  pthread_mutex_unlock(&context->children_lock);
-}
-
-static void destroy_once(vyc_child *child) {
-  vyc_context *context = child->context;
-  vyc_scope scope;
-  if (atomic_exchange(&child->destroyed, true) || atomic_load(&context->gone)) return;
-  if (!vyc__enter_release(context, &scope)) return;
-  child->destroy(child);
-  vyc__leave(context, &scope);
-}
-
-void vyc__child_release(vyc_child *child) {
-  if (atomic_fetch_sub_explicit(&child->references, 1, memory_order_acq_rel) != 1) return;
-  vyc_context *context = child->context;
-  pthread_mutex_lock(&context->children_lock);
-  if (child->previous != NULL) child->previous->next = child->next;
-  if (child->next != NULL) child->next->previous = child->previous;
-  if (context->children == child) context->children = child->next;
-  context->releasing++;
-  pthread_mutex_unlock(&context->children_lock);
-  destroy_once(child);
-  pthread_mutex_lock(&context->children_lock);
-  context->releasing--;
-  pthread_mutex_unlock(&context->children_lock);
-  child->finish(child);
-  vyc_context_release(context);
-}
-
-typedef struct vyc_name {
-  struct vyc_name *next;
-  char text[];
-} vyc_name;
-
-vyc_status vyc__intern(vyc_context *context, const char **name_out, const char *name) {
-  const size_t size = strlen(name) + 1;
-  vyc_name *fresh = malloc(sizeof *fresh + size);
-  if (fresh == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
-  memcpy(fresh->text, name, size);
-  pthread_mutex_lock(&context->children_lock);
-  vyc_name *known = context->names;
-  while (known != NULL && strcmp(known->text, name) != 0) known = known->next;
-  if (known == NULL) {
-    fresh->next = context->names;
-    context->names = fresh;
-  }
-  pthread_mutex_unlock(&context->children_lock);
-  if (known != NULL) free(fresh);
-  *name_out = known == NULL ? fresh->text : known->text;
-  return VYC_OK;
 }
 
 /* ---- open ----------------------------------------------------------------------------------- */
@@ -285,9 +256,7 @@ vyc_status vyc_context_open(vyc_context **context_out, vyc_driver *driver, int32
 vyc_status vyc_context_caps(vyc_context *context, vyc_caps *caps_out) {
   VYC_REQUIRE(context != NULL && caps_out != NULL);
   VYC_REQUIRE(caps_out->struct_size >= sizeof(uint32_t));
-  const uint32_t size = caps_out->struct_size;
-  memcpy(caps_out, &context->caps, size < sizeof context->caps ? size : sizeof context->caps);
-  caps_out->struct_size = size;
+  vyc__struct_out(caps_out, &context->caps, sizeof context->caps);
   return VYC_OK;
 }
 
@@ -304,82 +273,63 @@ vyc_status vyc_context_synchronize(vyc_context *context) {
   return status;
 }
 
-/* Every child that still has an owner, held, newest first. */
-static vyc_child *hold_children(vyc_context *context) {
-  vyc_child *first = NULL, **link = &first;
-  pthread_mutex_lock(&context->children_lock);
-  for (vyc_child *child = context->children; child != NULL; child = child->next) {
-    uint32_t references = atomic_load(&child->references);
-    while (references != 0 &&
-           !atomic_compare_exchange_weak(&child->references, &references, references + 1)) {
-    }
-    if (references == 0) continue; /* its last owner is destroying it */
-    *link = child;
-    link = &child->closing;
-  }
-  *link = NULL;
-  pthread_mutex_unlock(&context->children_lock);
-  return first;
+static void wait_until_nobody_is_inside(vyc_context *context) {
+  for (uint32_t i = 0; i < VYC_GATES; i++)
+    while (atomic_load(&context->gates[i].inside) != 0) vyc__sleep_us(20);
 }
 
-static bool is_releasing(vyc_context *context) {
-  pthread_mutex_lock(&context->children_lock);
-  const bool releasing = context->releasing != 0;
-  pthread_mutex_unlock(&context->children_lock);
-  return releasing;
-}
-
-static void close_children(vyc_context *context) {
-  vyc_child *held = hold_children(context);
-  for (vyc_child *child = held; child != NULL; child = child->closing) destroy_once(child);
-  while (held != NULL) {
-    vyc_child *next = held->closing;
-    vyc__child_release(held);
-    held = next;
-  }
-  while (is_releasing(context)) vyc__sleep_us(20);
-}
-
-vyc_status vyc_context_close(vyc_context *context) {
-  VYC_REQUIRE(context != NULL);
-  if (atomic_exchange_explicit(&context->closed, true, memory_order_acq_rel)) return VYC_OK;
+static vyc_status close_driver_side(vyc_context *context) {
   vyc_scope scope;
-  if (!vyc__enter_release(context, &scope)) {
-    atomic_store(&context->gone, true);
-    return VYC_OK;
-  }
   VYC_CU_RESULT;
+  vyc__enter_release(context, &scope);
   vyc_status status = VYC_OK;
   if (!atomic_load(&context->lost)) status = VYC_CU0(context, cuCtxSynchronize);
   if (status == VYC_OK) status = vyc__check_reports(context);
   vyc_error failure;
   vyc__error_save(&failure);
-  close_children(context);
-  vyc__pool_close(context, &context->device_pool, true);
-  vyc__pool_close(context, &context->pinned_pool, true);
+  vyc__children_close(context);
+  vyc__pool_trim(context, &context->device_pool, true);
+  vyc__pool_trim(context, &context->pinned_pool, true);
   context->driver->cuStreamDestroy(context->main);
-  atomic_store(&context->gone, true);
   vyc__leave(context, &scope);
   context->driver->cuDevicePrimaryCtxRelease(context->device);
   if (status != VYC_OK) vyc__error_restore(&failure);
   return status;
 }
 
-void vyc_context_release(vyc_context *context) {
-  if (context == NULL) return;
-  if (atomic_fetch_sub_explicit(&context->references, 1, memory_order_acq_rel) != 1) return;
-  vyc_context_close(context);
-  vyc__pool_close(context, &context->device_pool, false);
-  vyc__pool_close(context, &context->pinned_pool, false);
-  while (context->names != NULL) {
-    vyc_name *next = context->names->next;
-    free(context->names);
-    context->names = next;
+vyc_status vyc_context_close(vyc_context *context) {
+  VYC_REQUIRE(context != NULL);
+  if (vyc__is_forked(context)) {
+    atomic_store(&context->closed, true);
+    atomic_store(&context->gone, true);
+    return VYC_OK;
   }
+  if (atomic_exchange(&context->closed, true)) {
+    while (!atomic_load(&context->gone)) vyc__sleep_us(20); /* another thread is closing it */
+    return VYC_OK;
+  }
+  wait_until_nobody_is_inside(context);
+  const vyc_status status = close_driver_side(context);
+  atomic_store(&context->gone, true);
+  return status;
+}
+
+static void free_records(vyc_context *context) {
+  vyc__pool_drop(&context->device_pool);
+  vyc__pool_drop(&context->pinned_pool);
   pthread_mutex_destroy(&context->device_pool.lock);
   pthread_mutex_destroy(&context->pinned_pool.lock);
   pthread_mutex_destroy(&context->children_lock);
   pthread_mutex_destroy(&context->slots_lock);
+}
+
+void vyc_context_release(vyc_context *context) {
+  if (context == NULL) return;
+  if (atomic_fetch_sub_explicit(&context->references, 1, memory_order_acq_rel) != 1) return;
+  vyc_context_close(context);
+  /* In a forked child a lock may be held for ever and a list half changed. */
+  if (!vyc__is_forked(context)) free_records(context);
+  vyc__names_free(context);
   vyc_driver_release(context->driver);
   free(context);
 }

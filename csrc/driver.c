@@ -4,6 +4,7 @@
 #include "driver.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,16 +112,20 @@ void vyc_driver_release(vyc_driver *driver) {
 }
 
 vyc_status vyc_driver_info_get(vyc_driver *driver, vyc_driver_info *info_out) {
-  VYC_REQUIRE(driver != NULL && info_out != NULL && info_out->struct_size >= sizeof *info_out);
-  info_out->version = driver->version;
-  info_out->device_count = driver->device_count;
-  info_out->is_emulator = driver->is_emulator;
+  VYC_REQUIRE(driver != NULL && info_out != NULL);
+  VYC_REQUIRE(info_out->struct_size >= sizeof(uint32_t));
+  const vyc_driver_info info = {.version = driver->version,
+                                .device_count = driver->device_count,
+                                .is_emulator = driver->is_emulator};
+  vyc__struct_out(info_out, &info, sizeof info);
   return VYC_OK;
 }
 
 vyc_status vyc_driver_device_name(vyc_driver *driver, char *name_out, size_t name_bytes,
                                   int32_t ordinal) {
   VYC_REQUIRE(driver != NULL && name_out != NULL && name_bytes > 0);
+  name_out[0] = '\0';
+  if (name_bytes > INT_MAX) name_bytes = INT_MAX;
   CUdevice device = 0;
   CUresult result = driver->cuDeviceGet(&device, ordinal);
   if (result == CUDA_SUCCESS) result = driver->cuDeviceGetName(name_out, (int)name_bytes, device);

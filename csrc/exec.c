@@ -1,5 +1,7 @@
 /* One-kernel graphs: built with the node API (no capture), patched only where something changed.
  * On an H200 patch and launch take 1.3 us where cuLaunchKernel takes 3. */
+#define _POSIX_C_SOURCE 200809L
+#include <sched.h>
 #include <string.h>
 
 #include "plan.h"
@@ -20,6 +22,10 @@ void vyc__exec_init(vyc_exec *exec, const vyc_plan *plan, void **pointers, uint8
 
 bool vyc__exec_claim(vyc_exec *exec) {
   return !atomic_exchange_explicit(&exec->claimed, true, memory_order_acquire);
+}
+
+void vyc__exec_claim_wait(vyc_exec *exec) {
+  while (VYC_UNLIKELY(!vyc__exec_claim(exec))) sched_yield();
 }
 
 void vyc__exec_unclaim(vyc_exec *exec) {
@@ -72,8 +78,11 @@ vyc_status vyc__exec_launch(vyc_exec *exec, const vyc_plan *plan, const uint8_t 
 }
 
 void vyc__exec_destroy(vyc_exec *exec, const vyc_driver *driver) {
+  if (exec->graph == NULL) return;
+  const CUstreamCaptureMode mode = vyc__capture_relax(driver);
   if (exec->handle != NULL) driver->cuGraphExecDestroy(exec->handle);
-  if (exec->graph != NULL) driver->cuGraphDestroy(exec->graph);
+  driver->cuGraphDestroy(exec->graph);
+  vyc__capture_restore(driver, mode);
   exec->handle = NULL;
   exec->graph = NULL;
 }

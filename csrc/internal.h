@@ -49,6 +49,20 @@ typedef struct vyc_pool {
   uint64_t live_bytes, idle_bytes, peak_bytes, live_count, hits, misses;
 } vyc_pool;
 
+/* Threads inside the context, counted so that a close can wait for them. A cache line each: two
+ * threads seldom share one. */
+typedef struct vyc_gate {
+  _Atomic uint32_t inside;
+  uint32_t padding[15];
+} vyc_gate;
+#define VYC_GATES 16
+
+/* An assertion of a plan that was released before anybody had asked. */
+typedef struct vyc_orphan {
+  uint64_t report, tag;
+  const char *entry; /* NULL: none */
+} vyc_orphan;
+
 struct vyc_context {
   vyc_driver *driver;
   CUdevice device;
@@ -56,14 +70,18 @@ struct vyc_context {
   CUstream main;
   uint32_t fork_generation; /* of the process that opened it */
   _Atomic uint32_t references;
+  vyc_gate gates[VYC_GATES];
   _Atomic bool closed;
   _Atomic bool lost;
+  _Atomic int lost_result; /* CUresult of the first sticky failure, and the call that gave it */
+  _Atomic(const char *) lost_operation;
   _Atomic(const char *) last_launch; /* name of the kernel launched last, for "device lost" */
-  _Atomic uint32_t report_plans;     /* plans that may hold an assertion report */
+  _Atomic uint32_t report_plans;     /* plans (and the orphan) that may hold an assertion report */
   pthread_mutex_t children_lock;
   vyc_child *children; /* newest first, so a plan goes before its module */
   uint32_t releasing;  /* children whose last reference is gone and whose destroy still runs */
   struct vyc_name *names; /* kernel names, kept for last_launch; guarded by children_lock */
+  vyc_orphan orphan;      /* guarded by children_lock */
   _Atomic bool gone;      /* the driver has nothing of this context any more */
   pthread_mutex_t slots_lock;
   vyc_stream *slots[VYC_STREAM_SLOTS]; /* by number; main and other stay NULL */
@@ -88,6 +106,8 @@ struct vyc_buffer {
   uint64_t address;
   uint64_t bytes;
   _Atomic uint64_t used_on; /* bit per stream slot with work on it that nobody has waited for */
+  _Atomic uint64_t waited;  /* bits that somebody waits for right now; see vyc__buffer_wait */
+  uint32_t waiters;         /* guarded by slots_lock */
 };
 
 struct vyc_pinned {
@@ -105,13 +125,19 @@ struct vyc_module {
 typedef struct vyc_scope {
   CUcontext saved;
   bool changed;
+  vyc_gate *gate; /* NULL for releases */
 } vyc_scope;
 
-/* Check that the context can be used and make it current; vyc__leave undoes the latter. */
+/* Check that the context can be used, make it current and keep it open; vyc__leave undoes that. */
 vyc_status vyc__enter(vyc_context *context, vyc_scope *scope);
 void vyc__leave(const vyc_context *context, const vyc_scope *scope);
 /* For releases: current when the driver may be called at all, whatever the context's state. */
 bool vyc__enter_release(vyc_context *context, vyc_scope *scope);
+/* This process is a fork of the one that opened the context: no driver call, and no lock, because
+ * the thread that held it may not exist here. */
+bool vyc__is_forked(const vyc_context *context);
+/* VYC_OK, or why the context cannot be used; for functions that make no driver call. */
+vyc_status vyc__check_usable(vyc_context *context);
 
 /* CUresult of a call into the right status; notes a lost device. */
 vyc_status vyc__driver_failed(vyc_context *context, CUresult result, const char *operation);
@@ -130,14 +156,26 @@ vyc_status vyc__driver_failed(vyc_context *context, CUresult result, const char 
 #define VYC_CU_RESULT CUresult vyc__result
 
 vyc_context *vyc__context_retain(vyc_context *context);
-/* `finish` NULL: free(child). */
+
+/* ---- child.c ---- */
+
+/* `finish` NULL: free(child). The caller is inside the context. */
 void vyc__child_add(vyc_child *child, vyc_context *context, void (*destroy)(vyc_child *),
                     void (*finish)(vyc_child *));
-/* A copy of `name` that lives as long as the context. */
-vyc_status vyc__intern(vyc_context *context, const char **name_out, const char *name);
 /* Drop one reference; the last one destroys and frees. */
 void vyc__child_release(vyc_child *child);
-/* Look for an assertion that asynchronous launches reported. */
+static inline void vyc__child_retain(vyc_child *child) {
+  atomic_fetch_add_explicit(&child->references, 1, memory_order_relaxed);
+}
+/* Destroy what every child holds of the driver, newest first. Nobody is inside the context. */
+void vyc__children_close(vyc_context *context);
+/* A copy of `name` that lives as long as the context. */
+vyc_status vyc__intern(vyc_context *context, const char **name_out, const char *name);
+void vyc__names_free(vyc_context *context);
+
+/* ---- launch.c ---- */
+
+/* Look for an assertion that asynchronous launches reported. Each is told once. */
 vyc_status vyc__check_reports(vyc_context *context);
 
 /* ---- pool.c ---- */
@@ -148,13 +186,16 @@ vyc_status vyc__pool_take(vyc_context *context, vyc_pool *pool, vyc_block **bloc
 void vyc__pool_give(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t used_on);
 /* Free idle blocks; with `all`, the waiting ones too (the device must be idle). */
 void vyc__pool_trim(vyc_context *context, vyc_pool *pool, bool all);
-void vyc__pool_close(vyc_context *context, vyc_pool *pool, bool free_blocks);
+/* Forget all blocks without a driver call: the driver has none of them any more. */
+void vyc__pool_drop(vyc_pool *pool);
 
 /* ---- stream.c ---- */
 
 /* The CUstream and slot of a run: the given stream's, or the context's own. */
 vyc_status vyc__stream_of(vyc_context *context, CUstream *handle_out, uint32_t *slot_out,
                           vyc_stream *stream);
+/* Order the stream behind what the main stream has been given. */
+vyc_status vyc__stream_after_main(vyc_context *context, CUstream stream);
 vyc_status vyc__slot_synchronize(vyc_context *context, uint32_t slot);
 /* One more holder of the stream in a slot, or NULL when there is none (any more). */
 vyc_stream *vyc__slot_retain(vyc_context *context, uint32_t slot);
@@ -166,7 +207,8 @@ vyc_status vyc__buffer_wait(vyc_buffer *buffer, uint32_t except);
 vyc_status vyc__buffer_first_use(vyc_buffer *buffer, CUstream stream, uint32_t slot);
 
 static inline vyc_status vyc__buffer_use(vyc_buffer *buffer, CUstream stream, uint32_t slot) {
-  const uint64_t bit = UINT64_C(1) << slot;
+  /* Streams without a slot share a bit, which says nothing about any one of them. */
+  const uint64_t bit = (UINT64_C(1) << slot) & ~(UINT64_C(1) << VYC_SLOT_OTHER);
   if (VYC_LIKELY((atomic_load_explicit(&buffer->used_on, memory_order_relaxed) & bit) != 0))
     return VYC_OK;
   return vyc__buffer_first_use(buffer, stream, slot);
@@ -180,6 +222,17 @@ static inline uint64_t vyc__align_up(uint64_t value, uint64_t alignment) {
 
 static inline bool vyc__mul_overflows(uint64_t a, uint64_t b, uint64_t *product_out) {
   return __builtin_mul_overflow(a, b, product_out);
+}
+
+/* Another thread may be capturing in global mode: what allocates, frees or queries must not break
+ * its capture. Returns the mode to hand to vyc__capture_restore. */
+static inline CUstreamCaptureMode vyc__capture_relax(const vyc_driver *driver) {
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  driver->cuThreadExchangeStreamCaptureMode(&mode);
+  return mode;
+}
+static inline void vyc__capture_restore(const vyc_driver *driver, CUstreamCaptureMode mode) {
+  driver->cuThreadExchangeStreamCaptureMode(&mode);
 }
 
 uint64_t vyc__now_ns(void);

@@ -9,25 +9,11 @@
 
 /* ---- what launches and calls share ----------------------------------------------------------- */
 
-static bool overlap(const vyc_plan *plan, const vyc_run *run, uint32_t i, uint32_t j) {
-  const vyc_argument *a = &run->arguments[i], *b = &run->arguments[j];
-  if (a->buffer != b->buffer) return false;
-  const uint64_t a_bytes = a->count * plan->bindings[i].element_bytes;
-  const uint64_t b_bytes = b->count * plan->bindings[j].element_bytes;
-  return a->offset < b->offset + b_bytes && b->offset < a->offset + a_bytes;
-}
-
 static vyc_status check(const vyc_plan *plan, const vyc_run *run) {
   VYC_TRY(vyc__run_check(plan, run));
-  for (uint32_t i = 0; i < plan->binding_count; i++) {
-    if (run->arguments[i].kind != VYC_ARGUMENT_BUFFER)
+  for (uint32_t i = 0; i < plan->binding_count; i++)
+    if (VYC_UNLIKELY(run->arguments[i].kind != VYC_ARGUMENT_BUFFER))
       return vyc__fail(VYC_E_INVALID, "launch", "argument %u is not device memory", i);
-    if (plan->bindings[i].role == VYC_ROLE_IN) continue;
-    for (uint32_t j = 0; j < plan->binding_count; j++)
-      if (j != i && overlap(plan, run, i, j))
-        return vyc__fail(VYC_E_INVALID, "launch",
-                         "arguments %u and %u overlap and at least one is written", i, j);
-  }
   return VYC_OK;
 }
 
@@ -47,8 +33,10 @@ static vyc_status ready_buffers(const vyc_plan *plan, const vyc_run *run, uint64
   return VYC_OK;
 }
 
-static uint64_t report_address(const vyc_plan *plan) {
-  return plan->has_report ? plan->report_block->address : 0;
+static uint64_t report_address(vyc_plan *plan) {
+  if (!plan->has_report) return 0;
+  atomic_store_explicit(&plan->asynchronous, true, memory_order_relaxed);
+  return plan->report_block->address;
 }
 
 /* ---- launch ---------------------------------------------------------------------------------- */
@@ -97,27 +85,59 @@ vyc_status vyc_plan_launch(vyc_plan *plan, const vyc_run *run) {
   return status;
 }
 
-/* ---- reports of asynchronous launches --------------------------------------------------------- */
+/* ---- assertions of asynchronous launches ----------------------------------------------------- */
+
+/* The report of one plan, taken out of its block. */
+static uint64_t take_report(const vyc_plan *plan) {
+  if (plan->report_block == NULL) return VYC_REPORT_NONE;
+  uint64_t *cell = vyc__report_cell(plan->report_block);
+  if (VYC_LIKELY(__atomic_load_n(cell, __ATOMIC_ACQUIRE) == VYC_REPORT_NONE))
+    return VYC_REPORT_NONE;
+  return __atomic_exchange_n(cell, VYC_REPORT_NONE, __ATOMIC_ACQ_REL);
+}
+
+/* Caller holds children_lock. The first report found, the others stay for the next look. */
+static vyc_orphan find_report(vyc_context *context) {
+  vyc_orphan found = context->orphan;
+  if (found.entry != NULL) {
+    context->orphan.entry = NULL;
+    atomic_fetch_sub(&context->report_plans, 1);
+    return found;
+  }
+  for (vyc_child *child = context->children; child != NULL; child = child->next) {
+    if (!vyc__is_plan(child)) continue;
+    const vyc_plan *plan = (const vyc_plan *)child;
+    const uint64_t report = take_report(plan);
+    if (report != VYC_REPORT_NONE) return (vyc_orphan){report, plan->tag, plan->entry};
+  }
+  return found;
+}
 
 vyc_status vyc__check_reports(vyc_context *context) {
   if (VYC_LIKELY(atomic_load_explicit(&context->report_plans, memory_order_relaxed) == 0))
     return VYC_OK;
-  vyc_status status = VYC_OK;
   pthread_mutex_lock(&context->children_lock);
-  for (vyc_child *child = context->children; child != NULL; child = child->next) {
-    if (!vyc__is_plan(child)) continue;
-    vyc_plan *plan = (vyc_plan *)child;
-    if (plan->report_block == NULL) continue;
-    uint64_t *cell = vyc__report_cell(plan->report_block);
-    const uint64_t report = __atomic_exchange_n(cell, VYC_REPORT_NONE, __ATOMIC_ACQ_REL);
-    if (report != VYC_REPORT_NONE && status == VYC_OK)
-      status = vyc__fail_assert(report, plan->tag, plan->entry);
-  }
+  const vyc_orphan found = find_report(context);
   pthread_mutex_unlock(&context->children_lock);
-  return status;
+  return found.entry == NULL ? VYC_OK : vyc__fail_assert(found.report, found.tag, found.entry);
 }
 
-/* ---- bound calls ------------------------------------------------------------------------------ */
+bool vyc__report_retire(vyc_plan *plan) {
+  vyc_context *context = plan->child.context;
+  bool ended = true;
+  if (atomic_load_explicit(&plan->asynchronous, memory_order_relaxed))
+    ended = context->driver->cuCtxSynchronize() == CUDA_SUCCESS;
+  const uint64_t report = take_report(plan);
+  pthread_mutex_lock(&context->children_lock);
+  if (report != VYC_REPORT_NONE && context->orphan.entry == NULL)
+    context->orphan = (vyc_orphan){report, plan->tag, plan->entry};
+  else
+    atomic_fetch_sub(&context->report_plans, 1);
+  pthread_mutex_unlock(&context->children_lock);
+  return ended;
+}
+
+/* ---- bound calls ----------------------------------------------------------------------------- */
 
 struct vyc_call {
   vyc_child child;
@@ -134,18 +154,12 @@ static void call_destroy(vyc_child *child) {
   vyc__exec_destroy(&((vyc_call *)child)->exec, child->context->driver);
 }
 
-static void drop_buffers(vyc_call *call) {
-  for (uint32_t i = 0; i < call->plan->binding_count; i++) {
-    vyc_buffer_release(call->arguments[i].buffer);
-    call->arguments[i].buffer = NULL;
-  }
-}
-
 static void call_finish(vyc_child *child) {
   vyc_call *call = (vyc_call *)child;
   vyc_plan *plan = call->plan;
   vyc_stream *stream = call->stream;
-  drop_buffers(call);
+  for (uint32_t i = 0; i < plan->binding_count; i++)
+    vyc_buffer_release(call->arguments[i].buffer);
   free(call);
   vyc_stream_release(stream);
   vyc_plan_release(plan);
@@ -167,15 +181,14 @@ static vyc_call *call_alloc(vyc_plan *plan) {
   return call;
 }
 
-/* Take over the run: buffers are retained before the old ones are dropped. */
+/* Take over the run. The caller has claimed the exec, or nobody else knows the call yet. */
 static void set(vyc_call *call, const vyc_run *run) {
   vyc_plan *plan = call->plan;
   uint64_t addresses[VYC_MAX_BINDINGS];
   for (uint32_t i = 0; i < plan->binding_count; i++) {
-    atomic_fetch_add(&run->arguments[i].buffer->child.references, 1);
+    vyc__child_retain(&run->arguments[i].buffer->child);
     addresses[i] = run->arguments[i].buffer->address + run->arguments[i].offset;
   }
-  drop_buffers(call);
   if (plan->binding_count > 0)
     memcpy(call->arguments, run->arguments, plan->binding_count * sizeof *call->arguments);
   if (plan->scalar_count > 0)
@@ -187,36 +200,51 @@ static void set(vyc_call *call, const vyc_run *run) {
   vyc__block_write(plan, call->block, addresses, &call->run, report_address(plan));
 }
 
-vyc_status vyc_call_create(vyc_call **call_out, vyc_plan *plan, const vyc_run *run) {
-  VYC_REQUIRE(call_out != NULL && plan != NULL);
-  *call_out = NULL;
+static vyc_status call_make(vyc_call **call_out, vyc_plan *plan, const vyc_run *run) {
   vyc_context *context = plan->child.context;
-  vyc_scope scope;
-  VYC_TRY(vyc__enter(context, &scope));
-  vyc__leave(context, &scope);
-  VYC_TRY(check(plan, run));
   CUstream stream;
   uint32_t slot;
   VYC_TRY(vyc__stream_of(context, &stream, &slot, run->stream));
   vyc_call *call = call_alloc(plan);
   if (call == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
-  atomic_fetch_add(&plan->child.references, 1);
+  vyc__child_retain(&plan->child);
   call->stream = run->stream;
-  if (call->stream != NULL) atomic_fetch_add(&call->stream->child.references, 1);
+  if (call->stream != NULL) vyc__child_retain(&call->stream->child);
   set(call, run);
   vyc__child_add(&call->child, context, call_destroy, call_finish);
   *call_out = call;
   return VYC_OK;
 }
 
+vyc_status vyc_call_create(vyc_call **call_out, vyc_plan *plan, const vyc_run *run) {
+  VYC_REQUIRE(call_out != NULL && plan != NULL);
+  *call_out = NULL;
+  VYC_TRY(check(plan, run));
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(plan->child.context, &scope));
+  const vyc_status status = call_make(call_out, plan, run);
+  vyc__leave(plan->child.context, &scope);
+  return status;
+}
+
 vyc_status vyc_call_set(vyc_call *call, const vyc_run *run) {
   VYC_REQUIRE(call != NULL);
-  VYC_TRY(check(call->plan, run));
+  vyc_plan *plan = call->plan;
+  VYC_TRY(check(plan, run));
   VYC_REQUIRE(run->stream == call->stream);
+  vyc_buffer *old[VYC_MAX_BINDINGS];
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(plan->child.context, &scope));
+  vyc__exec_claim_wait(&call->exec);
+  for (uint32_t i = 0; i < plan->binding_count; i++) old[i] = call->arguments[i].buffer;
   set(call, run);
+  vyc__exec_unclaim(&call->exec);
+  vyc__leave(plan->child.context, &scope);
+  for (uint32_t i = 0; i < plan->binding_count; i++) vyc_buffer_release(old[i]);
   return VYC_OK;
 }
 
+/* The caller has claimed the exec, and with it everything in the call. */
 static vyc_status call_launch(vyc_call *call) {
   vyc_plan *plan = call->plan;
   uint64_t addresses[VYC_MAX_BINDINGS];
@@ -225,19 +253,16 @@ static vyc_status call_launch(vyc_call *call) {
   VYC_TRY(vyc__stream_of(plan->child.context, &stream, &slot, call->stream));
   VYC_TRY(ready_buffers(plan, &call->run, addresses, stream, slot));
   if (vyc__grid_is_empty(call->run.grid)) return VYC_OK;
-  if (VYC_UNLIKELY(!vyc__exec_claim(&call->exec)))
-    return vyc__launch_once(plan, call->block, call->run.grid, stream);
-  const vyc_status status =
-      vyc__exec_launch(&call->exec, plan, call->block, call->run.grid, stream);
-  vyc__exec_unclaim(&call->exec);
-  return status;
+  return vyc__exec_launch(&call->exec, plan, call->block, call->run.grid, stream);
 }
 
 vyc_status vyc_call_run(vyc_call *call) {
   VYC_REQUIRE(call != NULL);
   vyc_scope scope;
   VYC_TRY(vyc__enter(call->child.context, &scope));
+  vyc__exec_claim_wait(&call->exec);
   const vyc_status status = call_launch(call);
+  vyc__exec_unclaim(&call->exec);
   vyc__leave(call->child.context, &scope);
   return status;
 }

@@ -27,34 +27,55 @@ static vyc_status refused(vyc_context *context, CUresult result, const char *ope
                           has_log ? log : "");
 }
 
-vyc_status vyc_module_load(vyc_module **module_out, char *log_out, size_t log_bytes,
-                           vyc_context *context, const void *image, size_t bytes) {
-  VYC_REQUIRE(module_out != NULL && context != NULL && image != NULL && bytes > 0);
-  *module_out = NULL;
-  if (log_out != NULL && log_bytes > 0) log_out[0] = '\0';
-  vyc_module *module = calloc(1, sizeof *module);
-  if (module == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
+/* The driver reads text up to its NUL; ELF images and fat binaries know their own size. */
+static vyc_status check_image(const void *image, size_t bytes) {
+  VYC_REQUIRE(image != NULL && bytes > 0);
+  if (bytes >= 4 && (memcmp(image, "\x7f" "ELF", 4) == 0 ||
+                     memcmp(image, "\x50\xed\x55\xba", 4) == 0))
+    return VYC_OK;
+  if (memchr(image, 0, bytes) != NULL) return VYC_OK;
+  return vyc__fail(VYC_E_INVALID, "module", "PTX text of %zu bytes without a NUL at its end",
+                   bytes);
+}
+
+static vyc_status load(vyc_module **module_out, char *log_out, size_t log_bytes,
+                       vyc_context *context, const void *image) {
   CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
   void *values[] = {log_out, (void *)(uintptr_t)log_bytes};
-  const unsigned option_count = log_out != NULL && log_bytes > 0 ? 2u : 0u;
-  vyc_scope scope;
-  vyc_status status = vyc__enter(context, &scope);
-  if (status == VYC_OK) {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    context->driver->cuThreadExchangeStreamCaptureMode(&mode);
-    const CUresult result = context->driver->cuModuleLoadDataEx(&module->handle, image,
-                                                                option_count, options, values);
-    context->driver->cuThreadExchangeStreamCaptureMode(&mode);
-    if (result != CUDA_SUCCESS) status = refused(context, result, "cuModuleLoadDataEx", log_out);
-    vyc__leave(context, &scope);
-  }
-  if (status != VYC_OK) {
+  const unsigned option_count = log_bytes > 0 ? 2u : 0u;
+  vyc_module *module = calloc(1, sizeof *module);
+  if (module == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
+  const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
+  const CUresult result = context->driver->cuModuleLoadDataEx(&module->handle, image, option_count,
+                                                              options, values);
+  vyc__capture_restore(context->driver, mode);
+  if (result != CUDA_SUCCESS) {
     free(module);
-    return status;
+    return refused(context, result, "cuModuleLoadDataEx", log_out);
   }
   vyc__child_add(&module->child, context, module_destroy, NULL);
   *module_out = module;
   return VYC_OK;
+}
+
+/* A log nobody wants has no bytes; one longer than the driver can count is cut. */
+static size_t begin_log(char *log_out, size_t log_bytes) {
+  if (log_out == NULL || log_bytes == 0) return 0;
+  log_out[0] = '\0';
+  return log_bytes > UINT32_MAX ? UINT32_MAX : log_bytes;
+}
+
+vyc_status vyc_module_load(vyc_module **module_out, char *log_out, size_t log_bytes,
+                           vyc_context *context, const void *image, size_t bytes) {
+  VYC_REQUIRE(module_out != NULL && context != NULL);
+  *module_out = NULL;
+  log_bytes = begin_log(log_out, log_bytes);
+  VYC_TRY(check_image(image, bytes));
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(context, &scope));
+  const vyc_status status = load(module_out, log_out, log_bytes, context, image);
+  vyc__leave(context, &scope);
+  return status;
 }
 
 void vyc_module_release(vyc_module *module) {
@@ -65,7 +86,7 @@ static vyc_status link_image(vyc_context *context, void **image_out, size_t *byt
                              char *log_out, size_t log_bytes, const void *ptx, size_t bytes) {
   CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
   void *values[] = {log_out, (void *)(uintptr_t)log_bytes};
-  const unsigned option_count = log_out != NULL && log_bytes > 0 ? 2u : 0u;
+  const unsigned option_count = log_bytes > 0 ? 2u : 0u;
   VYC_CU_RESULT;
   CUlinkState link = NULL;
   void *image = NULL;
@@ -93,10 +114,10 @@ static vyc_status link_image(vyc_context *context, void **image_out, size_t *byt
 vyc_status vyc_module_link(void **image_out, size_t *bytes_out, char *log_out, size_t log_bytes,
                            vyc_context *context, const void *ptx, size_t bytes) {
   VYC_REQUIRE(image_out != NULL && bytes_out != NULL && context != NULL);
-  VYC_REQUIRE(ptx != NULL && bytes > 0);
   *image_out = NULL;
   *bytes_out = 0;
-  if (log_out != NULL && log_bytes > 0) log_out[0] = '\0';
+  log_bytes = begin_log(log_out, log_bytes);
+  VYC_TRY(check_image(ptx, bytes));
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
   const vyc_status status =

@@ -1,10 +1,15 @@
-/* Plans: creation, the checks of a run, and the three ways of running one with host arguments
- * (run, submit, ticket). Everything that a call could look up is laid out here once. */
+/* Plans: creation, the checks of a run and its parameter block. Everything that a call could look
+ * up is laid out here once. */
 #include "plan.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Structs that come in arrays cannot grow. */
+_Static_assert(sizeof(vyc_parameter) == 24, "part of the ABI");
+_Static_assert(sizeof(vyc_binding) == 16, "part of the ABI");
+_Static_assert(sizeof(vyc_argument) == 64, "part of the ABI");
 
 /* ---- creation ------------------------------------------------------------------------------- */
 
@@ -12,16 +17,14 @@ static void plan_destroy(vyc_child *child) {
   vyc_plan *plan = (vyc_plan *)child;
   vyc_context *context = child->context;
   for (vyc_lane *lane = atomic_load(&plan->lanes); lane != NULL; lane = lane->next)
-    vyc__lane_destroy(lane);
+    if (!vyc__lane_destroy(lane)) plan->leaked = true;
   for (uint32_t slot = 0; slot < VYC_STREAM_SLOTS; slot++) {
     vyc_exec *exec = atomic_load(&plan->execs[slot]);
     if (exec != NULL) vyc__exec_destroy(exec, context->driver);
   }
-  if (plan->report_block != NULL) {
-    atomic_fetch_sub(&context->report_plans, 1);
+  if (plan->report_block != NULL && vyc__report_retire(plan))
     vyc__pool_give(context, &context->pinned_pool, plan->report_block, 0);
-    plan->report_block = NULL;
-  }
+  plan->report_block = NULL;
 }
 
 static void free_memory(vyc_plan *plan) {
@@ -39,26 +42,41 @@ static void free_memory(vyc_plan *plan) {
 
 static void plan_finish(vyc_child *child) {
   vyc_plan *plan = (vyc_plan *)child;
-  vyc_module *module = plan->module;
+  vyc_module *module = plan->leaked ? NULL : plan->module;
   free_memory(plan);
   vyc_module_release(module);
 }
 
+static vyc_status check_parameter(const vyc_plan_desc *desc, const vyc_parameter *p) {
+  const bool scalar = p->kind == VYC_PARAMETER_SCALAR, report = p->kind == VYC_PARAMETER_REPORT;
+  const bool address = p->kind == VYC_PARAMETER_POINTER || report;
+  VYC_REQUIRE(p->kind >= VYC_PARAMETER_POINTER && p->kind <= VYC_PARAMETER_REPORT);
+  VYC_REQUIRE(p->size >= 1 && p->size <= 8 && (p->size == 8 || !address));
+  VYC_REQUIRE(p->offset <= desc->parameter_bytes);
+  VYC_REQUIRE(p->size <= desc->parameter_bytes - p->offset);
+  VYC_REQUIRE(report || p->index < (scalar ? desc->scalar_count : desc->binding_count));
+  return VYC_OK;
+}
+
+static vyc_status check_block(const uint32_t block[3]) {
+  const uint64_t plane = (uint64_t)block[0] * block[1];
+  VYC_REQUIRE(block[0] >= 1 && block[1] >= 1 && block[2] >= 1);
+  VYC_REQUIRE(plane <= INT32_MAX && plane * block[2] <= INT32_MAX);
+  return VYC_OK;
+}
+
 static vyc_status check_desc(const vyc_plan_desc *desc) {
   VYC_REQUIRE(desc != NULL && desc->struct_size >= sizeof *desc && desc->entry != NULL);
+  VYC_REQUIRE(desc->dynamic_shared_bytes <= INT32_MAX);
   VYC_REQUIRE(desc->parameter_bytes <= VYC_MAX_PARAMETER_BYTES);
   VYC_REQUIRE(desc->parameter_count <= VYC_MAX_PARAMETER_BYTES / 4);
   VYC_REQUIRE(desc->binding_count <= VYC_MAX_BINDINGS);
+  VYC_REQUIRE(desc->scalar_count <= VYC_MAX_PARAMETER_BYTES);
   VYC_REQUIRE(desc->parameters != NULL || desc->parameter_count == 0);
   VYC_REQUIRE(desc->bindings != NULL || desc->binding_count == 0);
-  for (uint32_t i = 0; i < desc->parameter_count; i++) {
-    const vyc_parameter *p = &desc->parameters[i];
-    VYC_REQUIRE(p->kind >= VYC_PARAMETER_POINTER && p->kind <= VYC_PARAMETER_REPORT);
-    VYC_REQUIRE(p->size >= 1 && p->size <= 8 && p->offset <= desc->parameter_bytes);
-    VYC_REQUIRE(p->size <= desc->parameter_bytes - p->offset);
-    const bool scalar = p->kind == VYC_PARAMETER_SCALAR, report = p->kind == VYC_PARAMETER_REPORT;
-    VYC_REQUIRE(report || p->index < (scalar ? desc->scalar_count : desc->binding_count));
-  }
+  VYC_TRY(check_block(desc->block));
+  for (uint32_t i = 0; i < desc->parameter_count; i++)
+    VYC_TRY(check_parameter(desc, &desc->parameters[i]));
   for (uint32_t i = 0; i < desc->binding_count; i++) {
     const vyc_binding *b = &desc->bindings[i];
     VYC_REQUIRE(b->role >= VYC_ROLE_IN && b->role <= VYC_ROLE_OUT);
@@ -108,31 +126,30 @@ vyc_status vyc_plan_create(vyc_plan **plan_out, vyc_module *module, const vyc_pl
   *plan_out = NULL;
   VYC_TRY(check_desc(desc));
   vyc_context *context = module->child.context;
-  vyc_plan *plan = calloc(1, sizeof *plan);
-  if (plan == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
-  plan->module = module;
   vyc_scope scope;
-  vyc_status status = copy_desc(plan, desc);
-  if (status == VYC_OK) status = vyc__enter(context, &scope);
+  VYC_TRY(vyc__enter(context, &scope));
+  vyc_plan *plan = calloc(1, sizeof *plan);
+  vyc_status status = VYC_OK;
+  if (plan == NULL) {
+    status = vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
+    goto leave;
+  }
+  plan->module = module;
+  status = copy_desc(plan, desc);
+  if (status == VYC_OK) status = prepare(plan, context, desc->entry);
   if (status == VYC_OK) {
-    status = prepare(plan, context, desc->entry);
-    vyc__leave(context, &scope);
-  }
-  if (status != VYC_OK) {
+    vyc__child_retain(&module->child);
+    vyc__child_add(&plan->child, context, plan_destroy, plan_finish);
+    *plan_out = plan;
+  } else {
     free_memory(plan);
-    return status;
   }
-  atomic_fetch_add(&module->child.references, 1);
-  vyc__child_add(&plan->child, context, plan_destroy, plan_finish);
-  *plan_out = plan;
-  return VYC_OK;
+leave:
+  vyc__leave(context, &scope);
+  return status;
 }
 
 bool vyc__is_plan(const vyc_child *child) { return child->destroy == plan_destroy; }
-
-static void plan_retain(vyc_plan *plan) {
-  atomic_fetch_add_explicit(&plan->child.references, 1, memory_order_relaxed);
-}
 
 void vyc_plan_release(vyc_plan *plan) {
   if (plan != NULL) vyc__child_release(&plan->child);
@@ -161,11 +178,14 @@ static vyc_status read_function(vyc_plan *plan, vyc_function_info *info) {
 }
 
 vyc_status vyc_plan_function(vyc_plan *plan, vyc_function_info *info_out) {
-  VYC_REQUIRE(plan != NULL && info_out != NULL && info_out->struct_size >= sizeof *info_out);
+  VYC_REQUIRE(plan != NULL && info_out != NULL);
+  VYC_REQUIRE(info_out->struct_size >= sizeof(uint32_t));
+  vyc_function_info info = {0};
   vyc_scope scope;
   VYC_TRY(vyc__enter(plan->child.context, &scope));
-  const vyc_status status = read_function(plan, info_out);
+  const vyc_status status = read_function(plan, &info);
   vyc__leave(plan->child.context, &scope);
+  if (status == VYC_OK) vyc__struct_out(info_out, &info, sizeof info);
   return status;
 }
 
@@ -187,23 +207,43 @@ void vyc__block_write(const vyc_plan *plan, uint8_t *block, const uint64_t *addr
   }
 }
 
-static vyc_status check_argument(const vyc_plan *plan, uint32_t i, const vyc_argument *argument) {
-  const vyc_binding *binding = &plan->bindings[i];
-  if (argument->kind == VYC_ARGUMENT_BUFFER) {
-    const vyc_buffer *buffer = argument->buffer;
-    if (buffer == NULL || buffer->child.context != plan->child.context)
-      return vyc__fail(VYC_E_INVALID, "run", "argument %u is a buffer of another device", i);
-    uint64_t bytes = 0;
-    if (vyc__mul_overflows(argument->count, binding->element_bytes, &bytes) ||
-        argument->offset > buffer->bytes || bytes > buffer->bytes - argument->offset)
+static uint64_t bytes_of(const vyc_plan *plan, const vyc_run *run, uint32_t i) {
+  return run->arguments[i].count * plan->bindings[i].element_bytes;
+}
+
+/* Binding i is in a buffer and written: no other binding may share bytes with it. */
+static vyc_status check_overlap(const vyc_plan *plan, const vyc_run *run, uint32_t i) {
+  const vyc_argument *a = &run->arguments[i];
+  const uint64_t a_end = a->offset + bytes_of(plan, run, i);
+  for (uint32_t j = 0; j < plan->binding_count; j++) {
+    const vyc_argument *b = &run->arguments[j];
+    if (j == i || b->kind != VYC_ARGUMENT_BUFFER || a->buffer != b->buffer) continue;
+    if (a->count == 0 || b->count == 0) continue;
+    if (a->offset < b->offset + bytes_of(plan, run, j) && b->offset < a_end)
       return vyc__fail(VYC_E_INVALID, "run",
-                       "argument %u: %" PRIu64 " elements of %u bytes from byte %" PRIu64
-                       " do not fit a buffer of %" PRIu64 " bytes",
-                       i, argument->count, binding->element_bytes, argument->offset,
-                       buffer->bytes);
-    return VYC_OK;
+                       "arguments %u and %u overlap and at least one is written", i, j);
   }
-  const bool reads = binding->role != VYC_ROLE_OUT, writes = binding->role != VYC_ROLE_IN;
+  return VYC_OK;
+}
+
+static vyc_status check_buffer(const vyc_plan *plan, uint32_t i, const vyc_argument *argument) {
+  const uint32_t element_bytes = plan->bindings[i].element_bytes;
+  const vyc_buffer *buffer = argument->buffer;
+  if (buffer == NULL || buffer->child.context != plan->child.context)
+    return vyc__fail(VYC_E_INVALID, "run", "argument %u is a buffer of another device", i);
+  uint64_t bytes = 0;
+  if (VYC_LIKELY(!vyc__mul_overflows(argument->count, element_bytes, &bytes) &&
+                 argument->offset <= buffer->bytes && bytes <= buffer->bytes - argument->offset))
+    return VYC_OK;
+  return vyc__fail(VYC_E_INVALID, "run",
+                   "argument %u: %" PRIu64 " elements of %u bytes from byte %" PRIu64
+                   " do not fit a buffer of %" PRIu64 " bytes",
+                   i, argument->count, element_bytes, argument->offset, buffer->bytes);
+}
+
+static vyc_status check_host(const vyc_plan *plan, uint32_t i, const vyc_argument *argument) {
+  const uint32_t role = plan->bindings[i].role;
+  const bool reads = role != VYC_ROLE_OUT, writes = role != VYC_ROLE_IN;
   if (argument->kind != VYC_ARGUMENT_HOST && argument->kind != VYC_ARGUMENT_PINNED)
     return vyc__fail(VYC_E_INVALID, "run", "argument %u has the unknown kind %u", i,
                      argument->kind);
@@ -221,161 +261,20 @@ vyc_status vyc__run_check(const vyc_plan *plan, const vyc_run *run) {
                      "%u buffer and %u scalar arguments for a kernel that takes %u and %u",
                      run->argument_count, run->scalar_count, plan->binding_count,
                      plan->scalar_count);
-  for (uint32_t i = 0; i < run->argument_count; i++)
-    VYC_TRY(check_argument(plan, i, &run->arguments[i]));
+  VYC_REQUIRE(run->arguments != NULL || run->argument_count == 0);
+  VYC_REQUIRE(run->scalars != NULL || run->scalar_count == 0);
+  bool written = false; /* a buffer */
+  for (uint32_t i = 0; i < run->argument_count; i++) {
+    const vyc_argument *argument = &run->arguments[i];
+    if (vyc__is_host(argument)) {
+      VYC_TRY(check_host(plan, i, argument));
+      continue;
+    }
+    VYC_TRY(check_buffer(plan, i, argument));
+    written |= plan->bindings[i].role != VYC_ROLE_IN;
+  }
+  for (uint32_t i = 0; written && i < run->argument_count; i++)
+    if (!vyc__is_host(&run->arguments[i]) && plan->bindings[i].role != VYC_ROLE_IN)
+      VYC_TRY(check_overlap(plan, run, i));
   return VYC_OK;
-}
-
-/* ---- run and submit -------------------------------------------------------------------------- */
-
-static vyc_status submit(vyc_plan *plan, vyc_lane **lane_out, const vyc_run *run) {
-  VYC_TRY(vyc__run_check(plan, run));
-  VYC_TRY(vyc__lane_take(plan, lane_out));
-  return vyc__lane_submit(*lane_out, run);
-}
-
-/* The wait of vyc_plan_run ended early: the lane flies on, owned by a ticket or by nobody. */
-static vyc_status leave_in_flight(vyc_lane *lane, vyc_ticket **ticket_out) {
-  vyc_ticket *ticket = NULL;
-  VYC_TRY(vyc__ticket_make(lane, &ticket));
-  atomic_store_explicit(&lane->state, LANE_FLIGHT, memory_order_release);
-  if (ticket_out != NULL)
-    *ticket_out = ticket;
-  else
-    vyc_ticket_release(ticket);
-  return vyc__fail(VYC_E_TIMEOUT, "run", "kernel %s has not finished in the time allowed",
-                   lane->plan->entry);
-}
-
-vyc_status vyc_plan_run(vyc_plan *plan, vyc_ticket **ticket_out, const vyc_run *run) {
-  VYC_REQUIRE(plan != NULL);
-  if (ticket_out != NULL) *ticket_out = NULL;
-  vyc_context *context = plan->child.context;
-  vyc_scope scope;
-  vyc_lane *lane = NULL;
-  VYC_TRY(vyc__enter(context, &scope));
-  vyc_timing *timing = run == NULL ? NULL : run->timing_out;
-  const uint64_t begin = timing == NULL ? 0 : vyc__now_ns();
-  vyc_status status = submit(plan, &lane, run);
-  if (status == VYC_OK) {
-    const uint64_t submitted = timing == NULL ? 0 : vyc__now_ns();
-    status = vyc__lane_wait(lane, run->timeout_ns);
-    status = status == VYC_NOT_READY ? leave_in_flight(lane, ticket_out)
-                                     : vyc__lane_collect(lane, status, timing);
-    if (timing != NULL) {
-      const uint64_t end = vyc__now_ns();
-      timing->wall_ns = end - begin;
-      timing->enqueue_ns = submitted - begin;
-      timing->wait_ns = end - submitted;
-    }
-  }
-  vyc__leave(context, &scope);
-  return status;
-}
-
-vyc_status vyc_plan_submit(vyc_plan *plan, vyc_ticket **ticket_out, const vyc_run *run) {
-  VYC_REQUIRE(plan != NULL && ticket_out != NULL);
-  *ticket_out = NULL;
-  vyc_context *context = plan->child.context;
-  vyc_scope scope;
-  vyc_lane *lane = NULL;
-  VYC_TRY(vyc__enter(context, &scope));
-  vyc_status status = submit(plan, &lane, run);
-  if (status == VYC_OK) {
-    status = vyc__ticket_make(lane, ticket_out);
-    atomic_store_explicit(&lane->state, LANE_FLIGHT, memory_order_release);
-  }
-  vyc__leave(context, &scope);
-  return status;
-}
-
-/* ---- tickets --------------------------------------------------------------------------------- */
-
-vyc_status vyc__ticket_make(vyc_lane *lane, vyc_ticket **ticket_out) {
-  vyc_ticket *ticket = calloc(1, sizeof *ticket);
-  if (ticket == NULL) return vyc__fail(VYC_E_MEMORY, "submit", "out of host memory");
-  atomic_init(&ticket->references, 2);
-  ticket->lane = lane;
-  ticket->plan = lane->plan;
-  plan_retain(ticket->plan);
-  lane->ticket = ticket;
-  *ticket_out = ticket;
-  return VYC_OK;
-}
-
-static vyc_status outcome(vyc_ticket *ticket) {
-  const vyc_status status = (vyc_status)ticket->error.status;
-  if (status != VYC_OK) vyc__error_restore(&ticket->error);
-  return status;
-}
-
-vyc_status vyc_ticket_wait(vyc_ticket *ticket, int64_t timeout_ns) {
-  VYC_REQUIRE(ticket != NULL);
-  if (atomic_load_explicit(&ticket->done, memory_order_acquire)) return outcome(ticket);
-  vyc_context *context = ticket->plan->child.context;
-  vyc_scope scope;
-  VYC_TRY(vyc__enter(context, &scope));
-  vyc_status status = VYC_NOT_READY;
-  const uint64_t begin = vyc__now_ns();
-  while (!atomic_load_explicit(&ticket->done, memory_order_acquire)) {
-    vyc_lane *lane = ticket->lane;
-    int expected = LANE_FLIGHT;
-    if (atomic_compare_exchange_strong(&lane->state, &expected, LANE_CLAIMED)) {
-      if (lane->ticket != ticket) { /* reused meanwhile: this ticket is done */
-        atomic_store_explicit(&lane->state, LANE_FLIGHT, memory_order_release);
-        continue;
-      }
-      status = vyc__lane_wait(lane, timeout_ns);
-      if (status != VYC_NOT_READY) {
-        vyc__lane_collect(lane, status, NULL);
-        continue;
-      }
-      atomic_store_explicit(&lane->state, LANE_FLIGHT, memory_order_release);
-    } else {
-      vyc__sleep_us(20); /* another thread waits for or collects it */
-    }
-    if (timeout_ns >= 0 && vyc__now_ns() - begin >= (uint64_t)timeout_ns) break;
-  }
-  status = atomic_load_explicit(&ticket->done, memory_order_acquire) ? outcome(ticket)
-                                                                    : VYC_NOT_READY;
-  vyc__leave(context, &scope);
-  return status;
-}
-
-vyc_status vyc_ticket_query(vyc_ticket *ticket) { return vyc_ticket_wait(ticket, 0); }
-
-static void ticket_unref(vyc_ticket *ticket) {
-  if (atomic_fetch_sub_explicit(&ticket->references, 1, memory_order_acq_rel) == 1) free(ticket);
-}
-
-void vyc__ticket_settle(vyc_lane *lane, vyc_status status) {
-  vyc_ticket *ticket = lane->ticket;
-  if (ticket == NULL) return;
-  lane->ticket = NULL;
-  if (status != VYC_OK) vyc__error_save(&ticket->error);
-  ticket->error.status = (int32_t)status;
-  atomic_store_explicit(&ticket->done, true, memory_order_release);
-  ticket_unref(ticket);
-}
-
-/* Nobody may write to the result memory once this returns: the lane is claimed to say so. */
-static void abandon(vyc_ticket *ticket) {
-  while (!atomic_load_explicit(&ticket->done, memory_order_acquire)) {
-    int expected = LANE_FLIGHT;
-    if (atomic_compare_exchange_strong(&ticket->lane->state, &expected, LANE_CLAIMED)) {
-      if (ticket->lane->ticket == ticket) ticket->abandoned = true;
-      atomic_store_explicit(&ticket->lane->state, LANE_FLIGHT, memory_order_release);
-      return;
-    }
-    if (expected == LANE_DEAD) return;
-    vyc__sleep_us(20);
-  }
-}
-
-void vyc_ticket_release(vyc_ticket *ticket) {
-  if (ticket == NULL) return;
-  vyc_plan *plan = ticket->plan;
-  abandon(ticket);
-  ticket_unref(ticket);
-  vyc_plan_release(plan);
 }

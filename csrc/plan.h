@@ -33,7 +33,7 @@ enum {           /* vyc_lane.state */
   LANE_FREE = 0, /* anybody may claim it */
   LANE_CLAIMED,  /* one thread prepares, waits for or collects it */
   LANE_FLIGHT,   /* submitted; whoever claims it may look whether it has finished */
-  LANE_DEAD      /* destroyed, or leaked because completion could not be proven */
+  LANE_DEAD      /* never used again: retired, or its run could not be seen to end */
 };
 
 typedef struct vyc_lane {
@@ -44,6 +44,7 @@ typedef struct vyc_lane {
   CUevent done;        /* recorded when a run goes on another stream */
   CUevent start, stop; /* around the kernel of a timed run; made on first need */
   bool elsewhere;      /* this run is on another stream: poll `done` */
+  bool dropped;        /* nobody wants this run's results: none are written */
   vyc_block *pinned, *device;
   vyc_ticket *ticket;
   vyc_exec exec;
@@ -55,7 +56,6 @@ typedef struct vyc_lane {
 struct vyc_ticket {
   _Atomic uint32_t references; /* the holder, and the lane until it has finished */
   _Atomic bool done;
-  bool abandoned; /* written and read by whoever has claimed the lane */
   vyc_lane *lane;
   vyc_plan *plan; /* the holder's reference; the lane does not need it */
   vyc_error error; /* status VYC_OK or what the run failed with; valid once done */
@@ -73,7 +73,9 @@ struct vyc_plan {
   vyc_binding *bindings;
   uint64_t tag;
   bool has_report;
-  vyc_block *report_block; /* of asynchronous launches */
+  vyc_block *report_block;   /* of asynchronous launches */
+  _Atomic bool asynchronous; /* one may have been made that writes to the report block */
+  bool leaked;               /* a run never ended: the module stays loaded */
   _Atomic(vyc_lane *) lanes;
   _Atomic uint32_t lane_count;
   _Atomic(vyc_exec *) execs[VYC_STREAM_SLOTS];
@@ -85,6 +87,8 @@ struct vyc_plan {
 /* Memory of `pointers` and `block` is the caller's, parameter_count and parameter_bytes long. */
 void vyc__exec_init(vyc_exec *exec, const vyc_plan *plan, void **pointers, uint8_t *block);
 bool vyc__exec_claim(vyc_exec *exec);
+/* Claim it however long its holder needs, which is a launch. */
+void vyc__exec_claim_wait(vyc_exec *exec);
 void vyc__exec_unclaim(vyc_exec *exec);
 /* Patch what changed and launch; the caller holds the claim. */
 vyc_status vyc__exec_launch(vyc_exec *exec, const vyc_plan *plan, const uint8_t *block,
@@ -102,27 +106,54 @@ vyc_status vyc__run_check(const vyc_plan *plan, const vyc_run *run);
 /* Write the parameter block: `addresses` has one entry per binding. */
 void vyc__block_write(const vyc_plan *plan, uint8_t *block, const uint64_t *addresses,
                       const vyc_run *run, uint64_t report);
-static inline bool vyc__needs_clear(const vyc_plan *plan, uint32_t binding, const vyc_run *run) {
-  const vyc_binding *b = &plan->bindings[binding];
-  if (b->role != VYC_ROLE_OUT) return false;
-  return !((b->flags & VYC_BINDING_COVERED) != 0 &&
-           (uint64_t)run->grid[0] * plan->block[0] >= run->arguments[binding].count);
-}
 static inline bool vyc__grid_is_empty(const uint32_t grid[3]) {
   return grid[0] == 0 || grid[1] == 0 || grid[2] == 0;
 }
+static inline bool vyc__needs_clear(const vyc_plan *plan, uint32_t binding, const vyc_run *run) {
+  const vyc_binding *b = &plan->bindings[binding];
+  if (b->role != VYC_ROLE_OUT) return false;
+  return (b->flags & VYC_BINDING_COVERED) == 0 || vyc__grid_is_empty(run->grid) ||
+         (uint64_t)run->grid[0] * plan->block[0] < run->arguments[binding].count;
+}
 uint64_t *vyc__report_cell(const vyc_block *block);
+
+/* ---- launch.c ---- */
+
+/* Before the report block of a plan goes: wait for who may write to it, keep what it says. False
+ * when the wait failed and the block must not be used again. */
+bool vyc__report_retire(vyc_plan *plan);
+
+/* ---- stage.c ---- */
+
+/* Grow the slabs for this run. */
+vyc_status vyc__stage_reserve(vyc_lane *lane, const vyc_run *run, CUstream stream);
+/* Host arguments to where the kernel will look; one address per binding. */
+vyc_status vyc__stage_in(vyc_lane *lane, const vyc_run *run, CUstream stream, uint32_t slot,
+                         uint64_t *addresses_out);
+/* After the kernel: copies of device-side results back to their host side. */
+vyc_status vyc__stage_out(vyc_lane *lane, const vyc_run *run, CUstream stream,
+                          const uint64_t *addresses);
+static inline bool vyc__is_host(const vyc_argument *argument) {
+  return argument->kind != VYC_ARGUMENT_BUFFER;
+}
 
 /* ---- lane.c ---- */
 
 vyc_status vyc__lane_take(vyc_plan *plan, vyc_lane **lane_out);
-vyc_status vyc__lane_submit(vyc_lane *lane, const vyc_run *run);
+/* On failure the lane has been given up. */
+vyc_status vyc__lane_submit(vyc_lane *lane, const vyc_run *run, bool timed);
 /* The caller has claimed the lane. Negative timeout: none. VYC_NOT_READY when it ran out. */
 vyc_status vyc__lane_wait(vyc_lane *lane, int64_t timeout_ns);
-/* After completion: results to their place, the lane free again; returns the run's status. */
+/* After a wait that ended with `status`: results to their place and the lane free again, or, when
+ * the wait failed, the results dropped and the lane in flight until it is seen to end. Returns the
+ * run's status. */
 vyc_status vyc__lane_collect(vyc_lane *lane, vyc_status status, vyc_timing *timing_out);
-void vyc__lane_destroy(vyc_lane *lane);
-vyc_status vyc__ticket_make(vyc_lane *lane, vyc_ticket **ticket_out);
+/* Nobody else uses the plan. False: the run never ended, and what it uses is leaked. */
+bool vyc__lane_destroy(vyc_lane *lane);
+
+/* ---- run.c ---- */
+
+/* Tell the lane's ticket, if it has one, how the run ended. */
 void vyc__ticket_settle(vyc_lane *lane, vyc_status status);
 
 #endif

@@ -14,6 +14,7 @@
 #define SMALL_LIMIT 4096u
 #define LARGE_STEP (UINT64_C(2) << 20)
 #define LARGE_BIN (VYC_BINS - 1)
+#define BYTES_MAX (UINT64_MAX / 2) /* sizes round up without wrapping */
 
 static uint64_t class_of(uint64_t bytes, uint32_t *bin_out) {
   if (bytes == 0) bytes = 1;
@@ -44,9 +45,7 @@ void vyc__pool_init(vyc_pool *pool, bool pinned) {
 
 static CUresult raw_alloc(vyc_context *context, const vyc_pool *pool, uint64_t *address_out,
                           uint64_t bytes) {
-  /* Another thread may be capturing in global mode; an allocation must not break its capture. */
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  context->driver->cuThreadExchangeStreamCaptureMode(&mode);
+  const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
   CUresult result;
   if (pool->pinned) {
     void *host = NULL;
@@ -58,19 +57,18 @@ static CUresult raw_alloc(vyc_context *context, const vyc_pool *pool, uint64_t *
     result = context->driver->cuMemAlloc(&address, bytes);
     *address_out = address;
   }
-  context->driver->cuThreadExchangeStreamCaptureMode(&mode);
+  vyc__capture_restore(context->driver, mode);
   return result;
 }
 
 static void raw_free(vyc_context *context, const vyc_pool *pool, vyc_block *block) {
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  context->driver->cuThreadExchangeStreamCaptureMode(&mode);
+  const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
   if (pool->pinned)
     context->driver->cuMemFreeHost((void *)(uintptr_t)block->address);
   else
     context->driver->cuMemFree((CUdeviceptr)block->address);
   if (block->event != NULL) context->driver->cuEventDestroy(block->event);
-  context->driver->cuThreadExchangeStreamCaptureMode(&mode);
+  vyc__capture_restore(context->driver, mode);
   free(block);
 }
 
@@ -131,6 +129,7 @@ static void account(vyc_pool *pool, uint64_t bytes) {
 
 /* Caller holds the lock; cuEventQuery does not block. */
 static void harvest(vyc_context *context, vyc_pool *pool) {
+  const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
   vyc_block **link = &pool->waiting;
   while (*link != NULL) {
     vyc_block *block = *link;
@@ -143,11 +142,14 @@ static void harvest(vyc_context *context, vyc_pool *pool) {
     block->event = NULL;
     push(pool, block);
   }
+  vyc__capture_restore(context->driver, mode);
 }
 
 vyc_status vyc__pool_take(vyc_context *context, vyc_pool *pool, vyc_block **block_out,
                           uint64_t bytes) {
   uint32_t bin;
+  if (VYC_UNLIKELY(bytes > BYTES_MAX))
+    return fail_memory(context, pool, CUDA_ERROR_OUT_OF_MEMORY, bytes);
   const uint64_t size = class_of(bytes, &bin);
   pthread_mutex_lock(&pool->lock);
   if (VYC_UNLIKELY(pool->waiting != NULL)) harvest(context, pool);
@@ -176,38 +178,42 @@ vyc_status vyc__pool_take(vyc_context *context, vyc_pool *pool, vyc_block **bloc
   return VYC_OK;
 }
 
-/* An event after everything the block's other streams had to do. More than one other stream, or a
- * foreign one, is rare: then the context is waited for instead. */
-static bool mark_streams(vyc_context *context, vyc_block *block, uint64_t used_on) {
-  const uint64_t others = used_on & ~(UINT64_C(1) << VYC_SLOT_MAIN);
+/* An event on the one other stream that used the block; false when there is no such. */
+static bool mark_stream(vyc_context *context, vyc_block *block, uint64_t others) {
   vyc_stream *stream = NULL;
   if ((others & (others - 1)) == 0)
     stream = vyc__slot_retain(context, (uint32_t)__builtin_ctzll(others));
-  const bool marked =
-      stream != NULL &&
-      context->driver->cuEventCreate(&block->event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS &&
-      context->driver->cuEventRecord(block->event, stream->handle) == CUDA_SUCCESS;
+  if (stream == NULL) return false;
+  const vyc_driver *driver = context->driver;
+  bool marked = driver->cuEventCreate(&block->event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS;
+  if (marked && driver->cuEventRecord(block->event, stream->handle) != CUDA_SUCCESS) {
+    driver->cuEventDestroy(block->event);
+    marked = false;
+  }
+  if (!marked) block->event = NULL;
   vyc_stream_release(stream);
-  if (!marked) context->driver->cuCtxSynchronize();
   return marked;
 }
 
 void vyc__pool_give(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t used_on) {
-  bool waits = false;
+  const uint64_t others = used_on & ~(UINT64_C(1) << VYC_SLOT_MAIN);
   block->recycled = true;
-  if (VYC_UNLIKELY((used_on & ~(UINT64_C(1) << VYC_SLOT_MAIN)) != 0))
-    waits = mark_streams(context, block, used_on);
+  /* More than one other stream, or a foreign one, is rare: then the context is waited for. */
+  const bool waits = VYC_UNLIKELY(others != 0) && mark_stream(context, block, others);
+  const bool leaks = VYC_UNLIKELY(others != 0) && !waits &&
+                     context->driver->cuCtxSynchronize() != CUDA_SUCCESS;
   pthread_mutex_lock(&pool->lock);
   pool->live_bytes -= block->bytes;
   pool->live_count--;
-  pool->idle_bytes += block->bytes;
+  if (!leaks) pool->idle_bytes += block->bytes;
   if (waits) {
     block->next = pool->waiting;
     pool->waiting = block;
-  } else {
+  } else if (!leaks) {
     push(pool, block);
   }
   pthread_mutex_unlock(&pool->lock);
+  if (VYC_UNLIKELY(leaks)) free(block); /* its memory may still be written to */
 }
 
 /* ---- trim and close ------------------------------------------------------------------------- */
@@ -243,12 +249,7 @@ void vyc__pool_trim(vyc_context *context, vyc_pool *pool, bool all) {
   }
 }
 
-void vyc__pool_close(vyc_context *context, vyc_pool *pool, bool free_blocks) {
-  if (free_blocks) {
-    vyc__pool_trim(context, pool, true);
-    return;
-  }
-  /* A forked child has the records but must not call the driver. */
+void vyc__pool_drop(vyc_pool *pool) {
   pthread_mutex_lock(&pool->lock);
   vyc_block *list = detach_all(pool, true);
   pthread_mutex_unlock(&pool->lock);
@@ -259,31 +260,39 @@ void vyc__pool_close(vyc_context *context, vyc_pool *pool, bool free_blocks) {
   }
 }
 
-vyc_status vyc_context_memory_stats(vyc_context *context, vyc_memory_stats *stats_out) {
-  VYC_REQUIRE(context != NULL && stats_out != NULL);
-  VYC_REQUIRE(stats_out->struct_size >= sizeof *stats_out);
-  vyc_scope scope;
-  VYC_TRY(vyc__enter(context, &scope));
+/* ---- what callers see ----------------------------------------------------------------------- */
+
+static void read_pools(vyc_context *context, vyc_memory_stats *stats) {
   vyc_pool *pool = &context->device_pool;
   pthread_mutex_lock(&pool->lock);
   if (pool->waiting != NULL) harvest(context, pool);
-  stats_out->live_bytes = pool->live_bytes;
-  stats_out->idle_bytes = pool->idle_bytes;
-  stats_out->peak_bytes = pool->peak_bytes;
-  stats_out->live_count = pool->live_count;
-  stats_out->hits = pool->hits;
-  stats_out->misses = pool->misses;
+  stats->live_bytes = pool->live_bytes;
+  stats->idle_bytes = pool->idle_bytes;
+  stats->peak_bytes = pool->peak_bytes;
+  stats->live_count = pool->live_count;
+  stats->hits = pool->hits;
+  stats->misses = pool->misses;
   pthread_mutex_unlock(&pool->lock);
   pool = &context->pinned_pool;
   pthread_mutex_lock(&pool->lock);
-  stats_out->pinned_live_bytes = pool->live_bytes;
-  stats_out->pinned_idle_bytes = pool->idle_bytes;
-  stats_out->pinned_peak_bytes = pool->peak_bytes;
-  stats_out->pinned_live_count = pool->live_count;
-  stats_out->pinned_hits = pool->hits;
-  stats_out->pinned_misses = pool->misses;
+  stats->pinned_live_bytes = pool->live_bytes;
+  stats->pinned_idle_bytes = pool->idle_bytes;
+  stats->pinned_peak_bytes = pool->peak_bytes;
+  stats->pinned_live_count = pool->live_count;
+  stats->pinned_hits = pool->hits;
+  stats->pinned_misses = pool->misses;
   pthread_mutex_unlock(&pool->lock);
+}
+
+vyc_status vyc_context_memory_stats(vyc_context *context, vyc_memory_stats *stats_out) {
+  VYC_REQUIRE(context != NULL && stats_out != NULL);
+  VYC_REQUIRE(stats_out->struct_size >= sizeof(uint32_t));
+  vyc_memory_stats stats = {0};
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(context, &scope));
+  read_pools(context, &stats);
   vyc__leave(context, &scope);
+  vyc__struct_out(stats_out, &stats, sizeof stats);
   return VYC_OK;
 }
 

@@ -58,9 +58,7 @@ void vyc__error_restore(const vyc_error *error) { record = *error; }
 
 vyc_status vyc_last_error(vyc_error *error_out) {
   if (error_out == NULL || error_out->struct_size < sizeof(uint32_t)) return VYC_E_INVALID;
-  const uint32_t size = error_out->struct_size;
-  memcpy(error_out, &record, size < sizeof record ? size : sizeof record);
-  error_out->struct_size = size;
+  vyc__struct_out(error_out, &record, sizeof record);
   return VYC_OK;
 }
 

@@ -4,6 +4,8 @@
 #ifndef VYC_STATUS_H
 #define VYC_STATUS_H
 
+#include <string.h>
+
 #include "vyre_cuda.h"
 
 #define VYC_LIKELY(x) __builtin_expect(!!(x), 1)
@@ -34,6 +36,14 @@ __attribute__((format(printf, 5, 6), cold)) vyc_status vyc__fail_driver(
 
 __attribute__((cold)) vyc_status vyc__fail_assert(uint64_t report, uint64_t tag,
                                                   const char *kernel);
+
+/* Fill a caller's struct that may be older, hence shorter, than ours; struct_size stays. */
+static inline void vyc__struct_out(void *to, const void *from, size_t from_bytes) {
+  uint32_t room;
+  memcpy(&room, to, sizeof room);
+  const size_t bytes = room < from_bytes ? room : from_bytes;
+  memcpy((char *)to + sizeof room, (const char *)from + sizeof room, bytes - sizeof room);
+}
 
 /* Copy the record out and back in, so that cleaning up does not hide the first failure. */
 void vyc__error_save(vyc_error *error_out);

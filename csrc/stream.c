@@ -10,7 +10,9 @@ static void stream_destroy(vyc_child *child) {
   vyc_stream *stream = (vyc_stream *)child;
   vyc_context *context = child->context;
   /* The slot is given to another stream; marks of this one must not outlive its work. */
-  if (!atomic_load(&context->lost)) context->driver->cuStreamSynchronize(stream->handle);
+  if (!atomic_load(&context->lost) &&
+      context->driver->cuStreamSynchronize(stream->handle) != CUDA_SUCCESS)
+    context->driver->cuCtxSynchronize();
   pthread_mutex_lock(&context->slots_lock);
   if (stream->slot != VYC_SLOT_OTHER) context->slots[stream->slot] = NULL;
   pthread_mutex_unlock(&context->slots_lock);
@@ -40,17 +42,12 @@ vyc_stream *vyc__slot_retain(vyc_context *context, uint32_t slot) {
   return stream;
 }
 
-vyc_status vyc_stream_create(vyc_stream **stream_out, vyc_context *context) {
-  VYC_REQUIRE(stream_out != NULL && context != NULL);
-  *stream_out = NULL;
-  vyc_scope scope;
-  VYC_CU_RESULT;
-  VYC_TRY(vyc__enter(context, &scope));
+static vyc_status create(vyc_stream **stream_out, vyc_context *context) {
   vyc_stream *stream = calloc(1, sizeof *stream);
-  vyc_status status = stream == NULL ? vyc__fail(VYC_E_MEMORY, __func__, "out of host memory")
-                                     : VYC_CU(context, cuStreamCreate, &stream->handle,
-                                              CU_STREAM_NON_BLOCKING);
-  vyc__leave(context, &scope);
+  if (stream == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
+  VYC_CU_RESULT;
+  const vyc_status status =
+      VYC_CU(context, cuStreamCreate, &stream->handle, CU_STREAM_NON_BLOCKING);
   if (status != VYC_OK) {
     free(stream);
     return status;
@@ -59,6 +56,16 @@ vyc_status vyc_stream_create(vyc_stream **stream_out, vyc_context *context) {
   stream->slot = claim_slot(context, stream);
   *stream_out = stream;
   return VYC_OK;
+}
+
+vyc_status vyc_stream_create(vyc_stream **stream_out, vyc_context *context) {
+  VYC_REQUIRE(stream_out != NULL && context != NULL);
+  *stream_out = NULL;
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(context, &scope));
+  const vyc_status status = create(stream_out, context);
+  vyc__leave(context, &scope);
+  return status;
 }
 
 void vyc_stream_release(vyc_stream *stream) {
@@ -115,6 +122,18 @@ vyc_status vyc__stream_of(vyc_context *context, CUstream *handle_out, uint32_t *
   *handle_out = stream->handle;
   *slot_out = stream->slot;
   return VYC_OK;
+}
+
+vyc_status vyc__stream_after_main(vyc_context *context, CUstream stream) {
+  if (stream == context->main) return VYC_OK;
+  CUevent event = NULL;
+  VYC_CU_RESULT;
+  VYC_TRY(VYC_CU(context, cuEventCreate, &event, CU_EVENT_DISABLE_TIMING));
+  vyc_status status = VYC_CU(context, cuEventRecord, event, context->main);
+  if (status == VYC_OK)
+    status = VYC_CU(context, cuStreamWaitEvent, stream, event, CU_EVENT_WAIT_DEFAULT);
+  context->driver->cuEventDestroy(event);
+  return status;
 }
 
 vyc_status vyc__slot_synchronize(vyc_context *context, uint32_t slot) {

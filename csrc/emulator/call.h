@@ -16,8 +16,7 @@
 #define __CUDA_API_PUSH_VISIBILITY_DEFAULT 1  // the driver functions are what this library exports
 #include "../driver.h"
 
-// Functions of the emulator that VYC_DRIVER_TABLE does not name; a row moves there, never stays in
-// both.
+// Functions that VYC_DRIVER_TABLE does not name yet; a row moves there and leaves this list.
 /* clang-format off */
 #define VYRE_EMULATOR_EXTRA_TABLE(X)         \
   X(cuMemHostRegister, 6050)                 \
@@ -59,8 +58,7 @@ enum class Need {
   driver,   // cuInit was called
   device,   // and the device is not lost
   context,  // and the thread has a current, live context
-  release,  // as context, but a lost device's objects are still released; the sticky error is
-            // returned
+  release,  // as context, but on a lost device the body runs too; the sticky error is returned
 };
 
 struct Verdict {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <set>
 
-#include "graph_nodes.h"
 #include "state.h"
 
 namespace emulator {

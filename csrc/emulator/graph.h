@@ -34,4 +34,11 @@ struct Exec {
   std::shared_ptr<Operation> last;                // the latest launch; the next one runs after it
 };
 
+// From the driver's node parameters to work, checked.
+CUresult work_of(const CUDA_KERNEL_NODE_PARAMS *parameters, std::shared_ptr<const Work> *work);
+CUresult work_of(const CUDA_MEMCPY3D *parameters, CUcontext context,
+                 std::shared_ptr<const Work> *work);
+CUresult work_of(const CUDA_MEMSET_NODE_PARAMS *parameters, CUcontext context,
+                 std::shared_ptr<const Work> *work);
+
 }  // namespace emulator

@@ -2,7 +2,6 @@
 //
 // A launch keeps the steps it began with, so updates and destruction never reach it. Launches of
 // one exec run one after the other, whatever streams they go to.
-#include "graph_nodes.h"
 #include "state.h"
 
 namespace emulator {

@@ -92,6 +92,7 @@ bool Block::advance() {
     progressed_ = true;
     if (!run(index)) return false;
   }
+  if (gathering_) resolve_gathered();
   return true;
 }
 
@@ -99,7 +100,6 @@ bool Block::advance() {
 bool Block::run(uint32_t index) {
   Thread &thread = threads_[index];
   if (thread.r == nullptr) prepare(index);
-  machine_.active = active_[index / warp_size];
   uint64_t *r = thread.r;
   const Instruction *i = thread.pc;
   uint64_t left = slice;
@@ -113,24 +113,22 @@ bool Block::run(uint32_t index) {
   }
   instructions_ += slice - left + 1;
   switch (machine_.stop) {
-    case Stop::yield:
-      thread.pc = machine_.at;
-      return true;
-    case Stop::exited:
-      leave(index);
-      return machine_.stop != Stop::fault;
-    case Stop::barrier:
-      return arrive(index);
-    case Stop::collective:
-      thread.pc = machine_.at + 1;
-      thread.state = Thread::State::collective;
-      thread.collective = machine_.collective;
-      thread.mask = machine_.mask;
-      try_collective(index / warp_size);
-      return true;
-    case Stop::fault:
-      faulting_ = index;
-      return false;
+  case Stop::yield: thread.pc = machine_.at; return true;
+  case Stop::exited: leave(index); return machine_.stop != Stop::fault;
+  case Stop::barrier: return arrive(index);
+  case Stop::collective:
+    thread.pc = machine_.at + 1;
+    thread.state = Thread::State::collective;
+    thread.collective = machine_.collective;
+    thread.mask = machine_.mask;
+    try_collective(index / warp_size);
+    return true;
+  case Stop::gather:
+    thread.pc = machine_.at;
+    thread.state = Thread::State::gather;
+    gathering_ = true;
+    return true;
+  case Stop::fault: faulting_ = index; return false;
   }
   return false;
 }
@@ -246,6 +244,30 @@ void Block::try_collective(uint32_t warp) {
     first.collective(group);
     for (uint32_t other = 0; other < warp_size; ++other)
       if (group.members >> other & 1) lanes[other].state = Thread::State::ready;
+  }
+}
+
+// activemask: its lanes of one warp that stand at the same instruction receive their mask.
+void Block::resolve_gathered() {
+  gathering_ = false;
+  for (uint32_t index = 0; index < threads_.size(); ++index) {
+    if (threads_[index].state != Thread::State::gather) continue;
+    const Instruction *at = threads_[index].pc;
+    const uint32_t first = index / warp_size * warp_size;
+    const auto end = std::min<uint32_t>(first + warp_size, static_cast<uint32_t>(threads_.size()));
+    uint32_t mask = 0;
+    const auto gathered = [&](const Thread &thread) {
+      return thread.state == Thread::State::gather && thread.pc == at;
+    };
+    for (uint32_t other = index; other < end; ++other)
+      if (gathered(threads_[other])) mask |= 1u << (other - first);
+    for (uint32_t other = index; other < end; ++other) {
+      Thread &thread = threads_[other];
+      if (!gathered(thread)) continue;
+      thread.r[at->slot[0]] = mask;
+      thread.pc = at + 1;
+      thread.state = Thread::State::ready;
+    }
   }
 }
 

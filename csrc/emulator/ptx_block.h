@@ -10,12 +10,12 @@
 namespace emulator {
 
 struct Thread {
-  enum class State : uint8_t { ready, barrier, collective, exited };
+  enum class State : uint8_t { ready, barrier, collective, gather, exited };
   State state = State::ready;
-  uint64_t *r = nullptr;  // register file, held from the first instruction to the exit
+  uint64_t *r = nullptr; // register file, held from the first instruction to the exit
   const Instruction *pc = nullptr;
-  Arrival arrival;                  // while it waits at a barrier
-  Collective collective = nullptr;  // while it waits for its warp
+  Arrival arrival; // while it waits at a barrier
+  Collective collective = nullptr; // while it waits for its warp
   uint32_t mask = 0;
 };
 
@@ -36,11 +36,11 @@ class Block {
 
  private:
   static constexpr uint32_t barriers = 16;
-  static constexpr uint64_t slice = 10000;  // instructions before the next thread has its turn
+  static constexpr uint64_t slice = 10000; // instructions before the next thread has its turn
   struct Barrier {
     uint32_t arrived = 0;
     uint32_t threads = 0;
-    std::vector<uint32_t> lanes;  // who has arrived, by warp
+    std::vector<uint32_t> lanes; // who has arrived, by warp
     Arrival::Reduce reduce = Arrival::Reduce::none;
     uint32_t votes = 0;
   };
@@ -54,6 +54,7 @@ class Block {
   bool is_complete(const Barrier &barrier) const;
   bool open(uint32_t id);
   void try_collective(uint32_t warp);
+  void resolve_gathered();
   bool fail(uint32_t index, const Instruction *at, Outcome outcome, const char *what);
   std::string place(uint32_t index, const Instruction *i) const;
 
@@ -62,15 +63,15 @@ class Block {
   Machine &machine_;
   std::array<uint32_t, 3> index_{};
   std::vector<Thread> threads_;
-  std::vector<uint32_t> active_;  // lanes that have not exited, by warp
+  std::vector<uint32_t> active_; // lanes that have not exited, by warp
   std::vector<uint8_t> shared_;
   Barrier barriers_[barriers];
   std::vector<std::unique_ptr<uint64_t[]>> files_;
   std::vector<uint64_t *> unused_files_;
   uint32_t alive_ = 0;
   uint32_t faulting_ = 0;
-  bool progressed_ = false;
+  bool progressed_ = false, gathering_ = false;
   uint64_t instructions_ = 0;
 };
 
-}  // namespace emulator
+} // namespace emulator

@@ -57,4 +57,24 @@ inline T rounded(A... a) {
   }
 }
 
-}  // namespace emulator
+constexpr float magnifier = 0x1p32f;
+
+template <class Op>
+struct Magnified {
+  template <class... A>
+  static float apply(A... a) {
+    return Op::magnified(a...);
+  }
+};
+
+// `value` is Op of `a` in the mode, no subnormal. Where only the rounding to the coarse steps of
+// subnormals has made it the least normal number, the result is subnormal: zero of the same sign.
+template <class Op, int Mode, class... A>
+inline float flush_rounded_up(float value, A... a) {
+  constexpr float least = std::numeric_limits<float>::min();
+  if (std::fabs(value) != least) return value;
+  const float exact = rounded<Magnified<Op>, Mode, float>(a...);
+  return std::fabs(exact) < least * magnifier ? std::copysign(0.0f, value) : value;
+}
+
+} // namespace emulator

@@ -29,23 +29,12 @@ OperandSpec parse_operand(std::string_view word) {
   }
   for (;; word.remove_prefix(1)) {
     switch (word[0]) {
-      case '=':
-        spec.role = Role::destination;
-        continue;
-      case '~':
-        spec.widening = true;
-        continue;
-      case '!':
-        spec.negatable = true;
-        continue;
-      case '#':
-        spec.immediate = true;
-        continue;
-      case '?':
-        spec.optional = true;
-        continue;
-      default:
-        break;
+    case '=': spec.role = Role::destination; continue;
+    case '~': spec.widening = true; continue;
+    case '!': spec.negatable = true; continue;
+    case '#': spec.immediate = true; continue;
+    case '?': spec.optional = true; continue;
+    default: break;
     }
     if (word[0] >= '2' && word[0] <= '4') {
       spec.vector = static_cast<uint8_t>(word[0] - '0');
@@ -106,6 +95,8 @@ const Forms &forms() {
     add_compare_forms(f);
     add_float_forms(f);
     add_convert_forms(f);
+    add_half_forms(f);
+    add_half_convert_forms(f);
     add_move_forms(f);
     add_memory_forms(f);
     add_atomic_forms(f);

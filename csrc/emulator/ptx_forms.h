@@ -2,7 +2,7 @@
 // vyre_emulator_forms() lists it for the tests that compare with silicon.
 //
 // A form is a name with all modifiers ("add.rn.f32") and a signature, one word an operand:
-//   u32 s64 b16 f32 p   a source: register or immediate of that type
+//   u32 s64 b16 f32 p   a source: register or immediate of that type; h16 is bf16
 //   =u32                a destination; =p|p has an optional second one behind a bar
 //   =~u8 ~u8            an integer register that may be wider than the type
 //   !p                  a predicate that the text may negate
@@ -23,7 +23,7 @@
 namespace emulator {
 
 struct Type {
-  char kind = 0;  // b u s f p
+  char kind = 0;  // b u s f p, h for bf16
   uint8_t bits = 0;
   bool operator==(const Type &other) const { return kind == other.kind && bits == other.bits; }
 };
@@ -46,7 +46,6 @@ struct Form {
   int min_target = 0, min_version = 0;
   Flow flow = Flow::next;
   bool carry_in = false, carry_out = false;
-  bool silicon = true;  // the answer of one thread or one warp is the machine's alone
   std::vector<OperandSpec> operands;
 };
 
@@ -84,6 +83,8 @@ void add_bit_forms(Forms &);
 void add_compare_forms(Forms &);
 void add_float_forms(Forms &);
 void add_convert_forms(Forms &);
+void add_half_forms(Forms &);
+void add_half_convert_forms(Forms &);
 void add_move_forms(Forms &);
 void add_memory_forms(Forms &);
 void add_atomic_forms(Forms &);

@@ -145,7 +145,7 @@ void add_space(Forms &f, const std::string &space) {
   f.add("atom" + space + ".cas.b16", "=b16 [] b16 b16", &run_compare_exchange<uint16_t, Space>);
 }
 
-}  // namespace
+} // namespace
 
 void add_atomic_forms(Forms &f) {
   add_space<Global>(f, ".global");
@@ -153,4 +153,4 @@ void add_atomic_forms(Forms &f) {
   add_space<Generic>(f, "");
 }
 
-}  // namespace emulator
+} // namespace emulator

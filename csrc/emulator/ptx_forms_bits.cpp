@@ -84,11 +84,19 @@ uint32_t find_bit(T a) {
   return ShiftAmount ? zeros : static_cast<uint32_t>(sizeof(T) * 8 - 1) - zeros;
 }
 
-// bfe (9.7.1.20): position and length are bytes; bits beyond the top repeat the sign.
+// Position and length of a bit field. The 32-bit instructions take the low byte of each; an H200
+// takes those of 64 bits as they are, so that 256 is beyond every bit.
+template <class T>
+uint32_t field_number(uint32_t given) {
+  return sizeof(T) == 4 ? given & 255 : std::min<uint32_t>(given, 255);
+}
+
+// bfe (9.7.1.20): bits beyond the top repeat the sign.
 template <class T>
 struct Bfe {
   static T apply(T a, uint32_t b, uint32_t c) {
-    const uint32_t top = sizeof(T) * 8 - 1, position = b & 255, length = c & 255;
+    const uint32_t top = sizeof(T) * 8 - 1;
+    const uint32_t position = field_number<T>(b), length = field_number<T>(c);
     if (length == 0) return 0;
     const uint32_t last = std::min(position + length - 1, top);
     const bool sign = std::is_signed_v<T> && ((uint64_t(a) >> last) & 1);
@@ -111,7 +119,8 @@ struct Bfe {
 template <class T>
 struct Bfi {
   static T apply(T a, T b, uint32_t c, uint32_t d) {
-    const uint32_t width = sizeof(T) * 8, position = c & 255, length = d & 255;
+    const uint32_t width = sizeof(T) * 8;
+    const uint32_t position = field_number<T>(c), length = field_number<T>(d);
     if (position >= width || length == 0) return b;
     const T field = length >= width ? static_cast<T>(~T(0)) : static_cast<T>((T(1) << length) - 1);
     const T mask = static_cast<T>(field << position);
@@ -214,7 +223,7 @@ void add_logic(Forms &f, const std::string &name) {
   f.each<Op, uint16_t, uint32_t, uint64_t>(name, 'b');
 }
 
-}  // namespace
+} // namespace
 
 void add_bit_forms(Forms &f) {
   add_logic<And>(f, "and");
@@ -249,4 +258,4 @@ const Instruction *run_negate_predicate(const Instruction *i, uint64_t *r, Machi
   return Lift<&not_predicate>::run(i, r, m);
 }
 
-}  // namespace emulator
+} // namespace emulator

@@ -1,8 +1,6 @@
 // Comparison and selection (PTX ISA 9.7.6): setp, set, selp, slct.
-#include <cmath>
-#include <limits>
-
 #include "ptx_forms.h"
+#include "ptx_half.h"
 
 namespace emulator {
 namespace {
@@ -11,11 +9,13 @@ enum class Compare { eq, ne, lt, le, gt, ge, equ, neu, ltu, leu, gtu, geu, num, 
 enum class Combine { none, conjunction, disjunction, exclusive };
 
 template <class T, bool Flush>
-T input(uint64_t slot) {
-  const T value = get<T>(slot);
-  if constexpr (Flush)
-    if (std::fabs(value) < std::numeric_limits<T>::min()) return std::copysign(T(0), value);
-  return value;
+auto input(uint64_t slot) {
+  if constexpr (is_half<T>)
+    return to_double(Flush ? flush_half(get<T>(slot)) : get<T>(slot));
+  else if constexpr (Flush)
+    return flush(get<T>(slot));
+  else
+    return get<T>(slot);
 }
 
 template <Compare C, class T>
@@ -23,34 +23,20 @@ bool compare(T a, T b) {
   constexpr bool real = std::is_floating_point_v<T>;
   const bool unordered = real && (a != a || b != b);
   switch (C) {
-    case Compare::eq:
-      return a == b;
-    case Compare::ne:
-      return a != b && !unordered;
-    case Compare::lt:
-      return a < b;
-    case Compare::le:
-      return a <= b;
-    case Compare::gt:
-      return a > b;
-    case Compare::ge:
-      return a >= b;
-    case Compare::equ:
-      return unordered || a == b;
-    case Compare::neu:
-      return unordered || a != b;
-    case Compare::ltu:
-      return unordered || a < b;
-    case Compare::leu:
-      return unordered || a <= b;
-    case Compare::gtu:
-      return unordered || a > b;
-    case Compare::geu:
-      return unordered || a >= b;
-    case Compare::num:
-      return !unordered;
-    case Compare::nan:
-      return unordered;
+  case Compare::eq: return a == b;
+  case Compare::ne: return a != b && !unordered;
+  case Compare::lt: return a < b;
+  case Compare::le: return a <= b;
+  case Compare::gt: return a > b;
+  case Compare::ge: return a >= b;
+  case Compare::equ: return unordered || a == b;
+  case Compare::neu: return unordered || a != b;
+  case Compare::ltu: return unordered || a < b;
+  case Compare::leu: return unordered || a <= b;
+  case Compare::gtu: return unordered || a > b;
+  case Compare::geu: return unordered || a >= b;
+  case Compare::num: return !unordered;
+  case Compare::nan: return unordered;
   }
   return false;
 }
@@ -58,31 +44,28 @@ bool compare(T a, T b) {
 template <Combine O>
 bool combine(bool a, bool b) {
   switch (O) {
-    case Combine::none:
-      return a;
-    case Combine::conjunction:
-      return a && b;
-    case Combine::disjunction:
-      return a || b;
-    case Combine::exclusive:
-      return a != b;
+  case Combine::none: return a;
+  case Combine::conjunction: return a && b;
+  case Combine::disjunction: return a || b;
+  case Combine::exclusive: return a != b;
   }
   return a;
 }
 
-// setp p|q, a, b, c: p combines the comparison with c, q its opposite.
+// setp p|q, a, b, c: p combines the comparison with c, q its opposite. Halves have no q.
 template <Compare C, class T, bool Flush, Combine O>
 const Instruction *run_setp(const Instruction *i, uint64_t *r, Machine &) {
-  const bool is = compare<C, T>(input<T, Flush>(r[i->slot[2]]), input<T, Flush>(r[i->slot[3]]));
-  const bool c = O != Combine::none && r[i->slot[4]] != 0;
-  r[i->slot[1]] = combine<O>(!is, c);
+  const uint32_t *in = i->slot + (is_half<T> ? 1 : 2);
+  const bool is = compare<C>(input<T, Flush>(r[in[0]]), input<T, Flush>(r[in[1]]));
+  const bool c = O != Combine::none && r[in[2]] != 0;
+  if (!is_half<T>) r[i->slot[1]] = combine<O>(!is, c);
   r[i->slot[0]] = combine<O>(is, c);
   return i + 1;
 }
 
 template <Compare C, class T, bool Flush, class D>
 const Instruction *run_set(const Instruction *i, uint64_t *r, Machine &) {
-  const bool is = compare<C, T>(input<T, Flush>(r[i->slot[1]]), input<T, Flush>(r[i->slot[2]]));
+  const bool is = compare<C>(input<T, Flush>(r[i->slot[1]]), input<T, Flush>(r[i->slot[2]]));
   const D yes = std::is_same_v<D, float> ? D(1) : D(-1);
   r[i->slot[0]] = put<D>(is ? yes : D(0));
   return i + 1;
@@ -101,6 +84,22 @@ void add_comparison(Forms &f, const std::string &compare, char kind = 0) {
   f.add(set + "u32." + t, "=u32" + two, &run_set<C, T, Flush, uint32_t>);
   f.add(set + "s32." + t, "=s32" + two, &run_set<C, T, Flush, int32_t>);
   f.add(set + "f32." + t, "=f32" + two, &run_set<C, T, Flush, float>);
+}
+
+template <Compare C, class T, bool Flush>
+void add_half_comparison(Forms &f, const std::string &compare) {
+  const bool bfloat = std::is_same_v<T, Bfloat>;
+  const std::string two = "=p " + type_name<T>() + " " + type_name<T>();
+  const std::string setp = "setp." + compare,
+                    end = bfloat ? ".bf16" : std::string(Flush ? ".ftz" : "") + ".f16";
+  for (Form *form :
+       {&f.add(setp + end, two, &run_setp<C, T, Flush, Combine::none>),
+        &f.add(setp + ".and" + end, two + " !p", &run_setp<C, T, Flush, Combine::conjunction>),
+        &f.add(setp + ".or" + end, two + " !p", &run_setp<C, T, Flush, Combine::disjunction>),
+        &f.add(setp + ".xor" + end, two + " !p", &run_setp<C, T, Flush, Combine::exclusive>)}) {
+    form->min_target = bfloat ? 90 : 0;
+    form->min_version = bfloat ? 78 : 0;
+  }
 }
 
 template <class T>
@@ -126,22 +125,30 @@ void add_integer_comparisons(Forms &f) {
   add_comparison<Compare::ge, U>(f, "hs");
 }
 
+template <Compare C, class T, bool Flush>
+void add_real(Forms &f, const std::string &compare) {
+  if constexpr (is_half<T>)
+    add_half_comparison<C, T, Flush>(f, compare);
+  else
+    add_comparison<C, T, Flush>(f, compare);
+}
+
 template <class T, bool Flush>
 void add_float_comparisons(Forms &f) {
-  add_comparison<Compare::eq, T, Flush>(f, "eq");
-  add_comparison<Compare::ne, T, Flush>(f, "ne");
-  add_comparison<Compare::lt, T, Flush>(f, "lt");
-  add_comparison<Compare::le, T, Flush>(f, "le");
-  add_comparison<Compare::gt, T, Flush>(f, "gt");
-  add_comparison<Compare::ge, T, Flush>(f, "ge");
-  add_comparison<Compare::equ, T, Flush>(f, "equ");
-  add_comparison<Compare::neu, T, Flush>(f, "neu");
-  add_comparison<Compare::ltu, T, Flush>(f, "ltu");
-  add_comparison<Compare::leu, T, Flush>(f, "leu");
-  add_comparison<Compare::gtu, T, Flush>(f, "gtu");
-  add_comparison<Compare::geu, T, Flush>(f, "geu");
-  add_comparison<Compare::num, T, Flush>(f, "num");
-  add_comparison<Compare::nan, T, Flush>(f, "nan");
+  add_real<Compare::eq, T, Flush>(f, "eq");
+  add_real<Compare::ne, T, Flush>(f, "ne");
+  add_real<Compare::lt, T, Flush>(f, "lt");
+  add_real<Compare::le, T, Flush>(f, "le");
+  add_real<Compare::gt, T, Flush>(f, "gt");
+  add_real<Compare::ge, T, Flush>(f, "ge");
+  add_real<Compare::equ, T, Flush>(f, "equ");
+  add_real<Compare::neu, T, Flush>(f, "neu");
+  add_real<Compare::ltu, T, Flush>(f, "ltu");
+  add_real<Compare::leu, T, Flush>(f, "leu");
+  add_real<Compare::gtu, T, Flush>(f, "gtu");
+  add_real<Compare::geu, T, Flush>(f, "geu");
+  add_real<Compare::num, T, Flush>(f, "num");
+  add_real<Compare::nan, T, Flush>(f, "nan");
 }
 
 uint64_t select(uint64_t a, uint64_t b, bool c) { return c ? a : b; }
@@ -171,6 +178,9 @@ void add_compare_forms(Forms &f) {
   add_float_comparisons<float, false>(f);
   add_float_comparisons<float, true>(f);
   add_float_comparisons<double, false>(f);
+  add_float_comparisons<Half, false>(f);
+  add_float_comparisons<Half, true>(f);
+  add_float_comparisons<Bfloat, false>(f);
   for (const char *t :
        {"b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f32", "f64"})
     add_selection(f, t);

@@ -1,12 +1,6 @@
 // Conversion (PTX ISA 9.7.9.21, cvt) among 8 to 64-bit integers, f32 and f64.
-// Float to integer rounds, then clamps to the range of the destination; a NaN gives 0, or
-// 1 << (width - 1) where an f64 or a 64-bit integer takes part. Destinations may be wider
-// registers: the result is extended by the destination's sign.
-#include <cfenv>
-#include <cmath>
-
-#include "ptx_float.h"
-#include "ptx_forms.h"
+// Destinations may be wider registers: the result is extended by the destination's sign.
+#include "ptx_convert.h"
 
 namespace emulator {
 namespace {
@@ -23,41 +17,13 @@ D clamp_integer(S a) {
                                                                         : static_cast<D>(a);
 }
 
-template <class T, int Mode>
-T to_integral(T a) {
-  switch (Mode) {
-    case FE_TONEAREST:
-      return std::nearbyint(a);
-    case FE_TOWARDZERO:
-      return std::trunc(a);
-    case FE_DOWNWARD:
-      return std::floor(a);
-    default:
-      return std::ceil(a);
-  }
-}
-
-template <class D, class S, int Mode, bool Flush>
-D float_to_integer(S a) {
-  using Limit = std::numeric_limits<D>;
-  if (a != a) {
-    if (sizeof(S) == 4 && sizeof(D) < 8) return 0;
-    return static_cast<D>(uint64_t(1) << (sizeof(D) * 8 - 1));
-  }
-  if (Flush) a = flush(a);
-  a = to_integral<S, Mode>(a);
-  const S end = std::ldexp(S(1), Limit::digits);
-  if (a >= end) return Limit::max();
-  if (a < S(Limit::min())) return Limit::min();
-  return static_cast<D>(a);
-}
-
 template <class D>
 struct To {
   template <class S>
   static D apply(S a) {
     return static_cast<D>(a);
   }
+  static float magnified(double a) { return static_cast<float>(a * magnifier); }
 };
 
 template <class D, class S, int Mode, bool Saturate>
@@ -71,7 +37,10 @@ D float_to_float(S a) {
   if (Flush) a = flush(a);
   if (a != a) return Saturate ? D(0) : canonical_nan<D>();
   D value = rounded<To<D>, Mode, D>(a);
-  if (Flush && sizeof(D) == 4) value = flush(value);
+  if constexpr (Flush && sizeof(D) == 4) {
+    value = flush(value);
+    if constexpr (sizeof(S) == 8) value = flush_rounded_up<To<D>, Mode>(value, a);
+  }
   return Saturate ? saturate(value) : value;
 }
 
@@ -81,29 +50,6 @@ T round_to_integral(T a) {
   if (a != a) return Saturate ? T(0) : canonical_nan<T>();
   a = to_integral<T, Mode>(a);
   return Saturate ? saturate(a) : a;
-}
-
-// The handler that extends F's integer result to a register of type W.
-template <auto F, class D, class S, class W>
-const Instruction *run_widened(const Instruction *i, uint64_t *r, Machine &) {
-  r[i->slot[0]] = put<W>(static_cast<W>(F(get<S>(r[i->slot[1]]))));
-  return i + 1;
-}
-
-template <class D, int Bits>
-using Register = std::conditional_t<
-    std::is_signed_v<D>,
-    std::conditional_t<Bits == 16, int16_t, std::conditional_t<Bits == 32, int32_t, int64_t>>,
-    std::conditional_t<Bits == 16, uint16_t, std::conditional_t<Bits == 32, uint32_t, uint64_t>>>;
-
-template <auto F, class D, class S>
-void add_to_integer(Forms &f, const std::string &name) {
-  const std::string source = std::is_integral_v<S> ? " ~" : " ";
-  Form &form = f.add(name + "." + type_name<D>() + "." + type_name<S>(),
-                     "=~" + type_name<D>() + source + type_name<S>(), nullptr);
-  if constexpr (sizeof(D) <= 2) form.widened[0] = &run_widened<F, D, S, Register<D, 16>>;
-  if constexpr (sizeof(D) <= 4) form.widened[1] = &run_widened<F, D, S, Register<D, 32>>;
-  form.widened[2] = &run_widened<F, D, S, Register<D, 64>>;
 }
 
 template <auto F, class D, class S>
@@ -166,8 +112,8 @@ void add_float_mode(Forms &f, const std::string &integral, const std::string &ro
                                                                                  narrow + ".ftz");
   add_to_float<&float_to_float<float, double, Mode, false, true>, float, double>(f,
                                                                                  narrow + ".sat");
-  add_to_float<&float_to_float<float, double, Mode, true, true>, float, double>(
-      f, narrow + ".ftz.sat");
+  add_to_float<&float_to_float<float, double, Mode, true, true>, float, double>(f, narrow +
+                                                                                       ".ftz.sat");
   add_to_float<&round_to_integral<float, Mode, false, false>, float, float>(f, whole);
   add_to_float<&round_to_integral<float, Mode, true, false>, float, float>(f, whole + ".ftz");
   add_to_float<&round_to_integral<float, Mode, false, true>, float, float>(f, whole + ".sat");

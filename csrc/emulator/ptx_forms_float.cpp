@@ -1,6 +1,8 @@
 // Floating-point arithmetic (PTX ISA 9.7.3). Every result is the exact one rounded once in the
 // stated mode; NaN results are the hardware's canonical NaN. .ftz flushes subnormal inputs and
-// results to zero of the same sign; .sat clamps to [+0, 1] and turns NaN into +0.
+// results to zero of the same sign; .sat clamps to [+0, 1] and turns NaN into +0. A result is
+// subnormal when it is below the least normal number after rounding to 24 bits with an unbounded
+// exponent: an H200 gives 0x00800000 * 0x3f7fffff = 0, but the fused 2^-126 - 2^-190 = 2^-126.
 // The thread runs with the default floating-point environment: execute() sees to that.
 #include <cfenv>
 #include <cmath>
@@ -11,43 +13,61 @@
 namespace emulator {
 namespace {
 
-struct Add {
+// Operations whose results below the least normal number may be inexact have magnified(): the
+// result times `magnifier` for results near that number, where nothing overflows.
+struct Exact {
+  static constexpr bool tiny_is_exact = true;
+};
+struct Inexact {
+  static constexpr bool tiny_is_exact = false;
+};
+
+struct Add : Exact {
   template <class T>
   static T apply(T a, T b) {
     return a + b;
   }
 };
-struct Sub {
+struct Sub : Exact {
   template <class T>
   static T apply(T a, T b) {
     return a - b;
   }
 };
-struct Mul {
+struct Mul : Inexact {
   template <class T>
   static T apply(T a, T b) {
     return a * b;
   }
+  static float magnified(float a, float b) {
+    return std::fabs(a) < std::fabs(b) ? a * magnifier * b : a * (b * magnifier);
+  }
 };
-struct Div {
+struct Div : Inexact {
   template <class T>
   static T apply(T a, T b) {
     return a / b;
   }
+  static float magnified(float a, float b) { return a * magnifier / b; }
 };
-struct Fma {
+struct Fma : Inexact {
   template <class T>
   static T apply(T a, T b, T c) {
     return std::fma(a, b, c);
   }
+  static float magnified(float a, float b, float c) {
+    return std::fabs(a) < std::fabs(b) ? std::fma(a * magnifier, b, c * magnifier)
+                                       : std::fma(a, b * magnifier, c * magnifier);
+  }
 };
-struct Rcp {
+struct Rcp : Inexact {
   template <class T>
   static T apply(T a) {
     return T(1) / a;
   }
+  static float magnified(float a) { return magnifier / a; }
 };
-struct Sqrt {
+struct Sqrt : Exact {
   template <class T>
   static T apply(T a) {
     return std::sqrt(a);
@@ -58,7 +78,10 @@ template <class Op, int Mode, bool Flush, bool Saturate, class T, class... A>
 T evaluate(A... a) {
   T value = rounded<Op, Mode, T>((Flush ? flush(a) : a)...);
   if (value != value) value = canonical_nan<T>();
-  if (Flush) value = flush(value);
+  if constexpr (Flush) {
+    value = flush(value);
+    if constexpr (!Op::tiny_is_exact) value = flush_rounded_up<Op, Mode>(value, flush(a)...);
+  }
   return Saturate ? saturate(value) : value;
 }
 
@@ -111,6 +134,14 @@ template <class Op>
 void add_default_mode(Forms &f, const std::string &name) {
   add_single<Op, FE_TONEAREST, float, float>(f, name, true);
   add_double<Op, FE_TONEAREST, double, double>(f, name);
+}
+
+// Results that the ISA only bounds: correctly rounded ones are within every bound, but are not the
+// bits of any silicon.
+template <class Op, class... A>
+void add_bounded(Forms &f, const std::string &name) {
+  f.pure<&evaluate<Op, FE_TONEAREST, false, false, float, A...>>(name + ".f32");
+  f.pure<&evaluate<Op, FE_TONEAREST, true, false, float, A...>>(name + ".ftz.f32");
 }
 
 // min and max (9.7.3.11): -0 is less than +0; one NaN gives the other operand unless .NaN.
@@ -170,7 +201,8 @@ struct IsNan {
 };
 template <class T>
 struct IsNormal {
-  static bool apply(T a) { return std::isnormal(a); }
+  // The ISA counts zero as normal (9.7.3.1), and so does an H200.
+  static bool apply(T a) { return a == 0 || std::isnormal(a); }
 };
 template <class T>
 struct IsSubnormal {
@@ -191,6 +223,9 @@ void add_float_forms(Forms &f) {
   add_ternary<Fma>(f, "mad");
   add_unary<Rcp>(f, "rcp");
   add_unary<Sqrt>(f, "sqrt");
+  add_bounded<Div, float, float>(f, "div.full");
+  add_bounded<Rcp, float>(f, "rcp.approx");
+  add_bounded<Sqrt, float>(f, "sqrt.approx");
   add_extremum<false>(f, "min");
   add_extremum<true>(f, "max");
   f.pure<&absolute<float, false>>("abs.f32");

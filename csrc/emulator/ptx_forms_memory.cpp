@@ -71,12 +71,6 @@ const Instruction *run_store(const Instruction *i, uint64_t *r, Machine &m) {
   return i + 1;
 }
 
-template <class T, int Bits>
-using Register = std::conditional_t<
-    std::is_signed_v<T>,
-    std::conditional_t<Bits == 16, int16_t, std::conditional_t<Bits == 32, int32_t, int64_t>>,
-    std::conditional_t<Bits == 16, uint16_t, std::conditional_t<Bits == 32, uint32_t, uint64_t>>>;
-
 std::string vector_name(int n) { return n == 1 ? "" : ".v" + std::to_string(n); }
 std::string vector_mark(int n) { return n == 1 ? "" : std::to_string(n) + ":"; }
 
@@ -110,7 +104,7 @@ void add_type(Forms &f, const std::string &type) {
   if constexpr (sizeof(T) <= 4) add_size<T, 4>(f, type);
 }
 
-}  // namespace
+} // namespace
 
 void add_memory_forms(Forms &f) {
   for (const char *kind : {"b", "u"}) {
@@ -127,4 +121,4 @@ void add_memory_forms(Forms &f) {
   add_type<uint64_t>(f, "f64");
 }
 
-}  // namespace emulator
+} // namespace emulator

@@ -55,18 +55,10 @@ void shuffle(Group &g) {
     int32_t from = own;
     bool inside = false;
     switch (Mode) {
-      case Shuffle::idx:
-        from = first | (b & ~segment & 31), inside = from <= last;
-        break;
-      case Shuffle::up:
-        from = own - b, inside = from >= last;
-        break;
-      case Shuffle::down:
-        from = own + b, inside = from <= last;
-        break;
-      case Shuffle::bfly:
-        from = own ^ b, inside = from <= last;
-        break;
+    case Shuffle::idx: from = first | (b & ~segment & 31), inside = from <= last; break;
+    case Shuffle::up: from = own - b, inside = from >= last; break;
+    case Shuffle::down: from = own + b, inside = from <= last; break;
+    case Shuffle::bfly: from = own ^ b, inside = from <= last; break;
     }
     if (!inside || !(g.members >> from & 1)) from = own;
     set(g, lane, 1, inside);
@@ -166,9 +158,10 @@ void add_reduction(Forms &f, const std::string &op, char kind = 0) {
   form.min_version = 70;
 }
 
-const Instruction *run_activemask(const Instruction *i, uint64_t *r, Machine &m) {
-  r[i->slot[0]] = m.active;
-  return i + 1;
+// Which lanes of a warp run together after they have parted is the hardware's choice; here it is
+// all that come to the instruction in one turn. A warp that never parted is whole.
+const Instruction *run_activemask(const Instruction *i, uint64_t *, Machine &m) {
+  return m.halt(Stop::gather, i);
 }
 
 }  // namespace

@@ -162,20 +162,17 @@ uint32_t KernelBuilder::source_slot(const OperandSpec &spec, const Operand &oper
   };
   uint64_t bits = 0;
   switch (operand.kind) {
-    case Operand::Kind::reg:
-      return operand.negated ? prepare(Type{'p', 1}, &run_negate_predicate, operand.slot, 0)
-                             : operand.slot;
-    case Operand::Kind::special:
-      return operand.slot;
-    case Operand::Kind::clock:
-      return prepare(operand.type, &run_clock,
-                     constant(operand.type.bits == 64 ? ~uint64_t{0} : 0xffffffffu),
-                     static_cast<int32_t>(operand.slot));
-    case Operand::Kind::shared:
-      return shared_constant(operand.index, static_cast<uint64_t>(operand.offset));
-    default:
-      literal_bits(operand, spec.type, &bits);
-      return constant(bits);
+  case Operand::Kind::reg:
+    return operand.negated ? prepare(Type{'p', 1}, &run_negate_predicate, operand.slot, 0)
+                           : operand.slot;
+  case Operand::Kind::special: return operand.slot;
+  case Operand::Kind::clock:
+    return prepare(operand.type, &run_clock,
+                   constant(operand.type.bits == 64 ? ~uint64_t{0} : 0xffffffffu),
+                   static_cast<int32_t>(operand.slot));
+  case Operand::Kind::shared:
+    return shared_constant(operand.index, static_cast<uint64_t>(operand.offset));
+  default: literal_bits(operand, spec.type, &bits); return constant(bits);
   }
 }
 
@@ -203,34 +200,34 @@ void KernelBuilder::fill(Draft &draft, const Form &form, const std::vector<Opera
     }
     const Operand &operand = operands[k];
     switch (spec.role) {
-      case Role::destination:
-        if (spec.vector)
-          for (const Operand &element : operand.elements) define(element);
-        else
-          define(operand);
-        if (spec.second && operand.second.empty()) draft.slot(at++) = slot_sink;
-        if (!operand.second.empty()) define(operand.second[0]);
-        break;
-      case Role::source:
-        if (spec.vector)
-          for (const Operand &element : operand.elements) use(source_slot(spec, element, before));
-        else
-          use(source_slot(spec, operand, before));
-        break;
-      case Role::address: {
-        const Operand &base = operand.elements[0];
-        draft.instruction.offset = static_cast<int32_t>(operand.offset);
-        use(base.kind == Operand::Kind::shared ? shared_constant(base.index, 0) : base.slot);
-        break;
-      }
-      case Role::parameter:
-        draft.instruction.offset = static_cast<int32_t>(
-            kernel_.parameters[operand.elements[0].index].offset + operand.offset);
-        break;
-      case Role::label:
-        draft.label = static_cast<int32_t>(branches_.size());
-        branches_.push_back({operand.token, open_.back()});
-        break;
+    case Role::destination:
+      if (spec.vector)
+        for (const Operand &element : operand.elements) define(element);
+      else
+        define(operand);
+      if (spec.second && operand.second.empty()) draft.slot(at++) = slot_sink;
+      if (!operand.second.empty()) define(operand.second[0]);
+      break;
+    case Role::source:
+      if (spec.vector)
+        for (const Operand &element : operand.elements) use(source_slot(spec, element, before));
+      else
+        use(source_slot(spec, operand, before));
+      break;
+    case Role::address: {
+      const Operand &base = operand.elements[0];
+      draft.instruction.offset = static_cast<int32_t>(operand.offset);
+      use(base.kind == Operand::Kind::shared ? shared_constant(base.index, 0) : base.slot);
+      break;
+    }
+    case Role::parameter:
+      draft.instruction.offset = static_cast<int32_t>(
+          kernel_.parameters[operand.elements[0].index].offset + operand.offset);
+      break;
+    case Role::label:
+      draft.label = static_cast<int32_t>(branches_.size());
+      branches_.push_back({operand.token, open_.back()});
+      break;
     }
   }
   draft.instruction.run = form.run != nullptr ? form.run

@@ -53,7 +53,7 @@ uint64_t parse_count(Lexer &lexer) {
 
 Type parse_type(std::string_view directive) {
   for (const char *name : {".b8", ".b16", ".b32", ".b64", ".u8", ".u16", ".u32", ".u64", ".s8",
-                           ".s16", ".s32", ".s64", ".f32", ".f64", ".pred"}) {
+                           ".s16", ".s32", ".s64", ".f16", ".f32", ".f64", ".pred"}) {
     if (directive != name) continue;
     if (directive == ".pred") return Type{'p', 1};
     int bits = 0;
@@ -265,8 +265,8 @@ void KernelBuilder::parse_body() {
       }
       check_name(word);
       if (!scopes_[static_cast<size_t>(open_.back())]
-                      .labels.emplace(word.text, static_cast<uint32_t>(drafts_.size()))
-                      .second) {
+               .labels.emplace(word.text, static_cast<uint32_t>(drafts_.size()))
+               .second) {
         Lexer::fail(word, "duplicate definition of label " + shown(word));
       }
     }

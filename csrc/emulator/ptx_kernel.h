@@ -17,8 +17,8 @@ struct SharedVariable {
   std::string_view name;
   uint64_t bytes = 0;
   uint64_t align = 1;
-  bool dynamic = false;     // extern, sized by the launch
-  bool referenced = false;  // only these take room
+  bool dynamic = false; // extern, sized by the launch
+  bool referenced = false; // only these take room
   uint64_t address = 0;
 };
 
@@ -37,8 +37,8 @@ struct Draft {
   Instruction instruction{};
   Flow flow = Flow::next;
   bool guarded = false;
-  uint8_t definitions = 0, uses = 0;  // bit k: operand slot k, six of them
-  int32_t label = -1;                 // of a branch, into KernelBuilder::branches_
+  uint8_t definitions = 0, uses = 0; // bit k: operand slot k, six of them
+  int32_t label = -1; // of a branch, into KernelBuilder::branches_
   Location location{};
 
   uint32_t &slot(int k) {
@@ -65,18 +65,18 @@ struct Operand {
   bool negated = false;
   Token token;
   Type type;
-  uint32_t slot = slot_sink;  // reg, special; for clock the first bit taken
-  uint32_t index = 0;         // shared variable or parameter
-  uint64_t integer = 0;       // literal; bits of a 0f literal
+  uint32_t slot = slot_sink; // reg, special; for clock the first bit taken
+  uint32_t index = 0; // shared variable or parameter
+  uint64_t integer = 0; // literal; bits of a 0f literal
   double real = 0;
-  int64_t offset = 0;             // of an address or symbol
-  std::vector<Operand> elements;  // of a vector; the base of an address
-  std::vector<Operand> second;    // behind a bar
+  int64_t offset = 0; // of an address or symbol
+  std::vector<Operand> elements; // of a vector; the base of an address
+  std::vector<Operand> second; // behind a bar
 };
 
 // Registers that stay live, found by allocate(): slots and an estimate of machine registers.
 struct Allocation {
-  std::vector<uint32_t> slot;  // by virtual register
+  std::vector<uint32_t> slot; // by virtual register
   uint32_t slots = 0;
   uint32_t registers = 0;
 };
@@ -100,7 +100,7 @@ class KernelBuilder {
   struct Scope {
     int32_t parent = -1;
     std::unordered_map<std::string_view, Name> names;
-    std::unordered_map<std::string_view, RegisterRange> ranges;  // by prefix
+    std::unordered_map<std::string_view, RegisterRange> ranges; // by prefix
     std::unordered_map<std::string_view, uint32_t> labels;
   };
   struct Branch {
@@ -162,12 +162,12 @@ class KernelBuilder {
   ModuleHeader &module_;
   Kernel kernel_;
   std::vector<Scope> scopes_;
-  std::vector<int32_t> open_;  // indices of the open scopes, the innermost last
+  std::vector<int32_t> open_; // indices of the open scopes, the innermost last
   std::vector<Type> registers_;
   std::map<std::pair<std::string_view, int32_t>, uint32_t> range_registers_;
   std::vector<Draft> drafts_;
   std::vector<Branch> branches_;
-  std::vector<SharedVariable> shared_;  // the module's, then the kernel's own
+  std::vector<SharedVariable> shared_; // the module's, then the kernel's own
   std::vector<uint64_t> constants_;
   std::unordered_map<uint64_t, uint32_t> constant_index_;
   struct SharedConstant {
@@ -181,4 +181,4 @@ SharedVariable parse_shared(Lexer &lexer, bool external);
 // The type behind a directive like `.u32`; kind 0 when it is none.
 Type parse_type(std::string_view directive);
 
-}  // namespace emulator
+} // namespace emulator

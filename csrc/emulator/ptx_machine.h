@@ -23,14 +23,14 @@ using Handler = const Instruction *(*)(const Instruction *, uint64_t *r, Machine
 
 struct Instruction {
   Handler run;
-  uint32_t slot[5];  // operands in the order of the text
-  int32_t offset;    // bytes added to an address, distance of a branch, or a sixth slot
+  uint32_t slot[5]; // operands in the order of the text
+  int32_t offset; // bytes added to an address, distance of a branch, or a sixth slot
 };
 
 // Slots that every kernel has. The constants follow, then the registers.
 enum Slot : uint32_t {
-  slot_sink,   // results that the text throws away
-  slot_carry,  // CC.CF
+  slot_sink, // results that the text throws away
+  slot_carry, // CC.CF
   slot_tid,
   slot_ntid = slot_tid + 3,
   slot_ctaid = slot_ntid + 3,
@@ -52,25 +52,26 @@ enum Slot : uint32_t {
 
 struct Location {
   uint32_t line;
-  uint32_t begin, end;  // of the instruction in Code::text
+  uint32_t begin, end; // of the instruction in Code::text
 };
 
 struct Code {
   std::vector<Instruction> instructions;
-  std::vector<Location> locations;  // one an instruction
-  std::vector<uint64_t> constants;  // slots slot_fixed_count and up
+  std::vector<Location> locations; // one an instruction
+  std::vector<uint64_t> constants; // slots slot_fixed_count and up
   uint32_t slots = slot_fixed_count;
   std::shared_ptr<const std::string> text;
 };
 
-enum class Stop : uint8_t { exited, barrier, collective, yield, fault };
+// gather: the thread goes on when all lanes of its warp have had their turn
+enum class Stop : uint8_t { exited, barrier, collective, gather, yield, fault };
 
 // Does a warp-synchronous instruction for all lanes that take part.
 using Collective = void (*)(Group &);
 
 struct Group {
   static constexpr uint32_t lanes = 32;
-  uint32_t members = 0;  // lanes that take part
+  uint32_t members = 0; // lanes that take part
   const Instruction *instruction[lanes];
   uint64_t *r[lanes];
 };
@@ -78,7 +79,7 @@ struct Group {
 // A barrier that a thread waits at or has passed with bar.arrive.
 struct Arrival {
   uint32_t id = 0;
-  uint32_t threads = 0;  // 0: all of the block
+  uint32_t threads = 0; // 0: all of the block
   bool wait = true;
   bool aligned = true;
   enum class Reduce : uint8_t { none, popc, all, any } reduce = Reduce::none;
@@ -95,12 +96,11 @@ struct Range {
 // place where they leave why a thread stopped.
 struct Machine {
   static constexpr uint32_t ranges = 16;
-  Range cache[ranges];  // allocations met in this launch; each instruction has its own entry
+  Range cache[ranges]; // allocations met in this launch; each instruction has its own entry
   Memory *memory = nullptr;
   uint8_t *shared = nullptr;
   uint64_t shared_bytes = 0;
   const uint8_t *parameters = nullptr;
-  uint32_t active = 0;  // lanes of the running warp that have not exited
 
   Stop stop = Stop::exited;
   const Instruction *at = nullptr;
@@ -132,4 +132,4 @@ inline bool in_shared_window(uint64_t address) {
   return address - shared_window < shared_window_bytes;
 }
 
-}  // namespace emulator
+} // namespace emulator

@@ -50,11 +50,14 @@ constexpr ClockName clock_names[] = {{"%clock", 32, 0},          {"%clock_hi", 3
                                      {"%globaltimer_lo", 32, 0}, {"%globaltimer_hi", 32, 32}};
 
 std::string type_text(Type type) {
-  return type.kind == 'p' ? ".pred" : std::string(".") + type.kind + std::to_string(type.bits);
+  if (type.kind == 'p') return ".pred";
+  if (type.kind == 'h') return ".bf16";
+  return std::string(".") + type.kind + std::to_string(type.bits);
 }
 
 bool compatible(const OperandSpec &spec, Type reg) {
   if (spec.type.kind == 'p' || reg.kind == 'p') return spec.type.kind == reg.kind;
+  if (spec.type.kind == 'h') return reg.kind == 'b' && reg.bits == 16;
   if (reg.bits != spec.type.bits)
     return spec.widening && reg.bits > spec.type.bits && reg.kind != 'f';
   if (spec.type.kind == 'b' || reg.kind == 'b') return true;
@@ -101,11 +104,11 @@ Operand KernelBuilder::resolve_word(const Token &token) {
   return operand;  // a label, perhaps one further down
 }
 
+// +bytes or +-bytes; ptxas takes no bare minus here.
 int64_t KernelBuilder::parse_offset() {
   int64_t offset = 0;
-  while (lexer_.at("+") || lexer_.at("-")) {
-    bool negative = lexer_.next().text == "-";
-    if (lexer_.accept("-")) negative = !negative;
+  while (lexer_.accept("+")) {
+    const bool negative = lexer_.accept("-");
     const Token token = lexer_.peek();
     const uint64_t value = lexer_.expect_integer("a byte offset");
     if (value > INT32_MAX) Lexer::fail(token, "address offset beyond 32 bits");
@@ -127,23 +130,22 @@ Operand KernelBuilder::parse_scalar() {
   const bool negative = lexer_.accept("-");
   const Token token = lexer_.next();
   switch (token.kind) {
-    case Token::Kind::word:
-      if (negative) Lexer::fail(token, "'-' before a name");
-      return resolve_word(token);
-    case Token::Kind::integer:
-      operand.kind = Operand::Kind::integer;
-      operand.integer = negative ? 0 - token.integer : token.integer;
-      return operand;
-    case Token::Kind::single:
-      operand.kind = Operand::Kind::single;
-      operand.integer = token.integer ^ (negative ? 0x80000000u : 0u);
-      return operand;
-    case Token::Kind::real:
-      operand.kind = Operand::Kind::real;
-      operand.real = negative ? -token.real : token.real;
-      return operand;
-    default:
-      Lexer::fail(token, "expected an operand, met " + shown(token));
+  case Token::Kind::word:
+    if (negative) Lexer::fail(token, "'-' before a name");
+    return resolve_word(token);
+  case Token::Kind::integer:
+    operand.kind = Operand::Kind::integer;
+    operand.integer = negative ? 0 - token.integer : token.integer;
+    return operand;
+  case Token::Kind::single:
+    operand.kind = Operand::Kind::single;
+    operand.integer = token.integer ^ (negative ? 0x80000000u : 0u);
+    return operand;
+  case Token::Kind::real:
+    operand.kind = Operand::Kind::real;
+    operand.real = negative ? -token.real : token.real;
+    return operand;
+  default: Lexer::fail(token, "expected an operand, met " + shown(token));
   }
 }
 
@@ -197,27 +199,27 @@ uint32_t KernelBuilder::shared_constant(uint32_t index, uint64_t offset) {
 
 // The slot value of a literal for an operand type.
 bool KernelBuilder::literal_bits(const Operand &operand, Type type, uint64_t *bits) const {
+  if (type.kind == 'h' || (type.kind == 'f' && type.bits == 16)) return false;
   const uint64_t mask = type.bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << type.bits) - 1;
   switch (operand.kind) {
-    case Operand::Kind::integer:
-      if (type.kind == 'f') return false;
-      *bits = type.kind == 'p' ? operand.integer != 0 : operand.integer & mask;
+  case Operand::Kind::integer:
+    if (type.kind == 'f') return false;
+    *bits = type.kind == 'p' ? operand.integer != 0 : operand.integer & mask;
+    return true;
+  case Operand::Kind::single:
+    if (type.bits == 32 && (type.kind == 'f' || type.kind == 'b')) {
+      *bits = operand.integer;
       return true;
-    case Operand::Kind::single:
-      if (type.bits == 32 && (type.kind == 'f' || type.kind == 'b')) {
-        *bits = operand.integer;
-        return true;
-      }
-      if (type.kind != 'f') return false;
-      *bits = put<double>(get<float>(operand.integer));
-      return true;
-    case Operand::Kind::real:
-      if (type.kind != 'f' && !(type.kind == 'b' && type.bits == 64)) return false;
-      *bits = type.bits == 32 ? put<float>(static_cast<float>(operand.real))
-                              : put<double>(operand.real);
-      return true;
-    default:
-      return false;
+    }
+    if (type.kind != 'f') return false;
+    *bits = put<double>(get<float>(operand.integer));
+    return true;
+  case Operand::Kind::real:
+    if (type.kind != 'f' && !(type.kind == 'b' && type.bits == 64)) return false;
+    *bits =
+        type.bits == 32 ? put<float>(static_cast<float>(operand.real)) : put<double>(operand.real);
+    return true;
+  default: return false;
   }
 }
 
@@ -255,34 +257,31 @@ std::string KernelBuilder::mismatch_scalar(const OperandSpec &spec, const Operan
   if (operand.negated && !(spec.negatable && operand.kind == Kind::reg)) return "takes no '!' here";
   const bool move = form.name.compare(0, 4, "mov.") == 0;
   switch (operand.kind) {
-    case Kind::sink:
-      return target && (spec.second || spec.vector) ? "" : "discards no result here";
-    case Kind::reg:
-      if (spec.immediate) return "needs an immediate, " + met;
-      return compatible(spec, operand.type)
-                 ? ""
-                 : "takes " + type_text(spec.type) + ", " + shown(operand.token) + " is " +
-                       type_text(operand.type);
-    case Kind::special:
-    case Kind::clock:
-      if (target || !move) return "takes no special register, " + met;
-      return spec.type.kind != 'f' && spec.type.bits == operand.type.bits
-                 ? ""
-                 : "has another width than " + shown(operand.token);
-    case Kind::shared:
-      return move && !target && !spec.vector && spec.type.kind != 'f' && spec.type.bits >= 32
-                 ? ""
-                 : "takes no symbol, " + met;
-    case Kind::integer:
-    case Kind::single:
-    case Kind::real:
-      if (target) return "writes a register, " + met;
-      return literal_bits(operand, spec.type, &bits) ? ""
-                                                     : "takes " + type_text(spec.type) + ", " + met;
-    case Kind::label:
-      return "unknown symbol " + shown(operand.token);
-    default:
-      return "takes no such operand, " + met;
+  case Kind::sink: return target && (spec.second || spec.vector) ? "" : "discards no result here";
+  case Kind::reg:
+    if (spec.immediate) return "needs an immediate, " + met;
+    return compatible(spec, operand.type)
+               ? ""
+               : "takes " + type_text(spec.type) + ", " + shown(operand.token) + " is " +
+                     type_text(operand.type);
+  case Kind::special:
+  case Kind::clock:
+    if (target || !move) return "takes no special register, " + met;
+    return spec.type.kind != 'f' && spec.type.bits == operand.type.bits
+               ? ""
+               : "has another width than " + shown(operand.token);
+  case Kind::shared:
+    return move && !target && !spec.vector && spec.type.kind != 'f' && spec.type.bits >= 32
+               ? ""
+               : "takes no symbol, " + met;
+  case Kind::integer:
+  case Kind::single:
+  case Kind::real:
+    if (target) return "writes a register, " + met;
+    return literal_bits(operand, spec.type, &bits) ? ""
+                                                   : "takes " + type_text(spec.type) + ", " + met;
+  case Kind::label: return "unknown symbol " + shown(operand.token);
+  default: return "takes no such operand, " + met;
   }
 }
 

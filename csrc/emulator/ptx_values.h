@@ -52,6 +52,13 @@ std::string type_name(char kind = 0) {
   }
 }
 
+// What a result of type T is in a register of that many bits.
+template <class T, int Bits>
+using Register = std::conditional_t<
+    std::is_signed_v<T>,
+    std::conditional_t<Bits == 16, int16_t, std::conditional_t<Bits == 32, int32_t, int64_t>>,
+    std::conditional_t<Bits == 16, uint16_t, std::conditional_t<Bits == 32, uint32_t, uint64_t>>>;
+
 template <auto F, class = decltype(F)>
 struct Lift;
 

@@ -262,6 +262,7 @@ typedef struct vyc_parameter {
   uint32_t index;
   uint32_t offset; /* bytes into the parameter block */
   uint32_t size;   /* bytes */
+  uint32_t reserved[2];
 } vyc_parameter;
 
 enum { /* vyc_binding.role */

@@ -17,6 +17,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 LIBRARIES = Path(vc.get_library_dir())
 EMULATOR = LIBRARIES / "libvyre_cuda_emulator.so"
+EXTRA_SOURCES = {"test_ptx_machine": sorted((ROOT / "csrc" / "emulator").glob("ptx_*.cpp"))}
 PROGRAMS = sorted(path for path in HERE.iterdir() if path.suffix in (".c", ".cpp"))
 
 
@@ -27,6 +28,7 @@ def cuda_include() -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)  # compiling the PTX machine takes minutes on a busy core
 @pytest.mark.emulator
 @pytest.mark.parametrize("source", PROGRAMS, ids=lambda path: path.stem)
 def test_native_program_passes(tmp_path: Path, source: Path) -> None:
@@ -34,7 +36,9 @@ def test_native_program_passes(tmp_path: Path, source: Path) -> None:
     compiler = ["cc", "-std=c11"] if source.suffix == ".c" else ["c++", "-std=c++17"]
     includes = [f"-I{ROOT / 'csrc'}", f"-I{ROOT / 'csrc' / 'include'}", f"-isystem{cuda_include()}"]
     link = [f"-L{LIBRARIES}", "-lvyre_cuda", f"-Wl,-rpath,{LIBRARIES}", "-lpthread", "-ldl"]
-    subprocess.run([*compiler, "-O1", *includes, str(source), "-o", str(program), *link], check=True)
+    sources = [str(path) for path in (source, *EXTRA_SOURCES.get(source.stem, []))]
+    flags = ["-O1", "-ffp-contract=off", *includes]
+    subprocess.run([*compiler, *flags, *sources, "-o", str(program), *link], check=True)
 
     done = subprocess.run([str(program), str(EMULATOR)], capture_output=True, text=True, timeout=200, check=False)
 

@@ -33,7 +33,8 @@ class Words : public emulator::Memory {
 // A kernel `k` of one parameter, the address of Words, in %rd.
 std::string kernel_text(const std::string &body) {
   return ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 data)\n{\n"
-         ".reg .pred %p<4>; .reg .b32 %r<9>; .reg .f32 %f<4>; .reg .b64 %rd, %rd<4>;\n"
+         ".reg .pred %p<4>; .reg .b32 %r<9>; .reg .f32 %f<4>; .reg .b64 %rd, %rd<4>;"
+         ".reg .b16 %h<4>; .reg .f16 %q<4>;\n"
          "ld.param.u64 %rd, [data];\n" +
          body + "\nret;\n}\n";
 }
@@ -83,6 +84,11 @@ void test_refusals_name_line_and_cause() {
   refuses("add.u32 %r1, %r2, %r9;", "unknown register '%r9'");
   refuses("add.u32 %r1, %r2, %f1;", "%f1");
   refuses("bra NOWHERE;", "unknown label");
+  refuses("ld.global.u32 %r1, [%rd-16];", "expected ']', met '-'");
+  refuses("add.f16 %h1, %h2, 0x3c00;", "takes .f16");
+  refuses("add.f16 %r1, %r2, %r3;", "takes .f16, '%r1' is .b32");
+  refuses("fma.rn.bf16 %q1, %q2, %q3, %q3;", "takes .bf16, '%q1' is .f16");
+  refuses("cvt.f32.bf16 %f1, %h1;", "requires .target sm_90");
   refuses("ld.relaxed.global.u32 %r1, [%rd];", "requires a scope");
   refuses("ld.param.u64 %rd1, [data+8];", "outside parameter");
   refuses(".local .b8 stack[16];", "unknown directive '.local'");
@@ -132,25 +138,69 @@ void test_barriers_that_cannot_open_end_the_launch() {
   const std::string lanes = "mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 16;\n";
   expect(Outcome::barrier_mismatch,
          launch(lanes + "@%p1 bra A; bar.sync 0; bra B; A: bar.sync 0; B:", memory, 1, 32));
-  expect(Outcome::barrier_mismatch, launch(lanes + "@%p1 bar.warp.sync -1; @!%p1 bar.sync 0;", memory, 1, 32));
+  expect(Outcome::barrier_mismatch,
+         launch(lanes + "@%p1 bar.warp.sync -1; @!%p1 bar.sync 0;", memory, 1, 32));
 }
 
 void test_spinning_thread_sees_the_store_of_another() {
   Words memory(2);
-  expect(Outcome::ok, launch("mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 63; @%p1 st.global.u32 [%rd], 7;\n"
-                             "W: ld.acquire.gpu.global.u32 %r2, [%rd]; setp.ne.u32 %p2, %r2, 7; @%p2 bra W;\n"
-                             "red.global.add.u32 [%rd+4], 1;",
-                             memory, 1, 64));
+  expect(Outcome::ok,
+         launch("mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 63; @%p1 st.global.u32 [%rd], 7;\n"
+                "W: ld.acquire.gpu.global.u32 %r2, [%rd]; setp.ne.u32 %p2, %r2, 7; @%p2 bra W;\n"
+                "red.global.add.u32 [%rd+4], 1;",
+                memory, 1, 64));
   EQUAL(64u, memory.words[1]);
 }
 
 void test_blocks_of_a_cooperative_launch_meet() {
   Words memory(2);
-  expect(Outcome::ok, launch("mov.u32 %r1, %nctaid.x; red.release.gpu.global.add.u32 [%rd], 1;\n"
-                             "W: ld.acquire.gpu.global.u32 %r2, [%rd]; setp.lt.u32 %p2, %r2, %r1; @%p2 bra W;\n"
-                             "red.global.add.u32 [%rd+4], %r2;",
-                             memory, 20, 1, true));
+  expect(Outcome::ok,
+         launch("mov.u32 %r1, %nctaid.x; red.release.gpu.global.add.u32 [%rd], 1;\n"
+                "W: ld.acquire.gpu.global.u32 %r2, [%rd]; setp.lt.u32 %p2, %r2, %r1; @%p2 bra W;\n"
+                "red.global.add.u32 [%rd+4], %r2;",
+                memory, 20, 1, true));
   EQUAL(400u, memory.words[1]);
+}
+
+void test_active_mask_is_that_of_the_lanes_that_come_together() {
+  Words memory(32);
+  const std::string address =
+      "mov.u32 %r1, %tid.x; mul.wide.u32 %rd1, %r1, 4; add.u64 %rd1, %rd, %rd1;\n";
+  const std::string store = "st.global.u32 [%rd1], %r2;";
+  expect(Outcome::ok, launch(address + "activemask.b32 %r2;" + store, memory, 1, 20));
+  for (size_t lane = 0; lane < 20; ++lane) EQUAL(0xfffffu, memory.words[lane]);
+  // Lane 7 has exited, the lower lanes go another way.
+  expect(Outcome::ok, launch(address +
+                                 "setp.eq.u32 %p1, %r1, 7; @%p1 exit; setp.lt.u32 %p2, %r1, 8;\n"
+                                 "@%p2 bra LOW; activemask.b32 %r2; bra GO;\n"
+                                 "LOW: activemask.b32 %r2; GO:" +
+                                 store,
+                             memory, 1, 32));
+  EQUAL(0x7fu, memory.words[0]);
+  EQUAL(0xffffff00u, memory.words[31]);
+}
+
+void test_lane_at_activemask_lets_the_others_spin() {
+  Words memory(1);
+  expect(Outcome::ok, launch("mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 0;\n"
+                             "@!%p1 bra W; activemask.b32 %r2; st.global.u32 [%rd], %r2; ret;\n"
+                             "W: ld.volatile.global.u32 %r3, [%rd]; setp.eq.u32 %p2, %r3, 0;\n"
+                             "@%p2 bra W;",
+                             memory, 1, 32));
+  EQUAL(1u, memory.words[0]);
+}
+
+void test_bounded_forms_give_the_correctly_rounded_result() {
+  Words memory(3);
+  expect(Outcome::ok, launch("mov.f32 %f1, 0f3f800000; mov.f32 %f2, 0f40400000;\n"
+                             "div.full.ftz.f32 %f3, %f1, %f2; st.global.f32 [%rd], %f3;\n"
+                             "sqrt.approx.ftz.f32 %f3, %f2; st.global.f32 [%rd+4], %f3;\n"
+                             "mov.f32 %f2, 0f807fffff;\n"
+                             "rcp.approx.ftz.f32 %f3, %f2; st.global.f32 [%rd+8], %f3;",
+                             memory, 1, 1));
+  EQUAL(0x3eaaaaabu, memory.words[0]);  // 1 / 3
+  EQUAL(0x3fddb3d7u, memory.words[1]);  // sqrt(3)
+  EQUAL(0xff800000u, memory.words[2]);  // 1 / -0
 }
 
 void test_endless_launch_can_be_cancelled() {
@@ -203,6 +253,9 @@ int main() {
   test_barriers_that_cannot_open_end_the_launch();
   test_spinning_thread_sees_the_store_of_another();
   test_blocks_of_a_cooperative_launch_meet();
+  test_active_mask_is_that_of_the_lanes_that_come_together();
+  test_lane_at_activemask_lets_the_others_spin();
+  test_bounded_forms_give_the_correctly_rounded_result();
   test_endless_launch_can_be_cancelled();
   test_float_environment_of_the_caller_does_not_leak();
   test_registers_keep_their_values_around_loops_and_guards();

@@ -12,10 +12,16 @@ from pathlib import Path
 
 FORMS_FILE = Path(__file__).with_name("forms.txt")
 
-# A trap ends the context that every other form needs.
-NOT_RECORDED = frozenset({"trap"})
+# A trap ends the context that every other form needs; the ISA bounds the others' results, but every silicon has its
+# own bits.
+NOT_RECORDED = frozenset(
+    {
+        "trap",
+        *(f"{name}{flush}.f32" for name in ("div.full", "rcp.approx", "sqrt.approx") for flush in ("", ".ftz")),
+    }
+)
 
-_OPERAND = re.compile(r"([=~!#?]*)(?:([234]):)?(~?)([busf]\d+|p)(\|p)?")
+_OPERAND = re.compile(r"([=~!#?]*)(?:([234]):)?(~?)([busfh]\d+|p)(\|p)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +40,7 @@ class Operand:
 
     @property
     def type(self) -> str:
-        """The PTX type name, `p` for a predicate."""
+        """The PTX type name, `p` for a predicate, `h16` for bf16."""
         return "p" if self.kind == "p" else f"{self.kind}{self.bits}"
 
 

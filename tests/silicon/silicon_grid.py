@@ -26,6 +26,14 @@ _EDGES_F64 = (
     *(0xFFF0000000000000, 0x7FF8000000000000, 0x3FEFFFFFFFFFFFFF, 0x3FF0000000000001, 0x3FE0000000000000),
     *(0xC004000000000000, 0x4330000000000001, 0x1FF0000000000000),
 )
+_EDGES_F16 = (
+    *(0x0000, 0x8000, 0x3C00, 0xBC00, 0x0001, 0x83FF, 0x0400, 0x8400, 0x7BFF, 0x7C00, 0xFC00, 0x7E00, 0x3BFF, 0x3C01),
+    *(0x3800, 0xC100, 0x6401, 0x2000),
+)
+_EDGES_BF16 = (
+    *(0x0000, 0x8000, 0x3F80, 0xBF80, 0x0001, 0x807F, 0x0080, 0x8080, 0x7F7F, 0x7F80, 0xFF80, 0x7FC0, 0x3F7F, 0x3F81),
+    *(0x3F00, 0xC020, 0x4301, 0x1F80),
+)
 _MORE_F32 = (0x7F800001, 0xFFC12345, 0x40490FDB, 0xBEAAAAAB, 0x007FFFFF, 0x80000001, 0x00400000, 0x3EFFFFFF, 0xFF7FFFFF)
 _MORE_F64 = (0x7FF0000000000001, 0xFFF8123456789ABC, 0x400921FB54442D18, 0x000FFFFFFFFFFFFF, 0xFFEFFFFFFFFFFFFF)
 _HALVES = (0.5, 1.5, 2.5, 0.25, 0.75, 126.5, 127.5, 128.5, 254.5, 255.5, 256.5, 32767.5, 65535.5, 8388607.5, 3.0, 1e9)
@@ -80,6 +88,26 @@ def _float_edges(bits: int) -> tuple[list[int], list[int]]:
     return short, short + more
 
 
+def half_words(values: npt.NDArray[np.float64], kind: str) -> list[int]:
+    """f16 or bf16 (`h`) words of values; those of bf16 lose the bits that do not fit."""
+    with np.errstate(over="ignore"):
+        single = values.astype(np.float32)
+        words = single.astype(np.float16).view(np.uint16) if kind == "f" else single.view(np.uint32) >> np.uint32(16)
+    return [int(word) for word in words]
+
+
+def _half_edges(kind: str) -> tuple[list[int], list[int]]:
+    """As _float_edges, for f16 and bf16."""
+    short = list(_EDGES_F16 if kind == "f" else _EDGES_BF16)
+    more = [0x7C01, 0xFE12, 0x03FF, 0x8001, 0x0200] if kind == "f" else [0x7F81, 0xFFC1, 0x007F, 0x8001, 0x0040]
+    limits = np.array([2.0**k for k in (7, 8, 10, 11, 15, 16, 23, 31, 32, 63, 64) if kind == "h" or k < 16])
+    for word in half_words(limits, kind):
+        more += [word, word - 1, word + 1, word | 0x8000, (word - 1) | 0x8000, (word + 1) | 0x8000]
+    for word in half_words(np.array(_HALVES), kind):
+        more += [word, word | 0x8000]
+    return short, short + more
+
+
 def _integer_edges(bits: int) -> tuple[list[int], list[int]]:
     top = 1 << bits
     short = [0, 1, 2, 3, top - 1, top - 2, top // 2 - 1, top // 2, top // 2 + 1, 7, 10, 15, 16, 31, 32, 33, 63, 64]
@@ -93,7 +121,10 @@ def _edges(kind: str, bits: int) -> tuple[Words, Words]:
     if kind == "p":
         short = long = [0, 1]
     else:
-        short, long = _float_edges(bits) if kind == "f" else _integer_edges(bits)
+        if kind in "fh":
+            short, long = _half_edges(kind) if bits == 16 else _float_edges(bits)
+        else:
+            short, long = _integer_edges(bits)
     return np.array(short, np.uint64), np.array(long, np.uint64)
 
 
@@ -103,11 +134,10 @@ def _patterns(stream: Stream, kind: str, bits: int, count: int) -> Words:
     choice = stream.below(3, count)
     if kind == "p":
         return words
-    if kind != "f":
+    if kind not in "fh":
         shifted = words >> (stream.words(count) % np.uint64(bits))
         return np.where(choice == 0, words, shifted)
-    mantissa = 23 if bits == 32 else 52
-    bias = 127 if bits == 32 else 1023
+    mantissa, bias = {"f16": (10, 15), "h16": (7, 127), "f32": (23, 127), "f64": (52, 1023)}[f"{kind}{bits}"]
     low = words & np.uint64((1 << mantissa) - 1 | 1 << (bits - 1))
     spread = stream.words(count) % np.uint64(9)
     near_one = low | (spread + np.uint64(bias - 4)) << np.uint64(mantissa)

@@ -14,6 +14,12 @@ from silicon_grid import CASES, Words, operand_grid
 HEADER = ".version 8.0\n.target sm_{target}\n.address_size 64\n"
 
 
+def access(type_: str) -> str:
+    """The type of the register that holds a value, and of its loads and stores: halves are untyped bits."""
+    bits = int(type_[1:])
+    return f"f{bits}" if type_[0] == "f" and bits > 16 else f"b{max(16, bits)}"
+
+
 @dataclass(slots=True)
 class Kernel:
     """PTX text of one form, its operands and the types of its results."""
@@ -35,9 +41,7 @@ class Kernel:
         """Declare a register of a type (`u8` and `p` included) and name it."""
         name = f"%v{self._registers}"
         self._registers += 1
-        bits = type_[1:] or "1"
-        kind = {"p": ".pred", "f": f".f{bits}"}.get(type_[0], f".b{max(16, int(bits))}")
-        self.put(f".reg {kind} {name};")
+        self.put(f".reg .{'pred' if type_[0] == 'p' else access(type_)} {name};")
         return name
 
     def read(self, type_: str) -> str:
@@ -50,19 +54,18 @@ class Kernel:
             word = self.register("u32")
             self.put(f"ld.global.u32 {word}, [%src+{offset}];", f"setp.ne.u32 {register}, {word}, 0;")
         else:
-            self.put(f"ld.global.{'f' if kind == 'f' else 'b'}{max(16, bits)} {register}, [%src+{offset}];")
+            self.put(f"ld.global.{access(type_)} {register}, [%src+{offset}];")
         return register
 
     def write(self, register: str, type_: str) -> None:
         """Make a register the next result."""
         offset = len(self.outputs) * CASES * 8
         self.outputs.append(type_)
-        kind, bits = type_[0], int(type_[1:] or 1)
-        if kind == "p":
+        if type_ == "p":
             word = self.register("u32")
             self.put(f"selp.u32 {word}, 1, 0, {register};")
-            register, kind, bits = word, "b", 32
-        self.put(f"st.global.{'f' if kind == 'f' else 'b'}{max(16, bits)} [%dst+{offset}], {register};")
+            register, type_ = word, "b32"
+        self.put(f"st.global.{access(type_)} [%dst+{offset}], {register};")
 
     def operands(self) -> Words:
         """The inputs, one row an operand."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+import silicon_half
 import silicon_memory
 import silicon_sync
 from silicon_forms import Form
@@ -14,6 +15,8 @@ BASE_TARGET = 75
 KERNELS_PER_MODULE = 96
 
 _BUILDERS: dict[str, Callable[[Kernel], None]] = {
+    "cvt": silicon_half.conversion,
+    "fma": silicon_half.fused,
     "ld": silicon_memory.load,
     "st": silicon_memory.store,
     "atom": silicon_memory.update,

@@ -73,11 +73,9 @@ cdef class Plan:
             if c_parameters == NULL or c_bindings == NULL:
                 raise MemoryError
             for i in range(len(parameters)):
-                kind, index, offset, size = parameters[i]
-                c_parameters[i] = vyc_parameter(kind=kind, index=index, offset=offset, size=size)
+                c_parameters[i].kind, c_parameters[i].index, c_parameters[i].offset, c_parameters[i].size = parameters[i]
             for i in range(len(bindings)):
-                role, flags, element_bytes = bindings[i]
-                c_bindings[i] = vyc_binding(role=role, flags=flags, element_bytes=element_bytes)
+                c_bindings[i].role, c_bindings[i].flags, c_bindings[i].element_bytes = bindings[i]
             desc.parameters = c_parameters
             desc.bindings = c_bindings
             with nogil:
@@ -147,7 +145,7 @@ cdef int run_and_wait(Plan plan, vyc_run *run, int64_t timeout_ns) except -1 nog
         check(status)
     with gil:
         try:
-            wait_in_slices(ticket, timeout_ns - SLICE_NS if timeout_ns >= 0 else -1)
+            wait_in_slices(ticket, -1 if timeout_ns < 0 else max(timeout_ns - SLICE_NS, 0))
         finally:
             with nogil:
                 vyc_ticket_release(ticket)

@@ -1,0 +1,141 @@
+/* What a context closes: counted children, each giving its driver resources back exactly once.
+ *
+ * The last reference goes under the lock that a close takes, so a close either holds a child or
+ * knows that it is being released and waits for that. In a forked child no lock is taken. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+static void free_child(vyc_child *child) { free(child); }
+
+void vyc__child_add(vyc_child *child, vyc_context *context, void (*destroy)(vyc_child *),
+                    void (*finish)(vyc_child *)) {
+  child->context = vyc__context_retain(context);
+  child->destroy = destroy;
+  child->finish = finish == NULL ? free_child : finish;
+  atomic_init(&child->references, 1);
+  pthread_mutex_lock(&context->children_lock);
+  child->previous = NULL;
+  child->next = context->children;
+  if (child->next != NULL) child->next->previous = child;
+  context->children = child;
+  pthread_mutex_unlock(&context->children_lock);
+}
+
+static void destroy_once(vyc_child *child) {
+  vyc_context *context = child->context;
+  vyc_scope scope;
+  if (atomic_exchange(&child->destroyed, true) || atomic_load(&context->gone)) return;
+  if (!vyc__enter_release(context, &scope)) return;
+  child->destroy(child);
+  vyc__leave(context, &scope);
+}
+
+/* ---- release -------------------------------------------------------------------------------- */
+
+/* Drop the last reference and leave the list, unless a close has taken hold of it meanwhile. */
+static bool detach(vyc_child *child) {
+  vyc_context *context = child->context;
+  pthread_mutex_lock(&context->children_lock);
+  const bool last = atomic_fetch_sub_explicit(&child->references, 1, memory_order_acq_rel) == 1;
+  if (last) {
+    if (child->previous != NULL) child->previous->next = child->next;
+    if (child->next != NULL) child->next->previous = child->previous;
+    if (context->children == child) context->children = child->next;
+    context->releasing++;
+  }
+  pthread_mutex_unlock(&context->children_lock);
+  return last;
+}
+
+static bool destroy_last(vyc_child *child) {
+  vyc_context *context = child->context;
+  if (vyc__is_forked(context))
+    return atomic_fetch_sub_explicit(&child->references, 1, memory_order_acq_rel) == 1;
+  if (!detach(child)) return false;
+  destroy_once(child);
+  pthread_mutex_lock(&context->children_lock);
+  context->releasing--;
+  pthread_mutex_unlock(&context->children_lock);
+  return true;
+}
+
+void vyc__child_release(vyc_child *child) {
+  uint32_t references = atomic_load_explicit(&child->references, memory_order_relaxed);
+  while (references > 1)
+    if (atomic_compare_exchange_weak_explicit(&child->references, &references, references - 1,
+                                              memory_order_release, memory_order_relaxed))
+      return;
+  vyc_context *context = child->context;
+  if (!destroy_last(child)) return;
+  child->finish(child);
+  vyc_context_release(context);
+}
+
+/* ---- close ---------------------------------------------------------------------------------- */
+
+/* Every child, held, newest first. */
+static vyc_child *hold_children(vyc_context *context) {
+  vyc_child *first = NULL, **link = &first;
+  pthread_mutex_lock(&context->children_lock);
+  for (vyc_child *child = context->children; child != NULL; child = child->next) {
+    vyc__child_retain(child); /* not 0: the last reference goes under this lock */
+    *link = child;
+    link = &child->closing;
+  }
+  *link = NULL;
+  pthread_mutex_unlock(&context->children_lock);
+  return first;
+}
+
+static bool is_releasing(vyc_context *context) {
+  pthread_mutex_lock(&context->children_lock);
+  const bool releasing = context->releasing != 0;
+  pthread_mutex_unlock(&context->children_lock);
+  return releasing;
+}
+
+void vyc__children_close(vyc_context *context) {
+  vyc_child *held = hold_children(context);
+  for (vyc_child *child = held; child != NULL; child = child->closing) destroy_once(child);
+  while (held != NULL) {
+    vyc_child *next = held->closing;
+    vyc__child_release(held);
+    held = next;
+  }
+  while (is_releasing(context)) vyc__sleep_us(20);
+}
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+typedef struct vyc_name {
+  struct vyc_name *next;
+  char text[];
+} vyc_name;
+
+vyc_status vyc__intern(vyc_context *context, const char **name_out, const char *name) {
+  const size_t size = strlen(name) + 1;
+  vyc_name *fresh = malloc(sizeof *fresh + size);
+  if (fresh == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
+  memcpy(fresh->text, name, size);
+  pthread_mutex_lock(&context->children_lock);
+  vyc_name *known = context->names;
+  while (known != NULL && strcmp(known->text, name) != 0) known = known->next;
+  if (known == NULL) {
+    fresh->next = context->names;
+    context->names = fresh;
+  }
+  pthread_mutex_unlock(&context->children_lock);
+  if (known != NULL) free(fresh);
+  *name_out = known == NULL ? fresh->text : known->text;
+  return VYC_OK;
+}
+
+void vyc__names_free(vyc_context *context) {
+  while (context->names != NULL) {
+    vyc_name *next = context->names->next;
+    free(context->names);
+    context->names = next;
+  }
+}

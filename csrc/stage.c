@@ -1,0 +1,155 @@
+/* Where the arguments of a host run are while it runs.
+ *
+ * Streaming bindings are read and written by the kernel in the lane's mapped slab (zero-copy);
+ * others go through the lane's device slab with a copy each way. Only bindings of host memory are
+ * staged; buffers and page-locked arrays are used where they are. */
+#include <string.h>
+
+#include "plan.h"
+
+/* ---- slabs ---------------------------------------------------------------------------------- */
+
+/* A binding the kernel may use in mapped memory, at `address` or in the slab. */
+static bool is_mapped(const vyc_plan *plan, uint32_t i) {
+  return (plan->bindings[i].flags & VYC_BINDING_STREAMING) != 0;
+}
+
+static vyc_status ensure(vyc_context *context, vyc_pool *pool, vyc_block **block, uint64_t bytes) {
+  if (VYC_LIKELY(*block != NULL && (*block)->bytes >= bytes)) return VYC_OK;
+  if (*block != NULL) vyc__pool_give(context, pool, *block, 0);
+  *block = NULL;
+  return vyc__pool_take(context, pool, block, bytes);
+}
+
+/* An earlier owner may still use a recycled block on the main stream: the run is ordered behind. */
+static vyc_status ensure_device(vyc_lane *lane, CUstream stream, uint64_t bytes) {
+  vyc_context *context = lane->plan->child.context;
+  const vyc_block *before = lane->device;
+  VYC_TRY(ensure(context, &context->device_pool, &lane->device, bytes));
+  if (VYC_LIKELY(lane->device == before) || !lane->device->recycled) return VYC_OK;
+  const vyc_status status = vyc__stream_after_main(context, stream);
+  if (status == VYC_OK) return VYC_OK;
+  vyc__pool_give(context, &context->device_pool, lane->device, 0);
+  lane->device = NULL;
+  return status;
+}
+
+/* The report cell, then each staged binding on its own boundary. */
+vyc_status vyc__stage_reserve(vyc_lane *lane, const vyc_run *run, CUstream stream) {
+  const vyc_plan *plan = lane->plan;
+  uint64_t pinned = VYC_ALIGN, device = 0;
+  for (uint32_t i = 0; i < plan->binding_count; i++) {
+    const vyc_argument *argument = &run->arguments[i];
+    if (!vyc__is_host(argument)) continue;
+    uint64_t bytes = 0;
+    if (vyc__mul_overflows(argument->count, plan->bindings[i].element_bytes, &bytes) ||
+        bytes > UINT64_MAX / 1024)
+      return vyc__fail(VYC_E_INVALID, "run", "argument %u has too many elements", i);
+    const uint64_t room = vyc__align_up(bytes, VYC_ALIGN);
+    if (argument->kind == VYC_ARGUMENT_HOST) pinned += room;
+    if (!is_mapped(plan, i)) device += room;
+  }
+  vyc_context *context = plan->child.context;
+  VYC_TRY(ensure(context, &context->pinned_pool, &lane->pinned, pinned));
+  return device == 0 ? VYC_OK : ensure_device(lane, stream, device);
+}
+
+/* ---- staging -------------------------------------------------------------------------------- */
+
+typedef struct staging {
+  uint64_t pinned, device; /* next free address in each slab */
+  CUstream stream;
+} staging;
+
+static staging begin(const vyc_lane *lane, CUstream stream) {
+  return (staging){lane->pinned->address + VYC_ALIGN,
+                   lane->device == NULL ? 0 : lane->device->address, stream};
+}
+
+static void add_result(vyc_lane *lane, void *to, const void *from, uint64_t bytes) {
+  if (to == from || bytes == 0) return;
+  lane->results[lane->result_count++] = (vyc_result){to, from, bytes};
+}
+
+/* Host memory of this binding as the kernel or the copy engine will see it. */
+static uint8_t *host_side(const vyc_plan *plan, uint32_t i, const vyc_argument *argument,
+                          staging *stage, uint64_t bytes) {
+  if (argument->kind == VYC_ARGUMENT_PINNED)
+    return plan->bindings[i].role == VYC_ROLE_IN ? (uint8_t *)(uintptr_t)argument->data
+                                                 : argument->result;
+  uint8_t *room = (uint8_t *)(uintptr_t)stage->pinned;
+  stage->pinned += vyc__align_up(bytes, VYC_ALIGN);
+  return room;
+}
+
+static vyc_status stage_host(vyc_lane *lane, uint32_t i, const vyc_run *run, staging *stage,
+                             uint64_t *address_out) {
+  const vyc_plan *plan = lane->plan;
+  vyc_context *context = plan->child.context;
+  const vyc_argument *argument = &run->arguments[i];
+  const uint32_t role = plan->bindings[i].role;
+  const uint64_t bytes = argument->count * plan->bindings[i].element_bytes;
+  const bool mapped = is_mapped(plan, i);
+  const bool clear = vyc__needs_clear(plan, i, run);
+  uint8_t *host = host_side(plan, i, argument, stage, bytes);
+  VYC_CU_RESULT;
+
+  if (role != VYC_ROLE_OUT && host != argument->data && bytes > 0)
+    memmove(host, argument->data, bytes);
+  if (mapped) {
+    if (clear && bytes > 0) memset(host, 0, bytes);
+    *address_out = (uint64_t)(uintptr_t)host;
+  } else {
+    *address_out = stage->device;
+    stage->device += vyc__align_up(bytes, VYC_ALIGN);
+    if (bytes > 0 && role != VYC_ROLE_OUT)
+      VYC_TRY(VYC_CU(context, cuMemcpyHtoDAsync, *address_out, host, bytes, stage->stream));
+    if (bytes > 0 && clear)
+      VYC_TRY(VYC_CU(context, cuMemsetD8Async, *address_out, 0, bytes, stage->stream));
+  }
+  if (role != VYC_ROLE_IN) add_result(lane, argument->result, host, bytes);
+  return VYC_OK;
+}
+
+static vyc_status use_buffer(const vyc_plan *plan, uint32_t i, const vyc_run *run,
+                             CUstream stream, uint32_t slot, uint64_t *address_out) {
+  const vyc_argument *argument = &run->arguments[i];
+  vyc_context *context = plan->child.context;
+  VYC_TRY(vyc__buffer_use(argument->buffer, stream, slot));
+  *address_out = argument->buffer->address + argument->offset;
+  VYC_CU_RESULT;
+  const uint64_t bytes = argument->count * plan->bindings[i].element_bytes;
+  if (bytes > 0 && vyc__needs_clear(plan, i, run))
+    return VYC_CU(context, cuMemsetD8Async, *address_out, 0, bytes, stream);
+  return VYC_OK;
+}
+
+vyc_status vyc__stage_in(vyc_lane *lane, const vyc_run *run, CUstream stream, uint32_t slot,
+                         uint64_t *addresses_out) {
+  staging stage = begin(lane, stream);
+  for (uint32_t i = 0; i < lane->plan->binding_count; i++) {
+    if (vyc__is_host(&run->arguments[i]))
+      VYC_TRY(stage_host(lane, i, run, &stage, &addresses_out[i]));
+    else
+      VYC_TRY(use_buffer(lane->plan, i, run, stream, slot, &addresses_out[i]));
+  }
+  return VYC_OK;
+}
+
+vyc_status vyc__stage_out(vyc_lane *lane, const vyc_run *run, CUstream stream,
+                          const uint64_t *addresses) {
+  if (lane->device == NULL) return VYC_OK;
+  const vyc_plan *plan = lane->plan;
+  vyc_context *context = plan->child.context;
+  staging stage = begin(lane, stream);
+  VYC_CU_RESULT;
+  for (uint32_t i = 0; i < plan->binding_count; i++) {
+    const vyc_argument *argument = &run->arguments[i];
+    if (!vyc__is_host(argument)) continue;
+    const uint64_t bytes = argument->count * plan->bindings[i].element_bytes;
+    uint8_t *host = host_side(plan, i, argument, &stage, bytes);
+    if (is_mapped(plan, i) || plan->bindings[i].role == VYC_ROLE_IN || bytes == 0) continue;
+    VYC_TRY(VYC_CU(context, cuMemcpyDtoHAsync, host, addresses[i], bytes, stage.stream));
+  }
+  return VYC_OK;
+}

@@ -1,0 +1,227 @@
+/* What a caller may get wrong: absent arguments, hostile counts, shorter structs. Each is refused
+ * with the right status before anything is touched. */
+#include "dispatch_test.h"
+
+#define REFUSED(call) CHECK((call) == VYC_E_INVALID)
+
+static void absent_handles_are_refused(void) {
+  vyc_driver_info info = {.struct_size = sizeof info};
+  vyc_caps caps = {.struct_size = sizeof caps};
+  vyc_memory_stats stats = {.struct_size = sizeof stats};
+  vyc_function_info function = {.struct_size = sizeof function};
+  char text[8], byte = 0;
+  uint64_t word = 0;
+  size_t size = 0;
+  float real = 0;
+  void *pointer = NULL;
+  const char *name = NULL;
+  REFUSED(vyc_last_error(NULL));
+  REFUSED(vyc_driver_open(NULL, NULL));
+  REFUSED(vyc_driver_info_get(NULL, &info));
+  REFUSED(vyc_driver_device_name(NULL, text, sizeof text, 0));
+  REFUSED(vyc_caps_field(NULL, &size, 0));
+  REFUSED(vyc_caps_field(&name, &size, UINT32_MAX));
+  REFUSED(vyc_context_open(NULL, NULL, 0));
+  REFUSED(vyc_context_caps(NULL, &caps));
+  REFUSED(vyc_context_synchronize(NULL));
+  REFUSED(vyc_context_close(NULL));
+  REFUSED(vyc_context_memory_stats(NULL, &stats));
+  REFUSED(vyc_context_trim(NULL));
+  REFUSED(vyc_stream_create(NULL, NULL));
+  REFUSED(vyc_stream_synchronize(NULL));
+  REFUSED(vyc_stream_query(NULL));
+  REFUSED(vyc_stream_handle(NULL, &word));
+  REFUSED(vyc_stream_record(NULL, NULL));
+  REFUSED(vyc_stream_wait(NULL, NULL));
+  REFUSED(vyc_event_synchronize(NULL));
+  REFUSED(vyc_event_query(NULL));
+  REFUSED(vyc_event_elapsed(NULL, &real, NULL));
+  REFUSED(vyc_buffer_alloc(NULL, NULL, 1));
+  REFUSED(vyc_buffer_address(NULL, &word));
+  REFUSED(vyc_copy_in(NULL, 0, &byte, 1));
+  REFUSED(vyc_copy_out(NULL, 0, &byte, 1));
+  REFUSED(vyc_copy(NULL, 0, NULL, 0, 1));
+  REFUSED(vyc_fill_zero(NULL, 0, 1));
+  REFUSED(vyc_pinned_alloc(NULL, NULL, 1));
+  REFUSED(vyc_pinned_data(NULL, &pointer));
+  REFUSED(vyc_module_load(NULL, NULL, 0, NULL, "", 1));
+  REFUSED(vyc_module_link(NULL, NULL, NULL, 0, NULL, "", 1));
+  REFUSED(vyc_plan_create(NULL, NULL, NULL));
+  REFUSED(vyc_plan_function(NULL, &function));
+  REFUSED(vyc_plan_run(NULL, NULL, NULL));
+  REFUSED(vyc_plan_submit(NULL, NULL, NULL));
+  REFUSED(vyc_plan_launch(NULL, NULL));
+  REFUSED(vyc_ticket_query(NULL));
+  REFUSED(vyc_ticket_wait(NULL, 0));
+  REFUSED(vyc_call_create(NULL, NULL, NULL));
+  REFUSED(vyc_call_set(NULL, NULL));
+  REFUSED(vyc_call_run(NULL));
+}
+
+static void nothing_is_released(void) {
+  vyc_driver_release(NULL);
+  vyc_context_release(NULL);
+  vyc_stream_release(NULL);
+  vyc_event_release(NULL);
+  vyc_buffer_release(NULL);
+  vyc_pinned_release(NULL);
+  vyc_module_release(NULL);
+  vyc_plan_release(NULL);
+  vyc_call_release(NULL);
+  vyc_ticket_release(NULL);
+}
+
+static void a_run_is_checked(vyc_context *context, vyc_plan *plan) {
+  task *t = malloc(sizeof *t);
+  CHECK(t != NULL);
+  vyc_ticket *ticket = NULL;
+  vyc_timing timing = {.struct_size = sizeof timing - 1};
+  REFUSED(vyc_plan_run(plan, NULL, NULL));
+  prepare(t, 1.0f);
+  t->run.argument_count = 1;
+  REFUSED(vyc_plan_run(plan, NULL, &t->run));
+  prepare(t, 1.0f);
+  t->run.struct_size = 8;
+  REFUSED(vyc_plan_submit(plan, &ticket, &t->run));
+  prepare(t, 1.0f);
+  t->run.arguments = NULL;
+  REFUSED(vyc_plan_run(plan, NULL, &t->run));
+  prepare(t, 1.0f);
+  t->run.scalars = NULL;
+  REFUSED(vyc_plan_run(plan, NULL, &t->run));
+  prepare(t, 1.0f);
+  t->run.timing_out = &timing;
+  REFUSED(vyc_plan_run(plan, NULL, &t->run));
+  prepare(t, 1.0f);
+  t->arguments[1].result = NULL;
+  REFUSED(vyc_plan_run(plan, NULL, &t->run));
+  prepare(t, 1.0f);
+  t->arguments[0].kind = 9;
+  REFUSED(vyc_plan_run(plan, NULL, &t->run));
+  prepare(t, 1.0f);
+  t->arguments[0].count = UINT64_MAX / 2;
+  REFUSED(vyc_plan_run(plan, NULL, &t->run));
+  CHECK(ticket == NULL);
+  vyc_buffer *buffer = new_buffer(context, 16);
+  prepare(t, 1.0f);
+  on_buffers(t, buffer, buffer);
+  REFUSED(vyc_plan_launch(plan, &t->run));
+  t->arguments[0].count = t->arguments[1].count = 4;
+  REFUSED(vyc_plan_launch(plan, &t->run));
+  REFUSED(vyc_plan_run(plan, NULL, &t->run));
+  t->arguments[1].offset = 8;
+  t->arguments[0].count = t->arguments[1].count = 2;
+  OK(vyc_plan_launch(plan, &t->run));
+  prepare(t, 1.0f);
+  REFUSED(vyc_plan_launch(plan, &t->run));
+  vyc_buffer_release(buffer);
+  free(t);
+}
+
+static void a_plan_is_checked(vyc_module *module) {
+  vyc_plan *plan = NULL;
+  vyc_parameter narrow[] = {{VYC_PARAMETER_POINTER, 0, 0, 4, {0}}};
+  vyc_plan_desc desc = scale_desc(STREAMED);
+  desc.block[1] = 0;
+  REFUSED(vyc_plan_create(&plan, module, &desc));
+  desc = scale_desc(STREAMED);
+  desc.block[0] = desc.block[1] = desc.block[2] = UINT32_MAX;
+  REFUSED(vyc_plan_create(&plan, module, &desc));
+  desc = scale_desc(STREAMED);
+  desc.scalar_count = UINT32_MAX;
+  REFUSED(vyc_plan_create(&plan, module, &desc));
+  desc = scale_desc(STREAMED);
+  desc.dynamic_shared_bytes = UINT32_MAX;
+  REFUSED(vyc_plan_create(&plan, module, &desc));
+  desc = scale_desc(STREAMED);
+  desc.parameters = NULL;
+  REFUSED(vyc_plan_create(&plan, module, &desc));
+  desc = scale_desc(STREAMED);
+  desc.parameter_bytes = 23;
+  REFUSED(vyc_plan_create(&plan, module, &desc));
+  desc = scale_desc(STREAMED);
+  desc.parameters = narrow;
+  desc.parameter_count = 1;
+  REFUSED(vyc_plan_create(&plan, module, &desc));
+  CHECK(plan == NULL);
+}
+
+static void memory_is_checked(vyc_context *context) {
+  char bytes[16] = {0};
+  vyc_buffer *buffer = NULL;
+  vyc_pinned *pinned = NULL;
+  CHECK(vyc_buffer_alloc(&buffer, context, UINT64_MAX) == VYC_E_MEMORY);
+  CHECK(vyc_buffer_alloc(&buffer, context, UINT64_MAX - (3 << 20)) == VYC_E_MEMORY);
+  CHECK(vyc_pinned_alloc(&pinned, context, UINT64_MAX) == VYC_E_MEMORY);
+  CHECK(buffer == NULL && pinned == NULL);
+  buffer = new_buffer(context, sizeof bytes);
+  REFUSED(vyc_copy_in(buffer, 8, bytes, 16));
+  REFUSED(vyc_copy_in(buffer, 0, NULL, 1));
+  REFUSED(vyc_copy_out(buffer, UINT64_MAX, bytes, 2));
+  REFUSED(vyc_copy(buffer, 0, buffer, 1, 16));
+  REFUSED(vyc_fill_zero(buffer, 1, UINT64_MAX));
+  OK(vyc_copy_in(buffer, 16, NULL, 0));
+  vyc_buffer_release(buffer);
+}
+
+static void an_image_is_checked(vyc_context *context) {
+  vyc_module *module = NULL;
+  void *image = NULL;
+  size_t bytes = 0;
+  char log[512];
+  char *text = malloc(strlen(PTX)); /* not one byte more */
+  CHECK(text != NULL);
+  memcpy(text, PTX, strlen(PTX));
+  REFUSED(vyc_module_load(&module, NULL, 0, context, text, strlen(PTX)));
+  REFUSED(vyc_module_link(&image, &bytes, NULL, 0, context, text, strlen(PTX)));
+  REFUSED(vyc_module_load(&module, NULL, 0, context, NULL, 1));
+  CHECK(vyc_module_load(&module, log, sizeof log, context, "nonsense", 9) == VYC_E_COMPILE);
+  CHECK(strlen(log) > 0);
+  CHECK(module == NULL && image == NULL);
+  free(text);
+}
+
+/* A caller built against an older header has shorter structs: their rest is left alone. */
+static void shorter_structs_are_filled_as_far_as_they_go(vyc_context *context, vyc_plan *plan) {
+  vyc_caps caps;
+  vyc_memory_stats stats;
+  vyc_function_info info;
+  vyc_error error;
+  memset(&caps, 0x55, sizeof caps);
+  memset(&stats, 0x55, sizeof stats);
+  memset(&info, 0x55, sizeof info);
+  memset(&error, 0x55, sizeof error);
+  caps.struct_size = offsetof(vyc_caps, driver_version);
+  stats.struct_size = offsetof(vyc_memory_stats, peak_bytes);
+  info.struct_size = offsetof(vyc_function_info, local_bytes);
+  error.struct_size = offsetof(vyc_error, tag);
+  OK(vyc_context_caps(context, &caps));
+  OK(vyc_context_memory_stats(context, &stats));
+  OK(vyc_plan_function(plan, &info));
+  OK(vyc_last_error(&error));
+  CHECK(caps.struct_size == offsetof(vyc_caps, driver_version) && caps.ordinal == 0);
+  CHECK(caps.driver_version == 0x55555555);
+  CHECK(stats.reserved == 0 && stats.peak_bytes == UINT64_C(0x5555555555555555));
+  CHECK(info.registers != 0x55555555 && info.local_bytes == 0x55555555);
+  CHECK(error.tag == UINT64_C(0x5555555555555555));
+}
+
+int main(int argc, char **argv) {
+  emulator_open(argc, argv);
+  vyc_context *context = open_context();
+  vyc_module *module = load_module(context);
+  vyc_plan *plan = scale_plan(module, STREAMED);
+  absent_handles_are_refused();
+  nothing_is_released();
+  a_run_is_checked(context, plan);
+  a_plan_is_checked(module);
+  memory_is_checked(context);
+  an_image_is_checked(context);
+  shorter_structs_are_filled_as_far_as_they_go(context, plan);
+  vyc_plan_release(plan);
+  vyc_module_release(module);
+  vyc_context_release(context);
+  check_nothing_lives();
+  puts("contract: passed");
+  return 0;
+}

@@ -1,0 +1,160 @@
+/* Driver calls that fail in the middle of something, and assertions: what is in flight is not reused,
+ * nothing is lost, the device stays usable. In the emulator's lazy mode a failed look runs nothing. */
+#include "dispatch_test.h"
+
+#define UNKNOWN 999
+#define ILLEGAL_ADDRESS 700
+
+static void fail_once(const char *call) { CHECK(emulator_fail(call, 1, UNKNOWN, 0) == 0); }
+
+static vyc_status synchronize_and_tag(vyc_context *context, uint64_t *tag_out) {
+  const vyc_status status = vyc_context_synchronize(context);
+  vyc_error error = {.struct_size = sizeof error};
+  OK(vyc_last_error(&error));
+  *tag_out = error.tag;
+  return status;
+}
+
+/* The kernel of the first run is still to run when its wait fails; were its lane taken for the next,
+ * that one would be told the first one's assertion. */
+static void a_failed_wait_does_not_free_the_lane(vyc_context *context, vyc_module *module) {
+  vyc_plan *judge = judge_plan(module, 1);
+  const uint64_t bad = 1, good = 0;
+  const vyc_run wrong = judge_run(&bad), right = judge_run(&good);
+  fail_once("cuStreamQuery");
+  CHECK(vyc_plan_run(judge, NULL, &wrong) == VYC_E_DRIVER);
+  OK(vyc_plan_run(judge, NULL, &right));
+  vyc_ticket *ticket = NULL;
+  OK(vyc_plan_submit(judge, &ticket, &wrong));
+  fail_once("cuStreamQuery");
+  CHECK(vyc_ticket_wait(ticket, -1) == VYC_E_DRIVER);
+  CHECK(vyc_ticket_wait(ticket, -1) == VYC_E_DRIVER);
+  OK(vyc_plan_run(judge, NULL, &right));
+  vyc_ticket_release(ticket);
+  OK(vyc_context_synchronize(context));
+  vyc_plan_release(judge);
+}
+
+/* A lane whose state nobody knows is given up; the next run gets another, however often. */
+static void lanes_that_are_given_up_do_not_run_out(vyc_plan *plan) {
+  task *t = malloc(sizeof *t);
+  CHECK(t != NULL);
+  for (int i = 0; i < 70; i++) {
+    prepare(t, 2.0f);
+    fail_once("cuGraphLaunch");
+    fail_once("cuStreamSynchronize");
+    CHECK(vyc_plan_run(plan, NULL, &t->run) == VYC_E_DRIVER);
+    CHECK(emulator_reset() == 0);
+    CHECK(emulator_set("stream_mode", LAZY) == 0);
+  }
+  OK(vyc_plan_run(plan, NULL, &t->run));
+  verify(t);
+  free(t);
+}
+
+/* Every call of a run fails in turn; the run after it is right. */
+static void a_run_follows_a_run_that_failed(vyc_plan *plan, vyc_context *context) {
+  static const char *const CALLS[] = {"cuEventCreate", "cuEventRecord", "cuGraphLaunch",
+                                      "cuGraphExecKernelNodeSetParams", "cuMemcpyHtoDAsync",
+                                      "cuMemcpyDtoHAsync", "cuEventQuery", "cuEventElapsedTime"};
+  task *t = malloc(sizeof *t);
+  CHECK(t != NULL);
+  vyc_buffer *in = new_buffer(context, N * 4);
+  for (size_t i = 0; i < sizeof CALLS / sizeof CALLS[0]; i++) {
+    vyc_timing timing = {.struct_size = sizeof timing};
+    prepare(t, 2.0f + (float)i);
+    OK(vyc_copy_in(in, 0, t->in, N * 4));
+    t->arguments[0] = (vyc_argument){.kind = VYC_ARGUMENT_BUFFER, .count = N, .buffer = in};
+    t->run.timing_out = &timing;
+    fail_once(CALLS[i]);
+    vyc_plan_run(plan, NULL, &t->run);
+    CHECK(emulator_reset() == 0);
+    CHECK(emulator_set("stream_mode", LAZY) == 0);
+    memset(t->out, 0, sizeof t->out);
+    OK(vyc_plan_run(plan, NULL, &t->run));
+    verify(t);
+  }
+  vyc_buffer_release(in);
+  free(t);
+}
+
+static void every_assertion_is_told_once(vyc_context *context, vyc_module *module) {
+  vyc_plan *first = judge_plan(module, 1), *second = judge_plan(module, 2);
+  const uint64_t bad = 1;
+  const vyc_run run = judge_run(&bad);
+  OK(vyc_plan_launch(first, &run));
+  OK(vyc_plan_launch(second, &run));
+  uint64_t one = 0, other = 0;
+  CHECK(synchronize_and_tag(context, &one) == VYC_E_ASSERT);
+  CHECK(synchronize_and_tag(context, &other) == VYC_E_ASSERT);
+  CHECK(one + other == 3);
+  OK(vyc_context_synchronize(context));
+  vyc_plan_release(first);
+  vyc_plan_release(second);
+}
+
+static void an_assertion_outlives_its_plan(vyc_context *context, vyc_module *module) {
+  vyc_plan *judge = judge_plan(module, 7);
+  const uint64_t bad = 1;
+  const vyc_run run = judge_run(&bad);
+  OK(vyc_plan_launch(judge, &run));
+  vyc_plan_release(judge);
+  uint64_t tag = 0;
+  CHECK(synchronize_and_tag(context, &tag) == VYC_E_ASSERT);
+  CHECK(tag == 7);
+  OK(vyc_context_synchronize(context));
+}
+
+static void a_block_that_cannot_be_marked_keeps_no_event(vyc_context *context, vyc_plan *plan) {
+  vyc_stream *stream = new_stream(context);
+  vyc_buffer *in = new_buffer(context, N * 4);
+  OK(vyc_fill_zero(in, 0, N * 4));
+  const uint64_t before = count_of("events");
+  for (int turn = 0; turn < 3; turn++) {
+    task t;
+    prepare(&t, 1.0f);
+    vyc_buffer *out = new_buffer(context, N * 4);
+    on_buffers(&t, in, out);
+    t.run.stream = stream;
+    OK(vyc_plan_launch(plan, &t.run));
+    fail_once("cuEventRecord");
+    vyc_buffer_release(out);
+  }
+  CHECK(count_of("events") == before);
+  vyc_buffer_release(in);
+  vyc_stream_release(stream);
+}
+
+static void a_lost_device_names_the_first_cause(void) {
+  vyc_context *context = open_context();
+  vyc_error error = {.struct_size = sizeof error};
+  CHECK(emulator_fail("cuCtxSynchronize", 1, ILLEGAL_ADDRESS, 0) == 0);
+  CHECK(vyc_context_synchronize(context) == VYC_E_LOST);
+  CHECK(vyc_context_synchronize(context) == VYC_E_LOST);
+  OK(vyc_last_error(&error));
+  CHECK(error.driver_result == ILLEGAL_ADDRESS);
+  CHECK(strcmp(error.operation, "cuCtxSynchronize") == 0);
+  vyc_context_release(context);
+}
+
+int main(int argc, char **argv) {
+  emulator_open(argc, argv);
+  CHECK(emulator_set("stream_mode", LAZY) == 0);
+  vyc_context *context = open_context();
+  vyc_module *module = load_module(context);
+  vyc_plan *copied = scale_plan(module, COPIED), *streamed = scale_plan(module, STREAMED);
+  a_failed_wait_does_not_free_the_lane(context, module);
+  lanes_that_are_given_up_do_not_run_out(streamed);
+  a_run_follows_a_run_that_failed(copied, context);
+  every_assertion_is_told_once(context, module);
+  an_assertion_outlives_its_plan(context, module);
+  a_block_that_cannot_be_marked_keeps_no_event(context, copied);
+  a_lost_device_names_the_first_cause();
+  vyc_plan_release(copied);
+  vyc_plan_release(streamed);
+  vyc_module_release(module);
+  vyc_context_release(context);
+  check_nothing_lives();
+  puts("failure: passed");
+  return 0;
+}

@@ -1,0 +1,157 @@
+/* Orders that the C layer promises, in the emulator's lazy mode: nothing runs that nobody waits for,
+ * so work that is not ordered behind what it needs runs too early every time. */
+#include "dispatch_test.h"
+
+static const uint64_t BYTES = N * sizeof(float);
+
+static vyc_buffer *filled(vyc_context *context, float value) {
+  float host[N];
+  for (uint32_t i = 0; i < N; i++) host[i] = value;
+  vyc_buffer *buffer = new_buffer(context, BYTES);
+  OK(vyc_copy_in(buffer, 0, host, BYTES));
+  return buffer;
+}
+
+static void check_filled(vyc_buffer *buffer, float value) {
+  float host[N];
+  OK(vyc_copy_out(buffer, 0, host, BYTES));
+  for (uint32_t i = 0; i < N; i++) CHECK(host[i] == value);
+}
+
+/* out = a * in on a stream, or in call order when it is NULL. */
+static void launch(vyc_plan *plan, vyc_buffer *in, vyc_buffer *out, float a, vyc_stream *stream) {
+  task t;
+  prepare(&t, a);
+  on_buffers(&t, in, out);
+  t.run.stream = stream;
+  OK(vyc_plan_launch(plan, &t.run));
+}
+
+/* A block that still has a copy from it pending on the main stream goes to a lane's slab. */
+static void a_lane_waits_for_the_earlier_owner_of_its_slab(vyc_context *context, vyc_plan *plan) {
+  OK(vyc_context_trim(context));
+  /* The lane's device slab: both bindings, each on a boundary of 256 bytes. */
+  vyc_buffer *from = new_buffer(context, 2 * ((BYTES + 255) / 256 * 256));
+  vyc_buffer *to = new_buffer(context, BYTES);
+  vyc_buffer *five = filled(context, 5.0f);
+  OK(vyc_copy(from, 0, five, 0, BYTES));
+  OK(vyc_context_synchronize(context));
+  OK(vyc_copy(to, 0, from, 0, BYTES));
+  vyc_buffer_release(from);
+  task *t = malloc(sizeof *t);
+  CHECK(t != NULL);
+  prepare(t, 3.0f);
+  OK(vyc_plan_run(plan, NULL, &t->run));
+  verify(t);
+  check_filled(to, 5.0f);
+  free(t);
+  vyc_buffer_release(to);
+  vyc_buffer_release(five);
+}
+
+static void a_stream_waits_for_a_fill_of_its_buffer(vyc_context *context, vyc_plan *plan) {
+  vyc_stream *stream = new_stream(context);
+  vyc_buffer *in = filled(context, 2.0f), *out = new_buffer(context, BYTES);
+  OK(vyc_fill_zero(out, 0, BYTES));
+  launch(plan, in, out, 4.0f, stream);
+  check_filled(out, 8.0f);
+  vyc_buffer_release(in);
+  vyc_buffer_release(out);
+  vyc_stream_release(stream);
+}
+
+/* More streams than a buffer can tell apart. */
+static void streams_without_a_number_are_ordered_each(vyc_context *context, vyc_plan *plan) {
+  enum { STREAMS = 64 };
+  vyc_stream *streams[STREAMS];
+  for (int i = 0; i < STREAMS; i++) streams[i] = new_stream(context);
+  vyc_buffer *in = filled(context, 2.0f), *from = filled(context, 5.0f);
+  vyc_buffer *to = new_buffer(context, BYTES);
+  OK(vyc_copy(to, 0, from, 0, BYTES));
+  launch(plan, in, from, 1.0f, streams[STREAMS - 2]);
+  launch(plan, in, from, 1.0f, streams[STREAMS - 1]);
+  OK(vyc_stream_synchronize(streams[STREAMS - 1]));
+  check_filled(to, 5.0f);
+  vyc_buffer_release(in);
+  vyc_buffer_release(from);
+  vyc_buffer_release(to);
+  for (int i = 0; i < STREAMS; i++) vyc_stream_release(streams[i]);
+}
+
+static void a_copy_waits_again_after_a_wait_that_failed(vyc_context *context, vyc_plan *plan) {
+  vyc_stream *stream = new_stream(context);
+  vyc_buffer *in = filled(context, 2.0f), *out = filled(context, 1.0f);
+  float host[N];
+  launch(plan, in, out, 4.0f, stream);
+  CHECK(emulator_fail("cuStreamSynchronize", 1, 999, 0) == 0);
+  CHECK(vyc_copy_out(out, 0, host, BYTES) == VYC_E_DRIVER);
+  check_filled(out, 8.0f);
+  vyc_buffer_release(in);
+  vyc_buffer_release(out);
+  vyc_stream_release(stream);
+}
+
+/* The report word of a released plan is not handed on while a launch may write to it. */
+static void a_report_word_is_not_reused_under_a_launch(vyc_context *context, vyc_module *module) {
+  OK(vyc_context_trim(context));
+  vyc_plan *judge = judge_plan(module, 1);
+  const uint64_t bad = 1;
+  const vyc_run run = judge_run(&bad);
+  OK(vyc_plan_launch(judge, &run));
+  vyc_plan_release(judge);
+  vyc_pinned *pinned = NULL;
+  void *data = NULL;
+  OK(vyc_pinned_alloc(&pinned, context, 8));
+  OK(vyc_pinned_data(pinned, &data));
+  memset(data, 0xff, 8);
+  CHECK(vyc_context_synchronize(context) == VYC_E_ASSERT);
+  CHECK(*(const uint64_t *)data == UINT64_MAX);
+  vyc_pinned_release(pinned);
+}
+
+static void a_copy_within_a_buffer_may_overlap(vyc_context *context) {
+  uint32_t host[N], back[N];
+  for (uint32_t i = 0; i < N; i++) host[i] = i;
+  vyc_buffer *buffer = new_buffer(context, BYTES);
+  for (int up = 0; up < 2; up++) {
+    OK(vyc_copy_in(buffer, 0, host, BYTES));
+    OK(vyc_copy(buffer, up ? 4 : 0, buffer, up ? 0 : 4, BYTES - 4));
+    OK(vyc_copy_out(buffer, 0, back, BYTES));
+    for (uint32_t i = 0; i + 1 < N; i++) CHECK(back[up ? i + 1 : i] == (up ? i : i + 1));
+  }
+  vyc_buffer_release(buffer);
+}
+
+/* A grid that is empty in y covers nothing, however many blocks it has in x. */
+static void an_empty_grid_leaves_zeros(vyc_plan *streamed) {
+  task *t = malloc(sizeof *t);
+  CHECK(t != NULL);
+  prepare(t, 3.0f);
+  OK(vyc_plan_run(streamed, NULL, &t->run));
+  t->run.grid[1] = 0;
+  OK(vyc_plan_run(streamed, NULL, &t->run));
+  for (uint32_t i = 0; i < N; i++) CHECK(t->out[i] == 0.0f);
+  free(t);
+}
+
+int main(int argc, char **argv) {
+  emulator_open(argc, argv);
+  CHECK(emulator_set("stream_mode", LAZY) == 0);
+  vyc_context *context = open_context();
+  vyc_module *module = load_module(context);
+  vyc_plan *copied = scale_plan(module, COPIED), *streamed = scale_plan(module, STREAMED);
+  a_lane_waits_for_the_earlier_owner_of_its_slab(context, copied);
+  a_stream_waits_for_a_fill_of_its_buffer(context, copied);
+  streams_without_a_number_are_ordered_each(context, copied);
+  a_copy_waits_again_after_a_wait_that_failed(context, copied);
+  a_report_word_is_not_reused_under_a_launch(context, module);
+  a_copy_within_a_buffer_may_overlap(context);
+  an_empty_grid_leaves_zeros(streamed);
+  vyc_plan_release(copied);
+  vyc_plan_release(streamed);
+  vyc_module_release(module);
+  vyc_context_release(context);
+  check_nothing_lives();
+  puts("order: passed");
+  return 0;
+}
