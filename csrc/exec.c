@@ -61,6 +61,7 @@ vyc_status vyc__exec_launch(vyc_exec *exec, const vyc_plan *plan, const uint8_t 
                             const uint32_t grid[3], CUstream stream) {
   vyc_context *context = plan->child.context;
   VYC_CU_RESULT;
+  if (VYC_UNLIKELY(plan->cooperative)) return vyc__launch_once(plan, block, grid, stream);
   if (VYC_UNLIKELY(exec->handle == NULL)) {
     set(exec, plan, block, grid);
     VYC_TRY(build(exec, context));
@@ -95,6 +96,10 @@ vyc_status vyc__launch_once(const vyc_plan *plan, const uint8_t *block, const ui
     pointers[i] = (void *)(uintptr_t)(block + plan->parameters[i].offset);
   atomic_store_explicit(&context->last_launch, plan->entry, memory_order_relaxed);
   VYC_CU_RESULT;
+  if (VYC_UNLIKELY(plan->cooperative))
+    return VYC_CU(context, cuLaunchCooperativeKernel, plan->function, grid[0], grid[1], grid[2],
+                  plan->block[0], plan->block[1], plan->block[2], plan->dynamic_shared_bytes,
+                  stream, pointers);
   return VYC_CU(context, cuLaunchKernel, plan->function, grid[0], grid[1], grid[2],
                 plan->block[0], plan->block[1], plan->block[2], plan->dynamic_shared_bytes, stream,
                 pointers, NULL);

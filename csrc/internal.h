@@ -18,6 +18,7 @@
 #define VYC_SLOT_OTHER 63      /* streams without a slot of their own */
 #define VYC_MAX_BINDINGS 256
 #define VYC_REPORT_NONE UINT64_MAX
+#define VYC_REPORT_BYTES 32u
 
 /* What a context closes: the first member of every object that holds something of the driver. */
 typedef struct vyc_child {
@@ -59,7 +60,7 @@ typedef struct vyc_gate {
 
 /* An assertion of a plan that was released before anybody had asked. */
 typedef struct vyc_orphan {
-  uint64_t report, tag;
+  uint64_t report, index, tag;
   const char *entry; /* NULL: none */
 } vyc_orphan;
 

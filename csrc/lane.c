@@ -30,8 +30,12 @@ static vyc_status enqueue(vyc_lane *lane, const vyc_run *run, bool timed, CUstre
   uint64_t addresses[VYC_MAX_BINDINGS];
   VYC_CU_RESULT;
   VYC_TRY(vyc__stage_in(lane, run, stream, slot, addresses));
-  if (plan->has_report) *vyc__report_cell(lane->pinned) = VYC_REPORT_NONE;
-  vyc__block_write(plan, lane->block, addresses, run, lane->pinned->address);
+  if (plan->has_report) vyc__report_reset(lane->pinned);
+  if (plan->cooperative && lane->barrier == NULL)
+    VYC_TRY(vyc__barrier_make(context, &lane->barrier, stream));
+  const vyc_hidden hidden = {lane->pinned->address,
+                             lane->barrier == NULL ? 0 : lane->barrier->address};
+  vyc__block_write(plan, lane->block, addresses, run, &hidden);
   if (timed) {
     VYC_TRY(timing_events(lane));
     VYC_TRY(VYC_CU(context, cuEventRecord, lane->start, stream));
@@ -140,8 +144,9 @@ static bool is_lost(const vyc_lane *lane) {
 static vyc_status read_results(vyc_lane *lane, vyc_timing *timing_out) {
   const vyc_plan *plan = lane->plan;
   if (plan->has_report) {
-    const uint64_t report = *vyc__report_cell(lane->pinned);
-    if (report != VYC_REPORT_NONE) return vyc__fail_assert(report, plan->tag, plan->entry);
+    const uint64_t *cell = vyc__report_cell(lane->pinned);
+    if (cell[0] != VYC_REPORT_NONE)
+      return vyc__fail_assert(cell[0], cell[1], plan->tag, plan->entry);
   }
   if (timing_out != NULL) VYC_TRY(measure(lane, timing_out));
   for (uint32_t i = 0; i < lane->result_count; i++)
@@ -274,6 +279,7 @@ bool vyc__lane_destroy(vyc_lane *lane) {
   if (lane->stop != NULL) driver->cuEventDestroy(lane->stop);
   driver->cuStreamDestroy(lane->stream);
   if (lane->pinned != NULL) vyc__pool_give(context, &context->pinned_pool, lane->pinned, 0);
+  if (lane->barrier != NULL) vyc__pool_give(context, &context->device_pool, lane->barrier, 0);
   if (lane->device != NULL) vyc__pool_give(context, &context->device_pool, lane->device, 0);
   return true;
 }

@@ -33,10 +33,14 @@ static vyc_status ready_buffers(const vyc_plan *plan, const vyc_run *run, uint64
   return VYC_OK;
 }
 
-static uint64_t report_address(vyc_plan *plan) {
-  if (!plan->has_report) return 0;
-  atomic_store_explicit(&plan->asynchronous, true, memory_order_relaxed);
-  return plan->report_block->address;
+static vyc_status hidden_of(vyc_plan *plan, vyc_hidden *hidden_out, CUstream stream,
+                            uint32_t slot) {
+  hidden_out->report = 0;
+  if (plan->has_report) {
+    atomic_store_explicit(&plan->asynchronous, true, memory_order_relaxed);
+    hidden_out->report = plan->report_block->address;
+  }
+  return vyc__barrier_of(plan, &hidden_out->barrier, stream, slot);
 }
 
 /* ---- launch ---------------------------------------------------------------------------------- */
@@ -67,7 +71,9 @@ static vyc_status launch(vyc_plan *plan, const vyc_run *run) {
   VYC_TRY(vyc__stream_of(plan->child.context, &stream, &slot, run->stream));
   VYC_TRY(ready_buffers(plan, run, addresses, stream, slot));
   if (vyc__grid_is_empty(run->grid)) return VYC_OK;
-  vyc__block_write(plan, block, addresses, run, report_address(plan));
+  vyc_hidden hidden;
+  VYC_TRY(hidden_of(plan, &hidden, stream, slot));
+  vyc__block_write(plan, block, addresses, run, &hidden);
   vyc_exec *exec = exec_of(plan, slot);
   if (exec == NULL || !vyc__exec_claim(exec))
     return vyc__launch_once(plan, block, run->grid, stream);
@@ -87,13 +93,16 @@ vyc_status vyc_plan_launch(vyc_plan *plan, const vyc_run *run) {
 
 /* ---- assertions of asynchronous launches ----------------------------------------------------- */
 
-/* The report of one plan, taken out of its block. */
-static uint64_t take_report(const vyc_plan *plan) {
-  if (plan->report_block == NULL) return VYC_REPORT_NONE;
+/* The report of one plan, taken out of its block; entry NULL when there is none. */
+static vyc_orphan take_report(const vyc_plan *plan) {
+  vyc_orphan found = {VYC_REPORT_NONE, 0, plan->tag, NULL};
+  if (plan->report_block == NULL) return found;
   uint64_t *cell = vyc__report_cell(plan->report_block);
-  if (VYC_LIKELY(__atomic_load_n(cell, __ATOMIC_ACQUIRE) == VYC_REPORT_NONE))
-    return VYC_REPORT_NONE;
-  return __atomic_exchange_n(cell, VYC_REPORT_NONE, __ATOMIC_ACQ_REL);
+  if (VYC_LIKELY(__atomic_load_n(cell, __ATOMIC_ACQUIRE) == VYC_REPORT_NONE)) return found;
+  found.index = __atomic_load_n(cell + 1, __ATOMIC_RELAXED);
+  found.report = __atomic_exchange_n(cell, VYC_REPORT_NONE, __ATOMIC_ACQ_REL);
+  if (found.report != VYC_REPORT_NONE) found.entry = plan->entry;
+  return found;
 }
 
 /* Caller holds children_lock. The first report found, the others stay for the next look. */
@@ -106,9 +115,8 @@ static vyc_orphan find_report(vyc_context *context) {
   }
   for (vyc_child *child = context->children; child != NULL; child = child->next) {
     if (!vyc__is_plan(child)) continue;
-    const vyc_plan *plan = (const vyc_plan *)child;
-    const uint64_t report = take_report(plan);
-    if (report != VYC_REPORT_NONE) return (vyc_orphan){report, plan->tag, plan->entry};
+    const vyc_orphan taken = take_report((const vyc_plan *)child);
+    if (taken.entry != NULL) return taken;
   }
   return found;
 }
@@ -119,7 +127,8 @@ vyc_status vyc__check_reports(vyc_context *context) {
   pthread_mutex_lock(&context->children_lock);
   const vyc_orphan found = find_report(context);
   pthread_mutex_unlock(&context->children_lock);
-  return found.entry == NULL ? VYC_OK : vyc__fail_assert(found.report, found.tag, found.entry);
+  return found.entry == NULL ? VYC_OK : vyc__fail_assert(found.report, found.index, found.tag,
+                                                            found.entry);
 }
 
 bool vyc__report_retire(vyc_plan *plan) {
@@ -127,10 +136,10 @@ bool vyc__report_retire(vyc_plan *plan) {
   bool ended = true;
   if (atomic_load_explicit(&plan->asynchronous, memory_order_relaxed))
     ended = context->driver->cuCtxSynchronize() == CUDA_SUCCESS;
-  const uint64_t report = take_report(plan);
+  const vyc_orphan found = take_report(plan);
   pthread_mutex_lock(&context->children_lock);
-  if (report != VYC_REPORT_NONE && context->orphan.entry == NULL)
-    context->orphan = (vyc_orphan){report, plan->tag, plan->entry};
+  if (found.entry != NULL && context->orphan.entry == NULL)
+    context->orphan = found;
   else
     atomic_fetch_sub(&context->report_plans, 1);
   pthread_mutex_unlock(&context->children_lock);
@@ -182,7 +191,7 @@ static vyc_call *call_alloc(vyc_plan *plan) {
 }
 
 /* Take over the run. The caller has claimed the exec, or nobody else knows the call yet. */
-static void set(vyc_call *call, const vyc_run *run) {
+static void set(vyc_call *call, const vyc_run *run, const vyc_hidden *hidden) {
   vyc_plan *plan = call->plan;
   uint64_t addresses[VYC_MAX_BINDINGS];
   for (uint32_t i = 0; i < plan->binding_count; i++) {
@@ -197,20 +206,22 @@ static void set(vyc_call *call, const vyc_run *run) {
   call->run.arguments = call->arguments;
   call->run.scalars = call->scalars;
   call->run.timing_out = NULL;
-  vyc__block_write(plan, call->block, addresses, &call->run, report_address(plan));
+  vyc__block_write(plan, call->block, addresses, &call->run, hidden);
 }
 
 static vyc_status call_make(vyc_call **call_out, vyc_plan *plan, const vyc_run *run) {
   vyc_context *context = plan->child.context;
   CUstream stream;
   uint32_t slot;
+  vyc_hidden hidden;
   VYC_TRY(vyc__stream_of(context, &stream, &slot, run->stream));
+  VYC_TRY(hidden_of(plan, &hidden, stream, slot));
   vyc_call *call = call_alloc(plan);
   if (call == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
   vyc__child_retain(&plan->child);
   call->stream = run->stream;
   if (call->stream != NULL) vyc__child_retain(&call->stream->child);
-  set(call, run);
+  set(call, run, &hidden);
   vyc__child_add(&call->child, context, call_destroy, call_finish);
   *call_out = call;
   return VYC_OK;
@@ -235,9 +246,18 @@ vyc_status vyc_call_set(vyc_call *call, const vyc_run *run) {
   vyc_buffer *old[VYC_MAX_BINDINGS];
   vyc_scope scope;
   VYC_TRY(vyc__enter(plan->child.context, &scope));
+  CUstream stream = NULL;
+  uint32_t slot = VYC_SLOT_MAIN;
+  vyc_hidden hidden = {0, 0};
+  vyc_status status = vyc__stream_of(plan->child.context, &stream, &slot, run->stream);
+  if (status == VYC_OK) status = hidden_of(plan, &hidden, stream, slot);
+  if (status != VYC_OK) {
+    vyc__leave(plan->child.context, &scope);
+    return status;
+  }
   vyc__exec_claim_wait(&call->exec);
   for (uint32_t i = 0; i < plan->binding_count; i++) old[i] = call->arguments[i].buffer;
-  set(call, run);
+  set(call, run, &hidden);
   vyc__exec_unclaim(&call->exec);
   vyc__leave(plan->child.context, &scope);
   for (uint32_t i = 0; i < plan->binding_count; i++) vyc_buffer_release(old[i]);

@@ -25,6 +25,7 @@ static void plan_destroy(vyc_child *child) {
   if (plan->report_block != NULL && vyc__report_retire(plan))
     vyc__pool_give(context, &context->pinned_pool, plan->report_block, 0);
   plan->report_block = NULL;
+  vyc__barriers_release(plan);
 }
 
 static void free_memory(vyc_plan *plan) {
@@ -48,13 +49,14 @@ static void plan_finish(vyc_child *child) {
 }
 
 static vyc_status check_parameter(const vyc_plan_desc *desc, const vyc_parameter *p) {
-  const bool scalar = p->kind == VYC_PARAMETER_SCALAR, report = p->kind == VYC_PARAMETER_REPORT;
-  const bool address = p->kind == VYC_PARAMETER_POINTER || report;
-  VYC_REQUIRE(p->kind >= VYC_PARAMETER_POINTER && p->kind <= VYC_PARAMETER_REPORT);
+  const bool scalar = p->kind == VYC_PARAMETER_SCALAR;
+  const bool hidden = p->kind == VYC_PARAMETER_REPORT || p->kind == VYC_PARAMETER_GRID_BARRIER;
+  const bool address = p->kind == VYC_PARAMETER_POINTER || hidden;
+  VYC_REQUIRE(p->kind >= VYC_PARAMETER_POINTER && p->kind <= VYC_PARAMETER_GRID_BARRIER);
   VYC_REQUIRE(p->size >= 1 && p->size <= 8 && (p->size == 8 || !address));
   VYC_REQUIRE(p->offset <= desc->parameter_bytes);
   VYC_REQUIRE(p->size <= desc->parameter_bytes - p->offset);
-  VYC_REQUIRE(report || p->index < (scalar ? desc->scalar_count : desc->binding_count));
+  VYC_REQUIRE(hidden || p->index < (scalar ? desc->scalar_count : desc->binding_count));
   return VYC_OK;
 }
 
@@ -101,6 +103,7 @@ static vyc_status copy_desc(vyc_plan *plan, const vyc_plan_desc *desc) {
   plan->binding_count = desc->binding_count;
   plan->scalar_count = desc->scalar_count;
   plan->tag = desc->tag;
+  plan->cooperative = (desc->flags & VYC_PLAN_COOPERATIVE) != 0;
   for (uint32_t i = 0; i < desc->parameter_count; i++)
     if (desc->parameters[i].kind == VYC_PARAMETER_REPORT) plan->has_report = true;
   return VYC_OK;
@@ -114,9 +117,10 @@ static vyc_status prepare(vyc_plan *plan, vyc_context *context, const char *entr
     VYC_TRY(VYC_CU(context, cuFuncSetAttribute, plan->function,
                    CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                    (int)plan->dynamic_shared_bytes));
+  if (plan->cooperative) VYC_TRY(vyc__cooperative_prepare(plan, context));
   if (!plan->has_report) return VYC_OK;
-  VYC_TRY(vyc__pool_take(context, &context->pinned_pool, &plan->report_block, sizeof(uint64_t)));
-  *vyc__report_cell(plan->report_block) = VYC_REPORT_NONE;
+  VYC_TRY(vyc__pool_take(context, &context->pinned_pool, &plan->report_block, VYC_REPORT_BYTES));
+  vyc__report_reset(plan->report_block);
   atomic_fetch_add(&context->report_plans, 1);
   return VYC_OK;
 }
@@ -195,11 +199,18 @@ uint64_t *vyc__report_cell(const vyc_block *block) {
   return (uint64_t *)(uintptr_t)block->address;
 }
 
+void vyc__report_reset(const vyc_block *block) {
+  uint64_t *cell = vyc__report_cell(block);
+  memset(cell, 0, VYC_REPORT_BYTES);
+  cell[0] = VYC_REPORT_NONE;
+}
+
 void vyc__block_write(const vyc_plan *plan, uint8_t *block, const uint64_t *addresses,
-                      const vyc_run *run, uint64_t report) {
+                      const vyc_run *run, const vyc_hidden *hidden) {
   for (uint32_t i = 0; i < plan->parameter_count; i++) {
     const vyc_parameter *p = &plan->parameters[i];
-    uint64_t value = report;
+    uint64_t value = hidden->report;
+    if (p->kind == VYC_PARAMETER_GRID_BARRIER) value = hidden->barrier;
     if (p->kind == VYC_PARAMETER_POINTER) value = addresses[p->index];
     if (p->kind == VYC_PARAMETER_SCALAR) value = run->scalars[p->index];
     if (p->kind == VYC_PARAMETER_SIZE) value = run->arguments[p->index].count;
@@ -263,6 +274,7 @@ vyc_status vyc__run_check(const vyc_plan *plan, const vyc_run *run) {
                      plan->scalar_count);
   VYC_REQUIRE(run->arguments != NULL || run->argument_count == 0);
   VYC_REQUIRE(run->scalars != NULL || run->scalar_count == 0);
+  if (VYC_UNLIKELY(plan->cooperative)) VYC_TRY(vyc__cooperative_check(plan, run->grid));
   bool written = false; /* a buffer */
   for (uint32_t i = 0; i < run->argument_count; i++) {
     const vyc_argument *argument = &run->arguments[i];

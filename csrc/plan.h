@@ -46,6 +46,7 @@ typedef struct vyc_lane {
   bool elsewhere;      /* this run is on another stream: poll `done` */
   bool dropped;        /* nobody wants this run's results: none are written */
   vyc_block *pinned, *device;
+  vyc_block *barrier; /* grid barrier state */
   vyc_ticket *ticket;
   vyc_exec exec;
   uint32_t result_count;
@@ -73,6 +74,9 @@ struct vyc_plan {
   vyc_binding *bindings;
   uint64_t tag;
   bool has_report;
+  bool cooperative;
+  uint64_t most_blocks;                        /* resident at once, when cooperative */
+  _Atomic(vyc_block *) barriers[VYC_STREAM_SLOTS]; /* grid barrier state of launches */
   vyc_block *report_block;   /* of asynchronous launches */
   _Atomic bool asynchronous; /* one may have been made that writes to the report block */
   bool leaked;               /* a run never ended: the module stays loaded */
@@ -103,9 +107,13 @@ vyc_status vyc__launch_once(const vyc_plan *plan, const uint8_t *block, const ui
 bool vyc__is_plan(const vyc_child *child);
 
 vyc_status vyc__run_check(const vyc_plan *plan, const vyc_run *run);
+/* Device addresses that no argument brings; 0 where the kernel takes none. */
+typedef struct vyc_hidden {
+  uint64_t report, barrier;
+} vyc_hidden;
 /* Write the parameter block: `addresses` has one entry per binding. */
 void vyc__block_write(const vyc_plan *plan, uint8_t *block, const uint64_t *addresses,
-                      const vyc_run *run, uint64_t report);
+                      const vyc_run *run, const vyc_hidden *hidden);
 static inline bool vyc__grid_is_empty(const uint32_t grid[3]) {
   return grid[0] == 0 || grid[1] == 0 || grid[2] == 0;
 }
@@ -115,7 +123,18 @@ static inline bool vyc__needs_clear(const vyc_plan *plan, uint32_t binding, cons
   return (b->flags & VYC_BINDING_COVERED) == 0 || vyc__grid_is_empty(run->grid) ||
          (uint64_t)run->grid[0] * plan->block[0] < run->arguments[binding].count;
 }
+/* The record of failures: key, index, lock, reserved. */
 uint64_t *vyc__report_cell(const vyc_block *block);
+void vyc__report_reset(const vyc_block *block);
+
+/* ---- cooperative.c ---- */
+
+vyc_status vyc__cooperative_prepare(vyc_plan *plan, vyc_context *context);
+vyc_status vyc__cooperative_check(const vyc_plan *plan, const uint32_t grid[3]);
+vyc_status vyc__barrier_make(vyc_context *context, vyc_block **block_out, CUstream stream);
+/* The state for launches on one stream; address 0 when the plan needs none. */
+vyc_status vyc__barrier_of(vyc_plan *plan, uint64_t *address_out, CUstream stream, uint32_t slot);
+void vyc__barriers_release(vyc_plan *plan);
 
 /* ---- launch.c ---- */
 

@@ -34,8 +34,8 @@ __attribute__((format(printf, 5, 6), cold)) vyc_status vyc__fail_driver(
     vyc_status status, const char *operation, int32_t result, const char *name, const char *format,
     ...);
 
-__attribute__((cold)) vyc_status vyc__fail_assert(uint64_t report, uint64_t tag,
-                                                  const char *kernel);
+__attribute__((cold)) vyc_status vyc__fail_assert(uint64_t report, uint64_t index,
+                                                  uint64_t tag, const char *kernel);
 
 /* Fill a caller's struct that may be older, hence shorter, than ours; struct_size stays. */
 static inline void vyc__struct_out(void *to, const void *from, size_t from_bytes) {

@@ -27,7 +27,6 @@
   X(cuMemcpyDtoH, 3020)                      \
   X(cuModuleLoadData, 2000)                  \
   X(cuFuncGetParamInfo, 12040)               \
-  X(cuLaunchCooperativeKernel, 9000)         \
   X(cuStreamCreateWithPriority, 5050)        \
   X(cuEventRecordWithFlags, 11010)           \
   X(cuCtxPushCurrent, 4000)                  \

@@ -56,6 +56,7 @@ typedef struct vyc_error {
   char operation[64];    /* the driver call or the library function */
   char driver_name[64];  /* the CUresult's name */
   char message[640];
+  uint64_t report_index; /* VYC_E_ASSERT of a bounds check: the index */
 } vyc_error;
 
 /* The calling thread's record of its last failure. */
@@ -254,7 +255,9 @@ enum { /* vyc_parameter.kind: what goes into the kernel's parameter block */
   VYC_PARAMETER_POINTER = 1, /* address of binding `index` */
   VYC_PARAMETER_SCALAR = 2,  /* scalar `index` */
   VYC_PARAMETER_SIZE = 3,    /* element count of binding `index` */
-  VYC_PARAMETER_REPORT = 4   /* address of the assertion report */
+  VYC_PARAMETER_REPORT = 4,  /* address of the record of failed checks: four u64 (key, index, lock,
+                                reserved), the key preset to all ones, the others to 0 */
+  VYC_PARAMETER_GRID_BARRIER = 5 /* address of two u32 of device memory, 0 before the first launch */
 };
 
 typedef struct vyc_parameter {
@@ -283,6 +286,10 @@ typedef struct vyc_binding {
   uint32_t reserved;
 } vyc_binding;
 
+enum {                       /* vyc_plan_desc.flags */
+  VYC_PLAN_COOPERATIVE = 1u  /* has grid barriers: all blocks resident, or VYC_E_UNSUPPORTED */
+};
+
 typedef struct vyc_plan_desc {
   uint32_t struct_size;
   uint32_t block[3];
@@ -291,7 +298,7 @@ typedef struct vyc_plan_desc {
   uint32_t parameter_count;
   uint32_t binding_count;
   uint32_t scalar_count;
-  uint32_t reserved;
+  uint32_t flags; /* VYC_PLAN_... */
   const char *entry;
   const vyc_parameter *parameters;
   const vyc_binding *bindings;

@@ -25,6 +25,7 @@ cdef extern from "vyre_cuda.h" nogil:
         char operation[64]
         char driver_name[64]
         char message[640]
+        uint64_t report_index
 
     vyc_status vyc_last_error(vyc_error *error_out)
     uint32_t vyc_version()
@@ -127,6 +128,8 @@ cdef extern from "vyre_cuda.h" nogil:
         VYC_PARAMETER_SCALAR
         VYC_PARAMETER_SIZE
         VYC_PARAMETER_REPORT
+        VYC_PARAMETER_GRID_BARRIER
+        VYC_PLAN_COOPERATIVE
         VYC_ROLE_IN
         VYC_ROLE_INOUT
         VYC_ROLE_OUT
@@ -155,6 +158,7 @@ cdef extern from "vyre_cuda.h" nogil:
         uint32_t parameter_count
         uint32_t binding_count
         uint32_t scalar_count
+        uint32_t flags
         const char *entry
         const vyc_parameter *parameters
         const vyc_binding *bindings

@@ -1,6 +1,7 @@
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
 from vyre_cuda._native.c_api cimport vyc_argument, vyc_call, vyc_plan, vyc_run, vyc_ticket
+from vyre_cuda._native.context cimport Stream
 from vyre_cuda._native.module cimport Module
 
 # More bindings or scalars than this take the general path.
@@ -17,10 +18,6 @@ cdef class Plan:
 cdef class Ticket:
     cdef vyc_ticket *_h
     cdef object _keep
-
-
-cdef class Call:
-    cdef vyc_call *_h
 
 
 cdef class Arguments:
@@ -45,4 +42,13 @@ cdef class Dispatcher:
     cdef uint64_t _size[2 * FAST]
 
     cdef object prepare(self, tuple args, object out, vyc_argument *items, uint64_t *scalars, vyc_run *run)
+    cdef int prepare_launch(self, tuple args, vyc_argument *items, uint64_t *scalars, vyc_run *run) except -1
     cdef bint fits(self, vyc_argument *items, uint32_t i)
+
+
+cdef class Call:
+    cdef vyc_call *_h
+    cdef Dispatcher _dispatcher
+    cdef Stream _on
+    cdef bint _plain
+    cdef readonly tuple values

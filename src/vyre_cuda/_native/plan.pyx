@@ -16,7 +16,7 @@ from libc.string cimport memcpy, memset
 cimport numpy as cnp
 
 from vyre_cuda._native.c_api cimport (
-    VYC_ARGUMENT_BUFFER, VYC_ARGUMENT_HOST, VYC_E_TIMEOUT, VYC_NOT_READY, VYC_OK, VYC_ROLE_IN, VYC_ROLE_INOUT,
+    VYC_ARGUMENT_BUFFER, VYC_ARGUMENT_HOST, VYC_E_TIMEOUT, VYC_NOT_READY, VYC_OK, VYC_PLAN_COOPERATIVE, VYC_ROLE_IN, VYC_ROLE_INOUT,
     VYC_ROLE_OUT, vyc_argument, vyc_binding, vyc_call_create, vyc_call_release, vyc_call_run, vyc_call_set,
     vyc_function_info, vyc_parameter, vyc_plan_create, vyc_plan_desc, vyc_plan_function, vyc_plan_launch,
     vyc_plan_release, vyc_plan_run, vyc_plan_submit, vyc_run, vyc_status, vyc_stream, vyc_ticket,
@@ -52,6 +52,7 @@ cdef class Plan:
         list bindings not None,
         uint32_t scalar_count,
         uint64_t tag,
+        bint cooperative,
     ) -> None:
         """`parameters`: (kind, index, offset, size) each; `bindings`: (role, flags, element_bytes) each."""
         cdef vyc_plan_desc desc
@@ -67,6 +68,7 @@ cdef class Plan:
         desc.binding_count = len(bindings)
         desc.scalar_count = scalar_count
         desc.tag = tag
+        desc.flags = VYC_PLAN_COOPERATIVE if cooperative else 0
         cdef vyc_parameter *c_parameters = <vyc_parameter *>calloc(len(parameters) + 1, sizeof(vyc_parameter))
         cdef vyc_binding *c_bindings = <vyc_binding *>calloc(len(bindings) + 1, sizeof(vyc_binding))
         try:
@@ -267,23 +269,6 @@ cdef int fill_span(vyc_argument *argument, Span span) except -1:
     return 0
 
 
-cdef class Call:
-    """A launch with its arguments bound."""
-
-    def __init__(self, Plan plan not None, Arguments arguments not None) -> None:
-        check(vyc_call_create(&self._h, plan._h, &arguments.run))
-
-    def __dealloc__(self):
-        with nogil:
-            vyc_call_release(self._h)
-
-    def set(self, Arguments arguments not None) -> None:
-        check(vyc_call_set(self._h, &arguments.run))
-
-    def run(self) -> None:
-        check(vyc_call_run(self._h))
-
-
 # ---- the warm path ---------------------------------------------------------------------------------------------------
 
 
@@ -452,42 +437,49 @@ cdef class Dispatcher:
         cdef vyc_argument items[FAST]
         cdef uint64_t scalars[FAST]
         cdef vyc_run run
+        if kwargs or not self.prepare_launch(args, items, scalars, &run):
+            return self._general_launch(args, kwargs, stream)
+        run.stream = NULL if stream is None else (<Stream?>stream)._h
+        check(vyc_plan_launch(self._plan._h, &run))
+        return None
+
+    cdef int prepare_launch(self, tuple args, vyc_argument *items, uint64_t *scalars, vyc_run *run) except -1:
+        """1 and the run for all parameters in declared order, 0 when this launch is not a plain one."""
         cdef uint32_t i
         cdef int32_t slot
-        cdef uint64_t count = 0
+        cdef uint64_t count
         cdef Span span
-        if kwargs or not self._simple or <uint32_t>len(args) != self._parameters:
-            return self._general_launch(args, kwargs, stream)
+        if not self._simple or <uint32_t>len(args) != self._parameters:
+            return 0
         for i in range(self._parameters):
             value = args[i]
             slot = self._slot[i]
             if self._role[i] == ROLE_SCALAR:
                 if not scalar_bits(&scalars[slot], value, self._typenum[i]):
-                    return self._general_launch(args, kwargs, stream)
+                    return 0
                 continue
             if not isinstance(value, Span):
-                return self._general_launch(args, kwargs, stream)
+                return 0
             span = <Span>value
             if span.typenum != self._typenum[i] or span.buffer is None or span.count > 0xFFFFFFFF:
-                return self._general_launch(args, kwargs, stream)
+                return 0
             fill_span(&items[slot], span)
         for i in range(self._parameters):
             if self._role[i] == VYC_ROLE_OUT and not self.fits(items, i):
-                return self._general_launch(args, kwargs, stream)
+                return 0
         count = (items[self._slot[self._work]].count + self._block - 1) // self._block
         if count > 0x7FFFFFFF:
-            return self._general_launch(args, kwargs, stream)
+            return 0
         run.struct_size = sizeof(vyc_run)
         run.grid = [<uint32_t>count, 1, 1]
         run.argument_count = self._plan.binding_count
         run.scalar_count = self._plan.scalar_count
         run.arguments = items
         run.scalars = scalars
-        run.stream = NULL if stream is None else (<Stream?>stream)._h
+        run.stream = NULL
         run.timeout_ns = -1
         run.timing_out = NULL
-        check(vyc_plan_launch(self._plan._h, &run))
-        return None
+        return 1
 
     cdef bint fits(self, vyc_argument *items, uint32_t i):
         """Whether a given out has the declared size."""
@@ -497,3 +489,39 @@ cdef class Dispatcher:
         if self._size_of[i] >= 0:
             declared = items[self._slot[self._size_of[i]]].count
         return items[self._slot[i]].count == declared
+
+
+cdef class Call:
+    """A launch with its arguments bound. Subclasses supply `_rebind`, for arguments that are not plain."""
+
+    def __init__(self, Dispatcher dispatcher not None, Arguments arguments not None, tuple values not None,
+                 Stream stream=None, bint plain=True) -> None:
+        """`plain` False: other arguments always go by way of `_rebind` (the grid is given, not worked out)."""
+        self._dispatcher = dispatcher
+        self._on = stream
+        self._plain = plain
+        self.values = values
+        check(vyc_call_create(&self._h, dispatcher._plan._h, &arguments.run))
+
+    def __dealloc__(self):
+        with nogil:
+            vyc_call_release(self._h)
+
+    def __call__(self, *args):
+        """Launch; with arguments (all parameters in declared order), bind those first, for later launches too."""
+        cdef vyc_argument items[FAST]
+        cdef uint64_t scalars[FAST]
+        cdef vyc_run run
+        if args:
+            if self._plain and self._dispatcher.prepare_launch(args, items, scalars, &run):
+                run.stream = NULL if self._on is None else self._on._h
+                check(vyc_call_set(self._h, &run))
+                self.values = args
+            else:
+                self._rebind(args)
+        check(vyc_call_run(self._h))
+
+    def set_arguments(self, Arguments arguments not None, tuple values not None) -> None:
+        """Bind these for later launches; `values` are the objects they were made of."""
+        check(vyc_call_set(self._h, &arguments.run))
+        self.values = values

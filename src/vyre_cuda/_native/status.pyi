@@ -1,4 +1,5 @@
 class AssertReport(Exception):
     report: int
     tag: int
-    def __init__(self, message: str, report: int, tag: int) -> None: ...
+    index: int
+    def __init__(self, message: str, report: int, tag: int, index: int) -> None: ...

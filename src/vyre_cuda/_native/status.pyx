@@ -18,12 +18,16 @@ from vyre_cuda.errors import (
 
 
 class AssertReport(Exception):
-    """A kernel reported a failed assertion: `report` is linear thread << 20 | site, `tag` the plan's tag."""
+    """A kernel reported a failed check: `report` is linear thread << 20 | site, `tag` the plan's tag.
 
-    def __init__(self, message: str, report: int, tag: int) -> None:
+    `index` is the one that was out of bounds, where the check is of an index.
+    """
+
+    def __init__(self, message: str, report: int, tag: int, index: int) -> None:
         super().__init__(message)
         self.report = report
         self.tag = tag
+        self.index = index
 
 
 cdef int check(vyc_status status) except -1 nogil:
@@ -52,7 +56,7 @@ cdef object raise_last_error():
     if error.status == VYC_E_TIMEOUT:
         raise KernelTimeoutError(message)
     if error.status == VYC_E_ASSERT:
-        raise AssertReport(message, error.report, error.tag)
+        raise AssertReport(message, error.report, error.tag, error.report_index)
     if error.status == VYC_E_DRIVER or error.status == VYC_E_COMPILE:
         kind = CompileError if error.status == VYC_E_COMPILE else DriverError
         raise kind(

@@ -1,0 +1,81 @@
+/* Kernels with grid barriers: every block of the grid must be resident at once, and two words of
+ * device memory carry the barrier's state.
+ *
+ * The state is 0 at first and left usable by every launch, so it is cleared once; it belongs to one
+ * lane, or to one plan on one stream, where launches follow each other. */
+#include <inttypes.h>
+
+#include "plan.h"
+
+#define STATE_BYTES 8u
+
+vyc_status vyc__cooperative_prepare(vyc_plan *plan, vyc_context *context) {
+  if (context->caps.cooperative_launch <= 0)
+    return vyc__fail(VYC_E_UNSUPPORTED, "cooperative_launch",
+                     "kernel %s has grid barriers; %s has no cooperative launch", plan->entry,
+                     context->caps.name);
+  const uint32_t threads = plan->block[0] * plan->block[1] * plan->block[2];
+  int resident = 0;
+  VYC_CU_RESULT;
+  VYC_TRY(VYC_CU(context, cuOccupancyMaxActiveBlocksPerMultiprocessor, &resident, plan->function,
+                 (int)threads, plan->dynamic_shared_bytes));
+  plan->most_blocks = (uint64_t)resident * (uint64_t)context->caps.multiprocessor_count;
+  return VYC_OK;
+}
+
+vyc_status vyc__cooperative_check(const vyc_plan *plan, const uint32_t grid[3]) {
+  const uint64_t blocks = (uint64_t)grid[0] * grid[1] * grid[2];
+  if (VYC_LIKELY(blocks <= plan->most_blocks)) return VYC_OK;
+  return vyc__fail(VYC_E_UNSUPPORTED, "resident_blocks",
+                   "kernel %s has grid barriers, so its blocks must all be resident at once: "
+                   "%" PRIu64 " blocks of %u threads, the device holds %" PRIu64,
+                   plan->entry, blocks, plan->block[0] * plan->block[1] * plan->block[2],
+                   plan->most_blocks);
+}
+
+vyc_status vyc__barrier_make(vyc_context *context, vyc_block **block_out, CUstream stream) {
+  vyc_block *block = NULL;
+  VYC_CU_RESULT;
+  VYC_TRY(vyc__pool_take(context, &context->device_pool, &block, STATE_BYTES));
+  vyc_status status = VYC_OK;
+  if (block->recycled && stream != context->main) status = vyc__stream_after_main(context, stream);
+  if (status == VYC_OK)
+    status = VYC_CU(context, cuMemsetD8Async, (CUdeviceptr)block->address, 0, STATE_BYTES, stream);
+  if (status != VYC_OK) {
+    vyc__pool_give(context, &context->device_pool, block, 0);
+    return status;
+  }
+  *block_out = block;
+  return VYC_OK;
+}
+
+vyc_status vyc__barrier_of(vyc_plan *plan, uint64_t *address_out, CUstream stream,
+                           uint32_t slot) {
+  *address_out = 0;
+  if (VYC_LIKELY(!plan->cooperative)) return VYC_OK;
+  if (slot == VYC_SLOT_OTHER)
+    return vyc__fail(VYC_E_UNSUPPORTED, "streams",
+                     "kernel %s has grid barriers: it can be launched on %d streams at a time",
+                     plan->entry, VYC_SLOT_OTHER - 1);
+  vyc_context *context = plan->child.context;
+  vyc_block *block = atomic_load_explicit(&plan->barriers[slot], memory_order_acquire);
+  if (VYC_UNLIKELY(block == NULL)) {
+    vyc_block *fresh = NULL;
+    VYC_TRY(vyc__barrier_make(context, &fresh, stream));
+    if (atomic_compare_exchange_strong(&plan->barriers[slot], &block, fresh))
+      block = fresh;
+    else
+      vyc__pool_give(context, &context->device_pool, fresh, UINT64_C(1) << slot);
+  }
+  *address_out = block->address;
+  return VYC_OK;
+}
+
+void vyc__barriers_release(vyc_plan *plan) {
+  vyc_context *context = plan->child.context;
+  for (uint32_t slot = 0; slot < VYC_STREAM_SLOTS; slot++) {
+    vyc_block *block = atomic_exchange(&plan->barriers[slot], NULL);
+    if (block != NULL)
+      vyc__pool_give(context, &context->device_pool, block, UINT64_C(1) << slot);
+  }
+}
