@@ -133,7 +133,8 @@ def bfloat16() -> np.dtype[Any]:
         ml_dtypes = import_module("ml_dtypes")
     except ModuleNotFoundError:
         return np.dtype(np.uint16)
-    return np.dtype(ml_dtypes.bfloat16)
+    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return found
 
 
 def by_dtype(dtype: np.dtype[Any]) -> Type | None:
