@@ -24,9 +24,7 @@ EDGES = (
     *((1 << 31) - 1, 1 << 31, (1 << 31) + 1, WORD - 2, WORD - 1, WORD, WORD + 1),
     *((1 << 63) - 1, 1 << 63, (1 << 63) + 1, LONG - WORD, LONG - 300, LONG - 128, LONG - 2, LONG - 1),
 )
-NUMBERS = st.one_of(
-    st.sampled_from(EDGES), st.integers(0, LONG - 1), st.integers(0, WORD - 1), st.integers(0, 300)
-)
+NUMBERS = st.one_of(st.sampled_from(EDGES), st.integers(0, LONG - 1), st.integers(0, WORD - 1), st.integers(0, 300))
 
 
 def trunc(x: int, y: int) -> int:

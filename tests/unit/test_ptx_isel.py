@@ -176,7 +176,7 @@ def _atomic_rows() -> list[str]:
         for type_ in op.types
     }
     lines = []
-    for (op, word, type_), order, scope in itertools.product(sorted(words, key=str), ORDERS, SCOPES):
+    for (_, word, type_), order, scope in itertools.product(sorted(words, key=str), ORDERS, SCOPES):
         name, _, rest = word.partition(".")
         register = REGISTER_CLASS[type_][1]
         count = {"ld": 0, "cas": 2}.get(name, 1)

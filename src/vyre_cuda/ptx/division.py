@@ -10,8 +10,6 @@ from __future__ import annotations
 from vyre_cuda.ptx.isel import BITS, SIGNED, UNSIGNED
 from vyre_cuda.ptx.peephole import Builder
 
-
-
 _UNSIGNED = ("u32", "u64")
 
 

@@ -34,7 +34,7 @@ def rounded(b: Builder, type_: Type, value: int) -> int:
 
 
 def _rounded_bits(b: Builder, value: int) -> int:
-    """To bf16 by integers: half a unit is added, less one when the last kept bit is even; a carry may reach infinity."""
+    """To bf16 by integers: half a unit is added, a bit less when the last kept bit is 0; a carry may reach infinity."""
     bits = b.convert("bits.u32", "u32", value)
     last = b.apply("bitwise_and", b.apply("right_shift", bits, b.constant("u32", 16)), b.constant("u32", 1))
     moved = b.apply("add", b.apply("add", bits, last), b.constant("u32", 0x7FFF))

@@ -101,7 +101,9 @@ def grid_barrier(b: Builder, block: Block, report: int | None) -> None:
     is_first = b.apply("equal", linear_block_id(b, block), b.constant("u64", 0))
     last = b.apply("subtract", b.constant("u32", _SIGN + 1), blocks)
     word = b.entry("global_pointer", "u64", (b.entry("parameter", "u64", (), ("grid_barrier", "grid_barrier")),))
-    arrived = atomic_value(b, "add.u32", (word, b.apply("where", is_first, last, b.constant("u32", 1))), order="acq_rel")
+    arrived = atomic_value(
+        b, "add.u32", (word, b.apply("where", is_first, last, b.constant("u32", 1))), order="acq_rel"
+    )
     again, done = function.label(), function.label()
     function.effect("label", (), (again, True))
     b.open_scope()

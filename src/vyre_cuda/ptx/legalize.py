@@ -165,5 +165,3 @@ _put_others()
 def has_way(op: str, type_: Type) -> bool:
     """Whether the op is lowered for operands of this type."""
     return op in ("cast", "bitcast") or (op, type_) in _WAYS
-
-

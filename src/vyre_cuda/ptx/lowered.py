@@ -34,8 +34,8 @@ class KernelParameter:
 class Access:
     """How a kernel uses one buffer.
 
-    `streaming`: every access is four or eight bytes wide and outside all loops, all are at the same global_id.x + constant, and
-    none is atomic, so each element is touched about once and may as well stay in host memory.
+    `streaming`: every access is four or eight bytes wide and outside all loops, all are at the same global_id.x +
+    constant, and none is atomic, so each element is touched about once and may as well stay in host memory.
     """
 
     loads: bool

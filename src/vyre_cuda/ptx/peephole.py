@@ -11,10 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from vyre_cuda.ir.ops import OPS
-from vyre_cuda.ir.scalars import bits_of
-from vyre_cuda.ir.types import BY_NAME
+from vyre_cuda.ptx.conversions import INVERSES, fold_conversion
 from vyre_cuda.ptx.facts import Facts
-from vyre_cuda.ptx.intervals import FULL, MODULUS, Range, wrap
+from vyre_cuda.ptx.intervals import FULL, Range, wrap
 from vyre_cuda.ptx.isel import BITS, PREDICATES, TYPED_BY_FIRST
 from vyre_cuda.ptx.precision import MODES
 from vyre_cuda.ptx.ssa import Function
@@ -59,7 +58,9 @@ class Builder:
                 return simpler
         return self.emit(op, "pred" if op in PREDICATES else type_, args)
 
-    def entry(self, op: str, type_: str, args: tuple[int, ...], attr: Any = None, *, within: Range | None = None) -> int:
+    def entry(
+        self, op: str, type_: str, args: tuple[int, ...], attr: Any = None, *, within: Range | None = None
+    ) -> int:
         """A value of entry values alone, computed before all code; `within` is its interval when no rule knows it."""
         function, facts = self.function, self.facts
         facts.observe(len(function.ops) - 1)
@@ -80,12 +81,12 @@ class Builder:
         if source == type_ and op == "retype":
             return value
         if self.is_constant(value):
-            folded = _fold_conversion(op, type_, source, self.function.attrs[value])
+            folded = fold_conversion(op, type_, source, self.function.attrs[value])
             if folded is not None:
                 return self.constant(type_, folded)
         if op == "retype" and self.function.ops[value] == "retype":
             return self.function.args[value][0]
-        inverse = _INVERSES.get(op)
+        inverse = INVERSES.get(op)
         if inverse is not None and self.function.ops[value] == inverse:
             origin = self.function.args[value][0]
             if self.function.types[origin] == type_:
@@ -350,29 +351,6 @@ def _where(b: Builder, _type: str, condition: int, chosen: int, other: int) -> i
         return other
     if b.function.ops[condition] == "logical_not":
         return b.apply("where", b.function.args[condition][0], other, chosen)
-    return None
-
-
-# A conversion of what the other made gives the origin back.
-_INVERSES = {
-    "half.f16": "float.f16",
-    "bits.f32": "bits.u32",
-    "bits.u32": "bits.f32",
-    "bits.s32": "bits.f32",
-    "bits.f64": "bits.u64",
-    "bits.u64": "bits.f64",
-    "bits.s64": "bits.f64",
-}
-
-
-def _fold_conversion(op: str, type_: str, source: str, constant: int) -> int | None:
-    """The constant as another type. An integer is in the range of `source`, a float is its bit pattern."""
-    if op in ("retype", "low", "widen", "bits.u32", "bits.s32", "bits.u64", "bits.s64"):
-        return wrap(type_, constant)
-    if op in ("bits.f32", "bits.f64"):
-        return constant % MODULUS[source]
-    if op in ("cast.f32", "cast.f64") and source in FULL:
-        return bits_of(BY_NAME[type_], constant)
     return None
 
 

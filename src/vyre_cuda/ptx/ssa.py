@@ -5,8 +5,8 @@ asking twice for one inside the scope where it was made gives the same int. Scop
 so a value that is found dominates the place that asks. `code` holds value numbers where they are computed and
 `Effect` tuples; values that stand before all control flow (parameters, ids) go to `entry`.
 
-Types are PTX type words: u32 s32 u64 s64 f32 f64 b16 pred. Mutable state lives in registers: a `set` effect writes one, a value
-`read` copies it, a value `register` is the register itself.
+Types are PTX type words: u32 s32 u64 s64 f32 f64 b16 pred. Mutable state lives in registers: a `set` effect writes
+one, a value `read` copies it, a value `register` is the register itself.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The text of a kernel: header, parameters, registers, and one line per instruction.
 
-Registers are typed by class (%p %h %r %rd %f %fd) and numbered in the order in which values appear; constants are immediates;
-a value nobody uses has no instruction. The same function gives the same text, in ASCII.
+Registers are typed by class (%p %h %r %rd %f %fd) and numbered in the order in which values appear; constants are
+immediates; a value nobody uses has no instruction. The same function gives the same text, in ASCII.
 """
 
 from __future__ import annotations

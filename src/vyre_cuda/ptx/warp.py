@@ -205,5 +205,3 @@ def neutral(type_: Type, combine: str) -> int:
         return {"add": sign, "minimum": infinity, "maximum": sign | infinity}[combine]
     ones = type_.maximum if type_.kind == "unsigned" else -1
     return {"minimum": type_.maximum, "maximum": type_.minimum, "bitwise_and": ones}.get(combine, 0)
-
-
