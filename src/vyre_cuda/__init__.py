@@ -60,10 +60,10 @@ if TYPE_CHECKING:
     from vyre_cuda.ir.functions import greater as greater
     from vyre_cuda.ir.functions import greater_equal as greater_equal
     from vyre_cuda.ir.functions import grid_dim as grid_dim
+    from vyre_cuda.ir.functions import i8 as i8
     from vyre_cuda.ir.functions import i16 as i16
     from vyre_cuda.ir.functions import i32 as i32
     from vyre_cuda.ir.functions import i64 as i64
-    from vyre_cuda.ir.functions import i8 as i8
     from vyre_cuda.ir.functions import invert as invert
     from vyre_cuda.ir.functions import isfinite as isfinite
     from vyre_cuda.ir.functions import isinf as isinf
@@ -98,23 +98,23 @@ if TYPE_CHECKING:
     from vyre_cuda.ir.functions import thread_id as thread_id
     from vyre_cuda.ir.functions import trunc as trunc
     from vyre_cuda.ir.functions import trunc_divide as trunc_divide
+    from vyre_cuda.ir.functions import u8 as u8
     from vyre_cuda.ir.functions import u16 as u16
     from vyre_cuda.ir.functions import u32 as u32
     from vyre_cuda.ir.functions import u64 as u64
-    from vyre_cuda.ir.functions import u8 as u8
     from vyre_cuda.ir.functions import where as where
     from vyre_cuda.ir.handles import Buffer as Buffer
     from vyre_cuda.ir.handles import Variable as Variable
     from vyre_cuda.ir.parse import parse as parse
     from vyre_cuda.ir.program import Program as Program
     from vyre_cuda.ir.values import Value as Value
-    from vyre_cuda.ptx import ptx_text
     from vyre_cuda.locations import get_include as get_include
     from vyre_cuda.locations import get_library_dir as get_library_dir
+    from vyre_cuda.ptx import ptx_text
     from vyre_cuda.runtime.array import DeviceArray as DeviceArray
+    from vyre_cuda.runtime.device import Device as Device
     from vyre_cuda.runtime.device import Event as Event
     from vyre_cuda.runtime.device import Stream as Stream
-    from vyre_cuda.runtime.device import Device as Device
     from vyre_cuda.runtime.device import devices as devices
     from vyre_cuda.runtime.kernel import BoundCall as BoundCall
     from vyre_cuda.runtime.kernel import Kernel as Kernel
