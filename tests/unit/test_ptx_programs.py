@@ -18,7 +18,7 @@ TARGETS = (75, 80, 86, 89, 90, 100, 120)
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(program=programs(), sm=st.sampled_from(TARGETS))
 def test_random_programs_lower_and_assemble(program: vc.Program, sm: int) -> None:
     target = Target.parse(f"sm_{sm}")
@@ -31,13 +31,13 @@ def test_random_programs_lower_and_assemble(program: vc.Program, sm: int) -> Non
 
 
 def _but_text(lowered: Lowered) -> tuple[object, ...]:
-    sites = tuple((site.message, site.statement) for site in lowered.asserts)
+    sites = tuple((site.kind, site.message, site.buffer, site.statement) for site in lowered.sites)
     return lowered.entry, lowered.parameters, lowered.covered, dict(lowered.access), lowered.shared_bytes, sites
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
-@settings(max_examples=4)
+@settings(max_examples=4, deadline=None)
 @given(data=st.data())
 def test_programs_of_one_op_assemble(op: Op, data: st.DataObject) -> None:
     program, _ = data.draw(programs_using(op))
