@@ -8,9 +8,9 @@ import pytest
 import vyre_cuda as vc
 
 
-def gather(index: vc.Type = vc.i32, **options: object) -> vc.Program:
+def gather(of: vc.Type = vc.i32, **options: object) -> vc.Program:
     b = vc.Builder("gather", block=32, **options)
-    x, at = b.input("x", vc.f32), b.input("at", index)
+    x, at = b.input("x", vc.f32), b.input("at", of)
     out = b.output("out", vc.f32, size=at.size)
     i = b.let("i", vc.global_id.x)
     with b.if_(i < at.size):

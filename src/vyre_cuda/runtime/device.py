@@ -23,6 +23,7 @@ from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.types import TYPES, Type, by_dtype
 from vyre_cuda.ir.validate import check
 from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
+from vyre_cuda.passes.pipeline import optimize
 from vyre_cuda.ptx.lower import lower
 from vyre_cuda.ptx.target import target_for
 from vyre_cuda.runtime.array import DeviceArray
@@ -59,7 +60,7 @@ class Device:
         if kernel is not None:
             return kernel
         target = target_for(self.properties.compute_capability, self.properties.driver_version)
-        lowered = lower(program, target, precision=precision, bounds=bounds)
+        lowered = lower(_optimized(program, precision, bounds), target, precision=precision, bounds=bounds)
         tag = next(self._tags)
         kernel = self._kernels.setdefault(key, Kernel(self, program, lowered, tag))
         self._by_tag[tag] = kernel
@@ -150,6 +151,11 @@ def devices() -> list[DeviceInfo]:
         found = []
     emulator = _emulator_driver()
     return [*found, DeviceInfo("emulator", 0, emulator.device_name(0))]
+
+
+def _optimized(program: Program, precision: str, bounds: str) -> Program:
+    """The passes' program; under bounds="trap" the user's own, so that failures name the statements that he wrote."""
+    return program if bounds == "trap" else optimize(program, precision=precision, bounds=bounds)
 
 
 # ---- choosing a driver -----------------------------------------------------------------------------------------------

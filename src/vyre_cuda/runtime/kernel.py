@@ -181,14 +181,18 @@ class Kernel(Dispatcher):
         return value
 
     def _assertion(self, report: AssertReport) -> KernelAssertionError:
-        site = self.sites[report.report & 0xFFFFF]
+        number, thread = report.report & 0xFFFFF, report.report >> 20
+        site = self.sites[number]
+        if site.kind == "assert":
+            before = sum(other.kind == "assert" for other in self.sites[:number])
+            return calls.assertion_error(self.program, before, thread)
         return calls.failure(
             self.program,
             site.message,
             statement=site.statement,
             source=site.source,
-            thread=report.report >> 20,
-            index=_signed(report.index) if site.kind == "bounds" else None,
+            thread=thread,
+            index=_signed(report.index),
         )
 
     def __repr__(self) -> str:
