@@ -1,8 +1,8 @@
 /* Kernels with grid barriers: every block of the grid must be resident at once, and two words of
  * device memory carry the barrier's state.
  *
- * The state is 0 at first and left usable by every launch, so it is cleared once; it belongs to one
- * lane, or to one plan on one stream, where launches follow each other. */
+ * The state belongs to one lane, or to one plan on one stream, where launches follow each other. It
+ * is cleared before every launch: one that failed a check may have left it anyhow. */
 #include <inttypes.h>
 
 #include "plan.h"
@@ -33,20 +33,28 @@ vyc_status vyc__cooperative_check(const vyc_plan *plan, const uint32_t grid[3]) 
                    plan->most_blocks);
 }
 
-vyc_status vyc__barrier_make(vyc_context *context, vyc_block **block_out, CUstream stream) {
-  vyc_block *block = NULL;
+static vyc_status clear(vyc_context *context, const vyc_block *block, CUstream stream) {
   VYC_CU_RESULT;
+  return VYC_CU(context, cuMemsetD8Async, (CUdeviceptr)block->address, 0, STATE_BYTES, stream);
+}
+
+static vyc_status make(vyc_context *context, vyc_block **block_out, CUstream stream) {
+  vyc_block *block = NULL;
   VYC_TRY(vyc__pool_take(context, &context->device_pool, &block, STATE_BYTES));
-  vyc_status status = VYC_OK;
-  if (block->recycled && stream != context->main) status = vyc__stream_after_main(context, stream);
-  if (status == VYC_OK)
-    status = VYC_CU(context, cuMemsetD8Async, (CUdeviceptr)block->address, 0, STATE_BYTES, stream);
-  if (status != VYC_OK) {
-    vyc__pool_give(context, &context->device_pool, block, 0);
-    return status;
+  if (block->recycled && stream != context->main) {
+    const vyc_status status = vyc__stream_after_main(context, stream);
+    if (status != VYC_OK) {
+      vyc__pool_give(context, &context->device_pool, block, 0);
+      return status;
+    }
   }
   *block_out = block;
   return VYC_OK;
+}
+
+vyc_status vyc__barrier_ready(vyc_context *context, vyc_block **block, CUstream stream) {
+  if (VYC_UNLIKELY(*block == NULL)) VYC_TRY(make(context, block, stream));
+  return clear(context, *block, stream);
 }
 
 vyc_status vyc__barrier_of(vyc_plan *plan, uint64_t *address_out, CUstream stream,
@@ -61,14 +69,14 @@ vyc_status vyc__barrier_of(vyc_plan *plan, uint64_t *address_out, CUstream strea
   vyc_block *block = atomic_load_explicit(&plan->barriers[slot], memory_order_acquire);
   if (VYC_UNLIKELY(block == NULL)) {
     vyc_block *fresh = NULL;
-    VYC_TRY(vyc__barrier_make(context, &fresh, stream));
+    VYC_TRY(make(context, &fresh, stream));
     if (atomic_compare_exchange_strong(&plan->barriers[slot], &block, fresh))
       block = fresh;
     else
       vyc__pool_give(context, &context->device_pool, fresh, UINT64_C(1) << slot);
   }
   *address_out = block->address;
-  return VYC_OK;
+  return clear(context, block, stream);
 }
 
 void vyc__barriers_release(vyc_plan *plan) {

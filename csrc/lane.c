@@ -31,8 +31,7 @@ static vyc_status enqueue(vyc_lane *lane, const vyc_run *run, bool timed, CUstre
   VYC_CU_RESULT;
   VYC_TRY(vyc__stage_in(lane, run, stream, slot, addresses));
   if (plan->has_report) vyc__report_reset(lane->pinned);
-  if (plan->cooperative && lane->barrier == NULL)
-    VYC_TRY(vyc__barrier_make(context, &lane->barrier, stream));
+  if (plan->cooperative) VYC_TRY(vyc__barrier_ready(context, &lane->barrier, stream));
   const vyc_hidden hidden = {lane->pinned->address,
                              lane->barrier == NULL ? 0 : lane->barrier->address};
   vyc__block_write(plan, lane->block, addresses, run, &hidden);

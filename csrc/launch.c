@@ -273,6 +273,8 @@ static vyc_status call_launch(vyc_call *call) {
   VYC_TRY(vyc__stream_of(plan->child.context, &stream, &slot, call->stream));
   VYC_TRY(ready_buffers(plan, &call->run, addresses, stream, slot));
   if (vyc__grid_is_empty(call->run.grid)) return VYC_OK;
+  uint64_t barrier; /* the address that is in the block already */
+  VYC_TRY(vyc__barrier_of(plan, &barrier, stream, slot));
   return vyc__exec_launch(&call->exec, plan, call->block, call->run.grid, stream);
 }
 

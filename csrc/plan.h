@@ -131,8 +131,9 @@ void vyc__report_reset(const vyc_block *block);
 
 vyc_status vyc__cooperative_prepare(vyc_plan *plan, vyc_context *context);
 vyc_status vyc__cooperative_check(const vyc_plan *plan, const uint32_t grid[3]);
-vyc_status vyc__barrier_make(vyc_context *context, vyc_block **block_out, CUstream stream);
-/* The state for launches on one stream; address 0 when the plan needs none. */
+/* Make the state if there is none, and clear it on the stream. */
+vyc_status vyc__barrier_ready(vyc_context *context, vyc_block **block, CUstream stream);
+/* The state for a launch on one stream, cleared there; address 0 when the plan needs none. */
 vyc_status vyc__barrier_of(vyc_plan *plan, uint64_t *address_out, CUstream stream, uint32_t slot);
 void vyc__barriers_release(vyc_plan *plan);
 

@@ -75,9 +75,10 @@ void add_mode(Forms &f, const std::string &inward, const std::string &outward) {
   add_integer_mode<int64_t, Mode>(f, inward, outward);
   const std::string cvt = "cvt." + outward;
   f.pure<&narrow<Half, float, Mode, false, false>>(cvt + ".f16.f32");
-  f.pure<&narrow<Half, float, Mode, true, false>>(cvt + ".ftz.f16.f32");
+  // An H200 does not flush the operand here: the answers of .rp and .rm show it (tests/silicon).
+  f.pure<&narrow<Half, float, Mode, false, false>>(cvt + ".ftz.f16.f32");
   f.pure<&narrow<Half, float, Mode, false, true>>(cvt + ".sat.f16.f32");
-  f.pure<&narrow<Half, float, Mode, true, true>>(cvt + ".ftz.sat.f16.f32");
+  f.pure<&narrow<Half, float, Mode, false, true>>(cvt + ".ftz.sat.f16.f32");
   f.pure<&narrow<Half, double, Mode, false, false>>(cvt + ".f16.f64");
   f.pure<&narrow<Half, double, Mode, false, true>>(cvt + ".sat.f16.f64");
   f.pure<&whole<Half, Mode, false>>("cvt." + inward + ".f16.f16");

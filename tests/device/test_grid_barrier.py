@@ -98,3 +98,29 @@ def test_divergent_grid_barriers_are_refused() -> None:
 
     with pytest.raises(vc.ProgramError, match="grid"):
         b.build()
+
+
+def test_a_failed_check_does_not_hang_or_spoil_later_launches(device: vc.Device) -> None:
+    b = vc.Builder("checked", block=64)
+    h = b.inout("h", vc.u32)
+    i = b.let("i", vc.global_id.x)
+    with b.for_(0, 3):
+        b.assert_(h[i] < 1000, "small")
+        b.grid_barrier()
+        h[i] = h[i] + 1
+    kernel = device.compile(b.build())
+    good, bad = np.arange(64 * 8, dtype=np.uint32), np.arange(64 * 8, dtype=np.uint32)
+    bad[[0, 64, 200]] = 5000
+
+    for _ in range(3):
+        with pytest.raises(vc.KernelAssertionError) as caught:
+            kernel(bad)
+        assert caught.value.thread == 0
+        np.testing.assert_array_equal(good + 3, kernel(good))
+    array = device.array(bad)
+    kernel.launch(array)
+    with pytest.raises(vc.KernelAssertionError):
+        device.synchronize()
+    array.copy_from(good)
+    kernel.launch(array)
+    np.testing.assert_array_equal(good + 3, array.numpy())
