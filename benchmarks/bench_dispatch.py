@@ -1,7 +1,7 @@
 """Launches and host dispatch of saxpy on 3 x 4 KiB: Python beside its C twins, and other packages on the same tasks.
 
-    python bench_dispatch.py --peers all                                        the first CUDA device, into results/
-    python bench_dispatch.py --device emulator --quick --output somewhere       each once: shows that it works
+python bench_dispatch.py --peers all                                        the first CUDA device, into results/
+python bench_dispatch.py --device emulator --quick --output somewhere       each once: shows that it works
 """
 
 from __future__ import annotations

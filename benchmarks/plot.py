@@ -1,6 +1,6 @@
 """A result file as a picture: for each task, bars of this package, the C twins and the peers. Needs matplotlib.
 
-    python plot.py RESULT.json PICTURE.png
+python plot.py RESULT.json PICTURE.png
 """
 
 from __future__ import annotations

@@ -117,8 +117,8 @@ static void reset_graph(bench *b) {
 /* ---- one call of each twin ------------------------------------------------------------------ */
 
 static void launch(bench *b, void **pointers) {
-  CU(cuLaunchKernel(b->function, b->params.gridDimX, 1, 1, b->params.blockDimX, 1, 1, 0,
-                    b->stream, pointers, NULL));
+  CU(cuLaunchKernel(b->function, b->params.gridDimX, 1, 1, b->params.blockDimX, 1, 1, 0, b->stream,
+                    pointers, NULL));
 }
 
 static void kernel(bench *b, raw_set *set) { launch(b, set->block.pointers); }
@@ -292,31 +292,46 @@ static const twin TWINS[] = {
 static uint32_t number(const char *text) {
   char *end = NULL;
   const unsigned long value = strtoul(text, &end, 10);
-  if (*text == 0 || *end != 0 || value == 0 || value > 100000000)
-    raw_fail("not a count: %s", text);
+  if (*text == 0 || *end != 0 || value == 0 || value > 100000000) raw_fail("not a count: %s", text);
   return (uint32_t)value;
 }
 
 static options parse(int count, char **values) {
-  options o = {.driver = "libcuda.so.1", .block = 256, .elements = 1024, .sets = 16,
-               .blocks = 1000, .block_calls = 100, .trips = 10000};
+  options o = {.driver = "libcuda.so.1",
+               .block = 256,
+               .elements = 1024,
+               .sets = 16,
+               .blocks = 1000,
+               .block_calls = 100,
+               .trips = 10000};
   static const struct option NAMES[] = {
       {"driver", 1, NULL, 'd'}, {"ptx", 1, NULL, 'p'},      {"entry", 1, NULL, 'e'},
       {"layout", 1, NULL, 'l'}, {"data", 1, NULL, 'f'},     {"only", 1, NULL, 'o'},
       {"block", 1, NULL, 'b'},  {"elements", 1, NULL, 'n'}, {"sets", 1, NULL, 's'},
       {"quick", 0, NULL, 'q'},  {NULL, 0, NULL, 0}};
   for (int flag; (flag = getopt_long(count, values, "", NAMES, NULL)) != -1;) {
-    if (flag == 'd') o.driver = optarg;
-    else if (flag == 'p') o.ptx = optarg;
-    else if (flag == 'e') o.entry = optarg;
-    else if (flag == 'l') o.layout = optarg;
-    else if (flag == 'f') o.data = optarg;
-    else if (flag == 'o') o.only = optarg;
-    else if (flag == 'b') o.block = number(optarg);
-    else if (flag == 'n') o.elements = number(optarg);
-    else if (flag == 's') o.sets = number(optarg);
-    else if (flag == 'q') o.blocks = 2, o.block_calls = 2, o.trips = 4;
-    else exit(2);
+    if (flag == 'd')
+      o.driver = optarg;
+    else if (flag == 'p')
+      o.ptx = optarg;
+    else if (flag == 'e')
+      o.entry = optarg;
+    else if (flag == 'l')
+      o.layout = optarg;
+    else if (flag == 'f')
+      o.data = optarg;
+    else if (flag == 'o')
+      o.only = optarg;
+    else if (flag == 'b')
+      o.block = number(optarg);
+    else if (flag == 'n')
+      o.elements = number(optarg);
+    else if (flag == 's')
+      o.sets = number(optarg);
+    else if (flag == 'q')
+      o.blocks = 2, o.block_calls = 2, o.trips = 4;
+    else
+      exit(2);
   }
   if (o.ptx == NULL || o.entry == NULL || o.layout == NULL || o.data == NULL)
     raw_fail("--ptx, --entry, --layout and --data are needed");

@@ -197,8 +197,7 @@ vyc_status vyc_fill_zero(vyc_buffer *to, uint64_t offset, uint64_t bytes) {
 /* ---- page-locked memory --------------------------------------------------------------------- */
 
 static void pinned_destroy(vyc_child *child) {
-  vyc__pool_give(child->context, &child->context->pinned_pool, ((vyc_pinned *)child)->block,
-                 0);
+  vyc__pool_give(child->context, &child->context->pinned_pool, ((vyc_pinned *)child)->block, 0);
 }
 
 vyc_status vyc_pinned_alloc(vyc_pinned **pinned_out, vyc_context *context, uint64_t bytes) {

@@ -35,22 +35,20 @@ void vyc__sleep_us(uint32_t microseconds) {
 
 static bool is_sticky(CUresult result) {
   switch (result) {
-    case CUDA_ERROR_ILLEGAL_ADDRESS:
-    case CUDA_ERROR_LAUNCH_TIMEOUT:
-    case CUDA_ERROR_ASSERT:
-    case CUDA_ERROR_HARDWARE_STACK_ERROR:
-    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
-    case CUDA_ERROR_MISALIGNED_ADDRESS:
-    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
-    case CUDA_ERROR_INVALID_PC:
-    case CUDA_ERROR_LAUNCH_FAILED:
-    case CUDA_ERROR_ECC_UNCORRECTABLE:
-    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
-    case CUDA_ERROR_DEINITIALIZED:
-    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
-      return true;
-    default:
-      return false;
+  case CUDA_ERROR_ILLEGAL_ADDRESS:
+  case CUDA_ERROR_LAUNCH_TIMEOUT:
+  case CUDA_ERROR_ASSERT:
+  case CUDA_ERROR_HARDWARE_STACK_ERROR:
+  case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+  case CUDA_ERROR_MISALIGNED_ADDRESS:
+  case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+  case CUDA_ERROR_INVALID_PC:
+  case CUDA_ERROR_LAUNCH_FAILED:
+  case CUDA_ERROR_ECC_UNCORRECTABLE:
+  case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+  case CUDA_ERROR_DEINITIALIZED:
+  case CUDA_ERROR_CONTEXT_IS_DESTROYED: return true;
+  default: return false;
   }
 }
 
@@ -112,8 +110,7 @@ vyc_status vyc__check_usable(vyc_context *context) {
 }
 
 static void go_out(const vyc_scope *scope) {
-  if (scope->gate != NULL)
-    atomic_fetch_sub_explicit(&scope->gate->inside, 1, memory_order_release);
+  if (scope->gate != NULL) atomic_fetch_sub_explicit(&scope->gate->inside, 1, memory_order_release);
 }
 
 static vyc_status make_current(vyc_context *context, vyc_scope *scope) {
@@ -166,7 +163,7 @@ struct attribute_row {
 };
 
 static const struct attribute_row attribute_rows[] = {
-#define VYC_ATTRIBUTE_ROW(field, attribute) \
+#define VYC_ATTRIBUTE_ROW(field, attribute)                                                        \
   {#field, offsetof(vyc_caps, field), CU_DEVICE_ATTRIBUTE_##attribute},
     VYC_ATTRIBUTE_TABLE(VYC_ATTRIBUTE_ROW)
 #undef VYC_ATTRIBUTE_ROW

@@ -57,8 +57,7 @@ vyc_status vyc__barrier_ready(vyc_context *context, vyc_block **block, CUstream 
   return clear(context, *block, stream);
 }
 
-vyc_status vyc__barrier_of(vyc_plan *plan, uint64_t *address_out, CUstream stream,
-                           uint32_t slot) {
+vyc_status vyc__barrier_of(vyc_plan *plan, uint64_t *address_out, CUstream stream, uint32_t slot) {
   *address_out = 0;
   if (VYC_LIKELY(!plan->cooperative)) return VYC_OK;
   if (slot == VYC_SLOT_OTHER)
@@ -83,7 +82,6 @@ void vyc__barriers_release(vyc_plan *plan) {
   vyc_context *context = plan->child.context;
   for (uint32_t slot = 0; slot < VYC_STREAM_SLOTS; slot++) {
     vyc_block *block = atomic_exchange(&plan->barriers[slot], NULL);
-    if (block != NULL)
-      vyc__pool_give(context, &context->device_pool, block, UINT64_C(1) << slot);
+    if (block != NULL) vyc__pool_give(context, &context->device_pool, block, UINT64_C(1) << slot);
   }
 }

@@ -81,7 +81,8 @@
 /* The oldest driver API this library works with. */
 #define VYC_DRIVER_MINIMUM 12000
 
-#ifndef __cplusplus /* the emulator, in C++, takes the table only: the members hide the functions */
+#ifndef __cplusplus /* the emulator, in C++, takes the table only: the members hide the functions  \
+                     */
 struct vyc_driver {
 #define VYC_DRIVER_POINTER(name, since) __typeof__(&name) name;
   VYC_DRIVER_TABLE(VYC_DRIVER_POINTER)

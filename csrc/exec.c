@@ -70,8 +70,8 @@ vyc_status vyc__exec_launch(vyc_exec *exec, const vyc_plan *plan, const uint8_t 
              exec->params.gridDimZ != grid[2]) {
     set(exec, plan, block, grid);
     exec->stale = true;
-    VYC_TRY(VYC_CU(context, cuGraphExecKernelNodeSetParams, exec->handle, exec->node,
-                   &exec->params));
+    VYC_TRY(
+        VYC_CU(context, cuGraphExecKernelNodeSetParams, exec->handle, exec->node, &exec->params));
     exec->stale = false;
   }
   atomic_store_explicit(&context->last_launch, plan->entry, memory_order_relaxed);
@@ -100,7 +100,6 @@ vyc_status vyc__launch_once(const vyc_plan *plan, const uint8_t *block, const ui
     return VYC_CU(context, cuLaunchCooperativeKernel, plan->function, grid[0], grid[1], grid[2],
                   plan->block[0], plan->block[1], plan->block[2], plan->dynamic_shared_bytes,
                   stream, pointers);
-  return VYC_CU(context, cuLaunchKernel, plan->function, grid[0], grid[1], grid[2],
-                plan->block[0], plan->block[1], plan->block[2], plan->dynamic_shared_bytes, stream,
-                pointers, NULL);
+  return VYC_CU(context, cuLaunchKernel, plan->function, grid[0], grid[1], grid[2], plan->block[0],
+                plan->block[1], plan->block[2], plan->dynamic_shared_bytes, stream, pointers, NULL);
 }

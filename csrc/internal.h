@@ -77,13 +77,13 @@ struct vyc_context {
   _Atomic int lost_result; /* CUresult of the first sticky failure, and the call that gave it */
   _Atomic(const char *) lost_operation;
   _Atomic(const char *) last_launch; /* name of the kernel launched last, for "device lost" */
-  _Atomic uint32_t report_plans;     /* plans (and the orphan) that may hold an assertion report */
+  _Atomic uint32_t report_plans; /* plans (and the orphan) that may hold an assertion report */
   pthread_mutex_t children_lock;
   vyc_child *children; /* newest first, so a plan goes before its module */
-  uint32_t releasing;  /* children whose last reference is gone and whose destroy still runs */
+  uint32_t releasing; /* children whose last reference is gone and whose destroy still runs */
   struct vyc_name *names; /* kernel names, kept for last_launch; guarded by children_lock */
-  vyc_orphan orphan;      /* guarded by children_lock */
-  _Atomic bool gone;      /* the driver has nothing of this context any more */
+  vyc_orphan orphan; /* guarded by children_lock */
+  _Atomic bool gone; /* the driver has nothing of this context any more */
   pthread_mutex_t slots_lock;
   vyc_stream *slots[VYC_STREAM_SLOTS]; /* by number; main and other stay NULL */
   vyc_pool device_pool, pinned_pool;
@@ -107,8 +107,8 @@ struct vyc_buffer {
   uint64_t address;
   uint64_t bytes;
   _Atomic uint64_t used_on; /* bit per stream slot with work on it that nobody has waited for */
-  _Atomic uint64_t waited;  /* bits that somebody waits for right now; see vyc__buffer_wait */
-  uint32_t waiters;         /* guarded by slots_lock */
+  _Atomic uint64_t waited; /* bits that somebody waits for right now; see vyc__buffer_wait */
+  uint32_t waiters; /* guarded by slots_lock */
 };
 
 struct vyc_pinned {
@@ -144,14 +144,14 @@ vyc_status vyc__check_usable(vyc_context *context);
 vyc_status vyc__driver_failed(vyc_context *context, CUresult result, const char *operation);
 
 /* A driver call of a context: VYC_OK or the recorded failure. */
-#define VYC_CU(ctx, function, ...)                                             \
-  (VYC_LIKELY((vyc__result = (ctx)->driver->function(__VA_ARGS__)) == CUDA_SUCCESS) \
-       ? VYC_OK                                                                \
+#define VYC_CU(ctx, function, ...)                                                                 \
+  (VYC_LIKELY((vyc__result = (ctx)->driver->function(__VA_ARGS__)) == CUDA_SUCCESS)                \
+       ? VYC_OK                                                                                    \
        : vyc__driver_failed((ctx), vyc__result, #function))
 /* The same for a function without arguments. */
-#define VYC_CU0(ctx, function)                                                 \
-  (VYC_LIKELY((vyc__result = (ctx)->driver->function()) == CUDA_SUCCESS)       \
-       ? VYC_OK                                                                \
+#define VYC_CU0(ctx, function)                                                                     \
+  (VYC_LIKELY((vyc__result = (ctx)->driver->function()) == CUDA_SUCCESS)                           \
+       ? VYC_OK                                                                                    \
        : vyc__driver_failed((ctx), vyc__result, #function))
 /* Declares what VYC_CU writes to. */
 #define VYC_CU_RESULT CUresult vyc__result

@@ -17,8 +17,7 @@
 static vyc_status timing_events(vyc_lane *lane) {
   vyc_context *context = lane->plan->child.context;
   VYC_CU_RESULT;
-  if (lane->start == NULL)
-    VYC_TRY(VYC_CU(context, cuEventCreate, &lane->start, CU_EVENT_DEFAULT));
+  if (lane->start == NULL) VYC_TRY(VYC_CU(context, cuEventCreate, &lane->start, CU_EVENT_DEFAULT));
   if (lane->stop == NULL) VYC_TRY(VYC_CU(context, cuEventCreate, &lane->stop, CU_EVENT_DEFAULT));
   return VYC_OK;
 }
@@ -173,16 +172,15 @@ static vyc_status lane_make(vyc_plan *plan, vyc_lane **lane_out) {
   uint8_t *tail = (uint8_t *)(lane + 1);
   lane->results = (vyc_result *)(void *)tail;
   void **pointer_room = (void **)(void *)(tail + results);
-  uint8_t *blocks = (uint8_t *)(uintptr_t)vyc__align_up(
-      (uint64_t)(uintptr_t)(tail + results + pointers), 16);
+  uint8_t *blocks =
+      (uint8_t *)(uintptr_t)vyc__align_up((uint64_t)(uintptr_t)(tail + results + pointers), 16);
   lane->block = blocks;
   lane->plan = plan;
   vyc__exec_init(&lane->exec, plan, pointer_room, blocks + block);
   atomic_init(&lane->state, LANE_CLAIMED);
   vyc_context *context = plan->child.context;
   VYC_CU_RESULT;
-  const vyc_status status =
-      VYC_CU(context, cuStreamCreate, &lane->stream, CU_STREAM_NON_BLOCKING);
+  const vyc_status status = VYC_CU(context, cuStreamCreate, &lane->stream, CU_STREAM_NON_BLOCKING);
   if (status != VYC_OK) {
     free(lane);
     return status;

@@ -127,8 +127,8 @@ vyc_status vyc__check_reports(vyc_context *context) {
   pthread_mutex_lock(&context->children_lock);
   const vyc_orphan found = find_report(context);
   pthread_mutex_unlock(&context->children_lock);
-  return found.entry == NULL ? VYC_OK : vyc__fail_assert(found.report, found.index, found.tag,
-                                                            found.entry);
+  return found.entry == NULL ? VYC_OK
+                             : vyc__fail_assert(found.report, found.index, found.tag, found.entry);
 }
 
 bool vyc__report_retire(vyc_plan *plan) {
@@ -167,8 +167,7 @@ static void call_finish(vyc_child *child) {
   vyc_call *call = (vyc_call *)child;
   vyc_plan *plan = call->plan;
   vyc_stream *stream = call->stream;
-  for (uint32_t i = 0; i < plan->binding_count; i++)
-    vyc_buffer_release(call->arguments[i].buffer);
+  for (uint32_t i = 0; i < plan->binding_count; i++) vyc_buffer_release(call->arguments[i].buffer);
   free(call);
   vyc_stream_release(stream);
   vyc_plan_release(plan);

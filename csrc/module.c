@@ -30,7 +30,10 @@ static vyc_status refused(vyc_context *context, CUresult result, const char *ope
 /* The driver reads text up to its NUL; ELF images and fat binaries know their own size. */
 static vyc_status check_image(const void *image, size_t bytes) {
   VYC_REQUIRE(image != NULL && bytes > 0);
-  if (bytes >= 4 && (memcmp(image, "\x7f" "ELF", 4) == 0 ||
+  if (bytes >= 4 && (memcmp(image,
+                            "\x7f"
+                            "ELF",
+                            4) == 0 ||
                      memcmp(image, "\x50\xed\x55\xba", 4) == 0))
     return VYC_OK;
   if (memchr(image, 0, bytes) != NULL) return VYC_OK;
@@ -46,8 +49,8 @@ static vyc_status load(vyc_module **module_out, char *log_out, size_t log_bytes,
   vyc_module *module = calloc(1, sizeof *module);
   if (module == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
-  const CUresult result = context->driver->cuModuleLoadDataEx(&module->handle, image, option_count,
-                                                              options, values);
+  const CUresult result =
+      context->driver->cuModuleLoadDataEx(&module->handle, image, option_count, options, values);
   vyc__capture_restore(context->driver, mode);
   if (result != CUDA_SUCCESS) {
     free(module);

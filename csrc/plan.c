@@ -168,8 +168,7 @@ static vyc_status attribute(vyc_plan *plan, int32_t *value_out, CUfunction_attri
 static vyc_status read_function(vyc_plan *plan, vyc_function_info *info) {
   vyc_context *context = plan->child.context;
   VYC_CU_RESULT;
-  VYC_TRY(attribute(plan, &info->max_threads_per_block,
-                    CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
+  VYC_TRY(attribute(plan, &info->max_threads_per_block, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
   VYC_TRY(attribute(plan, &info->registers, CU_FUNC_ATTRIBUTE_NUM_REGS));
   VYC_TRY(attribute(plan, &info->static_shared_bytes, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES));
   VYC_TRY(attribute(plan, &info->local_bytes, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES));
@@ -195,9 +194,7 @@ vyc_status vyc_plan_function(vyc_plan *plan, vyc_function_info *info_out) {
 
 /* ---- a run's parameter block ----------------------------------------------------------------- */
 
-uint64_t *vyc__report_cell(const vyc_block *block) {
-  return (uint64_t *)(uintptr_t)block->address;
-}
+uint64_t *vyc__report_cell(const vyc_block *block) { return (uint64_t *)(uintptr_t)block->address; }
 
 void vyc__report_reset(const vyc_block *block) {
   uint64_t *cell = vyc__report_cell(block);
@@ -268,10 +265,9 @@ vyc_status vyc__run_check(const vyc_plan *plan, const vyc_run *run) {
   VYC_REQUIRE(run != NULL && run->struct_size >= sizeof *run);
   if (VYC_UNLIKELY(run->argument_count != plan->binding_count ||
                    run->scalar_count != plan->scalar_count))
-    return vyc__fail(VYC_E_INVALID, "run",
-                     "%u buffer and %u scalar arguments for a kernel that takes %u and %u",
-                     run->argument_count, run->scalar_count, plan->binding_count,
-                     plan->scalar_count);
+    return vyc__fail(
+        VYC_E_INVALID, "run", "%u buffer and %u scalar arguments for a kernel that takes %u and %u",
+        run->argument_count, run->scalar_count, plan->binding_count, plan->scalar_count);
   VYC_REQUIRE(run->arguments != NULL || run->argument_count == 0);
   VYC_REQUIRE(run->scalars != NULL || run->scalar_count == 0);
   if (VYC_UNLIKELY(plan->cooperative)) VYC_TRY(vyc__cooperative_check(plan, run->grid));

@@ -30,10 +30,10 @@ typedef struct vyc_result {
 } vyc_result;
 
 enum {           /* vyc_lane.state */
-  LANE_FREE = 0, /* anybody may claim it */
-  LANE_CLAIMED,  /* one thread prepares, waits for or collects it */
-  LANE_FLIGHT,   /* submitted; whoever claims it may look whether it has finished */
-  LANE_DEAD      /* never used again: retired, or its run could not be seen to end */
+       LANE_FREE = 0, /* anybody may claim it */
+       LANE_CLAIMED,  /* one thread prepares, waits for or collects it */
+       LANE_FLIGHT,   /* submitted; whoever claims it may look whether it has finished */
+       LANE_DEAD      /* never used again: retired, or its run could not be seen to end */
 };
 
 typedef struct vyc_lane {

@@ -49,8 +49,8 @@ static CUresult raw_alloc(vyc_context *context, const vyc_pool *pool, uint64_t *
   CUresult result;
   if (pool->pinned) {
     void *host = NULL;
-    result = context->driver->cuMemHostAlloc(
-        &host, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+    result = context->driver->cuMemHostAlloc(&host, bytes,
+                                             CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
     *address_out = (uint64_t)(uintptr_t)host;
   } else {
     CUdeviceptr address = 0;
@@ -80,12 +80,11 @@ static vyc_status fail_memory(vyc_context *context, vyc_pool *pool, CUresult res
   pthread_mutex_lock(&pool->lock);
   const uint64_t live = pool->live_bytes, idle = pool->idle_bytes;
   pthread_mutex_unlock(&pool->lock);
-  return vyc__fail_driver(VYC_E_MEMORY, pool->pinned ? "cuMemHostAlloc" : "cuMemAlloc",
-                          (int32_t)result, name,
-                          "out of %s memory: asked for %" PRIu64 " bytes, live %" PRIu64
-                          ", idle in the pool %" PRIu64 ", free on the device %zu of %zu",
-                          pool->pinned ? "page-locked" : "device", bytes, live, idle, free_bytes,
-                          total_bytes);
+  return vyc__fail_driver(
+      VYC_E_MEMORY, pool->pinned ? "cuMemHostAlloc" : "cuMemAlloc", (int32_t)result, name,
+      "out of %s memory: asked for %" PRIu64 " bytes, live %" PRIu64 ", idle in the pool %" PRIu64
+      ", free on the device %zu of %zu",
+      pool->pinned ? "page-locked" : "device", bytes, live, idle, free_bytes, total_bytes);
 }
 
 static vyc_status grow(vyc_context *context, vyc_pool *pool, uint64_t *address_out,
@@ -200,8 +199,8 @@ void vyc__pool_give(vyc_context *context, vyc_pool *pool, vyc_block *block, uint
   block->recycled = true;
   /* More than one other stream, or a foreign one, is rare: then the context is waited for. */
   const bool waits = VYC_UNLIKELY(others != 0) && mark_stream(context, block, others);
-  const bool leaks = VYC_UNLIKELY(others != 0) && !waits &&
-                     context->driver->cuCtxSynchronize() != CUDA_SUCCESS;
+  const bool leaks =
+      VYC_UNLIKELY(others != 0) && !waits && context->driver->cuCtxSynchronize() != CUDA_SUCCESS;
   pthread_mutex_lock(&pool->lock);
   pool->live_bytes -= block->bytes;
   pool->live_count--;

@@ -1,6 +1,6 @@
 /* The ways of running a plan with host arguments: run, submit, and the tickets of what has not been
- * waited for. A ticket keeps its plan; how the run ended is copied into it, so it can be asked after
- * the lane has gone on to other runs, and after a close. */
+ * waited for. A ticket keeps its plan; how the run ended is copied into it, so it can be asked
+ * after the lane has gone on to other runs, and after a close. */
 #include <stdlib.h>
 
 #include "plan.h"

@@ -111,8 +111,8 @@ static vyc_status stage_host(vyc_lane *lane, uint32_t i, const vyc_run *run, sta
   return VYC_OK;
 }
 
-static vyc_status use_buffer(const vyc_plan *plan, uint32_t i, const vyc_run *run,
-                             CUstream stream, uint32_t slot, uint64_t *address_out) {
+static vyc_status use_buffer(const vyc_plan *plan, uint32_t i, const vyc_run *run, CUstream stream,
+                             uint32_t slot, uint64_t *address_out) {
   const vyc_argument *argument = &run->arguments[i];
   vyc_context *context = plan->child.context;
   VYC_TRY(vyc__buffer_use(argument->buffer, stream, slot));

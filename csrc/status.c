@@ -42,15 +42,14 @@ vyc_status vyc__fail_driver(vyc_status status, const char *operation, int32_t re
   return status;
 }
 
-vyc_status vyc__fail_assert(uint64_t report, uint64_t index, uint64_t tag,
-                            const char *kernel) {
+vyc_status vyc__fail_assert(uint64_t report, uint64_t index, uint64_t tag, const char *kernel) {
   begin(VYC_E_ASSERT, kernel);
   record.report = report;
   record.report_index = index;
   record.tag = tag;
   snprintf(record.message, sizeof record.message,
-           "kernel %s: check %" PRIu64 " failed in thread %" PRIu64, kernel,
-           report & 0xfffffu, report >> 20);
+           "kernel %s: check %" PRIu64 " failed in thread %" PRIu64, kernel, report & 0xfffffu,
+           report >> 20);
   return VYC_E_ASSERT;
 }
 

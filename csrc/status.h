@@ -12,17 +12,17 @@
 #define VYC_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 /* Return early with whatever went wrong; for functions with nothing to undo. */
-#define VYC_TRY(expression)                            \
-  do {                                                 \
-    const vyc_status vyc_try_status = (expression);    \
-    if (VYC_UNLIKELY(vyc_try_status != VYC_OK)) return vyc_try_status; \
+#define VYC_TRY(expression)                                                                        \
+  do {                                                                                             \
+    const vyc_status vyc_try_status = (expression);                                                \
+    if (VYC_UNLIKELY(vyc_try_status != VYC_OK)) return vyc_try_status;                             \
   } while (0)
 
 /* A contract of the caller: VYC_E_INVALID with the text of the condition. */
-#define VYC_REQUIRE(condition)                                                              \
-  do {                                                                                      \
-    if (VYC_UNLIKELY(!(condition)))                                                         \
-      return vyc__fail(VYC_E_INVALID, __func__, "%s", "required: " #condition);             \
+#define VYC_REQUIRE(condition)                                                                     \
+  do {                                                                                             \
+    if (VYC_UNLIKELY(!(condition)))                                                                \
+      return vyc__fail(VYC_E_INVALID, __func__, "%s", "required: " #condition);                    \
   } while (0)
 
 __attribute__((format(printf, 3, 4), cold)) vyc_status vyc__fail(vyc_status status,
@@ -30,12 +30,14 @@ __attribute__((format(printf, 3, 4), cold)) vyc_status vyc__fail(vyc_status stat
                                                                  const char *format, ...);
 
 /* The same for a driver call: `result` is its CUresult, `name` the CUresult's name. */
-__attribute__((format(printf, 5, 6), cold)) vyc_status vyc__fail_driver(
-    vyc_status status, const char *operation, int32_t result, const char *name, const char *format,
-    ...);
+__attribute__((format(printf, 5, 6), cold)) vyc_status vyc__fail_driver(vyc_status status,
+                                                                        const char *operation,
+                                                                        int32_t result,
+                                                                        const char *name,
+                                                                        const char *format, ...);
 
-__attribute__((cold)) vyc_status vyc__fail_assert(uint64_t report, uint64_t index,
-                                                  uint64_t tag, const char *kernel);
+__attribute__((cold)) vyc_status vyc__fail_assert(uint64_t report, uint64_t index, uint64_t tag,
+                                                  const char *kernel);
 
 /* Fill a caller's struct that may be older, hence shorter, than ours; struct_size stays. */
 static inline void vyc__struct_out(void *to, const void *from, size_t from_bytes) {

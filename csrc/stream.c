@@ -33,8 +33,8 @@ vyc_stream *vyc__slot_retain(vyc_context *context, uint32_t slot) {
   vyc_stream *stream = context->slots[slot];
   if (stream != NULL) {
     uint32_t references = atomic_load_explicit(&stream->child.references, memory_order_relaxed);
-    while (references != 0 && !atomic_compare_exchange_weak(&stream->child.references,
-                                                            &references, references + 1)) {
+    while (references != 0 &&
+           !atomic_compare_exchange_weak(&stream->child.references, &references, references + 1)) {
     }
     if (references == 0) stream = NULL; /* on its way out */
   }

@@ -13,7 +13,7 @@
 #include <type_traits>
 #include <utility>
 
-#define __CUDA_API_PUSH_VISIBILITY_DEFAULT 1  // the driver functions are what this library exports
+#define __CUDA_API_PUSH_VISIBILITY_DEFAULT 1 // the driver functions are what this library exports
 #include "../driver.h"
 
 // Functions that VYC_DRIVER_TABLE does not name yet; a row moves there and leaves this list.
@@ -52,17 +52,17 @@ constexpr size_t kCalls = static_cast<size_t>(Call::count_);
 
 // What must hold before the body runs.
 enum class Need {
-  nothing,  // a table lookup: answers in a forked child and after shutdown too
-  process,  // not forked, not shut down
-  driver,   // cuInit was called
-  device,   // and the device is not lost
-  context,  // and the thread has a current, live context
-  release,  // as context, but on a lost device the body runs too; the sticky error is returned
+  nothing, // a table lookup: answers in a forked child and after shutdown too
+  process, // not forked, not shut down
+  driver, // cuInit was called
+  device, // and the device is not lost
+  context, // and the thread has a current, live context
+  release, // as context, but on a lost device the body runs too; the sticky error is returned
 };
 
 struct Verdict {
   CUresult result;
-  bool run;  // the body runs although result is an error: a release on a lost device
+  bool run; // the body runs although result is an error: a release on a lost device
 };
 Verdict gate(Call id, Need need) noexcept;
 
@@ -75,7 +75,7 @@ CUresult call(Call id, Need need, Body &&body) noexcept {
     return verdict.result != CUDA_SUCCESS ? verdict.result : result;
   } catch (const std::bad_alloc &) {
     return CUDA_ERROR_OUT_OF_MEMORY;
-  } catch (const std::system_error &) {  // no thread could be started
+  } catch (const std::system_error &) { // no thread could be started
     return CUDA_ERROR_OPERATING_SYSTEM;
   }
 }
@@ -125,4 +125,4 @@ void lose_device(CUresult result, const char *message) noexcept;
 // What a call that waited answers: the sticky error if the work it waited for brought one.
 CUresult outcome() noexcept;
 
-}  // namespace emulator
+} // namespace emulator

@@ -25,47 +25,44 @@ uint32_t max_threads(const Kernel &kernel) {
 CUresult attribute_of(const Function &function, int64_t attribute, int *value) {
   const Kernel &kernel = *function.kernel;
   switch (attribute) {
-    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-      *value = static_cast<int>(max_threads(kernel));
-      return CUDA_SUCCESS;
-    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
-      *value = static_cast<int>(kernel.static_shared_bytes);
-      return CUDA_SUCCESS;
-    case CU_FUNC_ATTRIBUTE_NUM_REGS:
-      *value = static_cast<int>(kernel.registers);
-      return CUDA_SUCCESS;
-    case CU_FUNC_ATTRIBUTE_PTX_VERSION:  // the virtual architecture, not the version of the ISA
-      *value = function.module->code->target;
-      return CUDA_SUCCESS;
-    case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
-      *value = function.module->binary_version;
-      return CUDA_SUCCESS;
-    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-      *value = static_cast<int>(function.max_dynamic_shared_bytes);
-      return CUDA_SUCCESS;
-    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-      *value = function.shared_carveout;
-      return CUDA_SUCCESS;
-    default:  // constant, local, caching, clusters: none
-      if (attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
-      *value = 0;
-      return CUDA_SUCCESS;
+  case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+    *value = static_cast<int>(max_threads(kernel));
+    return CUDA_SUCCESS;
+  case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+    *value = static_cast<int>(kernel.static_shared_bytes);
+    return CUDA_SUCCESS;
+  case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = static_cast<int>(kernel.registers); return CUDA_SUCCESS;
+  case CU_FUNC_ATTRIBUTE_PTX_VERSION:  // the virtual architecture, not the version of the ISA
+    *value = function.module->code->target;
+    return CUDA_SUCCESS;
+  case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+    *value = function.module->binary_version;
+    return CUDA_SUCCESS;
+  case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+    *value = static_cast<int>(function.max_dynamic_shared_bytes);
+    return CUDA_SUCCESS;
+  case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+    *value = function.shared_carveout;
+    return CUDA_SUCCESS;
+  default:  // constant, local, caching, clusters: none
+    if (attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
+    *value = 0;
+    return CUDA_SUCCESS;
   }
 }
 
 CUresult set_attribute(Function &function, int64_t attribute, int value) {
   const uint32_t room = Limits::shared_per_block_optin - function.kernel->static_shared_bytes;
   switch (attribute) {
-    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-      if (value < 0 || static_cast<uint32_t>(value) > room) return CUDA_ERROR_INVALID_VALUE;
-      function.max_dynamic_shared_bytes = static_cast<uint32_t>(value);
-      return CUDA_SUCCESS;
-    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-      if (value < -1 || value > 100) return CUDA_ERROR_INVALID_VALUE;
-      function.shared_carveout = value;
-      return CUDA_SUCCESS;
-    default:
-      return CUDA_ERROR_INVALID_VALUE;
+  case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+    if (value < 0 || static_cast<uint32_t>(value) > room) return CUDA_ERROR_INVALID_VALUE;
+    function.max_dynamic_shared_bytes = static_cast<uint32_t>(value);
+    return CUDA_SUCCESS;
+  case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+    if (value < -1 || value > 100) return CUDA_ERROR_INVALID_VALUE;
+    function.shared_carveout = value;
+    return CUDA_SUCCESS;
+  default: return CUDA_ERROR_INVALID_VALUE;
   }
 }
 

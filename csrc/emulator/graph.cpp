@@ -25,19 +25,16 @@ CUresult side_of(const Box &box, const CUDA_MEMCPY3D &copy, CopySide *side) {
   uint64_t base = box.device;
   side->device = true;
   switch (box.type) {
-    case CU_MEMORYTYPE_HOST:
-      base = reinterpret_cast<uint64_t>(box.host);
-      side->device = false;
-      break;
-    case CU_MEMORYTYPE_DEVICE:
-      break;
-    case CU_MEMORYTYPE_UNIFIED:  // an address that is not ours is the host's
-      side->device = state().heap.find(base, 1) != nullptr;
-      break;
-    case CU_MEMORYTYPE_ARRAY:
-      return CUDA_ERROR_NOT_SUPPORTED;
-    default:
-      return CUDA_ERROR_INVALID_VALUE;
+  case CU_MEMORYTYPE_HOST:
+    base = reinterpret_cast<uint64_t>(box.host);
+    side->device = false;
+    break;
+  case CU_MEMORYTYPE_DEVICE: break;
+  case CU_MEMORYTYPE_UNIFIED:  // an address that is not ours is the host's
+    side->device = state().heap.find(base, 1) != nullptr;
+    break;
+  case CU_MEMORYTYPE_ARRAY: return CUDA_ERROR_NOT_SUPPORTED;
+  default: return CUDA_ERROR_INVALID_VALUE;
   }
   if (base == 0) return CUDA_ERROR_INVALID_VALUE;
   side->address = base + (box.z * height + box.y) * pitch + box.x;

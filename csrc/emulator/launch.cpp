@@ -81,7 +81,7 @@ CUresult launch(const LaunchRequest &request, CUstream stream) {
   return CUDA_SUCCESS;
 }
 
-}  // namespace
+} // namespace
 
 CUresult prepare(const LaunchRequest &request, KernelWork *work) {
   State &s = state();
@@ -98,7 +98,7 @@ CUresult prepare(const LaunchRequest &request, KernelWork *work) {
   return copy_arguments(request, *work->function->kernel, &work->parameters);
 }
 
-}  // namespace emulator
+} // namespace emulator
 
 using namespace emulator;
 
@@ -137,4 +137,4 @@ CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction function, unsigned int gri
   });
 }
 
-}  // extern "C"
+} // extern "C"

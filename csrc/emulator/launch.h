@@ -13,30 +13,30 @@ namespace emulator {
 
 struct KernelWork {
   std::shared_ptr<Function> function;
-  Launch shape;  // `parameters` is set when it runs
+  Launch shape; // `parameters` is set when it runs
   std::vector<uint8_t> parameters;
 };
 
 // One side of a copy: rows of `width` bytes, `pitch` apart, in slices `slice` bytes apart.
 struct CopySide {
   uint64_t address = 0;
-  bool device = false;  // must lie in live memory when it runs
+  bool device = false; // must lie in live memory when it runs
   uint64_t pitch = 0;
   uint64_t slice = 0;
 };
 
 struct CopyWork {
   CopySide to, from;
-  uint64_t width = 0, height = 1, depth = 1;     // bytes, rows, slices
-  std::shared_ptr<std::vector<uint8_t>> staged;  // keeps a snapshot of pageable memory alive
+  uint64_t width = 0, height = 1, depth = 1; // bytes, rows, slices
+  std::shared_ptr<std::vector<uint8_t>> staged; // keeps a snapshot of pageable memory alive
 };
 
 struct FillWork {
   uint64_t address = 0;
   uint32_t value = 0;
   uint32_t element_bytes = 1;
-  uint64_t width = 0, height = 1;  // elements, rows
-  uint64_t pitch = 0;              // bytes
+  uint64_t width = 0, height = 1; // elements, rows
+  uint64_t pitch = 0; // bytes
 };
 
 using Work = std::variant<KernelWork, CopyWork, FillWork>;
@@ -61,4 +61,4 @@ CUresult check(const FillWork &work);
 // Runs on a stream's behalf, outside State::mutex; a fault loses the device.
 void run(const Work &work);
 
-}  // namespace emulator
+} // namespace emulator

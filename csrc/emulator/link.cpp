@@ -17,9 +17,9 @@ constexpr uint32_t kImageVersion = 1;
 struct ImageHeader {
   char magic[8];
   uint32_t version;
-  uint32_t target;  // compute capability * 10
+  uint32_t target; // compute capability * 10
   uint64_t text_bytes;
-  uint64_t digest;  // FNV-1a of the text
+  uint64_t digest; // FNV-1a of the text
 };
 
 uint64_t digest_of(std::string_view text) {
@@ -28,7 +28,7 @@ uint64_t digest_of(std::string_view text) {
   return hash;
 }
 
-}  // namespace
+} // namespace
 
 void JitOptions::Log::put(const std::string &text) {
   if (buffer == nullptr || capacity == 0) {
@@ -48,34 +48,26 @@ CUresult JitOptions::read(unsigned count, const CUjit_option *options, void **va
     const int64_t option = number(options[i]);
     if (option < 0 || option >= CU_JIT_NUM_OPTIONS) return CUDA_ERROR_INVALID_VALUE;
     switch (option) {
-      case CU_JIT_INFO_LOG_BUFFER:
-        info_.buffer = static_cast<char *>(values[i]);
-        break;
-      case CU_JIT_ERROR_LOG_BUFFER:
-        error_.buffer = static_cast<char *>(values[i]);
-        break;
-      case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
-        info_.capacity = value & UINT32_MAX;
-        info_.length = &values[i];
-        break;
-      case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
-        error_.capacity = value & UINT32_MAX;
-        error_.length = &values[i];
-        break;
-      case CU_JIT_WALL_TIME:
-        wall_time_ = &values[i];
-        break;
-      case CU_JIT_LOG_VERBOSE:
-        verbose = value != 0;
-        break;
-      case CU_JIT_OPTIMIZATION_LEVEL:
-        if (value > 4) return CUDA_ERROR_INVALID_VALUE;
-        break;
-      case CU_JIT_TARGET:  // architecture-specific targets are numbered above their plain one
-        target = static_cast<int>(value & 0xffff);
-        break;
-      default:  // tuning that does not change what a program means
-        break;
+    case CU_JIT_INFO_LOG_BUFFER: info_.buffer = static_cast<char *>(values[i]); break;
+    case CU_JIT_ERROR_LOG_BUFFER: error_.buffer = static_cast<char *>(values[i]); break;
+    case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
+      info_.capacity = value & UINT32_MAX;
+      info_.length = &values[i];
+      break;
+    case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
+      error_.capacity = value & UINT32_MAX;
+      error_.length = &values[i];
+      break;
+    case CU_JIT_WALL_TIME: wall_time_ = &values[i]; break;
+    case CU_JIT_LOG_VERBOSE: verbose = value != 0; break;
+    case CU_JIT_OPTIMIZATION_LEVEL:
+      if (value > 4) return CUDA_ERROR_INVALID_VALUE;
+      break;
+    case CU_JIT_TARGET: // architecture-specific targets are numbered above their plain one
+      target = static_cast<int>(value & 0xffff);
+      break;
+    default: // tuning that does not change what a program means
+      break;
     }
   }
   return CUDA_SUCCESS;
@@ -117,7 +109,7 @@ CUresult unpack_image(const void *image, std::string_view *text, int *target) {
   return digest_of(*text) == header.digest ? CUDA_SUCCESS : CUDA_ERROR_INVALID_IMAGE;
 }
 
-}  // namespace emulator
+} // namespace emulator
 
 using namespace emulator;
 
@@ -146,7 +138,7 @@ CUresult CUDAAPI cuLinkAddData(CUlinkState link, CUjitInputType type, void *data
     if (object == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (data == nullptr || bytes == 0 || !object->image.empty()) return CUDA_ERROR_INVALID_VALUE;
     if (number(type) != CU_JIT_INPUT_PTX) return CUDA_ERROR_NOT_SUPPORTED;
-    if (!object->text.empty()) return CUDA_ERROR_NOT_SUPPORTED;  // an image holds one text
+    if (!object->text.empty()) return CUDA_ERROR_NOT_SUPPORTED; // an image holds one text
     const auto *begin = static_cast<const char *>(data);
     std::string text(begin, strnlen(begin, bytes));
     JitOptions own = object->options;
@@ -181,4 +173,4 @@ CUresult CUDAAPI cuLinkDestroy(CUlinkState link) {
   });
 }
 
-}  // extern "C"
+} // extern "C"

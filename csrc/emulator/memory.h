@@ -24,7 +24,7 @@ struct Block {
   Kind kind = Kind::device;
   unsigned flags = 0;  // of cuMemHostAlloc or cuMemHostRegister
   uint64_t id = 0;
-  std::unique_ptr<uint8_t, void (*)(uint8_t *)> storage{nullptr, nullptr};  // empty when registered
+  std::unique_ptr<uint8_t, void (*)(uint8_t *)> storage{nullptr, nullptr}; // empty when registered
 
   uint64_t end() const { return begin + size; }
   bool contains(uint64_t address, uint64_t bytes) const {
@@ -61,7 +61,7 @@ class Heap {
   std::deque<std::shared_ptr<Block>> quarantine_;
   uint64_t quarantined_bytes_ = 0;
   uint64_t next_id_ = 1;
-  uint64_t used_[3] = {0, 0, 0};  // live bytes by Kind
+  uint64_t used_[3] = {0, 0, 0}; // live bytes by Kind
   HeapCounts leaked_{0, 0, 0, 0};
 };
 
@@ -76,4 +76,4 @@ class LaunchMemory final : public Memory {
   std::deque<std::shared_ptr<Block>> held_;
 };
 
-}  // namespace emulator
+} // namespace emulator

@@ -24,19 +24,19 @@ using Lock = std::unique_lock<std::mutex>;
 
 struct Operation {
   std::function<void()> work;
-  std::vector<std::shared_ptr<Operation>> after;  // empty once it started
-  std::shared_ptr<Stream> stream;                 // empty once it finished
+  std::vector<std::shared_ptr<Operation>> after; // empty once it started
+  std::shared_ptr<Stream> stream; // empty once it finished
   bool done = false;
   std::chrono::steady_clock::time_point finished_at{};
 };
 using Operations = std::vector<std::shared_ptr<Operation>>;
 
 struct Stream {
-  bool blocking = true;  // synchronizes with the default stream
+  bool blocking = true; // synchronizes with the default stream
   int priority = 0;
-  std::deque<std::shared_ptr<Operation>> queue;  // the front one may be running
+  std::deque<std::shared_ptr<Operation>> queue; // the front one may be running
   bool running = false;
-  bool closing = false;  // destroyed: retires when its queue is empty
+  bool closing = false; // destroyed: retires when its queue is empty
   std::condition_variable wake;
   std::thread worker;
 
@@ -45,7 +45,7 @@ struct Stream {
 
 struct Event {
   unsigned flags = 0;
-  std::shared_ptr<Operation> record;  // the latest cuEventRecord
+  std::shared_ptr<Operation> record; // the latest cuEventRecord
 };
 
 class Engine {
@@ -89,13 +89,13 @@ class Engine {
   void join_exited();
 
   std::mutex &mutex_;
-  std::vector<std::shared_ptr<Stream>> streams_;  // all that are open or still have work
+  std::vector<std::shared_ptr<Stream>> streams_; // all that are open or still have work
   std::shared_ptr<Stream> default_stream_;
-  std::vector<std::thread> exited_;  // threads that only have to be joined
+  std::vector<std::thread> exited_; // threads that only have to be joined
   std::condition_variable finished_;
   std::condition_variable halt_;
   bool stopping_ = false;
   std::atomic<bool> cancel_{false};
 };
 
-}  // namespace emulator
+} // namespace emulator

@@ -24,7 +24,7 @@ CUresult create_stream(CUstream *stream, unsigned flags, int priority) {
 }
 
 CUresult record(CUevent event, CUstream stream, unsigned flags) {
-  if (flags != CU_EVENT_RECORD_DEFAULT) return CUDA_ERROR_INVALID_VALUE;  // external: captures only
+  if (flags != CU_EVENT_RECORD_DEFAULT) return CUDA_ERROR_INVALID_VALUE; // external: captures only
   State &s = state();
   Lock lock(s.mutex);
   const auto object = s.events.find(event);
@@ -35,8 +35,8 @@ CUresult record(CUevent event, CUstream stream, unsigned flags) {
   return CUDA_SUCCESS;
 }
 
-}  // namespace
-}  // namespace emulator
+} // namespace
+} // namespace emulator
 
 using namespace emulator;
 
@@ -187,4 +187,4 @@ CUresult CUDAAPI cuEventElapsedTime(float *milliseconds, CUevent start, CUevent 
   });
 }
 
-}  // extern "C"
+} // extern "C"

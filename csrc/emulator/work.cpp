@@ -46,18 +46,13 @@ void lose_to_freed_memory(const char *what, uint64_t address) {
 
 CUresult code_of(Outcome outcome) {
   switch (outcome) {
-    case Outcome::illegal_address:
-      return CUDA_ERROR_ILLEGAL_ADDRESS;
-    case Outcome::misaligned_address:
-      return CUDA_ERROR_MISALIGNED_ADDRESS;
-    case Outcome::illegal_instruction:
-      return CUDA_ERROR_ILLEGAL_INSTRUCTION;
-    case Outcome::barrier_mismatch:
-    case Outcome::trap:
-      return CUDA_ERROR_LAUNCH_FAILED;
-    case Outcome::ok:
-    case Outcome::cancelled:
-      break;
+  case Outcome::illegal_address: return CUDA_ERROR_ILLEGAL_ADDRESS;
+  case Outcome::misaligned_address: return CUDA_ERROR_MISALIGNED_ADDRESS;
+  case Outcome::illegal_instruction: return CUDA_ERROR_ILLEGAL_INSTRUCTION;
+  case Outcome::barrier_mismatch:
+  case Outcome::trap: return CUDA_ERROR_LAUNCH_FAILED;
+  case Outcome::ok:
+  case Outcome::cancelled: break;
   }
   return CUDA_SUCCESS;
 }

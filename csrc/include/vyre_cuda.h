@@ -8,10 +8,10 @@
  *    Releasing NULL is allowed. Children hold a counted reference on their parent, so any order of
  *    release is right. A handle of a closed context stays valid to release; every other call on it
  *    answers VYC_E_UNAVAILABLE.
- *  - Structs that the caller allocates begin with `struct_size`, set by the caller to sizeof; fields
- *    are only ever appended. Enum values are never reused.
- *  - Every function is safe to call from any thread; what is not safe on one object from two threads
- *    at a time says so. The thread's current CUDA context is left as it was found.
+ *  - Structs that the caller allocates begin with `struct_size`, set by the caller to sizeof;
+ * fields are only ever appended. Enum values are never reused.
+ *  - Every function is safe to call from any thread; what is not safe on one object from two
+ * threads at a time says so. The thread's current CUDA context is left as it was found.
  *  - In a forked child every call on a context opened by the parent answers VYC_E_UNAVAILABLE. */
 #ifndef VYRE_CUDA_H
 #define VYRE_CUDA_H
@@ -86,7 +86,8 @@ typedef struct vyc_driver_info {
 } vyc_driver_info;
 
 /* Open a driver library; NULL means libcuda.so.1. The first open runs cuInit.
- * VYC_E_UNAVAILABLE: not found, not a driver, older than 12.0, or no device; the message says which. */
+ * VYC_E_UNAVAILABLE: not found, not a driver, older than 12.0, or no device; the message says
+ * which. */
 VYC_API vyc_status vyc_driver_open(vyc_driver **driver_out, const char *path);
 VYC_API void vyc_driver_release(vyc_driver *driver);
 VYC_API vyc_status vyc_driver_info_get(vyc_driver *driver, vyc_driver_info *info_out);
@@ -252,12 +253,13 @@ typedef struct vyc_function_info {
 /* ---- plans: a kernel prepared for dispatch --------------------------------------------------- */
 
 enum { /* vyc_parameter.kind: what goes into the kernel's parameter block */
-  VYC_PARAMETER_POINTER = 1, /* address of binding `index` */
-  VYC_PARAMETER_SCALAR = 2,  /* scalar `index` */
-  VYC_PARAMETER_SIZE = 3,    /* element count of binding `index` */
-  VYC_PARAMETER_REPORT = 4,  /* address of the record of failed checks: four u64 (key, index, lock,
-                                reserved), the key preset to all ones, the others to 0 */
-  VYC_PARAMETER_GRID_BARRIER = 5 /* address of two u32 of device memory, 0 before the first launch */
+       VYC_PARAMETER_POINTER = 1, /* address of binding `index` */
+       VYC_PARAMETER_SCALAR = 2,  /* scalar `index` */
+       VYC_PARAMETER_SIZE = 3,    /* element count of binding `index` */
+       VYC_PARAMETER_REPORT = 4,  /* address of the record of failed checks: four u64 (key, index,
+                                     lock, reserved), the key preset to all ones, the others to 0 */
+       VYC_PARAMETER_GRID_BARRIER =
+           5 /* address of two u32 of device memory, 0 before the first launch */
 };
 
 typedef struct vyc_parameter {
@@ -269,14 +271,15 @@ typedef struct vyc_parameter {
 } vyc_parameter;
 
 enum { /* vyc_binding.role */
-  VYC_ROLE_IN = 1,
-  VYC_ROLE_INOUT = 2,
-  VYC_ROLE_OUT = 3
+       VYC_ROLE_IN = 1,
+       VYC_ROLE_INOUT = 2,
+       VYC_ROLE_OUT = 3
 };
 
 enum {                        /* vyc_binding.flags */
-  VYC_BINDING_STREAMING = 1u, /* each element touched about once, word-wide: fit for zero-copy */
-  VYC_BINDING_COVERED = 2u    /* every element is written when grid.x * block.x >= count */
+       VYC_BINDING_STREAMING =
+           1u, /* each element touched about once, word-wide: fit for zero-copy */
+       VYC_BINDING_COVERED = 2u    /* every element is written when grid.x * block.x >= count */
 };
 
 typedef struct vyc_binding {
@@ -287,7 +290,7 @@ typedef struct vyc_binding {
 } vyc_binding;
 
 enum {                       /* vyc_plan_desc.flags */
-  VYC_PLAN_COOPERATIVE = 1u  /* has grid barriers: all blocks resident, or VYC_E_UNSUPPORTED */
+       VYC_PLAN_COOPERATIVE = 1u /* has grid barriers: all blocks resident, or VYC_E_UNSUPPORTED */
 };
 
 typedef struct vyc_plan_desc {
@@ -310,20 +313,20 @@ VYC_API vyc_status vyc_plan_create(vyc_plan **plan_out, vyc_module *module,
 VYC_API void vyc_plan_release(vyc_plan *plan);
 VYC_API vyc_status vyc_plan_function(vyc_plan *plan, vyc_function_info *info_out);
 
-enum {                     /* vyc_argument.kind */
-  VYC_ARGUMENT_HOST = 1,   /* pageable memory: staged */
-  VYC_ARGUMENT_PINNED = 2, /* memory of vyc_pinned_alloc: used in place */
-  VYC_ARGUMENT_BUFFER = 3  /* device memory */
+enum { /* vyc_argument.kind */
+       VYC_ARGUMENT_HOST = 1, /* pageable memory: staged */
+       VYC_ARGUMENT_PINNED = 2, /* memory of vyc_pinned_alloc: used in place */
+       VYC_ARGUMENT_BUFFER = 3 /* device memory */
 };
 
 typedef struct vyc_argument {
   uint32_t kind;
   uint32_t reserved0;
-  uint64_t count;     /* elements */
-  const void *data;   /* HOST, PINNED: input; NULL for an out */
-  void *result;       /* HOST, PINNED: where the output goes; NULL for an in */
+  uint64_t count; /* elements */
+  const void *data; /* HOST, PINNED: input; NULL for an out */
+  void *result; /* HOST, PINNED: where the output goes; NULL for an in */
   vyc_buffer *buffer; /* BUFFER */
-  uint64_t offset;    /* BUFFER: bytes */
+  uint64_t offset; /* BUFFER: bytes */
   uint64_t reserved1[2];
 } vyc_argument;
 
@@ -333,7 +336,7 @@ typedef struct vyc_timing {
   uint64_t wall_ns;
   uint64_t enqueue_ns; /* staging and launch */
   uint64_t wait_ns;
-  uint64_t device_ns;  /* between events right around the kernel */
+  uint64_t device_ns; /* between events right around the kernel */
 } vyc_timing;
 
 typedef struct vyc_run {
@@ -342,10 +345,10 @@ typedef struct vyc_run {
   uint32_t argument_count;
   uint32_t scalar_count;
   const vyc_argument *arguments; /* one per binding, in order */
-  const uint64_t *scalars;       /* the bits of each scalar, in order */
-  vyc_stream *stream;            /* NULL: the context's own order */
-  int64_t timeout_ns;            /* of the wait; negative: none */
-  vyc_timing *timing_out;        /* or NULL */
+  const uint64_t *scalars; /* the bits of each scalar, in order */
+  vyc_stream *stream; /* NULL: the context's own order */
+  int64_t timeout_ns; /* of the wait; negative: none */
+  vyc_timing *timing_out; /* or NULL */
 } vyc_run;
 
 /* Host or mixed arguments in, results out: stage, launch, wait, collect. When the wait ends early
@@ -355,7 +358,8 @@ VYC_API vyc_status vyc_plan_run(vyc_plan *plan, vyc_ticket **ticket_out, const v
 /* The same without the wait. Inputs may change when it returns, except pinned ones. Result memory
  * must live until the ticket is finished or released. */
 VYC_API vyc_status vyc_plan_submit(vyc_plan *plan, vyc_ticket **ticket_out, const vyc_run *run);
-/* VYC_OK: finished, results are in place. VYC_NOT_READY: not yet. Else: what the run failed with. */
+/* VYC_OK: finished, results are in place. VYC_NOT_READY: not yet. Else: what the run failed with.
+ */
 VYC_API vyc_status vyc_ticket_query(vyc_ticket *ticket);
 VYC_API vyc_status vyc_ticket_wait(vyc_ticket *ticket, int64_t timeout_ns);
 /* An unfinished run is abandoned: nothing is written to its result memory any more. */

@@ -52,7 +52,7 @@ class UnsupportedError(Error):
 
 
 class DeviceUnavailableError(Error):
-    """No driver, no device, a wrong ordinal, a closed device or a forked child; the message says what was looked for."""
+    """No driver, no device, a wrong ordinal, a closed device or a forked child; the message says what was sought."""
 
     code = "device_unavailable"
 
@@ -86,7 +86,9 @@ class CompileError(DriverError):
 
     code = "compile"
 
-    def __init__(self, message: str, *, op: str = "", status: int = 0, name: str = "", log: str = "", ptx: str = "") -> None:
+    def __init__(
+        self, message: str, *, op: str = "", status: int = 0, name: str = "", log: str = "", ptx: str = ""
+    ) -> None:
         super().__init__(message, op=op, status=status, name=name)
         self.log = log
         self.ptx = ptx

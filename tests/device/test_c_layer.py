@@ -46,7 +46,7 @@ def test_threads_that_read_one_array_both_wait_for_its_stream(own_device: vc.Dev
     for turn in range(1, 9):
         found: list[np.ndarray] = []
         kernel.launch(x, x, out, float(turn), stream=stream)
-        threads = [threading.Thread(target=lambda: found.append(out.numpy())) for _ in range(4)]
+        threads = [threading.Thread(target=lambda to=found: to.append(out.numpy())) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -127,7 +127,9 @@ def test_many_threads_rebind_one_call(own_device: vc.Device) -> None:
 
 
 @pytest.mark.emulator
-def test_two_threads_close_a_device_and_both_find_it_closed(leak_check, device_name: int | str, emulator: Emulator) -> None:
+def test_two_threads_close_a_device_and_both_find_it_closed(
+    leak_check, device_name: int | str, emulator: Emulator
+) -> None:
     device = vc.Device(device_name)
     kernel = device.compile(programs.saxpy())
     emulator.set("delay_us", 20_000)

@@ -20,15 +20,45 @@ CUDA_ERROR_UNKNOWN = 999
 CUDA_ERROR_OUT_OF_MEMORY = 2
 
 # The calls that the C layer makes while a device is open; read from what a full session counted.
-CALLS = (
-    "cuInit cuDeviceGetCount cuDriverGetVersion cuDeviceGet cuDeviceGetName cuDeviceTotalMem cuDeviceGetUuid "
-    "cuDeviceGetAttribute cuDevicePrimaryCtxRetain cuCtxGetCurrent cuCtxSetCurrent cuCtxSynchronize cuStreamCreate "
-    "cuStreamSynchronize cuStreamQuery cuStreamWaitEvent cuEventCreate cuEventRecord cuEventQuery "
-    "cuEventSynchronize cuEventElapsedTime cuMemAlloc cuMemHostAlloc cuMemcpyHtoDAsync cuMemcpyDtoHAsync "
-    "cuMemcpyDtoDAsync cuMemsetD8Async cuModuleLoadDataEx cuModuleGetFunction cuFuncGetAttribute cuLaunchKernel "
-    "cuOccupancyMaxActiveBlocksPerMultiprocessor cuGraphCreate cuGraphAddKernelNode cuGraphInstantiateWithFlags "
-    "cuGraphExecKernelNodeSetParams cuGraphLaunch"
-).split()
+CALLS = [
+    "cuInit",
+    "cuDeviceGetCount",
+    "cuDriverGetVersion",
+    "cuDeviceGet",
+    "cuDeviceGetName",
+    "cuDeviceTotalMem",
+    "cuDeviceGetUuid",
+    "cuDeviceGetAttribute",
+    "cuDevicePrimaryCtxRetain",
+    "cuCtxGetCurrent",
+    "cuCtxSetCurrent",
+    "cuCtxSynchronize",
+    "cuStreamCreate",
+    "cuStreamSynchronize",
+    "cuStreamQuery",
+    "cuStreamWaitEvent",
+    "cuEventCreate",
+    "cuEventRecord",
+    "cuEventQuery",
+    "cuEventSynchronize",
+    "cuEventElapsedTime",
+    "cuMemAlloc",
+    "cuMemHostAlloc",
+    "cuMemcpyHtoDAsync",
+    "cuMemcpyDtoHAsync",
+    "cuMemcpyDtoDAsync",
+    "cuMemsetD8Async",
+    "cuModuleLoadDataEx",
+    "cuModuleGetFunction",
+    "cuFuncGetAttribute",
+    "cuLaunchKernel",
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+    "cuGraphCreate",
+    "cuGraphAddKernelNode",
+    "cuGraphInstantiateWithFlags",
+    "cuGraphExecKernelNodeSetParams",
+    "cuGraphLaunch",
+]
 
 
 def session() -> None:
@@ -94,7 +124,9 @@ def attempt(emulator: Emulator, run: Callable[[], None]) -> str | None:
 @pytest.mark.slow
 @pytest.mark.parametrize("nth", [1, 2, 5])
 @pytest.mark.parametrize("call", CALLS)
-def test_a_failing_call_is_an_error_of_ours_and_nothing_leaks(emulator: Emulator, leak_check, call: str, nth: int) -> None:
+def test_a_failing_call_is_an_error_of_ours_and_nothing_leaks(
+    emulator: Emulator, leak_check, call: str, nth: int
+) -> None:
     emulator.fail(call, nth=nth, result=CUDA_ERROR_UNKNOWN)
 
     outcome = attempt(emulator, session)

@@ -68,8 +68,7 @@ def test_a_closed_device_refuses_everything(device_name: int | str) -> None:
     }
     for name, use in uses.items():
         with pytest.raises(vc.DeviceUnavailableError, match="closed"):
-            use()
-            pytest.fail(name)
+            pytest.fail(f"{name} gave {use()!r}")
 
 
 @pytest.mark.emulator

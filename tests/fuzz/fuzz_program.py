@@ -15,12 +15,9 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["vyre_cuda"]):
-    import vyre_cuda.ir.parse
-    import vyre_cuda.ir.program
-
-from vyre_cuda.errors import ProgramError
-from vyre_cuda.ir.parse import parse
-from vyre_cuda.ir.program import Program
+    from vyre_cuda.errors import ProgramError
+    from vyre_cuda.ir.parse import parse
+    from vyre_cuda.ir.program import Program
 
 CORPUS = Path(__file__).with_name("corpus")
 

@@ -21,8 +21,7 @@ def files(kind: str) -> list[Path]:
 def test_text_is_refused_or_round_trips(path: Path) -> None:
     try:
         program = parse(path.read_bytes().decode("utf-8", "replace"))
-    except ProgramError as error:
-        assert error.diagnostics
+    except ProgramError:
         return
     assert parse(program.text()) == program
     assert Program.from_bytes(program.to_bytes()) == program

@@ -1,7 +1,9 @@
-/* What the programs that test the C layer share: kernels, plans, tasks, and control of the emulator.
+/* What the programs that test the C layer share: kernels, plans, tasks, and control of the
+ * emulator.
  *
- * Nothing here sleeps or guesses: in the emulator's lazy mode work stays undone until somebody waits
- * for its stream or asks after it, so that an order which is not enforced shows every time. */
+ * Nothing here sleeps or guesses: in the emulator's lazy mode work stays undone until somebody
+ * waits for its stream or asks after it, so that an order which is not enforced shows every time.
+ */
 #ifndef DISPATCH_TEST_H
 #define DISPATCH_TEST_H
 

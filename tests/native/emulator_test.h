@@ -19,19 +19,19 @@
   std::_Exit(1);
 }
 
-#define CHECK(condition)                                              \
-  do {                                                                \
-    if (!(condition)) fail(__FILE__, __LINE__, "false: " #condition); \
+#define CHECK(condition)                                                                           \
+  do {                                                                                             \
+    if (!(condition)) fail(__FILE__, __LINE__, "false: " #condition);                              \
   } while (0)
 
-#define EQUAL(expected, actual)                                                              \
-  do {                                                                                       \
-    const auto expected_ = (expected);                                                       \
-    const auto actual_ = (actual);                                                           \
-    if (!(expected_ == actual_)) {                                                           \
-      fail(__FILE__, __LINE__,                                                               \
-           #actual " is " + std::to_string(actual_) + ", not " + std::to_string(expected_)); \
-    }                                                                                        \
+#define EQUAL(expected, actual)                                                                    \
+  do {                                                                                             \
+    const auto expected_ = (expected);                                                             \
+    const auto actual_ = (actual);                                                                 \
+    if (!(expected_ == actual_)) {                                                                 \
+      fail(__FILE__, __LINE__,                                                                     \
+           #actual " is " + std::to_string(actual_) + ", not " + std::to_string(expected_));       \
+    }                                                                                              \
   } while (0)
 
 // The first argument is the CUresult that the call must give.
@@ -43,7 +43,7 @@ struct Driver {
   VYC_DRIVER_TABLE(ROW)
   VYRE_EMULATOR_EXTRA_TABLE(ROW)
 #undef ROW
-      decltype(&::cuGetProcAddress) get_proc_address;
+  decltype(&::cuGetProcAddress) get_proc_address;
   decltype(&vyre_emulator_set) set;
   decltype(&vyre_emulator_fail) fail_call;
   decltype(&vyre_emulator_reset) reset;

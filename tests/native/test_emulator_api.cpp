@@ -150,12 +150,12 @@ CUresult with_zeros(CUresult (*function)(Arguments...)) {
 
 void every_function_counts_and_fails_on_demand() {
   const Session session;
-#define ROW(name, since)                                   \
-  {                                                        \
-    const uint64_t before = driver.count(#name);           \
-    OK(driver.fail_call(#name, 1, CUDA_ERROR_TIMEOUT, 0)); \
-    GIVES(CUDA_ERROR_TIMEOUT, with_zeros(driver.name));    \
-    EQUAL(before + 1, driver.count(#name));                \
+#define ROW(name, since)                                                                           \
+  {                                                                                                \
+    const uint64_t before = driver.count(#name);                                                   \
+    OK(driver.fail_call(#name, 1, CUDA_ERROR_TIMEOUT, 0));                                         \
+    GIVES(CUDA_ERROR_TIMEOUT, with_zeros(driver.name));                                            \
+    EQUAL(before + 1, driver.count(#name));                                                        \
   }
   VYC_DRIVER_TABLE(ROW) VYRE_EMULATOR_EXTRA_TABLE(ROW)
 #undef ROW

@@ -96,9 +96,8 @@ void a_text_with_errors_gives_a_log() {
   GIVES(CUDA_ERROR_INVALID_PTX, driver.cuModuleLoadData(&module, text.c_str()));
   GIVES(CUDA_ERROR_INVALID_IMAGE, driver.cuModuleLoadData(&module, ""));
   GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuModuleLoadData(&module, nullptr));
-  GIVES(CUDA_ERROR_NO_BINARY_FOR_GPU, driver.cuModuleLoadData(&module,
-                                                              "\x7f"
-                                                              "ELF"));
+  GIVES(CUDA_ERROR_NO_BINARY_FOR_GPU, driver.cuModuleLoadData(&module, "\x7f"
+                                                                       "ELF"));
   CUjit_option unknown = static_cast<CUjit_option>(63);
   GIVES(CUDA_ERROR_INVALID_VALUE,
         driver.cuModuleLoadDataEx(&module, kFunctions, 1, &unknown, log.values));
@@ -320,7 +319,7 @@ void a_fault_loses_the_device() {
       OK(driver.set("stream_mode", static_cast<int64_t>(mode)));
 
       OK(driver.cuMemFree(small));
-      GIVES(CUDA_ERROR_ILLEGAL_ADDRESS, fault_of(saxpy.function, 64, arguments));  // use after free
+      GIVES(CUDA_ERROR_ILLEGAL_ADDRESS, fault_of(saxpy.function, 64, arguments)); // use after free
       OK(driver.reset());
       GIVES(CUDA_ERROR_LAUNCH_FAILED, fault_of(functions.crash, 1, nullptr));
       GIVES(CUDA_ERROR_LAUNCH_FAILED,
@@ -342,7 +341,7 @@ void instructions_and_launches_are_counted() {
   CHECK(driver.count("instructions") >= instructions + 64);
 }
 
-}  // namespace
+} // namespace
 
 int main(int argc, char **argv) {
   CHECK(argc == 2);

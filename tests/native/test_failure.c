@@ -1,5 +1,6 @@
-/* Driver calls that fail in the middle of something, and assertions: what is in flight is not reused,
- * nothing is lost, the device stays usable. In the emulator's lazy mode a failed look runs nothing. */
+/* Driver calls that fail in the middle of something, and assertions: what is in flight is not
+ * reused, nothing is lost, the device stays usable. In the emulator's lazy mode a failed look runs
+ * nothing. */
 #include "dispatch_test.h"
 
 #define UNKNOWN 999
@@ -15,8 +16,8 @@ static vyc_status synchronize_and_tag(vyc_context *context, uint64_t *tag_out) {
   return status;
 }
 
-/* The kernel of the first run is still to run when its wait fails; were its lane taken for the next,
- * that one would be told the first one's assertion. */
+/* The kernel of the first run is still to run when its wait fails; were its lane taken for the
+ * next, that one would be told the first one's assertion. */
 static void a_failed_wait_does_not_free_the_lane(vyc_context *context, vyc_module *module) {
   vyc_plan *judge = judge_plan(module, 1);
   const uint64_t bad = 1, good = 0;
@@ -54,9 +55,9 @@ static void lanes_that_are_given_up_do_not_run_out(vyc_plan *plan) {
 
 /* Every call of a run fails in turn; the run after it is right. */
 static void a_run_follows_a_run_that_failed(vyc_plan *plan, vyc_context *context) {
-  static const char *const CALLS[] = {"cuEventCreate", "cuEventRecord", "cuGraphLaunch",
-                                      "cuGraphExecKernelNodeSetParams", "cuMemcpyHtoDAsync",
-                                      "cuMemcpyDtoHAsync", "cuEventQuery", "cuEventElapsedTime"};
+  static const char *const CALLS[] = {
+      "cuEventCreate",     "cuEventRecord",     "cuGraphLaunch", "cuGraphExecKernelNodeSetParams",
+      "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuEventQuery",  "cuEventElapsedTime"};
   task *t = malloc(sizeof *t);
   CHECK(t != NULL);
   vyc_buffer *in = new_buffer(context, N * 4);

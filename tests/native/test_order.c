@@ -1,5 +1,5 @@
-/* Orders that the C layer promises, in the emulator's lazy mode: nothing runs that nobody waits for,
- * so work that is not ordered behind what it needs runs too early every time. */
+/* Orders that the C layer promises, in the emulator's lazy mode: nothing runs that nobody waits
+ * for, so work that is not ordered behind what it needs runs too early every time. */
 #include "dispatch_test.h"
 
 static const uint64_t BYTES = N * sizeof(float);
