@@ -25,7 +25,7 @@ def describe(
     """The machine now. `commit` None asks git."""
     return Environment(
         date=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        commit=commit or _commit(),
+        commit=commit or commit_name(),
         emulator=emulator,
         device=device,
         driver="" if emulator else _driver(),
@@ -48,7 +48,8 @@ def _output(*command: str) -> str:
     return child.stdout.strip() if child.returncode == 0 else ""
 
 
-def _commit() -> str:
+def commit_name() -> str:
+    """The commit at hand, with "-modified" when the tree differs from it."""
     head = _output("git", "rev-parse", "--short=12", "HEAD")
     if not head:
         return "unknown"

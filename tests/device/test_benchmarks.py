@@ -135,3 +135,15 @@ def test_python_with_one_wrong_bit_gives_no_figure(way: str, harness: Harness, e
 
 def test_the_twin_gets_the_kernel_that_python_runs(harness: Harness, emulated: vc.Device) -> None:
     assert harness.saxpy.lowered_for(emulated).ptx == emulated.compile(harness.saxpy.program()).ptx
+
+
+def test_the_offline_figures_are_positive_and_named(tmp_path: Path) -> None:
+    child = run_script("bench_offline.py", "--quick", "--output", tmp_path)
+
+    assert child.returncode == 0, child.stderr
+    (path,) = tmp_path.glob("*-offline.json")
+    figures = json.loads(path.read_text(encoding="utf-8"))["figures"]
+    assert figures["emulator_instructions_per_second"] > 0
+    assert set(figures["lowering_ms_by_ops"]) == {"50", "200", "800", "3200"}
+    assert all(ms > 0 for ms in figures["lowering_ms_by_ops"].values())
+    assert figures["import_ms_beyond_numpy"] > 0

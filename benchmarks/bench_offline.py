@@ -1,0 +1,141 @@
+"""What can be measured without a GPU: the emulator's speed, lowering time per op, and import time.
+
+    python benchmarks/bench_offline.py [--output DIR] [--quick]
+
+Each figure stands beside a calibration loop of the same run (an empty Python loop), because machines differ: compare
+the ratios. Writes one JSON file and prints a table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import vyre_cuda as vc
+from harness.environment import commit_name
+from vyre_cuda.ptx.lower import lower
+from vyre_cuda.ptx.target import Target
+from vyre_cuda.testing.emulator import Emulator
+
+CALIBRATION_STEPS = 1_000_000
+
+
+def seconds(action: Callable[[], Any], repeats: int) -> float:
+    """The median of so many runs."""
+    times = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        action()
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times)
+
+
+def calibration_ns(repeats: int) -> float:
+    """Nanoseconds of one step of an empty Python loop."""
+
+    def loop() -> None:
+        for _ in range(CALIBRATION_STEPS):
+            pass
+
+    return seconds(loop, repeats) / CALIBRATION_STEPS * 1e9
+
+
+def integer_loop(steps: int) -> vc.Program:
+    """A dependent chain of integer steps in every thread."""
+    b = vc.Builder("integer_loop", block=32)
+    out = b.output("out", vc.u32, size=32)
+    value = b.var("value", vc.u32(1))
+    with b.for_(0, steps):
+        value.set(value * 1664525 + 1013904223)
+    out[vc.global_id.x] = value
+    return b.build()
+
+
+def chain(ops: int) -> vc.Program:
+    """A kernel of about this many arithmetic ops and two guarded memory accesses."""
+    b = vc.Builder("chain")
+    x = b.input("x", vc.f32)
+    out = b.output("out", vc.f32, size=x.size)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < out.size):
+        value = b.let("value", x[i])
+        for step in range(ops // 2):
+            value = b.let(f"v{step}", value * float(step + 2) + x[i])
+        out[i] = value
+    return b.build()
+
+
+def emulator_rate(quick: bool, repeats: int) -> float:
+    """PTX instructions a second, of one kernel of one block."""
+    control, steps = Emulator(), 10_000 if quick else 200_000
+    with vc.Device("emulator") as device, control.steered():
+        control.stream_mode("eager")
+        kernel = device.compile(integer_loop(steps))
+        kernel()
+        before = control.count("instructions")
+        kernel()
+        executed = control.count("instructions") - before
+        return executed / seconds(kernel, repeats)
+
+
+def lowering_ms(ops: int, repeats: int) -> float:
+    program, target = chain(ops), Target.parse("sm_90")
+    return seconds(lambda: lower(program, target), repeats) * 1e3
+
+
+def import_ms(repeats: int) -> float:
+    """Wall time that `import vyre_cuda` adds to a process that has imported NumPy."""
+    code = (
+        "import time, numpy; t = time.perf_counter(); import vyre_cuda; print((time.perf_counter() - t) * 1e3)"
+    )
+    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(repeats)]
+    return statistics.median(float(run.stdout) for run in runs)
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=Path("benchmarks/results"))
+    parser.add_argument("--quick", action="store_true", help="once each, to see that it works")
+    options = parser.parse_args(arguments)
+    repeats = 1 if options.quick else 9
+    step_ns = calibration_ns(repeats)
+    rate = emulator_rate(options.quick, repeats)
+    lowering = {str(ops): round(lowering_ms(ops, repeats), 3) for ops in (50, 200, 800, 3200)}
+    figures = {
+        "python_step_ns": round(step_ns, 2),
+        "emulator_instructions_per_second": round(rate),
+        "emulator_instructions_per_python_step": round(rate * step_ns / 1e9, 2),
+        "lowering_ms_by_ops": lowering,
+        "lowering_python_steps_per_op": {ops: round(ms * 1e6 / step_ns / int(ops)) for ops, ms in lowering.items()},
+        "import_ms_beyond_numpy": round(import_ms(repeats), 2),
+    }
+    now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H%M%SZ")
+    document = {
+        "schema": 1,
+        "date": now,
+        "commit": commit_name(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "figures": figures,
+    }
+    options.output.mkdir(parents=True, exist_ok=True)
+    path = options.output / f"{now}-offline.json"
+    path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    print(f"written: {path}\n")
+    for name, value in figures.items():
+        print(f"{name:40} {value}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
