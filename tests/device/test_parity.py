@@ -49,7 +49,8 @@ def test_random_programs_agree(shared_device: vc.Device, case: tuple[vc.Program,
 
     assert_same(expected, found)
     for original, argument in zip(before, arguments, strict=True):
-        np.testing.assert_array_equal(original, argument)
+        if isinstance(argument, np.ndarray):
+            assert_same(original, argument)
 
 
 @pytest.mark.slow
