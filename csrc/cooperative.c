@@ -3,7 +3,9 @@
  *
  * The state belongs to one lane, or to one plan on one stream, where launches follow each other. It
  * is cleared before every launch: one that failed a check may have left it anyhow. */
+#define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
+#include <sched.h>
 
 #include "plan.h"
 
@@ -24,7 +26,8 @@ vyc_status vyc__cooperative_prepare(vyc_plan *plan, vyc_context *context) {
 }
 
 vyc_status vyc__cooperative_check(const vyc_plan *plan, const uint32_t grid[3]) {
-  const uint64_t blocks = (uint64_t)grid[0] * grid[1] * grid[2];
+  uint64_t blocks = (uint64_t)grid[0] * grid[1];
+  if (VYC_UNLIKELY(vyc__mul_overflows(blocks, grid[2], &blocks))) blocks = UINT64_MAX;
   if (VYC_LIKELY(blocks <= plan->most_blocks)) return VYC_OK;
   return vyc__fail(VYC_E_UNSUPPORTED, "resident_blocks",
                    "kernel %s has grid barriers, so its blocks must all be resident at once: "
@@ -76,6 +79,16 @@ vyc_status vyc__barrier_of(vyc_plan *plan, uint64_t *address_out, CUstream strea
   }
   *address_out = block->address;
   return clear(context, block, stream);
+}
+
+void vyc__cooperative_begin(vyc_plan *plan) {
+  if (VYC_LIKELY(!plan->cooperative)) return;
+  while (atomic_exchange_explicit(&plan->pairing, true, memory_order_acquire)) sched_yield();
+}
+
+void vyc__cooperative_end(vyc_plan *plan) {
+  if (VYC_UNLIKELY(plan->cooperative))
+    atomic_store_explicit(&plan->pairing, false, memory_order_release);
 }
 
 void vyc__barriers_release(vyc_plan *plan) {

@@ -62,15 +62,9 @@ static vyc_exec *exec_of(vyc_plan *plan, uint32_t slot) {
   return other;
 }
 
-static vyc_status launch(vyc_plan *plan, const vyc_run *run) {
-  uint64_t addresses[VYC_MAX_BINDINGS];
+static vyc_status launch_block(vyc_plan *plan, const vyc_run *run, const uint64_t *addresses,
+                               CUstream stream, uint32_t slot) {
   uint8_t block[VYC_MAX_PARAMETER_BYTES];
-  CUstream stream = NULL;
-  uint32_t slot = VYC_SLOT_MAIN;
-  VYC_TRY(check(plan, run));
-  VYC_TRY(vyc__stream_of(plan->child.context, &stream, &slot, run->stream));
-  VYC_TRY(ready_buffers(plan, run, addresses, stream, slot));
-  if (vyc__grid_is_empty(run->grid)) return VYC_OK;
   vyc_hidden hidden;
   VYC_TRY(hidden_of(plan, &hidden, stream, slot));
   vyc__block_write(plan, block, addresses, run, &hidden);
@@ -79,6 +73,20 @@ static vyc_status launch(vyc_plan *plan, const vyc_run *run) {
     return vyc__launch_once(plan, block, run->grid, stream);
   const vyc_status status = vyc__exec_launch(exec, plan, block, run->grid, stream);
   vyc__exec_unclaim(exec);
+  return status;
+}
+
+static vyc_status launch(vyc_plan *plan, const vyc_run *run) {
+  uint64_t addresses[VYC_MAX_BINDINGS];
+  CUstream stream = NULL;
+  uint32_t slot = VYC_SLOT_MAIN;
+  VYC_TRY(check(plan, run));
+  VYC_TRY(vyc__stream_of(plan->child.context, &stream, &slot, run->stream));
+  VYC_TRY(ready_buffers(plan, run, addresses, stream, slot));
+  if (vyc__grid_is_empty(run->grid)) return VYC_OK;
+  vyc__cooperative_begin(plan);
+  const vyc_status status = launch_block(plan, run, addresses, stream, slot);
+  vyc__cooperative_end(plan);
   return status;
 }
 
@@ -273,8 +281,12 @@ static vyc_status call_launch(vyc_call *call) {
   VYC_TRY(ready_buffers(plan, &call->run, addresses, stream, slot));
   if (vyc__grid_is_empty(call->run.grid)) return VYC_OK;
   uint64_t barrier; /* the address that is in the block already */
-  VYC_TRY(vyc__barrier_of(plan, &barrier, stream, slot));
-  return vyc__exec_launch(&call->exec, plan, call->block, call->run.grid, stream);
+  vyc__cooperative_begin(plan);
+  vyc_status status = vyc__barrier_of(plan, &barrier, stream, slot);
+  if (status == VYC_OK)
+    status = vyc__exec_launch(&call->exec, plan, call->block, call->run.grid, stream);
+  vyc__cooperative_end(plan);
+  return status;
 }
 
 vyc_status vyc_call_run(vyc_call *call) {

@@ -75,6 +75,7 @@ struct vyc_plan {
   uint64_t tag;
   bool has_report;
   bool cooperative;
+  _Atomic bool pairing; /* a thread clears the barrier state and launches, which are a pair */
   uint64_t most_blocks;                        /* resident at once, when cooperative */
   _Atomic(vyc_block *) barriers[VYC_STREAM_SLOTS]; /* grid barrier state of launches */
   vyc_block *report_block;   /* of asynchronous launches */
@@ -136,6 +137,9 @@ vyc_status vyc__barrier_ready(vyc_context *context, vyc_block **block, CUstream 
 /* The state for a launch on one stream, cleared there; address 0 when the plan needs none. */
 vyc_status vyc__barrier_of(vyc_plan *plan, uint64_t *address_out, CUstream stream, uint32_t slot);
 void vyc__barriers_release(vyc_plan *plan);
+/* Around clearing the state and the launch that counts on it; nothing for other plans. */
+void vyc__cooperative_begin(vyc_plan *plan);
+void vyc__cooperative_end(vyc_plan *plan);
 
 /* ---- launch.c ---- */
 

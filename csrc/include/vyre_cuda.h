@@ -3,16 +3,24 @@
  *
  * Rules that every function keeps:
  *  - Returns vyc_status; on failure the calling thread's error record (vyc_last_error) says more.
+ *    Besides the statuses named below, every function answers VYC_E_INVALID for an argument that is
+ *    absent or out of range, and every function on a context or something made from it
+ *    VYC_E_UNAVAILABLE (closed, or a forked child), VYC_E_LOST, VYC_E_MEMORY and VYC_E_DRIVER.
  *  - Argument order: object, outputs, inputs (a size right after its array), options.
- *  - `T **x_out` gives ownership, vyc_x_release takes it. `const T *` is borrowed for the call.
- *    Releasing NULL is allowed. Children hold a counted reference on their parent, so any order of
- *    release is right. A handle of a closed context stays valid to release; every other call on it
- *    answers VYC_E_UNAVAILABLE.
+ *  - `T **x_out` gives ownership of one reference, vyc_x_release takes it; on failure it is NULL.
+ *    `const T *` is borrowed for the call. Releasing NULL is allowed. Children hold a counted
+ *    reference on their parent, so any order of release is right. A handle of a closed context
+ *    stays valid to release.
  *  - Structs that the caller allocates begin with `struct_size`, set by the caller to sizeof;
- * fields are only ever appended. Enum values are never reused.
- *  - Every function is safe to call from any thread; what is not safe on one object from two
- * threads at a time says so. The thread's current CUDA context is left as it was found.
- *  - In a forked child every call on a context opened by the parent answers VYC_E_UNAVAILABLE. */
+ *    fields are only ever appended, and no more is written than the caller has room for. Enum
+ *    values are never reused. Reserved fields are 0.
+ *  - Every function is safe to call from any thread, on the same object too, also while another
+ *    thread closes the context. Releasing is the exception: the reference that a thread gives up
+ *    must not be one that another thread is using. The current CUDA context is left as found.
+ *  - "In call order": work without a stream of its own runs as if on one stream. Host memory of a
+ *    call is the caller's again when the function returns, unless it says otherwise.
+ *  - A forked child may close and release what its parent opened; every other call on it answers
+ *    VYC_E_UNAVAILABLE. */
 #ifndef VYRE_CUDA_H
 #define VYRE_CUDA_H
 
@@ -59,7 +67,8 @@ typedef struct vyc_error {
   uint64_t report_index; /* VYC_E_ASSERT of a bounds check: the index */
 } vyc_error;
 
-/* The calling thread's record of its last failure. */
+/* The calling thread's record of its last failure; it stays until the next one. Zeros before any.
+ */
 VYC_API vyc_status vyc_last_error(vyc_error *error_out);
 
 /* Library version: major * 10000 + minor * 100 + patch. */
@@ -85,13 +94,15 @@ typedef struct vyc_driver_info {
   int32_t is_emulator;
 } vyc_driver_info;
 
-/* Open a driver library; NULL means libcuda.so.1. The first open runs cuInit.
+/* Open a driver library; NULL means libcuda.so.1. The first open runs cuInit. The library stays
+ * loaded for the life of the process; drivers may be open side by side.
  * VYC_E_UNAVAILABLE: not found, not a driver, older than 12.0, or no device; the message says
  * which. */
 VYC_API vyc_status vyc_driver_open(vyc_driver **driver_out, const char *path);
 VYC_API void vyc_driver_release(vyc_driver *driver);
 VYC_API vyc_status vyc_driver_info_get(vyc_driver *driver, vyc_driver_info *info_out);
-/* Name of a device without opening a context on it. */
+/* Name of a device, NUL-terminated and cut to name_bytes, without opening a context on it. Empty
+ * and VYC_E_UNAVAILABLE when there is no such device. */
 VYC_API vyc_status vyc_driver_device_name(vyc_driver *driver, char *name_out, size_t name_bytes,
                                           int32_t ordinal);
 
@@ -153,17 +164,24 @@ typedef struct vyc_caps {
 #undef VYC_CAPS_FIELD
 } vyc_caps;
 
-/* Row `index` of the attribute table: its name and its offset in vyc_caps, or VYC_E_INVALID past
- * the end. */
+/* For callers that list what vyc_caps has: row `index` of the attribute table: its name and its
+ * offset in vyc_caps, or VYC_E_INVALID past the end. */
 VYC_API vyc_status vyc_caps_field(const char **name_out, size_t *offset_out, uint32_t index);
 
-/* Retain the primary context of a device and probe it. */
+/* Retain the primary context of a device and probe it. The context keeps the driver.
+ * VYC_E_UNAVAILABLE: no such device. */
 VYC_API vyc_status vyc_context_open(vyc_context **context_out, vyc_driver *driver, int32_t ordinal);
+/* What was probed; answers in every state of the context. */
 VYC_API vyc_status vyc_context_caps(vyc_context *context, vyc_caps *caps_out);
-/* Wait for all work launched through this context, on foreign streams too. */
+/* Wait for all work launched through this context, on foreign streams too. VYC_E_ASSERT: an
+ * asynchronous launch since the last wait failed a check; each failure is told once, to whoever
+ * waits first, here or in another function that says so. */
 VYC_API vyc_status vyc_context_synchronize(vyc_context *context);
-/* Wait for the work, free everything that the driver holds for this context and its children. */
+/* Let nobody in any more, wait for who is in and for the work, then free everything that the driver
+ * holds for this context and its children. Whoever calls it, everything is freed when it returns;
+ * again is VYC_OK. VYC_E_ASSERT as above, and what the wait failed with: closed all the same. */
 VYC_API vyc_status vyc_context_close(vyc_context *context);
+/* The last reference, of the owner or of a child, closes. */
 VYC_API void vyc_context_release(vyc_context *context);
 
 typedef struct vyc_memory_stats {
@@ -183,56 +201,73 @@ typedef struct vyc_memory_stats {
   uint64_t pinned_misses;
 } vyc_memory_stats;
 
+/* A snapshot; blocks whose use has ended meanwhile count as idle. */
 VYC_API vyc_status vyc_context_memory_stats(vyc_context *context, vyc_memory_stats *stats_out);
-/* Give idle blocks back to the driver. */
+/* Wait for the work in call order, then give idle blocks back to the driver. */
 VYC_API vyc_status vyc_context_trim(vyc_context *context);
 
 /* ---- streams and events --------------------------------------------------------------------- */
 
+/* A stream of its own order. Events order it with others; a buffer that it uses for the first time,
+ * or again after a copy, is ordered behind what call order has been given. */
 VYC_API vyc_status vyc_stream_create(vyc_stream **stream_out, vyc_context *context);
+/* The last reference waits for the stream's work. */
 VYC_API void vyc_stream_release(vyc_stream *stream);
+/* VYC_E_ASSERT as from vyc_context_synchronize. */
 VYC_API vyc_status vyc_stream_synchronize(vyc_stream *stream);
 /* VYC_OK when all work has finished, else VYC_NOT_READY. */
 VYC_API vyc_status vyc_stream_query(vyc_stream *stream);
-/* The CUstream, for other libraries. */
+/* The CUstream, for other libraries; it lives as long as the vyc_stream and its context. */
 VYC_API vyc_status vyc_stream_handle(vyc_stream *stream, uint64_t *handle_out);
+/* A new event behind the work that the stream has been given. */
 VYC_API vyc_status vyc_stream_record(vyc_stream *stream, vyc_event **event_out);
+/* Work given to the stream from now on waits for the event, which must be of the same context. The
+ * event may be released at once. */
 VYC_API vyc_status vyc_stream_wait(vyc_stream *stream, vyc_event *event);
 VYC_API void vyc_event_release(vyc_event *event);
+/* VYC_E_ASSERT as from vyc_context_synchronize. */
 VYC_API vyc_status vyc_event_synchronize(vyc_event *event);
+/* VYC_OK or VYC_NOT_READY. */
 VYC_API vyc_status vyc_event_query(vyc_event *event);
 /* Milliseconds from `start` to `stop`, both finished. */
 VYC_API vyc_status vyc_event_elapsed(vyc_event *stop, float *milliseconds_out, vyc_event *start);
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* Device memory from the context's pool; contents are unspecified. bytes may be 0. */
+/* Device memory from the context's pool; contents are unspecified, bytes may be 0. VYC_E_MEMORY:
+ * asked, live, idle and free bytes are in the message. */
 VYC_API vyc_status vyc_buffer_alloc(vyc_buffer **buffer_out, vyc_context *context, uint64_t bytes);
-/* The block is reused once all work that was given to the library before this call has finished. */
+/* May be called with work on the buffer in flight: the block is reused behind that work. */
 VYC_API void vyc_buffer_release(vyc_buffer *buffer);
+/* The CUdeviceptr, for other libraries; work of theirs is not known to this one. */
 VYC_API vyc_status vyc_buffer_address(vyc_buffer *buffer, uint64_t *address_out);
 
-/* Copies and fills run in call order with work given without a stream. copy_in returns once the
- * host bytes may change; copy_out once they have arrived. Ranges are in bytes and checked. */
+/* Copies and fills run in call order, after all work on their buffers on any stream. Ranges are in
+ * bytes and checked. copy_in returns when `data` has been read, copy_out when the bytes have
+ * arrived (VYC_E_ASSERT as from vyc_context_synchronize: they have arrived all the same); copy and
+ * fill_zero do not wait for themselves. Ranges of one buffer may overlap. */
 VYC_API vyc_status vyc_copy_in(vyc_buffer *to, uint64_t offset, const void *data, uint64_t bytes);
 VYC_API vyc_status vyc_copy_out(vyc_buffer *from, uint64_t offset, void *data_out, uint64_t bytes);
 VYC_API vyc_status vyc_copy(vyc_buffer *to, uint64_t to_offset, vyc_buffer *from,
                             uint64_t from_offset, uint64_t bytes);
 VYC_API vyc_status vyc_fill_zero(vyc_buffer *to, uint64_t offset, uint64_t bytes);
 
-/* Page-locked host memory that the device can read and write at its host address. */
+/* Page-locked host memory that the device can read and write at its host address. Release it when
+ * the runs that use it have ended: they do not hold it. */
 VYC_API vyc_status vyc_pinned_alloc(vyc_pinned **pinned_out, vyc_context *context, uint64_t bytes);
 VYC_API void vyc_pinned_release(vyc_pinned *pinned);
 VYC_API vyc_status vyc_pinned_data(vyc_pinned *pinned, void **data_out);
 
 /* ---- modules -------------------------------------------------------------------------------- */
 
-/* Load PTX text (NUL-terminated; `bytes` counts the NUL) or a cubin. The driver's compiler writes
- * into `log_out` (NUL-terminated, at most log_bytes). VYC_E_COMPILE: the image was refused. */
+/* Load PTX text (NUL-terminated; `bytes` counts the NUL), a cubin or a fat binary. The image is not
+ * kept. The driver's compiler writes into `log_out` (NUL-terminated, at most log_bytes; NULL: no
+ * log). VYC_E_COMPILE: the image was refused. */
 VYC_API vyc_status vyc_module_load(vyc_module **module_out, char *log_out, size_t log_bytes,
                                    vyc_context *context, const void *image, size_t bytes);
 VYC_API void vyc_module_release(vyc_module *module);
-/* Compile PTX text to the device's own image. *image_out is owned by the caller: free(3). */
+/* Compile PTX text to the device's own image. *image_out is owned by the caller: free(3). Log and
+ * VYC_E_COMPILE as above. */
 VYC_API vyc_status vyc_module_link(void **image_out, size_t *bytes_out, char *log_out,
                                    size_t log_bytes, vyc_context *context, const void *ptx,
                                    size_t bytes);
@@ -308,8 +343,12 @@ typedef struct vyc_plan_desc {
   uint64_t tag; /* handed back in vyc_error.tag */
 } vyc_plan_desc;
 
+/* Look up the function and lay out its calls. `desc` and what it points to are copied; the plan
+ * keeps the module. VYC_E_UNSUPPORTED: a cooperative kernel on a device without such launches. */
 VYC_API vyc_status vyc_plan_create(vyc_plan **plan_out, vyc_module *module,
                                    const vyc_plan_desc *desc);
+/* The last reference waits up to 10 s for runs in flight; a run that has not ended by then is
+ * leaked, with what it uses. Tickets and calls hold a reference. */
 VYC_API void vyc_plan_release(vyc_plan *plan);
 VYC_API vyc_status vyc_plan_function(vyc_plan *plan, vyc_function_info *info_out);
 
@@ -351,24 +390,33 @@ typedef struct vyc_run {
   vyc_timing *timing_out; /* or NULL */
 } vyc_run;
 
-/* Host or mixed arguments in, results out: stage, launch, wait, collect. When the wait ends early
- * (VYC_E_TIMEOUT) the run goes on and *ticket_out owns it, else it is NULL; with ticket_out NULL
- * the run is abandoned instead: its results go nowhere. A grid of 0 launches nothing. */
+/* Host or mixed arguments in, results out: stage, launch, wait, collect. With host arguments alone
+ * and no stream it may overlap other work; else it runs in the order of its stream. A buffer that
+ * is written may share no bytes with another argument. A grid of 0 launches nothing; outs are zero.
+ * VYC_E_TIMEOUT: the run goes on and *ticket_out, NULL otherwise, owns it; with ticket_out NULL the
+ * run is abandoned instead. VYC_E_ASSERT: a check failed, no result was written. Another failure
+ * while waiting: the results are lost. PINNED memory belongs to the run until that has ended. */
 VYC_API vyc_status vyc_plan_run(vyc_plan *plan, vyc_ticket **ticket_out, const vyc_run *run);
-/* The same without the wait. Inputs may change when it returns, except pinned ones. Result memory
- * must live until the ticket is finished or released. */
+/* The same without the wait; timeout_ns and timing_out are not looked at. Inputs may change when it
+ * returns, except PINNED ones. Result memory must live until the ticket is finished or released. It
+ * waits only when 64 runs of the plan are in flight. */
 VYC_API vyc_status vyc_plan_submit(vyc_plan *plan, vyc_ticket **ticket_out, const vyc_run *run);
-/* VYC_OK: finished, results are in place. VYC_NOT_READY: not yet. Else: what the run failed with.
- */
+/* VYC_OK: finished, results are in place. VYC_NOT_READY: not yet. Else: what the run failed with,
+ * to everybody who asks. A finished ticket answers in every state of the context. */
 VYC_API vyc_status vyc_ticket_query(vyc_ticket *ticket);
+/* The same after at most timeout_ns; negative: no limit. */
 VYC_API vyc_status vyc_ticket_wait(vyc_ticket *ticket, int64_t timeout_ns);
-/* An unfinished run is abandoned: nothing is written to its result memory any more. */
+/* An unfinished run is abandoned: it goes on, but nothing is written to its HOST results any more.
+ * PINNED memory and buffers are still the kernel's. */
 VYC_API void vyc_ticket_release(vyc_ticket *ticket);
 
-/* Asynchronous launch on buffers. */
+/* Asynchronous launch on buffers, in the order of its stream; timeout_ns and timing_out are not
+ * looked at. The buffers may be released at once. What it does wrong comes out at the next wait. */
 VYC_API vyc_status vyc_plan_launch(vyc_plan *plan, const vyc_run *run);
 
-/* A launch with its arguments bound, in a graph of its own. */
+/* A launch with its arguments bound, in a graph of its own. The call holds plan, stream and
+ * buffers. vyc_call_run launches it as vyc_plan_launch would; vyc_call_set binds other arguments,
+ * whole and between launches, on the same stream. */
 VYC_API vyc_status vyc_call_create(vyc_call **call_out, vyc_plan *plan, const vyc_run *run);
 VYC_API vyc_status vyc_call_set(vyc_call *call, const vyc_run *run);
 VYC_API vyc_status vyc_call_run(vyc_call *call);
