@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from harness.environment import commit_name
 
 import vyre_cuda as vc
-from harness.environment import commit_name
 from vyre_cuda.ptx.lower import lower
 from vyre_cuda.ptx.target import Target
 from vyre_cuda.testing.emulator import Emulator
@@ -96,10 +96,10 @@ def lowering_ms(ops: int, repeats: int) -> float:
 
 def import_ms(repeats: int) -> float:
     """Wall time that `import vyre_cuda` adds to a process that has imported NumPy."""
-    code = (
-        "import time, numpy; t = time.perf_counter(); import vyre_cuda; print((time.perf_counter() - t) * 1e3)"
-    )
-    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(repeats)]
+    code = "import time, numpy; t = time.perf_counter(); import vyre_cuda; print((time.perf_counter() - t) * 1e3)"
+    runs = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(repeats)
+    ]
     return statistics.median(float(run.stdout) for run in runs)
 
 

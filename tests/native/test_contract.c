@@ -146,6 +146,24 @@ static void a_plan_is_checked(vyc_module *module) {
   CHECK(plan == NULL);
 }
 
+/* 2^31 * 2^31 * 4 blocks, which is 0 in 64 bits. */
+static void a_cooperative_grid_is_checked_without_wrapping(vyc_module *module) {
+  vyc_plan_desc desc = scale_desc(STREAMED);
+  desc.flags = VYC_PLAN_COOPERATIVE;
+  vyc_plan *plan = NULL;
+  OK(vyc_plan_create(&plan, module, &desc));
+  task *t = malloc(sizeof *t);
+  CHECK(t != NULL);
+  prepare(t, 2.0f);
+  OK(vyc_plan_run(plan, NULL, &t->run));
+  verify(t);
+  t->run.grid[0] = t->run.grid[1] = 1u << 31;
+  t->run.grid[2] = 4;
+  CHECK(vyc_plan_run(plan, NULL, &t->run) == VYC_E_UNSUPPORTED);
+  vyc_plan_release(plan);
+  free(t);
+}
+
 static void memory_is_checked(vyc_context *context) {
   char bytes[16] = {0};
   vyc_buffer *buffer = NULL;
@@ -215,6 +233,7 @@ int main(int argc, char **argv) {
   nothing_is_released();
   a_run_is_checked(context, plan);
   a_plan_is_checked(module);
+  a_cooperative_grid_is_checked_without_wrapping(module);
   memory_is_checked(context);
   an_image_is_checked(context);
   shorter_structs_are_filled_as_far_as_they_go(context, plan);

@@ -16,14 +16,14 @@ from libc.string cimport memcpy, memset
 cimport numpy as cnp
 
 from vyre_cuda._native.c_api cimport (
-    VYC_ARGUMENT_BUFFER, VYC_ARGUMENT_HOST, VYC_E_TIMEOUT, VYC_NOT_READY, VYC_OK, VYC_PLAN_COOPERATIVE, VYC_ROLE_IN, VYC_ROLE_INOUT,
-    VYC_ROLE_OUT, vyc_argument, vyc_binding, vyc_call_create, vyc_call_release, vyc_call_run, vyc_call_set,
-    vyc_function_info, vyc_parameter, vyc_plan_create, vyc_plan_desc, vyc_plan_function, vyc_plan_launch,
-    vyc_plan_release, vyc_plan_run, vyc_plan_submit, vyc_run, vyc_status, vyc_stream, vyc_ticket,
+    VYC_ARGUMENT_BUFFER, VYC_ARGUMENT_HOST, VYC_E_TIMEOUT, VYC_NOT_READY, VYC_OK, VYC_PLAN_COOPERATIVE,
+    VYC_ROLE_INOUT, VYC_ROLE_OUT, vyc_argument, vyc_binding, vyc_call_create, vyc_call_release, vyc_call_run,
+    vyc_call_set, vyc_function_info, vyc_parameter, vyc_plan_create, vyc_plan_desc, vyc_plan_function,
+    vyc_plan_launch, vyc_plan_release, vyc_plan_run, vyc_plan_submit, vyc_run, vyc_status, vyc_ticket,
     vyc_ticket_release, vyc_ticket_wait, vyc_timing,
 )
 from vyre_cuda._native.context cimport Stream
-from vyre_cuda._native.memory cimport Buffer, Span
+from vyre_cuda._native.memory cimport Span
 from vyre_cuda._native.module cimport Module
 from vyre_cuda._native.status cimport check
 
@@ -75,7 +75,11 @@ cdef class Plan:
             if c_parameters == NULL or c_bindings == NULL:
                 raise MemoryError
             for i in range(len(parameters)):
-                c_parameters[i].kind, c_parameters[i].index, c_parameters[i].offset, c_parameters[i].size = parameters[i]
+                kind, index, offset, size = parameters[i]
+                c_parameters[i].kind = kind
+                c_parameters[i].index = index
+                c_parameters[i].offset = offset
+                c_parameters[i].size = size
             for i in range(len(bindings)):
                 c_bindings[i].role, c_bindings[i].flags, c_bindings[i].element_bytes = bindings[i]
             desc.parameters = c_parameters
@@ -320,7 +324,8 @@ cdef class Dispatcher:
         """`parameters`: (role, slot, typenum, size_of, size) each, in declared order.
 
         role 1 in, 2 inout, 3 out, 4 scalar; slot: its number among buffers or among scalars; an out's size is that of
-        parameter `size_of` when >= 0, `size` when -1, the array's own when -2. `work`: the parameter whose size is the number of work items.
+        parameter `size_of` when >= 0, `size` when -1, the array's own when -2.
+        `work`: the parameter whose size is the number of work items.
         `simple` False sends every call to the general path.
         """
         cdef Py_ssize_t i
