@@ -1,16 +1,10 @@
-/* One execution of a plan with host arguments, from a claimed lane to collected results.
+/* One execution of a plan with host arguments: making and claiming a lane, and submitting to it.
  *
  * A lane is free, claimed by one thread, in flight or dead. It becomes free only when its run is
  * known to have ended: until then its slabs, its stream and its exec are the kernel's. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "plan.h"
-
-#define SPIN_NS UINT64_C(200000)       /* after that the wait sleeps between looks */
-#define RETIRE_NS INT64_C(10000000000) /* a run that has not ended by then is leaked */
-#define SLEEP_MIN_US 20u
-#define SLEEP_MAX_US 200u
 
 /* ---- submit --------------------------------------------------------------------------------- */
 
@@ -65,10 +59,6 @@ static vyc_status choose_stream(vyc_lane *lane, const vyc_run *run, CUstream *st
   return vyc__stream_of(context, stream_out, slot_out, run->stream);
 }
 
-static void set_state(vyc_lane *lane, int state) {
-  atomic_store_explicit(&lane->state, state, memory_order_release);
-}
-
 /* A submission failed half-way and something may be in flight: the lane is used again only when
  * that is known to have ended. A dead lane does not count, so that another can take its place. */
 static void drain(vyc_lane *lane, CUstream stream) {
@@ -77,7 +67,7 @@ static void drain(vyc_lane *lane, CUstream stream) {
   const CUresult drained = lane->plan->child.context->driver->cuStreamSynchronize(stream);
   vyc__error_restore(&failure);
   if (drained != CUDA_SUCCESS) atomic_fetch_sub(&lane->plan->lane_count, 1);
-  set_state(lane, drained == CUDA_SUCCESS ? LANE_FREE : LANE_DEAD);
+  vyc__lane_set(lane, drained == CUDA_SUCCESS ? LANE_FREE : LANE_DEAD);
 }
 
 vyc_status vyc__lane_submit(vyc_lane *lane, const vyc_run *run, bool timed) {
@@ -88,76 +78,11 @@ vyc_status vyc__lane_submit(vyc_lane *lane, const vyc_run *run, bool timed) {
   vyc_status status = choose_stream(lane, run, &stream, &slot);
   if (status == VYC_OK) status = vyc__stage_reserve(lane, run, stream);
   if (status != VYC_OK) {
-    set_state(lane, LANE_FREE);
+    vyc__lane_set(lane, LANE_FREE);
     return status;
   }
   status = enqueue(lane, run, timed, stream, slot);
   if (VYC_UNLIKELY(status != VYC_OK)) drain(lane, stream);
-  return status;
-}
-
-/* ---- wait ----------------------------------------------------------------------------------- */
-
-static vyc_status poll(const vyc_lane *lane) {
-  vyc_context *context = lane->plan->child.context;
-  const CUresult result = lane->elsewhere ? context->driver->cuEventQuery(lane->done)
-                                          : context->driver->cuStreamQuery(lane->stream);
-  if (result == CUDA_SUCCESS) return VYC_OK;
-  if (result == CUDA_ERROR_NOT_READY) return VYC_NOT_READY;
-  return vyc__driver_failed(context, result, lane->elsewhere ? "cuEventQuery" : "cuStreamQuery");
-}
-
-vyc_status vyc__lane_wait(vyc_lane *lane, int64_t timeout_ns) {
-  vyc_status status = poll(lane);
-  if (status != VYC_NOT_READY) return status;
-  const uint64_t begin = vyc__now_ns();
-  uint32_t pause_us = SLEEP_MIN_US;
-  for (;;) {
-    status = poll(lane);
-    if (status != VYC_NOT_READY) return status;
-    const uint64_t waited = vyc__now_ns() - begin;
-    if (timeout_ns >= 0 && waited >= (uint64_t)timeout_ns) return VYC_NOT_READY;
-    if (waited < SPIN_NS) continue;
-    vyc__sleep_us(pause_us);
-    pause_us += pause_us / 2;
-    if (pause_us > SLEEP_MAX_US) pause_us = SLEEP_MAX_US;
-  }
-}
-
-/* ---- collect -------------------------------------------------------------------------------- */
-
-static vyc_status measure(vyc_lane *lane, vyc_timing *timing) {
-  vyc_context *context = lane->plan->child.context;
-  float milliseconds = 0;
-  VYC_CU_RESULT;
-  VYC_TRY(VYC_CU(context, cuEventElapsedTime, &milliseconds, lane->start, lane->stop));
-  timing->device_ns = (uint64_t)((double)milliseconds * 1e6 + 0.5);
-  return VYC_OK;
-}
-
-static bool is_lost(const vyc_lane *lane) {
-  return atomic_load_explicit(&lane->plan->child.context->lost, memory_order_relaxed);
-}
-
-static vyc_status read_results(vyc_lane *lane, vyc_timing *timing_out) {
-  const vyc_plan *plan = lane->plan;
-  if (plan->has_report) {
-    const uint64_t *cell = vyc__report_cell(lane->pinned);
-    if (cell[0] != VYC_REPORT_NONE)
-      return vyc__fail_assert(cell[0], cell[1], plan->tag, plan->entry);
-  }
-  if (timing_out != NULL) VYC_TRY(measure(lane, timing_out));
-  for (uint32_t i = 0; i < lane->result_count; i++)
-    memcpy(lane->results[i].to, lane->results[i].from, lane->results[i].bytes);
-  return VYC_OK;
-}
-
-vyc_status vyc__lane_collect(vyc_lane *lane, vyc_status status, vyc_timing *timing_out) {
-  const bool ended = status == VYC_OK;
-  if (ended && !lane->dropped) status = read_results(lane, timing_out);
-  lane->dropped = true; /* told once; when the look failed the kernel may still be running */
-  vyc__ticket_settle(lane, status);
-  set_state(lane, is_lost(lane) ? LANE_DEAD : ended ? LANE_FREE : LANE_FLIGHT);
   return status;
 }
 
@@ -193,9 +118,9 @@ static vyc_status lane_make(vyc_plan *plan, vyc_lane **lane_out) {
 static bool reclaim(vyc_lane *lane) {
   int expected = LANE_FLIGHT;
   if (!atomic_compare_exchange_strong(&lane->state, &expected, LANE_CLAIMED)) return false;
-  const vyc_status status = poll(lane);
+  const vyc_status status = vyc__lane_poll(lane);
   if (status == VYC_NOT_READY) {
-    set_state(lane, LANE_FLIGHT);
+    vyc__lane_set(lane, LANE_FLIGHT);
     return false;
   }
   vyc__lane_collect(lane, status, NULL);
@@ -223,7 +148,7 @@ vyc_status vyc__lane_take(vyc_plan *plan, vyc_lane **lane_out) {
     if (atomic_fetch_add(&plan->lane_count, 1) < VYC_MAX_LANES) break;
     atomic_fetch_sub(&plan->lane_count, 1);
     VYC_TRY(vyc__check_usable(plan->child.context));
-    vyc__sleep_us(SLEEP_MIN_US);
+    vyc__sleep_us(VYC_SLEEP_MIN_US);
   }
   vyc_lane *lane = NULL;
   const vyc_status status = lane_make(plan, &lane);
@@ -236,47 +161,4 @@ vyc_status vyc__lane_take(vyc_plan *plan, vyc_lane **lane_out) {
   }
   *lane_out = lane;
   return VYC_OK;
-}
-
-/* Take the lane out of use for good, however long its current user needs to see it. Returns the
- * state it was in. */
-static int retire(vyc_lane *lane) {
-  for (;;) {
-    int state = atomic_load(&lane->state);
-    if (state == LANE_DEAD) return state;
-    if (state != LANE_CLAIMED && atomic_compare_exchange_strong(&lane->state, &state, LANE_DEAD))
-      return state;
-    vyc__sleep_us(SLEEP_MIN_US);
-  }
-}
-
-/* Wait for the run of a retired lane; where its own stream or event cannot tell, for the device. */
-static bool has_ended(vyc_lane *lane, bool was_dead) {
-  vyc_context *context = lane->plan->child.context;
-  if (is_lost(lane)) return true;
-  const vyc_status status = was_dead ? VYC_E_DRIVER : vyc__lane_wait(lane, RETIRE_NS);
-  if (status == VYC_OK || status == VYC_NOT_READY) return status == VYC_OK;
-  return context->driver->cuCtxSynchronize() == CUDA_SUCCESS || is_lost(lane);
-}
-
-bool vyc__lane_destroy(vyc_lane *lane) {
-  vyc_context *context = lane->plan->child.context;
-  const vyc_driver *driver = context->driver;
-  vyc_error failure;
-  vyc__error_save(&failure);
-  const bool ended = has_ended(lane, retire(lane) == LANE_DEAD);
-  if (lane->ticket != NULL)
-    vyc__ticket_settle(lane,
-                       vyc__fail(VYC_E_UNAVAILABLE, "close", "the device or kernel was closed"));
-  vyc__error_restore(&failure);
-  if (!ended) return false;
-  vyc__exec_destroy(&lane->exec, driver);
-  if (lane->done != NULL) driver->cuEventDestroy(lane->done);
-  if (lane->start != NULL) driver->cuEventDestroy(lane->start);
-  if (lane->stop != NULL) driver->cuEventDestroy(lane->stop);
-  driver->cuStreamDestroy(lane->stream);
-  if (lane->pinned != NULL) vyc__pool_give(context, &context->pinned_pool, lane->pinned, 0);
-  if (lane->barrier != NULL) vyc__pool_give(context, &context->device_pool, lane->barrier, 0);
-  if (lane->device != NULL) vyc__pool_give(context, &context->device_pool, lane->device, 0);
-  return true;
 }

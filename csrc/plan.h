@@ -166,6 +166,16 @@ static inline bool vyc__is_host(const vyc_argument *argument) {
 vyc_status vyc__lane_take(vyc_plan *plan, vyc_lane **lane_out);
 /* On failure the lane has been given up. */
 vyc_status vyc__lane_submit(vyc_lane *lane, const vyc_run *run, bool timed);
+
+/* ---- wait.c ---- */
+
+#define VYC_SLEEP_MIN_US 20u /* between two looks at something that another thread has */
+
+static inline void vyc__lane_set(vyc_lane *lane, int state) {
+  atomic_store_explicit(&lane->state, state, memory_order_release);
+}
+/* One look at a submitted lane: VYC_OK when its run has ended, VYC_NOT_READY when it has not. */
+vyc_status vyc__lane_poll(const vyc_lane *lane);
 /* The caller has claimed the lane. Negative timeout: none. VYC_NOT_READY when it ran out. */
 vyc_status vyc__lane_wait(vyc_lane *lane, int64_t timeout_ns);
 /* After a wait that ended with `status`: results to their place and the lane free again, or, when
@@ -175,8 +185,12 @@ vyc_status vyc__lane_collect(vyc_lane *lane, vyc_status status, vyc_timing *timi
 /* Nobody else uses the plan. False: the run never ended, and what it uses is leaked. */
 bool vyc__lane_destroy(vyc_lane *lane);
 
-/* ---- run.c ---- */
+/* ---- ticket.c ---- */
 
+/* NULL: out of memory, and recorded. free() undoes it. */
+vyc_ticket *vyc__ticket_alloc(void);
+/* Two references: the lane's and the caller's, who has claimed the lane. */
+void vyc__ticket_attach(vyc_ticket *ticket, vyc_lane *lane);
 /* Tell the lane's ticket, if it has one, how the run ended. */
 void vyc__ticket_settle(vyc_lane *lane, vyc_status status);
 

@@ -1,0 +1,110 @@
+/* The tickets of runs that nobody has waited for yet. A ticket keeps its plan; how the run ended is
+ * copied into it, so it can be asked after the lane has gone on to other runs, and after a close.
+ */
+#include <stdlib.h>
+
+#include "plan.h"
+
+vyc_ticket *vyc__ticket_alloc(void) {
+  vyc_ticket *ticket = calloc(1, sizeof *ticket);
+  if (ticket == NULL) vyc__fail(VYC_E_MEMORY, "submit", "out of host memory");
+  return ticket;
+}
+
+void vyc__ticket_attach(vyc_ticket *ticket, vyc_lane *lane) {
+  atomic_init(&ticket->references, 2);
+  ticket->lane = lane;
+  ticket->plan = lane->plan;
+  vyc__child_retain(&lane->plan->child);
+  lane->ticket = ticket;
+}
+
+static void ticket_unref(vyc_ticket *ticket) {
+  if (atomic_fetch_sub_explicit(&ticket->references, 1, memory_order_acq_rel) == 1) free(ticket);
+}
+
+void vyc__ticket_settle(vyc_lane *lane, vyc_status status) {
+  vyc_ticket *ticket = lane->ticket;
+  if (ticket == NULL) return;
+  lane->ticket = NULL;
+  if (status != VYC_OK) vyc__error_save(&ticket->error);
+  ticket->error.status = (int32_t)status;
+  atomic_store_explicit(&ticket->done, true, memory_order_release);
+  ticket_unref(ticket);
+}
+
+static bool is_done(const vyc_ticket *ticket) {
+  return atomic_load_explicit(&ticket->done, memory_order_acquire);
+}
+
+static vyc_status outcome(const vyc_ticket *ticket) {
+  const vyc_status status = (vyc_status)ticket->error.status;
+  if (status != VYC_OK) vyc__error_restore(&ticket->error);
+  return status;
+}
+
+/* One look, or a wait, if nobody else has the lane. */
+static bool wait_for_lane(vyc_ticket *ticket, int64_t timeout_ns) {
+  vyc_lane *lane = ticket->lane;
+  int expected = LANE_FLIGHT;
+  if (!atomic_compare_exchange_strong(&lane->state, &expected, LANE_CLAIMED)) return false;
+  const bool mine = lane->ticket == ticket; /* else reused meanwhile: this ticket is done */
+  const vyc_status status = mine ? vyc__lane_wait(lane, timeout_ns) : VYC_NOT_READY;
+  if (status == VYC_NOT_READY)
+    vyc__lane_set(lane, LANE_FLIGHT);
+  else
+    vyc__lane_collect(lane, status, NULL);
+  return true;
+}
+
+static vyc_status wait_for_ticket(vyc_ticket *ticket, int64_t timeout_ns) {
+  const uint64_t begin = vyc__now_ns();
+  int64_t left = timeout_ns;
+  for (;;) {
+    const bool looked = wait_for_lane(ticket, left);
+    if (is_done(ticket)) return outcome(ticket);
+    if (timeout_ns >= 0) {
+      const uint64_t waited = vyc__now_ns() - begin;
+      if (waited >= (uint64_t)timeout_ns) return VYC_NOT_READY;
+      left = timeout_ns - (int64_t)waited;
+    }
+    if (!looked) vyc__sleep_us(20); /* another thread waits for the lane or collects it */
+  }
+}
+
+vyc_status vyc_ticket_wait(vyc_ticket *ticket, int64_t timeout_ns) {
+  VYC_REQUIRE(ticket != NULL);
+  if (is_done(ticket)) return outcome(ticket);
+  vyc_context *context = ticket->plan->child.context;
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(context, &scope));
+  const vyc_status status = wait_for_ticket(ticket, timeout_ns);
+  vyc__leave(context, &scope);
+  return status;
+}
+
+vyc_status vyc_ticket_query(vyc_ticket *ticket) { return vyc_ticket_wait(ticket, 0); }
+
+/* Nobody may write to the result memory once this returns: the lane is claimed to say so. */
+static void abandon(vyc_ticket *ticket) {
+  while (!is_done(ticket)) {
+    vyc_lane *lane = ticket->lane;
+    int expected = LANE_FLIGHT;
+    if (atomic_compare_exchange_strong(&lane->state, &expected, LANE_CLAIMED)) {
+      if (lane->ticket == ticket) lane->dropped = true;
+      vyc__lane_set(lane, LANE_FLIGHT);
+      return;
+    }
+    if (expected == LANE_DEAD) return;
+    vyc__sleep_us(20);
+  }
+}
+
+void vyc_ticket_release(vyc_ticket *ticket) {
+  if (ticket == NULL) return;
+  vyc_plan *plan = ticket->plan;
+  /* In a forked child whoever had claimed the lane does not exist. */
+  if (!vyc__is_forked(plan->child.context)) abandon(ticket);
+  ticket_unref(ticket);
+  vyc_plan_release(plan);
+}
