@@ -68,6 +68,7 @@
   X(cuGraphCreate, 10000)                         \
   X(cuGraphDestroy, 10000)                        \
   X(cuGraphAddKernelNode, 12000)                  \
+  X(cuGraphAddBatchMemOpNode, 11070)              \
   X(cuGraphInstantiateWithFlags, 11040)           \
   X(cuGraphExecKernelNodeSetParams, 12000)        \
   X(cuGraphExecDestroy, 10000)                    \

@@ -16,35 +16,55 @@ static vyc_status timing_events(vyc_lane *lane) {
   return VYC_OK;
 }
 
+/* Launch the kernel and choose what will tell its end: the flag where the graph of the lane sets it
+ * behind all of the run, else the stream. A timed kernel is launched alone between its events. */
+static vyc_status launch(vyc_lane *lane, const vyc_run *run, bool timed, CUstream stream) {
+  const vyc_plan *plan = lane->plan;
+  vyc_context *context = plan->child.context;
+  VYC_CU_RESULT;
+  lane->flagged = false;
+  if (VYC_UNLIKELY(timed)) {
+    VYC_TRY(timing_events(lane));
+    VYC_TRY(VYC_CU(context, cuEventRecord, lane->start, stream));
+    if (!vyc__grid_is_empty(run->grid))
+      VYC_TRY(vyc__launch_once(plan, lane->block, run->grid, stream));
+    return VYC_CU(context, cuEventRecord, lane->stop, stream);
+  }
+  if (VYC_UNLIKELY(vyc__grid_is_empty(run->grid))) return VYC_OK;
+  atomic_store_explicit(vyc__lane_flag(lane), 0, memory_order_relaxed);
+  VYC_TRY(vyc__exec_launch(&lane->exec, plan, lane->block, run->grid, stream));
+  lane->flagged = lane->exec.flag != 0 && !plan->cooperative && !lane->copies_out;
+  return VYC_OK;
+}
+
+/* An event behind a run on another stream, where no flag tells its end. */
+static vyc_status mark_end(vyc_lane *lane, CUstream stream) {
+  vyc_context *context = lane->plan->child.context;
+  VYC_CU_RESULT;
+  if (lane->done == NULL)
+    VYC_TRY(VYC_CU(context, cuEventCreate, &lane->done, CU_EVENT_DISABLE_TIMING));
+  return VYC_CU(context, cuEventRecord, lane->done, stream);
+}
+
 static vyc_status enqueue(vyc_lane *lane, const vyc_run *run, bool timed, CUstream stream,
                           uint32_t slot) {
   const vyc_plan *plan = lane->plan;
-  vyc_context *context = plan->child.context;
   uint64_t addresses[VYC_MAX_BINDINGS];
-  VYC_CU_RESULT;
   VYC_TRY(vyc__stage_in(lane, run, stream, slot, addresses));
-  if (plan->has_report) vyc__report_reset(lane->pinned);
-  if (plan->cooperative) VYC_TRY(vyc__barrier_ready(context, &lane->barrier, stream));
-  const vyc_hidden hidden = {lane->pinned->address,
+  if (plan->has_report) vyc__report_reset(lane->cell);
+  if (plan->cooperative) VYC_TRY(vyc__barrier_ready(plan->child.context, &lane->barrier, stream));
+  const vyc_hidden hidden = {lane->cell->address,
                              lane->barrier == NULL ? 0 : lane->barrier->address};
   vyc__block_write(plan, lane->block, addresses, run, &hidden);
-  if (timed) {
-    VYC_TRY(timing_events(lane));
-    VYC_TRY(VYC_CU(context, cuEventRecord, lane->start, stream));
-  }
-  if (!vyc__grid_is_empty(run->grid))
-    VYC_TRY(vyc__exec_launch(&lane->exec, plan, lane->block, run->grid, stream));
-  if (timed) VYC_TRY(VYC_CU(context, cuEventRecord, lane->stop, stream));
+  VYC_TRY(launch(lane, run, timed, stream));
   VYC_TRY(vyc__stage_out(lane, run, stream, addresses));
-  if (lane->elsewhere) VYC_TRY(VYC_CU(context, cuEventRecord, lane->done, stream));
-  return VYC_OK;
+  return lane->elsewhere && !lane->flagged ? mark_end(lane, stream) : VYC_OK;
 }
 
 /* A run with device arguments or a stream keeps the order of that stream; one with host arguments
  * alone may overlap others and takes the lane's. */
 static vyc_status choose_stream(vyc_lane *lane, const vyc_run *run, CUstream *stream_out,
                                 uint32_t *slot_out) {
-  vyc_context *context = lane->plan->child.context;
   bool own = run->stream == NULL;
   for (uint32_t i = 0; own && i < run->argument_count; i++) own = vyc__is_host(&run->arguments[i]);
   lane->elsewhere = !own;
@@ -53,10 +73,7 @@ static vyc_status choose_stream(vyc_lane *lane, const vyc_run *run, CUstream *st
     *slot_out = VYC_SLOT_OTHER;
     return VYC_OK;
   }
-  VYC_CU_RESULT;
-  if (lane->done == NULL)
-    VYC_TRY(VYC_CU(context, cuEventCreate, &lane->done, CU_EVENT_DISABLE_TIMING));
-  return vyc__stream_of(context, stream_out, slot_out, run->stream);
+  return vyc__stream_of(lane->plan->child.context, stream_out, slot_out, run->stream);
 }
 
 /* A submission failed half-way and something may be in flight: the lane is used again only when
@@ -105,13 +122,19 @@ static vyc_status lane_make(vyc_plan *plan, vyc_lane **lane_out) {
   atomic_init(&lane->state, LANE_CLAIMED);
   vyc_context *context = plan->child.context;
   VYC_CU_RESULT;
-  const vyc_status status = VYC_CU(context, cuStreamCreate, &lane->stream, CU_STREAM_NON_BLOCKING);
-  if (status != VYC_OK) {
-    free(lane);
-    return status;
-  }
+  vyc_status status = vyc__pool_take(context, &context->pinned_pool, &lane->cell, VYC_CELL_BYTES);
+  if (status != VYC_OK) goto fail_cell;
+  status = VYC_CU(context, cuStreamCreate, &lane->stream, CU_STREAM_NON_BLOCKING);
+  if (status != VYC_OK) goto fail_stream;
+  lane->exec.flag = lane->cell->address + VYC_FLAG_OFFSET;
   *lane_out = lane;
   return VYC_OK;
+
+fail_stream:
+  vyc__pool_give(context, &context->pinned_pool, lane->cell, 0);
+fail_cell:
+  free(lane);
+  return status;
 }
 
 /* Claim a lane whose run has ended without a waiter: its results are collected on the way. */

@@ -11,8 +11,11 @@
 
 #define VYC_MAX_PARAMETER_BYTES 4096u
 #define VYC_MAX_LANES 64u
+#define VYC_FLAG_OFFSET 64u /* bytes into a lane's cell: a cache line apart from the record */
+#define VYC_CELL_BYTES 128u
 
 typedef struct vyc_exec {
+  uint64_t flag; /* address of a word that the graph sets to 1 after the kernel; 0: none */
   _Atomic bool claimed;
   bool stale; /* a patch failed: what the driver holds is not what `block` says */
   CUgraph graph;
@@ -43,8 +46,12 @@ typedef struct vyc_lane {
   CUstream stream;     /* its own */
   CUevent done;        /* recorded when a run goes on another stream */
   CUevent start, stop; /* around the kernel of a timed run; made on first need */
-  bool elsewhere;      /* this run is on another stream: poll `done` */
+  bool elsewhere;      /* this run is on another stream */
+  bool copies_out;     /* this run has results in the device slab */
+  bool flagged;        /* its graph sets the flag at its end; else the stream or `done` tells */
   bool dropped;        /* nobody wants this run's results: none are written */
+  uint32_t looks;      /* at the flag */
+  vyc_block *cell;     /* page-locked: the record of failed checks, and the flag */
   vyc_block *pinned, *device;
   vyc_block *barrier; /* grid barrier state */
   vyc_ticket *ticket;
@@ -124,6 +131,10 @@ static inline bool vyc__needs_clear(const vyc_plan *plan, uint32_t binding, cons
   return (b->flags & VYC_BINDING_COVERED) == 0 || vyc__grid_is_empty(run->grid) ||
          (uint64_t)run->grid[0] * plan->block[0] < run->arguments[binding].count;
 }
+/* The word of a lane's cell that says its run has ended. */
+static inline _Atomic uint32_t *vyc__lane_flag(const vyc_lane *lane) {
+  return (_Atomic uint32_t *)(uintptr_t)(lane->cell->address + VYC_FLAG_OFFSET);
+}
 /* The record of failures: key, index, lock, reserved. */
 uint64_t *vyc__report_cell(const vyc_block *block);
 void vyc__report_reset(const vyc_block *block);
@@ -175,7 +186,7 @@ static inline void vyc__lane_set(vyc_lane *lane, int state) {
   atomic_store_explicit(&lane->state, state, memory_order_release);
 }
 /* One look at a submitted lane: VYC_OK when its run has ended, VYC_NOT_READY when it has not. */
-vyc_status vyc__lane_poll(const vyc_lane *lane);
+vyc_status vyc__lane_poll(vyc_lane *lane);
 /* The caller has claimed the lane. Negative timeout: none. VYC_NOT_READY when it ran out. */
 vyc_status vyc__lane_wait(vyc_lane *lane, int64_t timeout_ns);
 /* After a wait that ended with `status`: results to their place and the lane free again, or, when

@@ -34,10 +34,11 @@ static vyc_status ensure_device(vyc_lane *lane, CUstream stream, uint64_t bytes)
   return status;
 }
 
-/* The report cell, then each staged binding on its own boundary. */
+/* Each staged binding on its own boundary; no slab where nothing is staged. */
 vyc_status vyc__stage_reserve(vyc_lane *lane, const vyc_run *run, CUstream stream) {
   const vyc_plan *plan = lane->plan;
-  uint64_t pinned = VYC_ALIGN, device = 0;
+  uint64_t pinned = 0, device = 0;
+  bool copies_out = false;
   for (uint32_t i = 0; i < plan->binding_count; i++) {
     const vyc_argument *argument = &run->arguments[i];
     if (!vyc__is_host(argument)) continue;
@@ -47,10 +48,13 @@ vyc_status vyc__stage_reserve(vyc_lane *lane, const vyc_run *run, CUstream strea
       return vyc__fail(VYC_E_INVALID, "run", "argument %u has too many elements", i);
     const uint64_t room = vyc__align_up(bytes, VYC_ALIGN);
     if (argument->kind == VYC_ARGUMENT_HOST) pinned += room;
-    if (!is_mapped(plan, i)) device += room;
+    if (is_mapped(plan, i)) continue;
+    device += room;
+    copies_out |= plan->bindings[i].role != VYC_ROLE_IN && bytes > 0;
   }
+  lane->copies_out = copies_out;
   vyc_context *context = plan->child.context;
-  VYC_TRY(ensure(context, &context->pinned_pool, &lane->pinned, pinned));
+  if (pinned > 0) VYC_TRY(ensure(context, &context->pinned_pool, &lane->pinned, pinned));
   return device == 0 ? VYC_OK : ensure_device(lane, stream, device);
 }
 
@@ -62,7 +66,7 @@ typedef struct staging {
 } staging;
 
 static staging begin(const vyc_lane *lane, CUstream stream) {
-  return (staging){lane->pinned->address + VYC_ALIGN,
+  return (staging){lane->pinned == NULL ? 0 : lane->pinned->address,
                    lane->device == NULL ? 0 : lane->device->address, stream};
 }
 
@@ -138,7 +142,7 @@ vyc_status vyc__stage_in(vyc_lane *lane, const vyc_run *run, CUstream stream, ui
 
 vyc_status vyc__stage_out(vyc_lane *lane, const vyc_run *run, CUstream stream,
                           const uint64_t *addresses) {
-  if (lane->device == NULL) return VYC_OK;
+  if (!lane->copies_out) return VYC_OK;
   const vyc_plan *plan = lane->plan;
   vyc_context *context = plan->child.context;
   staging stage = begin(lane, stream);

@@ -9,13 +9,27 @@
 
 /* ---- wait ----------------------------------------------------------------------------------- */
 
-vyc_status vyc__lane_poll(const vyc_lane *lane) {
+/* Looks at a flag between two questions to the driver, which alone can tell of a fault. */
+#define LOOKS_UNASKED 256u
+
+static vyc_status ask_driver(const vyc_lane *lane) {
   vyc_context *context = lane->plan->child.context;
-  const CUresult result = lane->elsewhere ? context->driver->cuEventQuery(lane->done)
-                                          : context->driver->cuStreamQuery(lane->stream);
-  if (result == CUDA_SUCCESS) return VYC_OK;
+  const bool by_event = lane->elsewhere && !lane->flagged;
+  const CUresult result = by_event ? context->driver->cuEventQuery(lane->done)
+                                   : context->driver->cuStreamQuery(lane->stream);
   if (result == CUDA_ERROR_NOT_READY) return VYC_NOT_READY;
-  return vyc__driver_failed(context, result, lane->elsewhere ? "cuEventQuery" : "cuStreamQuery");
+  if (result != CUDA_SUCCESS)
+    return vyc__driver_failed(context, result, by_event ? "cuEventQuery" : "cuStreamQuery");
+  /* The lane's own stream says nothing of a run that is elsewhere, but that the device is well. */
+  return lane->elsewhere && lane->flagged ? VYC_NOT_READY : VYC_OK;
+}
+
+vyc_status vyc__lane_poll(vyc_lane *lane) {
+  if (VYC_LIKELY(lane->flagged)) {
+    if (atomic_load_explicit(vyc__lane_flag(lane), memory_order_acquire) != 0) return VYC_OK;
+    if (++lane->looks % LOOKS_UNASKED != 0) return VYC_NOT_READY;
+  }
+  return ask_driver(lane);
 }
 
 vyc_status vyc__lane_wait(vyc_lane *lane, int64_t timeout_ns) {
@@ -53,7 +67,7 @@ static bool is_lost(const vyc_lane *lane) {
 static vyc_status read_results(vyc_lane *lane, vyc_timing *timing_out) {
   const vyc_plan *plan = lane->plan;
   if (plan->has_report) {
-    const uint64_t *cell = vyc__report_cell(lane->pinned);
+    const uint64_t *cell = vyc__report_cell(lane->cell);
     if (cell[0] != VYC_REPORT_NONE)
       return vyc__fail_assert(cell[0], cell[1], plan->tag, plan->entry);
   }
@@ -112,6 +126,7 @@ bool vyc__lane_destroy(vyc_lane *lane) {
   if (lane->start != NULL) driver->cuEventDestroy(lane->start);
   if (lane->stop != NULL) driver->cuEventDestroy(lane->stop);
   driver->cuStreamDestroy(lane->stream);
+  vyc__pool_give(context, &context->pinned_pool, lane->cell, 0);
   if (lane->pinned != NULL) vyc__pool_give(context, &context->pinned_pool, lane->pinned, 0);
   if (lane->barrier != NULL) vyc__pool_give(context, &context->device_pool, lane->barrier, 0);
   if (lane->device != NULL) vyc__pool_give(context, &context->device_pool, lane->device, 0);

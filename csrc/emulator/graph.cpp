@@ -1,4 +1,4 @@
-// Building graphs: kernel, copy and memset nodes and what they depend on.
+// Building graphs: kernel, copy, memset and word-writing nodes and what they depend on.
 #include "graph.h"
 
 #include <algorithm>
@@ -140,6 +140,21 @@ CUresult work_of(const CUDA_MEMSET_NODE_PARAMS *parameters, CUcontext context,
   return CUDA_SUCCESS;
 }
 
+CUresult work_of(const CUDA_BATCH_MEM_OP_NODE_PARAMS *parameters,
+                 std::shared_ptr<const Work> *work) {
+  if (parameters == nullptr || !is_this_context(parameters->ctx) || parameters->flags != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (parameters->count == 0 || parameters->paramArray == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const CUstreamBatchMemOpParams &op = parameters->paramArray[0];
+  if (parameters->count != 1 || op.operation != CU_STREAM_MEM_OP_WRITE_VALUE_32 ||
+      op.writeValue.flags != CU_STREAM_WRITE_VALUE_DEFAULT)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  const WriteWork write{op.writeValue.address, op.writeValue.value};
+  if (const CUresult result = check(write)) return result;
+  *work = std::make_shared<const Work>(write);
+  return CUDA_SUCCESS;
+}
+
 }  // namespace emulator
 
 using namespace emulator;
@@ -197,6 +212,17 @@ CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph,
     std::shared_ptr<const Work> work;
     if (node == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (const CUresult result = work_of(parameters, context, &work)) return result;
+    return add_node(node, graph, dependencies, count, std::move(work));
+  });
+}
+
+CUresult CUDAAPI cuGraphAddBatchMemOpNode(CUgraphNode *node, CUgraph graph,
+                                          const CUgraphNode *dependencies, size_t count,
+                                          const CUDA_BATCH_MEM_OP_NODE_PARAMS *parameters) {
+  return call(Call::cuGraphAddBatchMemOpNode, Need::context, [&]() -> CUresult {
+    std::shared_ptr<const Work> work;
+    if (node == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (const CUresult result = work_of(parameters, &work)) return result;
     return add_node(node, graph, dependencies, count, std::move(work));
   });
 }

@@ -40,5 +40,8 @@ CUresult work_of(const CUDA_MEMCPY3D *parameters, CUcontext context,
                  std::shared_ptr<const Work> *work);
 CUresult work_of(const CUDA_MEMSET_NODE_PARAMS *parameters, CUcontext context,
                  std::shared_ptr<const Work> *work);
+// One write of 32 bits; other batches are not supported.
+CUresult work_of(const CUDA_BATCH_MEM_OP_NODE_PARAMS *parameters,
+                 std::shared_ptr<const Work> *work);
 
 }  // namespace emulator

@@ -1,5 +1,6 @@
-// The three kinds of work: a kernel launch, a copy, a fill. A stream operation runs one of them, a
-// graph keeps many. All hold what they need by value, so the caller's arguments may change at once.
+// The kinds of work: a kernel launch, a copy, a fill, a write of one word. A stream operation runs
+// one of them, a graph keeps many. All hold what they need by value, so the caller's arguments may
+// change at once.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +40,13 @@ struct FillWork {
   uint64_t pitch = 0; // bytes
 };
 
-using Work = std::variant<KernelWork, CopyWork, FillWork>;
+// A word of memory that the host may be looking at: written whole, after everything before it.
+struct WriteWork {
+  uint64_t address = 0;
+  uint32_t value = 0;
+};
+
+using Work = std::variant<KernelWork, CopyWork, FillWork, WriteWork>;
 
 // Geometry and arguments of one launch, checked and copied. Takes State::mutex.
 struct LaunchRequest {
@@ -57,6 +64,7 @@ CUresult prepare(const LaunchRequest &request, KernelWork *work);
 // memory.
 CUresult check(const CopyWork &work);
 CUresult check(const FillWork &work);
+CUresult check(const WriteWork &work);
 
 // Runs on a stream's behalf, outside State::mutex; a fault loses the device.
 void run(const Work &work);

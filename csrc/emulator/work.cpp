@@ -1,4 +1,4 @@
-// Running kernel launches, copies and fills, and holding copies and fills to live memory.
+// Running kernel launches, copies, fills and writes, and holding all but launches to live memory.
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
@@ -109,6 +109,12 @@ void run_one(const FillWork &work) {
   }
 }
 
+void run_one(const WriteWork &work) {
+  const auto block = state().heap.find(work.address, sizeof work.value);
+  if (block == nullptr) return lose_to_freed_memory("write of a word", work.address);
+  __atomic_store_n(static_cast<uint32_t *>(block->at(work.address)), work.value, __ATOMIC_RELEASE);
+}
+
 }  // namespace
 
 CUresult check(const CopyWork &work) {
@@ -130,6 +136,12 @@ CUresult check(const FillWork &work) {
     return CUDA_ERROR_INVALID_VALUE;
   if (empty(work)) return CUDA_SUCCESS;
   return hold(work) == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+CUresult check(const WriteWork &work) {
+  if (work.address % sizeof work.value != 0) return CUDA_ERROR_INVALID_VALUE;
+  return state().heap.find(work.address, sizeof work.value) == nullptr ? CUDA_ERROR_INVALID_VALUE
+                                                                       : CUDA_SUCCESS;
 }
 
 void run(const Work &work) {

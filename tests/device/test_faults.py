@@ -18,6 +18,7 @@ pytestmark = pytest.mark.emulator
 X = np.arange(300, dtype=np.float32)
 CUDA_ERROR_UNKNOWN = 999
 CUDA_ERROR_OUT_OF_MEMORY = 2
+CUDA_ERROR_NOT_SUPPORTED = 801
 
 # The calls that the C layer makes while a device is open; read from what a full session counted.
 CALLS = [
@@ -55,6 +56,7 @@ CALLS = [
     "cuOccupancyMaxActiveBlocksPerMultiprocessor",
     "cuGraphCreate",
     "cuGraphAddKernelNode",
+    "cuGraphAddBatchMemOpNode",
     "cuGraphInstantiateWithFlags",
     "cuGraphExecKernelNodeSetParams",
     "cuGraphLaunch",
@@ -161,12 +163,25 @@ def test_a_device_recovers_from_one_failed_call_of_each_kind(emulator: Emulator)
     with vc.Device("emulator") as device:
         kernel = device.compile(programs.saxpy())
         kernel(X, X, 1.0)
-        for call in ("cuGraphExecKernelNodeSetParams", "cuGraphLaunch", "cuStreamQuery"):
+        for call, use in (
+            ("cuGraphExecKernelNodeSetParams", kernel),
+            ("cuGraphLaunch", kernel),
+            ("cuStreamQuery", kernel.timed),
+            ("cuLaunchKernel", kernel.timed),
+        ):
             emulator.fail(call, result=CUDA_ERROR_UNKNOWN)
             with pytest.raises(vc.DriverError) as caught:
-                kernel(X, X, 9.0)
+                use(X, X, 9.0)
             assert (caught.value.op, caught.value.status) == (call, CUDA_ERROR_UNKNOWN)
             np.testing.assert_array_equal(np.float32(3) * X + X, kernel(X, X, 3.0))
+
+
+def test_a_device_without_writes_in_graphs_is_waited_for_by_its_stream(emulator: Emulator) -> None:
+    with vc.Device("emulator") as device:
+        emulator.fail("cuGraphAddBatchMemOpNode", result=CUDA_ERROR_NOT_SUPPORTED)
+        kernel = device.compile(programs.saxpy())
+        for a in (1.0, 2.0):
+            np.testing.assert_array_equal(np.float32(a) * X + X, kernel(X, X, a))
 
 
 def test_a_driver_too_old_for_the_library_is_named(emulator: Emulator) -> None:

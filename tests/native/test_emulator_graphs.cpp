@@ -293,6 +293,54 @@ void threads_update_and_launch_their_own_execs() {
   for (std::thread &thread : threads) thread.join();
 }
 
+CUresult add_write(CUgraph graph, CUgraphNode after, CUdeviceptr address, unsigned value,
+                   unsigned operation = CU_STREAM_MEM_OP_WRITE_VALUE_32) {
+  CUstreamBatchMemOpParams write{};
+  write.writeValue.operation = static_cast<CUstreamBatchMemOpType>(operation);
+  write.writeValue.address = address;
+  write.writeValue.value = value;
+  CUDA_BATCH_MEM_OP_NODE_PARAMS batch{};
+  batch.count = 1;
+  batch.paramArray = &write;
+  CUgraphNode node = nullptr;
+  return driver.cuGraphAddBatchMemOpNode(&node, graph, &after, 1, &batch);
+}
+
+void a_write_node_tells_that_the_kernel_before_it_has_run() {
+  for (const emulator::StreamMode mode : kModes) {
+    const Session session(mode);
+    Saxpy saxpy(64);
+    const CUDA_KERNEL_NODE_PARAMS parameters =
+        kernel_node(saxpy.function, 1, saxpy.n, saxpy.arguments);
+    void *page = nullptr;
+    OK(driver.cuMemHostAlloc(&page, 64, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
+    auto *const word = static_cast<uint32_t *>(page);
+    *word = 0;
+    const auto address = reinterpret_cast<CUdeviceptr>(page);
+    CUgraph graph = nullptr;
+    CUgraphNode node = nullptr;
+    CUgraphExec exec = nullptr;
+    CUstream stream = nullptr;
+    OK(driver.cuGraphCreate(&graph, 0));
+    OK(driver.cuGraphAddKernelNode(&node, graph, nullptr, 0, &parameters));
+    GIVES(CUDA_ERROR_INVALID_VALUE, add_write(graph, node, address + 2, 1));
+    GIVES(CUDA_ERROR_INVALID_VALUE, add_write(graph, node, 64, 1));
+    GIVES(CUDA_ERROR_NOT_SUPPORTED,
+          add_write(graph, node, address, 1, CU_STREAM_MEM_OP_WAIT_VALUE_32));
+    OK(add_write(graph, node, address, 7));
+    OK(driver.cuGraphInstantiateWithFlags(&exec, graph, 0));
+    OK(driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    OK(driver.cuGraphLaunch(exec, stream));
+    while (__atomic_load_n(word, __ATOMIC_ACQUIRE) == 0) driver.cuStreamQuery(stream);
+    CHECK(*word == 7);
+    CHECK(saxpy.holds(2.0F));
+    OK(driver.cuStreamDestroy(stream));
+    OK(driver.cuGraphExecDestroy(exec));
+    OK(driver.cuGraphDestroy(graph));
+    OK(driver.cuMemFreeHost(page));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char **argv) {
@@ -308,5 +356,6 @@ int main(int argc, char **argv) {
   a_graph_that_outlives_its_memory_loses_the_device();
   a_graph_whose_module_is_gone_is_refused();
   threads_update_and_launch_their_own_execs();
+  a_write_node_tells_that_the_kernel_before_it_has_run();
   return 0;
 }
