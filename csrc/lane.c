@@ -65,6 +65,20 @@ static vyc_status choose_stream(vyc_lane *lane, const vyc_run *run, CUstream *st
   return vyc__stream_of(context, stream_out, slot_out, run->stream);
 }
 
+/* A ticket may be abandoned, and then nobody but the run knows what it uses. */
+static void hold(vyc_lane *lane, const vyc_run *run) {
+  for (uint32_t i = 0; i < run->argument_count; i++) {
+    const vyc_argument *argument = &run->arguments[i];
+    if (VYC_LIKELY(argument->kind != VYC_ARGUMENT_PINNED || argument->pinned == NULL)) continue;
+    vyc__pinned_retain(argument->pinned);
+    lane->held[lane->held_count++] = argument->pinned;
+  }
+}
+
+void vyc__lane_let_go(vyc_lane *lane) {
+  while (lane->held_count > 0) vyc_pinned_release(lane->held[--lane->held_count]);
+}
+
 static void set_state(vyc_lane *lane, int state) {
   atomic_store_explicit(&lane->state, state, memory_order_release);
 }
@@ -76,7 +90,10 @@ static void drain(vyc_lane *lane, CUstream stream) {
   vyc__error_save(&failure);
   const CUresult drained = lane->plan->child.context->driver->cuStreamSynchronize(stream);
   vyc__error_restore(&failure);
-  if (drained != CUDA_SUCCESS) atomic_fetch_sub(&lane->plan->lane_count, 1);
+  if (drained == CUDA_SUCCESS)
+    vyc__lane_let_go(lane);
+  else
+    atomic_fetch_sub(&lane->plan->lane_count, 1);
   set_state(lane, drained == CUDA_SUCCESS ? LANE_FREE : LANE_DEAD);
 }
 
@@ -91,6 +108,7 @@ vyc_status vyc__lane_submit(vyc_lane *lane, const vyc_run *run, bool timed) {
     set_state(lane, LANE_FREE);
     return status;
   }
+  hold(lane, run);
   status = enqueue(lane, run, timed, stream, slot);
   if (VYC_UNLIKELY(status != VYC_OK)) drain(lane, stream);
   return status;
@@ -155,6 +173,7 @@ static vyc_status read_results(vyc_lane *lane, vyc_timing *timing_out) {
 vyc_status vyc__lane_collect(vyc_lane *lane, vyc_status status, vyc_timing *timing_out) {
   const bool ended = status == VYC_OK;
   if (ended && !lane->dropped) status = read_results(lane, timing_out);
+  if (ended) vyc__lane_let_go(lane);
   lane->dropped = true; /* told once; when the look failed the kernel may still be running */
   vyc__ticket_settle(lane, status);
   set_state(lane, is_lost(lane) ? LANE_DEAD : ended ? LANE_FREE : LANE_FLIGHT);
@@ -165,15 +184,17 @@ vyc_status vyc__lane_collect(vyc_lane *lane, vyc_status status, vyc_timing *timi
 
 static vyc_status lane_make(vyc_plan *plan, vyc_lane **lane_out) {
   const size_t results = plan->binding_count * sizeof(vyc_result);
+  const size_t held = plan->binding_count * sizeof(vyc_pinned *);
   const size_t pointers = plan->parameter_count * sizeof(void *);
   const size_t block = (size_t)vyc__align_up(plan->parameter_bytes, 16);
-  vyc_lane *lane = calloc(1, sizeof *lane + results + pointers + 2 * block + 16);
+  vyc_lane *lane = calloc(1, sizeof *lane + results + held + pointers + 2 * block + 16);
   if (lane == NULL) return vyc__fail(VYC_E_MEMORY, "run", "out of host memory");
   uint8_t *tail = (uint8_t *)(lane + 1);
   lane->results = (vyc_result *)(void *)tail;
-  void **pointer_room = (void **)(void *)(tail + results);
-  uint8_t *blocks =
-      (uint8_t *)(uintptr_t)vyc__align_up((uint64_t)(uintptr_t)(tail + results + pointers), 16);
+  lane->held = (vyc_pinned **)(void *)(tail + results);
+  void **pointer_room = (void **)(void *)(tail + results + held);
+  tail += results + held + pointers;
+  uint8_t *blocks = (uint8_t *)(uintptr_t)vyc__align_up((uint64_t)(uintptr_t)tail, 16);
   lane->block = blocks;
   lane->plan = plan;
   vyc__exec_init(&lane->exec, plan, pointer_room, blocks + block);
@@ -270,6 +291,7 @@ bool vyc__lane_destroy(vyc_lane *lane) {
                        vyc__fail(VYC_E_UNAVAILABLE, "close", "the device or kernel was closed"));
   vyc__error_restore(&failure);
   if (!ended) return false;
+  vyc__lane_let_go(lane);
   vyc__exec_destroy(&lane->exec, driver);
   if (lane->done != NULL) driver->cuEventDestroy(lane->done);
   if (lane->start != NULL) driver->cuEventDestroy(lane->start);

@@ -51,6 +51,8 @@ typedef struct vyc_lane {
   vyc_exec exec;
   uint32_t result_count;
   vyc_result *results;
+  uint32_t held_count;
+  vyc_pinned **held; /* page-locked arguments of the run */
   uint8_t *block; /* the parameter block being built */
 } vyc_lane;
 
@@ -166,6 +168,8 @@ static inline bool vyc__is_host(const vyc_argument *argument) {
 vyc_status vyc__lane_take(vyc_plan *plan, vyc_lane **lane_out);
 /* On failure the lane has been given up. */
 vyc_status vyc__lane_submit(vyc_lane *lane, const vyc_run *run, bool timed);
+/* The run of a lane is known to have ended: let go of its page-locked arguments. */
+void vyc__lane_let_go(vyc_lane *lane);
 /* The caller has claimed the lane. Negative timeout: none. VYC_NOT_READY when it ran out. */
 vyc_status vyc__lane_wait(vyc_lane *lane, int64_t timeout_ns);
 /* After a wait that ended with `status`: results to their place and the lane free again, or, when
