@@ -1,4 +1,4 @@
-/* Device and page-locked memory with an owner, and the copies between them.
+/* Device memory with an owner, and the copies to, from and between such buffers.
  *
  * A buffer keeps in `used_on` which streams have work on it that nobody has waited for. Copies and
  * fills go on the context's own stream, after the buffer's other streams have been waited for. */
@@ -192,41 +192,4 @@ vyc_status vyc_fill_zero(vyc_buffer *to, uint64_t offset, uint64_t bytes) {
     status = VYC_CU(context, cuMemsetD8Async, to->address + offset, 0, bytes, context->main);
   vyc__leave(context, &scope);
   return status;
-}
-
-/* ---- page-locked memory --------------------------------------------------------------------- */
-
-static void pinned_destroy(vyc_child *child) {
-  vyc__pool_give(child->context, &child->context->pinned_pool, ((vyc_pinned *)child)->block, 0);
-}
-
-vyc_status vyc_pinned_alloc(vyc_pinned **pinned_out, vyc_context *context, uint64_t bytes) {
-  VYC_REQUIRE(pinned_out != NULL && context != NULL);
-  *pinned_out = NULL;
-  vyc_pinned *pinned = calloc(1, sizeof *pinned);
-  if (pinned == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
-  vyc_scope scope;
-  vyc_status status = vyc__enter(context, &scope);
-  if (status == VYC_OK) {
-    status = vyc__pool_take(context, &context->pinned_pool, &pinned->block, bytes);
-    if (status == VYC_OK) vyc__child_add(&pinned->child, context, pinned_destroy, NULL);
-    vyc__leave(context, &scope);
-  }
-  if (status != VYC_OK) {
-    free(pinned);
-    return status;
-  }
-  *pinned_out = pinned;
-  return VYC_OK;
-}
-
-void vyc_pinned_release(vyc_pinned *pinned) {
-  if (pinned != NULL) vyc__child_release(&pinned->child);
-}
-
-vyc_status vyc_pinned_data(vyc_pinned *pinned, void **data_out) {
-  VYC_REQUIRE(pinned != NULL && data_out != NULL);
-  VYC_TRY(vyc__check_usable(pinned->child.context));
-  *data_out = (void *)(uintptr_t)pinned->block->address;
-  return VYC_OK;
 }

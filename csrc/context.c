@@ -154,6 +154,17 @@ vyc_context *vyc__context_retain(vyc_context *context) {
   return context;
 }
 
+void vyc__primary_retain(vyc_context *context) {
+  atomic_fetch_add_explicit(&context->primary_holders, 1, memory_order_relaxed);
+}
+
+void vyc__primary_release(vyc_context *context) {
+  const uint32_t before =
+      atomic_fetch_sub_explicit(&context->primary_holders, 1, memory_order_acq_rel);
+  if (before == 1 && !vyc__is_forked(context))
+    context->driver->cuDevicePrimaryCtxRelease(context->device);
+}
+
 /* ---- open ----------------------------------------------------------------------------------- */
 
 struct attribute_row {
@@ -209,6 +220,7 @@ static vyc_status start(vyc_context *context) {
   VYC_CU_RESULT;
   VYC_TRY(probe(context));
   VYC_TRY(VYC_CU(context, cuDevicePrimaryCtxRetain, &context->handle, context->device));
+  atomic_store(&context->primary_holders, 1);
   vyc_scope scope;
   vyc_status status = vyc__enter(context, &scope);
   if (status == VYC_OK) {
@@ -216,7 +228,7 @@ static vyc_status start(vyc_context *context) {
     vyc__leave(context, &scope);
   }
   if (status == VYC_OK) return VYC_OK;
-  context->driver->cuDevicePrimaryCtxRelease(context->device);
+  vyc__primary_release(context);
   return status;
 }
 
@@ -289,7 +301,7 @@ static vyc_status close_driver_side(vyc_context *context) {
   vyc__pool_trim(context, &context->pinned_pool, true);
   context->driver->cuStreamDestroy(context->main);
   vyc__leave(context, &scope);
-  context->driver->cuDevicePrimaryCtxRelease(context->device);
+  vyc__primary_release(context);
   if (status != VYC_OK) vyc__error_restore(&failure);
   return status;
 }

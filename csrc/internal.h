@@ -71,6 +71,7 @@ struct vyc_context {
   CUstream main;
   uint32_t fork_generation; /* of the process that opened it */
   _Atomic uint32_t references;
+  _Atomic uint32_t primary_holders; /* see vyc__primary_retain */
   vyc_gate gates[VYC_GATES];
   _Atomic bool closed;
   _Atomic bool lost;
@@ -113,7 +114,11 @@ struct vyc_buffer {
 
 struct vyc_pinned {
   vyc_child child;
-  vyc_block *block;
+  vyc_block *block; /* NULL: memory of the caller's */
+  void *data;
+  uint64_t bytes;
+  bool keeps_primary;
+  _Atomic uint64_t used_on; /* as vyc_buffer.used_on: streams whose work may still use it */
 };
 
 struct vyc_module {
@@ -157,6 +162,9 @@ vyc_status vyc__driver_failed(vyc_context *context, CUresult result, const char 
 #define VYC_CU_RESULT CUresult vyc__result
 
 vyc_context *vyc__context_retain(vyc_context *context);
+/* The primary context is held by the open vyc_context and by memory that outlives its close. */
+void vyc__primary_retain(vyc_context *context);
+void vyc__primary_release(vyc_context *context);
 
 /* ---- child.c ---- */
 
@@ -185,6 +193,8 @@ void vyc__pool_init(vyc_pool *pool, bool pinned);
 vyc_status vyc__pool_take(vyc_context *context, vyc_pool *pool, vyc_block **block_out,
                           uint64_t bytes);
 void vyc__pool_give(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t used_on);
+/* A live block back to the driver, at once: nothing uses it any more. */
+void vyc__pool_remove(vyc_context *context, vyc_pool *pool, vyc_block *block);
 /* Free idle blocks; with `all`, the waiting ones too (the device must be idle). */
 void vyc__pool_trim(vyc_context *context, vyc_pool *pool, bool all);
 /* Forget all blocks without a driver call: the driver has none of them any more. */
@@ -213,6 +223,16 @@ static inline vyc_status vyc__buffer_use(vyc_buffer *buffer, CUstream stream, ui
   if (VYC_LIKELY((atomic_load_explicit(&buffer->used_on, memory_order_relaxed) & bit) != 0))
     return VYC_OK;
   return vyc__buffer_first_use(buffer, stream, slot);
+}
+
+/* ---- pinned.c ---- */
+
+/* A run that is seen to end later holds the memory meanwhile; vyc_pinned_release ends that. */
+static inline void vyc__pinned_retain(vyc_pinned *pinned) { vyc__child_retain(&pinned->child); }
+/* Work that nobody is going to wait for was given to the stream of a slot: when the memory is
+ * released it is reused behind that. */
+static inline void vyc__pinned_use(vyc_pinned *pinned, uint32_t slot) {
+  atomic_fetch_or_explicit(&pinned->used_on, UINT64_C(1) << slot, memory_order_relaxed);
 }
 
 /* ---- small helpers ---- */

@@ -76,6 +76,20 @@ static vyc_status choose_stream(vyc_lane *lane, const vyc_run *run, CUstream *st
   return vyc__stream_of(lane->plan->child.context, stream_out, slot_out, run->stream);
 }
 
+/* A ticket may be abandoned, and then nobody but the run knows what it uses. */
+static void hold(vyc_lane *lane, const vyc_run *run) {
+  for (uint32_t i = 0; i < run->argument_count; i++) {
+    const vyc_argument *argument = &run->arguments[i];
+    if (VYC_LIKELY(argument->kind != VYC_ARGUMENT_PINNED || argument->pinned == NULL)) continue;
+    vyc__pinned_retain(argument->pinned);
+    lane->held[lane->held_count++] = argument->pinned;
+  }
+}
+
+void vyc__lane_let_go(vyc_lane *lane) {
+  while (lane->held_count > 0) vyc_pinned_release(lane->held[--lane->held_count]);
+}
+
 /* A submission failed half-way and something may be in flight: the lane is used again only when
  * that is known to have ended. A dead lane does not count, so that another can take its place. */
 static void drain(vyc_lane *lane, CUstream stream) {
@@ -83,7 +97,10 @@ static void drain(vyc_lane *lane, CUstream stream) {
   vyc__error_save(&failure);
   const CUresult drained = lane->plan->child.context->driver->cuStreamSynchronize(stream);
   vyc__error_restore(&failure);
-  if (drained != CUDA_SUCCESS) atomic_fetch_sub(&lane->plan->lane_count, 1);
+  if (drained == CUDA_SUCCESS)
+    vyc__lane_let_go(lane);
+  else
+    atomic_fetch_sub(&lane->plan->lane_count, 1);
   vyc__lane_set(lane, drained == CUDA_SUCCESS ? LANE_FREE : LANE_DEAD);
 }
 
@@ -98,6 +115,7 @@ vyc_status vyc__lane_submit(vyc_lane *lane, const vyc_run *run, bool timed) {
     vyc__lane_set(lane, LANE_FREE);
     return status;
   }
+  hold(lane, run);
   status = enqueue(lane, run, timed, stream, slot);
   if (VYC_UNLIKELY(status != VYC_OK)) drain(lane, stream);
   return status;
@@ -107,15 +125,17 @@ vyc_status vyc__lane_submit(vyc_lane *lane, const vyc_run *run, bool timed) {
 
 static vyc_status lane_make(vyc_plan *plan, vyc_lane **lane_out) {
   const size_t results = plan->binding_count * sizeof(vyc_result);
+  const size_t held = plan->binding_count * sizeof(vyc_pinned *);
   const size_t pointers = plan->parameter_count * sizeof(void *);
   const size_t block = (size_t)vyc__align_up(plan->parameter_bytes, 16);
-  vyc_lane *lane = calloc(1, sizeof *lane + results + pointers + 2 * block + 16);
+  vyc_lane *lane = calloc(1, sizeof *lane + results + held + pointers + 2 * block + 16);
   if (lane == NULL) return vyc__fail(VYC_E_MEMORY, "run", "out of host memory");
   uint8_t *tail = (uint8_t *)(lane + 1);
   lane->results = (vyc_result *)(void *)tail;
-  void **pointer_room = (void **)(void *)(tail + results);
-  uint8_t *blocks =
-      (uint8_t *)(uintptr_t)vyc__align_up((uint64_t)(uintptr_t)(tail + results + pointers), 16);
+  lane->held = (vyc_pinned **)(void *)(tail + results);
+  void **pointer_room = (void **)(void *)(tail + results + held);
+  tail += results + held + pointers;
+  uint8_t *blocks = (uint8_t *)(uintptr_t)vyc__align_up((uint64_t)(uintptr_t)tail, 16);
   lane->block = blocks;
   lane->plan = plan;
   vyc__exec_init(&lane->exec, plan, pointer_room, blocks + block);

@@ -249,6 +249,20 @@ static vyc_status check_buffer(const vyc_plan *plan, uint32_t i, const vyc_argum
                    i, argument->count, element_bytes, argument->offset, buffer->bytes);
 }
 
+/* `data` is what the device will touch. */
+static vyc_status check_pinned(const vyc_plan *plan, uint32_t i, const vyc_argument *argument,
+                               const void *data) {
+  const vyc_pinned *pinned = argument->pinned;
+  if (pinned->child.context != plan->child.context)
+    return vyc__fail(VYC_E_INVALID, "run", "argument %u is page-locked for another device", i);
+  const uint64_t offset = (uint64_t)(uintptr_t)data - (uint64_t)(uintptr_t)pinned->data;
+  uint64_t bytes = 0;
+  if (vyc__mul_overflows(argument->count, plan->bindings[i].element_bytes, &bytes) ||
+      (bytes > 0 && (offset > pinned->bytes || bytes > pinned->bytes - offset)))
+    return vyc__fail(VYC_E_INVALID, "run", "argument %u reaches beyond its page-locked memory", i);
+  return VYC_OK;
+}
+
 static vyc_status check_host(const vyc_plan *plan, uint32_t i, const vyc_argument *argument) {
   const uint32_t role = plan->bindings[i].role;
   const bool reads = role != VYC_ROLE_OUT, writes = role != VYC_ROLE_IN;
@@ -258,7 +272,8 @@ static vyc_status check_host(const vyc_plan *plan, uint32_t i, const vyc_argumen
   if (argument->count > 0 &&
       ((reads && argument->data == NULL) || (writes && argument->result == NULL)))
     return vyc__fail(VYC_E_INVALID, "run", "argument %u has no memory", i);
-  return VYC_OK;
+  if (VYC_LIKELY(argument->kind == VYC_ARGUMENT_HOST || argument->pinned == NULL)) return VYC_OK;
+  return check_pinned(plan, i, argument, writes ? argument->result : argument->data);
 }
 
 vyc_status vyc__run_check(const vyc_plan *plan, const vyc_run *run) {

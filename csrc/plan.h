@@ -58,6 +58,8 @@ typedef struct vyc_lane {
   vyc_exec exec;
   uint32_t result_count;
   vyc_result *results;
+  uint32_t held_count;
+  vyc_pinned **held; /* page-locked arguments of the run */
   uint8_t *block; /* the parameter block being built */
 } vyc_lane;
 
@@ -177,6 +179,8 @@ static inline bool vyc__is_host(const vyc_argument *argument) {
 vyc_status vyc__lane_take(vyc_plan *plan, vyc_lane **lane_out);
 /* On failure the lane has been given up. */
 vyc_status vyc__lane_submit(vyc_lane *lane, const vyc_run *run, bool timed);
+/* The run of a lane is known to have ended: let go of its page-locked arguments. */
+void vyc__lane_let_go(vyc_lane *lane);
 
 /* ---- wait.c ---- */
 

@@ -177,28 +177,35 @@ vyc_status vyc__pool_take(vyc_context *context, vyc_pool *pool, vyc_block **bloc
   return VYC_OK;
 }
 
-/* An event on the one other stream that used the block; false when there is no such. */
-static bool mark_stream(vyc_context *context, vyc_block *block, uint64_t others) {
-  vyc_stream *stream = NULL;
-  if ((others & (others - 1)) == 0)
-    stream = vyc__slot_retain(context, (uint32_t)__builtin_ctzll(others));
-  if (stream == NULL) return false;
+/* An event behind what the stream has been given. */
+static bool mark(vyc_context *context, vyc_block *block, CUstream stream) {
   const vyc_driver *driver = context->driver;
-  bool marked = driver->cuEventCreate(&block->event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS;
-  if (marked && driver->cuEventRecord(block->event, stream->handle) != CUDA_SUCCESS) {
+  if (driver->cuEventCreate(&block->event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS) {
+    if (driver->cuEventRecord(block->event, stream) == CUDA_SUCCESS) return true;
     driver->cuEventDestroy(block->event);
-    marked = false;
   }
-  if (!marked) block->event = NULL;
+  block->event = NULL;
+  return false;
+}
+
+/* The same on the one stream that used the block; false when there is no such. */
+static bool mark_slot(vyc_context *context, vyc_block *block, uint64_t slots) {
+  if ((slots & (slots - 1)) != 0) return false;
+  const uint32_t slot = (uint32_t)__builtin_ctzll(slots);
+  if (slot == VYC_SLOT_MAIN) return mark(context, block, context->main);
+  vyc_stream *stream = vyc__slot_retain(context, slot);
+  if (stream == NULL) return false;
+  const bool marked = mark(context, block, stream->handle);
   vyc_stream_release(stream);
   return marked;
 }
 
 void vyc__pool_give(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t used_on) {
-  const uint64_t others = used_on & ~(UINT64_C(1) << VYC_SLOT_MAIN);
+  /* The next user of device memory is ordered behind the main stream, but the host is not. */
+  const uint64_t others = pool->pinned ? used_on : used_on & ~(UINT64_C(1) << VYC_SLOT_MAIN);
   block->recycled = true;
   /* More than one other stream, or a foreign one, is rare: then the context is waited for. */
-  const bool waits = VYC_UNLIKELY(others != 0) && mark_stream(context, block, others);
+  const bool waits = VYC_UNLIKELY(others != 0) && mark_slot(context, block, others);
   const bool leaks =
       VYC_UNLIKELY(others != 0) && !waits && context->driver->cuCtxSynchronize() != CUDA_SUCCESS;
   pthread_mutex_lock(&pool->lock);
@@ -213,6 +220,14 @@ void vyc__pool_give(vyc_context *context, vyc_pool *pool, vyc_block *block, uint
   }
   pthread_mutex_unlock(&pool->lock);
   if (VYC_UNLIKELY(leaks)) free(block); /* its memory may still be written to */
+}
+
+void vyc__pool_remove(vyc_context *context, vyc_pool *pool, vyc_block *block) {
+  pthread_mutex_lock(&pool->lock);
+  pool->live_bytes -= block->bytes;
+  pool->live_count--;
+  pthread_mutex_unlock(&pool->lock);
+  raw_free(context, pool, block);
 }
 
 /* ---- trim and close ------------------------------------------------------------------------- */
@@ -274,6 +289,7 @@ static void read_pools(vyc_context *context, vyc_memory_stats *stats) {
   pthread_mutex_unlock(&pool->lock);
   pool = &context->pinned_pool;
   pthread_mutex_lock(&pool->lock);
+  if (pool->waiting != NULL) harvest(context, pool);
   stats->pinned_live_bytes = pool->live_bytes;
   stats->pinned_idle_bytes = pool->idle_bytes;
   stats->pinned_peak_bytes = pool->peak_bytes;

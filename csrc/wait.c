@@ -80,6 +80,7 @@ static vyc_status read_results(vyc_lane *lane, vyc_timing *timing_out) {
 vyc_status vyc__lane_collect(vyc_lane *lane, vyc_status status, vyc_timing *timing_out) {
   const bool ended = status == VYC_OK;
   if (ended && !lane->dropped) status = read_results(lane, timing_out);
+  if (ended) vyc__lane_let_go(lane);
   lane->dropped = true; /* told once; when the look failed the kernel may still be running */
   vyc__ticket_settle(lane, status);
   vyc__lane_set(lane, is_lost(lane) ? LANE_DEAD : ended ? LANE_FREE : LANE_FLIGHT);
@@ -121,6 +122,7 @@ bool vyc__lane_destroy(vyc_lane *lane) {
                        vyc__fail(VYC_E_UNAVAILABLE, "close", "the device or kernel was closed"));
   vyc__error_restore(&failure);
   if (!ended) return false;
+  vyc__lane_let_go(lane);
   vyc__exec_destroy(&lane->exec, driver);
   if (lane->done != NULL) driver->cuEventDestroy(lane->done);
   if (lane->start != NULL) driver->cuEventDestroy(lane->start);

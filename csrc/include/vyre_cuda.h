@@ -252,9 +252,16 @@ VYC_API vyc_status vyc_copy(vyc_buffer *to, uint64_t to_offset, vyc_buffer *from
                             uint64_t from_offset, uint64_t bytes);
 VYC_API vyc_status vyc_fill_zero(vyc_buffer *to, uint64_t offset, uint64_t bytes);
 
-/* Page-locked host memory that the device can read and write at its host address. Release it when
- * the runs that use it have ended: they do not hold it. */
+/* Page-locked host memory that the device can read and write at its host address, from a pool like
+ * that of device memory; contents are unspecified, bytes may be 0. When it is released it is reused
+ * behind the work that is known to use it; a run knows by vyc_argument.pinned. Unlike all else it
+ * outlives a close: the memory, and with it the primary context, stay until it is released. */
 VYC_API vyc_status vyc_pinned_alloc(vyc_pinned **pinned_out, vyc_context *context, uint64_t bytes);
+/* Page-lock memory of the caller's, which must stay until the release; that waits for the work that
+ * is known to use it, and a close unlocks it. VYC_E_INVALID: it overlaps memory that is page-locked
+ * already. VYC_E_UNSUPPORTED: the device would see it at another address. */
+VYC_API vyc_status vyc_pinned_register(vyc_pinned **pinned_out, vyc_context *context, void *data,
+                                       uint64_t bytes);
 VYC_API void vyc_pinned_release(vyc_pinned *pinned);
 VYC_API vyc_status vyc_pinned_data(vyc_pinned *pinned, void **data_out);
 
@@ -354,7 +361,7 @@ VYC_API vyc_status vyc_plan_function(vyc_plan *plan, vyc_function_info *info_out
 
 enum { /* vyc_argument.kind */
        VYC_ARGUMENT_HOST = 1, /* pageable memory: staged */
-       VYC_ARGUMENT_PINNED = 2, /* memory of vyc_pinned_alloc: used in place */
+       VYC_ARGUMENT_PINNED = 2, /* page-locked memory: used in place */
        VYC_ARGUMENT_BUFFER = 3 /* device memory */
 };
 
@@ -366,7 +373,8 @@ typedef struct vyc_argument {
   void *result; /* HOST, PINNED: where the output goes; NULL for an in */
   vyc_buffer *buffer; /* BUFFER */
   uint64_t offset; /* BUFFER: bytes */
-  uint64_t reserved1[2];
+  vyc_pinned *pinned; /* PINNED: held until the run has ended; NULL: the caller keeps the memory */
+  uint64_t reserved1;
 } vyc_argument;
 
 typedef struct vyc_timing {

@@ -45,6 +45,8 @@ CALLS = [
     "cuEventElapsedTime",
     "cuMemAlloc",
     "cuMemHostAlloc",
+    "cuMemHostRegister",
+    "cuMemHostGetDevicePointer",
     "cuMemcpyHtoDAsync",
     "cuMemcpyDtoHAsync",
     "cuMemcpyDtoDAsync",
@@ -94,6 +96,8 @@ def session() -> None:
         second.launch(device.array(np.arange(300, dtype=np.uint32)), spread)
         np.testing.assert_array_equal(np.arange(300), spread.numpy()[::2])
         np.testing.assert_array_equal(np.float32(4) * X + X, pending.result())
+        page_locked = device.pinned_empty(300, vc.f32)
+        np.testing.assert_array_equal(X + X, kernel(device.register(X.copy()), X, 1.0, out=page_locked))
         kernel.timed(X, X, 1.0)
         assert kernel.attributes.registers > 0
 

@@ -43,6 +43,7 @@ static void absent_handles_are_refused(void) {
   REFUSED(vyc_copy(NULL, 0, NULL, 0, 1));
   REFUSED(vyc_fill_zero(NULL, 0, 1));
   REFUSED(vyc_pinned_alloc(NULL, NULL, 1));
+  REFUSED(vyc_pinned_register(NULL, NULL, &byte, 1));
   REFUSED(vyc_pinned_data(NULL, &pointer));
   REFUSED(vyc_module_load(NULL, NULL, 0, NULL, "", 1));
   REFUSED(vyc_module_link(NULL, NULL, NULL, 0, NULL, "", 1));
@@ -182,6 +183,33 @@ static void memory_is_checked(vyc_context *context) {
   vyc_buffer_release(buffer);
 }
 
+static void page_locked_arguments_are_checked(vyc_context *context, vyc_plan *plan) {
+  vyc_context *other = open_context();
+  task *t = malloc(sizeof *t);
+  CHECK(t != NULL);
+  vyc_pinned *in = NULL, *foreign = NULL, *none = NULL;
+  OK(vyc_pinned_register(&in, context, t->in, sizeof t->in));
+  OK(vyc_pinned_alloc(&foreign, other, sizeof t->in));
+  REFUSED(vyc_pinned_register(&none, context, &t->in[1], 8));
+  CHECK(none == NULL);
+  prepare(t, 1.0f);
+  t->arguments[0].kind = VYC_ARGUMENT_PINNED;
+  t->arguments[0].pinned = foreign;
+  REFUSED(vyc_plan_run(plan, NULL, &t->run));
+  t->arguments[0].pinned = in;
+  t->arguments[0].data = &t->in[1];
+  REFUSED(vyc_plan_run(plan, NULL, &t->run));
+  t->arguments[0].data = (const char *)t->in - 4;
+  REFUSED(vyc_plan_run(plan, NULL, &t->run));
+  t->arguments[0].data = t->in;
+  OK(vyc_plan_run(plan, NULL, &t->run));
+  verify(t);
+  vyc_pinned_release(in);
+  vyc_pinned_release(foreign);
+  free(t);
+  vyc_context_release(other);
+}
+
 static void an_image_is_checked(vyc_context *context) {
   vyc_module *module = NULL;
   void *image = NULL;
@@ -235,6 +263,7 @@ int main(int argc, char **argv) {
   a_plan_is_checked(module);
   a_cooperative_grid_is_checked_without_wrapping(module);
   memory_is_checked(context);
+  page_locked_arguments_are_checked(context, plan);
   an_image_is_checked(context);
   shorter_structs_are_filled_as_far_as_they_go(context, plan);
   vyc_plan_release(plan);

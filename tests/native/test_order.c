@@ -109,6 +109,52 @@ static void a_report_word_is_not_reused_under_a_launch(vyc_context *context, vyc
   vyc_pinned_release(pinned);
 }
 
+static float *new_pinned(vyc_pinned **pinned_out, vyc_context *context) {
+  void *data = NULL;
+  OK(vyc_pinned_alloc(pinned_out, context, BYTES));
+  OK(vyc_pinned_data(*pinned_out, &data));
+  return data;
+}
+
+static uint64_t live_pinned(vyc_context *context) {
+  vyc_memory_stats stats = {.struct_size = sizeof stats};
+  OK(vyc_context_memory_stats(context, &stats));
+  return stats.pinned_live_count;
+}
+
+/* Neither the ticket nor the caller holds the memory any more, and the kernel has not begun. */
+static void an_abandoned_run_keeps_its_page_locked_arguments(vyc_context *context, vyc_plan *plan) {
+  task *t = malloc(sizeof *t);
+  CHECK(t != NULL);
+  prepare(t, 3.0f);
+  OK(vyc_plan_run(plan, NULL, &t->run)); /* the lane has its slab now */
+  const uint64_t before = live_pinned(context);
+  vyc_pinned *in = NULL, *out = NULL, *next[2] = {NULL, NULL};
+  float *const from = new_pinned(&in, context), *const to = new_pinned(&out, context);
+  memcpy(from, t->in, sizeof t->in);
+  t->arguments[0] =
+      (vyc_argument){.kind = VYC_ARGUMENT_PINNED, .count = N, .data = from, .pinned = in};
+  t->arguments[1] =
+      (vyc_argument){.kind = VYC_ARGUMENT_PINNED, .count = N, .result = to, .pinned = out};
+  vyc_ticket *ticket = NULL;
+  OK(vyc_plan_submit(plan, &ticket, &t->run));
+  vyc_ticket_release(ticket);
+  vyc_pinned_release(in);
+  vyc_pinned_release(out);
+  for (int i = 0; i < 2; i++) {
+    float *const fresh = new_pinned(&next[i], context);
+    CHECK(fresh != from && fresh != to);
+  }
+  OK(vyc_context_synchronize(context));
+  for (uint32_t i = 0; i < N; i++) CHECK(to[i] == 3.0f * t->in[i]);
+  for (int i = 0; i < 2; i++) vyc_pinned_release(next[i]);
+  prepare(t, 4.0f);
+  OK(vyc_plan_run(plan, NULL, &t->run)); /* finds the lane of the abandoned run */
+  verify(t);
+  CHECK(live_pinned(context) == before);
+  free(t);
+}
+
 static void a_copy_within_a_buffer_may_overlap(vyc_context *context) {
   uint32_t host[N], back[N];
   for (uint32_t i = 0; i < N; i++) host[i] = i;
@@ -145,6 +191,8 @@ int main(int argc, char **argv) {
   streams_without_a_number_are_ordered_each(context, copied);
   a_copy_waits_again_after_a_wait_that_failed(context, copied);
   a_report_word_is_not_reused_under_a_launch(context, module);
+  an_abandoned_run_keeps_its_page_locked_arguments(context, streamed);
+  an_abandoned_run_keeps_its_page_locked_arguments(context, copied);
   a_copy_within_a_buffer_may_overlap(context);
   an_empty_grid_leaves_zeros(streamed);
   vyc_plan_release(copied);

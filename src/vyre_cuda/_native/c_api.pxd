@@ -108,6 +108,11 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_copy(vyc_buffer *to, uint64_t to_offset, vyc_buffer *source, uint64_t from_offset, uint64_t nbytes)
     vyc_status vyc_fill_zero(vyc_buffer *to, uint64_t offset, uint64_t nbytes)
 
+    vyc_status vyc_pinned_alloc(vyc_pinned **pinned_out, vyc_context *context, uint64_t nbytes)
+    vyc_status vyc_pinned_register(vyc_pinned **pinned_out, vyc_context *context, void *data, uint64_t nbytes)
+    void vyc_pinned_release(vyc_pinned *pinned)
+    vyc_status vyc_pinned_data(vyc_pinned *pinned, void **data_out)
+
     vyc_status vyc_module_load(vyc_module **module_out, char *log_out, size_t log_bytes, vyc_context *context,
                                const void *image, size_t nbytes)
     void vyc_module_release(vyc_module *module)
@@ -175,6 +180,7 @@ cdef extern from "vyre_cuda.h" nogil:
         void *result
         vyc_buffer *buffer
         uint64_t offset
+        vyc_pinned *pinned
 
     ctypedef struct vyc_timing:
         uint32_t struct_size

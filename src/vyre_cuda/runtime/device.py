@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from vyre_cuda._native import memory
 from vyre_cuda._native.context import Context, Driver
 from vyre_cuda._native.context import Event as Event
 from vyre_cuda._native.context import Stream as Stream
@@ -95,6 +96,29 @@ class Device:
         result._alive().fill_zero(0, result.nbytes)
         return result
 
+    def pinned_empty(self, n: int, type: Type) -> np.ndarray[Any, np.dtype[Any]]:
+        """A NumPy array of `n` elements in page-locked memory, with unspecified contents.
+
+        Kernels and copies of this device use it, and slices and reshaped views of it, without staging. It stays valid
+        when the device is closed, and then keeps the driver's context until its last view is dropped.
+        """
+        dtype = _dtype(type)
+        return memory.pinned_empty(self.context, _count(n), dtype)
+
+    def register(self, array: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
+        """Page-lock the memory of a C-contiguous array; the result is a view of it that is used without staging.
+
+        The memory is unlocked, after the work that uses it, when the last view of that view is dropped. ValueError:
+        not contiguous, or an overlap with memory that is page-locked already.
+        """
+        if not isinstance(array, np.ndarray):
+            raise TypeError(f"register takes a NumPy array, not a {type(array).__name__}")
+        if array.dtype.hasobject:
+            raise TypeError(f"an array of {array.dtype} holds Python objects; it cannot be registered")
+        if not array.flags.c_contiguous:
+            raise ValueError("only a C-contiguous array can be registered")
+        return memory.register(self.context, array)
+
     def memory_stats(self) -> MemoryStats:
         """Bytes live and idle, device and page-locked; blocks whose use has ended meanwhile count as idle."""
         stats = self.context.memory_stats()
@@ -104,11 +128,8 @@ class Device:
         if by_dtype(dtype) is None:
             supported = ", ".join(str(type_.dtype) for type_ in TYPES)
             raise TypeError(f"arrays of {dtype} are not supported; there are {supported}")
-        if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
-            raise TypeError(f"a size of type {type(n).__name__}; an int is needed")
-        if n < 0:
-            raise ValueError(f"a size of {n} elements")
-        return DeviceArray(self, Buffer(self.context, int(n) * dtype.itemsize), 0, int(n), dtype)
+        n = _count(n)
+        return DeviceArray(self, Buffer(self.context, n * dtype.itemsize), 0, n, dtype)
 
     # ---- streams and life -------------------------------------------------------------------------------------------
 
@@ -173,6 +194,14 @@ def _dtype(type_: Type) -> np.dtype[Any]:
     if not isinstance(type_, Type):
         raise TypeError(f"{type_!r} is not a type of this package (write vc.f32)")
     return type_.dtype
+
+
+def _count(n: int) -> int:
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
+        raise TypeError(f"a size of type {type(n).__name__}; an int is needed")
+    if n < 0:
+        raise ValueError(f"a size of {n} elements")
+    return int(n)
 
 
 def _open(which: int | str) -> tuple[Driver, int]:
