@@ -61,7 +61,7 @@ vyc_status vyc__buffer_first_use(vyc_buffer *buffer, CUstream stream, uint32_t s
 
 static vyc_status wait_for_slots(vyc_context *context, uint64_t slots) {
   for (; slots != 0; slots &= slots - 1)
-    VYC_TRY(vyc__slot_synchronize(context, (uint32_t)__builtin_ctzll(slots)));
+    VYC_TRY(vyc__slot_finish(context, (uint32_t)__builtin_ctzll(slots), -1));
   return VYC_OK;
 }
 

@@ -9,6 +9,8 @@
 
 static void free_child(vyc_child *child) { free(child); }
 
+void vyc__child_leak(vyc_child *child) { (void)child; }
+
 void vyc__child_add(vyc_child *child, vyc_context *context, void (*destroy)(vyc_child *),
                     void (*finish)(vyc_child *)) {
   child->context = vyc__context_retain(context);
@@ -49,16 +51,21 @@ static bool detach(vyc_child *child) {
   return last;
 }
 
-static bool destroy_last(vyc_child *child) {
+/* How to free the child when this was the last reference, else NULL. A leaked one may be gone as
+ * soon as the release is over. */
+static void (*destroy_last(vyc_child *child))(vyc_child *) {
   vyc_context *context = child->context;
-  if (vyc__is_forked(context))
-    return atomic_fetch_sub_explicit(&child->references, 1, memory_order_acq_rel) == 1;
-  if (!detach(child)) return false;
+  if (vyc__is_forked(context)) {
+    const uint32_t before = atomic_fetch_sub_explicit(&child->references, 1, memory_order_acq_rel);
+    return before == 1 ? child->finish : NULL;
+  }
+  if (!detach(child)) return NULL;
   destroy_once(child);
+  void (*const finish)(vyc_child *) = child->finish;
   pthread_mutex_lock(&context->children_lock);
   context->releasing--;
   pthread_mutex_unlock(&context->children_lock);
-  return true;
+  return finish;
 }
 
 void vyc__child_release(vyc_child *child) {
@@ -68,8 +75,9 @@ void vyc__child_release(vyc_child *child) {
                                               memory_order_release, memory_order_relaxed))
       return;
   vyc_context *context = child->context;
-  if (!destroy_last(child)) return;
-  child->finish(child);
+  void (*const finish)(vyc_child *) = destroy_last(child);
+  if (finish == NULL) return;
+  finish(child);
   vyc_context_release(context);
 }
 

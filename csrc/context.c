@@ -2,14 +2,16 @@
  *
  * The current context of the calling thread is the caller's: vyc__enter saves it, vyc__leave puts
  * it back. Closing lets nobody in any more, waits until everybody has left and the device is idle,
- * then destroys what children hold. */
+ * then destroys what children hold; it gives up, and leaks, what does not end in time. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "internal.h"
+#include "plan.h"
+
+#define PATIENCE_NS INT64_C(10000000000)
 
 static _Atomic uint32_t fork_generation;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
@@ -244,6 +246,7 @@ vyc_status vyc_context_open(vyc_context **context_out, vyc_driver *driver, int32
   context->driver = vyc__driver_retain(driver);
   context->fork_generation = atomic_load_explicit(&fork_generation, memory_order_relaxed);
   context->caps.ordinal = ordinal;
+  atomic_init(&context->patience_ns, PATIENCE_NS);
   atomic_init(&context->references, 1);
   pthread_mutex_init(&context->children_lock, NULL);
   pthread_mutex_init(&context->slots_lock, NULL);
@@ -269,58 +272,84 @@ vyc_status vyc_context_caps(vyc_context *context, vyc_caps *caps_out) {
   return VYC_OK;
 }
 
-/* ---- wait and close -------------------------------------------------------------------------- */
+/* ---- close ----------------------------------------------------------------------------------- */
 
-vyc_status vyc_context_synchronize(vyc_context *context) {
-  VYC_REQUIRE(context != NULL);
-  vyc_scope scope;
-  VYC_CU_RESULT;
-  VYC_TRY(vyc__enter(context, &scope));
-  vyc_status status = VYC_CU0(context, cuCtxSynchronize);
-  if (status == VYC_OK) status = vyc__check_reports(context);
-  vyc__leave(context, &scope);
-  return status;
-}
-
-static void wait_until_nobody_is_inside(vyc_context *context) {
+/* Nobody comes in any more. False: somebody was still inside when time was out. */
+static bool is_left(vyc_context *context, vyc_pace *pace) {
   for (uint32_t i = 0; i < VYC_GATES; i++)
-    while (atomic_load(&context->gates[i].inside) != 0) vyc__sleep_us(20);
+    while (atomic_load(&context->gates[i].inside) != 0)
+      if (vyc__pace(context, pace) != VYC_OK) return false;
+  return true;
 }
 
-static vyc_status close_driver_side(vyc_context *context) {
-  vyc_scope scope;
-  VYC_CU_RESULT;
-  vyc__enter_release(context, &scope);
-  vyc_status status = VYC_OK;
-  if (!atomic_load(&context->lost)) status = VYC_CU0(context, cuCtxSynchronize);
-  if (status == VYC_OK) status = vyc__check_reports(context);
-  vyc_error failure;
-  vyc__error_save(&failure);
+static void close_driver_side(vyc_context *context) {
   vyc__children_close(context);
+  vyc__plans_reap(context);
+  vyc__streams_reap(context);
   vyc__pool_trim(context, &context->device_pool, true);
   vyc__pool_trim(context, &context->pinned_pool, true);
   context->driver->cuStreamDestroy(context->main);
+}
+
+/* Work may run for ever: no driver call is made from here on, and what it uses stays as it is. */
+static vyc_status give_up(vyc_context *context, int64_t timeout_ns) {
+  atomic_store(&context->hung, true);
+  atomic_store(&context->gone, true);
+  return vyc__fail(VYC_E_TIMEOUT, "close",
+                   "work on the device has not ended after %.3f s: it was abandoned, and what it "
+                   "uses is left with the driver until the process ends",
+                   (double)timeout_ns * 1e-9);
+}
+
+static vyc_status close_now(vyc_context *context, int64_t timeout_ns) {
+  vyc_pace pace = vyc__pace_begin(timeout_ns, 0);
+  if (!is_left(context, &pace)) return give_up(context, timeout_ns);
+  vyc_scope scope;
+  vyc__enter_release(context, &scope);
+  vyc_status status = VYC_OK;
+  if (!atomic_load(&context->lost)) status = vyc__work_wait(context, vyc__pace_left(&pace));
+  if (status == VYC_OK) status = vyc__check_reports(context);
+  if (status == VYC_NOT_READY ||
+      (status != VYC_OK && status != VYC_E_ASSERT && !vyc__settle(context))) {
+    status = give_up(context, timeout_ns);
+    vyc__leave(context, &scope);
+    return status;
+  }
+  vyc_error failure;
+  vyc__error_save(&failure);
+  close_driver_side(context);
   vyc__leave(context, &scope);
   vyc__primary_release(context);
   if (status != VYC_OK) vyc__error_restore(&failure);
+  atomic_store(&context->gone, true);
   return status;
 }
 
-vyc_status vyc_context_close(vyc_context *context) {
+/* Another thread is closing it, or has. */
+static vyc_status await_close(vyc_context *context, int64_t timeout_ns) {
+  vyc_pace pace = vyc__pace_begin(timeout_ns, 0);
+  while (!atomic_load(&context->gone)) {
+    const vyc_status status = vyc__pace(context, &pace);
+    if (status == VYC_NOT_READY)
+      return vyc__fail(VYC_E_TIMEOUT, "close", "another thread has not closed the device in time");
+  }
+  return VYC_OK;
+}
+
+vyc_status vyc_context_close_for(vyc_context *context, int64_t timeout_ns) {
   VYC_REQUIRE(context != NULL);
   if (vyc__is_forked(context)) {
     atomic_store(&context->closed, true);
     atomic_store(&context->gone, true);
     return VYC_OK;
   }
-  if (atomic_exchange(&context->closed, true)) {
-    while (!atomic_load(&context->gone)) vyc__sleep_us(20); /* another thread is closing it */
-    return VYC_OK;
-  }
-  wait_until_nobody_is_inside(context);
-  const vyc_status status = close_driver_side(context);
-  atomic_store(&context->gone, true);
-  return status;
+  if (atomic_exchange(&context->closed, true)) return await_close(context, timeout_ns);
+  return close_now(context, timeout_ns);
+}
+
+vyc_status vyc_context_close(vyc_context *context) {
+  VYC_REQUIRE(context != NULL);
+  return vyc_context_close_for(context, atomic_load(&context->patience_ns));
 }
 
 static void free_records(vyc_context *context) {

@@ -82,17 +82,23 @@ struct vyc_context {
   pthread_mutex_t children_lock;
   vyc_child *children; /* newest first, so a plan goes before its module */
   uint32_t releasing; /* children whose last reference is gone and whose destroy still runs */
+  struct vyc_plan *plans; /* guarded by children_lock; one whose runs never ended stays */
   struct vyc_name *names; /* kernel names, kept for last_launch; guarded by children_lock */
   vyc_orphan orphan; /* guarded by children_lock */
-  _Atomic bool gone; /* the driver has nothing of this context any more */
+  _Atomic bool gone; /* no driver call is made any more: everything was freed, or given up */
+  _Atomic bool hung; /* work had not ended when a release ran out of patience */
+  _Atomic int64_t patience_ns; /* how long a release or close waits for work */
   pthread_mutex_t slots_lock;
   vyc_stream *slots[VYC_STREAM_SLOTS]; /* by number; main and other stay NULL */
+  vyc_stream *streams; /* all of them; guarded by slots_lock */
   vyc_pool device_pool, pinned_pool;
   vyc_caps caps;
 };
 
 struct vyc_stream {
   vyc_child child;
+  vyc_stream *next, *previous; /* of the context */
+  bool leaked;                 /* released with work on it that had not ended; by slots_lock */
   CUstream handle;
   uint32_t slot;
 };
@@ -166,8 +172,44 @@ vyc_context *vyc__context_retain(vyc_context *context);
 void vyc__primary_retain(vyc_context *context);
 void vyc__primary_release(vyc_context *context);
 
+/* ---- wait.c ---- */
+
+/* The pace of one wait. */
+typedef struct vyc_pace {
+  uint64_t begin_ns, waited_ns;
+  uint64_t spin_ns;   /* so long without a sleep */
+  int64_t timeout_ns; /* negative: none */
+} vyc_pace;
+
+vyc_pace vyc__pace_begin(int64_t timeout_ns, uint64_t spin_ns);
+/* Before another look: VYC_OK, after a sleep or at once; VYC_NOT_READY when time is out;
+ * VYC_E_UNAVAILABLE when a close has given up what is waited for. */
+vyc_status vyc__pace(const vyc_context *context, vyc_pace *pace);
+static inline bool vyc__pace_sleeps(const vyc_pace *pace) {
+  return pace->waited_ns >= pace->spin_ns;
+}
+/* What is left of the time; negative: no limit. */
+int64_t vyc__pace_left(const vyc_pace *pace);
+/* What a query of a stream or an event says: VYC_OK, VYC_NOT_READY or the recorded failure. */
+vyc_status vyc__ready(vyc_context *context, CUresult result, const char *operation);
+vyc_status vyc__event_wait(vyc_context *context, CUevent event, vyc_pace *pace);
+
+/* ---- work.c ---- */
+
+/* Wait for all work given through the context, or to one of its streams, before this call; with
+ * VYC_NOT_READY when time is out. Negative timeout: none. */
+vyc_status vyc__work_wait(vyc_context *context, int64_t timeout_ns);
+vyc_status vyc__stream_finish(vyc_context *context, CUstream stream, int64_t timeout_ns);
+/* The same for releases, before a driver call that waits for kernels: at most as long as the
+ * context's patience lasts, one look when it is known to have run out. False: something may run for
+ * ever, and what it uses is leaked. The error record stays as it was. */
+bool vyc__settle(vyc_context *context);
+bool vyc__stream_settle(vyc_context *context, CUstream stream);
+
 /* ---- child.c ---- */
 
+/* A `finish` that leaks the memory: work that never ends still uses it. */
+void vyc__child_leak(vyc_child *child);
 /* `finish` NULL: free(child). The caller is inside the context. */
 void vyc__child_add(vyc_child *child, vyc_context *context, void (*destroy)(vyc_child *),
                     void (*finish)(vyc_child *));
@@ -207,7 +249,11 @@ vyc_status vyc__stream_of(vyc_context *context, CUstream *handle_out, uint32_t *
                           vyc_stream *stream);
 /* Order the stream behind what the main stream has been given. */
 vyc_status vyc__stream_after_main(vyc_context *context, CUstream stream);
-vyc_status vyc__slot_synchronize(vyc_context *context, uint32_t slot);
+/* Wait for the work on the stream in a slot; VYC_NOT_READY when time is out. */
+vyc_status vyc__slot_finish(vyc_context *context, uint32_t slot, int64_t timeout_ns);
+/* Destroy the streams that were leaked with work on them, now that nothing is in flight and
+ * no release is on its way. */
+void vyc__streams_reap(vyc_context *context);
 /* One more holder of the stream in a slot, or NULL when there is none (any more). */
 vyc_stream *vyc__slot_retain(vyc_context *context, uint32_t slot);
 

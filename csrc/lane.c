@@ -93,15 +93,12 @@ void vyc__lane_let_go(vyc_lane *lane) {
 /* A submission failed half-way and something may be in flight: the lane is used again only when
  * that is known to have ended. A dead lane does not count, so that another can take its place. */
 static void drain(vyc_lane *lane, CUstream stream) {
-  vyc_error failure;
-  vyc__error_save(&failure);
-  const CUresult drained = lane->plan->child.context->driver->cuStreamSynchronize(stream);
-  vyc__error_restore(&failure);
-  if (drained == CUDA_SUCCESS)
+  const bool ended = vyc__stream_settle(lane->plan->child.context, stream);
+  if (ended)
     vyc__lane_let_go(lane);
   else
     atomic_fetch_sub(&lane->plan->lane_count, 1);
-  vyc__lane_set(lane, drained == CUDA_SUCCESS ? LANE_FREE : LANE_DEAD);
+  vyc__lane_set(lane, ended ? LANE_FREE : LANE_DEAD);
 }
 
 vyc_status vyc__lane_submit(vyc_lane *lane, const vyc_run *run, bool timed) {
@@ -184,14 +181,25 @@ static vyc_lane *claim_any(vyc_plan *plan) {
   return NULL;
 }
 
-vyc_status vyc__lane_take(vyc_plan *plan, vyc_lane **lane_out) {
-  for (;;) {
-    *lane_out = claim_any(plan);
-    if (VYC_LIKELY(*lane_out != NULL)) return VYC_OK;
-    if (atomic_fetch_add(&plan->lane_count, 1) < VYC_MAX_LANES) break;
-    atomic_fetch_sub(&plan->lane_count, 1);
-    VYC_TRY(vyc__check_usable(plan->child.context));
-    vyc__sleep_us(VYC_SLEEP_MIN_US);
+/* One lane more, unless there are enough. */
+static bool may_grow(vyc_plan *plan) {
+  if (atomic_fetch_add(&plan->lane_count, 1) < VYC_MAX_LANES) return true;
+  atomic_fetch_sub(&plan->lane_count, 1);
+  return false;
+}
+
+vyc_status vyc__lane_take(vyc_plan *plan, vyc_lane **lane_out, int64_t *left_ns) {
+  *lane_out = claim_any(plan);
+  if (VYC_LIKELY(*lane_out != NULL)) return VYC_OK;
+  if (VYC_UNLIKELY(!may_grow(plan))) {
+    vyc_pace pace = vyc__pace_begin(*left_ns, 0);
+    do {
+      VYC_TRY(vyc__check_usable(plan->child.context));
+      VYC_TRY(vyc__pace(plan->child.context, &pace));
+      *lane_out = claim_any(plan);
+      *left_ns = vyc__pace_left(&pace);
+      if (*lane_out != NULL) return VYC_OK;
+    } while (!may_grow(plan));
   }
   vyc_lane *lane = NULL;
   const vyc_status status = lane_make(plan, &lane);

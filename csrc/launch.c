@@ -101,15 +101,34 @@ vyc_status vyc_plan_launch(vyc_plan *plan, const vyc_run *run) {
 
 /* ---- assertions of asynchronous launches ----------------------------------------------------- */
 
+#define TRIES 1000 /* before a record that a thread is at is left for the next look */
+
+/* Key and index as one thread of the kernel wrote them, and the record preset again; false when
+ * there is nothing to take. A writer stores the key before the index, both under the lock, so an
+ * index that was read between two looks at the same key, with the lock seen free after the first,
+ * is that key's. No atomic of the host needs to exclude one of the device: across PCIe none does.
+ */
+static bool take_record(uint64_t *cell, uint64_t *report_out, uint64_t *index_out) {
+  for (int i = 0; i < TRIES; i++) {
+    uint64_t key = __atomic_load_n(cell, __ATOMIC_ACQUIRE);
+    if (key == VYC_REPORT_NONE) return false;
+    if ((uint32_t)__atomic_load_n(cell + 2, __ATOMIC_ACQUIRE) != 0) continue;
+    const uint64_t index = __atomic_load_n(cell + 1, __ATOMIC_ACQUIRE);
+    *report_out = key;
+    *index_out = index;
+    if (__atomic_compare_exchange_n(cell, &key, VYC_REPORT_NONE, false, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_RELAXED))
+      return true;
+  }
+  return false;
+}
+
 /* The report of one plan, taken out of its block; entry NULL when there is none. */
 static vyc_orphan take_report(const vyc_plan *plan) {
   vyc_orphan found = {VYC_REPORT_NONE, 0, plan->tag, NULL};
   if (plan->report_block == NULL) return found;
-  uint64_t *cell = vyc__report_cell(plan->report_block);
-  if (VYC_LIKELY(__atomic_load_n(cell, __ATOMIC_ACQUIRE) == VYC_REPORT_NONE)) return found;
-  found.index = __atomic_load_n(cell + 1, __ATOMIC_RELAXED);
-  found.report = __atomic_exchange_n(cell, VYC_REPORT_NONE, __ATOMIC_ACQ_REL);
-  if (found.report != VYC_REPORT_NONE) found.entry = plan->entry;
+  if (take_record(vyc__report_cell(plan->report_block), &found.report, &found.index))
+    found.entry = plan->entry;
   return found;
 }
 
@@ -121,9 +140,8 @@ static vyc_orphan find_report(vyc_context *context) {
     atomic_fetch_sub(&context->report_plans, 1);
     return found;
   }
-  for (vyc_child *child = context->children; child != NULL; child = child->next) {
-    if (!vyc__is_plan(child)) continue;
-    const vyc_orphan taken = take_report((const vyc_plan *)child);
+  for (const vyc_plan *plan = context->plans; plan != NULL; plan = plan->next_plan) {
+    const vyc_orphan taken = take_report(plan);
     if (taken.entry != NULL) return taken;
   }
   return found;
@@ -139,19 +157,21 @@ vyc_status vyc__check_reports(vyc_context *context) {
                              : vyc__fail_assert(found.report, found.index, found.tag, found.entry);
 }
 
-bool vyc__report_retire(vyc_plan *plan) {
+vyc_block *vyc__report_retire(vyc_plan *plan) {
   vyc_context *context = plan->child.context;
+  vyc_block *block = plan->report_block;
+  if (block == NULL) return NULL;
   bool ended = true;
-  if (atomic_load_explicit(&plan->asynchronous, memory_order_relaxed))
-    ended = context->driver->cuCtxSynchronize() == CUDA_SUCCESS;
-  const vyc_orphan found = take_report(plan);
+  if (atomic_load_explicit(&plan->asynchronous, memory_order_relaxed)) ended = vyc__settle(context);
   pthread_mutex_lock(&context->children_lock);
+  const vyc_orphan found = take_report(plan);
+  plan->report_block = NULL;
   if (found.entry != NULL && context->orphan.entry == NULL)
     context->orphan = found;
   else
     atomic_fetch_sub(&context->report_plans, 1);
   pthread_mutex_unlock(&context->children_lock);
-  return ended;
+  return ended ? block : NULL;
 }
 
 /* ---- bound calls ----------------------------------------------------------------------------- */

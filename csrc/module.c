@@ -5,8 +5,10 @@
 
 #include "internal.h"
 
+/* The driver waits for running kernels before it unloads. */
 static void module_destroy(vyc_child *child) {
-  child->context->driver->cuModuleUnload(((vyc_module *)child)->handle);
+  vyc_context *context = child->context;
+  if (vyc__settle(context)) context->driver->cuModuleUnload(((vyc_module *)child)->handle);
 }
 
 /* JIT results that mean the image was refused, not that the device is unwell. */

@@ -13,18 +13,50 @@ _Static_assert(sizeof(vyc_argument) == 64, "part of the ABI");
 
 /* ---- creation ------------------------------------------------------------------------------- */
 
+static void list_add(vyc_context *context, vyc_plan *plan) {
+  pthread_mutex_lock(&context->children_lock);
+  plan->next_plan = context->plans;
+  if (plan->next_plan != NULL) plan->next_plan->previous_plan = plan;
+  context->plans = plan;
+  pthread_mutex_unlock(&context->children_lock);
+}
+
+static void list_remove(vyc_context *context, vyc_plan *plan) {
+  pthread_mutex_lock(&context->children_lock);
+  if (plan->previous_plan != NULL) plan->previous_plan->next_plan = plan->next_plan;
+  if (plan->next_plan != NULL) plan->next_plan->previous_plan = plan->previous_plan;
+  if (context->plans == plan) context->plans = plan->next_plan;
+  pthread_mutex_unlock(&context->children_lock);
+}
+
+static bool lanes_destroy(vyc_plan *plan) {
+  bool ended = true;
+  for (vyc_lane *lane = atomic_load(&plan->lanes); lane != NULL; lane = lane->next)
+    ended &= vyc__lane_destroy(lane);
+  return ended;
+}
+
+static void leak(vyc_context *context, vyc_plan *plan) {
+  pthread_mutex_lock(&context->children_lock);
+  plan->leaked = true;
+  pthread_mutex_unlock(&context->children_lock);
+  plan->child.finish = vyc__child_leak;
+}
+
+/* A plan with a lane whose run never ended stays listed, with its module: that is still work. */
 static void plan_destroy(vyc_child *child) {
   vyc_plan *plan = (vyc_plan *)child;
   vyc_context *context = child->context;
-  for (vyc_lane *lane = atomic_load(&plan->lanes); lane != NULL; lane = lane->next)
-    if (!vyc__lane_destroy(lane)) plan->leaked = true;
+  if (lanes_destroy(plan))
+    list_remove(context, plan);
+  else
+    leak(context, plan);
   for (uint32_t slot = 0; slot < VYC_STREAM_SLOTS; slot++) {
     vyc_exec *exec = atomic_load(&plan->execs[slot]);
     if (exec != NULL) vyc__exec_destroy(exec, context->driver);
   }
-  if (plan->report_block != NULL && vyc__report_retire(plan))
-    vyc__pool_give(context, &context->pinned_pool, plan->report_block, 0);
-  plan->report_block = NULL;
+  vyc_block *report = vyc__report_retire(plan);
+  if (report != NULL) vyc__pool_give(context, &context->pinned_pool, report, 0);
   vyc__barriers_release(plan);
 }
 
@@ -43,7 +75,7 @@ static void free_memory(vyc_plan *plan) {
 
 static void plan_finish(vyc_child *child) {
   vyc_plan *plan = (vyc_plan *)child;
-  vyc_module *module = plan->leaked ? NULL : plan->module;
+  vyc_module *module = plan->module;
   free_memory(plan);
   vyc_module_release(module);
 }
@@ -144,6 +176,7 @@ vyc_status vyc_plan_create(vyc_plan **plan_out, vyc_module *module, const vyc_pl
   if (status == VYC_OK) {
     vyc__child_retain(&module->child);
     vyc__child_add(&plan->child, context, plan_destroy, plan_finish);
+    list_add(context, plan);
     *plan_out = plan;
   } else {
     free_memory(plan);
@@ -153,7 +186,21 @@ leave:
   return status;
 }
 
-bool vyc__is_plan(const vyc_child *child) { return child->destroy == plan_destroy; }
+static vyc_plan *leaked_plan(vyc_context *context) {
+  pthread_mutex_lock(&context->children_lock);
+  vyc_plan *plan = context->plans;
+  while (plan != NULL && !plan->leaked) plan = plan->next_plan;
+  pthread_mutex_unlock(&context->children_lock);
+  return plan;
+}
+
+void vyc__plans_reap(vyc_context *context) {
+  for (vyc_plan *plan = leaked_plan(context); plan != NULL; plan = leaked_plan(context)) {
+    const bool ended = lanes_destroy(plan);
+    list_remove(context, plan);
+    if (ended) plan_finish(&plan->child);
+  }
+}
 
 void vyc_plan_release(vyc_plan *plan) {
   if (plan != NULL) vyc__child_release(&plan->child);

@@ -43,7 +43,7 @@ typedef struct vyc_lane {
   struct vyc_lane *next; /* of the plan; set once */
   _Atomic int state;
   vyc_plan *plan;
-  CUstream stream;     /* its own */
+  CUstream stream;     /* its own; NULL once destroyed, which is guarded by children_lock */
   CUevent done;        /* recorded when a run goes on another stream */
   CUevent start, stop; /* around the kernel of a timed run; made on first need */
   bool elsewhere;      /* this run is on another stream */
@@ -69,10 +69,15 @@ struct vyc_ticket {
   vyc_lane *lane;
   vyc_plan *plan; /* the holder's reference; the lane does not need it */
   vyc_error error; /* status VYC_OK or what the run failed with; valid once done */
+  bool timed;
+  uint64_t begin_ns, submitted_ns; /* of a timed run */
+  vyc_timing timing;               /* of a timed run; valid once done */
 };
 
 struct vyc_plan {
   vyc_child child;
+  vyc_plan *next_plan, *previous_plan; /* of the context */
+  bool leaked; /* released with a run in flight that had not ended; guarded by children_lock */
   vyc_module *module;
   CUfunction function;
   const char *entry; /* interned: outlives the plan */
@@ -89,9 +94,9 @@ struct vyc_plan {
   _Atomic(vyc_block *) barriers[VYC_STREAM_SLOTS]; /* grid barrier state of launches */
   vyc_block *report_block;   /* of asynchronous launches */
   _Atomic bool asynchronous; /* one may have been made that writes to the report block */
-  bool leaked;               /* a run never ended: the module stays loaded */
   _Atomic(vyc_lane *) lanes;
   _Atomic uint32_t lane_count;
+  _Atomic uint64_t mean_wait_ns;
   _Atomic(vyc_exec *) execs[VYC_STREAM_SLOTS];
   _Atomic uint8_t launched[VYC_STREAM_SLOTS];
 };
@@ -114,7 +119,8 @@ vyc_status vyc__launch_once(const vyc_plan *plan, const uint8_t *block, const ui
 
 /* ---- plan.c ---- */
 
-bool vyc__is_plan(const vyc_child *child);
+/* Destroy what plans leaked that had runs in flight, now that nothing is. */
+void vyc__plans_reap(vyc_context *context);
 
 vyc_status vyc__run_check(const vyc_plan *plan, const vyc_run *run);
 /* Device addresses that no argument brings; 0 where the kernel takes none. */
@@ -156,9 +162,9 @@ void vyc__cooperative_end(vyc_plan *plan);
 
 /* ---- launch.c ---- */
 
-/* Before the report block of a plan goes: wait for who may write to it, keep what it says. False
- * when the wait failed and the block must not be used again. */
-bool vyc__report_retire(vyc_plan *plan);
+/* Before the report block of a plan goes: wait for who may write to it, keep what it says. The
+ * block, to be given back; NULL when there is none, or when it may still be written to. */
+vyc_block *vyc__report_retire(vyc_plan *plan);
 
 /* ---- stage.c ---- */
 
@@ -176,7 +182,9 @@ static inline bool vyc__is_host(const vyc_argument *argument) {
 
 /* ---- lane.c ---- */
 
-vyc_status vyc__lane_take(vyc_plan *plan, vyc_lane **lane_out);
+/* Waits at most *left_ns while too many are in flight, then VYC_NOT_READY; *left_ns becomes what is
+ * left of that. Negative: no limit. */
+vyc_status vyc__lane_take(vyc_plan *plan, vyc_lane **lane_out, int64_t *left_ns);
 /* On failure the lane has been given up. */
 vyc_status vyc__lane_submit(vyc_lane *lane, const vyc_run *run, bool timed);
 /* The run of a lane is known to have ended: let go of its page-locked arguments. */
@@ -191,6 +199,8 @@ static inline void vyc__lane_set(vyc_lane *lane, int state) {
 }
 /* One look at a submitted lane: VYC_OK when its run has ended, VYC_NOT_READY when it has not. */
 vyc_status vyc__lane_poll(vyc_lane *lane);
+/* The same wait for a release, as vyc__stream_settle. */
+bool vyc__lane_settle(vyc_lane *lane);
 /* The caller has claimed the lane. Negative timeout: none. VYC_NOT_READY when it ran out. */
 vyc_status vyc__lane_wait(vyc_lane *lane, int64_t timeout_ns);
 /* After a wait that ended with `status`: results to their place and the lane free again, or, when
@@ -206,6 +216,15 @@ bool vyc__lane_destroy(vyc_lane *lane);
 vyc_ticket *vyc__ticket_alloc(void);
 /* Two references: the lane's and the caller's, who has claimed the lane. */
 void vyc__ticket_attach(vyc_ticket *ticket, vyc_lane *lane);
+/* Where the times of the lane's run go; NULL when nobody asked for them. */
+vyc_timing *vyc__ticket_timing(vyc_lane *lane);
+/* From clock readings; device_ns is not touched. */
+static inline void vyc__timing_fill(vyc_timing *timing, uint64_t begin_ns, uint64_t submitted_ns) {
+  const uint64_t end = vyc__now_ns();
+  timing->wall_ns = end - begin_ns;
+  timing->enqueue_ns = submitted_ns - begin_ns;
+  timing->wait_ns = end - submitted_ns;
+}
 /* Tell the lane's ticket, if it has one, how the run ended. */
 void vyc__ticket_settle(vyc_lane *lane, vyc_status status);
 

@@ -206,8 +206,7 @@ void vyc__pool_give(vyc_context *context, vyc_pool *pool, vyc_block *block, uint
   block->recycled = true;
   /* More than one other stream, or a foreign one, is rare: then the context is waited for. */
   const bool waits = VYC_UNLIKELY(others != 0) && mark_slot(context, block, others);
-  const bool leaks =
-      VYC_UNLIKELY(others != 0) && !waits && context->driver->cuCtxSynchronize() != CUDA_SUCCESS;
+  const bool leaks = VYC_UNLIKELY(others != 0) && !waits && !vyc__settle(context);
   pthread_mutex_lock(&pool->lock);
   pool->live_bytes -= block->bytes;
   pool->live_count--;

@@ -3,19 +3,35 @@
 
 #include "plan.h"
 
-static vyc_status submit(vyc_plan *plan, vyc_lane **lane_out, const vyc_run *run, bool timed) {
-  VYC_TRY(vyc__lane_take(plan, lane_out));
-  return vyc__lane_submit(*lane_out, run, timed);
+/* On the way in: clock readings of a timed run. */
+typedef struct start {
+  uint64_t begin_ns, submitted_ns;
+} start;
+
+static vyc_status submit(vyc_plan *plan, vyc_lane **lane_out, const vyc_run *run, bool timed,
+                         int64_t *left_ns) {
+  const vyc_status status = vyc__lane_take(plan, lane_out, left_ns);
+  if (VYC_LIKELY(status == VYC_OK)) return vyc__lane_submit(*lane_out, run, timed);
+  if (status == VYC_NOT_READY)
+    return vyc__fail(VYC_E_TIMEOUT, "run",
+                     "kernel %s: %u runs were in flight and none has ended in the time allowed",
+                     plan->entry, VYC_MAX_LANES);
+  return status;
 }
 
 /* The wait of vyc_plan_run ended early: the lane flies on, owned by a ticket or by nobody. */
-static vyc_status leave_in_flight(vyc_lane *lane, vyc_ticket **ticket_out) {
+static vyc_status leave_in_flight(vyc_lane *lane, vyc_ticket **ticket_out, bool timed,
+                                  const start *started) {
   const char *entry = lane->plan->entry;
   vyc_ticket *ticket = ticket_out == NULL ? NULL : vyc__ticket_alloc();
-  if (ticket == NULL)
+  if (ticket == NULL) {
     lane->dropped = true;
-  else
+  } else {
+    ticket->timed = timed;
+    ticket->begin_ns = started->begin_ns;
+    ticket->submitted_ns = started->submitted_ns;
     vyc__ticket_attach(ticket, lane);
+  }
   vyc__lane_set(lane, LANE_FLIGHT);
   if (ticket_out != NULL) {
     if (ticket == NULL) return VYC_E_MEMORY;
@@ -27,18 +43,15 @@ static vyc_status leave_in_flight(vyc_lane *lane, vyc_ticket **ticket_out) {
 static vyc_status run_and_wait(vyc_plan *plan, vyc_ticket **ticket_out, const vyc_run *run) {
   vyc_timing *timing = run->timing_out;
   vyc_lane *lane = NULL;
-  const uint64_t begin = timing == NULL ? 0 : vyc__now_ns();
-  VYC_TRY(submit(plan, &lane, run, timing != NULL));
-  const uint64_t submitted = timing == NULL ? 0 : vyc__now_ns();
-  vyc_status status = vyc__lane_wait(lane, run->timeout_ns);
-  status = status == VYC_NOT_READY ? leave_in_flight(lane, ticket_out)
-                                   : vyc__lane_collect(lane, status, timing);
-  if (timing != NULL) {
-    const uint64_t end = vyc__now_ns();
-    timing->wall_ns = end - begin;
-    timing->enqueue_ns = submitted - begin;
-    timing->wait_ns = end - submitted;
-  }
+  int64_t left_ns = run->timeout_ns;
+  start started = {timing == NULL ? 0 : vyc__now_ns(), 0};
+  VYC_TRY(submit(plan, &lane, run, timing != NULL, &left_ns));
+  if (timing != NULL) started.submitted_ns = vyc__now_ns();
+  vyc_status status = vyc__lane_wait(lane, left_ns);
+  if (VYC_UNLIKELY(status == VYC_NOT_READY))
+    return leave_in_flight(lane, ticket_out, timing != NULL, &started);
+  status = vyc__lane_collect(lane, status, timing);
+  if (timing != NULL) vyc__timing_fill(timing, started.begin_ns, started.submitted_ns);
   return status;
 }
 
@@ -63,8 +76,9 @@ vyc_status vyc_plan_submit(vyc_plan *plan, vyc_ticket **ticket_out, const vyc_ru
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
   vyc_lane *lane = NULL;
+  int64_t left_ns = run->timeout_ns;
   vyc_ticket *ticket = vyc__ticket_alloc();
-  vyc_status status = ticket == NULL ? VYC_E_MEMORY : submit(plan, &lane, run, false);
+  vyc_status status = ticket == NULL ? VYC_E_MEMORY : submit(plan, &lane, run, false, &left_ns);
   if (VYC_LIKELY(status == VYC_OK)) {
     vyc__ticket_attach(ticket, lane);
     vyc__lane_set(lane, LANE_FLIGHT);

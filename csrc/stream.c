@@ -4,19 +4,58 @@
 
 #include "internal.h"
 
+#define EVENT_SPIN_NS UINT64_C(200000) /* after that a wait for an event sleeps between looks */
+
 /* ---- streams -------------------------------------------------------------------------------- */
+
+static void list_add(vyc_context *context, vyc_stream *stream) {
+  pthread_mutex_lock(&context->slots_lock);
+  stream->next = context->streams;
+  if (stream->next != NULL) stream->next->previous = stream;
+  context->streams = stream;
+  pthread_mutex_unlock(&context->slots_lock);
+}
+
+/* From here on nobody looks for work on it, and another stream may have its slot. */
+static void list_remove(vyc_context *context, vyc_stream *stream) {
+  pthread_mutex_lock(&context->slots_lock);
+  if (stream->slot != VYC_SLOT_OTHER) context->slots[stream->slot] = NULL;
+  if (stream->previous != NULL) stream->previous->next = stream->next;
+  if (stream->next != NULL) stream->next->previous = stream->previous;
+  if (context->streams == stream) context->streams = stream->next;
+  pthread_mutex_unlock(&context->slots_lock);
+}
 
 static void stream_destroy(vyc_child *child) {
   vyc_stream *stream = (vyc_stream *)child;
   vyc_context *context = child->context;
   /* The slot is given to another stream; marks of this one must not outlive its work. */
-  if (!atomic_load(&context->lost) &&
-      context->driver->cuStreamSynchronize(stream->handle) != CUDA_SUCCESS)
-    context->driver->cuCtxSynchronize();
-  pthread_mutex_lock(&context->slots_lock);
-  if (stream->slot != VYC_SLOT_OTHER) context->slots[stream->slot] = NULL;
-  pthread_mutex_unlock(&context->slots_lock);
+  if (!vyc__stream_settle(context, stream->handle)) {
+    pthread_mutex_lock(&context->slots_lock);
+    stream->leaked = true;
+    pthread_mutex_unlock(&context->slots_lock);
+    child->finish = vyc__child_leak;
+    return;
+  }
+  list_remove(context, stream);
   context->driver->cuStreamDestroy(stream->handle);
+}
+
+static vyc_stream *leaked_stream(vyc_context *context) {
+  pthread_mutex_lock(&context->slots_lock);
+  vyc_stream *stream = context->streams;
+  while (stream != NULL && !stream->leaked) stream = stream->next;
+  pthread_mutex_unlock(&context->slots_lock);
+  return stream;
+}
+
+void vyc__streams_reap(vyc_context *context) {
+  for (vyc_stream *stream = leaked_stream(context); stream != NULL;
+       stream = leaked_stream(context)) {
+    list_remove(context, stream);
+    context->driver->cuStreamDestroy(stream->handle);
+    free(stream);
+  }
 }
 
 static uint32_t claim_slot(vyc_context *context, vyc_stream *stream) {
@@ -54,6 +93,7 @@ static vyc_status create(vyc_stream **stream_out, vyc_context *context) {
   }
   vyc__child_add(&stream->child, context, stream_destroy, NULL);
   stream->slot = claim_slot(context, stream);
+  list_add(context, stream);
   *stream_out = stream;
   return VYC_OK;
 }
@@ -72,22 +112,19 @@ void vyc_stream_release(vyc_stream *stream) {
   if (stream != NULL) vyc__child_release(&stream->child);
 }
 
-vyc_status vyc_stream_synchronize(vyc_stream *stream) {
+vyc_status vyc_stream_synchronize_for(vyc_stream *stream, int64_t timeout_ns) {
   VYC_REQUIRE(stream != NULL);
   vyc_context *context = stream->child.context;
   vyc_scope scope;
-  VYC_CU_RESULT;
   VYC_TRY(vyc__enter(context, &scope));
-  vyc_status status = VYC_CU(context, cuStreamSynchronize, stream->handle);
+  vyc_status status = vyc__stream_finish(context, stream->handle, timeout_ns);
   if (status == VYC_OK) status = vyc__check_reports(context);
   vyc__leave(context, &scope);
   return status;
 }
 
-static vyc_status ready(vyc_context *context, CUresult result, const char *operation) {
-  if (result == CUDA_SUCCESS) return VYC_OK;
-  if (result == CUDA_ERROR_NOT_READY) return VYC_NOT_READY;
-  return vyc__driver_failed(context, result, operation);
+vyc_status vyc_stream_synchronize(vyc_stream *stream) {
+  return vyc_stream_synchronize_for(stream, -1);
 }
 
 vyc_status vyc_stream_query(vyc_stream *stream) {
@@ -96,7 +133,7 @@ vyc_status vyc_stream_query(vyc_stream *stream) {
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
   const vyc_status status =
-      ready(context, context->driver->cuStreamQuery(stream->handle), "cuStreamQuery");
+      vyc__ready(context, context->driver->cuStreamQuery(stream->handle), "cuStreamQuery");
   vyc__leave(context, &scope);
   return status;
 }
@@ -136,12 +173,11 @@ vyc_status vyc__stream_after_main(vyc_context *context, CUstream stream) {
   return status;
 }
 
-vyc_status vyc__slot_synchronize(vyc_context *context, uint32_t slot) {
-  VYC_CU_RESULT;
-  if (slot == VYC_SLOT_MAIN) return VYC_CU(context, cuStreamSynchronize, context->main);
+vyc_status vyc__slot_finish(vyc_context *context, uint32_t slot, int64_t timeout_ns) {
+  if (slot == VYC_SLOT_MAIN) return vyc__stream_finish(context, context->main, timeout_ns);
   vyc_stream *stream = vyc__slot_retain(context, slot);
-  if (stream == NULL) return VYC_CU0(context, cuCtxSynchronize);
-  const vyc_status status = VYC_CU(context, cuStreamSynchronize, stream->handle);
+  if (stream == NULL) return vyc__work_wait(context, timeout_ns);
+  const vyc_status status = vyc__stream_finish(context, stream->handle, timeout_ns);
   vyc_stream_release(stream);
   return status;
 }
@@ -199,17 +235,19 @@ vyc_status vyc_stream_wait(vyc_stream *stream, vyc_event *event) {
   return status;
 }
 
-vyc_status vyc_event_synchronize(vyc_event *event) {
+vyc_status vyc_event_synchronize_for(vyc_event *event, int64_t timeout_ns) {
   VYC_REQUIRE(event != NULL);
   vyc_context *context = event->child.context;
   vyc_scope scope;
-  VYC_CU_RESULT;
   VYC_TRY(vyc__enter(context, &scope));
-  vyc_status status = VYC_CU(context, cuEventSynchronize, event->handle);
+  vyc_pace pace = vyc__pace_begin(timeout_ns, EVENT_SPIN_NS);
+  vyc_status status = vyc__event_wait(context, event->handle, &pace);
   if (status == VYC_OK) status = vyc__check_reports(context);
   vyc__leave(context, &scope);
   return status;
 }
+
+vyc_status vyc_event_synchronize(vyc_event *event) { return vyc_event_synchronize_for(event, -1); }
 
 vyc_status vyc_event_query(vyc_event *event) {
   VYC_REQUIRE(event != NULL);
@@ -217,7 +255,7 @@ vyc_status vyc_event_query(vyc_event *event) {
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
   const vyc_status status =
-      ready(context, context->driver->cuEventQuery(event->handle), "cuEventQuery");
+      vyc__ready(context, context->driver->cuEventQuery(event->handle), "cuEventQuery");
   vyc__leave(context, &scope);
   return status;
 }

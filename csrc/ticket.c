@@ -23,10 +23,15 @@ static void ticket_unref(vyc_ticket *ticket) {
   if (atomic_fetch_sub_explicit(&ticket->references, 1, memory_order_acq_rel) == 1) free(ticket);
 }
 
+vyc_timing *vyc__ticket_timing(vyc_lane *lane) {
+  return lane->ticket != NULL && lane->ticket->timed ? &lane->ticket->timing : NULL;
+}
+
 void vyc__ticket_settle(vyc_lane *lane, vyc_status status) {
   vyc_ticket *ticket = lane->ticket;
   if (ticket == NULL) return;
   lane->ticket = NULL;
+  if (ticket->timed) vyc__timing_fill(&ticket->timing, ticket->begin_ns, ticket->submitted_ns);
   if (status != VYC_OK) vyc__error_save(&ticket->error);
   ticket->error.status = (int32_t)status;
   atomic_store_explicit(&ticket->done, true, memory_order_release);
@@ -81,6 +86,15 @@ vyc_status vyc_ticket_wait(vyc_ticket *ticket, int64_t timeout_ns) {
   const vyc_status status = wait_for_ticket(ticket, timeout_ns);
   vyc__leave(context, &scope);
   return status;
+}
+
+vyc_status vyc_ticket_timing(vyc_ticket *ticket, vyc_timing *timing_out) {
+  VYC_REQUIRE(ticket != NULL && timing_out != NULL);
+  VYC_REQUIRE(timing_out->struct_size >= sizeof(uint32_t));
+  if (!is_done(ticket)) return VYC_NOT_READY;
+  VYC_REQUIRE(ticket->timed);
+  vyc__struct_out(timing_out, &ticket->timing, sizeof ticket->timing);
+  return VYC_OK;
 }
 
 vyc_status vyc_ticket_query(vyc_ticket *ticket) { return vyc_ticket_wait(ticket, 0); }

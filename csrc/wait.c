@@ -1,13 +1,65 @@
-/* A lane that has been submitted, to its end: the wait for it, its results, its destruction. */
+/* A lane that has been submitted, to its end: the wait for it, its results, its destruction. And
+ * the pace of every wait: looks one after the other at first, then with growing sleeps between. */
 #include <string.h>
 
 #include "plan.h"
 
-#define SPIN_NS UINT64_C(200000)       /* after that the wait sleeps between looks */
-#define RETIRE_NS INT64_C(10000000000) /* a run that has not ended by then is leaked */
+#define SPIN_NS UINT64_C(200000)     /* at least, for a plan whose runs are short, or unknown */
+#define SPIN_LONG_NS UINT64_C(20000) /* for a plan whose runs are long */
+#define LONG_NS UINT64_C(1000000)
 #define SLEEP_MAX_US 200u
 
-/* ---- wait ----------------------------------------------------------------------------------- */
+/* ---- pace ------------------------------------------------------------------------------------ */
+
+vyc_pace vyc__pace_begin(int64_t timeout_ns, uint64_t spin_ns) {
+  return (vyc_pace){vyc__now_ns(), 0, spin_ns, timeout_ns};
+}
+
+int64_t vyc__pace_left(const vyc_pace *pace) {
+  if (pace->timeout_ns < 0) return pace->timeout_ns;
+  const uint64_t waited = vyc__now_ns() - pace->begin_ns;
+  return waited < (uint64_t)pace->timeout_ns ? pace->timeout_ns - (int64_t)waited : 0;
+}
+
+/* A sixteenth of the time waited so far: what a sleep adds to a wait stays small beside it. The
+ * last one ends with the time that is allowed. */
+static void sleep_between(const vyc_pace *pace) {
+  uint64_t pause_us = pace->waited_ns / 16000;
+  if (pause_us < VYC_SLEEP_MIN_US) pause_us = VYC_SLEEP_MIN_US;
+  if (pause_us > SLEEP_MAX_US) pause_us = SLEEP_MAX_US;
+  if (pace->timeout_ns >= 0) {
+    const uint64_t left_us = ((uint64_t)pace->timeout_ns - pace->waited_ns) / 1000 + 1;
+    if (left_us < pause_us) pause_us = left_us;
+  }
+  vyc__sleep_us((uint32_t)pause_us);
+}
+
+vyc_status vyc__pace(const vyc_context *context, vyc_pace *pace) {
+  pace->waited_ns = vyc__now_ns() - pace->begin_ns;
+  if (pace->timeout_ns >= 0 && pace->waited_ns >= (uint64_t)pace->timeout_ns) return VYC_NOT_READY;
+  if (!vyc__pace_sleeps(pace)) return VYC_OK;
+  if (atomic_load_explicit(&context->gone, memory_order_relaxed))
+    return vyc__fail(VYC_E_UNAVAILABLE, "close", "the device was closed during the wait");
+  sleep_between(pace);
+  return VYC_OK;
+}
+
+vyc_status vyc__ready(vyc_context *context, CUresult result, const char *operation) {
+  if (result == CUDA_SUCCESS) return VYC_OK;
+  if (result == CUDA_ERROR_NOT_READY) return VYC_NOT_READY;
+  return vyc__driver_failed(context, result, operation);
+}
+
+vyc_status vyc__event_wait(vyc_context *context, CUevent event, vyc_pace *pace) {
+  for (;;) {
+    const vyc_status status =
+        vyc__ready(context, context->driver->cuEventQuery(event), "cuEventQuery");
+    if (status != VYC_NOT_READY) return status;
+    VYC_TRY(vyc__pace(context, pace));
+  }
+}
+
+/* ---- wait for a lane ------------------------------------------------------------------------- */
 
 /* Looks at a flag between two questions to the driver, which alone can tell of a fault. */
 #define LOOKS_UNASKED 256u
@@ -15,13 +67,11 @@
 static vyc_status ask_driver(const vyc_lane *lane) {
   vyc_context *context = lane->plan->child.context;
   const bool by_event = lane->elsewhere && !lane->flagged;
-  const CUresult result = by_event ? context->driver->cuEventQuery(lane->done)
-                                   : context->driver->cuStreamQuery(lane->stream);
-  if (result == CUDA_ERROR_NOT_READY) return VYC_NOT_READY;
-  if (result != CUDA_SUCCESS)
-    return vyc__driver_failed(context, result, by_event ? "cuEventQuery" : "cuStreamQuery");
+  const vyc_status status =
+      by_event ? vyc__ready(context, context->driver->cuEventQuery(lane->done), "cuEventQuery")
+               : vyc__ready(context, context->driver->cuStreamQuery(lane->stream), "cuStreamQuery");
   /* The lane's own stream says nothing of a run that is elsewhere, but that the device is well. */
-  return lane->elsewhere && lane->flagged ? VYC_NOT_READY : VYC_OK;
+  return status == VYC_OK && lane->elsewhere && lane->flagged ? VYC_NOT_READY : status;
 }
 
 vyc_status vyc__lane_poll(vyc_lane *lane) {
@@ -32,20 +82,29 @@ vyc_status vyc__lane_poll(vyc_lane *lane) {
   return ask_driver(lane);
 }
 
+/* The mean of a plan's waits, of which the last eight or so count. Threads may overwrite each
+ * other's; the mean is a hint. */
+static void note_wait(vyc_plan *plan, uint64_t waited_ns) {
+  const uint64_t mean = atomic_load_explicit(&plan->mean_wait_ns, memory_order_relaxed);
+  atomic_store_explicit(&plan->mean_wait_ns, mean - mean / 8 + waited_ns / 8, memory_order_relaxed);
+}
+
+static uint64_t spin_of(const vyc_plan *plan) {
+  const uint64_t mean = atomic_load_explicit(&plan->mean_wait_ns, memory_order_relaxed);
+  if (mean >= LONG_NS) return SPIN_LONG_NS;
+  return 2 * mean > SPIN_NS ? 2 * mean : SPIN_NS;
+}
+
 vyc_status vyc__lane_wait(vyc_lane *lane, int64_t timeout_ns) {
   vyc_status status = vyc__lane_poll(lane);
   if (status != VYC_NOT_READY) return status;
-  const uint64_t begin = vyc__now_ns();
-  uint32_t pause_us = VYC_SLEEP_MIN_US;
+  vyc_plan *plan = lane->plan;
+  vyc_pace pace = vyc__pace_begin(timeout_ns, spin_of(plan));
   for (;;) {
     status = vyc__lane_poll(lane);
+    if (VYC_LIKELY(status == VYC_OK)) note_wait(plan, pace.waited_ns);
     if (status != VYC_NOT_READY) return status;
-    const uint64_t waited = vyc__now_ns() - begin;
-    if (timeout_ns >= 0 && waited >= (uint64_t)timeout_ns) return VYC_NOT_READY;
-    if (waited < SPIN_NS) continue;
-    vyc__sleep_us(pause_us);
-    pause_us += pause_us / 2;
-    if (pause_us > SLEEP_MAX_US) pause_us = SLEEP_MAX_US;
+    VYC_TRY(vyc__pace(plan->child.context, &pace));
   }
 }
 
@@ -79,6 +138,7 @@ static vyc_status read_results(vyc_lane *lane, vyc_timing *timing_out) {
 
 vyc_status vyc__lane_collect(vyc_lane *lane, vyc_status status, vyc_timing *timing_out) {
   const bool ended = status == VYC_OK;
+  if (timing_out == NULL) timing_out = vyc__ticket_timing(lane);
   if (ended && !lane->dropped) status = read_results(lane, timing_out);
   if (ended) vyc__lane_let_go(lane);
   lane->dropped = true; /* told once; when the look failed the kernel may still be running */
@@ -104,14 +164,21 @@ static int retire(vyc_lane *lane) {
 
 /* Wait for the run of a retired lane; where its own stream or event cannot tell, for the device. */
 static bool has_ended(vyc_lane *lane, bool was_dead) {
+  return was_dead ? vyc__settle(lane->plan->child.context) : vyc__lane_settle(lane);
+}
+
+/* From here on nobody looks for work on it any more. */
+static CUstream take_stream(vyc_lane *lane) {
   vyc_context *context = lane->plan->child.context;
-  if (is_lost(lane)) return true;
-  const vyc_status status = was_dead ? VYC_E_DRIVER : vyc__lane_wait(lane, RETIRE_NS);
-  if (status == VYC_OK || status == VYC_NOT_READY) return status == VYC_OK;
-  return context->driver->cuCtxSynchronize() == CUDA_SUCCESS || is_lost(lane);
+  pthread_mutex_lock(&context->children_lock);
+  const CUstream stream = lane->stream;
+  lane->stream = NULL;
+  pthread_mutex_unlock(&context->children_lock);
+  return stream;
 }
 
 bool vyc__lane_destroy(vyc_lane *lane) {
+  if (lane->stream == NULL) return true; /* destroyed already */
   vyc_context *context = lane->plan->child.context;
   const vyc_driver *driver = context->driver;
   vyc_error failure;
@@ -127,7 +194,7 @@ bool vyc__lane_destroy(vyc_lane *lane) {
   if (lane->done != NULL) driver->cuEventDestroy(lane->done);
   if (lane->start != NULL) driver->cuEventDestroy(lane->start);
   if (lane->stop != NULL) driver->cuEventDestroy(lane->stop);
-  driver->cuStreamDestroy(lane->stream);
+  driver->cuStreamDestroy(take_stream(lane));
   vyc__pool_give(context, &context->pinned_pool, lane->cell, 0);
   if (lane->pinned != NULL) vyc__pool_give(context, &context->pinned_pool, lane->pinned, 0);
   if (lane->barrier != NULL) vyc__pool_give(context, &context->device_pool, lane->barrier, 0);

@@ -80,6 +80,7 @@ typedef struct vyc_driver vyc_driver;
 typedef struct vyc_context vyc_context;
 typedef struct vyc_stream vyc_stream;
 typedef struct vyc_event vyc_event;
+typedef struct vyc_fence vyc_fence;
 typedef struct vyc_buffer vyc_buffer;
 typedef struct vyc_pinned vyc_pinned;
 typedef struct vyc_module vyc_module;
@@ -177,10 +178,21 @@ VYC_API vyc_status vyc_context_caps(vyc_context *context, vyc_caps *caps_out);
  * asynchronous launch since the last wait failed a check; each failure is told once, to whoever
  * waits first, here or in another function that says so. */
 VYC_API vyc_status vyc_context_synchronize(vyc_context *context);
+/* The same for at most timeout_ns, then VYC_NOT_READY; negative: no limit. This and the other
+ * functions that end in _for never block in the driver: they look again and again, at once for the
+ * first 200 us, then with sleeps of up to 200 us between, and wait for what was given before. */
+VYC_API vyc_status vyc_context_synchronize_for(vyc_context *context, int64_t timeout_ns);
 /* Let nobody in any more, wait for who is in and for the work, then free everything that the driver
  * holds for this context and its children. Whoever calls it, everything is freed when it returns;
- * again is VYC_OK. VYC_E_ASSERT as above, and what the wait failed with: closed all the same. */
+ * again is VYC_OK. VYC_E_ASSERT as above, and what the wait failed with: closed all the same.
+ * VYC_E_TIMEOUT: somebody was still in, or work had not ended, when patience ran out: closed, but
+ * abandoned: no further driver call is made, and what the work uses stays until the process ends. */
 VYC_API vyc_status vyc_context_close(vyc_context *context);
+/* The same with a limit of its own; negative: none. */
+VYC_API vyc_status vyc_context_close_for(vyc_context *context, int64_t timeout_ns);
+/* How long releases, and a close without a limit of its own, wait for work before they give it up
+ * as hung; 10 s at first. What is given up is leaked; later releases only look. */
+VYC_API vyc_status vyc_context_set_patience(vyc_context *context, int64_t patience_ns);
 /* The last reference, of the owner or of a child, closes. */
 VYC_API void vyc_context_release(vyc_context *context);
 
@@ -211,10 +223,11 @@ VYC_API vyc_status vyc_context_trim(vyc_context *context);
 /* A stream of its own order. Events order it with others; a buffer that it uses for the first time,
  * or again after a copy, is ordered behind what call order has been given. */
 VYC_API vyc_status vyc_stream_create(vyc_stream **stream_out, vyc_context *context);
-/* The last reference waits for the stream's work. */
+/* The last reference waits for the stream's work, as long as the context's patience lasts. */
 VYC_API void vyc_stream_release(vyc_stream *stream);
 /* VYC_E_ASSERT as from vyc_context_synchronize. */
 VYC_API vyc_status vyc_stream_synchronize(vyc_stream *stream);
+VYC_API vyc_status vyc_stream_synchronize_for(vyc_stream *stream, int64_t timeout_ns);
 /* VYC_OK when all work has finished, else VYC_NOT_READY. */
 VYC_API vyc_status vyc_stream_query(vyc_stream *stream);
 /* The CUstream, for other libraries; it lives as long as the vyc_stream and its context. */
@@ -227,10 +240,18 @@ VYC_API vyc_status vyc_stream_wait(vyc_stream *stream, vyc_event *event);
 VYC_API void vyc_event_release(vyc_event *event);
 /* VYC_E_ASSERT as from vyc_context_synchronize. */
 VYC_API vyc_status vyc_event_synchronize(vyc_event *event);
+VYC_API vyc_status vyc_event_synchronize_for(vyc_event *event, int64_t timeout_ns);
 /* VYC_OK or VYC_NOT_READY. */
 VYC_API vyc_status vyc_event_query(vyc_event *event);
 /* Milliseconds from `start` to `stop`, both finished. */
 VYC_API vyc_status vyc_event_elapsed(vyc_event *stop, float *milliseconds_out, vyc_event *start);
+
+/* A point behind all work given through the context so far, on any stream. A long wait for it can
+ * be cut into short ones, between which a caller looks after something else. */
+VYC_API vyc_status vyc_fence_create(vyc_fence **fence_out, vyc_context *context);
+/* VYC_OK or VYC_NOT_READY; VYC_E_ASSERT as from vyc_context_synchronize. */
+VYC_API vyc_status vyc_fence_wait(vyc_fence *fence, int64_t timeout_ns);
+VYC_API void vyc_fence_release(vyc_fence *fence);
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
@@ -241,6 +262,11 @@ VYC_API vyc_status vyc_buffer_alloc(vyc_buffer **buffer_out, vyc_context *contex
 VYC_API void vyc_buffer_release(vyc_buffer *buffer);
 /* The CUdeviceptr, for other libraries; work of theirs is not known to this one. */
 VYC_API vyc_status vyc_buffer_address(vyc_buffer *buffer, uint64_t *address_out);
+/* Wait for the work that a copy of the buffer would wait for, at most timeout_ns, then
+ * VYC_NOT_READY; negative: no limit. `host`: 1 for a copy from or to host memory, 0 for a fill or a
+ * copy to another buffer. */
+VYC_API vyc_status vyc_buffer_synchronize_for(vyc_buffer *buffer, uint32_t host,
+                                              int64_t timeout_ns);
 
 /* Copies and fills run in call order, after all work on their buffers on any stream. Ranges are in
  * bytes and checked. copy_in returns when `data` has been read, copy_out when the bytes have
@@ -354,8 +380,8 @@ typedef struct vyc_plan_desc {
  * keeps the module. VYC_E_UNSUPPORTED: a cooperative kernel on a device without such launches. */
 VYC_API vyc_status vyc_plan_create(vyc_plan **plan_out, vyc_module *module,
                                    const vyc_plan_desc *desc);
-/* The last reference waits up to 10 s for runs in flight; a run that has not ended by then is
- * leaked, with what it uses. Tickets and calls hold a reference. */
+/* The last reference waits for runs in flight as long as the context's patience lasts; a run that
+ * has not ended by then is leaked, with what it uses. Tickets and calls hold a reference. */
 VYC_API void vyc_plan_release(vyc_plan *plan);
 VYC_API vyc_status vyc_plan_function(vyc_plan *plan, vyc_function_info *info_out);
 
@@ -402,18 +428,22 @@ typedef struct vyc_run {
  * and no stream it may overlap other work; else it runs in the order of its stream. A buffer that
  * is written may share no bytes with another argument. A grid of 0 launches nothing; outs are zero.
  * VYC_E_TIMEOUT: the run goes on and *ticket_out, NULL otherwise, owns it; with ticket_out NULL the
- * run is abandoned instead. VYC_E_ASSERT: a check failed, no result was written. Another failure
+ * run is abandoned instead. *ticket_out NULL all the same: 64 runs of the plan were in flight, and
+ * this one was not started. VYC_E_ASSERT: a check failed, no result was written. Another failure
  * while waiting: the results are lost. PINNED memory belongs to the run until that has ended. */
 VYC_API vyc_status vyc_plan_run(vyc_plan *plan, vyc_ticket **ticket_out, const vyc_run *run);
-/* The same without the wait; timeout_ns and timing_out are not looked at. Inputs may change when it
- * returns, except PINNED ones. Result memory must live until the ticket is finished or released. It
- * waits only when 64 runs of the plan are in flight. */
+/* The same without the wait; timing_out is not looked at. Inputs may change when it returns, except
+ * PINNED ones. Result memory must live until the ticket is finished or released. It waits only when
+ * 64 runs of the plan are in flight, at most timeout_ns: VYC_E_TIMEOUT, and nothing was started. */
 VYC_API vyc_status vyc_plan_submit(vyc_plan *plan, vyc_ticket **ticket_out, const vyc_run *run);
 /* VYC_OK: finished, results are in place. VYC_NOT_READY: not yet. Else: what the run failed with,
  * to everybody who asks. A finished ticket answers in every state of the context. */
 VYC_API vyc_status vyc_ticket_query(vyc_ticket *ticket);
 /* The same after at most timeout_ns; negative: no limit. */
 VYC_API vyc_status vyc_ticket_wait(vyc_ticket *ticket, int64_t timeout_ns);
+/* The times of a finished run of vyc_plan_run with timing_out whose wait had ended early;
+ * VYC_NOT_READY: not finished yet. */
+VYC_API vyc_status vyc_ticket_timing(vyc_ticket *ticket, vyc_timing *timing_out);
 /* An unfinished run is abandoned: it goes on, but nothing is written to its HOST results any more.
  * PINNED memory and buffers are still the kernel's. */
 VYC_API void vyc_ticket_release(vyc_ticket *ticket);

@@ -129,12 +129,12 @@ static void a_block_that_cannot_be_marked_keeps_no_event(vyc_context *context, v
 static void a_lost_device_names_the_first_cause(void) {
   vyc_context *context = open_context();
   vyc_error error = {.struct_size = sizeof error};
-  CHECK(emulator_fail("cuCtxSynchronize", 1, ILLEGAL_ADDRESS, 0) == 0);
+  CHECK(emulator_fail("cuStreamQuery", 1, ILLEGAL_ADDRESS, 0) == 0);
   CHECK(vyc_context_synchronize(context) == VYC_E_LOST);
   CHECK(vyc_context_synchronize(context) == VYC_E_LOST);
   OK(vyc_last_error(&error));
   CHECK(error.driver_result == ILLEGAL_ADDRESS);
-  CHECK(strcmp(error.operation, "cuCtxSynchronize") == 0);
+  CHECK(strcmp(error.operation, "cuStreamQuery") == 0);
   vyc_context_release(context);
 }
 

@@ -1,0 +1,257 @@
+/* All the work that was given through a context: whether it has ended, waiting for that with a
+ * limit of time, and fences, which are points in it.
+ *
+ * Nothing here blocks in the driver: streams are asked over and over, and events recorded at the
+ * beginning of a long wait, so that work given meanwhile does not prolong it. */
+#include <stdlib.h>
+
+#include "plan.h"
+
+#define SPIN_NS UINT64_C(200000) /* after that the wait sleeps between looks */
+
+/* ---- streams with work ---------------------------------------------------------------------- */
+
+typedef vyc_status (*visitor)(vyc_context *context, CUstream stream, void *data);
+
+static vyc_status each_stream(vyc_context *context, visitor visit, void *data) {
+  pthread_mutex_lock(&context->slots_lock);
+  vyc_status status = VYC_OK;
+  for (vyc_stream *stream = context->streams; stream != NULL && status == VYC_OK;
+       stream = stream->next)
+    status = visit(context, stream->handle, data);
+  pthread_mutex_unlock(&context->slots_lock);
+  return status;
+}
+
+/* A free lane has nothing in flight; one on another stream is found there. */
+static vyc_status each_lane(vyc_context *context, visitor visit, void *data) {
+  pthread_mutex_lock(&context->children_lock);
+  vyc_status status = VYC_OK;
+  for (vyc_plan *plan = context->plans; plan != NULL && status == VYC_OK; plan = plan->next_plan)
+    for (vyc_lane *lane = atomic_load_explicit(&plan->lanes, memory_order_acquire);
+         lane != NULL && status == VYC_OK; lane = lane->next)
+      if (lane->stream != NULL &&
+          atomic_load_explicit(&lane->state, memory_order_acquire) != LANE_FREE)
+        status = visit(context, lane->stream, data);
+  pthread_mutex_unlock(&context->children_lock);
+  return status;
+}
+
+static vyc_status each(vyc_context *context, visitor visit, void *data) {
+  VYC_TRY(visit(context, context->main, data));
+  VYC_TRY(each_stream(context, visit, data));
+  return each_lane(context, visit, data);
+}
+
+static vyc_status look(vyc_context *context, CUstream stream, void *data) {
+  (void)data;
+  return vyc__ready(context, context->driver->cuStreamQuery(stream), "cuStreamQuery");
+}
+
+/* ---- marks: an event on each stream that has work -------------------------------------------- */
+
+typedef struct marks {
+  CUevent *events;
+  uint32_t count, room;
+} marks;
+
+static void marks_free(vyc_context *context, marks *m) {
+  for (uint32_t i = 0; i < m->count; i++) context->driver->cuEventDestroy(m->events[i]);
+  free(m->events);
+  *m = (marks){0};
+}
+
+static vyc_status mark(vyc_context *context, CUstream stream, void *data) {
+  marks *m = data;
+  const vyc_status status = look(context, stream, NULL);
+  if (status != VYC_NOT_READY) return status;
+  if (m->count == m->room) {
+    const uint32_t room = m->room * 2 + 4;
+    CUevent *events = realloc(m->events, room * sizeof *events);
+    if (events == NULL) return vyc__fail(VYC_E_MEMORY, "fence", "out of host memory");
+    m->events = events;
+    m->room = room;
+  }
+  CUevent event = NULL;
+  VYC_CU_RESULT;
+  VYC_TRY(VYC_CU(context, cuEventCreate, &event, CU_EVENT_DISABLE_TIMING));
+  m->events[m->count++] = event;
+  return VYC_CU(context, cuEventRecord, event, stream);
+}
+
+static vyc_status marks_set(vyc_context *context, marks *m) {
+  const vyc_status status = each(context, mark, m);
+  if (status != VYC_OK) marks_free(context, m);
+  return status;
+}
+
+static vyc_status marks_wait(vyc_context *context, const marks *m, vyc_pace *pace) {
+  for (uint32_t i = 0; i < m->count; i++) VYC_TRY(vyc__event_wait(context, m->events[i], pace));
+  return VYC_OK;
+}
+
+/* ---- waiting for all of it ------------------------------------------------------------------- */
+
+vyc_status vyc__work_wait(vyc_context *context, int64_t timeout_ns) {
+  vyc_status status = each(context, look, NULL);
+  if (status != VYC_NOT_READY) return status;
+  vyc_pace pace = vyc__pace_begin(timeout_ns, SPIN_NS);
+  while (!vyc__pace_sleeps(&pace)) {
+    VYC_TRY(vyc__pace(context, &pace));
+    status = each(context, look, NULL);
+    if (status != VYC_NOT_READY) return status;
+  }
+  marks m = {0};
+  VYC_TRY(marks_set(context, &m));
+  status = marks_wait(context, &m, &pace);
+  marks_free(context, &m);
+  return status;
+}
+
+vyc_status vyc__stream_finish(vyc_context *context, CUstream stream, int64_t timeout_ns) {
+  vyc_status status = look(context, stream, NULL);
+  if (status != VYC_NOT_READY) return status;
+  vyc_pace pace = vyc__pace_begin(timeout_ns, SPIN_NS);
+  while (!vyc__pace_sleeps(&pace)) {
+    VYC_TRY(vyc__pace(context, &pace));
+    status = look(context, stream, NULL);
+    if (status != VYC_NOT_READY) return status;
+  }
+  marks m = {0};
+  status = mark(context, stream, &m);
+  if (status == VYC_OK) status = marks_wait(context, &m, &pace);
+  marks_free(context, &m);
+  return status;
+}
+
+static int64_t patience(vyc_context *context) {
+  return atomic_load_explicit(&context->hung, memory_order_relaxed)
+             ? 0
+             : atomic_load_explicit(&context->patience_ns, memory_order_relaxed);
+}
+
+/* What a wait of a release found, without a trace in the error record. Asking may have failed where
+ * waiting would not: then the driver waits, unless something is known to hang. */
+static bool settled(vyc_context *context, vyc_status status) {
+  if (atomic_load(&context->lost)) return true;
+  if (status == VYC_NOT_READY) atomic_store(&context->hung, true);
+  if (status == VYC_OK || status == VYC_NOT_READY) return status == VYC_OK;
+  if (atomic_load(&context->gone) || atomic_load(&context->hung)) return false;
+  return context->driver->cuCtxSynchronize() == CUDA_SUCCESS || atomic_load(&context->lost);
+}
+
+bool vyc__settle(vyc_context *context) {
+  vyc_error failure;
+  vyc__error_save(&failure);
+  const vyc_status status = vyc__work_wait(context, patience(context));
+  if (status == VYC_OK) atomic_store(&context->hung, false);
+  const bool ended = settled(context, status);
+  vyc__error_restore(&failure);
+  return ended;
+}
+
+bool vyc__stream_settle(vyc_context *context, CUstream stream) {
+  vyc_error failure;
+  vyc__error_save(&failure);
+  const bool ended = settled(context, vyc__stream_finish(context, stream, patience(context)));
+  vyc__error_restore(&failure);
+  return ended;
+}
+
+bool vyc__lane_settle(vyc_lane *lane) {
+  vyc_context *context = lane->plan->child.context;
+  return settled(context, vyc__lane_wait(lane, patience(context)));
+}
+
+/* ---- what callers see ------------------------------------------------------------------------ */
+
+vyc_status vyc_context_set_patience(vyc_context *context, int64_t patience_ns) {
+  VYC_REQUIRE(context != NULL && patience_ns >= 0);
+  atomic_store(&context->patience_ns, patience_ns);
+  return VYC_OK;
+}
+
+vyc_status vyc_context_synchronize_for(vyc_context *context, int64_t timeout_ns) {
+  VYC_REQUIRE(context != NULL);
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(context, &scope));
+  vyc_status status = vyc__work_wait(context, timeout_ns);
+  if (status == VYC_OK) status = vyc__check_reports(context);
+  vyc__leave(context, &scope);
+  return status;
+}
+
+vyc_status vyc_context_synchronize(vyc_context *context) {
+  return vyc_context_synchronize_for(context, -1);
+}
+
+/* Marks stay where they are: the copy that this wait is made for takes them out. */
+static vyc_status finish_slots(vyc_context *context, uint64_t slots, int64_t timeout_ns) {
+  const uint64_t begin = timeout_ns < 0 ? 0 : vyc__now_ns();
+  for (; slots != 0; slots &= slots - 1) {
+    const uint64_t waited = timeout_ns < 0 ? 0 : vyc__now_ns() - begin;
+    int64_t left = timeout_ns;
+    if (timeout_ns >= 0) left = waited < (uint64_t)timeout_ns ? timeout_ns - (int64_t)waited : 0;
+    VYC_TRY(vyc__slot_finish(context, (uint32_t)__builtin_ctzll(slots), left));
+  }
+  return VYC_OK;
+}
+
+vyc_status vyc_buffer_synchronize_for(vyc_buffer *buffer, uint32_t host, int64_t timeout_ns) {
+  VYC_REQUIRE(buffer != NULL);
+  vyc_context *context = buffer->child.context;
+  const uint64_t main_bit = UINT64_C(1) << VYC_SLOT_MAIN;
+  uint64_t slots = atomic_load(&buffer->used_on) | atomic_load(&buffer->waited);
+  slots = host != 0 ? slots | main_bit : slots & ~main_bit;
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(context, &scope));
+  const vyc_status status = finish_slots(context, slots, timeout_ns);
+  vyc__leave(context, &scope);
+  return status;
+}
+
+/* ---- fences ---------------------------------------------------------------------------------- */
+
+struct vyc_fence {
+  vyc_child child;
+  marks marks;
+};
+
+static void fence_destroy(vyc_child *child) {
+  marks_free(child->context, &((vyc_fence *)child)->marks);
+}
+
+vyc_status vyc_fence_create(vyc_fence **fence_out, vyc_context *context) {
+  VYC_REQUIRE(fence_out != NULL && context != NULL);
+  *fence_out = NULL;
+  vyc_fence *fence = calloc(1, sizeof *fence);
+  if (fence == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
+  vyc_scope scope;
+  vyc_status status = vyc__enter(context, &scope);
+  if (status == VYC_OK) {
+    status = marks_set(context, &fence->marks);
+    if (status == VYC_OK) vyc__child_add(&fence->child, context, fence_destroy, NULL);
+    vyc__leave(context, &scope);
+  }
+  if (status == VYC_OK)
+    *fence_out = fence;
+  else
+    free(fence);
+  return status;
+}
+
+vyc_status vyc_fence_wait(vyc_fence *fence, int64_t timeout_ns) {
+  VYC_REQUIRE(fence != NULL);
+  vyc_context *context = fence->child.context;
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(context, &scope));
+  vyc_pace pace = vyc__pace_begin(timeout_ns, SPIN_NS);
+  vyc_status status = marks_wait(context, &fence->marks, &pace);
+  if (status == VYC_OK) status = vyc__check_reports(context);
+  vyc__leave(context, &scope);
+  return status;
+}
+
+void vyc_fence_release(vyc_fence *fence) {
+  if (fence != NULL) vyc__child_release(&fence->child);
+}
