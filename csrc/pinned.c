@@ -9,20 +9,14 @@
 
 #include "internal.h"
 
+/* Memory that a kernel never stops using stays locked. */
 static void unlock(const vyc_pinned *pinned) {
   vyc_context *context = pinned->child.context;
-  const vyc_driver *driver = context->driver;
   const uint64_t used_on = atomic_load_explicit(&pinned->used_on, memory_order_acquire);
-  vyc_error failure;
-  vyc__error_save(&failure);
-  vyc_status status = VYC_OK;
-  for (uint64_t left = used_on; left != 0 && status == VYC_OK; left &= left - 1)
-    status = vyc__slot_synchronize(context, (uint32_t)__builtin_ctzll(left));
-  if (status != VYC_OK) driver->cuCtxSynchronize();
-  vyc__error_restore(&failure);
-  const CUstreamCaptureMode mode = vyc__capture_relax(driver);
-  driver->cuMemHostUnregister(pinned->data);
-  vyc__capture_restore(driver, mode);
+  if (used_on != 0 && !vyc__settle(context)) return;
+  const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
+  context->driver->cuMemHostUnregister(pinned->data);
+  vyc__capture_restore(context->driver, mode);
 }
 
 static void pinned_destroy(vyc_child *child) {
