@@ -16,24 +16,33 @@ static vyc_status timing_events(vyc_lane *lane) {
   return VYC_OK;
 }
 
+/* Iteration `i`: the grid barrier of a cooperative kernel begins each one cleared. */
+static vyc_status launch_one(vyc_lane *lane, const vyc_run *run, uint32_t i, bool timed,
+                             CUstream stream) {
+  const vyc_plan *plan = lane->plan;
+  if (VYC_UNLIKELY(plan->cooperative && i > 0))
+    VYC_TRY(vyc__barrier_ready(plan->child.context, &lane->barrier, stream));
+  if (VYC_UNLIKELY(timed)) return vyc__launch_once(plan, lane->block, run->grid, stream);
+  return vyc__exec_launch(&lane->exec, plan, lane->block, run->grid, stream);
+}
+
 /* Launch the kernel and choose what will tell its end: the flag where the graph of the lane sets it
  * behind all of the run, else the stream. A timed kernel is launched alone between its events. */
 static vyc_status launch(vyc_lane *lane, const vyc_run *run, bool timed, CUstream stream) {
   const vyc_plan *plan = lane->plan;
   vyc_context *context = plan->child.context;
+  const uint32_t times = vyc__grid_is_empty(run->grid) ? 0 : vyc__iterations(run);
   VYC_CU_RESULT;
   lane->flagged = false;
   if (VYC_UNLIKELY(timed)) {
     VYC_TRY(timing_events(lane));
     VYC_TRY(VYC_CU(context, cuEventRecord, lane->start, stream));
-    if (!vyc__grid_is_empty(run->grid))
-      VYC_TRY(vyc__launch_once(plan, lane->block, run->grid, stream));
+    for (uint32_t i = 0; i < times; i++) VYC_TRY(launch_one(lane, run, i, true, stream));
     return VYC_CU(context, cuEventRecord, lane->stop, stream);
   }
-  if (VYC_UNLIKELY(vyc__grid_is_empty(run->grid))) return VYC_OK;
   atomic_store_explicit(vyc__lane_flag(lane), 0, memory_order_relaxed);
-  VYC_TRY(vyc__exec_launch(&lane->exec, plan, lane->block, run->grid, stream));
-  lane->flagged = lane->exec.flag != 0 && !plan->cooperative && !lane->copies_out;
+  for (uint32_t i = 0; i < times; i++) VYC_TRY(launch_one(lane, run, i, false, stream));
+  lane->flagged = times == 1 && lane->exec.flag != 0 && !plan->cooperative && !lane->copies_out;
   return VYC_OK;
 }
 

@@ -324,7 +324,7 @@ static vyc_status check_host(const vyc_plan *plan, uint32_t i, const vyc_argumen
 }
 
 vyc_status vyc__run_check(const vyc_plan *plan, const vyc_run *run) {
-  VYC_REQUIRE(run != NULL && run->struct_size >= sizeof *run);
+  VYC_REQUIRE(run != NULL && run->struct_size >= VYC_RUN_BYTES_FIRST);
   if (VYC_UNLIKELY(run->argument_count != plan->binding_count ||
                    run->scalar_count != plan->scalar_count))
     return vyc__fail(

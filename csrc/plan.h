@@ -130,6 +130,11 @@ typedef struct vyc_hidden {
 /* Write the parameter block: `addresses` has one entry per binding. */
 void vyc__block_write(const vyc_plan *plan, uint8_t *block, const uint64_t *addresses,
                       const vyc_run *run, const vyc_hidden *hidden);
+/* A caller of an earlier version has a shorter struct. */
+#define VYC_RUN_BYTES_FIRST offsetof(vyc_run, iterations)
+static inline uint32_t vyc__iterations(const vyc_run *run) {
+  return run->struct_size < sizeof *run || run->iterations == 0 ? 1 : run->iterations;
+}
 static inline bool vyc__grid_is_empty(const uint32_t grid[3]) {
   return grid[0] == 0 || grid[1] == 0 || grid[2] == 0;
 }

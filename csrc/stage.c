@@ -9,9 +9,9 @@
 
 /* ---- slabs ---------------------------------------------------------------------------------- */
 
-/* A binding the kernel may use in mapped memory, at `address` or in the slab. */
-static bool is_mapped(const vyc_plan *plan, uint32_t i) {
-  return (plan->bindings[i].flags & VYC_BINDING_STREAMING) != 0;
+/* A binding the kernel may use in mapped memory: it is touched about once in all of the run. */
+static bool is_mapped(const vyc_plan *plan, uint32_t i, const vyc_run *run) {
+  return (plan->bindings[i].flags & VYC_BINDING_STREAMING) != 0 && vyc__iterations(run) == 1;
 }
 
 static vyc_status ensure(vyc_context *context, vyc_pool *pool, vyc_block **block, uint64_t bytes) {
@@ -48,7 +48,7 @@ vyc_status vyc__stage_reserve(vyc_lane *lane, const vyc_run *run, CUstream strea
       return vyc__fail(VYC_E_INVALID, "run", "argument %u has too many elements", i);
     const uint64_t room = vyc__align_up(bytes, VYC_ALIGN);
     if (argument->kind == VYC_ARGUMENT_HOST) pinned += room;
-    if (is_mapped(plan, i)) continue;
+    if (is_mapped(plan, i, run)) continue;
     device += room;
     copies_out |= plan->bindings[i].role != VYC_ROLE_IN && bytes > 0;
   }
@@ -93,7 +93,7 @@ static vyc_status stage_host(vyc_lane *lane, uint32_t i, const vyc_run *run, sta
   const vyc_argument *argument = &run->arguments[i];
   const uint32_t role = plan->bindings[i].role;
   const uint64_t bytes = argument->count * plan->bindings[i].element_bytes;
-  const bool mapped = is_mapped(plan, i);
+  const bool mapped = is_mapped(plan, i, run);
   const bool clear = vyc__needs_clear(plan, i, run);
   uint8_t *host = host_side(plan, i, argument, stage, bytes);
   VYC_CU_RESULT;
@@ -152,7 +152,7 @@ vyc_status vyc__stage_out(vyc_lane *lane, const vyc_run *run, CUstream stream,
     if (!vyc__is_host(argument)) continue;
     const uint64_t bytes = argument->count * plan->bindings[i].element_bytes;
     uint8_t *host = host_side(plan, i, argument, &stage, bytes);
-    if (is_mapped(plan, i) || plan->bindings[i].role == VYC_ROLE_IN || bytes == 0) continue;
+    if (is_mapped(plan, i, run) || plan->bindings[i].role == VYC_ROLE_IN || bytes == 0) continue;
     VYC_TRY(VYC_CU(context, cuMemcpyDtoHAsync, host, addresses[i], bytes, stage.stream));
   }
   return VYC_OK;

@@ -182,6 +182,9 @@ VYC_API vyc_status vyc_context_synchronize(vyc_context *context);
  * functions that end in _for never block in the driver: they look again and again, at once for the
  * first 200 us, then with sleeps of up to 200 us between, and wait for what was given before. */
 VYC_API vyc_status vyc_context_synchronize_for(vyc_context *context, int64_t timeout_ns);
+/* VYC_OK when the work in call order has finished, else VYC_NOT_READY. (A launch blocks while about
+ * a thousand of its stream have not begun; this tells whether one might.) */
+VYC_API vyc_status vyc_context_query(vyc_context *context);
 /* Let nobody in any more, wait for who is in and for the work, then free everything that the driver
  * holds for this context and its children. Whoever calls it, everything is freed when it returns;
  * again is VYC_OK. VYC_E_ASSERT as above, and what the wait failed with: closed all the same.
@@ -422,6 +425,8 @@ typedef struct vyc_run {
   vyc_stream *stream; /* NULL: the context's own order */
   int64_t timeout_ns; /* of the wait; negative: none */
   vyc_timing *timing_out; /* or NULL */
+  uint32_t iterations; /* of the kernel, each on what the one before left; 0 means 1. Host runs only */
+  uint32_t reserved;
 } vyc_run;
 
 /* Host or mixed arguments in, results out: stage, launch, wait, collect. With host arguments alone

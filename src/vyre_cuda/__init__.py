@@ -112,11 +112,11 @@ if TYPE_CHECKING:
     from vyre_cuda.locations import get_library_dir as get_library_dir
     from vyre_cuda.ptx import ptx_text
     from vyre_cuda.runtime.array import DeviceArray as DeviceArray
+    from vyre_cuda.runtime.bound import BoundCall as BoundCall
     from vyre_cuda.runtime.device import Device as Device
     from vyre_cuda.runtime.device import Event as Event
     from vyre_cuda.runtime.device import Stream as Stream
     from vyre_cuda.runtime.device import devices as devices
-    from vyre_cuda.runtime.kernel import BoundCall as BoundCall
     from vyre_cuda.runtime.kernel import Kernel as Kernel
     from vyre_cuda.runtime.kernel import Timed as Timed
     from vyre_cuda.runtime.pending import Pending as Pending
@@ -152,7 +152,8 @@ _HOMES = {
     "vyre_cuda.runtime.array": "DeviceArray",
     "vyre_cuda.locations": "get_include get_library_dir",
     "vyre_cuda.runtime.device": "Device Event Stream devices",
-    "vyre_cuda.runtime.kernel": "BoundCall Kernel Timed",
+    "vyre_cuda.runtime.bound": "BoundCall",
+    "vyre_cuda.runtime.kernel": "Kernel Timed",
     "vyre_cuda.runtime.pending": "Pending",
     "vyre_cuda.runtime.properties": "DeviceInfo DeviceProperties KernelAttributes MemoryStats",
 }

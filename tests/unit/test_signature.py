@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import vyre_cuda as vc
+from vyre_cuda.ir.ops import OPS
 from vyre_cuda.ir.program import Program
-from vyre_cuda.plan.signature import COVERED, STREAMING, Signature, signature
+from vyre_cuda.plan.signature import COVERED, LEAF_CONSTANT, LEAF_SIZE, STREAMING, Signature, signature
 from vyre_cuda.ptx.lower import lower
 from vyre_cuda.ptx.target import Target
 
@@ -44,33 +45,48 @@ def test_a_plain_elementwise_kernel_streams_and_covers_its_out() -> None:
     assert tables(scale()).bindings == ((IN, STREAMING, 4), (OUT, STREAMING | COVERED, 4))
 
 
-def test_rows_say_where_the_size_of_an_out_comes_from() -> None:
+def test_rows_say_how_the_size_of_an_out_is_worked_out() -> None:
     found = tables(scale())
 
     assert found.simple
-    assert [row[:2] for row in found.rows] == [(4, 0), (IN, 0), (OUT, 1)]
-    assert found.rows[2][3] == 1
-    assert found.work == 2
+    assert [(row.role, row.slot) for row in found.rows] == [(4, 0), (IN, 0), (OUT, 1)]
+    assert found.rows[2].size == ((LEAF_SIZE, 32, 1),)
+    assert found.work == (((LEAF_SIZE, 32, 2),),)
 
 
 def test_a_constant_size_is_in_the_row() -> None:
     found = tables(scale(size=10))
 
     assert found.simple
-    assert found.rows[2][3:] == (-1, 10)
+    assert found.rows[2].size == ((LEAF_CONSTANT, 32, 10),)
 
 
-def test_a_size_with_arithmetic_or_a_block_of_several_axes_is_not_simple() -> None:
-    b = vc.Builder("double")
-    x = b.input("x", vc.f32)
-    out = b.output("out", vc.f32, size=x.size * 2)
-    out[vc.global_id.x] = 1.0
-    assert not tables(b.build()).simple
-
+def test_sizes_with_arithmetic_and_blocks_of_several_axes_are_simple() -> None:
     b = vc.Builder("plane", block=(8, 8))
-    out = b.output("out", vc.f32, size=64)
+    w = b.scalar("w", vc.u32)
+    x = b.input("x", vc.f32)
+    out = b.output("out", vc.f32, size=x.size * 2 + 1)
     out[vc.global_id.x + vc.global_id.y * 8] = 1.0
-    b.work(8, 8)
+    b.work(w, x.size // w)
+    found = tables(b.build())
+
+    assert found.simple
+    assert [op for op, _, _ in found.rows[2].size] == [
+        LEAF_SIZE,
+        LEAF_CONSTANT,
+        OPS["multiply"].code,
+        LEAF_CONSTANT,
+        OPS["add"].code,
+    ]
+    assert len(found.work) == 2
+
+
+def test_a_size_that_takes_other_ops_is_not_simple() -> None:
+    b = vc.Builder("shifted")
+    x = b.input("x", vc.f32)
+    out = b.output("out", vc.f32, size=x.size << 1)
+    out[vc.global_id.x] = 1.0
+
     assert not tables(b.build()).simple
 
 

@@ -67,6 +67,7 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_context_open(vyc_context **context_out, vyc_driver *driver, int32_t ordinal)
     vyc_status vyc_context_caps(vyc_context *context, vyc_caps *caps_out)
     vyc_status vyc_context_synchronize(vyc_context *context)
+    vyc_status vyc_context_query(vyc_context *context)
     vyc_status vyc_context_close(vyc_context *context)
     void vyc_context_release(vyc_context *context)
 
@@ -199,6 +200,7 @@ cdef extern from "vyre_cuda.h" nogil:
         vyc_stream *stream
         int64_t timeout_ns
         vyc_timing *timing_out
+        uint32_t iterations
 
     vyc_status vyc_plan_run(vyc_plan *plan, vyc_ticket **ticket_out, const vyc_run *run)
     vyc_status vyc_plan_submit(vyc_plan *plan, vyc_ticket **ticket_out, const vyc_run *run)

@@ -1,3 +1,5 @@
+from libc.stdint cimport uint32_t
+
 from vyre_cuda._native.c_api cimport vyc_context, vyc_driver, vyc_event, vyc_stream
 
 
@@ -7,6 +9,7 @@ cdef class Driver:
 
 cdef class Context:
     cdef vyc_context *_h
+    cdef uint32_t launches  # since the device was last seen to have caught up
 
 
 cdef class Stream:

@@ -25,3 +25,6 @@ cdef class Pinned:
 
 # The page-locked memory that an array is a view of, or None: a look at its bases, two at most for slices of slices.
 cdef Pinned pinned_of(cnp.ndarray array)
+
+# `count` elements of page-locked memory, by NumPy's type number.
+cdef object pinned_empty_of(Context context, cnp.npy_intp count, int typenum)

@@ -117,6 +117,10 @@ def pinned_empty(Context context not None, cnp.npy_intp count, cnp.dtype dtype n
     return view_of(pinned, dtype, 1, &count, data, cnp.NPY_ARRAY_CARRAY)
 
 
+cdef object pinned_empty_of(Context context, cnp.npy_intp count, int typenum):
+    return pinned_empty(context, count, cnp.PyArray_DescrFromType(typenum))
+
+
 def register(Context context not None, cnp.ndarray array not None) -> cnp.ndarray:
     """A view of a C-contiguous array, whose memory is page-locked as long as a view of that view lives."""
     cdef Pinned pinned = Pinned.__new__(Pinned)

@@ -15,6 +15,7 @@ cdef class Module:
         cdef const char *data = image
         cdef size_t n = len(image) + 1
         log[0] = 0
+        self.context = context
         try:
             with nogil:
                 check(vyc_module_load(&self._h, log, sizeof(log), context._h, data, n))

@@ -33,26 +33,10 @@ class Ticket:
 
 class Arguments:
     def __init__(
-        self, bindings: list[Any], scalars: list[int], grid: tuple[int, int, int], stream: Stream | None = None
-    ) -> None: ...
-
-class Dispatcher:
-    def __init__(
-        self, plan: Plan, parameters: list[tuple[int, int, int, int, int]], block: int, work: int, simple: bool
-    ) -> None: ...
-    def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any: ...
-    def launch(self, *args: Any, stream: Any = None, **kwargs: Any) -> None: ...
-
-class Call:
-    @property
-    def values(self) -> tuple[Any, ...]: ...
-    def __init__(
         self,
-        dispatcher: Dispatcher,
-        arguments: Arguments,
-        values: tuple[Any, ...],
+        bindings: list[Any],
+        scalars: list[int],
+        grid: tuple[int, int, int],
         stream: Stream | None = None,
-        plain: bool = True,
+        iterations: int = 1,
     ) -> None: ...
-    def __call__(self, *args: Any) -> None: ...
-    def set_arguments(self, arguments: Arguments, values: tuple[Any, ...]) -> None: ...

@@ -9,10 +9,10 @@ fails becomes the same error everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.scalars import bits_of
 from vyre_cuda.ir.walk import expressions, statements
 
+Accept: TypeAlias = Callable[[str, Parameter, Any], Any]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
@@ -31,14 +33,15 @@ class Call:
 
     `arrays` has, by parameter name, each in and inout as a C-contiguous 1-D array (the caller's memory where that was
     possible: do not write to it); `scalars` bit patterns; `sizes` the elements of every buffer; `outs` the caller's
-    own arrays for those results that have one, C-contiguous and writable, of any number of axes.
+    own arrays for those results that have one, C-contiguous and writable, of any number of axes. Where `bind` was told
+    to accept others, those are among `arrays` and `outs` as they were accepted.
     """
 
     program: Program
-    arrays: Mapping[str, Array]
+    arrays: Mapping[str, Any]
     scalars: Mapping[str, int]
     sizes: Mapping[str, int]
-    outs: Mapping[str, Array]
+    outs: Mapping[str, Any]
     geometry: Geometry
 
     def deliver(self, computed: Mapping[str, Array]) -> Array | tuple[Array, ...]:
@@ -59,6 +62,10 @@ class Call:
         return delivered[0] if len(delivered) == 1 else tuple(delivered)
 
 
+def _nothing_else(what: str, parameter: Parameter, value: Any) -> Any:
+    return None
+
+
 def argument_parameters(program: Program) -> tuple[Parameter, ...]:
     """What a call takes, in order: every parameter but the outs."""
     return tuple(p for p in program.parameters if p.kind != "out")
@@ -76,21 +83,30 @@ def bind(
     *,
     out: Any = None,
     grid: int | tuple[int, ...] | None = None,
+    accept: Accept = _nothing_else,
 ) -> Call:
-    """Check the arguments of one call and work out sizes and geometry; see the head of this file for the rule."""
+    """Check the arguments of one call and work out sizes and geometry; see the head of this file for the rule.
+
+    `accept(what, parameter, value)` is asked about each array first: what it gives, unless that is None, is the
+    argument, without further checks but of its size; it raises for a value of its kind that is wrong.
+    """
     given = _by_name(program, args, kwargs)
-    arrays: dict[str, Array] = {}
+    arrays: dict[str, Any] = {}
     scalars: dict[str, int] = {}
     for parameter in argument_parameters(program):
-        if parameter.is_buffer:
-            arrays[parameter.name] = _input(program, parameter, given[parameter.name])
-        else:
-            scalars[parameter.name] = _scalar(program, parameter, given[parameter.name])
-    outs = {
-        parameter.name: _destination(program, parameter, value)
-        for parameter, value in _destinations(program, out)
-        if value is not None
-    }
+        value = given[parameter.name]
+        if not parameter.is_buffer:
+            scalars[parameter.name] = _scalar(program, parameter, value)
+            continue
+        arrays[parameter.name] = accept(f"argument {parameter.name}", parameter, value)
+        if arrays[parameter.name] is None:
+            arrays[parameter.name] = _input(program, parameter, value)
+        _check_indexable(program, f"argument {parameter.name}", arrays[parameter.name].size)
+    outs: dict[str, Any] = {}
+    for parameter, value in _destinations(program, out):
+        if value is not None:
+            accepted = accept(f"out= for {parameter.name}", parameter, value)
+            outs[parameter.name] = _destination(program, parameter, value) if accepted is None else accepted
     sizes = _sizes(program, arrays, scalars, outs)
     for name, destination in outs.items():
         if destination.size != sizes[name]:
@@ -218,9 +234,9 @@ def _destination(program: Program, parameter: Parameter, value: Any) -> Array:
     return array
 
 
-def _check_overlap(program: Program, outs: Mapping[str, Array]) -> None:
+def _check_overlap(program: Program, outs: Mapping[str, Any]) -> None:
     """Contiguous arrays overlap exactly when their bounds do."""
-    names = list(outs)
+    names = [name for name, destination in outs.items() if isinstance(destination, np.ndarray)]
     for position, first in enumerate(names):
         for second in names[position + 1 :]:
             if np.may_share_memory(outs[first], outs[second]):

@@ -6,12 +6,14 @@ Bindings are the buffer parameters, scalars the by-value ones, each numbered in 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from vyre_cuda.errors import InternalError
 from vyre_cuda.ir.geometry import primary_buffer
-from vyre_cuda.ir.nodes import Const, Parameter, Size
+from vyre_cuda.ir.nodes import Apply, Const, Expr, Parameter, Scalar, Size
+from vyre_cuda.ir.ops import OPS
 from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.scalars import value_of
+from vyre_cuda.ir.types import Type
 from vyre_cuda.ptx.lowered import KernelParameter, Lowered
 
 # The numbers of vyre_cuda.h.
@@ -22,23 +24,40 @@ COVERED = 2
 PARAMETER_KINDS = {"buffer": 1, "scalar": 2, "size": 3, "report": 4, "grid_barrier": 5}
 OF_NO_PARAMETER = ("report", "grid_barrier")
 
-# What stands for an out's size beside the number of the parameter that has it.
-SIZE_IS_CONSTANT = -1
-SIZE_IS_THE_ARRAYS = -2
+# A step of a postfix expression over sizes and scalars, as `_native.table` evaluates it: (what, width, value).
+# `what` is a leaf or the code of an op of `ir.ops`; `width` the bits of what it gives, negative when signed.
+Step: TypeAlias = tuple[int, int, int]
+LEAF_CONSTANT, LEAF_SIZE, LEAF_SCALAR = -1, -2, -3
+HOST_OPS = ("add", "subtract", "multiply", "floor_divide", "minimum", "maximum", "cast")
+# Widths of scalars that are no integers.
+WIDTH_FLOAT, WIDTH_BOOL = 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A declared parameter: its role, number among buffers or scalars, NumPy type number, width as a scalar, bytes of
+    an element, and the steps of an out's size (none: the array's own)."""
+
+    role: int
+    slot: int
+    typenum: int
+    width: int
+    itemsize: int
+    size: tuple[Step, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
     """`parameters`: (kind, index, offset, size) of each kernel parameter; `bindings`: (role, flags, element bytes);
-    `rows`: (role, slot, NumPy type number, size_of, size) of each declared parameter; `work`: the declared parameter
-    whose size is the number of work items; `simple`: whether rows and work say all that a call needs.
+    `rows`: the declared parameters; `work`: steps for the work items of each axis; `simple`: whether rows and work say
+    all that a call needs.
     """
 
     parameters: tuple[tuple[int, int, int, int], ...]
     bindings: tuple[tuple[int, int, int], ...]
     scalar_count: int
-    rows: tuple[tuple[int, int, int, int, int], ...]
-    work: int
+    rows: tuple[Row, ...]
+    work: tuple[tuple[Step, ...], ...]
     simple: bool
 
 
@@ -47,22 +66,15 @@ def signature(program: Program, lowered: Lowered) -> Signature:
     buffers = [p for p in program.parameters if p.is_buffer]
     scalars = [p for p in program.parameters if not p.is_buffer]
     slots = {p.name: i for group in (buffers, scalars) for i, p in enumerate(group)}
-    rows = []
-    simple = program.work is None and program.block[1:] == (1, 1) and bool(buffers)
-    for parameter in program.parameters:
-        rule = _size_rule(program, parameter)
-        simple = simple and rule is not None
-        size_of, size = rule or (SIZE_IS_CONSTANT, 0)
-        role = ROLES.get(parameter.kind, ROLE_SCALAR)
-        rows.append((role, slots[parameter.name], parameter.type.dtype.num, size_of, size))
-    primary = primary_buffer(program)
+    sizes = [_size_steps(program, number) for number in range(len(program.parameters))]
+    work = _work_steps(program)
     return Signature(
         parameters=tuple(_kernel_parameter(p, slots) for p in lowered.parameters),
         bindings=tuple(_binding(p, lowered) for p in buffers),
         scalar_count=len(scalars),
-        rows=tuple(rows),
-        work=program.parameters.index(primary) if primary is not None else 0,
-        simple=simple,
+        rows=tuple(_row(p, slots[p.name], size or ()) for p, size in zip(program.parameters, sizes, strict=True)),
+        work=work or (),
+        simple=work is not None and None not in sizes,
     )
 
 
@@ -78,18 +90,72 @@ def _binding(parameter: Parameter, lowered: Lowered) -> tuple[int, int, int]:
     return ROLES[parameter.kind], flags, parameter.type.itemsize
 
 
-def _size_rule(program: Program, parameter: Parameter) -> tuple[int, int] | None:
-    """(size_of, size) of an out, None when its size takes arithmetic."""
-    if parameter.kind != "out":
-        return SIZE_IS_CONSTANT, 0
-    expr = parameter.size
-    if expr is None:
-        return SIZE_IS_THE_ARRAYS, 0
-    if isinstance(expr, Const):
-        count = value_of(expr.type, expr.bits)
-        return (SIZE_IS_CONSTANT, int(count)) if count >= 0 else None
-    if isinstance(expr, Size):
-        for number, other in enumerate(program.parameters):
-            if other.name == expr.buffer and other.kind in ("in", "inout"):
-                return number, 0
-    return None
+def _row(parameter: Parameter, slot: int, size: tuple[Step, ...]) -> Row:
+    type_ = parameter.type
+    role = ROLES.get(parameter.kind, ROLE_SCALAR)
+    return Row(role, slot, type_.dtype.num, _width(type_), type_.itemsize, size)
+
+
+def _width(type_: Type) -> int:
+    if type_.kind == "bool":
+        return WIDTH_BOOL
+    if type_.is_float:
+        return WIDTH_FLOAT
+    return -type_.bits if type_.kind == "signed" else type_.bits
+
+
+def _size_steps(program: Program, number: int) -> tuple[Step, ...] | None:
+    """The steps of an out's size, () where there are none; None when it takes more than steps can say.
+
+    Sizes are worked out in declared order, so one that depends on a later out is left to the general path.
+    """
+    parameter = program.parameters[number]
+    if parameter.kind != "out" or parameter.size is None:
+        return ()
+    return _steps(program, parameter.size, before=number)
+
+
+def _work_steps(program: Program) -> tuple[tuple[Step, ...], ...] | None:
+    axes = max((axis + 1 for axis in range(3) if program.block[axis] > 1), default=1)
+    count = len(program.parameters)
+    if program.work is not None:
+        found = [_steps(program, expr, before=count) for expr in program.work]
+    else:
+        primary = primary_buffer(program)
+        if primary is None:
+            return None
+        found = [((LEAF_SIZE, program.index.bits, program.parameters.index(primary)),)]
+    if len(found) < axes:
+        return None
+    steps = tuple(each for each in found if each is not None)
+    return steps if len(steps) == len(found) else None
+
+
+def _steps(program: Program, expr: Expr, *, before: int) -> tuple[Step, ...] | None:
+    """Postfix steps, or None for what the table does not know: other ops, floats, outs that are not worked out yet."""
+    width = _width(expr.type)
+    if width in (WIDTH_FLOAT, WIDTH_BOOL):
+        return None
+    match expr:
+        case Const():
+            return ((LEAF_CONSTANT, width, expr.bits),)
+        case Scalar():
+            scalars = [p.name for p in program.parameters if not p.is_buffer]
+            return ((LEAF_SCALAR, width, scalars.index(expr.name)),)
+        case Size():
+            for shared in program.shared:
+                if shared.name == expr.buffer:
+                    return ((LEAF_CONSTANT, width, shared.size),)
+            number = next(i for i, p in enumerate(program.parameters) if p.name == expr.buffer)
+            known = program.parameters[number].kind != "out" or number < before
+            return ((LEAF_SIZE, width, number),) if known else None
+        case Apply() if expr.op in HOST_OPS:
+            operands = [_steps(program, operand, before=before) for operand in expr.operands]
+            steps: tuple[Step, ...] = ()
+            for operand in operands:
+                if operand is None:
+                    return None
+                steps += operand
+            return (*steps, (OPS[expr.op].code, width, 0))
+        case _:
+            return None

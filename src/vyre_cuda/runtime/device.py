@@ -12,14 +12,14 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from vyre_cuda._native import memory
+from vyre_cuda._native import dispatch, memory
 from vyre_cuda._native.context import Context, Driver
 from vyre_cuda._native.context import Event as Event
 from vyre_cuda._native.context import Stream as Stream
 from vyre_cuda._native.memory import Buffer
 from vyre_cuda._native.status import AssertReport
 from vyre_cuda.cache.lru import LRU
-from vyre_cuda.errors import DeviceUnavailableError, Error, InternalError
+from vyre_cuda.errors import DeviceUnavailableError, Error, InternalError, ResourceError
 from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.types import TYPES, Type, by_dtype
 from vyre_cuda.ir.validate import check
@@ -123,6 +123,15 @@ class Device:
         """Bytes live and idle, device and page-locked; blocks whose use has ended meanwhile count as idle."""
         stats = self.context.memory_stats()
         return MemoryStats(**{name: stats[name] for name in MemoryStats.__slots__})
+
+    def _result(self, n: int, dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
+        """Memory for a new result of a call: page-locked where it is large, because fresh pages cost more."""
+        if n * dtype.itemsize >= dispatch.LARGE_RESULT:
+            try:
+                return memory.pinned_empty(self.context, n, dtype)
+            except ResourceError:
+                pass  # ordinary memory does as well
+        return np.empty(n, dtype)
 
     def _empty(self, n: int, dtype: np.dtype[Any]) -> DeviceArray:
         if by_dtype(dtype) is None:

@@ -1,0 +1,54 @@
+# cython: language_level=3, freethreading_compatible=True
+"""Launches with their arguments bound."""
+from cpython.object cimport PyObject
+
+from vyre_cuda._native.c_api cimport vyc_call, vyc_call_create, vyc_call_release, vyc_call_run, vyc_call_set
+from vyre_cuda._native.context cimport Stream
+from vyre_cuda._native.dispatch cimport Dispatcher, Frame
+from vyre_cuda._native.plan cimport Arguments
+from vyre_cuda._native.status cimport check
+
+cdef extern from "Python.h":
+    ctypedef struct PyTupleObject:
+        PyObject *ob_item[1]
+
+
+cdef class Call:
+    """A launch with its arguments bound. Subclasses supply `_rebind`, for arguments that are not plain."""
+
+    cdef vyc_call *_h
+    cdef Dispatcher _dispatcher
+    cdef Stream _on
+    cdef bint _plain
+    cdef readonly tuple values
+
+    def __init__(self, Dispatcher dispatcher not None, Arguments arguments not None, tuple values not None,
+                 Stream stream=None, bint plain=True) -> None:
+        """`plain` False: other arguments always go by way of `_rebind` (the grid is given, not worked out)."""
+        self._dispatcher = dispatcher
+        self._on = stream
+        self._plain = plain
+        self.values = values
+        check(vyc_call_create(&self._h, dispatcher._plan._h, &arguments.run))
+
+    def __dealloc__(self):
+        with nogil:
+            vyc_call_release(self._h)
+
+    def __call__(self, *args):
+        """Launch; with arguments (all parameters in declared order), bind those first, for later launches too."""
+        cdef Frame frame
+        if args:
+            if self._plain and self._dispatcher.prepare_launch(
+                    &frame, (<PyTupleObject *>args).ob_item, len(args), None):
+                frame.run.stream = NULL if self._on is None else self._on._h
+                check(vyc_call_set(self._h, &frame.run))
+                self.values = args
+            else:
+                self._rebind(args)
+        check(vyc_call_run(self._h))
+
+    def set_arguments(self, Arguments arguments not None, tuple values not None) -> None:
+        """Bind these for later launches; `values` are the objects they were made of."""
+        check(vyc_call_set(self._h, &arguments.run))
+        self.values = values

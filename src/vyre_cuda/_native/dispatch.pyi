@@ -1,0 +1,21 @@
+from typing import Any
+
+from vyre_cuda._native.plan import Plan, Ticket
+from vyre_cuda._native.table import Table
+
+LARGE_RESULT: int
+
+class Dispatcher(Table):
+    def __init__(
+        self,
+        plan: Plan,
+        rows: tuple[tuple[int, int, int, int, int, tuple[tuple[int, int, int], ...]], ...],
+        work: tuple[tuple[tuple[int, int, int], ...], ...],
+        block: tuple[int, int, int],
+        index_bits: int,
+        simple: bool,
+    ) -> None: ...
+    def __call__(self, *args: Any, out: Any = None, grid: Any = None, iterations: int = 1, **kwargs: Any) -> Any: ...
+    def submit_plain(self, args: tuple[Any, ...], out: Any, grid: Any) -> tuple[Ticket, Any] | None: ...
+
+def launch(self: Dispatcher, *args: Any, stream: Any = None, grid: Any = None, **kwargs: Any) -> None: ...

@@ -1,0 +1,51 @@
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from cpython.object cimport PyObject
+
+# More bindings, scalars or steps than this take the general path.
+cdef enum:
+    FAST = 16
+    PARAMETERS = 2 * FAST
+    STEPS = 64
+
+# Roles of parameters beside VYC_ROLE_IN, INOUT, OUT.
+cdef enum:
+    ROLE_SCALAR = 4
+
+
+cdef struct Row:
+    int32_t role
+    int32_t slot           # its number among the buffers or among the scalars
+    int32_t typenum        # NumPy's
+    int32_t width          # of a scalar: bits, negative when signed; 0: a float; 1: a bool
+    uint32_t itemsize      # bytes
+    int32_t begin, end     # steps of an out's size; none: the array's own
+    PyObject *scalar       # NumPy's scalar type, borrowed from NumPy for good; NULL: it has none of its own
+
+
+cdef struct Step:
+    int32_t op
+    int32_t width          # of what it gives, as in Row
+    uint64_t value
+
+
+cdef class Table:
+    cdef readonly bint simple
+    cdef uint32_t parameter_count
+    cdef uint32_t result_count
+    cdef uint32_t binding_count
+    cdef uint32_t scalar_count
+    cdef uint32_t axes
+    cdef uint32_t block[3]
+    cdef int32_t work[4]           # steps of axis i: work[i] to work[i + 1]
+    cdef uint64_t most_threads     # per axis: what ids of the index type can number
+    cdef uint64_t most_elements    # per buffer
+    cdef Row rows[PARAMETERS]
+    cdef Step steps[STEPS]
+
+    cdef int bits_of(self, uint64_t *bits, object value, const Row *row) except -1
+    cdef bint evaluate(self, uint64_t *value, int32_t begin, int32_t end, const uint64_t *counts,
+                       const uint64_t *scalars) noexcept nogil
+    cdef bint size_of(self, uint64_t *count, uint32_t parameter, const uint64_t *counts,
+                      const uint64_t *scalars) noexcept nogil
+    cdef bint grid_of(self, uint32_t *grid, const uint64_t *counts, const uint64_t *scalars) noexcept nogil
+    cdef bint given_grid(self, uint32_t *grid, object value)

@@ -1,0 +1,275 @@
+# cython: language_level=3, freethreading_compatible=True, boundscheck=False, wraparound=False, cdivision=True
+"""What the warm path knows of a kernel: its parameters, and how sizes and grids follow from a call's arguments.
+
+Whatever it does not know at a glance it declines (0 or False), and the general path decides and explains. What it
+does know is what `ir.scalars` and `ir.geometry` say, which the tests hold it to.
+"""
+from cpython.bool cimport PyBool_Check
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
+from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_AsUnsignedLongLong, PyLong_CheckExact
+from cpython.object cimport PyObject, PyTypeObject
+from cpython.tuple cimport PyTuple_CheckExact
+from libc.math cimport isinf
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+cimport numpy as cnp
+
+cnp.import_array()
+
+cdef extern from "Python.h":
+    PyTypeObject *Py_TYPE(object)
+
+cdef extern from "numpy/arrayobject.h":
+    ctypedef struct PyArray_Descr:
+        PyTypeObject *typeobj
+
+# Leaves of a step program; above 0 are the codes of `ir.ops`.
+cdef enum:
+    CONSTANT = -1
+    SIZE = -2
+    SCALAR = -3
+    ADD = 1
+    SUBTRACT = 2
+    MULTIPLY = 3
+    FLOOR_DIVIDE = 7
+    MINIMUM = 30
+    MAXIMUM = 31
+    CAST = 42
+
+cdef uint64_t[3] MOST_BLOCKS = [0x7FFFFFFF, 65535, 65535]
+# Below this an int is a double exactly, and so a float with one rounding.
+cdef int64_t EXACT = <int64_t>1 << 53
+
+
+cdef uint64_t fit(uint64_t value, int32_t width) noexcept nogil:
+    """The value wrapped to a width, sign-extended when that is negative."""
+    cdef int32_t spare = 64 - (-width if width < 0 else width)
+    if spare == 0:
+        return value
+    if width < 0:
+        return <uint64_t>(<int64_t>(value << spare) >> spare)
+    return value << spare >> spare
+
+
+cdef uint64_t floor_divide(uint64_t a, uint64_t b, bint signed) noexcept nogil:
+    cdef int64_t quotient
+    if b == 0:
+        return 0
+    if not signed:
+        return a // b
+    if <int64_t>b == -1:
+        return 0 - a
+    quotient = <int64_t>a // <int64_t>b  # C's: toward zero
+    if quotient * <int64_t>b != <int64_t>a and (<int64_t>a < 0) != (<int64_t>b < 0):
+        quotient -= 1
+    return <uint64_t>quotient
+
+
+cdef uint64_t combine(int32_t op, uint64_t a, uint64_t b, bint signed) noexcept nogil:
+    cdef bint less = <int64_t>a < <int64_t>b if signed else a < b
+    if op == ADD:
+        return a + b
+    if op == SUBTRACT:
+        return a - b
+    if op == MULTIPLY:
+        return a * b
+    if op == MINIMUM:
+        return a if less else b
+    if op == MAXIMUM:
+        return b if less else a
+    return floor_divide(a, b, signed)
+
+
+cdef class Table:
+    """The parameters of one kernel in declared order."""
+
+    def __init__(self, tuple rows not None, tuple work not None, tuple block not None, int index_bits,
+                 bint simple) -> None:
+        """`rows`: (role, slot, NumPy type number, width, item size, steps of an out's size) each; `work`: the steps of
+        each axis; a step is (op, width, value). `simple` False: the general path takes every call.
+        """
+        cdef int32_t used = 0
+        cdef Py_ssize_t i
+        self.block = [block[0], block[1], block[2]]
+        self.most_elements = <uint64_t>0xFFFFFFFFFFFFFFFF if index_bits == 64 else 0xFFFFFFFF
+        self.most_threads = <uint64_t>0xFFFFFFFFFFFFFFFF if index_bits == 64 else <uint64_t>1 << 32
+        self.axes = len(work)
+        self.simple = simple and len(rows) <= PARAMETERS and 1 <= len(work) <= 3 and steps_of(rows, work) <= STEPS
+        for i in range(len(rows)):
+            self.binding_count += rows[i][0] != ROLE_SCALAR
+            self.scalar_count += rows[i][0] == ROLE_SCALAR
+            self.result_count += rows[i][0] in (2, 3)
+        self.simple = self.simple and self.binding_count <= FAST and self.scalar_count <= FAST
+        if not self.simple:
+            return
+        self.parameter_count = len(rows)
+        for i in range(len(rows)):
+            used = self.add_row(i, rows[i], used)
+        for i in range(len(work)):
+            self.work[i] = used
+            used = self.add_steps(work[i], used)
+            self.work[i + 1] = used
+
+    def add_row(self, Py_ssize_t i, tuple row, int32_t used) -> int:
+        role, slot, typenum, width, itemsize, size = row
+        self.rows[i] = Row(role, slot, typenum, width, itemsize, used, used, NULL)
+        if role == ROLE_SCALAR and 0 <= typenum < cnp.NPY_NTYPES_LEGACY:
+            descr = cnp.PyArray_DescrFromType(typenum)
+            self.rows[i].scalar = <PyObject *>(<PyArray_Descr *>descr).typeobj  # built in, and so never freed
+        self.rows[i].end = self.add_steps(size, used)
+        return self.rows[i].end
+
+    def add_steps(self, tuple steps, int32_t used) -> int:
+        for op, width, value in steps:
+            self.steps[used] = Step(op, width, value)
+            used += 1
+        return used
+
+    cdef int bits_of(self, uint64_t *bits, object value, const Row *row) except -1:
+        """1 and the bits of a scalar: exact Python numbers that fit, NumPy scalars of the very type."""
+        if row.scalar != NULL and <PyObject *>Py_TYPE(value) == row.scalar:
+            bits[0] = 0
+            cnp.PyArray_ScalarAsCtype(value, bits)
+            return 1
+        if row.width == 0:
+            return float_bits(bits, value, row.typenum)
+        if row.width == 1:
+            bits[0] = value is True
+            return PyBool_Check(value)
+        return integer_bits(bits, value, row.width)
+
+    cdef bint evaluate(self, uint64_t *value, int32_t begin, int32_t end, const uint64_t *counts,
+                       const uint64_t *scalars) noexcept nogil:
+        """Run steps begin to end, a postfix expression; False when what it gives is negative."""
+        cdef uint64_t stack[STEPS]
+        cdef int32_t depth = 0
+        cdef int32_t i
+        cdef const Step *step
+        for i in range(begin, end):
+            step = &self.steps[i]
+            if step.op < 0:
+                stack[depth] = step.value
+                if step.op == SIZE:
+                    stack[depth] = counts[step.value]
+                elif step.op == SCALAR:
+                    stack[depth] = scalars[step.value]
+                depth += 1
+            elif step.op != CAST:
+                depth -= 1
+                stack[depth - 1] = combine(step.op, stack[depth - 1], stack[depth], step.width < 0)
+            stack[depth - 1] = fit(stack[depth - 1], step.width)
+        value[0] = stack[0]
+        return self.steps[end - 1].width > 0 or <int64_t>value[0] >= 0
+
+    cdef bint size_of(self, uint64_t *count, uint32_t parameter, const uint64_t *counts,
+                      const uint64_t *scalars) noexcept nogil:
+        """The declared size of an out, which has one."""
+        return self.evaluate(count, self.rows[parameter].begin, self.rows[parameter].end, counts, scalars) \
+            and count[0] <= self.most_elements
+
+    cdef bint grid_of(self, uint32_t *grid, const uint64_t *counts, const uint64_t *scalars) noexcept nogil:
+        """Blocks that cover the work; all 0 when an axis has none."""
+        cdef uint64_t extent, blocks
+        cdef uint32_t axis
+        cdef bint empty = False, fits = True
+        grid[0] = grid[1] = grid[2] = 1
+        for axis in range(self.axes):
+            if not self.evaluate(&extent, self.work[axis], self.work[axis + 1], counts, scalars):
+                return False
+            blocks = extent // self.block[axis] + (extent % self.block[axis] != 0)
+            fits &= blocks <= MOST_BLOCKS[axis] and blocks <= self.most_threads // self.block[axis]
+            empty |= blocks == 0
+            grid[axis] = <uint32_t>blocks
+        if empty:
+            grid[0] = grid[1] = grid[2] = 0
+        return empty or fits
+
+    cdef bint given_grid(self, uint32_t *grid, object value):
+        """A grid that the caller gives: an int or a tuple of them."""
+        cdef tuple axes = <tuple>value if PyTuple_CheckExact(value) else (value,)
+        cdef uint32_t axis
+        cdef uint64_t blocks
+        if not 1 <= len(axes) <= 3:
+            return False
+        grid[0] = grid[1] = grid[2] = 1
+        for axis in range(<uint32_t>len(axes)):
+            if not integer_bits(&blocks, axes[axis], 64) or blocks == 0 or blocks > MOST_BLOCKS[axis]:
+                return False
+            if blocks > self.most_threads // self.block[axis]:
+                return False
+            grid[axis] = <uint32_t>blocks
+        return True
+
+    # ---- for the tests -----------------------------------------------------------------------------------------------
+
+    def scalar(self, uint32_t parameter, value) -> int | None:
+        """The bits of a scalar, or None when the general path decides."""
+        cdef uint64_t bits = 0
+        return bits if self.bits_of(&bits, value, &self.rows[parameter]) else None
+
+    def sizes_and_grid(self, list counts not None, list scalars not None) -> tuple[object, object]:
+        """What follows from the elements of each parameter and the bits of each scalar: sizes and grid, or None."""
+        cdef uint64_t c_counts[PARAMETERS]
+        cdef uint64_t c_scalars[PARAMETERS]
+        cdef uint32_t grid[3]
+        cdef uint32_t i
+        for i in range(<uint32_t>len(scalars)):
+            c_scalars[i] = scalars[i]
+        for i in range(self.parameter_count):
+            c_counts[i] = counts[i]
+            if self.rows[i].begin != self.rows[i].end and not self.size_of(&c_counts[i], i, c_counts, c_scalars):
+                return None, None
+        sizes = [c_counts[i] for i in range(self.parameter_count)]
+        return sizes, (grid[0], grid[1], grid[2]) if self.grid_of(grid, c_counts, c_scalars) else None
+
+
+def steps_of(tuple rows, tuple work) -> int:
+    return sum(len(row[5]) for row in rows) + sum(len(axis) for axis in work)
+
+
+cdef int integer_bits(uint64_t *bits, object value, int32_t width) except -1:
+    cdef int overflow = 0
+    cdef long long integer
+    if not PyLong_CheckExact(value):
+        return 0
+    integer = PyLong_AsLongLongAndOverflow(value, &overflow)
+    if overflow != 0:
+        if overflow < 0 or width != 64:
+            return 0
+        try:
+            bits[0] = PyLong_AsUnsignedLongLong(value)
+        except OverflowError:
+            return 0
+        return 1
+    if width > 0 and integer < 0 or fit(<uint64_t>integer, width) != <uint64_t>integer:
+        return 0
+    bits[0] = fit(<uint64_t>integer, -width if width < 0 else width)
+    return 1
+
+
+cdef int float_bits(uint64_t *bits, object value, int typenum) except -1:
+    cdef double real
+    cdef float single
+    cdef int overflow = 0
+    cdef long long integer
+    if PyFloat_CheckExact(value):
+        real = PyFloat_AS_DOUBLE(value)
+    elif PyLong_CheckExact(value):
+        integer = PyLong_AsLongLongAndOverflow(value, &overflow)
+        if overflow != 0 or integer > EXACT or integer < -EXACT:
+            return 0
+        real = <double>integer
+    else:
+        return 0
+    bits[0] = 0
+    if typenum == cnp.NPY_FLOAT64:
+        memcpy(bits, &real, sizeof(real))
+        return 1
+    if typenum != cnp.NPY_FLOAT32:
+        return 0
+    single = <float>real
+    if isinf(single) and not isinf(real):
+        return 0
+    memcpy(bits, &single, sizeof(single))
+    return 1

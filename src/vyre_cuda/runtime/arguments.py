@@ -1,0 +1,185 @@
+"""The general path: the arguments of any call or launch, checked and converted, as the C layer takes them.
+
+The warm path declines what it does not know at a glance; everything that is wrong with arguments is said here or by
+`ir.call.bind`, which the interpreter shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_cuda._native.context import Stream
+from vyre_cuda._native.memory import find_pinned
+from vyre_cuda._native.plan import Arguments
+from vyre_cuda.ir import call as calls
+from vyre_cuda.ir.geometry import host_size, launch_geometry
+from vyre_cuda.ir.nodes import Parameter
+from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.scalars import bits_of
+from vyre_cuda.runtime.array import DeviceArray
+
+if TYPE_CHECKING:
+    from vyre_cuda.runtime.device import Device
+
+# The most that a run's C struct holds.
+MOST_ITERATIONS = 2**32 - 1
+
+
+# ---- calls -----------------------------------------------------------------------------------------------------------
+
+
+def host_arguments(
+    device: Device,
+    program: Program,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    out: Any,
+    grid: Any,
+    iterations: Any,
+) -> tuple[Arguments, Any]:
+    """The C structs of a call, and what it returns when it has run."""
+
+    def accept(what: str, parameter: Parameter, value: Any) -> DeviceArray | None:
+        return _checked(device, program, what, parameter, value) if isinstance(value, DeviceArray) else None
+
+    count = _iterations(program, iterations)
+    call = calls.bind(program, args, kwargs, out=out, grid=grid, accept=accept)
+    bindings: list[Any] = []
+    results: list[Any] = []
+    for parameter in program.parameters:
+        if parameter.is_buffer:
+            binding, result = _binding(device, call, parameter)
+            bindings.append(binding)
+            results += [result] if parameter.is_writable else []
+    scalars = [call.scalars[p.name] for p in program.parameters if not p.is_buffer]
+    arguments = Arguments(_apart(bindings), scalars, call.geometry.grid, iterations=count)
+    return arguments, results[0] if len(results) == 1 else tuple(results)
+
+
+def _iterations(program: Program, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{program.name}: iterations={value!r}; an int is needed")
+    if not 1 <= value <= MOST_ITERATIONS:
+        raise ValueError(f"{program.name}: iterations={value}; 1 to {MOST_ITERATIONS} are possible")
+    return int(value)
+
+
+def _binding(device: Device, call: calls.Call, parameter: Parameter) -> tuple[Any, Any]:
+    """What stands for one buffer (`Arguments` says in which form), and what the call returns for it."""
+    value, target, size = call.arrays.get(parameter.name), call.outs.get(parameter.name), call.sizes[parameter.name]
+    if parameter.kind == "in":
+        return (value if isinstance(value, DeviceArray) else (size, value, None)), None
+    if parameter.kind == "out":
+        if isinstance(target, DeviceArray):
+            return target, target
+        target = device._result(size, parameter.type.dtype) if target is None else target
+        return (size, None, target), target
+    return _inout(device, parameter, value, target, size)
+
+
+def _inout(device: Device, parameter: Parameter, value: Any, target: Any, size: int) -> tuple[Any, Any]:
+    """The kernel works on the result, which begins as a copy of the argument, unless they are one array."""
+    if target is None and isinstance(value, DeviceArray):
+        target = device.empty(size, parameter.type)
+    if isinstance(target, DeviceArray):
+        if target is not value:
+            target.copy_from(value)
+        return target, target
+    target = device._result(size, parameter.type.dtype) if target is None else target
+    return (size, value.numpy() if isinstance(value, DeviceArray) else value, target), target
+
+
+def _apart(bindings: list[Any]) -> list[Any]:
+    """Inputs that share memory with a page-locked result, which the kernel writes in place, are copied first."""
+    written = [b[2] for b in bindings if isinstance(b, tuple) and b[2] is not None and find_pinned(b[2]) is not None]
+    if not written:
+        return bindings
+    return [
+        (binding[0], binding[1].copy(), binding[2])
+        if isinstance(binding, tuple)
+        and binding[1] is not None
+        and any(np.may_share_memory(binding[1], result) for result in written)
+        else binding
+        for binding in bindings
+    ]
+
+
+# ---- launches --------------------------------------------------------------------------------------------------------
+
+
+def device_arguments(
+    device: Device, program: Program, args: tuple[Any, ...], kwargs: Mapping[str, Any], stream: Any, grid: Any
+) -> Arguments:
+    """The C structs of a launch, which takes all parameters in declared order or by name."""
+    given = all_parameters(program, args, kwargs)
+    spans: list[DeviceArray] = []
+    sizes: dict[str, int] = {}
+    scalars: dict[str, int] = {}
+    for parameter in program.parameters:
+        value = given[parameter.name]
+        if parameter.is_buffer:
+            spans.append(_device_array(device, program, parameter, value))
+            sizes[parameter.name] = value.size
+        else:
+            try:
+                scalars[parameter.name] = bits_of(parameter.type, value)
+            except (TypeError, OverflowError) as error:
+                raise type(error)(f"{program.name}: scalar {parameter.name}: {error}") from None
+    for parameter in program.parameters:
+        if parameter.kind == "out" and parameter.size is not None:
+            declared = host_size(f"{program.name}: the size of {parameter.name}", parameter.size, sizes, scalars)
+            if declared != sizes[parameter.name]:
+                raise ValueError(
+                    f"{program.name}: out {parameter.name} has {sizes[parameter.name]} elements, not {declared}"
+                )
+    geometry = launch_geometry(program, sizes, scalars, grid)
+    return Arguments(spans, list(scalars.values()), geometry.grid, stream_of(program.name, stream))
+
+
+def _device_array(device: Device, program: Program, parameter: Parameter, value: Any) -> DeviceArray:
+    what = f"argument {parameter.name}"
+    if not isinstance(value, DeviceArray):
+        raise TypeError(f"{program.name}: {what} is a {type(value).__name__}; a launch needs a DeviceArray")
+    array = _checked(device, program, what, parameter, value)
+    if array.size > program.index.maximum:
+        raise ValueError(
+            f"{program.name}: {what} has {array.size} elements; {program.index} indices reach {program.index.maximum}"
+        )
+    return array
+
+
+def _checked(device: Device, program: Program, what: str, parameter: Parameter, value: DeviceArray) -> DeviceArray:
+    where = f"{program.name}: {what}"
+    if value.dtype != parameter.type.dtype:
+        raise TypeError(f"{where} is an array of {value.dtype}; it needs {parameter.type.dtype}")
+    if value.device is not device:
+        raise ValueError(f"{where} is an array of another device")
+    if value.is_freed:
+        raise ValueError(f"{where} was freed")
+    return value
+
+
+def all_parameters(program: Program, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    names = [parameter.name for parameter in program.parameters]
+    takes = f"{program.name} takes {len(names)} parameters here ({', '.join(names)})"
+    if len(args) > len(names):
+        raise TypeError(f"{takes}, {len(args)} given")
+    given = dict(zip(names, args, strict=False))
+    for name, value in kwargs.items():
+        if name in given or name not in names:
+            raise TypeError(f"{takes}; {name} is {'given twice' if name in given else 'none of them'}")
+        given[name] = value
+    missing = [name for name in names if name not in given]
+    if missing:
+        raise TypeError(f"{takes}; missing: {', '.join(missing)}")
+    return {name: given[name] for name in names}
+
+
+def stream_of(name: str, stream: Any) -> Stream | None:
+    """What `stream=` of the kernel of this name stands for."""
+    if stream is None or isinstance(stream, Stream):
+        return stream
+    raise TypeError(f"{name}: stream= is a {type(stream).__name__}; it needs a Stream of this device")

@@ -1,0 +1,47 @@
+"""Launches whose arguments are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from vyre_cuda._native.bound import Call
+from vyre_cuda._native.plan import Arguments
+from vyre_cuda.runtime.arguments import all_parameters, device_arguments, stream_of
+
+if TYPE_CHECKING:
+    from vyre_cuda.runtime.kernel import Kernel
+
+
+class BoundCall(Call):
+    """A kernel with device arrays and scalars bound; made by `Kernel.bind`.
+
+    `call()` launches and does not wait; `call(x, y, out, 3.0)`, all parameters in declared order, binds those first;
+    `call.set(a=3.0)` binds by name. What is bound stays bound, and alive. Rebinding and calling from several threads
+    at a time is safe, but which arguments a launch gets is then open.
+    """
+
+    def __init__(
+        self, kernel: Kernel, args: tuple[Any, ...], kwargs: Mapping[str, Any], stream: Any, grid: Any
+    ) -> None:
+        self._kernel = kernel
+        self._stream = stream_of(kernel.program.name, stream)
+        self._grid = grid
+        values = all_parameters(kernel.program, args, kwargs)
+        super().__init__(kernel, self._arguments(values), tuple(values.values()), self._stream, grid is None)
+
+    def set(self, **kwargs: Any) -> None:
+        """Bind other arrays or scalars by name, for all later launches."""
+        values = dict(zip((p.name for p in self._kernel.program.parameters), self.values, strict=True))
+        unknown = kwargs.keys() - values.keys()
+        if unknown:
+            raise TypeError(f"{self._kernel.program.name} has no parameter {', '.join(sorted(unknown))}")
+        self._rebind(tuple({**values, **kwargs}.values()))
+
+    def _rebind(self, args: tuple[Any, ...]) -> None:
+        values = all_parameters(self._kernel.program, args, {})
+        self.set_arguments(self._arguments(values), tuple(values.values()))
+
+    def _arguments(self, values: Mapping[str, Any]) -> Arguments:
+        kernel = self._kernel
+        return device_arguments(kernel.device, kernel.program, (), values, self._stream, self._grid)
