@@ -36,7 +36,9 @@ static void pinned_finish(vyc_child *child) {
   vyc_pinned *pinned = (vyc_pinned *)child;
   vyc_context *context = child->context;
   vyc_scope scope;
-  if (pinned->block != NULL && vyc__enter_release(context, &scope)) {
+  /* With work that never ends the driver would wait for it before it frees. */
+  const bool may_free = !atomic_load(&context->hung);
+  if (pinned->block != NULL && may_free && vyc__enter_release(context, &scope)) {
     vyc__pool_remove(context, &context->pinned_pool, pinned->block);
     vyc__leave(context, &scope);
   }

@@ -248,13 +248,28 @@ static vyc_block *detach_all(vyc_pool *pool, bool all) {
   return list;
 }
 
+static void put_back(vyc_pool *pool, vyc_block *list) {
+  pthread_mutex_lock(&pool->lock);
+  while (list != NULL) {
+    vyc_block *next = list->next;
+    pool->idle_bytes += list->bytes;
+    push(pool, list);
+    list = next;
+  }
+  pthread_mutex_unlock(&pool->lock);
+}
+
 void vyc__pool_trim(vyc_context *context, vyc_pool *pool, bool all) {
   pthread_mutex_lock(&pool->lock);
   if (pool->waiting != NULL) harvest(context, pool);
   vyc_block *list = detach_all(pool, all);
   pthread_mutex_unlock(&pool->lock);
-  /* Earlier owners may still have work on the main stream; nothing is freed under it. */
-  if (list != NULL && !all) context->driver->cuStreamSynchronize(context->main);
+  /* Earlier owners may still have work on the main stream, and the driver waits for all that runs
+   * before it frees: what cannot be waited for stays idle. */
+  if (list != NULL && !all && !vyc__settle(context)) {
+    put_back(pool, list);
+    return;
+  }
   while (list != NULL) {
     vyc_block *next = list->next;
     raw_free(context, pool, list);

@@ -67,11 +67,12 @@ vyc_status vyc__event_wait(vyc_context *context, CUevent event, vyc_pace *pace) 
 static vyc_status ask_driver(const vyc_lane *lane) {
   vyc_context *context = lane->plan->child.context;
   const bool by_event = lane->elsewhere && !lane->flagged;
+  if (by_event)
+    return vyc__ready(context, context->driver->cuEventQuery(lane->done), "cuEventQuery");
   const vyc_status status =
-      by_event ? vyc__ready(context, context->driver->cuEventQuery(lane->done), "cuEventQuery")
-               : vyc__ready(context, context->driver->cuStreamQuery(lane->stream), "cuStreamQuery");
+      vyc__ready(context, context->driver->cuStreamQuery(lane->stream), "cuStreamQuery");
   /* The lane's own stream says nothing of a run that is elsewhere, but that the device is well. */
-  return status == VYC_OK && lane->elsewhere && lane->flagged ? VYC_NOT_READY : status;
+  return status == VYC_OK && lane->elsewhere ? VYC_NOT_READY : status;
 }
 
 vyc_status vyc__lane_poll(vyc_lane *lane) {
@@ -105,6 +106,7 @@ vyc_status vyc__lane_wait(vyc_lane *lane, int64_t timeout_ns) {
     if (VYC_LIKELY(status == VYC_OK)) note_wait(plan, pace.waited_ns);
     if (status != VYC_NOT_READY) return status;
     VYC_TRY(vyc__pace(plan->child.context, &pace));
+    if (vyc__pace_sleeps(&pace)) lane->looks = LOOKS_UNASKED - 1; /* looks are few: ask each time */
   }
 }
 

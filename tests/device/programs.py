@@ -76,3 +76,14 @@ def guarded(limit: int = 100) -> vc.Program:
         b.assert_(x[i] < limit, f"x must be below {limit}")
         out[i] = x[i]
     return b.build()
+
+
+def spin() -> vc.Program:
+    """flag as it was, once flag[0] is not 0 or after n looks at it; a look takes 50 ns or more"""
+    b = vc.Builder("spin", block=1)
+    flag = b.inout("flag", vc.u32)
+    n = b.scalar("n", vc.u32)
+    turns = b.var("turns", vc.u32(0))
+    with b.while_(lambda: (turns < n) & (b.atomic_load(flag, 0, scope="system") == 0)):
+        turns.set(turns + 1)
+    return b.build()
