@@ -9,6 +9,7 @@ cdef class Driver:
 
 cdef class Context:
     cdef vyc_context *_h
+    cdef object __weakref__
     cdef uint32_t launches  # since the device was last seen to have caught up
 
 

@@ -1,17 +1,24 @@
 # cython: language_level=3, freethreading_compatible=True
 """Drivers, contexts, streams and events."""
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
 from vyre_cuda._native.c_api cimport (
-    VYC_NOT_READY, VYC_OK, vyc_caps, vyc_caps_field, vyc_context_caps, vyc_context_close,
-    vyc_context_memory_stats, vyc_context_open, vyc_context_release, vyc_context_synchronize, vyc_context_trim,
-    vyc_driver_device_name, vyc_driver_info, vyc_driver_info_get, vyc_driver_open, vyc_driver_release,
-    vyc_event_elapsed, vyc_event_query, vyc_event_release, vyc_event_synchronize, vyc_memory_stats, vyc_status,
-    vyc_stream_create, vyc_stream_handle, vyc_stream_query, vyc_stream_record, vyc_stream_release,
-    vyc_stream_synchronize, vyc_stream_wait, uint64_t,
+    VYC_NOT_READY, VYC_OK, vyc_caps, vyc_caps_field, vyc_context, vyc_context_caps, vyc_context_close_for,
+    vyc_context_memory_stats, vyc_context_open, vyc_context_release, vyc_context_set_patience,
+    vyc_context_synchronize_for, vyc_context_trim, vyc_driver_device_name, vyc_driver_info, vyc_driver_info_get,
+    vyc_driver_open, vyc_driver_release, vyc_event, vyc_event_elapsed, vyc_event_query, vyc_event_release,
+    vyc_event_synchronize_for, vyc_fence, vyc_fence_create, vyc_fence_release, vyc_fence_wait, vyc_memory_stats,
+    vyc_status, vyc_stream, vyc_stream_create, vyc_stream_handle, vyc_stream_query, vyc_stream_record,
+    vyc_stream_release, vyc_stream_synchronize_for, vyc_stream_wait, uint64_t,
 )
 from vyre_cuda._native.status cimport check
+from vyre_cuda._native.waiting cimport nanoseconds, slice_of, wait_in_slices
+
+from time import monotonic_ns
+
+from vyre_cuda._native.status import AssertReport
+from vyre_cuda.errors import DeviceUnavailableError, Error, KernelTimeoutError
 
 
 cdef bint ready(vyc_status status) except -1:
@@ -19,6 +26,28 @@ cdef bint ready(vyc_status status) except -1:
         return False
     check(status)
     return True
+
+
+cdef vyc_status context_wait(void *context, int64_t timeout_ns) noexcept nogil:
+    return vyc_context_synchronize_for(<vyc_context *>context, timeout_ns)
+
+
+cdef vyc_status fence_wait(void *fence, int64_t timeout_ns) noexcept nogil:
+    return vyc_fence_wait(<vyc_fence *>fence, timeout_ns)
+
+
+cdef vyc_status stream_wait(void *stream, int64_t timeout_ns) noexcept nogil:
+    return vyc_stream_synchronize_for(<vyc_stream *>stream, timeout_ns)
+
+
+cdef vyc_status event_wait(void *event, int64_t timeout_ns) noexcept nogil:
+    return vyc_event_synchronize_for(<vyc_event *>event, timeout_ns)
+
+
+cdef int require(bint finished, object timeout) except -1:
+    if not finished:
+        raise KernelTimeoutError(f"work on the device has not ended after {timeout} s")
+    return 0
 
 
 cdef class Driver:
@@ -80,13 +109,41 @@ cdef class Context:
             index += 1
         return values
 
-    def synchronize(self) -> None:
-        with nogil:
-            check(vyc_context_synchronize(self._h))
+    def synchronize(self, timeout: float | None = None) -> None:
+        """Wait for all work given so far. KernelTimeoutError after `timeout` seconds."""
+        cdef int64_t timeout_ns = nanoseconds(timeout)
+        cdef vyc_fence *fence = NULL
+        if wait_in_slices(context_wait, self._h, slice_of(timeout_ns)):
+            return
+        try:
+            with nogil:
+                check(vyc_fence_create(&fence, self._h))
+            left = -1 if timeout_ns < 0 else timeout_ns - slice_of(timeout_ns)
+            require(wait_in_slices(fence_wait, fence, left), timeout)
+        finally:
+            with nogil:
+                vyc_fence_release(fence)
 
-    def close(self) -> None:
+    def close(self, timeout: float | None = None) -> None:
+        """Wait, then free everything. KernelTimeoutError after `timeout` seconds: what has not ended is abandoned."""
+        cdef int64_t timeout_ns = nanoseconds(timeout)
+        cdef int64_t left = timeout_ns
+        cdef uint64_t begin = monotonic_ns()
+        failure = None
+        try:
+            self.synchronize(timeout)
+        except (Error, AssertReport) as error:
+            failure = error
+        if timeout_ns >= 0:
+            left = max(timeout_ns - <int64_t>(monotonic_ns() - begin), 0)
         with nogil:
-            check(vyc_context_close(self._h))
+            check(vyc_context_close_for(self._h, left))
+        if failure is not None and not isinstance(failure, DeviceUnavailableError):
+            raise failure
+
+    def set_patience(self, double seconds) -> None:
+        """How long releases, and a close without a timeout, wait for work."""
+        check(vyc_context_set_patience(self._h, <int64_t>(seconds * 1e9)))
 
     def trim(self) -> None:
         with nogil:
@@ -120,9 +177,15 @@ cdef class Stream:
         check(vyc_stream_handle(self._h, &handle))
         return handle
 
-    def synchronize(self) -> None:
-        with nogil:
-            check(vyc_stream_synchronize(self._h))
+    def synchronize(self, timeout: float | None = None) -> None:
+        """Wait for the work given to it so far. KernelTimeoutError after `timeout` seconds."""
+        cdef int64_t timeout_ns = nanoseconds(timeout)
+        cdef Event event
+        if wait_in_slices(stream_wait, self._h, slice_of(timeout_ns)):
+            return
+        event = self.record()
+        left = -1 if timeout_ns < 0 else timeout_ns - slice_of(timeout_ns)
+        require(wait_in_slices(event_wait, event._h, left), timeout)
 
     def query(self) -> bool:
         return ready(vyc_stream_query(self._h))
@@ -146,9 +209,9 @@ cdef class Event:
         with nogil:
             vyc_event_release(self._h)
 
-    def synchronize(self) -> None:
-        with nogil:
-            check(vyc_event_synchronize(self._h))
+    def synchronize(self, timeout: float | None = None) -> None:
+        """Wait until it has been reached. KernelTimeoutError after `timeout` seconds."""
+        require(wait_in_slices(event_wait, self._h, nanoseconds(timeout)), timeout)
 
     def query(self) -> bool:
         return ready(vyc_event_query(self._h))

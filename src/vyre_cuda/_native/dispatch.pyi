@@ -1,6 +1,7 @@
 from typing import Any
 
-from vyre_cuda._native.plan import Plan, Ticket
+from vyre_cuda._native.plan import Plan
+from vyre_cuda._native.ticket import Ticket
 from vyre_cuda._native.table import Table
 
 LARGE_RESULT: int

@@ -14,15 +14,17 @@ from libc.string cimport memset
 cimport numpy as cnp
 
 from vyre_cuda._native.c_api cimport (
-    VYC_ARGUMENT_BUFFER, VYC_ARGUMENT_HOST, VYC_ARGUMENT_PINNED, VYC_OK, VYC_ROLE_IN, VYC_ROLE_INOUT, VYC_ROLE_OUT,
-    vyc_argument, vyc_context_query, vyc_plan_launch, vyc_plan_run, vyc_plan_submit, vyc_run, vyc_status, vyc_stream,
+    VYC_ARGUMENT_BUFFER, VYC_ARGUMENT_HOST, VYC_ARGUMENT_PINNED, VYC_E_TIMEOUT, VYC_OK, VYC_ROLE_IN, VYC_ROLE_INOUT,
+    VYC_ROLE_OUT, vyc_argument, vyc_context_query, vyc_plan_launch, vyc_plan_run, vyc_plan_submit, vyc_run, vyc_status, vyc_stream,
     vyc_stream_query, vyc_ticket,
 )
 from vyre_cuda._native.context cimport Context, Stream
 from vyre_cuda._native.memory cimport Pinned, Span, pinned_empty_of, pinned_of
-from vyre_cuda._native.plan cimport Plan, Ticket, finish_run
+from vyre_cuda._native.plan cimport Plan, finish_run, submit_run
 from vyre_cuda._native.status cimport check
 from vyre_cuda._native.table cimport ROLE_SCALAR, Row, Table
+from vyre_cuda._native.ticket cimport Ticket
+from vyre_cuda._native.waiting cimport SLICE_NS
 
 from vyre_cuda._native.status import AssertReport
 from vyre_cuda.errors import ResourceError
@@ -44,8 +46,6 @@ cdef extern from "Python.h":
 # How long a run is waited for with the GIL, in ns: giving it up around a few microseconds costs far more where
 # another thread computes.
 cdef int64_t HELD_NS = 50_000
-# Then between looks at Python's signals.
-cdef int64_t SLICE_NS = 50_000_000
 # Bytes of host copies above which the GIL is given up at once.
 cdef uint64_t HELD_BYTES = 1 << 16
 # Bytes from which a new result is made in page-locked memory, where the kernel writes it itself: fresh pages of
@@ -124,19 +124,19 @@ cdef class Dispatcher(Table):
         """Start a plain call: its ticket and results; None for another."""
         cdef Frame frame
         cdef Ticket ticket
+        cdef vyc_status status
         cdef object results = self.prepare(&frame, args, out, grid, 1) if self.simple else None
         if results is None:
             return None
         ticket = Ticket.__new__(Ticket)
-        frame.run.timeout_ns = -1
+        status = VYC_E_TIMEOUT
         if frame.staged <= HELD_BYTES:
             frame.run.timeout_ns = 0
-            if vyc_plan_submit(self._plan._h, &ticket._h, &frame.run) == VYC_OK:
-                ticket._keep = (args, results)
-                return ticket, results
-            frame.run.timeout_ns = -1
-        with nogil:
-            check(vyc_plan_submit(self._plan._h, &ticket._h, &frame.run))
+            status = vyc_plan_submit(self._plan._h, &ticket._h, &frame.run)
+        if status == VYC_E_TIMEOUT:
+            submit_run(self._plan, &ticket._h, &frame.run)
+        elif status != VYC_OK:
+            check(status)
         ticket._keep = (args, results)
         return ticket, results
 

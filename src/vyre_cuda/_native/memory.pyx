@@ -2,16 +2,18 @@
 """Device buffers and typed spans of them, page-locked memory as NumPy arrays."""
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_INCREF
-from libc.stdint cimport uint64_t
+from libc.stdint cimport int64_t, uint64_t
 
 cimport numpy as cnp
 
 from vyre_cuda._native.c_api cimport (
-    vyc_buffer_address, vyc_buffer_alloc, vyc_buffer_release, vyc_copy, vyc_copy_in, vyc_copy_out, vyc_fill_zero,
-    vyc_pinned_alloc, vyc_pinned_data, vyc_pinned_register, vyc_pinned_release,
+    vyc_buffer, vyc_buffer_address, vyc_buffer_alloc, vyc_buffer_release, vyc_buffer_synchronize_for, vyc_copy,
+    vyc_copy_in, vyc_copy_out, vyc_fill_zero, vyc_pinned_alloc, vyc_pinned_data, vyc_pinned_register,
+    vyc_pinned_release, vyc_status,
 )
 from vyre_cuda._native.context cimport Context
 from vyre_cuda._native.status cimport check
+from vyre_cuda._native.waiting cimport wait_in_slices
 
 cdef extern from "numpy/arrayobject.h":
     # Takes over the reference to the dtype.
@@ -22,6 +24,15 @@ cdef extern from "numpy/arrayobject.h":
         pass
 
 cnp.import_array()
+
+
+# What a copy or a fill will wait for is waited for beforehand, with an eye on signals.
+cdef vyc_status wait_for_host(void *buffer, int64_t timeout_ns) noexcept nogil:
+    return vyc_buffer_synchronize_for(<vyc_buffer *>buffer, 1, timeout_ns)
+
+
+cdef vyc_status wait_for_device(void *buffer, int64_t timeout_ns) noexcept nogil:
+    return vyc_buffer_synchronize_for(<vyc_buffer *>buffer, 0, timeout_ns)
 
 
 cdef class Buffer:
@@ -44,20 +55,25 @@ cdef class Buffer:
     def copy_in(self, uint64_t offset, const unsigned char[::1] data) -> None:
         cdef uint64_t n = data.shape[0]
         cdef const unsigned char *source = &data[0] if n else NULL
+        wait_in_slices(wait_for_host, self._h, -1)
         with nogil:
             check(vyc_copy_in(self._h, offset, source, n))
 
     def copy_out(self, uint64_t offset, unsigned char[::1] data) -> None:
         cdef uint64_t n = data.shape[0]
         cdef unsigned char *target = &data[0] if n else NULL
+        wait_in_slices(wait_for_host, self._h, -1)
         with nogil:
             check(vyc_copy_out(self._h, offset, target, n))
 
     def copy_from(self, uint64_t offset, Buffer source not None, uint64_t source_offset, uint64_t nbytes) -> None:
+        wait_in_slices(wait_for_device, self._h, -1)
+        wait_in_slices(wait_for_device, source._h, -1)
         with nogil:
             check(vyc_copy(self._h, offset, source._h, source_offset, nbytes))
 
     def fill_zero(self, uint64_t offset, uint64_t nbytes) -> None:
+        wait_in_slices(wait_for_device, self._h, -1)
         with nogil:
             check(vyc_fill_zero(self._h, offset, nbytes))
 

@@ -1,4 +1,4 @@
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from vyre_cuda._native.c_api cimport vyc_argument, vyc_plan, vyc_run, vyc_status, vyc_ticket
 from vyre_cuda._native.context cimport Context
@@ -11,11 +11,6 @@ cdef class Plan:
     cdef readonly uint32_t scalar_count
 
 
-cdef class Ticket:
-    cdef vyc_ticket *_h
-    cdef object _keep
-
-
 cdef class Arguments:
     cdef vyc_run run
     cdef vyc_argument *items
@@ -23,4 +18,5 @@ cdef class Arguments:
     cdef list keep
 
 
-cdef int finish_run(Plan plan, vyc_status status, vyc_ticket *ticket, vyc_run *run) except -1
+cdef int finish_run(Plan plan, vyc_status status, vyc_ticket *ticket, vyc_run *run, int64_t left_ns=*) except -1
+cdef int submit_run(Plan plan, vyc_ticket **ticket_out, vyc_run *run) except -1

@@ -2,6 +2,7 @@ from typing import Any
 
 from vyre_cuda._native.context import Stream
 from vyre_cuda._native.module import Module
+from vyre_cuda._native.ticket import Ticket
 
 class Plan:
     @property
@@ -26,10 +27,6 @@ class Plan:
     def timed(self, arguments: Arguments) -> dict[str, int]: ...
     def submit(self, arguments: Arguments) -> Ticket: ...
     def launch(self, arguments: Arguments) -> None: ...
-
-class Ticket:
-    def done(self) -> bool: ...
-    def wait(self, timeout_ns: int) -> bool: ...
 
 class Arguments:
     def __init__(

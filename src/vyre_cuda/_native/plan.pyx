@@ -8,20 +8,22 @@ from libc.string cimport memset
 cimport numpy as cnp
 
 from vyre_cuda._native.c_api cimport (
-    VYC_ARGUMENT_BUFFER, VYC_ARGUMENT_HOST, VYC_ARGUMENT_PINNED, VYC_E_TIMEOUT, VYC_NOT_READY, VYC_OK,
+    VYC_ARGUMENT_BUFFER, VYC_ARGUMENT_HOST, VYC_ARGUMENT_PINNED, VYC_E_TIMEOUT, VYC_OK,
     VYC_PLAN_COOPERATIVE, vyc_argument, vyc_binding, vyc_function_info, vyc_parameter, vyc_plan_create, vyc_plan_desc,
     vyc_plan_function, vyc_plan_launch, vyc_plan_release, vyc_plan_run, vyc_plan_submit, vyc_run, vyc_status,
-    vyc_ticket, vyc_ticket_release, vyc_ticket_wait, vyc_timing,
+    vyc_ticket, vyc_ticket_release, vyc_ticket_timing, vyc_timing,
 )
 from vyre_cuda._native.context cimport Stream
 from vyre_cuda._native.memory cimport Pinned, Span, pinned_of
 from vyre_cuda._native.module cimport Module
 from vyre_cuda._native.status cimport check
+from vyre_cuda._native.ticket cimport Ticket, ticket_wait
+from vyre_cuda._native.waiting cimport SLICE_NS, slice_of
+
+from vyre_cuda.errors import KernelTimeoutError
 
 cnp.import_array()
 
-# Between looks at Python's signals while a run is waited for.
-cdef int64_t SLICE_NS = 50_000_000
 
 cdef class Plan:
     """A function of a module with its block, parameter layout and bindings."""
@@ -103,9 +105,7 @@ cdef class Plan:
         timing.struct_size = sizeof(timing)
         arguments.run.timing_out = &timing
         try:
-            arguments.run.timeout_ns = -1
-            with nogil:
-                check(vyc_plan_run(self._h, NULL, &arguments.run))
+            run_and_wait(self, &arguments.run, -1)
         finally:
             arguments.run.timing_out = NULL
         values = dict(timing)
@@ -115,8 +115,7 @@ cdef class Plan:
     def submit(self, Arguments arguments not None) -> Ticket:
         """Run without waiting; the ticket holds the arrays until it is finished or dropped."""
         cdef Ticket ticket = Ticket.__new__(Ticket)
-        with nogil:
-            check(vyc_plan_submit(self._h, &ticket._h, &arguments.run))
+        submit_run(self, &ticket._h, &arguments.run)
         ticket._keep = arguments
         return ticket
 
@@ -128,97 +127,52 @@ cdef class Plan:
 cdef int run_and_wait(Plan plan, vyc_run *run, int64_t timeout_ns) except -1:
     cdef vyc_ticket *ticket = NULL
     cdef vyc_status status
-    run.timeout_ns = SLICE_NS if timeout_ns < 0 or timeout_ns > SLICE_NS else timeout_ns
+    run.timeout_ns = slice_of(timeout_ns)
     with nogil:
         status = vyc_plan_run(plan._h, &ticket, run)
     if status == VYC_OK:
         return 0
-    if timeout_ns < 0:
-        return finish_run(plan, status, ticket, run)
-    if ticket == NULL:
-        check(status)
+    return finish_run(plan, status, ticket, run, timeout_ns)
+
+
+cdef int finish_run(Plan plan, vyc_status status, vyc_ticket *ticket, vyc_run *run, int64_t left_ns=-1) except -1:
+    """The rest of a run, of which vyc_plan_run gave this status and ticket; `left_ns` with what it took, -1: no limit."""
     try:
-        wait_in_slices(ticket, max(timeout_ns - SLICE_NS, 0))
+        while ticket == NULL and status != VYC_OK:
+            left_ns = less(left_ns, run.timeout_ns)
+            if status != VYC_E_TIMEOUT or left_ns == 0:
+                check(status)
+            PyErr_CheckSignals()  # too many runs are in flight; this one has not begun
+            run.timeout_ns = slice_of(left_ns)
+            with nogil:
+                status = vyc_plan_run(plan._h, &ticket, run)
+        if ticket == NULL:
+            return 0
+        PyErr_CheckSignals()
+        if not ticket_wait(ticket, less(left_ns, run.timeout_ns)):
+            raise KernelTimeoutError("the kernel has not finished in the time allowed")
+        if run.timing_out != NULL:
+            check(vyc_ticket_timing(ticket, run.timing_out))
     finally:
         with nogil:
             vyc_ticket_release(ticket)
     return 0
 
 
-cdef int finish_run(Plan plan, vyc_status status, vyc_ticket *ticket, vyc_run *run) except -1:
-    """The rest of a run without a limit of time, of which vyc_plan_run gave this status and ticket."""
-    while status != VYC_OK:
-        if status != VYC_E_TIMEOUT:
-            check(status)
-        if ticket != NULL:
-            try:
-                wait_in_slices(ticket, -1)
-            finally:
-                with nogil:
-                    vyc_ticket_release(ticket)
-            return 0
-        PyErr_CheckSignals()  # too many runs are in flight; this one has not begun
-        run.timeout_ns = SLICE_NS
-        with nogil:
-            status = vyc_plan_run(plan._h, &ticket, run)
-    return 0
+cdef int64_t less(int64_t left_ns, int64_t waited_ns) noexcept:
+    return left_ns if left_ns < 0 else max(left_ns - waited_ns, 0)
 
 
-cdef int wait_in_slices(vyc_ticket *ticket, int64_t timeout_ns) except -1:
-    """Wait with an eye on signals; KernelTimeoutError when the time has passed."""
+cdef int submit_run(Plan plan, vyc_ticket **ticket_out, vyc_run *run) except -1:
+    """Submit, with an eye on signals while too many runs are in flight."""
     cdef vyc_status status
-    cdef int64_t left = timeout_ns
-    cdef int64_t slice_ns
+    run.timeout_ns = SLICE_NS
     while True:
+        with nogil:
+            status = vyc_plan_submit(plan._h, ticket_out, run)
+        if status != VYC_E_TIMEOUT:
+            return check(status)
         PyErr_CheckSignals()
-        slice_ns = SLICE_NS if left < 0 or left > SLICE_NS else left
-        with nogil:
-            status = vyc_ticket_wait(ticket, slice_ns)
-        if status != VYC_NOT_READY:
-            check(status)
-            return 0
-        if left >= 0:
-            left -= slice_ns
-            if left <= 0:
-                check(VYC_E_TIMEOUT)
-
-
-cdef class Ticket:
-    """A submitted run."""
-
-    def __init__(self) -> None:
-        raise TypeError("Ticket is made by Plan.submit()")
-
-    def __dealloc__(self):
-        with nogil:
-            vyc_ticket_release(self._h)
-
-    def done(self) -> bool:
-        """Whether it has finished, well or not; never raises for the run's own failure."""
-        cdef vyc_status status
-        with nogil:
-            status = vyc_ticket_wait(self._h, 0)
-        return status != VYC_NOT_READY
-
-    def wait(self, int64_t timeout_ns) -> bool:
-        """False when the time passed first. Raises what the run failed with."""
-        cdef vyc_status status
-        if timeout_ns < 0:
-            wait_in_slices(self._h, -1)
-            return True
-        cdef int64_t left = timeout_ns
-        cdef int64_t slice_ns
-        while True:
-            slice_ns = SLICE_NS if left > SLICE_NS else left
-            with nogil:
-                status = vyc_ticket_wait(self._h, slice_ns)
-            if status != VYC_NOT_READY:
-                check(status)
-                return True
-            left -= slice_ns
-            if left <= 0:
-                return False
-            PyErr_CheckSignals()
 
 
 cdef class Arguments:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import warnings
+import weakref
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -28,10 +29,15 @@ from vyre_cuda.passes.pipeline import optimize
 from vyre_cuda.ptx.lower import lower
 from vyre_cuda.ptx.target import target_for
 from vyre_cuda.runtime.array import DeviceArray
+from vyre_cuda.runtime.checks import Checks
 from vyre_cuda.runtime.kernel import Kernel
 from vyre_cuda.runtime.properties import DeviceInfo, DeviceProperties, MemoryStats
+from vyre_cuda.runtime.waiter import Waiter
 
 _KERNELS_KEPT = 1024
+_CHECKS_KEPT = 1024
+# Seconds that the end of a process waits for work of a device that was not closed.
+_EXIT_LIMIT = 1.0
 
 
 class Device:
@@ -46,8 +52,13 @@ class Device:
         self.context = Context(driver, ordinal)
         self.properties = DeviceProperties.of(self.context.caps())
         self._kernels: LRU[Kernel] = LRU(_KERNELS_KEPT)
-        self._by_tag: WeakValueDictionary[int, Kernel] = WeakValueDictionary()
+        # The checks of every kernel that lives, and of those last compiled: an assertion may outlive its kernel.
+        self._checks: WeakValueDictionary[int, Checks] = WeakValueDictionary()
+        self._recent_checks: LRU[Checks] = LRU(_CHECKS_KEPT)
         self._tags = itertools.count(1)
+        self.waiter = Waiter()
+        weakref.finalize(self, self.waiter.stop)
+        weakref.finalize(self.context, _hurry, weakref.ref(self.context))
 
     # ---- kernels ----------------------------------------------------------------------------------------------------
 
@@ -63,9 +74,10 @@ class Device:
         target = target_for(self.properties.compute_capability, self.properties.driver_version)
         lowered = lower(_optimized(program, precision, bounds), target, precision=precision, bounds=bounds)
         tag = next(self._tags)
-        kernel = self._kernels.setdefault(key, Kernel(self, program, lowered, tag))
-        self._by_tag[tag] = kernel
-        return kernel
+        kernel = Kernel(self, program, lowered, tag)
+        if lowered.sites:
+            self._checks[tag] = self._recent_checks.setdefault(tag, kernel.checks)
+        return self._kernels.setdefault(key, kernel)
 
     def run(self, program: Program, *args: Any, **kwargs: Any) -> Any:
         """Compile (cached) and call with host arrays."""
@@ -73,8 +85,8 @@ class Device:
 
     def explain(self, report: AssertReport) -> Error:
         """The error for an assertion that an asynchronous launch failed."""
-        kernel = self._by_tag.get(report.tag)
-        return InternalError(str(report)) if kernel is None else kernel._assertion(report)
+        checks = self._checks.get(report.tag)
+        return InternalError(str(report)) if checks is None else checks.error(report)
 
     # ---- memory -----------------------------------------------------------------------------------------------------
 
@@ -146,20 +158,29 @@ class Device:
         """A new stream; work on it is ordered only by itself and by its events."""
         return Stream(self.context)
 
-    def synchronize(self) -> None:
-        """Wait for all work given to this device. Raises what asynchronous launches failed with."""
+    def synchronize(self, timeout: float | None = None) -> None:
+        """Wait for all work given to this device. Raises what asynchronous launches failed with.
+
+        KernelTimeoutError when it has not ended after `timeout` seconds.
+        """
         try:
-            self.context.synchronize()
+            self.context.synchronize(timeout)
         except AssertReport as report:
             raise self.explain(report) from None
 
-    def close(self) -> None:
-        """Wait, then free everything; later use raises DeviceUnavailableError. Closing again does nothing."""
+    def close(self, timeout: float | None = 10.0) -> None:
+        """Wait, then free everything; later use raises DeviceUnavailableError. Closing again does nothing.
+
+        Work that has not ended after `timeout` seconds (None: no limit) is abandoned: KernelTimeoutError, the device
+        is closed all the same, and what that work uses is the driver's until the process ends.
+        """
         self._kernels.clear()
         try:
-            self.context.close()
+            self.context.close(timeout)
         except AssertReport as report:
             raise self.explain(report) from None
+        finally:
+            self.waiter.stop()
 
     def __enter__(self) -> Device:
         return self
@@ -181,6 +202,13 @@ def devices() -> list[DeviceInfo]:
         found = []
     emulator = _emulator_driver()
     return [*found, DeviceInfo("emulator", 0, emulator.device_name(0))]
+
+
+def _hurry(context: weakref.ref[Context]) -> None:
+    """At the end of the process, when the context is still there; nothing when it has gone before."""
+    alive = context()
+    if alive is not None:
+        alive.set_patience(_EXIT_LIMIT)
 
 
 def _optimized(program: Program, precision: str, bounds: str) -> Program:

@@ -16,12 +16,12 @@ from vyre_cuda._native.module import Module
 from vyre_cuda._native.plan import Arguments, Plan
 from vyre_cuda._native.status import AssertReport
 from vyre_cuda.errors import KernelAssertionError
-from vyre_cuda.ir import call as calls
 from vyre_cuda.ir.program import Program
 from vyre_cuda.plan.signature import signature
 from vyre_cuda.ptx.lowered import Lowered
 from vyre_cuda.runtime.arguments import device_arguments, host_arguments
 from vyre_cuda.runtime.bound import BoundCall
+from vyre_cuda.runtime.checks import Checks
 from vyre_cuda.runtime.pending import Pending
 from vyre_cuda.runtime.properties import KernelAttributes
 
@@ -76,7 +76,7 @@ class Kernel(Dispatcher):
         self.program = program
         self.ptx = lowered.ptx
         self.plan = plan
-        self.sites = lowered.sites
+        self.checks = Checks(program, lowered.sites)
 
     launch = dispatch.launch
 
@@ -96,7 +96,7 @@ class Kernel(Dispatcher):
         if plain is None:
             arguments, results = self._bound(args, kwargs, out, grid, iterations)
             plain = self.plan.submit(arguments), results
-        return Pending(*plain, self.program.name, self._assertion)
+        return Pending(*plain, self)
 
     def timed(self, *args: Any, out: Any = None, grid: Any = None, iterations: int = 1, **kwargs: Any) -> Timed:
         """Call and measure: a `Timed`."""
@@ -130,24 +130,7 @@ class Kernel(Dispatcher):
         self.plan.launch(device_arguments(self.device, self.program, args, kwargs, stream, grid))
 
     def _assertion(self, report: AssertReport) -> KernelAssertionError:
-        number, thread = report.report & 0xFFFFF, report.report >> 20
-        site = self.sites[number]
-        if site.kind == "assert":
-            before = sum(other.kind == "assert" for other in self.sites[:number])
-            return calls.assertion_error(self.program, before, thread)
-        return calls.failure(
-            self.program,
-            site.message,
-            statement=site.statement,
-            source=site.source,
-            thread=thread,
-            index=_signed(report.index),
-        )
+        return self.checks.error(report)
 
     def __repr__(self) -> str:
         return f"<vyre_cuda.Kernel {self.program.name} on {self.device.properties.name}>"
-
-
-def _signed(index: int) -> int:
-    """Indices are reported sign-extended to 64 bits."""
-    return index - (1 << 64) if index >> 63 else index

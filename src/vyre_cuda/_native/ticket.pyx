@@ -1,0 +1,56 @@
+# cython: language_level=3, freethreading_compatible=True
+"""Tickets of submitted runs."""
+from libc.stdint cimport int64_t
+from libc.stdlib cimport calloc, free
+
+from vyre_cuda._native.c_api cimport VYC_NOT_READY, vyc_status, vyc_ticket, vyc_ticket_release, vyc_ticket_wait
+from vyre_cuda._native.waiting cimport wait_in_slices
+
+
+cdef vyc_status wait_once(void *ticket, int64_t timeout_ns) noexcept nogil:
+    return vyc_ticket_wait(<vyc_ticket *>ticket, timeout_ns)
+
+
+cdef bint ticket_wait(vyc_ticket *ticket, int64_t timeout_ns) except -1:
+    return wait_in_slices(wait_once, ticket, timeout_ns)
+
+
+cdef class Ticket:
+    """A submitted run."""
+
+    def __init__(self) -> None:
+        raise TypeError("Ticket is made by Plan.submit()")
+
+    def __dealloc__(self):
+        with nogil:
+            vyc_ticket_release(self._h)
+
+    def done(self) -> bool:
+        """Whether it has finished, well or not; never raises for the run's own failure."""
+        cdef vyc_status status
+        with nogil:
+            status = vyc_ticket_wait(self._h, 0)
+        return status != VYC_NOT_READY
+
+    def wait(self, int64_t timeout_ns) -> bool:
+        """False when the time passed first. Raises what the run failed with."""
+        return ticket_wait(self._h, timeout_ns)
+
+
+def finished(list tickets not None) -> list[bool]:
+    """Of each ticket whether it is done: one look at every one, without the GIL."""
+    cdef Py_ssize_t i, n = len(tickets)
+    cdef vyc_ticket **handles = <vyc_ticket **>calloc(n + 1, sizeof(vyc_ticket *))
+    cdef bint *done = <bint *>calloc(n + 1, sizeof(bint))
+    try:
+        if handles == NULL or done == NULL:
+            raise MemoryError
+        for i in range(n):
+            handles[i] = (<Ticket?>tickets[i])._h
+        with nogil:
+            for i in range(n):
+                done[i] = vyc_ticket_wait(handles[i], 0) != VYC_NOT_READY
+        return [bool(done[i]) for i in range(n)]
+    finally:
+        free(handles)
+        free(done)

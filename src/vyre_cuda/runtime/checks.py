@@ -1,0 +1,45 @@
+"""What turns the report of a failed check into its error: kept apart from the kernel, which it may outlive."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from vyre_cuda._native.status import AssertReport
+from vyre_cuda.errors import KernelAssertionError
+from vyre_cuda.ir import call as calls
+from vyre_cuda.ir.program import Program
+
+if TYPE_CHECKING:
+    from vyre_cuda.ptx.lowered import Site
+
+
+class Checks:
+    """The checks of one kernel by number."""
+
+    __slots__ = ("__weakref__", "program", "sites")
+
+    def __init__(self, program: Program, sites: Sequence[Site]) -> None:
+        self.program = program
+        self.sites = sites
+
+    def error(self, report: AssertReport) -> KernelAssertionError:
+        """The check that failed, with its text, place and thread."""
+        number, thread = report.report & 0xFFFFF, report.report >> 20
+        site = self.sites[number]
+        if site.kind == "assert":
+            before = sum(other.kind == "assert" for other in self.sites[:number])
+            return calls.assertion_error(self.program, before, thread)
+        return calls.failure(
+            self.program,
+            site.message,
+            statement=site.statement,
+            source=site.source,
+            thread=thread,
+            index=_signed(report.index),
+        )
+
+
+def _signed(index: int) -> int:
+    """Indices are reported sign-extended to 64 bits."""
+    return index - (1 << 64) if index >> 63 else index

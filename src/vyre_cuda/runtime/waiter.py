@@ -1,0 +1,96 @@
+"""One thread of a device that looks after the runs that event loops wait for, however many they are.
+
+It starts with the first of them, sleeps while there is none, and ends with the device or the process.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+
+from vyre_cuda._native.ticket import Ticket, finished
+
+# Seconds between looks: the first, the factor to the next, the longest.
+FIRST_LOOK = 50e-6
+GROWTH = 1.5
+LONGEST_LOOK = 1e-3
+# Seconds that the end of a process waits for the thread, which may be in a look.
+JOIN_LIMIT = 1.0
+
+
+class Waiting:
+    """A run that somebody waits for, and what to call, from the waiter's thread, when it has finished."""
+
+    __slots__ = ("ticket", "wake")
+
+    def __init__(self, ticket: Ticket, wake: Callable[[], None]) -> None:
+        self.ticket = ticket
+        self.wake = wake
+
+
+class Waiter:
+    """The runs that are waited for."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition(threading.Lock())
+        self._waiting: dict[Waiting, None] = {}
+        self._thread: threading.Thread | None = None
+        self._stopped = False
+        self._process = os.getpid()
+
+    def add(self, waiting: Waiting) -> None:
+        """Wake it when its run has finished; at once after a stop, when every run answers at once."""
+        with self._changed:
+            stopped = self._stopped
+            if not stopped:
+                self._waiting[waiting] = None
+                self._start()
+                self._changed.notify()
+        if stopped:
+            waiting.wake()
+
+    def discard(self, waiting: Waiting) -> None:
+        """Nobody waits for it any more."""
+        with self._changed:
+            self._waiting.pop(waiting, None)
+
+    def stop(self) -> None:
+        """Wake everything and end the thread. Does nothing in a forked child, where there is no such thread."""
+        if os.getpid() != self._process:
+            return
+        with self._changed:
+            self._stopped = True
+            left = list(self._waiting)
+            self._waiting.clear()
+            self._changed.notify()
+            thread = self._thread
+        for waiting in left:
+            waiting.wake()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(JOIN_LIMIT)
+
+    def _start(self) -> None:
+        if self._thread is None:
+            # Daemon: an exiting process must not wait for a kernel that never ends.
+            self._thread = threading.Thread(target=self._serve, name="vyre_cuda waiter", daemon=True)
+            self._thread.start()
+
+    def _serve(self) -> None:
+        pause = FIRST_LOOK
+        while (waiting := self._next(pause)) is not None:
+            done = [one for one, ended in zip(waiting, finished([w.ticket for w in waiting]), strict=True) if ended]
+            pause = FIRST_LOOK if done else min(pause * GROWTH, LONGEST_LOOK)
+            for one in done:
+                self.discard(one)
+                one.wake()
+            waiting, done = [], []  # between looks nothing is kept alive
+
+    def _next(self, pause: float) -> list[Waiting] | None:
+        """After a pause what to look at next; None at the end."""
+        with self._changed:
+            if self._waiting and not self._stopped:
+                self._changed.wait(pause)
+            while not self._waiting and not self._stopped:
+                self._changed.wait()
+            return None if self._stopped else list(self._waiting)
