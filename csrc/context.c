@@ -286,13 +286,22 @@ static void close_driver_side(vyc_context *context) {
   vyc__children_close(context);
   vyc__plans_reap(context);
   vyc__streams_reap(context);
+  vyc__modules_reap(context);
   vyc__pool_trim(context, &context->device_pool, true);
   vyc__pool_trim(context, &context->pinned_pool, true);
   context->driver->cuStreamDestroy(context->main);
 }
 
+static _Atomic(vyc_context *) abandoned;
+
+vyc_context *vyc__abandoned(void) { return atomic_load_explicit(&abandoned, memory_order_acquire); }
+
 /* Work may run for ever: no driver call is made from here on, and what it uses stays as it is. */
 static vyc_status give_up(vyc_context *context, int64_t timeout_ns) {
+  vyc__context_retain(context);
+  context->next_abandoned = atomic_load(&abandoned);
+  while (!atomic_compare_exchange_weak(&abandoned, &context->next_abandoned, context)) {
+  }
   atomic_store(&context->hung, true);
   atomic_store(&context->gone, true);
   return vyc__fail(VYC_E_TIMEOUT, "close",
@@ -307,7 +316,7 @@ static vyc_status close_now(vyc_context *context, int64_t timeout_ns) {
   vyc_scope scope;
   vyc__enter_release(context, &scope);
   vyc_status status = VYC_OK;
-  if (!atomic_load(&context->lost)) status = vyc__work_wait(context, vyc__pace_left(&pace));
+  if (!atomic_load(&context->lost)) status = vyc__quiet_wait(context, vyc__pace_left(&pace));
   if (status == VYC_OK) status = vyc__check_reports(context);
   if (status == VYC_NOT_READY ||
       (status != VYC_OK && status != VYC_E_ASSERT && !vyc__settle(context))) {

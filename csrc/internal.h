@@ -83,9 +83,11 @@ struct vyc_context {
   vyc_child *children; /* newest first, so a plan goes before its module */
   uint32_t releasing; /* children whose last reference is gone and whose destroy still runs */
   struct vyc_plan *plans; /* guarded by children_lock; one whose runs never ended stays */
+  vyc_module *leaked_modules; /* released with work in flight that had not ended; as above */
   struct vyc_name *names; /* kernel names, kept for last_launch; guarded by children_lock */
   vyc_orphan orphan; /* guarded by children_lock */
   _Atomic bool gone; /* no driver call is made any more: everything was freed, or given up */
+  vyc_context *next_abandoned; /* of the process; set once */
   _Atomic bool hung; /* work had not ended when a release ran out of patience */
   _Atomic int64_t patience_ns; /* how long a release or close waits for work */
   pthread_mutex_t slots_lock;
@@ -129,6 +131,7 @@ struct vyc_pinned {
 
 struct vyc_module {
   vyc_child child;
+  vyc_module *next_leaked; /* of the context */
   CUmodule handle;
 };
 
@@ -168,6 +171,9 @@ vyc_status vyc__driver_failed(vyc_context *context, CUresult result, const char 
 #define VYC_CU_RESULT CUresult vyc__result
 
 vyc_context *vyc__context_retain(vyc_context *context);
+/* The contexts that a close has given up, newest first. They are never freed: their work may still
+ * run, and the driver waits for it where it waits for all work of the device. */
+vyc_context *vyc__abandoned(void);
 /* The primary context is held by the open vyc_context and by memory that outlives its close. */
 void vyc__primary_retain(vyc_context *context);
 void vyc__primary_release(vyc_context *context);
@@ -200,6 +206,9 @@ vyc_status vyc__event_wait(vyc_context *context, CUevent event, vyc_pace *pace);
  * VYC_NOT_READY when time is out. Negative timeout: none. */
 vyc_status vyc__work_wait(vyc_context *context, int64_t timeout_ns);
 vyc_status vyc__stream_finish(vyc_context *context, CUstream stream, int64_t timeout_ns);
+/* The same, and for what other contexts on the device have abandoned: before a driver call that
+ * waits for every kernel of the device. */
+vyc_status vyc__quiet_wait(vyc_context *context, int64_t timeout_ns);
 /* The same for releases, before a driver call that waits for kernels: at most as long as the
  * context's patience lasts, one look when it is known to have run out. False: something may run for
  * ever, and what it uses is leaked. The error record stays as it was. */
@@ -228,6 +237,11 @@ void vyc__names_free(vyc_context *context);
 
 /* Look for an assertion that asynchronous launches reported. Each is told once. */
 vyc_status vyc__check_reports(vyc_context *context);
+
+/* ---- module.c ---- */
+
+/* Unload what was leaked, now that nothing is in flight and no release is on its way. */
+void vyc__modules_reap(vyc_context *context);
 
 /* ---- pool.c ---- */
 

@@ -157,12 +157,12 @@ vyc_status vyc__check_reports(vyc_context *context) {
                              : vyc__fail_assert(found.report, found.index, found.tag, found.entry);
 }
 
-vyc_block *vyc__report_retire(vyc_plan *plan) {
+void vyc__report_retire(vyc_plan *plan) {
   vyc_context *context = plan->child.context;
   vyc_block *block = plan->report_block;
-  if (block == NULL) return NULL;
-  bool ended = true;
-  if (atomic_load_explicit(&plan->asynchronous, memory_order_relaxed)) ended = vyc__settle(context);
+  if (block == NULL) return;
+  const bool used = atomic_load_explicit(&plan->asynchronous, memory_order_relaxed);
+  if (used) vyc__settle(context);
   pthread_mutex_lock(&context->children_lock);
   const vyc_orphan found = take_report(plan);
   plan->report_block = NULL;
@@ -171,7 +171,9 @@ vyc_block *vyc__report_retire(vyc_plan *plan) {
   else
     atomic_fetch_sub(&context->report_plans, 1);
   pthread_mutex_unlock(&context->children_lock);
-  return ended ? block : NULL;
+  /* Launches on any stream may have written to it. */
+  const uint64_t used_on = used ? UINT64_C(1) << VYC_SLOT_OTHER : 0;
+  vyc__pool_give(context, &context->pinned_pool, block, used_on);
 }
 
 /* ---- bound calls ----------------------------------------------------------------------------- */

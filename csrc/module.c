@@ -5,10 +5,28 @@
 
 #include "internal.h"
 
-/* The driver waits for running kernels before it unloads. */
+/* The driver waits for running kernels before it unloads; what never ends keeps its code. */
 static void module_destroy(vyc_child *child) {
+  vyc_module *module = (vyc_module *)child;
   vyc_context *context = child->context;
-  if (vyc__settle(context)) context->driver->cuModuleUnload(((vyc_module *)child)->handle);
+  if (vyc__settle(context)) {
+    context->driver->cuModuleUnload(module->handle);
+    return;
+  }
+  pthread_mutex_lock(&context->children_lock);
+  module->next_leaked = context->leaked_modules;
+  context->leaked_modules = module;
+  pthread_mutex_unlock(&context->children_lock);
+  child->finish = vyc__child_leak;
+}
+
+void vyc__modules_reap(vyc_context *context) {
+  while (context->leaked_modules != NULL) {
+    vyc_module *module = context->leaked_modules;
+    context->leaked_modules = module->next_leaked;
+    context->driver->cuModuleUnload(module->handle);
+    free(module);
+  }
 }
 
 /* JIT results that mean the image was refused, not that the device is unwell. */

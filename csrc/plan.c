@@ -55,8 +55,7 @@ static void plan_destroy(vyc_child *child) {
     vyc_exec *exec = atomic_load(&plan->execs[slot]);
     if (exec != NULL) vyc__exec_destroy(exec, context->driver);
   }
-  vyc_block *report = vyc__report_retire(plan);
-  if (report != NULL) vyc__pool_give(context, &context->pinned_pool, report, 0);
+  vyc__report_retire(plan);
   vyc__barriers_release(plan);
 }
 

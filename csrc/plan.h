@@ -167,9 +167,8 @@ void vyc__cooperative_end(vyc_plan *plan);
 
 /* ---- launch.c ---- */
 
-/* Before the report block of a plan goes: wait for who may write to it, keep what it says. The
- * block, to be given back; NULL when there is none, or when it may still be written to. */
-vyc_block *vyc__report_retire(vyc_plan *plan);
+/* The report block of a plan goes: wait for who may write to it, keep what it says. */
+void vyc__report_retire(vyc_plan *plan);
 
 /* ---- stage.c ---- */
 

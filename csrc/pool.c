@@ -132,7 +132,7 @@ static void harvest(vyc_context *context, vyc_pool *pool) {
   vyc_block **link = &pool->waiting;
   while (*link != NULL) {
     vyc_block *block = *link;
-    if (context->driver->cuEventQuery(block->event) != CUDA_SUCCESS) {
+    if (block->event == NULL || context->driver->cuEventQuery(block->event) != CUDA_SUCCESS) {
       link = &block->next;
       continue;
     }
@@ -206,19 +206,18 @@ void vyc__pool_give(vyc_context *context, vyc_pool *pool, vyc_block *block, uint
   block->recycled = true;
   /* More than one other stream, or a foreign one, is rare: then the context is waited for. */
   const bool waits = VYC_UNLIKELY(others != 0) && mark_slot(context, block, others);
-  const bool leaks = VYC_UNLIKELY(others != 0) && !waits && !vyc__settle(context);
+  const bool stuck = VYC_UNLIKELY(others != 0) && !waits && !vyc__settle(context);
   pthread_mutex_lock(&pool->lock);
   pool->live_bytes -= block->bytes;
   pool->live_count--;
-  if (!leaks) pool->idle_bytes += block->bytes;
-  if (waits) {
+  pool->idle_bytes += block->bytes;
+  if (waits || VYC_UNLIKELY(stuck)) { /* stuck: without an event it waits for the close */
     block->next = pool->waiting;
     pool->waiting = block;
-  } else if (!leaks) {
+  } else {
     push(pool, block);
   }
   pthread_mutex_unlock(&pool->lock);
-  if (VYC_UNLIKELY(leaks)) free(block); /* its memory may still be written to */
 }
 
 void vyc__pool_remove(vyc_context *context, vyc_pool *pool, vyc_block *block) {

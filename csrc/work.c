@@ -124,6 +124,25 @@ vyc_status vyc__stream_finish(vyc_context *context, CUstream stream, int64_t tim
   return status;
 }
 
+/* What other contexts on this device have abandoned. */
+static vyc_status look_abandoned(vyc_context *context) {
+  for (vyc_context *other = vyc__abandoned(); other != NULL; other = other->next_abandoned)
+    if (other->driver->library == context->driver->library && other->device == context->device &&
+        !vyc__is_forked(other))
+      VYC_TRY(each(other, look, NULL));
+  return VYC_OK;
+}
+
+vyc_status vyc__quiet_wait(vyc_context *context, int64_t timeout_ns) {
+  vyc_pace pace = vyc__pace_begin(timeout_ns, 0);
+  VYC_TRY(vyc__work_wait(context, timeout_ns));
+  for (;;) {
+    const vyc_status status = look_abandoned(context);
+    if (status != VYC_NOT_READY) return status;
+    VYC_TRY(vyc__pace(context, &pace));
+  }
+}
+
 static int64_t patience(vyc_context *context) {
   return atomic_load_explicit(&context->hung, memory_order_relaxed)
              ? 0
@@ -143,7 +162,7 @@ static bool settled(vyc_context *context, vyc_status status) {
 bool vyc__settle(vyc_context *context) {
   vyc_error failure;
   vyc__error_save(&failure);
-  const vyc_status status = vyc__work_wait(context, patience(context));
+  const vyc_status status = vyc__quiet_wait(context, patience(context));
   if (status == VYC_OK) atomic_store(&context->hung, false);
   const bool ended = settled(context, status);
   vyc__error_restore(&failure);

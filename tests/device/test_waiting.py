@@ -5,6 +5,7 @@ The kernels of these tests end by themselves after twenty seconds or more, their
 
 from __future__ import annotations
 
+import threading
 import time
 
 import numpy as np
@@ -51,6 +52,7 @@ def run_hung(device_name: int | str, code: str) -> list[str]:
     return done.stdout.split("\n")[:-1]
 
 
+@pytest.mark.slow
 def test_every_wait_ends_with_its_timeout(device_name: int | str) -> None:
     lines = run_hung(
         device_name,
@@ -75,6 +77,7 @@ def test_every_wait_ends_with_its_timeout(device_name: int | str) -> None:
     assert lines == [f"{name} True" for name in ("result", "device", "stream", "event", "now", "close")]
 
 
+@pytest.mark.slow
 def test_every_wait_ends_with_control_c(device_name: int | str) -> None:
     lines = run_hung(
         device_name,
@@ -114,10 +117,12 @@ def test_every_wait_ends_with_control_c(device_name: int | str) -> None:
     assert lines == [*(f"{name} True" for name in names), "True"]
 
 
+@pytest.mark.slow
 def test_a_process_ends_with_hung_kernels_and_nothing_closed(device_name: int | str) -> None:
     assert run_hung(device_name, "    hang()\n    print('end')\n") == ["end"]
 
 
+@pytest.mark.slow
 def test_objects_with_hung_work_can_be_dropped_in_any_order(device_name: int | str) -> None:
     lines = run_hung(
         device_name,
@@ -137,6 +142,7 @@ def test_objects_with_hung_work_can_be_dropped_in_any_order(device_name: int | s
     assert lines == ["end"]
 
 
+@pytest.mark.slow
 def test_an_abandoned_device_can_be_opened_again(device_name: int | str) -> None:
     lines = run_hung(
         device_name,
@@ -160,6 +166,7 @@ def test_an_abandoned_device_can_be_opened_again(device_name: int | str) -> None
     assert lines == ["abandoned", "closed", "closed", "closed", "closed", "True"]
 
 
+@pytest.mark.slow
 def test_a_full_house_of_hung_runs_does_not_hold_submit_for_ever(device_name: int | str) -> None:
     lines = run_hung(
         device_name,
@@ -179,6 +186,7 @@ def test_a_full_house_of_hung_runs_does_not_hold_submit_for_ever(device_name: in
     assert lines == ["interrupted"]
 
 
+@pytest.mark.slow
 def test_an_interrupted_device_is_usable_once_the_kernel_has_ended(leak_check, device_name: int | str) -> None:
     with vc.Device(device_name) as device:
         kernel = device.compile(programs.spin())
@@ -186,8 +194,6 @@ def test_an_interrupted_device_is_usable_once_the_kernel_has_ended(leak_check, d
         with pytest.raises(vc.KernelTimeoutError):
             pending.result(timeout=0)
         del pending
-        with pytest.raises(vc.KernelTimeoutError):
-            kernel.plan.run(kernel._host_arguments_of(FLAG, 2_000_000), timeout_ns=0)
 
         np.testing.assert_array_equal(FLAG, kernel(FLAG, 10))
         np.testing.assert_array_equal(X + X, device.compile(programs.saxpy())(X, X, 1.0))
@@ -236,27 +242,23 @@ def test_a_timed_call_that_outlasts_the_first_wait_has_its_times(device: vc.Devi
 
 
 @pytest.mark.emulator
-def test_a_wait_for_a_busy_stream_ends_with_what_was_given_before(own_device: vc.Device, emulator: Emulator) -> None:
-    """Another thread keeps the stream busy: an idle moment never comes."""
-    import threading
-
-    kernel, out = own_device.compile(programs.saxpy()), own_device.zeros(100, vc.f32)
-    x, enough = own_device.array(X), threading.Event()
-    emulator.set("delay_us", 2_000)
+def test_a_wait_ends_with_what_was_given_before_it(own_device: vc.Device, emulator: Emulator) -> None:
+    """Another thread keeps the stream busy for as long as the wait lasts: an idle moment never comes."""
+    kernel, out, x = own_device.compile(programs.saxpy()), own_device.zeros(100, vc.f32), own_device.array(X)
+    enough = threading.Event()
+    emulator.set("delay_us", 1000)
 
     def feed() -> None:
         while not enough.is_set():
-            if own_device_launches[0] < 2000:
-                own_device_launches[0] += 1
-                kernel.launch(x, x, out, 1.0)
+            kernel.launch(x, x, out, 1.0)
+            time.sleep(0.0005)
 
-    own_device_launches = [0]
     thread = threading.Thread(target=feed)
     thread.start()
-    own_device.synchronize(timeout=60)
-    before = own_device_launches[0]
-    enough.set()
-    thread.join()
-    emulator.set("delay_us", 0)
-
-    assert before <= 2000
+    try:
+        own_device.synchronize(timeout=60)
+        own_device.stream().synchronize(timeout=60)
+    finally:
+        enough.set()
+        thread.join()
+        emulator.set("delay_us", 0)
