@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -56,14 +58,22 @@ def test_a_submitted_call_raises_at_its_result(device: vc.Device) -> None:
     assert pending.done()
 
 
-@pytest.mark.parametrize("wait", ["synchronize", "numpy"])
+@pytest.mark.parametrize("wait", ["device", "numpy", "stream", "event"])
 def test_a_launch_raises_at_the_next_wait_and_only_there(own_device: vc.Device, wait: str) -> None:
     kernel = own_device.compile(programs.guarded())
     x, out = own_device.array(values(42)), own_device.zeros(1000, vc.u32)
 
-    kernel.launch(x, out)
+    stream = own_device.stream()
+    kernel.launch(x, out, stream=stream)
+    event = stream.record()
+    waits = {
+        "device": own_device.synchronize,
+        "numpy": out.numpy,
+        "stream": stream.synchronize,
+        "event": event.synchronize,
+    }
     with pytest.raises(vc.KernelAssertionError) as caught:
-        own_device.synchronize() if wait == "synchronize" else out.numpy()
+        waits[wait]()
 
     check(caught.value, 42)
     own_device.synchronize()
@@ -89,3 +99,18 @@ def test_threads_after_a_failed_one_go_on(device: vc.Device) -> None:
         device.synchronize()
 
     assert hits.numpy()[0] == 63
+
+
+def test_an_assertion_of_a_dropped_kernel_is_still_explained(device_name: int | str) -> None:
+    with vc.Device(device_name) as device:
+        x, out = device.array(values(42)), device.zeros(1000, vc.u32)
+        kernel = device.compile(programs.guarded())
+        kernel.launch(x, out)
+
+        device._kernels.clear()  # what the table of kernels does with old ones
+        del kernel
+        gc.collect()
+
+        with pytest.raises(vc.KernelAssertionError) as caught:
+            device.synchronize()
+        check(caught.value, 42)

@@ -11,11 +11,16 @@ cdef class Context:
     cdef vyc_context *_h
     cdef object __weakref__
     cdef uint32_t launches  # since the device was last seen to have caught up
+    cdef public object explain
+
+    cdef object error(self, object report)
 
 
 cdef class Stream:
     cdef vyc_stream *_h
+    cdef Context _context
 
 
 cdef class Event:
     cdef vyc_event *_h
+    cdef Context _context

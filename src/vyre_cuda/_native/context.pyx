@@ -78,7 +78,7 @@ cdef class Driver:
 
 
 cdef class Context:
-    """The retained primary context of one device."""
+    """The retained primary context of one device. `explain` turns an AssertReport into the error to raise."""
 
     def __init__(self, Driver driver not None, int ordinal) -> None:
         with nogil:
@@ -145,6 +145,10 @@ cdef class Context:
         """How long releases, and a close without a timeout, wait for work."""
         check(vyc_context_set_patience(self._h, <int64_t>(seconds * 1e9)))
 
+    cdef object error(self, object report):
+        """The error for a failed check, when somebody has said how to make it."""
+        return report if self.explain is None else self.explain(report)
+
     def trim(self) -> None:
         with nogil:
             check(vyc_context_trim(self._h))
@@ -164,6 +168,7 @@ cdef class Stream:
     """A stream of a context."""
 
     def __init__(self, Context context not None) -> None:
+        self._context = context
         with nogil:
             check(vyc_stream_create(&self._h, context._h))
 
@@ -181,17 +186,21 @@ cdef class Stream:
         """Wait for the work given to it so far. KernelTimeoutError after `timeout` seconds."""
         cdef int64_t timeout_ns = nanoseconds(timeout)
         cdef Event event
-        if wait_in_slices(stream_wait, self._h, slice_of(timeout_ns)):
-            return
-        event = self.record()
-        left = -1 if timeout_ns < 0 else timeout_ns - slice_of(timeout_ns)
-        require(wait_in_slices(event_wait, event._h, left), timeout)
+        try:
+            if wait_in_slices(stream_wait, self._h, slice_of(timeout_ns)):
+                return
+            event = self.record()
+            left = -1 if timeout_ns < 0 else timeout_ns - slice_of(timeout_ns)
+            require(wait_in_slices(event_wait, event._h, left), timeout)
+        except AssertReport as report:
+            raise self._context.error(report) from None
 
     def query(self) -> bool:
         return ready(vyc_stream_query(self._h))
 
     def record(self) -> Event:
         cdef Event event = Event.__new__(Event)
+        event._context = self._context
         check(vyc_stream_record(self._h, &event._h))
         return event
 
@@ -211,7 +220,10 @@ cdef class Event:
 
     def synchronize(self, timeout: float | None = None) -> None:
         """Wait until it has been reached. KernelTimeoutError after `timeout` seconds."""
-        require(wait_in_slices(event_wait, self._h, nanoseconds(timeout)), timeout)
+        try:
+            require(wait_in_slices(event_wait, self._h, nanoseconds(timeout)), timeout)
+        except AssertReport as report:
+            raise self._context.error(report) from None
 
     def query(self) -> bool:
         return ready(vyc_event_query(self._h))

@@ -1,17 +1,22 @@
-"""What turns the report of a failed check into its error: kept apart from the kernel, which it may outlive."""
+"""What turns the report of a failed check into its error: kept apart from the kernel, which it may outlive, and from
+the device, so that its streams can hold it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from vyre_cuda._native.status import AssertReport
-from vyre_cuda.errors import KernelAssertionError
+from vyre_cuda.cache.lru import LRU
+from vyre_cuda.errors import Error, InternalError, KernelAssertionError
 from vyre_cuda.ir import call as calls
 from vyre_cuda.ir.program import Program
 
 if TYPE_CHECKING:
     from vyre_cuda.ptx.lowered import Site
+
+_KEPT = 1024
 
 
 class Checks:
@@ -38,6 +43,24 @@ class Checks:
             thread=thread,
             index=_signed(report.index),
         )
+
+
+class ChecksByTag:
+    """The checks of every kernel that lives, and of those last compiled: a report may outlive its kernel."""
+
+    def __init__(self) -> None:
+        self._living: WeakValueDictionary[int, Checks] = WeakValueDictionary()
+        self._recent: LRU[Checks] = LRU(_KEPT)
+
+    def add(self, tag: int, checks: Checks) -> None:
+        """Nothing is kept of a kernel without checks."""
+        if checks.sites:
+            self._living[tag] = self._recent.setdefault(tag, checks)
+
+    def error(self, report: AssertReport) -> Error:
+        """The error for a check that an asynchronous launch failed."""
+        checks = self._living.get(report.tag)
+        return InternalError(str(report)) if checks is None else checks.error(report)
 
 
 def _signed(index: int) -> int:

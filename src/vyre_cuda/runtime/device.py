@@ -9,7 +9,6 @@ import weakref
 from pathlib import Path
 from types import TracebackType
 from typing import Any
-from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from vyre_cuda._native.context import Stream as Stream
 from vyre_cuda._native.memory import Buffer
 from vyre_cuda._native.status import AssertReport
 from vyre_cuda.cache.lru import LRU
-from vyre_cuda.errors import DeviceUnavailableError, Error, InternalError, ResourceError
+from vyre_cuda.errors import DeviceUnavailableError, Error, ResourceError
 from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.types import TYPES, Type, by_dtype
 from vyre_cuda.ir.validate import check
@@ -29,13 +28,12 @@ from vyre_cuda.passes.pipeline import optimize
 from vyre_cuda.ptx.lower import lower
 from vyre_cuda.ptx.target import target_for
 from vyre_cuda.runtime.array import DeviceArray
-from vyre_cuda.runtime.checks import Checks
+from vyre_cuda.runtime.checks import ChecksByTag
 from vyre_cuda.runtime.kernel import Kernel
 from vyre_cuda.runtime.properties import DeviceInfo, DeviceProperties, MemoryStats
 from vyre_cuda.runtime.waiter import Waiter
 
 _KERNELS_KEPT = 1024
-_CHECKS_KEPT = 1024
 # Seconds that the end of a process waits for work of a device that was not closed.
 _EXIT_LIMIT = 1.0
 
@@ -52,9 +50,8 @@ class Device:
         self.context = Context(driver, ordinal)
         self.properties = DeviceProperties.of(self.context.caps())
         self._kernels: LRU[Kernel] = LRU(_KERNELS_KEPT)
-        # The checks of every kernel that lives, and of those last compiled: an assertion may outlive its kernel.
-        self._checks: WeakValueDictionary[int, Checks] = WeakValueDictionary()
-        self._recent_checks: LRU[Checks] = LRU(_CHECKS_KEPT)
+        self._checks = ChecksByTag()
+        self.context.explain = self._checks.error
         self._tags = itertools.count(1)
         self.waiter = Waiter()
         weakref.finalize(self, self.waiter.stop)
@@ -75,8 +72,7 @@ class Device:
         lowered = lower(_optimized(program, precision, bounds), target, precision=precision, bounds=bounds)
         tag = next(self._tags)
         kernel = Kernel(self, program, lowered, tag)
-        if lowered.sites:
-            self._checks[tag] = self._recent_checks.setdefault(tag, kernel.checks)
+        self._checks.add(tag, kernel.checks)
         return self._kernels.setdefault(key, kernel)
 
     def run(self, program: Program, *args: Any, **kwargs: Any) -> Any:
@@ -85,8 +81,7 @@ class Device:
 
     def explain(self, report: AssertReport) -> Error:
         """The error for an assertion that an asynchronous launch failed."""
-        checks = self._checks.get(report.tag)
-        return InternalError(str(report)) if checks is None else checks.error(report)
+        return self._checks.error(report)
 
     # ---- memory -----------------------------------------------------------------------------------------------------
 
