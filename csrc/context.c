@@ -292,15 +292,18 @@ static void close_driver_side(vyc_context *context) {
   context->driver->cuStreamDestroy(context->main);
 }
 
-static _Atomic(vyc_context *) abandoned;
+static _Atomic(vyc_context *) abandoned_contexts;
 
-vyc_context *vyc__abandoned(void) { return atomic_load_explicit(&abandoned, memory_order_acquire); }
+vyc_context *vyc__abandoned(void) {
+  return atomic_load_explicit(&abandoned_contexts, memory_order_acquire);
+}
 
 /* Work may run for ever: no driver call is made from here on, and what it uses stays as it is. */
 static vyc_status give_up(vyc_context *context, int64_t timeout_ns) {
   vyc__context_retain(context);
-  context->next_abandoned = atomic_load(&abandoned);
-  while (!atomic_compare_exchange_weak(&abandoned, &context->next_abandoned, context)) {
+  atomic_store(&context->abandoned, true);
+  context->next_abandoned = atomic_load(&abandoned_contexts);
+  while (!atomic_compare_exchange_weak(&abandoned_contexts, &context->next_abandoned, context)) {
   }
   atomic_store(&context->hung, true);
   atomic_store(&context->gone, true);

@@ -36,6 +36,10 @@ int vyre_emulator_reset(void);
  * functions), or a driver function's own name (calls of it). */
 int vyre_emulator_count(const char *key, uint64_t *value);
 
+/* The name of driver function `index`, NULL past the last: the names that vyre_emulator_fail and
+ * vyre_emulator_count know. */
+const char *vyre_emulator_function(uint64_t index);
+
 /* What lost the device: kernel, thread, instruction and address of the first fault, "" when the
  * device is well. NUL-terminated, cut to `size` bytes. */
 int vyre_emulator_fault_message(char *buffer, uint64_t size);

@@ -226,6 +226,10 @@ int vyre_emulator_count(const char *key, uint64_t *value) {
   return emulator::count(key, value);
 }
 
+const char *vyre_emulator_function(uint64_t index) {
+  return index < emulator::kCalls ? emulator::kNames[index] : nullptr;
+}
+
 int vyre_emulator_fault_message(char *buffer, uint64_t size) {
   if (buffer == nullptr || size == 0 || emulator::process().forked) return -1;
   std::lock_guard<std::mutex> lock(emulator::state().mutex);

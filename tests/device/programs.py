@@ -87,3 +87,17 @@ def spin() -> vc.Program:
     with b.while_(lambda: (turns < n) & (b.atomic_load(flag, 0, scope="system") == 0)):
         turns.set(turns + 1)
     return b.build()
+
+
+def rotate_in_place() -> vc.Program:
+    """x[i] = x[i + 1] around, with a grid barrier between the reads and the writes"""
+    b = vc.Builder("rotate_in_place", block=64)
+    x = b.inout("x", vc.f32)
+    i = b.let("i", vc.global_id.x)
+    taken = b.var("taken", vc.f32(0))
+    with b.if_(i < x.size):
+        taken.set(x[(i + 1) % x.size])
+    b.grid_barrier()
+    with b.if_(i < x.size):
+        x[i] = taken
+    return b.build()

@@ -138,6 +138,68 @@ static void a_lost_device_names_the_first_cause(void) {
   vyc_context_release(context);
 }
 
+/* half_way: the first of two halves of a report under the lock, then a word for the host, and the
+ * second half once the host has answered there. */
+static const char *const HALF_WAY =
+    ".version 7.8\n.target sm_90\n.address_size 64\n"
+    ".visible .entry half_way(.param .u64 word, .param .u64 report)\n{\n"
+    ".reg .pred %p<2>; .reg .b32 %r<3>; .reg .b64 %rd<4>;\n"
+    "ld.param.u64 %rd0, [word];\nld.param.u64 %rd1, [report];\nmov.u32 %r0, 1;\n"
+    "st.relaxed.sys.global.u32 [%rd1+16], %r0;\nmov.u64 %rd2, 5242883;\n"
+    "st.relaxed.sys.global.u64 [%rd1], %rd2;\nst.release.sys.global.u32 [%rd0], %r0;\n"
+    "again:\nld.acquire.sys.global.u32 %r1, [%rd0];\nsetp.ne.u32 %p0, %r1, 2;\n@%p0 bra again;\n"
+    "mov.u64 %rd3, 77;\nst.relaxed.sys.global.u64 [%rd1+8], %rd3;\nmov.u32 %r0, 0;\n"
+    "st.release.sys.global.u32 [%rd1+16], %r0;\nret;\n}\n";
+
+static vyc_plan *half_way_plan(vyc_module *module) {
+  static const vyc_parameter parameters[] = {{VYC_PARAMETER_SCALAR, 0, 0, 8, {0}},
+                                             {VYC_PARAMETER_REPORT, 0, 8, 8, {0}}};
+  const vyc_plan_desc desc = {.struct_size = sizeof desc,
+                              .block = {1, 1, 1},
+                              .parameter_bytes = 16,
+                              .parameter_count = 2,
+                              .scalar_count = 1,
+                              .entry = "half_way",
+                              .parameters = parameters,
+                              .tag = 9};
+  vyc_plan *plan = NULL;
+  OK(vyc_plan_create(&plan, module, &desc));
+  return plan;
+}
+
+/* Whoever looks while a thread of the kernel writes its report finds nothing yet, not the key of
+ * this failure with the index of another. */
+static void key_and_index_of_a_failure_are_a_pair(vyc_context *context) {
+  CHECK(emulator_set("stream_mode", THREADED) == 0);
+  vyc_module *module = NULL;
+  OK(vyc_module_load(&module, NULL, 0, context, HALF_WAY, strlen(HALF_WAY) + 1));
+  vyc_plan *plan = half_way_plan(module);
+  vyc_pinned *pinned = NULL;
+  void *data = NULL;
+  OK(vyc_pinned_alloc(&pinned, context, 4));
+  OK(vyc_pinned_data(pinned, &data));
+  _Atomic uint32_t *word = data;
+  *word = 0;
+  const uint64_t address = (uint64_t)(uintptr_t)data;
+  vyc_run run = judge_run(&address);
+  OK(vyc_plan_launch(plan, &run));
+  while (*word != 1) {
+  }
+  vyc_stream *idle = new_stream(context);
+  OK(vyc_stream_synchronize(idle)); /* looks for reports */
+  *word = 2;
+  CHECK(vyc_context_synchronize(context) == VYC_E_ASSERT);
+  vyc_error error = {.struct_size = sizeof error};
+  OK(vyc_last_error(&error));
+  CHECK(error.report == 5242883 && error.report_index == 77 && error.tag == 9);
+  OK(vyc_context_synchronize(context));
+  vyc_stream_release(idle);
+  vyc_pinned_release(pinned);
+  vyc_plan_release(plan);
+  vyc_module_release(module);
+  CHECK(emulator_set("stream_mode", LAZY) == 0);
+}
+
 int main(int argc, char **argv) {
   emulator_open(argc, argv);
   CHECK(emulator_set("stream_mode", LAZY) == 0);
@@ -150,6 +212,7 @@ int main(int argc, char **argv) {
   every_assertion_is_told_once(context, module);
   an_assertion_outlives_its_plan(context, module);
   a_block_that_cannot_be_marked_keeps_no_event(context, copied);
+  key_and_index_of_a_failure_are_a_pair(context);
   a_lost_device_names_the_first_cause();
   vyc_plan_release(copied);
   vyc_plan_release(streamed);

@@ -6,6 +6,7 @@ The functions act on the emulator library of this process, which is the one that
 from __future__ import annotations
 
 import ctypes
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +33,15 @@ class Emulator:
         self._reset = library.vyre_emulator_reset
         self._count = library.vyre_emulator_count
         self._count.argtypes = [ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint64)]
+
+        self._function = library.vyre_emulator_function
+        self._function.argtypes = [ctypes.c_uint64]
+        self._function.restype = ctypes.c_char_p
+
+    def functions(self) -> list[str]:
+        """The driver functions, all of which can be counted and can fail."""
+        names = itertools.takewhile(bool, map(self._function, itertools.count()))
+        return [name.decode() for name in names]
 
     def set(self, key: str, value: int) -> None:
         """A mode or limit; KeyError for a key that does not exist."""

@@ -1,0 +1,32 @@
+"""The sweep of `fault_sweep`: a part of it in every run, all of it when marked tests are asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from vyre_cuda.testing.emulator import STREAM_MODES, Emulator, StreamMode
+
+from .fault_sweep import ILLEGAL_ADDRESS, NOT_INITIALIZED, OUT_OF_MEMORY, SCENARIOS, UNKNOWN, Sweep
+
+pytestmark = pytest.mark.emulator
+
+MANY_USES = 25  # some are looks in a loop, as many as there is time for
+
+
+def sweep(emulator: Emulator, name: str, mode: StreamMode, results: tuple[int, ...], most: int) -> None:
+    one = Sweep(emulator, SCENARIOS[name], mode)
+    problems = [problem for fault in one.faults(results, most) for problem in one.check(fault)]
+
+    assert problems == []
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_first_and_last_uses_of_every_call_may_fail(emulator: Emulator, name: str) -> None:
+    sweep(emulator, name, "lazy", (UNKNOWN, OUT_OF_MEMORY, ILLEGAL_ADDRESS), 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", STREAM_MODES)
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_many_uses_of_every_call_may_fail(emulator: Emulator, name: str, mode: StreamMode) -> None:
+    sweep(emulator, name, mode, (UNKNOWN, OUT_OF_MEMORY, ILLEGAL_ADDRESS, NOT_INITIALIZED), MANY_USES)

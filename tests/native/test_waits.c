@@ -1,0 +1,215 @@
+/* Waits with a limit of time, fences, and what a close gives up. A kernel here runs until the host
+ * says so, so that nothing depends on how fast anything is. */
+#include "dispatch_test.h"
+
+#define MILLISECOND 1000000
+
+/* until: runs while the word is 0. */
+static const char *const UNTIL =
+    ".version 7.8\n.target sm_90\n.address_size 64\n"
+    ".visible .entry until(.param .u64 word)\n{\n.reg .pred %p<2>; .reg .b32 %r<2>; .reg .b64 "
+    "%rd<2>;\n"
+    "ld.param.u64 %rd0, [word];\nagain:\nld.acquire.sys.global.u32 %r0, [%rd0];\n"
+    "setp.eq.u32 %p0, %r0, 0;\n@%p0 bra again;\nret;\n}\n";
+
+typedef struct session {
+  vyc_context *context;
+  vyc_module *module;
+  vyc_plan *plan;
+  vyc_pinned *pinned;
+  _Atomic uint32_t *word;
+  uint64_t address;
+} session;
+
+static session begin(void) {
+  static const vyc_parameter parameters[] = {{VYC_PARAMETER_SCALAR, 0, 0, 8, {0}}};
+  const vyc_plan_desc desc = {.struct_size = sizeof desc,
+                              .block = {1, 1, 1},
+                              .parameter_bytes = 8,
+                              .parameter_count = 1,
+                              .scalar_count = 1,
+                              .entry = "until",
+                              .parameters = parameters};
+  session s = {.context = open_context()};
+  void *data = NULL;
+  OK(vyc_module_load(&s.module, NULL, 0, s.context, UNTIL, strlen(UNTIL) + 1));
+  OK(vyc_plan_create(&s.plan, s.module, &desc));
+  OK(vyc_pinned_alloc(&s.pinned, s.context, 4));
+  OK(vyc_pinned_data(s.pinned, &data));
+  s.word = data;
+  *s.word = 0;
+  s.address = (uint64_t)(uintptr_t)data;
+  return s;
+}
+
+static void release(session *s) {
+  vyc_pinned_release(s->pinned);
+  vyc_plan_release(s->plan);
+  vyc_module_release(s->module);
+  vyc_context_release(s->context);
+}
+
+static void hang(const session *s, vyc_stream *stream) {
+  vyc_run run = judge_run(&s->address);
+  run.stream = stream;
+  OK(vyc_plan_launch(s->plan, &run));
+}
+
+static vyc_ticket *hang_run(const session *s) {
+  vyc_ticket *ticket = NULL;
+  const vyc_run run = judge_run(&s->address);
+  OK(vyc_plan_submit(s->plan, &ticket, &run));
+  return ticket;
+}
+
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+static void every_wait_keeps_its_limit(void) {
+  session s = begin();
+  vyc_stream *stream = new_stream(s.context), *idle = new_stream(s.context);
+  vyc_buffer *buffer = new_buffer(s.context, 64);
+  vyc_event *event = NULL;
+  vyc_fence *before = NULL, *fence = NULL;
+  OK(vyc_fence_create(&before, s.context));
+  hang(&s, stream);
+  OK(vyc_stream_record(stream, &event));
+  vyc_ticket *ticket = hang_run(&s);
+  OK(vyc_fence_create(&fence, s.context));
+  for (int64_t limit = 0; limit <= MILLISECOND; limit += MILLISECOND) {
+    CHECK(vyc_context_synchronize_for(s.context, limit) == VYC_NOT_READY);
+    CHECK(vyc_stream_synchronize_for(stream, limit) == VYC_NOT_READY);
+    CHECK(vyc_event_synchronize_for(event, limit) == VYC_NOT_READY);
+    CHECK(vyc_fence_wait(fence, limit) == VYC_NOT_READY);
+    CHECK(vyc_ticket_wait(ticket, limit) == VYC_NOT_READY);
+    OK(vyc_fence_wait(before, limit));
+    OK(vyc_stream_synchronize_for(idle, limit));
+    OK(vyc_buffer_synchronize_for(buffer, 1, limit));
+  }
+  hang(&s, NULL);
+  CHECK(vyc_buffer_synchronize_for(buffer, 1, MILLISECOND) == VYC_NOT_READY);
+  OK(vyc_buffer_synchronize_for(buffer, 0, MILLISECOND));
+  *s.word = 1;
+  OK(vyc_fence_wait(fence, -1));
+  OK(vyc_ticket_wait(ticket, -1));
+  OK(vyc_event_synchronize_for(event, -1));
+  OK(vyc_context_synchronize_for(s.context, -1));
+  vyc_fence_release(before);
+  vyc_fence_release(fence);
+  vyc_ticket_release(ticket);
+  vyc_event_release(event);
+  vyc_buffer_release(buffer);
+  vyc_stream_release(idle);
+  vyc_stream_release(stream);
+  release(&s);
+  check_nothing_lives();
+}
+
+static void a_run_waits_for_a_lane_no_longer_than_its_limit(void) {
+  session s = begin();
+  vyc_ticket *tickets[64], *one_more = NULL;
+  for (int i = 0; i < 64; i++) tickets[i] = hang_run(&s);
+  vyc_run run = judge_run(&s.address);
+  run.timeout_ns = MILLISECOND;
+  CHECK(vyc_plan_submit(s.plan, &one_more, &run) == VYC_E_TIMEOUT && one_more == NULL);
+  CHECK(vyc_plan_run(s.plan, &one_more, &run) == VYC_E_TIMEOUT && one_more == NULL);
+  *s.word = 1;
+  run.timeout_ns = -1;
+  OK(vyc_plan_run(s.plan, NULL, &run));
+  for (int i = 0; i < 64; i++) {
+    OK(vyc_ticket_wait(tickets[i], -1));
+    vyc_ticket_release(tickets[i]);
+  }
+  release(&s);
+  check_nothing_lives();
+}
+
+static void the_times_of_a_run_come_with_its_ticket(void) {
+  session s = begin();
+  vyc_timing timing = {.struct_size = sizeof timing}, later = {.struct_size = sizeof later};
+  vyc_run run = judge_run(&s.address);
+  vyc_ticket *ticket = NULL;
+  run.timeout_ns = MILLISECOND;
+  run.timing_out = &timing;
+  CHECK(vyc_plan_run(s.plan, &ticket, &run) == VYC_E_TIMEOUT && ticket != NULL);
+  CHECK(vyc_ticket_timing(ticket, &later) == VYC_NOT_READY);
+  *s.word = 1;
+  OK(vyc_ticket_wait(ticket, -1));
+  OK(vyc_ticket_timing(ticket, &later));
+  CHECK(later.wall_ns >= MILLISECOND && later.wall_ns == later.enqueue_ns + later.wait_ns);
+  CHECK(later.device_ns > 0);
+  vyc_ticket_release(ticket);
+  ticket = hang_run(&s);
+  OK(vyc_ticket_wait(ticket, -1));
+  CHECK(vyc_ticket_timing(ticket, &later) == VYC_E_INVALID); /* nobody asked for times */
+  vyc_ticket_release(ticket);
+  release(&s);
+}
+
+/* ---- giving up ------------------------------------------------------------------------------- */
+
+static void releases_leak_what_does_not_end_and_a_later_close_frees_it(void) {
+  session s = begin();
+  OK(vyc_context_set_patience(s.context, MILLISECOND));
+  vyc_stream *stream = new_stream(s.context);
+  vyc_buffer *buffer = new_buffer(s.context, 64);
+  hang(&s, stream);
+  hang(&s, NULL);
+  vyc_ticket_release(hang_run(&s));
+  vyc_plan_release(s.plan);
+  vyc_module_release(s.module);
+  vyc_stream_release(stream);
+  vyc_buffer_release(buffer);
+  OK(vyc_context_trim(s.context));
+  s.plan = NULL;
+  s.module = NULL;
+  *s.word = 1;
+  vyc_pinned_release(s.pinned);
+  s.pinned = NULL;
+  OK(vyc_context_close_for(s.context, -1));
+  release(&s);
+  check_nothing_lives();
+}
+
+static void *wait_for_ever(void *argument) {
+  CHECK(vyc_ticket_wait(argument, -1) == VYC_E_UNAVAILABLE);
+  return NULL;
+}
+
+/* The word that the kernel looks at is never freed: the context was abandoned. */
+static void a_close_gives_up_and_wakes_who_waits(void) {
+  session s = begin();
+  vyc_ticket *ticket = hang_run(&s);
+  pthread_t waiter;
+  const uint64_t before = count_of("cuStreamQuery");
+  CHECK(pthread_create(&waiter, NULL, wait_for_ever, ticket) == 0);
+  while (count_of("cuStreamQuery") < before + 3) {
+  }
+  CHECK(vyc_context_close_for(s.context, MILLISECOND) == VYC_E_TIMEOUT);
+  CHECK(pthread_join(waiter, NULL) == 0);
+  OK(vyc_context_close(s.context));
+  CHECK(vyc_ticket_wait(ticket, -1) == VYC_E_UNAVAILABLE);
+  vyc_ticket_release(ticket);
+  _Atomic uint32_t *word = s.word;
+
+  session other = begin(); /* the same device: its frees would wait for the abandoned kernel */
+  CHECK(vyc_context_close_for(other.context, MILLISECOND) == VYC_E_TIMEOUT);
+  release(&other);
+  release(&s);
+  *word = 1;
+  session third = begin();
+  *third.word = 1;
+  hang(&third, NULL);
+  OK(vyc_context_close_for(third.context, -1));
+  release(&third);
+}
+
+int main(int argc, char **argv) {
+  emulator_open(argc, argv);
+  every_wait_keeps_its_limit();
+  a_run_waits_for_a_lane_no_longer_than_its_limit();
+  the_times_of_a_run_come_with_its_ticket();
+  releases_leak_what_does_not_end_and_a_later_close_frees_it();
+  a_close_gives_up_and_wakes_who_waits();
+  puts("waits: passed");
+  return 0;
+}
