@@ -210,9 +210,12 @@ static vyc_status probe(vyc_context *context) {
                  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device));
   for (size_t i = 0; i < sizeof attribute_rows / sizeof attribute_rows[0]; i++) {
     int value = -1;
-    if (context->driver->cuDeviceGetAttribute(&value, attribute_rows[i].attribute, device) !=
-        CUDA_SUCCESS)
+    const CUresult result =
+        context->driver->cuDeviceGetAttribute(&value, attribute_rows[i].attribute, device);
+    if (result == CUDA_ERROR_INVALID_VALUE) /* a driver older than the attribute */
       value = -1;
+    else if (result != CUDA_SUCCESS)
+      return vyc__driver_failed(context, result, "cuDeviceGetAttribute");
     memcpy((char *)caps + attribute_rows[i].offset, &value, sizeof value);
   }
   return VYC_OK;

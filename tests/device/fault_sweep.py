@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -57,7 +58,10 @@ def scenario(function: Scenario) -> Scenario:
 
 @dataclass(frozen=True)
 class Fault:
-    """The n-th call of a driver function, from the opening of the device on, gives `result`; `lasting`: later ones too."""
+    """The n-th call of a driver function, from the opening of the device on, gives `result`.
+
+    `lasting`: all later ones too.
+    """
 
     function: str
     nth: int
@@ -241,23 +245,23 @@ def failed_checks(device: vc.Device) -> None:
     kernel = device.compile(programs.guarded(10))
     bad = np.arange(40, dtype=np.uint32)
     x, out = device.array(bad), device.zeros(40, vc.u32)
-    _expect_failed_check(lambda: kernel(bad))
+    assert _failed_thread(partial(kernel, bad)) == 10
     kernel.launch(x, out)
-    _expect_failed_check(device.synchronize)
+    assert _failed_thread(device.synchronize) == 10
     kernel.launch(x, out)
     device._kernels.clear()
     del kernel
-    _expect_failed_check(out.numpy)
+    assert _failed_thread(out.numpy) == 10
     device.synchronize()
 
 
-def _expect_failed_check(use: Callable[[], object]) -> None:
+def _failed_thread(use: Callable[[], object]) -> int | None:
+    """The thread that failed a check."""
     try:
         use()
     except vc.KernelAssertionError as error:
-        assert error.thread == 10
-        return
-    raise AssertionError("a failed check was not told")
+        return error.thread
+    return None
 
 
 @scenario

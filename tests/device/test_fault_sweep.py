@@ -10,7 +10,7 @@ from .fault_sweep import ILLEGAL_ADDRESS, NOT_INITIALIZED, OUT_OF_MEMORY, SCENAR
 
 pytestmark = pytest.mark.emulator
 
-MANY_USES = 25  # some are looks in a loop, as many as there is time for
+MANY_USES = 12  # some are looks in a loop, as many as there is time for
 
 
 def sweep(emulator: Emulator, name: str, mode: StreamMode, results: tuple[int, ...], most: int) -> None:

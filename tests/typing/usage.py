@@ -36,6 +36,10 @@ def use(device: vc.Device, program: vc.Program, x: npt.NDArray[np.float32]) -> N
     pending: vc.Pending = kernel.submit(x, 2.0)
     finished: bool = pending.done()
     result: Any = pending.result(timeout=1.0)
+    device.synchronize(timeout=1.0)
+    device.stream().synchronize(timeout=None)
+    device.stream().record().synchronize(1)
+    device.close(timeout=1.0)
     nanoseconds: int = kernel.timed(x, 2.0).device_ns
     registers: int = kernel.attributes.registers
     host: npt.NDArray[Any] = out[1:3].numpy()
