@@ -1,0 +1,174 @@
+/* Every entry leaves the thread's current context as it found it: none, or the one that another
+ * library has made current; also when a driver call of the entry fails. */
+#include "dispatch_test.h"
+
+#define UNKNOWN 999
+
+static int (*get_current)(void **context);
+static int (*set_current)(void *context);
+
+/* What the thread has as current when an entry is called, and must have after it. */
+static void *found;
+
+static vyc_status kept(vyc_status status, int line) {
+  void *left = NULL;
+  CHECK(get_current(&left) == 0);
+  if (left != found) {
+    fprintf(stderr, "line %d: current %p, left %p\n", line, found, left);
+    exit(1);
+  }
+  return status;
+}
+#define KEEPS(call) kept((call), __LINE__)
+#define KEEPS_OK(call) CHECK(KEEPS(call) == VYC_OK)
+#define RELEASED(call) ((call), (void)kept(VYC_OK, __LINE__))
+
+typedef struct session {
+  vyc_context *context;
+  vyc_module *module;
+  vyc_plan *plan;
+  vyc_buffer *in, *out;
+  vyc_stream *stream;
+  vyc_event *event, *later;
+  vyc_fence *fence;
+  vyc_pinned *pinned;
+  vyc_call *call;
+  vyc_ticket *ticket;
+} session;
+
+static void make(session *s, task *t) {
+  vyc_driver *driver = NULL;
+  const vyc_plan_desc desc = scale_desc(COPIED);
+  char log[64];
+  OK(vyc_driver_open(&driver, emulator_path));
+  KEEPS_OK(vyc_context_open(&s->context, driver, 0));
+  vyc_driver_release(driver);
+  KEEPS_OK(vyc_module_load(&s->module, log, sizeof log, s->context, PTX, strlen(PTX) + 1));
+  KEEPS_OK(vyc_plan_create(&s->plan, s->module, &desc));
+  KEEPS_OK(vyc_buffer_alloc(&s->in, s->context, N * 4));
+  KEEPS_OK(vyc_buffer_alloc(&s->out, s->context, N * 4));
+  KEEPS_OK(vyc_stream_create(&s->stream, s->context));
+  KEEPS_OK(vyc_pinned_alloc(&s->pinned, s->context, 64));
+  prepare(t, 2.0f);
+  on_buffers(t, s->in, s->out);
+  KEEPS_OK(vyc_call_create(&s->call, s->plan, &t->run));
+}
+
+static void use_memory(const session *s, task *t) {
+  vyc_memory_stats stats = {.struct_size = sizeof stats};
+  vyc_function_info info = {.struct_size = sizeof info};
+  uint64_t word = 0;
+  void *data = NULL, *image = NULL;
+  size_t bytes = 0;
+  KEEPS_OK(vyc_copy_in(s->in, 0, t->in, N * 4));
+  KEEPS_OK(vyc_fill_zero(s->out, 0, N * 4));
+  KEEPS_OK(vyc_copy(s->out, 0, s->in, 0, N * 4));
+  KEEPS_OK(vyc_copy_out(s->out, 0, t->out, N * 4));
+  KEEPS_OK(vyc_buffer_synchronize_for(s->out, 1, -1));
+  KEEPS_OK(vyc_buffer_address(s->out, &word));
+  KEEPS_OK(vyc_pinned_data(s->pinned, &data));
+  KEEPS_OK(vyc_context_memory_stats(s->context, &stats));
+  KEEPS_OK(vyc_context_trim(s->context));
+  KEEPS_OK(vyc_plan_function(s->plan, &info));
+  KEEPS_OK(vyc_module_link(&image, &bytes, NULL, 0, s->context, PTX, strlen(PTX) + 1));
+  free(image);
+}
+
+static void use_runs(session *s, task *t) {
+  KEEPS_OK(vyc_call_run(s->call));
+  KEEPS_OK(vyc_call_set(s->call, &t->run));
+  for (int i = 0; i < 2; i++) KEEPS_OK(vyc_plan_launch(s->plan, &t->run));
+  task *host = malloc(sizeof *host);
+  CHECK(host != NULL);
+  prepare(host, 3.0f);
+  KEEPS_OK(vyc_plan_run(s->plan, NULL, &host->run));
+  verify(host);
+  KEEPS_OK(vyc_plan_submit(s->plan, &s->ticket, &host->run));
+  CHECK(KEEPS(vyc_ticket_query(s->ticket)) != VYC_E_DRIVER);
+  KEEPS_OK(vyc_ticket_wait(s->ticket, -1));
+  RELEASED(vyc_ticket_release(s->ticket));
+  KEEPS_OK(vyc_plan_submit(s->plan, &s->ticket, &host->run));
+  RELEASED(vyc_ticket_release(s->ticket)); /* abandoned */
+  free(host);
+}
+
+static void use_streams(session *s, task *t) {
+  float milliseconds = 0;
+  uint64_t word = 0;
+  KEEPS_OK(vyc_stream_record(s->stream, &s->event));
+  t->run.stream = s->stream;
+  KEEPS_OK(vyc_plan_launch(s->plan, &t->run));
+  t->run.stream = NULL;
+  KEEPS_OK(vyc_fence_create(&s->fence, s->context));
+  KEEPS_OK(vyc_stream_record(s->stream, &s->later));
+  KEEPS_OK(vyc_stream_wait(s->stream, s->later));
+  KEEPS(vyc_stream_query(s->stream));
+  KEEPS(vyc_event_query(s->later));
+  KEEPS_OK(vyc_stream_handle(s->stream, &word));
+  KEEPS_OK(vyc_fence_wait(s->fence, -1));
+  KEEPS_OK(vyc_event_synchronize(s->later));
+  KEEPS_OK(vyc_event_elapsed(s->later, &milliseconds, s->event));
+  KEEPS_OK(vyc_stream_synchronize(s->stream));
+  KEEPS_OK(vyc_context_synchronize(s->context));
+}
+
+/* The first driver call that each entry makes after it is inside fails. */
+static void use_with_failures(const session *s, task *t) {
+  static const char *const CALLS[] = {"cuStreamQuery", "cuMemsetD8Async", "cuGraphLaunch",
+                                      "cuStreamCreate", "cuCtxGetCurrent"};
+  for (size_t i = 0; i < sizeof CALLS / sizeof CALLS[0]; i++) {
+    CHECK(emulator_fail(CALLS[i], 1, UNKNOWN, 0) == 0);
+    vyc_stream *stream = NULL;
+    KEEPS(vyc_plan_launch(s->plan, &t->run));
+    KEEPS(vyc_fill_zero(s->out, 0, 4));
+    KEEPS(vyc_context_synchronize(s->context));
+    KEEPS(vyc_stream_create(&stream, s->context));
+    RELEASED(vyc_stream_release(stream));
+    CHECK(emulator_reset() == 0);
+  }
+}
+
+static void give_back(session *s, int close_first) {
+  if (close_first) KEEPS_OK(vyc_context_close(s->context));
+  RELEASED(vyc_fence_release(s->fence));
+  RELEASED(vyc_event_release(s->event));
+  RELEASED(vyc_event_release(s->later));
+  RELEASED(vyc_call_release(s->call));
+  RELEASED(vyc_buffer_release(s->in));
+  RELEASED(vyc_buffer_release(s->out));
+  RELEASED(vyc_pinned_release(s->pinned));
+  RELEASED(vyc_stream_release(s->stream));
+  RELEASED(vyc_plan_release(s->plan));
+  RELEASED(vyc_module_release(s->module));
+  RELEASED(vyc_context_release(s->context));
+}
+
+static void everything(int close_first) {
+  session s = {0};
+  task *t = malloc(sizeof *t);
+  CHECK(t != NULL);
+  make(&s, t);
+  use_memory(&s, t);
+  use_runs(&s, t);
+  use_streams(&s, t);
+  use_with_failures(&s, t);
+  give_back(&s, close_first);
+  free(t);
+}
+
+int main(int argc, char **argv) {
+  emulator_open(argc, argv);
+  void *library = dlopen(emulator_path, RTLD_NOW);
+  *(void **)&get_current = symbol(library, "cuCtxGetCurrent");
+  *(void **)&set_current = symbol(library, "cuCtxSetCurrent");
+  int (*retain)(void **context, int device);
+  *(void **)&retain = symbol(library, "cuDevicePrimaryCtxRetain");
+  vyc_driver *driver = NULL;
+  OK(vyc_driver_open(&driver, emulator_path)); /* cuInit */
+  for (int close_first = 0; close_first < 2; close_first++) everything(close_first);
+  CHECK(retain(&found, 0) == 0 && set_current(found) == 0);
+  for (int close_first = 0; close_first < 2; close_first++) everything(close_first);
+  vyc_driver_release(driver);
+  puts("current: passed");
+  return 0;
+}
