@@ -132,13 +132,14 @@ void Engine::run_head(Lock &lock, const std::shared_ptr<Stream> &stream) {
   const std::shared_ptr<Operation> operation = stream->queue.front();
   stream->running = true;
   operation->after.clear();
-  std::function<void()> work = std::move(operation->work);
   const std::chrono::microseconds delay(settings().delay_us.load());
   if (delay.count() > 0) halt_.wait_for(lock, delay, [this] { return stopping_; });
   const bool run = !stopping_ && process().lost == CUDA_SUCCESS;
   lock.unlock();
-  if (run && work) perform(work);
-  work = nullptr;  // what it held is released outside the lock
+  // It stays the operation's meanwhile, which the queue holds: in a process forked now it is not
+  // lost with this thread.
+  if (run && operation->work) perform(operation->work);
+  operation->work = nullptr;  // what it held is released outside the lock
   lock.lock();
   operation->done = true;
   operation->finished_at = std::chrono::steady_clock::now();

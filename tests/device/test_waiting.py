@@ -226,6 +226,9 @@ def test_a_wait_for_no_work_ends_at_once(device: vc.Device, timeout) -> None:
     device.synchronize(timeout=timeout)
     device.stream().synchronize(timeout=timeout)
     device.stream().record().synchronize(timeout=timeout)
+    pending = device.compile(programs.saxpy()).submit(X, X, 1.0)
+    pending.result()
+    np.testing.assert_array_equal(X + X, pending.result(timeout=timeout))
 
 
 @pytest.mark.emulator

@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
 
 from vyre_cuda._native.c_api cimport VYC_NOT_READY, vyc_status, vyc_ticket, vyc_ticket_release, vyc_ticket_wait
-from vyre_cuda._native.waiting cimport wait_in_slices
+from vyre_cuda._native.waiting cimport nanoseconds, wait_in_slices
 
 
 cdef vyc_status wait_once(void *ticket, int64_t timeout_ns) noexcept nogil:
@@ -32,9 +32,9 @@ cdef class Ticket:
             status = vyc_ticket_wait(self._h, 0)
         return status != VYC_NOT_READY
 
-    def wait(self, int64_t timeout_ns) -> bool:
-        """False when the time passed first. Raises what the run failed with."""
-        return ticket_wait(self._h, timeout_ns)
+    def wait(self, timeout: float | None = None) -> bool:
+        """False when `timeout` seconds passed first. Raises what the run failed with."""
+        return ticket_wait(self._h, nanoseconds(timeout))
 
 
 def finished(list tickets not None) -> list[bool]:

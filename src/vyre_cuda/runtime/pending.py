@@ -32,9 +32,8 @@ class Pending:
 
     def result(self, timeout: float | None = None) -> Results:
         """What the kernel returns, waiting at most `timeout` seconds (KernelTimeoutError; it may be asked again)."""
-        nanoseconds = -1 if timeout is None else max(int(timeout * 1e9), 0)
         try:
-            finished = self._ticket.wait(nanoseconds)
+            finished = self._ticket.wait(timeout)
         except AssertReport as report:
             raise self._kernel._assertion(report) from None
         if not finished:
