@@ -11,9 +11,11 @@ import vyre_cuda as vc
 from vyre_cuda.ir.ops import OPS, Op
 from vyre_cuda.ir.types import NUMBERS, TYPES, Type, bool_
 from vyre_cuda.testing.compare import assert_same
+from vyre_cuda.testing.conformance import Count
 from vyre_cuda.testing.edges import EDGES, from_bits
 from vyre_cuda.testing.expressions import apply_safely
 
+pytestmark = pytest.mark.conformance
 RANDOM = 2000
 
 
@@ -62,8 +64,12 @@ def operands(op: Op, operand: Type) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize(("op", "operand", "target"), cases(), ids=lambda case: getattr(case, "name", str(case)))
-def test_op_agrees_with_the_interpreter(device: vc.Device, op: Op, operand: Type, target: Type) -> None:
+def test_op_agrees_with_the_interpreter(
+    device: vc.Device, op: Op, operand: Type, target: Type, count_device: Count
+) -> None:
     use = program(op, operand, target)
     inputs = operands(op, operand)
 
     assert_same(vc.evaluate(use, *inputs), device.run(use, *inputs))
+    cell = (f"{op.name}s", operand.name, target.name) if op.result == "explicit" else ("ops", op.name, operand.name)
+    count_device(*cell, inputs[0].size)
