@@ -82,8 +82,8 @@ Where the op table does not have an op for a type, the cell is empty; **none** m
 To record a run:
 
 ```sh
-python -m pytest -m conformance --conformance docs/conformance/emulator.json
-python -m pytest -m conformance tests/device --device=cuda --conformance docs/conformance/cuda.json
+python -m pytest -m conformance --conformance=docs/conformance/emulator.json
+python -m pytest -m conformance tests/device --device=cuda --conformance=docs/conformance/cuda.json
 python docs/generate.py
 ```
 """

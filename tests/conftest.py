@@ -1,7 +1,7 @@
 """Which device the suite runs on, and what every test leaves behind: nothing.
 
 `--device=emulator` (default) or `--device=cuda` or an ordinal. Tests marked `cuda` or `emulator` run on that kind only:
-they are deselected elsewhere, never skipped. `--conformance FILE` keeps what the run compared, for docs/conformance.md.
+they are deselected elsewhere, never skipped. `--conformance=FILE` keeps what the run compared, for docs/conformance.md.
 """
 
 from __future__ import annotations

@@ -19,5 +19,5 @@ RECORDED = sorted((Path(__file__).parents[2] / "docs" / "conformance").glob("*.j
 def test_everything_that_the_op_table_supports_was_compared_on_a_gpu() -> None:
     runs = [run for run in map(read, RECORDED) if "cuda" in run.counts]
 
-    assert runs, "record one: python -m pytest -m conformance tests/device --device=cuda --conformance FILE"
+    assert runs, "record one: python -m pytest -m conformance tests/device --device=cuda --conformance=FILE"
     assert [run.holes("cuda") for run in runs] == [[]] * len(runs)
