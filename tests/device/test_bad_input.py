@@ -1,4 +1,4 @@
-"""Bad programs and bad launches are refused before anything runs: every finding at once, each with its statement and line.
+"""Bad programs and bad launches are refused before anything runs: all findings at once, each with statement and line.
 
 What a single statement shows is refused on its own line of Python; what only the whole program shows, by `build`.
 """
