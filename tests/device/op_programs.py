@@ -42,8 +42,15 @@ def program(op: Op, operand: Type, target: Type) -> vc.Program:
 
 
 def operands(op: Op, operand: Type) -> list[np.ndarray]:
-    """Every combination of edge values, then random bit patterns; a fixed seed for each op."""
+    """Every combination of edge values, then random bit patterns; a fixed seed for each op.
+
+    Where the operands have 16 bits together, every pattern that there is.
+    """
     types = (bool_, operand, operand) if op.leading_bool else (operand,) * op.arity
+    if operand.bits * op.arity == 16 and not op.leading_bool:
+        patterns = np.arange(1 << 16)
+        parts = [patterns] if op.arity == 1 else [patterns >> 8, patterns & 255]
+        return [part.astype(operand.unsigned).view(operand.dtype) for part in parts]
     most = 24 if len(types) == 3 and not op.leading_bool else None
     combinations = itertools.product(*(EDGES[t][:most] for t in types))
     grid = [from_bits(t, list(patterns)) for t, patterns in zip(types, zip(*combinations, strict=True), strict=True)]
