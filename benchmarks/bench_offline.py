@@ -1,9 +1,10 @@
-"""What can be measured without a GPU: the emulator's speed, lowering time per op, and import time.
+"""What can be measured without a GPU: the emulator's speed, passes and lowering per op, and import time.
 
     python benchmarks/bench_offline.py [--output DIR] [--quick]
 
 Each figure stands beside a calibration loop of the same run (an empty Python loop), because machines differ: compare
-the ratios. Writes one JSON file and prints a table.
+the ratios. Time per op is that of programs from 50 to 4000 ops, each with a calibration of its own right before and
+after, so that it shows whether it is linear. Writes one JSON file and prints a table.
 """
 
 from __future__ import annotations
@@ -24,11 +25,13 @@ import numpy as np
 from harness.environment import commit_name
 
 import vyre_cuda as vc
+from vyre_cuda.passes.pipeline import optimize
 from vyre_cuda.ptx.lower import lower
 from vyre_cuda.ptx.target import Target
 from vyre_cuda.testing.emulator import Emulator
 
 CALIBRATION_STEPS = 1_000_000
+OPS = (50, 200, 1000, 4000)
 
 
 def seconds(action: Callable[[], Any], repeats: int) -> float:
@@ -89,9 +92,27 @@ def emulator_rate(quick: bool, repeats: int) -> float:
         return executed / seconds(kernel, repeats)
 
 
-def lowering_ms(ops: int, repeats: int) -> float:
-    program, target = chain(ops), Target.parse("sm_90")
-    return seconds(lambda: lower(program, target), repeats) * 1e3
+def per_op(action: Callable[[], Any], ops: int, repeats: int) -> dict[str, float]:
+    """The time of an action on a program of so many ops, in ms, in ns per op, and in steps of the calibration loop."""
+    before = calibration_ns(1)
+    taken = seconds(action, repeats)
+    step_ns = (before + calibration_ns(1)) / 2
+    return {
+        "ms": round(taken * 1e3, 3),
+        "ns_per_op": round(taken * 1e9 / ops),
+        "calibration_step_ns": round(step_ns, 2),
+        "steps_per_op": round(taken * 1e9 / ops / step_ns),
+    }
+
+
+def translation(repeats: int) -> dict[str, dict[str, dict[str, float]]]:
+    """Passes and lowering of programs of each size."""
+    target = Target.parse("sm_90")
+    programs = {ops: chain(ops) for ops in OPS}
+    return {
+        "passes_by_ops": {str(n): per_op(lambda p=p: optimize(p), n, repeats) for n, p in programs.items()},
+        "lowering_by_ops": {str(n): per_op(lambda p=p: lower(p, target), n, repeats) for n, p in programs.items()},
+    }
 
 
 def import_ms(repeats: int) -> float:
@@ -111,18 +132,16 @@ def main(arguments: list[str]) -> None:
     repeats = 1 if options.quick else 9
     step_ns = calibration_ns(repeats)
     rate = emulator_rate(options.quick, repeats)
-    lowering = {str(ops): round(lowering_ms(ops, repeats), 3) for ops in (50, 200, 800, 3200)}
     figures = {
         "python_step_ns": round(step_ns, 2),
         "emulator_instructions_per_second": round(rate),
         "emulator_instructions_per_python_step": round(rate * step_ns / 1e9, 2),
-        "lowering_ms_by_ops": lowering,
-        "lowering_python_steps_per_op": {ops: round(ms * 1e6 / step_ns / int(ops)) for ops, ms in lowering.items()},
+        **translation(repeats),
         "import_ms_beyond_numpy": round(import_ms(repeats), 2),
     }
     now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H%M%SZ")
     document = {
-        "schema": 1,
+        "schema": 2,
         "date": now,
         "commit": commit_name(),
         "python": platform.python_version(),
@@ -134,7 +153,9 @@ def main(arguments: list[str]) -> None:
     path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     print(f"written: {path}\n")
     for name, value in figures.items():
-        print(f"{name:40} {value}")
+        rows = value.items() if isinstance(value, dict) else [("", value)]
+        for row, figure in rows:
+            print(f"{name:40} {row:>5} {figure}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Writes the op table of docs/programs.md from the op table of the package.
+"""Writes the op table of docs/programs.md from the package's, and docs/conformance.md from recorded test runs.
 
-Run it after a change of ir/ops.py: `python docs/generate.py`. With --check nothing is written, and the exit code is 1
-when the page is not what this would write.
+Run it after a change of ir/ops.py or a new file in docs/conformance: `python docs/generate.py`. With --check nothing is
+written, and the exit code is 1 when a page is not what this would write.
 """
 
 from __future__ import annotations
@@ -12,10 +12,14 @@ from pathlib import Path
 
 from vyre_cuda.ir.ops import OPS, Op
 from vyre_cuda.ir.types import FLOATS, INTEGERS, NUMBERS, TYPES, Type
+from vyre_cuda.testing.conformance import CELLS, WAYS, Recording, read
 
 PAGE = Path(__file__).with_name("programs.md")
 BEGIN = "<!-- op table: begin; written by docs/generate.py -->\n"
 END = "<!-- op table: end -->\n"
+
+CONFORMANCE = Path(__file__).with_name("conformance.md")
+RECORDINGS = Path(__file__).with_name("conformance")
 
 # How a bar is written inside a cell.
 BAR = "\\|"
@@ -63,17 +67,87 @@ def _types(types: tuple[Type, ...]) -> str:
     return _GROUPS.get(types, ", ".join(f"`{type_}`" for type_ in types))
 
 
+# ---- conformance ----------------------------------------------------------------------------------------------------
+
+_INTRODUCTION = """# Conformance
+
+Written by `docs/generate.py` from the test runs in `docs/conformance`; not edited by hand.
+
+A cell is the number of elements that were compared, bit for bit, for an op and a type, and found equal.
+Any NaN equals any other, as sign and payload of a NaN are unspecified.
+Operands are edge values in combination (zeros, ones, extremes, subnormals, infinities, NaN, powers of two and their \
+neighbors) and random bit patterns.
+Where the op table does not have an op for a type, the cell is empty; **none** marks a cell without a comparison.
+
+To record a run:
+
+```sh
+python -m pytest -m conformance --conformance=docs/conformance/emulator.json
+python -m pytest -m conformance tests/device --device=cuda --conformance=docs/conformance/cuda.json
+python docs/generate.py
+```
+"""
+_WAYS = {
+    "interpreter": "The interpreter against NumPy and exact arithmetic",
+    "emulator": "The emulator against the interpreter",
+    "cuda": "A GPU against the interpreter",
+}
+_ROW_NAMES = {"casts": "from", "bitcasts": "from"}
+
+
+def recordings() -> list[Recording]:
+    """The runs that are kept, in the order of their files' names."""
+    return [read(path) for path in sorted(RECORDINGS.glob("*.json"))]
+
+
+def conformance_page(runs: Sequence[Recording]) -> str:
+    """The whole page: what ran, then a table per kind of op for each way that ran."""
+    parts = [_INTRODUCTION, _runs(runs)]
+    for way in WAYS:
+        for run in (run for run in runs if way in run.counts):
+            parts.append(f"## {_WAYS[way]}\n\n{run.device if way != 'interpreter' else f'NumPy {run.numpy}'}.\n")
+            parts += [f"### {table.capitalize()}\n\n{_counts(run, way, table)}" for table in CELLS]
+    return "\n".join(parts)
+
+
+def _runs(runs: Sequence[Recording]) -> str:
+    lines = ["| compared | device | date | commit | elements |", "| --- | --- | --- | --- | --- |"]
+    for way in WAYS:
+        for run in (run for run in runs if way in run.counts):
+            lines.append(f"| {_WAYS[way]} | {run.device} | {run.date} | {run.commit} | {run.total(way):,} |")
+    return "\n".join(lines) + "\n"
+
+
+def _counts(run: Recording, way: str, table: str) -> str:
+    """Rows of the table by the types that any of them takes."""
+    rows = CELLS[table]
+    counted = run.counts[way].get(table, {})
+    types = [t.name for t in TYPES if any(t.name in columns for columns in rows.values())]
+    lines = [f"| {' | '.join([_ROW_NAMES.get(table, 'op'), *types])} |", f"|{' --- |' * (len(types) + 1)}"]
+    for row, columns in rows.items():
+        have = counted.get(row, {})
+        cells = [(f"{have[t]:,}" if have.get(t) else "**none**") if t in columns else "" for t in types]
+        lines.append(f"| {' | '.join([row, *cells])} |")
+    return "\n".join(lines) + "\n"
+
+
+# ---- writing --------------------------------------------------------------------------------------------------------
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     check = "--check" in (sys.argv[1:] if argv is None else argv)
-    before = PAGE.read_text(encoding="utf-8")
-    after = current(before)
-    if before == after:
-        return 0
-    if check:
-        print(f"{PAGE.name} does not have the op table of today: run python docs/generate.py", file=sys.stderr)
-        return 1
-    PAGE.write_text(after, encoding="utf-8")
-    return 0
+    pages = {PAGE: current(PAGE.read_text(encoding="utf-8")), CONFORMANCE: conformance_page(recordings())}
+    outdated = 0
+    for page, after in pages.items():
+        before = page.read_text(encoding="utf-8") if page.exists() else ""
+        if before == after:
+            continue
+        if check:
+            print(f"{page.name} is not what python docs/generate.py writes", file=sys.stderr)
+            outdated = 1
+        else:
+            page.write_text(after, encoding="utf-8")
+    return outdated
 
 
 if __name__ == "__main__":

@@ -1,24 +1,59 @@
 """Which device the suite runs on, and what every test leaves behind: nothing.
 
 `--device=emulator` (default) or `--device=cuda` or an ordinal. Tests marked `cuda` or `emulator` run on that kind only:
-they are deselected elsewhere, never skipped.
+they are deselected elsewhere, never skipped. `--conformance=FILE` keeps what the run compared, for docs/conformance.md.
 """
 
 from __future__ import annotations
 
 import gc
 import os
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import vyre_cuda as vc
+from vyre_cuda.testing import conformance
 from vyre_cuda.testing.emulator import Emulator
+
+_TALLY = pytest.StashKey[conformance.Tally]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--device", default="emulator", help="emulator (default), cuda, or the ordinal of a CUDA device")
     parser.addoption("--update-golden", action="store_true", help="rewrite golden files instead of comparing")
+    parser.addoption("--conformance", type=Path, metavar="FILE", help="write how much was compared per op and type")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_TALLY] = conformance.Tally()
+    if config.getoption("--conformance") and getattr(config.option, "numprocesses", None):
+        raise pytest.UsageError("--conformance counts in one process; run without -n")
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Only a run without a failure is a recording."""
+    path: Path | None = session.config.getoption("--conformance")
+    if path is None or exitstatus != pytest.ExitCode.OK:
+        return
+    name = session.config.getoption("--device")
+    with vc.Device(int(name) if name.isdigit() else name) as device:
+        made = conformance.recording(session.config.stash[_TALLY], commit=_commit(), device=device.properties.name)
+    conformance.write(path, made)
+
+
+def _commit() -> str:
+    """The commit that is tested, with "-modified" when files differ from it; VYRE_CUDA_COMMIT where git is not."""
+    named = os.environ.get("VYRE_CUDA_COMMIT")
+    if named:
+        return named
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=12", "--dirty=-modified"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -51,6 +86,22 @@ def shared_device(device_name: int | str) -> Iterator[vc.Device]:
 def device(shared_device: vc.Device) -> vc.Device:
     """The device under test. A test that closes or loses it opens its own."""
     return shared_device
+
+
+@pytest.fixture
+def count_interpreter(request: pytest.FixtureRequest) -> conformance.Count:
+    """Counts elements in which the interpreter was found equal to NumPy or exact arithmetic."""
+    return _counter(request.config, "interpreter")
+
+
+@pytest.fixture
+def count_device(request: pytest.FixtureRequest) -> conformance.Count:
+    """Counts elements in which the device under test was found equal to the interpreter."""
+    return _counter(request.config, "emulator" if request.config.getoption("--device") == "emulator" else "cuda")
+
+
+def _counter(config: pytest.Config, way: str) -> conformance.Count:
+    return lambda table, row, column, elements: config.stash[_TALLY].add(way, table, row, column, elements)
 
 
 @pytest.fixture

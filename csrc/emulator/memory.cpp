@@ -2,10 +2,14 @@
 #include "memory.h"
 
 #include <malloc.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <vector>
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -17,6 +21,9 @@ namespace {
 constexpr uint8_t kPoison = 0xA5;
 constexpr uint64_t kQuarantineBytes = 64 << 20;
 constexpr uint64_t kPage = 4096;
+// Device blocks from this size on are mapped, and the size of the file that they are mapped from.
+constexpr uint64_t kMappedFrom = 256 << 20;
+constexpr uint64_t kPoisonFile = 16 << 20;
 
 // Device memory is aligned to 256 bytes and to no more, so that nobody comes to rely on more.
 constexpr uint64_t alignment_of(Kind kind) { return kind == Kind::device ? 512 : kPage; }
@@ -24,29 +31,75 @@ constexpr uint64_t guard_of(Kind kind) { return kind == Kind::device ? 256 : kPa
 
 #if defined(__SANITIZE_ADDRESS__)
 void forbid(const uint8_t *begin, uint64_t size) { __asan_poison_memory_region(begin, size); }
-void free_storage(uint8_t *storage) {
-  __asan_unpoison_memory_region(storage, malloc_usable_size(storage));
-  std::free(storage);
-}
+void permit(const uint8_t *begin, uint64_t size) { __asan_unpoison_memory_region(begin, size); }
 #else
 void forbid(const uint8_t *, uint64_t) {}
-void free_storage(uint8_t *storage) { std::free(storage); }
+void permit(const uint8_t *, uint64_t) {}
 #endif
 
+// A file of poison without a name, or -1. It lives as long as the process.
+int poison_file() {
+  static const int file = [] {
+    const int made = memfd_create("vyre_emulator_poison", MFD_CLOEXEC);
+    if (made < 0) return -1;
+    const std::vector<uint8_t> poison(kPoisonFile, kPoison);
+    const ssize_t written = write(made, poison.data(), poison.size());
+    if (written == static_cast<ssize_t>(poison.size())) return made;
+    close(made);
+    return -1;
+  }();
+  return file;
+}
+
+// Poison over and over, each page shared until it is written; nullptr when the host refuses.
+uint8_t *map_poison(uint64_t size) {
+  const int file = poison_file();
+  if (file < 0) return nullptr;
+  void *range = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (range == MAP_FAILED) return nullptr;
+  auto *const storage = static_cast<uint8_t *>(range);
+  for (uint64_t at = 0; at < size; at += kPoisonFile) {
+    const int flags = MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE;
+    const uint64_t part = std::min(size - at, kPoisonFile);
+    if (mmap(storage + at, part, PROT_READ | PROT_WRITE, flags, file, 0) == MAP_FAILED) {
+      munmap(storage, size);
+      return nullptr;
+    }
+  }
+  return storage;
+}
+
+uint8_t *allocate_poison(uint64_t alignment, uint64_t size) {
+  auto *storage = static_cast<uint8_t *>(std::aligned_alloc(alignment, size));
+  if (storage != nullptr) std::memset(storage, kPoison, size);
+  return storage;
+}
+
 }  // namespace
+
+void FreeStorage::operator()(uint8_t *storage) const {
+  if (mapped_bytes != 0) {
+    permit(storage, mapped_bytes);
+    munmap(storage, mapped_bytes);
+  } else {
+    permit(storage, malloc_usable_size(storage));
+    std::free(storage);
+  }
+}
 
 std::shared_ptr<Block> Heap::allocate(Kind kind, uint64_t size, unsigned flags, int64_t limit) {
   const uint64_t guard = guard_of(kind);
   const uint64_t alignment = alignment_of(kind);
   if (limit < 0 || size > static_cast<uint64_t>(limit)) return nullptr;
-  const uint64_t total = (guard + size + guard + alignment - 1) / alignment * alignment;
+  const bool mapped = kind == Kind::device && size >= kMappedFrom;
+  const uint64_t unit = mapped ? kPage : alignment;
+  const uint64_t total = (guard + size + guard + unit - 1) / unit * unit;
 
   std::unique_lock<std::mutex> lock(mutex_);
   uint64_t &used = used_[static_cast<int>(kind)];
   if (used + size > static_cast<uint64_t>(limit)) return nullptr;
-  auto *storage = static_cast<uint8_t *>(std::aligned_alloc(alignment, total));
+  uint8_t *storage = mapped ? map_poison(total) : allocate_poison(alignment, total);
   if (storage == nullptr) return nullptr;
-  std::memset(storage + guard, kPoison, size);
   forbid(storage, guard);
   forbid(storage + guard + size, total - guard - size);
 
@@ -56,7 +109,7 @@ std::shared_ptr<Block> Heap::allocate(Kind kind, uint64_t size, unsigned flags, 
   block->kind = kind;
   block->flags = flags;
   block->id = next_id_++;
-  block->storage = {storage, free_storage};
+  block->storage = {storage, FreeStorage{mapped ? total : 0}};
   used += size;
   blocks_.emplace(block->begin, block);
   return block;

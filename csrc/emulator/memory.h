@@ -2,7 +2,8 @@
 //
 // An address is good when its whole range lies inside one live block. A device pointer equals the
 // host address of its bytes. Freed blocks wait in a quarantine so that stale addresses are not
-// soon given out again. Heap has its own lock, the innermost one.
+// soon given out again. A large block takes host memory for the pages that are written and for no
+// others. Heap has its own lock, the innermost one.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +19,19 @@ namespace emulator {
 
 enum class Kind { device, pinned, registered };
 
+// How storage is given back: mapped_bytes of a mapping, or to the allocator when that is 0.
+struct FreeStorage {
+  uint64_t mapped_bytes = 0;
+  void operator()(uint8_t *storage) const;
+};
+
 struct Block {
   uint64_t begin = 0;
   uint64_t size = 0;
   Kind kind = Kind::device;
   unsigned flags = 0;  // of cuMemHostAlloc or cuMemHostRegister
   uint64_t id = 0;
-  std::unique_ptr<uint8_t, void (*)(uint8_t *)> storage{nullptr, nullptr}; // empty when registered
+  std::unique_ptr<uint8_t, FreeStorage> storage; // empty when registered
 
   uint64_t end() const { return begin + size; }
   bool contains(uint64_t address, uint64_t bytes) const {

@@ -2,68 +2,26 @@
 
 from __future__ import annotations
 
-import itertools
-
-import numpy as np
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda.ir.ops import OPS, Op
-from vyre_cuda.ir.types import NUMBERS, TYPES, Type, bool_
+from vyre_cuda.ir.ops import Op
+from vyre_cuda.ir.types import Type
 from vyre_cuda.testing.compare import assert_same
-from vyre_cuda.testing.edges import EDGES, from_bits
-from vyre_cuda.testing.expressions import apply_safely
+from vyre_cuda.testing.conformance import Count
 
-RANDOM = 2000
+from .op_programs import cases, operands, program
 
-
-def cases() -> list[tuple[Op, Type, Type]]:
-    """(op, operand type, result type), casts and bitcasts with each of their targets."""
-    found = []
-    for op in OPS.values():
-        for operand in op.types:
-            if op.name == "cast":
-                targets: tuple[Type, ...] = TYPES
-            elif op.name == "bitcast":
-                targets = tuple(t for t in NUMBERS if t.bits == operand.bits)
-            else:
-                targets = (bool_ if op.result == "bool" else operand,)
-            found.extend((op, operand, target) for target in targets)
-    return found
-
-
-def program(op: Op, operand: Type, target: Type) -> vc.Program:
-    b = vc.Builder(f"use_{op.name}", block=128)
-    types = (bool_, operand, operand) if op.leading_bool else (operand,) * op.arity
-    inputs = [b.input(f"x{n}", t) for n, t in enumerate(types)]
-    out = b.output("out", target, size=inputs[0].size)
-    i = b.let("i", vc.global_id.x)
-    with b.if_(i < out.size):
-        out[i] = apply_safely(op.name, target, [x[i] for x in inputs])
-    return b.build()
-
-
-def operands(op: Op, operand: Type) -> list[np.ndarray]:
-    """Every combination of edge values, then random bit patterns; a fixed seed for each op."""
-    types = (bool_, operand, operand) if op.leading_bool else (operand,) * op.arity
-    most = 24 if len(types) == 3 and not op.leading_bool else None
-    combinations = itertools.product(*(EDGES[t][:most] for t in types))
-    grid = [from_bits(t, list(patterns)) for t, patterns in zip(types, zip(*combinations, strict=True), strict=True)]
-    rng = np.random.default_rng(op.code * 100 + operand.code)
-    filled = []
-    for column, type_ in zip(grid, types, strict=True):
-        if type_ is bool_:
-            random = rng.integers(0, 2, RANDOM).astype(bool)
-        else:
-            random = rng.integers(0, 2**type_.bits - 1, RANDOM, np.uint64, endpoint=True)
-            random = random.astype(type_.unsigned).view(type_.dtype)
-        filled.append(np.concatenate([column, random]))
-    return filled
+pytestmark = pytest.mark.conformance
 
 
 @pytest.mark.parametrize(("op", "operand", "target"), cases(), ids=lambda case: getattr(case, "name", str(case)))
-def test_op_agrees_with_the_interpreter(device: vc.Device, op: Op, operand: Type, target: Type) -> None:
+def test_op_agrees_with_the_interpreter(
+    device: vc.Device, op: Op, operand: Type, target: Type, count_device: Count
+) -> None:
     use = program(op, operand, target)
     inputs = operands(op, operand)
 
     assert_same(vc.evaluate(use, *inputs), device.run(use, *inputs))
+    cell = (f"{op.name}s", operand.name, target.name) if op.result == "explicit" else ("ops", op.name, operand.name)
+    count_device(*cell, inputs[0].size)

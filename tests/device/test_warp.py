@@ -6,20 +6,32 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda.ir.ops import COMBINES, WARP_OPS
+from vyre_cuda.ir.ops import COMBINES, WARP_OPS, warp_result_type
 from vyre_cuda.ir.types import NUMBERS, TYPES, Type, bool_, u32
 from vyre_cuda.testing.compare import assert_same
+from vyre_cuda.testing.conformance import Count, warp_row
+from vyre_cuda.testing.edges import EDGES
+from vyre_cuda.testing.expressions import without_nan
 
+pytestmark = pytest.mark.conformance
 BLOCKS = (32, 33, 64, 95)
 
 
 def inputs(type_: Type, n: int) -> np.ndarray:
+    """Half random numbers, half edge values, some of them alike; only a few warps have a NaN."""
     rng = np.random.default_rng(type_.code)
     if type_ is bool_:
         return rng.integers(0, 2, n).astype(bool)
+    edges = rng.choice(np.array(EDGES[type_][:12], type_.unsigned), n).view(type_.dtype)
     if type_.is_float:
-        return rng.integers(-40, 40, n).astype(np.float32).astype(type_.dtype)
-    return rng.integers(0, 2**type_.bits, n, dtype=np.uint64).astype(type_.unsigned).view(type_.dtype)
+        random = rng.integers(-40, 40, n).astype(np.float32).astype(type_.dtype)
+    else:
+        random = rng.integers(0, 2**type_.bits - 1, n, np.uint64, True).astype(type_.unsigned).view(type_.dtype)
+    mixed: np.ndarray = np.where(rng.integers(0, 2, n) == 1, edges, random)
+    if type_.is_float:
+        mixed[-1] = np.nan
+        mixed[n // 2 : n // 2 + 2] = [np.inf, -np.inf]
+    return mixed
 
 
 def shuffles(name: str, type_: Type, block: int) -> vc.Program:
@@ -33,7 +45,7 @@ def shuffles(name: str, type_: Type, block: int) -> vc.Program:
 
 @pytest.mark.parametrize("type_", TYPES, ids=str)
 @pytest.mark.parametrize("name", [name for name, op in WARP_OPS.items() if op.lane and name != "broadcast"])
-def test_shuffles_agree(device: vc.Device, name: str, type_: Type) -> None:
+def test_shuffles_agree(device: vc.Device, name: str, type_: Type, count_device: Count) -> None:
     for block in BLOCKS:
         program = shuffles(name, type_, block)
         n = 2 * block
@@ -41,6 +53,36 @@ def test_shuffles_agree(device: vc.Device, name: str, type_: Type) -> None:
         lane[:3] = [0, 31, 2**32 - 1]
 
         assert_same(vc.evaluate(program, inputs(type_, n), lane), device.run(program, inputs(type_, n), lane))
+        count_device("warp operations", name, type_.name, n)
+
+
+def of_a_warp(name: str, type_: Type, block: int) -> vc.Program:
+    """A vote, a match or the broadcast of a lane that the first thread of each warp names."""
+    b = vc.Builder(name, block=block)
+    x = b.input("x", type_)
+    lane = b.input("lane", vc.u32)
+    out = b.output("out", warp_result_type(WARP_OPS[name], type_), size=x.size)
+    i = b.let("i", vc.global_id.x)
+    value = without_nan(x[i]) if name == "match" else x[i]
+    out[i] = b.broadcast(value, b.broadcast(lane[i], 0)) if name == "broadcast" else getattr(b, name)(value)
+    return b.build()
+
+
+@pytest.mark.parametrize(
+    ("name", "type_"),
+    [(name, t) for name in ("broadcast", "any", "all", "ballot", "match") for t in WARP_OPS[name].types],
+    ids=str,
+)
+def test_votes_matches_and_broadcasts_agree(device: vc.Device, name: str, type_: Type, count_device: Count) -> None:
+    for block in BLOCKS:
+        program = of_a_warp(name, type_, block)
+        n = 4 * block
+        x = inputs(type_, n)
+        x[:block] = x[0]  # a block that agrees
+        lane = np.random.default_rng(block).integers(0, 34, n, dtype=np.uint32)
+
+        assert_same(vc.evaluate(program, x, lane), device.run(program, x, lane))
+        count_device("warp operations", name, type_.name, n)
 
 
 def reductions(name: str, combine: str, type_: Type, block: int) -> vc.Program:
@@ -58,16 +100,19 @@ def reductions(name: str, combine: str, type_: Type, block: int) -> vc.Program:
 @pytest.mark.parametrize("combine", COMBINES)
 @pytest.mark.parametrize("type_", NUMBERS, ids=str)
 @pytest.mark.parametrize("name", ["reduce", "inclusive_scan", "exclusive_scan"])
-def test_reductions_and_scans_agree(device: vc.Device, name: str, type_: Type, combine: str) -> None:
+def test_reductions_and_scans_agree(
+    device: vc.Device, name: str, type_: Type, combine: str, count_device: Count
+) -> None:
     if type_.is_float and combine.startswith("bitwise"):
         with pytest.raises(vc.ProgramError):
             reductions(name, combine, type_, 32)
         return
     for block in BLOCKS:
         program = reductions(name, combine, type_, block)
-        x = inputs(type_, 2 * block)
+        x = inputs(type_, 4 * block)
 
         assert_same(vc.evaluate(program, x), device.run(program, x))
+        count_device("warp operations", warp_row(name, combine), type_.name, x.size)
 
 
 def test_reductions_of_integers_equal_numpy(device: vc.Device) -> None:

@@ -1,6 +1,9 @@
 // Memory of the emulated driver: allocation, limits, bounds, lifetime, pinned and registered
 // memory, copies in every direction, memsets, pointer attributes.
+#include <unistd.h>
+
 #include <algorithm>
+#include <fstream>
 #include <memory>
 #include <numeric>
 
@@ -33,6 +36,37 @@ void memory_is_aligned_and_poisoned() {
   GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuMemAlloc(&none, 0));
   GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuMemAlloc(nullptr, 4));
   GIVES(CUDA_ERROR_OUT_OF_MEMORY, driver.cuMemAlloc(&none, SIZE_MAX));
+}
+
+// Bytes of this process that are in memory.
+uint64_t resident() {
+  uint64_t pages = 0;
+  std::ifstream("/proc/self/statm").ignore(100, ' ') >> pages;
+  return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+void a_large_block_takes_memory_only_where_it_is_written() {
+  const Session session;
+  constexpr uint64_t size = (uint64_t{6} << 30) + 1000;
+  OK(driver.set("memory_limit", uint64_t{8} << 30));
+  const CUdeviceptr pointer = allocate(size);
+  const std::vector<uint8_t> ones(300, 1);
+  const uint64_t before = resident();
+  // Across the end of the first 4 GiB, and the last bytes.
+  for (const uint64_t at : {uint64_t{0}, (uint64_t{4} << 30) - 100, size - 300}) {
+    CHECK(read(pointer + at, 300) == std::vector<uint8_t>(300, 0xA5));
+    OK(driver.cuMemcpyHtoD(pointer + at, ones.data(), 300));
+    CHECK(read(pointer + at, 300) == ones);
+  }
+  CHECK(read(pointer + 300, 300) == std::vector<uint8_t>(300, 0xA5));
+  CHECK(resident() < before + (uint64_t{64} << 20));
+  std::vector<uint8_t> host(300);
+  GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuMemcpyDtoH(host.data(), pointer + size - 299, 300));
+  OK(driver.cuMemFree(pointer));
+  GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuMemcpyDtoH(host.data(), pointer, 300));
+  const CUdeviceptr again = allocate(size);
+  CHECK(read(again, 300) == std::vector<uint8_t>(300, 0xA5));
+  OK(driver.cuMemFree(again));
 }
 
 void limits_hold() {
@@ -229,6 +263,7 @@ int main(int argc, char **argv) {
   CHECK(argc == 2);
   open_driver(argv[1]);
   memory_is_aligned_and_poisoned();
+  a_large_block_takes_memory_only_where_it_is_written();
   limits_hold();
   ranges_outside_live_memory_are_refused();
   a_freed_address_is_not_given_out_again_at_once();

@@ -1,4 +1,4 @@
-"""The generated part of the documents is that of the op table of today."""
+"""What is generated in the documents is what the op table of today and the recorded test runs give."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ def test_committed_page_is_current(generate: ModuleType) -> None:
     page = (DOCS / "programs.md").read_text()
 
     assert generate.current(page) == page
+    assert generate.conformance_page(generate.recordings()) == (DOCS / "conformance.md").read_text()
 
 
 def test_table_has_a_row_of_five_cells_per_op(generate: ModuleType) -> None:
@@ -42,12 +43,14 @@ def test_outdated_page_is_found_and_rewritten(
     page = tmp_path / "programs.md"
     page.write_text(f"before\n{generate.BEGIN}| old |\n{generate.END}after\n")
     monkeypatch.setattr(generate, "PAGE", page)
+    monkeypatch.setattr(generate, "CONFORMANCE", tmp_path / "conformance.md")
 
     assert generate.main(["--check"]) == 1
     assert generate.main([]) == 0
     assert generate.main(["--check"]) == 0
     assert page.read_text().startswith("before\n")
     assert page.read_text().endswith("after\n")
+    assert (tmp_path / "conformance.md").read_text() == (DOCS / "conformance.md").read_text()
 
 
 def test_page_without_a_place_for_the_table_is_refused(generate: ModuleType) -> None:

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from vyre_cuda.errors import InternalError
+from vyre_cuda.errors import InternalError, UnsupportedError
 from vyre_cuda.ir.nodes import ORDERS, SCOPES
 from vyre_cuda.ir.ops import ATOMICS, OPS, Op
 from vyre_cuda.ir.types import TYPES, Type, bool_
@@ -21,7 +21,8 @@ from vyre_cuda.ptx.target import KNOWN_SM
 from vyre_cuda.ptx.verify import verify
 from vyre_cuda.testing.assembler import assemble
 
-ASSEMBLED = (75, 80, 86, 89, 90, 100, 103, 120)
+# What ptxas is asked for: (architecture, compute capability of the rows, PTX version or that of the target).
+ASSEMBLED = [*((str(sm), sm, None) for sm in KNOWN_SM), ("90a", 90, (8, 0))]
 CONSTANT = {
     "u32": "4294967295",
     "s32": "-2147483648",
@@ -194,9 +195,24 @@ def _atomic_rows() -> list[str]:
     return lines
 
 
-@pytest.mark.parametrize("sm", ASSEMBLED)
-def test_every_row_assembles(sm: int) -> None:
+@pytest.mark.parametrize(("architecture", "sm", "version"), ASSEMBLED, ids=[row[0] for row in ASSEMBLED])
+def test_every_row_assembles(architecture: str, sm: int, version: tuple[int, int] | None) -> None:
     target = Target.parse(f"sm_{sm}")
     lines = [*_scalar_rows(target), *_memory_rows(), *_atomic_rows(), "nanosleep.u32 64;"]
+    header = HEADER.format(*(version or target.version), f"sm_{architecture}")
 
-    assemble(HEADER.format(*target.version, target) + "\n".join(lines) + "\nret;\n}\n", sm)
+    assemble(header + "\n".join(lines) + "\nret;\n}\n", architecture)
+
+
+def test_a_form_of_newer_targets_is_refused_below_them_and_has_a_software_form() -> None:
+    oldest = Target.parse(f"sm_{KNOWN_SM[0]}")
+    newer = [(row, type_) for row in ROWS for type_ in row.types if row.sms[0] > oldest.sm]
+
+    assert {row.op for row, _ in newer} >= {"minimum", "maximum", "fma.bf16", "half.bf16", "redux.add.s32"}
+    for row, type_ in newer:
+        if any(other.matches(row.op, type_, oldest.sm) for other in ROWS):
+            continue  # another instruction on older targets
+        with pytest.raises(UnsupportedError) as caught:
+            select(row.op, type_, oldest)
+        assert caught.value.capability == f"sm_{row.sms[0]}"
+        assert all(word in str(caught.value) for word in (row.op, type_, str(oldest)))

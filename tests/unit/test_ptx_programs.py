@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -10,16 +11,19 @@ from hypothesis import strategies as st
 
 import vyre_cuda as vc
 from vyre_cuda.ir.ops import OPS, Op
+from vyre_cuda.passes.pipeline import optimize
 from vyre_cuda.ptx import Lowered, Target, lower
+from vyre_cuda.ptx.precision import PRECISIONS
+from vyre_cuda.ptx.target import KNOWN_SM
 from vyre_cuda.testing.assembler import assemble
 from vyre_cuda.testing.strategies import programs, programs_using
 
-TARGETS = (75, 80, 86, 89, 90, 100, 120)
+EVERYTHING = vc.parse(Path(__file__).with_name("programs").joinpath("everything.vir").read_text(encoding="utf-8"))
 
 
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
-@given(program=programs(), sm=st.sampled_from(TARGETS))
+@given(program=programs(), sm=st.sampled_from(KNOWN_SM))
 def test_random_programs_lower_and_assemble(program: vc.Program, sm: int) -> None:
     target = Target.parse(f"sm_{sm}")
     verified = lower(program, target, debug=True)
@@ -35,15 +39,57 @@ def _but_text(lowered: Lowered) -> tuple[object, ...]:
     return lowered.entry, lowered.parameters, lowered.covered, dict(lowered.access), lowered.shared_bytes, sites
 
 
+SHARED = """program p
+block 32
+inout x: f32
+in y: f32
+out out: f32[size(x)]
+
+let i = global_id.x
+store out[i], add(fmod(load(x[i]), load(y[i])), multiply(load(x[i]), fmod(load(x[i]), load(y[i]))))
+"""
+
+
+def test_equal_expressions_are_evaluated_once_whether_or_not_they_are_one_object() -> None:
+    b = vc.Builder("p", block=32)
+    x, y = b.inout("x", vc.f32), b.input("y", vc.f32)
+    out = b.output("out", vc.f32, size=x.size)
+    i = b.let("i", vc.global_id.x)
+    rest = vc.fmod(y[i], 3.0)
+    out[i] = rest + rest
+    built = b.build()
+    parsed = lower(vc.parse(SHARED), Target.parse("sm_90")).ptx
+
+    assert lower(built, Target.parse("sm_90")).ptx == lower(vc.parse(built.text()), Target.parse("sm_90")).ptx
+    assert parsed.count("ld.global.f32") == 2
+    assert parsed.count("sub.rn.f32") == 1
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(program=programs())
+def test_passes_do_the_same_to_equal_programs(program: vc.Program) -> None:
+    assert optimize(program) == optimize(vc.parse(program.text()))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
 @settings(max_examples=4, deadline=None)
 @given(data=st.data())
 def test_programs_of_one_op_assemble(op: Op, data: st.DataObject) -> None:
     program, _ = data.draw(programs_using(op))
-    sm = data.draw(st.sampled_from(TARGETS))
+    sm = data.draw(st.sampled_from(KNOWN_SM))
 
     assemble(lower(program, Target.parse(f"sm_{sm}"), debug=True).ptx, sm)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bounds", ["check", "off", "trap"])
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("sm", KNOWN_SM)
+def test_the_whole_language_assembles(sm: int, precision: str, bounds: str) -> None:
+    """A program with every kind of statement and expression."""
+    assemble(lower(EVERYTHING, Target.parse(f"sm_{sm}"), precision=precision, bounds=bounds, debug=True).ptx, sm)
 
 
 def nested(depth: int, inner: str) -> str:

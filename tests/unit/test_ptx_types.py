@@ -11,9 +11,9 @@ from vyre_cuda.ir.ops import ATOMICS, WARP_OPS, WarpOp
 from vyre_cuda.ir.types import TYPES, Type
 from vyre_cuda.ptx import Lowered, Target, lower
 from vyre_cuda.ptx.isel_memory import MEMORY_WORD
+from vyre_cuda.ptx.target import KNOWN_SM
 from vyre_cuda.testing.assembler import assemble
 
-TARGETS = (75, 80, 86, 89, 90, 100, 120)
 SM_90 = Target.parse("sm_90")
 
 
@@ -128,7 +128,7 @@ def test_an_index_of_any_integer_type_is_checked(type_: Type, program_index: str
 # ---- atomics, warps, grid barriers ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sm", TARGETS)
+@pytest.mark.parametrize("sm", KNOWN_SM)
 def test_atomics_of_every_type_assemble(sm: int) -> None:
     lines, buffers = [], {}
     for op in ATOMICS.values():
@@ -148,7 +148,7 @@ def test_atomics_of_every_type_assemble(sm: int) -> None:
     assert len(re.findall(r"atom\.relaxed\.gpu\.global\.cas", result.ptx)) == 8
 
 
-@pytest.mark.parametrize("sm", TARGETS)
+@pytest.mark.parametrize("sm", KNOWN_SM)
 @pytest.mark.parametrize("op", WARP_OPS.values(), ids=lambda op: op.name)
 def test_warp_operations_of_every_type_assemble(op: WarpOp, sm: int) -> None:
     lines, buffers = [], []

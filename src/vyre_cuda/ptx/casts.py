@@ -19,7 +19,8 @@ def cast(b: Builder, source: Type, target: Type, value: int) -> int:
     if source is target:
         return value
     if target is bool_:
-        return b.in_mode("not_equal", value, b.constant(MACHINE_TYPE[source], 0))
+        different = b.apply if source in (f16, bf16) else b.in_mode  # a subnormal bf16 is a subnormal f32
+        return different("not_equal", value, b.constant(MACHINE_TYPE[source], 0))
     if source is bool_:
         return b.apply("where", value, *(_number(b, target, number) for number in (1, 0)))
     if target.is_float:

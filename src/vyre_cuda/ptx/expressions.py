@@ -69,7 +69,7 @@ class Locals:
 class Expressions:
     """Lowers the expressions of one program."""
 
-    __slots__ = ("_block", "_memo", "builder", "locals", "memory")
+    __slots__ = ("_block", "_loaded", "_memo", "builder", "locals", "memory")
 
     def __init__(self, builder: Builder, memory: Memory, program: Program) -> None:
         self.builder = builder
@@ -77,13 +77,18 @@ class Expressions:
         self.locals = Locals(builder)
         self._block = program.block
         self._memo: dict[int, int] = {}
+        self._loaded: dict[tuple[str, int], int] = {}
 
     def start_statement(self) -> None:
         """What was evaluated for the statement before may have changed."""
         self._memo.clear()
+        self._loaded.clear()
 
     def value(self, expr: Expr) -> int:
-        """The value of an expression at this moment. A node met twice in one statement is evaluated once."""
+        """The value of an expression at this moment. One met twice in a statement is evaluated once.
+
+        That depends on what the program says and not on which nodes are the same object: equal programs give one text.
+        """
         match expr:
             case Local():
                 return self.locals.read(expr.name)
@@ -105,7 +110,11 @@ class Expressions:
 
     def _compute(self, expr: Apply | Load) -> int:
         if isinstance(expr, Load):
-            return self.memory.load(expr.buffer, self.value(expr.index))
+            place = (expr.buffer, self.value(expr.index))
+            found = self._loaded.get(place)
+            if found is None:
+                found = self._loaded[place] = self.memory.load(*place)
+            return found
         operands = [self.value(operand) for operand in expr.operands]
         return apply_op(self.builder, expr.op, expr.type, expr.operands[-1].type, operands)
 

@@ -119,8 +119,19 @@ def fmod(b: Builder, left: int, right: int) -> int:
 def fmod_ieee(b: Builder, left: int, right: int) -> int:
     """The exact remainder: the divisor, doubled up to the dividend and halved back down, is taken off where it fits.
 
-    NaN for a divisor of 0 and an infinite dividend.
+    NaN for a divisor of 0 and an infinite dividend. Computed once where a dominating one is the same.
     """
+    function = b.function
+    type_ = function.types[left]
+    key = ("fmod", type_, (left, right), None)
+    found = function.find(key)
+    if found is None:
+        found = _remainder(b, left, right)
+        function.remember(key, found)
+    return found
+
+
+def _remainder(b: Builder, left: int, right: int) -> int:
     function = b.function
     type_ = function.types[left]
     dividend, divisor = b.apply("absolute", left), b.apply("absolute", right)

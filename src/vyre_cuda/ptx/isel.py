@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vyre_cuda.errors import InternalError
+from vyre_cuda.errors import InternalError, UnsupportedError
 from vyre_cuda.ir.types import TYPES, Type
 from vyre_cuda.ptx.target import Target
 
@@ -266,10 +266,18 @@ def has_row(op: str, type_: str, sm: int) -> bool:
 
 
 def select(op: str, type_: str, target: Target) -> Template:
-    """The instruction as a %-format and the places that fill it: 0 the result, 1 and up the operands."""
-    for each in _BY_OP.get((op, type_), ()):
+    """The instruction as a %-format and the places that fill it: 0 the result, 1 and up the operands.
+
+    UnsupportedError when the form is one of newer targets.
+    """
+    forms = _BY_OP.get((op, type_), ())
+    for each in forms:
         if each.matches(op, type_, target.sm):
             return _compile(each.template, type_)
+    newer = [each.sms[0] for each in forms if each.sms[0] > target.sm]
+    if newer:
+        needed = f"sm_{min(newer)}"
+        raise UnsupportedError(f"{op} of {type_} needs {needed}; the target is {target}", capability=needed)
     types = sorted({t for each in ROWS if each.op == op for t in each.types})
     exists = f"it has one for {', '.join(types)}" if types else "no type has one"
     raise InternalError(f"{op} has no PTX form for {type_} on {target}; {exists}")

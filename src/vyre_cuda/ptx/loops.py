@@ -28,6 +28,7 @@ class CountedLoop:
         "_stop",
         "_type",
         "_unsigned",
+        "_wraps",
         "counter",
         "enters",
         "register",
@@ -46,6 +47,7 @@ class CountedLoop:
         self.trips = self._trips()
         self._rest: tuple[int, int] | None = None
         self.enters = self._enters()
+        self._wraps = True
         self.register = -1
         self.counter = -1
 
@@ -77,6 +79,8 @@ class CountedLoop:
         """Before the first trip, in the code that has asked `enters`."""
         b = self._b
         function = b.function
+        # Asked here: what a branch of the body shows does not hold where a `continue` goes on.
+        self._wraps = not self._steps_without_wrap()
         self.register = function.register(self._type)
         function.effect("set", (self._start,), self.register)
         if self._signed and self.step is None:
@@ -116,7 +120,7 @@ class CountedLoop:
         These values see the counter before and after the step, so none is shared or simplified.
         """
         function = self._b.function
-        if self._steps_without_wrap():
+        if not self._wraps:
             following = self._step_counter()
             ends = (following, self._stop) if (self.step or 0) > 0 else (self._stop, following)
             again = function.fresh("less", "pred", ends)

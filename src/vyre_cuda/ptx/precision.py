@@ -1,9 +1,10 @@
 """The precisions: which instruction an op of f32 or f64 becomes, and how far the result may be off.
 
 "ieee" is the plain row of every op. "ftz" flushes subnormal f32 operands and results of arithmetic, comparisons and
-conversions to zero of their sign; ops that only move bits (where, bitcast, copysign, sign, signbit, nextafter and the
-tests for NaN and infinity) keep them. "fast" is "ftz" in which multiplications and additions may be contracted and
-the ops of FAST_ULP are approximate. f16 and bf16 are computed in "ieee" always, f64 is contracted at most.
+conversions to zero of their sign; a result is subnormal when it is so after rounding to 24 bits. Ops that only move
+bits (where, bitcast, copysign, sign, signbit, nextafter and the tests for NaN and infinity) keep them. "fast" is "ftz"
+in which products and sums may be contracted and the ops of FAST_ULP are approximate. f16 and bf16 are computed in
+"ieee" always, also in conversions from and to them; f64 is contracted at most.
 """
 
 from __future__ import annotations

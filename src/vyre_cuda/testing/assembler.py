@@ -28,8 +28,8 @@ def find_ptxas() -> Path:
     return Path(on_path)
 
 
-def assemble(ptx: str, sm: int) -> None:
-    """Raises AssertionError with ptxas's messages when the text is not valid PTX for sm_<sm>."""
+def assemble(ptx: str, sm: int | str) -> None:
+    """Raises AssertionError with ptxas's messages when the text is not valid PTX for sm_<sm>, as 90 or "90a"."""
     done = subprocess.run(
         [find_ptxas(), f"-arch=sm_{sm}", "-o", os.devnull, "-"],
         input=ptx.encode("ascii"),

@@ -19,7 +19,9 @@ from vyre_cuda.ir.ops import ATOMICS
 from vyre_cuda.ir.parse import parse
 from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.types import INTEGERS, Type, bool_, f32, f64, i32, i64, u32, u64
+from vyre_cuda.testing.conformance import Count
 
+pytestmark = pytest.mark.conformance
 Array = np.ndarray[Any, np.dtype[Any]]
 GID = Id(u32, "global_id", 0)
 CASES = [(op, type_) for op, row in ATOMICS.items() for type_ in row.types]
@@ -117,7 +119,9 @@ def assert_bits(expected: Array, found: Array) -> None:
 @pytest.mark.parametrize("size", [1, 40, 3000])
 @pytest.mark.parametrize("keep_old", [True, False])
 @pytest.mark.parametrize(("op", "type_"), CASES, ids=str)
-def test_global_atomic_is_as_if_lanes_came_one_after_the_other(op: str, type_: Type, keep_old: bool, size: int) -> None:
+def test_global_atomic_is_as_if_lanes_came_one_after_the_other(
+    op: str, type_: Type, keep_old: bool, size: int, count_interpreter: Count
+) -> None:
     keep_old = (keep_old and ATOMICS[op].result) or op == "load"
     rng = np.random.default_rng(size)
     at = rng.integers(0, size + 2, THREADS, dtype=np.uint32)
@@ -130,11 +134,14 @@ def test_global_atomic_is_as_if_lanes_came_one_after_the_other(op: str, type_: T
 
     assert_bits(h_expected, h_found)
     assert_bits(old_expected if keep_old else np.zeros_like(v), old_found)
+    count_interpreter("atomics", op, type_.name, h_found.size + old_found.size * keep_old)
 
 
 @pytest.mark.parametrize("size", [1, 40])
 @pytest.mark.parametrize(("op", "type_"), CASES, ids=str)
-def test_shared_atomic_keeps_subnormals_and_old_values(op: str, type_: Type, size: int) -> None:
+def test_shared_atomic_keeps_subnormals_and_old_values(
+    op: str, type_: Type, size: int, count_interpreter: Count
+) -> None:
     rng = np.random.default_rng(size)
     at = rng.integers(0, size + 2, THREADS, dtype=np.uint32)
     v, w, h = (values_of(type_, count, rng) for count in (THREADS, THREADS, size))
@@ -147,6 +154,7 @@ def test_shared_atomic_keeps_subnormals_and_old_values(op: str, type_: Type, siz
 
     assert_bits(h_expected, h_found)
     assert_bits(old_expected if keep_old else np.zeros_like(v), old_found)
+    count_interpreter("shared atomics", op, type_.name, h_found.size + old_found.size * keep_old)
 
 
 @pytest.mark.parametrize("type_", [u32, i32, u64, i64], ids=str)

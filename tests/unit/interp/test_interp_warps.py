@@ -22,9 +22,11 @@ from vyre_cuda.ir.parse import parse
 from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.scalars import bits_of
 from vyre_cuda.ir.types import TYPES, Type, bool_, u32
+from vyre_cuda.testing.conformance import Count, warp_row
 
 from .simulator import reduced, scanned, shuffled
 
+pytestmark = pytest.mark.conformance
 Array = np.ndarray[Any, np.dtype[Any]]
 # Whole warps, a short last warp, less than one warp, several axes.
 BLOCKS = [(64, 1, 1), (75, 1, 1), (7, 1, 1), (1, 1, 1), (10, 3, 2)]
@@ -130,7 +132,9 @@ def assert_same_bits(t: Type, expected: Array, found: Array) -> None:
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
 @pytest.mark.parametrize("t", TYPES, ids=str)
 @pytest.mark.parametrize("op", SHUFFLES)
-def test_shuffle_reads_the_lane_that_it_names(op: str, t: Type, block: tuple[int, int, int]) -> None:
+def test_shuffle_reads_the_lane_that_it_names(
+    op: str, t: Type, block: tuple[int, int, int], count_interpreter: Count
+) -> None:
     rng = np.random.default_rng(3)
     count = 3 * block[0] * block[1] * block[2]
     x = values_of(t, count, rng)
@@ -142,11 +146,14 @@ def test_shuffle_reads_the_lane_that_it_names(op: str, t: Type, block: tuple[int
     found = launched(warp_program(op, t, block), t, x, lane)
 
     assert expected.tobytes() == found.tobytes()
+    count_interpreter("warp operations", op, t.name, expected.size)
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
 @pytest.mark.parametrize("t", TYPES, ids=str)
-def test_broadcast_gives_all_the_value_of_one_lane(t: Type, block: tuple[int, int, int]) -> None:
+def test_broadcast_gives_all_the_value_of_one_lane(
+    t: Type, block: tuple[int, int, int], count_interpreter: Count
+) -> None:
     count = 2 * block[0] * block[1] * block[2]
     x = values_of(t, count, np.random.default_rng(5))
     at = np.array([6, 31, 40], dtype=np.uint32)
@@ -159,23 +166,29 @@ def test_broadcast_gives_all_the_value_of_one_lane(t: Type, block: tuple[int, in
         program = Program("p", program.parameters, (program.body[0], warp, program.body[2]), block)
 
         assert expected.tobytes() == launched(program, t, x, at).tobytes()
+        count_interpreter("warp operations", "broadcast", t.name, expected.size)
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
 @pytest.mark.parametrize(
     ("op", "t"), [(op, t) for op in ("any", "all", "ballot", "match") for t in WARP_OPS[op].types], ids=str
 )
-def test_votes_count_the_lanes_that_are_there(op: str, t: Type, block: tuple[int, int, int]) -> None:
+def test_votes_count_the_lanes_that_are_there(
+    op: str, t: Type, block: tuple[int, int, int], count_interpreter: Count
+) -> None:
     x = values_of(t, 40 * block[0] * block[1] * block[2], np.random.default_rng(8))
     if t is bool_:
         x[: x.size // 2] = True  # warps that agree
     expected = [vote for values in warps_of(x, block) for vote in voted(op, values)]
 
     assert expected == launched(warp_program(op, t, block), t, x, np.zeros(1, np.uint32)).tolist()
+    count_interpreter("warp operations", op, t.name, len(expected))
 
 
 @pytest.mark.parametrize(("op", "combine", "t"), COMBINING, ids=str)
-def test_reductions_and_scans_combine_in_the_order_of_their_steps(op: str, combine: str, t: Type) -> None:
+def test_reductions_and_scans_combine_in_the_order_of_their_steps(
+    op: str, combine: str, t: Type, count_interpreter: Count
+) -> None:
     apply = function(combine, t)
     for block in BLOCKS:
         x = values_of(t, 2 * block[0] * block[1] * block[2], np.random.default_rng(block[0]))
@@ -193,6 +206,7 @@ def test_reductions_and_scans_combine_in_the_order_of_their_steps(op: str, combi
         found = launched(warp_program(op, t, block, combine), t, x, np.zeros(1, np.uint32))
 
         assert_same_bits(t, np.concatenate(expected), found.view(t.storage))
+        count_interpreter("warp operations", warp_row(op, combine), t.name, found.size)
 
 
 def test_lane_id_counts_the_linear_thread_modulo_32() -> None:

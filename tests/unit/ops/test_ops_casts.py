@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 from vyre_cuda.ir.types import FLOATS, INTEGERS, NUMBERS, TYPES, Type, bf16, f16, f32, f64, i64, u64
+from vyre_cuda.testing.conformance import Count
 
 from . import exact
 from .grid import Array, assert_equal, computed, operands
+
+pytestmark = pytest.mark.conformance
 
 
 def inputs(source: Type) -> Array:
@@ -19,19 +22,20 @@ def inputs(source: Type) -> Array:
 
 
 @pytest.mark.parametrize(("source", "target"), list(itertools.product(TYPES, TYPES)), ids=str)
-def test_cast_equals_exact_conversion(source: Type, target: Type) -> None:
+def test_cast_equals_exact_conversion(source: Type, target: Type, count_interpreter: Count) -> None:
     values = inputs(source)
     numbers = exact.values(source, values)
     expected = exact.array(target, [exact.converted(number, source, target) for number in numbers])
 
     assert_equal(target, expected, computed("cast", (source,), [values], target), [values])
+    count_interpreter("casts", source.name, target.name, values.size)
 
 
 NARROWING = [(f64, f32), (f64, f16), (f64, bf16), (f32, f16), (f32, bf16), *itertools.product((u64, i64), FLOATS)]
 
 
 @pytest.mark.parametrize(("source", "target"), NARROWING, ids=str)
-def test_cast_to_a_narrower_float_rounds_once(source: Type, target: Type) -> None:
+def test_cast_to_a_narrower_float_rounds_once(source: Type, target: Type, count_interpreter: Count) -> None:
     """Values next to halfway between two of the target: an intermediate rounding would make ties of them."""
     rng = np.random.default_rng(11)
     digits = {f16: 11, bf16: 8, f32: 24, f64: 53}[target]
@@ -45,6 +49,7 @@ def test_cast_to_a_narrower_float_rounds_once(source: Type, target: Type) -> Non
     expected = exact.array(target, [exact.converted(number, source, target) for number in numbers])
 
     assert_equal(target, expected, computed("cast", (source,), [values], target), [values])
+    count_interpreter("casts", source.name, target.name, values.size)
 
 
 @pytest.mark.parametrize(("source", "target"), list(itertools.product((f64, f32), (f16, bf16))), ids=str)
@@ -75,7 +80,7 @@ def test_cast_saturates_next_to_the_ends_of_the_type(source: Type, target: Type)
 
 
 @pytest.mark.parametrize(("source", "target"), [(s, t) for s in NUMBERS for t in NUMBERS if s.bits == t.bits], ids=str)
-def test_bitcast_keeps_bits(source: Type, target: Type) -> None:
+def test_bitcast_keeps_bits(source: Type, target: Type, count_interpreter: Count) -> None:
     values = inputs(source)
     numbers = np.array(exact.values(source, values))
     values = values[numbers == numbers]
@@ -84,3 +89,4 @@ def test_bitcast_keeps_bits(source: Type, target: Type) -> None:
 
     assert found.dtype == target.storage
     assert values.tobytes() == found.tobytes()
+    count_interpreter("bitcasts", source.name, target.name, values.size)

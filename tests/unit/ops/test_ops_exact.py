@@ -9,17 +9,20 @@ import pytest
 
 from vyre_cuda.ir.ops import OPS, result_type
 from vyre_cuda.ir.types import FLOATS, Type, bf16, f16, f32, f64
+from vyre_cuda.testing.conformance import Count
 
 from . import exact
 from .grid import CASES, Array, assert_equal, computed, operand_types, operands
+
+pytestmark = pytest.mark.conformance
 
 # Rows of each kind: fractions are slow.
 PAIRS, RANDOM = 700, 500
 
 
 def thinned(columns: list[Array]) -> list[Array]:
-    """Of all patterns of 16 bits every 37th and the ends."""
-    if columns[0].size <= PAIRS + RANDOM:
+    """Where there are all patterns of 16 bits, every 37th and the ends."""
+    if columns[0].size < 1 << 16:
         return columns
     return [np.concatenate([c[::37], c[-2:]]) for c in columns]
 
@@ -35,21 +38,23 @@ def expected_of(op: str, type_: Type, types: tuple[Type, ...], columns: list[Arr
 
 
 @pytest.mark.parametrize(("op", "type_"), [c for c in CASES if c[1].is_integer], ids=str)
-def test_integer_op_equals_exact_integers(op: str, type_: Type) -> None:
+def test_integer_op_equals_exact_integers(op: str, type_: Type, count_interpreter: Count) -> None:
     types = operand_types(op, type_)
     columns = thinned(operands(types, pairs=2500, random=1000))
     expected = expected_of(op, type_, types, columns)
 
     assert_equal(result_type(OPS[op], types), expected, computed(op, types, columns), columns)
+    count_interpreter("ops", op, type_.name, expected.size)
 
 
 @pytest.mark.parametrize(("op", "type_"), [c for c in CASES if c[0] in exact.FLOAT and c[1].is_float], ids=str)
-def test_float_op_rounds_the_exact_value_once(op: str, type_: Type) -> None:
+def test_float_op_rounds_the_exact_value_once(op: str, type_: Type, count_interpreter: Count) -> None:
     types = operand_types(op, type_)
     columns = thinned(operands(types, pairs=PAIRS, random=RANDOM))
     expected = expected_of(op, type_, types, columns)
 
     assert_equal(type_, expected, computed(op, types, columns), columns)
+    count_interpreter("ops", op, type_.name, expected.size)
 
 
 # ---- fma ------------------------------------------------------------------------------------------------------------

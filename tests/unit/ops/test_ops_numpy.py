@@ -17,9 +17,12 @@ from vyre_cuda.ir.nodes import Apply, Const, Parameter, Store
 from vyre_cuda.ir.ops import OPS, result_type
 from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.types import FLOATS, INTEGERS, TYPES, Type, bf16, f16, u32
+from vyre_cuda.testing.conformance import Count
 
 from . import exact
 from .grid import CASES, EXPLICIT, Array, assert_equal, computed, operand_types, operands
+
+pytestmark = pytest.mark.conformance
 
 # No ufunc of this name, or one that leaves something open: zeros of both signs, bits of negative numbers.
 NOT_NUMPYS = {"fma", "trunc_divide", "minimum", "maximum", "fmin", "fmax", "bitwise_count"}
@@ -35,7 +38,7 @@ def test_every_row_of_the_table_has_a_function() -> None:
 
 
 @pytest.mark.parametrize(("op", "type_"), [c for c in NUMPYS if c[1] is not bf16], ids=str)
-def test_op_equals_the_ufunc_of_its_name(op: str, type_: Type) -> None:
+def test_op_equals_the_ufunc_of_its_name(op: str, type_: Type, count_interpreter: Count) -> None:
     types = operand_types(op, type_)
     columns = operands(types)
     with np.errstate(all="ignore"):
@@ -44,10 +47,11 @@ def test_op_equals_the_ufunc_of_its_name(op: str, type_: Type) -> None:
         expected = np.where(columns[0] == columns[1], columns[1], expected)
 
     assert_equal(result_type(OPS[op], types), expected, computed(op, types, columns), columns)
+    count_interpreter("ops", op, type_.name, expected.size)
 
 
 @pytest.mark.parametrize("op", sorted({op for op, t in NUMPYS if t is bf16} - ROUNDING))
-def test_exact_op_on_bf16_equals_the_ufunc_on_its_values(op: str) -> None:
+def test_exact_op_on_bf16_equals_the_ufunc_on_its_values(op: str, count_interpreter: Count) -> None:
     types = operand_types(op, bf16)
     columns = operands(types)
     wide = [np.array(exact.values(t, x)) for t, x in zip(types, columns, strict=True)]
@@ -56,10 +60,11 @@ def test_exact_op_on_bf16_equals_the_ufunc_on_its_values(op: str) -> None:
     result = result_type(OPS[op], types)
 
     assert_equal(result, exact.array(result, expected), computed(op, types, columns), columns)
+    count_interpreter("ops", op, bf16.name, len(expected))
 
 
 @pytest.mark.parametrize("type_", [f16, bf16], ids=str)
-def test_nextafter_steps_through_all_values_in_order(type_: Type) -> None:
+def test_nextafter_steps_through_all_values_in_order(type_: Type, count_interpreter: Count) -> None:
     patterns = np.arange(1 << 16, dtype=np.uint16).view(type_.storage)
     every = np.array(exact.values(type_, patterns))
     ordered = np.unique(every[~np.isnan(every)])
@@ -75,6 +80,7 @@ def test_nextafter_steps_through_all_values_in_order(type_: Type) -> None:
     found = computed("nextafter", (type_, type_), columns)
 
     assert_equal(type_, exact.array(type_, expected.tolist()), found, columns)
+    count_interpreter("ops", "nextafter", type_.name, expected.size)
 
 
 @pytest.mark.parametrize(("op", "type_"), CASES, ids=str)
@@ -109,7 +115,7 @@ def test_division_by_zero_gives_zero(op: str, type_: Type) -> None:
 
 
 @pytest.mark.parametrize("type_", TYPES, ids=str)
-def test_where_takes_both_arms_bit_for_bit(type_: Type) -> None:
+def test_where_takes_both_arms_bit_for_bit(type_: Type, count_interpreter: Count) -> None:
     a = operands((type_,))[0]
     b = a[::-1].copy()
     choose = np.arange(a.size) % 3 == 0
@@ -118,11 +124,12 @@ def test_where_takes_both_arms_bit_for_bit(type_: Type) -> None:
     found = computed("where", operand_types("where", type_), [choose, a, b])
 
     assert expected.tolist() == found.view(type_.unsigned).tolist()
+    count_interpreter("ops", "where", type_.name, expected.size)
 
 
 @pytest.mark.parametrize("op", ["negative", "absolute", "copysign"])
 @pytest.mark.parametrize("type_", FLOATS, ids=str)
-def test_sign_ops_change_the_sign_bit_alone(op: str, type_: Type) -> None:
+def test_sign_ops_change_the_sign_bit_alone(op: str, type_: Type, count_interpreter: Count) -> None:
     columns = operands((type_, type_))
     columns = [c[exact_numbers(type_, columns)] for c in columns]
     a, b = (c.view(type_.unsigned) for c in columns)
@@ -133,6 +140,7 @@ def test_sign_ops_change_the_sign_bit_alone(op: str, type_: Type) -> None:
     found = computed(op, (type_,) * count, columns[:count])
 
     assert expected.tolist() == found.view(type_.unsigned).tolist()
+    count_interpreter("ops", op, type_.name, expected.size)
 
 
 def exact_numbers(type_: Type, columns: list[Array]) -> Array:
