@@ -27,6 +27,8 @@
   X(cuFuncGetParamInfo, 12040)               \
   X(cuStreamCreateWithPriority, 5050)        \
   X(cuEventRecordWithFlags, 11010)           \
+  X(cuStreamBeginCapture, 10010)             \
+  X(cuStreamEndCapture, 10000)               \
   X(cuCtxPushCurrent, 4000)                  \
   X(cuCtxPopCurrent, 4000)                   \
   X(cuGraphAddMemcpyNode, 10000)             \

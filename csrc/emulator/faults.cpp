@@ -95,7 +95,12 @@ Verdict gate(Call id, Need need) noexcept {
   if (need >= Need::device && lost != CUDA_SUCCESS) return {lost, need == Need::release};
   if (need < Need::context) return {CUDA_SUCCESS, true};
   const CUresult current = check_current_context();
-  return {current, current == CUDA_SUCCESS};
+  if (current != CUDA_SUCCESS) return refuse(current);
+  if (open_captures != 0) {
+    const CUresult captured = capture_verdict(id);
+    if (captured != CUDA_SUCCESS) return refuse(captured);
+  }
+  return {CUDA_SUCCESS, true};
 }
 
 void lose_device(CUresult result, const char *message) noexcept {
