@@ -47,6 +47,7 @@
   X(cuMemGetInfo, 3020)                           \
   X(cuMemHostAlloc, 2020)                         \
   X(cuMemFreeHost, 2000)                          \
+  X(cuPointerGetAttribute, 4000)                  \
   X(cuMemHostGetDevicePointer, 3020)              \
   X(cuMemHostRegister, 6050)                      \
   X(cuMemHostUnregister, 4000)                    \

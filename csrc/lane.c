@@ -67,6 +67,7 @@ static vyc_status enqueue(vyc_lane *lane, const vyc_run *run, bool timed, CUstre
   vyc__block_write(plan, lane->block, addresses, run, &hidden);
   VYC_TRY(launch(lane, run, timed, stream));
   VYC_TRY(vyc__stage_out(lane, run, stream, addresses));
+  if (lane->elsewhere) VYC_TRY(vyc__run_given(run, stream));
   return lane->elsewhere && !lane->flagged ? mark_end(lane, stream) : VYC_OK;
 }
 

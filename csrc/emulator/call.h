@@ -19,7 +19,6 @@
 // Functions that VYC_DRIVER_TABLE does not name yet; a row moves there and leaves this list.
 /* clang-format off */
 #define VYRE_EMULATOR_EXTRA_TABLE(X)         \
-  X(cuPointerGetAttribute, 4000)             \
   X(cuPointerGetAttributes, 7000)            \
   X(cuMemcpyHtoD, 3020)                      \
   X(cuMemcpyDtoH, 3020)                      \

@@ -219,8 +219,8 @@ CUresult refuse_in_capture(Stream &where) {
 
 void capture_event(const std::shared_ptr<Stream> &where, Event &event) {
   event.record.reset();
-  event.captured =
-      std::make_shared<CapturedPoint>(CapturedPoint{where->capture, where->capture->clocks[where.get()]});
+  event.captured = std::make_shared<CapturedPoint>(
+      CapturedPoint{where->capture, where->capture->clocks[where.get()]});
 }
 
 CUresult wait_in_capture(const std::shared_ptr<Stream> &where, const Event &event) {

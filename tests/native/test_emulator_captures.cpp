@@ -134,10 +134,9 @@ void unsafe_calls_are_forbidden_by_mode_and_thread() {
     for (const CUstreamCaptureMode thread_mode : modes) {
       for (const bool own : {true, false}) {
         const bool relaxed = thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED;
-        const bool forbidden =
-            !relaxed && (own ? capture != CU_STREAM_CAPTURE_MODE_RELAXED
-                             : capture == CU_STREAM_CAPTURE_MODE_GLOBAL &&
-                                   thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
+        const bool forbidden = !relaxed && (own ? capture != CU_STREAM_CAPTURE_MODE_RELAXED
+                                                : capture == CU_STREAM_CAPTURE_MODE_GLOBAL &&
+                                                      thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
         CUresult result = CUDA_ERROR_UNKNOWN;
         stream.begin(capture);
         if (own) {
@@ -207,7 +206,7 @@ void each_thread_has_a_default_stream() {
   CHECK(saxpy.holds(2.0F));
 }
 
-}  // namespace
+} // namespace
 
 int main(int argc, char **argv) {
   CHECK(argc == 2);
