@@ -11,8 +11,25 @@
 
 static void buffer_destroy(vyc_child *child) {
   vyc_buffer *buffer = (vyc_buffer *)child;
+  if (atomic_load(&buffer->exported) && atomic_load(&child->context->closed))
+    return; /* buffer_finish frees it */
   vyc__pool_give(child->context, &child->context->device_pool, buffer->block,
                  atomic_load_explicit(&buffer->used_on, memory_order_acquire));
+  buffer->block = NULL;
+}
+
+static void buffer_finish(vyc_child *child) {
+  vyc_buffer *buffer = (vyc_buffer *)child;
+  vyc_context *context = child->context;
+  vyc_scope scope;
+  if (VYC_UNLIKELY(atomic_load(&buffer->exported))) {
+    if (buffer->block != NULL && vyc__enter_release(context, &scope)) {
+      vyc__pool_remove(context, &context->device_pool, buffer->block);
+      vyc__leave(context, &scope);
+    }
+    vyc__primary_release(context);
+  }
+  free(buffer);
 }
 
 vyc_status vyc_buffer_alloc(vyc_buffer **buffer_out, vyc_context *context, uint64_t bytes) {
@@ -24,7 +41,7 @@ vyc_status vyc_buffer_alloc(vyc_buffer **buffer_out, vyc_context *context, uint6
   vyc_status status = vyc__enter_warm(context, &scope);
   if (status == VYC_OK) {
     status = vyc__pool_take(context, &context->device_pool, &buffer->block, bytes);
-    if (status == VYC_OK) vyc__child_add(&buffer->child, context, buffer_destroy, NULL);
+    if (status == VYC_OK) vyc__child_add(&buffer->child, context, buffer_destroy, buffer_finish);
     vyc__leave(context, &scope);
   }
   if (status != VYC_OK) {

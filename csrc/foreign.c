@@ -252,6 +252,18 @@ vyc_status vyc_buffer_order(vyc_buffer *buffer, vyc_stream *stream) {
   return status;
 }
 
+vyc_status vyc_buffer_export(vyc_buffer *buffer) {
+  VYC_REQUIRE(buffer != NULL);
+  vyc_context *context = buffer->child.context;
+  vyc_scope scope;
+  VYC_TRY(vyc__enter_warm(context, &scope));
+  vyc__child_retain(&buffer->child);
+  if (buffer->block != NULL && !atomic_exchange(&buffer->exported, true))
+    vyc__primary_retain(context);
+  vyc__leave(context, &scope);
+  return VYC_OK;
+}
+
 vyc_status vyc_context_stream(vyc_context *context, uint64_t *handle_out) {
   VYC_REQUIRE(context != NULL && handle_out != NULL);
   VYC_TRY(vyc__check_usable(context));

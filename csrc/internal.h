@@ -133,6 +133,7 @@ struct vyc_buffer {
   void (*drop)(void *owner); /* adopted memory goes back to its owner; or NULL */
   void *owner;
   bool read_only;
+  _Atomic bool exported; /* another library has the address: the memory outlives a close */
   _Atomic uint64_t used_on; /* bit per stream slot with work on it that nobody has waited for */
   _Atomic uint64_t waited; /* bits that somebody waits for right now; see vyc__buffer_wait */
   uint32_t waiters; /* guarded by slots_lock */

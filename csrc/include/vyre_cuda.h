@@ -273,6 +273,9 @@ VYC_API void vyc_fence_release(vyc_fence *fence);
 /* Device memory from the context's pool; contents are unspecified, bytes may be 0. VYC_E_MEMORY:
  * asked, live, idle and free bytes are in the message. */
 VYC_API vyc_status vyc_buffer_alloc(vyc_buffer **buffer_out, vyc_context *context, uint64_t bytes);
+/* One more reference, for another library that is given the address, which must release it: the
+ * memory stays what it is until then, also after the context was closed. */
+VYC_API vyc_status vyc_buffer_export(vyc_buffer *buffer);
 /* May be called with work on the buffer in flight: the block is reused behind that work. */
 VYC_API void vyc_buffer_release(vyc_buffer *buffer);
 /* The CUdeviceptr, for other libraries; work of theirs is not known to this one. */

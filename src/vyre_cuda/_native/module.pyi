@@ -1,4 +1,6 @@
 from vyre_cuda._native.context import Context
 
 class Module:
+    @property
+    def context(self) -> Context: ...
     def __init__(self, context: Context, image: bytes) -> None: ...

@@ -1,10 +1,12 @@
 from typing import Any
 
-from vyre_cuda._native.context import Stream
+from vyre_cuda._native.context import Context, Stream
 from vyre_cuda._native.module import Module
 from vyre_cuda._native.ticket import Ticket
 
 class Plan:
+    @property
+    def context(self) -> Context: ...
     @property
     def binding_count(self) -> int: ...
     @property

@@ -29,6 +29,7 @@ from vyre_cuda.ptx.lower import lower
 from vyre_cuda.ptx.target import target_for
 from vyre_cuda.runtime.array import DeviceArray
 from vyre_cuda.runtime.checks import ChecksByTag
+from vyre_cuda.runtime.interop import CUDA, CUDA_MANAGED, adopt
 from vyre_cuda.runtime.kernel import Kernel
 from vyre_cuda.runtime.properties import DeviceInfo, DeviceProperties, MemoryStats
 from vyre_cuda.runtime.waiter import Waiter
@@ -204,6 +205,25 @@ def _hurry(context: weakref.ref[Context]) -> None:
     alive = context()
     if alive is not None:
         alive.set_patience(_EXIT_LIMIT)
+
+
+def from_dlpack(array: Any, /, *, device: Device | None = None) -> DeviceArray:
+    """The memory of another library's array, by DLPack, as an array of `device` (None: a Device of its GPU).
+
+    Nothing is copied. A BufferError, TypeError or ValueError says what of the array cannot be: host memory, another
+    GPU, a dtype, strides.
+    """
+    if isinstance(array, DeviceArray) and (device is None or device is array.device):
+        return array[:]
+    if device is None:
+        kind, ordinal = array.__dlpack_device__()
+        if int(kind) not in (CUDA, CUDA_MANAGED):
+            raise ValueError(
+                f"a {type(array).__name__} on DLPack device {(int(kind), int(ordinal))}: name the device, or copy "
+                "host memory with Device.array(np.from_dlpack(x))"
+            )
+        device = Device(int(ordinal))
+    return adopt(device, array)
 
 
 def _optimized(program: Program, precision: str, bounds: str) -> Program:
