@@ -87,7 +87,7 @@ static vyc_status captured_state(vyc_plan *plan, uint64_t *address_out) {
 
 vyc_status vyc__barrier_of(vyc_plan *plan, uint64_t *address_out, const vyc_place *place) {
   *address_out = 0;
-  if (VYC_LIKELY(!plan->cooperative)) return VYC_OK;
+  if (VYC_LIKELY(!plan->has_barrier)) return VYC_OK;
   if (place->captured) return captured_state(plan, address_out);
   const uint32_t slot = place->slot;
   if (slot == VYC_SLOT_OTHER)

@@ -137,7 +137,10 @@ static vyc_status copy_desc(vyc_plan *plan, const vyc_plan_desc *desc) {
   plan->cooperative = (desc->flags & VYC_PLAN_COOPERATIVE) != 0;
   plan->may_overlap = (desc->flags & VYC_PLAN_MAY_OVERLAP) != 0;
   for (uint32_t i = 0; i < desc->parameter_count; i++)
-    if (desc->parameters[i].kind == VYC_PARAMETER_REPORT) plan->has_report = true;
+    if (desc->parameters[i].kind == VYC_PARAMETER_REPORT)
+      plan->has_report = true;
+    else if (desc->parameters[i].kind == VYC_PARAMETER_GRID_BARRIER)
+      plan->has_barrier = true;
   return VYC_OK;
 }
 

@@ -89,6 +89,7 @@ struct vyc_plan {
   uint64_t tag;
   bool has_report;
   bool cooperative;
+  bool has_barrier; /* the kernel takes the state of a grid barrier */
   bool may_overlap; /* written arguments may share bytes with others */
   _Atomic bool pairing; /* a thread clears the barrier state and launches, which are a pair */
   uint64_t most_blocks;                        /* resident at once, when cooperative */

@@ -23,7 +23,6 @@
   X(cuMemcpyHtoD, 3020)                      \
   X(cuMemcpyDtoH, 3020)                      \
   X(cuModuleLoadData, 2000)                  \
-  X(cuFuncGetParamInfo, 12040)               \
   X(cuStreamCreateWithPriority, 5050)        \
   X(cuEventRecordWithFlags, 11010)           \
   X(cuStreamBeginCapture, 10010)             \
@@ -41,7 +40,7 @@ namespace emulator {
 // One name for each driver function, spelled as in the source: cuda.h's macros rename both sides.
 enum class Call : uint16_t {
 #define VYRE_ROW(name, since) name,
-  VYC_DRIVER_TABLE(VYRE_ROW) VYRE_EMULATOR_EXTRA_TABLE(VYRE_ROW)
+  VYC_DRIVER_TABLE(VYRE_ROW) VYC_DRIVER_OPTIONAL_TABLE(VYRE_ROW) VYRE_EMULATOR_EXTRA_TABLE(VYRE_ROW)
 #undef VYRE_ROW
       get_proc_address,
   get_proc_address_v1,

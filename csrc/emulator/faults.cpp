@@ -18,7 +18,8 @@ namespace {
 
 constexpr std::array<const char *, kCalls> kNames = {
 #define VYRE_ROW(name, since) #name,
-    VYC_DRIVER_TABLE(VYRE_ROW) VYRE_EMULATOR_EXTRA_TABLE(VYRE_ROW)
+    VYC_DRIVER_TABLE(VYRE_ROW) VYC_DRIVER_OPTIONAL_TABLE(VYRE_ROW)
+        VYRE_EMULATOR_EXTRA_TABLE(VYRE_ROW)
 #undef VYRE_ROW
         "cuGetProcAddress",
     "cuGetProcAddress_v1"};

@@ -344,6 +344,11 @@ VYC_API vyc_status vyc_pinned_data(vyc_pinned *pinned, void **data_out);
 VYC_API vyc_status vyc_module_load(vyc_module **module_out, char *log_out, size_t log_bytes,
                                    vyc_context *context, const void *image, size_t bytes);
 VYC_API void vyc_module_release(vyc_module *module);
+/* Where parameter `index` of a kernel is in its parameter block, as the driver says: 0 bytes past
+ * the last. VYC_E_INVALID: no such kernel. VYC_E_UNSUPPORTED: the kernel is there, and the driver
+ * (older than CUDA 12.4) does not tell. */
+VYC_API vyc_status vyc_module_parameter(vyc_module *module, uint32_t *offset_out,
+                                        uint32_t *bytes_out, const char *name, uint32_t index);
 /* Compile PTX text to the device's own image. *image_out is owned by the caller: free(3). Log and
  * VYC_E_COMPILE as above. */
 VYC_API vyc_status vyc_module_link(void **image_out, size_t *bytes_out, char *log_out,

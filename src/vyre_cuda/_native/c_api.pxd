@@ -147,6 +147,8 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_module_load(vyc_module **module_out, char *log_out, size_t log_bytes, vyc_context *context,
                                const void *image, size_t nbytes)
     void vyc_module_release(vyc_module *module)
+    vyc_status vyc_module_parameter(vyc_module *module, uint32_t *offset_out, uint32_t *bytes_out, const char *name,
+                                    uint32_t index)
 
     ctypedef struct vyc_function_info:
         uint32_t struct_size

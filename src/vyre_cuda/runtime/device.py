@@ -29,6 +29,7 @@ from vyre_cuda.ptx.lower import lower
 from vyre_cuda.ptx.target import target_for
 from vyre_cuda.runtime.array import DeviceArray
 from vyre_cuda.runtime.checks import ChecksByTag
+from vyre_cuda.runtime.foreign import ForeignKernel
 from vyre_cuda.runtime.interop import CUDA, CUDA_MANAGED, adopt
 from vyre_cuda.runtime.kernel import Kernel
 from vyre_cuda.runtime.properties import DeviceInfo, DeviceProperties, MemoryStats
@@ -75,6 +76,15 @@ class Device:
         kernel = Kernel(self, program, lowered, tag)
         self._checks.add(tag, kernel.checks)
         return self._kernels.setdefault(key, kernel)
+
+    def load(self, image: str | bytes, name: str, *, signature: str) -> ForeignKernel:
+        """The kernel `name` of PTX text, a cubin or a fat binary made by somebody else, such as NVRTC, nvcc or Triton.
+
+        `signature` has a word for each parameter: ptr, const_ptr (the kernel only reads there), i8 to i64, u8 to u64,
+        f16, bf16, f32, f64; offsets follow C's alignment, and are held to what the driver says of the kernel, where
+        it can (CUDA 12.4). ValueError: no such kernel, another signature. CompileError: the driver refused the image.
+        """
+        return ForeignKernel(self, image, name, signature)
 
     def run(self, program: Program, *args: Any, **kwargs: Any) -> Any:
         """Compile (cached) and call with host arrays."""
@@ -214,7 +224,8 @@ def from_dlpack(array: Any, /, *, device: Device | None = None) -> DeviceArray:
     GPU, a dtype, strides.
     """
     if isinstance(array, DeviceArray) and (device is None or device is array.device):
-        return array[:]
+        view: DeviceArray = array[:]
+        return view
     if device is None:
         kind, ordinal = array.__dlpack_device__()
         if int(kind) not in (CUDA, CUDA_MANAGED):
