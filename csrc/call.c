@@ -17,7 +17,7 @@ struct vyc_call {
 };
 
 static void call_destroy(vyc_child *child) {
-  vyc__exec_destroy(&((vyc_call *)child)->exec, child->context->driver);
+  vyc__exec_destroy(&((vyc_call *)child)->exec, child->context);
 }
 
 static void call_finish(vyc_child *child) {

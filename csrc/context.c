@@ -264,6 +264,7 @@ vyc_status vyc_context_open(vyc_context **context_out, vyc_driver *driver, int32
   atomic_init(&context->references, 1);
   pthread_mutex_init(&context->children_lock, NULL);
   pthread_mutex_init(&context->slots_lock, NULL);
+  pthread_mutex_init(&context->execs_lock, NULL);
   vyc__pool_init(&context->device_pool, false);
   vyc__pool_init(&context->pinned_pool, true);
   VYC_CU_RESULT;
@@ -386,6 +387,7 @@ static void free_records(vyc_context *context) {
   pthread_mutex_destroy(&context->pinned_pool.lock);
   pthread_mutex_destroy(&context->children_lock);
   pthread_mutex_destroy(&context->slots_lock);
+  pthread_mutex_destroy(&context->execs_lock);
 }
 
 void vyc_context_release(vyc_context *context) {

@@ -92,6 +92,10 @@ struct vyc_context {
   _Atomic bool abandoned; /* a close has given it up: nothing of it is freed any more */
   _Atomic bool hung; /* work had not ended when a release ran out of patience */
   _Atomic int64_t patience_ns; /* how long a release or close waits for work */
+  pthread_mutex_t execs_lock;
+  struct vyc_exec *execs; /* those of the budget; guarded by execs_lock, as is their number */
+  uint32_t exec_count;
+  _Atomic uint32_t exec_clock; /* launches that found no room for an exec */
   pthread_mutex_t slots_lock;
   vyc_stream *slots[VYC_STREAM_SLOTS]; /* by number; main and other stay NULL */
   vyc_stream *streams; /* all of them; guarded by slots_lock */

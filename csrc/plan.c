@@ -53,7 +53,7 @@ static void plan_destroy(vyc_child *child) {
     leak(context, plan);
   for (uint32_t slot = 0; slot < VYC_STREAM_SLOTS; slot++) {
     vyc_exec *exec = atomic_load(&plan->execs[slot]);
-    if (exec != NULL) vyc__exec_destroy(exec, context->driver);
+    if (exec != NULL) vyc__exec_destroy(exec, context);
   }
   vyc__report_retire(plan);
   vyc__barriers_release(plan);

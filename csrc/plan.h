@@ -14,7 +14,15 @@
 #define VYC_FLAG_OFFSET 64u /* bytes into a lane's cell: a cache line apart from the record */
 #define VYC_CELL_BYTES 128u
 
+/* An instantiated graph takes 112 KiB of device memory (H200): so many are kept by a context, 56
+ * MiB. Launches past that are plain ones, until an exec has not been launched in as many of them:
+ * then the one that was not for longest makes room. */
+#define VYC_EXEC_BUDGET 512u
+
 typedef struct vyc_exec {
+  struct vyc_exec *next, *previous; /* of the context, while it counts as one of the budget */
+  _Atomic uint32_t stamp;           /* context->exec_clock at the latest launch */
+  bool counted;
   uint64_t flag; /* address of a word that the graph sets to 1 after the kernel; 0: none */
   _Atomic bool claimed;
   bool stale; /* a patch failed: what the driver holds is not what `block` says */
@@ -112,10 +120,12 @@ bool vyc__exec_claim(vyc_exec *exec);
 /* Claim it however long its holder needs, which is a launch. */
 void vyc__exec_claim_wait(vyc_exec *exec);
 void vyc__exec_unclaim(vyc_exec *exec);
-/* Patch what changed and launch; the caller holds the claim. */
+/* Patch what changed and launch; the caller holds the claim. A plain launch when the context has
+ * too many execs: `handle` is NULL then, and no flag is set. */
 vyc_status vyc__exec_launch(vyc_exec *exec, const vyc_plan *plan, const uint8_t *block,
                             const uint32_t grid[3], CUstream stream);
-void vyc__exec_destroy(vyc_exec *exec, const vyc_driver *driver);
+/* Nobody launches it any more. */
+void vyc__exec_destroy(vyc_exec *exec, vyc_context *context);
 /* cuLaunchKernel with the same block. */
 vyc_status vyc__launch_once(const vyc_plan *plan, const uint8_t *block, const uint32_t grid[3],
                             CUstream stream);
