@@ -80,8 +80,8 @@ def test_a_pointer_may_be_an_address(device: vc.Device) -> None:
     x, out = device.array(np.ones(10, F32)), device.zeros(10, vc.f32)
     address = x._alive().address
 
-    for given in (address, x, address):
-        saxpy(device).launch(given, out, 1.0, 10, grid=1, block=32)
+    for pointer in (address, x, address):
+        saxpy(device).launch(pointer, out, 1.0, 10, grid=1, block=32)
 
     np.testing.assert_array_equal(np.full(10, 3, F32), out.numpy())
 
