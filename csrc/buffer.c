@@ -11,8 +11,25 @@
 
 static void buffer_destroy(vyc_child *child) {
   vyc_buffer *buffer = (vyc_buffer *)child;
+  if (atomic_load(&buffer->exported) && atomic_load(&child->context->closed))
+    return; /* buffer_finish frees it */
   vyc__pool_give(child->context, &child->context->device_pool, buffer->block,
                  atomic_load_explicit(&buffer->used_on, memory_order_acquire));
+  buffer->block = NULL;
+}
+
+static void buffer_finish(vyc_child *child) {
+  vyc_buffer *buffer = (vyc_buffer *)child;
+  vyc_context *context = child->context;
+  vyc_scope scope;
+  if (VYC_UNLIKELY(atomic_load(&buffer->exported))) {
+    if (buffer->block != NULL && vyc__enter_release(context, &scope)) {
+      vyc__pool_remove(context, &context->device_pool, buffer->block);
+      vyc__leave(context, &scope);
+    }
+    vyc__primary_release(context);
+  }
+  free(buffer);
 }
 
 vyc_status vyc_buffer_alloc(vyc_buffer **buffer_out, vyc_context *context, uint64_t bytes) {
@@ -21,16 +38,17 @@ vyc_status vyc_buffer_alloc(vyc_buffer **buffer_out, vyc_context *context, uint6
   vyc_buffer *buffer = calloc(1, sizeof *buffer);
   if (buffer == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
   vyc_scope scope;
-  vyc_status status = vyc__enter(context, &scope);
+  vyc_status status = vyc__enter_warm(context, &scope);
   if (status == VYC_OK) {
     status = vyc__pool_take(context, &context->device_pool, &buffer->block, bytes);
-    if (status == VYC_OK) vyc__child_add(&buffer->child, context, buffer_destroy, NULL);
+    if (status == VYC_OK) vyc__child_add(&buffer->child, context, buffer_destroy, buffer_finish);
     vyc__leave(context, &scope);
   }
   if (status != VYC_OK) {
     free(buffer);
     return status;
   }
+  buffer->child.is_warm = true;
   buffer->address = buffer->block->address;
   buffer->bytes = bytes;
   *buffer_out = buffer;
@@ -51,9 +69,11 @@ vyc_status vyc_buffer_address(vyc_buffer *buffer, uint64_t *address_out) {
 /* The main stream may still work on the buffer, for its earlier owner when the block is recycled or
  * for this one: a stream that takes it over from there is ordered behind. */
 vyc_status vyc__buffer_first_use(vyc_buffer *buffer, CUstream stream, uint32_t slot) {
+  if (buffer->source != NULL) return vyc__foreign_before(buffer, stream);
   const uint64_t main_bit = UINT64_C(1) << VYC_SLOT_MAIN;
   const uint64_t used_on = atomic_load_explicit(&buffer->used_on, memory_order_relaxed);
-  if (slot != VYC_SLOT_MAIN && (buffer->block->recycled || (used_on & main_bit) != 0))
+  const bool recycled = buffer->block != NULL && buffer->block->recycled;
+  if (slot != VYC_SLOT_MAIN && (recycled || (used_on & main_bit) != 0))
     VYC_TRY(vyc__stream_after_main(buffer->child.context, stream));
   atomic_fetch_or_explicit(&buffer->used_on, UINT64_C(1) << slot, memory_order_relaxed);
   return VYC_OK;
@@ -88,6 +108,18 @@ vyc_status vyc__buffer_wait(vyc_buffer *buffer, uint32_t except) {
   return status;
 }
 
+vyc_status vyc__buffer_settle(vyc_buffer *buffer) {
+  vyc_context *context = buffer->child.context;
+  const uint64_t used_on = atomic_load_explicit(&buffer->used_on, memory_order_acquire);
+  const bool recycled = buffer->block != NULL && buffer->block->recycled;
+  if (used_on == 0 && !recycled) return VYC_OK;
+  const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
+  vyc_status status = vyc__stream_finish(context, context->main, -1);
+  if (status == VYC_OK) status = vyc__buffer_wait(buffer, VYC_SLOT_MAIN);
+  vyc__capture_restore(context->driver, mode);
+  return status;
+}
+
 /* ---- copies --------------------------------------------------------------------------------- */
 
 static vyc_status check_range(const vyc_buffer *buffer, uint64_t offset, uint64_t bytes,
@@ -104,6 +136,13 @@ static vyc_status prepare(vyc_buffer *buffer, uint64_t offset, uint64_t bytes,
   VYC_TRY(check_range(buffer, offset, bytes, operation));
   VYC_TRY(vyc__buffer_wait(buffer, VYC_SLOT_MAIN));
   return vyc__buffer_use(buffer, buffer->child.context->main, VYC_SLOT_MAIN);
+}
+
+static vyc_status prepare_written(vyc_buffer *buffer, uint64_t offset, uint64_t bytes,
+                                  const char *operation) {
+  if (VYC_UNLIKELY(buffer->read_only))
+    return vyc__fail(VYC_E_INVALID, operation, "the memory is read-only: its owner said so");
+  return prepare(buffer, offset, bytes, operation);
 }
 
 /* Wait for a copy between the device and a caller's memory. When the wait fails the copy may still
@@ -125,7 +164,7 @@ vyc_status vyc_copy_in(vyc_buffer *to, uint64_t offset, const void *data, uint64
   vyc_scope scope;
   VYC_CU_RESULT;
   VYC_TRY(vyc__enter(context, &scope));
-  vyc_status status = prepare(to, offset, bytes, "copy_in");
+  vyc_status status = prepare_written(to, offset, bytes, "copy_in");
   if (status == VYC_OK && bytes > 0)
     status = VYC_CU(context, cuMemcpyHtoDAsync, to->address + offset, data, bytes, context->main);
   /* Pinned and large pageable sources are read after the call returns. */
@@ -173,10 +212,12 @@ vyc_status vyc_copy(vyc_buffer *to, uint64_t to_offset, vyc_buffer *from, uint64
   vyc_context *context = to->child.context;
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
-  vyc_status status = prepare(to, to_offset, bytes, "copy");
+  vyc_status status = prepare_written(to, to_offset, bytes, "copy");
   if (status == VYC_OK) status = prepare(from, from_offset, bytes, "copy");
   if (status == VYC_OK)
     status = copy_within(context, to->address + to_offset, from->address + from_offset, bytes);
+  if (status == VYC_OK) status = vyc__foreign_after(to, context->main);
+  if (status == VYC_OK) status = vyc__foreign_after(from, context->main);
   vyc__leave(context, &scope);
   return status;
 }
@@ -187,9 +228,10 @@ vyc_status vyc_fill_zero(vyc_buffer *to, uint64_t offset, uint64_t bytes) {
   vyc_scope scope;
   VYC_CU_RESULT;
   VYC_TRY(vyc__enter(context, &scope));
-  vyc_status status = prepare(to, offset, bytes, "fill_zero");
+  vyc_status status = prepare_written(to, offset, bytes, "fill_zero");
   if (status == VYC_OK && bytes > 0)
     status = VYC_CU(context, cuMemsetD8Async, to->address + offset, 0, bytes, context->main);
+  if (status == VYC_OK) status = vyc__foreign_after(to, context->main);
   vyc__leave(context, &scope);
   return status;
 }

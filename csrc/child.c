@@ -30,6 +30,7 @@ static void destroy_once(vyc_child *child) {
   vyc_scope scope;
   if (atomic_exchange(&child->destroyed, true) || atomic_load(&context->gone)) return;
   if (!vyc__enter_release(context, &scope)) return;
+  if (!child->is_warm) vyc__scope_relax(context, &scope);
   child->destroy(child);
   vyc__leave(context, &scope);
 }

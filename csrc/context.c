@@ -124,8 +124,9 @@ static vyc_status make_current(vyc_context *context, vyc_scope *scope) {
   return VYC_OK;
 }
 
-vyc_status vyc__enter(vyc_context *context, vyc_scope *scope) {
+vyc_status vyc__enter_warm(vyc_context *context, vyc_scope *scope) {
   scope->changed = false;
+  scope->relaxed = false;
   /* Threads have stacks of their own, so the address of the scope tells them apart. */
   scope->gate = &context->gates[((uintptr_t)scope >> 16) * 0x9E3779B97F4A7C15u >> 60];
   /* Counted before `closed` is looked at; a close sets it before it looks at the count. */
@@ -136,8 +137,20 @@ vyc_status vyc__enter(vyc_context *context, vyc_scope *scope) {
   return status;
 }
 
+void vyc__scope_relax(const vyc_context *context, vyc_scope *scope) {
+  scope->relaxed = true;
+  scope->mode = vyc__capture_relax(context->driver);
+}
+
+vyc_status vyc__enter(vyc_context *context, vyc_scope *scope) {
+  VYC_TRY(vyc__enter_warm(context, scope));
+  vyc__scope_relax(context, scope);
+  return VYC_OK;
+}
+
 bool vyc__enter_release(vyc_context *context, vyc_scope *scope) {
   scope->changed = false;
+  scope->relaxed = false;
   scope->gate = NULL;
   if (vyc__is_forked(context)) return false;
   if (context->driver->cuCtxGetCurrent(&scope->saved) != CUDA_SUCCESS) scope->saved = NULL;
@@ -147,6 +160,7 @@ bool vyc__enter_release(vyc_context *context, vyc_scope *scope) {
 }
 
 void vyc__leave(const vyc_context *context, const vyc_scope *scope) {
+  if (scope->relaxed) vyc__capture_restore(context->driver, scope->mode);
   if (VYC_UNLIKELY(scope->changed)) context->driver->cuCtxSetCurrent(scope->saved);
   go_out(scope);
 }
@@ -253,6 +267,7 @@ vyc_status vyc_context_open(vyc_context **context_out, vyc_driver *driver, int32
   atomic_init(&context->references, 1);
   pthread_mutex_init(&context->children_lock, NULL);
   pthread_mutex_init(&context->slots_lock, NULL);
+  pthread_mutex_init(&context->execs_lock, NULL);
   vyc__pool_init(&context->device_pool, false);
   vyc__pool_init(&context->pinned_pool, true);
   VYC_CU_RESULT;
@@ -321,6 +336,7 @@ static vyc_status close_now(vyc_context *context, int64_t timeout_ns) {
   if (!is_left(context, &pace)) return give_up(context, timeout_ns);
   vyc_scope scope;
   vyc__enter_release(context, &scope);
+  vyc__scope_relax(context, &scope);
   vyc_status status = VYC_OK;
   if (!atomic_load(&context->lost)) status = vyc__quiet_wait(context, vyc__pace_left(&pace));
   if (status == VYC_OK) status = vyc__check_reports(context);
@@ -374,6 +390,7 @@ static void free_records(vyc_context *context) {
   pthread_mutex_destroy(&context->pinned_pool.lock);
   pthread_mutex_destroy(&context->children_lock);
   pthread_mutex_destroy(&context->slots_lock);
+  pthread_mutex_destroy(&context->execs_lock);
 }
 
 void vyc_context_release(vyc_context *context) {

@@ -36,9 +36,10 @@ vyc_status vyc__cooperative_check(const vyc_plan *plan, const uint32_t grid[3]) 
                    plan->most_blocks);
 }
 
-static vyc_status clear(vyc_context *context, const vyc_block *block, CUstream stream) {
+vyc_status vyc__barrier_clear(vyc_context *context, uint64_t address, CUstream stream) {
   VYC_CU_RESULT;
-  return VYC_CU(context, cuMemsetD8Async, (CUdeviceptr)block->address, 0, STATE_BYTES, stream);
+  if (VYC_LIKELY(address == 0)) return VYC_OK;
+  return VYC_CU(context, cuMemsetD8Async, (CUdeviceptr)address, 0, STATE_BYTES, stream);
 }
 
 static vyc_status make(vyc_context *context, vyc_block **block_out, CUstream stream) {
@@ -57,12 +58,38 @@ static vyc_status make(vyc_context *context, vyc_block **block_out, CUstream str
 
 vyc_status vyc__barrier_ready(vyc_context *context, vyc_block **block, CUstream stream) {
   if (VYC_UNLIKELY(*block == NULL)) VYC_TRY(make(context, block, stream));
-  return clear(context, *block, stream);
+  return vyc__barrier_clear(context, (*block)->address, stream);
 }
 
-vyc_status vyc__barrier_of(vyc_plan *plan, uint64_t *address_out, CUstream stream, uint32_t slot) {
+/* A graph of somebody else may run beside launches of ours: it gets a state of its own, for as long
+ * as the plan lives. What an earlier owner still does with the block is waited for, because nothing
+ * outside of a capture can be ordered before it. */
+static vyc_status captured_state(vyc_plan *plan, uint64_t *address_out) {
+  vyc_context *context = plan->child.context;
+  vyc_block *block = NULL;
+  VYC_TRY(vyc__pool_take(context, &context->device_pool, &block, STATE_BYTES));
+  vyc_status status = VYC_OK;
+  if (block->recycled) {
+    const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
+    status = vyc__stream_finish(context, context->main, -1);
+    vyc__capture_restore(context->driver, mode);
+  }
+  if (status != VYC_OK) {
+    vyc__pool_give(context, &context->device_pool, block, 0);
+    return status;
+  }
+  block->next = atomic_load(&plan->captured);
+  while (!atomic_compare_exchange_weak(&plan->captured, &block->next, block)) {
+  }
+  *address_out = block->address;
+  return VYC_OK;
+}
+
+vyc_status vyc__barrier_of(vyc_plan *plan, uint64_t *address_out, const vyc_place *place) {
   *address_out = 0;
-  if (VYC_LIKELY(!plan->cooperative)) return VYC_OK;
+  if (VYC_LIKELY(!plan->has_barrier)) return VYC_OK;
+  if (place->captured) return captured_state(plan, address_out);
+  const uint32_t slot = place->slot;
   if (slot == VYC_SLOT_OTHER)
     return vyc__fail(VYC_E_UNSUPPORTED, "streams",
                      "kernel %s has grid barriers: it can be launched on %d streams at a time",
@@ -71,14 +98,14 @@ vyc_status vyc__barrier_of(vyc_plan *plan, uint64_t *address_out, CUstream strea
   vyc_block *block = atomic_load_explicit(&plan->barriers[slot], memory_order_acquire);
   if (VYC_UNLIKELY(block == NULL)) {
     vyc_block *fresh = NULL;
-    VYC_TRY(make(context, &fresh, stream));
+    VYC_TRY(make(context, &fresh, place->stream));
     if (atomic_compare_exchange_strong(&plan->barriers[slot], &block, fresh))
       block = fresh;
     else
       vyc__pool_give(context, &context->device_pool, fresh, UINT64_C(1) << slot);
   }
   *address_out = block->address;
-  return clear(context, block, stream);
+  return VYC_OK;
 }
 
 void vyc__cooperative_begin(vyc_plan *plan) {
@@ -96,5 +123,11 @@ void vyc__barriers_release(vyc_plan *plan) {
   for (uint32_t slot = 0; slot < VYC_STREAM_SLOTS; slot++) {
     vyc_block *block = atomic_exchange(&plan->barriers[slot], NULL);
     if (block != NULL) vyc__pool_give(context, &context->device_pool, block, UINT64_C(1) << slot);
+  }
+  vyc_block *captured = atomic_exchange(&plan->captured, NULL);
+  while (captured != NULL) {
+    vyc_block *next = captured->next;
+    vyc__pool_give(context, &context->device_pool, captured, 0);
+    captured = next;
   }
 }

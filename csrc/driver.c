@@ -20,11 +20,19 @@ struct row {
   size_t offset;
 };
 
-static const struct row rows[] = {
 #define VYC_DRIVER_ROW(name, since) {#name, since, offsetof(struct vyc_driver, name)},
-    VYC_DRIVER_TABLE(VYC_DRIVER_ROW)
+static const struct row rows[] = {VYC_DRIVER_TABLE(VYC_DRIVER_ROW)};
+static const struct row optional_rows[] = {VYC_DRIVER_OPTIONAL_TABLE(VYC_DRIVER_ROW)};
 #undef VYC_DRIVER_ROW
-};
+
+static CUresult find(get_proc_address lookup, vyc_driver *driver, const struct row *row) {
+  void *function = NULL;
+  CUdriverProcAddressQueryResult query = CU_GET_PROC_ADDRESS_SUCCESS;
+  const CUresult result =
+      lookup(row->name, &function, row->since, CU_GET_PROC_ADDRESS_DEFAULT, &query);
+  memcpy((char *)driver + row->offset, &function, sizeof function);
+  return result == CUDA_SUCCESS && function == NULL ? CUDA_ERROR_NOT_FOUND : result;
+}
 
 static vyc_status load_functions(vyc_driver *driver, const char *path) {
   get_proc_address lookup = NULL;
@@ -35,15 +43,16 @@ static vyc_status load_functions(vyc_driver *driver, const char *path) {
                      "%s is not a CUDA driver of version 12.0 or newer (no cuGetProcAddress_v2)",
                      path);
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    void *function = NULL;
-    CUdriverProcAddressQueryResult query = CU_GET_PROC_ADDRESS_SUCCESS;
-    const CUresult result =
-        lookup(rows[i].name, &function, rows[i].since, CU_GET_PROC_ADDRESS_DEFAULT, &query);
-    if (result != CUDA_SUCCESS || function == NULL)
+    const CUresult result = find(lookup, driver, &rows[i]);
+    if (result != CUDA_SUCCESS)
       return vyc__fail_driver(VYC_E_UNAVAILABLE, rows[i].name, (int32_t)result, "",
                               "the driver %s has no %s (version %d.%d)", path, rows[i].name,
                               rows[i].since / 1000, rows[i].since % 1000 / 10);
-    memcpy((char *)driver + rows[i].offset, &function, sizeof function);
+  }
+  for (size_t i = 0; i < sizeof optional_rows / sizeof optional_rows[0]; i++) {
+    void *none = NULL;
+    if (find(lookup, driver, &optional_rows[i]) != CUDA_SUCCESS)
+      memcpy((char *)driver + optional_rows[i].offset, &none, sizeof none);
   }
   return VYC_OK;
 }

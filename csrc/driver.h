@@ -47,6 +47,7 @@
   X(cuMemGetInfo, 3020)                           \
   X(cuMemHostAlloc, 2020)                         \
   X(cuMemFreeHost, 2000)                          \
+  X(cuPointerGetAttribute, 4000)                  \
   X(cuMemHostGetDevicePointer, 3020)              \
   X(cuMemHostRegister, 6050)                      \
   X(cuMemHostUnregister, 4000)                    \
@@ -76,6 +77,10 @@
   X(cuGraphExecDestroy, 10000)                    \
   X(cuGraphUpload, 11010)                         \
   X(cuGraphLaunch, 10000)
+
+/* Functions that newer drivers have alone: NULL in a vyc_driver where they are missing. */
+#define VYC_DRIVER_OPTIONAL_TABLE(X)              \
+  X(cuFuncGetParamInfo, 12040)
 /* clang-format on */
 
 /* What the emulator exports besides the driver's functions; its presence identifies it. */
@@ -89,6 +94,7 @@
 struct vyc_driver {
 #define VYC_DRIVER_POINTER(name, since) __typeof__(&name) name;
   VYC_DRIVER_TABLE(VYC_DRIVER_POINTER)
+  VYC_DRIVER_OPTIONAL_TABLE(VYC_DRIVER_POINTER)
 #undef VYC_DRIVER_POINTER
   void *library; /* never closed: the CUDA driver does not survive dlclose */
   int32_t version;

@@ -64,7 +64,7 @@ static vyc_status add_flag(vyc_exec *exec, vyc_context *context) {
   return VYC_OK;
 }
 
-static vyc_status build(vyc_exec *exec, vyc_context *context) {
+static vyc_status build_graph(vyc_exec *exec, vyc_context *context) {
   VYC_CU_RESULT;
   VYC_TRY(VYC_CU(context, cuGraphCreate, &exec->graph, 0));
   vyc_status status =
@@ -82,12 +82,101 @@ static vyc_status build(vyc_exec *exec, vyc_context *context) {
   return status;
 }
 
+static void give_back(vyc_exec *exec, const vyc_driver *driver) {
+  if (exec->graph == NULL) return;
+  const CUstreamCaptureMode mode = vyc__capture_relax(driver);
+  if (exec->handle != NULL) driver->cuGraphExecDestroy(exec->handle);
+  driver->cuGraphDestroy(exec->graph);
+  vyc__capture_restore(driver, mode);
+  exec->handle = NULL;
+  exec->graph = NULL;
+}
+
+/* ---- the budget ------------------------------------------------------------------------------ */
+
+/* Caller holds execs_lock. */
+static void link_exec(vyc_context *context, vyc_exec *exec) {
+  exec->previous = NULL;
+  exec->next = context->execs;
+  if (exec->next != NULL) exec->next->previous = exec;
+  context->execs = exec;
+  context->exec_count++;
+  exec->counted = true;
+}
+
+/* Caller holds execs_lock. */
+static void unlink_exec(vyc_context *context, vyc_exec *exec) {
+  if (!exec->counted) return;
+  if (exec->previous != NULL) exec->previous->next = exec->next;
+  if (exec->next != NULL) exec->next->previous = exec->previous;
+  if (context->execs == exec) context->execs = exec->next;
+  context->exec_count--;
+  exec->counted = false;
+}
+
+/* Caller holds execs_lock. The exec that was launched longest ago, claimed, or NULL when all have
+ * been launched lately. */
+static vyc_exec *take_oldest(vyc_context *context, uint32_t now) {
+  vyc_exec *oldest = NULL;
+  uint32_t age = VYC_EXEC_BUDGET - 1;
+  for (vyc_exec *exec = context->execs; exec != NULL; exec = exec->next) {
+    const uint32_t its = now - atomic_load_explicit(&exec->stamp, memory_order_relaxed);
+    if (its <= age || its > UINT32_MAX / 2) continue;
+    age = its;
+    oldest = exec;
+  }
+  if (oldest == NULL || !vyc__exec_claim(oldest)) return NULL;
+  unlink_exec(context, oldest);
+  return oldest;
+}
+
+#define LOOK_EVERY 16u /* launches without room between two looks through the list */
+
+/* Count the exec as one of the budget; false when there is no room. */
+static bool admit(vyc_exec *exec, vyc_context *context) {
+  vyc_exec *oldest = NULL;
+  pthread_mutex_lock(&context->execs_lock);
+  bool room = context->exec_count < VYC_EXEC_BUDGET;
+  if (VYC_UNLIKELY(!room)) {
+    const uint32_t now = atomic_fetch_add(&context->exec_clock, 1) + 1;
+    if (now % LOOK_EVERY == 0) oldest = take_oldest(context, now);
+    room = oldest != NULL;
+  }
+  if (room) {
+    atomic_store_explicit(&exec->stamp, atomic_load(&context->exec_clock), memory_order_relaxed);
+    link_exec(context, exec);
+  }
+  pthread_mutex_unlock(&context->execs_lock);
+  if (oldest != NULL) { /* with a launch in flight the driver frees it after that */
+    give_back(oldest, context->driver);
+    vyc__exec_unclaim(oldest);
+  }
+  return room;
+}
+
+static void dismiss(vyc_exec *exec, vyc_context *context) {
+  pthread_mutex_lock(&context->execs_lock);
+  unlink_exec(context, exec);
+  pthread_mutex_unlock(&context->execs_lock);
+}
+
+static vyc_status build(vyc_exec *exec, vyc_context *context) {
+  const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
+  const vyc_status status = build_graph(exec, context);
+  vyc__capture_restore(context->driver, mode);
+  if (status != VYC_OK) dismiss(exec, context);
+  return status;
+}
+
+/* ---- launch ---------------------------------------------------------------------------------- */
+
 vyc_status vyc__exec_launch(vyc_exec *exec, const vyc_plan *plan, const uint8_t *block,
                             const uint32_t grid[3], CUstream stream) {
   vyc_context *context = plan->child.context;
   VYC_CU_RESULT;
   if (VYC_UNLIKELY(plan->cooperative)) return vyc__launch_once(plan, block, grid, stream);
   if (VYC_UNLIKELY(exec->handle == NULL)) {
+    if (!admit(exec, context)) return vyc__launch_once(plan, block, grid, stream);
     set(exec, plan, block, grid);
     VYC_TRY(build(exec, context));
   } else if (exec->stale || memcmp(exec->block, block, plan->parameter_bytes) != 0 ||
@@ -99,18 +188,18 @@ vyc_status vyc__exec_launch(vyc_exec *exec, const vyc_plan *plan, const uint8_t 
         VYC_CU(context, cuGraphExecKernelNodeSetParams, exec->handle, exec->node, &exec->params));
     exec->stale = false;
   }
+  atomic_store_explicit(&exec->stamp,
+                        atomic_load_explicit(&context->exec_clock, memory_order_relaxed),
+                        memory_order_relaxed);
   atomic_store_explicit(&context->last_launch, plan->entry, memory_order_relaxed);
   return VYC_CU(context, cuGraphLaunch, exec->handle, stream);
 }
 
-void vyc__exec_destroy(vyc_exec *exec, const vyc_driver *driver) {
-  if (exec->graph == NULL) return;
-  const CUstreamCaptureMode mode = vyc__capture_relax(driver);
-  if (exec->handle != NULL) driver->cuGraphExecDestroy(exec->handle);
-  driver->cuGraphDestroy(exec->graph);
-  vyc__capture_restore(driver, mode);
-  exec->handle = NULL;
-  exec->graph = NULL;
+void vyc__exec_destroy(vyc_exec *exec, vyc_context *context) {
+  vyc__exec_claim_wait(exec); /* somebody may be making room with it */
+  dismiss(exec, context);
+  give_back(exec, context->driver);
+  vyc__exec_unclaim(exec);
 }
 
 vyc_status vyc__launch_once(const vyc_plan *plan, const uint8_t *block, const uint32_t grid[3],

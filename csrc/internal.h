@@ -29,6 +29,7 @@ typedef struct vyc_child {
   void (*finish)(struct vyc_child *child);  /* frees the memory */
   _Atomic uint32_t references;
   _Atomic bool destroyed; /* destroy has run or runs; it runs once */
+  bool is_warm; /* destroy makes no driver call that a capture forbids, or relaxes for it */
 } vyc_child;
 
 typedef struct vyc_block {
@@ -91,6 +92,10 @@ struct vyc_context {
   _Atomic bool abandoned; /* a close has given it up: nothing of it is freed any more */
   _Atomic bool hung; /* work had not ended when a release ran out of patience */
   _Atomic int64_t patience_ns; /* how long a release or close waits for work */
+  pthread_mutex_t execs_lock;
+  struct vyc_exec *execs; /* those of the budget; guarded by execs_lock, as is their number */
+  uint32_t exec_count;
+  _Atomic uint32_t exec_clock; /* launches that found no room for an exec */
   pthread_mutex_t slots_lock;
   vyc_stream *slots[VYC_STREAM_SLOTS]; /* by number; main and other stay NULL */
   vyc_stream *streams; /* all of them; guarded by slots_lock */
@@ -102,9 +107,21 @@ struct vyc_stream {
   vyc_child child;
   vyc_stream *next, *previous; /* of the context */
   bool leaked;                 /* released with work on it that had not ended; by slots_lock */
-  CUstream handle;
+  CUstream handle;             /* this library's own, in every case */
+  CUstream target; /* where work goes: `handle`, or the stream of somebody else that `handle` is
+                      ordered behind after each piece of work given to it */
   uint32_t slot;
+  CUevent scratch;         /* of an adopted stream: for one record and one wait at a time */
+  _Atomic bool is_ordering; /* somebody uses `scratch` */
 };
+
+/* Where one launch goes. */
+typedef struct vyc_place {
+  CUstream stream;
+  vyc_stream *object; /* NULL: the context's own */
+  uint32_t slot;
+  bool captured; /* somebody else is capturing the stream */
+} vyc_place;
 
 struct vyc_event {
   vyc_child child;
@@ -113,9 +130,14 @@ struct vyc_event {
 
 struct vyc_buffer {
   vyc_child child;
-  vyc_block *block;
+  vyc_block *block; /* NULL: adopted */
   uint64_t address;
   uint64_t bytes;
+  vyc_stream *source; /* of adopted memory: the stream that its owner works on, or NULL */
+  void (*drop)(void *owner); /* adopted memory goes back to its owner; or NULL */
+  void *owner;
+  bool read_only;
+  _Atomic bool exported; /* another library has the address: the memory outlives a close */
   _Atomic uint64_t used_on; /* bit per stream slot with work on it that nobody has waited for */
   _Atomic uint64_t waited; /* bits that somebody waits for right now; see vyc__buffer_wait */
   uint32_t waiters; /* guarded by slots_lock */
@@ -141,12 +163,19 @@ struct vyc_module {
 typedef struct vyc_scope {
   CUcontext saved;
   bool changed;
+  bool relaxed; /* the thread's capture mode was `mode` */
+  CUstreamCaptureMode mode;
   vyc_gate *gate; /* NULL for releases */
 } vyc_scope;
 
-/* Check that the context can be used, make it current and keep it open; vyc__leave undoes that. */
+/* Check that the context can be used, make it current and keep it open; vyc__leave undoes that.
+ * Driver calls that a capture of somebody else forbids are allowed until then. */
 vyc_status vyc__enter(vyc_context *context, vyc_scope *scope);
+/* The same for warm paths, which relax where they make such a call. */
+vyc_status vyc__enter_warm(vyc_context *context, vyc_scope *scope);
 void vyc__leave(const vyc_context *context, const vyc_scope *scope);
+/* Allow what a capture of somebody else forbids until vyc__leave. */
+void vyc__scope_relax(const vyc_context *context, vyc_scope *scope);
 /* For releases: current when the driver may be called at all, whatever the context's state. */
 bool vyc__enter_release(vyc_context *context, vyc_scope *scope);
 /* This process is a fork of the one that opened the context: no driver call, and no lock, because
@@ -259,11 +288,16 @@ void vyc__pool_drop(vyc_pool *pool);
 
 /* ---- stream.c ---- */
 
-/* The CUstream and slot of a run: the given stream's, or the context's own. */
+/* The CUstream and slot of a run: the given stream's, or the context's own. VYC_E_INVALID when it
+ * is being captured. */
 vyc_status vyc__stream_of(vyc_context *context, CUstream *handle_out, uint32_t *slot_out,
                           vyc_stream *stream);
-/* Order the stream behind what the main stream has been given. */
+/* Order a stream behind what another, or the main stream, has been given. */
+vyc_status vyc__stream_after(vyc_context *context, CUstream later, CUstream earlier);
 vyc_status vyc__stream_after_main(vyc_context *context, CUstream stream);
+/* A new stream; for an adopted one `target` and the event that becomes its `scratch`, else NULL. */
+vyc_status vyc__stream_make(vyc_stream **stream_out, vyc_context *context, CUstream target,
+                            CUevent scratch);
 /* Wait for the work on the stream in a slot; VYC_NOT_READY when time is out. */
 vyc_status vyc__slot_finish(vyc_context *context, uint32_t slot, int64_t timeout_ns);
 /* Destroy the streams that were leaked with work on them, now that nothing is in flight and
@@ -272,11 +306,30 @@ void vyc__streams_reap(vyc_context *context);
 /* One more holder of the stream in a slot, or NULL when there is none (any more). */
 vyc_stream *vyc__slot_retain(vyc_context *context, uint32_t slot);
 
+/* ---- foreign.c ---- */
+
+/* Where a launch on the given stream goes. An adopted stream is asked whether it is captured. */
+vyc_status vyc__place_of(vyc_context *context, vyc_place *place_out, vyc_stream *stream);
+/* `later` waits for what `earlier` has been given, through the adopted stream's scratch event. */
+vyc_status vyc__stream_order(vyc_stream *adopted, CUstream later, CUstream earlier);
+/* Before a stream works on memory whose owner works on buffer->source. */
+vyc_status vyc__foreign_before(vyc_buffer *buffer, CUstream stream);
+/* After work on an adopted buffer, or to an adopted stream: both let others be ordered behind. */
+vyc_status vyc__foreign_after(vyc_buffer *buffer, CUstream stream);
+vyc_status vyc__stream_given(vyc_stream *stream);
+static inline bool vyc__is_adopted(const vyc_stream *stream) {
+  return stream != NULL && stream->target != stream->handle;
+}
+/* Both, for all arguments of a run that was enqueued on a stream. */
+vyc_status vyc__run_given(const vyc_run *run, CUstream stream);
+
 /* ---- buffer.c ---- */
 
 /* Wait for all work on a buffer that was given on streams other than `except`. */
 vyc_status vyc__buffer_wait(vyc_buffer *buffer, uint32_t except);
 vyc_status vyc__buffer_first_use(vyc_buffer *buffer, CUstream stream, uint32_t slot);
+/* Wait for everything that was given on a buffer, or on its block by an earlier owner. */
+vyc_status vyc__buffer_settle(vyc_buffer *buffer);
 
 static inline vyc_status vyc__buffer_use(vyc_buffer *buffer, CUstream stream, uint32_t slot) {
   /* Streams without a slot share a bit, which says nothing about any one of them. */
@@ -306,15 +359,18 @@ static inline bool vyc__mul_overflows(uint64_t a, uint64_t b, uint64_t *product_
   return __builtin_mul_overflow(a, b, product_out);
 }
 
+/* What stands for a mode that the driver did not tell. */
+#define VYC_MODE_UNKNOWN ((CUstreamCaptureMode)CU_STREAM_CAPTURE_MODE_RELAXED + 1)
+
 /* Another thread may be capturing in global mode: what allocates, frees or queries must not break
  * its capture. Returns the mode to hand to vyc__capture_restore. */
 static inline CUstreamCaptureMode vyc__capture_relax(const vyc_driver *driver) {
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  driver->cuThreadExchangeStreamCaptureMode(&mode);
-  return mode;
+  const CUresult result = driver->cuThreadExchangeStreamCaptureMode(&mode);
+  return VYC_LIKELY(result == CUDA_SUCCESS) ? mode : VYC_MODE_UNKNOWN;
 }
 static inline void vyc__capture_restore(const vyc_driver *driver, CUstreamCaptureMode mode) {
-  driver->cuThreadExchangeStreamCaptureMode(&mode);
+  if (VYC_LIKELY(mode != VYC_MODE_UNKNOWN)) driver->cuThreadExchangeStreamCaptureMode(&mode);
 }
 
 uint64_t vyc__now_ns(void);

@@ -41,9 +41,14 @@ static vyc_status launch(vyc_lane *lane, const vyc_run *run, bool timed, CUstrea
     return VYC_CU(context, cuEventRecord, lane->stop, stream);
   }
   atomic_store_explicit(vyc__lane_flag(lane), 0, memory_order_relaxed);
-  for (uint32_t i = 0; i < times; i++) VYC_TRY(launch_one(lane, run, i, false, stream));
-  lane->flagged = times == 1 && lane->exec.flag != 0 && !plan->cooperative && !lane->copies_out;
-  return VYC_OK;
+  vyc__exec_claim_wait(&lane->exec);
+  vyc_status status = VYC_OK;
+  for (uint32_t i = 0; i < times && status == VYC_OK; i++)
+    status = launch_one(lane, run, i, false, stream);
+  lane->flagged = times == 1 && lane->exec.handle != NULL && lane->exec.flag != 0 &&
+                  !plan->cooperative && !lane->copies_out;
+  vyc__exec_unclaim(&lane->exec);
+  return status;
 }
 
 /* An event behind a run on another stream, where no flag tells its end. */
@@ -67,6 +72,7 @@ static vyc_status enqueue(vyc_lane *lane, const vyc_run *run, bool timed, CUstre
   vyc__block_write(plan, lane->block, addresses, run, &hidden);
   VYC_TRY(launch(lane, run, timed, stream));
   VYC_TRY(vyc__stage_out(lane, run, stream, addresses));
+  if (lane->elsewhere) VYC_TRY(vyc__run_given(run, stream));
   return lane->elsewhere && !lane->flagged ? mark_end(lane, stream) : VYC_OK;
 }
 

@@ -1,4 +1,4 @@
-/* Asynchronous launches on device buffers: one-off, and bound to a graph of their own.
+/* Asynchronous launches on device buffers, and the checks that they report.
  *
  * A kernel's first launch on a stream is a plain cuLaunchKernel; from the second on a one-kernel
  * graph is patched and launched, which costs less than half. */
@@ -9,7 +9,7 @@
 
 /* ---- what launches and calls share ----------------------------------------------------------- */
 
-static vyc_status check(const vyc_plan *plan, const vyc_run *run) {
+vyc_status vyc__launch_check(const vyc_plan *plan, const vyc_run *run) {
   VYC_TRY(vyc__run_check(plan, run));
   for (uint32_t i = 0; i < plan->binding_count; i++)
     if (VYC_UNLIKELY(run->arguments[i].kind != VYC_ARGUMENT_BUFFER))
@@ -17,30 +17,43 @@ static vyc_status check(const vyc_plan *plan, const vyc_run *run) {
   return VYC_OK;
 }
 
-/* Mark the buffers, clear what the kernel may leave unwritten. */
-static vyc_status ready_buffers(const vyc_plan *plan, const vyc_run *run, uint64_t *addresses,
-                                CUstream stream, uint32_t slot) {
+/* What the buffers still have in flight is waited for when the launch is captured: it runs no one
+ * knows when, and a capture cannot be ordered behind work outside of it. */
+vyc_status vyc__launch_prepare(const vyc_plan *plan, const vyc_run *run, uint64_t *addresses,
+                               const vyc_place *place) {
   vyc_context *context = plan->child.context;
   VYC_CU_RESULT;
   for (uint32_t i = 0; i < plan->binding_count; i++) {
     const vyc_argument *argument = &run->arguments[i];
-    VYC_TRY(vyc__buffer_use(argument->buffer, stream, slot));
+    if (VYC_UNLIKELY(place->captured))
+      VYC_TRY(vyc__buffer_settle(argument->buffer));
+    else
+      VYC_TRY(vyc__buffer_use(argument->buffer, place->stream, place->slot));
     addresses[i] = argument->buffer->address + argument->offset;
     const uint64_t bytes = argument->count * plan->bindings[i].element_bytes;
     if (VYC_UNLIKELY(vyc__needs_clear(plan, i, run)) && bytes > 0)
-      VYC_TRY(VYC_CU(context, cuMemsetD8Async, addresses[i], 0, bytes, stream));
+      VYC_TRY(VYC_CU(context, cuMemsetD8Async, addresses[i], 0, bytes, place->stream));
   }
   return VYC_OK;
 }
 
-static vyc_status hidden_of(vyc_plan *plan, vyc_hidden *hidden_out, CUstream stream,
-                            uint32_t slot) {
+vyc_status vyc__launch_hidden(vyc_plan *plan, vyc_hidden *hidden_out, const vyc_place *place) {
   hidden_out->report = 0;
   if (plan->has_report) {
     atomic_store_explicit(&plan->asynchronous, true, memory_order_relaxed);
     hidden_out->report = plan->report_block->address;
   }
-  return vyc__barrier_of(plan, &hidden_out->barrier, stream, slot);
+  return vyc__barrier_of(plan, &hidden_out->barrier, place);
+}
+
+vyc_status vyc__launch_captured(vyc_plan *plan, const vyc_run *run, const uint64_t *addresses,
+                                const vyc_place *place) {
+  uint8_t block[VYC_MAX_PARAMETER_BYTES];
+  vyc_hidden hidden;
+  VYC_TRY(vyc__launch_hidden(plan, &hidden, place));
+  VYC_TRY(vyc__barrier_clear(plan->child.context, hidden.barrier, place->stream));
+  vyc__block_write(plan, block, addresses, run, &hidden);
+  return vyc__launch_once(plan, block, run->grid, place->stream);
 }
 
 /* ---- launch ---------------------------------------------------------------------------------- */
@@ -63,37 +76,38 @@ static vyc_exec *exec_of(vyc_plan *plan, uint32_t slot) {
 }
 
 static vyc_status launch_block(vyc_plan *plan, const vyc_run *run, const uint64_t *addresses,
-                               CUstream stream, uint32_t slot) {
+                               const vyc_place *place) {
   uint8_t block[VYC_MAX_PARAMETER_BYTES];
   vyc_hidden hidden;
-  VYC_TRY(hidden_of(plan, &hidden, stream, slot));
+  VYC_TRY(vyc__launch_hidden(plan, &hidden, place));
+  VYC_TRY(vyc__barrier_clear(plan->child.context, hidden.barrier, place->stream));
   vyc__block_write(plan, block, addresses, run, &hidden);
-  vyc_exec *exec = exec_of(plan, slot);
+  vyc_exec *exec = exec_of(plan, place->slot);
   if (exec == NULL || !vyc__exec_claim(exec))
-    return vyc__launch_once(plan, block, run->grid, stream);
-  const vyc_status status = vyc__exec_launch(exec, plan, block, run->grid, stream);
+    return vyc__launch_once(plan, block, run->grid, place->stream);
+  const vyc_status status = vyc__exec_launch(exec, plan, block, run->grid, place->stream);
   vyc__exec_unclaim(exec);
   return status;
 }
 
 static vyc_status launch(vyc_plan *plan, const vyc_run *run) {
   uint64_t addresses[VYC_MAX_BINDINGS];
-  CUstream stream = NULL;
-  uint32_t slot = VYC_SLOT_MAIN;
-  VYC_TRY(check(plan, run));
-  VYC_TRY(vyc__stream_of(plan->child.context, &stream, &slot, run->stream));
-  VYC_TRY(ready_buffers(plan, run, addresses, stream, slot));
+  vyc_place place;
+  VYC_TRY(vyc__launch_check(plan, run));
+  VYC_TRY(vyc__place_of(plan->child.context, &place, run->stream));
+  VYC_TRY(vyc__launch_prepare(plan, run, addresses, &place));
   if (vyc__grid_is_empty(run->grid)) return VYC_OK;
+  if (VYC_UNLIKELY(place.captured)) return vyc__launch_captured(plan, run, addresses, &place);
   vyc__cooperative_begin(plan);
-  const vyc_status status = launch_block(plan, run, addresses, stream, slot);
+  const vyc_status status = launch_block(plan, run, addresses, &place);
   vyc__cooperative_end(plan);
-  return status;
+  return status == VYC_OK ? vyc__run_given(run, place.stream) : status;
 }
 
 vyc_status vyc_plan_launch(vyc_plan *plan, const vyc_run *run) {
   VYC_REQUIRE(plan != NULL);
   vyc_scope scope;
-  VYC_TRY(vyc__enter(plan->child.context, &scope));
+  VYC_TRY(vyc__enter_warm(plan->child.context, &scope));
   const vyc_status status = launch(plan, run);
   vyc__leave(plan->child.context, &scope);
   return status;
@@ -174,154 +188,4 @@ void vyc__report_retire(vyc_plan *plan) {
   /* Launches on any stream may have written to it. */
   const uint64_t used_on = used ? UINT64_C(1) << VYC_SLOT_OTHER : 0;
   vyc__pool_give(context, &context->pinned_pool, block, used_on);
-}
-
-/* ---- bound calls ----------------------------------------------------------------------------- */
-
-struct vyc_call {
-  vyc_child child;
-  vyc_plan *plan;
-  vyc_stream *stream; /* NULL: the context's own */
-  vyc_exec exec;
-  vyc_run run;             /* owns the arrays it points to */
-  vyc_argument *arguments; /* buffers are held */
-  uint64_t *scalars;
-  uint8_t *block;
-};
-
-static void call_destroy(vyc_child *child) {
-  vyc__exec_destroy(&((vyc_call *)child)->exec, child->context->driver);
-}
-
-static void call_finish(vyc_child *child) {
-  vyc_call *call = (vyc_call *)child;
-  vyc_plan *plan = call->plan;
-  vyc_stream *stream = call->stream;
-  for (uint32_t i = 0; i < plan->binding_count; i++) vyc_buffer_release(call->arguments[i].buffer);
-  free(call);
-  vyc_stream_release(stream);
-  vyc_plan_release(plan);
-}
-
-static vyc_call *call_alloc(vyc_plan *plan) {
-  const size_t arguments = plan->binding_count * sizeof(vyc_argument);
-  const size_t scalars = plan->scalar_count * sizeof(uint64_t);
-  const size_t pointers = plan->parameter_count * sizeof(void *);
-  vyc_call *call =
-      calloc(1, sizeof *call + arguments + scalars + pointers + 2 * plan->parameter_bytes);
-  if (call == NULL) return NULL;
-  call->plan = plan;
-  call->arguments = (vyc_argument *)(void *)(call + 1);
-  call->scalars = (uint64_t *)(void *)(call->arguments + plan->binding_count);
-  void **room = (void **)(void *)(call->scalars + plan->scalar_count);
-  call->block = (uint8_t *)(room + plan->parameter_count);
-  vyc__exec_init(&call->exec, plan, room, call->block + plan->parameter_bytes);
-  return call;
-}
-
-/* Take over the run. The caller has claimed the exec, or nobody else knows the call yet. */
-static void set(vyc_call *call, const vyc_run *run, const vyc_hidden *hidden) {
-  vyc_plan *plan = call->plan;
-  uint64_t addresses[VYC_MAX_BINDINGS];
-  for (uint32_t i = 0; i < plan->binding_count; i++) {
-    vyc__child_retain(&run->arguments[i].buffer->child);
-    addresses[i] = run->arguments[i].buffer->address + run->arguments[i].offset;
-  }
-  if (plan->binding_count > 0)
-    memcpy(call->arguments, run->arguments, plan->binding_count * sizeof *call->arguments);
-  if (plan->scalar_count > 0)
-    memcpy(call->scalars, run->scalars, plan->scalar_count * sizeof *call->scalars);
-  call->run = *run;
-  call->run.arguments = call->arguments;
-  call->run.scalars = call->scalars;
-  call->run.timing_out = NULL;
-  vyc__block_write(plan, call->block, addresses, &call->run, hidden);
-}
-
-static vyc_status call_make(vyc_call **call_out, vyc_plan *plan, const vyc_run *run) {
-  vyc_context *context = plan->child.context;
-  CUstream stream;
-  uint32_t slot;
-  vyc_hidden hidden;
-  VYC_TRY(vyc__stream_of(context, &stream, &slot, run->stream));
-  VYC_TRY(hidden_of(plan, &hidden, stream, slot));
-  vyc_call *call = call_alloc(plan);
-  if (call == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
-  vyc__child_retain(&plan->child);
-  call->stream = run->stream;
-  if (call->stream != NULL) vyc__child_retain(&call->stream->child);
-  set(call, run, &hidden);
-  vyc__child_add(&call->child, context, call_destroy, call_finish);
-  *call_out = call;
-  return VYC_OK;
-}
-
-vyc_status vyc_call_create(vyc_call **call_out, vyc_plan *plan, const vyc_run *run) {
-  VYC_REQUIRE(call_out != NULL && plan != NULL);
-  *call_out = NULL;
-  VYC_TRY(check(plan, run));
-  vyc_scope scope;
-  VYC_TRY(vyc__enter(plan->child.context, &scope));
-  const vyc_status status = call_make(call_out, plan, run);
-  vyc__leave(plan->child.context, &scope);
-  return status;
-}
-
-vyc_status vyc_call_set(vyc_call *call, const vyc_run *run) {
-  VYC_REQUIRE(call != NULL);
-  vyc_plan *plan = call->plan;
-  VYC_TRY(check(plan, run));
-  VYC_REQUIRE(run->stream == call->stream);
-  vyc_buffer *old[VYC_MAX_BINDINGS];
-  vyc_scope scope;
-  VYC_TRY(vyc__enter(plan->child.context, &scope));
-  CUstream stream = NULL;
-  uint32_t slot = VYC_SLOT_MAIN;
-  vyc_hidden hidden = {0, 0};
-  vyc_status status = vyc__stream_of(plan->child.context, &stream, &slot, run->stream);
-  if (status == VYC_OK) status = hidden_of(plan, &hidden, stream, slot);
-  if (status != VYC_OK) {
-    vyc__leave(plan->child.context, &scope);
-    return status;
-  }
-  vyc__exec_claim_wait(&call->exec);
-  for (uint32_t i = 0; i < plan->binding_count; i++) old[i] = call->arguments[i].buffer;
-  set(call, run, &hidden);
-  vyc__exec_unclaim(&call->exec);
-  vyc__leave(plan->child.context, &scope);
-  for (uint32_t i = 0; i < plan->binding_count; i++) vyc_buffer_release(old[i]);
-  return VYC_OK;
-}
-
-/* The caller has claimed the exec, and with it everything in the call. */
-static vyc_status call_launch(vyc_call *call) {
-  vyc_plan *plan = call->plan;
-  uint64_t addresses[VYC_MAX_BINDINGS];
-  CUstream stream = NULL;
-  uint32_t slot = VYC_SLOT_MAIN;
-  VYC_TRY(vyc__stream_of(plan->child.context, &stream, &slot, call->stream));
-  VYC_TRY(ready_buffers(plan, &call->run, addresses, stream, slot));
-  if (vyc__grid_is_empty(call->run.grid)) return VYC_OK;
-  uint64_t barrier; /* the address that is in the block already */
-  vyc__cooperative_begin(plan);
-  vyc_status status = vyc__barrier_of(plan, &barrier, stream, slot);
-  if (status == VYC_OK)
-    status = vyc__exec_launch(&call->exec, plan, call->block, call->run.grid, stream);
-  vyc__cooperative_end(plan);
-  return status;
-}
-
-vyc_status vyc_call_run(vyc_call *call) {
-  VYC_REQUIRE(call != NULL);
-  vyc_scope scope;
-  VYC_TRY(vyc__enter(call->child.context, &scope));
-  vyc__exec_claim_wait(&call->exec);
-  const vyc_status status = call_launch(call);
-  vyc__exec_unclaim(&call->exec);
-  vyc__leave(call->child.context, &scope);
-  return status;
-}
-
-void vyc_call_release(vyc_call *call) {
-  if (call != NULL) vyc__child_release(&call->child);
 }

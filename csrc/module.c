@@ -105,6 +105,39 @@ void vyc_module_release(vyc_module *module) {
   if (module != NULL) vyc__child_release(&module->child);
 }
 
+static vyc_status read_parameter(vyc_module *module, uint32_t *offset_out, uint32_t *bytes_out,
+                                 const char *name, uint32_t index) {
+  vyc_context *context = module->child.context;
+  const vyc_driver *driver = context->driver;
+  CUfunction function = NULL;
+  size_t offset = 0, bytes = 0;
+  CUresult result = driver->cuModuleGetFunction(&function, module->handle, name);
+  if (result == CUDA_ERROR_NOT_FOUND)
+    return vyc__fail(VYC_E_INVALID, "module", "the module has no kernel %s", name);
+  if (result != CUDA_SUCCESS) return vyc__driver_failed(context, result, "cuModuleGetFunction");
+  if (driver->cuFuncGetParamInfo == NULL)
+    return vyc__fail(VYC_E_UNSUPPORTED, "cuFuncGetParamInfo",
+                     "the driver tells nothing of a kernel's parameters: CUDA 12.4 does");
+  result = driver->cuFuncGetParamInfo(function, index, &offset, &bytes);
+  if (result == CUDA_ERROR_INVALID_VALUE) return VYC_OK; /* past the last */
+  if (result != CUDA_SUCCESS) return vyc__driver_failed(context, result, "cuFuncGetParamInfo");
+  *offset_out = (uint32_t)offset;
+  *bytes_out = (uint32_t)bytes;
+  return VYC_OK;
+}
+
+vyc_status vyc_module_parameter(vyc_module *module, uint32_t *offset_out, uint32_t *bytes_out,
+                                const char *name, uint32_t index) {
+  VYC_REQUIRE(module != NULL && offset_out != NULL && bytes_out != NULL && name != NULL);
+  *offset_out = 0;
+  *bytes_out = 0;
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(module->child.context, &scope));
+  const vyc_status status = read_parameter(module, offset_out, bytes_out, name, index);
+  vyc__leave(module->child.context, &scope);
+  return status;
+}
+
 static vyc_status link_image(vyc_context *context, void **image_out, size_t *bytes_out,
                              char *log_out, size_t log_bytes, const void *ptx, size_t bytes) {
   CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};

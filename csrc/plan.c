@@ -53,7 +53,7 @@ static void plan_destroy(vyc_child *child) {
     leak(context, plan);
   for (uint32_t slot = 0; slot < VYC_STREAM_SLOTS; slot++) {
     vyc_exec *exec = atomic_load(&plan->execs[slot]);
-    if (exec != NULL) vyc__exec_destroy(exec, context->driver);
+    if (exec != NULL) vyc__exec_destroy(exec, context);
   }
   vyc__report_retire(plan);
   vyc__barriers_release(plan);
@@ -135,19 +135,32 @@ static vyc_status copy_desc(vyc_plan *plan, const vyc_plan_desc *desc) {
   plan->scalar_count = desc->scalar_count;
   plan->tag = desc->tag;
   plan->cooperative = (desc->flags & VYC_PLAN_COOPERATIVE) != 0;
+  plan->may_overlap = (desc->flags & VYC_PLAN_MAY_OVERLAP) != 0;
   for (uint32_t i = 0; i < desc->parameter_count; i++)
-    if (desc->parameters[i].kind == VYC_PARAMETER_REPORT) plan->has_report = true;
+    if (desc->parameters[i].kind == VYC_PARAMETER_REPORT)
+      plan->has_report = true;
+    else if (desc->parameters[i].kind == VYC_PARAMETER_GRID_BARRIER)
+      plan->has_barrier = true;
   return VYC_OK;
+}
+
+/* Plans of one function share this limit, so it only rises. */
+static vyc_status allow_shared(const vyc_plan *plan, vyc_context *context) {
+  const CUfunction_attribute limit = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+  const int wanted = (int)plan->dynamic_shared_bytes;
+  int allowed = 0;
+  VYC_CU_RESULT;
+  if (wanted == 0) return VYC_OK;
+  VYC_TRY(VYC_CU(context, cuFuncGetAttribute, &allowed, limit, plan->function));
+  if (wanted <= allowed) return VYC_OK;
+  return VYC_CU(context, cuFuncSetAttribute, plan->function, limit, wanted);
 }
 
 static vyc_status prepare(vyc_plan *plan, vyc_context *context, const char *entry) {
   VYC_CU_RESULT;
   VYC_TRY(vyc__intern(context, &plan->entry, entry));
   VYC_TRY(VYC_CU(context, cuModuleGetFunction, &plan->function, plan->module->handle, entry));
-  if (plan->dynamic_shared_bytes > 0)
-    VYC_TRY(VYC_CU(context, cuFuncSetAttribute, plan->function,
-                   CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                   (int)plan->dynamic_shared_bytes));
+  VYC_TRY(allow_shared(plan, context));
   if (plan->cooperative) VYC_TRY(vyc__cooperative_prepare(plan, context));
   if (!plan->has_report) return VYC_OK;
   VYC_TRY(vyc__pool_take(context, &context->pinned_pool, &plan->report_block, VYC_REPORT_BYTES));
@@ -268,12 +281,13 @@ static uint64_t bytes_of(const vyc_plan *plan, const vyc_run *run, uint32_t i) {
 /* Binding i is in a buffer and written: no other binding may share bytes with it. */
 static vyc_status check_overlap(const vyc_plan *plan, const vyc_run *run, uint32_t i) {
   const vyc_argument *a = &run->arguments[i];
-  const uint64_t a_end = a->offset + bytes_of(plan, run, i);
+  const uint64_t a_begin = a->buffer->address + a->offset;
+  const uint64_t a_end = a_begin + bytes_of(plan, run, i);
   for (uint32_t j = 0; j < plan->binding_count; j++) {
     const vyc_argument *b = &run->arguments[j];
-    if (j == i || b->kind != VYC_ARGUMENT_BUFFER || a->buffer != b->buffer) continue;
-    if (a->count == 0 || b->count == 0) continue;
-    if (a->offset < b->offset + bytes_of(plan, run, j) && b->offset < a_end)
+    if (j == i || b->kind != VYC_ARGUMENT_BUFFER || a->count == 0 || b->count == 0) continue;
+    const uint64_t b_begin = b->buffer->address + b->offset;
+    if (a_begin < b_begin + bytes_of(plan, run, j) && b_begin < a_end)
       return vyc__fail(VYC_E_INVALID, "run",
                        "arguments %u and %u overlap and at least one is written", i, j);
   }
@@ -285,6 +299,9 @@ static vyc_status check_buffer(const vyc_plan *plan, uint32_t i, const vyc_argum
   const vyc_buffer *buffer = argument->buffer;
   if (buffer == NULL || buffer->child.context != plan->child.context)
     return vyc__fail(VYC_E_INVALID, "run", "argument %u is a buffer of another device", i);
+  if (VYC_UNLIKELY(buffer->read_only) && plan->bindings[i].role != VYC_ROLE_IN)
+    return vyc__fail(VYC_E_INVALID, "run",
+                     "argument %u is written, and its memory is read-only: its owner said so", i);
   uint64_t bytes = 0;
   if (VYC_LIKELY(!vyc__mul_overflows(argument->count, element_bytes, &bytes) &&
                  argument->offset <= buffer->bytes && bytes <= buffer->bytes - argument->offset))
@@ -340,7 +357,7 @@ vyc_status vyc__run_check(const vyc_plan *plan, const vyc_run *run) {
       continue;
     }
     VYC_TRY(check_buffer(plan, i, argument));
-    written |= plan->bindings[i].role != VYC_ROLE_IN;
+    written |= plan->bindings[i].role != VYC_ROLE_IN && !plan->may_overlap;
   }
   for (uint32_t i = 0; written && i < run->argument_count; i++)
     if (!vyc__is_host(&run->arguments[i]) && plan->bindings[i].role != VYC_ROLE_IN)

@@ -14,7 +14,15 @@
 #define VYC_FLAG_OFFSET 64u /* bytes into a lane's cell: a cache line apart from the record */
 #define VYC_CELL_BYTES 128u
 
+/* An instantiated graph takes 112 KiB of device memory (H200): so many are kept by a context, 56
+ * MiB. Launches past that are plain ones, until an exec has not been launched in as many of them:
+ * then the one that was not for longest makes room. */
+#define VYC_EXEC_BUDGET 512u
+
 typedef struct vyc_exec {
+  struct vyc_exec *next, *previous; /* of the context, while it counts as one of the budget */
+  _Atomic uint32_t stamp;           /* context->exec_clock at the latest launch */
+  bool counted;
   uint64_t flag; /* address of a word that the graph sets to 1 after the kernel; 0: none */
   _Atomic bool claimed;
   bool stale; /* a patch failed: what the driver holds is not what `block` says */
@@ -89,9 +97,12 @@ struct vyc_plan {
   uint64_t tag;
   bool has_report;
   bool cooperative;
+  bool has_barrier; /* the kernel takes the state of a grid barrier */
+  bool may_overlap; /* written arguments may share bytes with others */
   _Atomic bool pairing; /* a thread clears the barrier state and launches, which are a pair */
   uint64_t most_blocks;                        /* resident at once, when cooperative */
   _Atomic(vyc_block *) barriers[VYC_STREAM_SLOTS]; /* grid barrier state of launches */
+  _Atomic(vyc_block *) captured; /* the same of captured launches, one each */
   vyc_block *report_block;   /* of asynchronous launches */
   _Atomic bool asynchronous; /* one may have been made that writes to the report block */
   _Atomic(vyc_lane *) lanes;
@@ -109,10 +120,12 @@ bool vyc__exec_claim(vyc_exec *exec);
 /* Claim it however long its holder needs, which is a launch. */
 void vyc__exec_claim_wait(vyc_exec *exec);
 void vyc__exec_unclaim(vyc_exec *exec);
-/* Patch what changed and launch; the caller holds the claim. */
+/* Patch what changed and launch; the caller holds the claim. A plain launch when the context has
+ * too many execs: `handle` is NULL then, and no flag is set. */
 vyc_status vyc__exec_launch(vyc_exec *exec, const vyc_plan *plan, const uint8_t *block,
                             const uint32_t grid[3], CUstream stream);
-void vyc__exec_destroy(vyc_exec *exec, const vyc_driver *driver);
+/* Nobody launches it any more. */
+void vyc__exec_destroy(vyc_exec *exec, vyc_context *context);
 /* cuLaunchKernel with the same block. */
 vyc_status vyc__launch_once(const vyc_plan *plan, const uint8_t *block, const uint32_t grid[3],
                             CUstream stream);
@@ -158,8 +171,10 @@ vyc_status vyc__cooperative_prepare(vyc_plan *plan, vyc_context *context);
 vyc_status vyc__cooperative_check(const vyc_plan *plan, const uint32_t grid[3]);
 /* Make the state if there is none, and clear it on the stream. */
 vyc_status vyc__barrier_ready(vyc_context *context, vyc_block **block, CUstream stream);
-/* The state for a launch on one stream, cleared there; address 0 when the plan needs none. */
-vyc_status vyc__barrier_of(vyc_plan *plan, uint64_t *address_out, CUstream stream, uint32_t slot);
+/* The state for launches in one place; address 0 when the plan needs none. */
+vyc_status vyc__barrier_of(vyc_plan *plan, uint64_t *address_out, const vyc_place *place);
+/* Before each launch that uses the state; nothing for address 0. */
+vyc_status vyc__barrier_clear(vyc_context *context, uint64_t address, CUstream stream);
 void vyc__barriers_release(vyc_plan *plan);
 /* Around clearing the state and the launch that counts on it; nothing for other plans. */
 void vyc__cooperative_begin(vyc_plan *plan);
@@ -169,6 +184,16 @@ void vyc__cooperative_end(vyc_plan *plan);
 
 /* The report block of a plan goes: wait for who may write to it, keep what it says. */
 void vyc__report_retire(vyc_plan *plan);
+/* What launches and bound calls share: the checks of their runs, */
+vyc_status vyc__launch_check(const vyc_plan *plan, const vyc_run *run);
+/* the buffers in order and cleared where the kernel may leave them unwritten, */
+vyc_status vyc__launch_prepare(const vyc_plan *plan, const vyc_run *run, uint64_t *addresses,
+                               const vyc_place *place);
+/* the hidden arguments of launches in one place, */
+vyc_status vyc__launch_hidden(vyc_plan *plan, vyc_hidden *hidden_out, const vyc_place *place);
+/* and a launch that goes into a capture of somebody else. */
+vyc_status vyc__launch_captured(vyc_plan *plan, const vyc_run *run, const uint64_t *addresses,
+                                const vyc_place *place);
 
 /* ---- stage.c ---- */
 

@@ -26,6 +26,11 @@ static void list_remove(vyc_context *context, vyc_stream *stream) {
   pthread_mutex_unlock(&context->slots_lock);
 }
 
+static void give_back(const vyc_context *context, const vyc_stream *stream) {
+  if (stream->scratch != NULL) context->driver->cuEventDestroy(stream->scratch);
+  context->driver->cuStreamDestroy(stream->handle);
+}
+
 static void stream_destroy(vyc_child *child) {
   vyc_stream *stream = (vyc_stream *)child;
   vyc_context *context = child->context;
@@ -38,7 +43,7 @@ static void stream_destroy(vyc_child *child) {
     return;
   }
   list_remove(context, stream);
-  context->driver->cuStreamDestroy(stream->handle);
+  give_back(context, stream);
 }
 
 static vyc_stream *leaked_stream(vyc_context *context) {
@@ -53,7 +58,7 @@ void vyc__streams_reap(vyc_context *context) {
   for (vyc_stream *stream = leaked_stream(context); stream != NULL;
        stream = leaked_stream(context)) {
     list_remove(context, stream);
-    context->driver->cuStreamDestroy(stream->handle);
+    give_back(context, stream);
     free(stream);
   }
 }
@@ -81,7 +86,8 @@ vyc_stream *vyc__slot_retain(vyc_context *context, uint32_t slot) {
   return stream;
 }
 
-static vyc_status create(vyc_stream **stream_out, vyc_context *context) {
+vyc_status vyc__stream_make(vyc_stream **stream_out, vyc_context *context, CUstream target,
+                            CUevent scratch) {
   vyc_stream *stream = calloc(1, sizeof *stream);
   if (stream == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
   VYC_CU_RESULT;
@@ -91,6 +97,8 @@ static vyc_status create(vyc_stream **stream_out, vyc_context *context) {
     free(stream);
     return status;
   }
+  stream->target = target == NULL ? stream->handle : target;
+  stream->scratch = scratch;
   vyc__child_add(&stream->child, context, stream_destroy, NULL);
   stream->slot = claim_slot(context, stream);
   list_add(context, stream);
@@ -103,7 +111,7 @@ vyc_status vyc_stream_create(vyc_stream **stream_out, vyc_context *context) {
   *stream_out = NULL;
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
-  const vyc_status status = create(stream_out, context);
+  const vyc_status status = vyc__stream_make(stream_out, context, NULL, NULL);
   vyc__leave(context, &scope);
   return status;
 }
@@ -143,34 +151,36 @@ vyc_status vyc_stream_handle(vyc_stream *stream, uint64_t *handle_out) {
   vyc_scope scope;
   VYC_TRY(vyc__enter(stream->child.context, &scope));
   vyc__leave(stream->child.context, &scope);
-  *handle_out = (uint64_t)(uintptr_t)stream->handle;
+  *handle_out = (uint64_t)(uintptr_t)stream->target;
   return VYC_OK;
 }
 
 vyc_status vyc__stream_of(vyc_context *context, CUstream *handle_out, uint32_t *slot_out,
                           vyc_stream *stream) {
-  if (VYC_LIKELY(stream == NULL)) {
-    *handle_out = context->main;
-    *slot_out = VYC_SLOT_MAIN;
-    return VYC_OK;
-  }
-  if (stream->child.context != context)
-    return vyc__fail(VYC_E_INVALID, "stream", "the stream belongs to another device");
-  *handle_out = stream->handle;
-  *slot_out = stream->slot;
+  vyc_place place;
+  VYC_TRY(vyc__place_of(context, &place, stream));
+  if (place.captured)
+    return vyc__fail(VYC_E_INVALID, "stream",
+                     "the stream is being captured: a call with host arguments cannot be");
+  *handle_out = place.stream;
+  *slot_out = place.slot;
   return VYC_OK;
 }
 
-vyc_status vyc__stream_after_main(vyc_context *context, CUstream stream) {
-  if (stream == context->main) return VYC_OK;
+vyc_status vyc__stream_after(vyc_context *context, CUstream later, CUstream earlier) {
+  if (later == earlier) return VYC_OK;
   CUevent event = NULL;
   VYC_CU_RESULT;
   VYC_TRY(VYC_CU(context, cuEventCreate, &event, CU_EVENT_DISABLE_TIMING));
-  vyc_status status = VYC_CU(context, cuEventRecord, event, context->main);
+  vyc_status status = VYC_CU(context, cuEventRecord, event, earlier);
   if (status == VYC_OK)
-    status = VYC_CU(context, cuStreamWaitEvent, stream, event, CU_EVENT_WAIT_DEFAULT);
+    status = VYC_CU(context, cuStreamWaitEvent, later, event, CU_EVENT_WAIT_DEFAULT);
   context->driver->cuEventDestroy(event);
   return status;
+}
+
+vyc_status vyc__stream_after_main(vyc_context *context, CUstream stream) {
+  return vyc__stream_after(context, stream, context->main);
 }
 
 vyc_status vyc__slot_finish(vyc_context *context, uint32_t slot, int64_t timeout_ns) {
@@ -203,7 +213,7 @@ vyc_status vyc_stream_record(vyc_stream *stream, vyc_event **event_out) {
   }
   status = VYC_CU(context, cuEventCreate, &event->handle, CU_EVENT_DEFAULT);
   if (status != VYC_OK) goto fail_event;
-  status = VYC_CU(context, cuEventRecord, event->handle, stream->handle);
+  status = VYC_CU(context, cuEventRecord, event->handle, stream->target);
   if (status != VYC_OK) goto fail_record;
   vyc__child_add(&event->child, context, event_destroy, NULL);
   *event_out = event;
@@ -230,7 +240,7 @@ vyc_status vyc_stream_wait(vyc_stream *stream, vyc_event *event) {
   VYC_CU_RESULT;
   VYC_TRY(vyc__enter(context, &scope));
   const vyc_status status =
-      VYC_CU(context, cuStreamWaitEvent, stream->handle, event->handle, CU_EVENT_WAIT_DEFAULT);
+      VYC_CU(context, cuStreamWaitEvent, stream->target, event->handle, CU_EVENT_WAIT_DEFAULT);
   vyc__leave(context, &scope);
   return status;
 }

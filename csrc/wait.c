@@ -192,7 +192,7 @@ bool vyc__lane_destroy(vyc_lane *lane) {
   vyc__error_restore(&failure);
   if (!ended) return false;
   vyc__lane_let_go(lane);
-  vyc__exec_destroy(&lane->exec, driver);
+  vyc__exec_destroy(&lane->exec, context);
   if (lane->done != NULL) driver->cuEventDestroy(lane->done);
   if (lane->start != NULL) driver->cuEventDestroy(lane->start);
   if (lane->stop != NULL) driver->cuEventDestroy(lane->stop);

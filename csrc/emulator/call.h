@@ -19,14 +19,14 @@
 // Functions that VYC_DRIVER_TABLE does not name yet; a row moves there and leaves this list.
 /* clang-format off */
 #define VYRE_EMULATOR_EXTRA_TABLE(X)         \
-  X(cuPointerGetAttribute, 4000)             \
   X(cuPointerGetAttributes, 7000)            \
   X(cuMemcpyHtoD, 3020)                      \
   X(cuMemcpyDtoH, 3020)                      \
   X(cuModuleLoadData, 2000)                  \
-  X(cuFuncGetParamInfo, 12040)               \
   X(cuStreamCreateWithPriority, 5050)        \
   X(cuEventRecordWithFlags, 11010)           \
+  X(cuStreamBeginCapture, 10010)             \
+  X(cuStreamEndCapture, 10000)               \
   X(cuCtxPushCurrent, 4000)                  \
   X(cuCtxPopCurrent, 4000)                   \
   X(cuGraphAddMemcpyNode, 10000)             \
@@ -40,7 +40,7 @@ namespace emulator {
 // One name for each driver function, spelled as in the source: cuda.h's macros rename both sides.
 enum class Call : uint16_t {
 #define VYRE_ROW(name, since) name,
-  VYC_DRIVER_TABLE(VYRE_ROW) VYRE_EMULATOR_EXTRA_TABLE(VYRE_ROW)
+  VYC_DRIVER_TABLE(VYRE_ROW) VYC_DRIVER_OPTIONAL_TABLE(VYRE_ROW) VYRE_EMULATOR_EXTRA_TABLE(VYRE_ROW)
 #undef VYRE_ROW
       get_proc_address,
   get_proc_address_v1,

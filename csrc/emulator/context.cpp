@@ -1,6 +1,4 @@
 // The primary context: its references, the stack of current contexts of each thread, its end.
-#include <utility>
-
 #include "state.h"
 
 namespace emulator {
@@ -25,6 +23,7 @@ bool is_context(CUcontext context) {
 // Nothing is queued any more; every handle and every allocation is invalid afterwards.
 void destroy_context(State &s, Lock &lock) {
   s.engine.close_all(lock);
+  s.per_thread.clear();
   s.streams.abandon();
   s.events.abandon();
   s.execs.abandon();
@@ -130,16 +129,6 @@ CUresult CUDAAPI cuCtxSynchronize(void) {
     Lock lock(s.mutex);
     s.engine.finish(lock, s.engine.pending());
     return outcome();
-  });
-}
-
-CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
-  return call(Call::cuThreadExchangeStreamCaptureMode, Need::process, [&]() -> CUresult {
-    thread_local CUstreamCaptureMode this_thread = CU_STREAM_CAPTURE_MODE_GLOBAL;
-    if (mode == nullptr || number(*mode) > CU_STREAM_CAPTURE_MODE_RELAXED)
-      return CUDA_ERROR_INVALID_VALUE;
-    std::swap(*mode, this_thread);
-    return CUDA_SUCCESS;
   });
 }
 

@@ -24,9 +24,14 @@ CUresult enqueue(CUstream stream, Piece piece, bool wait) {
   if (const CUresult result = check(piece)) return result;
   State &s = state();
   Lock lock(s.mutex);
-  const auto where = s.stream_of(stream);
-  if (where == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  std::shared_ptr<Stream> where;
+  if (const CUresult result = enter_stream(s, stream, &where)) return result;
+  if (where->capture != nullptr && wait) return refuse_in_capture(*where);
   const auto work = std::make_shared<const Work>(std::move(piece));
+  if (where->capture != nullptr) {
+    capture_work(*where, work);
+    return CUDA_SUCCESS;
+  }
   const auto operation = s.engine.submit(lock, where, [work] { run(*work); });
   if (!wait) return CUDA_SUCCESS;
   s.engine.finish(lock, operation);

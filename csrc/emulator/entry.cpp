@@ -26,7 +26,8 @@ struct Entry {
 
 const Entry kEntries[] = {
 #define VYRE_ROW(name, since) {#name, since, reinterpret_cast<void *>(&name)},
-    VYC_DRIVER_TABLE(VYRE_ROW) VYRE_EMULATOR_EXTRA_TABLE(VYRE_ROW)
+    VYC_DRIVER_TABLE(VYRE_ROW) VYC_DRIVER_OPTIONAL_TABLE(VYRE_ROW)
+        VYRE_EMULATOR_EXTRA_TABLE(VYRE_ROW)
 #undef VYRE_ROW
         {"cuGetProcAddress", 12000, reinterpret_cast<void *>(&cuGetProcAddress_v2)},
     {"cuGetProcAddress", 11030, reinterpret_cast<void *>(&cuGetProcAddress)},

@@ -18,7 +18,8 @@ namespace {
 
 constexpr std::array<const char *, kCalls> kNames = {
 #define VYRE_ROW(name, since) #name,
-    VYC_DRIVER_TABLE(VYRE_ROW) VYRE_EMULATOR_EXTRA_TABLE(VYRE_ROW)
+    VYC_DRIVER_TABLE(VYRE_ROW) VYC_DRIVER_OPTIONAL_TABLE(VYRE_ROW)
+        VYRE_EMULATOR_EXTRA_TABLE(VYRE_ROW)
 #undef VYRE_ROW
         "cuGetProcAddress",
     "cuGetProcAddress_v1"};
@@ -95,7 +96,12 @@ Verdict gate(Call id, Need need) noexcept {
   if (need >= Need::device && lost != CUDA_SUCCESS) return {lost, need == Need::release};
   if (need < Need::context) return {CUDA_SUCCESS, true};
   const CUresult current = check_current_context();
-  return {current, current == CUDA_SUCCESS};
+  if (current != CUDA_SUCCESS) return refuse(current);
+  if (open_captures != 0) {
+    const CUresult captured = capture_verdict(id);
+    if (captured != CUDA_SUCCESS) return refuse(captured);
+  }
+  return {CUDA_SUCCESS, true};
 }
 
 void lose_device(CUresult result, const char *message) noexcept {

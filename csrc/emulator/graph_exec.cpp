@@ -62,8 +62,9 @@ CUresult launch(CUgraphExec exec, CUstream stream) {
   Lock lock(s.mutex);
   const auto object = s.execs.find(exec);
   if (object == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const auto where = s.stream_of(stream);
-  if (where == nullptr || !all_loaded(*object->steps)) return CUDA_ERROR_INVALID_HANDLE;
+  std::shared_ptr<Stream> where;
+  if (const CUresult result = enter_stream_idle(s, stream, &where)) return result;
+  if (!all_loaded(*object->steps)) return CUDA_ERROR_INVALID_HANDLE;
   Operations after;
   if (object->last != nullptr && !object->last->done) after.push_back(object->last);
   auto operation =
@@ -128,8 +129,8 @@ CUresult CUDAAPI cuGraphUpload(CUgraphExec exec, CUstream stream) {
     State &s = state();
     Lock lock(s.mutex);
     if (s.execs.find(exec) == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    const auto where = s.stream_of(stream);
-    if (where == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    std::shared_ptr<Stream> where;
+    if (const CUresult result = enter_stream_idle(s, stream, &where)) return result;
     s.engine.submit(lock, where, nullptr);
     return CUDA_SUCCESS;
   });

@@ -75,8 +75,12 @@ CUresult launch(const LaunchRequest &request, CUstream stream) {
   const auto work = std::make_shared<const Work>(std::move(kernel));
   State &s = state();
   Lock lock(s.mutex);
-  const auto where = s.stream_of(stream);
-  if (where == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  std::shared_ptr<Stream> where;
+  if (const CUresult result = enter_stream(s, stream, &where)) return result;
+  if (where->capture != nullptr) {
+    capture_work(*where, work);
+    return CUDA_SUCCESS;
+  }
   s.engine.submit(lock, where, [work] { run(*work); });
   return CUDA_SUCCESS;
 }

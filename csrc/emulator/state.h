@@ -4,11 +4,13 @@
 // State::mutex guards all of it but the heap, which has its own lock (taken last).
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "capture.h"
 #include "graph.h"
 #include "memory.h"
 #include "module.h"
@@ -33,9 +35,17 @@ struct State {
       0};                     // of the primary context; it lives while this is not 0
   std::string fault_message;  // of the fault that lost the device
 
-  // nullptr: no such stream. NULL and CU_STREAM_LEGACY are the default stream.
+  std::map<std::thread::id, std::shared_ptr<Stream>> per_thread;  // default streams of threads
+
+  // nullptr: no such stream. NULL and CU_STREAM_LEGACY are the default stream,
+  // CU_STREAM_PER_THREAD is the calling thread's own, made at its first use.
   std::shared_ptr<Stream> stream_of(CUstream handle) {
     if (handle == nullptr || handle == CU_STREAM_LEGACY) return engine.default_stream();
+    if (handle == CU_STREAM_PER_THREAD) {
+      std::shared_ptr<Stream> &own = per_thread[std::this_thread::get_id()];
+      if (own == nullptr) engine.open(own = std::make_shared<Stream>());
+      return own;
+    }
     return streams.find(handle);
   }
 };

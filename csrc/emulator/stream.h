@@ -20,6 +20,8 @@
 namespace emulator {
 
 struct Stream;
+struct Capture;
+struct CapturedPoint;
 using Lock = std::unique_lock<std::mutex>;
 
 struct Operation {
@@ -39,6 +41,7 @@ struct Stream {
   bool closing = false; // destroyed: retires when its queue is empty
   std::condition_variable wake;
   std::thread worker;
+  std::shared_ptr<Capture> capture; // while work given to it is recorded instead of run
 
   std::shared_ptr<Operation> last() const { return queue.empty() ? nullptr : queue.back(); }
 };
@@ -46,6 +49,7 @@ struct Stream {
 struct Event {
   unsigned flags = 0;
   std::shared_ptr<Operation> record; // the latest cuEventRecord
+  std::shared_ptr<CapturedPoint> captured; // that was inside a capture; `record` is empty then
 };
 
 class Engine {

@@ -28,11 +28,23 @@ CUresult record(CUevent event, CUstream stream, unsigned flags) {
   State &s = state();
   Lock lock(s.mutex);
   const auto object = s.events.find(event);
-  const auto where = s.stream_of(stream);
-  if (object == nullptr || where == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  std::shared_ptr<Stream> where;
+  if (object == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (const CUresult result = enter_stream(s, stream, &where)) return result;
+  if (where->capture != nullptr) {
+    capture_event(where, *object);
+    return CUDA_SUCCESS;
+  }
+  object->captured.reset();
   object->record = s.engine.prepare(where, nullptr);
   s.engine.submit(lock, std::shared_ptr<Operation>(object->record));
   return CUDA_SUCCESS;
+}
+
+// An event that a capture has recorded stands for no point in time.
+CUresult ask_in_capture(Event &event) {
+  event.captured->capture->invalid = true;
+  return CUDA_ERROR_CAPTURED_EVENT;
 }
 
 } // namespace
@@ -58,6 +70,7 @@ CUresult CUDAAPI cuStreamDestroy(CUstream stream) {
     Lock lock(s.mutex);
     const auto object = s.streams.remove(stream);
     if (object == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    abandon_capture(*object);
     s.engine.close(lock, object);
     return CUDA_SUCCESS;
   });
@@ -67,8 +80,8 @@ CUresult CUDAAPI cuStreamSynchronize(CUstream stream) {
   return call(Call::cuStreamSynchronize, Need::context, [&]() -> CUresult {
     State &s = state();
     Lock lock(s.mutex);
-    const auto object = s.stream_of(stream);
-    if (object == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    std::shared_ptr<Stream> object;
+    if (const CUresult result = enter_stream_idle(s, stream, &object)) return result;
     s.engine.finish(lock, s.engine.pending(object));
     return outcome();
   });
@@ -78,8 +91,8 @@ CUresult CUDAAPI cuStreamQuery(CUstream stream) {
   return call(Call::cuStreamQuery, Need::context, [&]() -> CUresult {
     State &s = state();
     Lock lock(s.mutex);
-    const auto object = s.stream_of(stream);
-    if (object == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    std::shared_ptr<Stream> object;
+    if (const CUresult result = enter_stream_idle(s, stream, &object)) return result;
     const bool done = s.engine.query(lock, s.engine.pending(object));
     if (const CUresult result = outcome()) return result;
     return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
@@ -91,22 +104,14 @@ CUresult CUDAAPI cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int 
     if (flags != CU_EVENT_WAIT_DEFAULT) return CUDA_ERROR_INVALID_VALUE;
     State &s = state();
     Lock lock(s.mutex);
-    const auto where = s.stream_of(stream);
+    std::shared_ptr<Stream> where;
     const auto object = s.events.find(event);
-    if (where == nullptr || object == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (object == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (const CUresult result = enter_stream(s, stream, &where)) return result;
+    if (where->capture != nullptr || object->captured != nullptr)
+      return wait_in_capture(where, *object);
     if (object->record && !object->record->done)
       s.engine.submit(lock, where, nullptr, {object->record});
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status) {
-  return call(Call::cuStreamIsCapturing, Need::context, [&]() -> CUresult {
-    if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    State &s = state();
-    Lock lock(s.mutex);
-    if (s.stream_of(stream) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    *status = CU_STREAM_CAPTURE_STATUS_NONE;
     return CUDA_SUCCESS;
   });
 }
@@ -150,6 +155,7 @@ CUresult CUDAAPI cuEventQuery(CUevent event) {
     Lock lock(s.mutex);
     const auto object = s.events.find(event);
     if (object == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (object->captured != nullptr) return ask_in_capture(*object);
     const bool done = object->record == nullptr || s.engine.query(lock, {object->record});
     if (const CUresult result = outcome()) return result;
     return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
@@ -162,6 +168,7 @@ CUresult CUDAAPI cuEventSynchronize(CUevent event) {
     Lock lock(s.mutex);
     const auto object = s.events.find(event);
     if (object == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (object->captured != nullptr) return ask_in_capture(*object);
     if (const std::shared_ptr<Operation> operation = object->record)
       s.engine.finish(lock, operation);
     return outcome();

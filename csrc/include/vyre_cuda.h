@@ -198,6 +198,8 @@ VYC_API vyc_status vyc_context_close_for(vyc_context *context, int64_t timeout_n
 VYC_API vyc_status vyc_context_set_patience(vyc_context *context, int64_t patience_ns);
 /* The last reference, of the owner or of a child, closes. */
 VYC_API void vyc_context_release(vyc_context *context);
+/* The CUstream of call order, for other libraries. */
+VYC_API vyc_status vyc_context_stream(vyc_context *context, uint64_t *handle_out);
 
 typedef struct vyc_memory_stats {
   uint32_t struct_size;
@@ -228,12 +230,22 @@ VYC_API vyc_status vyc_context_trim(vyc_context *context);
 VYC_API vyc_status vyc_stream_create(vyc_stream **stream_out, vyc_context *context);
 /* The last reference waits for the stream's work, as long as the context's patience lasts. */
 VYC_API void vyc_stream_release(vyc_stream *stream);
+/* A stream of another library, by its CUstream; 0 and 1 are the legacy default stream, 2 is each
+ * thread's own default stream. It is used by launches alone, and is never destroyed here: its owner
+ * may destroy it, with work of ours on it too, but must give no launch to it after that, which is
+ * the driver's to refuse. Everything else here (waits, copies, releases) is ordered behind the
+ * launches that it was given through an event and a stream of this library's. Adopting a handle
+ * again gives the same stream while that is held. While somebody captures it launches are captured:
+ * they run when that graph does, ordered with nothing outside of it; what their buffers had been
+ * given before is waited for. Kernel and buffers must live as long as that graph. */
+VYC_API vyc_status vyc_stream_adopt(vyc_stream **stream_out, vyc_context *context, uint64_t handle);
 /* VYC_E_ASSERT as from vyc_context_synchronize. */
 VYC_API vyc_status vyc_stream_synchronize(vyc_stream *stream);
 VYC_API vyc_status vyc_stream_synchronize_for(vyc_stream *stream, int64_t timeout_ns);
 /* VYC_OK when all work has finished, else VYC_NOT_READY. */
 VYC_API vyc_status vyc_stream_query(vyc_stream *stream);
-/* The CUstream, for other libraries; it lives as long as the vyc_stream and its context. */
+/* The CUstream, for other libraries; it lives as long as the vyc_stream and its context. Of an
+ * adopted stream: the handle that was adopted. */
 VYC_API vyc_status vyc_stream_handle(vyc_stream *stream, uint64_t *handle_out);
 /* A new event behind the work that the stream has been given. */
 VYC_API vyc_status vyc_stream_record(vyc_stream *stream, vyc_event **event_out);
@@ -261,6 +273,9 @@ VYC_API void vyc_fence_release(vyc_fence *fence);
 /* Device memory from the context's pool; contents are unspecified, bytes may be 0. VYC_E_MEMORY:
  * asked, live, idle and free bytes are in the message. */
 VYC_API vyc_status vyc_buffer_alloc(vyc_buffer **buffer_out, vyc_context *context, uint64_t bytes);
+/* One more reference, for another library that is given the address, which must release it: the
+ * memory stays what it is until then, also after the context was closed. */
+VYC_API vyc_status vyc_buffer_export(vyc_buffer *buffer);
 /* May be called with work on the buffer in flight: the block is reused behind that work. */
 VYC_API void vyc_buffer_release(vyc_buffer *buffer);
 /* The CUdeviceptr, for other libraries; work of theirs is not known to this one. */
@@ -270,6 +285,33 @@ VYC_API vyc_status vyc_buffer_address(vyc_buffer *buffer, uint64_t *address_out)
  * copy to another buffer. */
 VYC_API vyc_status vyc_buffer_synchronize_for(vyc_buffer *buffer, uint32_t host,
                                               int64_t timeout_ns);
+/* Work given to the stream (NULL: in call order) from now on waits for all work on the buffer. A
+ * stream that is being captured cannot wait for it: then the caller does. */
+VYC_API vyc_status vyc_buffer_order(vyc_buffer *buffer, vyc_stream *stream);
+
+enum {                             /* vyc_foreign_memory.flags */
+       VYC_FOREIGN_READ_ONLY = 1u /* nothing here may write to it: VYC_E_INVALID */
+};
+
+typedef struct vyc_foreign_memory {
+  uint32_t struct_size;
+  uint32_t flags; /* VYC_FOREIGN_... */
+  uint64_t address;
+  uint64_t bytes; /* may be 0; the address is not looked at then */
+  vyc_stream *source;
+  void (*drop)(void *owner);
+  void *owner;
+} vyc_foreign_memory;
+
+/* Device memory of another library as a buffer. Each use of it comes after what `source`, the
+ * stream that its owner works on, has been given, and source then waits for the use; NULL: neither.
+ * `drop`, unless NULL, is called with `owner` once, when the last reference has gone: by any
+ * thread, in any state of the context, never on failure. VYC_E_INVALID: not memory of this device.
+ */
+VYC_API vyc_status vyc_buffer_adopt(vyc_buffer **buffer_out, vyc_context *context,
+                                    const vyc_foreign_memory *memory);
+/* 1 when it was adopted as such. */
+VYC_API vyc_status vyc_buffer_is_read_only(vyc_buffer *buffer, uint32_t *read_only_out);
 
 /* Copies and fills run in call order, after all work on their buffers on any stream. Ranges are in
  * bytes and checked. copy_in returns when `data` has been read, copy_out when the bytes have
@@ -302,6 +344,11 @@ VYC_API vyc_status vyc_pinned_data(vyc_pinned *pinned, void **data_out);
 VYC_API vyc_status vyc_module_load(vyc_module **module_out, char *log_out, size_t log_bytes,
                                    vyc_context *context, const void *image, size_t bytes);
 VYC_API void vyc_module_release(vyc_module *module);
+/* Where parameter `index` of a kernel is in its parameter block, as the driver says: 0 bytes past
+ * the last. VYC_E_INVALID: no such kernel. VYC_E_UNSUPPORTED: the kernel is there, and the driver
+ * (older than CUDA 12.4) does not tell. */
+VYC_API vyc_status vyc_module_parameter(vyc_module *module, uint32_t *offset_out,
+                                        uint32_t *bytes_out, const char *name, uint32_t index);
 /* Compile PTX text to the device's own image. *image_out is owned by the caller: free(3). Log and
  * VYC_E_COMPILE as above. */
 VYC_API vyc_status vyc_module_link(void **image_out, size_t *bytes_out, char *log_out,
@@ -361,7 +408,8 @@ typedef struct vyc_binding {
 } vyc_binding;
 
 enum {                       /* vyc_plan_desc.flags */
-       VYC_PLAN_COOPERATIVE = 1u /* has grid barriers: all blocks resident, or VYC_E_UNSUPPORTED */
+       VYC_PLAN_COOPERATIVE = 1u, /* has grid barriers: all blocks resident, or VYC_E_UNSUPPORTED */
+       VYC_PLAN_MAY_OVERLAP = 2u /* buffers that are written may share bytes with others */
 };
 
 typedef struct vyc_plan_desc {

@@ -117,6 +117,10 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.device import Event as Event
     from vyre_cuda.runtime.device import Stream as Stream
     from vyre_cuda.runtime.device import devices as devices
+    from vyre_cuda.runtime.device import from_dlpack as from_dlpack
+    from vyre_cuda.runtime.foreign import BoundForeignCall as BoundForeignCall
+    from vyre_cuda.runtime.foreign import ForeignKernel as ForeignKernel
+    from vyre_cuda.runtime.foreign import ForeignParameter as ForeignParameter
     from vyre_cuda.runtime.kernel import Kernel as Kernel
     from vyre_cuda.runtime.kernel import Timed as Timed
     from vyre_cuda.runtime.pending import Pending as Pending
@@ -151,7 +155,8 @@ _HOMES = {
     "vyre_cuda.ptx": "ptx",
     "vyre_cuda.runtime.array": "DeviceArray",
     "vyre_cuda.locations": "get_include get_library_dir",
-    "vyre_cuda.runtime.device": "Device Event Stream devices",
+    "vyre_cuda.runtime.device": "Device Event Stream devices from_dlpack",
+    "vyre_cuda.runtime.foreign": "BoundForeignCall ForeignKernel ForeignParameter",
     "vyre_cuda.runtime.bound": "BoundCall",
     "vyre_cuda.runtime.kernel": "Kernel Timed",
     "vyre_cuda.runtime.pending": "Pending",

@@ -41,6 +41,7 @@
 struct Driver {
 #define ROW(name, since) decltype(&::name) name;
   VYC_DRIVER_TABLE(ROW)
+  VYC_DRIVER_OPTIONAL_TABLE(ROW)
   VYRE_EMULATOR_EXTRA_TABLE(ROW)
 #undef ROW
   decltype(&::cuGetProcAddress) get_proc_address;
@@ -88,7 +89,7 @@ inline void open_driver(const char *path) {
   symbol(library, &driver.count_into, "vyre_emulator_count");
   symbol(library, &driver.fault_message, "vyre_emulator_fault_message");
 #define ROW(name, since) entry(&driver.name, #name, since);
-  VYC_DRIVER_TABLE(ROW) VYRE_EMULATOR_EXTRA_TABLE(ROW)
+  VYC_DRIVER_TABLE(ROW) VYC_DRIVER_OPTIONAL_TABLE(ROW) VYRE_EMULATOR_EXTRA_TABLE(ROW)
 #undef ROW
 }
 

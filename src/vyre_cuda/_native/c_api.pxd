@@ -73,6 +73,7 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_context_close_for(vyc_context *context, int64_t timeout_ns)
     vyc_status vyc_context_set_patience(vyc_context *context, int64_t patience_ns)
     void vyc_context_release(vyc_context *context)
+    vyc_status vyc_context_stream(vyc_context *context, uint64_t *handle_out)
 
     ctypedef struct vyc_memory_stats:
         uint32_t struct_size
@@ -93,6 +94,7 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_context_trim(vyc_context *context)
 
     vyc_status vyc_stream_create(vyc_stream **stream_out, vyc_context *context)
+    vyc_status vyc_stream_adopt(vyc_stream **stream_out, vyc_context *context, uint64_t handle)
     void vyc_stream_release(vyc_stream *stream)
     vyc_status vyc_stream_synchronize(vyc_stream *stream)
     vyc_status vyc_stream_synchronize_for(vyc_stream *stream, int64_t timeout_ns)
@@ -112,9 +114,26 @@ cdef extern from "vyre_cuda.h" nogil:
     void vyc_fence_release(vyc_fence *fence)
 
     vyc_status vyc_buffer_alloc(vyc_buffer **buffer_out, vyc_context *context, uint64_t nbytes)
+    vyc_status vyc_buffer_export(vyc_buffer *buffer)
     void vyc_buffer_release(vyc_buffer *buffer)
     vyc_status vyc_buffer_address(vyc_buffer *buffer, uint64_t *address_out)
     vyc_status vyc_buffer_synchronize_for(vyc_buffer *buffer, uint32_t host, int64_t timeout_ns)
+    vyc_status vyc_buffer_order(vyc_buffer *buffer, vyc_stream *stream)
+
+    enum:
+        VYC_FOREIGN_READ_ONLY
+
+    ctypedef struct vyc_foreign_memory:
+        uint32_t struct_size
+        uint32_t flags
+        uint64_t address
+        uint64_t nbytes "bytes"
+        vyc_stream *source
+        void (*drop)(void *owner) noexcept
+        void *owner
+
+    vyc_status vyc_buffer_adopt(vyc_buffer **buffer_out, vyc_context *context, const vyc_foreign_memory *memory)
+    vyc_status vyc_buffer_is_read_only(vyc_buffer *buffer, uint32_t *read_only_out)
     vyc_status vyc_copy_in(vyc_buffer *to, uint64_t offset, const void *data, uint64_t nbytes)
     vyc_status vyc_copy_out(vyc_buffer *source, uint64_t offset, void *data_out, uint64_t nbytes)
     vyc_status vyc_copy(vyc_buffer *to, uint64_t to_offset, vyc_buffer *source, uint64_t from_offset, uint64_t nbytes)
@@ -128,6 +147,8 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_module_load(vyc_module **module_out, char *log_out, size_t log_bytes, vyc_context *context,
                                const void *image, size_t nbytes)
     void vyc_module_release(vyc_module *module)
+    vyc_status vyc_module_parameter(vyc_module *module, uint32_t *offset_out, uint32_t *bytes_out, const char *name,
+                                    uint32_t index)
 
     ctypedef struct vyc_function_info:
         uint32_t struct_size
@@ -147,6 +168,7 @@ cdef extern from "vyre_cuda.h" nogil:
         VYC_PARAMETER_REPORT
         VYC_PARAMETER_GRID_BARRIER
         VYC_PLAN_COOPERATIVE
+        VYC_PLAN_MAY_OVERLAP
         VYC_ROLE_IN
         VYC_ROLE_INOUT
         VYC_ROLE_OUT

@@ -11,6 +11,7 @@ cdef class Context:
     cdef vyc_context *_h
     cdef object __weakref__
     cdef uint32_t launches  # since the device was last seen to have caught up
+    cdef dict adopted  # streams of other libraries, by handle
     cdef public object explain
 
     cdef object error(self, object report)

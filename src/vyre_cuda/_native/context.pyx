@@ -81,6 +81,7 @@ cdef class Context:
     """The retained primary context of one device. `explain` turns an AssertReport into the error to raise."""
 
     def __init__(self, Driver driver not None, int ordinal) -> None:
+        self.adopted = {}
         with nogil:
             check(vyc_context_open(&self._h, driver._h, ordinal))
 
@@ -194,6 +195,10 @@ cdef class Stream:
             require(wait_in_slices(event_wait, event._h, left), timeout)
         except AssertReport as report:
             raise self._context.error(report) from None
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """(version of the protocol, handle), for other libraries."""
+        return 0, self.handle
 
     def query(self) -> bool:
         return ready(vyc_stream_query(self._h))

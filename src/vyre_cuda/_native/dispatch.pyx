@@ -19,6 +19,7 @@ from vyre_cuda._native.c_api cimport (
     vyc_stream_query, vyc_ticket,
 )
 from vyre_cuda._native.context cimport Context, Stream
+from vyre_cuda._native.foreign cimport stream_of
 from vyre_cuda._native.memory cimport Pinned, Span, pinned_empty_of, pinned_of
 from vyre_cuda._native.plan cimport Plan, finish_run, submit_run
 from vyre_cuda._native.status cimport check
@@ -373,6 +374,7 @@ cdef object launch_plain(object self, PyObject *const *args, Py_ssize_t n, PyObj
     cdef Dispatcher dispatcher = <Dispatcher>self
     cdef Frame frame
     cdef object stream = None, grid = None, key
+    cdef Stream on
     cdef tuple keys = () if names == NULL else <tuple>names
     cdef Py_ssize_t i
     cdef bint plain = True
@@ -384,8 +386,9 @@ cdef object launch_plain(object self, PyObject *const *args, Py_ssize_t n, PyObj
             grid = <object>args[n + i]
         else:
             plain = False
-    if plain and (stream is None or isinstance(stream, Stream)) and dispatcher.prepare_launch(&frame, args, n, grid):
-        frame.run.stream = NULL if stream is None else (<Stream>stream)._h
+    if plain and dispatcher.prepare_launch(&frame, args, n, grid):
+        on = stream_of(dispatcher._plan.context, stream)
+        frame.run.stream = NULL if on is None else on._h
         enqueue(dispatcher._plan, &frame.run)
         return None
     given = {keys[i]: <object>args[n + i] for i in range(len(keys)) if keys[i] not in ("stream", "grid")}
@@ -403,6 +406,6 @@ launch_def.ml_doc = b"""launch(*args, stream=None, grid=None)
 
 Launch on device arrays, all parameters in declared order or by name, without waiting.
 
-`stream`: a stream of the device, else call order. `grid`: blocks, an int or a tuple of one to three, in place of those
+`stream`: a Stream, an object with __cuda_stream__ or a CUstream handle, else call order. `grid`: blocks, an int or a tuple of one to three, in place of those
 that follow from the work. Results are zero where the program does not write. TypeError, ValueError: as for a call."""
 launch = PyDescr_NewMethod(<PyTypeObject *>Dispatcher, &launch_def)

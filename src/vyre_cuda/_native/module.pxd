@@ -4,4 +4,4 @@ from vyre_cuda._native.context cimport Context
 
 cdef class Module:
     cdef vyc_module *_h
-    cdef Context context
+    cdef readonly Context context

@@ -1,10 +1,17 @@
 # cython: language_level=3, freethreading_compatible=True
 """Loaded device code."""
-from vyre_cuda._native.c_api cimport vyc_module_load, vyc_module_release
+from libc.stdint cimport uint32_t
+
+from vyre_cuda._native.c_api cimport vyc_module_load, vyc_module_parameter, vyc_module_release
 from vyre_cuda._native.context cimport Context
 from vyre_cuda._native.status cimport check
 
-from vyre_cuda.errors import CompileError
+from vyre_cuda.errors import CompileError, UnsupportedError
+
+
+def is_binary(bytes image not None) -> bool:
+    """Whether this is a cubin or a fat binary, not PTX text."""
+    return image[:4] in (b"\x7fELF", b"\x50\xed\x55\xba")
 
 
 cdef class Module:
@@ -21,9 +28,28 @@ cdef class Module:
                 check(vyc_module_load(&self._h, log, sizeof(log), context._h, data, n))
         except CompileError as error:
             error.log = log.decode("utf-8", "replace")
-            error.ptx = image.decode("utf-8", "replace")
+            error.ptx = "" if is_binary(image) else image.decode("utf-8", "replace")
             raise
 
     def __dealloc__(self):
         with nogil:
             vyc_module_release(self._h)
+
+    def layout(self, str name not None) -> list[tuple[int, int]] | None:
+        """(offset, bytes) of each parameter of a kernel as the driver says, None when it does not tell."""
+        cdef bytes encoded = name.encode()
+        cdef const char *c_name = encoded
+        cdef uint32_t offset = 0
+        cdef uint32_t nbytes = 0
+        cdef uint32_t index = 0
+        found = []
+        while True:
+            try:
+                with nogil:
+                    check(vyc_module_parameter(self._h, &offset, &nbytes, c_name, index))
+            except UnsupportedError:
+                return None
+            if nbytes == 0:
+                return found
+            found.append((offset, nbytes))
+            index += 1

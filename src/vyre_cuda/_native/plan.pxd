@@ -6,7 +6,7 @@ from vyre_cuda._native.context cimport Context
 
 cdef class Plan:
     cdef vyc_plan *_h
-    cdef Context context
+    cdef readonly Context context
     cdef readonly uint32_t binding_count
     cdef readonly uint32_t scalar_count
 

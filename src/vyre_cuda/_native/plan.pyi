@@ -1,10 +1,12 @@
 from typing import Any
 
-from vyre_cuda._native.context import Stream
+from vyre_cuda._native.context import Context, Stream
 from vyre_cuda._native.module import Module
 from vyre_cuda._native.ticket import Ticket
 
 class Plan:
+    @property
+    def context(self) -> Context: ...
     @property
     def binding_count(self) -> int: ...
     @property
@@ -21,6 +23,7 @@ class Plan:
         scalar_count: int,
         tag: int,
         cooperative: bool,
+        may_overlap: bool = False,
     ) -> None: ...
     def function_info(self) -> dict[str, int]: ...
     def run(self, arguments: Arguments, *, timeout_ns: int = -1) -> None: ...

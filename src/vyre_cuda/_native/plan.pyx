@@ -9,9 +9,9 @@ cimport numpy as cnp
 
 from vyre_cuda._native.c_api cimport (
     VYC_ARGUMENT_BUFFER, VYC_ARGUMENT_HOST, VYC_ARGUMENT_PINNED, VYC_E_TIMEOUT, VYC_OK,
-    VYC_PLAN_COOPERATIVE, vyc_argument, vyc_binding, vyc_function_info, vyc_parameter, vyc_plan_create, vyc_plan_desc,
-    vyc_plan_function, vyc_plan_launch, vyc_plan_release, vyc_plan_run, vyc_plan_submit, vyc_run, vyc_status,
-    vyc_ticket, vyc_ticket_release, vyc_ticket_timing, vyc_timing,
+    VYC_PLAN_COOPERATIVE, VYC_PLAN_MAY_OVERLAP, vyc_argument, vyc_binding, vyc_function_info, vyc_parameter,
+    vyc_plan_create, vyc_plan_desc, vyc_plan_function, vyc_plan_launch, vyc_plan_release, vyc_plan_run,
+    vyc_plan_submit, vyc_run, vyc_status, vyc_ticket, vyc_ticket_release, vyc_ticket_timing, vyc_timing,
 )
 from vyre_cuda._native.context cimport Stream
 from vyre_cuda._native.memory cimport Pinned, Span, pinned_of
@@ -40,6 +40,7 @@ cdef class Plan:
         uint32_t scalar_count,
         uint64_t tag,
         bint cooperative,
+        bint may_overlap=False,
     ) -> None:
         """`parameters`: (kind, index, offset, size) each; `bindings`: (role, flags, element_bytes) each."""
         cdef vyc_plan_desc desc
@@ -56,7 +57,7 @@ cdef class Plan:
         desc.binding_count = len(bindings)
         desc.scalar_count = scalar_count
         desc.tag = tag
-        desc.flags = VYC_PLAN_COOPERATIVE if cooperative else 0
+        desc.flags = (VYC_PLAN_COOPERATIVE if cooperative else 0) | (VYC_PLAN_MAY_OVERLAP if may_overlap else 0)
         cdef vyc_parameter *c_parameters = <vyc_parameter *>calloc(len(parameters) + 1, sizeof(vyc_parameter))
         cdef vyc_binding *c_bindings = <vyc_binding *>calloc(len(bindings) + 1, sizeof(vyc_binding))
         try:

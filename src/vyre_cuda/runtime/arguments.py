@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_cuda._native.context import Stream
+from vyre_cuda._native.foreign import named_stream
 from vyre_cuda._native.memory import find_pinned
 from vyre_cuda._native.plan import Arguments
 from vyre_cuda.ir import call as calls
@@ -20,6 +21,7 @@ from vyre_cuda.ir.nodes import Parameter
 from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.scalars import bits_of
 from vyre_cuda.runtime.array import DeviceArray
+from vyre_cuda.runtime.interop import adopt, is_foreign
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device import Device
@@ -43,6 +45,8 @@ def host_arguments(
     """The C structs of a call, and what it returns when it has run."""
 
     def accept(what: str, parameter: Parameter, value: Any) -> DeviceArray | None:
+        if is_foreign(value):
+            value = _adopted(device, program, what, value, None)
         return _checked(device, program, what, parameter, value) if isinstance(value, DeviceArray) else None
 
     count = _iterations(program, iterations)
@@ -115,14 +119,15 @@ def device_arguments(
 ) -> Arguments:
     """The C structs of a launch, which takes all parameters in declared order or by name."""
     given = all_parameters(program, args, kwargs)
+    on = named_stream(device.context, stream)
     spans: list[DeviceArray] = []
     sizes: dict[str, int] = {}
     scalars: dict[str, int] = {}
     for parameter in program.parameters:
         value = given[parameter.name]
         if parameter.is_buffer:
-            spans.append(_device_array(device, program, parameter, value))
-            sizes[parameter.name] = value.size
+            spans.append(_device_array(device, program, parameter, value, on))
+            sizes[parameter.name] = spans[-1].size
         else:
             try:
                 scalars[parameter.name] = bits_of(parameter.type, value)
@@ -136,19 +141,30 @@ def device_arguments(
                     f"{program.name}: out {parameter.name} has {sizes[parameter.name]} elements, not {declared}"
                 )
     geometry = launch_geometry(program, sizes, scalars, grid)
-    return Arguments(spans, list(scalars.values()), geometry.grid, stream_of(program.name, stream))
+    return Arguments(spans, list(scalars.values()), geometry.grid, on)
 
 
-def _device_array(device: Device, program: Program, parameter: Parameter, value: Any) -> DeviceArray:
+def _device_array(
+    device: Device, program: Program, parameter: Parameter, value: Any, stream: Stream | None
+) -> DeviceArray:
     what = f"argument {parameter.name}"
+    if is_foreign(value):
+        value = _adopted(device, program, what, value, stream)
     if not isinstance(value, DeviceArray):
-        raise TypeError(f"{program.name}: {what} is a {type(value).__name__}; a launch needs a DeviceArray")
+        raise TypeError(f"{program.name}: {what} is a {type(value).__name__}; a launch needs an array in device memory")
     array = _checked(device, program, what, parameter, value)
     if array.size > program.index.maximum:
         raise ValueError(
             f"{program.name}: {what} has {array.size} elements; {program.index} indices reach {program.index.maximum}"
         )
     return array
+
+
+def _adopted(device: Device, program: Program, what: str, value: Any, stream: Stream | None) -> DeviceArray:
+    try:
+        return adopt(device, value, stream)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{program.name}: {what}: {error}") from error
 
 
 def _checked(device: Device, program: Program, what: str, parameter: Parameter, value: DeviceArray) -> DeviceArray:
@@ -176,10 +192,3 @@ def all_parameters(program: Program, args: tuple[Any, ...], kwargs: Mapping[str,
     if missing:
         raise TypeError(f"{takes}; missing: {', '.join(missing)}")
     return {name: given[name] for name in names}
-
-
-def stream_of(name: str, stream: Any) -> Stream | None:
-    """What `stream=` of the kernel of this name stands for."""
-    if stream is None or isinstance(stream, Stream):
-        return stream
-    raise TypeError(f"{name}: stream= is a {type(stream).__name__}; it needs a Stream of this device")

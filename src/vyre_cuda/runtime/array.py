@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,10 @@ from vyre_cuda.ir.types import Type, by_dtype
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device import Device
+
+
+# Imported when an array meets another library, which needs arrays itself.
+_INTEROP = "vyre_cuda.runtime.interop"
 
 
 class DeviceArray(Span):
@@ -106,6 +111,33 @@ class DeviceArray(Span):
             raise IndexError(f"index {index} of an array of {self.count} elements")
         return self[position : position + 1].numpy()[0]
 
+    # ---- other libraries --------------------------------------------------------------------------------------------
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Version 3, with the stream that a consumer has to wait for; arrays of the emulator have none."""
+        if self.device.properties.is_emulator:
+            raise AttributeError("an array of the emulator is in host memory: it has no __cuda_array_interface__")
+        described: dict[str, Any] = import_module(_INTEROP).interface_of(self)
+        return described
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """(kDLCUDA, ordinal), or (kDLCPU, 0) for an array of the emulator."""
+        own: tuple[int, int] = import_module(_INTEROP).own_device(self.device)
+        return own
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A capsule that shares the memory. What `stream` (a handle, None: the legacy default stream, -1: none) is
+        given from now on comes after all work on the array. `dl_device=(1, 0)`: a copy on the host."""
+        return import_module(_INTEROP).capsule_of(self, stream, max_version, dl_device, copy)
+
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise TypeError("a DeviceArray is in device memory; write .numpy() to copy it to the host")
 
@@ -114,6 +146,18 @@ class DeviceArray(Span):
     def free(self) -> None:
         """Give up this array's share of the memory; work already given to the device still uses it safely."""
         self.release()
+
+    def _copy(self) -> DeviceArray:
+        buffer = Buffer(self.device.context, self.nbytes)
+        buffer.copy_from(0, self._alive(), self.offset, self.nbytes)
+        return DeviceArray(self.device, buffer, 0, self.count, self.dtype)
+
+    def _wait(self) -> None:
+        """Until all work on the memory has ended."""
+        try:
+            self._alive().copy_out(self.offset, np.empty(0, np.uint8))
+        except AssertReport as report:
+            raise self.device.explain(report) from None
 
     def _alive(self) -> Buffer:
         if self.buffer is None:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from vyre_cuda._native.bound import Call
+from vyre_cuda._native.foreign import named_stream
 from vyre_cuda._native.plan import Arguments
-from vyre_cuda.runtime.arguments import all_parameters, device_arguments, stream_of
+from vyre_cuda.runtime.arguments import all_parameters, device_arguments
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.kernel import Kernel
@@ -25,7 +26,7 @@ class BoundCall(Call):
         self, kernel: Kernel, args: tuple[Any, ...], kwargs: Mapping[str, Any], stream: Any, grid: Any
     ) -> None:
         self._kernel = kernel
-        self._stream = stream_of(kernel.program.name, stream)
+        self._stream = named_stream(kernel.device.context, stream)
         self._grid = grid
         values = all_parameters(kernel.program, args, kwargs)
         super().__init__(kernel, self._arguments(values), tuple(values.values()), self._stream, grid is None)

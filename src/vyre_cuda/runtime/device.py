@@ -29,6 +29,8 @@ from vyre_cuda.ptx.lower import lower
 from vyre_cuda.ptx.target import target_for
 from vyre_cuda.runtime.array import DeviceArray
 from vyre_cuda.runtime.checks import ChecksByTag
+from vyre_cuda.runtime.foreign import ForeignKernel
+from vyre_cuda.runtime.interop import CUDA, CUDA_MANAGED, adopt
 from vyre_cuda.runtime.kernel import Kernel
 from vyre_cuda.runtime.properties import DeviceInfo, DeviceProperties, MemoryStats
 from vyre_cuda.runtime.waiter import Waiter
@@ -74,6 +76,15 @@ class Device:
         kernel = Kernel(self, program, lowered, tag)
         self._checks.add(tag, kernel.checks)
         return self._kernels.setdefault(key, kernel)
+
+    def load(self, image: str | bytes, name: str, *, signature: str) -> ForeignKernel:
+        """The kernel `name` of PTX text, a cubin or a fat binary made by somebody else, such as NVRTC, nvcc or Triton.
+
+        `signature` has a word for each parameter: ptr, const_ptr (the kernel only reads there), i8 to i64, u8 to u64,
+        f16, bf16, f32, f64; offsets follow C's alignment, and are held to what the driver says of the kernel, where
+        it can (CUDA 12.4). ValueError: no such kernel, another signature. CompileError: the driver refused the image.
+        """
+        return ForeignKernel(self, image, name, signature)
 
     def run(self, program: Program, *args: Any, **kwargs: Any) -> Any:
         """Compile (cached) and call with host arrays."""
@@ -204,6 +215,26 @@ def _hurry(context: weakref.ref[Context]) -> None:
     alive = context()
     if alive is not None:
         alive.set_patience(_EXIT_LIMIT)
+
+
+def from_dlpack(array: Any, /, *, device: Device | None = None) -> DeviceArray:
+    """The memory of another library's array, by DLPack, as an array of `device` (None: a Device of its GPU).
+
+    Nothing is copied. A BufferError, TypeError or ValueError says what of the array cannot be: host memory, another
+    GPU, a dtype, strides.
+    """
+    if isinstance(array, DeviceArray) and (device is None or device is array.device):
+        view: DeviceArray = array[:]
+        return view
+    if device is None:
+        kind, ordinal = array.__dlpack_device__()
+        if int(kind) not in (CUDA, CUDA_MANAGED):
+            raise ValueError(
+                f"a {type(array).__name__} on DLPack device {(int(kind), int(ordinal))}: name the device, or copy "
+                "host memory with Device.array(np.from_dlpack(x))"
+            )
+        device = Device(int(ordinal))
+    return adopt(device, array)
 
 
 def _optimized(program: Program, precision: str, bounds: str) -> Program:

@@ -1,0 +1,164 @@
+# cython: language_level=3, freethreading_compatible=True, boundscheck=False, wraparound=False
+"""Launches of kernels that somebody else compiled, by the same plans, graphs and order as those of programs.
+
+Device arrays and exact Python numbers go straight into the C structs of one run; what is not known at a glance is
+handed to `_array` and `_bits` of the subclass, which convert and explain.
+"""
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
+from cpython.long cimport PyLong_CheckExact
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from vyre_cuda._native.c_api cimport (
+    VYC_ARGUMENT_BUFFER, vyc_argument, vyc_call_create, vyc_call_release, vyc_call_run, vyc_call_set, vyc_plan_launch,
+    vyc_run,
+)
+from vyre_cuda._native.context cimport Stream
+from vyre_cuda._native.foreign cimport stream_of
+from vyre_cuda._native.memory cimport Span
+from vyre_cuda._native.module cimport Module
+from vyre_cuda._native.plan cimport Plan
+from vyre_cuda._native.status cimport check
+
+cdef enum:
+    POINTER = 1
+    F64 = 2
+    OTHER = 4
+
+
+cdef int fill_grid(object grid, uint32_t *max_grid, vyc_run *run) except -1:
+    """One to three numbers of blocks, held to what the device has."""
+    cdef int i
+    cdef int64_t extent
+    cdef tuple axes = grid if isinstance(grid, tuple) else (grid,)
+    if not 1 <= len(axes) <= 3:
+        raise ValueError(f"grid={grid!r} has {len(axes)} axes; it needs one to three")
+    run.grid = [1, 1, 1]
+    for i in range(<int>len(axes)):
+        if isinstance(axes[i], bool) or not hasattr(axes[i], "__index__"):
+            raise TypeError(f"grid={grid!r}: an int or a tuple of one to three ints is needed")
+        if not 1 <= axes[i] <= max_grid[i]:
+            raise ValueError(f"grid={grid!r}: {axes[i]} blocks on axis {'xyz'[i]}; this device takes 1 to {max_grid[i]}")
+        extent = axes[i]
+        run.grid[i] = <uint32_t>extent
+    return 0
+
+
+cdef class Launcher:
+    """A loaded kernel. Subclasses supply `_variant`, `_array` and `_bits`."""
+
+    def __init__(self, Module module not None, list kinds not None, tuple max_grid not None) -> None:
+        """`kinds`: POINTER 1, F64 2, OTHER 4, one per parameter in order."""
+        cdef int i
+        self.module = module
+        self._count = len(kinds)
+        for i in range(self._count):
+            self._kind[i] = kinds[i]
+        for i in range(3):
+            self._max_grid[i] = max_grid[i]
+
+    cdef Plan plan_for(self, object block, uint32_t shared_bytes, bint cooperative, object addresses):
+        """The kernel at this block and shared memory, with plain numbers for the pointers in the bit set `addresses`."""
+        cdef tuple last = self._last
+        if last is not None and last[0] == block and last[1] == shared_bytes and last[2] == cooperative \
+                and last[3] == addresses:
+            return <Plan>last[4]
+        plan = self._variant(block, shared_bytes, cooperative, addresses)
+        self._last = (block, shared_bytes, cooperative, addresses, plan)
+        return plan
+
+    cdef object fill(self, tuple args, vyc_argument *items, uint64_t *scalars, vyc_run *run, object grid, Stream stream):
+        """Fill the run; (what must live until it was given, bit set of pointers that are plain numbers)."""
+        cdef int i
+        cdef uint32_t bindings = 0
+        cdef uint32_t count = 0
+        cdef double real
+        cdef Span span
+        cdef object addresses = 0
+        cdef list keep = None
+        if len(args) != self._count:
+            raise TypeError(f"the kernel takes {self._count} arguments, {len(args)} given")
+        for i in range(self._count):
+            value = args[i]
+            if self._kind[i] == POINTER:
+                if PyLong_CheckExact(value):
+                    if not 0 <= value <= 0xFFFFFFFFFFFFFFFF:
+                        raise OverflowError(f"argument {i}: {value} is no address")
+                    scalars[count] = value
+                    count += 1
+                    addresses |= 1 << i
+                    continue
+                if not isinstance(value, Span):
+                    value = self._array(i, value, stream)
+                    keep = [value] if keep is None else [*keep, value]
+                span = <Span>value
+                if span.buffer is None:
+                    raise ValueError(f"argument {i}: the array was freed")
+                memset(&items[bindings], 0, sizeof(vyc_argument))
+                items[bindings].kind = VYC_ARGUMENT_BUFFER
+                items[bindings].buffer = span.buffer._h
+                items[bindings].offset = span.offset
+                bindings += 1
+                continue
+            if self._kind[i] == F64 and PyFloat_CheckExact(value):
+                real = PyFloat_AS_DOUBLE(value)
+                memcpy(&scalars[count], &real, sizeof(real))
+            else:
+                scalars[count] = self._bits(i, value)
+            count += 1
+        memset(run, 0, sizeof(vyc_run))
+        run.struct_size = sizeof(vyc_run)
+        fill_grid(grid, self._max_grid, run)
+        run.argument_count = bindings
+        run.scalar_count = count
+        run.arguments = items
+        run.scalars = scalars
+        run.timeout_ns = -1
+        if stream is not None:
+            run.stream = stream._h
+        return keep, addresses
+
+    def launch(self, *args, grid, block, uint32_t shared_bytes=0, bint cooperative=False, stream=None):
+        """Launch without waiting: see `vyre_cuda.ForeignKernel.launch`."""
+        cdef vyc_argument items[MOST_PARAMETERS]
+        cdef uint64_t scalars[MOST_PARAMETERS]
+        cdef vyc_run run
+        cdef Plan plan
+        cdef Stream on = stream_of(self.module.context, stream)
+        _keep, addresses = self.fill(args, items, scalars, &run, grid, on)
+        plan = self.plan_for(block, shared_bytes, cooperative, addresses)
+        check(vyc_plan_launch(plan._h, &run))
+
+
+cdef class LoadedCall:
+    """A launch of a loaded kernel with its arguments bound."""
+
+    def __init__(self, Launcher launcher not None, tuple args not None, object grid, object block,
+                 uint32_t shared_bytes, bint cooperative, object stream) -> None:
+        cdef vyc_argument items[MOST_PARAMETERS]
+        cdef uint64_t scalars[MOST_PARAMETERS]
+        cdef vyc_run run
+        self._launcher = launcher
+        self._on = stream_of(launcher.module.context, stream)
+        self._grid = grid
+        _keep, self._addresses = launcher.fill(args, items, scalars, &run, grid, self._on)
+        self._plan = launcher.plan_for(block, shared_bytes, cooperative, self._addresses)
+        check(vyc_call_create(&self._h, self._plan._h, &run))
+        self.values = args
+
+    def __dealloc__(self):
+        with nogil:
+            vyc_call_release(self._h)
+
+    def __call__(self, *args):
+        """Launch; with arguments, bind those first, for later launches too."""
+        cdef vyc_argument items[MOST_PARAMETERS]
+        cdef uint64_t scalars[MOST_PARAMETERS]
+        cdef vyc_run run
+        if args:
+            _keep, addresses = self._launcher.fill(args, items, scalars, &run, self._grid, self._on)
+            if addresses != self._addresses:
+                raise TypeError("a pointer that was bound as an array stays one, and an address an address")
+            check(vyc_call_set(self._h, &run))
+            self.values = args
+        check(vyc_call_run(self._h))

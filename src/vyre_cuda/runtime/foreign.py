@@ -1,0 +1,221 @@
+"""Kernels that somebody else compiled: loaded, held to their signature, launched as those of programs are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_cuda._native.context import Stream
+from vyre_cuda._native.loaded import Launcher, LoadedCall
+from vyre_cuda._native.module import Module, is_binary
+from vyre_cuda._native.plan import Plan
+from vyre_cuda.errors import UnsupportedError
+from vyre_cuda.ir.nodes import AXES
+from vyre_cuda.ir.scalars import bits_of
+from vyre_cuda.ir.types import BY_NAME, Type, u64
+from vyre_cuda.plan.signature import PARAMETER_KINDS, ROLES
+from vyre_cuda.runtime.array import DeviceArray
+from vyre_cuda.runtime.interop import adopt, is_foreign
+from vyre_cuda.runtime.properties import KernelAttributes
+
+if TYPE_CHECKING:
+    from vyre_cuda.runtime.device import Device
+
+_POINTERS = {"ptr": "inout", "const_ptr": "in"}
+_MOST_PARAMETERS = 128
+_ENTRY = re.compile(r"\.entry\s+([\w$]+)")
+
+# The kinds of loaded.pyx.
+_POINTER, _F64, _OTHER = 1, 2, 4
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignParameter:
+    """One word of a signature and where it is in the parameter block: `offset` and `size` in bytes."""
+
+    word: str
+    offset: int
+    size: int
+
+    @property
+    def type(self) -> Type:
+        """What is passed: a pointer is an unsigned 64-bit number."""
+        return BY_NAME.get(self.word, u64)
+
+    @property
+    def is_pointer(self) -> bool:
+        return self.word in _POINTERS
+
+
+class ForeignKernel(Launcher):
+    """A kernel of PTX text or a binary; made by `Device.load`.
+
+    Its pointers take device arrays, arrays of other libraries, and addresses as ints, of which nothing is known: order
+    them by hand. A `ptr` counts as read and written, a `const_ptr` as read. `confirmed`: the driver told where each
+    parameter is, and the signature agrees; else the offsets are computed.
+    """
+
+    def __init__(self, device: Device, image: str | bytes, name: str, signature: str) -> None:
+        data = _checked_image(device, image)
+        self.parameters = parse_signature(signature)
+        module = Module(device.context, data)
+        try:
+            told = module.layout(name)
+        except ValueError as error:
+            raise ValueError(f"{error}{_names_of(data)}") from None
+        if told is not None:
+            _confirm(name, self.parameters, told)
+        properties = device.properties
+        most = properties.max_grid_dim_x, properties.max_grid_dim_y, properties.max_grid_dim_z
+        super().__init__(module, [_kind(parameter) for parameter in self.parameters], most)
+        self.device = device
+        self.name = name
+        self.confirmed = told is not None
+        self._variants: dict[Any, Plan] = {}
+        self.attributes = KernelAttributes(**self._plan((1, 1, 1), 0, False, 0).function_info())
+
+    def bind(
+        self, *args: Any, grid: Any, block: Any, shared_bytes: int = 0, cooperative: bool = False, stream: Any = None
+    ) -> BoundForeignCall:
+        """A launch with its arguments kept: `call()` launches again, `call(*args)` binds others first."""
+        return BoundForeignCall(self, args, grid, block, shared_bytes, cooperative, stream)
+
+    def __repr__(self) -> str:
+        words = " ".join(parameter.word for parameter in self.parameters)
+        said = "confirmed by the driver" if self.confirmed else "not confirmed: the driver does not tell"
+        return f"<vyre_cuda.ForeignKernel {self.name}({words}), {said}>"
+
+    # ---- what the warm path hands over ------------------------------------------------------------------------------
+
+    def _variant(self, block: Any, shared_bytes: int, cooperative: bool, addresses: int) -> Plan:
+        extents = self._checked_block(block)
+        self._check_shared(shared_bytes)
+        key = (extents, shared_bytes, cooperative, addresses)
+        plan = self._variants.get(key)
+        if plan is None:
+            plan = self._variants.setdefault(key, self._plan(extents, shared_bytes, cooperative, addresses))
+        return plan
+
+    def _plan(self, block: tuple[int, int, int], shared_bytes: int, cooperative: bool, addresses: int) -> Plan:
+        rows: list[tuple[int, int, int, int]] = []
+        bindings: list[tuple[int, int, int]] = []
+        scalars = 0
+        for position, parameter in enumerate(self.parameters):
+            if parameter.is_pointer and not addresses >> position & 1:
+                rows.append((PARAMETER_KINDS["buffer"], len(bindings), parameter.offset, parameter.size))
+                bindings.append((ROLES[_POINTERS[parameter.word]], 0, 1))
+            else:
+                rows.append((PARAMETER_KINDS["scalar"], scalars, parameter.offset, parameter.size))
+                scalars += 1
+        end = max((p.offset + p.size for p in self.parameters), default=0)
+        return Plan(self.module, self.name, block, shared_bytes, end, rows, bindings, scalars, 0, cooperative, True)
+
+    def _array(self, position: int, value: Any, stream: Stream | None) -> DeviceArray:
+        if not is_foreign(value):
+            raise TypeError(
+                f"{self.name}: argument {position} is a {type(value).__name__}; a {self.parameters[position].word} "
+                "takes an array in device memory, or an address as an int"
+            )
+        try:
+            return adopt(self.device, value, stream)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{self.name}: argument {position}: {error}") from error
+
+    def _bits(self, position: int, value: Any) -> int:
+        type_ = self.parameters[position].type
+        try:
+            return bits_of(type_, value)
+        except (TypeError, OverflowError) as error:
+            raise type(error)(f"{self.name}: argument {position}: {error}") from None
+
+    def _checked_block(self, block: Any) -> tuple[int, int, int]:
+        axes = block if isinstance(block, tuple) else (block,)
+        if not 1 <= len(axes) <= 3:
+            raise ValueError(f"{self.name}: block={block!r} has {len(axes)} axes; it needs one to three")
+        for extent in axes:
+            if isinstance(extent, bool) or not isinstance(extent, (int, np.integer)):
+                raise TypeError(f"{self.name}: block={block!r}: an int or a tuple of one to three ints is needed")
+        x, y, z = (*(int(extent) for extent in axes), 1, 1)[:3]
+        properties = self.device.properties
+        most = properties.max_block_dim_x, properties.max_block_dim_y, properties.max_block_dim_z
+        for axis, extent, limit in zip(AXES, (x, y, z), most, strict=True):
+            if not 1 <= extent <= limit:
+                raise ValueError(
+                    f"{self.name}: block={block!r}: {extent} threads on axis {axis}; this device takes 1 to {limit}"
+                )
+        if x * y * z > self.attributes.max_threads_per_block:
+            raise ValueError(
+                f"{self.name}: a block of {x * y * z} threads; this kernel takes "
+                f"{self.attributes.max_threads_per_block} on this device"
+            )
+        return x, y, z
+
+    def _check_shared(self, shared_bytes: int) -> None:
+        static = self.attributes.static_shared_bytes
+        limit = self.device.properties.max_shared_memory_per_block_optin
+        if static + shared_bytes > limit:
+            raise ValueError(
+                f"{self.name}: {static} bytes of shared memory of the kernel and shared_bytes={shared_bytes}; "
+                f"a block of this device has {limit}"
+            )
+
+
+class BoundForeignCall(LoadedCall):
+    """A loaded kernel with its arguments bound; made by `ForeignKernel.bind`.
+
+    `call()` launches and does not wait; `call(*args)`, all arguments in order, binds those first, for later launches
+    too. What is bound stays alive. An array stays an array and an address an address.
+    """
+
+
+def parse_signature(signature: str) -> tuple[ForeignParameter, ...]:
+    """The parameters of a signature, at the offsets that C gives them: each on a multiple of its size."""
+    if not isinstance(signature, str):
+        raise TypeError(f"a signature is a str of words such as ptr and f32, not a {type(signature).__name__}")
+    found: list[ForeignParameter] = []
+    end = 0
+    for word in signature.split():
+        if word == "bool_" or (word not in BY_NAME and word not in _POINTERS):
+            known = [*_POINTERS, *(name for name in BY_NAME if name != "bool_")]
+            raise ValueError(f"the word {word!r} in the signature {signature!r}; there are {', '.join(known)}")
+        size = 8 if word in _POINTERS else BY_NAME[word].itemsize
+        offset = -(-end // size) * size
+        found.append(ForeignParameter(word, offset, size))
+        end = offset + size
+    if len(found) > _MOST_PARAMETERS:
+        raise UnsupportedError(
+            f"a signature of {len(found)} parameters; at most {_MOST_PARAMETERS} are possible", capability="parameters"
+        )
+    return tuple(found)
+
+
+def _kind(parameter: ForeignParameter) -> int:
+    return _POINTER if parameter.is_pointer else _F64 if parameter.word == "f64" else _OTHER
+
+
+def _checked_image(device: Device, image: str | bytes) -> bytes:
+    if not isinstance(image, (str, bytes, bytearray)):
+        raise TypeError(
+            f"load takes PTX text, or the bytes of PTX, a cubin or a fat binary, not a {type(image).__name__}"
+        )
+    data = image.encode() if isinstance(image, str) else bytes(image)
+    if device.properties.is_emulator and is_binary(data):
+        raise UnsupportedError("the emulator runs PTX text, no cubin or fat binary", capability="cubin")
+    return data
+
+
+def _names_of(data: bytes) -> str:
+    names = [] if is_binary(data) else _ENTRY.findall(data.decode("utf-8", "replace"))
+    return f"; there are {', '.join(names)}" if names else ""
+
+
+def _confirm(name: str, parameters: Sequence[ForeignParameter], told: list[tuple[int, int]]) -> None:
+    if [(parameter.offset, parameter.size) for parameter in parameters] == told:
+        return
+    ours = ", ".join(f"{p.word} ({p.size} bytes at {p.offset})" for p in parameters) or "nothing"
+    theirs = ", ".join(f"{size} bytes at {offset}" for offset, size in told) or "nothing"
+    raise ValueError(f"kernel {name} takes {theirs}; the signature says {ours}")

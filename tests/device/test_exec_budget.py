@@ -1,0 +1,62 @@
+"""Instantiated graphs are bounded: past the budget launches are plain ones, and what is used again gets a graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vyre_cuda as vc
+from vyre_cuda.testing.emulator import Emulator
+
+from . import programs
+
+pytestmark = pytest.mark.emulator
+BUDGET = 512  # VYC_EXEC_BUDGET
+EXTRA = 40
+
+
+def test_the_number_of_graphs_is_bounded_and_calls_keep_working(
+    device_name: str, emulator: Emulator, leak_check: Any
+) -> None:
+    emulator.stream_mode("eager")
+    with vc.Device(device_name) as device:
+        kernel = device.compile(programs.add_to())
+        total, one = device.zeros(4, vc.i32), device.array(np.ones(4, np.int32))
+        calls = [kernel.bind(total, one) for _ in range(BUDGET + EXTRA)]
+
+        for _ in range(2):
+            for call in calls:
+                call()
+
+        assert emulator.count("execs") == BUDGET
+        np.testing.assert_array_equal(np.full(4, 2 * len(calls), np.int32), total.numpy())
+
+
+def test_graphs_that_are_not_used_make_room_for_those_that_are(
+    device_name: str, emulator: Emulator, leak_check: Any
+) -> None:
+    emulator.stream_mode("eager")
+    with vc.Device(device_name) as device:
+        kernel = device.compile(programs.add_to())
+        total, one = device.zeros(4, vc.i32), device.array(np.ones(4, np.int32))
+        calls = [kernel.bind(total, one) for _ in range(BUDGET + EXTRA)]
+        for call in calls:
+            call()
+        newest, count = calls[BUDGET:], len(calls)
+
+        plain = -1
+        while emulator.count("cuLaunchKernel") != plain:
+            plain = emulator.count("cuLaunchKernel")
+            for call in newest:
+                call()
+            count += len(newest)
+            assert count < 10**4
+
+        assert emulator.count("execs") == BUDGET
+        calls[0]()
+        x = np.ones(4, np.float32)
+        device.compile(programs.saxpy())(x, x, 2.0)  # a lane counts too
+        assert emulator.count("execs") <= BUDGET
+        np.testing.assert_array_equal(np.full(4, count + 1, np.int32), total.numpy())
