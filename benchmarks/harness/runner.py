@@ -75,7 +75,7 @@ def run(benchmark: str, options: argparse.Namespace) -> Result:
     with tempfile.TemporaryDirectory() as name:
         with vc.Device(options.device) as device:
             properties = device.properties
-            twins = prepare(Path(name), device, seed=seed, counts=counts, driver=driver)
+            twins = prepare(Path(name), device, ids=choice.raw, seed=seed, counts=counts, driver=driver)
         passes = _passes(choice, twins, options, seed, deadline)
     if choice.start:
         _start(passes.start, options.device, driver, counts.starts)

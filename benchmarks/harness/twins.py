@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,16 +31,18 @@ class Twins:
     layer: tuple[str, ...]
 
 
-def prepare(folder: Path, device: vc.Device, *, seed: int, counts: Counts, driver: str) -> Twins:
-    """Write kernels and inputs into `folder` and build the programs there."""
+def prepare(folder: Path, device: vc.Device, *, ids: Sequence[str], seed: int, counts: Counts, driver: str) -> Twins:
+    """Write kernels and inputs into `folder` and build the programs there; large inputs only if one of `ids` is so."""
     for name, build in PROGRAMS.items():
         program = build()
         write_kernel(folder, name, program, lowered_for(device, program))
     write_sets(folder / "saxpy.f32", saxpy_sets(seed, counts), inputs=2)
     write_sets(folder / "select.f32", select_sets(seed, counts), inputs=2)
     write_sets(folder / "chain.f32", chain_sets(seed, counts), inputs=2)
-    write_sets(folder / "scale.f32", scale_sets(seed, counts), inputs=1)
-    write_sets(folder / "copy.f32", copy_sets(seed, counts), inputs=0)
+    if any(id.startswith("large_") for id in ids):
+        write_sets(folder / "scale.f32", scale_sets(seed, counts), inputs=1)
+    if any(id.startswith("copy_") for id in ids):
+        write_sets(folder / "copy.f32", copy_sets(seed, counts), inputs=0)
     words = ("--driver", driver, "--folder", str(folder), *counts.words())
     return Twins((str(build_raw(folder)), *words), (str(build_layer(folder)), *words))
 

@@ -37,13 +37,15 @@ static void open(const raw_options *o) {
   }
 }
 
-static void h2d_pinned(uint32_t set) {
-  CU(cuMemcpyHtoD(s.sets[set].device, s.sets[set].pinned[0], s.bytes));
+/* A copy from pageable memory may return while its last part is under way. */
+static void h2d(uint32_t set, const void *from) {
+  CU(cuMemcpyHtoD(s.sets[set].device, from, s.bytes));
+  CU(cuCtxSynchronize());
 }
 
-static void h2d_pageable(uint32_t set) {
-  CU(cuMemcpyHtoD(s.sets[set].device, s.sets[set].host->expected, s.bytes));
-}
+static void h2d_pinned(uint32_t set) { h2d(set, s.sets[set].pinned[0]); }
+
+static void h2d_pageable(uint32_t set) { h2d(set, s.sets[set].host->expected); }
 
 static void d2h_pinned(uint32_t set) {
   CU(cuMemcpyDtoH(s.sets[set].pinned[1], s.sets[set].device, s.bytes));

@@ -21,6 +21,7 @@
   X(cuDeviceGetName)                \
   X(cuDevicePrimaryCtxRetain)       \
   X(cuCtxSetCurrent)                \
+  X(cuCtxSynchronize)               \
   X(cuStreamCreate)                 \
   X(cuStreamSynchronize)            \
   X(cuStreamQuery)                  \

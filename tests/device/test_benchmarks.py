@@ -189,7 +189,8 @@ def emulated() -> Any:
 def prepared(device: vc.Device, folder: Path) -> Any:
     library = str(Path(vc.get_library_dir()) / "libvyre_cuda_emulator.so")
     quick = harness("harness.counts").QUICK
-    return harness("harness.twins").prepare(folder, device, seed=1, counts=quick, driver=library)
+    ids = ("large_copies_pinned", "copy_h2d_pinned")
+    return harness("harness.twins").prepare(folder, device, ids=ids, seed=1, counts=quick, driver=library)
 
 
 def test_a_twin_with_one_wrong_bit_gives_no_figure(emulated: vc.Device, tmp_path: Path) -> None:
