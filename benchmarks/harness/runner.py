@@ -111,15 +111,16 @@ def _passes(choice: Choice, twins: Twins, options: argparse.Namespace, seed: int
         worker.append("--quick")
     core = ["--core", str(_core(options.core, options.device))]
     passes = Passes()
-    python = (passes.python, worker, choice.python)
-    c = [(passes.raw, list(twins.raw), choice.raw), (passes.layer, list(twins.layer), choice.layer)]
+    python: tuple[list[Pass], Sequence[str | Path], Sequence[str]] = (passes.python, worker, choice.python)
+    c = [(passes.raw, twins.raw, choice.raw), (passes.layer, twins.layer, choice.layer)]
     rounds = options.rounds or (1 if options.quick else 3)
     for number in range(rounds):
         for into, command, ids in [python, *c] if number % 2 == 0 else [*c, python]:
             if not ids:
                 continue
             if time.monotonic() > deadline:
-                into.append(Pass(failed=dict.fromkeys(ids, f"no time left for round {number + 1}")))
+                if not into:
+                    into.append(Pass(failed=dict.fromkeys(ids, "no time left")))
                 continue
             into.append(collect([*command, *core], ids, limit_s=_PROCESS_LIMIT_S))
     return passes

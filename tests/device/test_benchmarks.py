@@ -121,7 +121,15 @@ def test_a_peer_that_cannot_run_is_noted(result: dict[str, Any]) -> None:
 
 
 def test_chosen_rows_are_the_only_ones_measured(tmp_path: Path) -> None:
-    words = ["--device", "emulator", "--quick", "--rows", "call_sync,clear_enqueue", "--output", tmp_path]
+    words: list[str | Path] = [
+        "--device",
+        "emulator",
+        "--quick",
+        "--rows",
+        "call_sync,clear_enqueue",
+        "--output",
+        tmp_path,
+    ]
     child = run_script("bench_dispatch.py", *words)
 
     assert child.returncode == 0, child.stderr

@@ -24,11 +24,11 @@ Way = Callable[[], object]
 
 ELEMENTS = 64
 BLOCK = 32
-WARM_UP = 50
+WARM_UP = 100
 COLD_STEPS = 3
 
 # Calls of a way in one step.
-STEPS = {"call_same": 1, "call_changed": 2, "launch": 2, "launch_stream": 2, "host_out": 1, "host_new": 1}
+STEPS = {"call_same": 1, "call_changed": 2, "launch": 2, "launch_stream": 2, "host_out": 1, "host_new": 1, "empty": 1}
 
 
 def saxpy() -> vc.Program:
@@ -72,6 +72,9 @@ def ways(device: vc.Device) -> Mapping[str, Way]:
     def host_new() -> None:
         kernel(host_x, host_y, 2.0)
 
+    def empty() -> None:
+        device.empty(ELEMENTS, vc.f32)
+
     return {
         "call_same": same,
         "call_changed": call_changed,
@@ -79,6 +82,7 @@ def ways(device: vc.Device) -> Mapping[str, Way]:
         "launch_stream": launch_stream,
         "host_out": host_out,
         "host_new": host_new,
+        "empty": empty,
     }
 
 
