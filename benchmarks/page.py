@@ -66,6 +66,9 @@ def figures(shown: Shown) -> str:
             [_figure(figure, result) for figure in result.figures],
         ),
     ]
+    moving = [figure for figure in result.figures if figure.bytes_moved]
+    if moving:
+        parts += ["### Across the link\n\nGigabytes a second, of medians.", _bandwidths(moving)]
     without = [row for row in ROWS if row.id not in {figure.id for figure in result.figures}]
     if without:
         reasons = {each.id: each.reason for each in (*result.absent, *result.failed)}
@@ -112,6 +115,19 @@ def _verdict(figure: Figure) -> str:
     if figure.verdict != "missed" or figure.limit_us is None:
         return figure.verdict or "-"
     return f"missed by {us(figure.series.best_us - figure.limit_us)}"
+
+
+def _bandwidths(moving: Sequence[Figure]) -> str:
+    rows = [
+        (
+            *(TASKS[figure.task], figure.what, f"{figure.bytes_moved / figure.series.median_us / 1e3:.1f}"),
+            f"`{figure.twin}`",
+            "-" if figure.twin_median_us is None else f"{figure.bytes_moved / figure.twin_median_us / 1e3:.1f}",
+            "-" if figure.ratio is None else f"{1 / figure.ratio:.0%}",
+        )
+        for figure in moving
+    ]
+    return _table(("task", "from Python", "GB/s", "in C", "GB/s", "share"), rows)
 
 
 def _rates(result: Result) -> str:

@@ -21,7 +21,7 @@ import peers
 
 import vyre_cuda as vc
 from harness import starts
-from harness.counts import FULL, QUICK
+from harness.counts import FULL, QUICK, Counts
 from harness.environment import describe
 from harness.processes import BENCHMARKS, ChildFailed, Pass, collect
 from harness.resultfile import SCHEMA, Absence, Figure, Rate, Result, Series, TwinFigure
@@ -80,7 +80,7 @@ def run(benchmark: str, options: argparse.Namespace) -> Result:
     if choice.start:
         _start(passes.start, options.device, driver, counts.starts)
     peer_figures, peer_failures = peers.run(options.peers, seed=seed, quick=options.quick, deadline=deadline)
-    twin_series = _merge([*passes.raw, passes.start])
+    ours, twin_series = _merge([*passes.python, passes.start]), _merge([*passes.raw, passes.start])
     headers = [passes.python[0].header if passes.python else {}, passes.raw[0].header if passes.raw else {}]
     return Result(
         schema=SCHEMA,
@@ -94,7 +94,11 @@ def run(benchmark: str, options: argparse.Namespace) -> Result:
             python_timer_ns=headers[0].get("timer_ns", 0.0),
             c_timer_ns=headers[1].get("timer_ns", 0.0),
         ),
-        figures=_figures(choice.rows, _merge([*passes.python, passes.start]), twin_series, properties.is_emulator),
+        figures=[
+            figure(row, ours[row.id], twin_series.get(row.twin), counts, is_emulator=properties.is_emulator)
+            for row in choice.rows
+            if row.id in ours
+        ],
         twins=[TwinFigure(id, s) for id, s in twin_series.items() if id in (*choice.raw, *START_TWINS)],
         layer=[TwinFigure(id, s) for id, s in _merge(passes.layer).items() if id in LAYER_ROWS],
         rates=_rates(passes),
@@ -164,11 +168,7 @@ def merge_series(lines: Sequence[Line]) -> Series:
     )
 
 
-def _figures(rows: Sequence[Row], ours: dict[str, Series], twins: dict[str, Series], is_emulator: bool) -> list[Figure]:
-    return [figure(row, ours[row.id], twins.get(row.twin), is_emulator) for row in rows if row.id in ours]
-
-
-def figure(row: Row, series: Series, twin: Series | None, is_emulator: bool) -> Figure:
+def figure(row: Row, series: Series, twin: Series | None, counts: Counts, *, is_emulator: bool) -> Figure:
     """A row with its twin and what its target says of both."""
     limit_us = row.target.limit_us(twin.best_us if twin else None) if row.target else None
     has_verdict = limit_us is not None and not is_emulator
@@ -185,6 +185,7 @@ def figure(row: Row, series: Series, twin: Series | None, is_emulator: bool) -> 
         target=str(row.target or ""),
         limit_us=None if limit_us is None else round(limit_us, 4),
         verdict=("met" if series.best_us <= (limit_us or 0.0) else "missed") if has_verdict else "",
+        bytes_moved=sum(4 * int(getattr(counts, name)) for name in row.moves),
     )
 
 

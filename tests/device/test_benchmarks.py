@@ -173,9 +173,13 @@ def test_verdict_bounds_the_best_by_the_twins_best(
     def of(passes: list[float]) -> Any:
         return series(max(passes), max(passes), passes, len(passes), 1)
 
-    figure = harness("harness.runner").figure(row, of(ours), None if twin is None else of(twin), False)
+    counts = harness("harness.counts").FULL
+    figure = harness("harness.runner").figure(
+        row, of(ours), None if twin is None else of(twin), counts, is_emulator=False
+    )
 
     assert figure.verdict == verdict
+    assert figure.bytes_moved == {"large_pinned": 32 << 20, "copy_h2d_pinned": 256 << 20}.get(id, 0)
 
 
 # ---- wrong results, crashes and hangs --------------------------------------------------------------------------------
