@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from harness.report import EMULATOR_NOTE, table
-from harness.resultfile import BadResultFile, Result, Series, load
+from harness.report import EMULATOR_NOTE, table, us
+from harness.resultfile import BadResultFile, Result, Series, TwinFigure, load
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -37,23 +37,27 @@ def comparison(old: Result, new: Result) -> str:
     rows = [
         [
             figure.id,
-            f"{before[figure.id].series.median_us:.2f}",
-            f"{figure.series.median_us:.2f}",
+            us(before[figure.id].series.median_us),
+            us(figure.series.median_us),
             f"{figure.series.median_us / before[figure.id].series.median_us:.3f}",
-            f"{before[figure.id].ratio:.2f}",
-            f"{figure.ratio:.2f}",
+            _ratio(before[figure.id].ratio),
+            _ratio(figure.ratio),
+            figure.verdict or "-",
         ]
         for figure in new.figures
         if figure.id in before
     ]
-    parts = [
-        f"old  {old.title}\nnew  {new.title}",
-        table(["from Python, us", "old", "new", "new / old", "old / twin", "new / twin"], rows),
-        table(["in C, us", "old", "new", "new / old"], _series_rows(_twins(old), _twins(new))),
-    ]
-    peer_rows = _series_rows(_peers(old), _peers(new))
-    if peer_rows:
-        parts.append(table(["peer, us", "old", "new", "new / old"], peer_rows))
+    header = ["from Python, us", "old", "new", "new / old", "old / twin", "new / twin", "verdict"]
+    parts = [f"old  {old.title}\nnew  {new.title}", table(header, rows)]
+    groups = (
+        ("in C, us", _twins(old.twins), _twins(new.twins)),
+        ("libvyre_cuda from C, us", _twins(old.layer), _twins(new.layer)),
+        ("peer, us", _peers(old), _peers(new)),
+    )
+    for title, left, right in groups:
+        group = _series_rows(left, right)
+        if group:
+            parts.append(table([title, "old", "new", "new / old"], group))
     only = sorted(_names(old) ^ _names(new))
     if only:
         parts.append("in one file only: " + ", ".join(only))
@@ -62,16 +66,20 @@ def comparison(old: Result, new: Result) -> str:
     return "\n\n".join(parts)
 
 
+def _ratio(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
 def _series_rows(old: Mapping[str, Series], new: Mapping[str, Series]) -> list[list[str]]:
     return [
-        [id, f"{old[id].median_us:.2f}", f"{series.median_us:.2f}", f"{series.median_us / old[id].median_us:.3f}"]
+        [id, us(old[id].median_us), us(series.median_us), f"{series.median_us / old[id].median_us:.3f}"]
         for id, series in new.items()
         if id in old
     ]
 
 
-def _twins(result: Result) -> dict[str, Series]:
-    return {twin.id: twin.series for twin in result.twins}
+def _twins(found: Iterable[TwinFigure]) -> dict[str, Series]:
+    return {twin.id: twin.series for twin in found}
 
 
 def _peers(result: Result) -> dict[str, Series]:
@@ -79,7 +87,8 @@ def _peers(result: Result) -> dict[str, Series]:
 
 
 def _names(result: Result) -> set[str]:
-    return {figure.id for figure in result.figures} | _twins(result).keys() | _peers(result).keys()
+    series = _twins(result.twins) | _twins(result.layer) | _peers(result)
+    return {figure.id for figure in result.figures} | series.keys()
 
 
 if __name__ == "__main__":

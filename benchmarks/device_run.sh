@@ -1,10 +1,19 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU, in one go and without network: install, test, measure.
 #
-#   OUT=folder benchmarks/device_run.sh [--commit NAME] [--peers all|none|LIST] [PART ...]
+#   OUT=folder benchmarks/device_run.sh [--commit NAME] [--peers all|none|LIST] [--rows LIST] [--quick] [PART ...]
 #
-# Parts: install tests demo silicon bench; "install tests bench" when none is named. Runs from the repository root.
-# A part that fails does not stop the others; the table at the end says so, and the exit status is then 1.
+# Parts, each under ten minutes:
+#   install      the package, from this tree
+#   tests        tests/device but the random programs
+#   random       VYRE_RANDOM_PROGRAMS random programs (20000) against the interpreter, in $VYRE_RANDOM_JOBS processes
+#   conformance  the op tests, with the number of cases of each op and type recorded
+#   demo         the command line's demonstration
+#   silicon      what this GPU answers to every instruction form
+#   bench        benchmarks/bench_dispatch.py
+# "install tests bench" when none is named. A part that fails, or that this tree lacks, does not stop the others; the
+# table at the end says so, and the exit status is then 1. Everything goes under $OUT: results/, what parts record, and
+# the logs, which are packed last, as few files come back from some machines.
 set -u -o pipefail
 
 : "${OUT:?set OUT to a folder for the results}"
@@ -13,17 +22,21 @@ mkdir -p "$OUT" || exit 1
 OUT=$(cd "$OUT" && pwd)
 python=${PYTHON:-python3}
 device=${VYRE_BENCH_DEVICE:-cuda}
+programs=${VYRE_RANDOM_PROGRAMS:-20000}
+jobs=${VYRE_RANDOM_JOBS:-$(nproc)}
 commit=
 peers=all
 quick=()
+rows=()
 parts=()
 
 while [ $# -gt 0 ]; do
   case $1 in
     --commit) commit=${2:?--commit needs a name}; shift ;;
     --peers) peers=${2:?--peers needs names}; shift ;;
+    --rows) rows=(--rows "${2:?--rows needs names}"); shift ;;
     --quick) quick=(--quick) ;;
-    install | tests | demo | silicon | bench) parts+=("$1") ;;
+    install | tests | random | conformance | demo | silicon | bench) parts+=("$1") ;;
     *) echo "unknown: $1" >&2; exit 2 ;;
   esac
   shift
@@ -36,9 +49,44 @@ part_install() {
   timeout 400 "$python" -m pip install --no-build-isolation --no-deps .
 }
 
+# The random programs have a part of their own.
 part_tests() {
-  timeout 500 "$python" -m pytest tests/device "--device=$device" -q -p no:cacheprovider \
-    "--junitxml=$OUT/tests.xml"
+  timeout 550 "$python" -m pytest tests/device "--device=$device" -q -p no:cacheprovider \
+    --deselect tests/device/test_parity.py::test_random_programs_agree "--junitxml=$OUT/tests.xml"
+}
+
+# Each process draws its own share with its own seed, which pytest prints when a program disagrees.
+part_random() {
+  local share=$(((programs + jobs - 1) / jobs)) seed=$RANDOM pids=() state=0 job
+  echo "$((share * jobs)) programs: $jobs processes of $share, seeds from $seed on"
+  for ((job = 0; job < jobs; job++)); do
+    VYRE_CUDA_TEST_EXAMPLES=$share timeout 540 "$python" -m pytest "--device=$device" -q -p no:cacheprovider \
+      -o timeout=530 "--hypothesis-seed=$((seed + job))" \
+      tests/device/test_parity.py::test_random_programs_agree >"$OUT/random-$job.txt" 2>&1 &
+    pids+=($!)
+  done
+  for ((job = 0; job < jobs; job++)); do
+    if wait "${pids[$job]}"; then
+      rm -f "$OUT/random-$job.txt"
+    else
+      state=1
+      echo "---- process $job, seed $((seed + job)):"
+      tail -n 60 "$OUT/random-$job.txt"
+    fi
+  done
+  cat "$OUT"/random-*.txt >"$OUT/random-failures.txt" 2>/dev/null
+  rm -f "$OUT"/random-[0-9]*.txt
+  [ $state = 0 ] && rm -f "$OUT/random-failures.txt" && echo "$((share * jobs)) programs agree"
+  return $state
+}
+
+part_conformance() {
+  if ! "$python" -m pytest --help | grep -q -- --conformance; then
+    echo "this tree's tests have no option --conformance"
+    return 1
+  fi
+  timeout 550 "$python" -m pytest tests/device -k "ops or cast or warp or atomic" \
+    "--device=$device" -q -p no:cacheprovider "--conformance=$OUT/conformance.json"
 }
 
 part_demo() {
@@ -49,10 +97,10 @@ part_silicon() {
   timeout 300 "$python" tests/silicon/record.py "${VYRE_CUDA_DRIVER:-libcuda.so.1}" "$OUT/answers.npz"
 }
 
-# Compiled with warnings as errors, so that a failure here is seen before anything is measured.
+# Its own limit leaves time to write what there is.
 part_bench() {
-  timeout 550 "$python" benchmarks/bench_dispatch.py --device "$device" --commit "$commit" \
-    --peers "$peers" --output "$OUT/results" ${quick[@]+"${quick[@]}"}
+  timeout 580 "$python" benchmarks/bench_dispatch.py --device "$device" --commit "$commit" --peers "$peers" \
+    --limit 450 --output "$OUT/results" ${quick[@]+"${quick[@]}"} ${rows[@]+"${rows[@]}"}
 }
 
 describe_machine() {
@@ -63,7 +111,7 @@ describe_machine() {
 }
 
 describe_machine >"$OUT/machine.txt" 2>&1
-rows=()
+table=()
 failed=0
 for part in "${parts[@]}"; do
   begin=$SECONDS
@@ -75,19 +123,22 @@ for part in "${parts[@]}"; do
     echo "==== $part failed; the end of $part.log:"
     tail -n 30 "$OUT/$part.log"
   fi
-  rows+=("$(printf '%-10s %-14s %5d s' "$part" "$state" $((SECONDS - begin)))")
+  table+=("$(printf '%-12s %-14s %5d s' "$part" "$state" $((SECONDS - begin)))")
 done
 
-for part in tests demo bench; do
+for part in tests random conformance demo bench; do
   [ -s "$OUT/$part.log" ] || continue
   echo "==== $part"
   case $part in
-    tests) tail -n 3 "$OUT/tests.log" ;;
+    tests | conformance) tail -n 3 "$OUT/$part.log" ;;
+    random) head -n 1 "$OUT/random.log"; tail -n 1 "$OUT/random.log" ;;
     demo) tail -n 30 "$OUT/demo.log" ;;
     bench) cat "$OUT/bench.log" ;;
   esac
 done
 echo "==== parts"
 cat "$OUT/machine.txt"
-printf '%s\n' "${rows[@]}"
+printf '%s\n' "${table[@]}"
+cd "$OUT" && logs=(*.log *.txt *.xml) && tar -czf logs.tar.gz --ignore-failed-read "${logs[@]}" 2>/dev/null &&
+  rm -f "${logs[@]}"
 exit $failed

@@ -1,13 +1,15 @@
 """Which device the suite runs on, and what every test leaves behind: nothing.
 
-`--device=emulator` (default) or `--device=cuda` or an ordinal. Tests marked `cuda` or `emulator` run on that kind only:
-they are deselected elsewhere, never skipped. `--conformance=FILE` keeps what the run compared, for docs/conformance.md.
+`--device=emulator` (default) or `--device=cuda` or an ordinal. Tests marked `cuda` or `emulator` run on that kind only,
+and those marked `valgrind` where it is installed: they are deselected elsewhere, never skipped. `--conformance=FILE`
+keeps what the run compared, for docs/conformance.md.
 """
 
 from __future__ import annotations
 
 import gc
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +21,13 @@ from vyre_cuda.testing import conformance
 from vyre_cuda.testing.emulator import Emulator
 
 _TALLY = pytest.StashKey[conformance.Tally]()
+
+# Its headers too: a test is built with them.
+HAS_VALGRIND = shutil.which("valgrind") is not None and os.path.isfile("/usr/include/valgrind/callgrind.h")
+
+
+def pytest_report_header() -> str | None:
+    return None if HAS_VALGRIND else "valgrind is not installed: the tests that count instructions are deselected"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -57,10 +66,12 @@ def _commit() -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    unwanted = "cuda" if config.getoption("--device") == "emulator" else "emulator"
+    unwanted = {"cuda" if config.getoption("--device") == "emulator" else "emulator"}
+    if not HAS_VALGRIND:
+        unwanted.add("valgrind")
     kept, dropped = [], []
     for item in items:
-        (dropped if item.get_closest_marker(unwanted) else kept).append(item)
+        (dropped if any(map(item.get_closest_marker, unwanted)) else kept).append(item)
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         items[:] = kept

@@ -1,7 +1,8 @@
 """The result file: what was measured, on what, and from which state of the project.
 
 Times are microseconds of one call. A file made on the emulator says so in `environment.emulator` and in its name: its
-times are no measurements. Reading checks the schema number and the names of all fields.
+times are no measurements. Reading checks the schema number and the names of all fields; files of schema 1 lack targets,
+rates and what was not there.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-SCHEMA = 1
+SCHEMA = 2
+
+Verdict = Literal["met", "missed", ""]
 
 
 class BadResultFile(ValueError):
@@ -39,7 +42,7 @@ class Environment:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """`median_us`: the mean of the passes' medians; `p99_us`: the largest of theirs; `passes`: each pass's median."""
+    """`median_us`: the median of the passes' medians; `p99_us`: the largest of theirs; `passes`: each pass's median."""
 
     median_us: float
     p99_us: float
@@ -47,28 +50,59 @@ class Series:
     samples: int
     calls_per_sample: int
 
+    @property
+    def best_us(self) -> float:
+        """The least of the passes' medians: what the host disturbed least."""
+        return min(self.passes)
+
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One way of doing a task from Python, beside its twin of the same run: `ratio` and `difference_us` of medians."""
+    """One way of doing a task from Python, beside its twin of the same run: `ratio` and `difference_us` of medians.
+
+    The twin's numbers are None when it is not there. `limit_us` is the most that `series.best_us` may be to meet the
+    target; an emulator run has no verdict. `bytes_moved` cross the link in a call whose task is to move them.
+    """
 
     id: str
     task: str
     what: str
     series: Series
     twin: str
-    twin_median_us: float
-    twin_p99_us: float
-    ratio: float
-    difference_us: float
+    twin_median_us: float | None
+    twin_p99_us: float | None
+    ratio: float | None
+    difference_us: float | None
+    target: str = ""
+    limit_us: float | None = None
+    verdict: Verdict = ""
+    bytes_moved: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class TwinFigure:
-    """One twin, in C."""
+    """One series in C."""
 
     id: str
     series: Series
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """A row without a figure: something it needs is not there, or it failed."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Launches a second from so many threads: "python", "layer" (libvyre_cuda from C) or "raw" (the driver from C)."""
+
+    side: str
+    threads: int
+    launches_per_second: float
+    passes: list[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +126,7 @@ class PeerFailure:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One run of one benchmark."""
+    """One run of one benchmark. `layer` is libvyre_cuda called from C."""
 
     schema: int
     benchmark: str
@@ -100,6 +134,10 @@ class Result:
     environment: Environment
     figures: list[Figure]
     twins: list[TwinFigure]
+    layer: list[TwinFigure]
+    rates: list[Rate]
+    absent: list[Absence]
+    failed: list[Absence]
     peers: list[PeerFigure]
     peer_failures: list[PeerFailure]
 
@@ -131,14 +169,20 @@ def load(path: Path) -> Result:
     """Read a result; BadResultFile when it is none."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        if data["schema"] != SCHEMA:
-            raise BadResultFile(f"{path}: schema {data['schema']}; this version reads {SCHEMA}")
+        if data["schema"] == 1:
+            data = {**data, "layer": [], "rates": [], "absent": [], "failed": []}
+        elif data["schema"] != SCHEMA:
+            raise BadResultFile(f"{path}: schema {data['schema']}; this version reads 1 to {SCHEMA}")
         return Result(
             **{
                 **data,
                 "environment": Environment(**data["environment"]),
                 "figures": [Figure(**_series(row)) for row in data["figures"]],
                 "twins": [TwinFigure(**_series(row)) for row in data["twins"]],
+                "layer": [TwinFigure(**_series(row)) for row in data["layer"]],
+                "rates": [Rate(**row) for row in data["rates"]],
+                "absent": [Absence(**row) for row in data["absent"]],
+                "failed": [Absence(**row) for row in data["failed"]],
                 "peers": [PeerFigure(**_series(row)) for row in data["peers"]],
                 "peer_failures": [PeerFailure(**row) for row in data["peer_failures"]],
             }

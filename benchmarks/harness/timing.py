@@ -14,6 +14,7 @@ from time import perf_counter_ns
 
 import numpy as np
 
+from harness.counts import Counts
 from harness.inputs import Floats, InputSet
 
 CHECK_EVERY = 256
@@ -21,20 +22,6 @@ CHECK_EVERY = 256
 
 class WrongResult(Exception):
     """A benchmarked call computed something else than expected."""
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """Samples of a series: blocks of `block_calls` calls each, or single trips. A tenth more go before, as warm-up."""
-
-    blocks: int
-    block_calls: int
-    trips: int
-
-
-FULL = Counts(blocks=1000, block_calls=100, trips=10000)
-PEER = Counts(blocks=200, block_calls=100, trips=3000)
-QUICK = Counts(blocks=2, block_calls=2, trips=4)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""The C twins: building raw_driver, and running it on a kernel of this package.
+"""The C programs: building them, and the folder of kernels and input sets that they run on.
 
-The twin gets the kernel's own PTX, its parameter layout and the run's input sets, so that both sides launch the very
-same kernel on the same numbers.
+raw_driver is the twins, on the driver alone; layer_driver calls libvyre_cuda, to show what the layer below Python
+costs. Both get the package's own PTX, its parameter layout and the run's input sets.
 """
 
 from __future__ import annotations
@@ -9,66 +9,63 @@ from __future__ import annotations
 import importlib.util
 import os
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from harness.inputs import BLOCK, InputSet, write_sets
-from harness.processes import BENCHMARKS, ChildFailed, run_lines
-from vyre_cuda.ptx import Lowered
+import vyre_cuda as vc
+from harness.counts import Counts
+from harness.inputs import chain_sets, copy_sets, saxpy_sets, scale_sets, select_sets, write_sets
+from harness.processes import BENCHMARKS, ChildFailed
+from harness.programs import PROGRAMS, lowered_for, write_kernel
 
-_LIMIT_S = 180.0
-_SOURCES = ("raw_driver.c", "raw_support.c")
+_RAW = BENCHMARKS / "raw"
 _FLAGS = ("-std=c11", "-O2", "-Wall", "-Wextra", "-Werror")
 
 
 @dataclass(frozen=True, slots=True)
 class Twins:
-    """raw_driver with everything it needs to run, in one folder."""
+    """The command lines of the C programs; `--rows` and `--core` are added by who runs them."""
 
-    command: tuple[str, ...]
-
-    def run(self) -> list[dict[str, Any]]:
-        """One pass over all twins: a line about the device, then a line each."""
-        return run_lines(self.command, limit_s=_LIMIT_S)
+    raw: tuple[str, ...]
+    layer: tuple[str, ...]
 
 
-def prepare(
-    folder: Path, lowered: Lowered, sets: list[InputSet], *, driver: str, binary: Path | None, quick: bool
-) -> Twins:
-    """Write the kernel and its inputs into `folder`; build raw_driver there unless a binary is given."""
-    program = binary or build(folder)
-    ptx, data = folder / "kernel.ptx", folder / "sets.f32"
-    ptx.write_text(lowered.ptx, encoding="ascii")
-    write_sets(data, sets)
-    command = [
-        *(str(program), "--driver", driver, "--ptx", str(ptx), "--entry", lowered.entry),
-        *("--layout", layout(lowered), "--block", str(BLOCK), "--data", str(data)),
-        *("--sets", str(len(sets)), "--elements", str(sets[0].x.size)),
-    ]
-    return Twins((*command, "--quick") if quick else tuple(command))
+def prepare(folder: Path, device: vc.Device, *, ids: Sequence[str], seed: int, counts: Counts, driver: str) -> Twins:
+    """Write kernels and inputs into `folder` and build the programs there; large inputs only if one of `ids` is so."""
+    for name, build in PROGRAMS.items():
+        program = build()
+        write_kernel(folder, name, program, lowered_for(device, program))
+    write_sets(folder / "saxpy.f32", saxpy_sets(seed, counts), inputs=2)
+    write_sets(folder / "select.f32", select_sets(seed, counts), inputs=2)
+    write_sets(folder / "chain.f32", chain_sets(seed, counts), inputs=2)
+    if any(id.startswith("large_") for id in ids):
+        write_sets(folder / "scale.f32", scale_sets(seed, counts), inputs=1)
+    if any(id.startswith("copy_") for id in ids):
+        write_sets(folder / "copy.f32", copy_sets(seed, counts), inputs=0)
+    words = ("--driver", driver, "--folder", str(folder), *counts.words())
+    return Twins((str(build_raw(folder)), *words), (str(build_layer(folder)), *words))
 
 
-def layout(lowered: Lowered) -> str:
-    """The parameters as raw_driver takes them: kind, number among the buffers or scalars, offset, bytes."""
-    buffers = [p.name for p in lowered.parameters if p.kind == "buffer"]
-    scalars = [p.name for p in lowered.parameters if p.kind == "scalar"]
-    words = []
-    for parameter in lowered.parameters:
-        group = scalars if parameter.kind == "scalar" else buffers
-        words.append(f"{parameter.kind}:{group.index(parameter.name)}:{parameter.offset}:{parameter.size}")
-    return ",".join(words)
-
-
-def build(folder: Path) -> Path:
+def build_raw(folder: Path) -> Path:
     """raw_driver, compiled with $CC or cc."""
-    binary = folder / "raw_driver"
-    sources = [str(BENCHMARKS / name) for name in _SOURCES]
+    sources = sorted(path for path in _RAW.glob("*.c") if path.stem != "layer_driver")
+    return _compile(folder / "raw_driver", sources, [])
+
+
+def build_layer(folder: Path) -> Path:
+    """layer_driver, linked to the installed libvyre_cuda."""
+    library = vc.get_library_dir()
+    words = ["-I", vc.get_include(), "-L", library, "-lvyre_cuda", f"-Wl,-rpath,{library}"]
+    return _compile(folder / "layer_driver", [_RAW / "layer_driver.c", _RAW / "support.c"], words)
+
+
+def _compile(binary: Path, sources: list[Path], words: list[str]) -> Path:
     compiler = [os.environ.get("CC", "cc"), *_FLAGS, "-isystem", str(cuda_include())]
-    command = [*compiler, *sources, "-o", str(binary), "-ldl"]
+    command = [*compiler, *map(str, sources), "-o", str(binary), *words, "-ldl", "-lpthread"]
     child = subprocess.run(command, capture_output=True, text=True, check=False)
     if child.returncode != 0:
-        raise ChildFailed(f"building raw_driver failed:\n{child.stderr}")
+        raise ChildFailed(f"building {binary.name} failed:\n{child.stderr}")
     return binary
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 from time import perf_counter_ns
 from typing import Any
 
@@ -10,10 +11,10 @@ import cuda.bindings
 import numpy as np
 import numpy.typing as npt
 from cuda.bindings import driver, nvrtc
-from harness.inputs import BLOCK, Floats
+from harness.inputs import BLOCK, Floats, InputSet
 from harness.timing import Line, Task, host_task, measure_blocks, measure_trips
 
-from peers.common import KERNEL, Run, Way, read_options, report
+from peers.common import KERNEL, Run, Way, allocation, read_options, report
 
 _TYPES = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_float, ctypes.c_uint)
 _DTYPES = (np.uint64, np.uint64, np.uint64, np.float32, np.uint32)
@@ -149,6 +150,95 @@ class Saxpy:
 
         return measure_trips(host_task(id, self.run.sets, exact=False), trip, self.run.counts)
 
+    def chain(self, id: str) -> Line:
+        sets = self.run.chain()
+        buffers = [[*self.upload(s.x, s.y), ok(driver.cuMemAlloc(self.bytes))] for s in sets]  # x, y, t0, t1
+        graphs = [self.record(four, s.a) for four, s in zip(buffers, sets, strict=True)]
+        launch, synchronize, stream = driver.cuGraphLaunch, driver.cuStreamSynchronize, self.stream
+        last = 2 + (self.run.counts.nodes - 1) % 2
+
+        def trip(number: int) -> int:
+            graph = graphs[number]
+            begin = perf_counter_ns()
+            launch(graph, stream)
+            synchronize(stream)
+            return perf_counter_ns() - begin
+
+        def read(number: int) -> Floats:
+            return self.download(buffers[number][last])
+
+        def poison(number: int) -> None:
+            ok(driver.cuMemsetD8(buffers[number][last], 0xA5, self.bytes))
+
+        return measure_trips(Task(id, sets, read, poison, exact=False), trip, self.run.counts.long())
+
+    def record(self, buffers: list[Any], a: float) -> Any:
+        mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+        ok(driver.cuStreamBeginCapture(self.stream, mode))
+        x, source, *work = buffers
+        for node in range(self.run.counts.nodes):
+            packed = Packed([x, source, work[node % 2]], a, self.run.elements)
+            pointers = packed.pointers
+            ok(driver.cuLaunchKernel(self.function, self.grid, 1, 1, BLOCK, 1, 1, 0, self.stream, pointers, 0))
+            source = work[node % 2]
+        return ok(driver.cuGraphInstantiate(ok(driver.cuStreamEndCapture(self.stream)), 0))
+
+    def download(self, buffer: Any) -> Floats:
+        values = np.empty(self.run.elements, np.float32)
+        ok(driver.cuMemcpyDtoH(values.ctypes.data, buffer, self.bytes))
+        return values
+
+    def large(self, id: str) -> Line:
+        return self.large_sets(id, self.run.large())
+
+    def large_pinned(self, id: str) -> Line:
+        return self.large_sets(id, [replace(s, x=pinned(s.x), result=pinned(s.result)) for s in self.run.large()])
+
+    def large_sets(self, id: str, sets: list[InputSet]) -> Line:
+        """Copies through the copy engine, and the kernel between."""
+        copy_in, copy_out, launch = driver.cuMemcpyHtoDAsync, driver.cuMemcpyDtoHAsync, driver.cuLaunchKernel
+        function = ok(driver.cuModuleGetFunction(self.module, b"scale"))
+        elements, stream = sets[0].x.size, self.stream
+        size, grid = elements * 4, -(-elements // BLOCK)
+        x, out = (ok(driver.cuMemAlloc(size)) for _ in range(2))
+        types = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_float, ctypes.c_uint)
+        values = [((int(x), int(out), s.a, elements), types) for s in sets]
+        places = [(s.x.ctypes.data, s.result.ctypes.data) for s in sets]
+
+        def trip(number: int) -> int:
+            (from_x, to), arguments = places[number], values[number]
+            begin = perf_counter_ns()
+            copy_in(x, from_x, size, stream)
+            launch(function, grid, 1, 1, BLOCK, 1, 1, 0, stream, arguments, 0)
+            copy_out(to, out, size, stream)
+            driver.cuStreamSynchronize(stream)
+            return perf_counter_ns() - begin
+
+        return measure_trips(host_task(id, sets), trip, self.run.counts.long())
+
+    def allocate(self, id: str) -> Line:
+        stream, allocate, free = self.stream, driver.cuMemAllocAsync, driver.cuMemFreeAsync
+
+        def round_trip(values: Floats) -> Floats:
+            buffer, back = ok(allocate(values.nbytes, stream)), np.empty_like(values)
+            ok(driver.cuMemcpyHtoDAsync(buffer, values.ctypes.data, values.nbytes, stream))
+            ok(driver.cuMemcpyDtoHAsync(back.ctypes.data, buffer, values.nbytes, stream))
+            ok(free(buffer, stream))
+            self.synchronize()
+            return back
+
+        return allocation(
+            self.run.counts, id, round_trip, lambda n: free(allocate(n * 4, stream)[1], stream), self.synchronize
+        )
+
+
+def pinned(values: Floats) -> Floats:
+    """The values in page-locked memory, which lives as long as the process."""
+    address = ok(driver.cuMemHostAlloc(values.nbytes, 0))
+    array: Floats = np.ctypeslib.as_array((ctypes.c_float * values.size).from_address(int(address)))
+    array[:] = values
+    return array
+
 
 if __name__ == "__main__":
     saxpy = Saxpy(read_options())
@@ -160,5 +250,9 @@ if __name__ == "__main__":
             Way("replay_enqueue", "cuGraphLaunch", saxpy.replay),
             Way("launch_sync", "cuLaunchKernel, packed", saxpy.launch_sync),
             Way("host_dispatch", "copies, packed launch", saxpy.host),
+            Way("large_host", "copies, launch", saxpy.large),
+            Way("large_host", "page-locked, copies, launch", saxpy.large_pinned),
+            Way("graph", "captured graph", saxpy.chain),
+            Way("alloc_free", "cuMemAllocAsync", saxpy.allocate),
         ],
     )

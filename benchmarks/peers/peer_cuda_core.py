@@ -12,7 +12,7 @@ from cuda.core import Device, LaunchConfig, LegacyPinnedMemoryResource, Program,
 from harness.inputs import BLOCK, Floats
 from harness.timing import Line, Task, host_task, measure_blocks, measure_trips
 
-from peers.common import KERNEL, Run, Way, read_options, report
+from peers.common import KERNEL, Run, Way, allocation, read_options, report
 
 
 class Saxpy:
@@ -24,17 +24,18 @@ class Saxpy:
         self.device.set_current()
         self.stream = self.device.create_stream()
         options = ProgramOptions(std="c++17", arch=f"sm_{self.device.arch}")
-        self.kernel = Program(KERNEL, code_type="c++", options=options).compile("cubin").get_kernel("saxpy")
+        self.module = Program(KERNEL, code_type="c++", options=options).compile("cubin")
+        self.kernel = self.module.get_kernel("saxpy")
         self.config = LaunchConfig(grid=-(-run.elements // BLOCK), block=BLOCK)
         self.n = np.uint32(run.elements)
         self.bytes = run.elements * 4
-        memory = LegacyPinnedMemoryResource()
-        self.pinned = [memory.allocate(self.bytes, stream=self.stream) for _ in range(3)]
+        self.memory = LegacyPinnedMemoryResource()
+        self.pinned = [self.memory.allocate(self.bytes, stream=self.stream) for _ in range(3)]
         self.views = [self.view(buffer) for buffer in self.pinned]
         self.arguments = [self.upload(s.x, s.y, s.a) for s in run.sets]
 
     def view(self, buffer: Any) -> Floats:
-        memory = (ctypes.c_float * self.run.elements).from_address(int(buffer.handle))
+        memory = (ctypes.c_float * (buffer.size // 4)).from_address(int(buffer.handle))
         values: Floats = np.ctypeslib.as_array(memory)
         return values
 
@@ -102,6 +103,83 @@ class Saxpy:
 
         return measure_trips(host_task(id, self.run.sets, exact=False), trip, self.run.counts)
 
+    def chain(self, id: str) -> Line:
+        sets = self.run.chain()
+        arguments = [self.upload(s.x, s.y, s.a) for s in sets]
+        work = [[a[2], self.device.allocate(self.bytes, stream=self.stream)] for a in arguments]
+        graphs = [self.record(a, w) for a, w in zip(arguments, work, strict=True)]
+        stream, last = self.stream, (self.run.counts.nodes - 1) % 2
+
+        def trip(number: int) -> int:
+            graph = graphs[number]
+            begin = perf_counter_ns()
+            graph.launch(stream)
+            stream.sync()
+            return perf_counter_ns() - begin
+
+        def read(number: int) -> Floats:
+            self.pinned[2].copy_from(work[number][last], stream=stream)
+            stream.sync()
+            return self.views[2].copy()
+
+        def poison(number: int) -> None:
+            self.views[2].fill(np.nan)
+            work[number][last].copy_from(self.pinned[2], stream=stream)
+            stream.sync()
+
+        return measure_trips(Task(id, sets, read, poison, exact=False), trip, self.run.counts.long())
+
+    def record(self, arguments: tuple[Any, ...], work: list[Any]) -> Any:
+        x, source, _, a, n = arguments
+        builder = self.device.create_graph_builder()
+        builder.begin_building()
+        for node in range(self.run.counts.nodes):
+            launch(builder, self.config, self.kernel, x, source, work[node % 2], a, n)
+            source = work[node % 2]
+        return builder.end_building().complete()
+
+    def large(self, id: str) -> Line:
+        """Page-locked Buffers of the caller, copied to the device and back."""
+        sets, stream, kernel = self.run.large(), self.stream, self.module.get_kernel("scale")
+        size = sets[0].x.nbytes
+        config, n = LaunchConfig(grid=-(-sets[0].x.size // BLOCK), block=BLOCK), np.uint32(sets[0].x.size)
+        hosts = [[self.memory.allocate(size, stream=stream) for _ in range(2)] for _ in sets]
+        views = [[self.view(buffer) for buffer in pair] for pair in hosts]
+        x, out = (self.device.allocate(size, stream=stream) for _ in range(2))
+        scalars = [np.float32(s.a) for s in sets]
+        for s, (view, _) in zip(sets, views, strict=True):
+            view[:] = s.x
+
+        def trip(number: int) -> int:
+            (host_x, host_out), a = hosts[number], scalars[number]
+            begin = perf_counter_ns()
+            x.copy_from(host_x, stream=stream)
+            launch(stream, config, kernel, x, out, a, n)
+            host_out.copy_from(out, stream=stream)
+            stream.sync()
+            return perf_counter_ns() - begin
+
+        task = Task(id, sets, lambda number: views[number][1], lambda number: views[number][1].fill(np.nan))
+        return measure_trips(task, trip, self.run.counts.long())
+
+    def allocate(self, id: str) -> Line:
+        device, stream = self.device, self.stream
+
+        def round_trip(values: Floats) -> Floats:
+            buffer, host = device.allocate(values.nbytes, stream=stream), self.memory.allocate(values.nbytes)
+            self.view(host)[:] = values
+            buffer.copy_from(host, stream=stream)
+            stream.sync()
+            self.view(host).fill(np.nan)
+            host.copy_from(buffer, stream=stream)
+            stream.sync()
+            return self.view(host).copy()
+
+        def allocate(elements: int) -> None:
+            device.allocate(elements * 4, stream=stream).close()
+
+        return allocation(self.run.counts, id, round_trip, allocate, stream.sync)
+
 
 if __name__ == "__main__":
     saxpy = Saxpy(read_options())
@@ -111,5 +189,8 @@ if __name__ == "__main__":
             Way("launch_enqueue", "launch", saxpy.enqueue),
             Way("launch_sync", "launch", saxpy.launch_sync),
             Way("host_dispatch", "page-locked copies, launch", saxpy.host),
+            Way("large_host", "page-locked, copies, launch", saxpy.large),
+            Way("graph", "captured graph", saxpy.chain),
+            Way("alloc_free", "allocate, close", saxpy.allocate),
         ],
     )

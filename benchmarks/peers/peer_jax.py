@@ -74,6 +74,24 @@ class Saxpy:
 
         return measure_trips(self.task(id), trip, self.run.counts)
 
+    def large(self, id: str) -> Line:
+        sets, function = self.run.large(), jax.jit(lambda x, a: a * x)
+        scalars = [np.float32(s.a) for s in sets]
+        results: list[Any] = [s.result for s in sets]
+
+        def trip(number: int) -> int:
+            s, a = sets[number], scalars[number]
+            begin = perf_counter_ns()
+            result = np.asarray(function(s.x, a))
+            elapsed = perf_counter_ns() - begin
+            results[number] = result
+            return elapsed
+
+        def poison(number: int) -> None:
+            results[number] = sets[number].result
+
+        return measure_trips(Task(id, sets, lambda i: results[i], poison), trip, self.run.counts.long())
+
 
 if __name__ == "__main__":
     saxpy = Saxpy(read_options())
@@ -83,5 +101,6 @@ if __name__ == "__main__":
             Way("launch_enqueue", "jit", saxpy.enqueue),
             Way("launch_sync", "jit", saxpy.launch_sync),
             Way("host_dispatch", "jit, asarray", saxpy.host),
+            Way("large_host", "jit, asarray", saxpy.large),
         ],
     )

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 import triton
 import triton.language as tl
-from harness.inputs import BLOCK, ELEMENTS
+from harness.counts import PEER
+from harness.inputs import BLOCK
 
 from peers.common import Way, read_options, report
 from peers.torch_sets import TorchSets
@@ -21,12 +22,25 @@ def kernel(x, y, out, a, n, block: tl.constexpr):
     tl.store(out + i, a * tl.load(x + i, inside) + tl.load(y + i, inside), inside)
 
 
-GRID = (-(-ELEMENTS // BLOCK),)
+@triton.jit
+def scale_kernel(x, out, a, n, block: tl.constexpr):
+    i = tl.program_id(0) * block + tl.arange(0, block)
+    inside = i < n
+    tl.store(out + i, a * tl.load(x + i, inside), inside)
+
+
+GRID = (-(-PEER.elements // BLOCK),)
 
 
 def launch(x: Any, y: Any, out: Any, a: float) -> object:
     """out = a * x + y."""
-    return kernel[GRID](x, y, out, a, ELEMENTS, block=BLOCK)
+    return kernel[GRID](x, y, out, a, PEER.elements, block=BLOCK)
+
+
+def scale(x: Any, out: Any, a: float) -> object:
+    """out = a * x."""
+    n = x.numel()
+    return scale_kernel[(-(-n // BLOCK),)](x, out, a, n, block=BLOCK)
 
 
 if __name__ == "__main__":
@@ -39,5 +53,7 @@ if __name__ == "__main__":
             Way("launch_enqueue", "jit", sets.enqueue),
             Way("launch_sync", "jit", sets.launch_sync),
             Way("host_dispatch", "page-locked copies, jit", sets.host_pinned),
+            Way("large_host", "page-locked, jit", lambda name: sets.large(name, scale, pinned=True)),
+            Way("graph", "captured graph, jit", sets.chain),
         ],
     )

@@ -12,10 +12,12 @@ import torch
 from harness.inputs import Floats
 from harness.timing import Line, Task, host_task, measure_blocks, measure_trips
 
-from peers.common import Run
+from peers.common import Run, allocation
 
 # Computes into the third tensor: x, y, out, a.
 Launch = Callable[[Any, Any, Any, float], object]
+# Computes into the second tensor: x, out, a.
+Scale = Callable[[Any, Any, float], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,3 +124,68 @@ class TorchSets:
             return perf_counter_ns() - begin
 
         return measure_trips(host_task(id, self.run.sets, exact=False), trip, self.run.counts)
+
+    def chain(self, id: str) -> Line:
+        sets = self.run.chain()
+        inputs = [(torch.from_numpy(s.x).cuda(), torch.from_numpy(s.y).cuda()) for s in sets]
+        work = [[torch.empty(self.run.elements, device="cuda") for _ in range(2)] for _ in sets]
+        self.stream.synchronize()
+        graphs = []
+        for s, (x, source), buffers in zip(sets, inputs, work, strict=True):
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                for node in range(self.run.counts.nodes):
+                    self.launch(x, source, buffers[node % 2], s.a)
+                    source = buffers[node % 2]
+            graphs.append(graph)
+        synchronize, last = self.stream.synchronize, (self.run.counts.nodes - 1) % 2
+
+        def trip(number: int) -> int:
+            graph = graphs[number]
+            begin = perf_counter_ns()
+            graph.replay()
+            synchronize()
+            return perf_counter_ns() - begin
+
+        def read(number: int) -> Floats:
+            values: Floats = work[number][last].cpu().numpy()
+            return values
+
+        task = Task(id, sets, read, lambda number: work[number][last].fill_(np.nan), exact=False)
+        return measure_trips(task, trip, self.run.counts.long())
+
+    def large(self, id: str, scale: Scale, *, pinned: bool) -> Line:
+        """Host tensors in and out, pageable or the caller's own page-locked ones."""
+        sets = self.run.large()
+        hosts = [(torch.from_numpy(s.x), torch.from_numpy(s.result)) for s in sets]
+        if pinned:
+            hosts = [(x.pin_memory(), result.pin_memory()) for x, result in hosts]
+        x, out = (torch.empty(sets[0].x.size, device="cuda") for _ in range(2))
+        synchronize = self.stream.synchronize
+
+        def trip(number: int) -> int:
+            host_x, host_out = hosts[number]
+            a = sets[number].a
+            begin = perf_counter_ns()
+            x.copy_(host_x, non_blocking=True)
+            scale(x, out, a)
+            host_out.copy_(out, non_blocking=True)
+            synchronize()
+            return perf_counter_ns() - begin
+
+        def read(number: int) -> Floats:
+            values: Floats = hosts[number][1].numpy()
+            return values
+
+        task = Task(id, sets, read, lambda number: hosts[number][1].fill_(np.nan))
+        return measure_trips(task, trip, self.run.counts.long())
+
+    def allocate(self, id: str) -> Line:
+        def round_trip(values: Floats) -> Floats:
+            back: Floats = torch.from_numpy(values).cuda().cpu().numpy()
+            return back
+
+        def empty(elements: int) -> object:
+            return torch.empty(elements, device="cuda")
+
+        return allocation(self.run.counts, id, round_trip, empty, self.stream.synchronize)

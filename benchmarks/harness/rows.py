@@ -1,0 +1,167 @@
+"""The table of figures: what each row measures from Python, the twin that does the same in C, and the target.
+
+Targets bound the least median of a row's passes by the least one of its twin's, because a host only adds to both.
+Absolute times move from host to host; the targets that name one say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["plus", "times", "rate", "most"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """plus: microseconds beyond the twin; times: of the twin's time; rate: of the twin's bytes a second; most: µs."""
+
+    kind: Kind
+    value: float
+
+    def limit_us(self, twin_us: float | None) -> float | None:
+        """The most microseconds that meet it; None when it needs a twin that there is none of."""
+        if self.kind == "most":
+            return self.value
+        if twin_us is None:
+            return None
+        if self.kind == "plus":
+            return twin_us + self.value
+        return twin_us * self.value if self.kind == "times" else twin_us / self.value
+
+    def __str__(self) -> str:
+        if self.kind == "times":
+            return f"{self.value:.2f} x"
+        if self.kind == "rate":
+            return f"{self.value:.0%} of rate"
+        amount = f"{self.value / 1e3:.0f} ms" if self.value >= 1e3 else f"{self.value:.2f} us"
+        return f"+ {amount}" if self.kind == "plus" else f"<= {amount}"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One way of doing a task from Python, and the twin that does the same in C. `what` is for people.
+
+    `moves`: the fields of Counts whose arrays of f32 cross the link once in every call.
+    """
+
+    id: str
+    task: str
+    twin: str
+    what: str
+    target: Target | None = None
+    moves: tuple[str, ...] = ()
+
+
+# What each task is, for people.
+TASKS = {
+    "replay_enqueue": "enqueue, nothing changed",
+    "launch_enqueue": "enqueue, arguments changed",
+    "launch_sync": "launch and synchronize",
+    "host_dispatch": "host arrays in and out, 3 x 4 KiB",
+    "clear_enqueue": "enqueue of a kernel whose output is cleared first",
+    "graph": "graph of 1000 kernels, to completion",
+    "alloc_free": "allocation and release of device memory",
+    "large_host": "host arrays in and out, 16 MiB each",
+    "copy_in": "256 MiB to the device",
+    "copy_out": "256 MiB from the device",
+    "start": "start of a process",
+}
+
+
+def _plus(us: float) -> Target:
+    return Target("plus", us)
+
+
+# Of launch: 1.9 µs where the floor is 1.3.
+LAUNCH = _plus(0.60)
+LINK = Target("rate", 0.97)
+
+_SAME, _CHANGED = "launch_enqueue_graph_same", "launch_enqueue_graph_changed"
+_PAGEABLE = "large_zero_copy_pageable"
+_BOTH_WAYS, _COPY = ("large_elements", "large_elements"), ("copy_elements",)
+_LARGE = Target("times", 1.05)
+
+ROWS = (
+    Row("call_enqueue_same", "replay_enqueue", _SAME, "bound call, nothing changed", _plus(0.15)),
+    Row("call_enqueue_changed", "launch_enqueue", _CHANGED, "bound call, all changed", _plus(0.30)),
+    Row("call_enqueue_same_busy", "replay_enqueue", _SAME, "bound call beside a busy Python thread", _plus(0.15)),
+    Row("call_enqueue_changed_busy", "launch_enqueue", _CHANGED, "bound call beside a busy Python thread", _plus(0.30)),
+    Row("launch_enqueue_same", "replay_enqueue", _SAME, "k.launch, nothing changed"),
+    Row("launch_enqueue_changed", "launch_enqueue", _CHANGED, "k.launch, all changed", LAUNCH),
+    Row("call_sync", "launch_sync", "graph_launch_sync", "bound call, synchronize", _plus(0.50)),
+    Row("launch_sync", "launch_sync", "graph_launch_sync_changed", "k.launch, all changed, synchronize"),
+    Row("host_dispatch_out", "host_dispatch", "host_dispatch_zero_copy", "k(x, y, a, out=r)", _plus(1.50)),
+    Row("host_dispatch_new", "host_dispatch", "host_dispatch_zero_copy", "k(x, y, a)"),
+    Row("host_dispatch_pinned", "host_dispatch", "host_dispatch_pinned", "page-locked arrays, out=r", _plus(0.70)),
+    Row("call_clear_same", "clear_enqueue", "clear_graph_same", "bound call that clears, nothing changed"),
+    Row("call_clear_changed", "clear_enqueue", "clear_graph_changed", "bound call that clears, all changed"),
+    Row("graph_chain", "graph", "graph_chain", "recorded graph, replay, synchronize", Target("times", 1.02)),
+    Row("alloc_free", "alloc_free", "alloc_free_async", "dev.empty, dropped", Target("most", 0.30)),
+    Row("large_pinned", "large_host", "large_zero_copy_pinned", "page-locked arrays, out=r", _LARGE, _BOTH_WAYS),
+    Row("large_pageable", "large_host", _PAGEABLE, "k(x, a, out=r)", _LARGE, _BOTH_WAYS),
+    Row("large_new", "large_host", _PAGEABLE, "k(x, a)", None, _BOTH_WAYS),
+    Row("copy_h2d_pinned", "copy_in", "copy_h2d_pinned", "page-locked to device", LINK, _COPY),
+    Row("copy_h2d_pageable", "copy_in", "copy_h2d_pageable", "pageable to device", LINK, _COPY),
+    Row("copy_d2h_pinned", "copy_out", "copy_d2h_pinned", "device to page-locked", LINK, _COPY),
+    Row("copy_d2h_pageable", "copy_out", "copy_d2h_pageable", "device to pageable", LINK, _COPY),
+    Row("copy_d2h_new", "copy_out", "copy_d2h_new", "device to a new array", LINK, _COPY),
+    Row("first_result", "start", "first_result_floor", "first result of a process", _plus(60e3)),
+    Row("import_package", "start", "import_numpy", "import, after NumPy, of all that it uses", Target("most", 25e3)),
+)
+
+# Measured in processes of their own, by harness.startup.
+START_ROWS = ("first_result", "import_package")
+
+# In C, beside the twins of ROWS: what other ways there are.
+MORE_TWINS = (
+    "launch_enqueue_kernel",
+    "launch_sync",
+    "host_dispatch_zero_copy_polling",
+    "host_dispatch_pinned_polling",
+    "host_dispatch_staged",
+    "clear_memset_same",
+    "clear_memset_changed",
+    "large_copies_pinned",
+    "large_copies_pageable",
+)
+START_TWINS = ("first_result_floor", "import_numpy")
+# In C, through libvyre_cuda.
+LAYER_ROWS = ("layer_call_same", "layer_launch_changed", "layer_alloc_free")
+# Launches a second over threads: from Python, through libvyre_cuda, on the driver alone.
+SCALING = ("scaling_python", "scaling_layer", "scaling_raw")
+
+
+class UnknownRow(ValueError):
+    """No row or task of that name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a run measures: rows of Python's side and the ids that each C program is asked for."""
+
+    rows: tuple[Row, ...]
+    python: tuple[str, ...]
+    raw: tuple[str, ...]
+    layer: tuple[str, ...]
+    start: bool
+
+
+def choose(words: Sequence[str] | None) -> Choice:
+    """The rows of these ids and tasks; None has all. "scaling" and "layer" name what has no row of the table."""
+    known = {row.id for row in ROWS} | TASKS.keys() | {"scaling", "layer"}
+    unknown = sorted(set(words or ()) - known)
+    if unknown:
+        raise UnknownRow(f"no row or task {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+    rows = tuple(row for row in ROWS if words is None or row.id in words or row.task in words)
+    scaling, layer = (words is None or word in words for word in ("scaling", "layer"))
+    measured = [row for row in rows if row.id not in START_ROWS]
+    twins = dict.fromkeys(row.twin for row in measured)
+    return Choice(
+        rows=rows,
+        python=(*(row.id for row in measured), *(SCALING[:1] if scaling else ())),
+        raw=(*twins, *(MORE_TWINS if words is None else ()), *(SCALING[2:] if scaling else ())),
+        layer=(*(LAYER_ROWS if layer else ()), *(SCALING[1:2] if scaling else ())),
+        start=any(row.id in START_ROWS for row in rows),
+    )

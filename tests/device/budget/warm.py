@@ -1,0 +1,162 @@
+"""The warm calls that are counted, and a process that makes them while something counts.
+
+    warm.py interposed COUNTER.so N     counts of each way as JSON; COUNTER.so is preloaded
+    warm.py instrumented CONTROL.so N   callgrind collects each way by itself
+
+The emulator works inside the enqueuing call, so that a call does the same each time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import itertools
+import json
+import sys
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+import vyre_cuda as vc
+from vyre_cuda.testing.emulator import Emulator
+
+Way = Callable[[], object]
+
+ELEMENTS = 64
+BLOCK = 32
+WARM_UP = 100
+COLD_STEPS = 3
+
+# Calls of a way in one step.
+STEPS = {"call_same": 1, "call_changed": 2, "launch": 2, "launch_stream": 2, "host_out": 1, "host_new": 1, "empty": 1}
+
+
+def saxpy() -> vc.Program:
+    b = vc.Builder("saxpy", block=BLOCK)
+    x = b.input("x", vc.f32)
+    y = b.input("y", vc.f32)
+    out = b.output("out", vc.f32, size=x.size)
+    a = b.scalar("a", vc.f32)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < out.size):
+        out[i] = a * x[i] + y[i]
+    return b.build()
+
+
+def ways(device: vc.Device) -> Mapping[str, Way]:
+    """Each a function without arguments that makes STEPS calls; arguments change from call to call where it says so."""
+    kernel = device.compile(saxpy())
+    stream = device.stream()
+    values = [np.arange(ELEMENTS, dtype=np.float32) + i for i in range(4)]
+    x, y, x2, y2 = (device.array(v) for v in values)
+    out, out2 = device.empty(ELEMENTS, vc.f32), device.empty(ELEMENTS, vc.f32)
+    host_x, host_y, result = values[0], values[1], np.empty(ELEMENTS, np.float32)
+    same = kernel.bind(x, y, out, 2.0, stream=stream)
+    changed = kernel.bind(x, y, out, 2.0, stream=stream)
+
+    def call_changed() -> None:
+        changed(x, y, out, 2.0)
+        changed(x2, y2, out2, 3.0)
+
+    def launch() -> None:
+        kernel.launch(x, y, out, 2.0)
+        kernel.launch(x2, y2, out2, 3.0)
+
+    def launch_stream() -> None:
+        kernel.launch(x, y, out, 2.0, stream=stream)
+        kernel.launch(x2, y2, out2, 3.0, stream=stream)
+
+    def host_out() -> None:
+        kernel(host_x, host_y, 2.0, out=result)
+
+    def host_new() -> None:
+        kernel(host_x, host_y, 2.0)
+
+    def empty() -> None:
+        device.empty(ELEMENTS, vc.f32)
+
+    return {
+        "call_same": same,
+        "call_changed": call_changed,
+        "launch": launch,
+        "launch_stream": launch_stream,
+        "host_out": host_out,
+        "host_new": host_new,
+        "empty": empty,
+    }
+
+
+def cold(device: vc.Device) -> Way:
+    """What is not warm: it allocates, takes locks and makes driver objects, so counters that see nothing are found."""
+
+    def make() -> None:
+        device.stream()
+        device.compile(saxpy()).bind(*(device.empty(ELEMENTS, vc.f32) for _ in range(3)), 2.0)
+
+    return make
+
+
+def result() -> None:
+    """The result of one call, alone."""
+    np.empty(ELEMENTS, np.float32)
+
+
+class Allocator(ctypes.Structure):
+    """PyMemAllocatorEx."""
+
+    _fields_ = [(name, ctypes.c_void_p) for name in ("context", "malloc", "calloc", "realloc", "free")]
+
+
+def count_blocks(counter: ctypes.CDLL) -> None:
+    """Let the counter see what Python allocates, in the domains of memory and of objects."""
+    for number, domain in enumerate((1, 2)):
+        allocator = Allocator()
+        ctypes.pythonapi.PyMem_GetAllocator(domain, ctypes.byref(allocator))
+        counter.count_blocks(number, ctypes.byref(allocator))
+        ctypes.pythonapi.PyMem_SetAllocator(domain, ctypes.byref(allocator))
+
+
+def repeat(way: Way, steps: int) -> None:
+    """Call it so often, without making objects."""
+    for _ in itertools.repeat(None, steps):
+        way()
+
+
+def interposed(counter: ctypes.CDLL, steps: int) -> None:
+    """Print what each way did in so many steps, by the kind of call that was counted."""
+    counter.counted_kind.restype = ctypes.c_char_p
+    counter.counted_calls.restype = ctypes.c_ulong
+    count_blocks(counter)
+    found = {}
+    with vc.Device("emulator") as device:
+        for name, way in {**ways(device), "result": result, "cold": cold(device)}.items():
+            if name != "cold":
+                repeat(way, WARM_UP)
+            counter.counting_begin()
+            repeat(way, steps)
+            counter.counting_end()
+            kinds = itertools.takewhile(bool, map(counter.counted_kind, itertools.count()))
+            found[name] = {kind.decode(): counter.counted_calls(i) for i, kind in enumerate(kinds)}
+    print(json.dumps(found))
+
+
+def instrumented(control: ctypes.CDLL, steps: int) -> None:
+    """Callgrind writes a file for each way, in their order, and a last one for what is not warm."""
+    with vc.Device("emulator") as device:
+        for name, way in {**ways(device), "cold": cold(device)}.items():
+            if name != "cold":
+                repeat(way, WARM_UP)
+            control.instrument_begin()
+            repeat(way, COLD_STEPS if name == "cold" else steps)
+            control.instrument_end(name.encode())
+
+
+def main(mode: str, library: str, steps: str) -> None:
+    gc.disable()
+    with Emulator().steered() as emulator:
+        emulator.stream_mode("eager")
+        {"interposed": interposed, "instrumented": instrumented}[mode](ctypes.CDLL(library), int(steps))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
