@@ -14,6 +14,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 import vyre_cuda as vc
@@ -37,6 +38,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A loaded machine is not a wrong result.
+    hypothesis.settings.register_profile("unhurried", deadline=None)
+    hypothesis.settings.load_profile("unhurried")
     config.stash[_TALLY] = conformance.Tally()
     if config.getoption("--conformance") and getattr(config.option, "numprocesses", None):
         raise pytest.UsageError("--conformance counts in one process; run without -n")
