@@ -1,8 +1,8 @@
 from typing import Any
 
 from vyre_cuda._native.plan import Plan
-from vyre_cuda._native.ticket import Ticket
 from vyre_cuda._native.table import Table
+from vyre_cuda._native.ticket import Ticket
 
 LARGE_RESULT: int
 
