@@ -153,10 +153,15 @@ bool vyc__enter_release(vyc_context *context, vyc_scope *scope) {
   scope->relaxed = false;
   scope->gate = NULL;
   if (vyc__is_forked(context)) return false;
-  if (context->driver->cuCtxGetCurrent(&scope->saved) != CUDA_SUCCESS) scope->saved = NULL;
-  if (scope->saved == context->handle) return true;
-  scope->changed = context->driver->cuCtxSetCurrent(context->handle) == CUDA_SUCCESS;
-  return true; /* a lost driver refuses to switch; releases are still attempted */
+  const vyc_driver *driver = context->driver;
+  bool known = driver->cuCtxGetCurrent(&scope->saved) == CUDA_SUCCESS;
+  if (VYC_UNLIKELY(!known)) known = driver->cuCtxGetCurrent(&scope->saved) == CUDA_SUCCESS;
+  if (known && scope->saved == context->handle) return true;
+  /* A lost driver refuses to switch; releases are still attempted. What nobody can tell, an outer
+   * scope of this thread may need: then ours stays current. */
+  const bool switched = driver->cuCtxSetCurrent(context->handle) == CUDA_SUCCESS;
+  scope->changed = known && switched;
+  return true;
 }
 
 void vyc__leave(const vyc_context *context, const vyc_scope *scope) {
