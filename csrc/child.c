@@ -62,9 +62,7 @@ static void (*destroy_last(vyc_child *child))(vyc_child *) {
   }
   if (!detach(child)) return NULL;
   destroy_once(child);
-  /* What looks for abandoned work goes on looking at plans and streams. */
-  void (*const finish)(vyc_child *) =
-      atomic_load(&context->abandoned) ? vyc__child_leak : child->finish;
+  void (*const finish)(vyc_child *) = child->finish;
   pthread_mutex_lock(&context->children_lock);
   context->releasing--;
   pthread_mutex_unlock(&context->children_lock);

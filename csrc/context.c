@@ -1,15 +1,14 @@
 /* A device's retained primary context: probing, currency, closed, lost and forked states.
  *
  * The current context of the calling thread is the caller's: vyc__enter saves it, vyc__leave puts
- * it back. Closing lets nobody in any more, waits until everybody has left and the device is idle,
- * then destroys what children hold; it gives up, and leaks, what does not end in time. */
+ * it back. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "plan.h"
+#include "internal.h"
 
 #define PATIENCE_NS INT64_C(10000000000)
 
@@ -153,10 +152,15 @@ bool vyc__enter_release(vyc_context *context, vyc_scope *scope) {
   scope->relaxed = false;
   scope->gate = NULL;
   if (vyc__is_forked(context)) return false;
-  if (context->driver->cuCtxGetCurrent(&scope->saved) != CUDA_SUCCESS) scope->saved = NULL;
-  if (scope->saved == context->handle) return true;
-  scope->changed = context->driver->cuCtxSetCurrent(context->handle) == CUDA_SUCCESS;
-  return true; /* a lost driver refuses to switch; releases are still attempted */
+  const vyc_driver *driver = context->driver;
+  bool known = driver->cuCtxGetCurrent(&scope->saved) == CUDA_SUCCESS;
+  if (VYC_UNLIKELY(!known)) known = driver->cuCtxGetCurrent(&scope->saved) == CUDA_SUCCESS;
+  if (known && scope->saved == context->handle) return true;
+  /* A lost driver refuses to switch; releases are still attempted. What nobody can tell, an outer
+   * scope of this thread may need: then ours stays current. */
+  const bool switched = driver->cuCtxSetCurrent(context->handle) == CUDA_SUCCESS;
+  scope->changed = known && switched;
+  return true;
 }
 
 void vyc__leave(const vyc_context *context, const vyc_scope *scope) {
@@ -288,118 +292,4 @@ vyc_status vyc_context_caps(vyc_context *context, vyc_caps *caps_out) {
   VYC_REQUIRE(caps_out->struct_size >= sizeof(uint32_t));
   vyc__struct_out(caps_out, &context->caps, sizeof context->caps);
   return VYC_OK;
-}
-
-/* ---- close ----------------------------------------------------------------------------------- */
-
-/* Nobody comes in any more. False: somebody was still inside when time was out. */
-static bool is_left(vyc_context *context, vyc_pace *pace) {
-  for (uint32_t i = 0; i < VYC_GATES; i++)
-    while (atomic_load(&context->gates[i].inside) != 0)
-      if (vyc__pace(context, pace) != VYC_OK) return false;
-  return true;
-}
-
-static void close_driver_side(vyc_context *context) {
-  vyc__children_close(context);
-  vyc__plans_reap(context);
-  vyc__streams_reap(context);
-  vyc__modules_reap(context);
-  vyc__pool_trim(context, &context->device_pool, true);
-  vyc__pool_trim(context, &context->pinned_pool, true);
-  context->driver->cuStreamDestroy(context->main);
-}
-
-static _Atomic(vyc_context *) abandoned_contexts;
-
-vyc_context *vyc__abandoned(void) {
-  return atomic_load_explicit(&abandoned_contexts, memory_order_acquire);
-}
-
-/* Work may run for ever: no driver call is made from here on, and what it uses stays as it is. */
-static vyc_status give_up(vyc_context *context, int64_t timeout_ns) {
-  vyc__context_retain(context);
-  atomic_store(&context->abandoned, true);
-  context->next_abandoned = atomic_load(&abandoned_contexts);
-  while (!atomic_compare_exchange_weak(&abandoned_contexts, &context->next_abandoned, context)) {
-  }
-  atomic_store(&context->hung, true);
-  atomic_store(&context->gone, true);
-  return vyc__fail(VYC_E_TIMEOUT, "close",
-                   "work on the device has not ended after %.3f s: it was abandoned, and what it "
-                   "uses is left with the driver until the process ends",
-                   (double)timeout_ns * 1e-9);
-}
-
-static vyc_status close_now(vyc_context *context, int64_t timeout_ns) {
-  vyc_pace pace = vyc__pace_begin(timeout_ns, 0);
-  if (!is_left(context, &pace)) return give_up(context, timeout_ns);
-  vyc_scope scope;
-  vyc__enter_release(context, &scope);
-  vyc__scope_relax(context, &scope);
-  vyc_status status = VYC_OK;
-  if (!atomic_load(&context->lost)) status = vyc__quiet_wait(context, vyc__pace_left(&pace));
-  if (status == VYC_OK) status = vyc__check_reports(context);
-  if (status == VYC_NOT_READY ||
-      (status != VYC_OK && status != VYC_E_ASSERT && !vyc__settle(context))) {
-    status = give_up(context, timeout_ns);
-    vyc__leave(context, &scope);
-    return status;
-  }
-  vyc_error failure;
-  vyc__error_save(&failure);
-  close_driver_side(context);
-  vyc__leave(context, &scope);
-  vyc__primary_release(context);
-  if (status != VYC_OK) vyc__error_restore(&failure);
-  atomic_store(&context->gone, true);
-  return status;
-}
-
-/* Another thread is closing it, or has. */
-static vyc_status await_close(vyc_context *context, int64_t timeout_ns) {
-  vyc_pace pace = vyc__pace_begin(timeout_ns, 0);
-  while (!atomic_load(&context->gone)) {
-    const vyc_status status = vyc__pace(context, &pace);
-    if (status == VYC_NOT_READY)
-      return vyc__fail(VYC_E_TIMEOUT, "close", "another thread has not closed the device in time");
-  }
-  return VYC_OK;
-}
-
-vyc_status vyc_context_close_for(vyc_context *context, int64_t timeout_ns) {
-  VYC_REQUIRE(context != NULL);
-  if (vyc__is_forked(context)) {
-    atomic_store(&context->closed, true);
-    atomic_store(&context->gone, true);
-    return VYC_OK;
-  }
-  if (atomic_exchange(&context->closed, true)) return await_close(context, timeout_ns);
-  return close_now(context, timeout_ns);
-}
-
-vyc_status vyc_context_close(vyc_context *context) {
-  VYC_REQUIRE(context != NULL);
-  return vyc_context_close_for(context, atomic_load(&context->patience_ns));
-}
-
-static void free_records(vyc_context *context) {
-  vyc__pool_drop(&context->device_pool);
-  vyc__pool_drop(&context->pinned_pool);
-  pthread_mutex_destroy(&context->device_pool.lock);
-  pthread_mutex_destroy(&context->pinned_pool.lock);
-  pthread_mutex_destroy(&context->children_lock);
-  pthread_mutex_destroy(&context->slots_lock);
-  pthread_mutex_destroy(&context->execs_lock);
-}
-
-void vyc_context_release(vyc_context *context) {
-  if (context == NULL) return;
-  if (atomic_fetch_sub_explicit(&context->references, 1, memory_order_acq_rel) != 1) return;
-  vyc_context_close(context);
-  /* In a forked child a lock may be held for ever and a list half changed. */
-  if (!vyc__is_forked(context)) free_records(context);
-  vyc__names_free(context);
-  vyc_driver_release(context->driver);
-  free(context);
 }

@@ -89,7 +89,7 @@ struct vyc_context {
   vyc_orphan orphan; /* guarded by children_lock */
   _Atomic bool gone; /* no driver call is made any more: everything was freed, or given up */
   vyc_context *next_abandoned; /* of the process; set once */
-  _Atomic bool abandoned; /* a close has given it up: nothing of it is freed any more */
+  _Atomic bool abandoned; /* a close has given it up: its plans and streams stay */
   _Atomic bool hung; /* work had not ended when a release ran out of patience */
   _Atomic int64_t patience_ns; /* how long a release or close waits for work */
   pthread_mutex_t execs_lock;

@@ -42,6 +42,7 @@ static void pinned_finish(vyc_child *child) {
     vyc__pool_remove(context, &context->pinned_pool, pinned->block);
     vyc__leave(context, &scope);
   }
+  if (!may_free) free(pinned->block); /* the record; the memory stays locked */
   if (pinned->keeps_primary) vyc__primary_release(context);
   free(pinned);
 }

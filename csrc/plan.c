@@ -72,8 +72,10 @@ static void free_memory(vyc_plan *plan) {
   free(plan);
 }
 
+/* What looks for abandoned work goes on looking at the lanes. */
 static void plan_finish(vyc_child *child) {
   vyc_plan *plan = (vyc_plan *)child;
+  if (atomic_load(&child->context->abandoned)) return;
   vyc_module *module = plan->module;
   free_memory(plan);
   vyc_module_release(module);

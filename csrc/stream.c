@@ -46,6 +46,11 @@ static void stream_destroy(vyc_child *child) {
   give_back(context, stream);
 }
 
+/* What looks for abandoned work goes on looking at the stream. */
+static void stream_finish(vyc_child *child) {
+  if (!atomic_load(&child->context->abandoned)) free(child);
+}
+
 static vyc_stream *leaked_stream(vyc_context *context) {
   pthread_mutex_lock(&context->slots_lock);
   vyc_stream *stream = context->streams;
@@ -99,7 +104,7 @@ vyc_status vyc__stream_make(vyc_stream **stream_out, vyc_context *context, CUstr
   }
   stream->target = target == NULL ? stream->handle : target;
   stream->scratch = scratch;
-  vyc__child_add(&stream->child, context, stream_destroy, NULL);
+  vyc__child_add(&stream->child, context, stream_destroy, stream_finish);
   stream->slot = claim_slot(context, stream);
   list_add(context, stream);
   *stream_out = stream;

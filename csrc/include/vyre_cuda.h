@@ -189,7 +189,7 @@ VYC_API vyc_status vyc_context_query(vyc_context *context);
  * holds for this context and its children. Whoever calls it, everything is freed when it returns;
  * again is VYC_OK. VYC_E_ASSERT as above, and what the wait failed with: closed all the same.
  * VYC_E_TIMEOUT: somebody was still in, or work had not ended, when patience ran out: closed, but
- * abandoned: no further driver call is made, and what the work uses stays until the process ends. */
+ * abandoned: no further driver call is made, and what is left stays until the process ends. */
 VYC_API vyc_status vyc_context_close(vyc_context *context);
 /* The same with a limit of its own; negative: none. */
 VYC_API vyc_status vyc_context_close_for(vyc_context *context, int64_t timeout_ns);

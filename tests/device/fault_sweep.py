@@ -292,6 +292,21 @@ def grid_barriers(device: vc.Device) -> None:
 
 
 @scenario
+def foreign_streams(device: vc.Device) -> None:
+    """The legacy default stream, launched on and bound to, and an exported handle of ours."""
+    kernel = device.compile(programs.saxpy())
+    x, out, stream = device.array(X), device.zeros(300, vc.f32), device.stream()
+    for a in (1.0, 2.0):
+        kernel.launch(x, x, out, a, stream=0)
+    np.testing.assert_array_equal(3 * X, out.numpy())
+    call = kernel.bind(x, x, out, 4.0, stream=0)
+    call()
+    device.synchronize()
+    kernel.launch(x, x, out, 5.0, stream=stream.handle)
+    np.testing.assert_array_equal(6 * X, out.numpy())
+
+
+@scenario
 def drops(device: vc.Device) -> None:
     """Everything is released with work in flight, in an order that nobody would choose."""
     kernel, add = device.compile(programs.saxpy()), device.compile(programs.add_to())

@@ -25,12 +25,13 @@ def test_the_number_of_graphs_is_bounded_and_calls_keep_working(
         kernel = device.compile(programs.add_to())
         total, one = device.zeros(4, vc.i32), device.array(np.ones(4, np.int32))
         calls = [kernel.bind(total, one) for _ in range(BUDGET + EXTRA)]
+        before = emulator.count("execs")  # of tests whose releases were made to fail
 
         for _ in range(2):
             for call in calls:
                 call()
 
-        assert emulator.count("execs") == BUDGET
+        assert emulator.count("execs") - before == BUDGET
         np.testing.assert_array_equal(np.full(4, 2 * len(calls), np.int32), total.numpy())
 
 
@@ -38,6 +39,7 @@ def test_graphs_that_are_not_used_make_room_for_those_that_are(
     device_name: str, emulator: Emulator, leak_check: Any
 ) -> None:
     emulator.stream_mode("eager")
+    before = emulator.count("execs")  # of tests whose releases were made to fail
     with vc.Device(device_name) as device:
         kernel = device.compile(programs.add_to())
         total, one = device.zeros(4, vc.i32), device.array(np.ones(4, np.int32))
@@ -54,9 +56,9 @@ def test_graphs_that_are_not_used_make_room_for_those_that_are(
             count += len(newest)
             assert count < 10**4
 
-        assert emulator.count("execs") == BUDGET
+        assert emulator.count("execs") - before == BUDGET
         calls[0]()
         x = np.ones(4, np.float32)
         device.compile(programs.saxpy())(x, x, 2.0)  # a lane counts too
-        assert emulator.count("execs") <= BUDGET
+        assert emulator.count("execs") - before <= BUDGET
         np.testing.assert_array_equal(np.full(4, count + 1, np.int32), total.numpy())

@@ -23,7 +23,7 @@ X = np.arange(100, dtype=np.float32)
 
 # A device with a kernel that hangs on the main stream, on a stream of its own and in a submitted call.
 HUNG = f"""
-    import _thread, os, signal, threading, time
+    import _thread, asyncio, os, signal, threading, time
     FOREVER = {FOREVER}
     device = vc.Device(NAME)
     spin, saxpy = device.compile(programs.spin()), device.compile(programs.saxpy())
@@ -110,11 +110,15 @@ def test_every_wait_ends_with_control_c(device_name: int | str) -> None:
             print(name, time.monotonic() - sent < 2)
         thread.join()
     print((saxpy(X, X, 1.0) == X + X).all())
+
+    async def wait():
+        return await saxpy.submit(X, X, 2.0)
+    print((asyncio.run(wait()) == 3 * X).all())
         """,
     )
 
     names = ["call", "timed", "result", "numpy", "copy_from", "fill", "device", "stream", "event", "close"]
-    assert lines == [*(f"{name} True" for name in names), "True"]
+    assert lines == [*(f"{name} True" for name in names), "True", "True"]
 
 
 @pytest.mark.slow

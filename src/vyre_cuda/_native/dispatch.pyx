@@ -15,8 +15,8 @@ cimport numpy as cnp
 
 from vyre_cuda._native.c_api cimport (
     VYC_ARGUMENT_BUFFER, VYC_ARGUMENT_HOST, VYC_ARGUMENT_PINNED, VYC_E_TIMEOUT, VYC_OK, VYC_ROLE_IN, VYC_ROLE_INOUT,
-    VYC_ROLE_OUT, vyc_argument, vyc_context_query, vyc_plan_launch, vyc_plan_run, vyc_plan_submit, vyc_run, vyc_status, vyc_stream,
-    vyc_stream_query, vyc_ticket,
+    VYC_ROLE_OUT, vyc_argument, vyc_context_query, vyc_plan_launch, vyc_plan_run, vyc_plan_submit, vyc_run,
+    vyc_status, vyc_stream, vyc_stream_query, vyc_ticket,
 )
 from vyre_cuda._native.context cimport Context, Stream
 from vyre_cuda._native.foreign cimport stream_of

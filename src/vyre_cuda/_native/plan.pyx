@@ -137,7 +137,7 @@ cdef int run_and_wait(Plan plan, vyc_run *run, int64_t timeout_ns) except -1:
 
 
 cdef int finish_run(Plan plan, vyc_status status, vyc_ticket *ticket, vyc_run *run, int64_t left_ns=-1) except -1:
-    """The rest of a run, of which vyc_plan_run gave this status and ticket; `left_ns` with what it took, -1: no limit."""
+    """The rest of a run, of which vyc_plan_run gave this status and ticket; `left_ns` counts what that took, too."""
     try:
         while ticket == NULL and status != VYC_OK:
             left_ns = less(left_ns, run.timeout_ns)

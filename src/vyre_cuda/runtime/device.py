@@ -184,9 +184,12 @@ class Device:
         try:
             self.context.close(timeout)
         except AssertReport as report:
-            raise self.explain(report) from None
-        finally:
             self.waiter.stop()
+            raise self.explain(report) from None
+        except Error:
+            self.waiter.stop()
+            raise
+        self.waiter.stop()  # not after Ctrl-C: then the device is still open
 
     def __enter__(self) -> Device:
         return self
