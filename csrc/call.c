@@ -14,6 +14,8 @@ struct vyc_call {
   uint64_t *scalars;
   uint8_t *block;
   uint64_t barrier; /* the address in the block */
+  uint64_t mark;    /* of the stream, in vyc_buffer.used_on */
+  _Atomic bool steady; /* nothing but a launch of the graph is left to do, while the marks stand */
 };
 
 static void call_destroy(vyc_child *child) {
@@ -58,12 +60,30 @@ static void set(vyc_call *call, const vyc_run *run, const vyc_hidden *hidden) {
     memcpy(call->arguments, run->arguments, plan->binding_count * sizeof *call->arguments);
   if (plan->scalar_count > 0)
     memcpy(call->scalars, run->scalars, plan->scalar_count * sizeof *call->scalars);
-  call->run = *run;
+  memcpy(&call->run, run, VYC_RUN_BYTES_FIRST); /* a launch has no iterations */
+  call->run.struct_size = sizeof call->run;
   call->run.arguments = call->arguments;
   call->run.scalars = call->scalars;
   call->run.timing_out = NULL;
   call->barrier = hidden->barrier;
+  call->steady = false;
+  const uint32_t slot = call->stream == NULL ? VYC_SLOT_MAIN : call->stream->slot;
+  call->mark = UINT64_C(1) << slot;
   vyc__block_write(plan, call->block, addresses, &call->run, hidden);
+}
+
+/* The graph alone does all that a launch takes: no clear, no grid barrier, no work of others to be
+ * ordered with, and a driver that launches graphs without a current context. */
+static bool is_simple(const vyc_call *call) {
+  const vyc_plan *plan = call->plan;
+  if (plan->child.context->driver->version < 13000 || plan->cooperative) return false;
+  if (call->stream != NULL && vyc__is_adopted(call->stream)) return false;
+  if (call->mark == UINT64_C(1) << VYC_SLOT_OTHER || vyc__grid_is_empty(call->run.grid))
+    return false;
+  for (uint32_t i = 0; i < plan->binding_count; i++)
+    if (call->arguments[i].buffer->source != NULL || vyc__needs_clear(plan, i, &call->run))
+      return false;
+  return true;
 }
 
 /* A capture that goes on where the call is made does not matter to what it binds. */
@@ -98,29 +118,6 @@ vyc_status vyc_call_create(vyc_call **call_out, vyc_plan *plan, const vyc_run *r
   return status;
 }
 
-vyc_status vyc_call_set(vyc_call *call, const vyc_run *run) {
-  VYC_REQUIRE(call != NULL);
-  vyc_plan *plan = call->plan;
-  VYC_TRY(vyc__launch_check(plan, run));
-  VYC_REQUIRE(run->stream == call->stream);
-  vyc_buffer *old[VYC_MAX_BINDINGS];
-  vyc_scope scope;
-  VYC_TRY(vyc__enter_warm(plan->child.context, &scope));
-  vyc_hidden hidden;
-  const vyc_status status = hidden_of(plan, &hidden, run->stream);
-  if (status != VYC_OK) {
-    vyc__leave(plan->child.context, &scope);
-    return status;
-  }
-  vyc__exec_claim_wait(&call->exec);
-  for (uint32_t i = 0; i < plan->binding_count; i++) old[i] = call->arguments[i].buffer;
-  set(call, run, &hidden);
-  vyc__exec_unclaim(&call->exec);
-  vyc__leave(plan->child.context, &scope);
-  for (uint32_t i = 0; i < plan->binding_count; i++) vyc_buffer_release(old[i]);
-  return VYC_OK;
-}
-
 /* The caller has claimed the exec, and with it everything in the call. */
 static vyc_status call_launch(vyc_call *call) {
   vyc_plan *plan = call->plan;
@@ -136,18 +133,101 @@ static vyc_status call_launch(vyc_call *call) {
   if (status == VYC_OK)
     status = vyc__exec_launch(&call->exec, plan, call->block, call->run.grid, place.stream);
   vyc__cooperative_end(plan);
-  return status == VYC_OK ? vyc__run_given(&call->run, place.stream) : status;
+  if (status == VYC_OK) status = vyc__run_given(&call->run, place.stream);
+  call->steady = status == VYC_OK && is_simple(call);
+  return status;
+}
+
+/* Bind what `run` has; the references to the buffers that were bound go to `old`. The caller has
+ * claimed the exec. */
+static vyc_status call_bind(vyc_call *call, const vyc_run *run, vyc_buffer **old) {
+  vyc_hidden hidden;
+  VYC_TRY(hidden_of(call->plan, &hidden, run->stream));
+  for (uint32_t i = 0; i < call->plan->binding_count; i++) old[i] = call->arguments[i].buffer;
+  set(call, run, &hidden);
+  return VYC_OK;
+}
+
+static vyc_status change(vyc_call *call, const vyc_run *run, bool launches) {
+  vyc_plan *plan = call->plan;
+  VYC_TRY(vyc__launch_check(plan, run));
+  VYC_REQUIRE(run->stream == call->stream);
+  vyc_buffer *old[VYC_MAX_BINDINGS];
+  vyc_scope scope;
+  VYC_TRY(vyc__enter_warm(plan->child.context, &scope));
+  vyc__exec_claim_wait(&call->exec);
+  vyc_status status = call_bind(call, run, old);
+  const bool bound = status == VYC_OK;
+  if (bound && launches) status = call_launch(call);
+  vyc__exec_unclaim(&call->exec);
+  vyc__leave(plan->child.context, &scope);
+  for (uint32_t i = 0; bound && i < plan->binding_count; i++) vyc_buffer_release(old[i]);
+  return status;
+}
+
+vyc_status vyc_call_set(vyc_call *call, const vyc_run *run) {
+  VYC_REQUIRE(call != NULL);
+  return change(call, run, false);
+}
+
+vyc_status vyc_call_set_run(vyc_call *call, const vyc_run *run) {
+  VYC_REQUIRE(call != NULL);
+  return change(call, run, true);
+}
+
+static bool is_steady(const vyc_call *call) {
+  return atomic_load_explicit(&call->steady, memory_order_relaxed) &&
+         vyc__is_usable(call->child.context);
+}
+
+/* The launch alone, of a call that is steady. A close sets `closed` and then looks at the claims;
+ * here the claim comes first and then the look at `closed`: one of both sees the other, and no
+ * entry needs to be counted. The context need not be current to launch a graph (seen with drivers
+ * of CUDA 13). True: `*status_out` is the outcome; false: there is more to do. */
+static bool launch_claimed(vyc_call *call, vyc_status *status_out) {
+  vyc_context *context = call->child.context;
+  if (!is_steady(call) || call->exec.handle == NULL) return false;
+  for (uint32_t i = 0; i < call->plan->binding_count; i++)
+    if ((atomic_load_explicit(&call->arguments[i].buffer->used_on, memory_order_relaxed) &
+         call->mark) == 0)
+      return false;
+  atomic_store_explicit(&call->exec.stamp,
+                        atomic_load_explicit(&context->exec_clock, memory_order_relaxed),
+                        memory_order_relaxed);
+  atomic_store_explicit(&context->last_launch, call->plan->entry, memory_order_relaxed);
+  CUstream stream = call->stream == NULL ? context->main : call->stream->handle;
+  const CUresult result = context->driver->cuGraphLaunch(call->exec.handle, stream);
+  if (VYC_UNLIKELY(result == CUDA_ERROR_INVALID_CONTEXT)) return false;
+  *status_out = VYC_LIKELY(result == CUDA_SUCCESS)
+                    ? VYC_OK
+                    : vyc__driver_failed(context, result, "cuGraphLaunch");
+  return true;
+}
+
+/* In a forked child a claim may be held for ever, so the first look is without one. */
+static bool launch_steady(vyc_call *call, vyc_status *status_out) {
+  if (!is_steady(call)) return false;
+  vyc__exec_claim_wait(&call->exec);
+  const bool launched = launch_claimed(call, status_out);
+  vyc__exec_unclaim(&call->exec);
+  return launched;
 }
 
 vyc_status vyc_call_run(vyc_call *call) {
   VYC_REQUIRE(call != NULL);
+  vyc_status status = VYC_OK;
+  if (VYC_LIKELY(launch_steady(call, &status))) return status;
   vyc_scope scope;
   VYC_TRY(vyc__enter_warm(call->child.context, &scope));
   vyc__exec_claim_wait(&call->exec);
-  const vyc_status status = call_launch(call);
+  status = call_launch(call);
   vyc__exec_unclaim(&call->exec);
   vyc__leave(call->child.context, &scope);
   return status;
+}
+
+bool vyc__call_is_claimed(const vyc_child *child) {
+  return child->destroy == call_destroy && atomic_load(&((const vyc_call *)child)->exec.claimed);
 }
 
 void vyc_call_release(vyc_call *call) {

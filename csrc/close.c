@@ -4,11 +4,23 @@
 
 #include "plan.h"
 
+/* A bound call that is steady is launched under its claim alone. */
+static bool is_launching(vyc_context *context) {
+  bool found = false;
+  pthread_mutex_lock(&context->children_lock);
+  for (vyc_child *child = context->children; child != NULL && !found; child = child->next)
+    found = vyc__call_is_claimed(child);
+  pthread_mutex_unlock(&context->children_lock);
+  return found;
+}
+
 /* Nobody comes in any more. False: somebody was still inside when time was out. */
 static bool is_left(vyc_context *context, vyc_pace *pace) {
   for (uint32_t i = 0; i < VYC_GATES; i++)
     while (atomic_load(&context->gates[i].inside) != 0)
       if (vyc__pace(context, pace) != VYC_OK) return false;
+  while (is_launching(context))
+    if (vyc__pace(context, pace) != VYC_OK) return false;
   return true;
 }
 

@@ -100,14 +100,14 @@ static vyc_status fail_unusable(vyc_context *context) {
   return fail_lost(context);
 }
 
-static bool is_usable(const vyc_context *context) {
+bool vyc__is_usable(const vyc_context *context) {
   return VYC_LIKELY(!atomic_load(&context->closed) &&
                     !atomic_load_explicit(&context->lost, memory_order_acquire) &&
                     !vyc__is_forked(context));
 }
 
 vyc_status vyc__check_usable(vyc_context *context) {
-  return is_usable(context) ? VYC_OK : fail_unusable(context);
+  return vyc__is_usable(context) ? VYC_OK : fail_unusable(context);
 }
 
 static void go_out(const vyc_scope *scope) {
@@ -131,7 +131,7 @@ vyc_status vyc__enter_warm(vyc_context *context, vyc_scope *scope) {
   /* Counted before `closed` is looked at; a close sets it before it looks at the count. */
   atomic_fetch_add(&scope->gate->inside, 1);
   const vyc_status status =
-      is_usable(context) ? make_current(context, scope) : fail_unusable(context);
+      vyc__is_usable(context) ? make_current(context, scope) : fail_unusable(context);
   if (VYC_UNLIKELY(status != VYC_OK)) go_out(scope);
   return status;
 }

@@ -21,9 +21,7 @@ void vyc__exec_init(vyc_exec *exec, const vyc_plan *plan, void **pointers, uint8
   exec->params.kernelParams = pointers;
 }
 
-bool vyc__exec_claim(vyc_exec *exec) {
-  return !atomic_exchange_explicit(&exec->claimed, true, memory_order_acquire);
-}
+bool vyc__exec_claim(vyc_exec *exec) { return !atomic_exchange(&exec->claimed, true); }
 
 void vyc__exec_claim_wait(vyc_exec *exec) {
   while (VYC_UNLIKELY(!vyc__exec_claim(exec))) sched_yield();

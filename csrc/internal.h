@@ -183,6 +183,8 @@ bool vyc__enter_release(vyc_context *context, vyc_scope *scope);
 bool vyc__is_forked(const vyc_context *context);
 /* VYC_OK, or why the context cannot be used; for functions that make no driver call. */
 vyc_status vyc__check_usable(vyc_context *context);
+/* Open, not lost, not of a parent process. */
+bool vyc__is_usable(const vyc_context *context);
 
 /* CUresult of a call into the right status; notes a lost device. */
 vyc_status vyc__driver_failed(vyc_context *context, CUresult result, const char *operation);

@@ -112,6 +112,11 @@ struct vyc_plan {
   _Atomic uint8_t launched[VYC_STREAM_SLOTS];
 };
 
+/* ---- call.c ---- */
+
+/* The child is a bound call that some thread is launching or changing. */
+bool vyc__call_is_claimed(const vyc_child *child);
+
 /* ---- exec.c ---- */
 
 /* Memory of `pointers` and `block` is the caller's, parameter_count and parameter_bytes long. */

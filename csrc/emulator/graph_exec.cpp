@@ -137,7 +137,8 @@ CUresult CUDAAPI cuGraphUpload(CUgraphExec exec, CUstream stream) {
 }
 
 CUresult CUDAAPI cuGraphLaunch(CUgraphExec exec, CUstream stream) {
-  return call(Call::cuGraphLaunch, Need::context, [&] { return launch(exec, stream); });
+  // As seen with the driver: the stream says which context, none need be current.
+  return call(Call::cuGraphLaunch, Need::device, [&] { return launch(exec, stream); });
 }
 
 }  // extern "C"

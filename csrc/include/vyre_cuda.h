@@ -511,6 +511,9 @@ VYC_API vyc_status vyc_plan_launch(vyc_plan *plan, const vyc_run *run);
 VYC_API vyc_status vyc_call_create(vyc_call **call_out, vyc_plan *plan, const vyc_run *run);
 VYC_API vyc_status vyc_call_set(vyc_call *call, const vyc_run *run);
 VYC_API vyc_status vyc_call_run(vyc_call *call);
+/* vyc_call_set and vyc_call_run in one. When the launch fails the arguments are bound all the same.
+ */
+VYC_API vyc_status vyc_call_set_run(vyc_call *call, const vyc_run *run);
 VYC_API void vyc_call_release(vyc_call *call);
 
 #ifdef __cplusplus

@@ -76,6 +76,8 @@ static void use_memory(const session *s, task *t) {
 
 static void use_runs(session *s, task *t) {
   KEEPS_OK(vyc_call_run(s->call));
+  KEEPS_OK(vyc_call_run(s->call));
+  KEEPS_OK(vyc_call_set_run(s->call, &t->run));
   KEEPS_OK(vyc_call_set(s->call, &t->run));
   for (int i = 0; i < 2; i++) KEEPS_OK(vyc_plan_launch(s->plan, &t->run));
   task *host = malloc(sizeof *host);

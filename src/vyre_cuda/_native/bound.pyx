@@ -2,9 +2,12 @@
 """Launches with their arguments bound."""
 from cpython.object cimport PyObject
 
-from vyre_cuda._native.c_api cimport vyc_call, vyc_call_create, vyc_call_release, vyc_call_run, vyc_call_set
+from vyre_cuda._native.c_api cimport (
+    VYC_E_INVALID, vyc_call, vyc_call_create, vyc_call_release, vyc_call_run, vyc_call_set, vyc_call_set_run, vyc_status,
+    vyc_stream,
+)
 from vyre_cuda._native.context cimport Stream
-from vyre_cuda._native.dispatch cimport Dispatcher, Frame
+from vyre_cuda._native.dispatch cimport Dispatcher, Frame, looks_deep
 from vyre_cuda._native.plan cimport Arguments
 from vyre_cuda._native.status cimport check
 
@@ -38,15 +41,28 @@ cdef class Call:
     def __call__(self, *args):
         """Launch; with arguments (all parameters in declared order), bind those first, for later launches too."""
         cdef Frame frame
+        cdef vyc_status status
+        cdef vyc_stream *stream = NULL if self._on is None else self._on._h
         if args:
             if self._plain and self._dispatcher.prepare_launch(
                     &frame, (<PyTupleObject *>args).ob_item, len(args), None):
-                frame.run.stream = NULL if self._on is None else self._on._h
-                check(vyc_call_set(self._h, &frame.run))
-                self.values = args
-            else:
-                self._rebind(args)
-        check(vyc_call_run(self._h))
+                frame.run.stream = stream
+                if looks_deep(self._dispatcher._plan.context, stream):
+                    with nogil:
+                        status = vyc_call_set_run(self._h, &frame.run)
+                else:
+                    status = vyc_call_set_run(self._h, &frame.run)
+                if status != VYC_E_INVALID:
+                    self.values = args
+                check(status)
+                return
+            self._rebind(args)
+        if looks_deep(self._dispatcher._plan.context, stream):
+            with nogil:
+                status = vyc_call_run(self._h)
+        else:
+            status = vyc_call_run(self._h)
+        check(status)
 
     def set_arguments(self, Arguments arguments not None, tuple values not None) -> None:
         """Bind these for later launches; `values` are the objects they were made of."""

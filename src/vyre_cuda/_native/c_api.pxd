@@ -245,4 +245,5 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_call_create(vyc_call **call_out, vyc_plan *plan, const vyc_run *run)
     vyc_status vyc_call_set(vyc_call *call, const vyc_run *run)
     vyc_status vyc_call_run(vyc_call *call)
+    vyc_status vyc_call_set_run(vyc_call *call, const vyc_run *run)
     void vyc_call_release(vyc_call *call)

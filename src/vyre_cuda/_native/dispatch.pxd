@@ -1,7 +1,8 @@
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
 
-from vyre_cuda._native.c_api cimport vyc_argument, vyc_run
+from vyre_cuda._native.c_api cimport vyc_argument, vyc_run, vyc_stream
+from vyre_cuda._native.context cimport Context
 from vyre_cuda._native.plan cimport Plan
 from vyre_cuda._native.table cimport Table
 
@@ -13,6 +14,10 @@ cdef struct Frame:
     uint64_t scalars[16]
     uint64_t counts[32]            # per parameter; PARAMETERS of table.pxd
     uint64_t staged                # bytes
+
+
+# Count a launch on a stream (NULL: call order); whether its queue may be full, so that the launch may block.
+cdef bint looks_deep(Context context, vyc_stream *stream)
 
 
 cdef class Dispatcher(Table):
