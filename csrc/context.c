@@ -101,14 +101,14 @@ static vyc_status fail_unusable(vyc_context *context) {
   return fail_lost(context);
 }
 
-static bool is_usable(const vyc_context *context) {
+bool vyc__is_usable(const vyc_context *context) {
   return VYC_LIKELY(!atomic_load(&context->closed) &&
                     !atomic_load_explicit(&context->lost, memory_order_acquire) &&
                     !vyc__is_forked(context));
 }
 
 vyc_status vyc__check_usable(vyc_context *context) {
-  return is_usable(context) ? VYC_OK : fail_unusable(context);
+  return vyc__is_usable(context) ? VYC_OK : fail_unusable(context);
 }
 
 static void go_out(const vyc_scope *scope) {
@@ -132,7 +132,7 @@ vyc_status vyc__enter_warm(vyc_context *context, vyc_scope *scope) {
   /* Counted before `closed` is looked at; a close sets it before it looks at the count. */
   atomic_fetch_add(&scope->gate->inside, 1);
   const vyc_status status =
-      is_usable(context) ? make_current(context, scope) : fail_unusable(context);
+      vyc__is_usable(context) ? make_current(context, scope) : fail_unusable(context);
   if (VYC_UNLIKELY(status != VYC_OK)) go_out(scope);
   return status;
 }
@@ -238,6 +238,8 @@ static vyc_status probe(vyc_context *context) {
 static vyc_status start(vyc_context *context) {
   VYC_CU_RESULT;
   VYC_TRY(probe(context));
+  vyc__pool_set_budget(context, &context->device_pool, context->caps.total_memory / 4);
+  vyc__pool_set_budget(context, &context->pinned_pool, context->caps.total_memory / 16);
   VYC_TRY(VYC_CU(context, cuDevicePrimaryCtxRetain, &context->handle, context->device));
   atomic_store(&context->primary_holders, 1);
   vyc_scope scope;
@@ -305,8 +307,8 @@ static void close_driver_side(vyc_context *context) {
   vyc__plans_reap(context);
   vyc__streams_reap(context);
   vyc__modules_reap(context);
-  vyc__pool_trim(context, &context->device_pool, true);
-  vyc__pool_trim(context, &context->pinned_pool, true);
+  vyc__pool_close(context, &context->device_pool);
+  vyc__pool_close(context, &context->pinned_pool);
   context->driver->cuStreamDestroy(context->main);
 }
 
@@ -384,10 +386,8 @@ vyc_status vyc_context_close(vyc_context *context) {
 }
 
 static void free_records(vyc_context *context) {
-  vyc__pool_drop(&context->device_pool);
-  vyc__pool_drop(&context->pinned_pool);
-  pthread_mutex_destroy(&context->device_pool.lock);
-  pthread_mutex_destroy(&context->pinned_pool.lock);
+  vyc__pool_destroy(&context->device_pool);
+  vyc__pool_destroy(&context->pinned_pool);
   pthread_mutex_destroy(&context->children_lock);
   pthread_mutex_destroy(&context->slots_lock);
   pthread_mutex_destroy(&context->execs_lock);
