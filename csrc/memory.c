@@ -11,6 +11,7 @@ static reading read_pool(vyc_context *context, vyc_pool *pool) {
   vyc_block *retired = vyc__pool_harvest(context, pool);
   pthread_mutex_unlock(&pool->lock);
   vyc__blocks_free(context, pool, retired);
+  vyc__pool_keep_budget(context, pool);
   const vyc_magazine_sums sums = vyc__magazines_sum(pool);
   r.live_bytes = atomic_load(&pool->live_bytes);
   r.peak_bytes = atomic_load(&pool->peak_bytes);

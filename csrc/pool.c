@@ -288,6 +288,7 @@ static vyc_block *take_idle(vyc_context *context, vyc_pool *pool, uint64_t size,
   }
   pthread_mutex_unlock(&pool->lock);
   vyc__blocks_free(context, pool, retired);
+  vyc__pool_keep_budget(context, pool); /* harvested blocks may have been too many */
   if (block != NULL) return block;
   block = vyc__magazine_steal(pool, size, bin);
   if (block == NULL) return NULL;

@@ -153,7 +153,7 @@ class Pools(RuleBasedStateMachine):
         self.device = vc.Device("emulator")
         self.emulator.stream_mode("lazy")
         self.kernel = self.device.compile(programs.add_to())
-        self.one = self.device.array(np.ones(MIB, np.int32))
+        self.one = self.device.array(np.ones(5 * MIB // 4, np.int32))
         self.streams = [self.device.stream() for _ in range(2)]
         self.all: list[Live] = []
         self.base = {kind: pool_of(self.device, kind) for kind in KINDS}
