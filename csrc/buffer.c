@@ -1,62 +1,80 @@
-/* Device memory with an owner, and the copies to, from and between such buffers.
- *
- * A buffer keeps in `used_on` which streams have work on it that nobody has waited for. Copies and
- * fills go on the context's own stream, after the buffer's other streams have been waited for. */
-#include <inttypes.h>
+/* Device memory with an owner. A buffer keeps in `used_on` which streams have work on it that
+ * nobody has waited for. */
 #include <stdlib.h>
 
 #include "internal.h"
 
 /* ---- buffers -------------------------------------------------------------------------------- */
 
-static void buffer_destroy(vyc_child *child) {
-  vyc_buffer *buffer = (vyc_buffer *)child;
-  if (atomic_load(&buffer->exported) && atomic_load(&child->context->closed))
-    return; /* buffer_finish frees it */
-  vyc__pool_give(child->context, &child->context->device_pool, buffer->block,
-                 atomic_load_explicit(&buffer->used_on, memory_order_acquire));
-  buffer->block = NULL;
+static vyc_buffer *open_buffer(vyc_context *context, vyc_block *block, uint64_t bytes) {
+  vyc_buffer *buffer = &block->as.buffer;
+  buffer->child.context = vyc__context_retain(context);
+  atomic_store_explicit(&buffer->child.references, 1, memory_order_relaxed);
+  buffer->block = block;
+  atomic_store_explicit(&buffer->exported, false, memory_order_relaxed);
+  buffer->address = block->address;
+  buffer->bytes = bytes;
+  atomic_store_explicit(&buffer->used_on, 0, memory_order_relaxed);
+  atomic_store_explicit(&buffer->waited, 0, memory_order_relaxed);
+  buffer->waiters = 0;
+  return buffer;
 }
 
-static void buffer_finish(vyc_child *child) {
-  vyc_buffer *buffer = (vyc_buffer *)child;
-  vyc_context *context = child->context;
-  vyc_scope scope;
-  if (VYC_UNLIKELY(atomic_load(&buffer->exported))) {
-    if (buffer->block != NULL && vyc__enter_release(context, &scope)) {
-      vyc__pool_remove(context, &context->device_pool, buffer->block);
-      vyc__leave(context, &scope);
-    }
-    vyc__primary_release(context);
-  }
-  free(buffer);
+vyc_status vyc_buffer_try_alloc(vyc_buffer **buffer_out, vyc_context *context, uint64_t bytes) {
+  VYC_REQUIRE(buffer_out != NULL && context != NULL);
+  vyc_block *block = vyc__magazine_take(context, &context->device_pool, bytes);
+  *buffer_out = block == NULL ? NULL : open_buffer(context, block, bytes);
+  return VYC_LIKELY(block != NULL) ? VYC_OK : VYC_NOT_READY;
 }
 
 vyc_status vyc_buffer_alloc(vyc_buffer **buffer_out, vyc_context *context, uint64_t bytes) {
   VYC_REQUIRE(buffer_out != NULL && context != NULL);
   *buffer_out = NULL;
-  vyc_buffer *buffer = calloc(1, sizeof *buffer);
-  if (buffer == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
   vyc_scope scope;
-  vyc_status status = vyc__enter_warm(context, &scope);
+  vyc_block *block = NULL;
+  VYC_TRY(vyc__enter_warm(context, &scope));
+  const vyc_status status = vyc__pool_take(context, &context->device_pool, &block, bytes);
   if (status == VYC_OK) {
-    status = vyc__pool_take(context, &context->device_pool, &buffer->block, bytes);
-    if (status == VYC_OK) vyc__child_add(&buffer->child, context, buffer_destroy, buffer_finish);
-    vyc__leave(context, &scope);
+    *buffer_out = open_buffer(context, block, bytes);
+    block->has_handle = true;
   }
-  if (status != VYC_OK) {
-    free(buffer);
-    return status;
-  }
-  buffer->child.is_warm = true;
-  buffer->address = buffer->block->address;
-  buffer->bytes = bytes;
-  *buffer_out = buffer;
-  return VYC_OK;
+  vyc__leave(context, &scope);
+  return status;
 }
 
 void vyc_buffer_release(vyc_buffer *buffer) {
-  if (buffer != NULL) vyc__child_release(&buffer->child);
+  if (buffer == NULL) return;
+  if (buffer->block == NULL) {
+    vyc__child_release(&buffer->child);
+    return;
+  }
+  vyc_context *context = buffer->child.context;
+  if (!vyc__handle_drop(&buffer->child)) return;
+  vyc__handle_give(context, &context->device_pool, buffer->block,
+                   atomic_load_explicit(&buffer->used_on, memory_order_relaxed));
+  vyc_context_release(context);
+}
+
+/* The last reference to a context closes it, which takes its time. */
+static bool is_last_of_context(const vyc_context *context) {
+  return atomic_load_explicit(&context->references, memory_order_relaxed) == 1;
+}
+
+vyc_status vyc_buffer_try_release(vyc_buffer *buffer) {
+  if (buffer == NULL) return VYC_OK;
+  uint32_t references = atomic_load_explicit(&buffer->child.references, memory_order_acquire);
+  while (VYC_UNLIKELY(references > 1))
+    if (atomic_compare_exchange_weak_explicit(&buffer->child.references, &references,
+                                              references - 1, memory_order_release,
+                                              memory_order_acquire))
+      return VYC_OK;
+  vyc_context *context = buffer->child.context;
+  if (VYC_UNLIKELY(buffer->block == NULL || is_last_of_context(context))) return VYC_NOT_READY;
+  const uint64_t used_on = atomic_load_explicit(&buffer->used_on, memory_order_relaxed);
+  if (!vyc__handle_try_give(context, &context->device_pool, buffer->block, used_on))
+    return VYC_NOT_READY;
+  vyc_context_release(context);
+  return VYC_OK;
 }
 
 vyc_status vyc_buffer_address(vyc_buffer *buffer, uint64_t *address_out) {
@@ -117,121 +135,5 @@ vyc_status vyc__buffer_settle(vyc_buffer *buffer) {
   vyc_status status = vyc__stream_finish(context, context->main, -1);
   if (status == VYC_OK) status = vyc__buffer_wait(buffer, VYC_SLOT_MAIN);
   vyc__capture_restore(context->driver, mode);
-  return status;
-}
-
-/* ---- copies --------------------------------------------------------------------------------- */
-
-static vyc_status check_range(const vyc_buffer *buffer, uint64_t offset, uint64_t bytes,
-                              const char *operation) {
-  if (VYC_LIKELY(offset <= buffer->bytes && bytes <= buffer->bytes - offset)) return VYC_OK;
-  return vyc__fail(VYC_E_INVALID, operation,
-                   "%" PRIu64 " bytes from byte %" PRIu64 " of a buffer of %" PRIu64 " bytes",
-                   bytes, offset, buffer->bytes);
-}
-
-/* Everything a transfer on the main stream needs of a buffer. */
-static vyc_status prepare(vyc_buffer *buffer, uint64_t offset, uint64_t bytes,
-                          const char *operation) {
-  VYC_TRY(check_range(buffer, offset, bytes, operation));
-  VYC_TRY(vyc__buffer_wait(buffer, VYC_SLOT_MAIN));
-  return vyc__buffer_use(buffer, buffer->child.context->main, VYC_SLOT_MAIN);
-}
-
-static vyc_status prepare_written(vyc_buffer *buffer, uint64_t offset, uint64_t bytes,
-                                  const char *operation) {
-  if (VYC_UNLIKELY(buffer->read_only))
-    return vyc__fail(VYC_E_INVALID, operation, "the memory is read-only: its owner said so");
-  return prepare(buffer, offset, bytes, operation);
-}
-
-/* Wait for a copy between the device and a caller's memory. When the wait fails the copy may still
- * touch that memory, so the device is waited for before the caller gets it back. */
-static vyc_status finish_copy(vyc_context *context) {
-  VYC_CU_RESULT;
-  const vyc_status status = VYC_CU(context, cuStreamSynchronize, context->main);
-  if (VYC_LIKELY(status == VYC_OK)) return VYC_OK;
-  vyc_error failure;
-  vyc__error_save(&failure);
-  context->driver->cuCtxSynchronize();
-  vyc__error_restore(&failure);
-  return status;
-}
-
-vyc_status vyc_copy_in(vyc_buffer *to, uint64_t offset, const void *data, uint64_t bytes) {
-  VYC_REQUIRE(to != NULL && (data != NULL || bytes == 0));
-  vyc_context *context = to->child.context;
-  vyc_scope scope;
-  VYC_CU_RESULT;
-  VYC_TRY(vyc__enter(context, &scope));
-  vyc_status status = prepare_written(to, offset, bytes, "copy_in");
-  if (status == VYC_OK && bytes > 0)
-    status = VYC_CU(context, cuMemcpyHtoDAsync, to->address + offset, data, bytes, context->main);
-  /* Pinned and large pageable sources are read after the call returns. */
-  if (status == VYC_OK && bytes > 0) status = finish_copy(context);
-  vyc__leave(context, &scope);
-  return status;
-}
-
-vyc_status vyc_copy_out(vyc_buffer *from, uint64_t offset, void *data_out, uint64_t bytes) {
-  VYC_REQUIRE(from != NULL && (data_out != NULL || bytes == 0));
-  vyc_context *context = from->child.context;
-  vyc_scope scope;
-  VYC_CU_RESULT;
-  VYC_TRY(vyc__enter(context, &scope));
-  vyc_status status = prepare(from, offset, bytes, "copy_out");
-  if (status == VYC_OK && bytes > 0)
-    status =
-        VYC_CU(context, cuMemcpyDtoHAsync, data_out, from->address + offset, bytes, context->main);
-  if (status == VYC_OK) status = finish_copy(context);
-  if (status == VYC_OK) status = vyc__check_reports(context);
-  vyc__leave(context, &scope);
-  return status;
-}
-
-static vyc_status copy_within(vyc_context *context, uint64_t to, uint64_t from, uint64_t bytes) {
-  VYC_CU_RESULT;
-  const uint64_t gap = to > from ? to - from : from - to;
-  if (bytes == 0 || gap == 0) return VYC_OK;
-  if (gap >= bytes) return VYC_CU(context, cuMemcpyDtoDAsync, to, from, bytes, context->main);
-  vyc_block *block = NULL; /* the ranges overlap, which the driver does not allow */
-  VYC_TRY(vyc__pool_take(context, &context->device_pool, &block, bytes));
-  vyc_status status =
-      VYC_CU(context, cuMemcpyDtoDAsync, block->address, from, bytes, context->main);
-  if (status == VYC_OK)
-    status = VYC_CU(context, cuMemcpyDtoDAsync, to, block->address, bytes, context->main);
-  vyc__pool_give(context, &context->device_pool, block, 0);
-  return status;
-}
-
-vyc_status vyc_copy(vyc_buffer *to, uint64_t to_offset, vyc_buffer *from, uint64_t from_offset,
-                    uint64_t bytes) {
-  VYC_REQUIRE(to != NULL && from != NULL);
-  if (to->child.context != from->child.context)
-    return vyc__fail(VYC_E_INVALID, __func__, "the buffers belong to different devices");
-  vyc_context *context = to->child.context;
-  vyc_scope scope;
-  VYC_TRY(vyc__enter(context, &scope));
-  vyc_status status = prepare_written(to, to_offset, bytes, "copy");
-  if (status == VYC_OK) status = prepare(from, from_offset, bytes, "copy");
-  if (status == VYC_OK)
-    status = copy_within(context, to->address + to_offset, from->address + from_offset, bytes);
-  if (status == VYC_OK) status = vyc__foreign_after(to, context->main);
-  if (status == VYC_OK) status = vyc__foreign_after(from, context->main);
-  vyc__leave(context, &scope);
-  return status;
-}
-
-vyc_status vyc_fill_zero(vyc_buffer *to, uint64_t offset, uint64_t bytes) {
-  VYC_REQUIRE(to != NULL);
-  vyc_context *context = to->child.context;
-  vyc_scope scope;
-  VYC_CU_RESULT;
-  VYC_TRY(vyc__enter(context, &scope));
-  vyc_status status = prepare_written(to, offset, bytes, "fill_zero");
-  if (status == VYC_OK && bytes > 0)
-    status = VYC_CU(context, cuMemsetD8Async, to->address + offset, 0, bytes, context->main);
-  if (status == VYC_OK) status = vyc__foreign_after(to, context->main);
-  vyc__leave(context, &scope);
   return status;
 }

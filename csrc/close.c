@@ -29,8 +29,8 @@ static void close_driver_side(vyc_context *context) {
   vyc__plans_reap(context);
   vyc__streams_reap(context);
   vyc__modules_reap(context);
-  vyc__pool_trim(context, &context->device_pool, true);
-  vyc__pool_trim(context, &context->pinned_pool, true);
+  vyc__pool_close(context, &context->device_pool);
+  vyc__pool_close(context, &context->pinned_pool);
   context->driver->cuStreamDestroy(context->main);
 }
 
@@ -108,10 +108,8 @@ vyc_status vyc_context_close(vyc_context *context) {
 }
 
 static void free_records(vyc_context *context) {
-  vyc__pool_drop(&context->device_pool);
-  vyc__pool_drop(&context->pinned_pool);
-  pthread_mutex_destroy(&context->device_pool.lock);
-  pthread_mutex_destroy(&context->pinned_pool.lock);
+  vyc__pool_destroy(&context->device_pool);
+  vyc__pool_destroy(&context->pinned_pool);
   pthread_mutex_destroy(&context->children_lock);
   pthread_mutex_destroy(&context->slots_lock);
   pthread_mutex_destroy(&context->execs_lock);

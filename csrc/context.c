@@ -242,6 +242,8 @@ static vyc_status probe(vyc_context *context) {
 static vyc_status start(vyc_context *context) {
   VYC_CU_RESULT;
   VYC_TRY(probe(context));
+  vyc__pool_set_budget(context, &context->device_pool, context->caps.total_memory / 4);
+  vyc__pool_set_budget(context, &context->pinned_pool, context->caps.total_memory / 16);
   VYC_TRY(VYC_CU(context, cuDevicePrimaryCtxRetain, &context->handle, context->device));
   atomic_store(&context->primary_holders, 1);
   vyc_scope scope;

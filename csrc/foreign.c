@@ -258,8 +258,7 @@ vyc_status vyc_buffer_export(vyc_buffer *buffer) {
   vyc_scope scope;
   VYC_TRY(vyc__enter_warm(context, &scope));
   vyc__child_retain(&buffer->child);
-  if (buffer->block != NULL && !atomic_exchange(&buffer->exported, true))
-    vyc__primary_retain(context);
+  atomic_store(&buffer->exported, true);
   vyc__leave(context, &scope);
   return VYC_OK;
 }

@@ -32,24 +32,7 @@ typedef struct vyc_child {
   bool is_warm; /* destroy makes no driver call that a capture forbids, or relaxes for it */
 } vyc_child;
 
-typedef struct vyc_block {
-  struct vyc_block *next;
-  uint64_t address;
-  uint64_t bytes; /* of the size class */
-  CUevent event;  /* while it waits: recorded at release on the stream that may still use it */
-  bool recycled;  /* an earlier owner may still use it on the main stream */
-} vyc_block;
-
-#define VYC_SMALL_BINS 16 /* 256 B steps to 4 KiB */
-#define VYC_BINS (VYC_SMALL_BINS + 9 * 4 + 1)
-
-typedef struct vyc_pool {
-  pthread_mutex_t lock;
-  bool pinned; /* page-locked host memory, else device memory */
-  vyc_block *bins[VYC_BINS];
-  vyc_block *waiting; /* released, still used on another stream */
-  uint64_t live_bytes, idle_bytes, peak_bytes, live_count, hits, misses;
-} vyc_pool;
+#include "pool.h"
 
 /* Threads inside the context, counted so that a close can wait for them. A cache line each: two
  * threads seldom share one. */
@@ -128,30 +111,6 @@ struct vyc_event {
   CUevent handle;
 };
 
-struct vyc_buffer {
-  vyc_child child;
-  vyc_block *block; /* NULL: adopted */
-  uint64_t address;
-  uint64_t bytes;
-  vyc_stream *source; /* of adopted memory: the stream that its owner works on, or NULL */
-  void (*drop)(void *owner); /* adopted memory goes back to its owner; or NULL */
-  void *owner;
-  bool read_only;
-  _Atomic bool exported; /* another library has the address: the memory outlives a close */
-  _Atomic uint64_t used_on; /* bit per stream slot with work on it that nobody has waited for */
-  _Atomic uint64_t waited; /* bits that somebody waits for right now; see vyc__buffer_wait */
-  uint32_t waiters; /* guarded by slots_lock */
-};
-
-struct vyc_pinned {
-  vyc_child child;
-  vyc_block *block; /* NULL: memory of the caller's */
-  void *data;
-  uint64_t bytes;
-  bool keeps_primary;
-  _Atomic uint64_t used_on; /* as vyc_buffer.used_on: streams whose work may still use it */
-};
-
 struct vyc_module {
   vyc_child child;
   vyc_module *next_leaked; /* of the context */
@@ -201,6 +160,9 @@ vyc_status vyc__driver_failed(vyc_context *context, CUresult result, const char 
        : vyc__driver_failed((ctx), vyc__result, #function))
 /* Declares what VYC_CU writes to. */
 #define VYC_CU_RESULT CUresult vyc__result
+
+/* Neither closed, lost nor forked; for who may not fail. */
+bool vyc__is_usable(const vyc_context *context);
 
 vyc_context *vyc__context_retain(vyc_context *context);
 /* The contexts that a close has given up, newest first. They are never freed: their work may still
@@ -275,19 +237,6 @@ vyc_status vyc__check_reports(vyc_context *context);
 /* Unload what was leaked, now that nothing is in flight and no release is on its way. */
 void vyc__modules_reap(vyc_context *context);
 
-/* ---- pool.c ---- */
-
-void vyc__pool_init(vyc_pool *pool, bool pinned);
-vyc_status vyc__pool_take(vyc_context *context, vyc_pool *pool, vyc_block **block_out,
-                          uint64_t bytes);
-void vyc__pool_give(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t used_on);
-/* A live block back to the driver, at once: nothing uses it any more. */
-void vyc__pool_remove(vyc_context *context, vyc_pool *pool, vyc_block *block);
-/* Free idle blocks; with `all`, the waiting ones too (the device must be idle). */
-void vyc__pool_trim(vyc_context *context, vyc_pool *pool, bool all);
-/* Forget all blocks without a driver call: the driver has none of them any more. */
-void vyc__pool_drop(vyc_pool *pool);
-
 /* ---- stream.c ---- */
 
 /* The CUstream and slot of a run: the given stream's, or the context's own. VYC_E_INVALID when it
@@ -340,6 +289,26 @@ static inline vyc_status vyc__buffer_use(vyc_buffer *buffer, CUstream stream, ui
     return VYC_OK;
   return vyc__buffer_first_use(buffer, stream, slot);
 }
+
+/* ---- copy.c ---- */
+
+vyc_status vyc__check_range(const vyc_buffer *buffer, uint64_t offset, uint64_t bytes,
+                            const char *operation);
+/* Everything a transfer on the main stream needs of a buffer. */
+vyc_status vyc__copy_prepare(vyc_buffer *buffer, uint64_t offset, uint64_t bytes,
+                             const char *operation);
+
+/* The same of one that is written; VYC_E_INVALID when it is read-only. */
+vyc_status vyc__copy_prepare_written(vyc_buffer *buffer, uint64_t offset, uint64_t bytes,
+                                     const char *operation);
+
+/* ---- bounce.c ---- */
+
+#define VYC_CHUNK (UINT64_C(1) << 20) /* bytes; pageable memory goes to the device in such */
+
+/* On the main stream. The caller's memory has been read, or written, when they return. */
+vyc_status vyc__bounce_in(vyc_context *context, uint64_t to, const void *data, uint64_t bytes);
+vyc_status vyc__bounce_out(vyc_context *context, void *to, uint64_t from, uint64_t bytes);
 
 /* ---- pinned.c ---- */
 

@@ -1,10 +1,10 @@
-/* Blocks of device or page-locked memory, kept for reuse.
+/* Blocks taken and given.
  *
  * Size classes: 256 B steps to 4 KiB, four per doubling to 2 MiB, multiples of 2 MiB above. A
  * released block is handed out again at once when only the context's own stream used it (the next
- * user is ordered after it), else when the streams that used it have passed the release. On
- * out-of-memory idle blocks are freed and the call is tried once more; memory is never queried on
- * the success path. */
+ * user is ordered after it), else when the streams that used it have passed the release. Before the
+ * driver is asked for more, other threads' magazines are; when it has no more, idle blocks are
+ * freed and it is asked once again. Memory is never queried on the success path. */
 #include "internal.h"
 
 #include <inttypes.h>
@@ -13,10 +13,9 @@
 
 #define SMALL_LIMIT 4096u
 #define LARGE_STEP (UINT64_C(2) << 20)
-#define LARGE_BIN (VYC_BINS - 1)
 #define BYTES_MAX (UINT64_MAX / 2) /* sizes round up without wrapping */
 
-static uint64_t class_of(uint64_t bytes, uint32_t *bin_out) {
+uint64_t vyc__pool_class(uint64_t bytes, uint32_t *bin_out) {
   if (bytes == 0) bytes = 1;
   if (bytes <= SMALL_LIMIT) {
     const uint64_t size = vyc__align_up(bytes, VYC_ALIGN);
@@ -24,7 +23,7 @@ static uint64_t class_of(uint64_t bytes, uint32_t *bin_out) {
     return size;
   }
   if (bytes > LARGE_STEP) {
-    *bin_out = LARGE_BIN;
+    *bin_out = VYC_LARGE_BIN;
     return vyc__align_up(bytes, LARGE_STEP);
   }
   /* 4 KiB = 2^12 opens doubling 0; a quarter of the lower power is the step. */
@@ -41,7 +40,161 @@ void vyc__pool_init(vyc_pool *pool, bool pinned) {
   pthread_mutex_init(&pool->lock, NULL);
 }
 
-/* ---- the driver's side ---------------------------------------------------------------------- */
+void vyc__pool_destroy(vyc_pool *pool) {
+  for (uint32_t i = 0; i < VYC_LARGE_BUCKETS; i++) {
+    while (pool->large[i] != NULL) {
+      vyc_stack *next = pool->large[i]->next;
+      free(pool->large[i]);
+      pool->large[i] = next;
+    }
+  }
+  for (uint32_t i = 0; i < VYC_MAGAZINES; i++) free(atomic_load(&pool->magazines[i]));
+  pthread_mutex_destroy(&pool->lock);
+}
+
+void vyc__pool_note_live(vyc_pool *pool, uint64_t bytes) {
+  const uint64_t live =
+      atomic_fetch_add_explicit(&pool->live_bytes, bytes, memory_order_relaxed) + bytes;
+  uint64_t peak = atomic_load_explicit(&pool->peak_bytes, memory_order_relaxed);
+  while (VYC_UNLIKELY(live > peak) &&
+         !atomic_compare_exchange_weak_explicit(&pool->peak_bytes, &peak, live,
+                                                memory_order_relaxed, memory_order_relaxed)) {
+  }
+}
+
+/* ---- idle blocks ----------------------------------------------------------------------------- */
+
+/* Caller holds the lock. NULL: none yet, or no memory to make one. */
+static vyc_stack *find_stack(vyc_pool *pool, uint64_t size, uint32_t bin, bool make) {
+  if (bin != VYC_LARGE_BIN) return &pool->stacks[bin];
+  vyc_stack **bucket = &pool->large[size / LARGE_STEP % VYC_LARGE_BUCKETS];
+  for (vyc_stack *stack = *bucket; stack != NULL; stack = stack->next)
+    if (stack->bytes == size) return stack;
+  vyc_stack *stack = make ? calloc(1, sizeof *stack) : NULL;
+  if (stack == NULL) return NULL;
+  stack->bytes = size;
+  stack->next = *bucket;
+  *bucket = stack;
+  return stack;
+}
+
+void vyc__pool_push(vyc_pool *pool, vyc_block *block) {
+  vyc_stack *stack = block->stack;
+  block->previous = NULL;
+  block->next = stack->top;
+  if (block->next != NULL) block->next->previous = block;
+  stack->top = block;
+  block->newer = NULL;
+  block->older = pool->newest;
+  if (block->older != NULL)
+    block->older->newer = block;
+  else
+    pool->oldest = block;
+  pool->newest = block;
+  pool->idle_bytes += block->bytes;
+}
+
+void vyc__pool_unlink(vyc_pool *pool, vyc_block *block) {
+  if (block->previous != NULL)
+    block->previous->next = block->next;
+  else
+    block->stack->top = block->next;
+  if (block->next != NULL) block->next->previous = block->previous;
+  if (block->newer != NULL)
+    block->newer->older = block->older;
+  else
+    pool->newest = block->older;
+  if (block->older != NULL)
+    block->older->newer = block->newer;
+  else
+    pool->oldest = block->newer;
+  pool->idle_bytes -= block->bytes;
+}
+
+/* ---- marks ----------------------------------------------------------------------------------- */
+
+bool vyc__pool_mark(vyc_context *context, vyc_pool *pool, vyc_block *block, CUstream stream) {
+  const vyc_driver *driver = context->driver;
+  pthread_mutex_lock(&pool->lock);
+  vyc_mark *mark = pool->spare_marks;
+  if (mark != NULL) pool->spare_marks = mark->next;
+  pthread_mutex_unlock(&pool->lock);
+  if (mark == NULL) {
+    mark = calloc(1, sizeof *mark);
+    if (mark == NULL) return false;
+    if (driver->cuEventCreate(&mark->event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) {
+      free(mark);
+      return false;
+    }
+  }
+  if (driver->cuEventRecord(mark->event, stream) != CUDA_SUCCESS) {
+    driver->cuEventDestroy(mark->event);
+    free(mark);
+    return false;
+  }
+  mark->next = block->marks;
+  block->marks = mark;
+  return true;
+}
+
+/* Caller holds the lock; cuEventQuery does not block. */
+static bool has_passed(vyc_context *context, vyc_pool *pool, vyc_block *block) {
+  while (block->marks != NULL) {
+    vyc_mark *mark = block->marks;
+    if (context->driver->cuEventQuery(mark->event) != CUDA_SUCCESS) return false;
+    block->marks = mark->next;
+    mark->next = pool->spare_marks;
+    pool->spare_marks = mark;
+  }
+  return true;
+}
+
+vyc_block *vyc__pool_harvest(vyc_context *context, vyc_pool *pool) {
+  vyc_block *retired = NULL, **link = &pool->waiting;
+  if (VYC_LIKELY(pool->waiting == NULL)) return NULL;
+  const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
+  while (*link != NULL) {
+    vyc_block *block = *link;
+    if (!has_passed(context, pool, block) || (block->retires && atomic_load(&context->hung))) {
+      link = &block->next;
+      continue;
+    }
+    *link = block->next;
+    pool->idle_bytes -= block->bytes;
+    if (block->retires) {
+      block->next = retired;
+      retired = block;
+    } else {
+      vyc__pool_push(pool, block);
+    }
+  }
+  vyc__capture_restore(context->driver, mode);
+  return retired;
+}
+
+/* A mark on every stream that used the block; false when that failed, or a stream has no number. */
+static bool mark_streams(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t slots) {
+  bool marked = true;
+  const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
+  for (; marked && slots != 0; slots &= slots - 1) {
+    const uint32_t slot = (uint32_t)__builtin_ctzll(slots);
+    if (slot == VYC_SLOT_MAIN) {
+      marked = vyc__pool_mark(context, pool, block, context->main);
+      continue;
+    }
+    vyc_stream *stream = vyc__slot_retain(context, slot);
+    marked = stream != NULL && vyc__pool_mark(context, pool, block, stream->handle);
+    vyc_stream_release(stream);
+  }
+  vyc__capture_restore(context->driver, mode);
+  return marked;
+}
+
+/* ---- the driver's side ----------------------------------------------------------------------- */
+
+static const char *alloc_name(const vyc_pool *pool) {
+  return pool->pinned ? "cuMemHostAlloc" : "cuMemAlloc";
+}
 
 static CUresult raw_alloc(vyc_context *context, const vyc_pool *pool, uint64_t *address_out,
                           uint64_t bytes) {
@@ -61,87 +214,88 @@ static CUresult raw_alloc(vyc_context *context, const vyc_pool *pool, uint64_t *
   return result;
 }
 
-static void raw_free(vyc_context *context, const vyc_pool *pool, vyc_block *block) {
-  const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
-  if (pool->pinned)
-    context->driver->cuMemFreeHost((void *)(uintptr_t)block->address);
-  else
-    context->driver->cuMemFree((CUdeviceptr)block->address);
-  if (block->event != NULL) context->driver->cuEventDestroy(block->event);
-  vyc__capture_restore(context->driver, mode);
-  free(block);
-}
-
 static vyc_status fail_memory(vyc_context *context, vyc_pool *pool, CUresult result,
                               uint64_t bytes) {
   size_t free_bytes = 0, total_bytes = 0;
   if (context->driver->cuMemGetInfo(&free_bytes, &total_bytes) != CUDA_SUCCESS) free_bytes = 0;
-  const char *name = vyc__driver_result_name(context->driver, result);
+  const uint64_t live = atomic_load(&pool->live_bytes), held = vyc__magazines_sum(pool).bytes;
   pthread_mutex_lock(&pool->lock);
-  const uint64_t live = pool->live_bytes, idle = pool->idle_bytes;
+  const uint64_t idle = pool->idle_bytes + held;
   pthread_mutex_unlock(&pool->lock);
-  return vyc__fail_driver(
-      VYC_E_MEMORY, pool->pinned ? "cuMemHostAlloc" : "cuMemAlloc", (int32_t)result, name,
-      "out of %s memory: asked for %" PRIu64 " bytes, live %" PRIu64 ", idle in the pool %" PRIu64
-      ", free on the device %zu of %zu",
-      pool->pinned ? "page-locked" : "device", bytes, live, idle, free_bytes, total_bytes);
+  return vyc__fail_driver(VYC_E_MEMORY, alloc_name(pool), (int32_t)result,
+                          vyc__driver_result_name(context->driver, result),
+                          "out of %s memory: asked for %" PRIu64 " bytes, live %" PRIu64
+                          ", idle in the pool %" PRIu64 ", free on the device %zu of %zu",
+                          pool->pinned ? "page-locked" : "device", bytes, live, idle, free_bytes,
+                          total_bytes);
 }
 
 static vyc_status grow(vyc_context *context, vyc_pool *pool, uint64_t *address_out,
                        uint64_t bytes) {
   CUresult result = raw_alloc(context, pool, address_out, bytes);
   if (VYC_LIKELY(result == CUDA_SUCCESS)) return VYC_OK;
-  if (result != CUDA_ERROR_OUT_OF_MEMORY)
-    return vyc__driver_failed(context, result, pool->pinned ? "cuMemHostAlloc" : "cuMemAlloc");
-  vyc__pool_trim(context, &context->device_pool, false);
-  if (pool->pinned) vyc__pool_trim(context, &context->pinned_pool, false);
-  result = raw_alloc(context, pool, address_out, bytes);
-  return result == CUDA_SUCCESS ? VYC_OK : fail_memory(context, pool, result, bytes);
-}
-
-/* ---- take and give -------------------------------------------------------------------------- */
-
-/* Caller holds the lock. Large blocks share one bin and must fit exactly. */
-static vyc_block *pop(vyc_pool *pool, uint32_t bin, uint64_t size) {
-  vyc_block **link = &pool->bins[bin];
-  while (*link != NULL && (*link)->bytes != size) link = &(*link)->next;
-  vyc_block *block = *link;
-  if (block == NULL) return NULL;
-  *link = block->next;
-  pool->idle_bytes -= block->bytes;
-  return block;
-}
-
-static void push(vyc_pool *pool, vyc_block *block) {
-  uint32_t bin;
-  class_of(block->bytes, &bin);
-  block->next = pool->bins[bin];
-  pool->bins[bin] = block;
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+    vyc__pool_trim(context, &context->device_pool);
+    if (pool->pinned) vyc__pool_trim(context, pool);
+    result = raw_alloc(context, pool, address_out, bytes);
+    if (result == CUDA_SUCCESS) return VYC_OK;
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) return fail_memory(context, pool, result, bytes);
+  }
+  return vyc__driver_failed(context, result, alloc_name(pool));
 }
 
 /* Caller holds the lock. */
-static void account(vyc_pool *pool, uint64_t bytes) {
-  pool->live_bytes += bytes;
-  pool->live_count++;
-  if (pool->live_bytes > pool->peak_bytes) pool->peak_bytes = pool->live_bytes;
+static void enroll(vyc_pool *pool, vyc_block *block) {
+  block->registered_next = pool->registered;
+  if (block->registered_next != NULL) block->registered_next->registered_previous = block;
+  pool->registered = block;
+  pool->takes++;
+  pool->misses++;
 }
 
-/* Caller holds the lock; cuEventQuery does not block. */
-static void harvest(vyc_context *context, vyc_pool *pool) {
-  const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
-  vyc_block **link = &pool->waiting;
-  while (*link != NULL) {
-    vyc_block *block = *link;
-    if (block->event == NULL || context->driver->cuEventQuery(block->event) != CUDA_SUCCESS) {
-      link = &block->next;
-      continue;
-    }
-    *link = block->next;
-    context->driver->cuEventDestroy(block->event);
-    block->event = NULL;
-    push(pool, block);
+static vyc_status make(vyc_context *context, vyc_pool *pool, vyc_block **block_out, uint64_t size,
+                       uint32_t bin) {
+  vyc_block *block = calloc(1, sizeof *block);
+  pthread_mutex_lock(&pool->lock);
+  vyc_stack *stack = block == NULL ? NULL : find_stack(pool, size, bin, true);
+  pthread_mutex_unlock(&pool->lock);
+  vyc_status status = stack == NULL ? vyc__fail(VYC_E_MEMORY, "malloc", "out of host memory")
+                                    : grow(context, pool, &block->address, size);
+  if (status != VYC_OK) {
+    free(block);
+    return status;
   }
-  vyc__capture_restore(context->driver, mode);
+  block->bytes = size;
+  block->bin = bin;
+  block->stack = stack;
+  pthread_mutex_lock(&pool->lock);
+  enroll(pool, block);
+  pthread_mutex_unlock(&pool->lock);
+  *block_out = block;
+  return VYC_OK;
+}
+
+/* ---- take and give --------------------------------------------------------------------------- */
+
+static vyc_block *take_idle(vyc_context *context, vyc_pool *pool, uint64_t size, uint32_t bin) {
+  pthread_mutex_lock(&pool->lock);
+  vyc_block *retired = vyc__pool_harvest(context, pool);
+  const vyc_stack *stack = find_stack(pool, size, bin, false);
+  vyc_block *block = stack == NULL ? NULL : stack->top;
+  if (block != NULL) {
+    vyc__pool_unlink(pool, block);
+    pool->takes++;
+  }
+  pthread_mutex_unlock(&pool->lock);
+  vyc__blocks_free(context, pool, retired);
+  vyc__pool_keep_budget(context, pool); /* harvested blocks may have been too many */
+  if (block != NULL) return block;
+  block = vyc__magazine_steal(pool, size, bin);
+  if (block == NULL) return NULL;
+  pthread_mutex_lock(&pool->lock);
+  pool->takes++;
+  pthread_mutex_unlock(&pool->lock);
+  return block;
 }
 
 vyc_status vyc__pool_take(vyc_context *context, vyc_pool *pool, vyc_block **block_out,
@@ -149,187 +303,89 @@ vyc_status vyc__pool_take(vyc_context *context, vyc_pool *pool, vyc_block **bloc
   uint32_t bin;
   if (VYC_UNLIKELY(bytes > BYTES_MAX))
     return fail_memory(context, pool, CUDA_ERROR_OUT_OF_MEMORY, bytes);
-  const uint64_t size = class_of(bytes, &bin);
-  pthread_mutex_lock(&pool->lock);
-  if (VYC_UNLIKELY(pool->waiting != NULL)) harvest(context, pool);
-  vyc_block *block = pop(pool, bin, size);
-  if (VYC_LIKELY(block != NULL)) {
-    pool->hits++;
-    account(pool, size);
-    pthread_mutex_unlock(&pool->lock);
-    *block_out = block;
-    return VYC_OK;
+  *block_out = vyc__magazine_take(context, pool, bytes);
+  if (*block_out == NULL) {
+    vyc__magazine_make(pool);
+    const uint64_t size = vyc__pool_class(bytes, &bin);
+    *block_out = take_idle(context, pool, size, bin);
+    if (*block_out == NULL) VYC_TRY(make(context, pool, block_out, size, bin));
+    vyc__pool_note_live(pool, size);
   }
-  pool->misses++;
-  pthread_mutex_unlock(&pool->lock);
-  block = calloc(1, sizeof *block);
-  if (block == NULL) return vyc__fail(VYC_E_MEMORY, "malloc", "out of host memory");
-  const vyc_status status = grow(context, pool, &block->address, size);
-  if (status != VYC_OK) {
-    free(block);
-    return status;
-  }
-  block->bytes = size;
-  pthread_mutex_lock(&pool->lock);
-  account(pool, size);
-  pthread_mutex_unlock(&pool->lock);
-  *block_out = block;
+  (*block_out)->has_handle = false;
   return VYC_OK;
 }
 
-/* An event behind what the stream has been given. */
-static bool mark(vyc_context *context, vyc_block *block, CUstream stream) {
-  const vyc_driver *driver = context->driver;
-  if (driver->cuEventCreate(&block->event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS) {
-    if (driver->cuEventRecord(block->event, stream) == CUDA_SUCCESS) return true;
-    driver->cuEventDestroy(block->event);
-  }
-  block->event = NULL;
-  return false;
+/* What may still use the block gets a mark. False: nobody can tell when it may be used again. More
+ * streams than have numbers are rare: then the context is waited for. */
+static bool settle(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t used_on) {
+  /* The next user of device memory is ordered behind the main stream, but the host is not. */
+  const uint64_t slots = pool->pinned ? used_on : used_on & ~(UINT64_C(1) << VYC_SLOT_MAIN);
+  if (VYC_LIKELY(slots == 0)) return true;
+  if (atomic_load(&context->closed)) return true; /* the close waits for everything */
+  return mark_streams(context, pool, block, slots) || vyc__settle(context);
 }
 
-/* The same on the one stream that used the block; false when there is no such. */
-static bool mark_slot(vyc_context *context, vyc_block *block, uint64_t slots) {
-  if ((slots & (slots - 1)) != 0) return false;
-  const uint32_t slot = (uint32_t)__builtin_ctzll(slots);
-  if (slot == VYC_SLOT_MAIN) return mark(context, block, context->main);
-  vyc_stream *stream = vyc__slot_retain(context, slot);
-  if (stream == NULL) return false;
-  const bool marked = mark(context, block, stream->handle);
-  vyc_stream_release(stream);
-  return marked;
+/* Caller holds the lock. Where a live block goes. */
+static void put(vyc_pool *pool, vyc_block *block, bool settled) {
+  vyc_block **list = settled ? &pool->waiting : &pool->stuck;
+  if (settled && block->marks == NULL) {
+    vyc__pool_push(pool, block);
+    return;
+  }
+  block->next = *list;
+  *list = block;
+  if (settled) pool->idle_bytes += block->bytes;
 }
 
 void vyc__pool_give(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t used_on) {
-  /* The next user of device memory is ordered behind the main stream, but the host is not. */
-  const uint64_t others = pool->pinned ? used_on : used_on & ~(UINT64_C(1) << VYC_SLOT_MAIN);
+  pthread_mutex_lock(&pool->lock);
+  const bool closed = pool->closed, outlives = block->outlives;
+  if (closed) block->has_handle = false; /* then the close leaves it to us */
+  pool->giving++;                        /* and waits for us */
+  pthread_mutex_unlock(&pool->lock);
+  const bool settled = closed || settle(context, pool, block, used_on);
+  atomic_fetch_sub_explicit(&pool->live_bytes, block->bytes, memory_order_relaxed);
   block->recycled = true;
-  /* More than one other stream, or a foreign one, is rare: then the context is waited for. */
-  const bool waits = VYC_UNLIKELY(others != 0) && mark_slot(context, block, others);
-  const bool stuck = VYC_UNLIKELY(others != 0) && !waits && !vyc__settle(context);
   pthread_mutex_lock(&pool->lock);
-  pool->live_bytes -= block->bytes;
-  pool->live_count--;
-  pool->idle_bytes += block->bytes;
-  if (waits || VYC_UNLIKELY(stuck)) { /* stuck: without an event it waits for the close */
-    block->next = pool->waiting;
-    pool->waiting = block;
+  pool->gives++;
+  block->has_handle = false;
+  if (!closed) put(pool, block, settled);
+  pthread_mutex_unlock(&pool->lock);
+  if (VYC_UNLIKELY(outlives)) {
+    vyc__block_end(context, pool, block);
+  } else if (VYC_UNLIKELY(closed)) {
+    block->next = NULL;
+    vyc__blocks_free(context, pool, block);
   } else {
-    push(pool, block);
+    vyc__pool_keep_budget(context, pool);
   }
-  pthread_mutex_unlock(&pool->lock);
-}
-
-void vyc__pool_remove(vyc_context *context, vyc_pool *pool, vyc_block *block) {
   pthread_mutex_lock(&pool->lock);
-  pool->live_bytes -= block->bytes;
-  pool->live_count--;
+  pool->giving--;
   pthread_mutex_unlock(&pool->lock);
-  raw_free(context, pool, block);
 }
 
-/* ---- trim and close ------------------------------------------------------------------------- */
-
-/* Caller holds the lock. */
-static vyc_block *detach_all(vyc_pool *pool, bool all) {
-  vyc_block *list = NULL;
-  for (uint32_t bin = 0; bin <= VYC_BINS; bin++) {
-    vyc_block **head = bin < VYC_BINS ? &pool->bins[bin] : &pool->waiting;
-    if (bin == VYC_BINS && !all) break;
-    while (*head != NULL) {
-      vyc_block *block = *head;
-      *head = block->next;
-      pool->idle_bytes -= block->bytes;
-      block->next = list;
-      list = block;
+void vyc__handle_give(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t used_on) {
+  vyc_scope scope;
+  if (vyc__handle_try_give(context, pool, block, used_on) || vyc__is_forked(context)) return;
+  if (atomic_load(&context->gone)) {
+    pthread_mutex_lock(&pool->lock);
+    const bool outlives = block->outlives;
+    pthread_mutex_unlock(&pool->lock);
+    if (!outlives) return; /* given up by the close: what the block has is left with the driver */
+    if (!vyc__is_known_outside(pool, block)) {
+      vyc__block_end(context, pool, block); /* no driver call: there is nothing to make current */
+      return;
     }
   }
-  return list;
-}
-
-static void put_back(vyc_pool *pool, vyc_block *list) {
-  pthread_mutex_lock(&pool->lock);
-  while (list != NULL) {
-    vyc_block *next = list->next;
-    pool->idle_bytes += list->bytes;
-    push(pool, list);
-    list = next;
-  }
-  pthread_mutex_unlock(&pool->lock);
-}
-
-void vyc__pool_trim(vyc_context *context, vyc_pool *pool, bool all) {
-  pthread_mutex_lock(&pool->lock);
-  if (pool->waiting != NULL) harvest(context, pool);
-  vyc_block *list = detach_all(pool, all);
-  pthread_mutex_unlock(&pool->lock);
-  /* Earlier owners may still have work on the main stream, and the driver waits for all that runs
-   * before it frees: what cannot be waited for stays idle. */
-  if (list != NULL && !all && !vyc__settle(context)) {
-    put_back(pool, list);
-    return;
-  }
-  while (list != NULL) {
-    vyc_block *next = list->next;
-    raw_free(context, pool, list);
-    list = next;
-  }
-}
-
-void vyc__pool_drop(vyc_pool *pool) {
-  pthread_mutex_lock(&pool->lock);
-  vyc_block *list = detach_all(pool, true);
-  pthread_mutex_unlock(&pool->lock);
-  while (list != NULL) {
-    vyc_block *next = list->next;
-    free(list);
-    list = next;
-  }
-}
-
-/* ---- what callers see ----------------------------------------------------------------------- */
-
-static void read_pools(vyc_context *context, vyc_memory_stats *stats) {
-  vyc_pool *pool = &context->device_pool;
-  pthread_mutex_lock(&pool->lock);
-  if (pool->waiting != NULL) harvest(context, pool);
-  stats->live_bytes = pool->live_bytes;
-  stats->idle_bytes = pool->idle_bytes;
-  stats->peak_bytes = pool->peak_bytes;
-  stats->live_count = pool->live_count;
-  stats->hits = pool->hits;
-  stats->misses = pool->misses;
-  pthread_mutex_unlock(&pool->lock);
-  pool = &context->pinned_pool;
-  pthread_mutex_lock(&pool->lock);
-  if (pool->waiting != NULL) harvest(context, pool);
-  stats->pinned_live_bytes = pool->live_bytes;
-  stats->pinned_idle_bytes = pool->idle_bytes;
-  stats->pinned_peak_bytes = pool->peak_bytes;
-  stats->pinned_live_count = pool->live_count;
-  stats->pinned_hits = pool->hits;
-  stats->pinned_misses = pool->misses;
-  pthread_mutex_unlock(&pool->lock);
-}
-
-vyc_status vyc_context_memory_stats(vyc_context *context, vyc_memory_stats *stats_out) {
-  VYC_REQUIRE(context != NULL && stats_out != NULL);
-  VYC_REQUIRE(stats_out->struct_size >= sizeof(uint32_t));
-  vyc_memory_stats stats = {0};
-  vyc_scope scope;
-  VYC_TRY(vyc__enter(context, &scope));
-  read_pools(context, &stats);
+  if (!vyc__enter_release(context, &scope)) return;
+  vyc__scope_relax(context, &scope);
+  vyc__pool_give(context, pool, block, used_on);
   vyc__leave(context, &scope);
-  vyc__struct_out(stats_out, &stats, sizeof stats);
-  return VYC_OK;
 }
 
-vyc_status vyc_context_trim(vyc_context *context) {
-  VYC_REQUIRE(context != NULL);
-  vyc_scope scope;
-  VYC_TRY(vyc__enter(context, &scope));
-  vyc__pool_trim(context, &context->device_pool, false);
-  vyc__pool_trim(context, &context->pinned_pool, false);
-  vyc__leave(context, &scope);
-  return VYC_OK;
+bool vyc__handle_try_give(vyc_context *context, vyc_pool *pool, vyc_block *block,
+                          uint64_t used_on) {
+  const uint64_t others = pool->pinned ? used_on : used_on & ~(UINT64_C(1) << VYC_SLOT_MAIN);
+  return VYC_LIKELY(others == 0 && !vyc__is_forked(context)) &&
+         vyc__magazine_give(context, pool, block);
 }

@@ -216,12 +216,21 @@ typedef struct vyc_memory_stats {
   uint64_t pinned_live_count;
   uint64_t pinned_hits;
   uint64_t pinned_misses;
+  uint64_t frees;       /* blocks that went back to the driver */
+  uint64_t pinned_frees;
+  uint64_t budget_bytes; /* that may be idle */
+  uint64_t pinned_budget_bytes;
 } vyc_memory_stats;
 
 /* A snapshot; blocks whose use has ended meanwhile count as idle. */
 VYC_API vyc_status vyc_context_memory_stats(vyc_context *context, vyc_memory_stats *stats_out);
-/* Wait for the work in call order, then give idle blocks back to the driver. */
+/* Wait for the work that may still use them, then give all idle blocks back to the driver. */
 VYC_API vyc_status vyc_context_trim(vyc_context *context);
+/* Bytes of device and of page-locked memory that are kept idle at most; what is over goes back to
+ * the driver, least recently used first, once no work uses it. A new context keeps a quarter of the
+ * device's memory, and page-locked a sixteenth of it. 0 keeps nothing. */
+VYC_API vyc_status vyc_context_set_memory_budget(vyc_context *context, uint64_t bytes,
+                                                 uint64_t pinned_bytes);
 
 /* ---- streams and events --------------------------------------------------------------------- */
 
@@ -278,6 +287,12 @@ VYC_API vyc_status vyc_buffer_alloc(vyc_buffer **buffer_out, vyc_context *contex
 VYC_API vyc_status vyc_buffer_export(vyc_buffer *buffer);
 /* May be called with work on the buffer in flight: the block is reused behind that work. */
 VYC_API void vyc_buffer_release(vyc_buffer *buffer);
+/* The same for callers that hold a lock of their own, like an interpreter's: they ask neither the
+ * driver nor take a lock. VYC_NOT_READY: that is not enough, nothing was done, use the functions
+ * above. Between them the buffers that a thread released serve its next allocations. */
+VYC_API vyc_status vyc_buffer_try_alloc(vyc_buffer **buffer_out, vyc_context *context,
+                                        uint64_t bytes);
+VYC_API vyc_status vyc_buffer_try_release(vyc_buffer *buffer);
 /* The CUdeviceptr, for other libraries; work of theirs is not known to this one. */
 VYC_API vyc_status vyc_buffer_address(vyc_buffer *buffer, uint64_t *address_out);
 /* Wait for the work that a copy of the buffer would wait for, at most timeout_ns, then
@@ -322,6 +337,23 @@ VYC_API vyc_status vyc_copy_out(vyc_buffer *from, uint64_t offset, void *data_ou
 VYC_API vyc_status vyc_copy(vyc_buffer *to, uint64_t to_offset, vyc_buffer *from,
                             uint64_t from_offset, uint64_t bytes);
 VYC_API vyc_status vyc_fill_zero(vyc_buffer *to, uint64_t offset, uint64_t bytes);
+
+typedef struct vyc_transfer {
+  vyc_buffer *buffer;
+  uint64_t offset, bytes;
+  const void *data;   /* upload: from here */
+  void *result;       /* download: to here */
+  vyc_pinned *pinned; /* whose memory that is: used in place where it is large; NULL: pageable */
+  uint64_t reserved;
+} vyc_transfer;
+
+/* Many copies with at most one wait for all. Everything is checked before anything is touched;
+ * empty items are skipped. An upload goes in the order of its items, so later bytes win; it returns
+ * when all data has been read. Neighbors in a buffer are merged: of an upload, items that follow
+ * each other; of a download, any. The results of a download have arrived when it returns
+ * (VYC_E_ASSERT as of vyc_copy_out). */
+VYC_API vyc_status vyc_upload(vyc_context *context, const vyc_transfer *items, uint32_t count);
+VYC_API vyc_status vyc_download(vyc_context *context, const vyc_transfer *items, uint32_t count);
 
 /* Page-locked host memory that the device can read and write at its host address, from a pool like
  * that of device memory; contents are unspecified, bytes may be 0. When it is released it is reused

@@ -142,6 +142,30 @@ def test_memory_statistics_follow_allocation_and_release(own_device: vc.Device) 
     assert again.size == 1 << 20
 
 
+def test_a_budget_bounds_idle_memory_and_trim_ends_it(own_device: vc.Device) -> None:
+    own_device.set_memory_budget(device_bytes=3 << 20)
+    for _ in range(2):
+        arrays = [own_device.empty(1 << 20, vc.u8) for _ in range(8)]
+        del arrays
+        own_device.synchronize()
+        kept = own_device.memory_stats()
+        assert 0 < kept.idle_bytes <= kept.budget_bytes == 3 << 20
+    own_device.trim()
+    trimmed = own_device.memory_stats()
+
+    assert kept.pinned_budget_bytes == trimmed.pinned_budget_bytes > 0
+    assert trimmed.idle_bytes == 0
+    assert trimmed.frees == trimmed.misses
+
+
+@pytest.mark.parametrize(
+    ("error", "value"), [(TypeError, "1"), (TypeError, True), (ValueError, -1), (ValueError, 1 << 63)]
+)
+def test_a_budget_must_be_a_number_of_bytes(device: vc.Device, error: type[Exception], value: object) -> None:
+    with pytest.raises(error):
+        device.set_memory_budget(device_bytes=value)
+
+
 def test_a_request_beyond_the_device_says_the_numbers(own_device: vc.Device) -> None:
     with pytest.raises(vc.ResourceError, match=r"asked for \d+ bytes"):
         own_device.empty(1 << 42, vc.f32)

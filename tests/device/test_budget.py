@@ -74,12 +74,8 @@ def counts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, int]
     return found
 
 
-POOL = pytest.mark.xfail(strict=True, reason="an allocation takes the pool's lock and makes its array in Python")
-WAYS_WITH_POOL = [pytest.param(way, marks=POOL) if way == "empty" else way for way in warm.STEPS]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("way", WAYS_WITH_POOL)
+@pytest.mark.parametrize("way", warm.STEPS)
 def test_warm_call_makes_no_allocation_lock_or_environment_read_of_ours(
     way: str, counts: dict[str, dict[str, int]]
 ) -> None:
@@ -139,7 +135,7 @@ def ways(emulator: Emulator) -> Iterator[dict[str, warm.Way]]:
         yield found
 
 
-@pytest.mark.parametrize("way", WAYS_WITH_POOL)
+@pytest.mark.parametrize("way", warm.STEPS)
 def test_warm_call_runs_no_python_function(way: str, ways: dict[str, warm.Way]) -> None:
     frames: list[str] = []
 
@@ -243,7 +239,7 @@ def test_instructions_of_a_warm_call_are_within_the_record(
 
 @pytest.mark.slow
 @pytest.mark.valgrind
-@pytest.mark.parametrize("way", WAYS_WITH_POOL)
+@pytest.mark.parametrize("way", warm.STEPS)
 def test_what_a_warm_call_calls_neither_hashes_nor_allocates_nor_locks(
     way: str, profiled: dict[str, profiles.Profile]
 ) -> None:

@@ -84,12 +84,13 @@ def test_every_wait_ends_with_control_c(device_name: int | str) -> None:
         """
     hang()
     y = device.zeros(100, vc.f32)
+    large = device.empty(2 << 20, vc.u8)  # its copy goes in pieces, which wait for each other
     waits = {
         "call": lambda: spin(host, FOREVER),
         "timed": lambda: spin.timed(host, FOREVER),
         "result": lambda: pending.result(),
         "numpy": lambda: y.numpy(),
-        "copy_from": lambda: y.copy_from(X),
+        "copy_from": lambda: large.copy_from(np.zeros(2 << 20, np.uint8)),
         "fill": lambda: other.copy_from(flag),
         "device": lambda: device.synchronize(),
         "stream": lambda: stream.synchronize(),

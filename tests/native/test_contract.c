@@ -44,11 +44,15 @@ static void absent_handles_are_refused(void) {
   REFUSED(vyc_event_query(NULL));
   REFUSED(vyc_event_elapsed(NULL, &real, NULL));
   REFUSED(vyc_buffer_alloc(NULL, NULL, 1));
+  REFUSED(vyc_buffer_try_alloc(NULL, NULL, 1));
+  REFUSED(vyc_context_set_memory_budget(NULL, 0, 0));
   REFUSED(vyc_buffer_address(NULL, &word));
   REFUSED(vyc_buffer_synchronize_for(NULL, 1, 0));
   REFUSED(vyc_copy_in(NULL, 0, &byte, 1));
   REFUSED(vyc_copy_out(NULL, 0, &byte, 1));
   REFUSED(vyc_copy(NULL, 0, NULL, 0, 1));
+  REFUSED(vyc_upload(NULL, NULL, 0));
+  REFUSED(vyc_download(NULL, NULL, 0));
   REFUSED(vyc_fill_zero(NULL, 0, 1));
   REFUSED(vyc_pinned_alloc(NULL, NULL, 1));
   REFUSED(vyc_pinned_register(NULL, NULL, &byte, 1));
@@ -75,6 +79,7 @@ static void nothing_is_released(void) {
   vyc_stream_release(NULL);
   vyc_event_release(NULL);
   vyc_buffer_release(NULL);
+  OK(vyc_buffer_try_release(NULL));
   vyc_pinned_release(NULL);
   vyc_module_release(NULL);
   vyc_plan_release(NULL);

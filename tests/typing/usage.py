@@ -44,6 +44,11 @@ def use(device: vc.Device, program: vc.Program, x: npt.NDArray[np.float32]) -> N
     registers: int = kernel.attributes.registers
     host: npt.NDArray[Any] = out[1:3].numpy()
     page_locked: npt.NDArray[Any] = device.pinned_empty(16, vc.f32)
+    device.set_memory_budget(device_bytes=1 << 20)
+    device.trim()
+    device.upload([(array, x), (array, 2, x[:3])])
+    parts: list[npt.NDArray[Any]] = device.download([(array, 0, 2)])
+    print(parts[0], array.numpy(out=page_locked))
     page_locked[:] = device.register(x)[:16]
     live: int = device.memory_stats().live_bytes
     capability: tuple[int, int] = device.properties.compute_capability

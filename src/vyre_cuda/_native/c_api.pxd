@@ -89,9 +89,14 @@ cdef extern from "vyre_cuda.h" nogil:
         uint64_t pinned_live_count
         uint64_t pinned_hits
         uint64_t pinned_misses
+        uint64_t frees
+        uint64_t pinned_frees
+        uint64_t budget_bytes
+        uint64_t pinned_budget_bytes
 
     vyc_status vyc_context_memory_stats(vyc_context *context, vyc_memory_stats *stats_out)
     vyc_status vyc_context_trim(vyc_context *context)
+    vyc_status vyc_context_set_memory_budget(vyc_context *context, uint64_t nbytes, uint64_t pinned_bytes)
 
     vyc_status vyc_stream_create(vyc_stream **stream_out, vyc_context *context)
     vyc_status vyc_stream_adopt(vyc_stream **stream_out, vyc_context *context, uint64_t handle)
@@ -116,6 +121,8 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_buffer_alloc(vyc_buffer **buffer_out, vyc_context *context, uint64_t nbytes)
     vyc_status vyc_buffer_export(vyc_buffer *buffer)
     void vyc_buffer_release(vyc_buffer *buffer)
+    vyc_status vyc_buffer_try_alloc(vyc_buffer **buffer_out, vyc_context *context, uint64_t nbytes)
+    vyc_status vyc_buffer_try_release(vyc_buffer *buffer)
     vyc_status vyc_buffer_address(vyc_buffer *buffer, uint64_t *address_out)
     vyc_status vyc_buffer_synchronize_for(vyc_buffer *buffer, uint32_t host, int64_t timeout_ns)
     vyc_status vyc_buffer_order(vyc_buffer *buffer, vyc_stream *stream)
@@ -134,10 +141,19 @@ cdef extern from "vyre_cuda.h" nogil:
 
     vyc_status vyc_buffer_adopt(vyc_buffer **buffer_out, vyc_context *context, const vyc_foreign_memory *memory)
     vyc_status vyc_buffer_is_read_only(vyc_buffer *buffer, uint32_t *read_only_out)
-    vyc_status vyc_copy_in(vyc_buffer *to, uint64_t offset, const void *data, uint64_t nbytes)
-    vyc_status vyc_copy_out(vyc_buffer *source, uint64_t offset, void *data_out, uint64_t nbytes)
     vyc_status vyc_copy(vyc_buffer *to, uint64_t to_offset, vyc_buffer *source, uint64_t from_offset, uint64_t nbytes)
     vyc_status vyc_fill_zero(vyc_buffer *to, uint64_t offset, uint64_t nbytes)
+
+    ctypedef struct vyc_transfer:
+        vyc_buffer *buffer
+        uint64_t offset
+        uint64_t bytes
+        const void *data
+        void *result
+        vyc_pinned *pinned
+
+    vyc_status vyc_upload(vyc_context *context, const vyc_transfer *items, uint32_t count)
+    vyc_status vyc_download(vyc_context *context, const vyc_transfer *items, uint32_t count)
 
     vyc_status vyc_pinned_alloc(vyc_pinned **pinned_out, vyc_context *context, uint64_t nbytes)
     vyc_status vyc_pinned_register(vyc_pinned **pinned_out, vyc_context *context, void *data, uint64_t nbytes)

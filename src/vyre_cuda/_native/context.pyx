@@ -5,8 +5,9 @@ from libc.string cimport memset
 
 from vyre_cuda._native.c_api cimport (
     VYC_NOT_READY, VYC_OK, vyc_caps, vyc_caps_field, vyc_context, vyc_context_caps, vyc_context_close_for,
-    vyc_context_memory_stats, vyc_context_open, vyc_context_release, vyc_context_set_patience,
-    vyc_context_synchronize_for, vyc_context_trim, vyc_driver_device_name, vyc_driver_info, vyc_driver_info_get,
+    vyc_context_memory_stats, vyc_context_open, vyc_context_release, vyc_context_set_memory_budget,
+    vyc_context_set_patience, vyc_context_synchronize_for, vyc_context_trim, vyc_driver_device_name, vyc_driver_info,
+    vyc_driver_info_get,
     vyc_driver_open, vyc_driver_release, vyc_event, vyc_event_elapsed, vyc_event_query, vyc_event_release,
     vyc_event_synchronize_for, vyc_fence, vyc_fence_create, vyc_fence_release, vyc_fence_wait, vyc_memory_stats,
     vyc_status, vyc_stream, vyc_stream_create, vyc_stream_handle, vyc_stream_query, vyc_stream_record,
@@ -153,6 +154,10 @@ cdef class Context:
     def trim(self) -> None:
         with nogil:
             check(vyc_context_trim(self._h))
+
+    def set_memory_budget(self, uint64_t nbytes, uint64_t pinned_bytes) -> None:
+        with nogil:
+            check(vyc_context_set_memory_budget(self._h, nbytes, pinned_bytes))
 
     def memory_stats(self) -> dict[str, int]:
         cdef vyc_memory_stats stats

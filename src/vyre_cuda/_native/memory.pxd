@@ -1,8 +1,9 @@
+from cpython.object cimport PyObject
 from libc.stdint cimport uint64_t
 
 cimport numpy as cnp
 
-from vyre_cuda._native.c_api cimport vyc_buffer, vyc_pinned
+from vyre_cuda._native.c_api cimport vyc_buffer, vyc_pinned, vyc_transfer
 from vyre_cuda._native.context cimport Context
 
 
@@ -10,11 +11,38 @@ cdef class Buffer:
     cdef vyc_buffer *_h
 
 
+cdef class Transfers:
+    cdef Context context
+    cdef list keep
+    cdef vyc_transfer *items
+
+    cdef int wait(self, bint download) except -1
+
+
 cdef class Span:
     cdef readonly Buffer buffer
     cdef readonly uint64_t offset
     cdef readonly uint64_t count
     cdef readonly int typenum
+    cdef readonly object device
+    cdef readonly cnp.dtype dtype
+    cdef object __weakref__
+
+
+cdef struct Row:
+    PyObject *type
+    PyObject *dtype
+    uint64_t itemsize
+
+
+cdef class Allocator:
+    cdef readonly Context context
+    cdef type _array
+    cdef tuple _rows  # keeps what _table points to
+    cdef Row _table[16]
+    cdef Py_ssize_t _types
+
+    cdef Span span(self, object n, object type)
 
 
 cdef class Pinned:

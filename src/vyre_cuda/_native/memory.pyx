@@ -1,15 +1,18 @@
 # cython: language_level=3, freethreading_compatible=True
 """Device buffers and typed spans of them, page-locked memory as NumPy arrays."""
+cimport cython
+from cpython.long cimport PyLong_AsLongLong, PyLong_CheckExact
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_INCREF
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
 
 cimport numpy as cnp
 
 from vyre_cuda._native.c_api cimport (
-    vyc_buffer, vyc_buffer_address, vyc_buffer_alloc, vyc_buffer_release, vyc_buffer_synchronize_for, vyc_copy,
-    vyc_copy_in, vyc_copy_out, vyc_fill_zero, vyc_pinned_alloc, vyc_pinned_data, vyc_pinned_register,
-    vyc_pinned_release, vyc_status,
+    VYC_OK, vyc_buffer, vyc_buffer_address, vyc_buffer_alloc, vyc_buffer_release, vyc_buffer_synchronize_for,
+    vyc_buffer_try_alloc, vyc_buffer_try_release, vyc_copy, vyc_download, vyc_fill_zero, vyc_pinned_alloc,
+    vyc_pinned_data, vyc_pinned_register, vyc_pinned_release, vyc_status, vyc_transfer, vyc_upload,
 )
 from vyre_cuda._native.context cimport Context
 from vyre_cuda._native.status cimport check
@@ -35,6 +38,14 @@ cdef vyc_status wait_for_device(void *buffer, int64_t timeout_ns) noexcept nogil
     return vyc_buffer_synchronize_for(<vyc_buffer *>buffer, 0, timeout_ns)
 
 
+# Larger transfers than this go in pieces, which wait for each other.
+cdef uint64_t PIECE = 1 << 20
+# An array of more elements than this cannot be of any type.
+cdef long long COUNT_MAX = 1 << 60
+cdef tuple NO_ARGUMENTS = ()
+
+
+@cython.freelist(64)
 cdef class Buffer:
     """Untyped device memory; offsets and lengths in bytes."""
 
@@ -43,28 +54,15 @@ cdef class Buffer:
             check(vyc_buffer_alloc(&self._h, context._h, nbytes))
 
     def __dealloc__(self):
-        with nogil:
-            vyc_buffer_release(self._h)
+        if vyc_buffer_try_release(self._h) != VYC_OK:
+            with nogil:
+                vyc_buffer_release(self._h)
 
     @property
     def address(self) -> int:
         cdef uint64_t address = 0
         check(vyc_buffer_address(self._h, &address))
         return address
-
-    def copy_in(self, uint64_t offset, const unsigned char[::1] data) -> None:
-        cdef uint64_t n = data.shape[0]
-        cdef const unsigned char *source = &data[0] if n else NULL
-        wait_in_slices(wait_for_host, self._h, -1)
-        with nogil:
-            check(vyc_copy_in(self._h, offset, source, n))
-
-    def copy_out(self, uint64_t offset, unsigned char[::1] data) -> None:
-        cdef uint64_t n = data.shape[0]
-        cdef unsigned char *target = &data[0] if n else NULL
-        wait_in_slices(wait_for_host, self._h, -1)
-        with nogil:
-            check(vyc_copy_out(self._h, offset, target, n))
 
     def copy_from(self, uint64_t offset, Buffer source not None, uint64_t source_offset, uint64_t nbytes) -> None:
         wait_in_slices(wait_for_device, self._h, -1)
@@ -78,17 +76,148 @@ cdef class Buffer:
             check(vyc_fill_zero(self._h, offset, nbytes))
 
 
-cdef class Span:
-    """`count` elements of a NumPy type number from byte `offset` of a buffer; `buffer` is None once released."""
+# ---- transfers -------------------------------------------------------------------------------------------------------
 
-    def __init__(self, Buffer buffer not None, uint64_t offset, uint64_t count, int typenum) -> None:
+
+cdef class Transfers:
+    """Copies between buffers and C-contiguous arrays; page-locked arrays are used in place."""
+
+    def __init__(self, Context context not None, list items not None) -> None:
+        """`items`: (buffer, byte offset, array) each."""
+        cdef Py_ssize_t i
+        cdef cnp.ndarray array
+        cdef Buffer buffer
+        cdef Pinned pinned
+        self.context = context
+        self.keep = items
+        self.items = <vyc_transfer *>calloc(len(items) + 1, sizeof(vyc_transfer))
+        if self.items == NULL:
+            raise MemoryError
+        for i in range(len(items)):
+            buffer, offset, array = items[i]
+            pinned = pinned_of(array)
+            self.items[i].buffer = buffer._h
+            self.items[i].offset = offset
+            self.items[i].bytes = cnp.PyArray_NBYTES(array)
+            self.items[i].data = self.items[i].result = cnp.PyArray_DATA(array)
+            if pinned is not None and pinned.context is context:
+                self.items[i].pinned = pinned._h
+
+    def __dealloc__(self):
+        free(self.items)
+
+    cdef int wait(self, bint download) except -1:
+        """For what the transfer would wait for, with an eye on signals."""
+        cdef Py_ssize_t i
+        cdef vyc_buffer *last = NULL
+        for i in range(len(self.keep)):
+            if self.items[i].bytes == 0 or self.items[i].buffer == last:
+                continue
+            last = self.items[i].buffer
+            wait_in_slices(wait_for_host if download or self.items[i].bytes > PIECE else wait_for_device, last, -1)
+        return 0
+
+    def upload(self) -> None:
+        """From the arrays; returns once they have been read."""
+        cdef uint32_t count = len(self.keep)
+        self.wait(False)
+        with nogil:
+            check(vyc_upload(self.context._h, self.items, count))
+
+    def download(self) -> None:
+        """Into the arrays; returns once they have been written."""
+        cdef uint32_t count = len(self.keep)
+        self.wait(True)
+        with nogil:
+            check(vyc_download(self.context._h, self.items, count))
+
+
+# ---- device arrays ---------------------------------------------------------------------------------------------------
+
+
+cdef Buffer new_buffer(Context context, uint64_t nbytes):
+    """Without the driver, and so with the GIL, where a block is at hand."""
+    cdef Buffer buffer = Buffer.__new__(Buffer)
+    if vyc_buffer_try_alloc(&buffer._h, context._h, nbytes) != VYC_OK:
+        with nogil:
+            check(vyc_buffer_alloc(&buffer._h, context._h, nbytes))
+    return buffer
+
+
+cdef class Span:
+    """`count` elements of a dtype from byte `offset` of a buffer; `buffer` is None once released."""
+
+    def __init__(self, object device, Buffer buffer not None, uint64_t offset, uint64_t count,
+                 cnp.dtype dtype not None) -> None:
+        self.device = device
         self.buffer = buffer
         self.offset = offset
         self.count = count
-        self.typenum = typenum
+        self.dtype = dtype
+        self.typenum = dtype.type_num
 
     def release(self) -> None:
         self.buffer = None
+
+
+cdef class Allocator:
+    """Makes device arrays. Subclasses supply `_empty` for arguments that are not plain, and its errors."""
+
+    def __init__(self, Context context not None, type array not None, tuple rows not None) -> None:
+        """`array`: the subclass of Span to make; `rows`: (type, dtype) each."""
+        cdef Py_ssize_t i
+        if not issubclass(array, Span) or len(rows) > 16:
+            raise ValueError("an Allocator makes Spans, of 16 types at most")
+        self.context = context
+        self._array = array
+        self._rows = rows
+        self._types = len(rows)
+        for i in range(self._types):
+            type_, dtype = rows[i]
+            self._table[i].type = <PyObject *>type_
+            self._table[i].dtype = <PyObject *>dtype
+            self._table[i].itemsize = (<cnp.dtype?>dtype).itemsize
+
+    def empty(self, n, type):
+        """`n` elements with unspecified contents."""
+        cdef Span span = self.span(n, type)
+        return self._empty(n, type) if span is None else span
+
+    def zeros(self, n, type):
+        """`n` elements of zero."""
+        cdef Span span = self.span(n, type)
+        if span is None:
+            span = self._empty(n, type)
+        check(vyc_fill_zero(span.buffer._h, 0, span.count * span.dtype.itemsize))
+        return span
+
+    cdef Span span(self, object n, object type):
+        """None when the arguments are not plain."""
+        cdef Py_ssize_t i = 0
+        cdef long long count
+        cdef Span span
+        if not PyLong_CheckExact(n):
+            return None
+        while self._table[i].type != <PyObject *>type:
+            i += 1
+            if i == self._types:
+                return None
+        try:
+            count = PyLong_AsLongLong(n)
+        except OverflowError:
+            return None
+        if count < 0 or count > COUNT_MAX:
+            return None
+        span = <Span>(<PyTypeObject *>self._array).tp_new(self._array, <PyObject *>NO_ARGUMENTS, NULL)
+        span.buffer = new_buffer(self.context, <uint64_t>count * self._table[i].itemsize)
+        span.device = self
+        span.count = <uint64_t>count
+        span.dtype = <cnp.dtype>self._table[i].dtype
+        span.typenum = span.dtype.type_num
+        return span
+
+
+# ---- page-locked arrays ----------------------------------------------------------------------------------------------
 
 
 cdef class Pinned:

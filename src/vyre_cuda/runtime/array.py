@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_cuda._native.memory import Buffer, Span
-from vyre_cuda._native.status import AssertReport
 from vyre_cuda.ir.types import Type, by_dtype
+from vyre_cuda.runtime import transfers
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device import Device
@@ -26,14 +26,14 @@ class DeviceArray(Span):
     array. The memory goes back when the last array that shares it is freed or dropped.
     """
 
+    __slots__ = ()
     __array_ufunc__ = None
     __iter__ = None
-    device: Device
 
-    def __init__(self, device: Device, buffer: Buffer, offset: int, count: int, dtype: np.dtype[Any]) -> None:
-        super().__init__(buffer, offset, count, dtype.num)
-        self.device = device
-        self.dtype = dtype
+    if TYPE_CHECKING:
+
+        @property
+        def device(self) -> Device: ...
 
     # ---- shape ------------------------------------------------------------------------------------------------------
 
@@ -70,13 +70,14 @@ class DeviceArray(Span):
 
     # ---- contents ---------------------------------------------------------------------------------------------------
 
-    def numpy(self) -> np.ndarray[Any, np.dtype[Any]]:
-        """A copy on the host, after all earlier work on this array on any stream."""
-        host = np.empty(self.count, self.dtype)
-        try:
-            self._alive().copy_out(self.offset, host.view(np.uint8))
-        except AssertReport as report:
-            raise self.device.explain(report) from None
+    def numpy(self, out: np.ndarray[Any, np.dtype[Any]] | None = None) -> np.ndarray[Any, np.dtype[Any]]:
+        """A copy on the host, after all earlier work on this array on any stream.
+
+        `out`: a C-contiguous array of this dtype and size to copy into, of any shape; a page-locked one is written by
+        the device itself.
+        """
+        host = np.empty(self.count, self.dtype) if out is None else self._checked(out)
+        transfers.download(self.device, [(self._alive(), self.offset, host)])
         return host
 
     def copy_from(self, data: np.ndarray[Any, np.dtype[Any]] | DeviceArray, offset: int = 0) -> None:
@@ -84,17 +85,35 @@ class DeviceArray(Span):
         buffer = self._alive()
         if not isinstance(data, (np.ndarray, DeviceArray)):
             raise TypeError(f"copy_from takes a NumPy array or a DeviceArray, not a {type(data).__name__}")
-        if data.dtype != self.dtype:
-            raise TypeError(f"copy_from of {data.dtype} into an array of {self.dtype}")
-        if offset < 0 or offset + data.size > self.count:
-            raise ValueError(f"{data.size} elements from element {offset} on do not fit an array of {self.count}")
-        start = self.offset + offset * self.dtype.itemsize
+        start = self._place("copy_from", data.dtype, offset, data.size)
         if isinstance(data, DeviceArray):
             if data.device is not self.device:
                 raise ValueError("copy_from an array of another device")
             buffer.copy_from(start, data._alive(), data.offset, data.nbytes)
         else:
-            buffer.copy_in(start, np.ascontiguousarray(data).reshape(-1).view(np.uint8))
+            transfers.upload(self.device, [(buffer, start, data)])
+
+    def _place(self, what: str, dtype: np.dtype[Any], offset: int, count: int) -> int:
+        """The byte of the buffer where `count` elements from element `offset` on begin."""
+        if dtype != self.dtype:
+            raise TypeError(f"{what} of {dtype} with an array of {self.dtype}")
+        for number in (offset, count):
+            if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
+                raise TypeError(f"{what}: an offset or a count of type {type(number).__name__}; an int is needed")
+        if offset < 0 or count < 0 or offset + count > self.count:
+            raise ValueError(f"{what}: {count} elements from element {offset} on, of an array of {self.count}")
+        return self.offset + int(offset) * self.dtype.itemsize
+
+    def _checked(self, out: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
+        if not isinstance(out, np.ndarray):
+            raise TypeError(f"out is a {type(out).__name__}; a NumPy array is needed")
+        if out.dtype != self.dtype:
+            raise TypeError(f"out is an array of {out.dtype}; it needs {self.dtype}")
+        if out.size != self.count:
+            raise ValueError(f"out has {out.size} elements, the array {self.count}")
+        if not (out.flags.c_contiguous and out.flags.writeable):
+            raise ValueError("out must be C-contiguous and writable")
+        return out
 
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
@@ -154,10 +173,8 @@ class DeviceArray(Span):
 
     def _wait(self) -> None:
         """Until all work on the memory has ended."""
-        try:
-            self._alive().copy_out(self.offset, np.empty(0, np.uint8))
-        except AssertReport as report:
-            raise self.device.explain(report) from None
+        if self.count:
+            self[:1].numpy()
 
     def _alive(self) -> Buffer:
         if self.buffer is None:

@@ -6,9 +6,10 @@ import itertools
 import os
 import warnings
 import weakref
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,20 +28,23 @@ from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
 from vyre_cuda.passes.pipeline import optimize
 from vyre_cuda.ptx.lower import lower
 from vyre_cuda.ptx.target import target_for
+from vyre_cuda.runtime import transfers
 from vyre_cuda.runtime.array import DeviceArray
 from vyre_cuda.runtime.checks import ChecksByTag
 from vyre_cuda.runtime.foreign import ForeignKernel
 from vyre_cuda.runtime.interop import CUDA, CUDA_MANAGED, adopt
 from vyre_cuda.runtime.kernel import Kernel
 from vyre_cuda.runtime.properties import DeviceInfo, DeviceProperties, MemoryStats
+from vyre_cuda.runtime.transfers import Host
 from vyre_cuda.runtime.waiter import Waiter
 
 _KERNELS_KEPT = 1024
+_ROWS = tuple((type_, type_.dtype) for type_ in TYPES)
 # Seconds that the end of a process waits for work of a device that was not closed.
 _EXIT_LIMIT = 1.0
 
 
-class Device:
+class Device(memory.Allocator):
     """An open device. `Device()` and `Device(1)` are CUDA devices, `Device("emulator")` runs on the CPU.
 
     `Device("auto")` takes what VYRE_CUDA_DEVICE names, else a CUDA device when there is one, else the emulator with a
@@ -49,7 +53,7 @@ class Device:
 
     def __init__(self, which: int | str = 0) -> None:
         driver, ordinal = _open(which)
-        self.context = Context(driver, ordinal)
+        super().__init__(Context(driver, ordinal), DeviceArray, _ROWS)
         self.properties = DeviceProperties.of(self.context.caps())
         self._kernels: LRU[Kernel] = LRU(_KERNELS_KEPT)
         self._checks = ChecksByTag()
@@ -100,19 +104,42 @@ class Device:
         """A copy of a NumPy array, taken flat, in device memory."""
         if not isinstance(data, np.ndarray):
             raise TypeError(f"array takes a NumPy array, not a {type(data).__name__}")
-        result = self._empty(data.size, data.dtype)
+        result = self._new(data.size, data.dtype)
         result.copy_from(data)
         return result
 
-    def empty(self, n: int, type: Type) -> DeviceArray:
-        """`n` elements with unspecified contents."""
-        return self._empty(n, _dtype(type))
+    if TYPE_CHECKING:  # they are Allocator's
 
-    def zeros(self, n: int, type: Type) -> DeviceArray:
-        """`n` elements of zero."""
-        result = self._empty(n, _dtype(type))
-        result._alive().fill_zero(0, result.nbytes)
-        return result
+        def empty(self, n: int, type: Type) -> DeviceArray:
+            """`n` elements with unspecified contents."""
+
+        def zeros(self, n: int, type: Type) -> DeviceArray:
+            """`n` elements of zero."""
+
+    def _empty(self, n: int, type: Type) -> DeviceArray:
+        dtype = _dtype(type)
+        return self._new(_count(n), dtype)
+
+    def _new(self, n: int, dtype: np.dtype[Any]) -> DeviceArray:
+        if by_dtype(dtype) is None:
+            supported = ", ".join(str(type_.dtype) for type_ in TYPES)
+            raise TypeError(f"arrays of {dtype} are not supported; there are {supported}")
+        return DeviceArray(self, Buffer(self.context, n * dtype.itemsize), 0, n, dtype)
+
+    def upload(self, items: Iterable[tuple[DeviceArray, Host] | tuple[DeviceArray, int, Host]]) -> None:
+        """Write many ranges: (array, data) or (array, element offset, data) each, in this order.
+
+        Neighbors are copied as one. Returns once all data has been read; data of another dtype is a TypeError, a range
+        outside its array a ValueError, and then nothing was written.
+        """
+        rows = [transfers.upload_item(self, item) for item in transfers.listed("upload", items)]
+        transfers.upload(self, rows)
+
+    def download(self, items: Iterable[tuple[DeviceArray, int, int]]) -> list[Host]:
+        """Copies of many ranges, (array, element offset, count) each, with one wait for all."""
+        rows = [transfers.download_item(self, item) for item in transfers.listed("download", items)]
+        transfers.download(self, rows)
+        return [host for _, _, host in rows]
 
     def pinned_empty(self, n: int, type: Type) -> np.ndarray[Any, np.dtype[Any]]:
         """A NumPy array of `n` elements in page-locked memory, with unspecified contents.
@@ -151,12 +178,20 @@ class Device:
                 pass  # ordinary memory does as well
         return np.empty(n, dtype)
 
-    def _empty(self, n: int, dtype: np.dtype[Any]) -> DeviceArray:
-        if by_dtype(dtype) is None:
-            supported = ", ".join(str(type_.dtype) for type_ in TYPES)
-            raise TypeError(f"arrays of {dtype} are not supported; there are {supported}")
-        n = _count(n)
-        return DeviceArray(self, Buffer(self.context, n * dtype.itemsize), 0, n, dtype)
+    def set_memory_budget(self, *, device_bytes: int | None = None, pinned_bytes: int | None = None) -> None:
+        """Bytes that are kept idle for reuse at most; None leaves one as it is, 0 keeps nothing.
+
+        A device begins with a quarter of its memory, and a sixteenth of that size of page-locked memory. What is over
+        goes back to the driver, least recently used first.
+        """
+        stats = self.memory_stats()
+        device = stats.budget_bytes if device_bytes is None else _bytes("device_bytes", device_bytes)
+        pinned = stats.pinned_budget_bytes if pinned_bytes is None else _bytes("pinned_bytes", pinned_bytes)
+        self.context.set_memory_budget(device, pinned)
+
+    def trim(self) -> None:
+        """Give all idle memory back to the driver, after the work that may still use it."""
+        self.context.trim()
 
     # ---- streams and life -------------------------------------------------------------------------------------------
 
@@ -260,6 +295,14 @@ def _dtype(type_: Type) -> np.dtype[Any]:
     if not isinstance(type_, Type):
         raise TypeError(f"{type_!r} is not a type of this package (write vc.f32)")
     return type_.dtype
+
+
+def _bytes(name: str, value: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name} of type {type(value).__name__}; an int is needed")
+    if not 0 <= value < 1 << 63:
+        raise ValueError(f"{name} of {value}")
+    return int(value)
 
 
 def _count(n: int) -> int:

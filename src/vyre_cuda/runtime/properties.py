@@ -70,7 +70,11 @@ class DeviceProperties:
 
 @dataclass(frozen=True, slots=True)
 class MemoryStats:
-    """Memory of one device: bytes live (without idle blocks), kept idle, the most live at a time; blocks; pool hits."""
+    """Memory of one device: bytes live (without idle blocks), kept idle, the most live at a time; blocks; pool hits.
+
+    `hits` are allocations served from idle blocks, `misses` those that the driver was asked for, `frees` blocks that
+    went back to it; at most `budget_bytes` are kept idle. The same of page-locked memory.
+    """
 
     live_bytes: int
     idle_bytes: int
@@ -84,6 +88,10 @@ class MemoryStats:
     pinned_live_count: int
     pinned_hits: int
     pinned_misses: int
+    frees: int
+    pinned_frees: int
+    budget_bytes: int
+    pinned_budget_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

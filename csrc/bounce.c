@@ -1,0 +1,103 @@
+/* Pageable memory to and from the device by way of page-locked chunks.
+ *
+ * The device reads and writes page-locked memory only, so the caller's is free again when a call
+ * returns, whatever went wrong. Large copies go through a ring of chunks: the host copies one while
+ * the device copies others. */
+#include <string.h>
+
+#include "internal.h"
+
+#define RING 4u
+#define SPIN_NS UINT64_C(200000) /* after that a wait sleeps between looks */
+
+typedef struct ring {
+  vyc_context *context;
+  vyc_block *blocks[RING];
+  CUevent events[RING]; /* behind the copy that uses the chunk */
+} ring;
+
+static vyc_status ring_open(ring *r, vyc_context *context, uint64_t bytes) {
+  *r = (ring){.context = context};
+  const uint64_t chunk = bytes < VYC_CHUNK ? bytes : VYC_CHUNK;
+  VYC_CU_RESULT;
+  for (uint64_t i = 0; i < RING && i * VYC_CHUNK < bytes; i++) {
+    VYC_TRY(vyc__pool_take(context, &context->pinned_pool, &r->blocks[i], chunk));
+    VYC_TRY(VYC_CU(context, cuEventCreate, &r->events[i], CU_EVENT_DISABLE_TIMING));
+  }
+  return VYC_OK;
+}
+
+static void ring_close(const ring *r) {
+  vyc_context *context = r->context;
+  for (uint32_t i = 0; i < RING; i++) {
+    if (r->events[i] != NULL) context->driver->cuEventDestroy(r->events[i]);
+    if (r->blocks[i] == NULL) continue;
+    vyc__pool_give(context, &context->pinned_pool, r->blocks[i], UINT64_C(1) << VYC_SLOT_MAIN);
+  }
+}
+
+static void *chunk_of(const ring *r, uint64_t i) {
+  return (void *)(uintptr_t)r->blocks[i % RING]->address;
+}
+
+static vyc_status ring_wait(const ring *r, uint64_t i) {
+  vyc_pace pace = vyc__pace_begin(-1, SPIN_NS);
+  return vyc__event_wait(r->context, r->events[i % RING], &pace);
+}
+
+static vyc_status ring_record(const ring *r, uint64_t i) {
+  VYC_CU_RESULT;
+  return VYC_CU(r->context, cuEventRecord, r->events[i % RING], r->context->main);
+}
+
+static uint64_t length_of(uint64_t i, uint64_t bytes) {
+  const uint64_t left = bytes - i * VYC_CHUNK;
+  return left < VYC_CHUNK ? left : VYC_CHUNK;
+}
+
+static vyc_status send(const ring *r, uint64_t to, const uint8_t *data, uint64_t bytes) {
+  VYC_CU_RESULT;
+  for (uint64_t i = 0; i * VYC_CHUNK < bytes; i++) {
+    const uint64_t length = length_of(i, bytes);
+    if (i >= RING) VYC_TRY(ring_wait(r, i));
+    memcpy(chunk_of(r, i), data + i * VYC_CHUNK, length);
+    VYC_TRY(VYC_CU(r->context, cuMemcpyHtoDAsync, to + i * VYC_CHUNK, chunk_of(r, i), length,
+                   r->context->main));
+    if ((i + RING) * VYC_CHUNK < bytes) VYC_TRY(ring_record(r, i));
+  }
+  return VYC_OK;
+}
+
+static vyc_status ask(const ring *r, uint64_t i, uint64_t from, uint64_t bytes) {
+  if (i * VYC_CHUNK >= bytes) return VYC_OK;
+  VYC_CU_RESULT;
+  VYC_TRY(VYC_CU(r->context, cuMemcpyDtoHAsync, chunk_of(r, i), from + i * VYC_CHUNK,
+                 length_of(i, bytes), r->context->main));
+  return ring_record(r, i);
+}
+
+static vyc_status receive(const ring *r, uint8_t *to, uint64_t from, uint64_t bytes) {
+  for (uint64_t i = 0; i < RING; i++) VYC_TRY(ask(r, i, from, bytes));
+  for (uint64_t i = 0; i * VYC_CHUNK < bytes; i++) {
+    VYC_TRY(ring_wait(r, i));
+    memcpy(to + i * VYC_CHUNK, chunk_of(r, i), length_of(i, bytes));
+    VYC_TRY(ask(r, i + RING, from, bytes));
+  }
+  return VYC_OK;
+}
+
+vyc_status vyc__bounce_in(vyc_context *context, uint64_t to, const void *data, uint64_t bytes) {
+  ring r;
+  vyc_status status = ring_open(&r, context, bytes);
+  if (status == VYC_OK) status = send(&r, to, data, bytes);
+  ring_close(&r);
+  return status;
+}
+
+vyc_status vyc__bounce_out(vyc_context *context, void *to, uint64_t from, uint64_t bytes) {
+  ring r;
+  vyc_status status = ring_open(&r, context, bytes);
+  if (status == VYC_OK) status = receive(&r, to, from, bytes);
+  ring_close(&r);
+  return status;
+}

@@ -1,0 +1,86 @@
+/* Copies and fills of buffers, on the context's own stream, after the buffer's other streams have
+ * been waited for. */
+#include <inttypes.h>
+
+#include "internal.h"
+
+vyc_status vyc__check_range(const vyc_buffer *buffer, uint64_t offset, uint64_t bytes,
+                            const char *operation) {
+  if (VYC_LIKELY(offset <= buffer->bytes && bytes <= buffer->bytes - offset)) return VYC_OK;
+  return vyc__fail(VYC_E_INVALID, operation,
+                   "%" PRIu64 " bytes from byte %" PRIu64 " of a buffer of %" PRIu64 " bytes",
+                   bytes, offset, buffer->bytes);
+}
+
+vyc_status vyc__copy_prepare(vyc_buffer *buffer, uint64_t offset, uint64_t bytes,
+                             const char *operation) {
+  VYC_TRY(vyc__check_range(buffer, offset, bytes, operation));
+  VYC_TRY(vyc__buffer_wait(buffer, VYC_SLOT_MAIN));
+  return vyc__buffer_use(buffer, buffer->child.context->main, VYC_SLOT_MAIN);
+}
+
+vyc_status vyc__copy_prepare_written(vyc_buffer *buffer, uint64_t offset, uint64_t bytes,
+                                     const char *operation) {
+  if (VYC_UNLIKELY(buffer->read_only))
+    return vyc__fail(VYC_E_INVALID, operation, "the memory is read-only: its owner said so");
+  return vyc__copy_prepare(buffer, offset, bytes, operation);
+}
+
+vyc_status vyc_copy_in(vyc_buffer *to, uint64_t offset, const void *data, uint64_t bytes) {
+  VYC_REQUIRE(to != NULL && (data != NULL || bytes == 0));
+  const vyc_transfer one = {.buffer = to, .offset = offset, .bytes = bytes, .data = data};
+  return vyc_upload(to->child.context, &one, 1);
+}
+
+vyc_status vyc_copy_out(vyc_buffer *from, uint64_t offset, void *data_out, uint64_t bytes) {
+  VYC_REQUIRE(from != NULL && (data_out != NULL || bytes == 0));
+  const vyc_transfer one = {.buffer = from, .offset = offset, .bytes = bytes, .result = data_out};
+  return vyc_download(from->child.context, &one, 1);
+}
+
+static vyc_status copy_within(vyc_context *context, uint64_t to, uint64_t from, uint64_t bytes) {
+  VYC_CU_RESULT;
+  const uint64_t gap = to > from ? to - from : from - to;
+  if (bytes == 0 || gap == 0) return VYC_OK;
+  if (gap >= bytes) return VYC_CU(context, cuMemcpyDtoDAsync, to, from, bytes, context->main);
+  vyc_block *block = NULL; /* the ranges overlap, which the driver does not allow */
+  VYC_TRY(vyc__pool_take(context, &context->device_pool, &block, bytes));
+  vyc_status status =
+      VYC_CU(context, cuMemcpyDtoDAsync, block->address, from, bytes, context->main);
+  if (status == VYC_OK)
+    status = VYC_CU(context, cuMemcpyDtoDAsync, to, block->address, bytes, context->main);
+  vyc__pool_give(context, &context->device_pool, block, 0);
+  return status;
+}
+
+vyc_status vyc_copy(vyc_buffer *to, uint64_t to_offset, vyc_buffer *from, uint64_t from_offset,
+                    uint64_t bytes) {
+  VYC_REQUIRE(to != NULL && from != NULL);
+  if (to->child.context != from->child.context)
+    return vyc__fail(VYC_E_INVALID, __func__, "the buffers belong to different devices");
+  vyc_context *context = to->child.context;
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(context, &scope));
+  vyc_status status = vyc__copy_prepare_written(to, to_offset, bytes, "copy");
+  if (status == VYC_OK) status = vyc__copy_prepare(from, from_offset, bytes, "copy");
+  if (status == VYC_OK)
+    status = copy_within(context, to->address + to_offset, from->address + from_offset, bytes);
+  if (status == VYC_OK) status = vyc__foreign_after(to, context->main);
+  if (status == VYC_OK) status = vyc__foreign_after(from, context->main);
+  vyc__leave(context, &scope);
+  return status;
+}
+
+vyc_status vyc_fill_zero(vyc_buffer *to, uint64_t offset, uint64_t bytes) {
+  VYC_REQUIRE(to != NULL);
+  vyc_context *context = to->child.context;
+  vyc_scope scope;
+  VYC_CU_RESULT;
+  VYC_TRY(vyc__enter(context, &scope));
+  vyc_status status = vyc__copy_prepare_written(to, offset, bytes, "fill_zero");
+  if (status == VYC_OK && bytes > 0)
+    status = VYC_CU(context, cuMemsetD8Async, to->address + offset, 0, bytes, context->main);
+  if (status == VYC_OK) status = vyc__foreign_after(to, context->main);
+  vyc__leave(context, &scope);
+  return status;
+}

@@ -1,0 +1,153 @@
+/* Magazines: what a thread gave it takes back, without a lock and without the driver.
+ *
+ * A thread's number picks its magazine, so a thread that begins inherits that of one that ended,
+ * and only beyond VYC_MAGAZINES threads do two share one. Each is bounded in blocks and bytes, and
+ * a pool that has none of a size looks through all of them before it asks the driver: what lies in
+ * a magazine is never memory that another thread lacks. */
+#include <sched.h>
+#include <stdlib.h>
+
+#include "internal.h"
+
+#define BLOCKS_OF_A_BIN 16u
+#define BLOCKS_LARGE 4u /* of any size; looked through one by one */
+
+static _Atomic uint32_t threads;
+static _Thread_local uint32_t thread_number; /* from 1; 0: not given yet */
+
+static uint32_t magazine_number(void) {
+  if (VYC_UNLIKELY(thread_number == 0))
+    thread_number = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) + 1;
+  return thread_number % VYC_MAGAZINES;
+}
+
+static bool claim(vyc_magazine *magazine) {
+  return !atomic_exchange_explicit(&magazine->claimed, true, memory_order_acquire);
+}
+
+static void unclaim(vyc_magazine *magazine) {
+  atomic_store_explicit(&magazine->claimed, false, memory_order_release);
+}
+
+/* The calling thread's, claimed; NULL when it has none or somebody else looks at it. */
+static vyc_magazine *claim_own(vyc_pool *pool) {
+  vyc_magazine *magazine =
+      atomic_load_explicit(&pool->magazines[magazine_number()], memory_order_acquire);
+  return VYC_LIKELY(magazine != NULL && claim(magazine)) ? magazine : NULL;
+}
+
+/* The caller has claimed it. */
+static vyc_block *pop(vyc_magazine *magazine, uint64_t size, uint32_t bin) {
+  vyc_block **link = &magazine->tops[bin];
+  while (*link != NULL && (*link)->bytes != size) link = &(*link)->next;
+  vyc_block *block = *link;
+  if (VYC_UNLIKELY(block == NULL)) return NULL;
+  *link = block->next;
+  magazine->bytes -= size;
+  magazine->counts[bin]--;
+  return block;
+}
+
+vyc_block *vyc__magazine_take(vyc_context *context, vyc_pool *pool, uint64_t bytes) {
+  uint32_t bin;
+  if (VYC_UNLIKELY(bytes > UINT64_MAX / 2)) return NULL;
+  const uint64_t size = vyc__pool_class(bytes, &bin);
+  vyc_magazine *magazine = claim_own(pool);
+  if (VYC_UNLIKELY(magazine == NULL)) return NULL;
+  /* A close sets its flag before it claims the magazines. */
+  vyc_block *block = VYC_LIKELY(vyc__is_usable(context)) ? pop(magazine, size, bin) : NULL;
+  if (VYC_LIKELY(block != NULL)) {
+    magazine->takes++;
+    block->has_handle = true; /* before a close can look */
+  }
+  unclaim(magazine);
+  if (VYC_LIKELY(block != NULL)) vyc__pool_note_live(pool, size);
+  return block;
+}
+
+bool vyc__magazine_give(vyc_context *context, vyc_pool *pool, vyc_block *block) {
+  const uint32_t bin = block->bin;
+  const uint64_t size = block->bytes;
+  vyc_magazine *magazine = claim_own(pool);
+  if (VYC_UNLIKELY(magazine == NULL)) return false;
+  const uint64_t most = atomic_load_explicit(&pool->magazine_bytes, memory_order_relaxed);
+  const bool fits =
+      VYC_LIKELY(!atomic_load(&context->closed) && magazine->bytes + size <= most &&
+                 magazine->counts[bin] < (bin == VYC_LARGE_BIN ? BLOCKS_LARGE : BLOCKS_OF_A_BIN));
+  if (fits) {
+    block->recycled = true;
+    block->has_handle = false;
+    block->next = magazine->tops[bin];
+    magazine->tops[bin] = block;
+    magazine->bytes += size;
+    magazine->counts[bin]++;
+    magazine->gives++;
+    atomic_fetch_sub_explicit(&pool->live_bytes, size, memory_order_relaxed);
+  }
+  unclaim(magazine);
+  return fits;
+}
+
+void vyc__magazine_make(vyc_pool *pool) {
+  _Atomic(vyc_magazine *) *place = &pool->magazines[magazine_number()];
+  if (VYC_LIKELY(atomic_load_explicit(place, memory_order_relaxed) != NULL)) return;
+  vyc_magazine *fresh = calloc(1, sizeof *fresh), *other = NULL;
+  if (fresh == NULL) return;
+  if (!atomic_compare_exchange_strong(place, &other, fresh)) {
+    free(fresh);
+    return;
+  }
+  pthread_mutex_lock(&pool->lock);
+  pool->magazine_count++;
+  pthread_mutex_unlock(&pool->lock);
+}
+
+/* ---- seen from other threads ----------------------------------------------------------------- */
+
+static vyc_magazine *claim_number(vyc_pool *pool, uint32_t i) {
+  vyc_magazine *magazine = atomic_load_explicit(&pool->magazines[i], memory_order_acquire);
+  if (magazine == NULL) return NULL;
+  while (!claim(magazine)) sched_yield(); /* a few instructions */
+  return magazine;
+}
+
+vyc_block *vyc__magazine_steal(vyc_pool *pool, uint64_t size, uint32_t bin) {
+  vyc_block *block = NULL;
+  for (uint32_t i = 0; block == NULL && i < VYC_MAGAZINES; i++) {
+    vyc_magazine *magazine = claim_number(pool, i);
+    if (magazine == NULL) continue;
+    block = pop(magazine, size, bin);
+    unclaim(magazine);
+  }
+  return block;
+}
+
+vyc_block *vyc__magazines_drain(vyc_pool *pool) {
+  vyc_block *list = NULL;
+  for (uint32_t i = 0; i < VYC_MAGAZINES; i++) {
+    vyc_magazine *magazine = claim_number(pool, i);
+    if (magazine == NULL) continue;
+    for (uint32_t bin = 0; bin < VYC_BINS; bin++) {
+      while (magazine->tops[bin] != NULL) {
+        vyc_block *block = pop(magazine, magazine->tops[bin]->bytes, bin);
+        block->next = list;
+        list = block;
+      }
+    }
+    unclaim(magazine);
+  }
+  return list;
+}
+
+vyc_magazine_sums vyc__magazines_sum(vyc_pool *pool) {
+  vyc_magazine_sums sums = {0, 0, 0};
+  for (uint32_t i = 0; i < VYC_MAGAZINES; i++) {
+    vyc_magazine *magazine = claim_number(pool, i);
+    if (magazine == NULL) continue;
+    sums.bytes += magazine->bytes;
+    sums.takes += magazine->takes;
+    sums.gives += magazine->gives;
+    unclaim(magazine);
+  }
+  return sums;
+}

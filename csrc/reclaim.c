@@ -1,0 +1,285 @@
+/* What goes back to the driver, and when: over the budget, on a trim, on out-of-memory, at a close.
+ *
+ * Nothing is freed under work that may still use it: blocks over the budget wait for the main
+ * stream where it is busy, a trim waits for it, as long as the context's patience lasts. Where work
+ * is known to hang nothing is freed, as the driver would wait for it. */
+#include <stdlib.h>
+
+#include "internal.h"
+
+#define SPIN_NS UINT64_C(200000) /* after that a wait sleeps between looks */
+#define MAGAZINE_SHARE (4u * VYC_MAGAZINES) /* of the budget; all magazines together: a quarter */
+
+static void raw_free(vyc_context *context, const vyc_pool *pool, vyc_block *block) {
+  if (pool->pinned)
+    context->driver->cuMemFreeHost((void *)(uintptr_t)block->address);
+  else
+    context->driver->cuMemFree((CUdeviceptr)block->address);
+}
+
+static void marks_free(vyc_context *context, vyc_mark *marks) {
+  while (marks != NULL) {
+    vyc_mark *next = marks->next;
+    context->driver->cuEventDestroy(marks->event);
+    free(marks);
+    marks = next;
+  }
+}
+
+/* Caller holds the lock. */
+static void strike_off(vyc_pool *pool, vyc_block *block) {
+  if (block->registered_previous != NULL)
+    block->registered_previous->registered_next = block->registered_next;
+  else
+    pool->registered = block->registered_next;
+  if (block->registered_next != NULL)
+    block->registered_next->registered_previous = block->registered_previous;
+}
+
+void vyc__blocks_free(vyc_context *context, vyc_pool *pool, vyc_block *list) {
+  if (VYC_LIKELY(list == NULL)) return;
+  const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
+  while (list != NULL) {
+    vyc_block *block = list;
+    list = block->next;
+    raw_free(context, pool, block);
+    marks_free(context, block->marks);
+    pthread_mutex_lock(&pool->lock);
+    strike_off(pool, block);
+    pool->frees++;
+    pthread_mutex_unlock(&pool->lock);
+    free(block);
+  }
+  vyc__capture_restore(context->driver, mode);
+}
+
+/* A list becomes idle again. */
+static void put_back(vyc_pool *pool, vyc_block *list) {
+  pthread_mutex_lock(&pool->lock);
+  while (list != NULL) {
+    vyc_block *next = list->next;
+    vyc__pool_push(pool, list);
+    list = next;
+  }
+  pthread_mutex_unlock(&pool->lock);
+}
+
+/* ---- budget ---------------------------------------------------------------------------------- */
+
+/* Caller holds the lock. What the magazines may hold is set aside. */
+static uint64_t limit_of(const vyc_pool *pool) {
+  return pool->budget - pool->magazine_count * (pool->budget / MAGAZINE_SHARE);
+}
+
+/* Caller holds the lock. */
+static vyc_block *detach_oldest(vyc_pool *pool) {
+  vyc_block *list = NULL, **end = &list;
+  const uint64_t limit = limit_of(pool);
+  while (pool->idle_bytes > limit && pool->oldest != NULL) {
+    vyc_block *block = pool->oldest;
+    vyc__pool_unlink(pool, block);
+    block->next = NULL;
+    *end = block;
+    end = &block->next;
+  }
+  return list;
+}
+
+/* The main stream is busy: the blocks wait for it. Returns those that could not be marked. */
+static vyc_block *retire_later(vyc_context *context, vyc_pool *pool, vyc_block *list) {
+  vyc_block *left = NULL;
+  while (list != NULL) {
+    vyc_block *block = list;
+    list = block->next;
+    block->retires = vyc__pool_mark(context, pool, block, context->main);
+    if (!block->retires) {
+      block->next = left;
+      left = block;
+      continue;
+    }
+    pthread_mutex_lock(&pool->lock);
+    block->next = pool->waiting;
+    pool->waiting = block;
+    pool->idle_bytes += block->bytes;
+    pthread_mutex_unlock(&pool->lock);
+  }
+  return left;
+}
+
+static bool hangs(const vyc_context *context) {
+  return atomic_load_explicit(&context->hung, memory_order_relaxed);
+}
+
+void vyc__pool_keep_budget(vyc_context *context, vyc_pool *pool) {
+  if (VYC_UNLIKELY(atomic_load(&context->closed) || hangs(context))) return;
+  pthread_mutex_lock(&pool->lock);
+  vyc_block *list = VYC_UNLIKELY(pool->idle_bytes > limit_of(pool)) ? detach_oldest(pool) : NULL;
+  pthread_mutex_unlock(&pool->lock);
+  if (VYC_LIKELY(list == NULL)) return;
+  const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
+  bool idle = pool->pinned || context->driver->cuStreamQuery(context->main) == CUDA_SUCCESS;
+  if (!idle) {
+    list = retire_later(context, pool, list);
+    idle = list == NULL || vyc__settle(context);
+  }
+  vyc__capture_restore(context->driver, mode);
+  if (idle)
+    vyc__blocks_free(context, pool, list);
+  else
+    put_back(pool, list);
+}
+
+void vyc__pool_set_budget(vyc_context *context, vyc_pool *pool, uint64_t bytes) {
+  pthread_mutex_lock(&pool->lock);
+  pool->budget = bytes;
+  atomic_store(&pool->magazine_bytes, bytes / MAGAZINE_SHARE);
+  pthread_mutex_unlock(&pool->lock);
+  put_back(pool, vyc__magazines_drain(pool));
+  vyc__pool_keep_budget(context, pool);
+}
+
+/* ---- trim ------------------------------------------------------------------------------------ */
+
+/* Caller holds the lock. */
+static vyc_block *detach_idle(vyc_pool *pool, vyc_block *list) {
+  while (pool->oldest != NULL) {
+    vyc_block *block = pool->oldest;
+    vyc__pool_unlink(pool, block);
+    block->next = list;
+    list = block;
+  }
+  return list;
+}
+
+/* Caller holds the lock. */
+static vyc_block *detach_waiting(vyc_pool *pool) {
+  vyc_block *list = pool->waiting;
+  pool->waiting = NULL;
+  for (const vyc_block *block = list; block != NULL; block = block->next)
+    pool->idle_bytes -= block->bytes;
+  return list;
+}
+
+static bool wait_for_marks(vyc_context *context, const vyc_block *block, vyc_pace *pace) {
+  bool passed = true;
+  for (const vyc_mark *mark = block->marks; passed && mark != NULL; mark = mark->next)
+    passed = vyc__event_wait(context, mark->event, pace) == VYC_OK;
+  return passed;
+}
+
+static void wait_again(vyc_pool *pool, vyc_block *block) {
+  pthread_mutex_lock(&pool->lock);
+  block->next = pool->waiting;
+  pool->waiting = block;
+  pool->idle_bytes += block->bytes;
+  pthread_mutex_unlock(&pool->lock);
+}
+
+/* Those of the waiting blocks that pass in time are added to the list. */
+static vyc_block *wait_for_waiting(vyc_context *context, vyc_pool *pool, vyc_block *waiting,
+                                   vyc_block *list) {
+  vyc_pace pace = vyc__pace_begin(atomic_load(&context->patience_ns), SPIN_NS);
+  vyc_error failure;
+  vyc__error_save(&failure);
+  while (waiting != NULL) {
+    vyc_block *block = waiting;
+    waiting = block->next;
+    if (hangs(context) || !wait_for_marks(context, block, &pace)) {
+      wait_again(pool, block);
+      continue;
+    }
+    block->next = list;
+    list = block;
+  }
+  vyc__error_restore(&failure);
+  return list;
+}
+
+void vyc__pool_trim(vyc_context *context, vyc_pool *pool) {
+  vyc_block *list = vyc__magazines_drain(pool);
+  pthread_mutex_lock(&pool->lock);
+  list = detach_idle(pool, list);
+  vyc_block *waiting = detach_waiting(pool);
+  pthread_mutex_unlock(&pool->lock);
+  if (list == NULL && waiting == NULL) return;
+  const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
+  /* Earlier owners of device memory may still have work on the main stream; and the driver waits
+   * for kernels before it frees. */
+  if (!vyc__settle(context)) {
+    put_back(pool, list);
+    list = NULL;
+  }
+  list = wait_for_waiting(context, pool, waiting, list);
+  vyc__capture_restore(context->driver, mode);
+  vyc__blocks_free(context, pool, list);
+}
+
+/* ---- close ----------------------------------------------------------------------------------- */
+
+/* Caller holds the lock. A block that is live as a handle, no longer registered; others that are
+ * live belong to a run that never ended and are leaked with it. */
+static vyc_block *disown(vyc_pool *pool) {
+  vyc_block *block = pool->registered;
+  while (block != NULL && !block->has_handle) block = block->registered_next;
+  if (block == NULL) return NULL;
+  strike_off(pool, block);
+  block->outlives = true;
+  return block;
+}
+
+static bool is_giving(vyc_pool *pool) {
+  pthread_mutex_lock(&pool->lock);
+  const bool giving = pool->giving != 0;
+  pthread_mutex_unlock(&pool->lock);
+  return giving;
+}
+
+static void wait_for_givers(vyc_pool *pool) {
+  while (is_giving(pool)) vyc__sleep_us(20);
+}
+
+static void free_idle(vyc_context *context, vyc_pool *pool) {
+  vyc_block *list = vyc__magazines_drain(pool);
+  pthread_mutex_lock(&pool->lock);
+  list = detach_idle(pool, list);
+  vyc_block *waiting = detach_waiting(pool), *stuck = pool->stuck;
+  pool->stuck = NULL;
+  pthread_mutex_unlock(&pool->lock);
+  vyc__blocks_free(context, pool, list);
+  vyc__blocks_free(context, pool, waiting);
+  vyc__blocks_free(context, pool, stuck);
+}
+
+static void free_live(vyc_context *context, vyc_pool *pool) {
+  for (;;) {
+    pthread_mutex_lock(&pool->lock);
+    const vyc_block *block = disown(pool);
+    const uint64_t address = block == NULL ? 0 : block->address;
+    const bool stays = block != NULL && vyc__is_known_outside(pool, block);
+    if (stays) vyc__primary_retain(context);
+    pthread_mutex_unlock(&pool->lock);
+    if (block == NULL) return; /* from here on its holder may free it */
+    if (!stays) context->driver->cuMemFree((CUdeviceptr)address);
+  }
+}
+
+/* Whoever gives a block from now on frees it too; before that, it is among the idle ones. */
+void vyc__pool_close(vyc_context *context, vyc_pool *pool) {
+  pthread_mutex_lock(&pool->lock);
+  pool->closed = true;
+  pthread_mutex_unlock(&pool->lock);
+  wait_for_givers(pool);
+  free_idle(context, pool);
+  free_live(context, pool);
+  wait_for_givers(pool);
+  marks_free(context, pool->spare_marks);
+  pool->spare_marks = NULL;
+}
+
+void vyc__block_end(vyc_context *context, vyc_pool *pool, vyc_block *block) {
+  if (vyc__is_known_outside(pool, block)) {
+    if (!hangs(context)) raw_free(context, pool, block);
+    vyc__primary_release(context);
+  }
+  free(block);
+}

@@ -1,0 +1,307 @@
+/* Uploads and downloads of many ranges: validated before anything is touched, ranges that overlap
+ * or touch copied as one, empty ones skipped, one wait for all.
+ *
+ * Ranges up to VYC_CHUNK bytes are gathered in a page-locked block, which makes merging them a
+ * matter of where they lie in it. Larger ones go by themselves: page-locked memory directly, other
+ * memory through bounce.c. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+static vyc_status check(const vyc_context *context, const vyc_transfer *items, uint32_t count,
+                        bool download) {
+  VYC_REQUIRE(context != NULL && (items != NULL || count == 0));
+  for (uint32_t i = 0; i < count; i++) {
+    const vyc_transfer *item = &items[i];
+    VYC_REQUIRE(item->buffer != NULL);
+    VYC_REQUIRE(item->bytes == 0 || (download ? item->result : item->data) != NULL);
+    if (item->buffer->child.context != context)
+      return vyc__fail(VYC_E_INVALID, "transfer", "item %u is of another device", i);
+    if (!download && item->buffer->read_only)
+      return vyc__fail(VYC_E_INVALID, "transfer", "the memory is read-only: its owner said so");
+    VYC_TRY(vyc__check_range(item->buffer, item->offset, item->bytes, "transfer"));
+  }
+  return VYC_OK;
+}
+
+static vyc_status prepare(const vyc_transfer *items, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++)
+    if (items[i].bytes > 0)
+      VYC_TRY(vyc__copy_prepare(items[i].buffer, items[i].offset, items[i].bytes, "transfer"));
+  return VYC_OK;
+}
+
+/* Owners of adopted memory are ordered behind what it was used for. */
+static vyc_status given(vyc_context *context, const vyc_transfer *items, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++)
+    if (items[i].bytes > 0) VYC_TRY(vyc__foreign_after(items[i].buffer, context->main));
+  return VYC_OK;
+}
+
+static bool is_empty(const vyc_transfer *items, uint32_t count) {
+  while (count > 0 && items[count - 1].bytes == 0) count--;
+  return count == 0;
+}
+
+/* Wait for copies between the device and a caller's memory. When the wait fails they may still
+ * touch that memory, so the device is waited for before the caller gets it back. */
+static vyc_status finish(vyc_context *context) {
+  VYC_CU_RESULT;
+  const vyc_status status = VYC_CU(context, cuStreamSynchronize, context->main);
+  if (VYC_LIKELY(status == VYC_OK)) return VYC_OK;
+  vyc_error failure;
+  vyc__error_save(&failure);
+  context->driver->cuCtxSynchronize();
+  vyc__error_restore(&failure);
+  return status;
+}
+
+/* ---- a range of a buffer ----------------------------------------------------------------------
+ */
+
+typedef struct range {
+  const vyc_buffer *buffer;
+  uint64_t begin, end;
+} range;
+
+static range range_of(const vyc_transfer *item) {
+  return (range){item->buffer, item->offset, item->offset + item->bytes};
+}
+
+/* Extends the range if the item overlaps or touches it. */
+static bool join(range *r, const vyc_transfer *item) {
+  const range other = range_of(item);
+  if (other.buffer != r->buffer || other.begin > r->end || other.end < r->begin) return false;
+  if (other.begin < r->begin) r->begin = other.begin;
+  if (other.end > r->end) r->end = other.end;
+  return true;
+}
+
+/* ---- upload ---------------------------------------------------------------------------------- */
+
+typedef struct packing {
+  vyc_context *context;
+  vyc_block *block;
+  uint64_t used;
+  bool direct; /* the device reads a caller's memory */
+} packing;
+
+static void pack_end(packing *p) {
+  if (p->block == NULL) return;
+  vyc__pool_give(p->context, &p->context->pinned_pool, p->block, UINT64_C(1) << VYC_SLOT_MAIN);
+  p->block = NULL;
+}
+
+static vyc_status pack_room(packing *p, uint64_t bytes, uint64_t rest) {
+  if (p->block != NULL && bytes <= p->block->bytes - p->used) return VYC_OK;
+  pack_end(p);
+  p->used = 0;
+  const uint64_t size = rest < VYC_CHUNK ? rest : VYC_CHUNK;
+  return vyc__pool_take(p->context, &p->context->pinned_pool, &p->block, size);
+}
+
+/* Items that make one range, gathered in their order, so that later bytes win. `rest`: bytes that
+ * this and later items have. */
+static vyc_status upload_range(packing *p, const range *r, const vyc_transfer *items,
+                               uint32_t count, uint64_t rest) {
+  const uint64_t bytes = r->end - r->begin;
+  VYC_TRY(pack_room(p, bytes, rest));
+  uint8_t *const room = (uint8_t *)(uintptr_t)p->block->address + p->used;
+  for (uint32_t i = 0; i < count; i++)
+    if (items[i].bytes > 0)
+      memcpy(room + (items[i].offset - r->begin), items[i].data, items[i].bytes);
+  p->used += bytes;
+  VYC_CU_RESULT;
+  return VYC_CU(p->context, cuMemcpyHtoDAsync, r->buffer->address + r->begin, room, bytes,
+                p->context->main);
+}
+
+static vyc_status upload_large(packing *p, const vyc_transfer *item) {
+  const uint64_t to = item->buffer->address + item->offset;
+  if (item->pinned == NULL) return vyc__bounce_in(p->context, to, item->data, item->bytes);
+  p->direct = true;
+  VYC_CU_RESULT;
+  return VYC_CU(p->context, cuMemcpyHtoDAsync, to, item->data, item->bytes, p->context->main);
+}
+
+/* The items from `first` on that make one range of at most a chunk; 1 for a large one alone. */
+static uint32_t gather(range *r, const vyc_transfer *items, uint32_t count) {
+  uint32_t n = 1;
+  *r = range_of(&items[0]);
+  while (n < count) {
+    range wider = *r;
+    if (items[n].bytes > 0 && (!join(&wider, &items[n]) || wider.end - wider.begin > VYC_CHUNK))
+      break;
+    *r = wider;
+    n++;
+  }
+  return n;
+}
+
+static vyc_status upload(packing *p, const vyc_transfer *items, uint32_t count) {
+  uint64_t rest = 0;
+  for (uint32_t i = 0; i < count; i++) rest += items[i].bytes;
+  for (uint32_t i = 0, n; i < count; i += n) {
+    range r;
+    n = 1;
+    if (items[i].bytes == 0) continue;
+    if (items[i].bytes > VYC_CHUNK) {
+      VYC_TRY(upload_large(p, &items[i]));
+    } else {
+      n = gather(&r, &items[i], count - i);
+      VYC_TRY(upload_range(p, &r, &items[i], n, rest));
+    }
+    for (uint32_t j = i; j < i + n; j++) rest -= items[j].bytes;
+  }
+  return VYC_OK;
+}
+
+vyc_status vyc_upload(vyc_context *context, const vyc_transfer *items, uint32_t count) {
+  VYC_TRY(check(context, items, count, false));
+  if (is_empty(items, count)) return vyc__check_usable(context);
+  packing p = {.context = context};
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(context, &scope));
+  vyc_status status = prepare(items, count);
+  if (status == VYC_OK) status = upload(&p, items, count);
+  if (status == VYC_OK) status = given(context, items, count);
+  pack_end(&p);
+  if (p.direct) {
+    vyc_error failure;
+    vyc__error_save(&failure);
+    const vyc_status finished = finish(context);
+    if (status == VYC_OK)
+      status = finished;
+    else
+      vyc__error_restore(&failure);
+  }
+  vyc__leave(context, &scope);
+  return status;
+}
+
+/* ---- download ---------------------------------------------------------------------------------
+ */
+
+#define BATCH_BYTES (UINT64_C(16) << 20) /* gathered at a time */
+
+static int by_place(const void *left, const void *right) {
+  const vyc_transfer *a = *(const vyc_transfer *const *)left;
+  const vyc_transfer *b = *(const vyc_transfer *const *)right;
+  if (a->buffer != b->buffer) return (uintptr_t)a->buffer < (uintptr_t)b->buffer ? -1 : 1;
+  return a->offset < b->offset ? -1 : a->offset > b->offset;
+}
+
+/* Items in the order of their places that make one range of at most a chunk. */
+static uint32_t gather_sorted(range *r, const vyc_transfer *const *items, uint32_t count) {
+  uint32_t n = 1;
+  *r = range_of(items[0]);
+  while (n < count) {
+    range wider = *r;
+    if (!join(&wider, items[n]) || wider.end - wider.begin > VYC_CHUNK) break;
+    *r = wider;
+    n++;
+  }
+  return n;
+}
+
+/* One pass over a batch: without room it is measured, else its copies are enqueued, and, once they
+ * have arrived, handed out. */
+static vyc_status walk_batch(vyc_context *context, const vyc_transfer *const *items, uint32_t count,
+                             uint8_t *room, bool arrived, uint32_t *taken_out,
+                             uint64_t *bytes_out) {
+  uint64_t used = 0;
+  uint32_t i = 0;
+  VYC_CU_RESULT;
+  while (i < count) {
+    range r;
+    const uint32_t n = gather_sorted(&r, &items[i], count - i);
+    const uint64_t bytes = r.end - r.begin;
+    if (used + bytes > BATCH_BYTES) break;
+    for (uint32_t j = i; arrived && j < i + n; j++)
+      memcpy(items[j]->result, room + used + (items[j]->offset - r.begin), items[j]->bytes);
+    if (!arrived && room != NULL)
+      VYC_TRY(VYC_CU(context, cuMemcpyDtoHAsync, room + used, r.buffer->address + r.begin, bytes,
+                     context->main));
+    used += bytes;
+    i += n;
+  }
+  *taken_out = i;
+  *bytes_out = used;
+  return VYC_OK;
+}
+
+/* Small items: batch by batch, each with one wait. */
+static vyc_status download_small(vyc_context *context, const vyc_transfer *const *items,
+                                 uint32_t count) {
+  while (count > 0) {
+    uint32_t taken = 0;
+    uint64_t bytes = 0;
+    vyc_block *block = NULL;
+    VYC_TRY(walk_batch(context, items, count, NULL, false, &taken, &bytes));
+    VYC_TRY(vyc__pool_take(context, &context->pinned_pool, &block, bytes));
+    uint8_t *const room = (uint8_t *)(uintptr_t)block->address;
+    vyc_status status = walk_batch(context, items, taken, room, false, &taken, &bytes);
+    if (status == VYC_OK) status = finish(context);
+    const bool ended = status == VYC_OK;
+    if (ended) status = walk_batch(context, items, taken, room, true, &taken, &bytes);
+    vyc__pool_give(context, &context->pinned_pool, block, ended ? 0 : UINT64_C(1) << VYC_SLOT_MAIN);
+    VYC_TRY(status);
+    items += taken;
+    count -= taken;
+  }
+  return VYC_OK;
+}
+
+static vyc_status download_large(vyc_context *context, const vyc_transfer *item, bool *direct) {
+  const uint64_t from = item->buffer->address + item->offset;
+  if (item->pinned == NULL) return vyc__bounce_out(context, item->result, from, item->bytes);
+  *direct = true;
+  VYC_CU_RESULT;
+  return VYC_CU(context, cuMemcpyDtoHAsync, item->result, from, item->bytes, context->main);
+}
+
+static vyc_status download(vyc_context *context, const vyc_transfer *items, uint32_t count,
+                           const vyc_transfer **sorted) {
+  uint32_t small = 0;
+  bool direct = false;
+  vyc_status status = VYC_OK;
+  for (uint32_t i = 0; status == VYC_OK && i < count; i++) {
+    if (items[i].bytes > VYC_CHUNK)
+      status = download_large(context, &items[i], &direct);
+    else if (items[i].bytes > 0)
+      sorted[small++] = &items[i];
+  }
+  if (status == VYC_OK && small > 0) {
+    qsort(sorted, small, sizeof *sorted, by_place);
+    status = download_small(context, sorted, small);
+    if (status == VYC_OK) return VYC_OK; /* its wait was behind the direct copies too */
+  }
+  if (!direct) return status;
+  vyc_error failure;
+  vyc__error_save(&failure);
+  const vyc_status finished = finish(context);
+  if (status == VYC_OK) return finished;
+  vyc__error_restore(&failure);
+  return status;
+}
+
+vyc_status vyc_download(vyc_context *context, const vyc_transfer *items, uint32_t count) {
+  const vyc_transfer *few[16];
+  VYC_TRY(check(context, items, count, true));
+  if (is_empty(items, count)) return vyc__check_usable(context);
+  const vyc_transfer **sorted =
+      count <= 16 ? few : (const vyc_transfer **)malloc(count * sizeof *sorted);
+  if (sorted == NULL) return vyc__fail(VYC_E_MEMORY, "malloc", "out of host memory");
+  vyc_scope scope;
+  vyc_status status = vyc__enter(context, &scope);
+  if (status == VYC_OK) {
+    status = prepare(items, count);
+    if (status == VYC_OK) status = download(context, items, count, sorted);
+    if (status == VYC_OK) status = vyc__check_reports(context);
+    vyc__leave(context, &scope);
+  }
+  if (sorted != few) free((void *)sorted);
+  return status;
+}

@@ -1,0 +1,72 @@
+"""Copies of many ranges between the host and the arrays of a device, with one wait for all.
+
+Everything is checked before anything is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from vyre_cuda._native.memory import Buffer, Span, Transfers
+from vyre_cuda._native.status import AssertReport
+
+if TYPE_CHECKING:
+    from vyre_cuda.runtime.array import DeviceArray
+    from vyre_cuda.runtime.device import Device
+
+Host: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+def upload(device: Device, items: list[tuple[Buffer, int, Host]]) -> None:
+    """(buffer, byte offset, array) each, in this order."""
+    Transfers(device.context, [(buffer, offset, np.ascontiguousarray(data)) for buffer, offset, data in items]).upload()
+
+
+def download(device: Device, items: list[tuple[Buffer, int, Host]]) -> None:
+    """(buffer, byte offset, C-contiguous array to write) each."""
+    try:
+        Transfers(device.context, items).download()
+    except AssertReport as report:
+        raise device.explain(report) from None
+
+
+def upload_item(
+    device: Device, item: tuple[DeviceArray, Host] | tuple[DeviceArray, int, Host]
+) -> tuple[Buffer, int, Host]:
+    """What `upload` takes of (array[, element offset], data)."""
+    if not isinstance(item, tuple) or len(item) not in (2, 3):
+        raise TypeError("upload takes tuples (array, data) or (array, element offset, data)")
+    array, offset, data = item if len(item) == 3 else (item[0], 0, item[1])
+    buffer = _buffer(device, "upload", array)
+    if not isinstance(data, np.ndarray):
+        raise TypeError(f"upload takes NumPy arrays, not a {type(data).__name__}")
+    return buffer, array._place("upload", data.dtype, offset, data.size), data
+
+
+def download_item(device: Device, item: tuple[DeviceArray, int, int]) -> tuple[Buffer, int, Host]:
+    """What `download` takes of (array, element offset, count)."""
+    if not isinstance(item, tuple) or len(item) != 3:
+        raise TypeError("download takes tuples (array, element offset, count)")
+    array, offset, count = item
+    buffer = _buffer(device, "download", array)
+    start = array._place("download", array.dtype, offset, count)
+    return buffer, start, np.empty(count, array.dtype)
+
+
+def listed(what: str, items: Iterable[Any]) -> list[Any]:
+    """The items, of which an array is none."""
+    if isinstance(items, (np.ndarray, tuple)):
+        raise TypeError(f"{what} takes a list of tuples, not a {type(items).__name__}")
+    return list(items)
+
+
+def _buffer(device: Device, what: str, array: Any) -> Buffer:
+    if not isinstance(array, Span):
+        raise TypeError(f"{what}: a {type(array).__name__} where a DeviceArray is needed")
+    if array.device is not device:
+        raise ValueError(f"{what}: an array of another device")
+    buffer: Buffer = array._alive()  # type: ignore[attr-defined]  # the Spans there are are DeviceArrays
+    return buffer
