@@ -92,8 +92,11 @@ def test_device_arrays_do_not_pose_as_host_arrays(device: vc.Device) -> None:
         np.float32(1) + array
     with pytest.raises(TypeError):
         iter(array)
-    with pytest.raises(AttributeError):
-        array.__cuda_array_interface__  # noqa: B018
+
+
+@pytest.mark.emulator
+def test_memory_of_the_emulator_is_not_passed_off_as_cuda_memory(device: vc.Device) -> None:
+    assert not hasattr(device.zeros(3, vc.f32), "__cuda_array_interface__")
 
 
 def test_a_freed_array_is_refused_everywhere(device: vc.Device) -> None:

@@ -76,7 +76,7 @@ class DeviceArray(Span):
         `out`: a C-contiguous array of this dtype and size to copy into, of any shape; a page-locked one is written by
         the device itself.
         """
-        host = np.empty(self.count, self.dtype) if out is None else self._checked(out)
+        host = self.device._result(self.count, self.dtype) if out is None else self._checked(out)
         transfers.download(self.device, [(self._alive(), self.offset, host)])
         return host
 
