@@ -81,12 +81,8 @@ part_random() {
 }
 
 part_conformance() {
-  if ! "$python" -m pytest --help | grep -q -- --conformance; then
-    echo "this tree's tests have no option --conformance"
-    return 1
-  fi
-  timeout 550 "$python" -m pytest tests/device -k "ops or cast or warp or atomic" \
-    "--device=$device" -q -p no:cacheprovider "--conformance=$OUT/conformance.json"
+  VYRE_CUDA_COMMIT=$commit timeout 550 "$python" -m pytest -m conformance tests/device \
+    "--device=$device" -q -p no:cacheprovider "--conformance=$OUT/cuda.json"
 }
 
 part_demo() {

@@ -31,6 +31,7 @@ static void close_driver_side(vyc_context *context) {
   vyc__modules_reap(context);
   vyc__pool_close(context, &context->device_pool);
   vyc__pool_close(context, &context->pinned_pool);
+  vyc__depth_close(context);
   context->driver->cuStreamDestroy(context->main);
 }
 

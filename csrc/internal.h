@@ -78,6 +78,9 @@ struct vyc_context {
   pthread_mutex_t execs_lock;
   struct vyc_exec *execs; /* those of the budget; guarded by execs_lock, as is their number */
   uint32_t exec_count;
+  CUevent depth_events[2]; /* see depth.c; guarded by depth_claimed */
+  uint32_t depth_turn;
+  _Atomic bool depth_claimed;
   _Atomic uint32_t exec_clock; /* launches that found no room for an exec */
   pthread_mutex_t slots_lock;
   vyc_stream *slots[VYC_STREAM_SLOTS]; /* by number; main and other stay NULL */
@@ -309,6 +312,10 @@ vyc_status vyc__copy_prepare_written(vyc_buffer *buffer, uint64_t offset, uint64
 /* On the main stream. The caller's memory has been read, or written, when they return. */
 vyc_status vyc__bounce_in(vyc_context *context, uint64_t to, const void *data, uint64_t bytes);
 vyc_status vyc__bounce_out(vyc_context *context, void *to, uint64_t from, uint64_t bytes);
+
+/* ---- depth.c ---- */
+
+void vyc__depth_close(vyc_context *context);
 
 /* ---- pinned.c ---- */
 

@@ -200,15 +200,6 @@ vyc_status vyc_context_synchronize_for(vyc_context *context, int64_t timeout_ns)
   return status;
 }
 
-vyc_status vyc_context_query(vyc_context *context) {
-  VYC_REQUIRE(context != NULL);
-  vyc_scope scope;
-  VYC_TRY(vyc__enter(context, &scope));
-  const vyc_status status = look(context, context->main, NULL);
-  vyc__leave(context, &scope);
-  return status;
-}
-
 vyc_status vyc_context_synchronize(vyc_context *context) {
   return vyc_context_synchronize_for(context, -1);
 }

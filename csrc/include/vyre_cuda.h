@@ -182,9 +182,10 @@ VYC_API vyc_status vyc_context_synchronize(vyc_context *context);
  * functions that end in _for never block in the driver: they look again and again, at once for the
  * first 200 us, then with sleeps of up to 200 us between, and wait for what was given before. */
 VYC_API vyc_status vyc_context_synchronize_for(vyc_context *context, int64_t timeout_ns);
-/* VYC_OK when the work in call order has finished, else VYC_NOT_READY. (A launch blocks while about
- * a thousand of its stream have not begun; this tells whether one might.) */
-VYC_API vyc_status vyc_context_query(vyc_context *context);
+/* For who launches under a lock of its own: a launch blocks while about a thousand of its stream
+ * have not begun. Asked at every 256th launch: VYC_NOT_READY when what the stream (NULL: call order)
+ * had been given two questions ago has not ended, so that the next 256 launches may block. */
+VYC_API vyc_status vyc_context_is_behind(vyc_context *context, vyc_stream *stream);
 /* Let nobody in any more, wait for who is in and for the work, then free everything that the driver
  * holds for this context and its children. Whoever calls it, everything is freed when it returns;
  * again is VYC_OK. VYC_E_ASSERT as above, and what the wait failed with: closed all the same.

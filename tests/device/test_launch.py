@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
+from vyre_cuda.testing.emulator import Emulator
 
 from . import programs
 
@@ -219,3 +220,18 @@ def test_stream_must_be_a_stream_of_this_package(device: vc.Device) -> None:
 
     with pytest.raises(TypeError):
         device.compile(programs.saxpy()).launch(x, y, out, 1.0, stream="0")
+
+
+@pytest.mark.emulator
+def test_launches_go_on_when_the_device_is_far_behind(own_device: vc.Device, emulator: Emulator) -> None:
+    kernel = own_device.compile(programs.add_to())
+    h, one, stream = own_device.zeros(100, vc.i32), own_device.array(np.ones(100, np.int32)), own_device.stream()
+    call = kernel.bind(h, one, stream=stream)
+    emulator.stream_mode("lazy")  # nothing runs before somebody waits
+
+    for _ in range(700):
+        kernel.launch(h, one, stream=stream)
+        call()
+        call(h, one)
+
+    np.testing.assert_array_equal(np.full(100, 2100), h.numpy())

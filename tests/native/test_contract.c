@@ -70,6 +70,7 @@ static void absent_handles_are_refused(void) {
   REFUSED(vyc_call_create(NULL, NULL, NULL));
   REFUSED(vyc_call_set(NULL, NULL));
   REFUSED(vyc_call_run(NULL));
+  REFUSED(vyc_context_is_behind(NULL, NULL));
   REFUSED(vyc_call_set_run(NULL, NULL));
 }
 

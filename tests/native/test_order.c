@@ -180,6 +180,24 @@ static void an_empty_grid_leaves_zeros(vyc_plan *streamed) {
   free(t);
 }
 
+/* Work given before two questions has not ended while nobody waits; after a wait it has. */
+static void a_device_far_behind_is_told(vyc_context *context, vyc_plan *plan) {
+  vyc_buffer *in = filled(context, 1.0f), *out = new_buffer(context, BYTES);
+  vyc_stream *stream = NULL;
+  OK(vyc_stream_create(&stream, context));
+  for (int turn = 0; turn < 2; turn++) {
+    launch(plan, in, out, 2.0f, stream);
+    OK(vyc_context_is_behind(context, stream));
+  }
+  CHECK(vyc_context_is_behind(context, stream) == VYC_NOT_READY);
+  OK(vyc_stream_synchronize(stream));
+  OK(vyc_context_is_behind(context, stream));
+  check_filled(out, 2.0f);
+  vyc_stream_release(stream);
+  vyc_buffer_release(out);
+  vyc_buffer_release(in);
+}
+
 int main(int argc, char **argv) {
   emulator_open(argc, argv);
   CHECK(emulator_set("stream_mode", LAZY) == 0);
@@ -195,6 +213,7 @@ int main(int argc, char **argv) {
   an_abandoned_run_keeps_its_page_locked_arguments(context, copied);
   a_copy_within_a_buffer_may_overlap(context);
   an_empty_grid_leaves_zeros(streamed);
+  a_device_far_behind_is_told(context, copied);
   vyc_plan_release(copied);
   vyc_plan_release(streamed);
   vyc_module_release(module);

@@ -6,7 +6,7 @@ from vyre_cuda._native.c_api cimport (
     VYC_E_INVALID, vyc_call, vyc_call_create, vyc_call_release, vyc_call_run, vyc_call_set, vyc_call_set_run, vyc_status,
     vyc_stream,
 )
-from vyre_cuda._native.context cimport Stream
+from vyre_cuda._native.context cimport Context, Stream
 from vyre_cuda._native.dispatch cimport Dispatcher, Frame, looks_deep
 from vyre_cuda._native.plan cimport Arguments
 from vyre_cuda._native.status cimport check
@@ -43,21 +43,19 @@ cdef class Call:
         cdef Frame frame
         cdef vyc_status status
         cdef vyc_stream *stream = NULL if self._on is None else self._on._h
+        cdef Context context = self._dispatcher._plan.context
         if args:
-            if self._plain and self._dispatcher.prepare_launch(
+            if self._plain and not context.is_behind and self._dispatcher.prepare_launch(
                     &frame, (<PyTupleObject *>args).ob_item, len(args), None):
+                looks_deep(context, stream)
                 frame.run.stream = stream
-                if looks_deep(self._dispatcher._plan.context, stream):
-                    with nogil:
-                        status = vyc_call_set_run(self._h, &frame.run)
-                else:
-                    status = vyc_call_set_run(self._h, &frame.run)
+                status = vyc_call_set_run(self._h, &frame.run)
                 if status != VYC_E_INVALID:
                     self.values = args
                 check(status)
                 return
             self._rebind(args)
-        if looks_deep(self._dispatcher._plan.context, stream):
+        if looks_deep(context, stream):
             with nogil:
                 status = vyc_call_run(self._h)
         else:

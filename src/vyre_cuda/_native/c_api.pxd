@@ -67,7 +67,7 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_context_open(vyc_context **context_out, vyc_driver *driver, int32_t ordinal)
     vyc_status vyc_context_caps(vyc_context *context, vyc_caps *caps_out)
     vyc_status vyc_context_synchronize(vyc_context *context)
-    vyc_status vyc_context_query(vyc_context *context)
+    vyc_status vyc_context_is_behind(vyc_context *context, vyc_stream *stream)
     vyc_status vyc_context_synchronize_for(vyc_context *context, int64_t timeout_ns)
     vyc_status vyc_context_close(vyc_context *context)
     vyc_status vyc_context_close_for(vyc_context *context, int64_t timeout_ns)

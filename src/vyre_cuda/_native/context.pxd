@@ -10,7 +10,8 @@ cdef class Driver:
 cdef class Context:
     cdef vyc_context *_h
     cdef object __weakref__
-    cdef uint32_t launches  # since the device was last seen to have caught up
+    cdef uint32_t launches
+    cdef bint is_behind  # the next launch may block
     cdef dict adopted  # streams of other libraries, by handle
     cdef public object explain
 

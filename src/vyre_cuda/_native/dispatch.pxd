@@ -14,6 +14,7 @@ cdef struct Frame:
     uint64_t scalars[16]
     uint64_t counts[32]            # per parameter; PARAMETERS of table.pxd
     uint64_t staged                # bytes
+    bint mixed                     # has device arrays
 
 
 # Count a launch on a stream (NULL: call order); whether its queue may be full, so that the launch may block.
@@ -30,4 +31,4 @@ cdef class Dispatcher(Table):
     cdef bint apart(self, Frame *frame, uint32_t given)
     cdef object give(self, Frame *frame, uint32_t parameter, object target)
     cdef bint prepare_launch(self, Frame *frame, PyObject *const *args, Py_ssize_t n, object grid) except -1
-    cdef int run(self, Frame *frame) except -1
+    cdef bint run(self, Frame *frame) except -1

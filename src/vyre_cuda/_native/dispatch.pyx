@@ -14,9 +14,9 @@ from libc.string cimport memset
 cimport numpy as cnp
 
 from vyre_cuda._native.c_api cimport (
-    VYC_ARGUMENT_BUFFER, VYC_ARGUMENT_HOST, VYC_ARGUMENT_PINNED, VYC_E_TIMEOUT, VYC_OK, VYC_ROLE_IN, VYC_ROLE_INOUT,
-    VYC_ROLE_OUT, vyc_argument, vyc_context_query, vyc_plan_launch, vyc_plan_run, vyc_plan_submit, vyc_run,
-    vyc_status, vyc_stream, vyc_stream_query, vyc_ticket,
+    VYC_ARGUMENT_BUFFER, VYC_ARGUMENT_HOST, VYC_ARGUMENT_PINNED, VYC_E_TIMEOUT, VYC_NOT_READY, VYC_OK, VYC_ROLE_IN,
+    VYC_ROLE_INOUT, VYC_ROLE_OUT, vyc_argument, vyc_context_is_behind, vyc_plan_launch, vyc_plan_run, vyc_plan_submit, vyc_run,
+    vyc_status, vyc_stream, vyc_ticket,
 )
 from vyre_cuda._native.context cimport Context, Stream
 from vyre_cuda._native.foreign cimport stream_of
@@ -53,11 +53,9 @@ cdef uint64_t HELD_BYTES = 1 << 16
 # ordinary memory cost more than the copy.
 LARGE_RESULT = 1 << 18
 cdef uint64_t LARGE = LARGE_RESULT
-# Launches in a row without a look whether the device keeps up; a launch blocks at about 1021 (H200, driver 580).
+# Launches between two looks at how far the device is behind.
 cdef enum:
-    LOOK_AT = 512
-    LOOK_EVERY = 64
-    DEEP = 960
+    LOOK_EVERY = 256
 
 
 cdef bint is_plain(object value, const Row *row):
@@ -102,24 +100,31 @@ cdef class Dispatcher(Table):
         if results is None:
             return self._general(args, kwargs, out, grid, iterations)
         try:
-            self.run(&frame)
+            if not self.run(&frame):
+                return self._general(args, kwargs, out, grid, iterations)
         except AssertReport as report:
             raise self._assertion(report) from None
         return results
 
-    cdef int run(self, Frame *frame) except -1:
+    cdef bint run(self, Frame *frame) except -1:
+        """Run and wait. False, and nothing was begun, where the GIL would have to be given up with device arrays in
+        the frame, which does not keep them: the general path does."""
         cdef vyc_ticket *ticket = NULL
         cdef vyc_status status
         if frame.staged <= HELD_BYTES:
             frame.run.timeout_ns = HELD_NS
             status = vyc_plan_run(self._plan._h, &ticket, &frame.run)
+            if frame.mixed and status == VYC_E_TIMEOUT and ticket == NULL:
+                return False
+        elif frame.mixed:
+            return False
         else:
             frame.run.timeout_ns = SLICE_NS
             with nogil:
                 status = vyc_plan_run(self._plan._h, &ticket, &frame.run)
-        if status == VYC_OK:
-            return 0
-        return finish_run(self._plan, status, ticket, &frame.run)
+        if status != VYC_OK:
+            finish_run(self._plan, status, ticket, &frame.run)
+        return True
 
     def submit_plain(self, tuple args not None, out, grid) -> tuple[Ticket, object] | None:
         """Start a plain call: its ticket and results; None for another."""
@@ -135,6 +140,8 @@ cdef class Dispatcher(Table):
             frame.run.timeout_ns = 0
             status = vyc_plan_submit(self._plan._h, &ticket._h, &frame.run)
         if status == VYC_E_TIMEOUT:
+            if frame.mixed:
+                return None
             submit_run(self._plan, &ticket._h, &frame.run)
         elif status != VYC_OK:
             check(status)
@@ -150,6 +157,7 @@ cdef class Dispatcher(Table):
         cdef PyObject **values = (<PyTupleObject *>args).ob_item
         cdef const Row *row
         frame.staged = 0
+        frame.mixed = False
         for i in range(self.parameter_count):
             row = &self.rows[i]
             if row.role == VYC_ROLE_OUT:
@@ -203,7 +211,9 @@ cdef class Dispatcher(Table):
                 item.pinned = pinned._h
             else:
                 frame.staged += item.count * row.itemsize
-        elif not (row.role == VYC_ROLE_IN and isinstance(value, Span) and fill_span(item, <Span>value, row)):
+        elif row.role == VYC_ROLE_IN and isinstance(value, Span) and fill_span(item, <Span>value, row):
+            frame.mixed = True
+        else:
             return False
         frame.counts[parameter] = item.count
         return item.count <= self.most_elements
@@ -255,6 +265,7 @@ cdef class Dispatcher(Table):
             if row.role != VYC_ROLE_OUT or not fill_span(item, <Span>target, row):
                 return None
             frame.counts[parameter] = item.count
+            frame.mixed = True
             return target if own or item.count == count else None
         elif not is_plain(target, row) or not cnp.PyArray_ISWRITEABLE(<cnp.ndarray>target):
             return None
@@ -335,28 +346,12 @@ cdef class Dispatcher(Table):
         return True
 
 
-cdef int enqueue(Plan plan, const vyc_run *run) except -1:
-    """A launch, without the GIL where it might block: when the device is about a thousand launches behind."""
-    cdef vyc_status status
-    if looks_deep(plan.context, run.stream):
-        with nogil:
-            status = vyc_plan_launch(plan._h, run)
-    else:
-        status = vyc_plan_launch(plan._h, run)
-    check(status)
-    return 0
-
-
 cdef bint looks_deep(Context context, vyc_stream *stream):
     """Count a launch; whether the queue may be full. The count is a hint, so threads may lose some of it."""
     context.launches += 1
-    if context.launches < LOOK_AT:
-        return False
     if context.launches % LOOK_EVERY == 0:
-        if (vyc_context_query(context._h) if stream == NULL else vyc_stream_query(stream)) == VYC_OK:
-            context.launches = 0
-            return False
-    return context.launches >= DEEP
+        context.is_behind = vyc_context_is_behind(context._h, stream) == VYC_NOT_READY
+    return context.is_behind
 
 
 cdef object new_array(Context context, uint64_t count, const Row *row):
@@ -389,8 +384,10 @@ cdef object launch_plain(object self, PyObject *const *args, Py_ssize_t n, PyObj
     if plain and dispatcher.prepare_launch(&frame, args, n, grid):
         on = stream_of(dispatcher._plan.context, stream)
         frame.run.stream = NULL if on is None else on._h
-        enqueue(dispatcher._plan, &frame.run)
-        return None
+        # Where it may block, the general path gives the GIL up, and keeps the arrays meanwhile.
+        if not looks_deep(dispatcher._plan.context, frame.run.stream):
+            check(vyc_plan_launch(dispatcher._plan._h, &frame.run))
+            return None
     given = {keys[i]: <object>args[n + i] for i in range(len(keys)) if keys[i] not in ("stream", "grid")}
     dispatcher._general_launch(tuple([<object>args[i] for i in range(n)]), given, stream, grid)
     return None

@@ -121,8 +121,9 @@ cdef class Plan:
         return ticket
 
     def launch(self, Arguments arguments not None) -> None:
-        """Launch on buffers without waiting."""
-        check(vyc_plan_launch(self._h, &arguments.run))
+        """Launch on buffers without waiting, but for room in the queue."""
+        with nogil:
+            check(vyc_plan_launch(self._h, &arguments.run))
 
 
 cdef int run_and_wait(Plan plan, vyc_run *run, int64_t timeout_ns) except -1:
