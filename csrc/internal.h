@@ -164,9 +164,6 @@ vyc_status vyc__driver_failed(vyc_context *context, CUresult result, const char 
 /* Declares what VYC_CU writes to. */
 #define VYC_CU_RESULT CUresult vyc__result
 
-/* Neither closed, lost nor forked; for who may not fail. */
-bool vyc__is_usable(const vyc_context *context);
-
 vyc_context *vyc__context_retain(vyc_context *context);
 /* The contexts that a close has given up, newest first. They are never freed: their work may still
  * run, and the driver waits for it where it waits for all work of the device. */

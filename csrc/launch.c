@@ -25,10 +25,12 @@ vyc_status vyc__launch_prepare(const vyc_plan *plan, const vyc_run *run, uint64_
   VYC_CU_RESULT;
   for (uint32_t i = 0; i < plan->binding_count; i++) {
     const vyc_argument *argument = &run->arguments[i];
-    if (VYC_UNLIKELY(place->captured))
+    if (VYC_UNLIKELY(place->captured)) {
+      atomic_store(&argument->buffer->exported, true); /* to whoever replays the capture */
       VYC_TRY(vyc__buffer_settle(argument->buffer));
-    else
+    } else {
       VYC_TRY(vyc__buffer_use(argument->buffer, place->stream, place->slot));
+    }
     addresses[i] = argument->buffer->address + argument->offset;
     const uint64_t bytes = argument->count * plan->bindings[i].element_bytes;
     if (VYC_UNLIKELY(vyc__needs_clear(plan, i, run)) && bytes > 0)

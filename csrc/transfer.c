@@ -33,13 +33,6 @@ static vyc_status prepare(const vyc_transfer *items, uint32_t count) {
   return VYC_OK;
 }
 
-/* Owners of adopted memory are ordered behind what it was used for. */
-static vyc_status given(vyc_context *context, const vyc_transfer *items, uint32_t count) {
-  for (uint32_t i = 0; i < count; i++)
-    if (items[i].bytes > 0) VYC_TRY(vyc__foreign_after(items[i].buffer, context->main));
-  return VYC_OK;
-}
-
 static bool is_empty(const vyc_transfer *items, uint32_t count) {
   while (count > 0 && items[count - 1].bytes == 0) count--;
   return count == 0;
@@ -85,7 +78,7 @@ typedef struct packing {
   vyc_context *context;
   vyc_block *block;
   uint64_t used;
-  bool direct; /* the device reads a caller's memory */
+  bool waits; /* the device reads a caller's memory, or somebody else sees what it writes */
 } packing;
 
 static void pack_end(packing *p) {
@@ -121,7 +114,7 @@ static vyc_status upload_range(packing *p, const range *r, const vyc_transfer *i
 static vyc_status upload_large(packing *p, const vyc_transfer *item) {
   const uint64_t to = item->buffer->address + item->offset;
   if (item->pinned == NULL) return vyc__bounce_in(p->context, to, item->data, item->bytes);
-  p->direct = true;
+  p->waits = true;
   VYC_CU_RESULT;
   return VYC_CU(p->context, cuMemcpyHtoDAsync, to, item->data, item->bytes, p->context->main);
 }
@@ -158,6 +151,23 @@ static vyc_status upload(packing *p, const vyc_transfer *items, uint32_t count) 
   return VYC_OK;
 }
 
+/* Somebody else may look at the memory without asking for an order: what he finds is what was
+ * written before, as with the copies of other libraries. */
+static bool is_seen_outside(const vyc_buffer *buffer) {
+  return atomic_load_explicit(&buffer->exported, memory_order_relaxed) ||
+         (buffer->block == NULL && buffer->source == NULL);
+}
+
+/* Owners of adopted memory are ordered behind what it was used for. */
+static vyc_status given(packing *p, const vyc_transfer *items, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) {
+    if (items[i].bytes == 0) continue;
+    VYC_TRY(vyc__foreign_after(items[i].buffer, p->context->main));
+    p->waits |= is_seen_outside(items[i].buffer);
+  }
+  return VYC_OK;
+}
+
 vyc_status vyc_upload(vyc_context *context, const vyc_transfer *items, uint32_t count) {
   VYC_TRY(check(context, items, count, false));
   if (is_empty(items, count)) return vyc__check_usable(context);
@@ -166,9 +176,9 @@ vyc_status vyc_upload(vyc_context *context, const vyc_transfer *items, uint32_t 
   VYC_TRY(vyc__enter(context, &scope));
   vyc_status status = prepare(items, count);
   if (status == VYC_OK) status = upload(&p, items, count);
-  if (status == VYC_OK) status = given(context, items, count);
+  if (status == VYC_OK) status = given(&p, items, count);
   pack_end(&p);
-  if (p.direct) {
+  if (p.waits) {
     vyc_error failure;
     vyc__error_save(&failure);
     const vyc_status finished = finish(context);

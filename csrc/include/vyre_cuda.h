@@ -350,9 +350,9 @@ typedef struct vyc_transfer {
 
 /* Many copies with at most one wait for all. Everything is checked before anything is touched;
  * empty items are skipped. An upload goes in the order of its items, so later bytes win; it returns
- * when all data has been read. Neighbors in a buffer are merged: of an upload, items that follow
- * each other; of a download, any. The results of a download have arrived when it returns
- * (VYC_E_ASSERT as of vyc_copy_out). */
+ * when all data has been read, and has arrived where other libraries know the memory. Neighbors in
+ * a buffer are merged: of an upload, items that follow each other; of a download, any. The results
+ * of a download have arrived when it returns (VYC_E_ASSERT as of vyc_copy_out). */
 VYC_API vyc_status vyc_upload(vyc_context *context, const vyc_transfer *items, uint32_t count);
 VYC_API vyc_status vyc_download(vyc_context *context, const vyc_transfer *items, uint32_t count);
 

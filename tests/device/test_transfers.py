@@ -239,6 +239,17 @@ def test_pageable_memory_is_free_again_when_a_copy_returns(own_device: vc.Device
         assert (array.numpy() == 5).all()
 
 
+@pytest.mark.emulator
+def test_a_copy_has_arrived_where_another_library_sees_the_memory(own_device: vc.Device, emulator: Emulator) -> None:
+    array = own_device.zeros(100, vc.i32)
+    seen = np.from_dlpack(array)
+    emulator.stream_mode("lazy")
+
+    array.copy_from(np.arange(100, dtype=np.int32))
+
+    np.testing.assert_array_equal(np.arange(100), seen)
+
+
 def test_transfers_follow_work_on_other_streams(device: vc.Device) -> None:
     kernel, stream = device.compile(programs.add_to()), device.stream()
     h, one = device.zeros(1000, vc.i32), device.array(np.ones(1000, np.int32))
