@@ -13,6 +13,8 @@ cdef class Context:
     cdef uint32_t launches  # since the device was last seen to have caught up
     cdef dict adopted  # streams of other libraries, by handle
     cdef public object explain
+    # How many threads record a graph: what launches and calls look at before they ask further.
+    cdef public int recordings
 
     cdef object error(self, object report)
 
