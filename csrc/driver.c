@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,8 +22,12 @@ struct row {
 };
 
 #define VYC_DRIVER_ROW(name, since) {#name, since, offsetof(struct vyc_driver, name)},
+#define VYC_DRIVER_VERSIONED_ROW(name, since, type)                                                \
+  {#name, since, offsetof(struct vyc_driver, name)},
 static const struct row rows[] = {VYC_DRIVER_TABLE(VYC_DRIVER_ROW)};
-static const struct row optional_rows[] = {VYC_DRIVER_OPTIONAL_TABLE(VYC_DRIVER_ROW)};
+static const struct row optional_rows[] = {
+    VYC_DRIVER_OPTIONAL_TABLE(VYC_DRIVER_ROW) VYC_DRIVER_VERSIONED_TABLE(VYC_DRIVER_VERSIONED_ROW)};
+#undef VYC_DRIVER_VERSIONED_ROW
 #undef VYC_DRIVER_ROW
 
 static CUresult find(get_proc_address lookup, vyc_driver *driver, const struct row *row) {
@@ -32,6 +37,18 @@ static CUresult find(get_proc_address lookup, vyc_driver *driver, const struct r
       lookup(row->name, &function, row->since, CU_GET_PROC_ADDRESS_DEFAULT, &query);
   memcpy((char *)driver + row->offset, &function, sizeof function);
   return result == CUDA_SUCCESS && function == NULL ? CUDA_ERROR_NOT_FOUND : result;
+}
+
+static vyc_status missing(const struct row *row, const char *path, CUresult result) {
+  return vyc__fail_driver(VYC_E_UNAVAILABLE, row->name, (int32_t)result, "",
+                          "the driver %s has no %s (version %d.%d)", path, row->name,
+                          row->since / 1000, row->since % 1000 / 10);
+}
+
+/* What a driver answers that does not have the function, or not yet this ABI of it. */
+static bool is_too_old(CUresult result) {
+  return result == CUDA_ERROR_NOT_FOUND || result == CUDA_ERROR_INVALID_VALUE ||
+         result == CUDA_ERROR_NOT_SUPPORTED;
 }
 
 static vyc_status load_functions(vyc_driver *driver, const char *path) {
@@ -44,15 +61,14 @@ static vyc_status load_functions(vyc_driver *driver, const char *path) {
                      path);
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     const CUresult result = find(lookup, driver, &rows[i]);
-    if (result != CUDA_SUCCESS)
-      return vyc__fail_driver(VYC_E_UNAVAILABLE, rows[i].name, (int32_t)result, "",
-                              "the driver %s has no %s (version %d.%d)", path, rows[i].name,
-                              rows[i].since / 1000, rows[i].since % 1000 / 10);
+    if (result != CUDA_SUCCESS) return missing(&rows[i], path, result);
   }
   for (size_t i = 0; i < sizeof optional_rows / sizeof optional_rows[0]; i++) {
     void *none = NULL;
-    if (find(lookup, driver, &optional_rows[i]) != CUDA_SUCCESS)
-      memcpy((char *)driver + optional_rows[i].offset, &none, sizeof none);
+    const CUresult result = find(lookup, driver, &optional_rows[i]);
+    if (result == CUDA_SUCCESS) continue;
+    if (!is_too_old(result)) return missing(&optional_rows[i], path, result);
+    memcpy((char *)driver + optional_rows[i].offset, &none, sizeof none);
   }
   return VYC_OK;
 }

@@ -55,6 +55,7 @@
   X(cuMemcpyDtoHAsync, 3020)                      \
   X(cuMemcpyDtoDAsync, 3020)                      \
   X(cuMemsetD8Async, 3020)                        \
+  X(cuMemsetD16Async, 3020)                       \
   X(cuMemsetD32Async, 3020)                       \
   X(cuModuleLoadDataEx, 2010)                     \
   X(cuModuleUnload, 2000)                         \
@@ -72,16 +73,31 @@
   X(cuGraphDestroy, 10000)                        \
   X(cuGraphAddKernelNode, 12000)                  \
   X(cuGraphAddBatchMemOpNode, 11070)              \
+  X(cuGraphAddMemcpyNode, 10000)                  \
+  X(cuGraphAddMemsetNode, 10000)                  \
   X(cuGraphInstantiateWithFlags, 11040)           \
   X(cuGraphExecKernelNodeSetParams, 12000)        \
+  X(cuGraphExecMemcpyNodeSetParams, 10020)        \
+  X(cuGraphExecMemsetNodeSetParams, 10020)        \
   X(cuGraphExecDestroy, 10000)                    \
   X(cuGraphUpload, 11010)                         \
   X(cuGraphLaunch, 10000)
 
 /* Functions that newer drivers have alone: NULL in a vyc_driver where they are missing. */
 #define VYC_DRIVER_OPTIONAL_TABLE(X)              \
-  X(cuFuncGetParamInfo, 12040)
+  X(cuFuncGetParamInfo, 12040)                    \
+  X(cuGraphConditionalHandleCreate, 12030)
+
+/* The same with the type written out, because headers of several CUDA versions declare several ABIs
+ * under the name; `since` is that of the type. */
+#define VYC_DRIVER_VERSIONED_TABLE(X)             \
+  X(cuGraphAddNode, 12020, vyc_graph_add_node_function)
 /* clang-format on */
+
+typedef CUresult(CUDAAPI *vyc_graph_add_node_function)(CUgraphNode *node_out, CUgraph graph,
+                                                       const CUgraphNode *dependencies,
+                                                       size_t dependency_count,
+                                                       CUgraphNodeParams *params);
 
 /* What the emulator exports besides the driver's functions; its presence identifies it. */
 #define VYC_EMULATOR_MARK "vyre_emulator_set"
@@ -95,6 +111,9 @@ struct vyc_driver {
 #define VYC_DRIVER_POINTER(name, since) __typeof__(&name) name;
   VYC_DRIVER_TABLE(VYC_DRIVER_POINTER)
   VYC_DRIVER_OPTIONAL_TABLE(VYC_DRIVER_POINTER)
+#undef VYC_DRIVER_POINTER
+#define VYC_DRIVER_POINTER(name, since, type) type name;
+  VYC_DRIVER_VERSIONED_TABLE(VYC_DRIVER_POINTER)
 #undef VYC_DRIVER_POINTER
   void *library; /* never closed: the CUDA driver does not survive dlclose */
   int32_t version;

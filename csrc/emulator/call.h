@@ -28,11 +28,7 @@
   X(cuStreamBeginCapture, 10010)             \
   X(cuStreamEndCapture, 10000)               \
   X(cuCtxPushCurrent, 4000)                  \
-  X(cuCtxPopCurrent, 4000)                   \
-  X(cuGraphAddMemcpyNode, 10000)             \
-  X(cuGraphAddMemsetNode, 10000)             \
-  X(cuGraphExecMemcpyNodeSetParams, 10020)   \
-  X(cuGraphExecMemsetNodeSetParams, 10020)
+  X(cuCtxPopCurrent, 4000)
 /* clang-format on */
 
 namespace emulator {
@@ -42,7 +38,10 @@ enum class Call : uint16_t {
 #define VYRE_ROW(name, since) name,
   VYC_DRIVER_TABLE(VYRE_ROW) VYC_DRIVER_OPTIONAL_TABLE(VYRE_ROW) VYRE_EMULATOR_EXTRA_TABLE(VYRE_ROW)
 #undef VYRE_ROW
-      get_proc_address,
+#define VYRE_ROW(name, since, type) name,
+      VYC_DRIVER_VERSIONED_TABLE(VYRE_ROW)
+#undef VYRE_ROW
+          get_proc_address,
   get_proc_address_v1,
   count_
 };

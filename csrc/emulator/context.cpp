@@ -29,6 +29,7 @@ void destroy_context(State &s, Lock &lock) {
   s.execs.abandon();
   s.nodes.abandon();
   s.graphs.abandon();
+  s.conditionals.clear();
   s.functions.abandon();
   s.modules.abandon();
   s.links.abandon();

@@ -102,6 +102,12 @@ CUresult CUDAAPI cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t cou
               [&] { return fill(to, value, 1, count, stream); });
 }
 
+CUresult CUDAAPI cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count,
+                                  CUstream stream) {
+  return call(Call::cuMemsetD16Async, Need::context,
+              [&] { return fill(to, value, 2, count, stream); });
+}
+
 CUresult CUDAAPI cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count,
                                   CUstream stream) {
   return call(Call::cuMemsetD32Async, Need::context,

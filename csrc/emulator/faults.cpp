@@ -21,7 +21,10 @@ constexpr std::array<const char *, kCalls> kNames = {
     VYC_DRIVER_TABLE(VYRE_ROW) VYC_DRIVER_OPTIONAL_TABLE(VYRE_ROW)
         VYRE_EMULATOR_EXTRA_TABLE(VYRE_ROW)
 #undef VYRE_ROW
-        "cuGetProcAddress",
+#define VYRE_ROW(name, since, type) #name,
+            VYC_DRIVER_VERSIONED_TABLE(VYRE_ROW)
+#undef VYRE_ROW
+                "cuGetProcAddress",
     "cuGetProcAddress_v1"};
 
 struct Fault {
@@ -179,7 +182,7 @@ int count_objects(const std::string &key, uint64_t *value) {
       {"modules", s.modules.count()},
       {"streams", s.streams.count()},
       {"events", s.events.count()},
-      {"graphs", s.graphs.count()},
+      {"graphs", s.graphs.count() - s.bodies},
       {"execs", s.execs.count()},
       {"links", s.links.count()},
       {"contexts", s.context_references != 0 ? 1 : 0},

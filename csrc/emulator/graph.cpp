@@ -61,22 +61,38 @@ CUresult check_dependencies(State &s, const Graph *graph, const CUgraphNode *dep
 
 CUresult add_node(CUgraphNode *handle, CUgraph graph, const CUgraphNode *dependencies, size_t count,
                   std::shared_ptr<const Work> work) {
+  Lock lock(state().mutex);
+  auto node = std::make_shared<Node>();
+  node->work = std::move(work);
+  return insert_node(handle, graph, dependencies, count, std::move(node));
+}
+
+}  // namespace
+
+CUresult insert_node(CUgraphNode *handle, CUgraph graph, const CUgraphNode *dependencies,
+                     size_t count, std::shared_ptr<Node> node) {
   State &s = state();
-  Lock lock(s.mutex);
   const auto object = s.graphs.find(graph);
   if (object == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult result = check_dependencies(s, object.get(), dependencies, count))
     return result;
-  auto node = std::make_shared<Node>();
   node->graph = object.get();
-  node->work = std::move(work);
   node->handle = s.nodes.add(node);
-  object->nodes.push_back(node);
   *handle = node->handle;
+  object->nodes.push_back(std::move(node));
   return CUDA_SUCCESS;
 }
 
-}  // namespace
+void destroy_graph(CUgraph graph) {
+  State &s = state();
+  const auto object = s.graphs.remove(graph);
+  if (object->is_body) --s.bodies;
+  for (const uint64_t handle : object->conditionals) s.conditionals.erase(handle);
+  for (const auto &node : object->nodes) {
+    s.nodes.remove(node->handle);
+    if (node->body != nullptr) destroy_graph(node->body);
+  }
+}
 
 CUresult work_of(const CUDA_KERNEL_NODE_PARAMS *parameters, std::shared_ptr<const Work> *work) {
   if (parameters == nullptr || parameters->func == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -175,9 +191,9 @@ CUresult CUDAAPI cuGraphDestroy(CUgraph graph) {
   return call(Call::cuGraphDestroy, Need::release, [&]() -> CUresult {
     State &s = state();
     Lock lock(s.mutex);
-    const auto object = s.graphs.remove(graph);
-    if (object == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    for (const auto &node : object->nodes) s.nodes.remove(node->handle);
+    const auto object = s.graphs.find(graph);
+    if (object == nullptr || object->is_body) return CUDA_ERROR_INVALID_VALUE;
+    destroy_graph(graph);
     return CUDA_SUCCESS;
   });
 }

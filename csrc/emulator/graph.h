@@ -16,23 +16,63 @@ namespace emulator {
 
 struct Graph;
 
+// A node has work, or is a WHILE node and has a condition and a body.
 struct Node {
   CUgraphNode handle = nullptr;
   const Graph *graph = nullptr;
   std::shared_ptr<const Work> work;
+  uint64_t condition = 0;
+  CUgraph body = nullptr;  // what the driver's caller sees of it is the address of this field
+};
+
+struct Conditional {
+  const Graph *graph = nullptr;
+  uint32_t initial = 0;
+  bool assigned = false;  // `initial` is set at each launch
+  bool used = false;      // by a node
 };
 
 struct Graph {
   std::vector<std::shared_ptr<Node>> nodes;
+  std::vector<uint64_t> conditionals;
+  bool is_body = false;  // belongs to its node
 };
 
-using Steps = std::vector<std::shared_ptr<const Work>>;
+struct Step;
+using Steps = std::vector<Step>;
+struct Step {
+  std::shared_ptr<const Work> work;
+  uint64_t condition = 0;
+  std::shared_ptr<const Steps> body;
+};
+
+// Values of an exec's conditional handles. Launches of one exec never overlap.
+class ExecConditionals final : public Conditionals {
+ public:
+  struct Value {
+    uint32_t value, initial;
+    bool assigned;
+  };
+  bool set(uint64_t handle, uint32_t value) override;
+  void begin();  // of a launch
+  std::unordered_map<uint64_t, Value> values;
+};
 
 struct Exec {
-  std::unordered_map<uintptr_t, size_t> step_of;  // node handle -> index in steps
-  std::shared_ptr<const Steps> steps;             // replaced, never changed: launches keep theirs
-  std::shared_ptr<Operation> last;                // the latest launch; the next one runs after it
+  std::unordered_map<uintptr_t, std::vector<size_t>> path_of;  // node handle -> indices of steps
+  std::shared_ptr<const Steps> steps;  // replaced, never changed: launches keep theirs
+  std::shared_ptr<ExecConditionals> conditionals;
+  std::shared_ptr<Operation> last;     // the latest launch; the next one runs after it
 };
+
+// Puts a node into a graph, behind nodes of the same graph. The caller holds State::mutex.
+CUresult insert_node(CUgraphNode *handle, CUgraph graph, const CUgraphNode *dependencies,
+                     size_t count, std::shared_ptr<Node> node);
+// With everything that its nodes have; the caller holds State::mutex.
+void destroy_graph(CUgraph graph);
+// The ABI of CUDA 12.2, of which only conditional nodes exist here.
+CUresult CUDAAPI graph_add_node(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
+                                size_t count, CUgraphNodeParams *parameters);
 
 // From the driver's node parameters to work, checked.
 CUresult work_of(const CUDA_KERNEL_NODE_PARAMS *parameters, std::shared_ptr<const Work> *work);

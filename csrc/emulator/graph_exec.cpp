@@ -7,6 +7,39 @@
 namespace emulator {
 namespace {
 
+// The steps of a graph and of the bodies in it. A conditional without a node is an error; so is a
+// body that copies from or to memory that is neither the device's nor page-locked.
+CUresult copy_steps(Exec &exec, const Graph &graph, std::vector<size_t> *path,
+                    std::shared_ptr<const Steps> *copied) {
+  State &s = state();
+  auto steps = std::make_shared<Steps>();
+  for (const uint64_t handle : graph.conditionals) {
+    const Conditional &conditional = s.conditionals.at(handle);
+    if (!conditional.used) return CUDA_ERROR_INVALID_VALUE;
+    exec.conditionals->values[handle] = {0, conditional.initial, conditional.assigned};
+  }
+  for (const auto &node : graph.nodes) {
+    path->push_back(steps->size());
+    exec.path_of.emplace(reinterpret_cast<uintptr_t>(node->handle), *path);
+    Step step;
+    step.work = node->work;
+    step.condition = node->condition;
+    const auto *copy = node->work == nullptr ? nullptr : std::get_if<CopyWork>(node->work.get());
+    if (graph.is_body && copy != nullptr) {
+      for (const CopySide &side : {copy->to, copy->from})
+        if (s.heap.find(side.address, 1) == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    if (node->body != nullptr) {
+      const auto body = s.graphs.find(node->body);
+      if (const CUresult result = copy_steps(exec, *body, path, &step.body)) return result;
+    }
+    path->pop_back();
+    steps->push_back(std::move(step));
+  }
+  *copied = std::move(steps);
+  return CUDA_SUCCESS;
+}
+
 CUresult instantiate(CUgraphExec *handle, CUgraph graph, unsigned long long flags) {
   constexpr unsigned long long known = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |
                                        CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
@@ -14,15 +47,29 @@ CUresult instantiate(CUgraphExec *handle, CUgraph graph, unsigned long long flag
   State &s = state();
   Lock lock(s.mutex);
   const auto object = s.graphs.find(graph);
-  if (object == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (object == nullptr || object->is_body) return CUDA_ERROR_INVALID_VALUE;
   auto exec = std::make_shared<Exec>();
-  auto steps = std::make_shared<Steps>();
-  for (const auto &node : object->nodes) {
-    exec->step_of.emplace(reinterpret_cast<uintptr_t>(node->handle), steps->size());
-    steps->push_back(node->work);
-  }
-  exec->steps = std::move(steps);
+  exec->conditionals = std::make_shared<ExecConditionals>();
+  std::vector<size_t> path;
+  if (const CUresult result = copy_steps(*exec, *object, &path, &exec->steps)) return result;
   *handle = s.execs.add(std::move(exec));
+  return CUDA_SUCCESS;
+}
+
+// Copies the lists of steps along the path, because launches keep theirs.
+CUresult replace_at(const std::vector<size_t> &path, size_t depth, std::shared_ptr<const Work> work,
+                    std::shared_ptr<const Steps> *steps) {
+  auto copied = std::make_shared<Steps>(**steps);
+  Step &step = (*copied)[path[depth]];
+  if (depth + 1 < path.size()) {
+    if (const CUresult result = replace_at(path, depth + 1, std::move(work), &step.body))
+      return result;
+  } else {
+    if (step.work == nullptr || step.work->index() != work->index())
+      return CUDA_ERROR_INVALID_VALUE;
+    step.work = std::move(work);
+  }
+  *steps = std::move(copied);
   return CUDA_SUCCESS;
 }
 
@@ -32,28 +79,31 @@ CUresult replace(CUgraphExec exec, CUgraphNode node, std::shared_ptr<const Work>
   Lock lock(s.mutex);
   const auto object = s.execs.find(exec);
   if (object == nullptr || s.nodes.find(node) == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const auto found = object->step_of.find(reinterpret_cast<uintptr_t>(node));
-  if (found == object->step_of.end()) return CUDA_ERROR_INVALID_VALUE;
-  auto steps = std::make_shared<Steps>(*object->steps);
-  std::shared_ptr<const Work> &step = (*steps)[found->second];
-  if (step->index() != work->index()) return CUDA_ERROR_INVALID_VALUE;
-  step = std::move(work);
-  object->steps = std::move(steps);
-  return CUDA_SUCCESS;
+  const auto found = object->path_of.find(reinterpret_cast<uintptr_t>(node));
+  if (found == object->path_of.end()) return CUDA_ERROR_INVALID_VALUE;
+  return replace_at(found->second, 0, std::move(work), &object->steps);
 }
 
 bool all_loaded(const Steps &steps) {
-  for (const auto &step : steps) {
-    const auto *kernel = std::get_if<KernelWork>(step.get());
+  for (const Step &step : steps) {
+    if (step.body != nullptr && !all_loaded(*step.body)) return false;
+    const auto *kernel = step.work == nullptr ? nullptr : std::get_if<KernelWork>(step.work.get());
     if (kernel != nullptr && kernel->function->module->unloaded) return false;
   }
   return true;
 }
 
-void run_steps(const Steps &steps) {
-  for (const auto &step : steps) {
-    if (outcome() != CUDA_SUCCESS) return;
-    run(*step);
+bool goes_on() { return outcome() == CUDA_SUCCESS && !state().engine.cancel()->load(); }
+
+void run_steps(const Steps &steps, ExecConditionals &conditionals) {
+  for (const Step &step : steps) {
+    if (!goes_on()) return;
+    if (step.work != nullptr) {
+      run(*step.work, &conditionals);
+      continue;
+    }
+    while (conditionals.values[step.condition].value != 0 && goes_on())
+      run_steps(*step.body, conditionals);
   }
 }
 
@@ -67,14 +117,30 @@ CUresult launch(CUgraphExec exec, CUstream stream) {
   if (!all_loaded(*object->steps)) return CUDA_ERROR_INVALID_HANDLE;
   Operations after;
   if (object->last != nullptr && !object->last->done) after.push_back(object->last);
-  auto operation =
-      s.engine.prepare(where, [steps = object->steps] { run_steps(*steps); }, std::move(after));
+  auto work = [steps = object->steps, conditionals = object->conditionals] {
+    conditionals->begin();
+    run_steps(*steps, *conditionals);
+  };
+  auto operation = s.engine.prepare(where, std::move(work), std::move(after));
   object->last = operation;  // before it runs: another thread's launch comes after this one
   s.engine.submit(lock, operation);
   return CUDA_SUCCESS;
 }
 
 }  // namespace
+
+bool ExecConditionals::set(uint64_t handle, uint32_t value) {
+  const auto found = values.find(handle);
+  if (found == values.end()) return false;
+  found->second.value = value;
+  return true;
+}
+
+void ExecConditionals::begin() {
+  for (auto &[handle, value] : values)
+    if (value.assigned) value.value = value.initial;
+}
+
 }  // namespace emulator
 
 using namespace emulator;

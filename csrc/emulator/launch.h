@@ -66,7 +66,8 @@ CUresult check(const CopyWork &work);
 CUresult check(const FillWork &work);
 CUresult check(const WriteWork &work);
 
-// Runs on a stream's behalf, outside State::mutex; a fault loses the device.
-void run(const Work &work);
+// Runs on a stream's behalf, outside State::mutex; a fault loses the device. `conditionals`: of the
+// graph that it is a node of.
+void run(const Work &work, Conditionals *conditionals = nullptr);
 
 } // namespace emulator

@@ -56,12 +56,21 @@ class Memory {
   virtual void *resolve(uint64_t address, uint64_t size, uint64_t *begin, uint64_t *end) = 0;
 };
 
+// The conditional values of one launch of a graph.
+class Conditionals {
+ public:
+  virtual ~Conditionals() = default;
+  // False when the launch has no such handle.
+  virtual bool set(uint64_t handle, uint32_t value) = 0;
+};
+
 struct Launch {
   std::array<uint32_t, 3> grid{1, 1, 1};
   std::array<uint32_t, 3> block{1, 1, 1};
   uint32_t dynamic_shared_bytes = 0;
   const uint8_t *parameters = nullptr; // Kernel::parameter_bytes long
   bool cooperative = false; // all blocks advance together
+  Conditionals *conditionals = nullptr; // of the graph that launches, if it has any
   const std::atomic<bool> *cancel = nullptr; // set by another thread: stop at the next opportunity
 };
 

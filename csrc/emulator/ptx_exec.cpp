@@ -64,6 +64,7 @@ Report execute(const Kernel &kernel, const Launch &launch, Memory &memory) {
   Machine machine;
   machine.memory = &memory;
   machine.parameters = launch.parameters;
+  machine.conditionals = launch.conditionals;
   std::vector<std::unique_ptr<Block>> blocks;
   if (launch.cooperative) {
     each_index(launch.grid, [&](const std::array<uint32_t, 3> &index) {

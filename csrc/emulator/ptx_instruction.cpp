@@ -127,6 +127,10 @@ Operand KernelBuilder::parse_guard() {
 }
 
 void KernelBuilder::parse_instruction(const Token &opcode, const Operand *guard) {
+  if (guard == nullptr && opcode.text.substr(0, 9) == "st.param.")
+    return parse_store_argument(opcode);
+  if (guard == nullptr && (opcode.text == "call.uni" || opcode.text == "call"))
+    return parse_call(opcode);
   Order order;
   const std::string name = normalize(opcode, &order);
   std::vector<Operand> operands;

@@ -227,6 +227,7 @@ void KernelBuilder::parse_directive() {
   if (token.text == ".loc" || token.text == ".file") return lexer_.skip_line();
   lexer_.next();
   if (token.text == ".reg") return parse_registers();
+  if (token.text == ".param") return parse_argument();
   if (token.text == ".pragma") {
     lexer_.expect(Token::Kind::text, "a string");
     lexer_.expect(";");

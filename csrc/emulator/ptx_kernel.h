@@ -26,6 +26,7 @@ struct ModuleHeader {
   int version = 0;
   int target = 0;
   std::vector<SharedVariable> shared;
+  bool sets_conditionals = false; // cudaGraphSetConditional is declared
   std::shared_ptr<const std::string> text;
 };
 
@@ -89,7 +90,7 @@ class KernelBuilder {
 
  private:
   struct Name {
-    enum class Kind : uint8_t { reg, shared, parameter } kind;
+    enum class Kind : uint8_t { reg, shared, parameter, argument } kind;
     Type type;
     uint32_t index = 0;
   };
@@ -141,6 +142,12 @@ class KernelBuilder {
   std::string mismatch_address(const OperandSpec &spec, const Operand &operand,
                                const Form &form) const;
 
+  // ptx_call.cpp
+  void parse_argument();
+  void parse_store_argument(const Token &opcode);
+  void parse_call(const Token &opcode);
+  uint32_t expect_argument(uint8_t bits);
+
   // ptx_instruction.cpp
   struct Order {
     bool acquire = false, release = false;
@@ -178,6 +185,8 @@ class KernelBuilder {
 
 // Both module and kernel may declare shared arrays: `.align N .type name[count]`.
 SharedVariable parse_shared(Lexer &lexer, bool external);
+// A function of another module: only cudaGraphSetConditional exists.
+void parse_external_function(Lexer &lexer, ModuleHeader &module);
 // The type behind a directive like `.u32`; kind 0 when it is none.
 Type parse_type(std::string_view directive);
 

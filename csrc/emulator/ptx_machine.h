@@ -101,6 +101,7 @@ struct Machine {
   uint8_t *shared = nullptr;
   uint64_t shared_bytes = 0;
   const uint8_t *parameters = nullptr;
+  Conditionals *conditionals = nullptr;
 
   Stop stop = Stop::exited;
   const Instruction *at = nullptr;

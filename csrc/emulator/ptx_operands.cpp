@@ -80,6 +80,8 @@ Operand KernelBuilder::resolve_word(const Token &token) {
     operand.kind = name->kind == Name::Kind::reg      ? Operand::Kind::reg
                    : name->kind == Name::Kind::shared ? Operand::Kind::shared
                                                       : Operand::Kind::parameter;
+    if (name->kind == Name::Kind::argument)
+      Lexer::fail(token, shown(token) + " can only be stored to and passed to a function");
     operand.slot = register_kind | name->index;
   } else if (find_range(token.text, &reg, &operand.type)) {
     operand.kind = Operand::Kind::reg;

@@ -88,6 +88,7 @@ class ModuleParser {
       parse_entry();
     } else if (token.text == ".extern" || token.text == ".shared") {
       const bool external = token.text == ".extern";
+      if (external && lexer_.accept(".func")) return parse_external_function(lexer_, header_);
       if (external) lexer_.expect(".shared");
       add_shared(token, parse_shared(lexer_, external));
     } else if (token.kind == Token::Kind::directive) {

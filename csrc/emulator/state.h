@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "capture.h"
@@ -31,6 +32,9 @@ struct State {
   Registry<CUgraph, Graph> graphs{6};
   Registry<CUgraphNode, Node> nodes{7};
   Registry<CUgraphExec, Exec> execs{8};
+  std::unordered_map<uint64_t, Conditional> conditionals;  // by handle, of live graphs
+  uint64_t next_conditional = 0;
+  uint64_t bodies = 0;  // of the graphs: they belong to their nodes and are not counted
   std::atomic<uint32_t> context_references{
       0};                     // of the primary context; it lives while this is not 0
   std::string fault_message;  // of the fault that lost the device

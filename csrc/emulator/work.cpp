@@ -57,9 +57,10 @@ CUresult code_of(Outcome outcome) {
   return CUDA_SUCCESS;
 }
 
-void run_one(const KernelWork &work) {
+void run_one(const KernelWork &work, Conditionals *conditionals) {
   LaunchMemory memory(state().heap);
   Launch launch = work.shape;
+  launch.conditionals = conditionals;
   launch.parameters = work.parameters.data();
   launch.cancel = state().engine.cancel();
   ++process().launches;
@@ -72,7 +73,7 @@ void run_one(const KernelWork &work) {
                         .c_str());
 }
 
-void run_one(const CopyWork &work) {
+void run_one(const CopyWork &work, Conditionals *) {
   if (empty(work)) return;
   const auto to = work.to.device ? hold(work, work.to) : nullptr;
   const auto from = work.from.device ? hold(work, work.from) : nullptr;
@@ -97,7 +98,7 @@ void fill_row(uint64_t address, uint32_t value, uint64_t count) {
   for (uint64_t i = 0; i < count; ++i) row[i] = static_cast<Element>(value);
 }
 
-void run_one(const FillWork &work) {
+void run_one(const FillWork &work, Conditionals *) {
   if (empty(work)) return;
   const auto block = hold(work);
   if (block == nullptr) return lose_to_freed_memory("memset", work.address);
@@ -109,7 +110,7 @@ void run_one(const FillWork &work) {
   }
 }
 
-void run_one(const WriteWork &work) {
+void run_one(const WriteWork &work, Conditionals *) {
   const auto block = state().heap.find(work.address, sizeof work.value);
   if (block == nullptr) return lose_to_freed_memory("write of a word", work.address);
   __atomic_store_n(static_cast<uint32_t *>(block->at(work.address)), work.value, __ATOMIC_RELEASE);
@@ -144,8 +145,8 @@ CUresult check(const WriteWork &work) {
                                                                        : CUDA_SUCCESS;
 }
 
-void run(const Work &work) {
-  std::visit([](const auto &one) { run_one(one); }, work);
+void run(const Work &work, Conditionals *conditionals) {
+  std::visit([&](const auto &one) { run_one(one, conditionals); }, work);
 }
 
 }  // namespace emulator

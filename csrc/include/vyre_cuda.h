@@ -87,6 +87,7 @@ typedef struct vyc_module vyc_module;
 typedef struct vyc_plan vyc_plan;
 typedef struct vyc_call vyc_call;
 typedef struct vyc_ticket vyc_ticket;
+typedef struct vyc_graph vyc_graph;
 
 typedef struct vyc_driver_info {
   uint32_t struct_size;
@@ -338,6 +339,9 @@ VYC_API vyc_status vyc_copy_out(vyc_buffer *from, uint64_t offset, void *data_ou
 VYC_API vyc_status vyc_copy(vyc_buffer *to, uint64_t to_offset, vyc_buffer *from,
                             uint64_t from_offset, uint64_t bytes);
 VYC_API vyc_status vyc_fill_zero(vyc_buffer *to, uint64_t offset, uint64_t bytes);
+/* The same with elements of element_bytes (1, 2 or 4), each the low bytes of `value`. */
+VYC_API vyc_status vyc_fill(vyc_buffer *to, uint64_t offset, uint32_t value, uint32_t element_bytes,
+                            uint64_t bytes);
 
 typedef struct vyc_transfer {
   vyc_buffer *buffer;
@@ -548,6 +552,100 @@ VYC_API vyc_status vyc_call_run(vyc_call *call);
  */
 VYC_API vyc_status vyc_call_set_run(vyc_call *call, const vyc_run *run);
 VYC_API void vyc_call_release(vyc_call *call);
+
+/* ---- graphs: many launches as one ----------------------------------------------------------- */
+
+/* A recording of launches, copies and fills that is launched as a whole. Steps are added, then
+ * vyc_graph_finish makes it launchable. They have the effect of running one after the other;
+ * steps that do not touch the same bytes, or only read them, may run at the same time. */
+VYC_API vyc_status vyc_graph_create(vyc_graph **graph_out, vyc_context *context);
+VYC_API void vyc_graph_release(vyc_graph *graph);
+
+/* A copy, or with neither `from` nor `from_host` a fill. Host memory must be page-locked; it is
+ * read or written at every launch. */
+typedef struct vyc_graph_transfer {
+  uint32_t struct_size;
+  uint32_t element_bytes; /* of a fill: 1, 2 or 4 */
+  uint32_t value; /* of each element of a fill */
+  uint32_t reserved;
+  uint64_t bytes;
+  vyc_buffer *to; /* or NULL and to_host */
+  uint64_t to_offset; /* bytes */
+  void *to_host;
+  vyc_buffer *from; /* or NULL and from_host */
+  uint64_t from_offset; /* bytes */
+  const void *from_host;
+  vyc_pinned *pinned; /* the host memory's: held. NULL: the caller keeps it as long as the graph */
+} vyc_graph_transfer;
+
+/* Add a step and get its number, counted from 0. Arguments of a launch are buffers and its stream
+ * is NULL, as in vyc_plan_launch. Plan and buffers are held. Ranges of one copy may not overlap.
+ * VYC_E_UNSUPPORTED: a cooperative kernel. */
+VYC_API vyc_status vyc_graph_add_launch(vyc_graph *graph, uint32_t *step_out, vyc_plan *plan,
+                                        const vyc_run *run);
+VYC_API vyc_status vyc_graph_add_transfer(vyc_graph *graph, uint32_t *step_out,
+                                          const vyc_graph_transfer *transfer);
+/* Begin and end a repetition of the steps in between, which may have repetitions in them. `until`
+ * NULL: `times` times, 0 included. Else the device looks after each time whether the integer of
+ * until_bytes (1, 2, 4 or 8) is not 0, and stops then, or after `times` times unless that is 0.
+ * VYC_E_UNSUPPORTED: `until`, or more than 262144 nodes in all, with a driver before 12.4. */
+VYC_API vyc_status vyc_graph_repeat_begin(vyc_graph *graph, uint32_t *step_out, uint64_t times,
+                                          vyc_buffer *until, uint64_t until_offset,
+                                          uint32_t until_bytes);
+VYC_API vyc_status vyc_graph_repeat_end(vyc_graph *graph);
+/* Instantiate. No step is added after that. When it fails it may be called again. */
+VYC_API vyc_status vyc_graph_finish(vyc_graph *graph);
+
+/* Other parameters for a step, of the same kind: a run for a launch, a transfer between the same
+ * kinds of memory for a transfer. */
+typedef struct vyc_graph_change {
+  uint32_t step;
+  uint32_t reserved;
+  const vyc_run *run; /* one of the two is NULL */
+  const vyc_graph_transfer *transfer;
+} vyc_graph_change;
+
+/* Change steps, in ascending order, for all later launches: all of them, or none on failure. */
+VYC_API vyc_status vyc_graph_update(vyc_graph *graph, const vyc_graph_change *changes,
+                                    uint32_t count);
+/* Launch, in the order of the stream (NULL: in call order) and behind earlier launches of this
+ * graph, with changes that hold for this launch. Nothing is made anew, unless a change brings a
+ * size to or from 0, or memory that steps share which had none in common: then the graph is
+ * instantiated again, in the latter case in the order of recording. On failure nothing was
+ * launched, and the graph can be launched again. What it does wrong comes out at the next wait. */
+VYC_API vyc_status vyc_graph_launch(vyc_graph *graph, const vyc_graph_change *changes,
+                                    uint32_t count, vyc_stream *stream);
+
+typedef struct vyc_graph_info {
+  uint32_t struct_size;
+  uint32_t step_count;
+  uint32_t node_count;
+  uint32_t edge_count;
+  uint32_t in_order; /* 1: made in the order of recording, see vyc_graph_launch */
+  uint32_t reserved;
+} vyc_graph_info;
+
+enum { /* vyc_graph_node.kind */
+       VYC_NODE_KERNEL = 1,
+       VYC_NODE_COPY = 2,
+       VYC_NODE_FILL = 3,
+       VYC_NODE_CLEAR = 4, /* of an out, before its kernel */
+       VYC_NODE_LOOP = 5,
+       VYC_NODE_CONTROL = 6 /* a kernel that a loop needs */
+};
+
+typedef struct vyc_graph_node {
+  uint32_t struct_size;
+  uint32_t kind; /* VYC_NODE_... */
+  uint32_t step;
+  uint32_t parent; /* the loop that it is in, UINT32_MAX: none */
+} vyc_graph_node;
+
+VYC_API vyc_status vyc_graph_info_get(vyc_graph *graph, vyc_graph_info *info_out);
+/* Node `index` of a finished graph and, up to edge_room of them, the nodes that it is behind. */
+VYC_API vyc_status vyc_graph_node_get(vyc_graph *graph, vyc_graph_node *node_out,
+                                      uint32_t *edge_count_out, uint32_t *edges_out,
+                                      uint32_t edge_room, uint32_t index);
 
 #ifdef __cplusplus
 }

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from vyre_cuda.errors import KernelAssertionError as KernelAssertionError
     from vyre_cuda.errors import KernelTimeoutError as KernelTimeoutError
     from vyre_cuda.errors import ProgramError as ProgramError
+    from vyre_cuda.errors import RecordingError as RecordingError
     from vyre_cuda.errors import ResourceError as ResourceError
     from vyre_cuda.errors import UnsupportedError as UnsupportedError
     from vyre_cuda.interp.evaluate import evaluate as evaluate
@@ -121,6 +122,7 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.foreign import BoundForeignCall as BoundForeignCall
     from vyre_cuda.runtime.foreign import ForeignKernel as ForeignKernel
     from vyre_cuda.runtime.foreign import ForeignParameter as ForeignParameter
+    from vyre_cuda.runtime.graph import Graph as Graph
     from vyre_cuda.runtime.kernel import Kernel as Kernel
     from vyre_cuda.runtime.kernel import Timed as Timed
     from vyre_cuda.runtime.pending import Pending as Pending
@@ -128,6 +130,9 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.properties import DeviceProperties as DeviceProperties
     from vyre_cuda.runtime.properties import KernelAttributes as KernelAttributes
     from vyre_cuda.runtime.properties import MemoryStats as MemoryStats
+    from vyre_cuda.runtime.recorded_call import RecordedCall as RecordedCall
+    from vyre_cuda.runtime.symbol import Symbol as Symbol
+    from vyre_cuda.runtime.symbol import symbol as symbol
 
     ptx = ptx_text
 
@@ -135,7 +140,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "vyre_cuda.errors": (
         "CompileError Diagnostic DeviceLostError DeviceUnavailableError DriverError Error InternalError "
-        "KernelAssertionError KernelTimeoutError ProgramError ResourceError UnsupportedError"
+        "KernelAssertionError KernelTimeoutError ProgramError RecordingError ResourceError UnsupportedError"
     ),
     "vyre_cuda.interp.evaluate": "evaluate",
     "vyre_cuda.ir.builder": "Builder",
@@ -159,8 +164,11 @@ _HOMES = {
     "vyre_cuda.runtime.foreign": "BoundForeignCall ForeignKernel ForeignParameter",
     "vyre_cuda.runtime.bound": "BoundCall",
     "vyre_cuda.runtime.kernel": "Kernel Timed",
+    "vyre_cuda.runtime.graph": "Graph",
     "vyre_cuda.runtime.pending": "Pending",
     "vyre_cuda.runtime.properties": "DeviceInfo DeviceProperties KernelAttributes MemoryStats",
+    "vyre_cuda.runtime.recorded_call": "RecordedCall",
+    "vyre_cuda.runtime.symbol": "Symbol symbol",
 }
 _NAME_THERE = {"ptx": "ptx_text"}
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}

@@ -129,6 +129,12 @@ class KernelTimeoutError(Error, TimeoutError):
     code = "timeout"
 
 
+class RecordingError(Error, RuntimeError):
+    """Something that a recording cannot hold, or a use of a graph that does not fit its state."""
+
+    code = "recording"
+
+
 class InternalError(Error):
     """A defect of this package. Please report it with the text."""
 

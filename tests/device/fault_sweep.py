@@ -281,6 +281,33 @@ def long_waits(device: vc.Device) -> None:
 
 
 @scenario
+def graphs(device: vc.Device) -> None:
+    """Steps of every kind, a loop that ends on the device, changes for one replay and for all; a recorded call."""
+    saxpy = device.compile(programs.saxpy())
+    x, y, out = device.array(X), device.array(X), device.zeros(300, vc.f32)
+    other, never = device.array(X * 2), device.zeros(1, vc.u32)
+    pinned = device.pinned_empty(300, vc.f32)
+    pinned[:] = X
+    with device.record() as graph:
+        y.copy_from(vc.symbol("start", pinned))
+        with graph.repeat(2, until=never):
+            saxpy.launch(vc.symbol("x", x), y, out, vc.symbol("a", 2.0))
+            y.copy_from(out)
+        x[:10].fill(vc.symbol("value", 0.0))
+        graph.download(out, pinned)
+    graph.replay(x=other, a=1.0)
+    device.synchronize()
+    np.testing.assert_array_equal(X * 5, pinned)
+    graph.update(a=0.0, value=7.0)
+    graph.replay()
+    device.synchronize()
+    np.testing.assert_array_equal(X * 5, pinned)
+    assert x[9] == 7
+    recorded = saxpy.record(X, X, 1.0)
+    np.testing.assert_array_equal(X * 3, recorded.replay(a=2.0))
+
+
+@scenario
 def grid_barriers(device: vc.Device) -> None:
     """A cooperative kernel, called and launched."""
     kernel = device.compile(programs.rotate_in_place())

@@ -44,6 +44,9 @@ struct Driver {
   VYC_DRIVER_OPTIONAL_TABLE(ROW)
   VYRE_EMULATOR_EXTRA_TABLE(ROW)
 #undef ROW
+#define ROW(name, since, type) type name;
+  VYC_DRIVER_VERSIONED_TABLE(ROW)
+#undef ROW
   decltype(&::cuGetProcAddress) get_proc_address;
   decltype(&vyre_emulator_set) set;
   decltype(&vyre_emulator_fail) fail_call;
@@ -89,7 +92,11 @@ inline void open_driver(const char *path) {
   symbol(library, &driver.count_into, "vyre_emulator_count");
   symbol(library, &driver.fault_message, "vyre_emulator_fault_message");
 #define ROW(name, since) entry(&driver.name, #name, since);
-  VYC_DRIVER_TABLE(ROW) VYC_DRIVER_OPTIONAL_TABLE(ROW) VYRE_EMULATOR_EXTRA_TABLE(ROW)
+  VYC_DRIVER_TABLE(ROW)
+  VYC_DRIVER_OPTIONAL_TABLE(ROW) VYRE_EMULATOR_EXTRA_TABLE(ROW)
+#undef ROW
+#define ROW(name, since, type) entry(&driver.name, #name, since);
+      VYC_DRIVER_VERSIONED_TABLE(ROW)
 #undef ROW
 }
 

@@ -50,6 +50,18 @@ def use(device: vc.Device, program: vc.Program, x: npt.NDArray[np.float32]) -> N
     parts: list[npt.NDArray[Any]] = device.download([(array, 0, 2)])
     print(parts[0], array.numpy(out=page_locked))
     page_locked[:] = device.register(x)[:16]
+    with device.record() as graph:
+        with graph.repeat(3, until=device.zeros(1, vc.u32)):
+            kernel.launch(array, out, vc.symbol("a", 2.0))
+        out.fill(vc.symbol("v", 1.0))
+        out.copy_from(vc.symbol("source", array))
+        graph.download(out, page_locked)
+    graph.replay(stream=device.stream(), a=3.0)
+    graph.update(v=2.0)
+    picture: str = graph.dot() + " ".join(graph.symbols)
+    recorded: vc.RecordedCall = kernel.record(x, 2.0, skip_identical=True)
+    again: Any = recorded.replay(x, a=3.0, out=None)
+    print(picture, again, len(graph), graph.node_count, recorded.skipped)
     live: int = device.memory_stats().live_bytes
     capability: tuple[int, int] = device.properties.compute_capability
     text: str = vc.ptx(program, target="sm_90") + program.text() + program.fingerprint

@@ -3,8 +3,8 @@
 from cpython.object cimport PyObject
 
 from vyre_cuda._native.c_api cimport (
-    VYC_E_INVALID, vyc_call, vyc_call_create, vyc_call_release, vyc_call_run, vyc_call_set, vyc_call_set_run, vyc_status,
-    vyc_stream,
+    VYC_E_INVALID, vyc_call, vyc_call_create, vyc_call_release, vyc_call_run, vyc_call_set, vyc_call_set_run,
+    vyc_status, vyc_stream,
 )
 from vyre_cuda._native.context cimport Context, Stream
 from vyre_cuda._native.dispatch cimport Dispatcher, Frame, looks_deep
@@ -17,10 +17,13 @@ cdef extern from "Python.h":
 
 
 cdef class Call:
-    """A launch with its arguments bound. Subclasses supply `_rebind`, for arguments that are not plain."""
+    """A launch with its arguments bound. Subclasses supply `_rebind`, for arguments that are not plain, and
+    `_record_call`.
+    """
 
     cdef vyc_call *_h
     cdef Dispatcher _dispatcher
+    cdef Context _context
     cdef Stream _on
     cdef bint _plain
     cdef readonly tuple values
@@ -29,6 +32,7 @@ cdef class Call:
                  Stream stream=None, bint plain=True) -> None:
         """`plain` False: other arguments always go by way of `_rebind` (the grid is given, not worked out)."""
         self._dispatcher = dispatcher
+        self._context = dispatcher._plan.context
         self._on = stream
         self._plain = plain
         self.values = values
@@ -43,7 +47,9 @@ cdef class Call:
         cdef Frame frame
         cdef vyc_status status
         cdef vyc_stream *stream = NULL if self._on is None else self._on._h
-        cdef Context context = self._dispatcher._plan.context
+        cdef Context context = self._context
+        if context.recordings != 0 and self._record_call(args):
+            return
         if args:
             if self._plain and not context.is_behind and self._dispatcher.prepare_launch(
                     &frame, (<PyTupleObject *>args).ob_item, len(args), None):

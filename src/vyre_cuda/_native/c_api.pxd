@@ -40,6 +40,7 @@ cdef extern from "vyre_cuda.h" nogil:
     ctypedef struct vyc_plan
     ctypedef struct vyc_call
     ctypedef struct vyc_ticket
+    ctypedef struct vyc_graph
 
     ctypedef struct vyc_driver_info:
         uint32_t struct_size
@@ -142,6 +143,7 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_buffer_adopt(vyc_buffer **buffer_out, vyc_context *context, const vyc_foreign_memory *memory)
     vyc_status vyc_buffer_is_read_only(vyc_buffer *buffer, uint32_t *read_only_out)
     vyc_status vyc_copy(vyc_buffer *to, uint64_t to_offset, vyc_buffer *source, uint64_t from_offset, uint64_t nbytes)
+    vyc_status vyc_fill(vyc_buffer *to, uint64_t offset, uint32_t value, uint32_t element_bytes, uint64_t nbytes)
     vyc_status vyc_fill_zero(vyc_buffer *to, uint64_t offset, uint64_t nbytes)
 
     ctypedef struct vyc_transfer:
@@ -263,3 +265,57 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_call_run(vyc_call *call)
     vyc_status vyc_call_set_run(vyc_call *call, const vyc_run *run)
     void vyc_call_release(vyc_call *call)
+
+    ctypedef struct vyc_graph_transfer:
+        uint32_t struct_size
+        uint32_t element_bytes
+        uint32_t value
+        uint64_t bytes
+        vyc_buffer *to
+        uint64_t to_offset
+        void *to_host
+        vyc_buffer *from_ "from"
+        uint64_t from_offset
+        const void *from_host
+        vyc_pinned *pinned
+
+    ctypedef struct vyc_graph_change:
+        uint32_t step
+        const vyc_run *run
+        const vyc_graph_transfer *transfer
+
+    ctypedef struct vyc_graph_info:
+        uint32_t struct_size
+        uint32_t step_count
+        uint32_t node_count
+        uint32_t edge_count
+        uint32_t in_order
+
+    enum:
+        VYC_NODE_KERNEL
+        VYC_NODE_COPY
+        VYC_NODE_FILL
+        VYC_NODE_CLEAR
+        VYC_NODE_LOOP
+        VYC_NODE_CONTROL
+
+    ctypedef struct vyc_graph_node:
+        uint32_t struct_size
+        uint32_t kind
+        uint32_t step
+        uint32_t parent
+
+    vyc_status vyc_graph_create(vyc_graph **graph_out, vyc_context *context)
+    void vyc_graph_release(vyc_graph *graph)
+    vyc_status vyc_graph_add_launch(vyc_graph *graph, uint32_t *step_out, vyc_plan *plan, const vyc_run *run)
+    vyc_status vyc_graph_add_transfer(vyc_graph *graph, uint32_t *step_out, const vyc_graph_transfer *transfer)
+    vyc_status vyc_graph_repeat_begin(vyc_graph *graph, uint32_t *step_out, uint64_t times, vyc_buffer *until,
+                                      uint64_t until_offset, uint32_t until_bytes)
+    vyc_status vyc_graph_repeat_end(vyc_graph *graph)
+    vyc_status vyc_graph_finish(vyc_graph *graph)
+    vyc_status vyc_graph_update(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count)
+    vyc_status vyc_graph_launch(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
+                                vyc_stream *stream)
+    vyc_status vyc_graph_info_get(vyc_graph *graph, vyc_graph_info *info_out)
+    vyc_status vyc_graph_node_get(vyc_graph *graph, vyc_graph_node *node_out, uint32_t *edge_count_out,
+                                  uint32_t *edges_out, uint32_t edge_room, uint32_t index)

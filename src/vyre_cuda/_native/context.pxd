@@ -14,6 +14,8 @@ cdef class Context:
     cdef bint is_behind  # the next launch may block
     cdef dict adopted  # streams of other libraries, by handle
     cdef public object explain
+    # How many threads record a graph: what launches and calls look at before they ask further.
+    cdef public int recordings
 
     cdef object error(self, object report)
 

@@ -9,7 +9,8 @@ from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.tuple cimport PyTuple_CheckExact
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.string cimport memset
+from libc.stdlib cimport malloc
+from libc.string cimport memcpy, memset
 
 cimport numpy as cnp
 
@@ -21,7 +22,7 @@ from vyre_cuda._native.c_api cimport (
 from vyre_cuda._native.context cimport Context, Stream
 from vyre_cuda._native.foreign cimport stream_of
 from vyre_cuda._native.memory cimport Pinned, Span, pinned_empty_of, pinned_of
-from vyre_cuda._native.plan cimport Plan, finish_run, submit_run
+from vyre_cuda._native.plan cimport Arguments, Plan, finish_run, submit_run
 from vyre_cuda._native.status cimport check
 from vyre_cuda._native.table cimport ROLE_SCALAR, Row, Table
 from vyre_cuda._native.ticket cimport Ticket
@@ -83,7 +84,9 @@ cdef bint meet(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
 
 
 cdef class Dispatcher(Table):
-    """Calls of one kernel. Subclasses supply `_general`, `_general_launch`, `_general_submit` and `_assertion`."""
+    """Calls of one kernel. Subclasses supply `_general`, `_general_launch`, `_general_submit`, `_assertion`,
+    `_record_launch` and `_refuse_in_recording`.
+    """
 
     def __init__(self, Plan plan not None, tuple rows not None, tuple work not None, tuple block not None,
                  int index_bits, bint simple) -> None:
@@ -95,6 +98,8 @@ cdef class Dispatcher(Table):
         """Run with host arrays: see `vyre_cuda.Kernel`."""
         cdef Frame frame
         cdef object results = None
+        if self._plan.context.recordings != 0:
+            self._refuse_in_recording()
         if not kwargs and self.simple and PyLong_CheckExact(iterations) and iterations == 1:
             results = self.prepare(&frame, args, out, grid, 1)
         if results is None:
@@ -308,6 +313,25 @@ cdef class Dispatcher(Table):
                     return False
         return True
 
+    def plain_arguments(self, tuple args not None) -> Arguments | None:
+        """The arguments of a plain launch, all parameters in declared order; None when it is not a plain one."""
+        cdef Frame frame
+        cdef Arguments arguments
+        if not self.prepare_launch(&frame, (<PyTupleObject *>args).ob_item, len(args), None):
+            return None
+        arguments = Arguments.__new__(Arguments)
+        arguments.items = <vyc_argument *>malloc(self.binding_count * sizeof(vyc_argument) + 1)
+        arguments.scalars = <uint64_t *>malloc(self.scalar_count * sizeof(uint64_t) + 1)
+        if arguments.items == NULL or arguments.scalars == NULL:
+            raise MemoryError
+        memcpy(arguments.items, frame.items, self.binding_count * sizeof(vyc_argument))
+        memcpy(arguments.scalars, frame.scalars, self.scalar_count * sizeof(uint64_t))
+        arguments.run = frame.run
+        arguments.run.arguments = arguments.items
+        arguments.run.scalars = arguments.scalars
+        arguments.keep = [args]
+        return arguments
+
     # ---- launches ----------------------------------------------------------------------------------------------------
 
     cdef bint prepare_launch(self, Frame *frame, PyObject *const *args, Py_ssize_t n, object grid) except -1:
@@ -381,6 +405,8 @@ cdef object launch_plain(object self, PyObject *const *args, Py_ssize_t n, PyObj
             grid = <object>args[n + i]
         else:
             plain = False
+    if dispatcher._plan.context.recordings != 0 and record_launch(dispatcher, args, n, keys):
+        return None
     if plain and dispatcher.prepare_launch(&frame, args, n, grid):
         on = stream_of(dispatcher._plan.context, stream)
         frame.run.stream = NULL if on is None else on._h
@@ -388,9 +414,21 @@ cdef object launch_plain(object self, PyObject *const *args, Py_ssize_t n, PyObj
         if not looks_deep(dispatcher._plan.context, frame.run.stream):
             check(vyc_plan_launch(dispatcher._plan._h, &frame.run))
             return None
-    given = {keys[i]: <object>args[n + i] for i in range(len(keys)) if keys[i] not in ("stream", "grid")}
-    dispatcher._general_launch(tuple([<object>args[i] for i in range(n)]), given, stream, grid)
+    dispatcher._general_launch(*taken_apart(args, n, keys))
     return None
+
+
+cdef tuple taken_apart(PyObject *const *args, Py_ssize_t n, tuple keys):
+    """Arguments by position, arguments by name, stream and grid."""
+    cdef dict given = {keys[i]: <object>args[n + i] for i in range(len(keys))}
+    cdef object stream = given.pop("stream", None)
+    cdef object grid = given.pop("grid", None)
+    return tuple([<object>args[i] for i in range(n)]), given, stream, grid
+
+
+cdef bint record_launch(Dispatcher dispatcher, PyObject *const *args, Py_ssize_t n, tuple keys) except -1:
+    """Whether this thread records a graph, which then has the launch."""
+    return dispatcher._record_launch(*taken_apart(args, n, keys))
 
 
 # A method with the interpreter's fast calling convention, which Cython's own `*args` does not take: no tuple and no

@@ -7,6 +7,7 @@ handed to `_array` and `_bits` of the subclass, which convert and explain.
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_CheckExact
 from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdlib cimport malloc
 from libc.string cimport memcpy, memset
 
 from vyre_cuda._native.c_api cimport (
@@ -17,7 +18,7 @@ from vyre_cuda._native.context cimport Stream
 from vyre_cuda._native.foreign cimport stream_of
 from vyre_cuda._native.memory cimport Span
 from vyre_cuda._native.module cimport Module
-from vyre_cuda._native.plan cimport Plan
+from vyre_cuda._native.plan cimport Arguments, Plan
 from vyre_cuda._native.status cimport check
 
 cdef enum:
@@ -45,7 +46,7 @@ cdef int fill_grid(object grid, uint32_t *max_grid, vyc_run *run) except -1:
 
 
 cdef class Launcher:
-    """A loaded kernel. Subclasses supply `_variant`, `_array` and `_bits`."""
+    """A loaded kernel. Subclasses supply `_variant`, `_array`, `_bits` and `_record_launch`."""
 
     def __init__(self, Module module not None, list kinds not None, tuple max_grid not None) -> None:
         """`kinds`: POINTER 1, F64 2, OTHER 4, one per parameter in order."""
@@ -124,14 +125,39 @@ cdef class Launcher:
         cdef uint64_t scalars[MOST_PARAMETERS]
         cdef vyc_run run
         cdef Plan plan
+        if self.module.context.recordings != 0 and self._record_launch(
+                args, grid, block, shared_bytes, cooperative, stream):
+            return
         cdef Stream on = stream_of(self.module.context, stream)
         _keep, addresses = self.fill(args, items, scalars, &run, grid, on)
         plan = self.plan_for(block, shared_bytes, cooperative, addresses)
         check(vyc_plan_launch(plan._h, &run))
 
+    def plan_and_arguments(self, tuple args not None, grid, block, uint32_t shared_bytes,
+                           bint cooperative) -> tuple[Plan, Arguments]:
+        """What a launch of these would take."""
+        cdef vyc_argument items[MOST_PARAMETERS]
+        cdef uint64_t scalars[MOST_PARAMETERS]
+        cdef vyc_run run
+        cdef Arguments arguments
+        keep, addresses = self.fill(args, items, scalars, &run, grid, None)
+        plan = self.plan_for(block, shared_bytes, cooperative, addresses)
+        arguments = Arguments.__new__(Arguments)
+        arguments.items = <vyc_argument *>malloc(run.argument_count * sizeof(vyc_argument) + 1)
+        arguments.scalars = <uint64_t *>malloc(run.scalar_count * sizeof(uint64_t) + 1)
+        if arguments.items == NULL or arguments.scalars == NULL:
+            raise MemoryError
+        memcpy(arguments.items, items, run.argument_count * sizeof(vyc_argument))
+        memcpy(arguments.scalars, scalars, run.scalar_count * sizeof(uint64_t))
+        arguments.run = run
+        arguments.run.arguments = arguments.items
+        arguments.run.scalars = arguments.scalars
+        arguments.keep = [args, keep]
+        return plan, arguments
+
 
 cdef class LoadedCall:
-    """A launch of a loaded kernel with its arguments bound."""
+    """A launch of a loaded kernel with its arguments bound. Subclasses supply `_record_call`."""
 
     def __init__(self, Launcher launcher not None, tuple args not None, object grid, object block,
                  uint32_t shared_bytes, bint cooperative, object stream) -> None:
@@ -155,6 +181,8 @@ cdef class LoadedCall:
         cdef vyc_argument items[MOST_PARAMETERS]
         cdef uint64_t scalars[MOST_PARAMETERS]
         cdef vyc_run run
+        if self._launcher.module.context.recordings != 0 and self._record_call(args):
+            return
         if args:
             _keep, addresses = self._launcher.fill(args, items, scalars, &run, self._grid, self._on)
             if addresses != self._addresses:

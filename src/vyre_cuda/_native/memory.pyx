@@ -11,7 +11,7 @@ cimport numpy as cnp
 
 from vyre_cuda._native.c_api cimport (
     VYC_OK, vyc_buffer, vyc_buffer_address, vyc_buffer_alloc, vyc_buffer_release, vyc_buffer_synchronize_for,
-    vyc_buffer_try_alloc, vyc_buffer_try_release, vyc_copy, vyc_download, vyc_fill_zero, vyc_pinned_alloc,
+    vyc_buffer_try_alloc, vyc_buffer_try_release, vyc_copy, vyc_download, vyc_fill, vyc_fill_zero, vyc_pinned_alloc,
     vyc_pinned_data, vyc_pinned_register, vyc_pinned_release, vyc_status, vyc_transfer, vyc_upload,
 )
 from vyre_cuda._native.context cimport Context
@@ -69,6 +69,11 @@ cdef class Buffer:
         wait_in_slices(wait_for_device, source._h, -1)
         with nogil:
             check(vyc_copy(self._h, offset, source._h, source_offset, nbytes))
+
+    def fill(self, uint64_t offset, uint32_t value, uint32_t element_bytes, uint64_t nbytes) -> None:
+        wait_in_slices(wait_for_device, self._h, -1)
+        with nogil:
+            check(vyc_fill(self._h, offset, value, element_bytes, nbytes))
 
     def fill_zero(self, uint64_t offset, uint64_t nbytes) -> None:
         wait_in_slices(wait_for_device, self._h, -1)
@@ -161,7 +166,9 @@ cdef class Span:
 
 
 cdef class Allocator:
-    """Makes device arrays. Subclasses supply `_empty` for arguments that are not plain, and its errors."""
+    """Makes device arrays. Subclasses supply `_empty` for arguments that are not plain, and its errors, and
+    `_record_zeros`.
+    """
 
     def __init__(self, Context context not None, type array not None, tuple rows not None) -> None:
         """`array`: the subclass of Span to make; `rows`: (type, dtype) each."""
@@ -188,6 +195,8 @@ cdef class Allocator:
         cdef Span span = self.span(n, type)
         if span is None:
             span = self._empty(n, type)
+        if self.context.recordings != 0 and self._record_zeros(span):
+            return span
         check(vyc_fill_zero(span.buffer._h, 0, span.count * span.dtype.itemsize))
         return span
 

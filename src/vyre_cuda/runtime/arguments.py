@@ -49,7 +49,7 @@ def host_arguments(
             value = _adopted(device, program, what, value, None)
         return _checked(device, program, what, parameter, value) if isinstance(value, DeviceArray) else None
 
-    count = _iterations(program, iterations)
+    count = check_iterations(program, iterations)
     call = calls.bind(program, args, kwargs, out=out, grid=grid, accept=accept)
     bindings: list[Any] = []
     results: list[Any] = []
@@ -63,7 +63,7 @@ def host_arguments(
     return arguments, results[0] if len(results) == 1 else tuple(results)
 
 
-def _iterations(program: Program, value: Any) -> int:
+def check_iterations(program: Program, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise TypeError(f"{program.name}: iterations={value!r}; an int is needed")
     if not 1 <= value <= MOST_ITERATIONS:
@@ -126,7 +126,7 @@ def device_arguments(
     for parameter in program.parameters:
         value = given[parameter.name]
         if parameter.is_buffer:
-            spans.append(_device_array(device, program, parameter, value, on))
+            spans.append(check_array(device, program, parameter, value, on))
             sizes[parameter.name] = spans[-1].size
         else:
             try:
@@ -144,7 +144,7 @@ def device_arguments(
     return Arguments(spans, list(scalars.values()), geometry.grid, on)
 
 
-def _device_array(
+def check_array(
     device: Device, program: Program, parameter: Parameter, value: Any, stream: Stream | None
 ) -> DeviceArray:
     what = f"argument {parameter.name}"

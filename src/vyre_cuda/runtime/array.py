@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_cuda._native.memory import Buffer, Span
+from vyre_cuda.errors import RecordingError
+from vyre_cuda.ir.scalars import bits_of
 from vyre_cuda.ir.types import Type, by_dtype
 from vyre_cuda.runtime import transfers
+from vyre_cuda.runtime.symbol import Symbol
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device import Device
@@ -76,13 +79,25 @@ class DeviceArray(Span):
         `out`: a C-contiguous array of this dtype and size to copy into, of any shape; a page-locked one is written by
         the device itself.
         """
+        self.device._refuse_in_recording("numpy()")
         host = self.device._result(self.count, self.dtype) if out is None else self._checked(out)
         transfers.download(self.device, [(self._alive(), self.offset, host)])
         return host
 
-    def copy_from(self, data: np.ndarray[Any, np.dtype[Any]] | DeviceArray, offset: int = 0) -> None:
-        """Write `data`, of this array's dtype, from element `offset` on."""
+    def copy_from(self, data: np.ndarray[Any, np.dtype[Any]] | DeviceArray | Symbol, offset: int = 0) -> None:
+        """Write `data`, of this array's dtype, from element `offset` on.
+
+        In a recording `data` is a device array, a page-locked array or a symbol.
+        """
         buffer = self._alive()
+        graph = self.device._recorder()
+        if graph is not None:
+            if not 0 <= offset <= self.count:
+                raise ValueError(f"element {offset} of an array of {self.count}")
+            graph._copy(self[offset:], data)
+            return
+        if isinstance(data, Symbol):
+            raise RecordingError(f"symbol {data.name} outside of a recording")
         if not isinstance(data, (np.ndarray, DeviceArray)):
             raise TypeError(f"copy_from takes a NumPy array or a DeviceArray, not a {type(data).__name__}")
         start = self._place("copy_from", data.dtype, offset, data.size)
@@ -114,6 +129,21 @@ class DeviceArray(Span):
         if not (out.flags.c_contiguous and out.flags.writeable):
             raise ValueError("out must be C-contiguous and writable")
         return out
+
+    def fill(self, value: Any) -> None:
+        """Set every element to a scalar; in a recording also to a symbol."""
+        buffer = self._alive()
+        graph = self.device._recorder()
+        if graph is not None:
+            graph._fill(self, value)
+            return
+        if isinstance(value, Symbol):
+            raise RecordingError(f"symbol {value.name} outside of a recording")
+        bits, size = bits_of(self.type, value), self.dtype.itemsize
+        if size <= 4 or bits & 0xFFFFFFFF == bits >> 32:
+            buffer.fill(self.offset, bits & 0xFFFFFFFF, min(size, 4), self.nbytes)
+        else:  # the device fills words of 32 bits
+            transfers.upload(self.device, [(buffer, self.offset, np.full(self.count, bits, np.uint64))])
 
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):

@@ -46,3 +46,11 @@ class BoundCall(Call):
     def _arguments(self, values: Mapping[str, Any]) -> Arguments:
         kernel = self._kernel
         return device_arguments(kernel.device, kernel.program, (), values, self._stream, self._grid)
+
+    def _record_call(self, args: tuple[Any, ...]) -> bool:
+        kernel = self._kernel
+        if kernel.device._recorder() is None:
+            return False
+        if args:
+            self._rebind(args)
+        return kernel._record_launch(self.values, {}, self._stream, self._grid)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
 import warnings
 import weakref
 from collections.abc import Iterable
@@ -20,7 +21,7 @@ from vyre_cuda._native.context import Stream as Stream
 from vyre_cuda._native.memory import Buffer
 from vyre_cuda._native.status import AssertReport
 from vyre_cuda.cache.lru import LRU
-from vyre_cuda.errors import DeviceUnavailableError, Error, ResourceError
+from vyre_cuda.errors import DeviceUnavailableError, Error, RecordingError, ResourceError
 from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.types import TYPES, Type, by_dtype
 from vyre_cuda.ir.validate import check
@@ -32,6 +33,7 @@ from vyre_cuda.runtime import transfers
 from vyre_cuda.runtime.array import DeviceArray
 from vyre_cuda.runtime.checks import ChecksByTag
 from vyre_cuda.runtime.foreign import ForeignKernel
+from vyre_cuda.runtime.graph import Graph
 from vyre_cuda.runtime.interop import CUDA, CUDA_MANAGED, adopt
 from vyre_cuda.runtime.kernel import Kernel
 from vyre_cuda.runtime.properties import DeviceInfo, DeviceProperties, MemoryStats
@@ -62,6 +64,8 @@ class Device(memory.Allocator):
         self.waiter = Waiter()
         weakref.finalize(self, self.waiter.stop)
         weakref.finalize(self.context, _hurry, weakref.ref(self.context))
+        self._recording = threading.local()
+        self._recordings_lock = threading.Lock()
 
     # ---- kernels ----------------------------------------------------------------------------------------------------
 
@@ -132,11 +136,19 @@ class Device(memory.Allocator):
         Neighbors are copied as one. Returns once all data has been read; data of another dtype is a TypeError, a range
         outside its array a ValueError, and then nothing was written.
         """
-        rows = [transfers.upload_item(self, item) for item in transfers.listed("upload", items)]
+        given = transfers.listed("upload", items)
+        rows = [transfers.upload_item(self, item) for item in given]
+        graph = self._recorder()
+        if graph is not None:
+            for item, (_, _, data) in zip(given, rows, strict=True):
+                offset = item[1] if len(item) == 3 else 0
+                graph._copy(item[0][offset : offset + data.size], data)
+            return
         transfers.upload(self, rows)
 
     def download(self, items: Iterable[tuple[DeviceArray, int, int]]) -> list[Host]:
         """Copies of many ranges, (array, element offset, count) each, with one wait for all."""
+        self._refuse_in_recording("download()")
         rows = [transfers.download_item(self, item) for item in transfers.listed("download", items)]
         transfers.download(self, rows)
         return [host for _, _, host in rows]
@@ -193,6 +205,42 @@ class Device(memory.Allocator):
         """Give all idle memory back to the driver, after the work that may still use it."""
         self.context.trim()
 
+    # ---- recording --------------------------------------------------------------------------------------------------
+
+    def record(self) -> Graph:
+        """A graph that records, in a `with` statement, what this thread gives the device instead of running it."""
+        return Graph(self)
+
+    def _begin_recording(self, graph: Graph) -> None:
+        if self._recorder() is not None:
+            raise RecordingError("this thread records a graph of this device already")
+        self._recording.graph = graph
+        with self._recordings_lock:
+            self.context.recordings += 1
+
+    def _end_recording(self) -> None:
+        self._recording.graph = None
+        with self._recordings_lock:
+            self.context.recordings -= 1
+
+    def _record_zeros(self, array: DeviceArray) -> bool:
+        """Whether this thread records a graph, which then clears the array at each replay."""
+        graph = self._recorder()
+        if graph is not None:
+            graph._fill(array, np.zeros((), array.dtype)[()])
+        return graph is not None
+
+    def _recorder(self) -> Graph | None:
+        """The graph that this thread records."""
+        if self.context.recordings == 0:
+            return None
+        graph: Graph | None = getattr(self._recording, "graph", None)
+        return graph
+
+    def _refuse_in_recording(self, what: str) -> None:
+        if self._recorder() is not None:
+            raise RecordingError(f"{what} cannot be recorded: it waits for results")
+
     # ---- streams and life -------------------------------------------------------------------------------------------
 
     def stream(self) -> Stream:
@@ -204,6 +252,7 @@ class Device(memory.Allocator):
 
         KernelTimeoutError when it has not ended after `timeout` seconds.
         """
+        self._refuse_in_recording("synchronize()")
         try:
             self.context.synchronize(timeout)
         except AssertReport as report:

@@ -13,7 +13,7 @@ from vyre_cuda._native.context import Stream
 from vyre_cuda._native.loaded import Launcher, LoadedCall
 from vyre_cuda._native.module import Module, is_binary
 from vyre_cuda._native.plan import Plan
-from vyre_cuda.errors import UnsupportedError
+from vyre_cuda.errors import RecordingError, UnsupportedError
 from vyre_cuda.ir.nodes import AXES
 from vyre_cuda.ir.scalars import bits_of
 from vyre_cuda.ir.types import BY_NAME, Type, u64
@@ -83,6 +83,18 @@ class ForeignKernel(Launcher):
     ) -> BoundForeignCall:
         """A launch with its arguments kept: `call()` launches again, `call(*args)` binds others first."""
         return BoundForeignCall(self, args, grid, block, shared_bytes, cooperative, stream)
+
+    def _record_launch(
+        self, args: tuple[Any, ...], grid: Any, block: Any, shared_bytes: int, cooperative: bool, stream: Any
+    ) -> bool:
+        """Whether this thread records a graph, which then has the launch."""
+        graph = self.device._recorder()
+        if graph is None:
+            return False
+        if stream is not None:
+            raise RecordingError(f"{self.name}: a recorded launch has no stream of its own; replay() takes one")
+        graph._launch_loaded(self, args, (grid, block, shared_bytes, cooperative))
+        return True
 
     def __repr__(self) -> str:
         words = " ".join(parameter.word for parameter in self.parameters)
@@ -170,6 +182,28 @@ class BoundForeignCall(LoadedCall):
     `call()` launches and does not wait; `call(*args)`, all arguments in order, binds those first, for later launches
     too. What is bound stays alive. An array stays an array and an address an address.
     """
+
+    def __init__(
+        self,
+        kernel: ForeignKernel,
+        args: tuple[Any, ...],
+        grid: Any,
+        block: Any,
+        shared_bytes: int,
+        cooperative: bool,
+        stream: Any,
+    ) -> None:
+        super().__init__(kernel, args, grid, block, shared_bytes, cooperative, stream)
+        self._kernel = kernel
+        self._shape = (grid, block, shared_bytes, cooperative)
+        self._stream = stream
+
+    def _record_call(self, args: tuple[Any, ...]) -> bool:
+        if self._kernel.device._recorder() is None:
+            return False
+        if args:
+            raise RecordingError(f"{self._kernel.name}: a recorded bound call takes no other arguments")
+        return self._kernel._record_launch(self.values, *self._shape, self._stream)
 
 
 def parse_signature(signature: str) -> tuple[ForeignParameter, ...]:

@@ -15,15 +15,16 @@ from vyre_cuda._native.dispatch import Dispatcher
 from vyre_cuda._native.module import Module
 from vyre_cuda._native.plan import Arguments, Plan
 from vyre_cuda._native.status import AssertReport
-from vyre_cuda.errors import KernelAssertionError
+from vyre_cuda.errors import KernelAssertionError, RecordingError
 from vyre_cuda.ir.program import Program
 from vyre_cuda.plan.signature import signature
 from vyre_cuda.ptx.lowered import Lowered
-from vyre_cuda.runtime.arguments import device_arguments, host_arguments
+from vyre_cuda.runtime.arguments import all_parameters, device_arguments, host_arguments
 from vyre_cuda.runtime.bound import BoundCall
 from vyre_cuda.runtime.checks import Checks
 from vyre_cuda.runtime.pending import Pending
 from vyre_cuda.runtime.properties import KernelAttributes
+from vyre_cuda.runtime.recorded_call import RecordedCall
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device import Device
@@ -90,6 +91,7 @@ class Kernel(Dispatcher):
 
         Inputs are copied before this returns, except page-locked ones, which must not be written until it is done.
         """
+        self._refuse_in_recording()
         plain = (
             self.submit_plain(args, out, grid) if not kwargs and type(iterations) is int and iterations == 1 else None
         )
@@ -100,6 +102,7 @@ class Kernel(Dispatcher):
 
     def timed(self, *args: Any, out: Any = None, grid: Any = None, iterations: int = 1, **kwargs: Any) -> Timed:
         """Call and measure: a `Timed`."""
+        self._refuse_in_recording()
         arguments, results = self._bound(args, kwargs, out, grid, iterations)
         try:
             times = self.plan.timed(arguments)
@@ -110,6 +113,32 @@ class Kernel(Dispatcher):
     def bind(self, *args: Any, stream: Any = None, grid: Any = None, **kwargs: Any) -> BoundCall:
         """A launch on device arrays with its arguments kept: calling it launches again, without waiting."""
         return BoundCall(self, args, kwargs, stream, grid)
+
+    def record(
+        self, *args: Any, grid: Any = None, iterations: int = 1, skip_identical: bool = False, **kwargs: Any
+    ) -> RecordedCall:
+        """A call with host arrays of these sizes, to be replayed with other contents; nothing runs yet.
+
+        `skip_identical=True`: a replay whose inputs are the same bytes as those of the replay before does not run and
+        returns the same outputs again.
+        """
+        self._refuse_in_recording()
+        return RecordedCall(self, args, kwargs, grid, iterations, skip_identical)
+
+    # ---- recording --------------------------------------------------------------------------------------------------
+
+    def _refuse_in_recording(self) -> None:
+        self.device._refuse_in_recording(f"{self.program.name}: a call that returns results")
+
+    def _record_launch(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], stream: Any, grid: Any) -> bool:
+        """Whether this thread records a graph, which then has the launch."""
+        graph = self.device._recorder()
+        if graph is None:
+            return False
+        if stream is not None:
+            raise RecordingError(f"{self.program.name}: a recorded launch has no stream of its own; replay() takes one")
+        graph._launch(self, all_parameters(self.program, args, kwargs), grid)
+        return True
 
     # ---- the general path -------------------------------------------------------------------------------------------
 

@@ -1,0 +1,327 @@
+/* Recorded graphs: adding steps, finishing, what a graph holds, and looking at it. */
+#define _POSIX_C_SOURCE 200809L
+#include "graph.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+void vyc__graph_claim(vyc_graph *graph) {
+  while (VYC_UNLIKELY(atomic_exchange_explicit(&graph->claimed, true, memory_order_acquire)))
+    sched_yield();
+}
+
+void vyc__graph_unclaim(vyc_graph *graph) {
+  atomic_store_explicit(&graph->claimed, false, memory_order_release);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void graph_destroy(vyc_child *child) {
+  vyc_graph *graph = (vyc_graph *)child;
+  vyc_context *context = child->context;
+  vyc__graph_unbuild(graph);
+  if (graph->counters != NULL)
+    vyc__pool_give(context, &context->device_pool, graph->counters, graph->used_on);
+}
+
+static void graph_finish(vyc_child *child) {
+  vyc_graph *graph = (vyc_graph *)child;
+  for (uint32_t i = 0; i < graph->step_count; i++) {
+    vyc_step *step = &graph->steps[i];
+    if (step->base != NULL) vyc__values_drop(step, step->base);
+    vyc_buffer_release(step->until);
+    vyc_plan_release(step->plan);
+    vyc__step_free(step);
+  }
+  free(graph->steps);
+  free(graph->open);
+  free(graph->away);
+  free(graph->buffers);
+  free(graph->pinned);
+  free(graph->nodes);
+  free(graph->edges);
+  vyc_module_release(graph->loop_module);
+  free(graph->touched.list);
+  free(graph->written.list);
+  free(graph);
+}
+
+vyc_status vyc_graph_create(vyc_graph **graph_out, vyc_context *context) {
+  VYC_REQUIRE(graph_out != NULL && context != NULL);
+  *graph_out = NULL;
+  vyc_graph *graph = calloc(1, sizeof *graph);
+  if (graph == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
+  vyc_scope scope;
+  const vyc_status status = vyc__enter(context, &scope);
+  if (status != VYC_OK) {
+    free(graph);
+    return status;
+  }
+  vyc__child_add(&graph->child, context, graph_destroy, graph_finish);
+  vyc__leave(context, &scope);
+  *graph_out = graph;
+  return VYC_OK;
+}
+
+void vyc_graph_release(vyc_graph *graph) {
+  if (graph != NULL) vyc__child_release(&graph->child);
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static vyc_status room_for_step(vyc_graph *graph) {
+  if (graph->finished)
+    return vyc__fail(VYC_E_INVALID, "graph", "the graph is finished: no step can be added");
+  return vyc__grow(&graph->steps, &graph->step_room, graph->step_count + 1, sizeof *graph->steps);
+}
+
+static uint32_t add(vyc_graph *graph, const vyc_step *step) {
+  graph->steps[graph->step_count] = *step;
+  return graph->step_count++;
+}
+
+/* A step with parameters that were checked; plan and buffers are held from here on. */
+static vyc_status add_values(vyc_graph *graph, uint32_t *step_out, uint32_t kind, vyc_plan *plan,
+                             const vyc_run *run, const vyc_graph_transfer *transfer) {
+  vyc_step step = {.kind = kind, .first_node = VYC_NONE, .plan = plan};
+  const uint32_t accesses = kind == STEP_LAUNCH ? plan->binding_count : 2;
+  VYC_TRY(room_for_step(graph));
+  VYC_TRY(vyc__step_spare(&step, &step.base));
+  step.built = calloc(accesses + 1, sizeof *step.built);
+  if (step.built == NULL) {
+    vyc__step_free(&step);
+    return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
+  }
+  step.now = step.base;
+  vyc__values_set(&step, step.base, run, transfer);
+  vyc__values_hold(&step, step.base);
+  if (plan != NULL) {
+    vyc__child_retain(&plan->child);
+    if (plan->has_report) atomic_store_explicit(&plan->asynchronous, true, memory_order_relaxed);
+  }
+  const uint32_t number = add(graph, &step);
+  if (step_out != NULL) *step_out = number;
+  return VYC_OK;
+}
+
+vyc_status vyc_graph_add_launch(vyc_graph *graph, uint32_t *step_out, vyc_plan *plan,
+                                const vyc_run *run) {
+  VYC_REQUIRE(graph != NULL && plan != NULL);
+  VYC_REQUIRE(plan->child.context == graph->child.context);
+  VYC_TRY(vyc__recorded_check(plan, run));
+  if (plan->cooperative)
+    return vyc__fail(VYC_E_UNSUPPORTED, "cooperative_graph",
+                     "kernel %s has grid barriers, which a recorded graph cannot hold",
+                     plan->entry);
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(graph->child.context, &scope));
+  vyc__graph_claim(graph);
+  const vyc_status status = add_values(graph, step_out, STEP_LAUNCH, plan, run, NULL);
+  vyc__graph_unclaim(graph);
+  vyc__leave(graph->child.context, &scope);
+  return status;
+}
+
+vyc_status vyc_graph_add_transfer(vyc_graph *graph, uint32_t *step_out,
+                                  const vyc_graph_transfer *transfer) {
+  VYC_REQUIRE(graph != NULL);
+  VYC_TRY(vyc__transfer_check(graph->child.context, transfer));
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(graph->child.context, &scope));
+  vyc__graph_claim(graph);
+  const vyc_status status = add_values(graph, step_out, STEP_TRANSFER, NULL, NULL, transfer);
+  vyc__graph_unclaim(graph);
+  vyc__leave(graph->child.context, &scope);
+  return status;
+}
+
+/* ---- repetitions ----------------------------------------------------------------------------- */
+
+static vyc_status check_until(const vyc_graph *graph, const vyc_buffer *until, uint64_t offset,
+                              uint32_t bytes) {
+  VYC_REQUIRE(until->child.context == graph->child.context);
+  VYC_REQUIRE(bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8);
+  VYC_REQUIRE(offset % bytes == 0 && offset <= until->bytes && bytes <= until->bytes - offset);
+  return vyc__has_loops(graph->child.context)
+             ? VYC_OK
+             : vyc__loops_unsupported(graph->child.context, "a repetition with `until`");
+}
+
+static vyc_status repeat_begin(vyc_graph *graph, uint32_t *step_out, uint64_t times,
+                               vyc_buffer *until, uint64_t until_offset, uint32_t until_bytes) {
+  VYC_TRY(room_for_step(graph));
+  VYC_TRY(vyc__grow(&graph->open, &graph->open_room, graph->open_count + 1, sizeof *graph->open));
+  vyc_step step = {.kind = STEP_REPEAT,
+                   .first_node = VYC_NONE,
+                   .times = times,
+                   .until = until,
+                   .until_bytes = until_bytes};
+  if (until != NULL) {
+    step.until_address = until->address + until_offset;
+    vyc__child_retain(&until->child);
+  }
+  const uint32_t number = add(graph, &step);
+  graph->open[graph->open_count++] = number;
+  if (step_out != NULL) *step_out = number;
+  return VYC_OK;
+}
+
+vyc_status vyc_graph_repeat_begin(vyc_graph *graph, uint32_t *step_out, uint64_t times,
+                                  vyc_buffer *until, uint64_t until_offset, uint32_t until_bytes) {
+  VYC_REQUIRE(graph != NULL);
+  if (until != NULL) VYC_TRY(check_until(graph, until, until_offset, until_bytes));
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(graph->child.context, &scope));
+  vyc__graph_claim(graph);
+  const vyc_status status = repeat_begin(graph, step_out, times, until, until_offset, until_bytes);
+  vyc__graph_unclaim(graph);
+  vyc__leave(graph->child.context, &scope);
+  return status;
+}
+
+vyc_status vyc_graph_repeat_end(vyc_graph *graph) {
+  VYC_REQUIRE(graph != NULL);
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(graph->child.context, &scope));
+  vyc__graph_claim(graph);
+  vyc_status status = VYC_OK;
+  if (graph->open_count == 0)
+    status = vyc__fail(VYC_E_INVALID, "graph", "no repetition is being recorded");
+  else
+    graph->steps[graph->open[--graph->open_count]].end = graph->step_count;
+  vyc__graph_unclaim(graph);
+  vyc__leave(graph->child.context, &scope);
+  return status;
+}
+
+/* ---- finishing ------------------------------------------------------------------------------- */
+
+static int by_address(const void *a, const void *b) {
+  const uintptr_t x = (uintptr_t)*(vyc_buffer *const *)a;
+  const uintptr_t y = (uintptr_t)*(vyc_buffer *const *)b;
+  return x < y ? -1 : x > y ? 1 : 0;
+}
+
+static uint64_t most_buffers(const vyc_graph *graph) {
+  uint64_t count = 1;
+  for (uint32_t i = 0; i < graph->step_count; i++)
+    count += graph->steps[i].kind == STEP_LAUNCH ? graph->steps[i].plan->binding_count : 2u;
+  return count;
+}
+
+void vyc__graph_list_memory(vyc_graph *graph) {
+  uint32_t count = 0, kept = 0;
+  graph->pinned_count = 0;
+  for (uint32_t i = 0; i < graph->step_count; i++) {
+    const vyc_step *step = &graph->steps[i];
+    if (step->until != NULL) graph->buffers[count++] = step->until;
+    for (uint32_t b = 0; step->kind == STEP_LAUNCH && b < step->plan->binding_count; b++)
+      graph->buffers[count++] = step->base->arguments[b].buffer;
+    if (step->kind != STEP_TRANSFER) continue;
+    if (step->base->transfer.to != NULL) graph->buffers[count++] = step->base->transfer.to;
+    if (step->base->transfer.from != NULL) graph->buffers[count++] = step->base->transfer.from;
+    if (step->base->transfer.pinned != NULL)
+      graph->pinned[graph->pinned_count++] = step->base->transfer.pinned;
+  }
+  if (count > 1) qsort(graph->buffers, count, sizeof *graph->buffers, by_address);
+  for (uint32_t i = 0; i < count; i++)
+    if (kept == 0 || graph->buffers[kept - 1] != graph->buffers[i])
+      graph->buffers[kept++] = graph->buffers[i];
+  graph->buffer_count = kept;
+}
+
+/* Lists with room for all that launches and updates may put there. */
+static vyc_status make_lists(vyc_graph *graph) {
+  graph->away = calloc(graph->step_count + 1, sizeof *graph->away);
+  graph->buffers = calloc(most_buffers(graph), sizeof(vyc_buffer *));
+  graph->pinned = calloc(graph->step_count + 1, sizeof(vyc_pinned *));
+  if (graph->away != NULL && graph->buffers != NULL && graph->pinned != NULL) return VYC_OK;
+  return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
+}
+
+static void free_lists(vyc_graph *graph) {
+  free(graph->away);
+  free(graph->buffers);
+  free(graph->pinned);
+  graph->away = NULL;
+  graph->buffers = NULL;
+  graph->pinned = NULL;
+}
+
+static vyc_status finish(vyc_graph *graph) {
+  if (graph->finished || graph->open_count > 0)
+    return vyc__fail(VYC_E_INVALID, "graph",
+                     graph->finished ? "the graph is finished" : "a repetition has no end");
+  vyc_status status = make_lists(graph);
+  if (status == VYC_OK) {
+    vyc__graph_list_memory(graph);
+    status = vyc__graph_build(graph);
+  }
+  graph->finished = status == VYC_OK;
+  if (status != VYC_OK) free_lists(graph); /* more steps may come before the next try */
+  return status;
+}
+
+vyc_status vyc_graph_finish(vyc_graph *graph) {
+  VYC_REQUIRE(graph != NULL);
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(graph->child.context, &scope));
+  vyc__graph_claim(graph);
+  const vyc_status status = finish(graph);
+  vyc__graph_unclaim(graph);
+  vyc__leave(graph->child.context, &scope);
+  return status;
+}
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+vyc_status vyc_graph_info_get(vyc_graph *graph, vyc_graph_info *info_out) {
+  VYC_REQUIRE(graph != NULL && info_out != NULL && info_out->struct_size >= sizeof(uint32_t));
+  VYC_TRY(vyc__check_usable(graph->child.context));
+  vyc__graph_claim(graph);
+  const vyc_graph_info info = {.step_count = graph->step_count,
+                               .node_count = graph->node_count,
+                               .edge_count = graph->edge_count,
+                               .in_order = graph->serial};
+  vyc__graph_unclaim(graph);
+  vyc__struct_out(info_out, &info, sizeof info);
+  return VYC_OK;
+}
+
+static uint32_t kind_of(const vyc_graph *graph, const vyc_node *node) {
+  switch (node->role) {
+  case NODE_LAUNCH: return VYC_NODE_KERNEL;
+  case NODE_LOOP: return VYC_NODE_LOOP;
+  case NODE_LOOP_BEGIN:
+  case NODE_LOOP_NEXT: return VYC_NODE_CONTROL;
+  case NODE_TRANSFER:
+    return vyc__is_fill(&graph->steps[node->step].base->transfer) ? VYC_NODE_FILL : VYC_NODE_COPY;
+  default: return VYC_NODE_CLEAR;
+  }
+}
+
+vyc_status vyc_graph_node_get(vyc_graph *graph, vyc_graph_node *node_out, uint32_t *edge_count_out,
+                              uint32_t *edges_out, uint32_t edge_room, uint32_t index) {
+  VYC_REQUIRE(graph != NULL && node_out != NULL && edge_count_out != NULL);
+  VYC_REQUIRE(node_out->struct_size >= sizeof(uint32_t));
+  VYC_REQUIRE(edges_out != NULL || edge_room == 0);
+  VYC_TRY(vyc__check_usable(graph->child.context));
+  vyc__graph_claim(graph);
+  vyc_status status = VYC_OK;
+  vyc_graph_node found = {0};
+  if (index >= graph->node_count) {
+    status = vyc__fail(VYC_E_INVALID, "graph", "the graph has no node %u", index);
+  } else {
+    const vyc_node *node = &graph->nodes[index];
+    found.kind = kind_of(graph, node);
+    found.step = node->step;
+    found.parent = node->parent;
+    *edge_count_out = node->edge_count;
+    for (uint32_t i = 0; i < node->edge_count && i < edge_room; i++)
+      edges_out[i] = graph->edges[node->first_edge + i];
+  }
+  vyc__graph_unclaim(graph);
+  if (status == VYC_OK) vyc__struct_out(node_out, &found, sizeof found);
+  return status;
+}

@@ -1,0 +1,242 @@
+/* A recorded graph: its steps, the order that they must keep, and the nodes made of them.
+ *
+ * step   what was recorded: a launch, a copy, a fill, or a repetition of the steps behind it
+ * node   what the driver has: a repeated step has several, an empty one none
+ * order  from the byte ranges that nodes read and write to the edges between them
+ * Whoever changes or launches a graph claims it for that long. */
+#ifndef VYC_GRAPH_H
+#define VYC_GRAPH_H
+
+#include "plan.h"
+
+#define VYC_NONE UINT32_MAX
+
+typedef struct vyc_access {
+  uint64_t begin, end; /* addresses, of the device or of page-locked memory */
+  uint32_t write;
+  uint32_t reserved;
+} vyc_access;
+
+/* ---- graph_order.c ---- */
+
+#define VYC_ORDER_CHAINS 32u
+
+typedef struct vyc_order_node {
+  uint32_t chain, position;        /* chain VYC_ORDER_CHAINS: of none */
+  uint32_t clock[VYC_ORDER_CHAINS]; /* by chain: the last position that comes before, or itself */
+  bool followed;                   /* some node depends on it */
+} vyc_order_node;
+
+typedef struct vyc_order_segment {
+  uint64_t begin, end;
+  uint32_t writer;  /* VYC_NONE: not written yet */
+  uint32_t readers; /* since then: a list in `cells` */
+} vyc_order_segment;
+
+typedef struct vyc_order_cell {
+  uint32_t node, next;
+} vyc_order_cell;
+
+/* Zeros are an empty order. */
+typedef struct vyc_order {
+  bool serial; /* every node behind the one before */
+  bool path;   /* they turned out to be so anyway; valid with one node or more */
+  uint32_t node_count, node_room;
+  vyc_order_node *nodes;
+  uint32_t segment_count, segment_room;
+  vyc_order_segment *segments; /* sorted, disjoint */
+  uint32_t cell_count, cell_room;
+  vyc_order_cell *cells;
+  uint32_t found_count, found_room;
+  uint32_t *found;
+  uint32_t tail[VYC_ORDER_CHAINS];
+  uint32_t chain_count;
+} vyc_order;
+
+/* Add the next node, number node_count, with what it touches. What it must come behind, newest
+ * first and without what follows from the others, is in `found` until the next call. */
+vyc_status vyc__order_add(vyc_order *order, const vyc_access *accesses, uint32_t count);
+/* Into `found`: the nodes that no other node depends on. */
+vyc_status vyc__order_ends(vyc_order *order);
+void vyc__order_free(vyc_order *order);
+
+/* Room for `count` elements; the array grows by doubling. VYC_E_MEMORY leaves it as it is. */
+vyc_status vyc__grow(void *array, uint32_t *room, uint32_t count, size_t element_bytes);
+
+/* ---- steps ---- */
+
+enum { STEP_LAUNCH, STEP_TRANSFER, STEP_REPEAT };
+
+/* The parameters of a launch or transfer. */
+typedef struct vyc_values {
+  vyc_run run;
+  vyc_argument *arguments;
+  uint64_t *scalars;
+  uint8_t *block;
+  vyc_graph_transfer transfer;
+  uint64_t to, from; /* addresses of the transfer */
+} vyc_values;
+
+#define VYC_STEP_VALUES 3 /* the base, what the exec holds, and what it shall hold */
+
+typedef struct vyc_step {
+  uint32_t kind;
+  bool away;             /* listed in graph->away: the exec may hold other than `base` */
+  bool stale;            /* what the exec holds is not known */
+  bool built_empty;      /* no node was made for it: no thread, or no byte */
+  bool moved;            /* `base` touches other ranges than the edges were made for */
+  uint32_t end;          /* REPEAT: one past its last step */
+  uint32_t first_node;   /* of a list through vyc_node.next */
+  uint32_t access_count;
+  vyc_access *built;     /* the ranges that the edges were made for */
+  vyc_plan *plan;
+  vyc_values *values[VYC_STEP_VALUES]; /* the second and third are made on first need */
+  vyc_values *base;      /* one of them; holds its buffers, the others hold nothing */
+  vyc_values *now;       /* what the exec holds, unless stale */
+  vyc_values *target;    /* during a launch: what it shall hold, NULL: the base */
+  uint64_t clears[VYC_MAX_BINDINGS / 64]; /* bit per binding with nodes that clear it */
+  uint64_t times;        /* REPEAT; 0 with `until`: no limit */
+  vyc_buffer *until;     /* or NULL */
+  uint64_t until_address;
+  uint32_t until_bytes;
+} vyc_step;
+
+enum { /* vyc_node.role, else the number of the binding that it clears */
+       NODE_LAUNCH = VYC_MAX_BINDINGS,
+       NODE_TRANSFER,
+       NODE_LOOP,       /* the WHILE node */
+       NODE_LOOP_BEGIN, /* kernel in front of it */
+       NODE_LOOP_NEXT   /* last kernel of its body */
+};
+
+typedef struct vyc_node {
+  CUgraphNode handle;
+  uint32_t step, role;
+  uint32_t next;                         /* of the same step */
+  uint32_t parent;                       /* the WHILE node whose body it is in */
+  uint32_t first_edge, edge_count;       /* numbers of nodes, in graph->edges */
+  uint32_t element_bytes;                /* of a clear or fill */
+} vyc_node;
+
+typedef struct vyc_range {
+  uint64_t begin, end;
+} vyc_range;
+
+typedef struct vyc_ranges { /* sorted, disjoint, merged */
+  uint32_t count, room;
+  vyc_range *list;
+} vyc_ranges;
+
+struct vyc_graph {
+  vyc_child child;
+  _Atomic bool claimed;
+  bool finished;
+  bool serial;             /* edges in the order of recording: see vyc__edges_fit */
+  bool path;               /* as built the nodes are one path: no ranges can break their order */
+  uint32_t step_count, step_room;
+  vyc_step *steps;
+  uint32_t open_count, open_room;
+  uint32_t *open;          /* repetitions that are being recorded */
+  uint32_t away_count;
+  uint32_t *away;          /* room for every step */
+  uint32_t buffer_count;
+  vyc_buffer **buffers;    /* every buffer of the base values, once; room for all arguments */
+  uint32_t pinned_count;
+  vyc_pinned **pinned;     /* of the base values; room for all steps */
+  CUgraph graph;
+  CUgraphExec exec;        /* NULL: not built, or a build failed */
+  uint32_t node_count, node_room;
+  vyc_node *nodes;
+  uint32_t edge_count, edge_room;
+  uint32_t *edges;
+  vyc_ranges touched, written; /* by the nodes as built */
+  vyc_module *loop_module;
+  CUfunction loop_begin, loop_next;
+  uint32_t loops_made;     /* while building */
+  vyc_block *counters;     /* a u64 per loop */
+  uint64_t used_on;        /* stream slots it was launched on */
+  const char *entry;       /* of the last kernel, for "device lost" */
+};
+
+/* ---- graph_steps.c ---- */
+
+/* Values of a step that are neither its base nor what the exec holds. */
+vyc_status vyc__step_spare(vyc_step *step, vyc_values **values_out);
+void vyc__step_free(vyc_step *step);
+vyc_status vyc__recorded_check(const vyc_plan *plan, const vyc_run *run);
+vyc_status vyc__transfer_check(const vyc_context *context, const vyc_graph_transfer *transfer);
+/* Copy parameters that were checked. */
+void vyc__values_set(const vyc_step *step, vyc_values *values, const vyc_run *run,
+                     const vyc_graph_transfer *transfer);
+void vyc__values_hold(const vyc_step *step, const vyc_values *values);
+void vyc__values_drop(const vyc_step *step, const vyc_values *values);
+bool vyc__values_equal(const vyc_step *step, const vyc_values *a, const vyc_values *b);
+static inline bool vyc__is_fill(const vyc_graph_transfer *transfer) {
+  return transfer->from == NULL && transfer->from_host == NULL;
+}
+/* What a step touches; `accesses_out` has room for VYC_MAX_BINDINGS. */
+uint32_t vyc__step_accesses(const vyc_step *step, const vyc_values *values,
+                            vyc_access *accesses_out);
+static inline bool vyc__step_is_empty(const vyc_step *step, const vyc_values *values) {
+  return step->kind == STEP_LAUNCH ? vyc__grid_is_empty(values->run.grid)
+                                   : values->transfer.bytes == 0;
+}
+
+/* ---- graph_nodes.c: parameters of the driver's nodes ---- */
+
+void vyc__kernel_params(const vyc_step *step, const vyc_values *values, void **pointers,
+                        CUDA_KERNEL_NODE_PARAMS *params_out);
+void vyc__copy_params(const vyc_graph_transfer *transfer, CUDA_MEMCPY3D *params_out);
+void vyc__fill_params(uint64_t address, uint64_t bytes, uint32_t value, uint32_t element_bytes,
+                      CUDA_MEMSET_NODE_PARAMS *params_out);
+/* The widest element that clears these bytes. */
+uint32_t vyc__clear_width(uint64_t address, uint64_t bytes);
+/* Give the nodes of a step other parameters. */
+vyc_status vyc__nodes_set(vyc_graph *graph, vyc_step *step, vyc_values *values);
+
+/* ---- graph_build.c ---- */
+
+/* Make nodes, edges and exec of what every step holds now; on failure there is none. */
+vyc_status vyc__graph_build(vyc_graph *graph);
+/* Give exec and graph back. The values stay. */
+void vyc__graph_unbuild(vyc_graph *graph);
+
+/* ---- graph_ranges.c ---- */
+
+/* List the ranges that the steps touch as built. */
+vyc_status vyc__ranges_make(vyc_graph *graph);
+/* Whether the nodes of a step can be given these values. */
+bool vyc__nodes_fit(const vyc_graph *graph, const vyc_step *step, const vyc_values *values);
+/* Whether the step would touch other ranges than the edges were made for. */
+bool vyc__has_moved(const vyc_step *step, const vyc_values *values);
+/* Whether the edges keep the order with the targets of all steps in graph->away. */
+bool vyc__edges_fit(const vyc_graph *graph);
+
+/* ---- graph_loop.c ---- */
+
+bool vyc__has_loops(const vyc_context *context);
+vyc_status vyc__loops_unsupported(const vyc_context *context, const char *what);
+/* Kernels and counters for so many loops. */
+vyc_status vyc__loops_prepare(vyc_graph *graph, uint64_t loops);
+typedef struct vyc_loop {
+  uint64_t handle, counter, limit, until;
+  uint32_t until_bytes;
+} vyc_loop;
+vyc_status vyc__loop_begin_node(vyc_graph *graph, CUgraphNode *node_out, CUgraph in,
+                                const CUgraphNode *dependencies, uint32_t count,
+                                const vyc_loop *loop);
+vyc_status vyc__loop_while_node(vyc_graph *graph, CUgraphNode *node_out, CUgraph *body_out,
+                                CUgraph in, const CUgraphNode *dependencies, uint32_t count,
+                                const vyc_loop *loop);
+vyc_status vyc__loop_next_node(vyc_graph *graph, CUgraphNode *node_out, CUgraph body,
+                               const CUgraphNode *dependencies, uint32_t count,
+                               const vyc_loop *loop);
+
+/* ---- graph.c ---- */
+
+void vyc__graph_claim(vyc_graph *graph);
+void vyc__graph_unclaim(vyc_graph *graph);
+/* List the memory of the base values anew. */
+void vyc__graph_list_memory(vyc_graph *graph);
+
+#endif

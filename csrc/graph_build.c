@@ -1,0 +1,375 @@
+/* From steps to the driver's graph: repetitions unrolled or made loops, edges from what the nodes
+ * touch, one exec. A short counted repetition is unrolled, which costs nothing between kernels; a
+ * long one is a loop over an unrolled part of it. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph.h"
+
+#define UNROLL_NODES 4096u        /* a counted repetition of up to so many is unrolled whole */
+#define LOOP_NODES 256u           /* unrolled in the body of a longer one */
+#define MOST_NODES UINT64_C(262144) /* of a graph */
+
+/* One driver graph that is being filled: the whole, or the body of a loop. */
+typedef struct level {
+  vyc_graph *graph;
+  CUgraph handle;
+  uint32_t parent; /* node */
+  vyc_order order;
+  uint32_t node_room;
+  uint32_t *node_of; /* by number in the order */
+  uint32_t handle_room;
+  CUgraphNode *handles; /* of what the next node is behind */
+} level;
+
+static void level_free(level *in) {
+  vyc__order_free(&in->order);
+  free(in->node_of);
+  free(in->handles);
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+/* A record of the node that `order.found` was made for, its edges with it. The caller fills in the
+ * handle. */
+static vyc_status add_record(level *in, uint32_t *number_out, uint32_t step, uint32_t role) {
+  vyc_graph *graph = in->graph;
+  const uint32_t number = graph->node_count, count = in->order.found_count;
+  if (number >= MOST_NODES)
+    return vyc__fail(VYC_E_UNSUPPORTED, "graph_nodes", "a graph of more than %" PRIu64 " nodes",
+                     MOST_NODES);
+  VYC_TRY(vyc__grow(&graph->nodes, &graph->node_room, number + 1, sizeof *graph->nodes));
+  VYC_TRY(
+      vyc__grow(&graph->edges, &graph->edge_room, graph->edge_count + count, sizeof *graph->edges));
+  VYC_TRY(vyc__grow(&in->handles, &in->handle_room, count + 1, sizeof(CUgraphNode)));
+  for (uint32_t i = 0; i < count; i++) {
+    const uint32_t before = in->node_of[in->order.found[i]];
+    graph->edges[graph->edge_count + i] = before;
+    in->handles[i] = graph->nodes[before].handle;
+  }
+  graph->nodes[number] = (vyc_node){.step = step,
+                                    .role = role,
+                                    .next = graph->steps[step].first_node,
+                                    .parent = in->parent,
+                                    .first_edge = graph->edge_count,
+                                    .edge_count = count};
+  graph->steps[step].first_node = number;
+  graph->edge_count += count;
+  graph->node_count++;
+  *number_out = number;
+  return VYC_OK;
+}
+
+/* The node that stands for the last one in the order. */
+static vyc_status place(level *in, uint32_t number) {
+  const uint32_t position = in->order.node_count - 1;
+  VYC_TRY(vyc__grow(&in->node_of, &in->node_room, position + 1, sizeof(uint32_t)));
+  in->node_of[position] = number;
+  return VYC_OK;
+}
+
+static vyc_status begin_node(level *in, uint32_t *number_out, uint32_t step, uint32_t role,
+                             const vyc_access *accesses, uint32_t count) {
+  VYC_TRY(vyc__order_add(&in->order, accesses, count));
+  VYC_TRY(add_record(in, number_out, step, role));
+  return place(in, *number_out);
+}
+
+static vyc_status add_fill(level *in, uint32_t step, uint32_t role, uint64_t address,
+                           uint64_t bytes, uint32_t value, uint32_t element_bytes) {
+  vyc_graph *graph = in->graph;
+  vyc_context *context = graph->child.context;
+  const vyc_access access = {address, address + bytes, 1, 0};
+  uint32_t number = 0;
+  CUDA_MEMSET_NODE_PARAMS params;
+  VYC_CU_RESULT;
+  VYC_TRY(begin_node(in, &number, step, role, &access, 1));
+  vyc_node *node = &graph->nodes[number];
+  node->element_bytes = element_bytes;
+  vyc__fill_params(address, bytes, value, element_bytes, &params);
+  return VYC_CU(context, cuGraphAddMemsetNode, &node->handle, in->handle, in->handles,
+                node->edge_count, &params, context->handle);
+}
+
+static vyc_status add_clears(level *in, uint32_t number) {
+  vyc_step *step = &in->graph->steps[number];
+  const vyc_values *values = step->now;
+  memset(step->clears, 0, sizeof step->clears);
+  for (uint32_t i = 0; i < step->plan->binding_count; i++) {
+    const vyc_argument *argument = &values->arguments[i];
+    const uint64_t bytes = argument->count * step->plan->bindings[i].element_bytes;
+    if (bytes == 0 || !vyc__needs_clear(step->plan, i, &values->run)) continue;
+    const uint64_t address = argument->buffer->address + argument->offset;
+    step->clears[i / 64] |= UINT64_C(1) << i % 64;
+    VYC_TRY(add_fill(in, number, i, address, bytes, 0, vyc__clear_width(address, bytes)));
+  }
+  return VYC_OK;
+}
+
+static vyc_status add_launch(level *in, uint32_t number) {
+  vyc_graph *graph = in->graph;
+  vyc_context *context = graph->child.context;
+  vyc_step *step = &graph->steps[number];
+  void *pointers[VYC_MAX_PARAMETER_BYTES / 4];
+  CUDA_KERNEL_NODE_PARAMS params;
+  uint32_t at = 0;
+  VYC_CU_RESULT;
+  VYC_TRY(add_clears(in, number));
+  if (vyc__step_is_empty(step, step->now)) return VYC_OK;
+  VYC_TRY(begin_node(in, &at, number, NODE_LAUNCH, step->built, step->access_count));
+  vyc__kernel_params(step, step->now, pointers, &params);
+  graph->entry = step->plan->entry;
+  return VYC_CU(context, cuGraphAddKernelNode, &graph->nodes[at].handle, in->handle, in->handles,
+                graph->nodes[at].edge_count, &params);
+}
+
+static vyc_status add_transfer(level *in, uint32_t number) {
+  vyc_graph *graph = in->graph;
+  vyc_context *context = graph->child.context;
+  const vyc_step *step = &graph->steps[number];
+  const vyc_graph_transfer *t = &step->now->transfer;
+  CUDA_MEMCPY3D params;
+  uint32_t at = 0;
+  VYC_CU_RESULT;
+  if (t->bytes == 0) return VYC_OK;
+  if (vyc__is_fill(t))
+    return add_fill(in, number, NODE_TRANSFER, t->to->address + t->to_offset, t->bytes, t->value,
+                    t->element_bytes);
+  VYC_TRY(begin_node(in, &at, number, NODE_TRANSFER, step->built, step->access_count));
+  vyc__copy_params(t, &params);
+  return VYC_CU(context, cuGraphAddMemcpyNode, &graph->nodes[at].handle, in->handle, in->handles,
+                graph->nodes[at].edge_count, &params, context->handle);
+}
+
+/* ---- repetitions ----------------------------------------------------------------------------- */
+
+static vyc_status add_steps(level *in, uint32_t first, uint32_t end);
+
+static uint64_t count_nodes(const vyc_graph *graph, uint32_t first, uint32_t end);
+
+/* How a repetition is made: `limit` times a loop over `part` times its steps, or with an array to
+ * look at as often as that says, and then `rest` times its steps. */
+typedef struct shape {
+  bool is_loop;
+  uint64_t limit, rest;
+  uint32_t part;
+} shape;
+
+static shape shape_of(const vyc_graph *graph, uint32_t number) {
+  const vyc_step *step = &graph->steps[number];
+  if (step->until != NULL) return (shape){true, step->times, 0, 1};
+  const uint64_t body = count_nodes(graph, number + 1, step->end);
+  if (body == 0) return (shape){false, 0, 0, 0};
+  const bool is_long = step->times > UNROLL_NODES / body;
+  if (!is_long || !vyc__has_loops(graph->child.context)) return (shape){false, 0, step->times, 0};
+  const uint32_t part = body > LOOP_NODES ? 1 : (uint32_t)(LOOP_NODES / body);
+  return (shape){true, step->times / part, step->times % part, part};
+}
+
+/* Nodes of the steps once; beyond MOST_NODES only that it is beyond. */
+static uint64_t count_nodes(const vyc_graph *graph, uint32_t first, uint32_t end) {
+  uint64_t count = 0;
+  for (uint32_t i = first; i < end && count <= MOST_NODES; i++) {
+    const vyc_step *step = &graph->steps[i];
+    if (step->kind == STEP_REPEAT) {
+      const shape s = shape_of(graph, i);
+      const uint64_t body = count_nodes(graph, i + 1, step->end);
+      if (s.is_loop) count += 3 + body * s.part; /* two kernels and the node itself */
+      count += s.rest > MOST_NODES ? MOST_NODES + 1 : s.rest * body;
+      i = step->end - 1;
+      continue;
+    }
+    count++;
+    for (uint32_t b = 0; step->kind == STEP_LAUNCH && b < step->plan->binding_count; b++)
+      count += vyc__needs_clear(step->plan, b, &step->now->run);
+  }
+  return count;
+}
+
+/* Loops that the steps become, nested ones included. */
+static uint64_t count_loops(const vyc_graph *graph, uint32_t first, uint32_t end) {
+  uint64_t count = 0;
+  for (uint32_t i = first; i < end; i++) {
+    const vyc_step *step = &graph->steps[i];
+    if (step->kind != STEP_REPEAT) continue;
+    const shape s = shape_of(graph, i);
+    const uint64_t body = count_loops(graph, i + 1, step->end);
+    count += s.is_loop ? 1 + body * s.part : 0;
+    count += body * s.rest;
+    i = step->end - 1;
+  }
+  return count;
+}
+
+/* Everything that the steps touch. *accesses_out is the caller's to free. */
+static vyc_status gather(const vyc_graph *graph, uint32_t first, uint32_t end,
+                         vyc_access **accesses_out, uint32_t *count_out) {
+  uint32_t count = 0, room = 0;
+  vyc_access *all = NULL;
+  for (uint32_t i = first; i < end; i++) {
+    const vyc_step *step = &graph->steps[i];
+    const vyc_access until = {step->until_address, step->until_address + step->until_bytes, 0, 0};
+    const uint32_t more = step->kind == STEP_REPEAT ? step->until != NULL : step->access_count;
+    if (more == 0) continue;
+    const vyc_status status = vyc__grow(&all, &room, count + more, sizeof *all);
+    if (status != VYC_OK) {
+      free(all);
+      return status;
+    }
+    memcpy(all + count, step->kind == STEP_REPEAT ? &until : step->built, more * sizeof *all);
+    count += more;
+  }
+  *accesses_out = all;
+  *count_out = count;
+  return VYC_OK;
+}
+
+static vyc_status fill_body(level *body, uint32_t number, uint32_t unrolled, const vyc_loop *loop) {
+  vyc_graph *graph = body->graph;
+  uint32_t at = 0;
+  for (uint32_t i = 0; i < unrolled; i++)
+    VYC_TRY(add_steps(body, number + 1, graph->steps[number].end));
+  VYC_TRY(vyc__order_ends(&body->order));
+  VYC_TRY(add_record(body, &at, number, NODE_LOOP_NEXT));
+  graph->path = graph->path && (body->order.node_count == 0 || body->order.path);
+  return vyc__loop_next_node(graph, &graph->nodes[at].handle, body->handle, body->handles,
+                             graph->nodes[at].edge_count, loop);
+}
+
+/* The kernel in front of a loop, which then is behind that kernel alone. */
+static vyc_status add_begin(level *in, uint32_t step, const vyc_loop *loop) {
+  vyc_graph *graph = in->graph;
+  uint32_t at = 0;
+  VYC_TRY(add_record(in, &at, step, NODE_LOOP_BEGIN));
+  VYC_TRY(vyc__loop_begin_node(graph, &graph->nodes[at].handle, in->handle, in->handles,
+                               graph->nodes[at].edge_count, loop));
+  VYC_TRY(place(in, at));
+  in->order.found_count = 0;
+  VYC_TRY(vyc__grow(&in->order.found, &in->order.found_room, 1, sizeof(uint32_t)));
+  in->order.found[in->order.found_count++] = in->order.node_count - 1;
+  return VYC_OK;
+}
+
+static vyc_status add_loop(level *in, uint32_t number, uint64_t limit, uint32_t unrolled) {
+  vyc_graph *graph = in->graph;
+  vyc_context *context = graph->child.context;
+  const vyc_step *step = &graph->steps[number];
+  const bool nested = in->parent != VYC_NONE;
+  vyc_access *accesses = NULL;
+  uint32_t count = 0, at = 0;
+  level body = {.graph = graph, .order = {.serial = graph->serial}};
+  vyc_loop loop = {.limit = limit,
+                   .until = step->until == NULL ? 0 : step->until_address,
+                   .until_bytes = step->until_bytes};
+  VYC_CU_RESULT;
+  if (limit != 0) loop.counter = graph->counters->address + 8 * (uint64_t)graph->loops_made;
+  graph->loops_made++;
+  CUgraphConditionalHandle handle = 0;
+  VYC_TRY(VYC_CU(context, cuGraphConditionalHandleCreate, &handle, in->handle, context->handle, 1,
+                 nested ? 0 : CU_GRAPH_COND_ASSIGN_DEFAULT));
+  loop.handle = handle;
+  VYC_TRY(gather(graph, number, step->end, &accesses, &count));
+  vyc_status status = vyc__order_add(&in->order, accesses, count);
+  free(accesses);
+  if (status == VYC_OK && (nested || limit != 0)) status = add_begin(in, number, &loop);
+  if (status == VYC_OK) status = add_record(in, &at, number, NODE_LOOP);
+  if (status == VYC_OK) status = place(in, at);
+  if (status == VYC_OK)
+    status = vyc__loop_while_node(graph, &graph->nodes[at].handle, &body.handle, in->handle,
+                                  in->handles, graph->nodes[at].edge_count, &loop);
+  body.parent = at;
+  if (status == VYC_OK) status = fill_body(&body, number, unrolled, &loop);
+  level_free(&body);
+  return status;
+}
+
+static vyc_status add_repeat(level *in, uint32_t number) {
+  const vyc_step *step = &in->graph->steps[number];
+  const shape s = shape_of(in->graph, number);
+  if (s.is_loop) VYC_TRY(add_loop(in, number, s.limit, s.part));
+  for (uint64_t i = 0; i < s.rest; i++) VYC_TRY(add_steps(in, number + 1, step->end));
+  return VYC_OK;
+}
+
+static vyc_status add_steps(level *in, uint32_t first, uint32_t end) {
+  for (uint32_t i = first; i < end; i++) {
+    const vyc_step *step = &in->graph->steps[i];
+    if (step->kind == STEP_LAUNCH) VYC_TRY(add_launch(in, i));
+    if (step->kind == STEP_TRANSFER) VYC_TRY(add_transfer(in, i));
+    if (step->kind != STEP_REPEAT) continue;
+    VYC_TRY(add_repeat(in, i));
+    i = in->graph->steps[i].end - 1;
+  }
+  return VYC_OK;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+static vyc_status check_size(const vyc_graph *graph) {
+  if (count_nodes(graph, 0, graph->step_count) <= MOST_NODES) return VYC_OK;
+  if (!vyc__has_loops(graph->child.context))
+    return vyc__loops_unsupported(graph->child.context, "so long a repetition");
+  return vyc__fail(VYC_E_UNSUPPORTED, "graph_nodes", "a graph of more than %" PRIu64 " nodes",
+                   MOST_NODES);
+}
+
+static void begin_steps(vyc_graph *graph) {
+  graph->node_count = 0;
+  graph->edge_count = 0;
+  graph->loops_made = 0;
+  graph->entry = NULL;
+  graph->path = true;
+  for (uint32_t i = 0; i < graph->step_count; i++) {
+    vyc_step *step = &graph->steps[i];
+    step->first_node = VYC_NONE;
+    step->stale = false;
+    if (step->kind == STEP_REPEAT) continue;
+    step->built_empty = vyc__step_is_empty(step, step->now);
+    step->access_count = vyc__step_accesses(step, step->now, step->built);
+    step->moved = vyc__has_moved(step, step->base);
+  }
+}
+
+static vyc_status make(vyc_graph *graph) {
+  vyc_context *context = graph->child.context;
+  level root = {.graph = graph, .parent = VYC_NONE, .order = {.serial = graph->serial}};
+  VYC_CU_RESULT;
+  VYC_TRY(check_size(graph));
+  begin_steps(graph);
+  VYC_TRY(vyc__loops_prepare(graph, count_loops(graph, 0, graph->step_count)));
+  VYC_TRY(VYC_CU(context, cuGraphCreate, &graph->graph, 0));
+  root.handle = graph->graph;
+  vyc_status status = add_steps(&root, 0, graph->step_count);
+  graph->path = graph->path && (root.order.node_count == 0 || root.order.path);
+  level_free(&root);
+  VYC_TRY(status);
+  VYC_TRY(vyc__ranges_make(graph));
+  VYC_TRY(VYC_CU(context, cuGraphInstantiateWithFlags, &graph->exec, graph->graph, 0));
+  return VYC_CU(context, cuGraphUpload, graph->exec, context->main);
+}
+
+vyc_status vyc__graph_build(vyc_graph *graph) {
+  const vyc_driver *driver = graph->child.context->driver;
+  const CUstreamCaptureMode mode = vyc__capture_relax(driver);
+  vyc__graph_unbuild(graph);
+  const vyc_status status = make(graph);
+  if (status != VYC_OK) {
+    vyc_error failure;
+    vyc__error_save(&failure);
+    vyc__graph_unbuild(graph);
+    vyc__error_restore(&failure);
+  }
+  vyc__capture_restore(driver, mode);
+  return status;
+}
+
+void vyc__graph_unbuild(vyc_graph *graph) {
+  const vyc_driver *driver = graph->child.context->driver;
+  const CUstreamCaptureMode mode = vyc__capture_relax(driver);
+  if (graph->exec != NULL) driver->cuGraphExecDestroy(graph->exec);
+  if (graph->graph != NULL) driver->cuGraphDestroy(graph->graph);
+  graph->exec = NULL;
+  graph->graph = NULL;
+  vyc__capture_restore(driver, mode);
+}

@@ -1,0 +1,209 @@
+/* Launching a recorded graph, with or without changes to its steps. A change and the launch that it
+ * is for are a pair, so whoever launches has claimed the graph; what an earlier launch changed and
+ * this one does not is set back first. */
+#include <string.h>
+
+#include "graph.h"
+
+/* ---- changes --------------------------------------------------------------------------------- */
+
+/* A host side stays one, and a fill a fill. */
+static vyc_status check_kind(const vyc_graph_transfer *old, const vyc_graph_transfer *fresh) {
+  if ((old->to == NULL) == (fresh->to == NULL) && (old->from == NULL) == (fresh->from == NULL) &&
+      vyc__is_fill(old) == vyc__is_fill(fresh))
+    return VYC_OK;
+  return vyc__fail(VYC_E_INVALID, "graph", "a recorded transfer keeps its kinds of memory");
+}
+
+static vyc_status check_change(const vyc_graph *graph, const vyc_graph_change *change) {
+  VYC_REQUIRE(change->step < graph->step_count);
+  const vyc_step *step = &graph->steps[change->step];
+  if (step->kind == STEP_LAUNCH) {
+    VYC_REQUIRE(change->run != NULL && change->transfer == NULL);
+    return vyc__recorded_check(step->plan, change->run);
+  }
+  VYC_REQUIRE(step->kind == STEP_TRANSFER && change->transfer != NULL && change->run == NULL);
+  VYC_TRY(vyc__transfer_check(graph->child.context, change->transfer));
+  return check_kind(&step->base->transfer, change->transfer);
+}
+
+static vyc_status check_changes(const vyc_graph *graph, const vyc_graph_change *changes,
+                                uint32_t count) {
+  VYC_REQUIRE(changes != NULL || count == 0);
+  if (!graph->finished) return vyc__fail(VYC_E_INVALID, "graph", "the graph is not finished");
+  for (uint32_t i = 0; i < count; i++) {
+    VYC_REQUIRE(i == 0 || changes[i - 1].step < changes[i].step);
+    VYC_TRY(check_change(graph, &changes[i]));
+  }
+  return VYC_OK;
+}
+
+static void list_away(vyc_graph *graph, uint32_t number) {
+  if (graph->steps[number].away) return;
+  graph->steps[number].away = true;
+  graph->away[graph->away_count++] = number;
+}
+
+/* Keep in the list what differs from its base, or may. */
+static void settle(vyc_graph *graph) {
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < graph->away_count; i++) {
+    vyc_step *step = &graph->steps[graph->away[i]];
+    step->target = NULL;
+    step->away = step->now != step->base || step->stale || step->moved;
+    if (step->away) graph->away[kept++] = graph->away[i];
+  }
+  graph->away_count = kept;
+}
+
+/* ---- launch ---------------------------------------------------------------------------------- */
+
+static vyc_status aim(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) {
+    vyc_step *step = &graph->steps[changes[i].step];
+    VYC_TRY(vyc__step_spare(step, &step->target));
+    vyc__values_set(step, step->target, changes[i].run, changes[i].transfer);
+    list_away(graph, changes[i].step);
+  }
+  return VYC_OK;
+}
+
+static vyc_values *target_of(const vyc_step *step) {
+  return step->target == NULL ? step->base : step->target;
+}
+
+static bool fits(const vyc_graph *graph) {
+  for (uint32_t i = 0; i < graph->away_count; i++) {
+    const vyc_step *step = &graph->steps[graph->away[i]];
+    if (!vyc__nodes_fit(graph, step, target_of(step))) return false;
+  }
+  return true;
+}
+
+static vyc_status hit(vyc_graph *graph) {
+  const bool in_order = vyc__edges_fit(graph);
+  if (VYC_LIKELY(in_order && graph->exec != NULL && fits(graph))) {
+    for (uint32_t i = 0; i < graph->away_count; i++) {
+      vyc_step *step = &graph->steps[graph->away[i]];
+      VYC_TRY(vyc__nodes_set(graph, step, target_of(step)));
+    }
+    return VYC_OK;
+  }
+  graph->serial |= !in_order;
+  for (uint32_t i = 0; i < graph->away_count; i++) {
+    vyc_step *step = &graph->steps[graph->away[i]];
+    step->now = target_of(step);
+  }
+  return vyc__graph_build(graph);
+}
+
+static vyc_status use_memory(const vyc_graph *graph, const vyc_graph_change *changes,
+                             uint32_t count, CUstream stream, uint32_t slot) {
+  for (uint32_t i = 0; i < graph->buffer_count; i++)
+    VYC_TRY(vyc__buffer_use(graph->buffers[i], stream, slot));
+  for (uint32_t i = 0; i < graph->pinned_count; i++) vyc__pinned_use(graph->pinned[i], slot);
+  for (uint32_t i = 0; i < count; i++) {
+    const vyc_run *run = changes[i].run;
+    for (uint32_t j = 0; run != NULL && j < run->argument_count; j++)
+      VYC_TRY(vyc__buffer_use(run->arguments[j].buffer, stream, slot));
+    const vyc_graph_transfer *t = changes[i].transfer;
+    if (t != NULL && t->to != NULL) VYC_TRY(vyc__buffer_use(t->to, stream, slot));
+    if (t != NULL && t->from != NULL) VYC_TRY(vyc__buffer_use(t->from, stream, slot));
+    if (t != NULL && t->pinned != NULL) vyc__pinned_use(t->pinned, slot);
+  }
+  return VYC_OK;
+}
+
+/* The counters of loops may have an earlier owner with work in call order. */
+static vyc_status use_counters(vyc_graph *graph, CUstream stream, uint32_t slot) {
+  const uint64_t bit = UINT64_C(1) << slot;
+  if (graph->counters != NULL && graph->counters->recycled && (graph->used_on & bit) == 0)
+    VYC_TRY(vyc__stream_after_main(graph->child.context, stream));
+  graph->used_on |= bit;
+  return VYC_OK;
+}
+
+/* Memory and streams of others are ordered behind the launch. */
+static vyc_status give(const vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
+                       vyc_stream *stream, CUstream handle) {
+  VYC_TRY(vyc__stream_given(stream));
+  for (uint32_t i = 0; i < graph->buffer_count; i++)
+    if (VYC_UNLIKELY(graph->buffers[i]->source != NULL))
+      VYC_TRY(vyc__foreign_after(graph->buffers[i], handle));
+  for (uint32_t i = 0; i < count; i++) {
+    const vyc_run *run = changes[i].run;
+    for (uint32_t j = 0; run != NULL && j < run->argument_count; j++)
+      if (VYC_UNLIKELY(run->arguments[j].buffer->source != NULL))
+        VYC_TRY(vyc__foreign_after(run->arguments[j].buffer, handle));
+  }
+  return VYC_OK;
+}
+
+static vyc_status launch(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
+                         vyc_stream *stream) {
+  vyc_context *context = graph->child.context;
+  CUstream handle = NULL;
+  uint32_t slot = VYC_SLOT_MAIN;
+  VYC_CU_RESULT;
+  VYC_TRY(check_changes(graph, changes, count));
+  VYC_TRY(vyc__stream_of(context, &handle, &slot, stream));
+  vyc_status status = aim(graph, changes, count);
+  if (status == VYC_OK && (graph->away_count > 0 || graph->exec == NULL)) status = hit(graph);
+  settle(graph);
+  VYC_TRY(status);
+  VYC_TRY(use_memory(graph, changes, count, handle, slot));
+  VYC_TRY(use_counters(graph, handle, slot));
+  if (graph->entry != NULL)
+    atomic_store_explicit(&context->last_launch, graph->entry, memory_order_relaxed);
+  VYC_TRY(VYC_CU(context, cuGraphLaunch, graph->exec, handle));
+  return give(graph, changes, count, stream, handle);
+}
+
+vyc_status vyc_graph_launch(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
+                            vyc_stream *stream) {
+  VYC_REQUIRE(graph != NULL);
+  vyc_scope scope;
+  VYC_TRY(vyc__enter_warm(graph->child.context, &scope));
+  vyc__graph_claim(graph);
+  const vyc_status status = launch(graph, changes, count, stream);
+  vyc__graph_unclaim(graph);
+  vyc__leave(graph->child.context, &scope);
+  return status;
+}
+
+/* ---- update ---------------------------------------------------------------------------------- */
+
+static vyc_status update(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count) {
+  VYC_TRY(check_changes(graph, changes, count));
+  vyc_status status = VYC_OK;
+  for (uint32_t i = 0; i < count && status == VYC_OK; i++) {
+    vyc_step *step = &graph->steps[changes[i].step];
+    status = vyc__step_spare(step, &step->target);
+  }
+  for (uint32_t i = 0; i < count; i++) {
+    vyc_step *step = &graph->steps[changes[i].step];
+    vyc_values *fresh = step->target, *old = step->base;
+    step->target = NULL;
+    if (status != VYC_OK) continue;
+    vyc__values_set(step, fresh, changes[i].run, changes[i].transfer);
+    vyc__values_hold(step, fresh);
+    step->base = fresh;
+    step->moved = vyc__has_moved(step, fresh);
+    list_away(graph, changes[i].step);
+    vyc__values_drop(step, old);
+  }
+  VYC_TRY(status);
+  vyc__graph_list_memory(graph);
+  return VYC_OK;
+}
+
+vyc_status vyc_graph_update(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count) {
+  VYC_REQUIRE(graph != NULL);
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(graph->child.context, &scope));
+  vyc__graph_claim(graph);
+  const vyc_status status = update(graph, changes, count);
+  vyc__graph_unclaim(graph);
+  vyc__leave(graph->child.context, &scope);
+  return status;
+}

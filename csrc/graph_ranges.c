@@ -1,0 +1,151 @@
+/* Whether a graph as built also does for other values: its nodes, and its edges.
+ *
+ * Edges were made for the ranges of the first values. Ranges that have moved need no new edge where
+ * they meet nothing that is written, or written nothing that is touched; what cannot be told so is
+ * taken for a conflict. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph.h"
+
+/* Moved ranges beyond this many are not compared with each other. */
+#define MOST_MOVED 64u
+
+/* ---- ranges as built ------------------------------------------------------------------------- */
+
+static vyc_status append(vyc_ranges *ranges, uint64_t begin, uint64_t end) {
+  if (begin >= end) return VYC_OK;
+  VYC_TRY(vyc__grow(&ranges->list, &ranges->room, ranges->count + 1, sizeof *ranges->list));
+  ranges->list[ranges->count++] = (vyc_range){begin, end};
+  return VYC_OK;
+}
+
+static int by_begin(const void *a, const void *b) {
+  const vyc_range *x = a, *y = b;
+  return x->begin < y->begin ? -1 : x->begin > y->begin ? 1 : 0;
+}
+
+static void merge(vyc_ranges *ranges) {
+  uint32_t kept = 0;
+  if (ranges->count > 1) qsort(ranges->list, ranges->count, sizeof *ranges->list, by_begin);
+  for (uint32_t i = 1; i < ranges->count; i++) {
+    vyc_range *last = &ranges->list[kept];
+    if (ranges->list[i].begin > last->end)
+      ranges->list[++kept] = ranges->list[i];
+    else if (ranges->list[i].end > last->end)
+      last->end = ranges->list[i].end;
+  }
+  if (ranges->count > 0) ranges->count = kept + 1;
+}
+
+vyc_status vyc__ranges_make(vyc_graph *graph) {
+  graph->touched.count = 0;
+  graph->written.count = 0;
+  for (uint32_t i = 0; i < graph->step_count; i++) {
+    const vyc_step *step = &graph->steps[i];
+    if (step->kind == STEP_REPEAT && step->until != NULL)
+      VYC_TRY(
+          append(&graph->touched, step->until_address, step->until_address + step->until_bytes));
+    for (uint32_t j = 0; step->kind != STEP_REPEAT && j < step->access_count; j++) {
+      const vyc_access *access = &step->built[j];
+      VYC_TRY(append(&graph->touched, access->begin, access->end));
+      if (access->write) VYC_TRY(append(&graph->written, access->begin, access->end));
+    }
+  }
+  merge(&graph->touched);
+  merge(&graph->written);
+  return VYC_OK;
+}
+
+static bool meets(const vyc_ranges *ranges, const vyc_access *access) {
+  uint32_t low = 0, high = ranges->count;
+  while (low < high) {
+    const uint32_t middle = low + (high - low) / 2;
+    if (ranges->list[middle].end > access->begin)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return low < ranges->count && ranges->list[low].begin < access->end;
+}
+
+/* ---- edges ----------------------------------------------------------------------------------- */
+
+static bool same(const vyc_access *a, const vyc_access *b) {
+  return (a->begin == b->begin && a->end == b->end) || (a->begin >= a->end && b->begin >= b->end);
+}
+
+bool vyc__has_moved(const vyc_step *step, const vyc_values *values) {
+  vyc_access accesses[VYC_MAX_BINDINGS];
+  const uint32_t count = vyc__step_accesses(step, values, accesses);
+  for (uint32_t i = 0; i < count; i++)
+    if (!same(&accesses[i], &step->built[i])) return true;
+  return false;
+}
+
+typedef struct moved {
+  vyc_access access;
+  uint32_t step;
+} moved;
+
+static bool conflict(const moved *a, const moved *b) {
+  return a->step != b->step && (a->access.write || b->access.write) &&
+         a->access.begin < b->access.end && b->access.begin < a->access.end;
+}
+
+/* Compare what has moved in one step with all that was built, and with what has moved before. */
+static bool add_moved(const vyc_graph *graph, uint32_t number, moved *list, uint32_t *count) {
+  const vyc_step *step = &graph->steps[number];
+  vyc_access accesses[VYC_MAX_BINDINGS];
+  const vyc_values *values = step->target == NULL ? step->base : step->target;
+  const uint32_t all = vyc__step_accesses(step, values, accesses);
+  for (uint32_t i = 0; i < all; i++) {
+    if (same(&accesses[i], &step->built[i]) || accesses[i].begin >= accesses[i].end) continue;
+    if (*count == MOST_MOVED) return false;
+    if (meets(accesses[i].write ? &graph->touched : &graph->written, &accesses[i])) return false;
+    const moved fresh = {accesses[i], number};
+    for (uint32_t j = 0; j < *count; j++)
+      if (conflict(&list[j], &fresh)) return false;
+    list[(*count)++] = fresh;
+  }
+  return true;
+}
+
+bool vyc__edges_fit(const vyc_graph *graph) {
+  moved list[MOST_MOVED];
+  uint32_t count = 0;
+  if (graph->path || graph->serial) return true;
+  for (uint32_t i = 0; i < graph->away_count; i++)
+    if (!add_moved(graph, graph->away[i], list, &count)) return false;
+  return true;
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+static bool has_clear(const vyc_step *step, uint32_t binding) {
+  return (step->clears[binding / 64] >> binding % 64 & 1) != 0;
+}
+
+static bool clears_fit(const vyc_graph *graph, const vyc_step *step, const vyc_values *values) {
+  for (uint32_t i = 0; i < step->plan->binding_count; i++) {
+    const uint64_t bytes = values->arguments[i].count * step->plan->bindings[i].element_bytes;
+    const bool needed = bytes > 0 && vyc__needs_clear(step->plan, i, &values->run);
+    if (needed && !has_clear(step, i)) return false;
+    if (bytes == 0 && has_clear(step, i)) return false;
+  }
+  for (uint32_t i = step->first_node; i != VYC_NONE; i = graph->nodes[i].next) {
+    const vyc_node *node = &graph->nodes[i];
+    if (node->role >= VYC_MAX_BINDINGS) continue;
+    const vyc_argument *argument = &values->arguments[node->role];
+    const uint64_t bytes = argument->count * step->plan->bindings[node->role].element_bytes;
+    const uint64_t address = argument->buffer->address + argument->offset;
+    if ((address | bytes) % node->element_bytes != 0) return false;
+  }
+  return true;
+}
+
+bool vyc__nodes_fit(const vyc_graph *graph, const vyc_step *step, const vyc_values *values) {
+  if (vyc__step_is_empty(step, values) != step->built_empty) return false;
+  if (step->kind == STEP_LAUNCH) return clears_fit(graph, step, values);
+  return values->transfer.element_bytes == step->now->transfer.element_bytes;
+}

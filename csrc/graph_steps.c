@@ -1,0 +1,162 @@
+/* The parameters of a recorded step: checked, copied, held, compared, and what they touch. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph.h"
+
+/* ---- checks ---------------------------------------------------------------------------------- */
+
+vyc_status vyc__recorded_check(const vyc_plan *plan, const vyc_run *run) {
+  VYC_TRY(vyc__launch_check(plan, run));
+  if (run->stream == NULL) return VYC_OK;
+  return vyc__fail(VYC_E_INVALID, "graph", "a recorded launch has no stream of its own");
+}
+
+static vyc_status check_side(const vyc_context *context, const vyc_buffer *buffer, uint64_t offset,
+                             uint64_t bytes) {
+  if (buffer->child.context != context)
+    return vyc__fail(VYC_E_INVALID, "graph", "the buffer belongs to another device");
+  if (offset <= buffer->bytes && bytes <= buffer->bytes - offset) return VYC_OK;
+  return vyc__fail(VYC_E_INVALID, "graph",
+                   "%" PRIu64 " bytes from byte %" PRIu64 " of a buffer of %" PRIu64 " bytes",
+                   bytes, offset, buffer->bytes);
+}
+
+static vyc_status check_fill(const vyc_graph_transfer *t) {
+  VYC_REQUIRE(t->to != NULL);
+  VYC_REQUIRE(t->element_bytes == 1 || t->element_bytes == 2 || t->element_bytes == 4);
+  VYC_REQUIRE(t->bytes % t->element_bytes == 0 && t->to_offset % t->element_bytes == 0);
+  return VYC_OK;
+}
+
+vyc_status vyc__transfer_check(const vyc_context *context, const vyc_graph_transfer *t) {
+  VYC_REQUIRE(t != NULL && t->struct_size >= sizeof *t);
+  VYC_REQUIRE(t->to == NULL || t->to_host == NULL);
+  VYC_REQUIRE(t->from == NULL || t->from_host == NULL);
+  VYC_REQUIRE(t->to != NULL || (t->to_host != NULL && t->from != NULL));
+  VYC_REQUIRE(t->pinned == NULL || t->to_host != NULL || t->from_host != NULL);
+  if (t->to != NULL) VYC_TRY(check_side(context, t->to, t->to_offset, t->bytes));
+  if (t->from != NULL) VYC_TRY(check_side(context, t->from, t->from_offset, t->bytes));
+  if (vyc__is_fill(t)) return check_fill(t);
+  if (t->to == NULL || t->to != t->from) return VYC_OK;
+  const uint64_t low = t->to_offset < t->from_offset ? t->to_offset : t->from_offset;
+  const uint64_t high = t->to_offset < t->from_offset ? t->from_offset : t->to_offset;
+  if (high - low >= t->bytes) return VYC_OK;
+  return vyc__fail(VYC_E_INVALID, "graph", "the ranges of a recorded copy overlap");
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static vyc_status alloc_values(vyc_values **values_out, const vyc_step *step) {
+  const vyc_plan *plan = step->plan;
+  const uint32_t bindings = plan == NULL ? 0 : plan->binding_count;
+  const uint32_t scalars = plan == NULL ? 0 : plan->scalar_count;
+  const uint32_t block = plan == NULL ? 0 : plan->parameter_bytes;
+  vyc_values *values = calloc(1, sizeof *values + bindings * sizeof(vyc_argument) +
+                                     scalars * sizeof(uint64_t) + block);
+  if (values == NULL) return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
+  values->arguments = (vyc_argument *)(void *)(values + 1);
+  values->scalars = (uint64_t *)(void *)(values->arguments + bindings);
+  values->block = (uint8_t *)(values->scalars + scalars);
+  *values_out = values;
+  return VYC_OK;
+}
+
+vyc_status vyc__step_spare(vyc_step *step, vyc_values **values_out) {
+  uint32_t i = 0;
+  while (step->values[i] != NULL && (step->values[i] == step->base || step->values[i] == step->now))
+    i++; /* ends: there is one more than the two */
+  if (step->values[i] == NULL) VYC_TRY(alloc_values(&step->values[i], step));
+  *values_out = step->values[i];
+  return VYC_OK;
+}
+
+void vyc__step_free(vyc_step *step) {
+  for (uint32_t i = 0; i < VYC_STEP_VALUES; i++) free(step->values[i]);
+  free(step->built);
+}
+
+static void set_launch(const vyc_plan *plan, vyc_values *values, const vyc_run *run) {
+  uint64_t addresses[VYC_MAX_BINDINGS];
+  const vyc_hidden hidden = {plan->has_report ? plan->report_block->address : 0, 0};
+  for (uint32_t i = 0; i < plan->binding_count; i++) {
+    values->arguments[i] = run->arguments[i];
+    addresses[i] = run->arguments[i].buffer->address + run->arguments[i].offset;
+  }
+  for (uint32_t i = 0; i < plan->scalar_count; i++) values->scalars[i] = run->scalars[i];
+  values->run = *run;
+  values->run.arguments = values->arguments;
+  values->run.scalars = values->scalars;
+  vyc__block_write(plan, values->block, addresses, &values->run, &hidden);
+}
+
+static uint64_t address_of(const vyc_buffer *buffer, uint64_t offset, const void *host) {
+  return buffer != NULL ? buffer->address + offset : (uint64_t)(uintptr_t)host;
+}
+
+void vyc__values_set(const vyc_step *step, vyc_values *values, const vyc_run *run,
+                     const vyc_graph_transfer *transfer) {
+  if (step->kind == STEP_LAUNCH) {
+    set_launch(step->plan, values, run);
+    return;
+  }
+  values->transfer = *transfer;
+  values->to = address_of(transfer->to, transfer->to_offset, transfer->to_host);
+  values->from = address_of(transfer->from, transfer->from_offset, transfer->from_host);
+}
+
+void vyc__values_hold(const vyc_step *step, const vyc_values *values) {
+  if (step->kind == STEP_LAUNCH) {
+    for (uint32_t i = 0; i < step->plan->binding_count; i++)
+      vyc__child_retain(&values->arguments[i].buffer->child);
+    return;
+  }
+  if (values->transfer.to != NULL) vyc__child_retain(&values->transfer.to->child);
+  if (values->transfer.from != NULL) vyc__child_retain(&values->transfer.from->child);
+  if (values->transfer.pinned != NULL) vyc__pinned_retain(values->transfer.pinned);
+}
+
+void vyc__values_drop(const vyc_step *step, const vyc_values *values) {
+  if (step->kind == STEP_LAUNCH) {
+    for (uint32_t i = 0; i < step->plan->binding_count; i++)
+      vyc_buffer_release(values->arguments[i].buffer);
+    return;
+  }
+  vyc_buffer_release(values->transfer.to);
+  vyc_buffer_release(values->transfer.from);
+  vyc_pinned_release(values->transfer.pinned);
+}
+
+bool vyc__values_equal(const vyc_step *step, const vyc_values *a, const vyc_values *b) {
+  if (step->kind == STEP_LAUNCH)
+    return memcmp(a->run.grid, b->run.grid, sizeof a->run.grid) == 0 &&
+           memcmp(a->block, b->block, step->plan->parameter_bytes) == 0;
+  const vyc_graph_transfer *x = &a->transfer, *y = &b->transfer;
+  return x->bytes == y->bytes && x->value == y->value && x->element_bytes == y->element_bytes &&
+         a->to == b->to && a->from == b->from;
+}
+
+uint32_t vyc__step_accesses(const vyc_step *step, const vyc_values *values,
+                            vyc_access *accesses_out) {
+  uint32_t count = 0;
+  if (step->kind == STEP_TRANSFER) {
+    const vyc_graph_transfer *t = &values->transfer;
+    accesses_out[count++] = (vyc_access){values->to, values->to + t->bytes, 1, 0};
+    if (vyc__is_fill(t)) return count;
+    accesses_out[count++] = (vyc_access){values->from, values->from + t->bytes, 0, 0};
+    return count;
+  }
+  for (uint32_t i = 0; i < step->plan->binding_count; i++) {
+    const vyc_argument *a = &values->arguments[i];
+    const vyc_binding *b = &step->plan->bindings[i];
+    uint64_t begin = a->buffer->address + a->offset;
+    uint64_t end = begin + a->count * b->element_bytes;
+    if (step->plan->may_overlap) { /* a kernel of others, which may touch any byte of it */
+      begin = a->buffer->address;
+      end = begin + a->buffer->bytes;
+    }
+    accesses_out[count++] = (vyc_access){begin, end, b->role != VYC_ROLE_IN, 0};
+  }
+  return count;
+}

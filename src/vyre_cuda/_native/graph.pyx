@@ -1,0 +1,208 @@
+# cython: language_level=3, freethreading_compatible=True
+"""Recorded graphs and the copies and fills in them."""
+from collections import namedtuple
+
+from libc.stdint cimport uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memset
+
+cimport numpy as cnp
+
+from vyre_cuda._native.c_api cimport (
+    VYC_NODE_CLEAR, VYC_NODE_CONTROL, VYC_NODE_COPY, VYC_NODE_FILL, VYC_NODE_KERNEL, VYC_NODE_LOOP, vyc_buffer,
+    vyc_graph_add_launch, vyc_graph_add_transfer, vyc_graph_change, vyc_graph_create, vyc_graph_finish,
+    vyc_graph_info, vyc_graph_info_get, vyc_graph_launch, vyc_graph_node, vyc_graph_node_get, vyc_graph_release,
+    vyc_graph_repeat_begin, vyc_graph_repeat_end, vyc_graph_update, vyc_stream, vyc_graph_transfer,
+)
+from vyre_cuda._native.context cimport Context, Stream
+from vyre_cuda._native.memory cimport Pinned, Span, pinned_of
+from vyre_cuda._native.plan cimport Arguments, Plan
+from vyre_cuda._native.status cimport check
+
+cnp.import_array()
+
+Node = namedtuple("Node", "kind step parent behind")
+
+cdef dict KINDS = {
+    VYC_NODE_KERNEL: "kernel",
+    VYC_NODE_COPY: "copy",
+    VYC_NODE_FILL: "fill",
+    VYC_NODE_CLEAR: "clear",
+    VYC_NODE_LOOP: "loop",
+    VYC_NODE_CONTROL: "control",
+}
+
+cdef enum:
+    NO_NODE = 0xFFFFFFFF
+    # A launch of more nodes takes long enough that other threads should run meanwhile.
+    LONG = 64
+
+
+cdef void *host_memory(cnp.ndarray array, vyc_graph_transfer *transfer) except NULL:
+    cdef Pinned pinned = pinned_of(array)
+    if pinned is None:
+        raise ValueError("not page-locked memory")
+    transfer.pinned = pinned._h
+    return cnp.PyArray_DATA(array)
+
+
+cdef int check_alive(Span span) except -1:
+    if span.buffer is None:
+        raise ValueError("the array was freed")
+    return 0
+
+
+cdef class Transfer:
+    """A copy between spans and page-locked arrays, or a fill of a span."""
+
+    def __init__(self, object to not None, object source not None, uint64_t nbytes) -> None:
+        cdef Span span
+        memset(&self.transfer, 0, sizeof(self.transfer))
+        self.transfer.struct_size = sizeof(vyc_graph_transfer)
+        self.transfer.bytes = nbytes
+        self.keep = (to, source)
+        if isinstance(to, Span):
+            span = to
+            check_alive(span)
+            self.transfer.to = span.buffer._h
+            self.transfer.to_offset = span.offset
+        else:
+            self.transfer.to_host = host_memory(to, &self.transfer)
+        if isinstance(source, Span):
+            span = source
+            check_alive(span)
+            self.transfer.from_ = span.buffer._h
+            self.transfer.from_offset = span.offset
+        else:
+            self.transfer.from_host = host_memory(source, &self.transfer)
+
+    @staticmethod
+    def fill(Span to not None, uint32_t value, uint32_t element_bytes) -> Transfer:
+        """Every element of `element_bytes` (1, 2, 4) becomes these bits."""
+        cdef Transfer made = Transfer.__new__(Transfer)
+        check_alive(to)
+        memset(&made.transfer, 0, sizeof(made.transfer))
+        made.transfer.struct_size = sizeof(vyc_graph_transfer)
+        made.transfer.element_bytes = element_bytes
+        made.transfer.value = value
+        made.transfer.bytes = to.count * element_bytes
+        made.transfer.to = to.buffer._h
+        made.transfer.to_offset = to.offset
+        made.keep = (to,)
+        return made
+
+
+cdef class Graph:
+    """Steps that are launched as one."""
+
+    def __init__(self, Context context not None) -> None:
+        with nogil:
+            check(vyc_graph_create(&self._h, context._h))
+
+    def __dealloc__(self):
+        with nogil:
+            vyc_graph_release(self._h)
+
+    def add_launch(self, Plan plan not None, Arguments arguments not None) -> int:
+        cdef uint32_t step = 0
+        check(vyc_graph_add_launch(self._h, &step, plan._h, &arguments.run))
+        return step
+
+    def add_transfer(self, Transfer transfer not None) -> int:
+        cdef uint32_t step = 0
+        check(vyc_graph_add_transfer(self._h, &step, &transfer.transfer))
+        return step
+
+    def repeat_begin(self, uint64_t times, Span until, uint32_t until_bytes) -> int:
+        """`until`: the device looks at its first element; None: `times` times."""
+        cdef uint32_t step = 0
+        cdef vyc_buffer *buffer = NULL
+        cdef uint64_t offset = 0
+        if until is not None:
+            check_alive(until)
+            buffer = until.buffer._h
+            offset = until.offset
+        check(vyc_graph_repeat_begin(self._h, &step, times, buffer, offset, until_bytes))
+        return step
+
+    def repeat_end(self) -> None:
+        check(vyc_graph_repeat_end(self._h))
+
+    def finish(self) -> None:
+        with nogil:
+            check(vyc_graph_finish(self._h))
+        self._long = self.info()["node_count"] > LONG
+
+    def launch(self, list changes not None, Stream stream) -> None:
+        """`changes`: (step, Arguments or Transfer) each, in the order of steps; they hold for this launch."""
+        cdef vyc_stream *on = NULL if stream is None else stream._h
+        cdef uint32_t count = len(changes)
+        cdef vyc_graph_change *list_of = NULL
+        if count > 0:
+            list_of = changes_of(changes)
+        try:
+            if self._long:
+                with nogil:
+                    check(vyc_graph_launch(self._h, list_of, count, on))
+            else:
+                check(vyc_graph_launch(self._h, list_of, count, on))
+        finally:
+            free(list_of)
+        if count > 0:
+            self._last = changes  # arrays of the launch in flight
+
+    def update(self, list changes not None) -> None:
+        """The same for all later launches."""
+        cdef uint32_t count = len(changes)
+        cdef vyc_graph_change *list_of = changes_of(changes)
+        try:
+            with nogil:
+                check(vyc_graph_update(self._h, list_of, count))
+        finally:
+            free(list_of)
+
+    def info(self) -> dict[str, int]:
+        cdef vyc_graph_info info
+        memset(&info, 0, sizeof(info))
+        info.struct_size = sizeof(info)
+        check(vyc_graph_info_get(self._h, &info))
+        values = dict(info)
+        del values["struct_size"]
+        return values
+
+    def nodes(self) -> list[Node]:
+        """What the driver has: kind, step, the loop that it is in, the nodes that it is behind."""
+        cdef vyc_graph_node node
+        cdef uint32_t count = 0
+        cdef uint32_t room = self.info()["edge_count"]
+        cdef uint32_t *edges = <uint32_t *>malloc((room + 1) * sizeof(uint32_t))
+        found = []
+        if edges == NULL:
+            raise MemoryError
+        try:
+            memset(&node, 0, sizeof(node))
+            node.struct_size = sizeof(node)
+            for index in range(self.info()["node_count"]):
+                check(vyc_graph_node_get(self._h, &node, &count, edges, room, index))
+                behind = tuple(sorted(edges[i] for i in range(min(count, room))))
+                parent = None if node.parent == NO_NODE else node.parent
+                found.append(Node(KINDS[node.kind], node.step, parent, behind))
+        finally:
+            free(edges)
+        return found
+
+
+cdef vyc_graph_change *changes_of(list changes) except NULL:
+    cdef vyc_graph_change *made = <vyc_graph_change *>malloc((len(changes) + 1) * sizeof(vyc_graph_change))
+    cdef Py_ssize_t i = 0
+    if made == NULL:
+        raise MemoryError
+    for step, values in changes:
+        memset(&made[i], 0, sizeof(made[i]))
+        made[i].step = step
+        if isinstance(values, Arguments):
+            made[i].run = &(<Arguments>values).run
+        else:
+            made[i].transfer = &(<Transfer>values).transfer
+        i += 1
+    return made

@@ -1,0 +1,320 @@
+"""Recording launches, copies and fills into a graph, and replaying it as one launch."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_cuda._native import graph as native
+from vyre_cuda._native.foreign import named_stream
+from vyre_cuda.errors import RecordingError
+from vyre_cuda.runtime.array import DeviceArray
+from vyre_cuda.runtime.picture import dot
+from vyre_cuda.runtime.recorded import CopyStep, FillStep, LaunchStep, LoadedStep, RepeatStep, Step, kept
+from vyre_cuda.runtime.symbol import Symbol
+
+if TYPE_CHECKING:
+    from vyre_cuda.runtime.device import Device
+    from vyre_cuda.runtime.foreign import ForeignKernel
+    from vyre_cuda.runtime.kernel import Kernel
+
+
+class Graph:
+    """Recorded work that is launched as one; made by `Device.record`, in a `with` statement.
+
+    Inside it launches, copies and fills that this thread gives the device are recorded and not run. Afterwards
+    `replay()` runs them, with the effect of running one after the other; steps that share no memory that either
+    writes may run at the same time. The graph keeps what it uses. len() is the number of steps.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self._state = "new"
+        self._steps: list[Step | RepeatStep] = []
+        self._dropping = 0
+        self._users: dict[str, list[Step]] = {}
+        self._values: dict[str, Any] = {}
+        self._bound: dict[int, Any] = {}  # by place, the parameters of steps without symbols
+        self._native: native.Graph | None = None
+        self._lock = threading.Lock()
+
+    # ---- recording --------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Graph:
+        if self._state != "new":
+            raise RecordingError("a graph is recorded once")
+        self.device._begin_recording(self)
+        self._state = "recording"
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.device._end_recording()
+        self._state = "discarded"
+        if kind is not None:
+            self._steps.clear()
+            self._users.clear()
+            return
+        if not self._missing():
+            self._native = self._build(self._values)
+        self._state = "recorded"
+
+    @contextmanager
+    def repeat(self, times: int | None = None, *, until: DeviceArray | None = None) -> Iterator[None]:
+        """Record a loop: the steps of the `with` block, `times` times.
+
+        With `until`, an array of integers or bools, the device looks at its first element after each time and stops
+        when that is not 0; `times` then is the most. UnsupportedError, at the end of the recording: the driver is
+        older than CUDA 12.4 and has no loops that end on the device.
+        """
+        self._check_recording()
+        step = RepeatStep(_check_times(times, until), kept(self._check_until(until)))
+        dropped = times == 0
+        if dropped:
+            self._dropping += 1
+        elif not self._dropping:
+            self._steps.append(step)
+        try:
+            yield
+        finally:
+            if dropped:
+                self._dropping -= 1
+            elif not self._dropping:
+                step.end = len(self._steps)
+
+    def download(self, array: DeviceArray, out: np.ndarray[Any, np.dtype[Any]]) -> None:
+        """Record a copy of a device array into a page-locked one of at least its size.
+
+        The bytes are there when the replay has ended: after `Device.synchronize()`, for one.
+        """
+        self._check_recording()
+        if not isinstance(array, DeviceArray) or not isinstance(out, np.ndarray):
+            raise TypeError("download takes a DeviceArray and a NumPy array")
+        self._check_device(array)
+        if not out.flags.writeable:
+            raise ValueError("out= is read-only")
+        self._add(CopyStep(out, kept(array)))
+
+    def _launch(self, kernel: Kernel, values: Mapping[str, Any], grid: Any) -> None:
+        self._add(LaunchStep(kernel, {name: kept(value) for name, value in values.items()}, grid))
+
+    def _launch_loaded(self, kernel: ForeignKernel, args: tuple[Any, ...], shape: tuple[Any, Any, int, bool]) -> None:
+        self._add(LoadedStep(kernel, tuple(kept(value) for value in args), shape))
+
+    def _copy(self, to: DeviceArray, source: Any) -> None:
+        if isinstance(source, DeviceArray):
+            self._check_device(source)
+        self._add(CopyStep(to, kept(source)))
+
+    def _fill(self, to: DeviceArray, value: Any) -> None:
+        self._add(FillStep(kept(to), value))
+
+    def _add(self, step: Step) -> None:
+        if self._dropping:
+            return
+        # What is wrong with a step is said where it is recorded.
+        symbols = step.symbols
+        if not symbols:
+            self._bound[len(self._steps)] = step.bind({})
+        else:
+            values = self._with_defaults(step)
+            if all(symbol.name in values for symbol in symbols):
+                step.bind(values)
+            else:
+                step.check()
+            self._values = values
+            for name in {symbol.name for symbol in symbols}:
+                self._users.setdefault(name, []).append(step)
+        self._steps.append(step)
+
+    def _with_defaults(self, step: Step) -> dict[str, Any]:
+        values = dict(self._values)
+        for symbol in step.symbols:
+            if not symbol.has_default:
+                continue
+            default = kept(symbol.default)
+            if not _same(values.setdefault(symbol.name, default), default):
+                raise ValueError(f"symbol {symbol.name} has two defaults")
+        return values
+
+    # ---- replaying --------------------------------------------------------------------------------------------------
+
+    def replay(self, *, stream: Any = None, **symbols: Any) -> None:
+        """Launch the graph and do not wait, in the order of the stream or of the device.
+
+        `stream` is one of this device or anything that `launch` takes; it may not be one that is being captured.
+        `symbols` hold for this replay. Replays of one graph run one after the other. Arrays of other sizes change
+        the sizes and the grid of their launches; nothing is instantiated again, unless an array becomes empty or
+        shares memory with steps that it did not share with.
+        """
+        on = named_stream(self.device.context, stream)
+        if not symbols and self._native is not None and not self._missing():
+            self._native.launch([], on)
+            return
+        given = self._given(symbols)
+        built = self._native
+        if built is None:
+            built = self._build_once(given)
+        names = self._users.keys() - self._values.keys() | symbols.keys()
+        built.launch(self._changes(names, given), on)
+
+    def update(self, **symbols: Any) -> None:
+        """Set symbols for all later replays."""
+        self._check_recorded()
+        self._check_known(symbols)
+        values = {**self._values, **{name: kept(value) for name, value in symbols.items()}}
+        with self._lock:
+            if self._native is not None and not self._users.keys() - values.keys():
+                self._native.update(self._changes(symbols.keys(), values))
+            else:
+                self._changes([name for name in symbols if self._is_bound(name, values)], values)
+            self._values = values
+
+    def _given(self, symbols: Mapping[str, Any]) -> dict[str, Any]:
+        self._check_recorded()
+        self._check_known(symbols)
+        given = {**self._values, **symbols}
+        missing = sorted(self._users.keys() - given.keys())
+        if missing:
+            raise TypeError(f"the replay is not given {', '.join(missing)}, which has no default")
+        return given
+
+    def _changes(self, names: Any, given: Mapping[str, Any]) -> list[tuple[int, Any]]:
+        steps = {step.number: step for name in names for step in self._users[name]}
+        return [(number, steps[number].bind(given)) for number in sorted(steps)]
+
+    def _is_bound(self, name: str, values: Mapping[str, Any]) -> bool:
+        return all(symbol.name in values for step in self._users[name] for symbol in step.symbols)
+
+    def _missing(self) -> bool:
+        return len(self._users) > len(self._values)
+
+    # ---- building ---------------------------------------------------------------------------------------------------
+
+    def _build_once(self, given: Mapping[str, Any]) -> native.Graph:
+        with self._lock:
+            if self._native is None:
+                self._native = self._build(given)
+            return self._native
+
+    def _build(self, given: Mapping[str, Any]) -> native.Graph:
+        made = native.Graph(self.device.context)
+        ends: list[int] = []
+        for place, step in enumerate(self._steps):
+            while ends and ends[-1] == place:
+                made.repeat_end()
+                ends.pop()
+            if isinstance(step, RepeatStep):
+                size = 0 if step.until is None else step.until.dtype.itemsize
+                step.number = made.repeat_begin(step.times, step.until, size)
+                ends.append(step.end)
+                continue
+            bound: Any = self._bound[place] if place in self._bound else step.bind(given)
+            if isinstance(step, LaunchStep):
+                step.number = made.add_launch(step.kernel.plan, bound)
+            elif isinstance(step, LoadedStep):
+                assert step.plan is not None  # what it was bound for
+                step.number = made.add_launch(step.plan, bound)
+            else:
+                step.number = made.add_transfer(bound)
+        for _ in ends:
+            made.repeat_end()
+        made.finish()
+        self._bound.clear()
+        return made
+
+    # ---- checks -----------------------------------------------------------------------------------------------------
+
+    def _check_recording(self) -> None:
+        if self.device._recorder() is not self:
+            raise RecordingError("the graph is not being recorded in this thread")
+
+    def _check_recorded(self) -> None:
+        if self._state != "recorded":
+            raise RecordingError(
+                "the graph is still being recorded" if self._state == "recording" else "the graph was not recorded"
+            )
+
+    def _check_known(self, symbols: Mapping[str, Any]) -> None:
+        unknown = sorted(symbols.keys() - self._users.keys())
+        if unknown:
+            known = ", ".join(sorted(self._users)) or "none"
+            raise TypeError(f"the graph has no symbol {', '.join(unknown)}; its symbols are: {known}")
+
+    def _check_device(self, array: DeviceArray) -> None:
+        if array.device is not self.device:
+            raise ValueError("an array of another device")
+
+    def _check_until(self, until: Any) -> Any:
+        if until is None:
+            return None
+        if not isinstance(until, DeviceArray):
+            raise TypeError(f"until= is a {type(until).__name__}; it needs a DeviceArray")
+        if until.dtype.kind not in "iub":
+            raise TypeError(f"until= is an array of {until.dtype}; it needs integers or bools")
+        if until.size == 0:
+            raise ValueError("until= has no element")
+        self._check_device(until)
+        return until
+
+    # ---- looking ----------------------------------------------------------------------------------------------------
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The names that `replay` takes."""
+        return tuple(sorted(self._users))
+
+    @property
+    def node_count(self) -> int:
+        """Nodes of the driver's graph: repetitions unrolled, clears of outs included. 0 before it is made."""
+        return 0 if self._native is None else self._native.info()["node_count"]
+
+    def dot(self) -> str:
+        """The nodes and what each is behind, in the DOT language: `dot -Tsvg` draws it."""
+        self._check_recorded()
+        if self._native is None:
+            raise RecordingError("the graph is made at its first replay, because it has symbols without a default")
+        return dot(self._native.nodes(), {step.number: step.label for step in self._steps})
+
+    def __len__(self) -> int:
+        return sum(not isinstance(step, RepeatStep) for step in self._steps)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        parts = [f"{len(self)} steps"]
+        if self._native is not None:
+            parts.append(f"{self.node_count} nodes")
+        if self._users:
+            parts.append(f"symbols {', '.join(self.symbols)}")
+        if self._state != "recorded":
+            parts.append(self._state)
+        return f"<vyre_cuda.Graph {', '.join(parts)}>"
+
+
+def _check_times(times: Any, until: Any) -> int:
+    """0 where only `until` ends the loop."""
+    if times is None:
+        if until is None:
+            raise TypeError("repeat takes a number of times, until=, or both")
+        return 0
+    if isinstance(times, bool) or not isinstance(times, (int, np.integer)):
+        raise TypeError(f"repeat takes an int, not a {type(times).__name__}")
+    if not 0 <= times < 1 << 63:
+        raise ValueError(f"repeat {times} times")
+    return int(times)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two defaults are the same memory or the same value."""
+    if isinstance(one, DeviceArray) and isinstance(other, DeviceArray):
+        same_place = one.buffer is other.buffer and one.offset == other.offset
+        return same_place and one.count == other.count and one.dtype == other.dtype
+    if isinstance(one, (Symbol, DeviceArray, np.ndarray)):
+        return one is other
+    return type(one) is type(other) and bool(one == other)

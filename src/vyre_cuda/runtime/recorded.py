@@ -1,0 +1,205 @@
+"""The steps of a recorded graph: what each holds, and what it becomes for given symbols.
+
+A step keeps views of its arrays, so freeing the arrays that it was recorded with does not reach it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from vyre_cuda._native.graph import Transfer
+from vyre_cuda._native.memory import find_pinned
+from vyre_cuda._native.plan import Arguments, Plan
+from vyre_cuda.errors import RecordingError, UnsupportedError
+from vyre_cuda.ir.scalars import bits_of
+from vyre_cuda.runtime.arguments import check_array, device_arguments
+from vyre_cuda.runtime.array import DeviceArray
+from vyre_cuda.runtime.symbol import Symbol
+
+if TYPE_CHECKING:
+    from vyre_cuda.runtime.foreign import ForeignKernel
+    from vyre_cuda.runtime.kernel import Kernel
+
+Given: TypeAlias = Mapping[str, Any]
+
+
+def kept(value: Any) -> Any:
+    """The value as a graph keeps it: an array by a view of its own."""
+    return value[:] if isinstance(value, DeviceArray) else value
+
+
+def resolve(value: Any, given: Given) -> Any:
+    """The value, or what was given for the symbol."""
+    return given[value.name] if isinstance(value, Symbol) else value
+
+
+@dataclass(slots=True, eq=False)
+class LaunchStep:
+    """A launch: `values` has every parameter by name."""
+
+    kernel: Kernel
+    values: dict[str, Any]
+    grid: Any
+    number: int = -1
+
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        return tuple(value for value in self.values.values() if isinstance(value, Symbol))
+
+    @property
+    def label(self) -> str:
+        return self.kernel.program.name
+
+    def check(self) -> None:
+        """Refuse what no symbol can mend."""
+        for parameter in self.kernel.program.parameters:
+            value = self.values[parameter.name]
+            if isinstance(value, Symbol):
+                continue
+            if parameter.is_buffer:
+                check_array(self.kernel.device, self.kernel.program, parameter, value, None)
+            else:
+                bits_of(parameter.type, value)
+
+    def bind(self, given: Given) -> Arguments:
+        values = {name: resolve(value, given) for name, value in self.values.items()}
+        plain = self.kernel.plain_arguments(tuple(values.values())) if self.grid is None else None
+        if plain is not None:
+            return plain
+        return device_arguments(self.kernel.device, self.kernel.program, (), values, None, self.grid)
+
+
+@dataclass(slots=True, eq=False)
+class LoadedStep:
+    """A launch of a loaded kernel: arguments by position, then grid, block, shared bytes and cooperative."""
+
+    kernel: ForeignKernel
+    values: tuple[Any, ...]
+    shape: tuple[Any, Any, int, bool]
+    number: int = -1
+    plan: Plan | None = None
+
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        return tuple(value for value in self.values if isinstance(value, Symbol))
+
+    @property
+    def label(self) -> str:
+        return self.kernel.name
+
+    def check(self) -> None:
+        if not self.symbols:
+            self.bind({})
+
+    def bind(self, given: Given) -> Arguments:
+        values = tuple(resolve(value, given) for value in self.values)
+        for parameter, value in zip(self.kernel.parameters, values, strict=False):
+            if parameter.is_pointer and isinstance(value, (int, np.integer)):
+                raise RecordingError(
+                    f"{self.kernel.name}: a recorded launch takes arrays and no addresses, of which nothing is known"
+                )
+        plan, arguments = self.kernel.plan_and_arguments(values, *self.shape)
+        if self.plan is not None and plan is not self.plan:
+            raise TypeError(f"{self.kernel.name}: a pointer that was recorded as an array stays one")
+        self.plan = plan
+        return arguments
+
+
+@dataclass(slots=True, eq=False)
+class CopyStep:
+    """A copy to or from device memory; host memory is page-locked, and a symbol may stand for what is read."""
+
+    to: Any
+    source: Any
+    number: int = -1
+
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        return (self.source,) if isinstance(self.source, Symbol) else ()
+
+    @property
+    def label(self) -> str:
+        host_to, host_from = isinstance(self.to, np.ndarray), isinstance(self.source, np.ndarray)
+        return "copy to the host" if host_to else "copy from the host" if host_from else "copy"
+
+    def check(self) -> None:
+        if not isinstance(self.source, Symbol):
+            self.bind({})
+
+    def bind(self, given: Given) -> Transfer:
+        source = resolve(self.source, given)
+        if not isinstance(source, (np.ndarray, DeviceArray)):
+            raise TypeError(f"a recorded copy takes an array, not a {type(source).__name__}")
+        if source.dtype != self.to.dtype:
+            raise TypeError(f"a recorded copy of {source.dtype} into an array of {self.to.dtype}")
+        if source.size > self.to.size:
+            raise ValueError(f"{source.size} elements do not fit {self.to.size}")
+        for side in (source, self.to):
+            if isinstance(side, np.ndarray):
+                _check_host(side)
+            elif side.is_freed:
+                raise ValueError("the array was freed")
+        return Transfer(self.to, source, source.nbytes)
+
+
+@dataclass(slots=True, eq=False)
+class FillStep:
+    """Every element of an array becomes one value."""
+
+    to: DeviceArray
+    value: Any
+    number: int = -1
+    label: str = field(default="fill", init=False)
+
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        return (self.value,) if isinstance(self.value, Symbol) else ()
+
+    def check(self) -> None:
+        if not isinstance(self.value, Symbol):
+            self.bind({})
+
+    def bind(self, given: Given) -> Transfer:
+        bits = bits_of(self.to.type, resolve(self.value, given))
+        size = self.to.dtype.itemsize
+        if size <= 4:
+            return Transfer.fill(self.to, bits, size)
+        if bits & 0xFFFFFFFF != bits >> 32:
+            raise UnsupportedError(
+                f"a recorded fill of {self.to.dtype} whose halves differ; the device fills words of 32 bits",
+                capability="fill_64_bits",
+            )
+        words = DeviceArray(self.to.device, self.to._alive(), self.to.offset, 2 * self.to.count, np.dtype(np.uint32))
+        return Transfer.fill(words, bits & 0xFFFFFFFF, 4)
+
+
+@dataclass(slots=True, eq=False)
+class RepeatStep:
+    """The steps up to `end` again and again; `end` is the place behind the last of them in the list of steps."""
+
+    times: int
+    until: DeviceArray | None
+    end: int = -1
+    number: int = -1
+    symbols: tuple[Symbol, ...] = field(default=(), init=False)
+
+    @property
+    def label(self) -> str:
+        return "repeat" if self.times == 0 else f"repeat {self.times} times"
+
+
+Step: TypeAlias = LaunchStep | LoadedStep | CopyStep | FillStep
+
+
+def _check_host(array: np.ndarray[Any, Any]) -> None:
+    if not array.flags.c_contiguous:
+        raise ValueError("a recorded copy takes C-contiguous arrays")
+    if find_pinned(array) is None:
+        raise RecordingError(
+            "a recorded copy reads or writes host memory at every replay and needs a page-locked array: "
+            "one of Device.pinned_empty() or Device.register()"
+        )

@@ -1,0 +1,50 @@
+"""Names that stand for arguments of a recorded graph, which a replay gives."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+_MISSING: Final = object()
+# Keywords of `Graph.replay` that are no symbols.
+RESERVED = ("stream",)
+
+
+class Symbol:
+    """Made by `vc.symbol`: an argument that `Graph.replay` or `Graph.update` gives by name."""
+
+    __slots__ = ("_default", "name")
+    __array_ufunc__ = None
+    __iter__ = None
+
+    def __init__(self, name: str, default: Any) -> None:
+        self.name = name
+        self._default = default
+
+    @property
+    def has_default(self) -> bool:
+        return self._default is not _MISSING
+
+    @property
+    def default(self) -> Any:
+        """What holds when a replay does not give the symbol; AttributeError when it must."""
+        if not self.has_default:
+            raise AttributeError(f"symbol {self.name} has no default")
+        return self._default
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"symbol {self.name} has no value while a graph is recorded")
+
+    def __repr__(self) -> str:
+        return f"vc.symbol({self.name!r}{f', {self._default!r}' if self.has_default else ''})"
+
+
+def symbol(name: str, default: Any = _MISSING) -> Symbol:
+    """An argument of a recorded launch, copy or fill that each replay may give: a scalar or an array.
+
+    Without a default every replay must. The same name is the same argument wherever it stands in one graph.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a symbol is a str, not a {type(name).__name__}")
+    if not name.isidentifier() or name in RESERVED:
+        raise ValueError(f"{name!r} cannot be given to replay by keyword")
+    return Symbol(name, default)
