@@ -8,6 +8,7 @@ must leave nothing with the driver.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -73,6 +74,7 @@ class Sweep:
     """The faults of one scenario in one stream mode."""
 
     def __init__(self, emulator: Emulator, run: Scenario, mode: StreamMode) -> None:
+        gc.collect()  # devices that earlier tests dropped
         self._emulator = emulator
         self._run = run
         self._mode = mode
