@@ -29,7 +29,7 @@ const Entry kEntries[] = {
     VYC_DRIVER_TABLE(VYRE_ROW) VYC_DRIVER_OPTIONAL_TABLE(VYRE_ROW)
         VYRE_EMULATOR_EXTRA_TABLE(VYRE_ROW)
 #undef VYRE_ROW
-    {"cuGraphAddNode", 12020, reinterpret_cast<void *>(&graph_add_node)},
+            {"cuGraphAddNode", 12020, reinterpret_cast<void *>(&graph_add_node)},
     {"cuGetProcAddress", 12000, reinterpret_cast<void *>(&cuGetProcAddress_v2)},
     {"cuGetProcAddress", 11030, reinterpret_cast<void *>(&cuGetProcAddress)},
 };

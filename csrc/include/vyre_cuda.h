@@ -184,8 +184,9 @@ VYC_API vyc_status vyc_context_synchronize(vyc_context *context);
  * first 200 us, then with sleeps of up to 200 us between, and wait for what was given before. */
 VYC_API vyc_status vyc_context_synchronize_for(vyc_context *context, int64_t timeout_ns);
 /* For who launches under a lock of its own: a launch blocks while about a thousand of its stream
- * have not begun. Asked at every 256th launch: VYC_NOT_READY when what the stream (NULL: call order)
- * had been given two questions ago has not ended, so that the next 256 launches may block. */
+ * have not begun. Asked at every 256th launch: VYC_NOT_READY when what the stream (NULL: call
+ * order) had been given two questions ago has not ended, so that the next 256 launches may block.
+ */
 VYC_API vyc_status vyc_context_is_behind(vyc_context *context, vyc_stream *stream);
 /* Let nobody in any more, wait for who is in and for the work, then free everything that the driver
  * holds for this context and its children. Whoever calls it, everything is freed when it returns;
@@ -510,7 +511,8 @@ typedef struct vyc_run {
   vyc_stream *stream; /* NULL: the context's own order */
   int64_t timeout_ns; /* of the wait; negative: none */
   vyc_timing *timing_out; /* or NULL */
-  uint32_t iterations; /* of the kernel, each on what the one before left; 0 means 1. Host runs only */
+  uint32_t
+      iterations; /* of the kernel, each on what the one before left; 0 means 1. Host runs only */
   uint32_t reserved;
 } vyc_run;
 

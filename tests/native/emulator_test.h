@@ -93,7 +93,8 @@ inline void open_driver(const char *path) {
   symbol(library, &driver.fault_message, "vyre_emulator_fault_message");
 #define ROW(name, since) entry(&driver.name, #name, since);
   VYC_DRIVER_TABLE(ROW)
-  VYC_DRIVER_OPTIONAL_TABLE(ROW) VYRE_EMULATOR_EXTRA_TABLE(ROW)
+  VYC_DRIVER_OPTIONAL_TABLE(ROW)
+  VYRE_EMULATOR_EXTRA_TABLE(ROW)
 #undef ROW
 #define ROW(name, since, type) entry(&driver.name, #name, since);
       VYC_DRIVER_VERSIONED_TABLE(ROW)

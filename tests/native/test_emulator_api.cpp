@@ -30,7 +30,7 @@ void proc_address_answers_by_name_and_version() {
   EQUAL(CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, status);
   CHECK(address == nullptr);
   GIVES(CUDA_ERROR_NOT_FOUND, proc("cuNoSuchFunction", 13000, &address, nullptr));
-  OK(proc("cuMemAlloc", 2000, &address, &status));  // the 32-bit ABI
+  OK(proc("cuMemAlloc", 2000, &address, &status)); // the 32-bit ABI
   CHECK(address == nullptr);
   EQUAL(CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT, status);
   OK(driver.set("driver_version", 11030));
@@ -300,7 +300,7 @@ void a_forked_child_is_refused_at_once() {
     EQUAL(-1, driver.count_into("streams", &value));
     const char *name = nullptr;
     OK(driver.cuGetErrorName(CUDA_ERROR_NOT_INITIALIZED, &name));
-    std::exit(7);  // runs the exit handlers
+    std::exit(7); // runs the exit handlers
   });
   CHECK(WIFEXITED(status));
   EQUAL(7, WEXITSTATUS(status));
@@ -349,7 +349,7 @@ void the_process_ends_with_work_in_flight(const char *program, const char *libra
   EQUAL(5, WEXITSTATUS(status));
 }
 
-}  // namespace
+} // namespace
 
 int main(int argc, char **argv) {
   CHECK(argc >= 2);
