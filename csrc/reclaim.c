@@ -7,7 +7,6 @@
 
 #include "internal.h"
 
-#define SPIN_NS UINT64_C(200000) /* after that a wait sleeps between looks */
 #define MAGAZINE_SHARE (4u * VYC_MAGAZINES) /* of the budget; all magazines together: a quarter */
 
 static void raw_free(vyc_context *context, const vyc_pool *pool, vyc_block *block) {
@@ -178,7 +177,7 @@ static void wait_again(vyc_pool *pool, vyc_block *block) {
 /* Those of the waiting blocks that pass in time are added to the list. */
 static vyc_block *wait_for_waiting(vyc_context *context, vyc_pool *pool, vyc_block *waiting,
                                    vyc_block *list) {
-  vyc_pace pace = vyc__pace_begin(atomic_load(&context->patience_ns), SPIN_NS);
+  vyc_pace pace = vyc__pace_begin(atomic_load(&context->patience_ns), VYC_SPIN_NS);
   vyc_error failure;
   vyc__error_save(&failure);
   while (waiting != NULL) {

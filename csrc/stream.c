@@ -4,8 +4,6 @@
 
 #include "internal.h"
 
-#define EVENT_SPIN_NS UINT64_C(200000) /* after that a wait for an event sleeps between looks */
-
 /* ---- streams -------------------------------------------------------------------------------- */
 
 static void list_add(vyc_context *context, vyc_stream *stream) {
@@ -255,7 +253,7 @@ vyc_status vyc_event_synchronize_for(vyc_event *event, int64_t timeout_ns) {
   vyc_context *context = event->child.context;
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
-  vyc_pace pace = vyc__pace_begin(timeout_ns, EVENT_SPIN_NS);
+  vyc_pace pace = vyc__pace_begin(timeout_ns, VYC_SPIN_NS);
   vyc_status status = vyc__event_wait(context, event->handle, &pace);
   if (status == VYC_OK) status = vyc__check_reports(context);
   vyc__leave(context, &scope);

@@ -266,7 +266,6 @@ static vyc_status download_small(vyc_context *context, const vyc_transfer *const
 
 static vyc_status download_large(vyc_context *context, const vyc_transfer *item, bool *direct) {
   const uint64_t from = item->buffer->address + item->offset;
-  if (item->pinned == NULL) return vyc__bounce_out(context, item->result, from, item->bytes);
   *direct = true;
   VYC_CU_RESULT;
   return VYC_CU(context, cuMemcpyDtoHAsync, item->result, from, item->bytes, context->main);

@@ -1,13 +1,15 @@
 /* A lane that has been submitted, to its end: the wait for it, its results, its destruction. And
  * the pace of every wait: looks one after the other at first, then with growing sleeps between. */
+#define _POSIX_C_SOURCE 200809L
+#include <sched.h>
 #include <string.h>
 
 #include "plan.h"
 
 #define SPIN_NS UINT64_C(200000)     /* at least, for a plan whose runs are short, or unknown */
 #define SPIN_LONG_NS UINT64_C(20000) /* for a plan whose runs are long */
-#define LONG_NS UINT64_C(1000000)
 #define SLEEP_MAX_US 200u
+#define YIELD_NS UINT64_C(50000)
 
 /* ---- pace ------------------------------------------------------------------------------------ */
 
@@ -21,10 +23,10 @@ int64_t vyc__pace_left(const vyc_pace *pace) {
   return waited < (uint64_t)pace->timeout_ns ? pace->timeout_ns - (int64_t)waited : 0;
 }
 
-/* A sixteenth of the time waited so far: what a sleep adds to a wait stays small beside it. The
- * last one ends with the time that is allowed. */
+/* A 64th of the time waited so far: what a sleep adds to a wait stays small beside it. The last one
+ * ends with the time that is allowed. */
 static void sleep_between(const vyc_pace *pace) {
-  uint64_t pause_us = pace->waited_ns / 16000;
+  uint64_t pause_us = pace->waited_ns / 64000;
   if (pause_us < VYC_SLEEP_MIN_US) pause_us = VYC_SLEEP_MIN_US;
   if (pause_us > SLEEP_MAX_US) pause_us = SLEEP_MAX_US;
   if (pace->timeout_ns >= 0) {
@@ -37,7 +39,10 @@ static void sleep_between(const vyc_pace *pace) {
 vyc_status vyc__pace(const vyc_context *context, vyc_pace *pace) {
   pace->waited_ns = vyc__now_ns() - pace->begin_ns;
   if (pace->timeout_ns >= 0 && pace->waited_ns >= (uint64_t)pace->timeout_ns) return VYC_NOT_READY;
-  if (!vyc__pace_sleeps(pace)) return VYC_OK;
+  if (!vyc__pace_sleeps(pace)) {
+    if (pace->waited_ns > YIELD_NS) sched_yield(); /* what is waited for may need this core */
+    return VYC_OK;
+  }
   if (atomic_load_explicit(&context->gone, memory_order_relaxed))
     return vyc__fail(VYC_E_UNAVAILABLE, "close", "the device was closed during the wait");
   sleep_between(pace);
@@ -92,7 +97,7 @@ static void note_wait(vyc_plan *plan, uint64_t waited_ns) {
 
 static uint64_t spin_of(const vyc_plan *plan) {
   const uint64_t mean = atomic_load_explicit(&plan->mean_wait_ns, memory_order_relaxed);
-  if (mean >= LONG_NS) return SPIN_LONG_NS;
+  if (mean >= VYC_SPIN_NS) return SPIN_LONG_NS;
   return 2 * mean > SPIN_NS ? 2 * mean : SPIN_NS;
 }
 

@@ -7,8 +7,6 @@
 
 #include "plan.h"
 
-#define SPIN_NS UINT64_C(200000) /* after that the wait sleeps between looks */
-
 /* ---- streams with work ---------------------------------------------------------------------- */
 
 typedef vyc_status (*visitor)(vyc_context *context, CUstream stream, void *data);
@@ -95,7 +93,7 @@ static vyc_status marks_wait(vyc_context *context, const marks *m, vyc_pace *pac
 vyc_status vyc__work_wait(vyc_context *context, int64_t timeout_ns) {
   vyc_status status = each(context, look, NULL);
   if (status != VYC_NOT_READY) return status;
-  vyc_pace pace = vyc__pace_begin(timeout_ns, SPIN_NS);
+  vyc_pace pace = vyc__pace_begin(timeout_ns, VYC_SPIN_NS);
   while (!vyc__pace_sleeps(&pace)) {
     VYC_TRY(vyc__pace(context, &pace));
     status = each(context, look, NULL);
@@ -111,7 +109,7 @@ vyc_status vyc__work_wait(vyc_context *context, int64_t timeout_ns) {
 vyc_status vyc__stream_finish(vyc_context *context, CUstream stream, int64_t timeout_ns) {
   vyc_status status = look(context, stream, NULL);
   if (status != VYC_NOT_READY) return status;
-  vyc_pace pace = vyc__pace_begin(timeout_ns, SPIN_NS);
+  vyc_pace pace = vyc__pace_begin(timeout_ns, VYC_SPIN_NS);
   while (!vyc__pace_sleeps(&pace)) {
     VYC_TRY(vyc__pace(context, &pace));
     status = look(context, stream, NULL);
@@ -264,7 +262,7 @@ vyc_status vyc_fence_wait(vyc_fence *fence, int64_t timeout_ns) {
   vyc_context *context = fence->child.context;
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
-  vyc_pace pace = vyc__pace_begin(timeout_ns, SPIN_NS);
+  vyc_pace pace = vyc__pace_begin(timeout_ns, VYC_SPIN_NS);
   vyc_status status = marks_wait(context, &fence->marks, &pace);
   if (status == VYC_OK) status = vyc__check_reports(context);
   vyc__leave(context, &scope);

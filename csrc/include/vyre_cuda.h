@@ -181,7 +181,7 @@ VYC_API vyc_status vyc_context_caps(vyc_context *context, vyc_caps *caps_out);
 VYC_API vyc_status vyc_context_synchronize(vyc_context *context);
 /* The same for at most timeout_ns, then VYC_NOT_READY; negative: no limit. This and the other
  * functions that end in _for never block in the driver: they look again and again, at once for the
- * first 200 us, then with sleeps of up to 200 us between, and wait for what was given before. */
+ * first 4 ms, then with sleeps of up to 200 us between, and wait for what was given before. */
 VYC_API vyc_status vyc_context_synchronize_for(vyc_context *context, int64_t timeout_ns);
 /* For who launches under a lock of its own: a launch blocks while about a thousand of its stream
  * have not begun. Asked at every 256th launch: VYC_NOT_READY when what the stream (NULL: call

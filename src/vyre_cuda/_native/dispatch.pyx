@@ -15,9 +15,9 @@ from libc.string cimport memcpy, memset
 cimport numpy as cnp
 
 from vyre_cuda._native.c_api cimport (
-    VYC_ARGUMENT_BUFFER, VYC_ARGUMENT_HOST, VYC_ARGUMENT_PINNED, VYC_E_TIMEOUT, VYC_NOT_READY, VYC_OK, VYC_ROLE_IN,
-    VYC_ROLE_INOUT, VYC_ROLE_OUT, vyc_argument, vyc_context_is_behind, vyc_plan_launch, vyc_plan_run, vyc_plan_submit, vyc_run,
-    vyc_status, vyc_stream, vyc_ticket,
+    VYC_ARGUMENT_BUFFER, VYC_ARGUMENT_HOST, VYC_ARGUMENT_PINNED, VYC_E_TIMEOUT, VYC_NOT_READY, VYC_OK,
+    VYC_ROLE_IN, VYC_ROLE_INOUT, VYC_ROLE_OUT, vyc_argument, vyc_context_is_behind, vyc_plan_launch,
+    vyc_plan_run, vyc_plan_submit, vyc_run, vyc_status, vyc_stream, vyc_ticket,
 )
 from vyre_cuda._native.context cimport Context, Stream
 from vyre_cuda._native.foreign cimport stream_of
@@ -441,6 +441,6 @@ launch_def.ml_doc = b"""launch(*args, stream=None, grid=None)
 
 Launch on device arrays, all parameters in declared order or by name, without waiting.
 
-`stream`: a Stream, an object with __cuda_stream__ or a CUstream handle, else call order. `grid`: blocks, an int or a tuple of one to three, in place of those
-that follow from the work. Results are zero where the program does not write. TypeError, ValueError: as for a call."""
+`stream`: a Stream, an object with __cuda_stream__ or a CUstream handle, else call order. `grid`: blocks, an int or a
+tuple of one to three, in place of those that follow from the work. Results are zero where the program does not write. TypeError, ValueError: as for a call."""
 launch = PyDescr_NewMethod(<PyTypeObject *>Dispatcher, &launch_def)

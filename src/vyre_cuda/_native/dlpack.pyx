@@ -103,7 +103,7 @@ def export(
     Buffer buffer not None, uint64_t offset, int64_t count, tuple dtype not None, tuple device not None,
     bint versioned, bint read_only, bint copied,
 ) -> object:
-    """A capsule of `count` elements from byte `offset`; `dtype` (code, bits) and `device` (type, id) in DLPack's numbers."""
+    """A capsule of `count` elements from byte `offset`; `dtype` (code, bits), `device` (type, id) as in DLPack."""
     cdef Exported *plain = NULL
     cdef ExportedVersioned *newer = NULL
     cdef DLTensor tensor

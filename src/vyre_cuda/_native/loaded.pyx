@@ -39,7 +39,8 @@ cdef int fill_grid(object grid, uint32_t *max_grid, vyc_run *run) except -1:
         if isinstance(axes[i], bool) or not hasattr(axes[i], "__index__"):
             raise TypeError(f"grid={grid!r}: an int or a tuple of one to three ints is needed")
         if not 1 <= axes[i] <= max_grid[i]:
-            raise ValueError(f"grid={grid!r}: {axes[i]} blocks on axis {'xyz'[i]}; this device takes 1 to {max_grid[i]}")
+            raise ValueError(
+                f"grid={grid!r}: {axes[i]} blocks on axis {'xyz'[i]}; this device takes 1 to {max_grid[i]}")
         extent = axes[i]
         run.grid[i] = <uint32_t>extent
     return 0
@@ -59,7 +60,7 @@ cdef class Launcher:
             self._max_grid[i] = max_grid[i]
 
     cdef Plan plan_for(self, object block, uint32_t shared_bytes, bint cooperative, object addresses):
-        """The kernel at this block and shared memory, with plain numbers for the pointers in the bit set `addresses`."""
+        """The kernel at this block and shared memory, with plain numbers for pointers in the bit set `addresses`."""
         cdef tuple last = self._last
         if last is not None and last[0] == block and last[1] == shared_bytes and last[2] == cooperative \
                 and last[3] == addresses:
@@ -68,7 +69,8 @@ cdef class Launcher:
         self._last = (block, shared_bytes, cooperative, addresses, plan)
         return plan
 
-    cdef object fill(self, tuple args, vyc_argument *items, uint64_t *scalars, vyc_run *run, object grid, Stream stream):
+    cdef object fill(self, tuple args, vyc_argument *items, uint64_t *scalars, vyc_run *run, object grid,
+                     Stream stream):
         """Fill the run; (what must live until it was given, bit set of pointers that are plain numbers)."""
         cdef int i
         cdef uint32_t bindings = 0
