@@ -52,8 +52,21 @@ class CountedLoop:
         self.counter = -1
 
     @property
-    def is_long(self) -> bool:
-        return self.trips is not None and self.trips > _MOST_UNROLLED_TRIPS
+    def stays_rolled(self) -> bool:
+        """Whether the assembler is told not to unroll: long loops, and those whose length it would get wrong.
+
+        ptxas 13.0 counts the trips of a signed loop from stop - start in the signed type, and makes one trip where that
+        overflows (seen on sm_90).
+        """
+        if self.trips is not None and self.trips > _MOST_UNROLLED_TRIPS:
+            return True
+        return self._signed and not self._wraps and self._longest() > FULL[self._type][1]
+
+    def _longest(self) -> int:
+        """The most that stop - start, rounded up to whole steps, can be."""
+        start, stop = (self._b.facts.tight_range(end) for end in (self._start, self._stop))
+        step = self.step or 0
+        return (stop[1] - start[0] if step > 0 else start[1] - stop[0]) + abs(step) - 1
 
     def _trips(self) -> int | None:
         first, end = self._b.constant_of(self._start), self._b.constant_of(self._stop)

@@ -311,7 +311,7 @@ class Lowering:
         state = self._enter_loop(loop, _assigned(statement.body))
         b.facts.assume(counted.enters, True)
         counted.begin()
-        function.effect("label", (), (body, counted.is_long))
+        function.effect("label", (), (body, counted.stays_rolled))
         counted.assume()
         self._locals.values[statement.name] = counted.counter
         if self._block(statement.body) or loop.has_continue:
@@ -325,7 +325,8 @@ class Lowering:
         loop = _Loop(function.label(), function.label())
         assigned = _assigned(statement.setup) | _assigned(statement.body)
         state = self._enter_loop(loop, assigned)
-        function.effect("label", (), (loop.next, False))
+        # Rolled: the assembler takes the length of a loop that it unrolls for a signed number (see loops.py).
+        function.effect("label", (), (loop.next, True))
         endless = False
         if self._block(statement.setup):
             self._expressions.start_statement()
