@@ -125,7 +125,7 @@ void vyc__values_drop(const vyc_step *step, const vyc_values *values) {
   }
   vyc_buffer_release(values->transfer.to);
   vyc_buffer_release(values->transfer.from);
-  vyc_pinned_release(values->transfer.pinned);
+  vyc__pinned_drop(values->transfer.pinned);
 }
 
 bool vyc__values_equal(const vyc_step *step, const vyc_values *a, const vyc_values *b) {

@@ -318,7 +318,9 @@ void vyc__depth_close(vyc_context *context);
 
 /* ---- pinned.c ---- */
 
-/* A run that is seen to end later holds the memory meanwhile; vyc_pinned_release ends that. */
+/* A run that is seen to end later, or a graph, holds the memory meanwhile; vyc__pinned_drop ends
+ * that. vyc_pinned_release is for who made it. */
+void vyc__pinned_drop(vyc_pinned *pinned);
 static inline void vyc__pinned_retain(vyc_pinned *pinned) { vyc__child_retain(&pinned->child); }
 /* Work that nobody is going to wait for was given to the stream of a slot: when the memory is
  * released it is reused behind that. */

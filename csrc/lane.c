@@ -102,7 +102,7 @@ static void hold(vyc_lane *lane, const vyc_run *run) {
 }
 
 void vyc__lane_let_go(vyc_lane *lane) {
-  while (lane->held_count > 0) vyc_pinned_release(lane->held[--lane->held_count]);
+  while (lane->held_count > 0) vyc__pinned_drop(lane->held[--lane->held_count]);
 }
 
 /* A submission failed half-way and something may be in flight: the lane is used again only when

@@ -33,7 +33,7 @@ vyc_status vyc_pinned_alloc(vyc_pinned **pinned_out, vyc_context *context, uint6
   return status;
 }
 
-void vyc_pinned_release(vyc_pinned *pinned) {
+void vyc__pinned_drop(vyc_pinned *pinned) {
   if (pinned == NULL) return;
   if (pinned->block == NULL) {
     vyc__child_release(&pinned->child);
@@ -63,6 +63,27 @@ static void unlock(const vyc_pinned *pinned) {
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
   context->driver->cuMemHostUnregister(pinned->data);
   vyc__capture_restore(context->driver, mode);
+}
+
+/* Runs may still use the memory, which is the caller's to free from here on: they are waited for.
+ * Runs that have ended and hold it still, because nobody has collected them, find nothing to do. */
+static void settle(vyc_pinned *pinned) {
+  vyc_context *context = pinned->child.context;
+  vyc_scope scope;
+  if (atomic_load(&pinned->child.references) == 1 || atomic_load(&context->gone)) return;
+  if (!vyc__enter_release(context, &scope)) return;
+  vyc__scope_relax(context, &scope);
+  if (vyc__settle(context)) {
+    unlock(pinned);
+    pinned->bytes = 0;
+  }
+  vyc__leave(context, &scope);
+}
+
+void vyc_pinned_release(vyc_pinned *pinned) {
+  if (pinned == NULL) return;
+  if (pinned->block == NULL && pinned->bytes != 0) settle(pinned);
+  vyc__pinned_drop(pinned);
 }
 
 static void destroy(vyc_child *child) {

@@ -239,3 +239,24 @@ def test_a_closed_device_refuses(device_name: int | str, make: str) -> None:
 
     with pytest.raises(vc.DeviceUnavailableError, match="closed"):
         device.register(X) if make == "register" else device.pinned_empty(3, vc.f32)
+
+
+@pytest.mark.emulator
+def test_registered_memory_is_given_back_only_when_an_abandoned_call_has_ended(
+    own_device: vc.Device, emulator: Emulator
+) -> None:
+    kernel = own_device.compile(programs.saxpy())
+    x = np.arange(1000, dtype=np.float32)
+    page = np.zeros(1000, np.float32)
+    kernel(x, x, 1.0)
+    emulator.set("delay_us", 50_000)
+    result = own_device.register(page)
+    pending = kernel.submit(x, x, 2.0, out=result)
+    assert not pending.done()
+
+    del pending, result  # the last view: the memory is the caller's again
+
+    np.testing.assert_array_equal(np.float32(2) * x + x, page)
+    emulator.set("delay_us", 0)
+    np.testing.assert_array_equal(np.float32(3) * x + x, kernel(x, x, 3.0))
+    own_device.register(page)[:] = 0  # it is not locked any more
