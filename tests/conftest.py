@@ -1,8 +1,8 @@
 """Which device the suite runs on, and what every test leaves behind: nothing.
 
 `--device=emulator` (default) or `--device=cuda` or an ordinal. Tests marked `cuda` or `emulator` run on that kind only,
-and those marked `valgrind` where it is installed: they are deselected elsewhere, never skipped. `--conformance=FILE`
-keeps what the run compared, for docs/conformance.md.
+and those marked `valgrind` where it is installed: they are deselected elsewhere, never skipped. Tests marked
+`long` run with --long. `--conformance=FILE` keeps what the run compared, for docs/conformance.md.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ def pytest_report_header() -> str | None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--device", default="emulator", help="emulator (default), cuda, or the ordinal of a CUDA device")
     parser.addoption("--update-golden", action="store_true", help="rewrite golden files instead of comparing")
+    parser.addoption("--long", action="store_true", help="also the tests that take minutes each")
     parser.addoption("--conformance", type=Path, metavar="FILE", help="write how much was compared per op and type")
 
 
@@ -71,6 +72,8 @@ def _commit() -> str:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     unwanted = {"cuda" if config.getoption("--device") == "emulator" else "emulator"}
+    if not config.getoption("--long"):
+        unwanted.add("long")
     if not HAS_VALGRIND:
         unwanted.add("valgrind")
     kept, dropped = [], []

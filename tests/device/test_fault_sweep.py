@@ -1,4 +1,4 @@
-"""The sweep of `fault_sweep`: a part of it in every run, all of it when marked tests are asked for."""
+"""The sweep of `fault_sweep`: a part of it in every run, all of it with --long."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ def test_first_and_last_uses_of_every_call_may_fail(emulator: Emulator, name: st
 
 
 @pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("mode", STREAM_MODES)
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_many_uses_of_every_call_may_fail(emulator: Emulator, name: str, mode: StreamMode) -> None:
