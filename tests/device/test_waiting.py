@@ -173,6 +173,7 @@ def test_an_abandoned_device_can_be_opened_again(device_name: int | str) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.long  # 64 kernels that spin on two cores
 @pytest.mark.emulator  # as above: the lanes of 64 runs allocate
 def test_a_full_house_of_hung_runs_does_not_hold_submit_for_ever(device_name: int | str) -> None:
     lines = run_hung(
