@@ -44,6 +44,22 @@ const char *vyre_emulator_function(uint64_t index);
  * device is well. NUL-terminated, cut to `size` bytes. */
 int vyre_emulator_fault_message(char *buffer, uint64_t size);
 
+/* A data race: two accesses of one element, [0] before [1] in the order in which they ran. */
+struct vyre_emulator_race_info {
+  uint64_t address; /* of the element; with `shared` from the start of the block's shared memory */
+  uint32_t bytes; /* of the element */
+  uint32_t shared;
+  uint32_t line[2]; /* in the PTX text */
+  uint32_t block[2][3], thread[2][3];
+  uint64_t symbol_address; /* with `shared`: where the array begins that holds the element */
+  char symbol[128]; /* its name in the text, cut; "" for dynamic shared memory */
+};
+
+/* The race of this number, which the launch left as the index in its report (see ptx_races.h), and
+ * the first `size` bytes of the launch's parameters. -1: no such race; the last 1024 are kept. */
+int vyre_emulator_race(uint64_t number, struct vyre_emulator_race_info *info, uint8_t *parameters,
+                       uint64_t size);
+
 #ifdef __cplusplus
 }
 #endif

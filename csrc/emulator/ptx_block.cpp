@@ -35,6 +35,9 @@ void Block::begin(std::array<uint32_t, 3> index) {
   }
   std::fill(shared_.begin(), shared_.end(), static_cast<uint8_t>(poison));
   for (Barrier &barrier : barriers_) barrier = Barrier{};
+  if (machine_.races == nullptr) return;
+  races_.begin(index[0] + launch_.grid[0] * (index[1] + launch_.grid[1] * index[2]),
+               active_.size());
 }
 
 // A register file with the constants and what all threads of the launch share.
@@ -102,6 +105,7 @@ bool Block::run(uint32_t index) {
   if (thread.r == nullptr) prepare(index);
   uint64_t *r = thread.r;
   const Instruction *i = thread.pc;
+  if (machine_.races != nullptr) machine_.races->enter(races_, index);
   uint64_t left = slice;
   do {
     i = i->run(i, r, machine_);
@@ -215,6 +219,7 @@ bool Block::open(uint32_t id) {
     if (barrier.reduce != Arrival::Reduce::none) thread.r[thread.arrival.result_slot] = result;
     thread.state = Thread::State::ready;
   }
+  ++races_.barriers;
   barrier.arrived = 0;
   std::fill(barrier.lanes.begin(), barrier.lanes.end(), 0);
   return true;
@@ -242,6 +247,7 @@ void Block::try_collective(uint32_t warp) {
     seen |= group.members;
     if (group.members != (first.mask & active_[warp])) continue;
     first.collective(group);
+    if (machine_.races != nullptr) ++races_.warp_steps[warp];
     for (uint32_t other = 0; other < warp_size; ++other)
       if (group.members >> other & 1) lanes[other].state = Thread::State::ready;
   }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ptx_machine.h"
+#include "ptx_races.h"
 
 namespace emulator {
 
@@ -72,6 +72,7 @@ class Block {
   uint32_t faulting_ = 0;
   bool progressed_ = false, gathering_ = false;
   uint64_t instructions_ = 0;
+  BlockRaces races_; // used where races are looked for
 };
 
 } // namespace emulator

@@ -65,6 +65,10 @@ Report execute(const Kernel &kernel, const Launch &launch, Memory &memory) {
   machine.memory = &memory;
   machine.parameters = launch.parameters;
   machine.conditionals = launch.conditionals;
+  machine.code = kernel.code.get();
+  std::unique_ptr<RaceCheck> races;
+  if (kernel.code->races.site >= 0) races = std::make_unique<RaceCheck>(kernel, launch);
+  machine.races = races.get();
   std::vector<std::unique_ptr<Block>> blocks;
   if (launch.cooperative) {
     each_index(launch.grid, [&](const std::array<uint32_t, 3> &index) {
@@ -80,6 +84,7 @@ Report execute(const Kernel &kernel, const Launch &launch, Memory &memory) {
       return run_resident(blocks, &report);
     });
   }
+  if (races != nullptr) races->finish(memory);
   for (const auto &block : blocks) report.instructions += block->instructions();
   return report;
 }

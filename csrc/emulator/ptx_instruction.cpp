@@ -1,6 +1,7 @@
 // From the text of an instruction to drafts: the form is looked up by its name without the
 // modifiers that only order memory or hint at caches, its operands become slots, its guard a jump.
 #include <algorithm>
+#include <cstdlib>
 
 #include "ptx_kernel.h"
 
@@ -26,6 +27,25 @@ bool is_approximate(const std::vector<std::string_view> &parts) {
   if (is_any(parts[0], {"ex2", "lg2", "sin", "cos", "tanh", "rsqrt"})) return true;
   return std::any_of(parts.begin(), parts.end(),
                      [](std::string_view p) { return p == "approx" || p == "full"; });
+}
+
+// Width, space and kind of an access to memory that threads share, from the name of its form.
+void describe(const std::string &name, AccessForm *form) {
+  const std::vector<std::string_view> parts = split(name);
+  if (parts.size() > 1 && parts[1] == "param") return;
+  form->kind = parts[0] == "ld"   ? AccessForm::Kind::load
+               : parts[0] == "st" ? AccessForm::Kind::store
+                                  : AccessForm::Kind::update;
+  form->address_slot = parts[0] == "atom" ? 1 : 0;
+  const bool named = parts.size() > 1 && is_any(parts[1], {"global", "shared"});
+  form->space = !named                 ? AccessForm::Space::generic
+                : parts[1] == "global" ? AccessForm::Space::global
+                                       : AccessForm::Space::shared;
+  for (const std::string_view part : parts)
+    if (is_any(part, {"v2", "v4"})) form->count = static_cast<uint8_t>(part[1] - '0');
+  if (parts[0] == "ld") form->address_slot = form->count;
+  const int bits = std::atoi(std::string(parts.back().substr(1)).c_str());
+  form->bytes = static_cast<uint8_t>(bits / 8);
 }
 
 }  // namespace
@@ -82,6 +102,14 @@ std::string KernelBuilder::normalize(const Token &opcode, Order *order) const {
     Lexer::fail(opcode, "a parameter has no memory order");
   order->acquire = access && semantics == "acquire";
   order->release = access && semantics == "release";
+  if (access || update) {
+    AccessForm &form = order->access;
+    form.atomic = update || strong || semantics == "volatile";
+    form.block_scope = scope == "cta";
+    form.acquire = is_any(semantics, {"acquire", "acq_rel"});
+    form.release = is_any(semantics, {"release", "acq_rel"});
+    describe(name, &form);
+  }
   return name;
 }
 
@@ -259,6 +287,7 @@ void KernelBuilder::emit(const Form &form, const std::vector<Operand> &operands,
     draft.guarded = true;
     guard = nullptr;
   }
+  draft.access = order.access;
   list.push_back(draft);
   if (order.acquire) fence(&run_fence_acquire);
   if (guard != nullptr) {

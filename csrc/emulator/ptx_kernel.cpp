@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "ptx_races.h"
+
 namespace emulator {
 namespace {
 
@@ -332,6 +334,22 @@ void KernelBuilder::place_shared() {
     constants_[entry.constant] += shared_[entry.variable].address;
 }
 
+// Every access goes by way of the check.
+void KernelBuilder::check_races(Code &code) const {
+  code.races = module_.races;
+  for (const int64_t offset : {code.races.report, code.races.barrier})
+    if (offset + 8 > int64_t{kernel_.parameter_bytes})
+      Lexer::fail(lexer_.peek(), "vyre_races names a parameter that " + kernel_.name + " lacks");
+  for (size_t k = 0; k < drafts_.size(); ++k) {
+    code.accesses.push_back(drafts_[k].access);
+    code.plain.push_back(code.instructions[k].run);
+    if (drafts_[k].access.bytes != 0) code.instructions[k].run = &run_checked;
+  }
+  for (const SharedVariable &variable : shared_)
+    if (variable.referenced && !variable.dynamic)
+      code.shared_places.push_back({std::string(variable.name), variable.address, variable.bytes});
+}
+
 Code KernelBuilder::finish() {
   Draft last;
   last.instruction.run = &run_exit;
@@ -358,6 +376,7 @@ Code KernelBuilder::finish() {
     code.instructions.push_back(draft.instruction);
     code.locations.push_back(draft.location);
   }
+  if (module_.races.site >= 0) check_races(code);
   kernel_.registers = allocation.registers;
   return code;
 }

@@ -27,6 +27,7 @@ struct ModuleHeader {
   int target = 0;
   std::vector<SharedVariable> shared;
   bool sets_conditionals = false; // cudaGraphSetConditional is declared
+  RaceRequest races;
   std::shared_ptr<const std::string> text;
 };
 
@@ -41,6 +42,7 @@ struct Draft {
   uint8_t definitions = 0, uses = 0; // bit k: operand slot k, six of them
   int32_t label = -1; // of a branch, into KernelBuilder::branches_
   Location location{};
+  AccessForm access{};
 
   uint32_t &slot(int k) {
     return k < 5 ? instruction.slot[k] : reinterpret_cast<uint32_t &>(instruction.offset);
@@ -122,6 +124,7 @@ class KernelBuilder {
   const Name *find(std::string_view name) const;
   bool find_range(std::string_view name, uint32_t *reg, Type *type);
   Code finish();
+  void check_races(Code &code) const;
   void resolve_branches();
   void place_shared();
 
@@ -151,6 +154,7 @@ class KernelBuilder {
   // ptx_instruction.cpp
   struct Order {
     bool acquire = false, release = false;
+    AccessForm access{}; // but for the slot of the address
   };
   void parse_instruction(const Token &opcode, const Operand *guard);
   Operand parse_guard();

@@ -16,6 +16,7 @@ namespace emulator {
 struct Instruction;
 struct Machine;
 struct Group;
+class RaceCheck;
 
 // Runs one instruction on the registers `r` and returns the next one, or nullptr when the thread
 // cannot go on; Machine::stop then says why.
@@ -55,12 +56,43 @@ struct Location {
   uint32_t begin, end; // of the instruction in Code::text
 };
 
+// How an instruction accesses memory that threads share.
+struct AccessForm {
+  enum class Kind : uint8_t { load, store, update };
+  enum class Space : uint8_t { global, shared, generic };
+  uint8_t bytes = 0; // of an element; 0: the instruction is no such access
+  uint8_t count = 1; // elements
+  uint8_t address_slot = 0;
+  Kind kind = Kind::load;
+  Space space = Space::global;
+  bool atomic = false, block_scope = false;
+  bool acquire = false, release = false;
+};
+
+// What a module asks for that wants its races found; offsets in bytes, -1: no such parameter.
+struct RaceRequest {
+  int64_t site = -1; // -1: no check
+  int64_t report = -1, barrier = -1;
+};
+
+// An array of static shared memory.
+struct SharedPlace {
+  std::string name;
+  uint64_t address = 0;
+  uint64_t bytes = 0;
+};
+
 struct Code {
   std::vector<Instruction> instructions;
   std::vector<Location> locations; // one an instruction
   std::vector<uint64_t> constants; // slots slot_fixed_count and up
   uint32_t slots = slot_fixed_count;
   std::shared_ptr<const std::string> text;
+  RaceRequest races;
+  // Only where races are looked for, one an instruction; `plain`: the handlers of accesses.
+  std::vector<AccessForm> accesses;
+  std::vector<Handler> plain;
+  std::vector<SharedPlace> shared_places;
 };
 
 // gather: the thread goes on when all lanes of its warp have had their turn
@@ -102,6 +134,8 @@ struct Machine {
   uint64_t shared_bytes = 0;
   const uint8_t *parameters = nullptr;
   Conditionals *conditionals = nullptr;
+  const Code *code = nullptr;
+  RaceCheck *races = nullptr; // nullptr: not looked for
 
   Stop stop = Stop::exited;
   const Instruction *at = nullptr;

@@ -1,6 +1,7 @@
 // A PTX module (PTX ISA 4, 11): version, target, shared arrays and kernels. Whatever this machine
 // does not know is an error with its line; the text is untrusted.
 #include <algorithm>
+#include <sstream>
 
 #include "ptx_kernel.h"
 
@@ -79,7 +80,7 @@ class ModuleParser {
     if (token.text == ".loc" || token.text == ".file") return lexer_.skip_line();
     lexer_.next();
     if (token.text == ".pragma") {
-      lexer_.expect(Token::Kind::text, "a string");
+      parse_pragma(lexer_.expect(Token::Kind::text, "a string"));
       lexer_.expect(";");
     } else if (token.text == ".visible" || token.text == ".weak") {
       lexer_.expect(".entry");
@@ -96,6 +97,22 @@ class ModuleParser {
     } else {
       Lexer::fail(token, "expected a directive, met " + shown(token));
     }
+  }
+
+  // vyre_races SITE REPORT [BARRIER], see ptx_races.h; as on a device, others mean nothing here.
+  void parse_pragma(const Token &token) {
+    std::string text(token.text);
+    text.erase(std::remove(text.begin(), text.end(), '"'), text.end());
+    std::istringstream words(text);
+    std::string word;
+    if (!(words >> word) || word != "vyre_races") return;
+    RaceRequest request;
+    if (!(words >> request.site >> request.report) || request.site < 0 || request.site >= 1 << 20 ||
+        request.report < 0)
+      Lexer::fail(token, "vyre_races takes the number of a site and the offset of a parameter");
+    if (!words.eof() && (!(words >> request.barrier) || request.barrier < 0))
+      Lexer::fail(token, "vyre_races: no offset of a parameter");
+    header_.races = request;
   }
 
   void add_shared(const Token &where, const SharedVariable &variable) {

@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from vyre_cuda.errors import CompileError as CompileError
+    from vyre_cuda.errors import DataRaceError as DataRaceError
     from vyre_cuda.errors import DeviceLostError as DeviceLostError
     from vyre_cuda.errors import DeviceUnavailableError as DeviceUnavailableError
     from vyre_cuda.errors import Diagnostic as Diagnostic
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from vyre_cuda.errors import KernelAssertionError as KernelAssertionError
     from vyre_cuda.errors import KernelTimeoutError as KernelTimeoutError
     from vyre_cuda.errors import ProgramError as ProgramError
+    from vyre_cuda.errors import RacingAccess as RacingAccess
     from vyre_cuda.errors import RecordingError as RecordingError
     from vyre_cuda.errors import ResourceError as ResourceError
     from vyre_cuda.errors import UnsupportedError as UnsupportedError
@@ -139,8 +141,9 @@ if TYPE_CHECKING:
 # Public names by the module that has them.
 _HOMES = {
     "vyre_cuda.errors": (
-        "CompileError Diagnostic DeviceLostError DeviceUnavailableError DriverError Error InternalError "
-        "KernelAssertionError KernelTimeoutError ProgramError RecordingError ResourceError UnsupportedError"
+        "CompileError DataRaceError Diagnostic DeviceLostError DeviceUnavailableError DriverError Error InternalError "
+        "KernelAssertionError KernelTimeoutError ProgramError RacingAccess RecordingError ResourceError "
+        "UnsupportedError"
     ),
     "vyre_cuda.interp.evaluate": "evaluate",
     "vyre_cuda.ir.builder": "Builder",

@@ -123,6 +123,40 @@ class KernelAssertionError(Error):
         self.index = index
 
 
+@dataclass(frozen=True, slots=True)
+class RacingAccess:
+    """One of the two accesses of a data race: `thread` of `block` as (x, y, z), and the instruction that it ran.
+
+    `statement` is its number in the program, in pre-order from 0; None for what is no statement of it.
+    """
+
+    block: tuple[int, int, int]
+    thread: tuple[int, int, int]
+    instruction: str
+    statement: int | None
+    source: tuple[str, int] | None
+
+
+class DataRaceError(Error):
+    """Two threads accessed one element, one of them wrote, and nothing ordered them: found by check="races".
+
+    `buffer` names the buffer or shared array, `index` the element; `first` and `second` say who did what, in the order
+    in which it happened this time. What the kernel computed is unspecified.
+    """
+
+    code = "data_race"
+
+    def __init__(
+        self, text: str, *, program: str, buffer: str, index: int, first: RacingAccess, second: RacingAccess
+    ) -> None:
+        super().__init__(text)
+        self.program = program
+        self.buffer = buffer
+        self.index = index
+        self.first = first
+        self.second = second
+
+
 class KernelTimeoutError(Error, TimeoutError):
     """A wait ended before the kernel did. The kernel may still run; its lane is not used again until it ends."""
 

@@ -286,10 +286,10 @@ def test_auto_takes_what_the_environment_names(device_name: int | str) -> None:
 def test_a_device_that_is_not_there(device_name: int | str, error, which) -> None:
     if which == 99 and device_name == "emulator":
         from vyre_cuda._native.context import Context
-        from vyre_cuda.runtime.device import _emulator_driver
+        from vyre_cuda.runtime.choice import emulator_driver
 
         with pytest.raises(error, match="99"):
-            Context(_emulator_driver(), 99)
+            Context(emulator_driver(), 99)
     else:
         with pytest.raises(error):
             vc.Device(which)

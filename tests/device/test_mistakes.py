@@ -255,3 +255,11 @@ def test_sign_of_floats_is_missing(device: vc.Device) -> None:
 
 def test_minimum_drops_nan(device: vc.Device) -> None:
     one_op(device, "minimum(x, y)", f32s(NAN, 1, 0.0), f32s(NAN, NAN, -0.0), f32s(1, NAN, -0.0))
+
+
+@pytest.mark.cuda
+def test_a_check_is_for_the_emulator_only(device_name: int | str) -> None:
+    with pytest.raises(vc.UnsupportedError, match='only Device\\("emulator"\\) checks') as caught:
+        vc.Device(device_name, check="races")
+
+    assert caught.value.capability == "check"

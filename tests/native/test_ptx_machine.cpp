@@ -3,6 +3,7 @@
 #include <cfenv>
 #include <thread>
 
+#include "../../csrc/emulator/control.h"
 #include "../../csrc/emulator/ptx.h"
 #include "emulator_test.h"
 
@@ -103,6 +104,51 @@ void test_newer_version_is_told_apart() {
 void test_deep_nesting_is_an_error() {
   bool too_new = false;
   CHECK(!refusal(kernel_text(std::string(100000, '{')), &too_new).empty());
+}
+
+void test_malformed_request_for_races_is_an_error_and_other_pragmas_are_none() {
+  const auto with = [](const std::string &pragma) {
+    const std::string text = kernel_text("st.global.u32 [%rd], 1;");
+    const size_t at = text.find(".visible");
+    return text.substr(0, at) + ".pragma \"" + pragma + "\";\n" + text.substr(at);
+  };
+  bool too_new = false;
+  for (const char *words : {"vyre_races", "vyre_races 0", "vyre_races -1 0", "vyre_races 0 x",
+                            "vyre_races 0 0 -8", "vyre_races 1048576 0"})
+    CHECK(refusal(with(words), &too_new).find("line 4; error   : vyre_races") != std::string::npos);
+  CHECK(refusal(with("vyre_races 0 8"), &too_new).find("that k lacks") != std::string::npos);
+  CHECK(parse_text(with("vyre_races 0 0")) != nullptr);
+  CHECK(parse_text(with("nounroll")) != nullptr);
+}
+
+// The parameter is the report here, whose first half the checked program must leave alone.
+void test_race_is_left_in_the_report_once() {
+  std::string text = kernel_text("mov.u32 %r1, %ctaid.x; mul.wide.u32 %rd1, %r1, 4;\n"
+                                 "add.u64 %rd1, %rd, %rd1; st.global.u32 [%rd+32], %r1;");
+  text.insert(text.find(".visible"), ".pragma \"vyre_races 5 0\";\n");
+  const auto module = parse_text(text);
+  Launch launch;
+  launch.grid = {3, 1, 1};
+  launch.parameters = reinterpret_cast<const uint8_t *>(&kBase);
+  Words memory(12);
+  memory.words[0] = memory.words[1] = ~0u;
+  expect(Outcome::ok, emulator::execute(module->kernels[0], launch, memory));
+  EQUAL(1u << 20 | 5u, memory.words[0]);
+  EQUAL(0u, memory.words[1]);
+  const uint32_t number = memory.words[2];
+  vyre_emulator_race_info info;
+  uint64_t parameter = 0;
+  EQUAL(0, vyre_emulator_race(number, &info, reinterpret_cast<uint8_t *>(&parameter), 8));
+  EQUAL(kBase + 32, info.address);
+  EQUAL(4u, info.bytes);
+  EQUAL(0u, info.shared);
+  EQUAL(0u, info.block[0][0]);
+  EQUAL(1u, info.block[1][0]);
+  EQUAL(kBase, parameter);
+  EQUAL(-1, vyre_emulator_race(number + 1, &info, nullptr, 0));
+
+  expect(Outcome::ok, emulator::execute(module->kernels[0], launch, memory));
+  EQUAL(number, memory.words[2]);
 }
 
 void test_faults_name_address_and_line() {
@@ -248,6 +294,8 @@ int main() {
   test_refusals_name_line_and_cause();
   test_newer_version_is_told_apart();
   test_deep_nesting_is_an_error();
+  test_malformed_request_for_races_is_an_error_and_other_pragmas_are_none();
+  test_race_is_left_in_the_report_once();
   test_faults_name_address_and_line();
   test_barrier_waits_for_all_that_have_not_exited();
   test_barriers_that_cannot_open_end_the_launch();

@@ -74,6 +74,11 @@ def use(device: vc.Device, program: vc.Program, x: npt.NDArray[np.float32]) -> N
 def handle() -> str:
     try:
         vc.Device("auto").close()
+        vc.Device("emulator", check="races").close()
+        vc.Device("emulator", check=("races",)).close()
+    except vc.DataRaceError as race:
+        access: vc.RacingAccess = race.first
+        return f"{race.buffer} {race.index} {access.statement} {access.thread[0]} {race.second.instruction}"
     except vc.DriverError as error:
         return f"{error.op} {error.status} {error.name} {error.code}"
     except vc.ProgramError as error:

@@ -12,7 +12,7 @@ from vyre_cuda.ir.nodes import GridBarrier
 from vyre_cuda.ir.program import Program
 from vyre_cuda.ptx.access import access_facts
 from vyre_cuda.ptx.coalesce import coalesce
-from vyre_cuda.ptx.lowered import Lowered
+from vyre_cuda.ptx.lowered import KernelParameter, Lowered
 from vyre_cuda.ptx.precision import PRECISIONS
 from vyre_cuda.ptx.ssa import liveness
 from vyre_cuda.ptx.statements import Lowering
@@ -24,16 +24,23 @@ BOUNDS = ("check", "off", "trap")
 
 
 def lower(
-    program: Program, target: Target, *, precision: str = "ieee", bounds: str = "check", debug: bool = False
+    program: Program,
+    target: Target,
+    *,
+    precision: str = "ieee",
+    bounds: str = "check",
+    debug: bool = False,
+    races: bool = False,
 ) -> Lowered:
     """The kernel of a valid program for a target.
 
-    `debug` adds a comment with values and source lines to each instruction and verifies the values. ValueError for an
-    option's unknown word, UnsupportedError for a target that is too small.
+    `races` asks the emulator to look for data races, and numbers the statements in comments. `debug` adds a comment
+    with values and source lines to each instruction and verifies the values. ValueError for an option's unknown word,
+    UnsupportedError for a target that is too small.
     """
     _check_option("precision", precision, PRECISIONS)
     _check_option("bounds", bounds, BOUNDS)
-    lowering = Lowering(program, target, precision=precision, bounds=bounds, debug=debug)
+    lowering = Lowering(program, target, precision=precision, bounds=bounds, debug=debug, races=races)
     lowering.run()
     memory, function = lowering.memory, lowering.builder.function
     if memory.shared_bytes > target.max_shared_bytes:
@@ -51,8 +58,10 @@ def lower(
     parameters, parameter_bytes = lay_out_parameters(
         program, function, live[0], tuple(name for name, wanted in hidden if wanted)
     )
+    sites = lowering.sites.all()
+    pragma = _race_pragma(len(sites) - 1, parameters) if races else ""
     return Lowered(
-        ptx=kernel_text(program, target, function, live, memory, parameters, debug=debug),
+        ptx=kernel_text(program, target, function, live, memory, parameters, debug=debug, pragma=pragma),
         entry=entry_name(program),
         parameters=parameters,
         parameter_bytes=parameter_bytes,
@@ -60,9 +69,15 @@ def lower(
         dynamic_shared_bytes=memory.dynamic_shared_bytes,
         access=access_facts(lowering.builder, memory, program, lowering.coverage.thread),
         covered=tuple(p.name for p in program.parameters if p.kind == "out" and p.name in lowering.coverage.covered),
-        sites=lowering.sites.all(),
+        sites=sites,
         cooperative=cooperative,
     )
+
+
+def _race_pragma(site: int, parameters: tuple[KernelParameter, ...]) -> str:
+    """What the emulator must know: the site that stands for races, and where the hidden parameters are."""
+    offsets = [str(p.offset) for kind in ("report", "grid_barrier") for p in parameters if p.kind == kind]
+    return " ".join(["vyre_races", str(site), *offsets])
 
 
 def _check_option(option: str, word: str, words: tuple[str, ...]) -> None:

@@ -10,7 +10,7 @@ from vyre_cuda.ir.nodes import Source
 from vyre_cuda.ir.types import Type
 
 ParameterKind = Literal["buffer", "scalar", "size", "report", "grid_barrier"]
-SiteKind = Literal["assert", "bounds"]
+SiteKind = Literal["assert", "bounds", "race"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Site:
     """A place whose failure a thread reports by its number in `Lowered.sites`.
 
     `buffer` is the one whose bounds were left, "" for an assertion. `statement` is its number in the program, in
-    pre-order from 0.
+    pre-order from 0. A "race" stands for all data races, which the emulator reports by it; it is the last.
     """
 
     kind: SiteKind

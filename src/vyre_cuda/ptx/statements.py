@@ -22,6 +22,7 @@ from vyre_cuda.ir.nodes import (
     If,
     Let,
     Return,
+    Source,
     Stmt,
     Store,
     Var,
@@ -44,6 +45,17 @@ from vyre_cuda.ptx.target import Target
 from vyre_cuda.ptx.warp import WarpOps
 
 
+def statement_comment(number: int) -> str:
+    """What stands before the instructions of a statement, by its number."""
+    return f"statement {number}"
+
+
+def _source_comment(source: Source) -> str:
+    file, line = source
+    name = file.replace("\\", "/").rsplit("/", 1)[-1]
+    return f"{ascii(name)[1:-1]}:{line}"
+
+
 @dataclass(slots=True)
 class _Loop:
     """Where break and continue go, and whether anything goes there."""
@@ -59,12 +71,14 @@ class _Loop:
 class Lowering:
     """One program on its way. Methods for statements return whether control can go on behind them."""
 
-    def __init__(self, program: Program, target: Target, *, precision: str, bounds: str, debug: bool) -> None:
+    def __init__(
+        self, program: Program, target: Target, *, precision: str, bounds: str, debug: bool, races: bool = False
+    ) -> None:
         self._program = program
         self._debug = debug
         self.builder = Builder(target, precision)
         self.memory = Memory(self.builder, program, checked=bounds != "off")
-        self.sites = Sites(program, traps=bounds == "trap")
+        self.sites = Sites(program, traps=bounds == "trap", races=races)
         if self.sites.traps:
             self.memory.trap = self._trap
         self._expressions = Expressions(self.builder, self.memory, program)
@@ -98,7 +112,9 @@ class Lowering:
             self._expressions.start_statement()
             self._current = statement
             if self._debug and statement.source is not None:
-                self.builder.function.effect("comment", (), statement.source)
+                self.builder.function.effect("comment", (), _source_comment(statement.source))
+            if self.sites.races:
+                self.builder.function.effect("comment", (), statement_comment(self.sites.number(statement)))
             if not self._statement(statement):
                 self._skip(statements[position + 1 :])
                 return False

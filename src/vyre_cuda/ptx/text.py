@@ -81,8 +81,9 @@ def kernel_text(
     parameters: tuple[KernelParameter, ...],
     *,
     debug: bool,
+    pragma: str = "",
 ) -> str:
-    """The module with the one kernel."""
+    """The module with the one kernel, and a pragma of the module."""
     emitter = _Emitter(function, target, live, parameters, debug=debug)
     body = emitter.run()
     declared = ",\n".join(f"  .param .{word} {symbol}" for symbol, word in emitter.parameters.values())
@@ -92,6 +93,8 @@ def kernel_text(
         ".address_size 64",
         "",
     ]
+    if pragma:
+        lines += [f'.pragma "{pragma}";', ""]
     if memory.dynamic_shared_bytes:
         lines += [f".extern .shared .align 16 .b8 {DYNAMIC_SYMBOL}[];", ""]
     lines += [
@@ -319,9 +322,7 @@ class _Emitter:
         elif kind == "sleep":
             self._emit(f"nanosleep.u32 {attr};")
         elif kind == "comment":
-            file, line = attr
-            name = file.replace("\\", "/").rsplit("/", 1)[-1]
-            self._emit(f"// {ascii(name)[1:-1]}:{line}")
+            self._emit(f"// {attr}")
         else:
             raise InternalError(f"effect {kind} has no text")
 

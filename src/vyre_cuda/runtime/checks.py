@@ -3,35 +3,42 @@ the device, so that its streams can hold it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from vyre_cuda._native.status import AssertReport
 from vyre_cuda.cache.lru import LRU
-from vyre_cuda.errors import Error, InternalError, KernelAssertionError
+from vyre_cuda.errors import Error, InternalError
 from vyre_cuda.ir import call as calls
 from vyre_cuda.ir.program import Program
 
 if TYPE_CHECKING:
-    from vyre_cuda.ptx.lowered import Site
+    from vyre_cuda.ptx.lowered import Lowered
 
 _KEPT = 1024
+# Imported with the first race.
+_RACES = "vyre_cuda.runtime.races"
 
 
 class Checks:
     """The checks of one kernel by number."""
 
-    __slots__ = ("__weakref__", "program", "sites")
+    __slots__ = ("__weakref__", "_lowered", "program", "sites")
 
-    def __init__(self, program: Program, sites: Sequence[Site]) -> None:
+    def __init__(self, program: Program, lowered: Lowered) -> None:
         self.program = program
-        self.sites = sites
+        self.sites = lowered.sites
+        # The text is needed to explain a race, and large.
+        self._lowered = lowered if any(site.kind == "race" for site in lowered.sites) else None
 
-    def error(self, report: AssertReport) -> KernelAssertionError:
+    def error(self, report: AssertReport) -> Error:
         """The check that failed, with its text, place and thread."""
         number, thread = report.report & 0xFFFFF, report.report >> 20
         site = self.sites[number]
+        if self._lowered is not None and site.kind == "race":
+            error: Error = import_module(_RACES).race_error(self.program, self._lowered, report.index)
+            return error
         if site.kind == "assert":
             before = sum(other.kind == "assert" for other in self.sites[:number])
             return calls.assertion_error(self.program, before, thread)

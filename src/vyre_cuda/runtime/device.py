@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import os
 import threading
-import warnings
 import weakref
 from collections.abc import Iterable
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vyre_cuda._native import dispatch, memory
-from vyre_cuda._native.context import Context, Driver
+from vyre_cuda._native.context import Context
 from vyre_cuda._native.context import Event as Event
 from vyre_cuda._native.context import Stream as Stream
 from vyre_cuda._native.memory import Buffer
@@ -25,13 +22,13 @@ from vyre_cuda.errors import DeviceUnavailableError, Error, RecordingError, Reso
 from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.types import TYPES, Type, by_dtype
 from vyre_cuda.ir.validate import check
-from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
 from vyre_cuda.passes.pipeline import optimize
 from vyre_cuda.ptx.lower import lower
 from vyre_cuda.ptx.target import target_for
 from vyre_cuda.runtime import transfers
 from vyre_cuda.runtime.array import DeviceArray
 from vyre_cuda.runtime.checks import ChecksByTag
+from vyre_cuda.runtime.choice import cuda_driver, emulator_driver, open_driver
 from vyre_cuda.runtime.foreign import ForeignKernel
 from vyre_cuda.runtime.graph import Graph
 from vyre_cuda.runtime.interop import CUDA, CUDA_MANAGED, adopt
@@ -51,10 +48,14 @@ class Device(memory.Allocator):
 
     `Device("auto")` takes what VYRE_CUDA_DEVICE names, else a CUDA device when there is one, else the emulator with a
     RuntimeWarning. DeviceUnavailableError says what was looked for and what is missing. Also a context manager.
+
+    `check`, a name or several, lets the emulator look for mistakes of programs: "races", for which a wait raises
+    DataRaceError. UnsupportedError on a CUDA device.
     """
 
-    def __init__(self, which: int | str = 0) -> None:
-        driver, ordinal = _open(which)
+    def __init__(self, which: int | str = 0, *, check: str | Iterable[str] | None = None) -> None:
+        driver, ordinal, checks = open_driver(which, check)
+        self._races = "races" in checks
         super().__init__(Context(driver, ordinal), DeviceArray, _ROWS)
         self.properties = DeviceProperties.of(self.context.caps())
         self._kernels: LRU[Kernel] = LRU(_KERNELS_KEPT)
@@ -79,7 +80,14 @@ class Device(memory.Allocator):
         if kernel is not None:
             return kernel
         target = target_for(self.properties.compute_capability, self.properties.driver_version)
-        lowered = lower(_optimized(program, precision, bounds), target, precision=precision, bounds=bounds)
+        # Under a check, as with traps, the user's own program: failures then name the statements that he wrote.
+        lowered = lower(
+            program if self._races or bounds == "trap" else optimize(program, precision=precision, bounds=bounds),
+            target,
+            precision=precision,
+            bounds=bounds,
+            races=self._races,
+        )
         tag = next(self._tags)
         kernel = Kernel(self, program, lowered, tag)
         self._checks.add(tag, kernel.checks)
@@ -289,11 +297,11 @@ def devices() -> list[DeviceInfo]:
     """What could be opened, without creating a context: CUDA devices in ordinal order, then the emulator."""
     found = []
     try:
-        driver = _cuda_driver()
+        driver = cuda_driver()
         found = [DeviceInfo("cuda", i, driver.device_name(i)) for i in range(driver.info()[1])]
     except DeviceUnavailableError:
         found = []
-    emulator = _emulator_driver()
+    emulator = emulator_driver()
     return [*found, DeviceInfo("emulator", 0, emulator.device_name(0))]
 
 
@@ -324,22 +332,6 @@ def from_dlpack(array: Any, /, *, device: Device | None = None) -> DeviceArray:
     return adopt(device, array)
 
 
-def _optimized(program: Program, precision: str, bounds: str) -> Program:
-    """The passes' program; under bounds="trap" the user's own, so that failures name the statements that he wrote."""
-    return program if bounds == "trap" else optimize(program, precision=precision, bounds=bounds)
-
-
-# ---- choosing a driver -----------------------------------------------------------------------------------------------
-
-
-def _cuda_driver() -> Driver:
-    return Driver(os.environ.get("VYRE_CUDA_DRIVER") or None)
-
-
-def _emulator_driver() -> Driver:
-    return Driver(str(Path(get_library_dir()) / EMULATOR_LIBRARY))
-
-
 def _dtype(type_: Type) -> np.dtype[Any]:
     if not isinstance(type_, Type):
         raise TypeError(f"{type_!r} is not a type of this package (write vc.f32)")
@@ -360,36 +352,3 @@ def _count(n: int) -> int:
     if n < 0:
         raise ValueError(f"a size of {n} elements")
     return int(n)
-
-
-def _open(which: int | str) -> tuple[Driver, int]:
-    if isinstance(which, bool) or not isinstance(which, (int, str)):
-        raise TypeError(f'a device is an ordinal, "cuda", "emulator" or "auto", not a {type(which).__name__}')
-    if isinstance(which, int):
-        return _cuda_driver(), which
-    if which == "emulator":
-        return _emulator_driver(), 0
-    if which == "cuda":
-        return _cuda_driver(), 0
-    if which.isascii() and which.isdigit():
-        return _cuda_driver(), int(which)
-    if which == "auto":
-        return _automatic()
-    raise ValueError(f'device {which!r}; there are ordinals, "cuda", "emulator" and "auto"')
-
-
-def _automatic() -> tuple[Driver, int]:
-    named = os.environ.get("VYRE_CUDA_DEVICE")
-    if named and named != "auto":
-        return _open(named)
-    try:
-        driver = _cuda_driver()
-        if driver.info()[1] > 0:
-            return driver, 0
-        reason = "the driver has no device"
-    except DeviceUnavailableError as error:
-        reason = str(error)
-    if os.environ.get("VYRE_CUDA_REQUIRE_GPU", "") not in ("", "0"):
-        raise DeviceUnavailableError(f"VYRE_CUDA_REQUIRE_GPU is set and there is no GPU: {reason}")
-    warnings.warn(f"no GPU ({reason}): using the emulator, on the CPU", RuntimeWarning, stacklevel=4)
-    return _emulator_driver(), 0

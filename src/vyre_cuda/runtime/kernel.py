@@ -15,7 +15,7 @@ from vyre_cuda._native.dispatch import Dispatcher
 from vyre_cuda._native.module import Module
 from vyre_cuda._native.plan import Arguments, Plan
 from vyre_cuda._native.status import AssertReport
-from vyre_cuda.errors import KernelAssertionError, RecordingError
+from vyre_cuda.errors import Error, RecordingError
 from vyre_cuda.ir.program import Program
 from vyre_cuda.plan.signature import signature
 from vyre_cuda.ptx.lowered import Lowered
@@ -77,7 +77,7 @@ class Kernel(Dispatcher):
         self.program = program
         self.ptx = lowered.ptx
         self.plan = plan
-        self.checks = Checks(program, lowered.sites)
+        self.checks = Checks(program, lowered)
 
     launch = dispatch.launch
 
@@ -158,7 +158,7 @@ class Kernel(Dispatcher):
     def _general_launch(self, args: tuple[Any, ...], kwargs: dict[str, Any], stream: Any, grid: Any) -> None:
         self.plan.launch(device_arguments(self.device, self.program, args, kwargs, stream, grid))
 
-    def _assertion(self, report: AssertReport) -> KernelAssertionError:
+    def _assertion(self, report: AssertReport) -> Error:
         return self.checks.error(report)
 
     def __repr__(self) -> str:

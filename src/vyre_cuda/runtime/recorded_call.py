@@ -10,7 +10,7 @@ import numpy as np
 from vyre_cuda._native import memory
 from vyre_cuda._native.record import Recorded
 from vyre_cuda._native.status import AssertReport
-from vyre_cuda.errors import KernelAssertionError
+from vyre_cuda.errors import Error
 from vyre_cuda.ir import call as calls
 from vyre_cuda.ir.nodes import Const, Parameter, Size
 from vyre_cuda.ir.program import Program
@@ -151,7 +151,7 @@ class RecordedCall(Recorded):
             renewed.append(fresh)
         return renewed
 
-    def _assertion(self, report: AssertReport) -> KernelAssertionError:
+    def _assertion(self, report: AssertReport) -> Error:
         return self._kernel._assertion(report)
 
     def _refuse_in_recording(self) -> None:

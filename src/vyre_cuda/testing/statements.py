@@ -178,13 +178,13 @@ class Statements:
 
     def combine_into(self, buffer: Buffer, op: str, index: Expression) -> None:
         """One atomic on a shared element, its old value unread."""
-        order, scope = self.ordering(ATOMICS[op])
+        order, scope = self.ordering_for_all(ATOMICS[op])
         value = self._addend(buffer.type) if op in ("add", "subtract") else self.e.any(buffer.type, 2)
         atomic(self.b, op, buffer, index, value, order=order, scope=scope)
 
     def _agree(self, flow: Flow) -> None:
         buffer, expected, desired = self.e.pick(self.targets.agreed)
-        order, scope = self.ordering(ATOMICS["compare_exchange"])
+        order, scope = self.ordering_for_all(ATOMICS["compare_exchange"])
         index = self.e.index(self.targets.thread)
         self.b.atomic_compare_exchange(buffer, index, expected, desired, order=order, scope=scope)
 
@@ -197,6 +197,11 @@ class Statements:
 
     def ordering(self, row: AtomicOp) -> tuple[str, str]:
         return self.e.pick(row.orders), self.e.pick(SCOPES)
+
+    def ordering_for_all(self, row: AtomicOp) -> tuple[str, str]:
+        """For elements that threads of several blocks meet at: with the scope of a block these would race."""
+        order, scope = self.ordering(row)
+        return order, "device" if scope == "block" else scope
 
     # ---- branches and loops of single threads
 

@@ -93,7 +93,8 @@ def programs_using_atomic(
     outs[2][i] = tile[lane]
     exact = row.name not in ("add", "subtract") or element.is_integer
     if exact and any(row.name in group for group in commuting(element)):
-        atomic(b, row.name, few, i % 3, *values, **ordering)
+        scope = "device" if ordering["scope"] == "block" else ordering["scope"]  # threads of all blocks meet here
+        atomic(b, row.name, few, i % 3, *values, order=ordering["order"], scope=scope)
     columns = _combinations(draw, (element,) * (row.operands + 1))
     return b.build(), [*columns, draw(arrays(element, 3))]
 

@@ -1,0 +1,77 @@
+"""Which driver and device a name stands for, and what is to be checked there."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+
+from vyre_cuda._native.context import Driver
+from vyre_cuda.errors import DeviceUnavailableError, UnsupportedError
+from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
+
+# What the emulator can look for.
+CHECKS = frozenset({"races"})
+
+
+def open_driver(which: int | str, check: str | Iterable[str] | None) -> tuple[Driver, int, frozenset[str]]:
+    """The driver, the ordinal and the checks by name. UnsupportedError for checks on a CUDA device."""
+    checks = _checks(check)
+    driver, ordinal = _open(which)
+    if checks and not driver.info()[2]:
+        named = ", ".join(sorted(checks))
+        raise UnsupportedError(f'check of {named} on a CUDA device; only Device("emulator") checks', capability="check")
+    return driver, ordinal, checks
+
+
+def _checks(check: str | Iterable[str] | None) -> frozenset[str]:
+    if check is None:
+        return frozenset()
+    named = frozenset([check] if isinstance(check, str) else check)
+    if not all(isinstance(name, str) for name in named):
+        raise TypeError(f"check={check!r}: a name or several are needed")
+    if not named <= CHECKS:
+        raise ValueError(f"check={check!r}; there are: {', '.join(sorted(CHECKS))}")
+    return named
+
+
+def cuda_driver() -> Driver:
+    return Driver(os.environ.get("VYRE_CUDA_DRIVER") or None)
+
+
+def emulator_driver() -> Driver:
+    return Driver(str(Path(get_library_dir()) / EMULATOR_LIBRARY))
+
+
+def _open(which: int | str) -> tuple[Driver, int]:
+    if isinstance(which, bool) or not isinstance(which, (int, str)):
+        raise TypeError(f'a device is an ordinal, "cuda", "emulator" or "auto", not a {type(which).__name__}')
+    if isinstance(which, int):
+        return cuda_driver(), which
+    if which == "emulator":
+        return emulator_driver(), 0
+    if which == "cuda":
+        return cuda_driver(), 0
+    if which.isascii() and which.isdigit():
+        return cuda_driver(), int(which)
+    if which == "auto":
+        return _automatic()
+    raise ValueError(f'device {which!r}; there are ordinals, "cuda", "emulator" and "auto"')
+
+
+def _automatic() -> tuple[Driver, int]:
+    named = os.environ.get("VYRE_CUDA_DEVICE")
+    if named and named != "auto":
+        return _open(named)
+    try:
+        driver = cuda_driver()
+        if driver.info()[1] > 0:
+            return driver, 0
+        reason = "the driver has no device"
+    except DeviceUnavailableError as error:
+        reason = str(error)
+    if os.environ.get("VYRE_CUDA_REQUIRE_GPU", "") not in ("", "0"):
+        raise DeviceUnavailableError(f"VYRE_CUDA_REQUIRE_GPU is set and there is no GPU: {reason}")
+    warnings.warn(f"no GPU ({reason}): using the emulator, on the CPU", RuntimeWarning, stacklevel=5)
+    return emulator_driver(), 0
