@@ -1,25 +1,12 @@
 /* Filling a part of a buffer with one element, in call order as copies are. */
-#include <inttypes.h>
-
 #include "internal.h"
-
-static vyc_status check(const vyc_buffer *to, uint64_t offset, uint32_t element_bytes,
-                        uint64_t bytes) {
-  VYC_REQUIRE(element_bytes == 1 || element_bytes == 2 || element_bytes == 4);
-  VYC_REQUIRE(offset % element_bytes == 0 && bytes % element_bytes == 0);
-  if (VYC_LIKELY(offset <= to->bytes && bytes <= to->bytes - offset)) return VYC_OK;
-  return vyc__fail(VYC_E_INVALID, "fill",
-                   "%" PRIu64 " bytes from byte %" PRIu64 " of a buffer of %" PRIu64 " bytes",
-                   bytes, offset, to->bytes);
-}
 
 static vyc_status fill(vyc_buffer *to, uint64_t offset, uint32_t value, uint32_t element_bytes,
                        uint64_t bytes) {
   vyc_context *context = to->child.context;
   const uint64_t address = to->address + offset;
   VYC_CU_RESULT;
-  VYC_TRY(vyc__buffer_wait(to, VYC_SLOT_MAIN));
-  VYC_TRY(vyc__buffer_use(to, context->main, VYC_SLOT_MAIN));
+  VYC_TRY(vyc__copy_prepare_written(to, offset, bytes, "fill"));
   if (bytes == 0) return VYC_OK;
   if (element_bytes == 1)
     return VYC_CU(context, cuMemsetD8Async, address, (unsigned char)value, bytes, context->main);
@@ -32,10 +19,12 @@ static vyc_status fill(vyc_buffer *to, uint64_t offset, uint32_t value, uint32_t
 vyc_status vyc_fill(vyc_buffer *to, uint64_t offset, uint32_t value, uint32_t element_bytes,
                     uint64_t bytes) {
   VYC_REQUIRE(to != NULL);
-  VYC_TRY(check(to, offset, element_bytes, bytes));
+  VYC_REQUIRE(element_bytes == 1 || element_bytes == 2 || element_bytes == 4);
+  VYC_REQUIRE(offset % element_bytes == 0 && bytes % element_bytes == 0);
   vyc_scope scope;
   VYC_TRY(vyc__enter(to->child.context, &scope));
-  const vyc_status status = fill(to, offset, value, element_bytes, bytes);
+  vyc_status status = fill(to, offset, value, element_bytes, bytes);
+  if (status == VYC_OK) status = vyc__foreign_after(to, to->child.context->main);
   vyc__leave(to->child.context, &scope);
   return status;
 }

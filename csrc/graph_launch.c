@@ -135,6 +135,9 @@ static vyc_status give(const vyc_graph *graph, const vyc_graph_change *changes, 
     for (uint32_t j = 0; run != NULL && j < run->argument_count; j++)
       if (VYC_UNLIKELY(run->arguments[j].buffer->source != NULL))
         VYC_TRY(vyc__foreign_after(run->arguments[j].buffer, handle));
+    const vyc_graph_transfer *t = changes[i].transfer;
+    if (t != NULL && t->to != NULL) VYC_TRY(vyc__foreign_after(t->to, handle));
+    if (t != NULL && t->from != NULL) VYC_TRY(vyc__foreign_after(t->from, handle));
   }
   return VYC_OK;
 }

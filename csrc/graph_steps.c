@@ -37,6 +37,8 @@ vyc_status vyc__transfer_check(const vyc_context *context, const vyc_graph_trans
   VYC_REQUIRE(t->to != NULL || (t->to_host != NULL && t->from != NULL));
   VYC_REQUIRE(t->pinned == NULL || t->to_host != NULL || t->from_host != NULL);
   if (t->to != NULL) VYC_TRY(check_side(context, t->to, t->to_offset, t->bytes));
+  if (t->to != NULL && t->to->read_only)
+    return vyc__fail(VYC_E_INVALID, "graph", "the memory is read-only: its owner said so");
   if (t->from != NULL) VYC_TRY(check_side(context, t->from, t->from_offset, t->bytes));
   if (vyc__is_fill(t)) return check_fill(t);
   if (t->to == NULL || t->to != t->from) return VYC_OK;

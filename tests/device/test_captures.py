@@ -119,6 +119,11 @@ def _everything(device: vc.Device, name: str) -> dict[str, Callable[[], object]]
     own, other = device.stream(), device.stream()
     event = own.record()
     call = kernel.bind(dx, dy, dz, 2.0)
+    recorded = kernel.record(host, host, 2.0)
+    with device.record() as graph:
+        kernel.launch(dx, dy, dz, vc.symbol("a", 2.0))
+        dz.fill(vc.symbol("value", 1.0))
+        dy.copy_from(vc.symbol("source", dx))
     numbers = iter(range(10**6))
 
     def fresh_program() -> vc.Program:
@@ -147,6 +152,11 @@ def _everything(device: vc.Device, name: str) -> dict[str, Callable[[], object]]
         found = device.load(SAXPY, "saxpy", signature="ptr ptr f32 u32")
         found.launch(dx, dz, 1.0, N, grid=3, block=256)
         found.bind(dx, dz, 1.0, N, grid=3, block=256)()
+
+    def record_again() -> None:
+        with device.record() as fresh, fresh.repeat(2):
+            kernel.launch(dx, dy, dz, 2.0)
+        fresh.replay()
 
     def another_device() -> None:
         with vc.Device("emulator") as opened:
@@ -178,13 +188,23 @@ def _everything(device: vc.Device, name: str) -> dict[str, Callable[[], object]]
         "copy_from device": lambda: dz.copy_from(dx),
         "free in flight": lambda: (kernel.launch(dx, dy, device.zeros(N, vc.f32), 1.0, stream=own), None),
         "dlpack": lambda: np.from_dlpack(dx),
+        "fill": lambda: dz.fill(3.0),
+        "upload": lambda: device.upload([(dx, host), (dz, 10, host[:5])]),
+        "download": lambda: device.download([(dx, 0, 16), (dz, 4, 8)]),
+        "replay": graph.replay,
+        "replay with others": lambda: graph.replay(a=3.0, value=2.0, source=device.array(host), stream=own),
+        "update": lambda: graph.update(a=float(next(numbers))),
+        "record": record_again,
+        "recorded call": lambda: recorded.replay(host, host, 4.0),
+        "recorded anew": lambda: kernel.record(host, host, 2.0).replay(),
+        "budget": lambda: device.set_memory_budget(device_bytes=1 << 20),
         "streams": many_streams,
         "stream synchronize": own.synchronize,
         "stream query": own.query,
         "event": lambda: (other.wait(own.record()), event.synchronize(), event.query()),
         "elapsed": lambda: event.elapsed_ms(event),
         "memory_stats": device.memory_stats,
-        "trim": device.context.trim,
+        "trim": device.trim,
         "synchronize": device.synchronize,
         "load": loaded,
         "open and close": another_device,

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import vyre_cuda as vc
 from vyre_cuda.ir.types import TYPES
+from vyre_cuda.runtime.interop import adopt
 from vyre_cuda.testing.emulator import STREAM_MODES, Emulator
 
 from . import programs
@@ -244,12 +245,82 @@ def test_read_only_memory_is_read_and_not_written(device: vc.Device, library: Li
     kernel.launch(x, out)
     with pytest.raises(ValueError, match="read-only"):
         kernel.launch(out, x)
-    held = vc.from_dlpack(Wrapped(out), device=device)
-    held.copy_from(np.ones(10, F32))
+    for write in (
+        lambda array: array.copy_from(np.ones(10, F32)),
+        lambda array: array.copy_from(out),
+        lambda array: array.fill(1.0),
+        lambda array: device.upload([(array, np.ones(10, F32))]),
+    ):
+        with pytest.raises(ValueError, match="read-only"):
+            write(adopted(device, x))
+    for step in (lambda array: array.copy_from(out), lambda array: array.fill(1.0)):
+        with pytest.raises(ValueError, match="read-only"), device.record() as graph:
+            step(adopted(device, x))
+    with device.record() as graph:
+        out.copy_from(adopted(device, x))
+    graph.replay()
 
-    np.testing.assert_array_equal(np.ones(10, F32), out.numpy())
+    np.testing.assert_array_equal(np.arange(10, dtype=F32), out.numpy())
     np.testing.assert_array_equal(np.arange(10, dtype=F32), x.read())
     x.free()
+
+
+@pytest.mark.parametrize("mode", STREAM_MODES)
+def test_all_that_works_on_arrays_is_ordered_with_the_owner(
+    mode: Any, emulator: Emulator, device: vc.Device, library: Library
+) -> None:
+    emulator.stream_mode(mode)
+    owner = library.stream()
+    x = library.array(np.zeros(100, F32), owner)
+    mine, ones = device.array(np.full(100, 7, F32)), np.ones(100, F32)
+    with device.record() as graph:
+        adopted(device, x).copy_from(vc.symbol("source", mine))
+    for name, value, use in (
+        ("copy_from", 7, lambda array: array.copy_from(mine)),
+        ("copy_from the host", 1, lambda array: array.copy_from(ones)),
+        ("fill", 3, lambda array: array.fill(3.0)),
+        ("fill with zero", 0, lambda array: array.fill(0.0)),
+        ("upload", 1, lambda array: device.upload([(array, ones)])),
+        ("replay", 7, lambda array: graph.replay()),
+    ):
+        x.write(np.full(100, 50, F32))
+        use(adopted(device, x))
+        np.testing.assert_array_equal(np.full(100, value, F32), x.read(), name)
+        x.write(np.full(100, 60, F32))
+        assert adopted(device, x)[5] == 60, name
+        x.write(np.full(100, 70, F32))
+        assert device.download([(adopted(device, x), 0, 1)])[0] == [70], name
+    other = library.array(np.zeros(100, F32), owner)
+    with device.record() as writes:
+        mine.copy_from(vc.symbol("source", adopted(device, x)))
+    other.write(np.full(100, 80, F32))
+    writes.replay(source=adopted(device, other))
+    other.write(np.full(100, 90, F32))
+    assert mine[99] == 80
+    del graph, writes
+    device.synchronize()
+    x.free()
+    other.free()
+    owner.destroy()
+
+
+def adopted(device: vc.Device, array: ForeignArray) -> vc.DeviceArray:
+    """What a program would get as an argument; there is no public name for it without DLPack."""
+    return adopt(device, array)
+
+
+def test_aliases_are_ordered_in_a_graph(device: vc.Device) -> None:
+    """Two arrays of one memory: the second step reads what the first has written."""
+    x, out = device.zeros(64, vc.f32), device.zeros(64, vc.f32)
+    alias = vc.from_dlpack(np.from_dlpack(x), device=device)
+
+    with device.record() as graph:
+        x.fill(5.0)
+        out.copy_from(alias)
+        alias.fill(6.0)
+    graph.replay()
+
+    assert (out[3], x[3]) == (5, 6)
 
 
 def test_zero_elements_have_any_address(device: vc.Device, library: Library) -> None:
