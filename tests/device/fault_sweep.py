@@ -20,6 +20,7 @@ import vyre_cuda as vc
 from vyre_cuda.testing.emulator import Emulator, StreamMode
 
 from . import programs
+from .foreign_ptx import SAXPY
 
 Scenario = Callable[[vc.Device], None]
 SCENARIOS: dict[str, Scenario] = {}
@@ -332,6 +333,22 @@ def foreign_streams(device: vc.Device) -> None:
     call()
     device.synchronize()
     kernel.launch(x, x, out, 5.0, stream=stream.handle)
+    np.testing.assert_array_equal(6 * X, out.numpy())
+
+
+@scenario
+def other_libraries(device: vc.Device) -> None:
+    """Arrays shared both ways, and a kernel of another compiler."""
+    kernel = device.compile(programs.saxpy())
+    x, out = device.array(X), device.zeros(300, vc.f32)
+    kernel.launch(x, vc.from_dlpack(np.from_dlpack(x), device=device), out, 1.0)
+    view = np.from_dlpack(out)
+    np.testing.assert_array_equal(2 * X, view)
+    loaded = device.load(SAXPY, "saxpy", signature="const_ptr ptr f32 u32")
+    loaded.launch(x, out, 1.0, 300, grid=3, block=128)
+    call = loaded.bind(x, out, 1.0, 300, grid=3, block=128, stream=0)
+    call()
+    call(x, out, 2.0, 300)
     np.testing.assert_array_equal(6 * X, out.numpy())
 
 

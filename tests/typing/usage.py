@@ -62,6 +62,13 @@ def use(device: vc.Device, program: vc.Program, x: npt.NDArray[np.float32]) -> N
     recorded: vc.RecordedCall = kernel.record(x, 2.0, skip_identical=True)
     again: Any = recorded.replay(x, a=3.0, out=None)
     print(picture, again, len(graph), graph.node_count, recorded.skipped)
+    shared: vc.DeviceArray = vc.from_dlpack(out, device=device)
+    loaded: vc.ForeignKernel = device.load(b"", "name", signature="ptr f32")
+    loaded.launch(shared, 2.0, grid=(1, 2), block=128, shared_bytes=64, cooperative=False, stream=device.stream())
+    bound: vc.BoundForeignCall = loaded.bind(shared, 2.0, grid=1, block=128, stream=2)
+    bound(shared, 3.0)
+    words: list[str] = [parameter.word for parameter in loaded.parameters]
+    print(loaded.confirmed, words, np.from_dlpack(shared), device.stream().__cuda_stream__())
     live: int = device.memory_stats().live_bytes
     capability: tuple[int, int] = device.properties.compute_capability
     text: str = vc.ptx(program, target="sm_90") + program.text() + program.fingerprint
