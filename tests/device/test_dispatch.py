@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
 import vyre_cuda as vc
+from vyre_cuda._native.dispatch import Dispatcher, call_by_vector
 
 from . import programs
 
@@ -170,6 +173,28 @@ def test_read_only_out_is_refused(device: vc.Device) -> None:
 
     with pytest.raises(ValueError, match="read-only"):
         device.compile(programs.saxpy())(x, y, 1.0, out=out)
+
+
+def test_a_call_by_the_class_is_the_same_call(device: vc.Device) -> None:
+    x, y = arrays(10)
+    kernel = device.compile(programs.saxpy())
+    out = np.empty_like(x)
+
+    assert vc.Kernel.__call__(kernel, x, y, 2.0, out=out) is out
+    np.testing.assert_array_equal(F32(2) * x + y, out)
+    np.testing.assert_array_equal(out, functools.partial(kernel, x, a=2.0)(y=y))
+
+
+def test_a_subclass_may_call_in_its_own_way() -> None:
+    class Doubled(Dispatcher):
+        def __call__(self, *args: object, **kwargs: object) -> object:
+            return "own", args, kwargs
+
+    doubled = Doubled.__new__(Doubled)
+
+    assert doubled(1, out=2) == ("own", (1,), {"out": 2})
+    with pytest.raises(TypeError, match="Doubled has a __call__ of its own"):
+        call_by_vector(Doubled)
 
 
 def test_same_program_and_options_give_the_same_kernel(device: vc.Device) -> None:

@@ -11,7 +11,14 @@ import pytest
 from vyre_cuda.cli import main
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "docs/getting-started.md", "docs/devices.md", "docs/graphs.md", "docs/interop.md", "docs/programs.md")
+PAGES = (
+    "README.md",
+    "docs/getting-started.md",
+    "docs/devices.md",
+    "docs/graphs.md",
+    "docs/interop.md",
+    "docs/programs.md",
+)
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

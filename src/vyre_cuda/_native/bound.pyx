@@ -7,7 +7,8 @@ from vyre_cuda._native.c_api cimport (
     vyc_status, vyc_stream,
 )
 from vyre_cuda._native.context cimport Context, Stream
-from vyre_cuda._native.dispatch cimport Dispatcher, Frame, looks_deep
+from vyre_cuda._native.dispatch cimport Dispatcher, looks_deep
+from vyre_cuda._native.frame cimport Frame
 from vyre_cuda._native.plan cimport Arguments
 from vyre_cuda._native.status cimport check
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_cuda._native import dispatch, memory
+from vyre_cuda._native import frame, memory
 from vyre_cuda._native.context import Context
 from vyre_cuda._native.context import Event as Event
 from vyre_cuda._native.context import Stream as Stream
@@ -191,7 +191,7 @@ class Device(memory.Allocator):
 
     def _result(self, n: int, dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
         """Memory for a new result of a call: page-locked where it is large, because fresh pages cost more."""
-        if n * dtype.itemsize >= dispatch.LARGE_RESULT:
+        if n * dtype.itemsize >= frame.LARGE_RESULT:
             try:
                 return memory.pinned_empty(self.context, n, dtype)
             except ResourceError:

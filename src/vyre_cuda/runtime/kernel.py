@@ -41,6 +41,7 @@ class Timed:
     device_ns: int
 
 
+@dispatch.call_by_vector
 class Kernel(Dispatcher):
     """A program compiled for a device; made by `Device.compile`.
 

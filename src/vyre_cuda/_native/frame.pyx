@@ -1,0 +1,265 @@
+# cython: language_level=3, freethreading_compatible=True, boundscheck=False, wraparound=False
+"""What a call is given, as the C structs of one run on the caller's stack.
+
+Exact C-contiguous arrays, device arrays and numbers are plain: they go into the structs without a conversion. Anything
+else makes the frame fail without an error, for a path that checks, converts and explains.
+"""
+from cpython.object cimport PyObject
+from cpython.tuple cimport PyTuple_CheckExact
+from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memset
+
+cimport numpy as cnp
+
+from vyre_cuda._native.c_api cimport (
+    VYC_ARGUMENT_BUFFER, VYC_ARGUMENT_HOST, VYC_ARGUMENT_PINNED, VYC_ROLE_IN, VYC_ROLE_INOUT, VYC_ROLE_OUT,
+    vyc_argument, vyc_run,
+)
+from vyre_cuda._native.context cimport Context
+from vyre_cuda._native.memory cimport Pinned, Span, pinned_empty_of, pinned_of
+from vyre_cuda._native.plan cimport Plan
+from vyre_cuda._native.table cimport ROLE_SCALAR, Row, Table
+
+from vyre_cuda.errors import ResourceError
+
+cnp.import_array()
+
+# Bytes from which a new result is made in page-locked memory, where the kernel writes it itself: fresh pages of
+# ordinary memory cost more than the copy.
+LARGE_RESULT = 1 << 18
+cdef uint64_t LARGE = LARGE_RESULT
+
+cdef bint is_plain(object value, const Row *row):
+    """An exact ndarray of the parameter's type, C-contiguous, aligned and in native byte order."""
+    return (
+        cnp.PyArray_CheckExact(value)
+        and cnp.PyArray_TYPE(<cnp.ndarray>value) == row.typenum
+        and cnp.PyArray_ISCARRAY_RO(<cnp.ndarray>value)
+    )
+
+
+cdef bint fill_span(vyc_argument *item, Span span, const Row *row):
+    if span.typenum != row.typenum or span.buffer is None:
+        return False
+    item.kind = VYC_ARGUMENT_BUFFER
+    item.count = span.count
+    item.buffer = span.buffer._h
+    item.offset = span.offset
+    return True
+
+
+cdef bint meet(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes) noexcept:
+    return a_bytes != 0 and b_bytes != 0 and <const char *>a < <const char *>b + b_bytes \
+        and <const char *>b < <const char *>a + a_bytes
+
+
+cdef class Framer(Table):
+    """Fills frames for one kernel."""
+
+    def __init__(self, Plan plan not None, tuple rows not None, tuple work not None, tuple block not None,
+                 int index_bits, bint simple) -> None:
+        """Rows and work as `Table` takes them."""
+        Table.__init__(self, rows, work, block, index_bits, simple)
+        self._plan = plan
+
+    cdef object prepare(self, Frame *frame, PyObject *const *args, Py_ssize_t n, object out, object grid):
+        """Fill the frame; the results that the run will have, or None when this call is not a plain one."""
+        cdef uint32_t i
+        cdef Py_ssize_t position = 0
+        cdef const Row *row
+        frame.staged = 0
+        frame.mixed = False
+        for i in range(self.parameter_count):
+            row = &self.rows[i]
+            if row.role == VYC_ROLE_OUT:
+                continue
+            if position == n:
+                return None
+            if row.role == ROLE_SCALAR:
+                if not self.bits_of(&frame.scalars[row.slot], <object>args[position], row):
+                    return None
+            elif not self.take(frame, i, <object>args[position]):
+                return None
+            position += 1
+        if position != n:
+            return None
+        results = self.results_of(frame, out)
+        if results is None:
+            return None
+        if grid is None:
+            if not self.grid_of(frame.run.grid, frame.counts, frame.scalars):
+                return None
+        elif not self.given_grid(frame.run.grid, grid):
+            return None
+        self.finish(frame)
+        return results
+
+    cdef void finish(self, Frame *frame):
+        frame.run.struct_size = sizeof(vyc_run)
+        frame.run.argument_count = self.binding_count
+        frame.run.scalar_count = self.scalar_count
+        frame.run.arguments = frame.items
+        frame.run.scalars = frame.scalars
+        frame.run.stream = NULL
+        frame.run.timeout_ns = -1
+        frame.run.timing_out = NULL
+        frame.run.iterations = 1
+
+    cdef bint take(self, Frame *frame, uint32_t parameter, object value) except -1:
+        """An input: an array, or for an in a device array."""
+        cdef const Row *row = &self.rows[parameter]
+        cdef vyc_argument *item = &frame.items[row.slot]
+        cdef Pinned pinned = None
+        memset(item, 0, sizeof(vyc_argument))
+        if is_plain(value, row):
+            item.kind = VYC_ARGUMENT_HOST
+            item.count = cnp.PyArray_SIZE(<cnp.ndarray>value)
+            item.data = cnp.PyArray_DATA(<cnp.ndarray>value)
+            if row.role == VYC_ROLE_IN and cnp.PyArray_BASE(<cnp.ndarray>value) != NULL:
+                pinned = pinned_of(<cnp.ndarray>value)
+            if pinned is not None:
+                item.kind = VYC_ARGUMENT_PINNED
+                item.pinned = pinned._h
+            else:
+                frame.staged += item.count * row.itemsize
+        elif row.role == VYC_ROLE_IN and isinstance(value, Span) and fill_span(item, <Span>value, row):
+            frame.mixed = True
+        else:
+            return False
+        frame.counts[parameter] = item.count
+        return item.count <= self.most_elements
+
+    cdef object results_of(self, Frame *frame, object out):
+        """Where the results go, made or given; None when that is not plain."""
+        cdef uint32_t i, given = 0
+        cdef Py_ssize_t position = 0
+        cdef bint several = self.result_count != 1
+        cdef list results = []
+        cdef object target
+        if several and out is not None and not (PyTuple_CheckExact(out) and len(out) == self.result_count):
+            return None
+        for i in range(self.parameter_count):
+            if self.rows[i].role != VYC_ROLE_INOUT and self.rows[i].role != VYC_ROLE_OUT:
+                continue
+            target = out if not several or out is None else (<tuple>out)[position]
+            position += 1
+            given += target is not None
+            target = self.give(frame, i, target)
+            if target is None:
+                return None
+            if not several:
+                results = None
+                break
+            results.append(target)
+        if given and not self.apart(frame, given):
+            return None
+        return tuple(results) if several else target
+
+    cdef object give(self, Frame *frame, uint32_t parameter, object target):
+        """Memory for one result: `target`, or an array of its own for None. None when that is not plain."""
+        cdef const Row *row = &self.rows[parameter]
+        cdef vyc_argument *item = &frame.items[row.slot]
+        cdef uint64_t count = 0
+        cdef bint own = row.role == VYC_ROLE_OUT and row.begin == row.end
+        cdef Pinned pinned = None
+        if row.role == VYC_ROLE_INOUT:
+            count = frame.counts[parameter]
+        else:
+            memset(item, 0, sizeof(vyc_argument))
+            if not own and not self.size_of(&count, parameter, frame.counts, frame.scalars):
+                return None
+        if target is None:
+            if own:
+                return None
+            target = new_array(self._plan.context, count, row)
+        elif isinstance(target, Span):
+            if row.role != VYC_ROLE_OUT or not fill_span(item, <Span>target, row):
+                return None
+            frame.counts[parameter] = item.count
+            frame.mixed = True
+            return target if own or item.count == count else None
+        elif not is_plain(target, row) or not cnp.PyArray_ISWRITEABLE(<cnp.ndarray>target):
+            return None
+        item.count = cnp.PyArray_SIZE(<cnp.ndarray>target)
+        if not own and item.count != count:
+            return None
+        item.kind = VYC_ARGUMENT_HOST
+        item.result = cnp.PyArray_DATA(<cnp.ndarray>target)
+        if cnp.PyArray_BASE(<cnp.ndarray>target) != NULL:
+            pinned = pinned_of(<cnp.ndarray>target)
+        if pinned is not None:
+            item.kind = VYC_ARGUMENT_PINNED
+            item.pinned = pinned._h
+        else:
+            frame.staged += item.count * row.itemsize
+        frame.counts[parameter] = item.count
+        return target if item.count <= self.most_elements else None
+
+    cdef bint apart(self, Frame *frame, uint32_t given):
+        """No given result meets another, and none that the kernel itself writes to meets what it reads."""
+        cdef uint32_t i, j
+        cdef vyc_argument *a
+        cdef vyc_argument *b
+        cdef uint64_t a_bytes, b_bytes
+        for i in range(self.parameter_count):
+            if self.rows[i].role == ROLE_SCALAR:
+                continue
+            a = &frame.items[self.rows[i].slot]
+            a_bytes = a.count * self.rows[i].itemsize
+            if a.result == NULL or (given == 1 and a.kind != VYC_ARGUMENT_PINNED):
+                continue
+            for j in range(self.parameter_count):
+                if j == i or self.rows[j].role == ROLE_SCALAR:
+                    continue
+                b = &frame.items[self.rows[j].slot]
+                b_bytes = b.count * self.rows[j].itemsize
+                if b.result != NULL and meet(a.result, a_bytes, b.result, b_bytes):
+                    return False
+                if a.kind == VYC_ARGUMENT_PINNED and b.data != NULL and meet(a.result, a_bytes, b.data, b_bytes):
+                    return False
+        return True
+
+    cdef bint prepare_launch(self, Frame *frame, PyObject *const *args, Py_ssize_t n, object grid) except -1:
+        """All parameters in declared order; False when this launch is not a plain one."""
+        cdef uint32_t i
+        cdef const Row *row
+        cdef vyc_argument *item
+        cdef uint64_t declared
+        if not self.simple or n != <Py_ssize_t>self.parameter_count:
+            return False
+        for i in range(self.parameter_count):
+            row = &self.rows[i]
+            value = <object>args[i]
+            if row.role == ROLE_SCALAR:
+                if not self.bits_of(&frame.scalars[row.slot], value, row):
+                    return False
+                continue
+            item = &frame.items[row.slot]
+            memset(item, 0, sizeof(vyc_argument))
+            if not isinstance(value, Span) or not fill_span(item, <Span>value, row):
+                return False
+            if item.count > self.most_elements:
+                return False
+            frame.counts[i] = item.count
+        for i in range(self.parameter_count):
+            if self.rows[i].begin == self.rows[i].end:
+                continue
+            if not self.size_of(&declared, i, frame.counts, frame.scalars) or declared != frame.counts[i]:
+                return False
+        if grid is None:
+            if not self.grid_of(frame.run.grid, frame.counts, frame.scalars):
+                return False
+        elif not self.given_grid(frame.run.grid, grid):
+            return False
+        self.finish(frame)
+        return True
+
+
+cdef object new_array(Context context, uint64_t count, const Row *row):
+    cdef cnp.npy_intp shape = count
+    if count * row.itemsize >= LARGE:
+        try:
+            return pinned_empty_of(context, shape, row.typenum)
+        except ResourceError:
+            pass  # ordinary memory does as well
+    return cnp.PyArray_EMPTY(1, &shape, row.typenum, 0)
