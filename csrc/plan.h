@@ -9,7 +9,7 @@
 
 #include "internal.h"
 
-#define VYC_MAX_PARAMETER_BYTES 4096u
+#define VYC_MAX_PARAMETER_BYTES 32764u /* from PTX 8.1 on; the driver checks the lower limit */
 #define VYC_MAX_LANES 64u
 #define VYC_FLAG_OFFSET 64u /* bytes into a lane's cell: a cache line apart from the record */
 #define VYC_CELL_BYTES 128u

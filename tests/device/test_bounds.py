@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -79,3 +81,25 @@ def test_stores_and_atomics_out_of_bounds_do_nothing(device: vc.Device) -> None:
 
     np.testing.assert_array_equal([1, 0, 0, 2, 0, 0, 0, 0, 0, 7], h)
     np.testing.assert_array_equal([1, 0, 0, 1, 0, 0, 0, 0, 0, 1], g)
+
+
+@pytest.mark.slow
+def test_the_most_parameters_with_their_sizes_run(device: vc.Device) -> None:
+    """256 buffers of a u64 program with the record of failures take 4,104 bytes, more than PTX had before 8.1."""
+    b = vc.Builder("many", block=32, index=vc.u64)
+    buffers = [b.input(f"x{n}", vc.i32) for n in range(255)]
+    out = b.output("out", vc.i32, size=40)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < out.size):
+        total = b.var("total", vc.i32(0))
+        for n, x in enumerate(buffers):
+            total.set(total + x[i % x.size] * (n + 1))
+        out[i] = total
+    kernel = device.compile(b.build(), bounds="trap")
+    version = re.search(r"\.version (\d+)\.(\d+)", kernel.ptx)
+    assert version is not None and tuple(map(int, version.groups())) >= (8, 1)
+    rng = np.random.default_rng(3)
+    arrays = [rng.integers(-100, 100, size, dtype=np.int32) for size in rng.integers(1, 60, 255)]
+    expected = sum(array[np.arange(40) % array.size] * np.int32(n + 1) for n, array in enumerate(arrays))
+
+    np.testing.assert_array_equal(expected, kernel(*arrays))

@@ -154,7 +154,6 @@ BAD_BODIES: list[tuple[str, str, tuple[int | str, ...], int | None]] = [
 ]
 
 BAD_HEADERS: list[tuple[str, str, tuple[int | str, ...], int | None]] = [
-    ("index u64\n" + "".join(f"inout x{n}: u8\n" for n in range(256)), "4112 bytes", ("parameters", 255), None),
     ("block 0", "a block of 0 x 1 x 1", ("block",), None),
     ("block 32 33", "a block of 32 x 33 x 1", ("block",), None),
     ("block 1024 1 2", "a block of 1024 x 1 x 2", ("block",), None),

@@ -75,3 +75,19 @@ def test_a_driver_before_cuda_12_is_unsupported() -> None:
     with pytest.raises(UnsupportedError) as caught:
         driver_ptx_version(11080)
     assert caught.value.capability == "driver_version"
+
+
+def test_parameters_beyond_4096_bytes_raise_the_version() -> None:
+    old = target_for((7, 5), 12010)
+
+    assert old.for_parameters(4096).version == (6, 3)
+    assert old.for_parameters(4097).version == (8, 1)
+    assert old.for_parameters(32_764).version == (8, 1)
+    assert Target.parse("sm_100").for_parameters(4097).version == (8, 6)
+
+
+def test_parameters_that_driver_or_target_cannot_take_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match=r"4104 bytes; .* at most 4096 below PTX 8\.1"):
+        target_for((7, 5), 12000).for_parameters(4104)
+    with pytest.raises(UnsupportedError, match="at most 32764"):
+        Target.parse("sm_90").for_parameters(32_768)

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from vyre_cuda.ir.check_expr import Context
-from vyre_cuda.ir.limits import MAX_BLOCK_THREADS, MAX_PARAMETER_BYTES, MAX_PARAMETERS, MAX_SHARED_BYTES
+from vyre_cuda.ir.limits import MAX_BLOCK_THREADS, MAX_PARAMETERS, MAX_SHARED_BYTES
 from vyre_cuda.ir.nodes import Expr, Id, Load, Local, Parameter, Size
 from vyre_cuda.ir.scanner import IDENTIFIER
 from vyre_cuda.ir.types import INDEX_TYPES
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from vyre_cuda.ir.program import Program
 
 _MAX_WORK_AXES = 3
-_POINTER_BYTES = 8
-_HIDDEN_BYTES = 2 * _POINTER_BYTES  # where a failing thread reports, and the state of grid barriers
 
 
 def check_header(program: Program, context: Context) -> None:
@@ -46,19 +44,6 @@ def _declare_parameters(program: Program, context: Context) -> None:
             context.report(f"there are {len(program.parameters)} parameters; at most {MAX_PARAMETERS} are possible")
         if context.is_free(parameter.name):
             context.parameters[parameter.name] = parameter
-    used = _parameter_bytes(program)
-    if used > MAX_PARAMETER_BYTES:
-        context.report(f"the parameters may take {used} bytes with sizes; a kernel has at most {MAX_PARAMETER_BYTES}")
-
-
-def _parameter_bytes(program: Program) -> int:
-    """What the kernel takes at most: parameters at their natural alignment, the size of every buffer, hidden ones."""
-    used = 0
-    for parameter in program.parameters:
-        size = _POINTER_BYTES if parameter.is_buffer else parameter.type.itemsize
-        used = _aligned(used, size) + size
-    sizes = sum(parameter.is_buffer for parameter in program.parameters) * program.index.itemsize
-    return _aligned(_aligned(used, program.index.itemsize) + sizes, _POINTER_BYTES) + _HIDDEN_BYTES
 
 
 def _aligned(offset: int, alignment: int) -> int:

@@ -8,7 +8,5 @@ MAX_STATEMENTS = 65_536
 # Counted as a tree: an expression object used twice counts twice, as it will in text, wire bytes and code.
 MAX_EXPRESSIONS = 1_048_576
 MAX_PARAMETERS = 256
-# Of kernel parameters on every target (PTX ISA, "Kernel Function Parameters").
-MAX_PARAMETER_BYTES = 4096
 MAX_BLOCK_THREADS = 1024
 MAX_SHARED_BYTES = 227 * 1024

@@ -61,7 +61,7 @@ def lower(
     sites = lowering.sites.all()
     pragma = _race_pragma(len(sites) - 1, parameters) if races else ""
     return Lowered(
-        ptx=kernel_text(program, target, function, live, memory, parameters, debug=debug, pragma=pragma),
+        ptx=kernel_text(program, target.for_parameters(parameter_bytes), function, live, memory, parameters, debug=debug, pragma=pragma),
         entry=entry_name(program),
         parameters=parameters,
         parameter_bytes=parameter_bytes,

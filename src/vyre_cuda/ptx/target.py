@@ -44,16 +44,26 @@ _DRIVER_PTX: dict[int, PtxVersion] = {
     13000: (9, 0),
 }
 
+# Bytes of parameters that a kernel has in every version, in which version it has more, and how many then (PTX ISA,
+# .param state space of kernels; sm_70 and newer).
+PARAMETER_BYTES = 4096
+_LARGE_PARAMETERS: PtxVersion = (8, 1)
+LARGE_PARAMETER_BYTES = 32_764
+
 # Shared memory that a block may declare statically; more is asked for at the launch.
 STATIC_SHARED_BYTES = 48 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A virtual architecture (`sm` 90 is sm_90) and the PTX version that the text will declare."""
+    """A virtual architecture (`sm` 90 is sm_90) and the PTX version that the text will declare.
+
+    `newest` is the newest version that the driver takes; None where the text is for any driver.
+    """
 
     sm: int
     version: PtxVersion
+    newest: PtxVersion | None = None
 
     def __str__(self) -> str:
         return f"sm_{self.sm}"
@@ -62,6 +72,22 @@ class Target:
     def max_shared_bytes(self) -> int:
         """The most shared memory that one block can have."""
         return _TARGETS[self.sm][1]
+
+    def for_parameters(self, nbytes: int) -> Target:
+        """This target, declaring the version that a parameter block of so many bytes needs.
+
+        UnsupportedError where the driver does not take that version, or where no version has so many."""
+        if nbytes <= PARAMETER_BYTES:
+            return self
+        version = max(self.version, _LARGE_PARAMETERS)
+        most = PARAMETER_BYTES if self.newest is not None and version > self.newest else LARGE_PARAMETER_BYTES
+        if nbytes > most:
+            raise UnsupportedError(
+                f"the parameters take {nbytes} bytes; a kernel of {self} has at most {most}"
+                + (f" below PTX {version[0]}.{version[1]}" if most == PARAMETER_BYTES else ""),
+                capability="parameter_bytes",
+            )
+        return Target(self.sm, version, self.newest)
 
     @classmethod
     def parse(cls, name: str) -> Target:
@@ -97,8 +123,8 @@ def target_for(compute_capability: tuple[int, int], driver_version: int) -> Targ
             capability=f"sm_{KNOWN_SM[0]}",
         )
     sm = max(at_most)
-    target = Target(sm, _TARGETS[sm][0])
     newest = driver_ptx_version(driver_version)
+    target = Target(sm, _TARGETS[sm][0], newest)
     if target.version > newest:
         needed, taken = (f"{major}.{minor}" for major, minor in (target.version, newest))
         raise UnsupportedError(

@@ -40,7 +40,7 @@ def lay_out_parameters(
 ) -> tuple[tuple[KernelParameter, ...], int]:
     """The parameter block and its bytes: declared parameters, then sizes the code uses, then the hidden pointers.
 
-    A valid program has at most 256 parameters, so the block always fits in the 4,096 bytes of every target.
+    A valid program has at most 256 parameters, so the block is of 4,112 bytes at most.
     """
     sizes = {
         function.attrs[value][1]
