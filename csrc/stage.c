@@ -64,34 +64,26 @@ vyc_status vyc__stage_reserve(vyc_lane *lane, const vyc_run *run, CUstream strea
 typedef struct staging {
   uint64_t pinned, device; /* next free address in each slab */
   CUstream stream;
+  uint64_t staged, read, written, results; /* bytes, for the counters */
 } staging;
 
-/* What a run moves by way of host memory, summed before it is counted. */
-static void count_host(const vyc_plan *plan, const vyc_run *run) {
-  uint64_t staged = 0, read = 0, written = 0, results = 0;
-  for (uint32_t i = 0; i < plan->binding_count; i++) {
-    const vyc_argument *argument = &run->arguments[i];
-    if (!vyc__is_host(argument)) continue;
-    const uint64_t bytes = argument->count * plan->bindings[i].element_bytes;
-    const uint64_t in = plan->bindings[i].role != VYC_ROLE_OUT ? bytes : 0;
-    const uint64_t out = plan->bindings[i].role != VYC_ROLE_IN ? bytes : 0;
-    results += out;
-    if (argument->kind == VYC_ARGUMENT_HOST) staged += in;
-    if (!is_mapped(plan, i, run)) continue;
-    read += in;
-    written += out;
-  }
+static void count(vyc_context *context, const staging *stage) {
   const vyc_addend addends[] = {{VYC_ROW_host_dispatches, 1},
-                                {VYC_ROW_staged_in_bytes, staged},
-                                {VYC_ROW_mapped_read_bytes, read},
-                                {VYC_ROW_mapped_write_bytes, written},
-                                {VYC_ROW_readback_bytes, results}};
-  vyc__count_rows(plan->child.context, addends, sizeof addends / sizeof addends[0]);
+                                {VYC_ROW_staged_in_bytes, stage->staged},
+                                {VYC_ROW_mapped_read_bytes, stage->read},
+                                {VYC_ROW_mapped_write_bytes, stage->written},
+                                {VYC_ROW_readback_bytes, stage->results}};
+  vyc__count_rows(context, addends, sizeof addends / sizeof addends[0]);
 }
 
 static staging begin(const vyc_lane *lane, CUstream stream) {
   return (staging){lane->pinned == NULL ? 0 : lane->pinned->address,
-                   lane->device == NULL ? 0 : lane->device->address, stream};
+                   lane->device == NULL ? 0 : lane->device->address,
+                   stream,
+                   0,
+                   0,
+                   0,
+                   0};
 }
 
 static void add_result(vyc_lane *lane, void *to, const void *from, uint64_t bytes) {
@@ -121,9 +113,14 @@ static vyc_status stage_host(vyc_lane *lane, uint32_t i, const vyc_run *run, sta
   const bool clear = vyc__needs_clear(plan, i, run);
   uint8_t *host = host_side(plan, i, argument, stage, bytes);
 
-  if (role != VYC_ROLE_OUT && host != argument->data && bytes > 0)
+  if (role != VYC_ROLE_OUT && host != argument->data && bytes > 0) {
     memmove(host, argument->data, bytes);
+    stage->staged += bytes;
+  }
+  if (role != VYC_ROLE_IN) stage->results += bytes;
   if (mapped) {
+    if (role != VYC_ROLE_OUT) stage->read += bytes;
+    if (role != VYC_ROLE_IN) stage->written += bytes;
     if (clear && bytes > 0) memset(host, 0, bytes);
     *address_out = (uint64_t)(uintptr_t)host;
   } else {
@@ -152,13 +149,13 @@ static vyc_status use_buffer(const vyc_plan *plan, uint32_t i, const vyc_run *ru
 vyc_status vyc__stage_in(vyc_lane *lane, const vyc_run *run, CUstream stream, uint32_t slot,
                          uint64_t *addresses_out) {
   staging stage = begin(lane, stream);
-  count_host(lane->plan, run);
   for (uint32_t i = 0; i < lane->plan->binding_count; i++) {
     if (vyc__is_host(&run->arguments[i]))
       VYC_TRY(stage_host(lane, i, run, &stage, &addresses_out[i]));
     else
       VYC_TRY(use_buffer(lane->plan, i, run, stream, slot, &addresses_out[i]));
   }
+  count(lane->plan->child.context, &stage);
   return VYC_OK;
 }
 
