@@ -57,13 +57,12 @@ static uint64_t length_of(uint64_t i, uint64_t bytes) {
 }
 
 static vyc_status send(const ring *r, uint64_t to, const uint8_t *data, uint64_t bytes) {
-  VYC_CU_RESULT;
+  vyc__count(r->context, staged_in_bytes, bytes);
   for (uint64_t i = 0; i * VYC_CHUNK < bytes; i++) {
     const uint64_t length = length_of(i, bytes);
     if (i >= RING) VYC_TRY(ring_wait(r, i));
     memcpy(chunk_of(r, i), data + i * VYC_CHUNK, length);
-    VYC_TRY(VYC_CU(r->context, cuMemcpyHtoDAsync, to + i * VYC_CHUNK, chunk_of(r, i), length,
-                   r->context->main));
+    VYC_TRY(vyc__copy_up(r->context, to + i * VYC_CHUNK, chunk_of(r, i), length, r->context->main));
     if ((i + RING) * VYC_CHUNK < bytes) VYC_TRY(ring_record(r, i));
   }
   return VYC_OK;

@@ -23,8 +23,11 @@ static vyc_buffer *open_buffer(vyc_context *context, vyc_block *block, uint64_t 
 vyc_status vyc_buffer_try_alloc(vyc_buffer **buffer_out, vyc_context *context, uint64_t bytes) {
   VYC_REQUIRE(buffer_out != NULL && context != NULL);
   vyc_block *block = vyc__magazine_take(context, &context->device_pool, bytes);
-  *buffer_out = block == NULL ? NULL : open_buffer(context, block, bytes);
-  return VYC_LIKELY(block != NULL) ? VYC_OK : VYC_NOT_READY;
+  *buffer_out = NULL;
+  if (VYC_UNLIKELY(block == NULL)) return VYC_NOT_READY;
+  vyc__count(context, resident_allocation_bytes_requested, bytes);
+  *buffer_out = open_buffer(context, block, bytes);
+  return VYC_OK;
 }
 
 vyc_status vyc_buffer_alloc(vyc_buffer **buffer_out, vyc_context *context, uint64_t bytes) {
@@ -35,6 +38,7 @@ vyc_status vyc_buffer_alloc(vyc_buffer **buffer_out, vyc_context *context, uint6
   VYC_TRY(vyc__enter_warm(context, &scope));
   const vyc_status status = vyc__pool_take(context, &context->device_pool, &block, bytes);
   if (status == VYC_OK) {
+    vyc__count(context, resident_allocation_bytes_requested, bytes);
     *buffer_out = open_buffer(context, block, bytes);
     block->has_handle = true;
   }

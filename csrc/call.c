@@ -195,6 +195,7 @@ static bool launch_claimed(vyc_call *call, vyc_status *status_out) {
                         atomic_load_explicit(&context->exec_clock, memory_order_relaxed),
                         memory_order_relaxed);
   atomic_store_explicit(&context->last_launch, call->plan->entry, memory_order_relaxed);
+  vyc__count(context, kernel_launches, 1);
   CUstream stream = call->stream == NULL ? context->main : call->stream->handle;
   const CUresult result = context->driver->cuGraphLaunch(call->exec.handle, stream);
   if (VYC_UNLIKELY(result == CUDA_ERROR_INVALID_CONTEXT)) return false;

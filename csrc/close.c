@@ -114,6 +114,7 @@ static void free_records(vyc_context *context) {
   pthread_mutex_destroy(&context->children_lock);
   pthread_mutex_destroy(&context->slots_lock);
   pthread_mutex_destroy(&context->execs_lock);
+  vyc__counters_free(&context->counters);
 }
 
 void vyc_context_release(vyc_context *context) {

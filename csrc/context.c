@@ -74,6 +74,7 @@ static void note_lost(vyc_context *context, CUresult result, const char *operati
 }
 
 vyc_status vyc__driver_failed(vyc_context *context, CUresult result, const char *operation) {
+  vyc__count(context, driver_errors, 1);
   if (is_sticky(result)) {
     note_lost(context, result, operation);
     return fail_lost(context);
@@ -277,7 +278,8 @@ vyc_status vyc_context_open(vyc_context **context_out, vyc_driver *driver, int32
   vyc__pool_init(&context->device_pool, false);
   vyc__pool_init(&context->pinned_pool, true);
   VYC_CU_RESULT;
-  vyc_status status = VYC_CU(context, cuDeviceGet, &context->device, ordinal);
+  vyc_status status = vyc__counters_init(&context->counters);
+  if (status == VYC_OK) status = VYC_CU(context, cuDeviceGet, &context->device, ordinal);
   if (status == VYC_OK) status = start(context);
   if (status == VYC_OK) {
     *context_out = context;

@@ -4,6 +4,41 @@
 
 #include "internal.h"
 
+/* ---- counted --------------------------------------------------------------------------------- */
+
+vyc_status vyc__copy_up(vyc_context *context, uint64_t to, const void *from, uint64_t bytes,
+                        CUstream stream) {
+  VYC_CU_RESULT;
+  vyc__count(context, host_upload_operations, 1);
+  vyc__count(context, host_to_device_bytes, bytes);
+  return VYC_CU(context, cuMemcpyHtoDAsync, to, from, bytes, stream);
+}
+
+vyc_status vyc__copy_back(vyc_context *context, void *to, uint64_t from, uint64_t bytes,
+                          CUstream stream) {
+  VYC_CU_RESULT;
+  vyc__count(context, device_readback_operations, 1);
+  vyc__count(context, device_to_host_bytes, bytes);
+  return VYC_CU(context, cuMemcpyDtoHAsync, to, from, bytes, stream);
+}
+
+vyc_status vyc__copy_within(vyc_context *context, uint64_t to, uint64_t from, uint64_t bytes,
+                            CUstream stream) {
+  VYC_CU_RESULT;
+  vyc__count(context, device_copy_operations, 1);
+  vyc__count(context, device_to_device_bytes, bytes);
+  return VYC_CU(context, cuMemcpyDtoDAsync, to, from, bytes, stream);
+}
+
+vyc_status vyc__clear(vyc_context *context, uint64_t to, uint64_t bytes, CUstream stream) {
+  VYC_CU_RESULT;
+  vyc__count(context, fill_operations, 1);
+  vyc__count(context, fill_bytes, bytes);
+  return VYC_CU(context, cuMemsetD8Async, to, 0, bytes, stream);
+}
+
+/* ---- checks ---------------------------------------------------------------------------------- */
+
 vyc_status vyc__check_range(const vyc_buffer *buffer, uint64_t offset, uint64_t bytes,
                             const char *operation) {
   if (VYC_LIKELY(offset <= buffer->bytes && bytes <= buffer->bytes - offset)) return VYC_OK;
@@ -38,17 +73,15 @@ vyc_status vyc_copy_out(vyc_buffer *from, uint64_t offset, void *data_out, uint6
   return vyc_download(from->child.context, &one, 1);
 }
 
-static vyc_status copy_within(vyc_context *context, uint64_t to, uint64_t from, uint64_t bytes) {
-  VYC_CU_RESULT;
+static vyc_status move(vyc_context *context, uint64_t to, uint64_t from, uint64_t bytes) {
   const uint64_t gap = to > from ? to - from : from - to;
   if (bytes == 0 || gap == 0) return VYC_OK;
-  if (gap >= bytes) return VYC_CU(context, cuMemcpyDtoDAsync, to, from, bytes, context->main);
+  if (gap >= bytes) return vyc__copy_within(context, to, from, bytes, context->main);
   vyc_block *block = NULL; /* the ranges overlap, which the driver does not allow */
   VYC_TRY(vyc__pool_take(context, &context->device_pool, &block, bytes));
-  vyc_status status =
-      VYC_CU(context, cuMemcpyDtoDAsync, block->address, from, bytes, context->main);
+  vyc_status status = vyc__copy_within(context, block->address, from, bytes, context->main);
   if (status == VYC_OK)
-    status = VYC_CU(context, cuMemcpyDtoDAsync, to, block->address, bytes, context->main);
+    status = vyc__copy_within(context, to, block->address, bytes, context->main);
   vyc__pool_give(context, &context->device_pool, block, 0);
   return status;
 }
@@ -64,7 +97,7 @@ vyc_status vyc_copy(vyc_buffer *to, uint64_t to_offset, vyc_buffer *from, uint64
   vyc_status status = vyc__copy_prepare_written(to, to_offset, bytes, "copy");
   if (status == VYC_OK) status = vyc__copy_prepare(from, from_offset, bytes, "copy");
   if (status == VYC_OK)
-    status = copy_within(context, to->address + to_offset, from->address + from_offset, bytes);
+    status = move(context, to->address + to_offset, from->address + from_offset, bytes);
   if (status == VYC_OK) status = vyc__foreign_after(to, context->main);
   if (status == VYC_OK) status = vyc__foreign_after(from, context->main);
   vyc__leave(context, &scope);
@@ -75,11 +108,10 @@ vyc_status vyc_fill_zero(vyc_buffer *to, uint64_t offset, uint64_t bytes) {
   VYC_REQUIRE(to != NULL);
   vyc_context *context = to->child.context;
   vyc_scope scope;
-  VYC_CU_RESULT;
   VYC_TRY(vyc__enter(context, &scope));
   vyc_status status = vyc__copy_prepare_written(to, offset, bytes, "fill_zero");
   if (status == VYC_OK && bytes > 0)
-    status = VYC_CU(context, cuMemsetD8Async, to->address + offset, 0, bytes, context->main);
+    status = vyc__clear(context, to->address + offset, bytes, context->main);
   if (status == VYC_OK) status = vyc__foreign_after(to, context->main);
   vyc__leave(context, &scope);
   return status;

@@ -70,6 +70,7 @@ static vyc_status build_graph(vyc_exec *exec, vyc_context *context) {
   if (status == VYC_OK && exec->flag != 0) status = add_flag(exec, context);
   if (status == VYC_OK)
     status = VYC_CU(context, cuGraphInstantiateWithFlags, &exec->handle, exec->graph, 0);
+  vyc__count(context, cuda_graph_instantiations, 1);
   if (status == VYC_OK) return VYC_OK;
   vyc_error failure;
   vyc__error_save(&failure);
@@ -190,6 +191,7 @@ vyc_status vyc__exec_launch(vyc_exec *exec, const vyc_plan *plan, const uint8_t 
                         atomic_load_explicit(&context->exec_clock, memory_order_relaxed),
                         memory_order_relaxed);
   atomic_store_explicit(&context->last_launch, plan->entry, memory_order_relaxed);
+  vyc__count(context, kernel_launches, 1);
   return VYC_CU(context, cuGraphLaunch, exec->handle, stream);
 }
 
@@ -207,6 +209,8 @@ vyc_status vyc__launch_once(const vyc_plan *plan, const uint8_t *block, const ui
   for (uint32_t i = 0; i < plan->parameter_count; i++)
     pointers[i] = (void *)(uintptr_t)(block + plan->parameters[i].offset);
   atomic_store_explicit(&context->last_launch, plan->entry, memory_order_relaxed);
+  vyc__count(context, kernel_launches, 1);
+  vyc__count(context, plain_kernel_launches, 1);
   VYC_CU_RESULT;
   if (VYC_UNLIKELY(plan->cooperative))
     return VYC_CU(context, cuLaunchCooperativeKernel, plan->function, grid[0], grid[1], grid[2],

@@ -345,6 +345,7 @@ static vyc_status make(vyc_graph *graph) {
   level_free(&root);
   VYC_TRY(status);
   VYC_TRY(vyc__ranges_make(graph));
+  vyc__count(context, cuda_graph_instantiations, 1);
   VYC_TRY(VYC_CU(context, cuGraphInstantiateWithFlags, &graph->exec, graph->graph, 0));
   return VYC_CU(context, cuGraphUpload, graph->exec, context->main);
 }

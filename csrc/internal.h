@@ -33,6 +33,7 @@ typedef struct vyc_child {
 } vyc_child;
 
 #include "pool.h"
+#include "stats.h"
 
 /* Threads inside the context, counted so that a close can wait for them. A cache line each: two
  * threads seldom share one. */
@@ -86,6 +87,7 @@ struct vyc_context {
   vyc_stream *slots[VYC_STREAM_SLOTS]; /* by number; main and other stay NULL */
   vyc_stream *streams; /* all of them; guarded by slots_lock */
   vyc_pool device_pool, pinned_pool;
+  vyc_counters counters;
   vyc_caps caps;
 };
 
@@ -119,6 +121,34 @@ struct vyc_module {
   vyc_module *next_leaked; /* of the context */
   CUmodule handle;
 };
+
+/* ---- stats.c ---- */
+
+/* The calling thread's; NULL: it has not counted here yet, or has none. */
+static inline vyc_shard *vyc__shard(vyc_context *context) {
+  const uint32_t number = vyc__thread;
+  if (VYC_UNLIKELY(number >= VYC_SHARDS)) return NULL;
+  return atomic_load_explicit(&context->counters.shards[number], memory_order_relaxed);
+}
+
+static inline void vyc__shard_add(vyc_shard *shard, uint32_t row, uint64_t n) {
+  const uint64_t before = atomic_load_explicit(&shard->counts[row], memory_order_relaxed);
+  atomic_store_explicit(&shard->counts[row], before + n, memory_order_relaxed);
+}
+
+static inline void vyc__count_row(vyc_context *context, uint32_t row, uint64_t n) {
+  vyc_shard *shard = vyc__shard(context);
+  if (VYC_LIKELY(shard != NULL))
+    vyc__shard_add(shard, row, n);
+  else
+    vyc__count_slow(context, row, n);
+}
+
+/* ---- memory.c ---- */
+
+/* The pools as they are; blocks whose use has ended are looked for where the driver can be asked.
+ */
+vyc_memory_stats vyc__memory_read(vyc_context *context);
 
 /* ---- context.c ---- */
 
@@ -304,6 +334,15 @@ vyc_status vyc__copy_prepare(vyc_buffer *buffer, uint64_t offset, uint64_t bytes
 /* The same of one that is written; VYC_E_INVALID when it is read-only. */
 vyc_status vyc__copy_prepare_written(vyc_buffer *buffer, uint64_t offset, uint64_t bytes,
                                      const char *operation);
+
+/* The driver's copies and fills, counted. */
+vyc_status vyc__copy_up(vyc_context *context, uint64_t to, const void *from, uint64_t bytes,
+                        CUstream stream);
+vyc_status vyc__copy_back(vyc_context *context, void *to, uint64_t from, uint64_t bytes,
+                          CUstream stream);
+vyc_status vyc__copy_within(vyc_context *context, uint64_t to, uint64_t from, uint64_t bytes,
+                            CUstream stream);
+vyc_status vyc__clear(vyc_context *context, uint64_t to, uint64_t bytes, CUstream stream);
 
 /* ---- bounce.c ---- */
 

@@ -22,7 +22,6 @@ vyc_status vyc__launch_check(const vyc_plan *plan, const vyc_run *run) {
 vyc_status vyc__launch_prepare(const vyc_plan *plan, const vyc_run *run, uint64_t *addresses,
                                const vyc_place *place) {
   vyc_context *context = plan->child.context;
-  VYC_CU_RESULT;
   for (uint32_t i = 0; i < plan->binding_count; i++) {
     const vyc_argument *argument = &run->arguments[i];
     if (VYC_UNLIKELY(place->captured)) {
@@ -34,7 +33,7 @@ vyc_status vyc__launch_prepare(const vyc_plan *plan, const vyc_run *run, uint64_
     addresses[i] = argument->buffer->address + argument->offset;
     const uint64_t bytes = argument->count * plan->bindings[i].element_bytes;
     if (VYC_UNLIKELY(vyc__needs_clear(plan, i, run)) && bytes > 0)
-      VYC_TRY(VYC_CU(context, cuMemsetD8Async, addresses[i], 0, bytes, place->stream));
+      VYC_TRY(vyc__clear(context, addresses[i], bytes, place->stream));
   }
   return VYC_OK;
 }

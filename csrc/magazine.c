@@ -12,14 +12,7 @@
 #define BLOCKS_OF_A_BIN 16u
 #define BLOCKS_LARGE 4u /* of any size; looked through one by one */
 
-static _Atomic uint32_t threads;
-static _Thread_local uint32_t thread_number; /* from 1; 0: not given yet */
-
-static uint32_t magazine_number(void) {
-  if (VYC_UNLIKELY(thread_number == 0))
-    thread_number = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) + 1;
-  return thread_number % VYC_MAGAZINES;
-}
+static uint32_t magazine_number(void) { return vyc__thread_number() % VYC_MAGAZINES; }
 
 static bool claim(vyc_magazine *magazine) {
   return !atomic_exchange_explicit(&magazine->claimed, true, memory_order_acquire);

@@ -16,6 +16,7 @@ static bool is_mapped(const vyc_plan *plan, uint32_t i, const vyc_run *run) {
 
 static vyc_status ensure(vyc_context *context, vyc_pool *pool, vyc_block **block, uint64_t bytes) {
   if (VYC_LIKELY(*block != NULL && (*block)->bytes >= bytes)) return VYC_OK;
+  vyc__count(context, transient_allocation_bytes_requested, bytes);
   if (*block != NULL) vyc__pool_give(context, pool, *block, 0);
   *block = NULL;
   return vyc__pool_take(context, pool, block, bytes);
@@ -63,11 +64,26 @@ vyc_status vyc__stage_reserve(vyc_lane *lane, const vyc_run *run, CUstream strea
 typedef struct staging {
   uint64_t pinned, device; /* next free address in each slab */
   CUstream stream;
+  uint64_t staged, read, written, results; /* bytes, for the counters */
 } staging;
+
+static void count(vyc_context *context, const staging *stage) {
+  const vyc_addend addends[] = {{VYC_ROW_host_dispatches, 1},
+                                {VYC_ROW_staged_in_bytes, stage->staged},
+                                {VYC_ROW_mapped_read_bytes, stage->read},
+                                {VYC_ROW_mapped_write_bytes, stage->written},
+                                {VYC_ROW_readback_bytes, stage->results}};
+  vyc__count_rows(context, addends, sizeof addends / sizeof addends[0]);
+}
 
 static staging begin(const vyc_lane *lane, CUstream stream) {
   return (staging){lane->pinned == NULL ? 0 : lane->pinned->address,
-                   lane->device == NULL ? 0 : lane->device->address, stream};
+                   lane->device == NULL ? 0 : lane->device->address,
+                   stream,
+                   0,
+                   0,
+                   0,
+                   0};
 }
 
 static void add_result(vyc_lane *lane, void *to, const void *from, uint64_t bytes) {
@@ -96,20 +112,23 @@ static vyc_status stage_host(vyc_lane *lane, uint32_t i, const vyc_run *run, sta
   const bool mapped = is_mapped(plan, i, run);
   const bool clear = vyc__needs_clear(plan, i, run);
   uint8_t *host = host_side(plan, i, argument, stage, bytes);
-  VYC_CU_RESULT;
 
-  if (role != VYC_ROLE_OUT && host != argument->data && bytes > 0)
+  if (role != VYC_ROLE_OUT && host != argument->data && bytes > 0) {
     memmove(host, argument->data, bytes);
+    stage->staged += bytes;
+  }
+  if (role != VYC_ROLE_IN) stage->results += bytes;
   if (mapped) {
+    if (role != VYC_ROLE_OUT) stage->read += bytes;
+    if (role != VYC_ROLE_IN) stage->written += bytes;
     if (clear && bytes > 0) memset(host, 0, bytes);
     *address_out = (uint64_t)(uintptr_t)host;
   } else {
     *address_out = stage->device;
     stage->device += vyc__align_up(bytes, VYC_ALIGN);
     if (bytes > 0 && role != VYC_ROLE_OUT)
-      VYC_TRY(VYC_CU(context, cuMemcpyHtoDAsync, *address_out, host, bytes, stage->stream));
-    if (bytes > 0 && clear)
-      VYC_TRY(VYC_CU(context, cuMemsetD8Async, *address_out, 0, bytes, stage->stream));
+      VYC_TRY(vyc__copy_up(context, *address_out, host, bytes, stage->stream));
+    if (bytes > 0 && clear) VYC_TRY(vyc__clear(context, *address_out, bytes, stage->stream));
   }
   if (role != VYC_ROLE_IN) add_result(lane, argument->result, host, bytes);
   return VYC_OK;
@@ -121,10 +140,9 @@ static vyc_status use_buffer(const vyc_plan *plan, uint32_t i, const vyc_run *ru
   vyc_context *context = plan->child.context;
   VYC_TRY(vyc__buffer_use(argument->buffer, stream, slot));
   *address_out = argument->buffer->address + argument->offset;
-  VYC_CU_RESULT;
   const uint64_t bytes = argument->count * plan->bindings[i].element_bytes;
   if (bytes > 0 && vyc__needs_clear(plan, i, run))
-    return VYC_CU(context, cuMemsetD8Async, *address_out, 0, bytes, stream);
+    return vyc__clear(context, *address_out, bytes, stream);
   return VYC_OK;
 }
 
@@ -137,6 +155,7 @@ vyc_status vyc__stage_in(vyc_lane *lane, const vyc_run *run, CUstream stream, ui
     else
       VYC_TRY(use_buffer(lane->plan, i, run, stream, slot, &addresses_out[i]));
   }
+  count(lane->plan->child.context, &stage);
   return VYC_OK;
 }
 
@@ -146,14 +165,13 @@ vyc_status vyc__stage_out(vyc_lane *lane, const vyc_run *run, CUstream stream,
   const vyc_plan *plan = lane->plan;
   vyc_context *context = plan->child.context;
   staging stage = begin(lane, stream);
-  VYC_CU_RESULT;
   for (uint32_t i = 0; i < plan->binding_count; i++) {
     const vyc_argument *argument = &run->arguments[i];
     if (!vyc__is_host(argument)) continue;
     const uint64_t bytes = argument->count * plan->bindings[i].element_bytes;
     uint8_t *host = host_side(plan, i, argument, &stage, bytes);
     if (is_mapped(plan, i, run) || plan->bindings[i].role == VYC_ROLE_IN || bytes == 0) continue;
-    VYC_TRY(VYC_CU(context, cuMemcpyDtoHAsync, host, addresses[i], bytes, stage.stream));
+    VYC_TRY(vyc__copy_back(context, host, addresses[i], bytes, stage.stream));
   }
   return VYC_OK;
 }

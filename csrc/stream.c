@@ -129,6 +129,7 @@ vyc_status vyc_stream_synchronize_for(vyc_stream *stream, int64_t timeout_ns) {
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
   vyc_status status = vyc__stream_finish(context, stream->handle, timeout_ns);
+  if (status != VYC_NOT_READY) vyc__count(context, sync_points, 1);
   if (status == VYC_OK) status = vyc__check_reports(context);
   vyc__leave(context, &scope);
   return status;
@@ -255,6 +256,7 @@ vyc_status vyc_event_synchronize_for(vyc_event *event, int64_t timeout_ns) {
   VYC_TRY(vyc__enter(context, &scope));
   vyc_pace pace = vyc__pace_begin(timeout_ns, VYC_SPIN_NS);
   vyc_status status = vyc__event_wait(context, event->handle, &pace);
+  if (status != VYC_NOT_READY) vyc__count(context, sync_points, 1);
   if (status == VYC_OK) status = vyc__check_reports(context);
   vyc__leave(context, &scope);
   return status;

@@ -42,6 +42,7 @@ static bool is_empty(const vyc_transfer *items, uint32_t count) {
  * touch that memory, so the device is waited for before the caller gets it back. */
 static vyc_status finish(vyc_context *context) {
   VYC_CU_RESULT;
+  vyc__count(context, sync_points, 1);
   const vyc_status status = VYC_CU(context, cuStreamSynchronize, context->main);
   if (VYC_LIKELY(status == VYC_OK)) return VYC_OK;
   vyc_error failure;
@@ -106,17 +107,15 @@ static vyc_status upload_range(packing *p, const range *r, const vyc_transfer *i
     if (items[i].bytes > 0)
       memcpy(room + (items[i].offset - r->begin), items[i].data, items[i].bytes);
   p->used += bytes;
-  VYC_CU_RESULT;
-  return VYC_CU(p->context, cuMemcpyHtoDAsync, r->buffer->address + r->begin, room, bytes,
-                p->context->main);
+  vyc__count(p->context, staged_in_bytes, bytes);
+  return vyc__copy_up(p->context, r->buffer->address + r->begin, room, bytes, p->context->main);
 }
 
 static vyc_status upload_large(packing *p, const vyc_transfer *item) {
   const uint64_t to = item->buffer->address + item->offset;
   if (item->pinned == NULL) return vyc__bounce_in(p->context, to, item->data, item->bytes);
   p->waits = true;
-  VYC_CU_RESULT;
-  return VYC_CU(p->context, cuMemcpyHtoDAsync, to, item->data, item->bytes, p->context->main);
+  return vyc__copy_up(p->context, to, item->data, item->bytes, p->context->main);
 }
 
 /* The items from `first` on that make one range of at most a chunk; 1 for a large one alone. */
@@ -223,7 +222,6 @@ static vyc_status walk_batch(vyc_context *context, const vyc_transfer *const *it
                              uint64_t *bytes_out) {
   uint64_t used = 0;
   uint32_t i = 0;
-  VYC_CU_RESULT;
   while (i < count) {
     range r;
     const uint32_t n = gather_sorted(&r, &items[i], count - i);
@@ -232,8 +230,8 @@ static vyc_status walk_batch(vyc_context *context, const vyc_transfer *const *it
     for (uint32_t j = i; arrived && j < i + n; j++)
       memcpy(items[j]->result, room + used + (items[j]->offset - r.begin), items[j]->bytes);
     if (!arrived && room != NULL)
-      VYC_TRY(VYC_CU(context, cuMemcpyDtoHAsync, room + used, r.buffer->address + r.begin, bytes,
-                     context->main));
+      VYC_TRY(
+          vyc__copy_back(context, room + used, r.buffer->address + r.begin, bytes, context->main));
     used += bytes;
     i += n;
   }
@@ -256,6 +254,7 @@ static vyc_status download_small(vyc_context *context, const vyc_transfer *const
     if (status == VYC_OK) status = finish(context);
     const bool ended = status == VYC_OK;
     if (ended) status = walk_batch(context, items, taken, room, true, &taken, &bytes);
+    if (ended) vyc__count(context, staged_out_bytes, bytes);
     vyc__pool_give(context, &context->pinned_pool, block, ended ? 0 : UINT64_C(1) << VYC_SLOT_MAIN);
     VYC_TRY(status);
     items += taken;
@@ -267,8 +266,7 @@ static vyc_status download_small(vyc_context *context, const vyc_transfer *const
 static vyc_status download_large(vyc_context *context, const vyc_transfer *item, bool *direct) {
   const uint64_t from = item->buffer->address + item->offset;
   *direct = true;
-  VYC_CU_RESULT;
-  return VYC_CU(context, cuMemcpyDtoHAsync, item->result, from, item->bytes, context->main);
+  return vyc__copy_back(context, item->result, from, item->bytes, context->main);
 }
 
 static vyc_status download(vyc_context *context, const vyc_transfer *items, uint32_t count,
@@ -277,6 +275,7 @@ static vyc_status download(vyc_context *context, const vyc_transfer *items, uint
   bool direct = false;
   vyc_status status = VYC_OK;
   for (uint32_t i = 0; status == VYC_OK && i < count; i++) {
+    vyc__count(context, readback_bytes, items[i].bytes);
     if (items[i].bytes > VYC_CHUNK)
       status = download_large(context, &items[i], &direct);
     else if (items[i].bytes > 0)

@@ -138,8 +138,12 @@ static vyc_status read_results(vyc_lane *lane, vyc_timing *timing_out) {
       return vyc__fail_assert(cell[0], cell[1], plan->tag, plan->entry);
   }
   if (timing_out != NULL) VYC_TRY(measure(lane, timing_out));
-  for (uint32_t i = 0; i < lane->result_count; i++)
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < lane->result_count; i++) {
     memcpy(lane->results[i].to, lane->results[i].from, lane->results[i].bytes);
+    bytes += lane->results[i].bytes;
+  }
+  vyc__count(plan->child.context, staged_out_bytes, bytes);
   return VYC_OK;
 }
 

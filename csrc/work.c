@@ -193,6 +193,7 @@ vyc_status vyc_context_synchronize_for(vyc_context *context, int64_t timeout_ns)
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
   vyc_status status = vyc__work_wait(context, timeout_ns);
+  if (status != VYC_NOT_READY) vyc__count(context, sync_points, 1);
   if (status == VYC_OK) status = vyc__check_reports(context);
   vyc__leave(context, &scope);
   return status;
@@ -264,6 +265,7 @@ vyc_status vyc_fence_wait(vyc_fence *fence, int64_t timeout_ns) {
   VYC_TRY(vyc__enter(context, &scope));
   vyc_pace pace = vyc__pace_begin(timeout_ns, VYC_SPIN_NS);
   vyc_status status = marks_wait(context, &fence->marks, &pace);
+  if (status != VYC_NOT_READY) vyc__count(context, sync_points, 1);
   if (status == VYC_OK) status = vyc__check_reports(context);
   vyc__leave(context, &scope);
   return status;

@@ -235,6 +235,83 @@ VYC_API vyc_status vyc_context_trim(vyc_context *context);
 VYC_API vyc_status vyc_context_set_memory_budget(vyc_context *context, uint64_t bytes,
                                                  uint64_t pinned_bytes);
 
+/* ---- telemetry ------------------------------------------------------------------------------ */
+
+enum { /* kinds of rows */
+       VYC_STATS_TOTAL = 1, /* grows; a reset sets it to 0 */
+       VYC_STATS_LEVEL = 2, /* a state of now, which a reset leaves */
+       VYC_STATS_MOST = 3   /* the largest since the last reset */
+};
+
+/* Counters of a context, one row each: name, kind, meaning. Rows are only ever appended. Those of
+ * caches and compiling are the host language's (vyc_context_count), the others this library's. */
+/* clang-format off */
+#define VYC_STATS_TABLE(X)                                                                         \
+  X(kernel_launches, TOTAL, "Kernels given to a stream; those of recorded graphs not counted.")    \
+  X(plain_kernel_launches, TOTAL, "Kernel launches without a prepared graph, which cost more.")    \
+  X(cuda_graph_launches, TOTAL, "Replays of recorded graphs.")                                     \
+  X(cuda_graph_instantiations, TOTAL, "Graphs instantiated, those of single kernels included.")    \
+  X(host_dispatches, TOTAL, "Calls with host arrays.")                                             \
+  X(host_upload_operations, TOTAL, "Copies from host to device by a copy engine.")                 \
+  X(host_to_device_bytes, TOTAL, "Bytes of those copies.")                                         \
+  X(device_readback_operations, TOTAL, "Copies from device to host by a copy engine.")             \
+  X(device_to_host_bytes, TOTAL, "Bytes of those copies.")                                         \
+  X(device_copy_operations, TOTAL, "Copies within the device.")                                    \
+  X(device_to_device_bytes, TOTAL, "Bytes of those copies.")                                       \
+  X(fill_operations, TOTAL, "Fills of device memory.")                                             \
+  X(fill_bytes, TOTAL, "Bytes of those fills.")                                                    \
+  X(mapped_read_bytes, TOTAL, "Bytes of arguments that kernels read in host memory.")              \
+  X(mapped_write_bytes, TOTAL, "Bytes of results that kernels wrote in host memory.")              \
+  X(staged_in_bytes, TOTAL, "Bytes that the host copied into page-locked memory for the device.")  \
+  X(staged_out_bytes, TOTAL, "Bytes that the host copied out of it for a caller.")                 \
+  X(readback_bytes, TOTAL, "Bytes of results and downloads that callers asked for.")               \
+  X(resident_allocation_bytes_requested, TOTAL, "Bytes asked for as device arrays.")               \
+  X(transient_allocation_bytes_requested, TOTAL, "Bytes asked for to stage calls in.")             \
+  X(sync_points, TOTAL, "Waits for the device on behalf of a caller.")                             \
+  X(timed_dispatches, TOTAL, "Timed calls that ended.")                                            \
+  X(timed_wall_ns_total, TOTAL, "Nanoseconds of timed calls.")                                     \
+  X(timed_device_ns_total, TOTAL, "Nanoseconds that their kernels ran.")                           \
+  X(timed_device_ns_max, MOST, "Nanoseconds that the longest of these kernels ran.")               \
+  X(timed_enqueue_ns_total, TOTAL, "Nanoseconds of staging and launching of timed calls.")         \
+  X(timed_wait_ns_total, TOTAL, "Nanoseconds of waiting of timed calls.")                          \
+  X(driver_errors, TOTAL, "Driver calls that failed.")                                             \
+  X(module_loads, TOTAL, "Modules loaded.")                                                        \
+  X(module_load_ns_total, TOTAL, "Nanoseconds of loading and linking modules.")                    \
+  X(module_links, TOTAL, "PTX texts linked to device images.")                                     \
+  X(compiles, TOTAL, "Programs lowered to PTX.")                                                   \
+  X(compile_ns_total, TOTAL, "Nanoseconds of lowering programs.")                                  \
+  X(kernel_cache_hits, TOTAL, "Compilations answered by a kernel in memory.")                      \
+  X(kernel_cache_misses, TOTAL, "Compilations that no kernel in memory answered.")                 \
+  X(kernel_cache_evictions, TOTAL, "Kernels dropped for newer ones.")                              \
+  X(kernel_cache_entries, LEVEL, "Kernels in memory.")                                             \
+  X(kernel_cache_bytes, LEVEL, "Bytes of text of kernels in memory.")                              \
+  X(disk_cache_hits, TOTAL, "Device images read from the disk cache.")                             \
+  X(disk_cache_misses, TOTAL, "Device images that the disk cache did not have.")                   \
+  X(disk_cache_evictions, TOTAL, "Files removed from the disk cache for newer ones.")              \
+  X(disk_cache_read_bytes, TOTAL, "Bytes read from the disk cache.")                               \
+  X(disk_cache_written_bytes, TOTAL, "Bytes written to the disk cache.")                           \
+  X(disk_cache_errors, TOTAL, "Files of the disk cache that were damaged or could not be used.")   \
+  X(device_pool_hits, TOTAL, "Allocations of device memory served from idle blocks.")              \
+  X(device_pool_misses, TOTAL, "Allocations of device memory that the driver was asked for.")      \
+  X(pinned_pool_hits, TOTAL, "Allocations of page-locked memory served from idle blocks.")         \
+  X(pinned_pool_misses, TOTAL, "Allocations of page-locked memory that the driver was asked for.") \
+  X(live_bytes, LEVEL, "Bytes of device memory in use.")                                           \
+  X(idle_bytes, LEVEL, "Bytes of device memory kept for reuse.")                                   \
+  X(pinned_live_bytes, LEVEL, "Bytes of page-locked memory in use.")                               \
+  X(pinned_idle_bytes, LEVEL, "Bytes of page-locked memory kept for reuse.")
+/* clang-format on */
+
+/* Row `row` of the table; VYC_E_INVALID past the end. The texts are static. */
+VYC_API vyc_status vyc_stats_row(const char **name_out, const char **help_out, uint32_t *kind_out,
+                                 uint32_t row);
+/* The first `count` rows; 0 for what this version does not have. Threads that count meanwhile are
+ * in it or not. Answers in every state of the context, but in a forked child. */
+VYC_API vyc_status vyc_context_stats(vyc_context *context, uint64_t *values_out, uint32_t count);
+/* Totals and largest values begin anew; nothing that is kept for reuse is dropped. */
+VYC_API vyc_status vyc_context_reset_stats(vyc_context *context);
+/* Add to a row that is the host's; to a level also a negative number, modulo 2^64. */
+VYC_API vyc_status vyc_context_count(vyc_context *context, uint32_t row, uint64_t n);
+
 /* ---- streams and events --------------------------------------------------------------------- */
 
 /* A stream of its own order. Events order it with others; a buffer that it uses for the first time,

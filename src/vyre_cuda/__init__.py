@@ -133,6 +133,7 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.properties import KernelAttributes as KernelAttributes
     from vyre_cuda.runtime.properties import MemoryStats as MemoryStats
     from vyre_cuda.runtime.recorded_call import RecordedCall as RecordedCall
+    from vyre_cuda.runtime.stats import DeviceStats as DeviceStats
     from vyre_cuda.runtime.symbol import Symbol as Symbol
     from vyre_cuda.runtime.symbol import symbol as symbol
 
@@ -171,6 +172,7 @@ _HOMES = {
     "vyre_cuda.runtime.pending": "Pending",
     "vyre_cuda.runtime.properties": "DeviceInfo DeviceProperties KernelAttributes MemoryStats",
     "vyre_cuda.runtime.recorded_call": "RecordedCall",
+    "vyre_cuda.runtime.stats": "DeviceStats",
     "vyre_cuda.runtime.symbol": "Symbol symbol",
 }
 _NAME_THERE = {"ptx": "ptx_text"}

@@ -76,6 +76,11 @@ cdef extern from "vyre_cuda.h" nogil:
     void vyc_context_release(vyc_context *context)
     vyc_status vyc_context_stream(vyc_context *context, uint64_t *handle_out)
 
+    vyc_status vyc_stats_row(const char **name_out, const char **help_out, uint32_t *kind_out, uint32_t row)
+    vyc_status vyc_context_stats(vyc_context *context, uint64_t *values_out, uint32_t count)
+    vyc_status vyc_context_reset_stats(vyc_context *context)
+    vyc_status vyc_context_count(vyc_context *context, uint32_t row, uint64_t n)
+
     ctypedef struct vyc_memory_stats:
         uint32_t struct_size
         uint64_t live_bytes

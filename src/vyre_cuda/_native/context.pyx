@@ -1,16 +1,17 @@
 # cython: language_level=3, freethreading_compatible=True
 """Drivers, contexts, streams and events."""
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memset
 
 from vyre_cuda._native.c_api cimport (
     VYC_NOT_READY, VYC_OK, vyc_caps, vyc_caps_field, vyc_context, vyc_context_caps, vyc_context_close_for,
-    vyc_context_memory_stats, vyc_context_open, vyc_context_release, vyc_context_set_memory_budget,
+    vyc_context_count, vyc_context_memory_stats, vyc_context_open, vyc_context_release, vyc_context_reset_stats,
+    vyc_context_set_memory_budget, vyc_context_stats,
     vyc_context_set_patience, vyc_context_synchronize_for, vyc_context_trim, vyc_driver_device_name, vyc_driver_info,
     vyc_driver_info_get,
     vyc_driver_open, vyc_driver_release, vyc_event, vyc_event_elapsed, vyc_event_query, vyc_event_release,
     vyc_event_synchronize_for, vyc_fence, vyc_fence_create, vyc_fence_release, vyc_fence_wait, vyc_memory_stats,
-    vyc_status, vyc_stream, vyc_stream_create, vyc_stream_handle, vyc_stream_query, vyc_stream_record,
+    vyc_stats_row, vyc_status, vyc_stream, vyc_stream_create, vyc_stream_handle, vyc_stream_query, vyc_stream_record,
     vyc_stream_release, vyc_stream_synchronize_for, vyc_stream_wait, uint64_t,
 )
 from vyre_cuda._native.status cimport check
@@ -20,6 +21,26 @@ from time import monotonic_ns
 
 from vyre_cuda._native.status import AssertReport
 from vyre_cuda.errors import DeviceUnavailableError, Error, KernelTimeoutError
+
+
+cdef enum:
+    MOST_ROWS = 256
+
+
+def stats_rows() -> dict[str, tuple[str, str]]:
+    """The counters of a context by name, in the order of their rows: kind (total, level or most) and meaning."""
+    cdef const char *name = NULL
+    cdef const char *meaning = NULL
+    cdef uint32_t kind = 0
+    kinds = ("", "total", "level", "most")
+    rows = {}
+    while vyc_stats_row(&name, &meaning, &kind, len(rows)) == VYC_OK:
+        rows[name.decode("ascii")] = (kinds[kind], meaning.decode("ascii"))
+    return rows
+
+
+# The row of each counter by its name.
+STATS = {name: row for row, name in enumerate(stats_rows())}
 
 
 cdef bint ready(vyc_status status) except -1:
@@ -158,6 +179,19 @@ cdef class Context:
     def set_memory_budget(self, uint64_t nbytes, uint64_t pinned_bytes) -> None:
         with nogil:
             check(vyc_context_set_memory_budget(self._h, nbytes, pinned_bytes))
+
+    def stats(self) -> dict[str, int]:
+        """Every counter by name; answers in every state of the context."""
+        cdef uint64_t values[MOST_ROWS]
+        check(vyc_context_stats(self._h, values, len(STATS)))
+        return {name: values[row] for row, name in enumerate(STATS)}
+
+    def reset_stats(self) -> None:
+        check(vyc_context_reset_stats(self._h))
+
+    def count(self, uint32_t row, n: int) -> None:
+        """Add to a counter of the host's: `row` of STATS. A level may be lowered."""
+        check(vyc_context_count(self._h, row, <uint64_t>(n & 0xFFFFFFFFFFFFFFFF)))
 
     def memory_stats(self) -> dict[str, int]:
         cdef vyc_memory_stats stats

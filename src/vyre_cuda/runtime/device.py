@@ -6,13 +6,15 @@ import itertools
 import threading
 import weakref
 from collections.abc import Iterable
+from importlib import import_module
+from time import perf_counter_ns
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vyre_cuda._native import frame, memory
-from vyre_cuda._native.context import Context
+from vyre_cuda._native.context import STATS, Context
 from vyre_cuda._native.context import Event as Event
 from vyre_cuda._native.context import Stream as Stream
 from vyre_cuda._native.memory import Buffer
@@ -37,7 +39,14 @@ from vyre_cuda.runtime.properties import DeviceInfo, DeviceProperties, MemorySta
 from vyre_cuda.runtime.transfers import Host
 from vyre_cuda.runtime.waiter import Waiter
 
+if TYPE_CHECKING:
+    from vyre_cuda.runtime.stats import DeviceStats
+
 _KERNELS_KEPT = 1024
+_HITS, _MISSES = STATS["kernel_cache_hits"], STATS["kernel_cache_misses"]
+_COMPILES, _COMPILE_NS = STATS["compiles"], STATS["compile_ns_total"]
+# Imported with the first snapshot.
+_STATS = "vyre_cuda.runtime.stats"
 _ROWS = tuple((type_, type_.dtype) for type_ in TYPES)
 # Seconds that the end of a process waits for work of a device that was not closed.
 _EXIT_LIMIT = 1.0
@@ -77,8 +86,10 @@ class Device(memory.Allocator):
         check(program)
         key = (program.to_bytes(), precision, bounds)
         kernel = self._kernels.get(key)
+        self.context.count(_MISSES if kernel is None else _HITS, 1)
         if kernel is not None:
             return kernel
+        begin = perf_counter_ns()
         target = target_for(self.properties.compute_capability, self.properties.driver_version)
         # Under a check, as with traps, the user's own program: failures then name the statements that he wrote.
         lowered = lower(
@@ -88,6 +99,8 @@ class Device(memory.Allocator):
             bounds=bounds,
             races=self._races,
         )
+        self.context.count(_COMPILES, 1)
+        self.context.count(_COMPILE_NS, perf_counter_ns() - begin)
         tag = next(self._tags)
         kernel = Kernel(self, program, lowered, tag)
         self._checks.add(tag, kernel.checks)
@@ -212,6 +225,20 @@ class Device(memory.Allocator):
     def trim(self) -> None:
         """Give all idle memory back to the driver, after the work that may still use it."""
         self.context.trim()
+
+    # ---- telemetry --------------------------------------------------------------------------------------------------
+
+    def stats(self) -> DeviceStats:
+        """What was launched, copied, waited for, compiled and cached since the device was opened or this was reset.
+
+        Threads count for themselves, and a snapshot sums them. It answers after a close and on a lost device, too.
+        """
+        stats: DeviceStats = import_module(_STATS).DeviceStats(**self.context.stats())
+        return stats
+
+    def reset_stats(self) -> None:
+        """Count from 0 again; caches, pools and what they hold stay."""
+        self.context.reset_stats()
 
     # ---- recording --------------------------------------------------------------------------------------------------
 

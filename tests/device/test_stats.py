@@ -1,0 +1,453 @@
+"""Every counter is moved by what it counts, and by nothing else that is done here; resets, threads, states."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import asdict, fields
+
+import numpy as np
+import pytest
+
+import vyre_cuda as vc
+from vyre_cuda._native.context import STATS, stats_rows
+from vyre_cuda.testing.emulator import Emulator
+
+from . import programs
+
+pytestmark = pytest.mark.device
+
+N = 1000
+BYTES = 4 * N
+CUDA_ERROR_INVALID_VALUE = 1
+CUDA_ERROR_ILLEGAL_ADDRESS = 700
+
+
+class Delta:
+    """What has changed since it was made, without rows that did not."""
+
+    def __init__(self, device: vc.Device) -> None:
+        self._device = device
+        self._before = asdict(device.stats())
+
+    def all(self) -> dict[str, int]:
+        now = asdict(self._device.stats())
+        return {name: now[name] - before for name, before in self._before.items() if now[name] != before}
+
+    def of(self, *names: str) -> tuple[int, ...]:
+        changed = self.all()
+        return tuple(changed.get(name, 0) for name in names)
+
+
+@pytest.fixture
+def device(own_device: vc.Device) -> vc.Device:
+    """A device of the test's own: other tests neither count nor warm it."""
+    return own_device
+
+
+@pytest.fixture
+def warm(device: vc.Device) -> vc.Kernel:
+    """saxpy, compiled and called before."""
+    kernel = device.compile(programs.saxpy())
+    x = np.ones(N, np.float32)
+    kernel(x, x, 2.0)
+    kernel(x, x, 2.0)
+    return kernel
+
+
+@pytest.fixture
+def arrays(device: vc.Device) -> tuple[vc.DeviceArray, vc.DeviceArray, vc.DeviceArray]:
+    x = np.ones(N, np.float32)
+    return device.array(x), device.array(x), device.empty(N, vc.f32)
+
+
+# ---- the table -------------------------------------------------------------------------------------------------------
+
+
+def test_record_has_every_row_of_the_table_in_order(device: vc.Device) -> None:
+    assert [field.name for field in fields(vc.DeviceStats)] == list(STATS) == list(device.context.stats())
+
+
+def test_rows_have_a_kind_and_a_meaning() -> None:
+    for name, (kind, meaning) in stats_rows().items():
+        assert kind in ("total", "level", "most"), name
+        assert meaning.endswith("."), name
+
+
+def test_short_names_are_the_counters_that_they_stand_for(device: vc.Device, warm: vc.Kernel) -> None:
+    stats = device.stats()
+
+    assert stats.launches == stats.kernel_launches > 0
+    assert stats.replays == stats.cuda_graph_launches == 0
+
+
+# ---- launches --------------------------------------------------------------------------------------------------------
+
+
+def test_host_call_counts_its_launch_bytes_and_wait(device: vc.Device, warm: vc.Kernel) -> None:
+    x = np.ones(N, np.float32)
+    delta = Delta(device)
+    warm(x, x, 2.0)
+
+    assert delta.all() == {
+        "kernel_launches": 1,
+        "host_dispatches": 1,
+        "staged_in_bytes": 2 * BYTES,
+        "mapped_read_bytes": 2 * BYTES,
+        "mapped_write_bytes": BYTES,
+        "staged_out_bytes": BYTES,
+        "readback_bytes": BYTES,
+        "sync_points": 1,
+    }
+
+
+def test_pinned_arguments_are_not_staged(device: vc.Device, warm: vc.Kernel) -> None:
+    x, out = device.pinned_empty(N, vc.f32), device.pinned_empty(N, vc.f32)
+    x[:] = 1
+    delta = Delta(device)
+    warm(x, x, 2.0, out=out)
+
+    assert delta.of("staged_in_bytes", "staged_out_bytes", "mapped_write_bytes") == (0, 0, BYTES)
+
+
+def test_scattered_argument_goes_by_the_copy_engine(device: vc.Device) -> None:
+    kernel = device.compile(programs.histogram())
+    counts, data = np.zeros(256, np.uint32), np.arange(N, dtype=np.uint32)
+    kernel(counts, data)
+    delta = Delta(device)
+    kernel(counts, data)
+
+    assert delta.of("device_readback_operations", "device_to_host_bytes") == (1, counts.nbytes)
+    assert delta.of("host_upload_operations")[0] >= 1
+
+
+def test_result_that_a_kernel_may_leave_unwritten_is_filled(device: vc.Device) -> None:
+    kernel = device.compile(programs.every_second())
+    x, out = device.zeros(N, vc.u32), device.empty(2 * N, vc.u32)
+    kernel.launch(x, out)
+    delta = Delta(device)
+    kernel.launch(x, out)
+
+    assert delta.of("fill_operations", "fill_bytes") == (1, 2 * BYTES)
+
+
+@pytest.mark.parametrize("how", ["launch", "bound", "steady"])
+def test_launch_counts_one_kernel_and_nothing_else(
+    how: str, device: vc.Device, warm: vc.Kernel, arrays: tuple[vc.DeviceArray, ...]
+) -> None:
+    call = warm.bind(*arrays, 2.0)
+    ways: dict[str, Callable[[], None]] = {
+        "launch": lambda: warm.launch(*arrays, 2.0),
+        "bound": lambda: call(*arrays, 2.0),
+        "steady": call,
+    }
+    for _ in range(3):
+        ways[how]()
+    delta = Delta(device)
+    for _ in range(10):
+        ways[how]()
+
+    assert delta.all() == {"kernel_launches": 10}
+
+
+def test_first_launch_on_a_stream_is_a_plain_one(device: vc.Device, arrays: tuple[vc.DeviceArray, ...]) -> None:
+    kernel = device.compile(programs.saxpy())
+    delta = Delta(device)
+    kernel.launch(*arrays, 2.0)
+
+    assert delta.of("kernel_launches", "plain_kernel_launches", "cuda_graph_instantiations") == (1, 1, 0)
+    kernel.launch(*arrays, 2.0)
+    assert delta.of("kernel_launches", "plain_kernel_launches", "cuda_graph_instantiations") == (2, 1, 1)
+
+
+def test_replay_of_a_graph_counts_as_such(
+    device: vc.Device, warm: vc.Kernel, arrays: tuple[vc.DeviceArray, ...]
+) -> None:
+    delta = Delta(device)
+    with device.record() as graph:
+        warm.launch(*arrays, 2.0)
+        warm.launch(*arrays, 3.0)
+    graph.replay()
+    graph.replay()
+
+    assert delta.of("cuda_graph_launches", "cuda_graph_instantiations", "kernel_launches") == (2, 1, 0)
+
+
+def test_empty_launch_counts_nothing(device: vc.Device, warm: vc.Kernel) -> None:
+    empty = [device.empty(0, vc.f32) for _ in range(3)]
+    delta = Delta(device)
+    warm.launch(*empty, 2.0)
+
+    assert delta.of("kernel_launches") == (0,)
+
+
+# ---- copies ----------------------------------------------------------------------------------------------------------
+
+
+def test_upload_and_download_count_operations_and_bytes(device: vc.Device) -> None:
+    array, x = device.empty(N, vc.f32), np.ones(N, np.float32)
+    delta = Delta(device)
+    array.copy_from(x)
+
+    up = delta.of("host_upload_operations", "host_to_device_bytes", "staged_in_bytes", "sync_points")
+    assert up == (1, BYTES, BYTES, 0)
+    array.numpy()
+    assert delta.of(
+        "device_readback_operations", "device_to_host_bytes", "staged_out_bytes", "readback_bytes", "sync_points"
+    ) == (1, BYTES, BYTES, BYTES, 1)
+
+
+def test_large_pageable_upload_counts_each_chunk(device: vc.Device) -> None:
+    n = 3 << 20
+    array, data = device.empty(n, vc.u8), np.zeros(n, np.uint8)
+    delta = Delta(device)
+    array.copy_from(data)
+
+    assert delta.of("host_upload_operations", "host_to_device_bytes", "staged_in_bytes") == (3, n, n)
+
+
+def test_neighbors_are_one_copy(device: vc.Device) -> None:
+    array, x = device.empty(N, vc.f32), np.ones(N // 2, np.float32)
+    delta = Delta(device)
+    device.upload([(array, x), (array, N // 2, x)])
+
+    assert delta.of("host_upload_operations", "host_to_device_bytes") == (1, BYTES)
+
+
+def test_copy_within_the_device_and_fills_are_counted(device: vc.Device) -> None:
+    array, other = device.zeros(N, vc.f32), device.empty(N, vc.f32)
+    delta = Delta(device)
+    other.copy_from(array)
+    other.fill(1.0)
+    device.zeros(N, vc.f32)
+
+    assert delta.of("device_copy_operations", "device_to_device_bytes") == (1, BYTES)
+    assert delta.of("fill_operations", "fill_bytes") == (2, 2 * BYTES)
+
+
+# ---- waits -----------------------------------------------------------------------------------------------------------
+
+
+def test_each_wait_is_one_sync_point(device: vc.Device, warm: vc.Kernel, arrays: tuple[vc.DeviceArray, ...]) -> None:
+    stream = device.stream()
+    x = np.ones(N, np.float32)
+    pending = warm.submit(x, x, 2.0)
+    waits: list[Callable[[], object]] = [
+        device.synchronize,
+        stream.synchronize,
+        lambda: stream.record().synchronize(),
+        pending.result,
+        lambda: arrays[0].numpy(),
+        lambda: warm(x, x, 2.0),
+    ]
+    for wait in waits:
+        delta = Delta(device)
+        wait()
+        assert delta.of("sync_points") == (1,)
+
+
+def test_look_at_a_pending_call_is_no_sync_point(device: vc.Device, warm: vc.Kernel) -> None:
+    x = np.ones(N, np.float32)
+    pending = warm.submit(x, x, 2.0)
+    delta = Delta(device)
+    pending.done()
+
+    assert delta.of("sync_points") == (0,)
+    pending.result()
+
+
+def test_timed_call_adds_its_times(device: vc.Device, warm: vc.Kernel) -> None:
+    x = np.ones(N, np.float32)
+    device.reset_stats()
+    times = [warm.timed(x, x, 2.0) for _ in range(3)]
+    stats = device.stats()
+
+    assert stats.timed_dispatches == 3
+    assert stats.timed_wall_ns_total == sum(t.wall_ns for t in times)
+    assert stats.timed_device_ns_total == sum(t.device_ns for t in times)
+    assert stats.timed_device_ns_max == max(t.device_ns for t in times)
+    assert stats.timed_enqueue_ns_total == sum(t.enqueue_ns for t in times)
+    assert stats.timed_wait_ns_total == sum(t.wait_ns for t in times)
+
+
+# ---- memory and compiling --------------------------------------------------------------------------------------------
+
+
+def test_allocations_count_bytes_hits_and_misses(device: vc.Device) -> None:
+    device.trim()
+    delta = Delta(device)
+    array = device.empty(N, vc.f32)
+
+    names = ("resident_allocation_bytes_requested", "device_pool_hits", "device_pool_misses", "live_bytes")
+    assert delta.of(*names) == (BYTES, 0, 1, 4096)
+    del array
+    device.empty(N, vc.f32)
+    assert delta.of(*names, "idle_bytes") == (2 * BYTES, 1, 1, 0, 4096)
+
+
+def test_pinned_allocations_count_hits_and_misses(device: vc.Device) -> None:
+    device.trim()
+    delta = Delta(device)
+    array = device.pinned_empty(N, vc.f32)
+
+    assert delta.of("pinned_pool_misses", "pinned_live_bytes") == (1, 4096)
+    del array
+    assert delta.of("pinned_live_bytes", "pinned_idle_bytes") == (0, 4096)
+    device.pinned_empty(N, vc.f32)
+    assert delta.of("pinned_pool_hits") == (1,)
+
+
+def test_slabs_of_calls_are_transient_allocations(device: vc.Device) -> None:
+    kernel = device.compile(programs.saxpy())
+    x = np.ones(N, np.float32)
+    delta = Delta(device)
+    kernel(x, x, 2.0)
+
+    assert delta.of("transient_allocation_bytes_requested")[0] >= 3 * BYTES
+
+
+def test_compiling_counts_loads_misses_and_hits(device: vc.Device) -> None:
+    program = programs.saxpy()
+    delta = Delta(device)
+    device.compile(program)
+
+    assert delta.of("compiles", "kernel_cache_misses", "kernel_cache_hits", "module_loads") == (1, 1, 0, 1)
+    assert all(ns > 0 for ns in delta.of("compile_ns_total", "module_load_ns_total"))
+    device.compile(program)
+    assert delta.of("compiles", "kernel_cache_misses", "kernel_cache_hits", "module_loads") == (1, 1, 1, 1)
+
+
+HOSTS = [name for name in STATS if name.startswith(("kernel_cache", "disk_cache", "compile"))]
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_host_adds_to_its_rows(name: str, device: vc.Device) -> None:
+    delta = Delta(device)
+    device.context.count(STATS[name], 5)
+
+    assert delta.all() == {name: 5}
+
+
+def test_level_can_be_lowered_and_survives_a_reset(device: vc.Device) -> None:
+    before = device.stats().kernel_cache_entries
+    device.context.count(STATS["kernel_cache_entries"], 5)
+    device.reset_stats()
+    device.context.count(STATS["kernel_cache_entries"], -2)
+
+    assert device.stats().kernel_cache_entries == before + 3
+
+
+def test_row_that_is_not_there_is_refused(device: vc.Device) -> None:
+    with pytest.raises(ValueError):
+        device.context.count(len(STATS), 1)
+    with pytest.raises(ValueError):
+        device.context.count(STATS["timed_device_ns_max"], 1)
+
+
+# ---- errors, resets, threads and states ------------------------------------------------------------------------------
+
+
+@pytest.mark.emulator
+def test_driver_calls_that_fail_are_counted(device: vc.Device, emulator: Emulator) -> None:
+    array, x = device.empty(N, vc.f32), np.ones(N, np.float32)
+    delta = Delta(device)
+    emulator.fail("cuMemcpyHtoDAsync", result=CUDA_ERROR_INVALID_VALUE)
+    with pytest.raises(vc.DriverError):
+        array.copy_from(x)
+
+    assert delta.of("driver_errors") == (1,)
+
+
+def test_reset_sets_totals_to_zero_and_keeps_caches(device: vc.Device, warm: vc.Kernel) -> None:
+    array = device.empty(N, vc.f32)
+    before = device.stats()
+    device.reset_stats()
+    after = asdict(device.stats())
+
+    kinds = {name: kind for name, (kind, _) in stats_rows().items()}
+    assert {name: value for name, value in after.items() if value} == {
+        name: value for name, value in asdict(before).items() if value and kinds[name] == "level"
+    }
+    assert device.compile(warm.program) is warm
+    assert len(array) == N
+
+
+def test_threads_lose_no_count(device: vc.Device, warm: vc.Kernel) -> None:
+    """Threads that begin and end meanwhile, so that shards are inherited, and snapshots at the same time."""
+    per_thread, waves, width = 200, 5, 8
+
+    def work() -> None:
+        arrays = [device.empty(N, vc.f32) for _ in range(3)]
+        call = warm.bind(*arrays, 2.0)
+        for _ in range(per_thread):
+            call()
+
+    delta = Delta(device)
+    for _ in range(waves):
+        threads = [threading.Thread(target=work) for _ in range(width)]
+        for thread in threads:
+            thread.start()
+        device.stats()
+        for thread in threads:
+            thread.join()
+    device.synchronize()
+
+    assert delta.of("kernel_launches") == (per_thread * waves * width,)
+
+
+def test_devices_count_apart(device_name: int | str, warm: vc.Kernel) -> None:
+    with vc.Device(device_name) as other:
+        other.empty(N, vc.f32)
+        delta = Delta(other)
+        warm(np.ones(N, np.float32), np.ones(N, np.float32), 2.0)
+
+        assert delta.all() == {}
+
+
+def test_closed_device_still_tells(device: vc.Device, warm: vc.Kernel) -> None:
+    launches = device.stats().kernel_launches
+    device.close()
+
+    assert device.stats().kernel_launches == launches > 0
+    device.reset_stats()
+    assert device.stats().kernel_launches == 0
+
+
+@pytest.mark.emulator
+def test_lost_device_still_tells(device: vc.Device, warm: vc.Kernel, emulator: Emulator) -> None:
+    emulator.fail("cuStreamQuery", result=CUDA_ERROR_ILLEGAL_ADDRESS, repeat=True)
+    with pytest.raises(vc.DeviceLostError):
+        device.synchronize()
+
+    assert device.stats().driver_errors >= 1
+
+
+# ---- Prometheus ------------------------------------------------------------------------------------------------------
+
+SAMPLE = re.compile(
+    r'(?P<name>[a-z_][a-z0-9_]*)(\{(?P<labels>[a-z_]+="(?:[^"\\\n]|\\.)*"(,[a-z_]+="[^"]*")*)\})? (\d+)'
+)
+
+
+def test_prometheus_text_has_every_counter_with_help_and_type(device: vc.Device, warm: vc.Kernel) -> None:
+    stats = device.stats()
+    lines = stats.prometheus().splitlines()
+
+    assert len(lines) == 3 * len(STATS)
+    for (name, value), help_line, type_line, sample in zip(
+        asdict(stats).items(), lines[0::3], lines[1::3], lines[2::3], strict=True
+    ):
+        metric, number = sample.split()
+        assert metric.removeprefix("vyre_cuda_").removesuffix("_total") == name.removesuffix("_total")
+        assert int(number) == value
+        assert help_line.startswith(f"# HELP {metric} ")
+        assert type_line == f"# TYPE {metric} {'counter' if metric.endswith('_total') else 'gauge'}"
+
+
+def test_prometheus_labels_are_escaped(device: vc.Device) -> None:
+    text = device.stats().prometheus(device='a"b\\c\nd', job="x")
+    samples = [line for line in text.splitlines() if not line.startswith("#")]
+
+    assert all(SAMPLE.fullmatch(line) for line in samples)
+    assert all('{device="a\\"b\\\\c\\nd",job="x"}' in line for line in samples)
