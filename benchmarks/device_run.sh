@@ -11,6 +11,7 @@
 #   demo         the command line's demonstration
 #   silicon      what this GPU answers to every instruction form
 #   bench        benchmarks/bench_dispatch.py
+#   transports   benchmarks/probes/transports.c: where host arguments cost least
 # "install tests bench" when none is named. A part that fails, or that this tree lacks, does not stop the others; the
 # table at the end says so, and the exit status is then 1. Everything goes under $OUT: results/, what parts record, and
 # the logs, which are packed last, as few files come back from some machines.
@@ -36,7 +37,7 @@ while [ $# -gt 0 ]; do
     --peers) peers=${2:?--peers needs names}; shift ;;
     --rows) rows=(--rows "${2:?--rows needs names}"); shift ;;
     --quick) quick=(--quick) ;;
-    install | tests | random | conformance | demo | silicon | bench) parts+=("$1") ;;
+    install | tests | random | conformance | demo | silicon | bench | transports) parts+=("$1") ;;
     *) echo "unknown: $1" >&2; exit 2 ;;
   esac
   shift
@@ -97,6 +98,16 @@ part_silicon() {
 part_bench() {
   timeout 580 "$python" benchmarks/bench_dispatch.py --device "$device" --commit "$commit" --peers "$peers" \
     --limit 450 --output "$OUT/results" ${quick[@]+"${quick[@]}"} ${rows[@]+"${rows[@]}"}
+}
+
+# The header of the CUDA wheel or toolkit that the twins are built with.
+part_transports() {
+  local include
+  include=$(cd benchmarks && "$python" -c 'from harness.twins import cuda_include; print(cuda_include())') &&
+    "${CC:-cc}" -std=gnu11 -O2 -Icsrc -isystem "$include" benchmarks/probes/transports.c benchmarks/raw/support.c \
+      -o "$OUT/transports" -ldl -lpthread && mkdir -p "$OUT/results" &&
+    timeout 120 "$OUT/transports" "${VYRE_CUDA_DRIVER:-libcuda.so.1}" \
+      >"$OUT/results/$(date -u +%Y-%m-%dT%H%M%SZ)-transports.jsonl" && rm "$OUT/transports"
 }
 
 describe_machine() {

@@ -11,6 +11,14 @@
 
 #define VYC_MAX_PARAMETER_BYTES 32764u /* from PTX 8.1 on; the driver checks the lower limit */
 #define VYC_MAX_LANES 64u
+
+/* When a kernel uses host memory in place (mapped) that it does not stream through: while the
+ * sectors that it loads or stores, each a transfer of its own of 1 to 2 ns, cost less than the copy
+ * that they save: 0.6 us and 0.03 ns a byte to the device, 2 us and more from there. Measured on an
+ * H200 with benchmarks/probes/transports.c; the same figures show that small inputs in the
+ * parameter block would save 0.5 us at best, and cost up to ten times the copy. */
+#define VYC_MAPPED_LOADS(bytes) (512u + (bytes) / 64u)
+#define VYC_MAPPED_STORES 4096u
 #define VYC_FLAG_OFFSET 64u /* bytes into a lane's cell: a cache line apart from the record */
 #define VYC_CELL_BYTES 128u
 

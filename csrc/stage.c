@@ -1,17 +1,37 @@
 /* Where the arguments of a host run are while it runs.
  *
- * Streaming bindings are read and written by the kernel in the lane's mapped slab (zero-copy);
- * others go through the lane's device slab with a copy each way. Only bindings of host memory are
- * staged; buffers and page-locked arrays are used where they are. */
+ * Bindings of which little is accessed, or each element once, are read and written by the kernel in
+ * the lane's mapped slab (zero-copy); others go through the lane's device slab with a copy each
+ * way. Only bindings of host memory are staged; buffers and page-locked arrays are used where they
+ * are. */
 #include <string.h>
 
 #include "plan.h"
 
 /* ---- slabs ---------------------------------------------------------------------------------- */
 
-/* A binding the kernel may use in mapped memory: it is touched about once in all of the run. */
+/* Whether all warps of a run together access at most so many sectors. */
+static bool accesses_few(const vyc_plan *plan, uint32_t sectors, const vyc_run *run,
+                         uint64_t most) {
+  const uint64_t threads = (uint64_t)plan->block[0] * plan->block[1] * plan->block[2];
+  uint64_t all = (threads + 31) / 32 * sectors;
+  for (int axis = 0; axis < 3; axis++) {
+    if (all > most) return false; /* and so no product overflows */
+    all *= run->grid[axis];
+  }
+  return all <= most;
+}
+
+/* A binding that the kernel uses in mapped memory: each element is accessed about once in all of
+ * the run, or little of it at all. */
 static bool is_mapped(const vyc_plan *plan, uint32_t i, const vyc_run *run) {
-  return (plan->bindings[i].flags & VYC_BINDING_STREAMING) != 0 && vyc__iterations(run) == 1;
+  const vyc_binding *b = &plan->bindings[i];
+  if (vyc__iterations(run) != 1) return false;
+  if ((b->flags & VYC_BINDING_STREAMING) != 0) return true;
+  if (b->sectors == 0) return false;
+  const uint64_t bytes = run->arguments[i].count * b->element_bytes;
+  return accesses_few(plan, b->sectors, run,
+                      b->role == VYC_ROLE_IN ? VYC_MAPPED_LOADS(bytes) : VYC_MAPPED_STORES);
 }
 
 static vyc_status ensure(vyc_context *context, vyc_pool *pool, vyc_block **block, uint64_t bytes) {

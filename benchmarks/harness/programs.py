@@ -66,7 +66,7 @@ def write_kernel(folder: Path, name: str, program: vc.Program, lowered: Lowered)
     (folder / f"{name}.layout").write_text(f"{lowered.entry} {program.block[0]} {_layout(lowered)}\n", encoding="ascii")
     tables = signature(program, lowered)
     parameters = ",".join(":".join(map(str, row)) for row in tables.parameters)
-    bindings = ",".join(":".join(map(str, row)) for row in tables.bindings)
+    bindings = ",".join("/".join(map(str, row)) for row in tables.bindings)
     plan = f"{lowered.entry} {program.block[0]} {lowered.parameter_bytes} {parameters} {bindings}\n"
     (folder / f"{name}.plan").write_text(plan, encoding="ascii")
 

@@ -58,7 +58,8 @@ static void open_context(void) {
   fflush(stdout);
 }
 
-/* saxpy.plan: "entry block parameter_bytes kind:index:offset:size,... role:flags:bytes,...". */
+/* saxpy.plan: "entry block parameter_bytes kind:index:offset:size,...
+ * role/flags/bytes/sectors,...". */
 static void load_plan(void) {
   vyc_parameter parameters[MAX_PARAMETERS];
   vyc_binding bindings[3];
@@ -78,7 +79,9 @@ static void load_plan(void) {
   }
   for (; desc.binding_count < 3; desc.binding_count++, at += used) {
     vyc_binding b = {0};
-    if (sscanf(at, "%u:%u:%u%*[,\n]%n", &b.role, &b.flags, &b.element_bytes, &used) != 3) break;
+    if (sscanf(at, "%u/%u/%u/%u%*[,\n]%n", &b.role, &b.flags, &b.element_bytes, &b.sectors,
+               &used) != 4)
+      break;
     bindings[desc.binding_count] = b;
   }
   if (desc.binding_count != 3) raw_fail("saxpy.plan is not understood: %s", at);

@@ -519,10 +519,11 @@ typedef struct vyc_binding {
   uint32_t role;
   uint32_t flags;
   uint32_t element_bytes;
-  uint32_t reserved;
+  uint32_t sectors; /* of 32 bytes, that 32 threads in a row access at most, either only loading or
+                       only storing, none of it atomic; 0: not known */
 } vyc_binding;
 
-enum {                       /* vyc_plan_desc.flags */
+enum { /* vyc_plan_desc.flags */
        VYC_PLAN_COOPERATIVE = 1u, /* has grid barriers: all blocks resident, or VYC_E_UNSUPPORTED */
        VYC_PLAN_MAY_OVERLAP = 2u /* buffers that are written may share bytes with others */
 };

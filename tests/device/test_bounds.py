@@ -97,7 +97,8 @@ def test_the_most_parameters_with_their_sizes_run(device: vc.Device) -> None:
         out[i] = total
     kernel = device.compile(b.build(), bounds="trap")
     version = re.search(r"\.version (\d+)\.(\d+)", kernel.ptx)
-    assert version is not None and tuple(map(int, version.groups())) >= (8, 1)
+    assert version is not None
+    assert tuple(map(int, version.groups())) >= (8, 1)
     rng = np.random.default_rng(3)
     arrays = [rng.integers(-100, 100, size, dtype=np.int32) for size in rng.integers(1, 60, 255)]
     expected = sum(array[np.arange(40) % array.size] * np.int32(n + 1) for n, array in enumerate(arrays))

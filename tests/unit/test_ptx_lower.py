@@ -256,6 +256,27 @@ def test_a_buffer_streams_when_each_element_is_touched_once(body: str, streaming
     assert kernel(body).access["x"].streaming is streaming
 
 
+@pytest.mark.parametrize(
+    ("body", "sectors"),
+    [
+        ("store out[i], load(x[i])", 4),
+        ("store out[i], add(load(x[i]), load(x[add(i, u32:1)]))", 8),
+        ("store out[i], load(x[multiply(i, u32:2)])", 32),
+        ("store out[i], load(x[u32:5])", 1),
+        ("store out[i], add(load(x[u32:5]), load(x[multiply(i, i)]))", 33),
+        ("for j = u32:0 to u32:2 step u32:1\n  store out[i], load(x[i])\nend", 0),
+        ("store out[i], f32:0.0", 0),
+    ],
+)
+def test_sectors_of_32_threads_are_counted_where_they_can_be(body: str, sectors: int) -> None:
+    assert kernel(body).access["x"].sectors == sectors
+
+
+def test_sectors_of_what_is_loaded_and_stored_or_atomic_are_not_counted() -> None:
+    assert kernel("store out[i], load(out[multiply(i, u32:2)])").access["out"].sectors == 0
+    assert kernel("atomic add h[i], u32:1 order relaxed scope device").access["h"].sectors == 0
+
+
 def test_access_facts_say_what_is_done() -> None:
     result = kernel("atomic add h[i], u32:1 order relaxed scope device\nstore out[i], load(x[i])")
     facts = {name: (a.loads, a.stores, a.atomics) for name, a in result.access.items()}

@@ -211,6 +211,7 @@ cdef extern from "vyre_cuda.h" nogil:
         uint32_t role
         uint32_t flags
         uint32_t element_bytes
+        uint32_t sectors
 
     ctypedef struct vyc_plan_desc:
         uint32_t struct_size

@@ -19,7 +19,7 @@ class Plan:
         dynamic_shared_bytes: int,
         parameter_bytes: int,
         parameters: list[tuple[int, int, int, int]],
-        bindings: list[tuple[int, int, int]],
+        bindings: list[tuple[int, int, int, int]],
         scalar_count: int,
         tag: int,
         cooperative: bool,

@@ -42,7 +42,7 @@ cdef class Plan:
         bint cooperative,
         bint may_overlap=False,
     ) -> None:
-        """`parameters`: (kind, index, offset, size) each; `bindings`: (role, flags, element_bytes) each."""
+        """`parameters`: (kind, index, offset, size) each; `bindings`: (role, flags, element_bytes, sectors) each."""
         cdef vyc_plan_desc desc
         self.context = module.context
         cdef bytes name = entry.encode("ascii")
@@ -70,7 +70,11 @@ cdef class Plan:
                 c_parameters[i].offset = offset
                 c_parameters[i].size = size
             for i in range(len(bindings)):
-                c_bindings[i].role, c_bindings[i].flags, c_bindings[i].element_bytes = bindings[i]
+                role, flags, element_bytes, sectors = bindings[i]
+                c_bindings[i].role = role
+                c_bindings[i].flags = flags
+                c_bindings[i].element_bytes = element_bytes
+                c_bindings[i].sectors = sectors
             desc.parameters = c_parameters
             desc.bindings = c_bindings
             with nogil:

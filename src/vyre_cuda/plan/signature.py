@@ -48,13 +48,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """`parameters`: (kind, index, offset, size) of each kernel parameter; `bindings`: (role, flags, element bytes);
+    """`parameters`: (kind, index, offset, size) of each kernel parameter; `bindings`: (role, flags, element bytes,
+    sectors);
     `rows`: the declared parameters; `work`: steps for the work items of each axis; `simple`: whether rows and work say
     all that a call needs.
     """
 
     parameters: tuple[tuple[int, int, int, int], ...]
-    bindings: tuple[tuple[int, int, int], ...]
+    bindings: tuple[tuple[int, int, int, int], ...]
     scalar_count: int
     rows: tuple[Row, ...]
     work: tuple[tuple[Step, ...], ...]
@@ -84,10 +85,10 @@ def _kernel_parameter(parameter: KernelParameter, slots: dict[str, int]) -> tupl
     return PARAMETER_KINDS[parameter.kind], slots.get(parameter.name, 0), parameter.offset, parameter.size
 
 
-def _binding(parameter: Parameter, lowered: Lowered) -> tuple[int, int, int]:
+def _binding(parameter: Parameter, lowered: Lowered) -> tuple[int, int, int, int]:
     access = lowered.access[parameter.name]
     flags = (STREAMING if access.streaming else 0) | (COVERED if parameter.name in lowered.covered else 0)
-    return ROLES[parameter.kind], flags, parameter.type.itemsize
+    return ROLES[parameter.kind], flags, parameter.type.itemsize, access.sectors
 
 
 def _row(parameter: Parameter, slot: int, size: tuple[Step, ...]) -> Row:

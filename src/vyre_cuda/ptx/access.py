@@ -86,15 +86,21 @@ def access_facts(builder: Builder, memory: Memory, program: Program, thread: int
     )
 
 
+# Accesses that may each wait for the one before: more than this, and the wait for host memory is no longer short.
+_FEW = 8
+
+
 def _access(builder: Builder, place: Place, thread: int) -> Access:
     kinds = {touch.kind for touch in place.touches}
     origins = {builder.facts.origins[touch.at] for touch in place.touches}
-    streaming = (
-        bool(kinds)
-        and "atomic" not in kinds
-        and place.type.itemsize in (4, 8)
-        and not any(touch.in_loop for touch in place.touches)
-        and len(origins) == 1
-        and next(iter(origins))[0] == thread
-    )
-    return Access("load" in kinds, "store" in kinds, "atomic" in kinds, streaming)
+    counted = bool(kinds) and "atomic" not in kinds and not any(touch.in_loop for touch in place.touches)
+    streaming = counted and place.type.itemsize in (4, 8) and len(origins) == 1 and next(iter(origins))[0] == thread
+    few = counted and len(kinds) == 1 and len(place.touches) <= _FEW
+    sectors = sum(_sectors(builder, place, touch.at, thread) for touch in place.touches) if few else 0
+    return Access("load" in kinds, "store" in kinds, "atomic" in kinds, streaming, sectors)
+
+
+def _sectors(builder: Builder, place: Place, at: int, thread: int) -> int:
+    if builder.constant_of(at) is not None:
+        return 1
+    return place.type.itemsize if builder.facts.origins[at][0] == thread else 32

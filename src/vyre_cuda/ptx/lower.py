@@ -58,10 +58,11 @@ def lower(
     parameters, parameter_bytes = lay_out_parameters(
         program, function, live[0], tuple(name for name, wanted in hidden if wanted)
     )
+    declared = target.for_parameters(parameter_bytes)
     sites = lowering.sites.all()
     pragma = _race_pragma(len(sites) - 1, parameters) if races else ""
     return Lowered(
-        ptx=kernel_text(program, target.for_parameters(parameter_bytes), function, live, memory, parameters, debug=debug, pragma=pragma),
+        ptx=kernel_text(program, declared, function, live, memory, parameters, debug=debug, pragma=pragma),
         entry=entry_name(program),
         parameters=parameters,
         parameter_bytes=parameter_bytes,

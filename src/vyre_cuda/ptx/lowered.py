@@ -36,12 +36,15 @@ class Access:
 
     `streaming`: every access is four or eight bytes wide and outside all loops, all are at the same global_id.x +
     constant, and none is atomic, so each element is touched about once and may as well stay in host memory.
+    `sectors`: how many sectors of 32 bytes the accesses of 32 threads in a row go to at most, where they are all loads
+    or all stores; 0 where that is not known or many.
     """
 
     loads: bool
     stores: bool
     atomics: bool
     streaming: bool
+    sectors: int
 
 
 @dataclass(frozen=True, slots=True)

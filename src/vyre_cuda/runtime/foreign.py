@@ -114,12 +114,12 @@ class ForeignKernel(Launcher):
 
     def _plan(self, block: tuple[int, int, int], shared_bytes: int, cooperative: bool, addresses: int) -> Plan:
         rows: list[tuple[int, int, int, int]] = []
-        bindings: list[tuple[int, int, int]] = []
+        bindings: list[tuple[int, int, int, int]] = []
         scalars = 0
         for position, parameter in enumerate(self.parameters):
             if parameter.is_pointer and not addresses >> position & 1:
                 rows.append((PARAMETER_KINDS["buffer"], len(bindings), parameter.offset, parameter.size))
-                bindings.append((ROLES[_POINTERS[parameter.word]], 0, 1))
+                bindings.append((ROLES[_POINTERS[parameter.word]], 0, 1, 0))
             else:
                 rows.append((PARAMETER_KINDS["scalar"], scalars, parameter.offset, parameter.size))
                 scalars += 1
