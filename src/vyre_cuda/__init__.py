@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from vyre_cuda.ir.functions import count_trailing_zeros as count_trailing_zeros
     from vyre_cuda.ir.functions import divide as divide
     from vyre_cuda.ir.functions import equal as equal
+    from vyre_cuda.ir.functions import exp2 as exp2
     from vyre_cuda.ir.functions import f16 as f16
     from vyre_cuda.ir.functions import f32 as f32
     from vyre_cuda.ir.functions import f64 as f64
@@ -150,7 +151,7 @@ _HOMES = {
     "vyre_cuda.ir.builder": "Builder",
     "vyre_cuda.ir.functions": (
         "Type absolute add add_saturate bf16 bitcast bitwise_and bitwise_count bitwise_or bitwise_xor block_dim "
-        "block_id bool_ ceil copysign count_leading_zeros count_trailing_zeros divide equal f16 f32 f64 floor "
+        "block_id bool_ ceil copysign count_leading_zeros count_trailing_zeros divide equal exp2 f16 f32 f64 floor "
         "floor_divide fma fmax fmin fmod global_id greater greater_equal grid_dim i16 i32 i64 i8 invert isfinite "
         "isinf isnan lane_id left_shift less less_equal logical_and logical_not logical_or logical_xor maximum "
         "minimum multiply multiply_high negative nextafter not_equal reciprocal remainder reverse_bits "

@@ -26,12 +26,15 @@ class Builder:
     """Makes the values of one function for one target in one precision.
 
     `modes` has the row to take for an op and operand type where the precision asks for another than the plain one.
+    `max_ulp` bounds the error of mathematical functions, None leaves that to the precision.
     """
 
-    __slots__ = ("facts", "false", "function", "modes", "target", "true")
+    __slots__ = ("facts", "false", "function", "max_ulp", "modes", "precision", "target", "true")
 
-    def __init__(self, target: Target, precision: str = "ieee") -> None:
+    def __init__(self, target: Target, precision: str = "ieee", *, max_ulp: float | None = None) -> None:
         self.target = target
+        self.precision = precision
+        self.max_ulp = max_ulp
         self.modes = MODES[precision]
         self.function = Function()
         self.facts = Facts(self.function)

@@ -1,0 +1,47 @@
+"""THE table of the mathematical functions: function x type -> forms, and which form an option of the compiler takes.
+
+f16 and bf16 are computed by the form of f32 and rounded once more.
+"""
+
+from __future__ import annotations
+
+from vyre_cuda.functions.forms import Form
+from vyre_cuda.functions.forms_f32 import FORMS_F32
+from vyre_cuda.functions.forms_f64 import FORMS_F64
+
+ARITY: dict[str, int] = {
+    **dict.fromkeys(("exp2",), 1),
+}
+_FORMS = {"f32": FORMS_F32, "f64": FORMS_F64}
+
+# What "fast" may take: the cheapest form whose bound is at most this many ULP.
+FAST_ULP = 4.0
+
+
+def has(function: str, type_: str) -> bool:
+    """Whether the function is there for values of this machine type."""
+    return function in _FORMS[type_]
+
+
+def forms(function: str, type_: str) -> tuple[Form, ...]:
+    """All forms of a function for f32 or f64, the one of exact steps first."""
+    return _FORMS[type_][function]
+
+
+def exact_form(function: str, type_: str) -> Form:
+    """The form of exact steps, which gives the same bits everywhere."""
+    return _FORMS[type_][function][0]
+
+
+def choose(function: str, type_: str, *, precision: str, max_ulp: float | None, sm: int) -> Form | None:
+    """The cheapest form whose bound fits; None when there is none.
+
+    Without `max_ulp` that is the one of exact steps in "ieee" and "ftz", and in "fast" what FAST_ULP allows.
+    """
+    exact, *others = forms(function, type_)
+    limit = max_ulp if max_ulp is not None else FAST_ULP if precision == "fast" else 0.0
+    if type_ == "f32" and (precision == "fast" or max_ulp is not None):
+        for form in others:
+            if form.ulp <= limit and form.min_sm <= sm and (precision != "ieee" or not form.flushes):
+                return form
+    return exact if max_ulp is None or exact.ulp <= max_ulp else None
