@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from minimax import Problem
+from remez import Constant, Problem
+
+
+def constants() -> Sequence[Constant]:
+    return ()
 
 
 def problems() -> Sequence[Problem]:

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from vyre_cuda.ir.functions import count_trailing_zeros as count_trailing_zeros
     from vyre_cuda.ir.functions import divide as divide
     from vyre_cuda.ir.functions import equal as equal
-    from vyre_cuda.ir.functions import exp2 as exp2
     from vyre_cuda.ir.functions import f16 as f16
     from vyre_cuda.ir.functions import f32 as f32
     from vyre_cuda.ir.functions import f64 as f64
@@ -109,6 +108,32 @@ if TYPE_CHECKING:
     from vyre_cuda.ir.functions import where as where
     from vyre_cuda.ir.handles import Buffer as Buffer
     from vyre_cuda.ir.handles import Variable as Variable
+    from vyre_cuda.ir.mathematics import arccos as arccos
+    from vyre_cuda.ir.mathematics import arccosh as arccosh
+    from vyre_cuda.ir.mathematics import arcsin as arcsin
+    from vyre_cuda.ir.mathematics import arcsinh as arcsinh
+    from vyre_cuda.ir.mathematics import arctan as arctan
+    from vyre_cuda.ir.mathematics import arctan2 as arctan2
+    from vyre_cuda.ir.mathematics import arctanh as arctanh
+    from vyre_cuda.ir.mathematics import cbrt as cbrt
+    from vyre_cuda.ir.mathematics import cos as cos
+    from vyre_cuda.ir.mathematics import cosh as cosh
+    from vyre_cuda.ir.mathematics import erf as erf
+    from vyre_cuda.ir.mathematics import exp as exp
+    from vyre_cuda.ir.mathematics import exp2 as exp2
+    from vyre_cuda.ir.mathematics import expm1 as expm1
+    from vyre_cuda.ir.mathematics import hypot as hypot
+    from vyre_cuda.ir.mathematics import log as log
+    from vyre_cuda.ir.mathematics import log1p as log1p
+    from vyre_cuda.ir.mathematics import log2 as log2
+    from vyre_cuda.ir.mathematics import log10 as log10
+    from vyre_cuda.ir.mathematics import power as power
+    from vyre_cuda.ir.mathematics import rsqrt as rsqrt
+    from vyre_cuda.ir.mathematics import sigmoid as sigmoid
+    from vyre_cuda.ir.mathematics import sin as sin
+    from vyre_cuda.ir.mathematics import sinh as sinh
+    from vyre_cuda.ir.mathematics import tan as tan
+    from vyre_cuda.ir.mathematics import tanh as tanh
     from vyre_cuda.ir.parse import parse as parse
     from vyre_cuda.ir.program import Program as Program
     from vyre_cuda.ir.values import Value as Value
@@ -151,7 +176,7 @@ _HOMES = {
     "vyre_cuda.ir.builder": "Builder",
     "vyre_cuda.ir.functions": (
         "Type absolute add add_saturate bf16 bitcast bitwise_and bitwise_count bitwise_or bitwise_xor block_dim "
-        "block_id bool_ ceil copysign count_leading_zeros count_trailing_zeros divide equal exp2 f16 f32 f64 floor "
+        "block_id bool_ ceil copysign count_leading_zeros count_trailing_zeros divide equal f16 f32 f64 floor "
         "floor_divide fma fmax fmin fmod global_id greater greater_equal grid_dim i16 i32 i64 i8 invert isfinite "
         "isinf isnan lane_id left_shift less less_equal logical_and logical_not logical_or logical_xor maximum "
         "minimum multiply multiply_high negative nextafter not_equal reciprocal remainder reverse_bits "
@@ -159,6 +184,10 @@ _HOMES = {
         "trunc_divide u16 u32 u64 u8 where"
     ),
     "vyre_cuda.ir.handles": "Buffer Variable",
+    "vyre_cuda.ir.mathematics": (
+        "arccos arccosh arcsin arcsinh arctan arctan2 arctanh cbrt cos cosh erf exp exp2 expm1 hypot log log10 log1p "
+        "log2 power rsqrt sigmoid sin sinh tan tanh"
+    ),
     "vyre_cuda.ir.parse": "parse",
     "vyre_cuda.ir.program": "Program",
     "vyre_cuda.ir.values": "Value",

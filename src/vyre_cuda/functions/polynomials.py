@@ -14,3 +14,9 @@ def horner(m: Steps, coefficients: Sequence[float], x: V) -> V:
     for coefficient in reversed(rest):
         value = m.fma(value, x, coefficient)
     return value
+
+
+def odd(m: Steps, coefficients: Sequence[float], x: V) -> V:
+    """x + x^3 (c0 + c1 x^2 + ...). Of -0 it is a zero of any sign."""
+    square = x * x
+    return m.fma(horner(m, coefficients, square), square * x, x)

@@ -9,9 +9,13 @@ from vyre_cuda.functions.forms import Form
 from vyre_cuda.functions.forms_f32 import FORMS_F32
 from vyre_cuda.functions.forms_f64 import FORMS_F64
 
-ARITY: dict[str, int] = {
-    **dict.fromkeys(("exp2",), 1),
-}
+_ONE_OPERAND = (
+    *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "cbrt", "rsqrt", "erf", "sigmoid"),
+    *("sin", "cos", "tan", "arcsin", "arccos", "arctan"),
+    *("sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh"),
+)
+_TWO_OPERANDS = ("power", "hypot", "arctan2")
+ARITY: dict[str, int] = {**dict.fromkeys(_ONE_OPERAND, 1), **dict.fromkeys(_TWO_OPERANDS, 2)}
 _FORMS = {"f32": FORMS_F32, "f64": FORMS_F64}
 
 # What "fast" may take: the cheapest form whose bound is at most this many ULP.

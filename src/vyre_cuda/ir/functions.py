@@ -341,11 +341,6 @@ def nextafter(x: Operand, y: Operand, /) -> Value:
     return apply("nextafter", x, y)
 
 
-def exp2(x: Operand, /) -> Value:
-    """2 to the power x."""
-    return apply("exp2", x)
-
-
 def where(condition: Operand, x: Operand, y: Operand, /) -> Value:
     """x where the condition holds, else y; both are evaluated."""
     return apply("where", condition, x, y)

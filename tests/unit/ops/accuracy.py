@@ -26,18 +26,25 @@ def _erf(x: Array) -> Array:
     return np.array([math.erf(float(v)) for v in x], Long)
 
 
-# By name, for functions that are no ufunc of NumPy.
-WITHOUT_UFUNC: dict[str, Callable[..., Array]] = {
+def _power(x: Array, y: Array) -> Array:
+    """powl of the C library takes -inf to a large negative power for infinite; pow gives the special values right."""
+    special = ~np.isfinite(x) | (x == 0) | ~np.isfinite(y)
+    return np.where(special, np.power(x.astype(np.float64), y.astype(np.float64)), np.power(x, y))
+
+
+# By name, for functions that are no ufunc of NumPy, or not a right one.
+SPECIAL: dict[str, Callable[..., Array]] = {
     "rsqrt": lambda x: 1 / np.sqrt(np.where(x == 0, np.abs(x), x)) * np.where(x == 0, np.copysign(Long(1), x), 1),
     "sigmoid": lambda x: np.where(x < 0, np.exp(x) / (1 + np.exp(x)), 1 / (1 + np.exp(-x))),
     "erf": _erf,
+    "power": _power,
 }
-UFUNCS = {"power": np.power, "hypot": np.hypot}
 
 
 def wide(type_: Type, x: Array) -> Array:
     """Storage of a float type as longdouble."""
-    return (bf16_to_f32(x) if type_ is bf16 else x).astype(Long)
+    with np.errstate(invalid="ignore"):  # signaling NaN
+        return (bf16_to_f32(x) if type_ is bf16 else x).astype(Long)
 
 
 def exact(name: str, type_: Type, columns: list[Array]) -> Array:
@@ -46,7 +53,7 @@ def exact(name: str, type_: Type, columns: list[Array]) -> Array:
         operands = [wide(type_, column) for column in columns]
         if type_ is f64:
             return _by_mpmath(name, operands)
-        found: Array = (WITHOUT_UFUNC.get(name) or getattr(np, name))(*operands)
+        found: Array = (SPECIAL.get(name) or getattr(np, name))(*operands)
         return found
 
 
