@@ -19,7 +19,9 @@ ARITY: dict[str, int] = {**dict.fromkeys(_ONE_OPERAND, 1), **dict.fromkeys(_TWO_
 _FORMS = {"f32": FORMS_F32, "f64": FORMS_F64}
 
 # What "fast" may take: the cheapest form whose bound is at most this many ULP.
-FAST_ULP = 4.0
+FAST_ULP = 8.0
+# The bound of f16 and bf16: half a ULP for the rounding of an f32 that is off by less than 2^-10 of their ULP.
+HALF_ULP = 0.51
 
 
 def has(function: str, type_: str) -> bool:
@@ -44,8 +46,7 @@ def choose(function: str, type_: str, *, precision: str, max_ulp: float | None, 
     """
     exact, *others = forms(function, type_)
     limit = max_ulp if max_ulp is not None else FAST_ULP if precision == "fast" else 0.0
-    if type_ == "f32" and (precision == "fast" or max_ulp is not None):
-        for form in others:
-            if form.ulp <= limit and form.min_sm <= sm and (precision != "ieee" or not form.flushes):
-                return form
+    for form in others:
+        if form.ulp <= limit and form.min_sm <= sm and (precision != "ieee" or not form.flushes):
+            return form
     return exact if max_ulp is None or exact.ulp <= max_ulp else None

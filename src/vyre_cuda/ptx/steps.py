@@ -47,12 +47,15 @@ def lower_function(b: Builder, name: str, type_: Type, *operands: int) -> int:
 
 def _form(b: Builder, name: str, type_: Type) -> Form:
     if type_.bits == 16:
-        return table.exact_form(name, "f32")
-    form = table.choose(name, type_.name, precision=b.precision, max_ulp=b.max_ulp, sm=b.target.sm)
+        form: Form | None = table.exact_form(name, "f32")
+        bound = table.HALF_ULP
+        form = None if b.max_ulp is not None and bound > b.max_ulp else form
+    else:
+        form = table.choose(name, type_.name, precision=b.precision, max_ulp=b.max_ulp, sm=b.target.sm)
+        bound = table.exact_form(name, type_.name).ulp
     if form is None:
         raise UnsupportedError(
-            f"{name} of {type_} has no form within max_ulp={b.max_ulp:g}; the most accurate is within "
-            f"{table.exact_form(name, type_.name).ulp:g}",
+            f"{name} of {type_} has no form within max_ulp={b.max_ulp}; the most accurate is within {bound:g}",
             capability="max_ulp",
         )
     return form

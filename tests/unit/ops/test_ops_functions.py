@@ -8,20 +8,18 @@ import pytest
 from vyre_cuda.functions import table
 from vyre_cuda.ir.ops import OPS
 from vyre_cuda.ir.types import Type, bf16, f16, f32
+from vyre_cuda.testing.accuracy import Array, worst
 from vyre_cuda.testing.conformance import Count
 
-from .accuracy import Array, worst
 from .grid import computed, operand_types, operands
 
 pytestmark = pytest.mark.conformance
 
 FUNCTIONS = [(name, type_) for name in table.ARITY for type_ in OPS[name].types]
-# f16 and bf16 are rounded once more, which adds half a ULP to what the f32 was off, less than 2^-10 of their ULP.
-OF_HALVES = 0.51
 
 
 def bound(name: str, type_: Type) -> float:
-    return OF_HALVES if type_ in (f16, bf16) else table.exact_form(name, type_.name).ulp
+    return table.HALF_ULP if type_ in (f16, bf16) else table.exact_form(name, type_.name).ulp
 
 
 def spread(type_: Type, arity: int) -> list[Array]:
