@@ -1,7 +1,7 @@
 """Writes the tables of docs/programs.md and docs/functions.md, and docs/conformance.md from recorded test runs.
 
-Run it after a change of ir/ops.py, of the functions or a new file in docs/conformance: `python docs/generate.py`. With --check nothing is
-written, and the exit code is 1 when a page is not what this would write.
+Run it after a change of ir/ops.py, of the functions or a new file in docs/conformance: `python docs/generate.py`. With
+--check nothing is written, and the exit code is 1 when a page is not what this would write.
 """
 
 from __future__ import annotations

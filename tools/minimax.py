@@ -51,7 +51,7 @@ def module(
         low, high = mp.nstr(mpf(problem.low), 6), mp.nstr(mpf(problem.high), 6)
         lines += ["", f"# powers {powers} on [{low}, {high}]: 2^{mp.nstr(mp.log(error, 2), 4)}", f"{problem.name} = ("]
         lines += [f"    {value!r}," for value in coefficients] + [")"]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def main(arguments: Sequence[str]) -> int:
