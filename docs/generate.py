@@ -1,7 +1,7 @@
-"""Writes the op table of docs/programs.md from the package's, and docs/conformance.md from recorded test runs.
+"""Writes the tables of docs/programs.md and docs/functions.md, and docs/conformance.md from recorded test runs.
 
-Run it after a change of ir/ops.py or a new file in docs/conformance: `python docs/generate.py`. With --check nothing is
-written, and the exit code is 1 when a page is not what this would write.
+Run it after a change of ir/ops.py, of the functions or a new file in docs/conformance: `python docs/generate.py`. With
+--check nothing is written, and the exit code is 1 when a page is not what this would write.
 """
 
 from __future__ import annotations
@@ -10,13 +10,20 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from vyre_cuda.functions import table
+from vyre_cuda.functions.forms import Form
 from vyre_cuda.ir.ops import OPS, Op
-from vyre_cuda.ir.types import FLOATS, INTEGERS, NUMBERS, TYPES, Type
+from vyre_cuda.ir.types import FLOATS, INTEGERS, NUMBERS, TYPES, Type, f32, f64
+from vyre_cuda.ptx.cost import cost
 from vyre_cuda.testing.conformance import CELLS, WAYS, Recording, read
 
 PAGE = Path(__file__).with_name("programs.md")
 BEGIN = "<!-- op table: begin; written by docs/generate.py -->\n"
 END = "<!-- op table: end -->\n"
+
+FUNCTIONS = Path(__file__).with_name("functions.md")
+FUNCTIONS_BEGIN = "<!-- functions: begin; written by docs/generate.py -->\n"
+FUNCTIONS_END = "<!-- functions: end -->\n"
 
 CONFORMANCE = Path(__file__).with_name("conformance.md")
 RECORDINGS = Path(__file__).with_name("conformance")
@@ -31,12 +38,21 @@ _UNARY_SYMBOLS = {"negative": "-x", "invert": "~x", "logical_not": "~x", "absolu
 
 
 def current(page: str) -> str:
-    """The page with the op table as it is now. ValueError when the page has no place for it."""
-    head, begin, rest = page.partition(BEGIN)
-    _, end, tail = rest.partition(END)
+    """The page of programs with the op table as it is now. ValueError when the page has no place for it."""
+    return _with_table(page, BEGIN, END, op_table())
+
+
+def current_functions(page: str) -> str:
+    """The page of functions with their table as it is now. ValueError when the page has no place for it."""
+    return _with_table(page, FUNCTIONS_BEGIN, FUNCTIONS_END, function_table())
+
+
+def _with_table(page: str, opening: str, closing: str, lines: str) -> str:
+    head, begin, rest = page.partition(opening)
+    _, end, tail = rest.partition(closing)
     if not begin or not end:
-        raise ValueError("the page has no op table: the lines that begin and end it are missing")
-    return f"{head}{BEGIN}\n{op_table()}\n{END}{tail}"
+        raise ValueError("the page has no place for its table: the lines that begin and end it are missing")
+    return f"{head}{opening}\n{lines}\n{closing}{tail}"
 
 
 def op_table() -> str:
@@ -65,6 +81,36 @@ def _operator(op: Op) -> str:
 
 def _types(types: tuple[Type, ...]) -> str:
     return _GROUPS.get(types, ", ".join(f"`{type_}`" for type_ in types))
+
+
+# ---- functions ------------------------------------------------------------------------------------------------------
+
+
+def function_table() -> str:
+    """Every form of every function and type as a row of a Markdown table."""
+    lines = ["| function | type | form | precisions | ULP | instructions |", "| --- | --- | --- | --- | --- | --- |"]
+    for name in table.ARITY:
+        for type_ in (t for t in (f32, f64) if table.has(name, t.name)):
+            for form in table.forms(name, type_.name):
+                cells = (f"`{name}`", f"`{type_}`", form.name, _precisions(name, type_, form), f"{form.ulp:g}")
+                lines.append(f"| {' | '.join(cells)} | {_instructions(name, type_, form)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _precisions(name: str, type_: Type, form: Form) -> str:
+    """The precisions that take the form by themselves."""
+    sm = 90
+    taken = [
+        precision
+        for precision in ("ieee", "ftz", "fast")
+        if table.choose(name, type_.name, precision=precision, max_ulp=None, sm=sm) is form
+    ]
+    return ", ".join(taken) or "by `max_ulp` alone"
+
+
+def _instructions(name: str, type_: Type, form: Form) -> str:
+    counted = cost(name, type_, form)
+    return f"{counted.usual} + {counted.rare}" if counted.rare else str(counted.usual)
 
 
 # ---- conformance ----------------------------------------------------------------------------------------------------
@@ -136,7 +182,11 @@ def _counts(run: Recording, way: str, table: str) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     check = "--check" in (sys.argv[1:] if argv is None else argv)
-    pages = {PAGE: current(PAGE.read_text(encoding="utf-8")), CONFORMANCE: conformance_page(recordings())}
+    pages = {
+        PAGE: current(PAGE.read_text(encoding="utf-8")),
+        FUNCTIONS: current_functions(FUNCTIONS.read_text(encoding="utf-8")),
+        CONFORMANCE: conformance_page(recordings()),
+    }
     outdated = 0
     for page, after in pages.items():
         before = page.read_text(encoding="utf-8") if page.exists() else ""

@@ -144,6 +144,23 @@ void add_bounded(Forms &f, const std::string &name) {
   f.pure<&evaluate<Op, FE_TONEAREST, true, false, float, A...>>(name + ".ftz.f32");
 }
 
+// Functions that the ISA only bounds, in double and rounded to float.
+double exponential(double a) { return std::exp2(a); }
+double inverse_root(double a) { return 1 / std::sqrt(a); }
+double tangent(double a) { return std::tanh(a); }
+
+template <double (*F)(double), bool Flush>
+float approximate(float a) {
+  const float value = static_cast<float>(F(Flush ? flush(a) : a));
+  if (value != value) return canonical_nan<float>();
+  return Flush ? flush(value) : value;
+}
+template <double (*F)(double)>
+void add_approximate(Forms &f, const std::string &name) {
+  f.pure<&approximate<F, false>>(name + ".f32");
+  f.pure<&approximate<F, true>>(name + ".ftz.f32");
+}
+
 // min and max (9.7.3.11): -0 is less than +0; one NaN gives the other operand unless .NaN.
 template <class T, bool Max, bool Propagate, bool Flush>
 T extremum(T a, T b) {
@@ -226,6 +243,11 @@ void add_float_forms(Forms &f) {
   add_bounded<Div, float, float>(f, "div.full");
   add_bounded<Rcp, float>(f, "rcp.approx");
   add_bounded<Sqrt, float>(f, "sqrt.approx");
+  add_approximate<exponential>(f, "ex2.approx");
+  add_approximate<inverse_root>(f, "rsqrt.approx");
+  Form &tanh = f.pure<&approximate<tangent, false>>("tanh.approx.f32");
+  tanh.min_target = 75;
+  tanh.min_version = 70;
   add_extremum<false>(f, "min");
   add_extremum<true>(f, "max");
   f.pure<&absolute<float, false>>("abs.f32");

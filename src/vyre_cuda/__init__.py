@@ -108,6 +108,32 @@ if TYPE_CHECKING:
     from vyre_cuda.ir.functions import where as where
     from vyre_cuda.ir.handles import Buffer as Buffer
     from vyre_cuda.ir.handles import Variable as Variable
+    from vyre_cuda.ir.mathematics import arccos as arccos
+    from vyre_cuda.ir.mathematics import arccosh as arccosh
+    from vyre_cuda.ir.mathematics import arcsin as arcsin
+    from vyre_cuda.ir.mathematics import arcsinh as arcsinh
+    from vyre_cuda.ir.mathematics import arctan as arctan
+    from vyre_cuda.ir.mathematics import arctan2 as arctan2
+    from vyre_cuda.ir.mathematics import arctanh as arctanh
+    from vyre_cuda.ir.mathematics import cbrt as cbrt
+    from vyre_cuda.ir.mathematics import cos as cos
+    from vyre_cuda.ir.mathematics import cosh as cosh
+    from vyre_cuda.ir.mathematics import erf as erf
+    from vyre_cuda.ir.mathematics import exp as exp
+    from vyre_cuda.ir.mathematics import exp2 as exp2
+    from vyre_cuda.ir.mathematics import expm1 as expm1
+    from vyre_cuda.ir.mathematics import hypot as hypot
+    from vyre_cuda.ir.mathematics import log as log
+    from vyre_cuda.ir.mathematics import log1p as log1p
+    from vyre_cuda.ir.mathematics import log2 as log2
+    from vyre_cuda.ir.mathematics import log10 as log10
+    from vyre_cuda.ir.mathematics import power as power
+    from vyre_cuda.ir.mathematics import rsqrt as rsqrt
+    from vyre_cuda.ir.mathematics import sigmoid as sigmoid
+    from vyre_cuda.ir.mathematics import sin as sin
+    from vyre_cuda.ir.mathematics import sinh as sinh
+    from vyre_cuda.ir.mathematics import tan as tan
+    from vyre_cuda.ir.mathematics import tanh as tanh
     from vyre_cuda.ir.parse import parse as parse
     from vyre_cuda.ir.program import Program as Program
     from vyre_cuda.ir.values import Value as Value
@@ -158,6 +184,10 @@ _HOMES = {
         "trunc_divide u16 u32 u64 u8 where"
     ),
     "vyre_cuda.ir.handles": "Buffer Variable",
+    "vyre_cuda.ir.mathematics": (
+        "arccos arccosh arcsin arcsinh arctan arctan2 arctanh cbrt cos cosh erf exp exp2 expm1 hypot log log10 log1p "
+        "log2 power rsqrt sigmoid sin sinh tan tanh"
+    ),
     "vyre_cuda.ir.parse": "parse",
     "vyre_cuda.ir.program": "Program",
     "vyre_cuda.ir.values": "Value",

@@ -361,3 +361,51 @@ def test_the_offline_figures_are_positive_and_named(tmp_path: Path) -> None:
         assert set(figures[stage]) == {"50", "200", "1000", "4000"}
         assert all(value > 0 for row in figures[stage].values() for value in row.values())
     assert figures["import_ms_beyond_numpy"] > 0
+
+
+# ---- mathematical functions -----------------------------------------------------------------------------------------
+
+
+def test_accuracy_of_functions_is_measured_and_held_to_the_bounds(tmp_path: Path) -> None:
+    words = ["--device", "emulator", "--functions", "exp2,hypot", "--host-step", "4000037", "--output", tmp_path]
+
+    child = run_script("math_exhaustive.py", *words)
+
+    assert child.returncode == 0, child.stderr + child.stdout
+    rows = json.loads((tmp_path / "math-accuracy.json").read_text(encoding="utf-8"))["rows"]
+    assert {(row["function"], row["type"]) for row in rows} >= {("exp2", t) for t in ("f32", "f16", "bf16")}
+    assert {row["precision"] for row in rows if row["type"] == "f32" and row["function"] == "exp2"} == {
+        "ieee",
+        "ftz",
+        "fast",
+    }
+    assert all(0 < row["ulp"] <= row["bound"] for row in rows)
+
+
+def test_throughput_of_functions_is_measured(tmp_path: Path) -> None:
+    child = run_script(
+        "bench_math.py", "--device", "emulator", "--functions", "sin,power", "--repeats", "1", "--output", tmp_path
+    )
+
+    assert child.returncode == 0, child.stderr + child.stdout
+    rows = json.loads((tmp_path / "math-throughput.json").read_text(encoding="utf-8"))["rows"]
+    assert rows.keys() == {"sin", "power"}
+    assert all(row["ieee"] > 0 and row["fast"] > 0 for row in rows.values())
+
+
+@pytest.mark.parametrize("script", ["math_exhaustive.py", "bench_math.py"])
+def test_an_unknown_function_is_refused(script: str) -> None:
+    child = run_script(script, "--device", "emulator", "--functions", "sine")
+
+    assert child.returncode == 2
+    assert "sine" in child.stderr
+
+
+def test_a_result_beyond_its_bound_is_found(tmp_path: Path) -> None:
+    functions, checks = harness("mathematics.functions"), harness("mathematics.checks")
+    device = vc.Device("emulator")
+    wrong = device.compile(functions.program("cosh", vc.f32))
+
+    worst = checks.HostCheck(device, 40_000_003).worst(functions.chosen("exp")[0], wrong, flushes=False)
+
+    assert worst.ulp > 1e6

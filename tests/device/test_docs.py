@@ -15,6 +15,7 @@ PAGES = (
     "README.md",
     "docs/getting-started.md",
     "docs/devices.md",
+    "docs/functions.md",
     "docs/graphs.md",
     "docs/interop.md",
     "docs/programs.md",

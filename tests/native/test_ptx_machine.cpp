@@ -80,7 +80,7 @@ void refuses(const std::string &body, const std::string &what) {
 void test_refusals_name_line_and_cause() {
   refuses("add.u99 %r1, %r2, %r3;", "'add' has no form 'add.u99'");
   refuses("frobnicate.u32 %r1;", "unknown instruction");
-  refuses("ex2.approx.f32 %f1, %f2;", "approximate");
+  refuses("sin.approx.f32 %f1, %f2;", "approximate");
   refuses("add.u32 %r1, %r2;", "takes 3 operands");
   refuses("add.u32 %r1, %r2, %r9;", "unknown register '%r9'");
   refuses("add.u32 %r1, %r2, %f1;", "%f1");

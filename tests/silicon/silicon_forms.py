@@ -17,7 +17,8 @@ FORMS_FILE = Path(__file__).with_name("forms.txt")
 NOT_RECORDED = frozenset(
     {
         "trap",
-        *(f"{name}{flush}.f32" for name in ("div.full", "rcp.approx", "sqrt.approx") for flush in ("", ".ftz")),
+        *(f"{name}.approx{flush}.f32" for name in ("rcp", "sqrt", "ex2", "rsqrt") for flush in ("", ".ftz")),
+        *("div.full.f32", "div.full.ftz.f32", "tanh.approx.f32"),
     }
 )
 

@@ -26,7 +26,10 @@ def generate() -> ModuleType:
 def test_committed_page_is_current(generate: ModuleType) -> None:
     page = (DOCS / "programs.md").read_text()
 
+    functions = (DOCS / "functions.md").read_text()
+
     assert generate.current(page) == page
+    assert generate.current_functions(functions) == functions
     assert generate.conformance_page(generate.recordings()) == (DOCS / "conformance.md").read_text()
 
 
@@ -43,6 +46,9 @@ def test_outdated_page_is_found_and_rewritten(
     page = tmp_path / "programs.md"
     page.write_text(f"before\n{generate.BEGIN}| old |\n{generate.END}after\n")
     monkeypatch.setattr(generate, "PAGE", page)
+    functions = tmp_path / "functions.md"
+    functions.write_text(f"{generate.FUNCTIONS_BEGIN}| old |\n{generate.FUNCTIONS_END}")
+    monkeypatch.setattr(generate, "FUNCTIONS", functions)
     monkeypatch.setattr(generate, "CONFORMANCE", tmp_path / "conformance.md")
 
     assert generate.main(["--check"]) == 1
@@ -50,9 +56,12 @@ def test_outdated_page_is_found_and_rewritten(
     assert generate.main(["--check"]) == 0
     assert page.read_text().startswith("before\n")
     assert page.read_text().endswith("after\n")
+    assert "`sigmoid`" in functions.read_text()
     assert (tmp_path / "conformance.md").read_text() == (DOCS / "conformance.md").read_text()
 
 
 def test_page_without_a_place_for_the_table_is_refused(generate: ModuleType) -> None:
     with pytest.raises(ValueError):
         generate.current("no table here\n")
+    with pytest.raises(ValueError):
+        generate.current_functions("no table here\n")

@@ -58,7 +58,13 @@ def _dispatch(console: Console, options: argparse.Namespace) -> int:
         case "check":
             return programs.check(console, file=options.file, program=options.program)
         case "ptx":
-            return programs.ptx(console, file=options.file, program=options.program, target=options.target)
+            return programs.ptx(
+                console,
+                file=options.file,
+                program=options.program,
+                target=options.target,
+                max_ulp=options.max_ulp,
+            )
         case "run":
             return run.run(
                 console,
@@ -110,6 +116,12 @@ def _parser() -> argparse.ArgumentParser:
     add = commands.add_parser("ptx", help="the PTX of a program")
     _add_file(add)
     add.add_argument("--target", default="sm_90", metavar="sm_NN", help="GPU generation (default: sm_90)")
+    add.add_argument(
+        "--max-ulp",
+        type=float,
+        metavar="N",
+        help="let each op be off by N units in the last place where that is cheaper",
+    )
     _add_json(add)
 
     add = commands.add_parser(

@@ -17,6 +17,8 @@ from vyre_cuda.errors import Diagnostic, ProgramError, UnsupportedError
 from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.walk import statements
 
+_ONE_ROUNDING = 0.5  # ULP
+
 
 def check(console: Console, *, file: Path, program: str | None) -> int:
     """Say that every program of the file (or the one named) is valid, or print all that is wrong; 0 or 1."""
@@ -40,11 +42,13 @@ def check(console: Console, *, file: Path, program: str | None) -> int:
     return 0
 
 
-def ptx(console: Console, *, file: Path, program: str | None, target: str) -> int:
-    """Print the PTX for a target."""
+def ptx(console: Console, *, file: Path, program: str | None, target: str, max_ulp: float | None) -> int:
+    """Print the PTX for a target, its ops within `max_ulp` units in the last place."""
     chosen = load_program(file, program)
+    if max_ulp is not None and not max_ulp >= _ONE_ROUNDING:
+        raise UsageError(f"--max-ulp: {max_ulp:g}; one rounding is {_ONE_ROUNDING} ULP already")
     try:
-        text = vc.ptx(chosen, target=target)
+        text = vc.ptx(chosen, target=target, max_ulp=max_ulp)
     except ValueError as error:
         raise UsageError(f"--target: {error}") from None
     except UnsupportedError as error:

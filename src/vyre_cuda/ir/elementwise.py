@@ -11,8 +11,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from vyre_cuda.functions import table
 from vyre_cuda.ir import casts, floats, half, ints
 from vyre_cuda.ir.bits import Array, constant
+from vyre_cuda.ir.steps import function_on_arrays
 from vyre_cuda.ir.types import Type, bf16, f16
 
 __all__ = ["CASTS", "Array", "apply", "constant", "function"]
@@ -30,6 +32,8 @@ def apply(op: str, source: Type, result: Type, operands: Sequence[Array]) -> Arr
 
 def function(op: str, type_: Type) -> Callable[..., Array]:
     """What computes an op, casts aside, on operands of one type. Raises KeyError where the table has no such row."""
+    if op in table.ARITY:
+        return function_on_arrays(op, type_)
     if type_ is bf16:
         return half.BF16[op]
     if type_.is_float:

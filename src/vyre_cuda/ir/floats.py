@@ -16,6 +16,9 @@ from vyre_cuda.ir.bits import Array, unsigned
 _SPLIT = float(2**27 + 1)  # cuts an f64 into two halves of 26 bits
 # Exponents of a product in [1/4, 1) and an addend further apart than this do not meet: the lesser only says which way.
 _FAR = 200
+# The bits of an f64 that an f32 lacks, and what they are halfway between two f32.
+_HALFWAY_MASK, _HALFWAY = (1 << 29) - 1, 1 << 28
+_SMALLEST_NORMAL_F32 = 2.0**-126
 
 
 def reciprocal(x: Array) -> Array:
@@ -48,7 +51,25 @@ def greater(choose: Callable[[Array, Array], Array]) -> Callable[[Array, Array],
 
 def fma(x: Array, y: Array, z: Array) -> Array:
     """x * y + z with one rounding."""
-    return fma_f64(x, y, z) if x.dtype == np.float64 else fma_to_odd(x, y, z).astype(x.dtype)
+    if x.dtype == np.float64:
+        return fma_f64(x, y, z)
+    return fma_f32(x, y, z) if x.dtype == np.float32 else fma_to_odd(x, y, z).astype(x.dtype)
+
+
+def fma_f32(x: Array, y: Array, z: Array) -> Array:
+    """The f32 nearest to x * y + z.
+
+    Two roundings, to f64 and to f32, are one unless the first gives a value halfway between two f32 or a subnormal
+    one; those are looked at again.
+    """
+    once = np.multiply(x, y, dtype=np.float64) + z
+    result: Array = once.astype(np.float32)
+    again = (once.view(np.int64) & _HALFWAY_MASK) == _HALFWAY
+    again |= (np.abs(once) < _SMALLEST_NORMAL_F32) & (once != 0)
+    if again.any():
+        x, y, z = (each[again] for each in np.broadcast_arrays(x, y, z))
+        result[again] = fma_to_odd(x, y, z).astype(np.float32)
+    return result
 
 
 def fma_to_odd(x: Array, y: Array, z: Array) -> Array:

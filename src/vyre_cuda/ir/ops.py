@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from vyre_cuda.ir.types import FLOATS, INTEGERS, NUMBERS, TYPES, Type, bool_, u32
+from vyre_cuda.functions import table
+from vyre_cuda.ir.types import FLOATS, INTEGERS, NUMBERS, TYPES, Type, bool_, f64, u32
 
 Result = Literal["same", "bool", "explicit"]
 
@@ -32,6 +33,14 @@ class Op:
     symbol: str = ""
     leading_bool: bool = False
     rule: str = ""
+
+
+def _function(name: str, code: int) -> Op:
+    """A mathematical function, for the types of its forms; f16 and bf16 are computed by the form of f32."""
+    types = tuple(t for t in FLOATS if table.has(name, "f64" if t is f64 else "f32"))
+    bounds = {t: table.exact_form(name, t.name).ulp for t in types if t.bits > 16}
+    rule = ", ".join(f"{bound:g} ULP for {t}" for t, bound in bounds.items())
+    return Op(name, code, table.ARITY[name], types, rule=f"within {rule}; f16 and bf16 by way of f32")
 
 
 _ROWS = (
@@ -91,6 +100,32 @@ _ROWS = (
     Op("sign", 54, 1, NUMBERS, rule="-1, 0 or 1; of a zero that is a positive zero, of NaN it is NaN"),
     Op("signbit", 55, 1, FLOATS, "bool"),
     Op("nextafter", 56, 2, FLOATS, rule="the next float toward the second; the second when equal"),
+    _function("exp2", 57),
+    _function("exp", 58),
+    _function("expm1", 59),
+    _function("log", 60),
+    _function("log2", 61),
+    _function("log10", 62),
+    _function("log1p", 63),
+    _function("sin", 64),
+    _function("cos", 65),
+    _function("tan", 66),
+    _function("arcsin", 67),
+    _function("arccos", 68),
+    _function("arctan", 69),
+    _function("arctan2", 70),
+    _function("sinh", 71),
+    _function("cosh", 72),
+    _function("tanh", 73),
+    _function("arcsinh", 74),
+    _function("arccosh", 75),
+    _function("arctanh", 76),
+    _function("power", 77),
+    _function("hypot", 78),
+    _function("cbrt", 79),
+    _function("erf", 80),
+    _function("rsqrt", 81),
+    _function("sigmoid", 82),
 )
 
 OPS: dict[str, Op] = {op.name: op for op in _ROWS}

@@ -15,7 +15,14 @@ from vyre_cuda.ptx.target import Target, target_for
 __all__ = ["Access", "KernelParameter", "Lowered", "Site", "Target", "lower", "ptx_text", "target_for"]
 
 
-def ptx_text(program: Program, target: str = "sm_90", precision: str = "ieee", bounds: str = "check") -> str:
+def ptx_text(
+    program: Program,
+    target: str = "sm_90",
+    precision: str = "ieee",
+    bounds: str = "check",
+    *,
+    max_ulp: float | None = None,
+) -> str:
     """The PTX of a program for a target such as "sm_90". ProgramError when the program is not valid."""
     check(program)
-    return lower(program, Target.parse(target), precision=precision, bounds=bounds).ptx
+    return lower(program, Target.parse(target), precision=precision, bounds=bounds, max_ulp=max_ulp).ptx

@@ -240,7 +240,20 @@ _FAST = (
     _unary("sqrt.fast", F32, "sqrt.approx.ftz.f32"),
 )
 
-ROWS: tuple[Row, ...] = (*_INTEGER, *_FLOAT, *_OTHER, *_WARP, *_FTZ, *_FAST)
+# f32 within a bound, subnormals kept: of `precision.FAST_ULP`, and instructions that mathematical functions rest on.
+_APPROXIMATE = (
+    _binary("divide.approximate", F32, "div.full.f32"),
+    _unary("reciprocal.approximate", F32, "rcp.approx.f32"),
+    _unary("sqrt.approximate", F32, "sqrt.approx.f32"),
+    _unary("ex2.approx", F32, "ex2.approx.f32"),
+    _unary("ex2.approx_ftz", F32, "ex2.approx.ftz.f32"),
+    _unary("rcp.approx_ftz", F32, "rcp.approx.ftz.f32"),
+    _unary("rsqrt.approx", F32, "rsqrt.approx.f32"),
+    _unary("rsqrt.approx_ftz", F32, "rsqrt.approx.ftz.f32"),
+    _unary("tanh.approx", F32, "tanh.approx.f32", min_sm=80),  # sm_75 has it, PTX 6.3 has not
+)
+
+ROWS: tuple[Row, ...] = (*_INTEGER, *_FLOAT, *_OTHER, *_WARP, *_FTZ, *_FAST, *_APPROXIMATE)
 
 # (op, operand type) -> the rows of it, on whatever target.
 _BY_OP: dict[tuple[str, str], tuple[Row, ...]] = {}

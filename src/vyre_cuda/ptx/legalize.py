@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from vyre_cuda.errors import InternalError
+from vyre_cuda.functions import table
+from vyre_cuda.ir.ops import OPS
 from vyre_cuda.ir.types import FLOATS, INTEGERS, NUMBERS, TYPES, Type, bf16, bool_, f16
 from vyre_cuda.ptx import casts, division, floats, halves, integers
 from vyre_cuda.ptx.peephole import Builder
+from vyre_cuda.ptx.steps import lower_function
 
 Way = Callable[..., int]  # (builder, operands...) -> value
 
@@ -157,9 +160,16 @@ def _put_others() -> None:
         _WAYS["where", type_] = _bool_where if type_ is bool_ else _plain("where")
 
 
+def _put_functions() -> None:
+    for name in table.ARITY:
+        for type_ in OPS[name].types:
+            _WAYS[name, type_] = _named_and_typed(lower_function, name, type_)
+
+
 _put_integers()
 _put_floats()
 _put_others()
+_put_functions()
 
 
 def has_way(op: str, type_: Type) -> bool:

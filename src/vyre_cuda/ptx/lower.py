@@ -21,6 +21,7 @@ from vyre_cuda.ptx.text import entry_name, kernel_text, lay_out_parameters
 from vyre_cuda.ptx.verify import verify
 
 BOUNDS = ("check", "off", "trap")
+_ONE_ROUNDING = 0.5  # ULP
 
 
 def lower(
@@ -31,16 +32,20 @@ def lower(
     bounds: str = "check",
     debug: bool = False,
     races: bool = False,
+    max_ulp: float | None = None,
 ) -> Lowered:
     """The kernel of a valid program for a target.
 
     `races` asks the emulator to look for data races, and numbers the statements in comments. `debug` adds a comment
-    with values and source lines to each instruction and verifies the values. ValueError for an option's unknown word,
-    UnsupportedError for a target that is too small.
+    with values and source lines to each instruction and verifies the values. `max_ulp` lets each op take the cheapest
+    form whose error is bounded by so many ULP. ValueError for an option's unknown word and a `max_ulp` below 1/2,
+    UnsupportedError for a target that is too small and a `max_ulp` below the bound of every form of an op.
     """
     _check_option("precision", precision, PRECISIONS)
     _check_option("bounds", bounds, BOUNDS)
-    lowering = Lowering(program, target, precision=precision, bounds=bounds, debug=debug, races=races)
+    if max_ulp is not None and not max_ulp >= _ONE_ROUNDING:
+        raise ValueError(f"max_ulp={max_ulp!r}; one rounding is {_ONE_ROUNDING} ULP already")
+    lowering = Lowering(program, target, precision=precision, bounds=bounds, debug=debug, races=races, max_ulp=max_ulp)
     lowering.run()
     memory, function = lowering.memory, lowering.builder.function
     if memory.shared_bytes > target.max_shared_bytes:

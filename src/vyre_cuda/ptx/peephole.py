@@ -15,7 +15,7 @@ from vyre_cuda.ptx.conversions import INVERSES, fold_conversion
 from vyre_cuda.ptx.facts import Facts
 from vyre_cuda.ptx.intervals import FULL, Range, wrap
 from vyre_cuda.ptx.isel import BITS, PREDICATES, TYPED_BY_FIRST
-from vyre_cuda.ptx.precision import MODES
+from vyre_cuda.ptx.precision import modes
 from vyre_cuda.ptx.ssa import Function
 from vyre_cuda.ptx.target import Target
 
@@ -26,13 +26,16 @@ class Builder:
     """Makes the values of one function for one target in one precision.
 
     `modes` has the row to take for an op and operand type where the precision asks for another than the plain one.
+    `max_ulp` bounds the error of approximate ops and mathematical functions, None leaves that to the precision.
     """
 
-    __slots__ = ("facts", "false", "function", "modes", "target", "true")
+    __slots__ = ("facts", "false", "function", "max_ulp", "modes", "precision", "target", "true")
 
-    def __init__(self, target: Target, precision: str = "ieee") -> None:
+    def __init__(self, target: Target, precision: str = "ieee", *, max_ulp: float | None = None) -> None:
         self.target = target
-        self.modes = MODES[precision]
+        self.precision = precision
+        self.max_ulp = max_ulp
+        self.modes = modes(precision, max_ulp)
         self.function = Function()
         self.facts = Facts(self.function)
         self.false = self.function.constant("pred", 0)

@@ -4,7 +4,8 @@
 conversions to zero of their sign; a result is subnormal when it is so after rounding to 24 bits. Ops that only move
 bits (where, bitcast, copysign, sign, signbit, nextafter and the tests for NaN and infinity) keep them. "fast" is "ftz"
 in which products and sums may be contracted and the ops of FAST_ULP are approximate. f16 and bf16 are computed in
-"ieee" always, also in conversions from and to them; f64 is contracted at most.
+"ieee" always, also in conversions from and to them; f64 is contracted at most. `max_ulp` bounds the error of every
+approximate op instead, in all three. Mathematical functions have a table of their own (`functions/table.py`).
 """
 
 from __future__ import annotations
@@ -30,6 +31,19 @@ def _modes(*suffixes: str) -> Modes:
             if row.op.endswith(suffix):
                 found.update({(row.op.removesuffix(suffix), type_): row.op for type_ in row.types})
     return MappingProxyType(found)
+
+
+def modes(precision: str, max_ulp: float | None) -> Modes:
+    """The rows of a precision, the ops of FAST_ULP approximate where their bound is at most `max_ulp`."""
+    found = MODES[precision]
+    if max_ulp is None:
+        return found
+    changed = dict(found)
+    for op, bound in FAST_ULP.items():
+        kept = "fast" if precision != "ieee" else "approximate"
+        exact = op if precision == "ieee" else f"{op}.ftz"
+        changed[op, "f32"] = f"{op}.{kept}" if bound <= max_ulp else exact
+    return MappingProxyType(changed)
 
 
 MODES: dict[str, Modes] = {"ieee": _modes(), "ftz": _modes(".ftz"), "fast": _modes(".ftz", ".fast")}

@@ -72,11 +72,19 @@ class Lowering:
     """One program on its way. Methods for statements return whether control can go on behind them."""
 
     def __init__(
-        self, program: Program, target: Target, *, precision: str, bounds: str, debug: bool, races: bool = False
+        self,
+        program: Program,
+        target: Target,
+        *,
+        precision: str,
+        bounds: str,
+        debug: bool,
+        races: bool = False,
+        max_ulp: float | None = None,
     ) -> None:
         self._program = program
         self._debug = debug
-        self.builder = Builder(target, precision)
+        self.builder = Builder(target, precision, max_ulp=max_ulp)
         self.memory = Memory(self.builder, program, checked=bounds != "off")
         self.sites = Sites(program, traps=bounds == "trap", races=races)
         if self.sites.traps:

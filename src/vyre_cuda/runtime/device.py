@@ -79,12 +79,18 @@ class Device(memory.Allocator):
 
     # ---- kernels ----------------------------------------------------------------------------------------------------
 
-    def compile(self, program: Program, *, precision: str = "ieee", bounds: str = "check") -> Kernel:
-        """The program as a kernel of this device; the same program and options give the same kernel."""
+    def compile(
+        self, program: Program, *, precision: str = "ieee", bounds: str = "check", max_ulp: float | None = None
+    ) -> Kernel:
+        """The program as a kernel of this device; the same program and options give the same kernel.
+
+        `max_ulp` lets each op take the cheapest form whose error is bounded by so many units in the last place; None
+        leaves that to the precision. UnsupportedError where no form of an op is so accurate.
+        """
         if not isinstance(program, Program):
             raise TypeError(f"compile takes a Program, not a {type(program).__name__} (a Builder needs .build())")
         check(program)
-        key = (program.to_bytes(), precision, bounds)
+        key = (program.to_bytes(), precision, bounds, max_ulp)
         kernel = self._kernels.get(key)
         self.context.count(_MISSES if kernel is None else _HITS, 1)
         if kernel is not None:
@@ -98,6 +104,7 @@ class Device(memory.Allocator):
             precision=precision,
             bounds=bounds,
             races=self._races,
+            max_ulp=max_ulp,
         )
         self.context.count(_COMPILES, 1)
         self.context.count(_COMPILE_NS, perf_counter_ns() - begin)

@@ -1,0 +1,34 @@
+"""One way to compute a mathematical function, with the error that it keeps to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from vyre_cuda.functions.steps import V
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """`expand(steps, *operands)` makes the result of one function and type.
+
+    `ulp` bounds the error against the exact value, in units in the last place of the result (below the smallest normal
+    number the unit stays what it is there), for every operand. `flushes`: subnormal operands and results count as
+    zeros, so it serves "ftz" and "fast" alone, and the bound is for normal results. `name` says what it rests on:
+    "steps", or the approximate instruction. `min_sm` is the first target that has it.
+    """
+
+    name: str
+    expand: Callable[..., V]
+    ulp: float
+    flushes: bool = False
+    min_sm: int = 0
+
+
+def steps(expand: Callable[..., V], ulp: float) -> Form:
+    """The form of exact steps: it gives the same bits everywhere, and serves every precision."""
+    return Form("steps", expand, ulp)
+
+
+# Function -> its forms for one type, the one of exact steps first, the others from the cheapest on.
+Forms = dict[str, tuple[Form, ...]]

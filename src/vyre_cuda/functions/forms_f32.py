@@ -1,0 +1,46 @@
+"""The forms of the functions of f32."""
+
+from __future__ import annotations
+
+from vyre_cuda.functions import (
+    approximate_f32,
+    error_f32,
+    exponential_f32,
+    hyperbolic_f32,
+    inverse_f32,
+    inverse_hyperbolic_f32,
+    logarithm_f32,
+    power_f32,
+    roots_f32,
+    trigonometric_f32,
+)
+from vyre_cuda.functions.forms import Forms, steps
+
+FORMS_F32: Forms = {
+    "exp": (steps(exponential_f32.exp, 1), *approximate_f32.EXP),
+    "exp2": (steps(exponential_f32.exp2, 1), *approximate_f32.EXP2),
+    "expm1": (steps(exponential_f32.expm1, 1.5),),
+    "log": (steps(logarithm_f32.log, 1),),
+    "log2": (steps(logarithm_f32.log2, 1.5),),
+    "log10": (steps(logarithm_f32.log10, 2),),
+    "log1p": (steps(logarithm_f32.log1p, 1.5),),
+    "sin": (steps(trigonometric_f32.sin, 1.5),),
+    "cos": (steps(trigonometric_f32.cos, 1.5),),
+    "tan": (steps(trigonometric_f32.tan, 1.5),),
+    "arcsin": (steps(inverse_f32.arcsin, 1.5),),
+    "arccos": (steps(inverse_f32.arccos, 1.5),),
+    "arctan": (steps(inverse_f32.arctan, 1.5),),
+    "arctan2": (steps(inverse_f32.arctan2, 2),),
+    "erf": (steps(error_f32.erf, 1.5),),
+    "sinh": (steps(hyperbolic_f32.sinh, 2),),
+    "cosh": (steps(hyperbolic_f32.cosh, 1.5),),
+    "tanh": (steps(hyperbolic_f32.tanh, 1.5), *approximate_f32.TANH_FORMS),
+    "arcsinh": (steps(inverse_hyperbolic_f32.arcsinh, 1.5),),
+    "arccosh": (steps(inverse_hyperbolic_f32.arccosh, 2),),
+    "arctanh": (steps(inverse_hyperbolic_f32.arctanh, 1),),
+    "power": (steps(power_f32.power, 1.5),),
+    "hypot": (steps(roots_f32.hypot, 1),),
+    "cbrt": (steps(roots_f32.cbrt, 1),),
+    "rsqrt": (steps(roots_f32.rsqrt, 1.5), *approximate_f32.RSQRT),
+    "sigmoid": (steps(exponential_f32.sigmoid, 1.5), *approximate_f32.SIGMOID),
+}

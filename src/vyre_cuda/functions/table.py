@@ -1,0 +1,52 @@
+"""THE table of the mathematical functions: function x type -> forms, and which form an option of the compiler takes.
+
+f16 and bf16 are computed by the form of f32 and rounded once more.
+"""
+
+from __future__ import annotations
+
+from vyre_cuda.functions.forms import Form
+from vyre_cuda.functions.forms_f32 import FORMS_F32
+from vyre_cuda.functions.forms_f64 import FORMS_F64
+
+_ONE_OPERAND = (
+    *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "cbrt", "rsqrt", "erf", "sigmoid"),
+    *("sin", "cos", "tan", "arcsin", "arccos", "arctan"),
+    *("sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh"),
+)
+_TWO_OPERANDS = ("power", "hypot", "arctan2")
+ARITY: dict[str, int] = {**dict.fromkeys(_ONE_OPERAND, 1), **dict.fromkeys(_TWO_OPERANDS, 2)}
+_FORMS = {"f32": FORMS_F32, "f64": FORMS_F64}
+
+# What "fast" may take: the cheapest form whose bound is at most this many ULP.
+FAST_ULP = 8.0
+# The bound of f16 and bf16: half a ULP for the rounding of an f32 that is off by less than 2^-10 of their ULP.
+HALF_ULP = 0.51
+
+
+def has(function: str, type_: str) -> bool:
+    """Whether the function is there for values of this machine type."""
+    return function in _FORMS[type_]
+
+
+def forms(function: str, type_: str) -> tuple[Form, ...]:
+    """All forms of a function for f32 or f64, the one of exact steps first."""
+    return _FORMS[type_][function]
+
+
+def exact_form(function: str, type_: str) -> Form:
+    """The form of exact steps, which gives the same bits everywhere."""
+    return _FORMS[type_][function][0]
+
+
+def choose(function: str, type_: str, *, precision: str, max_ulp: float | None, sm: int) -> Form | None:
+    """The cheapest form whose bound fits; None when there is none.
+
+    Without `max_ulp` that is the one of exact steps in "ieee" and "ftz", and in "fast" what FAST_ULP allows.
+    """
+    exact, *others = forms(function, type_)
+    limit = max_ulp if max_ulp is not None else FAST_ULP if precision == "fast" else 0.0
+    for form in others:
+        if form.ulp <= limit and form.min_sm <= sm and (precision != "ieee" or not form.flushes):
+            return form
+    return exact if max_ulp is None or exact.ulp <= max_ulp else None

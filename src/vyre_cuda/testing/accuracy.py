@@ -1,0 +1,95 @@
+"""What the mathematical functions give exactly, and how far a result is off in units in the last place.
+
+For f32, f16 and bf16 the oracle is NumPy's longdouble, whose 64 bits leave 40 for the error; for f64 it is mpmath.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import mpmath
+import numpy as np
+
+from vyre_cuda.ir.bits import bf16_to_f32
+from vyre_cuda.ir.types import Type, bf16, f16, f32, f64
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Long = np.longdouble
+
+# Bits of the significand, and the exponents of the smallest normal number and above the largest one.
+SHAPES = {f16: (11, -14, 16), bf16: (8, -126, 128), f32: (24, -126, 128), f64: (53, -1022, 1024)}
+
+
+def _erf(x: Array) -> Array:
+    return np.array([math.erf(float(v)) for v in x], Long)
+
+
+def _power(x: Array, y: Array) -> Array:
+    """powl of the C library takes -inf to a large negative power for infinite; pow gives the special values right."""
+    special = ~np.isfinite(x) | (x == 0) | ~np.isfinite(y)
+    return np.where(special, np.power(x.astype(np.float64), y.astype(np.float64)), np.power(x, y))
+
+
+# By name, for functions that are no ufunc of NumPy, or not a right one.
+SPECIAL: dict[str, Callable[..., Array]] = {
+    "rsqrt": lambda x: 1 / np.sqrt(np.where(x == 0, np.abs(x), x)) * np.where(x == 0, np.copysign(Long(1), x), 1),
+    "sigmoid": lambda x: np.where(x < 0, np.exp(x) / (1 + np.exp(x)), 1 / (1 + np.exp(-x))),
+    "erf": _erf,
+    "power": _power,
+}
+
+
+def wide(type_: Type, x: Array) -> Array:
+    """Storage of a float type as longdouble."""
+    with np.errstate(invalid="ignore"):  # signaling NaN
+        return (bf16_to_f32(x) if type_ is bf16 else x).astype(Long)
+
+
+def exact(name: str, type_: Type, columns: list[Array]) -> Array:
+    """The function of these operands, nearly exactly; infinities, NaN and zeros as NumPy has them."""
+    with np.errstate(all="ignore"):
+        operands = [wide(type_, column) for column in columns]
+        if type_ is f64:
+            return _by_mpmath(name, operands)
+        found: Array = (SPECIAL.get(name) or getattr(np, name))(*operands)
+        return found
+
+
+def _by_mpmath(name: str, operands: list[Array]) -> Array:
+    raise NotImplementedError(name)
+
+
+def errors(type_: Type, expected: Array, found: Array) -> Array:
+    """How far `found` is from `expected` in ULP of the expected value, which stop getting smaller where normals do.
+
+    inf where one is NaN and the other is not, or where the expected value is infinite or 0 and the found one is
+    another. An overflow counts as the power of two that it begins at.
+    """
+    digits, least, end = SHAPES[type_]
+    got = wide(type_, found)
+    with np.errstate(all="ignore"):
+        limit = np.ldexp(Long(1), end)
+        exponent = np.frexp(np.where(np.isfinite(expected), expected, 1))[1].astype(np.int64)
+        unit = np.ldexp(Long(1), np.maximum(exponent - 1, least).astype(np.int32) - (digits - 1))
+        clipped = np.clip(expected, -limit, limit)
+        off = np.abs(np.clip(got, -limit, limit) - clipped) / np.minimum(unit, np.ldexp(Long(1), end - digits))
+        pole = np.isinf(expected) | (expected == 0)
+        wrong = np.where(pole, (got != expected) | (np.signbit(got) != np.signbit(expected)), False)
+        off = np.where(np.isnan(expected) | np.isnan(got), np.where(np.isnan(expected) & np.isnan(got), 0, np.inf), off)
+        return np.where(wrong & ~np.isnan(expected), np.inf, off).astype(np.float64)
+
+
+def worst(name: str, type_: Type, columns: list[Array], found: Array) -> tuple[float, str]:
+    """The largest error, and a line that says where it is."""
+    expected = exact(name, type_, columns)
+    off = errors(type_, expected, found)
+    at = int(off.argmax())
+    arguments = ", ".join(
+        f"{wide(type_, c[at : at + 1])[0]!r} (0x{int(c.view(type_.unsigned)[at]):x})" for c in columns
+    )
+    return float(off[at]), f"{name}({arguments}) = {found[at]!r}, exactly {expected[at]!r}: off by {off[at]:.3f} ULP"
+
+
+__all__ = ["Array", "errors", "exact", "mpmath", "wide", "worst"]
