@@ -58,9 +58,16 @@ class DeviceUnavailableError(Error):
 
 
 class DeviceLostError(DeviceUnavailableError):
-    """A kernel fault or the driver ended this device's context; only a new process recovers it."""
+    """A kernel fault or the driver ended this device's context; only a new process recovers it.
+
+    `launches` are those that were not known to have ended, newest first on each stream: one of them is the cause.
+    """
 
     code = "device_lost"
+
+    def __init__(self, message: str, *, launches: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.launches = tuple(launches)
 
 
 class ResourceError(Error):
@@ -158,9 +165,16 @@ class DataRaceError(Error):
 
 
 class KernelTimeoutError(Error, TimeoutError):
-    """A wait ended before the kernel did. The kernel may still run; its lane is not used again until it ends."""
+    """A wait ended before the kernel did. The kernel may still run; its lane is not used again until it ends.
+
+    `launches` are those of the device that are not known to have ended, newest first on each stream.
+    """
 
     code = "timeout"
+
+    def __init__(self, message: str, *, launches: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.launches = tuple(launches)
 
 
 class RecordingError(Error, RuntimeError):

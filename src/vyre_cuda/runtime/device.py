@@ -35,18 +35,22 @@ from vyre_cuda.runtime.foreign import ForeignKernel
 from vyre_cuda.runtime.graph import Graph
 from vyre_cuda.runtime.interop import CUDA, CUDA_MANAGED, adopt
 from vyre_cuda.runtime.kernel import Kernel
+from vyre_cuda.runtime.kinds import COMPILE
 from vyre_cuda.runtime.properties import DeviceInfo, DeviceProperties, MemoryStats
 from vyre_cuda.runtime.transfers import Host
 from vyre_cuda.runtime.waiter import Waiter
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.stats import DeviceStats
+    from vyre_cuda.runtime.watch import Watch
 
 _KERNELS_KEPT = 1024
 _HITS, _MISSES = STATS["kernel_cache_hits"], STATS["kernel_cache_misses"]
 _COMPILES, _COMPILE_NS = STATS["compiles"], STATS["compile_ns_total"]
 # Imported with the first snapshot.
 _STATS = "vyre_cuda.runtime.stats"
+# Imported when one of its options is set.
+_WATCH = "vyre_cuda.runtime.watch"
 _ROWS = tuple((type_, type_.dtype) for type_ in TYPES)
 # Seconds that the end of a process waits for work of a device that was not closed.
 _EXIT_LIMIT = 1.0
@@ -76,6 +80,7 @@ class Device(memory.Allocator):
         weakref.finalize(self.context, _hurry, weakref.ref(self.context))
         self._recording = threading.local()
         self._recordings_lock = threading.Lock()
+        self._watch: Watch | None = None
 
     # ---- kernels ----------------------------------------------------------------------------------------------------
 
@@ -83,6 +88,10 @@ class Device(memory.Allocator):
         """The program as a kernel of this device; the same program and options give the same kernel."""
         if not isinstance(program, Program):
             raise TypeError(f"compile takes a Program, not a {type(program).__name__} (a Builder needs .build())")
+        watch = self._watch
+        if watch is not None and watch.opens:
+            with watch.range(COMPILE, program.name):
+                return self.compile(program, precision=precision, bounds=bounds)
         check(program)
         key = (program.to_bytes(), precision, bounds)
         kernel = self._kernels.get(key)
@@ -239,6 +248,36 @@ class Device(memory.Allocator):
     def reset_stats(self) -> None:
         """Count from 0 again; caches, pools and what they hold stay."""
         self.context.reset_stats()
+
+    @property
+    def trace_launches(self) -> bool:
+        """Whether launches are noted with their arguments and the line that made them, for messages of later faults.
+
+        Off at first, and then free; on, it costs a few microseconds a launch.
+        """
+        return self._watch is not None and self._watch.traces
+
+    @trace_launches.setter
+    def trace_launches(self, value: bool) -> None:
+        self._set_watch(traces=bool(value), ranges=self.nvtx_ranges)
+
+    @property
+    def nvtx_ranges(self) -> bool:
+        """Whether compilations, calls and launches are ranges in profilers, in the domain vyre_cuda.
+
+        Off at first, and then free. UnsupportedError when the package nvtx is not installed.
+        """
+        return self._watch is not None and self._watch.ranges
+
+    @nvtx_ranges.setter
+    def nvtx_ranges(self, value: bool) -> None:
+        self._set_watch(traces=self.trace_launches, ranges=bool(value))
+
+    def _set_watch(self, *, traces: bool, ranges: bool) -> None:
+        watch = import_module(_WATCH).Watch(self.context, traces=traces, ranges=ranges) if traces or ranges else None
+        with self._recordings_lock:
+            self.context.recordings += (watch is not None) - (self._watch is not None)
+            self._watch = watch
 
     # ---- recording --------------------------------------------------------------------------------------------------
 
