@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from vyre_cuda.errors import CompileError as CompileError
+    from vyre_cuda.errors import CompileLocation as CompileLocation
     from vyre_cuda.errors import DataRaceError as DataRaceError
     from vyre_cuda.errors import DeviceLostError as DeviceLostError
     from vyre_cuda.errors import DeviceUnavailableError as DeviceUnavailableError
@@ -142,9 +143,9 @@ if TYPE_CHECKING:
 # Public names by the module that has them.
 _HOMES = {
     "vyre_cuda.errors": (
-        "CompileError DataRaceError Diagnostic DeviceLostError DeviceUnavailableError DriverError Error InternalError "
-        "KernelAssertionError KernelTimeoutError ProgramError RacingAccess RecordingError ResourceError "
-        "UnsupportedError"
+        "CompileError CompileLocation DataRaceError Diagnostic DeviceLostError DeviceUnavailableError DriverError "
+        "Error InternalError KernelAssertionError KernelTimeoutError ProgramError RacingAccess RecordingError "
+        "ResourceError UnsupportedError"
     ),
     "vyre_cuda.interp.evaluate": "evaluate",
     "vyre_cuda.ir.builder": "Builder",

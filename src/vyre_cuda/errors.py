@@ -88,17 +88,44 @@ class DriverError(Error):
         self.name = name
 
 
+@dataclass(frozen=True, slots=True)
+class CompileLocation:
+    """What the driver's compiler said of one line of PTX, and the statement that the line was made for.
+
+    `line` counts from 1. `statement` is the text of the statement, "" where the line belongs to none of them, such as
+    the header; `source` is the line of Python or of the program's text that it was written in.
+    """
+
+    message: str
+    line: int
+    instruction: str
+    statement: str
+    source: tuple[str, int] | None
+
+
 class CompileError(DriverError):
-    """The driver refused the kernel's PTX. `log` is what its compiler said, `ptx` the text it was given."""
+    """The driver refused the kernel's PTX. `log` is what its compiler said, `ptx` the text it was given.
+
+    `locations`: the lines of the log that name a line of that text, with the statements of the program.
+    """
 
     code = "compile"
 
     def __init__(
-        self, message: str, *, op: str = "", status: int = 0, name: str = "", log: str = "", ptx: str = ""
+        self,
+        message: str,
+        *,
+        op: str = "",
+        status: int = 0,
+        name: str = "",
+        log: str = "",
+        ptx: str = "",
+        locations: Sequence[CompileLocation] = (),
     ) -> None:
         super().__init__(message, op=op, status=status, name=name)
         self.log = log
         self.ptx = ptx
+        self.locations = tuple(locations)
 
 
 class KernelAssertionError(Error):

@@ -31,16 +31,21 @@ def lower(
     bounds: str = "check",
     debug: bool = False,
     races: bool = False,
+    numbered: bool = False,
+    fixed_block: bool = True,
 ) -> Lowered:
     """The kernel of a valid program for a target.
 
-    `races` asks the emulator to look for data races, and numbers the statements in comments. `debug` adds a comment
-    with values and source lines to each instruction and verifies the values. ValueError for an option's unknown word,
-    UnsupportedError for a target that is too small.
+    `races` asks the emulator to look for data races, and numbers the statements in comments, which `numbered` does
+    alone. `debug` adds a comment with values and source lines to each instruction and verifies the values. Without
+    `fixed_block` the text does not say how many threads a block has, so that it can be asked how many would fit.
+    ValueError for an option's unknown word, UnsupportedError for a target that is too small.
     """
     _check_option("precision", precision, PRECISIONS)
     _check_option("bounds", bounds, BOUNDS)
-    lowering = Lowering(program, target, precision=precision, bounds=bounds, debug=debug, races=races)
+    lowering = Lowering(
+        program, target, precision=precision, bounds=bounds, debug=debug, races=races, numbered=numbered
+    )
     lowering.run()
     memory, function = lowering.memory, lowering.builder.function
     if memory.shared_bytes > target.max_shared_bytes:
@@ -61,7 +66,17 @@ def lower(
     sites = lowering.sites.all()
     pragma = _race_pragma(len(sites) - 1, parameters) if races else ""
     return Lowered(
-        ptx=kernel_text(program, target.for_parameters(parameter_bytes), function, live, memory, parameters, debug=debug, pragma=pragma),
+        ptx=kernel_text(
+            program,
+            target.for_parameters(parameter_bytes),
+            function,
+            live,
+            memory,
+            parameters,
+            debug=debug,
+            pragma=pragma,
+            fixed_block=fixed_block,
+        ),
         entry=entry_name(program),
         parameters=parameters,
         parameter_bytes=parameter_bytes,

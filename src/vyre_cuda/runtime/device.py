@@ -20,7 +20,7 @@ from vyre_cuda._native.context import Stream as Stream
 from vyre_cuda._native.memory import Buffer
 from vyre_cuda._native.status import AssertReport
 from vyre_cuda.cache.lru import LRU
-from vyre_cuda.errors import DeviceUnavailableError, Error, RecordingError, ResourceError
+from vyre_cuda.errors import CompileError, DeviceUnavailableError, Error, RecordingError, ResourceError
 from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.types import TYPES, Type, by_dtype
 from vyre_cuda.ir.validate import check
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 _KERNELS_KEPT = 1024
 _HITS, _MISSES = STATS["kernel_cache_hits"], STATS["kernel_cache_misses"]
 _COMPILES, _COMPILE_NS = STATS["compiles"], STATS["compile_ns_total"]
+# Imported with the first kernel that the driver refuses.
+_REFUSED = "vyre_cuda.runtime.refused"
 # Imported with the first snapshot.
 _STATS = "vyre_cuda.runtime.stats"
 # Imported when one of its options is set.
@@ -101,8 +103,9 @@ class Device(memory.Allocator):
         begin = perf_counter_ns()
         target = target_for(self.properties.compute_capability, self.properties.driver_version)
         # Under a check, as with traps, the user's own program: failures then name the statements that he wrote.
+        body = program if self._races or bounds == "trap" else optimize(program, precision=precision, bounds=bounds)
         lowered = lower(
-            program if self._races or bounds == "trap" else optimize(program, precision=precision, bounds=bounds),
+            body,
             target,
             precision=precision,
             bounds=bounds,
@@ -111,7 +114,13 @@ class Device(memory.Allocator):
         self.context.count(_COMPILES, 1)
         self.context.count(_COMPILE_NS, perf_counter_ns() - begin)
         tag = next(self._tags)
-        kernel = Kernel(self, program, lowered, tag)
+        try:
+            kernel = Kernel(self, program, lowered, tag)
+        except CompileError as error:
+            if self._races:
+                raise
+            explained = import_module(_REFUSED).explained
+            raise explained(error, body, target, precision=precision, bounds=bounds) from None
         self._checks.add(tag, kernel.checks)
         return self._kernels.setdefault(key, kernel)
 
