@@ -31,7 +31,8 @@ vyc_status vyc__cooperative_check(const vyc_plan *plan, const uint32_t grid[3]) 
   if (VYC_LIKELY(blocks <= plan->most_blocks)) return VYC_OK;
   return vyc__fail(VYC_E_UNSUPPORTED, "resident_blocks",
                    "kernel %s has grid barriers, so its blocks must all be resident at once: "
-                   "%" PRIu64 " blocks of %u threads, the device holds %" PRIu64,
+                   "%" PRIu64 " blocks of %u threads, the device holds %" PRIu64
+                   "; change grid=, the work, or block=",
                    plan->name, blocks, plan->block[0] * plan->block[1] * plan->block[2],
                    plan->most_blocks);
 }

@@ -482,6 +482,16 @@ VYC_API vyc_status vyc_module_link(void **image_out, size_t *bytes_out, char *lo
                                    size_t log_bytes, vyc_context *context, const void *ptx,
                                    size_t bytes);
 
+/* Threads of a block with which as many threads as possible are resident, at most `limit` (0: what
+ * the device allows), by the driver's own calculator; and blocks resident on a multiprocessor, 0
+ * when not even one fits. VYC_E_INVALID: no such kernel. */
+VYC_API vyc_status vyc_module_block_size(vyc_module *module, uint32_t *threads_out,
+                                         const char *name, uint32_t dynamic_shared_bytes,
+                                         uint32_t limit);
+VYC_API vyc_status vyc_module_resident_blocks(vyc_module *module, uint32_t *blocks_out,
+                                              const char *name, uint32_t threads,
+                                              uint32_t dynamic_shared_bytes);
+
 typedef struct vyc_function_info {
   uint32_t struct_size;
   int32_t max_threads_per_block;

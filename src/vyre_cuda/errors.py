@@ -41,14 +41,35 @@ class ProgramError(Error):
         self.diagnostics = tuple(diagnostics)
 
 
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One limit of a launch: how much is `required` and `available`, and which parameters `change` that."""
+
+    name: str
+    required: int
+    available: int
+    change: str
+
+    @property
+    def is_exceeded(self) -> bool:
+        return self.required > self.available
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.required} required, {self.available} available; change {self.change}"
+
+
 class UnsupportedError(Error):
-    """This device, driver or target cannot do what was asked. `capability` names what is missing."""
+    """This device, driver or target cannot do what was asked. `capability` names what is missing.
+
+    `limits` are those that a launch would exceed, all of them.
+    """
 
     code = "unsupported"
 
-    def __init__(self, message: str, *, capability: str) -> None:
+    def __init__(self, message: str, *, capability: str, limits: Sequence[Limit] = ()) -> None:
         super().__init__(message)
         self.capability = capability
+        self.limits = tuple(limits)
 
 
 class DeviceUnavailableError(Error):

@@ -176,6 +176,11 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_module_parameter(vyc_module *module, uint32_t *offset_out, uint32_t *bytes_out, const char *name,
                                     uint32_t index)
 
+    vyc_status vyc_module_block_size(vyc_module *module, uint32_t *threads_out, const char *name,
+                                     uint32_t dynamic_shared_bytes, uint32_t limit)
+    vyc_status vyc_module_resident_blocks(vyc_module *module, uint32_t *blocks_out, const char *name,
+                                          uint32_t threads, uint32_t dynamic_shared_bytes)
+
     ctypedef struct vyc_function_info:
         uint32_t struct_size
         int32_t max_threads_per_block

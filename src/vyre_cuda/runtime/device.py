@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from time import perf_counter_ns
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from vyre_cuda._native.status import AssertReport
 from vyre_cuda.cache.lru import LRU
 from vyre_cuda.errors import CompileError, DeviceUnavailableError, Error, RecordingError, ResourceError
 from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.reblock import what_fixes_block, with_block
 from vyre_cuda.ir.types import TYPES, Type, by_dtype
 from vyre_cuda.ir.validate import check
 from vyre_cuda.passes.pipeline import optimize
@@ -36,6 +37,7 @@ from vyre_cuda.runtime.graph import Graph
 from vyre_cuda.runtime.interop import CUDA, CUDA_MANAGED, adopt
 from vyre_cuda.runtime.kernel import Kernel
 from vyre_cuda.runtime.kinds import COMPILE
+from vyre_cuda.runtime.occupancy import best_block
 from vyre_cuda.runtime.properties import DeviceInfo, DeviceProperties, MemoryStats
 from vyre_cuda.runtime.transfers import Host
 from vyre_cuda.runtime.waiter import Waiter
@@ -74,6 +76,7 @@ class Device(memory.Allocator):
         super().__init__(Context(driver, ordinal), DeviceArray, _ROWS)
         self.properties = DeviceProperties.of(self.context.caps())
         self._kernels: LRU[Kernel] = LRU(_KERNELS_KEPT)
+        self._choices: LRU[Program] = LRU(_KERNELS_KEPT)
         self._checks = ChecksByTag()
         self.context.explain = self._checks.error
         self._tags = itertools.count(1)
@@ -86,10 +89,24 @@ class Device(memory.Allocator):
 
     # ---- kernels ----------------------------------------------------------------------------------------------------
 
-    def compile(self, program: Program, *, precision: str = "ieee", bounds: str = "check") -> Kernel:
-        """The program as a kernel of this device; the same program and options give the same kernel."""
+    def compile(
+        self,
+        program: Program,
+        *,
+        precision: str = "ieee",
+        bounds: str = "check",
+        block: Literal["auto"] | None = None,
+    ) -> Kernel:
+        """The program as a kernel of this device; the same program and options give the same kernel.
+
+        block="auto", here or in the Builder, lets the device choose how many threads a block has, so that as many as
+        possible are resident; `kernel.program.block` says how many. ValueError for a program that depends on them.
+        UnsupportedError when no launch of the kernel could work: it names every limit.
+        """
         if not isinstance(program, Program):
             raise TypeError(f"compile takes a Program, not a {type(program).__name__} (a Builder needs .build())")
+        if block is not None or program.auto_block:
+            program = self._blocked(program, block, precision, bounds)
         watch = self._watch
         if watch is not None and watch.opens:
             with watch.range(COMPILE, program.name):
@@ -123,6 +140,24 @@ class Device(memory.Allocator):
             raise explained(error, body, target, precision=precision, bounds=bounds) from None
         self._checks.add(tag, kernel.checks)
         return self._kernels.setdefault(key, kernel)
+
+    def _blocked(self, program: Program, block: Any, precision: str, bounds: str) -> Program:
+        """The program with the block that this device chooses for it, once."""
+        check(program)
+        if block not in (None, "auto"):
+            raise ValueError(f'block={block!r}; it is "auto", or the block that the program was built with')
+        fixed = what_fixes_block(program)
+        if fixed is not None:
+            raise ValueError(f'{program.name}: block="auto", and {fixed[0]}, which depends on the block')
+        key = (program.to_bytes(), precision, bounds)
+        known = self._choices.get(key)
+        if known is not None:
+            return known
+        target = target_for(self.properties.compute_capability, self.properties.driver_version)
+        body = program if bounds == "trap" else optimize(program, precision=precision, bounds=bounds)
+        lowered = lower(body, target, precision=precision, bounds=bounds, fixed_block=False)
+        threads = best_block(self.context, lowered, self.properties.warp_size)
+        return self._choices.setdefault(key, with_block(program, threads))
 
     def load(self, image: str | bytes, name: str, *, signature: str) -> ForeignKernel:
         """The kernel `name` of PTX text, a cubin or a fat binary made by somebody else, such as NVRTC, nvcc or Triton.

@@ -15,7 +15,7 @@ from vyre_cuda._native.dispatch import Dispatcher
 from vyre_cuda._native.module import Module
 from vyre_cuda._native.plan import Arguments, Plan
 from vyre_cuda._native.status import AssertReport
-from vyre_cuda.errors import Error, RecordingError
+from vyre_cuda.errors import Error, Limit, RecordingError
 from vyre_cuda.ir.call import argument_parameters
 from vyre_cuda.ir.program import Program
 from vyre_cuda.plan.signature import signature
@@ -24,6 +24,7 @@ from vyre_cuda.runtime.arguments import all_parameters, device_arguments, host_a
 from vyre_cuda.runtime.bound import BoundCall
 from vyre_cuda.runtime.checks import Checks
 from vyre_cuda.runtime.kinds import HOST, RESIDENT
+from vyre_cuda.runtime.occupancy import Occupancy, block_limits, grid_limits, kernel_limits, occupancy, require
 from vyre_cuda.runtime.pending import Pending
 from vyre_cuda.runtime.properties import KernelAttributes
 from vyre_cuda.runtime.recorded_call import RecordedCall
@@ -58,8 +59,11 @@ class Kernel(Dispatcher):
     device: Device
     program: Program
     ptx: str
+    # Registers, memory and resident blocks as the driver reports them.
+    attributes: KernelAttributes
 
     def __init__(self, device: Device, program: Program, lowered: Lowered, tag: int) -> None:
+        require(program.name, device.properties, block_limits(device.properties, program.block, lowered.shared_bytes))
         module = Module(device.context, lowered.ptx.encode("ascii"))
         tables = signature(program, lowered)
         plan = Plan(
@@ -82,13 +86,28 @@ class Kernel(Dispatcher):
         self.ptx = lowered.ptx
         self.plan = plan
         self.checks = Checks(program, lowered)
+        self.attributes = KernelAttributes(**plan.function_info())
+        self.lowered = lowered
+        require(program.name, device.properties, self.limits())
 
     launch = dispatch.launch
 
+    # ---- what it takes ----------------------------------------------------------------------------------------------
+
     @property
-    def attributes(self) -> KernelAttributes:
-        """Registers, memory and occupancy as the driver reports them."""
-        return KernelAttributes(**self.plan.function_info())
+    def occupancy(self) -> Occupancy:
+        """How its blocks fill a multiprocessor, and what they use up first."""
+        return occupancy(self.device.properties, self.program.block, self.lowered, self.attributes)
+
+    def limits(self, grid: tuple[int, int, int] | None = None) -> list[Limit]:
+        """Every limit of a launch, of this grid where one is given: what is required, what this device has."""
+        found = kernel_limits(self.device.properties, self.program.block, self.lowered, self.attributes)
+        if grid is not None:
+            cooperative = self.lowered.cooperative
+            found += grid_limits(self.device.properties, grid, self.attributes, cooperative=cooperative)
+        return found
+
+    # ---- calls ------------------------------------------------------------------------------------------------------
 
     def submit(self, *args: Any, out: Any = None, grid: Any = None, iterations: int = 1, **kwargs: Any) -> Pending:
         """Start a call and return at once.
