@@ -14,7 +14,8 @@ struct vyc_call {
   uint64_t *scalars;
   uint8_t *block;
   uint64_t barrier; /* the address in the block */
-  uint64_t mark;    /* of the stream, in vyc_buffer.used_on */
+  uint32_t slot;    /* of the stream */
+  uint64_t mark;    /* the same in vyc_buffer.used_on */
   _Atomic bool steady; /* nothing but a launch of the graph is left to do, while the marks stand */
 };
 
@@ -67,8 +68,8 @@ static void set(vyc_call *call, const vyc_run *run, const vyc_hidden *hidden) {
   call->run.timing_out = NULL;
   call->barrier = hidden->barrier;
   call->steady = false;
-  const uint32_t slot = call->stream == NULL ? VYC_SLOT_MAIN : call->stream->slot;
-  call->mark = UINT64_C(1) << slot;
+  call->slot = call->stream == NULL ? VYC_SLOT_MAIN : call->stream->slot;
+  call->mark = UINT64_C(1) << call->slot;
   vyc__block_write(plan, call->block, addresses, &call->run, hidden);
 }
 
@@ -128,6 +129,7 @@ static vyc_status call_launch(vyc_call *call) {
   if (vyc__grid_is_empty(call->run.grid)) return VYC_OK;
   if (VYC_UNLIKELY(place.captured))
     return vyc__launch_captured(plan, &call->run, addresses, &place);
+  vyc__note_launch(plan->child.context, place.slot, plan->name);
   vyc__cooperative_begin(plan);
   vyc_status status = vyc__barrier_clear(plan->child.context, call->barrier, place.stream);
   if (status == VYC_OK)
@@ -194,7 +196,7 @@ static bool launch_claimed(vyc_call *call, vyc_status *status_out) {
   atomic_store_explicit(&call->exec.stamp,
                         atomic_load_explicit(&context->exec_clock, memory_order_relaxed),
                         memory_order_relaxed);
-  atomic_store_explicit(&context->last_launch, call->plan->entry, memory_order_relaxed);
+  vyc__note_launch(context, call->slot, call->plan->name);
   vyc__count(context, kernel_launches, 1);
   CUstream stream = call->stream == NULL ? context->main : call->stream->handle;
   const CUresult result = context->driver->cuGraphLaunch(call->exec.handle, stream);

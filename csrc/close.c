@@ -1,6 +1,7 @@
 /* Closing a context: nobody comes in any more; when everybody has left and the work has ended, what
  * children hold is destroyed. What does not end in time is given up, and leaked. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "plan.h"
 
@@ -50,10 +51,15 @@ static vyc_status give_up(vyc_context *context, int64_t timeout_ns) {
   }
   atomic_store(&context->hung, true);
   atomic_store(&context->gone, true);
-  return vyc__fail(VYC_E_TIMEOUT, "close",
-                   "work on the device has not ended after %.3f s: it was abandoned, and what it "
-                   "uses is left with the driver until the process ends",
-                   (double)timeout_ns * 1e-9);
+  char launches[sizeof((vyc_error *)NULL)->launches];
+  vyc__history_text(context, launches, sizeof launches);
+  vyc__fail(VYC_E_TIMEOUT, "close",
+            "work on the device has not ended after %.3f s: it was abandoned, and what it uses is "
+            "left with the driver until the process ends%s%.*s",
+            (double)timeout_ns * 1e-9,
+            launches[0] == '\0' ? "" : "; launched last: ", (int)strcspn(launches, "\n"), launches);
+  vyc__fail_launches(launches);
+  return VYC_E_TIMEOUT;
 }
 
 static vyc_status close_now(vyc_context *context, int64_t timeout_ns) {
@@ -115,6 +121,7 @@ static void free_records(vyc_context *context) {
   pthread_mutex_destroy(&context->slots_lock);
   pthread_mutex_destroy(&context->execs_lock);
   vyc__counters_free(&context->counters);
+  vyc__history_free(context);
 }
 
 void vyc_context_release(vyc_context *context) {

@@ -54,16 +54,23 @@ static bool is_sticky(CUresult result) {
 }
 
 static vyc_status fail_lost(vyc_context *context) {
-  const char *kernel = atomic_load_explicit(&context->last_launch, memory_order_relaxed);
   const char *operation = atomic_load_explicit(&context->lost_operation, memory_order_relaxed);
   if (operation == NULL) operation = "a driver call"; /* the thread that saw it is noting it */
   const int result = atomic_load_explicit(&context->lost_result, memory_order_relaxed);
   const char *name = vyc__driver_result_name(context->driver, (CUresult)result);
-  return vyc__fail_driver(
-      VYC_E_LOST, operation, result, name,
-      "the device is lost: %s gave %s; the kernel launched last was %s. Memory on it is gone and "
-      "only a new process can use it again",
-      operation, name, kernel == NULL ? "none" : kernel);
+  char launches[sizeof((vyc_error *)NULL)->launches];
+  const uint32_t count = vyc__history_text(context, launches, sizeof launches);
+  const int first = (int)strcspn(launches, "\n");
+  vyc__fail_driver(VYC_E_LOST, operation, result, name,
+                   "the device is lost: %s gave %s. %s%.*s%s. Memory on it is gone and only a new "
+                   "process can use it again",
+                   operation, name,
+                   count == 0   ? "Every launch is known to have ended before"
+                   : count == 1 ? "Of the launches only this had not ended: "
+                                : "The newest launch that may not have ended: ",
+                   first, launches, count < 2 ? "" : ", and older ones");
+  vyc__fail_launches(launches);
+  return VYC_E_LOST;
 }
 
 static void note_lost(vyc_context *context, CUresult result, const char *operation) {
@@ -251,6 +258,8 @@ static vyc_status start(vyc_context *context) {
   vyc_status status = vyc__enter(context, &scope);
   if (status == VYC_OK) {
     status = VYC_CU(context, cuStreamCreate, &context->main, CU_STREAM_NON_BLOCKING);
+    vyc__history_stream(context, VYC_SLOT_MAIN, (uint64_t)(uintptr_t)context->main);
+    atomic_store(&context->history.slots, VYC_SLOT_MAIN + 1);
     vyc__leave(context, &scope);
   }
   if (status == VYC_OK) return VYC_OK;

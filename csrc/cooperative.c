@@ -14,7 +14,7 @@
 vyc_status vyc__cooperative_prepare(vyc_plan *plan, vyc_context *context) {
   if (context->caps.cooperative_launch <= 0)
     return vyc__fail(VYC_E_UNSUPPORTED, "cooperative_launch",
-                     "kernel %s has grid barriers; %s has no cooperative launch", plan->entry,
+                     "kernel %s has grid barriers; %s has no cooperative launch", plan->name,
                      context->caps.name);
   const uint32_t threads = plan->block[0] * plan->block[1] * plan->block[2];
   int resident = 0;
@@ -31,8 +31,9 @@ vyc_status vyc__cooperative_check(const vyc_plan *plan, const uint32_t grid[3]) 
   if (VYC_LIKELY(blocks <= plan->most_blocks)) return VYC_OK;
   return vyc__fail(VYC_E_UNSUPPORTED, "resident_blocks",
                    "kernel %s has grid barriers, so its blocks must all be resident at once: "
-                   "%" PRIu64 " blocks of %u threads, the device holds %" PRIu64,
-                   plan->entry, blocks, plan->block[0] * plan->block[1] * plan->block[2],
+                   "%" PRIu64 " blocks of %u threads, the device holds %" PRIu64
+                   "; change grid=, the work, or block=",
+                   plan->name, blocks, plan->block[0] * plan->block[1] * plan->block[2],
                    plan->most_blocks);
 }
 
@@ -93,7 +94,7 @@ vyc_status vyc__barrier_of(vyc_plan *plan, uint64_t *address_out, const vyc_plac
   if (slot == VYC_SLOT_OTHER)
     return vyc__fail(VYC_E_UNSUPPORTED, "streams",
                      "kernel %s has grid barriers: it can be launched on %d streams at a time",
-                     plan->entry, VYC_SLOT_OTHER - 1);
+                     plan->name, VYC_SLOT_OTHER - 1);
   vyc_context *context = plan->child.context;
   vyc_block *block = atomic_load_explicit(&plan->barriers[slot], memory_order_acquire);
   if (VYC_UNLIKELY(block == NULL)) {

@@ -65,6 +65,7 @@
   X(cuLaunchKernel, 4000)                         \
   X(cuLaunchCooperativeKernel, 9000)              \
   X(cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050) \
+  X(cuOccupancyMaxPotentialBlockSize, 6050)       \
   X(cuLinkCreate, 6050)                           \
   X(cuLinkAddData, 6050)                          \
   X(cuLinkComplete, 5050)                         \

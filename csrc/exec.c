@@ -190,7 +190,6 @@ vyc_status vyc__exec_launch(vyc_exec *exec, const vyc_plan *plan, const uint8_t 
   atomic_store_explicit(&exec->stamp,
                         atomic_load_explicit(&context->exec_clock, memory_order_relaxed),
                         memory_order_relaxed);
-  atomic_store_explicit(&context->last_launch, plan->entry, memory_order_relaxed);
   vyc__count(context, kernel_launches, 1);
   return VYC_CU(context, cuGraphLaunch, exec->handle, stream);
 }
@@ -208,7 +207,6 @@ vyc_status vyc__launch_once(const vyc_plan *plan, const uint8_t *block, const ui
   void *pointers[VYC_MAX_PARAMETER_BYTES / 4];
   for (uint32_t i = 0; i < plan->parameter_count; i++)
     pointers[i] = (void *)(uintptr_t)(block + plan->parameters[i].offset);
-  atomic_store_explicit(&context->last_launch, plan->entry, memory_order_relaxed);
   vyc__count(context, kernel_launches, 1);
   vyc__count(context, plain_kernel_launches, 1);
   VYC_CU_RESULT;

@@ -112,8 +112,7 @@ vyc_status vyc_graph_add_launch(vyc_graph *graph, uint32_t *step_out, vyc_plan *
   VYC_TRY(vyc__recorded_check(plan, run));
   if (plan->cooperative)
     return vyc__fail(VYC_E_UNSUPPORTED, "cooperative_graph",
-                     "kernel %s has grid barriers, which a recorded graph cannot hold",
-                     plan->entry);
+                     "kernel %s has grid barriers, which a recorded graph cannot hold", plan->name);
   vyc_scope scope;
   VYC_TRY(vyc__enter(graph->child.context, &scope));
   vyc__graph_claim(graph);

@@ -155,7 +155,7 @@ struct vyc_graph {
   uint32_t loops_made;     /* while building */
   vyc_block *counters;     /* a u64 per loop */
   uint64_t used_on;        /* stream slots it was launched on */
-  const char *entry;       /* of the last kernel, for "device lost" */
+  const char *name;        /* says what is in it; interned */
 };
 
 /* ---- graph_steps.c ---- */

@@ -2,6 +2,7 @@
  * touch, one exec. A short counted repetition is unrolled, which costs nothing between kernels; a
  * long one is a loop over an unrolled part of it. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,7 +120,6 @@ static vyc_status add_launch(level *in, uint32_t number) {
   if (vyc__step_is_empty(step, step->now)) return VYC_OK;
   VYC_TRY(begin_node(in, &at, number, NODE_LAUNCH, step->built, step->access_count));
   vyc__kernel_params(step, step->now, pointers, &params);
-  graph->entry = step->plan->entry;
   return VYC_CU(context, cuGraphAddKernelNode, &graph->nodes[at].handle, in->handle, in->handles,
                 graph->nodes[at].edge_count, &params);
 }
@@ -318,7 +318,6 @@ static void begin_steps(vyc_graph *graph) {
   graph->node_count = 0;
   graph->edge_count = 0;
   graph->loops_made = 0;
-  graph->entry = NULL;
   graph->path = true;
   for (uint32_t i = 0; i < graph->step_count; i++) {
     vyc_step *step = &graph->steps[i];
@@ -331,11 +330,34 @@ static void begin_steps(vyc_graph *graph) {
   }
 }
 
+/* For messages about its launches: how many steps, and the kernels that fit. */
+static vyc_status name_graph(vyc_graph *graph) {
+  char text[160];
+  int used = snprintf(text, sizeof text, "a graph of %u step%s", graph->step_count,
+                      graph->step_count == 1 ? "" : "s");
+  const char *between = " (", *last = NULL;
+  for (uint32_t i = 0; i < graph->step_count; i++) {
+    const vyc_step *step = &graph->steps[i];
+    if (step->kind != STEP_LAUNCH || step->plan->name == last) continue;
+    last = step->plan->name;
+    if ((size_t)used + strlen(last) + 8 > sizeof text) {
+      used += snprintf(text + used, sizeof text - (size_t)used, "%s...", between);
+      between = ", ";
+      break;
+    }
+    used += snprintf(text + used, sizeof text - (size_t)used, "%s%s", between, last);
+    between = ", ";
+  }
+  if (between[0] == ',') snprintf(text + used, sizeof text - (size_t)used, ")");
+  return vyc__intern(graph->child.context, &graph->name, text);
+}
+
 static vyc_status make(vyc_graph *graph) {
   vyc_context *context = graph->child.context;
   level root = {.graph = graph, .parent = VYC_NONE, .order = {.serial = graph->serial}};
   VYC_CU_RESULT;
   VYC_TRY(check_size(graph));
+  VYC_TRY(name_graph(graph));
   begin_steps(graph);
   VYC_TRY(vyc__loops_prepare(graph, count_loops(graph, 0, graph->step_count)));
   VYC_TRY(VYC_CU(context, cuGraphCreate, &graph->graph, 0));

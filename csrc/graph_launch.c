@@ -156,8 +156,7 @@ static vyc_status launch(vyc_graph *graph, const vyc_graph_change *changes, uint
   VYC_TRY(status);
   VYC_TRY(use_memory(graph, changes, count, handle, slot));
   VYC_TRY(use_counters(graph, handle, slot));
-  if (graph->entry != NULL)
-    atomic_store_explicit(&context->last_launch, graph->entry, memory_order_relaxed);
+  vyc__note_launch(context, slot, graph->name);
   vyc__count(context, cuda_graph_launches, 1);
   VYC_TRY(VYC_CU(context, cuGraphLaunch, graph->exec, handle));
   return give(graph, changes, count, stream, handle);

@@ -32,6 +32,7 @@ typedef struct vyc_child {
   bool is_warm; /* destroy makes no driver call that a capture forbids, or relaxes for it */
 } vyc_child;
 
+#include "history.h"
 #include "pool.h"
 #include "stats.h"
 
@@ -62,14 +63,13 @@ struct vyc_context {
   _Atomic bool lost;
   _Atomic int lost_result; /* CUresult of the first sticky failure, and the call that gave it */
   _Atomic(const char *) lost_operation;
-  _Atomic(const char *) last_launch; /* name of the kernel launched last, for "device lost" */
   _Atomic uint32_t report_plans; /* plans (and the orphan) that may hold an assertion report */
   pthread_mutex_t children_lock;
   vyc_child *children; /* newest first, so a plan goes before its module */
   uint32_t releasing; /* children whose last reference is gone and whose destroy still runs */
   struct vyc_plan *plans; /* guarded by children_lock; one whose runs never ended stays */
   vyc_module *leaked_modules; /* released with work in flight that had not ended; as above */
-  struct vyc_name *names; /* kernel names, kept for last_launch; guarded by children_lock */
+  struct vyc_name *names; /* kernel names, kept for the history; guarded by children_lock */
   vyc_orphan orphan; /* guarded by children_lock */
   _Atomic bool gone; /* no driver call is made any more: everything was freed, or given up */
   vyc_context *next_abandoned; /* of the process; set once */
@@ -88,6 +88,7 @@ struct vyc_context {
   vyc_stream *streams; /* all of them; guarded by slots_lock */
   vyc_pool device_pool, pinned_pool;
   vyc_counters counters;
+  vyc_history history;
   vyc_caps caps;
 };
 
@@ -142,6 +143,22 @@ static inline void vyc__count_row(vyc_context *context, uint32_t row, uint64_t n
     vyc__shard_add(shard, row, n);
   else
     vyc__count_slow(context, row, n);
+}
+
+/* ---- history.c ---- */
+
+static inline const char *vyc__name_of(vyc_context *context, const char *name) {
+  const void *traces = atomic_load_explicit(&context->history.traces, memory_order_relaxed);
+  return VYC_LIKELY(traces == NULL) ? name : vyc__traced(context, name);
+}
+
+/* Right before a launch on the stream of a slot. */
+static inline void vyc__note_launch(vyc_context *context, uint32_t slot, const char *name) {
+  vyc_history *history = &context->history;
+  const uint32_t at = atomic_load_explicit(&history->next[slot], memory_order_relaxed);
+  atomic_store_explicit(&history->names[slot][at % VYC_HISTORY], vyc__name_of(context, name),
+                        memory_order_relaxed);
+  atomic_store_explicit(&history->next[slot], at + 1, memory_order_relaxed);
 }
 
 /* ---- memory.c ---- */

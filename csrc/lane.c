@@ -102,6 +102,7 @@ static void hold(vyc_lane *lane, const vyc_run *run) {
 }
 
 void vyc__lane_let_go(vyc_lane *lane) {
+  atomic_store_explicit(&lane->flight->name, NULL, memory_order_relaxed);
   while (lane->held_count > 0) vyc__pinned_drop(lane->held[--lane->held_count]);
 }
 
@@ -128,6 +129,9 @@ vyc_status vyc__lane_submit(vyc_lane *lane, const vyc_run *run, bool timed) {
     return status;
   }
   hold(lane, run);
+  atomic_store_explicit(&lane->flight->name,
+                        vyc__name_of(lane->plan->child.context, lane->plan->name),
+                        memory_order_relaxed);
   status = enqueue(lane, run, timed, stream, slot);
   if (VYC_UNLIKELY(status != VYC_OK)) drain(lane, stream);
   return status;
@@ -154,7 +158,10 @@ static vyc_status lane_make(vyc_plan *plan, vyc_lane **lane_out) {
   atomic_init(&lane->state, LANE_CLAIMED);
   vyc_context *context = plan->child.context;
   VYC_CU_RESULT;
-  vyc_status status = vyc__pool_take(context, &context->pinned_pool, &lane->cell, VYC_CELL_BYTES);
+  vyc_status status = VYC_E_MEMORY;
+  lane->flight = vyc__flight_take(context);
+  if (lane->flight == NULL) goto fail_flight;
+  status = vyc__pool_take(context, &context->pinned_pool, &lane->cell, VYC_CELL_BYTES);
   if (status != VYC_OK) goto fail_cell;
   status = VYC_CU(context, cuStreamCreate, &lane->stream, CU_STREAM_NON_BLOCKING);
   if (status != VYC_OK) goto fail_stream;
@@ -165,6 +172,8 @@ static vyc_status lane_make(vyc_plan *plan, vyc_lane **lane_out) {
 fail_stream:
   vyc__pool_give(context, &context->pinned_pool, lane->cell, 0);
 fail_cell:
+  vyc__flight_give(lane->flight);
+fail_flight:
   free(lane);
   return status;
 }

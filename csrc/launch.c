@@ -99,6 +99,7 @@ static vyc_status launch(vyc_plan *plan, const vyc_run *run) {
   VYC_TRY(vyc__launch_prepare(plan, run, addresses, &place));
   if (vyc__grid_is_empty(run->grid)) return VYC_OK;
   if (VYC_UNLIKELY(place.captured)) return vyc__launch_captured(plan, run, addresses, &place);
+  vyc__note_launch(plan->child.context, place.slot, plan->name);
   vyc__cooperative_begin(plan);
   const vyc_status status = launch_block(plan, run, addresses, &place);
   vyc__cooperative_end(plan);
@@ -143,7 +144,7 @@ static vyc_orphan take_report(const vyc_plan *plan) {
   vyc_orphan found = {VYC_REPORT_NONE, 0, plan->tag, NULL};
   if (plan->report_block == NULL) return found;
   if (take_record(vyc__report_cell(plan->report_block), &found.report, &found.index))
-    found.entry = plan->entry;
+    found.entry = plan->name;
   return found;
 }
 

@@ -100,8 +100,15 @@ static vyc_status check_block(const uint32_t block[3]) {
   return VYC_OK;
 }
 
+/* A caller of an earlier version has a shorter struct. */
+#define DESC_BYTES_FIRST offsetof(vyc_plan_desc, name)
+
+static const char *name_of(const vyc_plan_desc *desc) {
+  return desc->struct_size < sizeof *desc || desc->name == NULL ? desc->entry : desc->name;
+}
+
 static vyc_status check_desc(const vyc_plan_desc *desc) {
-  VYC_REQUIRE(desc != NULL && desc->struct_size >= sizeof *desc && desc->entry != NULL);
+  VYC_REQUIRE(desc != NULL && desc->struct_size >= DESC_BYTES_FIRST && desc->entry != NULL);
   VYC_REQUIRE(desc->dynamic_shared_bytes <= INT32_MAX);
   VYC_REQUIRE(desc->parameter_bytes <= VYC_MAX_PARAMETER_BYTES);
   VYC_REQUIRE(desc->parameter_count <= VYC_MAX_PARAMETER_BYTES / 4);
@@ -158,10 +165,10 @@ static vyc_status allow_shared(const vyc_plan *plan, vyc_context *context) {
   return VYC_CU(context, cuFuncSetAttribute, plan->function, limit, wanted);
 }
 
-static vyc_status prepare(vyc_plan *plan, vyc_context *context, const char *entry) {
+static vyc_status prepare(vyc_plan *plan, vyc_context *context, const vyc_plan_desc *desc) {
   VYC_CU_RESULT;
-  VYC_TRY(vyc__intern(context, &plan->entry, entry));
-  VYC_TRY(VYC_CU(context, cuModuleGetFunction, &plan->function, plan->module->handle, entry));
+  VYC_TRY(vyc__intern(context, &plan->name, name_of(desc)));
+  VYC_TRY(VYC_CU(context, cuModuleGetFunction, &plan->function, plan->module->handle, desc->entry));
   VYC_TRY(allow_shared(plan, context));
   if (plan->cooperative) VYC_TRY(vyc__cooperative_prepare(plan, context));
   if (!plan->has_report) return VYC_OK;
@@ -186,7 +193,7 @@ vyc_status vyc_plan_create(vyc_plan **plan_out, vyc_module *module, const vyc_pl
   }
   plan->module = module;
   status = copy_desc(plan, desc);
-  if (status == VYC_OK) status = prepare(plan, context, desc->entry);
+  if (status == VYC_OK) status = prepare(plan, context, desc);
   if (status == VYC_OK) {
     vyc__child_retain(&module->child);
     vyc__child_add(&plan->child, context, plan_destroy, plan_finish);

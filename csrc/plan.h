@@ -71,6 +71,7 @@ typedef struct vyc_lane {
   vyc_block *pinned, *device;
   vyc_block *barrier; /* grid barrier state */
   vyc_ticket *ticket;
+  vyc_flight *flight; /* what it has in flight */
   vyc_exec exec;
   uint32_t result_count;
   vyc_result *results;
@@ -84,10 +85,10 @@ struct vyc_ticket {
   _Atomic bool done;
   vyc_lane *lane;
   vyc_plan *plan; /* the holder's reference; the lane does not need it */
-  vyc_error error; /* status VYC_OK or what the run failed with; valid once done */
   bool timed;
   uint64_t begin_ns, submitted_ns; /* of a timed run */
   vyc_timing timing;               /* of a timed run; valid once done */
+  vyc_error error; /* status VYC_OK or what the run failed with; valid once done; the last member */
 };
 
 struct vyc_plan {
@@ -96,7 +97,7 @@ struct vyc_plan {
   bool leaked; /* released with a run in flight that had not ended; guarded by children_lock */
   vyc_module *module;
   CUfunction function;
-  const char *entry; /* interned: outlives the plan */
+  const char *name; /* in messages; interned: outlives the plan */
   uint32_t block[3];
   uint32_t dynamic_shared_bytes;
   uint32_t parameter_bytes, parameter_count, binding_count, scalar_count;
@@ -108,10 +109,10 @@ struct vyc_plan {
   bool has_barrier; /* the kernel takes the state of a grid barrier */
   bool may_overlap; /* written arguments may share bytes with others */
   _Atomic bool pairing; /* a thread clears the barrier state and launches, which are a pair */
-  uint64_t most_blocks;                        /* resident at once, when cooperative */
+  uint64_t most_blocks; /* resident at once, when cooperative */
   _Atomic(vyc_block *) barriers[VYC_STREAM_SLOTS]; /* grid barrier state of launches */
   _Atomic(vyc_block *) captured; /* the same of captured launches, one each */
-  vyc_block *report_block;   /* of asynchronous launches */
+  vyc_block *report_block; /* of asynchronous launches */
   _Atomic bool asynchronous; /* one may have been made that writes to the report block */
   _Atomic(vyc_lane *) lanes;
   _Atomic uint32_t lane_count;

@@ -15,14 +15,14 @@ static vyc_status submit(vyc_plan *plan, vyc_lane **lane_out, const vyc_run *run
   if (status == VYC_NOT_READY)
     return vyc__fail(VYC_E_TIMEOUT, "run",
                      "kernel %s: %u runs were in flight and none has ended in the time allowed",
-                     plan->entry, VYC_MAX_LANES);
+                     plan->name, VYC_MAX_LANES);
   return status;
 }
 
 /* The wait of vyc_plan_run ended early: the lane flies on, owned by a ticket or by nobody. */
 static vyc_status leave_in_flight(vyc_lane *lane, vyc_ticket **ticket_out, bool timed,
                                   const start *started) {
-  const char *entry = lane->plan->entry;
+  const char *name = lane->plan->name;
   vyc_ticket *ticket = ticket_out == NULL ? NULL : vyc__ticket_alloc();
   if (ticket == NULL) {
     lane->dropped = true;
@@ -37,7 +37,7 @@ static vyc_status leave_in_flight(vyc_lane *lane, vyc_ticket **ticket_out, bool 
     if (ticket == NULL) return VYC_E_MEMORY;
     *ticket_out = ticket;
   }
-  return vyc__fail(VYC_E_TIMEOUT, "run", "kernel %s has not finished in the time allowed", entry);
+  return vyc__fail(VYC_E_TIMEOUT, "run", "kernel %s has not finished in the time allowed", name);
 }
 
 static vyc_status run_and_wait(vyc_plan *plan, vyc_ticket **ticket_out, const vyc_run *run) {

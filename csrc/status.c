@@ -53,6 +53,10 @@ vyc_status vyc__fail_assert(uint64_t report, uint64_t index, uint64_t tag, const
   return VYC_E_ASSERT;
 }
 
+void vyc__fail_launches(const char *launches) {
+  set_text(record.launches, sizeof record.launches, launches);
+}
+
 void vyc__error_save(vyc_error *error_out) { *error_out = record; }
 
 void vyc__error_restore(const vyc_error *error) { record = *error; }

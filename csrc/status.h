@@ -39,6 +39,9 @@ __attribute__((format(printf, 5, 6), cold)) vyc_status vyc__fail_driver(vyc_stat
 __attribute__((cold)) vyc_status vyc__fail_assert(uint64_t report, uint64_t index, uint64_t tag,
                                                   const char *kernel);
 
+/* Add to the record which launches had not ended. */
+void vyc__fail_launches(const char *launches);
+
 /* Fill a caller's struct that may be older, hence shorter, than ours; struct_size stays. */
 static inline void vyc__struct_out(void *to, const void *from, size_t from_bytes) {
   uint32_t room;

@@ -104,6 +104,8 @@ vyc_status vyc__stream_make(vyc_stream **stream_out, vyc_context *context, CUstr
   stream->scratch = scratch;
   vyc__child_add(&stream->child, context, stream_destroy, stream_finish);
   stream->slot = claim_slot(context, stream);
+  if (stream->slot != VYC_SLOT_OTHER)
+    vyc__history_stream(context, stream->slot, (uint64_t)(uintptr_t)stream->target);
   list_add(context, stream);
   *stream_out = stream;
   return VYC_OK;
@@ -123,12 +125,23 @@ void vyc_stream_release(vyc_stream *stream) {
   if (stream != NULL) vyc__child_release(&stream->child);
 }
 
+/* Streams without a slot of their own share one, which says nothing about any of them. */
+static vyc_status finish_in_slot(vyc_context *context, uint32_t slot, CUstream stream,
+                                 int64_t timeout_ns) {
+  vyc_history *history = &context->history;
+  const uint32_t given = atomic_load_explicit(&history->next[slot], memory_order_relaxed);
+  const vyc_status status = vyc__stream_finish(context, stream, timeout_ns);
+  if (status == VYC_OK && slot != VYC_SLOT_OTHER)
+    atomic_store_explicit(&history->settled[slot], given, memory_order_relaxed);
+  return status;
+}
+
 vyc_status vyc_stream_synchronize_for(vyc_stream *stream, int64_t timeout_ns) {
   VYC_REQUIRE(stream != NULL);
   vyc_context *context = stream->child.context;
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
-  vyc_status status = vyc__stream_finish(context, stream->handle, timeout_ns);
+  vyc_status status = finish_in_slot(context, stream->slot, stream->handle, timeout_ns);
   if (status != VYC_NOT_READY) vyc__count(context, sync_points, 1);
   if (status == VYC_OK) status = vyc__check_reports(context);
   vyc__leave(context, &scope);
@@ -188,10 +201,10 @@ vyc_status vyc__stream_after_main(vyc_context *context, CUstream stream) {
 }
 
 vyc_status vyc__slot_finish(vyc_context *context, uint32_t slot, int64_t timeout_ns) {
-  if (slot == VYC_SLOT_MAIN) return vyc__stream_finish(context, context->main, timeout_ns);
+  if (slot == VYC_SLOT_MAIN) return finish_in_slot(context, slot, context->main, timeout_ns);
   vyc_stream *stream = vyc__slot_retain(context, slot);
   if (stream == NULL) return vyc__work_wait(context, timeout_ns);
-  const vyc_status status = vyc__stream_finish(context, stream->handle, timeout_ns);
+  const vyc_status status = finish_in_slot(context, slot, stream->handle, timeout_ns);
   vyc_stream_release(stream);
   return status;
 }

@@ -42,9 +42,14 @@ static bool is_empty(const vyc_transfer *items, uint32_t count) {
  * touch that memory, so the device is waited for before the caller gets it back. */
 static vyc_status finish(vyc_context *context) {
   VYC_CU_RESULT;
+  vyc_history *history = &context->history;
+  const uint32_t given = atomic_load_explicit(&history->next[VYC_SLOT_MAIN], memory_order_relaxed);
   vyc__count(context, sync_points, 1);
   const vyc_status status = VYC_CU(context, cuStreamSynchronize, context->main);
-  if (VYC_LIKELY(status == VYC_OK)) return VYC_OK;
+  if (VYC_LIKELY(status == VYC_OK)) {
+    atomic_store_explicit(&history->settled[VYC_SLOT_MAIN], given, memory_order_relaxed);
+    return VYC_OK;
+  }
   vyc_error failure;
   vyc__error_save(&failure);
   context->driver->cuCtxSynchronize();

@@ -135,7 +135,7 @@ static vyc_status read_results(vyc_lane *lane, vyc_timing *timing_out) {
   if (plan->has_report) {
     const uint64_t *cell = vyc__report_cell(lane->cell);
     if (cell[0] != VYC_REPORT_NONE)
-      return vyc__fail_assert(cell[0], cell[1], plan->tag, plan->entry);
+      return vyc__fail_assert(cell[0], cell[1], plan->tag, plan->name);
   }
   if (timing_out != NULL) VYC_TRY(measure(lane, timing_out));
   uint64_t bytes = 0;
@@ -202,6 +202,7 @@ bool vyc__lane_destroy(vyc_lane *lane) {
   if (!ended) return false;
   vyc__lane_let_go(lane);
   vyc__exec_destroy(&lane->exec, context);
+  vyc__flight_give(lane->flight);
   if (lane->done != NULL) driver->cuEventDestroy(lane->done);
   if (lane->start != NULL) driver->cuEventDestroy(lane->start);
   if (lane->stop != NULL) driver->cuEventDestroy(lane->stop);

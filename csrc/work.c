@@ -90,7 +90,7 @@ static vyc_status marks_wait(vyc_context *context, const marks *m, vyc_pace *pac
 
 /* ---- waiting for all of it ------------------------------------------------------------------- */
 
-vyc_status vyc__work_wait(vyc_context *context, int64_t timeout_ns) {
+static vyc_status wait_for_all(vyc_context *context, int64_t timeout_ns) {
   vyc_status status = each(context, look, NULL);
   if (status != VYC_NOT_READY) return status;
   vyc_pace pace = vyc__pace_begin(timeout_ns, VYC_SPIN_NS);
@@ -103,6 +103,14 @@ vyc_status vyc__work_wait(vyc_context *context, int64_t timeout_ns) {
   VYC_TRY(marks_set(context, &m));
   status = marks_wait(context, &m, &pace);
   marks_free(context, &m);
+  return status;
+}
+
+vyc_status vyc__work_wait(vyc_context *context, int64_t timeout_ns) {
+  vyc_settling settling;
+  vyc__settling_begin(context, &settling);
+  const vyc_status status = wait_for_all(context, timeout_ns);
+  if (status == VYC_OK) vyc__settling_end(context, &settling);
   return status;
 }
 

@@ -99,6 +99,7 @@ struct Settings {
   std::atomic<int64_t> delay_us{0};
   std::atomic<int64_t> driver_version{kDefaultDriverVersion};
   std::atomic<int64_t> device_count{1};
+  std::atomic<int64_t> refuse_line{0};
 
   StreamMode mode() const { return static_cast<StreamMode>(stream_mode.load()); }
 };

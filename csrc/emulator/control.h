@@ -19,6 +19,7 @@ extern "C" {
  *   "delay_us"      microseconds that every stream operation waits before it runs
  *   "driver_version" what cuDriverGetVersion answers and which functions and PTX versions exist
  *   "device_count"  0 or 1
+ *   "refuse_line"   n: PTX is refused with a log that names this line, as ptxas words it; 0: none
  *   "lost"          1: every later call fails as after a sticky fault (CUDA_ERROR_LAUNCH_FAILED) */
 int vyre_emulator_set(const char *key, int64_t value);
 

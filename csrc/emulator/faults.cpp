@@ -147,6 +147,7 @@ int set(const std::string &key, int64_t value) {
                                         : key == "delay_us"       ? &settings().delay_us
                                         : key == "driver_version" ? &settings().driver_version
                                         : key == "device_count"   ? &settings().device_count
+                                        : key == "refuse_line"    ? &settings().refuse_line
                                                                   : nullptr;
   if (setting == nullptr || value < 0) return -1;
   if (setting == &settings().device_count && value > 1) return -1;
@@ -166,6 +167,7 @@ void reset() {
   settings().delay_us = defaults.delay_us.load();
   settings().driver_version = defaults.driver_version.load();
   settings().device_count = defaults.device_count.load();
+  settings().refuse_line = defaults.refuse_line.load();
   set_lost(false);
   set_stream_mode(defaults.stream_mode.load());
 }

@@ -66,6 +66,24 @@ CUresult set_attribute(Function &function, int64_t attribute, int value) {
   }
 }
 
+// The largest block of whole warps that keeps the most threads resident, and the grid that fills
+// the device with such blocks.
+void best_block(const Kernel &kernel, CUoccupancyB2DSize shared_of, size_t shared, uint32_t limit,
+                int *grid, int *block) {
+  uint64_t most = 0;
+  *grid = 0;
+  *block = 0;
+  for (uint32_t threads = limit / Limits::warp * Limits::warp; threads > 0;
+       threads -= Limits::warp) {
+    const size_t bytes = shared_of == nullptr ? shared : shared_of(static_cast<int>(threads));
+    const auto blocks = static_cast<uint64_t>(resident_blocks(kernel, threads, bytes));
+    if (blocks * threads <= most) continue;
+    most = blocks * threads;
+    *block = static_cast<int>(threads);
+    *grid = static_cast<int>(blocks * Limits::multiprocessors);
+  }
+}
+
 }  // namespace
 
 int resident_blocks(const Kernel &kernel, uint32_t threads, uint64_t dynamic_shared_bytes) {
@@ -137,6 +155,23 @@ CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunc
     const auto wanted = static_cast<uint32_t>(threads);
     *blocks = wanted > limit ? 0 : resident_blocks(*object->kernel, wanted, dynamic_shared_bytes);
     return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction function,
+                                                  CUoccupancyB2DSize shared_of,
+                                                  size_t dynamic_shared_bytes, int limit) {
+  return call(Call::cuOccupancyMaxPotentialBlockSize, Need::context, [&]() -> CUresult {
+    if (grid == nullptr || block == nullptr || limit < 0) return CUDA_ERROR_INVALID_VALUE;
+    State &s = state();
+    Lock lock(s.mutex);
+    const auto object = s.functions.find(function);
+    if (object == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    const uint32_t own = max_threads(*object->kernel);
+    const uint32_t most = limit == 0 ? own : std::min(own, static_cast<uint32_t>(limit));
+    best_block(*object->kernel, shared_of, dynamic_shared_bytes,
+               std::min(most, Limits::threads_per_block), grid, block);
+    return *block == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
   });
 }
 

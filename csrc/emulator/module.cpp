@@ -28,6 +28,10 @@ int newest_ptx(int64_t driver_version) {
 
 // What ptxas refuses although the text is well formed. Empty: nothing.
 std::string refusal(const Module &module, int target) {
+  if (const int64_t line = settings().refuse_line) {
+    return "ptxas application ptx input, line " + std::to_string(line) +
+           "; error   : refused on demand\nptxas fatal   : Ptx assembly aborted due to errors";
+  }
   if (module.target > target) {
     return "ptxas fatal   : SM version specified by .target (sm_" + std::to_string(module.target) +
            ") is higher than the SM version of this device (sm_" + std::to_string(target) + ")";

@@ -65,6 +65,7 @@ typedef struct vyc_error {
   char driver_name[64];  /* the CUresult's name */
   char message[640];
   uint64_t report_index; /* VYC_E_ASSERT of a bounds check: the index */
+  char launches[1024]; /* VYC_E_LOST: see vyc_context_in_flight, lines that fit */
 } vyc_error;
 
 /* The calling thread's record of its last failure; it stays until the next one. Zeros before any.
@@ -312,6 +313,17 @@ VYC_API vyc_status vyc_context_reset_stats(vyc_context *context);
 /* Add to a row that is the host's; to a level also a negative number, modulo 2^64. */
 VYC_API vyc_status vyc_context_count(vyc_context *context, uint32_t row, uint64_t n);
 
+/* The launches that are not known to have ended, newest first on each stream, a line each: kernel,
+ * how many launches ago, where. Lines that do not fit are left out; *count_out has all. Of a stream
+ * the last 32 are remembered; two threads that launch on one at the same time may lose one. Answers
+ * in every state of the context. */
+VYC_API vyc_status vyc_context_in_flight(vyc_context *context, char *text_out, size_t bytes,
+                                         uint32_t *count_out);
+/* What to call the calling thread's next launch there: up to 255 bytes of text, which is copied;
+ * NULL takes it back. The texts of the last 256 such launches are kept. From the first one on
+ * launches cost a little more. */
+VYC_API vyc_status vyc_context_trace(vyc_context *context, const char *text);
+
 /* ---- streams and events --------------------------------------------------------------------- */
 
 /* A stream of its own order. Events order it with others; a buffer that it uses for the first time,
@@ -470,6 +482,16 @@ VYC_API vyc_status vyc_module_link(void **image_out, size_t *bytes_out, char *lo
                                    size_t log_bytes, vyc_context *context, const void *ptx,
                                    size_t bytes);
 
+/* Threads of a block with which as many threads as possible are resident, at most `limit` (0: what
+ * the device allows), by the driver's own calculator; and blocks resident on a multiprocessor, 0
+ * when not even one fits. VYC_E_INVALID: no such kernel. */
+VYC_API vyc_status vyc_module_block_size(vyc_module *module, uint32_t *threads_out,
+                                         const char *name, uint32_t dynamic_shared_bytes,
+                                         uint32_t limit);
+VYC_API vyc_status vyc_module_resident_blocks(vyc_module *module, uint32_t *blocks_out,
+                                              const char *name, uint32_t threads,
+                                              uint32_t dynamic_shared_bytes);
+
 typedef struct vyc_function_info {
   uint32_t struct_size;
   int32_t max_threads_per_block;
@@ -541,6 +563,7 @@ typedef struct vyc_plan_desc {
   const vyc_parameter *parameters;
   const vyc_binding *bindings;
   uint64_t tag; /* handed back in vyc_error.tag */
+  const char *name; /* what messages call the kernel; NULL: `entry` */
 } vyc_plan_desc;
 
 /* Look up the function and lay out its calls. `desc` and what it points to are copied; the plan

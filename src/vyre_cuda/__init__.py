@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from vyre_cuda.errors import CompileError as CompileError
+    from vyre_cuda.errors import CompileLocation as CompileLocation
     from vyre_cuda.errors import DataRaceError as DataRaceError
     from vyre_cuda.errors import DeviceLostError as DeviceLostError
     from vyre_cuda.errors import DeviceUnavailableError as DeviceUnavailableError
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from vyre_cuda.errors import InternalError as InternalError
     from vyre_cuda.errors import KernelAssertionError as KernelAssertionError
     from vyre_cuda.errors import KernelTimeoutError as KernelTimeoutError
+    from vyre_cuda.errors import Limit as Limit
     from vyre_cuda.errors import ProgramError as ProgramError
     from vyre_cuda.errors import RacingAccess as RacingAccess
     from vyre_cuda.errors import RecordingError as RecordingError
@@ -153,6 +155,7 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.graph import Graph as Graph
     from vyre_cuda.runtime.kernel import Kernel as Kernel
     from vyre_cuda.runtime.kernel import Timed as Timed
+    from vyre_cuda.runtime.occupancy import Occupancy as Occupancy
     from vyre_cuda.runtime.pending import Pending as Pending
     from vyre_cuda.runtime.properties import DeviceInfo as DeviceInfo
     from vyre_cuda.runtime.properties import DeviceProperties as DeviceProperties
@@ -168,9 +171,9 @@ if TYPE_CHECKING:
 # Public names by the module that has them.
 _HOMES = {
     "vyre_cuda.errors": (
-        "CompileError DataRaceError Diagnostic DeviceLostError DeviceUnavailableError DriverError Error InternalError "
-        "KernelAssertionError KernelTimeoutError ProgramError RacingAccess RecordingError ResourceError "
-        "UnsupportedError"
+        "CompileError CompileLocation DataRaceError Diagnostic DeviceLostError DeviceUnavailableError DriverError "
+        "Error InternalError KernelAssertionError KernelTimeoutError Limit ProgramError RacingAccess RecordingError "
+        "ResourceError UnsupportedError"
     ),
     "vyre_cuda.interp.evaluate": "evaluate",
     "vyre_cuda.ir.builder": "Builder",
@@ -199,6 +202,7 @@ _HOMES = {
     "vyre_cuda.runtime.bound": "BoundCall",
     "vyre_cuda.runtime.kernel": "Kernel Timed",
     "vyre_cuda.runtime.graph": "Graph",
+    "vyre_cuda.runtime.occupancy": "Occupancy",
     "vyre_cuda.runtime.pending": "Pending",
     "vyre_cuda.runtime.properties": "DeviceInfo DeviceProperties KernelAttributes MemoryStats",
     "vyre_cuda.runtime.recorded_call": "RecordedCall",

@@ -41,14 +41,35 @@ class ProgramError(Error):
         self.diagnostics = tuple(diagnostics)
 
 
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One limit of a launch: how much is `required` and `available`, and which parameters `change` that."""
+
+    name: str
+    required: int
+    available: int
+    change: str
+
+    @property
+    def is_exceeded(self) -> bool:
+        return self.required > self.available
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.required} required, {self.available} available; change {self.change}"
+
+
 class UnsupportedError(Error):
-    """This device, driver or target cannot do what was asked. `capability` names what is missing."""
+    """This device, driver or target cannot do what was asked. `capability` names what is missing.
+
+    `limits` are those that a launch would exceed, all of them.
+    """
 
     code = "unsupported"
 
-    def __init__(self, message: str, *, capability: str) -> None:
+    def __init__(self, message: str, *, capability: str, limits: Sequence[Limit] = ()) -> None:
         super().__init__(message)
         self.capability = capability
+        self.limits = tuple(limits)
 
 
 class DeviceUnavailableError(Error):
@@ -58,9 +79,16 @@ class DeviceUnavailableError(Error):
 
 
 class DeviceLostError(DeviceUnavailableError):
-    """A kernel fault or the driver ended this device's context; only a new process recovers it."""
+    """A kernel fault or the driver ended this device's context; only a new process recovers it.
+
+    `launches` are those that were not known to have ended, newest first on each stream: one of them is the cause.
+    """
 
     code = "device_lost"
+
+    def __init__(self, message: str, *, launches: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.launches = tuple(launches)
 
 
 class ResourceError(Error):
@@ -81,17 +109,44 @@ class DriverError(Error):
         self.name = name
 
 
+@dataclass(frozen=True, slots=True)
+class CompileLocation:
+    """What the driver's compiler said of one line of PTX, and the statement that the line was made for.
+
+    `line` counts from 1. `statement` is the text of the statement, "" where the line belongs to none of them, such as
+    the header; `source` is the line of Python or of the program's text that it was written in.
+    """
+
+    message: str
+    line: int
+    instruction: str
+    statement: str
+    source: tuple[str, int] | None
+
+
 class CompileError(DriverError):
-    """The driver refused the kernel's PTX. `log` is what its compiler said, `ptx` the text it was given."""
+    """The driver refused the kernel's PTX. `log` is what its compiler said, `ptx` the text it was given.
+
+    `locations`: the lines of the log that name a line of that text, with the statements of the program.
+    """
 
     code = "compile"
 
     def __init__(
-        self, message: str, *, op: str = "", status: int = 0, name: str = "", log: str = "", ptx: str = ""
+        self,
+        message: str,
+        *,
+        op: str = "",
+        status: int = 0,
+        name: str = "",
+        log: str = "",
+        ptx: str = "",
+        locations: Sequence[CompileLocation] = (),
     ) -> None:
         super().__init__(message, op=op, status=status, name=name)
         self.log = log
         self.ptx = ptx
+        self.locations = tuple(locations)
 
 
 class KernelAssertionError(Error):
@@ -158,9 +213,16 @@ class DataRaceError(Error):
 
 
 class KernelTimeoutError(Error, TimeoutError):
-    """A wait ended before the kernel did. The kernel may still run; its lane is not used again until it ends."""
+    """A wait ended before the kernel did. The kernel may still run; its lane is not used again until it ends.
+
+    `launches` are those of the device that are not known to have ended, newest first on each stream.
+    """
 
     code = "timeout"
+
+    def __init__(self, message: str, *, launches: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.launches = tuple(launches)
 
 
 class RecordingError(Error, RuntimeError):

@@ -188,6 +188,32 @@ void occupancy_counts_the_scarcest_resource() {
         driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, functions.shared_block, 0, 0));
 }
 
+void the_best_block_has_the_most_threads_resident() {
+  const Session session;
+  const Functions functions;
+  int grid = -1;
+  int block = -1;
+  OK(driver.cuOccupancyMaxPotentialBlockSize(&grid, &block, functions.shared_block, nullptr, 0, 0));
+  EQUAL(1024, block);
+  EQUAL(2 * 132, grid);
+  OK(driver.cuOccupancyMaxPotentialBlockSize(&grid, &block, functions.shared_block, nullptr, 0,
+                                             300));
+  EQUAL(256, block);  // 2048 threads in 8 blocks; 288 would be 2016 in 7
+  OK(driver.cuOccupancyMaxPotentialBlockSize(
+      &grid, &block, functions.shared_block, [](int threads) -> size_t { return threads * 200u; },
+      0, 0));
+  EQUAL(544, block);  // twice 4096 + 544 * 200 + 1024 bytes fit into 233472, more do not
+  GIVES(CUDA_ERROR_INVALID_VALUE,
+        driver.cuOccupancyMaxPotentialBlockSize(nullptr, &block, functions.shared_block, nullptr, 0,
+                                                0));
+  GIVES(CUDA_ERROR_INVALID_VALUE,
+        driver.cuOccupancyMaxPotentialBlockSize(&grid, &block, functions.shared_block, nullptr, 0,
+                                                -1));
+  GIVES(CUDA_ERROR_INVALID_VALUE,
+        driver.cuOccupancyMaxPotentialBlockSize(&grid, &block, functions.shared_block, nullptr,
+                                                300000, 0));
+}
+
 void launches_with_a_wrong_shape_are_refused() {
   const Session session;
   const Functions functions;
@@ -351,6 +377,7 @@ int main(int argc, char **argv) {
   version_and_target_must_fit_driver_and_device();
   functions_are_found_and_described();
   occupancy_counts_the_scarcest_resource();
+  the_best_block_has_the_most_threads_resident();
   launches_with_a_wrong_shape_are_refused();
   arguments_come_as_pointers_or_as_one_buffer();
   code_outlives_its_module_while_launches_are_queued();

@@ -26,6 +26,7 @@ cdef extern from "vyre_cuda.h" nogil:
         char driver_name[64]
         char message[640]
         uint64_t report_index
+        char launches[1024]
 
     vyc_status vyc_last_error(vyc_error *error_out)
     uint32_t vyc_version()
@@ -79,6 +80,8 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_stats_row(const char **name_out, const char **help_out, uint32_t *kind_out, uint32_t row)
     vyc_status vyc_context_stats(vyc_context *context, uint64_t *values_out, uint32_t count)
     vyc_status vyc_context_reset_stats(vyc_context *context)
+    vyc_status vyc_context_in_flight(vyc_context *context, char *text_out, size_t nbytes, uint32_t *count_out)
+    vyc_status vyc_context_trace(vyc_context *context, const char *text)
     vyc_status vyc_context_count(vyc_context *context, uint32_t row, uint64_t n)
 
     ctypedef struct vyc_memory_stats:
@@ -173,6 +176,11 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_module_parameter(vyc_module *module, uint32_t *offset_out, uint32_t *bytes_out, const char *name,
                                     uint32_t index)
 
+    vyc_status vyc_module_block_size(vyc_module *module, uint32_t *threads_out, const char *name,
+                                     uint32_t dynamic_shared_bytes, uint32_t limit)
+    vyc_status vyc_module_resident_blocks(vyc_module *module, uint32_t *blocks_out, const char *name,
+                                          uint32_t threads, uint32_t dynamic_shared_bytes)
+
     ctypedef struct vyc_function_info:
         uint32_t struct_size
         int32_t max_threads_per_block
@@ -226,6 +234,7 @@ cdef extern from "vyre_cuda.h" nogil:
         const vyc_parameter *parameters
         const vyc_binding *bindings
         uint64_t tag
+        const char *name
 
     vyc_status vyc_plan_create(vyc_plan **plan_out, vyc_module *module, const vyc_plan_desc *desc)
     void vyc_plan_release(vyc_plan *plan)

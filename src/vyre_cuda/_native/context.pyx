@@ -5,8 +5,8 @@ from libc.string cimport memset
 
 from vyre_cuda._native.c_api cimport (
     VYC_NOT_READY, VYC_OK, vyc_caps, vyc_caps_field, vyc_context, vyc_context_caps, vyc_context_close_for,
-    vyc_context_count, vyc_context_memory_stats, vyc_context_open, vyc_context_release, vyc_context_reset_stats,
-    vyc_context_set_memory_budget, vyc_context_stats,
+    vyc_context_count, vyc_context_in_flight, vyc_context_memory_stats, vyc_context_open, vyc_context_release, vyc_context_reset_stats,
+    vyc_context_set_memory_budget, vyc_context_stats, vyc_context_trace,
     vyc_context_set_patience, vyc_context_synchronize_for, vyc_context_trim, vyc_driver_device_name, vyc_driver_info,
     vyc_driver_info_get,
     vyc_driver_open, vyc_driver_release, vyc_event, vyc_event_elapsed, vyc_event_query, vyc_event_release,
@@ -66,9 +66,19 @@ cdef vyc_status event_wait(void *event, int64_t timeout_ns) noexcept nogil:
     return vyc_event_synchronize_for(<vyc_event *>event, timeout_ns)
 
 
-cdef int require(bint finished, object timeout) except -1:
+cdef tuple in_flight(vyc_context *context):
+    """(launches that are not known to have ended, the number of all of them)."""
+    cdef char text[4096]
+    cdef uint32_t count = 0
+    check(vyc_context_in_flight(context, text, sizeof(text), &count))
+    return tuple(text.decode("utf-8", "replace").splitlines()), count
+
+
+cdef int require(bint finished, object timeout, vyc_context *context) except -1:
     if not finished:
-        raise KernelTimeoutError(f"work on the device has not ended after {timeout} s")
+        launches, count = in_flight(context)
+        which = "" if count == 0 else f"; launched last: {launches[0]}" + (f", and {count - 1} more" if count > 1 else "")
+        raise KernelTimeoutError(f"work on the device has not ended after {timeout} s{which}", launches=launches)
     return 0
 
 
@@ -142,7 +152,7 @@ cdef class Context:
             with nogil:
                 check(vyc_fence_create(&fence, self._h))
             left = -1 if timeout_ns < 0 else timeout_ns - slice_of(timeout_ns)
-            require(wait_in_slices(fence_wait, fence, left), timeout)
+            require(wait_in_slices(fence_wait, fence, left), timeout, self._h)
         finally:
             with nogil:
                 vyc_fence_release(fence)
@@ -189,6 +199,15 @@ cdef class Context:
     def reset_stats(self) -> None:
         check(vyc_context_reset_stats(self._h))
 
+    def in_flight(self) -> tuple[str, ...]:
+        """The launches that are not known to have ended, newest first on each stream; answers in every state."""
+        return in_flight(self._h)[0]
+
+    def trace(self, text: str) -> None:
+        """What to call this thread's next launch in messages."""
+        cdef bytes encoded = text.encode("utf-8", "replace")
+        check(vyc_context_trace(self._h, encoded))
+
     def count(self, uint32_t row, n: int) -> None:
         """Add to a counter of the host's: `row` of STATS. A level may be lowered."""
         check(vyc_context_count(self._h, row, <uint64_t>(n & 0xFFFFFFFFFFFFFFFF)))
@@ -231,7 +250,7 @@ cdef class Stream:
                 return
             event = self.record()
             left = -1 if timeout_ns < 0 else timeout_ns - slice_of(timeout_ns)
-            require(wait_in_slices(event_wait, event._h, left), timeout)
+            require(wait_in_slices(event_wait, event._h, left), timeout, self._context._h)
         except AssertReport as report:
             raise self._context.error(report) from None
 
@@ -265,7 +284,7 @@ cdef class Event:
     def synchronize(self, timeout: float | None = None) -> None:
         """Wait until it has been reached. KernelTimeoutError after `timeout` seconds."""
         try:
-            require(wait_in_slices(event_wait, self._h, nanoseconds(timeout)), timeout)
+            require(wait_in_slices(event_wait, self._h, nanoseconds(timeout)), timeout, self._context._h)
         except AssertReport as report:
             raise self._context.error(report) from None
 

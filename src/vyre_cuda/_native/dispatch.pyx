@@ -54,7 +54,7 @@ cdef enum:
 
 cdef class Dispatcher(Framer):
     """Calls of one kernel. Subclasses supply `_general`, `_general_launch`, `_general_submit`, `_assertion`,
-    `_record_launch` and `_refuse_in_recording`.
+    `_record_launch` and `_watch_call`.
     """
 
     def __cinit__(self):
@@ -70,7 +70,10 @@ cdef class Dispatcher(Framer):
         cdef Frame frame
         cdef object results = None
         if self._plan.context.recordings != 0:
-            self._refuse_in_recording()
+            results = self._watch_call(tuple([<object>args[i] for i in range(n)]), others or {}, out, grid, iterations)
+            if results is not NotImplemented:
+                return results
+            results = None
         if not others and self.simple and PyLong_CheckExact(iterations) and iterations == 1:
             results = self.prepare(&frame, args, n, out, grid)
         try:

@@ -2,7 +2,9 @@
 """Loaded device code."""
 from libc.stdint cimport uint32_t
 
-from vyre_cuda._native.c_api cimport vyc_module_load, vyc_module_parameter, vyc_module_release
+from vyre_cuda._native.c_api cimport (
+    vyc_module_block_size, vyc_module_load, vyc_module_parameter, vyc_module_release, vyc_module_resident_blocks,
+)
 from vyre_cuda._native.context cimport Context
 from vyre_cuda._native.status cimport check
 
@@ -53,3 +55,21 @@ cdef class Module:
                 return found
             found.append((offset, nbytes))
             index += 1
+
+    def block_size(self, str name not None, uint32_t shared_bytes, uint32_t limit) -> int:
+        """Threads of a block with which the most threads of a kernel are resident, at most `limit`."""
+        cdef bytes encoded = name.encode()
+        cdef const char *c_name = encoded
+        cdef uint32_t threads = 0
+        with nogil:
+            check(vyc_module_block_size(self._h, &threads, c_name, shared_bytes, limit))
+        return threads
+
+    def resident_blocks(self, str name not None, uint32_t threads, uint32_t shared_bytes) -> int:
+        """Blocks of so many threads that one multiprocessor holds at a time."""
+        cdef bytes encoded = name.encode()
+        cdef const char *c_name = encoded
+        cdef uint32_t blocks = 0
+        with nogil:
+            check(vyc_module_resident_blocks(self._h, &blocks, c_name, threads, shared_bytes))
+        return blocks

@@ -41,8 +41,12 @@ cdef class Plan:
         uint64_t tag,
         bint cooperative,
         bint may_overlap=False,
+        str label=None,
     ) -> None:
-        """`parameters`: (kind, index, offset, size) each; `bindings`: (role, flags, element_bytes, sectors) each."""
+        """`parameters`: (kind, index, offset, size) each; `bindings`: (role, flags, element_bytes, sectors) each.
+
+        `label` is what messages call the kernel, None: `entry`.
+        """
         cdef vyc_plan_desc desc
         self.context = module.context
         cdef bytes name = entry.encode("ascii")
@@ -50,6 +54,9 @@ cdef class Plan:
         memset(&desc, 0, sizeof(desc))
         desc.struct_size = sizeof(desc)
         desc.entry = name
+        cdef bytes called = b"" if label is None else label.encode("utf-8", "replace")
+        if label is not None:
+            desc.name = called
         desc.block = [block[0], block[1], block[2]]
         desc.dynamic_shared_bytes = dynamic_shared_bytes
         desc.parameter_bytes = parameter_bytes
@@ -156,7 +163,8 @@ cdef int finish_run(Plan plan, vyc_status status, vyc_ticket *ticket, vyc_run *r
             return 0
         PyErr_CheckSignals()
         if not ticket_wait(ticket, less(left_ns, run.timeout_ns)):
-            raise KernelTimeoutError("the kernel has not finished in the time allowed")
+            raise KernelTimeoutError(
+                "the kernel has not finished in the time allowed", launches=plan.context.in_flight())
         if run.timing_out != NULL:
             check(vyc_ticket_timing(ticket, run.timing_out))
     finally:

@@ -38,6 +38,10 @@ cdef int check(vyc_status status) except -1 nogil:
     return -1
 
 
+cdef tuple lines(const char *text):
+    return tuple(text.decode("utf-8", "replace").splitlines())
+
+
 cdef object raise_last_error():
     cdef vyc_error error
     error.struct_size = sizeof(vyc_error)
@@ -52,9 +56,9 @@ cdef object raise_last_error():
     if error.status == VYC_E_MEMORY:
         raise ResourceError(message)
     if error.status == VYC_E_LOST:
-        raise DeviceLostError(message)
+        raise DeviceLostError(message, launches=lines(error.launches))
     if error.status == VYC_E_TIMEOUT:
-        raise KernelTimeoutError(message)
+        raise KernelTimeoutError(message, launches=lines(error.launches))
     if error.status == VYC_E_ASSERT:
         raise AssertReport(message, error.report, error.tag, error.report_index)
     if error.status == VYC_E_DRIVER or error.status == VYC_E_COMPILE:

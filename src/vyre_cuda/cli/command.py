@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import vyre_cuda as vc
-from vyre_cuda.cli import demo, info, programs, run
+from vyre_cuda.cli import demo, explain, info, programs, run
 from vyre_cuda.cli.console import Console
 from vyre_cuda.cli.failures import UsageError, text_of
 from vyre_cuda.cli.values import FORMS
 from vyre_cuda.errors import Error
 
 _GOOD, _FAILED, _USAGE, _INTERRUPTED = 0, 1, 2, 130
-_DEVICE_COMMANDS = ("info", "run", "demo")
+_DEVICE_COMMANDS = ("info", "run", "explain", "demo")
 _NEGATIVE = re.compile(r"-(\d|\.\d|inf|nan)")
 
 _RUN_HELP = """\
@@ -64,6 +64,15 @@ def _dispatch(console: Console, options: argparse.Namespace) -> int:
                 program=options.program,
                 target=options.target,
                 max_ulp=options.max_ulp,
+            )
+        case "explain":
+            return explain.explain(
+                console,
+                file=options.file,
+                program=options.program,
+                device=options.device,
+                grid=options.grid,
+                auto=options.auto_block,
             )
         case "run":
             return run.run(
@@ -134,6 +143,13 @@ def _parser() -> argparse.ArgumentParser:
     add.add_argument("--time", action="store_true", help="print timings")
     add.add_argument("--repeats", type=_positive, default=20, metavar="N", help="calls for --time (default: 20)")
     _add_seed(add)
+    _add_device(add)
+    _add_json(add)
+
+    add = commands.add_parser("explain", help="what a program takes of a device, and every limit of its launches")
+    _add_file(add)
+    add.add_argument("--grid", type=_grid, metavar="X[,Y[,Z]]", help="also the limits of a launch of so many blocks")
+    add.add_argument("--auto-block", action="store_true", help="with the block that the device would choose")
     _add_device(add)
     _add_json(add)
 

@@ -7,6 +7,7 @@ A with-block that an exception leaves is forgotten, and the exception goes on.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 from vyre_cuda.errors import ProgramError
 from vyre_cuda.ir.blocks import ElseBlock, ForBlock, IfBlock, WhileBlock
@@ -33,22 +34,31 @@ from vyre_cuda.ir.nodes import (
 from vyre_cuda.ir.operators import Operand
 from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.prune import drop_unread_results
+from vyre_cuda.ir.reblock import what_fixes_block
 from vyre_cuda.ir.scopes import Scope, caller, check_name, program_error
 from vyre_cuda.ir.types import INDEX_TYPES, Type, bool_, u32
 from vyre_cuda.ir.validate import check
 from vyre_cuda.ir.values import Value, bind, node_of, place
 
+# Threads of a block="auto" program where no device has chosen.
+_AUTO_BLOCK = 256
+
 
 class Builder(AtomicMethods, WarpMethods):
-    """A program under construction. `block` is in threads per axis, `index` the type of ids and sizes."""
+    """A program under construction. `block` is in threads per axis, `index` the type of ids and sizes.
 
-    def __init__(self, name: str, block: int | tuple[int, ...] = 256, index: Type = u32) -> None:
+    block="auto" leaves the number to the device that compiles the program, which then may not depend on it: it has no
+    shared memory, barriers, warp operations or ids of blocks and their threads. Elsewhere it is 256.
+    """
+
+    def __init__(self, name: str, block: int | tuple[int, ...] | Literal["auto"] = 256, index: Type = u32) -> None:
         source = caller()
         check_name(name, "program", source)
         if index not in INDEX_TYPES:
             raise program_error(f"index type {index}; it may be {', '.join(t.name for t in INDEX_TYPES)}", source)
         self._scope = Scope(name, index, source)
-        self._block = _dim3(block)
+        self._auto_block = isinstance(block, str)
+        self._block = _dim3(_checked_auto(block) if isinstance(block, str) else block)
         self._source = source
         self._parameters: list[Parameter] = []
         self._shared: list[SharedArray] = []
@@ -192,8 +202,12 @@ class Builder(AtomicMethods, WarpMethods):
             work=self._work,
             shared=tuple(self._shared),
             source=self._source,
+            auto_block=self._auto_block,
         )
         check(program)
+        fixed = what_fixes_block(program) if self._auto_block else None
+        if fixed is not None:
+            raise program_error(f'block="auto", and {fixed[0]}, which depends on the block', fixed[1] or self._source)
         self._scope.built = True
         return program
 
@@ -225,6 +239,12 @@ class Builder(AtomicMethods, WarpMethods):
     def _require_loop(self, what: str, source: Source) -> None:
         if not self._scope.in_loop():
             raise program_error(f"{what} outside a loop", source)
+
+
+def _checked_auto(block: str) -> int:
+    if block != "auto":
+        raise TypeError(f'block={block!r}; the only word is "auto"')
+    return _AUTO_BLOCK
 
 
 def _dim3(block: int | tuple[int, ...]) -> tuple[int, int, int]:

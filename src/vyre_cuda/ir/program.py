@@ -20,7 +20,8 @@ class Program:
     """A kernel as data: what `vc.Builder` makes and `Device.compile` takes.
 
     `block` is in threads per axis. `work` is the number of items per axis (1 to 3 expressions over scalars and
-    sizes of buffers), None for the size of the first out, else inout, else in buffer.
+    sizes of buffers), None for the size of the first out, else inout, else in buffer. `auto_block`: a device may
+    choose another number of threads; a wish, which is no part of what the program means, nor of its text or bytes.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Program:
     work: tuple[Expr, ...] | None = None
     shared: tuple[SharedArray, ...] = ()
     source: Source | None = field(default=None, compare=False, repr=False)
+    auto_block: bool = field(default=False, compare=False, repr=False)
     # Filled once; init=False so that dataclasses.replace starts anew.
     _bytes: list[bytes] = field(default_factory=list, init=False, compare=False, repr=False)
     _valid: list[bool] = field(default_factory=list, init=False, compare=False, repr=False)

@@ -125,7 +125,7 @@ def with_body(program: Program, body: Body) -> Program:
     if is_same(program.body, body):
         return program
     p = program
-    return Program(p.name, p.parameters, body, p.block, p.index, p.work, p.shared, p.source)
+    return Program(p.name, p.parameters, body, p.block, p.index, p.work, p.shared, p.source, p.auto_block)
 
 
 def at(expr: Expr, source: Source | None) -> Expr:

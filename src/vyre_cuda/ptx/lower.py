@@ -33,19 +33,32 @@ def lower(
     debug: bool = False,
     races: bool = False,
     max_ulp: float | None = None,
+    numbered: bool = False,
+    fixed_block: bool = True,
 ) -> Lowered:
     """The kernel of a valid program for a target.
 
-    `races` asks the emulator to look for data races, and numbers the statements in comments. `debug` adds a comment
-    with values and source lines to each instruction and verifies the values. `max_ulp` lets each op take the cheapest
-    form whose error is bounded by so many ULP. ValueError for an option's unknown word and a `max_ulp` below 1/2,
-    UnsupportedError for a target that is too small and a `max_ulp` below the bound of every form of an op.
+    `races` asks the emulator to look for data races, and numbers the statements in comments, which `numbered` does
+    alone. `debug` adds a comment with values and source lines to each instruction and verifies the values. `max_ulp`
+    lets each op take the cheapest form whose error is bounded by so many ULP. Without `fixed_block` the text does not
+    say how many threads a block has, so that it can be asked how many would fit. ValueError for an option's unknown
+    word and a `max_ulp` below 1/2, UnsupportedError for a target that is too small and a `max_ulp` below the bound of
+    every form of an op.
     """
     _check_option("precision", precision, PRECISIONS)
     _check_option("bounds", bounds, BOUNDS)
     if max_ulp is not None and not max_ulp >= _ONE_ROUNDING:
         raise ValueError(f"max_ulp={max_ulp!r}; one rounding is {_ONE_ROUNDING} ULP already")
-    lowering = Lowering(program, target, precision=precision, bounds=bounds, debug=debug, races=races, max_ulp=max_ulp)
+    lowering = Lowering(
+        program,
+        target,
+        precision=precision,
+        bounds=bounds,
+        debug=debug,
+        races=races,
+        max_ulp=max_ulp,
+        numbered=numbered,
+    )
     lowering.run()
     memory, function = lowering.memory, lowering.builder.function
     if memory.shared_bytes > target.max_shared_bytes:
@@ -67,7 +80,17 @@ def lower(
     sites = lowering.sites.all()
     pragma = _race_pragma(len(sites) - 1, parameters) if races else ""
     return Lowered(
-        ptx=kernel_text(program, declared, function, live, memory, parameters, debug=debug, pragma=pragma),
+        ptx=kernel_text(
+            program,
+            declared,
+            function,
+            live,
+            memory,
+            parameters,
+            debug=debug,
+            pragma=pragma,
+            fixed_block=fixed_block,
+        ),
         entry=entry_name(program),
         parameters=parameters,
         parameter_bytes=parameter_bytes,

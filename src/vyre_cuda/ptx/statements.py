@@ -81,9 +81,11 @@ class Lowering:
         debug: bool,
         races: bool = False,
         max_ulp: float | None = None,
+        numbered: bool = False,
     ) -> None:
         self._program = program
         self._debug = debug
+        self._numbered = numbered or races
         self.builder = Builder(target, precision, max_ulp=max_ulp)
         self.memory = Memory(self.builder, program, checked=bounds != "off")
         self.sites = Sites(program, traps=bounds == "trap", races=races)
@@ -121,12 +123,16 @@ class Lowering:
             self._current = statement
             if self._debug and statement.source is not None:
                 self.builder.function.effect("comment", (), _source_comment(statement.source))
-            if self.sites.races:
-                self.builder.function.effect("comment", (), statement_comment(self.sites.number(statement)))
+            self._number(statement)
             if not self._statement(statement):
                 self._skip(statements[position + 1 :])
                 return False
         return True
+
+    def _number(self, statement: Stmt) -> None:
+        """What follows belongs to this statement."""
+        if self._numbered:
+            self.builder.function.effect("comment", (), statement_comment(self.sites.number(statement)))
 
     def _skip(self, statements: tuple[Stmt, ...]) -> None:
         """Statements that no thread can reach; their assertions keep their numbers."""
@@ -339,6 +345,7 @@ class Lowering:
         counted.assume()
         self._locals.values[statement.name] = counted.counter
         if self._block(statement.body) or loop.has_continue:
+            self._number(statement)
             function.effect("label", (), (loop.next, False))
             counted.advance(body)
         self._leave_loop(loop, state, _assigned(statement.body))
@@ -355,6 +362,7 @@ class Lowering:
         if self._block(statement.setup):
             self._expressions.start_statement()
             self._current = statement
+            self._number(statement)
             condition = self._expressions.value(statement.condition)
             endless = condition == b.true
             self._branch(condition, False, loop.exit)
@@ -362,6 +370,7 @@ class Lowering:
             if condition == b.false:
                 self._skip(statement.body)
             elif self._block(statement.body):
+                self._number(statement)
                 function.effect("branch", (), (loop.next, False))
         else:
             self._skip(statement.body)

@@ -82,6 +82,7 @@ def kernel_text(
     *,
     debug: bool,
     pragma: str = "",
+    fixed_block: bool = True,
 ) -> str:
     """The module with the one kernel, and a pragma of the module."""
     emitter = _Emitter(function, target, live, parameters, debug=debug)
@@ -99,7 +100,7 @@ def kernel_text(
         lines += [f".extern .shared .align 16 .b8 {DYNAMIC_SYMBOL}[];", ""]
     lines += [
         f".visible .entry {entry_name(program)}({f'{chr(10)}{declared}{chr(10)}' if declared else ''})",
-        f".reqntid {program.block[0]}, {program.block[1]}, {program.block[2]}",
+        *([f".reqntid {program.block[0]}, {program.block[1]}, {program.block[2]}"] if fixed_block else []),
         "{",
     ]
     counts = emitter.counts
@@ -361,11 +362,11 @@ def _parameter_word(parameter: KernelParameter) -> str:
 
 
 def _is_next(code: list[int | Effect], position: int, label: int) -> bool:
-    """Whether only labels stand between this place and the label."""
+    """Whether only labels and comments stand between this place and the label."""
     for item in code[position + 1 :]:
-        if isinstance(item, int) or item[0] != "label":
+        if isinstance(item, int) or item[0] not in ("label", "comment"):
             return False
-        if item[2][0] == label:
+        if item[0] == "label" and item[2][0] == label:
             return True
     return False
 

@@ -9,6 +9,7 @@ from vyre_cuda._native.bound import Call
 from vyre_cuda._native.foreign import named_stream
 from vyre_cuda._native.plan import Arguments
 from vyre_cuda.runtime.arguments import all_parameters, device_arguments
+from vyre_cuda.runtime.kinds import RESIDENT
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.kernel import Kernel
@@ -50,7 +51,21 @@ class BoundCall(Call):
     def _record_call(self, args: tuple[Any, ...]) -> bool:
         kernel = self._kernel
         if kernel.device._recorder() is None:
-            return False
+            return self._watched(args)
         if args:
             self._rebind(args)
         return kernel._record_launch(self.values, {}, self._stream, self._grid)
+
+    def _watched(self, args: tuple[Any, ...]) -> bool:
+        """Whether the launch was made in a range of its own."""
+        kernel = self._kernel
+        watch = kernel.device._watch
+        if watch is None:
+            return False
+        name = kernel.program.name
+        if watch.opens:
+            with watch.range(RESIDENT, name):
+                self(*args)
+            return True
+        watch.note(name, (p.name for p in kernel.program.parameters), args or self.values, {})
+        return False

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from time import perf_counter_ns
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -20,8 +20,9 @@ from vyre_cuda._native.context import Stream as Stream
 from vyre_cuda._native.memory import Buffer
 from vyre_cuda._native.status import AssertReport
 from vyre_cuda.cache.lru import LRU
-from vyre_cuda.errors import DeviceUnavailableError, Error, RecordingError, ResourceError
+from vyre_cuda.errors import CompileError, DeviceUnavailableError, Error, RecordingError, ResourceError
 from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.reblock import what_fixes_block, with_block
 from vyre_cuda.ir.types import TYPES, Type, by_dtype
 from vyre_cuda.ir.validate import check
 from vyre_cuda.passes.pipeline import optimize
@@ -35,18 +36,25 @@ from vyre_cuda.runtime.foreign import ForeignKernel
 from vyre_cuda.runtime.graph import Graph
 from vyre_cuda.runtime.interop import CUDA, CUDA_MANAGED, adopt
 from vyre_cuda.runtime.kernel import Kernel
+from vyre_cuda.runtime.kinds import COMPILE
+from vyre_cuda.runtime.occupancy import best_block
 from vyre_cuda.runtime.properties import DeviceInfo, DeviceProperties, MemoryStats
 from vyre_cuda.runtime.transfers import Host
 from vyre_cuda.runtime.waiter import Waiter
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.stats import DeviceStats
+    from vyre_cuda.runtime.watch import Watch
 
 _KERNELS_KEPT = 1024
 _HITS, _MISSES = STATS["kernel_cache_hits"], STATS["kernel_cache_misses"]
 _COMPILES, _COMPILE_NS = STATS["compiles"], STATS["compile_ns_total"]
+# Imported with the first kernel that the driver refuses.
+_REFUSED = "vyre_cuda.runtime.refused"
 # Imported with the first snapshot.
 _STATS = "vyre_cuda.runtime.stats"
+# Imported when one of its options is set.
+_WATCH = "vyre_cuda.runtime.watch"
 _ROWS = tuple((type_, type_.dtype) for type_ in TYPES)
 # Seconds that the end of a process waits for work of a device that was not closed.
 _EXIT_LIMIT = 1.0
@@ -68,6 +76,7 @@ class Device(memory.Allocator):
         super().__init__(Context(driver, ordinal), DeviceArray, _ROWS)
         self.properties = DeviceProperties.of(self.context.caps())
         self._kernels: LRU[Kernel] = LRU(_KERNELS_KEPT)
+        self._choices: LRU[Program] = LRU(_KERNELS_KEPT)
         self._checks = ChecksByTag()
         self.context.explain = self._checks.error
         self._tags = itertools.count(1)
@@ -76,19 +85,35 @@ class Device(memory.Allocator):
         weakref.finalize(self.context, _hurry, weakref.ref(self.context))
         self._recording = threading.local()
         self._recordings_lock = threading.Lock()
+        self._watch: Watch | None = None
 
     # ---- kernels ----------------------------------------------------------------------------------------------------
 
     def compile(
-        self, program: Program, *, precision: str = "ieee", bounds: str = "check", max_ulp: float | None = None
+        self,
+        program: Program,
+        *,
+        precision: str = "ieee",
+        bounds: str = "check",
+        max_ulp: float | None = None,
+        block: Literal["auto"] | None = None,
     ) -> Kernel:
         """The program as a kernel of this device; the same program and options give the same kernel.
 
         `max_ulp` lets each op take the cheapest form whose error is bounded by so many units in the last place; None
-        leaves that to the precision. UnsupportedError where no form of an op is so accurate.
+        leaves that to the precision. block="auto", here or in the Builder, lets the device choose how many threads a
+        block has, so that as many as possible are resident; `kernel.program.block` says how many. ValueError for a
+        program that depends on them. UnsupportedError where no form of an op is so accurate, and when no launch of the
+        kernel could work: it names every limit then.
         """
         if not isinstance(program, Program):
             raise TypeError(f"compile takes a Program, not a {type(program).__name__} (a Builder needs .build())")
+        if block is not None or program.auto_block:
+            program = self._blocked(program, block, precision, bounds, max_ulp)
+        watch = self._watch
+        if watch is not None and watch.opens:
+            with watch.range(COMPILE, program.name):
+                return self.compile(program, precision=precision, bounds=bounds, max_ulp=max_ulp)
         check(program)
         key = (program.to_bytes(), precision, bounds, max_ulp)
         kernel = self._kernels.get(key)
@@ -98,8 +123,9 @@ class Device(memory.Allocator):
         begin = perf_counter_ns()
         target = target_for(self.properties.compute_capability, self.properties.driver_version)
         # Under a check, as with traps, the user's own program: failures then name the statements that he wrote.
+        body = program if self._races or bounds == "trap" else optimize(program, precision=precision, bounds=bounds)
         lowered = lower(
-            program if self._races or bounds == "trap" else optimize(program, precision=precision, bounds=bounds),
+            body,
             target,
             precision=precision,
             bounds=bounds,
@@ -109,9 +135,33 @@ class Device(memory.Allocator):
         self.context.count(_COMPILES, 1)
         self.context.count(_COMPILE_NS, perf_counter_ns() - begin)
         tag = next(self._tags)
-        kernel = Kernel(self, program, lowered, tag)
+        try:
+            kernel = Kernel(self, program, lowered, tag)
+        except CompileError as error:
+            if self._races:
+                raise
+            explained = import_module(_REFUSED).explained
+            raise explained(error, body, target, precision=precision, bounds=bounds, max_ulp=max_ulp) from None
         self._checks.add(tag, kernel.checks)
         return self._kernels.setdefault(key, kernel)
+
+    def _blocked(self, program: Program, block: Any, precision: str, bounds: str, max_ulp: float | None) -> Program:
+        """The program with the block that this device chooses for it, once."""
+        check(program)
+        if block not in (None, "auto"):
+            raise ValueError(f'block={block!r}; it is "auto", or the block that the program was built with')
+        fixed = what_fixes_block(program)
+        if fixed is not None:
+            raise ValueError(f'{program.name}: block="auto", and {fixed[0]}, which depends on the block')
+        key = (program.to_bytes(), precision, bounds, max_ulp)
+        known = self._choices.get(key)
+        if known is not None:
+            return known
+        target = target_for(self.properties.compute_capability, self.properties.driver_version)
+        body = program if bounds == "trap" else optimize(program, precision=precision, bounds=bounds)
+        lowered = lower(body, target, precision=precision, bounds=bounds, max_ulp=max_ulp, fixed_block=False)
+        threads = best_block(self.context, lowered, self.properties.warp_size)
+        return self._choices.setdefault(key, with_block(program, threads))
 
     def load(self, image: str | bytes, name: str, *, signature: str) -> ForeignKernel:
         """The kernel `name` of PTX text, a cubin or a fat binary made by somebody else, such as NVRTC, nvcc or Triton.
@@ -246,6 +296,36 @@ class Device(memory.Allocator):
     def reset_stats(self) -> None:
         """Count from 0 again; caches, pools and what they hold stay."""
         self.context.reset_stats()
+
+    @property
+    def trace_launches(self) -> bool:
+        """Whether launches are noted with their arguments and the line that made them, for messages of later faults.
+
+        Off at first, and then free; on, it costs a few microseconds a launch.
+        """
+        return self._watch is not None and self._watch.traces
+
+    @trace_launches.setter
+    def trace_launches(self, value: bool) -> None:
+        self._set_watch(traces=bool(value), ranges=self.nvtx_ranges)
+
+    @property
+    def nvtx_ranges(self) -> bool:
+        """Whether compilations, calls and launches are ranges in profilers, in the domain vyre_cuda.
+
+        Off at first, and then free. UnsupportedError when the package nvtx is not installed.
+        """
+        return self._watch is not None and self._watch.ranges
+
+    @nvtx_ranges.setter
+    def nvtx_ranges(self, value: bool) -> None:
+        self._set_watch(traces=self.trace_launches, ranges=bool(value))
+
+    def _set_watch(self, *, traces: bool, ranges: bool) -> None:
+        watch = import_module(_WATCH).Watch(self.context, traces=traces, ranges=ranges) if traces or ranges else None
+        with self._recordings_lock:
+            self.context.recordings += (watch is not None) - (self._watch is not None)
+            self._watch = watch
 
     # ---- recording --------------------------------------------------------------------------------------------------
 

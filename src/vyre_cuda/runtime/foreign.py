@@ -20,6 +20,7 @@ from vyre_cuda.ir.types import BY_NAME, Type, u64
 from vyre_cuda.plan.signature import PARAMETER_KINDS, ROLES
 from vyre_cuda.runtime.array import DeviceArray
 from vyre_cuda.runtime.interop import adopt, is_foreign
+from vyre_cuda.runtime.kinds import RESIDENT
 from vyre_cuda.runtime.properties import KernelAttributes
 
 if TYPE_CHECKING:
@@ -90,11 +91,27 @@ class ForeignKernel(Launcher):
         """Whether this thread records a graph, which then has the launch."""
         graph = self.device._recorder()
         if graph is None:
-            return False
+            return self._watched(args, grid, block, shared_bytes, cooperative, stream)
         if stream is not None:
             raise RecordingError(f"{self.name}: a recorded launch has no stream of its own; replay() takes one")
         graph._launch_loaded(self, args, (grid, block, shared_bytes, cooperative))
         return True
+
+    def _watched(
+        self, args: tuple[Any, ...], grid: Any, block: Any, shared_bytes: int, cooperative: bool, stream: Any
+    ) -> bool:
+        """Whether the launch was made in a range of its own."""
+        watch = self.device._watch
+        if watch is None:
+            return False
+        if watch.opens:
+            with watch.range(RESIDENT, self.name):
+                self.launch(
+                    *args, grid=grid, block=block, shared_bytes=shared_bytes, cooperative=cooperative, stream=stream
+                )
+            return True
+        watch.note(self.name, map(str, range(len(args))), args, {"grid": grid, "block": block})
+        return False
 
     def __repr__(self) -> str:
         words = " ".join(parameter.word for parameter in self.parameters)
@@ -200,10 +217,23 @@ class BoundForeignCall(LoadedCall):
 
     def _record_call(self, args: tuple[Any, ...]) -> bool:
         if self._kernel.device._recorder() is None:
-            return False
+            return self._watched(args)
         if args:
             raise RecordingError(f"{self._kernel.name}: a recorded bound call takes no other arguments")
         return self._kernel._record_launch(self.values, *self._shape, self._stream)
+
+    def _watched(self, args: tuple[Any, ...]) -> bool:
+        """Whether the launch was made in a range of its own."""
+        kernel = self._kernel
+        watch = kernel.device._watch
+        if watch is None:
+            return False
+        if watch.opens:
+            with watch.range(RESIDENT, kernel.name):
+                self(*args)
+            return True
+        watch.note(kernel.name, map(str, range(len(self.values))), args or self.values, {})
+        return False
 
 
 def parse_signature(signature: str) -> tuple[ForeignParameter, ...]:

@@ -14,6 +14,7 @@ from vyre_cuda._native import graph as native
 from vyre_cuda._native.foreign import named_stream
 from vyre_cuda.errors import RecordingError
 from vyre_cuda.runtime.array import DeviceArray
+from vyre_cuda.runtime.kinds import REPLAY
 from vyre_cuda.runtime.picture import dot
 from vyre_cuda.runtime.recorded import CopyStep, FillStep, LaunchStep, LoadedStep, RepeatStep, Step, kept
 from vyre_cuda.runtime.symbol import Symbol
@@ -151,6 +152,13 @@ class Graph:
         the sizes and the grid of their launches; nothing is instantiated again, unless an array becomes empty or
         shares memory with steps that it did not share with.
         """
+        watch = self.device._watch
+        if watch is not None and watch.opens:
+            with watch.range(REPLAY, f"{len(self._steps)} steps"):
+                self.replay(stream=stream, **symbols)
+            return
+        if watch is not None:
+            watch.note(f"replay of {len(self._steps)} steps", (), (), symbols)
         on = named_stream(self.device.context, stream)
         if not symbols and self._native is not None and not self._missing():
             self._native.launch([], on)

@@ -15,13 +15,16 @@ from vyre_cuda._native.dispatch import Dispatcher
 from vyre_cuda._native.module import Module
 from vyre_cuda._native.plan import Arguments, Plan
 from vyre_cuda._native.status import AssertReport
-from vyre_cuda.errors import Error, RecordingError
+from vyre_cuda.errors import Error, Limit, RecordingError
+from vyre_cuda.ir.call import argument_parameters
 from vyre_cuda.ir.program import Program
 from vyre_cuda.plan.signature import signature
 from vyre_cuda.ptx.lowered import Lowered
 from vyre_cuda.runtime.arguments import all_parameters, device_arguments, host_arguments
 from vyre_cuda.runtime.bound import BoundCall
 from vyre_cuda.runtime.checks import Checks
+from vyre_cuda.runtime.kinds import HOST, RESIDENT
+from vyre_cuda.runtime.occupancy import Occupancy, block_limits, grid_limits, kernel_limits, occupancy, require
 from vyre_cuda.runtime.pending import Pending
 from vyre_cuda.runtime.properties import KernelAttributes
 from vyre_cuda.runtime.recorded_call import RecordedCall
@@ -56,8 +59,11 @@ class Kernel(Dispatcher):
     device: Device
     program: Program
     ptx: str
+    # Registers, memory and resident blocks as the driver reports them.
+    attributes: KernelAttributes
 
     def __init__(self, device: Device, program: Program, lowered: Lowered, tag: int) -> None:
+        require(program.name, device.properties, block_limits(device.properties, program.block, lowered.shared_bytes))
         module = Module(device.context, lowered.ptx.encode("ascii"))
         tables = signature(program, lowered)
         plan = Plan(
@@ -71,6 +77,7 @@ class Kernel(Dispatcher):
             tables.scalar_count,
             tag,
             lowered.cooperative,
+            label=_label(program),
         )
         rows = tuple(astuple(row) for row in tables.rows)
         super().__init__(plan, rows, tables.work, program.block, program.index.bits, tables.simple)
@@ -79,13 +86,28 @@ class Kernel(Dispatcher):
         self.ptx = lowered.ptx
         self.plan = plan
         self.checks = Checks(program, lowered)
+        self.attributes = KernelAttributes(**plan.function_info())
+        self.lowered = lowered
+        require(program.name, device.properties, self.limits())
 
     launch = dispatch.launch
 
+    # ---- what it takes ----------------------------------------------------------------------------------------------
+
     @property
-    def attributes(self) -> KernelAttributes:
-        """Registers, memory and occupancy as the driver reports them."""
-        return KernelAttributes(**self.plan.function_info())
+    def occupancy(self) -> Occupancy:
+        """How its blocks fill a multiprocessor, and what they use up first."""
+        return occupancy(self.device.properties, self.program.block, self.lowered, self.attributes)
+
+    def limits(self, grid: tuple[int, int, int] | None = None) -> list[Limit]:
+        """Every limit of a launch, of this grid where one is given: what is required, what this device has."""
+        found = kernel_limits(self.device.properties, self.program.block, self.lowered, self.attributes)
+        if grid is not None:
+            cooperative = self.lowered.cooperative
+            found += grid_limits(self.device.properties, grid, self.attributes, cooperative=cooperative)
+        return found
+
+    # ---- calls ------------------------------------------------------------------------------------------------------
 
     def submit(self, *args: Any, out: Any = None, grid: Any = None, iterations: int = 1, **kwargs: Any) -> Pending:
         """Start a call and return at once.
@@ -93,6 +115,11 @@ class Kernel(Dispatcher):
         Inputs are copied before this returns, except page-locked ones, which must not be written until it is done.
         """
         self._refuse_in_recording()
+        watch = self.device._watch
+        if watch is not None and watch.opens:
+            with watch.range(HOST, self.program.name):
+                return self.submit(*args, out=out, grid=grid, iterations=iterations, **kwargs)
+        self._note(args, kwargs)
         plain = (
             self.submit_plain(args, out, grid) if not kwargs and type(iterations) is int and iterations == 1 else None
         )
@@ -104,6 +131,11 @@ class Kernel(Dispatcher):
     def timed(self, *args: Any, out: Any = None, grid: Any = None, iterations: int = 1, **kwargs: Any) -> Timed:
         """Call and measure: a `Timed`."""
         self._refuse_in_recording()
+        watch = self.device._watch
+        if watch is not None and watch.opens:
+            with watch.range(HOST, self.program.name):
+                return self.timed(*args, out=out, grid=grid, iterations=iterations, **kwargs)
+        self._note(args, kwargs)
         arguments, results = self._bound(args, kwargs, out, grid, iterations)
         try:
             times = self.plan.timed(arguments)
@@ -135,11 +167,40 @@ class Kernel(Dispatcher):
         """Whether this thread records a graph, which then has the launch."""
         graph = self.device._recorder()
         if graph is None:
-            return False
+            return self._watch_launch(args, kwargs, stream, grid)
         if stream is not None:
             raise RecordingError(f"{self.program.name}: a recorded launch has no stream of its own; replay() takes one")
         graph._launch(self, all_parameters(self.program, args, kwargs), grid)
         return True
+
+    # ---- watching ---------------------------------------------------------------------------------------------------
+
+    def _watch_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, grid: Any, iterations: Any) -> Any:
+        """The results, when the call was made in a range of its own; else NotImplemented."""
+        self._refuse_in_recording()
+        watch = self.device._watch
+        if watch is not None and watch.opens:
+            with watch.range(HOST, self.program.name):
+                return self(*args, out=out, grid=grid, iterations=iterations, **kwargs)
+        self._note(args, kwargs)
+        return NotImplemented
+
+    def _watch_launch(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], stream: Any, grid: Any) -> bool:
+        """Whether the launch was made in a range of its own."""
+        watch = self.device._watch
+        if watch is None:
+            return False
+        if watch.opens:
+            with watch.range(RESIDENT, self.program.name):
+                self.launch(*args, stream=stream, grid=grid, **kwargs)
+            return True
+        watch.note(self.program.name, (p.name for p in self.program.parameters), args, kwargs)
+        return False
+
+    def _note(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        watch = self.device._watch
+        if watch is not None:
+            watch.note(self.program.name, (p.name for p in argument_parameters(self.program)), args, kwargs)
 
     # ---- the general path -------------------------------------------------------------------------------------------
 
@@ -164,3 +225,8 @@ class Kernel(Dispatcher):
 
     def __repr__(self) -> str:
         return f"<vyre_cuda.Kernel {self.program.name} on {self.device.properties.name}>"
+
+
+def _label(program: Program) -> str:
+    """The name, and where the program was written."""
+    return program.name if program.source is None else f"{program.name} ({program.source[0]}:{program.source[1]})"

@@ -37,7 +37,10 @@ class Pending:
         except AssertReport as report:
             raise self._kernel._assertion(report) from None
         if not finished:
-            raise KernelTimeoutError(f"kernel {self._kernel.program.name} has not finished after {timeout} s")
+            raise KernelTimeoutError(
+                f"kernel {self._kernel.program.name} has not finished after {timeout} s",
+                launches=self._kernel.device.context.in_flight(),
+            )
         return self._results
 
     def __await__(self) -> Generator[Any, None, Results]:

@@ -156,6 +156,7 @@ class RecordedCall(Recorded):
 
     def _refuse_in_recording(self) -> None:
         self._kernel._refuse_in_recording()
+        self._kernel._note((), {})
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name} {size}" for name, size in self._sizes.items())

@@ -1,0 +1,102 @@
+"""`vyre-cuda explain`: what a program takes of a device, every limit of its launches, and what bounds its occupancy."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import vyre_cuda as vc
+from vyre_cuda.cli.console import Console, columns
+from vyre_cuda.cli.devices import opened
+from vyre_cuda.cli.sources import load_program
+from vyre_cuda.errors import Limit, UnsupportedError
+
+_GOOD, _FAILED = 0, 1
+
+
+def explain(
+    console: Console, *, file: Path, program: str | None, device: str, grid: tuple[int, ...] | None, auto: bool
+) -> int:
+    """Print it; 1 when a launch could not work."""
+    chosen = load_program(file, program)
+    with opened(device, console) as on:
+        try:
+            kernel = on.compile(chosen, block="auto" if auto else None)
+        except UnsupportedError as error:
+            if not error.limits:
+                raise
+            return _unlaunchable(console, chosen, on, error)
+        x, y, z = (*(grid or ()), 1, 1, 1)[:3]
+        limits = kernel.limits(None if grid is None else (x, y, z))
+        facts = _facts(kernel, on)
+    exceeded = [limit for limit in limits if limit.is_exceeded]
+    if console.json:
+        console.data({**facts, "limits": [_row(limit) for limit in limits], "launchable": not exceeded})
+    else:
+        _print(console, facts, limits)
+    return _FAILED if exceeded else _GOOD
+
+
+def _facts(kernel: vc.Kernel, device: vc.Device) -> dict[str, Any]:
+    occupancy = kernel.occupancy
+    return {
+        "program": kernel.program.name,
+        "device": device.properties.name,
+        "is_emulator": device.properties.is_emulator,
+        "block": list(kernel.program.block),
+        "attributes": asdict(kernel.attributes),
+        "occupancy": {**asdict(occupancy), "fraction": round(occupancy.fraction, 4)},
+    }
+
+
+def _print(console: Console, facts: dict[str, Any], limits: list[Limit]) -> None:
+    attributes, occupancy = facts["attributes"], facts["occupancy"]
+    console.heading(f"{facts['program']} on {facts['device']}")
+    rows = [
+        ["block", " x ".join(map(str, facts["block"]))],
+        ["registers of a thread", str(attributes["registers"])],
+        ["shared memory of a block", f"{attributes['static_shared_bytes']} B, without what a launch asks for"],
+        ["local memory of a thread", f"{attributes['local_bytes']} B, spills among it"],
+        ["constant memory", f"{attributes['constant_bytes']} B"],
+        [
+            "occupancy",
+            f"{occupancy['fraction']:.0%}: {occupancy['resident_blocks']} blocks on a multiprocessor, "
+            f"{occupancy['resident_threads']} of {occupancy['most_threads']} threads; "
+            f"{occupancy['limited_by']} run out first",
+        ],
+    ]
+    if facts["is_emulator"]:
+        rows.append(["note", "registers are the emulator's estimate; limits are those of an H200"])
+    console.line("\n".join(columns(rows)))
+    _print_limits(console, limits)
+
+
+def _print_limits(console: Console, limits: list[Limit]) -> None:
+    console.heading("limits")
+    rows = [["", "required", "available", "change"]]
+    for limit in limits:
+        change = f"{limit.change}  <- exceeded" if limit.is_exceeded else limit.change
+        rows.append([limit.name, str(limit.required), str(limit.available), change])
+    console.line("\n".join(columns(rows)))
+
+
+def _unlaunchable(console: Console, program: vc.Program, device: vc.Device, error: UnsupportedError) -> int:
+    if console.json:
+        console.data(
+            {
+                "program": program.name,
+                "device": device.properties.name,
+                "block": list(program.block),
+                "limits": [_row(limit) for limit in error.limits],
+                "launchable": False,
+            }
+        )
+    else:
+        console.heading(f"{program.name} cannot be launched on {device.properties.name}")
+        _print_limits(console, list(error.limits))
+    return _FAILED
+
+
+def _row(limit: Limit) -> dict[str, Any]:
+    return {**asdict(limit), "exceeded": limit.is_exceeded}

@@ -1,0 +1,6 @@
+"""What ranges in profilers are called by: the kinds of work of a device."""
+
+COMPILE = "vyre.cuda.pipeline.compile"
+HOST = "vyre.cuda.host_dispatch"
+RESIDENT = "vyre.cuda.resident_dispatch"
+REPLAY = "vyre.cuda.graph_replay"

@@ -1,0 +1,85 @@
+"""Every line of PTX belongs to the statement that it was made for, and numbering changes nothing else."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+import vyre_cuda as vc
+from vyre_cuda.ir import walk
+from vyre_cuda.ir.nodes import Stmt, Store
+from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.text import format_statement
+from vyre_cuda.ptx.lines import statements_of_lines
+from vyre_cuda.ptx.lower import lower
+from vyre_cuda.ptx.target import Target
+from vyre_cuda.testing.strategies import programs
+
+TARGET = Target.parse("sm_90")
+
+
+def lines_of(program: Program, bounds: str = "check") -> list[tuple[str, Stmt | None]]:
+    text = lower(program, TARGET, bounds=bounds).ptx
+    statements = statements_of_lines(program, TARGET, text, precision="ieee", bounds=bounds)
+    return list(zip(text.splitlines(), statements, strict=True))
+
+
+@settings(max_examples=60)
+@given(program=programs())
+@pytest.mark.parametrize("bounds", ["check", "off", "trap"])
+def test_random_program_has_the_same_text_when_it_is_numbered(bounds: str, program: Program) -> None:
+    numbered = lower(program, TARGET, bounds=bounds, numbered=True).ptx
+    plain = [line for line in numbered.splitlines() if not line.strip().startswith("// statement ")]
+
+    assert plain == lower(program, TARGET, bounds=bounds).ptx.splitlines()
+
+
+@settings(max_examples=60)
+@given(program=programs())
+def test_every_line_of_a_random_program_is_of_a_statement_of_it(program: Program) -> None:
+    known = {id(statement) for statement in walk.statements(program.body)}
+
+    assert all(statement is None or id(statement) in known for _, statement in lines_of(program))
+
+
+def build() -> Program:
+    b = vc.Builder("two")
+    x = b.input("x", vc.f32)
+    out = b.output("out", vc.f32, size=x.size)
+    i = b.let("i", vc.global_id.x)
+    total = b.var("total", vc.f32(0))
+    with b.for_(0, x.size) as j:
+        total.set(total + x[j])
+    with b.if_(i < out.size):
+        out[i] = total
+    return b.build()
+
+
+def test_stores_loads_and_loops_are_of_their_statements() -> None:
+    found = [(line, "" if of is None else format_statement(of).splitlines()[0]) for line, of in lines_of(build())]
+
+    (store,) = [of for line, of in found if "st.global" in line]
+    (load,) = [of for line, of in found if "ld.global" in line]
+    back = [of for line, of in found if "bra" in line and "for" in of]
+    assert store.startswith("store out[i]")
+    assert load.startswith("total =")
+    assert back != []
+
+
+def test_header_and_end_are_of_no_statement() -> None:
+    found = lines_of(build())
+
+    assert found[0] == (".version 7.8", None)
+    assert found[-1] == ("}", None)
+
+
+def test_another_text_is_not_explained() -> None:
+    program = build()
+
+    assert statements_of_lines(program, TARGET, "a\nb\n", precision="ieee", bounds="check") == [None, None]
+
+
+def test_statement_keeps_its_line_of_python() -> None:
+    stores = [of for _, of in lines_of(build()) if isinstance(of, Store)]
+
+    assert {of.source for of in stores if of.source} == {(__file__, build.__code__.co_firstlineno + 9)}
