@@ -20,13 +20,14 @@ def build() -> vc.Program:
     with b.for_(0, 4) as j:
         acc.set(acc + vc.f32(j))
     with b.if_(i < out.size):
-        out[i] = vc.where(x[i] > 0, a * x[i], vc.sqrt(vc.absolute(x[i]))) + acc
+        out[i] = vc.where(x[i] > 0, a * x[i], vc.sqrt(vc.absolute(x[i]))) + acc + vc.power(vc.sin(x[i]), 2)
     b.work(x.size, 1)
     return b.build()
 
 
 def use(device: vc.Device, program: vc.Program, x: npt.NDArray[np.float32]) -> None:
-    kernel: vc.Kernel = device.compile(program, precision="ieee", bounds="check")
+    kernel: vc.Kernel = device.compile(program, precision="ieee", bounds="check", max_ulp=2)
+    loose: str = vc.ptx(program, max_ulp=None)
     array: vc.DeviceArray = device.array(x)
     out: vc.DeviceArray = device.empty(len(x), vc.f32)
     kernel.launch(array, out, 2.0)
