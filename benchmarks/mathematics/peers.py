@@ -25,7 +25,7 @@ def elementwise(cupy: Any, subject: Subject, inputs: list[Any], out: Any, *, fas
     """A call of the ElementwiseKernel."""
     names = ", ".join(f"float32 {name}" for name in "xy"[: subject.arity])
     options = FAST if fast else ()
-    kernel = cupy.ElementwiseKernel(names, "float32 out", f"out = {subject.f32}", subject.name, options=options)
+    kernel = cupy.ElementwiseKernel(names, "float32 out", f"out = {subject.f32}", f"of_{subject.name}", options=options)
     return lambda: kernel(*inputs, out)
 
 
