@@ -13,7 +13,6 @@ takes more than 1.3 times as long as the plain kernel.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import sys
@@ -23,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness.environment import commit_name
 from mathematics.functions import Subject, chosen, program
 from mathematics.peers import elementwise, plain
+from mathematics.results import write
 
 import vyre_cuda as vc
 from vyre_cuda.functions import table
@@ -159,17 +158,8 @@ def main() -> int:
     for subject in subjects:
         rows[subject.name] = bench.rows(subject, count, options.repeats)
         print(line(subject, rows[subject.name], count), flush=True)
-    result = {
-        "commit": commit_name(),
-        "device": device.properties.name,
-        "emulator": emulated,
-        "elements": count,
-        "unit": "us",
-        "rows": rows,
-    }
-    options.output.mkdir(parents=True, exist_ok=True)
-    path = options.output / "math-throughput.json"
-    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    content = {"elements": count, "unit": "us", "rows": rows}
+    path = write(options.output, "math-throughput", device, emulated, content)
     print(path)
     return int(any("cuda" in row and row["ieee"] > LIMIT * row["cuda"] for row in rows.values()))
 

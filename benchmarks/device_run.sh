@@ -12,6 +12,8 @@
 #   silicon      what this GPU answers to every instruction form
 #   bench        benchmarks/bench_dispatch.py
 #   transports   benchmarks/probes/transports.c: where host arguments cost least
+#   accuracy     benchmarks/math_exhaustive.py, which needs CuPy
+#   throughput   benchmarks/bench_math.py, which needs CuPy
 # "install tests bench" when none is named. A part that fails, or that this tree lacks, does not stop the others; the
 # table at the end says so, and the exit status is then 1. Everything goes under $OUT: results/, what parts record, and
 # the logs, which are packed last, as few files come back from some machines.
@@ -37,7 +39,7 @@ while [ $# -gt 0 ]; do
     --peers) peers=${2:?--peers needs names}; shift ;;
     --rows) rows=(--rows "${2:?--rows needs names}"); shift ;;
     --quick) quick=(--quick) ;;
-    install | tests | random | conformance | demo | silicon | bench | transports) parts+=("$1") ;;
+    install | tests | random | conformance | demo | silicon | bench | transports | accuracy | throughput) parts+=("$1") ;;
     *) echo "unknown: $1" >&2; exit 2 ;;
   esac
   shift
@@ -110,6 +112,14 @@ part_transports() {
       >"$OUT/results/$(date -u +%Y-%m-%dT%H%M%SZ)-transports.jsonl" && rm "$OUT/transports"
 }
 
+part_accuracy() {
+  timeout 580 "$python" benchmarks/math_exhaustive.py --output "$OUT/results"
+}
+
+part_throughput() {
+  timeout 580 "$python" benchmarks/bench_math.py --output "$OUT/results"
+}
+
 describe_machine() {
   echo "commit $commit"
   uname -sm
@@ -133,14 +143,14 @@ for part in "${parts[@]}"; do
   table+=("$(printf '%-12s %-14s %5d s' "$part" "$state" $((SECONDS - begin)))")
 done
 
-for part in tests random conformance demo bench; do
+for part in tests random conformance demo bench accuracy throughput; do
   [ -s "$OUT/$part.log" ] || continue
   echo "==== $part"
   case $part in
     tests | conformance) tail -n 3 "$OUT/$part.log" ;;
     random) head -n 1 "$OUT/random.log"; tail -n 1 "$OUT/random.log" ;;
     demo) tail -n 30 "$OUT/demo.log" ;;
-    bench) cat "$OUT/bench.log" ;;
+    bench | accuracy | throughput) cat "$OUT/$part.log" ;;
   esac
 done
 echo "==== parts"

@@ -11,7 +11,6 @@ CuPy on a GPU, whose double precision is the oracle there (see `mathematics/chec
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import sys
@@ -21,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness.environment import commit_name
 from mathematics.checks import Check, GpuCheck, HostCheck
 from mathematics.functions import Subject, chosen, program
+from mathematics.results import write
 
 import vyre_cuda as vc
 from vyre_cuda.functions import table
@@ -124,11 +123,7 @@ def main() -> int:
             rows += exhaustive(device, check, subject)
         others = [t for t in OPS[subject.name].types if t in FLOATS and (t is not f32 or subject.arity == 2)]
         rows += [sampled(device, subject, type_) for type_ in others]
-    result = {"commit": commit_name(), "device": device.properties.name, "rows": rows}
-    options.output.mkdir(parents=True, exist_ok=True)
-    path = options.output / "math-accuracy.json"
-    plain = json.loads(json.dumps(result), parse_constant=str)  # infinity and NaN as words
-    path.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
+    path = write(options.output, "math-accuracy", device, emulated, {"rows": rows})
     print("\n".join(table_lines(rows)))
     print(path)
     return int(any(not row["ulp"] <= row["bound"] or math.isnan(row["ulp"]) for row in rows))

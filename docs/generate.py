@@ -6,6 +6,7 @@ Run it after a change of ir/ops.py, of the functions or a new file in docs/confo
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +25,8 @@ END = "<!-- op table: end -->\n"
 FUNCTIONS = Path(__file__).with_name("functions.md")
 FUNCTIONS_BEGIN = "<!-- functions: begin; written by docs/generate.py -->\n"
 FUNCTIONS_END = "<!-- functions: end -->\n"
+
+MEASURED = Path(__file__).parent.parent / "benchmarks" / "results"
 
 CONFORMANCE = Path(__file__).with_name("conformance.md")
 RECORDINGS = Path(__file__).with_name("conformance")
@@ -87,14 +90,37 @@ def _types(types: tuple[Type, ...]) -> str:
 
 
 def function_table() -> str:
-    """Every form of every function and type as a row of a Markdown table."""
-    lines = ["| function | type | form | precisions | ULP | instructions |", "| --- | --- | --- | --- | --- | --- |"]
+    """Every form of every function and type as a row of a Markdown table, with the largest error that a GPU showed."""
+    measured = _measured()
+    lines = [
+        "| function | type | form | precisions | bound in ULP | largest error met, and where | instructions |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
     for name in table.ARITY:
         for type_ in (t for t in (f32, f64) if table.has(name, t.name)):
             for form in table.forms(name, type_.name):
-                cells = (f"`{name}`", f"`{type_}`", form.name, _precisions(name, type_, form), f"{form.ulp:g}")
-                lines.append(f"| {' | '.join(cells)} | {_instructions(name, type_, form)} |")
+                cells = (
+                    f"`{name}`",
+                    f"`{type_}`",
+                    form.name,
+                    _precisions(name, type_, form),
+                    f"{form.ulp:g}",
+                    measured.get((name, type_.name, form.name), ""),
+                    _instructions(name, type_, form),
+                )
+                lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _measured() -> dict[tuple[str, str, str], str]:
+    """(function, type, form) -> error and arguments, of the newest run of benchmarks/math_exhaustive.py on a GPU."""
+    runs = sorted(MEASURED.glob("*-math-accuracy.json"))
+    found: dict[tuple[str, str, str], str] = {}
+    for row in json.loads(runs[-1].read_text(encoding="utf-8"))["rows"] if runs else []:
+        given = row["argument"] if isinstance(row["argument"], list) else [row["argument"]]
+        where = ", ".join(f"{float(x):.9g}" for x in given)
+        found.setdefault((row["function"], row["type"], row["form"]), f"{float(row['ulp']):.3f} at {where}")
+    return found
 
 
 def _precisions(name: str, type_: Type, form: Form) -> str:

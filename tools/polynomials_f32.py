@@ -22,7 +22,9 @@ def constants() -> Sequence[Constant | Bits]:
         Constant("PI_4", mp.pi / 4),
         Constant("TWO_OVER_PI", 2 / mp.pi),
         Constant("TWO_PI", 2 * mp.pi),
-        Constant("TWO_THIRDS", mpf(2) / 3),
+        # log2((1 + s) / (1 - s)) = 2 s / ln 2 + 2/3 s^3 / ln 2 + ...
+        Constant("POWER_1", 2 / mp.ln2),
+        Constant("POWER_3", 2 / (3 * mp.ln2)),
         Bits("INVERSE_TWO_PI_BITS", 1 / (2 * mp.pi), 7),
     ]
 
@@ -101,7 +103,7 @@ def _trigonometric() -> list[Problem]:
         Problem("ARCSIN", odd(mp.asin, mpf(1) / 6), odd_weight(mp.asin), 0, mpf("0.3165"), range(6)),
         Problem("ARCTAN", odd(mp.atan, -mpf(1) / 3), odd_weight(mp.atan), 0, mpf(1), range(9)),
         Problem("ARCTANH", odd(mp.atanh, mpf(1) / 3), odd_weight(mp.atanh), 0, mpf("0.25"), range(7)),
-        Problem("ARCSINH", odd(mp.asinh, -mpf(1) / 6), odd_weight(mp.asinh), 0, mpf("0.25"), range(6)),
+        Problem("ARCSINH", odd(mp.asinh, -mpf(1) / 6), odd_weight(mp.asinh), 0, mpf(1), range(8)),
     ]
 
 
@@ -112,9 +114,10 @@ def _others() -> list[Problem]:
         return slope - 1 if z == 0 else mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1
 
     def log2(z: Real) -> Real:
-        """(log((1 + s) / (1 - s)) - 2 s - 2/3 s^3) / s^5, z = s^2."""
+        """(log2((1 + s) / (1 - s)) - 2 s / ln 2 - 2/3 s^3 / ln 2) / s^5, z = s^2."""
         s = mp.sqrt(z)
-        return mpf(2) / 5 if z == 0 else (2 * mp.atanh(s) - 2 * s - mpf(2) / 3 * s**3) / s**5
+        rest = mpf(2) / 5 if z == 0 else (2 * mp.atanh(s) - 2 * s - mpf(2) / 3 * s**3) / s**5
+        return rest / mp.ln2
 
     end = (3 - 2 * mp.sqrt(2)) ** 2 * mpf("1.001")
     return [

@@ -34,6 +34,7 @@ extern "C" __global__ void check(const float *out, unsigned base, unsigned count
 {
   unsigned long long mine = 0;
   const double smallest = 1.1754943508222875e-38;
+  const float infinite = __int_as_float(0x7f800000);
   for (unsigned long long i = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x; i < count;
        i += (unsigned long long)gridDim.x * blockDim.x) {
     const unsigned bits = base + (unsigned)i;
@@ -93,7 +94,7 @@ class GpuCheck:
         best = cp.zeros(1, cp.uint64)
         out = cp.empty(CHUNK, cp.float32)
         for base in range(0, 1 << 32, CHUNK):
-            x = cp.arange(base, base + CHUNK, dtype=cp.uint32).view(cp.float32)
+            x = (cp.arange(CHUNK, dtype=cp.uint32) + cp.uint32(base)).view(cp.float32)
             kernel.launch(x, out)
             cp.cuda.Device().synchronize()
             check((4096,), (256,), (out, np.uint32(base), np.uint32(CHUNK), np.int32(flushes), best))

@@ -118,6 +118,24 @@ def test_ptx_is_that_of_the_library(target: str, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out.rstrip("\n") == expected.rstrip("\n")
 
 
+ROOT_OF = """program root
+block 128
+in x: f32
+out out: f32[size(x)]
+
+store out[global_id.x], sqrt(load(x[global_id.x]))
+"""
+
+
+def test_ptx_within_a_bound_is_that_of_the_library(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    expected = vc.ptx(vc.parse(ROOT_OF), max_ulp=2)
+
+    assert main(["ptx", write(tmp_path, "root.vir", ROOT_OF), "--max-ulp", "2"]) == 0
+
+    assert capsys.readouterr().out.rstrip("\n") == expected.rstrip("\n")
+    assert "sqrt.approx.f32" in expected
+
+
 def test_ptx_is_given_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--json", "ptx", str(SAXPY)]) == 0
 
@@ -166,6 +184,9 @@ def test_reader_that_goes_away_is_no_error() -> None:
         ["check", str(SAXPY), "--program", "other"],
         ["ptx", str(SAXPY), "--target", "90"],
         ["ptx", str(SAXPY), "--target", "sm_12"],
+        ["ptx", str(SAXPY), "--max-ulp", "0.4"],
+        ["ptx", str(SAXPY), "--max-ulp", "nan"],
+        ["ptx", str(SAXPY), "--max-ulp", "few"],
         ["info", "--device", "gpu"],
         ["demo", "--seed", "-1"],
         ["run", str(SAXPY)],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from pathlib import Path
 from types import ModuleType
 
@@ -65,3 +66,18 @@ def test_page_without_a_place_for_the_table_is_refused(generate: ModuleType) -> 
         generate.current("no table here\n")
     with pytest.raises(ValueError):
         generate.current_functions("no table here\n")
+
+
+def test_the_table_of_functions_has_what_a_gpu_showed(
+    generate: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = {"function": "exp2", "type": "f32", "form": "steps", "ulp": 0.8125, "argument": -126.5}
+    old = {"rows": [{**row, "ulp": "Infinity", "argument": "NaN"}]}
+    (tmp_path / "2026-01-01-gpu-math-accuracy.json").write_text(json.dumps(old))
+    (tmp_path / "2026-01-02-gpu-math-accuracy.json").write_text(json.dumps({"rows": [row]}))
+    monkeypatch.setattr(generate, "MEASURED", tmp_path)
+
+    rows = [line for line in generate.function_table().splitlines() if line.startswith("| `exp2` | `f32`")]
+
+    assert "| 0.812 at -126.5 |" in rows[0]
+    assert all("|  |" in line for line in rows[1:])

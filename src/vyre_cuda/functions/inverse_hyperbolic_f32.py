@@ -12,17 +12,18 @@ _FAR = 4096.0
 
 
 def arcsinh(m: Steps, x: V) -> V:
-    """log(a + sqrt(a^2 + 1)), a = |x|."""
+    """log(a + sqrt(a^2 + 1)), a = |x|, which from 1 on bears the roundings of the root."""
     a = m.absolute(x)
-    far = a > _FAR
-    square = m.fma(a, a, 1.0)
-    root, lost = _root(m, square, m.fma(a, a, -(square - 1.0)))
+    root = m.sqrt(m.fma(a, a, 1.0))
     total = a + root
-    lost = ((root - total) + a) + lost
-    doubled = m.where(far, m.constant("f32", 1.0), 0.0)
-    result = of_sum(m, m.where(far, a, total), m.where(far, 0.0, lost), doubled)
-    result = m.where(a < 0.5, odd(m, ARCSINH, a), result)
-    return m.where(a < float("inf"), m.copysign(result, x), x)
+    (result,) = m.rare(a > _FAR, (of_sum(m, total, (root - total) + a),), _far, a)
+    result = m.where(a < 1.0, odd(m, ARCSINH, a), result)
+    return m.copysign(m.where(a < float("inf"), result, a), x)
+
+
+def _far(m: Steps, a: V) -> tuple[V]:
+    """log(2 a)."""
+    return (of_one_and_sum(m, a - 1.0, m.constant("f32", 0.0), 1.0),)
 
 
 def arccosh(m: Steps, x: V) -> V:
@@ -30,10 +31,15 @@ def arccosh(m: Steps, x: V) -> V:
     t = x - 1.0
     twice = t + t
     square = m.fma(t, t, twice)
-    root, lost = _root(m, square, m.fma(t, t, twice - square))
+    root = m.sqrt(square)
+    # A tenth of what the root lacks may stay: half its inverse is guessed from its bits.
+    half_inverse = m.bits(0x7E7127EA - m.bits(root, "s32"), "f32")
+    lost = (m.fma(-root, root, square) + m.fma(t, t, twice - square)) * half_inverse
     total = t + root
-    near = of_one_and_sum(m, total, ((root - total) + t) + lost)
-    result = m.where(x > _FAR, of_sum(m, x, m.constant("f32", 0.0), 1.0), near)
+    lost = ((root - total) + t) + lost
+    far = x > _FAR
+    k = m.where(far, m.constant("f32", 1.0), 0.0)
+    result = of_one_and_sum(m, m.where(far, t, total), m.where(far, 0.0, lost), k)
     outside = m.where(x == 1.0, 0.0, m.where(x < 1.0, float("nan"), x))
     return m.where((x > 1.0) & (x < float("inf")), result, outside)
 
@@ -47,13 +53,7 @@ def arctanh(m: Steps, x: V) -> V:
     inverse = 1.0 / divisor
     quotient = dividend * inverse
     lost = (m.fma(-quotient, divisor, dividend) + lost) * inverse
-    result = 0.5 * of_sum(m, quotient, lost, m.constant("f32", 0.0))
+    result = 0.5 * of_sum(m, quotient, lost)
     result = m.where(a < 0.5, odd(m, ARCTANH, a), result)
     outside = m.where(a == 1.0, m.constant("f32", float("inf")), float("nan"))
     return m.copysign(m.where(a < 1.0, result, outside), x)
-
-
-def _root(m: Steps, x: V, low: V) -> tuple[V, V]:
-    """sqrt(x + low) in two parts."""
-    root = m.sqrt(x)
-    return root, (m.fma(-root, root, x) + low) * (0.5 / root)

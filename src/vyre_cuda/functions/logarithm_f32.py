@@ -63,18 +63,19 @@ def of_fraction(m: Steps, f: V) -> V:
     return m.fma(f * f, horner(m, LOG, f), f)
 
 
-def of_sum(m: Steps, high: V, low: V, k: V) -> V:
-    """log(high + low) + k log 2 of a `high` of at least 1 and a `low` about as small as its last bit."""
+def of_sum(m: Steps, high: V, low: V) -> V:
+    """log(high + low) of a `high` from 1 to 2^126 and a `low` about as small as its last bit."""
     steps = (m.bits(high, "s32") - _TWO_THIRDS) & _EXPONENT
-    rest = low * 0.25 * m.bits(_FOUR - steps, "f32")
-    return _of_parts(m, m.bits(m.bits(high, "s32") - steps, "f32") - 1.0, rest, m.cast(steps >> 23, "f32") + k)
+    rest = low * m.bits(_ONE - steps, "f32")
+    return _of_parts(m, m.bits(m.bits(high, "s32") - steps, "f32") - 1.0, rest, m.cast(steps >> 23, "f32"))
 
 
-def of_one_and_sum(m: Steps, high: V, low: V) -> V:
-    """log(1 + high + low) of a `high` from 0 to 2^24 and a `low` about as small as its last bit."""
+def of_one_and_sum(m: Steps, high: V, low: V, k: V) -> V:
+    """log(1 + high + low) + k log 2 of a positive `high` and a `low` about as small as its last bit."""
     steps = (m.bits(high + 1.0, "s32") - _TWO_THIRDS) & _EXPONENT
-    power = m.bits(_ONE - steps, "f32")
-    return _of_parts(m, m.fma(high, power, power - 1.0), low * power, m.cast(steps >> 23, "f32"))
+    power = m.bits(_FOUR - steps, "f32")
+    f = m.bits(m.bits(high, "s32") - steps, "f32") + m.fma(power, 0.25, -1.0)
+    return _of_parts(m, f, low * 0.25 * power, m.cast(steps >> 23, "f32") + k)
 
 
 def _of_parts(m: Steps, f: V, low: V, k: V) -> V:

@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import mpmath
 import numpy as np
 
 from vyre_cuda.ir.bits import bf16_to_f32
@@ -92,4 +91,4 @@ def worst(name: str, type_: Type, columns: list[Array], found: Array) -> tuple[f
     return float(off[at]), f"{name}({arguments}) = {found[at]!r}, exactly {expected[at]!r}: off by {off[at]:.3f} ULP"
 
 
-__all__ = ["Array", "errors", "exact", "mpmath", "wide", "worst"]
+__all__ = ["Array", "errors", "exact", "wide", "worst"]
