@@ -11,8 +11,6 @@
 #   demo         the command line's demonstration
 #   silicon      what this GPU answers to every instruction form
 #   bench        benchmarks/bench_dispatch.py
-#   accuracy     benchmarks/math_exhaustive.py, which needs CuPy
-#   throughput   benchmarks/bench_math.py, which needs CuPy
 # "install tests bench" when none is named. A part that fails, or that this tree lacks, does not stop the others; the
 # table at the end says so, and the exit status is then 1. Everything goes under $OUT: results/, what parts record, and
 # the logs, which are packed last, as few files come back from some machines.
@@ -38,7 +36,7 @@ while [ $# -gt 0 ]; do
     --peers) peers=${2:?--peers needs names}; shift ;;
     --rows) rows=(--rows "${2:?--rows needs names}"); shift ;;
     --quick) quick=(--quick) ;;
-    install | tests | random | conformance | demo | silicon | bench | accuracy | throughput) parts+=("$1") ;;
+    install | tests | random | conformance | demo | silicon | bench) parts+=("$1") ;;
     *) echo "unknown: $1" >&2; exit 2 ;;
   esac
   shift
@@ -101,14 +99,6 @@ part_bench() {
     --limit 450 --output "$OUT/results" ${quick[@]+"${quick[@]}"} ${rows[@]+"${rows[@]}"}
 }
 
-part_accuracy() {
-  timeout 580 "$python" benchmarks/math_exhaustive.py --output "$OUT/results"
-}
-
-part_throughput() {
-  timeout 580 "$python" benchmarks/bench_math.py --output "$OUT/results"
-}
-
 describe_machine() {
   echo "commit $commit"
   uname -sm
@@ -132,14 +122,14 @@ for part in "${parts[@]}"; do
   table+=("$(printf '%-12s %-14s %5d s' "$part" "$state" $((SECONDS - begin)))")
 done
 
-for part in tests random conformance demo bench accuracy throughput; do
+for part in tests random conformance demo bench; do
   [ -s "$OUT/$part.log" ] || continue
   echo "==== $part"
   case $part in
     tests | conformance) tail -n 3 "$OUT/$part.log" ;;
     random) head -n 1 "$OUT/random.log"; tail -n 1 "$OUT/random.log" ;;
     demo) tail -n 30 "$OUT/demo.log" ;;
-    bench | accuracy | throughput) cat "$OUT/$part.log" ;;
+    bench) cat "$OUT/bench.log" ;;
   esac
 done
 echo "==== parts"
