@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from mpmath import mp, mpf
-from mpmath.libmp import to_man_exp
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Long = np.longdouble
@@ -70,12 +69,12 @@ def exact_f64(name: str, operands: Sequence[Array], rough: Array) -> Array:
     exponents, signs = np.empty(chosen.size, np.int32), np.empty(chosen.size, np.int8)
     with mp.workprec(_BITS):
         for at, values in enumerate(zip(*columns, strict=True)):
-            significand, exponent = to_man_exp(function(*map(mpf, values))._mpf_, signed=True)
-            shift = 64 - abs(significand).bit_length()
-            bits = abs(significand) << shift if shift >= 0 else _rounded_right(abs(significand), -shift)
+            negative, significand, exponent, length = function(*map(mpf, values))._mpf_
+            shift = 64 - length
+            bits = int(significand) << shift if shift >= 0 else _rounded_right(int(significand), -shift)
             bits, exponent = (bits >> 1, exponent - shift + 1) if bits >> 64 else (bits, exponent - shift)
             halves[0, at], halves[1, at] = bits >> 32, bits & 0xFFFFFFFF
-            exponents[at], signs[at] = exponent, (significand > 0) - (significand < 0)
+            exponents[at], signs[at] = exponent, -1 if negative else 1
     whole = halves[0].astype(Long) * Long(2.0**32) + halves[1].astype(Long)
     result[chosen] = np.ldexp(whole, exponents) * signs
     return result
