@@ -45,10 +45,10 @@ extern "C" __global__ void check(const float *out, unsigned base, unsigned count
     float off;
     if (isnan(exact) || isnan(found)) {
       off = isnan(exact) && isnan(found) ? 0.0f : __int_as_float(0x7f800000);
-    } else if (isinf(exact) || exact == 0.0) {
-      off = found == exact && signbit(found) == signbit(exact) ? 0.0f : __int_as_float(0x7f800000);
     } else if (flushes && fabs(exact) <= smallest && fabs(found) <= smallest) {
       off = 0.0f;
+    } else if (isinf(exact) || exact == 0.0) {
+      off = found == exact && signbit(found) == signbit(exact) ? 0.0f : __int_as_float(0x7f800000);
     } else {
       const double end = 3.402823669209384634633746e38;
       const double clipped = fmax(fmin(exact, end), -end);
