@@ -113,13 +113,19 @@ def function_table() -> str:
 
 
 def _measured() -> dict[tuple[str, str, str], str]:
-    """(function, type, form) -> error and arguments, of the newest run of benchmarks/math_exhaustive.py on a GPU."""
-    runs = sorted(MEASURED.glob("*-math-accuracy.json"))
+    """(function, type, form) -> error and arguments.
+
+    Of the newest run of benchmarks/function_errors.py, which has hard operands of f64, and for the other types of the
+    newest run of benchmarks/math_exhaustive.py on a GPU.
+    """
     found: dict[tuple[str, str, str], str] = {}
-    for row in json.loads(runs[-1].read_text(encoding="utf-8"))["rows"] if runs else []:
-        given = row["argument"] if isinstance(row["argument"], list) else [row["argument"]]
-        where = ", ".join(f"{float(x):.9g}" for x in given)
-        found.setdefault((row["function"], row["type"], row["form"]), f"{float(row['ulp']):.3f} at {where}")
+    for benchmark in ("f64-accuracy", "math-accuracy"):
+        runs = sorted(MEASURED.glob(f"*-{benchmark}.json"))
+        for row in json.loads(runs[-1].read_text(encoding="utf-8"))["rows"] if runs else []:
+            given = row["argument"] if isinstance(row["argument"], list) else [row["argument"]]
+            digits = 17 if row["type"] == "f64" else 9
+            where = ", ".join(f"{float(x):.{digits}g}" for x in given)
+            found.setdefault((row["function"], row["type"], row["form"]), f"{float(row['ulp']):.3f} at {where}")
     return found
 
 

@@ -40,7 +40,7 @@ def module(
     ]
     for constant in constants:
         if isinstance(constant, Bits):
-            whole = int(constant.value * 2 ** (32 * constant.words))
+            whole = int(mp.ldexp(constant.value, 32 * constant.words))  # exactly, whatever the precision
             parts = [f"0x{whole >> 32 * k & 0xFFFFFFFF:08X}" for k in reversed(range(constant.words))]
         else:
             parts = [repr(part) for part in split(constant, rounded)]
