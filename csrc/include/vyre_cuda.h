@@ -324,6 +324,26 @@ VYC_API vyc_status vyc_context_in_flight(vyc_context *context, char *text_out, s
  * launches cost a little more. */
 VYC_API vyc_status vyc_context_trace(vyc_context *context, const char *text);
 
+enum { /* what vyc_context_measure measures: driver calls alone */
+       VYC_FLOOR_CLOCK = 0,            /* nothing: the clock */
+       VYC_FLOOR_LAUNCH = 1,           /* cuLaunchKernel */
+       VYC_FLOOR_GRAPH_LAUNCH = 2,     /* cuGraphLaunch of one kernel */
+       VYC_FLOOR_SYNCHRONIZE = 3,      /* cuStreamSynchronize of an idle stream */
+       VYC_FLOOR_EVENT = 4,            /* cuEventRecord */
+       VYC_FLOOR_ROUND_TRIP = 5,       /* cuLaunchKernel, cuStreamSynchronize */
+       VYC_FLOOR_GRAPH_ROUND_TRIP = 6, /* cuGraphLaunch, cuStreamSynchronize */
+       VYC_FLOOR_UPLOAD = 7,           /* from page-locked memory, to completion */
+       VYC_FLOOR_DOWNLOAD = 8,         /* to page-locked memory, to completion */
+       VYC_FLOOR_COPY = 9,             /* within the device, to completion */
+       VYC_FLOOR_MAPPED = 10 /* cuGraphLaunch of a kernel that writes to host memory, seen there */
+};
+
+/* `count` times of one of these in nanoseconds, one after the other; `bytes` of the copies, and of
+ * the memory that is made for all of them: page-locked, and twice device memory. Work of others on
+ * the device is in them. */
+VYC_API vyc_status vyc_context_measure(vyc_context *context, uint64_t *ns_out, uint32_t count,
+                                       uint32_t what, uint64_t bytes);
+
 /* ---- streams and events --------------------------------------------------------------------- */
 
 /* A stream of its own order. Events order it with others; a buffer that it uses for the first time,
@@ -396,7 +416,7 @@ VYC_API vyc_status vyc_buffer_synchronize_for(vyc_buffer *buffer, uint32_t host,
  * stream that is being captured cannot wait for it: then the caller does. */
 VYC_API vyc_status vyc_buffer_order(vyc_buffer *buffer, vyc_stream *stream);
 
-enum {                             /* vyc_foreign_memory.flags */
+enum { /* vyc_foreign_memory.flags */
        VYC_FOREIGN_READ_ONLY = 1u /* nothing here may write to it: VYC_E_INVALID */
 };
 
@@ -436,8 +456,8 @@ VYC_API vyc_status vyc_fill(vyc_buffer *to, uint64_t offset, uint32_t value, uin
 typedef struct vyc_transfer {
   vyc_buffer *buffer;
   uint64_t offset, bytes;
-  const void *data;   /* upload: from here */
-  void *result;       /* download: to here */
+  const void *data; /* upload: from here */
+  void *result; /* download: to here */
   vyc_pinned *pinned; /* whose memory that is: used in place where it is large; NULL: pageable */
   uint64_t reserved;
 } vyc_transfer;
@@ -495,13 +515,13 @@ VYC_API vyc_status vyc_module_resident_blocks(vyc_module *module, uint32_t *bloc
 typedef struct vyc_function_info {
   uint32_t struct_size;
   int32_t max_threads_per_block;
-  int32_t registers;             /* per thread */
+  int32_t registers; /* per thread */
   int32_t static_shared_bytes;
-  int32_t local_bytes;           /* per thread; spills live here */
+  int32_t local_bytes; /* per thread; spills live here */
   int32_t constant_bytes;
   int32_t ptx_version;
   int32_t binary_version;
-  int32_t resident_blocks;       /* per multiprocessor, at the plan's block and shared bytes */
+  int32_t resident_blocks; /* per multiprocessor, at the plan's block and shared bytes */
   uint32_t reserved;
 } vyc_function_info;
 
@@ -509,10 +529,10 @@ typedef struct vyc_function_info {
 
 enum { /* vyc_parameter.kind: what goes into the kernel's parameter block */
        VYC_PARAMETER_POINTER = 1, /* address of binding `index` */
-       VYC_PARAMETER_SCALAR = 2,  /* scalar `index` */
-       VYC_PARAMETER_SIZE = 3,    /* element count of binding `index` */
-       VYC_PARAMETER_REPORT = 4,  /* address of the record of failed checks: four u64 (key, index,
-                                     lock, reserved), the key preset to all ones, the others to 0 */
+       VYC_PARAMETER_SCALAR = 2, /* scalar `index` */
+       VYC_PARAMETER_SIZE = 3, /* element count of binding `index` */
+       VYC_PARAMETER_REPORT = 4, /* address of the record of failed checks: four u64 (key, index,
+                                    lock, reserved), the key preset to all ones, the others to 0 */
        VYC_PARAMETER_GRID_BARRIER =
            5 /* address of two u32 of device memory, 0 before the first launch */
 };
@@ -521,7 +541,7 @@ typedef struct vyc_parameter {
   uint32_t kind;
   uint32_t index;
   uint32_t offset; /* bytes into the parameter block */
-  uint32_t size;   /* bytes */
+  uint32_t size; /* bytes */
   uint32_t reserved[2];
 } vyc_parameter;
 
@@ -531,10 +551,10 @@ enum { /* vyc_binding.role */
        VYC_ROLE_OUT = 3
 };
 
-enum {                        /* vyc_binding.flags */
+enum { /* vyc_binding.flags */
        VYC_BINDING_STREAMING =
            1u, /* each element touched about once, word-wide: fit for zero-copy */
-       VYC_BINDING_COVERED = 2u    /* every element is written when grid.x * block.x >= count */
+       VYC_BINDING_COVERED = 2u /* every element is written when grid.x * block.x >= count */
 };
 
 typedef struct vyc_binding {

@@ -1,18 +1,18 @@
 # cython: language_level=3, freethreading_compatible=True
 """Drivers, contexts, streams and events."""
 from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from vyre_cuda._native.c_api cimport (
-    VYC_NOT_READY, VYC_OK, vyc_caps, vyc_caps_field, vyc_context, vyc_context_caps, vyc_context_close_for,
-    vyc_context_count, vyc_context_in_flight, vyc_context_memory_stats, vyc_context_open, vyc_context_release, vyc_context_reset_stats,
-    vyc_context_set_memory_budget, vyc_context_stats, vyc_context_trace,
-    vyc_context_set_patience, vyc_context_synchronize_for, vyc_context_trim, vyc_driver_device_name, vyc_driver_info,
-    vyc_driver_info_get,
-    vyc_driver_open, vyc_driver_release, vyc_event, vyc_event_elapsed, vyc_event_query, vyc_event_release,
-    vyc_event_synchronize_for, vyc_fence, vyc_fence_create, vyc_fence_release, vyc_fence_wait, vyc_memory_stats,
-    vyc_stats_row, vyc_status, vyc_stream, vyc_stream_create, vyc_stream_handle, vyc_stream_query, vyc_stream_record,
-    vyc_stream_release, vyc_stream_synchronize_for, vyc_stream_wait, uint64_t,
+    VYC_NOT_READY, VYC_OK, uint64_t, vyc_caps, vyc_caps_field, vyc_context, vyc_context_caps, vyc_context_close_for,
+    vyc_context_count, vyc_context_in_flight, vyc_context_measure, vyc_context_memory_stats, vyc_context_open,
+    vyc_context_release, vyc_context_reset_stats, vyc_context_set_memory_budget, vyc_context_set_patience,
+    vyc_context_stats, vyc_context_synchronize_for, vyc_context_trace, vyc_context_trim, vyc_driver_device_name,
+    vyc_driver_info, vyc_driver_info_get, vyc_driver_open, vyc_driver_release, vyc_event, vyc_event_elapsed,
+    vyc_event_query, vyc_event_release, vyc_event_synchronize_for, vyc_fence, vyc_fence_create, vyc_fence_release,
+    vyc_fence_wait, vyc_memory_stats, vyc_stats_row, vyc_status, vyc_stream, vyc_stream_create, vyc_stream_handle,
+    vyc_stream_query, vyc_stream_record, vyc_stream_release, vyc_stream_synchronize_for, vyc_stream_wait,
 )
 from vyre_cuda._native.status cimport check
 from vyre_cuda._native.waiting cimport nanoseconds, slice_of, wait_in_slices
@@ -77,7 +77,9 @@ cdef tuple in_flight(vyc_context *context):
 cdef int require(bint finished, object timeout, vyc_context *context) except -1:
     if not finished:
         launches, count = in_flight(context)
-        which = "" if count == 0 else f"; launched last: {launches[0]}" + (f", and {count - 1} more" if count > 1 else "")
+        which = f"; launched last: {launches[0]}" if count else ""
+        if count > 1:
+            which += f", and {count - 1} more"
         raise KernelTimeoutError(f"work on the device has not ended after {timeout} s{which}", launches=launches)
     return 0
 
@@ -202,6 +204,18 @@ cdef class Context:
     def in_flight(self) -> tuple[str, ...]:
         """The launches that are not known to have ended, newest first on each stream; answers in every state."""
         return in_flight(self._h)[0]
+
+    def measure(self, uint32_t what, uint32_t count, uint64_t nbytes) -> list[int]:
+        """Nanoseconds of `count` driver calls, see VYC_FLOOR_ of vyre_cuda.h."""
+        cdef uint64_t *times = <uint64_t *>calloc(count + 1, sizeof(uint64_t))
+        if times == NULL:
+            raise MemoryError
+        try:
+            with nogil:
+                check(vyc_context_measure(self._h, times, count, what, nbytes))
+            return [times[i] for i in range(count)]
+        finally:
+            free(times)
 
     def trace(self, text: str) -> None:
         """What to call this thread's next launch in messages."""

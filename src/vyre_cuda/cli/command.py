@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import vyre_cuda as vc
-from vyre_cuda.cli import demo, explain, info, programs, run
+from vyre_cuda.cli import bench, demo, doctor, explain, info, programs, run
 from vyre_cuda.cli.console import Console
 from vyre_cuda.cli.failures import UsageError, text_of
 from vyre_cuda.cli.values import FORMS
 from vyre_cuda.errors import Error
 
 _GOOD, _FAILED, _USAGE, _INTERRUPTED = 0, 1, 2, 130
-_DEVICE_COMMANDS = ("info", "run", "explain", "demo")
+_DEVICE_COMMANDS = ("info", "run", "explain", "demo", "doctor", "bench")
 _NEGATIVE = re.compile(r"-(\d|\.\d|inf|nan)")
 
 _RUN_HELP = """\
@@ -65,6 +65,10 @@ def _dispatch(console: Console, options: argparse.Namespace) -> int:
                 target=options.target,
                 max_ulp=options.max_ulp,
             )
+        case "doctor":
+            return doctor.doctor(console, device=options.device, measures=not options.no_figures)
+        case "bench":
+            return bench.bench(console, device=options.device, full=options.full)
         case "explain":
             return explain.explain(
                 console,
@@ -155,6 +159,16 @@ def _parser() -> argparse.ArgumentParser:
 
     add = commands.add_parser("demo", help="build, lower, dispatch, check and time a program")
     _add_seed(add)
+    _add_device(add)
+    _add_json(add)
+
+    add = commands.add_parser("doctor", help="what is found of driver, devices, caches, permissions, and what is wrong")
+    add.add_argument("--no-figures", action="store_true", help="do not measure")
+    _add_device(add)
+    _add_json(add)
+
+    add = commands.add_parser("bench", help="what calls, launches and copies take, beside the driver calls alone")
+    add.add_argument("--full", action="store_true", help="more calls, larger copies")
     _add_device(add)
     _add_json(add)
     return parser

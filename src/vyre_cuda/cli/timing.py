@@ -15,19 +15,29 @@ EMULATED = "These are times of an emulator on the CPU; they say nothing about a 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """One measured thing, in nanoseconds."""
+    """One measured thing, in nanoseconds: percentiles, the longest, and jitter, from the 5th to the 95th percentile."""
 
     median_ns: float
+    p90_ns: float
     p99_ns: float
+    max_ns: float
+    jitter_ns: float
     repeats: int
 
     @classmethod
     def of(cls, nanoseconds: Sequence[int]) -> Timing:
-        median, p99 = np.percentile(nanoseconds, (50, 99))
-        return cls(float(median), float(p99), len(nanoseconds))
+        p5, median, p90, p95, p99, most = map(float, np.percentile(nanoseconds, (5, 50, 90, 95, 99, 100)))
+        return cls(median, p90, p99, most, p95 - p5, len(nanoseconds))
 
     def as_json(self) -> dict[str, float | int]:
-        return {"median": self.median_ns, "p99": self.p99_ns, "repeats": self.repeats}
+        return {
+            "median": self.median_ns,
+            "p90": self.p90_ns,
+            "p99": self.p99_ns,
+            "max": self.max_ns,
+            "jitter": self.jitter_ns,
+            "repeats": self.repeats,
+        }
 
 
 def measure(

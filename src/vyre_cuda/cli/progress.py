@@ -1,0 +1,23 @@
+"""What a command is doing, on stderr, once it takes longer than a second."""
+
+from __future__ import annotations
+
+import time
+
+from vyre_cuda.cli.console import Console
+
+_SILENT_SECONDS = 1.0
+
+
+class Progress:
+    """A line for each stage that begins when the command has run for a second, or had begun before."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._begin = time.monotonic()
+
+    def stage(self, what: str) -> None:
+        """This comes now."""
+        seconds = time.monotonic() - self._begin
+        if seconds >= _SILENT_SECONDS:
+            self._console.note(f"[{seconds:5.1f} s] {what}")

@@ -1,0 +1,272 @@
+"""`vyre-cuda doctor` and `bench`, and the floors of the machine that they show."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import vyre_cuda as vc
+from vyre_cuda.cli import findings, main
+from vyre_cuda.runtime.floors import FLOORS, measure_floor
+from vyre_cuda.testing.emulator import STREAM_MODES, Emulator, StreamMode
+
+pytestmark = pytest.mark.device
+
+CUDA_ERROR_UNKNOWN = 999
+CUDA_ERROR_ILLEGAL_ADDRESS = 700
+RELEASES = ("Destroy", "Free", "Release", "Unload", "Unregister")
+WAYS = ("call", "call_changed", "launch", "call_sync", "host_dispatch", "synchronize", "event", "upload", "download")
+
+
+@pytest.fixture
+def on(device_name: int | str) -> tuple[str, str]:
+    return "--device", str(device_name)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache directory of the test's own."""
+    path = tmp_path / "cache"
+    monkeypatch.setenv("VYRE_CUDA_CACHE_DIR", str(path))
+    return path
+
+
+def told(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> dict[str, Any]:
+    assert main([*words, "--json"]) == code
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return document
+
+
+# ---- floors ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FLOORS)
+def test_floor_gives_as_many_times_as_are_asked_for(name: str, device: vc.Device) -> None:
+    times = measure_floor(device, name, count=70, nbytes=4096)
+
+    assert len(times) == 70
+    assert all(0 <= time < 10**10 for time in times)
+    assert measure_floor(device, name, count=0, nbytes=0) == []
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("mode", STREAM_MODES)
+@pytest.mark.parametrize("name", ["mapped", "round_trip", "event"])
+def test_floor_is_measured_in_every_stream_mode(
+    name: str, mode: StreamMode, emulator: Emulator, own_device: vc.Device
+) -> None:
+    emulator.stream_mode(mode)
+
+    assert len(measure_floor(own_device, name, count=3, nbytes=64)) == 3
+
+
+def test_unknown_floor_is_refused(device: vc.Device) -> None:
+    with pytest.raises(KeyError):
+        measure_floor(device, "ceiling", count=1)
+    with pytest.raises(ValueError):
+        device.context.measure(11, 1, 0)
+
+
+@pytest.mark.emulator
+@pytest.mark.slow
+def test_floor_that_fails_anywhere_leaves_nothing_behind(emulator: Emulator, leak_check: Any) -> None:
+    for name in emulator.functions():
+        if "Error" in name or any(word in name for word in RELEASES):  # what was not given back is still there
+            continue
+        for nth in (1, 2):
+            with vc.Device("emulator") as device:
+                emulator.fail(name, nth=nth, result=CUDA_ERROR_UNKNOWN)
+                for floor in ("mapped", "upload", "event"):
+                    with suppress(vc.DriverError):
+                        measure_floor(device, floor, count=2, nbytes=100)
+                emulator.reset()
+                assert len(measure_floor(device, "mapped", count=2)) == 2
+            gc.collect()
+            assert leak_check.new() == {}, (name, nth)
+
+
+# ---- doctor ----------------------------------------------------------------------------------------------------------
+
+
+def test_doctor_finds_a_healthy_device(on: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    document = told(capsys, 0, "doctor", *on)
+
+    subjects = {each["subject"] for each in document["findings"]}
+    assert document["healthy"] is True
+    assert {"python", "variables", "cuda", "cache", "driver's cache", "device", "trial"} <= subjects
+    assert set(FLOORS) <= set(document["floors_ns"])
+    assert set(WAYS) <= set(document["rows"])
+    for times in (*document["floors_ns"].values(), *(row["ours_ns"] for row in document["rows"].values())):
+        assert 0 <= times["median"] <= times["p90"] <= times["p99"] <= times["max"]
+        assert times["jitter"] >= 0
+    for row in document["rows"].values():
+        if row["floor_ns"] is not None:
+            assert row["above_ns"] == pytest.approx(row["ours_ns"]["median"] - row["floor_ns"]["median"])
+
+
+def test_doctor_is_for_people(on: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", *on]) == 0
+
+    out, err = capsys.readouterr()
+    assert "nothing is wrong that a call needs" in out
+    assert "bound call, enqueue" in out
+    assert "FAIL" not in out
+    assert "device:" in err
+
+
+def test_doctor_without_figures_measures_nothing(on: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    document = told(capsys, 0, "doctor", "--no-figures", *on)
+
+    assert document["floors_ns"] == document["rows"] == {}
+    assert any(each["subject"] == "trial" for each in document["findings"])
+
+
+def test_doctor_fails_where_the_wanted_device_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    document = told(capsys, 1, "doctor", "--device", "999")
+
+    assert document["healthy"] is False
+    assert any(each["subject"] == "device" for each in document["findings"] if each["status"] == "failure")
+    assert main(["doctor", "--device", "999"]) == 1
+    assert "see FAIL above" in capsys.readouterr().out
+
+
+@pytest.mark.emulator
+def test_doctor_fails_where_a_gpu_is_required(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("VYRE_CUDA_DRIVER", "/nowhere/libcuda.so.1")
+    monkeypatch.setenv("VYRE_CUDA_REQUIRE_GPU", "1")
+    document = told(capsys, 1, "doctor", "--no-figures", "--device", "cuda")
+
+    failed = {each["subject"]: each for each in document["findings"] if each["status"] == "failure"}
+    assert {"driver", "cuda"} <= set(failed)
+    assert failed["driver"]["advice"]
+
+
+@pytest.mark.emulator
+def test_doctor_fails_where_a_call_does(emulator: Emulator, capsys: pytest.CaptureFixture[str]) -> None:
+    emulator.fail("cuGraphLaunch", result=CUDA_ERROR_UNKNOWN, repeat=True)
+    emulator.fail("cuLaunchKernel", result=CUDA_ERROR_UNKNOWN, repeat=True)
+    document = told(capsys, 1, "doctor", "--device", "emulator")
+
+    assert "CUDA_ERROR_UNKNOWN" in document["findings"][-1]["text"]
+
+
+@pytest.mark.emulator
+@pytest.mark.slow
+def test_doctor_shows_progress_on_stderr_when_it_takes_long(
+    emulator: Emulator, capsys: pytest.CaptureFixture[str]
+) -> None:
+    emulator.set("delay_us", 1000)
+    assert main(["doctor", "--device", "emulator", "--json"]) == 0
+
+    assert re.search(r"^\[ *\d+\.\d s\] ", capsys.readouterr().err, re.MULTILINE)
+
+
+# ---- findings --------------------------------------------------------------------------------------------------------
+
+
+def found(subject: str, items: Any) -> list[findings.Finding]:
+    return [each for each in items if each.subject == subject]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "status"),
+    [
+        ("CUDA_LAUNCH_BLOCKING", "1", "warning"),
+        ("CUDA_VISIBLE_DEVICES", "", "warning"),
+        ("CUDA_LAUNCH_BLOCKING", "0", ""),
+    ],
+)
+def test_variables_that_cost_something_are_told(
+    name: str, value: str, status: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for other in ("CUDA_LAUNCH_BLOCKING", "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.delenv(other, raising=False)
+    monkeypatch.setenv(name, value)
+    told_of = [each for each in found("variables", findings.environment()) if each.status != "ok"]
+
+    assert [each.status for each in told_of] == ([status] if status else [])
+    assert all(name in each.text and each.advice for each in told_of)
+
+
+def test_cache_directory_is_looked_for_in_order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert findings.cache_directory() == tmp_path / "cache"
+    monkeypatch.delenv("VYRE_CUDA_CACHE_DIR")
+    assert findings.cache_directory() == tmp_path / "xdg" / "vyre-cuda"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert findings.cache_directory() == tmp_path / ".cache" / "vyre-cuda"
+
+
+def test_cache_that_others_may_read_is_told(cache: Path) -> None:
+    cache.mkdir(mode=0o755)
+    cache.chmod(0o755)
+    (finding,) = found("cache", findings.caches())
+
+    assert finding.status == "warning"
+    assert finding.advice == f"chmod 700 {cache}"
+    cache.chmod(0o700)
+    (finding,) = found("cache", findings.caches())
+    assert finding.status == "ok"
+
+
+def test_cache_that_cannot_be_made_is_told(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache.write_text("a file in its place")
+    (finding,) = found("cache", findings.caches())
+
+    assert finding.status == "warning"
+    assert str(cache) in finding.text
+
+
+def test_cache_of_somebody_else_is_told(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache.mkdir(mode=0o700)
+    monkeypatch.setattr(os, "getuid", lambda: cache.stat().st_uid + 1)
+    (finding,) = found("cache", findings.caches())
+
+    assert (finding.status, "somebody else" in finding.text) == ("warning", True)
+
+
+def test_driver_that_keeps_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_CACHE_DISABLE", "1")
+    (finding,) = found("driver's cache", findings.caches())
+
+    assert finding.status == "note"
+
+
+def test_missing_gpu_is_a_note_unless_it_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VYRE_CUDA_DRIVER", "/nowhere/libcuda.so.1")
+    monkeypatch.delenv("VYRE_CUDA_REQUIRE_GPU", raising=False)
+
+    assert found("cuda", findings.driver(wanted="auto"))[0].status == "note"
+    assert found("cuda", findings.driver(wanted="cuda"))[0].status == "failure"
+    assert found("driver", findings.driver(wanted="auto"))[0].status == "failure"
+
+
+# ---- bench -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_bench_measures_every_way(on: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    document = told(capsys, 0, "bench", *on)
+
+    assert {*WAYS, "host_dispatch_new", "host_dispatch_pinned", "graph_100", "upload_large"} <= set(document["rows"])
+    assert document["rows"]["upload_large"]["gib_per_s"] > 0
+    assert document["rows"]["alloc_free"]["floor_ns"] is None
+
+
+@pytest.mark.slow
+def test_bench_is_for_people(on: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", *on]) == 0
+
+    out = capsys.readouterr().out
+    assert "driver calls alone" in out
+    assert "GiB/s" in out
