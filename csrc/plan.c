@@ -100,7 +100,7 @@ static vyc_status check_block(const uint32_t block[3]) {
   return VYC_OK;
 }
 
-static vyc_status check_desc(const vyc_plan_desc *desc) {
+vyc_status vyc__plan_check(const vyc_plan_desc *desc) {
   VYC_REQUIRE(desc != NULL && desc->struct_size >= sizeof *desc && desc->entry != NULL);
   VYC_REQUIRE(desc->dynamic_shared_bytes <= INT32_MAX);
   VYC_REQUIRE(desc->parameter_bytes <= VYC_MAX_PARAMETER_BYTES);
@@ -174,7 +174,7 @@ static vyc_status prepare(vyc_plan *plan, vyc_context *context, const char *entr
 vyc_status vyc_plan_create(vyc_plan **plan_out, vyc_module *module, const vyc_plan_desc *desc) {
   VYC_REQUIRE(plan_out != NULL && module != NULL);
   *plan_out = NULL;
-  VYC_TRY(check_desc(desc));
+  VYC_TRY(vyc__plan_check(desc));
   vyc_context *context = module->child.context;
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));

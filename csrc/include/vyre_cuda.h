@@ -51,18 +51,21 @@ typedef enum vyc_status {
   VYC_E_TIMEOUT = 8,     /* the wait ended before the work did */
   VYC_E_ASSERT = 9,      /* a kernel reported a failed assertion */
   VYC_E_INTERNAL = 10,   /* a defect of this library */
-  VYC_NOT_READY = 11     /* no error: the work has not finished */
+  VYC_NOT_READY = 11,    /* no error: the work has not finished */
+  VYC_E_FILE = 12,       /* a file cannot be read; the message has the system's reason */
+  VYC_E_FORMAT = 13, /* not a bundle, or a damaged one; the message says what is wrong where */
+  VYC_E_VERSION = 14 /* a bundle of a newer format than this library reads */
 } vyc_status;
 
 typedef struct vyc_error {
   uint32_t struct_size;
-  int32_t status;        /* vyc_status */
+  int32_t status; /* vyc_status */
   int32_t driver_result; /* CUresult, 0 when no driver call failed */
   uint32_t reserved;
-  uint64_t report;       /* VYC_E_ASSERT: linear thread << 20 | site */
-  uint64_t tag;          /* VYC_E_ASSERT: vyc_plan_desc.tag of the kernel */
-  char operation[64];    /* the driver call or the library function */
-  char driver_name[64];  /* the CUresult's name */
+  uint64_t report; /* VYC_E_ASSERT: linear thread << 20 | site */
+  uint64_t tag; /* VYC_E_ASSERT: vyc_plan_desc.tag of the kernel */
+  char operation[64]; /* the driver call or the library function */
+  char driver_name[64]; /* the CUresult's name */
   char message[640];
   uint64_t report_index; /* VYC_E_ASSERT of a bounds check: the index */
 } vyc_error;
@@ -91,7 +94,7 @@ typedef struct vyc_graph vyc_graph;
 
 typedef struct vyc_driver_info {
   uint32_t struct_size;
-  int32_t version;      /* of the CUDA API: major * 1000 + minor * 10 */
+  int32_t version; /* of the CUDA API: major * 1000 + minor * 10 */
   int32_t device_count;
   int32_t is_emulator;
 } vyc_driver_info;
@@ -207,11 +210,11 @@ VYC_API vyc_status vyc_context_stream(vyc_context *context, uint64_t *handle_out
 typedef struct vyc_memory_stats {
   uint32_t struct_size;
   uint32_t reserved;
-  uint64_t live_bytes;  /* in use, without idle blocks */
-  uint64_t idle_bytes;  /* kept for reuse */
-  uint64_t peak_bytes;  /* most live bytes at a time */
+  uint64_t live_bytes; /* in use, without idle blocks */
+  uint64_t idle_bytes; /* kept for reuse */
+  uint64_t peak_bytes; /* most live bytes at a time */
   uint64_t live_count;
-  uint64_t hits;        /* allocations served from idle blocks */
+  uint64_t hits; /* allocations served from idle blocks */
   uint64_t misses;
   uint64_t pinned_live_bytes;
   uint64_t pinned_idle_bytes;
@@ -219,7 +222,7 @@ typedef struct vyc_memory_stats {
   uint64_t pinned_live_count;
   uint64_t pinned_hits;
   uint64_t pinned_misses;
-  uint64_t frees;       /* blocks that went back to the driver */
+  uint64_t frees; /* blocks that went back to the driver */
   uint64_t pinned_frees;
   uint64_t budget_bytes; /* that may be idle */
   uint64_t pinned_budget_bytes;
@@ -384,7 +387,7 @@ VYC_API vyc_status vyc_buffer_synchronize_for(vyc_buffer *buffer, uint32_t host,
  * stream that is being captured cannot wait for it: then the caller does. */
 VYC_API vyc_status vyc_buffer_order(vyc_buffer *buffer, vyc_stream *stream);
 
-enum {                             /* vyc_foreign_memory.flags */
+enum { /* vyc_foreign_memory.flags */
        VYC_FOREIGN_READ_ONLY = 1u /* nothing here may write to it: VYC_E_INVALID */
 };
 
@@ -424,8 +427,8 @@ VYC_API vyc_status vyc_fill(vyc_buffer *to, uint64_t offset, uint32_t value, uin
 typedef struct vyc_transfer {
   vyc_buffer *buffer;
   uint64_t offset, bytes;
-  const void *data;   /* upload: from here */
-  void *result;       /* download: to here */
+  const void *data; /* upload: from here */
+  void *result; /* download: to here */
   vyc_pinned *pinned; /* whose memory that is: used in place where it is large; NULL: pageable */
   uint64_t reserved;
 } vyc_transfer;
@@ -473,13 +476,13 @@ VYC_API vyc_status vyc_module_link(void **image_out, size_t *bytes_out, char *lo
 typedef struct vyc_function_info {
   uint32_t struct_size;
   int32_t max_threads_per_block;
-  int32_t registers;             /* per thread */
+  int32_t registers; /* per thread */
   int32_t static_shared_bytes;
-  int32_t local_bytes;           /* per thread; spills live here */
+  int32_t local_bytes; /* per thread; spills live here */
   int32_t constant_bytes;
   int32_t ptx_version;
   int32_t binary_version;
-  int32_t resident_blocks;       /* per multiprocessor, at the plan's block and shared bytes */
+  int32_t resident_blocks; /* per multiprocessor, at the plan's block and shared bytes */
   uint32_t reserved;
 } vyc_function_info;
 
@@ -487,10 +490,10 @@ typedef struct vyc_function_info {
 
 enum { /* vyc_parameter.kind: what goes into the kernel's parameter block */
        VYC_PARAMETER_POINTER = 1, /* address of binding `index` */
-       VYC_PARAMETER_SCALAR = 2,  /* scalar `index` */
-       VYC_PARAMETER_SIZE = 3,    /* element count of binding `index` */
-       VYC_PARAMETER_REPORT = 4,  /* address of the record of failed checks: four u64 (key, index,
-                                     lock, reserved), the key preset to all ones, the others to 0 */
+       VYC_PARAMETER_SCALAR = 2, /* scalar `index` */
+       VYC_PARAMETER_SIZE = 3, /* element count of binding `index` */
+       VYC_PARAMETER_REPORT = 4, /* address of the record of failed checks: four u64 (key, index,
+                                    lock, reserved), the key preset to all ones, the others to 0 */
        VYC_PARAMETER_GRID_BARRIER =
            5 /* address of two u32 of device memory, 0 before the first launch */
 };
@@ -499,7 +502,7 @@ typedef struct vyc_parameter {
   uint32_t kind;
   uint32_t index;
   uint32_t offset; /* bytes into the parameter block */
-  uint32_t size;   /* bytes */
+  uint32_t size; /* bytes */
   uint32_t reserved[2];
 } vyc_parameter;
 
@@ -509,10 +512,10 @@ enum { /* vyc_binding.role */
        VYC_ROLE_OUT = 3
 };
 
-enum {                        /* vyc_binding.flags */
+enum { /* vyc_binding.flags */
        VYC_BINDING_STREAMING =
            1u, /* each element touched about once, word-wide: fit for zero-copy */
-       VYC_BINDING_COVERED = 2u    /* every element is written when grid.x * block.x >= count */
+       VYC_BINDING_COVERED = 2u /* every element is written when grid.x * block.x >= count */
 };
 
 typedef struct vyc_binding {
@@ -726,6 +729,186 @@ VYC_API vyc_status vyc_graph_info_get(vyc_graph *graph, vyc_graph_info *info_out
 VYC_API vyc_status vyc_graph_node_get(vyc_graph *graph, vyc_graph_node *node_out,
                                       uint32_t *edge_count_out, uint32_t *edges_out,
                                       uint32_t edge_room, uint32_t index);
+
+/* ---- bundles: compiled programs in a file -----------------------------------------------------
+ */
+
+/* The format that this library reads and `vc.bundle` writes. */
+#define VYC_BUNDLE_FORMAT 1u
+
+typedef struct vyc_bundle vyc_bundle;
+typedef struct vyc_kernel vyc_kernel;
+
+/* Read and check a bundle: the file `path`, or with path NULL the `bytes` at `data`, which are
+ * copied. Needs no driver. Everything in it is checked, but for the device code itself: that comes
+ * to run with the rights of the process, so a bundle is to be trusted as a library is.
+ * VYC_E_FILE: the file cannot be read. VYC_E_FORMAT: not a bundle, cut short, damaged (the digest
+ * differs) or contradictory. VYC_E_VERSION: of a newer format. VYC_E_MEMORY. */
+VYC_API vyc_status vyc_bundle_open(vyc_bundle **bundle_out, const char *path, const void *data,
+                                   size_t bytes);
+/* What was loaded from it holds a reference of its own. */
+VYC_API void vyc_bundle_release(vyc_bundle *bundle);
+
+typedef struct vyc_bundle_info {
+  uint32_t struct_size;
+  uint32_t format_version;
+  uint32_t producer; /* vyc_version of who wrote it */
+  uint32_t kernel_count;
+  uint32_t graph_count;
+  uint32_t reserved;
+  uint64_t bytes;
+  uint8_t digest[32]; /* BLAKE2b-256 of the file with the digest as zeros */
+} vyc_bundle_info;
+
+VYC_API vyc_status vyc_bundle_info_get(vyc_bundle *bundle, vyc_bundle_info *info_out);
+
+enum { /* vyc_bundle_parameter.role, beside VYC_ROLE_IN, _INOUT and _OUT */
+       VYC_ROLE_SCALAR = 4
+};
+
+enum { /* types of elements and scalars; a bool is a byte of 0 or 1, bf16 the upper half of f32 */
+       VYC_TYPE_BOOL = 1,
+       VYC_TYPE_U8 = 2,
+       VYC_TYPE_I8 = 3,
+       VYC_TYPE_U16 = 4,
+       VYC_TYPE_I16 = 5,
+       VYC_TYPE_U32 = 6,
+       VYC_TYPE_I32 = 7,
+       VYC_TYPE_U64 = 8,
+       VYC_TYPE_I64 = 9,
+       VYC_TYPE_F16 = 10,
+       VYC_TYPE_BF16 = 11,
+       VYC_TYPE_F32 = 12,
+       VYC_TYPE_F64 = 13
+};
+
+enum { /* vyc_bundle_kernel.flags */
+       VYC_KERNEL_WHOLE_PROGRAM = 1u /* `program` has the body, not the signature alone */
+};
+
+/* Texts and bytes that these structs point to live as long as the bundle. */
+typedef struct vyc_bundle_kernel {
+  uint32_t struct_size;
+  uint32_t flags; /* VYC_KERNEL_... */
+  const char *name; /* of the program; unique among the kernels of the bundle */
+  const char *precision;
+  const char *bounds;
+  uint32_t block[3]; /* threads of a block */
+  uint32_t index_bits; /* 32: at most 2^32 - 1 elements per buffer, 2^32 threads per axis; or 64 */
+  uint32_t axes; /* for which the work is known; 0: each call brings a grid */
+  uint32_t parameter_count;
+  uint32_t buffer_count;
+  uint32_t scalar_count;
+  uint32_t variant_count;
+  uint32_t reserved;
+  const void *program; /* wire bytes for vc.Program.from_bytes */
+  uint64_t program_bytes;
+  uint8_t fingerprint[32]; /* vc.Program.fingerprint of the whole program */
+} vyc_bundle_kernel;
+
+/* VYC_E_INVALID past the last. */
+VYC_API vyc_status vyc_bundle_kernel_get(vyc_bundle *bundle, vyc_bundle_kernel *kernel_out,
+                                         uint32_t index);
+/* VYC_E_INVALID: no kernel of this name; the message has those that there are. */
+VYC_API vyc_status vyc_bundle_kernel_find(vyc_bundle *bundle, uint32_t *index_out,
+                                          const char *name);
+
+typedef struct vyc_bundle_parameter {
+  uint32_t struct_size;
+  uint32_t role; /* VYC_ROLE_... */
+  const char *name;
+  uint32_t type; /* VYC_TYPE_... */
+  uint32_t element_bytes;
+  uint32_t slot; /* its number among the buffers (vyc_run.arguments) or among the scalars */
+  uint32_t is_sized; /* 1: an out whose size follows from the other arguments */
+} vyc_bundle_parameter;
+
+/* Parameter `index`, in declared order, of a kernel. */
+VYC_API vyc_status vyc_bundle_parameter_get(vyc_bundle *bundle, vyc_bundle_parameter *parameter_out,
+                                            uint32_t kernel, uint32_t index);
+
+/* The code of a kernel for one GPU generation, in ascending order. */
+typedef struct vyc_bundle_variant {
+  uint32_t struct_size;
+  uint32_t sm; /* 90: sm_90; PTX also runs on what is newer */
+  uint32_t ptx_version; /* major * 10 + minor */
+  uint32_t is_cooperative;
+  uint32_t dynamic_shared_bytes;
+  uint32_t parameter_bytes;
+  uint32_t entry_count; /* rows of `entries` */
+  uint32_t site_count;
+  const char *entry; /* name of the function */
+  const vyc_parameter *entries; /* as in vyc_plan_desc.parameters */
+  const vyc_binding *bindings; /* as in vyc_plan_desc.bindings, one per buffer */
+  const char *ptx; /* NUL-terminated */
+  uint64_t ptx_bytes; /* with the NUL */
+  const void *cubin; /* NULL: there is PTX alone */
+  uint64_t cubin_bytes;
+} vyc_bundle_variant;
+
+VYC_API vyc_status vyc_bundle_variant_get(vyc_bundle *bundle, vyc_bundle_variant *variant_out,
+                                          uint32_t kernel, uint32_t index);
+
+enum { /* vyc_site.kind */
+       VYC_SITE_ASSERT = 1, /* an assertion of the program */
+       VYC_SITE_BOUNDS = 2 /* a check of an index */
+};
+
+/* A place of a program whose failure is reported by its number. */
+typedef struct vyc_site {
+  uint32_t struct_size;
+  uint32_t kind; /* VYC_SITE_... */
+  const char *message;
+  const char *buffer; /* of a bounds check, else "" */
+  const char *file; /* "": not known */
+  uint32_t line;
+  uint32_t statement; /* its number in the program, in pre-order from 0 */
+} vyc_site;
+
+VYC_API vyc_status vyc_bundle_site_get(vyc_bundle *bundle, vyc_site *site_out, uint32_t kernel,
+                                       uint32_t variant, uint32_t index);
+
+/* Sizes of the outs and the grid of a call, worked out as Python works them out. `counts` has the
+ * elements of every buffer: of in and inout, and of an out that is not is_sized, as given; those of
+ * the sized outs are written. `grid_out`, unless NULL, is the number of blocks, all 0 when there is
+ * nothing to do. `scalars` has the bits of each scalar. VYC_E_INVALID: a negative or too large size
+ * or grid, or grid_out for a kernel whose calls bring one; the message has the numbers. */
+VYC_API vyc_status vyc_bundle_shape(vyc_bundle *bundle, uint64_t *counts, uint32_t grid_out[3],
+                                    uint32_t kernel, const uint64_t *scalars);
+
+/* A kernel of a bundle, loaded on a device: the cubin of this GPU generation, else the PTX of the
+ * newest one that the device has, which the driver compiles (its messages go to log_out, as those
+ * of vyc_module_load). A cubin or PTX that the driver refuses is passed over for what comes next.
+ * `tag` is handed back in vyc_error.tag. The kernel holds bundle and context.
+ * VYC_E_INVALID: no kernel of this name. VYC_E_UNSUPPORTED: the bundle has nothing that this device
+ * can run. VYC_E_COMPILE: the driver refused everything. */
+VYC_API vyc_status vyc_kernel_load(vyc_kernel **kernel_out, char *log_out, size_t log_bytes,
+                                   vyc_context *context, vyc_bundle *bundle, const char *name,
+                                   uint64_t tag);
+/* As vyc_plan_release. */
+VYC_API void vyc_kernel_release(vyc_kernel *kernel);
+
+typedef struct vyc_kernel_info {
+  uint32_t struct_size;
+  uint32_t kernel; /* its number in the bundle */
+  uint32_t variant; /* which was loaded */
+  uint32_t is_cubin; /* 1: machine code; 0: PTX that the driver compiled */
+} vyc_kernel_info;
+
+VYC_API vyc_status vyc_kernel_info_get(vyc_kernel *kernel, vyc_kernel_info *info_out);
+/* The plan, for vyc_call_create, vyc_graph_add_launch and vyc_plan_function: one more reference,
+ * which vyc_plan_release takes. */
+VYC_API vyc_status vyc_kernel_plan(vyc_kernel *kernel, vyc_plan **plan_out);
+/* Complete a run: with a grid of zeros, that of the work. VYC_E_INVALID: the number of arguments or
+ * scalars, or the count of a sized out, is another, and as of vyc_bundle_shape. */
+VYC_API vyc_status vyc_kernel_resolve(vyc_kernel *kernel, vyc_run *run);
+/* vyc_plan_run, vyc_plan_submit and vyc_plan_launch of a run that is completed first, in a copy. */
+VYC_API vyc_status vyc_kernel_run(vyc_kernel *kernel, vyc_ticket **ticket_out, const vyc_run *run);
+VYC_API vyc_status vyc_kernel_submit(vyc_kernel *kernel, vyc_ticket **ticket_out,
+                                     const vyc_run *run);
+VYC_API vyc_status vyc_kernel_launch(vyc_kernel *kernel, const vyc_run *run);
+/* What a VYC_E_ASSERT with this kernel's tag is about, by vyc_error.report. */
+VYC_API vyc_status vyc_kernel_site(vyc_kernel *kernel, vyc_site *site_out, uint64_t report);
 
 #ifdef __cplusplus
 }
