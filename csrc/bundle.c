@@ -146,18 +146,19 @@ vyc_status vyc_bundle_kernel_get(vyc_bundle *bundle, vyc_bundle_kernel *kernel_o
   return VYC_OK;
 }
 
-/* The names of a table, whose rows begin with them, as far as they fit. */
-static void list_names(const vyc_bundle *bundle, char *text, size_t room, uint32_t kind,
-                       size_t row_bytes) {
+vyc_status vyc__bundle_no_such(const vyc_bundle *bundle, const char *what, const char *name,
+                               uint32_t kind, vyc_disk_range range, size_t row_bytes) {
+  char text[256] = "none"; /* as many names as fit */
   size_t used = 0;
-  text[0] = '\0';
-  for (uint32_t i = 0; i < bundle->tables[kind].count && used < room; i++) {
-    vyc_disk_text name;
-    memcpy(&name, vyc__bundle_row(bundle, kind, i, row_bytes), sizeof name);
-    const int written = snprintf(text + used, room - used, "%s%s", i == 0 ? "" : ", ",
-                                 vyc__bundle_text(bundle, name));
+  for (uint32_t i = 0; i < range.count && used < sizeof text; i++) {
+    vyc_disk_text row;
+    memcpy(&row, vyc__bundle_row(bundle, kind, range.first + i, row_bytes), sizeof row);
+    const int written = snprintf(text + used, sizeof text - used, "%s%s", i == 0 ? "" : ", ",
+                                 vyc__bundle_text(bundle, row));
     used += written > 0 ? (size_t)written : 0;
   }
+  return vyc__fail(VYC_E_INVALID, "bundle", "there is no %s %.200s; there are: %s", what, name,
+                   text);
 }
 
 vyc_status vyc_bundle_kernel_find(vyc_bundle *bundle, uint32_t *index_out, const char *name) {
@@ -168,10 +169,9 @@ vyc_status vyc_bundle_kernel_find(vyc_bundle *bundle, uint32_t *index_out, const
     *index_out = i;
     return VYC_OK;
   }
-  char names[256];
-  list_names(bundle, names, sizeof names, VYC_SECTION_KERNELS, sizeof(vyc_disk_kernel));
-  return vyc__fail(VYC_E_INVALID, "bundle", "the bundle has no kernel %.200s; it has %s", name,
-                   names[0] == '\0' ? "none" : names);
+  const vyc_disk_range all = {0, (uint32_t)bundle->tables[VYC_SECTION_KERNELS].count};
+  return vyc__bundle_no_such(bundle, "kernel", name, VYC_SECTION_KERNELS, all,
+                             sizeof(vyc_disk_kernel));
 }
 
 static bool is_sized(const vyc_bundle *bundle, const vyc_disk_kernel *kernel, uint32_t parameter) {

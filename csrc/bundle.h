@@ -38,11 +38,31 @@ bool vyc__bundle_take_data(const vyc_bundle *bundle, vyc_cursors *cursors, vyc_d
 bool vyc__bundle_is_text(const vyc_bundle *bundle, vyc_disk_text text);
 __attribute__((format(printf, 1, 2), cold)) vyc_status vyc__bundle_wrong(const char *format, ...);
 
+static inline bool vyc__bundle_is_name(const vyc_bundle *bundle, vyc_disk_text text) {
+  return text.length > 0 && vyc__bundle_is_text(bundle, text);
+}
+
+/* A demand of the format, with the place that breaks it. */
+#define VYC_DEMAND(condition, ...)                                                                 \
+  do {                                                                                             \
+    if (VYC_UNLIKELY(!(condition))) return vyc__bundle_wrong(__VA_ARGS__);                         \
+  } while (0)
+
 /* ---- bundle_graph_check.c ---- */
 
 vyc_status vyc__bundle_graphs_check(const vyc_bundle *bundle, vyc_cursors *cursors);
 
+/* ---- bundle_graph.c ---- */
+
+/* VYC_E_INVALID past the last graph. */
+vyc_status vyc__bundle_graph(const vyc_bundle *bundle, const vyc_disk_graph **graph_out,
+                             uint32_t index);
+
 /* ---- bundle.c ---- */
+
+/* "the bundle has no WHAT NAME; it has ...", of a table whose rows begin with their names. */
+vyc_status vyc__bundle_no_such(const vyc_bundle *bundle, const char *what, const char *name,
+                               uint32_t kind, vyc_disk_range range, size_t row_bytes);
 
 vyc_bundle *vyc__bundle_retain(vyc_bundle *bundle);
 /* VYC_E_INVALID past the last kernel. */

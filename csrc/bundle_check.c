@@ -21,12 +21,6 @@ vyc_status vyc__bundle_wrong(const char *format, ...) {
   return vyc__fail(VYC_E_FORMAT, "bundle", "%s", text);
 }
 
-/* A demand of the format, with the place that breaks it. */
-#define DEMAND(condition, ...)                                                                     \
-  do {                                                                                             \
-    if (VYC_UNLIKELY(!(condition))) return vyc__bundle_wrong(__VA_ARGS__);                         \
-  } while (0)
-
 /* ---- header and sections -------------------------------------------------------------------- */
 
 static bool is_intact(const vyc_bundle *bundle, const vyc_disk_header *header) {
@@ -43,24 +37,24 @@ static bool is_intact(const vyc_bundle *bundle, const vyc_disk_header *header) {
 }
 
 static vyc_status check_header(const vyc_bundle *bundle, vyc_disk_header *header) {
-  DEMAND(bundle->size >= sizeof *header, "%" PRIu64 " bytes are fewer than a bundle's header",
-         bundle->size);
+  VYC_DEMAND(bundle->size >= sizeof *header, "%" PRIu64 " bytes are fewer than a bundle's header",
+             bundle->size);
   memcpy(header, bundle->bytes, sizeof *header);
-  DEMAND(memcmp(header->magic, VYC_BUNDLE_MAGIC, sizeof header->magic) == 0,
-         "not a bundle: it begins otherwise");
+  VYC_DEMAND(memcmp(header->magic, VYC_BUNDLE_MAGIC, sizeof header->magic) == 0,
+             "not a bundle: it begins otherwise");
   if (header->format_version > VYC_BUNDLE_FORMAT)
     return vyc__fail(VYC_E_VERSION, "bundle",
                      "a bundle of format %u, written by version %u.%u.%u; this library reads %u",
                      header->format_version, header->producer / 10000, header->producer / 100 % 100,
                      header->producer % 100, VYC_BUNDLE_FORMAT);
-  DEMAND(header->format_version == VYC_BUNDLE_FORMAT, "a bundle of format 0");
-  DEMAND(header->header_bytes == sizeof *header, "a header of %u bytes", header->header_bytes);
-  DEMAND(header->file_bytes == bundle->size,
-         "the bundle was of %" PRIu64 " bytes and is of %" PRIu64 ": cut short, or added to",
-         header->file_bytes, bundle->size);
-  DEMAND(header->section_count <= (bundle->size - sizeof *header) / sizeof(vyc_disk_section),
-         "%u sections do not fit the file", header->section_count);
-  DEMAND(is_intact(bundle, header), "the digest differs: the bundle is damaged");
+  VYC_DEMAND(header->format_version == VYC_BUNDLE_FORMAT, "a bundle of format 0");
+  VYC_DEMAND(header->header_bytes == sizeof *header, "a header of %u bytes", header->header_bytes);
+  VYC_DEMAND(header->file_bytes == bundle->size,
+             "the bundle was of %" PRIu64 " bytes and is of %" PRIu64 ": cut short, or added to",
+             header->file_bytes, bundle->size);
+  VYC_DEMAND(header->section_count <= (bundle->size - sizeof *header) / sizeof(vyc_disk_section),
+             "%u sections do not fit the file", header->section_count);
+  VYC_DEMAND(is_intact(bundle, header), "the digest differs: the bundle is damaged");
   return VYC_OK;
 }
 
@@ -79,7 +73,7 @@ static const uint32_t row_bytes[VYC_SECTION_KINDS] = {
     [VYC_SECTION_GRAPH_ARRAYS] = sizeof(vyc_disk_array),
     [VYC_SECTION_GRAPH_SYMBOLS] = sizeof(vyc_disk_symbol),
     [VYC_SECTION_GRAPH_STEPS] = sizeof(vyc_disk_graph_step),
-    [VYC_SECTION_GRAPH_VALUES] = sizeof(vyc_disk_graph_value),
+    [VYC_SECTION_GRAPH_VALUES] = sizeof(vyc_bundle_value),
 };
 
 static vyc_status check_sections(vyc_bundle *bundle, uint32_t count) {
@@ -90,15 +84,16 @@ static vyc_status check_sections(vyc_bundle *bundle, uint32_t count) {
     vyc_disk_section section;
     memcpy(&section, bundle->bytes + sizeof(vyc_disk_header) + (size_t)i * sizeof section,
            sizeof section);
-    DEMAND(section.offset % 8 == 0 && section.offset >= end && section.offset <= bundle->size &&
-               section.bytes <= bundle->size - section.offset,
-           "section %u is not inside the file, behind the one before it", i);
+    VYC_DEMAND(section.offset % 8 == 0 && section.offset >= end && section.offset <= bundle->size &&
+                   section.bytes <= bundle->size - section.offset,
+               "section %u is not inside the file, behind the one before it", i);
     end = section.offset + section.bytes;
     if (section.kind >= VYC_SECTION_KINDS || section.kind == 0) continue;
     vyc_table *table = &bundle->tables[section.kind];
-    DEMAND(section.row_bytes == row_bytes[section.kind] && section.bytes % section.row_bytes == 0,
-           "section %u has rows of %u bytes", i, section.row_bytes);
-    DEMAND(table->rows == bundle->bytes, "section %u is there twice", i);
+    VYC_DEMAND(section.row_bytes == row_bytes[section.kind] &&
+                   section.bytes % section.row_bytes == 0,
+               "section %u has rows of %u bytes", i, section.row_bytes);
+    VYC_DEMAND(table->rows == bundle->bytes, "section %u is there twice", i);
     *table = (vyc_table){bundle->bytes + section.offset, section.bytes / section.row_bytes};
   }
   return VYC_OK;
@@ -125,7 +120,7 @@ static vyc_status check_strings(const vyc_bundle *bundle) {
   const uint8_t *text = strings->rows;
   for (uint64_t at = 0; at < strings->count;) {
     const uint32_t bytes = utf8_bytes(text + at, strings->count - at);
-    DEMAND(bytes != 0, "byte %" PRIu64 " of the texts is not UTF-8", at);
+    VYC_DEMAND(bytes != 0, "byte %" PRIu64 " of the texts is not UTF-8", at);
     at += bytes;
   }
   return VYC_OK;
@@ -137,10 +132,6 @@ bool vyc__bundle_is_text(const vyc_bundle *bundle, vyc_disk_text text) {
     return false;
   const uint8_t *at = (const uint8_t *)strings->rows + text.offset;
   return (at[0] & 0xC0) != 0x80 && memchr(at, 0, text.length + 1) == at + text.length;
-}
-
-static bool is_name(const vyc_bundle *bundle, vyc_disk_text text) {
-  return text.length > 0 && vyc__bundle_is_text(bundle, text);
 }
 
 /* ---- ranges --------------------------------------------------------------------------------- */
@@ -180,19 +171,21 @@ static const vyc_disk_parameter *parameter_at(const reader *r, uint32_t index) {
 
 static vyc_status check_parameters(reader *r) {
   const uint32_t count = r->kernel->parameters.count;
-  DEMAND(count <= VYC_MOST_PARAMETERS &&
-             vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_PARAMETERS, r->kernel->parameters),
-         "kernel %s: its parameters", r->name);
+  VYC_DEMAND(
+      count <= VYC_MOST_PARAMETERS &&
+          vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_PARAMETERS, r->kernel->parameters),
+      "kernel %s: its parameters", r->name);
   for (uint32_t i = 0; i < count; i++) {
     const vyc_disk_parameter *p = parameter_at(r, i);
     const bool scalar = p->role == VYC_ROLE_SCALAR;
-    DEMAND(is_name(r->bundle, p->name) && p->role >= VYC_ROLE_IN && p->role <= VYC_ROLE_SCALAR &&
-               vyc__type_bytes(p->type) != 0 && p->slot == (scalar ? r->scalars : r->buffers),
-           "kernel %s: parameter %u", r->name, i);
+    VYC_DEMAND(vyc__bundle_is_name(r->bundle, p->name) && p->role >= VYC_ROLE_IN &&
+                   p->role <= VYC_ROLE_SCALAR && vyc__type_bytes(p->type) != 0 &&
+                   p->slot == (scalar ? r->scalars : r->buffers),
+               "kernel %s: parameter %u", r->name, i);
     for (uint32_t j = 0; j < i; j++)
-      DEMAND(strcmp(vyc__bundle_text(r->bundle, parameter_at(r, j)->name),
-                    vyc__bundle_text(r->bundle, p->name)) != 0,
-             "kernel %s: two parameters %s", r->name, vyc__bundle_text(r->bundle, p->name));
+      VYC_DEMAND(strcmp(vyc__bundle_text(r->bundle, parameter_at(r, j)->name),
+                        vyc__bundle_text(r->bundle, p->name)) != 0,
+                 "kernel %s: two parameters %s", r->name, vyc__bundle_text(r->bundle, p->name));
     *(scalar ? &r->scalars : &r->buffers) += 1;
     r->known[i] = !scalar;
   }
@@ -207,43 +200,44 @@ static bool is_width(int32_t width) {
 /* What a leaf names is there, and known by now. */
 static bool is_leaf(const reader *r, const vyc_disk_step *step) {
   switch (step->op) {
-  case VYC_STEP_CONSTANT: return true;
-  case VYC_STEP_SIZE: return step->value < r->kernel->parameters.count && r->known[step->value];
-  case VYC_STEP_SCALAR: return step->value < r->scalars;
+  case VYC_LEAF_CONSTANT: return true;
+  case VYC_LEAF_SIZE: return step->value < r->kernel->parameters.count && r->known[step->value];
+  case VYC_LEAF_SCALAR: return step->value < r->scalars;
   default: return false;
   }
 }
 
 static vyc_status check_steps(const reader *r, vyc_disk_range range) {
-  DEMAND(range.count >= 1 && range.count <= VYC_MOST_STEPS &&
-             vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_STEPS, range),
-         "kernel %s: the steps from %u", r->name, range.first);
+  VYC_DEMAND(range.count >= 1 && range.count <= VYC_MOST_STEPS &&
+                 vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_STEPS, range),
+             "kernel %s: the steps from %u", r->name, range.first);
   uint32_t depth = 0;
   for (uint32_t i = 0; i < range.count; i++) {
     const vyc_disk_step *step =
         vyc__bundle_row(r->bundle, VYC_SECTION_STEPS, range.first + i, sizeof *step);
     const bool leaf = is_leaf(r, step);
     const uint32_t needed = leaf ? 0 : vyc__host_op_operands(step->op);
-    DEMAND(is_width(step->width) && (leaf || needed > 0) && depth >= needed, "kernel %s: step %u",
-           r->name, range.first + i);
+    VYC_DEMAND(is_width(step->width) && (leaf || needed > 0) && depth >= needed,
+               "kernel %s: step %u", r->name, range.first + i);
     depth = depth - needed + 1;
-    DEMAND(depth <= VYC_MOST_DEPTH, "kernel %s: step %u is too deep", r->name, range.first + i);
+    VYC_DEMAND(depth <= VYC_MOST_DEPTH, "kernel %s: step %u is too deep", r->name, range.first + i);
   }
-  DEMAND(depth == 1, "kernel %s: the steps from %u leave %u values", r->name, range.first, depth);
+  VYC_DEMAND(depth == 1, "kernel %s: the steps from %u leave %u values", r->name, range.first,
+             depth);
   return VYC_OK;
 }
 
 /* Sizes are in an order in which each is known when another needs it. */
 static vyc_status check_shape(reader *r) {
   const vyc_disk_kernel *k = r->kernel;
-  DEMAND(vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_SIZES, k->sizes),
-         "kernel %s: its sizes", r->name);
+  VYC_DEMAND(vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_SIZES, k->sizes),
+             "kernel %s: its sizes", r->name);
   for (uint32_t i = 0; i < k->sizes.count; i++) {
     const vyc_disk_size *size =
         vyc__bundle_row(r->bundle, VYC_SECTION_SIZES, k->sizes.first + i, sizeof *size);
-    DEMAND(size->parameter < k->parameters.count && r->known[size->parameter] &&
-               parameter_at(r, size->parameter)->role == VYC_ROLE_OUT,
-           "kernel %s: size %u is not of an out, or there twice", r->name, i);
+    VYC_DEMAND(size->parameter < k->parameters.count && r->known[size->parameter] &&
+                   parameter_at(r, size->parameter)->role == VYC_ROLE_OUT,
+               "kernel %s: size %u is not of an out, or there twice", r->name, i);
     r->known[size->parameter] = false;
   }
   for (uint32_t i = 0; i < k->sizes.count; i++) {
@@ -252,65 +246,65 @@ static vyc_status check_shape(reader *r) {
     VYC_TRY(check_steps(r, size->steps));
     r->known[size->parameter] = true;
   }
-  DEMAND(k->axes <= 3, "kernel %s: work of %u axes", r->name, k->axes);
+  VYC_DEMAND(k->axes <= 3, "kernel %s: work of %u axes", r->name, k->axes);
   for (uint32_t axis = 0; axis < 3; axis++)
     if (axis < k->axes)
       VYC_TRY(check_steps(r, k->work[axis]));
     else
-      DEMAND(k->work[axis].first == 0 && k->work[axis].count == 0, "kernel %s: work of axis %u",
-             r->name, axis);
+      VYC_DEMAND(k->work[axis].first == 0 && k->work[axis].count == 0, "kernel %s: work of axis %u",
+                 r->name, axis);
   return VYC_OK;
 }
 
 /* ---- variants ------------------------------------------------------------------------------- */
 
 static vyc_status check_bindings(const reader *r, const vyc_disk_variant *v) {
-  DEMAND(v->bindings.count == r->buffers &&
-             vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_BINDINGS, v->bindings),
-         "kernel %s, sm_%u: its bindings", r->name, v->sm);
+  VYC_DEMAND(v->bindings.count == r->buffers &&
+                 vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_BINDINGS, v->bindings),
+             "kernel %s, sm_%u: its bindings", r->name, v->sm);
   for (uint32_t i = 0; i < r->kernel->parameters.count; i++) {
     const vyc_disk_parameter *p = parameter_at(r, i);
     if (p->role == VYC_ROLE_SCALAR) continue;
     const vyc_binding *b =
         vyc__bundle_row(r->bundle, VYC_SECTION_BINDINGS, v->bindings.first + p->slot, sizeof *b);
-    DEMAND(b->role == p->role && b->element_bytes == vyc__type_bytes(p->type),
-           "kernel %s, sm_%u: binding %u", r->name, v->sm, p->slot);
+    VYC_DEMAND(b->role == p->role && b->element_bytes == vyc__type_bytes(p->type),
+               "kernel %s, sm_%u: binding %u", r->name, v->sm, p->slot);
   }
   return VYC_OK;
 }
 
 static vyc_status check_sites(const reader *r, const vyc_disk_variant *v) {
-  DEMAND(vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_SITES, v->sites),
-         "kernel %s, sm_%u: its sites", r->name, v->sm);
+  VYC_DEMAND(vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_SITES, v->sites),
+             "kernel %s, sm_%u: its sites", r->name, v->sm);
   for (uint32_t i = 0; i < v->sites.count; i++) {
     const vyc_disk_site *site =
         vyc__bundle_row(r->bundle, VYC_SECTION_SITES, v->sites.first + i, sizeof *site);
-    DEMAND(vyc__bundle_is_text(r->bundle, site->message) &&
-               vyc__bundle_is_text(r->bundle, site->buffer) &&
-               vyc__bundle_is_text(r->bundle, site->file) && site->kind >= VYC_SITE_ASSERT &&
-               site->kind <= VYC_SITE_BOUNDS,
-           "kernel %s, sm_%u: site %u", r->name, v->sm, i);
+    VYC_DEMAND(vyc__bundle_is_text(r->bundle, site->message) &&
+                   vyc__bundle_is_text(r->bundle, site->buffer) &&
+                   vyc__bundle_is_text(r->bundle, site->file) && site->kind >= VYC_SITE_ASSERT &&
+                   site->kind <= VYC_SITE_BOUNDS,
+               "kernel %s, sm_%u: site %u", r->name, v->sm, i);
   }
   return VYC_OK;
 }
 
 /* The driver reads PTX up to its NUL. */
 static vyc_status check_images(const reader *r, const vyc_disk_variant *v) {
-  DEMAND(v->ptx.bytes > 0 && vyc__bundle_take_data(r->bundle, r->cursors, v->ptx) &&
-             vyc__bundle_take_data(r->bundle, r->cursors, v->cubin),
-         "kernel %s, sm_%u: its code is not in the data", r->name, v->sm);
+  VYC_DEMAND(v->ptx.bytes > 0 && vyc__bundle_take_data(r->bundle, r->cursors, v->ptx) &&
+                 vyc__bundle_take_data(r->bundle, r->cursors, v->cubin),
+             "kernel %s, sm_%u: its code is not in the data", r->name, v->sm);
   const uint8_t *ptx = vyc__bundle_data(r->bundle, v->ptx);
-  DEMAND(memchr(ptx, 0, (size_t)v->ptx.bytes) == ptx + v->ptx.bytes - 1,
-         "kernel %s, sm_%u: its PTX does not end with the one NUL in it", r->name, v->sm);
+  VYC_DEMAND(memchr(ptx, 0, (size_t)v->ptx.bytes) == ptx + v->ptx.bytes - 1,
+             "kernel %s, sm_%u: its PTX does not end with the one NUL in it", r->name, v->sm);
   return VYC_OK;
 }
 
 static vyc_status check_variant(const reader *r, const vyc_disk_variant *v) {
   VYC_TRY(check_bindings(r, v));
-  DEMAND(is_name(r->bundle, v->entry) && (v->flags & ~VYC_PLAN_COOPERATIVE) == 0,
-         "kernel %s, sm_%u: its entry", r->name, v->sm);
-  DEMAND(vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_ENTRIES, v->entries),
-         "kernel %s, sm_%u: its parameter block", r->name, v->sm);
+  VYC_DEMAND(vyc__bundle_is_name(r->bundle, v->entry) && (v->flags & ~VYC_PLAN_COOPERATIVE) == 0,
+             "kernel %s, sm_%u: its entry", r->name, v->sm);
+  VYC_DEMAND(vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_ENTRIES, v->entries),
+             "kernel %s, sm_%u: its parameter block", r->name, v->sm);
   const vyc_plan_desc desc = {
       .struct_size = sizeof desc,
       .block = {r->kernel->block[0], r->kernel->block[1], r->kernel->block[2]},
@@ -325,20 +319,22 @@ static vyc_status check_variant(const reader *r, const vyc_disk_variant *v) {
       .bindings =
           vyc__bundle_row(r->bundle, VYC_SECTION_BINDINGS, v->bindings.first, sizeof(vyc_binding)),
   };
-  DEMAND(vyc__plan_check(&desc) == VYC_OK, "kernel %s, sm_%u: its parameter block", r->name, v->sm);
+  VYC_DEMAND(vyc__plan_check(&desc) == VYC_OK, "kernel %s, sm_%u: its parameter block", r->name,
+             v->sm);
   VYC_TRY(check_sites(r, v));
   return check_images(r, v);
 }
 
 static vyc_status check_variants(const reader *r) {
   const vyc_disk_range range = r->kernel->variants;
-  DEMAND(range.count >= 1 && vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_VARIANTS, range),
-         "kernel %s: its variants", r->name);
+  VYC_DEMAND(range.count >= 1 &&
+                 vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_VARIANTS, range),
+             "kernel %s: its variants", r->name);
   uint32_t before = 0;
   for (uint32_t i = 0; i < range.count; i++) {
     const vyc_disk_variant *v =
         vyc__bundle_row(r->bundle, VYC_SECTION_VARIANTS, range.first + i, sizeof *v);
-    DEMAND(v->sm > before, "kernel %s: variants are not in ascending order", r->name);
+    VYC_DEMAND(v->sm > before, "kernel %s: variants are not in ascending order", r->name);
     before = v->sm;
     VYC_TRY(check_variant(r, v));
   }
@@ -348,30 +344,31 @@ static vyc_status check_variants(const reader *r) {
 static vyc_status check_kernel(const vyc_bundle *bundle, vyc_cursors *cursors, uint32_t index) {
   reader r = {.bundle = bundle, .cursors = cursors};
   r.kernel = vyc__bundle_row(bundle, VYC_SECTION_KERNELS, index, sizeof *r.kernel);
-  DEMAND(is_name(bundle, r.kernel->name), "kernel %u has no name", index);
+  VYC_DEMAND(vyc__bundle_is_name(bundle, r.kernel->name), "kernel %u has no name", index);
   r.name = vyc__bundle_text(bundle, r.kernel->name);
-  DEMAND(vyc__bundle_is_text(bundle, r.kernel->precision) &&
-             vyc__bundle_is_text(bundle, r.kernel->bounds) &&
-             (r.kernel->index_bits == 32 || r.kernel->index_bits == 64) &&
-             (r.kernel->flags & ~VYC_KERNEL_WHOLE_PROGRAM) == 0,
-         "kernel %s: its options", r.name);
+  VYC_DEMAND(vyc__bundle_is_text(bundle, r.kernel->precision) &&
+                 vyc__bundle_is_text(bundle, r.kernel->bounds) &&
+                 (r.kernel->index_bits == 32 || r.kernel->index_bits == 64) &&
+                 (r.kernel->flags & ~VYC_KERNEL_WHOLE_PROGRAM) == 0,
+             "kernel %s: its options", r.name);
   VYC_TRY(check_parameters(&r));
   VYC_TRY(check_shape(&r));
-  DEMAND(r.kernel->program.bytes > 0 && vyc__bundle_take_data(bundle, cursors, r.kernel->program),
-         "kernel %s: its program is not in the data", r.name);
+  VYC_DEMAND(r.kernel->program.bytes > 0 &&
+                 vyc__bundle_take_data(bundle, cursors, r.kernel->program),
+             "kernel %s: its program is not in the data", r.name);
   return check_variants(&r);
 }
 
 static vyc_status check_kernels(const vyc_bundle *bundle, vyc_cursors *cursors) {
   const vyc_table *kernels = &bundle->tables[VYC_SECTION_KERNELS];
-  DEMAND(kernels->count <= MOST_KERNELS, "%" PRIu64 " kernels", kernels->count);
+  VYC_DEMAND(kernels->count <= MOST_KERNELS, "%" PRIu64 " kernels", kernels->count);
   const char *before = "";
   for (uint32_t i = 0; i < kernels->count; i++) {
     VYC_TRY(check_kernel(bundle, cursors, i));
     const vyc_disk_kernel *kernel = vyc__bundle_row(bundle, VYC_SECTION_KERNELS, i, sizeof *kernel);
     const char *name = vyc__bundle_text(bundle, kernel->name);
-    DEMAND(strcmp(before, name) < 0, "kernel %s: kernels are not in the order of their names",
-           name);
+    VYC_DEMAND(strcmp(before, name) < 0, "kernel %s: kernels are not in the order of their names",
+               name);
     before = name;
   }
   return VYC_OK;
@@ -384,8 +381,10 @@ vyc_status vyc__bundle_check(vyc_bundle *bundle) {
   VYC_TRY(check_sections(bundle, header.section_count));
   VYC_TRY(check_strings(bundle));
   VYC_TRY(check_kernels(bundle, &cursors));
-  for (uint32_t kind = VYC_SECTION_PARAMETERS; kind <= VYC_SECTION_SITES; kind++)
-    DEMAND(cursors.next[kind] == bundle->tables[kind].count, "section %u has rows of no kernel",
-           kind);
+  VYC_TRY(vyc__bundle_graphs_check(bundle, &cursors));
+  for (uint32_t kind = VYC_SECTION_PARAMETERS; kind < VYC_SECTION_KINDS; kind++)
+    VYC_DEMAND(kind == VYC_SECTION_DATA || kind == VYC_SECTION_GRAPHS ||
+                   cursors.next[kind] == bundle->tables[kind].count,
+               "section %u has rows of nobody", kind);
   return VYC_OK;
 }

@@ -41,7 +41,7 @@ enum { /* vyc_disk_section.kind; a kind that is not here is passed over */
        VYC_SECTION_GRAPH_ARRAYS = 12,
        VYC_SECTION_GRAPH_SYMBOLS = 13,
        VYC_SECTION_GRAPH_STEPS = 14,
-       VYC_SECTION_GRAPH_VALUES = 15
+       VYC_SECTION_GRAPH_VALUES = 15 /* vyc_bundle_value */
 };
 #define VYC_SECTION_KINDS 16u
 
@@ -100,7 +100,7 @@ typedef struct vyc_disk_size { /* of an out */
 
 /* A step of a postfix expression over integers: a leaf that is pushed, or the op, by its code, of
  * what was pushed last. The result has `width` bits, negative: is signed. */
-enum { VYC_STEP_CONSTANT = -1, VYC_STEP_SIZE = -2, VYC_STEP_SCALAR = -3 };
+enum { VYC_LEAF_CONSTANT = -1, VYC_LEAF_SIZE = -2, VYC_LEAF_SCALAR = -3 };
 
 typedef struct vyc_disk_step {
   int32_t op;
@@ -156,35 +156,14 @@ typedef struct vyc_disk_symbol {
   uint64_t count; /* of an array with a default: elements */
 } vyc_disk_symbol;
 
-enum { /* vyc_disk_graph_step.kind */
-       VYC_GRAPH_LAUNCH = 1, /* a value for each parameter of the kernel */
-       VYC_GRAPH_COPY = 2,   /* to, from */
-       VYC_GRAPH_FILL = 3,   /* to, the bits of an element */
-       VYC_GRAPH_REPEAT = 4, /* until, or no value */
-       VYC_GRAPH_END = 5     /* of a repeat */
-};
-
 typedef struct vyc_disk_graph_step {
-  uint32_t kind;
+  uint32_t kind;    /* VYC_STEP_... */
   uint32_t kernel;  /* of a launch */
   uint32_t grid[3]; /* of a launch; zeros: by the kernel's work */
   uint32_t type;    /* of a copy, a fill, until: VYC_TYPE_... */
   vyc_disk_range values;
   uint64_t times; /* of a repeat */
 } vyc_disk_graph_step;
-
-enum { /* vyc_disk_graph_value.kind */
-       VYC_GRAPH_SPAN = 1,  /* `count` elements of array `index` from byte `value` */
-       VYC_GRAPH_SYMBOL = 2, /* what symbol `index` stands for */
-       VYC_GRAPH_BITS = 3   /* a scalar */
-};
-
-typedef struct vyc_disk_graph_value {
-  uint32_t kind;
-  uint32_t index;
-  uint64_t value;
-  uint64_t count;
-} vyc_disk_graph_value;
 
 _Static_assert(sizeof(vyc_disk_header) == 96, "the format");
 _Static_assert(sizeof(vyc_disk_section) == 32, "the format");
@@ -198,7 +177,7 @@ _Static_assert(sizeof(vyc_disk_graph) == 32, "the format");
 _Static_assert(sizeof(vyc_disk_array) == 24, "the format");
 _Static_assert(sizeof(vyc_disk_symbol) == 40, "the format");
 _Static_assert(sizeof(vyc_disk_graph_step) == 40, "the format");
-_Static_assert(sizeof(vyc_disk_graph_value) == 24, "the format");
+_Static_assert(sizeof(vyc_bundle_value) == 24, "the format");
 _Static_assert(sizeof(vyc_parameter) == 24 && sizeof(vyc_binding) == 16, "the format");
 
 #endif

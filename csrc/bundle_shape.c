@@ -65,8 +65,8 @@ static uint64_t combine(int32_t op, uint64_t a, uint64_t b, bool is_signed) {
 
 static uint64_t leaf(const vyc_disk_step *step, const uint64_t *counts, const uint64_t *scalars) {
   switch (step->op) {
-  case VYC_STEP_SIZE: return counts[step->value];
-  case VYC_STEP_SCALAR: return scalars[step->value];
+  case VYC_LEAF_SIZE: return counts[step->value];
+  case VYC_LEAF_SCALAR: return scalars[step->value];
   default: return step->value;
   }
 }

@@ -910,6 +910,131 @@ VYC_API vyc_status vyc_kernel_launch(vyc_kernel *kernel, const vyc_run *run);
 /* What a VYC_E_ASSERT with this kernel's tag is about, by vyc_error.report. */
 VYC_API vyc_status vyc_kernel_site(vyc_kernel *kernel, vyc_site *site_out, uint64_t report);
 
+/* ---- bundled graphs: recorded work with names for what changes --------------------------------
+ */
+
+typedef struct vyc_replay vyc_replay;
+
+typedef struct vyc_bundle_graph {
+  uint32_t struct_size;
+  uint32_t symbol_count;
+  const char *name; /* unique among the graphs of the bundle */
+  uint32_t step_count;
+  uint32_t array_count;
+} vyc_bundle_graph;
+
+VYC_API vyc_status vyc_bundle_graph_get(vyc_bundle *bundle, vyc_bundle_graph *graph_out,
+                                        uint32_t index);
+/* VYC_E_INVALID: no graph of this name; the message has those that there are. */
+VYC_API vyc_status vyc_bundle_graph_find(vyc_bundle *bundle, uint32_t *index_out, const char *name);
+
+enum { /* vyc_bundle_symbol.kind */
+       VYC_SYMBOL_ARRAY = 1,
+       VYC_SYMBOL_SCALAR = 2
+};
+
+enum { /* vyc_bundle_symbol.flags */
+       VYC_SYMBOL_HAS_DEFAULT = 1u, /* else each launch must give it, or a set before */
+       VYC_SYMBOL_WRITTEN = 2u /* an array that a step writes */
+};
+
+typedef struct vyc_bundle_symbol {
+  uint32_t struct_size;
+  uint32_t kind; /* VYC_SYMBOL_... */
+  const char *name;
+  uint32_t type; /* VYC_TYPE_... of the elements, or of the scalar */
+  uint32_t element_bytes;
+  uint32_t flags;
+  uint32_t array; /* of an array with a default: the graph's array that holds it, */
+  uint64_t value; /* from this byte on; of a scalar with a default: its bits */
+  uint64_t count; /* of an array with a default: elements */
+} vyc_bundle_symbol;
+
+/* In the order of their names. */
+VYC_API vyc_status vyc_bundle_symbol_get(vyc_bundle *bundle, vyc_bundle_symbol *symbol_out,
+                                         uint32_t graph, uint32_t index);
+/* VYC_E_INVALID: the graph has no symbol of this name. */
+VYC_API vyc_status vyc_bundle_symbol_find(vyc_bundle *bundle, uint32_t *index_out, uint32_t graph,
+                                          const char *name);
+
+/* Memory that a graph brings along. */
+typedef struct vyc_bundle_array {
+  uint32_t struct_size;
+  uint32_t reserved;
+  uint64_t bytes;
+  const void *contents; /* all of it; NULL: zeros */
+} vyc_bundle_array;
+
+VYC_API vyc_status vyc_bundle_array_get(vyc_bundle *bundle, vyc_bundle_array *array_out,
+                                        uint32_t graph, uint32_t index);
+
+enum { /* vyc_bundle_step.kind */
+       VYC_STEP_LAUNCH = 1, /* a value for each parameter of the kernel, in declared order */
+       VYC_STEP_COPY = 2, /* to, from */
+       VYC_STEP_FILL = 3, /* to, the element */
+       VYC_STEP_REPEAT = 4, /* the array that is looked at, or no value */
+       VYC_STEP_END = 5 /* of the innermost repeat */
+};
+
+enum { /* vyc_bundle_value.kind */
+       VYC_VALUE_SPAN = 1, /* `count` elements of array `index` from byte `value` on */
+       VYC_VALUE_SYMBOL = 2, /* what symbol `index` stands for */
+       VYC_VALUE_BITS = 3 /* a scalar */
+};
+
+typedef struct vyc_bundle_value {
+  uint32_t kind; /* VYC_VALUE_... */
+  uint32_t index;
+  uint64_t value;
+  uint64_t count;
+} vyc_bundle_value;
+
+typedef struct vyc_bundle_step {
+  uint32_t struct_size;
+  uint32_t kind; /* VYC_STEP_... */
+  uint32_t kernel; /* of a launch */
+  uint32_t type; /* of the elements, but of a launch: VYC_TYPE_... */
+  uint32_t grid[3]; /* of a launch; zeros: by the kernel's work */
+  uint32_t value_count;
+  uint64_t times; /* of a repeat, as in vyc_graph_repeat_begin */
+  const vyc_bundle_value *values;
+} vyc_bundle_step;
+
+/* In the order of recording. */
+VYC_API vyc_status vyc_bundle_step_get(vyc_bundle *bundle, vyc_bundle_step *step_out,
+                                       uint32_t graph, uint32_t index);
+
+/* A graph of a bundle on a device: its kernels are loaded as by vyc_kernel_load, its arrays are
+ * allocated and filled. It holds all of that. Instantiated at once where every symbol has a
+ * default, else at the first launch. Statuses as of vyc_kernel_load, vyc_buffer_alloc and
+ * vyc_graph_finish. */
+VYC_API vyc_status vyc_replay_load(vyc_replay **replay_out, char *log_out, size_t log_bytes,
+                                   vyc_context *context, vyc_bundle *bundle, const char *name,
+                                   uint64_t tag);
+VYC_API void vyc_replay_release(vyc_replay *replay);
+
+/* A value for a symbol. Structs of this kind cannot grow. */
+typedef struct vyc_symbol_value {
+  uint32_t symbol; /* its number */
+  uint32_t reserved;
+  uint64_t bits; /* of a scalar */
+  vyc_buffer *buffer; /* of an array: */
+  uint64_t offset; /* bytes */
+  uint64_t count; /* elements; sizes and grids of the launches follow */
+} vyc_symbol_value;
+
+/* Set symbols for all later launches: all of them, or none on failure. Buffers are held.
+ * VYC_E_INVALID: no such symbol, a symbol twice, an array that does not fit its kernel. */
+VYC_API vyc_status vyc_replay_set(vyc_replay *replay, const vyc_symbol_value *values,
+                                  uint32_t count);
+/* Launch, as vyc_graph_launch, with values that hold for this launch. VYC_E_INVALID as above, and:
+ * a symbol without a default has no value. */
+VYC_API vyc_status vyc_replay_launch(vyc_replay *replay, const vyc_symbol_value *values,
+                                     uint32_t count, vyc_stream *stream);
+/* What a symbol stands for at present. The buffer of an array is one more reference, which
+ * vyc_buffer_release takes. VYC_E_INVALID: it has no value. */
+VYC_API vyc_status vyc_replay_get(vyc_replay *replay, vyc_symbol_value *value_out, uint32_t symbol);
+
 #ifdef __cplusplus
 }
 #endif

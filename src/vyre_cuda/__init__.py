@@ -149,6 +149,8 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.bundle import BundledKernel as BundledKernel
     from vyre_cuda.runtime.bundle import LoadedBundle as LoadedBundle
     from vyre_cuda.runtime.bundle import load_bundle as load_bundle
+    from vyre_cuda.runtime.bundled_graph import BundledGraph as BundledGraph
+    from vyre_cuda.runtime.bundled_graph import BundledSymbol as BundledSymbol
     from vyre_cuda.runtime.device import Device as Device
     from vyre_cuda.runtime.device import Event as Event
     from vyre_cuda.runtime.device import Stream as Stream
@@ -203,6 +205,7 @@ _HOMES = {
     "vyre_cuda.runtime.array": "DeviceArray",
     "vyre_cuda.locations": "get_include get_library_dir",
     "vyre_cuda.runtime.bundle": "Bundle BundledKernel LoadedBundle load_bundle",
+    "vyre_cuda.runtime.bundled_graph": "BundledGraph BundledSymbol",
     "vyre_cuda.runtime.device": "Device Event Stream devices from_dlpack",
     "vyre_cuda.runtime.foreign": "BoundForeignCall ForeignKernel ForeignParameter",
     "vyre_cuda.runtime.bound": "BoundCall",

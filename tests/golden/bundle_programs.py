@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 import vyre_cuda as vc
 
 EXAMPLE = Path(__file__).parents[1] / "native" / "example.vyre"
@@ -34,7 +36,30 @@ def checked() -> vc.Program:
     return b.build()
 
 
+def step(device: vc.Device) -> vc.Graph:
+    """w = a * x + weights, three times y = 0.5 * w + w, out = y, where x and a are symbols, a with a default."""
+    kernel = device.compile(vc.Program.from_bytes(saxpy().to_bytes()))
+    weights = device.array(np.arange(64, dtype=np.float32))
+    w, y, spare = device.zeros(64, vc.f32), device.zeros(64, vc.f32), device.zeros(64, vc.f32)
+    with device.record() as graph:
+        kernel.launch(vc.symbol("x"), weights, w, vc.symbol("a", np.float32(2)))
+        y.copy_from(w)
+        with graph.repeat(3):
+            kernel.launch(w, y, spare, 0.5)
+            y.copy_from(spare)
+        w.fill(0)
+        kernel.launch(y, w, vc.symbol("out", device.zeros(64, vc.f32)), 1.0)
+    return graph
+
+
+def step_result(x: np.ndarray, a: float) -> np.ndarray:
+    """What `step` gives; every number here is exact in binary32."""
+    w = np.float32(a) * x + np.arange(64, dtype=np.float32)
+    return w + 3 * np.float32(0.5) * w
+
+
 def write(path: Path) -> None:
     """Without source lines, so that it depends on the programs alone."""
     programs = [vc.Program.from_bytes(program().to_bytes()) for program in (saxpy, checked)]
-    vc.bundle(programs, path, targets=TARGETS, cubins=False)
+    with vc.Device("emulator") as device:
+        vc.bundle(programs, path, graphs={"step": step(device)}, targets=TARGETS, cubins=False)

@@ -1,19 +1,8 @@
-/* Bundles from C: opening and refusing them, and their kernels by name on the emulator.
- *
- * example.vyre is what `vc.bundle` made of the programs in tests/golden/bundle_programs.py. */
-#include "dispatch_test.h"
+/* Bundles from C: opening and refusing them, and their kernels by name on the emulator. */
+#include "bundle_test.h"
 
 static uint8_t *contents;
 static size_t contents_bytes;
-
-/* The file beside this one. */
-static const char *example_path(void) {
-  static char path[4096];
-  snprintf(path, sizeof path, "%s", __FILE__);
-  char *slash = strrchr(path, '/');
-  snprintf(slash == NULL ? path : slash + 1, 64, "example.vyre");
-  return path;
-}
 
 static void read_example(void) {
   FILE *file = fopen(example_path(), "rb");
@@ -24,12 +13,6 @@ static void read_example(void) {
   contents = malloc(contents_bytes);
   CHECK(contents != NULL && fread(contents, 1, contents_bytes, file) == contents_bytes);
   fclose(file);
-}
-
-static vyc_bundle *open_example(void) {
-  vyc_bundle *bundle = NULL;
-  OK(vyc_bundle_open(&bundle, example_path(), NULL, 0));
-  return bundle;
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */

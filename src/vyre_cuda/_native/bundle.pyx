@@ -4,7 +4,9 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 
 from vyre_cuda._native.c_api cimport (
-    vyc_bundle_info, vyc_bundle_info_get, vyc_bundle_kernel, vyc_bundle_kernel_get, vyc_bundle_open,
+    vyc_bundle_array, vyc_bundle_array_get, vyc_bundle_graph, vyc_bundle_graph_get, vyc_bundle_info,
+    vyc_bundle_info_get, vyc_bundle_kernel, vyc_bundle_kernel_get, vyc_bundle_open, vyc_bundle_step,
+    vyc_bundle_step_get, vyc_bundle_symbol, vyc_bundle_symbol_get,
     vyc_bundle_parameter, vyc_bundle_parameter_get, vyc_bundle_release, vyc_bundle_shape, vyc_bundle_site_get,
     vyc_bundle_variant, vyc_bundle_variant_get, vyc_kernel, vyc_kernel_info, vyc_kernel_info_get, vyc_kernel_load,
     vyc_kernel_plan, vyc_kernel_release, vyc_site,
@@ -104,6 +106,45 @@ cdef class BundleFile:
         row.struct_size = sizeof(row)
         check(vyc_bundle_site_get(self._h, &row, kernel, variant, index))
         return row.kind, row.message.decode(), row.buffer.decode(), row.file.decode(), row.line, row.statement
+
+    def graph(self, uint32_t index) -> dict[str, object]:
+        """name, symbols: (name, kind, type, flags, array, value, count) each; arrays: (bytes, contents); steps: (kind,
+        kernel, type, grid, times, values), a value being (kind, index, value, count)."""
+        cdef vyc_bundle_graph row
+        memset(&row, 0, sizeof(row))
+        row.struct_size = sizeof(row)
+        check(vyc_bundle_graph_get(self._h, &row, index))
+        return {
+            "name": row.name.decode(),
+            "symbols": [self.symbol(index, i) for i in range(row.symbol_count)],
+            "arrays": [self.array(index, i) for i in range(row.array_count)],
+            "steps": [self.step(index, i) for i in range(row.step_count)],
+        }
+
+    def symbol(self, uint32_t graph, uint32_t index) -> tuple:
+        cdef vyc_bundle_symbol row
+        memset(&row, 0, sizeof(row))
+        row.struct_size = sizeof(row)
+        check(vyc_bundle_symbol_get(self._h, &row, graph, index))
+        return row.name.decode(), row.kind, row.type, row.flags, row.array, row.value, row.count
+
+    def array(self, uint32_t graph, uint32_t index) -> tuple[int, bytes]:
+        cdef vyc_bundle_array row
+        memset(&row, 0, sizeof(row))
+        row.struct_size = sizeof(row)
+        check(vyc_bundle_array_get(self._h, &row, graph, index))
+        return row.bytes, b"" if row.contents == NULL else (<const char *>row.contents)[:row.bytes]
+
+    def step(self, uint32_t graph, uint32_t index) -> tuple:
+        cdef vyc_bundle_step row
+        memset(&row, 0, sizeof(row))
+        row.struct_size = sizeof(row)
+        check(vyc_bundle_step_get(self._h, &row, graph, index))
+        values = [
+            (row.values[i].kind, row.values[i].index, row.values[i].value, row.values[i].count)
+            for i in range(row.value_count)
+        ]
+        return row.kind, row.kernel, row.type, (row.grid[0], row.grid[1], row.grid[2]), row.times, values
 
     def shape(self, uint32_t kernel, list counts not None, list scalars not None, bint with_grid=True) -> tuple:
         """(counts, grid) of a call whose buffers have these counts, by slot; the counts of sized outs are replaced."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from vyre_cuda.bundles.assemble import cubin, has_assembler
+from vyre_cuda.bundles.graphs import Bundled, GraphKernel, RecordedGraph, add_graphs, merged_kernels
 from vyre_cuda.bundles.kernels import BundledKernel, Variant, add_kernel
 from vyre_cuda.bundles.layout import Writer
 from vyre_cuda.ir.program import Program
@@ -27,6 +27,7 @@ def bundle(
     programs: Program | Iterable[Program],
     path: str | os.PathLike[str],
     *,
+    graphs: Mapping[str, Bundled] | None = None,
     targets: Sequence[str] = DEFAULT_TARGETS,
     precision: str = "ieee",
     bounds: str = "check",
@@ -36,47 +37,37 @@ def bundle(
     """Compile programs for GPU generations and write them into one file; needs no GPU.
 
     `vc.load_bundle` and `vyc_bundle_open` read it. A device runs the machine code of its own generation, else the PTX
-    of the newest target that it has. `source=False` leaves the bodies of the programs out. `cubins=True` asks for
-    machine code beside the PTX, False for none; None takes what there is: ptxas of the wheel nvidia-cuda-nvcc or of
-    PATH. Each program has a name of its own. ProgramError: not valid; ValueError: an option's unknown word, no target,
-    two programs of a name; UnsupportedError: a target is too small, a size too complicated, or ptxas is missing;
+    of the newest target that it has. `graphs` has recorded graphs by name; their kernels go along, with the options
+    that they were compiled with. `source=False` leaves the bodies of the programs out. `cubins=True` asks for machine
+    code beside the PTX, False for none; None takes what there is: ptxas of the wheel nvidia-cuda-nvcc or of PATH.
+    Each program has a name of its own. ProgramError: not valid; ValueError: an option's unknown word, no target, two
+    programs of a name; UnsupportedError: a target is too small, a size too complicated, or ptxas is missing;
     CompileError: ptxas refused a kernel; OSError: the file cannot be written, and what was there before still is.
     """
-    kernels = compiled(
-        [programs] if isinstance(programs, Program) else list(programs),
-        targets,
-        precision=precision,
-        bounds=bounds,
-        source=source,
-        cubins=cubins,
-    )
-    write_file(path, packed(kernels))
-
-
-def compiled(
-    programs: Sequence[Program],
-    targets: Sequence[str],
-    *,
-    precision: str,
-    bounds: str,
-    source: bool,
-    cubins: bool | None,
-) -> list[BundledKernel]:
-    """The programs for the targets."""
-    chosen = parse_targets(targets)
-    with_cubins = has_assembler() if cubins is None else cubins
-    kernels = []
-    for program in programs:
+    given = [programs] if isinstance(programs, Program) else list(programs)
+    for program in given:
         if not isinstance(program, Program):
             raise TypeError(f"a bundle has Programs, not a {type(program).__name__} (a Builder needs .build())")
         check(program)
-        body = program if bounds == "trap" else optimize(program, precision=precision, bounds=bounds)
-        variants = []
-        for target in chosen:
-            lowered = lower(body, target, precision=precision, bounds=bounds)
-            variants.append(Variant(target, lowered, cubin(lowered.ptx, target) if with_cubins else b""))
-        kernels.append(BundledKernel(program, precision, bounds, variants, source))
-    return kernels
+    recorded = {name: graph.bundled() for name, graph in (graphs or {}).items()}
+    if len({program.name for program in given}) < len(given):
+        raise ValueError("two programs have one name; a bundle finds them by name")
+    wanted = merged_kernels([GraphKernel(program, precision, bounds) for program in given], recorded)
+    chosen = parse_targets(targets)
+    with_cubins = has_assembler() if cubins is None else cubins
+    kernels = [compiled(kernel, chosen, source=source, cubins=with_cubins) for kernel in wanted]
+    write_file(path, packed(kernels, recorded))
+
+
+def compiled(kernel: GraphKernel, targets: Sequence[Target], *, source: bool, cubins: bool) -> BundledKernel:
+    """A valid program for the targets."""
+    program, precision, bounds = kernel.program, kernel.precision, kernel.bounds
+    body = program if bounds == "trap" else optimize(program, precision=precision, bounds=bounds)
+    variants = []
+    for target in targets:
+        lowered = lower(body, target, precision=precision, bounds=bounds)
+        variants.append(Variant(target, lowered, cubin(lowered.ptx, target) if cubins else b""))
+    return BundledKernel(program, precision, bounds, variants, source)
 
 
 def parse_targets(targets: Sequence[str]) -> list[Target]:
@@ -89,17 +80,15 @@ def parse_targets(targets: Sequence[str]) -> list[Target]:
     return [chosen[sm] for sm in sorted(chosen)]
 
 
-def packed(kernels: Sequence[BundledKernel]) -> bytes:
+def packed(kernels: Sequence[BundledKernel], graphs: Mapping[str, RecordedGraph]) -> bytes:
     """The bytes of a bundle."""
     if not kernels:
         raise ValueError("a bundle needs a program")
     writer = Writer()
     ordered = sorted(kernels, key=lambda kernel: kernel.program.name.encode("utf-8"))
-    for kernel, after in itertools.pairwise(ordered):
-        if kernel.program.name == after.program.name:
-            raise ValueError(f"two programs are named {kernel.program.name}; a bundle finds them by name")
     for kernel in ordered:
         add_kernel(writer, kernel)
+    add_graphs(writer, graphs, {kernel.program.name: number for number, kernel in enumerate(ordered)})
     return writer.pack(PRODUCER)
 
 

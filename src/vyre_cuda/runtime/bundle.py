@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vyre_cuda._native.bundle import BundleFile
 from vyre_cuda._native.status import AssertReport
+from vyre_cuda.bundles.graphs import LAUNCH
 from vyre_cuda.errors import BundleError, Error, ProgramError
 from vyre_cuda.ir import call as calls
 from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.types import BY_CODE
 from vyre_cuda.plan.signature import COVERED, OF_NO_PARAMETER, ROLE_SCALAR, ROLES, STREAMING
 from vyre_cuda.ptx.lowered import Access, KernelParameter, Lowered, ParameterKind, Site, SiteKind
+from vyre_cuda.runtime.bundled_graph import BundledGraph, described, record
 from vyre_cuda.runtime.checks import Checks, signed_index
+from vyre_cuda.runtime.graph import Graph
 from vyre_cuda.runtime.kernel import Kernel
 
 if TYPE_CHECKING:
@@ -47,8 +50,8 @@ class BundledKernel:
 class Bundle:
     """A bundle that was read and checked; made by `vc.load_bundle`, without a device.
 
-    `kernels` has what is in it by name; `on(device)` loads kernels there. `digest` is the BLAKE2b-256 of the file with
-    zeros in the digest's place, in hex.
+    `kernels` and `graphs` have what is in it by name; `on(device)` loads that there. `digest` is the BLAKE2b-256 of
+    the file with zeros in the digest's place, in hex.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -59,6 +62,8 @@ class Bundle:
         self.digest: str = info["digest"].hex()
         kernels = [_kernel(self._file, index) for index in range(info["kernel_count"])]
         self.kernels: Mapping[str, BundledKernel] = MappingProxyType({kernel.name: kernel for kernel in kernels})
+        graphs = [described(self._file.graph(index)) for index in range(info["graph_count"])]
+        self.graphs: Mapping[str, BundledGraph] = MappingProxyType({graph.name: graph for graph in graphs})
 
     def on(self, device: Device) -> LoadedBundle:
         """The kernels on a device: a mapping from names, each loaded at its first look-up."""
@@ -81,7 +86,7 @@ class Bundle:
         return self._file.variant(index, self.kernels[name].targets.index(target))
 
     def __repr__(self) -> str:
-        return f"<vyre_cuda.Bundle of {', '.join(self.kernels)}>"
+        return f"<vyre_cuda.Bundle of {', '.join([*self.kernels, *self.graphs])}>"
 
 
 class LoadedBundle(Mapping[str, Kernel]):
@@ -107,6 +112,15 @@ class LoadedBundle(Mapping[str, Kernel]):
             if name not in self._loaded:
                 self._loaded[name] = _load(self.bundle, self.device, name)
             return self._loaded[name]
+
+    def graph(self, name: str) -> Graph:
+        """A graph of the bundle, recorded on the device, with arrays of its own. KeyError when there is none."""
+        if name not in self.bundle.graphs:
+            raise KeyError(name)
+        row = self.bundle._file.graph(list(self.bundle.graphs).index(name))
+        launched = {step[1] for step in row["steps"] if step[0] == LAUNCH}
+        kernels = [self[each] if number in launched else None for number, each in enumerate(self)]
+        return record(self.device, row, kernels)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.bundle.kernels)
@@ -193,21 +207,21 @@ class BundledChecks(Checks):
 
 
 def _load(bundle: Bundle, device: Device, name: str) -> Kernel:
-    described = bundle.kernels[name]
+    kernel_row = bundle.kernels[name]
     tag = device._new_tag()
     plan, variant, _ = bundle._file.load(device.context, name, tag)
-    lowered = _lowered(bundle._file.variant(list(bundle.kernels).index(name), variant), described.program)
+    lowered = _lowered(bundle._file.variant(list(bundle.kernels).index(name), variant), kernel_row.program)
     kernel = Kernel(
         device,
-        described.program,
+        kernel_row.program,
         lowered,
         tag,
-        precision=described.precision,
-        bounds=described.bounds,
+        precision=kernel_row.precision,
+        bounds=kernel_row.bounds,
         plan=plan,
-        checks=BundledChecks(described.program, lowered),
+        checks=BundledChecks(kernel_row.program, lowered),
     )
-    kernel.is_without_body = not described.has_source
+    kernel.is_without_body = not kernel_row.has_source
     device._checks.add(tag, kernel.checks)
     return kernel
 
