@@ -1,6 +1,6 @@
 /* What the programs that test bundles share: the bundle beside them.
  *
- * example.vyre is what tests/golden/bundle_programs.py writes. */
+ * example.vyre is what tests/device/bundle_programs.py writes. */
 #ifndef BUNDLE_TEST_H
 #define BUNDLE_TEST_H
 

@@ -40,7 +40,7 @@ def step(device: vc.Device) -> vc.Graph:
     """w = a * x + weights, three times y = 0.5 * w + w, out = y, where x and a are symbols, a with a default."""
     kernel = device.compile(vc.Program.from_bytes(saxpy().to_bytes()))
     weights = device.array(np.arange(64, dtype=np.float32))
-    w, y, spare = device.zeros(64, vc.f32), device.zeros(64, vc.f32), device.zeros(64, vc.f32)
+    w, y, spare, out = (device.zeros(64, vc.f32) for _ in range(4))
     with device.record() as graph:
         kernel.launch(vc.symbol("x"), weights, w, vc.symbol("a", np.float32(2)))
         y.copy_from(w)
@@ -48,7 +48,7 @@ def step(device: vc.Device) -> vc.Graph:
             kernel.launch(w, y, spare, 0.5)
             y.copy_from(spare)
         w.fill(0)
-        kernel.launch(y, w, vc.symbol("out", device.zeros(64, vc.f32)), 1.0)
+        kernel.launch(y, w, vc.symbol("out", out), 1.0)
     return graph
 
 
