@@ -24,7 +24,7 @@ static vyc_status read_file(vyc_bundle *bundle, const char *path) {
     return vyc__fail(VYC_E_FILE, "bundle", "%s cannot be opened: %s", path, strerror(errno));
   vyc_status status = file_bytes(file, path, &bundle->size);
   if (status != VYC_OK) goto close;
-  bundle->bytes = malloc((size_t)bundle->size + 1);
+  bundle->bytes = malloc(bundle->size > 0 ? (size_t)bundle->size : 1);
   if (bundle->bytes == NULL)
     status = vyc__fail(VYC_E_MEMORY, "bundle", "no host memory for %" PRIu64 " bytes of %s",
                        bundle->size, path);
@@ -39,7 +39,7 @@ close:
 static vyc_status copy_bytes(vyc_bundle *bundle, const void *data, size_t bytes) {
   VYC_REQUIRE(data != NULL);
   bundle->size = bytes;
-  bundle->bytes = malloc(bytes + 1);
+  bundle->bytes = malloc(bytes > 0 ? bytes : 1);
   if (bundle->bytes == NULL)
     return vyc__fail(VYC_E_MEMORY, "bundle", "no host memory for a bundle of %zu bytes", bytes);
   if (bytes > 0) memcpy(bundle->bytes, data, bytes);

@@ -193,8 +193,17 @@ static vyc_status check_parameters(reader *r) {
 }
 
 static bool is_width(int32_t width) {
-  const int32_t bits = width < 0 ? -width : width;
-  return bits == 8 || bits == 16 || bits == 32 || bits == 64;
+  switch (width) {
+  case 8:
+  case 16:
+  case 32:
+  case 64:
+  case -8:
+  case -16:
+  case -32:
+  case -64: return true;
+  default: return false;
+  }
 }
 
 /* What a leaf names is there, and known by now. */

@@ -50,6 +50,7 @@ static vyc_status give_up(vyc_context *context, int64_t timeout_ns) {
   }
   atomic_store(&context->hung, true);
   atomic_store(&context->gone, true);
+  vyc__log(context, VYC_LOG_WARNING, "a close has abandoned the device: its work has not ended");
   return vyc__fail(VYC_E_TIMEOUT, "close",
                    "work on the device has not ended after %.3f s: it was abandoned, and what it "
                    "uses is left with the driver until the process ends",

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "driver.h"
+#include "host.h"
 #include "status.h"
 
 #define VYC_ALIGN 256u         /* bytes: every block and slab part begins on such a boundary */
@@ -87,6 +88,7 @@ struct vyc_context {
   vyc_stream *slots[VYC_STREAM_SLOTS]; /* by number; main and other stay NULL */
   vyc_stream *streams; /* all of them; guarded by slots_lock */
   vyc_pool device_pool, pinned_pool;
+  vyc_host host; /* set once */
   vyc_counters counters;
   vyc_caps caps;
 };
@@ -365,6 +367,12 @@ static inline void vyc__pinned_retain(vyc_pinned *pinned) { vyc__child_retain(&p
  * released it is reused behind that. */
 static inline void vyc__pinned_use(vyc_pinned *pinned, uint32_t slot) {
   atomic_fetch_or_explicit(&pinned->used_on, UINT64_C(1) << slot, memory_order_relaxed);
+}
+
+/* Where a pool has its memory from, unless from the driver. */
+static inline const vyc_allocator *vyc__pool_allocator(const vyc_context *context,
+                                                       const vyc_pool *pool) {
+  return pool->pinned ? &context->host.pinned : &context->host.device;
 }
 
 /* ---- small helpers ---- */

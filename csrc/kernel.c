@@ -87,6 +87,15 @@ static vyc_status load_image(vyc_kernel *kernel, compiler_log log, vyc_context *
   return status;
 }
 
+static void tell_refusal(const vyc_kernel *kernel, vyc_context *context, const vyc_disk_variant *v,
+                         bool cubin) {
+  vyc_error error;
+  vyc__error_save(&error);
+  vyc__log(context, VYC_LOG_INFO, "kernel %s: the %s for sm_%u is passed over: %.400s",
+           vyc__bundle_text(kernel->bundle, kernel->row->name), cubin ? "cubin" : "PTX", v->sm,
+           error.message);
+}
+
 /* From the newest that the device has downwards; the first refusal is the one that is told. */
 static vyc_status load_best(vyc_kernel *kernel, compiler_log log, vyc_context *context,
                             uint64_t tag) {
@@ -100,6 +109,7 @@ static vyc_status load_best(vyc_kernel *kernel, compiler_log log, vyc_context *c
       if (cubin && (v->cubin.bytes == 0 || !runs_cubin(v->sm, device_sm))) continue;
       const vyc_status status = load_image(kernel, log, context, i, cubin, tag);
       if (status != VYC_E_COMPILE) return status;
+      tell_refusal(kernel, context, v, cubin);
       if (!refused) vyc__error_save(&first);
       refused = true;
     }

@@ -26,6 +26,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -176,6 +177,42 @@ VYC_API vyc_status vyc_caps_field(const char **name_out, size_t *offset_out, uin
 /* Retain the primary context of a device and probe it. The context keeps the driver.
  * VYC_E_UNAVAILABLE: no such device. */
 VYC_API vyc_status vyc_context_open(vyc_context **context_out, vyc_driver *driver, int32_t ordinal);
+enum { /* level of vyc_context_options.log */
+       VYC_LOG_WARNING = 1, /* something was given up, or will not work again */
+       VYC_LOG_INFO = 2 /* something was done in another way */
+};
+
+/* Memory of the host's. `alloc` writes the address of `bytes` bytes, on a boundary of 256, and
+ * returns 0; anything else is out of memory, for which idle blocks are freed and it is asked once
+ * more. `free` takes an address that alloc gave. Both are called by any thread, with the CUcontext
+ * current and no lock held, and must not call this library on the same context. Blocks are pooled
+ * as the driver's are. `free` comes after a close for memory that outlives it, and never for memory
+ * that work hangs on. */
+typedef struct vyc_allocator {
+  int32_t (*alloc)(void *user, uint64_t *address_out, uint64_t bytes);
+  void (*free)(void *user, uint64_t address);
+  void *user;
+} vyc_allocator;
+
+typedef struct vyc_context_options {
+  uint32_t struct_size;
+  uint32_t flags;  /* 0 */
+  uint64_t handle; /* a CUcontext of the host's on this device; 0: the primary context */
+  vyc_allocator device_memory; /* functions NULL: cuMemAlloc and cuMemFree */
+  vyc_allocator pinned_memory; /* page-locked, portable, at the same address on the device;
+                                  functions NULL: cuMemHostAlloc and cuMemFreeHost */
+  /* Told what no status tells; NULL: nobody. By any thread, with no lock held; `message` is
+   * borrowed for the call. It must not call this library on the same context. */
+  void (*log)(void *user, int32_t level, const char *message);
+  void *log_user;
+} vyc_context_options;
+
+/* The same with options, which are copied; NULL: none. A CUcontext of the host's is used and never
+ * destroyed or reset: it must live until the close, or the last release, has returned, and longer
+ * where page-locked memory does. Several contexts may be opened on one. VYC_E_INVALID: the handle
+ * is no CUcontext of this device. */
+VYC_API vyc_status vyc_context_open_with(vyc_context **context_out, vyc_driver *driver,
+                                         int32_t ordinal, const vyc_context_options *options);
 /* What was probed; answers in every state of the context. */
 VYC_API vyc_status vyc_context_caps(vyc_context *context, vyc_caps *caps_out);
 /* Wait for all work launched through this context, on foreign streams too. VYC_E_ASSERT: an
@@ -596,6 +633,18 @@ typedef struct vyc_run {
       iterations; /* of the kernel, each on what the one before left; 0 means 1. Host runs only */
   uint32_t reserved;
 } vyc_run;
+
+/* The bits of a float for vyc_run.scalars; those of an integer are its value, cast. */
+static inline uint64_t vyc_bits_f32(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+static inline uint64_t vyc_bits_f64(double value) {
+  uint64_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
 
 /* Host or mixed arguments in, results out: stage, launch, wait, collect. With host arguments alone
  * and no stream it may overlap other work; else it runs in the order of its stream. A buffer that
