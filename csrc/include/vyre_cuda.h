@@ -1,6 +1,34 @@
 /* vyre_cuda: dispatch of prepared kernels on NVIDIA GPUs through the CUDA driver, or on the
  * emulator through the same calls.
  *
+ * A host in short. Every call returns a status; vyc_last_error has the text of a failure.
+ *
+ *   vyc_driver_open(&driver, NULL);                 libcuda.so.1, or the path of the emulator
+ *   vyc_context_open(&context, driver, 0);          a device; _open_with: the host's own CUcontext
+ *   vyc_bundle_open(&bundle, "k.vyre", NULL, 0);    kernels that `vyre-cuda bundle` compiled
+ *   vyc_kernel_load(&kernel, NULL, 0, context, bundle, "saxpy", 0);
+ *   vyc_kernel_run(kernel, NULL, &run);             host arrays in, host arrays out
+ *   vyc_kernel_release(kernel); ...                 in any order
+ *
+ * What there is, from the quickest to write to the quickest to run:
+ *   host arrays     vyc_kernel_run, vyc_kernel_submit; VYC_ARGUMENT_PINNED memory is used in place
+ *   device buffers  vyc_buffer_alloc, vyc_copy_in, vyc_kernel_launch, vyc_copy_out
+ *   bound calls     vyc_kernel_resolve, vyc_kernel_plan, vyc_call_create, vyc_call_run
+ *   graphs          vyc_graph_create and vyc_graph_add_...; vyc_replay_load for a bundle's
+ * Without a bundle the same goes from PTX or a cubin: vyc_module_load, vyc_plan_create, and
+ * vyc_plan_... in the place of vyc_kernel_...
+ *
+ * Which status means what, and what to do:
+ *   VYC_E_INVALID      a mistake in the calling code; nothing was done
+ *   VYC_E_MEMORY       release something, or vyc_context_trim, and try again
+ *   VYC_E_ASSERT       a check of the program failed: vyc_kernel_site says which
+ *   VYC_E_TIMEOUT, VYC_NOT_READY   the work goes on; wait again or abandon it
+ *   VYC_E_UNAVAILABLE  this context is of no use any more; open another
+ *   VYC_E_LOST         nor is any of this device in this process
+ *   VYC_E_DRIVER       told by the driver: vyc_error.driver_name
+ *   VYC_E_UNSUPPORTED, VYC_E_COMPILE   this device or driver cannot
+ *   VYC_E_FILE, VYC_E_FORMAT, VYC_E_VERSION   the bundle cannot be read
+ *
  * Rules that every function keeps:
  *  - Returns vyc_status; on failure the calling thread's error record (vyc_last_error) says more.
  *    Besides the statuses named below, every function answers VYC_E_INVALID for an argument that is
@@ -105,7 +133,9 @@ typedef struct vyc_driver_info {
  * VYC_E_UNAVAILABLE: not found, not a driver, older than 12.0, or no device; the message says
  * which. */
 VYC_API vyc_status vyc_driver_open(vyc_driver **driver_out, const char *path);
+/* Give the handle up; contexts hold the driver on their own, and the library stays loaded. */
 VYC_API void vyc_driver_release(vyc_driver *driver);
+/* What is known since the open; no driver call is made. */
 VYC_API vyc_status vyc_driver_info_get(vyc_driver *driver, vyc_driver_info *info_out);
 /* Name of a device, NUL-terminated and cut to name_bytes, without opening a context on it. Empty
  * and VYC_E_UNAVAILABLE when there is no such device. */
@@ -370,6 +400,7 @@ VYC_API void vyc_stream_release(vyc_stream *stream);
 VYC_API vyc_status vyc_stream_adopt(vyc_stream **stream_out, vyc_context *context, uint64_t handle);
 /* VYC_E_ASSERT as from vyc_context_synchronize. */
 VYC_API vyc_status vyc_stream_synchronize(vyc_stream *stream);
+/* The same for at most timeout_ns, then VYC_NOT_READY; negative: no limit. */
 VYC_API vyc_status vyc_stream_synchronize_for(vyc_stream *stream, int64_t timeout_ns);
 /* VYC_OK when all work has finished, else VYC_NOT_READY. */
 VYC_API vyc_status vyc_stream_query(vyc_stream *stream);
@@ -381,9 +412,11 @@ VYC_API vyc_status vyc_stream_record(vyc_stream *stream, vyc_event **event_out);
 /* Work given to the stream from now on waits for the event, which must be of the same context. The
  * event may be released at once. */
 VYC_API vyc_status vyc_stream_wait(vyc_stream *stream, vyc_event *event);
+/* May be released with work in flight, which it does not wait for. */
 VYC_API void vyc_event_release(vyc_event *event);
 /* VYC_E_ASSERT as from vyc_context_synchronize. */
 VYC_API vyc_status vyc_event_synchronize(vyc_event *event);
+/* The same for at most timeout_ns, then VYC_NOT_READY; negative: no limit. */
 VYC_API vyc_status vyc_event_synchronize_for(vyc_event *event, int64_t timeout_ns);
 /* VYC_OK or VYC_NOT_READY. */
 VYC_API vyc_status vyc_event_query(vyc_event *event);
@@ -395,6 +428,7 @@ VYC_API vyc_status vyc_event_elapsed(vyc_event *stop, float *milliseconds_out, v
 VYC_API vyc_status vyc_fence_create(vyc_fence **fence_out, vyc_context *context);
 /* VYC_OK or VYC_NOT_READY; VYC_E_ASSERT as from vyc_context_synchronize. */
 VYC_API vyc_status vyc_fence_wait(vyc_fence *fence, int64_t timeout_ns);
+/* May be released before it is reached; nothing is waited for. */
 VYC_API void vyc_fence_release(vyc_fence *fence);
 
 /* ---- memory --------------------------------------------------------------------------------- */
@@ -412,6 +446,7 @@ VYC_API void vyc_buffer_release(vyc_buffer *buffer);
  * above. Between them the buffers that a thread released serve its next allocations. */
 VYC_API vyc_status vyc_buffer_try_alloc(vyc_buffer **buffer_out, vyc_context *context,
                                         uint64_t bytes);
+/* VYC_NOT_READY: the reference is still the caller's. */
 VYC_API vyc_status vyc_buffer_try_release(vyc_buffer *buffer);
 /* The CUdeviceptr, for other libraries; work of theirs is not known to this one. */
 VYC_API vyc_status vyc_buffer_address(vyc_buffer *buffer, uint64_t *address_out);
@@ -453,9 +488,12 @@ VYC_API vyc_status vyc_buffer_is_read_only(vyc_buffer *buffer, uint32_t *read_on
  * arrived (VYC_E_ASSERT as from vyc_context_synchronize: they have arrived all the same); copy and
  * fill_zero do not wait for themselves. Ranges of one buffer may overlap. */
 VYC_API vyc_status vyc_copy_in(vyc_buffer *to, uint64_t offset, const void *data, uint64_t bytes);
+/* The bytes have arrived when it returns, and `data_out` is the caller's before and after. */
 VYC_API vyc_status vyc_copy_out(vyc_buffer *from, uint64_t offset, void *data_out, uint64_t bytes);
+/* Between buffers of one context; both may be released at once. */
 VYC_API vyc_status vyc_copy(vyc_buffer *to, uint64_t to_offset, vyc_buffer *from,
                             uint64_t from_offset, uint64_t bytes);
+/* The bytes become 0. */
 VYC_API vyc_status vyc_fill_zero(vyc_buffer *to, uint64_t offset, uint64_t bytes);
 /* The same with elements of element_bytes (1, 2 or 4), each the low bytes of `value`. */
 VYC_API vyc_status vyc_fill(vyc_buffer *to, uint64_t offset, uint32_t value, uint32_t element_bytes,
@@ -476,6 +514,7 @@ typedef struct vyc_transfer {
  * a buffer are merged: of an upload, items that follow each other; of a download, any. The results
  * of a download have arrived when it returns (VYC_E_ASSERT as of vyc_copy_out). */
 VYC_API vyc_status vyc_upload(vyc_context *context, const vyc_transfer *items, uint32_t count);
+/* See above: to `result` of each item. */
 VYC_API vyc_status vyc_download(vyc_context *context, const vyc_transfer *items, uint32_t count);
 
 /* Page-locked host memory that the device can read and write at its host address, from a pool like
@@ -488,7 +527,10 @@ VYC_API vyc_status vyc_pinned_alloc(vyc_pinned **pinned_out, vyc_context *contex
  * already. VYC_E_UNSUPPORTED: the device would see it at another address. */
 VYC_API vyc_status vyc_pinned_register(vyc_pinned **pinned_out, vyc_context *context, void *data,
                                        uint64_t bytes);
+/* May be called with work on the memory in flight, and after a close; views of it end here. */
 VYC_API void vyc_pinned_release(vyc_pinned *pinned);
+/* The address, of host and device alike; valid until the release. Answers in every state of the
+ * context. */
 VYC_API vyc_status vyc_pinned_data(vyc_pinned *pinned, void **data_out);
 
 /* ---- modules -------------------------------------------------------------------------------- */
@@ -498,6 +540,8 @@ VYC_API vyc_status vyc_pinned_data(vyc_pinned *pinned, void **data_out);
  * log). VYC_E_COMPILE: the image was refused. */
 VYC_API vyc_status vyc_module_load(vyc_module **module_out, char *log_out, size_t log_bytes,
                                    vyc_context *context, const void *image, size_t bytes);
+/* Plans hold their module. The last reference waits for running kernels, as long as the context's
+ * patience lasts; then the code is leaked. */
 VYC_API void vyc_module_release(vyc_module *module);
 /* Where parameter `index` of a kernel is in its parameter block, as the driver says: 0 bytes past
  * the last. VYC_E_INVALID: no such kernel. VYC_E_UNSUPPORTED: the kernel is there, and the driver
@@ -590,6 +634,7 @@ VYC_API vyc_status vyc_plan_create(vyc_plan **plan_out, vyc_module *module,
 /* The last reference waits for runs in flight as long as the context's patience lasts; a run that
  * has not ended by then is leaked, with what it uses. Tickets and calls hold a reference. */
 VYC_API void vyc_plan_release(vyc_plan *plan);
+/* What the driver knows of the kernel. */
 VYC_API vyc_status vyc_plan_function(vyc_plan *plan, vyc_function_info *info_out);
 
 enum { /* vyc_argument.kind */
@@ -678,11 +723,15 @@ VYC_API vyc_status vyc_plan_launch(vyc_plan *plan, const vyc_run *run);
  * buffers. vyc_call_run launches it as vyc_plan_launch would; vyc_call_set binds other arguments,
  * whole and between launches, on the same stream. */
 VYC_API vyc_status vyc_call_create(vyc_call **call_out, vyc_plan *plan, const vyc_run *run);
+/* Bind other arguments for the next launches. VYC_E_INVALID: another stream, or as of
+ * vyc_plan_launch; then those before stay bound. */
 VYC_API vyc_status vyc_call_set(vyc_call *call, const vyc_run *run);
+/* Launch; what goes wrong in the kernel comes out at the next wait. */
 VYC_API vyc_status vyc_call_run(vyc_call *call);
 /* vyc_call_set and vyc_call_run in one. When the launch fails the arguments are bound all the same.
  */
 VYC_API vyc_status vyc_call_set_run(vyc_call *call, const vyc_run *run);
+/* May be called with launches in flight. */
 VYC_API void vyc_call_release(vyc_call *call);
 
 /* ---- graphs: many launches as one ----------------------------------------------------------- */
@@ -691,6 +740,7 @@ VYC_API void vyc_call_release(vyc_call *call);
  * vyc_graph_finish makes it launchable. They have the effect of running one after the other;
  * steps that do not touch the same bytes, or only read them, may run at the same time. */
 VYC_API vyc_status vyc_graph_create(vyc_graph **graph_out, vyc_context *context);
+/* May be called with launches in flight; a recording that was not finished is dropped. */
 VYC_API void vyc_graph_release(vyc_graph *graph);
 
 /* A copy, or with neither `from` nor `from_host` a fill. Host memory must be page-locked; it is
@@ -715,6 +765,7 @@ typedef struct vyc_graph_transfer {
  * VYC_E_UNSUPPORTED: a cooperative kernel. */
 VYC_API vyc_status vyc_graph_add_launch(vyc_graph *graph, uint32_t *step_out, vyc_plan *plan,
                                         const vyc_run *run);
+/* The same with a copy or a fill, whose buffers and `pinned` are held. */
 VYC_API vyc_status vyc_graph_add_transfer(vyc_graph *graph, uint32_t *step_out,
                                           const vyc_graph_transfer *transfer);
 /* Begin and end a repetition of the steps in between, which may have repetitions in them. `until`
@@ -724,6 +775,7 @@ VYC_API vyc_status vyc_graph_add_transfer(vyc_graph *graph, uint32_t *step_out,
 VYC_API vyc_status vyc_graph_repeat_begin(vyc_graph *graph, uint32_t *step_out, uint64_t times,
                                           vyc_buffer *until, uint64_t until_offset,
                                           uint32_t until_bytes);
+/* VYC_E_INVALID: no repetition is open. */
 VYC_API vyc_status vyc_graph_repeat_end(vyc_graph *graph);
 /* Instantiate. No step is added after that. When it fails it may be called again. */
 VYC_API vyc_status vyc_graph_finish(vyc_graph *graph);
@@ -773,6 +825,7 @@ typedef struct vyc_graph_node {
   uint32_t parent; /* the loop that it is in, UINT32_MAX: none */
 } vyc_graph_node;
 
+/* Numbers of a graph; nodes and edges are 0 before it is finished. */
 VYC_API vyc_status vyc_graph_info_get(vyc_graph *graph, vyc_graph_info *info_out);
 /* Node `index` of a finished graph and, up to edge_room of them, the nodes that it is behind. */
 VYC_API vyc_status vyc_graph_node_get(vyc_graph *graph, vyc_graph_node *node_out,
@@ -809,6 +862,7 @@ typedef struct vyc_bundle_info {
   uint8_t digest[32]; /* BLAKE2b-256 of the file with the digest as zeros */
 } vyc_bundle_info;
 
+/* What the header of the file says. */
 VYC_API vyc_status vyc_bundle_info_get(vyc_bundle *bundle, vyc_bundle_info *info_out);
 
 enum { /* vyc_bundle_parameter.role, beside VYC_ROLE_IN, _INOUT and _OUT */
@@ -895,6 +949,7 @@ typedef struct vyc_bundle_variant {
   uint64_t cubin_bytes;
 } vyc_bundle_variant;
 
+/* VYC_E_INVALID: no such kernel or variant. */
 VYC_API vyc_status vyc_bundle_variant_get(vyc_bundle *bundle, vyc_bundle_variant *variant_out,
                                           uint32_t kernel, uint32_t index);
 
@@ -914,6 +969,7 @@ typedef struct vyc_site {
   uint32_t statement; /* its number in the program, in pre-order from 0 */
 } vyc_site;
 
+/* VYC_E_INVALID: no such kernel, variant or site. */
 VYC_API vyc_status vyc_bundle_site_get(vyc_bundle *bundle, vyc_site *site_out, uint32_t kernel,
                                        uint32_t variant, uint32_t index);
 
@@ -944,6 +1000,7 @@ typedef struct vyc_kernel_info {
   uint32_t is_cubin; /* 1: machine code; 0: PTX that the driver compiled */
 } vyc_kernel_info;
 
+/* Answers in every state of the context. */
 VYC_API vyc_status vyc_kernel_info_get(vyc_kernel *kernel, vyc_kernel_info *info_out);
 /* The plan, for vyc_call_create, vyc_graph_add_launch and vyc_plan_function: one more reference,
  * which vyc_plan_release takes. */
@@ -953,8 +1010,10 @@ VYC_API vyc_status vyc_kernel_plan(vyc_kernel *kernel, vyc_plan **plan_out);
 VYC_API vyc_status vyc_kernel_resolve(vyc_kernel *kernel, vyc_run *run);
 /* vyc_plan_run, vyc_plan_submit and vyc_plan_launch of a run that is completed first, in a copy. */
 VYC_API vyc_status vyc_kernel_run(vyc_kernel *kernel, vyc_ticket **ticket_out, const vyc_run *run);
+/* As vyc_plan_submit. */
 VYC_API vyc_status vyc_kernel_submit(vyc_kernel *kernel, vyc_ticket **ticket_out,
                                      const vyc_run *run);
+/* As vyc_plan_launch. */
 VYC_API vyc_status vyc_kernel_launch(vyc_kernel *kernel, const vyc_run *run);
 /* What a VYC_E_ASSERT with this kernel's tag is about, by vyc_error.report. */
 VYC_API vyc_status vyc_kernel_site(vyc_kernel *kernel, vyc_site *site_out, uint64_t report);
@@ -972,6 +1031,7 @@ typedef struct vyc_bundle_graph {
   uint32_t array_count;
 } vyc_bundle_graph;
 
+/* VYC_E_INVALID past the last. */
 VYC_API vyc_status vyc_bundle_graph_get(vyc_bundle *bundle, vyc_bundle_graph *graph_out,
                                         uint32_t index);
 /* VYC_E_INVALID: no graph of this name; the message has those that there are. */
@@ -1014,6 +1074,7 @@ typedef struct vyc_bundle_array {
   const void *contents; /* all of it; NULL: zeros */
 } vyc_bundle_array;
 
+/* VYC_E_INVALID: no such graph or array. */
 VYC_API vyc_status vyc_bundle_array_get(vyc_bundle *bundle, vyc_bundle_array *array_out,
                                         uint32_t graph, uint32_t index);
 
@@ -1060,6 +1121,7 @@ VYC_API vyc_status vyc_bundle_step_get(vyc_bundle *bundle, vyc_bundle_step *step
 VYC_API vyc_status vyc_replay_load(vyc_replay **replay_out, char *log_out, size_t log_bytes,
                                    vyc_context *context, vyc_bundle *bundle, const char *name,
                                    uint64_t tag);
+/* May be called with launches in flight. */
 VYC_API void vyc_replay_release(vyc_replay *replay);
 
 /* A value for a symbol. Structs of this kind cannot grow. */

@@ -15,11 +15,15 @@ import vyre_cuda as vc
 from vyre_cuda._native.bundle import BundleFile
 from vyre_cuda.bundles.graphs import GraphKernel
 from vyre_cuda.bundles.layout import sealed
+from vyre_cuda.bundles.nvjitlink import find_nvjitlink
 from vyre_cuda.bundles.write import compiled, packed, parse_targets
 from vyre_cuda.ir.geometry import host_size, launch_geometry
+from vyre_cuda.ptx.target import Target
 from vyre_cuda.testing.emulator import Emulator
 
 from .bundle_programs import EXAMPLE, TARGETS, checked, saxpy, write
+
+PROGRAMS = sorted((Path(__file__).parents[1] / "golden" / "programs").glob("*.vir"))
 
 
 @pytest.fixture
@@ -86,6 +90,32 @@ def test_machine_code_goes_along_where_an_assembler_is(path: Path) -> None:
     bundle = vc.load_bundle(path)
     assert bundle.kernels["saxpy"].cubins == ("sm_80", "sm_90")
     assert bundle.cubin("saxpy", "sm_90").startswith(b"\x7fELF")
+
+
+@pytest.mark.nvjitlink
+def test_nvjitlink_gives_machine_code_and_says_what_it_refuses() -> None:
+    linker = find_nvjitlink()
+    assert linker is not None
+
+    assert linker.cubin(vc.ptx(saxpy(), "sm_90"), Target.parse("sm_90")).startswith(b"\x7fELF")
+    with pytest.raises(vc.CompileError) as failure:
+        linker.cubin("nothing", Target.parse("sm_90"))
+    assert failure.value.op == "nvJitLinkComplete"
+    assert failure.value.log
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("text", PROGRAMS, ids=lambda path: path.stem)
+def test_a_bundled_kernel_is_the_compiled_one(path: Path, text: Path, device: vc.Device) -> None:
+    program = vc.parse(text.read_text())
+    compiled = device.compile(program)
+    vc.bundle(program, path, targets=[str(device.target)], cubins=False, source=False)
+
+    kernel = vc.load_bundle(path).on(device)[program.name]
+
+    assert kernel.ptx == compiled.ptx
+    assert kernel.attributes == compiled.attributes
+    assert [site.message for site in kernel.checks.sites] == [site.message for site in compiled.checks.sites]
 
 
 def test_what_a_bundle_cannot_hold_is_refused_and_writes_nothing(path: Path) -> None:
