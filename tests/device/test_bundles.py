@@ -22,6 +22,7 @@ from vyre_cuda.ptx.target import Target
 from vyre_cuda.testing.emulator import Emulator
 
 from .bundle_programs import EXAMPLE, TARGETS, checked, saxpy, write
+from .programs import rotate_in_place
 
 PROGRAMS = sorted((Path(__file__).parents[1] / "golden" / "programs").glob("*.vir"))
 
@@ -116,6 +117,16 @@ def test_a_bundled_kernel_is_the_compiled_one(path: Path, text: Path, device: vc
     assert kernel.ptx == compiled.ptx
     assert kernel.attributes == compiled.attributes
     assert [site.message for site in kernel.checks.sites] == [site.message for site in compiled.checks.sites]
+
+
+@pytest.mark.device
+def test_a_cooperative_kernel_of_a_bundle_is_launched_as_one(path: Path, device: vc.Device) -> None:
+    x = np.arange(300, dtype=np.float32)
+    vc.bundle(rotate_in_place(), path, targets=["sm_80"], cubins=False)
+
+    kernel = vc.load_bundle(path).on(device)["rotate_in_place"]
+
+    np.testing.assert_array_equal(kernel(x), np.roll(x, -1))
 
 
 def test_what_a_bundle_cannot_hold_is_refused_and_writes_nothing(path: Path) -> None:

@@ -151,8 +151,7 @@ def _fields(value: GraphValue, numbers: Mapping[str, int]) -> tuple[int, int, in
 
 
 def merged_kernels(programs: Sequence[GraphKernel], graphs: Mapping[str, RecordedGraph]) -> list[GraphKernel]:
-    """The kernels of a bundle, each once. UnsupportedError: one program with two sets of options, or a cooperative
-    one in a graph, which no graph takes."""
+    """The kernels of a bundle, each once. UnsupportedError: one program with two sets of options."""
     found: dict[str, GraphKernel] = {}
     for kernel in [*programs, *(kernel for graph in graphs.values() for kernel in graph.kernels)]:
         known = found.setdefault(kernel.program.name, kernel)

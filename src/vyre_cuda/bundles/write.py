@@ -40,9 +40,10 @@ def bundle(
     of the newest target that it has. `graphs` has recorded graphs by name; their kernels go along, with the options
     that they were compiled with. `source=False` leaves the bodies of the programs out. `cubins=True` asks for machine
     code beside the PTX, False for none; None takes what there is: ptxas of the wheel nvidia-cuda-nvcc or of PATH, else
-    nvJitLink. Each program has a name of its own. ProgramError: not valid; ValueError: an option's unknown word, no target, two
-    programs of a name; UnsupportedError: a target is too small, a size too complicated, or both assemblers are missing;
-    CompileError: they refused a kernel; OSError: the file cannot be written, and what was there before still is.
+    nvJitLink. Each program has a name of its own. ProgramError: not valid; ValueError: an option's unknown word, no
+    target, two programs of a name; UnsupportedError: a target is too small, a size too complicated, or both assemblers
+    are missing; CompileError: they refused a kernel; OSError: the file cannot be written, and what was there before
+    still is.
     """
     given = [programs] if isinstance(programs, Program) else list(programs)
     for program in given:
