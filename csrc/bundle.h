@@ -52,6 +52,13 @@ static inline bool vyc__bundle_is_name(const vyc_bundle *bundle, vyc_disk_text t
 
 vyc_status vyc__bundle_graphs_check(const vyc_bundle *bundle, vyc_cursors *cursors);
 
+/* ---- bundle_contents.c ---- */
+
+/* Bytes of the UTF-8 sequence at `text`, 0: none (RFC 3629, section 4). */
+uint32_t vyc__utf8_bytes(const uint8_t *text, uint64_t left);
+/* An ELF64 file whose tables lie in it. */
+bool vyc__is_elf(const uint8_t *data, uint64_t bytes);
+
 /* ---- bundle_graph.c ---- */
 
 /* VYC_E_INVALID past the last graph. */

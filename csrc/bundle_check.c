@@ -101,25 +101,11 @@ static vyc_status check_sections(vyc_bundle *bundle, uint32_t count) {
 
 /* ---- texts ---------------------------------------------------------------------------------- */
 
-/* Bytes of the UTF-8 sequence at `text`, 0: none (RFC 3629, section 4). */
-static uint32_t utf8_bytes(const uint8_t *text, uint64_t left) {
-  const uint8_t first = text[0];
-  if (first < 0x80) return 1;
-  if (first < 0xC2 || first > 0xF4) return 0;
-  const uint32_t bytes = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-  if (bytes > left) return 0;
-  for (uint32_t i = 1; i < bytes; i++)
-    if ((text[i] & 0xC0) != 0x80) return 0;
-  if ((first == 0xE0 && text[1] < 0xA0) || (first == 0xED && text[1] > 0x9F)) return 0;
-  if ((first == 0xF0 && text[1] < 0x90) || (first == 0xF4 && text[1] > 0x8F)) return 0;
-  return bytes;
-}
-
 static vyc_status check_strings(const vyc_bundle *bundle) {
   const vyc_table *strings = &bundle->tables[VYC_SECTION_STRINGS];
   const uint8_t *text = strings->rows;
   for (uint64_t at = 0; at < strings->count;) {
-    const uint32_t bytes = utf8_bytes(text + at, strings->count - at);
+    const uint32_t bytes = vyc__utf8_bytes(text + at, strings->count - at);
     VYC_DEMAND(bytes != 0, "byte %" PRIu64 " of the texts is not UTF-8", at);
     at += bytes;
   }
@@ -297,7 +283,7 @@ static vyc_status check_sites(const reader *r, const vyc_disk_variant *v) {
   return VYC_OK;
 }
 
-/* The driver reads PTX up to its NUL. */
+/* The driver reads PTX up to its NUL, and machine code as far as its ELF header says. */
 static vyc_status check_images(const reader *r, const vyc_disk_variant *v) {
   VYC_DEMAND(v->ptx.bytes > 0 && vyc__bundle_take_data(r->bundle, r->cursors, v->ptx) &&
                  vyc__bundle_take_data(r->bundle, r->cursors, v->cubin),
@@ -305,6 +291,9 @@ static vyc_status check_images(const reader *r, const vyc_disk_variant *v) {
   const uint8_t *ptx = vyc__bundle_data(r->bundle, v->ptx);
   VYC_DEMAND(memchr(ptx, 0, (size_t)v->ptx.bytes) == ptx + v->ptx.bytes - 1,
              "kernel %s, sm_%u: its PTX does not end with the one NUL in it", r->name, v->sm);
+  const uint8_t *cubin = vyc__bundle_data(r->bundle, v->cubin);
+  VYC_DEMAND(cubin == NULL || vyc__is_elf(cubin, v->cubin.bytes),
+             "kernel %s, sm_%u: its cubin is no whole ELF file", r->name, v->sm);
   return VYC_OK;
 }
 

@@ -32,6 +32,15 @@ vyc_status vyc__host_read(vyc_host *host_out, uint64_t *handle_out,
   return VYC_OK;
 }
 
+const vyc_allocator *vyc__pool_allocator(const vyc_context *context, const vyc_pool *pool) {
+  return pool->pinned ? &context->host.pinned : &context->host.device;
+}
+
+bool vyc__host_alloc(const vyc_allocator *allocator, uint64_t *address_out, uint64_t bytes) {
+  *address_out = 0;
+  return allocator->alloc(allocator->user, address_out, bytes) == 0 && *address_out != 0;
+}
+
 /* The record of the thread stays: a message is no failure of the call at hand. */
 void vyc__log(vyc_context *context, int32_t level, const char *format, ...) {
   if (context->host.log == NULL) return;

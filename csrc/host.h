@@ -20,6 +20,12 @@ typedef struct vyc_host {
 vyc_status vyc__host_read(vyc_host *host_out, uint64_t *handle_out,
                           const vyc_context_options *options);
 
+/* Where a pool has its memory from; functions NULL: from the driver. */
+struct vyc_pool;
+const vyc_allocator *vyc__pool_allocator(const vyc_context *context, const struct vyc_pool *pool);
+/* False: out of memory. */
+bool vyc__host_alloc(const vyc_allocator *allocator, uint64_t *address_out, uint64_t bytes);
+
 /* Tell the host, if it listens. */
 __attribute__((format(printf, 3, 4), cold)) void vyc__log(vyc_context *context, int32_t level,
                                                           const char *format, ...);

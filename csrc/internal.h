@@ -369,12 +369,6 @@ static inline void vyc__pinned_use(vyc_pinned *pinned, uint32_t slot) {
   atomic_fetch_or_explicit(&pinned->used_on, UINT64_C(1) << slot, memory_order_relaxed);
 }
 
-/* Where a pool has its memory from, unless from the driver. */
-static inline const vyc_allocator *vyc__pool_allocator(const vyc_context *context,
-                                                       const vyc_pool *pool) {
-  return pool->pinned ? &context->host.pinned : &context->host.device;
-}
-
 /* ---- small helpers ---- */
 
 static inline uint64_t vyc__align_up(uint64_t value, uint64_t alignment) {

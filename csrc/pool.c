@@ -196,16 +196,11 @@ static const char *alloc_name(const vyc_pool *pool) {
   return pool->pinned ? "cuMemHostAlloc" : "cuMemAlloc";
 }
 
-static CUresult host_alloc(const vyc_allocator *allocator, uint64_t *address_out, uint64_t bytes) {
-  *address_out = 0;
-  const int32_t failed = allocator->alloc(allocator->user, address_out, bytes);
-  return failed != 0 || *address_out == 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
-}
-
 static CUresult raw_alloc(vyc_context *context, const vyc_pool *pool, uint64_t *address_out,
                           uint64_t bytes) {
   const vyc_allocator *host = vyc__pool_allocator(context, pool);
-  if (VYC_UNLIKELY(host->alloc != NULL)) return host_alloc(host, address_out, bytes);
+  if (VYC_UNLIKELY(host->alloc != NULL))
+    return vyc__host_alloc(host, address_out, bytes) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
   CUresult result;
   if (pool->pinned) {

@@ -18,6 +18,9 @@ from vyre_cuda.bundles.layout import sealed
 from vyre_cuda.bundles.nvjitlink import find_nvjitlink
 from vyre_cuda.bundles.write import compiled, packed, parse_targets
 from vyre_cuda.ir.geometry import host_size, launch_geometry
+from vyre_cuda.passes.pipeline import optimize
+from vyre_cuda.plan.signature import signature
+from vyre_cuda.ptx.lower import lower
 from vyre_cuda.ptx.target import Target
 from vyre_cuda.testing.emulator import Emulator
 
@@ -91,6 +94,9 @@ def test_machine_code_goes_along_where_an_assembler_is(path: Path) -> None:
     bundle = vc.load_bundle(path)
     assert bundle.kernels["saxpy"].cubins == ("sm_80", "sm_90")
     assert bundle.cubin("saxpy", "sm_90").startswith(b"\x7fELF")
+    data = path.read_bytes()
+    with pytest.raises(vc.BundleError):
+        vc.load_bundle(sealed(data.replace(b"\x7fELF", b"\x7fELG")))
 
 
 @pytest.mark.nvjitlink
@@ -116,6 +122,9 @@ def test_a_bundled_kernel_is_the_compiled_one(path: Path, text: Path, device: vc
 
     assert kernel.ptx == compiled.ptx
     assert kernel.attributes == compiled.attributes
+    row = BundleFile(path.read_bytes()).variant(0, 0)
+    tables = signature(program, lower(optimize(program, precision="ieee", bounds="check"), device.target))
+    assert (tuple(row["entries"]), tuple(row["bindings"])) == (tables.parameters, tables.bindings)
     assert [site.message for site in kernel.checks.sites] == [site.message for site in compiled.checks.sites]
 
 

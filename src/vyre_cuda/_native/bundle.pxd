@@ -1,4 +1,4 @@
-from vyre_cuda._native.c_api cimport vyc_bundle
+from vyre_cuda._native.c_bundle cimport vyc_bundle
 
 
 cdef class BundleFile:

@@ -3,7 +3,7 @@
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 
-from vyre_cuda._native.c_api cimport (
+from vyre_cuda._native.c_bundle cimport (
     vyc_bundle_array, vyc_bundle_array_get, vyc_bundle_graph, vyc_bundle_graph_get, vyc_bundle_info,
     vyc_bundle_info_get, vyc_bundle_kernel, vyc_bundle_kernel_get, vyc_bundle_open, vyc_bundle_step,
     vyc_bundle_step_get, vyc_bundle_symbol, vyc_bundle_symbol_get,
@@ -92,7 +92,8 @@ cdef class BundleFile:
                 for i in range(row.entry_count)
             ],
             "bindings": [
-                (row.bindings[i].role, row.bindings[i].flags, row.bindings[i].element_bytes) for i in range(buffers)
+                (row.bindings[i].role, row.bindings[i].flags, row.bindings[i].element_bytes, row.bindings[i].sectors)
+                for i in range(buffers)
             ],
             "sites": [self.site(kernel, index, i) for i in range(row.site_count)],
             "ptx": row.ptx[:row.ptx_bytes - 1].decode("ascii", "replace"),

@@ -36,7 +36,7 @@ ROWS: Final = {
     "steps": (5, struct.Struct("<iiQ")),
     "variants": (6, struct.Struct("<7I4x6I4Q")),
     "entries": (7, struct.Struct("<4I8x")),
-    "bindings": (8, struct.Struct("<3I4x")),
+    "bindings": (8, struct.Struct("<4I")),
     "sites": (9, struct.Struct("<9I4x")),
     "graphs": (11, struct.Struct("<8I")),
     "graph_arrays": (12, struct.Struct("<3Q")),

@@ -241,8 +241,11 @@ def _lowered(row: Mapping[str, Any], program: Program) -> Lowered:
         parameter_bytes=row["parameter_bytes"],
         shared_bytes=0,
         dynamic_shared_bytes=row["dynamic_shared_bytes"],
-        access={name: Access(True, True, False, bool(flags & STREAMING)) for name, (_, flags, _) in bindings.items()},
-        covered=tuple(name for name, (_, flags, _) in bindings.items() if flags & COVERED),
+        access={
+            name: Access(True, True, False, bool(flags & STREAMING), sectors)
+            for name, (_, flags, _, sectors) in bindings.items()
+        },
+        covered=tuple(name for name, (_, flags, _, _) in bindings.items() if flags & COVERED),
         sites=sites,
         cooperative=row["cooperative"],
     )
