@@ -29,6 +29,6 @@ function(vyc_extension name)
   install(TARGETS native_${name} LIBRARY DESTINATION vyre_cuda/_native)
 endfunction()
 
-foreach(name status waiting context graph memory foreign dlpack module ticket plan loaded table frame dispatch bound record)
+foreach(name status waiting context graph memory foreign dlpack module ticket plan loaded table frame dispatch bound record bundle)
   vyc_extension(${name})
 endforeach()

@@ -51,6 +51,7 @@ static vyc_status give_up(vyc_context *context, int64_t timeout_ns) {
   }
   atomic_store(&context->hung, true);
   atomic_store(&context->gone, true);
+  vyc__log(context, VYC_LOG_WARNING, "a close has abandoned the device: its work has not ended");
   char launches[sizeof((vyc_error *)NULL)->launches];
   vyc__history_text(context, launches, sizeof launches);
   vyc__fail(VYC_E_TIMEOUT, "close",

@@ -75,9 +75,12 @@ static vyc_status fail_lost(vyc_context *context) {
 
 static void note_lost(vyc_context *context, CUresult result, const char *operation) {
   int none = CUDA_SUCCESS;
-  if (atomic_compare_exchange_strong(&context->lost_result, &none, (int)result))
-    atomic_store(&context->lost_operation, operation);
+  const bool first = atomic_compare_exchange_strong(&context->lost_result, &none, (int)result);
+  if (first) atomic_store(&context->lost_operation, operation);
   atomic_store_explicit(&context->lost, true, memory_order_release);
+  if (first)
+    vyc__log(context, VYC_LOG_WARNING, "the device is lost: %s gave %s", operation,
+             vyc__driver_result_name(context->driver, result));
 }
 
 vyc_status vyc__driver_failed(vyc_context *context, CUresult result, const char *operation) {
@@ -189,7 +192,7 @@ void vyc__primary_retain(vyc_context *context) {
 void vyc__primary_release(vyc_context *context) {
   const uint32_t before =
       atomic_fetch_sub_explicit(&context->primary_holders, 1, memory_order_acq_rel);
-  if (before == 1 && !vyc__is_forked(context))
+  if (before == 1 && !context->host.owns_context && !vyc__is_forked(context))
     context->driver->cuDevicePrimaryCtxRelease(context->device);
 }
 
@@ -247,12 +250,40 @@ static vyc_status probe(vyc_context *context) {
   return VYC_OK;
 }
 
-static vyc_status start(vyc_context *context) {
+/* What is no CUcontext the driver refuses, as far as it can tell. */
+static vyc_status check_handle(vyc_context *context, CUcontext handle) {
+  const vyc_driver *driver = context->driver;
+  CUcontext before = NULL;
+  CUdevice device = -1;
+  CUresult result = driver->cuCtxGetCurrent(&before);
+  if (result == CUDA_SUCCESS) result = driver->cuCtxSetCurrent(handle);
+  if (result == CUDA_SUCCESS) {
+    result = driver->cuCtxGetDevice(&device);
+    driver->cuCtxSetCurrent(before);
+  }
+  if (result == CUDA_SUCCESS && device == context->device) return VYC_OK;
+  if (result == CUDA_SUCCESS || result == CUDA_ERROR_INVALID_CONTEXT ||
+      result == CUDA_ERROR_INVALID_VALUE)
+    return vyc__fail(VYC_E_INVALID, "vyc_context_open_with",
+                     "the handle is no CUcontext of device %d", context->caps.ordinal);
+  return vyc__driver_failed(context, result, "cuCtxGetDevice");
+}
+
+static vyc_status take_handle(vyc_context *context, uint64_t handle) {
+  VYC_CU_RESULT;
+  if (!context->host.owns_context)
+    return VYC_CU(context, cuDevicePrimaryCtxRetain, &context->handle, context->device);
+  VYC_TRY(check_handle(context, (CUcontext)(uintptr_t)handle));
+  context->handle = (CUcontext)(uintptr_t)handle;
+  return VYC_OK;
+}
+
+static vyc_status start(vyc_context *context, uint64_t handle) {
   VYC_CU_RESULT;
   VYC_TRY(probe(context));
   vyc__pool_set_budget(context, &context->device_pool, context->caps.total_memory / 4);
   vyc__pool_set_budget(context, &context->pinned_pool, context->caps.total_memory / 16);
-  VYC_TRY(VYC_CU(context, cuDevicePrimaryCtxRetain, &context->handle, context->device));
+  VYC_TRY(take_handle(context, handle));
   atomic_store(&context->primary_holders, 1);
   vyc_scope scope;
   vyc_status status = vyc__enter(context, &scope);
@@ -268,8 +299,16 @@ static vyc_status start(vyc_context *context) {
 }
 
 vyc_status vyc_context_open(vyc_context **context_out, vyc_driver *driver, int32_t ordinal) {
+  return vyc_context_open_with(context_out, driver, ordinal, NULL);
+}
+
+vyc_status vyc_context_open_with(vyc_context **context_out, vyc_driver *driver, int32_t ordinal,
+                                 const vyc_context_options *options) {
   VYC_REQUIRE(context_out != NULL && driver != NULL);
   *context_out = NULL;
+  vyc_host host;
+  uint64_t handle = 0;
+  VYC_TRY(vyc__host_read(&host, &handle, options));
   if (ordinal < 0 || ordinal >= driver->device_count)
     return vyc__fail(VYC_E_UNAVAILABLE, __func__, "no device %d: the driver has %d device%s",
                      ordinal, driver->device_count, driver->device_count == 1 ? "" : "s");
@@ -279,6 +318,7 @@ vyc_status vyc_context_open(vyc_context **context_out, vyc_driver *driver, int32
   context->driver = vyc__driver_retain(driver);
   context->fork_generation = atomic_load_explicit(&fork_generation, memory_order_relaxed);
   context->caps.ordinal = ordinal;
+  context->host = host;
   atomic_init(&context->patience_ns, PATIENCE_NS);
   atomic_init(&context->references, 1);
   pthread_mutex_init(&context->children_lock, NULL);
@@ -289,7 +329,7 @@ vyc_status vyc_context_open(vyc_context **context_out, vyc_driver *driver, int32
   VYC_CU_RESULT;
   vyc_status status = vyc__counters_init(&context->counters);
   if (status == VYC_OK) status = VYC_CU(context, cuDeviceGet, &context->device, ordinal);
-  if (status == VYC_OK) status = start(context);
+  if (status == VYC_OK) status = start(context, handle);
   if (status == VYC_OK) {
     *context_out = context;
     return VYC_OK;

@@ -28,6 +28,7 @@
   X(cuDevicePrimaryCtxRelease, 11000)             \
   X(cuCtxGetCurrent, 4000)                        \
   X(cuCtxSetCurrent, 4000)                        \
+  X(cuCtxGetDevice, 2000)                         \
   X(cuCtxSynchronize, 2000)                       \
   X(cuThreadExchangeStreamCaptureMode, 10010)     \
   X(cuStreamCreate, 2000)                         \

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "driver.h"
+#include "host.h"
 #include "status.h"
 
 #define VYC_ALIGN 256u         /* bytes: every block and slab part begins on such a boundary */
@@ -87,6 +88,7 @@ struct vyc_context {
   vyc_stream *slots[VYC_STREAM_SLOTS]; /* by number; main and other stay NULL */
   vyc_stream *streams; /* all of them; guarded by slots_lock */
   vyc_pool device_pool, pinned_pool;
+  vyc_host host; /* set once */
   vyc_counters counters;
   vyc_history history;
   vyc_caps caps;

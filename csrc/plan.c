@@ -107,7 +107,7 @@ static const char *name_of(const vyc_plan_desc *desc) {
   return desc->struct_size < sizeof *desc || desc->name == NULL ? desc->entry : desc->name;
 }
 
-static vyc_status check_desc(const vyc_plan_desc *desc) {
+vyc_status vyc__plan_check(const vyc_plan_desc *desc) {
   VYC_REQUIRE(desc != NULL && desc->struct_size >= DESC_BYTES_FIRST && desc->entry != NULL);
   VYC_REQUIRE(desc->dynamic_shared_bytes <= INT32_MAX);
   VYC_REQUIRE(desc->parameter_bytes <= VYC_MAX_PARAMETER_BYTES);
@@ -181,7 +181,7 @@ static vyc_status prepare(vyc_plan *plan, vyc_context *context, const vyc_plan_d
 vyc_status vyc_plan_create(vyc_plan **plan_out, vyc_module *module, const vyc_plan_desc *desc) {
   VYC_REQUIRE(plan_out != NULL && module != NULL);
   *plan_out = NULL;
-  VYC_TRY(check_desc(desc));
+  VYC_TRY(vyc__plan_check(desc));
   vyc_context *context = module->child.context;
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));

@@ -149,6 +149,8 @@ vyc_status vyc__launch_once(const vyc_plan *plan, const uint8_t *block, const ui
 /* Destroy what plans leaked that had runs in flight, now that nothing is. */
 void vyc__plans_reap(vyc_context *context);
 
+/* What vyc_plan_create demands of a description, whatever the device. */
+vyc_status vyc__plan_check(const vyc_plan_desc *desc);
 vyc_status vyc__run_check(const vyc_plan *plan, const vyc_run *run);
 /* Device addresses that no argument brings; 0 where the kernel takes none. */
 typedef struct vyc_hidden {

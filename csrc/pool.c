@@ -198,6 +198,9 @@ static const char *alloc_name(const vyc_pool *pool) {
 
 static CUresult raw_alloc(vyc_context *context, const vyc_pool *pool, uint64_t *address_out,
                           uint64_t bytes) {
+  const vyc_allocator *host = vyc__pool_allocator(context, pool);
+  if (VYC_UNLIKELY(host->alloc != NULL))
+    return vyc__host_alloc(host, address_out, bytes) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
   CUresult result;
   if (pool->pinned) {
@@ -237,6 +240,8 @@ static vyc_status grow(vyc_context *context, vyc_pool *pool, uint64_t *address_o
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
     vyc__pool_trim(context, &context->device_pool);
     if (pool->pinned) vyc__pool_trim(context, pool);
+    vyc__log(context, VYC_LOG_INFO, "out of %s memory: idle blocks were freed",
+             pool->pinned ? "page-locked" : "device");
     result = raw_alloc(context, pool, address_out, bytes);
     if (result == CUDA_SUCCESS) return VYC_OK;
     if (result == CUDA_ERROR_OUT_OF_MEMORY) return fail_memory(context, pool, result, bytes);

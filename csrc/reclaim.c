@@ -9,11 +9,14 @@
 
 #define MAGAZINE_SHARE (4u * VYC_MAGAZINES) /* of the budget; all magazines together: a quarter */
 
-static void raw_free(vyc_context *context, const vyc_pool *pool, vyc_block *block) {
-  if (pool->pinned)
-    context->driver->cuMemFreeHost((void *)(uintptr_t)block->address);
+static void raw_free(vyc_context *context, const vyc_pool *pool, uint64_t address) {
+  const vyc_allocator *host = vyc__pool_allocator(context, pool);
+  if (VYC_UNLIKELY(host->free != NULL))
+    host->free(host->user, address);
+  else if (pool->pinned)
+    context->driver->cuMemFreeHost((void *)(uintptr_t)address);
   else
-    context->driver->cuMemFree((CUdeviceptr)block->address);
+    context->driver->cuMemFree((CUdeviceptr)address);
 }
 
 static void marks_free(vyc_context *context, vyc_mark *marks) {
@@ -41,7 +44,7 @@ void vyc__blocks_free(vyc_context *context, vyc_pool *pool, vyc_block *list) {
   while (list != NULL) {
     vyc_block *block = list;
     list = block->next;
-    raw_free(context, pool, block);
+    raw_free(context, pool, block->address);
     marks_free(context, block->marks);
     pthread_mutex_lock(&pool->lock);
     strike_off(pool, block);
@@ -258,7 +261,7 @@ static void free_live(vyc_context *context, vyc_pool *pool) {
     if (stays) vyc__primary_retain(context);
     pthread_mutex_unlock(&pool->lock);
     if (block == NULL) return; /* from here on its holder may free it */
-    if (!stays) context->driver->cuMemFree((CUdeviceptr)address);
+    if (!stays) raw_free(context, pool, address);
   }
 }
 
@@ -277,7 +280,7 @@ void vyc__pool_close(vyc_context *context, vyc_pool *pool) {
 
 void vyc__block_end(vyc_context *context, vyc_pool *pool, vyc_block *block) {
   if (vyc__is_known_outside(pool, block)) {
-    if (!hangs(context)) raw_free(context, pool, block);
+    if (!hangs(context)) raw_free(context, pool, block->address);
     vyc__primary_release(context);
   }
   free(block);

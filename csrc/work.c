@@ -159,7 +159,8 @@ static int64_t patience(vyc_context *context) {
  * waiting would not: then the driver waits, unless something is known to hang. */
 static bool settled(vyc_context *context, vyc_status status) {
   if (atomic_load(&context->lost)) return true;
-  if (status == VYC_NOT_READY) atomic_store(&context->hung, true);
+  if (status == VYC_NOT_READY && !atomic_exchange(&context->hung, true))
+    vyc__log(context, VYC_LOG_WARNING, "work has not ended in time: what it uses is not freed");
   if (status == VYC_OK || status == VYC_NOT_READY) return status == VYC_OK;
   if (atomic_load(&context->gone) || atomic_load(&context->hung)) return false;
   return context->driver->cuCtxSynchronize() == CUDA_SUCCESS || atomic_load(&context->lost);

@@ -1,8 +1,8 @@
 """Which device the suite runs on, and what every test leaves behind: nothing.
 
 `--device=emulator` (default) or `--device=cuda` or an ordinal. Tests marked `cuda` or `emulator` run on that kind only,
-and those marked `valgrind` where it is installed: they are deselected elsewhere, never skipped. Tests marked
-`long` run with --long. `--conformance=FILE` keeps what the run compared, for docs/conformance.md.
+and those marked `valgrind` or `nvjitlink` where that is installed: they are deselected elsewhere, never skipped. Tests
+marked `long` run with --long. `--conformance=FILE` keeps what the run compared, for docs/conformance.md.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import hypothesis
 import pytest
 
 import vyre_cuda as vc
+from vyre_cuda.bundles.nvjitlink import find_nvjitlink
 from vyre_cuda.testing import conformance
 from vyre_cuda.testing.emulator import Emulator
 
@@ -27,8 +28,11 @@ _TALLY = pytest.StashKey[conformance.Tally]()
 HAS_VALGRIND = shutil.which("valgrind") is not None and os.path.isfile("/usr/include/valgrind/callgrind.h")
 
 
-def pytest_report_header() -> str | None:
-    return None if HAS_VALGRIND else "valgrind is not installed: the tests that count instructions are deselected"
+def pytest_report_header() -> list[str]:
+    missing = [] if HAS_VALGRIND else ["valgrind is not installed: the tests that count instructions are deselected"]
+    if find_nvjitlink() is None:
+        missing.append("nvJitLink is not installed: its tests are deselected")
+    return missing
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -76,6 +80,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         unwanted.add("long")
     if not HAS_VALGRIND:
         unwanted.add("valgrind")
+    if find_nvjitlink() is None:
+        unwanted.add("nvjitlink")
     kept, dropped = [], []
     for item in items:
         (dropped if any(map(item.get_closest_marker, unwanted)) else kept).append(item)

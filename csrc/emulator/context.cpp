@@ -103,6 +103,14 @@ CUresult CUDAAPI cuCtxSetCurrent(CUcontext context) {
   });
 }
 
+CUresult CUDAAPI cuCtxGetDevice(CUdevice *device) {
+  return call(Call::cuCtxGetDevice, Need::context, [&]() -> CUresult {
+    if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *device = 0;
+    return CUDA_SUCCESS;
+  });
+}
+
 CUresult CUDAAPI cuCtxPushCurrent(CUcontext context) {
   return call(Call::cuCtxPushCurrent, Need::driver, [&]() -> CUresult {
     CurrentStack &stack = current_stack;

@@ -1,6 +1,34 @@
 /* vyre_cuda: dispatch of prepared kernels on NVIDIA GPUs through the CUDA driver, or on the
  * emulator through the same calls.
  *
+ * A host in short. Every call returns a status; vyc_last_error has the text of a failure.
+ *
+ *   vyc_driver_open(&driver, NULL);                 libcuda.so.1, or the path of the emulator
+ *   vyc_context_open(&context, driver, 0);          a device; _open_with: the host's own CUcontext
+ *   vyc_bundle_open(&bundle, "k.vyre", NULL, 0);    kernels that `vyre-cuda bundle` compiled
+ *   vyc_kernel_load(&kernel, NULL, 0, context, bundle, "saxpy", 0);
+ *   vyc_kernel_run(kernel, NULL, &run);             host arrays in, host arrays out
+ *   vyc_kernel_release(kernel); ...                 in any order
+ *
+ * What there is, from the quickest to write to the quickest to run:
+ *   host arrays     vyc_kernel_run, vyc_kernel_submit; VYC_ARGUMENT_PINNED memory is used in place
+ *   device buffers  vyc_buffer_alloc, vyc_copy_in, vyc_kernel_launch, vyc_copy_out
+ *   bound calls     vyc_kernel_resolve, vyc_kernel_plan, vyc_call_create, vyc_call_run
+ *   graphs          vyc_graph_create and vyc_graph_add_...; vyc_replay_load for a bundle's
+ * Without a bundle the same goes from PTX or a cubin: vyc_module_load, vyc_plan_create, and
+ * vyc_plan_... in the place of vyc_kernel_...
+ *
+ * Which status means what, and what to do:
+ *   VYC_E_INVALID      a mistake in the calling code; nothing was done
+ *   VYC_E_MEMORY       release something, or vyc_context_trim, and try again
+ *   VYC_E_ASSERT       a check of the program failed: vyc_kernel_site says which
+ *   VYC_E_TIMEOUT, VYC_NOT_READY   the work goes on; wait again or abandon it
+ *   VYC_E_UNAVAILABLE  this context is of no use any more; open another
+ *   VYC_E_LOST         nor is any of this device in this process
+ *   VYC_E_DRIVER       told by the driver: vyc_error.driver_name
+ *   VYC_E_UNSUPPORTED, VYC_E_COMPILE   this device or driver cannot
+ *   VYC_E_FILE, VYC_E_FORMAT, VYC_E_VERSION   the bundle cannot be read
+ *
  * Rules that every function keeps:
  *  - Returns vyc_status; on failure the calling thread's error record (vyc_last_error) says more.
  *    Besides the statuses named below, every function answers VYC_E_INVALID for an argument that is
@@ -26,6 +54,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -51,18 +80,21 @@ typedef enum vyc_status {
   VYC_E_TIMEOUT = 8,     /* the wait ended before the work did */
   VYC_E_ASSERT = 9,      /* a kernel reported a failed assertion */
   VYC_E_INTERNAL = 10,   /* a defect of this library */
-  VYC_NOT_READY = 11     /* no error: the work has not finished */
+  VYC_NOT_READY = 11,    /* no error: the work has not finished */
+  VYC_E_FILE = 12,       /* a file cannot be read; the message has the system's reason */
+  VYC_E_FORMAT = 13, /* not a bundle, or a damaged one; the message says what is wrong where */
+  VYC_E_VERSION = 14 /* a bundle of a newer format than this library reads */
 } vyc_status;
 
 typedef struct vyc_error {
   uint32_t struct_size;
-  int32_t status;        /* vyc_status */
+  int32_t status; /* vyc_status */
   int32_t driver_result; /* CUresult, 0 when no driver call failed */
   uint32_t reserved;
-  uint64_t report;       /* VYC_E_ASSERT: linear thread << 20 | site */
-  uint64_t tag;          /* VYC_E_ASSERT: vyc_plan_desc.tag of the kernel */
-  char operation[64];    /* the driver call or the library function */
-  char driver_name[64];  /* the CUresult's name */
+  uint64_t report; /* VYC_E_ASSERT: linear thread << 20 | site */
+  uint64_t tag; /* VYC_E_ASSERT: vyc_plan_desc.tag of the kernel */
+  char operation[64]; /* the driver call or the library function */
+  char driver_name[64]; /* the CUresult's name */
   char message[640];
   uint64_t report_index; /* VYC_E_ASSERT of a bounds check: the index */
   char launches[1024]; /* VYC_E_LOST: see vyc_context_in_flight, lines that fit */
@@ -92,7 +124,7 @@ typedef struct vyc_graph vyc_graph;
 
 typedef struct vyc_driver_info {
   uint32_t struct_size;
-  int32_t version;      /* of the CUDA API: major * 1000 + minor * 10 */
+  int32_t version; /* of the CUDA API: major * 1000 + minor * 10 */
   int32_t device_count;
   int32_t is_emulator;
 } vyc_driver_info;
@@ -102,7 +134,9 @@ typedef struct vyc_driver_info {
  * VYC_E_UNAVAILABLE: not found, not a driver, older than 12.0, or no device; the message says
  * which. */
 VYC_API vyc_status vyc_driver_open(vyc_driver **driver_out, const char *path);
+/* Give the handle up; contexts hold the driver on their own, and the library stays loaded. */
 VYC_API void vyc_driver_release(vyc_driver *driver);
+/* What is known since the open; no driver call is made. */
 VYC_API vyc_status vyc_driver_info_get(vyc_driver *driver, vyc_driver_info *info_out);
 /* Name of a device, NUL-terminated and cut to name_bytes, without opening a context on it. Empty
  * and VYC_E_UNAVAILABLE when there is no such device. */
@@ -174,6 +208,42 @@ VYC_API vyc_status vyc_caps_field(const char **name_out, size_t *offset_out, uin
 /* Retain the primary context of a device and probe it. The context keeps the driver.
  * VYC_E_UNAVAILABLE: no such device. */
 VYC_API vyc_status vyc_context_open(vyc_context **context_out, vyc_driver *driver, int32_t ordinal);
+enum { /* level of vyc_context_options.log */
+       VYC_LOG_WARNING = 1, /* something was given up, or will not work again */
+       VYC_LOG_INFO = 2 /* something was done in another way */
+};
+
+/* Memory of the host's. `alloc` writes the address of `bytes` bytes, on a boundary of 256, and
+ * returns 0; anything else is out of memory, for which idle blocks are freed and it is asked once
+ * more. `free` takes an address that alloc gave. Both are called by any thread, with the CUcontext
+ * current and no lock held, and must not call this library on the same context. Blocks are pooled
+ * as the driver's are. `free` comes after a close for memory that outlives it, and never for memory
+ * that work hangs on. */
+typedef struct vyc_allocator {
+  int32_t (*alloc)(void *user, uint64_t *address_out, uint64_t bytes);
+  void (*free)(void *user, uint64_t address);
+  void *user;
+} vyc_allocator;
+
+typedef struct vyc_context_options {
+  uint32_t struct_size;
+  uint32_t flags;  /* 0 */
+  uint64_t handle; /* a CUcontext of the host's on this device; 0: the primary context */
+  vyc_allocator device_memory; /* functions NULL: cuMemAlloc and cuMemFree */
+  vyc_allocator pinned_memory; /* page-locked, portable, at the same address on the device;
+                                  functions NULL: cuMemHostAlloc and cuMemFreeHost */
+  /* Told what no status tells; NULL: nobody. By any thread, with no lock held; `message` is
+   * borrowed for the call. It must not call this library on the same context. */
+  void (*log)(void *user, int32_t level, const char *message);
+  void *log_user;
+} vyc_context_options;
+
+/* The same with options, which are copied; NULL: none. A CUcontext of the host's is used and never
+ * destroyed or reset: it must live until the close, or the last release, has returned, and longer
+ * where page-locked memory does. Several contexts may be opened on one. VYC_E_INVALID: the handle
+ * is no CUcontext of this device. */
+VYC_API vyc_status vyc_context_open_with(vyc_context **context_out, vyc_driver *driver,
+                                         int32_t ordinal, const vyc_context_options *options);
 /* What was probed; answers in every state of the context. */
 VYC_API vyc_status vyc_context_caps(vyc_context *context, vyc_caps *caps_out);
 /* Wait for all work launched through this context, on foreign streams too. VYC_E_ASSERT: an
@@ -208,11 +278,11 @@ VYC_API vyc_status vyc_context_stream(vyc_context *context, uint64_t *handle_out
 typedef struct vyc_memory_stats {
   uint32_t struct_size;
   uint32_t reserved;
-  uint64_t live_bytes;  /* in use, without idle blocks */
-  uint64_t idle_bytes;  /* kept for reuse */
-  uint64_t peak_bytes;  /* most live bytes at a time */
+  uint64_t live_bytes; /* in use, without idle blocks */
+  uint64_t idle_bytes; /* kept for reuse */
+  uint64_t peak_bytes; /* most live bytes at a time */
   uint64_t live_count;
-  uint64_t hits;        /* allocations served from idle blocks */
+  uint64_t hits; /* allocations served from idle blocks */
   uint64_t misses;
   uint64_t pinned_live_bytes;
   uint64_t pinned_idle_bytes;
@@ -220,7 +290,7 @@ typedef struct vyc_memory_stats {
   uint64_t pinned_live_count;
   uint64_t pinned_hits;
   uint64_t pinned_misses;
-  uint64_t frees;       /* blocks that went back to the driver */
+  uint64_t frees; /* blocks that went back to the driver */
   uint64_t pinned_frees;
   uint64_t budget_bytes; /* that may be idle */
   uint64_t pinned_budget_bytes;
@@ -362,6 +432,7 @@ VYC_API void vyc_stream_release(vyc_stream *stream);
 VYC_API vyc_status vyc_stream_adopt(vyc_stream **stream_out, vyc_context *context, uint64_t handle);
 /* VYC_E_ASSERT as from vyc_context_synchronize. */
 VYC_API vyc_status vyc_stream_synchronize(vyc_stream *stream);
+/* The same for at most timeout_ns, then VYC_NOT_READY; negative: no limit. */
 VYC_API vyc_status vyc_stream_synchronize_for(vyc_stream *stream, int64_t timeout_ns);
 /* VYC_OK when all work has finished, else VYC_NOT_READY. */
 VYC_API vyc_status vyc_stream_query(vyc_stream *stream);
@@ -373,9 +444,11 @@ VYC_API vyc_status vyc_stream_record(vyc_stream *stream, vyc_event **event_out);
 /* Work given to the stream from now on waits for the event, which must be of the same context. The
  * event may be released at once. */
 VYC_API vyc_status vyc_stream_wait(vyc_stream *stream, vyc_event *event);
+/* May be released with work in flight, which it does not wait for. */
 VYC_API void vyc_event_release(vyc_event *event);
 /* VYC_E_ASSERT as from vyc_context_synchronize. */
 VYC_API vyc_status vyc_event_synchronize(vyc_event *event);
+/* The same for at most timeout_ns, then VYC_NOT_READY; negative: no limit. */
 VYC_API vyc_status vyc_event_synchronize_for(vyc_event *event, int64_t timeout_ns);
 /* VYC_OK or VYC_NOT_READY. */
 VYC_API vyc_status vyc_event_query(vyc_event *event);
@@ -387,6 +460,7 @@ VYC_API vyc_status vyc_event_elapsed(vyc_event *stop, float *milliseconds_out, v
 VYC_API vyc_status vyc_fence_create(vyc_fence **fence_out, vyc_context *context);
 /* VYC_OK or VYC_NOT_READY; VYC_E_ASSERT as from vyc_context_synchronize. */
 VYC_API vyc_status vyc_fence_wait(vyc_fence *fence, int64_t timeout_ns);
+/* May be released before it is reached; nothing is waited for. */
 VYC_API void vyc_fence_release(vyc_fence *fence);
 
 /* ---- memory --------------------------------------------------------------------------------- */
@@ -404,6 +478,7 @@ VYC_API void vyc_buffer_release(vyc_buffer *buffer);
  * above. Between them the buffers that a thread released serve its next allocations. */
 VYC_API vyc_status vyc_buffer_try_alloc(vyc_buffer **buffer_out, vyc_context *context,
                                         uint64_t bytes);
+/* VYC_NOT_READY: the reference is still the caller's. */
 VYC_API vyc_status vyc_buffer_try_release(vyc_buffer *buffer);
 /* The CUdeviceptr, for other libraries; work of theirs is not known to this one. */
 VYC_API vyc_status vyc_buffer_address(vyc_buffer *buffer, uint64_t *address_out);
@@ -445,9 +520,12 @@ VYC_API vyc_status vyc_buffer_is_read_only(vyc_buffer *buffer, uint32_t *read_on
  * arrived (VYC_E_ASSERT as from vyc_context_synchronize: they have arrived all the same); copy and
  * fill_zero do not wait for themselves. Ranges of one buffer may overlap. */
 VYC_API vyc_status vyc_copy_in(vyc_buffer *to, uint64_t offset, const void *data, uint64_t bytes);
+/* The bytes have arrived when it returns, and `data_out` is the caller's before and after. */
 VYC_API vyc_status vyc_copy_out(vyc_buffer *from, uint64_t offset, void *data_out, uint64_t bytes);
+/* Between buffers of one context; both may be released at once. */
 VYC_API vyc_status vyc_copy(vyc_buffer *to, uint64_t to_offset, vyc_buffer *from,
                             uint64_t from_offset, uint64_t bytes);
+/* The bytes become 0. */
 VYC_API vyc_status vyc_fill_zero(vyc_buffer *to, uint64_t offset, uint64_t bytes);
 /* The same with elements of element_bytes (1, 2 or 4), each the low bytes of `value`. */
 VYC_API vyc_status vyc_fill(vyc_buffer *to, uint64_t offset, uint32_t value, uint32_t element_bytes,
@@ -468,6 +546,7 @@ typedef struct vyc_transfer {
  * a buffer are merged: of an upload, items that follow each other; of a download, any. The results
  * of a download have arrived when it returns (VYC_E_ASSERT as of vyc_copy_out). */
 VYC_API vyc_status vyc_upload(vyc_context *context, const vyc_transfer *items, uint32_t count);
+/* See above: to `result` of each item. */
 VYC_API vyc_status vyc_download(vyc_context *context, const vyc_transfer *items, uint32_t count);
 
 /* Page-locked host memory that the device can read and write at its host address, from a pool like
@@ -480,7 +559,10 @@ VYC_API vyc_status vyc_pinned_alloc(vyc_pinned **pinned_out, vyc_context *contex
  * already. VYC_E_UNSUPPORTED: the device would see it at another address. */
 VYC_API vyc_status vyc_pinned_register(vyc_pinned **pinned_out, vyc_context *context, void *data,
                                        uint64_t bytes);
+/* May be called with work on the memory in flight, and after a close; views of it end here. */
 VYC_API void vyc_pinned_release(vyc_pinned *pinned);
+/* The address, of host and device alike; valid until the release. Answers in every state of the
+ * context. */
 VYC_API vyc_status vyc_pinned_data(vyc_pinned *pinned, void **data_out);
 
 /* ---- modules -------------------------------------------------------------------------------- */
@@ -490,6 +572,8 @@ VYC_API vyc_status vyc_pinned_data(vyc_pinned *pinned, void **data_out);
  * log). VYC_E_COMPILE: the image was refused. */
 VYC_API vyc_status vyc_module_load(vyc_module **module_out, char *log_out, size_t log_bytes,
                                    vyc_context *context, const void *image, size_t bytes);
+/* Plans hold their module. The last reference waits for running kernels, as long as the context's
+ * patience lasts; then the code is leaked. */
 VYC_API void vyc_module_release(vyc_module *module);
 /* Where parameter `index` of a kernel is in its parameter block, as the driver says: 0 bytes past
  * the last. VYC_E_INVALID: no such kernel. VYC_E_UNSUPPORTED: the kernel is there, and the driver
@@ -593,6 +677,7 @@ VYC_API vyc_status vyc_plan_create(vyc_plan **plan_out, vyc_module *module,
 /* The last reference waits for runs in flight as long as the context's patience lasts; a run that
  * has not ended by then is leaked, with what it uses. Tickets and calls hold a reference. */
 VYC_API void vyc_plan_release(vyc_plan *plan);
+/* What the driver knows of the kernel. */
 VYC_API vyc_status vyc_plan_function(vyc_plan *plan, vyc_function_info *info_out);
 
 enum { /* vyc_argument.kind */
@@ -637,6 +722,18 @@ typedef struct vyc_run {
   uint32_t reserved;
 } vyc_run;
 
+/* The bits of a float for vyc_run.scalars; those of an integer are its value, cast. */
+static inline uint64_t vyc_bits_f32(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+static inline uint64_t vyc_bits_f64(double value) {
+  uint64_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
 /* Host or mixed arguments in, results out: stage, launch, wait, collect. With host arguments alone
  * and no stream it may overlap other work; else it runs in the order of its stream. A buffer that
  * is written may share no bytes with another argument. A grid of 0 launches nothing; outs are zero.
@@ -669,11 +766,15 @@ VYC_API vyc_status vyc_plan_launch(vyc_plan *plan, const vyc_run *run);
  * buffers. vyc_call_run launches it as vyc_plan_launch would; vyc_call_set binds other arguments,
  * whole and between launches, on the same stream. */
 VYC_API vyc_status vyc_call_create(vyc_call **call_out, vyc_plan *plan, const vyc_run *run);
+/* Bind other arguments for the next launches. VYC_E_INVALID: another stream, or as of
+ * vyc_plan_launch; then those before stay bound. */
 VYC_API vyc_status vyc_call_set(vyc_call *call, const vyc_run *run);
+/* Launch; what goes wrong in the kernel comes out at the next wait. */
 VYC_API vyc_status vyc_call_run(vyc_call *call);
 /* vyc_call_set and vyc_call_run in one. When the launch fails the arguments are bound all the same.
  */
 VYC_API vyc_status vyc_call_set_run(vyc_call *call, const vyc_run *run);
+/* May be called with launches in flight. */
 VYC_API void vyc_call_release(vyc_call *call);
 
 /* ---- graphs: many launches as one ----------------------------------------------------------- */
@@ -682,6 +783,7 @@ VYC_API void vyc_call_release(vyc_call *call);
  * vyc_graph_finish makes it launchable. They have the effect of running one after the other;
  * steps that do not touch the same bytes, or only read them, may run at the same time. */
 VYC_API vyc_status vyc_graph_create(vyc_graph **graph_out, vyc_context *context);
+/* May be called with launches in flight; a recording that was not finished is dropped. */
 VYC_API void vyc_graph_release(vyc_graph *graph);
 
 /* A copy, or with neither `from` nor `from_host` a fill. Host memory must be page-locked; it is
@@ -706,6 +808,7 @@ typedef struct vyc_graph_transfer {
  * VYC_E_UNSUPPORTED: a cooperative kernel. */
 VYC_API vyc_status vyc_graph_add_launch(vyc_graph *graph, uint32_t *step_out, vyc_plan *plan,
                                         const vyc_run *run);
+/* The same with a copy or a fill, whose buffers and `pinned` are held. */
 VYC_API vyc_status vyc_graph_add_transfer(vyc_graph *graph, uint32_t *step_out,
                                           const vyc_graph_transfer *transfer);
 /* Begin and end a repetition of the steps in between, which may have repetitions in them. `until`
@@ -715,6 +818,7 @@ VYC_API vyc_status vyc_graph_add_transfer(vyc_graph *graph, uint32_t *step_out,
 VYC_API vyc_status vyc_graph_repeat_begin(vyc_graph *graph, uint32_t *step_out, uint64_t times,
                                           vyc_buffer *until, uint64_t until_offset,
                                           uint32_t until_bytes);
+/* VYC_E_INVALID: no repetition is open. */
 VYC_API vyc_status vyc_graph_repeat_end(vyc_graph *graph);
 /* Instantiate. No step is added after that. When it fails it may be called again. */
 VYC_API vyc_status vyc_graph_finish(vyc_graph *graph);
@@ -764,11 +868,326 @@ typedef struct vyc_graph_node {
   uint32_t parent; /* the loop that it is in, UINT32_MAX: none */
 } vyc_graph_node;
 
+/* Numbers of a graph; nodes and edges are 0 before it is finished. */
 VYC_API vyc_status vyc_graph_info_get(vyc_graph *graph, vyc_graph_info *info_out);
 /* Node `index` of a finished graph and, up to edge_room of them, the nodes that it is behind. */
 VYC_API vyc_status vyc_graph_node_get(vyc_graph *graph, vyc_graph_node *node_out,
                                       uint32_t *edge_count_out, uint32_t *edges_out,
                                       uint32_t edge_room, uint32_t index);
+
+/* ---- bundles: compiled programs in a file -----------------------------------------------------
+ */
+
+/* The format that this library reads and `vc.bundle` writes. */
+#define VYC_BUNDLE_FORMAT 1u
+
+typedef struct vyc_bundle vyc_bundle;
+typedef struct vyc_kernel vyc_kernel;
+
+/* Read and check a bundle: the file `path`, or with path NULL the `bytes` at `data`, which are
+ * copied. Needs no driver. Everything in it is checked, but for the device code itself: that comes
+ * to run with the rights of the process, so a bundle is to be trusted as a library is.
+ * VYC_E_FILE: the file cannot be read. VYC_E_FORMAT: not a bundle, cut short, damaged (the digest
+ * differs) or contradictory. VYC_E_VERSION: of a newer format. VYC_E_MEMORY. */
+VYC_API vyc_status vyc_bundle_open(vyc_bundle **bundle_out, const char *path, const void *data,
+                                   size_t bytes);
+/* What was loaded from it holds a reference of its own. */
+VYC_API void vyc_bundle_release(vyc_bundle *bundle);
+
+typedef struct vyc_bundle_info {
+  uint32_t struct_size;
+  uint32_t format_version;
+  uint32_t producer; /* vyc_version of who wrote it */
+  uint32_t kernel_count;
+  uint32_t graph_count;
+  uint32_t reserved;
+  uint64_t bytes;
+  uint8_t digest[32]; /* BLAKE2b-256 of the file with the digest as zeros */
+} vyc_bundle_info;
+
+/* What the header of the file says. */
+VYC_API vyc_status vyc_bundle_info_get(vyc_bundle *bundle, vyc_bundle_info *info_out);
+
+enum { /* vyc_bundle_parameter.role, beside VYC_ROLE_IN, _INOUT and _OUT */
+       VYC_ROLE_SCALAR = 4
+};
+
+enum { /* types of elements and scalars; a bool is a byte of 0 or 1, bf16 the upper half of f32 */
+       VYC_TYPE_BOOL = 1,
+       VYC_TYPE_U8 = 2,
+       VYC_TYPE_I8 = 3,
+       VYC_TYPE_U16 = 4,
+       VYC_TYPE_I16 = 5,
+       VYC_TYPE_U32 = 6,
+       VYC_TYPE_I32 = 7,
+       VYC_TYPE_U64 = 8,
+       VYC_TYPE_I64 = 9,
+       VYC_TYPE_F16 = 10,
+       VYC_TYPE_BF16 = 11,
+       VYC_TYPE_F32 = 12,
+       VYC_TYPE_F64 = 13
+};
+
+enum { /* vyc_bundle_kernel.flags */
+       VYC_KERNEL_WHOLE_PROGRAM = 1u /* `program` has the body, not the signature alone */
+};
+
+/* Texts and bytes that these structs point to live as long as the bundle. */
+typedef struct vyc_bundle_kernel {
+  uint32_t struct_size;
+  uint32_t flags; /* VYC_KERNEL_... */
+  const char *name; /* of the program; unique among the kernels of the bundle */
+  const char *precision;
+  const char *bounds;
+  uint32_t block[3]; /* threads of a block */
+  uint32_t index_bits; /* 32: at most 2^32 - 1 elements per buffer, 2^32 threads per axis; or 64 */
+  uint32_t axes; /* for which the work is known; 0: each call brings a grid */
+  uint32_t parameter_count;
+  uint32_t buffer_count;
+  uint32_t scalar_count;
+  uint32_t variant_count;
+  uint32_t reserved;
+  const void *program; /* wire bytes for vc.Program.from_bytes */
+  uint64_t program_bytes;
+  uint8_t fingerprint[32]; /* vc.Program.fingerprint of the whole program */
+} vyc_bundle_kernel;
+
+/* VYC_E_INVALID past the last. */
+VYC_API vyc_status vyc_bundle_kernel_get(vyc_bundle *bundle, vyc_bundle_kernel *kernel_out,
+                                         uint32_t index);
+/* VYC_E_INVALID: no kernel of this name; the message has those that there are. */
+VYC_API vyc_status vyc_bundle_kernel_find(vyc_bundle *bundle, uint32_t *index_out,
+                                          const char *name);
+
+typedef struct vyc_bundle_parameter {
+  uint32_t struct_size;
+  uint32_t role; /* VYC_ROLE_... */
+  const char *name;
+  uint32_t type; /* VYC_TYPE_... */
+  uint32_t element_bytes;
+  uint32_t slot; /* its number among the buffers (vyc_run.arguments) or among the scalars */
+  uint32_t is_sized; /* 1: an out whose size follows from the other arguments */
+} vyc_bundle_parameter;
+
+/* Parameter `index`, in declared order, of a kernel. */
+VYC_API vyc_status vyc_bundle_parameter_get(vyc_bundle *bundle, vyc_bundle_parameter *parameter_out,
+                                            uint32_t kernel, uint32_t index);
+
+/* The code of a kernel for one GPU generation, in ascending order. */
+typedef struct vyc_bundle_variant {
+  uint32_t struct_size;
+  uint32_t sm; /* 90: sm_90; PTX also runs on what is newer */
+  uint32_t ptx_version; /* major * 10 + minor */
+  uint32_t is_cooperative;
+  uint32_t dynamic_shared_bytes;
+  uint32_t parameter_bytes;
+  uint32_t entry_count; /* rows of `entries` */
+  uint32_t site_count;
+  const char *entry; /* name of the function */
+  const vyc_parameter *entries; /* as in vyc_plan_desc.parameters */
+  const vyc_binding *bindings; /* as in vyc_plan_desc.bindings, one per buffer */
+  const char *ptx; /* NUL-terminated */
+  uint64_t ptx_bytes; /* with the NUL */
+  const void *cubin; /* NULL: there is PTX alone */
+  uint64_t cubin_bytes;
+} vyc_bundle_variant;
+
+/* VYC_E_INVALID: no such kernel or variant. */
+VYC_API vyc_status vyc_bundle_variant_get(vyc_bundle *bundle, vyc_bundle_variant *variant_out,
+                                          uint32_t kernel, uint32_t index);
+
+enum { /* vyc_site.kind */
+       VYC_SITE_ASSERT = 1, /* an assertion of the program */
+       VYC_SITE_BOUNDS = 2 /* a check of an index */
+};
+
+/* A place of a program whose failure is reported by its number. */
+typedef struct vyc_site {
+  uint32_t struct_size;
+  uint32_t kind; /* VYC_SITE_... */
+  const char *message;
+  const char *buffer; /* of a bounds check, else "" */
+  const char *file; /* "": not known */
+  uint32_t line;
+  uint32_t statement; /* its number in the program, in pre-order from 0 */
+} vyc_site;
+
+/* VYC_E_INVALID: no such kernel, variant or site. */
+VYC_API vyc_status vyc_bundle_site_get(vyc_bundle *bundle, vyc_site *site_out, uint32_t kernel,
+                                       uint32_t variant, uint32_t index);
+
+/* Sizes of the outs and the grid of a call, worked out as Python works them out. `counts` has the
+ * elements of every buffer: of in and inout, and of an out that is not is_sized, as given; those of
+ * the sized outs are written. `grid_out`, unless NULL, is the number of blocks, all 0 when there is
+ * nothing to do. `scalars` has the bits of each scalar. VYC_E_INVALID: a negative or too large size
+ * or grid, or grid_out for a kernel whose calls bring one; the message has the numbers. */
+VYC_API vyc_status vyc_bundle_shape(vyc_bundle *bundle, uint64_t *counts, uint32_t grid_out[3],
+                                    uint32_t kernel, const uint64_t *scalars);
+
+/* A kernel of a bundle, loaded on a device: the cubin of this GPU generation, else the PTX of the
+ * newest one that the device has, which the driver compiles (its messages go to log_out, as those
+ * of vyc_module_load). A cubin or PTX that the driver refuses is passed over for what comes next.
+ * `tag` is handed back in vyc_error.tag. The kernel holds bundle and context.
+ * VYC_E_INVALID: no kernel of this name. VYC_E_UNSUPPORTED: the bundle has nothing that this device
+ * can run. VYC_E_COMPILE: the driver refused everything. */
+VYC_API vyc_status vyc_kernel_load(vyc_kernel **kernel_out, char *log_out, size_t log_bytes,
+                                   vyc_context *context, vyc_bundle *bundle, const char *name,
+                                   uint64_t tag);
+/* As vyc_plan_release. */
+VYC_API void vyc_kernel_release(vyc_kernel *kernel);
+
+typedef struct vyc_kernel_info {
+  uint32_t struct_size;
+  uint32_t kernel; /* its number in the bundle */
+  uint32_t variant; /* which was loaded */
+  uint32_t is_cubin; /* 1: machine code; 0: PTX that the driver compiled */
+} vyc_kernel_info;
+
+/* Answers in every state of the context. */
+VYC_API vyc_status vyc_kernel_info_get(vyc_kernel *kernel, vyc_kernel_info *info_out);
+/* The plan, for vyc_call_create, vyc_graph_add_launch and vyc_plan_function: one more reference,
+ * which vyc_plan_release takes. */
+VYC_API vyc_status vyc_kernel_plan(vyc_kernel *kernel, vyc_plan **plan_out);
+/* Complete a run: with a grid of zeros, that of the work. VYC_E_INVALID: the number of arguments or
+ * scalars, or the count of a sized out, is another, and as of vyc_bundle_shape. */
+VYC_API vyc_status vyc_kernel_resolve(vyc_kernel *kernel, vyc_run *run);
+/* vyc_plan_run, vyc_plan_submit and vyc_plan_launch of a run that is completed first, in a copy. */
+VYC_API vyc_status vyc_kernel_run(vyc_kernel *kernel, vyc_ticket **ticket_out, const vyc_run *run);
+/* As vyc_plan_submit. */
+VYC_API vyc_status vyc_kernel_submit(vyc_kernel *kernel, vyc_ticket **ticket_out,
+                                     const vyc_run *run);
+/* As vyc_plan_launch. */
+VYC_API vyc_status vyc_kernel_launch(vyc_kernel *kernel, const vyc_run *run);
+/* What a VYC_E_ASSERT with this kernel's tag is about, by vyc_error.report. */
+VYC_API vyc_status vyc_kernel_site(vyc_kernel *kernel, vyc_site *site_out, uint64_t report);
+
+/* ---- bundled graphs: recorded work with names for what changes --------------------------------
+ */
+
+typedef struct vyc_replay vyc_replay;
+
+typedef struct vyc_bundle_graph {
+  uint32_t struct_size;
+  uint32_t symbol_count;
+  const char *name; /* unique among the graphs of the bundle */
+  uint32_t step_count;
+  uint32_t array_count;
+} vyc_bundle_graph;
+
+/* VYC_E_INVALID past the last. */
+VYC_API vyc_status vyc_bundle_graph_get(vyc_bundle *bundle, vyc_bundle_graph *graph_out,
+                                        uint32_t index);
+/* VYC_E_INVALID: no graph of this name; the message has those that there are. */
+VYC_API vyc_status vyc_bundle_graph_find(vyc_bundle *bundle, uint32_t *index_out, const char *name);
+
+enum { /* vyc_bundle_symbol.kind */
+       VYC_SYMBOL_ARRAY = 1,
+       VYC_SYMBOL_SCALAR = 2
+};
+
+enum { /* vyc_bundle_symbol.flags */
+       VYC_SYMBOL_HAS_DEFAULT = 1u, /* else each launch must give it, or a set before */
+       VYC_SYMBOL_WRITTEN = 2u /* an array that a step writes */
+};
+
+typedef struct vyc_bundle_symbol {
+  uint32_t struct_size;
+  uint32_t kind; /* VYC_SYMBOL_... */
+  const char *name;
+  uint32_t type; /* VYC_TYPE_... of the elements, or of the scalar */
+  uint32_t element_bytes;
+  uint32_t flags;
+  uint32_t array; /* of an array with a default: the graph's array that holds it, */
+  uint64_t value; /* from this byte on; of a scalar with a default: its bits */
+  uint64_t count; /* of an array with a default: elements */
+} vyc_bundle_symbol;
+
+/* In the order of their names. */
+VYC_API vyc_status vyc_bundle_symbol_get(vyc_bundle *bundle, vyc_bundle_symbol *symbol_out,
+                                         uint32_t graph, uint32_t index);
+/* VYC_E_INVALID: the graph has no symbol of this name. */
+VYC_API vyc_status vyc_bundle_symbol_find(vyc_bundle *bundle, uint32_t *index_out, uint32_t graph,
+                                          const char *name);
+
+/* Memory that a graph brings along. */
+typedef struct vyc_bundle_array {
+  uint32_t struct_size;
+  uint32_t reserved;
+  uint64_t bytes;
+  const void *contents; /* all of it; NULL: zeros */
+} vyc_bundle_array;
+
+/* VYC_E_INVALID: no such graph or array. */
+VYC_API vyc_status vyc_bundle_array_get(vyc_bundle *bundle, vyc_bundle_array *array_out,
+                                        uint32_t graph, uint32_t index);
+
+enum { /* vyc_bundle_step.kind */
+       VYC_STEP_LAUNCH = 1, /* a value for each parameter of the kernel, in declared order */
+       VYC_STEP_COPY = 2, /* to, from */
+       VYC_STEP_FILL = 3, /* to, the element */
+       VYC_STEP_REPEAT = 4, /* the array that is looked at, or no value */
+       VYC_STEP_END = 5 /* of the innermost repeat */
+};
+
+enum { /* vyc_bundle_value.kind */
+       VYC_VALUE_SPAN = 1, /* `count` elements of array `index` from byte `value` on */
+       VYC_VALUE_SYMBOL = 2, /* what symbol `index` stands for */
+       VYC_VALUE_BITS = 3 /* a scalar */
+};
+
+typedef struct vyc_bundle_value {
+  uint32_t kind; /* VYC_VALUE_... */
+  uint32_t index;
+  uint64_t value;
+  uint64_t count;
+} vyc_bundle_value;
+
+typedef struct vyc_bundle_step {
+  uint32_t struct_size;
+  uint32_t kind; /* VYC_STEP_... */
+  uint32_t kernel; /* of a launch */
+  uint32_t type; /* of the elements, but of a launch: VYC_TYPE_... */
+  uint32_t grid[3]; /* of a launch; zeros: by the kernel's work */
+  uint32_t value_count;
+  uint64_t times; /* of a repeat, as in vyc_graph_repeat_begin */
+  const vyc_bundle_value *values;
+} vyc_bundle_step;
+
+/* In the order of recording. */
+VYC_API vyc_status vyc_bundle_step_get(vyc_bundle *bundle, vyc_bundle_step *step_out,
+                                       uint32_t graph, uint32_t index);
+
+/* A graph of a bundle on a device: its kernels are loaded as by vyc_kernel_load, its arrays are
+ * allocated and filled. It holds all of that. Instantiated at once where every symbol has a
+ * default, else at the first launch. Statuses as of vyc_kernel_load, vyc_buffer_alloc and
+ * vyc_graph_finish. */
+VYC_API vyc_status vyc_replay_load(vyc_replay **replay_out, char *log_out, size_t log_bytes,
+                                   vyc_context *context, vyc_bundle *bundle, const char *name,
+                                   uint64_t tag);
+/* May be called with launches in flight. */
+VYC_API void vyc_replay_release(vyc_replay *replay);
+
+/* A value for a symbol. Structs of this kind cannot grow. */
+typedef struct vyc_symbol_value {
+  uint32_t symbol; /* its number */
+  uint32_t reserved;
+  uint64_t bits; /* of a scalar */
+  vyc_buffer *buffer; /* of an array: */
+  uint64_t offset; /* bytes */
+  uint64_t count; /* elements; sizes and grids of the launches follow */
+} vyc_symbol_value;
+
+/* Set symbols for all later launches: all of them, or none on failure. Buffers are held.
+ * VYC_E_INVALID: no such symbol, a symbol twice, an array that does not fit its kernel. */
+VYC_API vyc_status vyc_replay_set(vyc_replay *replay, const vyc_symbol_value *values,
+                                  uint32_t count);
+/* Launch, as vyc_graph_launch, with values that hold for this launch. VYC_E_INVALID as above, and:
+ * a symbol without a default has no value. */
+VYC_API vyc_status vyc_replay_launch(vyc_replay *replay, const vyc_symbol_value *values,
+                                     uint32_t count, vyc_stream *stream);
+/* What a symbol stands for at present. The buffer of an array is one more reference, which
+ * vyc_buffer_release takes. VYC_E_INVALID: it has no value. */
+VYC_API vyc_status vyc_replay_get(vyc_replay *replay, vyc_symbol_value *value_out, uint32_t symbol);
 
 #ifdef __cplusplus
 }

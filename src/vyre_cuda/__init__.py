@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from vyre_cuda.bundles.write import bundle as bundle
+    from vyre_cuda.errors import BundleError as BundleError
+    from vyre_cuda.errors import BundleVersionError as BundleVersionError
     from vyre_cuda.errors import CompileError as CompileError
     from vyre_cuda.errors import CompileLocation as CompileLocation
     from vyre_cuda.errors import DataRaceError as DataRaceError
@@ -144,6 +147,12 @@ if TYPE_CHECKING:
     from vyre_cuda.ptx import ptx_text
     from vyre_cuda.runtime.array import DeviceArray as DeviceArray
     from vyre_cuda.runtime.bound import BoundCall as BoundCall
+    from vyre_cuda.runtime.bundle import Bundle as Bundle
+    from vyre_cuda.runtime.bundle import BundledKernel as BundledKernel
+    from vyre_cuda.runtime.bundle import LoadedBundle as LoadedBundle
+    from vyre_cuda.runtime.bundle import load_bundle as load_bundle
+    from vyre_cuda.runtime.bundled_graph import BundledGraph as BundledGraph
+    from vyre_cuda.runtime.bundled_graph import BundledSymbol as BundledSymbol
     from vyre_cuda.runtime.device import Device as Device
     from vyre_cuda.runtime.device import Event as Event
     from vyre_cuda.runtime.device import Stream as Stream
@@ -170,10 +179,11 @@ if TYPE_CHECKING:
 
 # Public names by the module that has them.
 _HOMES = {
+    "vyre_cuda.bundles.write": "bundle",
     "vyre_cuda.errors": (
-        "CompileError CompileLocation DataRaceError Diagnostic DeviceLostError DeviceUnavailableError DriverError "
-        "Error InternalError KernelAssertionError KernelTimeoutError Limit ProgramError RacingAccess RecordingError "
-        "ResourceError UnsupportedError"
+        "BundleError BundleVersionError CompileError CompileLocation DataRaceError Diagnostic DeviceLostError "
+        "DeviceUnavailableError DriverError Error InternalError KernelAssertionError KernelTimeoutError Limit "
+        "ProgramError RacingAccess RecordingError ResourceError UnsupportedError"
     ),
     "vyre_cuda.interp.evaluate": "evaluate",
     "vyre_cuda.ir.builder": "Builder",
@@ -197,6 +207,8 @@ _HOMES = {
     "vyre_cuda.ptx": "ptx",
     "vyre_cuda.runtime.array": "DeviceArray",
     "vyre_cuda.locations": "get_include get_library_dir",
+    "vyre_cuda.runtime.bundle": "Bundle BundledKernel LoadedBundle load_bundle",
+    "vyre_cuda.runtime.bundled_graph": "BundledGraph BundledSymbol",
     "vyre_cuda.runtime.device": "Device Event Stream devices from_dlpack",
     "vyre_cuda.runtime.foreign": "BoundForeignCall ForeignKernel ForeignParameter",
     "vyre_cuda.runtime.bound": "BoundCall",

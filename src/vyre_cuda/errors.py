@@ -149,6 +149,18 @@ class CompileError(DriverError):
         self.locations = tuple(locations)
 
 
+class BundleError(Error):
+    """Not a bundle, or one that is cut short, damaged or contradicts itself; the message says where."""
+
+    code = "bundle"
+
+
+class BundleVersionError(BundleError):
+    """A bundle of a newer format than this version reads."""
+
+    code = "bundle_version"
+
+
 class KernelAssertionError(Error):
     """An `assert_` of a program, or a bounds check compiled with bounds="trap", failed on the device.
 

@@ -19,7 +19,7 @@ import numpy as np
 import vyre_cuda as vc
 from vyre_cuda.testing.emulator import Emulator, StreamMode
 
-from . import programs
+from . import bundle_programs, programs
 from .foreign_ptx import SAXPY
 
 Scenario = Callable[[vc.Device], None]
@@ -308,6 +308,16 @@ def graphs(device: vc.Device) -> None:
     assert x[9] == 7
     recorded = saxpy.record(X, X, 1.0)
     np.testing.assert_array_equal(X * 3, recorded.replay(a=2.0))
+
+
+@scenario
+def bundles(device: vc.Device) -> None:
+    """A kernel and a graph of a bundle."""
+    loaded = vc.load_bundle(bundle_programs.EXAMPLE).on(device)
+    np.testing.assert_array_equal(np.float32(2) * X + X, loaded["saxpy"](X, X, 2.0))
+    x, out = device.array(X[:64]), device.zeros(64, vc.f32)
+    loaded.graph("step").replay(x=x, out=out)
+    np.testing.assert_array_equal(bundle_programs.step_result(X[:64], 2.0), out.numpy())
 
 
 @scenario

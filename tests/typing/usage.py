@@ -78,6 +78,20 @@ def use(device: vc.Device, program: vc.Program, x: npt.NDArray[np.float32]) -> N
     print(finished, result, nanoseconds, registers, host, live, capability, same, expected, names)
 
 
+def bundles(program: vc.Program, device: vc.Device, graph: vc.Graph, x: Any) -> str:
+    vc.bundle([program], "out.vyre", graphs={"step": graph}, targets=["sm_90"], source=False, cubins=None)
+    device.compile(program).export("out.vyre", targets=["sm_80", "sm_90"], cubins=False)
+    graph.export("out.vyre", "step")
+    bundle: vc.Bundle = vc.load_bundle("out.vyre")
+    kernel: vc.BundledKernel = bundle.kernels["saxpy"]
+    symbols: dict[str, vc.BundledSymbol] = dict(bundle.graphs["step"].symbols)
+    loaded: vc.LoadedBundle = bundle.on(device)
+    called: Any = loaded["saxpy"](x, 2.0)
+    again: vc.Graph = loaded.graph("step")
+    machine: bytes = bundle.cubin("saxpy", "sm_90")
+    return f"{kernel.targets} {symbols} {called} {again} {machine!r} {bundle.ptx('saxpy', 'sm_90')} {bundle.digest}"
+
+
 def handle() -> str:
     try:
         vc.Device("auto").close()
@@ -90,6 +104,10 @@ def handle() -> str:
         return f"{error.op} {error.status} {error.name} {error.code}"
     except vc.ProgramError as error:
         return " ".join(d.message for d in error.diagnostics)
+    except vc.BundleVersionError as error:
+        return error.code
+    except vc.BundleError as error:
+        return error.code
     except vc.Error as error:
         return error.code
     return ""

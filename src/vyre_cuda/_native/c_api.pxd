@@ -15,6 +15,9 @@ cdef extern from "vyre_cuda.h" nogil:
         VYC_E_ASSERT
         VYC_E_INTERNAL
         VYC_NOT_READY
+        VYC_E_FILE
+        VYC_E_FORMAT
+        VYC_E_VERSION
 
     ctypedef struct vyc_error:
         uint32_t struct_size

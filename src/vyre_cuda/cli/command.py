@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import vyre_cuda as vc
-from vyre_cuda.cli import bench, demo, doctor, explain, info, programs, run
+from vyre_cuda.cli import bench, bundle, demo, doctor, explain, info, programs, run
 from vyre_cuda.cli.console import Console
 from vyre_cuda.cli.failures import UsageError, text_of
 from vyre_cuda.cli.values import FORMS
@@ -26,6 +26,8 @@ A scalar is a number. A buffer is one of
   PATH.npy       an array saved by NumPy
   1,2,3          its elements
 """ + "\n".join(f"  {form:<13}  {meaning}" for form, meaning in FORMS.items())
+
+_BUNDLE_HELP = "Without -o, FILE is a bundle (.vyre), and what it has is printed."
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -89,6 +91,18 @@ def _dispatch(console: Console, options: argparse.Namespace) -> int:
                 grid=options.grid,
                 save=options.out,
                 repeats=options.repeats if options.time else None,
+            )
+        case "bundle":
+            return bundle.bundle(
+                console,
+                file=options.file,
+                program=options.program,
+                out=options.out,
+                targets=options.targets,
+                precision=options.precision,
+                bounds=options.bounds,
+                source=options.source,
+                cubins=options.cubins,
             )
         case _:
             return demo.demo(console, device=options.device, seed=options.seed)
@@ -157,6 +171,20 @@ def _parser() -> argparse.ArgumentParser:
     _add_device(add)
     _add_json(add)
 
+    add = commands.add_parser(
+        "bundle", help="compile programs into a file for C, C++ and Python hosts", epilog=_BUNDLE_HELP
+    )
+    _add_file(add)
+    add.add_argument("-o", "--out", type=Path, metavar="OUT.vyre", help="the bundle to write")
+    add.add_argument("--targets", type=_targets, metavar="sm_NN[,sm_NN]", help="GPU generations")
+    add.add_argument("--precision", choices=("ieee", "ftz", "fast"), default="ieee", help="of floats (default: ieee)")
+    add.add_argument("--bounds", choices=("check", "off", "trap"), default="check", help="of indices (default: check)")
+    add.add_argument("--no-source", dest="source", action="store_false", help="leave the bodies of the programs out")
+    add.add_argument(
+        "--cubins", action=argparse.BooleanOptionalAction, help="machine code beside the PTX (needs ptxas)"
+    )
+    _add_json(add)
+
     add = commands.add_parser("demo", help="build, lower, dispatch, check and time a program")
     _add_seed(add)
     _add_device(add)
@@ -214,6 +242,10 @@ def _grid(text: str) -> tuple[int, ...]:
     if not 1 <= len(axes) <= 3 or not all(axis.isascii() and axis.isdigit() for axis in axes):
         raise argparse.ArgumentTypeError(f"{text!r} is not one to three numbers of blocks")
     return tuple(map(int, axes))
+
+
+def _targets(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _positive(text: str) -> int:

@@ -132,6 +132,11 @@ def _work_steps(program: Program) -> tuple[tuple[Step, ...], ...] | None:
     return steps if len(steps) == len(found) else None
 
 
+def steps_of(program: Program, expr: Expr) -> tuple[Step, ...] | None:
+    """Postfix steps of an expression for which every size is known, or None for what steps cannot say."""
+    return _steps(program, expr, before=len(program.parameters))
+
+
 def _steps(program: Program, expr: Expr, *, before: int) -> tuple[Step, ...] | None:
     """Postfix steps, or None for what the table does not know: other ops, floats, outs that are not worked out yet."""
     width = _width(expr.type)

@@ -48,7 +48,7 @@ class Checks:
             statement=site.statement,
             source=site.source,
             thread=thread,
-            index=_signed(report.index),
+            index=signed_index(report.index),
         )
 
 
@@ -70,6 +70,6 @@ class ChecksByTag:
         return InternalError(str(report)) if checks is None else checks.error(report)
 
 
-def _signed(index: int) -> int:
+def signed_index(index: int) -> int:
     """Indices are reported sign-extended to 64 bits."""
     return index - (1 << 64) if index >> 63 else index

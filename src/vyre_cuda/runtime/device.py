@@ -27,7 +27,7 @@ from vyre_cuda.ir.types import TYPES, Type, by_dtype
 from vyre_cuda.ir.validate import check
 from vyre_cuda.passes.pipeline import optimize
 from vyre_cuda.ptx.lower import lower
-from vyre_cuda.ptx.target import target_for
+from vyre_cuda.ptx.target import Target, target_for
 from vyre_cuda.runtime import transfers
 from vyre_cuda.runtime.array import DeviceArray
 from vyre_cuda.runtime.checks import ChecksByTag
@@ -87,6 +87,11 @@ class Device(memory.Allocator):
         self._recordings_lock = threading.Lock()
         self._watch: Watch | None = None
 
+    @property
+    def target(self) -> Target:
+        """What kernels are compiled for: the newest known target that the device has and the driver takes."""
+        return target_for(self.properties.compute_capability, self.properties.driver_version)
+
     # ---- kernels ----------------------------------------------------------------------------------------------------
 
     def compile(
@@ -121,7 +126,7 @@ class Device(memory.Allocator):
         if kernel is not None:
             return kernel
         begin = perf_counter_ns()
-        target = target_for(self.properties.compute_capability, self.properties.driver_version)
+        target = self.target
         # Under a check, as with traps, the user's own program: failures then name the statements that he wrote.
         body = program if self._races or bounds == "trap" else optimize(program, precision=precision, bounds=bounds)
         lowered = lower(
@@ -134,9 +139,9 @@ class Device(memory.Allocator):
         )
         self.context.count(_COMPILES, 1)
         self.context.count(_COMPILE_NS, perf_counter_ns() - begin)
-        tag = next(self._tags)
+        tag = self._new_tag()
         try:
-            kernel = Kernel(self, program, lowered, tag)
+            kernel = Kernel(self, program, lowered, tag, precision=precision, bounds=bounds, max_ulp=max_ulp)
         except CompileError as error:
             if self._races:
                 raise
@@ -157,11 +162,15 @@ class Device(memory.Allocator):
         known = self._choices.get(key)
         if known is not None:
             return known
-        target = target_for(self.properties.compute_capability, self.properties.driver_version)
+        target = self.target
         body = program if bounds == "trap" else optimize(program, precision=precision, bounds=bounds)
         lowered = lower(body, target, precision=precision, bounds=bounds, max_ulp=max_ulp, fixed_block=False)
         threads = best_block(self.context, lowered, self.properties.warp_size)
         return self._choices.setdefault(key, with_block(program, threads))
+
+    def _new_tag(self) -> int:
+        """A number for the checks of a kernel, by which its reports are known."""
+        return next(self._tags)
 
     def load(self, image: str | bytes, name: str, *, signature: str) -> ForeignKernel:
         """The kernel `name` of PTX text, a cubin or a fat binary made by somebody else, such as NVRTC, nvcc or Triton.

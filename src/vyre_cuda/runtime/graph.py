@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,11 @@ import numpy as np
 
 from vyre_cuda._native import graph as native
 from vyre_cuda._native.foreign import named_stream
+from vyre_cuda.bundles.graphs import RecordedGraph
+from vyre_cuda.bundles.write import bundle
 from vyre_cuda.errors import RecordingError
 from vyre_cuda.runtime.array import DeviceArray
+from vyre_cuda.runtime.bundle_graph import recorded_graph
 from vyre_cuda.runtime.kinds import REPLAY
 from vyre_cuda.runtime.picture import dot
 from vyre_cuda.runtime.recorded import CopyStep, FillStep, LaunchStep, LoadedStep, RepeatStep, Step, kept
@@ -166,7 +170,8 @@ class Graph:
         given = self._given(symbols)
         built = self._native
         if built is None:
-            built = self._build_once(given)
+            # What is given for this replay alone is no one else's; the others have only theirs.
+            built = self._build_once({**given, **self._values})
         names = self._users.keys() - self._values.keys() | symbols.keys()
         built.launch(self._changes(names, given), on)
 
@@ -268,6 +273,37 @@ class Graph:
             raise ValueError("until= has no element")
         self._check_device(until)
         return until
+
+    # ---- bundles ----------------------------------------------------------------------------------------------------
+
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        name: str,
+        *,
+        targets: Sequence[str] | None = None,
+        source: bool = True,
+        cubins: bool | None = None,
+    ) -> None:
+        """Write the graph and its kernels into a bundle, for these targets (None: the one that the device takes).
+
+        Arrays that are no symbols, and defaults of symbols, go along: with their contents where a step reads them
+        before one writes them. UnsupportedError for what a file cannot hold: copies from and to host memory, and
+        kernels that were loaded; else as `vc.bundle`.
+        """
+        bundle(
+            (),
+            path,
+            graphs={name: self},
+            targets=[str(self.device.target)] if targets is None else targets,
+            source=source,
+            cubins=cubins,
+        )
+
+    def bundled(self) -> RecordedGraph:
+        """The graph as a bundle holds it; `vc.bundle` asks for it."""
+        self._check_recorded()
+        return recorded_graph(self._steps, self._values)
 
     # ---- looking ----------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,8 @@ The warm path is `Dispatcher` in the extension. What is here runs when a kernel 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +16,11 @@ from vyre_cuda._native.dispatch import Dispatcher
 from vyre_cuda._native.module import Module
 from vyre_cuda._native.plan import Arguments, Plan
 from vyre_cuda._native.status import AssertReport
-from vyre_cuda.errors import Error, Limit, RecordingError
+from vyre_cuda.bundles.write import bundle
+from vyre_cuda.errors import Error, Limit, RecordingError, UnsupportedError
 from vyre_cuda.ir.call import argument_parameters
 from vyre_cuda.ir.program import Program
-from vyre_cuda.plan.signature import signature
+from vyre_cuda.plan.signature import Signature, signature
 from vyre_cuda.ptx.lowered import Lowered
 from vyre_cuda.runtime.arguments import all_parameters, device_arguments, host_arguments
 from vyre_cuda.runtime.bound import BoundCall
@@ -59,33 +61,37 @@ class Kernel(Dispatcher):
     device: Device
     program: Program
     ptx: str
+    is_without_body = False
     # Registers, memory and resident blocks as the driver reports them.
     attributes: KernelAttributes
 
-    def __init__(self, device: Device, program: Program, lowered: Lowered, tag: int) -> None:
+    def __init__(
+        self,
+        device: Device,
+        program: Program,
+        lowered: Lowered,
+        tag: int,
+        *,
+        precision: str,
+        bounds: str,
+        max_ulp: float | None = None,
+        plan: Plan | None = None,
+        checks: Checks | None = None,
+    ) -> None:
+        """`plan` and `checks`, where they were not made from the program, are those of a bundle."""
         require(program.name, device.properties, block_limits(device.properties, program.block, lowered.shared_bytes))
-        module = Module(device.context, lowered.ptx.encode("ascii"))
         tables = signature(program, lowered)
-        plan = Plan(
-            module,
-            lowered.entry,
-            program.block,
-            lowered.dynamic_shared_bytes,
-            lowered.parameter_bytes,
-            list(tables.parameters),
-            list(tables.bindings),
-            tables.scalar_count,
-            tag,
-            lowered.cooperative,
-            label=_label(program),
-        )
+        plan = _plan(device, program, lowered, tables, tag) if plan is None else plan
         rows = tuple(astuple(row) for row in tables.rows)
         super().__init__(plan, rows, tables.work, program.block, program.index.bits, tables.simple)
         self.device = device
         self.program = program
         self.ptx = lowered.ptx
         self.plan = plan
-        self.checks = Checks(program, lowered)
+        self.precision = precision
+        self.bounds = bounds
+        self.max_ulp = max_ulp
+        self.checks = Checks(program, lowered) if checks is None else checks
         self.attributes = KernelAttributes(**plan.function_info())
         self.lowered = lowered
         require(program.name, device.properties, self.limits())
@@ -157,6 +163,32 @@ class Kernel(Dispatcher):
         """
         self._refuse_in_recording()
         return RecordedCall(self, args, kwargs, grid, iterations, skip_identical)
+
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        targets: Sequence[str] | None = None,
+        source: bool = True,
+        cubins: bool | None = None,
+    ) -> None:
+        """Write the kernel into a bundle, for these targets (None: the one that this device takes), as `vc.bundle`."""
+        if self.is_without_body:
+            raise UnsupportedError(
+                f"{self.program.name} was loaded from a bundle without its body; only what has one can be compiled "
+                "for a bundle",
+                capability="source",
+            )
+        bundle(
+            self.program,
+            path,
+            targets=[str(self.device.target)] if targets is None else targets,
+            precision=self.precision,
+            bounds=self.bounds,
+            max_ulp=self.max_ulp,
+            source=source,
+            cubins=cubins,
+        )
 
     # ---- recording --------------------------------------------------------------------------------------------------
 
@@ -230,3 +262,19 @@ class Kernel(Dispatcher):
 def _label(program: Program) -> str:
     """The name, and where the program was written."""
     return program.name if program.source is None else f"{program.name} ({program.source[0]}:{program.source[1]})"
+
+
+def _plan(device: Device, program: Program, lowered: Lowered, tables: Signature, tag: int) -> Plan:
+    return Plan(
+        Module(device.context, lowered.ptx.encode("ascii")),
+        lowered.entry,
+        program.block,
+        lowered.dynamic_shared_bytes,
+        lowered.parameter_bytes,
+        list(tables.parameters),
+        list(tables.bindings),
+        tables.scalar_count,
+        tag,
+        lowered.cooperative,
+        label=_label(program),
+    )

@@ -1,31 +1,11 @@
-"""PTX to machine code with ptxas, which needs no GPU: whether text is valid for a target, said by NVIDIA's assembler.
-
-ptxas comes from the wheel nvidia-cuda-nvcc (the `test` extra), else from PATH.
-"""
+"""PTX to machine code with ptxas, which needs no GPU: NVIDIA's word on whether text is valid for a target."""
 
 from __future__ import annotations
 
-import functools
-import importlib.util
 import os
-import shutil
 import subprocess
-from pathlib import Path
 
-
-@functools.cache
-def find_ptxas() -> Path:
-    """The assembler. FileNotFoundError says where it was looked for."""
-    spec = importlib.util.find_spec("nvidia")
-    roots = [Path(root) for root in (spec.submodule_search_locations or [])] if spec is not None else []
-    for root in roots:
-        for found in sorted(root.glob("*/bin/ptxas")):
-            return found
-    on_path = shutil.which("ptxas")
-    if on_path is None:
-        places = ", ".join(map(str, roots)) or "no nvidia package"
-        raise FileNotFoundError(f"no ptxas in {places} or on PATH; the wheel nvidia-cuda-nvcc has it")
-    return Path(on_path)
+from vyre_cuda.locations import find_ptxas
 
 
 def assemble(ptx: str, sm: int | str) -> None:

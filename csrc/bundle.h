@@ -1,0 +1,110 @@
+/* A bundle in memory: its bytes, and where each table is in them.
+ *
+ * Everything that is reached through these pointers was checked when the bundle was opened. */
+#ifndef VYC_BUNDLE_H
+#define VYC_BUNDLE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "bundle_format.h"
+#include "status.h"
+
+typedef struct vyc_table {
+  const void *rows;
+  uint64_t count; /* rows; of strings and data: bytes */
+} vyc_table;
+
+struct vyc_bundle {
+  _Atomic uint32_t references;
+  uint8_t *bytes;
+  uint64_t size;
+  vyc_table tables[VYC_SECTION_KINDS]; /* by VYC_SECTION_... */
+};
+
+/* ---- bundle_check.c ---- */
+
+/* Fill in the tables and hold everything in them to the format. */
+vyc_status vyc__bundle_check(vyc_bundle *bundle);
+
+/* What has been read of each table so far, by its ranges. */
+typedef struct vyc_cursors {
+  uint64_t next[VYC_SECTION_KINDS];
+} vyc_cursors;
+
+bool vyc__bundle_take(const vyc_bundle *bundle, vyc_cursors *cursors, uint32_t kind,
+                      vyc_disk_range range);
+bool vyc__bundle_take_data(const vyc_bundle *bundle, vyc_cursors *cursors, vyc_disk_data data);
+bool vyc__bundle_is_text(const vyc_bundle *bundle, vyc_disk_text text);
+__attribute__((format(printf, 1, 2), cold)) vyc_status vyc__bundle_wrong(const char *format, ...);
+
+static inline bool vyc__bundle_is_name(const vyc_bundle *bundle, vyc_disk_text text) {
+  return text.length > 0 && vyc__bundle_is_text(bundle, text);
+}
+
+/* A demand of the format, with the place that breaks it. */
+#define VYC_DEMAND(condition, ...)                                                                 \
+  do {                                                                                             \
+    if (VYC_UNLIKELY(!(condition))) return vyc__bundle_wrong(__VA_ARGS__);                         \
+  } while (0)
+
+/* ---- bundle_graph_check.c ---- */
+
+vyc_status vyc__bundle_graphs_check(const vyc_bundle *bundle, vyc_cursors *cursors);
+
+/* ---- bundle_contents.c ---- */
+
+/* Bytes of the UTF-8 sequence at `text`, 0: none (RFC 3629, section 4). */
+uint32_t vyc__utf8_bytes(const uint8_t *text, uint64_t left);
+/* An ELF64 file whose tables lie in it. */
+bool vyc__is_elf(const uint8_t *data, uint64_t bytes);
+
+/* ---- bundle_graph.c ---- */
+
+/* VYC_E_INVALID past the last graph. */
+vyc_status vyc__bundle_graph(const vyc_bundle *bundle, const vyc_disk_graph **graph_out,
+                             uint32_t index);
+
+/* ---- bundle.c ---- */
+
+/* "the bundle has no WHAT NAME; it has ...", of a table whose rows begin with their names. */
+vyc_status vyc__bundle_no_such(const vyc_bundle *bundle, const char *what, const char *name,
+                               uint32_t kind, vyc_disk_range range, size_t row_bytes);
+
+vyc_bundle *vyc__bundle_retain(vyc_bundle *bundle);
+/* VYC_E_INVALID past the last kernel. */
+vyc_status vyc__bundle_kernel(const vyc_bundle *bundle, const vyc_disk_kernel **kernel_out,
+                              uint32_t index);
+
+uint32_t vyc__bundle_buffers(const vyc_bundle *bundle, const vyc_disk_kernel *kernel);
+
+static inline const void *vyc__bundle_row(const vyc_bundle *bundle, uint32_t kind, uint32_t index,
+                                          size_t row_bytes) {
+  return (const uint8_t *)bundle->tables[kind].rows + (size_t)index * row_bytes;
+}
+static inline const char *vyc__bundle_text(const vyc_bundle *bundle, vyc_disk_text text) {
+  return (const char *)bundle->tables[VYC_SECTION_STRINGS].rows + text.offset;
+}
+static inline const void *vyc__bundle_data(const vyc_bundle *bundle, vyc_disk_data data) {
+  if (data.bytes == 0) return NULL;
+  return (const uint8_t *)bundle->tables[VYC_SECTION_DATA].rows + data.offset;
+}
+uint32_t vyc__type_bytes(uint32_t type);
+
+/* ---- bundle_shape.c ---- */
+
+/* The most parameters of a kernel and steps of one expression. */
+#define VYC_MOST_PARAMETERS 256u
+#define VYC_MOST_STEPS 256u
+#define VYC_MOST_DEPTH 32u
+
+/* 0: not an op that the host evaluates. */
+uint32_t vyc__host_op_operands(int32_t op);
+/* By parameter: counts of the sized outs, and the grid unless `grid` is NULL. */
+vyc_status vyc__bundle_sizes(const vyc_bundle *bundle, uint64_t *counts_by_parameter,
+                             const vyc_disk_kernel *kernel, const uint64_t *scalars);
+vyc_status vyc__bundle_grid(const vyc_bundle *bundle, uint32_t grid[3],
+                            const vyc_disk_kernel *kernel, const uint64_t *counts_by_parameter,
+                            const uint64_t *scalars);
+
+#endif

@@ -1,0 +1,388 @@
+/* Whether bytes are a bundle: header, digest, sections, and every row of the kernels' tables.
+ *
+ * Nothing is read before it is known to lie inside. Ranges follow each other, so every row is
+ * looked at once, and a hostile file costs no more than its length. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "bundle.h"
+#include "plan.h"
+
+#define MOST_TEXT 4096u
+#define MOST_KERNELS 65536u
+
+vyc_status vyc__bundle_wrong(const char *format, ...) {
+  char text[400];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  return vyc__fail(VYC_E_FORMAT, "bundle", "%s", text);
+}
+
+/* ---- header and sections -------------------------------------------------------------------- */
+
+static bool is_intact(const vyc_bundle *bundle, const vyc_disk_header *header) {
+  const size_t at = offsetof(vyc_disk_header, digest);
+  static const uint8_t zeros[VYC_DIGEST_BYTES];
+  uint8_t found[VYC_DIGEST_BYTES];
+  vyc_digest digest;
+  vyc__digest_begin(&digest);
+  vyc__digest_add(&digest, bundle->bytes, at);
+  vyc__digest_add(&digest, zeros, sizeof zeros);
+  vyc__digest_add(&digest, bundle->bytes + sizeof *header, (size_t)bundle->size - sizeof *header);
+  vyc__digest_end(&digest, found);
+  return memcmp(found, header->digest, sizeof found) == 0;
+}
+
+static vyc_status check_header(const vyc_bundle *bundle, vyc_disk_header *header) {
+  VYC_DEMAND(bundle->size >= sizeof *header, "%" PRIu64 " bytes are fewer than a bundle's header",
+             bundle->size);
+  memcpy(header, bundle->bytes, sizeof *header);
+  VYC_DEMAND(memcmp(header->magic, VYC_BUNDLE_MAGIC, sizeof header->magic) == 0,
+             "not a bundle: it begins otherwise");
+  if (header->format_version > VYC_BUNDLE_FORMAT)
+    return vyc__fail(VYC_E_VERSION, "bundle",
+                     "a bundle of format %u, written by version %u.%u.%u; this library reads %u",
+                     header->format_version, header->producer / 10000, header->producer / 100 % 100,
+                     header->producer % 100, VYC_BUNDLE_FORMAT);
+  VYC_DEMAND(header->format_version == VYC_BUNDLE_FORMAT, "a bundle of format 0");
+  VYC_DEMAND(header->header_bytes == sizeof *header, "a header of %u bytes", header->header_bytes);
+  VYC_DEMAND(header->file_bytes == bundle->size,
+             "the bundle was of %" PRIu64 " bytes and is of %" PRIu64 ": cut short, or added to",
+             header->file_bytes, bundle->size);
+  VYC_DEMAND(header->section_count <= (bundle->size - sizeof *header) / sizeof(vyc_disk_section),
+             "%u sections do not fit the file", header->section_count);
+  VYC_DEMAND(is_intact(bundle, header), "the digest differs: the bundle is damaged");
+  return VYC_OK;
+}
+
+static const uint32_t row_bytes[VYC_SECTION_KINDS] = {
+    [VYC_SECTION_STRINGS] = 1,
+    [VYC_SECTION_KERNELS] = sizeof(vyc_disk_kernel),
+    [VYC_SECTION_PARAMETERS] = sizeof(vyc_disk_parameter),
+    [VYC_SECTION_SIZES] = sizeof(vyc_disk_size),
+    [VYC_SECTION_STEPS] = sizeof(vyc_disk_step),
+    [VYC_SECTION_VARIANTS] = sizeof(vyc_disk_variant),
+    [VYC_SECTION_ENTRIES] = sizeof(vyc_parameter),
+    [VYC_SECTION_BINDINGS] = sizeof(vyc_binding),
+    [VYC_SECTION_SITES] = sizeof(vyc_disk_site),
+    [VYC_SECTION_DATA] = 1,
+    [VYC_SECTION_GRAPHS] = sizeof(vyc_disk_graph),
+    [VYC_SECTION_GRAPH_ARRAYS] = sizeof(vyc_disk_array),
+    [VYC_SECTION_GRAPH_SYMBOLS] = sizeof(vyc_disk_symbol),
+    [VYC_SECTION_GRAPH_STEPS] = sizeof(vyc_disk_graph_step),
+    [VYC_SECTION_GRAPH_VALUES] = sizeof(vyc_bundle_value),
+};
+
+static vyc_status check_sections(vyc_bundle *bundle, uint32_t count) {
+  uint64_t end = sizeof(vyc_disk_header) + (uint64_t)count * sizeof(vyc_disk_section);
+  for (uint32_t kind = 0; kind < VYC_SECTION_KINDS; kind++)
+    bundle->tables[kind] = (vyc_table){bundle->bytes, 0};
+  for (uint32_t i = 0; i < count; i++) {
+    vyc_disk_section section;
+    memcpy(&section, bundle->bytes + sizeof(vyc_disk_header) + (size_t)i * sizeof section,
+           sizeof section);
+    VYC_DEMAND(section.offset % 8 == 0 && section.offset >= end && section.offset <= bundle->size &&
+                   section.bytes <= bundle->size - section.offset,
+               "section %u is not inside the file, behind the one before it", i);
+    end = section.offset + section.bytes;
+    if (section.kind >= VYC_SECTION_KINDS || section.kind == 0) continue;
+    vyc_table *table = &bundle->tables[section.kind];
+    VYC_DEMAND(section.row_bytes == row_bytes[section.kind] &&
+                   section.bytes % section.row_bytes == 0,
+               "section %u has rows of %u bytes", i, section.row_bytes);
+    VYC_DEMAND(table->rows == bundle->bytes, "section %u is there twice", i);
+    *table = (vyc_table){bundle->bytes + section.offset, section.bytes / section.row_bytes};
+  }
+  return VYC_OK;
+}
+
+/* ---- texts ---------------------------------------------------------------------------------- */
+
+static vyc_status check_strings(const vyc_bundle *bundle) {
+  const vyc_table *strings = &bundle->tables[VYC_SECTION_STRINGS];
+  const uint8_t *text = strings->rows;
+  for (uint64_t at = 0; at < strings->count;) {
+    const uint32_t bytes = vyc__utf8_bytes(text + at, strings->count - at);
+    VYC_DEMAND(bytes != 0, "byte %" PRIu64 " of the texts is not UTF-8", at);
+    at += bytes;
+  }
+  return VYC_OK;
+}
+
+bool vyc__bundle_is_text(const vyc_bundle *bundle, vyc_disk_text text) {
+  const vyc_table *strings = &bundle->tables[VYC_SECTION_STRINGS];
+  if (text.length > MOST_TEXT || (uint64_t)text.offset + text.length >= strings->count)
+    return false;
+  const uint8_t *at = (const uint8_t *)strings->rows + text.offset;
+  return (at[0] & 0xC0) != 0x80 && memchr(at, 0, text.length + 1) == at + text.length;
+}
+
+/* ---- ranges --------------------------------------------------------------------------------- */
+
+bool vyc__bundle_take(const vyc_bundle *bundle, vyc_cursors *cursors, uint32_t kind,
+                      vyc_disk_range range) {
+  uint64_t *next = &cursors->next[kind];
+  if (range.first != *next || range.count > bundle->tables[kind].count - *next) return false;
+  *next += range.count;
+  return true;
+}
+
+bool vyc__bundle_take_data(const vyc_bundle *bundle, vyc_cursors *cursors, vyc_disk_data data) {
+  uint64_t *next = &cursors->next[VYC_SECTION_DATA];
+  const uint64_t all = bundle->tables[VYC_SECTION_DATA].count;
+  if (data.bytes == 0) return data.offset == 0;
+  if (data.offset < *next || data.offset > all || data.bytes > all - data.offset) return false;
+  *next = data.offset + data.bytes;
+  return true;
+}
+
+/* ---- kernels -------------------------------------------------------------------------------- */
+
+typedef struct reader {
+  const vyc_bundle *bundle;
+  const vyc_disk_kernel *kernel;
+  const char *name; /* of the kernel */
+  vyc_cursors *cursors;
+  uint32_t buffers, scalars;
+  bool known[VYC_MOST_PARAMETERS]; /* by parameter: its size, as far as has been read */
+} reader;
+
+static const vyc_disk_parameter *parameter_at(const reader *r, uint32_t index) {
+  return vyc__bundle_row(r->bundle, VYC_SECTION_PARAMETERS, r->kernel->parameters.first + index,
+                         sizeof(vyc_disk_parameter));
+}
+
+static vyc_status check_parameters(reader *r) {
+  const uint32_t count = r->kernel->parameters.count;
+  VYC_DEMAND(
+      count <= VYC_MOST_PARAMETERS &&
+          vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_PARAMETERS, r->kernel->parameters),
+      "kernel %s: its parameters", r->name);
+  for (uint32_t i = 0; i < count; i++) {
+    const vyc_disk_parameter *p = parameter_at(r, i);
+    const bool scalar = p->role == VYC_ROLE_SCALAR;
+    VYC_DEMAND(vyc__bundle_is_name(r->bundle, p->name) && p->role >= VYC_ROLE_IN &&
+                   p->role <= VYC_ROLE_SCALAR && vyc__type_bytes(p->type) != 0 &&
+                   p->slot == (scalar ? r->scalars : r->buffers),
+               "kernel %s: parameter %u", r->name, i);
+    for (uint32_t j = 0; j < i; j++)
+      VYC_DEMAND(strcmp(vyc__bundle_text(r->bundle, parameter_at(r, j)->name),
+                        vyc__bundle_text(r->bundle, p->name)) != 0,
+                 "kernel %s: two parameters %s", r->name, vyc__bundle_text(r->bundle, p->name));
+    *(scalar ? &r->scalars : &r->buffers) += 1;
+    r->known[i] = !scalar;
+  }
+  return VYC_OK;
+}
+
+static bool is_width(int32_t width) {
+  switch (width) {
+  case 8:
+  case 16:
+  case 32:
+  case 64:
+  case -8:
+  case -16:
+  case -32:
+  case -64: return true;
+  default: return false;
+  }
+}
+
+/* What a leaf names is there, and known by now. */
+static bool is_leaf(const reader *r, const vyc_disk_step *step) {
+  switch (step->op) {
+  case VYC_LEAF_CONSTANT: return true;
+  case VYC_LEAF_SIZE: return step->value < r->kernel->parameters.count && r->known[step->value];
+  case VYC_LEAF_SCALAR: return step->value < r->scalars;
+  default: return false;
+  }
+}
+
+static vyc_status check_steps(const reader *r, vyc_disk_range range) {
+  VYC_DEMAND(range.count >= 1 && range.count <= VYC_MOST_STEPS &&
+                 vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_STEPS, range),
+             "kernel %s: the steps from %u", r->name, range.first);
+  uint32_t depth = 0;
+  for (uint32_t i = 0; i < range.count; i++) {
+    const vyc_disk_step *step =
+        vyc__bundle_row(r->bundle, VYC_SECTION_STEPS, range.first + i, sizeof *step);
+    const bool leaf = is_leaf(r, step);
+    const uint32_t needed = leaf ? 0 : vyc__host_op_operands(step->op);
+    VYC_DEMAND(is_width(step->width) && (leaf || needed > 0) && depth >= needed,
+               "kernel %s: step %u", r->name, range.first + i);
+    depth = depth - needed + 1;
+    VYC_DEMAND(depth <= VYC_MOST_DEPTH, "kernel %s: step %u is too deep", r->name, range.first + i);
+  }
+  VYC_DEMAND(depth == 1, "kernel %s: the steps from %u leave %u values", r->name, range.first,
+             depth);
+  return VYC_OK;
+}
+
+/* Sizes are in an order in which each is known when another needs it. */
+static vyc_status check_shape(reader *r) {
+  const vyc_disk_kernel *k = r->kernel;
+  VYC_DEMAND(vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_SIZES, k->sizes),
+             "kernel %s: its sizes", r->name);
+  for (uint32_t i = 0; i < k->sizes.count; i++) {
+    const vyc_disk_size *size =
+        vyc__bundle_row(r->bundle, VYC_SECTION_SIZES, k->sizes.first + i, sizeof *size);
+    VYC_DEMAND(size->parameter < k->parameters.count && r->known[size->parameter] &&
+                   parameter_at(r, size->parameter)->role == VYC_ROLE_OUT,
+               "kernel %s: size %u is not of an out, or there twice", r->name, i);
+    r->known[size->parameter] = false;
+  }
+  for (uint32_t i = 0; i < k->sizes.count; i++) {
+    const vyc_disk_size *size =
+        vyc__bundle_row(r->bundle, VYC_SECTION_SIZES, k->sizes.first + i, sizeof *size);
+    VYC_TRY(check_steps(r, size->steps));
+    r->known[size->parameter] = true;
+  }
+  VYC_DEMAND(k->axes <= 3, "kernel %s: work of %u axes", r->name, k->axes);
+  for (uint32_t axis = 0; axis < 3; axis++)
+    if (axis < k->axes)
+      VYC_TRY(check_steps(r, k->work[axis]));
+    else
+      VYC_DEMAND(k->work[axis].first == 0 && k->work[axis].count == 0, "kernel %s: work of axis %u",
+                 r->name, axis);
+  return VYC_OK;
+}
+
+/* ---- variants ------------------------------------------------------------------------------- */
+
+static vyc_status check_bindings(const reader *r, const vyc_disk_variant *v) {
+  VYC_DEMAND(v->bindings.count == r->buffers &&
+                 vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_BINDINGS, v->bindings),
+             "kernel %s, sm_%u: its bindings", r->name, v->sm);
+  for (uint32_t i = 0; i < r->kernel->parameters.count; i++) {
+    const vyc_disk_parameter *p = parameter_at(r, i);
+    if (p->role == VYC_ROLE_SCALAR) continue;
+    const vyc_binding *b =
+        vyc__bundle_row(r->bundle, VYC_SECTION_BINDINGS, v->bindings.first + p->slot, sizeof *b);
+    VYC_DEMAND(b->role == p->role && b->element_bytes == vyc__type_bytes(p->type),
+               "kernel %s, sm_%u: binding %u", r->name, v->sm, p->slot);
+  }
+  return VYC_OK;
+}
+
+static vyc_status check_sites(const reader *r, const vyc_disk_variant *v) {
+  VYC_DEMAND(vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_SITES, v->sites),
+             "kernel %s, sm_%u: its sites", r->name, v->sm);
+  for (uint32_t i = 0; i < v->sites.count; i++) {
+    const vyc_disk_site *site =
+        vyc__bundle_row(r->bundle, VYC_SECTION_SITES, v->sites.first + i, sizeof *site);
+    VYC_DEMAND(vyc__bundle_is_text(r->bundle, site->message) &&
+                   vyc__bundle_is_text(r->bundle, site->buffer) &&
+                   vyc__bundle_is_text(r->bundle, site->file) && site->kind >= VYC_SITE_ASSERT &&
+                   site->kind <= VYC_SITE_BOUNDS,
+               "kernel %s, sm_%u: site %u", r->name, v->sm, i);
+  }
+  return VYC_OK;
+}
+
+/* The driver reads PTX up to its NUL, and machine code as far as its ELF header says. */
+static vyc_status check_images(const reader *r, const vyc_disk_variant *v) {
+  VYC_DEMAND(v->ptx.bytes > 0 && vyc__bundle_take_data(r->bundle, r->cursors, v->ptx) &&
+                 vyc__bundle_take_data(r->bundle, r->cursors, v->cubin),
+             "kernel %s, sm_%u: its code is not in the data", r->name, v->sm);
+  const uint8_t *ptx = vyc__bundle_data(r->bundle, v->ptx);
+  VYC_DEMAND(memchr(ptx, 0, (size_t)v->ptx.bytes) == ptx + v->ptx.bytes - 1,
+             "kernel %s, sm_%u: its PTX does not end with the one NUL in it", r->name, v->sm);
+  const uint8_t *cubin = vyc__bundle_data(r->bundle, v->cubin);
+  VYC_DEMAND(cubin == NULL || vyc__is_elf(cubin, v->cubin.bytes),
+             "kernel %s, sm_%u: its cubin is no whole ELF file", r->name, v->sm);
+  return VYC_OK;
+}
+
+static vyc_status check_variant(const reader *r, const vyc_disk_variant *v) {
+  VYC_TRY(check_bindings(r, v));
+  VYC_DEMAND(vyc__bundle_is_name(r->bundle, v->entry) && (v->flags & ~VYC_PLAN_COOPERATIVE) == 0,
+             "kernel %s, sm_%u: its entry", r->name, v->sm);
+  VYC_DEMAND(vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_ENTRIES, v->entries),
+             "kernel %s, sm_%u: its parameter block", r->name, v->sm);
+  const vyc_plan_desc desc = {
+      .struct_size = sizeof desc,
+      .block = {r->kernel->block[0], r->kernel->block[1], r->kernel->block[2]},
+      .dynamic_shared_bytes = v->dynamic_shared_bytes,
+      .parameter_bytes = v->parameter_bytes,
+      .parameter_count = v->entries.count,
+      .binding_count = r->buffers,
+      .scalar_count = r->scalars,
+      .entry = "",
+      .parameters =
+          vyc__bundle_row(r->bundle, VYC_SECTION_ENTRIES, v->entries.first, sizeof(vyc_parameter)),
+      .bindings =
+          vyc__bundle_row(r->bundle, VYC_SECTION_BINDINGS, v->bindings.first, sizeof(vyc_binding)),
+  };
+  VYC_DEMAND(vyc__plan_check(&desc) == VYC_OK, "kernel %s, sm_%u: its parameter block", r->name,
+             v->sm);
+  VYC_TRY(check_sites(r, v));
+  return check_images(r, v);
+}
+
+static vyc_status check_variants(const reader *r) {
+  const vyc_disk_range range = r->kernel->variants;
+  VYC_DEMAND(range.count >= 1 &&
+                 vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_VARIANTS, range),
+             "kernel %s: its variants", r->name);
+  uint32_t before = 0;
+  for (uint32_t i = 0; i < range.count; i++) {
+    const vyc_disk_variant *v =
+        vyc__bundle_row(r->bundle, VYC_SECTION_VARIANTS, range.first + i, sizeof *v);
+    VYC_DEMAND(v->sm > before, "kernel %s: variants are not in ascending order", r->name);
+    before = v->sm;
+    VYC_TRY(check_variant(r, v));
+  }
+  return VYC_OK;
+}
+
+static vyc_status check_kernel(const vyc_bundle *bundle, vyc_cursors *cursors, uint32_t index) {
+  reader r = {.bundle = bundle, .cursors = cursors};
+  r.kernel = vyc__bundle_row(bundle, VYC_SECTION_KERNELS, index, sizeof *r.kernel);
+  VYC_DEMAND(vyc__bundle_is_name(bundle, r.kernel->name), "kernel %u has no name", index);
+  r.name = vyc__bundle_text(bundle, r.kernel->name);
+  VYC_DEMAND(vyc__bundle_is_text(bundle, r.kernel->precision) &&
+                 vyc__bundle_is_text(bundle, r.kernel->bounds) &&
+                 (r.kernel->index_bits == 32 || r.kernel->index_bits == 64) &&
+                 (r.kernel->flags & ~VYC_KERNEL_WHOLE_PROGRAM) == 0,
+             "kernel %s: its options", r.name);
+  VYC_TRY(check_parameters(&r));
+  VYC_TRY(check_shape(&r));
+  VYC_DEMAND(r.kernel->program.bytes > 0 &&
+                 vyc__bundle_take_data(bundle, cursors, r.kernel->program),
+             "kernel %s: its program is not in the data", r.name);
+  return check_variants(&r);
+}
+
+static vyc_status check_kernels(const vyc_bundle *bundle, vyc_cursors *cursors) {
+  const vyc_table *kernels = &bundle->tables[VYC_SECTION_KERNELS];
+  VYC_DEMAND(kernels->count <= MOST_KERNELS, "%" PRIu64 " kernels", kernels->count);
+  const char *before = "";
+  for (uint32_t i = 0; i < kernels->count; i++) {
+    VYC_TRY(check_kernel(bundle, cursors, i));
+    const vyc_disk_kernel *kernel = vyc__bundle_row(bundle, VYC_SECTION_KERNELS, i, sizeof *kernel);
+    const char *name = vyc__bundle_text(bundle, kernel->name);
+    VYC_DEMAND(strcmp(before, name) < 0, "kernel %s: kernels are not in the order of their names",
+               name);
+    before = name;
+  }
+  return VYC_OK;
+}
+
+vyc_status vyc__bundle_check(vyc_bundle *bundle) {
+  vyc_disk_header header;
+  vyc_cursors cursors = {{0}};
+  VYC_TRY(check_header(bundle, &header));
+  VYC_TRY(check_sections(bundle, header.section_count));
+  VYC_TRY(check_strings(bundle));
+  VYC_TRY(check_kernels(bundle, &cursors));
+  VYC_TRY(vyc__bundle_graphs_check(bundle, &cursors));
+  for (uint32_t kind = VYC_SECTION_PARAMETERS; kind < VYC_SECTION_KINDS; kind++)
+    VYC_DEMAND(kind == VYC_SECTION_DATA || kind == VYC_SECTION_GRAPHS ||
+                   cursors.next[kind] == bundle->tables[kind].count,
+               "section %u has rows of nobody", kind);
+  return VYC_OK;
+}

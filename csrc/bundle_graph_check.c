@@ -1,0 +1,178 @@
+/* Whether the recorded graphs of a bundle are sound: every value is of the type that its place
+ * takes and lies in its array, repeats are nested, nothing names what is not there. */
+#include <inttypes.h>
+
+#include "bundle.h"
+
+typedef struct reader {
+  const vyc_bundle *bundle;
+  const vyc_disk_graph *graph;
+  const char *name;
+  vyc_cursors *cursors;
+} reader;
+
+static const vyc_disk_symbol *symbol_at(const reader *r, uint32_t index) {
+  return vyc__bundle_row(r->bundle, VYC_SECTION_GRAPH_SYMBOLS, r->graph->symbols.first + index,
+                         sizeof(vyc_disk_symbol));
+}
+
+/* `count` elements from byte `offset` on are in array `index`, on a boundary of theirs. */
+static bool is_inside(const reader *r, uint32_t index, uint64_t offset, uint64_t count,
+                      uint32_t type) {
+  const uint32_t element_bytes = vyc__type_bytes(type);
+  if (index >= r->graph->arrays.count || element_bytes == 0) return false;
+  const vyc_disk_array *array = vyc__bundle_row(r->bundle, VYC_SECTION_GRAPH_ARRAYS,
+                                                r->graph->arrays.first + index, sizeof *array);
+  return offset % element_bytes == 0 && offset <= array->bytes &&
+         count <= (array->bytes - offset) / element_bytes;
+}
+
+static vyc_status check_arrays(const reader *r) {
+  const vyc_disk_range range = r->graph->arrays;
+  VYC_DEMAND(vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_GRAPH_ARRAYS, range),
+             "graph %s: its arrays", r->name);
+  for (uint32_t i = 0; i < range.count; i++) {
+    const vyc_disk_array *array =
+        vyc__bundle_row(r->bundle, VYC_SECTION_GRAPH_ARRAYS, range.first + i, sizeof *array);
+    VYC_DEMAND((array->contents.bytes == 0 || array->contents.bytes == array->bytes) &&
+                   vyc__bundle_take_data(r->bundle, r->cursors, array->contents),
+               "graph %s: the contents of array %u", r->name, i);
+  }
+  return VYC_OK;
+}
+
+static bool is_default(const reader *r, const vyc_disk_symbol *symbol) {
+  if ((symbol->flags & VYC_SYMBOL_HAS_DEFAULT) == 0)
+    return symbol->array == 0 && symbol->value == 0 && symbol->count == 0;
+  if (symbol->kind == VYC_SYMBOL_SCALAR) return symbol->array == 0 && symbol->count == 0;
+  return is_inside(r, symbol->array, symbol->value, symbol->count, symbol->type);
+}
+
+static vyc_status check_symbols(const reader *r) {
+  const vyc_disk_range range = r->graph->symbols;
+  const uint32_t known = VYC_SYMBOL_HAS_DEFAULT | VYC_SYMBOL_WRITTEN;
+  const char *before = "";
+  VYC_DEMAND(vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_GRAPH_SYMBOLS, range),
+             "graph %s: its symbols", r->name);
+  for (uint32_t i = 0; i < range.count; i++) {
+    const vyc_disk_symbol *symbol = symbol_at(r, i);
+    VYC_DEMAND(vyc__bundle_is_name(r->bundle, symbol->name), "graph %s: symbol %u has no name",
+               r->name, i);
+    const char *name = vyc__bundle_text(r->bundle, symbol->name);
+    VYC_DEMAND(strcmp(before, name) < 0, "graph %s: symbols are not in the order of their names",
+               r->name);
+    VYC_DEMAND(symbol->kind >= VYC_SYMBOL_ARRAY && symbol->kind <= VYC_SYMBOL_SCALAR &&
+                   vyc__type_bytes(symbol->type) != 0 && (symbol->flags & ~known) == 0 &&
+                   is_default(r, symbol),
+               "graph %s: symbol %s", r->name, name);
+    before = name;
+  }
+  return VYC_OK;
+}
+
+/* ---- steps ---------------------------------------------------------------------------------- */
+
+static const vyc_bundle_value *value_at(const reader *r, const vyc_disk_graph_step *step,
+                                        uint32_t index) {
+  return vyc__bundle_row(r->bundle, VYC_SECTION_GRAPH_VALUES, step->values.first + index,
+                         sizeof(vyc_bundle_value));
+}
+
+static bool is_symbol(const reader *r, const vyc_bundle_value *v, uint32_t kind, uint32_t type) {
+  if (v->index >= r->graph->symbols.count || v->value != 0 || v->count != 0) return false;
+  const vyc_disk_symbol *symbol = symbol_at(r, v->index);
+  return symbol->kind == kind && symbol->type == type;
+}
+
+static bool is_span(const reader *r, const vyc_bundle_value *v, uint32_t type) {
+  return v->kind == VYC_VALUE_SPAN && is_inside(r, v->index, v->value, v->count, type);
+}
+
+static bool is_array(const reader *r, const vyc_bundle_value *v, uint32_t type) {
+  return v->kind == VYC_VALUE_SYMBOL ? is_symbol(r, v, VYC_SYMBOL_ARRAY, type)
+                                     : is_span(r, v, type);
+}
+
+static bool is_scalar(const reader *r, const vyc_bundle_value *v, uint32_t type) {
+  return v->kind == VYC_VALUE_SYMBOL ? is_symbol(r, v, VYC_SYMBOL_SCALAR, type)
+                                     : v->kind == VYC_VALUE_BITS && v->index == 0 && v->count == 0;
+}
+
+static bool is_launch(const reader *r, const vyc_disk_graph_step *step) {
+  const vyc_disk_kernel *kernel = NULL;
+  if (step->kernel >= r->bundle->tables[VYC_SECTION_KERNELS].count) return false;
+  kernel = vyc__bundle_row(r->bundle, VYC_SECTION_KERNELS, step->kernel, sizeof *kernel);
+  if (step->values.count != kernel->parameters.count || step->type != 0) return false;
+  for (uint32_t i = 0; i < kernel->parameters.count; i++) {
+    const vyc_disk_parameter *p =
+        vyc__bundle_row(r->bundle, VYC_SECTION_PARAMETERS, kernel->parameters.first + i, sizeof *p);
+    const vyc_bundle_value *value = value_at(r, step, i);
+    if (p->role == VYC_ROLE_SCALAR ? !is_scalar(r, value, p->type) : !is_array(r, value, p->type))
+      return false;
+  }
+  return true;
+}
+
+/* The device looks at an integer or a bool. */
+static bool is_repeat(const reader *r, const vyc_disk_graph_step *step) {
+  if (step->values.count == 0) return step->times > 0 && step->type == 0;
+  return step->values.count == 1 && step->type >= VYC_TYPE_BOOL && step->type <= VYC_TYPE_I64 &&
+         is_span(r, value_at(r, step, 0), step->type) && value_at(r, step, 0)->count > 0;
+}
+
+static bool is_step(const reader *r, const vyc_disk_graph_step *step) {
+  const bool launch = step->kind == VYC_STEP_LAUNCH, repeat = step->kind == VYC_STEP_REPEAT;
+  if (!launch && (step->kernel | step->grid[0] | step->grid[1] | step->grid[2]) != 0) return false;
+  if (!repeat && step->times != 0) return false;
+  switch (step->kind) {
+  case VYC_STEP_LAUNCH: return is_launch(r, step);
+  case VYC_STEP_COPY:
+    return step->values.count == 2 && is_span(r, value_at(r, step, 0), step->type) &&
+           is_array(r, value_at(r, step, 1), step->type);
+  case VYC_STEP_FILL:
+    return step->values.count == 2 && is_span(r, value_at(r, step, 0), step->type) &&
+           is_scalar(r, value_at(r, step, 1), step->type);
+  case VYC_STEP_REPEAT: return is_repeat(r, step);
+  case VYC_STEP_END: return step->values.count == 0 && step->type == 0;
+  default: return false;
+  }
+}
+
+static vyc_status check_steps(const reader *r) {
+  const vyc_disk_range range = r->graph->steps;
+  uint32_t depth = 0;
+  VYC_DEMAND(vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_GRAPH_STEPS, range),
+             "graph %s: its steps", r->name);
+  for (uint32_t i = 0; i < range.count; i++) {
+    const vyc_disk_graph_step *step =
+        vyc__bundle_row(r->bundle, VYC_SECTION_GRAPH_STEPS, range.first + i, sizeof *step);
+    VYC_DEMAND(vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_GRAPH_VALUES, step->values) &&
+                   is_step(r, step),
+               "graph %s: step %u", r->name, i);
+    depth += step->kind == VYC_STEP_REPEAT;
+    VYC_DEMAND(step->kind != VYC_STEP_END || depth > 0, "graph %s: step %u ends no repeat", r->name,
+               i);
+    depth -= step->kind == VYC_STEP_END;
+  }
+  VYC_DEMAND(depth == 0, "graph %s: %u repeats do not end", r->name, depth);
+  return VYC_OK;
+}
+
+vyc_status vyc__bundle_graphs_check(const vyc_bundle *bundle, vyc_cursors *cursors) {
+  const vyc_table *graphs = &bundle->tables[VYC_SECTION_GRAPHS];
+  const char *before = "";
+  VYC_DEMAND(graphs->count <= UINT32_MAX, "%" PRIu64 " graphs", graphs->count);
+  for (uint32_t i = 0; i < graphs->count; i++) {
+    reader r = {.bundle = bundle, .cursors = cursors};
+    r.graph = vyc__bundle_row(bundle, VYC_SECTION_GRAPHS, i, sizeof *r.graph);
+    VYC_DEMAND(vyc__bundle_is_name(bundle, r.graph->name), "graph %u has no name", i);
+    r.name = vyc__bundle_text(bundle, r.graph->name);
+    VYC_DEMAND(strcmp(before, r.name) < 0, "graph %s: graphs are not in the order of their names",
+               r.name);
+    VYC_TRY(check_arrays(&r));
+    VYC_TRY(check_symbols(&r));
+    VYC_TRY(check_steps(&r));
+    before = r.name;
+  }
+  return VYC_OK;
+}

@@ -1,0 +1,190 @@
+/* How many elements the outs of a call have and how many blocks it takes: postfix expressions over
+ * integers, evaluated as src/vyre_cuda/ir/geometry.py and _native/table.pyx do, which the tests
+ * hold them to. The steps were checked when the bundle was opened. */
+#include <inttypes.h>
+
+#include "bundle.h"
+#include "plan.h"
+
+/* The codes of src/vyre_cuda/ir/ops.py. */
+enum {
+  OP_ADD = 1,
+  OP_SUBTRACT = 2,
+  OP_MULTIPLY = 3,
+  OP_FLOOR_DIVIDE = 7,
+  OP_MINIMUM = 30,
+  OP_MAXIMUM = 31,
+  OP_CAST = 42
+};
+
+/* The most blocks per axis on every CUDA device (CUDA C++ programming guide). */
+static const uint64_t most_blocks[3] = {INT32_MAX, 65535, 65535};
+
+uint32_t vyc__host_op_operands(int32_t op) {
+  switch (op) {
+  case OP_ADD:
+  case OP_SUBTRACT:
+  case OP_MULTIPLY:
+  case OP_FLOOR_DIVIDE:
+  case OP_MINIMUM:
+  case OP_MAXIMUM: return 2;
+  case OP_CAST: return 1;
+  default: return 0;
+  }
+}
+
+/* The value wrapped to a width, sign-extended when that is negative. */
+static uint64_t fit(uint64_t value, int32_t width) {
+  const uint32_t spare = 64u - (uint32_t)(width < 0 ? -width : width);
+  if (spare == 0) return value;
+  if (width < 0) return (uint64_t)((int64_t)(value << spare) >> spare);
+  return value << spare >> spare;
+}
+
+/* By 0: 0. */
+static uint64_t floor_divide(uint64_t a, uint64_t b, bool is_signed) {
+  if (b == 0) return 0;
+  if (!is_signed) return a / b;
+  if (b == UINT64_MAX) return 0 - a;
+  const int64_t dividend = (int64_t)a, divisor = (int64_t)b;
+  const bool down = dividend % divisor != 0 && (dividend < 0) != (divisor < 0);
+  return (uint64_t)(dividend / divisor - (down ? 1 : 0));
+}
+
+static uint64_t combine(int32_t op, uint64_t a, uint64_t b, bool is_signed) {
+  const bool less = is_signed ? (int64_t)a < (int64_t)b : a < b;
+  switch (op) {
+  case OP_ADD: return a + b;
+  case OP_SUBTRACT: return a - b;
+  case OP_MULTIPLY: return a * b;
+  case OP_MINIMUM: return less ? a : b;
+  case OP_MAXIMUM: return less ? b : a;
+  default: return floor_divide(a, b, is_signed);
+  }
+}
+
+static uint64_t leaf(const vyc_disk_step *step, const uint64_t *counts, const uint64_t *scalars) {
+  switch (step->op) {
+  case VYC_LEAF_SIZE: return counts[step->value];
+  case VYC_LEAF_SCALAR: return scalars[step->value];
+  default: return step->value;
+  }
+}
+
+/* False: the value is negative, and the two's complement of what *value_out is. */
+static bool evaluate(const vyc_bundle *bundle, uint64_t *value_out, vyc_disk_range range,
+                     const uint64_t *counts, const uint64_t *scalars) {
+  const vyc_disk_step *steps =
+      vyc__bundle_row(bundle, VYC_SECTION_STEPS, range.first, sizeof *steps);
+  uint64_t stack[VYC_MOST_DEPTH + 1] = {0};
+  uint32_t depth = 0;
+  for (uint32_t i = 0; i < range.count; i++) {
+    const vyc_disk_step *step = &steps[i];
+    if (step->op < 0) {
+      stack[depth++] = leaf(step, counts, scalars);
+    } else if (step->op != OP_CAST) {
+      depth--;
+      stack[depth - 1] = combine(step->op, stack[depth - 1], stack[depth], step->width < 0);
+    }
+    stack[depth - 1] = fit(stack[depth - 1], step->width);
+  }
+  *value_out = stack[0];
+  return steps[range.count - 1].width > 0 || (int64_t)stack[0] >= 0;
+}
+
+static uint64_t most_elements(const vyc_disk_kernel *kernel) {
+  return kernel->index_bits == 64 ? UINT64_MAX : UINT32_MAX;
+}
+
+static const char *parameter_name(const vyc_bundle *bundle, const vyc_disk_kernel *kernel,
+                                  uint32_t index) {
+  const vyc_disk_parameter *p =
+      vyc__bundle_row(bundle, VYC_SECTION_PARAMETERS, kernel->parameters.first + index, sizeof *p);
+  return vyc__bundle_text(bundle, p->name);
+}
+
+vyc_status vyc__bundle_sizes(const vyc_bundle *bundle, uint64_t *counts,
+                             const vyc_disk_kernel *kernel, const uint64_t *scalars) {
+  for (uint32_t i = 0; i < kernel->sizes.count; i++) {
+    const vyc_disk_size *size =
+        vyc__bundle_row(bundle, VYC_SECTION_SIZES, kernel->sizes.first + i, sizeof *size);
+    uint64_t *count = &counts[size->parameter];
+    if (!evaluate(bundle, count, size->steps, counts, scalars))
+      return vyc__fail(VYC_E_INVALID, vyc__bundle_text(bundle, kernel->name),
+                       "the size of out %s is %" PRId64,
+                       parameter_name(bundle, kernel, size->parameter), (int64_t)*count);
+  }
+  for (uint32_t i = 0; i < kernel->parameters.count; i++)
+    if (counts[i] > most_elements(kernel))
+      return vyc__fail(VYC_E_INVALID, vyc__bundle_text(bundle, kernel->name),
+                       "%s has %" PRIu64 " elements; indices of %u bits reach %" PRIu64,
+                       parameter_name(bundle, kernel, i), counts[i], kernel->index_bits,
+                       most_elements(kernel));
+  return VYC_OK;
+}
+
+static vyc_status axis_of(const vyc_bundle *bundle, uint64_t *blocks_out, bool *fits,
+                          const vyc_disk_kernel *kernel, uint32_t axis, const uint64_t *counts,
+                          const uint64_t *scalars) {
+  uint64_t extent = 0;
+  if (!evaluate(bundle, &extent, kernel->work[axis], counts, scalars))
+    return vyc__fail(VYC_E_INVALID, vyc__bundle_text(bundle, kernel->name),
+                     "the work on axis %c is %" PRId64, "xyz"[axis], (int64_t)extent);
+  const uint64_t block = kernel->block[axis];
+  const uint64_t most_threads = kernel->index_bits == 64 ? UINT64_MAX : UINT64_C(1) << 32;
+  *blocks_out = extent / block + (extent % block != 0);
+  *fits &= *blocks_out <= most_blocks[axis] && *blocks_out <= most_threads / block;
+  return VYC_OK;
+}
+
+vyc_status vyc__bundle_grid(const vyc_bundle *bundle, uint32_t grid[3],
+                            const vyc_disk_kernel *kernel, const uint64_t *counts,
+                            const uint64_t *scalars) {
+  uint64_t blocks[3] = {1, 1, 1};
+  bool fits = true;
+  if (kernel->axes == 0)
+    return vyc__fail(VYC_E_INVALID, vyc__bundle_text(bundle, kernel->name),
+                     "the work of kernel %s is not known: each call needs a grid",
+                     vyc__bundle_text(bundle, kernel->name));
+  for (uint32_t axis = 0; axis < kernel->axes; axis++)
+    VYC_TRY(axis_of(bundle, &blocks[axis], &fits, kernel, axis, counts, scalars));
+  const bool empty = blocks[0] == 0 || blocks[1] == 0 || blocks[2] == 0;
+  if (!fits && !empty)
+    return vyc__fail(VYC_E_INVALID, vyc__bundle_text(bundle, kernel->name),
+                     "a grid of %" PRIu64 " x %" PRIu64 " x %" PRIu64
+                     " blocks; CUDA allows 2147483647 x 65535 x 65535, and ids of %u bits limit "
+                     "the threads of an axis",
+                     blocks[0], blocks[1], blocks[2], kernel->index_bits);
+  for (uint32_t axis = 0; axis < 3; axis++) grid[axis] = empty ? 0 : (uint32_t)blocks[axis];
+  return VYC_OK;
+}
+
+/* Of buffers by slot from and to parameters by number; scalars count 0. */
+static void by_parameter(const vyc_bundle *bundle, uint64_t *to, const vyc_disk_kernel *kernel,
+                         const uint64_t *counts) {
+  for (uint32_t i = 0; i < kernel->parameters.count; i++) {
+    const vyc_disk_parameter *p =
+        vyc__bundle_row(bundle, VYC_SECTION_PARAMETERS, kernel->parameters.first + i, sizeof *p);
+    to[i] = p->role == VYC_ROLE_SCALAR ? 0 : counts[p->slot];
+  }
+}
+
+vyc_status vyc_bundle_shape(vyc_bundle *bundle, uint64_t *counts, uint32_t grid_out[3],
+                            uint32_t kernel, const uint64_t *scalars) {
+  VYC_REQUIRE(bundle != NULL);
+  const vyc_disk_kernel *row = NULL;
+  uint64_t all[VYC_MOST_PARAMETERS];
+  VYC_TRY(vyc__bundle_kernel(bundle, &row, kernel));
+  const uint32_t buffers = vyc__bundle_buffers(bundle, row);
+  VYC_REQUIRE(counts != NULL || buffers == 0);
+  VYC_REQUIRE(scalars != NULL || buffers == row->parameters.count);
+  by_parameter(bundle, all, row, counts);
+  VYC_TRY(vyc__bundle_sizes(bundle, all, row, scalars));
+  if (grid_out != NULL) VYC_TRY(vyc__bundle_grid(bundle, grid_out, row, all, scalars));
+  for (uint32_t i = 0; i < row->parameters.count; i++) {
+    const vyc_disk_parameter *p =
+        vyc__bundle_row(bundle, VYC_SECTION_PARAMETERS, row->parameters.first + i, sizeof *p);
+    if (p->role != VYC_ROLE_SCALAR) counts[p->slot] = all[i];
+  }
+  return VYC_OK;
+}

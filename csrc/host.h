@@ -1,0 +1,32 @@
+/* What a context has from its host: a CUcontext, memory, a place for messages.
+ *
+ * Callbacks are made with no lock held, so they may take locks of their own. */
+#ifndef VYC_HOST_H
+#define VYC_HOST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "vyre_cuda.h"
+
+typedef struct vyc_host {
+  bool owns_context; /* the CUcontext is the host's: neither retained nor released */
+  vyc_allocator device, pinned; /* alloc NULL: the driver's */
+  void (*log)(void *user, int32_t level, const char *message);
+  void *log_user;
+} vyc_host;
+
+/* Read the options of a context; NULL: none. */
+vyc_status vyc__host_read(vyc_host *host_out, uint64_t *handle_out,
+                          const vyc_context_options *options);
+
+/* Where a pool has its memory from; functions NULL: from the driver. */
+struct vyc_pool;
+const vyc_allocator *vyc__pool_allocator(const vyc_context *context, const struct vyc_pool *pool);
+/* False: out of memory. */
+bool vyc__host_alloc(const vyc_allocator *allocator, uint64_t *address_out, uint64_t bytes);
+
+/* Tell the host, if it listens. */
+__attribute__((format(printf, 3, 4), cold)) void vyc__log(vyc_context *context, int32_t level,
+                                                          const char *format, ...);
+#endif

@@ -1,0 +1,240 @@
+/* Kernels of bundles on a device: which code is loaded, and runs whose grid the library works out.
+ *
+ * A kernel is a plan and the rows of its bundle; it is immutable, so threads share it freely. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "bundle.h"
+#include "plan.h"
+
+struct vyc_kernel {
+  vyc_plan *plan;
+  vyc_bundle *bundle;
+  const vyc_disk_kernel *row;
+  const vyc_disk_parameter *parameters;
+  vyc_kernel_info info;
+  uint32_t buffers, scalars;
+};
+
+/* ---- which code ----------------------------------------------------------------------------- */
+
+/* Machine code also runs on later minor generations, but between GPUs of a board and those of a
+ * system on a chip (CUDA C++ programming guide, binary compatibility). */
+static bool is_on_chip(uint32_t sm) { return sm == 72 || sm == 87 || sm == 101 || sm == 110; }
+
+static bool runs_cubin(uint32_t sm, uint32_t device_sm) {
+  if (sm == device_sm) return true;
+  return sm / 10 == device_sm / 10 && sm < device_sm && !is_on_chip(sm) && !is_on_chip(device_sm);
+}
+
+static uint32_t sm_of(const vyc_context *context) {
+  return (uint32_t)(context->caps.compute_capability_major * 10 +
+                    context->caps.compute_capability_minor);
+}
+
+static const vyc_disk_variant *variant_at(const vyc_kernel *kernel, uint32_t index) {
+  return vyc__bundle_row(kernel->bundle, VYC_SECTION_VARIANTS, kernel->row->variants.first + index,
+                         sizeof(vyc_disk_variant));
+}
+
+static vyc_status fail_target(const vyc_kernel *kernel, uint32_t device_sm) {
+  const uint32_t oldest = variant_at(kernel, 0)->sm;
+  char capability[16];
+  snprintf(capability, sizeof capability, "sm_%u", oldest);
+  return vyc__fail(VYC_E_UNSUPPORTED, capability,
+                   "kernel %s of the bundle is for sm_%u and newer; the device is sm_%u",
+                   vyc__bundle_text(kernel->bundle, kernel->row->name), oldest, device_sm);
+}
+
+typedef struct compiler_log {
+  char *text;
+  size_t bytes;
+} compiler_log;
+
+static vyc_status plan_of(vyc_kernel *kernel, vyc_module *module, const vyc_disk_variant *v,
+                          uint64_t tag) {
+  const vyc_plan_desc desc = {
+      .struct_size = sizeof desc,
+      .block = {kernel->row->block[0], kernel->row->block[1], kernel->row->block[2]},
+      .dynamic_shared_bytes = v->dynamic_shared_bytes,
+      .parameter_bytes = v->parameter_bytes,
+      .parameter_count = v->entries.count,
+      .binding_count = kernel->buffers,
+      .scalar_count = kernel->scalars,
+      .flags = v->flags,
+      .entry = vyc__bundle_text(kernel->bundle, v->entry),
+      .parameters = vyc__bundle_row(kernel->bundle, VYC_SECTION_ENTRIES, v->entries.first,
+                                    sizeof(vyc_parameter)),
+      .bindings = vyc__bundle_row(kernel->bundle, VYC_SECTION_BINDINGS, v->bindings.first,
+                                  sizeof(vyc_binding)),
+      .tag = tag,
+  };
+  return vyc_plan_create(&kernel->plan, module, &desc);
+}
+
+static vyc_status load_image(vyc_kernel *kernel, compiler_log log, vyc_context *context,
+                             uint32_t variant, bool cubin, uint64_t tag) {
+  const vyc_disk_variant *v = variant_at(kernel, variant);
+  const vyc_disk_data image = cubin ? v->cubin : v->ptx;
+  vyc_module *module = NULL;
+  VYC_TRY(vyc_module_load(&module, log.text, log.bytes, context,
+                          vyc__bundle_data(kernel->bundle, image), (size_t)image.bytes));
+  const vyc_status status = plan_of(kernel, module, v, tag);
+  vyc_module_release(module);
+  kernel->info.variant = variant;
+  kernel->info.is_cubin = cubin;
+  return status;
+}
+
+static void tell_refusal(const vyc_kernel *kernel, vyc_context *context, const vyc_disk_variant *v,
+                         bool cubin) {
+  vyc_error error;
+  vyc__error_save(&error);
+  vyc__log(context, VYC_LOG_INFO, "kernel %s: the %s for sm_%u is passed over: %.400s",
+           vyc__bundle_text(kernel->bundle, kernel->row->name), cubin ? "cubin" : "PTX", v->sm,
+           error.message);
+}
+
+/* From the newest that the device has downwards; the first refusal is the one that is told. */
+static vyc_status load_best(vyc_kernel *kernel, compiler_log log, vyc_context *context,
+                            uint64_t tag) {
+  const uint32_t device_sm = sm_of(context);
+  vyc_error first = {0};
+  bool refused = false;
+  for (uint32_t i = kernel->row->variants.count; i-- > 0;) {
+    const vyc_disk_variant *v = variant_at(kernel, i);
+    if (v->sm > device_sm) continue;
+    for (int cubin = 1; cubin >= 0; cubin--) {
+      if (cubin && (v->cubin.bytes == 0 || !runs_cubin(v->sm, device_sm))) continue;
+      const vyc_status status = load_image(kernel, log, context, i, cubin, tag);
+      if (status != VYC_E_COMPILE) return status;
+      tell_refusal(kernel, context, v, cubin);
+      if (!refused) vyc__error_save(&first);
+      refused = true;
+    }
+  }
+  if (!refused) return fail_target(kernel, device_sm);
+  vyc__error_restore(&first);
+  return VYC_E_COMPILE;
+}
+
+vyc_status vyc_kernel_load(vyc_kernel **kernel_out, char *log_out, size_t log_bytes,
+                           vyc_context *context, vyc_bundle *bundle, const char *name,
+                           uint64_t tag) {
+  VYC_REQUIRE(kernel_out != NULL);
+  *kernel_out = NULL;
+  VYC_REQUIRE(context != NULL && bundle != NULL && name != NULL);
+  uint32_t index = 0;
+  VYC_TRY(vyc__check_usable(context));
+  VYC_TRY(vyc_bundle_kernel_find(bundle, &index, name));
+  vyc_kernel *kernel = calloc(1, sizeof *kernel);
+  if (kernel == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
+  kernel->bundle = vyc__bundle_retain(bundle);
+  kernel->row = vyc__bundle_row(bundle, VYC_SECTION_KERNELS, index, sizeof *kernel->row);
+  kernel->parameters = vyc__bundle_row(bundle, VYC_SECTION_PARAMETERS,
+                                       kernel->row->parameters.first, sizeof *kernel->parameters);
+  kernel->buffers = vyc__bundle_buffers(bundle, kernel->row);
+  kernel->scalars = kernel->row->parameters.count - kernel->buffers;
+  kernel->info = (vyc_kernel_info){.struct_size = sizeof kernel->info, .kernel = index};
+  const vyc_status status = load_best(kernel, (compiler_log){log_out, log_bytes}, context, tag);
+  if (status == VYC_OK)
+    *kernel_out = kernel;
+  else
+    vyc_kernel_release(kernel);
+  return status;
+}
+
+void vyc_kernel_release(vyc_kernel *kernel) {
+  if (kernel == NULL) return;
+  vyc_plan_release(kernel->plan);
+  vyc_bundle_release(kernel->bundle);
+  free(kernel);
+}
+
+vyc_status vyc_kernel_info_get(vyc_kernel *kernel, vyc_kernel_info *info_out) {
+  VYC_REQUIRE(kernel != NULL && info_out != NULL);
+  VYC_REQUIRE(info_out->struct_size >= sizeof(uint32_t));
+  vyc__struct_out(info_out, &kernel->info, sizeof kernel->info);
+  return VYC_OK;
+}
+
+vyc_status vyc_kernel_plan(vyc_kernel *kernel, vyc_plan **plan_out) {
+  VYC_REQUIRE(kernel != NULL && plan_out != NULL);
+  vyc__child_retain(&kernel->plan->child);
+  *plan_out = kernel->plan;
+  return VYC_OK;
+}
+
+vyc_status vyc_kernel_site(vyc_kernel *kernel, vyc_site *site_out, uint64_t report) {
+  VYC_REQUIRE(kernel != NULL);
+  return vyc_bundle_site_get(kernel->bundle, site_out, kernel->info.kernel, kernel->info.variant,
+                             (uint32_t)(report & 0xFFFFFu));
+}
+
+/* ---- runs ----------------------------------------------------------------------------------- */
+
+/* The sizes that the arguments bring are those that the kernel declares. */
+static vyc_status resolve(const vyc_kernel *kernel, uint32_t grid[3], const vyc_run *run) {
+  uint64_t counts[VYC_MOST_PARAMETERS];
+  const uint32_t parameter_count = kernel->row->parameters.count;
+  if (run->argument_count != kernel->buffers || run->scalar_count != kernel->scalars)
+    return vyc__fail(VYC_E_INVALID, vyc__bundle_text(kernel->bundle, kernel->row->name),
+                     "%u arguments and %u scalars; kernel %s takes %u and %u", run->argument_count,
+                     run->scalar_count, vyc__bundle_text(kernel->bundle, kernel->row->name),
+                     kernel->buffers, kernel->scalars);
+  VYC_REQUIRE(run->arguments != NULL || kernel->buffers == 0);
+  VYC_REQUIRE(run->scalars != NULL || kernel->scalars == 0);
+  for (uint32_t i = 0; i < parameter_count; i++) {
+    const vyc_disk_parameter *p = &kernel->parameters[i];
+    counts[i] = p->role == VYC_ROLE_SCALAR ? 0 : run->arguments[p->slot].count;
+  }
+  VYC_TRY(vyc__bundle_sizes(kernel->bundle, counts, kernel->row, run->scalars));
+  for (uint32_t i = 0; i < parameter_count; i++) {
+    const vyc_disk_parameter *p = &kernel->parameters[i];
+    if (p->role == VYC_ROLE_OUT && counts[i] != run->arguments[p->slot].count)
+      return vyc__fail(VYC_E_INVALID, vyc__bundle_text(kernel->bundle, kernel->row->name),
+                       "out %s has %" PRIu64 " elements, not %" PRIu64,
+                       vyc__bundle_text(kernel->bundle, p->name), run->arguments[p->slot].count,
+                       counts[i]);
+  }
+  if (run->grid[0] != 0 || run->grid[1] != 0 || run->grid[2] != 0) {
+    memcpy(grid, run->grid, sizeof run->grid);
+    return VYC_OK;
+  }
+  return vyc__bundle_grid(kernel->bundle, grid, kernel->row, counts, run->scalars);
+}
+
+vyc_status vyc_kernel_resolve(vyc_kernel *kernel, vyc_run *run) {
+  VYC_REQUIRE(kernel != NULL && run != NULL && run->struct_size >= VYC_RUN_BYTES_FIRST);
+  return resolve(kernel, run->grid, run);
+}
+
+/* A caller of an earlier version has a shorter struct, which says so still. */
+static vyc_status complete(const vyc_kernel *kernel, vyc_run *to, const vyc_run *run) {
+  VYC_REQUIRE(kernel != NULL && run != NULL && run->struct_size >= VYC_RUN_BYTES_FIRST);
+  const size_t bytes = run->struct_size < sizeof *to ? run->struct_size : sizeof *to;
+  memset(to, 0, sizeof *to);
+  memcpy(to, run, bytes);
+  return resolve(kernel, to->grid, run);
+}
+
+vyc_status vyc_kernel_run(vyc_kernel *kernel, vyc_ticket **ticket_out, const vyc_run *run) {
+  vyc_run completed;
+  if (ticket_out != NULL) *ticket_out = NULL;
+  VYC_TRY(complete(kernel, &completed, run));
+  return vyc_plan_run(kernel->plan, ticket_out, &completed);
+}
+
+vyc_status vyc_kernel_submit(vyc_kernel *kernel, vyc_ticket **ticket_out, const vyc_run *run) {
+  vyc_run completed;
+  if (ticket_out != NULL) *ticket_out = NULL;
+  VYC_TRY(complete(kernel, &completed, run));
+  return vyc_plan_submit(kernel->plan, ticket_out, &completed);
+}
+
+vyc_status vyc_kernel_launch(vyc_kernel *kernel, const vyc_run *run) {
+  vyc_run completed;
+  VYC_TRY(complete(kernel, &completed, run));
+  return vyc_plan_launch(kernel->plan, &completed);
+}

@@ -1,0 +1,66 @@
+/* A graph of a bundle on a device: its kernels and arrays, what its symbols stand for, and the
+ * graph once it is made.
+ *
+ * Values are guarded by the lock, which is a leaf: who needs them takes a copy, with references on
+ * the buffers, and works on that. */
+#ifndef VYC_REPLAY_H
+#define VYC_REPLAY_H
+
+#include <pthread.h>
+
+#include "bundle.h"
+#include "internal.h"
+
+/* What a symbol stands for. */
+typedef struct vyc_meaning {
+  vyc_symbol_value value;
+  bool is_set;
+  bool is_given; /* by the call at hand */
+} vyc_meaning;
+
+struct vyc_replay {
+  vyc_bundle *bundle;
+  vyc_context *context;
+  const vyc_disk_graph *row;
+  vyc_kernel **kernels; /* by their number in the bundle; NULL: not in this graph */
+  uint32_t kernel_count;
+  vyc_buffer **arrays;
+  uint32_t *numbers; /* of each step in the graph; an end has none */
+  pthread_mutex_t lock;
+  vyc_meaning *meanings; /* of each symbol */
+  _Atomic(vyc_graph *) graph;
+  _Atomic bool is_complete; /* every symbol has a meaning of its own */
+  _Atomic bool claimed;     /* a thread sets symbols or makes the graph */
+};
+
+/* A step with its values in place, as the graph takes it. */
+typedef struct vyc_bound {
+  vyc_run run;
+  vyc_graph_transfer transfer;
+  vyc_argument *arguments; /* room for VYC_MOST_PARAMETERS each */
+  uint64_t *scalars;
+} vyc_bound;
+
+/* ---- replay_bind.c ---- */
+
+static inline const vyc_disk_graph_step *vyc__replay_step(const vyc_replay *replay,
+                                                          uint32_t index) {
+  return vyc__bundle_row(replay->bundle, VYC_SECTION_GRAPH_STEPS, replay->row->steps.first + index,
+                         sizeof(vyc_disk_graph_step));
+}
+static inline const vyc_disk_symbol *vyc__replay_symbol(const vyc_replay *replay, uint32_t index) {
+  return vyc__bundle_row(replay->bundle, VYC_SECTION_GRAPH_SYMBOLS,
+                         replay->row->symbols.first + index, sizeof(vyc_disk_symbol));
+}
+
+/* Does a value of the step come from a symbol that was given, and have all a meaning? */
+bool vyc__replay_uses_given(const vyc_replay *replay, const vyc_meaning *meanings, uint32_t step);
+bool vyc__replay_is_complete(const vyc_replay *replay, const vyc_meaning *meanings, uint32_t step);
+/* Fill in a launch, a copy or a fill. */
+vyc_status vyc__replay_bind(const vyc_replay *replay, vyc_bound *bound, const vyc_meaning *meanings,
+                            uint32_t step);
+/* The whole graph. */
+vyc_status vyc__replay_build(const vyc_replay *replay, vyc_graph **graph_out,
+                             const vyc_meaning *meanings);
+
+#endif

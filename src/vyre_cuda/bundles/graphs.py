@@ -1,0 +1,169 @@
+"""Recorded graphs as a bundle holds them, and their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from vyre_cuda.bundles.layout import Writer
+from vyre_cuda.errors import UnsupportedError
+from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.types import Type
+
+SYMBOL_ARRAY, SYMBOL_SCALAR = 1, 2
+HAS_DEFAULT, WRITTEN = 1, 2
+LAUNCH, COPY, FILL, REPEAT, END = 1, 2, 3, 4, 5
+_SPAN, _SYMBOL, _BITS = 1, 2, 3
+
+
+@dataclass(frozen=True, slots=True)
+class GraphArray:
+    """Memory of `nbytes`; `contents` is all of it, or empty for zeros."""
+
+    nbytes: int
+    contents: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySpan:
+    """`count` elements from byte `offset` on of array number `array`."""
+
+    array: int
+    offset: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bits:
+    """A scalar by its bits."""
+
+    bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What the symbol of this name stands for."""
+
+    name: str
+
+
+GraphValue: TypeAlias = ArraySpan | Bits | Named
+
+
+@dataclass(frozen=True, slots=True)
+class GraphSymbol:
+    """`default` is None where every replay must give the symbol; `written`: a step writes the array."""
+
+    name: str
+    is_array: bool
+    type: Type
+    default: ArraySpan | Bits | None
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GraphKernel:
+    """A program with the options that it was compiled with."""
+
+    program: Program
+    precision: str
+    bounds: str
+    max_ulp: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GraphStep:
+    """One step of the kinds above. `kernel` is the name of a launch's program; `type` that of the elements of others;
+    `grid` is (0, 0, 0) where it follows from the work."""
+
+    kind: int
+    values: tuple[GraphValue, ...] = ()
+    kernel: str = ""
+    type: Type | None = None
+    grid: tuple[int, int, int] = (0, 0, 0)
+    times: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedGraph:
+    """A graph, apart from any device."""
+
+    kernels: Sequence[GraphKernel]
+    arrays: Sequence[GraphArray]
+    symbols: Sequence[GraphSymbol]
+    steps: Sequence[GraphStep]
+
+
+class Bundled(Protocol):
+    """What `vc.bundle` takes for a graph: a `vc.Graph`."""
+
+    def bundled(self) -> RecordedGraph: ...
+
+
+def add_graphs(writer: Writer, graphs: Mapping[str, RecordedGraph], kernels: Mapping[str, int]) -> None:
+    """Append the rows of graphs; `kernels` has the numbers of the kernels by name."""
+    for name in sorted(graphs, key=lambda name: name.encode("utf-8")):
+        if not name:
+            raise ValueError("a graph of a bundle needs a name")
+        _add(writer, name, graphs[name], kernels)
+
+
+def _add(writer: Writer, name: str, graph: RecordedGraph, kernels: Mapping[str, int]) -> None:
+    symbols = sorted(graph.symbols, key=lambda symbol: symbol.name.encode("utf-8"))
+    numbers = {symbol.name: number for number, symbol in enumerate(symbols)}
+    arrays = writer.count("graph_arrays"), len(graph.arrays)
+    for array in graph.arrays:
+        writer.row("graph_arrays", array.nbytes, *writer.data(array.contents))
+    named = writer.count("graph_symbols"), len(symbols)
+    for symbol in symbols:
+        _symbol(writer, symbol)
+    steps = writer.count("graph_steps"), len(graph.steps)
+    for step in graph.steps:
+        values = writer.count("graph_values"), len(step.values)
+        for value in step.values:
+            writer.row("graph_values", *_fields(value, numbers))
+        kernel = kernels[step.kernel] if step.kernel else 0
+        code = 0 if step.type is None else step.type.code
+        writer.row("graph_steps", step.kind, kernel, *step.grid, code, *values, step.times)
+    writer.row("graphs", *writer.text(name), *arrays, *named, *steps)
+
+
+def _symbol(writer: Writer, symbol: GraphSymbol) -> None:
+    flags = (WRITTEN if symbol.written else 0) | (0 if symbol.default is None else HAS_DEFAULT)
+    kind = SYMBOL_ARRAY if symbol.is_array else SYMBOL_SCALAR
+    array = value = count = 0
+    match symbol.default:
+        case ArraySpan():
+            array, value, count = symbol.default.array, symbol.default.offset, symbol.default.count
+        case Bits():
+            value = symbol.default.bits
+    writer.row("graph_symbols", *writer.text(symbol.name), kind, symbol.type.code, flags, array, value, count)
+
+
+def _fields(value: GraphValue, numbers: Mapping[str, int]) -> tuple[int, int, int, int]:
+    match value:
+        case ArraySpan():
+            return _SPAN, value.array, value.offset, value.count
+        case Named():
+            return _SYMBOL, numbers[value.name], 0, 0
+        case Bits():
+            return _BITS, 0, value.bits, 0
+
+
+def merged_kernels(programs: Sequence[GraphKernel], graphs: Mapping[str, RecordedGraph]) -> list[GraphKernel]:
+    """The kernels of a bundle, each once. UnsupportedError: one program with two sets of options."""
+    found: dict[str, GraphKernel] = {}
+    for kernel in [*programs, *(kernel for graph in graphs.values() for kernel in graph.kernels)]:
+        known = found.setdefault(kernel.program.name, kernel)
+        if known == kernel:
+            continue
+        if known.program != kernel.program:
+            raise ValueError(f"two programs are named {kernel.program.name}; a bundle finds them by name")
+        raise UnsupportedError(
+            f"program {kernel.program.name} is there with precision={known.precision!r}, bounds={known.bounds!r}, "
+            f"max_ulp={known.max_ulp} and with {kernel.precision!r}, {kernel.bounds!r}, {kernel.max_ulp}; a bundle has one "
+            "kernel of a name",
+            capability="two_options",
+        )
+    return list(found.values())

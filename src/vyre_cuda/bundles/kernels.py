@@ -1,0 +1,170 @@
+"""The rows of one kernel: its signature once, its code and what is known of it for each target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from vyre_cuda.bundles.layout import NO_DATA, Range, Writer
+from vyre_cuda.bundles.shapes import shape
+from vyre_cuda.ir import walk
+from vyre_cuda.ir.nodes import Assert
+from vyre_cuda.ir.program import Program
+from vyre_cuda.plan.signature import ROLE_SCALAR, ROLES, Signature, Step, signature
+from vyre_cuda.ptx.lowered import Lowered, Site
+from vyre_cuda.ptx.target import Target
+
+_WHOLE_PROGRAM = 1
+_COOPERATIVE = 1
+_SITE_KINDS = {"assert": 1, "bounds": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A program for one target; `cubin` is empty where there is PTX alone."""
+
+    target: Target
+    lowered: Lowered
+    cubin: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class BundledKernel:
+    """A program with its options and its variants, of ascending targets; `source`: whether its body goes along."""
+
+    program: Program
+    precision: str
+    bounds: str
+    variants: Sequence[Variant]
+    source: bool
+    max_ulp: float | None = None
+
+
+def precision_text(precision: str, max_ulp: float | None) -> str:
+    """What the file says of precision: its name, then the bound where there is one."""
+    return precision if max_ulp is None else f"{precision} max_ulp={max_ulp!r}"
+
+
+def parse_precision(text: str) -> tuple[str, float | None]:
+    """Precision and bound of such a text."""
+    precision, _, bound = text.partition(" max_ulp=")
+    return precision, float(bound) if bound else None
+
+
+def interface(program: Program) -> Program:
+    """The program without its body: what a caller must know of it."""
+    return replace(program, body=())
+
+
+def add_kernel(writer: Writer, kernel: BundledKernel) -> None:
+    """Append the rows of a kernel. UnsupportedError: a size or the work is more than a bundle can say."""
+    program = kernel.program
+    parameters = _parameters(writer, program)
+    sizes, work = _shape(writer, program)
+    wire = program.to_bytes() if kernel.source else interface(program).to_bytes()
+    place = writer.data(wire)
+    variants = writer.count("variants"), len(kernel.variants)
+    for variant in kernel.variants:
+        _variant(writer, program, variant)
+    writer.row(
+        "kernels",
+        *writer.text(program.name),
+        bytes.fromhex(program.fingerprint),
+        *writer.text(precision_text(kernel.precision, kernel.max_ulp)),
+        *writer.text(kernel.bounds),
+        *program.block,
+        program.index.bits,
+        _WHOLE_PROGRAM if kernel.source else 0,
+        len(work),
+        *parameters,
+        *sizes,
+        *(number for axis in [*work, *[(0, 0)] * 3][:3] for number in axis),
+        *variants,
+        *place,
+    )
+
+
+def _parameters(writer: Writer, program: Program) -> Range:
+    first = writer.count("parameters")
+    slots = {True: 0, False: 0}
+    for parameter in program.parameters:
+        role = ROLES.get(parameter.kind, ROLE_SCALAR)
+        slot = slots[parameter.is_buffer]
+        writer.row("parameters", *writer.text(parameter.name), role, parameter.type.code, slot)
+        slots[parameter.is_buffer] += 1
+    return first, len(program.parameters)
+
+
+def _shape(writer: Writer, program: Program) -> tuple[Range, list[Range]]:
+    found = shape(program)
+    sizes = writer.count("sizes"), len(found.sizes)
+    for number, steps in found.sizes:
+        writer.row("sizes", number, *_steps(writer, steps))
+    return sizes, [_steps(writer, steps) for steps in found.work]
+
+
+def _steps(writer: Writer, steps: Sequence[Step]) -> Range:
+    first = writer.count("steps")
+    for step in steps:
+        writer.row("steps", *step)
+    return first, len(steps)
+
+
+def _variant(writer: Writer, program: Program, variant: Variant) -> None:
+    lowered, target = variant.lowered, variant.target
+    tables = signature(program, lowered)
+    entries, bindings = _tables(writer, tables)
+    sites = writer.count("sites"), len(lowered.sites)
+    for site in numbered_sites(program, lowered):
+        _site(writer, site)
+    major, minor = target.version
+    writer.row(
+        "variants",
+        *writer.text(lowered.entry),
+        target.sm,
+        major * 10 + minor,
+        _COOPERATIVE if lowered.cooperative else 0,
+        lowered.dynamic_shared_bytes,
+        lowered.parameter_bytes,
+        *entries,
+        *bindings,
+        *sites,
+        *writer.data(lowered.ptx.encode("ascii") + b"\0"),
+        *(writer.data(variant.cubin) if variant.cubin else NO_DATA),
+    )
+
+
+def _tables(writer: Writer, tables: Signature) -> tuple[Range, Range]:
+    entries = writer.count("entries"), len(tables.parameters)
+    for entry in tables.parameters:
+        writer.row("entries", *entry)
+    bindings = writer.count("bindings"), len(tables.bindings)
+    for binding in tables.bindings:
+        writer.row("bindings", *binding)
+    return entries, bindings
+
+
+def numbered_sites(program: Program, lowered: Lowered) -> list[Site]:
+    """The sites with the statements of the program as it was written; lowering may have counted those of a shorter
+    one."""
+    asserts = iter([(at, s) for at, s in enumerate(walk.statements(program.body)) if isinstance(s, Assert)])
+    sites = []
+    for site in lowered.sites:
+        if site.kind == "assert":
+            at, statement = next(asserts)
+            site = replace(site, statement=at, source=statement.source)
+        sites.append(site)
+    return sites
+
+
+def _site(writer: Writer, site: Site) -> None:
+    file, line = site.source or ("", 0)
+    writer.row(
+        "sites",
+        *writer.text(site.message),
+        *writer.text(site.buffer),
+        *writer.text(file),
+        _SITE_KINDS[site.kind],
+        site.statement,
+        line,
+    )

@@ -1,0 +1,86 @@
+"""The sizes of outs and the work of a program as steps that a reader in C evaluates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vyre_cuda.errors import UnsupportedError
+from vyre_cuda.ir.geometry import primary_buffer
+from vyre_cuda.ir.nodes import Apply, Const, Expr, Scalar, Size
+from vyre_cuda.ir.ops import OPS
+from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.walk import expressions
+from vyre_cuda.plan.signature import HOST_OPS, LEAF_SIZE, Step, steps_of
+
+_CAST = OPS["cast"].code
+_MOST_STEPS = 256
+_MOST_DEPTH = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """`sizes`: (number of the parameter, steps) of each out that declares its size, those first that others need;
+    `work`: steps of each axis, () where each call brings its grid."""
+
+    sizes: tuple[tuple[int, tuple[Step, ...]], ...]
+    work: tuple[tuple[Step, ...], ...]
+
+
+def shape(program: Program) -> Shape:
+    """UnsupportedError when a size or the work takes an op that only the interpreter evaluates."""
+    numbers = {p.name: i for i, p in enumerate(program.parameters)}
+    pending = {p.name: p.size for p in program.parameters if p.kind == "out" and p.size is not None}
+    sizes = []
+    while pending:
+        ready = next(name for name, expr in pending.items() if not _named(expr) & pending.keys())
+        sizes.append((numbers[ready], _checked(program, f"the size of {ready}", pending.pop(ready))))
+    return Shape(tuple(sizes), _work(program))
+
+
+def _work(program: Program) -> tuple[tuple[Step, ...], ...]:
+    axes = max((axis + 1 for axis in range(3) if program.block[axis] > 1), default=1)
+    if program.work is not None:
+        work = tuple(_checked(program, "the work", expr) for expr in program.work)
+        return work if len(work) >= axes else ()
+    primary = primary_buffer(program)
+    if primary is None or axes > 1:
+        return ()
+    return (((LEAF_SIZE, program.index.bits, program.parameters.index(primary)),),)
+
+
+def _named(expr: Expr) -> set[str]:
+    return {part.buffer for part in expressions([expr]) if isinstance(part, Size)}
+
+
+def _checked(program: Program, what: str, expr: Expr) -> tuple[Step, ...]:
+    steps = steps_of(program, expr)
+    if steps is None:
+        raise UnsupportedError(
+            f"{what} of program {program.name} takes {_unknown(expr)}; a bundle's sizes are integers made with "
+            f"{', '.join(HOST_OPS)}",
+            capability="host_expression",
+        )
+    if len(steps) > _MOST_STEPS or _depth(steps) > _MOST_DEPTH:
+        raise UnsupportedError(
+            f"{what} of program {program.name} takes {len(steps)} steps, {_depth(steps)} values at once; a bundle's "
+            f"take at most {_MOST_STEPS} and {_MOST_DEPTH}",
+            capability="host_expression",
+        )
+    return steps
+
+
+def _unknown(expr: Expr) -> str:
+    for part in expressions([expr]):
+        if isinstance(part, Apply) and part.op not in HOST_OPS:
+            return part.op
+        if isinstance(part, (Const, Scalar, Size, Apply)) and not part.type.is_integer:
+            return str(part.type)
+    return "an expression of another kind"
+
+
+def _depth(steps: tuple[Step, ...]) -> int:
+    deepest = depth = 0
+    for op, _, _ in steps:
+        depth += 1 if op < 0 else 0 if op == _CAST else -1
+        deepest = max(deepest, depth)
+    return deepest

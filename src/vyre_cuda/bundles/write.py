@@ -1,0 +1,107 @@
+"""Programs to a bundle: one file with all that a host needs to run them, made without a GPU."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from vyre_cuda.bundles.assemble import cubin, has_assembler
+from vyre_cuda.bundles.graphs import Bundled, GraphKernel, RecordedGraph, add_graphs, merged_kernels
+from vyre_cuda.bundles.kernels import BundledKernel, Variant, add_kernel
+from vyre_cuda.bundles.layout import Writer
+from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.validate import check
+from vyre_cuda.passes.pipeline import optimize
+from vyre_cuda.ptx.lower import lower
+from vyre_cuda.ptx.target import Target
+
+# A text for the first of a major generation runs on all of it and, compiled by the driver, on what is newer.
+DEFAULT_TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
+# The version of this package as vyc_version counts.
+PRODUCER = 100
+
+
+def bundle(
+    programs: Program | Iterable[Program],
+    path: str | os.PathLike[str],
+    *,
+    graphs: Mapping[str, Bundled] | None = None,
+    targets: Sequence[str] = DEFAULT_TARGETS,
+    precision: str = "ieee",
+    bounds: str = "check",
+    max_ulp: float | None = None,
+    source: bool = True,
+    cubins: bool | None = None,
+) -> None:
+    """Compile programs for GPU generations and write them into one file; needs no GPU.
+
+    `vc.load_bundle` and `vyc_bundle_open` read it. A device runs the machine code of its own generation, else the PTX
+    of the newest target that it has. `graphs` has recorded graphs by name; their kernels go along, with the options
+    that they were compiled with. `source=False` leaves the bodies of the programs out. `cubins=True` asks for machine
+    code beside the PTX, False for none; None takes what there is: ptxas of the wheel nvidia-cuda-nvcc or of PATH, else
+    nvJitLink. Each program has a name of its own. ProgramError: not valid; ValueError: an option's unknown word, no
+    target, two programs of a name; UnsupportedError: a target is too small, a size too complicated, or both assemblers
+    are missing; CompileError: they refused a kernel; OSError: the file cannot be written, and what was there before
+    still is.
+    """
+    given = [programs] if isinstance(programs, Program) else list(programs)
+    for program in given:
+        if not isinstance(program, Program):
+            raise TypeError(f"a bundle has Programs, not a {type(program).__name__} (a Builder needs .build())")
+        check(program)
+    recorded = {name: graph.bundled() for name, graph in (graphs or {}).items()}
+    if len({program.name for program in given}) < len(given):
+        raise ValueError("two programs have one name; a bundle finds them by name")
+    wanted = merged_kernels([GraphKernel(program, precision, bounds, max_ulp) for program in given], recorded)
+    chosen = parse_targets(targets)
+    with_cubins = has_assembler() if cubins is None else cubins
+    kernels = [compiled(kernel, chosen, source=source, cubins=with_cubins) for kernel in wanted]
+    write_file(path, packed(kernels, recorded))
+
+
+def compiled(kernel: GraphKernel, targets: Sequence[Target], *, source: bool, cubins: bool) -> BundledKernel:
+    """A valid program for the targets."""
+    program, precision, bounds = kernel.program, kernel.precision, kernel.bounds
+    body = program if bounds == "trap" else optimize(program, precision=precision, bounds=bounds)
+    variants = []
+    for target in targets:
+        lowered = lower(body, target, precision=precision, bounds=bounds, max_ulp=kernel.max_ulp)
+        variants.append(Variant(target, lowered, cubin(lowered.ptx, target) if cubins else b""))
+    return BundledKernel(program, precision, bounds, variants, source, kernel.max_ulp)
+
+
+def parse_targets(targets: Sequence[str]) -> list[Target]:
+    """The targets in ascending order, each once."""
+    if isinstance(targets, str):
+        raise TypeError(f"targets={targets!r}; a list of names like sm_90 is needed")
+    chosen = {target.sm: target for target in map(Target.parse, targets)}
+    if not chosen:
+        raise ValueError("a bundle needs a target, like sm_90")
+    return [chosen[sm] for sm in sorted(chosen)]
+
+
+def packed(kernels: Sequence[BundledKernel], graphs: Mapping[str, RecordedGraph]) -> bytes:
+    """The bytes of a bundle."""
+    if not kernels:
+        raise ValueError("a bundle needs a program")
+    writer = Writer()
+    ordered = sorted(kernels, key=lambda kernel: kernel.program.name.encode("utf-8"))
+    for kernel in ordered:
+        add_kernel(writer, kernel)
+    add_graphs(writer, graphs, {kernel.program.name: number for number, kernel in enumerate(ordered)})
+    return writer.pack(PRODUCER)
+
+
+def write_file(path: str | os.PathLike[str], data: bytes) -> None:
+    """Replace the file in one step, so that nobody reads half of it."""
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+    try:
+        with open(temporary, "xb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,79 @@
+"""`vyre-cuda bundle`: the programs of a file into a bundle, and what a bundle has. Neither needs a device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import vyre_cuda as vc
+from vyre_cuda.cli.console import Console
+from vyre_cuda.cli.failures import UsageError
+from vyre_cuda.cli.sources import load_program, load_programs
+from vyre_cuda.errors import UnsupportedError
+
+SUFFIX = ".vyre"
+
+
+def bundle(
+    console: Console,
+    *,
+    file: Path,
+    program: str | None,
+    out: Path | None,
+    targets: Sequence[str] | None,
+    precision: str,
+    bounds: str,
+    source: bool,
+    cubins: bool | None,
+) -> int:
+    """Write a bundle of all programs of the file (or the one named), or tell what is in one."""
+    if file.suffix == SUFFIX and out is None:
+        return _tell(console, file)
+    if out is None:
+        raise UsageError("-o OUT.vyre says where the bundle goes")
+    programs = load_programs(file) if program is None else [load_program(file, program)]
+    options: dict[str, Any] = {} if targets is None else {"targets": list(targets)}
+    try:
+        vc.bundle(programs, out, precision=precision, bounds=bounds, source=source, cubins=cubins, **options)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    except UnsupportedError as error:
+        if targets is not None and error.capability in targets:
+            raise UsageError(f"--targets: {error}") from None
+        raise
+    return _tell(console, out)
+
+
+def _tell(console: Console, file: Path) -> int:
+    found = vc.load_bundle(file)
+    kernels = [
+        {
+            "name": kernel.name,
+            "parameters": [{"name": p.name, "kind": p.kind, "type": p.type.name} for p in kernel.program.parameters],
+            "precision": kernel.precision,
+            "bounds": kernel.bounds,
+            "targets": list(kernel.targets),
+            "cubins": list(kernel.cubins),
+            "has_source": kernel.has_source,
+            "fingerprint": kernel.fingerprint,
+        }
+        for kernel in found.kernels.values()
+    ]
+    graphs = [
+        {"name": graph.name, "symbols": list(graph.symbols), "steps": graph.steps, "bytes": graph.nbytes}
+        for graph in found.graphs.values()
+    ]
+    if console.json:
+        console.data(
+            {"file": str(file), "bytes": found.nbytes, "digest": found.digest, "kernels": kernels, "graphs": graphs}
+        )
+        return 0
+    console.line(f"{file}: {found.nbytes} bytes, digest {found.digest[:16]}")
+    for kernel in found.kernels.values():
+        parameters = ", ".join(f"{p.kind} {p.type.name} {p.name}" for p in kernel.program.parameters)
+        code = ", ".join(f"{name} + cubin" if name in kernel.cubins else name for name in kernel.targets)
+        console.line(f"  kernel {kernel.name}({parameters}): {code}")
+    for graph in found.graphs.values():
+        console.line(f"  graph {graph.name}({', '.join(graph.symbols)}): {graph.steps} steps, {graph.nbytes} bytes")
+    return 0

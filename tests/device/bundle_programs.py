@@ -1,0 +1,65 @@
+"""The programs of tests/native/example.vyre, which holds the format still and is what the native tests load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+import vyre_cuda as vc
+
+EXAMPLE = Path(__file__).parents[1] / "native" / "example.vyre"
+TARGETS = ("sm_80", "sm_90")
+
+
+def saxpy() -> vc.Program:
+    b = vc.Builder("saxpy", block=256)
+    x = b.input("x", vc.f32)
+    y = b.input("y", vc.f32)
+    out = b.output("out", vc.f32, size=x.size)
+    a = b.scalar("a", vc.f32)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < out.size):
+        out[i] = a * x[i] + y[i]
+    return b.build()
+
+
+def checked() -> vc.Program:
+    """Has an assertion and changes its argument."""
+    b = vc.Builder("checked", block=64)
+    x = b.inout("x", vc.i32)
+    least = b.scalar("least", vc.i32)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < x.size):
+        b.assert_(x[i] >= least, "too small")
+        x[i] = x[i] - least
+    return b.build()
+
+
+def step(device: vc.Device) -> vc.Graph:
+    """w = a * x + weights, three times y = 0.5 * w + w, out = y, where x and a are symbols, a with a default."""
+    kernel = device.compile(vc.Program.from_bytes(saxpy().to_bytes()))
+    weights = device.array(np.arange(64, dtype=np.float32))
+    w, y, spare, out = (device.zeros(64, vc.f32) for _ in range(4))
+    with device.record() as graph:
+        kernel.launch(vc.symbol("x"), weights, w, vc.symbol("a", np.float32(2)))
+        y.copy_from(w)
+        with graph.repeat(3):
+            kernel.launch(w, y, spare, 0.5)
+            y.copy_from(spare)
+        w.fill(0)
+        kernel.launch(y, w, vc.symbol("out", out), 1.0)
+    return graph
+
+
+def step_result(x: np.ndarray, a: float) -> np.ndarray:
+    """What `step` gives; every number here is exact in binary32."""
+    w = np.float32(a) * x + np.arange(64, dtype=np.float32)
+    return w + 3 * np.float32(0.5) * w
+
+
+def write(path: Path) -> None:
+    """Without source lines, so that it depends on the programs alone."""
+    programs = [vc.Program.from_bytes(program().to_bytes()) for program in (saxpy, checked)]
+    with vc.Device("emulator") as device:
+        vc.bundle(programs, path, graphs={"step": step(device)}, targets=TARGETS, cubins=False)

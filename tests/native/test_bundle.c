@@ -1,0 +1,264 @@
+/* Bundles from C: opening and refusing them, and their kernels by name on the emulator. */
+#include "bundle_test.h"
+
+static uint8_t *contents;
+static size_t contents_bytes;
+
+static void read_example(void) {
+  FILE *file = fopen(example_path(), "rb");
+  CHECK(file != NULL);
+  CHECK(fseek(file, 0, SEEK_END) == 0);
+  contents_bytes = (size_t)ftell(file);
+  rewind(file);
+  contents = malloc(contents_bytes);
+  CHECK(contents != NULL && fread(contents, 1, contents_bytes, file) == contents_bytes);
+  fclose(file);
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static void opens_from_a_file_and_from_memory(void) {
+  vyc_bundle *file = open_example(), *memory = NULL;
+  OK(vyc_bundle_open(&memory, NULL, contents, contents_bytes));
+  vyc_bundle_info a = {.struct_size = sizeof a}, b = {.struct_size = sizeof b};
+  OK(vyc_bundle_info_get(file, &a));
+  OK(vyc_bundle_info_get(memory, &b));
+  CHECK(memcmp(&a, &b, sizeof a) == 0);
+  CHECK(a.format_version == VYC_BUNDLE_FORMAT && a.bytes == contents_bytes && a.kernel_count >= 1);
+  vyc_bundle_release(memory);
+  vyc_bundle_release(file);
+}
+
+static void wrong_calls_are_refused(void) {
+  vyc_bundle *bundle = NULL;
+  CHECK(vyc_bundle_open(NULL, example_path(), NULL, 0) == VYC_E_INVALID);
+  CHECK(vyc_bundle_open(&bundle, NULL, NULL, 0) == VYC_E_INVALID);
+  CHECK(vyc_bundle_open(&bundle, example_path(), contents, contents_bytes) == VYC_E_INVALID);
+  CHECK(vyc_bundle_open(&bundle, "/nowhere/x.vyre", NULL, 0) == VYC_E_FILE);
+  CHECK(vyc_bundle_open(&bundle, "/", NULL, 0) == VYC_E_FILE);
+  CHECK(vyc_bundle_open(&bundle, "/dev/null", NULL, 0) == VYC_E_FORMAT);
+  CHECK(bundle == NULL);
+  vyc_bundle_release(NULL);
+}
+
+/* Whatever is cut off or changed, the digest or the length tells. */
+static void damaged_bundles_are_refused(void) {
+  vyc_bundle *bundle = NULL;
+  for (size_t bytes = 0; bytes < contents_bytes; bytes += bytes < 400 ? 1 : 97)
+    CHECK(vyc_bundle_open(&bundle, NULL, contents, bytes) == VYC_E_FORMAT);
+  for (size_t at = 0; at < contents_bytes; at += at < 400 ? 1 : 61) {
+    contents[at] ^= 0x10;
+    const vyc_status status = vyc_bundle_open(&bundle, NULL, contents, contents_bytes);
+    CHECK(status == VYC_E_FORMAT || status == VYC_E_VERSION);
+    contents[at] ^= 0x10;
+  }
+}
+
+static void newer_formats_are_refused_by_name(void) {
+  vyc_bundle *bundle = NULL;
+  contents[8]++;
+  CHECK(vyc_bundle_open(&bundle, NULL, contents, contents_bytes) == VYC_E_VERSION);
+  contents[8]--;
+}
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+static void parameters_and_variants_are_told(void) {
+  vyc_bundle *bundle = open_example();
+  uint32_t index = 99;
+  OK(vyc_bundle_kernel_find(bundle, &index, "saxpy"));
+  vyc_bundle_kernel kernel = {.struct_size = sizeof kernel};
+  OK(vyc_bundle_kernel_get(bundle, &kernel, index));
+  CHECK(strcmp(kernel.name, "saxpy") == 0 && kernel.block[0] == 256 && kernel.axes == 1);
+  CHECK(kernel.parameter_count == 4 && kernel.buffer_count == 3 && kernel.scalar_count == 1);
+  vyc_bundle_parameter out = {.struct_size = sizeof out};
+  OK(vyc_bundle_parameter_get(bundle, &out, index, 2));
+  CHECK(strcmp(out.name, "out") == 0 && out.role == VYC_ROLE_OUT && out.type == VYC_TYPE_F32);
+  CHECK(out.element_bytes == 4 && out.slot == 2 && out.is_sized == 1);
+  vyc_bundle_variant variant = {.struct_size = sizeof variant};
+  OK(vyc_bundle_variant_get(bundle, &variant, index, 0));
+  CHECK(variant.sm == 80 && variant.ptx[variant.ptx_bytes - 1] == '\0' && variant.cubin == NULL);
+  CHECK(vyc_bundle_variant_get(bundle, &variant, index, kernel.variant_count) == VYC_E_INVALID);
+  CHECK(vyc_bundle_parameter_get(bundle, &out, index, 4) == VYC_E_INVALID);
+  CHECK(vyc_bundle_kernel_get(bundle, &kernel, 1000) == VYC_E_INVALID);
+  CHECK(vyc_bundle_kernel_find(bundle, &index, "nothing") == VYC_E_INVALID);
+  vyc_bundle_release(bundle);
+}
+
+static void sizes_and_grids_are_worked_out(void) {
+  vyc_bundle *bundle = open_example();
+  uint32_t index = 0, grid[3] = {9, 9, 9};
+  OK(vyc_bundle_kernel_find(bundle, &index, "saxpy"));
+  uint64_t counts[3] = {1000, 1000, 0};
+  const uint64_t scalar = 0;
+  OK(vyc_bundle_shape(bundle, counts, grid, index, &scalar));
+  CHECK(counts[2] == 1000 && grid[0] == 4 && grid[1] == 1 && grid[2] == 1);
+  counts[0] = 0;
+  OK(vyc_bundle_shape(bundle, counts, grid, index, &scalar));
+  CHECK(counts[2] == 0 && grid[0] == 0 && grid[1] == 0 && grid[2] == 0);
+  counts[0] = UINT64_C(1) << 32;
+  CHECK(vyc_bundle_shape(bundle, counts, grid, index, &scalar) != VYC_OK);
+  vyc_bundle_release(bundle);
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+typedef struct saxpy_call {
+  vyc_run run;
+  vyc_argument arguments[3];
+  uint64_t a;
+  float x[N], y[N], out[N];
+} saxpy_call;
+
+static void prepare_saxpy(saxpy_call *call) {
+  memset(call, 0, sizeof *call);
+  for (uint32_t i = 0; i < N; i++) {
+    call->x[i] = (float)i;
+    call->y[i] = 1.0f;
+  }
+  call->a = bits(2.0f);
+  call->arguments[0] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = N, .data = call->x};
+  call->arguments[1] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = N, .data = call->y};
+  call->arguments[2] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = N, .result = call->out};
+  call->run = (vyc_run){.struct_size = sizeof call->run,
+                        .argument_count = 3,
+                        .scalar_count = 1,
+                        .arguments = call->arguments,
+                        .scalars = &call->a,
+                        .timeout_ns = -1};
+}
+
+static void verify_saxpy(const saxpy_call *call) {
+  for (uint32_t i = 0; i < N; i++) CHECK(call->out[i] == 2.0f * (float)i + 1.0f);
+}
+
+static vyc_kernel *load(vyc_context *context, const char *name, uint64_t tag) {
+  vyc_bundle *bundle = open_example();
+  vyc_kernel *kernel = NULL;
+  OK(vyc_kernel_load(&kernel, NULL, 0, context, bundle, name, tag));
+  vyc_bundle_release(bundle); /* the kernel holds it */
+  return kernel;
+}
+
+static void host_arrays_are_dispatched_by_name(void) {
+  vyc_context *context = open_context();
+  vyc_kernel *kernel = load(context, "saxpy", 0);
+  vyc_kernel_info info = {.struct_size = sizeof info};
+  static saxpy_call call;
+  prepare_saxpy(&call);
+  OK(vyc_kernel_info_get(kernel, &info));
+  CHECK(info.variant == 1 && info.is_cubin == 0);
+  OK(vyc_kernel_run(kernel, NULL, &call.run));
+  verify_saxpy(&call);
+  prepare_saxpy(&call);
+  vyc_ticket *ticket = NULL;
+  OK(vyc_kernel_submit(kernel, &ticket, &call.run));
+  OK(vyc_ticket_wait(ticket, -1));
+  verify_saxpy(&call);
+  vyc_ticket_release(ticket);
+  call.arguments[2].count = N - 1;
+  CHECK(vyc_kernel_run(kernel, NULL, &call.run) == VYC_E_INVALID);
+  call.run.argument_count = 2;
+  CHECK(vyc_kernel_run(kernel, NULL, &call.run) == VYC_E_INVALID);
+  vyc_kernel_release(kernel);
+  vyc_context_release(context);
+}
+
+static void buffers_are_launched_bound_and_recorded(void) {
+  vyc_context *context = open_context();
+  vyc_kernel *kernel = load(context, "saxpy", 0);
+  vyc_plan *plan = NULL;
+  vyc_buffer *buffers[3];
+  static saxpy_call call;
+  prepare_saxpy(&call);
+  for (int i = 0; i < 3; i++) {
+    buffers[i] = new_buffer(context, sizeof call.x);
+    if (i < 2) OK(vyc_copy_in(buffers[i], 0, i == 0 ? call.x : call.y, sizeof call.x));
+    call.arguments[i] =
+        (vyc_argument){.kind = VYC_ARGUMENT_BUFFER, .count = N, .buffer = buffers[i]};
+  }
+  OK(vyc_kernel_launch(kernel, &call.run));
+  OK(vyc_copy_out(buffers[2], 0, call.out, sizeof call.out));
+  verify_saxpy(&call);
+  OK(vyc_kernel_resolve(kernel, &call.run));
+  CHECK(call.run.grid[0] == (N + 255) / 256);
+  OK(vyc_kernel_plan(kernel, &plan));
+  vyc_kernel_release(kernel);
+  vyc_call *bound = NULL;
+  OK(vyc_fill_zero(buffers[2], 0, sizeof call.out));
+  OK(vyc_call_create(&bound, plan, &call.run));
+  OK(vyc_call_run(bound));
+  OK(vyc_copy_out(buffers[2], 0, call.out, sizeof call.out));
+  verify_saxpy(&call);
+  vyc_graph *graph = NULL;
+  uint32_t step = 99;
+  OK(vyc_graph_create(&graph, context));
+  OK(vyc_graph_add_launch(graph, &step, plan, &call.run));
+  OK(vyc_graph_finish(graph));
+  OK(vyc_fill_zero(buffers[2], 0, sizeof call.out));
+  OK(vyc_graph_launch(graph, NULL, 0, NULL));
+  OK(vyc_copy_out(buffers[2], 0, call.out, sizeof call.out));
+  verify_saxpy(&call);
+  vyc_graph_release(graph);
+  vyc_call_release(bound);
+  vyc_plan_release(plan);
+  for (int i = 0; i < 3; i++) vyc_buffer_release(buffers[i]);
+  vyc_context_release(context);
+}
+
+static void a_failed_assertion_has_its_text(void) {
+  vyc_context *context = open_context();
+  vyc_kernel *kernel = load(context, "checked", 41);
+  int32_t x[3] = {5, 1, 7};
+  const vyc_argument argument = {.kind = VYC_ARGUMENT_HOST, .count = 3, .data = x, .result = x};
+  const uint64_t least = 3;
+  const vyc_run run = {.struct_size = sizeof run,
+                       .argument_count = 1,
+                       .scalar_count = 1,
+                       .arguments = &argument,
+                       .scalars = &least,
+                       .timeout_ns = -1};
+  CHECK(vyc_kernel_run(kernel, NULL, &run) == VYC_E_ASSERT);
+  vyc_error error = {.struct_size = sizeof error};
+  OK(vyc_last_error(&error));
+  CHECK(error.tag == 41 && error.report >> 20 == 1);
+  vyc_site site = {.struct_size = sizeof site};
+  OK(vyc_kernel_site(kernel, &site, error.report));
+  CHECK(site.kind == VYC_SITE_ASSERT && strcmp(site.message, "too small") == 0);
+  vyc_kernel_release(kernel);
+  vyc_context_release(context);
+}
+
+static void loading_fails_by_name_and_by_state(void) {
+  vyc_context *context = open_context();
+  vyc_bundle *bundle = open_example();
+  vyc_kernel *kernel = NULL;
+  CHECK(vyc_kernel_load(&kernel, NULL, 0, context, bundle, "nothing", 0) == VYC_E_INVALID);
+  CHECK(emulator_fail("cuModuleLoadDataEx", 1, 2, 0) == 0);
+  CHECK(vyc_kernel_load(&kernel, NULL, 0, context, bundle, "saxpy", 0) == VYC_E_MEMORY);
+  CHECK(emulator_reset() == 0);
+  OK(vyc_context_close(context));
+  CHECK(vyc_kernel_load(&kernel, NULL, 0, context, bundle, "saxpy", 0) == VYC_E_UNAVAILABLE);
+  CHECK(kernel == NULL);
+  vyc_kernel_release(NULL);
+  vyc_bundle_release(bundle);
+  vyc_context_release(context);
+}
+
+int main(int argc, char **argv) {
+  emulator_open(argc, argv);
+  read_example();
+  opens_from_a_file_and_from_memory();
+  wrong_calls_are_refused();
+  damaged_bundles_are_refused();
+  newer_formats_are_refused_by_name();
+  parameters_and_variants_are_told();
+  sizes_and_grids_are_worked_out();
+  host_arrays_are_dispatched_by_name();
+  buffers_are_launched_bound_and_recorded();
+  a_failed_assertion_has_its_text();
+  loading_fails_by_name_and_by_state();
+  check_nothing_lives();
+  free(contents);
+  return 0;
+}
