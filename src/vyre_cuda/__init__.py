@@ -141,7 +141,7 @@ if TYPE_CHECKING:
     from vyre_cuda.ir.values import Value as Value
     from vyre_cuda.locations import get_include as get_include
     from vyre_cuda.locations import get_library_dir as get_library_dir
-    from vyre_cuda.ptx import ptx_text
+    from vyre_cuda.ptx.source import ptx_text
     from vyre_cuda.runtime.array import DeviceArray as DeviceArray
     from vyre_cuda.runtime.bound import BoundCall as BoundCall
     from vyre_cuda.runtime.device import Device as Device
@@ -194,7 +194,7 @@ _HOMES = {
     "vyre_cuda.ir.parse": "parse",
     "vyre_cuda.ir.program": "Program",
     "vyre_cuda.ir.values": "Value",
-    "vyre_cuda.ptx": "ptx",
+    "vyre_cuda.ptx.source": "ptx",
     "vyre_cuda.runtime.array": "DeviceArray",
     "vyre_cuda.locations": "get_include get_library_dir",
     "vyre_cuda.runtime.device": "Device Event Stream devices from_dlpack",

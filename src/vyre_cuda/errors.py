@@ -8,7 +8,8 @@ contiguity) of Python's own, as NumPy users expect, and is not in this file.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from vyre_cuda.records import dataclass
 
 
 class Error(Exception):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os.path
 
-_PACKAGE = Path(__file__).resolve().parent
+_PACKAGE = os.path.dirname(os.path.realpath(__file__))
 EMULATOR_LIBRARY = "libvyre_cuda_emulator.so"
 
 
 def get_include() -> str:
     """The directory of vyre_cuda.h."""
-    return str(_PACKAGE / "include")
+    return os.path.join(_PACKAGE, "include")
 
 
 def get_library_dir() -> str:
     """The directory of libvyre_cuda.so and the emulator."""
-    return str(_PACKAGE / "lib")
+    return os.path.join(_PACKAGE, "lib")

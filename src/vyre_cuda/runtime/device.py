@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 import weakref
 from collections.abc import Iterable
@@ -23,8 +24,9 @@ from vyre_cuda.cache.lru import LRU
 from vyre_cuda.errors import CompileError, DeviceUnavailableError, Error, RecordingError, ResourceError
 from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.reblock import what_fixes_block, with_block
-from vyre_cuda.ir.types import TYPES, Type, by_dtype
+from vyre_cuda.ir.types import TYPES, Type, bf16, by_dtype
 from vyre_cuda.ir.validate import check
+from vyre_cuda.later import later
 from vyre_cuda.passes.pipeline import optimize
 from vyre_cuda.ptx.lower import lower
 from vyre_cuda.ptx.target import target_for
@@ -32,9 +34,6 @@ from vyre_cuda.runtime import transfers
 from vyre_cuda.runtime.array import DeviceArray
 from vyre_cuda.runtime.checks import ChecksByTag
 from vyre_cuda.runtime.choice import cuda_driver, emulator_driver, open_driver
-from vyre_cuda.runtime.foreign import ForeignKernel
-from vyre_cuda.runtime.graph import Graph
-from vyre_cuda.runtime.interop import CUDA, CUDA_MANAGED, adopt
 from vyre_cuda.runtime.kernel import Kernel
 from vyre_cuda.runtime.kinds import COMPILE
 from vyre_cuda.runtime.occupancy import best_block
@@ -43,19 +42,26 @@ from vyre_cuda.runtime.transfers import Host
 from vyre_cuda.runtime.waiter import Waiter
 
 if TYPE_CHECKING:
+    from vyre_cuda.runtime import foreign, interop
+    from vyre_cuda.runtime import graph as graphs
+    from vyre_cuda.runtime import stats as statistics
+    from vyre_cuda.runtime.foreign import ForeignKernel
+    from vyre_cuda.runtime.graph import Graph
     from vyre_cuda.runtime.stats import DeviceStats
     from vyre_cuda.runtime.watch import Watch
+else:
+    foreign = later("vyre_cuda.runtime.foreign")
+    graphs = later("vyre_cuda.runtime.graph")
+    interop = later("vyre_cuda.runtime.interop")
+    statistics = later("vyre_cuda.runtime.stats")
 
 _KERNELS_KEPT = 1024
 _HITS, _MISSES = STATS["kernel_cache_hits"], STATS["kernel_cache_misses"]
 _COMPILES, _COMPILE_NS = STATS["compiles"], STATS["compile_ns_total"]
 # Imported with the first kernel that the driver refuses.
 _REFUSED = "vyre_cuda.runtime.refused"
-# Imported with the first snapshot.
-_STATS = "vyre_cuda.runtime.stats"
 # Imported when one of its options is set.
 _WATCH = "vyre_cuda.runtime.watch"
-_ROWS = tuple((type_, type_.dtype) for type_ in TYPES)
 # Seconds that the end of a process waits for work of a device that was not closed.
 _EXIT_LIMIT = 1.0
 
@@ -73,7 +79,7 @@ class Device(memory.Allocator):
     def __init__(self, which: int | str = 0, *, check: str | Iterable[str] | None = None) -> None:
         driver, ordinal, checks = open_driver(which, check)
         self._races = "races" in checks
-        super().__init__(Context(driver, ordinal), DeviceArray, _ROWS)
+        super().__init__(Context(driver, ordinal), DeviceArray, _rows())
         self.properties = DeviceProperties.of(self.context.caps())
         self._kernels: LRU[Kernel] = LRU(_KERNELS_KEPT)
         self._choices: LRU[Program] = LRU(_KERNELS_KEPT)
@@ -170,7 +176,7 @@ class Device(memory.Allocator):
         f16, bf16, f32, f64; offsets follow C's alignment, and are held to what the driver says of the kernel, where
         it can (CUDA 12.4). ValueError: no such kernel, another signature. CompileError: the driver refused the image.
         """
-        return ForeignKernel(self, image, name, signature)
+        return foreign.ForeignKernel(self, image, name, signature)
 
     def run(self, program: Program, *args: Any, **kwargs: Any) -> Any:
         """Compile (cached) and call with host arrays."""
@@ -290,8 +296,7 @@ class Device(memory.Allocator):
 
         Threads count for themselves, and a snapshot sums them. It answers after a close and on a lost device, too.
         """
-        stats: DeviceStats = import_module(_STATS).DeviceStats(**self.context.stats())
-        return stats
+        return statistics.DeviceStats(**self.context.stats())
 
     def reset_stats(self) -> None:
         """Count from 0 again; caches, pools and what they hold stay."""
@@ -331,7 +336,7 @@ class Device(memory.Allocator):
 
     def record(self) -> Graph:
         """A graph that records, in a `with` statement, what this thread gives the device instead of running it."""
-        return Graph(self)
+        return graphs.Graph(self)
 
     def _begin_recording(self, graph: Graph) -> None:
         if self._recorder() is not None:
@@ -437,13 +442,18 @@ def from_dlpack(array: Any, /, *, device: Device | None = None) -> DeviceArray:
         return view
     if device is None:
         kind, ordinal = array.__dlpack_device__()
-        if int(kind) not in (CUDA, CUDA_MANAGED):
+        if int(kind) not in (interop.CUDA, interop.CUDA_MANAGED):
             raise ValueError(
                 f"a {type(array).__name__} on DLPack device {(int(kind), int(ordinal))}: name the device, or copy "
                 "host memory with Device.array(np.from_dlpack(x))"
             )
         device = Device(int(ordinal))
-    return adopt(device, array)
+    return interop.adopt(device, array)
+
+
+def _rows() -> tuple[tuple[Type, np.dtype[Any]], ...]:
+    """The types whose arrays are made the short way; for the dtype of bf16 nothing is imported here."""
+    return tuple((type_, type_.dtype) for type_ in TYPES if type_ is not bf16 or "ml_dtypes" in sys.modules)
 
 
 def _dtype(type_: Type) -> np.dtype[Any]:

@@ -7,7 +7,6 @@ The warm path is `Dispatcher` in the extension. What is here runs when a kernel 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any
 
 from vyre_cuda._native import dispatch
@@ -18,19 +17,25 @@ from vyre_cuda._native.status import AssertReport
 from vyre_cuda.errors import Error, Limit, RecordingError
 from vyre_cuda.ir.call import argument_parameters
 from vyre_cuda.ir.program import Program
+from vyre_cuda.later import later
 from vyre_cuda.plan.signature import signature
-from vyre_cuda.ptx.lowered import Lowered
+from vyre_cuda.records import dataclass
 from vyre_cuda.runtime.arguments import all_parameters, device_arguments, host_arguments
-from vyre_cuda.runtime.bound import BoundCall
 from vyre_cuda.runtime.checks import Checks
 from vyre_cuda.runtime.kinds import HOST, RESIDENT
 from vyre_cuda.runtime.occupancy import Occupancy, block_limits, grid_limits, kernel_limits, occupancy, require
 from vyre_cuda.runtime.pending import Pending
 from vyre_cuda.runtime.properties import KernelAttributes
-from vyre_cuda.runtime.recorded_call import RecordedCall
 
 if TYPE_CHECKING:
+    from vyre_cuda.ptx.lowered import Lowered
+    from vyre_cuda.runtime import bound, recorded_call
+    from vyre_cuda.runtime.bound import BoundCall
     from vyre_cuda.runtime.device import Device
+    from vyre_cuda.runtime.recorded_call import RecordedCall
+else:
+    bound = later("vyre_cuda.runtime.bound")
+    recorded_call = later("vyre_cuda.runtime.recorded_call")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,7 +84,7 @@ class Kernel(Dispatcher):
             lowered.cooperative,
             label=_label(program),
         )
-        rows = tuple(astuple(row) for row in tables.rows)
+        rows = tuple((row.role, row.slot, row.typenum, row.width, row.itemsize, row.size) for row in tables.rows)
         super().__init__(plan, rows, tables.work, program.block, program.index.bits, tables.simple)
         self.device = device
         self.program = program
@@ -145,7 +150,7 @@ class Kernel(Dispatcher):
 
     def bind(self, *args: Any, stream: Any = None, grid: Any = None, **kwargs: Any) -> BoundCall:
         """A launch on device arrays with its arguments kept: calling it launches again, without waiting."""
-        return BoundCall(self, args, kwargs, stream, grid)
+        return bound.BoundCall(self, args, kwargs, stream, grid)
 
     def record(
         self, *args: Any, grid: Any = None, iterations: int = 1, skip_identical: bool = False, **kwargs: Any
@@ -156,7 +161,7 @@ class Kernel(Dispatcher):
         returns the same outputs again.
         """
         self._refuse_in_recording()
-        return RecordedCall(self, args, kwargs, grid, iterations, skip_identical)
+        return recorded_call.RecordedCall(self, args, kwargs, grid, iterations, skip_identical)
 
     # ---- recording --------------------------------------------------------------------------------------------------
 
