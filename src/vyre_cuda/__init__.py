@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from vyre_cuda.errors import CacheError as CacheError
     from vyre_cuda.errors import CompileError as CompileError
     from vyre_cuda.errors import CompileLocation as CompileLocation
     from vyre_cuda.errors import DataRaceError as DataRaceError
@@ -153,6 +154,8 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.foreign import ForeignKernel as ForeignKernel
     from vyre_cuda.runtime.foreign import ForeignParameter as ForeignParameter
     from vyre_cuda.runtime.graph import Graph as Graph
+    from vyre_cuda.runtime.jit_cache import JitCache as JitCache
+    from vyre_cuda.runtime.jit_cache import configure_jit_cache as configure_jit_cache
     from vyre_cuda.runtime.kernel import Kernel as Kernel
     from vyre_cuda.runtime.kernel import Timed as Timed
     from vyre_cuda.runtime.occupancy import Occupancy as Occupancy
@@ -171,9 +174,9 @@ if TYPE_CHECKING:
 # Public names by the module that has them.
 _HOMES = {
     "vyre_cuda.errors": (
-        "CompileError CompileLocation DataRaceError Diagnostic DeviceLostError DeviceUnavailableError DriverError "
-        "Error InternalError KernelAssertionError KernelTimeoutError Limit ProgramError RacingAccess RecordingError "
-        "ResourceError UnsupportedError"
+        "CacheError CompileError CompileLocation DataRaceError Diagnostic DeviceLostError DeviceUnavailableError "
+        "DriverError Error InternalError KernelAssertionError KernelTimeoutError Limit ProgramError RacingAccess "
+        "RecordingError ResourceError UnsupportedError"
     ),
     "vyre_cuda.interp.evaluate": "evaluate",
     "vyre_cuda.ir.builder": "Builder",
@@ -200,6 +203,7 @@ _HOMES = {
     "vyre_cuda.runtime.device": "Device Event Stream devices from_dlpack",
     "vyre_cuda.runtime.foreign": "BoundForeignCall ForeignKernel ForeignParameter",
     "vyre_cuda.runtime.bound": "BoundCall",
+    "vyre_cuda.runtime.jit_cache": "JitCache configure_jit_cache",
     "vyre_cuda.runtime.kernel": "Kernel Timed",
     "vyre_cuda.runtime.graph": "Graph",
     "vyre_cuda.runtime.occupancy": "Occupancy",

@@ -232,6 +232,12 @@ class RecordingError(Error, RuntimeError):
     code = "recording"
 
 
+class CacheError(Error):
+    """A cache on disk cannot be used or set up as it is; the message says what to set or change."""
+
+    code = "cache"
+
+
 class InternalError(Error):
     """A defect of this package. Please report it with the text."""
 

@@ -67,9 +67,13 @@ class Kernel(Dispatcher):
     # Registers, memory and resident blocks as the driver reports them.
     attributes: KernelAttributes
 
-    def __init__(self, device: Device, program: Program, lowered: Lowered, tag: int) -> None:
+    def __init__(
+        self, device: Device, program: Program, lowered: Lowered, tag: int, image: bytes | None = None
+    ) -> None:
+        """`image` is what the device's linker made of the text, None: the driver compiles the text."""
         require(program.name, device.properties, block_limits(device.properties, program.block, lowered.shared_bytes))
-        module = Module(device.context, lowered.ptx.encode("ascii"))
+        loaded = lowered.ptx.encode("ascii") if image is None else image
+        module = Module(device.context, loaded)
         tables = signature(program, lowered)
         plan = Plan(
             module,
@@ -89,6 +93,7 @@ class Kernel(Dispatcher):
         self.device = device
         self.program = program
         self.ptx = lowered.ptx
+        self.nbytes = len(lowered.ptx) + (0 if image is None else len(image))
         self.plan = plan
         self.checks = Checks(program, lowered)
         self.attributes = KernelAttributes(**plan.function_info())
