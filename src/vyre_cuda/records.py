@@ -104,7 +104,7 @@ def _made(plain: type, frozen: bool, eq: bool) -> type:
     body = dict(plain.__dict__)
     declared = {}
     for name, annotation in plain.__annotations__.items():
-        if not annotation.startswith("ClassVar"):
+        if not str(annotation).startswith(("ClassVar", "typing.ClassVar")):
             default = body.pop(name, _MISSING)
             declared[name] = default if isinstance(default, _Field) else _field(default=default)
     names = tuple(declared)

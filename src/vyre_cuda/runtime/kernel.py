@@ -20,7 +20,6 @@ from vyre_cuda.ir.program import Program
 from vyre_cuda.later import later
 from vyre_cuda.plan.signature import signature
 from vyre_cuda.records import dataclass
-from vyre_cuda.runtime.arguments import all_parameters, device_arguments, host_arguments
 from vyre_cuda.runtime.checks import Checks
 from vyre_cuda.runtime.kinds import HOST, RESIDENT
 from vyre_cuda.runtime.occupancy import Occupancy, block_limits, grid_limits, kernel_limits, occupancy, require
@@ -29,11 +28,13 @@ from vyre_cuda.runtime.properties import KernelAttributes
 
 if TYPE_CHECKING:
     from vyre_cuda.ptx.lowered import Lowered
+    from vyre_cuda.runtime import arguments as general
     from vyre_cuda.runtime import bound, recorded_call
     from vyre_cuda.runtime.bound import BoundCall
     from vyre_cuda.runtime.device import Device
     from vyre_cuda.runtime.recorded_call import RecordedCall
 else:
+    general = later("vyre_cuda.runtime.arguments")
     bound = later("vyre_cuda.runtime.bound")
     recorded_call = later("vyre_cuda.runtime.recorded_call")
 
@@ -180,7 +181,7 @@ class Kernel(Dispatcher):
             return self._watch_launch(args, kwargs, stream, grid)
         if stream is not None:
             raise RecordingError(f"{self.program.name}: a recorded launch has no stream of its own; replay() takes one")
-        graph._launch(self, all_parameters(self.program, args, kwargs), grid)
+        graph._launch(self, general.all_parameters(self.program, args, kwargs), grid)
         return True
 
     # ---- watching ---------------------------------------------------------------------------------------------------
@@ -225,10 +226,10 @@ class Kernel(Dispatcher):
     def _bound(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any, grid: Any, iterations: Any
     ) -> tuple[Arguments, Any]:
-        return host_arguments(self.device, self.program, args, kwargs, out, grid, iterations)
+        return general.host_arguments(self.device, self.program, args, kwargs, out, grid, iterations)
 
     def _general_launch(self, args: tuple[Any, ...], kwargs: dict[str, Any], stream: Any, grid: Any) -> None:
-        self.plan.launch(device_arguments(self.device, self.program, args, kwargs, stream, grid))
+        self.plan.launch(general.device_arguments(self.device, self.program, args, kwargs, stream, grid))
 
     def _assertion(self, report: AssertReport) -> Error:
         return self.checks.error(report)
