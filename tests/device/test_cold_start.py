@@ -40,7 +40,7 @@ step("kernel")
 values = np.arange(1000, dtype=np.float32)
 assert (kernel(values) == 2 * values).all()
 step("result")
-steps["compiles"] = device._kernels.counters.snapshot()["compiles"]
+steps["compiles"] = device.stats().compiles
 device.close()
 print(json.dumps(steps))
 """
