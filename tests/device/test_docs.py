@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = (
     "README.md",
     "docs/getting-started.md",
+    "docs/caching.md",
     "docs/devices.md",
     "docs/functions.md",
     "docs/graphs.md",

@@ -31,7 +31,7 @@ def encode(lowered: Lowered) -> bytes:
         "parameter_bytes": lowered.parameter_bytes,
         "shared_bytes": lowered.shared_bytes,
         "dynamic_shared_bytes": lowered.dynamic_shared_bytes,
-        "access": {name: [a.loads, a.stores, a.atomics, a.streaming] for name, a in lowered.access.items()},
+        "access": {name: [a.loads, a.stores, a.atomics, a.streaming, a.sectors] for name, a in lowered.access.items()},
         "covered": list(lowered.covered),
         "sites": [[site.kind, site.message, site.buffer, site.statement] for site in lowered.sites],
         "cooperative": lowered.cooperative,
@@ -50,7 +50,7 @@ def decode(data: bytes, ptx: bytes, program: Program) -> Lowered:
 
 def _lowered(facts: Any, ptx: str, program: Program) -> Lowered:
     buffers = [p.name for p in program.parameters if p.is_buffer]
-    access = {name: Access(*_all(bool, facts["access"][name], 4)) for name in buffers}
+    access = {name: _access(_one(list, facts["access"][name])) for name in buffers}
     covered = tuple(_all(str, facts["covered"]))
     parameters = tuple(_parameter(row) for row in _one(list, facts["parameters"]))
     declared = [p.name for p in parameters if p.kind in ("buffer", "scalar")]
@@ -69,6 +69,12 @@ def _lowered(facts: Any, ptx: str, program: Program) -> Lowered:
         sites=_sites(_one(list, facts["sites"]), program),
         cooperative=_one(bool, facts["cooperative"]),
     )
+
+
+def _access(row: list[Any]) -> Access:
+    *uses, sectors = row
+    loads, stores, atomics, streaming = _all(bool, uses)
+    return Access(loads, stores, atomics, streaming, _number(sectors))
 
 
 def _parameter(row: Any) -> KernelParameter:
@@ -110,11 +116,8 @@ def _number(value: Any) -> int:
     return int(value)
 
 
-def _all(type_: type[T], values: Any, count: int | None = None) -> list[T]:
-    found = [_one(type_, value) for value in _one(list, values)]
-    if count is not None and len(found) != count:
-        raise ValueError(f"{len(found)} values, not {count}")
-    return found
+def _all(type_: type[T], values: Any) -> list[T]:
+    return [_one(type_, value) for value in _one(list, values)]
 
 
 def _among(known: Sequence[T], value: Any) -> T:
