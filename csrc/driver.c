@@ -12,6 +12,8 @@
 
 #include "status.h"
 
+#define VYC_DRIVER_LIBRARY "libcuda.so.1"
+
 typedef CUresult (*get_proc_address)(const char *symbol, void **function, int version,
                                      cuuint64_t flags, CUdriverProcAddressQueryResult *status);
 
@@ -39,6 +41,15 @@ static CUresult find(get_proc_address lookup, vyc_driver *driver, const struct r
   return result == CUDA_SUCCESS && function == NULL ? CUDA_ERROR_NOT_FOUND : result;
 }
 
+/* The versioned symbol exists since CUDA 12.0, the oldest driver that is supported. */
+static vyc_status find_lookup(get_proc_address *lookup_out, void *library, const char *path) {
+  *(void **)lookup_out = dlsym(library, "cuGetProcAddress_v2");
+  if (*lookup_out != NULL) return VYC_OK;
+  return vyc__fail(VYC_E_UNAVAILABLE, "cuGetProcAddress",
+                   "%s is not a CUDA driver of version 12.0 or newer (no cuGetProcAddress_v2)",
+                   path);
+}
+
 static vyc_status missing(const struct row *row, const char *path, CUresult result) {
   return vyc__fail_driver(VYC_E_UNAVAILABLE, row->name, (int32_t)result, "",
                           "the driver %s has no %s (version %d.%d)", path, row->name,
@@ -53,12 +64,7 @@ static bool is_too_old(CUresult result) {
 
 static vyc_status load_functions(vyc_driver *driver, const char *path) {
   get_proc_address lookup = NULL;
-  /* The versioned symbol exists since CUDA 12.0, the oldest driver that is supported. */
-  *(void **)&lookup = dlsym(driver->library, "cuGetProcAddress_v2");
-  if (lookup == NULL)
-    return vyc__fail(VYC_E_UNAVAILABLE, "cuGetProcAddress",
-                     "%s is not a CUDA driver of version 12.0 or newer (no cuGetProcAddress_v2)",
-                     path);
+  VYC_TRY(find_lookup(&lookup, driver->library, path));
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     const CUresult result = find(lookup, driver, &rows[i]);
     if (result != CUDA_SUCCESS) return missing(&rows[i], path, result);
@@ -102,7 +108,7 @@ static vyc_status start(vyc_driver *driver, const char *path) {
 vyc_status vyc_driver_open(vyc_driver **driver_out, const char *path) {
   VYC_REQUIRE(driver_out != NULL);
   *driver_out = NULL;
-  const char *file = path == NULL ? "libcuda.so.1" : path;
+  const char *file = path == NULL ? VYC_DRIVER_LIBRARY : path;
   vyc_driver *driver = calloc(1, sizeof *driver);
   if (driver == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
   driver->references = 1;
@@ -123,6 +129,32 @@ vyc_status vyc_driver_open(vyc_driver **driver_out, const char *path) {
 
 fail:
   free(driver);
+  return status;
+}
+
+vyc_status vyc_driver_started(int32_t *started_out, const char *path) {
+  VYC_REQUIRE(started_out != NULL);
+  *started_out = 0;
+  const char *file = path == NULL ? VYC_DRIVER_LIBRARY : path;
+  void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  if (library == NULL) {
+    dlerror(); /* nobody is to find this one */
+    return VYC_OK;
+  }
+  static const struct row count_row = {"cuDeviceGetCount", 2000,
+                                       offsetof(struct vyc_driver, cuDeviceGetCount)};
+  struct vyc_driver driver = {0};
+  get_proc_address lookup = NULL;
+  vyc_status status = find_lookup(&lookup, library, file);
+  if (status == VYC_OK) {
+    const CUresult result = find(lookup, &driver, &count_row);
+    if (result != CUDA_SUCCESS) status = missing(&count_row, file, result);
+  }
+  if (status == VYC_OK) {
+    int count = 0;
+    *started_out = driver.cuDeviceGetCount(&count) != CUDA_ERROR_NOT_INITIALIZED;
+  }
+  dlclose(library);
   return status;
 }
 

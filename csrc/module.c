@@ -152,11 +152,15 @@ static vyc_status link_image(vyc_context *context, void **image_out, size_t *byt
   size_t size = 0;
   VYC_TRY(VYC_CU(context, cuLinkCreate, option_count, options, values, &link));
   vyc_status status = VYC_OK;
+  const char *operation = "cuLinkAddData";
   CUresult result = context->driver->cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)ptx,
                                                    bytes, "kernel", 0, NULL, NULL);
-  if (result == CUDA_SUCCESS) result = context->driver->cuLinkComplete(link, &image, &size);
+  if (result == CUDA_SUCCESS) {
+    operation = "cuLinkComplete";
+    result = context->driver->cuLinkComplete(link, &image, &size);
+  }
   if (result != CUDA_SUCCESS) {
-    status = refused(context, result, "cuLinkComplete", log_out);
+    status = refused(context, result, operation, log_out);
   } else {
     *image_out = malloc(size); /* the linker's copy goes with the link state */
     if (*image_out == NULL) {

@@ -90,6 +90,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = kept
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _cache_of_the_suite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Nothing is written to the user's cache, nor read from it; processes that tests start have this one too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VYRE_CUDA_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def device_name(request: pytest.FixtureRequest) -> int | str:
     """What `vc.Device` takes for the device under test."""

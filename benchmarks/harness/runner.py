@@ -80,6 +80,9 @@ def run(benchmark: str, options: argparse.Namespace) -> Result:
     if choice.start:
         _start(passes.start, options.device, driver, counts.starts)
     peer_figures, peer_failures = peers.run(options.peers, seed=seed, quick=options.quick, deadline=deadline)
+    if choice.start:
+        figures, failures = starts.measure_peers(options.peers, quick=options.quick, deadline=deadline)
+        peer_figures, peer_failures = [*peer_figures, *figures], [*peer_failures, *failures]
     ours, twin_series = _merge([*passes.python, passes.start]), _merge([*passes.raw, passes.start])
     headers = [passes.python[0].header if passes.python else {}, passes.raw[0].header if passes.raw else {}]
     return Result(

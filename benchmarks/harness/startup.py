@@ -1,7 +1,6 @@
 """The first result of a process: how long from its start, beside a process that only gets as far as a context.
 
-Both are Python processes that import NumPy; they alternate, and the first of each, which warms the disk, is not
-counted. As a script it is such a process: `startup.py KIND DEVICE DRIVER BEGIN_NS`.
+Both are Python processes that import NumPy. As a script it is such a process: `startup.py KIND DEVICE DRIVER BEGIN_NS`.
 """
 
 from __future__ import annotations

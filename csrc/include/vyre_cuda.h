@@ -136,6 +136,10 @@ typedef struct vyc_driver_info {
 VYC_API vyc_status vyc_driver_open(vyc_driver **driver_out, const char *path);
 /* Give the handle up; contexts hold the driver on their own, and the library stays loaded. */
 VYC_API void vyc_driver_release(vyc_driver *driver);
+/* Whether anybody in this process has called cuInit of that library (NULL: libcuda.so.1), which
+ * read its environment then. Opens nothing: 0 when the library is not loaded. VYC_E_UNAVAILABLE:
+ * what is loaded under that name is no driver. */
+VYC_API vyc_status vyc_driver_started(int32_t *started_out, const char *path);
 /* What is known since the open; no driver call is made. */
 VYC_API vyc_status vyc_driver_info_get(vyc_driver *driver, vyc_driver_info *info_out);
 /* Name of a device, NUL-terminated and cut to name_bytes, without opening a context on it. Empty

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from vyre_cuda.bundles.write import bundle as bundle
     from vyre_cuda.errors import BundleError as BundleError
     from vyre_cuda.errors import BundleVersionError as BundleVersionError
+    from vyre_cuda.errors import CacheError as CacheError
     from vyre_cuda.errors import CompileError as CompileError
     from vyre_cuda.errors import CompileLocation as CompileLocation
     from vyre_cuda.errors import DataRaceError as DataRaceError
@@ -144,7 +145,7 @@ if TYPE_CHECKING:
     from vyre_cuda.ir.values import Value as Value
     from vyre_cuda.locations import get_include as get_include
     from vyre_cuda.locations import get_library_dir as get_library_dir
-    from vyre_cuda.ptx import ptx_text
+    from vyre_cuda.ptx.source import ptx_text
     from vyre_cuda.runtime.array import DeviceArray as DeviceArray
     from vyre_cuda.runtime.bound import BoundCall as BoundCall
     from vyre_cuda.runtime.bundle import Bundle as Bundle
@@ -162,6 +163,8 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.foreign import ForeignKernel as ForeignKernel
     from vyre_cuda.runtime.foreign import ForeignParameter as ForeignParameter
     from vyre_cuda.runtime.graph import Graph as Graph
+    from vyre_cuda.runtime.jit_cache import JitCache as JitCache
+    from vyre_cuda.runtime.jit_cache import configure_jit_cache as configure_jit_cache
     from vyre_cuda.runtime.kernel import Kernel as Kernel
     from vyre_cuda.runtime.kernel import Timed as Timed
     from vyre_cuda.runtime.occupancy import Occupancy as Occupancy
@@ -181,8 +184,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "vyre_cuda.bundles.write": "bundle",
     "vyre_cuda.errors": (
-        "BundleError BundleVersionError CompileError CompileLocation DataRaceError Diagnostic DeviceLostError "
-        "DeviceUnavailableError DriverError Error InternalError KernelAssertionError KernelTimeoutError Limit "
+        "BundleError BundleVersionError CacheError CompileError CompileLocation DataRaceError Diagnostic "
+        "DeviceLostError DeviceUnavailableError DriverError Error InternalError KernelAssertionError KernelTimeoutError Limit "
         "ProgramError RacingAccess RecordingError ResourceError UnsupportedError"
     ),
     "vyre_cuda.interp.evaluate": "evaluate",
@@ -204,7 +207,7 @@ _HOMES = {
     "vyre_cuda.ir.parse": "parse",
     "vyre_cuda.ir.program": "Program",
     "vyre_cuda.ir.values": "Value",
-    "vyre_cuda.ptx": "ptx",
+    "vyre_cuda.ptx.source": "ptx",
     "vyre_cuda.runtime.array": "DeviceArray",
     "vyre_cuda.locations": "get_include get_library_dir",
     "vyre_cuda.runtime.bundle": "Bundle BundledKernel LoadedBundle load_bundle",
@@ -212,6 +215,7 @@ _HOMES = {
     "vyre_cuda.runtime.device": "Device Event Stream devices from_dlpack",
     "vyre_cuda.runtime.foreign": "BoundForeignCall ForeignKernel ForeignParameter",
     "vyre_cuda.runtime.bound": "BoundCall",
+    "vyre_cuda.runtime.jit_cache": "JitCache configure_jit_cache",
     "vyre_cuda.runtime.kernel": "Kernel Timed",
     "vyre_cuda.runtime.graph": "Graph",
     "vyre_cuda.runtime.occupancy": "Occupancy",

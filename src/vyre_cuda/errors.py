@@ -8,7 +8,8 @@ contiguity) of Python's own, as NumPy users expect, and is not in this file.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from vyre_cuda.records import dataclass
 
 
 class Error(Exception):
@@ -241,6 +242,12 @@ class RecordingError(Error, RuntimeError):
     """Something that a recording cannot hold, or a use of a graph that does not fit its state."""
 
     code = "recording"
+
+
+class CacheError(Error):
+    """A cache on disk cannot be used or set up as it is; the message says what to set or change."""
+
+    code = "cache"
 
 
 class InternalError(Error):

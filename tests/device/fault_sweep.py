@@ -37,6 +37,7 @@ RELEASING = {
     "cuEventDestroy",
     "cuGraphDestroy",
     "cuGraphExecDestroy",
+    "cuLinkDestroy",
     "cuMemFree",
     "cuMemFreeHost",
     "cuMemHostUnregister",

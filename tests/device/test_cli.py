@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,12 @@ def test_info_tells_all_properties(device: vc.Device, on: tuple[str, str], capsy
     assert json.loads(json.dumps(expected)) == document["device"]
     assert document["version"] == vc.__version__
     assert [found.name for found in vc.devices()] == [found["name"] for found in document["devices"]]
+
+
+def test_info_tells_where_the_cache_is(on: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    document = data_of(capsys, "info", *on)
+
+    assert document["environment"]["VYRE_CUDA_CACHE_DIR"] == os.environ["VYRE_CUDA_CACHE_DIR"]
 
 
 def test_info_names_the_device(device: vc.Device, on: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:

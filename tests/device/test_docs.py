@@ -15,6 +15,7 @@ PAGES = (
     "README.md",
     "docs/getting-started.md",
     "docs/bundles.md",
+    "docs/caching.md",
     "docs/devices.md",
     "docs/functions.md",
     "docs/graphs.md",

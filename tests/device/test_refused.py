@@ -38,7 +38,7 @@ def test_refused_line_is_told_as_its_statement(bounds: str, own_device: vc.Devic
     assert location.source is not None
     assert location.source[0].endswith("programs.py")
     assert f"{location.source[0]}:{location.source[1]}" in str(error)
-    assert (error.op, error.status) == ("cuModuleLoadDataEx", CUDA_ERROR_INVALID_PTX)
+    assert (error.op, error.status) == ("cuLinkAddData", CUDA_ERROR_INVALID_PTX)
     assert error.ptx.splitlines() == text
     assert "line" in error.log
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 
 import vyre_cuda as vc
 from vyre_cuda._native.context import STATS, stats_rows
+from vyre_cuda.cache import files
 from vyre_cuda.testing.emulator import Emulator
 
 from . import programs
@@ -309,10 +311,12 @@ def test_slabs_of_calls_are_transient_allocations(device: vc.Device) -> None:
 
 def test_compiling_counts_loads_misses_and_hits(device: vc.Device) -> None:
     program = programs.saxpy()
+    files.clear(os.environ["VYRE_CUDA_CACHE_DIR"])
     delta = Delta(device)
     device.compile(program)
 
     assert delta.of("compiles", "kernel_cache_misses", "kernel_cache_hits", "module_loads") == (1, 1, 0, 1)
+    assert delta.of("disk_cache_misses", "disk_cache_hits", "module_links") == (1, 0, 1)
     assert all(ns > 0 for ns in delta.of("compile_ns_total", "module_load_ns_total"))
     device.compile(program)
     assert delta.of("compiles", "kernel_cache_misses", "kernel_cache_hits", "module_loads") == (1, 1, 1, 1)

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda.ptx import Target, lower
+from vyre_cuda.ptx.lower import lower
+from vyre_cuda.ptx.target import Target
 from vyre_cuda.testing.assembler import assemble
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.vir"))

@@ -17,6 +17,7 @@ static void absent_handles_are_refused(void) {
   const char *name = NULL;
   REFUSED(vyc_last_error(NULL));
   REFUSED(vyc_driver_open(NULL, NULL));
+  REFUSED(vyc_driver_started(NULL, NULL));
   REFUSED(vyc_driver_info_get(NULL, &info));
   REFUSED(vyc_driver_device_name(NULL, text, sizeof text, 0));
   REFUSED(vyc_caps_field(NULL, &size, 0));

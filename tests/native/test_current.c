@@ -158,6 +158,12 @@ static void everything(int close_first) {
   free(t);
 }
 
+static int32_t started(const char *path) {
+  int32_t answer = -1;
+  OK(vyc_driver_started(&answer, path));
+  return answer;
+}
+
 int main(int argc, char **argv) {
   emulator_open(argc, argv);
   void *library = dlopen(emulator_path, RTLD_NOW);
@@ -166,7 +172,12 @@ int main(int argc, char **argv) {
   int (*retain)(void **context, int device);
   *(void **)&retain = symbol(library, "cuDevicePrimaryCtxRetain");
   vyc_driver *driver = NULL;
+  int32_t answer = -1;
+  CHECK(started("libnothing_of_this_name.so") == 0);
+  CHECK(vyc_driver_started(&answer, "libc.so.6") == VYC_E_UNAVAILABLE && answer == 0);
+  CHECK(started(emulator_path) == 0); /* loaded, and nothing else */
   OK(vyc_driver_open(&driver, emulator_path)); /* cuInit */
+  CHECK(started(emulator_path) == 1);
   for (int close_first = 0; close_first < 2; close_first++) everything(close_first);
   CHECK(retain(&found, 0) == 0 && set_current(found) == 0);
   for (int close_first = 0; close_first < 2; close_first++) everything(close_first);

@@ -70,12 +70,14 @@ def use(device: vc.Device, program: vc.Program, x: npt.NDArray[np.float32]) -> N
     words: list[str] = [parameter.word for parameter in loaded.parameters]
     print(loaded.confirmed, words, np.from_dlpack(shared), device.stream().__cuda_stream__())
     live: int = device.memory_stats().live_bytes
+    driver_cache: vc.JitCache = vc.configure_jit_cache("/var/cache", max_bytes=1 << 30, force=False)
+    set_here: str = driver_cache.variables.get("CUDA_CACHE_PATH", driver_cache.directory)
     capability: tuple[int, int] = device.properties.compute_capability
     text: str = vc.ptx(program, target="sm_90", max_ulp=2.5) + program.text() + program.fingerprint
     same: bool = vc.parse(text) == vc.Program.from_bytes(program.to_bytes())
     expected: Any = vc.evaluate(program, x, 2.0)
     names: list[str] = [info.name for info in vc.devices()]
-    print(finished, result, nanoseconds, registers, host, live, capability, same, expected, names)
+    print(finished, result, nanoseconds, registers, host, live, capability, same, expected, names, set_here)
 
 
 def bundles(program: vc.Program, device: vc.Device, graph: vc.Graph, x: Any) -> str:
@@ -94,12 +96,15 @@ def bundles(program: vc.Program, device: vc.Device, graph: vc.Graph, x: Any) -> 
 
 def handle() -> str:
     try:
+        vc.configure_jit_cache(force=True)
         vc.Device("auto").close()
         vc.Device("emulator", check="races").close()
         vc.Device("emulator", check=("races",)).close()
     except vc.DataRaceError as race:
         access: vc.RacingAccess = race.first
         return f"{race.buffer} {race.index} {access.statement} {access.thread[0]} {race.second.instruction}"
+    except vc.CacheError as error:
+        return error.code
     except vc.DriverError as error:
         return f"{error.op} {error.status} {error.name} {error.code}"
     except vc.ProgramError as error:

@@ -8,7 +8,10 @@ import pytest
 
 import vyre_cuda as vc
 from vyre_cuda.errors import ProgramError, UnsupportedError
-from vyre_cuda.ptx import Lowered, Target, lower, ptx_text
+from vyre_cuda.ptx.lower import lower
+from vyre_cuda.ptx.lowered import Lowered
+from vyre_cuda.ptx.source import ptx_text
+from vyre_cuda.ptx.target import Target
 from vyre_cuda.testing.assembler import assemble
 
 SM_90 = Target.parse("sm_90")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vyre_cuda.errors import UnsupportedError
-from vyre_cuda.ptx import Target, target_for
-from vyre_cuda.ptx.target import KNOWN_SM, driver_ptx_version
+from vyre_cuda.ptx.target import KNOWN_SM, Target, driver_ptx_version, target_for
 from vyre_cuda.testing.assembler import assemble
 
 EMPTY = ".version {}.{}\n.target {}\n.address_size 64\n.visible .entry k() {{ ret; }}\n"

@@ -54,6 +54,7 @@ cdef extern from "vyre_cuda.h" nogil:
 
     vyc_status vyc_driver_open(vyc_driver **driver_out, const char *path)
     void vyc_driver_release(vyc_driver *driver)
+    vyc_status vyc_driver_started(int32_t *started_out, const char *path)
     vyc_status vyc_driver_info_get(vyc_driver *driver, vyc_driver_info *info_out)
     vyc_status vyc_driver_device_name(vyc_driver *driver, char *name_out, size_t name_bytes, int32_t ordinal)
 
@@ -178,6 +179,8 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_module_load(vyc_module **module_out, char *log_out, size_t log_bytes, vyc_context *context,
                                const void *image, size_t nbytes)
     void vyc_module_release(vyc_module *module)
+    vyc_status vyc_module_link(void **image_out, size_t *bytes_out, char *log_out, size_t log_bytes,
+                               vyc_context *context, const void *ptx, size_t nbytes)
     vyc_status vyc_module_parameter(vyc_module *module, uint32_t *offset_out, uint32_t *bytes_out, const char *name,
                                     uint32_t index)
 

@@ -9,7 +9,8 @@ from vyre_cuda._native.c_api cimport (
     vyc_context_count, vyc_context_in_flight, vyc_context_measure, vyc_context_memory_stats, vyc_context_open,
     vyc_context_release, vyc_context_reset_stats, vyc_context_set_memory_budget, vyc_context_set_patience,
     vyc_context_stats, vyc_context_synchronize_for, vyc_context_trace, vyc_context_trim, vyc_driver_device_name,
-    vyc_driver_info, vyc_driver_info_get, vyc_driver_open, vyc_driver_release, vyc_event, vyc_event_elapsed,
+    vyc_driver_info, vyc_driver_info_get, vyc_driver_open, vyc_driver_release, vyc_driver_started, vyc_event,
+    vyc_event_elapsed,
     vyc_event_query, vyc_event_release, vyc_event_synchronize_for, vyc_fence, vyc_fence_create, vyc_fence_release,
     vyc_fence_wait, vyc_memory_stats, vyc_stats_row, vyc_status, vyc_stream, vyc_stream_create, vyc_stream_handle,
     vyc_stream_query, vyc_stream_record, vyc_stream_release, vyc_stream_synchronize_for, vyc_stream_wait,
@@ -82,6 +83,18 @@ cdef int require(bint finished, object timeout, vyc_context *context) except -1:
             which += f", and {count - 1} more"
         raise KernelTimeoutError(f"work on the device has not ended after {timeout} s{which}", launches=launches)
     return 0
+
+
+def driver_started(path: str | None = None) -> bool:
+    """Whether anybody in this process has started that driver library, None: libcuda.so.1."""
+    cdef bytes encoded = b"" if path is None else path.encode()
+    cdef const char *c_path = NULL
+    cdef int32_t started = 0
+    if path is not None:
+        c_path = encoded
+    with nogil:
+        check(vyc_driver_started(&started, c_path))
+    return bool(started)
 
 
 cdef class Driver:

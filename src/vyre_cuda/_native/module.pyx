@@ -1,9 +1,12 @@
 # cython: language_level=3, freethreading_compatible=True
 """Loaded device code."""
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint32_t
+from libc.stdlib cimport free
 
 from vyre_cuda._native.c_api cimport (
-    vyc_module_block_size, vyc_module_load, vyc_module_parameter, vyc_module_release, vyc_module_resident_blocks,
+    vyc_module_block_size, vyc_module_link, vyc_module_load, vyc_module_parameter, vyc_module_release,
+    vyc_module_resident_blocks,
 )
 from vyre_cuda._native.context cimport Context
 from vyre_cuda._native.status cimport check
@@ -12,8 +15,29 @@ from vyre_cuda.errors import CompileError, UnsupportedError
 
 
 def is_binary(bytes image not None) -> bool:
-    """Whether this is a cubin or a fat binary, not PTX text."""
-    return image[:4] in (b"\x7fELF", b"\x50\xed\x55\xba")
+    """Whether this is a cubin, a fat binary or an image of the emulator, not PTX text."""
+    return image[:4] in (b"\x7fELF", b"\x50\xed\x55\xba", b"\x01vyr")
+
+
+def link(Context context not None, bytes ptx not None) -> bytes:
+    """PTX text as the image that the device loads without a compiler. CompileError carries the driver's log."""
+    cdef char log[16384]
+    cdef const char *data = ptx
+    cdef size_t n = len(ptx) + 1
+    cdef void *image = NULL
+    cdef size_t size = 0
+    log[0] = 0
+    try:
+        with nogil:
+            check(vyc_module_link(&image, &size, log, sizeof(log), context._h, data, n))
+    except CompileError as error:
+        error.log = log.decode("utf-8", "replace")
+        error.ptx = ptx.decode("utf-8", "replace")
+        raise
+    try:
+        return PyBytes_FromStringAndSize(<char *>image, <Py_ssize_t>size)
+    finally:
+        free(image)
 
 
 cdef class Module:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from vyre_cuda.bundles.nvjitlink import find_nvjitlink
 from vyre_cuda.errors import CompileError, UnsupportedError
-from vyre_cuda.locations import find_ptxas
 from vyre_cuda.ptx.target import Target
+from vyre_cuda.ptxas import find_ptxas
 
 
 def has_assembler() -> bool:

@@ -4,42 +4,74 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 V = TypeVar("V")
 
 
 class LRU(Generic[V]):
-    """At most `capacity` entries."""
+    """At most `capacity` entries, and `max_bytes` of them when that is given.
 
-    def __init__(self, capacity: int) -> None:
+    `changed` is told, outside of any lock, by how many entries and bytes there are more, and how many were dropped for
+    another.
+    """
+
+    def __init__(
+        self, capacity: int, max_bytes: int | None = None, changed: Callable[[int, int, int], None] | None = None
+    ) -> None:
         if capacity < 1:
             raise ValueError(f"capacity of {capacity} entries; at least 1 is needed")
         self._capacity = capacity
-        self._entries: OrderedDict[Hashable, V] = OrderedDict()
+        self._max_bytes = max_bytes
+        self._entries: OrderedDict[Hashable, tuple[V, int]] = OrderedDict()
+        self._bytes = 0
+        self._changed = changed
         self._lock = threading.Lock()
 
     def get(self, key: Hashable) -> V | None:
         """The entry, now the most recently used, or None."""
         with self._lock:
-            value = self._entries.get(key)
-            if value is not None:
-                self._entries.move_to_end(key)
-            return value
-
-    def setdefault(self, key: Hashable, value: V) -> V:
-        """The entry that another thread put there first, else `value`, which is kept."""
-        with self._lock:
-            kept = self._entries.setdefault(key, value)
+            found = self._entries.get(key)
+            if found is None:
+                return None
             self._entries.move_to_end(key)
-            while len(self._entries) > self._capacity:
-                self._entries.popitem(last=False)
-            return kept
+            return found[0]
+
+    def setdefault(self, key: Hashable, value: V, nbytes: int = 0) -> V:
+        """The entry that another thread put there first, else `value`, which is kept unless it alone is too large."""
+        dropped: list[tuple[V, int]] = []  # released after the lock: the end of a value may take long
+        with self._lock:
+            if key in self._entries:
+                self._entries.move_to_end(key)
+                return self._entries[key][0]
+            if self._max_bytes is not None and nbytes > self._max_bytes:
+                return value
+            self._entries[key] = value, nbytes
+            self._bytes += nbytes
+            while self._is_over():
+                dropped.append(self._entries.popitem(last=False)[1])
+                self._bytes -= dropped[-1][1]
+        if self._changed is not None:
+            self._changed(1 - len(dropped), nbytes - sum(size for _, size in dropped), len(dropped))
+        return value
+
+    def _is_over(self) -> bool:
+        return len(self._entries) > self._capacity or (self._max_bytes is not None and self._bytes > self._max_bytes)
 
     def clear(self) -> None:
         with self._lock:
-            self._entries.clear()
+            entries, self._entries = self._entries, OrderedDict()
+            nbytes, self._bytes = self._bytes, 0
+        if self._changed is not None:
+            self._changed(-len(entries), -nbytes, 0)
+        entries.clear()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the entries, as they were told."""
+        with self._lock:
+            return self._bytes
 
     def __len__(self) -> int:
         with self._lock:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import vyre_cuda as vc
-from vyre_cuda.cli import bench, bundle, demo, doctor, explain, info, programs, run
+from vyre_cuda.cli import bench, bundle, cache, demo, doctor, explain, info, programs, run
 from vyre_cuda.cli.console import Console
 from vyre_cuda.cli.failures import UsageError, text_of
 from vyre_cuda.cli.values import FORMS
@@ -57,6 +57,8 @@ def _dispatch(console: Console, options: argparse.Namespace) -> int:
     match options.command:
         case "info":
             return info.info(console, device=options.device)
+        case "cache":
+            return cache.cache(console, action=options.action)
         case "check":
             return programs.check(console, file=options.file, program=options.program)
         case "ptx":
@@ -183,6 +185,11 @@ def _parser() -> argparse.ArgumentParser:
     add.add_argument(
         "--cubins", action=argparse.BooleanOptionalAction, help="machine code beside the PTX (needs ptxas)"
     )
+    _add_json(add)
+
+    add = commands.add_parser("cache", help="the compiled kernels that are kept on disk")
+    actions = "; ".join(f"{name}: {meaning}" for name, meaning in cache.ACTIONS.items())
+    add.add_argument("action", choices=cache.ACTIONS, help=actions)
     _add_json(add)
 
     add = commands.add_parser("demo", help="build, lower, dispatch, check and time a program")

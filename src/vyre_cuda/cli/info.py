@@ -17,7 +17,7 @@ from vyre_cuda.locations import get_include, get_library_dir
 if TYPE_CHECKING:
     from vyre_cuda.runtime.properties import DeviceProperties
 
-_VARIABLES = ("VYRE_CUDA_DEVICE", "VYRE_CUDA_DRIVER", "VYRE_CUDA_REQUIRE_GPU")
+_VARIABLES = ("VYRE_CUDA_CACHE_DIR", "VYRE_CUDA_DEVICE", "VYRE_CUDA_DRIVER", "VYRE_CUDA_REQUIRE_GPU")
 
 
 def info(console: Console, *, device: str) -> int:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from vyre_cuda.functions.steps import V
+from vyre_cuda.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
-from vyre_cuda.functions import (
-    approximate_f32,
-    error_f32,
-    exponential_f32,
-    hyperbolic_f32,
-    inverse_f32,
-    inverse_hyperbolic_f32,
-    logarithm_f32,
-    power_f32,
-    roots_f32,
-    trigonometric_f32,
-)
+from typing import TYPE_CHECKING
+
+from vyre_cuda.functions import approximate_f32
 from vyre_cuda.functions.forms import Forms, steps
+from vyre_cuda.later import functions_of
+
+if TYPE_CHECKING:
+    from vyre_cuda.functions import (
+        error_f32,
+        exponential_f32,
+        hyperbolic_f32,
+        inverse_f32,
+        inverse_hyperbolic_f32,
+        logarithm_f32,
+        power_f32,
+        roots_f32,
+        trigonometric_f32,
+    )
+else:
+    error_f32 = functions_of("vyre_cuda.functions.error_f32")
+    exponential_f32 = functions_of("vyre_cuda.functions.exponential_f32")
+    hyperbolic_f32 = functions_of("vyre_cuda.functions.hyperbolic_f32")
+    inverse_f32 = functions_of("vyre_cuda.functions.inverse_f32")
+    inverse_hyperbolic_f32 = functions_of("vyre_cuda.functions.inverse_hyperbolic_f32")
+    logarithm_f32 = functions_of("vyre_cuda.functions.logarithm_f32")
+    power_f32 = functions_of("vyre_cuda.functions.power_f32")
+    roots_f32 = functions_of("vyre_cuda.functions.roots_f32")
+    trigonometric_f32 = functions_of("vyre_cuda.functions.trigonometric_f32")
 
 FORMS_F32: Forms = {
     "exp": (steps(exponential_f32.exp, 1), *approximate_f32.EXP),

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from vyre_cuda.functions import (
-    error_f64,
-    exponential_f64,
-    hyperbolic_f64,
-    inverse_f64,
-    inverse_hyperbolic_f64,
-    logarithm_f64,
-    power_f64,
-    roots_f64,
-    trigonometric_f64,
-)
+from typing import TYPE_CHECKING
+
 from vyre_cuda.functions.forms import Forms, steps
+from vyre_cuda.later import functions_of
+
+if TYPE_CHECKING:
+    from vyre_cuda.functions import (
+        error_f64,
+        exponential_f64,
+        hyperbolic_f64,
+        inverse_f64,
+        inverse_hyperbolic_f64,
+        logarithm_f64,
+        power_f64,
+        roots_f64,
+        trigonometric_f64,
+    )
+else:
+    error_f64 = functions_of("vyre_cuda.functions.error_f64")
+    exponential_f64 = functions_of("vyre_cuda.functions.exponential_f64")
+    hyperbolic_f64 = functions_of("vyre_cuda.functions.hyperbolic_f64")
+    inverse_f64 = functions_of("vyre_cuda.functions.inverse_f64")
+    inverse_hyperbolic_f64 = functions_of("vyre_cuda.functions.inverse_hyperbolic_f64")
+    logarithm_f64 = functions_of("vyre_cuda.functions.logarithm_f64")
+    power_f64 = functions_of("vyre_cuda.functions.power_f64")
+    roots_f64 = functions_of("vyre_cuda.functions.roots_f64")
+    trigonometric_f64 = functions_of("vyre_cuda.functions.trigonometric_f64")
 
 FORMS_F64: Forms = {
     "exp": (steps(exponential_f64.exp, 1),),

@@ -9,7 +9,6 @@ whole grid, reach it, and a warp operation finds what every thread of its warp b
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NoReturn
 
 import numpy as np
@@ -46,6 +45,7 @@ from vyre_cuda.ir.nodes import (
     While,
 )
 from vyre_cuda.ir.program import Program
+from vyre_cuda.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, eq=False)

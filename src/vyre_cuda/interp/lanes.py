@@ -7,14 +7,13 @@ arrays with one element per lane, or with one element where all lanes have the s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 
 from vyre_cuda.ir.elementwise import Array
 from vyre_cuda.ir.geometry import Geometry
 from vyre_cuda.ir.nodes import WARP_SIZE, IdKind
 from vyre_cuda.ir.types import Type
+from vyre_cuda.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,7 +7,6 @@ one element, the highest lane wins (a race: programs must not rely on it). Atomi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from vyre_cuda.interp import atomics
 from vyre_cuda.interp.lanes import Mask
 from vyre_cuda.ir.elementwise import Array
 from vyre_cuda.ir.types import Type, bool_, f32
+from vyre_cuda.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

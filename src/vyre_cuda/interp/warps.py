@@ -11,7 +11,6 @@ with steps of 1, 2, 4, 8 and 16. So floats come out with the bits that a device 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from vyre_cuda.ir.elementwise import Array, apply, constant
 from vyre_cuda.ir.nodes import WARP_SIZE
 from vyre_cuda.ir.scalars import bits_of
 from vyre_cuda.ir.types import Type
+from vyre_cuda.records import dataclass
 
 _COLUMNS = np.arange(WARP_SIZE)
 _SHUFFLES = ("shuffle", "shuffle_up", "shuffle_down", "shuffle_xor", "broadcast")

@@ -10,19 +10,21 @@ fails becomes the same error everywhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from vyre_cuda.errors import KernelAssertionError, ProgramError
-from vyre_cuda.ir.elementwise import Array
 from vyre_cuda.ir.geometry import Geometry, host_size, launch_geometry
 from vyre_cuda.ir.nodes import Assert, Expr, Parameter, Size, Source
 from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.scalars import bits_of
 from vyre_cuda.ir.walk import expressions, statements
+from vyre_cuda.records import dataclass
+
+if TYPE_CHECKING:
+    from vyre_cuda.ir.elementwise import Array
 
 Accept: TypeAlias = Callable[[str, Parameter, Any], Any]
 

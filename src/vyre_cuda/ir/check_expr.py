@@ -6,15 +6,13 @@ finding. What uses something already reported has no type (None) and causes no f
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from vyre_cuda.errors import Diagnostic
 from vyre_cuda.ir.nodes import Apply, Const, Expr, Id, Load, Local, Parameter, Scalar, SharedArray, Size, Source
 from vyre_cuda.ir.ops import OPS, Op, result_type
-from vyre_cuda.ir.scanner import IDENTIFIER
-from vyre_cuda.ir.text import RESERVED
 from vyre_cuda.ir.types import Type, bool_
 from vyre_cuda.ir.walk import Path, assert_never
+from vyre_cuda.ir.words import RESERVED, is_identifier
+from vyre_cuda.records import dataclass, field
 
 _SHOWN_NAME = 60
 # Nobody reads more, and text from anybody must not fill the memory with messages.
@@ -59,7 +57,7 @@ class Context:
     def is_free(self, name: str) -> bool:
         """Report why `name` cannot be declared here; True if it can."""
         shown = name[:_SHOWN_NAME]
-        if not IDENTIFIER.fullmatch(name):
+        if not is_identifier(name):
             self.report(f"{shown!r} is not a name; a name is letters, digits and _, and begins with no digit")
         elif name in RESERVED:
             self.report(f"{shown} is a word of the language; choose another name")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from vyre_cuda.ir.check_expr import Context
 from vyre_cuda.ir.limits import MAX_BLOCK_THREADS, MAX_PARAMETERS, MAX_SHARED_BYTES
 from vyre_cuda.ir.nodes import Expr, Id, Load, Local, Parameter, Size
-from vyre_cuda.ir.scanner import IDENTIFIER
 from vyre_cuda.ir.types import INDEX_TYPES
 from vyre_cuda.ir.walk import expressions
+from vyre_cuda.ir.words import is_identifier
 
 if TYPE_CHECKING:
     from vyre_cuda.ir.program import Program
@@ -21,7 +21,7 @@ _MAX_WORK_AXES = 3
 def check_header(program: Program, context: Context) -> None:
     """Check all declarations and enter parameters and shared arrays into the context."""
     context.at(("name",), program.source)
-    if not IDENTIFIER.fullmatch(program.name):
+    if not is_identifier(program.name):
         context.report(f"{program.name!r} is not a name; a name is letters, digits and _, and begins with no digit")
     context.at(("block",), program.source)
     if min(program.block) < 1 or math.prod(program.block) > MAX_BLOCK_THREADS:

@@ -8,10 +8,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from vyre_cuda.ir.nodes import Source
-from vyre_cuda.ir.text import format_source
+from vyre_cuda.ir.nodes import Expr, Source
+from vyre_cuda.later import later
+from vyre_cuda.records import dataclass, field
+
+if TYPE_CHECKING:
+    from vyre_cuda.ir import text as texts
+else:
+    texts = later("vyre_cuda.ir.text")
+
+_SHOWN_TEXT = 80
 
 SAME, BLOCKS, WARPS, THREADS = range(4)
 
@@ -24,10 +32,13 @@ _LEAVES = {
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A value or a place in control flow. `kind` is source, condition, return, break, continue or empty."""
+    """A value or a place in control flow. `kind` is source, condition, return, break, continue or empty.
+
+    `text` says what it is, or is the expression whose text does.
+    """
 
     kind: str = ""
-    text: str = ""
+    text: str | Expr = ""
     source: Source | None = None
     cap: int = THREADS
     leads_to: list[Node] = field(default_factory=list)
@@ -38,7 +49,7 @@ class Node:
 def node(
     influences: Iterable[Node | None],
     kind: str = "",
-    text: str = "",
+    text: str | Expr = "",
     source: Source | None = None,
     *,
     cap: int = THREADS,
@@ -85,13 +96,13 @@ def reason(control: Node) -> str:
     """The way from the source of divergence to a place in control flow, as a sentence."""
     way = _way(control)
     leave = next((f"{_LEAVES[step.kind]}{_place(step)}: " for step in way if step.kind in _LEAVES), "")
-    condition = next((f"{step.text}{_place(step)}" for step in way if step.kind == "condition"), "control flow")
-    return f"{leave}{condition} depends on {way[-1].text}"
+    condition = next((f"{_shown(step)}{_place(step)}" for step in way if step.kind == "condition"), "control flow")
+    return f"{leave}{condition} depends on {_shown(way[-1])}"
 
 
 def origin(value: Node) -> str:
     """What makes a value divergent."""
-    return _way(value)[-1].text
+    return _shown(_way(value)[-1])
 
 
 def _way(end: Node) -> list[Node]:
@@ -102,5 +113,12 @@ def _way(end: Node) -> list[Node]:
 
 
 def _place(step: Node) -> str:
-    place = format_source(step.source)
+    place = texts.format_source(step.source)
     return f" ({place})" if place else ""
+
+
+def _shown(step: Node) -> str:
+    if isinstance(step.text, str):
+        return step.text
+    text = texts.format_expr(step.text)
+    return f"`{text}`" if len(text) <= _SHOWN_TEXT else f"`{text[:_SHOWN_TEXT]}...`"

@@ -7,15 +7,21 @@ same op functions that give kernels their meaning, so `size(x) - 1` of an empty 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from vyre_cuda.errors import ProgramError
-from vyre_cuda.ir.elementwise import Array, apply, constant
 from vyre_cuda.ir.nodes import AXES, Apply, Const, Expr, Id, Load, Local, Parameter, Scalar, Size
 from vyre_cuda.ir.program import Program
+from vyre_cuda.later import later
+from vyre_cuda.records import dataclass
+
+if TYPE_CHECKING:
+    from vyre_cuda.ir import elementwise
+    from vyre_cuda.ir.elementwise import Array
+else:
+    elementwise = later("vyre_cuda.ir.elementwise")
 
 Dim3: TypeAlias = tuple[int, int, int]
 
@@ -75,15 +81,15 @@ def host_value(expr: Expr, sizes: Mapping[str, int], scalars: Mapping[str, int])
     """
     match expr:
         case Const():
-            return constant(expr.type, expr.bits)
+            return elementwise.constant(expr.type, expr.bits)
         case Scalar():
-            return constant(expr.type, scalars[expr.name])
+            return elementwise.constant(expr.type, scalars[expr.name])
         case Size():
-            return constant(expr.type, sizes[expr.buffer])
+            return elementwise.constant(expr.type, sizes[expr.buffer])
         case Apply():
             operands = [host_value(operand, sizes, scalars) for operand in expr.operands]
             with np.errstate(all="ignore"):
-                return apply(expr.op, expr.operands[-1].type, expr.type, operands)
+                return elementwise.apply(expr.op, expr.operands[-1].type, expr.type, operands)
         case Local() | Id() | Load():
             raise ProgramError(f"a {type(expr).__name__.lower()} has no value on the host; sizes and work need one")
 

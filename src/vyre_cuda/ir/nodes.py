@@ -9,12 +9,12 @@ memory of that moment. A statement reads all its operands before it has an effec
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from vyre_cuda.ir.ops import ORDERS as ORDERS
 from vyre_cuda.ir.ops import SCOPES as SCOPES
 from vyre_cuda.ir.types import Type
+from vyre_cuda.records import dataclass, field
 
 Source: TypeAlias = tuple[str, int]
 IdKind = Literal["global_id", "block_id", "thread_id", "block_dim", "grid_dim", "lane_id"]

@@ -7,11 +7,11 @@ a NumPy ufunc: it carries NumPy's name and, wherever NumPy defines a result exac
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from vyre_cuda.functions import table
 from vyre_cuda.ir.types import FLOATS, INTEGERS, NUMBERS, TYPES, Type, bool_, f64, u32
+from vyre_cuda.records import dataclass
 
 Result = Literal["same", "bool", "explicit"]
 

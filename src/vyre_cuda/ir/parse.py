@@ -7,7 +7,6 @@ are linear in its length, and recursion is bounded by the limits.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import cast
 
 from vyre_cuda.errors import Diagnostic, ProgramError
@@ -19,6 +18,7 @@ from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.scanner import Fault, Scanner, lines
 from vyre_cuda.ir.types import Type
 from vyre_cuda.ir.validate import check
+from vyre_cuda.records import replace
 
 _MAX_ERRORS = 100
 _SHOWN_COLUMNS = 120

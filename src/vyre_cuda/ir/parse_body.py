@@ -7,7 +7,6 @@ one mistake gives one message.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from vyre_cuda.ir.limits import MAX_NESTING, MAX_STATEMENTS
 from vyre_cuda.ir.nodes import (
@@ -34,6 +33,7 @@ from vyre_cuda.ir.ops import ATOMICS, WARP_OPS, warp_result_type
 from vyre_cuda.ir.parse_expr import Names, Stop, read_expr
 from vyre_cuda.ir.scanner import IDENTIFIER, Fault, Scanner
 from vyre_cuda.ir.types import u32
+from vyre_cuda.records import dataclass, field
 
 _WORDS = (
     "let",

@@ -7,13 +7,13 @@ known gets a likely one.
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass, field
 
 from vyre_cuda.ir.limits import MAX_DEPTH, MAX_EXPRESSIONS
 from vyre_cuda.ir.nodes import AXES, ID_KINDS, Apply, Const, Expr, Id, Load, Local, Scalar, Size, Source
 from vyre_cuda.ir.ops import OPS, Op, result_type
 from vyre_cuda.ir.scanner import Fault, Scanner
 from vyre_cuda.ir.types import BY_NAME, Type, bool_, u32
+from vyre_cuda.records import dataclass, field
 
 
 class Stop(Exception):

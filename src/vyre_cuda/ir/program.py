@@ -7,12 +7,21 @@ when it is compiled or evaluated.
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from vyre_cuda.ir import text, wire
+from vyre_cuda.ir import wire
 from vyre_cuda.ir.nodes import Expr, Parameter, SharedArray, Source, Stmt
 from vyre_cuda.ir.types import Type, u32
+from vyre_cuda.later import later
+from vyre_cuda.records import dataclass, field
+
+if TYPE_CHECKING:
+    import hashlib
+
+    from vyre_cuda.ir import text
+else:
+    hashlib = later("hashlib")
+    text = later("vyre_cuda.ir.text")
 
 
 @dataclass(frozen=True, slots=True)

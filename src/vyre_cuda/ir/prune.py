@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from vyre_cuda.ir.nodes import Atomic, For, If, Local, Stmt, While
 from vyre_cuda.ir.walk import expressions, operands, statements
+from vyre_cuda.records import replace
 
 
 def drop_unread_results(body: Iterable[Stmt]) -> tuple[Stmt, ...]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from vyre_cuda.ir import walk
 from vyre_cuda.ir.nodes import Barrier, GridBarrier, Id, Source, Warp
 from vyre_cuda.ir.program import Program
+from vyre_cuda.records import replace
 
 _OF_BLOCKS = ("thread_id", "block_id", "block_dim", "grid_dim", "lane_id")
 

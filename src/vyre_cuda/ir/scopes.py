@@ -6,22 +6,20 @@ open until its with-block ends; what was named in it cannot be used afterwards. 
 
 from __future__ import annotations
 
-import re
+import os.path
 import sys
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 from vyre_cuda.errors import Diagnostic, ProgramError
 from vyre_cuda.ir.limits import MAX_NESTING
 from vyre_cuda.ir.nodes import Expr, If, Let, Local, Source, Stmt
-from vyre_cuda.ir.text import RESERVED
 from vyre_cuda.ir.types import Type
+from vyre_cuda.ir.words import RESERVED, is_identifier
+from vyre_cuda.records import dataclass, field
 
 BlockKind = Literal["program", "if_", "else_", "for_", "while_ test", "while_"]
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_OWN_FILES = str(Path(__file__).parent)
+_OWN_FILES = os.path.dirname(__file__)
 
 
 def caller() -> Source:
@@ -165,7 +163,7 @@ def check_name(name: str, what: str, source: Source) -> None:
     """Raises ProgramError (TypeError for what is no string) unless the text format can hold the name."""
     if not isinstance(name, str):
         raise TypeError(f"the name of a {what} is a str, not {type(name).__name__}")
-    if not _NAME.match(name):
+    if not is_identifier(name):
         raise program_error(f"{what} {name!r}: a name is ASCII letters, digits and _, and begins with no digit", source)
     if name in RESERVED and (what, name) != ("local", "lane_id"):
         raise program_error(f"{what} {name}: the name is a word of the text format", source)

@@ -42,12 +42,15 @@ from vyre_cuda.ir.nodes import (
     While,
 )
 from vyre_cuda.ir.ops import OPS
-from vyre_cuda.ir.text import format_source_line
 from vyre_cuda.ir.types import TYPES
 from vyre_cuda.ir.walk import Path, bodies, children, operands
+from vyre_cuda.later import later
 
 if TYPE_CHECKING:
+    from vyre_cuda.ir import text
     from vyre_cuda.ir.program import Program
+else:
+    text = later("vyre_cuda.ir.text")
 
 _TEXT_LENGTH = 60
 
@@ -166,7 +169,7 @@ def render_malformed(diagnostics: Sequence[Diagnostic]) -> str:
     out = [f"{len(diagnostics)} error{'s' * (len(diagnostics) != 1)} in a program put together by hand"]
     for diagnostic in diagnostics:
         where = ".".join(str(part) for part in diagnostic.path) or "program"
-        known = format_source_line(diagnostic.source)
+        known = text.format_source_line(diagnostic.source)
         out.append(f"    {where}: {diagnostic.message}" + (f" ({known})" if known else ""))
     return "\n".join(out)
 

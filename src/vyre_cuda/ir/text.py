@@ -48,10 +48,6 @@ from vyre_cuda.ir.walk import Path, assert_never
 if TYPE_CHECKING:
     from vyre_cuda.ir.program import Program
 
-# Words that no name may be: Python keywords, which no keyword argument of a call could carry, and the one id without
-# an axis. Every other word of the format is recognized by its place.
-RESERVED = frozenset({"if", "else", "for", "while", "break", "continue", "return", "assert", "lane_id"})
-
 MAX_SHOWN = 100
 WHOLE_PROGRAM_LINES = 60
 CONTEXT_LINES = 3

@@ -10,12 +10,13 @@ are made of nodes and nodes of types.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+
+from vyre_cuda.records import dataclass
 
 Kind = Literal["bool", "unsigned", "signed", "float"]
 

@@ -15,7 +15,6 @@ nothing: outputs are unspecified then. The graph is linear in the program but fo
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from vyre_cuda.errors import Diagnostic
@@ -46,13 +45,11 @@ from vyre_cuda.ir.nodes import (
     Warp,
     While,
 )
-from vyre_cuda.ir.text import format_expr
 from vyre_cuda.ir.walk import Path, assert_never, buffers_written, children, statements
+from vyre_cuda.records import dataclass, field
 
 if TYPE_CHECKING:
     from vyre_cuda.ir.program import Program
-
-_SHOWN_TEXT = 80
 
 # The level on which control may not differ, and who has to come together.
 _NEEDS: dict[type[Stmt], tuple[int, str]] = {
@@ -292,12 +289,11 @@ class _Graph:
         if control is not None:
             self.together.append((path, statement, control))
 
-    def condition(self, text: str, source: Source | None, *exprs: Expr) -> Node | None:
+    def condition(self, text: str | Expr, source: Source | None, *exprs: Expr) -> Node | None:
         return node(self.influences(*exprs), "condition", text, source)
 
     def branch(self, statement: If, path: Path, control: Node | None) -> _Left:
-        shown = _shown(statement.condition)
-        inside = joined(control, self.condition(shown, statement.source, statement.condition))
+        inside = joined(control, self.condition(statement.condition, statement.source, statement.condition))
         lefts = []
         ends = []
         for name, body in (("then", statement.then), ("orelse", statement.orelse)):
@@ -330,8 +326,7 @@ class _Graph:
         if isinstance(statement, While):
             gone = self.body(statement.setup, (*path, "setup"), inside).to_end
             inside = joined(inside, gone)
-            shown = _shown(statement.condition)
-            lead(self.condition(shown, statement.source, statement.condition), loop.active)
+            lead(self.condition(statement.condition, statement.source, statement.condition), loop.active)
             at_test = {name: self.values[name] for name in loop.heads}
         left = self.body(statement.body, (*path, "body"), inside)
         for name, head in loop.heads.items():
@@ -340,8 +335,3 @@ class _Graph:
         for name, head in loop.heads.items():
             self.assign(name, joined(at_test[name], head if loop.irregular else None))
         return _Left(to_end=joined(gone, left.to_end))
-
-
-def _shown(expr: Expr) -> str:
-    text = format_expr(expr)
-    return f"`{text}`" if len(text) <= _SHOWN_TEXT else f"`{text[:_SHOWN_TEXT]}...`"

@@ -39,13 +39,16 @@ from vyre_cuda.ir.nodes import (
 )
 from vyre_cuda.ir.ops import ATOMICS, OPS, ORDERS, SCOPES, WARP_OPS, warp_result_type
 from vyre_cuda.ir.structure import find_malformed, render_malformed
-from vyre_cuda.ir.text import render_diagnostics
 from vyre_cuda.ir.types import Type, bool_, u32
 from vyre_cuda.ir.uniformity import find_divergent
 from vyre_cuda.ir.walk import Path, assert_never, declared_name, statements
+from vyre_cuda.later import later
 
 if TYPE_CHECKING:
+    from vyre_cuda.ir import text
     from vyre_cuda.ir.program import Program
+else:
+    text = later("vyre_cuda.ir.text")
 
 
 def check(program: Program) -> None:
@@ -57,7 +60,7 @@ def check(program: Program) -> None:
         raise ProgramError(render_malformed(found), found)
     found = _find_meaningless(program)
     if found:
-        raise ProgramError(render_diagnostics(program, found), found)
+        raise ProgramError(text.render_diagnostics(program, found), found)
     program._valid.append(True)
 
 

@@ -46,11 +46,14 @@ from vyre_cuda.ir.nodes import (
 from vyre_cuda.ir.ops import ATOMICS, OPS, WARP_OPS
 from vyre_cuda.ir.validate import check
 from vyre_cuda.ir.walk import assert_never
-from vyre_cuda.ir.wire_read import Reader
 from vyre_cuda.ir.wire_tags import MAGIC, VERSION, ExprTag, StatementTag
+from vyre_cuda.later import later
 
 if TYPE_CHECKING:
+    from vyre_cuda.ir import wire_read
     from vyre_cuda.ir.program import Program
+else:
+    wire_read = later("vyre_cuda.ir.wire_read")
 
 P = TypeVar("P", bound="Program")
 
@@ -67,7 +70,7 @@ def decode(data: bytes, make: Callable[..., P]) -> P:
     """The program of these bytes; `make` is the class Program. Raises ProgramError."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise TypeError(f"wire bytes are bytes, not {type(data).__name__}")
-    return Reader(bytes(data)).program(make)
+    return wire_read.Reader(bytes(data)).program(make)
 
 
 class _Writer:
@@ -193,7 +196,7 @@ class _Writer:
             case _:
                 assert_never(statement)
 
-    def named(self, tag: StatementTag, name: str, value: Expr) -> None:
+    def named(self, tag: int, name: str, value: Expr) -> None:
         self.numbers(tag)
         self.name(name)
         self.expr(value)

@@ -6,38 +6,38 @@ Ops, atomics, warp operations and types have their codes in their tables.
 
 from __future__ import annotations
 
-from enum import IntEnum
+from typing import Final
 
 MAGIC = b"VYCP"
 VERSION = 1
 
 
-class ExprTag(IntEnum):
+class ExprTag:
     """Kinds of expression; locals and by-value scalars share one, because their names tell them apart."""
 
-    CONST = 0
-    NAME = 1
-    SIZE = 2
-    ID = 3
-    LOAD = 4
-    APPLY = 5
+    CONST: Final = 0
+    NAME: Final = 1
+    SIZE: Final = 2
+    ID: Final = 3
+    LOAD: Final = 4
+    APPLY: Final = 5
 
 
-class StatementTag(IntEnum):
+class StatementTag:
     """Kinds of statement."""
 
-    LET = 0
-    VAR = 1
-    ASSIGN = 2
-    STORE = 3
-    ATOMIC = 4
-    IF = 5
-    FOR = 6
-    WHILE = 7
-    BREAK = 8
-    CONTINUE = 9
-    RETURN = 10
-    BARRIER = 11
-    ASSERT = 12
-    WARP = 13
-    GRID_BARRIER = 14
+    LET: Final = 0
+    VAR: Final = 1
+    ASSIGN: Final = 2
+    STORE: Final = 3
+    ATOMIC: Final = 4
+    IF: Final = 5
+    FOR: Final = 6
+    WHILE: Final = 7
+    BREAK: Final = 8
+    CONTINUE: Final = 9
+    RETURN: Final = 10
+    BARRIER: Final = 11
+    ASSERT: Final = 12
+    WARP: Final = 13
+    GRID_BARRIER: Final = 14

@@ -9,7 +9,6 @@ again and that no let holds gets a let before the statement that makes it first.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from vyre_cuda.ir.nodes import (
@@ -52,6 +51,7 @@ from vyre_cuda.passes.rebuild import (
     with_children,
     with_operands,
 )
+from vyre_cuda.records import dataclass
 
 
 def share_subexpressions(program: Program, *, keep_checks: bool = False) -> Program:

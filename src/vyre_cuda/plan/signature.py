@@ -5,7 +5,6 @@ Bindings are the buffer parameters, scalars the by-value ones, each numbered in 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from vyre_cuda.errors import InternalError
@@ -15,6 +14,7 @@ from vyre_cuda.ir.ops import OPS
 from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.types import Type
 from vyre_cuda.ptx.lowered import KernelParameter, Lowered
+from vyre_cuda.records import dataclass
 
 # The numbers of vyre_cuda.h.
 ROLES = {"in": 1, "inout": 2, "out": 3}

@@ -6,7 +6,6 @@ Instructions of PTX, not of the machine: a division or a square root is one here
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from vyre_cuda.functions import table
 from vyre_cuda.functions.forms import Form
@@ -15,6 +14,7 @@ from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.types import Type, u32
 from vyre_cuda.ptx.lower import lower
 from vyre_cuda.ptx.target import Target
+from vyre_cuda.records import dataclass
 
 _TARGET = Target.parse("sm_90")
 # What a kernel has besides the function: scalars and the address come in, the result goes out.

@@ -9,11 +9,10 @@ rows of `precision` flush subnormals or approximate.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from vyre_cuda.errors import InternalError, UnsupportedError
 from vyre_cuda.ir.types import TYPES, Type
 from vyre_cuda.ptx.target import Target
+from vyre_cuda.records import dataclass
 
 # IR type -> PTX type word of its values in registers. Narrow integers are 32-bit numbers within the range of their
 # type; f16 and bf16 are f32 numbers that the narrow type has too.

@@ -9,7 +9,6 @@ An index of any integer type is compared and scaled as an exact unsigned number.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from vyre_cuda.errors import InternalError
@@ -20,6 +19,7 @@ from vyre_cuda.ptx import halves
 from vyre_cuda.ptx.isel import BITS, MACHINE_TYPE, UNSIGNED
 from vyre_cuda.ptx.peephole import Builder
 from vyre_cuda.ptx.target import STATIC_SHARED_BYTES
+from vyre_cuda.records import dataclass, field
 
 Space = Literal["global", "shared"]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from vyre_cuda.ir.nodes import Source
 from vyre_cuda.ir.types import Type
+from vyre_cuda.records import dataclass
 
 ParameterKind = Literal["buffer", "scalar", "size", "report", "grid_barrier"]
 SiteKind = Literal["assert", "bounds", "race"]

@@ -6,8 +6,6 @@ sites of failures) is kept beside.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from vyre_cuda.errors import InternalError
 from vyre_cuda.ir import walk
 from vyre_cuda.ir.nodes import (
@@ -43,6 +41,7 @@ from vyre_cuda.ptx.sites import Sites
 from vyre_cuda.ptx.ssa import Effect
 from vyre_cuda.ptx.target import Target
 from vyre_cuda.ptx.warp import WarpOps
+from vyre_cuda.records import dataclass
 
 
 def statement_comment(number: int) -> str:

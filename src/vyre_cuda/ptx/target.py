@@ -6,9 +6,8 @@ the device also takes the text. Nothing that is emitted needs a newer version th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from vyre_cuda.errors import UnsupportedError
+from vyre_cuda.records import dataclass
 
 PtxVersion = tuple[int, int]
 

@@ -209,7 +209,7 @@ class BundledChecks(Checks):
 
 def _load(bundle: Bundle, device: Device, name: str) -> Kernel:
     kernel_row = bundle.kernels[name]
-    tag = device._new_tag()
+    tag = device._kernels.new_tag()
     plan, variant, _ = bundle._file.load(device.context, name, tag)
     lowered = _lowered(bundle._file.variant(list(bundle.kernels).index(name), variant), kernel_row.program)
     precision, max_ulp = parse_precision(kernel_row.precision)
@@ -225,7 +225,7 @@ def _load(bundle: Bundle, device: Device, name: str) -> Kernel:
         checks=BundledChecks(kernel_row.program, lowered),
     )
     kernel.is_without_body = not kernel_row.has_source
-    device._checks.add(tag, kernel.checks)
+    device._kernels.checks.add(tag, kernel.checks)
     return kernel
 
 

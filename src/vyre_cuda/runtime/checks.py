@@ -3,22 +3,24 @@ the device, so that its streams can hold it."""
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from vyre_cuda._native.status import AssertReport
 from vyre_cuda.cache.lru import LRU
 from vyre_cuda.errors import Error, InternalError
-from vyre_cuda.ir import call as calls
 from vyre_cuda.ir.program import Program
+from vyre_cuda.later import later
 
 if TYPE_CHECKING:
+    from vyre_cuda.ir import call as calls
     from vyre_cuda.ptx.lowered import Lowered
+    from vyre_cuda.runtime import races
+else:
+    calls = later("vyre_cuda.ir.call")
+    races = later("vyre_cuda.runtime.races")
 
 _KEPT = 1024
-# Imported with the first race.
-_RACES = "vyre_cuda.runtime.races"
 
 
 class Checks:
@@ -37,8 +39,7 @@ class Checks:
         number, thread = report.report & 0xFFFFF, report.report >> 20
         site = self.sites[number]
         if self._lowered is not None and site.kind == "race":
-            error: Error = import_module(_RACES).race_error(self.program, self._lowered, report.index)
-            return error
+            return races.race_error(self.program, self._lowered, report.index)
         if site.kind == "assert":
             before = sum(other.kind == "assert" for other in self.sites[:number])
             return calls.assertion_error(self.program, before, thread)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable
-from pathlib import Path
 
 from vyre_cuda._native.context import Driver
 from vyre_cuda.errors import DeviceUnavailableError, UnsupportedError
@@ -41,7 +40,7 @@ def cuda_driver() -> Driver:
 
 
 def emulator_driver() -> Driver:
-    return Driver(str(Path(get_library_dir()) / EMULATOR_LIBRARY))
+    return Driver(os.path.join(get_library_dir(), EMULATOR_LIBRARY))
 
 
 def _open(which: int | str) -> tuple[Driver, int]:

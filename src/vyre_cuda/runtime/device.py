@@ -2,60 +2,58 @@
 
 from __future__ import annotations
 
-import itertools
+import sys
 import threading
 import weakref
 from collections.abc import Iterable
-from importlib import import_module
-from time import perf_counter_ns
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from vyre_cuda._native import frame, memory
-from vyre_cuda._native.context import STATS, Context
+from vyre_cuda._native.context import Context
 from vyre_cuda._native.context import Event as Event
 from vyre_cuda._native.context import Stream as Stream
 from vyre_cuda._native.memory import Buffer
 from vyre_cuda._native.status import AssertReport
 from vyre_cuda.cache.lru import LRU
-from vyre_cuda.errors import CompileError, DeviceUnavailableError, Error, RecordingError, ResourceError
+from vyre_cuda.errors import DeviceUnavailableError, Error, RecordingError, ResourceError
 from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.reblock import what_fixes_block, with_block
-from vyre_cuda.ir.types import TYPES, Type, by_dtype
+from vyre_cuda.ir.types import TYPES, Type, bf16, by_dtype
 from vyre_cuda.ir.validate import check
-from vyre_cuda.passes.pipeline import optimize
-from vyre_cuda.ptx.lower import lower
-from vyre_cuda.ptx.target import Target, target_for
+from vyre_cuda.later import later
 from vyre_cuda.runtime import transfers
 from vyre_cuda.runtime.array import DeviceArray
-from vyre_cuda.runtime.checks import ChecksByTag
 from vyre_cuda.runtime.choice import cuda_driver, emulator_driver, open_driver
-from vyre_cuda.runtime.foreign import ForeignKernel
-from vyre_cuda.runtime.graph import Graph
-from vyre_cuda.runtime.interop import CUDA, CUDA_MANAGED, adopt
 from vyre_cuda.runtime.kernel import Kernel
+from vyre_cuda.runtime.kernels import Kernels
 from vyre_cuda.runtime.kinds import COMPILE
-from vyre_cuda.runtime.occupancy import best_block
 from vyre_cuda.runtime.properties import DeviceInfo, DeviceProperties, MemoryStats
 from vyre_cuda.runtime.transfers import Host
 from vyre_cuda.runtime.waiter import Waiter
 
 if TYPE_CHECKING:
+    from vyre_cuda.ptx import target as targets
+    from vyre_cuda.ptx.target import Target
+    from vyre_cuda.runtime import foreign, interop, lowering
+    from vyre_cuda.runtime import graph as graphs
+    from vyre_cuda.runtime import stats as statistics
+    from vyre_cuda.runtime import watch as watches
+    from vyre_cuda.runtime.foreign import ForeignKernel
+    from vyre_cuda.runtime.graph import Graph
     from vyre_cuda.runtime.stats import DeviceStats
     from vyre_cuda.runtime.watch import Watch
+else:
+    foreign = later("vyre_cuda.runtime.foreign")
+    graphs = later("vyre_cuda.runtime.graph")
+    interop = later("vyre_cuda.runtime.interop")
+    lowering = later("vyre_cuda.runtime.lowering")
+    statistics = later("vyre_cuda.runtime.stats")
+    targets = later("vyre_cuda.ptx.target")
+    watches = later("vyre_cuda.runtime.watch")
 
-_KERNELS_KEPT = 1024
-_HITS, _MISSES = STATS["kernel_cache_hits"], STATS["kernel_cache_misses"]
-_COMPILES, _COMPILE_NS = STATS["compiles"], STATS["compile_ns_total"]
-# Imported with the first kernel that the driver refuses.
-_REFUSED = "vyre_cuda.runtime.refused"
-# Imported with the first snapshot.
-_STATS = "vyre_cuda.runtime.stats"
-# Imported when one of its options is set.
-_WATCH = "vyre_cuda.runtime.watch"
-_ROWS = tuple((type_, type_.dtype) for type_ in TYPES)
+_CHOICES_KEPT = 1024
 # Seconds that the end of a process waits for work of a device that was not closed.
 _EXIT_LIMIT = 1.0
 
@@ -72,14 +70,11 @@ class Device(memory.Allocator):
 
     def __init__(self, which: int | str = 0, *, check: str | Iterable[str] | None = None) -> None:
         driver, ordinal, checks = open_driver(which, check)
-        self._races = "races" in checks
-        super().__init__(Context(driver, ordinal), DeviceArray, _ROWS)
+        super().__init__(Context(driver, ordinal), DeviceArray, _rows())
         self.properties = DeviceProperties.of(self.context.caps())
-        self._kernels: LRU[Kernel] = LRU(_KERNELS_KEPT)
-        self._choices: LRU[Program] = LRU(_KERNELS_KEPT)
-        self._checks = ChecksByTag()
-        self.context.explain = self._checks.error
-        self._tags = itertools.count(1)
+        self._choices: LRU[Program] = LRU(_CHOICES_KEPT)
+        self._kernels = Kernels(self.context, races="races" in checks)
+        self.context.explain = self._kernels.checks.error
         self.waiter = Waiter()
         weakref.finalize(self, self.waiter.stop)
         weakref.finalize(self.context, _hurry, weakref.ref(self.context))
@@ -90,7 +85,7 @@ class Device(memory.Allocator):
     @property
     def target(self) -> Target:
         """What kernels are compiled for: the newest known target that the device has and the driver takes."""
-        return target_for(self.properties.compute_capability, self.properties.driver_version)
+        return targets.target_for(self.properties.compute_capability, self.properties.driver_version)
 
     # ---- kernels ----------------------------------------------------------------------------------------------------
 
@@ -110,6 +105,7 @@ class Device(memory.Allocator):
         block has, so that as many as possible are resident; `kernel.program.block` says how many. ValueError for a
         program that depends on them. UnsupportedError where no form of an op is so accurate, and when no launch of the
         kernel could work: it names every limit then.
+        What was compiled before, in any process of this user, is read from the disk cache: docs/caching.md.
         """
         if not isinstance(program, Program):
             raise TypeError(f"compile takes a Program, not a {type(program).__name__} (a Builder needs .build())")
@@ -120,57 +116,21 @@ class Device(memory.Allocator):
             with watch.range(COMPILE, program.name):
                 return self.compile(program, precision=precision, bounds=bounds, max_ulp=max_ulp)
         check(program)
-        key = (program.to_bytes(), precision, bounds, max_ulp)
-        kernel = self._kernels.get(key)
-        self.context.count(_MISSES if kernel is None else _HITS, 1)
-        if kernel is not None:
-            return kernel
-        begin = perf_counter_ns()
-        target = self.target
-        # Under a check, as with traps, the user's own program: failures then name the statements that he wrote.
-        body = program if self._races or bounds == "trap" else optimize(program, precision=precision, bounds=bounds)
-        lowered = lower(
-            body,
-            target,
-            precision=precision,
-            bounds=bounds,
-            races=self._races,
-            max_ulp=max_ulp,
-        )
-        self.context.count(_COMPILES, 1)
-        self.context.count(_COMPILE_NS, perf_counter_ns() - begin)
-        tag = self._new_tag()
-        try:
-            kernel = Kernel(self, program, lowered, tag, precision=precision, bounds=bounds, max_ulp=max_ulp)
-        except CompileError as error:
-            if self._races:
-                raise
-            explained = import_module(_REFUSED).explained
-            raise explained(error, body, target, precision=precision, bounds=bounds, max_ulp=max_ulp) from None
-        self._checks.add(tag, kernel.checks)
-        return self._kernels.setdefault(key, kernel)
+        return self._kernels.kernel(self, program, precision, bounds, max_ulp)
 
     def _blocked(self, program: Program, block: Any, precision: str, bounds: str, max_ulp: float | None) -> Program:
         """The program with the block that this device chooses for it, once."""
         check(program)
         if block not in (None, "auto"):
             raise ValueError(f'block={block!r}; it is "auto", or the block that the program was built with')
-        fixed = what_fixes_block(program)
-        if fixed is not None:
-            raise ValueError(f'{program.name}: block="auto", and {fixed[0]}, which depends on the block')
         key = (program.to_bytes(), precision, bounds, max_ulp)
         known = self._choices.get(key)
         if known is not None:
             return known
-        target = self.target
-        body = program if bounds == "trap" else optimize(program, precision=precision, bounds=bounds)
-        lowered = lower(body, target, precision=precision, bounds=bounds, max_ulp=max_ulp, fixed_block=False)
-        threads = best_block(self.context, lowered, self.properties.warp_size)
-        return self._choices.setdefault(key, with_block(program, threads))
-
-    def _new_tag(self) -> int:
-        """A number for the checks of a kernel, by which its reports are known."""
-        return next(self._tags)
+        chosen = lowering.blocked(
+            program, self.context, self.properties, precision=precision, bounds=bounds, max_ulp=max_ulp
+        )
+        return self._choices.setdefault(key, chosen)
 
     def load(self, image: str | bytes, name: str, *, signature: str) -> ForeignKernel:
         """The kernel `name` of PTX text, a cubin or a fat binary made by somebody else, such as NVRTC, nvcc or Triton.
@@ -179,7 +139,7 @@ class Device(memory.Allocator):
         f16, bf16, f32, f64; offsets follow C's alignment, and are held to what the driver says of the kernel, where
         it can (CUDA 12.4). ValueError: no such kernel, another signature. CompileError: the driver refused the image.
         """
-        return ForeignKernel(self, image, name, signature)
+        return foreign.ForeignKernel(self, image, name, signature)
 
     def run(self, program: Program, *args: Any, **kwargs: Any) -> Any:
         """Compile (cached) and call with host arrays."""
@@ -187,7 +147,7 @@ class Device(memory.Allocator):
 
     def explain(self, report: AssertReport) -> Error:
         """The error for an assertion that an asynchronous launch failed."""
-        return self._checks.error(report)
+        return self._kernels.checks.error(report)
 
     # ---- memory -----------------------------------------------------------------------------------------------------
 
@@ -299,8 +259,7 @@ class Device(memory.Allocator):
 
         Threads count for themselves, and a snapshot sums them. It answers after a close and on a lost device, too.
         """
-        stats: DeviceStats = import_module(_STATS).DeviceStats(**self.context.stats())
-        return stats
+        return statistics.DeviceStats(**self.context.stats())
 
     def reset_stats(self) -> None:
         """Count from 0 again; caches, pools and what they hold stay."""
@@ -331,7 +290,7 @@ class Device(memory.Allocator):
         self._set_watch(traces=self.trace_launches, ranges=bool(value))
 
     def _set_watch(self, *, traces: bool, ranges: bool) -> None:
-        watch = import_module(_WATCH).Watch(self.context, traces=traces, ranges=ranges) if traces or ranges else None
+        watch = watches.Watch(self.context, traces=traces, ranges=ranges) if traces or ranges else None
         with self._recordings_lock:
             self.context.recordings += (watch is not None) - (self._watch is not None)
             self._watch = watch
@@ -340,7 +299,7 @@ class Device(memory.Allocator):
 
     def record(self) -> Graph:
         """A graph that records, in a `with` statement, what this thread gives the device instead of running it."""
-        return Graph(self)
+        return graphs.Graph(self)
 
     def _begin_recording(self, graph: Graph) -> None:
         if self._recorder() is not None:
@@ -446,13 +405,18 @@ def from_dlpack(array: Any, /, *, device: Device | None = None) -> DeviceArray:
         return view
     if device is None:
         kind, ordinal = array.__dlpack_device__()
-        if int(kind) not in (CUDA, CUDA_MANAGED):
+        if int(kind) not in (interop.CUDA, interop.CUDA_MANAGED):
             raise ValueError(
                 f"a {type(array).__name__} on DLPack device {(int(kind), int(ordinal))}: name the device, or copy "
                 "host memory with Device.array(np.from_dlpack(x))"
             )
         device = Device(int(ordinal))
-    return adopt(device, array)
+    return interop.adopt(device, array)
+
+
+def _rows() -> tuple[tuple[Type, np.dtype[Any]], ...]:
+    """The types whose arrays are made the short way; for the dtype of bf16 nothing is imported here."""
+    return tuple((type_, type_.dtype) for type_ in TYPES if type_ is not bf16 or "ml_dtypes" in sys.modules)
 
 
 def _dtype(type_: Type) -> np.dtype[Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from vyre_cuda.ir.nodes import AXES
 from vyre_cuda.ir.scalars import bits_of
 from vyre_cuda.ir.types import BY_NAME, Type, u64
 from vyre_cuda.plan.signature import PARAMETER_KINDS, ROLES
+from vyre_cuda.records import dataclass
 from vyre_cuda.runtime.array import DeviceArray
 from vyre_cuda.runtime.interop import adopt, is_foreign
 from vyre_cuda.runtime.kinds import RESIDENT

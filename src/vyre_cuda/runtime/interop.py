@@ -8,7 +8,6 @@ goes out holds the memory until its consumer lets go, and is ordered by the cons
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -24,6 +23,7 @@ from vyre_cuda._native.foreign import (
     order_stream,
 )
 from vyre_cuda.ir.types import TYPES, Type, by_dtype
+from vyre_cuda.records import dataclass
 from vyre_cuda.runtime.array import DeviceArray
 
 if TYPE_CHECKING:

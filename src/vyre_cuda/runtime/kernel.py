@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any
 
 from vyre_cuda._native import dispatch
@@ -16,23 +15,31 @@ from vyre_cuda._native.dispatch import Dispatcher
 from vyre_cuda._native.module import Module
 from vyre_cuda._native.plan import Arguments, Plan
 from vyre_cuda._native.status import AssertReport
-from vyre_cuda.bundles.write import bundle
 from vyre_cuda.errors import Error, Limit, RecordingError, UnsupportedError
 from vyre_cuda.ir.call import argument_parameters
 from vyre_cuda.ir.program import Program
+from vyre_cuda.later import later
 from vyre_cuda.plan.signature import Signature, signature
-from vyre_cuda.ptx.lowered import Lowered
-from vyre_cuda.runtime.arguments import all_parameters, device_arguments, host_arguments
-from vyre_cuda.runtime.bound import BoundCall
+from vyre_cuda.records import dataclass
 from vyre_cuda.runtime.checks import Checks
 from vyre_cuda.runtime.kinds import HOST, RESIDENT
 from vyre_cuda.runtime.occupancy import Occupancy, block_limits, grid_limits, kernel_limits, occupancy, require
 from vyre_cuda.runtime.pending import Pending
 from vyre_cuda.runtime.properties import KernelAttributes
-from vyre_cuda.runtime.recorded_call import RecordedCall
 
 if TYPE_CHECKING:
+    from vyre_cuda.bundles import write as bundles
+    from vyre_cuda.ptx.lowered import Lowered
+    from vyre_cuda.runtime import arguments as general
+    from vyre_cuda.runtime import bound, recorded_call
+    from vyre_cuda.runtime.bound import BoundCall
     from vyre_cuda.runtime.device import Device
+    from vyre_cuda.runtime.recorded_call import RecordedCall
+else:
+    general = later("vyre_cuda.runtime.arguments")
+    bound = later("vyre_cuda.runtime.bound")
+    bundles = later("vyre_cuda.bundles.write")
+    recorded_call = later("vyre_cuda.runtime.recorded_call")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,18 +82,20 @@ class Kernel(Dispatcher):
         precision: str,
         bounds: str,
         max_ulp: float | None = None,
+        image: bytes | None = None,
         plan: Plan | None = None,
         checks: Checks | None = None,
     ) -> None:
-        """`plan` and `checks`, where they were not made from the program, are those of a bundle."""
+        """`image` is what the device's linker made of the text, None: the driver compiles the text. `plan` and `checks`, where they were not made from the program, are those of a bundle."""
         require(program.name, device.properties, block_limits(device.properties, program.block, lowered.shared_bytes))
         tables = signature(program, lowered)
-        plan = _plan(device, program, lowered, tables, tag) if plan is None else plan
-        rows = tuple(astuple(row) for row in tables.rows)
+        plan = _plan(device, program, lowered, tables, tag, image) if plan is None else plan
+        rows = tuple((row.role, row.slot, row.typenum, row.width, row.itemsize, row.size) for row in tables.rows)
         super().__init__(plan, rows, tables.work, program.block, program.index.bits, tables.simple)
         self.device = device
         self.program = program
         self.ptx = lowered.ptx
+        self.nbytes = len(lowered.ptx) + (0 if image is None else len(image))
         self.plan = plan
         self.precision = precision
         self.bounds = bounds
@@ -151,7 +160,7 @@ class Kernel(Dispatcher):
 
     def bind(self, *args: Any, stream: Any = None, grid: Any = None, **kwargs: Any) -> BoundCall:
         """A launch on device arrays with its arguments kept: calling it launches again, without waiting."""
-        return BoundCall(self, args, kwargs, stream, grid)
+        return bound.BoundCall(self, args, kwargs, stream, grid)
 
     def record(
         self, *args: Any, grid: Any = None, iterations: int = 1, skip_identical: bool = False, **kwargs: Any
@@ -162,7 +171,7 @@ class Kernel(Dispatcher):
         returns the same outputs again.
         """
         self._refuse_in_recording()
-        return RecordedCall(self, args, kwargs, grid, iterations, skip_identical)
+        return recorded_call.RecordedCall(self, args, kwargs, grid, iterations, skip_identical)
 
     def export(
         self,
@@ -179,7 +188,7 @@ class Kernel(Dispatcher):
                 "for a bundle",
                 capability="source",
             )
-        bundle(
+        bundles.bundle(
             self.program,
             path,
             targets=[str(self.device.target)] if targets is None else targets,
@@ -202,7 +211,7 @@ class Kernel(Dispatcher):
             return self._watch_launch(args, kwargs, stream, grid)
         if stream is not None:
             raise RecordingError(f"{self.program.name}: a recorded launch has no stream of its own; replay() takes one")
-        graph._launch(self, all_parameters(self.program, args, kwargs), grid)
+        graph._launch(self, general.all_parameters(self.program, args, kwargs), grid)
         return True
 
     # ---- watching ---------------------------------------------------------------------------------------------------
@@ -247,10 +256,10 @@ class Kernel(Dispatcher):
     def _bound(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any, grid: Any, iterations: Any
     ) -> tuple[Arguments, Any]:
-        return host_arguments(self.device, self.program, args, kwargs, out, grid, iterations)
+        return general.host_arguments(self.device, self.program, args, kwargs, out, grid, iterations)
 
     def _general_launch(self, args: tuple[Any, ...], kwargs: dict[str, Any], stream: Any, grid: Any) -> None:
-        self.plan.launch(device_arguments(self.device, self.program, args, kwargs, stream, grid))
+        self.plan.launch(general.device_arguments(self.device, self.program, args, kwargs, stream, grid))
 
     def _assertion(self, report: AssertReport) -> Error:
         return self.checks.error(report)
@@ -264,9 +273,9 @@ def _label(program: Program) -> str:
     return program.name if program.source is None else f"{program.name} ({program.source[0]}:{program.source[1]})"
 
 
-def _plan(device: Device, program: Program, lowered: Lowered, tables: Signature, tag: int) -> Plan:
+def _plan(device: Device, program: Program, lowered: Lowered, tables: Signature, tag: int, image: bytes | None) -> Plan:
     return Plan(
-        Module(device.context, lowered.ptx.encode("ascii")),
+        Module(device.context, lowered.ptx.encode("ascii") if image is None else image),
         lowered.entry,
         program.block,
         lowered.dynamic_shared_bytes,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ from vyre_cuda._native.module import Module
 from vyre_cuda.errors import Limit, UnsupportedError
 from vyre_cuda.ir.nodes import AXES
 from vyre_cuda.ptx.lowered import Lowered
+from vyre_cuda.records import dataclass
 from vyre_cuda.runtime.properties import DeviceProperties, KernelAttributes
 
 if TYPE_CHECKING:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import Any, Literal
+
+from vyre_cuda.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class DeviceProperties:
     @classmethod
     def of(cls, caps: dict[str, Any]) -> DeviceProperties:
         """The record of the C layer's table, which has exactly these names."""
-        return cls(**{field.name: caps[field.name] for field in fields(cls)})
+        return cls(**{name: caps[name] for name in cls.__slots__})
 
 
 @dataclass(frozen=True, slots=True)

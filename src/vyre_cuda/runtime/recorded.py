@@ -6,7 +6,6 @@ A step keeps views of its arrays, so freeing the arrays that it was recorded wit
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -16,6 +15,7 @@ from vyre_cuda._native.memory import find_pinned
 from vyre_cuda._native.plan import Arguments, Plan
 from vyre_cuda.errors import RecordingError, UnsupportedError
 from vyre_cuda.ir.scalars import bits_of
+from vyre_cuda.records import dataclass, field
 from vyre_cuda.runtime.arguments import check_array, device_arguments
 from vyre_cuda.runtime.array import DeviceArray
 from vyre_cuda.runtime.symbol import Symbol

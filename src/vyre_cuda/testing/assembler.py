@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 
-from vyre_cuda.locations import find_ptxas
+from vyre_cuda.ptxas import find_ptxas
 
 
 def assemble(ptx: str, sm: int | str) -> None:

@@ -1,0 +1,29 @@
+"""BLAKE2b of 32 bytes, of one string or of several that are kept apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+try:
+    from _blake2 import blake2b  # `hashlib` loads OpenSSL with it, for milliseconds
+except ImportError:
+    from hashlib import blake2b
+
+BYTES = 32
+
+
+def digest(*parts: bytes | memoryview) -> bytes:
+    """Of the parts one after the other."""
+    state = blake2b(digest_size=BYTES)
+    for part in parts:
+        state.update(part)
+    return state.digest()
+
+
+def key_of(parts: Iterable[bytes]) -> str:
+    """A name for these parts in this order, in hex. Each counts with its length, so no others give the same."""
+    state = blake2b(digest_size=BYTES)
+    for part in parts:
+        state.update(len(part).to_bytes(8, "little"))
+        state.update(part)
+    return state.hexdigest()

@@ -1,0 +1,12 @@
+"""What a name may be, in a builder, in text and in a program made by hand."""
+
+from __future__ import annotations
+
+# Words that no name may be: Python keywords, which no keyword argument of a call could carry, and the one id without
+# an axis. Every other word of the format is recognized by its place.
+RESERVED = frozenset({"if", "else", "for", "while", "break", "continue", "return", "assert", "lane_id"})
+
+
+def is_identifier(name: str) -> bool:
+    """Whether it is ASCII letters, digits and _, and begins with no digit."""
+    return name.isascii() and name.isidentifier()

@@ -1,0 +1,208 @@
+"""`dataclass`, `field` and `replace` as the standard library has them, for classes that cost little to define.
+
+The standard library compiles a source text per method, which would be most of the start of a process. Here methods are
+closures, and `__init__` is a copy of a template with the names of the fields. What is left out: inheritance, `order`,
+`kw_only` and `__post_init__`. `dataclasses.fields`, `replace`, `asdict` and `astuple` work: what they look at is made
+by the standard library when they first ask.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from operator import attrgetter
+from reprlib import recursive_repr
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Final
+
+from vyre_cuda import record_templates
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass as dataclass
+    from dataclasses import field as field
+    from dataclasses import replace as replace
+
+
+class _Missing:
+    """A default that is none."""
+
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
+_MISSING: Final = _Missing()
+
+
+class _Field:
+    """What `field()` was given."""
+
+    __slots__ = ("compare", "default", "default_factory", "init", "repr")
+
+    def __init__(self, default: Any, default_factory: Any, init: bool, repr: bool, compare: bool) -> None:
+        self.default = default
+        self.default_factory = default_factory
+        self.init = init
+        self.repr = repr
+        self.compare = compare
+
+    def options(self) -> dict[str, Any]:
+        """The same for the standard library's `field`."""
+        given = {name: getattr(self, name) for name in self.__slots__}
+        return {name: value for name, value in given.items() if value is not _MISSING}
+
+
+class _Standard:
+    """An attribute of the class that the standard library makes when it is first read."""
+
+    def __init__(self, name: str, declared: dict[str, _Field], frozen: bool, eq: bool) -> None:
+        self._name = name
+        self._declared = declared
+        self._options = {"frozen": frozen, "eq": eq}
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        dataclasses = import_module("dataclasses")
+        body = {name: dataclasses.field(**found.options()) for name, found in self._declared.items()}
+        body |= {"__annotations__": dict(owner.__annotations__), "__module__": owner.__module__}
+        shadow = dataclasses.dataclass(**self._options)(type(owner.__name__, (), body))
+        made = getattr(shadow, self._name)
+        setattr(owner, self._name, made)
+        return made
+
+
+def _field(
+    *,
+    default: Any = _MISSING,
+    default_factory: Any = _MISSING,
+    init: bool = True,
+    repr: bool = True,
+    compare: bool = True,
+) -> Any:
+    return _Field(default, default_factory, init, repr, compare)
+
+
+def _dataclass(*, frozen: bool = False, slots: bool, eq: bool = True) -> Callable[[type], type]:
+    if not slots:
+        raise TypeError("only classes with slots are made here")
+    return lambda plain: _made(plain, frozen, eq)
+
+
+def _replace(record: Any, /, **changes: Any) -> Any:
+    """A copy with these fields changed; ones that `__init__` does not take are made anew."""
+    for name in record.__match_args__:
+        if name not in changes:
+            changes[name] = getattr(record, name)
+    return record.__class__(**changes)
+
+
+if not TYPE_CHECKING:
+    dataclass, field, replace = _dataclass, _field, _replace
+
+
+def _made(plain: type, frozen: bool, eq: bool) -> type:
+    """The class anew, with slots and methods."""
+    body = dict(plain.__dict__)
+    declared = {}
+    for name, annotation in plain.__annotations__.items():
+        if not str(annotation).startswith(("ClassVar", "typing.ClassVar")):
+            default = body.pop(name, _MISSING)
+            declared[name] = default if isinstance(default, _Field) else _field(default=default)
+    names = tuple(declared)
+    for unwanted in ("__dict__", "__weakref__"):
+        body.pop(unwanted, None)
+    body["__slots__"] = names + tuple(body.get("__slots__", ()))
+    body["__match_args__"] = tuple(name for name in names if declared[name].init)
+    for attribute in ("__dataclass_fields__", "__dataclass_params__"):
+        body[attribute] = _Standard(attribute, declared, frozen, eq)
+    shown = tuple(name for name in names if declared[name].repr)
+    own: dict[str, Any] = {"__repr__": _representation(shown), "__replace__": _replace}
+    if eq:
+        own |= _comparison(tuple(name for name in names if declared[name].compare), hashed=frozen)
+    if frozen:
+        own |= {"__setattr__": _refuse_set, "__delattr__": _refuse_delete}
+        own |= {"__getstate__": _state, "__setstate__": _set_state}
+    made = type(plain)(plain.__name__, plain.__bases__, own | body)
+    if "__init__" not in body:
+        made.__init__ = _initializer(made, declared)  # type: ignore[misc]
+    return made
+
+
+# ---- methods --------------------------------------------------------------------------------------------------------
+
+
+def _initializer(made: type, declared: dict[str, _Field]) -> Callable[..., None]:
+    taken = {name: found for name, found in declared.items() if found.init}
+    defaults = []
+    for name, found in taken.items():
+        if found.default is not _MISSING or found.default_factory is not _MISSING:
+            defaults.append(found.default)
+        elif defaults:
+            raise TypeError(f"{made.__qualname__}: {name} without a default follows one that has one")
+    setters = tuple(made.__dict__[name].__set__ for name in taken)
+    if len(setters) < len(record_templates.INITIALIZERS):
+        plain: Callable[..., None] = _named(
+            record_templates.INITIALIZERS[len(setters)](*setters), tuple(taken), tuple(defaults), made
+        )
+    else:
+        plain = record_templates.initializer(made.__qualname__, tuple(taken), tuple(defaults), setters)
+    left = tuple(
+        (name, made.__dict__[name].__set__, found)
+        for name, found in declared.items()
+        if found.default_factory is not _MISSING or not found.init
+    )
+    return record_templates.completed(plain, left, _MISSING) if left else plain
+
+
+def _named(template: FunctionType, names: tuple[str, ...], defaults: tuple[Any, ...], made: type) -> FunctionType:
+    """The template with these names of parameters, of which the last have defaults."""
+    code = template.__code__.replace(co_varnames=("self", *names), co_name="__init__")
+    if sys.version_info >= (3, 11):  # what errors say
+        code = code.replace(co_qualname=f"{made.__qualname__}.__init__")
+    return FunctionType(code, template.__globals__, "__init__", defaults, template.__closure__)
+
+
+def _comparison(names: tuple[str, ...], *, hashed: bool) -> dict[str, Any]:
+    values: Callable[[Any], Any]
+    if len(names) > 1:
+        values = attrgetter(*names)
+    elif names:
+        only = attrgetter(*names)
+        values = lambda self: (only(self),)  # noqa: E731 - a def would need the same annotation
+    else:
+        values = lambda self: ()  # noqa: E731
+
+    def equal(self: Any, other: Any) -> Any:
+        if self.__class__ is not other.__class__:
+            return NotImplemented
+        return values(self) == values(other)
+
+    def hash_(self: Any) -> int:
+        return hash(values(self))
+
+    return {"__eq__": equal, "__hash__": hash_ if hashed else None}
+
+
+def _representation(names: tuple[str, ...]) -> Callable[[Any], str]:
+    @recursive_repr()
+    def represent(self: Any) -> str:
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        return f"{self.__class__.__qualname__}({shown})"
+
+    return represent
+
+
+def _refuse_set(self: Any, name: str, value: Any) -> None:
+    raise import_module("dataclasses").FrozenInstanceError(f"cannot assign to field {name!r}")
+
+
+def _refuse_delete(self: Any, name: str) -> None:
+    raise import_module("dataclasses").FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+def _state(self: Any) -> list[Any]:
+    return [getattr(self, name) for name in self.__slots__]
+
+
+def _set_state(self: Any, state: list[Any]) -> None:
+    for name, value in zip(self.__slots__, state, strict=True):
+        object.__setattr__(self, name, value)

@@ -1,0 +1,163 @@
+"""The kernels of a device: each program is compiled once, by one thread, and in one process of all.
+
+What was compiled is found in memory, then on disk as the image that the device's linker made; a file that cannot be
+used is as good as none. Without a disk cache the driver compiles the text itself, and may have a cache of its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import warnings
+from contextlib import suppress
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, TypeAlias
+
+from vyre_cuda._native.context import STATS, Context
+from vyre_cuda._native.module import link
+from vyre_cuda.cache.digest import key_of
+from vyre_cuda.cache.directory import cache_root
+from vyre_cuda.cache.flight import SingleFlight
+from vyre_cuda.cache.lru import LRU
+from vyre_cuda.cache.store import Count, Store
+from vyre_cuda.errors import CacheError, CompileError, DeviceUnavailableError, DriverError, InternalError
+from vyre_cuda.ir.program import Program
+from vyre_cuda.later import later
+from vyre_cuda.plan import stored
+from vyre_cuda.runtime.checks import ChecksByTag
+from vyre_cuda.runtime.generator import generator_digest
+from vyre_cuda.runtime.kernel import Kernel
+
+if TYPE_CHECKING:
+    from vyre_cuda.ptx.lowered import Lowered
+    from vyre_cuda.runtime import lowering
+    from vyre_cuda.runtime.device import Device
+    from vyre_cuda.runtime.properties import DeviceProperties
+else:
+    lowering = later("vyre_cuda.runtime.lowering")
+
+_KEPT = 1024
+_BYTES_KEPT = 256 << 20
+# Wire bytes, precision, bounds, max_ulp.
+Key: TypeAlias = tuple[bytes, str, str, float | None]
+
+
+class Kernels:
+    """The kernels of one device by program and options, and the checks of all that were made."""
+
+    def __init__(self, context: Context, *, races: bool) -> None:
+        self.checks = ChecksByTag()
+        self._context = context
+        self._races = races
+        self._recent: LRU[Kernel] = LRU(_KEPT, _BYTES_KEPT, self._count_change)
+        self._flights: SingleFlight[Kernel] = SingleFlight()
+        self._tags = itertools.count(1)
+        self._store = None if races else _store(self._count)
+
+    def kernel(self, device: Device, program: Program, precision: str, bounds: str, max_ulp: float | None) -> Kernel:
+        """The kernel of a valid program."""
+        key = (program.to_bytes(), precision, bounds, max_ulp)
+        kernel = self._known(key)
+        return self._flights.run(key, lambda: self._new(device, program, key)) if kernel is None else kernel
+
+    def clear(self) -> None:
+        """Forget the kernels; those that somebody holds go on."""
+        self._recent.clear()
+
+    def _known(self, key: Key) -> Kernel | None:
+        kernel = self._recent.get(key)
+        if kernel is not None:
+            self._count("kernel_cache_hits", 1)
+        return kernel
+
+    def _new(self, device: Device, program: Program, key: Key) -> Kernel:
+        kernel = self._known(key)  # another thread may just have ended with it
+        if kernel is not None:
+            return kernel
+        self._count("kernel_cache_misses", 1)
+        store = self._store
+        if store is None:
+            return self._keep(key, self._compiled(device, program, key)[0])
+        name = _disk_key(key, device.properties)
+        found = store.read(name)
+        kernel = None if found is None else self._revived(device, program, key, found)
+        if kernel is not None:
+            return self._keep(key, kernel)
+        if found is not None:
+            store.discard(name)
+        kernel, sections = self._compiled(device, program, key, linked=True)
+        kept = self._keep(key, kernel)
+        store.write(name, sections)
+        return kept
+
+    def _keep(self, key: Key, kernel: Kernel) -> Kernel:
+        return self._recent.setdefault(key, kernel, kernel.nbytes)
+
+    def _count(self, name: str, n: int) -> None:
+        with suppress(DeviceUnavailableError):  # in a forked child, where the counters are the parent's
+            self._context.count(STATS[name], n)
+
+    def _count_change(self, entries: int, nbytes: int, dropped: int) -> None:
+        self._count("kernel_cache_entries", entries)
+        self._count("kernel_cache_bytes", nbytes)
+        self._count("kernel_cache_evictions", dropped)
+
+    def _revived(self, device: Device, program: Program, key: Key, sections: tuple[bytes, ...]) -> Kernel | None:
+        """The kernel of a file, None for one that this program, this package or the driver cannot use."""
+        try:
+            facts, ptx, image = sections
+            return self._kernel(device, program, key, stored.decode(facts, ptx, program), image)
+        except (ValueError, DriverError, InternalError):
+            return None
+
+    def _compiled(
+        self, device: Device, program: Program, key: Key, *, linked: bool = False
+    ) -> tuple[Kernel, tuple[bytes, ...]]:
+        """A new kernel and, if linked, what a file of it has."""
+        begin = perf_counter_ns()
+        found = lowering.lowered(
+            program, device.properties, precision=key[1], bounds=key[2], races=self._races, max_ulp=key[3]
+        )
+        self._count("compiles", 1)
+        self._count("compile_ns_total", perf_counter_ns() - begin)
+        ptx = found.ptx.encode("ascii")
+        try:
+            image = link(device.context, ptx) if linked else None
+            kernel = self._kernel(device, program, key, found, image)
+        except CompileError as error:
+            if self._races:
+                raise
+            raise lowering.explained(
+                error, program, device.properties, precision=key[1], bounds=key[2], max_ulp=key[3]
+            ) from None
+        return kernel, () if image is None else (stored.encode(found), ptx, image)
+
+    def new_tag(self) -> int:
+        """A number for the checks of a kernel, by which its reports are known."""
+        return next(self._tags)
+
+    def _kernel(self, device: Device, program: Program, key: Key, lowered: Lowered, image: bytes | None) -> Kernel:
+        tag = self.new_tag()
+        _, precision, bounds, max_ulp = key
+        kernel = Kernel(device, program, lowered, tag, precision=precision, bounds=bounds, max_ulp=max_ulp, image=image)
+        self.checks.add(tag, kernel.checks)
+        return kernel
+
+
+def _store(count: Count) -> Store | None:
+    try:
+        root = cache_root(os.environ)
+    except CacheError as error:
+        warnings.warn(f"kernels are not cached on disk: {error}", RuntimeWarning, stacklevel=4)
+        return None
+    return None if root is None else Store(root, count)
+
+
+def _disk_key(key: Key, properties: DeviceProperties) -> str:
+    """Everything that changes what is stored."""
+    wire, precision, bounds, max_ulp = key
+    words = (
+        *("kernel", precision, bounds, str(max_ulp), "emulator" if properties.is_emulator else "cuda"),
+        *map(str, (*properties.compute_capability, properties.driver_version)),
+    )
+    return key_of([generator_digest(), wire, *(word.encode() for word in words)])

@@ -1,0 +1,76 @@
+"""From a valid program to its text: passes, then lowering. Imported when a program is in no cache."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vyre_cuda.errors import CompileError
+from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.reblock import what_fixes_block, with_block
+from vyre_cuda.later import later
+from vyre_cuda.passes.pipeline import optimize
+from vyre_cuda.ptx.lower import lower
+from vyre_cuda.ptx.lowered import Lowered
+from vyre_cuda.ptx.target import target_for
+from vyre_cuda.runtime.occupancy import best_block
+from vyre_cuda.runtime.properties import DeviceProperties
+
+if TYPE_CHECKING:
+    from vyre_cuda._native.context import Context
+    from vyre_cuda.runtime import refused
+else:
+    refused = later("vyre_cuda.runtime.refused")
+
+
+def lowered(
+    program: Program,
+    properties: DeviceProperties,
+    *,
+    precision: str,
+    bounds: str,
+    max_ulp: float | None,
+    races: bool,
+) -> Lowered:
+    """For the newest target that the device has and its driver takes."""
+    target = target_for(properties.compute_capability, properties.driver_version)
+    body = program if races else _improved(program, precision, bounds)
+    return lower(body, target, precision=precision, bounds=bounds, races=races, max_ulp=max_ulp)
+
+
+def explained(
+    error: CompileError,
+    program: Program,
+    properties: DeviceProperties,
+    *,
+    precision: str,
+    bounds: str,
+    max_ulp: float | None,
+) -> CompileError:
+    """The driver's refusal of what `lowered` made of the program, told in its statements."""
+    target = target_for(properties.compute_capability, properties.driver_version)
+    body = _improved(program, precision, bounds)
+    return refused.explained(error, body, target, precision=precision, bounds=bounds, max_ulp=max_ulp)
+
+
+def blocked(
+    program: Program,
+    context: Context,
+    properties: DeviceProperties,
+    *,
+    precision: str,
+    bounds: str,
+    max_ulp: float | None,
+) -> Program:
+    """The program with the block of which the most threads are resident. ValueError: it depends on its block."""
+    fixed = what_fixes_block(program)
+    if fixed is not None:
+        raise ValueError(f'{program.name}: block="auto", and {fixed[0]}, which depends on the block')
+    target = target_for(properties.compute_capability, properties.driver_version)
+    body = _improved(program, precision, bounds)
+    found = lower(body, target, precision=precision, bounds=bounds, max_ulp=max_ulp, fixed_block=False)
+    return with_block(program, best_block(context, found, properties.warp_size))
+
+
+def _improved(program: Program, precision: str, bounds: str) -> Program:
+    """With traps the user's own program, as under a check: failures then name the statements that he wrote."""
+    return program if bounds == "trap" else optimize(program, precision=precision, bounds=bounds)

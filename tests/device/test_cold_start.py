@@ -1,0 +1,140 @@
+"""What a process has loaded by its first result: held by names of modules, because times move with the machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vyre_cuda.runtime.generator import ROOMS
+
+pytestmark = pytest.mark.slow
+
+# Prints the modules that are loaded after each step, beyond those that NumPy loads.
+STEPS = """
+import json, sys
+import numpy as np
+before = set(sys.modules)
+steps = {}
+
+def step(name):
+    steps[name] = sorted(set(sys.modules) - before)
+
+import vyre_cuda as vc
+step("import")
+b = vc.Builder("first")
+x = b.input("x", vc.f32)
+out = b.output("out", vc.f32, size=x.size)
+i = b.let("i", vc.global_id.x)
+with b.if_(i < out.size):
+    out[i] = x[i] * 2.0
+program = b.build()
+step("program")
+name = sys.argv[1]
+device = vc.Device(int(name) if name.isdigit() else name)
+step("device")
+kernel = device.compile(program)
+step("kernel")
+values = np.arange(1000, dtype=np.float32)
+assert (kernel(values) == 2 * values).all()
+step("result")
+steps["compiles"] = device.stats().compiles
+device.close()
+print(json.dumps(steps))
+"""
+
+# Rooms that a start with a warm cache never enters.
+UNUSED_ROOMS = ("passes", "interp", "cli", "testing")
+# Of the others, what is for texts, errors and calls that are not plain.
+UNUSED = (
+    "functions.exponential_f32", "functions.exponential_f64", "functions.power_f64",
+    "ir.elementwise", "ir.literals", "ir.parse", "ir.text", "ir.wire_read", "ptx.lower", "ptx.isel", "ptx.target",
+    "runtime.arguments", "runtime.foreign", "runtime.graph", "runtime.interop", "runtime.jit_cache",
+    "runtime.lowering", "runtime.races", "runtime.recorded_call",
+)  # fmt: skip
+# Of the standard library and others; each costs a millisecond or more.
+HEAVY = (
+    "argparse", "asyncio", "ctypes", "dataclasses", "decimal", "fractions", "hashlib", "hypothesis",
+    "importlib.metadata", "ml_dtypes", "numpy.ma", "numpy.testing", "numpy.typing", "pathlib",
+    "subprocess", "tempfile", "urllib",
+)  # fmt: skip
+# Modules of a start with a warm cache. More are no mistake; they are a decision.
+MOST_MODULES = 84
+
+
+def run(device_name: int | str, cache: Path) -> dict[str, list[str]]:
+    environment = {**os.environ, "VYRE_CUDA_CACHE_DIR": str(cache)}
+    command = [sys.executable, "-c", STEPS, str(device_name)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    steps: dict[str, list[str]] = json.loads(done.stdout)
+    return steps
+
+
+@pytest.fixture(scope="module")
+def cold_and_warm(device_name: int | str, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, list[str]]]:
+    """The steps of the first process of a machine, and of the second."""
+    cache = tmp_path_factory.mktemp("cold")
+    return [run(device_name, cache), run(device_name, cache)]
+
+
+GENERATOR = """
+import json, sys
+import vyre_cuda.runtime.lowering, vyre_cuda.plan.stored
+print(json.dumps(sorted(sys.modules)))
+"""
+# Rooms and modules that change nothing of what is stored.
+NEUTRAL = {"_native", "cache", "errors", "later", "locations", "record_templates", "records", "runtime"}
+
+
+def test_the_digest_of_the_generator_covers_every_room_that_lowering_enters():
+    done = subprocess.run([sys.executable, "-c", GENERATOR], capture_output=True, text=True, check=True)
+    rooms = {name.partition(".")[0] for name in own(json.loads(done.stdout))}
+
+    assert rooms - NEUTRAL == set(ROOMS)
+
+
+def own(modules: list[str]) -> list[str]:
+    return [name.removeprefix("vyre_cuda.") for name in modules if name.startswith("vyre_cuda.")]
+
+
+def test_importing_loads_no_module_of_the_package(cold_and_warm):
+    assert own(cold_and_warm[1]["import"]) == []
+
+
+def test_a_program_is_built_without_device_and_lowering(cold_and_warm):
+    rooms = {name.partition(".")[0] for name in own(cold_and_warm[1]["program"])}
+
+    assert rooms <= {"functions", "ir", "errors", "records", "record_templates", "later"}
+
+
+def test_a_first_compilation_loads_passes_and_lowering(cold_and_warm):
+    assert cold_and_warm[0]["compiles"] == 1
+    assert {"passes.pipeline", "ptx.lower"} <= set(own(cold_and_warm[0]["kernel"]))
+
+
+def test_a_later_process_loads_neither_passes_nor_lowering(cold_and_warm):
+    names = own(cold_and_warm[1]["result"])
+
+    assert cold_and_warm[1]["compiles"] == 0
+    assert [name for name in names if name.partition(".")[0] in UNUSED_ROOMS or name in UNUSED] == []
+
+
+def test_a_later_process_loads_nothing_heavy(cold_and_warm):
+    loaded = cold_and_warm[1]["result"]
+
+    assert [name for name in loaded if name in HEAVY] == []
+
+
+def test_nothing_is_loaded_by_compiling_or_by_the_first_call(cold_and_warm):
+    warm = cold_and_warm[1]
+
+    assert warm["device"] == warm["kernel"] == warm["result"]
+
+
+def test_the_modules_of_a_start_are_few(cold_and_warm):
+    assert len(own(cold_and_warm[1]["result"])) <= MOST_MODULES
