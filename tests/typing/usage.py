@@ -20,7 +20,7 @@ def build() -> vc.Program:
     with b.for_(0, 4) as j:
         acc.set(acc + vc.f32(j))
     with b.if_(i < out.size):
-        out[i] = vc.where(x[i] > 0, a * x[i], vc.sqrt(vc.absolute(x[i]))) + acc + vc.power(vc.sin(x[i]), 2)
+        out[i] = vc.where(x[i] > 0, a * x[i], vc.sqrt(vc.absolute(x[i]))) + acc + vc.sin(x[i]) ** 2
     b.work(x.size, 1)
     return b.build()
 

@@ -55,6 +55,7 @@ ARITHMETIC: list[tuple[str, Callable[[Any, Any], Any]]] = [
     ("subtract", operator.sub),
     ("multiply", operator.mul),
     ("divide", operator.truediv),
+    ("power", operator.pow),
     ("less", operator.lt),
     ("less_equal", operator.le),
     ("greater", operator.gt),
@@ -345,3 +346,10 @@ def test_a_big_index_is_bound_first(kit: Kit) -> None:
     program = kit.b.build()
 
     assert max(tree_sizes(program.body)) <= 2 * 64
+
+
+def test_a_power_takes_numbers_on_either_side_and_no_integers(kit: Kit) -> None:
+    assert kit.node(2**kit.f) == kit.node(vc.power(2.0, kit.f))
+    assert kit.node(kit.f**-1) == kit.node(vc.power(kit.f, -1.0))
+    with pytest.raises(vc.ProgramError, match="power"):
+        kit.u**2

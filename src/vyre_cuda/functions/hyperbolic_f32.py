@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vyre_cuda.functions.coefficients_f32 import EXP, SINH, TANH
-from vyre_cuda.functions.exponential_f32 import nearest_power, scaled, without
+from vyre_cuda.functions.exponential_f32 import nearest_power, power_of_two, scaled, without
 from vyre_cuda.functions.polynomials import horner, odd
 from vyre_cuda.functions.steps import Steps, V
 
@@ -24,7 +24,7 @@ def tanh(m: Steps, x: V) -> V:
     a = m.absolute(x)
     twice = m.where(a > 10.0, 20.0, a + a)
     whole, k = nearest_power(m, twice)
-    power = scaled(m, horner(m, EXP, without(m, twice, whole)), k)
+    power = horner(m, EXP, without(m, twice, whole)) * power_of_two(m, k)
     far = m.fma(1.0 / (power + 1.0), -2.0, 1.0)
     return m.copysign(m.where(a < 0.6, odd(m, TANH, a), far), x)
 

@@ -93,6 +93,12 @@ class Expression(ABC):
     def __rdivmod__(self, other: Operand) -> tuple[Value, Value]:
         return self._divmod(other, self)
 
+    def __pow__(self, other: Operand) -> Value:
+        return self._binary("**", self, other)
+
+    def __rpow__(self, other: Operand) -> Value:
+        return self._binary("**", other, self)
+
     def __lshift__(self, other: Operand) -> Value:
         return self._binary("<<", self, other)
 

@@ -35,12 +35,12 @@ class Op:
     rule: str = ""
 
 
-def _function(name: str, code: int) -> Op:
+def _function(name: str, code: int, symbol: str = "") -> Op:
     """A mathematical function, for the types of its forms; f16 and bf16 are computed by the form of f32."""
     types = tuple(t for t in FLOATS if table.has(name, "f64" if t is f64 else "f32"))
     bounds = {t: table.exact_form(name, t.name).ulp for t in types if t.bits > 16}
     rule = ", ".join(f"{bound:g} ULP for {t}" for t, bound in bounds.items())
-    return Op(name, code, table.ARITY[name], types, rule=f"within {rule}; f16 and bf16 by way of f32")
+    return Op(name, code, table.ARITY[name], types, symbol=symbol, rule=f"within {rule}; f16 and bf16 by way of f32")
 
 
 _ROWS = (
@@ -120,7 +120,7 @@ _ROWS = (
     _function("arcsinh", 74),
     _function("arccosh", 75),
     _function("arctanh", 76),
-    _function("power", 77),
+    _function("power", 77, "**"),
     _function("hypot", 78),
     _function("cbrt", 79),
     _function("erf", 80),

@@ -87,3 +87,6 @@ def worst(name: str, type_: Type, columns: list[Array], found: Array) -> tuple[f
         f"{wide(type_, c[at : at + 1])[0]!r} (0x{int(c.view(type_.unsigned)[at]):x})" for c in columns
     )
     return float(off[at]), f"{name}({arguments}) = {found[at]!r}, exactly {expected[at]!r}: off by {off[at]:.3f} ULP"
+
+
+__all__ = ["Array", "errors", "exact", "wide", "worst"]
