@@ -185,8 +185,8 @@ _HOMES = {
     "vyre_cuda.bundles.write": "bundle",
     "vyre_cuda.errors": (
         "BundleError BundleVersionError CacheError CompileError CompileLocation DataRaceError Diagnostic "
-        "DeviceLostError DeviceUnavailableError DriverError Error InternalError KernelAssertionError KernelTimeoutError Limit "
-        "ProgramError RacingAccess RecordingError ResourceError UnsupportedError"
+        "DeviceLostError DeviceUnavailableError DriverError Error InternalError KernelAssertionError "
+        "KernelTimeoutError Limit ProgramError RacingAccess RecordingError ResourceError UnsupportedError"
     ),
     "vyre_cuda.interp.evaluate": "evaluate",
     "vyre_cuda.ir.builder": "Builder",

@@ -162,8 +162,8 @@ def merged_kernels(programs: Sequence[GraphKernel], graphs: Mapping[str, Recorde
             raise ValueError(f"two programs are named {kernel.program.name}; a bundle finds them by name")
         raise UnsupportedError(
             f"program {kernel.program.name} is there with precision={known.precision!r}, bounds={known.bounds!r}, "
-            f"max_ulp={known.max_ulp} and with {kernel.precision!r}, {kernel.bounds!r}, {kernel.max_ulp}; a bundle has one "
-            "kernel of a name",
+            f"max_ulp={known.max_ulp} and with {kernel.precision!r}, {kernel.bounds!r}, {kernel.max_ulp}; a bundle "
+            "has one kernel of a name",
             capability="two_options",
         )
     return list(found.values())

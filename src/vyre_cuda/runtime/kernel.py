@@ -86,7 +86,8 @@ class Kernel(Dispatcher):
         plan: Plan | None = None,
         checks: Checks | None = None,
     ) -> None:
-        """`image` is what the device's linker made of the text, None: the driver compiles the text. `plan` and `checks`, where they were not made from the program, are those of a bundle."""
+        """`image` is what the device's linker made of the text, None: the driver compiles the text. `plan` and
+        `checks`, where they were not made from the program, are those of a bundle."""
         require(program.name, device.properties, block_limits(device.properties, program.block, lowered.shared_bytes))
         tables = signature(program, lowered)
         plan = _plan(device, program, lowered, tables, tag, image) if plan is None else plan
