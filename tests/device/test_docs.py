@@ -21,6 +21,8 @@ PAGES = (
     "docs/graphs.md",
     "docs/interop.md",
     "docs/programs.md",
+    "docs/telemetry.md",
+    "docs/diagnostics.md",
 )
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

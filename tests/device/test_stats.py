@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Callable
 from dataclasses import asdict, fields
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -69,6 +70,14 @@ def arrays(device: vc.Device) -> tuple[vc.DeviceArray, vc.DeviceArray, vc.Device
 
 def test_record_has_every_row_of_the_table_in_order(device: vc.Device) -> None:
     assert [field.name for field in fields(vc.DeviceStats)] == list(STATS) == list(device.context.stats())
+
+
+def test_document_has_the_table() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "telemetry.md").read_text()
+    table = page.partition("<!-- counters: begin -->")[2].partition("<!-- counters: end -->")[0]
+    rows = [f"| `{name}` | {kind} | {meaning} |" for name, (kind, meaning) in stats_rows().items()]
+
+    assert table.strip().splitlines()[2:] == rows
 
 
 def test_rows_have_a_kind_and_a_meaning() -> None:

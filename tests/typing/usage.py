@@ -116,3 +116,20 @@ def handle() -> str:
     except vc.Error as error:
         return error.code
     return ""
+
+
+def look(device: vc.Device, program: vc.Program) -> tuple[vc.DeviceStats, str, list[vc.Limit], vc.Occupancy]:
+    kernel: vc.Kernel = device.compile(program, block="auto")
+    device.trace_launches = True
+    device.nvtx_ranges = False
+    stats: vc.DeviceStats = device.stats()
+    device.reset_stats()
+    return stats, stats.prometheus(job="typed"), kernel.limits((1, 2, 3)), kernel.occupancy
+
+
+def blame(error: vc.DeviceLostError | vc.KernelTimeoutError) -> tuple[str, ...]:
+    return error.launches
+
+
+def places(error: vc.CompileError) -> list[tuple[str, int] | None]:
+    return [location.source for location in error.locations]

@@ -30,6 +30,7 @@ from vyre_cuda.runtime.kernel import Kernel
 from vyre_cuda.runtime.kernels import Kernels
 from vyre_cuda.runtime.kinds import COMPILE
 from vyre_cuda.runtime.properties import DeviceInfo, DeviceProperties, MemoryStats
+from vyre_cuda.runtime.telemetry import Telemetry
 from vyre_cuda.runtime.transfers import Host
 from vyre_cuda.runtime.waiter import Waiter
 
@@ -38,27 +39,21 @@ if TYPE_CHECKING:
     from vyre_cuda.ptx.target import Target
     from vyre_cuda.runtime import foreign, interop, lowering
     from vyre_cuda.runtime import graph as graphs
-    from vyre_cuda.runtime import stats as statistics
-    from vyre_cuda.runtime import watch as watches
     from vyre_cuda.runtime.foreign import ForeignKernel
     from vyre_cuda.runtime.graph import Graph
-    from vyre_cuda.runtime.stats import DeviceStats
-    from vyre_cuda.runtime.watch import Watch
 else:
     foreign = later("vyre_cuda.runtime.foreign")
     graphs = later("vyre_cuda.runtime.graph")
     interop = later("vyre_cuda.runtime.interop")
     lowering = later("vyre_cuda.runtime.lowering")
-    statistics = later("vyre_cuda.runtime.stats")
     targets = later("vyre_cuda.ptx.target")
-    watches = later("vyre_cuda.runtime.watch")
 
 _CHOICES_KEPT = 1024
 # Seconds that the end of a process waits for work of a device that was not closed.
 _EXIT_LIMIT = 1.0
 
 
-class Device(memory.Allocator):
+class Device(memory.Allocator, Telemetry):
     """An open device. `Device()` and `Device(1)` are CUDA devices, `Device("emulator")` runs on the CPU.
 
     `Device("auto")` takes what VYRE_CUDA_DEVICE names, else a CUDA device when there is one, else the emulator with a
@@ -80,7 +75,6 @@ class Device(memory.Allocator):
         weakref.finalize(self.context, _hurry, weakref.ref(self.context))
         self._recording = threading.local()
         self._recordings_lock = threading.Lock()
-        self._watch: Watch | None = None
 
     @property
     def target(self) -> Target:
@@ -251,49 +245,6 @@ class Device(memory.Allocator):
     def trim(self) -> None:
         """Give all idle memory back to the driver, after the work that may still use it."""
         self.context.trim()
-
-    # ---- telemetry --------------------------------------------------------------------------------------------------
-
-    def stats(self) -> DeviceStats:
-        """What was launched, copied, waited for, compiled and cached since the device was opened or this was reset.
-
-        Threads count for themselves, and a snapshot sums them. It answers after a close and on a lost device, too.
-        """
-        return statistics.DeviceStats(**self.context.stats())
-
-    def reset_stats(self) -> None:
-        """Count from 0 again; caches, pools and what they hold stay."""
-        self.context.reset_stats()
-
-    @property
-    def trace_launches(self) -> bool:
-        """Whether launches are noted with their arguments and the line that made them, for messages of later faults.
-
-        Off at first, and then free; on, it costs a few microseconds a launch.
-        """
-        return self._watch is not None and self._watch.traces
-
-    @trace_launches.setter
-    def trace_launches(self, value: bool) -> None:
-        self._set_watch(traces=bool(value), ranges=self.nvtx_ranges)
-
-    @property
-    def nvtx_ranges(self) -> bool:
-        """Whether compilations, calls and launches are ranges in profilers, in the domain vyre_cuda.
-
-        Off at first, and then free. UnsupportedError when the package nvtx is not installed.
-        """
-        return self._watch is not None and self._watch.ranges
-
-    @nvtx_ranges.setter
-    def nvtx_ranges(self, value: bool) -> None:
-        self._set_watch(traces=self.trace_launches, ranges=bool(value))
-
-    def _set_watch(self, *, traces: bool, ranges: bool) -> None:
-        watch = watches.Watch(self.context, traces=traces, ranges=ranges) if traces or ranges else None
-        with self._recordings_lock:
-            self.context.recordings += (watch is not None) - (self._watch is not None)
-            self._watch = watch
 
     # ---- recording --------------------------------------------------------------------------------------------------
 
