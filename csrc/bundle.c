@@ -142,6 +142,7 @@ vyc_status vyc_bundle_kernel_get(vyc_bundle *bundle, vyc_bundle_kernel *kernel_o
       .program_bytes = row->program.bytes,
   };
   memcpy(kernel.fingerprint, row->fingerprint, sizeof kernel.fingerprint);
+  memcpy(&kernel.max_ulp, &row->max_ulp, sizeof kernel.max_ulp);
   vyc__struct_out(kernel_out, &kernel, sizeof kernel);
   return VYC_OK;
 }
@@ -237,6 +238,7 @@ vyc_status vyc_bundle_variant_get(vyc_bundle *bundle, vyc_bundle_variant *varian
       .ptx_bytes = row->ptx.bytes,
       .cubin = vyc__bundle_data(bundle, row->cubin),
       .cubin_bytes = row->cubin.bytes,
+      .shared_bytes = row->shared_bytes,
   };
   vyc__struct_out(variant_out, &variant, sizeof variant);
   return VYC_OK;

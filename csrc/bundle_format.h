@@ -82,6 +82,7 @@ typedef struct vyc_disk_kernel {
   vyc_disk_range work[3];
   vyc_disk_range variants;
   vyc_disk_data program; /* wire bytes: the program, or its signature alone */
+  uint64_t max_ulp;      /* the bits of an f64; 0: left to the precision */
 } vyc_disk_kernel;
 
 typedef struct vyc_disk_parameter {
@@ -114,9 +115,9 @@ typedef struct vyc_disk_variant {
   uint32_t sm;          /* 90: sm_90 */
   uint32_t ptx_version; /* major * 10 + minor */
   uint32_t flags;       /* VYC_PLAN_COOPERATIVE */
+  uint32_t shared_bytes; /* of a block, all of it, and the part asked for at the launch */
   uint32_t dynamic_shared_bytes;
   uint32_t parameter_bytes;
-  uint32_t reserved;
   vyc_disk_range entries;
   vyc_disk_range bindings;
   vyc_disk_range sites;
@@ -167,7 +168,7 @@ typedef struct vyc_disk_graph_step {
 
 _Static_assert(sizeof(vyc_disk_header) == 96, "the format");
 _Static_assert(sizeof(vyc_disk_section) == 32, "the format");
-_Static_assert(sizeof(vyc_disk_kernel) == 144, "the format");
+_Static_assert(sizeof(vyc_disk_kernel) == 152, "the format");
 _Static_assert(sizeof(vyc_disk_parameter) == 24, "the format");
 _Static_assert(sizeof(vyc_disk_size) == 16, "the format");
 _Static_assert(sizeof(vyc_disk_step) == 16, "the format");

@@ -69,6 +69,7 @@ static vyc_status plan_of(vyc_kernel *kernel, vyc_module *module, const vyc_disk
       .bindings = vyc__bundle_row(kernel->bundle, VYC_SECTION_BINDINGS, v->bindings.first,
                                   sizeof(vyc_binding)),
       .tag = tag,
+      .name = vyc__bundle_text(kernel->bundle, kernel->row->name),
   };
   return vyc_plan_create(&kernel->plan, module, &desc);
 }

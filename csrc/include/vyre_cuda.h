@@ -954,6 +954,7 @@ typedef struct vyc_bundle_kernel {
   const void *program; /* wire bytes for vc.Program.from_bytes */
   uint64_t program_bytes;
   uint8_t fingerprint[32]; /* vc.Program.fingerprint of the whole program */
+  double max_ulp; /* what it was compiled with; 0: left to the precision */
 } vyc_bundle_kernel;
 
 /* VYC_E_INVALID past the last. */
@@ -994,6 +995,8 @@ typedef struct vyc_bundle_variant {
   uint64_t ptx_bytes; /* with the NUL */
   const void *cubin; /* NULL: there is PTX alone */
   uint64_t cubin_bytes;
+  uint32_t shared_bytes; /* of a block, dynamic_shared_bytes among them */
+  uint32_t reserved;
 } vyc_bundle_variant;
 
 /* VYC_E_INVALID: no such kernel or variant. */

@@ -61,6 +61,7 @@ cdef class BundleFile:
             "variant_count": row.variant_count,
             "program": (<const char *>row.program)[:row.program_bytes],
             "fingerprint": row.fingerprint[:32],
+            "max_ulp": row.max_ulp or None,
         }
 
     def parameters(self, uint32_t kernel) -> list[tuple[str, int, int, int, bool]]:
@@ -84,6 +85,7 @@ cdef class BundleFile:
             "sm": row.sm,
             "ptx_version": row.ptx_version,
             "cooperative": row.is_cooperative != 0,
+            "shared_bytes": row.shared_bytes,
             "dynamic_shared_bytes": row.dynamic_shared_bytes,
             "parameter_bytes": row.parameter_bytes,
             "entry": row.entry.decode(),

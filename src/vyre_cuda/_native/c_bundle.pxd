@@ -37,6 +37,7 @@ cdef extern from "vyre_cuda.h" nogil:
         const void *program
         uint64_t program_bytes
         uint8_t fingerprint[32]
+        double max_ulp
 
     vyc_status vyc_bundle_kernel_get(vyc_bundle *bundle, vyc_bundle_kernel *kernel_out, uint32_t index)
 
@@ -68,6 +69,7 @@ cdef extern from "vyre_cuda.h" nogil:
         uint64_t ptx_bytes
         const void *cubin
         uint64_t cubin_bytes
+        uint32_t shared_bytes
 
     vyc_status vyc_bundle_variant_get(vyc_bundle *bundle, vyc_bundle_variant *variant_out, uint32_t kernel,
                                       uint32_t index)

@@ -69,7 +69,7 @@ class GraphKernel:
     program: Program
     precision: str
     bounds: str
-    max_ulp: float | None = None
+    max_ulp: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +161,12 @@ def merged_kernels(programs: Sequence[GraphKernel], graphs: Mapping[str, Recorde
         if known.program != kernel.program:
             raise ValueError(f"two programs are named {kernel.program.name}; a bundle finds them by name")
         raise UnsupportedError(
-            f"program {kernel.program.name} is there with precision={known.precision!r}, bounds={known.bounds!r}, "
-            f"max_ulp={known.max_ulp} and with {kernel.precision!r}, {kernel.bounds!r}, {kernel.max_ulp}; a bundle "
-            "has one kernel of a name",
+            f"program {kernel.program.name} is there with {_options(known)} and with {_options(kernel)}; a bundle has "
+            "one kernel of a name",
             capability="two_options",
         )
     return list(found.values())
+
+
+def _options(kernel: GraphKernel) -> str:
+    return f"precision={kernel.precision!r}, bounds={kernel.bounds!r}, max_ulp={kernel.max_ulp!r}"

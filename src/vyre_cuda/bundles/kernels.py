@@ -35,20 +35,9 @@ class BundledKernel:
     program: Program
     precision: str
     bounds: str
+    max_ulp: float | None
     variants: Sequence[Variant]
     source: bool
-    max_ulp: float | None = None
-
-
-def precision_text(precision: str, max_ulp: float | None) -> str:
-    """What the file says of precision: its name, then the bound where there is one."""
-    return precision if max_ulp is None else f"{precision} max_ulp={max_ulp!r}"
-
-
-def parse_precision(text: str) -> tuple[str, float | None]:
-    """Precision and bound of such a text."""
-    precision, _, bound = text.partition(" max_ulp=")
-    return precision, float(bound) if bound else None
 
 
 def interface(program: Program) -> Program:
@@ -70,7 +59,7 @@ def add_kernel(writer: Writer, kernel: BundledKernel) -> None:
         "kernels",
         *writer.text(program.name),
         bytes.fromhex(program.fingerprint),
-        *writer.text(precision_text(kernel.precision, kernel.max_ulp)),
+        *writer.text(kernel.precision),
         *writer.text(kernel.bounds),
         *program.block,
         program.index.bits,
@@ -81,6 +70,7 @@ def add_kernel(writer: Writer, kernel: BundledKernel) -> None:
         *(number for axis in [*work, *[(0, 0)] * 3][:3] for number in axis),
         *variants,
         *place,
+        0.0 if kernel.max_ulp is None else kernel.max_ulp,
     )
 
 
@@ -124,6 +114,7 @@ def _variant(writer: Writer, program: Program, variant: Variant) -> None:
         target.sm,
         major * 10 + minor,
         _COOPERATIVE if lowered.cooperative else 0,
+        lowered.shared_bytes,
         lowered.dynamic_shared_bytes,
         lowered.parameter_bytes,
         *entries,

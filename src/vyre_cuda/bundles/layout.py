@@ -30,11 +30,11 @@ NO_DATA: Final = (0, 0)
 STRINGS, DATA = 1, 10
 # Section -> its row. Texts and ranges are two u32, data two u64.
 ROWS: Final = {
-    "kernels": (2, struct.Struct("<2I32s2I2I6I2I2I6I2I2Q")),
+    "kernels": (2, struct.Struct("<2I32s2I2I6I2I2I6I2I2Qd")),
     "parameters": (3, struct.Struct("<5I4x")),
     "sizes": (4, struct.Struct("<I4x2I")),
     "steps": (5, struct.Struct("<iiQ")),
-    "variants": (6, struct.Struct("<7I4x6I4Q")),
+    "variants": (6, struct.Struct("<8I6I4Q")),
     "entries": (7, struct.Struct("<4I8x")),
     "bindings": (8, struct.Struct("<4I")),
     "sites": (9, struct.Struct("<9I4x")),
@@ -78,7 +78,7 @@ class Writer:
         self._data += data
         return place
 
-    def row(self, table: str, *fields: int | bytes) -> None:
+    def row(self, table: str, *fields: int | float | bytes) -> None:
         """Append a row."""
         self._rows[table].append(ROWS[table][1].pack(*fields))
 

@@ -19,7 +19,7 @@ from vyre_cuda.ptx.target import Target
 
 # A text for the first of a major generation runs on all of it and, compiled by the driver, on what is newer.
 DEFAULT_TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
-# The version of this package as vyc_version counts.
+# The version of this package, as vyc_version counts.
 PRODUCER = 100
 
 
@@ -69,7 +69,7 @@ def compiled(kernel: GraphKernel, targets: Sequence[Target], *, source: bool, cu
     for target in targets:
         lowered = lower(body, target, precision=precision, bounds=bounds, max_ulp=kernel.max_ulp)
         variants.append(Variant(target, lowered, cubin(lowered.ptx, target) if cubins else b""))
-    return BundledKernel(program, precision, bounds, variants, source, kernel.max_ulp)
+    return BundledKernel(program, precision, bounds, kernel.max_ulp, variants, source)
 
 
 def parse_targets(targets: Sequence[str]) -> list[Target]:

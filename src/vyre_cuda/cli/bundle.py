@@ -24,6 +24,7 @@ def bundle(
     targets: Sequence[str] | None,
     precision: str,
     bounds: str,
+    max_ulp: float | None,
     source: bool,
     cubins: bool | None,
 ) -> int:
@@ -35,7 +36,9 @@ def bundle(
     programs = load_programs(file) if program is None else [load_program(file, program)]
     options: dict[str, Any] = {} if targets is None else {"targets": list(targets)}
     try:
-        vc.bundle(programs, out, precision=precision, bounds=bounds, source=source, cubins=cubins, **options)
+        vc.bundle(
+            programs, out, precision=precision, bounds=bounds, max_ulp=max_ulp, source=source, cubins=cubins, **options
+        )
     except ValueError as error:
         raise UsageError(str(error)) from None
     except UnsupportedError as error:
@@ -53,6 +56,7 @@ def _tell(console: Console, file: Path) -> int:
             "parameters": [{"name": p.name, "kind": p.kind, "type": p.type.name} for p in kernel.program.parameters],
             "precision": kernel.precision,
             "bounds": kernel.bounds,
+            "max_ulp": kernel.max_ulp,
             "targets": list(kernel.targets),
             "cubins": list(kernel.cubins),
             "has_source": kernel.has_source,

@@ -103,6 +103,7 @@ def _dispatch(console: Console, options: argparse.Namespace) -> int:
                 targets=options.targets,
                 precision=options.precision,
                 bounds=options.bounds,
+                max_ulp=options.max_ulp,
                 source=options.source,
                 cubins=options.cubins,
             )
@@ -145,12 +146,7 @@ def _parser() -> argparse.ArgumentParser:
     add = commands.add_parser("ptx", help="the PTX of a program")
     _add_file(add)
     add.add_argument("--target", default="sm_90", metavar="sm_NN", help="GPU generation (default: sm_90)")
-    add.add_argument(
-        "--max-ulp",
-        type=float,
-        metavar="N",
-        help="let each op be off by N units in the last place where that is cheaper",
-    )
+    _add_max_ulp(add)
     _add_json(add)
 
     add = commands.add_parser(
@@ -181,6 +177,7 @@ def _parser() -> argparse.ArgumentParser:
     add.add_argument("--targets", type=_targets, metavar="sm_NN[,sm_NN]", help="GPU generations")
     add.add_argument("--precision", choices=("ieee", "ftz", "fast"), default="ieee", help="of floats (default: ieee)")
     add.add_argument("--bounds", choices=("check", "off", "trap"), default="check", help="of indices (default: check)")
+    _add_max_ulp(add)
     add.add_argument("--no-source", dest="source", action="store_false", help="leave the bodies of the programs out")
     add.add_argument(
         "--cubins", action=argparse.BooleanOptionalAction, help="machine code beside the PTX (needs ptxas)"
@@ -225,6 +222,15 @@ def _add_json(parser: argparse.ArgumentParser) -> None:
 def _add_file(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="a program text (.vir), or a Python file with programs")
     parser.add_argument("--program", metavar="NAME", help="which program, when a Python file has several")
+
+
+def _add_max_ulp(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--max-ulp",
+        type=float,
+        metavar="N",
+        help="let each op be off by N units in the last place where that is cheaper",
+    )
 
 
 def _add_seed(parser: argparse.ArgumentParser) -> None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 from vyre_cuda._native.bundle import BundleFile
 from vyre_cuda._native.status import AssertReport
 from vyre_cuda.bundles.graphs import LAUNCH
-from vyre_cuda.bundles.kernels import parse_precision
 from vyre_cuda.errors import BundleError, Error, ProgramError
 from vyre_cuda.ir import call as calls
 from vyre_cuda.ir.program import Program
@@ -44,6 +43,7 @@ class BundledKernel:
     fingerprint: str
     precision: str
     bounds: str
+    max_ulp: float | None
     targets: tuple[str, ...]
     cubins: tuple[str, ...]
 
@@ -166,6 +166,7 @@ def _kernel(file: BundleFile, index: int) -> BundledKernel:
         fingerprint=row["fingerprint"].hex(),
         precision=row["precision"],
         bounds=row["bounds"],
+        max_ulp=row["max_ulp"],
         targets=tuple(f"sm_{variant['sm']}" for variant in variants),
         cubins=tuple(f"sm_{variant['sm']}" for variant in variants if variant["cubin"]),
     )
@@ -212,15 +213,14 @@ def _load(bundle: Bundle, device: Device, name: str) -> Kernel:
     tag = device._kernels.new_tag()
     plan, variant, _ = bundle._file.load(device.context, name, tag)
     lowered = _lowered(bundle._file.variant(list(bundle.kernels).index(name), variant), kernel_row.program)
-    precision, max_ulp = parse_precision(kernel_row.precision)
     kernel = Kernel(
         device,
         kernel_row.program,
         lowered,
         tag,
-        precision=precision,
+        precision=kernel_row.precision,
         bounds=kernel_row.bounds,
-        max_ulp=max_ulp,
+        max_ulp=kernel_row.max_ulp,
         plan=plan,
         checks=BundledChecks(kernel_row.program, lowered),
     )
@@ -242,7 +242,7 @@ def _lowered(row: Mapping[str, Any], program: Program) -> Lowered:
         entry=row["entry"],
         parameters=tuple(_parameter(entry, program) for entry in row["entries"]),
         parameter_bytes=row["parameter_bytes"],
-        shared_bytes=0,
+        shared_bytes=row["shared_bytes"],
         dynamic_shared_bytes=row["dynamic_shared_bytes"],
         access={
             name: Access(True, True, False, bool(flags & STREAMING), sectors)

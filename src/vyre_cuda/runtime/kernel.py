@@ -81,7 +81,7 @@ class Kernel(Dispatcher):
         *,
         precision: str,
         bounds: str,
-        max_ulp: float | None = None,
+        max_ulp: float | None,
         image: bytes | None = None,
         plan: Plan | None = None,
         checks: Checks | None = None,
