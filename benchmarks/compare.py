@@ -47,7 +47,7 @@ def comparison(old: Result, new: Result) -> str:
         for figure in new.figures
         if figure.id in before
     ]
-    header = ["from Python, us", "old", "new", "new / old", "old / twin", "new / twin", "verdict"]
+    header = ["vyre_cuda, us", "old", "new", "new / old", "old / twin", "new / twin", "verdict"]
     parts = [f"old  {old.title}\nnew  {new.title}", table(header, rows)]
     groups = (
         ("in C, us", _twins(old.twins), _twins(new.twins)),

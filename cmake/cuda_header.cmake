@@ -4,10 +4,12 @@ find_path(VYC_CUDA_INCLUDE cuda.h
   PATHS /usr/local/cuda
   PATH_SUFFIXES include)
 if(NOT VYC_CUDA_INCLUDE)
-  execute_process(
-    COMMAND ${Python_EXECUTABLE} -c
-      "import nvidia, pathlib; print(next((str(h.parent) for p in nvidia.__path__ for h in sorted(pathlib.Path(p).glob('*/include/cuda.h'))), ''), end='')"
-    OUTPUT_VARIABLE VYC_CUDA_WHEEL_INCLUDE ERROR_QUIET)
+  if(Python_Interpreter_FOUND)
+    execute_process(
+      COMMAND ${Python_EXECUTABLE} -c
+        "import nvidia, pathlib; print(next((str(h.parent) for p in nvidia.__path__ for h in sorted(pathlib.Path(p).glob('*/include/cuda.h'))), ''), end='')"
+      OUTPUT_VARIABLE VYC_CUDA_WHEEL_INCLUDE ERROR_QUIET)
+  endif()
   if(NOT VYC_CUDA_WHEEL_INCLUDE)
     message(FATAL_ERROR "cuda.h not found: install the wheel nvidia-cuda-runtime, or set CUDA_HOME")
   endif()

@@ -62,6 +62,13 @@ def lowered_for(device: vc.Device, program: vc.Program) -> Lowered:
     return lower(optimized, target, precision="ieee", bounds="check")
 
 
+def write_bundle(path: Path, device: vc.Device) -> None:
+    """saxpy for the device, as the PTX that the twins get."""
+    properties = device.properties
+    target = target_for(properties.compute_capability, properties.driver_version)
+    vc.bundle(saxpy(), path, targets=[str(target)], cubins=False)
+
+
 def write_kernel(folder: Path, name: str, program: vc.Program, lowered: Lowered) -> None:
     """NAME.ptx, NAME.layout for raw_driver and NAME.plan for layer_driver."""
     (folder / f"{name}.ptx").write_text(lowered.ptx, encoding="ascii")

@@ -22,8 +22,8 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def summary(result: Result) -> str:
-    """All of a result in µs: Python beside its twins with targets, all of C, the rates, the peers."""
-    header = ["from Python, us", "best", "median", "p99", "twin", "best", "median", "p99", "ratio", "differs", "target"]
+    """All of a result in µs: Python and C++ beside their twins with targets, all of C, the rates, the peers."""
+    header = ["vyre_cuda, us", "best", "median", "p99", "twin", "best", "median", "p99", "ratio", "differs", "target"]
     best = {twin.id: twin.series.best_us for twin in result.twins}
     parts = [
         result.title,

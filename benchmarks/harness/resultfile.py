@@ -58,7 +58,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One way of doing a task from Python, beside its twin of the same run: `ratio` and `difference_us` of medians.
+    """One way of doing a task, beside its twin of the same run: `ratio` and `difference_us` of medians.
 
     The twin's numbers are None when it is not there. `limit_us` is the most that `series.best_us` may be to meet the
     target; an emulator run has no verdict. `bytes_moved` cross the link in a call whose task is to move them.

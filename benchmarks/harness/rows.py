@@ -1,4 +1,5 @@
-"""The table of figures: what each row measures from Python, the twin that does the same in C, and the target.
+"""The table of figures: what each row measures from Python or from a C++ host, the twin that does the same in C, and
+the target.
 
 Targets bound the least median of a row's passes by the least one of its twin's, because a host only adds to both.
 Absolute times move from host to host; the targets that name one say so.
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["plus", "times", "rate", "most"]
+Side = Literal["python", "cpp"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,9 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One way of doing a task from Python, and the twin that does the same in C. `what` is for people.
+    """One way of doing a task, and the twin that does the same in C. `what` is for people.
 
+    `side` says whether it is done from Python or in raw/host_driver.cpp, through libvyre_cuda.
     `moves`: the fields of Counts whose arrays of f32 cross the link once in every call.
     """
 
@@ -52,6 +55,7 @@ class Row:
     what: str
     target: Target | None = None
     moves: tuple[str, ...] = ()
+    side: Side = "python"
 
 
 # What each task is, for people.
@@ -83,6 +87,12 @@ _PAGEABLE = "large_zero_copy_pageable"
 _BOTH_WAYS, _COPY = ("large_elements", "large_elements"), ("copy_elements",)
 _LARGE = Target("times", 1.05)
 
+
+def _cpp(id: str, task: str, twin: str, what: str) -> Row:
+    """From C++ a call may cost 3 % more than the driver's own calls."""
+    return Row(id, task, twin, f"C++: {what}", Target("times", 1.03), side="cpp")
+
+
 ROWS = (
     Row("call_enqueue_same", "replay_enqueue", _SAME, "bound call, nothing changed", _plus(0.15)),
     Row("call_enqueue_changed", "launch_enqueue", _CHANGED, "bound call, all changed", _plus(0.30)),
@@ -107,6 +117,12 @@ ROWS = (
     Row("copy_d2h_pinned", "copy_out", "copy_d2h_pinned", "device to page-locked", LINK, _COPY),
     Row("copy_d2h_pageable", "copy_out", "copy_d2h_pageable", "device to pageable", LINK, _COPY),
     Row("copy_d2h_new", "copy_out", "copy_d2h_new", "device to a new array", LINK, _COPY),
+    _cpp("cpp_call_same", "replay_enqueue", _SAME, "bound call, nothing changed"),
+    _cpp("cpp_call_changed", "launch_enqueue", _CHANGED, "bound call, all changed"),
+    _cpp("cpp_call_sync", "launch_sync", "graph_launch_sync", "bound call, synchronize"),
+    _cpp("cpp_host_dispatch", "host_dispatch", "host_dispatch_zero_copy", "pageable arrays"),
+    _cpp("cpp_host_dispatch_pinned", "host_dispatch", "host_dispatch_pinned", "page-locked arrays"),
+    _cpp("cpp_graph", "graph", "graph_chain", "recorded graph, launch, synchronize"),
     Row("first_result", "start", "first_result_floor", "first result of a process, compiled before", _plus(60e3)),
     Row("first_result_cold", "start", "first_result_floor", "first result of a process, nothing cached"),
     Row("import_package", "start", "import_numpy", "import, after NumPy, of all that it uses", Target("most", 25e3)),
@@ -140,10 +156,11 @@ class UnknownRow(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a run measures: rows of Python's side and the ids that each C program is asked for."""
+    """What a run measures: the rows, and the ids that each program is asked for."""
 
     rows: tuple[Row, ...]
     python: tuple[str, ...]
+    cpp: tuple[str, ...]
     raw: tuple[str, ...]
     layer: tuple[str, ...]
     start: bool
@@ -161,7 +178,8 @@ def choose(words: Sequence[str] | None) -> Choice:
     twins = dict.fromkeys(row.twin for row in measured)
     return Choice(
         rows=rows,
-        python=(*(row.id for row in measured), *(SCALING[:1] if scaling else ())),
+        python=(*(row.id for row in measured if row.side == "python"), *(SCALING[:1] if scaling else ())),
+        cpp=tuple(row.id for row in measured if row.side == "cpp"),
         raw=(*twins, *(MORE_TWINS if words is None else ()), *(SCALING[2:] if scaling else ())),
         layer=(*(LAYER_ROWS if layer else ()), *(SCALING[1:2] if scaling else ())),
         start=any(row.id in START_ROWS for row in rows),

@@ -1,4 +1,4 @@
-"""One run: rounds of passes, Python's and the C programs' in turn, then the start-up rows and the peers; all in
+"""One run: rounds of passes, Python's and the other programs' in turn, then the start-up rows and the peers; all in
 processes of their own.
 
 The order alternates from round to round (Python, C; C, Python; ...), so that drift of the host meets both sides.
@@ -41,11 +41,12 @@ class Passes:
     python: list[Pass] = field(default_factory=list)
     raw: list[Pass] = field(default_factory=list)
     layer: list[Pass] = field(default_factory=list)
+    cpp: list[Pass] = field(default_factory=list)
     start: Pass = field(default_factory=Pass)
 
     @property
     def all(self) -> list[Pass]:
-        return [*self.python, *self.raw, *self.layer, self.start]
+        return [*self.python, *self.raw, *self.layer, *self.cpp, self.start]
 
 
 def command_line(description: str | None) -> argparse.ArgumentParser:
@@ -83,7 +84,8 @@ def run(benchmark: str, options: argparse.Namespace) -> Result:
     if choice.start:
         figures, failures = starts.measure_peers(options.peers, quick=options.quick, deadline=deadline)
         peer_figures, peer_failures = [*peer_figures, *figures], [*peer_failures, *failures]
-    ours, twin_series = _merge([*passes.python, passes.start]), _merge([*passes.raw, passes.start])
+    ours = _merge([*passes.python, *passes.cpp, passes.start])
+    twin_series = _merge([*passes.raw, passes.start])
     headers = [passes.python[0].header if passes.python else {}, passes.raw[0].header if passes.raw else {}]
     return Result(
         schema=SCHEMA,
@@ -119,7 +121,12 @@ def _passes(choice: Choice, twins: Twins, options: argparse.Namespace, seed: int
     core = ["--core", str(_core(options.core, options.device))]
     passes = Passes()
     python: tuple[list[Pass], Sequence[str | Path], Sequence[str]] = (passes.python, worker, choice.python)
-    c = [(passes.raw, twins.raw, choice.raw), (passes.layer, twins.layer, choice.layer)]
+    # The C++ host next to its twins.
+    c = [
+        (passes.raw, twins.raw, choice.raw),
+        (passes.cpp, twins.host, choice.cpp),
+        (passes.layer, twins.layer, choice.layer),
+    ]
     rounds = options.rounds or (1 if options.quick else 3)
     for number in range(rounds):
         for into, command, ids in [python, *c] if number % 2 == 0 else [*c, python]:

@@ -1,7 +1,8 @@
-"""The C programs: building them, and the folder of kernels and input sets that they run on.
+"""The C and C++ programs: building them, and the folder of kernels and input sets that they run on.
 
 raw_driver is the twins, on the driver alone; layer_driver calls libvyre_cuda, to show what the layer below Python
-costs. Both get the package's own PTX, its parameter layout and the run's input sets.
+costs; host_driver is a C++ host that loads a bundle. All get the package's own PTX, its parameter layout and the run's
+input sets.
 """
 
 from __future__ import annotations
@@ -17,18 +18,19 @@ import vyre_cuda as vc
 from harness.counts import Counts
 from harness.inputs import chain_sets, copy_sets, saxpy_sets, scale_sets, select_sets, write_sets
 from harness.processes import BENCHMARKS, ChildFailed
-from harness.programs import PROGRAMS, lowered_for, write_kernel
+from harness.programs import PROGRAMS, lowered_for, write_bundle, write_kernel
 
 _RAW = BENCHMARKS / "raw"
-_FLAGS = ("-std=c11", "-O2", "-Wall", "-Wextra", "-Werror")
+_FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror")
 
 
 @dataclass(frozen=True, slots=True)
 class Twins:
-    """The command lines of the C programs; `--rows` and `--core` are added by who runs them."""
+    """The command lines of the programs; `--rows` and `--core` are added by who runs them."""
 
     raw: tuple[str, ...]
     layer: tuple[str, ...]
+    host: tuple[str, ...]
 
 
 def prepare(folder: Path, device: vc.Device, *, ids: Sequence[str], seed: int, counts: Counts, driver: str) -> Twins:
@@ -36,6 +38,7 @@ def prepare(folder: Path, device: vc.Device, *, ids: Sequence[str], seed: int, c
     for name, build in PROGRAMS.items():
         program = build()
         write_kernel(folder, name, program, lowered_for(device, program))
+    write_bundle(folder / "kernels.vyre", device)
     write_sets(folder / "saxpy.f32", saxpy_sets(seed, counts), inputs=2)
     write_sets(folder / "select.f32", select_sets(seed, counts), inputs=2)
     write_sets(folder / "chain.f32", chain_sets(seed, counts), inputs=2)
@@ -44,7 +47,8 @@ def prepare(folder: Path, device: vc.Device, *, ids: Sequence[str], seed: int, c
     if any(id.startswith("copy_") for id in ids):
         write_sets(folder / "copy.f32", copy_sets(seed, counts), inputs=0)
     words = ("--driver", driver, "--folder", str(folder), *counts.words())
-    return Twins((str(build_raw(folder)), *words), (str(build_layer(folder)), *words))
+    programs = (build_raw(folder), build_layer(folder), build_host(folder))
+    return Twins(*((str(program), *words) for program in programs))
 
 
 def build_raw(folder: Path) -> Path:
@@ -55,18 +59,28 @@ def build_raw(folder: Path) -> Path:
 
 def build_layer(folder: Path) -> Path:
     """layer_driver, linked to the installed libvyre_cuda."""
+    return _compile(folder / "layer_driver", [_RAW / "layer_driver.c", _RAW / "support.c"], _with_library())
+
+
+def build_host(folder: Path) -> Path:
+    """host_driver, compiled with $CXX or c++ and linked to the installed libvyre_cuda."""
+    support = _compile(folder / "support.o", [_RAW / "support.c"], ["-c"])
+    return _compile(folder / "host_driver", [_RAW / "host_driver.cpp", support], _with_library())
+
+
+def _with_library() -> list[str]:
     library = vc.get_library_dir()
-    words = ["-I", vc.get_include(), "-L", library, "-lvyre_cuda", f"-Wl,-rpath,{library}"]
-    return _compile(folder / "layer_driver", [_RAW / "layer_driver.c", _RAW / "support.c"], words)
+    return ["-I", vc.get_include(), "-L", library, "-lvyre_cuda", f"-Wl,-rpath,{library}"]
 
 
-def _compile(binary: Path, sources: list[Path], words: list[str]) -> Path:
-    compiler = [os.environ.get("CC", "cc"), *_FLAGS, "-isystem", str(cuda_include())]
-    command = [*compiler, *map(str, sources), "-o", str(binary), *words, "-ldl", "-lpthread"]
-    child = subprocess.run(command, capture_output=True, text=True, check=False)
+def _compile(output: Path, sources: list[Path], words: list[str]) -> Path:
+    is_cpp = sources[0].suffix == ".cpp"
+    compiler = [os.environ.get("CXX", "c++"), "-std=c++17"] if is_cpp else [os.environ.get("CC", "cc"), "-std=c11"]
+    command = [*compiler, *_FLAGS, "-isystem", str(cuda_include()), *map(str, sources), "-o", str(output), *words]
+    child = subprocess.run([*command, "-ldl", "-lpthread"], capture_output=True, text=True, check=False)
     if child.returncode != 0:
-        raise ChildFailed(f"building {binary.name} failed:\n{child.stderr}")
-    return binary
+        raise ChildFailed(f"building {output.name} failed:\n{child.stderr}")
+    return output
 
 
 def cuda_include() -> Path:

@@ -11,6 +11,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+#define RAW_NORETURN [[noreturn]]
+extern "C" {
+#else
+#define RAW_NORETURN _Noreturn
+#endif
+
 /* The header's macros name the ABI variant it declares, and that name is the one looked up. */
 /* clang-format off */
 #define RAW_DRIVER_TABLE(X)         \
@@ -99,7 +106,7 @@ typedef struct raw_set {
   float *result;
 } raw_set;
 
-_Noreturn void raw_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+RAW_NORETURN void raw_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void raw_check(CUresult result, const char *call);
 void raw_open(const char *path);
 /* Make the first device's primary context current and print the line about it. */
@@ -135,5 +142,9 @@ void raw_report(const char *id, uint64_t *samples, uint32_t count, uint32_t call
 void raw_report_rate(const char *id, uint32_t threads, double launches_per_second);
 /* Whether `id` is among `ids`, separated by commas; NULL has all. */
 bool raw_wanted(const char *ids, const char *id);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -22,7 +22,7 @@ CUresult release(uint64_t begin, Kind kind, CUresult missing) {
     if (block == nullptr || block->kind != kind) return missing;
     s.engine.finish(lock, s.engine.pending());
   }
-  return s.heap.release(begin, kind) ? outcome() : missing;
+  return s.heap.release(begin, kind, settings().quarantine_bytes) ? outcome() : missing;
 }
 
 // One attribute of the block that holds `address`. Sizes and types are the driver's, by attribute.

@@ -88,6 +88,7 @@ int64_t number(const Enum &value) {
 enum class StreamMode : int64_t { eager = 0, threaded = 1, lazy = 2 };
 
 constexpr int64_t kDefaultMemoryLimit = int64_t{2} << 30;
+constexpr int64_t kDefaultQuarantineBytes = int64_t{64} << 20;
 constexpr int kDefaultDriverVersion = 13000;
 constexpr int kComputeCapability = 90;
 
@@ -96,6 +97,7 @@ struct Settings {
   std::atomic<int64_t> stream_mode{static_cast<int64_t>(StreamMode::threaded)};
   std::atomic<int64_t> memory_limit{kDefaultMemoryLimit};
   std::atomic<int64_t> host_limit{kDefaultMemoryLimit};
+  std::atomic<int64_t> quarantine_bytes{kDefaultQuarantineBytes};
   std::atomic<int64_t> delay_us{0};
   std::atomic<int64_t> driver_version{kDefaultDriverVersion};
   std::atomic<int64_t> device_count{1};

@@ -16,6 +16,7 @@ extern "C" {
  *                   (default); 2 lazy: nothing runs until somebody waits on or queries the stream
  *   "memory_limit"  bytes that cuMemAlloc hands out before CUDA_ERROR_OUT_OF_MEMORY
  *   "host_limit"    the same for cuMemHostAlloc
+ *   "quarantine_bytes" bytes of freed memory that stay poisoned and are not given out again yet
  *   "delay_us"      microseconds that every stream operation waits before it runs
  *   "driver_version" what cuDriverGetVersion answers and which functions and PTX versions exist
  *   "device_count"  0 or 1

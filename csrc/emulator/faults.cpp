@@ -142,13 +142,14 @@ void set_lost(bool lost) {
 int set(const std::string &key, int64_t value) {
   if (key == "stream_mode") return set_stream_mode(value);
   if (key == "lost") return set_lost(value != 0), 0;
-  std::atomic<int64_t> *const setting = key == "memory_limit"     ? &settings().memory_limit
-                                        : key == "host_limit"     ? &settings().host_limit
-                                        : key == "delay_us"       ? &settings().delay_us
-                                        : key == "driver_version" ? &settings().driver_version
-                                        : key == "device_count"   ? &settings().device_count
-                                        : key == "refuse_line"    ? &settings().refuse_line
-                                                                  : nullptr;
+  std::atomic<int64_t> *const setting = key == "memory_limit"       ? &settings().memory_limit
+                                        : key == "host_limit"       ? &settings().host_limit
+                                        : key == "quarantine_bytes" ? &settings().quarantine_bytes
+                                        : key == "delay_us"         ? &settings().delay_us
+                                        : key == "driver_version"   ? &settings().driver_version
+                                        : key == "device_count"     ? &settings().device_count
+                                        : key == "refuse_line"      ? &settings().refuse_line
+                                                                    : nullptr;
   if (setting == nullptr || value < 0) return -1;
   if (setting == &settings().device_count && value > 1) return -1;
   *setting = value;
@@ -164,6 +165,7 @@ void reset() {
   const Settings defaults;
   settings().memory_limit = defaults.memory_limit.load();
   settings().host_limit = defaults.host_limit.load();
+  settings().quarantine_bytes = defaults.quarantine_bytes.load();
   settings().delay_us = defaults.delay_us.load();
   settings().driver_version = defaults.driver_version.load();
   settings().device_count = defaults.device_count.load();

@@ -19,7 +19,6 @@ namespace emulator {
 namespace {
 
 constexpr uint8_t kPoison = 0xA5;
-constexpr uint64_t kQuarantineBytes = 64 << 20;
 constexpr uint64_t kPage = 4096;
 // Device blocks from this size on are mapped, and the size of the file that they are mapped from.
 constexpr uint64_t kMappedFrom = 256 << 20;
@@ -145,21 +144,21 @@ std::shared_ptr<Block> Heap::starting(uint64_t begin) const {
   return found == blocks_.end() ? nullptr : found->second;
 }
 
-bool Heap::release(uint64_t begin, Kind kind) {
+bool Heap::release(uint64_t begin, Kind kind, int64_t kept_bytes) {
   std::unique_lock<std::mutex> lock(mutex_);
   const auto found = blocks_.find(begin);
   if (found == blocks_.end() || found->second->kind != kind) return false;
   std::shared_ptr<Block> block = std::move(found->second);
   blocks_.erase(found);
   used_[static_cast<int>(kind)] -= block->size;
-  if (kind != Kind::registered) quarantine(std::move(block));
+  if (kind != Kind::registered) quarantine(std::move(block), kept_bytes);
   return true;
 }
 
-void Heap::quarantine(std::shared_ptr<Block> block) {
+void Heap::quarantine(std::shared_ptr<Block> block, int64_t kept_bytes) {
   quarantined_bytes_ += block->size;
   quarantine_.push_back(std::move(block));
-  while (quarantined_bytes_ > kQuarantineBytes) {
+  while (quarantined_bytes_ > static_cast<uint64_t>(kept_bytes)) {
     quarantined_bytes_ -= quarantine_.front()->size;
     quarantine_.pop_front();
   }

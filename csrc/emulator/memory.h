@@ -53,15 +53,15 @@ class Heap {
   std::shared_ptr<Block> find(uint64_t address, uint64_t size) const;
   // The live block that begins here, whatever its kind.
   std::shared_ptr<Block> starting(uint64_t begin) const;
-  // False when no block of this kind begins here.
-  bool release(uint64_t begin, Kind kind);
+  // False when no block of this kind begins here. Of what is freed at most kept_bytes stay aside.
+  bool release(uint64_t begin, Kind kind, int64_t kept_bytes);
   void abandon();
 
   uint64_t device_bytes() const;
   HeapCounts counts() const;
 
  private:
-  void quarantine(std::shared_ptr<Block> block);
+  void quarantine(std::shared_ptr<Block> block, int64_t kept_bytes);
 
   mutable std::mutex mutex_;
   std::map<uint64_t, std::shared_ptr<Block>> blocks_;

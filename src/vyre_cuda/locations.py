@@ -16,3 +16,13 @@ def get_include() -> str:
 def get_library_dir() -> str:
     """The directory of libvyre_cuda.so and the emulator."""
     return os.path.join(_PACKAGE, "lib")
+
+
+def get_cmake_dir() -> str:
+    """The directory of vyre_cudaConfig.cmake, for CMake's vyre_cuda_DIR."""
+    return os.path.join(_PACKAGE, "lib", "cmake", "vyre_cuda")
+
+
+def get_pkgconfig_dir() -> str:
+    """The directory of vyre_cuda.pc, for PKG_CONFIG_PATH."""
+    return os.path.join(_PACKAGE, "lib", "pkgconfig")

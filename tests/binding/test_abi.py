@@ -14,6 +14,8 @@ import vyre_cuda as vc
 ROOT = Path(__file__).parents[2]
 LIBRARY = Path(vc.get_library_dir()) / "libvyre_cuda.so"
 HEADER = Path(vc.get_include()) / "vyre_cuda.h"
+PACKAGE = Path(vc.__file__).parent
+CYTHON = (*PACKAGE.glob("_native/c_*.pxd"), PACKAGE / "c_api.pxd")
 LISTED = (ROOT / "csrc" / "symbols.txt").read_text().split()
 
 
@@ -33,6 +35,22 @@ def test_every_function_of_the_header_is_exported() -> None:
     declared = re.findall(r"^VYC_API\s[^;(]*?(\w+)\(", HEADER.read_text(), re.MULTILINE)
 
     assert sorted(declared) == LISTED
+
+
+def test_cython_has_every_function_once() -> None:
+    declarations = r"^ +(?:vyc_status|uint32_t|void) (vyc_\w+)\("
+    declared = [name for path in CYTHON for name in re.findall(declarations, path.read_text(), re.MULTILINE)]
+
+    assert sorted(declared) == LISTED
+
+
+def test_every_entry_of_the_changelog_tells_about_the_abi() -> None:
+    entries = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[1:]
+
+    assert entries
+    for entry in entries:
+        version, paragraph = entry.split(",")[0], re.split(r"^### ABI\n+", entry, flags=re.MULTILINE)[1:]
+        assert [text.strip() != "" for text in paragraph] == [True], version
 
 
 @pytest.mark.parametrize(

@@ -160,6 +160,8 @@ def test_an_unknown_row_is_refused() -> None:
         ("copy_h2d_pinned", [104.0], [100.0], "missed"),
         ("alloc_free", [0.29], None, "met"),
         ("alloc_free", [0.31], None, "missed"),
+        ("cpp_call_same", [1.08, 3.0], [1.05, 2.0], "met"),
+        ("cpp_host_dispatch", [9.02], [8.75], "missed"),
         ("launch_sync", [9.0], [1.0], ""),
         ("call_sync", [9.0], None, ""),
     ],
@@ -231,6 +233,31 @@ def test_the_layer_with_one_wrong_bit_gives_no_figure(emulated: vc.Device, tmp_p
 
     assert found.lines.keys() == {"layer_alloc_free"}
     assert "layer_call_same: wrong result" in found.failed["layer_call_same"]
+
+
+def test_a_cpp_host_with_one_wrong_bit_gives_no_figure(emulated: vc.Device, tmp_path: Path) -> None:
+    twins, inputs = prepared(emulated, tmp_path), harness("harness.inputs")
+    quick = harness("harness.counts").QUICK
+    inputs.write_sets(tmp_path / "saxpy.f32", wrong_last_bit(inputs.saxpy_sets(1, quick)), inputs=2)
+    rows = ["cpp_call_same", "cpp_call_changed", "cpp_call_sync", "cpp_host_dispatch", "cpp_host_dispatch_pinned"]
+
+    found = harness("harness.processes").collect(twins.host, [*rows, "cpp_graph"], limit_s=60)
+
+    assert found.lines.keys() == {"cpp_graph"}
+    assert {id: f"{id}: wrong result in set 0" in reason for id, reason in found.failed.items()} == dict.fromkeys(
+        rows, True
+    )
+
+
+def test_a_graph_from_cpp_with_one_wrong_bit_gives_no_figure(emulated: vc.Device, tmp_path: Path) -> None:
+    twins, inputs = prepared(emulated, tmp_path), harness("harness.inputs")
+    sets = inputs.chain_sets(1, harness("harness.counts").QUICK)
+    inputs.write_sets(tmp_path / "chain.f32", wrong_last_bit(sets), inputs=2)
+
+    found = harness("harness.processes").collect(twins.host, ["cpp_graph", "cpp_call_same"], limit_s=60)
+
+    assert found.lines.keys() == {"cpp_call_same"}
+    assert "cpp_graph: wrong result in set 0" in found.failed["cpp_graph"]
 
 
 GROUPS = {"saxpy": "Saxpy", "clear": "Clear", "large": "Large", "copies": "Copies"}

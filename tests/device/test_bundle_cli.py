@@ -52,6 +52,28 @@ def test_what_a_bundle_has_is_printed(capsys: pytest.CaptureFixture[str]) -> Non
     assert "graph step(a, out, x): 6 steps" in printed
 
 
+def test_a_launcher_is_written_around_a_bundle(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, folder = source.with_name("my kernels.vyre"), source.with_name("launcher")
+
+    assert main(["bundle", str(source), "-o", str(out), "--launcher", str(folder), "--json"]) == 0
+    document, note = capsys.readouterr()
+    assert set(json.loads(document)["launcher"]) == {str(path) for path in folder.iterdir()}
+    assert f"{folder}/build/my_kernels --help" in note
+    assert (folder / "my_kernels.vyre").read_bytes() == out.read_bytes()
+
+    assert main(["bundle", str(EXAMPLE), "--launcher", str(folder)]) == 0
+    assert (folder / "example.vyre").read_bytes() == EXAMPLE.read_bytes()
+
+
+def test_a_launcher_in_another_project_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "CMakeLists.txt").write_text("project(other)\n")
+
+    assert main(["bundle", str(EXAMPLE), "--launcher", str(tmp_path)]) == 1
+
+    assert f"{tmp_path / 'CMakeLists.txt'}: this is another project" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["CMakeLists.txt"]
+
+
 def test_bad_usage_and_bad_files_have_their_exit_codes(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.vyre"
     damaged = tmp_path / "damaged.vyre"

@@ -1,5 +1,6 @@
 // Memory of the emulated driver: allocation, limits, bounds, lifetime, pinned and registered
 // memory, copies in every direction, memsets, pointer attributes.
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -124,6 +125,34 @@ void a_freed_address_is_not_given_out_again_at_once() {
   const CUdeviceptr second = allocate(4096);
   CHECK(first != second);
   OK(driver.cuMemFree(second));
+}
+
+// Bytes that malloc has given out; 0 under the sanitizers, which have a malloc of their own.
+size_t malloc_bytes() {
+  const auto info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+void freed_memory_goes_back_at_once_where_nothing_is_kept_aside() {
+  const Session session;
+  constexpr size_t kBytes = 1 << 20;
+  CUdeviceptr block = 0;
+  OK(driver.set("quarantine_bytes", 0));
+  OK(driver.cuMemAlloc(&block, kBytes));
+  OK(driver.cuMemFree(block)); // with what was kept aside before
+  const size_t before = malloc_bytes();
+  for (int i = 0; i < 8; i++) {
+    OK(driver.cuMemAlloc(&block, kBytes));
+    OK(driver.cuMemFree(block));
+  }
+  CHECK(malloc_bytes() < before + kBytes);
+  OK(driver.reset());
+  for (int i = 0; i < 8; i++) {
+    OK(driver.cuMemAlloc(&block, kBytes));
+    OK(driver.cuMemFree(block));
+  }
+  CHECK(before == 0 || malloc_bytes() >= before + 8 * kBytes);
+  EQUAL(-1, driver.set("quarantine_bytes", -1));
 }
 
 void copies_and_memsets_move_bytes() {
@@ -267,6 +296,7 @@ int main(int argc, char **argv) {
   limits_hold();
   ranges_outside_live_memory_are_refused();
   a_freed_address_is_not_given_out_again_at_once();
+  freed_memory_goes_back_at_once_where_nothing_is_kept_aside();
   copies_and_memsets_move_bytes();
   pageable_memory_is_taken_at_the_call_and_pinned_memory_when_the_copy_runs();
   pinned_memory_is_mapped();

@@ -5,6 +5,7 @@ The same programs run under the sanitizers by `cmake --preset asan` and `tsan` (
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -18,7 +19,7 @@ ROOT = HERE.parents[1]
 LIBRARIES = Path(vc.get_library_dir())
 EMULATOR = LIBRARIES / "libvyre_cuda_emulator.so"
 EXTRA_SOURCES = {"test_ptx_machine": sorted((ROOT / "csrc" / "emulator").glob("ptx_*.cpp"))}
-PROGRAMS = sorted(path for path in HERE.iterdir() if path.suffix in (".c", ".cpp"))
+PROGRAMS = sorted(path for path in HERE.glob("test_*") if path.suffix in (".c", ".cpp"))
 
 
 def cuda_include() -> Path:
@@ -27,12 +28,8 @@ def cuda_include() -> Path:
     return next(place for place in places if (place / "cuda.h").exists())
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1200)  # compiling the PTX machine takes minutes on a busy core
-@pytest.mark.emulator
-@pytest.mark.parametrize("source", PROGRAMS, ids=lambda path: path.stem)
-def test_native_program_passes(tmp_path: Path, source: Path) -> None:
-    program = tmp_path / source.stem
+def build(source: Path, program: Path) -> None:
+    """Compile one program and link it to the installed library."""
     compiler = ["cc", "-std=c11"] if source.suffix == ".c" else ["c++", "-std=c++17"]
     includes = [f"-I{ROOT / 'csrc'}", f"-I{ROOT / 'csrc' / 'include'}", f"-isystem{cuda_include()}"]
     link = [f"-L{LIBRARIES}", "-lvyre_cuda", f"-Wl,-rpath,{LIBRARIES}", "-lpthread", "-ldl"]
@@ -40,6 +37,30 @@ def test_native_program_passes(tmp_path: Path, source: Path) -> None:
     flags = ["-O1", "-ffp-contract=off", *includes]
     subprocess.run([*compiler, *flags, *sources, "-o", str(program), *link], check=True)
 
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)  # compiling the PTX machine takes minutes on a busy core
+@pytest.mark.emulator
+@pytest.mark.parametrize("source", PROGRAMS, ids=lambda path: path.stem)
+def test_native_program_passes(tmp_path: Path, source: Path) -> None:
+    program = tmp_path / source.stem
+    build(source, program)
+
     done = subprocess.run([str(program), str(EMULATOR)], capture_output=True, text=True, timeout=200, check=False)
 
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.device
+@pytest.mark.parametrize("seconds", [0, pytest.param(60, marks=[pytest.mark.long, pytest.mark.timeout(400)])])
+def test_a_host_that_never_stops_keeps_its_memory_flat(tmp_path: Path, device_name: int | str, seconds: int) -> None:
+    """On a GPU: `python -m pytest tests/native -k never_stops --device=cuda --long`."""
+    build(HERE / "soak.c", tmp_path / "soak")
+    driver = str(EMULATOR) if device_name == "emulator" else os.environ.get("VYRE_CUDA_DRIVER", "libcuda.so.1")
+
+    command = [str(tmp_path / "soak"), driver, str(HERE / "example.vyre"), str(seconds)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert int(done.stdout.split()[0]) >= 6

@@ -51,6 +51,32 @@ def usage_error(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
     return err
 
 
+# ---- info --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("option", "file"),
+    [
+        ("--include-dir", "vyre_cuda.h"),
+        ("--library-dir", "libvyre_cuda.so"),
+        ("--cmake-dir", "vyre_cudaConfig.cmake"),
+        ("--pkgconfig-dir", "vyre_cuda.pc"),
+    ],
+)
+def test_info_prints_one_directory(option: str, file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", option]) == 0
+    out, err = capsys.readouterr()
+    assert (Path(out.rstrip("\n")) / file).is_file()
+    assert err == ""
+
+    assert main(["info", option, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {option.strip("-").replace("-", "_"): out.rstrip("\n")}
+
+
+def test_info_prints_one_directory_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--cmake-dir" in usage_error(capsys, "info", "--include-dir", "--cmake-dir")
+
+
 # ---- check -------------------------------------------------------------------------------------------------------
 
 

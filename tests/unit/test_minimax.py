@@ -20,7 +20,7 @@ def remez(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("remez")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_committed_coefficients_are_what_the_tool_finds() -> None:
     child = subprocess.run(
         [sys.executable, TOOLS / "minimax.py", "--check"], capture_output=True, text=True, check=False

@@ -6,6 +6,7 @@ import inspect
 import json
 import subprocess
 import sys
+from importlib import resources
 
 import pytest
 
@@ -98,3 +99,7 @@ from vyre_cuda import ptx
 print(json.dumps([callable(vc.ptx), callable(ptx)]))
 """
     assert in_new_process(code) == [True, True]
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    assert resources.files(vc).joinpath("py.typed").is_file()

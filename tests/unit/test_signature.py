@@ -42,7 +42,7 @@ def test_pointers_scalars_and_sizes_have_their_slots_and_offsets() -> None:
 
 
 def test_a_plain_elementwise_kernel_streams_and_covers_its_out() -> None:
-    assert tables(scale()).bindings == ((IN, STREAMING, 4), (OUT, STREAMING | COVERED, 4))
+    assert tables(scale()).bindings == ((IN, STREAMING, 4, 4), (OUT, STREAMING | COVERED, 4, 4))
 
 
 def test_rows_say_how_the_size_of_an_out_is_worked_out() -> None:
@@ -98,4 +98,4 @@ def test_assertions_bring_a_report_and_atomics_do_not_stream() -> None:
     found = tables(b.build())
 
     assert [kind for kind, *_ in found.parameters].count(REPORT) == 1
-    assert found.bindings == ((INOUT, 0, 4),)
+    assert found.bindings == ((INOUT, 0, 4, 0),)

@@ -9,6 +9,7 @@ from typing import Any
 import vyre_cuda as vc
 from vyre_cuda.cli.console import Console
 from vyre_cuda.cli.failures import UsageError
+from vyre_cuda.cli.launcher import launcher as write_launcher
 from vyre_cuda.cli.sources import load_program, load_programs
 from vyre_cuda.errors import UnsupportedError
 
@@ -27,10 +28,14 @@ def bundle(
     max_ulp: float | None,
     source: bool,
     cubins: bool | None,
+    launcher: Path | None,
 ) -> int:
-    """Write a bundle of all programs of the file (or the one named), or tell what is in one."""
+    """Write a bundle of all programs of the file (or the one named), or take one that is there; tell what it has.
+
+    With `launcher` a C++ program around it goes into that folder.
+    """
     if file.suffix == SUFFIX and out is None:
-        return _tell(console, file)
+        return _tell(console, file, launcher)
     if out is None:
         raise UsageError("-o OUT.vyre says where the bundle goes")
     programs = load_programs(file) if program is None else [load_program(file, program)]
@@ -45,11 +50,12 @@ def bundle(
         if targets is not None and error.capability in targets:
             raise UsageError(f"--targets: {error}") from None
         raise
-    return _tell(console, out)
+    return _tell(console, out, launcher)
 
 
-def _tell(console: Console, file: Path) -> int:
+def _tell(console: Console, file: Path, launcher: Path | None) -> int:
     found = vc.load_bundle(file)
+    written = [] if launcher is None else write_launcher(console, bundle=file, folder=launcher)
     kernels = [
         {
             "name": kernel.name,
@@ -69,9 +75,8 @@ def _tell(console: Console, file: Path) -> int:
         for graph in found.graphs.values()
     ]
     if console.json:
-        console.data(
-            {"file": str(file), "bytes": found.nbytes, "digest": found.digest, "kernels": kernels, "graphs": graphs}
-        )
+        facts = {"file": str(file), "bytes": found.nbytes, "digest": found.digest}
+        console.data({**facts, "kernels": kernels, "graphs": graphs, "launcher": written})
         return 0
     console.line(f"{file}: {found.nbytes} bytes, digest {found.digest[:16]}")
     for kernel in found.kernels.values():

@@ -27,7 +27,7 @@ A scalar is a number. A buffer is one of
   1,2,3          its elements
 """ + "\n".join(f"  {form:<13}  {meaning}" for form, meaning in FORMS.items())
 
-_BUNDLE_HELP = "Without -o, FILE is a bundle (.vyre), and what it has is printed."
+_BUNDLE_HELP = "Without -o, FILE is a bundle (.vyre), and what it has is printed. --launcher takes either."
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -56,6 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _dispatch(console: Console, options: argparse.Namespace) -> int:
     match options.command:
         case "info":
+            if options.directory is not None:
+                return info.directory(console, options.directory)
             return info.info(console, device=options.device)
         case "cache":
             return cache.cache(console, action=options.action)
@@ -106,6 +108,7 @@ def _dispatch(console: Console, options: argparse.Namespace) -> int:
                 max_ulp=options.max_ulp,
                 source=options.source,
                 cubins=options.cubins,
+                launcher=options.launcher,
             )
         case _:
             return demo.demo(console, device=options.device, seed=options.seed)
@@ -136,6 +139,10 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     add = commands.add_parser("info", help="versions, devices and what they can do")
+    only = add.add_mutually_exclusive_group()
+    for name in info.DIRECTORIES:
+        meaning = "print only this directory, for building a C or C++ host"
+        only.add_argument(f"--{name}-dir", dest="directory", action="store_const", const=name, help=meaning)
     _add_device(add)
     _add_json(add)
 
@@ -182,6 +189,8 @@ def _parser() -> argparse.ArgumentParser:
     add.add_argument(
         "--cubins", action=argparse.BooleanOptionalAction, help="machine code beside the PTX (needs ptxas)"
     )
+    meaning = "a folder for a C++ program that has the bundle in it, with CMakeLists.txt"
+    add.add_argument("--launcher", type=Path, metavar="DIR", help=meaning)
     _add_json(add)
 
     add = commands.add_parser("cache", help="the compiled kernels that are kept on disk")

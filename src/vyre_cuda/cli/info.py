@@ -12,11 +12,18 @@ import numpy as np
 import vyre_cuda as vc
 from vyre_cuda.cli.console import Console, columns
 from vyre_cuda.cli.devices import opened, why_no_cuda
-from vyre_cuda.locations import get_include, get_library_dir
+from vyre_cuda.locations import get_cmake_dir, get_include, get_library_dir, get_pkgconfig_dir
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.properties import DeviceProperties
 
+# What C and C++ hosts are built with, by the option of `info` that prints it.
+DIRECTORIES = {
+    "include": get_include,
+    "library": get_library_dir,
+    "cmake": get_cmake_dir,
+    "pkgconfig": get_pkgconfig_dir,
+}
 _VARIABLES = ("VYRE_CUDA_CACHE_DIR", "VYRE_CUDA_DEVICE", "VYRE_CUDA_DRIVER", "VYRE_CUDA_REQUIRE_GPU")
 
 
@@ -50,6 +57,16 @@ def info(console: Console, *, device: str) -> int:
     console.line("\n".join(columns(rows)))
     console.heading(f"{properties.name}, as it presents itself" if properties.is_emulator else properties.name)
     console.line("\n".join(columns(_rows(properties))))
+    return 0
+
+
+def directory(console: Console, name: str) -> int:
+    """Print one of DIRECTORIES and nothing else; no device is looked for."""
+    path = DIRECTORIES[name]()
+    if console.json:
+        console.data({f"{name}_dir": path})
+    else:
+        console.line(path)
     return 0
 
 

@@ -1,0 +1,47 @@
+// Owners of handles and checked calls: what C++ wants of a C interface, and no more.
+#pragma once
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vyre_cuda.h>
+
+namespace vyre {
+
+struct Error : std::runtime_error {
+  vyc_status status;
+
+  Error(vyc_status failed, const std::string &text) : std::runtime_error(text), status(failed) {}
+};
+
+// Throws what the library says about a failure.
+inline void check(vyc_status status) {
+  if (status == VYC_OK) return;
+  vyc_error error{};
+  error.struct_size = sizeof error;
+  vyc_last_error(&error);
+  throw Error(status, std::string(error.operation) + ": " + error.message);
+}
+
+struct Release {
+  void operator()(vyc_driver *p) const { vyc_driver_release(p); }
+  void operator()(vyc_context *p) const { vyc_context_release(p); }
+  void operator()(vyc_bundle *p) const { vyc_bundle_release(p); }
+  void operator()(vyc_kernel *p) const { vyc_kernel_release(p); }
+  void operator()(vyc_plan *p) const { vyc_plan_release(p); }
+  void operator()(vyc_graph *p) const { vyc_graph_release(p); }
+  void operator()(vyc_buffer *p) const { vyc_buffer_release(p); }
+};
+template <typename T>
+using Owned = std::unique_ptr<T, Release>;
+
+// make<vyc_buffer>(vyc_buffer_alloc, context, bytes): what a function gives in its first argument.
+template <typename T, typename... Parameters, typename... Arguments>
+Owned<T> make(vyc_status (*function)(T **, Parameters...), Arguments &&...arguments) {
+  T *made = nullptr;
+  check(function(&made, std::forward<Arguments>(arguments)...));
+  return Owned<T>(made);
+}
+
+} // namespace vyre

@@ -1,0 +1,58 @@
+"""A C++ program around a bundle, as sources: it builds as it is written, and has the bundle in it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from importlib import resources
+from pathlib import Path
+
+_PACKAGE = "vyre_cuda.bundles"
+_FOLDER = "launcher_sources"
+# In the CMakeLists.txt of a launcher.
+_MARK = "dispatches the kernels and graphs of"
+# CMake's own names of targets.
+_TAKEN = frozenset({"all", "clean", "help", "install", "package", "test", "edit_cache", "rebuild_cache"})
+
+
+def write_launcher(folder: str | os.PathLike[str], bundle: bytes, *, name: str, version: str) -> list[Path]:
+    """Write sources, CMakeLists.txt and the bundle into `folder`, which is made if missing; gives what was written.
+
+    The program is called `name`, as far as CMake takes it. A launcher that is there already is replaced.
+    FileExistsError: the folder is another project's; OSError: it cannot be written.
+    """
+    target = target_name(name)
+    names = {"NAME": target, "BUNDLE": f"{target}.vyre", "VERSION": version}
+    files = {
+        each.name: _filled(each.read_text(encoding="utf-8"), names).encode()
+        for each in resources.files(_PACKAGE).joinpath(_FOLDER).iterdir()
+    }
+    files[names["BUNDLE"]] = bundle
+    folder = Path(folder)
+    _check_is_ours(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for file, content in sorted(files.items()):
+        written.append(folder / file)
+        written[-1].write_bytes(content)
+    return written
+
+
+def target_name(text: str) -> str:
+    """`text` as a name that CMake takes for a project and a program."""
+    name = re.sub(r"[^A-Za-z0-9_]+", "_", text).strip("_") or "launcher"
+    return f"{name}_launcher" if name in _TAKEN or name[0].isdigit() else name
+
+
+def _filled(text: str, names: dict[str, str]) -> str:
+    for key, value in names.items():
+        text = text.replace(f"@{key}@", value)
+    return text
+
+
+def _check_is_ours(folder: Path) -> None:
+    """A CMakeLists.txt that is there is one that this module wrote."""
+    path = folder / "CMakeLists.txt"
+    if path.exists() and _MARK not in path.read_text(encoding="utf-8", errors="replace"):
+        raise FileExistsError(errno.EEXIST, "this is another project; a launcher needs a folder of its own", str(path))

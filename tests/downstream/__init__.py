@@ -1,0 +1,1 @@
+"""Those who build on the package: hosts in C and C++, extensions, and the package's own wheel."""

@@ -1,0 +1,105 @@
+"""CMake alone installs the library, without Python and without the emulator, and what it installed may be moved."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+import vyre_cuda as vc
+
+from .tools import EMULATOR, HOST, ROOT, VERSION_NUMBER, attempt, call, configure, cuda_include, program
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The prefix, moved from where it was installed."""
+    folder = tmp_path_factory.mktemp("install")
+    build, first, moved = folder / "build", folder / "first", folder / "moved"
+    call(
+        configure(
+            ROOT,
+            build,
+            CMAKE_BUILD_TYPE="Debug",
+            CMAKE_DISABLE_FIND_PACKAGE_Python="ON",
+            CMAKE_INSTALL_LIBDIR="lib",
+            VYC_CUDA_INCLUDE=cuda_include(),
+            VYC_EMULATOR="OFF",
+        )
+    )
+    call([program("cmake"), "--build", build, "-j", "2"])
+    call([program("cmake"), "--install", build, "--prefix", first])
+    first.rename(moved)
+    return moved
+
+
+def test_exactly_what_a_host_needs_is_installed(installed: Path) -> None:
+    version = vc.__version__
+    soname = f"libvyre_cuda.so.{version.rsplit('.', 1)[0]}"
+
+    assert {str(path.relative_to(installed)) for path in installed.rglob("*") if not path.is_dir()} == {
+        "include/vyre_cuda.h",
+        "lib/libvyre_cuda.so",
+        f"lib/{soname}",
+        f"lib/libvyre_cuda.so.{version}",
+        "lib/cmake/vyre_cuda/vyre_cudaConfig.cmake",
+        "lib/cmake/vyre_cuda/vyre_cudaConfigVersion.cmake",
+        "lib/cmake/vyre_cuda/vyre_cudaTargets.cmake",
+        "lib/cmake/vyre_cuda/vyre_cudaTargets-debug.cmake",
+        "lib/pkgconfig/vyre_cuda.pc",
+    }
+    dynamic = call(["readelf", "-d", installed / "lib" / "libvyre_cuda.so"])
+    assert f"soname: [{soname}]" in dynamic
+    assert "RPATH" not in dynamic
+    assert "RUNPATH" not in dynamic
+
+
+def test_no_file_names_the_place_of_the_build(installed: Path) -> None:
+    texts = [path.read_text() for path in installed.rglob("*") if path.suffix in (".cmake", ".pc", ".h")]
+
+    assert len(texts) == 6
+    assert [text for text in texts if str(installed.parent) in text] == []
+
+
+def test_a_host_is_built_by_cmake_against_the_moved_prefix(installed: Path, tmp_path: Path) -> None:
+    call(configure(HOST, tmp_path, CMAKE_PREFIX_PATH=installed, WANTED="0.1", COMPONENTS=""))
+    call([program("cmake"), "--build", tmp_path])
+
+    assert call([tmp_path / "host_c", EMULATOR]) == f"{VERSION_NUMBER}\n"
+
+
+def test_a_host_is_built_by_pkg_config_against_the_moved_prefix(installed: Path, tmp_path: Path) -> None:
+    environment = {"PKG_CONFIG_PATH": str(installed / "lib" / "pkgconfig")}
+    flags = shlex.split(call([program("pkg-config"), "--cflags", "--libs", "vyre_cuda"], environment=environment))
+    call(["cc", "-std=c11", HOST / "host.c", *flags, "-o", tmp_path / "host"])
+
+    assert Path(next(flag for flag in flags if flag.startswith("-L"))[2:]).samefile(installed / "lib")
+    libraries = {"LD_LIBRARY_PATH": str(installed / "lib")}
+    assert call([tmp_path / "host", EMULATOR], environment=libraries) == f"{VERSION_NUMBER}\n"
+
+
+def test_a_missing_emulator_is_said_when_it_is_asked_for(installed: Path, tmp_path: Path) -> None:
+    words = {"WANTED": "0.1", "COMPONENTS": "COMPONENTS;emulator"}
+    done = attempt(configure(HOST, tmp_path, CMAKE_PREFIX_PATH=installed, **words))
+
+    assert done.returncode != 0
+    assert "without the component emulator" in done.stderr
+
+
+def test_python_without_an_interpreter_is_refused(tmp_path: Path) -> None:
+    done = attempt(configure(ROOT, tmp_path, CMAKE_DISABLE_FIND_PACKAGE_Python="ON", VYC_PYTHON="ON"))
+
+    assert done.returncode != 0
+    assert "VYC_PYTHON" in done.stderr
+
+
+def test_a_missing_cuda_header_is_said(tmp_path: Path) -> None:
+    command = configure(ROOT, tmp_path, CMAKE_DISABLE_FIND_PACKAGE_Python="ON", CMAKE_FIND_ROOT_PATH=tmp_path)
+    environment = {"CUDA_HOME": "", "CUDA_PATH": ""}
+    done = attempt([*command, "-DCMAKE_FIND_ROOT_PATH_MODE_INCLUDE=ONLY"], environment=environment)
+
+    assert done.returncode != 0
+    assert "cuda.h not found" in done.stderr
