@@ -9,8 +9,6 @@ from vyre_cuda._native.c_bundle cimport *
 cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_copy_in(vyc_buffer *to, uint64_t offset, const void *data, uint64_t nbytes)
     vyc_status vyc_copy_out(vyc_buffer *source, uint64_t offset, void *data_out, uint64_t nbytes)
-    vyc_status vyc_module_link(void **image_out, size_t *bytes_out, char *log_out, size_t log_bytes,
-                               vyc_context *context, const void *ptx, size_t nbytes)
 
     uint64_t vyc_bits_f32(float value)
     uint64_t vyc_bits_f64(double value)
