@@ -63,7 +63,7 @@ HEAVY = (
     "subprocess", "tempfile", "urllib",
 )  # fmt: skip
 # Modules of a start with a warm cache. More are no mistake; they are a decision.
-MOST_MODULES = 84
+MOST_MODULES = 86
 
 
 def run(device_name: int | str, cache: Path) -> dict[str, list[str]]:
