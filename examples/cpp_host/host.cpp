@@ -7,6 +7,7 @@
 // The files are arrays of f32. out.bin gets a x + y; graph.bin gets a (a (a x + y) + y) + y.
 // DRIVER is a driver library, like the emulator's; without it, NVIDIA's.
 #include <array>
+#include <cstdint>
 #include <fstream>
 #include <iostream>
 #include <vector>

@@ -197,14 +197,14 @@ def test_variables_that_cost_something_are_told(
     assert all(name in each.text and each.advice for each in told_of)
 
 
-def test_cache_directory_is_looked_for_in_order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert findings.cache_directory() == tmp_path / "cache"
+def test_a_cache_that_is_off_or_has_no_place_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VYRE_CUDA_CACHE_DIR", "off")
+    assert next(findings.caches()).status == "note"
     monkeypatch.delenv("VYRE_CUDA_CACHE_DIR")
-    assert findings.cache_directory() == tmp_path / "xdg" / "vyre-cuda"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert findings.cache_directory() == tmp_path / ".cache" / "vyre-cuda"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative/path")
+    monkeypatch.delenv("HOME", raising=False)
+    found = next(findings.caches())
+    assert (found.subject, found.status) == ("cache", "warning")
 
 
 def test_cache_that_others_may_read_is_told(cache: Path) -> None:

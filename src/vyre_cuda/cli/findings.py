@@ -15,8 +15,9 @@ from typing import Any, Literal
 import numpy as np
 
 import vyre_cuda as vc
+from vyre_cuda.cache.directory import cache_root
 from vyre_cuda.cli.devices import why_no_cuda
-from vyre_cuda.errors import DeviceUnavailableError
+from vyre_cuda.errors import CacheError, DeviceUnavailableError
 from vyre_cuda.ptx.target import KNOWN_SM
 
 Status = Literal["ok", "note", "warning", "failure"]
@@ -123,18 +124,17 @@ def _device_files() -> Iterator[Finding]:
 # ---- caches ----------------------------------------------------------------------------------------------------------
 
 
-def cache_directory() -> Path:
-    """Where compiled kernels are kept: VYRE_CUDA_CACHE_DIR, then XDG, then the home directory."""
-    given = os.environ.get("VYRE_CUDA_CACHE_DIR")
-    if given:
-        return Path(given)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "vyre-cuda"
-
-
 def caches() -> Iterator[Finding]:
     """Our directory, and that of the driver's own compiler."""
-    yield _directory("cache", cache_directory(), private=True)
+    try:
+        root = cache_root(os.environ)
+    except CacheError as error:
+        yield Finding("cache", "warning", f"kernels are compiled anew in every process: {error}")
+    else:
+        if root is None:
+            yield Finding("cache", "note", "VYRE_CUDA_CACHE_DIR=off: kernels are compiled anew in every process")
+        else:
+            yield _directory("cache", Path(root), private=True)
     if os.environ.get("CUDA_CACHE_DISABLE", "") not in ("", "0"):
         yield Finding("driver's cache", "note", "CUDA_CACHE_DISABLE is set: the driver keeps nothing that it compiles")
         return

@@ -2,6 +2,8 @@
 // device.
 #include "graph.h"
 
+#include <cstdint>
+
 Graph::Graph(const Device &device, vyc_bundle *bundle, const std::string &name)
     : context_(device.context.get()) {
   std::uint32_t index = 0;

@@ -1,6 +1,7 @@
 // A recorded graph of a bundle on a device, with values for its symbols.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

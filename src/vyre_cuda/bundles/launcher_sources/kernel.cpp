@@ -1,6 +1,7 @@
 // Loading and calling a kernel; every failure is an exception with the text of the library.
 #include "kernel.h"
 
+#include <cstdint>
 #include <stdexcept>
 
 namespace {

@@ -2,6 +2,7 @@
 #include "options.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "arrays.h"
