@@ -97,7 +97,7 @@ inline void open_driver(const char *path) {
   VYRE_EMULATOR_EXTRA_TABLE(ROW)
 #undef ROW
 #define ROW(name, since, type) entry(&driver.name, #name, since);
-      VYC_DRIVER_VERSIONED_TABLE(ROW)
+  VYC_DRIVER_VERSIONED_TABLE(ROW)
 #undef ROW
 }
 

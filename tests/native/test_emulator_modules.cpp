@@ -203,15 +203,12 @@ void the_best_block_has_the_most_threads_resident() {
       &grid, &block, functions.shared_block, [](int threads) -> size_t { return threads * 200u; },
       0, 0));
   EQUAL(544, block);  // twice 4096 + 544 * 200 + 1024 bytes fit into 233472, more do not
-  GIVES(CUDA_ERROR_INVALID_VALUE,
-        driver.cuOccupancyMaxPotentialBlockSize(nullptr, &block, functions.shared_block, nullptr, 0,
-                                                0));
-  GIVES(CUDA_ERROR_INVALID_VALUE,
-        driver.cuOccupancyMaxPotentialBlockSize(&grid, &block, functions.shared_block, nullptr, 0,
-                                                -1));
-  GIVES(CUDA_ERROR_INVALID_VALUE,
-        driver.cuOccupancyMaxPotentialBlockSize(&grid, &block, functions.shared_block, nullptr,
-                                                300000, 0));
+  GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuOccupancyMaxPotentialBlockSize(
+                                      nullptr, &block, functions.shared_block, nullptr, 0, 0));
+  GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuOccupancyMaxPotentialBlockSize(
+                                      &grid, &block, functions.shared_block, nullptr, 0, -1));
+  GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuOccupancyMaxPotentialBlockSize(
+                                      &grid, &block, functions.shared_block, nullptr, 300000, 0));
 }
 
 void launches_with_a_wrong_shape_are_refused() {

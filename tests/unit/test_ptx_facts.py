@@ -75,8 +75,6 @@ INSTRUCTIONS: dict[str, Any] = MEANING | {
     "low": lambda _, x: x,
     "sign8": lambda _, x: (x + 128) % 256 - 128,
     "sign16": lambda _, x: (x + 32768) % 65536 - 32768,
-    "add_saturate": lambda _, x, y: max(min(x + y, (1 << 31) - 1), -(1 << 31)),
-    "subtract_saturate": lambda _, x, y: max(min(x - y, (1 << 31) - 1), -(1 << 31)),
 }
 
 

@@ -124,30 +124,26 @@ def multiply_high(b: Builder, type_: Type, left: int, right: int) -> int:
     return b.apply("right_shift", b.apply("multiply", left, right), b.constant("u32", type_.bits))
 
 
+# add.sat and sub.sat are not used: no GPU has them, and what ptxas 13.0 makes of them is wrong where an operand is a sum
+# with a constant itself: add.sat(x + 1, 2147483647) becomes x + 1 + 2147483647, not saturated (sm_75, sm_90).
 def add_saturate(b: Builder, type_: Type, left: int, right: int) -> int:
-    machine = MACHINE_TYPE[type_]
     if type_.bits < 32:
         return _clamped(b, type_, b.apply("add", left, right))
     if type_.kind == "unsigned":  # min(x, ~y) is as much of x as fits on top of y
         return b.apply("add", b.apply("minimum", left, b.apply("invert", right)), right)
-    if machine == "s32":
-        return b.apply("add_saturate", left, right)
     total = b.apply("add", left, right)
     overflow = b.apply("bitwise_and", b.apply("bitwise_xor", left, total), b.apply("bitwise_xor", right, total))
-    return _saturated(b, left, total, overflow)
+    return _saturated(b, type_, left, total, overflow)
 
 
 def subtract_saturate(b: Builder, type_: Type, left: int, right: int) -> int:
-    machine = MACHINE_TYPE[type_]
     if type_.kind == "unsigned":
         return b.apply("subtract", b.apply("maximum", left, right), right)
     if type_.bits < 32:
         return _clamped(b, type_, b.apply("subtract", left, right))
-    if machine == "s32":
-        return b.apply("subtract_saturate", left, right)
     rest = b.apply("subtract", left, right)
     overflow = b.apply("bitwise_and", b.apply("bitwise_xor", left, right), b.apply("bitwise_xor", left, rest))
-    return _saturated(b, left, rest, overflow)
+    return _saturated(b, type_, left, rest, overflow)
 
 
 def _clamped(b: Builder, type_: Type, value: int) -> int:
@@ -156,11 +152,12 @@ def _clamped(b: Builder, type_: Type, value: int) -> int:
     return b.apply("minimum", above, b.constant(machine, type_.maximum))
 
 
-def _saturated(b: Builder, left: int, result: int, overflow: int) -> int:
-    """The result, or the end of s64 on the side of `left` where `overflow` has its sign bit."""
-    sign = b.apply("right_shift", left, b.constant("u32", 63))
-    end = b.apply("bitwise_xor", sign, b.constant("s64", (1 << 63) - 1))
-    return b.apply("where", b.apply("less", overflow, b.constant("s64", 0)), end, result)
+def _saturated(b: Builder, type_: Type, left: int, result: int, overflow: int) -> int:
+    """The result, or the end of the type on the side of `left` where `overflow` has its sign bit."""
+    machine = MACHINE_TYPE[type_]
+    side = b.apply("right_shift", left, b.constant("u32", type_.bits - 1))
+    end = b.apply("bitwise_xor", side, b.constant(machine, type_.maximum))
+    return b.apply("where", b.apply("less", overflow, b.constant(machine, 0)), end, result)
 
 
 def sign(b: Builder, type_: Type, value: int) -> int:

@@ -112,8 +112,6 @@ _INTEGER = (
     _unary("ones", INTS, "popc.b{b}", "u32"),
     _unary("leading_zeros", INTS, "clz.b{b}", "u32"),
     _unary("reverse_bits", INTS, "brev.b{b}"),
-    _binary("add_saturate", ("s32",), "add.sat.s32"),
-    _binary("subtract_saturate", ("s32",), "sub.sat.s32"),
     _binary("minimum", INTS, "min.{t}"),
     _binary("maximum", INTS, "max.{t}"),
     _unary("widen", U32, "cvt.u64.u32", "u64"),
