@@ -124,8 +124,8 @@ def multiply_high(b: Builder, type_: Type, left: int, right: int) -> int:
     return b.apply("right_shift", b.apply("multiply", left, right), b.constant("u32", type_.bits))
 
 
-# add.sat and sub.sat are not used: ptxas expands them, and version 13.0 wrongly where an operand is a sum with a constant
-# itself: add.sat(x + 1, 2147483647) becomes x + 1 + 2147483647, not saturated (sm_75, sm_90).
+# add.sat and sub.sat are not used: ptxas expands them, and version 13.0 wrongly where an operand is a sum with a
+# constant itself: add.sat(x + 1, 2147483647) becomes x + 1 + 2147483647, not saturated (sm_75, sm_90).
 def add_saturate(b: Builder, type_: Type, left: int, right: int) -> int:
     if type_.bits < 32:
         return _clamped(b, type_, b.apply("add", left, right))

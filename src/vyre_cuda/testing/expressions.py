@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar
 
 from hypothesis import strategies as st
 
+from vyre_cuda.functions.table import ARITY
 from vyre_cuda.ir import functions as vc
 from vyre_cuda.ir.handles import Buffer, Variable
 from vyre_cuda.ir.operators import Expression
@@ -41,6 +42,10 @@ def _producers(result: Type) -> list[Producer]:
                 found.append((op.name, (bool_, type_, type_) if op.leading_bool else (type_,) * op.arity))
     return found
 
+
+# Mathematical functions share a few groups, other ops are one each.
+_FUNCTION_GROUPS = 6
+_GROUPS = {name: f"functions {list(ARITY).index(name) % _FUNCTION_GROUPS}" if name in ARITY else name for name in OPS}
 
 PRODUCERS: dict[Type, list[Producer]] = {type_: _producers(type_) for type_ in TYPES}
 
@@ -95,12 +100,12 @@ class Expressions:
         self.variables: dict[Type, list[Variable]] = {t: [] for t in TYPES}
         self.inputs: dict[Type, list[Buffer]] = {t: [] for t in TYPES}
         self.own: dict[Type, list[tuple[Buffer, Value]]] = {t: [] for t in TYPES}  # buffer, the thread's index in it
-        # By op, so that the many casts are as likely as one other op.
+        # By op, so that the many casts are as likely as one other op, and the many functions as a few.
         self._producers: dict[Type, list[list[Producer]]] = {t: [] for t in types}
         for t, rows in PRODUCERS.items():
             fitting = [row for row in rows if t in types and set(row[1]) <= set(types)]
-            for op in dict.fromkeys(name for name, _ in fitting):
-                self._producers[t].append([row for row in fitting if row[0] == op])
+            for group in dict.fromkeys(_GROUPS[name] for name, _ in fitting):
+                self._producers[t].append([row for row in fitting if _GROUPS[row[0]] == group])
 
     @contextmanager
     def nested(self) -> Iterator[None]:
