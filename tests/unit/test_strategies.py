@@ -100,7 +100,7 @@ def test_programs_using_a_warp_operation_apply_it(op: WarpOp, type_: Type, data:
 def test_random_programs_use_every_statement_op_and_type() -> None:
     seen: Counter[Any] = Counter()
 
-    @settings(max_examples=500, derandomize=True, database=None, phases=[Phase.generate])
+    @settings(max_examples=800, derandomize=True, database=None, phases=[Phase.generate])
     @given(programs())
     def count(program: vc.Program) -> None:
         for statement in statements(program.body):
