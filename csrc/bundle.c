@@ -147,15 +147,27 @@ vyc_status vyc_bundle_kernel_get(vyc_bundle *bundle, vyc_bundle_kernel *kernel_o
   return VYC_OK;
 }
 
-vyc_status vyc__bundle_no_such(const vyc_bundle *bundle, const char *what, const char *name,
-                               uint32_t kind, vyc_disk_range range, size_t row_bytes) {
+/* Every row with a name begins with it. */
+static const char *name_of(const vyc_bundle *bundle, uint32_t kind, uint32_t row,
+                           size_t row_bytes) {
+  vyc_disk_text text;
+  memcpy(&text, vyc__bundle_row(bundle, kind, row, row_bytes), sizeof text);
+  return vyc__bundle_text(bundle, text);
+}
+
+vyc_status vyc__bundle_find(const vyc_bundle *bundle, uint32_t *index_out, const char *what,
+                            const char *name, uint32_t kind, vyc_disk_range range,
+                            size_t row_bytes) {
+  for (uint32_t i = 0; i < range.count; i++) {
+    if (strcmp(name_of(bundle, kind, range.first + i, row_bytes), name) != 0) continue;
+    *index_out = i;
+    return VYC_OK;
+  }
   char text[256] = "none"; /* as many names as fit */
   size_t used = 0;
   for (uint32_t i = 0; i < range.count && used < sizeof text; i++) {
-    vyc_disk_text row;
-    memcpy(&row, vyc__bundle_row(bundle, kind, range.first + i, row_bytes), sizeof row);
     const int written = snprintf(text + used, sizeof text - used, "%s%s", i == 0 ? "" : ", ",
-                                 vyc__bundle_text(bundle, row));
+                                 name_of(bundle, kind, range.first + i, row_bytes));
     used += written > 0 ? (size_t)written : 0;
   }
   return vyc__fail(VYC_E_INVALID, "bundle", "there is no %s %.200s; there are: %s", what, name,
@@ -164,15 +176,9 @@ vyc_status vyc__bundle_no_such(const vyc_bundle *bundle, const char *what, const
 
 vyc_status vyc_bundle_kernel_find(vyc_bundle *bundle, uint32_t *index_out, const char *name) {
   VYC_REQUIRE(bundle != NULL && index_out != NULL && name != NULL);
-  for (uint32_t i = 0; i < bundle->tables[VYC_SECTION_KERNELS].count; i++) {
-    const vyc_disk_kernel *row = vyc__bundle_row(bundle, VYC_SECTION_KERNELS, i, sizeof *row);
-    if (strcmp(vyc__bundle_text(bundle, row->name), name) != 0) continue;
-    *index_out = i;
-    return VYC_OK;
-  }
   const vyc_disk_range all = {0, (uint32_t)bundle->tables[VYC_SECTION_KERNELS].count};
-  return vyc__bundle_no_such(bundle, "kernel", name, VYC_SECTION_KERNELS, all,
-                             sizeof(vyc_disk_kernel));
+  return vyc__bundle_find(bundle, index_out, "kernel", name, VYC_SECTION_KERNELS, all,
+                          sizeof(vyc_disk_kernel));
 }
 
 static bool is_sized(const vyc_bundle *bundle, const vyc_disk_kernel *kernel, uint32_t parameter) {

@@ -67,9 +67,11 @@ vyc_status vyc__bundle_graph(const vyc_bundle *bundle, const vyc_disk_graph **gr
 
 /* ---- bundle.c ---- */
 
-/* "the bundle has no WHAT NAME; it has ...", of a table whose rows begin with their names. */
-vyc_status vyc__bundle_no_such(const vyc_bundle *bundle, const char *what, const char *name,
-                               uint32_t kind, vyc_disk_range range, size_t row_bytes);
+/* The row of this name, counted from the range's first, of a table whose rows begin with their
+ * names. VYC_E_INVALID: there is none; the message has those that there are. */
+vyc_status vyc__bundle_find(const vyc_bundle *bundle, uint32_t *index_out, const char *what,
+                            const char *name, uint32_t kind, vyc_disk_range range,
+                            size_t row_bytes);
 
 vyc_bundle *vyc__bundle_retain(vyc_bundle *bundle);
 /* VYC_E_INVALID past the last kernel. */

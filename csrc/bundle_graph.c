@@ -30,14 +30,8 @@ vyc_status vyc_bundle_graph_get(vyc_bundle *bundle, vyc_bundle_graph *graph_out,
 vyc_status vyc_bundle_graph_find(vyc_bundle *bundle, uint32_t *index_out, const char *name) {
   VYC_REQUIRE(bundle != NULL && index_out != NULL && name != NULL);
   const vyc_disk_range all = {0, (uint32_t)bundle->tables[VYC_SECTION_GRAPHS].count};
-  for (uint32_t i = 0; i < all.count; i++) {
-    const vyc_disk_graph *row = vyc__bundle_row(bundle, VYC_SECTION_GRAPHS, i, sizeof *row);
-    if (strcmp(vyc__bundle_text(bundle, row->name), name) != 0) continue;
-    *index_out = i;
-    return VYC_OK;
-  }
-  return vyc__bundle_no_such(bundle, "graph", name, VYC_SECTION_GRAPHS, all,
-                             sizeof(vyc_disk_graph));
+  return vyc__bundle_find(bundle, index_out, "graph", name, VYC_SECTION_GRAPHS, all,
+                          sizeof(vyc_disk_graph));
 }
 
 vyc_status vyc_bundle_symbol_get(vyc_bundle *bundle, vyc_bundle_symbol *symbol_out, uint32_t graph,
@@ -68,15 +62,8 @@ vyc_status vyc_bundle_symbol_find(vyc_bundle *bundle, uint32_t *index_out, uint3
   VYC_REQUIRE(bundle != NULL && index_out != NULL && name != NULL);
   const vyc_disk_graph *of = NULL;
   VYC_TRY(vyc__bundle_graph(bundle, &of, graph));
-  for (uint32_t i = 0; i < of->symbols.count; i++) {
-    const vyc_disk_symbol *row =
-        vyc__bundle_row(bundle, VYC_SECTION_GRAPH_SYMBOLS, of->symbols.first + i, sizeof *row);
-    if (strcmp(vyc__bundle_text(bundle, row->name), name) != 0) continue;
-    *index_out = i;
-    return VYC_OK;
-  }
-  return vyc__bundle_no_such(bundle, "symbol", name, VYC_SECTION_GRAPH_SYMBOLS, of->symbols,
-                             sizeof(vyc_disk_symbol));
+  return vyc__bundle_find(bundle, index_out, "symbol", name, VYC_SECTION_GRAPH_SYMBOLS, of->symbols,
+                          sizeof(vyc_disk_symbol));
 }
 
 vyc_status vyc_bundle_array_get(vyc_bundle *bundle, vyc_bundle_array *array_out, uint32_t graph,

@@ -184,8 +184,3 @@ def integer_to_integer(b: Builder, source: Type, target: Type, value: int) -> in
     if target.bits < 32:
         return narrowed(b, target, value)
     return b.convert("retype", machine, value)
-
-
-def reinterpreted(b: Builder, source: Type, target: Type, value: int) -> int:
-    """The bits of one integer type as another of the same width."""
-    return value if source is target else integer_to_integer(b, source, target, value)
