@@ -121,6 +121,7 @@ vyc_status vyc__buffer_wait(vyc_buffer *buffer, uint32_t except) {
   atomic_fetch_or(&buffer->waited, atomic_load(&buffer->used_on) & others);
   const uint64_t slots = atomic_load(&buffer->waited);
   atomic_fetch_and(&buffer->used_on, ~slots);
+  atomic_fetch_add(&context->marks_taken, 1);
   pthread_mutex_unlock(&context->slots_lock);
   const vyc_status status = wait_for_slots(context, slots);
   pthread_mutex_lock(&context->slots_lock);

@@ -8,15 +8,16 @@ struct vyc_call {
   vyc_child child;
   vyc_plan *plan;
   vyc_stream *stream; /* NULL: the context's own */
+  CUstream target;    /* its handle */
+  _Atomic bool steady; /* nothing but a launch of the graph is left to do, while the marks stand */
+  uint32_t marks_seen; /* context->marks_taken when every buffer had the mark */
+  uint32_t slot; /* of the stream */
   vyc_exec exec;
-  vyc_run run;             /* owns the arrays it points to */
+  uint64_t mark; /* the slot's in vyc_buffer.used_on */
+  vyc_run run; /* owns the arrays it points to */
   vyc_argument *arguments; /* buffers are held */
   uint64_t *scalars;
-  uint8_t *block;
   uint64_t barrier; /* the address in the block */
-  uint32_t slot;    /* of the stream */
-  uint64_t mark;    /* the same in vyc_buffer.used_on */
-  _Atomic bool steady; /* nothing but a launch of the graph is left to do, while the marks stand */
 };
 
 static void call_destroy(vyc_child *child) {
@@ -37,15 +38,13 @@ static vyc_call *call_alloc(vyc_plan *plan) {
   const size_t arguments = plan->binding_count * sizeof(vyc_argument);
   const size_t scalars = plan->scalar_count * sizeof(uint64_t);
   const size_t pointers = plan->parameter_count * sizeof(void *);
-  vyc_call *call =
-      calloc(1, sizeof *call + arguments + scalars + pointers + 2 * plan->parameter_bytes);
+  vyc_call *call = calloc(1, sizeof *call + arguments + scalars + pointers + plan->parameter_bytes);
   if (call == NULL) return NULL;
   call->plan = plan;
   call->arguments = (vyc_argument *)(void *)(call + 1);
   call->scalars = (uint64_t *)(void *)(call->arguments + plan->binding_count);
   void **room = (void **)(void *)(call->scalars + plan->scalar_count);
-  call->block = (uint8_t *)(room + plan->parameter_count);
-  vyc__exec_init(&call->exec, plan, room, call->block + plan->parameter_bytes);
+  vyc__exec_init(&call->exec, plan, room, (uint8_t *)(room + plan->parameter_count));
   return call;
 }
 
@@ -70,7 +69,10 @@ static void set(vyc_call *call, const vyc_run *run, const vyc_hidden *hidden) {
   call->steady = false;
   call->slot = call->stream == NULL ? VYC_SLOT_MAIN : call->stream->slot;
   call->mark = UINT64_C(1) << call->slot;
-  vyc__block_write(plan, call->block, addresses, &call->run, hidden);
+  call->target = call->stream == NULL ? plan->child.context->main : call->stream->handle;
+  vyc__block_write(plan, call->exec.block, addresses, &call->run, hidden);
+  call->exec.stale = true;
+  vyc__exec_set_grid(&call->exec, run->grid);
 }
 
 /* The graph alone does all that a launch takes: no clear, no grid barrier, no work of others to be
@@ -119,11 +121,17 @@ vyc_status vyc_call_create(vyc_call **call_out, vyc_plan *plan, const vyc_run *r
   return status;
 }
 
+/* Marks may have gone since then: read before they are looked at. */
+static inline uint32_t marks_taken(const vyc_call *call) {
+  return atomic_load_explicit(&call->child.context->marks_taken, memory_order_relaxed);
+}
+
 /* The caller has claimed the exec, and with it everything in the call. */
 static vyc_status call_launch(vyc_call *call) {
   vyc_plan *plan = call->plan;
   uint64_t addresses[VYC_MAX_BINDINGS];
   vyc_place place;
+  const uint32_t taken = marks_taken(call);
   VYC_TRY(vyc__place_of(plan->child.context, &place, call->stream));
   VYC_TRY(vyc__launch_prepare(plan, &call->run, addresses, &place));
   if (vyc__grid_is_empty(call->run.grid)) return VYC_OK;
@@ -132,10 +140,10 @@ static vyc_status call_launch(vyc_call *call) {
   vyc__note_launch(plan->child.context, place.slot, plan->name);
   vyc__cooperative_begin(plan);
   vyc_status status = vyc__barrier_clear(plan->child.context, call->barrier, place.stream);
-  if (status == VYC_OK)
-    status = vyc__exec_launch(&call->exec, plan, call->block, call->run.grid, place.stream);
+  if (status == VYC_OK) status = vyc__exec_relaunch(&call->exec, plan, place.stream);
   vyc__cooperative_end(plan);
   if (status == VYC_OK) status = vyc__run_given(&call->run, place.stream);
+  call->marks_seen = taken;
   call->steady = status == VYC_OK && is_simple(call);
   return status;
 }
@@ -148,6 +156,160 @@ static vyc_status call_bind(vyc_call *call, const vyc_run *run, vyc_buffer **old
   for (uint32_t i = 0; i < call->plan->binding_count; i++) old[i] = call->arguments[i].buffer;
   set(call, run, &hidden);
   return VYC_OK;
+}
+
+/* ---- launch as it is ------------------------------------------------------------------------- */
+
+static bool is_steady(const vyc_call *call) {
+  return atomic_load_explicit(&call->steady, memory_order_relaxed) &&
+         vyc__is_usable(call->child.context);
+}
+
+static inline bool is_marked(const vyc_call *call, const vyc_buffer *buffer) {
+  return (atomic_load_explicit(&buffer->used_on, memory_order_relaxed) & call->mark) != 0;
+}
+
+/* The launch alone, of a call that is steady. A close sets `closed` and then looks at the claims;
+ * here the claim comes first and then the look at `closed`: one of both sees the other, and no
+ * entry needs to be counted. The context need not be current to launch a graph (seen with drivers
+ * of CUDA 13). True: `*status_out` is the outcome; false: there is more to do. */
+static bool launch_graph(vyc_call *call, vyc_status *status_out) {
+  vyc_context *context = call->child.context;
+  atomic_store_explicit(&call->exec.stamp,
+                        atomic_load_explicit(&context->exec_clock, memory_order_relaxed),
+                        memory_order_relaxed);
+  vyc__note_launch(context, call->slot, call->plan->name);
+  vyc__count(context, kernel_launches, 1);
+  const CUresult result = context->driver->cuGraphLaunch(call->exec.handle, call->target);
+  if (VYC_UNLIKELY(result == CUDA_ERROR_INVALID_CONTEXT)) return false;
+  *status_out = VYC_LIKELY(result == CUDA_SUCCESS)
+                    ? VYC_OK
+                    : vyc__driver_failed(context, result, "cuGraphLaunch");
+  return true;
+}
+
+static bool launch_claimed(vyc_call *call, vyc_status *status_out) {
+  if (!is_steady(call) || call->exec.handle == NULL || call->exec.stale) return false;
+  const uint32_t taken = marks_taken(call);
+  if (VYC_UNLIKELY(taken != call->marks_seen)) {
+    for (uint32_t i = 0; i < call->plan->binding_count; i++)
+      if (!is_marked(call, call->arguments[i].buffer)) return false;
+    call->marks_seen = taken;
+  }
+  return launch_graph(call, status_out);
+}
+
+/* In a forked child a claim may be held for ever, so the first look is without one. */
+static bool launch_steady(vyc_call *call, vyc_status *status_out) {
+  if (!is_steady(call)) return false;
+  vyc__exec_claim_wait(&call->exec);
+  const bool launched = launch_claimed(call, status_out);
+  vyc__exec_unclaim(&call->exec);
+  return launched;
+}
+
+static vyc_status launch_at_length(vyc_call *call) {
+  vyc_scope scope;
+  VYC_TRY(vyc__enter_warm(call->child.context, &scope));
+  vyc__exec_claim_wait(&call->exec);
+  const vyc_status status = call_launch(call);
+  vyc__exec_unclaim(&call->exec);
+  vyc__leave(call->child.context, &scope);
+  return status;
+}
+
+vyc_status vyc_call_run(vyc_call *call) {
+  VYC_REQUIRE(call != NULL);
+  vyc_status status = VYC_OK;
+  return VYC_LIKELY(launch_steady(call, &status)) ? status : launch_at_length(call);
+}
+
+/* ---- launch with other arguments ------------------------------------------------------------- */
+
+/* What a run changes in a steady call can be seen from its arguments alone: buffers of the context
+ * that the stream has worked on, in bounds, apart from each other, none to be cleared. Anything
+ * else, errors included, goes the long way. */
+static bool is_plain(const vyc_call *call, const vyc_run *run, uint64_t *addresses) {
+  const vyc_plan *plan = call->plan;
+  uint64_t ends[VYC_MAX_BINDINGS];
+  if (run->struct_size < VYC_RUN_BYTES_FIRST || run->argument_count != plan->binding_count ||
+      run->scalar_count != plan->scalar_count || run->stream != call->stream ||
+      (run->arguments == NULL && run->argument_count > 0) ||
+      (run->scalars == NULL && run->scalar_count > 0) || vyc__grid_is_empty(run->grid))
+    return false;
+  for (uint32_t i = 0; i < plan->binding_count; i++) {
+    const vyc_argument *argument = &run->arguments[i];
+    const vyc_buffer *buffer = argument->buffer;
+    const vyc_binding *binding = &plan->bindings[i];
+    uint64_t bytes;
+    if (argument->kind != VYC_ARGUMENT_BUFFER || buffer == NULL ||
+        buffer->child.context != call->child.context || buffer->source != NULL ||
+        vyc__mul_overflows(argument->count, binding->element_bytes, &bytes) ||
+        argument->offset > buffer->bytes || bytes > buffer->bytes - argument->offset ||
+        !is_marked(call, buffer))
+      return false;
+    if (binding->role != VYC_ROLE_IN && (buffer->read_only || vyc__needs_clear(plan, i, run)))
+      return false;
+    addresses[i] = buffer->address + argument->offset;
+    ends[i] = addresses[i] + bytes;
+  }
+  for (uint32_t i = 0; i < plan->binding_count && !plan->may_overlap; i++)
+    for (uint32_t j = 0; plan->bindings[i].role != VYC_ROLE_IN && j < plan->binding_count; j++)
+      if (j != i && addresses[i] < ends[j] && addresses[j] < ends[i]) return false;
+  return true;
+}
+
+/* References go from the buffers that were bound to those that are; `old` gets the former. */
+static void take_over(vyc_call *call, const vyc_run *run, vyc_buffer **old) {
+  const vyc_plan *plan = call->plan;
+  for (uint32_t i = 0; i < plan->binding_count; i++) {
+    vyc_argument *mine = &call->arguments[i];
+    const vyc_argument *argument = &run->arguments[i];
+    old[i] = NULL;
+    if (mine->buffer != argument->buffer) {
+      vyc__child_retain(&argument->buffer->child);
+      old[i] = mine->buffer;
+      mine->buffer = argument->buffer;
+    }
+    mine->count = argument->count;
+    mine->offset = argument->offset;
+  }
+  for (uint32_t i = 0; i < plan->scalar_count; i++) call->scalars[i] = run->scalars[i];
+  memcpy(call->run.grid, run->grid, sizeof call->run.grid);
+}
+
+/* A patch needs the context current: without one, drivers of CUDA 13 end the process. */
+static vyc_status patch(vyc_call *call) {
+  vyc_context *context = call->child.context;
+  const vyc_driver *driver = context->driver;
+  vyc_exec *exec = &call->exec;
+  CUcontext saved;
+  VYC_CU_RESULT;
+  VYC_TRY(VYC_CU(context, cuCtxGetCurrent, &saved));
+  if (VYC_UNLIKELY(saved != context->handle))
+    VYC_TRY(VYC_CU(context, cuCtxSetCurrent, context->handle));
+  const vyc_status status =
+      VYC_CU(context, cuGraphExecKernelNodeSetParams, exec->handle, exec->node, &exec->params);
+  if (VYC_UNLIKELY(saved != context->handle)) driver->cuCtxSetCurrent(saved);
+  exec->stale = status != VYC_OK;
+  return status;
+}
+
+/* As launch_claimed, with other arguments. `*bound_out`: they are the call's, whatever comes. */
+static bool relaunch_claimed(vyc_call *call, const vyc_run *run, vyc_buffer **old, bool *bound_out,
+                             vyc_status *status_out) {
+  uint64_t addresses[VYC_MAX_BINDINGS];
+  const uint32_t taken = marks_taken(call);
+  *bound_out = false;
+  if (!is_steady(call) || call->exec.handle == NULL || !is_plain(call, run, addresses))
+    return false;
+  *bound_out = true;
+  take_over(call, run, old);
+  call->marks_seen = taken;
+  call->exec.stale |= vyc__block_change(call->plan, call->exec.block, addresses, run);
+  vyc__exec_set_grid(&call->exec, run->grid);
+  *status_out = call->exec.stale ? patch(call) : VYC_OK;
+  return VYC_UNLIKELY(*status_out != VYC_OK) || launch_graph(call, status_out);
 }
 
 static vyc_status change(vyc_call *call, const vyc_run *run, bool launches) {
@@ -168,65 +330,22 @@ static vyc_status change(vyc_call *call, const vyc_run *run, bool launches) {
 }
 
 vyc_status vyc_call_set(vyc_call *call, const vyc_run *run) {
-  VYC_REQUIRE(call != NULL);
+  VYC_REQUIRE(call != NULL && run != NULL);
   return change(call, run, false);
 }
 
 vyc_status vyc_call_set_run(vyc_call *call, const vyc_run *run) {
-  VYC_REQUIRE(call != NULL);
-  return change(call, run, true);
-}
-
-static bool is_steady(const vyc_call *call) {
-  return atomic_load_explicit(&call->steady, memory_order_relaxed) &&
-         vyc__is_usable(call->child.context);
-}
-
-/* The launch alone, of a call that is steady. A close sets `closed` and then looks at the claims;
- * here the claim comes first and then the look at `closed`: one of both sees the other, and no
- * entry needs to be counted. The context need not be current to launch a graph (seen with drivers
- * of CUDA 13). True: `*status_out` is the outcome; false: there is more to do. */
-static bool launch_claimed(vyc_call *call, vyc_status *status_out) {
-  vyc_context *context = call->child.context;
-  if (!is_steady(call) || call->exec.handle == NULL) return false;
-  for (uint32_t i = 0; i < call->plan->binding_count; i++)
-    if ((atomic_load_explicit(&call->arguments[i].buffer->used_on, memory_order_relaxed) &
-         call->mark) == 0)
-      return false;
-  atomic_store_explicit(&call->exec.stamp,
-                        atomic_load_explicit(&context->exec_clock, memory_order_relaxed),
-                        memory_order_relaxed);
-  vyc__note_launch(context, call->slot, call->plan->name);
-  vyc__count(context, kernel_launches, 1);
-  CUstream stream = call->stream == NULL ? context->main : call->stream->handle;
-  const CUresult result = context->driver->cuGraphLaunch(call->exec.handle, stream);
-  if (VYC_UNLIKELY(result == CUDA_ERROR_INVALID_CONTEXT)) return false;
-  *status_out = VYC_LIKELY(result == CUDA_SUCCESS)
-                    ? VYC_OK
-                    : vyc__driver_failed(context, result, "cuGraphLaunch");
-  return true;
-}
-
-/* In a forked child a claim may be held for ever, so the first look is without one. */
-static bool launch_steady(vyc_call *call, vyc_status *status_out) {
-  if (!is_steady(call)) return false;
-  vyc__exec_claim_wait(&call->exec);
-  const bool launched = launch_claimed(call, status_out);
-  vyc__exec_unclaim(&call->exec);
-  return launched;
-}
-
-vyc_status vyc_call_run(vyc_call *call) {
-  VYC_REQUIRE(call != NULL);
+  VYC_REQUIRE(call != NULL && run != NULL);
+  if (VYC_UNLIKELY(!is_steady(call))) return change(call, run, true);
+  vyc_buffer *old[VYC_MAX_BINDINGS];
   vyc_status status = VYC_OK;
-  if (VYC_LIKELY(launch_steady(call, &status))) return status;
-  vyc_scope scope;
-  VYC_TRY(vyc__enter_warm(call->child.context, &scope));
+  bool bound = false;
   vyc__exec_claim_wait(&call->exec);
-  status = call_launch(call);
+  const bool launched = relaunch_claimed(call, run, old, &bound, &status);
   vyc__exec_unclaim(&call->exec);
-  vyc__leave(call->child.context, &scope);
-  return status;
+  if (VYC_UNLIKELY(!bound)) return change(call, run, true);
+  for (uint32_t i = 0; i < call->plan->binding_count; i++) vyc_buffer_release(old[i]);
+  return VYC_LIKELY(launched) ? status : launch_at_length(call);
 }
 
 bool vyc__call_is_claimed(const vyc_child *child) {

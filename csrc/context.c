@@ -12,11 +12,11 @@
 
 #define PATIENCE_NS INT64_C(10000000000)
 
-static _Atomic uint32_t fork_generation;
+_Atomic uint32_t vyc__fork_generation;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 static void after_fork(void) {
-  atomic_fetch_add_explicit(&fork_generation, 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&vyc__fork_generation, 1, memory_order_relaxed);
 }
 
 static void watch_forks(void) { pthread_atfork(NULL, NULL, after_fork); }
@@ -97,10 +97,6 @@ vyc_status vyc__driver_failed(vyc_context *context, CUresult result, const char 
 
 /* ---- currency ------------------------------------------------------------------------------- */
 
-bool vyc__is_forked(const vyc_context *context) {
-  return context->fork_generation != atomic_load_explicit(&fork_generation, memory_order_relaxed);
-}
-
 static vyc_status fail_unusable(vyc_context *context) {
   if (vyc__is_forked(context))
     return vyc__fail(VYC_E_UNAVAILABLE, "fork",
@@ -109,12 +105,6 @@ static vyc_status fail_unusable(vyc_context *context) {
   if (atomic_load_explicit(&context->closed, memory_order_acquire))
     return vyc__fail(VYC_E_UNAVAILABLE, "close", "the device is closed");
   return fail_lost(context);
-}
-
-bool vyc__is_usable(const vyc_context *context) {
-  return VYC_LIKELY(!atomic_load(&context->closed) &&
-                    !atomic_load_explicit(&context->lost, memory_order_acquire) &&
-                    !vyc__is_forked(context));
 }
 
 vyc_status vyc__check_usable(vyc_context *context) {
@@ -316,7 +306,7 @@ vyc_status vyc_context_open_with(vyc_context **context_out, vyc_driver *driver, 
   vyc_context *context = calloc(1, sizeof *context);
   if (context == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
   context->driver = vyc__driver_retain(driver);
-  context->fork_generation = atomic_load_explicit(&fork_generation, memory_order_relaxed);
+  context->fork_generation = atomic_load_explicit(&vyc__fork_generation, memory_order_relaxed);
   context->caps.ordinal = ordinal;
   context->host = host;
   atomic_init(&context->patience_ns, PATIENCE_NS);

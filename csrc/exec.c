@@ -31,14 +31,6 @@ void vyc__exec_unclaim(vyc_exec *exec) {
   atomic_store_explicit(&exec->claimed, false, memory_order_release);
 }
 
-static void set(vyc_exec *exec, const vyc_plan *plan, const uint8_t *block,
-                const uint32_t grid[3]) {
-  memcpy(exec->block, block, plan->parameter_bytes);
-  exec->params.gridDimX = grid[0];
-  exec->params.gridDimY = grid[1];
-  exec->params.gridDimZ = grid[2];
-}
-
 /* A node behind the kernel that sets the flag, ordered behind all that the kernel wrote. Where the
  * device cannot, there is no flag. */
 static vyc_status add_flag(vyc_exec *exec, vyc_context *context) {
@@ -169,29 +161,34 @@ static vyc_status build(vyc_exec *exec, vyc_context *context) {
 
 /* ---- launch ---------------------------------------------------------------------------------- */
 
-vyc_status vyc__exec_launch(vyc_exec *exec, const vyc_plan *plan, const uint8_t *block,
-                            const uint32_t grid[3], CUstream stream) {
+vyc_status vyc__exec_relaunch(vyc_exec *exec, const vyc_plan *plan, CUstream stream) {
   vyc_context *context = plan->child.context;
+  const uint32_t grid[3] = {exec->params.gridDimX, exec->params.gridDimY, exec->params.gridDimZ};
   VYC_CU_RESULT;
-  if (VYC_UNLIKELY(plan->cooperative)) return vyc__launch_once(plan, block, grid, stream);
+  if (VYC_UNLIKELY(plan->cooperative)) return vyc__launch_once(plan, exec->block, grid, stream);
   if (VYC_UNLIKELY(exec->handle == NULL)) {
-    if (!admit(exec, context)) return vyc__launch_once(plan, block, grid, stream);
-    set(exec, plan, block, grid);
+    if (!admit(exec, context)) return vyc__launch_once(plan, exec->block, grid, stream);
     VYC_TRY(build(exec, context));
-  } else if (exec->stale || memcmp(exec->block, block, plan->parameter_bytes) != 0 ||
-             exec->params.gridDimX != grid[0] || exec->params.gridDimY != grid[1] ||
-             exec->params.gridDimZ != grid[2]) {
-    set(exec, plan, block, grid);
-    exec->stale = true;
+  } else if (exec->stale) {
     VYC_TRY(
         VYC_CU(context, cuGraphExecKernelNodeSetParams, exec->handle, exec->node, &exec->params));
-    exec->stale = false;
   }
+  exec->stale = false;
   atomic_store_explicit(&exec->stamp,
                         atomic_load_explicit(&context->exec_clock, memory_order_relaxed),
                         memory_order_relaxed);
   vyc__count(context, kernel_launches, 1);
   return VYC_CU(context, cuGraphLaunch, exec->handle, stream);
+}
+
+vyc_status vyc__exec_launch(vyc_exec *exec, const vyc_plan *plan, const uint8_t *block,
+                            const uint32_t grid[3], CUstream stream) {
+  if (memcmp(exec->block, block, plan->parameter_bytes) != 0) {
+    memcpy(exec->block, block, plan->parameter_bytes);
+    exec->stale = true;
+  }
+  vyc__exec_set_grid(exec, grid);
+  return vyc__exec_relaunch(exec, plan, stream);
 }
 
 void vyc__exec_destroy(vyc_exec *exec, vyc_context *context) {

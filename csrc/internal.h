@@ -52,16 +52,20 @@ typedef struct vyc_orphan {
 } vyc_orphan;
 
 struct vyc_context {
+  /* What every launch reads and few write, together. */
   vyc_driver *driver;
-  CUdevice device;
   CUcontext handle;
   CUstream main;
   uint32_t fork_generation; /* of the process that opened it */
-  _Atomic uint32_t references;
-  _Atomic uint32_t primary_holders; /* see vyc__primary_retain */
-  vyc_gate gates[VYC_GATES];
   _Atomic bool closed;
   _Atomic bool lost;
+  _Atomic uint32_t exec_clock; /* launches that found no room for an exec */
+  _Atomic uint32_t
+      marks_taken; /* how often marks were taken out of a buffer; see vyc__buffer_wait */
+  vyc_gate gates[VYC_GATES]; /* apart from what is written often */
+  CUdevice device;
+  _Atomic uint32_t references;
+  _Atomic uint32_t primary_holders; /* see vyc__primary_retain */
   _Atomic int lost_result; /* CUresult of the first sticky failure, and the call that gave it */
   _Atomic(const char *) lost_operation;
   _Atomic uint32_t report_plans; /* plans (and the orphan) that may hold an assertion report */
@@ -83,7 +87,6 @@ struct vyc_context {
   CUevent depth_events[2]; /* see depth.c; guarded by depth_claimed */
   uint32_t depth_turn;
   _Atomic bool depth_claimed;
-  _Atomic uint32_t exec_clock; /* launches that found no room for an exec */
   pthread_mutex_t slots_lock;
   vyc_stream *slots[VYC_STREAM_SLOTS]; /* by number; main and other stay NULL */
   vyc_stream *streams; /* all of them; guarded by slots_lock */
@@ -155,11 +158,19 @@ void vyc__scope_relax(const vyc_context *context, vyc_scope *scope);
 bool vyc__enter_release(vyc_context *context, vyc_scope *scope);
 /* This process is a fork of the one that opened the context: no driver call, and no lock, because
  * the thread that held it may not exist here. */
-bool vyc__is_forked(const vyc_context *context);
+extern __attribute__((visibility("hidden"))) _Atomic uint32_t vyc__fork_generation;
+static inline bool vyc__is_forked(const vyc_context *context) {
+  return context->fork_generation !=
+         atomic_load_explicit(&vyc__fork_generation, memory_order_relaxed);
+}
 /* VYC_OK, or why the context cannot be used; for functions that make no driver call. */
 vyc_status vyc__check_usable(vyc_context *context);
 /* Open, not lost, not of a parent process. */
-bool vyc__is_usable(const vyc_context *context);
+static inline bool vyc__is_usable(const vyc_context *context) {
+  return VYC_LIKELY(!atomic_load(&context->closed) &&
+                    !atomic_load_explicit(&context->lost, memory_order_acquire) &&
+                    !vyc__is_forked(context));
+}
 
 /* CUresult of a call into the right status; notes a lost device. */
 vyc_status vyc__driver_failed(vyc_context *context, CUresult result, const char *operation);

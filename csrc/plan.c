@@ -1,5 +1,5 @@
-/* Plans: creation, the checks of a run and its parameter block. Everything that a call could look
- * up is laid out here once. */
+/* Plans: creation, and the checks of a run. Everything that a call could look up is laid out here
+ * once. */
 #include "plan.h"
 
 #include <inttypes.h>
@@ -260,42 +260,8 @@ vyc_status vyc_plan_function(vyc_plan *plan, vyc_function_info *info_out) {
   return status;
 }
 
-/* ---- a run's parameter block ----------------------------------------------------------------- */
-
-uint64_t *vyc__report_cell(const vyc_block *block) { return (uint64_t *)(uintptr_t)block->address; }
-
-void vyc__report_reset(const vyc_block *block) {
-  uint64_t *cell = vyc__report_cell(block);
-  memset(cell, 0, VYC_REPORT_BYTES);
-  cell[0] = VYC_REPORT_NONE;
-}
-
-/* Of a known size each, so that no function is called; little-endian host and device. */
-static inline void store(uint8_t *to, uint64_t value, uint32_t size) {
-  switch (size) {
-  case 8: memcpy(to, &value, 8); break;
-  case 4: memcpy(to, &value, 4); break;
-  case 2: memcpy(to, &value, 2); break;
-  case 1: memcpy(to, &value, 1); break;
-  default: memcpy(to, &value, size); break;
-  }
-}
-
-void vyc__block_write(const vyc_plan *plan, uint8_t *block, const uint64_t *addresses,
-                      const vyc_run *run, const vyc_hidden *hidden) {
-  for (uint32_t i = 0; i < plan->parameter_count; i++) {
-    const vyc_parameter *p = &plan->parameters[i];
-    uint64_t value = hidden->report;
-    switch (p->kind) {
-    case VYC_PARAMETER_POINTER: value = addresses[p->index]; break;
-    case VYC_PARAMETER_SCALAR: value = run->scalars[p->index]; break;
-    case VYC_PARAMETER_SIZE: value = run->arguments[p->index].count; break;
-    case VYC_PARAMETER_GRID_BARRIER: value = hidden->barrier; break;
-    default: break;
-    }
-    store(block + p->offset, value, p->size);
-  }
-}
+/* ---- the checks of a run -----------------------------------------------------------------------
+ */
 
 static uint64_t bytes_of(const vyc_plan *plan, const vyc_run *run, uint32_t i) {
   return run->arguments[i].count * plan->bindings[i].element_bytes;

@@ -33,7 +33,7 @@ typedef struct vyc_exec {
   bool counted;
   uint64_t flag; /* address of a word that the graph sets to 1 after the kernel; 0: none */
   _Atomic bool claimed;
-  bool stale; /* a patch failed: what the driver holds is not what `block` says */
+  bool stale; /* what the driver holds is not what `block` and the grid of `params` say */
   CUgraph graph;
   CUgraphNode node;
   CUgraphExec handle;
@@ -134,8 +134,20 @@ bool vyc__exec_claim(vyc_exec *exec);
 /* Claim it however long its holder needs, which is a launch. */
 void vyc__exec_claim_wait(vyc_exec *exec);
 void vyc__exec_unclaim(vyc_exec *exec);
-/* Patch what changed and launch; the caller holds the claim. A plain launch when the context has
+static inline void vyc__exec_set_grid(vyc_exec *exec, const uint32_t grid[3]) {
+  CUDA_KERNEL_NODE_PARAMS *params = &exec->params;
+  if (VYC_LIKELY(params->gridDimX == grid[0] && params->gridDimY == grid[1] &&
+                 params->gridDimZ == grid[2]))
+    return;
+  params->gridDimX = grid[0];
+  params->gridDimY = grid[1];
+  params->gridDimZ = grid[2];
+  exec->stale = true;
+}
+/* Patch what is stale and launch; the caller holds the claim. A plain launch when the context has
  * too many execs: `handle` is NULL then, and no flag is set. */
+vyc_status vyc__exec_relaunch(vyc_exec *exec, const vyc_plan *plan, CUstream stream);
+/* The same with the block and the grid given. */
 vyc_status vyc__exec_launch(vyc_exec *exec, const vyc_plan *plan, const uint8_t *block,
                             const uint32_t grid[3], CUstream stream);
 /* Nobody launches it any more. */
@@ -152,13 +164,6 @@ void vyc__plans_reap(vyc_context *context);
 /* What vyc_plan_create demands of a description, whatever the device. */
 vyc_status vyc__plan_check(const vyc_plan_desc *desc);
 vyc_status vyc__run_check(const vyc_plan *plan, const vyc_run *run);
-/* Device addresses that no argument brings; 0 where the kernel takes none. */
-typedef struct vyc_hidden {
-  uint64_t report, barrier;
-} vyc_hidden;
-/* Write the parameter block: `addresses` has one entry per binding. */
-void vyc__block_write(const vyc_plan *plan, uint8_t *block, const uint64_t *addresses,
-                      const vyc_run *run, const vyc_hidden *hidden);
 /* A caller of an earlier version has a shorter struct. */
 #define VYC_RUN_BYTES_FIRST offsetof(vyc_run, iterations)
 static inline uint32_t vyc__iterations(const vyc_run *run) {
@@ -177,6 +182,19 @@ static inline bool vyc__needs_clear(const vyc_plan *plan, uint32_t binding, cons
 static inline _Atomic uint32_t *vyc__lane_flag(const vyc_lane *lane) {
   return (_Atomic uint32_t *)(uintptr_t)(lane->cell->address + VYC_FLAG_OFFSET);
 }
+
+/* ---- parameters.c ---- */
+
+/* Device addresses that no argument brings; 0 where the kernel takes none. */
+typedef struct vyc_hidden {
+  uint64_t report, barrier;
+} vyc_hidden;
+/* Write the parameter block: `addresses` has one entry per binding. */
+void vyc__block_write(const vyc_plan *plan, uint8_t *block, const uint64_t *addresses,
+                      const vyc_run *run, const vyc_hidden *hidden);
+/* The same to one that was written before; what no argument brings stays. True: it was another. */
+bool vyc__block_change(const vyc_plan *plan, uint8_t *block, const uint64_t *addresses,
+                       const vyc_run *run);
 /* The record of failures: key, index, lock, reserved. */
 uint64_t *vyc__report_cell(const vyc_block *block);
 void vyc__report_reset(const vyc_block *block);

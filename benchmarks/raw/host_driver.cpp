@@ -47,6 +47,17 @@ struct Release {
 template <typename T>
 using Owned = std::unique_ptr<T, Release>;
 
+// As CUDA programs have it, and the twins: the device's primary context is the thread's.
+void make_current(const char *driver) {
+  CUdevice device = 0;
+  CUcontext context = nullptr;
+  raw_open(driver);
+  CU(cuInit(0));
+  CU(cuDeviceGet(&device, 0));
+  CU(cuDevicePrimaryCtxRetain(&context, device));
+  CU(cuCtxSetCurrent(context));
+}
+
 // The device, and saxpy on it.
 struct Host {
   vyc_driver *driver = nullptr;
@@ -60,6 +71,7 @@ struct Host {
     vyc_caps caps{};
     caps.struct_size = sizeof caps;
     vyc_stream *made = nullptr;
+    make_current(options.driver);
     VYC(driver_open(&driver, options.driver));
     VYC(context_open(&context, driver, 0));
     VYC(context_caps(context, &caps));

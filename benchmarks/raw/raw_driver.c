@@ -7,6 +7,7 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "twins.h"
 
@@ -38,6 +39,7 @@ static void series_of_blocks(const raw_options *o, const raw_group *g, const raw
                              uint64_t *samples, uint32_t blocks) {
   const uint32_t calls = o->block_calls, sets = sets_of(o, g, t);
   for (uint32_t i = 0; i < blocks; i++) {
+    if (t->rests) nanosleep(&(struct timespec){0, RAW_REST_NS}, NULL);
     const uint64_t begin = raw_now_ns();
     for (uint32_t j = 0; j < calls; j++) t->call(j % sets);
     samples[i] = raw_now_ns() - begin;
@@ -58,7 +60,8 @@ static void series_of_trips(const raw_options *o, const raw_group *g, const raw_
 }
 
 static void measure(const raw_options *o, const raw_group *g, const raw_twin *t) {
-  const uint32_t count = t->blocks ? o->blocks : g->trips(o);
+  const uint32_t blocks = t->rests ? (o->blocks + 4) / 5 : o->blocks;
+  const uint32_t count = t->blocks ? blocks : g->trips(o);
   const uint32_t calls = t->blocks ? o->block_calls : 1;
   uint64_t *samples = raw_alloc(count * sizeof *samples);
   if (g->reset != NULL) g->reset();

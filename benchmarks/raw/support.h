@@ -27,6 +27,7 @@ extern "C" {
   X(cuDeviceGet)                    \
   X(cuDeviceGetName)                \
   X(cuDevicePrimaryCtxRetain)       \
+  X(cuCtxGetCurrent)                \
   X(cuCtxSetCurrent)                \
   X(cuCtxSynchronize)               \
   X(cuStreamCreate)                 \

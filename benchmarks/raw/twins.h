@@ -24,7 +24,11 @@ typedef struct raw_twin {
   void (*call)(uint32_t set);
   bool blocks;  /* timed in blocks that are drained outside of the timing */
   bool rotates; /* uses all sets, not only the first */
+  bool rests;   /* sleeps RAW_REST_NS before each block; a fifth of the blocks */
 } raw_twin;
+
+/* As long as CPython lets another thread compute before it hands the GIL over, by default. */
+#define RAW_REST_NS 5000000
 
 typedef struct raw_group {
   bool one_core;
