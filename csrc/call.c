@@ -4,15 +4,22 @@
 
 #include "plan.h"
 
+typedef CUresult (*graph_launch)(CUgraphExec, CUstream);
+
 struct vyc_call {
   vyc_child child;
-  vyc_plan *plan;
-  vyc_stream *stream; /* NULL: the context's own */
-  CUstream target;    /* its handle */
+  /* What a steady launch reads and writes, in few cache lines: the driver's own launch leaves none
+   * of them in the first cache. Guarded by the claim of `exec`. */
   _Atomic bool steady; /* nothing but a launch of the graph is left to do, while the marks stand */
   uint32_t marks_seen; /* context->marks_taken when every buffer had the mark */
   uint32_t slot; /* of the stream */
+  CUstream target; /* the stream's handle */
+  graph_launch launch; /* cuGraphLaunch */
+  const char *name; /* the plan's */
+  _Atomic uint64_t launches; /* that are not counted yet */
   vyc_exec exec;
+  vyc_plan *plan;
+  vyc_stream *stream; /* NULL: the context's own */
   uint64_t mark; /* the slot's in vyc_buffer.used_on */
   vyc_run run; /* owns the arrays it points to */
   vyc_argument *arguments; /* buffers are held */
@@ -20,8 +27,15 @@ struct vyc_call {
   uint64_t barrier; /* the address in the block */
 };
 
+static void count_launches(vyc_call *call) {
+  const uint64_t launches = atomic_exchange(&call->launches, 0);
+  vyc__count(call->child.context, kernel_launches, launches);
+}
+
 static void call_destroy(vyc_child *child) {
-  vyc__exec_destroy(&((vyc_call *)child)->exec, child->context);
+  vyc_call *call = (vyc_call *)child;
+  vyc__exec_destroy(&call->exec, child->context);
+  count_launches(call);
 }
 
 static void call_finish(vyc_child *child) {
@@ -41,6 +55,8 @@ static vyc_call *call_alloc(vyc_plan *plan) {
   vyc_call *call = calloc(1, sizeof *call + arguments + scalars + pointers + plan->parameter_bytes);
   if (call == NULL) return NULL;
   call->plan = plan;
+  call->name = plan->name;
+  call->launch = plan->child.context->driver->cuGraphLaunch;
   call->arguments = (vyc_argument *)(void *)(call + 1);
   call->scalars = (uint64_t *)(void *)(call->arguments + plan->binding_count);
   void **room = (void **)(void *)(call->scalars + plan->scalar_count);
@@ -66,7 +82,7 @@ static void set(vyc_call *call, const vyc_run *run, const vyc_hidden *hidden) {
   call->run.scalars = call->scalars;
   call->run.timing_out = NULL;
   call->barrier = hidden->barrier;
-  call->steady = false;
+  atomic_store_explicit(&call->steady, false, memory_order_relaxed);
   call->slot = call->stream == NULL ? VYC_SLOT_MAIN : call->stream->slot;
   call->mark = UINT64_C(1) << call->slot;
   call->target = call->stream == NULL ? plan->child.context->main : call->stream->handle;
@@ -144,7 +160,7 @@ static vyc_status call_launch(vyc_call *call) {
   vyc__cooperative_end(plan);
   if (status == VYC_OK) status = vyc__run_given(&call->run, place.stream);
   call->marks_seen = taken;
-  call->steady = status == VYC_OK && is_simple(call);
+  atomic_store_explicit(&call->steady, status == VYC_OK && is_simple(call), memory_order_relaxed);
   return status;
 }
 
@@ -160,54 +176,6 @@ static vyc_status call_bind(vyc_call *call, const vyc_run *run, vyc_buffer **old
 
 /* ---- launch as it is ------------------------------------------------------------------------- */
 
-static bool is_steady(const vyc_call *call) {
-  return atomic_load_explicit(&call->steady, memory_order_relaxed) &&
-         vyc__is_usable(call->child.context);
-}
-
-static inline bool is_marked(const vyc_call *call, const vyc_buffer *buffer) {
-  return (atomic_load_explicit(&buffer->used_on, memory_order_relaxed) & call->mark) != 0;
-}
-
-/* The launch alone, of a call that is steady. A close sets `closed` and then looks at the claims;
- * here the claim comes first and then the look at `closed`: one of both sees the other, and no
- * entry needs to be counted. The context need not be current to launch a graph (seen with drivers
- * of CUDA 13). True: `*status_out` is the outcome; false: there is more to do. */
-static bool launch_graph(vyc_call *call, vyc_status *status_out) {
-  vyc_context *context = call->child.context;
-  atomic_store_explicit(&call->exec.stamp,
-                        atomic_load_explicit(&context->exec_clock, memory_order_relaxed),
-                        memory_order_relaxed);
-  vyc__note_launch(context, call->slot, call->plan->name);
-  vyc__count(context, kernel_launches, 1);
-  const CUresult result = context->driver->cuGraphLaunch(call->exec.handle, call->target);
-  if (VYC_UNLIKELY(result == CUDA_ERROR_INVALID_CONTEXT)) return false;
-  *status_out = VYC_LIKELY(result == CUDA_SUCCESS)
-                    ? VYC_OK
-                    : vyc__driver_failed(context, result, "cuGraphLaunch");
-  return true;
-}
-
-static bool launch_claimed(vyc_call *call, vyc_status *status_out) {
-  if (!is_steady(call) || call->exec.handle == NULL || call->exec.stale) return false;
-  const uint32_t taken = marks_taken(call);
-  if (VYC_UNLIKELY(taken != call->marks_seen)) {
-    for (uint32_t i = 0; i < call->plan->binding_count; i++)
-      if (!is_marked(call, call->arguments[i].buffer)) return false;
-    call->marks_seen = taken;
-  }
-  return launch_graph(call, status_out);
-}
-
-/* In a forked child a claim may be held for ever, so the first look is without one. */
-static bool launch_steady(vyc_call *call, vyc_status *status_out) {
-  if (!is_steady(call)) return false;
-  vyc__exec_claim_wait(&call->exec);
-  const bool launched = launch_claimed(call, status_out);
-  vyc__exec_unclaim(&call->exec);
-  return launched;
-}
-
 static vyc_status launch_at_length(vyc_call *call) {
   vyc_scope scope;
   VYC_TRY(vyc__enter_warm(call->child.context, &scope));
@@ -218,10 +186,62 @@ static vyc_status launch_at_length(vyc_call *call) {
   return status;
 }
 
+/* In a forked child a claim may be held for ever, so there is a look before it. */
+static inline bool may_be_steady(const vyc_call *call) {
+  return VYC_LIKELY(atomic_load_explicit(&call->steady, memory_order_relaxed) &&
+                    !vyc__is_forked(call->child.context));
+}
+
+/* The caller has claimed the exec. A close sets `closed` and then looks at the claims, and here the
+ * claim comes first: one of both sees the other, and no entry needs to be counted. */
+static inline bool is_steady(const vyc_call *call) {
+  return VYC_LIKELY(atomic_load_explicit(&call->steady, memory_order_relaxed) &&
+                    call->exec.handle != NULL && vyc__is_usable(call->child.context));
+}
+
+static inline bool is_marked(const vyc_call *call, const vyc_buffer *buffer) {
+  return (atomic_load_explicit(&buffer->used_on, memory_order_relaxed) & call->mark) != 0;
+}
+
+static bool still_marked(vyc_call *call, uint32_t taken) {
+  for (uint32_t i = 0; i < call->plan->binding_count; i++)
+    if (!is_marked(call, call->arguments[i].buffer)) return false;
+  call->marks_seen = taken;
+  return true;
+}
+
+/* The context need not be current to launch a graph (seen with drivers of CUDA 13). */
+static inline CUresult launch_graph(vyc_call *call) {
+  vyc_context *context = call->child.context;
+  atomic_store_explicit(&call->exec.stamp,
+                        atomic_load_explicit(&context->exec_clock, memory_order_relaxed),
+                        memory_order_relaxed);
+  vyc__note_launch(context, call->slot, call->name);
+  atomic_store_explicit(&call->launches,
+                        atomic_load_explicit(&call->launches, memory_order_relaxed) + 1,
+                        memory_order_relaxed);
+  return call->launch(call->exec.handle, call->target);
+}
+
+/* What a launch without the context current gave. */
+static vyc_status launched(vyc_call *call, CUresult result) {
+  if (VYC_LIKELY(result == CUDA_SUCCESS)) return VYC_OK;
+  if (result == CUDA_ERROR_INVALID_CONTEXT) return launch_at_length(call);
+  return vyc__driver_failed(call->child.context, result, "cuGraphLaunch");
+}
+
 vyc_status vyc_call_run(vyc_call *call) {
   VYC_REQUIRE(call != NULL);
-  vyc_status status = VYC_OK;
-  return VYC_LIKELY(launch_steady(call, &status)) ? status : launch_at_length(call);
+  if (VYC_UNLIKELY(!may_be_steady(call))) return launch_at_length(call);
+  if (VYC_UNLIKELY(!vyc__exec_claim(&call->exec))) vyc__exec_claim_wait(&call->exec);
+  const uint32_t taken = marks_taken(call);
+  if (VYC_LIKELY(is_steady(call) && (taken == call->marks_seen || still_marked(call, taken)))) {
+    const CUresult result = launch_graph(call);
+    vyc__exec_unclaim(&call->exec);
+    return launched(call, result);
+  }
+  vyc__exec_unclaim(&call->exec);
+  return launch_at_length(call);
 }
 
 /* ---- launch with other arguments ------------------------------------------------------------- */
@@ -279,37 +299,34 @@ static void take_over(vyc_call *call, const vyc_run *run, vyc_buffer **old) {
 }
 
 /* A patch needs the context current: without one, drivers of CUDA 13 end the process. */
-static vyc_status patch(vyc_call *call) {
+static vyc_status patch_current(vyc_call *call) {
   vyc_context *context = call->child.context;
-  const vyc_driver *driver = context->driver;
-  vyc_exec *exec = &call->exec;
   CUcontext saved;
   VYC_CU_RESULT;
   VYC_TRY(VYC_CU(context, cuCtxGetCurrent, &saved));
   if (VYC_UNLIKELY(saved != context->handle))
     VYC_TRY(VYC_CU(context, cuCtxSetCurrent, context->handle));
-  const vyc_status status =
-      VYC_CU(context, cuGraphExecKernelNodeSetParams, exec->handle, exec->node, &exec->params);
-  if (VYC_UNLIKELY(saved != context->handle)) driver->cuCtxSetCurrent(saved);
-  exec->stale = status != VYC_OK;
+  const vyc_status status = VYC_CU(context, cuGraphExecKernelNodeSetParams, call->exec.handle,
+                                   call->exec.node, &call->exec.params);
+  if (VYC_UNLIKELY(saved != context->handle)) context->driver->cuCtxSetCurrent(saved);
   return status;
 }
 
-/* As launch_claimed, with other arguments. `*bound_out`: they are the call's, whatever comes. */
-static bool relaunch_claimed(vyc_call *call, const vyc_run *run, vyc_buffer **old, bool *bound_out,
-                             vyc_status *status_out) {
-  uint64_t addresses[VYC_MAX_BINDINGS];
-  const uint32_t taken = marks_taken(call);
-  *bound_out = false;
-  if (!is_steady(call) || call->exec.handle == NULL || !is_plain(call, run, addresses))
-    return false;
-  *bound_out = true;
+static vyc_status patch(vyc_call *call) {
+  const vyc_status status = patch_current(call);
+  call->exec.stale = status != VYC_OK;
+  if (VYC_UNLIKELY(status != VYC_OK))
+    atomic_store_explicit(&call->steady, false, memory_order_relaxed);
+  return status;
+}
+
+/* The caller has claimed the exec, and the run is plain: whatever comes, it is bound. */
+static vyc_status rebind(vyc_call *call, const vyc_run *run, const uint64_t *addresses,
+                         vyc_buffer **old) {
   take_over(call, run, old);
-  call->marks_seen = taken;
-  call->exec.stale |= vyc__block_change(call->plan, call->exec.block, addresses, run);
+  call->exec.stale = vyc__block_change(call->plan, call->exec.block, addresses, run);
   vyc__exec_set_grid(&call->exec, run->grid);
-  *status_out = call->exec.stale ? patch(call) : VYC_OK;
-  return VYC_UNLIKELY(*status_out != VYC_OK) || launch_graph(call, status_out);
+  return VYC_LIKELY(call->exec.stale) ? patch(call) : VYC_OK;
 }
 
 static vyc_status change(vyc_call *call, const vyc_run *run, bool launches) {
@@ -336,22 +353,42 @@ vyc_status vyc_call_set(vyc_call *call, const vyc_run *run) {
 
 vyc_status vyc_call_set_run(vyc_call *call, const vyc_run *run) {
   VYC_REQUIRE(call != NULL && run != NULL);
-  if (VYC_UNLIKELY(!is_steady(call))) return change(call, run, true);
+  if (VYC_UNLIKELY(!may_be_steady(call))) return change(call, run, true);
+  uint64_t addresses[VYC_MAX_BINDINGS];
   vyc_buffer *old[VYC_MAX_BINDINGS];
-  vyc_status status = VYC_OK;
-  bool bound = false;
-  vyc__exec_claim_wait(&call->exec);
-  const bool launched = relaunch_claimed(call, run, old, &bound, &status);
+  if (VYC_UNLIKELY(!vyc__exec_claim(&call->exec))) vyc__exec_claim_wait(&call->exec);
+  const uint32_t taken = marks_taken(call);
+  if (VYC_UNLIKELY(!is_steady(call) || !is_plain(call, run, addresses))) {
+    vyc__exec_unclaim(&call->exec);
+    return change(call, run, true);
+  }
+  vyc_status status = rebind(call, run, addresses, old);
+  call->marks_seen = taken;
+  const CUresult result = VYC_LIKELY(status == VYC_OK) ? launch_graph(call) : CUDA_SUCCESS;
   vyc__exec_unclaim(&call->exec);
-  if (VYC_UNLIKELY(!bound)) return change(call, run, true);
+  if (VYC_UNLIKELY(result != CUDA_SUCCESS)) status = launched(call, result);
   for (uint32_t i = 0; i < call->plan->binding_count; i++) vyc_buffer_release(old[i]);
-  return VYC_LIKELY(launched) ? status : launch_at_length(call);
+  return status;
 }
 
 bool vyc__call_is_claimed(const vyc_child *child) {
   return child->destroy == call_destroy && atomic_load(&((const vyc_call *)child)->exec.claimed);
 }
 
+uint64_t vyc__call_launches(vyc_context *context) {
+  uint64_t sum = 0;
+  pthread_mutex_lock(&context->children_lock);
+  for (const vyc_child *child = context->children; child != NULL; child = child->next)
+    if (child->destroy == call_destroy)
+      sum += atomic_load_explicit(&((const vyc_call *)child)->launches, memory_order_relaxed);
+  pthread_mutex_unlock(&context->children_lock);
+  return sum;
+}
+
+/* The last holder counts before the call leaves the list that a snapshot looks through. */
 void vyc_call_release(vyc_call *call) {
-  if (call != NULL) vyc__child_release(&call->child);
+  if (call == NULL) return;
+  if (atomic_load_explicit(&call->child.references, memory_order_acquire) == 1)
+    count_launches(call);
+  vyc__child_release(&call->child);
 }

@@ -21,14 +21,8 @@ void vyc__exec_init(vyc_exec *exec, const vyc_plan *plan, void **pointers, uint8
   exec->params.kernelParams = pointers;
 }
 
-bool vyc__exec_claim(vyc_exec *exec) { return !atomic_exchange(&exec->claimed, true); }
-
 void vyc__exec_claim_wait(vyc_exec *exec) {
   while (VYC_UNLIKELY(!vyc__exec_claim(exec))) sched_yield();
-}
-
-void vyc__exec_unclaim(vyc_exec *exec) {
-  atomic_store_explicit(&exec->claimed, false, memory_order_release);
 }
 
 /* A node behind the kernel that sets the flag, ordered behind all that the kernel wrote. Where the

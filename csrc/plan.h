@@ -125,15 +125,21 @@ struct vyc_plan {
 
 /* The child is a bound call that some thread is launching or changing. */
 bool vyc__call_is_claimed(const vyc_child *child);
+/* Launches that bound calls have made and not counted yet. */
+uint64_t vyc__call_launches(vyc_context *context);
 
 /* ---- exec.c ---- */
 
 /* Memory of `pointers` and `block` is the caller's, parameter_count and parameter_bytes long. */
 void vyc__exec_init(vyc_exec *exec, const vyc_plan *plan, void **pointers, uint8_t *block);
-bool vyc__exec_claim(vyc_exec *exec);
+static inline bool vyc__exec_claim(vyc_exec *exec) {
+  return !atomic_exchange(&exec->claimed, true);
+}
 /* Claim it however long its holder needs, which is a launch. */
 void vyc__exec_claim_wait(vyc_exec *exec);
-void vyc__exec_unclaim(vyc_exec *exec);
+static inline void vyc__exec_unclaim(vyc_exec *exec) {
+  atomic_store_explicit(&exec->claimed, false, memory_order_release);
+}
 static inline void vyc__exec_set_grid(vyc_exec *exec, const uint32_t grid[3]) {
   CUDA_KERNEL_NODE_PARAMS *params = &exec->params;
   if (VYC_LIKELY(params->gridDimX == grid[0] && params->gridDimY == grid[1] &&

@@ -133,9 +133,10 @@ static void add_shard(uint64_t *sums, vyc_shard *shard) {
     sums[row] += atomic_load_explicit(&shard->counts[row], memory_order_relaxed);
 }
 
-/* What the pools and the largest time are counted by elsewhere. */
+/* What the pools, bound calls and the largest time are counted by elsewhere. */
 static void add_others(vyc_context *context, uint64_t *sums) {
   const vyc_memory_stats memory = vyc__memory_read(context);
+  sums[VYC_ROW_kernel_launches] += vyc__call_launches(context);
   sums[VYC_ROW_live_bytes] = memory.live_bytes;
   sums[VYC_ROW_idle_bytes] = memory.idle_bytes;
   sums[VYC_ROW_device_pool_hits] = memory.hits;
