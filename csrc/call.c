@@ -2,30 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan.h"
-
-typedef CUresult (*graph_launch)(CUgraphExec, CUstream);
-
-struct vyc_call {
-  vyc_child child;
-  /* What a steady launch reads and writes, in few cache lines: the driver's own launch leaves none
-   * of them in the first cache. Guarded by the claim of `exec`. */
-  _Atomic bool steady; /* nothing but a launch of the graph is left to do, while the marks stand */
-  uint32_t marks_seen; /* context->marks_taken when every buffer had the mark */
-  uint32_t slot; /* of the stream */
-  CUstream target; /* the stream's handle */
-  graph_launch launch; /* cuGraphLaunch */
-  const char *name; /* the plan's */
-  _Atomic uint64_t launches; /* that are not counted yet */
-  vyc_exec exec;
-  vyc_plan *plan;
-  vyc_stream *stream; /* NULL: the context's own */
-  uint64_t mark; /* the slot's in vyc_buffer.used_on */
-  vyc_run run; /* owns the arrays it points to */
-  vyc_argument *arguments; /* buffers are held */
-  uint64_t *scalars;
-  uint64_t barrier; /* the address in the block */
-};
+#include "call.h"
 
 static void count_launches(vyc_call *call) {
   const uint64_t launches = atomic_exchange(&call->launches, 0);
@@ -42,14 +19,14 @@ static void call_finish(vyc_child *child) {
   vyc_call *call = (vyc_call *)child;
   vyc_plan *plan = call->plan;
   vyc_stream *stream = call->stream;
-  for (uint32_t i = 0; i < plan->binding_count; i++) vyc_buffer_release(call->arguments[i].buffer);
+  for (uint32_t i = 0; i < plan->binding_count; i++) vyc_buffer_release(call->bound[i].buffer);
   free(call);
   vyc_stream_release(stream);
   vyc_plan_release(plan);
 }
 
 static vyc_call *call_alloc(vyc_plan *plan) {
-  const size_t arguments = plan->binding_count * sizeof(vyc_argument);
+  const size_t arguments = plan->binding_count * (sizeof(vyc_argument) + sizeof(vyc_bound));
   const size_t scalars = plan->scalar_count * sizeof(uint64_t);
   const size_t pointers = plan->parameter_count * sizeof(void *);
   vyc_call *call = calloc(1, sizeof *call + arguments + scalars + pointers + plan->parameter_bytes);
@@ -58,7 +35,8 @@ static vyc_call *call_alloc(vyc_plan *plan) {
   call->name = plan->name;
   call->launch = plan->child.context->driver->cuGraphLaunch;
   call->arguments = (vyc_argument *)(void *)(call + 1);
-  call->scalars = (uint64_t *)(void *)(call->arguments + plan->binding_count);
+  call->bound = (vyc_bound *)(void *)(call->arguments + plan->binding_count);
+  call->scalars = (uint64_t *)(void *)(call->bound + plan->binding_count);
   void **room = (void **)(void *)(call->scalars + plan->scalar_count);
   vyc__exec_init(&call->exec, plan, room, (uint8_t *)(room + plan->parameter_count));
   return call;
@@ -69,11 +47,11 @@ static void set(vyc_call *call, const vyc_run *run, const vyc_hidden *hidden) {
   vyc_plan *plan = call->plan;
   uint64_t addresses[VYC_MAX_BINDINGS];
   for (uint32_t i = 0; i < plan->binding_count; i++) {
-    vyc__child_retain(&run->arguments[i].buffer->child);
-    addresses[i] = run->arguments[i].buffer->address + run->arguments[i].offset;
+    const vyc_argument *argument = &run->arguments[i];
+    vyc__child_retain(&argument->buffer->child);
+    call->bound[i] = (vyc_bound){argument->buffer, argument->offset, argument->count};
+    addresses[i] = argument->buffer->address + argument->offset;
   }
-  if (plan->binding_count > 0)
-    memcpy(call->arguments, run->arguments, plan->binding_count * sizeof *call->arguments);
   if (plan->scalar_count > 0)
     memcpy(call->scalars, run->scalars, plan->scalar_count * sizeof *call->scalars);
   memcpy(&call->run, run, VYC_RUN_BYTES_FIRST); /* a launch has no iterations */
@@ -86,7 +64,7 @@ static void set(vyc_call *call, const vyc_run *run, const vyc_hidden *hidden) {
   call->slot = call->stream == NULL ? VYC_SLOT_MAIN : call->stream->slot;
   call->mark = UINT64_C(1) << call->slot;
   call->target = call->stream == NULL ? plan->child.context->main : call->stream->handle;
-  vyc__block_write(plan, call->exec.block, addresses, &call->run, hidden);
+  vyc__block_write(plan, call->exec.block, addresses, run, hidden);
   call->exec.stale = true;
   vyc__exec_set_grid(&call->exec, run->grid);
 }
@@ -100,7 +78,7 @@ static bool is_simple(const vyc_call *call) {
   if (call->mark == UINT64_C(1) << VYC_SLOT_OTHER || vyc__grid_is_empty(call->run.grid))
     return false;
   for (uint32_t i = 0; i < plan->binding_count; i++)
-    if (call->arguments[i].buffer->source != NULL || vyc__needs_clear(plan, i, &call->run))
+    if (call->bound[i].buffer->source != NULL || vyc__needs_clear(plan, i, &call->run))
       return false;
   return true;
 }
@@ -137,9 +115,14 @@ vyc_status vyc_call_create(vyc_call **call_out, vyc_plan *plan, const vyc_run *r
   return status;
 }
 
-/* Marks may have gone since then: read before they are looked at. */
-static inline uint32_t marks_taken(const vyc_call *call) {
-  return atomic_load_explicit(&call->child.context->marks_taken, memory_order_relaxed);
+static void spread(vyc_call *call) {
+  for (uint32_t i = 0; i < call->plan->binding_count; i++) {
+    const vyc_bound *bound = &call->bound[i];
+    call->arguments[i] = (vyc_argument){.kind = VYC_ARGUMENT_BUFFER,
+                                        .count = bound->count,
+                                        .buffer = bound->buffer,
+                                        .offset = bound->offset};
+  }
 }
 
 /* The caller has claimed the exec, and with it everything in the call. */
@@ -147,7 +130,8 @@ static vyc_status call_launch(vyc_call *call) {
   vyc_plan *plan = call->plan;
   uint64_t addresses[VYC_MAX_BINDINGS];
   vyc_place place;
-  const uint32_t taken = marks_taken(call);
+  const uint32_t taken = vyc__marks_taken(call);
+  spread(call);
   VYC_TRY(vyc__place_of(plan->child.context, &place, call->stream));
   VYC_TRY(vyc__launch_prepare(plan, &call->run, addresses, &place));
   if (vyc__grid_is_empty(call->run.grid)) return VYC_OK;
@@ -169,7 +153,7 @@ static vyc_status call_launch(vyc_call *call) {
 static vyc_status call_bind(vyc_call *call, const vyc_run *run, vyc_buffer **old) {
   vyc_hidden hidden;
   VYC_TRY(hidden_of(call->plan, &hidden, run->stream));
-  for (uint32_t i = 0; i < call->plan->binding_count; i++) old[i] = call->arguments[i].buffer;
+  for (uint32_t i = 0; i < call->plan->binding_count; i++) old[i] = call->bound[i].buffer;
   set(call, run, &hidden);
   return VYC_OK;
 }
@@ -186,45 +170,14 @@ static vyc_status launch_at_length(vyc_call *call) {
   return status;
 }
 
-/* In a forked child a claim may be held for ever, so there is a look before it. */
-static inline bool may_be_steady(const vyc_call *call) {
-  return VYC_LIKELY(atomic_load_explicit(&call->steady, memory_order_relaxed) &&
-                    !vyc__is_forked(call->child.context));
-}
-
-/* The caller has claimed the exec. A close sets `closed` and then looks at the claims, and here the
- * claim comes first: one of both sees the other, and no entry needs to be counted. */
-static inline bool is_steady(const vyc_call *call) {
-  return VYC_LIKELY(atomic_load_explicit(&call->steady, memory_order_relaxed) &&
-                    call->exec.handle != NULL && vyc__is_usable(call->child.context));
-}
-
-static inline bool is_marked(const vyc_call *call, const vyc_buffer *buffer) {
-  return (atomic_load_explicit(&buffer->used_on, memory_order_relaxed) & call->mark) != 0;
-}
-
 static bool still_marked(vyc_call *call, uint32_t taken) {
   for (uint32_t i = 0; i < call->plan->binding_count; i++)
-    if (!is_marked(call, call->arguments[i].buffer)) return false;
+    if (!vyc__call_marks(call, call->bound[i].buffer)) return false;
   call->marks_seen = taken;
   return true;
 }
 
-/* The context need not be current to launch a graph (seen with drivers of CUDA 13). */
-static inline CUresult launch_graph(vyc_call *call) {
-  vyc_context *context = call->child.context;
-  atomic_store_explicit(&call->exec.stamp,
-                        atomic_load_explicit(&context->exec_clock, memory_order_relaxed),
-                        memory_order_relaxed);
-  vyc__note_launch(context, call->slot, call->name);
-  atomic_store_explicit(&call->launches,
-                        atomic_load_explicit(&call->launches, memory_order_relaxed) + 1,
-                        memory_order_relaxed);
-  return call->launch(call->exec.handle, call->target);
-}
-
-/* What a launch without the context current gave. */
-static vyc_status launched(vyc_call *call, CUresult result) {
+vyc_status vyc__call_launched(vyc_call *call, CUresult result) {
   if (VYC_LIKELY(result == CUDA_SUCCESS)) return VYC_OK;
   if (result == CUDA_ERROR_INVALID_CONTEXT) return launch_at_length(call);
   return vyc__driver_failed(call->child.context, result, "cuGraphLaunch");
@@ -232,104 +185,20 @@ static vyc_status launched(vyc_call *call, CUresult result) {
 
 vyc_status vyc_call_run(vyc_call *call) {
   VYC_REQUIRE(call != NULL);
-  if (VYC_UNLIKELY(!may_be_steady(call))) return launch_at_length(call);
+  if (VYC_UNLIKELY(!vyc__call_may_be_steady(call))) return launch_at_length(call);
   if (VYC_UNLIKELY(!vyc__exec_claim(&call->exec))) vyc__exec_claim_wait(&call->exec);
-  const uint32_t taken = marks_taken(call);
-  if (VYC_LIKELY(is_steady(call) && (taken == call->marks_seen || still_marked(call, taken)))) {
-    const CUresult result = launch_graph(call);
+  const uint32_t taken = vyc__marks_taken(call);
+  if (VYC_LIKELY(vyc__call_is_steady(call) &&
+                 (taken == call->marks_seen || still_marked(call, taken)))) {
+    const CUresult result = vyc__call_graph(call);
     vyc__exec_unclaim(&call->exec);
-    return launched(call, result);
+    return vyc__call_launched(call, result);
   }
   vyc__exec_unclaim(&call->exec);
   return launch_at_length(call);
 }
 
-/* ---- launch with other arguments ------------------------------------------------------------- */
-
-/* What a run changes in a steady call can be seen from its arguments alone: buffers of the context
- * that the stream has worked on, in bounds, apart from each other, none to be cleared. Anything
- * else, errors included, goes the long way. */
-static bool is_plain(const vyc_call *call, const vyc_run *run, uint64_t *addresses) {
-  const vyc_plan *plan = call->plan;
-  uint64_t ends[VYC_MAX_BINDINGS];
-  if (run->struct_size < VYC_RUN_BYTES_FIRST || run->argument_count != plan->binding_count ||
-      run->scalar_count != plan->scalar_count || run->stream != call->stream ||
-      (run->arguments == NULL && run->argument_count > 0) ||
-      (run->scalars == NULL && run->scalar_count > 0) || vyc__grid_is_empty(run->grid))
-    return false;
-  for (uint32_t i = 0; i < plan->binding_count; i++) {
-    const vyc_argument *argument = &run->arguments[i];
-    const vyc_buffer *buffer = argument->buffer;
-    const vyc_binding *binding = &plan->bindings[i];
-    uint64_t bytes;
-    if (argument->kind != VYC_ARGUMENT_BUFFER || buffer == NULL ||
-        buffer->child.context != call->child.context || buffer->source != NULL ||
-        vyc__mul_overflows(argument->count, binding->element_bytes, &bytes) ||
-        argument->offset > buffer->bytes || bytes > buffer->bytes - argument->offset ||
-        !is_marked(call, buffer))
-      return false;
-    if (binding->role != VYC_ROLE_IN && (buffer->read_only || vyc__needs_clear(plan, i, run)))
-      return false;
-    addresses[i] = buffer->address + argument->offset;
-    ends[i] = addresses[i] + bytes;
-  }
-  for (uint32_t i = 0; i < plan->binding_count && !plan->may_overlap; i++)
-    for (uint32_t j = 0; plan->bindings[i].role != VYC_ROLE_IN && j < plan->binding_count; j++)
-      if (j != i && addresses[i] < ends[j] && addresses[j] < ends[i]) return false;
-  return true;
-}
-
-/* References go from the buffers that were bound to those that are; `old` gets the former. */
-static void take_over(vyc_call *call, const vyc_run *run, vyc_buffer **old) {
-  const vyc_plan *plan = call->plan;
-  for (uint32_t i = 0; i < plan->binding_count; i++) {
-    vyc_argument *mine = &call->arguments[i];
-    const vyc_argument *argument = &run->arguments[i];
-    old[i] = NULL;
-    if (mine->buffer != argument->buffer) {
-      vyc__child_retain(&argument->buffer->child);
-      old[i] = mine->buffer;
-      mine->buffer = argument->buffer;
-    }
-    mine->count = argument->count;
-    mine->offset = argument->offset;
-  }
-  for (uint32_t i = 0; i < plan->scalar_count; i++) call->scalars[i] = run->scalars[i];
-  memcpy(call->run.grid, run->grid, sizeof call->run.grid);
-}
-
-/* A patch needs the context current: without one, drivers of CUDA 13 end the process. */
-static vyc_status patch_current(vyc_call *call) {
-  vyc_context *context = call->child.context;
-  CUcontext saved;
-  VYC_CU_RESULT;
-  VYC_TRY(VYC_CU(context, cuCtxGetCurrent, &saved));
-  if (VYC_UNLIKELY(saved != context->handle))
-    VYC_TRY(VYC_CU(context, cuCtxSetCurrent, context->handle));
-  const vyc_status status = VYC_CU(context, cuGraphExecKernelNodeSetParams, call->exec.handle,
-                                   call->exec.node, &call->exec.params);
-  if (VYC_UNLIKELY(saved != context->handle)) context->driver->cuCtxSetCurrent(saved);
-  return status;
-}
-
-static vyc_status patch(vyc_call *call) {
-  const vyc_status status = patch_current(call);
-  call->exec.stale = status != VYC_OK;
-  if (VYC_UNLIKELY(status != VYC_OK))
-    atomic_store_explicit(&call->steady, false, memory_order_relaxed);
-  return status;
-}
-
-/* The caller has claimed the exec, and the run is plain: whatever comes, it is bound. */
-static vyc_status rebind(vyc_call *call, const vyc_run *run, const uint64_t *addresses,
-                         vyc_buffer **old) {
-  take_over(call, run, old);
-  call->exec.stale = vyc__block_change(call->plan, call->exec.block, addresses, run);
-  vyc__exec_set_grid(&call->exec, run->grid);
-  return VYC_LIKELY(call->exec.stale) ? patch(call) : VYC_OK;
-}
-
-static vyc_status change(vyc_call *call, const vyc_run *run, bool launches) {
+vyc_status vyc__call_change(vyc_call *call, const vyc_run *run, bool launches) {
   vyc_plan *plan = call->plan;
   VYC_TRY(vyc__launch_check(plan, run));
   VYC_REQUIRE(run->stream == call->stream);
@@ -348,27 +217,7 @@ static vyc_status change(vyc_call *call, const vyc_run *run, bool launches) {
 
 vyc_status vyc_call_set(vyc_call *call, const vyc_run *run) {
   VYC_REQUIRE(call != NULL && run != NULL);
-  return change(call, run, false);
-}
-
-vyc_status vyc_call_set_run(vyc_call *call, const vyc_run *run) {
-  VYC_REQUIRE(call != NULL && run != NULL);
-  if (VYC_UNLIKELY(!may_be_steady(call))) return change(call, run, true);
-  uint64_t addresses[VYC_MAX_BINDINGS];
-  vyc_buffer *old[VYC_MAX_BINDINGS];
-  if (VYC_UNLIKELY(!vyc__exec_claim(&call->exec))) vyc__exec_claim_wait(&call->exec);
-  const uint32_t taken = marks_taken(call);
-  if (VYC_UNLIKELY(!is_steady(call) || !is_plain(call, run, addresses))) {
-    vyc__exec_unclaim(&call->exec);
-    return change(call, run, true);
-  }
-  vyc_status status = rebind(call, run, addresses, old);
-  call->marks_seen = taken;
-  const CUresult result = VYC_LIKELY(status == VYC_OK) ? launch_graph(call) : CUDA_SUCCESS;
-  vyc__exec_unclaim(&call->exec);
-  if (VYC_UNLIKELY(result != CUDA_SUCCESS)) status = launched(call, result);
-  for (uint32_t i = 0; i < call->plan->binding_count; i++) vyc_buffer_release(old[i]);
-  return status;
+  return vyc__call_change(call, run, false);
 }
 
 bool vyc__call_is_claimed(const vyc_child *child) {

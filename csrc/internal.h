@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "driver.h"
 #include "host.h"
@@ -21,13 +22,16 @@
 #define VYC_REPORT_NONE UINT64_MAX
 #define VYC_REPORT_BYTES 32u
 
+#define VYC_CACHE_LINE 64u /* bytes */
+
 /* What a context closes: the first member of every object that holds something of the driver. */
 typedef struct vyc_child {
   struct vyc_child *next, *previous;
   struct vyc_child *closing; /* list of a close in progress */
-  vyc_context *context;
   void (*destroy)(struct vyc_child *child); /* gives the driver's resources back */
   void (*finish)(struct vyc_child *child);  /* frees the memory */
+  /* From here on what launches look at. */
+  vyc_context *context;
   _Atomic uint32_t references;
   _Atomic bool destroyed; /* destroy has run or runs; it runs once */
   bool is_warm; /* destroy makes no driver call that a capture forbids, or relaxes for it */

@@ -22,7 +22,7 @@ static inline void store(uint8_t *to, uint64_t value, uint32_t size) {
   }
 }
 
-static inline uint64_t value_of(const vyc_parameter *p, const uint64_t *addresses,
+static inline uint64_t value_of(const vyc_place_in_block *p, const uint64_t *addresses,
                                 const vyc_run *run, const vyc_hidden *hidden) {
   switch (p->kind) {
   case VYC_PARAMETER_POINTER: return addresses[p->index];
@@ -36,7 +36,7 @@ static inline uint64_t value_of(const vyc_parameter *p, const uint64_t *addresse
 void vyc__block_write(const vyc_plan *plan, uint8_t *block, const uint64_t *addresses,
                       const vyc_run *run, const vyc_hidden *hidden) {
   for (uint32_t i = 0; i < plan->parameter_count; i++) {
-    const vyc_parameter *p = &plan->parameters[i];
+    const vyc_place_in_block *p = &plan->parameters[i];
     store(block + p->offset, value_of(p, addresses, run, hidden), p->size);
   }
 }
@@ -46,7 +46,7 @@ bool vyc__block_change(const vyc_plan *plan, uint8_t *block, const uint64_t *add
   const vyc_hidden none = {0, 0};
   uint64_t difference = 0;
   for (uint32_t i = 0; i < plan->parameter_count; i++) {
-    const vyc_parameter *p = &plan->parameters[i];
+    const vyc_place_in_block *p = &plan->parameters[i];
     if (p->kind > VYC_PARAMETER_SIZE) continue;
     const uint64_t value = value_of(p, addresses, run, &none);
     uint8_t *at = block + p->offset;

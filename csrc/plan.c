@@ -134,7 +134,11 @@ static vyc_status copy_desc(vyc_plan *plan, const vyc_plan_desc *desc) {
   plan->bindings = malloc(bindings + 1);
   if (plan->parameters == NULL || plan->bindings == NULL)
     return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
-  if (parameters > 0) memcpy(plan->parameters, desc->parameters, parameters);
+  for (uint32_t i = 0; i < desc->parameter_count; i++) {
+    const vyc_parameter *p = &desc->parameters[i];
+    plan->parameters[i] = (vyc_place_in_block){(uint16_t)p->offset, (uint16_t)p->index,
+                                               (uint8_t)p->kind, (uint8_t)p->size};
+  }
   if (bindings > 0) memcpy(plan->bindings, desc->bindings, bindings);
   memcpy(plan->block, desc->block, sizeof plan->block);
   plan->dynamic_shared_bytes = desc->dynamic_shared_bytes;

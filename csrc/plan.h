@@ -91,6 +91,13 @@ struct vyc_ticket {
   vyc_error error; /* status VYC_OK or what the run failed with; valid once done; the last member */
 };
 
+/* A vyc_parameter in a third of its room. */
+typedef struct vyc_place_in_block {
+  uint16_t offset, index;
+  uint8_t kind, size;
+} vyc_place_in_block;
+_Static_assert(VYC_MAX_PARAMETER_BYTES <= UINT16_MAX, "offsets and scalars fit");
+
 struct vyc_plan {
   vyc_child child;
   vyc_plan *next_plan, *previous_plan; /* of the context */
@@ -101,7 +108,7 @@ struct vyc_plan {
   uint32_t block[3];
   uint32_t dynamic_shared_bytes;
   uint32_t parameter_bytes, parameter_count, binding_count, scalar_count;
-  vyc_parameter *parameters;
+  vyc_place_in_block *parameters;
   vyc_binding *bindings;
   uint64_t tag;
   bool has_report;

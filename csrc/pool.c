@@ -258,9 +258,15 @@ static void enroll(vyc_pool *pool, vyc_block *block) {
   pool->misses++;
 }
 
+static vyc_block *alloc_record(void) {
+  const size_t bytes = (size_t)vyc__align_up(sizeof(vyc_block), VYC_CACHE_LINE);
+  vyc_block *block = aligned_alloc(VYC_CACHE_LINE, bytes);
+  return block == NULL ? NULL : memset(block, 0, bytes);
+}
+
 static vyc_status make(vyc_context *context, vyc_pool *pool, vyc_block **block_out, uint64_t size,
                        uint32_t bin) {
-  vyc_block *block = calloc(1, sizeof *block);
+  vyc_block *block = alloc_record();
   pthread_mutex_lock(&pool->lock);
   vyc_stack *stack = block == NULL ? NULL : find_stack(pool, size, bin, true);
   pthread_mutex_unlock(&pool->lock);

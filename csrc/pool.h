@@ -17,17 +17,17 @@ typedef struct vyc_pool vyc_pool;
 
 struct vyc_buffer {
   vyc_child child; /* among the context's children only where `block` is NULL */
-  vyc_block *block; /* NULL: adopted */
   uint64_t address;
   uint64_t bytes;
   vyc_stream *source; /* of adopted memory: the stream that its owner works on, or NULL */
-  void (*drop)(void *owner); /* adopted memory goes back to its owner; or NULL */
-  void *owner;
+  _Atomic uint64_t used_on; /* bit per stream slot with work on it that nobody has waited for */
+  vyc_block *block; /* NULL: adopted */
   bool read_only;
   _Atomic bool exported; /* another library has the address: the memory outlives a close */
-  _Atomic uint64_t used_on; /* bit per stream slot with work on it that nobody has waited for */
+  uint32_t waiters;      /* guarded by slots_lock */
   _Atomic uint64_t waited; /* bits that somebody waits for right now; see vyc__buffer_wait */
-  uint32_t waiters; /* guarded by slots_lock */
+  void (*drop)(void *owner); /* adopted memory goes back to its owner; or NULL */
+  void *owner;
 };
 
 struct vyc_pinned {
@@ -54,20 +54,25 @@ struct vyc_block {
   uint64_t address;
   uint64_t bytes; /* of the size class */
   uint32_t bin;
+  bool recycled;   /* an earlier owner may still use it on the main stream */
+  bool retires;    /* waits to go back to the driver */
+  bool has_handle; /* live as a vyc_buffer or vyc_pinned */
+  bool outlives;   /* the pool closed while it was live: whoever has it ends it */
   vyc_stack *stack;
   vyc_block *next, *previous; /* in its stack; `next` also in a magazine and among the waiting */
   vyc_block *older, *newer;   /* among all that are idle in the pool */
   vyc_block *registered_next, *registered_previous; /* among all of the pool */
   vyc_mark *marks;                                  /* while it waits */
-  bool recycled;   /* an earlier owner may still use it on the main stream */
-  bool retires;    /* waits to go back to the driver */
-  bool has_handle; /* live as a vyc_buffer or vyc_pinned */
-  bool outlives;   /* the pool closed while it was live: whoever has it ends it */
   union {
     vyc_buffer buffer;
     vyc_pinned pinned;
   } as;
 };
+/* A launch touches one cache line of a buffer. */
+_Static_assert((offsetof(vyc_block, as) + offsetof(vyc_child, context)) % VYC_CACHE_LINE == 0,
+               "what launches look at begins a line");
+_Static_assert(offsetof(vyc_buffer, waiters) - offsetof(vyc_child, context) < VYC_CACHE_LINE,
+               "and is in it");
 
 /* Idle blocks within reach of few threads, mostly one, without a lock: claimed by one exchange for
  * a few instructions. Who finds it claimed goes to the pool instead. */

@@ -1,0 +1,77 @@
+/* A bound call, and what its two ways of launching share: as it is, and with other arguments. */
+#ifndef VYC_CALL_H
+#define VYC_CALL_H
+
+#include "plan.h"
+
+/* What is bound; a vyc_argument takes three times the room. */
+typedef struct vyc_bound {
+  vyc_buffer *buffer; /* held */
+  uint64_t offset, count;
+} vyc_bound;
+
+typedef CUresult (*vyc_launcher)(CUgraphExec, CUstream);
+
+struct vyc_call {
+  vyc_child child;
+  /* What a steady launch reads and writes, in few cache lines: the driver's own launch leaves none
+   * of them in the first cache. Guarded by the claim of `exec`. */
+  _Atomic bool steady; /* nothing but a launch of the graph is left to do, while the marks stand */
+  uint32_t marks_seen; /* context->marks_taken when every buffer had the mark */
+  uint32_t slot; /* of the stream */
+  CUstream target; /* the stream's handle */
+  vyc_launcher launch; /* cuGraphLaunch */
+  const char *name; /* the plan's */
+  _Atomic uint64_t launches; /* that are not counted yet */
+  vyc_exec exec;
+  vyc_plan *plan;
+  vyc_stream *stream; /* NULL: the context's own */
+  uint64_t mark; /* the slot's in vyc_buffer.used_on */
+  vyc_run run; /* owns the arrays it points to */
+  vyc_bound *bound;
+  vyc_argument *arguments; /* what `bound` says, where a launch at length needs it */
+  uint64_t *scalars;
+  uint64_t barrier; /* the address in the block */
+};
+
+/* Marks may have gone since then: read before they are looked at. */
+static inline uint32_t vyc__marks_taken(const vyc_call *call) {
+  return atomic_load_explicit(&call->child.context->marks_taken, memory_order_relaxed);
+}
+
+/* In a forked child a claim may be held for ever, so there is a look before it. */
+static inline bool vyc__call_may_be_steady(const vyc_call *call) {
+  return VYC_LIKELY(atomic_load_explicit(&call->steady, memory_order_relaxed) &&
+                    !vyc__is_forked(call->child.context));
+}
+
+/* The caller has claimed the exec. A close sets `closed` and then looks at the claims, and here the
+ * claim comes first: one of both sees the other, and no entry needs to be counted. */
+static inline bool vyc__call_is_steady(const vyc_call *call) {
+  return VYC_LIKELY(atomic_load_explicit(&call->steady, memory_order_relaxed) &&
+                    call->exec.handle != NULL && vyc__is_usable(call->child.context));
+}
+
+static inline bool vyc__call_marks(const vyc_call *call, const vyc_buffer *buffer) {
+  return (atomic_load_explicit(&buffer->used_on, memory_order_relaxed) & call->mark) != 0;
+}
+
+/* The context need not be current to launch a graph (seen with drivers of CUDA 13). */
+static inline CUresult vyc__call_graph(vyc_call *call) {
+  vyc_context *context = call->child.context;
+  atomic_store_explicit(&call->exec.stamp,
+                        atomic_load_explicit(&context->exec_clock, memory_order_relaxed),
+                        memory_order_relaxed);
+  vyc__note_launch(context, call->slot, call->name);
+  atomic_store_explicit(&call->launches,
+                        atomic_load_explicit(&call->launches, memory_order_relaxed) + 1,
+                        memory_order_relaxed);
+  return call->launch(call->exec.handle, call->target);
+}
+
+/* What a launch without the context current gave: a driver that wants it gets it. */
+vyc_status vyc__call_launched(vyc_call *call, CUresult result);
+/* Bind what `run` has, whatever that takes, and launch. */
+vyc_status vyc__call_change(vyc_call *call, const vyc_run *run, bool launches);
+
+#endif
