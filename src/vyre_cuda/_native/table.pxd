@@ -37,7 +37,7 @@ cdef class Table:
     cdef uint32_t axes
     cdef uint32_t block[3]
     cdef int32_t work[4]           # steps of axis i: work[i] to work[i + 1]
-    cdef uint64_t most_threads     # per axis: what ids of the index type can number
+    cdef uint64_t most_blocks[3]   # per axis: what the device takes, and ids of the index type can number
     cdef uint64_t most_elements    # per buffer
     cdef Row rows[PARAMETERS]
     cdef Step steps[STEPS]

@@ -93,7 +93,8 @@ cdef class Table:
         cdef Py_ssize_t i
         self.block = [block[0], block[1], block[2]]
         self.most_elements = <uint64_t>0xFFFFFFFFFFFFFFFF if index_bits == 64 else 0xFFFFFFFF
-        self.most_threads = <uint64_t>0xFFFFFFFFFFFFFFFF if index_bits == 64 else <uint64_t>1 << 32
+        most_threads = 0xFFFFFFFFFFFFFFFF if index_bits == 64 else 1 << 32
+        self.most_blocks = [min(MOST_BLOCKS[i], most_threads // block[i]) for i in range(3)]
         self.axes = len(work)
         self.simple = simple and len(rows) <= PARAMETERS and 1 <= len(work) <= 3 and steps_of(rows, work) <= STEPS
         for i in range(len(rows)):
@@ -145,7 +146,10 @@ cdef class Table:
         cdef uint64_t stack[STEPS]
         cdef int32_t depth = 0
         cdef int32_t i
-        cdef const Step *step
+        cdef const Step *step = &self.steps[begin]
+        if end - begin == 1 and step.op == SIZE:  # as it mostly is
+            value[0] = fit(counts[step.value], step.width)
+            return step.width > 0 or <int64_t>value[0] >= 0
         for i in range(begin, end):
             step = &self.steps[i]
             if step.op < 0:
@@ -177,8 +181,9 @@ cdef class Table:
         for axis in range(self.axes):
             if not self.evaluate(&extent, self.work[axis], self.work[axis + 1], counts, scalars):
                 return False
-            blocks = extent // self.block[axis] + (extent % self.block[axis] != 0)
-            fits &= blocks <= MOST_BLOCKS[axis] and blocks <= self.most_threads // self.block[axis]
+            blocks = extent // self.block[axis]
+            blocks += blocks * self.block[axis] != extent
+            fits &= blocks <= self.most_blocks[axis]
             empty |= blocks == 0
             grid[axis] = <uint32_t>blocks
         if empty:
@@ -194,9 +199,7 @@ cdef class Table:
             return False
         grid[0] = grid[1] = grid[2] = 1
         for axis in range(<uint32_t>len(axes)):
-            if not integer_bits(&blocks, axes[axis], 64) or blocks == 0 or blocks > MOST_BLOCKS[axis]:
-                return False
-            if blocks > self.most_threads // self.block[axis]:
+            if not integer_bits(&blocks, axes[axis], 64) or blocks == 0 or blocks > self.most_blocks[axis]:
                 return False
             grid[axis] = <uint32_t>blocks
         return True
