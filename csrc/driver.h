@@ -74,6 +74,7 @@
   X(cuGraphCreate, 10000)                         \
   X(cuGraphDestroy, 10000)                        \
   X(cuGraphAddKernelNode, 12000)                  \
+  X(cuGraphKernelNodeSetAttribute, 11000)         \
   X(cuGraphAddBatchMemOpNode, 11070)              \
   X(cuGraphAddMemcpyNode, 10000)                  \
   X(cuGraphAddMemsetNode, 10000)                  \
@@ -92,14 +93,23 @@
 
 /* The same with the type written out, because headers of several CUDA versions declare several ABIs
  * under the name; `since` is that of the type. */
-#define VYC_DRIVER_VERSIONED_TABLE(X)             \
-  X(cuGraphAddNode, 12020, vyc_graph_add_node_function)
+#define VYC_DRIVER_VERSIONED_TABLE(X)                                   \
+  X(cuGraphAddNode, 12020, vyc_graph_add_node_function)                 \
+  X(cuStreamGetCaptureInfo, 11030, vyc_stream_capture_function)         \
+  X(cuStreamUpdateCaptureDependencies, 11030, vyc_stream_depend_function)
 /* clang-format on */
 
 typedef CUresult(CUDAAPI *vyc_graph_add_node_function)(CUgraphNode *node_out, CUgraph graph,
                                                        const CUgraphNode *dependencies,
                                                        size_t dependency_count,
                                                        CUgraphNodeParams *params);
+typedef CUresult(CUDAAPI *vyc_stream_capture_function)(CUstream stream,
+                                                       CUstreamCaptureStatus *status_out,
+                                                       cuuint64_t *id_out, CUgraph *graph_out,
+                                                       const CUgraphNode **nodes_out,
+                                                       size_t *count_out);
+typedef CUresult(CUDAAPI *vyc_stream_depend_function)(CUstream stream, CUgraphNode *nodes,
+                                                      size_t count, unsigned int flags);
 
 /* What the emulator exports besides the driver's functions; its presence identifies it. */
 #define VYC_EMULATOR_MARK "vyre_emulator_set"

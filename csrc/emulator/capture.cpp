@@ -13,6 +13,8 @@ namespace {
 
 thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
+uint64_t next_id = 0;  // State::mutex guards it
+
 // Ongoing captures. State::mutex guards it.
 std::vector<std::shared_ptr<Capture>> &captures() {
   static auto *const instance = new std::vector<std::shared_ptr<Capture>>;
@@ -91,12 +93,17 @@ CUresult begin(CUstream handle, CUstreamCaptureMode mode) {
   capture->thread = std::this_thread::get_id();
   capture->origin = where;
   capture->streams.push_back(where);
+  auto graph = std::make_shared<Graph>();
+  graph->is_captured = true;
+  capture->graph = s.graphs.add(std::move(graph));
+  capture->id = ++next_id;
   where->capture = capture;
   captures().push_back(std::move(capture));
   ++open_captures;
   return CUDA_SUCCESS;
 }
 
+// The graph is left to the caller.
 void close(const std::shared_ptr<Capture> &capture) {
   for (const auto &stream : capture->streams) stream->capture.reset();
   capture->origin.reset();
@@ -138,25 +145,49 @@ CUresult end(CUstream handle, CUgraph *graph) {
   }
   const bool joined = is_joined(*capture);
   close(capture);
-  if (capture->invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-  if (!joined) return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
-  auto object = std::make_shared<Graph>();
-  for (const auto &work : capture->nodes) {
-    auto node = std::make_shared<Node>();
-    node->graph = object.get();
-    node->work = work;
-    node->handle = s.nodes.add(node);
-    object->nodes.push_back(std::move(node));
+  if (capture->invalid || !joined) {
+    destroy_graph(capture->graph);
+    return capture->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+                            : CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
   }
-  *graph = s.graphs.add(std::move(object));
+  const auto object = s.graphs.find(capture->graph);
+  if (object == nullptr) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  object->is_captured = false;
+  *graph = capture->graph;
   return CUDA_SUCCESS;
 }
 
-CUresult status_of(CUstream handle, CUstreamCaptureStatus *status) {
-  if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
+void add_to(Frontier &frontier, const Frontier &more) {
+  for (const CUgraphNode node : more)
+    if (std::find(frontier.begin(), frontier.end(), node) == frontier.end())
+      frontier.push_back(node);
+}
+
+CUresult update(CUstream handle, const CUgraphNode *nodes, size_t count, unsigned flags) {
+  if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES || (nodes == nullptr && count != 0))
+    return CUDA_ERROR_INVALID_VALUE;
   State &s = state();
   Lock lock(s.mutex);
-  const auto where = s.stream_of(handle);
+  std::shared_ptr<Stream> where;
+  if (const CUresult result = enter_stream(s, handle, &where)) return result;
+  if (where->capture == nullptr) return CUDA_ERROR_ILLEGAL_STATE;
+  Capture &capture = *where->capture;
+  const Frontier given(nodes, nodes + count);
+  for (const CUgraphNode node : given) {
+    const auto found = s.nodes.find(node);
+    if (found == nullptr || found->graph != s.graphs.find(capture.graph).get())
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  Frontier &frontier = capture.frontiers[where.get()];
+  if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) frontier.clear();
+  add_to(frontier, given);
+  ++capture.clocks[where.get()][where.get()];
+  return CUDA_SUCCESS;
+}
+
+// The caller holds State::mutex.
+CUresult status_of(State &s, const std::shared_ptr<Stream> &where, CUstreamCaptureStatus *status) {
+  if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (where == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (is_legacy(s, where)) {
     for (const auto &capture : captures()) {
@@ -207,8 +238,14 @@ CUresult enter_stream_idle(State &s, CUstream handle, std::shared_ptr<Stream> *w
 }
 
 void capture_work(Stream &where, std::shared_ptr<const Work> work) {
-  ++where.capture->clocks[&where][&where];
-  where.capture->nodes.push_back(std::move(work));
+  Capture &capture = *where.capture;
+  Frontier &frontier = capture.frontiers[&where];
+  auto node = std::make_shared<Node>();
+  node->work = std::move(work);
+  CUgraphNode handle = nullptr;
+  insert_node(&handle, capture.graph, frontier.data(), frontier.size(), std::move(node));
+  frontier = {handle};
+  ++capture.clocks[&where][&where];
 }
 
 CUresult refuse_in_capture(Stream &where) {
@@ -219,8 +256,8 @@ CUresult refuse_in_capture(Stream &where) {
 
 void capture_event(const std::shared_ptr<Stream> &where, Event &event) {
   event.record.reset();
-  event.captured = std::make_shared<CapturedPoint>(
-      CapturedPoint{where->capture, where->capture->clocks[where.get()]});
+  event.captured = std::make_shared<CapturedPoint>(CapturedPoint{
+      where->capture, where->capture->clocks[where.get()], where->capture->frontiers[where.get()]});
 }
 
 CUresult wait_in_capture(const std::shared_ptr<Stream> &where, const Event &event) {
@@ -250,6 +287,7 @@ CUresult wait_in_capture(const std::shared_ptr<Stream> &where, const Event &even
   Clock &clock = capture->clocks[where.get()];
   for (const auto &[stream, nodes] : event.captured->clock)
     clock[stream] = std::max(clock[stream], nodes);
+  add_to(capture->frontiers[where.get()], event.captured->frontier);
   return CUDA_SUCCESS;
 }
 
@@ -257,12 +295,39 @@ void abandon_capture(Stream &where) {
   const std::shared_ptr<Capture> capture = where.capture;
   if (capture == nullptr) return;
   capture->invalid = true;
-  if (capture->origin.get() == &where) close(capture);
+  if (capture->origin.get() != &where) return;
+  close(capture);
+  destroy_graph(capture->graph);
 }
 
 CUstreamCaptureMode exchange_thread_mode(CUstreamCaptureMode mode) {
   std::swap(mode, thread_mode);
   return mode;
+}
+
+CUresult CUDAAPI stream_get_capture_info(CUstream stream, CUstreamCaptureStatus *status,
+                                         cuuint64_t *id, CUgraph *graph, const CUgraphNode **nodes,
+                                         size_t *count) {
+  return call(Call::cuStreamGetCaptureInfo, Need::context, [&]() -> CUresult {
+    if ((nodes == nullptr) != (count == nullptr)) return CUDA_ERROR_INVALID_VALUE;
+    State &s = state();
+    Lock lock(s.mutex);
+    const auto where = s.stream_of(stream);
+    if (const CUresult result = status_of(s, where, status)) return result;
+    if (number(*status) != CU_STREAM_CAPTURE_STATUS_ACTIVE) return CUDA_SUCCESS;
+    const Frontier &frontier = where->capture->frontiers[where.get()];
+    if (id != nullptr) *id = where->capture->id;
+    if (graph != nullptr) *graph = where->capture->graph;
+    if (nodes != nullptr) *nodes = frontier.data();
+    if (count != nullptr) *count = frontier.size();
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI stream_update_capture_dependencies(CUstream stream, CUgraphNode *nodes,
+                                                    size_t count, unsigned int flags) {
+  return call(Call::cuStreamUpdateCaptureDependencies, Need::context,
+              [&] { return update(stream, nodes, count, flags); });
 }
 
 }  // namespace emulator
@@ -280,7 +345,11 @@ CUresult CUDAAPI cuStreamEndCapture(CUstream stream, CUgraph *graph) {
 }
 
 CUresult CUDAAPI cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status) {
-  return call(Call::cuStreamIsCapturing, Need::context, [&] { return status_of(stream, status); });
+  return call(Call::cuStreamIsCapturing, Need::context, [&] {
+    State &s = state();
+    Lock lock(s.mutex);
+    return status_of(s, s.stream_of(stream), status);
+  });
 }
 
 CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {

@@ -19,6 +19,9 @@ namespace emulator {
 
 struct State;
 
+// The nodes that the next one of a stream comes behind.
+using Frontier = std::vector<CUgraphNode>;
+
 // How many nodes of each stream of the capture a point in it comes after.
 using Clock = std::map<const Stream *, uint64_t>;
 
@@ -27,8 +30,10 @@ struct Capture {
   std::thread::id thread;
   std::shared_ptr<Stream> origin;
   std::vector<std::shared_ptr<Stream>> streams;
-  std::vector<std::shared_ptr<const Work>> nodes;
+  CUgraph graph = nullptr;
+  uint64_t id = 0;
   std::map<const Stream *, Clock> clocks;
+  std::map<const Stream *, Frontier> frontiers;
   bool invalid = false;
 };
 
@@ -36,6 +41,7 @@ struct Capture {
 struct CapturedPoint {
   std::shared_ptr<Capture> capture;
   Clock clock;
+  Frontier frontier;
 };
 
 // Captures that have begun and not ended; read without the lock by calls that need to know only
@@ -60,5 +66,12 @@ CUresult wait_in_capture(const std::shared_ptr<Stream> &where, const Event &even
 void abandon_capture(Stream &where);
 
 CUstreamCaptureMode exchange_thread_mode(CUstreamCaptureMode mode);
+
+// The ABIs of CUDA 11.3, without the data of edges.
+CUresult CUDAAPI stream_get_capture_info(CUstream stream, CUstreamCaptureStatus *status,
+                                         cuuint64_t *id, CUgraph *graph, const CUgraphNode **nodes,
+                                         size_t *count);
+CUresult CUDAAPI stream_update_capture_dependencies(CUstream stream, CUgraphNode *nodes,
+                                                    size_t count, unsigned int flags);
 
 }  // namespace emulator

@@ -30,6 +30,9 @@ const Entry kEntries[] = {
         VYRE_EMULATOR_EXTRA_TABLE(VYRE_ROW)
 #undef VYRE_ROW
             {"cuGraphAddNode", 12020, reinterpret_cast<void *>(&graph_add_node)},
+    {"cuStreamGetCaptureInfo", 11030, reinterpret_cast<void *>(&stream_get_capture_info)},
+    {"cuStreamUpdateCaptureDependencies", 11030,
+     reinterpret_cast<void *>(&stream_update_capture_dependencies)},
     {"cuGetProcAddress", 12000, reinterpret_cast<void *>(&cuGetProcAddress_v2)},
     {"cuGetProcAddress", 11030, reinterpret_cast<void *>(&cuGetProcAddress)},
 };

@@ -2,6 +2,7 @@
 #include "graph.h"
 
 #include <algorithm>
+#include <queue>
 #include <set>
 
 #include "state.h"
@@ -67,6 +68,24 @@ CUresult add_node(CUgraphNode *handle, CUgraph graph, const CUgraphNode *depende
   return insert_node(handle, graph, dependencies, count, std::move(node));
 }
 
+// Of the attributes of kernel nodes, cooperative launches are emulated.
+CUresult set_attribute(CUgraphNode handle, int64_t attribute, const CUkernelNodeAttrValue *value) {
+  if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (attribute != CU_LAUNCH_ATTRIBUTE_COOPERATIVE) return CUDA_ERROR_NOT_SUPPORTED;
+  State &s = state();
+  Lock lock(s.mutex);
+  const auto node = s.nodes.find(handle);
+  const auto *kernel = node == nullptr || node->work == nullptr
+                           ? nullptr
+                           : std::get_if<KernelWork>(node->work.get());
+  if (kernel == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  KernelWork changed = *kernel;
+  changed.shape.cooperative = value->cooperative != 0;
+  if (const CUresult result = check_resident(changed)) return result;
+  node->work = std::make_shared<const Work>(std::move(changed));
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
 
 CUresult insert_node(CUgraphNode *handle, CUgraph graph, const CUgraphNode *dependencies,
@@ -77,6 +96,7 @@ CUresult insert_node(CUgraphNode *handle, CUgraph graph, const CUgraphNode *depe
   if (const CUresult result = check_dependencies(s, object.get(), dependencies, count))
     return result;
   node->graph = object.get();
+  node->after.assign(dependencies, dependencies + count);
   node->handle = s.nodes.add(node);
   *handle = node->handle;
   object->nodes.push_back(std::move(node));
@@ -86,6 +106,7 @@ CUresult insert_node(CUgraphNode *handle, CUgraph graph, const CUgraphNode *depe
 void destroy_graph(CUgraph graph) {
   State &s = state();
   const auto object = s.graphs.remove(graph);
+  if (object == nullptr) return;  // gone with its context
   if (object->is_body) --s.bodies;
   for (const uint64_t handle : object->conditionals) s.conditionals.erase(handle);
   for (const auto &node : object->nodes) {
@@ -94,7 +115,36 @@ void destroy_graph(CUgraph graph) {
   }
 }
 
-CUresult work_of(const CUDA_KERNEL_NODE_PARAMS *parameters, std::shared_ptr<const Work> *work) {
+std::vector<const Node *> run_order(const Graph &graph) {
+  std::unordered_map<CUgraphNode, size_t> places;
+  std::vector<std::vector<size_t>> behind(graph.nodes.size());
+  std::vector<size_t> waits(graph.nodes.size());
+  std::priority_queue<size_t> ready;  // the latest first
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node &node = *graph.nodes[i];
+    places.emplace(node.handle, i);
+    waits[i] = node.after.size();
+    for (const CUgraphNode before : node.after) behind[places.at(before)].push_back(i);
+    if (waits[i] == 0) ready.push(i);
+  }
+  std::vector<const Node *> order;
+  while (!ready.empty()) {
+    const size_t next = ready.top();
+    ready.pop();
+    order.push_back(graph.nodes[next].get());
+    for (const size_t i : behind[next])
+      if (--waits[i] == 0) ready.push(i);
+  }
+  return order;
+}
+
+bool is_cooperative(const Work &work) {
+  const auto *kernel = std::get_if<KernelWork>(&work);
+  return kernel != nullptr && kernel->shape.cooperative;
+}
+
+CUresult work_of(const CUDA_KERNEL_NODE_PARAMS *parameters, bool cooperative,
+                 std::shared_ptr<const Work> *work) {
   if (parameters == nullptr || parameters->func == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const CUDA_KERNEL_NODE_PARAMS &p = *parameters;
   const LaunchRequest request{p.func,
@@ -103,7 +153,7 @@ CUresult work_of(const CUDA_KERNEL_NODE_PARAMS *parameters, std::shared_ptr<cons
                               p.sharedMemBytes,
                               p.kernelParams,
                               p.extra,
-                              false};
+                              cooperative};
   KernelWork kernel;
   if (const CUresult result = prepare(request, &kernel)) return result;
   *work = std::make_shared<const Work>(std::move(kernel));
@@ -192,7 +242,8 @@ CUresult CUDAAPI cuGraphDestroy(CUgraph graph) {
     State &s = state();
     Lock lock(s.mutex);
     const auto object = s.graphs.find(graph);
-    if (object == nullptr || object->is_body) return CUDA_ERROR_INVALID_VALUE;
+    if (object == nullptr || object->is_body || object->is_captured)
+      return CUDA_ERROR_INVALID_VALUE;
     destroy_graph(graph);
     return CUDA_SUCCESS;
   });
@@ -204,9 +255,15 @@ CUresult CUDAAPI cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph,
   return call(Call::cuGraphAddKernelNode, Need::context, [&]() -> CUresult {
     std::shared_ptr<const Work> work;
     if (node == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (const CUresult result = work_of(parameters, &work)) return result;
+    if (const CUresult result = work_of(parameters, false, &work)) return result;
     return add_node(node, graph, dependencies, count, std::move(work));
   });
+}
+
+CUresult CUDAAPI cuGraphKernelNodeSetAttribute(CUgraphNode node, CUkernelNodeAttrID attribute,
+                                               const CUkernelNodeAttrValue *value) {
+  return call(Call::cuGraphKernelNodeSetAttribute, Need::context,
+              [&] { return set_attribute(node, number(attribute), value); });
 }
 
 CUresult CUDAAPI cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph,

@@ -1,7 +1,7 @@
 // Graphs, their nodes, and instantiated graphs.
 //
-// A node can only depend on nodes that are already there, so the order of adding is a topological
-// order, and running the nodes in it honors every dependency.
+// A launch runs the nodes one after the other, in an order that honors their dependencies and has
+// late what was added early: what an edge that is missing would do shows.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,7 @@ struct Graph;
 struct Node {
   CUgraphNode handle = nullptr;
   const Graph *graph = nullptr;
+  std::vector<CUgraphNode> after;
   std::shared_ptr<const Work> work;
   uint64_t condition = 0;
   CUgraph body = nullptr;  // what the driver's caller sees of it is the address of this field
@@ -36,6 +37,7 @@ struct Graph {
   std::vector<std::shared_ptr<Node>> nodes;
   std::vector<uint64_t> conditionals;
   bool is_body = false;  // belongs to its node
+  bool is_captured = false;  // belongs to a capture that goes on
 };
 
 struct Step;
@@ -73,9 +75,14 @@ void destroy_graph(CUgraph graph);
 // The ABI of CUDA 12.2, of which only conditional nodes exist here.
 CUresult CUDAAPI graph_add_node(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
                                 size_t count, CUgraphNodeParams *parameters);
+// Nodes of a graph in the order in which launches run them.
+std::vector<const Node *> run_order(const Graph &graph);
 
-// From the driver's node parameters to work, checked.
-CUresult work_of(const CUDA_KERNEL_NODE_PARAMS *parameters, std::shared_ptr<const Work> *work);
+// From the driver's node parameters to work, checked. A cooperative launch is an attribute of its
+// node and no parameter.
+CUresult work_of(const CUDA_KERNEL_NODE_PARAMS *parameters, bool cooperative,
+                 std::shared_ptr<const Work> *work);
+bool is_cooperative(const Work &work);
 CUresult work_of(const CUDA_MEMCPY3D *parameters, CUcontext context,
                  std::shared_ptr<const Work> *work);
 CUresult work_of(const CUDA_MEMSET_NODE_PARAMS *parameters, CUcontext context,

@@ -18,7 +18,7 @@ CUresult copy_steps(Exec &exec, const Graph &graph, std::vector<size_t> *path,
     if (!conditional.used) return CUDA_ERROR_INVALID_VALUE;
     exec.conditionals->values[handle] = {0, conditional.initial, conditional.assigned};
   }
-  for (const auto &node : graph.nodes) {
+  for (const Node *node : run_order(graph)) {
     path->push_back(steps->size());
     exec.path_of.emplace(reinterpret_cast<uintptr_t>(node->handle), *path);
     Step step;
@@ -65,7 +65,8 @@ CUresult replace_at(const std::vector<size_t> &path, size_t depth, std::shared_p
     if (const CUresult result = replace_at(path, depth + 1, std::move(work), &step.body))
       return result;
   } else {
-    if (step.work == nullptr || step.work->index() != work->index())
+    if (step.work == nullptr || step.work->index() != work->index() ||
+        is_cooperative(*step.work) != is_cooperative(*work))
       return CUDA_ERROR_INVALID_VALUE;
     step.work = std::move(work);
   }
@@ -82,6 +83,20 @@ CUresult replace(CUgraphExec exec, CUgraphNode node, std::shared_ptr<const Work>
   const auto found = object->path_of.find(reinterpret_cast<uintptr_t>(node));
   if (found == object->path_of.end()) return CUDA_ERROR_INVALID_VALUE;
   return replace_at(found->second, 0, std::move(work), &object->steps);
+}
+
+// What the node had when it was instantiated, its attributes with it.
+std::shared_ptr<const Work> work_at(CUgraphExec exec, CUgraphNode node) {
+  State &s = state();
+  Lock lock(s.mutex);
+  const auto object = s.execs.find(exec);
+  if (object == nullptr) return nullptr;
+  const auto found = object->path_of.find(reinterpret_cast<uintptr_t>(node));
+  if (found == object->path_of.end()) return nullptr;
+  const Steps *steps = object->steps.get();
+  for (size_t depth = 0; depth + 1 < found->second.size(); ++depth)
+    steps = (*steps)[found->second[depth]].body.get();
+  return (*steps)[found->second.back()].work;
 }
 
 bool all_loaded(const Steps &steps) {
@@ -157,7 +172,9 @@ CUresult CUDAAPI cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode no
                                                 const CUDA_KERNEL_NODE_PARAMS *parameters) {
   return call(Call::cuGraphExecKernelNodeSetParams, Need::context, [&]() -> CUresult {
     std::shared_ptr<const Work> work;
-    if (const CUresult result = work_of(parameters, &work)) return result;
+    const auto before = work_at(exec, node);
+    if (before == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (const CUresult result = work_of(parameters, is_cooperative(*before), &work)) return result;
     return replace(exec, node, std::move(work));
   });
 }

@@ -23,14 +23,7 @@ CUresult check_geometry(const LaunchRequest &request, const Function &function) 
   if (threads > Limits::threads_per_block || threads > kernel.max_threads)
     return CUDA_ERROR_INVALID_VALUE;
   if (request.shared_bytes > function.max_dynamic_shared_bytes) return CUDA_ERROR_INVALID_VALUE;
-  const int resident =
-      resident_blocks(kernel, static_cast<uint32_t>(threads), request.shared_bytes);
-  if (resident == 0) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-  if (!request.cooperative) return CUDA_SUCCESS;
-  uint64_t blocks = uint64_t{request.grid[0]} * request.grid[1];
-  if (__builtin_mul_overflow(blocks, uint64_t{request.grid[2]}, &blocks)) blocks = UINT64_MAX;
-  const uint64_t room = static_cast<uint64_t>(resident) * Limits::multiprocessors;
-  return blocks > room ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : CUDA_SUCCESS;
+  return CUDA_SUCCESS;
 }
 
 // The `extra` form: pairs of key and value up to CU_LAUNCH_PARAM_END.
@@ -87,6 +80,18 @@ CUresult launch(const LaunchRequest &request, CUstream stream) {
 
 } // namespace
 
+CUresult check_resident(const KernelWork &work) {
+  const Launch &shape = work.shape;
+  const uint32_t threads = shape.block[0] * shape.block[1] * shape.block[2];
+  const int resident = resident_blocks(*work.function->kernel, threads, shape.dynamic_shared_bytes);
+  if (resident == 0) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  if (!shape.cooperative) return CUDA_SUCCESS;
+  uint64_t blocks = uint64_t{shape.grid[0]} * shape.grid[1];
+  if (__builtin_mul_overflow(blocks, uint64_t{shape.grid[2]}, &blocks)) blocks = UINT64_MAX;
+  const uint64_t room = static_cast<uint64_t>(resident) * Limits::multiprocessors;
+  return blocks > room ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : CUDA_SUCCESS;
+}
+
 CUresult prepare(const LaunchRequest &request, KernelWork *work) {
   State &s = state();
   Lock lock(s.mutex);
@@ -99,6 +104,7 @@ CUresult prepare(const LaunchRequest &request, KernelWork *work) {
   }
   work->shape.dynamic_shared_bytes = request.shared_bytes;
   work->shape.cooperative = request.cooperative;
+  if (const CUresult result = check_resident(*work)) return result;
   return copy_arguments(request, *work->function->kernel, &work->parameters);
 }
 

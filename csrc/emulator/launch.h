@@ -59,6 +59,8 @@ struct LaunchRequest {
   bool cooperative;
 };
 CUresult prepare(const LaunchRequest &request, KernelWork *work);
+// Whether all blocks of a cooperative launch can be resident at once.
+CUresult check_resident(const KernelWork &work);
 
 // INVALID_VALUE when a device side, or a side that begins in pinned memory, is not wholly in live
 // memory.

@@ -32,6 +32,7 @@ struct Kernel {
       0; // an honest estimate: the most 32-bit registers live in one thread, at most 255
   std::array<uint32_t, 3> required_block{}; // .reqntid, zeros when absent
   uint32_t max_threads = 1024; // .maxntid product, else 1024
+  bool meets = false; // all blocks wait for each other: a parameter is named *_grid_barrier
   std::shared_ptr<const Code> code;
 };
 

@@ -158,6 +158,9 @@ void KernelBuilder::parse_parameter() {
   kernel_.parameters.push_back(
       {static_cast<uint32_t>(offset), static_cast<uint32_t>(count * element)});
   kernel_.parameter_bytes = static_cast<uint32_t>(offset + count * element);
+  constexpr std::string_view barrier = "_grid_barrier";
+  if (name.text.size() > barrier.size())
+    kernel_.meets |= name.text.substr(name.text.size() - barrier.size()) == barrier;
   define(name, {Name::Kind::parameter, type, static_cast<uint32_t>(kernel_.parameters.size() - 1)});
 }
 

@@ -57,7 +57,21 @@ CUresult code_of(Outcome outcome) {
   return CUDA_SUCCESS;
 }
 
+// Blocks of a launch that is not cooperative run one after the other here, so the first would wait
+// for the others for ever; on a device they may.
+bool would_hang(const KernelWork &work) {
+  const auto &grid = work.shape.grid;
+  return work.function->kernel->meets && !work.shape.cooperative &&
+         (grid[0] > 1 || grid[1] > 1 || grid[2] > 1);
+}
+
 void run_one(const KernelWork &work, Conditionals *conditionals) {
+  if (would_hang(work)) {
+    const std::string message =
+        "kernel " + work.function->kernel->name +
+        ": its blocks wait for each other, and the launch is not cooperative";
+    return lose_device(CUDA_ERROR_LAUNCH_FAILED, message.c_str());
+  }
   LaunchMemory memory(state().heap);
   Launch launch = work.shape;
   launch.conditionals = conditionals;

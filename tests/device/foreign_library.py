@@ -1,10 +1,11 @@
-"""Another library on the emulator: it calls the driver itself, past vyre_cuda, and shares its arrays and streams by the
-public protocols, as CuPy does on a GPU.
+"""Another library: it calls the driver itself, past vyre_cuda, and shares its arrays and streams by the public
+protocols, as CuPy does. The driver is the emulator, or that of a GPU.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,11 @@ _SINCE = {
     "cuStreamSynchronize": 2000,
     "cuStreamBeginCapture": 10010,
     "cuStreamEndCapture": 10000,
+    "cuStreamGetCaptureInfo": 12000,
+    "cuStreamWaitEvent": 3020,
+    "cuEventCreate": 2000,
+    "cuEventRecord": 2000,
+    "cuEventDestroy": 4000,
     "cuGraphInstantiateWithFlags": 11040,
     "cuGraphLaunch": 10000,
     "cuGraphExecDestroy": 10000,
@@ -36,10 +42,11 @@ _SINCE = {
 
 
 class Library:
-    """The driver functions of the emulator, with the device's context current in this thread."""
+    """The driver functions, with the device's context current in this thread."""
 
-    def __init__(self) -> None:
-        library = ctypes.CDLL(str(Path(vc.get_library_dir()) / "libvyre_cuda_emulator.so"))
+    def __init__(self, *, is_emulator: bool = True) -> None:
+        emulator = str(Path(vc.get_library_dir()) / "libvyre_cuda_emulator.so")
+        library = ctypes.CDLL(emulator if is_emulator else os.environ.get("VYRE_CUDA_DRIVER") or "libcuda.so.1")
         self._lookup = library.cuGetProcAddress_v2
         self._lookup.argtypes = [
             ctypes.c_char_p,
@@ -60,8 +67,8 @@ class Library:
         function = self._functions.get(name)
         if function is None:
             address = ctypes.c_void_p()
-            assert self._lookup(name.encode(), ctypes.byref(address), _SINCE[name], 0, None) == 0
-            assert address.value is not None
+            if self._lookup(name.encode(), ctypes.byref(address), _SINCE[name], 0, None) != 0 or not address.value:
+                raise RuntimeError(f"the driver has no {name}")
             function = self._functions[name] = ctypes.CFUNCTYPE(ctypes.c_int)(address.value)
         return int(function(*arguments))
 
@@ -111,6 +118,22 @@ class ForeignStream:
         graph = ctypes.c_void_p()
         self.library.call("cuStreamEndCapture", ctypes.c_void_p(self.handle), ctypes.byref(graph))
         return CapturedGraph(self.library, graph)
+
+    def frontier(self) -> int:
+        """How many nodes the next one that is captured comes behind."""
+        status, count = ctypes.c_int(), ctypes.c_size_t()
+        nodes = ctypes.c_void_p()
+        arguments = (ctypes.byref(status), None, None, ctypes.byref(nodes), ctypes.byref(count))
+        self.library.call("cuStreamGetCaptureInfo", ctypes.c_void_p(self.handle), *arguments)
+        return count.value
+
+    def wait(self, other: ForeignStream) -> None:
+        """Come behind what the other has been given; inside a capture this one joins it."""
+        event = ctypes.c_void_p()
+        self.library.call("cuEventCreate", ctypes.byref(event), 2)
+        self.library.call("cuEventRecord", event, ctypes.c_void_p(other.handle))
+        self.library.call("cuStreamWaitEvent", ctypes.c_void_p(self.handle), event, 0)
+        self.library.call("cuEventDestroy", event)
 
 
 class CapturedGraph:

@@ -206,6 +206,82 @@ void each_thread_has_a_default_stream() {
   CHECK(saxpy.holds(2.0F));
 }
 
+struct CaptureInfo {
+  explicit CaptureInfo(CUstream stream) {
+    OK(driver.cuStreamGetCaptureInfo(stream, &status, &id, &graph, &nodes, &count));
+  }
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  cuuint64_t id = 0;
+  CUgraph graph = nullptr;
+  const CUgraphNode *nodes = nullptr;
+  size_t count = 0;
+};
+
+// What is captured next comes behind the nodes that were added last, and they behind what was
+// captured before: y = 0, then += 2 x twice.
+void the_graph_of_a_capture_takes_nodes() {
+  const Session session;
+  Saxpy saxpy(100);
+  Stream stream;
+  EQUAL(CU_STREAM_CAPTURE_STATUS_NONE, CaptureInfo(stream.handle).status);
+  stream.begin();
+  OK(driver.cuMemsetD8Async(saxpy.y, 7, 400, stream.handle));
+  const CaptureInfo before(stream.handle);
+  EQUAL(CU_STREAM_CAPTURE_STATUS_ACTIVE, before.status);
+  EQUAL(size_t{1}, before.count);
+  const CUDA_MEMSET_NODE_PARAMS clear{saxpy.y, 0, 0, 4, 100, 1};
+  CUDA_KERNEL_NODE_PARAMS kernel{};
+  kernel.func = saxpy.function;
+  kernel.gridDimX = 2;
+  kernel.blockDimX = 64;
+  kernel.gridDimY = kernel.gridDimZ = kernel.blockDimY = kernel.blockDimZ = 1;
+  kernel.kernelParams = saxpy.arguments;
+  CUgraphNode cleared = nullptr, added = nullptr;
+  OK(driver.cuGraphAddMemsetNode(&cleared, before.graph, before.nodes, before.count, &clear,
+                                 nullptr));
+  OK(driver.cuGraphAddKernelNode(&added, before.graph, &cleared, 1, &kernel));
+  OK(driver.cuStreamUpdateCaptureDependencies(stream.handle, &added, 1,
+                                              CU_STREAM_SET_CAPTURE_DEPENDENCIES));
+  const CaptureInfo after(stream.handle);
+  EQUAL(before.id, after.id);
+  CHECK(after.count == 1 && after.nodes[0] == added);
+  OK(saxpy.launch(stream.handle));
+  OK(stream.end());
+  replay(stream.graph, stream.handle);
+  const std::vector<float> values = saxpy.result();
+  for (uint32_t i = 0; i < 100; ++i) EQUAL(4.0F * static_cast<float>(i), values[i]);
+}
+
+void wrong_uses_of_a_captured_graph_are_refused() {
+  const Session session;
+  Saxpy saxpy(100);
+  Stream stream, other;
+  CUgraph apart = nullptr;
+  CUgraphNode node = nullptr;
+  CUstreamCaptureStatus status;
+  const CUDA_MEMSET_NODE_PARAMS fill{saxpy.y, 0, 0, 4, 100, 1};
+  const auto update = [&](CUstream on, unsigned flags) {
+    return driver.cuStreamUpdateCaptureDependencies(on, &node, 1, flags);
+  };
+  OK(driver.cuGraphCreate(&apart, 0));
+  OK(driver.cuGraphAddMemsetNode(&node, apart, nullptr, 0, &fill, nullptr));
+  GIVES(CUDA_ERROR_ILLEGAL_STATE, update(stream.handle, CU_STREAM_ADD_CAPTURE_DEPENDENCIES));
+  stream.begin();
+  const CaptureInfo info(stream.handle);
+  GIVES(CUDA_ERROR_INVALID_VALUE, update(stream.handle, CU_STREAM_ADD_CAPTURE_DEPENDENCIES));
+  GIVES(CUDA_ERROR_INVALID_VALUE, update(stream.handle, 7));
+  GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuGraphDestroy(info.graph));
+  GIVES(CUDA_ERROR_INVALID_VALUE,
+        driver.cuStreamGetCaptureInfo(stream.handle, nullptr, nullptr, nullptr, nullptr, nullptr));
+  OK(driver.cuStreamGetCaptureInfo(stream.handle, &status, nullptr, nullptr, nullptr, nullptr));
+  OK(driver.cuGraphAddMemsetNode(&node, info.graph, nullptr, 0, &fill, nullptr));
+  OK(update(stream.handle, CU_STREAM_ADD_CAPTURE_DEPENDENCIES));
+  GIVES(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, driver.cuStreamSynchronize(stream.handle));
+  EQUAL(CU_STREAM_CAPTURE_STATUS_INVALIDATED, CaptureInfo(stream.handle).status);
+  GIVES(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, stream.end());
+  OK(driver.cuGraphDestroy(apart));
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -218,6 +294,8 @@ int main(int argc, char **argv) {
   the_legacy_stream_ends_captures_of_blocking_streams_only();
   an_end_on_another_thread_or_stream_is_refused();
   each_thread_has_a_default_stream();
+  the_graph_of_a_capture_takes_nodes();
+  wrong_uses_of_a_captured_graph_are_refused();
   std::puts("captures: passed");
   return 0;
 }
