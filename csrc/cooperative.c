@@ -9,8 +9,6 @@
 
 #include "plan.h"
 
-#define STATE_BYTES 8u
-
 vyc_status vyc__cooperative_prepare(vyc_plan *plan, vyc_context *context) {
   if (context->caps.cooperative_launch <= 0)
     return vyc__fail(VYC_E_UNSUPPORTED, "cooperative_launch",
@@ -40,12 +38,12 @@ vyc_status vyc__cooperative_check(const vyc_plan *plan, const uint32_t grid[3]) 
 vyc_status vyc__barrier_clear(vyc_context *context, uint64_t address, CUstream stream) {
   VYC_CU_RESULT;
   if (VYC_LIKELY(address == 0)) return VYC_OK;
-  return VYC_CU(context, cuMemsetD8Async, (CUdeviceptr)address, 0, STATE_BYTES, stream);
+  return VYC_CU(context, cuMemsetD8Async, (CUdeviceptr)address, 0, VYC_BARRIER_BYTES, stream);
 }
 
 static vyc_status make(vyc_context *context, vyc_block **block_out, CUstream stream) {
   vyc_block *block = NULL;
-  VYC_TRY(vyc__pool_take(context, &context->device_pool, &block, STATE_BYTES));
+  VYC_TRY(vyc__pool_take(context, &context->device_pool, &block, VYC_BARRIER_BYTES));
   if (block->recycled && stream != context->main) {
     const vyc_status status = vyc__stream_after_main(context, stream);
     if (status != VYC_OK) {
@@ -68,7 +66,7 @@ vyc_status vyc__barrier_ready(vyc_context *context, vyc_block **block, CUstream 
 static vyc_status captured_state(vyc_plan *plan, uint64_t *address_out) {
   vyc_context *context = plan->child.context;
   vyc_block *block = NULL;
-  VYC_TRY(vyc__pool_take(context, &context->device_pool, &block, STATE_BYTES));
+  VYC_TRY(vyc__pool_take(context, &context->device_pool, &block, VYC_BARRIER_BYTES));
   vyc_status status = VYC_OK;
   if (block->recycled) {
     const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);

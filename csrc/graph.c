@@ -23,10 +23,19 @@ static void graph_destroy(vyc_child *child) {
   vyc__graph_unbuild(graph);
   if (graph->counters != NULL)
     vyc__pool_give(context, &context->device_pool, graph->counters, graph->used_on);
+  for (uint32_t i = 0; i < graph->step_count; i++)
+    if (graph->steps[i].barrier != NULL)
+      vyc__pool_give(context, &context->device_pool, graph->steps[i].barrier, graph->used_on);
 }
 
 static void graph_finish(vyc_child *child) {
   vyc_graph *graph = (vyc_graph *)child;
+  while (graph->captures != NULL) {
+    vyc_graph *captured = graph->captures;
+    graph->captures = captured->captures;
+    captured->captures = NULL;
+    vyc_graph_release(captured);
+  }
   for (uint32_t i = 0; i < graph->step_count; i++) {
     vyc_step *step = &graph->steps[i];
     if (step->base != NULL) vyc__values_drop(step, step->base);
@@ -47,21 +56,23 @@ static void graph_finish(vyc_child *child) {
   free(graph);
 }
 
+vyc_graph *vyc__graph_new(vyc_context *context) {
+  vyc_graph *graph = calloc(1, sizeof *graph);
+  if (graph == NULL)
+    vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
+  else
+    vyc__child_add(&graph->child, context, graph_destroy, graph_finish);
+  return graph;
+}
+
 vyc_status vyc_graph_create(vyc_graph **graph_out, vyc_context *context) {
   VYC_REQUIRE(graph_out != NULL && context != NULL);
   *graph_out = NULL;
-  vyc_graph *graph = calloc(1, sizeof *graph);
-  if (graph == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
   vyc_scope scope;
-  const vyc_status status = vyc__enter(context, &scope);
-  if (status != VYC_OK) {
-    free(graph);
-    return status;
-  }
-  vyc__child_add(&graph->child, context, graph_destroy, graph_finish);
+  VYC_TRY(vyc__enter(context, &scope));
+  *graph_out = vyc__graph_new(context);
   vyc__leave(context, &scope);
-  *graph_out = graph;
-  return VYC_OK;
+  return *graph_out == NULL ? VYC_E_MEMORY : VYC_OK;
 }
 
 void vyc_graph_release(vyc_graph *graph) {
@@ -81,18 +92,26 @@ static uint32_t add(vyc_graph *graph, const vyc_step *step) {
   return graph->step_count++;
 }
 
-/* A step with parameters that were checked; plan and buffers are held from here on. */
-static vyc_status add_values(vyc_graph *graph, uint32_t *step_out, uint32_t kind, vyc_plan *plan,
-                             const vyc_run *run, const vyc_graph_transfer *transfer) {
+/* Memory for the parameters of a step, and for the state of its grid barrier. */
+static vyc_status make_room(vyc_context *context, vyc_step *step) {
+  const vyc_plan *plan = step->plan;
+  VYC_TRY(vyc__step_spare(step, &step->base));
+  step->built = calloc(plan == NULL ? 2 : plan->binding_count + 2, sizeof *step->built);
+  if (step->built == NULL) return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
+  if (plan == NULL || !plan->has_barrier) return VYC_OK;
+  return vyc__pool_take(context, &context->device_pool, &step->barrier, VYC_BARRIER_BYTES);
+}
+
+vyc_status vyc__add_values(vyc_graph *graph, uint32_t *step_out, uint32_t kind, vyc_plan *plan,
+                           const vyc_run *run, const vyc_graph_transfer *transfer) {
   vyc_step step = {.kind = kind, .first_node = VYC_NONE, .plan = plan};
-  const uint32_t accesses = kind == STEP_LAUNCH ? plan->binding_count : 2;
   VYC_TRY(room_for_step(graph));
-  VYC_TRY(vyc__step_spare(&step, &step.base));
-  step.built = calloc(accesses + 1, sizeof *step.built);
-  if (step.built == NULL) {
+  const vyc_status status = make_room(graph->child.context, &step);
+  if (status != VYC_OK) {
     vyc__step_free(&step);
-    return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
+    return status;
   }
+  graph->recycled |= step.barrier != NULL && step.barrier->recycled;
   step.now = step.base;
   vyc__values_set(&step, step.base, run, transfer);
   vyc__values_hold(&step, step.base);
@@ -110,13 +129,10 @@ vyc_status vyc_graph_add_launch(vyc_graph *graph, uint32_t *step_out, vyc_plan *
   VYC_REQUIRE(graph != NULL && plan != NULL);
   VYC_REQUIRE(plan->child.context == graph->child.context);
   VYC_TRY(vyc__recorded_check(plan, run));
-  if (plan->cooperative)
-    return vyc__fail(VYC_E_UNSUPPORTED, "cooperative_graph",
-                     "kernel %s has grid barriers, which a recorded graph cannot hold", plan->name);
   vyc_scope scope;
   VYC_TRY(vyc__enter(graph->child.context, &scope));
   vyc__graph_claim(graph);
-  const vyc_status status = add_values(graph, step_out, STEP_LAUNCH, plan, run, NULL);
+  const vyc_status status = vyc__add_values(graph, step_out, STEP_LAUNCH, plan, run, NULL);
   vyc__graph_unclaim(graph);
   vyc__leave(graph->child.context, &scope);
   return status;
@@ -129,7 +145,7 @@ vyc_status vyc_graph_add_transfer(vyc_graph *graph, uint32_t *step_out,
   vyc_scope scope;
   VYC_TRY(vyc__enter(graph->child.context, &scope));
   vyc__graph_claim(graph);
-  const vyc_status status = add_values(graph, step_out, STEP_TRANSFER, NULL, NULL, transfer);
+  const vyc_status status = vyc__add_values(graph, step_out, STEP_TRANSFER, NULL, NULL, transfer);
   vyc__graph_unclaim(graph);
   vyc__leave(graph->child.context, &scope);
   return status;
@@ -147,10 +163,9 @@ static vyc_status check_until(const vyc_graph *graph, const vyc_buffer *until, u
              : vyc__loops_unsupported(graph->child.context, "a repetition with `until`");
 }
 
-static vyc_status repeat_begin(vyc_graph *graph, uint32_t *step_out, uint64_t times,
-                               vyc_buffer *until, uint64_t until_offset, uint32_t until_bytes) {
+vyc_status vyc__add_repeat(vyc_graph *graph, uint32_t *step_out, uint64_t times, vyc_buffer *until,
+                           uint64_t until_offset, uint32_t until_bytes) {
   VYC_TRY(room_for_step(graph));
-  VYC_TRY(vyc__grow(&graph->open, &graph->open_room, graph->open_count + 1, sizeof *graph->open));
   vyc_step step = {.kind = STEP_REPEAT,
                    .first_node = VYC_NONE,
                    .times = times,
@@ -160,7 +175,15 @@ static vyc_status repeat_begin(vyc_graph *graph, uint32_t *step_out, uint64_t ti
     step.until_address = until->address + until_offset;
     vyc__child_retain(&until->child);
   }
-  const uint32_t number = add(graph, &step);
+  *step_out = add(graph, &step);
+  return VYC_OK;
+}
+
+static vyc_status repeat_begin(vyc_graph *graph, uint32_t *step_out, uint64_t times,
+                               vyc_buffer *until, uint64_t until_offset, uint32_t until_bytes) {
+  uint32_t number = 0;
+  VYC_TRY(vyc__grow(&graph->open, &graph->open_room, graph->open_count + 1, sizeof *graph->open));
+  VYC_TRY(vyc__add_repeat(graph, &number, times, until, until_offset, until_bytes));
   graph->open[graph->open_count++] = number;
   if (step_out != NULL) *step_out = number;
   return VYC_OK;

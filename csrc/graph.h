@@ -10,12 +10,16 @@
 #include "plan.h"
 
 #define VYC_NONE UINT32_MAX
+#define VYC_MOST_NODES UINT64_C(262144) /* of a graph */
 
 typedef struct vyc_access {
   uint64_t begin, end; /* addresses, of the device or of page-locked memory */
   uint32_t write;
   uint32_t reserved;
 } vyc_access;
+
+#define VYC_MOST_ACCESSES                                                                          \
+  (VYC_MAX_BINDINGS + 2u) /* of a step: its arguments, and two of a cooperative one */
 
 /* ---- graph_order.c ---- */
 
@@ -90,6 +94,7 @@ typedef struct vyc_step {
   uint32_t access_count;
   vyc_access *built;     /* the ranges that the edges were made for */
   vyc_plan *plan;
+  vyc_block *barrier;    /* state of the plan's grid barrier, this step's alone; or NULL */
   vyc_values *values[VYC_STEP_VALUES]; /* the second and third are made on first need */
   vyc_values *base;      /* one of them; holds its buffers, the others hold nothing */
   vyc_values *now;       /* what the exec holds, unless stale */
@@ -104,6 +109,7 @@ typedef struct vyc_step {
 enum { /* vyc_node.role, else the number of the binding that it clears */
        NODE_LAUNCH = VYC_MAX_BINDINGS,
        NODE_TRANSFER,
+       NODE_BARRIER,    /* clears the state of a grid barrier */
        NODE_LOOP,       /* the WHILE node */
        NODE_LOOP_BEGIN, /* kernel in front of it */
        NODE_LOOP_NEXT   /* last kernel of its body */
@@ -152,10 +158,13 @@ struct vyc_graph {
   vyc_ranges touched, written; /* by the nodes as built */
   vyc_module *loop_module;
   CUfunction loop_begin, loop_next;
-  uint32_t loops_made;     /* while building */
+  uint32_t loops_made;     /* by the latest build */
   vyc_block *counters;     /* a u64 per loop */
-  uint64_t used_on;        /* stream slots it was launched on */
-  const char *name;        /* says what is in it; interned */
+  bool recycled; /* counters or barriers: an earlier owner may have work in call order, */
+  uint64_t ordered_on; /* behind which these stream slots are */
+  uint64_t used_on; /* stream slots it was launched on */
+  vyc_graph *captures; /* whose nodes are in graphs of others; each the next one's list */
+  const char *name; /* says what is in it; interned */
 };
 
 /* ---- graph_steps.c ---- */
@@ -174,7 +183,7 @@ bool vyc__values_equal(const vyc_step *step, const vyc_values *a, const vyc_valu
 static inline bool vyc__is_fill(const vyc_graph_transfer *transfer) {
   return transfer->from == NULL && transfer->from_host == NULL;
 }
-/* What a step touches; `accesses_out` has room for VYC_MAX_BINDINGS. */
+/* What a step touches; `accesses_out` has room for VYC_MOST_ACCESSES. */
 uint32_t vyc__step_accesses(const vyc_step *step, const vyc_values *values,
                             vyc_access *accesses_out);
 static inline bool vyc__step_is_empty(const vyc_step *step, const vyc_values *values) {
@@ -194,7 +203,38 @@ uint32_t vyc__clear_width(uint64_t address, uint64_t bytes);
 /* Give the nodes of a step other parameters. */
 vyc_status vyc__nodes_set(vyc_graph *graph, vyc_step *step, vyc_values *values);
 
+/* ---- graph_shape.c ---- */
+
+/* How a repetition is made: `limit` times a loop over `part` times its steps, or with an array to
+ * look at as often as that says, and then `rest` times its steps. */
+typedef struct vyc_shape {
+  bool is_loop;
+  uint64_t limit, rest;
+  uint32_t part;
+} vyc_shape;
+vyc_shape vyc__repeat_shape(const vyc_graph *graph, uint32_t number);
+/* Loops that the graph becomes, nested ones included. */
+uint64_t vyc__count_loops(const vyc_graph *graph);
+/* VYC_E_UNSUPPORTED for more nodes than a graph may have. */
+vyc_status vyc__check_size(const vyc_graph *graph);
+/* Everything that the steps touch. *accesses_out is the caller's to free. */
+vyc_status vyc__gather(const vyc_graph *graph, uint32_t first, uint32_t end,
+                       vyc_access **accesses_out, uint32_t *count_out);
+
 /* ---- graph_build.c ---- */
+
+/* Where nodes go that become part of somebody else's graph. */
+typedef struct vyc_outside {
+  const CUgraphNode *nodes; /* what the first ones come behind */
+  size_t count;
+  CUgraphNode *ends; /* once they are there: what comes behind all of them; the caller frees it */
+  uint32_t end_count, end_room;
+} vyc_outside;
+
+/* Before nodes are made of what every step holds now: sizes, counters, what each touches. */
+vyc_status vyc__graph_prepare(vyc_graph *graph);
+/* The nodes and edges in a driver graph; `outside` NULL: in one of its own. */
+vyc_status vyc__graph_fill(vyc_graph *graph, CUgraph into, vyc_outside *outside);
 
 /* Make nodes, edges and exec of what every step holds now; on failure there is none. */
 vyc_status vyc__graph_build(vyc_graph *graph);
@@ -234,9 +274,23 @@ vyc_status vyc__loop_next_node(vyc_graph *graph, CUgraphNode *node_out, CUgraph 
 
 /* ---- graph.c ---- */
 
+/* A child of the context. NULL: out of memory, and recorded. */
+vyc_graph *vyc__graph_new(vyc_context *context);
+/* A step with parameters that were checked; plan and buffers are held from here on. */
+vyc_status vyc__add_values(vyc_graph *graph, uint32_t *step_out, uint32_t kind, vyc_plan *plan,
+                           const vyc_run *run, const vyc_graph_transfer *transfer);
+/* A repetition, whose end is not known yet; `until` is held. */
+vyc_status vyc__add_repeat(vyc_graph *graph, uint32_t *step_out, uint64_t times, vyc_buffer *until,
+                           uint64_t until_offset, uint32_t until_bytes);
 void vyc__graph_claim(vyc_graph *graph);
 void vyc__graph_unclaim(vyc_graph *graph);
 /* List the memory of the base values anew. */
 void vyc__graph_list_memory(vyc_graph *graph);
+
+/* ---- graph_capture.c ---- */
+
+/* Launch on a stream that somebody else captures. The changes were checked. */
+vyc_status vyc__graph_capture(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
+                              CUstream stream);
 
 #endif

@@ -1,16 +1,11 @@
-/* From steps to the driver's graph: repetitions unrolled or made loops, edges from what the nodes
- * touch, one exec. A short counted repetition is unrolled, which costs nothing between kernels; a
- * long one is a loop over an unrolled part of it. */
+/* From steps to the driver's nodes: edges from what they touch, repetitions unrolled or made loops
+ * as graph_shape.c says; and the exec of a graph of its own. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "graph.h"
-
-#define UNROLL_NODES 4096u        /* a counted repetition of up to so many is unrolled whole */
-#define LOOP_NODES 256u           /* unrolled in the body of a longer one */
-#define MOST_NODES UINT64_C(262144) /* of a graph */
 
 /* One driver graph that is being filled: the whole, or the body of a loop. */
 typedef struct level {
@@ -20,7 +15,9 @@ typedef struct level {
   vyc_order order;
   uint32_t node_room;
   uint32_t *node_of; /* by number in the order */
+  const vyc_outside *outside; /* of the whole, in a graph of somebody else */
   uint32_t handle_room;
+  size_t handle_count;
   CUgraphNode *handles; /* of what the next node is behind */
 } level;
 
@@ -37,13 +34,18 @@ static void level_free(level *in) {
 static vyc_status add_record(level *in, uint32_t *number_out, uint32_t step, uint32_t role) {
   vyc_graph *graph = in->graph;
   const uint32_t number = graph->node_count, count = in->order.found_count;
-  if (number >= MOST_NODES)
+  const bool is_first = count == 0 && in->outside != NULL;
+  if (number >= VYC_MOST_NODES)
     return vyc__fail(VYC_E_UNSUPPORTED, "graph_nodes", "a graph of more than %" PRIu64 " nodes",
-                     MOST_NODES);
+                     VYC_MOST_NODES);
   VYC_TRY(vyc__grow(&graph->nodes, &graph->node_room, number + 1, sizeof *graph->nodes));
   VYC_TRY(
       vyc__grow(&graph->edges, &graph->edge_room, graph->edge_count + count, sizeof *graph->edges));
-  VYC_TRY(vyc__grow(&in->handles, &in->handle_room, count + 1, sizeof(CUgraphNode)));
+  in->handle_count = is_first ? in->outside->count : count;
+  VYC_TRY(vyc__grow(&in->handles, &in->handle_room, (uint32_t)in->handle_count + 1,
+                    sizeof(CUgraphNode)));
+  if (is_first && in->handle_count > 0)
+    memcpy(in->handles, in->outside->nodes, in->handle_count * sizeof(CUgraphNode));
   for (uint32_t i = 0; i < count; i++) {
     const uint32_t before = in->node_of[in->order.found[i]];
     graph->edges[graph->edge_count + i] = before;
@@ -90,7 +92,7 @@ static vyc_status add_fill(level *in, uint32_t step, uint32_t role, uint64_t add
   node->element_bytes = element_bytes;
   vyc__fill_params(address, bytes, value, element_bytes, &params);
   return VYC_CU(context, cuGraphAddMemsetNode, &node->handle, in->handle, in->handles,
-                node->edge_count, &params, context->handle);
+                in->handle_count, &params, context->handle);
 }
 
 static vyc_status add_clears(level *in, uint32_t number) {
@@ -108,6 +110,20 @@ static vyc_status add_clears(level *in, uint32_t number) {
   return VYC_OK;
 }
 
+static vyc_status make_cooperative(vyc_context *context, CUgraphNode node) {
+  const char *operation = "cuGraphKernelNodeSetAttribute";
+  CUkernelNodeAttrValue value;
+  memset(&value, 0, sizeof value);
+  value.cooperative = 1;
+  const CUresult result =
+      context->driver->cuGraphKernelNodeSetAttribute(node, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &value);
+  if (VYC_LIKELY(result == CUDA_SUCCESS)) return VYC_OK;
+  if (result != CUDA_ERROR_NOT_SUPPORTED) return vyc__driver_failed(context, result, operation);
+  return vyc__fail_driver(VYC_E_UNSUPPORTED, "cooperative_graph", (int32_t)result,
+                          vyc__driver_result_name(context->driver, result),
+                          "this driver takes no kernels with grid barriers into graphs");
+}
+
 static vyc_status add_launch(level *in, uint32_t number) {
   vyc_graph *graph = in->graph;
   vyc_context *context = graph->child.context;
@@ -118,10 +134,13 @@ static vyc_status add_launch(level *in, uint32_t number) {
   VYC_CU_RESULT;
   VYC_TRY(add_clears(in, number));
   if (vyc__step_is_empty(step, step->now)) return VYC_OK;
+  if (step->barrier != NULL)
+    VYC_TRY(add_fill(in, number, NODE_BARRIER, step->barrier->address, VYC_BARRIER_BYTES, 0, 4));
   VYC_TRY(begin_node(in, &at, number, NODE_LAUNCH, step->built, step->access_count));
   vyc__kernel_params(step, step->now, pointers, &params);
-  return VYC_CU(context, cuGraphAddKernelNode, &graph->nodes[at].handle, in->handle, in->handles,
-                graph->nodes[at].edge_count, &params);
+  VYC_TRY(VYC_CU(context, cuGraphAddKernelNode, &graph->nodes[at].handle, in->handle, in->handles,
+                 in->handle_count, &params));
+  return step->plan->cooperative ? make_cooperative(context, graph->nodes[at].handle) : VYC_OK;
 }
 
 static vyc_status add_transfer(level *in, uint32_t number) {
@@ -139,91 +158,12 @@ static vyc_status add_transfer(level *in, uint32_t number) {
   VYC_TRY(begin_node(in, &at, number, NODE_TRANSFER, step->built, step->access_count));
   vyc__copy_params(t, &params);
   return VYC_CU(context, cuGraphAddMemcpyNode, &graph->nodes[at].handle, in->handle, in->handles,
-                graph->nodes[at].edge_count, &params, context->handle);
+                in->handle_count, &params, context->handle);
 }
 
 /* ---- repetitions ----------------------------------------------------------------------------- */
 
 static vyc_status add_steps(level *in, uint32_t first, uint32_t end);
-
-static uint64_t count_nodes(const vyc_graph *graph, uint32_t first, uint32_t end);
-
-/* How a repetition is made: `limit` times a loop over `part` times its steps, or with an array to
- * look at as often as that says, and then `rest` times its steps. */
-typedef struct shape {
-  bool is_loop;
-  uint64_t limit, rest;
-  uint32_t part;
-} shape;
-
-static shape shape_of(const vyc_graph *graph, uint32_t number) {
-  const vyc_step *step = &graph->steps[number];
-  if (step->until != NULL) return (shape){true, step->times, 0, 1};
-  const uint64_t body = count_nodes(graph, number + 1, step->end);
-  if (body == 0) return (shape){false, 0, 0, 0};
-  const bool is_long = step->times > UNROLL_NODES / body;
-  if (!is_long || !vyc__has_loops(graph->child.context)) return (shape){false, 0, step->times, 0};
-  const uint32_t part = body > LOOP_NODES ? 1 : (uint32_t)(LOOP_NODES / body);
-  return (shape){true, step->times / part, step->times % part, part};
-}
-
-/* Nodes of the steps once; beyond MOST_NODES only that it is beyond. */
-static uint64_t count_nodes(const vyc_graph *graph, uint32_t first, uint32_t end) {
-  uint64_t count = 0;
-  for (uint32_t i = first; i < end && count <= MOST_NODES; i++) {
-    const vyc_step *step = &graph->steps[i];
-    if (step->kind == STEP_REPEAT) {
-      const shape s = shape_of(graph, i);
-      const uint64_t body = count_nodes(graph, i + 1, step->end);
-      if (s.is_loop) count += 3 + body * s.part; /* two kernels and the node itself */
-      count += s.rest > MOST_NODES ? MOST_NODES + 1 : s.rest * body;
-      i = step->end - 1;
-      continue;
-    }
-    count++;
-    for (uint32_t b = 0; step->kind == STEP_LAUNCH && b < step->plan->binding_count; b++)
-      count += vyc__needs_clear(step->plan, b, &step->now->run);
-  }
-  return count;
-}
-
-/* Loops that the steps become, nested ones included. */
-static uint64_t count_loops(const vyc_graph *graph, uint32_t first, uint32_t end) {
-  uint64_t count = 0;
-  for (uint32_t i = first; i < end; i++) {
-    const vyc_step *step = &graph->steps[i];
-    if (step->kind != STEP_REPEAT) continue;
-    const shape s = shape_of(graph, i);
-    const uint64_t body = count_loops(graph, i + 1, step->end);
-    count += s.is_loop ? 1 + body * s.part : 0;
-    count += body * s.rest;
-    i = step->end - 1;
-  }
-  return count;
-}
-
-/* Everything that the steps touch. *accesses_out is the caller's to free. */
-static vyc_status gather(const vyc_graph *graph, uint32_t first, uint32_t end,
-                         vyc_access **accesses_out, uint32_t *count_out) {
-  uint32_t count = 0, room = 0;
-  vyc_access *all = NULL;
-  for (uint32_t i = first; i < end; i++) {
-    const vyc_step *step = &graph->steps[i];
-    const vyc_access until = {step->until_address, step->until_address + step->until_bytes, 0, 0};
-    const uint32_t more = step->kind == STEP_REPEAT ? step->until != NULL : step->access_count;
-    if (more == 0) continue;
-    const vyc_status status = vyc__grow(&all, &room, count + more, sizeof *all);
-    if (status != VYC_OK) {
-      free(all);
-      return status;
-    }
-    memcpy(all + count, step->kind == STEP_REPEAT ? &until : step->built, more * sizeof *all);
-    count += more;
-  }
-  *accesses_out = all;
-  *count_out = count;
-  return VYC_OK;
-}
 
 static vyc_status fill_body(level *body, uint32_t number, uint32_t unrolled, const vyc_loop *loop) {
   vyc_graph *graph = body->graph;
@@ -234,7 +174,7 @@ static vyc_status fill_body(level *body, uint32_t number, uint32_t unrolled, con
   VYC_TRY(add_record(body, &at, number, NODE_LOOP_NEXT));
   graph->path = graph->path && (body->order.node_count == 0 || body->order.path);
   return vyc__loop_next_node(graph, &graph->nodes[at].handle, body->handle, body->handles,
-                             graph->nodes[at].edge_count, loop);
+                             body->handle_count, loop);
 }
 
 /* The kernel in front of a loop, which then is behind that kernel alone. */
@@ -243,7 +183,7 @@ static vyc_status add_begin(level *in, uint32_t step, const vyc_loop *loop) {
   uint32_t at = 0;
   VYC_TRY(add_record(in, &at, step, NODE_LOOP_BEGIN));
   VYC_TRY(vyc__loop_begin_node(graph, &graph->nodes[at].handle, in->handle, in->handles,
-                               graph->nodes[at].edge_count, loop));
+                               in->handle_count, loop));
   VYC_TRY(place(in, at));
   in->order.found_count = 0;
   VYC_TRY(vyc__grow(&in->order.found, &in->order.found_room, 1, sizeof(uint32_t)));
@@ -255,7 +195,9 @@ static vyc_status add_loop(level *in, uint32_t number, uint64_t limit, uint32_t 
   vyc_graph *graph = in->graph;
   vyc_context *context = graph->child.context;
   const vyc_step *step = &graph->steps[number];
-  const bool nested = in->parent != VYC_NONE;
+  /* A condition has its default at each launch of the whole graph alone: where the loop may be in
+   * another, begun anew in each round of that, a kernel sets it. */
+  const bool nested = in->parent != VYC_NONE || in->outside != NULL;
   vyc_access *accesses = NULL;
   uint32_t count = 0, at = 0;
   level body = {.graph = graph, .order = {.serial = graph->serial}};
@@ -269,7 +211,7 @@ static vyc_status add_loop(level *in, uint32_t number, uint64_t limit, uint32_t 
   VYC_TRY(VYC_CU(context, cuGraphConditionalHandleCreate, &handle, in->handle, context->handle, 1,
                  nested ? 0 : CU_GRAPH_COND_ASSIGN_DEFAULT));
   loop.handle = handle;
-  VYC_TRY(gather(graph, number, step->end, &accesses, &count));
+  VYC_TRY(vyc__gather(graph, number, step->end, &accesses, &count));
   vyc_status status = vyc__order_add(&in->order, accesses, count);
   free(accesses);
   if (status == VYC_OK && (nested || limit != 0)) status = add_begin(in, number, &loop);
@@ -277,7 +219,7 @@ static vyc_status add_loop(level *in, uint32_t number, uint64_t limit, uint32_t 
   if (status == VYC_OK) status = place(in, at);
   if (status == VYC_OK)
     status = vyc__loop_while_node(graph, &graph->nodes[at].handle, &body.handle, in->handle,
-                                  in->handles, graph->nodes[at].edge_count, &loop);
+                                  in->handles, in->handle_count, &loop);
   body.parent = at;
   if (status == VYC_OK) status = fill_body(&body, number, unrolled, &loop);
   level_free(&body);
@@ -286,7 +228,7 @@ static vyc_status add_loop(level *in, uint32_t number, uint64_t limit, uint32_t 
 
 static vyc_status add_repeat(level *in, uint32_t number) {
   const vyc_step *step = &in->graph->steps[number];
-  const shape s = shape_of(in->graph, number);
+  const vyc_shape s = vyc__repeat_shape(in->graph, number);
   if (s.is_loop) VYC_TRY(add_loop(in, number, s.limit, s.part));
   for (uint64_t i = 0; i < s.rest; i++) VYC_TRY(add_steps(in, number + 1, step->end));
   return VYC_OK;
@@ -305,14 +247,6 @@ static vyc_status add_steps(level *in, uint32_t first, uint32_t end) {
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
-
-static vyc_status check_size(const vyc_graph *graph) {
-  if (count_nodes(graph, 0, graph->step_count) <= MOST_NODES) return VYC_OK;
-  if (!vyc__has_loops(graph->child.context))
-    return vyc__loops_unsupported(graph->child.context, "so long a repetition");
-  return vyc__fail(VYC_E_UNSUPPORTED, "graph_nodes", "a graph of more than %" PRIu64 " nodes",
-                   MOST_NODES);
-}
 
 static void begin_steps(vyc_graph *graph) {
   graph->node_count = 0;
@@ -352,23 +286,67 @@ static vyc_status name_graph(vyc_graph *graph) {
   return vyc__intern(graph->child.context, &graph->name, text);
 }
 
-static vyc_status make(vyc_graph *graph) {
-  vyc_context *context = graph->child.context;
-  level root = {.graph = graph, .parent = VYC_NONE, .order = {.serial = graph->serial}};
-  VYC_CU_RESULT;
-  VYC_TRY(check_size(graph));
-  VYC_TRY(name_graph(graph));
+vyc_status vyc__graph_prepare(vyc_graph *graph) {
+  VYC_TRY(vyc__check_size(graph));
   begin_steps(graph);
-  VYC_TRY(vyc__loops_prepare(graph, count_loops(graph, 0, graph->step_count)));
-  VYC_TRY(VYC_CU(context, cuGraphCreate, &graph->graph, 0));
-  root.handle = graph->graph;
+  return vyc__loops_prepare(graph, vyc__count_loops(graph));
+}
+
+/* What comes behind the whole comes behind these. */
+static vyc_status list_ends(level *root, vyc_outside *outside) {
+  VYC_TRY(vyc__order_ends(&root->order));
+  const uint32_t count = root->order.found_count;
+  VYC_TRY(vyc__grow(&outside->ends, &outside->end_room, count + 1, sizeof(CUgraphNode)));
+  for (uint32_t i = 0; i < count; i++)
+    outside->ends[i] = root->graph->nodes[root->node_of[root->order.found[i]]].handle;
+  outside->end_count = count;
+  return VYC_OK;
+}
+
+vyc_status vyc__graph_fill(vyc_graph *graph, CUgraph into, vyc_outside *outside) {
+  level root = {.graph = graph,
+                .handle = into,
+                .parent = VYC_NONE,
+                .outside = outside,
+                .order = {.serial = graph->serial}};
   vyc_status status = add_steps(&root, 0, graph->step_count);
   graph->path = graph->path && (root.order.node_count == 0 || root.order.path);
+  if (status == VYC_OK && outside != NULL) status = list_ends(&root, outside);
   level_free(&root);
-  VYC_TRY(status);
+  return status;
+}
+
+static bool has_cooperative(const vyc_graph *graph) {
+  for (uint32_t i = 0; i < graph->step_count; i++)
+    if (graph->steps[i].kind == STEP_LAUNCH && graph->steps[i].plan->cooperative) return true;
+  return false;
+}
+
+static vyc_status instantiate(vyc_graph *graph) {
+  vyc_context *context = graph->child.context;
+  const char *operation = "cuGraphInstantiateWithFlags";
+  const CUresult result =
+      context->driver->cuGraphInstantiateWithFlags(&graph->exec, graph->graph, 0);
+  if (VYC_LIKELY(result == CUDA_SUCCESS)) return VYC_OK;
+  if (result != CUDA_ERROR_NOT_SUPPORTED || graph->loops_made == 0 || !has_cooperative(graph))
+    return vyc__driver_failed(context, result, operation);
+  return vyc__fail_driver(VYC_E_UNSUPPORTED, "cooperative_loop", (int32_t)result,
+                          vyc__driver_result_name(context->driver, result),
+                          "the driver refused %s: it takes kernels with grid barriers into loops "
+                          "on the device only where MPS is not in use",
+                          graph->name);
+}
+
+static vyc_status make(vyc_graph *graph) {
+  vyc_context *context = graph->child.context;
+  VYC_CU_RESULT;
+  VYC_TRY(vyc__graph_prepare(graph));
+  VYC_TRY(name_graph(graph));
+  VYC_TRY(VYC_CU(context, cuGraphCreate, &graph->graph, 0));
+  VYC_TRY(vyc__graph_fill(graph, graph->graph, NULL));
   VYC_TRY(vyc__ranges_make(graph));
   vyc__count(context, cuda_graph_instantiations, 1);
-  VYC_TRY(VYC_CU(context, cuGraphInstantiateWithFlags, &graph->exec, graph->graph, 0));
+  VYC_TRY(instantiate(graph));
   return VYC_CU(context, cuGraphUpload, graph->exec, context->main);
 }
 

@@ -114,12 +114,14 @@ static vyc_status use_memory(const vyc_graph *graph, const vyc_graph_change *cha
   return VYC_OK;
 }
 
-/* The counters of loops may have an earlier owner with work in call order. */
-static vyc_status use_counters(vyc_graph *graph, CUstream stream, uint32_t slot) {
+/* What the graph has of its own: counters of loops, states of grid barriers. Streams without a slot
+ * share one, which says nothing about any of them. */
+static vyc_status use_own(vyc_graph *graph, CUstream stream, uint32_t slot) {
   const uint64_t bit = UINT64_C(1) << slot;
-  if (graph->counters != NULL && graph->counters->recycled && (graph->used_on & bit) == 0)
-    VYC_TRY(vyc__stream_after_main(graph->child.context, stream));
   graph->used_on |= bit;
+  if (VYC_LIKELY(!graph->recycled) || (graph->ordered_on & bit) != 0) return VYC_OK;
+  VYC_TRY(vyc__stream_after_main(graph->child.context, stream));
+  if (slot != VYC_SLOT_OTHER) graph->ordered_on |= bit;
   return VYC_OK;
 }
 
@@ -145,17 +147,19 @@ static vyc_status give(const vyc_graph *graph, const vyc_graph_change *changes, 
 static vyc_status launch(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
                          vyc_stream *stream) {
   vyc_context *context = graph->child.context;
-  CUstream handle = NULL;
-  uint32_t slot = VYC_SLOT_MAIN;
+  vyc_place place;
   VYC_CU_RESULT;
   VYC_TRY(check_changes(graph, changes, count));
-  VYC_TRY(vyc__stream_of(context, &handle, &slot, stream));
+  VYC_TRY(vyc__place_of(context, &place, stream));
+  if (VYC_UNLIKELY(place.captured)) return vyc__graph_capture(graph, changes, count, place.stream);
+  CUstream handle = place.stream;
+  const uint32_t slot = place.slot;
   vyc_status status = aim(graph, changes, count);
   if (status == VYC_OK && (graph->away_count > 0 || graph->exec == NULL)) status = hit(graph);
   settle(graph);
   VYC_TRY(status);
   VYC_TRY(use_memory(graph, changes, count, handle, slot));
-  VYC_TRY(use_counters(graph, handle, slot));
+  VYC_TRY(use_own(graph, handle, slot));
   vyc__note_launch(context, slot, graph->name);
   vyc__count(context, cuda_graph_launches, 1);
   VYC_TRY(VYC_CU(context, cuGraphLaunch, graph->exec, handle));

@@ -74,7 +74,10 @@ vyc_status vyc__loops_prepare(vyc_graph *graph, uint64_t loops) {
   if (graph->counters != NULL)
     vyc__pool_give(context, &context->device_pool, graph->counters, graph->used_on);
   graph->counters = NULL;
-  return vyc__pool_take(context, &context->device_pool, &graph->counters, bytes);
+  VYC_TRY(vyc__pool_take(context, &context->device_pool, &graph->counters, bytes));
+  graph->recycled |= graph->counters->recycled;
+  graph->ordered_on = 0;
+  return VYC_OK;
 }
 
 static vyc_status kernel_node(vyc_graph *graph, CUgraphNode *node_out, CUgraph in,

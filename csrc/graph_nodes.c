@@ -102,7 +102,7 @@ vyc_status vyc__nodes_set(vyc_graph *graph, vyc_step *step, vyc_values *values) 
       VYC_TRY(set_kernel(graph, node, &kernel));
     else if (node->role == NODE_TRANSFER)
       VYC_TRY(set_transfer(graph, node, &values->transfer));
-    else
+    else if (node->role != NODE_BARRIER) /* which never changes */
       VYC_TRY(set_clear(graph, node, step, values));
   }
   step->stale = false;

@@ -76,7 +76,7 @@ static bool same(const vyc_access *a, const vyc_access *b) {
 }
 
 bool vyc__has_moved(const vyc_step *step, const vyc_values *values) {
-  vyc_access accesses[VYC_MAX_BINDINGS];
+  vyc_access accesses[VYC_MOST_ACCESSES];
   const uint32_t count = vyc__step_accesses(step, values, accesses);
   for (uint32_t i = 0; i < count; i++)
     if (!same(&accesses[i], &step->built[i])) return true;
@@ -96,7 +96,7 @@ static bool conflict(const moved *a, const moved *b) {
 /* Compare what has moved in one step with all that was built, and with what has moved before. */
 static bool add_moved(const vyc_graph *graph, uint32_t number, moved *list, uint32_t *count) {
   const vyc_step *step = &graph->steps[number];
-  vyc_access accesses[VYC_MAX_BINDINGS];
+  vyc_access accesses[VYC_MOST_ACCESSES];
   const vyc_values *values = step->target == NULL ? step->base : step->target;
   const uint32_t all = vyc__step_accesses(step, values, accesses);
   for (uint32_t i = 0; i < all; i++) {

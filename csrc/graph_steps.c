@@ -79,9 +79,11 @@ void vyc__step_free(vyc_step *step) {
   free(step->built);
 }
 
-static void set_launch(const vyc_plan *plan, vyc_values *values, const vyc_run *run) {
+static void set_launch(const vyc_step *step, vyc_values *values, const vyc_run *run) {
+  const vyc_plan *plan = step->plan;
   uint64_t addresses[VYC_MAX_BINDINGS];
-  const vyc_hidden hidden = {plan->has_report ? plan->report_block->address : 0, 0};
+  const vyc_hidden hidden = {plan->has_report ? plan->report_block->address : 0,
+                             step->barrier != NULL ? step->barrier->address : 0};
   for (uint32_t i = 0; i < plan->binding_count; i++) {
     values->arguments[i] = run->arguments[i];
     addresses[i] = run->arguments[i].buffer->address + run->arguments[i].offset;
@@ -100,7 +102,7 @@ static uint64_t address_of(const vyc_buffer *buffer, uint64_t offset, const void
 void vyc__values_set(const vyc_step *step, vyc_values *values, const vyc_run *run,
                      const vyc_graph_transfer *transfer) {
   if (step->kind == STEP_LAUNCH) {
-    set_launch(step->plan, values, run);
+    set_launch(step, values, run);
     return;
   }
   values->transfer = *transfer;
@@ -139,6 +141,10 @@ bool vyc__values_equal(const vyc_step *step, const vyc_values *a, const vyc_valu
          a->to == b->to && a->from == b->from;
 }
 
+/* No memory is there. Cooperative kernels write to it: one of them may need the whole device, so
+ * they come one behind the other. */
+static const vyc_access RESIDENCY = {1, 2, 1, 0};
+
 uint32_t vyc__step_accesses(const vyc_step *step, const vyc_values *values,
                             vyc_access *accesses_out) {
   uint32_t count = 0;
@@ -160,5 +166,10 @@ uint32_t vyc__step_accesses(const vyc_step *step, const vyc_values *values,
     }
     accesses_out[count++] = (vyc_access){begin, end, b->role != VYC_ROLE_IN, 0};
   }
+  if (VYC_UNLIKELY(step->barrier != NULL)) {
+    const uint64_t address = step->barrier->address;
+    accesses_out[count++] = (vyc_access){address, address + VYC_BARRIER_BYTES, 1, 0};
+  }
+  if (VYC_UNLIKELY(step->plan->cooperative)) accesses_out[count++] = RESIDENCY;
   return count;
 }

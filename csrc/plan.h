@@ -214,6 +214,8 @@ void vyc__report_reset(const vyc_block *block);
 
 /* ---- cooperative.c ---- */
 
+#define VYC_BARRIER_BYTES 8u /* the state of a grid barrier: two words */
+
 vyc_status vyc__cooperative_prepare(vyc_plan *plan, vyc_context *context);
 vyc_status vyc__cooperative_check(const vyc_plan *plan, const uint32_t grid[3]);
 /* Make the state if there is none, and clear it on the stream. */

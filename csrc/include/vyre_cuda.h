@@ -809,7 +809,8 @@ typedef struct vyc_graph_transfer {
 
 /* Add a step and get its number, counted from 0. Arguments of a launch are buffers and its stream
  * is NULL, as in vyc_plan_launch. Plan and buffers are held. Ranges of one copy may not overlap.
- * VYC_E_UNSUPPORTED: a cooperative kernel. */
+ * Cooperative kernels run one after the other. VYC_E_UNSUPPORTED: one of more blocks than the
+ * device holds at once. */
 VYC_API vyc_status vyc_graph_add_launch(vyc_graph *graph, uint32_t *step_out, vyc_plan *plan,
                                         const vyc_run *run);
 /* The same with a copy or a fill, whose buffers and `pinned` are held. */
@@ -843,7 +844,11 @@ VYC_API vyc_status vyc_graph_update(vyc_graph *graph, const vyc_graph_change *ch
  * graph, with changes that hold for this launch. Nothing is made anew, unless a change brings a
  * size to or from 0, or memory that steps share which had none in common: then the graph is
  * instantiated again, in the latter case in the order of recording. On failure nothing was
- * launched, and the graph can be launched again. What it does wrong comes out at the next wait. */
+ * launched, and the graph can be launched again. What it does wrong comes out at the next wait.
+ * On an adopted stream that somebody captures the nodes become part of the captured graph, with the
+ * values of this launch, and run when that does, as said of vyc_stream_adopt: `graph`, which holds
+ * what they use from then on, must live as long as that graph. When that fails half-way the capture
+ * has ended. VYC_E_UNSUPPORTED: the driver does not say what is captured. */
 VYC_API vyc_status vyc_graph_launch(vyc_graph *graph, const vyc_graph_change *changes,
                                     uint32_t count, vyc_stream *stream);
 

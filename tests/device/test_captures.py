@@ -124,6 +124,9 @@ def _everything(device: vc.Device, name: str) -> dict[str, Callable[[], object]]
         kernel.launch(dx, dy, dz, vc.symbol("a", 2.0))
         dz.fill(vc.symbol("value", 1.0))
         dy.copy_from(vc.symbol("source", dx))
+    turns, ring = device.compile(programs.rotate_in_place()), device.array(host)
+    with device.record() as turning, turning.repeat(2):
+        turns.launch(vc.symbol("x", ring))
     numbers = iter(range(10**6))
 
     def fresh_program() -> vc.Program:
@@ -193,6 +196,7 @@ def _everything(device: vc.Device, name: str) -> dict[str, Callable[[], object]]
         "download": lambda: device.download([(dx, 0, 16), (dz, 4, 8)]),
         "replay": graph.replay,
         "replay with others": lambda: graph.replay(a=3.0, value=2.0, source=device.array(host), stream=own),
+        "replay with grid barriers": lambda: turning.replay(x=device.array(host[:64])),
         "update": lambda: graph.update(a=float(next(numbers))),
         "record": record_again,
         "recorded call": lambda: recorded.replay(host, host, 4.0),

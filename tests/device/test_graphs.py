@@ -193,20 +193,6 @@ def test_a_graph_is_used_in_its_states_only(device: vc.Device) -> None:
     assert "0 steps" in repr(graph)
 
 
-def test_grid_barriers_are_refused(device: vc.Device) -> None:
-    b = vc.Builder("meet", block=32)
-    x = b.inout("x", vc.i32)
-    b.grid_barrier()
-    i = b.let("i", vc.global_id.x)
-    with b.if_(i < x.size):
-        x[i] = x[i] + 1
-    kernel = device.compile(b.build())
-    x = device.zeros(32, vc.i32)
-
-    with pytest.raises(vc.UnsupportedError), device.record():
-        kernel.launch(x)
-
-
 # ---- order -----------------------------------------------------------------------------------------------------------
 
 

@@ -430,6 +430,50 @@ static void launches_are_captured(vyc_context *context, vyc_plan *plan) {
   CU(cu.stream_destroy(raw));
 }
 
+/* A recorded graph that is launched there becomes part of it, with the values of that launch, while
+ * the graph itself goes on as it was. */
+static void graphs_are_captured(vyc_context *context, vyc_plan *plan) {
+  CUstream raw;
+  CUgraph captured;
+  CU(cu.stream_create(&raw, CU_STREAM_NON_BLOCKING));
+  vyc_stream *stream = adopted(context, raw);
+  vyc_buffer *a = filled(context, 2.0f), *b = filled(context, 0.0f), *c = filled(context, 0.0f);
+  vyc_graph *graph = NULL;
+  uint32_t step = 0;
+  task t;
+  prepare(&t, 3.0f);
+  on_buffers(&t, a, b);
+  OK(vyc_graph_create(&graph, context));
+  OK(vyc_graph_add_launch(graph, &step, plan, &t.run));
+  on_buffers(&t, b, c);
+  OK(vyc_graph_add_launch(graph, NULL, plan, &t.run));
+  OK(vyc_graph_finish(graph));
+  prepare(&t, 10.0f);
+  on_buffers(&t, a, b);
+  const vyc_graph_change change = {.step = step, .run = &t.run};
+  launch(plan, a, b, 7.0f, stream);
+  CU(cu.begin(raw, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  OK(vyc_graph_launch(graph, &change, 1, stream));
+  launch(plan, c, a, 1.0f, stream);
+  CU(cu.end(raw, &captured));
+  check_filled(b, 14.0f);
+  OK(vyc_graph_update(graph, &change, 1));
+  run_graph(captured, raw);
+  check_filled(c, 60.0f);
+  run_graph(captured, raw);
+  check_filled(b, 600.0f);
+  check_filled(a, 1800.0f);
+  OK(vyc_graph_launch(graph, NULL, 0, stream));
+  check_filled(c, 54000.0f);
+  CU(cu.graph_destroy(captured));
+  vyc_graph_release(graph);
+  vyc_buffer_release(a);
+  vyc_buffer_release(b);
+  vyc_buffer_release(c);
+  vyc_stream_release(stream);
+  CU(cu.stream_destroy(raw));
+}
+
 /* What cannot be captured says so, and the capture goes on. */
 static void what_cannot_be_captured_is_refused(vyc_context *context, vyc_plan *plan) {
   CUstream raw, side, blocking;
@@ -492,6 +536,7 @@ int main(int argc, char **argv) {
   overlap_is_seen_across_owners(context, plan);
   a_stream_is_ordered_behind_a_buffer(context, plan);
   launches_are_captured(context, plan);
+  graphs_are_captured(context, plan);
   what_cannot_be_captured_is_refused(context, plan);
   vyc_plan_release(plan);
   vyc_module_release(module);

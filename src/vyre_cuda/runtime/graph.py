@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_cuda._native import graph as native
+from vyre_cuda._native.context import Stream
 from vyre_cuda._native.foreign import named_stream
 from vyre_cuda.bundles.graphs import RecordedGraph
 from vyre_cuda.bundles.write import bundle
@@ -151,10 +152,11 @@ class Graph:
     def replay(self, *, stream: Any = None, **symbols: Any) -> None:
         """Launch the graph and do not wait, in the order of the stream or of the device.
 
-        `stream` is one of this device or anything that `launch` takes; it may not be one that is being captured.
-        `symbols` hold for this replay. Replays of one graph run one after the other. Arrays of other sizes change
-        the sizes and the grid of their launches; nothing is instantiated again, unless an array becomes empty or
-        shares memory with steps that it did not share with.
+        `stream` is one of this device or anything that `launch` takes. One that somebody captures takes the graph
+        into what it captures, with the values of this replay: keep the graph as long as that. `symbols` hold for
+        this replay. Replays of one graph run one after the other. Arrays of other sizes change the sizes and the
+        grid of their launches; nothing is instantiated again, unless an array becomes empty or shares memory with
+        steps that it did not share with.
         """
         watch = self.device._watch
         if watch is not None and watch.opens:
@@ -171,9 +173,9 @@ class Graph:
         built = self._native
         if built is None:
             # What is given for this replay alone is no one else's; the others have only theirs.
-            built = self._build_once({**given, **self._values})
+            built = self._build_once({**given, **self._values}, on)
         names = self._users.keys() - self._values.keys() | symbols.keys()
-        built.launch(self._changes(names, given), on)
+        built.launch(self._changes(names, given, on), on)
 
     def update(self, **symbols: Any) -> None:
         """Set symbols for all later replays."""
@@ -196,9 +198,9 @@ class Graph:
             raise TypeError(f"the replay is not given {', '.join(missing)}, which has no default")
         return given
 
-    def _changes(self, names: Any, given: Mapping[str, Any]) -> list[tuple[int, Any]]:
+    def _changes(self, names: Any, given: Mapping[str, Any], on: Stream | None = None) -> list[tuple[int, Any]]:
         steps = {step.number: step for name in names for step in self._users[name]}
-        return [(number, steps[number].bind(given)) for number in sorted(steps)]
+        return [(number, steps[number].bind(given, on)) for number in sorted(steps)]
 
     def _is_bound(self, name: str, values: Mapping[str, Any]) -> bool:
         return all(symbol.name in values for step in self._users[name] for symbol in step.symbols)
@@ -208,13 +210,13 @@ class Graph:
 
     # ---- building ---------------------------------------------------------------------------------------------------
 
-    def _build_once(self, given: Mapping[str, Any]) -> native.Graph:
+    def _build_once(self, given: Mapping[str, Any], on: Stream | None) -> native.Graph:
         with self._lock:
             if self._native is None:
-                self._native = self._build(given)
+                self._native = self._build(given, on)
             return self._native
 
-    def _build(self, given: Mapping[str, Any]) -> native.Graph:
+    def _build(self, given: Mapping[str, Any], on: Stream | None = None) -> native.Graph:
         made = native.Graph(self.device.context)
         ends: list[int] = []
         for place, step in enumerate(self._steps):
@@ -226,7 +228,7 @@ class Graph:
                 step.number = made.repeat_begin(step.times, step.until, size)
                 ends.append(step.end)
                 continue
-            bound: Any = self._bound[place] if place in self._bound else step.bind(given)
+            bound: Any = self._bound[place] if place in self._bound else step.bind(given, on)
             if isinstance(step, LaunchStep):
                 step.number = made.add_launch(step.kernel.plan, bound)
             elif isinstance(step, LoadedStep):

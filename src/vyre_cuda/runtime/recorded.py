@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from vyre_cuda._native.context import Stream
 from vyre_cuda._native.graph import Transfer
 from vyre_cuda._native.memory import find_pinned
 from vyre_cuda._native.plan import Arguments, Plan
@@ -18,9 +19,11 @@ from vyre_cuda.ir.scalars import bits_of
 from vyre_cuda.records import dataclass, field
 from vyre_cuda.runtime.arguments import check_array, device_arguments
 from vyre_cuda.runtime.array import DeviceArray
+from vyre_cuda.runtime.interop import adopt, is_foreign
 from vyre_cuda.runtime.symbol import Symbol
 
 if TYPE_CHECKING:
+    from vyre_cuda.runtime.device import Device
     from vyre_cuda.runtime.foreign import ForeignKernel
     from vyre_cuda.runtime.kernel import Kernel
 
@@ -35,6 +38,11 @@ def kept(value: Any) -> Any:
 def resolve(value: Any, given: Given) -> Any:
     """The value, or what was given for the symbol."""
     return given[value.name] if isinstance(value, Symbol) else value
+
+
+def told(device: Device, value: Any, stream: Stream | None) -> Any:
+    """An array of another library, whose owner is told the stream of the replay as it is told that of a launch."""
+    return adopt(device, value, stream) if stream is not None and is_foreign(value) else value
 
 
 @dataclass(slots=True, eq=False)
@@ -65,12 +73,13 @@ class LaunchStep:
             else:
                 bits_of(parameter.type, value)
 
-    def bind(self, given: Given) -> Arguments:
-        values = {name: resolve(value, given) for name, value in self.values.items()}
+    def bind(self, given: Given, stream: Stream | None = None) -> Arguments:
+        device = self.kernel.device
+        values = {name: told(device, resolve(value, given), stream) for name, value in self.values.items()}
         plain = self.kernel.plain_arguments(tuple(values.values())) if self.grid is None else None
         if plain is not None:
             return plain
-        return device_arguments(self.kernel.device, self.kernel.program, (), values, None, self.grid)
+        return device_arguments(device, self.kernel.program, (), values, None, self.grid)
 
 
 @dataclass(slots=True, eq=False)
@@ -95,8 +104,8 @@ class LoadedStep:
         if not self.symbols:
             self.bind({})
 
-    def bind(self, given: Given) -> Arguments:
-        values = tuple(resolve(value, given) for value in self.values)
+    def bind(self, given: Given, stream: Stream | None = None) -> Arguments:
+        values = tuple(told(self.kernel.device, resolve(value, given), stream) for value in self.values)
         for parameter, value in zip(self.kernel.parameters, values, strict=False):
             if parameter.is_pointer and isinstance(value, (int, np.integer)):
                 raise RecordingError(
@@ -130,7 +139,7 @@ class CopyStep:
         if not isinstance(self.source, Symbol):
             self.bind({})
 
-    def bind(self, given: Given) -> Transfer:
+    def bind(self, given: Given, stream: Stream | None = None) -> Transfer:
         source = resolve(self.source, given)
         if not isinstance(source, (np.ndarray, DeviceArray)):
             raise TypeError(f"a recorded copy takes an array, not a {type(source).__name__}")
@@ -163,7 +172,7 @@ class FillStep:
         if not isinstance(self.value, Symbol):
             self.bind({})
 
-    def bind(self, given: Given) -> Transfer:
+    def bind(self, given: Given, stream: Stream | None = None) -> Transfer:
         bits = bits_of(self.to.type, resolve(self.value, given))
         size = self.to.dtype.itemsize
         if size <= 4:

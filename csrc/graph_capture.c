@@ -1,0 +1,142 @@
+/* A replay on a stream that somebody else captures: its nodes become part of the graph that is
+ * captured, with the values of this replay, its branches and its loops.
+ *
+ * They are made as those of a second recorded graph, which holds what they use as long as the first
+ * one lives, and has counters and barriers of its own: when they run is not known here, and nothing
+ * outside of the captured graph can be ordered with them. */
+#include <stdlib.h>
+
+#include "graph.h"
+
+/* ---- the second graph ------------------------------------------------------------------------ */
+
+static vyc_status copy_values(vyc_graph *copy, const vyc_step *step,
+                              const vyc_graph_change *change) {
+  const vyc_run *run = change == NULL ? &step->base->run : change->run;
+  const vyc_graph_transfer *transfer = change == NULL ? &step->base->transfer : change->transfer;
+  return vyc__add_values(copy, NULL, step->kind, step->plan, run, transfer);
+}
+
+static vyc_status copy_repeat(vyc_graph *copy, const vyc_step *step) {
+  uint32_t number = 0;
+  const uint64_t offset = step->until == NULL ? 0 : step->until_address - step->until->address;
+  VYC_TRY(vyc__add_repeat(copy, &number, step->times, step->until, offset, step->until_bytes));
+  copy->steps[number].end = step->end;
+  return VYC_OK;
+}
+
+static vyc_status copy_steps(vyc_graph *copy, const vyc_graph *graph,
+                             const vyc_graph_change *changes, uint32_t count) {
+  for (uint32_t i = 0; i < graph->step_count; i++) {
+    const vyc_step *step = &graph->steps[i];
+    const vyc_graph_change *change = count > 0 && changes->step == i ? changes : NULL;
+    VYC_TRY(step->kind == STEP_REPEAT ? copy_repeat(copy, step) : copy_values(copy, step, change));
+    if (change == NULL) continue;
+    changes++;
+    count--;
+  }
+  return VYC_OK;
+}
+
+/* ---- order ----------------------------------------------------------------------------------- */
+
+/* What a buffer still has in flight is waited for, as in vyc__launch_prepare. */
+static vyc_status settle_buffer(vyc_buffer *buffer) {
+  if (buffer == NULL) return VYC_OK;
+  atomic_store(&buffer->exported, true); /* to whoever launches the captured graph */
+  return vyc__buffer_settle(buffer);
+}
+
+static vyc_status settle_step(const vyc_step *step) {
+  if (step->kind == STEP_REPEAT) return settle_buffer(step->until);
+  if (step->kind == STEP_TRANSFER) {
+    VYC_TRY(settle_buffer(step->base->transfer.to));
+    return settle_buffer(step->base->transfer.from);
+  }
+  for (uint32_t i = 0; i < step->plan->binding_count; i++)
+    VYC_TRY(settle_buffer(step->base->arguments[i].buffer));
+  return VYC_OK;
+}
+
+static vyc_status settle(const vyc_graph *copy) {
+  vyc_context *context = copy->child.context;
+  for (uint32_t i = 0; i < copy->step_count; i++) VYC_TRY(settle_step(&copy->steps[i]));
+  return copy->recycled ? vyc__stream_finish(context, context->main, -1) : VYC_OK;
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+static vyc_status find_capture(vyc_context *context, CUgraph *into_out, vyc_outside *outside,
+                               CUstream stream) {
+  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  VYC_CU_RESULT;
+  VYC_TRY(VYC_CU(context, cuStreamGetCaptureInfo, stream, &capture, NULL, into_out, &outside->nodes,
+                 &outside->count));
+  if (capture == CU_STREAM_CAPTURE_STATUS_ACTIVE) return VYC_OK;
+  return vyc__driver_failed(context, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
+                            "cuStreamGetCaptureInfo");
+}
+
+static vyc_status add_nodes(vyc_graph *copy, CUgraph into, vyc_outside *outside, CUstream stream) {
+  vyc_context *context = copy->child.context;
+  VYC_CU_RESULT;
+  vyc_status status = vyc__graph_fill(copy, into, outside);
+  if (status == VYC_OK && outside->end_count > 0)
+    status = VYC_CU(context, cuStreamUpdateCaptureDependencies, stream, outside->ends,
+                    outside->end_count, CU_STREAM_SET_CAPTURE_DEPENDENCIES);
+  free(outside->ends);
+  return status;
+}
+
+/* No node can be taken out of a graph that is being captured. So that nobody runs half a replay the
+ * capture ends: by asking for what no capture survives. */
+static void end_capture(const vyc_context *context, CUstream stream) {
+  vyc_error failure;
+  vyc__error_save(&failure);
+  context->driver->cuStreamSynchronize(stream);
+  vyc__error_restore(&failure);
+}
+
+static bool has_begun(const vyc_graph *copy) {
+  if (copy->node_count > 1 || copy->loops_made > 0) return true;
+  return copy->node_count == 1 && copy->nodes[0].handle != NULL;
+}
+
+static vyc_status capture(vyc_graph *copy, const vyc_graph *graph, const vyc_graph_change *changes,
+                          uint32_t count, CUstream stream) {
+  vyc_context *context = copy->child.context;
+  CUgraph into = NULL;
+  vyc_outside outside = {0};
+  VYC_TRY(copy_steps(copy, graph, changes, count));
+  VYC_TRY(vyc__graph_prepare(copy));
+  VYC_TRY(settle(copy));
+  VYC_TRY(find_capture(context, &into, &outside, stream));
+  const vyc_status status = add_nodes(copy, into, &outside, stream);
+  if (status != VYC_OK && has_begun(copy)) end_capture(context, stream);
+  return status;
+}
+
+vyc_status vyc__graph_capture(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
+                              CUstream stream) {
+  vyc_context *context = graph->child.context;
+  const vyc_driver *driver = context->driver;
+  if (driver->cuStreamGetCaptureInfo == NULL || driver->cuStreamUpdateCaptureDependencies == NULL)
+    return vyc__fail(VYC_E_UNSUPPORTED, "captured_replay",
+                     "the stream is being captured, and this driver does not say by which graph");
+  vyc_graph *copy = vyc__graph_new(context);
+  if (copy == NULL) return VYC_E_MEMORY;
+  const CUstreamCaptureMode mode = vyc__capture_relax(driver);
+  const vyc_status status = capture(copy, graph, changes, count, stream);
+  if (status == VYC_OK) {
+    vyc__count(context, cuda_graph_launches, 1);
+    copy->captures = graph->captures;
+    graph->captures = copy;
+  } else {
+    vyc_error failure;
+    vyc__error_save(&failure);
+    vyc_graph_release(copy);
+    vyc__error_restore(&failure);
+  }
+  vyc__capture_restore(driver, mode);
+  return status;
+}
