@@ -1,13 +1,15 @@
 """Which device the suite runs on, and what every test leaves behind: nothing.
 
 `--device=emulator` (default) or `--device=cuda` or an ordinal. Tests marked `cuda` or `emulator` run on that kind only,
-and those marked `valgrind` or `nvjitlink` where that is installed: they are deselected elsewhere, never skipped. Tests
-marked `long` run with --long. `--conformance=FILE` keeps what the run compared, for docs/conformance.md.
+and those marked `valgrind`, `nvjitlink`, `torch` or `cupy` where that is installed: they are deselected elsewhere,
+never skipped. Tests marked `long` run with --long. `--conformance=FILE` keeps what the run compared, for
+docs/conformance.md.
 """
 
 from __future__ import annotations
 
 import gc
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -24,6 +26,7 @@ from vyre_cuda.testing.emulator import Emulator
 
 _TALLY = pytest.StashKey[conformance.Tally]()
 
+LIBRARIES = ("torch", "cupy")
 # Its headers too: a test is built with them.
 HAS_VALGRIND = shutil.which("valgrind") is not None and os.path.isfile("/usr/include/valgrind/callgrind.h")
 
@@ -32,7 +35,12 @@ def pytest_report_header() -> list[str]:
     missing = [] if HAS_VALGRIND else ["valgrind is not installed: the tests that count instructions are deselected"]
     if find_nvjitlink() is None:
         missing.append("nvJitLink is not installed: its tests are deselected")
+    missing += [f"{name} is not installed: its tests are deselected" for name in _missing_libraries()]
     return missing
+
+
+def _missing_libraries() -> list[str]:
+    return [name for name in LIBRARIES if importlib.util.find_spec(name) is None]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -82,6 +90,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         unwanted.add("valgrind")
     if find_nvjitlink() is None:
         unwanted.add("nvjitlink")
+    unwanted.update(_missing_libraries())
     kept, dropped = [], []
     for item in items:
         (dropped if any(map(item.get_closest_marker, unwanted)) else kept).append(item)
