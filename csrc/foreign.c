@@ -217,7 +217,7 @@ vyc_status vyc_buffer_is_read_only(vyc_buffer *buffer, uint32_t *read_only_out) 
 
 /* ---- for other libraries -------------------------------------------------------------------- */
 
-static vyc_status order_slot(vyc_context *context, CUstream later, uint32_t slot) {
+vyc_status vyc__stream_after_slot(vyc_context *context, CUstream later, uint32_t slot) {
   if (slot == VYC_SLOT_MAIN) return vyc__stream_after_main(context, later);
   vyc_stream *stream = vyc__slot_retain(context, slot);
   if (stream == NULL) return vyc__slot_finish(context, slot, -1);
@@ -234,7 +234,7 @@ static vyc_status order(vyc_buffer *buffer, const vyc_place *place) {
   if (buffer->source != NULL) return vyc__foreign_before(buffer, place->stream);
   uint64_t slots = atomic_load_explicit(&buffer->used_on, memory_order_acquire);
   for (; slots != 0; slots &= slots - 1)
-    VYC_TRY(order_slot(context, place->stream, (uint32_t)__builtin_ctzll(slots)));
+    VYC_TRY(vyc__stream_after_slot(context, place->stream, (uint32_t)__builtin_ctzll(slots)));
   if (buffer->block != NULL && buffer->block->recycled)
     return vyc__stream_after_main(context, place->stream);
   return VYC_OK;

@@ -18,8 +18,8 @@ typedef struct vyc_access {
   uint32_t reserved;
 } vyc_access;
 
-#define VYC_MOST_ACCESSES                                                                          \
-  (VYC_MAX_BINDINGS + 2u) /* of a step: its arguments, and two of a cooperative one */
+/* Of a step: its arguments, and two of a cooperative one. */
+#define VYC_MOST_ACCESSES (VYC_MAX_BINDINGS + 2u)
 
 /* ---- graph_order.c ---- */
 
@@ -151,6 +151,7 @@ struct vyc_graph {
   vyc_pinned **pinned;     /* of the base values; room for all steps */
   CUgraph graph;
   CUgraphExec exec;        /* NULL: not built, or a build failed */
+  bool renewed;            /* not launched yet, and the exec before it was */
   uint32_t node_count, node_room;
   vyc_node *nodes;
   uint32_t edge_count, edge_room;
@@ -218,8 +219,8 @@ uint64_t vyc__count_loops(const vyc_graph *graph);
 /* VYC_E_UNSUPPORTED for more nodes than a graph may have. */
 vyc_status vyc__check_size(const vyc_graph *graph);
 /* Everything that the steps touch. *accesses_out is the caller's to free. */
-vyc_status vyc__gather(const vyc_graph *graph, uint32_t first, uint32_t end,
-                       vyc_access **accesses_out, uint32_t *count_out);
+vyc_status vyc__gather_accesses(const vyc_graph *graph, uint32_t first, uint32_t end,
+                                vyc_access **accesses_out, uint32_t *count_out);
 
 /* ---- graph_build.c ---- */
 

@@ -211,7 +211,7 @@ static vyc_status add_loop(level *in, uint32_t number, uint64_t limit, uint32_t 
   VYC_TRY(VYC_CU(context, cuGraphConditionalHandleCreate, &handle, in->handle, context->handle, 1,
                  nested ? 0 : CU_GRAPH_COND_ASSIGN_DEFAULT));
   loop.handle = handle;
-  VYC_TRY(vyc__gather(graph, number, step->end, &accesses, &count));
+  VYC_TRY(vyc__gather_accesses(graph, number, step->end, &accesses, &count));
   vyc_status status = vyc__order_add(&in->order, accesses, count);
   free(accesses);
   if (status == VYC_OK && (nested || limit != 0)) status = add_begin(in, number, &loop);
@@ -353,6 +353,7 @@ static vyc_status make(vyc_graph *graph) {
 vyc_status vyc__graph_build(vyc_graph *graph) {
   const vyc_driver *driver = graph->child.context->driver;
   const CUstreamCaptureMode mode = vyc__capture_relax(driver);
+  graph->renewed = graph->used_on != 0;
   vyc__graph_unbuild(graph);
   const vyc_status status = make(graph);
   if (status != VYC_OK) {

@@ -125,6 +125,22 @@ static vyc_status use_own(vyc_graph *graph, CUstream stream, uint32_t slot) {
   return VYC_OK;
 }
 
+/* The driver runs launches of one exec one after the other. A new exec comes behind those of the
+ * one before it, on whatever streams they are. */
+static vyc_status follow(vyc_graph *graph, CUstream stream, uint32_t slot) {
+  if (VYC_LIKELY(!graph->renewed)) return VYC_OK;
+  vyc_context *context = graph->child.context;
+  uint64_t slots = graph->used_on;
+  if (slot != VYC_SLOT_OTHER) slots &= ~(UINT64_C(1) << slot);
+  const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
+  vyc_status status = VYC_OK;
+  for (; slots != 0 && status == VYC_OK; slots &= slots - 1)
+    status = vyc__stream_after_slot(context, stream, (uint32_t)__builtin_ctzll(slots));
+  vyc__capture_restore(context->driver, mode);
+  graph->renewed = status != VYC_OK;
+  return status;
+}
+
 /* Memory and streams of others are ordered behind the launch. */
 static vyc_status give(const vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
                        vyc_stream *stream, CUstream handle) {
@@ -159,6 +175,7 @@ static vyc_status launch(vyc_graph *graph, const vyc_graph_change *changes, uint
   settle(graph);
   VYC_TRY(status);
   VYC_TRY(use_memory(graph, changes, count, handle, slot));
+  VYC_TRY(follow(graph, handle, slot));
   VYC_TRY(use_own(graph, handle, slot));
   vyc__note_launch(context, slot, graph->name);
   vyc__count(context, cuda_graph_launches, 1);

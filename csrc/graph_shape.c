@@ -76,8 +76,8 @@ vyc_status vyc__check_size(const vyc_graph *graph) {
                    VYC_MOST_NODES);
 }
 
-vyc_status vyc__gather(const vyc_graph *graph, uint32_t first, uint32_t end,
-                       vyc_access **accesses_out, uint32_t *count_out) {
+vyc_status vyc__gather_accesses(const vyc_graph *graph, uint32_t first, uint32_t end,
+                                vyc_access **accesses_out, uint32_t *count_out) {
   uint32_t count = 0, room = 0;
   vyc_access *all = NULL;
   for (uint32_t i = first; i < end; i++) {

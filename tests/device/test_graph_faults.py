@@ -165,3 +165,26 @@ def test_work_in_flight_keeps_the_memory_of_a_dropped_graph(emulator: Emulator, 
         gc.collect()
         device.array(np.full(N, 99, np.int32))
         np.testing.assert_array_equal(np.full(N, 7), h.numpy())
+
+
+def test_a_graph_that_is_made_anew_comes_behind_its_earlier_replays(emulator: Emulator, leak_check: object) -> None:
+    emulator.stream_mode("lazy")
+    with vc.Device("emulator") as device:
+        saxpy, x, out = device.compile(programs.saxpy()), device.zeros(N, vc.f32), device.zeros(N, vc.f32)
+        h, one, two = (device.array(np.full(N, value, np.int32)) for value in (0, 1, 2))
+        with device.record() as graph:
+            h.copy_from(vc.symbol("source", one))
+            saxpy.launch(vc.symbol("x", x), vc.symbol("y", x), vc.symbol("out", out), 1.0)
+        streams = [device.stream() for _ in range(3)]
+        device.synchronize()
+
+        before = emulator.count("cuGraphInstantiateWithFlags")
+        graph.replay(stream=streams[0])
+        graph.replay(stream=streams[1], source=two, x=x[:0], y=x[:0], out=out[:0])
+        graph.replay(stream=streams[2])
+        graph.replay(source=two, x=x[:0], y=x[:0], out=out[:0])
+        assert emulator.count("cuGraphInstantiateWithFlags") == before + 3
+        np.testing.assert_array_equal(np.full(N, 2), h.numpy())
+        for stream in streams:
+            stream.synchronize()
+        np.testing.assert_array_equal(np.full(N, 2), h.numpy())
