@@ -125,6 +125,23 @@ class Session {
   CUcontext context = nullptr;
 };
 
+inline CUDA_KERNEL_NODE_PARAMS kernel_node(CUfunction function, unsigned grid, unsigned block,
+                                           void **arguments) {
+  CUDA_KERNEL_NODE_PARAMS parameters{};
+  parameters.func = function;
+  parameters.gridDimX = grid;
+  parameters.gridDimY = parameters.gridDimZ = 1;
+  parameters.blockDimX = block;
+  parameters.blockDimY = parameters.blockDimZ = 1;
+  parameters.kernelParams = arguments;
+  return parameters;
+}
+
+inline CUDA_MEMSET_NODE_PARAMS memset_node(CUdeviceptr to, unsigned value, unsigned element_bytes,
+                                           size_t width, size_t height = 1, size_t pitch = 0) {
+  return {to, pitch, value, element_bytes, width, height};
+}
+
 constexpr emulator::StreamMode kModes[] = {
     emulator::StreamMode::eager, emulator::StreamMode::threaded, emulator::StreamMode::lazy};
 

@@ -1,0 +1,24 @@
+"""What another library does on the device under test; see foreign_library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import vyre_cuda as vc
+
+from .foreign_library import ForeignStream, Library
+
+
+@pytest.fixture
+def library(device: vc.Device) -> Iterator[Library]:
+    with Library(is_emulator=device.properties.is_emulator).current() as opened:
+        yield opened
+
+
+@pytest.fixture
+def stream(library: Library) -> Iterator[ForeignStream]:
+    opened = library.stream()
+    yield opened
+    opened.destroy()
