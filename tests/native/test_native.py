@@ -9,6 +9,7 @@ import os
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import nvidia
 import pytest
 
@@ -64,3 +65,26 @@ def test_a_host_that_never_stops_keeps_its_memory_flat(tmp_path: Path, device_na
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert int(done.stdout.split()[0]) >= 6
+
+
+@pytest.mark.slow
+@pytest.mark.device
+def test_a_host_launches_a_graph_with_grid_barriers(tmp_path: Path, device: vc.Device, device_name: int | str) -> None:
+    b = vc.Builder("turn", block=64)
+    h = b.inout("h", vc.u32)
+    i = b.let("i", vc.global_id.x)
+    value = b.let("value", h[(i + 1) % h.size])
+    b.grid_barrier()
+    h[i] = value + 1
+    kernel = device.compile(b.build())
+    array = device.array(np.arange(256, dtype=np.uint32))
+    with device.record() as graph, graph.repeat(2):
+        kernel.launch(vc.symbol("h", array))
+    graph.export(tmp_path / "turns.vyre", "turns")
+    build(HERE / "turns.c", tmp_path / "turns")
+    driver = str(EMULATOR) if device_name == "emulator" else os.environ.get("VYRE_CUDA_DRIVER", "libcuda.so.1")
+
+    command = [str(tmp_path / "turns"), driver, str(tmp_path / "turns.vyre")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
