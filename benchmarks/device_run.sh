@@ -12,6 +12,7 @@
 #   silicon      what this GPU answers to every instruction form
 #   bench        benchmarks/bench_dispatch.py
 #   transports   benchmarks/probes/transports.c: where host arguments cost least
+#   enqueue      benchmarks/probes/enqueue.c: what stands around an enqueue
 #   accuracy     benchmarks/math_exhaustive.py, which needs CuPy
 #   throughput   benchmarks/bench_math.py, which needs CuPy
 # "install tests bench" when none is named. A part that fails, or that this tree lacks, does not stop the others; the
@@ -39,7 +40,7 @@ while [ $# -gt 0 ]; do
     --peers) peers=${2:?--peers needs names}; shift ;;
     --rows) rows=(--rows "${2:?--rows needs names}"); shift ;;
     --quick) quick=(--quick) ;;
-    install | tests | random | conformance | demo | silicon | bench | transports | accuracy | throughput) parts+=("$1") ;;
+    install | tests | random | conformance | demo | silicon | bench | transports | enqueue | accuracy | throughput) parts+=("$1") ;;
     *) echo "unknown: $1" >&2; exit 2 ;;
   esac
   shift
@@ -102,14 +103,22 @@ part_bench() {
     --limit 450 --output "$OUT/results" ${quick[@]+"${quick[@]}"} ${rows[@]+"${rows[@]}"}
 }
 
-# The header of the CUDA wheel or toolkit that the twins are built with.
-part_transports() {
+# A program of benchmarks/probes with the header of the CUDA wheel or toolkit that the twins are built with.
+run_probe() {
   local include
   include=$(cd benchmarks && "$python" -c 'from harness.twins import cuda_include; print(cuda_include())') &&
-    "${CC:-cc}" -std=gnu11 -O2 -Icsrc -isystem "$include" benchmarks/probes/transports.c benchmarks/raw/support.c \
-      -o "$OUT/transports" -ldl -lpthread && mkdir -p "$OUT/results" &&
-    timeout 120 "$OUT/transports" "${VYRE_CUDA_DRIVER:-libcuda.so.1}" \
-      >"$OUT/results/$(date -u +%Y-%m-%dT%H%M%SZ)-transports.jsonl" && rm "$OUT/transports"
+    "${CC:-cc}" -std=gnu11 -O2 -Icsrc -isystem "$include" "benchmarks/probes/$1.c" benchmarks/raw/support.c \
+      -o "$OUT/$1" -ldl -lpthread && mkdir -p "$OUT/results" &&
+    timeout 120 "$OUT/$1" "${VYRE_CUDA_DRIVER:-libcuda.so.1}" \
+      >"$OUT/results/$(date -u +%Y-%m-%dT%H%M%SZ)-$1.jsonl" && rm "$OUT/$1"
+}
+
+part_transports() {
+  run_probe transports
+}
+
+part_enqueue() {
+  run_probe enqueue
 }
 
 part_accuracy() {

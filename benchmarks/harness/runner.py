@@ -55,7 +55,7 @@ def command_line(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--device", default="cuda", choices=["cuda", "emulator"], help="cuda: the first device")
     parser.add_argument("--quick", action="store_true", help="a handful of calls of each: no measurement")
     parser.add_argument("--rows", help="ids and tasks of the table, with commas; scaling and layer; all without it")
-    parser.add_argument("--rounds", type=int, help="passes of each side; 3, or 1 with --quick")
+    parser.add_argument("--rounds", type=int, help="passes of each side; 5, or 1 with --quick")
     parser.add_argument("--core", default="auto", help="core for single-threaded rows: auto (the last), none, number")
     parser.add_argument("--output", type=Path, default=BENCHMARKS / "results", help="folder of the result file")
     names = f"all, none, or some of {','.join(peers.NAMES)}"
@@ -127,7 +127,7 @@ def _passes(choice: Choice, twins: Twins, options: argparse.Namespace, seed: int
         (passes.cpp, twins.host, choice.cpp),
         (passes.layer, twins.layer, choice.layer),
     ]
-    rounds = options.rounds or (1 if options.quick else 3)
+    rounds = options.rounds or (1 if options.quick else 5)
     for number in range(rounds):
         for into, command, ids in [python, *c] if number % 2 == 0 else [*c, python]:
             if not ids:
