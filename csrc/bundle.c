@@ -21,7 +21,8 @@ static vyc_status file_bytes(FILE *file, const char *path, uint64_t *bytes_out) 
 static vyc_status read_file(vyc_bundle *bundle, const char *path) {
   FILE *file = fopen(path, "rb");
   if (file == NULL)
-    return vyc__fail(VYC_E_FILE, "bundle", "%s cannot be opened: %s", path, strerror(errno));
+    return vyc__fail(errno == ENOMEM ? VYC_E_MEMORY : VYC_E_FILE, "bundle",
+                     "%s cannot be opened: %s", path, strerror(errno));
   vyc_status status = file_bytes(file, path, &bundle->size);
   if (status != VYC_OK) goto close;
   bundle->bytes = malloc(bundle->size > 0 ? (size_t)bundle->size : 1);

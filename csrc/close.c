@@ -57,7 +57,7 @@ static vyc_status give_up(vyc_context *context, int64_t timeout_ns) {
   vyc__fail(VYC_E_TIMEOUT, "close",
             "work on the device has not ended after %.3f s: it was abandoned, and what it uses is "
             "left with the driver until the process ends%s%.*s",
-            (double)timeout_ns * 1e-9,
+            timeout_ns < 0 ? 0 : (double)timeout_ns * 1e-9,
             launches[0] == '\0' ? "" : "; launched last: ", (int)strcspn(launches, "\n"), launches);
   vyc__fail_launches(launches);
   return VYC_E_TIMEOUT;

@@ -13,13 +13,20 @@
 #define PATIENCE_NS INT64_C(10000000000)
 
 _Atomic uint32_t vyc__fork_generation;
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+static _Atomic bool forks_watched;
 
 static void after_fork(void) {
   atomic_fetch_add_explicit(&vyc__fork_generation, 1, memory_order_relaxed);
 }
 
-static void watch_forks(void) { pthread_atfork(NULL, NULL, after_fork); }
+/* Twice, by two threads at once, does no harm. */
+static vyc_status watch_forks(void) {
+  if (atomic_load(&forks_watched)) return VYC_OK;
+  if (pthread_atfork(NULL, NULL, after_fork) != 0)
+    return vyc__fail(VYC_E_MEMORY, "pthread_atfork", "out of host memory");
+  atomic_store(&forks_watched, true);
+  return VYC_OK;
+}
 
 uint64_t vyc__now_ns(void) {
   struct timespec now;
@@ -302,7 +309,7 @@ vyc_status vyc_context_open_with(vyc_context **context_out, vyc_driver *driver, 
   if (ordinal < 0 || ordinal >= driver->device_count)
     return vyc__fail(VYC_E_UNAVAILABLE, __func__, "no device %d: the driver has %d device%s",
                      ordinal, driver->device_count, driver->device_count == 1 ? "" : "s");
-  pthread_once(&fork_once, watch_forks);
+  VYC_TRY(watch_forks());
   vyc_context *context = calloc(1, sizeof *context);
   if (context == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
   context->driver = vyc__driver_retain(driver);

@@ -29,7 +29,6 @@
   X(cuCtxGetCurrent, 4000)                        \
   X(cuCtxSetCurrent, 4000)                        \
   X(cuCtxGetDevice, 2000)                         \
-  X(cuCtxSynchronize, 2000)                       \
   X(cuThreadExchangeStreamCaptureMode, 10010)     \
   X(cuStreamCreate, 2000)                         \
   X(cuStreamDestroy, 4000)                        \
@@ -41,7 +40,6 @@
   X(cuEventDestroy, 4000)                         \
   X(cuEventRecord, 2000)                          \
   X(cuEventQuery, 2000)                           \
-  X(cuEventSynchronize, 2000)                     \
   X(cuEventElapsedTime, 2000)                     \
   X(cuMemAlloc, 3020)                             \
   X(cuMemFree, 3020)                              \

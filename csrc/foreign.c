@@ -54,15 +54,16 @@ vyc_status vyc__place_of(vyc_context *context, vyc_place *place_out, vyc_stream 
                                  : VYC_OK;
 }
 
-/* When it fails the work is in flight and nobody would wait for it: it is waited for here. */
+/* When it fails the work is in flight and nobody would wait for it: it is waited for here. What
+ * does not end nobody can look for later, because the handle is its owner's. */
 vyc_status vyc__stream_given(vyc_stream *stream) {
   if (VYC_LIKELY(!vyc__is_adopted(stream))) return VYC_OK;
+  vyc_context *context = stream->child.context;
   const vyc_status status = vyc__stream_order(stream, stream->handle, stream->target);
   if (VYC_LIKELY(status == VYC_OK)) return VYC_OK;
-  const vyc_driver *driver = stream->child.context->driver;
-  const CUstreamCaptureMode mode = vyc__capture_relax(driver);
-  driver->cuStreamSynchronize(stream->target);
-  vyc__capture_restore(driver, mode);
+  const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
+  if (!vyc__stream_settle(context, stream->target)) atomic_store(&context->strays, true);
+  vyc__capture_restore(context->driver, mode);
   return status;
 }
 

@@ -84,6 +84,8 @@ struct vyc_context {
   vyc_context *next_abandoned; /* of the process; set once */
   _Atomic bool abandoned; /* a close has given it up: its plans and streams stay */
   _Atomic bool hung; /* work had not ended when a release ran out of patience */
+  _Atomic bool strays; /* work is in flight that no stream of ours is ordered behind: nothing that
+                          other streams used is reused or freed, and a close gives up */
   _Atomic int64_t patience_ns; /* how long a release or close waits for work */
   pthread_mutex_t execs_lock;
   struct vyc_exec *execs; /* those of the budget; guarded by execs_lock, as is their number */

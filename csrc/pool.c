@@ -333,6 +333,7 @@ static bool settle(vyc_context *context, vyc_pool *pool, vyc_block *block, uint6
   const uint64_t slots = pool->pinned ? used_on : used_on & ~(UINT64_C(1) << VYC_SLOT_MAIN);
   if (VYC_LIKELY(slots == 0)) return true;
   if (atomic_load(&context->closed)) return true; /* the close waits for everything */
+  if (VYC_UNLIKELY(atomic_load(&context->strays))) return false;
   return mark_streams(context, pool, block, slots) || vyc__settle(context);
 }
 

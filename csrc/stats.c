@@ -13,8 +13,7 @@ static uint32_t numbers_given;  /* 1 to this have been given at some time */
 static uint32_t numbers_left;   /* of ended threads, for the next ones: so many in the array */
 static uint32_t numbers[VYC_SHARDS];
 static pthread_key_t numbers_key;
-static bool numbers_have_key;
-static pthread_once_t numbers_once = PTHREAD_ONCE_INIT;
+static bool numbers_have_key, numbers_watch_forks;
 
 /* At the end of a thread: what comes after in it takes a number anew. */
 static void give_number(void *value) {
@@ -28,22 +27,25 @@ static void give_number(void *value) {
 static void lock_numbers(void) { pthread_mutex_lock(&numbers_lock); }
 static void unlock_numbers(void) { pthread_mutex_unlock(&numbers_lock); }
 
-static void make_key(void) {
-  numbers_have_key = pthread_key_create(&numbers_key, give_number) == 0;
-  pthread_atfork(lock_numbers, unlock_numbers, unlock_numbers);
+/* Caller holds the lock. What memory is short for is tried again with the next thread. */
+static void prepare(void) {
+  if (!numbers_have_key) numbers_have_key = pthread_key_create(&numbers_key, give_number) == 0;
+  if (!numbers_watch_forks)
+    numbers_watch_forks = pthread_atfork(lock_numbers, unlock_numbers, unlock_numbers) == 0;
 }
 
 uint32_t vyc__thread_take(void) {
-  pthread_once(&numbers_once, make_key);
   pthread_mutex_lock(&numbers_lock);
+  prepare();
   uint32_t number = VYC_SHARDS; /* without a shard */
   if (numbers_left > 0)
     number = numbers[--numbers_left];
   else if (numbers_given < VYC_SHARDS - 1)
     number = ++numbers_given;
+  const bool returns = numbers_have_key && number < VYC_SHARDS;
   pthread_mutex_unlock(&numbers_lock);
   vyc__thread = number;
-  if (numbers_have_key && number < VYC_SHARDS)
+  if (returns)
     pthread_setspecific(numbers_key, (void *)(uintptr_t)number); /* else it is never given again */
   return number;
 }

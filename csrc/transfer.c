@@ -39,7 +39,7 @@ static bool is_empty(const vyc_transfer *items, uint32_t count) {
 }
 
 /* Wait for copies between the device and a caller's memory. When the wait fails they may still
- * touch that memory, so the device is waited for before the caller gets it back. */
+ * touch that memory, so they are looked after, as by a release, before the caller gets it back. */
 static vyc_status finish(vyc_context *context) {
   VYC_CU_RESULT;
   vyc_history *history = &context->history;
@@ -50,10 +50,7 @@ static vyc_status finish(vyc_context *context) {
     atomic_store_explicit(&history->settled[VYC_SLOT_MAIN], given, memory_order_relaxed);
     return VYC_OK;
   }
-  vyc_error failure;
-  vyc__error_save(&failure);
-  context->driver->cuCtxSynchronize();
-  vyc__error_restore(&failure);
+  vyc__stream_settle(context, context->main);
   return status;
 }
 

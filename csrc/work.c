@@ -61,8 +61,6 @@ static void marks_free(vyc_context *context, marks *m) {
 
 static vyc_status mark(vyc_context *context, CUstream stream, void *data) {
   marks *m = data;
-  const vyc_status status = look(context, stream, NULL);
-  if (status != VYC_NOT_READY) return status;
   if (m->count == m->room) {
     const uint32_t room = m->room * 2 + 4;
     CUevent *events = realloc(m->events, room * sizeof *events);
@@ -77,8 +75,13 @@ static vyc_status mark(vyc_context *context, CUstream stream, void *data) {
   return VYC_CU(context, cuEventRecord, event, stream);
 }
 
-static vyc_status marks_set(vyc_context *context, marks *m) {
-  const vyc_status status = each(context, mark, m);
+static vyc_status mark_busy(vyc_context *context, CUstream stream, void *data) {
+  const vyc_status status = look(context, stream, NULL);
+  return status == VYC_NOT_READY ? mark(context, stream, data) : status;
+}
+
+static vyc_status marks_set(vyc_context *context, marks *m, visitor visit) {
+  const vyc_status status = each(context, visit, m);
   if (status != VYC_OK) marks_free(context, m);
   return status;
 }
@@ -90,6 +93,15 @@ static vyc_status marks_wait(vyc_context *context, const marks *m, vyc_pace *pac
 
 /* ---- waiting for all of it ------------------------------------------------------------------- */
 
+/* Where there is no memory for marks: work that is given meanwhile is waited for, too. */
+static vyc_status look_on(vyc_context *context, vyc_pace *pace) {
+  for (;;) {
+    VYC_TRY(vyc__pace(context, pace));
+    const vyc_status status = each(context, look, NULL);
+    if (status != VYC_NOT_READY) return status;
+  }
+}
+
 static vyc_status wait_for_all(vyc_context *context, int64_t timeout_ns) {
   vyc_status status = each(context, look, NULL);
   if (status != VYC_NOT_READY) return status;
@@ -100,7 +112,14 @@ static vyc_status wait_for_all(vyc_context *context, int64_t timeout_ns) {
     if (status != VYC_NOT_READY) return status;
   }
   marks m = {0};
-  VYC_TRY(marks_set(context, &m));
+  vyc_error failure;
+  vyc__error_save(&failure);
+  status = marks_set(context, &m, mark_busy);
+  if (status == VYC_E_MEMORY) {
+    vyc__error_restore(&failure);
+    return look_on(context, &pace);
+  }
+  VYC_TRY(status);
   status = marks_wait(context, &m, &pace);
   marks_free(context, &m);
   return status;
@@ -123,10 +142,12 @@ vyc_status vyc__stream_finish(vyc_context *context, CUstream stream, int64_t tim
     status = look(context, stream, NULL);
     if (status != VYC_NOT_READY) return status;
   }
-  marks m = {0};
-  status = mark(context, stream, &m);
-  if (status == VYC_OK) status = marks_wait(context, &m, &pace);
-  marks_free(context, &m);
+  CUevent event = NULL;
+  VYC_CU_RESULT;
+  VYC_TRY(VYC_CU(context, cuEventCreate, &event, CU_EVENT_DISABLE_TIMING));
+  status = VYC_CU(context, cuEventRecord, event, stream);
+  if (status == VYC_OK) status = vyc__event_wait(context, event, &pace);
+  context->driver->cuEventDestroy(event);
   return status;
 }
 
@@ -142,6 +163,7 @@ static vyc_status look_abandoned(vyc_context *context) {
 vyc_status vyc__quiet_wait(vyc_context *context, int64_t timeout_ns) {
   vyc_pace pace = vyc__pace_begin(timeout_ns, 0);
   VYC_TRY(vyc__work_wait(context, timeout_ns));
+  if (VYC_UNLIKELY(atomic_load(&context->strays))) return VYC_NOT_READY; /* and never will be */
   for (;;) {
     const vyc_status status = look_abandoned(context);
     if (status != VYC_NOT_READY) return status;
@@ -155,15 +177,25 @@ static int64_t patience(vyc_context *context) {
              : atomic_load_explicit(&context->patience_ns, memory_order_relaxed);
 }
 
-/* What a wait of a release found, without a trace in the error record. Asking may have failed where
- * waiting would not: then the driver waits, unless something is known to hang. */
+/* Where the streams could not be asked: events behind all that they were given may be. */
+static vyc_status ask_events(vyc_context *context) {
+  marks m = {0};
+  vyc_pace pace = vyc__pace_begin(patience(context), VYC_SPIN_NS);
+  VYC_TRY(marks_set(context, &m, mark));
+  const vyc_status status = marks_wait(context, &m, &pace);
+  marks_free(context, &m);
+  return status;
+}
+
+/* What a wait of a release found. The caller keeps the error record. */
 static bool settled(vyc_context *context, vyc_status status) {
+  if (status != VYC_OK && status != VYC_NOT_READY && !atomic_load(&context->lost) &&
+      !atomic_load(&context->gone))
+    status = ask_events(context);
   if (atomic_load(&context->lost)) return true;
   if (status == VYC_NOT_READY && !atomic_exchange(&context->hung, true))
     vyc__log(context, VYC_LOG_WARNING, "work has not ended in time: what it uses is not freed");
-  if (status == VYC_OK || status == VYC_NOT_READY) return status == VYC_OK;
-  if (atomic_load(&context->gone) || atomic_load(&context->hung)) return false;
-  return context->driver->cuCtxSynchronize() == CUDA_SUCCESS || atomic_load(&context->lost);
+  return status == VYC_OK;
 }
 
 bool vyc__settle(vyc_context *context) {
@@ -256,7 +288,7 @@ vyc_status vyc_fence_create(vyc_fence **fence_out, vyc_context *context) {
   vyc_scope scope;
   vyc_status status = vyc__enter(context, &scope);
   if (status == VYC_OK) {
-    status = marks_set(context, &fence->marks);
+    status = marks_set(context, &fence->marks, mark_busy);
     if (status == VYC_OK) vyc__child_add(&fence->child, context, fence_destroy, NULL);
     vyc__leave(context, &scope);
   }

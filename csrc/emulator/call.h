@@ -27,6 +27,8 @@
   X(cuEventRecordWithFlags, 11010)           \
   X(cuStreamBeginCapture, 10010)             \
   X(cuStreamEndCapture, 10000)               \
+  X(cuEventSynchronize, 2000)                \
+  X(cuCtxSynchronize, 2000)                  \
   X(cuCtxPushCurrent, 4000)                  \
   X(cuCtxPopCurrent, 4000)
 /* clang-format on */

@@ -14,7 +14,7 @@ static const char *example_path(void) {
   return path;
 }
 
-static vyc_bundle *open_example(void) {
+UNUSED static vyc_bundle *open_example(void) {
   vyc_bundle *bundle = NULL;
   OK(vyc_bundle_open(&bundle, example_path(), NULL, 0));
   return bundle;

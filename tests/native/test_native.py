@@ -19,7 +19,11 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 LIBRARIES = Path(vc.get_library_dir())
 EMULATOR = LIBRARIES / "libvyre_cuda_emulator.so"
-EXTRA_SOURCES = {"test_ptx_machine": sorted((ROOT / "csrc" / "emulator").glob("ptx_*.cpp"))}
+EXTRA_SOURCES = {
+    "test_ptx_machine": sorted((ROOT / "csrc" / "emulator").glob("ptx_*.cpp")),
+    "test_host_memory": [HERE / "host_faults.c", *sorted((ROOT / "csrc").glob("*.c"))],
+}
+EXTRA_LINK = {"test_host_memory": [f"-Wl,@{HERE / 'host_faults.ld'}"]}
 PROGRAMS = sorted(path for path in HERE.glob("test_*") if path.suffix in (".c", ".cpp"))
 
 
@@ -35,6 +39,7 @@ def build(source: Path, program: Path) -> None:
     includes = [f"-I{ROOT / 'csrc'}", f"-I{ROOT / 'csrc' / 'include'}", f"-isystem{cuda_include()}"]
     link = [f"-L{LIBRARIES}", "-lvyre_cuda", f"-Wl,-rpath,{LIBRARIES}", "-lpthread", "-ldl"]
     sources = [str(path) for path in (source, *EXTRA_SOURCES.get(source.stem, []))]
+    link += EXTRA_LINK.get(source.stem, [])
     flags = ["-O1", "-ffp-contract=off", *includes]
     subprocess.run([*compiler, *flags, *sources, "-o", str(program), *link], check=True)
 

@@ -3,6 +3,7 @@
 #include "dispatch_test.h"
 
 #define MILLISECOND 1000000
+#define CUDA_ERROR_UNKNOWN 999
 
 /* until: runs while the word is 0. */
 static const char *const UNTIL =
@@ -170,6 +171,32 @@ static void releases_leak_what_does_not_end_and_a_later_close_frees_it(void) {
   check_nothing_lives();
 }
 
+static void fail_once(const char *call) {
+  CHECK(emulator_fail(call, 1, CUDA_ERROR_UNKNOWN, 0) == 0);
+}
+
+/* Neither where asking the stream fails, nor where the wait for a download does. */
+static void nothing_waits_in_the_driver_after_a_failure(void) {
+  session s = begin();
+  OK(vyc_context_set_patience(s.context, MILLISECOND));
+  vyc_stream *stream = new_stream(s.context);
+  vyc_buffer *buffer = new_buffer(s.context, 64);
+  uint8_t data[64] = {0};
+  OK(vyc_copy_in(buffer, 0, data, sizeof data));
+  hang(&s, stream);
+  fail_once("cuStreamQuery");
+  vyc_stream_release(stream);
+  hang(&s, NULL);
+  fail_once("cuStreamSynchronize");
+  CHECK(vyc_copy_out(buffer, 0, data, sizeof data) == VYC_E_DRIVER);
+  *s.word = 1;
+  OK(vyc_context_synchronize(s.context));
+  OK(vyc_copy_out(buffer, 0, data, sizeof data));
+  vyc_buffer_release(buffer);
+  release(&s);
+  check_nothing_lives();
+}
+
 static void *wait_for_ever(void *argument) {
   CHECK(vyc_ticket_wait(argument, -1) == VYC_E_UNAVAILABLE);
   return NULL;
@@ -203,13 +230,52 @@ static void a_close_gives_up_and_wakes_who_waits(void) {
   release(&third);
 }
 
+/* No stream of ours could be ordered behind a launch on another library's, and it does not end. */
+static void a_launch_that_nobody_can_follow_is_given_up(void) {
+  session s = begin();
+  vyc_module *module = load_module(s.context);
+  vyc_plan *plan = scale_plan(module, COPIED);
+  vyc_buffer *in = new_buffer(s.context, 4 * N), *out = new_buffer(s.context, 4 * N);
+  vyc_stream *legacy = NULL, *stream = new_stream(s.context);
+  uint64_t before = 0, after = 0;
+  task t;
+  OK(vyc_context_set_patience(s.context, MILLISECOND));
+  OK(vyc_stream_adopt(&legacy, s.context, 0));
+  OK(vyc_buffer_address(out, &before));
+  prepare(&t, 2.0f);
+  on_buffers(&t, in, out);
+  t.run.stream = stream;
+  OK(vyc_plan_launch(plan, &t.run));
+  vyc_run run = judge_run(&s.address);
+  run.stream = legacy;
+  fail_once("cuStreamWaitEvent");
+  CHECK(vyc_plan_launch(s.plan, &run) == VYC_E_DRIVER);
+  vyc_buffer_release(out); /* for all that is known the lost launch uses it */
+  out = new_buffer(s.context, 4 * N);
+  OK(vyc_buffer_address(out, &after));
+  CHECK(after != before);
+  const uint64_t frees = count_of("cuMemFree");
+  CHECK(vyc_context_close_for(s.context, -1) == VYC_E_TIMEOUT);
+  CHECK(count_of("cuMemFree") == frees);
+  *s.word = 1;
+  vyc_buffer_release(in);
+  vyc_buffer_release(out);
+  vyc_stream_release(legacy);
+  vyc_stream_release(stream);
+  vyc_plan_release(plan);
+  vyc_module_release(module);
+  release(&s);
+}
+
 int main(int argc, char **argv) {
   emulator_open(argc, argv);
   every_wait_keeps_its_limit();
   a_run_waits_for_a_lane_no_longer_than_its_limit();
   the_times_of_a_run_come_with_its_ticket();
   releases_leak_what_does_not_end_and_a_later_close_frees_it();
+  nothing_waits_in_the_driver_after_a_failure();
   a_close_gives_up_and_wakes_who_waits();
+  a_launch_that_nobody_can_follow_is_given_up();
   puts("waits: passed");
   return 0;
 }
