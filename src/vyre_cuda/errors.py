@@ -92,8 +92,12 @@ class DeviceLostError(DeviceUnavailableError):
         self.launches = tuple(launches)
 
 
-class ResourceError(Error):
-    """Memory ran out. The message has the bytes asked for, live, idle in the pool and free on the device."""
+class ResourceError(Error, MemoryError):
+    """Memory ran out, of the device or of the host.
+
+    Where it is the device's or page-locked, the message has the bytes asked for, live, idle in the pool and free on
+    the device.
+    """
 
     code = "resource"
 

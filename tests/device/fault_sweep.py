@@ -8,6 +8,7 @@ must leave nothing with the driver.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -48,6 +49,27 @@ RELEASING = {
 }
 
 X = np.arange(300, dtype=np.float32)
+# What gives memory, or an object that takes some.
+ALLOCATING = {
+    "cuEventCreate",
+    "cuGraphAddBatchMemOpNode",
+    "cuGraphAddKernelNode",
+    "cuGraphAddMemcpyNode",
+    "cuGraphAddMemsetNode",
+    "cuGraphAddNode",
+    "cuGraphConditionalHandleCreate",
+    "cuGraphCreate",
+    "cuGraphInstantiateWithFlags",
+    "cuGraphUpload",
+    "cuLinkAddData",
+    "cuLinkComplete",
+    "cuLinkCreate",
+    "cuMemAlloc",
+    "cuMemHostAlloc",
+    "cuMemHostRegister",
+    "cuModuleLoadDataEx",
+    "cuStreamCreate",
+}
 # Arrays that were registered: where unlocking failed, their addresses cannot be registered again.
 REGISTERED: list[np.ndarray] = []
 
@@ -98,6 +120,13 @@ class Sweep:
                     yield Fault(function, nth, result)
                     yield Fault(function, nth, result, lasting=True)
 
+    def shortages(self) -> Iterator[Fault]:
+        """Every call that gives memory, at each of its uses: once, and from then on."""
+        for function, count in self.calls().items():
+            for nth in range(1, count + 1 if function in ALLOCATING else 1):
+                yield Fault(function, nth, OUT_OF_MEMORY)
+                yield Fault(function, nth, OUT_OF_MEMORY, lasting=True)
+
     def check(self, fault: Fault) -> list[str]:
         """What is wrong with how the scenario takes the fault."""
         before = self._emulator.live()
@@ -133,13 +162,13 @@ class Sweep:
             error = raised.with_traceback(None)
         self._emulator.reset()
         if device is not None and error is not None:
-            _check_usable_or_lost(device)
+            check_usable_or_lost(device)
             with suppress(vc.KernelAssertionError):  # of the scenario, where a lost device did not tell it before
                 device.close()
         return error
 
 
-def _check_usable_or_lost(device: vc.Device) -> None:
+def check_usable_or_lost(device: vc.Device) -> None:
     try:
         while True:
             try:
@@ -414,3 +443,25 @@ def drops(device: vc.Device) -> None:
     del kernel, x, stream
     del out, add, call, pending, other, event, h
     device.synchronize()
+
+
+@scenario
+def many_at_once(device: vc.Device) -> None:
+    """Lists of copies, statistics, a traced launch, a graph drawn, runs that are awaited."""
+    x, out = device.array(X), device.zeros(300, vc.f32)
+    device.upload([(x, 2 * i, X[:2]) for i in range(20)])
+    for part in device.download([(x, 2 * i, 2) for i in range(20)]):
+        np.testing.assert_array_equal(X[:2], part)
+    kernel = device.compile(programs.saxpy())
+    device.trace_launches = True
+    kernel.launch(x, x, out, 1.0)
+    assert device.stats().kernel_launches >= 1
+    with device.record() as graph:
+        kernel.launch(x, x, out, 2.0)
+    assert "saxpy" in graph.dot()
+    np.testing.assert_array_equal(2 * X, asyncio.run(_await_both(kernel)))
+
+
+async def _await_both(kernel: vc.Kernel) -> np.ndarray:
+    first, _ = await asyncio.gather(kernel.submit(X, X, 1.0), kernel.submit(X, X, 2.0))
+    return first

@@ -248,5 +248,19 @@ class Loop:
 
 
 @pytest.mark.emulator
+def test_a_thread_that_could_not_be_started_is_started_by_the_next(
+    slow_kernel: vc.Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="can't start"):
+        patch.setattr(threading.Thread, "start", refuse)
+        asyncio.run(_one(slow_kernel, 1.0))
+
+    np.testing.assert_array_equal(F32(2) * X + X, asyncio.run(_one(slow_kernel, 2.0)))
+
+
+@pytest.mark.emulator
 def test_a_loop_of_another_kind_needs_only_call_soon_threadsafe(slow_kernel: vc.Kernel) -> None:
     np.testing.assert_array_equal(F32(7) * X + X, Loop().run(_one(slow_kernel, 7.0)))

@@ -26,6 +26,14 @@ def test_first_and_last_uses_of_every_call_may_fail(emulator: Emulator, name: st
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_memory_of_the_device_may_run_out_at_every_use(emulator: Emulator, name: str) -> None:
+    one = Sweep(emulator, SCENARIOS[name], "lazy")
+
+    assert [problem for fault in one.shortages() for problem in one.check(fault)] == []
+
+
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("mode", STREAM_MODES)

@@ -1,7 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True
 """Tickets of submitted runs."""
 from libc.stdint cimport int64_t
-from libc.stdlib cimport calloc, free
 
 from vyre_cuda._native.c_api cimport VYC_NOT_READY, vyc_status, vyc_ticket, vyc_ticket_release, vyc_ticket_wait
 from vyre_cuda._native.waiting cimport nanoseconds, wait_in_slices
@@ -37,20 +36,23 @@ cdef class Ticket:
         return ticket_wait(self._h, nanoseconds(timeout))
 
 
+cdef enum:
+    AT_A_TIME = 64  # tickets that are looked at between two holds of the GIL
+
+
 def finished(list tickets not None) -> list[bool]:
     """Of each ticket whether it is done: one look at every one, without the GIL."""
-    cdef Py_ssize_t i, n = len(tickets)
-    cdef vyc_ticket **handles = <vyc_ticket **>calloc(n + 1, sizeof(vyc_ticket *))
-    cdef bint *done = <bint *>calloc(n + 1, sizeof(bint))
-    try:
-        if handles == NULL or done == NULL:
-            raise MemoryError
+    cdef vyc_ticket *handles[AT_A_TIME]
+    cdef bint done[AT_A_TIME]
+    cdef Py_ssize_t i, n, first
+    cdef list found = []
+    for first in range(0, len(tickets), AT_A_TIME):
+        n = min(len(tickets) - first, AT_A_TIME)
         for i in range(n):
-            handles[i] = (<Ticket?>tickets[i])._h
+            handles[i] = (<Ticket?>tickets[first + i])._h
         with nogil:
             for i in range(n):
                 done[i] = vyc_ticket_wait(handles[i], 0) != VYC_NOT_READY
-        return [bool(done[i]) for i in range(n)]
-    finally:
-        free(handles)
-        free(done)
+        for i in range(n):
+            found.append(bool(done[i]))
+    return found

@@ -44,8 +44,8 @@ class Waiter:
         with self._changed:
             stopped = self._stopped
             if not stopped:
-                self._waiting[waiting] = None
                 self._start()
+                self._waiting[waiting] = None
                 self._changed.notify()
         if stopped:
             waiting.wake()
@@ -73,18 +73,28 @@ class Waiter:
     def _start(self) -> None:
         if self._thread is None:
             # Daemon: an exiting process must not wait for a kernel that never ends.
-            self._thread = threading.Thread(target=self._serve, name="vyre_cuda waiter", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._serve, name="vyre_cuda waiter", daemon=True)
+            thread.start()  # where that fails the next one that waits tries it again
+            self._thread = thread
 
     def _serve(self) -> None:
         pause = FIRST_LOOK
-        while (waiting := self._next(pause)) is not None:
-            done = [one for one, ended in zip(waiting, finished([w.ticket for w in waiting]), strict=True) if ended]
-            pause = FIRST_LOOK if done else min(pause * GROWTH, LONGEST_LOOK)
-            for one in done:
-                self.discard(one)
-                one.wake()
-            waiting, done = [], []  # between looks nothing is kept alive
+        while pause > 0:
+            try:
+                pause = self._look(pause)
+            except MemoryError:
+                pause = LONGEST_LOOK  # nobody is given up: whoever was not woken is found by the next look
+
+    def _look(self, pause: float) -> float:
+        """After a pause wake whose run has finished. The next pause, 0 at the end."""
+        waiting = self._next(pause)
+        if waiting is None:
+            return 0
+        done = [one for one, ended in zip(waiting, finished([w.ticket for w in waiting]), strict=True) if ended]
+        for one in done:
+            one.wake()
+            self.discard(one)
+        return FIRST_LOOK if done else min(pause * GROWTH, LONGEST_LOOK)
 
     def _next(self, pause: float) -> list[Waiting] | None:
         """After a pause what to look at next; None at the end."""
