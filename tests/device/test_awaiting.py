@@ -254,9 +254,10 @@ def test_a_thread_that_could_not_be_started_is_started_by_the_next(
     def refuse(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="can't start"):
+    with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
-        asyncio.run(_one(slow_kernel, 1.0))
+        with pytest.raises(RuntimeError, match="can't start"):
+            asyncio.run(_one(slow_kernel, 1.0))
 
     np.testing.assert_array_equal(F32(2) * X + X, asyncio.run(_one(slow_kernel, 2.0)))
 
