@@ -23,12 +23,13 @@ function(vyc_extension name)
   set_target_properties(native_${name} PROPERTIES
     OUTPUT_NAME ${name} INSTALL_RPATH "$ORIGIN/../lib" C_VISIBILITY_PRESET hidden)
   target_include_directories(native_${name} SYSTEM PRIVATE ${VYC_NUMPY_INCLUDE})
+  target_include_directories(native_${name} PRIVATE ${VYC_NATIVE_SOURCE})
   target_compile_definitions(native_${name} PRIVATE
     NPY_NO_DEPRECATED_API=NPY_2_0_API_VERSION NPY_TARGET_VERSION=NPY_2_0_API_VERSION)
   target_link_libraries(native_${name} PRIVATE vyre_cuda)
   install(TARGETS native_${name} LIBRARY DESTINATION vyre_cuda/_native)
 endfunction()
 
-foreach(name status waiting context graph memory foreign dlpack module ticket plan loaded table frame dispatch bound record bundle)
+foreach(name status origin waiting context graph memory foreign dlpack module ticket plan loaded table frame dispatch bound record bundle)
   vyc_extension(${name})
 endforeach()

@@ -32,7 +32,7 @@ static vyc_call *call_alloc(vyc_plan *plan) {
   vyc_call *call = calloc(1, sizeof *call + arguments + scalars + pointers + plan->parameter_bytes);
   if (call == NULL) return NULL;
   call->plan = plan;
-  call->name = plan->name;
+  call->noted = plan->noted;
   call->launch = plan->child.context->driver->cuGraphLaunch;
   call->arguments = (vyc_argument *)(void *)(call + 1);
   call->bound = (vyc_bound *)(void *)(call->arguments + plan->binding_count);
@@ -126,7 +126,7 @@ static void spread(vyc_call *call) {
 }
 
 /* The caller has claimed the exec, and with it everything in the call. */
-static vyc_status call_launch(vyc_call *call) {
+static vyc_status call_launch(vyc_call *call, uint32_t origin) {
   vyc_plan *plan = call->plan;
   uint64_t addresses[VYC_MAX_BINDINGS];
   vyc_place place;
@@ -137,7 +137,7 @@ static vyc_status call_launch(vyc_call *call) {
   if (vyc__grid_is_empty(call->run.grid)) return VYC_OK;
   if (VYC_UNLIKELY(place.captured))
     return vyc__launch_captured(plan, &call->run, addresses, &place);
-  vyc__note_launch(plan->child.context, place.slot, plan->name);
+  vyc__note_launch(plan->child.context, place.slot, plan->noted, origin);
   vyc__cooperative_begin(plan);
   vyc_status status = vyc__barrier_clear(plan->child.context, call->barrier, place.stream);
   if (status == VYC_OK) status = vyc__exec_relaunch(&call->exec, plan, place.stream);
@@ -160,11 +160,11 @@ static vyc_status call_bind(vyc_call *call, const vyc_run *run, vyc_buffer **old
 
 /* ---- launch as it is ------------------------------------------------------------------------- */
 
-static vyc_status launch_at_length(vyc_call *call) {
+static vyc_status launch_at_length(vyc_call *call, uint32_t origin) {
   vyc_scope scope;
   VYC_TRY(vyc__enter_warm(call->child.context, &scope));
   vyc__exec_claim_wait(&call->exec);
-  const vyc_status status = call_launch(call);
+  const vyc_status status = call_launch(call, origin);
   vyc__exec_unclaim(&call->exec);
   vyc__leave(call->child.context, &scope);
   return status;
@@ -177,26 +177,28 @@ static bool still_marked(vyc_call *call, uint32_t taken) {
   return true;
 }
 
-vyc_status vyc__call_launched(vyc_call *call, CUresult result) {
+vyc_status vyc__call_launched(vyc_call *call, CUresult result, uint32_t origin) {
   if (VYC_LIKELY(result == CUDA_SUCCESS)) return VYC_OK;
-  if (result == CUDA_ERROR_INVALID_CONTEXT) return launch_at_length(call);
+  if (result == CUDA_ERROR_INVALID_CONTEXT) return launch_at_length(call, origin);
   return vyc__driver_failed(call->child.context, result, "cuGraphLaunch");
 }
 
-vyc_status vyc_call_run(vyc_call *call) {
+vyc_status vyc_call_run_at(vyc_call *call, uint32_t origin) {
   VYC_REQUIRE(call != NULL);
-  if (VYC_UNLIKELY(!vyc__call_may_be_steady(call))) return launch_at_length(call);
+  if (VYC_UNLIKELY(!vyc__call_may_be_steady(call))) return launch_at_length(call, origin);
   if (VYC_UNLIKELY(!vyc__exec_claim(&call->exec))) vyc__exec_claim_wait(&call->exec);
   const uint32_t taken = vyc__marks_taken(call);
   if (VYC_LIKELY(vyc__call_is_steady(call) &&
                  (taken == call->marks_seen || still_marked(call, taken)))) {
-    const CUresult result = vyc__call_graph(call);
+    const CUresult result = vyc__call_graph(call, origin);
     vyc__exec_unclaim(&call->exec);
-    return vyc__call_launched(call, result);
+    return vyc__call_launched(call, result, origin);
   }
   vyc__exec_unclaim(&call->exec);
-  return launch_at_length(call);
+  return launch_at_length(call, origin);
 }
+
+vyc_status vyc_call_run(vyc_call *call) { return vyc_call_run_at(call, 0); }
 
 vyc_status vyc__call_change(vyc_call *call, const vyc_run *run, bool launches) {
   vyc_plan *plan = call->plan;
@@ -208,7 +210,7 @@ vyc_status vyc__call_change(vyc_call *call, const vyc_run *run, bool launches) {
   vyc__exec_claim_wait(&call->exec);
   vyc_status status = call_bind(call, run, old);
   const bool bound = status == VYC_OK;
-  if (bound && launches) status = call_launch(call);
+  if (bound && launches) status = call_launch(call, vyc__origin_of(run));
   vyc__exec_unclaim(&call->exec);
   vyc__leave(plan->child.context, &scope);
   for (uint32_t i = 0; bound && i < plan->binding_count; i++) vyc_buffer_release(old[i]);

@@ -21,7 +21,7 @@ struct vyc_call {
   uint32_t slot; /* of the stream */
   CUstream target; /* the stream's handle */
   vyc_launcher launch; /* cuGraphLaunch */
-  const char *name; /* the plan's */
+  const vyc_name *noted; /* the plan's */
   _Atomic uint64_t launches; /* that are not counted yet */
   vyc_exec exec;
   vyc_plan *plan;
@@ -57,12 +57,12 @@ static inline bool vyc__call_marks(const vyc_call *call, const vyc_buffer *buffe
 }
 
 /* The context need not be current to launch a graph (seen with drivers of CUDA 13). */
-static inline CUresult vyc__call_graph(vyc_call *call) {
+static inline CUresult vyc__call_graph(vyc_call *call, uint32_t origin) {
   vyc_context *context = call->child.context;
   atomic_store_explicit(&call->exec.stamp,
                         atomic_load_explicit(&context->exec_clock, memory_order_relaxed),
                         memory_order_relaxed);
-  vyc__note_launch(context, call->slot, call->name);
+  vyc__note_launch(context, call->slot, call->noted, origin);
   atomic_store_explicit(&call->launches,
                         atomic_load_explicit(&call->launches, memory_order_relaxed) + 1,
                         memory_order_relaxed);
@@ -70,7 +70,7 @@ static inline CUresult vyc__call_graph(vyc_call *call) {
 }
 
 /* What a launch without the context current gave: a driver that wants it gets it. */
-vyc_status vyc__call_launched(vyc_call *call, CUresult result);
+vyc_status vyc__call_launched(vyc_call *call, CUresult result, uint32_t origin);
 /* Bind what `run` has, whatever that takes, and launch. */
 vyc_status vyc__call_change(vyc_call *call, const vyc_run *run, bool launches);
 

@@ -3,7 +3,6 @@
  * The last reference goes under the lock that a close takes, so a close either holds a child or
  * knows that it is being released and waits for that. In a forked child no lock is taken. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "internal.h"
 
@@ -114,37 +113,4 @@ void vyc__children_close(vyc_context *context) {
     held = next;
   }
   while (is_releasing(context)) vyc__sleep_us(20);
-}
-
-/* ---- names ---------------------------------------------------------------------------------- */
-
-typedef struct vyc_name {
-  struct vyc_name *next;
-  char text[];
-} vyc_name;
-
-vyc_status vyc__intern(vyc_context *context, const char **name_out, const char *name) {
-  const size_t size = strlen(name) + 1;
-  vyc_name *fresh = malloc(sizeof *fresh + size);
-  if (fresh == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
-  memcpy(fresh->text, name, size);
-  pthread_mutex_lock(&context->children_lock);
-  vyc_name *known = context->names;
-  while (known != NULL && strcmp(known->text, name) != 0) known = known->next;
-  if (known == NULL) {
-    fresh->next = context->names;
-    context->names = fresh;
-  }
-  pthread_mutex_unlock(&context->children_lock);
-  if (known != NULL) free(fresh);
-  *name_out = known == NULL ? fresh->text : known->text;
-  return VYC_OK;
-}
-
-void vyc__names_free(vyc_context *context) {
-  while (context->names != NULL) {
-    vyc_name *next = context->names->next;
-    free(context->names);
-    context->names = next;
-  }
 }

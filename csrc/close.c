@@ -131,6 +131,7 @@ void vyc_context_release(vyc_context *context) {
   vyc_context_close(context);
   /* In a forked child a lock may be held for ever and a list half changed. */
   if (!vyc__is_forked(context)) free_records(context);
+  vyc__name_release(context, context->orphan.called);
   vyc__names_free(context);
   vyc_driver_release(context->driver);
   free(context);

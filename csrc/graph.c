@@ -53,6 +53,7 @@ static void graph_finish(vyc_child *child) {
   vyc_module_release(graph->loop_module);
   free(graph->touched.list);
   free(graph->written.list);
+  vyc__name_release(child->context, graph->called);
   free(graph);
 }
 

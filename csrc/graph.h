@@ -165,7 +165,8 @@ struct vyc_graph {
   uint64_t ordered_on; /* behind which these stream slots are */
   uint64_t used_on; /* stream slots it was launched on */
   vyc_graph *captures; /* whose nodes are in graphs of others; each the next one's list */
-  const char *name; /* says what is in it; interned */
+  vyc_name *called; /* says what is in it */
+  const vyc_name *noted; /* see vyc__noted_as */
 };
 
 /* ---- graph_steps.c ---- */

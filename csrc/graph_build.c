@@ -272,7 +272,8 @@ static vyc_status name_graph(vyc_graph *graph) {
   const char *between = " (", *last = NULL;
   for (uint32_t i = 0; i < graph->step_count; i++) {
     const vyc_step *step = &graph->steps[i];
-    if (step->kind != STEP_LAUNCH || step->plan->name == last) continue;
+    if (step->kind != STEP_LAUNCH || (last != NULL && strcmp(step->plan->name, last) == 0))
+      continue;
     last = step->plan->name;
     if ((size_t)used + strlen(last) + 8 > sizeof text) {
       used += snprintf(text + used, sizeof text - (size_t)used, "%s...", between);
@@ -283,7 +284,11 @@ static vyc_status name_graph(vyc_graph *graph) {
     between = ", ";
   }
   if (between[0] == ',') snprintf(text + used, sizeof text - (size_t)used, ")");
-  return vyc__intern(graph->child.context, &graph->name, text);
+  vyc__name_release(graph->child.context, graph->called); /* of a finish that failed */
+  graph->called = NULL;
+  VYC_TRY(vyc__name_make(&graph->called, text));
+  graph->noted = vyc__noted_as(graph->called);
+  return VYC_OK;
 }
 
 vyc_status vyc__graph_prepare(vyc_graph *graph) {
@@ -334,7 +339,7 @@ static vyc_status instantiate(vyc_graph *graph) {
                           vyc__driver_result_name(context->driver, result),
                           "the driver refused %s: it takes kernels with grid barriers into loops "
                           "on the device only where MPS is not in use",
-                          graph->name);
+                          graph->called->text);
 }
 
 static vyc_status make(vyc_graph *graph) {

@@ -161,7 +161,7 @@ static vyc_status give(const vyc_graph *graph, const vyc_graph_change *changes, 
 }
 
 static vyc_status launch(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
-                         vyc_stream *stream) {
+                         vyc_stream *stream, uint32_t origin) {
   vyc_context *context = graph->child.context;
   vyc_place place;
   VYC_CU_RESULT;
@@ -177,22 +177,27 @@ static vyc_status launch(vyc_graph *graph, const vyc_graph_change *changes, uint
   VYC_TRY(use_memory(graph, changes, count, handle, slot));
   VYC_TRY(follow(graph, handle, slot));
   VYC_TRY(use_own(graph, handle, slot));
-  vyc__note_launch(context, slot, graph->name);
+  vyc__note_launch(context, slot, graph->noted, origin);
   vyc__count(context, cuda_graph_launches, 1);
   VYC_TRY(VYC_CU(context, cuGraphLaunch, graph->exec, handle));
   return give(graph, changes, count, stream, handle);
 }
 
-vyc_status vyc_graph_launch(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
-                            vyc_stream *stream) {
+vyc_status vyc_graph_launch_at(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
+                               vyc_stream *stream, uint32_t origin) {
   VYC_REQUIRE(graph != NULL);
   vyc_scope scope;
   VYC_TRY(vyc__enter_warm(graph->child.context, &scope));
   vyc__graph_claim(graph);
-  const vyc_status status = launch(graph, changes, count, stream);
+  const vyc_status status = launch(graph, changes, count, stream, origin);
   vyc__graph_unclaim(graph);
   vyc__leave(graph->child.context, &scope);
   return status;
+}
+
+vyc_status vyc_graph_launch(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
+                            vyc_stream *stream) {
+  return vyc_graph_launch_at(graph, changes, count, stream, 0);
 }
 
 /* ---- update ---------------------------------------------------------------------------------- */

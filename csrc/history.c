@@ -10,6 +10,7 @@
 
 #define TRACES 256u /* as many launches keep their texts */
 #define TRACE_BYTES 256u
+#define NAME_BYTES 512u /* of a line, who launched and from where */
 
 struct vyc_traces {
   _Atomic uint32_t next;
@@ -32,7 +33,8 @@ vyc_status vyc_context_trace(vyc_context *context, const char *text) {
   vyc_traces *traces = atomic_load(&history->traces);
   if (traces == NULL) {
     vyc_traces *fresh = calloc(1, sizeof *fresh);
-    if (fresh == NULL) return vyc__fail(VYC_E_MEMORY, "trace", "out of host memory");
+    if (fresh == NULL || !vyc__note_fits(fresh))
+      return vyc__fail(VYC_E_MEMORY, "trace", "out of host memory");
     if (atomic_compare_exchange_strong(&history->traces, &traces, fresh))
       traces = fresh;
     else
@@ -45,11 +47,11 @@ vyc_status vyc_context_trace(vyc_context *context, const char *text) {
   return VYC_OK;
 }
 
-const char *vyc__traced(vyc_context *context, const char *name) {
-  if (label.text == NULL || label.context != context) return name;
+vyc_note vyc__traced(vyc_context *context, const vyc_name *name, uint32_t origin) {
+  if (label.text == NULL || label.context != context) return vyc__note_make(name, origin);
   const char *text = label.text;
   label.text = NULL;
-  return text;
+  return vyc__note_make(text, VYC_ORIGIN_TEXT);
 }
 
 /* ---- writing down ---------------------------------------------------------------------------- */
@@ -80,7 +82,7 @@ vyc_flight *vyc__flight_take(vyc_context *context) {
 }
 
 void vyc__flight_give(vyc_flight *flight) {
-  atomic_store(&flight->name, NULL);
+  atomic_store(&flight->note, 0);
   atomic_store(&flight->taken, false);
 }
 
@@ -123,15 +125,28 @@ static void name_stream(char *to, size_t bytes, uint32_t slot, uint64_t handle) 
     snprintf(to, bytes, "on stream 0x%" PRIx64, handle);
 }
 
+/* Who launched, and from where if that was said. */
+static void name_note(char *to, size_t bytes, vyc_note note) {
+  const uint32_t origin = vyc__note_origin(note);
+  const void *pointer = vyc__note_pointer(note);
+  const char *where = origin == VYC_ORIGIN_TEXT ? NULL : vyc__origin_text(origin);
+  const char *who = pointer == NULL             ? "a kernel"
+                    : origin == VYC_ORIGIN_TEXT ? pointer
+                                                : ((const vyc_name *)pointer)->text;
+  snprintf(to, bytes, "%s%s%s", who, where == NULL ? "" : ", launched at ",
+           where == NULL ? "" : where);
+}
+
 static void add_slot(page *p, vyc_history *history, uint32_t slot) {
   const uint32_t next = atomic_load(&history->next[slot]);
   const uint32_t open = next - atomic_load(&history->settled[slot]);
-  char where[64], line[TRACE_BYTES + 96];
+  char where[64], who[NAME_BYTES], line[NAME_BYTES + 96];
   name_stream(where, sizeof where, slot, atomic_load(&history->handles[slot]));
   for (uint32_t ago = 1; ago <= open && ago <= VYC_HISTORY; ago++) {
-    const char *name = atomic_load(&history->names[slot][(next - ago) % VYC_HISTORY]);
-    if (name == NULL) continue;
-    snprintf(line, sizeof line, "%s, %" PRIu32 " launch%s ago %s", name, ago, ago == 1 ? "" : "es",
+    const vyc_note note = atomic_load(&history->notes[slot][(next - ago) % VYC_HISTORY]);
+    if (note == 0) continue;
+    name_note(who, sizeof who, note);
+    snprintf(line, sizeof line, "%s, %" PRIu32 " launch%s ago %s", who, ago, ago == 1 ? "" : "es",
              where);
     add(p, line);
   }
@@ -144,15 +159,18 @@ uint32_t vyc__history_text(vyc_context *context, char *text_out, size_t bytes) {
   vyc_history *history = &context->history;
   page p = {text_out, bytes, 0, 0};
   if (bytes > 0) text_out[0] = '\0';
+  vyc__notes_begin(context);
   const uint32_t slots = atomic_load(&history->slots);
   for (uint32_t slot = 0; slot < slots; slot++) add_slot(&p, history, slot);
   for (vyc_flight *f = atomic_load(&history->flights); f != NULL; f = f->next) {
-    const char *name = atomic_load(&f->name);
-    char line[TRACE_BYTES + 32];
-    if (name == NULL) continue;
-    snprintf(line, sizeof line, "%s, a call with host arrays", name);
+    const vyc_note note = atomic_load(&f->note);
+    char who[NAME_BYTES], line[NAME_BYTES + 32];
+    if (note == 0) continue;
+    name_note(who, sizeof who, note);
+    snprintf(line, sizeof line, "%s, a call with host arrays", who);
     add(&p, line);
   }
+  vyc__notes_end(context);
   return p.lines;
 }
 

@@ -3,17 +3,31 @@
  * Streams are written down by their slots, in rings, calls with host arrays by their lanes. A
  * launch costs two stores, and a wait that succeeded says which launches are out of the question.
  * Reading takes no lock, so every failure may do it; two threads that launch on one stream at the
- * same time may lose one of the two names. Included by internal.h only. */
+ * same time may lose one of the two notes. Included by internal.h only. */
 #ifndef VYC_HISTORY_H
 #define VYC_HISTORY_H
 
 #define VYC_HISTORY 32u /* launches of a stream that are remembered */
 
+/* A launch as one word, written by one store: who and where from. The low 48 bits are a vyc_name
+ * and the rest a origin; or, with VYC_ORIGIN_TEXT, they are a text that says both. 0: nothing. */
+typedef uint64_t vyc_note;
+#define VYC_ORIGIN_TEXT 0xffffu
+#define VYC_NOTE_SHIFT 48u
+
+/* What kernels and graphs are called. It outlives them while a note has it. */
+typedef struct vyc_name {
+  struct vyc_name *next; /* among those that nobody holds */
+  _Atomic uint32_t references;
+  bool noted; /* of the collection in progress */
+  char text[];
+} vyc_name;
+
 /* What a lane has in flight; never freed before the context, so that it is found without a lock. */
 typedef struct vyc_flight {
   struct vyc_flight *next;
   _Atomic bool taken;
-  _Atomic(const char *) name; /* NULL: nothing */
+  _Atomic(vyc_note) note;
 } vyc_flight;
 
 typedef struct vyc_traces vyc_traces;
@@ -23,13 +37,58 @@ typedef struct vyc_history {
   _Atomic uint32_t settled[VYC_STREAM_SLOTS]; /* so many of them are known to have ended */
   _Atomic uint64_t handles[VYC_STREAM_SLOTS]; /* the CUstream */
   _Atomic uint32_t slots; /* past the highest that was ever in use */
-  _Atomic(const char *) names[VYC_STREAM_SLOTS][VYC_HISTORY];
+  _Atomic(vyc_note) notes[VYC_STREAM_SLOTS][VYC_HISTORY];
   _Atomic(vyc_flight *) flights;
   _Atomic(vyc_traces *) traces; /* NULL: nobody traces */
+  _Atomic(vyc_name *) retired;  /* names that only notes may have */
+  _Atomic uint32_t retired_count, retired_limit;
+  _Atomic uint32_t readers; /* threads that follow notes */
+  _Atomic bool collecting;
 } vyc_history;
 
-/* The text that the thread gave for its next launch, else `name`. */
-const char *vyc__traced(vyc_context *context, const char *name);
+/* ---- names.c ---- */
+
+/* Held by the caller; VYC_E_MEMORY, recorded. */
+vyc_status vyc__name_make(vyc_name **name_out, const char *text);
+static inline vyc_name *vyc__name_retain(vyc_name *name) {
+  atomic_fetch_add_explicit(&name->references, 1, memory_order_relaxed);
+  return name;
+}
+/* No launch is noted with it any more; NULL is allowed. */
+void vyc__name_release(vyc_context *context, vyc_name *name);
+/* Nothing is in the context but notes. */
+void vyc__names_free(vyc_context *context);
+/* Between them what notes point to stays. */
+void vyc__notes_begin(vyc_context *context);
+void vyc__notes_end(vyc_context *context);
+
+static inline vyc_note vyc__note_make(const void *pointer, uint32_t origin) {
+  return (vyc_note)(uintptr_t)pointer | (vyc_note)origin << VYC_NOTE_SHIFT;
+}
+static inline const void *vyc__note_pointer(vyc_note note) {
+  return (const void *)(uintptr_t)(note & ((UINT64_C(1) << VYC_NOTE_SHIFT) - 1));
+}
+static inline uint32_t vyc__note_origin(vyc_note note) {
+  return (uint32_t)(note >> VYC_NOTE_SHIFT);
+}
+/* Addresses of a Linux process fit, unless it asked for others or memory is tagged. */
+static inline bool vyc__note_fits(const void *pointer) {
+  return (uintptr_t)pointer >> VYC_NOTE_SHIFT == 0;
+}
+/* What to note launches with: NULL where the address does not fit. */
+static inline const vyc_name *vyc__noted_as(const vyc_name *name) {
+  return vyc__note_fits(name) ? name : NULL;
+}
+
+/* ---- origin.c ---- */
+
+/* The text of a origin; NULL: there is no such origin. */
+const char *vyc__origin_text(uint32_t origin);
+
+/* ---- history.c ---- */
+
+/* The text that the thread gave for its next launch, else name and origin. */
+vyc_note vyc__traced(vyc_context *context, const vyc_name *name, uint32_t origin);
 /* A stream begins in the slot. */
 void vyc__history_stream(vyc_context *context, uint32_t slot, uint64_t handle);
 /* NULL: out of host memory, and recorded. */

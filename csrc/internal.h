@@ -52,7 +52,7 @@ typedef struct vyc_gate {
 /* An assertion of a plan that was released before anybody had asked. */
 typedef struct vyc_orphan {
   uint64_t report, index, tag;
-  const char *entry; /* NULL: none */
+  vyc_name *called; /* held; NULL: none */
 } vyc_orphan;
 
 struct vyc_context {
@@ -78,7 +78,6 @@ struct vyc_context {
   uint32_t releasing; /* children whose last reference is gone and whose destroy still runs */
   struct vyc_plan *plans; /* guarded by children_lock; one whose runs never ended stays */
   vyc_module *leaked_modules; /* released with work in flight that had not ended; as above */
-  struct vyc_name *names; /* kernel names, kept for the history; guarded by children_lock */
   vyc_orphan orphan; /* guarded by children_lock */
   _Atomic bool gone; /* no driver call is made any more: everything was freed, or given up */
   vyc_context *next_abandoned; /* of the process; set once */
@@ -256,9 +255,6 @@ static inline void vyc__child_retain(vyc_child *child) {
 }
 /* Destroy what every child holds of the driver, newest first. Nobody is inside the context. */
 void vyc__children_close(vyc_context *context);
-/* A copy of `name` that lives as long as the context. */
-vyc_status vyc__intern(vyc_context *context, const char **name_out, const char *name);
-void vyc__names_free(vyc_context *context);
 
 /* ---- launch.c ---- */
 

@@ -102,7 +102,7 @@ static void hold(vyc_lane *lane, const vyc_run *run) {
 }
 
 void vyc__lane_let_go(vyc_lane *lane) {
-  atomic_store_explicit(&lane->flight->name, NULL, memory_order_relaxed);
+  atomic_store_explicit(&lane->flight->note, 0, memory_order_relaxed);
   while (lane->held_count > 0) vyc__pinned_drop(lane->held[--lane->held_count]);
 }
 
@@ -129,9 +129,10 @@ vyc_status vyc__lane_submit(vyc_lane *lane, const vyc_run *run, bool timed) {
     return status;
   }
   hold(lane, run);
-  atomic_store_explicit(&lane->flight->name,
-                        vyc__name_of(lane->plan->child.context, lane->plan->name),
-                        memory_order_relaxed);
+  const vyc_plan *plan = lane->plan;
+  atomic_store_explicit(&lane->flight->note,
+                        vyc__note_of(plan->child.context, plan->noted, vyc__origin_of(run)),
+                        memory_order_release);
   status = enqueue(lane, run, timed, stream, slot);
   if (VYC_UNLIKELY(status != VYC_OK)) drain(lane, stream);
   return status;

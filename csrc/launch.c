@@ -99,7 +99,7 @@ static vyc_status launch(vyc_plan *plan, const vyc_run *run) {
   VYC_TRY(vyc__launch_prepare(plan, run, addresses, &place));
   if (vyc__grid_is_empty(run->grid)) return VYC_OK;
   if (VYC_UNLIKELY(place.captured)) return vyc__launch_captured(plan, run, addresses, &place);
-  vyc__note_launch(plan->child.context, place.slot, plan->name);
+  vyc__note_launch(plan->child.context, place.slot, plan->noted, vyc__origin_of(run));
   vyc__cooperative_begin(plan);
   const vyc_status status = launch_block(plan, run, addresses, &place);
   vyc__cooperative_end(plan);
@@ -139,26 +139,26 @@ static bool take_record(uint64_t *cell, uint64_t *report_out, uint64_t *index_ou
   return false;
 }
 
-/* The report of one plan, taken out of its block; entry NULL when there is none. */
+/* The report of one plan, taken out of its block; `called` NULL when there is none. */
 static vyc_orphan take_report(const vyc_plan *plan) {
   vyc_orphan found = {VYC_REPORT_NONE, 0, plan->tag, NULL};
   if (plan->report_block == NULL) return found;
   if (take_record(vyc__report_cell(plan->report_block), &found.report, &found.index))
-    found.entry = plan->name;
+    found.called = vyc__name_retain(plan->called);
   return found;
 }
 
 /* Caller holds children_lock. The first report found, the others stay for the next look. */
 static vyc_orphan find_report(vyc_context *context) {
   vyc_orphan found = context->orphan;
-  if (found.entry != NULL) {
-    context->orphan.entry = NULL;
+  if (found.called != NULL) {
+    context->orphan.called = NULL;
     atomic_fetch_sub(&context->report_plans, 1);
     return found;
   }
   for (const vyc_plan *plan = context->plans; plan != NULL; plan = plan->next_plan) {
     const vyc_orphan taken = take_report(plan);
-    if (taken.entry != NULL) return taken;
+    if (taken.called != NULL) return taken;
   }
   return found;
 }
@@ -169,8 +169,10 @@ vyc_status vyc__check_reports(vyc_context *context) {
   pthread_mutex_lock(&context->children_lock);
   const vyc_orphan found = find_report(context);
   pthread_mutex_unlock(&context->children_lock);
-  return found.entry == NULL ? VYC_OK
-                             : vyc__fail_assert(found.report, found.index, found.tag, found.entry);
+  if (found.called == NULL) return VYC_OK;
+  vyc__fail_assert(found.report, found.index, found.tag, found.called->text);
+  vyc__name_release(context, found.called);
+  return VYC_E_ASSERT;
 }
 
 void vyc__report_retire(vyc_plan *plan) {
@@ -180,13 +182,16 @@ void vyc__report_retire(vyc_plan *plan) {
   const bool used = atomic_load_explicit(&plan->asynchronous, memory_order_relaxed);
   if (used) vyc__settle(context);
   pthread_mutex_lock(&context->children_lock);
-  const vyc_orphan found = take_report(plan);
+  vyc_orphan found = take_report(plan);
   plan->report_block = NULL;
-  if (found.entry != NULL && context->orphan.entry == NULL)
+  if (found.called != NULL && context->orphan.called == NULL) {
     context->orphan = found;
-  else
+    found.called = NULL;
+  } else {
     atomic_fetch_sub(&context->report_plans, 1);
+  }
   pthread_mutex_unlock(&context->children_lock);
+  vyc__name_release(context, found.called);
   /* Launches on any stream may have written to it. */
   const uint64_t used_on = used ? UINT64_C(1) << VYC_SLOT_OTHER : 0;
   vyc__pool_give(context, &context->pinned_pool, block, used_on);

@@ -77,6 +77,7 @@ static void plan_finish(vyc_child *child) {
   vyc_plan *plan = (vyc_plan *)child;
   if (atomic_load(&child->context->abandoned)) return;
   vyc_module *module = plan->module;
+  vyc__name_release(child->context, plan->called);
   free_memory(plan);
   vyc_module_release(module);
 }
@@ -171,7 +172,9 @@ static vyc_status allow_shared(const vyc_plan *plan, vyc_context *context) {
 
 static vyc_status prepare(vyc_plan *plan, vyc_context *context, const vyc_plan_desc *desc) {
   VYC_CU_RESULT;
-  VYC_TRY(vyc__intern(context, &plan->name, name_of(desc)));
+  VYC_TRY(vyc__name_make(&plan->called, name_of(desc)));
+  plan->noted = vyc__noted_as(plan->called);
+  plan->name = plan->called->text;
   VYC_TRY(VYC_CU(context, cuModuleGetFunction, &plan->function, plan->module->handle, desc->entry));
   VYC_TRY(allow_shared(plan, context));
   if (plan->cooperative) VYC_TRY(vyc__cooperative_prepare(plan, context));
@@ -204,6 +207,7 @@ vyc_status vyc_plan_create(vyc_plan **plan_out, vyc_module *module, const vyc_pl
     list_add(context, plan);
     *plan_out = plan;
   } else {
+    vyc__name_release(context, plan->called);
     free_memory(plan);
   }
 leave:

@@ -104,7 +104,9 @@ struct vyc_plan {
   bool leaked; /* released with a run in flight that had not ended; guarded by children_lock */
   vyc_module *module;
   CUfunction function;
-  const char *name; /* in messages; interned: outlives the plan */
+  vyc_name *called;
+  const vyc_name *noted; /* see vyc__noted_as */
+  const char *name; /* in messages: that of `called` */
   uint32_t block[3];
   uint32_t dynamic_shared_bytes;
   uint32_t parameter_bytes, parameter_count, binding_count, scalar_count;
@@ -179,6 +181,9 @@ vyc_status vyc__plan_check(const vyc_plan_desc *desc);
 vyc_status vyc__run_check(const vyc_plan *plan, const vyc_run *run);
 /* A caller of an earlier version has a shorter struct. */
 #define VYC_RUN_BYTES_FIRST offsetof(vyc_run, iterations)
+static inline uint32_t vyc__origin_of(const vyc_run *run) {
+  return run->struct_size < sizeof *run ? 0 : run->origin;
+}
 static inline uint32_t vyc__iterations(const vyc_run *run) {
   return run->struct_size < sizeof *run || run->iterations == 0 ? 1 : run->iterations;
 }

@@ -101,9 +101,11 @@ vyc_status vyc_call_set_run(vyc_call *call, const vyc_run *run) {
   }
   vyc_status status = rebind(call, run, addresses, old);
   call->marks_seen = taken;
-  const CUresult result = VYC_LIKELY(status == VYC_OK) ? vyc__call_graph(call) : CUDA_SUCCESS;
+  const CUresult result =
+      VYC_LIKELY(status == VYC_OK) ? vyc__call_graph(call, vyc__origin_of(run)) : CUDA_SUCCESS;
   vyc__exec_unclaim(&call->exec);
-  if (VYC_UNLIKELY(result != CUDA_SUCCESS)) status = vyc__call_launched(call, result);
+  if (VYC_UNLIKELY(result != CUDA_SUCCESS))
+    status = vyc__call_launched(call, result, vyc__origin_of(run));
   for (uint32_t i = 0; i < call->plan->binding_count; i++) vyc_buffer_release(old[i]);
   return status;
 }

@@ -27,17 +27,19 @@ static inline void vyc__count_row(vyc_context *context, uint32_t row, uint64_t n
 
 /* ---- history.c ---- */
 
-static inline const char *vyc__name_of(vyc_context *context, const char *name) {
+static inline vyc_note vyc__note_of(vyc_context *context, const vyc_name *name, uint32_t origin) {
   const void *traces = atomic_load_explicit(&context->history.traces, memory_order_relaxed);
-  return VYC_LIKELY(traces == NULL) ? name : vyc__traced(context, name);
+  return VYC_LIKELY(traces == NULL) ? vyc__note_make(name, origin)
+                                    : vyc__traced(context, name, origin);
 }
 
-/* Right before a launch on the stream of a slot. */
-static inline void vyc__note_launch(vyc_context *context, uint32_t slot, const char *name) {
+/* Right before a launch on the stream of a slot; origin 0: nobody said where from. */
+static inline void vyc__note_launch(vyc_context *context, uint32_t slot, const vyc_name *name,
+                                    uint32_t origin) {
   vyc_history *history = &context->history;
   const uint32_t at = atomic_load_explicit(&history->next[slot], memory_order_relaxed);
-  atomic_store_explicit(&history->names[slot][at % VYC_HISTORY], vyc__name_of(context, name),
-                        memory_order_relaxed);
+  atomic_store_explicit(&history->notes[slot][at % VYC_HISTORY],
+                        vyc__note_of(context, name, origin), memory_order_release);
   atomic_store_explicit(&history->next[slot], at + 1, memory_order_relaxed);
 }
 

@@ -397,6 +397,12 @@ VYC_API vyc_status vyc_context_in_flight(vyc_context *context, char *text_out, s
  * NULL takes it back. The texts of the last 256 such launches are kept. From the first one on
  * launches cost a little more. */
 VYC_API vyc_status vyc_context_trace(vyc_context *context, const char *text);
+/* A number for a place that launches are made from, such as "step.cpp:12": with it in
+ * vyc_run.origin, or given to vyc_call_run_at and vyc_graph_launch_at, vyc_context_in_flight and
+ * errors say ", launched at " and up to 255 bytes of the text, at no cost. The text is copied.
+ * Origins are the process's and are kept: ask once for each place. 0, which says nothing, after
+ * 65,534 of them. */
+VYC_API vyc_status vyc_origin_add(uint32_t *origin_out, const char *text);
 
 enum { /* what vyc_context_measure measures: driver calls alone */
        VYC_FLOOR_CLOCK = 0,            /* nothing: the clock */
@@ -723,7 +729,7 @@ typedef struct vyc_run {
   vyc_timing *timing_out; /* or NULL */
   uint32_t
       iterations; /* of the kernel, each on what the one before left; 0 means 1. Host runs only */
-  uint32_t reserved;
+  uint32_t origin; /* where launches are told to come from, of vyc_origin_add; 0: nothing is said */
 } vyc_run;
 
 /* The bits of a float for vyc_run.scalars; those of an integer are its value, cast. */
@@ -775,6 +781,8 @@ VYC_API vyc_status vyc_call_create(vyc_call **call_out, vyc_plan *plan, const vy
 VYC_API vyc_status vyc_call_set(vyc_call *call, const vyc_run *run);
 /* Launch; what goes wrong in the kernel comes out at the next wait. */
 VYC_API vyc_status vyc_call_run(vyc_call *call);
+/* The same, from an origin of vyc_origin_add. */
+VYC_API vyc_status vyc_call_run_at(vyc_call *call, uint32_t origin);
 /* vyc_call_set and vyc_call_run in one. When the launch fails the arguments are bound all the same.
  */
 VYC_API vyc_status vyc_call_set_run(vyc_call *call, const vyc_run *run);
@@ -851,6 +859,9 @@ VYC_API vyc_status vyc_graph_update(vyc_graph *graph, const vyc_graph_change *ch
  * has ended. VYC_E_UNSUPPORTED: the driver does not say what is captured. */
 VYC_API vyc_status vyc_graph_launch(vyc_graph *graph, const vyc_graph_change *changes,
                                     uint32_t count, vyc_stream *stream);
+/* The same, from an origin of vyc_origin_add. */
+VYC_API vyc_status vyc_graph_launch_at(vyc_graph *graph, const vyc_graph_change *changes,
+                                       uint32_t count, vyc_stream *stream, uint32_t origin);
 
 typedef struct vyc_graph_info {
   uint32_t struct_size;

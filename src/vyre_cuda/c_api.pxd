@@ -10,6 +10,10 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_copy_in(vyc_buffer *to, uint64_t offset, const void *data, uint64_t nbytes)
     vyc_status vyc_copy_out(vyc_buffer *source, uint64_t offset, void *data_out, uint64_t nbytes)
 
+    vyc_status vyc_call_run(vyc_call *call)
+    vyc_status vyc_graph_launch(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
+                                vyc_stream *stream)
+
     uint64_t vyc_bits_f32(float value)
     uint64_t vyc_bits_f64(double value)
 

@@ -66,6 +66,15 @@ def arrays(device: vc.Device) -> tuple[vc.DeviceArray, ...]:
     return device.array(x), device.array(x), device.empty(N, vc.f32)
 
 
+SITE = re.compile(r", launched at [^,\n]+:\d+(?=,)")
+
+
+def without_lines(launches: tuple[str, ...] | str) -> tuple[str, ...]:
+    """The launches without the lines that made them; test_origins.py is about those."""
+    lines = (launches,) if isinstance(launches, str) else launches
+    return tuple(SITE.sub("", line) for line in lines)
+
+
 def lost(device: vc.Device) -> vc.DeviceLostError:
     with pytest.raises(vc.DeviceLostError) as caught:
         device.synchronize()
@@ -92,12 +101,12 @@ def test_fault_names_the_launches_behind_it_newest_first(
         emulator.stream_mode("threaded")
     error = lost(device)
 
-    assert [line.split(" in ")[0] for line in error.launches] == [
+    assert [line.split(" in ")[0] for line in without_lines(error.launches)] == [
         f"{SAXPY}, 1 launch ago",
         f"{SAXPY}, 2 launches ago",
         "poke, 3 launches ago",
     ]
-    assert f"{SAXPY}, 1 launch ago in call order" in str(error)
+    assert f"{SAXPY}, 1 launch ago in call order" in without_lines(str(error))[0]
 
 
 def test_launches_that_were_waited_for_are_out_of_the_question(
@@ -111,7 +120,7 @@ def test_launches_that_were_waited_for_are_out_of_the_question(
     arrays[2].numpy()
     poke.launch(16, grid=1, block=1)
 
-    assert lost(device).launches == ("poke, 1 launch ago in call order",)
+    assert without_lines(lost(device).launches) == ("poke, 1 launch ago in call order",)
 
 
 def test_fault_on_a_stream_names_the_stream(device: vc.Device, poke: vc.ForeignKernel, emulator: Emulator) -> None:
@@ -122,7 +131,7 @@ def test_fault_on_a_stream_names_the_stream(device: vc.Device, poke: vc.ForeignK
     with pytest.raises(vc.DeviceLostError) as caught:
         stream.synchronize()
 
-    assert caught.value.launches == (f"poke, 1 launch ago on stream {handle:#x}",)
+    assert without_lines(caught.value.launches) == (f"poke, 1 launch ago on stream {handle:#x}",)
 
 
 def test_stream_in_the_place_of_another_does_not_inherit_its_launches(
@@ -171,7 +180,7 @@ def test_every_way_of_launching_is_remembered(
         graph.replay()
 
     name = f"a graph of 1 step ({SAXPY})" if how == "graph" else SAXPY
-    assert device.context.in_flight() == (f"{name}, 1 launch ago in call order",)
+    assert without_lines(device.context.in_flight()) == (f"{name}, 1 launch ago in call order",)
 
 
 def test_submitted_calls_are_remembered_until_they_end(device: vc.Device, saxpy: vc.Kernel, emulator: Emulator) -> None:
@@ -179,11 +188,11 @@ def test_submitted_calls_are_remembered_until_they_end(device: vc.Device, saxpy:
     emulator.stream_mode("lazy")
     first, second = saxpy.submit(x, x, 2.0), saxpy.submit(x, x, 3.0)
 
-    assert device.context.in_flight() == (f"{SAXPY}, a call with host arrays",) * 2
+    assert without_lines(device.context.in_flight()) == (f"{SAXPY}, a call with host arrays",) * 2
     first.result()
-    assert device.context.in_flight() == (f"{SAXPY}, a call with host arrays",)
+    assert without_lines(device.context.in_flight()) == (f"{SAXPY}, a call with host arrays",)
     second.result()
-    assert device.context.in_flight() == ()
+    assert without_lines(device.context.in_flight()) == ()
 
 
 def test_watchdog_of_the_driver_names_the_kernel_too(
@@ -195,7 +204,7 @@ def test_watchdog_of_the_driver_names_the_kernel_too(
     error = lost(device)
 
     assert "CUDA_ERROR_LAUNCH_TIMEOUT" in str(error)
-    assert error.launches == (f"{SAXPY}, 1 launch ago in call order",)
+    assert without_lines(error.launches) == (f"{SAXPY}, 1 launch ago in call order",)
 
 
 def test_timeout_of_a_wait_names_the_launches(
@@ -209,8 +218,8 @@ def test_timeout_of_a_wait_names_the_launches(
     for wait in waits:
         with pytest.raises(vc.KernelTimeoutError) as caught:
             wait(timeout=0.0)
-        assert caught.value.launches == (f"{SAXPY}, 1 launch ago on stream {handle:#x}",)
-        assert f"{SAXPY}, 1 launch ago" in str(caught.value)
+        assert without_lines(caught.value.launches) == (f"{SAXPY}, 1 launch ago on stream {handle:#x}",)
+        assert f"{SAXPY}, 1 launch ago" in without_lines(str(caught.value))[0]
 
 
 def test_timeout_of_a_result_names_what_is_in_flight(device: vc.Device, saxpy: vc.Kernel, emulator: Emulator) -> None:
@@ -220,7 +229,7 @@ def test_timeout_of_a_result_names_what_is_in_flight(device: vc.Device, saxpy: v
     with pytest.raises(vc.KernelTimeoutError) as caught:
         pending.result(timeout=0.0)
 
-    assert caught.value.launches == (f"{SAXPY}, a call with host arrays",)
+    assert without_lines(caught.value.launches) == (f"{SAXPY}, a call with host arrays",)
     pending.result()
 
 
@@ -231,7 +240,7 @@ def test_close_that_gives_up_names_the_launches(saxpy: vc.Kernel, emulator: Emul
     with pytest.raises(vc.KernelTimeoutError) as caught:
         saxpy.device.close(timeout=0.0)
 
-    assert caught.value.launches == (f"{SAXPY}, a call with host arrays",)
+    assert without_lines(caught.value.launches) == (f"{SAXPY}, a call with host arrays",)
     assert "saxpy" in str(caught.value)
     del pending
 
@@ -323,7 +332,7 @@ def test_text_of_a_failed_call_is_not_given_to_another_device(
         emulator.stream_mode("lazy")
         kernel.launch(x, x, other.empty(N, vc.f32), 1.0)
 
-        assert other.context.in_flight() == (f"{SAXPY}, 1 launch ago in call order",)
+        assert without_lines(other.context.in_flight()) == (f"{SAXPY}, 1 launch ago in call order",)
 
 
 def test_results_are_the_same_while_watched(device: vc.Device, saxpy: vc.Kernel) -> None:

@@ -26,7 +26,7 @@ def step(name):
 
 import vyre_cuda as vc
 step("import")
-b = vc.Builder("first")
+b = vc.Builder("first", block="auto" if sys.argv[2] == "auto" else 256)
 x = b.input("x", vc.f32)
 out = b.output("out", vc.f32, size=x.size)
 i = b.let("i", vc.global_id.x)
@@ -66,9 +66,9 @@ HEAVY = (
 MOST_MODULES = 86
 
 
-def run(device_name: int | str, cache: Path) -> dict[str, list[str]]:
+def run(device_name: int | str, cache: Path, block: str) -> dict[str, list[str]]:
     environment = {**os.environ, "VYRE_CUDA_CACHE_DIR": str(cache)}
-    command = [sys.executable, "-c", STEPS, str(device_name)]
+    command = [sys.executable, "-c", STEPS, str(device_name), block]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     steps: dict[str, list[str]] = json.loads(done.stdout)
@@ -79,7 +79,16 @@ def run(device_name: int | str, cache: Path) -> dict[str, list[str]]:
 def cold_and_warm(device_name: int | str, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, list[str]]]:
     """The steps of the first process of a machine, and of the second."""
     cache = tmp_path_factory.mktemp("cold")
-    return [run(device_name, cache), run(device_name, cache)]
+    return [run(device_name, cache, "256"), run(device_name, cache, "256")]
+
+
+@pytest.fixture(scope="module")
+def cold_and_warm_with_chosen_block(
+    device_name: int | str, tmp_path_factory: pytest.TempPathFactory
+) -> list[dict[str, list[str]]]:
+    """The same of a program whose block the device chooses."""
+    cache = tmp_path_factory.mktemp("chosen")
+    return [run(device_name, cache, "auto"), run(device_name, cache, "auto")]
 
 
 GENERATOR = """
@@ -121,6 +130,16 @@ def test_a_later_process_loads_neither_passes_nor_lowering(cold_and_warm):
     names = own(cold_and_warm[1]["result"])
 
     assert cold_and_warm[1]["compiles"] == 0
+    assert [name for name in names if name.partition(".")[0] in UNUSED_ROOMS or name in UNUSED] == []
+
+
+def test_a_later_process_chooses_no_block_and_so_lowers_nothing(cold_and_warm_with_chosen_block):
+    first, later = cold_and_warm_with_chosen_block
+    names = own(later["result"])
+
+    assert first["compiles"] == 1
+    assert {"passes.pipeline", "ptx.lower"} <= set(own(first["kernel"]))
+    assert later["compiles"] == 0
     assert [name for name in names if name.partition(".")[0] in UNUSED_ROOMS or name in UNUSED] == []
 
 

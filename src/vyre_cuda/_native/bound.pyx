@@ -1,15 +1,17 @@
 # cython: language_level=3, freethreading_compatible=True
 """Launches with their arguments bound."""
 from cpython.object cimport PyObject
+from libc.stdint cimport uint32_t
 
 from vyre_cuda._native.c_api cimport (
-    VYC_E_INVALID, vyc_call, vyc_call_create, vyc_call_release, vyc_call_run, vyc_call_set, vyc_call_set_run,
+    VYC_E_INVALID, vyc_call, vyc_call_create, vyc_call_release, vyc_call_run_at, vyc_call_set, vyc_call_set_run,
     vyc_status, vyc_stream,
 )
 from vyre_cuda._native.context cimport Context, Stream
 from vyre_cuda._native.dispatch cimport Dispatcher, looks_deep
 from vyre_cuda._native.frame cimport Frame
 from vyre_cuda._native.plan cimport Arguments
+from vyre_cuda._native.origin cimport Seen, origin_of
 from vyre_cuda._native.status cimport check
 
 cdef extern from "Python.h":
@@ -27,6 +29,7 @@ cdef class Call:
     cdef Context _context
     cdef Stream _on
     cdef bint _plain
+    cdef Seen *_seen  # where the last launch came from
     cdef readonly tuple values
 
     def __init__(self, Dispatcher dispatcher not None, Arguments arguments not None, tuple values not None,
@@ -47,6 +50,7 @@ cdef class Call:
         """Launch; with arguments (all parameters in declared order), bind those first, for later launches too."""
         cdef Frame frame
         cdef vyc_status status
+        cdef uint32_t origin
         cdef vyc_stream *stream = NULL if self._on is None else self._on._h
         cdef Context context = self._context
         if context.recordings != 0 and self._record_call(args):
@@ -62,11 +66,12 @@ cdef class Call:
                 check(status)
                 return
             self._rebind(args)
+        origin = origin_of(&self._seen)
         if looks_deep(context, stream):
             with nogil:
-                status = vyc_call_run(self._h)
+                status = vyc_call_run_at(self._h, origin)
         else:
-            status = vyc_call_run(self._h)
+            status = vyc_call_run_at(self._h, origin)
         check(status)
 
     def set_arguments(self, Arguments arguments not None, tuple values not None) -> None:

@@ -88,6 +88,7 @@ cdef extern from "vyre_cuda.h" nogil:
                                    uint64_t nbytes)
     vyc_status vyc_context_in_flight(vyc_context *context, char *text_out, size_t nbytes, uint32_t *count_out)
     vyc_status vyc_context_trace(vyc_context *context, const char *text)
+    vyc_status vyc_origin_add(uint32_t *origin_out, const char *text)
     vyc_status vyc_context_count(vyc_context *context, uint32_t row, uint64_t n)
 
     ctypedef struct vyc_memory_stats:
@@ -275,6 +276,7 @@ cdef extern from "vyre_cuda.h" nogil:
         int64_t timeout_ns
         vyc_timing *timing_out
         uint32_t iterations
+        uint32_t origin
 
     vyc_status vyc_plan_run(vyc_plan *plan, vyc_ticket **ticket_out, const vyc_run *run)
     vyc_status vyc_plan_submit(vyc_plan *plan, vyc_ticket **ticket_out, const vyc_run *run)
@@ -285,7 +287,7 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_plan_launch(vyc_plan *plan, const vyc_run *run)
     vyc_status vyc_call_create(vyc_call **call_out, vyc_plan *plan, const vyc_run *run)
     vyc_status vyc_call_set(vyc_call *call, const vyc_run *run)
-    vyc_status vyc_call_run(vyc_call *call)
+    vyc_status vyc_call_run_at(vyc_call *call, uint32_t origin)
     vyc_status vyc_call_set_run(vyc_call *call, const vyc_run *run)
     void vyc_call_release(vyc_call *call)
 
@@ -337,8 +339,8 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_graph_repeat_end(vyc_graph *graph)
     vyc_status vyc_graph_finish(vyc_graph *graph)
     vyc_status vyc_graph_update(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count)
-    vyc_status vyc_graph_launch(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
-                                vyc_stream *stream)
+    vyc_status vyc_graph_launch_at(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
+                                   vyc_stream *stream, uint32_t origin)
     vyc_status vyc_graph_info_get(vyc_graph *graph, vyc_graph_info *info_out)
     vyc_status vyc_graph_node_get(vyc_graph *graph, vyc_graph_node *node_out, uint32_t *edge_count_out,
                                   uint32_t *edges_out, uint32_t edge_room, uint32_t index)

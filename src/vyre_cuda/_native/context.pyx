@@ -69,7 +69,7 @@ cdef vyc_status event_wait(void *event, int64_t timeout_ns) noexcept nogil:
 
 cdef tuple in_flight(vyc_context *context):
     """(launches that are not known to have ended, the number of all of them)."""
-    cdef char text[4096]
+    cdef char text[16384]
     cdef uint32_t count = 0
     check(vyc_context_in_flight(context, text, sizeof(text), &count))
     return tuple(text.decode("utf-8", "replace").splitlines()), count

@@ -147,7 +147,7 @@ cdef class Dispatcher(Framer):
         return arguments
 
 
-cdef bint looks_deep(Context context, vyc_stream *stream):
+cdef bint looks_deep(Context context, vyc_stream *stream) noexcept:
     """Count a launch; whether the queue may be full. The count is a hint, so threads may lose some of it."""
     context.launches += 1
     if context.launches % LOOK_EVERY == 0:

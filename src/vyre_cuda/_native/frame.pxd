@@ -3,6 +3,7 @@ from libc.stdint cimport uint32_t, uint64_t
 
 from vyre_cuda._native.c_api cimport vyc_argument, vyc_run
 from vyre_cuda._native.plan cimport Plan
+from vyre_cuda._native.origin cimport Seen
 from vyre_cuda._native.table cimport Table
 
 
@@ -18,6 +19,7 @@ cdef struct Frame:
 
 cdef class Framer(Table):
     cdef Plan _plan
+    cdef Seen *_seen  # where the last call came from
 
     cdef object prepare(self, Frame *frame, PyObject *const *args, Py_ssize_t n, object out, object grid)
     cdef bint take(self, Frame *frame, uint32_t parameter, object value) except -1

@@ -18,6 +18,7 @@ from vyre_cuda._native.c_api cimport (
 from vyre_cuda._native.context cimport Context
 from vyre_cuda._native.memory cimport Pinned, Span, pinned_empty_of, pinned_of
 from vyre_cuda._native.plan cimport Plan
+from vyre_cuda._native.origin cimport origin_of
 from vyre_cuda._native.table cimport ROLE_SCALAR, Row, Table
 
 from vyre_cuda.errors import ResourceError
@@ -104,6 +105,7 @@ cdef class Framer(Table):
         frame.run.timeout_ns = -1
         frame.run.timing_out = NULL
         frame.run.iterations = 1
+        frame.run.origin = origin_of(&self._seen)
 
     cdef bint take(self, Frame *frame, uint32_t parameter, object value) except -1:
         """An input: an array, or for an in a device array."""

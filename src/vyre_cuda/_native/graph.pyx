@@ -11,12 +11,13 @@ cimport numpy as cnp
 from vyre_cuda._native.c_api cimport (
     VYC_NODE_CLEAR, VYC_NODE_CONTROL, VYC_NODE_COPY, VYC_NODE_FILL, VYC_NODE_KERNEL, VYC_NODE_LOOP, vyc_buffer,
     vyc_graph_add_launch, vyc_graph_add_transfer, vyc_graph_change, vyc_graph_create, vyc_graph_finish,
-    vyc_graph_info, vyc_graph_info_get, vyc_graph_launch, vyc_graph_node, vyc_graph_node_get, vyc_graph_release,
+    vyc_graph_info, vyc_graph_info_get, vyc_graph_launch_at, vyc_graph_node, vyc_graph_node_get, vyc_graph_release,
     vyc_graph_repeat_begin, vyc_graph_repeat_end, vyc_graph_update, vyc_stream, vyc_graph_transfer,
 )
 from vyre_cuda._native.context cimport Context, Stream
 from vyre_cuda._native.memory cimport Pinned, Span, pinned_of
 from vyre_cuda._native.plan cimport Arguments, Plan
+from vyre_cuda._native.origin cimport origin_of
 from vyre_cuda._native.status cimport check
 
 cnp.import_array()
@@ -138,14 +139,15 @@ cdef class Graph:
         cdef vyc_stream *on = NULL if stream is None else stream._h
         cdef uint32_t count = len(changes)
         cdef vyc_graph_change *list_of = NULL
+        cdef uint32_t origin = origin_of(&self._seen)
         if count > 0:
             list_of = changes_of(changes)
         try:
             if self._long:
                 with nogil:
-                    check(vyc_graph_launch(self._h, list_of, count, on))
+                    check(vyc_graph_launch_at(self._h, list_of, count, on, origin))
             else:
-                check(vyc_graph_launch(self._h, list_of, count, on))
+                check(vyc_graph_launch_at(self._h, list_of, count, on, origin))
         finally:
             free(list_of)
         if count > 0:

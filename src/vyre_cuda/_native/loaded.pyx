@@ -11,14 +11,15 @@ from libc.stdlib cimport malloc
 from libc.string cimport memcpy, memset
 
 from vyre_cuda._native.c_api cimport (
-    VYC_ARGUMENT_BUFFER, vyc_argument, vyc_call_create, vyc_call_release, vyc_call_run, vyc_call_set, vyc_plan_launch,
-    vyc_run,
+    VYC_ARGUMENT_BUFFER, vyc_argument, vyc_call_create, vyc_call_release, vyc_call_run_at, vyc_call_set,
+    vyc_plan_launch, vyc_run,
 )
 from vyre_cuda._native.context cimport Stream
 from vyre_cuda._native.foreign cimport stream_of
 from vyre_cuda._native.memory cimport Span
 from vyre_cuda._native.module cimport Module
 from vyre_cuda._native.plan cimport Arguments, Plan
+from vyre_cuda._native.origin cimport origin_of
 from vyre_cuda._native.status cimport check
 
 cdef enum:
@@ -133,6 +134,7 @@ cdef class Launcher:
         cdef Stream on = stream_of(self.module.context, stream)
         _keep, addresses = self.fill(args, items, scalars, &run, grid, on)
         plan = self.plan_for(block, shared_bytes, cooperative, addresses)
+        run.origin = origin_of(&self._seen)
         check(vyc_plan_launch(plan._h, &run))
 
     def plan_and_arguments(self, tuple args not None, grid, block, uint32_t shared_bytes,
@@ -191,4 +193,4 @@ cdef class LoadedCall:
                 raise TypeError("a pointer that was bound as an array stays one, and an address an address")
             check(vyc_call_set(self._h, &run))
             self.values = args
-        check(vyc_call_run(self._h))
+        check(vyc_call_run_at(self._h, origin_of(&self._seen)))

@@ -2,6 +2,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from vyre_cuda._native.c_api cimport vyc_argument, vyc_plan, vyc_run, vyc_status, vyc_ticket
 from vyre_cuda._native.context cimport Context
+from vyre_cuda._native.origin cimport Seen
 
 
 cdef class Plan:
@@ -9,6 +10,7 @@ cdef class Plan:
     cdef readonly Context context
     cdef readonly uint32_t binding_count
     cdef readonly uint32_t scalar_count
+    cdef Seen *_seen  # where the last general call came from
 
 
 cdef class Arguments:

@@ -16,6 +16,7 @@ from vyre_cuda._native.c_api cimport (
 from vyre_cuda._native.context cimport Stream
 from vyre_cuda._native.memory cimport Pinned, Span, pinned_of
 from vyre_cuda._native.module cimport Module
+from vyre_cuda._native.origin cimport origin_of
 from vyre_cuda._native.status cimport check
 from vyre_cuda._native.ticket cimport Ticket, ticket_wait
 from vyre_cuda._native.waiting cimport SLICE_NS, slice_of
@@ -108,6 +109,7 @@ cdef class Plan:
 
     def run(self, Arguments arguments not None, *, int64_t timeout_ns=-1) -> None:
         """Run with host or mixed arguments and wait."""
+        arguments.run.origin = origin_of(&self._seen)
         run_and_wait(self, &arguments.run, timeout_ns)
 
     def timed(self, Arguments arguments not None) -> dict[str, int]:
@@ -115,6 +117,7 @@ cdef class Plan:
         cdef vyc_timing timing
         memset(&timing, 0, sizeof(timing))
         timing.struct_size = sizeof(timing)
+        arguments.run.origin = origin_of(&self._seen)
         arguments.run.timing_out = &timing
         try:
             run_and_wait(self, &arguments.run, -1)
@@ -127,12 +130,14 @@ cdef class Plan:
     def submit(self, Arguments arguments not None) -> Ticket:
         """Run without waiting; the ticket holds the arrays until it is finished or dropped."""
         cdef Ticket ticket = Ticket.__new__(Ticket)
+        arguments.run.origin = origin_of(&self._seen)
         submit_run(self, &ticket._h, &arguments.run)
         ticket._keep = arguments
         return ticket
 
     def launch(self, Arguments arguments not None) -> None:
         """Launch on buffers without waiting, but for room in the queue."""
+        arguments.run.origin = origin_of(&self._seen)
         with nogil:
             check(vyc_plan_launch(self._h, &arguments.run))
 

@@ -2,11 +2,13 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t
 
 from vyre_cuda._native.c_api cimport vyc_argument, vyc_run
 from vyre_cuda._native.plan cimport Plan
+from vyre_cuda._native.origin cimport Seen
 from vyre_cuda._native.table cimport PARAMETERS
 
 
 cdef class Recorded:
     cdef Plan _plan
+    cdef Seen *_seen  # where the last replay came from
     cdef vyc_run _run
     cdef vyc_argument *_items
     cdef uint64_t *_scalars

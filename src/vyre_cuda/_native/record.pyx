@@ -16,6 +16,7 @@ from vyre_cuda._native.c_api cimport (
 )
 from vyre_cuda._native.memory cimport Pinned, pinned_of
 from vyre_cuda._native.plan cimport Plan, finish_run
+from vyre_cuda._native.origin cimport origin_of
 from vyre_cuda._native.table cimport PARAMETERS
 
 from vyre_cuda._native.status import AssertReport
@@ -181,6 +182,7 @@ cdef class Recorded:
     cdef int wait(self) except -1:
         cdef vyc_ticket *ticket = NULL
         self._run.timeout_ns = HELD_NS
+        self._run.origin = origin_of(&self._seen)
         cdef vyc_status status = vyc_plan_run(self._plan._h, &ticket, &self._run)
         if status == VYC_OK:
             return 0

@@ -17,7 +17,6 @@ from vyre_cuda._native.context import Event as Event
 from vyre_cuda._native.context import Stream as Stream
 from vyre_cuda._native.memory import Buffer
 from vyre_cuda._native.status import AssertReport
-from vyre_cuda.cache.lru import LRU
 from vyre_cuda.errors import DeviceUnavailableError, Error, RecordingError, ResourceError
 from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.types import TYPES, Type, bf16, by_dtype
@@ -37,18 +36,17 @@ from vyre_cuda.runtime.waiter import Waiter
 if TYPE_CHECKING:
     from vyre_cuda.ptx import target as targets
     from vyre_cuda.ptx.target import Target
-    from vyre_cuda.runtime import foreign, interop, lowering
+    from vyre_cuda.runtime import blocks, foreign, interop
     from vyre_cuda.runtime import graph as graphs
     from vyre_cuda.runtime.foreign import ForeignKernel
     from vyre_cuda.runtime.graph import Graph
 else:
+    blocks = later("vyre_cuda.runtime.blocks")
     foreign = later("vyre_cuda.runtime.foreign")
     graphs = later("vyre_cuda.runtime.graph")
     interop = later("vyre_cuda.runtime.interop")
-    lowering = later("vyre_cuda.runtime.lowering")
     targets = later("vyre_cuda.ptx.target")
 
-_CHOICES_KEPT = 1024
 # Seconds that the end of a process waits for work of a device that was not closed.
 _EXIT_LIMIT = 1.0
 
@@ -67,8 +65,8 @@ class Device(memory.Allocator, Telemetry):
         driver, ordinal, checks = open_driver(which, check)
         super().__init__(Context(driver, ordinal), DeviceArray, _rows())
         self.properties = DeviceProperties.of(self.context.caps())
-        self._choices: LRU[Program] = LRU(_CHOICES_KEPT)
         self._kernels = Kernels(self.context, races="races" in checks)
+        self._blocks: blocks.Blocks | None = None
         self.context.explain = self._kernels.checks.error
         self.waiter = Waiter()
         weakref.finalize(self, self.waiter.stop)
@@ -117,14 +115,9 @@ class Device(memory.Allocator, Telemetry):
         check(program)
         if block not in (None, "auto"):
             raise ValueError(f'block={block!r}; it is "auto", or the block that the program was built with')
-        key = (program.to_bytes(), precision, bounds, max_ulp)
-        known = self._choices.get(key)
-        if known is not None:
-            return known
-        chosen = lowering.blocked(
-            program, self.context, self.properties, precision=precision, bounds=bounds, max_ulp=max_ulp
-        )
-        return self._choices.setdefault(key, chosen)
+        if self._blocks is None:
+            self._blocks = blocks.Blocks(self.context, self.properties, self._kernels.store)
+        return self._blocks.chosen(program, precision, bounds, max_ulp)
 
     def load(self, image: str | bytes, name: str, *, signature: str) -> ForeignKernel:
         """The kernel `name` of PTX text, a cubin or a fat binary made by somebody else, such as NVRTC, nvcc or Triton.

@@ -52,7 +52,7 @@ class Kernels:
         self._recent: LRU[Kernel] = LRU(_KEPT, _BYTES_KEPT, self._count_change)
         self._flights: SingleFlight[Kernel] = SingleFlight()
         self._tags = itertools.count(1)
-        self._store = None if races else _store(self._count)
+        self.store = None if races else _store(self._count)
 
     def kernel(self, device: Device, program: Program, precision: str, bounds: str, max_ulp: float | None) -> Kernel:
         """The kernel of a valid program."""
@@ -75,10 +75,10 @@ class Kernels:
         if kernel is not None:
             return kernel
         self._count("kernel_cache_misses", 1)
-        store = self._store
+        store = self.store
         if store is None:
             return self._keep(key, self._compiled(device, program, key)[0])
-        name = _disk_key(key, device.properties)
+        name = disk_key("kernel", key, device.properties)
         found = store.read(name)
         kernel = None if found is None else self._revived(device, program, key, found)
         if kernel is not None:
@@ -153,11 +153,11 @@ def _store(count: Count) -> Store | None:
     return None if root is None else Store(root, count)
 
 
-def _disk_key(key: Key, properties: DeviceProperties) -> str:
-    """Everything that changes what is stored."""
+def disk_key(kind: str, key: Key, properties: DeviceProperties) -> str:
+    """Everything that changes what is stored of a program: its `kernel`, its `block`."""
     wire, precision, bounds, max_ulp = key
     words = (
-        *("kernel", precision, bounds, str(max_ulp), "emulator" if properties.is_emulator else "cuda"),
+        *(kind, precision, bounds, str(max_ulp), "emulator" if properties.is_emulator else "cuda"),
         *map(str, (*properties.compute_capability, properties.driver_version)),
     )
     return key_of([generator_digest(), wire, *(word.encode() for word in words)])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from vyre_cuda.errors import CompileError
 from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.reblock import what_fixes_block, with_block
+from vyre_cuda.ir.reblock import what_fixes_block
 from vyre_cuda.later import later
 from vyre_cuda.passes.pipeline import optimize
 from vyre_cuda.ptx.lower import lower
@@ -52,7 +52,7 @@ def explained(
     return refused.explained(error, body, target, precision=precision, bounds=bounds, max_ulp=max_ulp)
 
 
-def blocked(
+def chosen_block(
     program: Program,
     context: Context,
     properties: DeviceProperties,
@@ -60,15 +60,15 @@ def blocked(
     precision: str,
     bounds: str,
     max_ulp: float | None,
-) -> Program:
-    """The program with the block of which the most threads are resident. ValueError: it depends on its block."""
+) -> int:
+    """Threads of the block of which the most are resident. ValueError: the program depends on its block."""
     fixed = what_fixes_block(program)
     if fixed is not None:
         raise ValueError(f'{program.name}: block="auto", and {fixed[0]}, which depends on the block')
     target = target_for(properties.compute_capability, properties.driver_version)
     body = _improved(program, precision, bounds)
     found = lower(body, target, precision=precision, bounds=bounds, max_ulp=max_ulp, fixed_block=False)
-    return with_block(program, best_block(context, found, properties.warp_size))
+    return best_block(context, found, properties.warp_size)
 
 
 def _improved(program: Program, precision: str, bounds: str) -> Program:

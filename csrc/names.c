@@ -1,0 +1,93 @@
+/* What kernels and graphs are called in messages.
+ *
+ * A name is held by what it names. After that a note of a launch may still have it, and somebody
+ * may be reading that: it is freed when neither is so, which is looked at once for many names. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+#define FEW 1024u /* names that nobody holds, before notes are looked through for them */
+
+vyc_status vyc__name_make(vyc_name **name_out, const char *text) {
+  const size_t size = strlen(text) + 1;
+  vyc_name *name = malloc(sizeof *name + size);
+  if (name == NULL) return vyc__fail(VYC_E_MEMORY, "name", "out of host memory");
+  memcpy(name->text, text, size);
+  atomic_init(&name->references, 1);
+  name->noted = false;
+  *name_out = name;
+  return VYC_OK;
+}
+
+static void push(vyc_history *history, vyc_name *first, vyc_name *last) {
+  last->next = atomic_load(&history->retired);
+  while (!atomic_compare_exchange_weak(&history->retired, &last->next, first)) {
+  }
+}
+
+static void mark(vyc_note note) {
+  if (vyc__note_origin(note) == VYC_ORIGIN_TEXT) return;
+  vyc_name *name = (vyc_name *)(uintptr_t)vyc__note_pointer(note);
+  if (name != NULL) name->noted = true;
+}
+
+static void mark_noted(vyc_history *history) {
+  const uint32_t slots = atomic_load(&history->slots);
+  for (uint32_t slot = 0; slot < slots; slot++)
+    for (uint32_t i = 0; i < VYC_HISTORY; i++) mark(atomic_load(&history->notes[slot][i]));
+  for (vyc_flight *f = atomic_load(&history->flights); f != NULL; f = f->next)
+    mark(atomic_load(&f->note));
+}
+
+/* One thread at a time. A reader that comes after the look at `readers` finds only names that are
+ * noted, because none of the others is noted again. */
+static void collect(vyc_history *history) {
+  vyc_name *name = atomic_exchange(&history->retired, NULL);
+  for (vyc_name *n = name; n != NULL; n = n->next) n->noted = false;
+  mark_noted(history);
+  const bool read = atomic_load(&history->readers) != 0;
+  vyc_name *first = NULL, *last = NULL;
+  uint32_t kept = 0, freed = 0;
+  while (name != NULL) {
+    vyc_name *next = name->next;
+    if (read || name->noted) {
+      name->next = first;
+      first = name;
+      if (last == NULL) last = name;
+      kept++;
+    } else {
+      free(name);
+      freed++;
+    }
+    name = next;
+  }
+  if (first != NULL) push(history, first, last);
+  atomic_fetch_sub(&history->retired_count, freed);
+  atomic_store(&history->retired_limit, 2 * kept + FEW);
+}
+
+void vyc__name_release(vyc_context *context, vyc_name *name) {
+  vyc_history *history = &context->history;
+  if (name == NULL) return;
+  if (atomic_fetch_sub_explicit(&name->references, 1, memory_order_acq_rel) != 1) return;
+  push(history, name, name);
+  const uint32_t count = atomic_fetch_add(&history->retired_count, 1) + 1;
+  if (count < FEW || count < atomic_load(&history->retired_limit)) return;
+  if (vyc__is_forked(context) || atomic_exchange(&history->collecting, true)) return;
+  collect(history);
+  atomic_store(&history->collecting, false);
+}
+
+void vyc__names_free(vyc_context *context) {
+  vyc_name *name = atomic_exchange(&context->history.retired, NULL);
+  while (name != NULL) {
+    vyc_name *next = name->next;
+    free(name);
+    name = next;
+  }
+}
+
+void vyc__notes_begin(vyc_context *context) { atomic_fetch_add(&context->history.readers, 1); }
+
+void vyc__notes_end(vyc_context *context) { atomic_fetch_sub(&context->history.readers, 1); }

@@ -1,0 +1,62 @@
+"""The blocks that a device chose for programs: each is chosen once, in one process of all.
+
+What was chosen is found in memory, then on disk, under what a kernel is found by, too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vyre_cuda._native.context import Context
+from vyre_cuda.cache.lru import LRU
+from vyre_cuda.cache.store import Store
+from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.reblock import with_block
+from vyre_cuda.later import later
+from vyre_cuda.runtime.kernels import disk_key
+from vyre_cuda.runtime.properties import DeviceProperties
+
+if TYPE_CHECKING:
+    from vyre_cuda.runtime import lowering
+else:
+    lowering = later("vyre_cuda.runtime.lowering")
+
+_KEPT = 1024
+
+
+class Blocks:
+    """Programs with the blocks that one device chose for them; `store` None: nothing is kept on disk."""
+
+    def __init__(self, context: Context, properties: DeviceProperties, store: Store | None) -> None:
+        self._context = context
+        self._properties = properties
+        self._store = store
+        self._recent: LRU[Program] = LRU(_KEPT)
+
+    def chosen(self, program: Program, precision: str, bounds: str, max_ulp: float | None) -> Program:
+        """The valid program with its block. ValueError: it depends on its block."""
+        key = (program.to_bytes(), precision, bounds, max_ulp)
+        known = self._recent.get(key)
+        if known is not None:
+            return known
+        name = disk_key("block", key, self._properties)
+        threads = self._read(name)
+        if threads is None:
+            threads = lowering.chosen_block(
+                program, self._context, self._properties, precision=precision, bounds=bounds, max_ulp=max_ulp
+            )
+            if self._store is not None:
+                self._store.write(name, [b"%d" % threads])
+        return self._recent.setdefault(key, with_block(program, threads))
+
+    def _read(self, name: str) -> int | None:
+        """The number of threads in a file, None where there is none that this device can have."""
+        found = None if self._store is None else self._store.read(name)
+        if self._store is None or found is None:
+            return None
+        text = b",".join(found)
+        threads = int(text) if text.isdigit() and len(text) < 10 else 0
+        if 1 <= threads <= self._properties.max_threads_per_block:
+            return threads
+        self._store.discard(name)
+        return None
