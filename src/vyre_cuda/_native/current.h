@@ -93,7 +93,7 @@ static inline int vyre_origin_again(vyre_seen **place, uint32_t *origin_out) {
 /* `seen` has a origin. */
 static inline void vyre_seen_keep(vyre_seen **place, vyre_seen *seen) {
   vyre_seen *before = __atomic_exchange_n(place, seen, __ATOMIC_ACQ_REL);
-  if (before != NULL) __atomic_store_n(&before->after, seen, __ATOMIC_RELEASE);
+  if (before != NULL && before != seen) __atomic_store_n(&before->after, seen, __ATOMIC_RELEASE);
 }
 
 #endif

@@ -54,7 +54,7 @@ class Telemetry:
 
     @property
     def nvtx_ranges(self) -> bool:
-        """Whether compilations, calls and launches are ranges in profilers, in the domain vyre_cuda.
+        """Whether compilations, calls, launches and copies are ranges in profilers, in the domain vyre_cuda.
 
         Off at first, and then free. UnsupportedError when the package nvtx is not installed.
         """

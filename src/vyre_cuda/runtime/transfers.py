@@ -12,6 +12,7 @@ import numpy as np
 
 from vyre_cuda._native.memory import Buffer, Span, Transfers
 from vyre_cuda._native.status import AssertReport
+from vyre_cuda.runtime.kinds import READBACK, UPLOAD
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.array import DeviceArray
@@ -22,11 +23,19 @@ Host: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 def upload(device: Device, items: list[tuple[Buffer, int, Host]]) -> None:
     """(buffer, byte offset, array) each, in this order."""
+    watch = device._watch
+    if watch is not None and watch.opens:
+        with watch.range(UPLOAD, _ranges(items)):
+            return upload(device, items)
     Transfers(device.context, [(buffer, offset, np.ascontiguousarray(data)) for buffer, offset, data in items]).upload()
 
 
 def download(device: Device, items: list[tuple[Buffer, int, Host]]) -> None:
     """(buffer, byte offset, C-contiguous array to write) each."""
+    watch = device._watch
+    if watch is not None and watch.opens:
+        with watch.range(READBACK, _ranges(items)):
+            return download(device, items)
     try:
         Transfers(device.context, items).download()
     except AssertReport as report:
@@ -54,6 +63,10 @@ def download_item(device: Device, item: tuple[DeviceArray, int, int]) -> tuple[B
     buffer = _buffer(device, "download", array)
     start = array._place("download", array.dtype, offset, count)
     return buffer, start, device._result(count, array.dtype)
+
+
+def _ranges(items: list[tuple[Buffer, int, Host]]) -> str:
+    return "1 range" if len(items) == 1 else f"{len(items)} ranges"
 
 
 def listed(what: str, items: Iterable[Any]) -> list[Any]:
