@@ -18,7 +18,7 @@ from vyre_cuda.records import dataclass
 
 _TARGET = Target.parse("sm_90")
 # What a kernel has besides the function: scalars and the address come in, the result goes out.
-_AROUND = ("ld.param.", "cvta.", "st.global.", "ret;", ".")
+_AROUND = ("ld.param.", "cvta.", "st.global.", "ret;", ".", "//")
 _BRANCH = re.compile(r"bra (\$L\d+);")
 
 

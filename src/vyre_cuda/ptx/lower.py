@@ -33,13 +33,12 @@ def lower(
     debug: bool = False,
     races: bool = False,
     max_ulp: float | None = None,
-    numbered: bool = False,
     fixed_block: bool = True,
 ) -> Lowered:
     """The kernel of a valid program for a target.
 
-    `races` asks the emulator to look for data races, and numbers the statements in comments, which `numbered` does
-    alone. `debug` adds a comment with values and source lines to each instruction and verifies the values. `max_ulp`
+    A comment says of which statement the instructions behind it are. `races` asks the emulator to look for data races.
+    `debug` adds a comment with values and source lines to each instruction and verifies the values. `max_ulp`
     lets each op take the cheapest form whose error is bounded by so many ULP. Without `fixed_block` the text does not
     say how many threads a block has, so that it can be asked how many would fit. ValueError for an option's unknown
     word and a `max_ulp` below 1/2, UnsupportedError for a target that is too small and a `max_ulp` below the bound of
@@ -57,7 +56,6 @@ def lower(
         debug=debug,
         races=races,
         max_ulp=max_ulp,
-        numbered=numbered,
     )
     lowering.run()
     memory, function = lowering.memory, lowering.builder.function

@@ -44,11 +44,6 @@ from vyre_cuda.ptx.warp import WarpOps
 from vyre_cuda.records import dataclass
 
 
-def statement_comment(number: int) -> str:
-    """What stands before the instructions of a statement, by its number."""
-    return f"statement {number}"
-
-
 def _source_comment(source: Source) -> str:
     file, line = source
     name = file.replace("\\", "/").rsplit("/", 1)[-1]
@@ -80,11 +75,9 @@ class Lowering:
         debug: bool,
         races: bool = False,
         max_ulp: float | None = None,
-        numbered: bool = False,
     ) -> None:
         self._program = program
         self._debug = debug
-        self._numbered = numbered or races
         self.builder = Builder(target, precision, max_ulp=max_ulp)
         self.memory = Memory(self.builder, program, checked=bounds != "off")
         self.sites = Sites(program, traps=bounds == "trap", races=races)
@@ -130,8 +123,7 @@ class Lowering:
 
     def _number(self, statement: Stmt) -> None:
         """What follows belongs to this statement."""
-        if self._numbered:
-            self.builder.function.effect("comment", (), statement_comment(self.sites.number(statement)))
+        self.builder.function.effect("statement", (), self.sites.number(statement))
 
     def _skip(self, statements: tuple[Stmt, ...]) -> None:
         """Statements that no thread can reach; their assertions keep their numbers."""

@@ -29,6 +29,11 @@ _CLASSES = (
 _SILENT = frozenset({"const", "register", "retype"})
 
 
+def statement_comment(number: int) -> str:
+    """What stands before the instructions of a statement, by its number in the order of the program's text."""
+    return f"s{number}"
+
+
 def entry_name(program: Program) -> str:
     """The kernel's PTX identifier."""
     clean = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in program.name[:64])
@@ -135,6 +140,7 @@ class _Emitter:
         self._register_names: dict[int, str] = {}
         self._templates: dict[tuple[str, str], Template] = {}
         self._lines: list[str] = []
+        self._marked = 0  # lines so far when the last was a mark
         self.counts: dict[str, int] = {prefix: 0 for prefix, _ in _CLASSES}
         self.parameters = {
             (p.kind, p.name): (symbol_name("p", number, p.name), _parameter_word(p))
@@ -322,10 +328,19 @@ class _Emitter:
             self._emit("bar.sync 0;")
         elif kind == "sleep":
             self._emit(f"nanosleep.u32 {attr};")
+        elif kind == "statement":
+            self._mark(attr)
         elif kind == "comment":
             self._emit(f"// {attr}")
         else:
             raise InternalError(f"effect {kind} has no text")
+
+    def _mark(self, statement: int) -> None:
+        """What follows is of this statement. A mark that nothing followed is replaced."""
+        if self._lines and self._marked == len(self._lines):
+            self._lines.pop()
+        self._lines.append(f"  // {statement_comment(statement)}")
+        self._marked = len(self._lines)
 
     def _when(self, args: tuple[int, ...], negated: bool) -> str:
         return f"@{'!' * negated}{self._name(args[0])} " if args else ""
@@ -364,7 +379,7 @@ def _parameter_word(parameter: KernelParameter) -> str:
 def _is_next(code: list[int | Effect], position: int, label: int) -> bool:
     """Whether only labels and comments stand between this place and the label."""
     for item in code[position + 1 :]:
-        if isinstance(item, int) or item[0] not in ("label", "comment"):
+        if isinstance(item, int) or item[0] not in ("label", "comment", "statement"):
             return False
         if item[0] == "label" and item[2][0] == label:
             return True

@@ -127,9 +127,7 @@ class Kernels:
         except CompileError as error:
             if self._races:
                 raise
-            raise lowering.explained(
-                error, program, device.properties, precision=key[1], bounds=key[2], max_ulp=key[3]
-            ) from None
+            raise lowering.explained(error, program, precision=key[1], bounds=key[2]) from None
         return kernel, () if image is None else (stored.encode(found), ptx, image)
 
     def new_tag(self) -> int:

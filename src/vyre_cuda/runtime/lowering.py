@@ -37,19 +37,9 @@ def lowered(
     return lower(body, target, precision=precision, bounds=bounds, races=races, max_ulp=max_ulp)
 
 
-def explained(
-    error: CompileError,
-    program: Program,
-    properties: DeviceProperties,
-    *,
-    precision: str,
-    bounds: str,
-    max_ulp: float | None,
-) -> CompileError:
+def explained(error: CompileError, program: Program, *, precision: str, bounds: str) -> CompileError:
     """The driver's refusal of what `lowered` made of the program, told in its statements."""
-    target = target_for(properties.compute_capability, properties.driver_version)
-    body = _improved(program, precision, bounds)
-    return refused.explained(error, body, target, precision=precision, bounds=bounds, max_ulp=max_ulp)
+    return refused.explained(error, _improved(program, precision, bounds))
 
 
 def chosen_block(

@@ -12,7 +12,7 @@ from vyre_cuda.ir.program import Program
 from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
 from vyre_cuda.ptx.isel_memory import symbol_name
 from vyre_cuda.ptx.lowered import Access, Lowered
-from vyre_cuda.ptx.statements import statement_comment
+from vyre_cuda.ptx.text import statement_comment
 
 _SYMBOL_BYTES = 128
 _SHARED_ALIGN = 16

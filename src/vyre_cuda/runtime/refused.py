@@ -8,25 +8,16 @@ from vyre_cuda.errors import CompileError, CompileLocation
 from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.text import format_source, format_statement
 from vyre_cuda.ptx.lines import statements_of_lines
-from vyre_cuda.ptx.target import Target
 
 # ptxas application ptx input, line 12; error   : Arguments mismatch for instruction 'add'
 _LINE = re.compile(r"\bline (\d+)\b[;:,]?\s*(.*)")
 _SHOWN = 3
 
 
-def explained(
-    error: CompileError,
-    program: Program,
-    target: Target,
-    *,
-    precision: str,
-    bounds: str,
-    max_ulp: float | None,
-) -> CompileError:
+def explained(error: CompileError, program: Program) -> CompileError:
     """The same error with its locations; `program` is what was lowered to the text that was refused."""
     lines = error.ptx.splitlines()
-    statements = statements_of_lines(program, target, error.ptx, precision=precision, bounds=bounds, max_ulp=max_ulp)
+    statements = statements_of_lines(program, error.ptx)
     locations = []
     for match in _LINE.finditer(error.log):
         number = int(match[1])
