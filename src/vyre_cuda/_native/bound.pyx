@@ -1,5 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True
 """Launches with their arguments bound."""
+cimport cython
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t
 
@@ -7,9 +8,9 @@ from vyre_cuda._native.c_api cimport (
     VYC_E_INVALID, vyc_call, vyc_call_create, vyc_call_release, vyc_call_run_at, vyc_call_set, vyc_call_set_run,
     vyc_status, vyc_stream,
 )
-from vyre_cuda._native.context cimport Context, Stream
+from vyre_cuda._native.context cimport Context, Stream, load
 from vyre_cuda._native.dispatch cimport Dispatcher, looks_deep
-from vyre_cuda._native.frame cimport Frame
+from vyre_cuda._native.frame cimport FREE_THREADED, Frame, let_go
 from vyre_cuda._native.plan cimport Arguments
 from vyre_cuda._native.origin cimport Seen, origin_of
 from vyre_cuda._native.status cimport check
@@ -30,7 +31,7 @@ cdef class Call:
     cdef Stream _on
     cdef bint _plain
     cdef Seen *_seen  # where the last launch came from
-    cdef readonly tuple values
+    cdef tuple _values  # read and written in a critical section
 
     def __init__(self, Dispatcher dispatcher not None, Arguments arguments not None, tuple values not None,
                  Stream stream=None, bint plain=True) -> None:
@@ -39,7 +40,7 @@ cdef class Call:
         self._context = dispatcher._plan.context
         self._on = stream
         self._plain = plain
-        self.values = values
+        self._values = values
         check(vyc_call_create(&self._h, dispatcher._plan._h, &arguments.run))
 
     def __dealloc__(self):
@@ -53,18 +54,29 @@ cdef class Call:
         cdef uint32_t origin
         cdef vyc_stream *stream = NULL if self._on is None else self._on._h
         cdef Context context = self._context
-        if context.recordings != 0 and self._record_call(args):
+        if load(context._recordings) != 0 and self._record_call(args):
             return
         if args:
-            if self._plain and not context.is_behind and self._dispatcher.prepare_launch(
-                    &frame, (<PyTupleObject *>args).ob_item, len(args), None):
-                looks_deep(context, stream)
-                frame.run.stream = stream
-                status = vyc_call_set_run(self._h, &frame.run)
-                if status != VYC_E_INVALID:
-                    self.values = args
-                check(status)
-                return
+            if self._plain and load(context.is_behind) == 0:
+                if FREE_THREADED:
+                    try:
+                        if self._dispatcher.prepare_launch(
+                                &frame, (<PyTupleObject *>args).ob_item, len(args), None):
+                            looks_deep(context, stream)
+                            frame.run.stream = stream
+                            self.set_run(&frame, args)
+                            return
+                    finally:
+                        let_go(&frame)
+                elif self._dispatcher.prepare_launch(
+                        &frame, (<PyTupleObject *>args).ob_item, len(args), None):
+                    looks_deep(context, stream)
+                    frame.run.stream = stream
+                    status = vyc_call_set_run(self._h, &frame.run)
+                    if status != VYC_E_INVALID:
+                        self._values = args
+                    check(status)
+                    return
             self._rebind(args)
         origin = origin_of(&self._seen)
         if looks_deep(context, stream):
@@ -74,7 +86,28 @@ cdef class Call:
             status = vyc_call_run_at(self._h, origin)
         check(status)
 
+    cdef int set_run(self, Frame *frame, tuple args) except -1:
+        """Launch with these, and bind them."""
+        cdef vyc_status status
+        cdef tuple _before
+        with cython.critical_section(self):
+            status = vyc_call_set_run(self._h, &frame.run)
+            if status != VYC_E_INVALID:
+                _before = self._values  # goes when this returns
+                self._values = args
+        return check(status)
+
+    @property
+    def values(self) -> tuple[object, ...]:
+        cdef tuple values
+        with cython.critical_section(self):
+            values = self._values
+        return values
+
     def set_arguments(self, Arguments arguments not None, tuple values not None) -> None:
         """Bind these for later launches; `values` are the objects they were made of."""
-        check(vyc_call_set(self._h, &arguments.run))
-        self.values = values
+        cdef tuple _before
+        with cython.critical_section(self):
+            check(vyc_call_set(self._h, &arguments.run))
+            _before = self._values
+            self._values = values

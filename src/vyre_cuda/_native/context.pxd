@@ -2,6 +2,17 @@ from libc.stdint cimport uint32_t
 
 from vyre_cuda._native.c_api cimport vyc_context, vyc_driver, vyc_event, vyc_stream
 
+# Words that threads read and write without a lock: each access is whole, and costs what a plain one costs.
+cdef extern from *:
+    """
+    #define VYC_LOAD(word) __atomic_load_n(&(word), __ATOMIC_RELAXED)
+    #define VYC_STORE(word, value) __atomic_store_n(&(word), (value), __ATOMIC_RELAXED)
+    """
+    int load "VYC_LOAD"(int word) noexcept nogil
+    uint32_t load_u32 "VYC_LOAD"(uint32_t word) noexcept nogil
+    void store "VYC_STORE"(int word, int value) noexcept nogil
+    void store_u32 "VYC_STORE"(uint32_t word, uint32_t value) noexcept nogil
+
 
 cdef class Driver:
     cdef vyc_driver *_h
@@ -15,7 +26,7 @@ cdef class Context:
     cdef dict adopted  # streams of other libraries, by handle
     cdef public object explain
     # How many threads record a graph: what launches and calls look at before they ask further.
-    cdef public int recordings
+    cdef int _recordings
 
     cdef object error(self, object report)
 

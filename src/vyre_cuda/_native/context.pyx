@@ -136,6 +136,15 @@ cdef class Context:
         with nogil:
             vyc_context_release(self._h)
 
+    @property
+    def recordings(self) -> int:
+        """Its writers take turns by a lock of the runtime's."""
+        return load(self._recordings)
+
+    @recordings.setter
+    def recordings(self, int value) -> None:
+        store(self._recordings, value)
+
     def caps(self) -> dict[str, object]:
         cdef vyc_caps caps
         cdef const char *name = NULL

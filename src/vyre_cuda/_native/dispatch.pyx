@@ -6,7 +6,7 @@ What is plain goes by way of a frame on the stack into the C layer. Whatever is 
 """
 from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject, PyTypeObject
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport malloc
 from libc.string cimport memcpy
 
@@ -14,9 +14,10 @@ from vyre_cuda._native.c_api cimport (
     VYC_E_TIMEOUT, VYC_NOT_READY, VYC_OK, vyc_argument, vyc_context_is_behind, vyc_plan_launch, vyc_plan_run,
     vyc_plan_submit, vyc_status, vyc_stream, vyc_ticket,
 )
-from vyre_cuda._native.context cimport Context, Stream
+from vyre_cuda._native.context cimport Context, Stream, load, load_u32, store, store_u32
 from vyre_cuda._native.foreign cimport stream_of
-from vyre_cuda._native.frame cimport Frame, Framer
+from vyre_cuda._native.frame cimport FREE_THREADED, Frame, Framer, let_go
+from vyre_cuda._native.memory cimport Span, new_reference
 from vyre_cuda._native.plan cimport Arguments, finish_run, submit_run
 from vyre_cuda._native.status cimport check
 from vyre_cuda._native.ticket cimport Ticket
@@ -69,18 +70,21 @@ cdef class Dispatcher(Framer):
         """A call; `others`: the keywords that are not named here, None for none."""
         cdef Frame frame
         cdef object results = None
-        if self._plan.context.recordings != 0:
+        if load(self._plan.context._recordings) != 0:
             results = self._watch_call(tuple([<object>args[i] for i in range(n)]), others or {}, out, grid, iterations)
             if results is not NotImplemented:
                 return results
             results = None
-        if not others and self.simple and PyLong_CheckExact(iterations) and iterations == 1:
-            results = self.prepare(&frame, args, n, out, grid)
+        frame.held_count = 0
         try:
+            if not others and self.simple and PyLong_CheckExact(iterations) and iterations == 1:
+                results = self.prepare(&frame, args, n, out, grid)
             if results is not None and self.run(&frame):
                 return results
         except AssertReport as report:
             raise self._assertion(report) from None
+        finally:
+            let_go(&frame)
         return self._general(tuple([<object>args[i] for i in range(n)]), others or {}, out, grid, iterations)
 
     cdef bint run(self, Frame *frame) except -1:
@@ -109,30 +113,43 @@ cdef class Dispatcher(Framer):
         cdef Ticket ticket
         cdef vyc_status status
         cdef object results = None
-        if self.simple:
-            results = self.prepare(&frame, (<PyTupleObject *>args).ob_item, len(args), out, grid)
-        if results is None:
-            return None
-        ticket = Ticket.__new__(Ticket)
-        status = VYC_E_TIMEOUT
-        if frame.staged <= HELD_BYTES:
-            frame.run.timeout_ns = 0
-            status = vyc_plan_submit(self._plan._h, &ticket._h, &frame.run)
-        if status == VYC_E_TIMEOUT:
-            if frame.mixed:
+        frame.held_count = 0
+        try:
+            if self.simple:
+                results = self.prepare(&frame, (<PyTupleObject *>args).ob_item, len(args), out, grid)
+            if results is None:
                 return None
-            submit_run(self._plan, &ticket._h, &frame.run)
-        elif status != VYC_OK:
-            check(status)
-        ticket._keep = (args, results)
-        return ticket, results
+            ticket = Ticket.__new__(Ticket)
+            status = VYC_E_TIMEOUT
+            if frame.staged <= HELD_BYTES:
+                frame.run.timeout_ns = 0
+                status = vyc_plan_submit(self._plan._h, &ticket._h, &frame.run)
+            if status == VYC_E_TIMEOUT:
+                if frame.mixed:
+                    return None
+                submit_run(self._plan, &ticket._h, &frame.run)
+            elif status != VYC_OK:
+                check(status)
+            ticket._keep = (args, results)
+            return ticket, results
+        finally:
+            let_go(&frame)
 
     def plain_arguments(self, tuple args not None) -> Arguments | None:
         """The arguments of a plain launch, all parameters in declared order; None when it is not a plain one."""
         cdef Frame frame
         cdef Arguments arguments
-        if not self.prepare_launch(&frame, (<PyTupleObject *>args).ob_item, len(args), None):
-            return None
+        cdef list keep
+        cdef uint32_t i
+        frame.held_count = 0
+        try:
+            if not self.prepare_launch(&frame, (<PyTupleObject *>args).ob_item, len(args), None):
+                return None
+            if not FREE_THREADED:
+                hold_all(&frame, args)
+            keep = [args, [<object>frame.held[i] for i in range(frame.held_count)]]
+        finally:
+            let_go(&frame)
         arguments = Arguments.__new__(Arguments)
         arguments.items = <vyc_argument *>malloc(self.binding_count * sizeof(vyc_argument) + 1)
         arguments.scalars = <uint64_t *>malloc(self.scalar_count * sizeof(uint64_t) + 1)
@@ -143,16 +160,27 @@ cdef class Dispatcher(Framer):
         arguments.run = frame.run
         arguments.run.arguments = arguments.items
         arguments.run.scalars = arguments.scalars
-        arguments.keep = [args]
+        arguments.keep = keep
         return arguments
+
+
+cdef void hold_all(Frame *frame, tuple args) noexcept:
+    """Hold the buffers of the launch that was just prepared."""
+    cdef object value
+    frame.held_count = 0
+    for value in args:
+        if isinstance(value, Span):
+            frame.held[frame.held_count] = new_reference(<Span>value)
+            frame.held_count += 1
 
 
 cdef bint looks_deep(Context context, vyc_stream *stream) noexcept:
     """Count a launch; whether the queue may be full. The count is a hint, so threads may lose some of it."""
-    context.launches += 1
-    if context.launches % LOOK_EVERY == 0:
-        context.is_behind = vyc_context_is_behind(context._h, stream) == VYC_NOT_READY
-    return context.is_behind
+    cdef uint32_t launches = load_u32(context.launches) + 1
+    store_u32(context.launches, launches)
+    if launches % LOOK_EVERY == 0:
+        store(context.is_behind, vyc_context_is_behind(context._h, stream) == VYC_NOT_READY)
+    return load(context.is_behind)
 
 
 cdef object call_plain(object self, PyObject *const *args, size_t flagged, PyObject *names):
@@ -193,17 +221,35 @@ cdef object launch_plain(object self, PyObject *const *args, Py_ssize_t n, PyObj
             grid = <object>args[n + i]
         else:
             plain = False
-    if dispatcher._plan.context.recordings != 0 and record_launch(dispatcher, args, n, keys):
+    if load(dispatcher._plan.context._recordings) != 0 and record_launch(dispatcher, args, n, keys):
         return None
-    if plain and dispatcher.prepare_launch(&frame, args, n, grid):
+    if plain:
+        # First, because an object of another library is asked, which may do anything.
         on = stream_of(dispatcher._plan.context, stream)
-        frame.run.stream = NULL if on is None else on._h
-        # Where it may block, the general path gives the GIL up, and keeps the arrays meanwhile.
-        if not looks_deep(dispatcher._plan.context, frame.run.stream):
-            check(vyc_plan_launch(dispatcher._plan._h, &frame.run))
-            return None
+        if not FREE_THREADED:
+            if launch_frame(dispatcher, &frame, args, n, grid, on):
+                return None
+        else:
+            try:
+                if launch_frame(dispatcher, &frame, args, n, grid, on):
+                    return None
+            finally:
+                let_go(&frame)
     dispatcher._general_launch(*taken_apart(args, n, keys))
     return None
+
+
+cdef bint launch_frame(Dispatcher dispatcher, Frame *frame, PyObject *const *args, Py_ssize_t n, object grid,
+                       Stream on) except -1:
+    """Whether it was a plain launch, and was made."""
+    if not dispatcher.prepare_launch(frame, args, n, grid):
+        return False
+    frame.run.stream = NULL if on is None else on._h
+    # Where it may block, the general path gives the GIL up, and keeps the arrays meanwhile.
+    if looks_deep(dispatcher._plan.context, frame.run.stream):
+        return False
+    check(vyc_plan_launch(dispatcher._plan._h, &frame.run))
+    return True
 
 
 cdef tuple taken_apart(PyObject *const *args, Py_ssize_t n, tuple keys):

@@ -5,6 +5,7 @@ they should have is the runtime's to say.
 A capsule of ours holds the device buffer by a reference of the C layer: its deleter needs neither the GIL nor the
 device, and may be called by any thread, after a close too.
 """
+cimport cython
 from cpython.pycapsule cimport (
     PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New, PyCapsule_SetName,
 )
@@ -175,14 +176,17 @@ cdef class Imported:
 
     def __init__(self, object capsule) -> None:
         """Takes the tensor over; BufferError for a capsule that was consumed before or is of a newer major version."""
+        with cython.critical_section(capsule):  # one of two threads that consume it gets the tensor
+            self._take(capsule)
+
+    cdef int _take(self, object capsule) except -1:
         if PyCapsule_IsValid(capsule, NAME_VERSIONED):
-            self._take_versioned(capsule)
-        elif PyCapsule_IsValid(capsule, NAME):
-            self._managed = <DLManagedTensor *>PyCapsule_GetPointer(capsule, NAME)
-            PyCapsule_SetName(capsule, USED)
-            self._read(&self._managed.dl_tensor)
-        else:
+            return self._take_versioned(capsule)
+        if not PyCapsule_IsValid(capsule, NAME):
             raise BufferError(f"{capsule!r} holds no DLPack tensor, or one that was consumed")
+        self._managed = <DLManagedTensor *>PyCapsule_GetPointer(capsule, NAME)
+        PyCapsule_SetName(capsule, USED)
+        return self._read(&self._managed.dl_tensor)
 
     cdef int _take_versioned(self, object capsule) except -1:
         cdef DLManagedTensorVersioned *managed

@@ -16,7 +16,7 @@ from vyre_cuda._native.c_api cimport (
     vyc_argument, vyc_run,
 )
 from vyre_cuda._native.context cimport Context
-from vyre_cuda._native.memory cimport Pinned, Span, pinned_empty_of, pinned_of
+from vyre_cuda._native.memory cimport Buffer, Pinned, Span, new_reference, pinned_empty_of, pinned_of
 from vyre_cuda._native.plan cimport Plan
 from vyre_cuda._native.origin cimport origin_of
 from vyre_cuda._native.table cimport ROLE_SCALAR, Row, Table
@@ -39,12 +39,24 @@ cdef bint is_plain(object value, const Row *row):
     )
 
 
-cdef bint fill_span(vyc_argument *item, Span span, const Row *row):
-    if span.typenum != row.typenum or span.buffer is None:
+cdef bint fill_span(Frame *frame, vyc_argument *item, Span span, const Row *row, bint hold):
+    """`hold`: other threads may run before the frame is used."""
+    cdef PyObject *buffer
+    if span.typenum != row.typenum:
         return False
+    if hold:
+        buffer = new_reference(span)
+        if buffer == NULL:
+            return False
+        frame.held[frame.held_count] = buffer
+        frame.held_count += 1
+    elif span._buffer is None:
+        return False
+    else:
+        buffer = <PyObject *>span._buffer
     item.kind = VYC_ARGUMENT_BUFFER
     item.count = span.count
-    item.buffer = span.buffer._h
+    item.buffer = (<Buffer>buffer)._h
     item.offset = span.offset
     return True
 
@@ -64,12 +76,16 @@ cdef class Framer(Table):
         self._plan = plan
 
     cdef object prepare(self, Frame *frame, PyObject *const *args, Py_ssize_t n, object out, object grid):
-        """Fill the frame; the results that the run will have, or None when this call is not a plain one."""
+        """Fill the frame; the results that the run will have, or None when this call is not a plain one.
+
+        Whatever comes of it, the caller lets go of what the frame holds; so after `prepare_launch`.
+        """
         cdef uint32_t i
         cdef Py_ssize_t position = 0
         cdef const Row *row
         frame.staged = 0
         frame.mixed = False
+        frame.held_count = 0
         for i in range(self.parameter_count):
             row = &self.rows[i]
             if row.role == VYC_ROLE_OUT:
@@ -124,7 +140,7 @@ cdef class Framer(Table):
                 item.pinned = pinned._h
             else:
                 frame.staged += item.count * row.itemsize
-        elif row.role == VYC_ROLE_IN and isinstance(value, Span) and fill_span(item, <Span>value, row):
+        elif row.role == VYC_ROLE_IN and isinstance(value, Span) and fill_span(frame, item, <Span>value, row, True):
             frame.mixed = True
         else:
             return False
@@ -175,7 +191,7 @@ cdef class Framer(Table):
                 return None
             target = new_array(self._plan.context, count, row)
         elif isinstance(target, Span):
-            if row.role != VYC_ROLE_OUT or not fill_span(item, <Span>target, row):
+            if row.role != VYC_ROLE_OUT or not fill_span(frame, item, <Span>target, row, True):
                 return None
             frame.counts[parameter] = item.count
             frame.mixed = True
@@ -222,11 +238,16 @@ cdef class Framer(Table):
         return True
 
     cdef bint prepare_launch(self, Frame *frame, PyObject *const *args, Py_ssize_t n, object grid) except -1:
-        """All parameters in declared order; False when this launch is not a plain one."""
+        """All parameters in declared order; False when this launch is not a plain one.
+
+        With a GIL nothing is held, and the frame is for use before any other thread may run.
+        """
         cdef uint32_t i
         cdef const Row *row
         cdef vyc_argument *item
         cdef uint64_t declared
+        if FREE_THREADED:
+            frame.held_count = 0
         if not self.simple or n != <Py_ssize_t>self.parameter_count:
             return False
         for i in range(self.parameter_count):
@@ -238,7 +259,7 @@ cdef class Framer(Table):
                 continue
             item = &frame.items[row.slot]
             memset(item, 0, sizeof(vyc_argument))
-            if not isinstance(value, Span) or not fill_span(item, <Span>value, row):
+            if not isinstance(value, Span) or not fill_span(frame, item, <Span>value, row, FREE_THREADED):
                 return False
             if item.count > self.most_elements:
                 return False

@@ -2,6 +2,7 @@
 """Recorded graphs and the copies and fills in them."""
 from collections import namedtuple
 
+cimport cython
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
@@ -9,13 +10,13 @@ from libc.string cimport memset
 cimport numpy as cnp
 
 from vyre_cuda._native.c_api cimport (
-    VYC_NODE_CLEAR, VYC_NODE_CONTROL, VYC_NODE_COPY, VYC_NODE_FILL, VYC_NODE_KERNEL, VYC_NODE_LOOP, vyc_buffer,
+    VYC_NODE_CLEAR, VYC_NODE_CONTROL, VYC_NODE_COPY, VYC_NODE_FILL, VYC_NODE_KERNEL, VYC_NODE_LOOP,
     vyc_graph_add_launch, vyc_graph_add_transfer, vyc_graph_change, vyc_graph_create, vyc_graph_finish,
     vyc_graph_info, vyc_graph_info_get, vyc_graph_launch_at, vyc_graph_node, vyc_graph_node_get, vyc_graph_release,
     vyc_graph_repeat_begin, vyc_graph_repeat_end, vyc_graph_update, vyc_stream, vyc_graph_transfer,
 )
 from vyre_cuda._native.context cimport Context, Stream
-from vyre_cuda._native.memory cimport Pinned, Span, pinned_of
+from vyre_cuda._native.memory cimport Buffer, Pinned, Span, buffer_of, pinned_of
 from vyre_cuda._native.plan cimport Arguments, Plan
 from vyre_cuda._native.origin cimport origin_of
 from vyre_cuda._native.status cimport check
@@ -47,49 +48,50 @@ cdef void *host_memory(cnp.ndarray array, vyc_graph_transfer *transfer) except N
     return cnp.PyArray_DATA(array)
 
 
-cdef int check_alive(Span span) except -1:
-    if span.buffer is None:
+cdef Buffer alive(Span span):
+    """The buffer, which the caller keeps."""
+    cdef Buffer buffer = buffer_of(span)
+    if buffer is None:
         raise ValueError("the array was freed")
-    return 0
+    return buffer
 
 
 cdef class Transfer:
     """A copy between spans and page-locked arrays, or a fill of a span."""
 
     def __init__(self, object to not None, object source not None, uint64_t nbytes) -> None:
-        cdef Span span
+        cdef Buffer target = None
+        cdef Buffer origin = None
         memset(&self.transfer, 0, sizeof(self.transfer))
         self.transfer.struct_size = sizeof(vyc_graph_transfer)
         self.transfer.bytes = nbytes
-        self.keep = (to, source)
         if isinstance(to, Span):
-            span = to
-            check_alive(span)
-            self.transfer.to = span.buffer._h
-            self.transfer.to_offset = span.offset
+            target = alive(<Span>to)
+            self.transfer.to = target._h
+            self.transfer.to_offset = (<Span>to).offset
         else:
             self.transfer.to_host = host_memory(to, &self.transfer)
         if isinstance(source, Span):
-            span = source
-            check_alive(span)
-            self.transfer.from_ = span.buffer._h
-            self.transfer.from_offset = span.offset
+            origin = alive(<Span>source)
+            self.transfer.from_ = origin._h
+            self.transfer.from_offset = (<Span>source).offset
         else:
             self.transfer.from_host = host_memory(source, &self.transfer)
+        self.keep = (to, source, target, origin)
 
     @staticmethod
     def fill(Span to not None, uint32_t value, uint32_t element_bytes) -> Transfer:
         """Every element of `element_bytes` (1, 2, 4) becomes these bits."""
         cdef Transfer made = Transfer.__new__(Transfer)
-        check_alive(to)
+        cdef Buffer target = alive(to)
         memset(&made.transfer, 0, sizeof(made.transfer))
         made.transfer.struct_size = sizeof(vyc_graph_transfer)
         made.transfer.element_bytes = element_bytes
         made.transfer.value = value
         made.transfer.bytes = to.count * element_bytes
-        made.transfer.to = to.buffer._h
+        made.transfer.to = target._h
         made.transfer.to_offset = to.offset
-        made.keep = (to,)
+        made.keep = (to, target)
         return made
 
 
@@ -117,13 +119,13 @@ cdef class Graph:
     def repeat_begin(self, uint64_t times, Span until, uint32_t until_bytes) -> int:
         """`until`: the device looks at its first element; None: `times` times."""
         cdef uint32_t step = 0
-        cdef vyc_buffer *buffer = NULL
+        cdef Buffer buffer = None
         cdef uint64_t offset = 0
         if until is not None:
-            check_alive(until)
-            buffer = until.buffer._h
+            buffer = alive(until)
             offset = until.offset
-        check(vyc_graph_repeat_begin(self._h, &step, times, buffer, offset, until_bytes))
+        check(vyc_graph_repeat_begin(
+            self._h, &step, times, NULL if buffer is None else buffer._h, offset, until_bytes))
         return step
 
     def repeat_end(self) -> None:
@@ -140,6 +142,7 @@ cdef class Graph:
         cdef uint32_t count = len(changes)
         cdef vyc_graph_change *list_of = NULL
         cdef uint32_t origin = origin_of(&self._seen)
+        cdef object _before
         if count > 0:
             list_of = changes_of(changes)
         try:
@@ -151,7 +154,9 @@ cdef class Graph:
         finally:
             free(list_of)
         if count > 0:
-            self._last = changes  # arrays of the launch in flight
+            with cython.critical_section(self):
+                _before = self._last
+                self._last = changes  # arrays of the launch in flight
 
     def update(self, list changes not None) -> None:
         """The same for all later launches."""

@@ -4,8 +4,11 @@
 Device arrays and exact Python numbers go straight into the C structs of one run; what is not known at a glance is
 handed to `_array` and `_bits` of the subclass, which convert and explain.
 """
+cimport cython
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_CheckExact
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport malloc
 from libc.string cimport memcpy, memset
@@ -14,9 +17,9 @@ from vyre_cuda._native.c_api cimport (
     VYC_ARGUMENT_BUFFER, vyc_argument, vyc_call_create, vyc_call_release, vyc_call_run_at, vyc_call_set,
     vyc_plan_launch, vyc_run,
 )
-from vyre_cuda._native.context cimport Stream
+from vyre_cuda._native.context cimport Stream, load
 from vyre_cuda._native.foreign cimport stream_of
-from vyre_cuda._native.memory cimport Span
+from vyre_cuda._native.memory cimport Buffer, Span, new_reference
 from vyre_cuda._native.module cimport Module
 from vyre_cuda._native.plan cimport Arguments, Plan
 from vyre_cuda._native.origin cimport origin_of
@@ -47,6 +50,15 @@ cdef int fill_grid(object grid, uint32_t *max_grid, vyc_run *run) except -1:
     return 0
 
 
+cdef void let_go(Given *given) noexcept:
+    """Give back what is held, once the C layer has its own references or nobody will read the run."""
+    cdef PyObject *buffer
+    while given.held_count != 0:
+        given.held_count -= 1
+        buffer = given.held[given.held_count]
+        Py_DECREF(<object>buffer)
+
+
 cdef class Launcher:
     """A loaded kernel. Subclasses supply `_variant`, `_array`, `_bits` and `_record_launch`."""
 
@@ -62,24 +74,29 @@ cdef class Launcher:
 
     cdef Plan plan_for(self, object block, uint32_t shared_bytes, bint cooperative, object addresses):
         """The kernel at this block and shared memory, with plain numbers for pointers in the bit set `addresses`."""
-        cdef tuple last = self._last
+        cdef tuple last
+        with cython.critical_section(self):
+            last = self._last
         if last is not None and last[0] == block and last[1] == shared_bytes and last[2] == cooperative \
                 and last[3] == addresses:
             return <Plan>last[4]
         plan = self._variant(block, shared_bytes, cooperative, addresses)
-        self._last = (block, shared_bytes, cooperative, addresses, plan)
+        fresh = (block, shared_bytes, cooperative, addresses, plan)
+        with cython.critical_section(self):
+            last = self._last  # the old one goes when this returns
+            self._last = fresh
         return plan
 
-    cdef object fill(self, tuple args, vyc_argument *items, uint64_t *scalars, vyc_run *run, object grid,
-                     Stream stream):
-        """Fill the run; (what must live until it was given, bit set of pointers that are plain numbers)."""
+    cdef object fill(self, Given *given, tuple args, object grid, Stream stream):
+        """Fill the run; the bit set of pointers that are plain numbers. Whatever comes of it, the caller lets go."""
         cdef int i
         cdef uint32_t bindings = 0
         cdef uint32_t count = 0
         cdef double real
         cdef Span span
         cdef object addresses = 0
-        cdef list keep = None
+        cdef PyObject *buffer
+        given.held_count = 0
         if len(args) != self._count:
             raise TypeError(f"the kernel takes {self._count} arguments, {len(args)} given")
         for i in range(self._count):
@@ -88,75 +105,79 @@ cdef class Launcher:
                 if PyLong_CheckExact(value):
                     if not 0 <= value <= 0xFFFFFFFFFFFFFFFF:
                         raise OverflowError(f"argument {i}: {value} is no address")
-                    scalars[count] = value
+                    given.scalars[count] = value
                     count += 1
                     addresses |= 1 << i
                     continue
                 if not isinstance(value, Span):
                     value = self._array(i, value, stream)
-                    keep = [value] if keep is None else [*keep, value]
                 span = <Span>value
-                if span.buffer is None:
+                buffer = new_reference(span)
+                if buffer == NULL:
                     raise ValueError(f"argument {i}: the array was freed")
-                memset(&items[bindings], 0, sizeof(vyc_argument))
-                items[bindings].kind = VYC_ARGUMENT_BUFFER
-                items[bindings].buffer = span.buffer._h
-                items[bindings].offset = span.offset
+                given.held[bindings] = buffer
+                given.held_count = bindings + 1
+                memset(&given.items[bindings], 0, sizeof(vyc_argument))
+                given.items[bindings].kind = VYC_ARGUMENT_BUFFER
+                given.items[bindings].buffer = (<Buffer>buffer)._h
+                given.items[bindings].offset = span.offset
                 bindings += 1
                 continue
             if self._kind[i] == F64 and PyFloat_CheckExact(value):
                 real = PyFloat_AS_DOUBLE(value)
-                memcpy(&scalars[count], &real, sizeof(real))
+                memcpy(&given.scalars[count], &real, sizeof(real))
             else:
-                scalars[count] = self._bits(i, value)
+                given.scalars[count] = self._bits(i, value)
             count += 1
-        memset(run, 0, sizeof(vyc_run))
-        run.struct_size = sizeof(vyc_run)
-        fill_grid(grid, self._max_grid, run)
-        run.argument_count = bindings
-        run.scalar_count = count
-        run.arguments = items
-        run.scalars = scalars
-        run.timeout_ns = -1
+        memset(&given.run, 0, sizeof(vyc_run))
+        given.run.struct_size = sizeof(vyc_run)
+        fill_grid(grid, self._max_grid, &given.run)
+        given.run.argument_count = bindings
+        given.run.scalar_count = count
+        given.run.arguments = given.items
+        given.run.scalars = given.scalars
+        given.run.timeout_ns = -1
         if stream is not None:
-            run.stream = stream._h
-        return keep, addresses
+            given.run.stream = stream._h
+        return addresses
 
     def launch(self, *args, grid, block, uint32_t shared_bytes=0, bint cooperative=False, stream=None):
         """Launch without waiting: see `vyre_cuda.ForeignKernel.launch`."""
-        cdef vyc_argument items[MOST_PARAMETERS]
-        cdef uint64_t scalars[MOST_PARAMETERS]
-        cdef vyc_run run
+        cdef Given given
         cdef Plan plan
-        if self.module.context.recordings != 0 and self._record_launch(
+        if load(self.module.context._recordings) != 0 and self._record_launch(
                 args, grid, block, shared_bytes, cooperative, stream):
             return
         cdef Stream on = stream_of(self.module.context, stream)
-        _keep, addresses = self.fill(args, items, scalars, &run, grid, on)
-        plan = self.plan_for(block, shared_bytes, cooperative, addresses)
-        run.origin = origin_of(&self._seen)
-        check(vyc_plan_launch(plan._h, &run))
+        try:
+            plan = self.plan_for(block, shared_bytes, cooperative, self.fill(&given, args, grid, on))
+            given.run.origin = origin_of(&self._seen)
+            check(vyc_plan_launch(plan._h, &given.run))
+        finally:
+            let_go(&given)
 
     def plan_and_arguments(self, tuple args not None, grid, block, uint32_t shared_bytes,
                            bint cooperative) -> tuple[Plan, Arguments]:
         """What a launch of these would take."""
-        cdef vyc_argument items[MOST_PARAMETERS]
-        cdef uint64_t scalars[MOST_PARAMETERS]
-        cdef vyc_run run
+        cdef Given given
+        cdef vyc_run *run = &given.run
         cdef Arguments arguments
-        keep, addresses = self.fill(args, items, scalars, &run, grid, None)
-        plan = self.plan_for(block, shared_bytes, cooperative, addresses)
-        arguments = Arguments.__new__(Arguments)
+        cdef uint32_t i
+        try:
+            plan = self.plan_for(block, shared_bytes, cooperative, self.fill(&given, args, grid, None))
+            arguments = Arguments.__new__(Arguments)
+            arguments.keep = [args, [<object>given.held[i] for i in range(given.held_count)]]
+        finally:
+            let_go(&given)
         arguments.items = <vyc_argument *>malloc(run.argument_count * sizeof(vyc_argument) + 1)
         arguments.scalars = <uint64_t *>malloc(run.scalar_count * sizeof(uint64_t) + 1)
         if arguments.items == NULL or arguments.scalars == NULL:
             raise MemoryError
-        memcpy(arguments.items, items, run.argument_count * sizeof(vyc_argument))
-        memcpy(arguments.scalars, scalars, run.scalar_count * sizeof(uint64_t))
-        arguments.run = run
+        memcpy(arguments.items, given.items, run.argument_count * sizeof(vyc_argument))
+        memcpy(arguments.scalars, given.scalars, run.scalar_count * sizeof(uint64_t))
+        arguments.run = run[0]
         arguments.run.arguments = arguments.items
         arguments.run.scalars = arguments.scalars
-        arguments.keep = [args, keep]
         return plan, arguments
 
 
@@ -165,16 +186,17 @@ cdef class LoadedCall:
 
     def __init__(self, Launcher launcher not None, tuple args not None, object grid, object block,
                  uint32_t shared_bytes, bint cooperative, object stream) -> None:
-        cdef vyc_argument items[MOST_PARAMETERS]
-        cdef uint64_t scalars[MOST_PARAMETERS]
-        cdef vyc_run run
+        cdef Given given
         self._launcher = launcher
         self._on = stream_of(launcher.module.context, stream)
         self._grid = grid
-        _keep, self._addresses = launcher.fill(args, items, scalars, &run, grid, self._on)
-        self._plan = launcher.plan_for(block, shared_bytes, cooperative, self._addresses)
-        check(vyc_call_create(&self._h, self._plan._h, &run))
-        self.values = args
+        try:
+            self._addresses = launcher.fill(&given, args, grid, self._on)
+            self._plan = launcher.plan_for(block, shared_bytes, cooperative, self._addresses)
+            check(vyc_call_create(&self._h, self._plan._h, &given.run))
+        finally:
+            let_go(&given)
+        self._values = args
 
     def __dealloc__(self):
         with nogil:
@@ -182,15 +204,29 @@ cdef class LoadedCall:
 
     def __call__(self, *args):
         """Launch; with arguments, bind those first, for later launches too."""
-        cdef vyc_argument items[MOST_PARAMETERS]
-        cdef uint64_t scalars[MOST_PARAMETERS]
-        cdef vyc_run run
-        if self._launcher.module.context.recordings != 0 and self._record_call(args):
+        cdef Given given
+        if load(self._launcher.module.context._recordings) != 0 and self._record_call(args):
             return
         if args:
-            _keep, addresses = self._launcher.fill(args, items, scalars, &run, self._grid, self._on)
-            if addresses != self._addresses:
-                raise TypeError("a pointer that was bound as an array stays one, and an address an address")
-            check(vyc_call_set(self._h, &run))
-            self.values = args
+            try:
+                if self._launcher.fill(&given, args, self._grid, self._on) != self._addresses:
+                    raise TypeError("a pointer that was bound as an array stays one, and an address an address")
+                self.set_run(&given, args)
+            finally:
+                let_go(&given)
         check(vyc_call_run_at(self._h, origin_of(&self._seen)))
+
+    cdef int set_run(self, Given *given, tuple args) except -1:
+        cdef tuple _before
+        with cython.critical_section(self):
+            check(vyc_call_set(self._h, &given.run))
+            _before = self._values  # goes when this returns
+            self._values = args
+        return 0
+
+    @property
+    def values(self) -> tuple[object, ...]:
+        cdef tuple values
+        with cython.critical_section(self):
+            values = self._values
+        return values

@@ -1,4 +1,6 @@
+cimport cython
 from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
 from libc.stdint cimport uint64_t
 
 cimport numpy as cnp
@@ -20,13 +22,33 @@ cdef class Transfers:
 
 
 cdef class Span:
-    cdef readonly Buffer buffer
+    cdef Buffer _buffer  # read and written in a critical section: another thread may release it
     cdef readonly uint64_t offset
     cdef readonly uint64_t count
     cdef readonly int typenum
     cdef readonly object device
     cdef readonly cnp.dtype dtype
     cdef object __weakref__
+
+
+cdef inline Buffer buffer_of(Span span):
+    """None once released. Who has it keeps it, whatever other threads release."""
+    cdef Buffer buffer
+    with cython.critical_section(span):
+        buffer = span._buffer
+    return buffer
+
+
+cdef inline PyObject *new_reference(Span span) noexcept:
+    """The same as a reference that the caller gives back; NULL once released."""
+    cdef PyObject *buffer
+    with cython.critical_section(span):
+        buffer = <PyObject *>span._buffer
+        if span._buffer is None:
+            buffer = NULL
+        else:
+            Py_INCREF(span._buffer)
+    return buffer
 
 
 cdef struct Row:

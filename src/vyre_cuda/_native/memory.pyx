@@ -14,7 +14,7 @@ from vyre_cuda._native.c_api cimport (
     vyc_buffer_try_alloc, vyc_buffer_try_release, vyc_copy, vyc_download, vyc_fill, vyc_fill_zero, vyc_pinned_alloc,
     vyc_pinned_data, vyc_pinned_register, vyc_pinned_release, vyc_status, vyc_transfer, vyc_upload,
 )
-from vyre_cuda._native.context cimport Context
+from vyre_cuda._native.context cimport Context, load
 from vyre_cuda._native.status cimport check
 from vyre_cuda._native.waiting cimport wait_in_slices
 
@@ -150,19 +150,29 @@ cdef Buffer new_buffer(Context context, uint64_t nbytes):
 
 
 cdef class Span:
-    """`count` elements of a dtype from byte `offset` of a buffer; `buffer` is None once released."""
+    """`count` elements of a dtype from byte `offset` of a buffer; `buffer` is None once released.
+
+    Any thread may release it at any time; work that was given the buffer before keeps it.
+    """
 
     def __init__(self, object device, Buffer buffer not None, uint64_t offset, uint64_t count,
                  cnp.dtype dtype not None) -> None:
         self.device = device
-        self.buffer = buffer
+        self._buffer = buffer
         self.offset = offset
         self.count = count
         self.dtype = dtype
         self.typenum = dtype.type_num
 
+    @property
+    def buffer(self) -> Buffer | None:
+        return buffer_of(self)
+
     def release(self) -> None:
-        self.buffer = None
+        cdef Buffer _last  # goes when this returns, outside of the critical section
+        with cython.critical_section(self):
+            _last = self._buffer
+            self._buffer = None
 
 
 cdef class Allocator:
@@ -195,9 +205,9 @@ cdef class Allocator:
         cdef Span span = self.span(n, type)
         if span is None:
             span = self._empty(n, type)
-        if self.context.recordings != 0 and self._record_zeros(span):
+        if load(self.context._recordings) != 0 and self._record_zeros(span):
             return span
-        check(vyc_fill_zero(span.buffer._h, 0, span.count * span.dtype.itemsize))
+        check(vyc_fill_zero(buffer_of(span)._h, 0, span.count * span.dtype.itemsize))
         return span
 
     cdef Span span(self, object n, object type):
@@ -218,7 +228,7 @@ cdef class Allocator:
         if count < 0 or count > COUNT_MAX:
             return None
         span = <Span>(<PyTypeObject *>self._array).tp_new(self._array, <PyObject *>NO_ARGUMENTS, NULL)
-        span.buffer = new_buffer(self.context, <uint64_t>count * self._table[i].itemsize)
+        span._buffer = new_buffer(self.context, <uint64_t>count * self._table[i].itemsize)
         span.device = self
         span.count = <uint64_t>count
         span.dtype = <cnp.dtype>self._table[i].dtype

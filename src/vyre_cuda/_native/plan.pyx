@@ -14,7 +14,7 @@ from vyre_cuda._native.c_api cimport (
     vyc_plan_submit, vyc_run, vyc_status, vyc_ticket, vyc_ticket_release, vyc_ticket_timing, vyc_timing,
 )
 from vyre_cuda._native.context cimport Stream
-from vyre_cuda._native.memory cimport Pinned, Span, pinned_of
+from vyre_cuda._native.memory cimport Buffer, Pinned, Span, buffer_of, pinned_of
 from vyre_cuda._native.module cimport Module
 from vyre_cuda._native.origin cimport origin_of
 from vyre_cuda._native.status cimport check
@@ -214,8 +214,7 @@ cdef class Arguments:
             entry = bindings[i]
             if isinstance(entry, Span):
                 span = entry
-                fill_span(&self.items[i], span)
-                self.keep.append(span.buffer)
+                self.keep.append(fill_span(&self.items[i], span))
                 continue
             count, data, result = entry
             self.items[i].kind = VYC_ARGUMENT_HOST
@@ -248,11 +247,13 @@ cdef class Arguments:
         free(self.scalars)
 
 
-cdef int fill_span(vyc_argument *argument, Span span) except -1:
-    if span.buffer is None:
+cdef Buffer fill_span(vyc_argument *argument, Span span):
+    """The buffer, which the caller keeps."""
+    cdef Buffer buffer = buffer_of(span)
+    if buffer is None:
         raise ValueError("the array was freed")
     argument.kind = VYC_ARGUMENT_BUFFER
     argument.count = span.count
-    argument.buffer = span.buffer._h
+    argument.buffer = buffer._h
     argument.offset = span.offset
-    return 0
+    return buffer

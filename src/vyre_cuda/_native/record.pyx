@@ -14,6 +14,7 @@ cimport numpy as cnp
 from vyre_cuda._native.c_api cimport (
     VYC_ARGUMENT_PINNED, VYC_OK, vyc_argument, vyc_plan_run, vyc_run, vyc_status, vyc_ticket,
 )
+from vyre_cuda._native.context cimport load
 from vyre_cuda._native.memory cimport Pinned, pinned_of
 from vyre_cuda._native.plan cimport Plan, finish_run
 from vyre_cuda._native.origin cimport origin_of
@@ -105,7 +106,7 @@ cdef class Recorded:
         """Run again: see `vyre_cuda.RecordedCall`."""
         cdef uint32_t i
         cdef uint32_t given
-        if self._plan.context.recordings != 0:
+        if load(self._plan.context._recordings) != 0:
             self._refuse_in_recording()
         if kwargs or <uint32_t>len(args) > self._count:
             args = self._ordered(args, kwargs)
