@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""Run Python tests on a build whose library, emulator and extensions are made with sanitizers.
+
+    python tools/sanitized.py asan tests/binding tests/device -m "not slow"
+    python tools/sanitized.py tsan tests/device/test_free_threading.py tests/device/test_threads.py
+
+The first word is a CMake preset; what follows goes to pytest. The build is build/PRESET-python, with this interpreter,
+which itself has no sanitizer: their libraries are loaded before it. A finding ends the process that made it, and the
+status is pytest's then. The thread sanitizer understands an interpreter without a GIL only if that was built with it
+(configure --disable-gil --with-thread-sanitizer), and is used for that one alone.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+# What the tests of warm calls count, a sanitizer adds to.
+LEFT_OUT = ("tests/device/test_budget.py",)
+LIBRARIES = {"asan": ("libasan.so", "libubsan.so"), "tsan": ("libtsan.so",)}
+OPTIONS = {
+    # Leaks: the interpreter leaves memory to the end of the process. tests/native looks for those of the library.
+    "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1:detect_stack_use_after_return=1",
+    "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1:abort_on_error=1",
+    "TSAN_OPTIONS": f"halt_on_error=1:abort_on_error=1:second_deadlock_stack=1:suppressions={ROOT}/tools/tsan.supp",
+    # Each object has memory of its own, which is watched.
+    "PYTHONMALLOC": "malloc",
+}
+
+
+def build(preset: str) -> Path:
+    """The built libraries and extensions."""
+    folder = ROOT / "build" / f"{preset}-python"
+    settings = ["-DVYC_PYTHON=ON", "-DVYC_NATIVE_TESTS=OFF", f"-DPython_EXECUTABLE={sys.executable}"]
+    subprocess.run(["cmake", "--preset", preset, "-B", folder, *settings], cwd=ROOT, check=True)
+    subprocess.run(["cmake", "--build", folder], cwd=ROOT, check=True)
+    return folder
+
+
+def package(folder: Path) -> Path:
+    """A folder with the package as it would be installed: a copy of its sources, links to what was built."""
+    made = folder / "package"
+    source = ROOT / "src" / "vyre_cuda"
+    for path in source.rglob("*"):
+        there = made / "vyre_cuda" / path.relative_to(source)
+        if path.is_dir() and not path.is_symlink() and path.name != "__pycache__":
+            there.mkdir(parents=True, exist_ok=True)
+        elif path.suffix in (".py", ".pyi", ".pxd", ".typed") or "launcher_sources" in path.parts:
+            shutil.copyfile(path, there)
+    for extension in folder.glob(f"*{sysconfig.get_config_var('EXT_SUFFIX')}"):
+        _link(made / "vyre_cuda" / "_native" / extension.name, extension)
+    _link(made / "vyre_cuda" / "lib", folder)
+    _link(made / "vyre_cuda" / "include", ROOT / "csrc" / "include")
+    return made
+
+
+def _link(there: Path, to: Path) -> None:
+    there.unlink(missing_ok=True)
+    there.symlink_to(to)
+
+
+def environment(preset: str, path: Path) -> dict[str, str]:
+    """The variables of a process that tests the build; what the caller's ASAN_OPTIONS and its like say holds."""
+    compiler = os.environ.get("CC", "cc")
+    words = [[compiler, f"-print-file-name={name}"] for name in LIBRARIES[preset]]
+    preload = [subprocess.run(word, capture_output=True, text=True, check=True).stdout.strip() for word in words]
+    if sysconfig.get_config_var("CONFIG_ARGS") and "thread-sanitizer" in sysconfig.get_config_var("CONFIG_ARGS"):
+        preload = []  # the interpreter has it
+    return {**OPTIONS, **os.environ, "LD_PRELOAD": ":".join(preload), "PYTHONPATH": str(path)}
+
+
+def main(argv: Sequence[str]) -> int:
+    if not argv or argv[0] not in LIBRARIES:
+        print(__doc__, file=sys.stderr)
+        return 2
+    variables = environment(argv[0], package(build(argv[0])))
+    ignored = [f"--ignore={ROOT / path}" for path in LEFT_OUT]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *ignored, *argv[1:]]
+    return subprocess.run(command, cwd=ROOT, env=variables, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
