@@ -212,11 +212,13 @@ def test_one_recorded_call_is_replayed_by_all(own_device: vc.Device, turns: int)
     recorded = kernel.record(x, x, 1.0, skip_identical=True)
 
     def work(thread: int, turn: int) -> None:
-        a = float(thread + turn % 2)
+        a = float(turn // 4)
         np.testing.assert_array_equal(F32(a) * (x + 1) + x, recorded.replay(x + 1, x, a))
-        assert recorded.skipped >= 0
+        assert 0 <= recorded.skipped < THREADS * turns
 
     each(turns, work)
+    recorded.replay()
+    assert recorded.skipped > 0
 
 
 @pytest.mark.parametrize("turns", LENGTHS)

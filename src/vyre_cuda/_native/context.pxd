@@ -1,4 +1,4 @@
-from libc.stdint cimport uint32_t
+from libc.stdint cimport uint32_t, uint64_t
 
 from vyre_cuda._native.c_api cimport vyc_context, vyc_driver, vyc_event, vyc_stream
 
@@ -10,8 +10,10 @@ cdef extern from *:
     """
     int load "VYC_LOAD"(int word) noexcept nogil
     uint32_t load_u32 "VYC_LOAD"(uint32_t word) noexcept nogil
+    uint64_t load_u64 "VYC_LOAD"(uint64_t word) noexcept nogil
     void store "VYC_STORE"(int word, int value) noexcept nogil
     void store_u32 "VYC_STORE"(uint32_t word, uint32_t value) noexcept nogil
+    void store_u64 "VYC_STORE"(uint64_t word, uint64_t value) noexcept nogil
 
 
 cdef class Driver:

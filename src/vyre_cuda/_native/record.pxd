@@ -18,7 +18,7 @@ cdef class Recorded:
     cdef bint _skips
     cdef bint _sized
     cdef bint _fresh
-    cdef readonly uint64_t skipped
+    cdef uint64_t _skipped
     cdef uint32_t _count
     cdef Py_ssize_t _result  # the binding of the one result; -1 when there are several
     # Per argument in declared order: its number among the bindings or, after a minus and from -1 on, the scalars.

@@ -14,7 +14,7 @@ cimport numpy as cnp
 from vyre_cuda._native.c_api cimport (
     VYC_ARGUMENT_PINNED, VYC_OK, vyc_argument, vyc_plan_run, vyc_run, vyc_status, vyc_ticket,
 )
-from vyre_cuda._native.context cimport load
+from vyre_cuda._native.context cimport load, load_u64, store_u64
 from vyre_cuda._native.memory cimport Pinned, pinned_of
 from vyre_cuda._native.plan cimport Plan, finish_run
 from vyre_cuda._native.origin cimport origin_of
@@ -102,6 +102,10 @@ cdef class Recorded:
                 self._items[i].pinned = (<Pinned?>pinned_of(array))._h
         return 0
 
+    @property
+    def skipped(self) -> int:
+        return load_u64(self._skipped)
+
     def replay(self, *args, out=None, **kwargs):
         """Run again: see `vyre_cuda.RecordedCall`."""
         cdef uint32_t i
@@ -122,7 +126,7 @@ cdef class Recorded:
                 if args[i] is not self.KEEP:
                     self.take(i, args[i])
             if self._fresh:
-                self.skipped += 1
+                store_u64(self._skipped, self._skipped + 1)
             else:
                 self.run()
             return self.deliver(out)
