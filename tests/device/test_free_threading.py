@@ -24,7 +24,7 @@ from .test_threads import run_all
 
 F32 = np.float32
 THREADS = 6
-LENGTHS = [30, pytest.param(1000, marks=pytest.mark.slow), pytest.param(30_000, marks=pytest.mark.long)]
+LENGTHS = [30, pytest.param(1000, marks=pytest.mark.slow), pytest.param(8000, marks=pytest.mark.long)]
 
 _IMPORT_ALL = """
 import importlib, json, pkgutil, sys
