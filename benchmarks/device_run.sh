@@ -6,6 +6,7 @@
 # Parts, each under ten minutes:
 #   install      the package, from this tree
 #   tests        tests/device but the random programs
+#   hosts        programs in C and C++: contexts, streams and memory of their own, a minute without a stop, the examples
 #   random       VYRE_RANDOM_PROGRAMS random programs (20000) against the interpreter, in $VYRE_RANDOM_JOBS processes
 #   conformance  the op tests, with the number of cases of each op and type recorded
 #   demo         the command line's demonstration
@@ -40,7 +41,7 @@ while [ $# -gt 0 ]; do
     --peers) peers=${2:?--peers needs names}; shift ;;
     --rows) rows=(--rows "${2:?--rows needs names}"); shift ;;
     --quick) quick=(--quick) ;;
-    install | tests | random | conformance | demo | silicon | bench | transports | enqueue | accuracy | throughput) parts+=("$1") ;;
+    install | tests | hosts | random | conformance | demo | silicon | bench | transports | enqueue | accuracy | throughput) parts+=("$1") ;;
     *) echo "unknown: $1" >&2; exit 2 ;;
   esac
   shift
@@ -57,6 +58,12 @@ part_install() {
 part_tests() {
   timeout 550 "$python" -m pytest tests/device "--device=$device" -q -p no:cacheprovider \
     --deselect tests/device/test_parity.py::test_random_programs_agree "--junitxml=$OUT/tests.xml"
+}
+
+# A wheel or a toolkit has cuda.h, which these are compiled with.
+part_hosts() {
+  timeout 550 "$python" -m pytest tests/native tests/downstream/test_host_examples.py tests/downstream/test_cpp_service.py \
+    "--device=$device" --long -q -p no:cacheprovider
 }
 
 # Each process draws its own share with its own seed, which pytest prints when a program disagrees.
@@ -152,11 +159,11 @@ for part in "${parts[@]}"; do
   table+=("$(printf '%-12s %-14s %5d s' "$part" "$state" $((SECONDS - begin)))")
 done
 
-for part in tests random conformance demo bench accuracy throughput; do
+for part in tests hosts random conformance demo bench accuracy throughput; do
   [ -s "$OUT/$part.log" ] || continue
   echo "==== $part"
   case $part in
-    tests | conformance) tail -n 3 "$OUT/$part.log" ;;
+    tests | hosts | conformance) tail -n 3 "$OUT/$part.log" ;;
     random) head -n 1 "$OUT/random.log"; tail -n 1 "$OUT/random.log" ;;
     demo) tail -n 30 "$OUT/demo.log" ;;
     bench | accuracy | throughput) cat "$OUT/$part.log" ;;

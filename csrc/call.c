@@ -203,7 +203,7 @@ vyc_status vyc_call_run(vyc_call *call) { return vyc_call_run_at(call, 0); }
 vyc_status vyc__call_change(vyc_call *call, const vyc_run *run, bool launches) {
   vyc_plan *plan = call->plan;
   VYC_TRY(vyc__launch_check(plan, run));
-  VYC_REQUIRE(run->stream == call->stream);
+  VYC_REQUIRE_IN("vyc_call_set", run->stream == call->stream);
   vyc_buffer *old[VYC_MAX_BINDINGS];
   vyc_scope scope;
   VYC_TRY(vyc__enter_warm(plan->child.context, &scope));

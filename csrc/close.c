@@ -63,10 +63,20 @@ static vyc_status give_up(vyc_context *context, int64_t timeout_ns) {
   return VYC_E_TIMEOUT;
 }
 
+/* What the driver had for it went with the CUcontext. Told here where nothing has told it yet. */
+static vyc_status end_destroyed(vyc_context *context, bool was_known) {
+  vyc__pool_close(context, &context->device_pool);
+  vyc__pool_close(context, &context->pinned_pool);
+  vyc__primary_release(context);
+  return was_known ? VYC_OK : vyc__fail_destroyed(context);
+}
+
 static vyc_status close_now(vyc_context *context, int64_t timeout_ns) {
+  const bool was_lost = atomic_load(&context->lost);
   vyc_pace pace = vyc__pace_begin(timeout_ns, 0);
   if (!is_left(context, &pace)) return give_up(context, timeout_ns);
   vyc_scope scope;
+  if (vyc__is_destroyed(context)) return end_destroyed(context, was_lost);
   vyc__enter_release(context, &scope);
   vyc__scope_relax(context, &scope);
   vyc_status status = VYC_OK;

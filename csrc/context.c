@@ -90,8 +90,41 @@ static void note_lost(vyc_context *context, CUresult result, const char *operati
              vyc__driver_result_name(context->driver, result));
 }
 
+vyc_status vyc__fail_destroyed(const vyc_context *context) {
+  return vyc__fail(VYC_E_UNAVAILABLE, "destroyed",
+                   "the CUcontext was destroyed by %s while this library used it; everything on it "
+                   "is gone. Open the device again",
+                   context->host.owns_context ? "its owner" : "somebody else");
+}
+
+/* A destroyed context answers with either; so may one that lives, when a call is at fault. */
+static bool may_be_destroyed(CUresult result) {
+  return result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_INVALID_CONTEXT;
+}
+
+/* The driver frees everything with a CUcontext, and may give its handle to the next one. */
+bool vyc__is_destroyed(vyc_context *context) {
+  if (atomic_load(&context->destroyed)) return true;
+  unsigned long long id = 0;
+  const CUresult result = context->driver->cuCtxGetId(context->handle, &id);
+  if (result == CUDA_SUCCESS ? id == context->id : !may_be_destroyed(result)) return false;
+  note_lost(context, CUDA_ERROR_CONTEXT_IS_DESTROYED, "cuCtxGetId");
+  atomic_store(&context->destroyed, true);
+  atomic_store(&context->gone, true);
+  return true;
+}
+
+bool vyc__was_destroyed(vyc_context *context) {
+  const bool is_feared = context->host.owns_context ||
+                         atomic_load_explicit(&context->lost_result, memory_order_relaxed) ==
+                             CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  return VYC_UNLIKELY(is_feared) && vyc__is_destroyed(context);
+}
+
 vyc_status vyc__driver_failed(vyc_context *context, CUresult result, const char *operation) {
   vyc__count(context, driver_errors, 1);
+  if (may_be_destroyed(result) && context->id != 0 && vyc__is_destroyed(context))
+    return vyc__fail_destroyed(context);
   if (is_sticky(result)) {
     note_lost(context, result, operation);
     return fail_lost(context);
@@ -109,6 +142,7 @@ static vyc_status fail_unusable(vyc_context *context) {
     return vyc__fail(VYC_E_UNAVAILABLE, "fork",
                      "this process is a fork of the one that opened the device; CUDA does not "
                      "survive fork. Open the device in the child, or use the spawn method");
+  if (atomic_load(&context->destroyed)) return vyc__fail_destroyed(context);
   if (atomic_load_explicit(&context->closed, memory_order_acquire))
     return vyc__fail(VYC_E_UNAVAILABLE, "close", "the device is closed");
   return fail_lost(context);
@@ -151,6 +185,10 @@ void vyc__scope_relax(const vyc_context *context, vyc_scope *scope) {
 
 vyc_status vyc__enter(vyc_context *context, vyc_scope *scope) {
   VYC_TRY(vyc__enter_warm(context, scope));
+  if (VYC_UNLIKELY(context->host.owns_context) && vyc__is_destroyed(context)) {
+    vyc__leave(context, scope);
+    return vyc__fail_destroyed(context);
+  }
   vyc__scope_relax(context, scope);
   return VYC_OK;
 }
@@ -159,7 +197,7 @@ bool vyc__enter_release(vyc_context *context, vyc_scope *scope) {
   scope->changed = false;
   scope->relaxed = false;
   scope->gate = NULL;
-  if (vyc__is_forked(context)) return false;
+  if (vyc__is_forked(context) || vyc__was_destroyed(context)) return false;
   const vyc_driver *driver = context->driver;
   bool known = driver->cuCtxGetCurrent(&scope->saved) == CUDA_SUCCESS;
   if (VYC_UNLIKELY(!known)) known = driver->cuCtxGetCurrent(&scope->saved) == CUDA_SUCCESS;
@@ -282,8 +320,10 @@ static vyc_status start(vyc_context *context, uint64_t handle) {
   vyc__pool_set_budget(context, &context->pinned_pool, context->caps.total_memory / 16);
   VYC_TRY(take_handle(context, handle));
   atomic_store(&context->primary_holders, 1);
+  vyc_status status = VYC_CU(context, cuCtxGetId, context->handle, &context->id);
+  if (status != VYC_OK) goto fail;
   vyc_scope scope;
-  vyc_status status = vyc__enter(context, &scope);
+  status = vyc__enter(context, &scope);
   if (status == VYC_OK) {
     status = VYC_CU(context, cuStreamCreate, &context->main, CU_STREAM_NON_BLOCKING);
     vyc__history_stream(context, VYC_SLOT_MAIN, (uint64_t)(uintptr_t)context->main);
@@ -291,6 +331,7 @@ static vyc_status start(vyc_context *context, uint64_t handle) {
     vyc__leave(context, &scope);
   }
   if (status == VYC_OK) return VYC_OK;
+fail:
   vyc__primary_release(context);
   return status;
 }

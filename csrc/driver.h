@@ -29,6 +29,7 @@
   X(cuCtxGetCurrent, 4000)                        \
   X(cuCtxSetCurrent, 4000)                        \
   X(cuCtxGetDevice, 2000)                         \
+  X(cuCtxGetId, 12000)                            \
   X(cuThreadExchangeStreamCaptureMode, 10010)     \
   X(cuStreamCreate, 2000)                         \
   X(cuStreamDestroy, 4000)                        \

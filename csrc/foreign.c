@@ -120,9 +120,24 @@ static vyc_stream *find(vyc_context *context, CUstream target) {
   return NULL;
 }
 
+/* What is no stream the driver refuses, as far as it can tell; the legacy stream it may not answer
+ * for while another one is captured. */
+static vyc_status check_stream(vyc_context *context, CUstream target) {
+  CUstreamCaptureStatus captured = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (target == CU_STREAM_LEGACY || target == CU_STREAM_PER_THREAD) return VYC_OK;
+  const CUresult result = context->driver->cuStreamIsCapturing(target, &captured);
+  if (result == CUDA_SUCCESS) return VYC_OK;
+  if (result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_VALUE ||
+      result == CUDA_ERROR_INVALID_CONTEXT)
+    return vyc__fail(VYC_E_INVALID, "vyc_stream_adopt", "the handle 0x%" PRIx64 " is no CUstream",
+                     (uint64_t)(uintptr_t)target);
+  return vyc__driver_failed(context, result, "cuStreamIsCapturing");
+}
+
 static vyc_status adopt(vyc_stream **stream_out, vyc_context *context, CUstream target) {
   CUevent scratch = NULL;
   VYC_CU_RESULT;
+  VYC_TRY(check_stream(context, target));
   VYC_TRY(VYC_CU(context, cuEventCreate, &scratch, CU_EVENT_DISABLE_TIMING));
   const vyc_status status = vyc__stream_make(stream_out, context, target, scratch);
   if (status == VYC_OK) return VYC_OK;

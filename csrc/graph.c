@@ -156,9 +156,10 @@ vyc_status vyc_graph_add_transfer(vyc_graph *graph, uint32_t *step_out,
 
 static vyc_status check_until(const vyc_graph *graph, const vyc_buffer *until, uint64_t offset,
                               uint32_t bytes) {
-  VYC_REQUIRE(until->child.context == graph->child.context);
-  VYC_REQUIRE(bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8);
-  VYC_REQUIRE(offset % bytes == 0 && offset <= until->bytes && bytes <= until->bytes - offset);
+  VYC_REQUIRE_IN("vyc_graph_repeat_begin", until->child.context == graph->child.context);
+  VYC_REQUIRE_IN("vyc_graph_repeat_begin", bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8);
+  VYC_REQUIRE_IN("vyc_graph_repeat_begin",
+                 offset % bytes == 0 && offset <= until->bytes && bytes <= until->bytes - offset);
   return vyc__has_loops(graph->child.context)
              ? VYC_OK
              : vyc__loops_unsupported(graph->child.context, "a repetition with `until`");

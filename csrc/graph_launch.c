@@ -16,23 +16,24 @@ static vyc_status check_kind(const vyc_graph_transfer *old, const vyc_graph_tran
 }
 
 static vyc_status check_change(const vyc_graph *graph, const vyc_graph_change *change) {
-  VYC_REQUIRE(change->step < graph->step_count);
+  VYC_REQUIRE_IN("graph", change->step < graph->step_count);
   const vyc_step *step = &graph->steps[change->step];
   if (step->kind == STEP_LAUNCH) {
-    VYC_REQUIRE(change->run != NULL && change->transfer == NULL);
+    VYC_REQUIRE_IN("graph", change->run != NULL && change->transfer == NULL);
     return vyc__recorded_check(step->plan, change->run);
   }
-  VYC_REQUIRE(step->kind == STEP_TRANSFER && change->transfer != NULL && change->run == NULL);
+  VYC_REQUIRE_IN("graph",
+                 step->kind == STEP_TRANSFER && change->transfer != NULL && change->run == NULL);
   VYC_TRY(vyc__transfer_check(graph->child.context, change->transfer));
   return check_kind(&step->base->transfer, change->transfer);
 }
 
 static vyc_status check_changes(const vyc_graph *graph, const vyc_graph_change *changes,
                                 uint32_t count) {
-  VYC_REQUIRE(changes != NULL || count == 0);
+  VYC_REQUIRE_IN("graph", changes != NULL || count == 0);
   if (!graph->finished) return vyc__fail(VYC_E_INVALID, "graph", "the graph is not finished");
   for (uint32_t i = 0; i < count; i++) {
-    VYC_REQUIRE(i == 0 || changes[i - 1].step < changes[i].step);
+    VYC_REQUIRE_IN("graph", i == 0 || changes[i - 1].step < changes[i].step);
     VYC_TRY(check_change(graph, &changes[i]));
   }
   return VYC_OK;

@@ -24,9 +24,11 @@ static vyc_status check_side(const vyc_context *context, const vyc_buffer *buffe
 }
 
 static vyc_status check_fill(const vyc_graph_transfer *t) {
-  VYC_REQUIRE(t->to != NULL);
-  VYC_REQUIRE(t->element_bytes == 1 || t->element_bytes == 2 || t->element_bytes == 4);
-  VYC_REQUIRE(t->bytes % t->element_bytes == 0 && t->to_offset % t->element_bytes == 0);
+  VYC_REQUIRE_IN("transfer", t->to != NULL);
+  VYC_REQUIRE_IN("transfer",
+                 t->element_bytes == 1 || t->element_bytes == 2 || t->element_bytes == 4);
+  VYC_REQUIRE_IN("transfer",
+                 t->bytes % t->element_bytes == 0 && t->to_offset % t->element_bytes == 0);
   return VYC_OK;
 }
 

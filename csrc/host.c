@@ -7,7 +7,7 @@
 #include "internal.h"
 
 static vyc_status check_allocator(const vyc_allocator *allocator) {
-  VYC_REQUIRE((allocator->alloc == NULL) == (allocator->free == NULL));
+  VYC_REQUIRE_IN("vyc_context_open_with", (allocator->alloc == NULL) == (allocator->free == NULL));
   return VYC_OK;
 }
 
@@ -17,10 +17,10 @@ vyc_status vyc__host_read(vyc_host *host_out, uint64_t *handle_out,
   *host_out = (vyc_host){0};
   *handle_out = 0;
   if (options == NULL) return VYC_OK;
-  VYC_REQUIRE(options->struct_size >= sizeof(uint32_t));
+  VYC_REQUIRE_IN("vyc_context_open_with", options->struct_size >= sizeof(uint32_t));
   const size_t bytes = options->struct_size < sizeof known ? options->struct_size : sizeof known;
   memcpy(&known, options, bytes);
-  VYC_REQUIRE(known.flags == 0);
+  VYC_REQUIRE_IN("vyc_context_open_with", known.flags == 0);
   VYC_TRY(check_allocator(&known.device_memory));
   VYC_TRY(check_allocator(&known.pinned_memory));
   *handle_out = known.handle;

@@ -26,6 +26,13 @@ const vyc_allocator *vyc__pool_allocator(const vyc_context *context, const struc
 /* False: out of memory. */
 bool vyc__host_alloc(const vyc_allocator *allocator, uint64_t *address_out, uint64_t bytes);
 
+/* Somebody else has destroyed the CUcontext: no call may be made on what was made in it. */
+bool vyc__is_destroyed(vyc_context *context);
+vyc_status vyc__fail_destroyed(const vyc_context *context);
+/* The same, asked only where it is to be feared: a host may destroy its own at any time, and a
+ * primary context that was reset has said so. */
+bool vyc__was_destroyed(vyc_context *context);
+
 /* Tell the host, if it listens. */
 __attribute__((format(printf, 3, 4), cold)) void vyc__log(vyc_context *context, int32_t level,
                                                           const char *format, ...);

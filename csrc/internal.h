@@ -64,12 +64,13 @@ struct vyc_context {
   _Atomic bool closed;
   _Atomic bool lost;
   _Atomic uint32_t exec_clock; /* launches that found no room for an exec */
-  _Atomic uint32_t
-      marks_taken; /* how often marks were taken out of a buffer; see vyc__buffer_wait */
+  _Atomic uint32_t marks_taken; /* how often, out of a buffer; see vyc__buffer_wait */
   vyc_gate gates[VYC_GATES]; /* apart from what is written often */
   CUdevice device;
   _Atomic uint32_t references;
   _Atomic uint32_t primary_holders; /* see vyc__primary_retain */
+  unsigned long long id; /* of the CUcontext; a handle may come to name another */
+  _Atomic bool destroyed; /* the CUcontext is gone: lost, and no driver call is made any more */
   _Atomic int lost_result; /* CUresult of the first sticky failure, and the call that gave it */
   _Atomic(const char *) lost_operation;
   _Atomic uint32_t report_plans; /* plans (and the orphan) that may hold an assertion report */
@@ -159,7 +160,8 @@ vyc_status vyc__enter_warm(vyc_context *context, vyc_scope *scope);
 void vyc__leave(const vyc_context *context, const vyc_scope *scope);
 /* Allow what a capture of somebody else forbids until vyc__leave. */
 void vyc__scope_relax(const vyc_context *context, vyc_scope *scope);
-/* For releases: current when the driver may be called at all, whatever the context's state. */
+/* For releases: current when the driver may be called at all, whatever the context's state. False
+ * in a forked child, and when the CUcontext was destroyed by somebody else. */
 bool vyc__enter_release(vyc_context *context, vyc_scope *scope);
 /* This process is a fork of the one that opened the context: no driver call, and no lock, because
  * the thread that held it may not exist here. */

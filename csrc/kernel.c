@@ -184,8 +184,8 @@ static vyc_status resolve(const vyc_kernel *kernel, uint32_t grid[3], const vyc_
                      "%u arguments and %u scalars; kernel %s takes %u and %u", run->argument_count,
                      run->scalar_count, vyc__bundle_text(kernel->bundle, kernel->row->name),
                      kernel->buffers, kernel->scalars);
-  VYC_REQUIRE(run->arguments != NULL || kernel->buffers == 0);
-  VYC_REQUIRE(run->scalars != NULL || kernel->scalars == 0);
+  VYC_REQUIRE_IN("run", run->arguments != NULL || kernel->buffers == 0);
+  VYC_REQUIRE_IN("run", run->scalars != NULL || kernel->scalars == 0);
   for (uint32_t i = 0; i < parameter_count; i++) {
     const vyc_disk_parameter *p = &kernel->parameters[i];
     counts[i] = p->role == VYC_ROLE_SCALAR ? 0 : run->arguments[p->slot].count;
@@ -207,13 +207,15 @@ static vyc_status resolve(const vyc_kernel *kernel, uint32_t grid[3], const vyc_
 }
 
 vyc_status vyc_kernel_resolve(vyc_kernel *kernel, vyc_run *run) {
-  VYC_REQUIRE(kernel != NULL && run != NULL && run->struct_size >= VYC_RUN_BYTES_FIRST);
+  VYC_REQUIRE(kernel != NULL);
+  VYC_TRY(vyc__run_check_size(run));
   return resolve(kernel, run->grid, run);
 }
 
 /* A caller of an earlier version has a shorter struct, which says so still. */
 static vyc_status complete(const vyc_kernel *kernel, vyc_run *to, const vyc_run *run) {
-  VYC_REQUIRE(kernel != NULL && run != NULL && run->struct_size >= VYC_RUN_BYTES_FIRST);
+  VYC_REQUIRE_IN("run", kernel != NULL);
+  VYC_TRY(vyc__run_check_size(run));
   const size_t bytes = run->struct_size < sizeof *to ? run->struct_size : sizeof *to;
   memset(to, 0, sizeof *to);
   memcpy(to, run, bytes);

@@ -49,7 +49,7 @@ static vyc_status refused(vyc_context *context, CUresult result, const char *ope
 
 /* The driver reads text up to its NUL; ELF images and fat binaries know their own size. */
 static vyc_status check_image(const void *image, size_t bytes) {
-  VYC_REQUIRE(image != NULL && bytes > 0);
+  VYC_REQUIRE_IN("module", image != NULL && bytes > 0);
   if (bytes >= 4 && (memcmp(image,
                             "\x7f"
                             "ELF",

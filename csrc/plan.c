@@ -86,18 +86,20 @@ static vyc_status check_parameter(const vyc_plan_desc *desc, const vyc_parameter
   const bool scalar = p->kind == VYC_PARAMETER_SCALAR;
   const bool hidden = p->kind == VYC_PARAMETER_REPORT || p->kind == VYC_PARAMETER_GRID_BARRIER;
   const bool address = p->kind == VYC_PARAMETER_POINTER || hidden;
-  VYC_REQUIRE(p->kind >= VYC_PARAMETER_POINTER && p->kind <= VYC_PARAMETER_GRID_BARRIER);
-  VYC_REQUIRE(p->size >= 1 && p->size <= 8 && (p->size == 8 || !address));
-  VYC_REQUIRE(p->offset <= desc->parameter_bytes);
-  VYC_REQUIRE(p->size <= desc->parameter_bytes - p->offset);
-  VYC_REQUIRE(hidden || p->index < (scalar ? desc->scalar_count : desc->binding_count));
+  VYC_REQUIRE_IN("vyc_plan_create",
+                 p->kind >= VYC_PARAMETER_POINTER && p->kind <= VYC_PARAMETER_GRID_BARRIER);
+  VYC_REQUIRE_IN("vyc_plan_create", p->size >= 1 && p->size <= 8 && (p->size == 8 || !address));
+  VYC_REQUIRE_IN("vyc_plan_create", p->offset <= desc->parameter_bytes);
+  VYC_REQUIRE_IN("vyc_plan_create", p->size <= desc->parameter_bytes - p->offset);
+  VYC_REQUIRE_IN("vyc_plan_create",
+                 hidden || p->index < (scalar ? desc->scalar_count : desc->binding_count));
   return VYC_OK;
 }
 
 static vyc_status check_block(const uint32_t block[3]) {
   const uint64_t plane = (uint64_t)block[0] * block[1];
-  VYC_REQUIRE(block[0] >= 1 && block[1] >= 1 && block[2] >= 1);
-  VYC_REQUIRE(plane <= INT32_MAX && plane * block[2] <= INT32_MAX);
+  VYC_REQUIRE_IN("vyc_plan_create", block[0] >= 1 && block[1] >= 1 && block[2] >= 1);
+  VYC_REQUIRE_IN("vyc_plan_create", plane <= INT32_MAX && plane * block[2] <= INT32_MAX);
   return VYC_OK;
 }
 
@@ -109,21 +111,22 @@ static const char *name_of(const vyc_plan_desc *desc) {
 }
 
 vyc_status vyc__plan_check(const vyc_plan_desc *desc) {
-  VYC_REQUIRE(desc != NULL && desc->struct_size >= DESC_BYTES_FIRST && desc->entry != NULL);
-  VYC_REQUIRE(desc->dynamic_shared_bytes <= INT32_MAX);
-  VYC_REQUIRE(desc->parameter_bytes <= VYC_MAX_PARAMETER_BYTES);
-  VYC_REQUIRE(desc->parameter_count <= VYC_MAX_PARAMETER_BYTES / 4);
-  VYC_REQUIRE(desc->binding_count <= VYC_MAX_BINDINGS);
-  VYC_REQUIRE(desc->scalar_count <= VYC_MAX_PARAMETER_BYTES);
-  VYC_REQUIRE(desc->parameters != NULL || desc->parameter_count == 0);
-  VYC_REQUIRE(desc->bindings != NULL || desc->binding_count == 0);
+  VYC_REQUIRE_IN("vyc_plan_create",
+                 desc != NULL && desc->struct_size >= DESC_BYTES_FIRST && desc->entry != NULL);
+  VYC_REQUIRE_IN("vyc_plan_create", desc->dynamic_shared_bytes <= INT32_MAX);
+  VYC_REQUIRE_IN("vyc_plan_create", desc->parameter_bytes <= VYC_MAX_PARAMETER_BYTES);
+  VYC_REQUIRE_IN("vyc_plan_create", desc->parameter_count <= VYC_MAX_PARAMETER_BYTES / 4);
+  VYC_REQUIRE_IN("vyc_plan_create", desc->binding_count <= VYC_MAX_BINDINGS);
+  VYC_REQUIRE_IN("vyc_plan_create", desc->scalar_count <= VYC_MAX_PARAMETER_BYTES);
+  VYC_REQUIRE_IN("vyc_plan_create", desc->parameters != NULL || desc->parameter_count == 0);
+  VYC_REQUIRE_IN("vyc_plan_create", desc->bindings != NULL || desc->binding_count == 0);
   VYC_TRY(check_block(desc->block));
   for (uint32_t i = 0; i < desc->parameter_count; i++)
     VYC_TRY(check_parameter(desc, &desc->parameters[i]));
   for (uint32_t i = 0; i < desc->binding_count; i++) {
     const vyc_binding *b = &desc->bindings[i];
-    VYC_REQUIRE(b->role >= VYC_ROLE_IN && b->role <= VYC_ROLE_OUT);
-    VYC_REQUIRE(b->element_bytes >= 1 && b->element_bytes <= 16);
+    VYC_REQUIRE_IN("vyc_plan_create", b->role >= VYC_ROLE_IN && b->role <= VYC_ROLE_OUT);
+    VYC_REQUIRE_IN("vyc_plan_create", b->element_bytes >= 1 && b->element_bytes <= 16);
   }
   return VYC_OK;
 }
@@ -337,14 +340,14 @@ static vyc_status check_host(const vyc_plan *plan, uint32_t i, const vyc_argumen
 }
 
 vyc_status vyc__run_check(const vyc_plan *plan, const vyc_run *run) {
-  VYC_REQUIRE(run != NULL && run->struct_size >= VYC_RUN_BYTES_FIRST);
+  VYC_TRY(vyc__run_check_size(run));
   if (VYC_UNLIKELY(run->argument_count != plan->binding_count ||
                    run->scalar_count != plan->scalar_count))
     return vyc__fail(
         VYC_E_INVALID, "run", "%u buffer and %u scalar arguments for a kernel that takes %u and %u",
         run->argument_count, run->scalar_count, plan->binding_count, plan->scalar_count);
-  VYC_REQUIRE(run->arguments != NULL || run->argument_count == 0);
-  VYC_REQUIRE(run->scalars != NULL || run->scalar_count == 0);
+  VYC_REQUIRE_IN("run", run->arguments != NULL || run->argument_count == 0);
+  VYC_REQUIRE_IN("run", run->scalars != NULL || run->scalar_count == 0);
   if (VYC_UNLIKELY(plan->cooperative)) VYC_TRY(vyc__cooperative_check(plan, run->grid));
   bool written = false; /* a buffer */
   for (uint32_t i = 0; i < run->argument_count; i++) {

@@ -184,6 +184,13 @@ vyc_status vyc__run_check(const vyc_plan *plan, const vyc_run *run);
 static inline uint32_t vyc__origin_of(const vyc_run *run) {
   return run->struct_size < sizeof *run ? 0 : run->origin;
 }
+__attribute__((cold)) vyc_status vyc__run_fail_size(const vyc_run *run);
+/* A run is there, and its caller has said which version of it. */
+static inline vyc_status vyc__run_check_size(const vyc_run *run) {
+  return VYC_LIKELY(run != NULL && run->struct_size >= VYC_RUN_BYTES_FIRST)
+             ? VYC_OK
+             : vyc__run_fail_size(run);
+}
 static inline uint32_t vyc__iterations(const vyc_run *run) {
   return run->struct_size < sizeof *run || run->iterations == 0 ? 1 : run->iterations;
 }

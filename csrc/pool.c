@@ -327,12 +327,13 @@ vyc_status vyc__pool_take(vyc_context *context, vyc_pool *pool, vyc_block **bloc
 }
 
 /* What may still use the block gets a mark. False: nobody can tell when it may be used again. More
- * streams than have numbers are rare: then the context is waited for. */
+ * streams than have numbers are rare: then the context is waited for. A close waits for all. */
 static bool settle(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t used_on) {
   /* The next user of device memory is ordered behind the main stream, but the host is not. */
   const uint64_t slots = pool->pinned ? used_on : used_on & ~(UINT64_C(1) << VYC_SLOT_MAIN);
   if (VYC_LIKELY(slots == 0)) return true;
-  if (atomic_load(&context->closed)) return true; /* the close waits for everything */
+  /* The close waits for everything. */
+  if (atomic_load(&context->closed) || atomic_load(&context->destroyed)) return true;
   if (VYC_UNLIKELY(atomic_load(&context->strays))) return false;
   return mark_streams(context, pool, block, slots) || vyc__settle(context);
 }
@@ -374,25 +375,6 @@ void vyc__pool_give(vyc_context *context, vyc_pool *pool, vyc_block *block, uint
   pthread_mutex_lock(&pool->lock);
   pool->giving--;
   pthread_mutex_unlock(&pool->lock);
-}
-
-void vyc__handle_give(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t used_on) {
-  vyc_scope scope;
-  if (vyc__handle_try_give(context, pool, block, used_on) || vyc__is_forked(context)) return;
-  if (atomic_load(&context->gone)) {
-    pthread_mutex_lock(&pool->lock);
-    const bool outlives = block->outlives;
-    pthread_mutex_unlock(&pool->lock);
-    if (!outlives) return; /* given up by the close: what the block has is left with the driver */
-    if (!vyc__is_known_outside(pool, block)) {
-      vyc__block_end(context, pool, block); /* no driver call: there is nothing to make current */
-      return;
-    }
-  }
-  if (!vyc__enter_release(context, &scope)) return;
-  vyc__scope_relax(context, &scope);
-  vyc__pool_give(context, pool, block, used_on);
-  vyc__leave(context, &scope);
 }
 
 bool vyc__handle_try_give(vyc_context *context, vyc_pool *pool, vyc_block *block,

@@ -117,8 +117,6 @@ vyc_status vyc__pool_take(vyc_context *context, vyc_pool *pool, vyc_block **bloc
 /* The caller has the context current. The block is reused behind the work of the streams `used_on`,
  * and behind that of the main stream where it is device memory. */
 void vyc__pool_give(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t used_on);
-/* The same of a block that was live as a handle, in every state of the context. */
-void vyc__handle_give(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t used_on);
 /* A handle's: without the driver and without a lock. False: nothing was done. */
 bool vyc__handle_try_give(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t used_on);
 /* The size class of a request: bytes and bin. */
@@ -152,6 +150,8 @@ vyc_magazine_sums vyc__magazines_sum(vyc_pool *pool);
 
 /* ---- reclaim.c ---- */
 
+/* vyc__pool_give of a block that was live as a handle, in every state of the context. */
+void vyc__handle_give(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t used_on);
 /* Device: a quarter of the device's memory; page-locked: a sixteenth of that. */
 void vyc__pool_set_budget(vyc_context *context, vyc_pool *pool, uint64_t bytes);
 /* Idle blocks over the budget back to the driver, those that were used longest ago first. */

@@ -9,7 +9,13 @@
 
 #define MAGAZINE_SHARE (4u * VYC_MAGAZINES) /* of the budget; all magazines together: a quarter */
 
+/* What was allocated in a destroyed CUcontext went with it. */
+static bool is_void(const vyc_context *context) {
+  return VYC_UNLIKELY(atomic_load_explicit(&context->destroyed, memory_order_relaxed));
+}
+
 static void raw_free(vyc_context *context, const vyc_pool *pool, uint64_t address) {
+  if (is_void(context)) return;
   const vyc_allocator *host = vyc__pool_allocator(context, pool);
   if (VYC_UNLIKELY(host->free != NULL))
     host->free(host->user, address);
@@ -22,7 +28,7 @@ static void raw_free(vyc_context *context, const vyc_pool *pool, uint64_t addres
 static void marks_free(vyc_context *context, vyc_mark *marks) {
   while (marks != NULL) {
     vyc_mark *next = marks->next;
-    context->driver->cuEventDestroy(marks->event);
+    if (!is_void(context)) context->driver->cuEventDestroy(marks->event);
     free(marks);
     marks = next;
   }
@@ -113,7 +119,7 @@ static bool hangs(const vyc_context *context) {
 }
 
 void vyc__pool_keep_budget(vyc_context *context, vyc_pool *pool) {
-  if (VYC_UNLIKELY(atomic_load(&context->closed) || hangs(context))) return;
+  if (VYC_UNLIKELY(atomic_load(&context->closed) || hangs(context) || is_void(context))) return;
   pthread_mutex_lock(&pool->lock);
   vyc_block *list = VYC_UNLIKELY(pool->idle_bytes > limit_of(pool)) ? detach_oldest(pool) : NULL;
   pthread_mutex_unlock(&pool->lock);
@@ -265,6 +271,17 @@ static void free_live(vyc_context *context, vyc_pool *pool) {
   }
 }
 
+/* Records of blocks that nobody will give: those of runs, which end with the CUcontext. */
+static void forget_runs(vyc_pool *pool) {
+  pthread_mutex_lock(&pool->lock);
+  while (pool->registered != NULL) {
+    vyc_block *block = pool->registered;
+    strike_off(pool, block);
+    free(block);
+  }
+  pthread_mutex_unlock(&pool->lock);
+}
+
 /* Whoever gives a block from now on frees it too; before that, it is among the idle ones. */
 void vyc__pool_close(vyc_context *context, vyc_pool *pool) {
   pthread_mutex_lock(&pool->lock);
@@ -274,6 +291,7 @@ void vyc__pool_close(vyc_context *context, vyc_pool *pool) {
   free_idle(context, pool);
   free_live(context, pool);
   wait_for_givers(pool);
+  if (is_void(context)) forget_runs(pool);
   marks_free(context, pool->spare_marks);
   pool->spare_marks = NULL;
 }
@@ -284,4 +302,27 @@ void vyc__block_end(vyc_context *context, vyc_pool *pool, vyc_block *block) {
     vyc__primary_release(context);
   }
   free(block);
+}
+
+void vyc__handle_give(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t used_on) {
+  vyc_scope scope;
+  if (vyc__handle_try_give(context, pool, block, used_on) || vyc__is_forked(context)) return;
+  if (VYC_UNLIKELY(vyc__was_destroyed(context))) {
+    vyc__pool_give(context, pool, block, used_on);
+    return;
+  }
+  if (atomic_load(&context->gone)) {
+    pthread_mutex_lock(&pool->lock);
+    const bool outlives = block->outlives;
+    pthread_mutex_unlock(&pool->lock);
+    if (!outlives) return; /* given up by the close: what the block has is left with the driver */
+    if (!vyc__is_known_outside(pool, block)) {
+      vyc__block_end(context, pool, block); /* no driver call: there is nothing to make current */
+      return;
+    }
+  }
+  if (!vyc__enter_release(context, &scope)) return;
+  vyc__scope_relax(context, &scope);
+  vyc__pool_give(context, pool, block, used_on);
+  vyc__leave(context, &scope);
 }

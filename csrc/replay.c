@@ -146,7 +146,9 @@ static void meanings_drop(const vyc_replay *replay, vyc_meaning *meanings) {
 
 static vyc_status give(const vyc_replay *replay, vyc_meaning *meanings,
                        const vyc_symbol_value *value) {
-  VYC_REQUIRE(value->symbol < replay->row->symbols.count);
+  if (value->symbol >= replay->row->symbols.count)
+    return vyc__fail(VYC_E_INVALID, "replay", "no symbol %u: the graph has %u", value->symbol,
+                     replay->row->symbols.count);
   vyc_meaning *meaning = &meanings[value->symbol];
   const vyc_disk_symbol *symbol = vyc__replay_symbol(replay, value->symbol);
   const char *name = vyc__bundle_text(replay->bundle, symbol->name);
@@ -255,8 +257,8 @@ static vyc_status changes_of(const vyc_replay *replay, changes *made, const vyc_
 
 static vyc_status check_values(const vyc_replay *replay, const vyc_symbol_value *values,
                                uint32_t count) {
-  VYC_REQUIRE(replay != NULL);
-  VYC_REQUIRE(values != NULL || count == 0);
+  VYC_REQUIRE_IN("replay", replay != NULL);
+  VYC_REQUIRE_IN("replay", values != NULL || count == 0);
   return vyc__check_usable(replay->context);
 }
 
@@ -358,6 +360,16 @@ vyc_status vyc_replay_launch(vyc_replay *replay, const vyc_symbol_value *values,
   const vyc_status status = launch(replay, meanings, stream);
   meanings_drop(replay, meanings);
   return status;
+}
+
+vyc_status vyc_replay_site(vyc_replay *replay, vyc_site *site_out, const char *kernel,
+                           uint64_t report) {
+  VYC_REQUIRE(replay != NULL && kernel != NULL);
+  uint32_t index = 0;
+  VYC_TRY(vyc_bundle_kernel_find(replay->bundle, &index, kernel));
+  if (replay->kernels[index] == NULL)
+    return vyc__fail(VYC_E_INVALID, "replay", "the graph does not launch kernel %.200s", kernel);
+  return vyc_kernel_site(replay->kernels[index], site_out, report);
 }
 
 vyc_status vyc_replay_get(vyc_replay *replay, vyc_symbol_value *value_out, uint32_t symbol) {

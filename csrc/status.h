@@ -19,10 +19,12 @@
   } while (0)
 
 /* A contract of the caller: VYC_E_INVALID with the text of the condition. */
-#define VYC_REQUIRE(condition)                                                                     \
+#define VYC_REQUIRE(condition) VYC_REQUIRE_IN(__func__, condition)
+/* The same in what public functions share, which callers know by another name. */
+#define VYC_REQUIRE_IN(operation, condition)                                                       \
   do {                                                                                             \
     if (VYC_UNLIKELY(!(condition)))                                                                \
-      return vyc__fail(VYC_E_INVALID, __func__, "%s", "required: " #condition);                    \
+      return vyc__fail(VYC_E_INVALID, operation, "%s", "required: " #condition);                   \
   } while (0)
 
 __attribute__((format(printf, 3, 4), cold)) vyc_status vyc__fail(vyc_status status,

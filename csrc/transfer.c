@@ -12,11 +12,11 @@
 
 static vyc_status check(const vyc_context *context, const vyc_transfer *items, uint32_t count,
                         bool download) {
-  VYC_REQUIRE(context != NULL && (items != NULL || count == 0));
+  VYC_REQUIRE_IN("transfer", context != NULL && (items != NULL || count == 0));
   for (uint32_t i = 0; i < count; i++) {
     const vyc_transfer *item = &items[i];
-    VYC_REQUIRE(item->buffer != NULL);
-    VYC_REQUIRE(item->bytes == 0 || (download ? item->result : item->data) != NULL);
+    VYC_REQUIRE_IN("transfer", item->buffer != NULL);
+    VYC_REQUIRE_IN("transfer", item->bytes == 0 || (download ? item->result : item->data) != NULL);
     if (item->buffer->child.context != context)
       return vyc__fail(VYC_E_INVALID, "transfer", "item %u is of another device", i);
     if (!download && item->buffer->read_only)

@@ -280,6 +280,12 @@ static void fence_destroy(vyc_child *child) {
   marks_free(child->context, &((vyc_fence *)child)->marks);
 }
 
+/* Where the driver could not be called any more, the list of marks is there still. */
+static void fence_finish(vyc_child *child) {
+  free(((vyc_fence *)child)->marks.events);
+  free(child);
+}
+
 vyc_status vyc_fence_create(vyc_fence **fence_out, vyc_context *context) {
   VYC_REQUIRE(fence_out != NULL && context != NULL);
   *fence_out = NULL;
@@ -289,7 +295,7 @@ vyc_status vyc_fence_create(vyc_fence **fence_out, vyc_context *context) {
   vyc_status status = vyc__enter(context, &scope);
   if (status == VYC_OK) {
     status = marks_set(context, &fence->marks, mark_busy);
-    if (status == VYC_OK) vyc__child_add(&fence->child, context, fence_destroy, NULL);
+    if (status == VYC_OK) vyc__child_add(&fence->child, context, fence_destroy, fence_finish);
     vyc__leave(context, &scope);
   }
   if (status == VYC_OK)

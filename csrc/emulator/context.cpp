@@ -59,7 +59,10 @@ CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
     if (device != 0 || settings().device_count == 0) return CUDA_ERROR_INVALID_DEVICE;
     State &s = state();
     Lock lock(s.mutex);
-    if (s.context_references++ == 0) s.engine.open_default();
+    if (s.context_references++ == 0) {
+      s.engine.open_default();
+      ++s.context_id;
+    }
     *context = primary_context();
     return CUDA_SUCCESS;
   });
@@ -107,6 +110,19 @@ CUresult CUDAAPI cuCtxGetDevice(CUdevice *device) {
   return call(Call::cuCtxGetDevice, Need::context, [&]() -> CUresult {
     if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
     *device = 0;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuCtxGetId(CUcontext context, unsigned long long *id) {
+  return call(Call::cuCtxGetId, Need::driver, [&]() -> CUresult {
+    if (id == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (context == nullptr) context = current();
+    if (context != primary_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    State &s = state();
+    Lock lock(s.mutex);
+    if (s.context_references == 0) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    *id = s.context_id;
     return CUDA_SUCCESS;
   });
 }

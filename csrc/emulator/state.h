@@ -37,6 +37,7 @@ struct State {
   uint64_t bodies = 0;  // of the graphs: they belong to their nodes and are not counted
   std::atomic<uint32_t> context_references{
       0};                     // of the primary context; it lives while this is not 0
+  uint64_t context_id = 0;    // of the life that it has or had last
   std::string fault_message;  // of the fault that lost the device
 
   std::map<std::thread::id, std::shared_ptr<Stream>> per_thread;  // default streams of threads

@@ -21,7 +21,7 @@
  * Which status means what, and what to do:
  *   VYC_E_INVALID      a mistake in the calling code; nothing was done
  *   VYC_E_MEMORY       release something, or vyc_context_trim, and try again
- *   VYC_E_ASSERT       a check of the program failed: vyc_kernel_site says which
+ *   VYC_E_ASSERT       a check of the program failed: vyc_kernel_site, vyc_replay_site say which
  *   VYC_E_TIMEOUT, VYC_NOT_READY   the work goes on; wait again or abandon it
  *   VYC_E_UNAVAILABLE  this context is of no use any more; open another
  *   VYC_E_LOST         nor is any of this device in this process
@@ -93,7 +93,7 @@ typedef struct vyc_error {
   uint32_t reserved;
   uint64_t report; /* VYC_E_ASSERT: linear thread << 20 | site */
   uint64_t tag; /* VYC_E_ASSERT: vyc_plan_desc.tag of the kernel */
-  char operation[64]; /* the driver call or the library function */
+  char operation[64]; /* the driver call or what the library did; VYC_E_ASSERT: the kernel */
   char driver_name[64]; /* the CUresult's name */
   char message[640];
   uint64_t report_index; /* VYC_E_ASSERT of a bounds check: the index */
@@ -245,7 +245,11 @@ typedef struct vyc_context_options {
 /* The same with options, which are copied; NULL: none. A CUcontext of the host's is used and never
  * destroyed or reset: it must live until the close, or the last release, has returned, and longer
  * where page-locked memory does. Several contexts may be opened on one. VYC_E_INVALID: the handle
- * is no CUcontext of this device. */
+ * is no CUcontext of this device.
+ * A CUcontext that was destroyed all the same, or reset, is noticed at the latest by the close, by
+ * its number, because the handle may name another by then. From there on every call answers
+ * VYC_E_UNAVAILABLE and releases do nothing: what was allocated in it went with it, and is not
+ * given to `free`. What the driver makes of launches before that is open. */
 VYC_API vyc_status vyc_context_open_with(vyc_context **context_out, vyc_driver *driver,
                                          int32_t ordinal, const vyc_context_options *options);
 /* What was probed; answers in every state of the context. */
@@ -438,7 +442,8 @@ VYC_API void vyc_stream_release(vyc_stream *stream);
  * launches that it was given through an event and a stream of this library's. Adopting a handle
  * again gives the same stream while that is held. While somebody captures it launches are captured:
  * they run when that graph does, ordered with nothing outside of it; what their buffers had been
- * given before is waited for. Kernel and buffers must live as long as that graph. */
+ * given before is waited for. Kernel and buffers must live as long as that graph. VYC_E_INVALID: no
+ * CUstream, as far as the driver can tell. */
 VYC_API vyc_status vyc_stream_adopt(vyc_stream **stream_out, vyc_context *context, uint64_t handle);
 /* VYC_E_ASSERT as from vyc_context_synchronize. */
 VYC_API vyc_status vyc_stream_synchronize(vyc_stream *stream);
@@ -1069,7 +1074,8 @@ typedef struct vyc_kernel_info {
 /* Answers in every state of the context. */
 VYC_API vyc_status vyc_kernel_info_get(vyc_kernel *kernel, vyc_kernel_info *info_out);
 /* The plan, for vyc_call_create, vyc_graph_add_launch and vyc_plan_function: one more reference,
- * which vyc_plan_release takes. */
+ * which vyc_plan_release takes. A plan does not know its work, and a grid of zeros launches
+ * nothing: complete its runs with vyc_kernel_resolve. */
 VYC_API vyc_status vyc_kernel_plan(vyc_kernel *kernel, vyc_plan **plan_out);
 /* Complete a run: with a grid of zeros, that of the work. VYC_E_INVALID: the number of arguments or
  * scalars, or the count of a sized out, is another, and as of vyc_bundle_shape. */
@@ -1211,6 +1217,10 @@ VYC_API vyc_status vyc_replay_launch(vyc_replay *replay, const vyc_symbol_value 
 /* What a symbol stands for at present. The buffer of an array is one more reference, which
  * vyc_buffer_release takes. VYC_E_INVALID: it has no value. */
 VYC_API vyc_status vyc_replay_get(vyc_replay *replay, vyc_symbol_value *value_out, uint32_t symbol);
+/* What a VYC_E_ASSERT with this graph's tag is about: `kernel` is vyc_error.operation, and `report`
+ * vyc_error.report. VYC_E_INVALID: the graph has no such kernel or site. */
+VYC_API vyc_status vyc_replay_site(vyc_replay *replay, vyc_site *site_out, const char *kernel,
+                                   uint64_t report);
 
 #ifdef __cplusplus
 }

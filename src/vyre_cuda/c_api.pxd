@@ -79,3 +79,5 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_replay_launch(vyc_replay *replay, const vyc_symbol_value *values, uint32_t count,
                                  vyc_stream *stream)
     vyc_status vyc_replay_get(vyc_replay *replay, vyc_symbol_value *value_out, uint32_t symbol)
+    vyc_status vyc_replay_site(vyc_replay *replay, vyc_site *site_out, const char *kernel,
+                               uint64_t report)

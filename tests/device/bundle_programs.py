@@ -52,6 +52,14 @@ def step(device: vc.Device) -> vc.Graph:
     return graph
 
 
+def held(device: vc.Device) -> vc.Graph:
+    """x - least, held to least: x and least are symbols without a default."""
+    kernel = device.compile(vc.Program.from_bytes(checked().to_bytes()))
+    with device.record() as graph:
+        kernel.launch(vc.symbol("x"), vc.symbol("least"))
+    return graph
+
+
 def step_result(x: np.ndarray, a: float) -> np.ndarray:
     """What `step` gives; every number here is exact in binary32."""
     w = np.float32(a) * x + np.arange(64, dtype=np.float32)
@@ -62,4 +70,4 @@ def write(path: Path) -> None:
     """Without source lines, so that it depends on the programs alone."""
     programs = [vc.Program.from_bytes(program().to_bytes()) for program in (saxpy, checked)]
     with vc.Device("emulator") as device:
-        vc.bundle(programs, path, graphs={"step": step(device)}, targets=TARGETS, cubins=False)
+        vc.bundle(programs, path, graphs={"held": held(device), "step": step(device)}, targets=TARGETS, cubins=False)

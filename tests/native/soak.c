@@ -7,7 +7,6 @@
  * BUNDLE has `saxpy`. Without SECONDS a few rounds are made. DRIVER may be the emulator or a GPU's.
  */
 #define _POSIX_C_SOURCE 200809L
-#include <cuda.h>
 #include <dlfcn.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -16,7 +15,8 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include <vyre_cuda.h>
+
+#include "any_driver.h"
 
 /* Memory that a sanitizer keeps aside is not a leak; it looks for those itself. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -35,19 +35,9 @@ typedef struct device {
   vyc_kernel *kernel;
 } device;
 
-static const char *driver_path, *bundle_path;
+static const char *bundle_path;
 static char *bundle_bytes;
 static size_t bundle_size;
-
-static void check(int good, int line, const char *what) {
-  if (good) return;
-  vyc_error error = {.struct_size = sizeof error};
-  vyc_last_error(&error);
-  fprintf(stderr, "soak.c:%d: %s\n  last error %d: %s\n", line, what, error.status, error.message);
-  exit(1);
-}
-#define CHECK(condition) check((condition) != 0, __LINE__, #condition)
-#define OK(call) CHECK((call) == VYC_OK)
 
 /* ---- the driver as another library of the process sees it --------------------------------------
  */
@@ -61,16 +51,6 @@ static struct {
   __typeof__(&cuCtxPushCurrent) push;
   __typeof__(&cuCtxPopCurrent) pop;
 } cu;
-
-static void find(void *slot, const char *name, int since) {
-  void *library = dlopen(driver_path, RTLD_NOW);
-  CHECK(library != NULL);
-  CUresult (*lookup)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
-  *(void **)&lookup = dlsym(library, "cuGetProcAddress_v2");
-  CUdriverProcAddressQueryResult status;
-  CHECK(lookup != NULL && lookup(name, slot, since, 0, &status) == CUDA_SUCCESS);
-  CHECK(*(void **)slot != NULL);
-}
 
 static void open_other_library(void) {
   find(&cu.stream_create, "cuStreamCreate", 2000);
@@ -316,22 +296,6 @@ static usage measure(void) {
   CHECK(file != NULL && fscanf(file, "%lu %lu", &total, &resident) == 2);
   fclose(file);
   return (usage){mallinfo2().uordblks, resident * (size_t)sysconf(_SC_PAGESIZE)};
-}
-
-/* The emulator counts what a client of the driver holds; a GPU's driver does not. */
-static void check_nothing_lives(void) {
-  static const char *const KINDS[] = {"allocations", "pinned", "modules", "streams", "events",
-                                      "graphs",      "execs",  "links",   "contexts"};
-  void *library = dlopen(driver_path, RTLD_NOW);
-  int (*count)(const char *, uint64_t *);
-  *(void **)&count = dlsym(library, "vyre_emulator_count");
-  for (size_t i = 0; count != NULL && i < sizeof KINDS / sizeof *KINDS; i++) {
-    uint64_t value = 0;
-    CHECK(count(KINDS[i], &value) == 0);
-    if (value == 0) continue;
-    fprintf(stderr, "%llu %s are left\n", (unsigned long long)value, KINDS[i]);
-    exit(1);
-  }
 }
 
 /* Its quarantine of freed memory fills up before it is flat. */

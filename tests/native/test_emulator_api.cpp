@@ -119,6 +119,27 @@ void the_device_says_what_it_is() {
         driver.cuDeviceGetAttribute(nullptr, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0));
 }
 
+void every_life_of_a_context_has_a_number_of_its_own() {
+  CUcontext context = nullptr;
+  unsigned long long first = 0;
+  unsigned long long now = 0;
+  OK(driver.cuDevicePrimaryCtxRetain(&context, 0));
+  GIVES(CUDA_ERROR_INVALID_VALUE, driver.cuCtxGetId(context, nullptr));
+  GIVES(CUDA_ERROR_INVALID_CONTEXT, driver.cuCtxGetId(nullptr, &first));
+  GIVES(CUDA_ERROR_INVALID_CONTEXT, driver.cuCtxGetId(reinterpret_cast<CUcontext>(&now), &first));
+  OK(driver.cuCtxGetId(context, &first));
+  OK(driver.cuCtxSetCurrent(context));
+  OK(driver.cuCtxGetId(nullptr, &now));
+  EQUAL(first, now);
+  OK(driver.cuCtxSetCurrent(nullptr));
+  OK(driver.cuDevicePrimaryCtxRelease(0));
+  GIVES(CUDA_ERROR_CONTEXT_IS_DESTROYED, driver.cuCtxGetId(context, &now));
+  OK(driver.cuDevicePrimaryCtxRetain(&context, 0));
+  OK(driver.cuCtxGetId(context, &now));
+  CHECK(now != first);
+  OK(driver.cuDevicePrimaryCtxRelease(0));
+}
+
 void contexts_are_counted_and_current_per_thread() {
   CUcontext context = nullptr;
   CUcontext again = nullptr;
@@ -360,6 +381,7 @@ int main(int argc, char **argv) {
   error_names_are_those_of_the_header();
   calls_before_init_are_refused();
   the_device_says_what_it_is();
+  every_life_of_a_context_has_a_number_of_its_own();
   contexts_are_counted_and_current_per_thread();
   every_function_counts_and_fails_on_demand();
   the_nth_call_fails();

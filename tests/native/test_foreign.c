@@ -284,6 +284,16 @@ static void copies_of_adopted_memory_are_ordered(vyc_context *context) {
   CHECK(drops == 1);
 }
 
+static void what_is_no_stream_is_refused(vyc_context *context) {
+  vyc_stream *stream = NULL;
+  CHECK(vyc_stream_adopt(&stream, context, 12345) == VYC_E_INVALID && stream == NULL);
+  CUstream gone = NULL;
+  CU(cu.stream_create(&gone, CU_STREAM_NON_BLOCKING));
+  CU(cu.stream_destroy(gone));
+  CHECK(vyc_stream_adopt(&stream, context, (uint64_t)(uintptr_t)gone) == VYC_E_INVALID);
+  CHECK(stream == NULL);
+}
+
 static void what_is_not_memory_of_the_device_is_refused(vyc_context *context, vyc_plan *plan) {
   int drops = 0;
   float host[N] = {0};
@@ -532,6 +542,7 @@ int main(int argc, char **argv) {
   a_block_is_reused_behind_an_adopted_stream(context, plan);
   adopted_memory_is_ordered_with_its_owner(context, plan);
   copies_of_adopted_memory_are_ordered(context);
+  what_is_no_stream_is_refused(context);
   what_is_not_memory_of_the_device_is_refused(context, plan);
   overlap_is_seen_across_owners(context, plan);
   a_stream_is_ordered_behind_a_buffer(context, plan);

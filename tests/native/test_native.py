@@ -57,19 +57,36 @@ def test_native_program_passes(tmp_path: Path, source: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def on_device(
+    source: Path, program: Path, device_name: int | str, *words: str, bundle: Path = HERE / "example.vyre"
+) -> str:
+    """What a program prints that runs on the emulator or on a GPU: `DRIVER BUNDLE` and more words."""
+    build(source, program)
+    driver = str(EMULATOR) if device_name == "emulator" else os.environ.get("VYRE_CUDA_DRIVER", "libcuda.so.1")
+    command = [str(program), driver, str(bundle), *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.device
+@pytest.mark.parametrize("context", ["primary", pytest.param("created", marks=pytest.mark.cuda)])
+def test_a_host_keeps_its_context_stream_and_memory(tmp_path: Path, device_name: int | str, context: str) -> None:
+    """On a GPU: `python -m pytest tests/native -k host_keeps --device=cuda`. The emulator has no cuCtxCreate."""
+    printed = on_device(HERE / "hosted.c", tmp_path / "hosted", device_name, context)
+
+    assert printed.endswith(" 0 failed\n")
+
+
 @pytest.mark.slow
 @pytest.mark.device
 @pytest.mark.parametrize("seconds", [0, pytest.param(60, marks=[pytest.mark.long, pytest.mark.timeout(400)])])
 def test_a_host_that_never_stops_keeps_its_memory_flat(tmp_path: Path, device_name: int | str, seconds: int) -> None:
     """On a GPU: `python -m pytest tests/native -k never_stops --device=cuda --long`."""
-    build(HERE / "soak.c", tmp_path / "soak")
-    driver = str(EMULATOR) if device_name == "emulator" else os.environ.get("VYRE_CUDA_DRIVER", "libcuda.so.1")
+    printed = on_device(HERE / "soak.c", tmp_path / "soak", device_name, str(seconds))
 
-    command = [str(tmp_path / "soak"), driver, str(HERE / "example.vyre"), str(seconds)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert int(done.stdout.split()[0]) >= 6
+    assert int(printed.split()[0]) >= 6
 
 
 @pytest.mark.slow
@@ -86,10 +103,5 @@ def test_a_host_launches_a_graph_with_grid_barriers(tmp_path: Path, device: vc.D
     with device.record() as graph, graph.repeat(2):
         kernel.launch(vc.symbol("h", array))
     graph.export(tmp_path / "turns.vyre", "turns")
-    build(HERE / "turns.c", tmp_path / "turns")
-    driver = str(EMULATOR) if device_name == "emulator" else os.environ.get("VYRE_CUDA_DRIVER", "libcuda.so.1")
 
-    command = [str(tmp_path / "turns"), driver, str(tmp_path / "turns.vyre")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
-
-    assert done.returncode == 0, done.stdout + done.stderr
+    on_device(HERE / "turns.c", tmp_path / "turns", device_name, bundle=tmp_path / "turns.vyre")

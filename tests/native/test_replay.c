@@ -73,7 +73,7 @@ static void symbols_and_steps_are_told(void) {
   CHECK(vyc_bundle_array_get(bundle, &array, graph, row.array_count) == VYC_E_INVALID);
   CHECK(vyc_bundle_step_get(bundle, &step, graph, row.step_count) == VYC_E_INVALID);
   CHECK(vyc_bundle_symbol_get(bundle, &out, graph, 3) == VYC_E_INVALID);
-  CHECK(vyc_bundle_graph_get(bundle, &row, 1) == VYC_E_INVALID);
+  CHECK(vyc_bundle_graph_get(bundle, &row, 2) == VYC_E_INVALID);
   vyc_bundle_release(bundle);
 }
 
@@ -186,6 +186,35 @@ static void *work(void *argument) {
   return NULL;
 }
 
+/* The error names the kernel, and the graph knows the place in it. */
+static void a_failed_check_is_told_with_its_place(void) {
+  enum { LEAST, VALUES };
+  vyc_context *context = open_context();
+  vyc_bundle *bundle = open_example();
+  vyc_replay *replay = NULL;
+  const int32_t data[] = {3, 4, 1, 5};
+  vyc_error error = {.struct_size = sizeof error};
+  vyc_site site = {.struct_size = sizeof site};
+  OK(vyc_replay_load(&replay, NULL, 0, context, bundle, "held", 42));
+  vyc_buffer *buffer = new_buffer(context, sizeof data);
+  OK(vyc_copy_in(buffer, 0, data, sizeof data));
+  const vyc_symbol_value values[] = {{.symbol = LEAST, .bits = 3},
+                                     {.symbol = VALUES, .buffer = buffer, .count = 4}};
+  OK(vyc_replay_launch(replay, values, 2, NULL));
+  CHECK(vyc_context_synchronize(context) == VYC_E_ASSERT);
+  OK(vyc_last_error(&error));
+  CHECK(error.tag == 42 && error.report >> 20 == 2);
+  OK(vyc_replay_site(replay, &site, error.operation, error.report));
+  CHECK(strcmp(site.message, "too small") == 0 && site.kind == VYC_SITE_ASSERT);
+  CHECK(vyc_replay_site(replay, &site, "saxpy", error.report) == VYC_E_INVALID); /* not in it */
+  CHECK(vyc_replay_site(replay, &site, "nothing", error.report) == VYC_E_INVALID);
+  CHECK(vyc_replay_site(replay, &site, "checked", 7) == VYC_E_INVALID); /* no such site */
+  vyc_buffer_release(buffer);
+  vyc_replay_release(replay);
+  vyc_bundle_release(bundle);
+  vyc_context_release(context);
+}
+
 static void threads_share_a_replay(void) {
   vyc_context *context = open_context();
   vyc_replay *replay = load_step(context);
@@ -206,6 +235,7 @@ int main(int argc, char **argv) {
   values_hold_for_one_launch_or_for_all();
   wrong_values_change_nothing();
   every_failing_driver_call_is_told();
+  a_failed_check_is_told_with_its_place();
   threads_share_a_replay();
   check_nothing_lives();
   return 0;
