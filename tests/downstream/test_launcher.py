@@ -68,6 +68,14 @@ def twice(device: vc.Device) -> vc.Graph:
     return graph
 
 
+def held(device: vc.Device) -> vc.Graph:
+    """`positive` with symbols that have no default."""
+    kernel = device.compile(positive())
+    with device.record() as graph:
+        kernel.launch(vc.symbol("x"), vc.symbol("out"), grid=1)
+    return graph
+
+
 @pytest.fixture(scope="session")
 def launcher(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built program, of a bundle with all of the programs above."""
@@ -75,7 +83,9 @@ def launcher(tmp_path_factory: pytest.TempPathFactory) -> Path:
     bundle = folder / "kernels.vyre"
     programs = [saxpy(), positive(), *map(blend, TYPES)]
     with vc.Device("emulator") as device:
-        vc.bundle(programs, bundle, targets=["sm_80"], cubins=False, graphs={"twice": twice(device)})
+        vc.bundle(
+            programs, bundle, targets=["sm_80"], cubins=False, graphs={"twice": twice(device), "held": held(device)}
+        )
     sources, build = folder / "sources", folder / "build"
     write_launcher(sources, bundle.read_bytes(), name="kernels", version=vc.__version__)
     flags = "-Wall -Wextra -Wpedantic -Wconversion -Werror"
@@ -192,10 +202,28 @@ def test_a_graph_is_launched_with_values_for_its_symbols(launcher: Path, tmp_pat
 
 
 @pytest.mark.slow
+def test_an_array_that_a_graph_writes_may_be_a_count(launcher: Path) -> None:
+    words = [launcher, "--driver", EMULATOR, "--graph", "held", "--repeats", "0"]
+
+    assert call([*words, "x=1,2,3", "out=3"]) == "out: i32[3] = 1, 2, 3\n"
+    done = attempt([*words, "x=3", "out=3"])  # which is read, and so is a file
+    assert done.returncode == 1
+    assert "3: No such file" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_failed_assertion_of_a_graph_is_told_with_its_thread(launcher: Path) -> None:
+    done = attempt([launcher, "--driver", EMULATOR, "--graph", "held", "x=1,-2,3", "out=3"])
+
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].endswith("thread 1: not positive")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["--graph", "thrice"], 2, "no graph thrice; there are twice"),
+        (["--graph", "thrice"], 2, "no graph thrice; there are held twice"),
         (["--graph", "twice"], 2, "no value for x"),
         (["--graph", "twice", "1,2"], 2, "1,2 has no name"),
         (["--graph", "twice", "x=1,2,3,4", "b=1"], 2, "no symbol b"),
@@ -239,6 +267,12 @@ def test_bad_usage_is_told(launcher: Path, words: list[str], said: str) -> None:
     assert said in done.stderr
 
 
+def npy(shape: str, nbytes: int) -> bytes:
+    """A .npy file of f32 that says of itself that it has this shape."""
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(nbytes)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "said"),
@@ -248,6 +282,11 @@ def test_bad_usage_is_told(launcher: Path, words: list[str], said: str) -> None:
         (b"\x93NUMPY", "cut short"),
         (b"\x93NUMPY\x01\x00\xff\xff" + b" " * 20, "cut short"),
         (b"\x93NUMPY\x01\x00\x04\x00" + b"{'a'}   ", "no descr"),
+        (npy("(5x,)", 20), "its shape is not understood: 5x"),
+        (npy("(-5,)", 20), "its shape is not understood: -5"),
+        (npy(",", 20), "its shape is not understood"),
+        (npy("(4294967296, 4294967296)", 0), "its shape is too large"),
+        (npy("(6,)", 20), "20 bytes for 6 elements"),
     ],
 )
 def test_a_file_that_is_no_array_is_told(launcher: Path, tmp_path: Path, content: bytes | None, said: str) -> None:
@@ -285,7 +324,7 @@ def test_help_names_the_kernels_and_needs_no_device(launcher: Path) -> None:
     kernels, graphs = (line.split() for line in output.splitlines()[-2:])
     assert kernels[0] == "kernels:"
     assert {"saxpy", "positive", "blend_f16"} <= set(kernels)
-    assert graphs == ["graphs:", "twice"]
+    assert graphs == ["graphs:", "held", "twice"]
     assert attempt([launcher, "--driver", "/nowhere/libcuda.so", "--kernel", "saxpy"]).returncode == 1
 
 

@@ -159,6 +159,30 @@ std::string header_value(const std::string &header, const std::string &key) {
   return header.substr(begin, header.find(end, begin) - begin);
 }
 
+std::uint64_t parse_axis(const std::string &text) {
+  const std::size_t last = text.find_last_not_of(' ');
+  std::uint64_t size = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + last + 1, size);
+  if (error != std::errc() || stop != text.data() + last + 1)
+    throw std::runtime_error("its shape is not understood: " + text);
+  return size;
+}
+
+std::uint64_t count_elements(const std::string &shape) {
+  if (shape.empty() || shape[0] != '(')
+    throw std::runtime_error("its shape is not understood: " + shape);
+  std::uint64_t count = 1;
+  std::istringstream axes(shape.substr(1));
+  for (std::string axis; std::getline(axes, axis, ',');) {
+    const std::size_t first = axis.find_first_not_of(' ');
+    if (first == std::string::npos) continue;
+    const std::uint64_t size = parse_axis(axis.substr(first));
+    if (size != 0 && count > ~0ull / size) throw std::runtime_error("its shape is too large");
+    count *= size;
+  }
+  return count;
+}
+
 Array parse_npy(const std::string &content, std::uint32_t type) {
   if (content.size() < 12) throw std::runtime_error("its header is cut short");
   const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(content[at]); };
@@ -175,10 +199,7 @@ Array parse_npy(const std::string &content, std::uint32_t type) {
   const std::string shape = header_value(header, "shape");
   if (header_value(header, "fortran_order") != "False" && shape.find(',') + 1 < shape.size())
     throw std::runtime_error("it is in Fortran order");
-  std::uint64_t count = 1;
-  std::istringstream axes(shape.substr(1));
-  for (std::string axis; std::getline(axes, axis, ',');)
-    if (axis.find_first_not_of(' ') != std::string::npos) count *= std::stoull(axis);
+  const std::uint64_t count = count_elements(shape);
   const std::size_t bytes = content.size() - begin - length;
   if (count > bytes || count * type_bytes(type) != bytes)
     throw std::runtime_error("it has " + std::to_string(bytes) + " bytes for " +

@@ -54,7 +54,9 @@ void Graph::apply() {
 
 void Graph::run() const {
   check(vyc_replay_launch(replay_.get(), nullptr, 0, nullptr));
-  check(vyc_context_synchronize(context_));
+  check_run(vyc_context_synchronize(context_), [this](vyc_site *site, const vyc_error &error) {
+    return vyc_replay_site(replay_.get(), site, error.operation, error.report);
+  });
 }
 
 Array Graph::get(const Symbol &symbol) const {

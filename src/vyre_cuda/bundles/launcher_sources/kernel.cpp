@@ -23,6 +23,19 @@ void check(vyc_status status) {
   if (status != VYC_OK) throw std::runtime_error(text_of(last_error()));
 }
 
+void check_run(vyc_status status, const FindSite &find) {
+  if (status != VYC_E_ASSERT) return check(status);
+  const vyc_error error = last_error();
+  vyc_site site{};
+  site.struct_size = sizeof site;
+  if (find(&site, error) != VYC_OK) throw std::runtime_error(text_of(error));
+  const std::string thread = "thread " + std::to_string(error.report >> 20);
+  if (site.kind == VYC_SITE_BOUNDS)
+    throw std::runtime_error(thread + ": index " + std::to_string(error.report_index) + " of " +
+                             site.buffer);
+  throw std::runtime_error(thread + ": " + site.message);
+}
+
 void check_load(vyc_status status, const char *log) {
   if (status == VYC_E_COMPILE) throw std::runtime_error(text_of(last_error()) + "\n" + log);
   check(status);
@@ -101,19 +114,8 @@ void Kernel::run(Call &call, vyc_timing *timing) const {
   run.scalars = call.scalars.data();
   run.timeout_ns = -1;
   run.timing_out = timing;
-  check_run(vyc_kernel_run(kernel_.get(), nullptr, &run));
-}
-
-void Kernel::check_run(vyc_status status) const {
-  if (status != VYC_E_ASSERT) return check(status);
-  const vyc_error error = last_error();
-  vyc_site site{};
-  site.struct_size = sizeof site;
-  if (vyc_kernel_site(kernel_.get(), &site, error.report) != VYC_OK)
-    throw std::runtime_error(text_of(error));
-  const std::string thread = "thread " + std::to_string(error.report >> 20);
-  if (site.kind == VYC_SITE_BOUNDS)
-    throw std::runtime_error(thread + ": index " + std::to_string(error.report_index) + " of " +
-                             site.buffer);
-  throw std::runtime_error(thread + ": " + site.message);
+  check_run(vyc_kernel_run(kernel_.get(), nullptr, &run),
+            [this](vyc_site *site, const vyc_error &error) {
+              return vyc_kernel_site(kernel_.get(), site, error.report);
+            });
 }

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,6 +23,9 @@ using Owned = std::unique_ptr<T, Release>;
 
 // Throws std::runtime_error with the text of the failure.
 void check(vyc_status status);
+// The same, with where a failed assertion stands in the program, which `find` looks up.
+using FindSite = std::function<vyc_status(vyc_site *site, const vyc_error &error)>;
+void check_run(vyc_status status, const FindSite &find);
 // The same, with what the driver's compiler said.
 void check_load(vyc_status status, const char *log);
 
@@ -69,9 +73,6 @@ class Kernel {
   void run(Call &call, vyc_timing *timing) const;
 
  private:
-  // Adds to a failed assertion where it stands in the program.
-  void check_run(vyc_status status) const;
-
   Owned<vyc_kernel> kernel_;
   vyc_bundle *bundle_;
   std::uint32_t index_ = 0;

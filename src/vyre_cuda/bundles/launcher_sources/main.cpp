@@ -53,6 +53,15 @@ Array buffer_of(const std::string &text, std::uint32_t type) {
   return is_list ? parse_array(text, type) : read_array(text, type);
 }
 
+// A written array may be a count: zeros.
+Array symbol_of(const std::string &text, const Symbol &symbol) {
+  if (!symbol.is_written || text.find_first_not_of("0123456789") != std::string::npos)
+    return buffer_of(text, symbol.type);
+  Array zeros{symbol.type, {}};
+  zeros.bytes.resize(parse_count(text) * type_bytes(symbol.type));
+  return zeros;
+}
+
 // Fills in what the command line has for each parameter.
 void bind(Call &call, const std::vector<Parameter> &parameters, const Options &options) {
   std::map<std::string, std::string> named = options.named;
@@ -90,7 +99,7 @@ void bind(Graph &graph, const Options &options) {
       continue;
     }
     if (symbol.is_array)
-      graph.set(symbol, buffer_of(found->second, symbol.type));
+      graph.set(symbol, symbol_of(found->second, symbol));
     else
       graph.set(symbol, parse_number(found->second, symbol.type));
     named.erase(found);

@@ -19,7 +19,8 @@ const char *const HELP =
     "ARGS are the parameters in declared order without the outs, or NAME=VALUE; those of a graph\n"
     "are its symbols, by name. A scalar is a number. A buffer is a .npy file, another file with\n"
     "the bytes of its elements, or numbers with commas in between, like 1,2,3 or 1, for a single\n"
-    "one. An out whose size does not follow from the others is NAME=COUNT.\n";
+    "one. An out whose size does not follow from the others is NAME=COUNT, and so may be an array\n"
+    "that a graph writes, which then begins as zeros.\n";
 
 namespace {
 
