@@ -1,4 +1,4 @@
-"""Every input that fuzzing kept: a program or a ProgramError, and canonical where accepted."""
+"""Every input that fuzzing kept: accepted or an error of its kind, and canonical where accepted."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import vyre_cuda as vc
 from vyre_cuda.errors import ProgramError
 from vyre_cuda.ir.parse import parse
 from vyre_cuda.ir.program import Program
@@ -35,3 +36,15 @@ def test_bytes_are_refused_or_canonical(path: Path) -> None:
     except ProgramError:
         return
     assert program.to_bytes() == data
+
+
+@pytest.mark.parametrize("path", files("bundle"), ids=lambda path: path.name[:12])
+def test_a_bundle_is_refused_or_can_be_looked_at(path: Path) -> None:
+    try:
+        bundle = vc.load_bundle(path)
+    except vc.BundleError:
+        return
+    for kernel in bundle.kernels.values():
+        assert kernel.targets
+    for graph in bundle.graphs.values():
+        assert graph.nbytes >= 0

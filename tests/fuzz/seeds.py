@@ -1,0 +1,108 @@
+"""Seeds of the fuzzers in C and C++, by the package's own writers.
+
+    python tests/fuzz/seeds.py FOLDER
+
+FOLDER/bundle has small bundles (also for fuzz_replay), FOLDER/ptx texts with the words of PTX in ptx.dict,
+FOLDER/arrays files and numbers, each behind the byte that says its type and which it is.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import vyre_cuda as vc
+
+PROGRAMS = sorted((Path(__file__).parents[1] / "golden" / "programs").glob("*.vir"))
+TEXTS = sorted((Path(__file__).parents[1] / "golden" / "ptx").glob("*.ptx"))
+# In the order of VYC_TYPE_...
+DTYPES = ["|b1", "|u1", "|i1", "<u2", "<i2", "<u4", "<i4", "<u8", "<i8", "<f2", "<u2", "<f4", "<f8"]
+NUMBERS = ["1", "-1,2", "0x10", "1e300,nan,-inf", "-9223372036854775808", "65519,6e-8"]
+
+
+def scale() -> vc.Program:
+    """out = a * x, with a size that is worked out."""
+    b = vc.Builder("scale", block=32)
+    x = b.input("x", vc.i32)
+    out = b.output("out", vc.i32, size=x.size)
+    a = b.scalar("a", vc.i32)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < out.size):
+        out[i] = a * x[i]
+    return b.build()
+
+
+def countdown(device: vc.Device) -> vc.Graph:
+    """Symbols with and without defaults, a copy, a fill, and both kinds of repetition."""
+    kernel = device.compile(scale())
+    x, y = device.array(np.arange(8, dtype=np.int32)), device.zeros(8, vc.i32)
+    with device.record() as graph:
+        kernel.launch(vc.symbol("x", x), y, vc.symbol("a", 2))
+        with graph.repeat(3), graph.repeat(2):
+            y.copy_from(x)
+        y.fill(1)
+        with graph.repeat(2, until=y[:1]):
+            kernel.launch(y, vc.symbol("out"), 3)
+    return graph
+
+
+def complete(device: vc.Device) -> vc.Graph:
+    """Made when it is loaded, because no symbol lacks a value."""
+    kernel = device.compile(scale())
+    x, y = device.array(np.arange(8, dtype=np.int32)), device.zeros(8, vc.i32)
+    with device.record() as graph:
+        kernel.launch(x, vc.symbol("out", y), vc.symbol("a", 2))
+        with graph.repeat(3):
+            x.copy_from(y)
+    return graph
+
+
+def write_bundles(folder: Path) -> None:
+    for path in PROGRAMS:
+        program = vc.parse(path.read_text(encoding="utf-8"))
+        try:
+            vc.bundle(program, folder / f"{path.stem}.vyre", targets=["sm_80"], cubins=False, source=False)
+        except vc.UnsupportedError:
+            continue  # sizes that the host cannot work out
+    with vc.Device("emulator") as device:
+        for graph in (countdown, complete):
+            graphs = {graph.__name__: graph(device)}
+            vc.bundle([scale()], folder / f"{graph.__name__}.vyre", targets=["sm_90"], cubins=False, graphs=graphs)
+        everything = {graph.__name__: graph(device) for graph in (countdown, complete)}
+        vc.bundle([scale()], folder / "everything.vyre", targets=["sm_80", "sm_90"], graphs=everything)
+
+
+def write_ptx(folder: Path) -> None:
+    words: set[str] = set()
+    for path in TEXTS:
+        text = path.read_text(encoding="utf-8")
+        words.update(re.findall(r"[.%]?[A-Za-z_][\w.]*", re.sub(r"//.*", "", text)))
+        (folder / path.name).write_text(text, encoding="utf-8")
+    lines = [f'"{word}"\n' for word in sorted(words) if len(word) < 40]
+    (folder.parent / "ptx.dict").write_text("".join(lines), encoding="utf-8")
+
+
+def write_arrays(folder: Path) -> None:
+    for number, dtype in enumerate(DTYPES):
+        for shape in ((5,), (2, 3), ()):
+            file = io.BytesIO()
+            np.save(file, np.ones(shape, dtype))
+            name = f"{number}_{'x'.join(map(str, shape))}.npy"
+            (folder / name).write_bytes(bytes([number]) + file.getvalue())
+        for index, text in enumerate(NUMBERS):
+            (folder / f"{number}_{index}.txt").write_bytes(bytes([0x80 + number]) + text.encode())
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    for name, write in (("bundle", write_bundles), ("ptx", write_ptx), ("arrays", write_arrays)):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        write(folder / name)
+
+
+if __name__ == "__main__":
+    main()
