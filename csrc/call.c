@@ -185,6 +185,7 @@ vyc_status vyc__call_launched(vyc_call *call, CUresult result, uint32_t origin) 
 
 vyc_status vyc_call_run_at(vyc_call *call, uint32_t origin) {
   VYC_REQUIRE(call != NULL);
+  vyc__call_prefetch(call);
   if (VYC_UNLIKELY(!vyc__call_may_be_steady(call))) return launch_at_length(call, origin);
   if (VYC_UNLIKELY(!vyc__exec_claim(&call->exec))) vyc__exec_claim_wait(&call->exec);
   const uint32_t taken = vyc__marks_taken(call);

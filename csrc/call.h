@@ -39,6 +39,14 @@ static inline uint32_t vyc__marks_taken(const vyc_call *call) {
   return atomic_load_explicit(&call->child.context->marks_taken, memory_order_relaxed);
 }
 
+/* The claim is a barrier: what is needed behind it is asked for before. */
+static inline void vyc__call_prefetch(const vyc_call *call) {
+  const vyc_history *history = &call->child.context->history;
+  __builtin_prefetch(&call->exec.claimed, 1);
+  __builtin_prefetch(&history->next[call->slot], 1);
+  __builtin_prefetch(&history->notes[call->slot], 1);
+}
+
 /* In a forked child a claim may be held for ever, so there is a look before it. */
 static inline bool vyc__call_may_be_steady(const vyc_call *call) {
   return VYC_LIKELY(atomic_load_explicit(&call->steady, memory_order_relaxed) &&

@@ -25,17 +25,16 @@ static _Thread_local struct {
 vyc_status vyc_context_trace(vyc_context *context, const char *text) {
   VYC_REQUIRE(context != NULL);
   VYC_TRY(vyc__check_usable(context));
-  vyc_history *history = &context->history;
   if (text == NULL) {
     label.text = NULL;
     return VYC_OK;
   }
-  vyc_traces *traces = atomic_load(&history->traces);
+  vyc_traces *traces = atomic_load(&context->traces);
   if (traces == NULL) {
     vyc_traces *fresh = calloc(1, sizeof *fresh);
     if (fresh == NULL || !vyc__note_fits(fresh))
       return vyc__fail(VYC_E_MEMORY, "trace", "out of host memory");
-    if (atomic_compare_exchange_strong(&history->traces, &traces, fresh))
+    if (atomic_compare_exchange_strong(&context->traces, &traces, fresh))
       traces = fresh;
     else
       free(fresh);
@@ -188,5 +187,5 @@ void vyc__history_free(vyc_context *context) {
     free(flight);
     flight = next;
   }
-  free(atomic_load(&context->history.traces));
+  free(atomic_load(&context->traces));
 }

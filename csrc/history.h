@@ -39,7 +39,6 @@ typedef struct vyc_history {
   _Atomic uint32_t slots; /* past the highest that was ever in use */
   _Atomic(vyc_note) notes[VYC_STREAM_SLOTS][VYC_HISTORY];
   _Atomic(vyc_flight *) flights;
-  _Atomic(vyc_traces *) traces; /* NULL: nobody traces */
   _Atomic(vyc_name *) retired;  /* names that only notes may have */
   _Atomic uint32_t retired_count, retired_limit;
   _Atomic uint32_t readers; /* threads that follow notes */

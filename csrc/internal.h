@@ -64,6 +64,7 @@ struct vyc_context {
   _Atomic bool closed;
   _Atomic bool lost;
   _Atomic uint32_t exec_clock; /* launches that found no room for an exec */
+  _Atomic(vyc_traces *) traces; /* NULL: nobody traces; see history.h */
   _Atomic uint32_t marks_taken; /* how often, out of a buffer; see vyc__buffer_wait */
   vyc_gate gates[VYC_GATES]; /* apart from what is written often */
   CUdevice device;

@@ -90,6 +90,7 @@ static vyc_status rebind(vyc_call *call, const vyc_run *run, const uint64_t *add
 
 vyc_status vyc_call_set_run(vyc_call *call, const vyc_run *run) {
   VYC_REQUIRE(call != NULL && run != NULL);
+  vyc__call_prefetch(call);
   if (VYC_UNLIKELY(!vyc__call_may_be_steady(call))) return vyc__call_change(call, run, true);
   uint64_t addresses[VYC_MAX_BINDINGS];
   vyc_buffer *old[VYC_MAX_BINDINGS];

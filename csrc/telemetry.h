@@ -28,7 +28,7 @@ static inline void vyc__count_row(vyc_context *context, uint32_t row, uint64_t n
 /* ---- history.c ---- */
 
 static inline vyc_note vyc__note_of(vyc_context *context, const vyc_name *name, uint32_t origin) {
-  const void *traces = atomic_load_explicit(&context->history.traces, memory_order_relaxed);
+  const void *traces = atomic_load_explicit(&context->traces, memory_order_relaxed);
   return VYC_LIKELY(traces == NULL) ? vyc__note_make(name, origin)
                                     : vyc__traced(context, name, origin);
 }

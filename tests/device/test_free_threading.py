@@ -292,7 +292,8 @@ class FreesOnStream:
 def test_launch_refuses_an_array_that_its_own_stream_freed(own_device: vc.Device) -> None:
     kernel = own_device.compile(programs.saxpy())
     mine = Arrays(own_device, 2.0)
-    stream = FreesOnStream(mine.x, own_device.stream().handle)
+    own = own_device.stream()  # which a handle does not keep
+    stream = FreesOnStream(mine.x, own.handle)
 
     with pytest.raises(ValueError, match="freed"):
         kernel.launch(*mine.all, stream=stream)
