@@ -265,7 +265,8 @@ cdef class Framer(Table):
                 return False
             frame.counts[i] = item.count
         for i in range(self.parameter_count):
-            if self.rows[i].begin == self.rows[i].end:
+            row = &self.rows[i]
+            if row.begin == row.end or (row.as_of >= 0 and frame.counts[row.as_of] == frame.counts[i]):
                 continue
             if not self.size_of(&declared, i, frame.counts, frame.scalars) or declared != frame.counts[i]:
                 return False

@@ -19,6 +19,7 @@ cdef struct Row:
     int32_t width          # of a scalar: bits, negative when signed; 0: a float; 1: a bool
     uint32_t itemsize      # bytes
     int32_t begin, end     # steps of an out's size; none: the array's own
+    int32_t as_of          # the parameter whose size that is; -1: none, or it takes the steps
     PyObject *scalar       # NumPy's scalar type, borrowed from NumPy for good; NULL: it has none of its own
 
 
@@ -37,12 +38,14 @@ cdef class Table:
     cdef uint32_t axes
     cdef uint32_t block[3]
     cdef int32_t work[4]           # steps of axis i: work[i] to work[i + 1]
+    cdef int32_t work_of[3]        # the parameter whose size it is; -1: it takes the steps
     cdef uint64_t most_blocks[3]   # per axis: what the device takes, and ids of the index type can number
     cdef uint64_t most_elements    # per buffer
     cdef Row rows[PARAMETERS]
     cdef Step steps[STEPS]
 
     cdef int bits_of(self, uint64_t *bits, object value, const Row *row) except -1
+    cdef int32_t leaf_of(self, int32_t begin, int32_t end) noexcept
     cdef bint evaluate(self, uint64_t *value, int32_t begin, int32_t end, const uint64_t *counts,
                        const uint64_t *scalars) noexcept nogil
     cdef bint size_of(self, uint64_t *count, uint32_t parameter, const uint64_t *counts,

@@ -111,14 +111,16 @@ cdef class Table:
             self.work[i] = used
             used = self.add_steps(work[i], used)
             self.work[i + 1] = used
+            self.work_of[i] = self.leaf_of(self.work[i], used)
 
     def add_row(self, Py_ssize_t i, tuple row, int32_t used) -> int:
         role, slot, typenum, width, itemsize, size = row
-        self.rows[i] = Row(role, slot, typenum, width, itemsize, used, used, NULL)
+        self.rows[i] = Row(role, slot, typenum, width, itemsize, used, used, -1, NULL)
         if role == ROLE_SCALAR and 0 <= typenum < cnp.NPY_NTYPES_LEGACY:
             descr = cnp.PyArray_DescrFromType(typenum)
             self.rows[i].scalar = <PyObject *>(<PyArray_Descr *>descr).typeobj  # built in, and so never freed
         self.rows[i].end = self.add_steps(size, used)
+        self.rows[i].as_of = self.leaf_of(used, self.rows[i].end)
         return self.rows[i].end
 
     def add_steps(self, tuple steps, int32_t used) -> int:
@@ -126,6 +128,13 @@ cdef class Table:
             self.steps[used] = Step(op, width, value)
             used += 1
         return used
+
+    cdef int32_t leaf_of(self, int32_t begin, int32_t end) noexcept:
+        """The parameter whose size the steps are, which mostly they are, with every count that a call may have."""
+        cdef const Step *step = &self.steps[begin]
+        if end - begin != 1 or step.op != SIZE or step.width < 32 or (step.width < 64 and self.most_elements >> 32):
+            return -1
+        return <int32_t>step.value
 
     cdef int bits_of(self, uint64_t *bits, object value, const Row *row) except -1:
         """1 and the bits of a scalar: exact Python numbers that fit, NumPy scalars of the very type."""
@@ -146,10 +155,7 @@ cdef class Table:
         cdef uint64_t stack[STEPS]
         cdef int32_t depth = 0
         cdef int32_t i
-        cdef const Step *step = &self.steps[begin]
-        if end - begin == 1 and step.op == SIZE:  # as it mostly is
-            value[0] = fit(counts[step.value], step.width)
-            return step.width > 0 or <int64_t>value[0] >= 0
+        cdef const Step *step
         for i in range(begin, end):
             step = &self.steps[i]
             if step.op < 0:
@@ -169,8 +175,11 @@ cdef class Table:
     cdef bint size_of(self, uint64_t *count, uint32_t parameter, const uint64_t *counts,
                       const uint64_t *scalars) noexcept nogil:
         """The declared size of an out, which has one."""
-        return self.evaluate(count, self.rows[parameter].begin, self.rows[parameter].end, counts, scalars) \
-            and count[0] <= self.most_elements
+        cdef const Row *row = &self.rows[parameter]
+        if row.as_of >= 0:
+            count[0] = counts[row.as_of]
+            return count[0] <= self.most_elements
+        return self.evaluate(count, row.begin, row.end, counts, scalars) and count[0] <= self.most_elements
 
     cdef bint grid_of(self, uint32_t *grid, const uint64_t *counts, const uint64_t *scalars) noexcept nogil:
         """Blocks that cover the work; all 0 when an axis has none."""
@@ -179,7 +188,9 @@ cdef class Table:
         cdef bint empty = False, fits = True
         grid[0] = grid[1] = grid[2] = 1
         for axis in range(self.axes):
-            if not self.evaluate(&extent, self.work[axis], self.work[axis + 1], counts, scalars):
+            if self.work_of[axis] >= 0:
+                extent = counts[self.work_of[axis]]
+            elif not self.evaluate(&extent, self.work[axis], self.work[axis + 1], counts, scalars):
                 return False
             blocks = extent // self.block[axis]
             blocks += blocks * self.block[axis] != extent
