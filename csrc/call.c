@@ -61,9 +61,6 @@ static void set(vyc_call *call, const vyc_run *run, const vyc_hidden *hidden) {
   call->run.timing_out = NULL;
   call->barrier = hidden->barrier;
   atomic_store_explicit(&call->steady, false, memory_order_relaxed);
-  call->slot = call->stream == NULL ? VYC_SLOT_MAIN : call->stream->slot;
-  call->mark = UINT64_C(1) << call->slot;
-  call->target = call->stream == NULL ? plan->child.context->main : call->stream->handle;
   vyc__block_write(plan, call->exec.block, addresses, run, hidden);
   call->exec.stale = true;
   vyc__exec_set_grid(&call->exec, run->grid);
@@ -98,6 +95,9 @@ static vyc_status call_make(vyc_call **call_out, vyc_plan *plan, const vyc_run *
   vyc__child_retain(&plan->child);
   call->stream = run->stream;
   if (call->stream != NULL) vyc__child_retain(&call->stream->child);
+  call->slot = call->stream == NULL ? VYC_SLOT_MAIN : call->stream->slot;
+  call->mark = UINT64_C(1) << call->slot;
+  call->target = call->stream == NULL ? plan->child.context->main : call->stream->handle;
   set(call, run, &hidden);
   vyc__child_add(&call->child, plan->child.context, call_destroy, call_finish);
   *call_out = call;

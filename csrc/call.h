@@ -15,7 +15,8 @@ typedef CUresult (*vyc_launcher)(CUgraphExec, CUstream);
 struct vyc_call {
   vyc_child child;
   /* What a steady launch reads and writes, in few cache lines: the driver's own launch leaves none
-   * of them in the first cache. Guarded by the claim of `exec`. */
+   * of them in the first cache. Guarded by the claim of `exec`, but for what never changes: slot,
+   * target, launch, noted. */
   _Atomic bool steady; /* nothing but a launch of the graph is left to do, while the marks stand */
   uint32_t marks_seen; /* context->marks_taken when every buffer had the mark */
   uint32_t slot; /* of the stream */

@@ -244,7 +244,7 @@ void capture_work(Stream &where, std::shared_ptr<const Work> work) {
   node->work = std::move(work);
   CUgraphNode handle = nullptr;
   insert_node(&handle, capture.graph, frontier.data(), frontier.size(), std::move(node));
-  frontier = {handle};
+  frontier.assign(1, handle);
   ++capture.clocks[&where][&where];
 }
 
