@@ -183,7 +183,7 @@ vyc_status vyc__call_launched(vyc_call *call, CUresult result, uint32_t origin) 
   return vyc__driver_failed(call->child.context, result, "cuGraphLaunch");
 }
 
-vyc_status vyc_call_run_at(vyc_call *call, uint32_t origin) {
+static inline vyc_status run(vyc_call *call, uint32_t origin) {
   VYC_REQUIRE(call != NULL);
   vyc__call_prefetch(call);
   if (VYC_UNLIKELY(!vyc__call_may_be_steady(call))) return launch_at_length(call, origin);
@@ -199,7 +199,9 @@ vyc_status vyc_call_run_at(vyc_call *call, uint32_t origin) {
   return launch_at_length(call, origin);
 }
 
-vyc_status vyc_call_run(vyc_call *call) { return vyc_call_run_at(call, 0); }
+vyc_status vyc_call_run_at(vyc_call *call, uint32_t origin) { return run(call, origin); }
+
+vyc_status vyc_call_run(vyc_call *call) { return run(call, 0); }
 
 vyc_status vyc__call_change(vyc_call *call, const vyc_run *run, bool launches) {
   vyc_plan *plan = call->plan;

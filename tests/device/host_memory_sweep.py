@@ -62,6 +62,7 @@ class Sweep:
         """Everything that is made once in a process is made."""
         for _ in range(2):
             self._attempt(0)
+            list(self._use_again(vc.Device("emulator")))  # launches from lines of its own, which are remembered
             self._faults.watch()
         if self._faults.watch() < 3 or self._faults.made() == 0:
             raise RuntimeError("the allocations of the library and its extensions are not counted")
