@@ -246,10 +246,11 @@ typedef struct vyc_context_options {
  * destroyed or reset: it must live until the close, or the last release, has returned, and longer
  * where page-locked memory does. Several contexts may be opened on one. VYC_E_INVALID: the handle
  * is no CUcontext of this device.
- * A CUcontext that was destroyed all the same, or reset, is noticed at the latest by the close, by
- * its number, because the handle may name another by then. From there on every call answers
- * VYC_E_UNAVAILABLE and releases do nothing: what was allocated in it went with it, and is not
- * given to `free`. What the driver makes of launches before that is open. */
+ * A primary context that was reset all the same is noticed at the latest by the close, by its
+ * number. From there on every call answers VYC_E_UNAVAILABLE and releases do nothing: what was
+ * allocated in it went with it, and is not given to `free`. What the driver makes of launches
+ * before that is open. The same is tried for a CUcontext of cuCtxCreate that was destroyed, but
+ * the driver may have given its memory away, and was seen to end the process. */
 VYC_API vyc_status vyc_context_open_with(vyc_context **context_out, vyc_driver *driver,
                                          int32_t ordinal, const vyc_context_options *options);
 /* What was probed; answers in every state of the context. */

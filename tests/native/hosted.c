@@ -321,17 +321,18 @@ static const struct {
   const char *name;
   void (*run)(void);
   int leaves; /* something with the driver, which the fault keeps from going */
+  int outlives; /* the context: a driver cannot tell what is left of one that cuCtxCreate made */
 } TESTS[] = {
-    {"the context is used and left as it was", the_context_is_used_and_left_as_it_was, 0},
-    {"a last reference closes", a_last_reference_closes_and_gives_everything_back, 0},
-    {"page-locked memory goes back", page_locked_memory_goes_back_when_it_is_released, 0},
-    {"a failed assertion", a_failed_assertion_leaves_the_context_well, 0},
-    {"a fault", a_fault_is_told_and_everything_is_given_back, 1},
-    {"a destroyed context is told", a_destroyed_context_is_told_by_every_call, 1},
-    {"a close tells it", a_close_tells_that_the_context_was_destroyed, 1},
-    {"the next context", a_context_is_not_taken_for_the_next_one, 1},
-    {"releases after the end", releases_after_the_end_call_nobody, 1},
-    {"releases after end and close", releases_after_end_and_close_call_nobody, 1},
+    {"the context is used and left as it was", the_context_is_used_and_left_as_it_was, 0, 0},
+    {"a last reference closes", a_last_reference_closes_and_gives_everything_back, 0, 0},
+    {"page-locked memory goes back", page_locked_memory_goes_back_when_it_is_released, 0, 0},
+    {"a failed assertion", a_failed_assertion_leaves_the_context_well, 0, 0},
+    {"a fault", a_fault_is_told_and_everything_is_given_back, 1, 0},
+    {"a destroyed context is told", a_destroyed_context_is_told_by_every_call, 1, 1},
+    {"a close tells it", a_close_tells_that_the_context_was_destroyed, 1, 1},
+    {"the next context", a_context_is_not_taken_for_the_next_one, 1, 1},
+    {"releases after the end", releases_after_the_end_call_nobody, 1, 1},
+    {"releases after end and close", releases_after_end_and_close_call_nobody, 1, 1},
 };
 
 static int run_test(size_t index) {
@@ -362,9 +363,12 @@ int main(int count, char **words) {
   driver_path = words[1];
   bundle_path = words[2];
   is_created = strcmp(words[3], "created") == 0;
-  int failed = 0;
-  const size_t tests = sizeof TESTS / sizeof *TESTS;
-  for (size_t i = 0; i < tests; i++) failed += run_test(i);
-  printf("%zu tests, %d failed\n", tests, failed);
+  int run = 0, failed = 0;
+  for (size_t i = 0; i < sizeof TESTS / sizeof *TESTS; i++) {
+    if (is_created && TESTS[i].outlives) continue;
+    run++;
+    failed += run_test(i);
+  }
+  printf("%d tests, %d failed\n", run, failed);
   return failed != 0;
 }
