@@ -240,17 +240,18 @@ def test_the_recorded_graph_keeps_what_the_captured_one_uses(device: vc.Device, 
 def test_what_the_arrays_were_given_before_has_ended(device: vc.Device, stream: ForeignStream) -> None:
     """At a replay the captured graph is ordered by its own stream alone."""
     add, own = device.compile(programs.add_to()), device.stream()
-    h, one = ones(device, value=0), ones(device)
+    h, g, one = ones(device, value=0), ones(device, value=0), ones(device)
     with device.record() as graph:
         add.launch(h, one)
+        add.launch(g, one)
 
     for _ in range(20):
         add.launch(h, one, stream=own)
-        add.launch(h, one)
+        add.launch(g, one)
     stream.begin_capture()
     graph.replay(stream=stream)
     captured = stream.end_capture()
     captured.replay(stream)
 
-    assert first(h) == 41
+    assert (first(h), first(g)) == (21, 21)
     captured.destroy()
