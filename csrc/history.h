@@ -10,7 +10,7 @@
 #define VYC_HISTORY 32u /* launches of a stream that are remembered */
 
 /* A launch as one word, written by one store: who and where from. The low 48 bits are a vyc_name
- * and the rest a origin; or, with VYC_ORIGIN_TEXT, they are a text that says both. 0: nothing. */
+ * and the rest an origin; or, with VYC_ORIGIN_TEXT, they are a text that says both. 0: nothing. */
 typedef uint64_t vyc_note;
 #define VYC_ORIGIN_TEXT 0xffffu
 #define VYC_NOTE_SHIFT 48u
@@ -81,7 +81,7 @@ static inline const vyc_name *vyc__noted_as(const vyc_name *name) {
 
 /* ---- origin.c ---- */
 
-/* The text of a origin; NULL: there is no such origin. */
+/* The text of an origin; NULL: there is no such origin. */
 const char *vyc__origin_text(uint32_t origin);
 
 /* ---- history.c ---- */

@@ -43,6 +43,22 @@ again:
 }
 """
 
+# Writes a word to the address that it is given.
+POKE = """
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry poke(.param .u64 p)
+{
+  .reg .b64 %rd<2>;
+  .reg .b32 %r<2>;
+  ld.param.u64 %rd1, [p];
+  mov.u32 %r1, 1;
+  st.global.u32 [%rd1], %r1;
+  ret;
+}
+"""
+
 
 def echo(words: list[str]) -> str:
     """A kernel of these scalar parameters, and a pointer first, that stores the bits of each in a 64-bit word."""

@@ -18,28 +18,13 @@ from vyre_cuda._native import origin
 from vyre_cuda.testing.emulator import Emulator
 
 from . import programs
+from .foreign_ptx import POKE
 
 pytestmark = [pytest.mark.device, pytest.mark.emulator]
 
 N = 256
 X = np.ones(N, np.float32)
 GIL = getattr(sys, "_is_gil_enabled", lambda: True)()
-
-# Writes a word to the address that it is given.
-POKE = """
-.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry poke(.param .u64 p)
-{
-  .reg .b64 %rd<2>;
-  .reg .b32 %r<2>;
-  ld.param.u64 %rd1, [p];
-  mov.u32 %r1, 1;
-  st.global.u32 [%rd1], %r1;
-  ret;
-}
-"""
 
 
 @pytest.fixture

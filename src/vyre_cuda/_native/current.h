@@ -17,7 +17,7 @@
 #endif
 
 /* A place that was seen to launch. It is never freed, and given to another code object only after
- * its own has died; so who finds the code that it runs in `code` finds a `where` and a origin that
+ * its own has died; so who finds the code that it runs in `code` finds a `where` and an origin that
  * stay. */
 typedef struct vyre_seen {
   PyObject *code;          /* not held; NULL: none */
@@ -90,7 +90,7 @@ static inline int vyre_origin_again(vyre_seen **place, uint32_t *origin_out) {
   return 1;
 }
 
-/* `seen` has a origin. */
+/* `seen` has an origin. */
 static inline void vyre_seen_keep(vyre_seen **place, vyre_seen *seen) {
   vyre_seen *before = __atomic_exchange_n(place, seen, __ATOMIC_ACQ_REL);
   if (before != NULL && before != seen) __atomic_store_n(&before->after, seen, __ATOMIC_RELEASE);

@@ -1,7 +1,7 @@
 # cython: language_level=3, freethreading_compatible=True
 """From which line of a program a launch is made, for messages of later faults.
 
-A line becomes a number of the C layer (a origin) when it launches for the first time. After that its code object and
+A line becomes a number of the C layer (an origin) when it launches for the first time. After that its code object and
 instruction are found again in a table, and the number goes with the launch. A place is forgotten with its code object,
 so that a line is never taken for another.
 """
@@ -41,10 +41,10 @@ if seen_start() != 0:
 
 # Whose frames are passed over, with the separator.
 cdef str PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-# Bytes of a origin's text that are kept, its end: a path may be long.
+# Bytes of an origin's text that are kept, its end: a path may be long.
 cdef Py_ssize_t LONGEST = 200
 
-# Sites by their texts.
+# Origins by their texts.
 cdef dict origins = {}
 # The weak references to code objects in the table, which must live to be called.
 cdef dict watchers = {}
