@@ -14,6 +14,7 @@
 #   bench        benchmarks/bench_dispatch.py
 #   transports   benchmarks/probes/transports.c: where host arguments cost least
 #   enqueue      benchmarks/probes/enqueue.c: what stands around an enqueue
+#   pageable     benchmarks/probes/pageable.c: how large pageable arrays get through a kernel fastest
 #   accuracy     benchmarks/math_exhaustive.py, which needs CuPy
 #   throughput   benchmarks/bench_math.py, which needs CuPy
 # "install tests bench" when none is named. A part that fails, or that this tree lacks, does not stop the others; the
@@ -41,7 +42,7 @@ while [ $# -gt 0 ]; do
     --peers) peers=${2:?--peers needs names}; shift ;;
     --rows) rows=(--rows "${2:?--rows needs names}"); shift ;;
     --quick) quick=(--quick) ;;
-    install | tests | hosts | random | conformance | demo | silicon | bench | transports | enqueue | accuracy | throughput) parts+=("$1") ;;
+    install | tests | hosts | random | conformance | demo | silicon | bench | transports | enqueue | pageable | accuracy | throughput) parts+=("$1") ;;
     *) echo "unknown: $1" >&2; exit 2 ;;
   esac
   shift
@@ -116,7 +117,7 @@ run_probe() {
   include=$(cd benchmarks && "$python" -c 'from harness.twins import cuda_include; print(cuda_include())') &&
     "${CC:-cc}" -std=gnu11 -O2 -Icsrc -isystem "$include" "benchmarks/probes/$1.c" benchmarks/raw/support.c \
       -o "$OUT/$1" -ldl -lpthread && mkdir -p "$OUT/results" &&
-    timeout 120 "$OUT/$1" "${VYRE_CUDA_DRIVER:-libcuda.so.1}" \
+    timeout 400 "$OUT/$1" "${VYRE_CUDA_DRIVER:-libcuda.so.1}" \
       >"$OUT/results/$(date -u +%Y-%m-%dT%H%M%SZ)-$1.jsonl" && rm "$OUT/$1"
 }
 
@@ -126,6 +127,10 @@ part_transports() {
 
 part_enqueue() {
   run_probe enqueue
+}
+
+part_pageable() {
+  run_probe pageable
 }
 
 part_accuracy() {

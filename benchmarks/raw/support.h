@@ -33,6 +33,9 @@ extern "C" {
   X(cuStreamCreate)                 \
   X(cuStreamSynchronize)            \
   X(cuStreamQuery)                  \
+  X(cuEventCreate)                  \
+  X(cuEventRecord)                  \
+  X(cuEventQuery)                   \
   X(cuMemAlloc)                     \
   X(cuMemHostAlloc)                 \
   X(cuMemHostGetDevicePointer)      \
