@@ -12,20 +12,13 @@ import vyre_cuda as vc
 
 from . import programs
 from .foreign_library import GLOBAL, RELAXED, THREAD_LOCAL, ForeignStream, Library
+from .graph_checks import F32, N, first
 
-F32, I32 = np.float32, np.int32
-N = 300
+I32 = np.int32
 
 
 def ones(device: vc.Device, n: int = N, value: int = 1) -> vc.DeviceArray:
     return device.array(np.full(n, value, I32))
-
-
-def first(array: vc.DeviceArray) -> int:
-    """The value that every element has."""
-    host = array.numpy()
-    np.testing.assert_array_equal(host, np.full_like(host, host[0]))
-    return int(host[0])
 
 
 @pytest.mark.parametrize("mode", [GLOBAL, THREAD_LOCAL, RELAXED], ids=["global", "thread_local", "relaxed"])
