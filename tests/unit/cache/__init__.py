@@ -1,0 +1,1 @@
+"""The caches of a process and of a machine, without a device."""
