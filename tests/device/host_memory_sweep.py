@@ -1,4 +1,4 @@
-"""The scenarios of `fault_sweep` where the host's memory runs out: run as a program, in a process of its own.
+"""The scenarios of `fault_scenarios` where the host's memory runs out: run as a program, in a process of its own.
 
     LD_PRELOAD=LIBRARY python -m tests.device.host_memory_sweep LIBRARY SCENARIO COUNT
 
@@ -21,7 +21,8 @@ from types import SimpleNamespace
 import vyre_cuda as vc
 from vyre_cuda.testing.emulator import Emulator
 
-from .fault_sweep import SCENARIOS, Scenario, check_usable_or_lost
+from .fault_scenarios import SCENARIOS, Scenario
+from .fault_sweep import check_usable_or_lost
 
 UNLIMITED = 2**64 - 1
 

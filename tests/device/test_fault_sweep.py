@@ -1,4 +1,4 @@
-"""The sweep of `fault_sweep`: a part of it in every run, all of it with --long."""
+"""The sweep of `fault_sweep` over `fault_scenarios`: a part of it in every run, all of it with --long."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import pytest
 
 from vyre_cuda.testing.emulator import STREAM_MODES, Emulator, StreamMode
 
-from .fault_sweep import ILLEGAL_ADDRESS, NOT_INITIALIZED, OUT_OF_MEMORY, SCENARIOS, UNKNOWN, Sweep
+from .fault_scenarios import SCENARIOS
+from .fault_sweep import ILLEGAL_ADDRESS, NOT_INITIALIZED, OUT_OF_MEMORY, UNKNOWN, Sweep
 
 pytestmark = pytest.mark.emulator
 

@@ -145,8 +145,6 @@ def test_arrays_that_come_to_overlap_keep_the_order_of_recording(device: vc.Devi
 
 
 PLACES = st.tuples(st.integers(0, 2), st.integers(0, 40))  # array, first element; 20 elements
-
-
 STEPS = st.lists(
     st.tuples(st.sampled_from(["add", "copy"]), PLACES, PLACES, st.sampled_from(["", "to", "from", "both"])),
     min_size=1,

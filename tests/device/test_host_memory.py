@@ -14,7 +14,7 @@ import pytest
 
 import vyre_cuda as vc
 
-from .fault_sweep import SCENARIOS
+from .fault_scenarios import SCENARIOS
 
 pytestmark = [pytest.mark.emulator, pytest.mark.slow]
 

@@ -158,7 +158,6 @@ assert values["disk_cache_errors"] == 0, values
 print(values["disk_cache_hits"])
 """
 
-
 CLEAR = """
 import sys
 from vyre_cuda.cache import files
