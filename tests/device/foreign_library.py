@@ -209,3 +209,17 @@ class ForeignArray:
 
     def free(self) -> None:
         self.library.call("cuMemFree", ctypes.c_uint64(self.address))
+
+
+class Wrapped:
+    """Another library's array that only speaks DLPack."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        device: tuple[int, int] = self.array.__dlpack_device__()
+        return device

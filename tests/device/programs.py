@@ -28,6 +28,17 @@ def add_to(name: str = "add_to") -> vc.Program:
     return b.build()
 
 
+def identity(type_: vc.Type) -> vc.Program:
+    """out = x"""
+    b = vc.Builder("identity", block=32)
+    x = b.input("x", type_)
+    out = b.output("out", type_, size=x.size)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < out.size):
+        out[i] = x[i]
+    return b.build()
+
+
 def divmod_of() -> vc.Program:
     """quotient, remainder = divmod(x, d)"""
     b = vc.Builder("divmod_of", block=64)

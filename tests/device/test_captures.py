@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -18,19 +18,6 @@ from .foreign_ptx import SAXPY
 pytestmark = pytest.mark.emulator
 F32 = np.float32
 N = 600
-
-
-@pytest.fixture
-def library(device: vc.Device) -> Iterator[Library]:
-    with Library().current() as opened:
-        yield opened
-
-
-@pytest.fixture
-def stream(library: Library) -> Iterator[ForeignStream]:
-    opened = library.stream()
-    yield opened
-    opened.destroy()
 
 
 def test_launches_are_captured_and_run_with_the_graph(device: vc.Device, stream: ForeignStream) -> None:

@@ -1,14 +1,11 @@
-"""Arrays of other libraries as arguments, device arrays in other libraries: DLPack and __cuda_array_interface__."""
+"""Arrays of other libraries as arguments: what is taken and what is refused, and the order with their owners."""
 
 from __future__ import annotations
 
 import gc
-import threading
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -20,40 +17,10 @@ from vyre_cuda.runtime.interop import adopt
 from vyre_cuda.testing.emulator import STREAM_MODES, Emulator
 
 from . import programs
-from .foreign_library import ForeignArray, ForeignStream, Library
+from .foreign_library import ForeignArray, ForeignStream, Library, Wrapped
 
 pytestmark = pytest.mark.emulator
 F32 = np.float32
-
-
-@pytest.fixture
-def library(device: vc.Device) -> Iterator[Library]:
-    with Library().current() as opened:
-        yield opened
-
-
-class Wrapped:
-    """Another library's array that only speaks DLPack."""
-
-    def __init__(self, array: Any) -> None:
-        self.array = array
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return self.array.__dlpack__(**options)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        device: tuple[int, int] = self.array.__dlpack_device__()
-        return device
-
-
-def identity(type_: vc.Type) -> vc.Program:
-    b = vc.Builder("identity", block=32)
-    x = b.input("x", type_)
-    out = b.output("out", type_, size=x.size)
-    i = b.let("i", vc.global_id.x)
-    with b.if_(i < out.size):
-        out[i] = x[i]
-    return b.build()
 
 
 def some_values(type_: vc.Type, n: int) -> np.ndarray:
@@ -61,7 +28,12 @@ def some_values(type_: vc.Type, n: int) -> np.ndarray:
     return bits.astype(np.bool_ if type_.kind == "bool" else type_.dtype)
 
 
-# ---- in --------------------------------------------------------------------------------------------------------------
+def adopted(device: vc.Device, array: ForeignArray) -> vc.DeviceArray:
+    """What a program would get as an argument; there is no public name for it without DLPack."""
+    return adopt(device, array)
+
+
+# ---- order -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", STREAM_MODES)
@@ -108,163 +80,6 @@ def test_a_bound_call_is_ordered_with_the_owners_stream(
     theirs.destroy()
 
 
-def test_foreign_and_own_arrays_mix(device: vc.Device, library: Library) -> None:
-    x = library.array(np.arange(50, dtype=F32))
-    y, out = device.array(np.ones(50, F32)), device.zeros(50, vc.f32)
-
-    device.compile(programs.saxpy()).launch(x, Wrapped(y), out, 2.0)
-
-    np.testing.assert_array_equal(2 * np.arange(50, dtype=F32) + 1, out.numpy())
-    x.free()
-
-
-@pytest.mark.parametrize("type_", TYPES, ids=str)
-def test_every_type_goes_in_and_out_by_dlpack(device: vc.Device, type_: vc.Type) -> None:
-    values = some_values(type_, 67)
-    x, out = device.array(values), device.zeros(67, type_)
-
-    device.compile(identity(type_)).launch(Wrapped(x), Wrapped(out))
-
-    again = vc.from_dlpack(Wrapped(out), device=device)
-    assert again.dtype == type_.dtype
-    np.testing.assert_array_equal(values, again.numpy())
-    if type_.name != "bf16":  # NumPy has no dtype for it
-        view = np.from_dlpack(out)
-        assert view.dtype == type_.dtype
-        np.testing.assert_array_equal(values, view)
-
-
-@pytest.mark.parametrize("type_", [t for t in TYPES if t.name != "bf16"], ids=str)
-def test_every_type_goes_in_by_interface(device: vc.Device, library: Library, type_: vc.Type) -> None:
-    values = some_values(type_, 33)
-    x, out = library.array(values), device.zeros(33, type_)
-
-    device.compile(identity(type_)).launch(x, out)
-
-    np.testing.assert_array_equal(values, out.numpy())
-    x.free()
-
-
-def test_a_contiguous_array_is_taken_flat(device: vc.Device, library: Library) -> None:
-    values = np.arange(60, dtype=F32).reshape(3, 4, 5)
-    x, out = library.array(values), device.zeros(60, vc.f32)
-    x.interface = {"strides": (80, 20, 4)}
-
-    device.compile(identity(vc.f32)).launch(x, out)
-
-    np.testing.assert_array_equal(values.reshape(-1), out.numpy())
-    x.free()
-
-
-@given(st.lists(st.integers(0, 4), max_size=4), st.data())
-def test_exactly_the_strides_of_contiguous_arrays_are_taken(
-    shared_device: vc.Device, shape: list[int], data: st.DataObject
-) -> None:
-    memory = np.from_dlpack(shared_device.zeros(4**4, vc.f32))
-    full = memory[: 4 ** len(shape)].reshape((4,) * len(shape))
-    view = full[(..., *(slice(0, extent) for extent in shape))]
-    view = view.transpose(data.draw(st.permutations(range(view.ndim))))
-    expected = view.flags.c_contiguous or view.size == 0
-
-    try:
-        taken = vc.from_dlpack(view, device=shared_device).size
-    except ValueError:
-        taken = None
-
-    assert taken == (view.size if expected else None)
-
-
-@pytest.mark.parametrize(
-    ("changes", "error"),
-    [
-        ({"version": 1}, ValueError),
-        ({"stream": 0}, ValueError),
-        ({"mask": object()}, ValueError),
-        ({"typestr": ">f4"}, TypeError),
-        ({"typestr": "<c8"}, TypeError),
-        ({"typestr": "<f8", "shape": (5,)}, TypeError),
-        ({"strides": (8,)}, ValueError),
-        ({"data": (64, False)}, ValueError),
-        ({"shape": (10**9,)}, ValueError),
-    ],
-)
-def test_what_cannot_be_taken_is_refused(
-    device: vc.Device, library: Library, changes: dict[str, Any], error: type[Exception]
-) -> None:
-    x = library.array(np.zeros(10, F32))
-    x.interface = changes
-    kernel, out = device.compile(identity(vc.f32)), device.zeros(10, vc.f32)
-
-    with pytest.raises(error, match="identity: argument x"):
-        kernel.launch(x, out)
-
-    x.interface = {}
-    kernel.launch(x, out)
-    device.synchronize()
-    x.free()
-
-
-def test_a_misaligned_address_is_refused(device: vc.Device, library: Library) -> None:
-    x = library.array(np.zeros(10, F32))
-    x.interface = {"data": (x.address + 2, False), "shape": (4,)}
-
-    with pytest.raises(ValueError, match="misaligned"):
-        device.compile(identity(vc.f32)).launch(x, device.zeros(4, vc.f32))
-    x.free()
-
-
-def test_host_memory_and_arrays_of_no_protocol_are_refused(device: vc.Device) -> None:
-    kernel, out = device.compile(identity(vc.f32)), device.zeros(4, vc.f32)
-
-    with pytest.raises(TypeError, match="a launch needs"):
-        kernel.launch(np.zeros(4, F32), out)
-    with pytest.raises(TypeError, match="a launch needs"):
-        kernel.launch([1.0], out)
-    with pytest.raises(ValueError, match="not device memory"):
-        vc.from_dlpack(np.zeros(4, F32), device=device)
-    with pytest.raises(TypeError, match="neither"):
-        vc.from_dlpack(F32(1), device=device)
-    with pytest.raises(ValueError, match="name the device"):
-        vc.from_dlpack(np.zeros(4, F32))
-
-
-def test_an_array_of_a_gpu_is_refused_by_the_emulator(device: vc.Device) -> None:
-    class OfAGpu(Wrapped):
-        def __dlpack_device__(self) -> tuple[int, int]:
-            return 2, 0
-
-    with pytest.raises(ValueError, match="DLPack device"):
-        vc.from_dlpack(OfAGpu(device.zeros(1, vc.f32)), device=device)
-
-
-def test_read_only_memory_is_read_and_not_written(device: vc.Device, library: Library) -> None:
-    x = library.array(np.arange(10, dtype=F32))
-    x.interface = {"data": (x.address, True)}
-    kernel, out = device.compile(identity(vc.f32)), device.zeros(10, vc.f32)
-
-    kernel.launch(x, out)
-    with pytest.raises(ValueError, match="read-only"):
-        kernel.launch(out, x)
-    for write in (
-        lambda array: array.copy_from(np.ones(10, F32)),
-        lambda array: array.copy_from(out),
-        lambda array: array.fill(1.0),
-        lambda array: device.upload([(array, np.ones(10, F32))]),
-    ):
-        with pytest.raises(ValueError, match="read-only"):
-            write(adopted(device, x))
-    for step in (lambda array: array.copy_from(out), lambda array: array.fill(1.0)):
-        with pytest.raises(ValueError, match="read-only"), device.record() as graph:
-            step(adopted(device, x))
-    with device.record() as graph:
-        out.copy_from(adopted(device, x))
-    graph.replay()
-
-    np.testing.assert_array_equal(np.arange(10, dtype=F32), out.numpy())
-    np.testing.assert_array_equal(np.arange(10, dtype=F32), x.read())
-    x.free()
-
-
 @pytest.mark.parametrize("mode", STREAM_MODES)
 def test_all_that_works_on_arrays_is_ordered_with_the_owner(
     mode: Any, emulator: Emulator, device: vc.Device, library: Library
@@ -303,11 +118,6 @@ def test_all_that_works_on_arrays_is_ordered_with_the_owner(
     owner.destroy()
 
 
-def adopted(device: vc.Device, array: ForeignArray) -> vc.DeviceArray:
-    """What a program would get as an argument; there is no public name for it without DLPack."""
-    return adopt(device, array)
-
-
 def test_aliases_are_ordered_in_a_graph(device: vc.Device) -> None:
     """Two arrays of one memory: the second step reads what the first has written."""
     x, out = device.zeros(64, vc.f32), device.zeros(64, vc.f32)
@@ -322,12 +132,81 @@ def test_aliases_are_ordered_in_a_graph(device: vc.Device) -> None:
     assert (out[3], x[3]) == (5, 6)
 
 
+# ---- what is taken ---------------------------------------------------------------------------------------------------
+
+
+def test_foreign_and_own_arrays_mix(device: vc.Device, library: Library) -> None:
+    x = library.array(np.arange(50, dtype=F32))
+    y, out = device.array(np.ones(50, F32)), device.zeros(50, vc.f32)
+
+    device.compile(programs.saxpy()).launch(x, Wrapped(y), out, 2.0)
+
+    np.testing.assert_array_equal(2 * np.arange(50, dtype=F32) + 1, out.numpy())
+    x.free()
+
+
+@pytest.mark.parametrize("type_", TYPES, ids=str)
+def test_every_type_goes_in_and_out_by_dlpack(device: vc.Device, type_: vc.Type) -> None:
+    values = some_values(type_, 67)
+    x, out = device.array(values), device.zeros(67, type_)
+
+    device.compile(programs.identity(type_)).launch(Wrapped(x), Wrapped(out))
+
+    again = vc.from_dlpack(Wrapped(out), device=device)
+    assert again.dtype == type_.dtype
+    np.testing.assert_array_equal(values, again.numpy())
+    if type_.name != "bf16":  # NumPy has no dtype for it
+        view = np.from_dlpack(out)
+        assert view.dtype == type_.dtype
+        np.testing.assert_array_equal(values, view)
+
+
+@pytest.mark.parametrize("type_", [t for t in TYPES if t.name != "bf16"], ids=str)
+def test_every_type_goes_in_by_interface(device: vc.Device, library: Library, type_: vc.Type) -> None:
+    values = some_values(type_, 33)
+    x, out = library.array(values), device.zeros(33, type_)
+
+    device.compile(programs.identity(type_)).launch(x, out)
+
+    np.testing.assert_array_equal(values, out.numpy())
+    x.free()
+
+
+def test_a_contiguous_array_is_taken_flat(device: vc.Device, library: Library) -> None:
+    values = np.arange(60, dtype=F32).reshape(3, 4, 5)
+    x, out = library.array(values), device.zeros(60, vc.f32)
+    x.interface = {"strides": (80, 20, 4)}
+
+    device.compile(programs.identity(vc.f32)).launch(x, out)
+
+    np.testing.assert_array_equal(values.reshape(-1), out.numpy())
+    x.free()
+
+
+@given(st.lists(st.integers(0, 4), max_size=4), st.data())
+def test_exactly_the_strides_of_contiguous_arrays_are_taken(
+    shared_device: vc.Device, shape: list[int], data: st.DataObject
+) -> None:
+    memory = np.from_dlpack(shared_device.zeros(4**4, vc.f32))
+    full = memory[: 4 ** len(shape)].reshape((4,) * len(shape))
+    view = full[(..., *(slice(0, extent) for extent in shape))]
+    view = view.transpose(data.draw(st.permutations(range(view.ndim))))
+    expected = view.flags.c_contiguous or view.size == 0
+
+    try:
+        taken = vc.from_dlpack(view, device=shared_device).size
+    except ValueError:
+        taken = None
+
+    assert taken == (view.size if expected else None)
+
+
 def test_zero_elements_have_any_address(device: vc.Device, library: Library) -> None:
     x = library.array(np.zeros(0, F32))
     x.interface = {"data": (0, False)}
     out = device.zeros(0, vc.f32)
 
-    device.compile(identity(vc.f32)).launch(x, out)
+    device.compile(programs.identity(vc.f32)).launch(x, out)
 
     assert vc.from_dlpack(Wrapped(out), device=device).size == 0
     assert np.from_dlpack(out).size == 0
@@ -337,7 +216,7 @@ def test_zero_elements_have_any_address(device: vc.Device, library: Library) -> 
 def test_owners_live_as_long_as_they_are_bound(device: vc.Device, library: Library) -> None:
     x = library.array(np.ones(10, F32))
     address, gone = x.address, weakref.ref(x)
-    call = device.compile(identity(vc.f32)).bind(x, device.zeros(10, vc.f32))
+    call = device.compile(programs.identity(vc.f32)).bind(x, device.zeros(10, vc.f32))
     del x
     gc.collect()
     assert gone() is not None
@@ -355,99 +234,102 @@ class _OfAddress:
         self.library, self.address = library, address
 
 
+# ---- what is refused -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"version": 1}, ValueError),
+        ({"stream": 0}, ValueError),
+        ({"mask": object()}, ValueError),
+        ({"typestr": ">f4"}, TypeError),
+        ({"typestr": "<c8"}, TypeError),
+        ({"typestr": "<f8", "shape": (5,)}, TypeError),
+        ({"strides": (8,)}, ValueError),
+        ({"data": (64, False)}, ValueError),
+        ({"shape": (10**9,)}, ValueError),
+    ],
+)
+def test_what_cannot_be_taken_is_refused(
+    device: vc.Device, library: Library, changes: dict[str, Any], error: type[Exception]
+) -> None:
+    x = library.array(np.zeros(10, F32))
+    x.interface = changes
+    kernel, out = device.compile(programs.identity(vc.f32)), device.zeros(10, vc.f32)
+
+    with pytest.raises(error, match="identity: argument x"):
+        kernel.launch(x, out)
+
+    x.interface = {}
+    kernel.launch(x, out)
+    device.synchronize()
+    x.free()
+
+
+def test_a_misaligned_address_is_refused(device: vc.Device, library: Library) -> None:
+    x = library.array(np.zeros(10, F32))
+    x.interface = {"data": (x.address + 2, False), "shape": (4,)}
+
+    with pytest.raises(ValueError, match="misaligned"):
+        device.compile(programs.identity(vc.f32)).launch(x, device.zeros(4, vc.f32))
+    x.free()
+
+
+def test_host_memory_and_arrays_of_no_protocol_are_refused(device: vc.Device) -> None:
+    kernel, out = device.compile(programs.identity(vc.f32)), device.zeros(4, vc.f32)
+
+    with pytest.raises(TypeError, match="a launch needs"):
+        kernel.launch(np.zeros(4, F32), out)
+    with pytest.raises(TypeError, match="a launch needs"):
+        kernel.launch([1.0], out)
+    with pytest.raises(ValueError, match="not device memory"):
+        vc.from_dlpack(np.zeros(4, F32), device=device)
+    with pytest.raises(TypeError, match="neither"):
+        vc.from_dlpack(F32(1), device=device)
+    with pytest.raises(ValueError, match="name the device"):
+        vc.from_dlpack(np.zeros(4, F32))
+
+
+def test_an_array_of_a_gpu_is_refused_by_the_emulator(device: vc.Device) -> None:
+    class OfAGpu(Wrapped):
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 2, 0
+
+    with pytest.raises(ValueError, match="DLPack device"):
+        vc.from_dlpack(OfAGpu(device.zeros(1, vc.f32)), device=device)
+
+
+def test_read_only_memory_is_read_and_not_written(device: vc.Device, library: Library) -> None:
+    x = library.array(np.arange(10, dtype=F32))
+    x.interface = {"data": (x.address, True)}
+    kernel, out = device.compile(programs.identity(vc.f32)), device.zeros(10, vc.f32)
+
+    kernel.launch(x, out)
+    with pytest.raises(ValueError, match="read-only"):
+        kernel.launch(out, x)
+    for write in (
+        lambda array: array.copy_from(np.ones(10, F32)),
+        lambda array: array.copy_from(out),
+        lambda array: array.fill(1.0),
+        lambda array: device.upload([(array, np.ones(10, F32))]),
+    ):
+        with pytest.raises(ValueError, match="read-only"):
+            write(adopted(device, x))
+    for step in (lambda array: array.copy_from(out), lambda array: array.fill(1.0)):
+        with pytest.raises(ValueError, match="read-only"), device.record() as graph:
+            step(adopted(device, x))
+    with device.record() as graph:
+        out.copy_from(adopted(device, x))
+    graph.replay()
+
+    np.testing.assert_array_equal(np.arange(10, dtype=F32), out.numpy())
+    np.testing.assert_array_equal(np.arange(10, dtype=F32), x.read())
+    x.free()
+
+
 def test_aliases_of_one_memory_are_seen(device: vc.Device) -> None:
     x = device.zeros(10, vc.f32)
 
     with pytest.raises(ValueError, match="overlap"):
-        device.compile(identity(vc.f32)).launch(x, Wrapped(x))
-
-
-# ---- out -------------------------------------------------------------------------------------------------------------
-
-
-def test_an_emulator_array_is_host_memory_in_dlpack(device: vc.Device) -> None:
-    x = device.array(np.arange(10, dtype=F32))
-
-    assert x.__dlpack_device__() == (1, 0)
-    assert not hasattr(x, "__cuda_array_interface__")
-    with pytest.raises(ValueError, match="without a stream"):
-        x.__dlpack__(stream=1)
-
-
-def test_numpy_shares_the_memory_of_a_slice(device: vc.Device) -> None:
-    x = device.array(np.arange(10, dtype=F32))
-
-    view = np.from_dlpack(x[3:7])
-    view[0] = 30
-    x[4:5].copy_from(np.array([40], F32))
-
-    np.testing.assert_array_equal(np.array([30, 40, 5, 6], F32), view)
-    assert x[3] == 30
-
-
-def test_an_export_waits_for_the_work_on_the_array(device: vc.Device, emulator: Emulator) -> None:
-    emulator.stream_mode("lazy")
-    kernel, stream = device.compile(identity(vc.f32)), device.stream()
-    for where in (None, stream, 1):
-        x, out = device.array(np.arange(10, dtype=F32)), device.zeros(10, vc.f32)
-        kernel.launch(x, out, stream=where)
-        np.testing.assert_array_equal(np.arange(10, dtype=F32), np.from_dlpack(out))
-
-
-def test_copies_and_devices_are_as_asked(device: vc.Device) -> None:
-    x = device.array(np.arange(4, dtype=F32))
-
-    copied = np.from_dlpack(x, copy=True)
-    copied[:] = 9
-    np.testing.assert_array_equal(np.arange(4, dtype=F32), x.numpy())
-    with pytest.raises(BufferError):
-        x.__dlpack__(dl_device=(2, 0))
-    assert "dltensor_versioned" in repr(x.__dlpack__(max_version=(1, 0)))
-    assert '"dltensor"' in repr(x.__dlpack__())
-
-
-def test_a_capsule_is_consumed_once(device: vc.Device) -> None:
-    class Once(Wrapped):
-        def __dlpack__(self, **options: Any) -> Any:
-            return capsule
-
-    x = device.zeros(3, vc.f32)
-    for options in ({}, {"max_version": (1, 2)}):
-        capsule = x.__dlpack__(**options)
-        assert vc.from_dlpack(Once(x), device=device).size == 3
-        with pytest.raises(BufferError, match="consumed"):
-            vc.from_dlpack(Once(x), device=device)
-
-
-def test_memory_lives_until_the_last_consumer_lets_go(device_name: str, leak_check: Any, emulator: Emulator) -> None:
-    device = vc.Device(device_name)
-    x = device.array(np.arange(1000, dtype=F32))
-    view, unused = np.from_dlpack(x), x.__dlpack__()
-    x.free()
-    np.testing.assert_array_equal(np.arange(1000, dtype=F32), view)
-    before = emulator.live()["allocations"]
-    device.close()
-    del device, x
-
-    np.testing.assert_array_equal(np.arange(1000, dtype=F32), view)
-    assert emulator.live()["allocations"] == before
-    del unused
-    thread = threading.Thread(target=lambda arrays: arrays.clear(), args=([view],))
-    del view
-    thread.start()
-    thread.join()
-
-
-def test_from_dlpack_gives_a_device_array_of_the_same_memory(device: vc.Device) -> None:
-    x = device.array(np.arange(10, dtype=F32))
-
-    for other in (vc.from_dlpack(x), vc.from_dlpack(np.from_dlpack(x), device=device)):
-        other.copy_from(np.full(10, 5, F32))
-        assert isinstance(other, vc.DeviceArray)
-        np.testing.assert_array_equal(np.full(10, 5, F32), x.numpy())
-
-
-def test_bf16_of_other_libraries_keeps_its_dtype(device: vc.Device) -> None:
-    values = np.array([1, 2.5, -3], ml_dtypes.bfloat16)
-
-    assert vc.from_dlpack(Wrapped(device.array(values)), device=device).dtype == ml_dtypes.bfloat16
+        device.compile(programs.identity(vc.f32)).launch(x, Wrapped(x))
