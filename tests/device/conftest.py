@@ -1,4 +1,4 @@
-"""What another library does on the device under test; see foreign_library."""
+"""What another library does on the device under test (foreign_library), and the benchmarks as modules."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 import vyre_cuda as vc
 
+from .benchmark_scripts import BENCHMARKS
 from .foreign_library import ForeignStream, Library
 
 
@@ -22,3 +23,9 @@ def stream(library: Library) -> Iterator[ForeignStream]:
     opened = library.stream()
     yield opened
     opened.destroy()
+
+
+@pytest.fixture
+def benchmarks_are_importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What benchmark_scripts.harness needs."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))

@@ -1,42 +1,25 @@
-"""The benchmarks run from end to end on the emulator, say that they did, and do not let a wrong result pass."""
+"""A run of the benchmarks from end to end on the emulator, its result file, and the page of results."""
 
 from __future__ import annotations
 
-import importlib
 import json
 import shutil
-import subprocess
-import sys
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pytest
 
 import vyre_cuda as vc
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+from .benchmark_scripts import BENCHMARKS, harness, run_script
 
-pytestmark = [pytest.mark.device, pytest.mark.emulator, pytest.mark.slow]
-
-
-def run_script(script: str | Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
-    """A script of the benchmarks folder in a process of its own."""
-    command = [sys.executable, str(BENCHMARKS / script), *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-def harness(name: str) -> Any:
-    """A module of the benchmarks folder."""
-    return importlib.import_module(name)
-
-
-@pytest.fixture(autouse=True)
-def benchmarks_are_importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
+pytestmark = [
+    pytest.mark.device,
+    pytest.mark.emulator,
+    pytest.mark.slow,
+    pytest.mark.usefixtures("benchmarks_are_importable"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -69,12 +52,8 @@ def test_every_row_has_a_figure_or_a_reason(result: dict[str, Any]) -> None:
     assert not figures & absent
 
 
-def test_what_is_absent_is_a_name_that_the_package_does_not_have(result: dict[str, Any]) -> None:
-    owners = {"Device": vc.Device, "DeviceArray": vc.DeviceArray}
-    for row in result["absent"]:
-        owner, dot, name = row["reason"].removeprefix("not there: ").partition(".")
-        if dot and owner in owners and "(" not in name:
-            assert not hasattr(owners[owner], name)
+def test_no_row_is_absent_for_want_of_a_name_of_the_package(result: dict[str, Any]) -> None:
+    assert [row for row in result["absent"] if row["reason"].startswith("not there")] == []
 
 
 def test_every_figure_stands_beside_its_twin_of_the_same_run(result: dict[str, Any]) -> None:
@@ -184,151 +163,7 @@ def test_verdict_bounds_the_best_by_the_twins_best(
     assert figure.bytes_moved == {"large_pinned": 32 << 20, "copy_h2d_pinned": 256 << 20}.get(id, 0)
 
 
-# ---- wrong results, crashes and hangs --------------------------------------------------------------------------------
-
-
-def wrong_last_bit(sets: list[Any]) -> list[Any]:
-    """The sets, of which the first expects another last bit in one element."""
-    expected = sets[0].expected.copy()
-    expected.view(np.uint32)[1000] ^= 1
-    return [replace(sets[0], expected=expected), *sets[1:]]
-
-
-@pytest.fixture
-def emulated() -> Any:
-    with vc.Device("emulator") as device:
-        yield device
-
-
-def prepared(device: vc.Device, folder: Path) -> Any:
-    library = str(Path(vc.get_library_dir()) / "libvyre_cuda_emulator.so")
-    quick = harness("harness.counts").QUICK
-    ids = ("large_copies_pinned", "copy_h2d_pinned")
-    return harness("harness.twins").prepare(folder, device, ids=ids, seed=1, counts=quick, driver=library)
-
-
-def test_a_twin_with_one_wrong_bit_gives_no_figure(emulated: vc.Device, tmp_path: Path) -> None:
-    twins, inputs = prepared(emulated, tmp_path), harness("harness.inputs")
-    quick = harness("harness.counts").QUICK
-    for name, count in (("saxpy", 2), ("select", 2), ("chain", 2), ("scale", 1)):
-        sets = getattr(inputs, f"{name}_sets")(1, quick)
-        inputs.write_sets(tmp_path / f"{name}.f32", wrong_last_bit(sets), inputs=count)
-    rows = ("launch_enqueue_kernel", "host_dispatch_pinned", "clear_graph_same", "graph_chain", "large_copies_pinned")
-    good = ("copy_h2d_pinned",)
-
-    found = harness("harness.processes").collect(twins.raw, [*rows, *good], limit_s=60)
-
-    assert found.lines.keys() == set(good)
-    assert {id: f"{id}: wrong result in set 0" in reason for id, reason in found.failed.items()} == dict.fromkeys(
-        rows, True
-    )
-
-
-def test_the_layer_with_one_wrong_bit_gives_no_figure(emulated: vc.Device, tmp_path: Path) -> None:
-    twins, inputs = prepared(emulated, tmp_path), harness("harness.inputs")
-    sets = inputs.saxpy_sets(1, harness("harness.counts").QUICK)
-    inputs.write_sets(tmp_path / "saxpy.f32", wrong_last_bit(sets), inputs=2)
-
-    found = harness("harness.processes").collect(twins.layer, ["layer_call_same", "layer_alloc_free"], limit_s=60)
-
-    assert found.lines.keys() == {"layer_alloc_free"}
-    assert "layer_call_same: wrong result" in found.failed["layer_call_same"]
-
-
-def test_a_cpp_host_with_one_wrong_bit_gives_no_figure(emulated: vc.Device, tmp_path: Path) -> None:
-    twins, inputs = prepared(emulated, tmp_path), harness("harness.inputs")
-    quick = harness("harness.counts").QUICK
-    inputs.write_sets(tmp_path / "saxpy.f32", wrong_last_bit(inputs.saxpy_sets(1, quick)), inputs=2)
-    rows = ["cpp_call_same", "cpp_call_changed", "cpp_call_sync", "cpp_host_dispatch", "cpp_host_dispatch_pinned"]
-
-    found = harness("harness.processes").collect(twins.host, [*rows, "cpp_graph"], limit_s=60)
-
-    assert found.lines.keys() == {"cpp_graph"}
-    assert {id: f"{id}: wrong result in set 0" in reason for id, reason in found.failed.items()} == dict.fromkeys(
-        rows, True
-    )
-
-
-def test_a_graph_from_cpp_with_one_wrong_bit_gives_no_figure(emulated: vc.Device, tmp_path: Path) -> None:
-    twins, inputs = prepared(emulated, tmp_path), harness("harness.inputs")
-    sets = inputs.chain_sets(1, harness("harness.counts").QUICK)
-    inputs.write_sets(tmp_path / "chain.f32", wrong_last_bit(sets), inputs=2)
-
-    found = harness("harness.processes").collect(twins.host, ["cpp_graph", "cpp_call_same"], limit_s=60)
-
-    assert found.lines.keys() == {"cpp_call_same"}
-    assert "cpp_graph: wrong result in set 0" in found.failed["cpp_graph"]
-
-
-GROUPS = {"saxpy": "Saxpy", "clear": "Clear", "large": "Large", "copies": "Copies"}
-
-
-@pytest.mark.parametrize(
-    ("module", "sets", "row"),
-    [
-        ("saxpy", "saxpy_sets", "call_enqueue_same"),
-        ("saxpy", "saxpy_sets", "launch_sync"),
-        ("saxpy", "saxpy_sets", "host_dispatch_out"),
-        ("saxpy", "saxpy_sets", "host_dispatch_new"),
-        ("clear", "select_sets", "call_clear_changed"),
-        ("large", "scale_sets", "large_pageable"),
-        ("copies", "copy_sets", "copy_h2d_pageable"),
-    ],
-)
-def test_python_with_one_wrong_bit_gives_no_figure(
-    module: str, sets: str, row: str, emulated: vc.Device, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ways, base = harness(f"harness.ways.{module}"), harness("harness.ways.base")
-    right: Callable[[int, Any], list[Any]] = getattr(ways, sets)
-    monkeypatch.setattr(ways, sets, lambda seed, counts: wrong_last_bit(right(seed, counts)))
-    bench = base.Bench(emulated, 1, harness("harness.counts").QUICK, None)
-
-    with pytest.raises(harness("harness.timing").WrongResult, match="element 1000"):
-        getattr(ways, GROUPS[module])(bench).measure(row)
-
-
-def child(tmp_path: Path, body: str) -> list[str]:
-    """The command of a child that measures rows a, b and c; `body` runs when `id` is b."""
-    script = tmp_path / "child.py"
-    script.write_text(
-        "import json, os, sys, time\n"
-        "print(json.dumps({'device': 'x'}), flush=True)\n"
-        "for id in sys.argv[sys.argv.index('--rows') + 1].split(','):\n"
-        "    print(json.dumps({'begin': id}), flush=True)\n"
-        "    if id == 'b':\n"
-        f"        {body}\n"
-        "    print(json.dumps({'id': id, 'median_ns': 1.0, 'p99_ns': 1.0, 'n': 1, 'calls': 1}), flush=True)\n",
-        encoding="utf-8",
-    )
-    return [sys.executable, str(script)]
-
-
-@pytest.mark.parametrize(
-    ("body", "reason"), [("os.abort()", "exit status"), ("sys.exit('broken')", "broken"), ("time.sleep(60)", "not fin")]
-)
-def test_a_row_that_ends_or_hangs_its_process_fails_alone(body: str, reason: str, tmp_path: Path) -> None:
-    found = harness("harness.processes").collect(child(tmp_path, body), ["a", "b", "c"], limit_s=2)
-
-    assert found.lines.keys() == {"a", "c"}
-    assert found.failed.keys() == {"b"}
-    assert reason in found.failed["b"]
-
-
-def test_a_child_that_does_not_start_ends_the_run(tmp_path: Path) -> None:
-    processes = harness("harness.processes")
-    with pytest.raises(processes.ChildFailed):
-        processes.collect([sys.executable, str(tmp_path / "missing.py")], ["a"], limit_s=10)
-
-
-# ---- the same kernels, files and pages -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["saxpy", "select", "scale"])
-def test_the_twin_gets_the_kernel_that_python_runs(name: str, emulated: vc.Device) -> None:
-    programs = harness("harness.programs")
-    program = programs.PROGRAMS[name]()
-
-    assert programs.lowered_for(emulated, program).ptx == emulated.compile(program).ptx
+# ---- files and pages -------------------------------------------------------------------------------------------------
 
 
 def test_compare_of_a_file_with_itself_finds_no_change(dispatch: tuple[Path, str], result: dict[str, Any]) -> None:
@@ -388,59 +223,3 @@ def test_the_offline_figures_are_positive_and_named(tmp_path: Path) -> None:
         assert set(figures[stage]) == {"50", "200", "1000", "4000"}
         assert all(value > 0 for row in figures[stage].values() for value in row.values())
     assert figures["import_ms_beyond_numpy"] > 0
-
-
-# ---- mathematical functions -----------------------------------------------------------------------------------------
-
-
-def math_rows(folder: Path, benchmark: str) -> Any:
-    """The rows of the only result file."""
-    (path,) = folder.glob(f"*-{benchmark}.json")
-    content = json.loads(path.read_text(encoding="utf-8"))
-    assert content["emulator"]
-    return content["rows"]
-
-
-def test_accuracy_of_functions_is_measured_and_held_to_the_bounds(tmp_path: Path) -> None:
-    words = ["--device", "emulator", "--functions", "exp2,hypot", "--host-step", "4000037", "--output", tmp_path]
-
-    child = run_script("math_exhaustive.py", *words)
-
-    assert child.returncode == 0, child.stderr + child.stdout
-    rows = math_rows(tmp_path, "math-accuracy")
-    assert {(row["function"], row["type"]) for row in rows} >= {("exp2", t) for t in ("f32", "f16", "bf16")}
-    assert {row["precision"] for row in rows if row["type"] == "f32" and row["function"] == "exp2"} == {
-        "ieee",
-        "ftz",
-        "fast",
-    }
-    assert all(0 < row["ulp"] <= row["bound"] for row in rows)
-
-
-def test_throughput_of_functions_is_measured(tmp_path: Path) -> None:
-    child = run_script(
-        "bench_math.py", "--device", "emulator", "--functions", "sin,power", "--repeats", "1", "--output", tmp_path
-    )
-
-    assert child.returncode == 0, child.stderr + child.stdout
-    rows = math_rows(tmp_path, "math-throughput")
-    assert rows.keys() == {"sin", "power"}
-    assert all(row["ieee"] > 0 and row["fast"] > 0 for row in rows.values())
-
-
-@pytest.mark.parametrize("script", ["math_exhaustive.py", "bench_math.py"])
-def test_an_unknown_function_is_refused(script: str) -> None:
-    child = run_script(script, "--device", "emulator", "--functions", "sine")
-
-    assert child.returncode == 2
-    assert "sine" in child.stderr
-
-
-def test_a_result_beyond_its_bound_is_found(tmp_path: Path) -> None:
-    functions, checks = harness("mathematics.functions"), harness("mathematics.checks")
-    device = vc.Device("emulator")
-    wrong = device.compile(functions.program("cosh", vc.f32))
-
-    worst = checks.HostCheck(device, 40_000_003).worst(functions.chosen("exp")[0], wrong, flushes=False)
-
-    assert worst.ulp > 1e6
