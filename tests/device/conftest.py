@@ -1,14 +1,16 @@
-"""What another library does on the device under test (foreign_library), and the benchmarks as modules."""
+"""Another library on the device under test, devices with a cache directory of their own, the benchmarks as modules."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import vyre_cuda as vc
 
 from .benchmark_scripts import BENCHMARKS
+from .cached_kernels import Open
 from .foreign_library import ForeignStream, Library
 
 
@@ -23,6 +25,28 @@ def stream(library: Library) -> Iterator[ForeignStream]:
     opened = library.stream()
     yield opened
     opened.destroy()
+
+
+@pytest.fixture
+def cache_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The cache directory of the devices that a test opens."""
+    root = tmp_path / "cache"
+    monkeypatch.setenv("VYRE_CUDA_CACHE_DIR", str(root))
+    return root
+
+
+@pytest.fixture
+def opened(device_name: int | str, cache_root: Path) -> Iterator[Open]:
+    """Opens devices that the test need not close; `cache_root` is their cache."""
+    devices = []
+
+    def open_one() -> vc.Device:
+        devices.append(vc.Device(device_name))
+        return devices[-1]
+
+    yield open_one
+    for device in devices:
+        device.close()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,31 +10,17 @@ import pytest
 import vyre_cuda as vc
 from vyre_cuda.cache import entry
 
+from .cached_kernels import Open
+
 pytestmark = pytest.mark.device
 
 X = np.arange(300, dtype=np.float32)
-Open = Callable[[], vc.Device]
 
 
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def root(cache_root: Path) -> Path:
     """The folder of the cached files of devices that a test opens."""
-    monkeypatch.setenv("VYRE_CUDA_CACHE_DIR", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "kernels"
-
-
-@pytest.fixture
-def opened(device_name: int | str, root: Path) -> Iterator[Open]:
-    """Opens devices that the test need not close."""
-    devices = []
-
-    def open_one() -> vc.Device:
-        devices.append(vc.Device(device_name))
-        return devices[-1]
-
-    yield open_one
-    for device in devices:
-        device.close()
+    return cache_root / "kernels"
 
 
 def doubled(block: int | str = "auto") -> vc.Program:

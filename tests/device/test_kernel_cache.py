@@ -1,81 +1,32 @@
-"""A program is compiled once: what is in memory or on disk is used, and what cannot be used is made anew."""
+"""A program is compiled once: what is in memory or on disk is used, in one process and in many."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda.cache import entry
-from vyre_cuda.testing.emulator import Emulator
 
 from . import programs
-
-X = np.arange(300, dtype=np.float32)
-INVALID_IMAGE, OUT_OF_MEMORY, UNKNOWN = 200, 2, 999
-
-
-@pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The cache directory of the devices that a test opens."""
-    root = tmp_path / "cache"
-    monkeypatch.setenv("VYRE_CUDA_CACHE_DIR", str(root))
-    return root
-
-
-@pytest.fixture
-def opened(device_name: int | str, root: Path) -> Iterator[Callable[[], vc.Device]]:
-    """Opens devices that the test need not close."""
-    devices = []
-
-    def open_one() -> vc.Device:
-        devices.append(vc.Device(device_name))
-        return devices[-1]
-
-    yield open_one
-    for device in devices:
-        device.close()
-
-
-def counted(device: vc.Device) -> dict[str, int]:
-    """The counters that are not 0."""
-    return {name: value for name, value in asdict(device.stats()).items() if value}
-
-
-def moved(device: vc.Device, *names: str) -> list[int]:
-    found = counted(device)
-    return [found.get(name, 0) for name in names]
-
-
-def entries(root: Path) -> list[Path]:
-    return sorted((root / "kernels").iterdir())
-
-
-def check_saxpy(kernel: vc.Kernel) -> None:
-    np.testing.assert_array_equal(kernel(X, X, 2.0), X * 3)
-
+from .cached_kernels import check_saxpy, counted, entries, moved
 
 # ---- hits ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_program_is_compiled_once_in_the_life_of_a_machine(opened, root):
+def test_a_program_is_compiled_once_in_the_life_of_a_machine(opened, cache_root):
     first, second = opened(), opened()
     made = first.compile(programs.saxpy())
     found = second.compile(programs.saxpy())
 
     assert moved(first, "compiles", "kernel_cache_misses", "disk_cache_misses", "disk_cache_hits") == [1, 1, 1, 0]
     assert moved(second, "compiles", "kernel_cache_misses", "disk_cache_misses", "disk_cache_hits") == [0, 1, 0, 1]
-    size = sum(path.stat().st_size for path in entries(root))
+    size = sum(path.stat().st_size for path in entries(cache_root))
     assert moved(first, "disk_cache_written_bytes") == moved(second, "disk_cache_read_bytes") == [size]
     assert counted(first)["compile_ns_total"] > 0
     assert found.ptx == made.ptx
@@ -92,7 +43,7 @@ def test_a_kernel_in_memory_is_the_same_kernel(opened):
     assert moved(device, "kernel_cache_hits", "kernel_cache_misses", "disk_cache_misses") == [1, 1, 1]
 
 
-def test_every_option_has_a_file_of_its_own(opened, root):
+def test_every_option_has_a_file_of_its_own(opened, cache_root):
     for device in (opened(), opened()):
         kernels = {
             (precision, bounds): device.compile(programs.saxpy(), precision=precision, bounds=bounds)
@@ -102,17 +53,17 @@ def test_every_option_has_a_file_of_its_own(opened, root):
         for kernel in kernels.values():
             check_saxpy(kernel)
 
-    assert len(entries(root)) == 6
+    assert len(entries(cache_root)) == 6
     assert moved(device, "disk_cache_hits", "compiles") == [6, 0]
 
 
-def test_an_unknown_option_is_refused_with_any_cache(opened, root):
+def test_an_unknown_option_is_refused_with_any_cache(opened, cache_root):
     device = opened()
     device.compile(programs.saxpy())
 
     with pytest.raises(ValueError, match="precision"):
         device.compile(programs.saxpy(), precision="sloppy")
-    assert len(entries(root)) == 1
+    assert len(entries(cache_root)) == 1
 
 
 @pytest.mark.parametrize("make", [programs.add_to, programs.divmod_of, programs.every_second, programs.histogram])
@@ -169,11 +120,11 @@ def test_a_failed_bounds_check_names_its_line(opened):
 
 
 @pytest.mark.emulator
-def test_a_device_that_looks_for_races_keeps_nothing(root):
+def test_a_device_that_looks_for_races_keeps_nothing(cache_root):
     with vc.Device("emulator", check="races") as device:
         check_saxpy(device.compile(programs.saxpy()))
 
-    assert not root.exists()
+    assert not cache_root.exists()
 
 
 # ---- one at a time ---------------------------------------------------------------------------------------------------
@@ -222,134 +173,6 @@ def test_kernels_that_are_too_many_bytes_are_dropped(opened, monkeypatch):
     assert moved(device, "kernel_cache_entries", "kernel_cache_bytes") == [1, sizes[1]]
 
 
-# ---- what cannot be used ---------------------------------------------------------------------------------------------
-
-
-def _cut(data: bytes) -> bytes:
-    return data[:-1]
-
-
-def _flipped(data: bytes) -> bytes:
-    return data[:-1] + bytes([data[-1] ^ 1])
-
-
-def _nothing(data: bytes) -> bytes:
-    return b""
-
-
-def _rewritten(change: Callable[[list[bytes]], list[bytes]]) -> Callable[[bytes], bytes]:
-    """Somebody else's sections, with a digest that matches them."""
-
-    def rewrite(data: bytes) -> bytes:
-        key = data[24:56]
-        return entry.encode(key, change(list(entry.decode(data, key))))
-
-    return rewrite
-
-
-def _facts(change: Callable[[dict[str, Any]], None]) -> Callable[[bytes], bytes]:
-    def changed(sections: list[bytes]) -> list[bytes]:
-        facts = json.loads(sections[0])
-        change(facts)
-        return [json.dumps(facts).encode(), *sections[1:]]
-
-    return _rewritten(changed)
-
-
-DAMAGE = {
-    "cut": _cut,
-    "flipped": _flipped,
-    "empty": _nothing,
-    "two sections": _rewritten(lambda sections: sections[:2]),
-    "four sections": _rewritten(lambda sections: [*sections, b""]),
-    "no facts": _rewritten(lambda sections: [b"{}", *sections[1:]]),
-    "no image": _rewritten(lambda sections: [*sections[:2], b""]),
-    "text of nothing": _rewritten(lambda sections: [*sections[:2], b"nonsense"]),
-    "another kernel": _facts(lambda facts: facts.__setitem__("entry", "other")),
-    "offsets out of the block": _facts(lambda facts: facts["parameters"][0].__setitem__(3, 10**6)),
-    "offsets beyond 32 bits": _facts(lambda facts: facts["parameters"][0].__setitem__(3, 10**12)),
-    "no parameters": _facts(lambda facts: facts.__setitem__("parameters", [])),
-    "a negative size": _facts(lambda facts: facts.__setitem__("parameter_bytes", -1)),
-    "shared memory of no device": _facts(lambda facts: facts.__setitem__("dynamic_shared_bytes", 2**31)),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_a_file_that_cannot_be_used_is_made_anew(damage, opened, root):
-    opened().compile(programs.saxpy())
-    (path,) = entries(root)
-    whole = path.read_bytes()
-    path.write_bytes(damage(whole))
-    device = opened()
-    check_saxpy(device.compile(programs.saxpy()))
-
-    assert moved(device, "compiles") == [1]
-    assert counted(device)["disk_cache_errors"] >= 1
-    assert path.read_bytes() == whole
-
-
-@pytest.mark.emulator
-def test_an_image_that_the_driver_refuses_is_made_anew(opened, root, emulator: Emulator):
-    opened().compile(programs.saxpy())
-    device = opened()
-    emulator.fail("cuModuleLoadDataEx", result=INVALID_IMAGE)
-    check_saxpy(device.compile(programs.saxpy()))
-
-    assert moved(device, "compiles", "disk_cache_hits", "disk_cache_errors") == [1, 1, 1]
-    check_saxpy(opened().compile(programs.saxpy()))
-
-
-@pytest.mark.emulator
-@pytest.mark.parametrize("result, error", [(UNKNOWN, vc.DriverError), (OUT_OF_MEMORY, vc.ResourceError)])
-@pytest.mark.parametrize("function", ["cuLinkCreate", "cuLinkAddData", "cuLinkComplete", "cuModuleLoadDataEx"])
-def test_a_failed_compilation_leaves_nothing_behind(function, result, error, opened, root, emulator, leak_check):
-    device = opened()
-    emulator.fail(function, result=result)
-
-    with pytest.raises(error):
-        device.compile(programs.saxpy())
-    assert not (root / "kernels").exists() or entries(root) == []
-    check_saxpy(device.compile(programs.saxpy()))
-    device.close()
-
-
-@pytest.mark.emulator
-@pytest.mark.parametrize("function", ["cuLinkAddData", "cuLinkComplete"])
-def test_a_text_that_the_linker_refuses_is_a_compile_error_with_the_text(function, opened, emulator):
-    device = opened()
-    emulator.fail(function, result=218)
-
-    with pytest.raises(vc.CompileError) as caught:
-        device.compile(programs.saxpy())
-    assert caught.value.op == function
-    assert ".visible .entry" in caught.value.ptx
-
-
-@pytest.mark.emulator
-def test_a_linked_text_that_is_wrong_carries_the_log(device):
-    from vyre_cuda._native.module import link
-
-    with pytest.raises(vc.CompileError) as caught:
-        link(device.context, b".version 8.0\n.target sm_90\n.address_size 64\nnonsense;\n")
-
-    assert "line 4" in caught.value.log
-    assert "nonsense" in caught.value.ptx
-
-
-@pytest.mark.emulator
-def test_a_failure_to_load_a_file_for_lack_of_memory_is_told(opened, root, emulator):
-    """The file is well: it is not made anew."""
-    opened().compile(programs.saxpy())
-    device = opened()
-    emulator.fail("cuModuleLoadDataEx", result=OUT_OF_MEMORY)
-
-    with pytest.raises(vc.ResourceError):
-        device.compile(programs.saxpy())
-    assert len(entries(root)) == 1
-    check_saxpy(device.compile(programs.saxpy()))
-    assert moved(device, "compiles") == [0]
-
-
 # ---- where it is -----------------------------------------------------------------------------------------------------
 
 
@@ -371,8 +194,8 @@ def test_the_cache_is_in_the_users_cache_directory(opened, tmp_path, monkeypatch
     assert len(entries(tmp_path / "xdg" / "vyre-cuda")) == 1
 
 
-def test_a_home_that_cannot_be_written_is_one_warning(opened, root):
-    root.write_text("a file in its place")
+def test_a_home_that_cannot_be_written_is_one_warning(opened, cache_root):
+    cache_root.write_text("a file in its place")
     device = opened()
     with pytest.warns(RuntimeWarning, match="not cached on disk") as caught:
         kernels = [device.compile(programs.saxpy(block)) for block in (32, 64)]
@@ -392,6 +215,7 @@ def test_no_home_is_a_warning(device_name, monkeypatch):
 
 
 # ---- many processes --------------------------------------------------------------------------------------------------
+
 
 RUN = """
 import sys
@@ -424,11 +248,11 @@ def finish(process: subprocess.Popen[str]) -> list[int]:
 
 
 @pytest.mark.slow
-def test_processes_at_once_and_one_after_them_share_what_they_compile(device_name, root):
+def test_processes_at_once_and_one_after_them_share_what_they_compile(device_name, cache_root):
     count = 12
     together = [finish(process) for process in [run(device_name, count) for _ in range(3)]]
     afterwards = finish(run(device_name, count))
 
     assert all(compiles + hits == count and errors == 0 for compiles, hits, errors in together)
     assert afterwards == [0, count, 0]
-    assert len(entries(root)) == count
+    assert len(entries(cache_root)) == count
