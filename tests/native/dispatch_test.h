@@ -19,6 +19,8 @@
 #define N 500u
 #define UNUSED __attribute__((unused))
 
+static const uint64_t BYTES = N * sizeof(float);
+
 static void check(int good, const char *file, int line, const char *what) {
   if (good) return;
   vyc_error error = {.struct_size = sizeof error};
@@ -210,10 +212,35 @@ UNUSED static vyc_buffer *new_buffer(vyc_context *context, uint64_t bytes) {
   return buffer;
 }
 
+/* A buffer of N floats, each of the same value. */
+UNUSED static vyc_buffer *filled(vyc_context *context, float value) {
+  float host[N];
+  for (uint32_t i = 0; i < N; i++) host[i] = value;
+  vyc_buffer *buffer = new_buffer(context, BYTES);
+  OK(vyc_copy_in(buffer, 0, host, BYTES));
+  return buffer;
+}
+
+UNUSED static void check_filled(vyc_buffer *buffer, float value) {
+  float host[N];
+  OK(vyc_copy_out(buffer, 0, host, BYTES));
+  for (uint32_t i = 0; i < N; i++) CHECK(host[i] == value);
+}
+
 UNUSED static vyc_stream *new_stream(vyc_context *context) {
   vyc_stream *stream = NULL;
   OK(vyc_stream_create(&stream, context));
   return stream;
+}
+
+/* out = a * in on a stream, or in call order when it is NULL. */
+UNUSED static void launch(vyc_plan *plan, vyc_buffer *in, vyc_buffer *out, float a,
+                          vyc_stream *stream) {
+  task t;
+  prepare(&t, a);
+  on_buffers(&t, in, out);
+  t.run.stream = stream;
+  OK(vyc_plan_launch(plan, &t.run));
 }
 
 #endif

@@ -142,6 +142,17 @@ inline CUDA_MEMSET_NODE_PARAMS memset_node(CUdeviceptr to, unsigned value, unsig
   return {to, pitch, value, element_bytes, width, height};
 }
 
+inline CUDA_MEMCPY3D copy_to_host(void *to, CUdeviceptr from, size_t bytes) {
+  CUDA_MEMCPY3D copy{};
+  copy.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+  copy.srcDevice = from;
+  copy.dstMemoryType = CU_MEMORYTYPE_HOST;
+  copy.dstHost = to;
+  copy.WidthInBytes = bytes;
+  copy.Height = copy.Depth = 1;
+  return copy;
+}
+
 constexpr emulator::StreamMode kModes[] = {
     emulator::StreamMode::eager, emulator::StreamMode::threaded, emulator::StreamMode::lazy};
 

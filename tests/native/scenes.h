@@ -12,7 +12,6 @@
     if (status != VYC_OK) goto end;                                                                \
   } while (0)
 
-#define BYTES ((uint64_t)N * sizeof(float))
 #define MIB (UINT64_C(1) << 20)
 
 /* ---- what most scenes need ------------------------------------------------------------------- */

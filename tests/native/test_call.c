@@ -5,8 +5,6 @@
 #include "dispatch_test.h"
 
 enum { SETS = 3, RESULT_INVALID_VALUE = 1, RESULT_INVALID_CONTEXT = 201 };
-static const uint64_t BYTES = N * sizeof(float);
-
 typedef struct set {
   vyc_buffer *in, *out;
   task t;

@@ -1,97 +1,8 @@
-/* Streams, captures and memory of another library: the "other library" is the driver's own API on
- * the emulator, called past the C layer. In lazy mode an order that is not enforced shows. */
-#include <cuda.h>
+/* Streams and memory of another library: adopted, ordered with what their owner does, given back.
+ * In lazy mode an order that is not enforced shows. */
+#include "other_library.h"
 
-#include "dispatch_test.h"
-
-static const uint64_t BYTES = N * sizeof(float);
-
-static struct {
-  __typeof__(&cuStreamCreate) stream_create;
-  __typeof__(&cuStreamDestroy) stream_destroy;
-  __typeof__(&cuStreamQuery) stream_query;
-  __typeof__(&cuStreamSynchronize) stream_synchronize;
-  __typeof__(&cuStreamBeginCapture) begin;
-  __typeof__(&cuStreamEndCapture) end;
-  __typeof__(&cuGraphInstantiateWithFlags) instantiate;
-  __typeof__(&cuGraphLaunch) graph_launch;
-  __typeof__(&cuGraphExecDestroy) exec_destroy;
-  __typeof__(&cuGraphDestroy) graph_destroy;
-  __typeof__(&cuMemAlloc) alloc;
-  __typeof__(&cuMemFree) release;
-  __typeof__(&cuMemsetD32Async) fill;
-  __typeof__(&cuMemcpyDtoHAsync) copy_out;
-  __typeof__(&cuDevicePrimaryCtxRetain) retain;
-  __typeof__(&cuDevicePrimaryCtxRelease) release_primary;
-  __typeof__(&cuCtxSetCurrent) set_current;
-} cu;
-
-static void find(void *slot, const char *name, int since) {
-  void *library = dlopen(emulator_path, RTLD_NOW);
-  CUresult (*lookup)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
-  *(void **)&lookup = symbol(library, "cuGetProcAddress_v2");
-  CUdriverProcAddressQueryResult status;
-  CHECK(lookup(name, slot, since, 0, &status) == CUDA_SUCCESS && *(void **)slot != NULL);
-}
-
-static void open_other_library(void) {
-  find(&cu.stream_create, "cuStreamCreate", 2000);
-  find(&cu.stream_destroy, "cuStreamDestroy", 4000);
-  find(&cu.stream_query, "cuStreamQuery", 2000);
-  find(&cu.stream_synchronize, "cuStreamSynchronize", 2000);
-  find(&cu.begin, "cuStreamBeginCapture", 10010);
-  find(&cu.end, "cuStreamEndCapture", 10000);
-  find(&cu.instantiate, "cuGraphInstantiateWithFlags", 11040);
-  find(&cu.graph_launch, "cuGraphLaunch", 10000);
-  find(&cu.exec_destroy, "cuGraphExecDestroy", 10000);
-  find(&cu.graph_destroy, "cuGraphDestroy", 10000);
-  find(&cu.alloc, "cuMemAlloc", 3020);
-  find(&cu.release, "cuMemFree", 3020);
-  find(&cu.fill, "cuMemsetD32Async", 3020);
-  find(&cu.copy_out, "cuMemcpyDtoHAsync", 3020);
-  find(&cu.retain, "cuDevicePrimaryCtxRetain", 7000);
-  find(&cu.release_primary, "cuDevicePrimaryCtxRelease", 11000);
-  find(&cu.set_current, "cuCtxSetCurrent", 4000);
-}
-
-#define CU(call) CHECK((call) == CUDA_SUCCESS)
-
-static uint32_t pattern(float value) {
-  uint32_t word;
-  memcpy(&word, &value, sizeof word);
-  return word;
-}
-
-static vyc_stream *adopted(vyc_context *context, CUstream handle) {
-  vyc_stream *stream = NULL;
-  OK(vyc_stream_adopt(&stream, context, (uint64_t)(uintptr_t)handle));
-  return stream;
-}
-
-static vyc_buffer *filled(vyc_context *context, float value) {
-  float host[N];
-  for (uint32_t i = 0; i < N; i++) host[i] = value;
-  vyc_buffer *buffer = new_buffer(context, BYTES);
-  OK(vyc_copy_in(buffer, 0, host, BYTES));
-  return buffer;
-}
-
-static void check_filled(vyc_buffer *buffer, float value) {
-  float host[N];
-  OK(vyc_copy_out(buffer, 0, host, BYTES));
-  for (uint32_t i = 0; i < N; i++) CHECK(host[i] == value);
-}
-
-static void launch(vyc_plan *plan, vyc_buffer *in, vyc_buffer *out, float a, vyc_stream *stream) {
-  task t;
-  prepare(&t, a);
-  on_buffers(&t, in, out);
-  t.run.stream = stream;
-  OK(vyc_plan_launch(plan, &t.run));
-}
-
-/* ---- streams ----------------------------------------------------------------------------------
- */
+/* ---- streams --------------------------------------------------------------------------------- */
 
 static void one_handle_is_one_stream(vyc_context *context) {
   CUstream raw;
@@ -193,24 +104,7 @@ static void a_block_is_reused_behind_an_adopted_stream(vyc_context *context, vyc
   CU(cu.stream_destroy(raw));
 }
 
-/* ---- memory -----------------------------------------------------------------------------------
- */
-
-static void note_drop(void *owner) { ++*(int *)owner; }
-
-static vyc_buffer *adopted_memory(vyc_context *context, CUdeviceptr address, vyc_stream *source,
-                                  uint32_t flags, int *drops) {
-  const vyc_foreign_memory memory = {.struct_size = sizeof memory,
-                                     .flags = flags,
-                                     .address = (uint64_t)address,
-                                     .bytes = BYTES,
-                                     .source = source,
-                                     .drop = note_drop,
-                                     .owner = drops};
-  vyc_buffer *buffer = NULL;
-  OK(vyc_buffer_adopt(&buffer, context, &memory));
-  return buffer;
-}
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /* The owner fills before and reads after, on a stream that the launch itself does not go to. */
 static void adopted_memory_is_ordered_with_its_owner(vyc_context *context, vyc_plan *plan) {
@@ -348,9 +242,7 @@ static void overlap_is_seen_across_owners(vyc_context *context, vyc_plan *plan) 
 
 static void memory_outlives_a_close(void) {
   vyc_context *context = open_context();
-  CUcontext primary;
-  CU(cu.retain(&primary, 0));
-  CU(cu.set_current(primary));
+  enter_other_library();
   CUdeviceptr x;
   CU(cu.alloc(&x, BYTES));
   int drops = 0;
@@ -361,8 +253,7 @@ static void memory_outlives_a_close(void) {
   vyc_buffer_release(buffer);
   CHECK(drops == 1);
   CU(cu.release(x));
-  CU(cu.set_current(NULL));
-  CU(cu.release_primary(0));
+  leave_other_library();
 }
 
 /* A stream waits for what a buffer was given, wherever that was. */
@@ -387,144 +278,6 @@ static void a_stream_is_ordered_behind_a_buffer(vyc_context *context, vyc_plan *
   CU(cu.stream_destroy(raw));
 }
 
-/* ---- captures ---------------------------------------------------------------------------------
- */
-
-static void run_graph(CUgraph graph, CUstream stream) {
-  CUgraphExec exec;
-  CU(cu.instantiate(&exec, graph, 0));
-  CU(cu.graph_launch(exec, stream));
-  CU(cu.stream_synchronize(stream));
-  CU(cu.exec_destroy(exec));
-}
-
-/* Launches go into the graph, whatever their buffers had in flight, and run when it does. */
-static void launches_are_captured(vyc_context *context, vyc_plan *plan) {
-  CUstream raw;
-  CUgraph graph;
-  CUdeviceptr z;
-  CU(cu.stream_create(&raw, CU_STREAM_NON_BLOCKING));
-  CU(cu.alloc(&z, BYTES));
-  int drops = 0;
-  vyc_stream *stream = adopted(context, raw);
-  vyc_buffer *in = filled(context, 2.0f), *middle = filled(context, 1.0f);
-  vyc_buffer *out = adopted_memory(context, z, stream, 0, &drops);
-  OK(vyc_fill_zero(middle, 0, BYTES));
-  task t;
-  prepare(&t, 5.0f);
-  on_buffers(&t, middle, out);
-  t.run.stream = stream;
-  vyc_call *call = NULL;
-  OK(vyc_call_create(&call, plan, &t.run));
-  launch(plan, in, middle, 1.0f, stream);
-  CU(cu.begin(raw, CU_STREAM_CAPTURE_MODE_GLOBAL));
-  launch(plan, in, middle, 3.0f, stream);
-  OK(vyc_call_run(call));
-  CU(cu.end(raw, &graph));
-  check_filled(middle, 2.0f);
-  run_graph(graph, raw);
-  check_filled(middle, 6.0f);
-  check_filled(out, 30.0f);
-  OK(vyc_fill_zero(out, 0, BYTES));
-  OK(vyc_context_synchronize(context));
-  run_graph(graph, raw);
-  check_filled(out, 30.0f);
-  OK(vyc_call_run(call));
-  CU(cu.graph_destroy(graph));
-  vyc_call_release(call);
-  vyc_buffer_release(in);
-  vyc_buffer_release(middle);
-  vyc_buffer_release(out);
-  vyc_stream_release(stream);
-  CU(cu.release(z));
-  CU(cu.stream_destroy(raw));
-}
-
-/* A recorded graph that is launched there becomes part of it, with the values of that launch, while
- * the graph itself goes on as it was. */
-static void graphs_are_captured(vyc_context *context, vyc_plan *plan) {
-  CUstream raw;
-  CUgraph captured;
-  CU(cu.stream_create(&raw, CU_STREAM_NON_BLOCKING));
-  vyc_stream *stream = adopted(context, raw);
-  vyc_buffer *a = filled(context, 2.0f), *b = filled(context, 0.0f), *c = filled(context, 0.0f);
-  vyc_graph *graph = NULL;
-  uint32_t step = 0;
-  task t;
-  prepare(&t, 3.0f);
-  on_buffers(&t, a, b);
-  OK(vyc_graph_create(&graph, context));
-  OK(vyc_graph_add_launch(graph, &step, plan, &t.run));
-  on_buffers(&t, b, c);
-  OK(vyc_graph_add_launch(graph, NULL, plan, &t.run));
-  OK(vyc_graph_finish(graph));
-  prepare(&t, 10.0f);
-  on_buffers(&t, a, b);
-  const vyc_graph_change change = {.step = step, .run = &t.run};
-  launch(plan, a, b, 7.0f, stream);
-  CU(cu.begin(raw, CU_STREAM_CAPTURE_MODE_GLOBAL));
-  OK(vyc_graph_launch(graph, &change, 1, stream));
-  launch(plan, c, a, 1.0f, stream);
-  CU(cu.end(raw, &captured));
-  check_filled(b, 14.0f);
-  OK(vyc_graph_update(graph, &change, 1));
-  run_graph(captured, raw);
-  check_filled(c, 60.0f);
-  run_graph(captured, raw);
-  check_filled(b, 600.0f);
-  check_filled(a, 1800.0f);
-  OK(vyc_graph_launch(graph, NULL, 0, stream));
-  check_filled(c, 54000.0f);
-  CU(cu.graph_destroy(captured));
-  vyc_graph_release(graph);
-  vyc_buffer_release(a);
-  vyc_buffer_release(b);
-  vyc_buffer_release(c);
-  vyc_stream_release(stream);
-  CU(cu.stream_destroy(raw));
-}
-
-/* What cannot be captured says so, and the capture goes on. */
-static void what_cannot_be_captured_is_refused(vyc_context *context, vyc_plan *plan) {
-  CUstream raw, side, blocking;
-  CUgraph graph;
-  CUdeviceptr x;
-  CU(cu.stream_create(&raw, CU_STREAM_NON_BLOCKING));
-  CU(cu.stream_create(&side, CU_STREAM_NON_BLOCKING));
-  CU(cu.stream_create(&blocking, CU_STREAM_DEFAULT));
-  CU(cu.alloc(&x, BYTES));
-  int drops = 0;
-  vyc_stream *stream = adopted(context, raw), *legacy = adopted(context, NULL);
-  vyc_buffer *foreign = adopted_memory(context, x, stream, 0, &drops);
-  vyc_buffer *mine = new_buffer(context, BYTES);
-  task *t = malloc(sizeof *t);
-  CHECK(t != NULL);
-  CU(cu.begin(raw, CU_STREAM_CAPTURE_MODE_GLOBAL));
-  prepare(t, 1.0f);
-  t->run.stream = stream;
-  CHECK(vyc_plan_run(plan, NULL, &t->run) == VYC_E_INVALID);
-  prepare(t, 1.0f);
-  on_buffers(t, foreign, mine);
-  CHECK(vyc_plan_launch(plan, &t->run) == VYC_E_INVALID);
-  CU(cu.end(raw, &graph));
-  CU(cu.graph_destroy(graph));
-  CU(cu.begin(blocking, CU_STREAM_CAPTURE_MODE_GLOBAL));
-  t->run.stream = legacy;
-  on_buffers(t, mine, foreign);
-  CHECK(vyc_plan_launch(plan, &t->run) == VYC_E_DRIVER);
-  CU(cu.end(blocking, &graph));
-  CU(cu.graph_destroy(graph));
-  free(t);
-  vyc_buffer_release(foreign);
-  vyc_buffer_release(mine);
-  vyc_stream_release(stream);
-  vyc_stream_release(legacy);
-  CU(cu.release(x));
-  CU(cu.stream_destroy(raw));
-  CU(cu.stream_destroy(side));
-  CU(cu.stream_destroy(blocking));
-}
-
 int main(int argc, char **argv) {
   emulator_open(argc, argv);
   open_other_library();
@@ -532,9 +285,7 @@ int main(int argc, char **argv) {
   vyc_context *context = open_context();
   vyc_module *module = load_module(context);
   vyc_plan *plan = scale_plan(module, COPIED);
-  CUcontext primary;
-  CU(cu.retain(&primary, 0));
-  CU(cu.set_current(primary));
+  enter_other_library();
   one_handle_is_one_stream(context);
   a_launch_keeps_the_order_of_the_stream(context, plan);
   a_destroyed_stream_is_waited_for(context, plan);
@@ -546,14 +297,10 @@ int main(int argc, char **argv) {
   what_is_not_memory_of_the_device_is_refused(context, plan);
   overlap_is_seen_across_owners(context, plan);
   a_stream_is_ordered_behind_a_buffer(context, plan);
-  launches_are_captured(context, plan);
-  graphs_are_captured(context, plan);
-  what_cannot_be_captured_is_refused(context, plan);
   vyc_plan_release(plan);
   vyc_module_release(module);
   vyc_context_release(context);
-  CU(cu.set_current(NULL));
-  CU(cu.release_primary(0));
+  leave_other_library();
   memory_outlives_a_close();
   check_nothing_lives();
   puts("foreign: passed");

@@ -2,31 +2,6 @@
  * for, so work that is not ordered behind what it needs runs too early every time. */
 #include "dispatch_test.h"
 
-static const uint64_t BYTES = N * sizeof(float);
-
-static vyc_buffer *filled(vyc_context *context, float value) {
-  float host[N];
-  for (uint32_t i = 0; i < N; i++) host[i] = value;
-  vyc_buffer *buffer = new_buffer(context, BYTES);
-  OK(vyc_copy_in(buffer, 0, host, BYTES));
-  return buffer;
-}
-
-static void check_filled(vyc_buffer *buffer, float value) {
-  float host[N];
-  OK(vyc_copy_out(buffer, 0, host, BYTES));
-  for (uint32_t i = 0; i < N; i++) CHECK(host[i] == value);
-}
-
-/* out = a * in on a stream, or in call order when it is NULL. */
-static void launch(vyc_plan *plan, vyc_buffer *in, vyc_buffer *out, float a, vyc_stream *stream) {
-  task t;
-  prepare(&t, a);
-  on_buffers(&t, in, out);
-  t.run.stream = stream;
-  OK(vyc_plan_launch(plan, &t.run));
-}
-
 /* A block that still has a copy from it pending on the main stream goes to a lane's slab. */
 static void a_lane_waits_for_the_earlier_owner_of_its_slab(vyc_context *context, vyc_plan *plan) {
   OK(vyc_context_trim(context));

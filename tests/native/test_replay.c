@@ -13,7 +13,7 @@ static vyc_replay *load_step(vyc_context *context) {
   return replay;
 }
 
-static vyc_buffer *filled(vyc_context *context, float factor) {
+static vyc_buffer *ramp(vyc_context *context, float factor) {
   float x[COUNT];
   vyc_buffer *buffer = new_buffer(context, sizeof x);
   for (uint32_t i = 0; i < COUNT; i++) x[i] = factor * (float)i;
@@ -82,7 +82,7 @@ static void symbols_and_steps_are_told(void) {
 static void values_hold_for_one_launch_or_for_all(void) {
   vyc_context *context = open_context();
   vyc_replay *replay = load_step(context);
-  vyc_buffer *one = filled(context, 1), *four = filled(context, 4), *out = filled(context, 0);
+  vyc_buffer *one = ramp(context, 1), *four = ramp(context, 4), *out = ramp(context, 0);
   const vyc_symbol_value first[] = {array_value(X, four), scalar_value(A, 8.0f)};
   CHECK(vyc_replay_launch(replay, NULL, 0, NULL) == VYC_E_INVALID); /* x has no value */
   OK(vyc_replay_launch(replay, first, 2, NULL));
@@ -115,7 +115,7 @@ static void values_hold_for_one_launch_or_for_all(void) {
 static void wrong_values_change_nothing(void) {
   vyc_context *context = open_context();
   vyc_replay *replay = load_step(context);
-  vyc_buffer *x = filled(context, 1), *small = new_buffer(context, 8);
+  vyc_buffer *x = ramp(context, 1), *small = new_buffer(context, 8);
   const vyc_symbol_value good = array_value(X, x);
   OK(vyc_replay_set(replay, &good, 1));
   const vyc_symbol_value wrong[][2] = {
@@ -172,7 +172,7 @@ typedef struct worker {
 /* Each with arrays of its own, so that what the others give is told apart. */
 static void *work(void *argument) {
   worker *self = argument;
-  vyc_buffer *x = filled(self->context, self->factor), *out = filled(self->context, 0);
+  vyc_buffer *x = ramp(self->context, self->factor), *out = ramp(self->context, 0);
   for (int turn = 0; turn < 20; turn++) {
     const float a = (float)(turn + 1);
     const vyc_symbol_value values[] = {array_value(X, x), array_value(OUT, out),
