@@ -29,7 +29,7 @@ static vyc_call *call_alloc(vyc_plan *plan) {
   const size_t arguments = plan->binding_count * (sizeof(vyc_argument) + sizeof(vyc_bound));
   const size_t scalars = plan->scalar_count * sizeof(uint64_t);
   const size_t pointers = plan->parameter_count * sizeof(void *);
-  vyc_call *call = calloc(1, sizeof *call + arguments + scalars + pointers + plan->parameter_bytes);
+  vyc_call *call = calloc(1, sizeof *call + arguments + scalars + pointers + plan->block_bytes);
   if (call == NULL) return NULL;
   call->plan = plan;
   call->noted = plan->noted;
@@ -66,11 +66,10 @@ static void set(vyc_call *call, const vyc_run *run, const vyc_hidden *hidden) {
   vyc__exec_set_grid(&call->exec, run->grid);
 }
 
-/* The graph alone does all that a launch takes: no clear, no grid barrier, no work of others to be
- * ordered with, and a driver that launches graphs without a current context. */
+/* The graph alone does all that a launch takes: no clear, no work of others to be ordered with. */
 static bool is_simple(const vyc_call *call) {
   const vyc_plan *plan = call->plan;
-  if (plan->child.context->driver->version < 13000 || plan->cooperative) return false;
+  if (!plan->relaunches) return false;
   if (call->stream != NULL && vyc__is_adopted(call->stream)) return false;
   if (call->mark == UINT64_C(1) << VYC_SLOT_OTHER || vyc__grid_is_empty(call->run.grid))
     return false;
@@ -95,7 +94,7 @@ static vyc_status call_make(vyc_call **call_out, vyc_plan *plan, const vyc_run *
   vyc__child_retain(&plan->child);
   call->stream = run->stream;
   if (call->stream != NULL) vyc__child_retain(&call->stream->child);
-  call->slot = call->stream == NULL ? VYC_SLOT_MAIN : call->stream->slot;
+  call->slot = vyc__slot_of(call->stream);
   call->mark = UINT64_C(1) << call->slot;
   call->target = call->stream == NULL ? plan->child.context->main : call->stream->handle;
   set(call, run, &hidden);
@@ -137,7 +136,7 @@ static vyc_status call_launch(vyc_call *call, uint32_t origin) {
   if (vyc__grid_is_empty(call->run.grid)) return VYC_OK;
   if (VYC_UNLIKELY(place.captured))
     return vyc__launch_captured(plan, &call->run, addresses, &place);
-  vyc__note_launch(plan->child.context, place.slot, plan->noted, origin);
+  vyc__note_launch(plan->child.context, place.slot, plan->noted, origin, call->exec.block);
   vyc__cooperative_begin(plan);
   vyc_status status = vyc__barrier_clear(plan->child.context, call->barrier, place.stream);
   if (status == VYC_OK) status = vyc__exec_relaunch(&call->exec, plan, place.stream);
@@ -225,6 +224,7 @@ vyc_status vyc_call_set(vyc_call *call, const vyc_run *run) {
   return vyc__call_change(call, run, false);
 }
 
+/* A thread may be launching it, or changing it. */
 bool vyc__call_is_claimed(const vyc_child *child) {
   return child->destroy == call_destroy && atomic_load(&((const vyc_call *)child)->exec.claimed);
 }

@@ -42,10 +42,10 @@ static inline uint32_t vyc__marks_taken(const vyc_call *call) {
 
 /* The claim is a barrier: what is needed behind it is asked for before. */
 static inline void vyc__call_prefetch(const vyc_call *call) {
-  const vyc_history *history = &call->child.context->history;
+  vyc_history *history = &call->child.context->history;
+  const uint32_t at = atomic_load_explicit(&history->next[call->slot], memory_order_relaxed);
   __builtin_prefetch(&call->exec.claimed, 1);
-  __builtin_prefetch(&history->next[call->slot], 1);
-  __builtin_prefetch(&history->notes[call->slot], 1);
+  __builtin_prefetch(vyc__entry_of(history, call->slot, at), 1);
 }
 
 /* In a forked child a claim may be held for ever, so there is a look before it. */
@@ -68,10 +68,8 @@ static inline bool vyc__call_marks(const vyc_call *call, const vyc_buffer *buffe
 /* The context need not be current to launch a graph (seen with drivers of CUDA 13). */
 static inline CUresult vyc__call_graph(vyc_call *call, uint32_t origin) {
   vyc_context *context = call->child.context;
-  atomic_store_explicit(&call->exec.stamp,
-                        atomic_load_explicit(&context->exec_clock, memory_order_relaxed),
-                        memory_order_relaxed);
-  vyc__note_launch(context, call->slot, call->noted, origin);
+  vyc__exec_stamp(&call->exec, context);
+  vyc__note_launch(context, call->slot, call->noted, origin, call->exec.block);
   atomic_store_explicit(&call->launches,
                         atomic_load_explicit(&call->launches, memory_order_relaxed) + 1,
                         memory_order_relaxed);

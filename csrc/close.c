@@ -5,12 +5,14 @@
 
 #include "plan.h"
 
-/* A bound call that is steady is launched under its claim alone. */
+/* What takes no more than the launch of an exec is done under the claim of that alone. */
 static bool is_launching(vyc_context *context) {
   bool found = false;
   pthread_mutex_lock(&context->children_lock);
   for (vyc_child *child = context->children; child != NULL && !found; child = child->next)
     found = vyc__call_is_claimed(child);
+  for (const vyc_plan *plan = context->plans; plan != NULL && !found; plan = plan->next_plan)
+    found = vyc__plan_is_claimed(plan);
   pthread_mutex_unlock(&context->children_lock);
   return found;
 }

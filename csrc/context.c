@@ -60,6 +60,10 @@ static bool is_sticky(CUresult result) {
   }
 }
 
+#define FIRST_BYTES 400 /* of the newest launch in a message, which has a sentence after it */
+
+static int least(int a, int b) { return a < b ? a : b; }
+
 static vyc_status fail_lost(vyc_context *context) {
   const char *operation = atomic_load_explicit(&context->lost_operation, memory_order_relaxed);
   if (operation == NULL) operation = "a driver call"; /* the thread that saw it is noting it */
@@ -67,7 +71,7 @@ static vyc_status fail_lost(vyc_context *context) {
   const char *name = vyc__driver_result_name(context->driver, (CUresult)result);
   char launches[sizeof((vyc_error *)NULL)->launches];
   const uint32_t count = vyc__history_text(context, launches, sizeof launches);
-  const int first = (int)strcspn(launches, "\n");
+  const int first = least((int)strcspn(launches, "\n"), FIRST_BYTES);
   vyc__fail_driver(VYC_E_LOST, operation, result, name,
                    "the device is lost: %s gave %s. %s%.*s%s. Memory on it is gone and only a new "
                    "process can use it again",
@@ -366,6 +370,7 @@ vyc_status vyc_context_open_with(vyc_context **context_out, vyc_driver *driver, 
   vyc__pool_init(&context->pinned_pool, true);
   VYC_CU_RESULT;
   vyc_status status = vyc__counters_init(&context->counters);
+  if (status == VYC_OK) status = vyc__history_init(&context->history);
   if (status == VYC_OK) status = VYC_CU(context, cuDeviceGet, &context->device, ordinal);
   if (status == VYC_OK) status = start(context, handle);
   if (status == VYC_OK) {

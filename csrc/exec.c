@@ -168,9 +168,7 @@ vyc_status vyc__exec_relaunch(vyc_exec *exec, const vyc_plan *plan, CUstream str
         VYC_CU(context, cuGraphExecKernelNodeSetParams, exec->handle, exec->node, &exec->params));
   }
   exec->stale = false;
-  atomic_store_explicit(&exec->stamp,
-                        atomic_load_explicit(&context->exec_clock, memory_order_relaxed),
-                        memory_order_relaxed);
+  vyc__exec_stamp(exec, context);
   vyc__count(context, kernel_launches, 1);
   return VYC_CU(context, cuGraphLaunch, exec->handle, stream);
 }

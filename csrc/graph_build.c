@@ -286,7 +286,7 @@ static vyc_status name_graph(vyc_graph *graph) {
   if (between[0] == ',') snprintf(text + used, sizeof text - (size_t)used, ")");
   vyc__name_release(graph->child.context, graph->called); /* of a finish that failed */
   graph->called = NULL;
-  VYC_TRY(vyc__name_make(&graph->called, text));
+  VYC_TRY(vyc__name_make(&graph->called, text, NULL));
   graph->noted = vyc__noted_as(graph->called);
   return VYC_OK;
 }

@@ -178,7 +178,7 @@ static vyc_status launch(vyc_graph *graph, const vyc_graph_change *changes, uint
   VYC_TRY(use_memory(graph, changes, count, handle, slot));
   VYC_TRY(follow(graph, handle, slot));
   VYC_TRY(use_own(graph, handle, slot));
-  vyc__note_launch(context, slot, graph->noted, origin);
+  vyc__note_graph(context, slot, graph->noted, origin);
   vyc__count(context, cuda_graph_launches, 1);
   VYC_TRY(VYC_CU(context, cuGraphLaunch, graph->exec, handle));
   return give(graph, changes, count, stream, handle);

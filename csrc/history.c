@@ -11,6 +11,7 @@
 #define TRACES 256u /* as many launches keep their texts */
 #define TRACE_BYTES 256u
 #define NAME_BYTES 512u /* of a line, who launched and from where */
+#define ARGUMENT_BYTES 384u /* and with what */
 
 struct vyc_traces {
   _Atomic uint32_t next;
@@ -55,6 +56,17 @@ vyc_note vyc__traced(vyc_context *context, const vyc_name *name, uint32_t origin
 
 /* ---- writing down ---------------------------------------------------------------------------- */
 
+#define LINE 64u /* bytes of a cache line */
+_Static_assert(sizeof(vyc_entry) == LINE, "an entry is a cache line");
+
+vyc_status vyc__history_init(vyc_history *history) {
+  history->memory = calloc(1, VYC_STREAM_SLOTS * sizeof *history->entries + LINE);
+  if (history->memory == NULL) return vyc__fail(VYC_E_MEMORY, "history", "out of host memory");
+  const uint64_t first = vyc__align_up((uint64_t)(uintptr_t)history->memory, LINE);
+  history->entries = (vyc_entry(*)[VYC_HISTORY])(uintptr_t)first;
+  return VYC_OK;
+}
+
 void vyc__history_stream(vyc_context *context, uint32_t slot, uint64_t handle) {
   vyc_history *history = &context->history;
   atomic_store(&history->settled[slot], atomic_load(&history->next[slot]));
@@ -81,7 +93,7 @@ vyc_flight *vyc__flight_take(vyc_context *context) {
 }
 
 void vyc__flight_give(vyc_flight *flight) {
-  atomic_store(&flight->note, 0);
+  atomic_store(&flight->entry.note, 0);
   atomic_store(&flight->taken, false);
 }
 
@@ -124,27 +136,42 @@ static void name_stream(char *to, size_t bytes, uint32_t slot, uint64_t handle) 
     snprintf(to, bytes, "on stream 0x%" PRIx64, handle);
 }
 
-/* Who launched, and from where if that was said. */
-static void name_note(char *to, size_t bytes, vyc_note note) {
+/* What it was called with, when the words are whole. */
+static void name_arguments(char *to, size_t bytes, const vyc_name *name, const vyc_entry *entry,
+                           vyc_note note) {
+  uint64_t words[VYC_NOTED_WORDS], check = note;
+  for (uint32_t i = 0; i < VYC_NOTED_WORDS; i++)
+    check ^= words[i] = atomic_load_explicit(&entry->words[i], memory_order_relaxed);
+  if (check == atomic_load_explicit(&entry->check, memory_order_relaxed))
+    vyc__labels_text(to, bytes, name, words);
+}
+
+/* Who launched, with what, and from where if that was said; false: nobody did. */
+static bool name_entry(char *to, size_t bytes, const vyc_entry *entry) {
+  const vyc_note note = atomic_load_explicit(&entry->note, memory_order_acquire);
   const uint32_t origin = vyc__note_origin(note);
   const void *pointer = vyc__note_pointer(note);
-  const char *where = origin == VYC_ORIGIN_TEXT ? NULL : vyc__origin_text(origin);
-  const char *who = pointer == NULL             ? "a kernel"
-                    : origin == VYC_ORIGIN_TEXT ? pointer
-                                                : ((const vyc_name *)pointer)->text;
-  snprintf(to, bytes, "%s%s%s", who, where == NULL ? "" : ", launched at ",
-           where == NULL ? "" : where);
+  char arguments[ARGUMENT_BYTES] = "";
+  if (note == 0) return false;
+  if (origin == VYC_ORIGIN_TEXT) {
+    snprintf(to, bytes, "%s", (const char *)pointer);
+    return true;
+  }
+  const vyc_name *name = pointer;
+  const char *where = vyc__origin_text(origin);
+  if (name != NULL) name_arguments(arguments, sizeof arguments, name, entry, note);
+  snprintf(to, bytes, "%s%s%s%s", name == NULL ? "a kernel" : name->text, arguments,
+           where == NULL ? "" : ", launched at ", where == NULL ? "" : where);
+  return true;
 }
 
 static void add_slot(page *p, vyc_history *history, uint32_t slot) {
   const uint32_t next = atomic_load(&history->next[slot]);
   const uint32_t open = next - atomic_load(&history->settled[slot]);
-  char where[64], who[NAME_BYTES], line[NAME_BYTES + 96];
+  char where[64], who[NAME_BYTES + ARGUMENT_BYTES], line[sizeof who + 96];
   name_stream(where, sizeof where, slot, atomic_load(&history->handles[slot]));
   for (uint32_t ago = 1; ago <= open && ago <= VYC_HISTORY; ago++) {
-    const vyc_note note = atomic_load(&history->notes[slot][(next - ago) % VYC_HISTORY]);
-    if (note == 0) continue;
-    name_note(who, sizeof who, note);
+    if (!name_entry(who, sizeof who, vyc__entry_of(history, slot, next - ago))) continue;
     snprintf(line, sizeof line, "%s, %" PRIu32 " launch%s ago %s", who, ago, ago == 1 ? "" : "es",
              where);
     add(p, line);
@@ -162,10 +189,8 @@ uint32_t vyc__history_text(vyc_context *context, char *text_out, size_t bytes) {
   const uint32_t slots = atomic_load(&history->slots);
   for (uint32_t slot = 0; slot < slots; slot++) add_slot(&p, history, slot);
   for (vyc_flight *f = atomic_load(&history->flights); f != NULL; f = f->next) {
-    const vyc_note note = atomic_load(&f->note);
-    char who[NAME_BYTES], line[NAME_BYTES + 32];
-    if (note == 0) continue;
-    name_note(who, sizeof who, note);
+    char who[NAME_BYTES + ARGUMENT_BYTES], line[sizeof who + 32];
+    if (!name_entry(who, sizeof who, &f->entry)) continue;
     snprintf(line, sizeof line, "%s, a call with host arrays", who);
     add(&p, line);
   }
@@ -181,11 +206,13 @@ vyc_status vyc_context_in_flight(vyc_context *context, char *text_out, size_t by
 }
 
 void vyc__history_free(vyc_context *context) {
-  vyc_flight *flight = atomic_load(&context->history.flights);
+  vyc_flight *flight = atomic_exchange(&context->history.flights, NULL);
+  atomic_store(&context->history.slots, 0);
   while (flight != NULL) {
     vyc_flight *next = flight->next;
     free(flight);
     flight = next;
   }
+  free(context->history.memory);
   free(atomic_load(&context->traces));
 }

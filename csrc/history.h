@@ -1,9 +1,9 @@
 /* The last launches, for the message of a fault that comes out long after the launch that made it.
  *
  * Streams are written down by their slots, in rings, calls with host arrays by their lanes. A
- * launch costs two stores, and a wait that succeeded says which launches are out of the question.
- * Reading takes no lock, so every failure may do it; two threads that launch on one stream at the
- * same time may lose one of the two notes. Included by internal.h only. */
+ * launch fills one cache line, and a wait that succeeded says which launches are out of the
+ * question. Reading takes no lock, so every failure may do it; two threads that launch on one
+ * stream at the same time may lose one of the two notes. Included by internal.h only. */
 #ifndef VYC_HISTORY_H
 #define VYC_HISTORY_H
 
@@ -15,11 +15,29 @@ typedef uint64_t vyc_note;
 #define VYC_ORIGIN_TEXT 0xffffu
 #define VYC_NOTE_SHIFT 48u
 
+/* So much of the start of a parameter block is noted; every block has as much. */
+#define VYC_NOTED_WORDS 6u
+#define VYC_NOTED_BYTES (8u * VYC_NOTED_WORDS)
+
+/* A launch and its arguments, a cache line in a ring. Whoever reads it while it is written, or
+ * after two threads have written at the same time, sees by `check` that the words are not those of
+ * the note. */
+typedef struct vyc_entry {
+  _Atomic(vyc_note) note;
+  _Atomic uint64_t check; /* the exclusive or of the note and the words */
+  _Atomic uint64_t words[VYC_NOTED_WORDS];
+} vyc_entry;
+
+typedef struct vyc_shown vyc_shown;
+
 /* What kernels and graphs are called. It outlives them while a note has it. */
 typedef struct vyc_name {
   struct vyc_name *next; /* among those that nobody holds */
   _Atomic uint32_t references;
   bool noted; /* of the collection in progress */
+  bool more;  /* it has arguments beyond those that are noted */
+  uint32_t shown_count; /* 0 of a graph */
+  vyc_shown *shown;
   char text[];
 } vyc_name;
 
@@ -27,7 +45,7 @@ typedef struct vyc_name {
 typedef struct vyc_flight {
   struct vyc_flight *next;
   _Atomic bool taken;
-  _Atomic(vyc_note) note;
+  vyc_entry entry;
 } vyc_flight;
 
 typedef struct vyc_traces vyc_traces;
@@ -37,7 +55,8 @@ typedef struct vyc_history {
   _Atomic uint32_t settled[VYC_STREAM_SLOTS]; /* so many of them are known to have ended */
   _Atomic uint64_t handles[VYC_STREAM_SLOTS]; /* the CUstream */
   _Atomic uint32_t slots; /* past the highest that was ever in use */
-  _Atomic(vyc_note) notes[VYC_STREAM_SLOTS][VYC_HISTORY];
+  vyc_entry (*entries)[VYC_HISTORY]; /* VYC_STREAM_SLOTS of them */
+  void *memory;                      /* that has the entries */
   _Atomic(vyc_flight *) flights;
   _Atomic(vyc_name *) retired;  /* names that only notes may have */
   _Atomic uint32_t retired_count, retired_limit;
@@ -47,8 +66,8 @@ typedef struct vyc_history {
 
 /* ---- names.c ---- */
 
-/* Held by the caller; VYC_E_MEMORY, recorded. */
-vyc_status vyc__name_make(vyc_name **name_out, const char *text);
+/* Held by the caller; VYC_E_MEMORY, recorded. `desc`: of the plan that is called so, or NULL. */
+vyc_status vyc__name_make(vyc_name **name_out, const char *text, const vyc_plan_desc *desc);
 static inline vyc_name *vyc__name_retain(vyc_name *name) {
   atomic_fetch_add_explicit(&name->references, 1, memory_order_relaxed);
   return name;
@@ -79,6 +98,16 @@ static inline const vyc_name *vyc__noted_as(const vyc_name *name) {
   return vyc__note_fits(name) ? name : NULL;
 }
 
+/* ---- labels.c ---- */
+
+/* Types are known ones. */
+vyc_status vyc__labels_check(const vyc_plan_desc *desc);
+/* What is noted of the arguments, one allocation, for free(). VYC_E_MEMORY, recorded. */
+vyc_status vyc__labels_make(vyc_shown **shown_out, uint32_t *count_out, bool *more_out,
+                            const vyc_plan_desc *desc);
+/* " with x=float32[256] at 0x7f0a00000000, a=2.5"; empty: there are none to tell. */
+void vyc__labels_text(char *to, size_t bytes, const vyc_name *name, const uint64_t *words);
+
 /* ---- origin.c ---- */
 
 /* The text of an origin; NULL: there is no such origin. */
@@ -86,6 +115,8 @@ const char *vyc__origin_text(uint32_t origin);
 
 /* ---- history.c ---- */
 
+/* VYC_E_MEMORY, recorded. */
+vyc_status vyc__history_init(vyc_history *history);
 /* The text that the thread gave for its next launch, else name and origin. */
 vyc_note vyc__traced(vyc_context *context, const vyc_name *name, uint32_t origin);
 /* A stream begins in the slot. */

@@ -302,6 +302,9 @@ vyc_status vyc__foreign_before(vyc_buffer *buffer, CUstream stream);
 /* After work on an adopted buffer, or to an adopted stream: both let others be ordered behind. */
 vyc_status vyc__foreign_after(vyc_buffer *buffer, CUstream stream);
 vyc_status vyc__stream_given(vyc_stream *stream);
+static inline uint32_t vyc__slot_of(const vyc_stream *stream) {
+  return stream == NULL ? VYC_SLOT_MAIN : stream->slot;
+}
 static inline bool vyc__is_adopted(const vyc_stream *stream) {
   return stream != NULL && stream->target != stream->handle;
 }

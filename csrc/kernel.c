@@ -52,8 +52,22 @@ typedef struct compiler_log {
   size_t bytes;
 } compiler_log;
 
+/* Of the parameters, by their slots. */
+static void label(const vyc_kernel *kernel, vyc_label *labels) {
+  for (uint32_t i = 0; i < kernel->row->parameters.count; i++) {
+    const vyc_disk_parameter *p = vyc__bundle_row(kernel->bundle, VYC_SECTION_PARAMETERS,
+                                                  kernel->row->parameters.first + i, sizeof *p);
+    const uint32_t before = p->role == VYC_ROLE_SCALAR ? kernel->buffers : 0;
+    labels[before + p->slot] =
+        (vyc_label){.name = vyc__bundle_text(kernel->bundle, p->name), .type = p->type};
+  }
+}
+
 static vyc_status plan_of(vyc_kernel *kernel, vyc_module *module, const vyc_disk_variant *v,
                           uint64_t tag) {
+  vyc_label *labels = calloc(kernel->row->parameters.count + 1, sizeof *labels);
+  if (labels == NULL) return vyc__fail(VYC_E_MEMORY, "kernel", "out of host memory");
+  label(kernel, labels);
   const vyc_plan_desc desc = {
       .struct_size = sizeof desc,
       .block = {kernel->row->block[0], kernel->row->block[1], kernel->row->block[2]},
@@ -70,8 +84,11 @@ static vyc_status plan_of(vyc_kernel *kernel, vyc_module *module, const vyc_disk
                                   sizeof(vyc_binding)),
       .tag = tag,
       .name = vyc__bundle_text(kernel->bundle, kernel->row->name),
+      .labels = labels,
   };
-  return vyc_plan_create(&kernel->plan, module, &desc);
+  const vyc_status status = vyc_plan_create(&kernel->plan, module, &desc);
+  free(labels);
+  return status;
 }
 
 static vyc_status load_image(vyc_kernel *kernel, compiler_log log, vyc_context *context,

@@ -70,6 +70,7 @@ static vyc_status enqueue(vyc_lane *lane, const vyc_run *run, bool timed, CUstre
   const vyc_hidden hidden = {lane->cell->address,
                              lane->barrier == NULL ? 0 : lane->barrier->address};
   vyc__block_write(plan, lane->block, addresses, run, &hidden);
+  vyc__entry_write(&lane->flight->entry, vyc__entry_note(&lane->flight->entry), lane->block);
   VYC_TRY(launch(lane, run, timed, stream));
   VYC_TRY(vyc__stage_out(lane, run, stream, addresses));
   if (lane->elsewhere) VYC_TRY(vyc__run_given(run, stream));
@@ -102,7 +103,7 @@ static void hold(vyc_lane *lane, const vyc_run *run) {
 }
 
 void vyc__lane_let_go(vyc_lane *lane) {
-  atomic_store_explicit(&lane->flight->note, 0, memory_order_relaxed);
+  atomic_store_explicit(&lane->flight->entry.note, 0, memory_order_relaxed);
   while (lane->held_count > 0) vyc__pinned_drop(lane->held[--lane->held_count]);
 }
 
@@ -130,9 +131,8 @@ vyc_status vyc__lane_submit(vyc_lane *lane, const vyc_run *run, bool timed) {
   }
   hold(lane, run);
   const vyc_plan *plan = lane->plan;
-  atomic_store_explicit(&lane->flight->note,
-                        vyc__note_of(plan->child.context, plan->noted, vyc__origin_of(run)),
-                        memory_order_release);
+  const vyc_note note = vyc__note_of(plan->child.context, plan->noted, vyc__origin_of(run));
+  vyc__entry_write_name(&lane->flight->entry, note);
   status = enqueue(lane, run, timed, stream, slot);
   if (VYC_UNLIKELY(status != VYC_OK)) drain(lane, stream);
   return status;
@@ -144,7 +144,7 @@ static vyc_status lane_make(vyc_plan *plan, vyc_lane **lane_out) {
   const size_t results = plan->binding_count * sizeof(vyc_result);
   const size_t held = plan->binding_count * sizeof(vyc_pinned *);
   const size_t pointers = plan->parameter_count * sizeof(void *);
-  const size_t block = (size_t)vyc__align_up(plan->parameter_bytes, 16);
+  const size_t block = (size_t)vyc__align_up(plan->block_bytes, 16);
   vyc_lane *lane = calloc(1, sizeof *lane + results + held + pointers + 2 * block + 16);
   if (lane == NULL) return vyc__fail(VYC_E_MEMORY, "run", "out of host memory");
   uint8_t *tail = (uint8_t *)(lane + 1);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan.h"
+#include "plain.h"
 
 /* ---- what launches and calls share ----------------------------------------------------------- */
 
@@ -66,7 +66,7 @@ static vyc_exec *exec_of(vyc_plan *plan, uint32_t slot) {
   if (VYC_LIKELY(exec != NULL)) return exec;
   if (atomic_exchange(&plan->launched[slot], 1) == 0) return NULL;
   const size_t pointers = plan->parameter_count * sizeof(void *);
-  exec = calloc(1, sizeof *exec + pointers + plan->parameter_bytes);
+  exec = calloc(1, sizeof *exec + pointers + plan->block_bytes);
   if (exec == NULL) return NULL;
   void **room = (void **)(void *)(exec + 1);
   vyc__exec_init(exec, plan, room, (uint8_t *)(room + plan->parameter_count));
@@ -82,7 +82,9 @@ static vyc_status launch_block(vyc_plan *plan, const vyc_run *run, const uint64_
   vyc_hidden hidden;
   VYC_TRY(vyc__launch_hidden(plan, &hidden, place));
   VYC_TRY(vyc__barrier_clear(plan->child.context, hidden.barrier, place->stream));
+  memset(block, 0, VYC_NOTED_BYTES);
   vyc__block_write(plan, block, addresses, run, &hidden);
+  vyc__note_launch(plan->child.context, place->slot, plan->noted, vyc__origin_of(run), block);
   vyc_exec *exec = exec_of(plan, place->slot);
   if (exec == NULL || !vyc__exec_claim(exec))
     return vyc__launch_once(plan, block, run->grid, place->stream);
@@ -99,20 +101,72 @@ static vyc_status launch(vyc_plan *plan, const vyc_run *run) {
   VYC_TRY(vyc__launch_prepare(plan, run, addresses, &place));
   if (vyc__grid_is_empty(run->grid)) return VYC_OK;
   if (VYC_UNLIKELY(place.captured)) return vyc__launch_captured(plan, run, addresses, &place);
-  vyc__note_launch(plan->child.context, place.slot, plan->noted, vyc__origin_of(run));
   vyc__cooperative_begin(plan);
   const vyc_status status = launch_block(plan, run, addresses, &place);
   vyc__cooperative_end(plan);
   return status == VYC_OK ? vyc__run_given(run, place.stream) : status;
 }
 
-vyc_status vyc_plan_launch(vyc_plan *plan, const vyc_run *run) {
-  VYC_REQUIRE(plan != NULL);
+/* ---- the next launch of a kernel on a stream ------------------------------------------------- */
+
+/* The exec that such launches have there, claimed; NULL: they have none, it is taken, or it takes
+ * more than a patch and a launch of it. No entry needs to be counted: a close sets `closed` and
+ * then looks at the claims, and here the claim comes before the look at `closed`. What needs no
+ * claim is looked at before, because the claim is a barrier. */
+static inline vyc_exec *claim_plain(vyc_plan *plan, const vyc_run *run, uint64_t *addresses) {
+  vyc_context *context = plan->child.context;
+  const vyc_stream *stream = run->stream;
+  if (stream != NULL && (stream->child.context != context || vyc__is_adopted(stream))) return NULL;
+  const uint32_t slot = vyc__slot_of(stream);
+  vyc_exec *exec = atomic_load_explicit(&plan->execs[slot], memory_order_acquire);
+  if (exec == NULL || !plan->relaunches || vyc__is_forked(context) ||
+      !vyc__run_is_plain(plan, run, UINT64_C(1) << slot, addresses) || !vyc__exec_claim(exec))
+    return NULL;
+  if (VYC_LIKELY(vyc__is_usable(context) && exec->handle != NULL)) return exec;
+  vyc__exec_unclaim(exec);
+  return NULL;
+}
+
+static inline CUresult launch_exec(vyc_exec *exec, vyc_plan *plan, const vyc_run *run) {
+  vyc_context *context = plan->child.context;
+  const CUstream target = run->stream == NULL ? context->main : run->stream->handle;
+  vyc__exec_stamp(exec, context);
+  vyc__note_launch(context, vyc__slot_of(run->stream), plan->noted, vyc__origin_of(run),
+                   exec->block);
+  return context->driver->cuGraphLaunch(exec->handle, target);
+}
+
+/* False: the long way is to be taken. */
+static inline bool relaunch(vyc_plan *plan, const vyc_run *run, vyc_status *status_out) {
+  uint64_t addresses[VYC_MAX_BINDINGS];
+  if (VYC_UNLIKELY(run == NULL || run->struct_size < VYC_RUN_BYTES_FIRST)) return false;
+  vyc_exec *exec = claim_plain(plan, run, addresses);
+  if (exec == NULL) return false;
+  exec->stale |= vyc__block_change(plan, exec->block, addresses, run);
+  vyc__exec_set_grid(exec, run->grid);
+  *status_out = VYC_LIKELY(exec->stale) ? vyc__exec_patch(exec, plan->child.context) : VYC_OK;
+  const CUresult result =
+      VYC_LIKELY(*status_out == VYC_OK) ? launch_exec(exec, plan, run) : CUDA_SUCCESS;
+  vyc__exec_unclaim(exec);
+  if (VYC_UNLIKELY(result == CUDA_ERROR_INVALID_CONTEXT)) return false; /* wants it current */
+  vyc__count(plan->child.context, kernel_launches, 1);
+  if (VYC_UNLIKELY(result != CUDA_SUCCESS))
+    *status_out = vyc__driver_failed(plan->child.context, result, "cuGraphLaunch");
+  return true;
+}
+
+static vyc_status launch_at_length(vyc_plan *plan, const vyc_run *run) {
   vyc_scope scope;
   VYC_TRY(vyc__enter_warm(plan->child.context, &scope));
   const vyc_status status = launch(plan, run);
   vyc__leave(plan->child.context, &scope);
   return status;
+}
+
+vyc_status vyc_plan_launch(vyc_plan *plan, const vyc_run *run) {
+  VYC_REQUIRE(plan != NULL);
+  vyc_status status;
+  return VYC_LIKELY(relaunch(plan, run, &status)) ? status : launch_at_length(plan, run);
 }
 
 /* ---- assertions of asynchronous launches ----------------------------------------------------- */

@@ -9,13 +9,23 @@
 
 #define FEW 1024u /* names that nobody holds, before notes are looked through for them */
 
-vyc_status vyc__name_make(vyc_name **name_out, const char *text) {
+static void name_free(vyc_name *name) {
+  free(name->shown);
+  free(name);
+}
+
+vyc_status vyc__name_make(vyc_name **name_out, const char *text, const vyc_plan_desc *desc) {
   const size_t size = strlen(text) + 1;
-  vyc_name *name = malloc(sizeof *name + size);
+  vyc_name *name = calloc(1, sizeof *name + size);
   if (name == NULL) return vyc__fail(VYC_E_MEMORY, "name", "out of host memory");
   memcpy(name->text, text, size);
   atomic_init(&name->references, 1);
-  name->noted = false;
+  const vyc_status status =
+      desc == NULL ? VYC_OK : vyc__labels_make(&name->shown, &name->shown_count, &name->more, desc);
+  if (status != VYC_OK) {
+    free(name);
+    return status;
+  }
   *name_out = name;
   return VYC_OK;
 }
@@ -35,9 +45,9 @@ static void mark(vyc_note note) {
 static void mark_noted(vyc_history *history) {
   const uint32_t slots = atomic_load(&history->slots);
   for (uint32_t slot = 0; slot < slots; slot++)
-    for (uint32_t i = 0; i < VYC_HISTORY; i++) mark(atomic_load(&history->notes[slot][i]));
+    for (uint32_t i = 0; i < VYC_HISTORY; i++) mark(atomic_load(&history->entries[slot][i].note));
   for (vyc_flight *f = atomic_load(&history->flights); f != NULL; f = f->next)
-    mark(atomic_load(&f->note));
+    mark(atomic_load(&f->entry.note));
 }
 
 /* One thread at a time. A reader that comes after the look at `readers` finds only names that are
@@ -57,7 +67,7 @@ static void collect(vyc_history *history) {
       if (last == NULL) last = name;
       kept++;
     } else {
-      free(name);
+      name_free(name);
       freed++;
     }
     name = next;
@@ -83,7 +93,7 @@ void vyc__names_free(vyc_context *context) {
   vyc_name *name = atomic_exchange(&context->history.retired, NULL);
   while (name != NULL) {
     vyc_name *next = name->next;
-    free(name);
+    name_free(name);
     name = next;
   }
 }

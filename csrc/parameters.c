@@ -40,31 +40,3 @@ void vyc__block_write(const vyc_plan *plan, uint8_t *block, const uint64_t *addr
     store(block + p->offset, value_of(p, addresses, run, hidden), p->size);
   }
 }
-
-bool vyc__block_change(const vyc_plan *plan, uint8_t *block, const uint64_t *addresses,
-                       const vyc_run *run) {
-  const vyc_hidden none = {0, 0};
-  uint64_t difference = 0;
-  for (uint32_t i = 0; i < plan->parameter_count; i++) {
-    const vyc_place_in_block *p = &plan->parameters[i];
-    if (p->kind > VYC_PARAMETER_SIZE) continue;
-    const uint64_t value = value_of(p, addresses, run, &none);
-    uint8_t *at = block + p->offset;
-    if (VYC_LIKELY(p->size == 8)) {
-      uint64_t before;
-      memcpy(&before, at, 8);
-      memcpy(at, &value, 8);
-      difference |= before ^ value;
-    } else if (VYC_LIKELY(p->size == 4)) {
-      uint32_t before;
-      const uint32_t word = (uint32_t)value;
-      memcpy(&before, at, 4);
-      memcpy(at, &word, 4);
-      difference |= before ^ word;
-    } else {
-      difference |= (uint64_t)(memcmp(at, &value, p->size) != 0);
-      store(at, value, p->size);
-    }
-  }
-  return difference != 0;
-}

@@ -67,8 +67,8 @@ static void free_memory(vyc_plan *plan) {
     lane = next;
   }
   for (uint32_t slot = 0; slot < VYC_STREAM_SLOTS; slot++) free(atomic_load(&plan->execs[slot]));
-  free(plan->parameters);
-  free(plan->bindings);
+  if (plan->parameters != plan->few_parameters) free(plan->parameters);
+  if (plan->bindings != plan->few_bindings) free(plan->bindings);
   free(plan);
 }
 
@@ -107,7 +107,8 @@ static vyc_status check_block(const uint32_t block[3]) {
 #define DESC_BYTES_FIRST offsetof(vyc_plan_desc, name)
 
 static const char *name_of(const vyc_plan_desc *desc) {
-  return desc->struct_size < sizeof *desc || desc->name == NULL ? desc->entry : desc->name;
+  const bool has_name = desc->struct_size >= offsetof(vyc_plan_desc, labels);
+  return !has_name || desc->name == NULL ? desc->entry : desc->name;
 }
 
 vyc_status vyc__plan_check(const vyc_plan_desc *desc) {
@@ -128,14 +129,16 @@ vyc_status vyc__plan_check(const vyc_plan_desc *desc) {
     VYC_REQUIRE_IN("vyc_plan_create", b->role >= VYC_ROLE_IN && b->role <= VYC_ROLE_OUT);
     VYC_REQUIRE_IN("vyc_plan_create", b->element_bytes >= 1 && b->element_bytes <= 16);
   }
-  return VYC_OK;
+  return vyc__labels_check(desc);
 }
 
 static vyc_status copy_desc(vyc_plan *plan, const vyc_plan_desc *desc) {
   const size_t parameters = desc->parameter_count * sizeof *plan->parameters;
   const size_t bindings = desc->binding_count * sizeof *plan->bindings;
-  plan->parameters = malloc(parameters + 1);
-  plan->bindings = malloc(bindings + 1);
+  const bool few_parameters = parameters <= sizeof plan->few_parameters;
+  const bool few_bindings = bindings <= sizeof plan->few_bindings;
+  plan->parameters = few_parameters ? plan->few_parameters : malloc(parameters);
+  plan->bindings = few_bindings ? plan->few_bindings : malloc(bindings);
   if (plan->parameters == NULL || plan->bindings == NULL)
     return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
   for (uint32_t i = 0; i < desc->parameter_count; i++) {
@@ -147,6 +150,8 @@ static vyc_status copy_desc(vyc_plan *plan, const vyc_plan_desc *desc) {
   memcpy(plan->block, desc->block, sizeof plan->block);
   plan->dynamic_shared_bytes = desc->dynamic_shared_bytes;
   plan->parameter_bytes = desc->parameter_bytes;
+  plan->block_bytes =
+      desc->parameter_bytes < VYC_NOTED_BYTES ? VYC_NOTED_BYTES : desc->parameter_bytes;
   plan->parameter_count = desc->parameter_count;
   plan->binding_count = desc->binding_count;
   plan->scalar_count = desc->scalar_count;
@@ -158,6 +163,8 @@ static vyc_status copy_desc(vyc_plan *plan, const vyc_plan_desc *desc) {
       plan->has_report = true;
     else if (desc->parameters[i].kind == VYC_PARAMETER_GRID_BARRIER)
       plan->has_barrier = true;
+  plan->relaunches = !plan->cooperative && !plan->has_barrier &&
+                     plan->module->child.context->driver->version >= 13000;
   return VYC_OK;
 }
 
@@ -175,7 +182,7 @@ static vyc_status allow_shared(const vyc_plan *plan, vyc_context *context) {
 
 static vyc_status prepare(vyc_plan *plan, vyc_context *context, const vyc_plan_desc *desc) {
   VYC_CU_RESULT;
-  VYC_TRY(vyc__name_make(&plan->called, name_of(desc)));
+  VYC_TRY(vyc__name_make(&plan->called, name_of(desc), desc));
   plan->noted = vyc__noted_as(plan->called);
   plan->name = plan->called->text;
   VYC_TRY(VYC_CU(context, cuModuleGetFunction, &plan->function, plan->module->handle, desc->entry));
@@ -216,6 +223,14 @@ vyc_status vyc_plan_create(vyc_plan **plan_out, vyc_module *module, const vyc_pl
 leave:
   vyc__leave(context, &scope);
   return status;
+}
+
+bool vyc__plan_is_claimed(const vyc_plan *plan) {
+  for (uint32_t slot = 0; slot < VYC_STREAM_SLOTS; slot++) {
+    const vyc_exec *exec = atomic_load(&plan->execs[slot]);
+    if (exec != NULL && atomic_load(&exec->claimed)) return true;
+  }
+  return false;
 }
 
 static vyc_plan *leaked_plan(vyc_context *context) {

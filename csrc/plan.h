@@ -100,23 +100,31 @@ _Static_assert(VYC_MAX_PARAMETER_BYTES <= UINT16_MAX, "offsets and scalars fit")
 
 struct vyc_plan {
   vyc_child child;
+  /* What every launch reads, together. */
+  const vyc_name *noted; /* see vyc__noted_as */
+  uint32_t parameter_count, binding_count, scalar_count;
+  uint32_t block[3];
+  bool relaunches; /* a launch of an exec is all that a launch takes; drivers from CUDA 13 on
+                      need no current context for that (seen) */
+  bool may_overlap; /* written arguments may share bytes with others */
+  bool has_report;
+  bool cooperative;
+  bool has_barrier; /* the kernel takes the state of a grid barrier */
+  vyc_place_in_block *parameters; /* few_parameters, if they fit there */
+  vyc_binding *bindings; /* likewise */
+  vyc_place_in_block few_parameters[12];
+  vyc_binding few_bindings[5];
+  /* The rest. */
   vyc_plan *next_plan, *previous_plan; /* of the context */
   bool leaked; /* released with a run in flight that had not ended; guarded by children_lock */
   vyc_module *module;
   CUfunction function;
   vyc_name *called;
-  const vyc_name *noted; /* see vyc__noted_as */
   const char *name; /* in messages: that of `called` */
-  uint32_t block[3];
   uint32_t dynamic_shared_bytes;
-  uint32_t parameter_bytes, parameter_count, binding_count, scalar_count;
-  vyc_place_in_block *parameters;
-  vyc_binding *bindings;
+  uint32_t parameter_bytes;
+  uint32_t block_bytes; /* of memory for a parameter block: room for what is noted of it, too */
   uint64_t tag;
-  bool has_report;
-  bool cooperative;
-  bool has_barrier; /* the kernel takes the state of a grid barrier */
-  bool may_overlap; /* written arguments may share bytes with others */
   _Atomic bool pairing; /* a thread clears the barrier state and launches, which are a pair */
   uint64_t most_blocks; /* resident at once, when cooperative */
   _Atomic(vyc_block *) barriers[VYC_STREAM_SLOTS]; /* grid barrier state of launches */
@@ -139,7 +147,7 @@ uint64_t vyc__call_launches(vyc_context *context);
 
 /* ---- exec.c ---- */
 
-/* Memory of `pointers` and `block` is the caller's, parameter_count and parameter_bytes long. */
+/* Memory of `pointers` and `block` is the caller's, parameter_count and block_bytes long. */
 void vyc__exec_init(vyc_exec *exec, const vyc_plan *plan, void **pointers, uint8_t *block);
 static inline bool vyc__exec_claim(vyc_exec *exec) {
   return !atomic_exchange(&exec->claimed, true);
@@ -148,6 +156,11 @@ static inline bool vyc__exec_claim(vyc_exec *exec) {
 void vyc__exec_claim_wait(vyc_exec *exec);
 static inline void vyc__exec_unclaim(vyc_exec *exec) {
   atomic_store_explicit(&exec->claimed, false, memory_order_release);
+}
+static inline void vyc__exec_stamp(vyc_exec *exec, vyc_context *context) {
+  atomic_store_explicit(&exec->stamp,
+                        atomic_load_explicit(&context->exec_clock, memory_order_relaxed),
+                        memory_order_relaxed);
 }
 static inline void vyc__exec_set_grid(vyc_exec *exec, const uint32_t grid[3]) {
   CUDA_KERNEL_NODE_PARAMS *params = &exec->params;
@@ -176,6 +189,8 @@ vyc_status vyc__launch_once(const vyc_plan *plan, const uint8_t *block, const ui
 /* Destroy what plans leaked that had runs in flight, now that nothing is. */
 void vyc__plans_reap(vyc_context *context);
 
+/* Some thread is launching the plan, or making room with one of its execs. */
+bool vyc__plan_is_claimed(const vyc_plan *plan);
 /* What vyc_plan_create demands of a description, whatever the device. */
 vyc_status vyc__plan_check(const vyc_plan_desc *desc);
 vyc_status vyc__run_check(const vyc_plan *plan, const vyc_run *run);
@@ -217,9 +232,6 @@ typedef struct vyc_hidden {
 /* Write the parameter block: `addresses` has one entry per binding. */
 void vyc__block_write(const vyc_plan *plan, uint8_t *block, const uint64_t *addresses,
                       const vyc_run *run, const vyc_hidden *hidden);
-/* The same to one that was written before; what no argument brings stays. True: it was another. */
-bool vyc__block_change(const vyc_plan *plan, uint8_t *block, const uint64_t *addresses,
-                       const vyc_run *run);
 /* The record of failures: key, index, lock, reserved. */
 uint64_t *vyc__report_cell(const vyc_block *block);
 void vyc__report_reset(const vyc_block *block);

@@ -61,9 +61,21 @@ void vyc__error_save(vyc_error *error_out) { *error_out = record; }
 
 void vyc__error_restore(const vyc_error *error) { record = *error; }
 
+/* Whole lines for a caller whose struct has room for fewer. */
+static void cut_launches(vyc_error *error) {
+  const size_t before = offsetof(vyc_error, launches);
+  if (error->struct_size <= before || error->struct_size >= sizeof *error) return;
+  const size_t room = error->struct_size - before;
+  if (memchr(error->launches, 0, room) != NULL) return;
+  size_t used = room;
+  while (used > 0 && error->launches[used - 1] != '\n') used--;
+  error->launches[used > 0 ? used - 1 : 0] = '\0';
+}
+
 vyc_status vyc_last_error(vyc_error *error_out) {
   if (error_out == NULL || error_out->struct_size < sizeof(uint32_t)) return VYC_E_INVALID;
   vyc__struct_out(error_out, &record, sizeof record);
+  cut_launches(error_out);
   return VYC_OK;
 }
 

@@ -3,6 +3,8 @@
 #ifndef VYC_TELEMETRY_H
 #define VYC_TELEMETRY_H
 
+#include <string.h>
+
 /* ---- stats.c ---- */
 
 /* The calling thread's; NULL: it has not counted here yet, or has none. */
@@ -33,13 +35,54 @@ static inline vyc_note vyc__note_of(vyc_context *context, const vyc_name *name, 
                                     : vyc__traced(context, name, origin);
 }
 
+static inline vyc_entry *vyc__entry_of(vyc_history *history, uint32_t slot, uint32_t number) {
+  return &history->entries[slot][number % VYC_HISTORY];
+}
+
+static inline uint64_t vyc__entry_put(vyc_entry *entry, uint32_t i, const uint8_t *block) {
+  uint64_t word;
+  memcpy(&word, block + 8 * i, sizeof word);
+  atomic_store_explicit(&entry->words[i], word, memory_order_relaxed);
+  return word;
+}
+
+/* `block` has VYC_NOTED_BYTES at least. Written out, because loops here are not unrolled. */
+static inline void vyc__entry_write(vyc_entry *entry, vyc_note note, const uint8_t *block) {
+  _Static_assert(VYC_NOTED_WORDS == 6, "each word is put");
+  const uint64_t check = note ^ vyc__entry_put(entry, 0, block) ^ vyc__entry_put(entry, 1, block) ^
+                         vyc__entry_put(entry, 2, block) ^ vyc__entry_put(entry, 3, block) ^
+                         vyc__entry_put(entry, 4, block) ^ vyc__entry_put(entry, 5, block);
+  atomic_store_explicit(&entry->check, check, memory_order_relaxed);
+  atomic_store_explicit(&entry->note, note, memory_order_release);
+}
+
+static inline vyc_note vyc__entry_note(const vyc_entry *entry) {
+  return atomic_load_explicit(&entry->note, memory_order_relaxed);
+}
+
+/* Without arguments: whatever words are there, they are not this note's. */
+static inline void vyc__entry_write_name(vyc_entry *entry, vyc_note note) {
+  uint64_t check = ~note;
+  for (uint32_t i = 0; i < VYC_NOTED_WORDS; i++)
+    check ^= atomic_load_explicit(&entry->words[i], memory_order_relaxed);
+  atomic_store_explicit(&entry->check, check, memory_order_relaxed);
+  atomic_store_explicit(&entry->note, note, memory_order_release);
+}
+
 /* Right before a launch on the stream of a slot; origin 0: nobody said where from. */
 static inline void vyc__note_launch(vyc_context *context, uint32_t slot, const vyc_name *name,
-                                    uint32_t origin) {
+                                    uint32_t origin, const uint8_t *block) {
   vyc_history *history = &context->history;
   const uint32_t at = atomic_load_explicit(&history->next[slot], memory_order_relaxed);
-  atomic_store_explicit(&history->notes[slot][at % VYC_HISTORY],
-                        vyc__note_of(context, name, origin), memory_order_release);
+  vyc__entry_write(vyc__entry_of(history, slot, at), vyc__note_of(context, name, origin), block);
+  atomic_store_explicit(&history->next[slot], at + 1, memory_order_relaxed);
+}
+
+static inline void vyc__note_graph(vyc_context *context, uint32_t slot, const vyc_name *name,
+                                   uint32_t origin) {
+  vyc_history *history = &context->history;
+  const uint32_t at = atomic_load_explicit(&history->next[slot], memory_order_relaxed);
+  vyc__entry_write_name(vyc__entry_of(history, slot, at), vyc__note_of(context, name, origin));
   atomic_store_explicit(&history->next[slot], at + 1, memory_order_relaxed);
 }
 

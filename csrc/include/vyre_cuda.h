@@ -97,7 +97,7 @@ typedef struct vyc_error {
   char driver_name[64]; /* the CUresult's name */
   char message[640];
   uint64_t report_index; /* VYC_E_ASSERT of a bounds check: the index */
-  char launches[1024]; /* VYC_E_LOST: see vyc_context_in_flight, lines that fit */
+  char launches[4096]; /* VYC_E_LOST: see vyc_context_in_flight, lines that fit */
 } vyc_error;
 
 /* The calling thread's record of its last failure; it stays until the next one. Zeros before any.
@@ -393,9 +393,10 @@ VYC_API vyc_status vyc_context_reset_stats(vyc_context *context);
 VYC_API vyc_status vyc_context_count(vyc_context *context, uint32_t row, uint64_t n);
 
 /* The launches that are not known to have ended, newest first on each stream, a line each: kernel,
- * how many launches ago, where. Lines that do not fit are left out; *count_out has all. Of a stream
- * the last 32 are remembered; two threads that launch on one at the same time may lose one. Answers
- * in every state of the context. */
+ * arguments (see vyc_plan_desc.labels) as far as they are in the first 48 bytes of the parameter
+ * block, origin, how many launches ago, where. Lines that do not fit are left out; *count_out has
+ * all. Of a stream the last 32 are remembered; two threads that launch on one at the same time may
+ * lose one, or the arguments of one. Answers in every state of the context. */
 VYC_API vyc_status vyc_context_in_flight(vyc_context *context, char *text_out, size_t bytes,
                                          uint32_t *count_out);
 /* What to call the calling thread's next launch there: up to 255 bytes of text, which is copied;
@@ -670,6 +671,13 @@ enum { /* vyc_plan_desc.flags */
        VYC_PLAN_MAY_OVERLAP = 2u /* buffers that are written may share bytes with others */
 };
 
+/* What messages about a launch call one of its arguments. */
+typedef struct vyc_label {
+  const char *name; /* NULL: nothing */
+  uint32_t type; /* VYC_TYPE_... of the elements, or of the scalar; 0: not known */
+  uint32_t reserved;
+} vyc_label;
+
 typedef struct vyc_plan_desc {
   uint32_t struct_size;
   uint32_t block[3];
@@ -684,6 +692,8 @@ typedef struct vyc_plan_desc {
   const vyc_binding *bindings;
   uint64_t tag; /* handed back in vyc_error.tag */
   const char *name; /* what messages call the kernel; NULL: `entry` */
+  const vyc_label *labels; /* one for each binding, then one for each scalar; NULL: told by
+                              position, as numbers */
 } vyc_plan_desc;
 
 /* Look up the function and lay out its calls. `desc` and what it points to are copied; the plan

@@ -82,7 +82,8 @@ class DeviceUnavailableError(Error):
 class DeviceLostError(DeviceUnavailableError):
     """A kernel fault or the driver ended this device's context; only a new process recovers it.
 
-    `launches` are those that were not known to have ended, newest first on each stream: one of them is the cause.
+    `launches` are those that were not known to have ended, newest first on each stream, with
+    their arguments and the lines that made them: one of them is the cause.
     """
 
     code = "device_lost"

@@ -143,7 +143,7 @@ def test_fault_names_the_line_that_launched_it_among_later_ones(
     with pytest.raises(vc.DeviceLostError) as caught:
         device.synchronize()
 
-    assert f"poke, launched at {__file__}:{culprit}, 5 launches ago in call order" in caught.value.launches
+    assert f"poke with 0x10, launched at {__file__}:{culprit}, 5 launches ago in call order" in caught.value.launches
 
 
 # ---- the same place and others ---------------------------------------------------------------------------------------

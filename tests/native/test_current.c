@@ -121,6 +121,7 @@ static void use_with_failures(const session *s, task *t) {
   for (size_t i = 0; i < sizeof CALLS / sizeof CALLS[0]; i++) {
     CHECK(emulator_fail(CALLS[i], 1, UNKNOWN, 0) == 0);
     vyc_stream *stream = NULL;
+    t->scalar = bits((float)i); /* else a launch needs no current context */
     KEEPS(vyc_plan_launch(s->plan, &t->run));
     KEEPS(vyc_fill_zero(s->out, 0, 4));
     KEEPS(vyc_context_synchronize(s->context));

@@ -230,6 +230,10 @@ cdef extern from "vyre_cuda.h" nogil:
         uint32_t element_bytes
         uint32_t sectors
 
+    ctypedef struct vyc_label:
+        const char *name
+        uint32_t type
+
     ctypedef struct vyc_plan_desc:
         uint32_t struct_size
         uint32_t block[3]
@@ -244,6 +248,7 @@ cdef extern from "vyre_cuda.h" nogil:
         const vyc_binding *bindings
         uint64_t tag
         const char *name
+        const vyc_label *labels
 
     vyc_status vyc_plan_create(vyc_plan **plan_out, vyc_module *module, const vyc_plan_desc *desc)
     void vyc_plan_release(vyc_plan *plan)

@@ -9,9 +9,9 @@ cimport numpy as cnp
 
 from vyre_cuda._native.c_api cimport (
     VYC_ARGUMENT_BUFFER, VYC_ARGUMENT_HOST, VYC_ARGUMENT_PINNED, VYC_E_TIMEOUT, VYC_OK,
-    VYC_PLAN_COOPERATIVE, VYC_PLAN_MAY_OVERLAP, vyc_argument, vyc_binding, vyc_function_info, vyc_parameter,
-    vyc_plan_create, vyc_plan_desc, vyc_plan_function, vyc_plan_launch, vyc_plan_release, vyc_plan_run,
-    vyc_plan_submit, vyc_run, vyc_status, vyc_ticket, vyc_ticket_release, vyc_ticket_timing, vyc_timing,
+    VYC_PLAN_COOPERATIVE, VYC_PLAN_MAY_OVERLAP, vyc_argument, vyc_binding, vyc_function_info, vyc_label,
+    vyc_parameter, vyc_plan_create, vyc_plan_desc, vyc_plan_function, vyc_plan_launch, vyc_plan_release,
+    vyc_plan_run, vyc_plan_submit, vyc_run, vyc_status, vyc_ticket, vyc_ticket_release, vyc_ticket_timing, vyc_timing,
 )
 from vyre_cuda._native.context cimport Stream
 from vyre_cuda._native.memory cimport Buffer, Pinned, Span, buffer_of, pinned_of
@@ -43,10 +43,12 @@ cdef class Plan:
         bint cooperative,
         bint may_overlap=False,
         str label=None,
+        list labels=None,
     ) -> None:
         """`parameters`: (kind, index, offset, size) each; `bindings`: (role, flags, element_bytes, sectors) each.
 
-        `label` is what messages call the kernel, None: `entry`.
+        `label` is what messages call the kernel, None: `entry`; `labels` has what they call its arguments, the
+        bindings and then the scalars, as (name in UTF-8, code of the type or 0) each.
         """
         cdef vyc_plan_desc desc
         self.context = module.context
@@ -68,8 +70,10 @@ cdef class Plan:
         desc.flags = (VYC_PLAN_COOPERATIVE if cooperative else 0) | (VYC_PLAN_MAY_OVERLAP if may_overlap else 0)
         cdef vyc_parameter *c_parameters = <vyc_parameter *>calloc(len(parameters) + 1, sizeof(vyc_parameter))
         cdef vyc_binding *c_bindings = <vyc_binding *>calloc(len(bindings) + 1, sizeof(vyc_binding))
+        cdef Py_ssize_t label_count = 0 if labels is None else len(labels)
+        cdef vyc_label *c_labels = <vyc_label *>calloc(label_count + 1, sizeof(vyc_label))
         try:
-            if c_parameters == NULL or c_bindings == NULL:
+            if c_parameters == NULL or c_bindings == NULL or c_labels == NULL:
                 raise MemoryError
             for i in range(len(parameters)):
                 kind, index, offset, size = parameters[i]
@@ -83,6 +87,13 @@ cdef class Plan:
                 c_bindings[i].flags = flags
                 c_bindings[i].element_bytes = element_bytes
                 c_bindings[i].sectors = sectors
+            for i in range(label_count):
+                c_labels[i].name = <bytes>labels[i][0]
+                c_labels[i].type = labels[i][1]
+            if labels is not None:
+                if label_count != len(bindings) + scalar_count:
+                    raise ValueError("one label for each argument")
+                desc.labels = c_labels
             desc.parameters = c_parameters
             desc.bindings = c_bindings
             with nogil:
@@ -90,6 +101,7 @@ cdef class Plan:
         finally:
             free(c_parameters)
             free(c_bindings)
+            free(c_labels)
         self.binding_count = desc.binding_count
         self.scalar_count = scalar_count
 

@@ -133,6 +133,7 @@ class ForeignKernel(Launcher):
         rows: list[tuple[int, int, int, int]] = []
         bindings: list[tuple[int, int, int, int]] = []
         scalars = 0
+        types: list[int] = []
         for position, parameter in enumerate(self.parameters):
             if parameter.is_pointer and not addresses >> position & 1:
                 rows.append((PARAMETER_KINDS["buffer"], len(bindings), parameter.offset, parameter.size))
@@ -140,8 +141,23 @@ class ForeignKernel(Launcher):
             else:
                 rows.append((PARAMETER_KINDS["scalar"], scalars, parameter.offset, parameter.size))
                 scalars += 1
+                types.append(0 if parameter.is_pointer else parameter.type.code)
         end = max((p.offset + p.size for p in self.parameters), default=0)
-        return Plan(self.module, self.name, block, shared_bytes, end, rows, bindings, scalars, 0, cooperative, True)
+        labels = [(b"", code) for code in (*[0] * len(bindings), *types)]
+        return Plan(
+            self.module,
+            self.name,
+            block,
+            shared_bytes,
+            end,
+            rows,
+            bindings,
+            scalars,
+            0,
+            cooperative,
+            may_overlap=True,
+            labels=labels,
+        )
 
     def _array(self, position: int, value: Any, stream: Stream | None) -> DeviceArray:
         if not is_foreign(value):

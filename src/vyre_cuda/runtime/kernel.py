@@ -274,6 +274,12 @@ def _label(program: Program) -> str:
     return program.name if program.source is None else f"{program.name} ({program.source[0]}:{program.source[1]})"
 
 
+def _argument_labels(program: Program) -> list[tuple[bytes, int]]:
+    """What messages call the arguments: the buffers, then the scalars."""
+    buffers_first = sorted(program.parameters, key=lambda p: not p.is_buffer)
+    return [(p.name.encode(), p.type.code) for p in buffers_first]
+
+
 def _plan(device: Device, program: Program, lowered: Lowered, tables: Signature, tag: int, image: bytes | None) -> Plan:
     return Plan(
         Module(device.context, lowered.ptx.encode("ascii") if image is None else image),
@@ -287,4 +293,5 @@ def _plan(device: Device, program: Program, lowered: Lowered, tables: Signature,
         tag,
         lowered.cooperative,
         label=_label(program),
+        labels=_argument_labels(program),
     )

@@ -26,7 +26,9 @@ _LONGEST_VALUE = 40
 
 
 class Watch:
-    """`traces`: launches are noted with their arguments and call site. `ranges`: calls are ranges of NVTX."""
+    """`traces`: launches are noted with all their arguments as Python shows them, and their call site. `ranges`: calls
+    are ranges of NVTX.
+    """
 
     def __init__(self, context: Context, *, traces: bool, ranges: bool) -> None:
         self.traces = traces

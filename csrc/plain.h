@@ -1,0 +1,98 @@
+/* A run that changes nothing but the parameters of a one-kernel graph: what tells that it is one,
+ * and the change, in one pass over its arguments and without a function called.
+ *
+ * Behind a launch by the driver little of the first-level caches is left, so the way is short and
+ * straight. Anything else, errors included, goes the long way and is told there. */
+#ifndef VYC_PLAIN_H
+#define VYC_PLAIN_H
+
+#include <string.h>
+
+#include "plan.h"
+
+/* The caller has looked at struct_size and at the stream, whose slot `mark` is. Buffers of the
+ * context that the stream has worked on, in bounds, apart from each other, none to be cleared. */
+static inline bool vyc__run_is_plain(const vyc_plan *plan, const vyc_run *run, uint64_t mark,
+                                     uint64_t *addresses) {
+  uint64_t ends[VYC_MAX_BINDINGS];
+  const uint32_t count = plan->binding_count;
+  if (run->argument_count != count || run->scalar_count != plan->scalar_count ||
+      (run->arguments == NULL && count > 0) || (run->scalars == NULL && run->scalar_count > 0) ||
+      vyc__grid_is_empty(run->grid))
+    return false;
+  for (uint32_t i = 0; i < count; i++) {
+    const vyc_argument *argument = &run->arguments[i];
+    const vyc_buffer *buffer = argument->buffer;
+    const vyc_binding *binding = &plan->bindings[i];
+    uint64_t bytes;
+    if (argument->kind != VYC_ARGUMENT_BUFFER || buffer == NULL ||
+        buffer->child.context != plan->child.context || buffer->source != NULL ||
+        vyc__mul_overflows(argument->count, binding->element_bytes, &bytes) ||
+        argument->offset > buffer->bytes || bytes > buffer->bytes - argument->offset ||
+        (atomic_load_explicit(&buffer->used_on, memory_order_relaxed) & mark) == 0)
+      return false;
+    if (binding->role != VYC_ROLE_IN && (buffer->read_only || vyc__needs_clear(plan, i, run)))
+      return false;
+    addresses[i] = buffer->address + argument->offset;
+    ends[i] = addresses[i] + bytes;
+  }
+  for (uint32_t i = 0; i < count && !plan->may_overlap; i++)
+    for (uint32_t j = 0; plan->bindings[i].role != VYC_ROLE_IN && j < count; j++)
+      if (j != i && addresses[i] < ends[j] && addresses[j] < ends[i]) return false;
+  return true;
+}
+
+static inline uint64_t vyc__plain_value(const vyc_place_in_block *p, const uint64_t *addresses,
+                                        const vyc_run *run) {
+  if (p->kind == VYC_PARAMETER_POINTER) return addresses[p->index];
+  return p->kind == VYC_PARAMETER_SCALAR ? run->scalars[p->index] : run->arguments[p->index].count;
+}
+
+/* The run's arguments into a block that was written before; what no argument brings stays. True:
+ * it was another. */
+static inline bool vyc__block_change(const vyc_plan *plan, uint8_t *block,
+                                     const uint64_t *addresses, const vyc_run *run) {
+  uint64_t difference = 0;
+  for (uint32_t i = 0; i < plan->parameter_count; i++) {
+    const vyc_place_in_block *p = &plan->parameters[i];
+    if (p->kind > VYC_PARAMETER_SIZE) continue;
+    const uint64_t value = vyc__plain_value(p, addresses, run);
+    uint8_t *at = block + p->offset;
+    uint64_t before;
+    uint32_t word;
+    switch (p->size) { /* known sizes, so that no function is called */
+    case 8:
+      memcpy(&before, at, 8);
+      memcpy(at, &value, 8);
+      difference |= before ^ value;
+      break;
+    case 4:
+      memcpy(&word, at, 4);
+      memcpy(at, &value, 4); /* little-endian host and device */
+      difference |= word ^ (uint32_t)value;
+      break;
+    default:
+      difference |= (uint64_t)(memcmp(at, &value, p->size) != 0);
+      memcpy(at, &value, p->size);
+      break;
+    }
+  }
+  return difference != 0;
+}
+
+/* The caller has claimed the exec and entered nothing. Without a current context, drivers of CUDA
+ * 13 end the process in a patch. */
+static inline vyc_status vyc__exec_patch(vyc_exec *exec, vyc_context *context) {
+  CUcontext saved;
+  VYC_CU_RESULT;
+  VYC_TRY(VYC_CU(context, cuCtxGetCurrent, &saved));
+  if (VYC_UNLIKELY(saved != context->handle))
+    VYC_TRY(VYC_CU(context, cuCtxSetCurrent, context->handle));
+  const vyc_status status =
+      VYC_CU(context, cuGraphExecKernelNodeSetParams, exec->handle, exec->node, &exec->params);
+  if (VYC_UNLIKELY(saved != context->handle)) context->driver->cuCtxSetCurrent(saved);
+  exec->stale = status != VYC_OK;
+  return status;
+}
+
+#endif
