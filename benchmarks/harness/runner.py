@@ -25,7 +25,7 @@ from harness.counts import FULL, QUICK, Counts
 from harness.environment import describe
 from harness.processes import BENCHMARKS, ChildFailed, Pass, collect
 from harness.resultfile import SCHEMA, Absence, Figure, Rate, Result, Series, TwinFigure
-from harness.rows import LAYER_ROWS, START_TWINS, Choice, Row, choose
+from harness.rows import CPP_TWINS, LAYER_ROWS, START_TWINS, Choice, Row, choose
 from harness.timing import Line
 from harness.twins import Twins, prepare
 from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
@@ -85,7 +85,7 @@ def run(benchmark: str, options: argparse.Namespace) -> Result:
         figures, failures = starts.measure_peers(options.peers, quick=options.quick, deadline=deadline)
         peer_figures, peer_failures = [*peer_figures, *figures], [*peer_failures, *failures]
     ours = _merge([*passes.python, *passes.cpp, passes.start])
-    twin_series = _merge([*passes.raw, passes.start])
+    twin_series = _merge([*passes.raw, *passes.cpp, passes.start])
     headers = [passes.python[0].header if passes.python else {}, passes.raw[0].header if passes.raw else {}]
     return Result(
         schema=SCHEMA,
@@ -104,7 +104,7 @@ def run(benchmark: str, options: argparse.Namespace) -> Result:
             for row in choice.rows
             if row.id in ours
         ],
-        twins=[TwinFigure(id, s) for id, s in twin_series.items() if id in (*choice.raw, *START_TWINS)],
+        twins=[TwinFigure(id, s) for id, s in twin_series.items() if id in (*choice.raw, *CPP_TWINS, *START_TWINS)],
         layer=[TwinFigure(id, s) for id, s in _merge(passes.layer).items() if id in LAYER_ROWS],
         rates=_rates(passes),
         absent=_absences([each.absent for each in passes.all]),
