@@ -113,14 +113,14 @@ static vyc_status launch(vyc_plan *plan, const vyc_run *run) {
  * more than a patch and a launch of it. No entry needs to be counted: a close sets `closed` and
  * then looks at the claims, and here the claim comes before the look at `closed`. What needs no
  * claim is looked at before, because the claim is a barrier. */
-static inline vyc_exec *claim_plain(vyc_plan *plan, const vyc_run *run, uint64_t *addresses) {
+static inline vyc_exec *claim_plain(vyc_plan *plan, const vyc_run *run, vyc_plain *plain) {
   vyc_context *context = plan->child.context;
   const vyc_stream *stream = run->stream;
   if (stream != NULL && (stream->child.context != context || vyc__is_adopted(stream))) return NULL;
   const uint32_t slot = vyc__slot_of(stream);
   vyc_exec *exec = atomic_load_explicit(&plan->execs[slot], memory_order_acquire);
   if (exec == NULL || !plan->relaunches || vyc__is_forked(context) ||
-      !vyc__run_is_plain(plan, run, UINT64_C(1) << slot, addresses) || !vyc__exec_claim(exec))
+      !vyc__run_is_plain(plan, run, UINT64_C(1) << slot, plain) || !vyc__exec_claim(exec))
     return NULL;
   if (VYC_LIKELY(vyc__is_usable(context) && exec->handle != NULL)) return exec;
   vyc__exec_unclaim(exec);
@@ -138,11 +138,11 @@ static inline CUresult launch_exec(vyc_exec *exec, vyc_plan *plan, const vyc_run
 
 /* False: the long way is to be taken. */
 static inline bool relaunch(vyc_plan *plan, const vyc_run *run, vyc_status *status_out) {
-  uint64_t addresses[VYC_MAX_BINDINGS];
+  vyc_plain plain;
   if (VYC_UNLIKELY(run == NULL || run->struct_size < VYC_RUN_BYTES_FIRST)) return false;
-  vyc_exec *exec = claim_plain(plan, run, addresses);
+  vyc_exec *exec = claim_plain(plan, run, &plain);
   if (exec == NULL) return false;
-  exec->stale |= vyc__block_change(plan, exec->block, addresses, run);
+  exec->stale |= vyc__block_change(plan, exec->block, &plain, run);
   vyc__exec_set_grid(exec, run->grid);
   *status_out = VYC_LIKELY(exec->stale) ? vyc__exec_patch(exec, plan->child.context) : VYC_OK;
   const CUresult result =

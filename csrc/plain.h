@@ -10,10 +10,29 @@
 
 #include "plan.h"
 
+/* What a plain run has for the parameter block. */
+typedef struct vyc_plain {
+  uint64_t addresses[VYC_MAX_BINDINGS], counts[VYC_MAX_BINDINGS];
+} vyc_plain;
+
+/* What is written lies apart from every other argument. */
+static inline bool vyc__plain_apart(const vyc_plan *plan, const vyc_plain *plain,
+                                    const uint64_t *ends) {
+  for (uint32_t w = 0; w < plan->written_count; w++) {
+    const uint32_t i = plan->written[w];
+    const uint64_t begin = plain->addresses[i], end = ends[i];
+    uint32_t overlaps = 0; /* itself among them */
+    for (uint32_t j = 0; j < plan->binding_count; j++)
+      overlaps += (uint32_t)(begin < ends[j]) & (uint32_t)(plain->addresses[j] < end);
+    if (overlaps > (begin < end)) return false;
+  }
+  return true;
+}
+
 /* The caller has looked at struct_size and at the stream, whose slot `mark` is. Buffers of the
  * context that the stream has worked on, in bounds, apart from each other, none to be cleared. */
 static inline bool vyc__run_is_plain(const vyc_plan *plan, const vyc_run *run, uint64_t mark,
-                                     uint64_t *addresses) {
+                                     vyc_plain *plain) {
   uint64_t ends[VYC_MAX_BINDINGS];
   const uint32_t count = plan->binding_count;
   if (run->argument_count != count || run->scalar_count != plan->scalar_count ||
@@ -33,30 +52,25 @@ static inline bool vyc__run_is_plain(const vyc_plan *plan, const vyc_run *run, u
       return false;
     if (binding->role != VYC_ROLE_IN && (buffer->read_only || vyc__needs_clear(plan, i, run)))
       return false;
-    addresses[i] = buffer->address + argument->offset;
-    ends[i] = addresses[i] + bytes;
+    plain->addresses[i] = buffer->address + argument->offset;
+    plain->counts[i] = argument->count;
+    ends[i] = plain->addresses[i] + bytes;
   }
-  for (uint32_t i = 0; i < count && !plan->may_overlap; i++)
-    for (uint32_t j = 0; plan->bindings[i].role != VYC_ROLE_IN && j < count; j++)
-      if (j != i && addresses[i] < ends[j] && addresses[j] < ends[i]) return false;
-  return true;
-}
-
-static inline uint64_t vyc__plain_value(const vyc_place_in_block *p, const uint64_t *addresses,
-                                        const vyc_run *run) {
-  if (p->kind == VYC_PARAMETER_POINTER) return addresses[p->index];
-  return p->kind == VYC_PARAMETER_SCALAR ? run->scalars[p->index] : run->arguments[p->index].count;
+  return vyc__plain_apart(plan, plain, ends);
 }
 
 /* The run's arguments into a block that was written before; what no argument brings stays. True:
  * it was another. */
-static inline bool vyc__block_change(const vyc_plan *plan, uint8_t *block,
-                                     const uint64_t *addresses, const vyc_run *run) {
+static inline bool vyc__block_change(const vyc_plan *plan, uint8_t *block, const vyc_plain *plain,
+                                     const vyc_run *run) {
+  const uint64_t *const values[] = {[VYC_PARAMETER_POINTER] = plain->addresses,
+                                    [VYC_PARAMETER_SCALAR] = run->scalars,
+                                    [VYC_PARAMETER_SIZE] = plain->counts};
   uint64_t difference = 0;
   for (uint32_t i = 0; i < plan->parameter_count; i++) {
     const vyc_place_in_block *p = &plan->parameters[i];
     if (p->kind > VYC_PARAMETER_SIZE) continue;
-    const uint64_t value = vyc__plain_value(p, addresses, run);
+    const uint64_t value = values[p->kind][p->index];
     uint8_t *at = block + p->offset;
     uint64_t before;
     uint32_t word;

@@ -158,6 +158,8 @@ static vyc_status copy_desc(vyc_plan *plan, const vyc_plan_desc *desc) {
   plan->tag = desc->tag;
   plan->cooperative = (desc->flags & VYC_PLAN_COOPERATIVE) != 0;
   plan->may_overlap = (desc->flags & VYC_PLAN_MAY_OVERLAP) != 0;
+  for (uint32_t i = 0; i < desc->binding_count && !plan->may_overlap; i++)
+    if (desc->bindings[i].role != VYC_ROLE_IN) plan->written[plan->written_count++] = (uint8_t)i;
   for (uint32_t i = 0; i < desc->parameter_count; i++)
     if (desc->parameters[i].kind == VYC_PARAMETER_REPORT)
       plan->has_report = true;

@@ -112,8 +112,10 @@ struct vyc_plan {
   bool has_barrier; /* the kernel takes the state of a grid barrier */
   vyc_place_in_block *parameters; /* few_parameters, if they fit there */
   vyc_binding *bindings; /* likewise */
+  uint32_t written_count; /* bindings that must lie apart from the others */
   vyc_place_in_block few_parameters[12];
   vyc_binding few_bindings[5];
+  uint8_t written[VYC_MAX_BINDINGS]; /* numbers of those that must lie apart */
   /* The rest. */
   vyc_plan *next_plan, *previous_plan; /* of the context */
   bool leaked; /* released with a run in flight that had not ended; guarded by children_lock */

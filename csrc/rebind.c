@@ -9,9 +9,9 @@ static inline void prefetch_bound(const vyc_call *call) {
     __builtin_prefetch(&call->bound[i].buffer->child.references, 1);
 }
 
-static inline bool is_plain(const vyc_call *call, const vyc_run *run, uint64_t *addresses) {
+static inline bool is_plain(const vyc_call *call, const vyc_run *run, vyc_plain *plain) {
   return run->struct_size >= VYC_RUN_BYTES_FIRST && run->stream == call->stream &&
-         vyc__run_is_plain(call->plan, run, call->mark, addresses);
+         vyc__run_is_plain(call->plan, run, call->mark, plain);
 }
 
 /* References go from the buffers that were bound to those that are; `old` gets the former. */
@@ -41,10 +41,10 @@ static inline vyc_status patch(vyc_call *call) {
 }
 
 /* The caller has claimed the exec, and the run is plain: whatever comes, it is bound. */
-static inline vyc_status rebind(vyc_call *call, const vyc_run *run, const uint64_t *addresses,
+static inline vyc_status rebind(vyc_call *call, const vyc_run *run, const vyc_plain *plain,
                                 vyc_buffer **old) {
   take_over(call, run, old);
-  call->exec.stale = vyc__block_change(call->plan, call->exec.block, addresses, run);
+  call->exec.stale = vyc__block_change(call->plan, call->exec.block, plain, run);
   vyc__exec_set_grid(&call->exec, run->grid);
   return VYC_LIKELY(call->exec.stale) ? patch(call) : VYC_OK;
 }
@@ -53,17 +53,17 @@ vyc_status vyc_call_set_run(vyc_call *call, const vyc_run *run) {
   VYC_REQUIRE(call != NULL && run != NULL);
   vyc__call_prefetch(call);
   if (VYC_UNLIKELY(!vyc__call_may_be_steady(call))) return vyc__call_change(call, run, true);
-  uint64_t addresses[VYC_MAX_BINDINGS];
+  vyc_plain plain;
   vyc_buffer *old[VYC_MAX_BINDINGS];
   const uint32_t taken = vyc__marks_taken(call);
-  if (VYC_UNLIKELY(!is_plain(call, run, addresses))) return vyc__call_change(call, run, true);
+  if (VYC_UNLIKELY(!is_plain(call, run, &plain))) return vyc__call_change(call, run, true);
   if (VYC_UNLIKELY(!vyc__exec_claim(&call->exec))) vyc__exec_claim_wait(&call->exec);
   if (VYC_UNLIKELY(!vyc__call_is_steady(call))) {
     vyc__exec_unclaim(&call->exec);
     return vyc__call_change(call, run, true);
   }
   prefetch_bound(call);
-  vyc_status status = rebind(call, run, addresses, old);
+  vyc_status status = rebind(call, run, &plain, old);
   call->marks_seen = taken;
   const CUresult result =
       VYC_LIKELY(status == VYC_OK) ? vyc__call_graph(call, vyc__origin_of(run)) : CUDA_SUCCESS;

@@ -188,9 +188,11 @@ def test_code_in_the_place_of_code_that_died_has_its_own_line(
     device: vc.Device, saxpy: vc.Kernel, arrays: tuple[vc.DeviceArray, ...]
 ) -> None:
     call = saxpy.bind(*arrays, 2.0)
-    addresses = set()
+    addresses: set[int] = set()
     before = origin.places()
-    for line in range(1000, 1200):
+    for line in range(1000, 20_000):
+        if line >= 1200 and len(addresses) < line - 1000:
+            break  # some came again
         function = launcher(line)
         code: CodeType = function.__code__  # type: ignore[attr-defined]
         addresses.add(id(code))
@@ -203,7 +205,7 @@ def test_code_in_the_place_of_code_that_died_has_its_own_line(
             gc.collect()  # which is what frees code there
     gc.collect()
 
-    assert len(addresses) < 200, "no address came again, so nothing was tested"
+    assert len(addresses) < line - 1000, "no address came again, so nothing was tested"
     assert origin.places() <= before + 1
 
 
