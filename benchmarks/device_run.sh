@@ -15,6 +15,7 @@
 #   transports   benchmarks/probes/transports.c: where host arguments cost least
 #   enqueue      benchmarks/probes/enqueue.c: what stands around an enqueue
 #   pageable     benchmarks/probes/pageable.c: how large pageable arrays get through a kernel fastest
+#   places       benchmarks/probes/places.c: what the place of a graph in memory makes of its launch
 #   accuracy     benchmarks/math_exhaustive.py, which needs CuPy
 #   throughput   benchmarks/bench_math.py, which needs CuPy
 # "install tests bench" when none is named. A part that fails, or that this tree lacks, does not stop the others; the
@@ -42,7 +43,7 @@ while [ $# -gt 0 ]; do
     --peers) peers=${2:?--peers needs names}; shift ;;
     --rows) rows=(--rows "${2:?--rows needs names}"); shift ;;
     --quick) quick=(--quick) ;;
-    install | tests | hosts | random | conformance | demo | silicon | bench | transports | enqueue | pageable | accuracy | throughput) parts+=("$1") ;;
+    install | tests | hosts | random | conformance | demo | silicon | bench | transports | enqueue | pageable | places | accuracy | throughput) parts+=("$1") ;;
     *) echo "unknown: $1" >&2; exit 2 ;;
   esac
   shift
@@ -131,6 +132,10 @@ part_enqueue() {
 
 part_pageable() {
   run_probe pageable
+}
+
+part_places() {
+  run_probe places
 }
 
 part_accuracy() {
