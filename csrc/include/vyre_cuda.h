@@ -800,7 +800,8 @@ VYC_API vyc_status vyc_call_run(vyc_call *call);
 /* The same, from an origin of vyc_origin_add. */
 VYC_API vyc_status vyc_call_run_at(vyc_call *call, uint32_t origin);
 /* vyc_call_set and vyc_call_run in one. When the launch fails the arguments are bound all the same.
- */
+ * Where the same few sets of arguments come again and again, a call for each is faster: nothing is
+ * patched then. */
 VYC_API vyc_status vyc_call_set_run(vyc_call *call, const vyc_run *run);
 /* May be called with launches in flight. */
 VYC_API void vyc_call_release(vyc_call *call);
