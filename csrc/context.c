@@ -208,14 +208,17 @@ bool vyc__enter_release(vyc_context *context, vyc_scope *scope) {
   if (known && scope->saved == context->handle) return true;
   /* A lost driver refuses to switch; releases are still attempted. What nobody can tell, an outer
    * scope of this thread may need: then ours stays current. */
-  const bool switched = driver->cuCtxSetCurrent(context->handle) == CUDA_SUCCESS;
+  bool switched = driver->cuCtxSetCurrent(context->handle) == CUDA_SUCCESS;
+  if (VYC_UNLIKELY(!switched)) switched = driver->cuCtxSetCurrent(context->handle) == CUDA_SUCCESS;
   scope->changed = known && switched;
   return true;
 }
 
 void vyc__leave(const vyc_context *context, const vyc_scope *scope) {
   if (scope->relaxed) vyc__capture_restore(context->driver, scope->mode);
-  if (VYC_UNLIKELY(scope->changed)) context->driver->cuCtxSetCurrent(scope->saved);
+  if (VYC_UNLIKELY(scope->changed) &&
+      context->driver->cuCtxSetCurrent(scope->saved) != CUDA_SUCCESS)
+    context->driver->cuCtxSetCurrent(scope->saved); /* else the caller would be left in ours */
   go_out(scope);
 }
 

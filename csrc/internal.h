@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "capture_mode.h"
 #include "driver.h"
 #include "host.h"
 #include "status.h"
@@ -379,20 +380,6 @@ static inline uint64_t vyc__align_up(uint64_t value, uint64_t alignment) {
 
 static inline bool vyc__mul_overflows(uint64_t a, uint64_t b, uint64_t *product_out) {
   return __builtin_mul_overflow(a, b, product_out);
-}
-
-/* What stands for a mode that the driver did not tell. */
-#define VYC_MODE_UNKNOWN ((CUstreamCaptureMode)CU_STREAM_CAPTURE_MODE_RELAXED + 1)
-
-/* Another thread may be capturing in global mode: what allocates, frees or queries must not break
- * its capture. Returns the mode to hand to vyc__capture_restore. */
-static inline CUstreamCaptureMode vyc__capture_relax(const vyc_driver *driver) {
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  const CUresult result = driver->cuThreadExchangeStreamCaptureMode(&mode);
-  return VYC_LIKELY(result == CUDA_SUCCESS) ? mode : VYC_MODE_UNKNOWN;
-}
-static inline void vyc__capture_restore(const vyc_driver *driver, CUstreamCaptureMode mode) {
-  if (VYC_LIKELY(mode != VYC_MODE_UNKNOWN)) driver->cuThreadExchangeStreamCaptureMode(&mode);
 }
 
 uint64_t vyc__now_ns(void);

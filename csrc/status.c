@@ -1,4 +1,4 @@
-/* The thread's error record. The only thread-local state of the library. */
+/* The thread's error record. */
 #include "status.h"
 
 #include <inttypes.h>

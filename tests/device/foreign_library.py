@@ -38,6 +38,7 @@ _SINCE = {
     "cuDevicePrimaryCtxRetain": 7000,
     "cuDevicePrimaryCtxRelease": 11000,
     "cuCtxSetCurrent": 4000,
+    "cuThreadExchangeStreamCaptureMode": 10010,
 }
 
 
@@ -109,6 +110,15 @@ class ForeignStream:
 
     def destroy(self) -> None:
         self.library.call("cuStreamDestroy", ctypes.c_void_p(self.handle))
+
+    def abandon(self) -> None:
+        """Destroy it with the capture that could not be ended, which the thread's mode forbids as it is."""
+        mode = ctypes.c_int(RELAXED)
+        self.library.call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
+        try:
+            self.destroy()
+        finally:
+            self.library.call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
 
     def begin_capture(self, mode: int = GLOBAL) -> None:
         self.library.call("cuStreamBeginCapture", ctypes.c_void_p(self.handle), mode)

@@ -1,20 +1,35 @@
-/* Every entry leaves the thread's current context as it found it: none, or the one that another
- * library has made current; also when a driver call of the entry fails. */
+/* Every entry leaves the thread's current context and capture mode as it found them: no context, or
+ * the one that another library has made current; also when a driver call of the entry fails. */
 #include "dispatch_test.h"
 
 #define UNKNOWN 999
+enum { GLOBAL = 0, THREAD_LOCAL = 1, RELAXED = 2 }; /* CUstreamCaptureMode */
 
 static int (*get_current)(void **context);
 static int (*set_current)(void *context);
+static int (*exchange_mode)(int *mode);
 
 /* What the thread has as current when an entry is called, and must have after it. */
 static void *found;
+static int found_mode = GLOBAL;
+
+static int mode_now(void) {
+  int mode = RELAXED;
+  CHECK(exchange_mode(&mode) == 0);
+  int again = mode;
+  CHECK(exchange_mode(&again) == 0);
+  return mode;
+}
 
 static vyc_status kept(vyc_status status, int line) {
   void *left = NULL;
   CHECK(get_current(&left) == 0);
   if (left != found) {
     fprintf(stderr, "line %d: current %p, left %p\n", line, found, left);
+    exit(1);
+  }
+  if (mode_now() != found_mode) {
+    fprintf(stderr, "line %d: capture mode %d, left %d\n", line, found_mode, mode_now());
     exit(1);
   }
   return status;
@@ -114,21 +129,65 @@ static void use_streams(session *s, task *t) {
   KEEPS_OK(vyc_context_synchronize(s->context));
 }
 
-/* The first driver call that each entry makes after it is inside fails. */
+static vyc_status launch(const session *s, task *t, vyc_stream **stream_out) {
+  (void)stream_out;
+  return vyc_plan_launch(s->plan, &t->run);
+}
+
+static vyc_status fill(const session *s, task *t, vyc_stream **stream_out) {
+  (void)t, (void)stream_out;
+  return vyc_fill_zero(s->out, 0, 4);
+}
+
+static vyc_status settle(const session *s, task *t, vyc_stream **stream_out) {
+  (void)t, (void)stream_out;
+  return vyc_context_synchronize(s->context);
+}
+
+static vyc_status make_stream(const session *s, task *t, vyc_stream **stream_out) {
+  (void)t;
+  return vyc_stream_create(stream_out, s->context);
+}
+
+/* A driver call fails that some entry makes once it is inside, or as it leaves. */
 static void use_with_failures(const session *s, task *t) {
-  static const char *const CALLS[] = {"cuStreamQuery", "cuMemsetD8Async", "cuGraphLaunch",
-                                      "cuStreamCreate", "cuCtxGetCurrent"};
-  for (size_t i = 0; i < sizeof CALLS / sizeof CALLS[0]; i++) {
-    CHECK(emulator_fail(CALLS[i], 1, UNKNOWN, 0) == 0);
+  static const struct {
+    const char *call;
+    uint64_t nth;
+  } FAULTS[] = {
+      {"cuStreamQuery", 1},
+      {"cuMemsetD8Async", 1},
+      {"cuGraphLaunch", 1},
+      {"cuStreamCreate", 1},
+      {"cuCtxGetCurrent", 1},
+      {"cuCtxSetCurrent", 2},
+      {"cuThreadExchangeStreamCaptureMode", 1},
+      {"cuThreadExchangeStreamCaptureMode", 2},
+  };
+  for (size_t i = 0; i < sizeof FAULTS / sizeof FAULTS[0]; i++) {
     vyc_stream *stream = NULL;
     t->scalar = bits((float)i); /* else a launch needs no current context */
-    KEEPS(vyc_plan_launch(s->plan, &t->run));
-    KEEPS(vyc_fill_zero(s->out, 0, 4));
-    KEEPS(vyc_context_synchronize(s->context));
-    KEEPS(vyc_stream_create(&stream, s->context));
+    vyc_status (*const uses[])(const session *, task *, vyc_stream **) = {launch, fill, settle,
+                                                                          make_stream};
+    for (size_t use = 0; use < sizeof uses / sizeof uses[0]; use++) {
+      CHECK(emulator_fail(FAULTS[i].call, FAULTS[i].nth, UNKNOWN, 0) == 0);
+      const vyc_status status = uses[use](s, t, &stream);
+      CHECK(emulator_reset() == 0); /* what has not failed by now fails in no look of ours */
+      KEEPS(status);
+    }
     RELEASED(vyc_stream_release(stream));
-    CHECK(emulator_reset() == 0);
   }
+}
+
+/* What the driver does not take back is given back by the next entry, where it does. */
+static void the_mode_is_given_back_later(const session *s) {
+  vyc_stream *stream = NULL;
+  CHECK(emulator_fail("cuThreadExchangeStreamCaptureMode", 2, UNKNOWN, 1) == 0);
+  OK(vyc_stream_create(&stream, s->context));
+  vyc_stream_release(stream);
+  CHECK(emulator_reset() == 0);
+  CHECK(mode_now() == RELAXED);
+  KEEPS_OK(vyc_context_synchronize(s->context));
 }
 
 static void give_back(session *s, int close_first) {
@@ -155,6 +214,7 @@ static void everything(int close_first) {
   use_runs(&s, t);
   use_streams(&s, t);
   use_with_failures(&s, t);
+  the_mode_is_given_back_later(&s);
   give_back(&s, close_first);
   free(t);
 }
@@ -170,6 +230,7 @@ int main(int argc, char **argv) {
   void *library = dlopen(emulator_path, RTLD_NOW);
   *(void **)&get_current = symbol(library, "cuCtxGetCurrent");
   *(void **)&set_current = symbol(library, "cuCtxSetCurrent");
+  *(void **)&exchange_mode = symbol(library, "cuThreadExchangeStreamCaptureMode");
   int (*retain)(void **context, int device);
   *(void **)&retain = symbol(library, "cuDevicePrimaryCtxRetain");
   vyc_driver *driver = NULL;
@@ -181,6 +242,9 @@ int main(int argc, char **argv) {
   CHECK(started(emulator_path) == 1);
   for (int close_first = 0; close_first < 2; close_first++) everything(close_first);
   CHECK(retain(&found, 0) == 0 && set_current(found) == 0);
+  found_mode = THREAD_LOCAL;
+  int mode = found_mode;
+  CHECK(exchange_mode(&mode) == 0 && mode == GLOBAL);
   for (int close_first = 0; close_first < 2; close_first++) everything(close_first);
   vyc_driver_release(driver);
   puts("current: passed");
