@@ -2,11 +2,9 @@ from typing import Any
 
 from vyre_cuda._native.context import Stream
 from vyre_cuda._native.dispatch import Dispatcher
-from vyre_cuda._native.plan import Arguments
+from vyre_cuda._native.plan import AnyCall, Arguments
 
-class Call:
-    @property
-    def values(self) -> tuple[Any, ...]: ...
+class Call(AnyCall):
     def __init__(
         self,
         dispatcher: Dispatcher,

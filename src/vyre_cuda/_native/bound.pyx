@@ -5,14 +5,13 @@ from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t
 
 from vyre_cuda._native.c_api cimport (
-    VYC_E_INVALID, vyc_call, vyc_call_create, vyc_call_release, vyc_call_run_at, vyc_call_set, vyc_call_set_run,
-    vyc_status, vyc_stream,
+    VYC_E_INVALID, vyc_call_create, vyc_call_run_at, vyc_call_set_run, vyc_status, vyc_stream,
 )
 from vyre_cuda._native.context cimport Context, Stream, load
 from vyre_cuda._native.dispatch cimport Dispatcher, looks_deep
 from vyre_cuda._native.frame cimport FREE_THREADED, Frame, let_go
-from vyre_cuda._native.plan cimport Arguments
-from vyre_cuda._native.origin cimport Seen, origin_of
+from vyre_cuda._native.origin cimport origin_of
+from vyre_cuda._native.plan cimport AnyCall, Arguments
 from vyre_cuda._native.status cimport check
 
 cdef extern from "Python.h":
@@ -20,18 +19,14 @@ cdef extern from "Python.h":
         PyObject *ob_item[1]
 
 
-cdef class Call:
+cdef class Call(AnyCall):
     """A launch with its arguments bound. Subclasses supply `_rebind`, for arguments that are not plain, and
     `_record_call`.
     """
 
-    cdef vyc_call *_h
     cdef Dispatcher _dispatcher
     cdef Context _context
-    cdef Stream _on
     cdef bint _plain
-    cdef Seen *_seen  # where the last launch came from
-    cdef tuple _values  # read and written in a critical section
 
     def __init__(self, Dispatcher dispatcher not None, Arguments arguments not None, tuple values not None,
                  Stream stream=None, bint plain=True) -> None:
@@ -42,10 +37,6 @@ cdef class Call:
         self._plain = plain
         self._values = values
         check(vyc_call_create(&self._h, dispatcher._plan._h, &arguments.run))
-
-    def __dealloc__(self):
-        with nogil:
-            vyc_call_release(self._h)
 
     def __call__(self, *args):
         """Launch; with arguments (all parameters in declared order), bind those first, for later launches too."""
@@ -97,17 +88,6 @@ cdef class Call:
                 self._values = args
         return check(status)
 
-    @property
-    def values(self) -> tuple[object, ...]:
-        cdef tuple values
-        with cython.critical_section(self):
-            values = self._values
-        return values
-
     def set_arguments(self, Arguments arguments not None, tuple values not None) -> None:
         """Bind these for later launches; `values` are the objects they were made of."""
-        cdef tuple _before
-        with cython.critical_section(self):
-            check(vyc_call_set(self._h, &arguments.run))
-            _before = self._values
-            self._values = values
+        self.set_values(&arguments.run, values)

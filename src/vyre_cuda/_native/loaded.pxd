@@ -1,11 +1,11 @@
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
 
-from vyre_cuda._native.c_api cimport vyc_argument, vyc_call, vyc_run
+from vyre_cuda._native.c_api cimport vyc_argument, vyc_run
 from vyre_cuda._native.context cimport Stream
 from vyre_cuda._native.module cimport Module
-from vyre_cuda._native.plan cimport Plan
 from vyre_cuda._native.origin cimport Seen
+from vyre_cuda._native.plan cimport AnyCall, Plan
 
 cdef enum:
     MOST_PARAMETERS = 128
@@ -33,14 +33,8 @@ cdef class Launcher:
     cdef object fill(self, Given *given, tuple args, object grid, Stream stream)
 
 
-cdef class LoadedCall:
-    cdef vyc_call *_h
+cdef class LoadedCall(AnyCall):
     cdef Launcher _launcher
     cdef Plan _plan
-    cdef Stream _on
     cdef object _grid
     cdef object _addresses
-    cdef Seen *_seen
-    cdef tuple _values  # read and written in a critical section
-
-    cdef int set_run(self, Given *given, tuple args) except -1

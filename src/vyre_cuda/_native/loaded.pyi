@@ -2,7 +2,7 @@ from typing import Any
 
 from vyre_cuda._native.context import Stream
 from vyre_cuda._native.module import Module
-from vyre_cuda._native.plan import Arguments, Plan
+from vyre_cuda._native.plan import AnyCall, Arguments, Plan
 
 class Launcher:
     @property
@@ -24,7 +24,7 @@ class Launcher:
     def _array(self, position: int, value: Any, stream: Stream | None) -> Any: ...
     def _bits(self, position: int, value: Any) -> int: ...
 
-class LoadedCall:
+class LoadedCall(AnyCall):
     def __init__(
         self,
         launcher: Launcher,
@@ -35,6 +35,4 @@ class LoadedCall:
         cooperative: bool,
         stream: Any,
     ) -> None: ...
-    @property
-    def values(self) -> tuple[Any, ...]: ...
     def __call__(self, *args: Any) -> None: ...

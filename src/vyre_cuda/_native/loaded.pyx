@@ -14,15 +14,14 @@ from libc.stdlib cimport malloc
 from libc.string cimport memcpy, memset
 
 from vyre_cuda._native.c_api cimport (
-    VYC_ARGUMENT_BUFFER, vyc_argument, vyc_call_create, vyc_call_release, vyc_call_run_at, vyc_call_set,
-    vyc_plan_launch, vyc_run,
+    VYC_ARGUMENT_BUFFER, vyc_argument, vyc_call_create, vyc_call_run_at, vyc_plan_launch, vyc_run,
 )
 from vyre_cuda._native.context cimport Stream, load
 from vyre_cuda._native.foreign cimport stream_of
 from vyre_cuda._native.memory cimport Buffer, Span, new_reference
 from vyre_cuda._native.module cimport Module
-from vyre_cuda._native.plan cimport Arguments, Plan
 from vyre_cuda._native.origin cimport origin_of
+from vyre_cuda._native.plan cimport AnyCall, Arguments, Plan
 from vyre_cuda._native.status cimport check
 
 cdef enum:
@@ -181,7 +180,7 @@ cdef class Launcher:
         return plan, arguments
 
 
-cdef class LoadedCall:
+cdef class LoadedCall(AnyCall):
     """A launch of a loaded kernel with its arguments bound. Subclasses supply `_record_call`."""
 
     def __init__(self, Launcher launcher not None, tuple args not None, object grid, object block,
@@ -198,10 +197,6 @@ cdef class LoadedCall:
             let_go(&given)
         self._values = args
 
-    def __dealloc__(self):
-        with nogil:
-            vyc_call_release(self._h)
-
     def __call__(self, *args):
         """Launch; with arguments, bind those first, for later launches too."""
         cdef Given given
@@ -211,22 +206,7 @@ cdef class LoadedCall:
             try:
                 if self._launcher.fill(&given, args, self._grid, self._on) != self._addresses:
                     raise TypeError("a pointer that was bound as an array stays one, and an address an address")
-                self.set_run(&given, args)
+                self.set_values(&given.run, args)
             finally:
                 let_go(&given)
         check(vyc_call_run_at(self._h, origin_of(&self._seen)))
-
-    cdef int set_run(self, Given *given, tuple args) except -1:
-        cdef tuple _before
-        with cython.critical_section(self):
-            check(vyc_call_set(self._h, &given.run))
-            _before = self._values  # goes when this returns
-            self._values = args
-        return 0
-
-    @property
-    def values(self) -> tuple[object, ...]:
-        cdef tuple values
-        with cython.critical_section(self):
-            values = self._values
-        return values

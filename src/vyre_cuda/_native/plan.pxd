@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from vyre_cuda._native.c_api cimport vyc_argument, vyc_plan, vyc_run, vyc_status, vyc_ticket
-from vyre_cuda._native.context cimport Context
+from vyre_cuda._native.c_api cimport vyc_argument, vyc_call, vyc_plan, vyc_run, vyc_status, vyc_ticket
+from vyre_cuda._native.context cimport Context, Stream
 from vyre_cuda._native.origin cimport Seen
 
 
@@ -18,6 +18,16 @@ cdef class Arguments:
     cdef vyc_argument *items
     cdef uint64_t *scalars
     cdef list keep
+
+
+# What the bound launches of both kinds of kernels have in common.
+cdef class AnyCall:
+    cdef vyc_call *_h
+    cdef Stream _on
+    cdef Seen *_seen  # where the last launch came from
+    cdef tuple _values  # read and written in a critical section
+
+    cdef int set_values(self, vyc_run *run, tuple values) except -1
 
 
 cdef int finish_run(Plan plan, vyc_status status, vyc_ticket *ticket, vyc_run *run, int64_t left_ns=*) except -1

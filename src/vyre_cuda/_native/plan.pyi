@@ -42,3 +42,7 @@ class Arguments:
         stream: Stream | None = None,
         iterations: int = 1,
     ) -> None: ...
+
+class AnyCall:
+    @property
+    def values(self) -> tuple[Any, ...]: ...

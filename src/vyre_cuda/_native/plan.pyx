@@ -1,5 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, boundscheck=False, wraparound=False
-"""Prepared kernels, the arguments of a run as the C layer takes them, and runs that are waited for later."""
+"""Prepared kernels, the arguments of a run as the C layer takes them, and what keeps them bound."""
+cimport cython
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
@@ -8,10 +9,11 @@ from libc.string cimport memset
 cimport numpy as cnp
 
 from vyre_cuda._native.c_api cimport (
-    VYC_ARGUMENT_BUFFER, VYC_ARGUMENT_HOST, VYC_ARGUMENT_PINNED, VYC_E_TIMEOUT, VYC_OK,
-    VYC_PLAN_COOPERATIVE, VYC_PLAN_MAY_OVERLAP, vyc_argument, vyc_binding, vyc_function_info, vyc_label,
-    vyc_parameter, vyc_plan_create, vyc_plan_desc, vyc_plan_function, vyc_plan_launch, vyc_plan_release,
-    vyc_plan_run, vyc_plan_submit, vyc_run, vyc_status, vyc_ticket, vyc_ticket_release, vyc_ticket_timing, vyc_timing,
+    VYC_ARGUMENT_BUFFER, VYC_ARGUMENT_HOST, VYC_ARGUMENT_PINNED, VYC_E_TIMEOUT, VYC_OK, VYC_PLAN_COOPERATIVE,
+    VYC_PLAN_MAY_OVERLAP, vyc_argument, vyc_binding, vyc_call_release, vyc_call_set, vyc_function_info,
+    vyc_label, vyc_parameter, vyc_plan_create, vyc_plan_desc, vyc_plan_function, vyc_plan_launch, vyc_plan_release,
+    vyc_plan_run, vyc_plan_submit, vyc_run, vyc_status, vyc_ticket, vyc_ticket_release, vyc_ticket_timing,
+    vyc_timing,
 )
 from vyre_cuda._native.context cimport Stream
 from vyre_cuda._native.memory cimport Buffer, Pinned, Span, buffer_of, pinned_of
@@ -257,6 +259,33 @@ cdef class Arguments:
     def __dealloc__(self):
         free(self.items)
         free(self.scalars)
+
+
+cdef class AnyCall:
+    """A launch with its arguments bound, and the objects that these were made of. Subclasses make and launch it."""
+
+    def __init__(self) -> None:
+        raise TypeError("a bound launch is made by a kernel's bind()")
+
+    def __dealloc__(self):
+        with nogil:
+            vyc_call_release(self._h)
+
+    @property
+    def values(self) -> tuple[object, ...]:
+        cdef tuple values
+        with cython.critical_section(self):
+            values = self._values
+        return values
+
+    cdef int set_values(self, vyc_run *run, tuple values) except -1:
+        """Bind these for later launches; `values` are the objects they were made of."""
+        cdef tuple _before
+        with cython.critical_section(self):
+            check(vyc_call_set(self._h, run))
+            _before = self._values  # goes when this returns
+            self._values = values
+        return 0
 
 
 cdef Buffer fill_span(vyc_argument *argument, Span span):
