@@ -18,7 +18,6 @@ CUstreamCaptureMode vyc__capture_owed(const vyc_driver *driver) {
 
 void vyc__capture_owe(const vyc_driver *driver, CUstreamCaptureMode mode) {
   CUstreamCaptureMode again = mode;
-  if (mode == CU_STREAM_CAPTURE_MODE_RELAXED) return; /* as it is */
   if (driver->cuThreadExchangeStreamCaptureMode(&again) == CUDA_SUCCESS) return;
   owed.library = driver->library;
   owed.mode = mode;

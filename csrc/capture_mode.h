@@ -6,25 +6,23 @@
 #include "driver.h"
 #include "status.h"
 
-/* What stands for a mode that the driver did not tell. */
-#define VYC_MODE_UNKNOWN ((CUstreamCaptureMode)CU_STREAM_CAPTURE_MODE_RELAXED + 1)
-
-/* The mode that a relaxed thread is to come back to: what an earlier restore failed with. */
+/* The mode that a thread which is relaxed, or cannot be, is to come back to: what an earlier
+ * restore has failed with, else RELAXED. */
 __attribute__((cold)) CUstreamCaptureMode vyc__capture_owed(const vyc_driver *driver);
 /* A restore has failed: try again, now and later. */
 __attribute__((cold)) void vyc__capture_owe(const vyc_driver *driver, CUstreamCaptureMode mode);
 
 /* Another thread may be capturing in global mode: what allocates, frees or queries must not break
- * its capture. Returns the mode to hand to vyc__capture_restore. */
+ * its capture. Returns the mode to hand to vyc__capture_restore; RELAXED: nothing has changed. */
 static inline CUstreamCaptureMode vyc__capture_relax(const vyc_driver *driver) {
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   const CUresult result = driver->cuThreadExchangeStreamCaptureMode(&mode);
-  if (VYC_UNLIKELY(result != CUDA_SUCCESS)) return VYC_MODE_UNKNOWN;
-  return VYC_LIKELY(mode != CU_STREAM_CAPTURE_MODE_RELAXED) ? mode : vyc__capture_owed(driver);
+  if (VYC_LIKELY(result == CUDA_SUCCESS && mode != CU_STREAM_CAPTURE_MODE_RELAXED)) return mode;
+  return vyc__capture_owed(driver);
 }
 static inline void vyc__capture_restore(const vyc_driver *driver, CUstreamCaptureMode mode) {
   CUstreamCaptureMode found = mode;
-  if (VYC_UNLIKELY(mode == VYC_MODE_UNKNOWN)) return;
+  if (VYC_UNLIKELY(mode == CU_STREAM_CAPTURE_MODE_RELAXED)) return;
   if (VYC_UNLIKELY(driver->cuThreadExchangeStreamCaptureMode(&found) != CUDA_SUCCESS))
     vyc__capture_owe(driver, mode);
 }

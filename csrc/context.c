@@ -171,7 +171,7 @@ static vyc_status make_current(vyc_context *context, vyc_scope *scope) {
 
 vyc_status vyc__enter_warm(vyc_context *context, vyc_scope *scope) {
   scope->changed = false;
-  scope->relaxed = false;
+  scope->mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   /* Threads have stacks of their own, so the address of the scope tells them apart. */
   scope->gate = &context->gates[((uintptr_t)scope >> 16) * 0x9E3779B97F4A7C15u >> 60];
   /* Counted before `closed` is looked at; a close sets it before it looks at the count. */
@@ -183,7 +183,6 @@ vyc_status vyc__enter_warm(vyc_context *context, vyc_scope *scope) {
 }
 
 void vyc__scope_relax(const vyc_context *context, vyc_scope *scope) {
-  scope->relaxed = true;
   scope->mode = vyc__capture_relax(context->driver);
 }
 
@@ -199,7 +198,7 @@ vyc_status vyc__enter(vyc_context *context, vyc_scope *scope) {
 
 bool vyc__enter_release(vyc_context *context, vyc_scope *scope) {
   scope->changed = false;
-  scope->relaxed = false;
+  scope->mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   scope->gate = NULL;
   if (vyc__is_forked(context) || vyc__was_destroyed(context)) return false;
   const vyc_driver *driver = context->driver;
@@ -215,7 +214,11 @@ bool vyc__enter_release(vyc_context *context, vyc_scope *scope) {
 }
 
 void vyc__leave(const vyc_context *context, const vyc_scope *scope) {
-  if (scope->relaxed) vyc__capture_restore(context->driver, scope->mode);
+  /* As vyc__capture_restore, with nothing kept over the call that is at hand after it. */
+  CUstreamCaptureMode found = scope->mode;
+  if (VYC_LIKELY(found != CU_STREAM_CAPTURE_MODE_RELAXED) &&
+      VYC_UNLIKELY(context->driver->cuThreadExchangeStreamCaptureMode(&found) != CUDA_SUCCESS))
+    vyc__capture_owe(context->driver, scope->mode);
   if (VYC_UNLIKELY(scope->changed) &&
       context->driver->cuCtxSetCurrent(scope->saved) != CUDA_SUCCESS)
     context->driver->cuCtxSetCurrent(scope->saved); /* else the caller would be left in ours */

@@ -149,8 +149,7 @@ vyc_memory_stats vyc__memory_read(vyc_context *context);
 typedef struct vyc_scope {
   CUcontext saved;
   bool changed;
-  bool relaxed; /* the thread's capture mode was `mode` */
-  CUstreamCaptureMode mode;
+  CUstreamCaptureMode mode; /* that the thread's is to come back to; RELAXED: nothing to do */
   vyc_gate *gate; /* NULL for releases */
 } vyc_scope;
 
