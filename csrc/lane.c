@@ -51,7 +51,8 @@ static vyc_status launch(vyc_lane *lane, const vyc_run *run, bool timed, CUstrea
   return status;
 }
 
-/* An event behind a run on another stream, where no flag tells its end. */
+/* An event behind a run on another stream, where no flag tells its end, or that stream could not be
+ * asked after it. */
 static vyc_status mark_end(vyc_lane *lane, CUstream stream) {
   vyc_context *context = lane->plan->child.context;
   VYC_CU_RESULT;
@@ -74,7 +75,7 @@ static vyc_status enqueue(vyc_lane *lane, const vyc_run *run, bool timed, CUstre
   VYC_TRY(launch(lane, run, timed, stream));
   VYC_TRY(vyc__stage_out(lane, run, stream, addresses));
   if (lane->elsewhere) VYC_TRY(vyc__run_given(run, stream));
-  return lane->elsewhere && !lane->flagged ? mark_end(lane, stream) : VYC_OK;
+  return vyc__lane_is_marked(lane) ? mark_end(lane, stream) : VYC_OK;
 }
 
 /* A run with device arguments or a stream keeps the order of that stream; one with host arguments
@@ -89,7 +90,9 @@ static vyc_status choose_stream(vyc_lane *lane, const vyc_run *run, CUstream *st
     *slot_out = VYC_SLOT_OTHER;
     return VYC_OK;
   }
-  return vyc__stream_of(lane->plan->child.context, stream_out, slot_out, run->stream);
+  VYC_TRY(vyc__stream_of(lane->plan->child.context, stream_out, slot_out, run->stream));
+  lane->slot = *slot_out;
+  return VYC_OK;
 }
 
 /* A ticket may be abandoned, and then nobody but the run knows what it uses. */

@@ -63,6 +63,7 @@ typedef struct vyc_lane {
   CUevent done;        /* recorded when a run goes on another stream */
   CUevent start, stop; /* around the kernel of a timed run; made on first need */
   bool elsewhere;      /* this run is on another stream */
+  uint32_t slot;       /* of that stream */
   bool copies_out;     /* this run has results in the device slab */
   bool flagged;        /* its graph sets the flag at its end; else the stream or `done` tells */
   bool dropped;        /* nobody wants this run's results: none are written */
@@ -300,6 +301,10 @@ void vyc__lane_let_go(vyc_lane *lane);
 
 static inline void vyc__lane_set(vyc_lane *lane, int state) {
   atomic_store_explicit(&lane->state, state, memory_order_release);
+}
+/* `done` is behind the lane's run. */
+static inline bool vyc__lane_is_marked(const vyc_lane *lane) {
+  return lane->elsewhere && (!lane->flagged || lane->slot == VYC_SLOT_OTHER);
 }
 /* One look at a submitted lane: VYC_OK when its run has ended, VYC_NOT_READY when it has not. */
 vyc_status vyc__lane_poll(vyc_lane *lane);

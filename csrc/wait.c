@@ -69,15 +69,26 @@ vyc_status vyc__event_wait(vyc_context *context, CUevent event, vyc_pace *pace) 
 /* Looks at a flag between two questions to the driver, which alone can tell of a fault. */
 #define LOOKS_UNASKED 256u
 
+static vyc_status ask_stream(vyc_context *context, CUstream stream) {
+  return vyc__ready(context, context->driver->cuStreamQuery(stream), "cuStreamQuery");
+}
+
+/* A driver may begin what it was given only when that stream is waited for or asked after. The
+ * stream may be gone, once its work has ended, and another in its slot: what it answers says
+ * nothing of the run, but that the device is well. */
+static vyc_status ask_elsewhere(const vyc_lane *lane) {
+  vyc_context *context = lane->plan->child.context;
+  vyc_stream *stream = vyc__slot_retain(context, lane->slot);
+  const vyc_status status = ask_stream(context, stream == NULL ? context->main : stream->handle);
+  vyc_stream_release(stream);
+  return status == VYC_OK ? VYC_NOT_READY : status;
+}
+
 static vyc_status ask_driver(const vyc_lane *lane) {
   vyc_context *context = lane->plan->child.context;
-  const bool by_event = lane->elsewhere && !lane->flagged;
-  if (by_event)
-    return vyc__ready(context, context->driver->cuEventQuery(lane->done), "cuEventQuery");
-  const vyc_status status =
-      vyc__ready(context, context->driver->cuStreamQuery(lane->stream), "cuStreamQuery");
-  /* The lane's own stream says nothing of a run that is elsewhere, but that the device is well. */
-  return status == VYC_OK && lane->elsewhere ? VYC_NOT_READY : status;
+  if (!lane->elsewhere) return ask_stream(context, lane->stream);
+  if (!vyc__lane_is_marked(lane)) return ask_elsewhere(lane);
+  return vyc__ready(context, context->driver->cuEventQuery(lane->done), "cuEventQuery");
 }
 
 vyc_status vyc__lane_poll(vyc_lane *lane) {

@@ -39,6 +39,18 @@ def test_zeros_come_before_a_launch_on_a_stream_that_runs_late(own_device: vc.De
 
 
 @pytest.mark.emulator
+def test_calls_with_a_device_array_end_where_nothing_runs_unasked(own_device: vc.Device, emulator: Emulator) -> None:
+    kernel, x = own_device.compile(programs.saxpy()), own_device.array(X)
+    emulator.stream_mode("lazy")
+
+    np.testing.assert_array_equal(np.float32(2) * X + X, kernel(x, X, 2.0))
+    pending = kernel.submit(x, X, 3.0)
+    while not pending.done():
+        pass
+    np.testing.assert_array_equal(np.float32(3) * X + X, pending.result())
+
+
+@pytest.mark.emulator
 def test_threads_that_read_one_array_both_wait_for_its_stream(own_device: vc.Device, emulator: Emulator) -> None:
     kernel = own_device.compile(programs.saxpy())
     x, out, stream = own_device.array(X), own_device.zeros(300, vc.f32), own_device.stream()

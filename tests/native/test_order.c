@@ -155,6 +155,65 @@ static void an_empty_grid_leaves_zeros(vyc_plan *streamed) {
   free(t);
 }
 
+/* The flag that tells the end is memory, and looking at it moves nothing on. */
+static void a_run_elsewhere_ends_when_it_is_asked_for(vyc_context *context, vyc_plan *streamed,
+                                                      vyc_stream *stream) {
+  vyc_buffer *in = filled(context, 2.0f);
+  vyc_ticket *ticket = NULL;
+  task *t = malloc(sizeof *t);
+  CHECK(t != NULL);
+  prepare(t, 3.0f);
+  for (uint32_t i = 0; i < N; i++) t->in[i] = 2.0f;
+  t->arguments[0] = (vyc_argument){.kind = VYC_ARGUMENT_BUFFER, .count = N, .buffer = in};
+  t->run.stream = stream;
+  OK(vyc_plan_run(streamed, NULL, &t->run));
+  verify(t);
+  memset(t->out, 0, sizeof t->out);
+  OK(vyc_plan_submit(streamed, &ticket, &t->run));
+  while (vyc_ticket_query(ticket) == VYC_NOT_READY) {
+  }
+  OK(vyc_ticket_wait(ticket, -1));
+  verify(t);
+  vyc_ticket_release(ticket);
+  free(t);
+  vyc_buffer_release(in);
+}
+
+static void runs_elsewhere_end_when_they_are_asked_for(vyc_context *context, vyc_plan *streamed) {
+  enum { STREAMS = 64 }; /* the last ones without a number */
+  vyc_stream *streams[STREAMS], *legacy = NULL;
+  a_run_elsewhere_ends_when_it_is_asked_for(context, streamed, NULL);
+  OK(vyc_stream_adopt(&legacy, context, 0));
+  a_run_elsewhere_ends_when_it_is_asked_for(context, streamed, legacy);
+  vyc_stream_release(legacy);
+  for (int i = 0; i < STREAMS; i++) streams[i] = new_stream(context);
+  a_run_elsewhere_ends_when_it_is_asked_for(context, streamed, streams[0]);
+  a_run_elsewhere_ends_when_it_is_asked_for(context, streamed, streams[STREAMS - 1]);
+  for (int i = 0; i < STREAMS; i++) vyc_stream_release(streams[i]);
+}
+
+/* Its stream is gone before anybody asks for the run, and another one has its number. */
+static void a_run_outlives_its_stream(vyc_context *context, vyc_plan *streamed) {
+  vyc_stream *stream = new_stream(context), *other = NULL;
+  vyc_buffer *in = filled(context, 2.0f);
+  vyc_ticket *ticket = NULL;
+  task *t = malloc(sizeof *t);
+  CHECK(t != NULL);
+  prepare(t, 3.0f);
+  for (uint32_t i = 0; i < N; i++) t->in[i] = 2.0f;
+  t->arguments[0] = (vyc_argument){.kind = VYC_ARGUMENT_BUFFER, .count = N, .buffer = in};
+  t->run.stream = stream;
+  OK(vyc_plan_submit(streamed, &ticket, &t->run));
+  vyc_stream_release(stream);
+  other = new_stream(context);
+  OK(vyc_ticket_wait(ticket, -1));
+  verify(t);
+  vyc_ticket_release(ticket);
+  vyc_stream_release(other);
+  free(t);
+  vyc_buffer_release(in);
+}
+
 /* Work given before two questions has not ended while nobody waits; after a wait it has. */
 static void a_device_far_behind_is_told(vyc_context *context, vyc_plan *plan) {
   vyc_buffer *in = filled(context, 1.0f), *out = new_buffer(context, BYTES);
@@ -188,6 +247,8 @@ int main(int argc, char **argv) {
   an_abandoned_run_keeps_its_page_locked_arguments(context, copied);
   a_copy_within_a_buffer_may_overlap(context);
   an_empty_grid_leaves_zeros(streamed);
+  runs_elsewhere_end_when_they_are_asked_for(context, streamed);
+  a_run_outlives_its_stream(context, streamed);
   a_device_far_behind_is_told(context, copied);
   vyc_plan_release(copied);
   vyc_plan_release(streamed);
