@@ -133,6 +133,25 @@ vyc_status vyc__work_wait(vyc_context *context, int64_t timeout_ns) {
   return status;
 }
 
+/* Work that is given to the stream meanwhile is waited for, too. */
+static vyc_status finish_by_looks(vyc_context *context, CUstream stream, vyc_pace *pace) {
+  for (;;) {
+    const vyc_status status = look(context, stream, NULL);
+    if (status != VYC_NOT_READY) return status;
+    VYC_TRY(vyc__pace(context, pace));
+  }
+}
+
+static vyc_status finish_by_event(vyc_context *context, CUstream stream, vyc_pace *pace) {
+  CUevent event = NULL;
+  VYC_CU_RESULT;
+  VYC_TRY(VYC_CU(context, cuEventCreate, &event, CU_EVENT_DISABLE_TIMING));
+  vyc_status status = VYC_CU(context, cuEventRecord, event, stream);
+  if (status == VYC_OK) status = vyc__event_wait(context, event, pace);
+  context->driver->cuEventDestroy(event);
+  return status;
+}
+
 vyc_status vyc__stream_finish(vyc_context *context, CUstream stream, int64_t timeout_ns) {
   vyc_status status = look(context, stream, NULL);
   if (status != VYC_NOT_READY) return status;
@@ -142,13 +161,7 @@ vyc_status vyc__stream_finish(vyc_context *context, CUstream stream, int64_t tim
     status = look(context, stream, NULL);
     if (status != VYC_NOT_READY) return status;
   }
-  CUevent event = NULL;
-  VYC_CU_RESULT;
-  VYC_TRY(VYC_CU(context, cuEventCreate, &event, CU_EVENT_DISABLE_TIMING));
-  status = VYC_CU(context, cuEventRecord, event, stream);
-  if (status == VYC_OK) status = vyc__event_wait(context, event, &pace);
-  context->driver->cuEventDestroy(event);
-  return status;
+  return finish_by_event(context, stream, &pace);
 }
 
 /* What other contexts on this device have abandoned. */
@@ -187,15 +200,28 @@ static vyc_status ask_events(vyc_context *context) {
   return status;
 }
 
+/* A call failed that was to tell: the work may be in flight, and another way may tell. */
+static bool is_unknown(vyc_context *context, vyc_status status) {
+  return status != VYC_OK && status != VYC_NOT_READY && !atomic_load(&context->lost) &&
+         !atomic_load(&context->gone);
+}
+
 /* What a wait of a release found. The caller keeps the error record. */
 static bool settled(vyc_context *context, vyc_status status) {
-  if (status != VYC_OK && status != VYC_NOT_READY && !atomic_load(&context->lost) &&
-      !atomic_load(&context->gone))
-    status = ask_events(context);
   if (atomic_load(&context->lost)) return true;
   if (status == VYC_NOT_READY && !atomic_exchange(&context->hung, true))
     vyc__log(context, VYC_LOG_WARNING, "work has not ended in time: what it uses is not freed");
   return status == VYC_OK;
+}
+
+/* The same for all work, of which a wait did or did not tell. */
+static bool all_settled(vyc_context *context, vyc_status status) {
+  if (is_unknown(context, status)) status = ask_events(context);
+  if (is_unknown(context, status)) {
+    vyc_pace pace = vyc__pace_begin(patience(context), VYC_SPIN_NS);
+    status = look_on(context, &pace);
+  }
+  return settled(context, status);
 }
 
 bool vyc__settle(vyc_context *context) {
@@ -203,7 +229,7 @@ bool vyc__settle(vyc_context *context) {
   vyc__error_save(&failure);
   const vyc_status status = vyc__quiet_wait(context, patience(context));
   if (status == VYC_OK) atomic_store(&context->hung, false);
-  const bool ended = settled(context, status);
+  const bool ended = all_settled(context, status);
   vyc__error_restore(&failure);
   return ended;
 }
@@ -211,14 +237,20 @@ bool vyc__settle(vyc_context *context) {
 bool vyc__stream_settle(vyc_context *context, CUstream stream) {
   vyc_error failure;
   vyc__error_save(&failure);
-  const bool ended = settled(context, vyc__stream_finish(context, stream, patience(context)));
+  vyc_status status = vyc__stream_finish(context, stream, patience(context));
+  if (is_unknown(context, status)) { /* a look or an event failed: one of them may do */
+    vyc_pace pace = vyc__pace_begin(patience(context), VYC_SPIN_NS);
+    status = finish_by_event(context, stream, &pace);
+    if (is_unknown(context, status)) status = finish_by_looks(context, stream, &pace);
+  }
+  const bool ended = settled(context, status);
   vyc__error_restore(&failure);
   return ended;
 }
 
 bool vyc__lane_settle(vyc_lane *lane) {
   vyc_context *context = lane->plan->child.context;
-  return settled(context, vyc__lane_wait(lane, patience(context)));
+  return all_settled(context, vyc__lane_wait(lane, patience(context)));
 }
 
 /* ---- what callers see ------------------------------------------------------------------------ */

@@ -267,6 +267,39 @@ static void a_launch_that_nobody_can_follow_is_given_up(void) {
   release(&s);
 }
 
+typedef struct ending {
+  _Atomic uint32_t *word;
+  uint64_t records;
+} ending;
+
+/* Once so many events were to be recorded the kernel may end. */
+static void *end_after_records(void *argument) {
+  const ending *e = argument;
+  while (count_of("cuEventRecord") < e->records) {
+  }
+  *e->word = 1;
+  return NULL;
+}
+
+/* Nothing can be ordered behind it, nor an event be waited for: its stream can still be asked. */
+static void a_launch_without_events_is_followed_by_looks(void) {
+  session s = begin();
+  vyc_stream *legacy = NULL;
+  pthread_t thread;
+  ending e = {s.word, count_of("cuEventRecord") + 2};
+  vyc_run run = judge_run(&s.address);
+  OK(vyc_stream_adopt(&legacy, s.context, 0));
+  run.stream = legacy;
+  CHECK(emulator_fail("cuEventRecord", 1, CUDA_ERROR_UNKNOWN, 1) == 0);
+  CHECK(pthread_create(&thread, NULL, end_after_records, &e) == 0);
+  CHECK(vyc_plan_launch(s.plan, &run) == VYC_E_DRIVER);
+  CHECK(pthread_join(thread, NULL) == 0);
+  CHECK(emulator_reset() == 0);
+  vyc_stream_release(legacy);
+  OK(vyc_context_close(s.context));
+  release(&s);
+}
+
 int main(int argc, char **argv) {
   emulator_open(argc, argv);
   every_wait_keeps_its_limit();
@@ -274,6 +307,8 @@ int main(int argc, char **argv) {
   the_times_of_a_run_come_with_its_ticket();
   releases_leak_what_does_not_end_and_a_later_close_frees_it();
   nothing_waits_in_the_driver_after_a_failure();
+  a_launch_without_events_is_followed_by_looks();
+  check_nothing_lives();
   a_close_gives_up_and_wakes_who_waits();
   a_launch_that_nobody_can_follow_is_given_up();
   puts("waits: passed");
