@@ -68,6 +68,7 @@ typedef struct vyc_lane {
   bool flagged;        /* its graph sets the flag at its end; else the stream or `done` tells */
   bool dropped;        /* nobody wants this run's results: none are written */
   uint32_t looks;      /* at the flag */
+  uint64_t asked_ns;   /* when the driver was asked after the run by somebody who does not wait */
   vyc_block *cell;     /* page-locked: the record of failed checks, and the flag */
   vyc_block *pinned, *device;
   vyc_block *barrier; /* grid barrier state */

@@ -68,6 +68,7 @@ vyc_status vyc__event_wait(vyc_context *context, CUevent event, vyc_pace *pace) 
 
 /* Looks at a flag between two questions to the driver, which alone can tell of a fault. */
 #define LOOKS_UNASKED 256u
+#define UNASKED_NS UINT64_C(200000) /* the same where nobody waits */
 
 static vyc_status ask_stream(vyc_context *context, CUstream stream) {
   return vyc__ready(context, context->driver->cuStreamQuery(stream), "cuStreamQuery");
@@ -112,11 +113,19 @@ static uint64_t spin_of(const vyc_plan *plan) {
   return 2 * mean > SPIN_NS ? 2 * mean : SPIN_NS;
 }
 
+/* Who does not wait looks now and then, as an event loop does: so many looks would take long. */
+static void ask_by_time(vyc_lane *lane, uint64_t now_ns) {
+  if (now_ns - lane->asked_ns < UNASKED_NS) return;
+  lane->asked_ns = now_ns;
+  lane->looks = LOOKS_UNASKED - 1;
+}
+
 vyc_status vyc__lane_wait(vyc_lane *lane, int64_t timeout_ns) {
   vyc_status status = vyc__lane_poll(lane);
   if (status != VYC_NOT_READY) return status;
   vyc_plan *plan = lane->plan;
   vyc_pace pace = vyc__pace_begin(timeout_ns, spin_of(plan));
+  if (timeout_ns == 0) ask_by_time(lane, pace.begin_ns);
   for (;;) {
     status = vyc__lane_poll(lane);
     if (VYC_LIKELY(status == VYC_OK)) note_wait(plan, pace.waited_ns);

@@ -192,6 +192,24 @@ static void runs_elsewhere_end_when_they_are_asked_for(vyc_context *context, vyc
   for (int i = 0; i < STREAMS; i++) vyc_stream_release(streams[i]);
 }
 
+/* By somebody who looks now and then, and would be long at it by the number of looks. */
+static void a_look_without_a_wait_asks_the_driver(vyc_module *module) {
+  vyc_plan *plan = scale_plan(module, STREAMED);
+  vyc_ticket *ticket = NULL;
+  task *t = malloc(sizeof *t);
+  CHECK(t != NULL);
+  prepare(t, 3.0f);
+  OK(vyc_plan_submit(plan, &ticket, &t->run));
+  const uint64_t asked = count_of("cuStreamQuery");
+  CHECK(vyc_ticket_query(ticket) == VYC_NOT_READY);
+  CHECK(count_of("cuStreamQuery") == asked + 1);
+  OK(vyc_ticket_wait(ticket, -1));
+  verify(t);
+  vyc_ticket_release(ticket);
+  vyc_plan_release(plan);
+  free(t);
+}
+
 /* Its stream is gone before anybody asks for the run, and another one has its number. */
 static void a_run_outlives_its_stream(vyc_context *context, vyc_plan *streamed) {
   vyc_stream *stream = new_stream(context), *other = NULL;
@@ -248,6 +266,7 @@ int main(int argc, char **argv) {
   a_copy_within_a_buffer_may_overlap(context);
   an_empty_grid_leaves_zeros(streamed);
   runs_elsewhere_end_when_they_are_asked_for(context, streamed);
+  a_look_without_a_wait_asks_the_driver(module);
   a_run_outlives_its_stream(context, streamed);
   a_device_far_behind_is_told(context, copied);
   vyc_plan_release(copied);
