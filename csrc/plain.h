@@ -104,7 +104,9 @@ static inline vyc_status vyc__exec_patch(vyc_exec *exec, vyc_context *context) {
     VYC_TRY(VYC_CU(context, cuCtxSetCurrent, context->handle));
   const vyc_status status =
       VYC_CU(context, cuGraphExecKernelNodeSetParams, exec->handle, exec->node, &exec->params);
-  if (VYC_UNLIKELY(saved != context->handle)) context->driver->cuCtxSetCurrent(saved);
+  if (VYC_UNLIKELY(saved != context->handle) &&
+      context->driver->cuCtxSetCurrent(saved) != CUDA_SUCCESS)
+    context->driver->cuCtxSetCurrent(saved); /* as vyc__leave */
   exec->stale = status != VYC_OK;
   return status;
 }

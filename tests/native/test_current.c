@@ -129,7 +129,7 @@ static void use_streams(session *s, task *t) {
   KEEPS_OK(vyc_context_synchronize(s->context));
 }
 
-static vyc_status launch(const session *s, task *t, vyc_stream **stream_out) {
+static vyc_status launch_again(const session *s, task *t, vyc_stream **stream_out) {
   (void)stream_out;
   return vyc_plan_launch(s->plan, &t->run);
 }
@@ -167,8 +167,8 @@ static void use_with_failures(const session *s, task *t) {
   for (size_t i = 0; i < sizeof FAULTS / sizeof FAULTS[0]; i++) {
     vyc_stream *stream = NULL;
     t->scalar = bits((float)i); /* else a launch needs no current context */
-    vyc_status (*const uses[])(const session *, task *, vyc_stream **) = {launch, fill, settle,
-                                                                          make_stream};
+    vyc_status (*const uses[])(const session *, task *, vyc_stream **) = {launch_again, fill,
+                                                                          settle, make_stream};
     for (size_t use = 0; use < sizeof uses / sizeof uses[0]; use++) {
       CHECK(emulator_fail(FAULTS[i].call, FAULTS[i].nth, UNKNOWN, 0) == 0);
       const vyc_status status = uses[use](s, t, &stream);
