@@ -2,8 +2,8 @@
  *
  * Bindings of which little is accessed, or each element once, are read and written by the kernel in
  * the lane's mapped slab (zero-copy); others go through the lane's device slab with a copy each
- * way. Only bindings of host memory are staged; buffers and page-locked arrays are used where they
- * are. */
+ * way, and so does all large pageable memory: in chunks, and back when the run is collected. Only
+ * bindings of host memory are staged; buffers and page-locked arrays are used where they are. */
 #include <string.h>
 
 #include "plan.h"
@@ -22,16 +22,32 @@ static bool accesses_few(const vyc_plan *plan, uint32_t sectors, const vyc_run *
   return all <= most;
 }
 
+static uint64_t bytes_of(const vyc_plan *plan, uint32_t i, const vyc_run *run) {
+  return run->arguments[i].count * plan->bindings[i].element_bytes;
+}
+
+static inline bool is_large(const vyc_lane *lane, const vyc_argument *argument, uint64_t bytes) {
+  return VYC_UNLIKELY(bytes >= VYC_LARGE_BYTES) && argument->kind == VYC_ARGUMENT_HOST &&
+         !lane->cramped;
+}
+
 /* A binding that the kernel uses in mapped memory: each element is accessed about once in all of
- * the run, or little of it at all. */
-static bool is_mapped(const vyc_plan *plan, uint32_t i, const vyc_run *run) {
-  const vyc_binding *b = &plan->bindings[i];
+ * the run, or little of it at all. What is large is copied, unless little of an input is read. */
+static bool is_mapped(const vyc_lane *lane, uint32_t i, const vyc_run *run, uint64_t bytes) {
+  const vyc_binding *b = &lane->plan->bindings[i];
+  const bool large = is_large(lane, &run->arguments[i], bytes);
   if (vyc__iterations(run) != 1) return false;
-  if ((b->flags & VYC_BINDING_STREAMING) != 0) return true;
-  if (b->sectors == 0) return false;
-  const uint64_t bytes = run->arguments[i].count * b->element_bytes;
-  return accesses_few(plan, b->sectors, run,
+  if ((b->flags & VYC_BINDING_STREAMING) != 0) return !large;
+  if (b->sectors == 0 || (large && b->role != VYC_ROLE_IN)) return false;
+  return accesses_few(lane->plan, b->sectors, run,
                       b->role == VYC_ROLE_IN ? VYC_MAPPED_LOADS(bytes) : VYC_MAPPED_STORES);
+}
+
+/* A large result goes from the device to its place. */
+static bool takes_room(const vyc_lane *lane, uint32_t role, const vyc_argument *argument,
+                       uint64_t bytes) {
+  return argument->kind == VYC_ARGUMENT_HOST &&
+         !(role == VYC_ROLE_OUT && is_large(lane, argument, bytes));
 }
 
 static vyc_status ensure(vyc_context *context, vyc_pool *pool, vyc_block **block, uint64_t bytes) {
@@ -55,11 +71,14 @@ static vyc_status ensure_device(vyc_lane *lane, CUstream stream, uint64_t bytes)
   return status;
 }
 
-/* Each staged binding on its own boundary; no slab where nothing is staged. */
-vyc_status vyc__stage_reserve(vyc_lane *lane, const vyc_run *run, CUstream stream) {
+/* What a run needs of each slab: each staged binding on its own boundary. */
+typedef struct rooms {
+  uint64_t pinned, device;
+  bool copies_out, has_large;
+} rooms;
+
+static vyc_status rooms_of(const vyc_lane *lane, const vyc_run *run, rooms *rooms_out) {
   const vyc_plan *plan = lane->plan;
-  uint64_t pinned = 0, device = 0;
-  bool copies_out = false;
   for (uint32_t i = 0; i < plan->binding_count; i++) {
     const vyc_argument *argument = &run->arguments[i];
     if (!vyc__is_host(argument)) continue;
@@ -68,15 +87,44 @@ vyc_status vyc__stage_reserve(vyc_lane *lane, const vyc_run *run, CUstream strea
         bytes > UINT64_MAX / 1024)
       return vyc__fail(VYC_E_INVALID, "run", "argument %u has too many elements", i);
     const uint64_t room = vyc__align_up(bytes, VYC_ALIGN);
-    if (argument->kind == VYC_ARGUMENT_HOST) pinned += room;
-    if (is_mapped(plan, i, run)) continue;
-    device += room;
-    copies_out |= plan->bindings[i].role != VYC_ROLE_IN && bytes > 0;
+    const bool large = is_large(lane, argument, bytes);
+    rooms_out->has_large |= large;
+    if (takes_room(lane, plan->bindings[i].role, argument, bytes)) rooms_out->pinned += room;
+    if (is_mapped(lane, i, run, bytes)) continue;
+    rooms_out->device += room;
+    rooms_out->copies_out |= plan->bindings[i].role != VYC_ROLE_IN && bytes > 0 && !large;
   }
-  lane->copies_out = copies_out;
-  vyc_context *context = plan->child.context;
-  if (pinned > 0) VYC_TRY(ensure(context, &context->pinned_pool, &lane->pinned, pinned));
-  return device == 0 ? VYC_OK : ensure_device(lane, stream, device);
+  return VYC_OK;
+}
+
+/* No slab where nothing is staged. */
+static vyc_status reserve(vyc_lane *lane, const rooms *needs, CUstream stream) {
+  vyc_context *context = lane->plan->child.context;
+  lane->copies_out = needs->copies_out;
+  if (needs->pinned > 0)
+    VYC_TRY(ensure(context, &context->pinned_pool, &lane->pinned, needs->pinned));
+  return needs->device == 0 ? VYC_OK : ensure_device(lane, stream, needs->device);
+}
+
+/* Arrays for which the device has no room are used in host memory, as far as the kernel can. */
+static vyc_status reserve_cramped(vyc_lane *lane, const vyc_run *run, CUstream stream) {
+  rooms needs = {0};
+  vyc_error failure;
+  vyc__error_save(&failure);
+  lane->cramped = true;
+  VYC_TRY(rooms_of(lane, run, &needs));
+  VYC_TRY(reserve(lane, &needs, stream));
+  vyc__error_restore(&failure);
+  return VYC_OK;
+}
+
+vyc_status vyc__stage_reserve(vyc_lane *lane, const vyc_run *run, CUstream stream) {
+  rooms needs = {0};
+  lane->cramped = false;
+  VYC_TRY(rooms_of(lane, run, &needs));
+  const vyc_status status = reserve(lane, &needs, stream);
+  if (VYC_LIKELY(status != VYC_E_MEMORY || !needs.has_large)) return status;
+  return reserve_cramped(lane, run, stream);
 }
 
 /* ---- staging -------------------------------------------------------------------------------- */
@@ -106,20 +154,46 @@ static staging begin(const vyc_lane *lane, CUstream stream) {
                    0};
 }
 
-static void add_result(vyc_lane *lane, void *to, const void *from, uint64_t bytes) {
-  if (to == from || bytes == 0) return;
-  lane->results[lane->result_count++] = (vyc_result){to, from, bytes};
+static void add_result(vyc_lane *lane, vyc_result result) {
+  if (result.to == result.from || result.bytes == 0) return;
+  lane->results[lane->result_count++] = result;
 }
 
-/* Host memory of this binding as the kernel or the copy engine will see it. */
-static uint8_t *host_side(const vyc_plan *plan, uint32_t i, const vyc_argument *argument,
+/* Host memory of this binding as the kernel or the copy engine will see it; NULL: it has none. */
+static uint8_t *host_side(const vyc_lane *lane, uint32_t i, const vyc_argument *argument,
                           staging *stage, uint64_t bytes) {
+  const uint32_t role = lane->plan->bindings[i].role;
   if (argument->kind == VYC_ARGUMENT_PINNED)
-    return plan->bindings[i].role == VYC_ROLE_IN ? (uint8_t *)(uintptr_t)argument->data
-                                                 : argument->result;
+    return role == VYC_ROLE_IN ? (uint8_t *)(uintptr_t)argument->data : argument->result;
+  if (!takes_room(lane, role, argument, bytes)) return NULL;
   uint8_t *room = (uint8_t *)(uintptr_t)stage->pinned;
   stage->pinned += vyc__align_up(bytes, VYC_ALIGN);
   return room;
+}
+
+static uint64_t device_side(staging *stage, uint64_t bytes) {
+  const uint64_t room = stage->device;
+  stage->device += vyc__align_up(bytes, VYC_ALIGN);
+  return room;
+}
+
+/* A large binding whose kernel works in the device slab; `room` is for what goes there. */
+static vyc_status stage_large(vyc_lane *lane, uint32_t i, const vyc_run *run, staging *stage,
+                              uint8_t *room, uint64_t *address_out) {
+  const vyc_plan *plan = lane->plan;
+  vyc_context *context = plan->child.context;
+  const vyc_argument *argument = &run->arguments[i];
+  const uint64_t bytes = bytes_of(plan, i, run), address = device_side(stage, bytes);
+  *address_out = address;
+  if (plan->bindings[i].role != VYC_ROLE_OUT) {
+    stage->staged += bytes;
+    VYC_TRY(vyc__chunks_in(context, address, room, argument->data, bytes, stage->stream));
+  }
+  if (plan->bindings[i].role == VYC_ROLE_IN) return VYC_OK;
+  stage->results += bytes;
+  add_result(lane, (vyc_result){argument->result, NULL, address, bytes});
+  return vyc__needs_clear(plan, i, run) ? vyc__clear(context, address, bytes, stage->stream)
+                                        : VYC_OK;
 }
 
 static vyc_status stage_host(vyc_lane *lane, uint32_t i, const vyc_run *run, staging *stage,
@@ -128,13 +202,15 @@ static vyc_status stage_host(vyc_lane *lane, uint32_t i, const vyc_run *run, sta
   vyc_context *context = plan->child.context;
   const vyc_argument *argument = &run->arguments[i];
   const uint32_t role = plan->bindings[i].role;
-  const uint64_t bytes = argument->count * plan->bindings[i].element_bytes;
-  const bool mapped = is_mapped(plan, i, run);
+  const uint64_t bytes = bytes_of(plan, i, run);
+  const bool mapped = is_mapped(lane, i, run, bytes);
   const bool clear = vyc__needs_clear(plan, i, run);
-  uint8_t *host = host_side(plan, i, argument, stage, bytes);
+  uint8_t *host = host_side(lane, i, argument, stage, bytes);
 
+  if (!mapped && is_large(lane, argument, bytes))
+    return stage_large(lane, i, run, stage, host, address_out);
   if (role != VYC_ROLE_OUT && host != argument->data && bytes > 0) {
-    memmove(host, argument->data, bytes);
+    vyc__host_copy(host, argument->data, bytes);
     stage->staged += bytes;
   }
   if (role != VYC_ROLE_IN) stage->results += bytes;
@@ -144,13 +220,12 @@ static vyc_status stage_host(vyc_lane *lane, uint32_t i, const vyc_run *run, sta
     if (clear && bytes > 0) memset(host, 0, bytes);
     *address_out = (uint64_t)(uintptr_t)host;
   } else {
-    *address_out = stage->device;
-    stage->device += vyc__align_up(bytes, VYC_ALIGN);
+    *address_out = device_side(stage, bytes);
     if (bytes > 0 && role != VYC_ROLE_OUT)
       VYC_TRY(vyc__copy_up(context, *address_out, host, bytes, stage->stream));
     if (bytes > 0 && clear) VYC_TRY(vyc__clear(context, *address_out, bytes, stage->stream));
   }
-  if (role != VYC_ROLE_IN) add_result(lane, argument->result, host, bytes);
+  if (role != VYC_ROLE_IN) add_result(lane, (vyc_result){argument->result, host, 0, bytes});
   return VYC_OK;
 }
 
@@ -160,7 +235,7 @@ static vyc_status use_buffer(const vyc_plan *plan, uint32_t i, const vyc_run *ru
   vyc_context *context = plan->child.context;
   VYC_TRY(vyc__buffer_use(argument->buffer, stream, slot));
   *address_out = argument->buffer->address + argument->offset;
-  const uint64_t bytes = argument->count * plan->bindings[i].element_bytes;
+  const uint64_t bytes = bytes_of(plan, i, run);
   if (bytes > 0 && vyc__needs_clear(plan, i, run))
     return vyc__clear(context, *address_out, bytes, stream);
   return VYC_OK;
@@ -188,9 +263,10 @@ vyc_status vyc__stage_out(vyc_lane *lane, const vyc_run *run, CUstream stream,
   for (uint32_t i = 0; i < plan->binding_count; i++) {
     const vyc_argument *argument = &run->arguments[i];
     if (!vyc__is_host(argument)) continue;
-    const uint64_t bytes = argument->count * plan->bindings[i].element_bytes;
-    uint8_t *host = host_side(plan, i, argument, &stage, bytes);
-    if (is_mapped(plan, i, run) || plan->bindings[i].role == VYC_ROLE_IN || bytes == 0) continue;
+    const uint64_t bytes = bytes_of(plan, i, run);
+    uint8_t *host = host_side(lane, i, argument, &stage, bytes);
+    if (is_mapped(lane, i, run, bytes) || is_large(lane, argument, bytes)) continue;
+    if (plan->bindings[i].role == VYC_ROLE_IN || bytes == 0) continue;
     VYC_TRY(vyc__copy_back(context, host, addresses[i], bytes, stage.stream));
   }
   return VYC_OK;

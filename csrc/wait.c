@@ -150,7 +150,8 @@ static bool is_lost(const vyc_lane *lane) {
   return atomic_load_explicit(&lane->plan->child.context->lost, memory_order_relaxed);
 }
 
-static vyc_status read_results(vyc_lane *lane, vyc_timing *timing_out) {
+/* *ended_out becomes false when something writes results still. */
+static vyc_status read_results(vyc_lane *lane, vyc_timing *timing_out, bool *ended_out) {
   const vyc_plan *plan = lane->plan;
   if (plan->has_report) {
     const uint64_t *cell = vyc__report_cell(lane->cell);
@@ -158,19 +159,22 @@ static vyc_status read_results(vyc_lane *lane, vyc_timing *timing_out) {
       return vyc__fail_assert(cell[0], cell[1], plan->tag, plan->name);
   }
   if (timing_out != NULL) VYC_TRY(measure(lane, timing_out));
+  VYC_TRY(vyc__results_fetch(lane, ended_out));
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < lane->result_count; i++) {
-    memcpy(lane->results[i].to, lane->results[i].from, lane->results[i].bytes);
-    bytes += lane->results[i].bytes;
+    const vyc_result *result = &lane->results[i];
+    if (VYC_UNLIKELY(result->from == NULL)) continue;
+    memcpy(result->to, result->from, result->bytes);
+    bytes += result->bytes;
   }
   vyc__count(plan->child.context, staged_out_bytes, bytes);
   return VYC_OK;
 }
 
 vyc_status vyc__lane_collect(vyc_lane *lane, vyc_status status, vyc_timing *timing_out) {
-  const bool ended = status == VYC_OK;
+  bool ended = status == VYC_OK;
   if (timing_out == NULL) timing_out = vyc__ticket_timing(lane);
-  if (ended && !lane->dropped) status = read_results(lane, timing_out);
+  if (ended && !lane->dropped) status = read_results(lane, timing_out, &ended);
   if (ended) vyc__lane_let_go(lane);
   lane->dropped = true; /* told once; when the look failed the kernel may still be running */
   vyc__ticket_settle(lane, status);

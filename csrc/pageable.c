@@ -1,0 +1,83 @@
+/* Large pageable arrays of a run, on the way to the lane's device slab and back.
+ *
+ * Inputs have been read when a submission returns, which waits for nothing: there is page-locked
+ * room for all of them. Results are written when a run is collected, by the driver's own copies,
+ * and never when it was abandoned. */
+#include <string.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+#include "plan.h"
+
+/* ---- host copies ----------------------------------------------------------------------------- */
+
+#if defined(__SSE2__)
+/* `to` is on a boundary of 16 bytes; the ranges are apart. */
+static void copy_past_caches(uint8_t *to, const uint8_t *from, uint64_t bytes) {
+  const uint64_t whole = bytes - bytes % VYC_CACHE_LINE;
+  for (uint64_t i = 0; i < whole; i += VYC_CACHE_LINE)
+    for (uint64_t j = i; j < i + VYC_CACHE_LINE; j += sizeof(__m128i))
+      _mm_stream_si128((__m128i *)(void *)(to + j),
+                       _mm_loadu_si128((const __m128i *)(const void *)(from + j)));
+  memcpy(to + whole, from + whole, bytes - whole);
+  _mm_sfence(); /* before the device is told to read it */
+}
+#else
+static void copy_past_caches(uint8_t *to, const uint8_t *from, uint64_t bytes) {
+  memcpy(to, from, bytes);
+}
+#endif
+
+static bool is_apart(const void *to, const void *from, uint64_t bytes) {
+  const uint64_t a = (uint64_t)(uintptr_t)to, b = (uint64_t)(uintptr_t)from;
+  return a < b ? b - a >= bytes : a - b >= bytes;
+}
+
+void vyc__host_copy(void *to, const void *from, uint64_t bytes) {
+  if (VYC_LIKELY(bytes < VYC_LARGE_BYTES || (uintptr_t)to % 16 != 0 || !is_apart(to, from, bytes)))
+    memmove(to, from, bytes);
+  else
+    copy_past_caches(to, from, bytes);
+}
+
+/* ---- in -------------------------------------------------------------------------------------- */
+
+vyc_status vyc__chunks_in(vyc_context *context, uint64_t to, void *room, const void *data,
+                          uint64_t bytes, CUstream stream) {
+  uint8_t *const rooms = room;
+  const uint8_t *const from = data;
+  for (uint64_t at = 0; at < bytes; at += VYC_LARGE_CHUNK) {
+    const uint64_t left = bytes - at, length = left < VYC_LARGE_CHUNK ? left : VYC_LARGE_CHUNK;
+    copy_past_caches(rooms + at, from + at, length);
+    VYC_TRY(vyc__copy_up(context, to + at, rooms + at, length, stream));
+  }
+  return VYC_OK;
+}
+
+/* ---- out ------------------------------------------------------------------------------------- */
+
+static vyc_status ask_for_results(const vyc_lane *lane, bool *any_out) {
+  vyc_context *context = lane->plan->child.context;
+  for (uint32_t i = 0; i < lane->result_count; i++) {
+    const vyc_result *result = &lane->results[i];
+    if (VYC_LIKELY(result->from != NULL)) continue;
+    *any_out = true;
+    VYC_TRY(vyc__copy_back(context, result->to, result->device, result->bytes, lane->stream));
+  }
+  return VYC_OK;
+}
+
+/* Copies to pageable memory have ended when the driver returns; those to memory that somebody else
+ * has page-locked have not. */
+vyc_status vyc__results_fetch(vyc_lane *lane, bool *ended_out) {
+  vyc_context *context = lane->plan->child.context;
+  bool any = false;
+  vyc_status status = ask_for_results(lane, &any);
+  if (VYC_LIKELY(!any)) return status;
+  if (status == VYC_OK) status = vyc__stream_finish(context, lane->stream, -1);
+  if (VYC_LIKELY(status == VYC_OK)) return VYC_OK;
+  *ended_out = vyc__stream_settle(context, lane->stream);
+  lane->flagged = lane->elsewhere = false; /* from now on the lane's stream tells the end */
+  return status;
+}
