@@ -22,6 +22,7 @@ from .foreign_ptx import SAXPY
 Scenario = Callable[[vc.Device], None]
 SCENARIOS: dict[str, Scenario] = {}
 X = np.arange(300, dtype=np.float32)
+LARGE = (1 << 17) + 3  # of 8 bytes: two chunks and some
 # Arrays that were registered: where unlocking failed, their addresses cannot be registered again.
 REGISTERED: list[np.ndarray] = []
 
@@ -52,6 +53,24 @@ def submits(device: vc.Device) -> None:
     pending.pop(1)
     for a, one in zip((3, 2, 0), reversed(pending), strict=True):
         np.testing.assert_array_equal(np.float32(a) * X + X, one.result())
+
+
+@scenario
+def large_arrays(device: vc.Device) -> None:
+    """Pageable arrays that cross in chunks: called, submitted, dropped; also where a timed kernel is launched alone."""
+    kernel = device.compile(programs.first_eight())
+    x, first, one = (np.zeros(LARGE, np.uint64) for _ in range(3))
+    x[:], first[:8], one[:8] = np.arange(LARGE), np.arange(8), 1
+    out = (np.full(LARGE, 7, np.uint64), np.full(LARGE, 7, np.uint64))
+    kernel(x, out=out)
+    np.testing.assert_array_equal(x + one, out[0])
+    np.testing.assert_array_equal(first + one, out[1])
+    kernel.submit(x, out=(np.empty_like(x), np.empty_like(x)))
+    kernel.submit(x, out=out, iterations=2).result()
+    np.testing.assert_array_equal(x + 2 * one, out[0])
+    kernel.timed(out[0], out=out)
+    np.testing.assert_array_equal(x + 3 * one, out[0])
+    np.testing.assert_array_equal(first + 3 * one, out[1])
 
 
 @scenario

@@ -33,6 +33,8 @@ _SINCE = {
     "cuGraphDestroy": 10000,
     "cuMemAlloc": 3020,
     "cuMemFree": 3020,
+    "cuMemHostRegister": 6050,
+    "cuMemHostUnregister": 4000,
     "cuMemcpyHtoDAsync": 3020,
     "cuMemcpyDtoHAsync": 3020,
     "cuDevicePrimaryCtxRetain": 7000,

@@ -65,6 +65,19 @@ def every_second() -> vc.Program:
     return b.build()
 
 
+def first_eight() -> vc.Program:
+    """x[:8] += 1 and y[:8] = x[:8], the rest of y zero; x and y may be large at no cost"""
+    b = vc.Builder("first_eight", block=32)
+    x = b.inout("x", vc.u64)
+    y = b.output("y", vc.u64, size=x.size)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < 8):
+        x[i] = x[i] + 1
+        y[i] = x[i]
+    b.work(8)
+    return b.build()
+
+
 def histogram() -> vc.Program:
     """h[x % 16] += 1 by atomics"""
     b = vc.Builder("histogram", block=128)

@@ -102,6 +102,7 @@ def _everything(device: vc.Device, name: str) -> dict[str, Callable[[], object]]
     """One of each public operation, each whole in itself."""
     kernel, host = device.compile(programs.saxpy()), np.arange(N, dtype=F32)
     checked = device.compile(programs.saxpy(), bounds="trap")
+    eight, large = device.compile(programs.first_eight()), np.zeros(1 << 17, np.uint64)  # which crosses in chunks
     dx, dy, dz = device.array(host), device.array(host), device.zeros(N, vc.f32)
     own, other = device.stream(), device.stream()
     event = own.record()
@@ -156,6 +157,7 @@ def _everything(device: vc.Device, name: str) -> dict[str, Callable[[], object]]
         "call": lambda: kernel(host, host, 2.0),
         "call of a new kernel": lambda: device.run(fresh_program(), host),
         "call with device arrays": lambda: kernel(dx, host, 2.0),
+        "call with large arrays": lambda: eight(large, out=(large.copy(), large.copy())),
         "submit": lambda: kernel.submit(host, host, 2.0).result(),
         "submit, dropped": lambda: kernel.submit(host, host, 2.0),
         "timed": lambda: kernel.timed(host, host, 2.0),

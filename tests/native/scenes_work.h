@@ -71,6 +71,38 @@ end:
   return status;
 }
 
+/* Pageable arrays that cross in chunks, of which the kernel touches the beginning. */
+static vyc_status runs_large(vyc_context *context) {
+  enum { MANY = (1 << 18) + 3, TOUCHED = 512 };
+  static float in[MANY], out[MANY];
+  static task t;
+  vyc_ticket *ticket = NULL, *dropped = NULL;
+  bench b = {0};
+  vyc_status status = VYC_OK;
+  DO(bench_make(&b, context));
+  vyc_plan *const plans[] = {b.streamed, b.copied};
+  prepare(&t, 3.0f);
+  for (uint32_t i = 0; i < MANY; i++) in[i] = (float)i;
+  t.arguments[0] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = MANY, .data = in};
+  t.arguments[1] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = MANY, .result = out};
+  t.run.grid[0] = TOUCHED / 128;
+  for (size_t turn = 0; turn < 2; turn++) {
+    memset(out, 1, sizeof out);
+    DO(vyc_plan_run(plans[turn], NULL, &t.run));
+    DO(vyc_plan_submit(plans[turn], &dropped, &t.run));
+    vyc_ticket_release(dropped);
+    DO(vyc_plan_submit(plans[turn], &ticket, &t.run));
+    DO(vyc_ticket_wait(ticket, -1));
+    vyc_ticket_release(ticket);
+    ticket = NULL;
+    for (uint32_t i = 0; i < MANY; i++) CHECK(out[i] == (i < TOUCHED ? 3.0f * in[i] : 0.0f));
+  }
+end:
+  vyc_ticket_release(ticket);
+  bench_end(&b);
+  return status;
+}
+
 /* A wait that ends before its run does. */
 static vyc_status runs_on(vyc_context *context) {
   static task t;

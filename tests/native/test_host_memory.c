@@ -12,12 +12,14 @@ static const struct {
   scene act;
   int opens; /* a context of its own */
   int mode; /* of streams; lazy has work left to wait for wherever that can be */
-} SCENES[] = {
-    {"opens", opens, 1, LAZY},     {"allocates", allocates, 0, LAZY}, {"copies", copies, 0, LAZY},
-    {"links", links, 0, LAZY},     {"runs", runs, 0, EAGER},          {"submits", submits, 0, LAZY},
-    {"runs_on", runs_on, 0, LAZY}, {"launches", launches, 0, LAZY},   {"drops", drops, 0, LAZY},
-    {"waits", waits, 0, THREADED}, {"shares", shares, 0, LAZY},       {"graphs", graphs, 0, LAZY},
-    {"bundles", bundles, 0, LAZY}, {"tells", tells, 0, EAGER}};
+} SCENES[] = {{"opens", opens, 1, LAZY},          {"allocates", allocates, 0, LAZY},
+              {"copies", copies, 0, LAZY},        {"links", links, 0, LAZY},
+              {"runs", runs, 0, EAGER},           {"submits", submits, 0, LAZY},
+              {"runs_on", runs_on, 0, LAZY},      {"launches", launches, 0, LAZY},
+              {"drops", drops, 0, LAZY},          {"waits", waits, 0, THREADED},
+              {"shares", shares, 0, LAZY},        {"graphs", graphs, 0, LAZY},
+              {"bundles", bundles, 0, LAZY},      {"tells", tells, 0, EAGER},
+              {"runs_large", runs_large, 0, LAZY}};
 static const uint64_t COUNTS[] = {1, 2, UINT64_MAX};
 
 static const char *acting;
