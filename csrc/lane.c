@@ -73,7 +73,7 @@ static vyc_status enqueue(vyc_lane *lane, const vyc_run *run, bool timed, CUstre
   vyc__block_write(plan, lane->block, addresses, run, &hidden);
   vyc__entry_write(&lane->flight->entry, vyc__entry_note(&lane->flight->entry), lane->block);
   VYC_TRY(launch(lane, run, timed, stream));
-  VYC_TRY(vyc__stage_out(lane, run, stream, addresses));
+  if (lane->copies_out) VYC_TRY(vyc__stage_out(lane, run, stream, addresses));
   if (lane->elsewhere) VYC_TRY(vyc__run_given(run, stream));
   return vyc__lane_is_marked(lane) ? mark_end(lane, stream) : VYC_OK;
 }
@@ -148,7 +148,8 @@ static vyc_status lane_make(vyc_plan *plan, vyc_lane **lane_out) {
   const size_t held = plan->binding_count * sizeof(vyc_pinned *);
   const size_t pointers = plan->parameter_count * sizeof(void *);
   const size_t block = (size_t)vyc__align_up(plan->block_bytes, 16);
-  vyc_lane *lane = calloc(1, sizeof *lane + results + held + pointers + 2 * block + 16);
+  const size_t ways = plan->binding_count;
+  vyc_lane *lane = calloc(1, sizeof *lane + results + held + pointers + 2 * block + 16 + ways);
   if (lane == NULL) return vyc__fail(VYC_E_MEMORY, "run", "out of host memory");
   uint8_t *tail = (uint8_t *)(lane + 1);
   lane->results = (vyc_result *)(void *)tail;
@@ -157,6 +158,7 @@ static vyc_status lane_make(vyc_plan *plan, vyc_lane **lane_out) {
   tail += results + held + pointers;
   uint8_t *blocks = (uint8_t *)(uintptr_t)vyc__align_up((uint64_t)(uintptr_t)tail, 16);
   lane->block = blocks;
+  lane->ways = blocks + 2 * block;
   lane->plan = plan;
   vyc__exec_init(&lane->exec, plan, pointer_room, blocks + block);
   atomic_init(&lane->state, LANE_CLAIMED);

@@ -34,8 +34,8 @@ static bool is_apart(const void *to, const void *from, uint64_t bytes) {
   return a < b ? b - a >= bytes : a - b >= bytes;
 }
 
-void vyc__host_copy(void *to, const void *from, uint64_t bytes) {
-  if (VYC_LIKELY(bytes < VYC_LARGE_BYTES || (uintptr_t)to % 16 != 0 || !is_apart(to, from, bytes)))
+void vyc__host_copy_large(void *to, const void *from, uint64_t bytes) {
+  if ((uintptr_t)to % 16 != 0 || !is_apart(to, from, bytes))
     memmove(to, from, bytes);
   else
     copy_past_caches(to, from, bytes);

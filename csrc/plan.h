@@ -7,6 +7,8 @@
 #ifndef VYC_PLAN_H
 #define VYC_PLAN_H
 
+#include <string.h>
+
 #include "internal.h"
 
 #define VYC_MAX_PARAMETER_BYTES 32764u /* from PTX 8.1 on; the driver checks the lower limit */
@@ -66,6 +68,12 @@ enum {           /* vyc_lane.state */
        LANE_DEAD      /* never used again: retired, or its run could not be seen to end */
 };
 
+enum {                 /* vyc_lane.ways: of a binding in host memory */
+       WAY_MAPPED = 0, /* the kernel uses it there */
+       WAY_COPIED,     /* a copy each way between page-locked memory and the device slab */
+       WAY_LARGE       /* pageable: by chunks to the device slab, and to its place at the end */
+};
+
 typedef struct vyc_lane {
   struct vyc_lane *next; /* of the plan; set once */
   _Atomic int state;
@@ -78,7 +86,8 @@ typedef struct vyc_lane {
   bool copies_out;     /* this run has results in the device slab */
   bool flagged;        /* its graph sets the flag at its end; else the stream or `done` tells */
   bool dropped;        /* nobody wants this run's results: none are written */
-  bool cramped;        /* the device has no room for large arrays of this run */
+  bool has_large;      /* this run has a binding of WAY_LARGE */
+  bool cramped;        /* nor may it have one: the device has no room for it */
   uint32_t looks;      /* at the flag */
   uint64_t asked_ns;   /* when the driver was asked after the run by somebody who does not wait */
   vyc_block *cell;     /* page-locked: the record of failed checks, and the flag */
@@ -91,6 +100,7 @@ typedef struct vyc_lane {
   vyc_result *results;
   uint32_t held_count;
   vyc_pinned **held; /* page-locked arguments of the run */
+  uint8_t *ways;     /* of each binding of the run */
   uint8_t *block; /* the parameter block being built */
 } vyc_lane;
 
@@ -291,7 +301,7 @@ vyc_status vyc__stage_reserve(vyc_lane *lane, const vyc_run *run, CUstream strea
 /* Host arguments to where the kernel will look; one address per binding. */
 vyc_status vyc__stage_in(vyc_lane *lane, const vyc_run *run, CUstream stream, uint32_t slot,
                          uint64_t *addresses_out);
-/* After the kernel: copies of device-side results back to their host side. */
+/* After the kernel of a lane that copies out: device-side results back to their host side. */
 vyc_status vyc__stage_out(vyc_lane *lane, const vyc_run *run, CUstream stream,
                           const uint64_t *addresses);
 static inline bool vyc__is_host(const vyc_argument *argument) {
@@ -300,8 +310,14 @@ static inline bool vyc__is_host(const vyc_argument *argument) {
 
 /* ---- pageable.c ---- */
 
-/* memmove; what is large is written past the caches, which the device would ask in vain. */
-void vyc__host_copy(void *to, const void *from, uint64_t bytes);
+/* The same as memmove, past the caches, which the device would ask in vain. */
+void vyc__host_copy_large(void *to, const void *from, uint64_t bytes);
+static inline void vyc__host_copy(void *to, const void *from, uint64_t bytes) {
+  if (VYC_LIKELY(bytes < VYC_LARGE_BYTES))
+    memmove(to, from, bytes);
+  else
+    vyc__host_copy_large(to, from, bytes);
+}
 /* Pageable memory to the device by way of `room` in page-locked memory, as large: the host copies a
  * chunk while the device copies the one before. Nothing is waited for; `data` has been read. */
 vyc_status vyc__chunks_in(vyc_context *context, uint64_t to, void *room, const void *data,

@@ -26,28 +26,28 @@ static uint64_t bytes_of(const vyc_plan *plan, uint32_t i, const vyc_run *run) {
   return run->arguments[i].count * plan->bindings[i].element_bytes;
 }
 
-static inline bool is_large(const vyc_lane *lane, const vyc_argument *argument, uint64_t bytes) {
-  return VYC_UNLIKELY(bytes >= VYC_LARGE_BYTES) && argument->kind == VYC_ARGUMENT_HOST &&
-         !lane->cramped;
-}
-
 /* A binding that the kernel uses in mapped memory: each element is accessed about once in all of
- * the run, or little of it at all. What is large is copied, unless little of an input is read. */
-static bool is_mapped(const vyc_lane *lane, uint32_t i, const vyc_run *run, uint64_t bytes) {
-  const vyc_binding *b = &lane->plan->bindings[i];
-  const bool large = is_large(lane, &run->arguments[i], bytes);
+ * the run, or little of it at all. */
+static bool is_mapped(const vyc_plan *plan, uint32_t i, const vyc_run *run, uint64_t bytes) {
+  const vyc_binding *b = &plan->bindings[i];
   if (vyc__iterations(run) != 1) return false;
-  if ((b->flags & VYC_BINDING_STREAMING) != 0) return !large;
-  if (b->sectors == 0 || (large && b->role != VYC_ROLE_IN)) return false;
-  return accesses_few(lane->plan, b->sectors, run,
+  if ((b->flags & VYC_BINDING_STREAMING) != 0) return true;
+  if (b->sectors == 0) return false;
+  return accesses_few(plan, b->sectors, run,
                       b->role == VYC_ROLE_IN ? VYC_MAPPED_LOADS(bytes) : VYC_MAPPED_STORES);
 }
 
-/* A large result goes from the device to its place. */
-static bool takes_room(const vyc_lane *lane, uint32_t role, const vyc_argument *argument,
-                       uint64_t bytes) {
-  return argument->kind == VYC_ARGUMENT_HOST &&
-         !(role == VYC_ROLE_OUT && is_large(lane, argument, bytes));
+/* What is large stays in host memory only where little of an input is read. */
+static bool is_large(const vyc_lane *lane, uint32_t i, const vyc_run *run, uint64_t bytes) {
+  const vyc_binding *b = &lane->plan->bindings[i];
+  if (run->arguments[i].kind != VYC_ARGUMENT_HOST || lane->cramped) return false;
+  if (b->role != VYC_ROLE_IN || (b->flags & VYC_BINDING_STREAMING) != 0) return true;
+  return !is_mapped(lane->plan, i, run, bytes);
+}
+
+static uint8_t way_of(const vyc_lane *lane, uint32_t i, const vyc_run *run, uint64_t bytes) {
+  if (VYC_UNLIKELY(bytes >= VYC_LARGE_BYTES) && is_large(lane, i, run, bytes)) return WAY_LARGE;
+  return is_mapped(lane->plan, i, run, bytes) ? WAY_MAPPED : WAY_COPIED;
 }
 
 static vyc_status ensure(vyc_context *context, vyc_pool *pool, vyc_block **block, uint64_t bytes) {
@@ -74,12 +74,25 @@ static vyc_status ensure_device(vyc_lane *lane, CUstream stream, uint64_t bytes)
 /* What a run needs of each slab: each staged binding on its own boundary. */
 typedef struct rooms {
   uint64_t pinned, device;
-  bool copies_out, has_large;
 } rooms;
 
-static vyc_status rooms_of(const vyc_lane *lane, const vyc_run *run, rooms *rooms_out) {
+/* In the device slab; a large result needs no page-locked room. */
+static void add_copied(vyc_lane *lane, uint32_t i, const vyc_argument *argument, uint64_t room,
+                       rooms *needs) {
+  const bool large = lane->ways[i] == WAY_LARGE, in = lane->plan->bindings[i].role == VYC_ROLE_IN;
+  const bool out = lane->plan->bindings[i].role == VYC_ROLE_OUT;
+  if (argument->kind == VYC_ARGUMENT_HOST && !(large && out)) needs->pinned += room;
+  needs->device += room;
+  lane->has_large |= large;
+  lane->copies_out |= !large && !in && room > 0;
+}
+
+/* Also chooses the way of each binding. */
+static vyc_status rooms_of(vyc_lane *lane, const vyc_run *run, rooms *needs) {
   const vyc_plan *plan = lane->plan;
-  for (uint32_t i = 0; i < plan->binding_count; i++) {
+  const uint32_t count = plan->binding_count;
+  lane->copies_out = lane->has_large = false;
+  for (uint32_t i = 0; i < count; i++) {
     const vyc_argument *argument = &run->arguments[i];
     if (!vyc__is_host(argument)) continue;
     uint64_t bytes = 0;
@@ -87,43 +100,40 @@ static vyc_status rooms_of(const vyc_lane *lane, const vyc_run *run, rooms *room
         bytes > UINT64_MAX / 1024)
       return vyc__fail(VYC_E_INVALID, "run", "argument %u has too many elements", i);
     const uint64_t room = vyc__align_up(bytes, VYC_ALIGN);
-    const bool large = is_large(lane, argument, bytes);
-    rooms_out->has_large |= large;
-    if (takes_room(lane, plan->bindings[i].role, argument, bytes)) rooms_out->pinned += room;
-    if (is_mapped(lane, i, run, bytes)) continue;
-    rooms_out->device += room;
-    rooms_out->copies_out |= plan->bindings[i].role != VYC_ROLE_IN && bytes > 0 && !large;
+    const uint8_t way = way_of(lane, i, run, bytes);
+    lane->ways[i] = way;
+    if (VYC_UNLIKELY(way != WAY_MAPPED))
+      add_copied(lane, i, argument, room, needs);
+    else if (argument->kind == VYC_ARGUMENT_HOST)
+      needs->pinned += room;
   }
   return VYC_OK;
 }
 
 /* No slab where nothing is staged. */
-static vyc_status reserve(vyc_lane *lane, const rooms *needs, CUstream stream) {
+static vyc_status reserve(vyc_lane *lane, const vyc_run *run, CUstream stream) {
   vyc_context *context = lane->plan->child.context;
-  lane->copies_out = needs->copies_out;
-  if (needs->pinned > 0)
-    VYC_TRY(ensure(context, &context->pinned_pool, &lane->pinned, needs->pinned));
-  return needs->device == 0 ? VYC_OK : ensure_device(lane, stream, needs->device);
+  rooms needs = {0, 0};
+  VYC_TRY(rooms_of(lane, run, &needs));
+  if (needs.pinned > 0)
+    VYC_TRY(ensure(context, &context->pinned_pool, &lane->pinned, needs.pinned));
+  return needs.device == 0 ? VYC_OK : ensure_device(lane, stream, needs.device);
 }
 
 /* Arrays for which the device has no room are used in host memory, as far as the kernel can. */
 static vyc_status reserve_cramped(vyc_lane *lane, const vyc_run *run, CUstream stream) {
-  rooms needs = {0};
   vyc_error failure;
   vyc__error_save(&failure);
   lane->cramped = true;
-  VYC_TRY(rooms_of(lane, run, &needs));
-  VYC_TRY(reserve(lane, &needs, stream));
+  VYC_TRY(reserve(lane, run, stream));
   vyc__error_restore(&failure);
   return VYC_OK;
 }
 
 vyc_status vyc__stage_reserve(vyc_lane *lane, const vyc_run *run, CUstream stream) {
-  rooms needs = {0};
   lane->cramped = false;
-  VYC_TRY(rooms_of(lane, run, &needs));
-  const vyc_status status = reserve(lane, &needs, stream);
-  if (VYC_LIKELY(status != VYC_E_MEMORY || !needs.has_large)) return status;
+  const vyc_status status = reserve(lane, run, stream);
+  if (VYC_LIKELY(status != VYC_E_MEMORY || !lane->has_large)) return status;
   return reserve_cramped(lane, run, stream);
 }
 
@@ -159,16 +169,19 @@ static void add_result(vyc_lane *lane, vyc_result result) {
   lane->results[lane->result_count++] = result;
 }
 
-/* Host memory of this binding as the kernel or the copy engine will see it; NULL: it has none. */
-static uint8_t *host_side(const vyc_lane *lane, uint32_t i, const vyc_argument *argument,
-                          staging *stage, uint64_t bytes) {
-  const uint32_t role = lane->plan->bindings[i].role;
-  if (argument->kind == VYC_ARGUMENT_PINNED)
-    return role == VYC_ROLE_IN ? (uint8_t *)(uintptr_t)argument->data : argument->result;
-  if (!takes_room(lane, role, argument, bytes)) return NULL;
+static uint8_t *pinned_side(staging *stage, uint64_t bytes) {
   uint8_t *room = (uint8_t *)(uintptr_t)stage->pinned;
   stage->pinned += vyc__align_up(bytes, VYC_ALIGN);
   return room;
+}
+
+/* Host memory of this binding as the kernel or the copy engine will see it. */
+static uint8_t *host_side(const vyc_plan *plan, uint32_t i, const vyc_argument *argument,
+                          staging *stage, uint64_t bytes) {
+  if (argument->kind == VYC_ARGUMENT_PINNED)
+    return plan->bindings[i].role == VYC_ROLE_IN ? (uint8_t *)(uintptr_t)argument->data
+                                                 : argument->result;
+  return pinned_side(stage, bytes);
 }
 
 static uint64_t device_side(staging *stage, uint64_t bytes) {
@@ -177,19 +190,21 @@ static uint64_t device_side(staging *stage, uint64_t bytes) {
   return room;
 }
 
-/* A large binding whose kernel works in the device slab; `room` is for what goes there. */
+/* In the device slab; where it is an input, with page-locked room on the way. */
 static vyc_status stage_large(vyc_lane *lane, uint32_t i, const vyc_run *run, staging *stage,
-                              uint8_t *room, uint64_t *address_out) {
+                              uint64_t *address_out) {
   const vyc_plan *plan = lane->plan;
   vyc_context *context = plan->child.context;
   const vyc_argument *argument = &run->arguments[i];
+  const uint32_t role = plan->bindings[i].role;
   const uint64_t bytes = bytes_of(plan, i, run), address = device_side(stage, bytes);
   *address_out = address;
-  if (plan->bindings[i].role != VYC_ROLE_OUT) {
+  if (role != VYC_ROLE_OUT) {
     stage->staged += bytes;
-    VYC_TRY(vyc__chunks_in(context, address, room, argument->data, bytes, stage->stream));
+    VYC_TRY(vyc__chunks_in(context, address, pinned_side(stage, bytes), argument->data, bytes,
+                           stage->stream));
   }
-  if (plan->bindings[i].role == VYC_ROLE_IN) return VYC_OK;
+  if (role == VYC_ROLE_IN) return VYC_OK;
   stage->results += bytes;
   add_result(lane, (vyc_result){argument->result, NULL, address, bytes});
   return vyc__needs_clear(plan, i, run) ? vyc__clear(context, address, bytes, stage->stream)
@@ -203,18 +218,15 @@ static vyc_status stage_host(vyc_lane *lane, uint32_t i, const vyc_run *run, sta
   const vyc_argument *argument = &run->arguments[i];
   const uint32_t role = plan->bindings[i].role;
   const uint64_t bytes = bytes_of(plan, i, run);
-  const bool mapped = is_mapped(lane, i, run, bytes);
   const bool clear = vyc__needs_clear(plan, i, run);
-  uint8_t *host = host_side(lane, i, argument, stage, bytes);
+  uint8_t *host = host_side(plan, i, argument, stage, bytes);
 
-  if (!mapped && is_large(lane, argument, bytes))
-    return stage_large(lane, i, run, stage, host, address_out);
   if (role != VYC_ROLE_OUT && host != argument->data && bytes > 0) {
     vyc__host_copy(host, argument->data, bytes);
     stage->staged += bytes;
   }
   if (role != VYC_ROLE_IN) stage->results += bytes;
-  if (mapped) {
+  if (lane->ways[i] == WAY_MAPPED) {
     if (role != VYC_ROLE_OUT) stage->read += bytes;
     if (role != VYC_ROLE_IN) stage->written += bytes;
     if (clear && bytes > 0) memset(host, 0, bytes);
@@ -245,10 +257,12 @@ vyc_status vyc__stage_in(vyc_lane *lane, const vyc_run *run, CUstream stream, ui
                          uint64_t *addresses_out) {
   staging stage = begin(lane, stream);
   for (uint32_t i = 0; i < lane->plan->binding_count; i++) {
-    if (vyc__is_host(&run->arguments[i]))
+    if (!vyc__is_host(&run->arguments[i]))
+      VYC_TRY(use_buffer(lane->plan, i, run, stream, slot, &addresses_out[i]));
+    else if (VYC_LIKELY(lane->ways[i] != WAY_LARGE))
       VYC_TRY(stage_host(lane, i, run, &stage, &addresses_out[i]));
     else
-      VYC_TRY(use_buffer(lane->plan, i, run, stream, slot, &addresses_out[i]));
+      VYC_TRY(stage_large(lane, i, run, &stage, &addresses_out[i]));
   }
   count(lane->plan->child.context, &stage);
   return VYC_OK;
@@ -256,17 +270,17 @@ vyc_status vyc__stage_in(vyc_lane *lane, const vyc_run *run, CUstream stream, ui
 
 vyc_status vyc__stage_out(vyc_lane *lane, const vyc_run *run, CUstream stream,
                           const uint64_t *addresses) {
-  if (!lane->copies_out) return VYC_OK;
   const vyc_plan *plan = lane->plan;
   vyc_context *context = plan->child.context;
   staging stage = begin(lane, stream);
   for (uint32_t i = 0; i < plan->binding_count; i++) {
     const vyc_argument *argument = &run->arguments[i];
     if (!vyc__is_host(argument)) continue;
+    const uint32_t role = plan->bindings[i].role;
     const uint64_t bytes = bytes_of(plan, i, run);
-    uint8_t *host = host_side(lane, i, argument, &stage, bytes);
-    if (is_mapped(lane, i, run, bytes) || is_large(lane, argument, bytes)) continue;
-    if (plan->bindings[i].role == VYC_ROLE_IN || bytes == 0) continue;
+    if (lane->ways[i] == WAY_LARGE && role == VYC_ROLE_OUT) continue;
+    uint8_t *host = host_side(plan, i, argument, &stage, bytes);
+    if (lane->ways[i] != WAY_COPIED || role == VYC_ROLE_IN || bytes == 0) continue;
     VYC_TRY(vyc__copy_back(context, host, addresses[i], bytes, stage.stream));
   }
   return VYC_OK;

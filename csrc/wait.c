@@ -159,7 +159,7 @@ static vyc_status read_results(vyc_lane *lane, vyc_timing *timing_out, bool *end
       return vyc__fail_assert(cell[0], cell[1], plan->tag, plan->name);
   }
   if (timing_out != NULL) VYC_TRY(measure(lane, timing_out));
-  VYC_TRY(vyc__results_fetch(lane, ended_out));
+  if (VYC_UNLIKELY(lane->has_large)) VYC_TRY(vyc__results_fetch(lane, ended_out));
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < lane->result_count; i++) {
     const vyc_result *result = &lane->results[i];
