@@ -163,6 +163,27 @@ def test_verdict_bounds_the_best_by_the_twins_best(
     assert figure.bytes_moved == {"large_pinned": 32 << 20, "copy_h2d_pinned": 256 << 20}.get(id, 0)
 
 
+@pytest.mark.parametrize(
+    ("medians", "twin"),
+    [
+        ({"large_chunks_pageable": 3.0, "large_copies_pageable": 2.0, "large_zero_copy_pageable": 4.0}, 1),
+        ({"large_zero_copy_pageable": 4.0, "large_chunks_pageable": 3.0}, 0),
+        ({"large_zero_copy_pageable": 4.0, "large_chunks_new": 1.0}, 2),
+        ({}, 0),
+    ],
+)
+def test_a_row_is_held_to_the_fastest_of_its_twins(medians: dict[str, float], twin: int) -> None:
+    series = harness("harness.resultfile").Series
+    row = next(row for row in harness("harness.rows").ROWS if row.id == "large_pageable")
+    expected = ("large_chunks_pageable", "large_copies_pageable", "large_zero_copy_pageable")[twin]
+
+    found = harness("harness.runner").with_fastest_twin(
+        row, {name: series(9.0, 9.0, [median, 9.0], 2, 1) for name, median in medians.items()}
+    )
+
+    assert found.twin == expected
+
+
 # ---- files and pages -------------------------------------------------------------------------------------------------
 
 
