@@ -14,6 +14,34 @@ typedef struct share {
   float seed;
 } share;
 
+/* Pageable arrays that cross in chunks, of which the kernel scales the beginning. What a dropped
+ * run would write to is gone at once. */
+static void work_large(vyc_plan *plan, float a) {
+  enum { MANY = (1 << 18) + 1, SCALED = 512 };
+  float *in = malloc(MANY * sizeof *in), *out = malloc(MANY * sizeof *out);
+  float *unwanted = malloc(MANY * sizeof *unwanted);
+  task *t = malloc(sizeof *t);
+  vyc_ticket *ticket = NULL, *dropped = NULL;
+  CHECK(in != NULL && out != NULL && unwanted != NULL && t != NULL);
+  for (uint32_t i = 0; i < MANY; i++) in[i] = (float)i + a;
+  prepare(t, a);
+  t->arguments[0] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = MANY, .data = in};
+  t->arguments[1] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = MANY, .result = unwanted};
+  t->run.grid[0] = SCALED / 128;
+  OK(vyc_plan_submit(plan, &dropped, &t->run));
+  t->arguments[1].result = out;
+  OK(vyc_plan_submit(plan, &ticket, &t->run));
+  memset(in, 0, MANY * sizeof *in);
+  vyc_ticket_release(dropped);
+  free(unwanted);
+  OK(vyc_ticket_wait(ticket, -1));
+  vyc_ticket_release(ticket);
+  for (uint32_t i = 0; i < MANY; i++) CHECK(out[i] == (i < SCALED ? a * ((float)i + a) : 0.0f));
+  free(in);
+  free(out);
+  free(t);
+}
+
 static void *work(void *argument) {
   const share *s = argument;
   task *first = malloc(sizeof *first), *second = malloc(sizeof *second);
@@ -23,6 +51,7 @@ static void *work(void *argument) {
   OK(vyc_buffer_alloc(&out, s->context, N * 4));
   for (int turn = 0; turn < TURNS; turn++) {
     const float a = s->seed + (float)turn;
+    if (turn % 10 == 0) work_large(s->plan, a);
     vyc_ticket *ticket = NULL, *dropped = NULL;
     prepare(first, a);
     OK(vyc_plan_run(s->plan, NULL, &first->run));
