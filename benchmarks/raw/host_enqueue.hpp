@@ -1,7 +1,8 @@
 // Enqueues from C++, and the driver's own, in turns: block by block in one process.
 //
-// Where a graph lies in memory makes up to 60 ns of its launch (docs/performance.md), so each side
-// has GRAPHS of them, and processes of their own would compare places more than calls.
+// Processes of their own differ by up to 60 ns in what the same launch costs, and 3 % of one is 30
+// ns. Graphs of one process differ less, by 1 to 3 % (benchmarks/probes/places.c): each side has
+// GRAPHS of them.
 #ifndef HOST_ENQUEUE_HPP
 #define HOST_ENQUEUE_HPP
 
