@@ -34,9 +34,9 @@ OPTIONS = {
     "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1:detect_stack_use_after_return=1",
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1:abort_on_error=1",
     "TSAN_OPTIONS": f"halt_on_error=1:abort_on_error=1:second_deadlock_stack=1:suppressions={ROOT}/tools/tsan.supp",
-    # Each object has memory of its own, which is watched.
-    "PYTHONMALLOC": "malloc",
 }
+if not sysconfig.get_config_var("Py_GIL_DISABLED"):  # without a GIL there is one allocator, and no other is taken
+    OPTIONS["PYTHONMALLOC"] = "malloc"  # each object has memory of its own, which is watched
 
 
 def build(preset: str) -> Path:
