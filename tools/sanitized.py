@@ -23,11 +23,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 # What the tests of warm calls count, a sanitizer adds to.
 LEFT_OUT = ("tests/device/test_budget.py",)
-# What needs freed memory to come again at once, which the address sanitizer keeps.
-DESELECTED = {
-    "asan": ("tests/device/test_origins.py::test_code_in_the_place_of_code_that_died_has_its_own_line",),
-    "tsan": (),
-}
 LIBRARIES = {"asan": ("libasan.so", "libubsan.so"), "tsan": ("libtsan.so",)}
 OPTIONS = {
     # Leaks: the interpreter leaves memory to the end of the process. tests/native looks for those of the library.
@@ -86,7 +81,6 @@ def main(argv: Sequence[str]) -> int:
         return 2
     variables = environment(argv[0], package(build(argv[0])))
     ignored = [f"--ignore={ROOT / path}" for path in LEFT_OUT]
-    ignored += [f"--deselect={name}" for name in DESELECTED[argv[0]]]
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *ignored, *argv[1:]]
     return subprocess.run(command, cwd=ROOT, env=variables, check=False).returncode
 
