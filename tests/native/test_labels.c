@@ -143,7 +143,7 @@ typedef struct reader {
   vyc_context *context;
   const launcher *launchers;
   int *over; /* by __atomic */
-  uint64_t told;
+  uint64_t told; /* by __atomic */
 } reader;
 
 static int is_one_of(const launcher *launchers, const char *line) {
@@ -161,7 +161,7 @@ static void *read_on(void *argument) {
     OK(vyc_context_in_flight(r->context, lines, sizeof lines, &count));
     for (char *line = strtok_r(lines, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
       if (strstr(line, " with ") == NULL) continue;
-      r->told++;
+      __atomic_fetch_add(&r->told, 1, __ATOMIC_RELAXED);
       CHECK(is_one_of(r->launchers, line));
     }
   }

@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, freethreading_compatible=True
 """Bytes through a device and back, without a Python object of vyre_cuda."""
 from vyre_cuda.c_api cimport (
     VYC_OK,
