@@ -24,6 +24,7 @@ X = np.arange(100, dtype=np.float32)
 # A device with a kernel that hangs on the main stream, on a stream of its own and in a submitted call.
 HUNG = f"""
     import _thread, asyncio, os, signal, threading, time
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the shell has it ignored
     FOREVER = {FOREVER} if NAME == "emulator" else {FOREVER} // 10  # a look from a GPU takes longer
     device = vc.Device(NAME)
     spin, saxpy = device.compile(programs.spin()), device.compile(programs.saxpy())
@@ -47,8 +48,9 @@ def run_hung(device_name: int | str, code: str) -> list[str]:
     """The lines that the program prints; it must end well, and before its kernels do."""
     begin = time.monotonic()
     done = run_python(HUNG + code, device_name)
-    assert done.returncode == 0, done.stderr
-    assert time.monotonic() - begin < LIMIT
+    took = time.monotonic() - begin
+    assert done.returncode == 0, f"after {took:.1f} s: {done.stdout}{done.stderr}"
+    assert took < LIMIT, done.stdout
     return done.stdout.split("\n")[:-1]
 
 
