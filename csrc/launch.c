@@ -145,9 +145,10 @@ static inline bool relaunch(vyc_plan *plan, const vyc_run *run, vyc_status *stat
   exec->stale |= vyc__block_change(plan, exec->block, &plain, run);
   vyc__exec_set_grid(exec, run->grid);
   *status_out = VYC_LIKELY(exec->stale) ? vyc__exec_patch(exec, plan->child.context) : VYC_OK;
-  const CUresult result =
-      VYC_LIKELY(*status_out == VYC_OK) ? launch_exec(exec, plan, run) : CUDA_SUCCESS;
+  const bool patched = *status_out == VYC_OK;
+  const CUresult result = VYC_LIKELY(patched) ? launch_exec(exec, plan, run) : CUDA_SUCCESS;
   vyc__exec_unclaim(exec);
+  if (VYC_UNLIKELY(!patched)) return true;
   if (VYC_UNLIKELY(result == CUDA_ERROR_INVALID_CONTEXT)) return false; /* wants it current */
   vyc__count(plan->child.context, kernel_launches, 1);
   if (VYC_UNLIKELY(result != CUDA_SUCCESS))

@@ -10,12 +10,14 @@ import pytest
 
 import vyre_cuda as vc
 from vyre_cuda.cache import files
+from vyre_cuda.testing.emulator import Emulator
 
 from .. import programs
 from .delta import Delta, N
 
 pytestmark = pytest.mark.device
 BYTES = 4 * N
+CUDA_ERROR_UNKNOWN = 999
 
 
 @pytest.fixture
@@ -42,6 +44,24 @@ def test_host_call_counts_its_launch_bytes_and_wait(device: vc.Device, warm: vc.
         "readback_bytes": BYTES,
         "sync_points": 1,
     }
+
+
+@pytest.mark.emulator
+def test_launch_that_is_refused_before_it_is_made_is_not_counted(
+    device: vc.Device, warm: vc.Kernel, arrays: tuple[vc.DeviceArray, ...], emulator: Emulator
+) -> None:
+    call = warm.bind(*arrays, 2.0)
+    for a in (1.0, 2.0, 3.0):
+        warm.launch(*arrays, a)
+        call(*arrays, a)
+    device.synchronize()
+    delta = Delta(device)
+    for way in (warm.launch, call):
+        emulator.fail("cuGraphExecKernelNodeSetParams", result=CUDA_ERROR_UNKNOWN)
+        with pytest.raises(vc.Error):
+            way(*arrays, 4.0)
+
+    assert delta.of("kernel_launches", "plain_kernel_launches") == (0, 0)
 
 
 def test_pinned_arguments_are_not_staged(device: vc.Device, warm: vc.Kernel) -> None:
