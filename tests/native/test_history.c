@@ -8,38 +8,12 @@
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED
 #endif
-#include "dispatch_test.h"
+#include "bench_test.h"
 
 #include <malloc.h>
 
 #define KERNELS 10000
 #define THREADS 4
-
-typedef struct bench {
-  vyc_context *context;
-  vyc_module *module;
-  vyc_buffer *in, *out;
-  task task;
-} bench;
-
-static void set_up(bench *b) {
-  b->context = open_context();
-  b->module = load_module(b->context);
-  b->in = new_buffer(b->context, N * 4);
-  b->out = new_buffer(b->context, N * 4);
-  prepare(&b->task, 2.0f);
-  on_buffers(&b->task, b->in, b->out);
-  emulator_set("stream_mode", LAZY);
-}
-
-static void tear_down(bench *b) {
-  emulator_set("stream_mode", EAGER);
-  vyc_buffer_release(b->in);
-  vyc_buffer_release(b->out);
-  vyc_module_release(b->module);
-  vyc_context_release(b->context);
-  check_nothing_lives();
-}
 
 static vyc_plan *named(vyc_module *module, const char *name) {
   vyc_plan_desc desc = scale_desc(STREAMED);
@@ -74,7 +48,8 @@ static const char *in_flight(vyc_context *context) {
 
 static void launches_say_where_they_come_from(void) {
   bench b;
-  set_up(&b);
+  set_up(&b, 2.0f);
+  emulator_set("stream_mode", LAZY);
   uint32_t origin = 0, other = 0;
   OK(vyc_origin_add(&origin, "step.cpp:12"));
   OK(vyc_origin_add(&other, "step.cpp:13"));
@@ -120,7 +95,8 @@ static void launches_say_where_they_come_from(void) {
 
 static void runs_say_where_they_come_from(void) {
   bench b;
-  set_up(&b);
+  set_up(&b, 2.0f);
+  emulator_set("stream_mode", LAZY);
   uint32_t origin = 0;
   OK(vyc_origin_add(&origin, "step.cpp:20"));
   vyc_plan *plan = named(b.module, "stretch");
@@ -140,7 +116,8 @@ static void runs_say_where_they_come_from(void) {
 
 static void a_site_that_nobody_added_says_nothing(void) {
   bench b;
-  set_up(&b);
+  set_up(&b, 2.0f);
+  emulator_set("stream_mode", LAZY);
   vyc_plan *plan = named(b.module, "stretch");
   b.task.run.origin = 60000;
   OK(vyc_plan_launch(plan, &b.task.run));
@@ -168,7 +145,8 @@ static void sites_end_without_a_failure(void) {
 
 static void a_name_outlives_its_kernel_while_its_launch_may_be_told(void) {
   bench b;
-  set_up(&b);
+  set_up(&b, 2.0f);
+  emulator_set("stream_mode", LAZY);
   vyc_plan *kept = named(b.module, "kept");
   vyc_stream *stream = new_stream(b.context);
   OK(vyc_plan_launch(kept, &b.task.run));
@@ -208,8 +186,7 @@ static void pass(bench *b, int first, int count) {
 
 static void kernels_that_come_and_go_leave_nothing(void) {
   bench b;
-  set_up(&b);
-  emulator_set("stream_mode", EAGER);
+  set_up(&b, 2.0f);
   pass(&b, 0, KERNELS / 4);
   const size_t before = allocated();
   pass(&b, KERNELS / 4, KERNELS);
@@ -253,8 +230,7 @@ static void *come_and_go(void *argument) {
 
 static void names_are_read_while_they_are_freed(void) {
   bench b;
-  set_up(&b);
-  emulator_set("stream_mode", EAGER);
+  set_up(&b, 2.0f);
   volatile int over = 0;
   reader r = {b.context, &over};
   pthread_t readers[2], makers[THREADS];

@@ -3,7 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "internal.h"
 
-#include "dispatch_test.h"
+#include "bench_test.h"
 
 #define THREADS 4
 #define ROUNDS 3000
@@ -35,31 +35,6 @@ static uint64_t address_of(vyc_buffer *buffer) {
   return address;
 }
 
-typedef struct bench {
-  vyc_context *context;
-  vyc_module *module;
-  vyc_buffer *in, *out;
-  task task;
-} bench;
-
-static void set_up(bench *b) {
-  b->context = open_context();
-  b->module = load_module(b->context);
-  b->in = new_buffer(b->context, N * 4);
-  b->out = new_buffer(b->context, N * 4);
-  prepare(&b->task, 2.5f);
-  on_buffers(&b->task, b->in, b->out);
-}
-
-static void tear_down(bench *b) {
-  emulator_set("stream_mode", EAGER);
-  vyc_buffer_release(b->in);
-  vyc_buffer_release(b->out);
-  vyc_module_release(b->module);
-  vyc_context_release(b->context);
-  check_nothing_lives();
-}
-
 static void launch_and_compare(bench *b, vyc_plan *plan, const char *with) {
   char wanted[512];
   snprintf(wanted, sizeof wanted, "scale%s, 1 launch ago in call order", with);
@@ -74,7 +49,7 @@ static void launch_and_compare(bench *b, vyc_plan *plan, const char *with) {
 static void arguments_are_told_by_their_labels(void) {
   bench b;
   char with[256];
-  set_up(&b);
+  set_up(&b, 2.5f);
   emulator_set("stream_mode", LAZY);
   const unsigned long long in = address_of(b.in), out = address_of(b.out);
   snprintf(with, sizeof with, " with px=float32[%u] at 0x%llx, po=float32 at 0x%llx, a=2.5", N, in,
@@ -90,7 +65,7 @@ static void arguments_are_told_by_their_labels(void) {
 
 static void a_type_that_there_is_not_is_refused(void) {
   bench b;
-  set_up(&b);
+  set_up(&b, 2.5f);
   const vyc_label wrong[] = {{"px", VYC_TYPE_F32, 0}, {"po", VYC_TYPE_F64 + 1, 0}, {NULL, 0, 0}};
   vyc_plan_desc desc = scale_desc(STREAMED);
   desc.labels = wrong;
@@ -102,7 +77,7 @@ static void a_type_that_there_is_not_is_refused(void) {
 /* As a reader finds an entry that one thread is writing, or that two have written at once. */
 static void arguments_that_are_not_the_notes_are_not_told(void) {
   bench b;
-  set_up(&b);
+  set_up(&b, 2.5f);
   emulator_set("stream_mode", LAZY);
   vyc_plan *plan = labeled(b.module, LABELS, sizeof(vyc_plan_desc));
   OK(vyc_plan_launch(plan, &b.task.run));
@@ -171,7 +146,7 @@ static void *read_on(void *argument) {
 /* Each launcher has arguments of its own, so a line with those of two is seen. */
 static void arguments_of_two_launches_are_never_mixed(void) {
   bench b;
-  set_up(&b);
+  set_up(&b, 2.5f);
   static launcher launchers[THREADS];
   vyc_plan *plan = labeled(b.module, LABELS, sizeof(vyc_plan_desc));
   for (int i = 0; i < THREADS; i++) {
@@ -214,7 +189,7 @@ static void arguments_of_two_launches_are_never_mixed(void) {
 static void lose(size_t room, int whole) {
   bench b;
   vyc_error error = {0};
-  set_up(&b);
+  set_up(&b, 2.5f);
   emulator_set("stream_mode", LAZY);
   vyc_plan *plan = labeled(b.module, LABELS, sizeof(vyc_plan_desc));
   for (int i = 0; i < 30; i++) OK(vyc_plan_launch(plan, &b.task.run));
