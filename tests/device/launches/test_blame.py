@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +13,8 @@ import pytest
 import vyre_cuda as vc
 from vyre_cuda.testing.emulator import Emulator
 
-from . import programs
-from .foreign_ptx import POKE
+from .. import programs
+from ..foreign_ptx import POKE
 
 pytestmark = [pytest.mark.device, pytest.mark.emulator]
 
@@ -26,28 +26,8 @@ SAXPY = "saxpy ({}:{})".format(*(programs.saxpy().source or ()))
 
 
 @pytest.fixture
-def device(emulator: Emulator) -> Iterator[vc.Device]:
-    """One that the test loses."""
-    device = vc.Device("emulator")
-    yield device
-    emulator.reset()
-    device.close()
-
-
-@pytest.fixture
-def saxpy(device: vc.Device) -> vc.Kernel:
-    return device.compile(programs.saxpy())
-
-
-@pytest.fixture
 def poke(device: vc.Device) -> vc.ForeignKernel:
     return device.load(POKE, "poke", signature="ptr")
-
-
-@pytest.fixture
-def arrays(device: vc.Device) -> tuple[vc.DeviceArray, ...]:
-    x = np.ones(N, np.float32)
-    return device.array(x), device.array(x), device.empty(N, vc.f32)
 
 
 DETAILS = re.compile(r"( with [^\n]*?)?, launched at [^,\n]+:\d+(?=,)")

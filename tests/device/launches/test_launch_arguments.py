@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import vyre_cuda as vc
 from vyre_cuda.testing.emulator import Emulator
 
-from . import programs
-from .foreign_ptx import POKE
+from .. import programs
+from ..foreign_ptx import POKE
 
 pytestmark = [pytest.mark.device, pytest.mark.emulator]
 
@@ -27,14 +27,10 @@ NUMBERS = [vc.u8, vc.i8, vc.u16, vc.i16, vc.u32, vc.i32, vc.u64, vc.i64]
 FLOATS = [vc.f16, vc.bf16, vc.f32, vc.f64]
 
 
-@pytest.fixture
-def device(emulator: Emulator) -> Iterator[vc.Device]:
-    """What it launches stays in flight until somebody waits."""
-    device = vc.Device("emulator")
+@pytest.fixture(autouse=True)
+def lazy(device: vc.Device, emulator: Emulator) -> None:
+    """What is launched stays in flight until somebody waits."""
     emulator.stream_mode("lazy")
-    yield device
-    emulator.reset()
-    device.close()
 
 
 def told(device: vc.Device) -> str:

@@ -6,7 +6,7 @@ import gc
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
@@ -17,8 +17,8 @@ import vyre_cuda as vc
 from vyre_cuda._native import origin
 from vyre_cuda.testing.emulator import Emulator
 
-from . import programs
-from .foreign_ptx import POKE
+from .. import programs
+from ..foreign_ptx import POKE
 
 pytestmark = [pytest.mark.device, pytest.mark.emulator]
 
@@ -27,24 +27,10 @@ X = np.ones(N, np.float32)
 GIL = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
-@pytest.fixture
-def device(emulator: Emulator) -> Iterator[vc.Device]:
-    """One that the test loses; what it launches stays in flight until somebody waits."""
-    device = vc.Device("emulator")
+@pytest.fixture(autouse=True)
+def lazy(device: vc.Device, emulator: Emulator) -> None:
+    """What is launched stays in flight until somebody waits."""
     emulator.stream_mode("lazy")
-    yield device
-    emulator.reset()
-    device.close()
-
-
-@pytest.fixture
-def saxpy(device: vc.Device) -> vc.Kernel:
-    return device.compile(programs.saxpy())
-
-
-@pytest.fixture
-def arrays(device: vc.Device) -> tuple[vc.DeviceArray, ...]:
-    return device.array(X), device.array(X), device.empty(N, vc.f32)
 
 
 def lines(device: vc.Device) -> list[int]:

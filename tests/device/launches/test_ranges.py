@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ import pytest
 import vyre_cuda as vc
 from vyre_cuda.testing.emulator import Emulator
 
-from . import programs
+from .. import programs
 
 pytestmark = [pytest.mark.device, pytest.mark.emulator]
 
@@ -31,26 +31,6 @@ def push_range(message=None, domain=None, **_):
 def pop_range(domain=None):
     events.append("pop")
 """
-
-
-@pytest.fixture
-def device(emulator: Emulator) -> Iterator[vc.Device]:
-    """One of the test's own."""
-    device = vc.Device("emulator")
-    yield device
-    emulator.reset()
-    device.close()
-
-
-@pytest.fixture
-def saxpy(device: vc.Device) -> vc.Kernel:
-    return device.compile(programs.saxpy())
-
-
-@pytest.fixture
-def arrays(device: vc.Device) -> tuple[vc.DeviceArray, ...]:
-    x = np.ones(N, np.float32)
-    return device.array(x), device.array(x), device.empty(N, vc.f32)
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""What is told of launches: in messages of later faults, and to profilers."""
