@@ -88,7 +88,7 @@ def _by_compare_and_swap(
     done = function.label()
     if guard is not None:
         function.effect("set", (b.constant(bits_type, 0),), result)
-        function.effect("branch", (guard,), (done, True))
+        b.branch(guard, False, done)
     b.open_scope()
     address, form = memory.operands(place, index, f"ld.{bits_type}", None)
     found = function.fresh("atomic", bits_type, address, AtomicForm(form, "relaxed", scope))
@@ -103,7 +103,7 @@ def _by_compare_and_swap(
     met = function.fresh("atomic", bits_type, (*address, old, combined), AtomicForm(swap, order, scope))
     b.facts.observe(met)
     function.effect("set", (met,), result)
-    function.effect("branch", (b.apply("not_equal", met, old),), (again, False))
+    b.branch(b.apply("not_equal", met, old), True, again)
     b.close_scope()
     b.close_scope()
     function.effect("label", (), (done, False))

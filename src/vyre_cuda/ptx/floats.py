@@ -141,16 +141,18 @@ def _remainder(b: Builder, left: int, right: int) -> int:
         b.apply("less", b.constant(type_, 0), divisor),
     )
     runs = b.apply("logical_and", defined, b.apply("less_equal", divisor, dividend))
-    rest = function.register(type_)
-    function.effect("set", (dividend,), rest)
-    done = function.label()
-    function.effect("branch", (runs,), (done, True))
-    b.open_scope()
-    _take_off_multiples(b, dividend, divisor, rest)
-    b.close_scope()
-    function.effect("label", (), (done, False))
-    number = b.apply("copysign", b.read_register(rest), left)
-    return b.apply("where", defined, number, b.constant(type_, NAN[type_]))
+    rest = dividend
+    if runs != b.false:
+        register = function.register(type_)
+        function.effect("set", (dividend,), register)
+        done = function.label()
+        b.branch(runs, False, done)
+        b.open_scope()
+        _take_off_multiples(b, dividend, divisor, register)
+        b.close_scope()
+        function.effect("label", (), (done, False))
+        rest = b.read_register(register)
+    return b.apply("where", defined, b.apply("copysign", rest, left), b.constant(type_, NAN[type_]))
 
 
 def _take_off_multiples(b: Builder, dividend: int, divisor: int, rest: int) -> None:
@@ -161,13 +163,13 @@ def _take_off_multiples(b: Builder, dividend: int, divisor: int, rest: int) -> N
     function.effect("set", (divisor,), multiple)
     limit = b.apply("multiply", dividend, half)
     down, up = function.label(), function.label()
-    function.effect("branch", (b.apply("less_equal", divisor, limit),), (down, True))
+    b.branch(b.apply("less_equal", divisor, limit), False, down)
     function.effect("label", (), (up, True))
     b.open_scope()
     once = b.read_register(multiple)
     twice = b.apply("add", once, once)
     function.effect("set", (twice,), multiple)
-    function.effect("branch", (b.apply("less_equal", twice, limit),), (up, False))
+    b.branch(b.apply("less_equal", twice, limit), True, up)
     b.close_scope()
     function.effect("label", (), (down, True))
     b.open_scope()
@@ -176,7 +178,7 @@ def _take_off_multiples(b: Builder, dividend: int, divisor: int, rest: int) -> N
     function.effect("set", (less,), rest)
     halved = b.apply("multiply", part, half)  # exact down to the divisor itself
     function.effect("set", (halved,), multiple)
-    function.effect("branch", (b.apply("less_equal", divisor, halved),), (down, False))
+    b.branch(b.apply("less_equal", divisor, halved), True, down)
     b.close_scope()
 
 

@@ -7,6 +7,7 @@ result back; where facts prove it in range nothing is emitted. Shift and rotate 
 from __future__ import annotations
 
 from vyre_cuda.ir.types import Type
+from vyre_cuda.ptx.foldable import may_fold
 from vyre_cuda.ptx.isel import BITS, MACHINE_TYPE, UNSIGNED
 from vyre_cuda.ptx.peephole import Builder
 
@@ -61,8 +62,19 @@ def _count(b: Builder, type_: Type, count: int) -> int:
 
 def shift(b: Builder, op: str, type_: Type, value: int, count: int) -> int:
     """left_shift and right_shift."""
-    shifted = b.apply(op, value, _count(b, type_, count))
-    return narrowed(b, type_, shifted) if op == "left_shift" else shifted
+    if op == "right_shift":
+        return b.apply(op, value, _count(b, type_, count))
+    if type_.bits == 64 and not b.is_constant(count) and may_fold(b.function, count):
+        return _left_shift_by_choice(b, value, count)
+    return narrowed(b, type_, b.apply(op, value, _count(b, type_, count)))
+
+
+def _left_shift_by_choice(b: Builder, value: int, count: int) -> int:
+    """Shifted, or 0 from the width on: right whatever the shift itself gives there (docs/compiler-defects.md)."""
+    unsigned = b.convert("retype", "u64", count)
+    inside = b.apply("less", unsigned, b.constant("u64", 64))
+    shifted = b.apply("left_shift", value, b.convert("low", "u32", unsigned))
+    return b.apply("where", inside, shifted, b.constant(b.function.types[value], 0))
 
 
 def rotate(b: Builder, op: str, type_: Type, value: int, count: int) -> int:

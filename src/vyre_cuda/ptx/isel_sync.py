@@ -93,8 +93,7 @@ def grid_barrier(b: Builder, block: Block, report: int | None) -> None:
     after = function.label()
     barrier(b)
     is_leader = b.apply("equal", linear_thread_id(b, block), b.constant("u32", 0))
-    if not b.is_constant(is_leader):
-        function.effect("branch", (is_leader,), (after, True))
+    b.branch(is_leader, False, after)
     b.open_scope()
     counts = [special(b, f"%nctaid.{axis}", block) for axis in "xyz"]
     blocks = b.apply("multiply", b.apply("multiply", counts[0], counts[1]), counts[2])
@@ -109,11 +108,11 @@ def grid_barrier(b: Builder, block: Block, report: int | None) -> None:
     b.open_scope()
     now = atomic_value(b, "ld.u32", (word,), order="acquire")
     flipped = b.apply("bitwise_xor", b.convert("retype", "s32", arrived), b.convert("retype", "s32", now))
-    function.effect("branch", (b.apply("less", flipped, b.constant("s32", 0)),), (done, False))
+    b.branch(b.apply("less", flipped, b.constant("s32", 0)), True, done)
     if report is not None:
         key = atomic_value(b, "ld.u64", (report,), order="relaxed", scope="sys")
         failed = b.apply("not_equal", key, b.constant("u64", (1 << 64) - 1))
-        function.effect("branch", (failed,), (done, False))
+        b.branch(failed, True, done)
     function.effect("sleep", (), _BACK_OFF)
     function.effect("branch", (), (again, False))
     b.close_scope()

@@ -1,14 +1,17 @@
 """Counted loops with the meaning of Python's range on exact integers: no wrap at the end of the type.
 
-The counter is a mutable register that only the loop itself writes. Where the next value could wrap, the loop asks
-before it steps how far the end still is; that distance is exact as an unsigned number. A step of 0 makes no trip.
+The counter is a mutable register that only the loop itself writes. Where the next value could wrap, or the way from
+start to end is longer than half of the type, a loop of known length counts its trips; any other one that could wrap
+asks before it steps how far the end still is, and that distance is exact as an unsigned number. A step of 0 makes no
+trip.
 """
 
 from __future__ import annotations
 
 from vyre_cuda.ir.types import Type
+from vyre_cuda.ptx.foldable import may_fold
 from vyre_cuda.ptx.intervals import FULL
-from vyre_cuda.ptx.isel import UNSIGNED
+from vyre_cuda.ptx.isel import SIGNED, UNSIGNED
 from vyre_cuda.ptx.peephole import Builder
 
 # A loop of more trips known beforehand is not unrolled: the assembler would unroll hundreds (spec of ptxas 13).
@@ -21,6 +24,7 @@ class CountedLoop:
     __slots__ = (
         "_b",
         "_declared",
+        "_left",
         "_rest",
         "_signed",
         "_start",
@@ -45,6 +49,7 @@ class CountedLoop:
         self._start, self._stop, self._step = start, stop, step
         self.step = builder.constant_of(step)
         self.trips = self._trips()
+        self._left: int | None = None  # the register of the trips to come
         self._rest: tuple[int, int] | None = None
         self.enters = self._enters()
         self._wraps = True
@@ -55,24 +60,28 @@ class CountedLoop:
     def stays_rolled(self) -> bool:
         """Whether the assembler is told not to unroll: long loops, and those whose length it would get wrong.
 
-        ptxas 13.0 counts the trips of a signed loop from stop - start in the signed type, and makes one trip where that
-        overflows (seen on sm_90).
+        ptxas takes stop - start for a signed number and makes one trip where that overflows (docs/compiler-defects.md,
+        half-range-loop). A length that it cannot work out beforehand it gets right for unsigned counters.
         """
         if self.trips is not None and self.trips > _MOST_UNROLLED_TRIPS:
             return True
-        return self._signed and not self._wraps and self._longest() > FULL[self._type][1]
+        if self._wraps or self._left is not None or not self._is_long():
+            return False
+        ends = (self._start, self._stop)
+        return self._signed or all(may_fold(self._b.function, end) for end in ends)
 
-    def _longest(self) -> int:
-        """The most that stop - start, rounded up to whole steps, can be."""
+    def _is_long(self) -> bool:
+        """Whether stop - start, rounded up to whole steps, may be more than half of the type."""
         start, stop = (self._b.facts.tight_range(end) for end in (self._start, self._stop))
         step = self.step or 0
-        return (stop[1] - start[0] if step > 0 else start[1] - stop[0]) + abs(step) - 1
+        longest = (stop[1] - start[0] if step > 0 else start[1] - stop[0]) + abs(step) - 1
+        return longest > FULL[SIGNED[self._type]][1]
 
     def _trips(self) -> int | None:
         first, end = self._b.constant_of(self._start), self._b.constant_of(self._stop)
         if first is None or end is None or not self.step:
             return None
-        return len(range(first, end, self.step))
+        return max(0, -((first - end) // self.step))
 
     def _enters(self) -> int:
         b = self._b
@@ -96,6 +105,10 @@ class CountedLoop:
         self._wraps = not self._steps_without_wrap()
         self.register = function.register(self._type)
         function.effect("set", (self._start,), self.register)
+        if self.trips is not None and (self._wraps or self._is_long()):
+            type_ = "u32" if self.trips <= FULL["u32"][1] else "u64"
+            self._left = function.register(type_)
+            function.effect("set", (b.constant(type_, self.trips),), self._left)
         if self._signed and self.step is None:
             up = b.apply("less", b.constant(self._type, 0), self._step)
             ahead = b.apply("subtract", self._stop, self._start)
@@ -133,7 +146,10 @@ class CountedLoop:
         These values see the counter before and after the step, so none is shared or simplified.
         """
         function = self._b.function
-        if not self._wraps:
+        if self._left is not None:
+            again = self._count_down(self._left)
+            self._step_counter()
+        elif not self._wraps:
             following = self._step_counter()
             ends = (following, self._stop) if (self.step or 0) > 0 else (self._stop, following)
             again = function.fresh("less", "pred", ends)
@@ -145,6 +161,14 @@ class CountedLoop:
                 function.pinned[less] = self._rest[0]
             self._step_counter()
         function.effect("branch", (again,), (body, False))
+
+    def _count_down(self, register: int) -> int:
+        """Take one from the trips to come, and ask whether any is left."""
+        b, function = self._b, self._b.function
+        type_ = function.registers[register]
+        left = function.fresh("subtract", type_, (function.register_value(register), b.constant(type_, 1)))
+        function.pinned[left] = register
+        return function.fresh("not_equal", "pred", (left, b.constant(type_, 0)))
 
     def _step_counter(self) -> int:
         function = self._b.function

@@ -13,6 +13,7 @@ from typing import Any
 from vyre_cuda.ir.ops import OPS
 from vyre_cuda.ptx.conversions import INVERSES, fold_conversion
 from vyre_cuda.ptx.facts import Facts
+from vyre_cuda.ptx.foldable import may_fold
 from vyre_cuda.ptx.intervals import FULL, Range, wrap
 from vyre_cuda.ptx.isel import BITS, PREDICATES, TYPED_BY_FIRST
 from vyre_cuda.ptx.precision import modes
@@ -125,6 +126,22 @@ class Builder:
         self.facts.observe(value)
         return value
 
+    def branch(self, condition: int, sense: bool, label: int | None) -> None:
+        """Go to the label, or return where it is None, when the condition is `sense`: at once or never when known."""
+        function = self.function
+        if function.ops[condition] == "logical_not":
+            condition, sense = function.args[condition][0], not sense
+        args: tuple[int, ...] = (condition,)
+        negated = not sense
+        if self.is_constant(condition):
+            if (condition == self.true) != sense:
+                return
+            args, negated = (), False
+        if label is None:
+            function.effect("return", args, negated)
+        else:
+            function.effect("branch", args, (label, negated))
+
     # ---- asking ----
 
     def is_constant(self, value: int) -> bool:
@@ -210,16 +227,23 @@ def _and_mask(b: Builder, type_: str, left: int, right: int) -> int | None:
     return left if covered else None
 
 
-def _shift(op: Callable[[int, int], int]) -> Rule:
-    """Counts are 32-bit numbers read as unsigned; from the width on all are the same."""
+def _shift(name: str, op: Callable[[int, int], int]) -> Rule:
+    """Counts are 32-bit numbers read as unsigned; from the width on all are the same, and none goes into the text.
+
+    That is a rule of correctness: ptxas takes some of them modulo 64 (docs/compiler-defects.md, shift-by-width).
+    """
 
     def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
-        count, value = b.constant_of(right), b.constant_of(left)
+        count, value, width = b.constant_of(right), b.constant_of(left), BITS[type_]
         if count == 0 or value == 0:
             return left
+        if b.facts.unsigned_range(right)[0] >= width:
+            if name == "left_shift" or type_[0] == "u":
+                return b.constant(type_, 0)
+            return b.apply(name, left, b.constant("u32", width - 1)) if count != width - 1 else None
         if count is None or value is None:
             return None
-        return b.constant(type_, wrap(type_, op(value, min(count % (1 << 32), BITS[type_]))))
+        return b.constant(type_, wrap(type_, op(value, count)))
 
     return rule
 
@@ -347,14 +371,23 @@ def _logical_not(b: Builder, _type: str, value: int) -> int | None:
     return None
 
 
-def _where(b: Builder, _type: str, condition: int, chosen: int, other: int) -> int | None:
+def _where(b: Builder, type_: str, condition: int, chosen: int, other: int) -> int | None:
     if condition == b.true or chosen == other:
         return chosen
     if condition == b.false:
         return other
     if b.function.ops[condition] == "logical_not":
         return b.apply("where", b.function.args[condition][0], other, chosen)
+    if type_ in ("f32", "f64") and may_fold(b.function, chosen) and may_fold(b.function, other):
+        return _where_of_bits(b, type_, condition, chosen, other)
     return None
+
+
+def _where_of_bits(b: Builder, type_: str, condition: int, chosen: int, other: int) -> int:
+    """A choice of float constants: ptxas loses the sign of a zero among them (docs/compiler-defects.md)."""
+    integer = f"u{BITS[type_]}"
+    bits = [b.convert(f"bits.{integer}", integer, value) for value in (chosen, other)]
+    return b.convert(f"bits.{type_}", type_, b.apply("where", condition, *bits))
 
 
 _SIMPLIFY: dict[str, Rule] = {
@@ -365,8 +398,8 @@ _SIMPLIFY: dict[str, Rule] = {
     "bitwise_and": _chain(_fold(lambda x, y: x & y), _right_absorbs(0), _same_same, _and_mask),
     "bitwise_or": _chain(_fold(lambda x, y: x | y), _right(0), _same_same),
     "bitwise_xor": _chain(_fold(lambda x, y: x ^ y), _right(0), _same_zero),
-    "left_shift": _shift(lambda value, count: value << count),
-    "right_shift": _shift(lambda value, count: value >> count),
+    "left_shift": _shift("left_shift", lambda value, count: value << count),
+    "right_shift": _shift("right_shift", lambda value, count: value >> count),
     "negative": _fold_negative,
     "absolute": _fold_absolute,
     "invert": _fold_invert,

@@ -201,7 +201,7 @@ class Lowering:
         """Threads for which the condition does not hold report and end."""
         b = self.builder
         after = b.function.label()
-        self._branch(condition, True, after)
+        self.builder.branch(condition, True, after)
         b.open_scope()
         report_failure(b, self._program.block, site, index, locked=self.sites.traps)
         b.close_scope()
@@ -222,23 +222,6 @@ class Lowering:
             return ("branch", (), (loop.exit, False))
         loop.has_continue = True
         return ("branch", (), (loop.next, False))
-
-    def _branch(self, condition: int, sense: bool, label: int | None) -> None:
-        """Go to the label, or return where it is None, when the condition is `sense`."""
-        b = self.builder
-        function = b.function
-        if function.ops[condition] == "logical_not":
-            condition, sense = function.args[condition][0], not sense
-        args: tuple[int, ...] = (condition,)
-        negated = not sense
-        if b.is_constant(condition):
-            if (condition == b.true) != sense:
-                return
-            args, negated = (), False
-        if label is None:
-            function.effect("return", args, negated)
-        else:
-            function.effect("branch", args, (label, negated))
 
     # ---- if ----
 
@@ -264,7 +247,7 @@ class Lowering:
         coverage = self.coverage
         before = coverage.bounds
         _, _, attr = self._jump(statement)
-        self._branch(condition, True, None if isinstance(statement, Return) else attr[0])
+        self.builder.branch(condition, True, None if isinstance(statement, Return) else attr[0])
         bound = coverage.bound_of(condition, False)
         if isinstance(statement, Return) and before is not None and bound is not None:
             coverage.bounds = (*before, bound)
@@ -278,7 +261,7 @@ class Lowering:
         bounds, covered = coverage.bounds, coverage.covered
         coverage.depth += 1
 
-        self._branch(condition, False, otherwise)
+        self.builder.branch(condition, False, otherwise)
         then_falls, then_covered, then_left = self._arm(statement.then, condition, True)
         self._locals.state = dict(saved)
         coverage.bounds, coverage.covered = bounds, covered
@@ -328,7 +311,7 @@ class Lowering:
             self._skip(statement.body)
             return
         body, loop = function.label(), _Loop(function.label(), function.label())
-        self._branch(counted.enters, False, loop.exit)
+        self.builder.branch(counted.enters, False, loop.exit)
         state = self._enter_loop(loop, _assigned(statement.body))
         b.facts.assume(counted.enters, True)
         counted.begin()
@@ -356,7 +339,7 @@ class Lowering:
             self._number(statement)
             condition = self._expressions.value(statement.condition)
             endless = condition == b.true
-            self._branch(condition, False, loop.exit)
+            self.builder.branch(condition, False, loop.exit)
             b.facts.assume(condition, True)
             if condition == b.false:
                 self._skip(statement.body)

@@ -251,7 +251,7 @@ class ValueSteps:
         for register, each in zip(registers, usual, strict=True):
             made.effect("set", (each.value,), register)
         done = made.label()
-        made.effect("branch", (condition.value,), (done, True))
+        b.branch(condition.value, False, done)
         b.open_scope()
         for register, each in zip(registers, function(self, *x), strict=True):
             made.effect("set", (each.value,), register)

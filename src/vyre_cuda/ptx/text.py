@@ -9,8 +9,9 @@ from __future__ import annotations
 from vyre_cuda.errors import InternalError
 from vyre_cuda.ir.program import Program
 from vyre_cuda.ptx.atomics import RED_ORDERS
-from vyre_cuda.ptx.isel import REGISTER_CLASS, TYPED_BY_FIRST, Template, select
+from vyre_cuda.ptx.isel import BITS, FLOATS, REGISTER_CLASS, TYPED_BY_FIRST, Template, select
 from vyre_cuda.ptx.isel_memory import DYNAMIC_SYMBOL, MEMORY_WORD, AtomicForm, Form, Memory, symbol_name
+from vyre_cuda.ptx.jumps import needless_branches, targets
 from vyre_cuda.ptx.lowered import KernelParameter
 from vyre_cuda.ptx.ssa import Effect, Function
 from vyre_cuda.ptx.target import Target
@@ -150,7 +151,8 @@ class _Emitter:
     def run(self) -> list[str]:
         function, live = self._function, self._live
         code = function.code
-        targets = _targets(code)
+        needless = needless_branches(code)
+        labels = targets(code, needless)
         for value in function.entry:
             if live[value]:
                 self._value(value)
@@ -159,9 +161,9 @@ class _Emitter:
                 if live[item] or function.ops[item] == "atomic":
                     self._value(item)
             elif item[0] == "label":
-                if item[2][0] in targets:
+                if item[2][0] in labels:
                     self._label(*item[2])
-            elif not (item[0] == "branch" and _is_next(code, position, item[2][0])):
+            elif position not in needless:
                 self._effect(item)
         last = code[-1] if code else None
         if last is None or isinstance(last, int) or last[0] != "return" or last[1]:
@@ -319,7 +321,7 @@ class _Emitter:
             if attr in self._live_registers:
                 register, value = self._register(attr), self._name(args[0])
                 if register != value:
-                    self._emit(f"mov.{self._function.registers[attr]} {register}, {value};")
+                    self._emit(self._assignment(register, args[0], value))
         elif kind == "branch":
             self._emit(f"{self._when(args, attr[1])}bra $L{attr[0]};")
         elif kind == "return":
@@ -334,6 +336,14 @@ class _Emitter:
             self._emit(f"// {attr}")
         else:
             raise InternalError(f"effect {kind} has no text")
+
+    def _assignment(self, register: str, value: int, name: str) -> str:
+        """Float constants as bits: of two that meet in a register the compiler makes a choice, see peephole.py."""
+        type_ = self._function.types[value]
+        if type_ in FLOATS and self._function.ops[value] == "const":
+            bits = BITS[type_]
+            return f"mov.b{bits} {register}, 0x{self._function.attrs[value]:0{bits // 4}X};"
+        return f"mov.{type_} {register}, {name};"
 
     def _mark(self, statement: int) -> None:
         """What follows is of this statement. A mark that nothing followed is replaced."""
@@ -374,22 +384,3 @@ def _parameter_word(parameter: KernelParameter) -> str:
     if parameter.kind == "buffer" or parameter.type is None:
         return "u64"
     return MEMORY_WORD[parameter.type]
-
-
-def _is_next(code: list[int | Effect], position: int, label: int) -> bool:
-    """Whether only labels and comments stand between this place and the label."""
-    for item in code[position + 1 :]:
-        if isinstance(item, int) or item[0] not in ("label", "comment", "statement"):
-            return False
-        if item[0] == "label" and item[2][0] == label:
-            return True
-    return False
-
-
-def _targets(code: list[int | Effect]) -> set[int]:
-    """The labels that some branch needs."""
-    return {
-        item[2][0]
-        for position, item in enumerate(code)
-        if not isinstance(item, int) and item[0] == "branch" and not _is_next(code, position, item[2][0])
-    }

@@ -136,10 +136,46 @@ class Expressions:
 
     def any(self, type_: Type, depth: int = 3) -> Expression:
         """An expression of this type."""
-        if depth == 0 or self.draw(st.integers(0, 2)) == 0:
+        kind = self.draw(st.integers(0, 8)) if depth else 0
+        if kind < 3:
             return self._leaf(type_, depth)
+        if kind == 8:
+            return self._foldable(type_, depth - 1)
         name, operands = self.pick(self.pick(self._producers[type_]))
         return apply_safely(name, type_, [self.any(t, depth - 1) for t in operands])
+
+    def _foldable(self, type_: Type, depth: int) -> Expression:
+        """What a compiler folds, wholly or in part: choices between constants, ops on them, shifts by constants."""
+        ways: list[Callable[[], Expression]] = [
+            lambda: self._choice(type_, depth),
+            lambda: self._of_constants(type_, depth),
+        ]
+        if type_.is_integer:
+            ways.append(lambda: self._shifted(type_, depth))
+        return self.pick(ways)()
+
+    def _choice(self, type_: Type, depth: int) -> Value:
+        return vc.where(self.any(bool_, depth), self.literal(type_), self.literal(type_))
+
+    def _of_constants(self, type_: Type, depth: int) -> Value:
+        """An op whose operands are constants and choices of constants; one may be anything."""
+        name, types = self.pick(self.pick(self._producers[type_]))
+        operands: list[Expression] = [
+            self._choice(t, depth) if self.draw(st.booleans()) else self.literal(t) for t in types
+        ]
+        if self.draw(st.booleans()):
+            place = self.draw(st.integers(0, len(types) - 1))
+            operands[place] = self.any(types[place], depth)
+        return apply_safely(name, type_, operands)
+
+    def _shifted(self, type_: Type, depth: int) -> Value:
+        """Shifted or rotated by any constant, often around the width; what is shifted may be a product."""
+        count = self.draw(st.integers(0, min(2 * type_.bits, type_.maximum)) | bit_patterns(type_))
+        value = self.any(type_, depth)
+        if self.draw(st.booleans()):
+            value = apply("multiply", value, self.literal(type_))
+        name = self.pick(("left_shift", "right_shift", "rotate_left", "rotate_right"))
+        return apply(name, value, constant(type_, count))
 
     def same_in(self, level: Level, type_: Type, depth: int = 2) -> Expression:
         """An expression of this type that is the same for all threads of a warp, a block or the grid."""

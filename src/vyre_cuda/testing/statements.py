@@ -19,6 +19,7 @@ from vyre_cuda.ir.ops import ATOMICS, SCOPES, AtomicOp
 from vyre_cuda.ir.types import TYPES, Type, bool_, u32
 from vyre_cuda.ir.values import Value
 from vyre_cuda.testing.expressions import LEVELS, Expressions, Level, unsigned_of
+from vyre_cuda.testing.ranges import constant_ranges
 
 _FAR = 1 << 20  # beyond every buffer
 _METHODS = {
@@ -216,6 +217,9 @@ class Statements:
                 self.block(3, inside)
 
     def _for(self, flow: Flow) -> None:
+        if self.e.chance(3):
+            self._constant_loop(flow.inside(None, loop=True))
+            return
         self.loop(self.e.any(self.e.pick(self.e.integers), 1), self.e.any, flow.inside(None, loop=True))
 
     def loop(self, base: Expression, any_: Callable[[Type, int], Expression], inside: Flow) -> None:
@@ -234,6 +238,14 @@ class Statements:
         loop = self.b.for_(low, high, step) if up else self.b.for_(high, low, -step)
         with loop as counter, self.e.nested():
             self.e.add(counter, inside.level)
+            self.block(3, inside)
+
+    def _constant_loop(self, inside: Flow) -> None:
+        """Few trips between constants, often by steps as long as a part of the type and from end to end of it."""
+        type_ = self.e.pick(self.e.integers)
+        start, stop, step = self.e.draw(constant_ranges(type_))
+        with self.b.for_(type_(start), type_(stop), type_(step)) as counter, self.e.nested():
+            self.e.add(counter, "grid")
             self.block(3, inside)
 
     def _while(self, flow: Flow) -> None:
