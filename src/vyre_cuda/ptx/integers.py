@@ -137,7 +137,7 @@ def multiply_high(b: Builder, type_: Type, left: int, right: int) -> int:
 
 
 # add.sat and sub.sat are not used: ptxas expands them, and version 13.0 wrongly where an operand is a sum with a
-# constant itself: add.sat(x + 1, 2147483647) becomes x + 1 + 2147483647, not saturated (sm_75, sm_90).
+# constant itself: add.sat(x + 1, 2147483647) becomes x + 1 + 2147483647, not saturated (docs/compiler-defects.md).
 def add_saturate(b: Builder, type_: Type, left: int, right: int) -> int:
     if type_.bits < 32:
         return _clamped(b, type_, b.apply("add", left, right))

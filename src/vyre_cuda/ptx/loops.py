@@ -60,15 +60,19 @@ class CountedLoop:
     def stays_rolled(self) -> bool:
         """Whether the assembler is told not to unroll: long loops, and those whose length it would get wrong.
 
-        ptxas takes stop - start for a signed number and makes one trip where that overflows (docs/compiler-defects.md,
-        half-range-loop). A length that it cannot work out beforehand it gets right for unsigned counters.
+        ptxas takes stop - start for a signed number, and makes one trip where that overflows; a length that it cannot
+        work out beforehand it gets right for unsigned counters. Where it unrolls such a loop it compares with a few
+        steps, whose sum overflows, too (docs/compiler-defects.md).
         """
-        if self.trips is not None and self.trips > _MOST_UNROLLED_TRIPS:
-            return True
-        if self._wraps or self._left is not None or not self._is_long():
+        if self.trips is not None:
+            return self.trips > _MOST_UNROLLED_TRIPS
+        if self._wraps:
             return False
+        half = FULL[SIGNED[self._type]][1]
+        if abs(self.step or 0) > half // _MOST_UNROLLED_TRIPS:
+            return True
         ends = (self._start, self._stop)
-        return self._signed or all(may_fold(self._b.function, end) for end in ends)
+        return self._is_long() and (self._signed or all(may_fold(self._b.function, end) for end in ends))
 
     def _is_long(self) -> bool:
         """Whether stop - start, rounded up to whole steps, may be more than half of the type."""
