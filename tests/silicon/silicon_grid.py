@@ -117,7 +117,7 @@ def _integer_edges(bits: int) -> tuple[list[int], list[int]]:
     return [w % top for w in short], [w % top for w in long]
 
 
-def _edges(kind: str, bits: int) -> tuple[Words, Words]:
+def edges(kind: str, bits: int) -> tuple[Words, Words]:
     if kind == "p":
         short = long = [0, 1]
     else:
@@ -149,9 +149,9 @@ def operand_grid(name: str, types: Sequence[tuple[str, int]]) -> Words:
     """Operands of one form, shape (len(types), CASES); `types` are pairs of kind and bits."""
     stream = Stream(name)
     grid = np.zeros((len(types), CASES), np.uint64)
-    edges = [_edges(kind, bits) for kind, bits in types]
+    limits = [edges(kind, bits) for kind, bits in types]
     for k, (kind, bits) in enumerate(types):
-        short, long = edges[k]
+        short, long = limits[k]
         fill = np.where(
             stream.below(2, CASES) == 0, long[stream.below(len(long), CASES)], _patterns(stream, kind, bits, CASES)
         )
@@ -161,7 +161,7 @@ def operand_grid(name: str, types: Sequence[tuple[str, int]]) -> Words:
         elif len(types) > 2:
             grid[k, : CASES // 2] = short[stream.below(len(short), CASES // 2)]
     if len(types) == 2:
-        first, second = edges[0][0], edges[1][0]
+        first, second = limits[0][0], limits[1][0]
         product = len(first) * len(second)
         grid[0, :product] = np.repeat(first, len(second))
         grid[1, :product] = np.tile(second, len(first))

@@ -14,7 +14,7 @@ from silicon_kernels import HEADER, Kernel, pure
 BASE_TARGET = 75
 KERNELS_PER_MODULE = 96
 
-_BUILDERS: dict[str, Callable[[Kernel], None]] = {
+BUILDERS: dict[str, Callable[[Kernel], None]] = {
     "cvt": silicon_half.conversion,
     "fma": silicon_half.fused,
     "ld": silicon_memory.load,
@@ -51,7 +51,7 @@ class Module:
 def build_kernel(form: Form, name: str) -> Kernel:
     """The kernel of one form."""
     kernel = Kernel(form=form, name=name)
-    _BUILDERS.get(form.opcode, pure)(kernel)
+    BUILDERS.get(form.opcode, pure)(kernel)
     return kernel
 
 

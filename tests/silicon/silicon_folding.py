@@ -1,0 +1,421 @@
+"""Every pure instruction form with operands that a compiler can fold, asked for what silicon answered from memory.
+
+An operand is made in one of several ways; %p chooses between two constants where there is a choice.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import silicon_half
+from record import ANSWERS_FILE, load, word_bytes
+from silicon_forms import Form, recorded_forms
+from silicon_grid import CASES, Stream, Words, edges
+from silicon_kernels import Kernel, braced, pure, register_widths
+from silicon_modules import BUILDERS, build_kernel
+from silicon_questions import LANES, Question, Snippet, literal
+
+from vyre_cuda.ptx.isel import BITS, ROWS
+
+_HALF = ("f16", "h16")
+_ONE = {"f16": 0x3C00, "h16": 0x3F80, "f32": 0x3F800000, "f64": 0x3FF0000000000000}
+_SUFFIX = {"f16": "f16", "h16": "bf16", "f32": "f32", "f64": "f64"}
+_TABLES = (0x96, 0xE8, 0xCA, 0x1B, 0x80, 0x01)
+_CARRY = frozenset({"addc", "subc", "madc"})
+
+# Questions of one form by way, for forms that the lowering emits and for the others.
+_COUNTS = {
+    "1": {
+        **{"immediate": 512, "register": 128, "choice": 512, "guarded": 256, "branch": 64},
+        **{"product": 256, "sum": 256, "bits": 128, "part": 128},
+    },
+    "2": {
+        **{"immediate": 96, "register": 8, "choice": 64, "guarded": 16, "branch": 8},
+        **{"product": 16, "sum": 16, "bits": 16, "part": 12},
+    },
+}
+
+Maker = Callable[[Snippet, str, int, int], str]
+
+
+def pure_forms() -> list[Form]:
+    """The recorded forms whose results follow from their operands alone."""
+    builders = (pure, silicon_half.conversion, silicon_half.fused)
+    return [form for form in recorded_forms() if BUILDERS.get(form.opcode, pure) in builders]
+
+
+@functools.cache
+def emitted_names() -> frozenset[str]:
+    """The instructions in the rows of instruction selection."""
+    return frozenset(
+        each.template.split(" ")[0].replace("{t}", type_).replace("{b}", str(BITS.get(type_, 1)))
+        for each in ROWS
+        for type_ in each.types
+    )
+
+
+def group_of(form: Form) -> str:
+    """1 for a form that the lowering emits, else 2."""
+    return "1" if form.name in emitted_names() else "2"
+
+
+# ---- what was recorded ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """One form's grid with the answers to it."""
+
+    types: tuple[str, ...]
+    grid: Words
+    outputs: tuple[str, ...]
+    answers: tuple[Words, ...]
+    cases: dict[tuple[int, ...], int]
+
+
+@functools.cache
+def _answers() -> dict[str, tuple[list[str], npt.NDArray[np.uint8]]]:
+    return {key: (answer.outputs, answer.data) for key, answer in load(ANSWERS_FILE).answers.items()}
+
+
+def recorded(form: Form) -> Recorded:
+    """What silicon answered to a form whose operands came from memory."""
+    kernel: Kernel = build_kernel(form, "k")
+    outputs, data = _answers()[form.key]
+    answers, begin = [], 0
+    for type_ in outputs:
+        width = word_bytes(type_)
+        answers.append(data[begin : begin + CASES * width].view(f"u{width}").astype(np.uint64))
+        begin += CASES * width
+    grid = kernel.operands()
+    types = tuple("p" if kind == "p" else f"{kind}{bits}" for kind, bits in kernel.inputs)
+    if "p" in types:
+        rows = [k for k, type_ in enumerate(types) if type_ == "p"]
+        grid = grid.copy()
+        grid[rows] = grid[rows] != 0
+    cases = {tuple(column): case for case, column in reversed(list(enumerate(grid.T.tolist())))}
+    return Recorded(types=types, grid=grid, outputs=tuple(outputs), answers=tuple(answers), cases=cases)
+
+
+# ---- ways of making an operand --------------------------------------------------------------------------------------
+
+
+def register(s: Snippet, type_: str, word: int, _: int = 0) -> str:
+    """A constant in a register."""
+    name = s.register(type_)
+    if type_ == "p":
+        s.put(f"setp.ne.u32 {name}, {word}, 0;")
+    elif type_ in _HALF:
+        s.put(f"mov.b16 {name}, {word};")
+    else:
+        s.put(f"mov.{type_} {name}, {literal(type_, word)};")
+    return name
+
+
+def immediate(s: Snippet, type_: str, word: int, _: int = 0) -> str:
+    """A literal; PTX has none of 16-bit floats and predicates."""
+    return register(s, type_, word) if type_ in (*_HALF, "p") else literal(type_, word)
+
+
+def choice(s: Snippet, type_: str, word: int, other: int) -> str:
+    """selp of two constants."""
+    name = s.register(type_)
+    if type_ == "p":
+        chosen = choice(s, "u32", word, other)
+        s.put(f"setp.ne.u32 {name}, {chosen}, 0;")
+    elif type_ in _HALF:
+        s.put(f"selp.b16 {name}, {word}, {other}, %p;")
+    else:
+        s.put(f"selp.{type_} {name}, {literal(type_, word)}, {literal(type_, other)}, %p;")
+    return name
+
+
+def guarded(s: Snippet, type_: str, word: int, other: int) -> str:
+    """A mov, and another under the predicate."""
+    name = register(s, type_, other)
+    before = len(s.lines)
+    s.put(f"@%p {s.lines[before - 1]}".replace(*_last_operand(s.lines[before - 1], type_, word)))
+    return name
+
+
+def _last_operand(line: str, type_: str, word: int) -> tuple[str, str]:
+    old, new = line, line
+    if type_ == "p":
+        head, _, _ = line.partition(", ")
+        new = f"{head}, {word}, 0;"
+    else:
+        head, _, _ = line.partition(", ")
+        new = f"{head}, {word if type_ in _HALF else literal(type_, word)};"
+    return old, new
+
+
+def product(s: Snippet, type_: str, word: int, _: int = 0) -> str:
+    """A product of constants that is the value."""
+    if type_ == "p":
+        return register(s, type_, word)
+    name = s.register(type_)
+    if type_[0] in "fh":
+        left, right = register(s, type_, word), immediate(s, type_, _ONE[type_])
+        s.put(f"mul.rn.{_SUFFIX[type_]} {name}, {left}, {right};")
+        return name
+    bits, factor = int(type_[1:]), (3, 5, 0xAB, 0x10001)[word % 4] | 1
+    inverse = pow(factor, -1, 1 << bits)
+    left = register(s, type_, word * inverse % (1 << bits))
+    kind = "u" if type_[0] == "b" else type_[0]
+    s.put(f"mul.lo.{kind}{bits} {name}, {left}, {literal(type_, factor)};")
+    return name
+
+
+def total(s: Snippet, type_: str, word: int, _: int = 0) -> str:
+    """A sum of constants that is the value."""
+    if type_ == "p":
+        return register(s, type_, word)
+    name = s.register(type_)
+    if type_[0] in "fh":
+        zero = 1 << (int(type_[1:]) - 1)
+        left, right = register(s, type_, word), immediate(s, type_, zero)
+        s.put(f"add.rn.{_SUFFIX[type_]} {name}, {left}, {right};")
+        return name
+    bits = int(type_[1:])
+    part = (1, (1 << bits) - 1, 1 << (bits - 1), 12345)[word % 4]
+    left = register(s, type_, (word - part) % (1 << bits))
+    kind = "u" if type_[0] == "b" else type_[0]
+    s.put(f"add.{kind}{bits} {name}, {left}, {literal(type_, part)};")
+    return name
+
+
+def bits(s: Snippet, type_: str, word: int, _: int = 0) -> str:
+    """The bits of a constant of another kind."""
+    if type_ == "p" or type_[1:] == "8":
+        return register(s, type_, word)
+    width = int(type_[1:])
+    name = s.register(type_)
+    if width == 16:
+        wide = register(s, "u32", word | 0xABCD0000)
+        s.put(f"cvt.u16.u32 {name}, {wide};")
+    elif type_[0] == "f":
+        s.put(f"mov.b{width} {name}, {register(s, f'b{width}', word)};")
+    elif width == 64 and word % 2:
+        low, high = register(s, "b32", word & 0xFFFFFFFF), register(s, "b32", word >> 32)
+        s.put(f"mov.b64 {name}, {{{low}, {high}}};")
+    else:
+        s.put(f"mov.b{width} {name}, {register(s, f'f{width}', word)};")
+    return name
+
+
+WAYS: dict[str, Maker] = {
+    "immediate": immediate,
+    "register": register,
+    "choice": choice,
+    "guarded": guarded,
+    "product": product,
+    "sum": total,
+    "bits": bits,
+}
+
+
+# ---- instructions ---------------------------------------------------------------------------------------------------
+
+
+def instructions(s: Snippet, form: Form, operands: Sequence[str], types: Sequence[str]) -> None:
+    """All variants of a form on these operands, results in the order of the recorded ones."""
+    destination = form.operands[0]
+    sources = [o for o in form.operands if o.role == "source" and not o.immediate]
+    table_operand = any(o.immediate for o in form.operands)
+    groups, at = [], 0
+    for source in sources:
+        count = max(1, source.vector)
+        group = list(operands[at : at + count])
+        if source.vector:
+            group = [_in_register(s, types[at + k], word) for k, word in enumerate(group)]
+        groups.append(group)
+        at += count
+    for width in register_widths(destination):
+        for negation in ["", "!"] if any(o.negatable for o in sources) else [""]:
+            for table in _TABLES if table_operand else (0,):
+                type_ = destination.type if width == destination.bits else f"b{width}"
+                results = [s.register(type_) for _ in range(max(1, destination.vector))]
+                words = [braced(results, destination.vector)]
+                if destination.second:
+                    results.append(s.register("p"))
+                    words[0] += f"|{results[-1]}"
+                for source, group in zip(sources, groups, strict=True):
+                    words.append((negation if source.negatable else "") + braced(group, source.vector))
+                if table_operand:
+                    words.append(str(table))
+                if form.opcode in _CARRY:
+                    _carry_in(s, form, operands[-1])
+                s.put(f"{form.name} {', '.join(words)};")
+                _finish(s, form, results, type_)
+
+
+def _finish(s: Snippet, form: Form, results: list[str], type_: str) -> None:
+    if ".cc" in form.name:
+        word = s.register("u32")
+        s.put(f"{'subc' if form.opcode.startswith('sub') else 'addc'}.u32 {word}, 0, 0;")
+    count = max(1, form.operands[0].vector)
+    for name in results[:count]:
+        s.result(name, type_)
+    if form.operands[0].second:
+        s.result(results[-1], "p")
+    if ".cc" in form.name:
+        s.result(word, "b32")
+
+
+def _in_register(s: Snippet, type_: str, operand: str) -> str:
+    if operand.startswith("%"):
+        return operand
+    name = s.register(type_)
+    s.put(f"mov.{type_} {name}, {operand};")
+    return name
+
+
+def _carry_in(s: Snippet, form: Form, carry: str) -> None:
+    word, scratch = s.register("u32"), s.register("u32")
+    s.put(f"selp.u32 {word}, 1, 0, {carry};")
+    if form.opcode.startswith("sub"):
+        s.put(f"sub.cc.u32 {scratch}, 0, {word};")
+    else:
+        s.put(f"add.cc.u32 {scratch}, {word}, -1;")
+
+
+# ---- questions ------------------------------------------------------------------------------------------------------
+
+
+def describe(type_: str, word: int) -> str:
+    """What kind of operand a word is, for summaries."""
+    if type_ == "p":
+        return "true" if word else "false"
+    width = int(type_[1:])
+    top = 1 << width
+    if type_[0] in "fh":
+        infinity = {"f16": 0x7C00, "h16": 0x7F80, "f32": 0x7F800000, "f64": 0x7FF << 52}[type_]
+        least = {"f16": 0x400, "h16": 0x80, "f32": 0x800000, "f64": 1 << 52}[type_]
+        size = word & (top // 2 - 1)
+        sign = "-" if word >= top // 2 else ""
+        kinds = ((size == 0, "0"), (size < least, "subnormal"), (size == infinity, "inf"), (size > infinity, "nan"))
+        return sign + next((name for is_, name in kinds if is_), "number")
+    named = {0: "0", 1: "1", top - 1: "-1", top // 2: "MIN", top // 2 - 1: "MAX"}
+    return named.get(word, "<32" if word < 32 else "<64" if word < 64 else "small" if word < 1 << (width // 2) else "large")
+
+
+def _lanes(row: Recorded, words: Sequence[Sequence[int]]) -> tuple[tuple[int | None, ...], ...]:
+    """Recorded answers of each result in each lane, None where silicon was not asked that."""
+    cases = [row.cases.get(tuple(lane)) for lane in zip(*words, strict=True)]
+    return tuple(tuple(None if c is None else int(answer[c]) for c in cases) for answer in row.answers)
+
+
+def _alternating(word: int, other: int) -> tuple[int, ...]:
+    """%p is true in odd lanes."""
+    return tuple(word if lane & 1 else other for lane in range(LANES))
+
+
+def _finished(s: Snippet, form: Form, row: Recorded, way: str, words: Sequence[Sequence[int]]) -> Question:
+    pattern = ", ".join(
+        "any" if len(set(lanes)) > 2 else "|".join(dict.fromkeys(describe(type_, word) for word in (lanes[1], lanes[0])))
+        for type_, lanes in zip(row.types, words, strict=True)
+    )
+    name = form.name if len({o.vector for o in form.operands}) == 1 else f"{form.name} {form.signature}"
+    made = s.question(group_of(form), name, way, pattern, form.min_target)
+    return replace(made, known=_lanes(row, words))
+
+
+def _asked(form: Form, row: Recorded, way: str, case: int, other: int) -> Question:
+    """All operands made in one way."""
+    s = Snippet()
+    first, second = row.grid[:, case].tolist(), row.grid[:, other].tolist()
+    if way == "branch":
+        operands = _joined(s, row.types, first, second)
+    else:
+        operands = [WAYS[way](s, t, x, y) for t, x, y in zip(row.types, first, second, strict=True)]
+    instructions(s, form, operands, row.types)
+    chosen = way in ("choice", "guarded", "branch")
+    words = [_alternating(x, y if chosen else x) for x, y in zip(first, second, strict=True)]
+    return _finished(s, form, row, way, words)
+
+
+def _joined(s: Snippet, types: Sequence[str], first: Sequence[int], second: Sequence[int]) -> list[str]:
+    """Constants set on two paths that join."""
+    taken, join = s.label(), s.label()
+    names = []
+    s.put(f"@%p bra {taken};")
+    for type_, word in zip(types, second, strict=True):
+        names.append(register(s, type_, word))
+    middle = len(s.lines)
+    sets = s.lines[middle - len(types) : middle]
+    s.put(f"bra {join};", f"{taken}:")
+    s.put(*(_last_operand(line, t, w)[1] for line, t, w in zip(sets, types, first, strict=True)))
+    s.put(f"{join}:")
+    return names
+
+
+def _parts(form: Form, row: Recorded, case: int, other: int) -> Iterator[Question]:
+    """One operand from memory or chosen, the others immediate."""
+    first = row.grid[:, case].tolist()
+    stream = Stream(f"{form.key} {case}")
+    for k, type_ in enumerate(row.types):
+        edge = int(row.grid[k, other])
+        for way in ("memory", "choice of one"):
+            s = Snippet()
+            words = [_alternating(word, word) for word in first]
+            operands = [immediate(s, t, w) for t, w in zip(row.types, first, strict=True)]
+            if way == "memory":
+                words[k] = _edge_lanes(type_, stream)
+                operands[k] = s.read(type_, words[k])
+            else:
+                words[k] = _alternating(first[k], edge)
+                operands[k] = choice(s, type_, first[k], edge)
+            instructions(s, form, operands, row.types)
+            yield _finished(s, form, row, f"{way} {k}" if len(row.types) > 1 else way, words)
+
+
+def _edge_lanes(type_: str, stream: Stream) -> tuple[int, ...]:
+    """The short edges, then others."""
+    short, long = edges(type_[0], int(type_[1:] or 1))
+    if len(short) >= LANES or type_ == "p":
+        return tuple(int(short[k % len(short)]) for k in range(LANES))
+    more = long[stream.below(len(long), LANES - len(short))]
+    return tuple(int(word) for word in (*short, *more))
+
+
+def _cases(form: Form, row: Recorded, way: str, count: int) -> list[int]:
+    """Distinct cases, edges before the rest, others for each way."""
+    distinct = sorted(row.cases.values())
+    types = len(row.types)
+    edges = 324 if types == 2 else CASES // 2
+    parts = [c for c in distinct if c < edges], [c for c in distinct if c >= edges]
+    order: list[int] = []
+    for k, part in enumerate(parts):
+        keys = Stream(f"{form.key} {way} {k}").words(len(part))
+        order += [part[int(at)] for at in np.argsort(keys, kind="stable")]
+    return order[:count]
+
+
+def form_questions(form: Form) -> list[Question]:
+    """Everything that one form is asked."""
+    row = recorded(form)
+    counts = _COUNTS[group_of(form)]
+    found: list[Question] = []
+    for way, count in counts.items():
+        cases = _cases(form, row, way, count)
+        others = cases[1:] + cases[:1]
+        if way == "immediate" and all(t in (*_HALF, "p") for t in row.types):
+            continue
+        for case, other in zip(cases, others, strict=True):
+            if way == "part":
+                found += _parts(form, row, case, other)
+            else:
+                found.append(_asked(form, row, way, case, other))
+    return found
+
+
+@functools.cache
+def edge_words(type_: str, finite: bool = False) -> tuple[int, ...]:
+    """The short edges of a type, on wish without infinities and NaN."""
+    words = [int(word) for word in edges(type_[0], int(type_[1:] or 1) if type_ != "p" else 1)[0]]
+    kept = [w for w in words if not finite or describe(type_, w).lstrip("-") not in ("inf", "nan")]
+    return tuple(dict.fromkeys(kept))
