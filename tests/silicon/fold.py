@@ -99,7 +99,10 @@ class Report:
             for key in keys[: _SHOWN_GROUPS if cause in ("", "ORACLE") else 5]:
                 self._show(key)
         for each in self.refused[:_SHOWN_GROUPS]:
-            print(f"refused: {each['unit']} question {each['question']}: {each['reason'].strip()[:300]} | {each['ptx'][:400]}")
+            print(
+                f"refused: {each['unit']} question {each['question']}: {each['reason'].strip()[:300]} | "
+                f"{each['ptx'][:400]}"
+            )
 
     def _loops(self) -> None:
         """Which kinds of loop are right."""

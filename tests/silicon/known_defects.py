@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 _SHIFT = re.compile(r"shl\.b64 %\w+, %\w+, (\d+|%\w+);")
-_NEGATIVE_ZERO = re.compile(r"0f80000000|0d8000000000000000|2147483648|9223372036854775808|32768")
+_NEGATIVE_ZERO = r"(0f80000000|0d8000000000000000)"
+_ZERO_CHOICE = re.compile(
+    rf"selp\.f(32|64) [^;]*{_NEGATIVE_ZERO}|mov\.f(32|64) [^;]*{_NEGATIVE_ZERO}.*(@%p mov\.f|bra )"
+)
+_ZERO_UNDER_PREDICATE = re.compile(
+    rf"@%p mov\.f(32|64) [^;]*{_NEGATIVE_ZERO}|bra .*mov\.f(32|64) [^;]*{_NEGATIVE_ZERO}"
+)
 _WIDE_COUNT = 64
 
 
@@ -19,9 +25,7 @@ def _is_wide_shift(found: dict[str, Any]) -> bool:
 
 def _is_zero_choice(found: dict[str, Any]) -> bool:
     """A float choice with -0.0; what is computed from it may differ in more than the sign."""
-    text = found["ptx"]
-    chosen = re.search(r"selp\.(b16|[fb]32|[fb]64)|@%p ", text)
-    return chosen is not None and _NEGATIVE_ZERO.search(text) is not None and found["group"] != "loops"
+    return any(each.search(found["ptx"]) is not None for each in (_ZERO_CHOICE, _ZERO_UNDER_PREDICATE))
 
 
 def _is_saturated_sum(found: dict[str, Any]) -> bool:
@@ -29,11 +33,15 @@ def _is_saturated_sum(found: dict[str, Any]) -> bool:
 
 
 def _is_signed_loop(found: dict[str, Any]) -> bool:
-    return found["group"] == "loops" and "half" in found["pattern"] and re.search(r" s(32|64)", found["form"]) is not None
+    return (
+        found["group"] == "loops" and "half" in found["pattern"] and re.search(r" s(32|64)", found["form"]) is not None
+    )
 
 
 def _is_unsigned_loop(found: dict[str, Any]) -> bool:
-    return found["group"] == "loops" and "half" in found["pattern"] and re.search(r" u(32|64)", found["form"]) is not None
+    return (
+        found["group"] == "loops" and "half" in found["pattern"] and re.search(r" u(32|64)", found["form"]) is not None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +83,7 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         name="signed loop over more than half of its type",
-        ptx="mov.s32 %r1, -2147483648; L: add.s32 %r1, %r1, 2147483646; setp.lt.s32 %p2, %r1, 2147483647; @%p2 bra L;",
+        ptx="mov.s32 %r1, -2147483648; L: add.s32 %r1, %r1, 2147483646; setp.lt.s32 %p2, %r1, 2000000000; @%p2 bra L;",
         effect="one trip",
         seen="CUDA 13.0, sm_90",
         lowering="such a loop counts its trips",

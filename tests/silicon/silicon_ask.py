@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from silicon_driver import Device
+from silicon_driver import Device, DriverCallError
 from silicon_questions import LANES, Batch, Question, Words, batch, differing
 
 Answers = dict[str, Any]
@@ -49,7 +49,11 @@ def answers(device: Device, asked: Batch) -> Words:
 def ask(device: Device, emulator: Device, questions: Sequence[Question]) -> Outcome:
     """One kernel on both. Raises DriverCallError when one of them refuses it."""
     asked = batch(questions)
-    emulated, met = answers(emulator, asked), answers(device, asked)
+    try:
+        emulated = answers(emulator, asked)
+    except DriverCallError as error:
+        raise DriverCallError(f"the emulator: {error}") from None
+    met = answers(device, asked)
     return compare(asked, emulated, met)
 
 

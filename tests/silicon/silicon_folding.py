@@ -6,7 +6,7 @@ An operand is made in one of several ways; %p chooses between two constants wher
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +17,7 @@ from silicon_forms import Form, recorded_forms
 from silicon_grid import CASES, Stream, Words, edges
 from silicon_kernels import Kernel, braced, pure, register_widths
 from silicon_modules import BUILDERS, build_kernel
-from silicon_questions import LANES, Question, Snippet, literal
+from silicon_questions import LANES, Question, Snippet, is_nan, literal
 
 from vyre_cuda.ptx.isel import BITS, ROWS
 
@@ -25,17 +25,32 @@ _HALF = ("f16", "h16")
 _ONE = {"f16": 0x3C00, "h16": 0x3F80, "f32": 0x3F800000, "f64": 0x3FF0000000000000}
 _SUFFIX = {"f16": "f16", "h16": "bf16", "f32": "f32", "f64": "f64"}
 _TABLES = (0x96, 0xE8, 0xCA, 0x1B, 0x80, 0x01)
+_MOST_FIELD = 255  # of the position and length of bfe and bfi as immediates
 _CARRY = frozenset({"addc", "subc", "madc"})
 
 # Questions of one form by way, for forms that the lowering emits and for the others.
 _COUNTS = {
     "1": {
-        **{"immediate": 512, "register": 128, "choice": 512, "guarded": 256, "branch": 64},
-        **{"product": 256, "sum": 256, "bits": 128, "part": 128},
+        "immediate": 512,
+        "register": 128,
+        "choice": 512,
+        "guarded": 256,
+        "branch": 64,
+        "product": 256,
+        "sum": 256,
+        "bits": 128,
+        "part": 128,
     },
     "2": {
-        **{"immediate": 96, "register": 8, "choice": 64, "guarded": 16, "branch": 8},
-        **{"product": 16, "sum": 16, "bits": 16, "part": 12},
+        "immediate": 96,
+        "register": 8,
+        "choice": 64,
+        "guarded": 16,
+        "branch": 8,
+        "product": 16,
+        "sum": 16,
+        "bits": 16,
+        "part": 12,
     },
 }
 
@@ -155,10 +170,11 @@ def _last_operand(line: str, type_: str, word: int) -> tuple[str, str]:
 
 def product(s: Snippet, type_: str, word: int, _: int = 0) -> str:
     """A product of constants that is the value."""
-    if type_ == "p":
+    if type_ == "p" or is_nan(type_, word):  # the ISA leaves open which NaN an instruction gives
         return register(s, type_, word)
     name = s.register(type_)
     if type_[0] in "fh":
+        s.target = 90 if type_ == "h16" else s.target
         left, right = register(s, type_, word), immediate(s, type_, _ONE[type_])
         s.put(f"mul.rn.{_SUFFIX[type_]} {name}, {left}, {right};")
         return name
@@ -172,11 +188,12 @@ def product(s: Snippet, type_: str, word: int, _: int = 0) -> str:
 
 def total(s: Snippet, type_: str, word: int, _: int = 0) -> str:
     """A sum of constants that is the value."""
-    if type_ == "p":
+    if type_ == "p" or is_nan(type_, word):  # the ISA leaves open which NaN an instruction gives
         return register(s, type_, word)
     name = s.register(type_)
     if type_[0] in "fh":
         zero = 1 << (int(type_[1:]) - 1)
+        s.target = 90 if type_ == "h16" else s.target
         left, right = register(s, type_, word), immediate(s, type_, zero)
         s.put(f"add.rn.{_SUFFIX[type_]} {name}, {left}, {right};")
         return name
@@ -227,6 +244,7 @@ def instructions(s: Snippet, form: Form, operands: Sequence[str], types: Sequenc
     sources = [o for o in form.operands if o.role == "source" and not o.immediate]
     table_operand = any(o.immediate for o in form.operands)
     groups, at = [], 0
+    operands = in_range(s, form, operands)
     for source in sources:
         count = max(1, source.vector)
         group = list(operands[at : at + count])
@@ -253,17 +271,27 @@ def instructions(s: Snippet, form: Form, operands: Sequence[str], types: Sequenc
                 _finish(s, form, results, type_)
 
 
+def in_range(s: Snippet, form: Form, operands: Sequence[str]) -> list[str]:
+    """Operands with those in registers that the assembler does not take as immediates."""
+    if form.opcode not in ("bfe", "bfi"):
+        return list(operands)
+    last = len(operands) - 2
+    return [
+        _in_register(s, "u32", text) if k >= last and not text.startswith("%") and int(text) > _MOST_FIELD else text
+        for k, text in enumerate(operands)
+    ]
+
+
 def _finish(s: Snippet, form: Form, results: list[str], type_: str) -> None:
+    """Name the results; the carry comes first, as in the recorded kernels."""
     if ".cc" in form.name:
         word = s.register("u32")
         s.put(f"{'subc' if form.opcode.startswith('sub') else 'addc'}.u32 {word}, 0, 0;")
-    count = max(1, form.operands[0].vector)
-    for name in results[:count]:
+        s.result(word, "b32")
+    for name in results[: max(1, form.operands[0].vector)]:
         s.result(name, type_)
     if form.operands[0].second:
         s.result(results[-1], "p")
-    if ".cc" in form.name:
-        s.result(word, "b32")
 
 
 def _in_register(s: Snippet, type_: str, operand: str) -> str:
@@ -300,7 +328,9 @@ def describe(type_: str, word: int) -> str:
         kinds = ((size == 0, "0"), (size < least, "subnormal"), (size == infinity, "inf"), (size > infinity, "nan"))
         return sign + next((name for is_, name in kinds if is_), "number")
     named = {0: "0", 1: "1", top - 1: "-1", top // 2: "MIN", top // 2 - 1: "MAX"}
-    return named.get(word, "<32" if word < 32 else "<64" if word < 64 else "small" if word < 1 << (width // 2) else "large")
+    return named.get(
+        word, "<32" if word < 32 else "<64" if word < 64 else "small" if word < 1 << (width // 2) else "large"
+    )
 
 
 def _lanes(row: Recorded, words: Sequence[Sequence[int]]) -> tuple[tuple[int | None, ...], ...]:
@@ -316,7 +346,9 @@ def _alternating(word: int, other: int) -> tuple[int, ...]:
 
 def _finished(s: Snippet, form: Form, row: Recorded, way: str, words: Sequence[Sequence[int]]) -> Question:
     pattern = ", ".join(
-        "any" if len(set(lanes)) > 2 else "|".join(dict.fromkeys(describe(type_, word) for word in (lanes[1], lanes[0])))
+        "any"
+        if len(set(lanes)) > 2
+        else "|".join(dict.fromkeys(describe(type_, word) for word in (lanes[1], lanes[0])))
         for type_, lanes in zip(row.types, words, strict=True)
     )
     name = form.name if len({o.vector for o in form.operands}) == 1 else f"{form.name} {form.signature}"
@@ -353,24 +385,21 @@ def _joined(s: Snippet, types: Sequence[str], first: Sequence[int], second: Sequ
     return names
 
 
-def _parts(form: Form, row: Recorded, case: int, other: int) -> Iterator[Question]:
+def _part(form: Form, row: Recorded, way: str, k: int, case: int, other: int) -> Question:
     """One operand from memory or chosen, the others immediate."""
     first = row.grid[:, case].tolist()
-    stream = Stream(f"{form.key} {case}")
-    for k, type_ in enumerate(row.types):
-        edge = int(row.grid[k, other])
-        for way in ("memory", "choice of one"):
-            s = Snippet()
-            words = [_alternating(word, word) for word in first]
-            operands = [immediate(s, t, w) for t, w in zip(row.types, first, strict=True)]
-            if way == "memory":
-                words[k] = _edge_lanes(type_, stream)
-                operands[k] = s.read(type_, words[k])
-            else:
-                words[k] = _alternating(first[k], edge)
-                operands[k] = choice(s, type_, first[k], edge)
-            instructions(s, form, operands, row.types)
-            yield _finished(s, form, row, f"{way} {k}" if len(row.types) > 1 else way, words)
+    type_, edge = row.types[k], int(row.grid[k, other])
+    s = Snippet()
+    words = [_alternating(word, word) for word in first]
+    operands = [immediate(s, t, w) for t, w in zip(row.types, first, strict=True)]
+    if way == "memory":
+        words[k] = _edge_lanes(type_, Stream(f"{form.key} {case} {k}"))
+        operands[k] = s.read(type_, words[k])
+    else:
+        words[k] = _alternating(first[k], edge)
+        operands[k] = choice(s, type_, first[k], edge)
+    instructions(s, form, operands, row.types)
+    return _finished(s, form, row, f"{way} {k}" if len(row.types) > 1 else way, words)
 
 
 def _edge_lanes(type_: str, stream: Stream) -> tuple[int, ...]:
@@ -395,21 +424,22 @@ def _cases(form: Form, row: Recorded, way: str, count: int) -> list[int]:
     return order[:count]
 
 
-def form_questions(form: Form) -> list[Question]:
-    """Everything that one form is asked."""
+def form_plan(form: Form) -> list[Callable[[], Question]]:
+    """What makes everything that one form is asked."""
     row = recorded(form)
     counts = _COUNTS[group_of(form)]
-    found: list[Question] = []
+    found: list[Callable[[], Question]] = []
     for way, count in counts.items():
         cases = _cases(form, row, way, count)
         others = cases[1:] + cases[:1]
         if way == "immediate" and all(t in (*_HALF, "p") for t in row.types):
             continue
         for case, other in zip(cases, others, strict=True):
-            if way == "part":
-                found += _parts(form, row, case, other)
-            else:
-                found.append(_asked(form, row, way, case, other))
+            if way != "part":
+                found.append(functools.partial(_asked, form, row, way, case, other))
+                continue
+            for k in range(len(row.types)):
+                found += [functools.partial(_part, form, row, w, k, case, other) for w in ("memory", "choice of one")]
     return found
 
 

@@ -5,7 +5,8 @@ Trips and last counter are known by exact arithmetic. Each kind of loop is a uni
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from silicon_questions import LANES, Question, Snippet, literal
@@ -25,13 +26,15 @@ def units() -> list[str]:
     return [*(f"{kind} {type_}" for kind in KINDS for type_ in TYPES), *(f"body {name}" for name in _BODIES)]
 
 
-def questions(unit: str) -> list[Question]:
-    """The loops of a unit."""
+def plan(unit: str) -> list[Callable[[], Question]]:
+    """What makes the loops of a unit."""
     kind, _, type_ = unit.rpartition(" ")
-    if kind == "body":
-        return list(_bodies(type_))
-    made = [_loop(kind, type_, *each) for each in _grid(type_)]
-    return [question for question in made if question is not None]
+    made = _bodies(type_) if kind == "body" else (_loop(kind, type_, *each) for each in _grid(type_))
+    return [functools.partial(_same, question) for question in made if question is not None]
+
+
+def _same(question: Question) -> Question:
+    return question
 
 
 def _range(type_: str) -> tuple[int, int]:
@@ -70,7 +73,8 @@ def trips_of(type_: str, comparison: str, start: int, stop: int, step: int) -> t
     return None
 
 
-def _grid(type_: str) -> Iterator[tuple[str, int, int, int]]:
+@functools.cache
+def _grid(type_: str) -> list[tuple[str, int, int, int]]:
     """Loops of few trips; where there are many, every so many."""
     found = [
         (comparison, start, stop, step)
@@ -81,7 +85,7 @@ def _grid(type_: str) -> Iterator[tuple[str, int, int, int]]:
         if _useful(type_, comparison, start, stop, step)
     ]
     stride = max(1, len(found) // _MOST_LOOPS)
-    yield from (found[k] for k in range(0, len(found), stride))
+    return found[::stride]
 
 
 def _useful(type_: str, comparison: str, start: int, stop: int, step: int) -> bool:
@@ -118,7 +122,11 @@ def _loop(kind: str, type_: str, comparison: str, start: int, stop: int, step: i
         s.put('.pragma "nounroll";')
     s.put(f"{begin}:", f"add.u32 {count}, {count}, 1;")
     if kind.endswith("distance"):
-        if comparison not in ("lt", "gt") or _wraps(type_, start, step, trips - 1) or (step > 0) != (comparison == "lt"):
+        if (
+            comparison not in ("lt", "gt")
+            or _wraps(type_, start, step, trips - 1)
+            or (step > 0) != (comparison == "lt")
+        ):
             return None
         if (start < stop) != (comparison == "lt"):
             return None
@@ -175,7 +183,9 @@ def _body(name: str, bits: int, low: int, high: int, operand: str, factor: int, 
     counter, again, begin = s.register("u32"), s.register("p"), s.label()
     if operand in ("constant", "choice"):
         other = 7 if operand == "choice" else factor
-        s.put(f"selp.b{bits} {value}, {factor}, {other}, %p;" if operand == "choice" else f"mov.{kind} {value}, {factor};")
+        s.put(
+            f"selp.b{bits} {value}, {factor}, {other}, %p;" if operand == "choice" else f"mov.{kind} {value}, {factor};"
+        )
     else:
         top = 1 << bits
         given = s.read(kind, [(lane * 0x9E3779B97F4A7C15 + 1) % top for lane in range(LANES)])

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from silicon_folding import choice, edge_words, emitted_names, immediate, pure_forms
+from silicon_folding import choice, describe, edge_words, emitted_names, immediate, in_range, pure_forms
 from silicon_forms import Form
 from silicon_questions import LANES, Question, Snippet, form_operands
 
@@ -22,7 +22,17 @@ _EXTRA = (
     *("mad.hi.s32", "mad.hi.u64", "sad.u32", "sad.s32", "setp.ge.s32", "setp.gt.u32", "setp.gt.s64", "setp.ge.f32"),
     *("setp.gtu.f32", "add.rn.sat.f32", "mul.rn.sat.f32", "fma.rn.sat.f32", "cvt.sat.f32.f32", "cvt.rn.f32.s64"),
     *("add.rn.f16", "mul.rn.f16", "add.rn.bf16", "neg.f16", "abs.f16", "min.f16", "max.NaN.f16", "cvt.f64.f16"),
-    *("shl.b16", "shr.u16", "shr.s16", "add.u16", "mul.lo.u16", "mul.lo.s16", "mul.wide.u16", "mul.wide.s16", "min.s16"),
+    *(
+        "shl.b16",
+        "shr.u16",
+        "shr.s16",
+        "add.u16",
+        "mul.lo.u16",
+        "mul.lo.s16",
+        "mul.wide.u16",
+        "mul.wide.s16",
+        "min.s16",
+    ),
 )
 _CONTRACTED = frozenset(f"{op}.{rest}" for op in ("add", "sub", "mul") for rest in ("f64", "f32", "ftz.f32"))
 _SHIFTS = frozenset({"shl", "shr", "shf", "bfe", "bfi"})
@@ -43,7 +53,7 @@ def register_class(type_: str) -> str:
 def result_type(form: Form) -> str:
     """The type of the register that takes the result."""
     operand = form.operands[0]
-    return operand.type if not operand.widening or operand.bits >= 32 else f"{operand.kind}32"
+    return operand.type if not operand.widening or operand.bits >= 16 else f"{operand.kind}32"
 
 
 def types_of(form: Form) -> list[str]:
@@ -80,14 +90,14 @@ def units() -> list[str]:
     return [*paired_forms(), *(f"deep {key}" for key in paired_forms())]
 
 
-def questions(unit: str) -> list[Question]:
-    """The questions of a unit."""
+def plan(unit: str) -> list[Callable[[], Question]]:
+    """What makes the questions of a unit."""
     if unit.startswith("deep "):
-        return [_nest(unit, number) for number in range(_DEEP)]
+        return [functools.partial(_nest, unit, number) for number in range(_DEEP)]
     outer, found = paired_forms()[unit], []
     for k in range(len(types_of(outer))):
         for key in _fitting(unit, k):
-            found += _pair(outer, k, paired_forms()[key])
+            found += _pairs(outer, k, paired_forms()[key])
     return found
 
 
@@ -120,11 +130,11 @@ def _seen_as(outer: Form, k: int, inner: Form) -> str:
 
 def _apply(s: Snippet, form: Form, operands: Sequence[str]) -> str:
     name = s.register(result_type(form))
-    s.put(f"{form.name} {name}, {', '.join(operands)};")
+    s.put(f"{form.name} {name}, {', '.join(in_range(s, form, operands))};")
     return name
 
 
-def _words(draw: random.Random, type_: str, finite: bool) -> int:
+def _words(draw: random.Random, type_: str, *, finite: bool) -> int:
     return draw.choice(edge_words(type_, finite=finite))
 
 
@@ -134,29 +144,39 @@ def _ways(inner: Form) -> list[str]:
     return [*named, "memory", "choice", "constant"]
 
 
-def _pair(outer: Form, k: int, inner: Form) -> list[Question]:
+def _pairs(outer: Form, k: int, inner: Form) -> list[Callable[[], Question]]:
     """Each way of the inner operands, with several constants; a shift sees every count."""
-    outer_types, found = types_of(outer), []
-    draw = random.Random(f"{outer.key} {k} {inner.key}")
+    shifts = outer.opcode in _SHIFTS and k == 0 and not _is_float(inner.operands[0].type)
+    counts = edge_words("u32") if shifts else (None,) * _COMBINATIONS
+    return [
+        functools.partial(_pair, outer, k, inner, way, number, count)
+        for way in _ways(inner)
+        for number, count in enumerate(counts)
+    ]
+
+
+def _pair(outer: Form, k: int, inner: Form, way: str, number: int, count: int | None) -> Question:
+    draw = random.Random(f"{outer.key} {k} {inner.key} {way} {number}")
     finite = outer.opcode == "copysign" and k == 0
-    for way in _ways(inner):
-        shifts = outer.opcode in _SHIFTS and k == 0 and not _is_float(inner.operands[0].type)
-        for number in range(len(edge_words("u32")) if shifts else _COMBINATIONS):
-            s = Snippet()
-            operands = [immediate(s, t, _words(draw, t, False)) for t in outer_types]
-            if shifts:
-                operands[-1] = immediate(s, outer_types[-1], edge_words("u32")[number])
-            operands[k] = _apply(s, inner, _inner_operands(s, inner, way, draw, finite))
-            s.result(_apply(s, outer, operands), _seen_as(outer, k, inner))
-            target = max(outer.min_target, inner.min_target)
-            found.append(s.question("pairs", f"{outer.name} {k} <- {inner.name}", way, "", target))
-    return found
+    outer_types = types_of(outer)
+    s = Snippet()
+    words = [_words(draw, type_, finite=False) for type_ in outer_types]
+    if count is not None:
+        words[-1] = count
+    operands = [immediate(s, t, w) if j != k else "" for j, (t, w) in enumerate(zip(outer_types, words, strict=True))]
+    operands[k] = _apply(s, inner, _inner_operands(s, inner, way, draw, finite))
+    s.result(_apply(s, outer, operands), _seen_as(outer, k, inner))
+    target = max(outer.min_target, inner.min_target)
+    pattern = ", ".join(
+        "result" if j == k else describe(t, w) for j, (t, w) in enumerate(zip(outer_types, words, strict=True))
+    )
+    return s.question("pairs", f"{outer.name} {k} <- {inner.name}", way, pattern, target)
 
 
 def _inner_operands(s: Snippet, inner: Form, way: str, draw: random.Random, finite: bool) -> list[str]:
     operands = []
     for j, type_ in enumerate(types_of(inner)):
-        word, other = _words(draw, type_, finite), _words(draw, type_, finite)
+        word, other = _words(draw, type_, finite=finite), _words(draw, type_, finite=finite)
         if way in ("memory", f"memory {j}"):
             operands.append(s.read(type_, _lanes(draw, type_, finite)))
         elif way == "choice" and (j == 0 or draw.random() < 0.5):
@@ -202,7 +222,7 @@ def _nested(s: Snippet, form: Form, depth: int, draw: random.Random, targets: li
 
 
 def _leaf(s: Snippet, type_: str, draw: random.Random, finite: bool) -> str:
-    word, other = _words(draw, type_, finite), _words(draw, type_, finite)
+    word, other = _words(draw, type_, finite=finite), _words(draw, type_, finite=finite)
     kind = draw.randrange(10)
     if kind < 5:
         return immediate(s, type_, word)

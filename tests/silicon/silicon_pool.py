@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
@@ -46,11 +46,11 @@ def serve(pipe: Connection, library: str, emulator_library: str, sample: int) ->
 
 
 def _serve_job(pipe: Connection, device: Device, emulator: Device, job: Job, sample: int) -> None:
-    questions = silicon_units.questions(job.unit, sample)
-    end = len(questions) if job.end is None else job.end
+    plan = silicon_units.plan(job.unit, sample)
+    end = len(plan) if job.end is None else job.end
     for begin in range(job.begin, end, QUESTIONS_PER_KERNEL):
         stop = min(begin + QUESTIONS_PER_KERNEL, end)
-        part = questions[begin:stop]
+        part = [make() for make in plan[begin:stop]]
         pipe.send(("at", begin, stop, end))
         try:
             pipe.send(("outcome", ask(device, emulator, part)))
@@ -141,6 +141,7 @@ class Pool:
             self._again(worker.job.unit, begin, stop, error, ptx)
             if lost:
                 self._requeue_rest(worker)
+                self._replace(worker, error)
 
     def _requeue_rest(self, worker: _Worker) -> None:
         """The questions behind those that a lost context was at."""
@@ -174,11 +175,3 @@ class Pool:
 
     def _report(self, unit: str, number: int, reason: str, ptx: str) -> None:
         self.told(Outcome(), [{"kind": "refused", "unit": unit, "question": number, "reason": reason, "ptx": ptx}])
-
-
-def iterate(units: list[str], sample: int) -> Iterator[list[Any]]:
-    """Kernels' worth of questions, for one process."""
-    for unit in units:
-        questions = silicon_units.questions(unit, sample)
-        for begin in range(0, len(questions), QUESTIONS_PER_KERNEL):
-            yield questions[begin : begin + QUESTIONS_PER_KERNEL]

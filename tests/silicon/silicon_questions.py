@@ -55,6 +55,7 @@ class Snippet:
     registers: list[tuple[str, str]] = field(default_factory=list)
     inputs: list[tuple[str, str, Lanes]] = field(default_factory=list)
     results: list[tuple[str, str]] = field(default_factory=list)
+    target: int = 75
     _labels: int = 0
 
     def put(self, *lines: str) -> None:
@@ -93,7 +94,7 @@ class Snippet:
             registers=tuple(self.registers),
             inputs=tuple(self.inputs),
             results=tuple(self.results),
-            target=max(75, target),
+            target=max(self.target, target),
         )
 
 
@@ -129,7 +130,11 @@ def _question_text(question: Question, number: int, rows: dict[tuple[int, ...], 
     for k, (register, type_) in enumerate(question.results):
         offset = (first_result + k) * ROW_BYTES
         if type_ == "p":
-            lines += [f".reg .b32 %w{k};", f"selp.u32 %w{k}, 1, 0, {register};", f"st.global.b32 [%dst+{offset}], %w{k};"]
+            lines += [
+                f".reg .b32 %w{k};",
+                f"selp.u32 %w{k}, 1, 0, {register};",
+                f"st.global.b32 [%dst+{offset}], %w{k};",
+            ]
         else:
             lines.append(f"st.global.{declared(type_)} [%dst+{offset}], {register};")
     return [_renamed(line, number) for line in lines]
@@ -199,5 +204,8 @@ def differing(type_: str, expected: Words, met: Words) -> list[int]:
 
 def form_operands(form: Form) -> list[tuple[str, int]]:
     """Type and vector length of the operands that a form reads, without its table."""
-    return [(o.type if not o.widening else f"{o.kind}{max(32, o.bits)}", o.vector) for o in form.operands
-            if o.role == "source" and not o.immediate]
+    return [
+        (o.type if not o.widening else f"{o.kind}{max(32, o.bits)}", o.vector)
+        for o in form.operands
+        if o.role == "source" and not o.immediate
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import silicon_folding
 import silicon_loops
@@ -30,13 +31,14 @@ def units(groups: list[str]) -> list[str]:
     return found
 
 
-def questions(unit: str, sample: int = 1) -> list[Question]:
-    """The questions of a unit, or every `sample`-th."""
+@functools.lru_cache(maxsize=2)
+def plan(unit: str, sample: int = 1) -> list[Callable[[], Question]]:
+    """What makes the questions of a unit, or every `sample`-th."""
     group, _, name = unit.partition(":")
     if group == "pairs":
-        made = silicon_pairs.questions(name)
+        made = silicon_pairs.plan(name)
     elif group == "loops":
-        made = silicon_loops.questions(name)
+        made = silicon_loops.plan(name)
     else:
-        made = silicon_folding.form_questions(_forms()[unit])
+        made = silicon_folding.form_plan(_forms()[unit])
     return made[::sample]
