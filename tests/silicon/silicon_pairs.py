@@ -11,8 +11,9 @@ import functools
 import random
 from collections.abc import Callable, Sequence
 
-from silicon_folding import choice, describe, edge_words, emitted_names, immediate, in_range, pure_forms
+from silicon_folding import emitted_names, in_range, pure_forms
 from silicon_forms import Form
+from silicon_operands import choice, describe, edge_words, immediate
 from silicon_questions import LANES, Question, Snippet, form_operands
 
 _EXTRA = (
