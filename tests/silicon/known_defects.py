@@ -60,7 +60,7 @@ DEFECTS: tuple[Defect, ...] = (
     Defect(
         name="64-bit left shift by its width",
         ptx="mul.lo.u64 %rd1, %rd0, 3; shl.b64 %rd2, %rd1, 64;",
-        effect="the product, or the choice of constants, comes back unshifted",
+        effect="the count is taken modulo 64: the product, or the choice of constants, comes back unshifted by 64",
         seen="CUDA 13.0 (driver 580.159.04), sm_90",
         lowering="a constant count of the width or more gives 0, or the sign, without a shift",
         matches=_is_wide_shift,
