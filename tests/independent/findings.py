@@ -1,0 +1,69 @@
+"""What was found wrong, as files: each program with arguments, what was wanted and what came."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from judge import REFUSED, Verdict
+from program_json import program_from_json, program_to_json
+from program_text import literal, program_text
+from program_tree import Program
+from random_cases import Case, draw_case
+
+# So many findings have a file each; `findings.jsonl` has them all.
+FILES = 40
+
+
+def finding(case: Case, verdict: Verdict, *, profile: str, seed: int, number: int) -> dict[str, Any]:
+    return {
+        "state": verdict.state,
+        "kind": case.kind,
+        "profile": profile,
+        "seed": seed,
+        "number": number,
+        "options": case.options,
+        "differences": verdict.differences,
+        "text": program_text(case.program).splitlines(),
+        "grid": case.program.grid,
+        "arguments": _arguments(case.program),
+        "program": program_to_json(case.program),
+    }
+
+
+def _arguments(program: Program) -> dict[str, Any]:
+    """For people; the tree has the bits."""
+    buffers = {
+        name: [literal(buffer.type, value) for value in buffer.values]
+        for name, buffer in program.buffers.items()
+        if buffer.role != "out"
+    }
+    return {**buffers, **{name: literal(type_, value) for name, (type_, value) in program.scalars.items()}}
+
+
+def read_finding(path: Path) -> tuple[Program, dict[str, Any], str]:
+    """Program, options and kind of a file."""
+    data = json.loads(path.read_text())
+    return program_from_json(data["program"]), data["options"], data["kind"]
+
+
+class Findings:
+    """A folder of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.count = 0
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def add(self, found: dict[str, Any], *, profile: str, seed: int) -> None:
+        """A finding of a process that ended at the case has no more than its number: the case is drawn again."""
+        if "program" not in found:
+            case, verdict = draw_case(profile, seed, found["number"]), Verdict(REFUSED, differences=[found["problem"]])
+            found = finding(case, verdict, profile=profile, seed=seed, number=found["number"])
+        with (self.folder / "findings.jsonl").open("a") as lines:
+            lines.write(json.dumps(found) + "\n")
+        self.count += 1
+        if self.count <= FILES:
+            path = self.folder / f"{found['state']}-{found['kind']}-{found['number']}.json"
+            path.write_text(json.dumps(found, indent=1) + "\n")
