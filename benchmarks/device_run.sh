@@ -8,6 +8,8 @@
 #   tests        tests/device but the random programs
 #   hosts        programs in C and C++: contexts, streams and memory of their own, a minute without a stop, the examples
 #   random       VYRE_RANDOM_PROGRAMS random programs (20000) against the interpreter, in $VYRE_RANDOM_JOBS processes
+#   independent  tests/independent: random programs against an oracle of their own, in one process per core, for
+#                VYRE_INDEPENDENT_SECONDS (300) or until VYRE_INDEPENDENT_PROGRAMS are done
 #   conformance  the op tests, with the number of cases of each op and type recorded
 #   demo         the command line's demonstration
 #   silicon      what this GPU answers to every instruction form
@@ -43,7 +45,7 @@ while [ $# -gt 0 ]; do
     --peers) peers=${2:?--peers needs names}; shift ;;
     --rows) rows=(--rows "${2:?--rows needs names}"); shift ;;
     --quick) quick=(--quick) ;;
-    install | tests | hosts | random | conformance | demo | silicon | bench | transports | enqueue | pageable | places | accuracy | throughput) parts+=("$1") ;;
+    install | tests | hosts | random | independent | conformance | demo | silicon | bench | transports | enqueue | pageable | places | accuracy | throughput) parts+=("$1") ;;
     *) echo "unknown: $1" >&2; exit 2 ;;
   esac
   shift
@@ -90,6 +92,20 @@ part_random() {
   cat "$OUT"/random-*.txt >"$OUT/random-failures.txt" 2>/dev/null
   rm -f "$OUT"/random-[0-9]*.txt
   [ $state = 0 ] && rm -f "$OUT/random-failures.txt" && echo "$((share * jobs)) programs agree"
+  return $state
+}
+
+# A folder of findings would be many files; the seeds of a run are in its summary.
+part_independent() {
+  local seconds=${VYRE_INDEPENDENT_SECONDS:-300} limit=() state=0
+  [ -n "${VYRE_INDEPENDENT_PROGRAMS:-}" ] && seconds=540 && limit=(--programs "$VYRE_INDEPENDENT_PROGRAMS")
+  [ -n "${VYRE_INDEPENDENT_SEED:-}" ] && limit+=(--seed "$VYRE_INDEPENDENT_SEED")
+  VYRE_CUDA_COMMIT=$commit timeout 590 "$python" tests/independent/run.py --device "$device" --bundles \
+    --seconds "$seconds" --processes "${VYRE_INDEPENDENT_JOBS:-$(nproc)}" --output "$OUT/independent" \
+    ${limit[@]+"${limit[@]}"} || state=$?
+  mkdir -p "$OUT/results"
+  cp "$OUT/independent/summary.json" "$OUT/results/$(date -u +%Y-%m-%dT%H%M%SZ)-independent.json" || state=1
+  tar -czf "$OUT/independent.tar.gz" -C "$OUT" independent && rm -rf "$OUT/independent"
   return $state
 }
 
@@ -169,12 +185,13 @@ for part in "${parts[@]}"; do
   table+=("$(printf '%-12s %-14s %5d s' "$part" "$state" $((SECONDS - begin)))")
 done
 
-for part in tests hosts random conformance demo bench accuracy throughput; do
+for part in tests hosts random independent conformance demo bench accuracy throughput; do
   [ -s "$OUT/$part.log" ] || continue
   echo "==== $part"
   case $part in
     tests | hosts | conformance) tail -n 3 "$OUT/$part.log" ;;
     random) head -n 1 "$OUT/random.log"; tail -n 1 "$OUT/random.log" ;;
+    independent) tail -n 20 "$OUT/independent.log" ;;
     demo) tail -n 30 "$OUT/demo.log" ;;
     bench | accuracy | throughput) cat "$OUT/$part.log" ;;
   esac

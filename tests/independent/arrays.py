@@ -47,10 +47,12 @@ def patterns(type_: str, array: Array) -> Array:
     return np.where(is_nan, bits.dtype.type(NAN_BITS[type_]), bits) if is_nan.any() else bits
 
 
-def arguments(program: Program) -> dict[str, Any]:
+def arguments(program: Program, *, without: tuple[str, ...] = ()) -> dict[str, Any]:
     """What a call takes by name."""
     found: dict[str, Any] = {
-        name: to_array(buffer.type, buffer.values) for name, buffer in program.buffers.items() if buffer.role != "out"
+        name: to_array(buffer.type, buffer.values)
+        for name, buffer in program.buffers.items()
+        if buffer.role != "out" and name not in without
     }
     found.update({name: value for name, (_, value) in program.scalars.items()})
     return found

@@ -1,4 +1,4 @@
-"""A share of the programs by way of a bundle: machine code that an assembler made ahead, without the driver's compiler."""
+"""A share of the programs by way of a bundle, whose machine code an assembler made and not the driver's compiler."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Bundler:
             self._device = None
 
     def takes(self, case: Case) -> bool:
-        if self._device is None or case.wanted is None:
+        if self._device is None:
             return False
         self._turn += 1
         return self._turn % SHARE == 0

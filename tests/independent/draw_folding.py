@@ -19,6 +19,12 @@ _COMBINED = ("multiply", "add", "subtract", "add_saturate", "subtract_saturate",
 class Folding(Expressions):
     """Expressions in which most operands are constants, choices between two of them, or products of them."""
 
+    unary_float: tuple[str, ...] = (*UNARY_FLOAT, "negative", "absolute")
+    binary_float: tuple[str, ...] = (*BINARY_FLOAT, "fma")
+
+    def stored(self, type_: str) -> Expr:
+        return self.value(type_, self.rng.randint(1, 4))
+
     def condition(self, depth: int) -> Expr:
         rng = self.rng
         if depth <= 0 or rng.random() < 0.3:
@@ -85,47 +91,46 @@ class Folding(Expressions):
 
     def _float(self, type_: str, depth: int) -> Expr:
         rng = self.rng
-        kind = rng.random()
-        if kind < 0.35:
-            return op(type_, rng.choice((*UNARY_FLOAT, "negative", "absolute")), self.value(type_, depth - 1))
-        if kind < 0.42:
+        if rng.random() < 0.35:
+            return op(type_, rng.choice(self.unary_float), self.value(type_, depth - 1))
+        name = rng.choice(self.binary_float)
+        if name == "fma":
             return op(type_, "fma", *(self.value(type_, depth - 1) for _ in range(3)))
-        name = rng.choice(BINARY_FLOAT)
         right = self.const(type_) if rng.random() < 0.5 else self.value(type_, depth - 1)
         left = self.value(type_, depth - 1)
         return op(type_, name, left, self.number(right) if name == "copysign" else right)
 
 
 def draw_folding(rng: random.Random, *, types: tuple[str, ...] = TYPES) -> Program:
+    return draw_straight(rng, Folding, types)
+
+
+def draw_straight(rng: random.Random, draws: type[Folding], types: tuple[str, ...]) -> Program:
+    """Stores of what `draws` draws, each to an element of its own, and some lets between them."""
     program = Program(index=rng.choice(("u32", "u32", "u64")))
     scope = Scope(rng, program, types=types)
-    for number, type_ in enumerate(("bool_", *rng.sample(types, 2))):
+    for number, type_ in enumerate(("bool_", *(rng.choice(types) for _ in range(2)))):
         program.buffers[f"x{number}"] = Buffer(type_, "in", draw_values(rng, type_, 4))
         scope.readable.append(f"x{number}")
     add_scalars(scope, 2)
-    counts: dict[str, int] = {}
-    exprs = Folding(scope)
-    results = [rng.choice(types) for _ in range(rng.randint(2, 4))]
-    for number, type_ in enumerate(results):
-        program.buffers[f"o{number}"] = Buffer(type_, "out", [])
+    results = [f"o{number}" for number in range(rng.randint(2, 4))]
+    for name in results:
+        program.buffers[name] = Buffer(rng.choice(types), "out", [])
+    exprs = draws(scope)
     for _ in range(rng.randint(5, 14)):
-        number = rng.randrange(len(results))
-        type_ = results[number]
         if rng.random() < 0.2:
             type_ = rng.choice(types)
-            value = exprs.value(type_, rng.randint(1, 3))
-            name = scope.fresh("v")
-            _append(scope, Stmt("let", name, (value,)))
-            scope.declare(name, type_)
+            statement = Stmt("let", scope.fresh("v"), (exprs.value(type_, rng.randint(1, 3)),))
+            _append(scope, statement)
+            scope.declare(statement.word, type_)
             continue
-        name = f"o{number}"
-        place = counts.setdefault(name, 0)
-        counts[name] += 1
-        _append(scope, Stmt("store", name, (const(program.index, place), exprs.value(type_, rng.randint(1, 4)))))
-    for name, buffer in program.buffers.items():
-        if buffer.role == "out":
-            buffer.values = [ZERO[buffer.type]] * counts.get(name, 0)
-            buffer.size = const(program.index, len(buffer.values))
+        name = rng.choice(results)
+        buffer = program.buffers[name]
+        place = const(program.index, len(buffer.values))
+        buffer.values.append(ZERO[buffer.type])
+        _append(scope, Stmt("store", name, (place, exprs.stored(buffer.type))))
+    for name in results:
+        program.buffers[name].size = const(program.index, len(program.buffers[name].values))
     return program
 
 

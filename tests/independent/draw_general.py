@@ -38,6 +38,7 @@ def draw_general(
     scope.readable = [*inputs, *(writable if alone else ())]
     add_scalars(scope, rng.randint(0, 4))
     rules = Rules(writable, alone, ROW, asserts=asserts, statements=rng.choice((4, 8, 14, 22)))
+    rules.short_loops = functions
     before = [] if alone else [row_statement(scope, ROW)]
     if contended:
         rules.contended = _add_counters(scope)

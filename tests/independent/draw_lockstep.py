@@ -142,7 +142,7 @@ class Lockstep(Statements):
 
     def exchange(self) -> Body:
         """All threads write to an array, each its own element or by one commuting atomic; then all read."""
-        rng, index = self.rng, self.scope.program.index
+        rng = self.rng
         array = rng.choice(list(self.exchanged))
         type_, _ = self.exchanged[array]
         if type_ in ("u32", "i32", "u64", "i64") and rng.random() < 0.45:

@@ -22,7 +22,7 @@ class Rules:
 
     `alone`: one thread, so it may read what it writes anywhere. Otherwise a thread stores to its own `row` elements of
     each buffer alone. `contended` maps buffers that all threads change by atomics to the ops that do so. `returns`: a
-    thread may end early.
+    thread may end early. `short_loops`: of constants, a few passes each.
     """
 
     writable: list[str]
@@ -31,6 +31,7 @@ class Rules:
     contended: dict[str, tuple[str, ...]] = field(default_factory=dict)
     asserts: bool = False
     returns: bool = True
+    short_loops: bool = False
     statements: int = 20
 
 
@@ -211,6 +212,8 @@ class Statements:
         """Start, stop and step: of small ranges, at the ends of the type, huge ones with huge steps, any values."""
         rng, exprs = self.rng, self.exprs
         lowest, highest = RANGES[type_]
+        if self.rules.short_loops:
+            return self._short_range(type_)
         kind = rng.random()
         if kind < 0.3:
             return const(type_, 0), exprs.bound(type_, 1), const(type_, rng.choice((1, 1, 2, 3)))
@@ -228,6 +231,15 @@ class Statements:
         steps = (1, 2, highest, -1, -2, lowest) if lowest < 0 else (1, 2, highest)
         step_expr = self._unknown(type_) if rng.random() < 0.5 else const(type_, rng.choice(steps))
         return self._unknown(type_), self._unknown(type_), step_expr
+
+    def _short_range(self, type_: str) -> tuple[Expr, Expr, Expr]:
+        rng = self.rng
+        lowest, highest = RANGES[type_]
+        passes = rng.randint(0, 4)
+        if lowest < 0 and rng.random() < 0.3:
+            return _constants(type_, lowest + passes, lowest, rng.choice((-1, -2, lowest)))
+        start = rng.choice((0, 1, highest - passes))
+        return _constants(type_, start, start + passes, rng.choice((1, 1, 2, highest)))
 
     def _huge_range(self, type_: str) -> tuple[Expr, Expr, Expr]:
         """A good part of the type in a few steps, whose sums pass its end."""

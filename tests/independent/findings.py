@@ -6,33 +6,58 @@ import json
 from pathlib import Path
 from typing import Any
 
+from draw_large import LargeCase
+from draw_streams import StreamCase
 from judge import REFUSED, Verdict
 from program_json import program_from_json, program_to_json
 from program_text import literal, program_text
 from program_tree import Program
-from random_cases import Case, draw_case
+from random_cases import AnyCase, Case, checked, draw_case
 
 # So many findings have a file each; `findings.jsonl` has them all.
 FILES = 40
 
 
-def finding(case: Case, verdict: Verdict, *, profile: str, seed: int, number: int) -> dict[str, Any]:
-    return {
+def finding(case: AnyCase, verdict: Verdict, *, profile: str, seed: int, number: int) -> dict[str, Any]:
+    found = {
         "state": verdict.state,
         "kind": case.kind,
         "profile": profile,
         "seed": seed,
         "number": number,
-        "options": case.options,
+        "bundled": verdict.bundled,
         "differences": verdict.differences,
-        "text": program_text(case.program).splitlines(),
+    }
+    if isinstance(case, StreamCase):
+        return {**found, **_launches(case)}
+    found["text"] = program_text(case.program).splitlines()
+    if isinstance(case, LargeCase):
+        return {**found, "far": repr(case.far.value), "looked at": case.looked_at}
+    return {
+        **found,
+        "options": case.options,
         "grid": case.program.grid,
-        "arguments": _arguments(case.program),
+        "arguments": shown_arguments(case.program),
         "program": program_to_json(case.program),
     }
 
 
-def _arguments(program: Program) -> dict[str, Any]:
+def _launches(case: StreamCase) -> dict[str, Any]:
+    return {
+        "arrays": {name: [literal(type_, value) for value in values] for name, (type_, values) in case.arrays.items()},
+        "launches": [
+            {
+                "stream": launch.stream,
+                "after": launch.after,
+                "text": program_text(launch.program).splitlines(),
+                "scalars": {name: literal(*scalar) for name, scalar in launch.program.scalars.items()},
+            }
+            for launch in case.launches
+        ],
+    }
+
+
+def shown_arguments(program: Program) -> dict[str, Any]:
     """For people; the tree has the bits."""
     buffers = {
         name: [literal(buffer.type, value) for value in buffer.values]
@@ -42,10 +67,12 @@ def _arguments(program: Program) -> dict[str, Any]:
     return {**buffers, **{name: literal(type_, value) for name, (type_, value) in program.scalars.items()}}
 
 
-def read_finding(path: Path) -> tuple[Program, dict[str, Any], str]:
-    """Program, options and kind of a file."""
+def read_finding(path: Path) -> Case | None:
+    """None for cases that have more than a program and a call."""
     data = json.loads(path.read_text())
-    return program_from_json(data["program"]), data["options"], data["kind"]
+    if "options" not in data:
+        return None
+    return checked(data["kind"], program_from_json(data["program"]), data["options"])
 
 
 class Findings:
@@ -58,7 +85,7 @@ class Findings:
 
     def add(self, found: dict[str, Any], *, profile: str, seed: int) -> None:
         """A finding of a process that ended at the case has no more than its number: the case is drawn again."""
-        if "program" not in found:
+        if "problem" in found:
             case, verdict = draw_case(profile, seed, found["number"]), Verdict(REFUSED, differences=[found["problem"]])
             found = finding(case, verdict, profile=profile, seed=seed, number=found["number"])
         with (self.folder / "findings.jsonl").open("a") as lines:

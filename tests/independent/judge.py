@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from arrays import arguments, patterns, to_array
 from bundled import Bundler
+from draw_large import LargeCase
+from draw_streams import StreamCase
+from judge_arrays import StreamRunner, run_large, stream_differences
+from number_formats import from_bits
 from oracle import Failure
+from oracle_bounds import Allowed
 from program_text import program_text
 from program_tree import Program
-from random_cases import Case
+from random_cases import AnyCase, Case
+from variants import constants_as_scalars
 
 import vyre_cuda as vc
 
-AGREES, WRONG, REFUSED, KNOWN = "agrees", "wrong", "refused", "known"
+AGREES, WRONG, REFUSED, KNOWN, SKIPPED = "agrees", "wrong", "refused", "known", "skipped"
 # Elements of one result that a finding shows.
 SHOWN = 16
 
@@ -77,10 +84,9 @@ def differences(program: Program, wanted: Outputs, found: Outputs) -> list[str]:
             continue
         places = np.flatnonzero(mine != theirs)
         width = mine.dtype.itemsize * 2
-        lines += [
-            f"{name}[{at}]: wanted {array[at]} (0x{mine[at]:0{width}x}), found {found[name][at]} (0x{theirs[at]:0{width}x})"
-            for at in places[:SHOWN]
-        ]
+        for at in places[:SHOWN]:
+            pair = f"0x{mine[at]:0{width}x}", f"0x{theirs[at]:0{width}x}"
+            lines.append(f"{name}[{at}]: wanted {array[at]} ({pair[0]}), found {found[name][at]} ({pair[1]})")
         if places.size > SHOWN:
             lines.append(f"{name}: {places.size} of {mine.size} elements differ")
     return lines
@@ -91,11 +97,14 @@ def _told(outputs: Outputs) -> str:
 
 
 class Judge:
-    """Runs cases on one device."""
+    """Runs cases on one device. `large`: also those of arrays beyond 4 GiB, which few processes should at a time."""
 
-    def __init__(self, device: vc.Device, *, bundles: bool = False) -> None:
+    def __init__(self, device: vc.Device, *, bundles: bool = False, large: bool = False) -> None:
         self.device = device
+        self.large = large
         self.bundler = Bundler(device) if bundles else None
+        self._streams: StreamRunner | None = None
+        self._emulator: vc.Device | None = None
 
     def described(self) -> dict[str, Any]:
         """What a summary says of the device."""
@@ -103,18 +112,76 @@ class Judge:
         made = "" if self.bundler is None else self.bundler.described
         return {"device": properties.name, "driver": properties.driver_version, "images made ahead": made or "none"}
 
-    def judge(self, case: Case) -> Verdict:
+    def judge(self, case: AnyCase) -> Verdict:
         """The verdict. Raises what the package refuses the program with."""
+        if isinstance(case, LargeCase):
+            return self._large(case)
+        if isinstance(case, StreamCase):
+            return self._launches(case)
         program = vc.parse(program_text(case.program))
         bundled = self.bundler is not None and self.bundler.takes(case)
         if bundled:
             kernel = self.bundler.kernel(program, case.options)
         else:
             kernel = self.device.compile(program, **case.options)
-        found, wanted = run(kernel, case.program), wanted_outputs(case)
-        lines = differences(case.program, wanted, found)
-        compared = 1 if isinstance(wanted, Failure) else sum(array.size for array in wanted.values())
-        return Verdict(WRONG if lines else AGREES, compared, bundled, lines)
+        found = run(kernel, case.program)
+        if case.allowed is not None:
+            lines = not_allowed(case.allowed, found)
+        elif case.wanted is None:
+            lines = self._compared(case, program, found)
+        else:
+            lines = differences(case.program, wanted_outputs(case), found)
+        return Verdict(WRONG if lines else AGREES, _count(found), bundled, lines)
+
+    def _compared(self, case: Case, program: vc.Program, found: Outputs) -> list[str]:
+        """Against interpreter or emulator, and the same program with nothing that folds."""
+        if self.device.properties.is_emulator or len(case.program.body) % 4 == 0:
+            reference = run(partial(vc.evaluate, program), case.program)
+        else:
+            self._emulator = self._emulator or vc.Device("emulator")
+            reference = run(self._emulator.compile(program), case.program)
+        lines = differences(case.program, reference, found)
+        if not lines and len(case.program.body) % 3 == 0:
+            variant = constants_as_scalars(case.program)
+            other = run(self.device.compile(vc.parse(program_text(variant))), variant)
+            lines = [f"without constants: {line}" for line in differences(case.program, other, found)]
+        return lines
+
+    def _launches(self, case: StreamCase) -> Verdict:
+        self._streams = self._streams or StreamRunner(self.device)
+        lines = stream_differences(case, self._streams.run(case))
+        compared = sum(len(values) for values in case.wanted.values())
+        return Verdict(WRONG if lines else AGREES, compared, differences=lines)
+
+    def _large(self, case: LargeCase) -> Verdict:
+        if not self.large or self.device.properties.is_emulator:
+            return Verdict(SKIPPED)
+        try:
+            lines = run_large(self.device, case)
+        except vc.ResourceError:
+            return Verdict(SKIPPED)
+        compared = sum(len(values) for values in case.wanted.values())
+        return Verdict(WRONG if lines else AGREES, compared, differences=lines)
+
+
+def _count(found: Outputs) -> int:
+    return 1 if isinstance(found, Failure) else sum(array.size for array in found.values())
+
+
+def not_allowed(allowed: dict[str, list[Allowed]], found: Outputs) -> list[str]:
+    if isinstance(found, Failure):
+        return [f"wanted results, found {found}"]
+    lines = []
+    for name, elements in allowed.items():
+        if not elements:
+            continue
+        bits = patterns(elements[0].type, np.asarray(found[name]))
+        for at, element in enumerate(elements):
+            value = from_bits(element.type, int(bits[at]))
+            if not element.admits(value):
+                near = "" if element.ulp is None else f" within {element.ulp} ULP"
+                lines.append(f"{name}[{at}]: wanted one of {element.values}{near}, found {value!r} ({bits[at]:#x})")
+    return lines
 
 
 def refusal(error: Exception) -> Verdict:

@@ -39,7 +39,7 @@ class Memory:
     """The contents of the buffers, and whether anything was out of bounds."""
 
     def __init__(self, program: Program, *, traps: bool) -> None:
-        self.buffers: dict[str, list[Value]] = {name: list(b.values) for name, b in program.buffers.items()}
+        self.buffers: dict[str, list[Value]] = {name: b.values.copy() for name, b in program.buffers.items()}
         self.types = {name: b.type for name, b in program.buffers.items()}
         self.types.update({name: type_ for name, (type_, _) in program.shared.items()})
         self.shared = program.shared

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import secrets
+import signal
 import sys
 import time
 from pathlib import Path
@@ -23,16 +24,17 @@ os.environ["CUDA_CACHE_DISABLE"] = "1"
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from findings import Findings  # noqa: E402
-from pool import Pool  # noqa: E402
-from random_cases import PROFILES  # noqa: E402
-from summary import Summary, commit  # noqa: E402
-from worker import Share  # noqa: E402
+from findings import Findings
+from pool import Pool
+from random_cases import PROFILES
+from summary import Summary, commit
+from worker import Share
 
-import vyre_cuda as vc  # noqa: E402
+import vyre_cuda as vc
 
 PROGRESS_EVERY_S = 10.0
-# What stands between the deadline and the end of a run: the last case of each process.
+# Processes of a GPU that may hold 4.5 GiB each at a time.
+LARGE_AT_A_TIME = 8
 UNBOUNDED = 1 << 48
 
 
@@ -50,6 +52,8 @@ def main() -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    # Whoever ends the run has what was found until then.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
     ordinals = _ordinals(options.device)
     begin = time.monotonic()
     end = options.first + options.programs if options.programs else UNBOUNDED
@@ -64,6 +68,7 @@ def _run(options: argparse.Namespace) -> int:
             seed=options.seed,
             device=ordinals[place % len(ordinals)],
             bundles=options.bundles,
+            large=place // len(ordinals) < LARGE_AT_A_TIME,
         )
         for place in range(options.processes)
     ]

@@ -12,7 +12,7 @@ from typing import Any
 
 from worker import Report
 
-_COLUMNS = ("programs", "compared", "wrong", "refused", "known", "bundled")
+_COLUMNS = ("programs", "compared", "wrong", "refused", "known", "skipped", "bundled")
 
 
 class Summary:
@@ -53,11 +53,9 @@ class Summary:
         return time.monotonic() - self.begin
 
     def progress(self) -> str:
-        programs = self.total("programs")
-        return (
-            f"{self.elapsed:5.0f} s: {programs} programs, {self.total('wrong')} wrong, {self.total('refused')} refused, "
-            f"{programs / self.elapsed:.0f} per second"
-        )
+        programs, wrong, refused = map(self.total, ("programs", "wrong", "refused"))
+        rate = programs / self.elapsed
+        return f"{self.elapsed:5.0f} s: {programs} programs, {wrong} wrong, {refused} refused, {rate:.0f} per second"
 
     def table(self) -> str:
         lines = [f"{'kind':<12}" + "".join(f"{column:>12}" for column in _COLUMNS)]
@@ -67,8 +65,8 @@ class Summary:
         programs = max(self.total("programs"), 1)
         drawing, running = (1000 * seconds / programs for seconds in self.seconds)
         lines.append(
-            f"{self.elapsed:.0f} s, {self.total('programs') / self.elapsed:.0f} programs per second; each {drawing:.1f} ms "
-            f"to draw, {running:.1f} ms to run; {self.discarded} that run too long were left out"
+            f"{self.elapsed:.0f} s, {programs / self.elapsed:.0f} programs per second; each {drawing:.1f} ms to draw, "
+            f"{running:.1f} ms to run; {self.discarded} that run too long were left out"
         )
         lines.append(f"seed {self.seed}, numbers {self.first} to {self.last}, commit {self.commit}")
         lines.append(", ".join(f"{name} {value}" for name, value in self.described.items()))

@@ -29,6 +29,7 @@ class Share:
     seed: int
     device: int | str
     bundles: bool
+    large: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def work(share: Share, sender: Connection, current: MutableSequence[int], since:
 
     import vyre_cuda as vc
 
-    judge = Judge(vc.Device(share.device), bundles=share.bundles)
+    judge = Judge(vc.Device(share.device), bundles=share.bundles, large=share.large)
     sender.send(judge.described())
     gc.freeze()
     gc.disable()
