@@ -13,7 +13,7 @@ from number_formats import BITS, INTEGERS, WRAP, ZERO
 from oracle import Oracle
 from program_tree import Buffer, Expr, Program, Stmt, Value, cast, const, local, op
 
-_BYTES = 9 << 29  # 4.5 GiB
+BYTES = 9 << 29  # 4.5 GiB
 
 
 class Sparse:
@@ -52,7 +52,7 @@ class LargeCase:
 
 def draw_large(rng: random.Random) -> LargeCase:
     type_ = rng.choice(("u8", "i8", "u16", "f16", "bool_", "u32", "f32", "u64"))
-    length = _BYTES * 8 // BITS[type_] - rng.randrange(5)
+    length = BYTES * 8 // BITS[type_] - rng.randrange(5)
     value = draw_values(rng, type_, 1)[0]
     far = Sparse(length, value)
     program = Program(index="u64")

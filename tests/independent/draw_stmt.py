@@ -195,8 +195,9 @@ class Statements:
     def for_loop(self, depth: int) -> Body:
         rng = self.rng
         type_ = rng.choice(INDEX_TYPES if rng.random() < 0.6 else tuple(INTEGERS))
+        known = 1.0 if rng.random() < 0.5 else 0.4
         bounds = [
-            self.exprs.dynamic(bound) if bound.kind == "const" and rng.random() < 0.4 else bound
+            self.exprs.dynamic(bound) if bound.kind == "const" and rng.random() > known else bound
             for bound in self._bounds(type_)
         ]
         if bounds[2].kind == "const" and bounds[2].word == 0:
@@ -221,10 +222,10 @@ class Statements:
             before = rng.randint(0, 12)
             step = rng.choice((1, 2, 3, 5, before + 1, highest // 2, highest))
             return _constants(type_, highest - before, rng.choice((highest, highest - 1)), step)
-        if kind < 0.6 and lowest < 0:
+        if kind < 0.54 and lowest < 0:
             step = rng.choice((-1, -2, -5, lowest, lowest + 1))
             return _constants(type_, lowest + rng.randint(0, 12), rng.choice((lowest, lowest + 1)), step)
-        if kind < 0.7:
+        if kind < 0.72:
             return self._huge_range(type_)
         if kind < 0.85:
             return exprs.near_index(type_, 1), exprs.bound(type_, 2), self._unknown(type_)
@@ -245,7 +246,10 @@ class Statements:
         """A good part of the type in a few steps, whose sums pass its end."""
         rng = self.rng
         lowest, highest = RANGES[type_]
-        low, high = rng.choice((lowest, lowest + 1, 0, 1, 2)), rng.choice((highest, highest - 1, highest // 2 + 1))
+        low, high = (
+            rng.choice((lowest, lowest, lowest + 1, 0, 1, 2)),
+            rng.choice((highest, highest, highest - 1, highest // 2)),
+        )
         step = rng.choice((highest, highest - 1, highest // 2, highest // 2 + 1, highest // 3, highest // 5))
         if lowest < 0 and rng.random() < 0.4:
             return _constants(type_, high, low, rng.choice((lowest, lowest + 1, lowest // 2, -highest, -step)))

@@ -9,7 +9,27 @@ from number_formats import BITS, FLOATS, INTEGERS, RANGES, ROUND, WRAP, from_bit
 from program_tree import Value
 
 _SMALL = (0, 1, 2, 3, 4, 5, 7, 8, 10, 12, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 255, 256, 257, 1000)
-_PLAIN_FLOATS = (0.0, 1.0, 0.5, 2.0, 3.0, 2.5, 1.5, 0.25, 7.0, 127.5, 128.5, 255.0, 256.0, 1e-3, 65504.0, math.inf)
+_PLAIN_FLOATS = (
+    0.0,
+    0.0,
+    0.0,
+    1.0,
+    1.0,
+    0.5,
+    2.0,
+    3.0,
+    2.5,
+    1.5,
+    0.25,
+    7.0,
+    127.5,
+    128.5,
+    255.0,
+    256.0,
+    1e-3,
+    65504.0,
+    math.inf,
+)
 
 # Bit patterns without the sign: the ends of the subnormal and normal numbers, neighbors of one, ends of integer types.
 _FLOAT_EDGES = {

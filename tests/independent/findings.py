@@ -42,6 +42,15 @@ def finding(case: AnyCase, verdict: Verdict, *, profile: str, seed: int, number:
     }
 
 
+def _drawn_again(found: dict[str, Any], profile: str, seed: int) -> dict[str, Any]:
+    verdict = Verdict(REFUSED, differences=[found["problem"]])
+    try:
+        case = draw_case(profile, seed, found["number"])
+    except Exception:  # which is the problem, then
+        return {**found, "state": REFUSED, "kind": "undrawn", "profile": profile, "seed": seed}
+    return finding(case, verdict, profile=profile, seed=seed, number=found["number"])
+
+
 def _launches(case: StreamCase) -> dict[str, Any]:
     return {
         "arrays": {name: [literal(type_, value) for value in values] for name, (type_, values) in case.arrays.items()},
@@ -86,8 +95,7 @@ class Findings:
     def add(self, found: dict[str, Any], *, profile: str, seed: int) -> None:
         """A finding of a process that ended at the case has no more than its number: the case is drawn again."""
         if "problem" in found:
-            case, verdict = draw_case(profile, seed, found["number"]), Verdict(REFUSED, differences=[found["problem"]])
-            found = finding(case, verdict, profile=profile, seed=seed, number=found["number"])
+            found = _drawn_again(found, profile, seed)
         with (self.folder / "findings.jsonl").open("a") as lines:
             lines.write(json.dumps(found) + "\n")
         self.count += 1

@@ -69,6 +69,8 @@ def round_bf16(x: float) -> float:
     if x == 0 or x - x != 0:
         return x
     mantissa, exponent = math.frexp(x)
+    if exponent > 128:
+        return math.copysign(math.inf, x)
     unit = max(exponent - 8, -133)
     rounded = math.ldexp(round(math.ldexp(mantissa, exponent - unit)), unit)
     return math.copysign(math.inf if abs(rounded) >= 2.0**128 else rounded, x)

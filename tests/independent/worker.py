@@ -71,6 +71,10 @@ def work(share: Share, sender: Connection, current: MutableSequence[int], since:
         except OutOfFuel:
             sender.send(Report(number, "discarded", "discarded"))
             continue
+        except Exception as error:  # of the oracle or the generator: the others go on
+            problem = {"problem": f"no case: {type(error).__name__}: {error}", "number": number}
+            sender.send(Report(number, "undrawn", REFUSED, finding=problem))
+            continue
         drawn = time.monotonic()
         lost = False
         try:
