@@ -19,10 +19,11 @@ _PROBE = "program probe\nblock 1\nindex u32\nout o: u32[u32:1]\n\nstore o[u32:0]
 class Bundler:
     """Makes bundles for `sm_90` where there is an assembler; `described` says whether there is."""
 
-    def __init__(self, device: vc.Device) -> None:
-        self._device = device
+    def __init__(self, device: vc.Device, every: int) -> None:
+        self._device: vc.Device | None = device
+        self._every = every
         self._turn = 0
-        self.described = f"for {TARGET}, one program in {SHARE}"
+        self.described = f"for {TARGET}, one program in {every}"
         try:
             self.kernel(vc.parse(_PROBE), {})
         except vc.UnsupportedError as error:
@@ -33,7 +34,7 @@ class Bundler:
         if self._device is None:
             return False
         self._turn += 1
-        return self._turn % SHARE == 0
+        return self._turn % self._every == 0
 
     def kernel(self, program: vc.Program, options: dict[str, Any]) -> Any:
         with tempfile.TemporaryDirectory(prefix="independent-") as folder:

@@ -76,12 +76,12 @@ def shown_arguments(program: Program) -> dict[str, Any]:
     return {**buffers, **{name: literal(type_, value) for name, (type_, value) in program.scalars.items()}}
 
 
-def read_finding(path: Path) -> Case | None:
-    """None for cases that have more than a program and a call."""
+def read_finding(path: Path) -> tuple[Case | None, bool]:
+    """The case, None where it has more than a program and a call; whether it ran by way of a bundle."""
     data = json.loads(path.read_text())
     if "options" not in data:
-        return None
-    return checked(data["kind"], program_from_json(data["program"]), data["options"])
+        return None, False
+    return checked(data["kind"], program_from_json(data["program"]), data["options"]), data["bundled"]
 
 
 class Findings:

@@ -97,12 +97,16 @@ def _told(outputs: Outputs) -> str:
 
 
 class Judge:
-    """Runs cases on one device. `large`: also those of arrays beyond 4 GiB, which few processes should at a time."""
+    """Runs cases on one device.
 
-    def __init__(self, device: vc.Device, *, bundles: bool = False, large: bool = False) -> None:
+    `bundles`: each so-manieth by way of a bundle. `large`: also those of arrays beyond 4 GiB, which few processes
+    should at a time.
+    """
+
+    def __init__(self, device: vc.Device, *, bundles: int = 0, large: bool = False) -> None:
         self.device = device
         self.large = large
-        self.bundler = Bundler(device) if bundles else None
+        self.bundler = Bundler(device, bundles) if bundles else None
         self._streams: StreamRunner | None = None
         self._emulator: vc.Device | None = None
 

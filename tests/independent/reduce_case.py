@@ -156,7 +156,7 @@ def race_finder() -> Callable[[Program], bool]:
             return False
         try:
             run(emulator.compile(vc.parse(program_text(program))), program)
-        except vc.DataRaceError:
+        except vc.Error:  # a race, or what the emulator cannot tell
             return True
         return False
 
@@ -182,11 +182,11 @@ def _same_error(first: Verdict, other: Verdict) -> bool:
 
 
 def reduce_file(path: Path, device: int | str) -> int:
-    case = read_finding(path)
+    case, bundled = read_finding(path)
     if case is None:
         print("a finding of several launches, or of a large array, is not reduced; --case runs it again")
         return 2
-    return _show(case, device, smaller=True)
+    return _show(case, device, smaller=True, bundles=int(bundled))
 
 
 def show_case(profile: str, seed: int, number: int, device: int | str) -> int:
@@ -198,8 +198,8 @@ def show_case(profile: str, seed: int, number: int, device: int | str) -> int:
     return 0 if verdict.state == AGREES else 1
 
 
-def _show(case: Case, device: int | str, *, smaller: bool) -> int:
-    judge = Judge(vc.Device(device))
+def _show(case: Case, device: int | str, *, smaller: bool, bundles: int = 0) -> int:
+    judge = Judge(vc.Device(device), bundles=bundles)
     program = reduced(judge, case) if smaller else case.program
     verdict = _judged(judge, case.kind, program, case.options)
     print(program_text(program))

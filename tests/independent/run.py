@@ -24,6 +24,7 @@ os.environ["CUDA_CACHE_DISABLE"] = "1"
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+from bundled import SHARE
 from findings import Findings
 from pool import Pool
 from random_cases import PROFILES
@@ -67,7 +68,7 @@ def _run(options: argparse.Namespace) -> int:
             profile=options.profile,
             seed=options.seed,
             device=ordinals[place % len(ordinals)],
-            bundles=options.bundles,
+            bundles=SHARE if options.bundles else 0,
             large=place // len(ordinals) < LARGE_AT_A_TIME,
         )
         for place in range(options.processes)

@@ -55,7 +55,7 @@ def test_far_arrays_agree_where_they_are_short(device: vc.Device, monkeypatch: p
 
 @pytest.mark.device
 def test_programs_agree_by_way_of_a_bundle(device: vc.Device) -> None:
-    judge = Judge(device, bundles=True)
+    judge = Judge(device, bundles=8)
     drawn = cases("general", 40)
 
     verdicts = [judge.judge(case) for case in drawn]

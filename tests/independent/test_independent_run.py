@@ -73,14 +73,15 @@ def test_a_wrong_op_is_found_and_reduced_to(
     assert len(text.splitlines()) < 20
     verdict = judge.judge(case)
     Findings(tmp_path).add(finding(case, verdict, profile=profile, seed=2, number=number), profile=profile, seed=2)
-    again = read_finding(tmp_path / f"wrong-{case.kind}-{number}.json")
+    again, bundled = read_finding(tmp_path / f"wrong-{case.kind}-{number}.json")
+    assert not bundled
     assert again is not None
     assert judge.judge(again).differences == verdict.differences
 
 
 @pytest.mark.slow
 def test_a_process_that_dies_is_replaced_and_its_case_reported() -> None:
-    share = Share(0, 0, 1, 60, time.monotonic() + 100, "folding", 4, "emulator", bundles=False, large=False)
+    share = Share(0, 0, 1, 60, time.monotonic() + 100, "folding", 4, "emulator", bundles=0, large=False)
     pool = Pool([share])
     reports: list[Report] = []
     for report in pool.reports(1000.0):

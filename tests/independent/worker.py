@@ -28,7 +28,7 @@ class Share:
     profile: str
     seed: int
     device: int | str
-    bundles: bool
+    bundles: int
     large: bool
 
 
