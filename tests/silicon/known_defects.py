@@ -7,41 +7,31 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-_SHIFT = re.compile(r"shl\.b64 %\w+, %\w+, (\d+|%\w+);")
-_NEGATIVE_ZERO = r"(0f80000000|0d8000000000000000)"
-_ZERO_CHOICE = re.compile(
-    rf"selp\.f(32|64) [^;]*{_NEGATIVE_ZERO}|mov\.f(32|64) [^;]*{_NEGATIVE_ZERO}.*(@%p mov\.f|bra )"
-)
-_ZERO_UNDER_PREDICATE = re.compile(
-    rf"@%p mov\.f(32|64) [^;]*{_NEGATIVE_ZERO}|bra .*mov\.f(32|64) [^;]*{_NEGATIVE_ZERO}"
-)
+_SEEN = "CUDA 13.0 (driver 580.159.04), sm_90"
+_NOT_WRITTEN = "never writes it"
 _WIDE_COUNT = 64
 
 
 def _is_wide_shift(found: dict[str, Any]) -> bool:
-    counts = _SHIFT.findall(found["ptx"])
+    counts = re.findall(r"shl\.b64 %\w+, [%\w]+, (\d+|%\w+);", found["ptx"])
     return any(count.startswith("%") or int(count) >= _WIDE_COUNT for count in counts)
 
 
-def _is_zero_choice(found: dict[str, Any]) -> bool:
-    """A float choice with -0.0; what is computed from it may differ in more than the sign."""
-    return any(each.search(found["ptx"]) is not None for each in (_ZERO_CHOICE, _ZERO_UNDER_PREDICATE))
+def _is_loop(found: dict[str, Any]) -> bool:
+    """A loop that compares its counter, and whose way is long or wraps: not one that counts its trips."""
+    return found["group"] == "loops" and found["way"] not in ("count", "distance", "shift")
 
 
-def _is_saturated_sum(found: dict[str, Any]) -> bool:
-    return re.search(r"(add|sub)\.sat\.s32", found["ptx"]) is not None
+def _has(*patterns: str) -> Callable[[dict[str, Any]], bool]:
+    """Whether the text has one of these."""
+    compiled = [re.compile(pattern) for pattern in patterns]
+    return lambda found: any(each.search(found["ptx"]) is not None for each in compiled)
 
 
-def _is_signed_loop(found: dict[str, Any]) -> bool:
-    return (
-        found["group"] == "loops" and "half" in found["pattern"] and re.search(r" s(32|64)", found["form"]) is not None
-    )
-
-
-def _is_unsigned_loop(found: dict[str, Any]) -> bool:
-    return (
-        found["group"] == "loops" and "half" in found["pattern"] and re.search(r" u(32|64)", found["form"]) is not None
-    )
+_F32 = r"0f[0-9A-F]{8}"
+_ZERO_OR_LESS = r"0f(00000000|[89A-F][0-9A-F]{7})"
+_SUBNORMAL = r"0f[08]0[0-7][0-9A-F]{5}"
+_SUM = r"(add|sub)(\.rn)?(\.ftz)?\.f32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,42 +50,117 @@ DEFECTS: tuple[Defect, ...] = (
     Defect(
         name="64-bit left shift by its width",
         ptx="mul.lo.u64 %rd1, %rd0, 3; shl.b64 %rd2, %rd1, 64;",
-        effect="the count is taken modulo 64: the product, or the choice of constants, comes back unshifted by 64",
-        seen="CUDA 13.0 (driver 580.159.04), sm_90",
+        effect="the product, or the choice of constants, comes back unshifted: the count is taken modulo 64",
+        seen=_SEEN,
         lowering="a constant count of the width or more gives 0, or the sign, without a shift",
         matches=_is_wide_shift,
-    ),
-    Defect(
-        name="choice with -0.0",
-        ptx="selp.f32 %f0, 0f80000000, 0fBF800000, %p0;",
-        effect="+0.0 where the predicate holds",
-        seen="CUDA 13.0 (driver 580.159.04), sm_90",
-        lowering="a choice of float constants is one of their bits",
-        matches=_is_zero_choice,
-    ),
-    Defect(
-        name="unsigned loop over more than half of its type",
-        ptx="mov.u32 %r1, 1; L: add.u32 %r1, %r1, 2147483647; setp.lt.u32 %p2, %r1, 4294967295; @%p2 bra L;",
-        effect="one trip instead of two",
-        seen="CUDA 13.0 (driver 580.159.04), sm_90",
-        lowering="counts the trips",
-        matches=_is_unsigned_loop,
-    ),
-    Defect(
-        name="signed loop over more than half of its type",
-        ptx="mov.s32 %r1, -2147483648; L: add.s32 %r1, %r1, 2147483646; setp.lt.s32 %p2, %r1, 2000000000; @%p2 bra L;",
-        effect="one trip",
-        seen="CUDA 13.0, sm_90",
-        lowering="such a loop counts its trips",
-        matches=_is_signed_loop,
     ),
     Defect(
         name="saturating sum of a sum",
         ptx="add.s32 %r1, %r0, 1; add.sat.s32 %r2, %r1, 2147483647;",
         effect="the constants are added up first, and nothing saturates",
         seen="CUDA 13.0, sm_75 and sm_90",
-        lowering="add.sat and sub.sat are not used",
-        matches=_is_saturated_sum,
+        lowering=_NOT_WRITTEN,
+        matches=_has(r"(add|sub)\.sat\.s32"),
+    ),
+    Defect(
+        name="loop between constants",
+        ptx="mov.u32 %r1, 1; L: add.u32 %r1, %r1, 2147483647; setp.lt.u32 %p2, %r1, 4294967295; @%p2 bra L;",
+        effect="another number of trips where the way is longer than half of the type, or the counter wraps",
+        seen=_SEEN,
+        lowering="counts the trips, or asks for the distance, or forbids unrolling",
+        matches=_is_loop,
+    ),
+    Defect(
+        name="choice of float constants",
+        ptx="selp.f32 %f0, 0f80000000, 0fBF800000, %p0;",
+        effect="a converted integer, which has no -0.0; also of 0 and the least subnormal; guarded moves likewise",
+        seen=_SEEN,
+        lowering="a choice of float constants is one of their bits",
+        matches=_has(r"selp\.f(32|64) %\w+, 0[fd]", r"@%p mov\.f(32|64)", r"bra .*mov\.f(32|64)"),
+    ),
+    Defect(
+        name="absolute value of the least integer",
+        ptx="abs.s32 %r1, %r0; cvt.rn.f32.u32 %f0, %r1;",
+        effect="taken for a number without a sign, so the least integer becomes a negative float",
+        seen=_SEEN,
+        lowering="max(x, -x)",
+        matches=_has(r"abs\.s(32|64)"),
+    ),
+    Defect(
+        name="absolute value and NaN",
+        ptx="abs.f32 %f1, %f0; setp.le.f32 %p0, 0f00000000, %f1;",
+        effect="true for NaN; with .ftz a negative subnormal constant counts as less than zero",
+        seen=_SEEN,
+        lowering="asks whether the value is NaN",
+        matches=_has(
+            rf"abs(\.ftz)?\.f32.*setp\.\w+(\.ftz)?\.f32 [%|\w]+, ({_ZERO_OR_LESS}, %|%\w+, {_ZERO_OR_LESS})",
+            r"abs(\.ftz)?\.f32.*setp\.",
+        ),
+    ),
+    Defect(
+        name="comparison with a subnormal constant that is flushed",
+        ptx="setp.neu.ftz.f32 %p0, %f0, 0f807FFFFF;",
+        effect="the constant is not flushed where the other side is a choice of constants",
+        seen=_SEEN,
+        lowering="writes a zero",
+        matches=_has(rf"setp\.\w+\.ftz\.f32 [^;]*{_SUBNORMAL}", rf"{_SUBNORMAL}.*setp\.\w+\.ftz\.f32"),
+    ),
+    Defect(
+        name="sum of constants that is halfway between two floats",
+        ptx="add.rn.f32 %f0, 0fCB7FFFFF, 0f477FFF80;",
+        effect="rounded the wrong way",
+        seen=_SEEN,
+        lowering="fma(x, 1, y)",
+        matches=_has(rf"{_SUM} %\w+, {_F32}, {_F32}", rf"{_F32}.*{_SUM}"),
+    ),
+    Defect(
+        name="product of infinity and a flushed constant",
+        ptx="mul.ftz.f32 %f0, 0f807FFFFF, 0f7F800000;",
+        effect="infinity instead of NaN; mul.rn.ftz.f32 is right",
+        seen=_SEEN,
+        lowering="mul.rn.ftz.f32",
+        matches=_has(r"mul\.ftz\.f32"),
+    ),
+    Defect(
+        name="maximum with -0.0 below a minimum with 1.0",
+        ptx="max.f32 %f1, %f0, 0f80000000; min.f32 %f2, %f1, 0f3F800000;",
+        effect="a saturation, which gives +0.0",
+        seen=_SEEN,
+        lowering="compares and chooses",
+        matches=_has(r"max(\.ftz)?\.f32 [^;]*0f80000000.*min(\.ftz)?\.f32", r"min(\.ftz)?\.f32.*max(\.ftz)?\.f32 "),
+    ),
+    Defect(
+        name="conversion of a 64-bit constant to f32",
+        ptx="mov.u64 %rd0, 4294967297; cvt.rn.f32.u64 %f0, %rd0;",
+        effect="twice the value",
+        seen=_SEEN,
+        lowering="converts constants itself, and keeps loops rolled in which one could appear",
+        matches=_has(r"cvt\.(rn|rz)(\.sat)?\.f32\.[su]64"),
+    ),
+    Defect(
+        name="16-bit shift by 65536 and more",
+        ptx="shl.b16 %h0, 32, 65537;",
+        effect="the count is taken modulo 65536",
+        seen=_SEEN,
+        lowering=_NOT_WRITTEN,
+        matches=_has(r"sh[lr]\.[bsu]16"),
+    ),
+    Defect(
+        name="signed bit field behind the last bit",
+        ptx="bfe.s32 %r1, %r0, 32, 1;",
+        effect="a bit of the value instead of its sign",
+        seen=_SEEN,
+        lowering=_NOT_WRITTEN,
+        matches=_has(r"bf[ei]\.[sb]32", r"bf[ei]\.[sb]64"),
+    ),
+    Defect(
+        name="high half of a 64-bit product plus carry",
+        ptx="madc.hi.u64 %rd0, 0, 0, 7;",
+        effect="the product or the addend of another place",
+        seen=_SEEN,
+        lowering=_NOT_WRITTEN,
+        matches=_has(r"madc\.hi(\.cc)?\.[su]64"),
     ),
 )
 

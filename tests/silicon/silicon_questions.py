@@ -43,7 +43,8 @@ class Question:
 
     def snippet(self) -> str:
         """The text alone; a register that is read from memory says so."""
-        loads = [f"ld.global.{access(type_)} {name}, [..];" for name, type_, _ in self.inputs]
+        words = [(name, "pred" if type_ == "p" else access(type_)) for name, type_, _ in self.inputs]
+        loads = [f"ld.global.{word} {name}, [..];" for name, word in words]
         return " ".join([*loads, *self.lines])
 
 

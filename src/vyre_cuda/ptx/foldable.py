@@ -14,15 +14,19 @@ _WARP = ("shuffle.", "vote.", "match.", "redux.")
 _DEPTH = 8
 
 
-def may_fold(function: Function, value: int, depth: int = _DEPTH) -> bool:
+def may_fold(function: Function, value: int, *, registers: bool = True, depth: int = _DEPTH) -> bool:
     """Whether the value could become a constant, or a choice of constants, whatever the launch.
 
-    A register that the program assigns counts as one that could: a loop may be unrolled. Far operands count so, too.
+    A register that the program assigns counts as `registers`: a loop may be unrolled. Far operands count as if they
+    could.
     """
     op = function.ops[value]
     if op in _OPAQUE or op.startswith(_WARP):
         return False
+    if op in ("read", "register"):
+        return registers
     args = function.args[value]
     if not args or depth == 0:
         return True
-    return all(may_fold(function, arg, depth - 1) for arg in (args[1:] if op == "where" else args))
+    operands = args[1:] if op == "where" else args
+    return all(may_fold(function, arg, registers=registers, depth=depth - 1) for arg in operands)

@@ -98,7 +98,6 @@ _INTEGER = (
     row("multiply_wide", U32, "mul.wide.u32 {d}, {0}, {1};", "u64"),
     row("multiply_wide_add", U64, "mad.wide.u32 {d}, {0}, {1}, {2};"),
     _unary("negative", INTS, "neg.s{b}"),
-    _unary("absolute", ("s32", "s64"), "abs.s{b}"),
     _binary("quotient", ("u32", "u64"), "div.{t}"),  # any value for a divisor of 0
     # Shift counts are u32 and clamp at the width: 0, or the sign (PTX ISA, shl and shr).
     _binary("left_shift", INTS, "shl.b{b}"),

@@ -315,6 +315,8 @@ class Lowering:
         state = self._enter_loop(loop, _assigned(statement.body))
         b.facts.assume(counted.enters, True)
         counted.begin()
+        head, keeps_rolled = len(function.code), b.keeps_rolled
+        b.keeps_rolled = False
         function.effect("label", (), (body, counted.stays_rolled))
         counted.assume()
         self._locals.values[statement.name] = counted.counter
@@ -322,6 +324,9 @@ class Lowering:
             self._number(statement)
             function.effect("label", (), (loop.next, False))
             counted.advance(body)
+        if b.keeps_rolled:
+            function.code[head] = ("label", (), (body, True))
+        b.keeps_rolled |= keeps_rolled
         self._leave_loop(loop, state, _assigned(statement.body))
 
     def _while(self, statement: While) -> bool:

@@ -23,6 +23,8 @@ from vyre_cuda.ir.types import BY_NAME, INTEGERS, TYPES, Type, bool_
 from vyre_cuda.ir.values import Value, apply
 from vyre_cuda.testing.edges import bit_patterns, from_bits
 
+_SMALL_FLOATS = (-0.0, -1.0, 0.0, 1.0, -2.0, 2.0)
+
 T = TypeVar("T")
 Producer = tuple[str, tuple[Type, ...]]
 Level = Literal["warp", "block", "grid"]
@@ -155,7 +157,12 @@ class Expressions:
         return self.pick(ways)()
 
     def _choice(self, type_: Type, depth: int) -> Value:
-        return vc.where(self.any(bool_, depth), self.literal(type_), self.literal(type_))
+        """Of two constants; those of floats are often zeros of either sign, ones and twos."""
+        if type_.is_float and self.draw(st.booleans()):
+            pair = [type_(self.draw(st.sampled_from(_SMALL_FLOATS))) for _ in range(2)]
+        else:
+            pair = [self.literal(type_), self.literal(type_)]
+        return vc.where(self.any(bool_, depth), *pair)
 
     def _of_constants(self, type_: Type, depth: int) -> Value:
         """An op whose operands are constants and choices of constants; one may be anything."""

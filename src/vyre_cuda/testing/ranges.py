@@ -13,6 +13,8 @@ _MOST_TRIPS = 6
 def constant_ranges(draw: st.DrawFn, type_: Type) -> tuple[int, int, int]:
     """Start, stop and step of a loop of at most 6 trips; the numbers are of the type."""
     low, high = type_.minimum, type_.maximum
+    if draw(st.booleans()):
+        return draw(_across(type_))
     down = low < 0 and draw(st.booleans())
     near, far = (high, low) if down else (low, high)
     step = draw(st.sampled_from((1, 2, 3, high // 8, high // 3, high // 2, high // 2 + 1, high - 1, high)))
@@ -25,6 +27,16 @@ def constant_ranges(draw: st.DrawFn, type_: Type) -> tuple[int, int, int]:
         stop = start + step * draw(st.integers(1, _MOST_TRIPS)) - inward * draw(st.integers(0, 1))
         stop = min(max(stop, low), high)
     return start, stop, step
+
+
+@st.composite
+def _across(draw: st.DrawFn, type_: Type) -> tuple[int, int, int]:
+    """From near one end of the type to near the other in 2 to 5 steps, none of which leaves the type."""
+    low, high = type_.minimum, type_.maximum
+    start, parts = low + draw(st.integers(0, 3)), draw(st.integers(2, 5))
+    step = (high - start) // parts
+    stop = start + parts * step - draw(st.sampled_from((0, 1, step // 2)))
+    return (start, stop, step) if step <= high else (start, stop, high)
 
 
 def _trips(start: int, stop: int, step: int) -> int:

@@ -217,7 +217,7 @@ class Statements:
                 self.block(3, inside)
 
     def _for(self, flow: Flow) -> None:
-        if self.e.chance(3):
+        if self.e.chance(2):
             self._constant_loop(flow.inside(None, loop=True))
             return
         self.loop(self.e.any(self.e.pick(self.e.integers), 1), self.e.any, flow.inside(None, loop=True))
