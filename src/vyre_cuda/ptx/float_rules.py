@@ -10,13 +10,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from vyre_cuda.ptx.foldable import may_fold
+from vyre_cuda.ptx.isel import BITS
 
 if TYPE_CHECKING:
     from vyre_cuda.ptx.peephole import Builder
 
 Rule = Callable[["Builder", str, int, int], "int | None"]
 
-_ONE = 0x3F800000
+_ONES = {"f32": 0x3F800000, "f64": 0x3FF0000000000000}
+_ONE = _ONES["f32"]
 _MINUS_ONE = 0xBF800000
 _SIGN = 0x80000000
 _INFINITY = 0x7F800000
@@ -108,19 +110,46 @@ def product_fast(b: Builder, type_: str, left: int, right: int) -> int | None:
     return b.apply("multiply.ftz", left, right)
 
 
+# ---- saturation -----------------------------------------------------------------------------------------------------
+
+
 def maximum_ignoring(suffix: str) -> Rule:
-    """max(x, -0.0), which the assembler takes for max(x, 0.0) where min(.., 1.0) makes a saturation of it."""
+    """max with a zero, of which a min with 1.0 before or behind it makes a saturation.
+
+    That gives +0.0 for -0.0, and 0.0 for NaN where min(NaN, 1.0) is 1.0.
+    """
 
     def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
         constant, other = (right, left) if b.is_constant(right) else (left, right)
-        if type_ != "f32" or not b.is_constant(constant) or b.function.attrs[constant] != _SIGN:
+        if type_ not in _ONES or not b.is_constant(constant):
             return None
-        if suffix:
-            other = b.apply("multiply.ftz", other, b.constant("f32", _ONE))
-        at_least = b.apply("less_equal", b.constant("f32", 0), other)
-        return b.apply("where", at_least, other, constant)
+        bits = b.function.attrs[constant]
+        if bits == 1 << (BITS[type_] - 1):
+            return _at_least_negative_zero(b, type_, suffix, other, constant)
+        limited = _limited_to_one(b, type_, suffix, other) if bits == 0 else None
+        if limited is None:
+            return None
+        saturated = b.emit(f"fmax{suffix}", type_, (other, constant))
+        one = b.constant(type_, _ONES[type_])
+        return b.apply("where", b.apply("unordered", limited, limited), one, saturated)
 
     return rule
+
+
+def _at_least_negative_zero(b: Builder, type_: str, suffix: str, other: int, zero: int) -> int:
+    if suffix:
+        other = b.apply("multiply.ftz", other, b.constant("f32", _ONE))
+    return b.apply("where", b.apply("less_equal", b.constant(type_, 0), other), other, zero)
+
+
+def _limited_to_one(b: Builder, type_: str, suffix: str, value: int) -> int | None:
+    """x where the value is min(x, 1.0)."""
+    function = b.function
+    if function.ops[value] != f"fmin{suffix}":
+        return None
+    left, right = function.args[value]
+    constant, other = (right, left) if b.is_constant(right) else (left, right)
+    return other if b.constant_of(constant) == _ONES[type_] else None
 
 
 RULES: dict[str, Rule] = {

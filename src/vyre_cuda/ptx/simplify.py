@@ -101,6 +101,21 @@ def _shift(name: str, op: Callable[[int, int], int]) -> Rule:
     return rule
 
 
+def _of_shifted(b: Builder, type_: str, left: int, right: int) -> int | None:
+    """(x << k) * m = x * (m << k): of the former and a sum ptxas makes one with a constant of 32 bits, in 64."""
+    function, factor = b.function, b.constant_of(right)
+    if type_ not in ("u64", "s64") or factor is None:
+        return None
+    shifted = function.args[left][0] if function.ops[left] == "retype" else left
+    if function.ops[shifted] != "left_shift":
+        return None
+    value, count = function.args[shifted]
+    places = b.constant_of(count)
+    if places is None:
+        return None
+    return b.apply("multiply", b.convert("retype", type_, value), b.integer(type_, factor << places))
+
+
 def _multiply_high(b: Builder, type_: str, left: int, right: int) -> int | None:
     if b.constant_of(right) == 0:
         return right
@@ -257,7 +272,7 @@ def _where_of_bits(b: Builder, type_: str, condition: int, chosen: int, other: i
 RULES: dict[str, Rule] = {
     "add": _chain(_fold(lambda x, y: x + y), _right(0)),
     "subtract": _chain(_fold(lambda x, y: x - y), _right(0), _same_zero),
-    "multiply": _chain(_fold(lambda x, y: x * y), _right(1), _right_absorbs(0)),
+    "multiply": _chain(_fold(lambda x, y: x * y), _right(1), _right_absorbs(0), _of_shifted),
     "multiply_high": _multiply_high,
     "bitwise_and": _chain(_fold(lambda x, y: x & y), _right_absorbs(0), _same_same, _and_mask),
     "bitwise_or": _chain(_fold(lambda x, y: x | y), _right(0), _same_same),
