@@ -13,14 +13,14 @@ from vyre_cuda.ptx.conversions import INVERSES, fold_conversion
 from vyre_cuda.ptx.facts import Facts
 from vyre_cuda.ptx.float_rules import flushed_constant
 from vyre_cuda.ptx.foldable import may_fold
-from vyre_cuda.ptx.intervals import FULL, Range, wrap
+from vyre_cuda.ptx.intervals import Range, wrap
 from vyre_cuda.ptx.isel import PREDICATES, TYPED_BY_FIRST
 from vyre_cuda.ptx.precision import modes
 from vyre_cuda.ptx.simplify import simplified
 from vyre_cuda.ptx.ssa import Function
 from vyre_cuda.ptx.target import Target
+from vyre_cuda.ptx.truths import converted_truth
 
-_TO_FLOAT_BITS = frozenset({"bits.f32", "bits.f64", "short"})
 _COMMUTATIVE = frozenset(op.name for op in OPS.values() if op.commutative)
 
 
@@ -97,19 +97,12 @@ class Builder:
             origin = self.function.args[value][0]
             if self.function.types[origin] == type_:
                 return origin
-        if op in _TO_FLOAT_BITS:
-            value = self._not_a_truth(value)
+        truth = converted_truth(self, op, type_, value)
+        if truth is not None:
+            return truth
         if type_ == "f32" and source in ("u64", "s64") and may_fold(self.function, value):
             self.keeps_rolled = True  # folded, 4294967297 becomes 2^33 (docs/compiler-defects.md)
         return self.emit(op, type_, (value,))
-
-    def _not_a_truth(self, value: int) -> int:
-        """A 0 or 1 whose bits become a float: ptxas converts it to 0.0 or 1.0 where it is a choice of the two."""
-        low, high = self.facts.range(value) if self.function.types[value] in FULL else (0, 2)
-        if low < 0 or high > 1 or self.is_constant(value):
-            return value
-        one = self.constant(self.function.types[value], 1)
-        return self.apply("bitwise_and", self.apply("negative", value), one)
 
     def emit(self, op: str, type_: str, args: tuple[int, ...], attr: Any = None) -> int:
         """A value as asked for, or the constant that it is known to be."""
