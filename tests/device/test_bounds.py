@@ -104,3 +104,30 @@ def test_the_most_parameters_with_their_sizes_run(device: vc.Device) -> None:
     expected = sum(array[np.arange(40) % array.size] * np.int32(n + 1) for n, array in enumerate(arrays))
 
     np.testing.assert_array_equal(expected + 5, kernel(*arrays, np.full(40, 5, np.int32)))
+
+
+def test_a_trapped_program_names_the_assertion_that_failed_behind_a_dead_one(device: vc.Device) -> None:
+    program = vc.parse(DEAD_ASSERTION)
+
+    with pytest.raises(vc.KernelAssertionError) as caught:
+        device.compile(program, bounds="trap")(np.zeros(1, np.float32))
+
+    assert caught.value.statement == 3
+    assert caught.value.message == "alive"
+    assert str(caught.value).startswith("alive: ")
+
+
+DEAD_ASSERTION = """program dead
+block 1
+index u32
+work u32:1
+in x: f32
+out o: f32[u32:1]
+
+for j = i32:4 to i32:1 step i32:1
+  assert less(load(x[j]), f32:1.0), "dead"
+end
+assert equal(size(x), u32:1), "holds"
+assert less(load(x[u32:0]), f32:0.0), "alive"
+store o[u32:0], f32:1.0
+"""

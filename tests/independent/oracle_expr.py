@@ -135,9 +135,10 @@ class Expressions:
         condition, chosen, other = map(self.compile, expr.operands)
 
         def choose(thread: Thread) -> Value:
-            """Both arms are evaluated: what they miss is missed."""
+            """Both arms are evaluated, behind the condition: what they miss is missed."""
+            truth = condition(thread)
             picked, left = chosen(thread), other(thread)
-            found: Value = picked if condition(thread) else left
+            found: Value = picked if truth else left
             return found
 
         return choose

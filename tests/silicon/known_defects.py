@@ -120,7 +120,7 @@ DEFECTS: tuple[Defect, ...] = (
         effect="infinity instead of NaN; mul.rn.ftz.f32 is right",
         seen=_SEEN,
         lowering="mul.rn.ftz.f32",
-        matches=_has(r"mul\.ftz\.f32"),
+        matches=_has(r"mul\.ftz(\.sat)?\.f32"),
     ),
     Defect(
         name="maximum with -0.0 below a minimum with 1.0",
@@ -137,6 +137,66 @@ DEFECTS: tuple[Defect, ...] = (
         seen=_SEEN,
         lowering="converts constants itself, and keeps loops rolled in which one could appear",
         matches=_has(r"cvt\.(rn|rz)(\.sat)?\.f32\.[su]64"),
+    ),
+    Defect(
+        name="maximum of three with a negation",
+        ptx="neg.s32 %r3, %r1; max.s32 %r4, %r0, %r3; max.s32 %r5, %r4, %r2;",
+        effect="the negation is lost",
+        seen=_SEEN,
+        lowering="writes -x as ~x + 1 there",
+        matches=_has(r"(neg\.s32|sub\.[su]32 %\w+, 0,|mul\.lo.*-1;).*(max|min)\.s32.*(max|min)\.s32"),
+    ),
+    Defect(
+        name="choice of 0 and 1 as bits of a float",
+        ptx="selp.b16 %h0, 1, 0, %p0; cvt.f32.f16 %f0, %h0; rcp.rn.f32 %f1, %f0;",
+        effect="1.0 for the float with the bits of 1",
+        seen=_SEEN,
+        lowering="takes the bits from -x & 1",
+        matches=_has(
+            r"selp\.[bsu]16 %\w+, (1, 0|0, 1),.*cvt\.f\d+\.f16", r"selp\.[bsu](32|64) %\w+, (1, 0|0, 1),.*mov\.b(32|64)"
+        ),
+    ),
+    Defect(
+        name="product of a shift plus a constant",
+        ptx="shl.b64 %rd1, %rd0, 31; mad.lo.s64 %rd2, %rd1, 33, 2;",
+        effect="the product of the constants keeps 32 bits",
+        seen=_SEEN,
+        lowering="makes the shift part of the factor",
+        matches=_has(r"shl\.b64.*mad\.lo\.[su]64"),
+    ),
+    Defect(
+        name="maximum of an unsigned zero and a signed minimum",
+        ptx="min.s64 %rd1, %rd0, 0; max.u64 %rd2, %rd1, 0;",
+        effect="0",
+        seen=_SEEN,
+        lowering="drops a maximum with a constant 0",
+        matches=_has(r"min\.s(32|64).*max\.u(32|64)", r"max\.u(32|64).*min\.s(32|64)"),
+    ),
+    Defect(
+        name="conversion there and back",
+        ptx="cvt.rzi.u32.f32 %r1, %f0; cvt.rz.f32.u32 %f1, %r1; cvt.rzi.u32.f32 %r2, %f1;",
+        effect="the second pair is dropped, although 4294967295 becomes 4294967040",
+        seen=_SEEN,
+        lowering="asks this only for whether the float was exact, and the float is odd then",
+        matches=_has(r"cvt\.rzi(\.ftz)?\.[su](32|64)\.f32.*cvt\.r[zn]\.f32\.[su](32|64).*cvt\.rzi"),
+    ),
+    Defect(
+        name="conversion to an integer of a constant",
+        ptx="cvt.rmi.u32.f64 %r2, 0d3FF0000000000001;",
+        effect="bits of the constant, and f64 to u64 rounds away from 2^52",
+        seen=_SEEN,
+        lowering=_NOT_WRITTEN,
+        matches=_has(r"cvt\.r[mpn]i(\.sat)?\.[su](32|64)\.f64", r"@%p mov\.f64.*cvt"),
+    ),
+    Defect(
+        name="selected bytes, high products and sums of differences of constants",
+        ptx="prmt.b32 %r1, %r0, 64, 10; cvt.u32.u8 %r2, %r1;",
+        effect="another byte, or another operand",
+        seen=_SEEN,
+        lowering=_NOT_WRITTEN,
+        matches=_has(
+            r"prmt\.b32", r"mad\.hi\.[su](32|64)", r"madc\.hi\.[su]32", r"sad\.[su]32", r"slct\.", r"bfe\.u(32|64)"
+        ),
     ),
     Defect(
         name="16-bit shift by 65536 and more",

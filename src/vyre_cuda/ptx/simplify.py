@@ -101,6 +101,18 @@ def _shift(name: str, op: Callable[[int, int], int]) -> Rule:
     return rule
 
 
+def _negated(place: int, constant: int) -> Callable[[Builder, str, int, int], int | None]:
+    """x * -1 and 0 - x as -x."""
+
+    def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
+        operands = (left, right)
+        if type_ not in FULL or b.constant_of(operands[place]) != wrap(type_, constant):
+            return None
+        return b.apply("negative", operands[1 - place])
+
+    return rule
+
+
 def _of_shifted(b: Builder, type_: str, left: int, right: int) -> int | None:
     """(x << k) * m = x * (m << k): of the former and a sum ptxas makes one with a constant of 32 bits, in 64."""
     function, factor = b.function, b.constant_of(right)
@@ -168,9 +180,18 @@ def _extreme(op: str) -> Rule:
             return left if op == "minimum" else right
         if high_r <= low_l:
             return right if op == "minimum" else left
-        return None
+        plain = (_without_negation(b, left), _without_negation(b, right)) if type_ == "s32" else (left, right)
+        return None if plain == (left, right) else b.apply(op, *plain)
 
     return rule
+
+
+def _without_negation(b: Builder, value: int) -> int:
+    """-x as ~x + 1: ptxas loses the sign where it makes one instruction of two minima or maxima."""
+    function = b.function
+    if function.ops[value] != "negative":
+        return value
+    return b.apply("add", b.apply("invert", function.args[value][0]), b.constant("s32", 1))
 
 
 def _order(strict: bool) -> Rule:
@@ -271,8 +292,8 @@ def _where_of_bits(b: Builder, type_: str, condition: int, chosen: int, other: i
 
 RULES: dict[str, Rule] = {
     "add": _chain(_fold(lambda x, y: x + y), _right(0)),
-    "subtract": _chain(_fold(lambda x, y: x - y), _right(0), _same_zero),
-    "multiply": _chain(_fold(lambda x, y: x * y), _right(1), _right_absorbs(0), _of_shifted),
+    "subtract": _chain(_fold(lambda x, y: x - y), _right(0), _same_zero, _negated(0, 0)),
+    "multiply": _chain(_fold(lambda x, y: x * y), _right(1), _right_absorbs(0), _negated(1, -1), _of_shifted),
     "multiply_high": _multiply_high,
     "bitwise_and": _chain(_fold(lambda x, y: x & y), _right_absorbs(0), _same_same, _and_mask),
     "bitwise_or": _chain(_fold(lambda x, y: x | y), _right(0), _same_same),

@@ -11,8 +11,8 @@ from vyre_cuda.ptx.lowered import Site
 class Sites:
     """Sites in the order in which lowering meets them.
 
-    Without traps they are the asserts of the program in pre-order, dead ones too; with traps, asserts and accesses
-    that need a check, dead code left out. Where `races` are looked for, a site for all of them comes last.
+    They are the asserts of the program in pre-order, dead ones too; with traps, the accesses that need a check among
+    them. Where `races` are looked for, a site for all of them comes last.
     """
 
     __slots__ = ("_found", "_next", "_numbers", "_program", "races", "reports", "traps")
@@ -26,9 +26,10 @@ class Sites:
         self.races = races
         self.reports = races or traps or any(isinstance(s, Assert) for s in walk.statements(program.body))
 
-    def skip(self, asserts: int) -> None:
-        """That many asserts stand in dead code."""
-        self._next += asserts
+    def skip(self, asserts: list[Assert]) -> None:
+        """These stand in dead code: they keep their numbers."""
+        for statement in asserts:
+            self.assertion(statement)
 
     def assertion(self, statement: Assert) -> int:
         """The number of this assert."""

@@ -127,7 +127,7 @@ class Lowering:
 
     def _skip(self, statements: tuple[Stmt, ...]) -> None:
         """Statements that no thread can reach; their assertions keep their numbers."""
-        self.sites.skip(sum(isinstance(statement, Assert) for statement in walk.statements(statements)))
+        self.sites.skip([statement for statement in walk.statements(statements) if isinstance(statement, Assert)])
 
     def _statement(self, statement: Stmt) -> bool:
         value = self._expressions.value
