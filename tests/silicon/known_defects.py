@@ -199,6 +199,22 @@ DEFECTS: tuple[Defect, ...] = (
         ),
     ),
     Defect(
+        name="disjunction with the same operand twice",
+        ptx="and.pred %p2, %p0, %p1; or.pred %p3, %p0, %p1; or.pred %p4, %p0, %p3;",
+        effect="the first operand alone",
+        seen=_SEEN,
+        lowering="leaves the second disjunction out",
+        matches=_has(r"(or|and)\.pred [^;]*; (or|and)\.pred [^;]*; (or|and)\.pred"),
+    ),
+    Defect(
+        name="high half of a product minus a number",
+        ptx="mul.hi.u32 %r2, %r0, %r1; cvt.u64.u32 %rd1, %r2; sub.u64 %rd2, %rd1, %rd0;",
+        effect="2^32 less where the low half of the number is 0",
+        seen=_SEEN,
+        lowering="shifts a wide product",
+        matches=_has(r"mul\.hi\.u32.*cvt\.u64\.u32.*sub\.[su]64"),
+    ),
+    Defect(
         name="16-bit shift by 65536 and more",
         ptx="shl.b16 %h0, 32, 65537;",
         effect="the count is taken modulo 65536",

@@ -26,11 +26,16 @@ def reciprocal(x: Array) -> Array:
     return inverse
 
 
+def _quiet(a: Array) -> Array:
+    """Every NaN as one: np.fmin and np.fmax give NaN where the other is a signaling one."""
+    return np.where(a != a, np.array(np.nan).astype(a.dtype), a)
+
+
 def lesser(choose: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
     """`choose` (np.minimum or np.fmin) with -0 below +0: of equal floats the sign bits are or-ed."""
 
     def chosen_lesser(a: Array, b: Array) -> Array:
-        chosen = choose(a, b)
+        chosen = choose(_quiet(a), _quiet(b))
         return np.where(a == b, (unsigned(a) | unsigned(b)).view(chosen.dtype), chosen)
 
     return chosen_lesser
@@ -40,7 +45,7 @@ def greater(choose: Callable[[Array, Array], Array]) -> Callable[[Array, Array],
     """`choose` (np.maximum or np.fmax) with +0 above -0: of equal floats the sign bits are and-ed."""
 
     def chosen_greater(a: Array, b: Array) -> Array:
-        chosen = choose(a, b)
+        chosen = choose(_quiet(a), _quiet(b))
         return np.where(a == b, (unsigned(a) & unsigned(b)).view(chosen.dtype), chosen)
 
     return chosen_greater

@@ -29,7 +29,7 @@ from vyre_cuda.passes.rebuild import (
     with_operands,
 )
 
-_EXPONENT_F32 = 0x7F800000
+_LEAST_NORMAL_F32 = 0x00800000
 # Ops whose result has the very bits of an operand, a NaN's too.
 _MOVES = frozenset({"bitcast", "where"})
 
@@ -135,7 +135,8 @@ class _Folder:
 
 
 def _is_subnormal(type_: Type, bits: int) -> bool:
-    return type_ is f32 and bits & _EXPONENT_F32 == 0 and bits & ~(1 << 31) != 0
+    """Also the least normal number, which what is flushed may round to."""
+    return type_ is f32 and 0 < bits & ~(1 << 31) <= _LEAST_NORMAL_F32
 
 
 def _one_nan(type_: Type, bits: int) -> int:

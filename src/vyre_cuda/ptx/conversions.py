@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from vyre_cuda.ir.scalars import bits_of
+from vyre_cuda.ir.scalars import bits_of, value_of
 from vyre_cuda.ir.types import BY_NAME
 from vyre_cuda.ptx.intervals import FULL, MODULUS, wrap
+
+_LEAST_NORMAL = 2.0**-126
+_HALF_UNIT = 2.0**-151  # half of what is between two numbers of 24 bits below it
 
 # A conversion of what the other made gives the origin back.
 INVERSES = {
@@ -26,4 +29,14 @@ def fold_conversion(op: str, type_: str, source: str, constant: int) -> int | No
         return constant % MODULUS[source]
     if op in ("cast.f32", "cast.f64") and source in FULL:
         return bits_of(BY_NAME[type_], constant)
+    if op == "cast.f32.ftz":
+        return _flushed(constant)
     return None
+
+
+def _flushed(bits: int) -> int:
+    """An f64 as f32, flushed where it is subnormal after rounding to 24 bits: ptxas rounds to a subnormal first."""
+    number = value_of(BY_NAME["f64"], bits)
+    if abs(number) < _LEAST_NORMAL - _HALF_UNIT:
+        return bits >> 32 & 1 << 31
+    return bits_of(BY_NAME["f32"], number)

@@ -19,9 +19,9 @@ Rule = Callable[["Builder", str, int, int], "int | None"]
 
 _ONES = {"f32": 0x3F800000, "f64": 0x3FF0000000000000}
 _ONE = _ONES["f32"]
+_INFINITY = 0x7F800000
 _MINUS_ONE = 0xBF800000
 _SIGN = 0x80000000
-_INFINITY = 0x7F800000
 _LEAST_NORMAL = 0x00800000
 _NEVER_NEGATIVE = frozenset({"absolute", "absolute.ftz", "ex2.approx", "ex2.approx_ftz"})
 _OF_BOTH = frozenset({"fmin", "fmin.ftz", "fmax", "fmax.ftz", "where"})

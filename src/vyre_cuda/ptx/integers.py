@@ -80,6 +80,9 @@ def _left_shift_by_choice(b: Builder, value: int, count: int) -> int:
 def rotate(b: Builder, op: str, type_: Type, value: int, count: int) -> int:
     """rotate_left and rotate_right, by a count modulo the width."""
     bits = type_.bits
+    constant = b.constant_of(count)
+    if constant is not None and constant % bits == 0:
+        return value
     turn = b.convert("retype", "u32", count) if bits < 64 else b.convert("low", "u32", count)
     if bits == 32:
         return b.apply(op, value, turn)

@@ -97,12 +97,19 @@ class Builder:
             origin = self.function.args[value][0]
             if self.function.types[origin] == type_:
                 return origin
+        if op == "widen" and type_ == "u64" and self.function.ops[value] == "multiply_high":
+            return self._wide_high_half(*self.function.args[value])
         truth = converted_truth(self, op, type_, value)
         if truth is not None:
             return truth
         if type_ == "f32" and source in ("u64", "s64") and may_fold(self.function, value):
             self.keeps_rolled = True  # folded, 4294967297 becomes 2^33 (docs/compiler-defects.md)
         return self.emit(op, type_, (value,))
+
+    def _wide_high_half(self, left: int, right: int) -> int:
+        """The high half of a product in 64 bits: of mul.hi and a subtraction ptxas loses a carry."""
+        product = self.emit("multiply_wide", "u64", (left, right))
+        return self.apply("right_shift", product, self.constant("u32", 32))
 
     def emit(self, op: str, type_: str, args: tuple[int, ...], attr: Any = None) -> int:
         """A value as asked for, or the constant that it is known to be."""

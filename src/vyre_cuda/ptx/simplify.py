@@ -234,16 +234,35 @@ def _equality(equal: bool) -> Rule:
     return rule
 
 
+def _absorbed(b: Builder, op: str, other: str, left: int, right: int) -> int | None:
+    """x & (x & y) = x & y and x & (x | y) = x, for predicates; `other` is the opposite op.
+
+    A rule of correctness: ptxas forgets y where it makes one instruction of these (docs/compiler-defects.md).
+    """
+    function = b.function
+    for outer, inner in ((left, right), (right, left)):
+        if outer in function.args[inner]:
+            if function.ops[inner] == op:
+                return inner
+            if function.ops[inner] == other:
+                return outer
+    return None
+
+
 def _logical_and(b: Builder, _type: str, left: int, right: int) -> int | None:
     if left == right or right == b.true:
         return left
-    return b.false if right == b.false else None
+    if right == b.false:
+        return b.false
+    return _absorbed(b, "logical_and", "logical_or", left, right)
 
 
 def _logical_or(b: Builder, _type: str, left: int, right: int) -> int | None:
     if left == right or right == b.false:
         return left
-    return b.true if right == b.true else None
+    if right == b.true:
+        return b.true
+    return _absorbed(b, "logical_or", "logical_and", left, right)
 
 
 def _logical_xor(b: Builder, _type: str, left: int, right: int) -> int | None:
