@@ -30,14 +30,20 @@ def _sigmoid(x: float) -> float:
     return 1 / (1 + np.exp(-x)) if x > 0 else np.exp(x) / (1 + np.exp(x))
 
 
+def _power(x: float, y: float) -> float:
+    """As C has it: NumPy takes a root where y is 0.5, and that of -0.0 has a sign."""
+    return abs(x) if x == 0 and y == 0.5 else float(np.power(x, y))
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{
         name: getattr(np, name)
         for name in (
             *("exp2", "exp", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos"),
-            *("arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "cbrt", "arctan2", "hypot", "power"),
+            *("arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "cbrt", "arctan2", "hypot"),
         )
     },
+    "power": _power,
     "erf": math.erf,
     "rsqrt": lambda x: quotient(1.0, square_root(x)),
     "sigmoid": _sigmoid,
