@@ -129,7 +129,7 @@ static vyc_status call_launch(vyc_call *call, uint32_t origin) {
   vyc_plan *plan = call->plan;
   uint64_t addresses[VYC_MAX_BINDINGS];
   vyc_place place;
-  const uint32_t taken = vyc__marks_taken(call);
+  const uint32_t taken = vyc__marks_taken(call->child.context);
   spread(call);
   VYC_TRY(vyc__place_of(plan->child.context, &place, call->stream));
   VYC_TRY(vyc__launch_prepare(plan, &call->run, addresses, &place));
@@ -141,6 +141,8 @@ static vyc_status call_launch(vyc_call *call, uint32_t origin) {
   vyc_status status = vyc__barrier_clear(plan->child.context, call->barrier, place.stream);
   if (status == VYC_OK) status = vyc__exec_relaunch(&call->exec, plan, place.stream);
   vyc__cooperative_end(plan);
+  if (status == VYC_OK && VYC_UNLIKELY(vyc__marks_taken(call->child.context) != taken))
+    status = vyc__run_mark_again(&call->run, place.stream, place.slot);
   if (status == VYC_OK) status = vyc__run_given(&call->run, place.stream);
   call->marks_seen = taken;
   atomic_store_explicit(&call->steady, status == VYC_OK && is_simple(call), memory_order_relaxed);
@@ -170,10 +172,16 @@ static vyc_status launch_at_length(vyc_call *call, uint32_t origin) {
 }
 
 static bool still_marked(vyc_call *call, uint32_t taken) {
+  const uint32_t epoch = call->child.context->epochs[call->slot];
   for (uint32_t i = 0; i < call->plan->binding_count; i++)
-    if (!vyc__call_marks(call, call->bound[i].buffer)) return false;
+    if (!vyc__buffer_is_marked(call->bound[i].buffer, call->mark, epoch)) return false;
   call->marks_seen = taken;
   return true;
+}
+
+vyc_status vyc__call_mark_again(vyc_call *call) {
+  spread(call);
+  return vyc__run_mark_late(call->child.context, &call->run);
 }
 
 vyc_status vyc__call_launched(vyc_call *call, CUresult result, uint32_t origin) {
@@ -182,15 +190,26 @@ vyc_status vyc__call_launched(vyc_call *call, CUresult result, uint32_t origin) 
   return vyc__driver_failed(call->child.context, result, "cuGraphLaunch");
 }
 
+/* The same where a mark may have been taken. The caller's claim ends here. */
+__attribute__((cold, noinline)) static vyc_status call_given(vyc_call *call, CUresult result,
+                                                             uint32_t origin) {
+  const vyc_status status = result == CUDA_SUCCESS ? vyc__call_mark_again(call) : VYC_OK;
+  vyc__exec_unclaim(&call->exec);
+  return status == VYC_OK ? vyc__call_launched(call, result, origin) : status;
+}
+
 static inline vyc_status run(vyc_call *call, uint32_t origin) {
   VYC_REQUIRE(call != NULL);
   vyc__call_prefetch(call);
   if (VYC_UNLIKELY(!vyc__call_may_be_steady(call))) return launch_at_length(call, origin);
   if (VYC_UNLIKELY(!vyc__exec_claim(&call->exec))) vyc__exec_claim_wait(&call->exec);
-  const uint32_t taken = vyc__marks_taken(call);
-  if (VYC_LIKELY(vyc__call_is_steady(call) &&
-                 (taken == call->marks_seen || still_marked(call, taken)))) {
-    const CUresult result = vyc__call_graph(call, origin);
+  vyc_context *const context = call->child.context;
+  const uint32_t taken = vyc__marks_taken(context);
+  if (VYC_LIKELY((taken == call->marks_seen || still_marked(call, taken)) &&
+                 vyc__call_is_steady(call))) {
+    const CUresult result = vyc__call_graph(call, context, origin);
+    if (VYC_UNLIKELY(vyc__marks_taken(context) != call->marks_seen))
+      return call_given(call, result, origin);
     vyc__exec_unclaim(&call->exec);
     return vyc__call_launched(call, result, origin);
   }

@@ -18,7 +18,7 @@ struct vyc_call {
    * of them in the first cache. Guarded by the claim of `exec`, but for what never changes: slot,
    * target, launch, noted. */
   _Atomic bool steady; /* nothing but a launch of the graph is left to do, while the marks stand */
-  uint32_t marks_seen; /* context->marks_taken when every buffer had the mark */
+  uint32_t marks_seen; /* vyc__marks_taken when every buffer had the mark */
   uint32_t slot; /* of the stream */
   CUstream target; /* the stream's handle */
   vyc_launcher launch; /* cuGraphLaunch */
@@ -34,11 +34,6 @@ struct vyc_call {
   uint64_t *scalars;
   uint64_t barrier; /* the address in the block */
 };
-
-/* Marks may have gone since then: read before they are looked at. */
-static inline uint32_t vyc__marks_taken(const vyc_call *call) {
-  return atomic_load_explicit(&call->child.context->marks_taken, memory_order_relaxed);
-}
 
 /* The claim is a barrier: what is needed behind it is asked for before. */
 static inline void vyc__call_prefetch(const vyc_call *call) {
@@ -61,13 +56,8 @@ static inline bool vyc__call_is_steady(const vyc_call *call) {
                     call->exec.handle != NULL && vyc__is_usable(call->child.context));
 }
 
-static inline bool vyc__call_marks(const vyc_call *call, const vyc_buffer *buffer) {
-  return (atomic_load_explicit(&buffer->used_on, memory_order_relaxed) & call->mark) != 0;
-}
-
 /* The context need not be current to launch a graph (seen with drivers of CUDA 13). */
-static inline CUresult vyc__call_graph(vyc_call *call, uint32_t origin) {
-  vyc_context *context = call->child.context;
+static inline CUresult vyc__call_graph(vyc_call *call, vyc_context *context, uint32_t origin) {
   vyc__exec_stamp(&call->exec, context);
   vyc__note_launch(context, call->slot, call->noted, origin, call->exec.block);
   atomic_store_explicit(&call->launches,
@@ -78,6 +68,8 @@ static inline CUresult vyc__call_graph(vyc_call *call, uint32_t origin) {
 
 /* What a launch without the context current gave: a driver that wants it gets it. */
 vyc_status vyc__call_launched(vyc_call *call, CUresult result, uint32_t origin);
+/* A mark may have been taken while a steady launch was given: the caller has the claim still. */
+__attribute__((cold)) vyc_status vyc__call_mark_again(vyc_call *call);
 /* Bind what `run` has, whatever that takes, and launch. */
 vyc_status vyc__call_change(vyc_call *call, const vyc_run *run, bool launches);
 

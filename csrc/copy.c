@@ -50,8 +50,14 @@ vyc_status vyc__check_range(const vyc_buffer *buffer, uint64_t offset, uint64_t 
 vyc_status vyc__copy_prepare(vyc_buffer *buffer, uint64_t offset, uint64_t bytes,
                              const char *operation) {
   VYC_TRY(vyc__check_range(buffer, offset, bytes, operation));
-  VYC_TRY(vyc__buffer_wait(buffer, VYC_SLOT_MAIN));
-  return vyc__buffer_use(buffer, buffer->child.context->main, VYC_SLOT_MAIN);
+  if ((atomic_load(&buffer->used_on) & UINT64_C(1) << VYC_SLOT_MAIN) == 0)
+    VYC_TRY(vyc__buffer_first_use(buffer, buffer->child.context->main, VYC_SLOT_MAIN));
+  return vyc__buffer_wait(buffer);
+}
+
+vyc_status vyc__copy_given(vyc_buffer *buffer) {
+  VYC_TRY(vyc__foreign_after(buffer, buffer->child.context->main));
+  return vyc__buffer_wait(buffer);
 }
 
 vyc_status vyc__copy_prepare_written(vyc_buffer *buffer, uint64_t offset, uint64_t bytes,
@@ -98,8 +104,8 @@ vyc_status vyc_copy(vyc_buffer *to, uint64_t to_offset, vyc_buffer *from, uint64
   if (status == VYC_OK) status = vyc__copy_prepare(from, from_offset, bytes, "copy");
   if (status == VYC_OK)
     status = move(context, to->address + to_offset, from->address + from_offset, bytes);
-  if (status == VYC_OK) status = vyc__foreign_after(to, context->main);
-  if (status == VYC_OK) status = vyc__foreign_after(from, context->main);
+  if (status == VYC_OK) status = vyc__copy_given(to);
+  if (status == VYC_OK) status = vyc__copy_given(from);
   vyc__leave(context, &scope);
   return status;
 }
@@ -112,7 +118,7 @@ vyc_status vyc_fill_zero(vyc_buffer *to, uint64_t offset, uint64_t bytes) {
   vyc_status status = vyc__copy_prepare_written(to, offset, bytes, "fill_zero");
   if (status == VYC_OK && bytes > 0)
     status = vyc__clear(context, to->address + offset, bytes, context->main);
-  if (status == VYC_OK) status = vyc__foreign_after(to, context->main);
+  if (status == VYC_OK) status = vyc__copy_given(to);
   vyc__leave(context, &scope);
   return status;
 }

@@ -210,6 +210,7 @@ vyc_status vyc_buffer_adopt(vyc_buffer **buffer_out, vyc_context *context,
   if (status == VYC_OK && buffer == NULL)
     status = vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
   if (status == VYC_OK) {
+    atomic_init(&buffer->epoch, atomic_load(&context->epoch));
     buffer->address = memory->address;
     buffer->bytes = memory->bytes;
     buffer->source = memory->source;
@@ -248,7 +249,7 @@ static vyc_status order(vyc_buffer *buffer, const vyc_place *place) {
   /* A capture can be ordered behind nothing outside of it: the work is waited for instead. */
   if (place->captured) return vyc__buffer_settle(buffer);
   if (buffer->source != NULL) return vyc__foreign_before(buffer, place->stream);
-  uint64_t slots = atomic_load_explicit(&buffer->used_on, memory_order_acquire);
+  uint64_t slots = vyc__buffer_marks(buffer);
   for (; slots != 0; slots &= slots - 1)
     VYC_TRY(vyc__stream_after_slot(context, place->stream, (uint32_t)__builtin_ctzll(slots)));
   if (buffer->block != NULL && buffer->block->recycled)

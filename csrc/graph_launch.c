@@ -115,6 +115,20 @@ static vyc_status use_memory(const vyc_graph *graph, const vyc_graph_change *cha
   return VYC_OK;
 }
 
+/* Marks may have been taken while the launch was given. */
+static vyc_status mark_again(const vyc_graph *graph, const vyc_graph_change *changes,
+                             uint32_t count, CUstream stream, uint32_t slot) {
+  for (uint32_t i = 0; i < graph->buffer_count; i++)
+    VYC_TRY(vyc__buffer_mark_again(graph->buffers[i], stream, slot));
+  for (uint32_t i = 0; i < count; i++) {
+    const vyc_graph_transfer *t = changes[i].transfer;
+    if (changes[i].run != NULL) VYC_TRY(vyc__run_mark_again(changes[i].run, stream, slot));
+    if (t != NULL && t->to != NULL) VYC_TRY(vyc__buffer_mark_again(t->to, stream, slot));
+    if (t != NULL && t->from != NULL) VYC_TRY(vyc__buffer_mark_again(t->from, stream, slot));
+  }
+  return VYC_OK;
+}
+
 /* What the graph has of its own: counters of loops, states of grid barriers. Streams without a slot
  * share one, which says nothing about any of them. */
 static vyc_status use_own(vyc_graph *graph, CUstream stream, uint32_t slot) {
@@ -165,6 +179,7 @@ static vyc_status launch(vyc_graph *graph, const vyc_graph_change *changes, uint
                          vyc_stream *stream, uint32_t origin) {
   vyc_context *context = graph->child.context;
   vyc_place place;
+  const uint32_t taken = vyc__marks_taken(context);
   VYC_CU_RESULT;
   VYC_TRY(check_changes(graph, changes, count));
   VYC_TRY(vyc__place_of(context, &place, stream));
@@ -181,6 +196,8 @@ static vyc_status launch(vyc_graph *graph, const vyc_graph_change *changes, uint
   vyc__note_graph(context, slot, graph->noted, origin);
   vyc__count(context, cuda_graph_launches, 1);
   VYC_TRY(VYC_CU(context, cuGraphLaunch, graph->exec, handle));
+  if (VYC_UNLIKELY(vyc__marks_taken(context) != taken))
+    VYC_TRY(mark_again(graph, changes, count, handle, slot));
   return give(graph, changes, count, stream, handle);
 }
 

@@ -65,6 +65,7 @@ static vyc_status enqueue(vyc_lane *lane, const vyc_run *run, bool timed, CUstre
                           uint32_t slot) {
   const vyc_plan *plan = lane->plan;
   uint64_t addresses[VYC_MAX_BINDINGS];
+  const uint32_t taken = vyc__marks_taken(plan->child.context);
   VYC_TRY(vyc__stage_in(lane, run, stream, slot, addresses));
   if (plan->has_report) vyc__report_reset(lane->cell);
   if (plan->cooperative) VYC_TRY(vyc__barrier_ready(plan->child.context, &lane->barrier, stream));
@@ -74,7 +75,11 @@ static vyc_status enqueue(vyc_lane *lane, const vyc_run *run, bool timed, CUstre
   vyc__entry_write(&lane->flight->entry, vyc__entry_note(&lane->flight->entry), lane->block);
   VYC_TRY(launch(lane, run, timed, stream));
   if (lane->copies_out) VYC_TRY(vyc__stage_out(lane, run, stream, addresses));
-  if (lane->elsewhere) VYC_TRY(vyc__run_given(run, stream));
+  if (lane->elsewhere) {
+    if (VYC_UNLIKELY(vyc__marks_taken(plan->child.context) != taken))
+      VYC_TRY(vyc__run_mark_again(run, stream, slot));
+    VYC_TRY(vyc__run_given(run, stream));
+  }
   return vyc__lane_is_marked(lane) ? mark_end(lane, stream) : VYC_OK;
 }
 

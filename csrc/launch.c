@@ -96,14 +96,17 @@ static vyc_status launch_block(vyc_plan *plan, const vyc_run *run, const uint64_
 static vyc_status launch(vyc_plan *plan, const vyc_run *run) {
   uint64_t addresses[VYC_MAX_BINDINGS];
   vyc_place place;
+  const uint32_t taken = vyc__marks_taken(plan->child.context);
   VYC_TRY(vyc__launch_check(plan, run));
   VYC_TRY(vyc__place_of(plan->child.context, &place, run->stream));
   VYC_TRY(vyc__launch_prepare(plan, run, addresses, &place));
   if (vyc__grid_is_empty(run->grid)) return VYC_OK;
   if (VYC_UNLIKELY(place.captured)) return vyc__launch_captured(plan, run, addresses, &place);
   vyc__cooperative_begin(plan);
-  const vyc_status status = launch_block(plan, run, addresses, &place);
+  vyc_status status = launch_block(plan, run, addresses, &place);
   vyc__cooperative_end(plan);
+  if (status == VYC_OK && VYC_UNLIKELY(vyc__marks_taken(plan->child.context) != taken))
+    status = vyc__run_mark_again(run, place.stream, place.slot);
   return status == VYC_OK ? vyc__run_given(run, place.stream) : status;
 }
 
@@ -120,7 +123,7 @@ static inline vyc_exec *claim_plain(vyc_plan *plan, const vyc_run *run, vyc_plai
   const uint32_t slot = vyc__slot_of(stream);
   vyc_exec *exec = atomic_load_explicit(&plan->execs[slot], memory_order_acquire);
   if (exec == NULL || !plan->relaunches || vyc__is_forked(context) ||
-      !vyc__run_is_plain(plan, run, UINT64_C(1) << slot, plain) || !vyc__exec_claim(exec))
+      !vyc__run_is_plain(plan, run, slot, plain) || !vyc__exec_claim(exec))
     return NULL;
   if (VYC_LIKELY(vyc__is_usable(context) && exec->handle != NULL)) return exec;
   vyc__exec_unclaim(exec);
@@ -139,6 +142,7 @@ static inline CUresult launch_exec(vyc_exec *exec, vyc_plan *plan, const vyc_run
 /* False: the long way is to be taken. */
 static inline bool relaunch(vyc_plan *plan, const vyc_run *run, vyc_status *status_out) {
   vyc_plain plain;
+  const uint32_t taken = vyc__marks_taken(plan->child.context);
   if (VYC_UNLIKELY(run == NULL || run->struct_size < VYC_RUN_BYTES_FIRST)) return false;
   vyc_exec *exec = claim_plain(plan, run, &plain);
   if (exec == NULL) return false;
@@ -153,6 +157,8 @@ static inline bool relaunch(vyc_plan *plan, const vyc_run *run, vyc_status *stat
   vyc__count(plan->child.context, kernel_launches, 1);
   if (VYC_UNLIKELY(result != CUDA_SUCCESS))
     *status_out = vyc__driver_failed(plan->child.context, result, "cuGraphLaunch");
+  else if (VYC_UNLIKELY(vyc__marks_taken(plan->child.context) != taken))
+    *status_out = vyc__run_mark_late(plan->child.context, run);
   return true;
 }
 

@@ -29,12 +29,14 @@ static inline bool vyc__plain_apart(const vyc_plan *plan, const vyc_plain *plain
   return true;
 }
 
-/* The caller has looked at struct_size and at the stream, whose slot `mark` is. Buffers of the
- * context that the stream has worked on, in bounds, apart from each other, none to be cleared. */
-static inline bool vyc__run_is_plain(const vyc_plan *plan, const vyc_run *run, uint64_t mark,
+/* The caller has looked at struct_size and at the stream, whose slot it is. Buffers of the context
+ * that the stream has worked on, in bounds, apart from each other, none to be cleared. */
+static inline bool vyc__run_is_plain(const vyc_plan *plan, const vyc_run *run, uint32_t slot,
                                      vyc_plain *plain) {
   uint64_t ends[VYC_MAX_BINDINGS];
   const uint32_t count = plan->binding_count;
+  const uint64_t mark = UINT64_C(1) << slot;
+  const uint32_t epoch = plan->child.context->epochs[slot];
   if (run->argument_count != count || run->scalar_count != plan->scalar_count ||
       (run->arguments == NULL && count > 0) || (run->scalars == NULL && run->scalar_count > 0) ||
       vyc__grid_is_empty(run->grid))
@@ -48,7 +50,7 @@ static inline bool vyc__run_is_plain(const vyc_plan *plan, const vyc_run *run, u
         buffer->child.context != plan->child.context || buffer->source != NULL ||
         vyc__mul_overflows(argument->count, binding->element_bytes, &bytes) ||
         argument->offset > buffer->bytes || bytes > buffer->bytes - argument->offset ||
-        (atomic_load_explicit(&buffer->used_on, memory_order_relaxed) & mark) == 0)
+        !vyc__buffer_is_marked(buffer, mark, epoch))
       return false;
     if (binding->role != VYC_ROLE_IN && (buffer->read_only || vyc__needs_clear(plan, i, run)))
       return false;

@@ -20,12 +20,15 @@ struct vyc_buffer {
   uint64_t address;
   uint64_t bytes;
   vyc_stream *source; /* of adopted memory: the stream that its owner works on, or NULL */
-  _Atomic uint64_t used_on; /* bit per stream slot with work on it that nobody has waited for */
-  vyc_block *block; /* NULL: adopted */
+  _Atomic uint64_t used_on; /* marks, a bit per stream slot; see "marks" in buffer.c */
+  vyc_block *block;         /* NULL: adopted */
   bool read_only;
-  _Atomic bool exported; /* another library has the address: the memory outlives a close */
-  uint32_t waiters;      /* guarded by slots_lock */
-  _Atomic uint64_t waited; /* bits that somebody waits for right now; see vyc__buffer_wait */
+  _Atomic bool exported;  /* another library has the address: the memory outlives a close */
+  bool unwaited;          /* a wait for `taken` has failed; guarded by slots_lock, as the next two */
+  _Atomic uint32_t epoch; /* marks are of streams that began by then; see vyc_context.epochs */
+  _Atomic uint64_t taken; /* marks that were taken out, whose work is not known to have ended */
+  uint32_t waiters, takes;
+  _Atomic uint32_t comers; /* threads that are about to mark it; changed under slots_lock */
   void (*drop)(void *owner); /* adopted memory goes back to its owner; or NULL */
   void *owner;
 };
@@ -71,7 +74,7 @@ struct vyc_block {
 /* A launch touches one cache line of a buffer. */
 _Static_assert((offsetof(vyc_block, as) + offsetof(vyc_child, context)) % VYC_CACHE_LINE == 0,
                "what launches look at begins a line");
-_Static_assert(offsetof(vyc_buffer, waiters) - offsetof(vyc_child, context) < VYC_CACHE_LINE,
+_Static_assert(offsetof(vyc_buffer, taken) - offsetof(vyc_child, context) <= VYC_CACHE_LINE,
                "and is in it");
 
 /* Idle blocks within reach of few threads, mostly one, without a lock: claimed by one exchange for

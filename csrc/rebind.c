@@ -11,7 +11,7 @@ static inline void prefetch_bound(const vyc_call *call) {
 
 static inline bool is_plain(const vyc_call *call, const vyc_run *run, vyc_plain *plain) {
   return run->struct_size >= VYC_RUN_BYTES_FIRST && run->stream == call->stream &&
-         vyc__run_is_plain(call->plan, run, call->mark, plain);
+         vyc__run_is_plain(call->plan, run, call->slot, plain);
 }
 
 /* References go from the buffers that were bound to those that are; `old` gets the former. */
@@ -55,7 +55,7 @@ vyc_status vyc_call_set_run(vyc_call *call, const vyc_run *run) {
   if (VYC_UNLIKELY(!vyc__call_may_be_steady(call))) return vyc__call_change(call, run, true);
   vyc_plain plain;
   vyc_buffer *old[VYC_MAX_BINDINGS];
-  const uint32_t taken = vyc__marks_taken(call);
+  const uint32_t taken = vyc__marks_taken(call->child.context);
   if (VYC_UNLIKELY(!is_plain(call, run, &plain))) return vyc__call_change(call, run, true);
   if (VYC_UNLIKELY(!vyc__exec_claim(&call->exec))) vyc__exec_claim_wait(&call->exec);
   if (VYC_UNLIKELY(!vyc__call_is_steady(call))) {
@@ -66,7 +66,10 @@ vyc_status vyc_call_set_run(vyc_call *call, const vyc_run *run) {
   vyc_status status = rebind(call, run, &plain, old);
   call->marks_seen = taken;
   const CUresult result =
-      VYC_LIKELY(status == VYC_OK) ? vyc__call_graph(call, vyc__origin_of(run)) : CUDA_SUCCESS;
+      VYC_LIKELY(status == VYC_OK) ? vyc__call_graph(call, call->child.context, vyc__origin_of(run)) : CUDA_SUCCESS;
+  if (VYC_UNLIKELY(vyc__marks_taken(call->child.context) != call->marks_seen) &&
+      status == VYC_OK && result == CUDA_SUCCESS)
+    status = vyc__call_mark_again(call);
   vyc__exec_unclaim(&call->exec);
   if (VYC_UNLIKELY(result != CUDA_SUCCESS))
     status = vyc__call_launched(call, result, vyc__origin_of(run));

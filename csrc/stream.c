@@ -70,7 +70,17 @@ static uint32_t claim_slot(vyc_context *context, vyc_stream *stream) {
   uint32_t slot = VYC_SLOT_MAIN + 1;
   pthread_mutex_lock(&context->slots_lock);
   while (slot < VYC_SLOT_OTHER && context->slots[slot] != NULL) slot++;
-  if (slot < VYC_SLOT_OTHER) context->slots[slot] = stream;
+  const uint64_t bit = UINT64_C(1) << slot;
+  const uint32_t epoch = atomic_load_explicit(&context->epoch, memory_order_relaxed);
+  if (VYC_UNLIKELY(epoch == UINT32_MAX)) slot = VYC_SLOT_OTHER; /* no number is left for it */
+  if (slot < VYC_SLOT_OTHER) {
+    context->slots[slot] = stream;
+    if ((context->begun & bit) != 0) {
+      context->epochs[slot] = epoch + 1;
+      atomic_store(&context->epoch, epoch + 1);
+    }
+    context->begun |= bit;
+  }
   pthread_mutex_unlock(&context->slots_lock);
   return slot;
 }

@@ -159,11 +159,11 @@ static bool is_seen_outside(const vyc_buffer *buffer) {
          (buffer->block == NULL && buffer->source == NULL);
 }
 
-/* Owners of adopted memory are ordered behind what it was used for. */
+/* Whoever uses the buffers next is ordered behind the copies, owners of adopted memory too. */
 static vyc_status given(packing *p, const vyc_transfer *items, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
     if (items[i].bytes == 0) continue;
-    VYC_TRY(vyc__foreign_after(items[i].buffer, p->context->main));
+    VYC_TRY(vyc__copy_given(items[i].buffer));
     p->waits |= is_seen_outside(items[i].buffer);
   }
   return VYC_OK;

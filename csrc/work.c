@@ -292,7 +292,7 @@ vyc_status vyc_buffer_synchronize_for(vyc_buffer *buffer, uint32_t host, int64_t
   VYC_REQUIRE(buffer != NULL);
   vyc_context *context = buffer->child.context;
   const uint64_t main_bit = UINT64_C(1) << VYC_SLOT_MAIN;
-  uint64_t slots = atomic_load(&buffer->used_on) | atomic_load(&buffer->waited);
+  uint64_t slots = vyc__buffer_marks(buffer);
   slots = host != 0 ? slots | main_bit : slots & ~main_bit;
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
