@@ -289,6 +289,14 @@ void vyc__graph_unclaim(vyc_graph *graph);
 /* List the memory of the base values anew. */
 void vyc__graph_list_memory(vyc_graph *graph);
 
+/* ---- graph_launch.c ---- */
+
+/* vyc_graph_launch with changes that were made of `version`: *stale_out, and nothing launched, when
+ * the version is another one by the time that the graph is claimed. */
+vyc_status vyc__graph_launch_if(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
+                                vyc_stream *stream, const _Atomic uint32_t *version,
+                                uint32_t wanted, bool *stale_out);
+
 /* ---- graph_capture.c ---- */
 
 /* Launch on a stream that somebody else captures. The changes were checked. */

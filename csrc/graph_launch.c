@@ -213,6 +213,19 @@ vyc_status vyc_graph_launch_at(vyc_graph *graph, const vyc_graph_change *changes
   return status;
 }
 
+vyc_status vyc__graph_launch_if(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
+                                vyc_stream *stream, const _Atomic uint32_t *version,
+                                uint32_t wanted, bool *stale_out) {
+  vyc_scope scope;
+  VYC_TRY(vyc__enter_warm(graph->child.context, &scope));
+  vyc__graph_claim(graph);
+  *stale_out = atomic_load(version) != wanted;
+  const vyc_status status = *stale_out ? VYC_OK : launch(graph, changes, count, stream, 0);
+  vyc__graph_unclaim(graph);
+  vyc__leave(graph->child.context, &scope);
+  return status;
+}
+
 vyc_status vyc_graph_launch(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
                             vyc_stream *stream) {
   return vyc_graph_launch_at(graph, changes, count, stream, 0);

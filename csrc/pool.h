@@ -20,7 +20,7 @@ struct vyc_buffer {
   uint64_t address;
   uint64_t bytes;
   vyc_stream *source; /* of adopted memory: the stream that its owner works on, or NULL */
-  _Atomic uint64_t used_on; /* marks, a bit per stream slot; see "marks" in buffer.c */
+  _Atomic uint64_t used_on; /* marks, a bit per stream slot; see marks.c */
   vyc_block *block;         /* NULL: adopted */
   bool read_only;
   _Atomic bool exported;  /* another library has the address: the memory outlives a close */

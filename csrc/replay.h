@@ -31,6 +31,10 @@ struct vyc_replay {
   _Atomic(vyc_graph *) graph;
   _Atomic bool is_complete; /* every symbol has a meaning of its own */
   _Atomic bool claimed;     /* a thread sets symbols or makes the graph */
+  /* Of what symbols stand for, in `meanings` and in the base of the graph alike: odd while a thread
+   * changes both, which it begins before it claims the graph. */
+  _Atomic uint32_t version;
+  _Atomic uint32_t launchers; /* threads that want to launch, and which setters have kept from it */
 };
 
 /* A step with its values in place, as the graph takes it. */
@@ -56,6 +60,12 @@ static inline const vyc_disk_symbol *vyc__replay_symbol(const vyc_replay *replay
 /* Does a value of the step come from a symbol that was given, and have all a meaning? */
 bool vyc__replay_uses_given(const vyc_replay *replay, const vyc_meaning *meanings, uint32_t step);
 bool vyc__replay_is_complete(const vyc_replay *replay, const vyc_meaning *meanings, uint32_t step);
+/* Every symbol has one. */
+static inline bool vyc__replay_has_all(const vyc_replay *replay, const vyc_meaning *meanings) {
+  for (uint32_t i = 0; i < replay->row->symbols.count; i++)
+    if (!meanings[i].is_set) return false;
+  return true;
+}
 /* Fill in a launch, a copy or a fill. */
 vyc_status vyc__replay_bind(const vyc_replay *replay, vyc_bound *bound, const vyc_meaning *meanings,
                             uint32_t step);

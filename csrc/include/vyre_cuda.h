@@ -1222,8 +1222,9 @@ typedef struct vyc_symbol_value {
  * VYC_E_INVALID: no such symbol, a symbol twice, an array that does not fit its kernel. */
 VYC_API vyc_status vyc_replay_set(vyc_replay *replay, const vyc_symbol_value *values,
                                   uint32_t count);
-/* Launch, as vyc_graph_launch, with values that hold for this launch. VYC_E_INVALID as above, and:
- * a symbol without a default has no value. */
+/* Launch, as vyc_graph_launch, with values that hold for this launch; the other symbols have those
+ * of before or of after a vyc_replay_set that another thread makes meanwhile. VYC_E_INVALID as
+ * above, and: a symbol without a default has no value. */
 VYC_API vyc_status vyc_replay_launch(vyc_replay *replay, const vyc_symbol_value *values,
                                      uint32_t count, vyc_stream *stream);
 /* What a symbol stands for at present. The buffer of an array is one more reference, which

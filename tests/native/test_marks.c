@@ -1,36 +1,7 @@
 /* Marks of buffers while another thread takes them: every launch and copy with something else in
  * the middle of it, which is forced (stops.c), in the emulator's lazy mode. */
 #define _POSIX_C_SOURCE 200809L
-#include "dispatch_test.h"
-
-/* ---- one thing in the middle of another ------------------------------------------------------ */
-
-static struct {
-  const char *call; /* of the driver; NULL: no stop any more */
-  int behind;
-  int skip; /* so many of them first */
-  pthread_t whose;
-  void *(*act)(void *);
-} stop;
-
-static void hook(const char *call, int behind) {
-  if (stop.call == NULL || !pthread_equal(stop.whose, pthread_self())) return;
-  if (strcmp(stop.call, call) != 0 || stop.behind != behind || stop.skip-- > 0) return;
-  stop.call = NULL;
-  pthread_t other;
-  CHECK(pthread_create(&other, NULL, stop.act, NULL) == 0);
-  CHECK(pthread_join(other, NULL) == 0);
-}
-
-static void stop_at(const char *call, int behind, int skip, void *(*act)(void *)) {
-  stop.behind = behind;
-  stop.skip = skip;
-  stop.whose = pthread_self();
-  stop.act = act;
-  stop.call = call;
-}
-
-static void check_stopped(void) { CHECK(stop.call == NULL); }
+#include "stops_test.h"
 
 /* ---- what the scenes have -------------------------------------------------------------------- */
 
@@ -390,27 +361,15 @@ static void a_stream_that_lives_keeps_its_marks(void) {
   X(a_new_stream_is_behind_call_order_whoever_had_its_slot)                                        \
   X(a_stream_that_lives_keeps_its_marks)
 
-static const struct {
-  const char *name;
-  void (*play)(void);
-} ALL[] = {
+static const scene ALL[] = {
 #define SCENE_ROW(name) {#name, name},
     SCENES(SCENE_ROW)};
 
-/* `test_marks EMULATOR STOPS [SCENE]` */
 int main(int argc, char **argv) {
-  CHECK(argc == 3 || argc == 4);
-  emulator_open(2, argv);
-  CHECK(setenv("VYC_STOPS_DRIVER", argv[1], 1) == 0);
-  emulator_path = argv[2];
-  void (*set)(void (*)(const char *, int)) = NULL;
-  *(void **)&set = symbol(dlopen(emulator_path, RTLD_NOW), "stops_set");
-  set(hook);
-  CHECK(emulator_set("stream_mode", LAZY) == 0);
+  stops_open(argc, argv);
   s.context = open_context();
   s.module = load_module(s.context);
-  for (size_t i = 0; i < sizeof ALL / sizeof ALL[0]; i++)
-    if (argc == 3 || strcmp(argv[3], ALL[i].name) == 0) ALL[i].play();
+  play(ALL, sizeof ALL / sizeof ALL[0], argc, argv);
   vyc_module_release(s.module);
   vyc_context_release(s.context);
   check_nothing_lives();

@@ -47,7 +47,7 @@ class Graph:
         self._values: dict[str, Any] = {}
         self._bound: dict[int, Any] = {}  # by place, the parameters of steps without symbols
         self._native: native.Graph | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # binding values may run code of theirs
 
     # ---- recording --------------------------------------------------------------------------------------------------
 
@@ -169,20 +169,21 @@ class Graph:
         if not symbols and self._native is not None and not self._missing():
             self._native.launch([], on)
             return
-        given = self._given(symbols)
-        built = self._native
-        if built is None:
-            # What is given for this replay alone is no one else's; the others have only theirs.
-            built = self._build_once({**given, **self._values}, on)
-        names = self._users.keys() - self._values.keys() | symbols.keys()
-        built.launch(self._changes(names, given, on), on)
+        with self._lock:  # steps that change and those that stay have symbols of one time
+            given = self._given(symbols)
+            built = self._native
+            if built is None:
+                # What is given for this replay alone is no one else's; the others have only theirs.
+                built = self._build_once({**given, **self._values}, on)
+            names = self._users.keys() - self._values.keys() | symbols.keys()
+            built.launch(self._changes(names, given, on), on)
 
     def update(self, **symbols: Any) -> None:
-        """Set symbols for all later replays."""
+        """Set symbols for all later replays: a replay has those of before, or those of after."""
         self._check_recorded()
         self._check_known(symbols)
-        values = {**self._values, **{name: kept(value) for name, value in symbols.items()}}
         with self._lock:
+            values = {**self._values, **{name: kept(value) for name, value in symbols.items()}}
             if self._native is not None and not self._users.keys() - values.keys():
                 self._native.update(self._changes(symbols.keys(), values))
             else:

@@ -1,0 +1,80 @@
+/* Two threads at one object, one of them stopped in the middle (stops.c). */
+#define _POSIX_C_SOURCE 200809L
+#include "bundle_test.h"
+#include "stops_test.h"
+
+/* ---- a replay and its symbols ----------------------------------------------------------------- */
+
+#define COUNT 64u
+
+enum { A, OUT, X }; /* of graph `step` in the order of their names */
+
+static vyc_replay *replay;
+static vyc_buffer *outs[2];
+
+static vyc_buffer *floats(vyc_context *context, float value) {
+  float host[COUNT];
+  for (uint32_t i = 0; i < COUNT; i++) host[i] = value;
+  vyc_buffer *buffer = new_buffer(context, sizeof host);
+  OK(vyc_copy_in(buffer, 0, host, sizeof host));
+  return buffer;
+}
+
+static vyc_symbol_value array_value(uint32_t symbol, vyc_buffer *buffer) {
+  return (vyc_symbol_value){.symbol = symbol, .buffer = buffer, .count = COUNT};
+}
+
+static void *set_both(void *unused) {
+  const vyc_symbol_value values[] = {{.symbol = A, .bits = bits(5.0f)}, array_value(OUT, outs[1])};
+  OK(vyc_replay_set(replay, values, 2));
+  return unused;
+}
+
+/* w = a * x + i, out = w + 1.5 w; untouched where a is 0. */
+static void verify_out(vyc_buffer *buffer, float a) {
+  float found[COUNT];
+  OK(vyc_copy_out(buffer, 0, found, sizeof found));
+  for (uint32_t i = 0; i < COUNT; i++) {
+    const float w = a + (float)i;
+    CHECK(found[i] == (a == 0.0f ? -1.0f : w + 1.5f * w));
+  }
+}
+
+/* `a` goes into the first step and `out` into the last: the launch gives another symbol. */
+static void a_launch_has_symbols_of_one_time(void) {
+  vyc_context *context = open_context();
+  vyc_bundle *bundle = open_example();
+  OK(vyc_replay_load(&replay, NULL, 0, context, bundle, "step", 0));
+  vyc_bundle_release(bundle);
+  for (int i = 0; i < 2; i++) outs[i] = floats(context, -1.0f);
+  vyc_buffer *x = floats(context, 1.0f);
+  const vyc_symbol_value before[] = {array_value(OUT, outs[0]), array_value(X, x)};
+  OK(vyc_replay_set(replay, before, 2));
+  OK(vyc_replay_launch(replay, NULL, 0, NULL));
+  verify_out(outs[0], 2.0f);
+  vyc_buffer_release(outs[0]);
+  outs[0] = floats(context, -1.0f);
+  OK(vyc_replay_set(replay, (vyc_symbol_value[]){array_value(OUT, outs[0])}, 1));
+  const vyc_symbol_value given = array_value(X, x);
+  stop_at("cuCtxGetCurrent", 0, 0, set_both);
+  OK(vyc_replay_launch(replay, &given, 1, NULL));
+  check_stopped();
+  verify_out(outs[0], 0.0f);
+  verify_out(outs[1], 5.0f);
+  for (int i = 0; i < 2; i++) vyc_buffer_release(outs[i]);
+  vyc_buffer_release(x);
+  vyc_replay_release(replay);
+  vyc_context_release(context);
+}
+
+static const scene ALL[] = {
+    {"a_launch_has_symbols_of_one_time", a_launch_has_symbols_of_one_time},
+};
+
+int main(int argc, char **argv) {
+  stops_open(argc, argv);
+  play(ALL, sizeof ALL / sizeof ALL[0], argc, argv);
+  check_nothing_lives();
+  puts("together: passed");
+  return 0;
+}
