@@ -32,6 +32,7 @@ static void close_driver_side(vyc_context *context) {
   vyc__plans_reap(context);
   vyc__streams_reap(context);
   vyc__modules_reap(context);
+  vyc__reports_close(context);
   vyc__pool_close(context, &context->device_pool);
   vyc__pool_close(context, &context->pinned_pool);
   vyc__depth_close(context);
@@ -83,7 +84,7 @@ static vyc_status close_now(vyc_context *context, int64_t timeout_ns) {
   vyc__scope_relax(context, &scope);
   vyc_status status = VYC_OK;
   if (!atomic_load(&context->lost)) status = vyc__quiet_wait(context, vyc__pace_left(&pace));
-  if (status == VYC_OK) status = vyc__check_reports(context);
+  if (status == VYC_OK) status = vyc__check_reports(context, VYC_ALL_SLOTS, 0);
   if (status == VYC_NOT_READY ||
       (status != VYC_OK && status != VYC_E_ASSERT && !vyc__settle(context))) {
     status = give_up(context, timeout_ns);
@@ -143,7 +144,7 @@ void vyc_context_release(vyc_context *context) {
   vyc_context_close(context);
   /* In a forked child a lock may be held for ever and a list half changed. */
   if (!vyc__is_forked(context)) free_records(context);
-  vyc__name_release(context, context->orphan.called);
+  vyc__reports_free(context);
   vyc__names_free(context);
   vyc_driver_release(context->driver);
   free(context);

@@ -21,6 +21,7 @@ static void graph_destroy(vyc_child *child) {
   vyc_graph *graph = (vyc_graph *)child;
   vyc_context *context = child->context;
   vyc__graph_unbuild(graph);
+  vyc__graph_reports_end(graph);
   if (graph->counters != NULL)
     vyc__pool_give(context, &context->device_pool, graph->counters, graph->used_on);
   for (uint32_t i = 0; i < graph->step_count; i++)
@@ -94,11 +95,13 @@ static uint32_t add(vyc_graph *graph, const vyc_step *step) {
 }
 
 /* Memory for the parameters of a step, and for the state of its grid barrier. */
-static vyc_status make_room(vyc_context *context, vyc_step *step) {
-  const vyc_plan *plan = step->plan;
+static vyc_status make_room(vyc_graph *graph, vyc_step *step) {
+  vyc_context *context = graph->child.context;
+  vyc_plan *plan = step->plan;
   VYC_TRY(vyc__step_spare(step, &step->base));
   step->built = calloc(plan == NULL ? 2 : plan->binding_count + 2, sizeof *step->built);
   if (step->built == NULL) return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
+  if (plan != NULL) VYC_TRY(vyc__graph_report_of(graph, &step->report, plan));
   if (plan == NULL || !plan->has_barrier) return VYC_OK;
   return vyc__pool_take(context, &context->device_pool, &step->barrier, VYC_BARRIER_BYTES);
 }
@@ -107,7 +110,7 @@ vyc_status vyc__add_values(vyc_graph *graph, uint32_t *step_out, uint32_t kind, 
                            const vyc_run *run, const vyc_graph_transfer *transfer) {
   vyc_step step = {.kind = kind, .first_node = VYC_NONE, .plan = plan};
   VYC_TRY(room_for_step(graph));
-  const vyc_status status = make_room(graph->child.context, &step);
+  const vyc_status status = make_room(graph, &step);
   if (status != VYC_OK) {
     vyc__step_free(&step);
     return status;
@@ -116,10 +119,7 @@ vyc_status vyc__add_values(vyc_graph *graph, uint32_t *step_out, uint32_t kind, 
   step.now = step.base;
   vyc__values_set(&step, step.base, run, transfer);
   vyc__values_hold(&step, step.base);
-  if (plan != NULL) {
-    vyc__child_retain(&plan->child);
-    if (plan->has_report) atomic_store_explicit(&plan->asynchronous, true, memory_order_relaxed);
-  }
+  if (plan != NULL) vyc__child_retain(&plan->child);
   const uint32_t number = add(graph, &step);
   if (step_out != NULL) *step_out = number;
   return VYC_OK;

@@ -95,6 +95,7 @@ typedef struct vyc_step {
   vyc_access *built;     /* the ranges that the edges were made for */
   vyc_plan *plan;
   vyc_block *barrier;    /* state of the plan's grid barrier, this step's alone; or NULL */
+  uint64_t report;       /* where the plan reports in this graph; or 0 */
   vyc_values *values[VYC_STEP_VALUES]; /* the second and third are made on first need */
   vyc_values *base;      /* one of them; holds its buffers, the others hold nothing */
   vyc_values *now;       /* what the exec holds, unless stale */
@@ -164,6 +165,7 @@ struct vyc_graph {
   bool recycled; /* counters or barriers: an earlier owner may have work in call order, */
   uint64_t ordered_on; /* behind which these stream slots are */
   uint64_t used_on; /* stream slots it was launched on */
+  vyc_reporter *reporters; /* a list through `sibling` */
   vyc_graph *captures; /* whose nodes are in graphs of others; each the next one's list */
   vyc_name *called; /* says what is in it */
   const vyc_name *noted; /* see vyc__noted_as */
@@ -301,6 +303,6 @@ vyc_status vyc__graph_launch_if(vyc_graph *graph, const vyc_graph_change *change
 
 /* Launch on a stream that somebody else captures. The changes were checked. */
 vyc_status vyc__graph_capture(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
-                              CUstream stream);
+                              const vyc_place *place);
 
 #endif

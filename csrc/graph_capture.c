@@ -117,7 +117,7 @@ static vyc_status capture(vyc_graph *copy, const vyc_graph *graph, const vyc_gra
 }
 
 vyc_status vyc__graph_capture(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
-                              CUstream stream) {
+                              const vyc_place *place) {
   vyc_context *context = graph->child.context;
   const vyc_driver *driver = context->driver;
   if (driver->cuStreamGetCaptureInfo == NULL || driver->cuStreamUpdateCaptureDependencies == NULL)
@@ -126,9 +126,10 @@ vyc_status vyc__graph_capture(vyc_graph *graph, const vyc_graph_change *changes,
   vyc_graph *copy = vyc__graph_new(context);
   if (copy == NULL) return VYC_E_MEMORY;
   const CUstreamCaptureMode mode = vyc__capture_relax(driver);
-  const vyc_status status = capture(copy, graph, changes, count, stream);
+  const vyc_status status = capture(copy, graph, changes, count, place->stream);
   if (status == VYC_OK) {
     vyc__count(context, cuda_graph_launches, 1);
+    vyc__graph_reports_on(copy, place->slot);
     copy->captures = graph->captures;
     graph->captures = copy;
   } else {

@@ -183,7 +183,7 @@ static vyc_status launch(vyc_graph *graph, const vyc_graph_change *changes, uint
   VYC_CU_RESULT;
   VYC_TRY(check_changes(graph, changes, count));
   VYC_TRY(vyc__place_of(context, &place, stream));
-  if (VYC_UNLIKELY(place.captured)) return vyc__graph_capture(graph, changes, count, place.stream);
+  if (VYC_UNLIKELY(place.captured)) return vyc__graph_capture(graph, changes, count, &place);
   CUstream handle = place.stream;
   const uint32_t slot = place.slot;
   vyc_status status = aim(graph, changes, count);
@@ -193,6 +193,7 @@ static vyc_status launch(vyc_graph *graph, const vyc_graph_change *changes, uint
   VYC_TRY(use_memory(graph, changes, count, handle, slot));
   VYC_TRY(follow(graph, handle, slot));
   VYC_TRY(use_own(graph, handle, slot));
+  vyc__graph_reports_on(graph, slot);
   vyc__note_graph(context, slot, graph->noted, origin);
   vyc__count(context, cuda_graph_launches, 1);
   VYC_TRY(VYC_CU(context, cuGraphLaunch, graph->exec, handle));

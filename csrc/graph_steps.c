@@ -84,7 +84,7 @@ void vyc__step_free(vyc_step *step) {
 static void set_launch(const vyc_step *step, vyc_values *values, const vyc_run *run) {
   const vyc_plan *plan = step->plan;
   uint64_t addresses[VYC_MAX_BINDINGS];
-  const vyc_hidden hidden = {plan->has_report ? plan->report_block->address : 0,
+  const vyc_hidden hidden = {step->report,
                              step->barrier != NULL ? step->barrier->address : 0};
   for (uint32_t i = 0; i < plan->binding_count; i++) {
     values->arguments[i] = run->arguments[i];

@@ -50,12 +50,6 @@ typedef struct vyc_gate {
 } vyc_gate;
 #define VYC_GATES 16
 
-/* An assertion of a plan that was released before anybody had asked. */
-typedef struct vyc_orphan {
-  uint64_t report, index, tag;
-  vyc_name *called; /* held; NULL: none */
-} vyc_orphan;
-
 struct vyc_context {
   /* What every launch reads and few write, together. */
   vyc_driver *driver;
@@ -75,13 +69,14 @@ struct vyc_context {
   _Atomic bool destroyed; /* the CUcontext is gone: lost, and no driver call is made any more */
   _Atomic int lost_result; /* CUresult of the first sticky failure, and the call that gave it */
   _Atomic(const char *) lost_operation;
-  _Atomic uint32_t report_plans; /* plans (and the orphan) that may hold an assertion report */
+  _Atomic uint32_t reporter_count;
+  _Atomic uint32_t reports_ended; /* times that plans or graphs with records ended */
   pthread_mutex_t children_lock;
   vyc_child *children; /* newest first, so a plan goes before its module */
   uint32_t releasing; /* children whose last reference is gone and whose destroy still runs */
   struct vyc_plan *plans; /* guarded by children_lock; one whose runs never ended stays */
   vyc_module *leaked_modules; /* released with work in flight that had not ended; as above */
-  vyc_orphan orphan; /* guarded by children_lock */
+  struct vyc_reporter *reporters; /* guarded by children_lock */
   _Atomic bool gone; /* no driver call is made any more: everything was freed, or given up */
   vyc_context *next_abandoned; /* of the process; set once */
   _Atomic bool abandoned; /* a close has given it up: its plans and streams stay */
@@ -133,6 +128,7 @@ typedef struct vyc_place {
 struct vyc_event {
   vyc_child child;
   CUevent handle;
+  uint32_t slot; /* of the stream */
 };
 
 struct vyc_module {
@@ -265,10 +261,21 @@ static inline void vyc__child_retain(vyc_child *child) {
 /* Destroy what every child holds of the driver, newest first. Nobody is inside the context. */
 void vyc__children_close(vyc_context *context);
 
-/* ---- launch.c ---- */
+/* ---- reports.c ---- */
 
-/* Look for an assertion that asynchronous launches reported. Each is told once. */
-vyc_status vyc__check_reports(vyc_context *context);
+#define VYC_ALL_SLOTS UINT64_MAX
+/* Look for an assertion that asynchronous launches on these streams reported. Each is told once.
+ * `ended`: vyc__reports_ended before the wait; 0: not all their work was waited for. */
+vyc_status vyc__check_reports(vyc_context *context, uint64_t slots, uint32_t ended);
+static inline uint32_t vyc__reports_ended(vyc_context *context) {
+  return atomic_load(&context->reports_ended);
+}
+/* The work of the stream that has the slot has ended, and another one may get it. */
+void vyc__slot_reports_end(vyc_context *context, uint32_t slot);
+/* All work has ended: the memory of records goes to the pool. */
+void vyc__reports_close(vyc_context *context);
+/* The rest, where no close could do that. */
+void vyc__reports_free(vyc_context *context);
 
 /* ---- module.c ---- */
 

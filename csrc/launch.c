@@ -1,4 +1,4 @@
-/* Asynchronous launches on device buffers, and the checks that they report.
+/* Asynchronous launches on device buffers.
  *
  * A kernel's first launch on a stream is a plain cuLaunchKernel; from the second on a one-kernel
  * graph is patched and launched, which costs less than half. */
@@ -39,11 +39,7 @@ vyc_status vyc__launch_prepare(const vyc_plan *plan, const vyc_run *run, uint64_
 }
 
 vyc_status vyc__launch_hidden(vyc_plan *plan, vyc_hidden *hidden_out, const vyc_place *place) {
-  hidden_out->report = 0;
-  if (plan->has_report) {
-    atomic_store_explicit(&plan->asynchronous, true, memory_order_relaxed);
-    hidden_out->report = plan->report_block->address;
-  }
+  VYC_TRY(vyc__report_of(plan, &hidden_out->report, place->slot));
   return vyc__barrier_of(plan, &hidden_out->barrier, place);
 }
 
@@ -174,86 +170,4 @@ vyc_status vyc_plan_launch(vyc_plan *plan, const vyc_run *run) {
   VYC_REQUIRE(plan != NULL);
   vyc_status status;
   return VYC_LIKELY(relaunch(plan, run, &status)) ? status : launch_at_length(plan, run);
-}
-
-/* ---- assertions of asynchronous launches ----------------------------------------------------- */
-
-#define TRIES 1000 /* before a record that a thread is at is left for the next look */
-
-/* Key and index as one thread of the kernel wrote them, and the record preset again; false when
- * there is nothing to take. A writer stores the key before the index, both under the lock, so an
- * index that was read between two looks at the same key, with the lock seen free after the first,
- * is that key's. No atomic of the host needs to exclude one of the device: across PCIe none does.
- */
-static bool take_record(uint64_t *cell, uint64_t *report_out, uint64_t *index_out) {
-  for (int i = 0; i < TRIES; i++) {
-    uint64_t key = __atomic_load_n(cell, __ATOMIC_ACQUIRE);
-    if (key == VYC_REPORT_NONE) return false;
-    if ((uint32_t)__atomic_load_n(cell + 2, __ATOMIC_ACQUIRE) != 0) continue;
-    const uint64_t index = __atomic_load_n(cell + 1, __ATOMIC_ACQUIRE);
-    *report_out = key;
-    *index_out = index;
-    if (__atomic_compare_exchange_n(cell, &key, VYC_REPORT_NONE, false, __ATOMIC_ACQ_REL,
-                                    __ATOMIC_RELAXED))
-      return true;
-  }
-  return false;
-}
-
-/* The report of one plan, taken out of its block; `called` NULL when there is none. */
-static vyc_orphan take_report(const vyc_plan *plan) {
-  vyc_orphan found = {VYC_REPORT_NONE, 0, plan->tag, NULL};
-  if (plan->report_block == NULL) return found;
-  if (take_record(vyc__report_cell(plan->report_block), &found.report, &found.index))
-    found.called = vyc__name_retain(plan->called);
-  return found;
-}
-
-/* Caller holds children_lock. The first report found, the others stay for the next look. */
-static vyc_orphan find_report(vyc_context *context) {
-  vyc_orphan found = context->orphan;
-  if (found.called != NULL) {
-    context->orphan.called = NULL;
-    atomic_fetch_sub(&context->report_plans, 1);
-    return found;
-  }
-  for (const vyc_plan *plan = context->plans; plan != NULL; plan = plan->next_plan) {
-    const vyc_orphan taken = take_report(plan);
-    if (taken.called != NULL) return taken;
-  }
-  return found;
-}
-
-vyc_status vyc__check_reports(vyc_context *context) {
-  if (VYC_LIKELY(atomic_load_explicit(&context->report_plans, memory_order_relaxed) == 0))
-    return VYC_OK;
-  pthread_mutex_lock(&context->children_lock);
-  const vyc_orphan found = find_report(context);
-  pthread_mutex_unlock(&context->children_lock);
-  if (found.called == NULL) return VYC_OK;
-  vyc__fail_assert(found.report, found.index, found.tag, found.called->text);
-  vyc__name_release(context, found.called);
-  return VYC_E_ASSERT;
-}
-
-void vyc__report_retire(vyc_plan *plan) {
-  vyc_context *context = plan->child.context;
-  vyc_block *block = plan->report_block;
-  if (block == NULL) return;
-  const bool used = atomic_load_explicit(&plan->asynchronous, memory_order_relaxed);
-  if (used) vyc__settle(context);
-  pthread_mutex_lock(&context->children_lock);
-  vyc_orphan found = take_report(plan);
-  plan->report_block = NULL;
-  if (found.called != NULL && context->orphan.called == NULL) {
-    context->orphan = found;
-    found.called = NULL;
-  } else {
-    atomic_fetch_sub(&context->report_plans, 1);
-  }
-  pthread_mutex_unlock(&context->children_lock);
-  vyc__name_release(context, found.called);
-  /* Launches on any stream may have written to it. */
-  const uint64_t used_on = used ? UINT64_C(1) << VYC_SLOT_OTHER : 0;
-  vyc__pool_give(context, &context->pinned_pool, block, used_on);
 }

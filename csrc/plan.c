@@ -55,7 +55,7 @@ static void plan_destroy(vyc_child *child) {
     vyc_exec *exec = atomic_load(&plan->execs[slot]);
     if (exec != NULL) vyc__exec_destroy(exec, context);
   }
-  vyc__report_retire(plan);
+  vyc__plan_reports_end(plan);
   vyc__barriers_release(plan);
 }
 
@@ -189,12 +189,7 @@ static vyc_status prepare(vyc_plan *plan, vyc_context *context, const vyc_plan_d
   plan->name = plan->called->text;
   VYC_TRY(VYC_CU(context, cuModuleGetFunction, &plan->function, plan->module->handle, desc->entry));
   VYC_TRY(allow_shared(plan, context));
-  if (plan->cooperative) VYC_TRY(vyc__cooperative_prepare(plan, context));
-  if (!plan->has_report) return VYC_OK;
-  VYC_TRY(vyc__pool_take(context, &context->pinned_pool, &plan->report_block, VYC_REPORT_BYTES));
-  vyc__report_reset(plan->report_block);
-  atomic_fetch_add(&context->report_plans, 1);
-  return VYC_OK;
+  return plan->cooperative ? vyc__cooperative_prepare(plan, context) : VYC_OK;
 }
 
 vyc_status vyc_plan_create(vyc_plan **plan_out, vyc_module *module, const vyc_plan_desc *desc) {

@@ -155,8 +155,7 @@ struct vyc_plan {
   uint64_t most_blocks; /* resident at once, when cooperative */
   _Atomic(vyc_block *) barriers[VYC_STREAM_SLOTS]; /* grid barrier state of launches */
   _Atomic(vyc_block *) captured; /* the same of captured launches, one each */
-  vyc_block *report_block; /* of asynchronous launches */
-  _Atomic bool asynchronous; /* one may have been made that writes to the report block */
+  _Atomic(struct vyc_reporter *) reporters[VYC_STREAM_SLOTS]; /* of launches, by stream slot */
   _Atomic(vyc_lane *) lanes;
   _Atomic uint32_t lane_count;
   _Atomic uint64_t mean_wait_ns;
@@ -279,10 +278,34 @@ void vyc__barriers_release(vyc_plan *plan);
 void vyc__cooperative_begin(vyc_plan *plan);
 void vyc__cooperative_end(vyc_plan *plan);
 
+/* ---- reports.c ---- */
+
+/* The record of a plan in one place. */
+typedef struct vyc_reporter {
+  struct vyc_reporter *next, *previous; /* of the context; guarded by children_lock, as the rest */
+  struct vyc_reporter *sibling;         /* of the graph */
+  vyc_block *block;
+  _Atomic uint64_t used_on; /* stream slots whose work may write to it */
+  bool of_plan;             /* and not of a graph, which is launched on any */
+  uint32_t end;             /* which of context->reports_ended was its own; 0: it lives */
+  bool is_kept;             /* of a stream that has ended: */
+  uint64_t kept_report, kept_index;
+  uint64_t tag;
+  vyc_name *called; /* held; the plan's alone */
+} vyc_reporter;
+
+/* Where launches on a stream slot, or of a graph, report; address 0 when the plan reports nothing.
+ */
+vyc_status vyc__report_of(vyc_plan *plan, uint64_t *address_out, uint32_t slot);
+vyc_status vyc__graph_report_of(vyc_graph *graph, uint64_t *address_out, vyc_plan *plan);
+/* The graph is launched on the stream. */
+void vyc__graph_reports_on(const vyc_graph *graph, uint32_t slot);
+/* No launch is made any more: what comes is told by waits for their streams, or the context. */
+void vyc__plan_reports_end(vyc_plan *plan);
+void vyc__graph_reports_end(vyc_graph *graph);
+
 /* ---- launch.c ---- */
 
-/* The report block of a plan goes: wait for who may write to it, keep what it says. */
-void vyc__report_retire(vyc_plan *plan);
 /* What launches and bound calls share: the checks of their runs, */
 vyc_status vyc__launch_check(const vyc_plan *plan, const vyc_run *run);
 /* the buffers in order and cleared where the kernel may leave them unwritten, */

@@ -40,6 +40,7 @@ static void stream_destroy(vyc_child *child) {
     child->finish = vyc__child_leak;
     return;
   }
+  vyc__slot_reports_end(context, stream->slot);
   list_remove(context, stream);
   give_back(context, stream);
 }
@@ -151,9 +152,12 @@ vyc_status vyc_stream_synchronize_for(vyc_stream *stream, int64_t timeout_ns) {
   vyc_context *context = stream->child.context;
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
+  const uint32_t ended = vyc__reports_ended(context);
   vyc_status status = finish_in_slot(context, stream->slot, stream->handle, timeout_ns);
   if (status != VYC_NOT_READY) vyc__count(context, sync_points, 1);
-  if (status == VYC_OK) status = vyc__check_reports(context);
+  if (status == VYC_OK)
+    status = vyc__check_reports(context, UINT64_C(1) << stream->slot,
+                                stream->slot == VYC_SLOT_OTHER ? 0 : ended);
   vyc__leave(context, &scope);
   return status;
 }
@@ -238,6 +242,7 @@ vyc_status vyc_stream_record(vyc_stream *stream, vyc_event **event_out) {
     status = vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
     goto leave;
   }
+  event->slot = stream->slot;
   status = VYC_CU(context, cuEventCreate, &event->handle, CU_EVENT_DEFAULT);
   if (status != VYC_OK) goto fail_event;
   status = VYC_CU(context, cuEventRecord, event->handle, stream->target);
@@ -280,7 +285,7 @@ vyc_status vyc_event_synchronize_for(vyc_event *event, int64_t timeout_ns) {
   vyc_pace pace = vyc__pace_begin(timeout_ns, VYC_SPIN_NS);
   vyc_status status = vyc__event_wait(context, event->handle, &pace);
   if (status != VYC_NOT_READY) vyc__count(context, sync_points, 1);
-  if (status == VYC_OK) status = vyc__check_reports(context);
+  if (status == VYC_OK) status = vyc__check_reports(context, UINT64_C(1) << event->slot, 0);
   vyc__leave(context, &scope);
   return status;
 }

@@ -297,6 +297,15 @@ static vyc_status download(vyc_context *context, const vyc_transfer *items, uint
   return status;
 }
 
+/* The streams whose work it waits for, call order among them. */
+static uint64_t slots_of(const vyc_transfer *items, uint32_t count) {
+  uint64_t slots = UINT64_C(1) << VYC_SLOT_MAIN;
+  for (uint32_t i = 0; i < count; i++)
+    slots |= vyc__buffer_marks(items[i].buffer) | UINT64_C(1)
+                                                      << vyc__slot_of(items[i].buffer->source);
+  return slots;
+}
+
 vyc_status vyc_download(vyc_context *context, const vyc_transfer *items, uint32_t count) {
   const vyc_transfer *few[16];
   VYC_TRY(check(context, items, count, true));
@@ -305,11 +314,12 @@ vyc_status vyc_download(vyc_context *context, const vyc_transfer *items, uint32_
       count <= 16 ? few : (const vyc_transfer **)malloc(count * sizeof *sorted);
   if (sorted == NULL) return vyc__fail(VYC_E_MEMORY, "malloc", "out of host memory");
   vyc_scope scope;
+  const uint64_t slots = slots_of(items, count);
   vyc_status status = vyc__enter(context, &scope);
   if (status == VYC_OK) {
     status = prepare(items, count);
     if (status == VYC_OK) status = download(context, items, count, sorted);
-    if (status == VYC_OK) status = vyc__check_reports(context);
+    if (status == VYC_OK) status = vyc__check_reports(context, slots, 0);
     vyc__leave(context, &scope);
   }
   if (sorted != few) free((void *)sorted);

@@ -265,9 +265,10 @@ vyc_status vyc_context_synchronize_for(vyc_context *context, int64_t timeout_ns)
   VYC_REQUIRE(context != NULL);
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
+  const uint32_t ended = vyc__reports_ended(context);
   vyc_status status = vyc__work_wait(context, timeout_ns);
   if (status != VYC_NOT_READY) vyc__count(context, sync_points, 1);
-  if (status == VYC_OK) status = vyc__check_reports(context);
+  if (status == VYC_OK) status = vyc__check_reports(context, VYC_ALL_SLOTS, ended);
   vyc__leave(context, &scope);
   return status;
 }
@@ -306,6 +307,7 @@ vyc_status vyc_buffer_synchronize_for(vyc_buffer *buffer, uint32_t host, int64_t
 struct vyc_fence {
   vyc_child child;
   marks marks;
+  uint32_t reports_ended;
 };
 
 static void fence_destroy(vyc_child *child) {
@@ -326,6 +328,7 @@ vyc_status vyc_fence_create(vyc_fence **fence_out, vyc_context *context) {
   vyc_scope scope;
   vyc_status status = vyc__enter(context, &scope);
   if (status == VYC_OK) {
+    fence->reports_ended = vyc__reports_ended(context);
     status = marks_set(context, &fence->marks, mark_busy);
     if (status == VYC_OK) vyc__child_add(&fence->child, context, fence_destroy, fence_finish);
     vyc__leave(context, &scope);
@@ -345,7 +348,7 @@ vyc_status vyc_fence_wait(vyc_fence *fence, int64_t timeout_ns) {
   vyc_pace pace = vyc__pace_begin(timeout_ns, VYC_SPIN_NS);
   vyc_status status = marks_wait(context, &fence->marks, &pace);
   if (status != VYC_NOT_READY) vyc__count(context, sync_points, 1);
-  if (status == VYC_OK) status = vyc__check_reports(context);
+  if (status == VYC_OK) status = vyc__check_reports(context, VYC_ALL_SLOTS, fence->reports_ended);
   vyc__leave(context, &scope);
   return status;
 }

@@ -256,8 +256,11 @@ VYC_API vyc_status vyc_context_open_with(vyc_context **context_out, vyc_driver *
 /* What was probed; answers in every state of the context. */
 VYC_API vyc_status vyc_context_caps(vyc_context *context, vyc_caps *caps_out);
 /* Wait for all work launched through this context, on foreign streams too. VYC_E_ASSERT: an
- * asynchronous launch since the last wait failed a check; each failure is told once, to whoever
- * waits first, here or in another function that says so. */
+ * asynchronous launch since the last wait failed a check. Each failure is told once, by the first
+ * wait for the work that it came from: this one and a fence are for all of it, others for one
+ * stream (streams beyond the first 62 count as one), copies to host memory for call order and for
+ * the streams that their buffers were used on. What a graph reports belongs to the streams that it
+ * was launched on; what is untold when a stream ends is told here. */
 VYC_API vyc_status vyc_context_synchronize(vyc_context *context);
 /* The same for at most timeout_ns, then VYC_NOT_READY; negative: no limit. This and the other
  * functions that end in _for never block in the driver: they look again and again, at once for the
@@ -447,7 +450,7 @@ VYC_API void vyc_stream_release(vyc_stream *stream);
  * given before is waited for. Kernel and buffers must live as long as that graph. VYC_E_INVALID: no
  * CUstream, as far as the driver can tell. */
 VYC_API vyc_status vyc_stream_adopt(vyc_stream **stream_out, vyc_context *context, uint64_t handle);
-/* VYC_E_ASSERT as from vyc_context_synchronize. */
+/* VYC_E_ASSERT as from vyc_context_synchronize, of this stream's launches. */
 VYC_API vyc_status vyc_stream_synchronize(vyc_stream *stream);
 /* The same for at most timeout_ns, then VYC_NOT_READY; negative: no limit. */
 VYC_API vyc_status vyc_stream_synchronize_for(vyc_stream *stream, int64_t timeout_ns);
@@ -463,7 +466,7 @@ VYC_API vyc_status vyc_stream_record(vyc_stream *stream, vyc_event **event_out);
 VYC_API vyc_status vyc_stream_wait(vyc_stream *stream, vyc_event *event);
 /* May be released with work in flight, which it does not wait for. */
 VYC_API void vyc_event_release(vyc_event *event);
-/* VYC_E_ASSERT as from vyc_context_synchronize. */
+/* VYC_E_ASSERT as from vyc_context_synchronize, of launches on the event's stream. */
 VYC_API vyc_status vyc_event_synchronize(vyc_event *event);
 /* The same for at most timeout_ns, then VYC_NOT_READY; negative: no limit. */
 VYC_API vyc_status vyc_event_synchronize_for(vyc_event *event, int64_t timeout_ns);

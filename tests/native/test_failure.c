@@ -94,6 +94,114 @@ static void every_assertion_is_told_once(vyc_context *context, vyc_module *modul
   vyc_plan_release(second);
 }
 
+static vyc_plan *launch_judge(vyc_module *module, uint64_t tag, vyc_stream *stream) {
+  vyc_plan *judge = judge_plan(module, tag);
+  const uint64_t bad = 1;
+  vyc_run run = judge_run(&bad);
+  run.stream = stream;
+  OK(vyc_plan_launch(judge, &run));
+  return judge;
+}
+
+static uint64_t tag_of_last(void) {
+  vyc_error error = {.struct_size = sizeof error};
+  OK(vyc_last_error(&error));
+  return error.tag;
+}
+
+/* Both have run by the first wait. One kernel, and one with a bound call, too. */
+static void an_assertion_is_told_to_who_waits_for_its_stream(vyc_context *context,
+                                                             vyc_module *module) {
+  vyc_stream *bad_stream = new_stream(context), *good_stream = new_stream(context);
+  vyc_plan *judge = launch_judge(module, 4, bad_stream);
+  const uint64_t good = 0;
+  vyc_run run = judge_run(&good);
+  run.stream = good_stream;
+  vyc_event *bad_event = NULL, *good_event = NULL;
+  vyc_call *call = NULL;
+  for (int i = 0; i < 3; i++) OK(vyc_plan_launch(judge, &run));
+  OK(vyc_call_create(&call, judge, &run));
+  OK(vyc_call_run(call));
+  OK(vyc_stream_record(bad_stream, &bad_event));
+  OK(vyc_stream_record(good_stream, &good_event));
+  while (vyc_stream_query(bad_stream) != VYC_OK) {
+  }
+  OK(vyc_stream_synchronize(good_stream));
+  OK(vyc_event_synchronize(good_event));
+  vyc_buffer *other = filled(context, 1.0f);
+  check_filled(other, 1.0f); /* in call order */
+  CHECK(vyc_stream_synchronize(bad_stream) == VYC_E_ASSERT && tag_of_last() == 4);
+  OK(vyc_event_synchronize(bad_event));
+  OK(vyc_context_synchronize(context));
+  vyc_buffer_release(other);
+  vyc_event_release(bad_event);
+  vyc_event_release(good_event);
+  vyc_call_release(call);
+  vyc_plan_release(judge);
+  vyc_stream_release(bad_stream);
+  vyc_stream_release(good_stream);
+}
+
+/* A new stream in the slot of the one that failed is not told, nor who releases that. */
+static void an_assertion_outlives_its_stream(vyc_context *context, vyc_module *module) {
+  vyc_stream *stream = new_stream(context);
+  vyc_plan *judge = launch_judge(module, 5, stream);
+  vyc_stream_release(stream);
+  stream = new_stream(context);
+  const uint64_t good = 0;
+  vyc_run run = judge_run(&good);
+  run.stream = stream;
+  OK(vyc_plan_launch(judge, &run));
+  OK(vyc_stream_synchronize(stream));
+  CHECK(vyc_context_synchronize(context) == VYC_E_ASSERT && tag_of_last() == 5);
+  OK(vyc_context_synchronize(context));
+  vyc_plan_release(judge);
+  vyc_stream_release(stream);
+}
+
+/* To the stream of the replay, also when the graph is gone by then. */
+static void an_assertion_of_a_graph_is_told_to_its_stream(vyc_context *context,
+                                                          vyc_module *module) {
+  vyc_stream *stream = new_stream(context), *other = new_stream(context);
+  vyc_plan *judge = judge_plan(module, 6);
+  for (uint64_t bad = 1; bad < 3; bad++) {
+    const vyc_run run = judge_run(&bad);
+    vyc_graph *graph = NULL;
+    uint32_t step = 0;
+    OK(vyc_graph_create(&graph, context));
+    OK(vyc_graph_add_launch(graph, &step, judge, &run));
+    OK(vyc_graph_add_launch(graph, &step, judge, &run));
+    OK(vyc_graph_finish(graph));
+    OK(vyc_graph_launch(graph, NULL, 0, stream));
+    if (bad == 2) vyc_graph_release(graph);
+    while (vyc_stream_query(stream) != VYC_OK) {
+    }
+    OK(vyc_stream_synchronize(other));
+    CHECK(vyc_stream_synchronize(stream) == VYC_E_ASSERT && tag_of_last() == 6);
+    OK(vyc_context_synchronize(context));
+    if (bad == 1) vyc_graph_release(graph);
+  }
+  vyc_plan_release(judge);
+  vyc_stream_release(stream);
+  vyc_stream_release(other);
+}
+
+/* Records of what is gone go back once a wait has found nothing in them. */
+static void records_do_not_pile_up(vyc_context *context, vyc_module *module) {
+  vyc_stream *stream = new_stream(context);
+  uint64_t before = 0;
+  for (int i = 0; i < 100; i++) {
+    vyc_plan_release(launch_judge(module, 8, stream));
+    CHECK(vyc_stream_synchronize(stream) == VYC_E_ASSERT);
+    OK(vyc_stream_synchronize(stream));
+    vyc_memory_stats stats = {.struct_size = sizeof stats};
+    OK(vyc_context_memory_stats(context, &stats));
+    if (i == 0) before = stats.pinned_live_count;
+    CHECK(stats.pinned_live_count == before);
+  }
+  vyc_stream_release(stream);
+}
+
 static void an_assertion_outlives_its_plan(vyc_context *context, vyc_module *module) {
   vyc_plan *judge = judge_plan(module, 7);
   const uint64_t bad = 1;
@@ -211,6 +319,10 @@ int main(int argc, char **argv) {
   a_run_follows_a_run_that_failed(copied, context);
   every_assertion_is_told_once(context, module);
   an_assertion_outlives_its_plan(context, module);
+  an_assertion_is_told_to_who_waits_for_its_stream(context, module);
+  an_assertion_outlives_its_stream(context, module);
+  an_assertion_of_a_graph_is_told_to_its_stream(context, module);
+  records_do_not_pile_up(context, module);
   a_block_that_cannot_be_marked_keeps_no_event(context, copied);
   key_and_index_of_a_failure_are_a_pair(context);
   a_lost_device_names_the_first_cause();
