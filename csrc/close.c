@@ -35,7 +35,7 @@ static void close_driver_side(vyc_context *context) {
   vyc__reports_close(context);
   vyc__pool_close(context, &context->device_pool);
   vyc__pool_close(context, &context->pinned_pool);
-  vyc__depth_close(context);
+  vyc__depth_close(context, &context->depth);
   context->driver->cuStreamDestroy(context->main);
 }
 

@@ -1,8 +1,9 @@
 /* How far the device is behind the host. A launch blocks while about a thousand of its stream have
  * not begun (1021 on an H200 with driver 580), and who launches under a lock wants to know before.
  *
- * Two events take turns: each call looks at the one that was recorded two calls before, and records
- * it anew. So a caller that asks at every 256th launch hears of a full queue at 768 at the latest.
+ * Two events of a stream take turns: each call looks at the one that was recorded two calls before,
+ * and records it anew. So a caller that asks at every 256th launch on a stream hears of a full queue
+ * at 768 at the latest, whatever is asked of other streams meanwhile.
  */
 #include "plan.h"
 
@@ -25,17 +26,18 @@ vyc_status vyc_context_is_behind(vyc_context *context, vyc_stream *stream) {
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
   vyc_status status = VYC_OK;
-  if (!atomic_exchange(&context->depth_claimed, true)) { /* else another thread is asking */
-    CUevent *event = &context->depth_events[context->depth_turn];
-    context->depth_turn ^= 1u;
+  vyc_depth *depth = stream == NULL ? &context->depth : &stream->depth;
+  if (!atomic_exchange(&depth->claimed, true)) { /* else another thread is asking */
+    CUevent *event = &depth->events[depth->turn];
+    depth->turn ^= 1u;
     status = look_and_mark(context, event, stream == NULL ? context->main : stream->handle);
-    atomic_store(&context->depth_claimed, false);
+    atomic_store(&depth->claimed, false);
   }
   vyc__leave(context, &scope);
   return status;
 }
 
-void vyc__depth_close(vyc_context *context) {
+void vyc__depth_close(vyc_context *context, const vyc_depth *depth) {
   for (uint32_t i = 0; i < 2; i++)
-    if (context->depth_events[i] != NULL) context->driver->cuEventDestroy(context->depth_events[i]);
+    if (depth->events[i] != NULL) context->driver->cuEventDestroy(depth->events[i]);
 }

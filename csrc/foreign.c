@@ -109,17 +109,6 @@ vyc_status vyc__run_given(const vyc_run *run, CUstream stream) {
 
 /* ---- streams -------------------------------------------------------------------------------- */
 
-/* One that is known already: adopted before, or of this library. */
-static vyc_stream *find(vyc_context *context, CUstream target) {
-  for (uint32_t slot = VYC_SLOT_MAIN + 1; slot < VYC_SLOT_OTHER; slot++) {
-    vyc_stream *stream = vyc__slot_retain(context, slot);
-    if (stream == NULL) continue;
-    if (stream->target == target) return stream;
-    vyc_stream_release(stream);
-  }
-  return NULL;
-}
-
 /* What is no stream the driver refuses, as far as it can tell; the legacy stream it may not answer
  * for while another one is captured. */
 static vyc_status check_stream(vyc_context *context, CUstream target) {
@@ -140,7 +129,14 @@ static vyc_status adopt(vyc_stream **stream_out, vyc_context *context, CUstream 
   VYC_TRY(check_stream(context, target));
   VYC_TRY(VYC_CU(context, cuEventCreate, &scratch, CU_EVENT_DISABLE_TIMING));
   const vyc_status status = vyc__stream_make(stream_out, context, target, scratch);
-  if (status == VYC_OK) return VYC_OK;
+  if (status == VYC_OK) {
+    /* Another thread may have adopted it meanwhile: the older one is everybody's. */
+    vyc_stream *older = vyc__stream_known(context, target, *stream_out);
+    if (older == NULL) return VYC_OK;
+    vyc_stream_release(*stream_out);
+    *stream_out = older;
+    return VYC_OK;
+  }
   vyc_error failure;
   vyc__error_save(&failure);
   context->driver->cuEventDestroy(scratch);
@@ -155,7 +151,7 @@ vyc_status vyc_stream_adopt(vyc_stream **stream_out, vyc_context *context, uint6
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
   vyc_status status = VYC_OK;
-  *stream_out = find(context, target);
+  *stream_out = vyc__stream_known(context, target, NULL); /* adopted before, or of this library */
   if (*stream_out == NULL) status = adopt(stream_out, context, target);
   vyc__leave(context, &scope);
   return status;

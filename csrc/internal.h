@@ -50,6 +50,13 @@ typedef struct vyc_gate {
 } vyc_gate;
 #define VYC_GATES 16
 
+/* How far the device is behind on one stream; see depth.c. */
+typedef struct vyc_depth {
+  CUevent events[2]; /* guarded by `claimed`, as is `turn` */
+  uint32_t turn;
+  _Atomic bool claimed;
+} vyc_depth;
+
 struct vyc_context {
   /* What every launch reads and few write, together. */
   vyc_driver *driver;
@@ -87,9 +94,7 @@ struct vyc_context {
   pthread_mutex_t execs_lock;
   struct vyc_exec *execs; /* those of the budget; guarded by execs_lock, as is their number */
   uint32_t exec_count;
-  CUevent depth_events[2]; /* see depth.c; guarded by depth_claimed */
-  uint32_t depth_turn;
-  _Atomic bool depth_claimed;
+  vyc_depth depth; /* of call order */
   pthread_mutex_t slots_lock;
   vyc_stream *slots[VYC_STREAM_SLOTS]; /* by number; main and other stay NULL */
   /* When the stream of a slot began, counted in streams that took the slot of another: written
@@ -113,6 +118,7 @@ struct vyc_stream {
   CUstream target; /* where work goes: `handle`, or the stream of somebody else that `handle` is
                       ordered behind after each piece of work given to it */
   uint32_t slot;
+  vyc_depth depth;
   CUevent scratch;         /* of an adopted stream: for one record and one wait at a time */
   _Atomic bool is_ordering; /* somebody uses `scratch` */
 };
@@ -299,6 +305,9 @@ vyc_status vyc__slot_finish(vyc_context *context, uint32_t slot, int64_t timeout
 /* Destroy the streams that were leaked with work on them, now that nothing is in flight and
  * no release is on its way. */
 void vyc__streams_reap(vyc_context *context);
+/* One more holder of the stream that work for `target` goes to: the oldest one, and older than
+ * `newest` where that is given; or NULL. */
+vyc_stream *vyc__stream_known(vyc_context *context, CUstream target, const vyc_stream *newest);
 /* One more holder of the stream in a slot, or NULL when there is none (any more). */
 vyc_stream *vyc__slot_retain(vyc_context *context, uint32_t slot);
 
@@ -356,7 +365,7 @@ vyc_status vyc__bounce_in(vyc_context *context, uint64_t to, const void *data, u
 
 /* ---- depth.c ---- */
 
-void vyc__depth_close(vyc_context *context);
+void vyc__depth_close(vyc_context *context, const vyc_depth *depth);
 
 /* ---- pinned.c ---- */
 

@@ -24,7 +24,8 @@ static void list_remove(vyc_context *context, vyc_stream *stream) {
   pthread_mutex_unlock(&context->slots_lock);
 }
 
-static void give_back(const vyc_context *context, const vyc_stream *stream) {
+static void give_back(vyc_context *context, const vyc_stream *stream) {
+  vyc__depth_close(context, &stream->depth);
   if (stream->scratch != NULL) context->driver->cuEventDestroy(stream->scratch);
   context->driver->cuStreamDestroy(stream->handle);
 }
@@ -86,18 +87,31 @@ static uint32_t claim_slot(vyc_context *context, vyc_stream *stream) {
   return slot;
 }
 
+/* Caller holds slots_lock. False: it is on its way out. */
+static bool try_retain(vyc_stream *stream) {
+  uint32_t references = atomic_load_explicit(&stream->child.references, memory_order_relaxed);
+  while (references != 0 &&
+         !atomic_compare_exchange_weak(&stream->child.references, &references, references + 1)) {
+  }
+  return references != 0;
+}
+
 vyc_stream *vyc__slot_retain(vyc_context *context, uint32_t slot) {
   pthread_mutex_lock(&context->slots_lock);
   vyc_stream *stream = context->slots[slot];
-  if (stream != NULL) {
-    uint32_t references = atomic_load_explicit(&stream->child.references, memory_order_relaxed);
-    while (references != 0 &&
-           !atomic_compare_exchange_weak(&stream->child.references, &references, references + 1)) {
-    }
-    if (references == 0) stream = NULL; /* on its way out */
-  }
+  if (stream != NULL && !try_retain(stream)) stream = NULL;
   pthread_mutex_unlock(&context->slots_lock);
   return stream;
+}
+
+vyc_stream *vyc__stream_known(vyc_context *context, CUstream target, const vyc_stream *newest) {
+  pthread_mutex_lock(&context->slots_lock);
+  vyc_stream *stream = context->streams;
+  while (stream != NULL && stream->next != NULL) stream = stream->next; /* the oldest */
+  while (stream != NULL && stream != newest && (stream->target != target || !try_retain(stream)))
+    stream = stream->previous;
+  pthread_mutex_unlock(&context->slots_lock);
+  return stream == newest ? NULL : stream;
 }
 
 vyc_status vyc__stream_make(vyc_stream **stream_out, vyc_context *context, CUstream target,

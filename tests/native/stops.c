@@ -21,6 +21,7 @@ static void stop(const char *call, int behind) {
 #define STOP_TABLE(X)                                                                              \
   X(cuGraphLaunch, (CUgraphExec a, CUstream b), (a, b))                                            \
   X(cuCtxGetCurrent, (CUcontext * a), (a))                                                        \
+  X(cuEventCreate, (CUevent * a, unsigned b), (a, b))                                              \
   X(cuStreamQuery, (CUstream a), (a))                                                              \
   X(cuEventRecord, (CUevent a, CUstream b), (a, b))                                                \
   X(cuStreamWaitEvent, (CUstream a, CUevent b, unsigned c), (a, b, c))                             \

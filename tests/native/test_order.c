@@ -250,6 +250,26 @@ static void a_device_far_behind_is_told(vyc_context *context, vyc_plan *plan) {
   vyc_buffer_release(in);
 }
 
+/* What is asked of one stream says nothing of another. */
+static void a_device_far_behind_is_told_of_each_stream(vyc_context *context, vyc_plan *plan) {
+  vyc_buffer *in = filled(context, 1.0f), *out = new_buffer(context, BYTES);
+  vyc_stream *busy = new_stream(context), *idle = new_stream(context);
+  OK(vyc_context_synchronize(context));
+  for (int turn = 0; turn < 2; turn++) {
+    launch(plan, in, out, 2.0f, busy);
+    OK(vyc_context_is_behind(context, busy));
+    OK(vyc_context_is_behind(context, idle));
+    OK(vyc_stream_synchronize(idle));
+  }
+  CHECK(vyc_context_is_behind(context, busy) == VYC_NOT_READY);
+  OK(vyc_context_is_behind(context, idle));
+  check_filled(out, 2.0f);
+  vyc_stream_release(busy);
+  vyc_stream_release(idle);
+  vyc_buffer_release(out);
+  vyc_buffer_release(in);
+}
+
 int main(int argc, char **argv) {
   emulator_open(argc, argv);
   CHECK(emulator_set("stream_mode", LAZY) == 0);
@@ -269,6 +289,7 @@ int main(int argc, char **argv) {
   a_look_without_a_wait_asks_the_driver(module);
   a_run_outlives_its_stream(context, streamed);
   a_device_far_behind_is_told(context, copied);
+  a_device_far_behind_is_told_of_each_stream(context, copied);
   vyc_plan_release(copied);
   vyc_plan_release(streamed);
   vyc_module_release(module);

@@ -67,7 +67,38 @@ static void a_launch_has_symbols_of_one_time(void) {
   vyc_context_release(context);
 }
 
+/* ---- a stream that two threads adopt ---------------------------------------------------------- */
+
+static vyc_context *adopting;
+static vyc_stream *adopted;
+
+static void *adopt(void *unused) {
+  OK(vyc_stream_adopt(&adopted, adopting, 0));
+  return unused;
+}
+
+/* Also where a context has more streams than numbers. */
+static void a_handle_is_one_stream_whoever_adopts_it(void) {
+  enum { STREAMS = 62 };
+  vyc_stream *streams[STREAMS], *stream = NULL, *again = NULL;
+  adopting = open_context();
+  for (int many = 0; many < 2; many++) {
+    for (int i = 0; many && i < STREAMS; i++) streams[i] = new_stream(adopting);
+    stop_at("cuEventCreate", 0, 0, adopt);
+    OK(vyc_stream_adopt(&stream, adopting, 0));
+    check_stopped();
+    OK(vyc_stream_adopt(&again, adopting, 1));
+    CHECK(stream == adopted && again == adopted);
+    vyc_stream_release(stream);
+    vyc_stream_release(again);
+    vyc_stream_release(adopted);
+    for (int i = 0; many && i < STREAMS; i++) vyc_stream_release(streams[i]);
+  }
+  vyc_context_release(adopting);
+}
+
 static const scene ALL[] = {
+    {"a_handle_is_one_stream_whoever_adopts_it", a_handle_is_one_stream_whoever_adopts_it},
     {"a_launch_has_symbols_of_one_time", a_launch_has_symbols_of_one_time},
 };
 
