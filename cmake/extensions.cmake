@@ -26,6 +26,7 @@ function(vyc_extension name)
   target_include_directories(native_${name} PRIVATE ${VYC_NATIVE_SOURCE})
   target_compile_definitions(native_${name} PRIVATE
     NPY_NO_DEPRECATED_API=NPY_2_0_API_VERSION NPY_TARGET_VERSION=NPY_2_0_API_VERSION)
+  target_compile_options(native_${name} PRIVATE ${VYC_STACK_PROBES})
   target_link_libraries(native_${name} PRIVATE vyre_cuda)
   install(TARGETS native_${name} LIBRARY DESTINATION vyre_cuda/_native)
 endfunction()

@@ -45,12 +45,10 @@ static vyc_call *call_alloc(vyc_plan *plan) {
 /* Take over the run. The caller has claimed the exec, or nobody else knows the call yet. */
 static void set(vyc_call *call, const vyc_run *run, const vyc_hidden *hidden) {
   vyc_plan *plan = call->plan;
-  uint64_t addresses[VYC_MAX_BINDINGS];
   for (uint32_t i = 0; i < plan->binding_count; i++) {
     const vyc_argument *argument = &run->arguments[i];
     vyc__child_retain(&argument->buffer->child);
     call->bound[i] = (vyc_bound){argument->buffer, argument->offset, argument->count};
-    addresses[i] = argument->buffer->address + argument->offset;
   }
   if (plan->scalar_count > 0)
     memcpy(call->scalars, run->scalars, plan->scalar_count * sizeof *call->scalars);
@@ -61,7 +59,7 @@ static void set(vyc_call *call, const vyc_run *run, const vyc_hidden *hidden) {
   call->run.timing_out = NULL;
   call->barrier = hidden->barrier;
   atomic_store_explicit(&call->steady, false, memory_order_relaxed);
-  vyc__block_write(plan, call->exec.block, addresses, run, hidden);
+  vyc__block_write_buffers(plan, call->exec.block, run, hidden);
   call->exec.stale = true;
   vyc__exec_set_grid(&call->exec, run->grid);
 }
@@ -127,15 +125,13 @@ static void spread(vyc_call *call) {
 /* The caller has claimed the exec, and with it everything in the call. */
 static vyc_status call_launch(vyc_call *call, uint32_t origin) {
   vyc_plan *plan = call->plan;
-  uint64_t addresses[VYC_MAX_BINDINGS];
   vyc_place place;
   const uint32_t taken = vyc__marks_taken(call->child.context);
   spread(call);
   VYC_TRY(vyc__place_of(plan->child.context, &place, call->stream));
-  VYC_TRY(vyc__launch_prepare(plan, &call->run, addresses, &place));
+  VYC_TRY(vyc__launch_prepare(plan, &call->run, &place));
   if (vyc__grid_is_empty(call->run.grid)) return VYC_OK;
-  if (VYC_UNLIKELY(place.captured))
-    return vyc__launch_captured(plan, &call->run, addresses, &place);
+  if (VYC_UNLIKELY(place.captured)) return vyc__launch_captured(plan, &call->run, &place);
   vyc__note_launch(plan->child.context, place.slot, plan->noted, origin, call->exec.block);
   vyc__cooperative_begin(plan);
   vyc_status status = vyc__barrier_clear(plan->child.context, call->barrier, place.stream);

@@ -11,8 +11,7 @@ void vyc__exec_init(vyc_exec *exec, const vyc_plan *plan, void **pointers, uint8
   memset(exec, 0, sizeof *exec);
   exec->pointers = pointers;
   exec->block = block;
-  for (uint32_t i = 0; i < plan->parameter_count; i++)
-    pointers[i] = block + plan->parameters[i].offset;
+  vyc__block_pointers(plan, pointers, block);
   exec->params.func = plan->function;
   exec->params.blockDimX = plan->block[0];
   exec->params.blockDimY = plan->block[1];
@@ -58,10 +57,9 @@ static vyc_status build_graph(vyc_exec *exec, vyc_context *context) {
     status = VYC_CU(context, cuGraphInstantiateWithFlags, &exec->handle, exec->graph, 0);
   vyc__count(context, cuda_graph_instantiations, 1);
   if (status == VYC_OK) return VYC_OK;
-  vyc_error failure;
-  vyc__error_save(&failure);
+  vyc__record_keep();
   context->driver->cuGraphDestroy(exec->graph);
-  vyc__error_restore(&failure);
+  vyc__record_resume();
   exec->graph = NULL;
   exec->handle = NULL;
   return status;
@@ -159,9 +157,9 @@ vyc_status vyc__exec_relaunch(vyc_exec *exec, const vyc_plan *plan, CUstream str
   vyc_context *context = plan->child.context;
   const uint32_t grid[3] = {exec->params.gridDimX, exec->params.gridDimY, exec->params.gridDimZ};
   VYC_CU_RESULT;
-  if (VYC_UNLIKELY(plan->cooperative)) return vyc__launch_once(plan, exec->block, grid, stream);
+  if (VYC_UNLIKELY(plan->cooperative)) return vyc__launch_once(plan, exec->pointers, grid, stream);
   if (VYC_UNLIKELY(exec->handle == NULL)) {
-    if (!admit(exec, context)) return vyc__launch_once(plan, exec->block, grid, stream);
+    if (!admit(exec, context)) return vyc__launch_once(plan, exec->pointers, grid, stream);
     VYC_TRY(build(exec, context));
   } else if (exec->stale) {
     VYC_TRY(
@@ -173,14 +171,25 @@ vyc_status vyc__exec_relaunch(vyc_exec *exec, const vyc_plan *plan, CUstream str
   return VYC_CU(context, cuGraphLaunch, exec->handle, stream);
 }
 
-vyc_status vyc__exec_launch(vyc_exec *exec, const vyc_plan *plan, const uint8_t *block,
-                            const uint32_t grid[3], CUstream stream) {
+static void set(vyc_exec *exec, const vyc_plan *plan, const uint8_t *block,
+                const uint32_t grid[3]) {
   if (memcmp(exec->block, block, plan->parameter_bytes) != 0) {
     memcpy(exec->block, block, plan->parameter_bytes);
     exec->stale = true;
   }
   vyc__exec_set_grid(exec, grid);
+}
+
+vyc_status vyc__exec_launch(vyc_exec *exec, const vyc_plan *plan, const uint8_t *block,
+                            const uint32_t grid[3], CUstream stream) {
+  set(exec, plan, block, grid);
   return vyc__exec_relaunch(exec, plan, stream);
+}
+
+vyc_status vyc__exec_launch_once(vyc_exec *exec, const vyc_plan *plan, const uint8_t *block,
+                                 const uint32_t grid[3], CUstream stream) {
+  set(exec, plan, block, grid);
+  return vyc__launch_once(plan, exec->pointers, grid, stream);
 }
 
 void vyc__exec_destroy(vyc_exec *exec, vyc_context *context) {
@@ -190,12 +199,9 @@ void vyc__exec_destroy(vyc_exec *exec, vyc_context *context) {
   vyc__exec_unclaim(exec);
 }
 
-vyc_status vyc__launch_once(const vyc_plan *plan, const uint8_t *block, const uint32_t grid[3],
+vyc_status vyc__launch_once(const vyc_plan *plan, void **pointers, const uint32_t grid[3],
                             CUstream stream) {
   vyc_context *context = plan->child.context;
-  void *pointers[VYC_MAX_PARAMETER_BYTES / 4];
-  for (uint32_t i = 0; i < plan->parameter_count; i++)
-    pointers[i] = (void *)(uintptr_t)(block + plan->parameters[i].offset);
   vyc__count(context, kernel_launches, 1);
   vyc__count(context, plain_kernel_launches, 1);
   VYC_CU_RESULT;

@@ -77,6 +77,7 @@ typedef struct vyc_values {
   vyc_argument *arguments;
   uint64_t *scalars;
   uint8_t *block;
+  void **pointers; /* into it */
   vyc_graph_transfer transfer;
   uint64_t to, from; /* addresses of the transfer */
 } vyc_values;
@@ -187,7 +188,10 @@ bool vyc__values_equal(const vyc_step *step, const vyc_values *a, const vyc_valu
 static inline bool vyc__is_fill(const vyc_graph_transfer *transfer) {
   return transfer->from == NULL && transfer->from_host == NULL;
 }
-/* What a step touches; `accesses_out` has room for VYC_MOST_ACCESSES. */
+/* What a step touches, one after the other: too much for the stack at once. */
+uint32_t vyc__access_count(const vyc_step *step, const vyc_values *values);
+vyc_access vyc__access(const vyc_step *step, const vyc_values *values, uint32_t i);
+/* The same; `accesses_out` has room for VYC_MOST_ACCESSES. */
 uint32_t vyc__step_accesses(const vyc_step *step, const vyc_values *values,
                             vyc_access *accesses_out);
 static inline bool vyc__step_is_empty(const vyc_step *step, const vyc_values *values) {
@@ -197,7 +201,7 @@ static inline bool vyc__step_is_empty(const vyc_step *step, const vyc_values *va
 
 /* ---- graph_nodes.c: parameters of the driver's nodes ---- */
 
-void vyc__kernel_params(const vyc_step *step, const vyc_values *values, void **pointers,
+void vyc__kernel_params(const vyc_step *step, const vyc_values *values,
                         CUDA_KERNEL_NODE_PARAMS *params_out);
 void vyc__copy_params(const vyc_graph_transfer *transfer, CUDA_MEMCPY3D *params_out);
 void vyc__fill_params(uint64_t address, uint64_t bytes, uint32_t value, uint32_t element_bytes,

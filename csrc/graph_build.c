@@ -128,7 +128,6 @@ static vyc_status add_launch(level *in, uint32_t number) {
   vyc_graph *graph = in->graph;
   vyc_context *context = graph->child.context;
   vyc_step *step = &graph->steps[number];
-  void *pointers[VYC_MAX_PARAMETER_BYTES / 4];
   CUDA_KERNEL_NODE_PARAMS params;
   uint32_t at = 0;
   VYC_CU_RESULT;
@@ -137,7 +136,7 @@ static vyc_status add_launch(level *in, uint32_t number) {
   if (step->barrier != NULL)
     VYC_TRY(add_fill(in, number, NODE_BARRIER, step->barrier->address, VYC_BARRIER_BYTES, 0, 4));
   VYC_TRY(begin_node(in, &at, number, NODE_LAUNCH, step->built, step->access_count));
-  vyc__kernel_params(step, step->now, pointers, &params);
+  vyc__kernel_params(step, step->now, &params);
   VYC_TRY(VYC_CU(context, cuGraphAddKernelNode, &graph->nodes[at].handle, in->handle, in->handles,
                  in->handle_count, &params));
   return step->plan->cooperative ? make_cooperative(context, graph->nodes[at].handle) : VYC_OK;
@@ -362,10 +361,9 @@ vyc_status vyc__graph_build(vyc_graph *graph) {
   vyc__graph_unbuild(graph);
   const vyc_status status = make(graph);
   if (status != VYC_OK) {
-    vyc_error failure;
-    vyc__error_save(&failure);
+    vyc__record_keep();
     vyc__graph_unbuild(graph);
-    vyc__error_restore(&failure);
+    vyc__record_resume();
   }
   vyc__capture_restore(driver, mode);
   return status;

@@ -3,11 +3,9 @@
 
 #include "graph.h"
 
-void vyc__kernel_params(const vyc_step *step, const vyc_values *values, void **pointers,
+void vyc__kernel_params(const vyc_step *step, const vyc_values *values,
                         CUDA_KERNEL_NODE_PARAMS *params_out) {
   const vyc_plan *plan = step->plan;
-  for (uint32_t i = 0; i < plan->parameter_count; i++)
-    pointers[i] = values->block + plan->parameters[i].offset;
   memset(params_out, 0, sizeof *params_out);
   params_out->func = plan->function;
   params_out->gridDimX = values->run.grid[0];
@@ -17,7 +15,7 @@ void vyc__kernel_params(const vyc_step *step, const vyc_values *values, void **p
   params_out->blockDimY = plan->block[1];
   params_out->blockDimZ = plan->block[2];
   params_out->sharedMemBytes = plan->dynamic_shared_bytes;
-  params_out->kernelParams = pointers;
+  params_out->kernelParams = values->pointers;
 }
 
 void vyc__copy_params(const vyc_graph_transfer *t, CUDA_MEMCPY3D *params_out) {
@@ -88,13 +86,12 @@ static vyc_status set_kernel(vyc_graph *graph, const vyc_node *node,
 }
 
 vyc_status vyc__nodes_set(vyc_graph *graph, vyc_step *step, vyc_values *values) {
-  void *pointers[VYC_MAX_PARAMETER_BYTES / 4];
   CUDA_KERNEL_NODE_PARAMS kernel;
   if (!step->stale && vyc__values_equal(step, step->now, values)) {
     step->now = values;
     return VYC_OK;
   }
-  if (step->kind == STEP_LAUNCH) vyc__kernel_params(step, values, pointers, &kernel);
+  if (step->kind == STEP_LAUNCH) vyc__kernel_params(step, values, &kernel);
   step->stale = true; /* until all nodes have the same */
   for (uint32_t i = step->first_node; i != VYC_NONE; i = graph->nodes[i].next) {
     const vyc_node *node = &graph->nodes[i];

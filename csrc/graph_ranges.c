@@ -76,10 +76,11 @@ static bool same(const vyc_access *a, const vyc_access *b) {
 }
 
 bool vyc__has_moved(const vyc_step *step, const vyc_values *values) {
-  vyc_access accesses[VYC_MOST_ACCESSES];
-  const uint32_t count = vyc__step_accesses(step, values, accesses);
-  for (uint32_t i = 0; i < count; i++)
-    if (!same(&accesses[i], &step->built[i])) return true;
+  const uint32_t count = vyc__access_count(step, values);
+  for (uint32_t i = 0; i < count; i++) {
+    const vyc_access access = vyc__access(step, values, i);
+    if (!same(&access, &step->built[i])) return true;
+  }
   return false;
 }
 
@@ -96,14 +97,14 @@ static bool conflict(const moved *a, const moved *b) {
 /* Compare what has moved in one step with all that was built, and with what has moved before. */
 static bool add_moved(const vyc_graph *graph, uint32_t number, moved *list, uint32_t *count) {
   const vyc_step *step = &graph->steps[number];
-  vyc_access accesses[VYC_MOST_ACCESSES];
   const vyc_values *values = step->target == NULL ? step->base : step->target;
-  const uint32_t all = vyc__step_accesses(step, values, accesses);
+  const uint32_t all = vyc__access_count(step, values);
   for (uint32_t i = 0; i < all; i++) {
-    if (same(&accesses[i], &step->built[i]) || accesses[i].begin >= accesses[i].end) continue;
+    const vyc_access access = vyc__access(step, values, i);
+    if (same(&access, &step->built[i]) || access.begin >= access.end) continue;
     if (*count == MOST_MOVED) return false;
-    if (meets(accesses[i].write ? &graph->touched : &graph->written, &accesses[i])) return false;
-    const moved fresh = {accesses[i], number};
+    if (meets(access.write ? &graph->touched : &graph->written, &access)) return false;
+    const moved fresh = {access, number};
     for (uint32_t j = 0; j < *count; j++)
       if (conflict(&list[j], &fresh)) return false;
     list[(*count)++] = fresh;

@@ -56,13 +56,17 @@ static vyc_status alloc_values(vyc_values **values_out, const vyc_step *step) {
   const vyc_plan *plan = step->plan;
   const uint32_t bindings = plan == NULL ? 0 : plan->binding_count;
   const uint32_t scalars = plan == NULL ? 0 : plan->scalar_count;
+  const uint32_t parameters = plan == NULL ? 0 : plan->parameter_count;
   const uint32_t block = plan == NULL ? 0 : plan->parameter_bytes;
   vyc_values *values = calloc(1, sizeof *values + bindings * sizeof(vyc_argument) +
-                                     scalars * sizeof(uint64_t) + block);
+                                     scalars * sizeof(uint64_t) + parameters * sizeof(void *) +
+                                     block);
   if (values == NULL) return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
   values->arguments = (vyc_argument *)(void *)(values + 1);
   values->scalars = (uint64_t *)(void *)(values->arguments + bindings);
-  values->block = (uint8_t *)(values->scalars + scalars);
+  values->pointers = (void **)(void *)(values->scalars + scalars);
+  values->block = (uint8_t *)(values->pointers + parameters);
+  if (plan != NULL) vyc__block_pointers(plan, values->pointers, values->block);
   *values_out = values;
   return VYC_OK;
 }
@@ -83,18 +87,14 @@ void vyc__step_free(vyc_step *step) {
 
 static void set_launch(const vyc_step *step, vyc_values *values, const vyc_run *run) {
   const vyc_plan *plan = step->plan;
-  uint64_t addresses[VYC_MAX_BINDINGS];
   const vyc_hidden hidden = {step->report,
                              step->barrier != NULL ? step->barrier->address : 0};
-  for (uint32_t i = 0; i < plan->binding_count; i++) {
-    values->arguments[i] = run->arguments[i];
-    addresses[i] = run->arguments[i].buffer->address + run->arguments[i].offset;
-  }
+  for (uint32_t i = 0; i < plan->binding_count; i++) values->arguments[i] = run->arguments[i];
   for (uint32_t i = 0; i < plan->scalar_count; i++) values->scalars[i] = run->scalars[i];
   values->run = *run;
   values->run.arguments = values->arguments;
   values->run.scalars = values->scalars;
-  vyc__block_write(plan, values->block, addresses, &values->run, &hidden);
+  vyc__block_write_buffers(plan, values->block, &values->run, &hidden);
 }
 
 static uint64_t address_of(const vyc_buffer *buffer, uint64_t offset, const void *host) {
@@ -147,31 +147,37 @@ bool vyc__values_equal(const vyc_step *step, const vyc_values *a, const vyc_valu
  * they come one behind the other. */
 static const vyc_access RESIDENCY = {1, 2, 1, 0};
 
+static vyc_access argument_access(const vyc_step *step, const vyc_values *values, uint32_t i) {
+  const vyc_argument *a = &values->arguments[i];
+  const vyc_binding *b = &step->plan->bindings[i];
+  uint64_t begin = a->buffer->address + a->offset;
+  uint64_t end = begin + a->count * b->element_bytes;
+  if (step->plan->may_overlap) { /* a kernel of others, which may touch any byte of it */
+    begin = a->buffer->address;
+    end = begin + a->buffer->bytes;
+  }
+  return (vyc_access){begin, end, b->role != VYC_ROLE_IN, 0};
+}
+
+uint32_t vyc__access_count(const vyc_step *step, const vyc_values *values) {
+  if (step->kind == STEP_TRANSFER) return vyc__is_fill(&values->transfer) ? 1 : 2;
+  return step->plan->binding_count + (step->barrier != NULL) + step->plan->cooperative;
+}
+
+vyc_access vyc__access(const vyc_step *step, const vyc_values *values, uint32_t i) {
+  if (step->kind == STEP_TRANSFER) {
+    const uint64_t begin = i == 0 ? values->to : values->from;
+    return (vyc_access){begin, begin + values->transfer.bytes, i == 0, 0};
+  }
+  if (VYC_LIKELY(i < step->plan->binding_count)) return argument_access(step, values, i);
+  if (i > step->plan->binding_count || step->barrier == NULL) return RESIDENCY;
+  const uint64_t address = step->barrier->address;
+  return (vyc_access){address, address + VYC_BARRIER_BYTES, 1, 0};
+}
+
 uint32_t vyc__step_accesses(const vyc_step *step, const vyc_values *values,
                             vyc_access *accesses_out) {
-  uint32_t count = 0;
-  if (step->kind == STEP_TRANSFER) {
-    const vyc_graph_transfer *t = &values->transfer;
-    accesses_out[count++] = (vyc_access){values->to, values->to + t->bytes, 1, 0};
-    if (vyc__is_fill(t)) return count;
-    accesses_out[count++] = (vyc_access){values->from, values->from + t->bytes, 0, 0};
-    return count;
-  }
-  for (uint32_t i = 0; i < step->plan->binding_count; i++) {
-    const vyc_argument *a = &values->arguments[i];
-    const vyc_binding *b = &step->plan->bindings[i];
-    uint64_t begin = a->buffer->address + a->offset;
-    uint64_t end = begin + a->count * b->element_bytes;
-    if (step->plan->may_overlap) { /* a kernel of others, which may touch any byte of it */
-      begin = a->buffer->address;
-      end = begin + a->buffer->bytes;
-    }
-    accesses_out[count++] = (vyc_access){begin, end, b->role != VYC_ROLE_IN, 0};
-  }
-  if (VYC_UNLIKELY(step->barrier != NULL)) {
-    const uint64_t address = step->barrier->address;
-    accesses_out[count++] = (vyc_access){address, address + VYC_BARRIER_BYTES, 1, 0};
-  }
-  if (VYC_UNLIKELY(step->plan->cooperative)) accesses_out[count++] = RESIDENCY;
+  const uint32_t count = vyc__access_count(step, values);
+  for (uint32_t i = 0; i < count; i++) accesses_out[i] = vyc__access(step, values, i);
   return count;
 }

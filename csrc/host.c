@@ -51,6 +51,8 @@ void vyc__log(vyc_context *context, int32_t level, const char *format, ...) {
   va_end(arguments);
   vyc_error record;
   vyc__error_save(&record);
+  const uint32_t keepers = vyc__record_open();
   context->host.log(context->host.log_user, level, text);
+  vyc__record_shut(keepers);
   vyc__error_restore(&record);
 }

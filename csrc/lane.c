@@ -22,7 +22,8 @@ static vyc_status launch_one(vyc_lane *lane, const vyc_run *run, uint32_t i, boo
   const vyc_plan *plan = lane->plan;
   if (VYC_UNLIKELY(plan->cooperative && i > 0))
     VYC_TRY(vyc__barrier_ready(plan->child.context, &lane->barrier, stream));
-  if (VYC_UNLIKELY(timed)) return vyc__launch_once(plan, lane->block, run->grid, stream);
+  if (VYC_UNLIKELY(timed))
+    return vyc__exec_launch_once(&lane->exec, plan, lane->block, run->grid, stream);
   return vyc__exec_launch(&lane->exec, plan, lane->block, run->grid, stream);
 }
 
@@ -37,14 +38,16 @@ static vyc_status launch(vyc_lane *lane, const vyc_run *run, bool timed, CUstrea
   if (VYC_UNLIKELY(timed)) {
     VYC_TRY(timing_events(lane));
     VYC_TRY(VYC_CU(context, cuEventRecord, lane->start, stream));
-    for (uint32_t i = 0; i < times; i++) VYC_TRY(launch_one(lane, run, i, true, stream));
-    return VYC_CU(context, cuEventRecord, lane->stop, stream);
   }
   atomic_store_explicit(vyc__lane_flag(lane), 0, memory_order_relaxed);
   vyc__exec_claim_wait(&lane->exec);
   vyc_status status = VYC_OK;
   for (uint32_t i = 0; i < times && status == VYC_OK; i++)
-    status = launch_one(lane, run, i, false, stream);
+    status = launch_one(lane, run, i, timed, stream);
+  if (VYC_UNLIKELY(timed)) {
+    vyc__exec_unclaim(&lane->exec);
+    return status == VYC_OK ? VYC_CU(context, cuEventRecord, lane->stop, stream) : status;
+  }
   lane->flagged = times == 1 && lane->exec.handle != NULL && lane->exec.flag != 0 &&
                   !plan->cooperative && !lane->copies_out;
   vyc__exec_unclaim(&lane->exec);
@@ -64,17 +67,16 @@ static vyc_status mark_end(vyc_lane *lane, CUstream stream) {
 static vyc_status enqueue(vyc_lane *lane, const vyc_run *run, bool timed, CUstream stream,
                           uint32_t slot) {
   const vyc_plan *plan = lane->plan;
-  uint64_t addresses[VYC_MAX_BINDINGS];
   const uint32_t taken = vyc__marks_taken(plan->child.context);
-  VYC_TRY(vyc__stage_in(lane, run, stream, slot, addresses));
+  VYC_TRY(vyc__stage_in(lane, run, stream, slot));
   if (plan->has_report) vyc__report_reset(lane->cell);
   if (plan->cooperative) VYC_TRY(vyc__barrier_ready(plan->child.context, &lane->barrier, stream));
   const vyc_hidden hidden = {lane->cell->address,
                              lane->barrier == NULL ? 0 : lane->barrier->address};
-  vyc__block_write(plan, lane->block, addresses, run, &hidden);
+  vyc__block_write(plan, lane->block, lane->addresses, run, &hidden);
   vyc__entry_write(&lane->flight->entry, vyc__entry_note(&lane->flight->entry), lane->block);
   VYC_TRY(launch(lane, run, timed, stream));
-  if (lane->copies_out) VYC_TRY(vyc__stage_out(lane, run, stream, addresses));
+  if (lane->copies_out) VYC_TRY(vyc__stage_out(lane, run, stream));
   if (lane->elsewhere) {
     if (VYC_UNLIKELY(vyc__marks_taken(plan->child.context) != taken))
       VYC_TRY(vyc__run_mark_again(run, stream, slot));
@@ -151,17 +153,19 @@ vyc_status vyc__lane_submit(vyc_lane *lane, const vyc_run *run, bool timed) {
 static vyc_status lane_make(vyc_plan *plan, vyc_lane **lane_out) {
   const size_t results = plan->binding_count * sizeof(vyc_result);
   const size_t held = plan->binding_count * sizeof(vyc_pinned *);
+  const size_t addresses = plan->binding_count * sizeof(uint64_t);
   const size_t pointers = plan->parameter_count * sizeof(void *);
   const size_t block = (size_t)vyc__align_up(plan->block_bytes, 16);
   const size_t ways = plan->binding_count;
-  vyc_lane *lane = calloc(1, sizeof *lane + results + held + pointers + 2 * block + 16 + ways);
+  const size_t words = results + held + addresses + pointers;
+  vyc_lane *lane = calloc(1, sizeof *lane + words + 2 * block + 16 + ways);
   if (lane == NULL) return vyc__fail(VYC_E_MEMORY, "run", "out of host memory");
   uint8_t *tail = (uint8_t *)(lane + 1);
   lane->results = (vyc_result *)(void *)tail;
   lane->held = (vyc_pinned **)(void *)(tail + results);
-  void **pointer_room = (void **)(void *)(tail + results + held);
-  tail += results + held + pointers;
-  uint8_t *blocks = (uint8_t *)(uintptr_t)vyc__align_up((uint64_t)(uintptr_t)tail, 16);
+  lane->addresses = (uint64_t *)(void *)(tail + results + held);
+  void **pointer_room = (void **)(void *)(tail + results + held + addresses);
+  uint8_t *blocks = (uint8_t *)(uintptr_t)vyc__align_up((uint64_t)(uintptr_t)(tail + words), 16);
   lane->block = blocks;
   lane->ways = blocks + 2 * block;
   lane->plan = plan;

@@ -19,8 +19,7 @@ vyc_status vyc__launch_check(const vyc_plan *plan, const vyc_run *run) {
 
 /* What the buffers still have in flight is waited for when the launch is captured: it runs no one
  * knows when, and a capture cannot be ordered behind work outside of it. */
-vyc_status vyc__launch_prepare(const vyc_plan *plan, const vyc_run *run, uint64_t *addresses,
-                               const vyc_place *place) {
+vyc_status vyc__launch_prepare(const vyc_plan *plan, const vyc_run *run, const vyc_place *place) {
   vyc_context *context = plan->child.context;
   for (uint32_t i = 0; i < plan->binding_count; i++) {
     const vyc_argument *argument = &run->arguments[i];
@@ -30,10 +29,10 @@ vyc_status vyc__launch_prepare(const vyc_plan *plan, const vyc_run *run, uint64_
     } else {
       VYC_TRY(vyc__buffer_use(argument->buffer, place->stream, place->slot));
     }
-    addresses[i] = argument->buffer->address + argument->offset;
     const uint64_t bytes = argument->count * plan->bindings[i].element_bytes;
     if (VYC_UNLIKELY(vyc__needs_clear(plan, i, run)) && bytes > 0)
-      VYC_TRY(vyc__clear(context, addresses[i], bytes, place->stream));
+      VYC_TRY(vyc__clear(context, argument->buffer->address + argument->offset, bytes,
+                         place->stream));
   }
   return VYC_OK;
 }
@@ -43,24 +42,35 @@ vyc_status vyc__launch_hidden(vyc_plan *plan, vyc_hidden *hidden_out, const vyc_
   return vyc__barrier_of(plan, &hidden_out->barrier, place);
 }
 
-vyc_status vyc__launch_captured(vyc_plan *plan, const vyc_run *run, const uint64_t *addresses,
-                                const vyc_place *place) {
-  uint8_t block[VYC_MAX_PARAMETER_BYTES];
+/* Without an exec. */
+static vyc_status launch_apart(vyc_plan *plan, const vyc_run *run, const vyc_hidden *hidden,
+                               const vyc_place *place) {
+  vyc_spare *spare = vyc__spare_take(plan);
+  if (spare == NULL) return VYC_E_MEMORY;
+  vyc__block_write_buffers(plan, spare->block, run, hidden);
+  if (!place->captured)
+    vyc__note_launch(plan->child.context, place->slot, plan->noted, vyc__origin_of(run),
+                     spare->block);
+  const vyc_status status = vyc__launch_once(plan, spare->pointers, run->grid, place->stream);
+  vyc__spare_give(plan, spare);
+  return status;
+}
+
+vyc_status vyc__launch_captured(vyc_plan *plan, const vyc_run *run, const vyc_place *place) {
   vyc_hidden hidden;
   VYC_TRY(vyc__launch_hidden(plan, &hidden, place));
   VYC_TRY(vyc__barrier_clear(plan->child.context, hidden.barrier, place->stream));
-  vyc__block_write(plan, block, addresses, run, &hidden);
-  return vyc__launch_once(plan, block, run->grid, place->stream);
+  return launch_apart(plan, run, &hidden, place);
 }
 
 /* ---- launch ---------------------------------------------------------------------------------- */
 
-/* The exec of a stream, made at the second launch there; NULL when it cannot be had. */
+/* The exec of a stream, whose graph is made at the second launch there; NULL when it cannot be had.
+ */
 static vyc_exec *exec_of(vyc_plan *plan, uint32_t slot) {
   if (slot == VYC_SLOT_OTHER) return NULL;
   vyc_exec *exec = atomic_load_explicit(&plan->execs[slot], memory_order_acquire);
   if (VYC_LIKELY(exec != NULL)) return exec;
-  if (atomic_exchange(&plan->launched[slot], 1) == 0) return NULL;
   const size_t pointers = plan->parameter_count * sizeof(void *);
   exec = calloc(1, sizeof *exec + pointers + plan->block_bytes);
   if (exec == NULL) return NULL;
@@ -72,34 +82,39 @@ static vyc_exec *exec_of(vyc_plan *plan, uint32_t slot) {
   return other;
 }
 
-static vyc_status launch_block(vyc_plan *plan, const vyc_run *run, const uint64_t *addresses,
-                               const vyc_place *place) {
-  uint8_t block[VYC_MAX_PARAMETER_BYTES];
+/* The caller has claimed it. */
+static vyc_status launch_claimed(vyc_exec *exec, vyc_plan *plan, const vyc_run *run,
+                                 const vyc_hidden *hidden, const vyc_place *place) {
+  exec->stale |= vyc__block_write_buffers(plan, exec->block, run, hidden);
+  vyc__exec_set_grid(exec, run->grid);
+  vyc__note_launch(plan->child.context, place->slot, plan->noted, vyc__origin_of(run),
+                   exec->block);
+  if (VYC_LIKELY(exec->launched)) return vyc__exec_relaunch(exec, plan, place->stream);
+  exec->launched = true;
+  return vyc__launch_once(plan, exec->pointers, run->grid, place->stream);
+}
+
+static vyc_status launch_block(vyc_plan *plan, const vyc_run *run, const vyc_place *place) {
   vyc_hidden hidden;
   VYC_TRY(vyc__launch_hidden(plan, &hidden, place));
   VYC_TRY(vyc__barrier_clear(plan->child.context, hidden.barrier, place->stream));
-  memset(block, 0, VYC_NOTED_BYTES);
-  vyc__block_write(plan, block, addresses, run, &hidden);
-  vyc__note_launch(plan->child.context, place->slot, plan->noted, vyc__origin_of(run), block);
   vyc_exec *exec = exec_of(plan, place->slot);
-  if (exec == NULL || !vyc__exec_claim(exec))
-    return vyc__launch_once(plan, block, run->grid, place->stream);
-  const vyc_status status = vyc__exec_launch(exec, plan, block, run->grid, place->stream);
+  if (exec == NULL || !vyc__exec_claim(exec)) return launch_apart(plan, run, &hidden, place);
+  const vyc_status status = launch_claimed(exec, plan, run, &hidden, place);
   vyc__exec_unclaim(exec);
   return status;
 }
 
 static vyc_status launch(vyc_plan *plan, const vyc_run *run) {
-  uint64_t addresses[VYC_MAX_BINDINGS];
   vyc_place place;
   const uint32_t taken = vyc__marks_taken(plan->child.context);
   VYC_TRY(vyc__launch_check(plan, run));
   VYC_TRY(vyc__place_of(plan->child.context, &place, run->stream));
-  VYC_TRY(vyc__launch_prepare(plan, run, addresses, &place));
+  VYC_TRY(vyc__launch_prepare(plan, run, &place));
   if (vyc__grid_is_empty(run->grid)) return VYC_OK;
-  if (VYC_UNLIKELY(place.captured)) return vyc__launch_captured(plan, run, addresses, &place);
+  if (VYC_UNLIKELY(place.captured)) return vyc__launch_captured(plan, run, &place);
   vyc__cooperative_begin(plan);
-  vyc_status status = launch_block(plan, run, addresses, &place);
+  vyc_status status = launch_block(plan, run, &place);
   vyc__cooperative_end(plan);
   if (status == VYC_OK && VYC_UNLIKELY(vyc__marks_taken(plan->child.context) != taken))
     status = vyc__run_mark_again(run, place.stream, place.slot);

@@ -1,4 +1,5 @@
 /* The parameter block of a run: each argument at its place, as the kernel reads it. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "plan.h"
@@ -11,21 +12,38 @@ void vyc__report_reset(const vyc_block *block) {
   cell[0] = VYC_REPORT_NONE;
 }
 
-/* Of a known size each, so that no function is called; little-endian host and device. */
-static inline void store(uint8_t *to, uint64_t value, uint32_t size) {
+static inline uint64_t address_of(const vyc_argument *argument) {
+  return argument->buffer->address + argument->offset;
+}
+
+/* Of a known size each, so that no function is called; little-endian host and device. The bits in
+ * which it differs from what was there. */
+static inline uint64_t put(uint8_t *at, uint64_t value, uint32_t size) {
+  uint64_t before = 0, after = 0;
+  uint32_t word;
   switch (size) {
-  case 8: memcpy(to, &value, 8); break;
-  case 4: memcpy(to, &value, 4); break;
-  case 2: memcpy(to, &value, 2); break;
-  case 1: memcpy(to, &value, 1); break;
-  default: memcpy(to, &value, size); break;
+  case 8:
+    memcpy(&before, at, 8);
+    memcpy(at, &value, 8);
+    return before ^ value;
+  case 4:
+    memcpy(&word, at, 4);
+    memcpy(at, &value, 4);
+    return word ^ (uint32_t)value;
+  default:
+    memcpy(&before, at, size);
+    memcpy(&after, &value, size);
+    memcpy(at, &value, size);
+    return before ^ after;
   }
 }
 
+/* `addresses` NULL: those of the run's buffers. */
 static inline uint64_t value_of(const vyc_place_in_block *p, const uint64_t *addresses,
                                 const vyc_run *run, const vyc_hidden *hidden) {
   switch (p->kind) {
-  case VYC_PARAMETER_POINTER: return addresses[p->index];
+  case VYC_PARAMETER_POINTER:
+    return addresses != NULL ? addresses[p->index] : address_of(&run->arguments[p->index]);
   case VYC_PARAMETER_SCALAR: return run->scalars[p->index];
   case VYC_PARAMETER_SIZE: return run->arguments[p->index].count;
   case VYC_PARAMETER_GRID_BARRIER: return hidden->barrier;
@@ -37,6 +55,58 @@ void vyc__block_write(const vyc_plan *plan, uint8_t *block, const uint64_t *addr
                       const vyc_run *run, const vyc_hidden *hidden) {
   for (uint32_t i = 0; i < plan->parameter_count; i++) {
     const vyc_place_in_block *p = &plan->parameters[i];
-    store(block + p->offset, value_of(p, addresses, run, hidden), p->size);
+    put(block + p->offset, value_of(p, addresses, run, hidden), p->size);
   }
+}
+
+bool vyc__block_write_buffers(const vyc_plan *plan, uint8_t *block, const vyc_run *run,
+                              const vyc_hidden *hidden) {
+  uint64_t difference = 0;
+  for (uint32_t i = 0; i < plan->parameter_count; i++) {
+    const vyc_place_in_block *p = &plan->parameters[i];
+    difference |= put(block + p->offset, value_of(p, NULL, run, hidden), p->size);
+  }
+  return difference != 0;
+}
+
+void vyc__block_pointers(const vyc_plan *plan, void **pointers, uint8_t *block) {
+  for (uint32_t i = 0; i < plan->parameter_count; i++)
+    pointers[i] = block + plan->parameters[i].offset;
+}
+
+/* ---- blocks for launches without an exec ----------------------------------------------------- */
+
+static vyc_spare *spare_make(const vyc_plan *plan) {
+  const size_t pointers = plan->parameter_count * sizeof(void *);
+  vyc_spare *spare = calloc(1, sizeof *spare + pointers + plan->block_bytes);
+  if (spare == NULL) {
+    vyc__fail(VYC_E_MEMORY, "launch", "out of host memory");
+    return NULL;
+  }
+  spare->block = (uint8_t *)(spare->pointers + plan->parameter_count);
+  vyc__block_pointers(plan, spare->pointers, spare->block);
+  return spare;
+}
+
+vyc_spare *vyc__spare_take(vyc_plan *plan) {
+  for (uint32_t i = 0; i < VYC_SPARES; i++) {
+    if (atomic_load_explicit(&plan->spares[i], memory_order_relaxed) == NULL) continue;
+    vyc_spare *spare = atomic_exchange_explicit(&plan->spares[i], NULL, memory_order_acquire);
+    if (spare != NULL) return spare;
+  }
+  return spare_make(plan);
+}
+
+void vyc__spare_give(vyc_plan *plan, vyc_spare *spare) {
+  for (uint32_t i = 0; i < VYC_SPARES; i++) {
+    vyc_spare *none = NULL;
+    if (atomic_compare_exchange_strong_explicit(&plan->spares[i], &none, spare,
+                                                memory_order_release, memory_order_relaxed))
+      return;
+  }
+  free(spare);
+}
+
+void vyc__spares_free(vyc_plan *plan) {
+  for (uint32_t i = 0; i < VYC_SPARES; i++) free(atomic_load(&plan->spares[i]));
 }

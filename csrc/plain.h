@@ -18,6 +18,8 @@ typedef struct vyc_plain {
 /* What is written lies apart from every other argument. */
 static inline bool vyc__plain_apart(const vyc_plan *plan, const vyc_plain *plain,
                                     const uint64_t *ends) {
+  if (VYC_UNLIKELY(plan->written_count > VYC_FEW_WRITTEN))
+    return vyc__ranges_apart(plan, plain->addresses, ends);
   for (uint32_t w = 0; w < plan->written_count; w++) {
     const uint32_t i = plan->written[w];
     const uint64_t begin = plain->addresses[i], end = ends[i];

@@ -67,6 +67,7 @@ static void free_memory(vyc_plan *plan) {
     lane = next;
   }
   for (uint32_t slot = 0; slot < VYC_STREAM_SLOTS; slot++) free(atomic_load(&plan->execs[slot]));
+  vyc__spares_free(plan);
   if (plan->parameters != plan->few_parameters) free(plan->parameters);
   if (plan->bindings != plan->few_bindings) free(plan->bindings);
   free(plan);
@@ -290,6 +291,56 @@ static uint64_t bytes_of(const vyc_plan *plan, const vyc_run *run, uint32_t i) {
   return run->arguments[i].count * plan->bindings[i].element_bytes;
 }
 
+/* The written bindings that have bytes, by where they begin; their number. */
+static uint32_t sort_written(const vyc_plan *plan, uint8_t *order, const uint64_t *begins,
+                             const uint64_t *ends) {
+  uint32_t count = 0;
+  for (uint32_t w = 0; w < plan->written_count; w++)
+    if (begins[plan->written[w]] < ends[plan->written[w]]) order[count++] = plan->written[w];
+  for (uint32_t gap = 121; gap > 0; gap /= 3) /* 121, 40, 13, 4, 1: Knuth's */
+    for (uint32_t i = gap; i < count; i++) {
+      const uint8_t binding = order[i];
+      uint32_t at = i;
+      for (; at >= gap && begins[order[at - gap]] > begins[binding]; at -= gap)
+        order[at] = order[at - gap];
+      order[at] = binding;
+    }
+  return count;
+}
+
+bool vyc__ranges_apart(const vyc_plan *plan, const uint64_t *begins, const uint64_t *ends) {
+  uint8_t order[VYC_MAX_BINDINGS];
+  const uint32_t count = sort_written(plan, order, begins, ends);
+  for (uint32_t i = 1; i < count; i++)
+    if (begins[order[i]] < ends[order[i - 1]]) return false;
+  for (uint32_t i = 0; i < plan->binding_count; i++) {
+    if (plan->bindings[i].role != VYC_ROLE_IN || begins[i] >= ends[i]) continue;
+    uint32_t low = 0, high = count; /* of those that begin before its end the last */
+    while (low < high) {
+      const uint32_t middle = low + (high - low) / 2;
+      if (begins[order[middle]] < ends[i])
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    if (low > 0 && ends[order[low - 1]] > begins[i]) return false;
+  }
+  return true;
+}
+
+/* The same of a run that was checked; what is not in buffers has no bytes here. Apart, because it
+ * takes much of a stack. */
+__attribute__((noinline)) static bool buffers_apart(const vyc_plan *plan, const vyc_run *run) {
+  uint64_t begins[VYC_MAX_BINDINGS], ends[VYC_MAX_BINDINGS];
+  for (uint32_t i = 0; i < plan->binding_count; i++) {
+    const vyc_argument *a = &run->arguments[i];
+    const bool counts = a->kind == VYC_ARGUMENT_BUFFER;
+    begins[i] = counts ? a->buffer->address + a->offset : 0;
+    ends[i] = counts ? begins[i] + bytes_of(plan, run, i) : 0;
+  }
+  return vyc__ranges_apart(plan, begins, ends);
+}
+
 /* Binding i is in a buffer and written: no other binding may share bytes with it. */
 static vyc_status check_overlap(const vyc_plan *plan, const vyc_run *run, uint32_t i) {
   const vyc_argument *a = &run->arguments[i];
@@ -371,6 +422,7 @@ vyc_status vyc__run_check(const vyc_plan *plan, const vyc_run *run) {
     VYC_TRY(check_buffer(plan, i, argument));
     written |= plan->bindings[i].role != VYC_ROLE_IN && !plan->may_overlap;
   }
+  if (written && plan->written_count > VYC_FEW_WRITTEN && buffers_apart(plan, run)) return VYC_OK;
   for (uint32_t i = 0; written && i < run->argument_count; i++)
     if (!vyc__is_host(&run->arguments[i]) && plan->bindings[i].role != VYC_ROLE_IN)
       VYC_TRY(check_overlap(plan, run, i));

@@ -52,7 +52,15 @@ typedef struct vyc_exec {
   CUDA_KERNEL_NODE_PARAMS params; /* kernelParams point into block */
   void **pointers;
   uint8_t *block;
+  bool launched; /* of a plan's: once, without a graph */
 } vyc_exec;
+
+/* The same for a launch that has no exec, or not now. */
+typedef struct vyc_spare {
+  uint8_t *block;
+  void *pointers[];
+} vyc_spare;
+#define VYC_SPARES 16u /* of a plan, that are kept */
 
 typedef struct vyc_result {
   void *to;
@@ -101,6 +109,7 @@ typedef struct vyc_lane {
   uint32_t held_count;
   vyc_pinned **held; /* page-locked arguments of the run */
   uint8_t *ways;     /* of each binding of the run */
+  uint64_t *addresses; /* likewise, for the kernel */
   uint8_t *block; /* the parameter block being built */
 } vyc_lane;
 
@@ -160,7 +169,7 @@ struct vyc_plan {
   _Atomic uint32_t lane_count;
   _Atomic uint64_t mean_wait_ns;
   _Atomic(vyc_exec *) execs[VYC_STREAM_SLOTS];
-  _Atomic uint8_t launched[VYC_STREAM_SLOTS];
+  _Atomic(vyc_spare *) spares[VYC_SPARES];
 };
 
 /* ---- call.c ---- */
@@ -203,10 +212,13 @@ vyc_status vyc__exec_relaunch(vyc_exec *exec, const vyc_plan *plan, CUstream str
 /* The same with the block and the grid given. */
 vyc_status vyc__exec_launch(vyc_exec *exec, const vyc_plan *plan, const uint8_t *block,
                             const uint32_t grid[3], CUstream stream);
+/* The same as a plain launch, whatever the exec has. */
+vyc_status vyc__exec_launch_once(vyc_exec *exec, const vyc_plan *plan, const uint8_t *block,
+                                 const uint32_t grid[3], CUstream stream);
 /* Nobody launches it any more. */
 void vyc__exec_destroy(vyc_exec *exec, vyc_context *context);
-/* cuLaunchKernel with the same block. */
-vyc_status vyc__launch_once(const vyc_plan *plan, const uint8_t *block, const uint32_t grid[3],
+/* cuLaunchKernel, which has read the parameters when it returns. */
+vyc_status vyc__launch_once(const vyc_plan *plan, void **pointers, const uint32_t grid[3],
                             CUstream stream);
 
 /* ---- plan.c ---- */
@@ -219,6 +231,10 @@ bool vyc__plan_is_claimed(const vyc_plan *plan);
 /* What vyc_plan_create demands of a description, whatever the device. */
 vyc_status vyc__plan_check(const vyc_plan_desc *desc);
 vyc_status vyc__run_check(const vyc_plan *plan, const vyc_run *run);
+/* With more written bindings than this, ranges are sorted, not compared one by one. */
+#define VYC_FEW_WRITTEN 8u
+/* Of each binding where it begins and ends: what is written lies apart from every other. */
+bool vyc__ranges_apart(const vyc_plan *plan, const uint64_t *begins, const uint64_t *ends);
 /* A caller of an earlier version has a shorter struct. */
 #define VYC_RUN_BYTES_FIRST offsetof(vyc_run, iterations)
 static inline uint32_t vyc__origin_of(const vyc_run *run) {
@@ -257,6 +273,18 @@ typedef struct vyc_hidden {
 /* Write the parameter block: `addresses` has one entry per binding. */
 void vyc__block_write(const vyc_plan *plan, uint8_t *block, const uint64_t *addresses,
                       const vyc_run *run, const vyc_hidden *hidden);
+/* The same of a run whose arguments are all buffers, into a block that was written before or is
+ * zero. True: it was another. */
+bool vyc__block_write_buffers(const vyc_plan *plan, uint8_t *block, const vyc_run *run,
+                              const vyc_hidden *hidden);
+/* Where each parameter is in a block, as the driver takes them. */
+void vyc__block_pointers(const vyc_plan *plan, void **pointers, uint8_t *block);
+/* A block of its own until it is given back; they are kept, so that a launch seldom allocates.
+ * NULL: out of host memory, and recorded. */
+vyc_spare *vyc__spare_take(vyc_plan *plan);
+void vyc__spare_give(vyc_plan *plan, vyc_spare *spare);
+/* Nobody launches the plan any more. */
+void vyc__spares_free(vyc_plan *plan);
 /* The record of failures: key, index, lock, reserved. */
 uint64_t *vyc__report_cell(const vyc_block *block);
 void vyc__report_reset(const vyc_block *block);
@@ -309,24 +337,20 @@ void vyc__graph_reports_end(vyc_graph *graph);
 /* What launches and bound calls share: the checks of their runs, */
 vyc_status vyc__launch_check(const vyc_plan *plan, const vyc_run *run);
 /* the buffers in order and cleared where the kernel may leave them unwritten, */
-vyc_status vyc__launch_prepare(const vyc_plan *plan, const vyc_run *run, uint64_t *addresses,
-                               const vyc_place *place);
+vyc_status vyc__launch_prepare(const vyc_plan *plan, const vyc_run *run, const vyc_place *place);
 /* the hidden arguments of launches in one place, */
 vyc_status vyc__launch_hidden(vyc_plan *plan, vyc_hidden *hidden_out, const vyc_place *place);
 /* and a launch that goes into a capture of somebody else. */
-vyc_status vyc__launch_captured(vyc_plan *plan, const vyc_run *run, const uint64_t *addresses,
-                                const vyc_place *place);
+vyc_status vyc__launch_captured(vyc_plan *plan, const vyc_run *run, const vyc_place *place);
 
 /* ---- stage.c ---- */
 
 /* Grow the slabs for this run. */
 vyc_status vyc__stage_reserve(vyc_lane *lane, const vyc_run *run, CUstream stream);
-/* Host arguments to where the kernel will look; one address per binding. */
-vyc_status vyc__stage_in(vyc_lane *lane, const vyc_run *run, CUstream stream, uint32_t slot,
-                         uint64_t *addresses_out);
+/* Host arguments to where the kernel will look, which goes into lane->addresses. */
+vyc_status vyc__stage_in(vyc_lane *lane, const vyc_run *run, CUstream stream, uint32_t slot);
 /* After the kernel of a lane that copies out: device-side results back to their host side. */
-vyc_status vyc__stage_out(vyc_lane *lane, const vyc_run *run, CUstream stream,
-                          const uint64_t *addresses);
+vyc_status vyc__stage_out(vyc_lane *lane, const vyc_run *run, CUstream stream);
 static inline bool vyc__is_host(const vyc_argument *argument) {
   return argument->kind != VYC_ARGUMENT_BUFFER;
 }

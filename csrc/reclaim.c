@@ -187,8 +187,7 @@ static void wait_again(vyc_pool *pool, vyc_block *block) {
 static vyc_block *wait_for_waiting(vyc_context *context, vyc_pool *pool, vyc_block *waiting,
                                    vyc_block *list) {
   vyc_pace pace = vyc__pace_begin(atomic_load(&context->patience_ns), VYC_SPIN_NS);
-  vyc_error failure;
-  vyc__error_save(&failure);
+  vyc__record_keep();
   while (waiting != NULL) {
     vyc_block *block = waiting;
     waiting = block->next;
@@ -199,7 +198,7 @@ static vyc_block *wait_for_waiting(vyc_context *context, vyc_pool *pool, vyc_blo
     block->next = list;
     list = block;
   }
-  vyc__error_restore(&failure);
+  vyc__record_resume();
   return list;
 }
 

@@ -151,15 +151,16 @@ static vyc_status add_step(const vyc_replay *replay, vyc_graph *graph, vyc_bound
 
 vyc_status vyc__replay_build(const vyc_replay *replay, vyc_graph **graph_out,
                              const vyc_meaning *meanings) {
-  vyc_argument arguments[VYC_MOST_PARAMETERS];
-  uint64_t scalars[VYC_MOST_PARAMETERS];
+  vyc_argument *arguments = malloc(VYC_MOST_PARAMETERS * (sizeof *arguments + sizeof(uint64_t)));
+  if (arguments == NULL) return vyc__fail(VYC_E_MEMORY, "replay", "out of host memory");
+  uint64_t *scalars = (uint64_t *)(void *)(arguments + VYC_MOST_PARAMETERS);
   vyc_bound bound = {.arguments = arguments, .scalars = scalars};
   vyc_graph *graph = NULL;
-  VYC_TRY(vyc_graph_create(&graph, replay->context));
-  vyc_status status = VYC_OK;
+  vyc_status status = vyc_graph_create(&graph, replay->context);
   for (uint32_t i = 0; i < replay->row->steps.count && status == VYC_OK; i++)
     status = add_step(replay, graph, &bound, meanings, i);
   if (status == VYC_OK) status = vyc_graph_finish(graph);
+  free(arguments);
   if (status == VYC_OK)
     *graph_out = graph;
   else

@@ -122,12 +122,8 @@ static vyc_status reserve(vyc_lane *lane, const vyc_run *run, CUstream stream) {
 
 /* Arrays for which the device has no room are used in host memory, as far as the kernel can. */
 static vyc_status reserve_cramped(vyc_lane *lane, const vyc_run *run, CUstream stream) {
-  vyc_error failure;
-  vyc__error_save(&failure);
   lane->cramped = true;
-  VYC_TRY(reserve(lane, run, stream));
-  vyc__error_restore(&failure);
-  return VYC_OK;
+  return reserve(lane, run, stream);
 }
 
 vyc_status vyc__stage_reserve(vyc_lane *lane, const vyc_run *run, CUstream stream) {
@@ -253,9 +249,9 @@ static vyc_status use_buffer(const vyc_plan *plan, uint32_t i, const vyc_run *ru
   return VYC_OK;
 }
 
-vyc_status vyc__stage_in(vyc_lane *lane, const vyc_run *run, CUstream stream, uint32_t slot,
-                         uint64_t *addresses_out) {
+vyc_status vyc__stage_in(vyc_lane *lane, const vyc_run *run, CUstream stream, uint32_t slot) {
   staging stage = begin(lane, stream);
+  uint64_t *addresses_out = lane->addresses;
   for (uint32_t i = 0; i < lane->plan->binding_count; i++) {
     if (!vyc__is_host(&run->arguments[i]))
       VYC_TRY(use_buffer(lane->plan, i, run, stream, slot, &addresses_out[i]));
@@ -268,8 +264,7 @@ vyc_status vyc__stage_in(vyc_lane *lane, const vyc_run *run, CUstream stream, ui
   return VYC_OK;
 }
 
-vyc_status vyc__stage_out(vyc_lane *lane, const vyc_run *run, CUstream stream,
-                          const uint64_t *addresses) {
+vyc_status vyc__stage_out(vyc_lane *lane, const vyc_run *run, CUstream stream) {
   const vyc_plan *plan = lane->plan;
   vyc_context *context = plan->child.context;
   staging stage = begin(lane, stream);
@@ -281,7 +276,7 @@ vyc_status vyc__stage_out(vyc_lane *lane, const vyc_run *run, CUstream stream,
     if (lane->ways[i] == WAY_LARGE && role == VYC_ROLE_OUT) continue;
     uint8_t *host = host_side(plan, i, argument, &stage, bytes);
     if (lane->ways[i] != WAY_COPIED || role == VYC_ROLE_IN || bytes == 0) continue;
-    VYC_TRY(vyc__copy_back(context, host, addresses[i], bytes, stage.stream));
+    VYC_TRY(vyc__copy_back(context, host, lane->addresses[i], bytes, stage.stream));
   }
   return VYC_OK;
 }

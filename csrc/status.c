@@ -9,6 +9,7 @@
 #define VYC_VERSION 100u /* 0.1.0 */
 
 static _Thread_local vyc_error record;
+static _Thread_local uint32_t kept; /* keepers of the record */
 
 static void set_text(char *to, size_t size, const char *from) {
   snprintf(to, size, "%s", from == NULL ? "" : from);
@@ -21,7 +22,20 @@ static void begin(vyc_status status, const char *operation) {
   set_text(record.operation, sizeof record.operation, operation);
 }
 
+void vyc__record_keep(void) { kept++; }
+
+void vyc__record_resume(void) { kept--; }
+
+uint32_t vyc__record_open(void) {
+  const uint32_t keepers = kept;
+  kept = 0;
+  return keepers;
+}
+
+void vyc__record_shut(uint32_t keepers) { kept = keepers; }
+
 vyc_status vyc__fail(vyc_status status, const char *operation, const char *format, ...) {
+  if (kept != 0) return status;
   begin(status, operation);
   va_list arguments;
   va_start(arguments, format);
@@ -32,6 +46,7 @@ vyc_status vyc__fail(vyc_status status, const char *operation, const char *forma
 
 vyc_status vyc__fail_driver(vyc_status status, const char *operation, int32_t result,
                             const char *name, const char *format, ...) {
+  if (kept != 0) return status;
   begin(status, operation);
   record.driver_result = result;
   set_text(record.driver_name, sizeof record.driver_name, name);
@@ -43,6 +58,7 @@ vyc_status vyc__fail_driver(vyc_status status, const char *operation, int32_t re
 }
 
 vyc_status vyc__fail_assert(uint64_t report, uint64_t index, uint64_t tag, const char *kernel) {
+  if (kept != 0) return VYC_E_ASSERT;
   begin(VYC_E_ASSERT, kernel);
   record.report = report;
   record.report_index = index;
@@ -54,6 +70,7 @@ vyc_status vyc__fail_assert(uint64_t report, uint64_t index, uint64_t tag, const
 }
 
 void vyc__fail_launches(const char *launches) {
+  if (kept != 0) return;
   set_text(record.launches, sizeof record.launches, launches);
 }
 

@@ -52,7 +52,15 @@ static inline void vyc__struct_out(void *to, const void *from, size_t from_bytes
   memcpy((char *)to + sizeof room, (const char *)from + sizeof room, bytes - sizeof room);
 }
 
-/* Copy the record out and back in, so that cleaning up does not hide the first failure. */
+/* Until vyc__record_resume what fails is not written down, so that cleaning up does not hide the
+ * first failure; nests. For code that nobody in it asks for its record. */
+void vyc__record_keep(void);
+void vyc__record_resume(void);
+/* Around a function of the host's, which may call this library: its failures are written down. */
+uint32_t vyc__record_open(void);
+void vyc__record_shut(uint32_t keepers);
+/* Copy the record out and back in, where a failure in between may be the one to tell. A record
+ * takes much room on a stack: not in a function whose callees go deep. */
 void vyc__error_save(vyc_error *error_out);
 void vyc__error_restore(const vyc_error *error);
 

@@ -54,6 +54,15 @@ static vyc_status finish(vyc_context *context) {
   return status;
 }
 
+/* The same after what gave `status`: the first failure is the one that is told. */
+static vyc_status finish_too(vyc_context *context, vyc_status status) {
+  if (status == VYC_OK) return finish(context);
+  vyc__record_keep();
+  finish(context);
+  vyc__record_resume();
+  return status;
+}
+
 /* ---- a range of a buffer ----------------------------------------------------------------------
  */
 
@@ -179,15 +188,7 @@ vyc_status vyc_upload(vyc_context *context, const vyc_transfer *items, uint32_t 
   if (status == VYC_OK) status = upload(&p, items, count);
   if (status == VYC_OK) status = given(&p, items, count);
   pack_end(&p);
-  if (p.waits) {
-    vyc_error failure;
-    vyc__error_save(&failure);
-    const vyc_status finished = finish(context);
-    if (status == VYC_OK)
-      status = finished;
-    else
-      vyc__error_restore(&failure);
-  }
+  if (p.waits) status = finish_too(context, status);
   vyc__leave(context, &scope);
   return status;
 }
@@ -288,13 +289,7 @@ static vyc_status download(vyc_context *context, const vyc_transfer *items, uint
     status = download_small(context, sorted, small);
     if (status == VYC_OK) return VYC_OK; /* its wait was behind the direct copies too */
   }
-  if (!direct) return status;
-  vyc_error failure;
-  vyc__error_save(&failure);
-  const vyc_status finished = finish(context);
-  if (status == VYC_OK) return finished;
-  vyc__error_restore(&failure);
-  return status;
+  return direct ? finish_too(context, status) : status;
 }
 
 /* The streams whose work it waits for, call order among them. */

@@ -102,6 +102,15 @@ static vyc_status look_on(vyc_context *context, vyc_pace *pace) {
   }
 }
 
+/* That there is no memory for marks is not told. Apart, because a record takes much of a stack. */
+__attribute__((noinline)) static vyc_status mark_all_busy(vyc_context *context, marks *m) {
+  vyc_error failure;
+  vyc__error_save(&failure);
+  const vyc_status status = marks_set(context, m, mark_busy);
+  if (status == VYC_E_MEMORY) vyc__error_restore(&failure);
+  return status;
+}
+
 static vyc_status wait_for_all(vyc_context *context, int64_t timeout_ns) {
   vyc_status status = each(context, look, NULL);
   if (status != VYC_NOT_READY) return status;
@@ -112,13 +121,8 @@ static vyc_status wait_for_all(vyc_context *context, int64_t timeout_ns) {
     if (status != VYC_NOT_READY) return status;
   }
   marks m = {0};
-  vyc_error failure;
-  vyc__error_save(&failure);
-  status = marks_set(context, &m, mark_busy);
-  if (status == VYC_E_MEMORY) {
-    vyc__error_restore(&failure);
-    return look_on(context, &pace);
-  }
+  status = mark_all_busy(context, &m);
+  if (status == VYC_E_MEMORY) return look_on(context, &pace);
   VYC_TRY(status);
   status = marks_wait(context, &m, &pace);
   marks_free(context, &m);
@@ -225,18 +229,16 @@ static bool all_settled(vyc_context *context, vyc_status status) {
 }
 
 bool vyc__settle(vyc_context *context) {
-  vyc_error failure;
-  vyc__error_save(&failure);
+  vyc__record_keep();
   const vyc_status status = vyc__quiet_wait(context, patience(context));
   if (status == VYC_OK) atomic_store(&context->hung, false);
   const bool ended = all_settled(context, status);
-  vyc__error_restore(&failure);
+  vyc__record_resume();
   return ended;
 }
 
 bool vyc__stream_settle(vyc_context *context, CUstream stream) {
-  vyc_error failure;
-  vyc__error_save(&failure);
+  vyc__record_keep();
   vyc_status status = vyc__stream_finish(context, stream, patience(context));
   if (is_unknown(context, status)) { /* a look or an event failed: one of them may do */
     vyc_pace pace = vyc__pace_begin(patience(context), VYC_SPIN_NS);
@@ -244,7 +246,7 @@ bool vyc__stream_settle(vyc_context *context, CUstream stream) {
     if (is_unknown(context, status)) status = finish_by_looks(context, stream, &pace);
   }
   const bool ended = settled(context, status);
-  vyc__error_restore(&failure);
+  vyc__record_resume();
   return ended;
 }
 

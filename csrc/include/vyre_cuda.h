@@ -48,7 +48,11 @@
  *  - "In call order": work without a stream of its own runs as if on one stream. Host memory of a
  *    call is the caller's again when the function returns, unless it says otherwise.
  *  - A forked child may close and release what its parent opened; every other call on it answers
- *    VYC_E_UNAVAILABLE. */
+ *    VYC_E_UNAVAILABLE.
+ *  - Runs, launches, bound calls, replays, copies and waits take at most 8 KiB of the caller's
+ *    stack up to the driver's own function, whatever the kernel, and touch each page of that; all
+ *    other calls take at most 32 KiB. What the driver takes comes on top, and so does the thread's
+ *    error record, which is static memory of a thread, 5 KiB. */
 #ifndef VYRE_CUDA_H
 #define VYRE_CUDA_H
 

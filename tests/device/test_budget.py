@@ -7,6 +7,7 @@ records budget.json anew after a wanted change.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -96,7 +97,7 @@ CALLS = [way for way in warm.STEPS if way != "empty"]
 @pytest.mark.slow
 @pytest.mark.parametrize("way", CALLS)
 def test_warm_call_allocates_no_python_object_but_its_result(way: str, counts: dict[str, dict[str, int]]) -> None:
-    results = counts["result"]["python_block"] if way == "host_new" else 0
+    results = counts["result"]["python_block"] if way.startswith("host_new") else 0
     of_counting = 20
 
     assert results == 0 or results >= STEPS
@@ -234,6 +235,16 @@ def test_instructions_of_a_warm_call_are_within_the_record(
     }
 
     assert over == {}, f"of one call, used and recorded: {over}"
+
+
+@pytest.mark.parametrize("kind", ["launch_buffers", "launch_scalars", "call_buffers", "host_new"])
+def test_an_argument_costs_the_same_however_many_there_are(kind: str, record: Mapping[str, Mapping[str, int]]) -> None:
+    """By the record, which the measured instructions are held to."""
+    sums = {count: sum(record[f"{kind}_{count}"][part] for part in OURS) for count in warm.COUNTS}
+    each = [(sums[b] - sums[a]) / (b - a) for a, b in itertools.pairwise(warm.COUNTS)]
+
+    assert max(each) <= 1.2 * each[-1]
+    assert each[-1] <= 1.2 * min(each)
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from vyre_cuda._native.c_api cimport (
 )
 from vyre_cuda._native.context cimport Context, Stream, load
 from vyre_cuda._native.dispatch cimport Dispatcher, looks_deep
-from vyre_cuda._native.frame cimport FREE_THREADED, Frame, let_go
+from vyre_cuda._native.frame cimport Frame, give_frame, take_frame
 from vyre_cuda._native.origin cimport origin_of
 from vyre_cuda._native.plan cimport AnyCall, Arguments
 from vyre_cuda._native.status cimport check
@@ -34,13 +34,12 @@ cdef class Call(AnyCall):
         self._dispatcher = dispatcher
         self._context = dispatcher._plan.context
         self._on = stream
-        self._plain = plain
+        self._plain = plain and dispatcher.simple
         self._values = values
         check(vyc_call_create(&self._h, dispatcher._plan._h, &arguments.run))
 
     def __call__(self, *args):
         """Launch; with arguments (all parameters in declared order), bind those first, for later launches too."""
-        cdef Frame frame
         cdef vyc_status status
         cdef uint32_t origin
         cdef vyc_stream *stream = NULL if self._on is None else self._on._h
@@ -48,26 +47,8 @@ cdef class Call(AnyCall):
         if load(context._recordings) != 0 and self._record_call(args):
             return
         if args:
-            if self._plain and load(context.is_behind) == 0:
-                if FREE_THREADED:
-                    try:
-                        if self._dispatcher.prepare_launch(
-                                &frame, (<PyTupleObject *>args).ob_item, len(args), None):
-                            looks_deep(context, stream)
-                            frame.run.stream = stream
-                            self.set_run(&frame, args)
-                            return
-                    finally:
-                        let_go(&frame)
-                elif self._dispatcher.prepare_launch(
-                        &frame, (<PyTupleObject *>args).ob_item, len(args), None):
-                    looks_deep(context, stream)
-                    frame.run.stream = stream
-                    status = vyc_call_set_run(self._h, &frame.run)
-                    if status != VYC_E_INVALID:
-                        self._values = args
-                    check(status)
-                    return
+            if self._plain and load(context.is_behind) == 0 and launch_plain(self, args, context, stream):
+                return
             self._rebind(args)
         origin = origin_of(&self._seen)
         if looks_deep(context, stream):
@@ -77,17 +58,29 @@ cdef class Call(AnyCall):
             status = vyc_call_run_at(self._h, origin)
         check(status)
 
-    cdef int set_run(self, Frame *frame, tuple args) except -1:
-        """Launch with these, and bind them."""
-        cdef vyc_status status
-        cdef tuple _before
-        with cython.critical_section(self):
-            status = vyc_call_set_run(self._h, &frame.run)
-            if status != VYC_E_INVALID:
-                _before = self._values  # goes when this returns
-                self._values = args
-        return check(status)
 
     def set_arguments(self, Arguments arguments not None, tuple values not None) -> None:
         """Bind these for later launches; `values` are the objects they were made of."""
         self.set_values(&arguments.run, values)
+
+
+cdef bint launch_plain(Call call, tuple args, Context context, vyc_stream *stream) except -1:
+    """Launch with these, and bind them; False when they are not plain."""
+    cdef Dispatcher dispatcher = call._dispatcher
+    cdef Frame *frame = take_frame(dispatcher, &dispatcher._launches)
+    cdef vyc_status status
+    cdef tuple _before
+    try:
+        if not dispatcher.prepare_launch(frame, (<PyTupleObject *>args).ob_item, len(args), None):
+            return False
+        looks_deep(context, stream)
+        frame.run.stream = stream
+        with cython.critical_section(call):
+            status = vyc_call_set_run(call._h, &frame.run)
+            if status != VYC_E_INVALID:
+                _before = call._values  # goes when this returns
+                call._values = args
+        check(status)
+        return True
+    finally:
+        give_frame(frame, &dispatcher._launches)

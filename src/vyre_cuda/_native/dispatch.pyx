@@ -1,24 +1,22 @@
 # cython: language_level=3, freethreading_compatible=True, boundscheck=False, wraparound=False
 """The warm path: calls that wait for their results, and launches.
 
-What is plain goes by way of a frame on the stack into the C layer. Whatever is not goes to `_general` and
+What is plain goes by way of a frame of the kernel's into the C layer. Whatever is not goes to `_general` and
 `_general_launch`, which the runtime supplies and which check, convert and explain; both ways end in the same C calls.
 """
 from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.stdlib cimport malloc
-from libc.string cimport memcpy
 
 from vyre_cuda._native.c_api cimport (
-    VYC_E_TIMEOUT, VYC_NOT_READY, VYC_OK, vyc_argument, vyc_context_is_behind, vyc_plan_launch, vyc_plan_run,
+    VYC_E_TIMEOUT, VYC_NOT_READY, VYC_OK, vyc_context_is_behind, vyc_plan_launch, vyc_plan_run,
     vyc_plan_submit, vyc_status, vyc_stream, vyc_ticket,
 )
 from vyre_cuda._native.context cimport Context, Stream, load, load_u32, store, store_u32
 from vyre_cuda._native.foreign cimport stream_of
-from vyre_cuda._native.frame cimport FREE_THREADED, Frame, Framer, let_go
+from vyre_cuda._native.frame cimport FREE_THREADED, Frame, Framer, give_frame, take_frame
 from vyre_cuda._native.memory cimport Span, new_reference
-from vyre_cuda._native.plan cimport Arguments, finish_run, submit_run
+from vyre_cuda._native.plan cimport Arguments, copy_run, finish_run, submit_run
 from vyre_cuda._native.status cimport check
 from vyre_cuda._native.ticket cimport Ticket
 from vyre_cuda._native.waiting cimport SLICE_NS
@@ -68,23 +66,23 @@ cdef class Dispatcher(Framer):
     cdef object call(self, PyObject *const *args, Py_ssize_t n, object out, object grid, object iterations,
                      dict others):
         """A call; `others`: the keywords that are not named here, None for none."""
-        cdef Frame frame
+        cdef Frame *frame
         cdef object results = None
         if load(self._plan.context._recordings) != 0:
             results = self._watch_call(tuple([<object>args[i] for i in range(n)]), others or {}, out, grid, iterations)
             if results is not NotImplemented:
                 return results
             results = None
-        frame.held_count = 0
-        try:
-            if not others and self.simple and PyLong_CheckExact(iterations) and iterations == 1:
-                results = self.prepare(&frame, args, n, out, grid)
-            if results is not None and self.run(&frame):
-                return results
-        except AssertReport as report:
-            raise self._assertion(report) from None
-        finally:
-            let_go(&frame)
+        if not others and self.simple and PyLong_CheckExact(iterations) and iterations == 1:
+            frame = take_frame(self, &self._frames)
+            try:
+                results = self.prepare(frame, args, n, out, grid)
+                if results is not None and self.run(frame):
+                    return results
+            except AssertReport as report:
+                raise self._assertion(report) from None
+            finally:
+                give_frame(frame, &self._frames)
         return self._general(tuple([<object>args[i] for i in range(n)]), others or {}, out, grid, iterations)
 
     cdef bint run(self, Frame *frame) except -1:
@@ -109,14 +107,15 @@ cdef class Dispatcher(Framer):
 
     def submit_plain(self, tuple args not None, out, grid) -> tuple[Ticket, object] | None:
         """Start a plain call: its ticket and results; None for another."""
-        cdef Frame frame
+        cdef Frame *frame
         cdef Ticket ticket
         cdef vyc_status status
-        cdef object results = None
-        frame.held_count = 0
+        cdef object results
+        if not self.simple:
+            return None
+        frame = take_frame(self, &self._frames)
         try:
-            if self.simple:
-                results = self.prepare(&frame, (<PyTupleObject *>args).ob_item, len(args), out, grid)
+            results = self.prepare(frame, (<PyTupleObject *>args).ob_item, len(args), out, grid)
             if results is None:
                 return None
             ticket = Ticket.__new__(Ticket)
@@ -133,41 +132,32 @@ cdef class Dispatcher(Framer):
             ticket._keep = (args, results)
             return ticket, results
         finally:
-            let_go(&frame)
+            give_frame(frame, &self._frames)
 
     def plain_arguments(self, tuple args not None) -> Arguments | None:
         """The arguments of a plain launch, all parameters in declared order; None when it is not a plain one."""
-        cdef Frame frame
+        cdef Frame *frame
         cdef Arguments arguments
-        cdef list keep
         cdef uint32_t i
-        frame.held_count = 0
+        if not self.simple:
+            return None
+        frame = take_frame(self, &self._launches)
         try:
-            if not self.prepare_launch(&frame, (<PyTupleObject *>args).ob_item, len(args), None):
+            if not self.prepare_launch(frame, (<PyTupleObject *>args).ob_item, len(args), None):
                 return None
             if not FREE_THREADED:
-                hold_all(&frame, args)
-            keep = [args, [<object>frame.held[i] for i in range(frame.held_count)]]
+                hold_all(frame, args)
+            frame.run.stream = NULL
+            arguments = copy_run(&frame.run)
+            arguments.keep = [args, [<object>frame.held[i] for i in range(frame.held_count)]]
+            return arguments
         finally:
-            let_go(&frame)
-        arguments = Arguments.__new__(Arguments)
-        arguments.items = <vyc_argument *>malloc(self.binding_count * sizeof(vyc_argument) + 1)
-        arguments.scalars = <uint64_t *>malloc(self.scalar_count * sizeof(uint64_t) + 1)
-        if arguments.items == NULL or arguments.scalars == NULL:
-            raise MemoryError
-        memcpy(arguments.items, frame.items, self.binding_count * sizeof(vyc_argument))
-        memcpy(arguments.scalars, frame.scalars, self.scalar_count * sizeof(uint64_t))
-        arguments.run = frame.run
-        arguments.run.arguments = arguments.items
-        arguments.run.scalars = arguments.scalars
-        arguments.keep = keep
-        return arguments
+            give_frame(frame, &self._launches)
 
 
 cdef void hold_all(Frame *frame, tuple args) noexcept:
     """Hold the buffers of the launch that was just prepared."""
     cdef object value
-    frame.held_count = 0
     for value in args:
         if isinstance(value, Span):
             frame.held[frame.held_count] = new_reference(<Span>value)
@@ -207,7 +197,6 @@ cdef object call_plain(object self, PyObject *const *args, size_t flagged, PyObj
 cdef object launch_plain(object self, PyObject *const *args, Py_ssize_t n, PyObject *names):
     """`Kernel.launch(*args, stream=None, grid=None)`; other keywords are parameters, for the general path."""
     cdef Dispatcher dispatcher = <Dispatcher>self
-    cdef Frame frame
     cdef object stream = None, grid = None, key
     cdef Stream on
     cdef tuple keys = () if names == NULL else <tuple>names
@@ -226,30 +215,26 @@ cdef object launch_plain(object self, PyObject *const *args, Py_ssize_t n, PyObj
     if plain:
         # First, because an object of another library is asked, which may do anything.
         on = stream_of(dispatcher._plan.context, stream)
-        if not FREE_THREADED:
-            if launch_frame(dispatcher, &frame, args, n, grid, on):
-                return None
-        else:
-            try:
-                if launch_frame(dispatcher, &frame, args, n, grid, on):
-                    return None
-            finally:
-                let_go(&frame)
+        if dispatcher.simple and launch_frame(dispatcher, args, n, grid, on):
+            return None
     dispatcher._general_launch(*taken_apart(args, n, keys))
     return None
 
 
-cdef bint launch_frame(Dispatcher dispatcher, Frame *frame, PyObject *const *args, Py_ssize_t n, object grid,
-                       Stream on) except -1:
+cdef bint launch_frame(Dispatcher dispatcher, PyObject *const *args, Py_ssize_t n, object grid, Stream on) except -1:
     """Whether it was a plain launch, and was made."""
-    if not dispatcher.prepare_launch(frame, args, n, grid):
-        return False
-    frame.run.stream = NULL if on is None else on._h
-    # Where it may block, the general path gives the GIL up, and keeps the arrays meanwhile.
-    if looks_deep(dispatcher._plan.context, frame.run.stream):
-        return False
-    check(vyc_plan_launch(dispatcher._plan._h, &frame.run))
-    return True
+    cdef Frame *frame = take_frame(dispatcher, &dispatcher._launches)
+    try:
+        if not dispatcher.prepare_launch(frame, args, n, grid):
+            return False
+        frame.run.stream = NULL if on is None else on._h
+        # Where it may block, the general path gives the GIL up, and keeps the arrays meanwhile.
+        if looks_deep(dispatcher._plan.context, frame.run.stream):
+            return False
+        check(vyc_plan_launch(dispatcher._plan._h, &frame.run))
+        return True
+    finally:
+        give_frame(frame, &dispatcher._launches)
 
 
 cdef tuple taken_apart(PyObject *const *args, Py_ssize_t n, tuple keys):

@@ -1,5 +1,5 @@
 # cython: language_level=3, freethreading_compatible=True, boundscheck=False, wraparound=False
-"""What a call is given, as the C structs of one run on the caller's stack.
+"""What a call is given, as the C structs of one run, in memory that the kernel keeps for its calls.
 
 Exact C-contiguous arrays, device arrays and numbers are plain: they go into the structs without a conversion. Anything
 else makes the frame fail without an error, for a path that checks, converts and explains.
@@ -13,7 +13,7 @@ cimport numpy as cnp
 
 from vyre_cuda._native.c_api cimport (
     VYC_ARGUMENT_BUFFER, VYC_ARGUMENT_HOST, VYC_ARGUMENT_PINNED, VYC_ROLE_IN, VYC_ROLE_INOUT, VYC_ROLE_OUT,
-    vyc_argument, vyc_run,
+    vyc_argument,
 )
 from vyre_cuda._native.context cimport Context
 from vyre_cuda._native.memory cimport Buffer, Pinned, Span, new_reference, pinned_empty_of, pinned_of
@@ -75,17 +75,22 @@ cdef class Framer(Table):
         Table.__init__(self, rows, work, block, index_bits, simple)
         self._plan = plan
 
+    def __dealloc__(self):
+        spares_free(&self._frames)
+        spares_free(&self._launches)
+
+    cdef Frame *first_frame(self) except NULL:
+        return new_frame(self.binding_count, self.scalar_count, self.parameter_count + self.depth)
+
     cdef object prepare(self, Frame *frame, PyObject *const *args, Py_ssize_t n, object out, object grid):
         """Fill the frame; the results that the run will have, or None when this call is not a plain one.
 
-        Whatever comes of it, the caller lets go of what the frame holds; so after `prepare_launch`.
         """
         cdef uint32_t i
         cdef Py_ssize_t position = 0
         cdef const Row *row
         frame.staged = 0
         frame.mixed = False
-        frame.held_count = 0
         for i in range(self.parameter_count):
             row = &self.rows[i]
             if row.role == VYC_ROLE_OUT:
@@ -108,20 +113,8 @@ cdef class Framer(Table):
                 return None
         elif not self.given_grid(frame.run.grid, grid):
             return None
-        self.finish(frame)
-        return results
-
-    cdef void finish(self, Frame *frame):
-        frame.run.struct_size = sizeof(vyc_run)
-        frame.run.argument_count = self.binding_count
-        frame.run.scalar_count = self.scalar_count
-        frame.run.arguments = frame.items
-        frame.run.scalars = frame.scalars
-        frame.run.stream = NULL
-        frame.run.timeout_ns = -1
-        frame.run.timing_out = NULL
-        frame.run.iterations = 1
         frame.run.origin = origin_of(&self._seen)
+        return results
 
     cdef bint take(self, Frame *frame, uint32_t parameter, object value) except -1:
         """An input: an array, or for an in a device array."""
@@ -238,16 +231,16 @@ cdef class Framer(Table):
         return True
 
     cdef bint prepare_launch(self, Frame *frame, PyObject *const *args, Py_ssize_t n, object grid) except -1:
-        """All parameters in declared order; False when this launch is not a plain one.
+        """All parameters in declared order; False when this launch is not a plain one. The stream is the caller's to set.
 
         With a GIL nothing is held, and the frame is for use before any other thread may run.
         """
         cdef uint32_t i
         cdef const Row *row
         cdef vyc_argument *item
+        cdef vyc_argument *items = frame.items
+        cdef uint64_t *counts = frame.counts
         cdef uint64_t declared
-        if FREE_THREADED:
-            frame.held_count = 0
         if not self.simple or n != <Py_ssize_t>self.parameter_count:
             return False
         for i in range(self.parameter_count):
@@ -257,25 +250,24 @@ cdef class Framer(Table):
                 if not self.bits_of(&frame.scalars[row.slot], value, row):
                     return False
                 continue
-            item = &frame.items[row.slot]
-            memset(item, 0, sizeof(vyc_argument))
+            item = &items[row.slot]
             if not isinstance(value, Span) or not fill_span(frame, item, <Span>value, row, FREE_THREADED):
                 return False
             if item.count > self.most_elements:
                 return False
-            frame.counts[i] = item.count
+            counts[i] = item.count
         for i in range(self.parameter_count):
             row = &self.rows[i]
-            if row.begin == row.end or (row.as_of >= 0 and frame.counts[row.as_of] == frame.counts[i]):
+            if row.begin == row.end or (row.as_of >= 0 and counts[row.as_of] == counts[i]):
                 continue
-            if not self.size_of(&declared, i, frame.counts, frame.scalars) or declared != frame.counts[i]:
+            if not self.size_of(&declared, i, counts, frame.scalars) or declared != counts[i]:
                 return False
         if grid is None:
-            if not self.grid_of(frame.run.grid, frame.counts, frame.scalars):
+            if not self.grid_of(frame.run.grid, counts, frame.scalars):
                 return False
         elif not self.given_grid(frame.run.grid, grid):
             return False
-        self.finish(frame)
+        frame.run.origin = origin_of(&self._seen)
         return True
 
 

@@ -8,9 +8,8 @@ cimport cython
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_DECREF
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.stdlib cimport malloc
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from vyre_cuda._native.c_api cimport (
@@ -18,10 +17,11 @@ from vyre_cuda._native.c_api cimport (
 )
 from vyre_cuda._native.context cimport Stream, load
 from vyre_cuda._native.foreign cimport stream_of
+from vyre_cuda._native.frame cimport Frame, let_go, new_frame, spare_give, spare_take, spares_free
 from vyre_cuda._native.memory cimport Buffer, Span, new_reference
 from vyre_cuda._native.module cimport Module
 from vyre_cuda._native.origin cimport origin_of
-from vyre_cuda._native.plan cimport AnyCall, Arguments, Plan
+from vyre_cuda._native.plan cimport AnyCall, Arguments, Plan, copy_run
 from vyre_cuda._native.status cimport check
 
 cdef enum:
@@ -49,15 +49,6 @@ cdef int fill_grid(object grid, uint32_t *max_grid, vyc_run *run) except -1:
     return 0
 
 
-cdef void let_go(Given *given) noexcept:
-    """Give back what is held, once the C layer has its own references or nobody will read the run."""
-    cdef PyObject *buffer
-    while given.held_count != 0:
-        given.held_count -= 1
-        buffer = given.held[given.held_count]
-        Py_DECREF(<object>buffer)
-
-
 cdef class Launcher:
     """A loaded kernel. Subclasses supply `_variant`, `_array`, `_bits` and `_record_launch`."""
 
@@ -65,11 +56,27 @@ cdef class Launcher:
         """`kinds`: POINTER 1, F64 2, OTHER 4, one per parameter in order."""
         cdef int i
         self.module = module
+        self._kind = <int *>calloc(len(kinds) + 1, sizeof(int))
+        if self._kind == NULL:
+            raise MemoryError
         self._count = len(kinds)
         for i in range(self._count):
             self._kind[i] = kinds[i]
         for i in range(3):
             self._max_grid[i] = max_grid[i]
+
+    def __dealloc__(self):
+        free(self._kind)
+        spares_free(&self._frames)
+
+    cdef Frame *take(self) except NULL:
+        """A frame of the caller's until it is given back. Any parameter may be a plain number."""
+        cdef Frame *frame = <Frame *>spare_take(&self._frames)
+        return frame if frame != NULL else new_frame(self._count, self._count, 0)
+
+    cdef void give(self, Frame *frame) noexcept:
+        let_go(frame)
+        spare_give(&self._frames, frame)
 
     cdef Plan plan_for(self, object block, uint32_t shared_bytes, bint cooperative, object addresses):
         """The kernel at this block and shared memory, with plain numbers for pointers in the bit set `addresses`."""
@@ -86,8 +93,8 @@ cdef class Launcher:
             self._last = fresh
         return plan
 
-    cdef object fill(self, Given *given, tuple args, object grid, Stream stream):
-        """Fill the run; the bit set of pointers that are plain numbers. Whatever comes of it, the caller lets go."""
+    cdef object fill(self, Frame *given, tuple args, object grid, Stream stream):
+        """Fill the run; the bit set of pointers that are plain numbers."""
         cdef int i
         cdef uint32_t bindings = 0
         cdef uint32_t count = 0
@@ -95,7 +102,6 @@ cdef class Launcher:
         cdef Span span
         cdef object addresses = 0
         cdef PyObject *buffer
-        given.held_count = 0
         if len(args) != self._count:
             raise TypeError(f"the kernel takes {self._count} arguments, {len(args)} given")
         for i in range(self._count):
@@ -128,56 +134,43 @@ cdef class Launcher:
             else:
                 given.scalars[count] = self._bits(i, value)
             count += 1
-        memset(&given.run, 0, sizeof(vyc_run))
-        given.run.struct_size = sizeof(vyc_run)
         fill_grid(grid, self._max_grid, &given.run)
         given.run.argument_count = bindings
         given.run.scalar_count = count
-        given.run.arguments = given.items
-        given.run.scalars = given.scalars
         given.run.timeout_ns = -1
-        if stream is not None:
-            given.run.stream = stream._h
+        given.run.origin = 0
+        given.run.stream = NULL if stream is None else stream._h
         return addresses
 
     def launch(self, *args, grid, block, uint32_t shared_bytes=0, bint cooperative=False, stream=None):
         """Launch without waiting: see `vyre_cuda.ForeignKernel.launch`."""
-        cdef Given given
+        cdef Frame *given
         cdef Plan plan
         if load(self.module.context._recordings) != 0 and self._record_launch(
                 args, grid, block, shared_bytes, cooperative, stream):
             return
         cdef Stream on = stream_of(self.module.context, stream)
+        given = self.take()
         try:
-            plan = self.plan_for(block, shared_bytes, cooperative, self.fill(&given, args, grid, on))
+            plan = self.plan_for(block, shared_bytes, cooperative, self.fill(given, args, grid, on))
             given.run.origin = origin_of(&self._seen)
             check(vyc_plan_launch(plan._h, &given.run))
         finally:
-            let_go(&given)
+            self.give(given)
 
     def plan_and_arguments(self, tuple args not None, grid, block, uint32_t shared_bytes,
                            bint cooperative) -> tuple[Plan, Arguments]:
         """What a launch of these would take."""
-        cdef Given given
-        cdef vyc_run *run = &given.run
+        cdef Frame *given = self.take()
         cdef Arguments arguments
         cdef uint32_t i
         try:
-            plan = self.plan_for(block, shared_bytes, cooperative, self.fill(&given, args, grid, None))
-            arguments = Arguments.__new__(Arguments)
+            plan = self.plan_for(block, shared_bytes, cooperative, self.fill(given, args, grid, None))
+            arguments = copy_run(&given.run)
             arguments.keep = [args, [<object>given.held[i] for i in range(given.held_count)]]
+            return plan, arguments
         finally:
-            let_go(&given)
-        arguments.items = <vyc_argument *>malloc(run.argument_count * sizeof(vyc_argument) + 1)
-        arguments.scalars = <uint64_t *>malloc(run.scalar_count * sizeof(uint64_t) + 1)
-        if arguments.items == NULL or arguments.scalars == NULL:
-            raise MemoryError
-        memcpy(arguments.items, given.items, run.argument_count * sizeof(vyc_argument))
-        memcpy(arguments.scalars, given.scalars, run.scalar_count * sizeof(uint64_t))
-        arguments.run = run[0]
-        arguments.run.arguments = arguments.items
-        arguments.run.scalars = arguments.scalars
-        return plan, arguments
+            self.give(given)
 
 
 cdef class LoadedCall(AnyCall):
@@ -185,28 +178,30 @@ cdef class LoadedCall(AnyCall):
 
     def __init__(self, Launcher launcher not None, tuple args not None, object grid, object block,
                  uint32_t shared_bytes, bint cooperative, object stream) -> None:
-        cdef Given given
+        cdef Frame *given
         self._launcher = launcher
         self._on = stream_of(launcher.module.context, stream)
         self._grid = grid
+        given = launcher.take()
         try:
-            self._addresses = launcher.fill(&given, args, grid, self._on)
+            self._addresses = launcher.fill(given, args, grid, self._on)
             self._plan = launcher.plan_for(block, shared_bytes, cooperative, self._addresses)
             check(vyc_call_create(&self._h, self._plan._h, &given.run))
         finally:
-            let_go(&given)
+            launcher.give(given)
         self._values = args
 
     def __call__(self, *args):
         """Launch; with arguments, bind those first, for later launches too."""
-        cdef Given given
+        cdef Frame *given
         if load(self._launcher.module.context._recordings) != 0 and self._record_call(args):
             return
         if args:
+            given = self._launcher.take()
             try:
-                if self._launcher.fill(&given, args, self._grid, self._on) != self._addresses:
+                if self._launcher.fill(given, args, self._grid, self._on) != self._addresses:
                     raise TypeError("a pointer that was bound as an array stays one, and an address an address")
                 self.set_values(&given.run, args)
             finally:
-                let_go(&given)
+                self._launcher.give(given)
         check(vyc_call_run_at(self._h, origin_of(&self._seen)))

@@ -30,5 +30,8 @@ cdef class AnyCall:
     cdef int set_values(self, vyc_run *run, tuple values) except -1
 
 
+# A run of somebody else's room as one of its own; `keep` is the caller's to fill.
+cdef Arguments copy_run(const vyc_run *run)
+
 cdef int finish_run(Plan plan, vyc_status status, vyc_ticket *ticket, vyc_run *run, int64_t left_ns=*) except -1
 cdef int submit_run(Plan plan, vyc_ticket **ticket_out, vyc_run *run) except -1

@@ -3,8 +3,8 @@
 cimport cython
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free
-from libc.string cimport memset
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy, memset
 
 cimport numpy as cnp
 
@@ -259,6 +259,20 @@ cdef class Arguments:
     def __dealloc__(self):
         free(self.items)
         free(self.scalars)
+
+
+cdef Arguments copy_run(const vyc_run *run):
+    cdef Arguments arguments = Arguments.__new__(Arguments)
+    arguments.items = <vyc_argument *>malloc(run.argument_count * sizeof(vyc_argument) + 1)
+    arguments.scalars = <uint64_t *>malloc(run.scalar_count * sizeof(uint64_t) + 1)
+    if arguments.items == NULL or arguments.scalars == NULL:
+        raise MemoryError
+    memcpy(arguments.items, run.arguments, run.argument_count * sizeof(vyc_argument))
+    memcpy(arguments.scalars, run.scalars, run.scalar_count * sizeof(uint64_t))
+    arguments.run = run[0]
+    arguments.run.arguments = arguments.items
+    arguments.run.scalars = arguments.scalars
+    return arguments
 
 
 cdef class AnyCall:

@@ -3,7 +3,6 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t
 from vyre_cuda._native.c_api cimport vyc_argument, vyc_run
 from vyre_cuda._native.plan cimport Plan
 from vyre_cuda._native.origin cimport Seen
-from vyre_cuda._native.table cimport PARAMETERS
 
 
 cdef class Recorded:
@@ -22,8 +21,8 @@ cdef class Recorded:
     cdef uint32_t _count
     cdef Py_ssize_t _result  # the binding of the one result; -1 when there are several
     # Per argument in declared order: its number among the bindings or, after a minus and from -1 on, the scalars.
-    cdef int32_t _slot[PARAMETERS]
-    cdef int32_t _typenum[PARAMETERS]
+    cdef int32_t *_slot
+    cdef int32_t *_typenum
 
     cdef bint takes(self, object out)
     cdef int take(self, uint32_t i, object value) except -1

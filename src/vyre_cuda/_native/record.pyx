@@ -18,7 +18,6 @@ from vyre_cuda._native.context cimport load, load_u64, store_u64
 from vyre_cuda._native.memory cimport Pinned, pinned_of
 from vyre_cuda._native.plan cimport Plan, finish_run
 from vyre_cuda._native.origin cimport origin_of
-from vyre_cuda._native.table cimport PARAMETERS
 
 from vyre_cuda._native.status import AssertReport
 
@@ -52,12 +51,12 @@ cdef class Recorded:
         page-locked array or None for each binding; `sized`: sizes or the grid may follow from scalars.
         """
         cdef Py_ssize_t i
-        if len(rows) > PARAMETERS:
-            raise ValueError(f"a recorded call of more than {PARAMETERS} arguments")
         self._plan = plan
         self._items = <vyc_argument *>calloc(len(inputs) + 1, sizeof(vyc_argument))
         self._scalars = <uint64_t *>calloc(len(scalars) + 1, sizeof(uint64_t))
-        if self._items == NULL or self._scalars == NULL:
+        self._slot = <int32_t *>calloc(len(rows) + 1, sizeof(int32_t))
+        self._typenum = <int32_t *>calloc(len(rows) + 1, sizeof(int32_t))
+        if self._items == NULL or self._scalars == NULL or self._slot == NULL or self._typenum == NULL:
             raise MemoryError
         self._lock = threading.Lock()
         self._inputs = inputs
@@ -84,6 +83,8 @@ cdef class Recorded:
     def __dealloc__(self):
         free(self._items)
         free(self._scalars)
+        free(self._slot)
+        free(self._typenum)
 
     cdef int point(self) except -1:
         """Let the arguments be the arrays."""

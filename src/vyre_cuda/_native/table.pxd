@@ -1,12 +1,6 @@
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from cpython.object cimport PyObject
 
-# More bindings, scalars or steps than this take the general path.
-cdef enum:
-    FAST = 16
-    PARAMETERS = 2 * FAST
-    STEPS = 64
-
 # Roles of parameters beside VYC_ROLE_IN, INOUT, OUT.
 cdef enum:
     ROLE_SCALAR = 4
@@ -41,14 +35,16 @@ cdef class Table:
     cdef int32_t work_of[3]        # the parameter whose size it is; -1: it takes the steps
     cdef uint64_t most_blocks[3]   # per axis: what the device takes, and ids of the index type can number
     cdef uint64_t most_elements    # per buffer
-    cdef Row rows[PARAMETERS]
-    cdef Step steps[STEPS]
+    cdef Row *rows                 # one per parameter, when simple
+    cdef Step *steps
+    cdef uint32_t depth            # values that an evaluation keeps at most
 
     cdef int bits_of(self, uint64_t *bits, object value, const Row *row) except -1
     cdef int32_t leaf_of(self, int32_t begin, int32_t end) noexcept
-    cdef bint evaluate(self, uint64_t *value, int32_t begin, int32_t end, const uint64_t *counts,
+    # `counts`: one per parameter, and behind them room for `depth` values.
+    cdef bint evaluate(self, uint64_t *value, int32_t begin, int32_t end, uint64_t *counts,
                        const uint64_t *scalars) noexcept nogil
-    cdef bint size_of(self, uint64_t *count, uint32_t parameter, const uint64_t *counts,
+    cdef bint size_of(self, uint64_t *count, uint32_t parameter, uint64_t *counts,
                       const uint64_t *scalars) noexcept nogil
-    cdef bint grid_of(self, uint32_t *grid, const uint64_t *counts, const uint64_t *scalars) noexcept nogil
+    cdef bint grid_of(self, uint32_t *grid, uint64_t *counts, const uint64_t *scalars) noexcept nogil
     cdef bint given_grid(self, uint32_t *grid, object value)

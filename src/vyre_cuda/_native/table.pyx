@@ -11,6 +11,7 @@ from cpython.object cimport PyObject, PyTypeObject
 from cpython.tuple cimport PyTuple_CheckExact
 from libc.math cimport isinf
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 cimport numpy as cnp
@@ -96,14 +97,17 @@ cdef class Table:
         most_threads = 0xFFFFFFFFFFFFFFFF if index_bits == 64 else 1 << 32
         self.most_blocks = [min(MOST_BLOCKS[i], most_threads // block[i]) for i in range(3)]
         self.axes = len(work)
-        self.simple = simple and len(rows) <= PARAMETERS and 1 <= len(work) <= 3 and steps_of(rows, work) <= STEPS
+        self.simple = simple and 1 <= len(work) <= 3
         for i in range(len(rows)):
             self.binding_count += rows[i][0] != ROLE_SCALAR
             self.scalar_count += rows[i][0] == ROLE_SCALAR
             self.result_count += rows[i][0] in (2, 3)
-        self.simple = self.simple and self.binding_count <= FAST and self.scalar_count <= FAST
         if not self.simple:
             return
+        self.rows = <Row *>calloc(len(rows) + 1, sizeof(Row))
+        self.steps = <Step *>calloc(steps_of(rows, work) + 1, sizeof(Step))
+        if self.rows == NULL or self.steps == NULL:
+            raise MemoryError
         self.parameter_count = len(rows)
         for i in range(len(rows)):
             used = self.add_row(i, rows[i], used)
@@ -112,6 +116,10 @@ cdef class Table:
             used = self.add_steps(work[i], used)
             self.work[i + 1] = used
             self.work_of[i] = self.leaf_of(self.work[i], used)
+
+    def __dealloc__(self):
+        free(self.rows)
+        free(self.steps)
 
     def add_row(self, Py_ssize_t i, tuple row, int32_t used) -> int:
         role, slot, typenum, width, itemsize, size = row
@@ -124,9 +132,15 @@ cdef class Table:
         return self.rows[i].end
 
     def add_steps(self, tuple steps, int32_t used) -> int:
+        cdef uint32_t kept = 0
         for op, width, value in steps:
             self.steps[used] = Step(op, width, value)
             used += 1
+            if op < 0:
+                kept += 1
+            elif op != CAST:
+                kept -= 1
+            self.depth = max(self.depth, kept)
         return used
 
     cdef int32_t leaf_of(self, int32_t begin, int32_t end) noexcept:
@@ -149,10 +163,10 @@ cdef class Table:
             return PyBool_Check(value)
         return integer_bits(bits, value, row.width)
 
-    cdef bint evaluate(self, uint64_t *value, int32_t begin, int32_t end, const uint64_t *counts,
+    cdef bint evaluate(self, uint64_t *value, int32_t begin, int32_t end, uint64_t *counts,
                        const uint64_t *scalars) noexcept nogil:
         """Run steps begin to end, a postfix expression; False when what it gives is negative."""
-        cdef uint64_t stack[STEPS]
+        cdef uint64_t *stack = counts + self.parameter_count
         cdef int32_t depth = 0
         cdef int32_t i
         cdef const Step *step
@@ -172,7 +186,7 @@ cdef class Table:
         value[0] = stack[0]
         return self.steps[end - 1].width > 0 or <int64_t>value[0] >= 0
 
-    cdef bint size_of(self, uint64_t *count, uint32_t parameter, const uint64_t *counts,
+    cdef bint size_of(self, uint64_t *count, uint32_t parameter, uint64_t *counts,
                       const uint64_t *scalars) noexcept nogil:
         """The declared size of an out, which has one."""
         cdef const Row *row = &self.rows[parameter]
@@ -181,7 +195,7 @@ cdef class Table:
             return count[0] <= self.most_elements
         return self.evaluate(count, row.begin, row.end, counts, scalars) and count[0] <= self.most_elements
 
-    cdef bint grid_of(self, uint32_t *grid, const uint64_t *counts, const uint64_t *scalars) noexcept nogil:
+    cdef bint grid_of(self, uint32_t *grid, uint64_t *counts, const uint64_t *scalars) noexcept nogil:
         """Blocks that cover the work; all 0 when an axis has none."""
         cdef uint64_t extent, blocks
         cdef uint32_t axis
@@ -224,18 +238,24 @@ cdef class Table:
 
     def sizes_and_grid(self, list counts not None, list scalars not None) -> tuple[object, object]:
         """What follows from the elements of each parameter and the bits of each scalar: sizes and grid, or None."""
-        cdef uint64_t c_counts[PARAMETERS]
-        cdef uint64_t c_scalars[PARAMETERS]
         cdef uint32_t grid[3]
         cdef uint32_t i
-        for i in range(<uint32_t>len(scalars)):
-            c_scalars[i] = scalars[i]
-        for i in range(self.parameter_count):
-            c_counts[i] = counts[i]
-            if self.rows[i].begin != self.rows[i].end and not self.size_of(&c_counts[i], i, c_counts, c_scalars):
-                return None, None
-        sizes = [c_counts[i] for i in range(self.parameter_count)]
-        return sizes, (grid[0], grid[1], grid[2]) if self.grid_of(grid, c_counts, c_scalars) else None
+        cdef uint64_t *c_scalars = <uint64_t *>calloc(len(scalars) + 1, sizeof(uint64_t))
+        cdef uint64_t *c_counts = <uint64_t *>calloc(self.parameter_count + self.depth + 1, sizeof(uint64_t))
+        try:
+            if c_scalars == NULL or c_counts == NULL:
+                raise MemoryError
+            for i in range(<uint32_t>len(scalars)):
+                c_scalars[i] = scalars[i]
+            for i in range(self.parameter_count):
+                c_counts[i] = counts[i]
+                if self.rows[i].begin != self.rows[i].end and not self.size_of(&c_counts[i], i, c_counts, c_scalars):
+                    return None, None
+            sizes = [c_counts[i] for i in range(self.parameter_count)]
+            return sizes, (grid[0], grid[1], grid[2]) if self.grid_of(grid, c_counts, c_scalars) else None
+        finally:
+            free(c_scalars)
+            free(c_counts)
 
 
 def steps_of(tuple rows, tuple work) -> int:

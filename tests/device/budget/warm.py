@@ -27,8 +27,23 @@ BLOCK = 32
 WARM_UP = 100
 COLD_STEPS = 3
 
+# Arguments of the kernels whose ways end in a number: so many buffers, or so many scalars beside two buffers.
+COUNTS = (16, 17, 64, 254)
+
 # Calls of a way in one step.
-STEPS = {"call_same": 1, "call_changed": 2, "launch": 2, "launch_stream": 2, "host_out": 1, "host_new": 1, "empty": 1}
+STEPS = {
+    "call_same": 1,
+    "call_changed": 2,
+    "launch": 2,
+    "launch_stream": 2,
+    "host_out": 1,
+    "host_new": 1,
+    "empty": 1,
+    **{f"launch_buffers_{n}": 2 for n in COUNTS},
+    **{f"launch_scalars_{n}": 2 for n in COUNTS},
+    **{f"call_buffers_{n}": 2 for n in COUNTS},
+    **{f"host_new_{n}": 1 for n in COUNTS},
+}
 
 
 def saxpy() -> vc.Program:
@@ -41,6 +56,49 @@ def saxpy() -> vc.Program:
     with b.if_(i < out.size):
         out[i] = a * x[i] + y[i]
     return b.build()
+
+
+def wide(buffers: int, scalars: int) -> vc.Program:
+    """So many inputs and one result, of which the last input and the last scalar are used."""
+    b = vc.Builder(f"wide_{buffers}_{scalars}", block=BLOCK)
+    inputs = [b.input(f"x{i}", vc.f32) for i in range(buffers)]
+    out = b.output("out", vc.f32, size=inputs[0].size)
+    factors = [b.scalar(f"a{i}", vc.f32) for i in range(scalars)]
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < out.size):
+        out[i] = inputs[-1][i] * factors[-1] if scalars else inputs[-1][i]
+    return b.build()
+
+
+def wide_ways(device: vc.Device, count: int) -> Mapping[str, Way]:
+    """Those of kernels with so many arguments."""
+    host = np.arange(ELEMENTS, dtype=np.float32)
+    buffers, scalars = device.compile(wide(count - 1, 0)), device.compile(wide(1, count))
+    x, x2, out = device.array(host), device.array(host + 1), device.empty(ELEMENTS, vc.f32)
+    launch, launch_other = buffers.launch, scalars.launch  # a method of its own, which an argument tuple would make
+    changed = buffers.bind(*[x] * (count - 1), out)
+    numbers = tuple(float(i) for i in range(count))
+    first, second = (x, out, *numbers), (x2, out, *numbers)
+    once, twice = (*[x] * (count - 1), out), (*[x] * (count - 2), x2, out)
+    inputs = (host,) * (count - 1)
+
+    def launch_buffers() -> None:
+        launch(*once)
+        launch(*twice)
+
+    def call_buffers() -> None:
+        changed(*once)
+        changed(*twice)
+
+    def launch_scalars() -> None:
+        launch_other(*first)
+        launch_other(*second)
+
+    def host_new() -> None:
+        buffers(*inputs)
+
+    found = {"launch_buffers": launch_buffers, "launch_scalars": launch_scalars, "call_buffers": call_buffers}
+    return {f"{name}_{count}": way for name, way in {**found, "host_new": host_new}.items()}
 
 
 def ways(device: vc.Device) -> Mapping[str, Way]:
@@ -75,7 +133,7 @@ def ways(device: vc.Device) -> Mapping[str, Way]:
     def empty() -> None:
         device.empty(ELEMENTS, vc.f32)
 
-    return {
+    found = {
         "call_same": same,
         "call_changed": call_changed,
         "launch": launch,
@@ -84,6 +142,9 @@ def ways(device: vc.Device) -> Mapping[str, Way]:
         "host_new": host_new,
         "empty": empty,
     }
+    for count in COUNTS:
+        found.update(wide_ways(device, count))
+    return {name: found[name] for name in STEPS}
 
 
 def cold(device: vc.Device) -> Way:
