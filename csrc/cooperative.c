@@ -5,7 +5,6 @@
  * is cleared before every launch: one that failed a check may have left it anyhow. */
 #define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
-#include <sched.h>
 
 #include "plan.h"
 
@@ -109,7 +108,7 @@ vyc_status vyc__barrier_of(vyc_plan *plan, uint64_t *address_out, const vyc_plac
 
 void vyc__cooperative_begin(vyc_plan *plan) {
   if (VYC_LIKELY(!plan->cooperative)) return;
-  while (atomic_exchange_explicit(&plan->pairing, true, memory_order_acquire)) sched_yield();
+  vyc__claim_wait(&plan->pairing);
 }
 
 void vyc__cooperative_end(vyc_plan *plan) {

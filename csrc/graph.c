@@ -2,13 +2,11 @@
 #define _POSIX_C_SOURCE 200809L
 #include "graph.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 void vyc__graph_claim(vyc_graph *graph) {
-  while (VYC_UNLIKELY(atomic_exchange_explicit(&graph->claimed, true, memory_order_acquire)))
-    sched_yield();
+  vyc__claim_wait(&graph->claimed);
 }
 
 void vyc__graph_unclaim(vyc_graph *graph) {

@@ -237,6 +237,10 @@ int64_t vyc__pace_left(const vyc_pace *pace);
 vyc_status vyc__ready(vyc_context *context, CUresult result, const char *operation);
 vyc_status vyc__event_wait(vyc_context *context, CUevent event, vyc_pace *pace);
 
+/* Take what one thread has at a time, for the time of a few driver calls. Who finds it taken sleeps
+ * before long: the holder may be of a lower priority and need this very processor. */
+void vyc__claim_wait(_Atomic bool *claimed);
+
 /* ---- work.c ---- */
 
 /* Wait for all work given through the context, or to one of its streams, before this call; with

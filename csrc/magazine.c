@@ -4,7 +4,6 @@
  * and only beyond VYC_MAGAZINES threads do two share one. Each is bounded in blocks and bytes, and
  * a pool that has none of a size looks through all of them before it asks the driver: what lies in
  * a magazine is never memory that another thread lacks. */
-#include <sched.h>
 #include <stdlib.h>
 
 #include "internal.h"
@@ -100,7 +99,7 @@ void vyc__magazine_make(vyc_pool *pool) {
 static vyc_magazine *claim_number(vyc_pool *pool, uint32_t i) {
   vyc_magazine *magazine = atomic_load_explicit(&pool->magazines[i], memory_order_acquire);
   if (magazine == NULL) return NULL;
-  while (!claim(magazine)) sched_yield(); /* a few instructions */
+  vyc__claim_wait(&magazine->claimed);
   return magazine;
 }
 
