@@ -91,7 +91,9 @@ static void set_launch(const vyc_step *step, vyc_values *values, const vyc_run *
                              step->barrier != NULL ? step->barrier->address : 0};
   for (uint32_t i = 0; i < plan->binding_count; i++) values->arguments[i] = run->arguments[i];
   for (uint32_t i = 0; i < plan->scalar_count; i++) values->scalars[i] = run->scalars[i];
-  values->run = *run;
+  memcpy(&values->run, run, VYC_RUN_BYTES_FIRST); /* a caller's struct may end there */
+  values->run.struct_size = sizeof values->run;
+  values->run.timing_out = NULL;
   values->run.arguments = values->arguments;
   values->run.scalars = values->scalars;
   vyc__block_write_buffers(plan, values->block, &values->run, &hidden);

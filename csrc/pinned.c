@@ -48,7 +48,7 @@ void vyc__pinned_drop(vyc_pinned *pinned) {
 
 vyc_status vyc_pinned_data(vyc_pinned *pinned, void **data_out) {
   VYC_REQUIRE(pinned != NULL && data_out != NULL);
-  VYC_TRY(vyc__check_usable(pinned->child.context));
+  if (vyc__is_forked(pinned->child.context)) return vyc__check_usable(pinned->child.context);
   *data_out = pinned->data;
   return VYC_OK;
 }

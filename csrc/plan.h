@@ -248,7 +248,8 @@ static inline vyc_status vyc__run_check_size(const vyc_run *run) {
              : vyc__run_fail_size(run);
 }
 static inline uint32_t vyc__iterations(const vyc_run *run) {
-  return run->struct_size < sizeof *run || run->iterations == 0 ? 1 : run->iterations;
+  const bool has_them = run->struct_size >= offsetof(vyc_run, origin);
+  return !has_them || run->iterations == 0 ? 1 : run->iterations;
 }
 static inline bool vyc__grid_is_empty(const uint32_t grid[3]) {
   return grid[0] == 0 || grid[1] == 0 || grid[2] == 0;

@@ -1,5 +1,10 @@
 /* What a caller may get wrong: absent arguments, hostile counts, shorter structs. Each is refused
  * with the right status before anything is touched. */
+#define _DEFAULT_SOURCE
+#include <stddef.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "dispatch_test.h"
 
 #define REFUSED(call) CHECK((call) == VYC_E_INVALID)
@@ -269,6 +274,96 @@ static void shorter_structs_are_filled_as_far_as_they_go(vyc_context *context, v
   CHECK(error.tag == UINT64_C(0x5555555555555555));
 }
 
+/* ---- structs of an earlier version ------------------------------------------------------------ */
+
+/* The first version's part of a run, at the end of readable memory. */
+static vyc_run *first_version(const vyc_run *run, void **memory_out) {
+  const size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = offsetof(vyc_run, iterations);
+  uint8_t *memory = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(memory != MAP_FAILED && mprotect(memory + page, page, PROT_NONE) == 0);
+  vyc_run *old = (vyc_run *)(void *)(memory + page - bytes);
+  memcpy(old, run, bytes);
+  old->struct_size = (uint32_t)bytes;
+  *memory_out = memory;
+  return old;
+}
+
+static void a_run_of_the_first_version_is_read_no_further(void) {
+  vyc_context *context = open_context();
+  vyc_module *module = load_module(context);
+  vyc_plan *plan = scale_plan(module, STREAMED);
+  vyc_buffer *in = filled(context, 3.0f), *out = new_buffer(context, BYTES);
+  vyc_call *call = NULL;
+  vyc_graph *graph = NULL;
+  vyc_ticket *ticket = NULL;
+  task t;
+  void *memory = NULL, *host_memory = NULL;
+  uint32_t step = 0;
+  prepare(&t, 2.0f);
+  vyc_run *host = first_version(&t.run, &host_memory);
+  OK(vyc_plan_run(plan, NULL, host));
+  verify(&t);
+  OK(vyc_plan_submit(plan, &ticket, host));
+  OK(vyc_ticket_wait(ticket, -1));
+  vyc_ticket_release(ticket);
+  on_buffers(&t, in, out);
+  vyc_run *run = first_version(&t.run, &memory);
+  for (int i = 0; i < 3; i++) OK(vyc_plan_launch(plan, run));
+  OK(vyc_call_create(&call, plan, run));
+  OK(vyc_call_set(call, run));
+  for (int i = 0; i < 3; i++) OK(vyc_call_set_run(call, run));
+  OK(vyc_graph_create(&graph, context));
+  OK(vyc_graph_add_launch(graph, &step, plan, run));
+  OK(vyc_graph_finish(graph));
+  const vyc_graph_change change = {.step = step, .run = run};
+  OK(vyc_graph_update(graph, &change, 1));
+  OK(vyc_graph_launch(graph, &change, 1, NULL));
+  check_filled(out, 6.0f);
+  vyc_graph_release(graph);
+  vyc_call_release(call);
+  vyc_buffer_release(in);
+  vyc_buffer_release(out);
+  vyc_plan_release(plan);
+  vyc_module_release(module);
+  vyc_context_release(context);
+  munmap(memory, 2 * (size_t)sysconf(_SC_PAGESIZE));
+  munmap(host_memory, 2 * (size_t)sysconf(_SC_PAGESIZE));
+}
+
+/* What the second field that was appended does not say does not take the first away. */
+static void iterations_count_without_an_origin(void) {
+  vyc_context *context = open_context();
+  vyc_module *module = load_module(context);
+  vyc_plan *plan = scale_plan(module, COPIED);
+  task t;
+  prepare(&t, 2.0f);
+  t.run.struct_size = offsetof(vyc_run, origin);
+  t.run.iterations = 3;
+  uint64_t before = 0, after = 0;
+  OK(vyc_context_stats(context, &before, 1)); /* kernel_launches */
+  OK(vyc_plan_run(plan, NULL, &t.run));
+  OK(vyc_context_stats(context, &after, 1));
+  CHECK(after - before == 3);
+  vyc_plan_release(plan);
+  vyc_module_release(module);
+  vyc_context_release(context);
+}
+
+/* ---- after a close ----------------------------------------------------------------------------- */
+
+static void page_locked_memory_has_its_address_in_every_state(void) {
+  vyc_context *context = open_context();
+  vyc_pinned *pinned = NULL;
+  void *before = NULL, *after = NULL;
+  OK(vyc_pinned_alloc(&pinned, context, 4096));
+  OK(vyc_pinned_data(pinned, &before));
+  OK(vyc_context_close(context));
+  OK(vyc_pinned_data(pinned, &after));
+  CHECK(after != NULL && after == before);
+  vyc_pinned_release(pinned);
+  vyc_context_release(context);
+}
+
 int main(int argc, char **argv) {
   emulator_open(argc, argv);
   vyc_context *context = open_context();
@@ -288,5 +383,8 @@ int main(int argc, char **argv) {
   vyc_context_release(context);
   check_nothing_lives();
   puts("contract: passed");
+  a_run_of_the_first_version_is_read_no_further();
+  iterations_count_without_an_origin();
+  page_locked_memory_has_its_address_in_every_state();
   return 0;
 }
