@@ -15,11 +15,15 @@
 
 struct vyc_traces {
   _Atomic uint32_t next;
+  uint64_t number; /* of the process: an address comes again with the next context */
   char texts[TRACES][TRACE_BYTES];
 };
 
+static _Atomic uint64_t numbers;
+
+/* `text` is in the traces of that number. */
 static _Thread_local struct {
-  vyc_context *context;
+  uint64_t number;
   const char *text;
 } label;
 
@@ -35,6 +39,7 @@ vyc_status vyc_context_trace(vyc_context *context, const char *text) {
     vyc_traces *fresh = calloc(1, sizeof *fresh);
     if (fresh == NULL || !vyc__note_fits(fresh))
       return vyc__fail(VYC_E_MEMORY, "trace", "out of host memory");
+    fresh->number = atomic_fetch_add(&numbers, 1) + 1;
     if (atomic_compare_exchange_strong(&context->traces, &traces, fresh))
       traces = fresh;
     else
@@ -42,13 +47,14 @@ vyc_status vyc_context_trace(vyc_context *context, const char *text) {
   }
   char *const room = traces->texts[atomic_fetch_add(&traces->next, 1) % TRACES];
   snprintf(room, TRACE_BYTES, "%s", text);
-  label.context = context;
+  label.number = traces->number;
   label.text = room;
   return VYC_OK;
 }
 
 vyc_note vyc__traced(vyc_context *context, const vyc_name *name, uint32_t origin) {
-  if (label.text == NULL || label.context != context) return vyc__note_make(name, origin);
+  const vyc_traces *traces = atomic_load_explicit(&context->traces, memory_order_acquire);
+  if (label.text == NULL || label.number != traces->number) return vyc__note_make(name, origin);
   const char *text = label.text;
   label.text = NULL;
   return vyc__note_make(text, VYC_ORIGIN_TEXT);

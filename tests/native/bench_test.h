@@ -12,14 +12,17 @@ typedef struct bench {
   task task;
 } bench;
 
-UNUSED static void set_up(bench *b, float a) {
-  b->context = open_context();
+/* The context is the bench's from here on. */
+UNUSED static void set_up_on(bench *b, vyc_context *context, float a) {
+  b->context = context;
   b->module = load_module(b->context);
   b->in = new_buffer(b->context, N * 4);
   b->out = new_buffer(b->context, N * 4);
   prepare(&b->task, a);
   on_buffers(&b->task, b->in, b->out);
 }
+
+UNUSED static void set_up(bench *b, float a) { set_up_on(b, open_context(), a); }
 
 UNUSED static void tear_down(bench *b) {
   emulator_set("stream_mode", EAGER);

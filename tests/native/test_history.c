@@ -196,6 +196,35 @@ static void kernels_that_come_and_go_leave_nothing(void) {
   tear_down(&b);
 }
 
+static void *give_a_text(void *context) {
+  OK(vyc_context_trace(context, "the text of another thread"));
+  return NULL;
+}
+
+/* The next context may have the address of the one before, and its texts the memory of the old. */
+static void a_text_is_of_its_context_alone(void) {
+  bench b;
+  char room[1024];
+  uint32_t count = 0;
+  vyc_context *before = NULL, *again = open_context();
+  for (int i = 0; i < 64 && again != before; i++) {
+    OK(vyc_context_trace(again, "a text of an earlier context"));
+    vyc_context_release(again);
+    before = again;
+    again = open_context();
+  }
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, give_a_text, again) == 0);
+  CHECK(pthread_join(thread, NULL) == 0);
+  set_up_on(&b, again, 2.0f);
+  vyc_plan *plan = named(b.module, "scale");
+  OK(vyc_plan_launch(plan, &b.task.run));
+  OK(vyc_context_in_flight(again, room, sizeof room, &count));
+  CHECK(count == 1 && strstr(room, "scale") != NULL && strstr(room, "text") == NULL);
+  vyc_plan_release(plan);
+  tear_down(&b);
+}
+
 typedef struct reader {
   vyc_context *context;
   volatile int *over;
@@ -249,6 +278,7 @@ int main(int argc, char **argv) {
   a_site_that_nobody_added_says_nothing();
   a_name_outlives_its_kernel_while_its_launch_may_be_told();
   kernels_that_come_and_go_leave_nothing();
+  a_text_is_of_its_context_alone();
   names_are_read_while_they_are_freed();
   sites_end_without_a_failure();
   printf("ok\n");
