@@ -7,7 +7,6 @@
  * every use behind the source. */
 #define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
-#include <sched.h>
 #include <stdlib.h>
 
 #include "plan.h"
@@ -18,7 +17,7 @@ vyc_status vyc__stream_order(vyc_stream *adopted, CUstream later, CUstream earli
   if (later == earlier) return VYC_OK;
   vyc_context *context = adopted->child.context;
   VYC_CU_RESULT;
-  while (atomic_exchange_explicit(&adopted->is_ordering, true, memory_order_acquire)) sched_yield();
+  vyc__claim_wait(&adopted->is_ordering);
   vyc_status status = VYC_CU(context, cuEventRecord, adopted->scratch, earlier);
   if (status == VYC_OK)
     status = VYC_CU(context, cuStreamWaitEvent, later, adopted->scratch, CU_EVENT_WAIT_DEFAULT);
@@ -164,7 +163,7 @@ static void buffer_destroy(vyc_child *child) { (void)child; }
 static void buffer_finish(vyc_child *child) {
   vyc_buffer *buffer = (vyc_buffer *)child;
   vyc_stream_release(buffer->source);
-  if (buffer->drop != NULL) buffer->drop(buffer->owner);
+  if (buffer->drop != NULL) vyc__host_drop(buffer->drop, buffer->owner);
   free(buffer);
 }
 

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "internal.h"
 
@@ -36,9 +37,44 @@ const vyc_allocator *vyc__pool_allocator(const vyc_context *context, const vyc_p
   return pool->pinned ? &context->host.pinned : &context->host.device;
 }
 
+/* ---- callbacks ------------------------------------------------------------------------------- */
+
+/* Around a function of the host's. Compiled with -fexceptions, its cleanup also runs where an
+ * exception of C++, or the end of the thread, comes through: what the library holds meanwhile
+ * (entries, claims, a current context) would stay as it is, and waits for it never end. */
+typedef struct boundary_state {
+  bool has_returned;
+} boundary_state;
+
+static void end(const boundary_state *state) {
+  if (VYC_LIKELY(state->has_returned)) return;
+  fputs("libvyre_cuda: a callback of the host was left by an exception or by the end of its thread\n",
+        stderr);
+  abort();
+}
+
+#define boundary __attribute__((cleanup(end))) boundary_state
+
+static boundary_state begin(void) { return (boundary_state){false}; }
+
 bool vyc__host_alloc(const vyc_allocator *allocator, uint64_t *address_out, uint64_t bytes) {
   *address_out = 0;
-  return allocator->alloc(allocator->user, address_out, bytes) == 0 && *address_out != 0;
+  boundary inside = begin();
+  const int32_t result = allocator->alloc(allocator->user, address_out, bytes);
+  inside.has_returned = true;
+  return result == 0 && *address_out != 0;
+}
+
+void vyc__host_free(const vyc_allocator *allocator, uint64_t address) {
+  boundary inside = begin();
+  allocator->free(allocator->user, address);
+  inside.has_returned = true;
+}
+
+void vyc__host_drop(void (*drop)(void *owner), void *owner) {
+  boundary inside = begin();
+  drop(owner);
+  inside.has_returned = true;
 }
 
 /* The record of the thread stays: a message is no failure of the call at hand. */
@@ -52,7 +88,9 @@ void vyc__log(vyc_context *context, int32_t level, const char *format, ...) {
   vyc_error record;
   vyc__error_save(&record);
   const uint32_t keepers = vyc__record_open();
+  boundary inside = begin();
   context->host.log(context->host.log_user, level, text);
+  inside.has_returned = true;
   vyc__record_shut(keepers);
   vyc__error_restore(&record);
 }

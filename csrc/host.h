@@ -23,8 +23,12 @@ vyc_status vyc__host_read(vyc_host *host_out, uint64_t *handle_out,
 /* Where a pool has its memory from; functions NULL: from the driver. */
 struct vyc_pool;
 const vyc_allocator *vyc__pool_allocator(const vyc_context *context, const struct vyc_pool *pool);
-/* False: out of memory. */
+/* Functions of the host's are called by these: an exception that comes out of one ends the process.
+ * False: out of memory. */
 bool vyc__host_alloc(const vyc_allocator *allocator, uint64_t *address_out, uint64_t bytes);
+
+void vyc__host_free(const vyc_allocator *allocator, uint64_t address);
+void vyc__host_drop(void (*drop)(void *owner), void *owner);
 
 /* Somebody else has destroyed the CUcontext: no call may be made on what was made in it. */
 bool vyc__is_destroyed(vyc_context *context);

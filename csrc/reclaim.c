@@ -18,7 +18,7 @@ static void raw_free(vyc_context *context, const vyc_pool *pool, uint64_t addres
   if (is_void(context)) return;
   const vyc_allocator *host = vyc__pool_allocator(context, pool);
   if (VYC_UNLIKELY(host->free != NULL))
-    host->free(host->user, address);
+    vyc__host_free(host, address);
   else if (pool->pinned)
     context->driver->cuMemFreeHost((void *)(uintptr_t)address);
   else

@@ -47,6 +47,10 @@
  *    must not be one that another thread is using. The current CUDA context is left as found.
  *  - "In call order": work without a stream of its own runs as if on one stream. Host memory of a
  *    call is the caller's again when the function returns, unless it says otherwise.
+ *  - Functions of the caller's that are called back return: the process is ended (abort, with a
+ *    line on stderr) when one is left by a C++ exception or by the end of its thread, and they must
+ *    not longjmp.
+ *  - The library stays in the process once it is loaded; dlclose gives a handle up and no more.
  *  - A forked child may close and release what its parent opened; every other call on it answers
  *    VYC_E_UNAVAILABLE.
  *  - Runs, launches, bound calls, replays, copies and waits take at most 8 KiB of the caller's
@@ -586,7 +590,7 @@ VYC_API vyc_status vyc_pinned_register(vyc_pinned **pinned_out, vyc_context *con
 /* May be called with work on the memory in flight, and after a close; views of it end here. */
 VYC_API void vyc_pinned_release(vyc_pinned *pinned);
 /* The address, of host and device alike; valid until the release. Answers in every state of the
- * context. */
+ * context, but in a forked child. */
 VYC_API vyc_status vyc_pinned_data(vyc_pinned *pinned, void **data_out);
 
 /* ---- modules -------------------------------------------------------------------------------- */
