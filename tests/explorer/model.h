@@ -1,0 +1,54 @@
+/* A model of a CUDA driver and its device: small, deterministic, and as late as it may be.
+ *
+ * Streams are queues; what is in them runs when the explorer says so, or when everybody waits. A
+ * kernel reads eight bytes and writes eight. Handles that were destroyed may not be used, nor
+ * memory that was freed, and work in flight must not touch what is freed. */
+#ifndef EXPLORER_MODEL_H
+#define EXPLORER_MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MODEL_MEMORIES 256u
+#define MODEL_STREAMS 48u
+#define MODEL_NODES 8u /* of a graph */
+
+/* A kernel that was given to a stream. */
+typedef struct model_kernel {
+  uint64_t in, out, value; /* its parameters */
+  uint32_t count;
+  uint32_t operation;  /* who gave it */
+  uint32_t number;     /* of it, among the kernels of one launch of a graph */
+  uint32_t of_graph;   /* kernels that the graph has */
+  uint64_t first_value; /* of the first kernel of the graph */
+  uint32_t in_owner, out_owner;
+} model_kernel;
+
+typedef struct model_hooks {
+  uint32_t (*operation)(void); /* that the running thread is in */
+  void (*given)(model_kernel *kernel);
+  void (*runs)(model_kernel *kernel);
+  void (*writes)(const model_kernel *kernel); /* a copy from the host, to `out` */
+} model_hooks;
+
+/* Everything anew, in the explored heap. */
+void model_start(model_hooks hooks);
+/* Work ends as soon as it is given; else as late as it can. */
+void model_be_eager(bool eager);
+bool model_step(bool is_waited_for);
+bool model_has_work(void);
+/* All of it, what nobody waits for first: as late as anything can be. */
+void model_drain(void);
+/* A stream that this library has not made; its handle. */
+uint64_t model_stream_of_others(void);
+uint64_t model_memory_of_others(void);
+/* What is left: fails when the driver holds anything. */
+void model_check_empty(void);
+/* The thread's current context and capture mode are as they were at first. */
+void model_check_thread(void);
+uint64_t model_read(uint64_t address);
+void model_write(uint64_t address, uint64_t value);
+/* The whole of [address, address + bytes) is memory that is there. */
+void model_check_memory(uint64_t address, uint64_t bytes, const char *who);
+
+#endif

@@ -1,0 +1,319 @@
+#include "operations.h"
+
+#include <string.h>
+
+#include "scene.h"
+
+/* ---- launches -------------------------------------------------------------------------------- */
+
+static void launch_on_stream(uint32_t thread) {
+  scene *s = the_scene();
+  (void)thread;
+  scene_launch("launch on stream one", s->one, STREAM_ONE, &s->x, &s->hot);
+}
+
+static void launch_in_call_order(uint32_t thread) {
+  scene *s = the_scene();
+  (void)thread;
+  scene_launch("launch in call order", NULL, STREAM_CALLS, &s->x, &s->hot);
+}
+
+static void launch_that_reads(uint32_t thread) {
+  scene *s = the_scene();
+  (void)thread;
+  scene_launch("launch on stream two", s->two, STREAM_TWO, &s->hot, &s->out);
+}
+
+static void launch_and_free(uint32_t thread) {
+  scene *s = the_scene();
+  scene_launch("launch, then free", s->one, STREAM_ONE, &s->x, &s->own[thread]);
+  scene_buffer_end(&s->own[thread]);
+}
+
+/* ---- bound calls ----------------------------------------------------------------------------- */
+
+static void call(uint32_t thread) {
+  scene *s = the_scene();
+  (void)thread;
+  const uint32_t number = scene_enter((order_operation){.name = "bound call",
+                                                        .stream = STREAM_ONE,
+                                                        .reads = scene_set(&s->x),
+                                                        .writes = scene_set(&s->hot)},
+                                      BY_CALL, 1);
+  scene_leave(number, vyc_call_run(s->call));
+}
+
+/* Both threads bind arguments of their own: other elements of x. */
+static uint32_t bind(scene_run *run, const char *name, uint32_t thread, uint32_t kernels) {
+  scene *s = the_scene();
+  const uint64_t offset = thread % 2 == 0 ? 8 : 0;
+  const uint32_t number = scene_enter((order_operation){.name = name,
+                                                        .stream = STREAM_ONE,
+                                                        .reads = scene_set(&s->x),
+                                                        .writes = scene_set(&s->hot),
+                                                        .in = s->x.address + offset,
+                                                        .out = s->hot.address},
+                                      BY_ITSELF, kernels);
+  s->bound.writers |= UINT64_C(1) << number;
+  scene_fill_run(run, s->one, &s->x, offset, &s->hot, number);
+  return number;
+}
+
+static void call_set_run(uint32_t thread) {
+  scene_run run;
+  const uint32_t number = bind(&run, "rebind and launch", thread, 1);
+  scene_leave(number, vyc_call_set_run(the_scene()->call, &run.run));
+}
+
+static void call_set(uint32_t thread) {
+  scene_run run;
+  const uint32_t number = bind(&run, "rebind", thread, 0);
+  order_operation *o = &the_scene()->order.list[number];
+  o->writes = 0; /* the launches do */
+  o->stream = ORDER_NOWHERE;
+  scene_leave(number, vyc_call_set(the_scene()->call, &run.run));
+}
+
+/* ---- graphs ---------------------------------------------------------------------------------- */
+
+static void replay(uint32_t thread) {
+  scene *s = the_scene();
+  (void)thread;
+  const vyc_symbol_value value = {.symbol = s->symbol_out, .buffer = s->hot.handle, .count = 1};
+  const uint32_t number = scene_enter((order_operation){.name = "replay with another array",
+                                                        .stream = STREAM_CALLS,
+                                                        .graph = GRAPH_TWICE,
+                                                        .reads = scene_set(&s->x),
+                                                        .writes = scene_set(&s->hot)},
+                                      BY_GRAPH, 2);
+  scene_leave(number, vyc_replay_launch(s->replay, &value, 1, NULL));
+}
+
+static void replay_with_scalar(uint32_t thread) {
+  scene *s = the_scene();
+  (void)thread;
+  const uint32_t number = scene_enter((order_operation){.name = "replay with another scalar",
+                                                        .stream = STREAM_TWO,
+                                                        .graph = GRAPH_TWICE,
+                                                        .reads = scene_set(&s->x),
+                                                        .writes = scene_set(&s->out)},
+                                      BY_GRAPH, 2);
+  const vyc_symbol_value value = {.symbol = s->symbol_a, .bits = number};
+  scene_leave(number, vyc_replay_launch(s->replay, &value, 1, s->two));
+}
+
+static void replay_set(uint32_t thread) {
+  scene *s = the_scene();
+  (void)thread;
+  const uint32_t number = scene_enter(
+      (order_operation){.name = "set of a symbol", .stream = ORDER_NOWHERE}, BY_ITSELF, 0);
+  const vyc_symbol_value value = {.symbol = s->symbol_a, .bits = number};
+  s->symbol.writers |= UINT64_C(1) << number;
+  scene_leave(number, vyc_replay_set(s->replay, &value, 1));
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+static void copy_in(uint32_t thread) {
+  (void)thread;
+  scene_copy_in(&the_scene()->hot);
+}
+
+static void copy_out(uint32_t thread) {
+  (void)thread;
+  scene_copy_out(&the_scene()->hot);
+}
+
+static void copy_own_out(uint32_t thread) {
+  scene_copy_out(&the_scene()->own[thread]);
+}
+
+static void copy_within(uint32_t thread) {
+  scene *s = the_scene();
+  (void)thread;
+  const uint32_t number = scene_enter((order_operation){.name = "copy within",
+                                                        .stream = STREAM_CALLS,
+                                                        .flags = ORDER_COPY,
+                                                        .reads = scene_set(&s->hot),
+                                                        .writes = scene_set(&s->out),
+                                                        .in = s->hot.address,
+                                                        .out = s->out.address},
+                                      BY_ITSELF, 1);
+  scene_leave(number, vyc_copy(s->out.handle, 0, s->hot.handle, 0, 8));
+}
+
+/* ---- waits ----------------------------------------------------------------------------------- */
+
+static void wait_for(const char *name, uint32_t stream, uint32_t flags, vyc_status (*wait)(void)) {
+  const uint32_t number = scene_enter(
+      (order_operation){.name = name, .stream = stream, .flags = flags | ORDER_BLOCKS}, BY_ITSELF,
+      0);
+  scene_leave(number, wait());
+}
+
+static vyc_status wait_stream(void) { return vyc_stream_synchronize(the_scene()->one); }
+
+static vyc_status wait_context(void) { return vyc_context_synchronize(the_scene()->context); }
+
+static void synchronize_stream(uint32_t thread) {
+  (void)thread;
+  wait_for("wait for stream one", STREAM_ONE, 0, wait_stream);
+}
+
+static void synchronize(uint32_t thread) {
+  (void)thread;
+  wait_for("wait for all", ORDER_NOWHERE, ORDER_WAITS_ALL, wait_context);
+}
+
+static void synchronize_buffer(uint32_t thread) {
+  scene *s = the_scene();
+  (void)thread;
+  const uint32_t number = scene_enter((order_operation){.name = "wait for a buffer",
+                                                        .stream = STREAM_CALLS,
+                                                        .flags = ORDER_COPY | ORDER_BLOCKS,
+                                                        .reads = scene_set(&s->hot)},
+                                      BY_ITSELF, 0);
+  /* It takes no marks: a stream that used the buffer does not do so anew. */
+  s->order.list[number].flags &= ~(uint32_t)ORDER_COPY;
+  scene_leave(number, vyc_buffer_synchronize_for(s->hot.handle, 1, -1));
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static void free_buffer(uint32_t thread) { scene_buffer_end(&the_scene()->own[thread]); }
+
+static void take_buffer(uint32_t thread) {
+  scene_buffer fresh = {0};
+  (void)thread;
+  if (!scene_buffer_make(&fresh, "a new buffer")) return;
+  scene_copy_in(&fresh);
+  scene_launch("launch on a new buffer", the_scene()->two, STREAM_TWO, &fresh, &the_scene()->out);
+  scene_copy_out(&fresh);
+  scene_buffer_end(&fresh);
+}
+
+static void trim(uint32_t thread) {
+  (void)thread;
+  scene_ok(vyc_context_trim(the_scene()->context), "trim");
+}
+
+static void host_run(uint32_t thread) {
+  scene *s = the_scene();
+  (void)thread;
+  uint64_t in = 0, result = UINT64_MAX;
+  scene_run run;
+  const uint32_t number = scene_enter(
+      (order_operation){.name = "run with host arrays", .stream = ORDER_NOWHERE}, BY_ITSELF, 1);
+  scene_fill_run(&run, NULL, &s->x, 0, &s->out, number);
+  run.arguments[0] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = 1, .data = &in};
+  run.arguments[1] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = 1, .result = &result};
+  const vyc_status status = vyc_plan_run(s->plan, NULL, &run.run);
+  if (status == VYC_OK && result != number)
+    explorer_fail("a run with host arrays (%u) has the result %lu", number, (unsigned long)result);
+  scene_leave(number, status);
+}
+
+/* ---- streams --------------------------------------------------------------------------------- */
+
+static void make_stream(uint32_t thread) {
+  scene *s = the_scene();
+  if (!scene_ok(vyc_stream_create(&s->made[thread], s->context), "stream made")) return;
+  scene_launch("launch on a new stream", s->made[thread], STREAM_MADE + thread, &s->hot, &s->out);
+}
+
+static void drop_stream(uint32_t thread) {
+  scene *s = the_scene();
+  const uint32_t number = scene_enter((order_operation){.name = "stream dropped",
+                                                        .stream = STREAM_SPARE + thread,
+                                                        .flags = ORDER_BLOCKS},
+                                      BY_ITSELF, 0);
+  vyc_stream_release(s->spare[thread]);
+  s->spare[thread] = NULL;
+  scene_leave(number, VYC_OK);
+}
+
+static void use_and_drop_stream(uint32_t thread) {
+  scene *s = the_scene();
+  scene_launch("launch on a spare stream", s->spare[thread], STREAM_SPARE + thread, &s->x,
+               &s->hot);
+  drop_stream(thread);
+}
+
+static void adopt_stream(uint32_t thread) {
+  scene *s = the_scene();
+  vyc_stream *stream = NULL;
+  (void)thread;
+  if (!scene_ok(vyc_stream_adopt(&stream, s->context, s->foreign_stream), "stream adopted"))
+    return;
+  scene_launch("launch on an adopted stream", stream, STREAM_FOREIGN, &s->x, &s->hot);
+  vyc_stream_release(stream);
+}
+
+static void adopt_memory(uint32_t thread) {
+  scene *s = the_scene();
+  scene_buffer foreign = {.address = s->foreign_memory[thread]};
+  const vyc_foreign_memory memory = {.struct_size = sizeof memory,
+                                     .address = foreign.address,
+                                     .bytes = ORDER_BUFFER_BYTES,
+                                     .source = s->two};
+  if (!scene_ok(vyc_buffer_adopt(&foreign.handle, s->context, &memory), "memory adopted")) return;
+  foreign.number = order_buffer_add(&s->order, "adopted memory", foreign.address, true);
+  scene_launch("launch on adopted memory", s->one, STREAM_ONE, &s->x, &foreign);
+  scene_launch("launch that reads it", NULL, STREAM_CALLS, &foreign, &s->hot);
+  scene_copy_out(&foreign);
+  scene_buffer_end(&foreign);
+}
+
+/* ---- the context ----------------------------------------------------------------------------- */
+
+static void read_statistics(uint32_t thread) {
+  scene *s = the_scene();
+  uint64_t rows[8];
+  vyc_memory_stats stats = {.struct_size = sizeof stats};
+  (void)thread;
+  scene_ok(vyc_context_stats(s->context, rows, 8), "statistics");
+  if (scene_ok(vyc_context_memory_stats(s->context, &stats), "statistics of memory") &&
+      stats.live_count > 1000)
+    explorer_fail("%lu pieces of memory are live", (unsigned long)stats.live_count);
+}
+
+static void close_context(uint32_t thread) {
+  scene *s = the_scene();
+  (void)thread;
+  s->closing = true;
+  const vyc_status status = vyc_context_close(s->context);
+  if (status != VYC_OK) scene_ok(status, "close");
+  s->closed = true;
+}
+
+const operation_row operation_rows[] = {
+    {"launch", launch_on_stream},
+    {"launch-call-order", launch_in_call_order},
+    {"launch-reads", launch_that_reads},
+    {"launch-free", launch_and_free},
+    {"call", call},
+    {"call-set-run", call_set_run},
+    {"call-set", call_set},
+    {"replay", replay},
+    {"replay-scalar", replay_with_scalar},
+    {"replay-set", replay_set},
+    {"copy-in", copy_in},
+    {"copy-out", copy_out},
+    {"copy-own-out", copy_own_out},
+    {"copy-within", copy_within},
+    {"wait-stream", synchronize_stream},
+    {"wait-all", synchronize},
+    {"wait-buffer", synchronize_buffer},
+    {"free", free_buffer},
+    {"take", take_buffer},
+    {"trim", trim},
+    {"host-run", host_run},
+    {"stream-made", make_stream},
+    {"stream-dropped", drop_stream},
+    {"stream-used-dropped", use_and_drop_stream},
+    {"adopt-stream", adopt_stream},
+    {"adopt-memory", adopt_memory},
+    {"statistics", read_statistics},
+    {"close", close_context},
+};
+const uint32_t operation_count = (uint32_t)(sizeof operation_rows / sizeof operation_rows[0]);

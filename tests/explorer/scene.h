@@ -1,0 +1,100 @@
+/* What operations work on: a context with buffers, streams, a bound call and a graph, all warm; and
+ * how each operation is told to the model of order. */
+#ifndef EXPLORER_SCENE_H
+#define EXPLORER_SCENE_H
+
+#include "model.h"
+#include "order.h"
+#include "schedule.h"
+#include "vyre_cuda.h"
+
+enum { /* order streams; those of a thread follow */
+       STREAM_CALLS = ORDER_CALLS,
+       STREAM_ONE = 1,
+       STREAM_TWO = 2,
+       STREAM_FOREIGN = 3,
+       STREAM_SPARE = 10, /* and the thread's number: its own, idle, for it to drop */
+       STREAM_MADE = 20   /* and the thread's number: that it makes */
+};
+
+enum { /* order_operation.graph */
+       GRAPH_TWICE = 1
+};
+
+enum binding_of { /* where the arguments of an operation's kernels come from */
+                  BY_ITSELF,
+                  BY_CALL,
+                  BY_GRAPH
+};
+
+enum { /* a setting of a schedule */
+       SETTING_PENDING = 1u, /* work is in flight at the beginning */
+       SETTING_EAGER = 2u,   /* the device ends at once what it is given */
+       SETTING_FREE = 4u     /* buffers are released right after the operations, not read */
+};
+
+typedef struct scene_buffer {
+  vyc_buffer *handle;
+  uint64_t address;
+  uint32_t number; /* in the model of order */
+} scene_buffer;
+
+typedef struct scene {
+  order order;
+  vyc_driver *driver;
+  vyc_context *context;
+  vyc_kernel *kernel;
+  vyc_plan *plan;
+  vyc_replay *replay;
+  uint32_t symbol_a, symbol_out, symbol_x;
+  vyc_stream *one, *two, *spare[EXPLORER_THREADS], *made[EXPLORER_THREADS];
+  uint64_t foreign_stream, foreign_memory[EXPLORER_THREADS];
+  scene_buffer x, hot, out, own[EXPLORER_THREADS];
+  vyc_call *call; /* on stream one: x to hot */
+  order_register bound, symbol;
+  enum binding_of binding[ORDER_MOST];
+  uint32_t kernels[ORDER_MOST]; /* that an operation is to launch */
+  uint64_t graph_value[ORDER_MOST];
+  uint32_t operation[EXPLORER_THREADS]; /* that a thread is in */
+  uint32_t setting;
+  bool closing, closed;
+  uint64_t launches, graph_launches; /* given to the driver */
+  uint32_t launches_row, graph_launches_row;
+  uint64_t launches_before, graph_launches_before; /* as the library counts them */
+} scene;
+
+/* The scene of the schedule that runs. */
+scene *the_scene(void);
+/* Runs on thread 0: makes the scene, with SETTING_PENDING or without. */
+void scene_make(void *setting);
+/* Runs on each thread once, which has its number from then on. */
+void scene_number_thread(void *unused);
+/* What is right before the threads begin. */
+void scene_begin(uint32_t setting);
+/* Runs on thread 0 when the others have ended: reads everything, releases everything. */
+void scene_judge(void *unused);
+
+/* Around a call: the number of the operation, and what came of it. A failure that no close explains
+ * ends the schedule. */
+uint32_t scene_enter(order_operation operation, enum binding_of binding, uint32_t kernels);
+void scene_leave(uint32_t operation, vyc_status status);
+/* The same for what must not fail and is no operation of the model. True: it may go on. */
+bool scene_ok(vyc_status status, const char *what);
+
+/* A launch of the kernel; `in` may begin at its second element. */
+void scene_launch(const char *name, vyc_stream *stream, uint32_t order_stream,
+                  const scene_buffer *in, const scene_buffer *to);
+typedef struct scene_run {
+  vyc_run run;
+  vyc_argument arguments[2];
+  uint64_t value;
+} scene_run;
+void scene_fill_run(scene_run *run, vyc_stream *stream, const scene_buffer *in, uint64_t in_offset,
+                    const scene_buffer *to, uint64_t value);
+void scene_copy_in(const scene_buffer *to);
+void scene_copy_out(const scene_buffer *from);
+bool scene_buffer_make(scene_buffer *buffer, const char *name);
+void scene_buffer_end(scene_buffer *buffer);
+static inline uint32_t scene_set(const scene_buffer *buffer) { return 1u << buffer->number; }
+
+#endif
