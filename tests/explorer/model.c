@@ -451,6 +451,7 @@ static CUresult CUDAAPI model_cuStreamIsCapturing(CUstream handle, CUstreamCaptu
 
 static event *event_of(CUevent handle, const char *function) {
   event *e = (event *)(void *)handle;
+  if (e == NULL) explorer_fail("%s without an event", function);
   if (!e->live) explorer_fail("%s of an event that was destroyed", function);
   return e;
 }

@@ -24,6 +24,12 @@ static void launch_that_reads(uint32_t thread) {
   scene_launch("launch on stream two", s->two, STREAM_TWO, &s->hot, &s->out);
 }
 
+static void launch_on_spare(uint32_t thread) {
+  scene *s = the_scene();
+  scene_launch("launch on a spare stream", s->spare[thread], STREAM_SPARE + thread, &s->x,
+               &s->hot);
+}
+
 static void launch_and_free(uint32_t thread) {
   scene *s = the_scene();
   scene_launch("launch, then free", s->one, STREAM_ONE, &s->x, &s->own[thread]);
@@ -72,6 +78,26 @@ static void call_set(uint32_t thread) {
   o->writes = 0; /* the launches do */
   o->stream = ORDER_NOWHERE;
   scene_leave(number, vyc_call_set(the_scene()->call, &run.run));
+}
+
+static void call_made(uint32_t thread) {
+  scene *s = the_scene();
+  scene_run run;
+  vyc_call *made = NULL;
+  (void)thread;
+  const uint32_t number = scene_enter((order_operation){.name = "a call made, run and released",
+                                                        .stream = STREAM_TWO,
+                                                        .reads = scene_set(&s->hot),
+                                                        .writes = scene_set(&s->out),
+                                                        .in = s->hot.address,
+                                                        .out = s->out.address},
+                                      BY_ITSELF, 2);
+  scene_fill_run(&run, s->two, &s->hot, 0, &s->out, number);
+  vyc_status status = vyc_call_create(&made, s->plan, &run.run);
+  if (status == VYC_OK) status = vyc_call_run(made);
+  if (status == VYC_OK) status = vyc_call_run(made);
+  vyc_call_release(made);
+  scene_leave(number, status);
 }
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
@@ -124,6 +150,11 @@ static void copy_out(uint32_t thread) {
   scene_copy_out(&the_scene()->hot);
 }
 
+static void copy_other_out(uint32_t thread) {
+  (void)thread;
+  scene_copy_out(&the_scene()->out);
+}
+
 static void copy_own_out(uint32_t thread) {
   scene_copy_out(&the_scene()->own[thread]);
 }
@@ -133,7 +164,7 @@ static void copy_within(uint32_t thread) {
   (void)thread;
   const uint32_t number = scene_enter((order_operation){.name = "copy within",
                                                         .stream = STREAM_CALLS,
-                                                        .flags = ORDER_COPY,
+                                                        .flags = ORDER_COPY | ORDER_WAITS_BUFFERS,
                                                         .reads = scene_set(&s->hot),
                                                         .writes = scene_set(&s->out),
                                                         .in = s->hot.address,
@@ -170,12 +201,23 @@ static void synchronize_buffer(uint32_t thread) {
   (void)thread;
   const uint32_t number = scene_enter((order_operation){.name = "wait for a buffer",
                                                         .stream = STREAM_CALLS,
-                                                        .flags = ORDER_COPY | ORDER_BLOCKS,
+                                                        .flags = ORDER_WAITS_BUFFERS | ORDER_BLOCKS,
                                                         .reads = scene_set(&s->hot)},
                                       BY_ITSELF, 0);
-  /* It takes no marks: a stream that used the buffer does not do so anew. */
-  s->order.list[number].flags &= ~(uint32_t)ORDER_COPY;
   scene_leave(number, vyc_buffer_synchronize_for(s->hot.handle, 1, -1));
+}
+
+static vyc_status wait_fence(void) {
+  vyc_fence *fence = NULL;
+  vyc_status status = vyc_fence_create(&fence, the_scene()->context);
+  if (status == VYC_OK) status = vyc_fence_wait(fence, -1);
+  vyc_fence_release(fence);
+  return status;
+}
+
+static void fence(uint32_t thread) {
+  (void)thread;
+  wait_for("wait for a fence", ORDER_NOWHERE, ORDER_WAITS_ALL, wait_fence);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -195,6 +237,47 @@ static void take_buffer(uint32_t thread) {
 static void trim(uint32_t thread) {
   (void)thread;
   scene_ok(vyc_context_trim(the_scene()->context), "trim");
+}
+
+/* Keeps nothing idle, then as much as before. */
+static void change_budget(uint32_t thread) {
+  scene *s = the_scene();
+  (void)thread;
+  if (!scene_ok(vyc_context_set_memory_budget(s->context, 0, 0), "budget")) return;
+  scene_ok(vyc_context_set_memory_budget(s->context, 1 << 30, 1 << 30), "budget");
+}
+
+static void try_buffer(uint32_t thread) {
+  scene *s = the_scene();
+  scene_buffer fresh = {0};
+  scene_buffer *own = &s->own[thread];
+  if (vyc_buffer_try_alloc(&fresh.handle, s->context, ORDER_BUFFER_BYTES) == VYC_OK)
+    vyc_buffer_release(fresh.handle);
+  order_buffer_release(&s->order, own->number);
+  if (vyc_buffer_try_release(own->handle) == VYC_OK)
+    own->handle = NULL;
+  else
+    s->order.buffers[own->number].released = 0;
+}
+
+static void submit(uint32_t thread) {
+  scene *s = the_scene();
+  (void)thread;
+  uint64_t in = 0, result = UINT64_MAX;
+  scene_run run;
+  vyc_ticket *ticket = NULL;
+  const uint32_t number = scene_enter(
+      (order_operation){.name = "run that is submitted", .stream = ORDER_NOWHERE}, BY_ITSELF, 1);
+  scene_fill_run(&run, NULL, &s->x, 0, &s->out, number);
+  run.arguments[0] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = 1, .data = &in};
+  run.arguments[1] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = 1, .result = &result};
+  vyc_status status = vyc_plan_submit(s->plan, &ticket, &run.run);
+  if (status == VYC_OK) status = vyc_ticket_wait(ticket, -1);
+  vyc_ticket_release(ticket);
+  if (status == VYC_OK && result != number)
+    explorer_fail("a run that was submitted (%u) has the result %lu", number,
+                  (unsigned long)result);
+  scene_leave(number, status);
 }
 
 static void host_run(uint32_t thread) {
@@ -233,35 +316,74 @@ static void drop_stream(uint32_t thread) {
 }
 
 static void use_and_drop_stream(uint32_t thread) {
-  scene *s = the_scene();
-  scene_launch("launch on a spare stream", s->spare[thread], STREAM_SPARE + thread, &s->x,
-               &s->hot);
+  launch_on_spare(thread);
   drop_stream(thread);
 }
 
-static void adopt_stream(uint32_t thread) {
+/* Stream two goes on behind what stream one was given, by an event. */
+static void order_by_event(uint32_t thread) {
   scene *s = the_scene();
-  vyc_stream *stream = NULL;
+  vyc_event *event = NULL;
   (void)thread;
-  if (!scene_ok(vyc_stream_adopt(&stream, s->context, s->foreign_stream), "stream adopted"))
-    return;
-  scene_launch("launch on an adopted stream", stream, STREAM_FOREIGN, &s->x, &s->hot);
-  vyc_stream_release(stream);
+  const uint32_t number = scene_enter((order_operation){.name = "event from one to two",
+                                                        .stream = STREAM_TWO,
+                                                        .flags = ORDER_WAITS_OTHER,
+                                                        .other = STREAM_ONE},
+                                      BY_ITSELF, 0);
+  vyc_status status = vyc_stream_record(s->one, &event);
+  if (status == VYC_OK) status = vyc_stream_wait(s->two, event);
+  vyc_event_release(event);
+  scene_leave(number, status);
+  launch_that_reads(0);
 }
 
-static void adopt_memory(uint32_t thread) {
+static void order_by_buffer(uint32_t thread) {
+  scene *s = the_scene();
+  (void)thread;
+  const uint32_t number = scene_enter((order_operation){.name = "order of a buffer",
+                                                        .stream = STREAM_TWO,
+                                                        .flags = ORDER_WAITS_BUFFERS,
+                                                        .reads = scene_set(&s->hot)},
+                                      BY_ITSELF, 0);
+  scene_leave(number, vyc_buffer_order(s->hot.handle, s->two));
+  launch_that_reads(0);
+}
+
+/* Kept: its release would wait for the launch. */
+static void adopt_stream(uint32_t thread) {
+  scene *s = the_scene();
+  vyc_stream **stream = &s->made[thread];
+  if (!scene_ok(vyc_stream_adopt(stream, s->context, s->foreign_stream), "stream adopted")) return;
+  scene_launch("launch on an adopted stream", *stream, STREAM_FOREIGN, &s->x, &s->hot);
+}
+
+/* Whose owner works on `source`. */
+static void use_memory_of(vyc_stream *source, uint32_t thread) {
   scene *s = the_scene();
   scene_buffer foreign = {.address = s->foreign_memory[thread]};
   const vyc_foreign_memory memory = {.struct_size = sizeof memory,
                                      .address = foreign.address,
                                      .bytes = ORDER_BUFFER_BYTES,
-                                     .source = s->two};
+                                     .source = source};
   if (!scene_ok(vyc_buffer_adopt(&foreign.handle, s->context, &memory), "memory adopted")) return;
   foreign.number = order_buffer_add(&s->order, "adopted memory", foreign.address, true);
   scene_launch("launch on adopted memory", s->one, STREAM_ONE, &s->x, &foreign);
   scene_launch("launch that reads it", NULL, STREAM_CALLS, &foreign, &s->hot);
   scene_copy_out(&foreign);
   scene_buffer_end(&foreign);
+}
+
+static void adopt_memory(uint32_t thread) {
+  scene *s = the_scene();
+  vyc_stream *source = NULL;
+  if (!scene_ok(vyc_stream_adopt(&source, s->context, s->foreign_stream), "stream adopted"))
+    return;
+  use_memory_of(source, thread);
+  vyc_stream_release(source);
+}
+
+static void adopt_memory_of_own_stream(uint32_t thread) {
+  use_memory_of(the_scene()->two, thread);
 }
 
 /* ---- the context ----------------------------------------------------------------------------- */
@@ -290,29 +412,39 @@ const operation_row operation_rows[] = {
     {"launch", launch_on_stream},
     {"launch-call-order", launch_in_call_order},
     {"launch-reads", launch_that_reads},
+    {"launch-spare", launch_on_spare},
     {"launch-free", launch_and_free},
     {"call", call},
     {"call-set-run", call_set_run},
     {"call-set", call_set},
+    {"call-made", call_made},
     {"replay", replay},
     {"replay-scalar", replay_with_scalar},
     {"replay-set", replay_set},
     {"copy-in", copy_in},
     {"copy-out", copy_out},
+    {"copy-other-out", copy_other_out},
     {"copy-own-out", copy_own_out},
     {"copy-within", copy_within},
     {"wait-stream", synchronize_stream},
     {"wait-all", synchronize},
     {"wait-buffer", synchronize_buffer},
+    {"fence", fence},
+    {"event", order_by_event},
+    {"order", order_by_buffer},
     {"free", free_buffer},
     {"take", take_buffer},
     {"trim", trim},
+    {"budget", change_budget},
+    {"try-buffer", try_buffer},
     {"host-run", host_run},
+    {"submit", submit},
     {"stream-made", make_stream},
     {"stream-dropped", drop_stream},
     {"stream-used-dropped", use_and_drop_stream},
     {"adopt-stream", adopt_stream},
     {"adopt-memory", adopt_memory},
+    {"adopt-memory-of-own", adopt_memory_of_own_stream},
     {"statistics", read_statistics},
     {"close", close_context},
 };

@@ -35,23 +35,27 @@ static bool is_first_use(const order *o, const order_operation *later, uint32_t 
   return !used;
 }
 
-static bool uses_anew(const order *o, const order_operation *later) {
+/* The buffers that it uses so; adopted ones follow their source instead. */
+static uint32_t used_anew(const order *o, const order_operation *later) {
   const uint32_t buffers = later->reads | later->writes;
+  uint32_t found = 0;
   for (uint32_t i = 0; i < o->buffer_count; i++)
-    if ((buffers >> i & 1) != 0 && is_first_use(o, later, i)) return true;
-  return false;
+    if ((buffers >> i & 1) != 0 && !o->buffers[i].has_source && is_first_use(o, later, i))
+      found |= 1u << i;
+  return found;
 }
 
 static bool comes_before(const order *o, const order_operation *p, const order_operation *later,
-                         bool anew) {
+                         uint32_t anew) {
   const uint32_t buffers = later->reads | later->writes;
   if ((p->flags & ORDER_BLOCKS) != 0) return true;
   if ((later->flags & ORDER_WAITS_ALL) != 0) return true;
   if (p->stream != ORDER_NOWHERE && p->stream == later->stream) return true;
-  if ((later->flags & ORDER_COPY) != 0 && touches(p, buffers)) return true;
+  if ((later->flags & ORDER_WAITS_BUFFERS) != 0 && touches(p, buffers)) return true;
+  if ((later->flags & ORDER_WAITS_OTHER) != 0 && p->stream == later->other) return true;
   if (p->graph != 0 && p->graph == later->graph) return true;
   if (touches(p, with_source(o, buffers))) return true;
-  return anew && p->stream == ORDER_CALLS && later->stream != ORDER_NOWHERE;
+  return touches(p, anew) && p->stream == ORDER_CALLS && later->stream != ORDER_NOWHERE;
 }
 
 uint32_t order_begin(order *o, order_operation operation) {
@@ -61,7 +65,7 @@ uint32_t order_begin(order *o, order_operation operation) {
   operation.end = 0;
   operation.thread = explorer->current;
   operation.before = 1;
-  const bool anew = uses_anew(o, &operation);
+  const uint32_t anew = used_anew(o, &operation);
   for (uint32_t i = 1; i < o->count; i++) {
     const order_operation *p = &o->list[i];
     if (p->end == 0 || p->failed || !comes_before(o, p, &operation, anew)) continue;

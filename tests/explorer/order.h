@@ -20,15 +20,17 @@
 #define ORDER_NOWHERE 99u /* the stream of what gives the device nothing */
 
 enum { /* order_operation.flags */
-       ORDER_COPY = 1u,        /* waits for all work on its buffers, by whatever stream */
+       ORDER_COPY = 1u,        /* streams use its buffers anew after it */
        ORDER_BLOCKS = 2u,      /* has ended on the device when it returns */
        ORDER_WAITS_ALL = 4u,   /* behind everything that was given before */
-       ORDER_WAITS_STREAM = 8u /* behind what its stream was given before */
+       ORDER_WAITS_BUFFERS = 8u, /* behind all work on its buffers, on whatever stream */
+       ORDER_WAITS_OTHER = 16u   /* behind what `other` was given before */
 };
 
 typedef struct order_operation {
   const char *name;
   uint32_t thread, stream, flags;
+  uint32_t other; /* stream */
   uint32_t graph; /* 0: none */
   uint64_t begin, end; /* steps; end 0: it goes on */
   bool failed;

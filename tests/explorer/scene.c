@@ -143,7 +143,7 @@ void scene_launch(const char *name, vyc_stream *stream, uint32_t order_stream,
 void scene_copy_in(const scene_buffer *to) {
   const uint32_t number = scene_enter((order_operation){.name = "copy in",
                                                         .stream = STREAM_CALLS,
-                                                        .flags = ORDER_COPY,
+                                                        .flags = ORDER_COPY | ORDER_WAITS_BUFFERS,
                                                         .writes = scene_set(to)},
                                       BY_ITSELF, 0);
   const uint64_t value = number;
@@ -153,7 +153,9 @@ void scene_copy_in(const scene_buffer *to) {
 void scene_copy_out(const scene_buffer *from) {
   const uint32_t number = scene_enter((order_operation){.name = "copy out",
                                                         .stream = STREAM_CALLS,
-                                                        .flags = ORDER_COPY | ORDER_BLOCKS,
+                                                        .flags =
+                                                            ORDER_COPY | ORDER_WAITS_BUFFERS |
+                                                            ORDER_BLOCKS,
                                                         .reads = scene_set(from)},
                                       BY_ITSELF, 0);
   uint64_t value = UINT64_MAX;
@@ -328,8 +330,9 @@ void scene_begin(uint32_t setting) {
 /* ---- judging --------------------------------------------------------------------------------- */
 
 static void look(scene *s) {
-  scene_copy_out(&s->out);
-  scene_copy_out(&s->hot);
+  const bool is_hot_first = (s->setting & SETTING_HOT_FIRST) != 0;
+  scene_copy_out(is_hot_first ? &s->hot : &s->out);
+  scene_copy_out(is_hot_first ? &s->out : &s->hot);
   for (uint32_t i = 1; i < EXPLORER_THREADS; i++)
     if (s->own[i].handle != NULL) scene_copy_out(&s->own[i]);
 }

@@ -30,7 +30,8 @@ enum binding_of { /* where the arguments of an operation's kernels come from */
 enum { /* a setting of a schedule */
        SETTING_PENDING = 1u, /* work is in flight at the beginning */
        SETTING_EAGER = 2u,   /* the device ends at once what it is given */
-       SETTING_FREE = 4u     /* buffers are released right after the operations, not read */
+       SETTING_FREE = 4u,    /* buffers are released right after the operations, not read */
+       SETTING_HOT_FIRST = 8u /* of the buffers that are read: a read waits for streams, too */
 };
 
 typedef struct scene_buffer {

@@ -120,18 +120,54 @@ void explorer_start(void) {
 
 extern explorer_site __start_explorer_sites[], __stop_explorer_sites[];
 
-/* The sites count on through all schedules. */
-static void copy_variables(char *kept, bool back) {
-  char *const home = explorer->variables_home;
-  const size_t begin = (size_t)((char *)__start_explorer_sites - home);
-  const size_t end = (size_t)((char *)__stop_explorer_sites - home);
-  const size_t bytes = explorer->variables_bytes;
-  if (back) {
-    memcpy(home, kept, begin);
-    memcpy(home + end, kept + end, bytes - end);
-  } else {
-    memcpy(kept, home, bytes);
+#define PAGE ((size_t)4096)
+#define LOOK_EVERY 64u /* schedules, at pages of long tables that nobody has written to yet */
+#define LONG_TABLE 16u /* pages */
+
+enum { /* of a page */
+       PAGE_IS_LOOKED_AT = 0,
+       PAGE_CHANGES, /* so it is put back without a look */
+       PAGE_IS_ZERO  /* among many: of a table that is hardly ever used */
+};
+
+static void put_back_range(char *home, const char *kept, size_t bytes, uint8_t *pages, bool all) {
+  for (size_t at = 0; at < bytes; at += PAGE) {
+    const size_t part = bytes - at < PAGE ? bytes - at : PAGE;
+    uint8_t *const page = &pages[at / PAGE];
+    if (*page == PAGE_IS_ZERO && !all) continue;
+    if (*page != PAGE_CHANGES && memcmp(home + at, kept + at, part) != 0) *page = PAGE_CHANGES;
+    if (*page == PAGE_CHANGES) memcpy(home + at, kept + at, part);
   }
+}
+
+static void find_long_tables(const char *kept, size_t bytes, uint8_t *pages) {
+  size_t zeros = 0;
+  for (size_t at = 0; at + PAGE <= bytes; at += PAGE) {
+    const bool is_zero = kept[at] == 0 && memcmp(kept + at, kept + at + 1, PAGE - 1) == 0;
+    zeros = is_zero ? zeros + 1 : 0;
+    if (zeros == LONG_TABLE) memset(&pages[at / PAGE + 1 - LONG_TABLE], PAGE_IS_ZERO, LONG_TABLE);
+    if (zeros > LONG_TABLE) pages[at / PAGE] = PAGE_IS_ZERO;
+  }
+}
+
+/* The sites count on through all schedules: what is in front of them, and behind. */
+typedef struct parts {
+  size_t begin, end;
+  uint8_t *behind;
+} parts;
+
+static parts parts_of(const explorer_snapshot *snapshot) {
+  const size_t begin = (size_t)((char *)__start_explorer_sites - explorer->variables_home);
+  const size_t end = (size_t)((char *)__stop_explorer_sites - explorer->variables_home);
+  return (parts){begin, end, snapshot->variable_pages + begin / PAGE + 1};
+}
+
+static void put_variables_back(const explorer_snapshot *snapshot, bool all) {
+  char *const home = explorer->variables_home;
+  const parts p = parts_of(snapshot);
+  put_back_range(home, snapshot->variables, p.begin, snapshot->variable_pages, all);
+  put_back_range(home + p.end, snapshot->variables + p.end, explorer->variables_bytes - p.end,
+                 p.behind, all);
 }
 
 void explorer_keep(uint32_t number) {
@@ -141,10 +177,14 @@ void explorer_keep(uint32_t number) {
   snapshot->steps = explorer->steps;
   snapshot->clock_ns = explorer->clock_ns;
   snapshot->heap = take_pages(explorer->heap_used + 1, 0);
+  snapshot->heap_pages = take_pages(explorer->heap_used / PAGE + 1, 0);
   snapshot->variables = take_pages(explorer->variables_bytes + 1, 0);
+  snapshot->variable_pages = take_pages(explorer->variables_bytes / PAGE + 3, 0);
   snapshot->locals = take_pages(EXPLORER_THREADS * explorer->locals_bytes + 1, 0);
   memcpy(snapshot->heap, explorer->heap, explorer->heap_used);
-  copy_variables(snapshot->variables, false);
+  memcpy(snapshot->variables, explorer->variables_home, explorer->variables_bytes);
+  const parts p = parts_of(snapshot);
+  find_long_tables(snapshot->variables + p.end, explorer->variables_bytes - p.end, p.behind);
   memcpy(explorer->locals[0], explorer->locals_home, explorer->locals_bytes);
   for (uint32_t i = 0; i < EXPLORER_THREADS; i++)
     memcpy(snapshot->locals + i * explorer->locals_bytes, explorer->locals[i],
@@ -153,9 +193,10 @@ void explorer_keep(uint32_t number) {
 
 void explorer_put_back(uint32_t number) {
   const explorer_snapshot *snapshot = &explorer->snapshots[number];
-  memcpy(explorer->heap, snapshot->heap, snapshot->heap_bytes);
+  const bool all = explorer->failed || explorer->schedules % LOOK_EVERY == 0;
+  put_back_range(explorer->heap, snapshot->heap, snapshot->heap_bytes, snapshot->heap_pages, true);
   explorer->heap_used = snapshot->heap_bytes;
-  copy_variables(snapshot->variables, true);
+  put_variables_back(snapshot, all);
   for (uint32_t i = 0; i < EXPLORER_THREADS; i++)
     memcpy(explorer->locals[i], snapshot->locals + i * explorer->locals_bytes,
            explorer->locals_bytes);
@@ -284,13 +325,20 @@ static void note_sharing(uintptr_t object) {
     *entry = (uint64_t)object << 8 | (*entry & 0xff) | UINT64_C(1) << explorer->current;
 }
 
+/* Apart, because most points are passed by the thread that sets up and judges. */
+static void pass(explorer_site *site, const char *function, const volatile void *object, int kind);
+
 void explorer_point(explorer_site *site, const char *function, const volatile void *object,
                     int kind) {
+  explorer->steps++;
+  if (explorer->running) pass(site, function, object, kind);
+}
+
+__attribute__((noinline)) static void pass(explorer_site *site, const char *function,
+                                           const volatile void *object, int kind) {
   explorer_state *const e = explorer;
-  e->steps++;
   logical_thread *thread = &e->threads[e->current];
   thread->site = site;
-  if (!e->running) return;
   site->reached++;
   if (e->points >= EXPLORER_POINTS) explorer_fail("the schedule does not end");
   const uint32_t number = e->points++;
@@ -626,9 +674,9 @@ void *__wrap_realloc(void *memory, size_t bytes) {
 void explorer_check_freed(void) {
   for (const block_head *head = *freed_list(); head != NULL; head = head->next_freed) {
     const unsigned char *bytes = (const unsigned char *)(head + 1);
-    for (size_t i = 0; i < head->bytes; i++)
-      if (bytes[i] != 0xDD)
-        explorer_fail("byte %zu of %zu was written to after they were freed", i, head->bytes);
+    const size_t count = head->bytes;
+    if (count > 0 && (bytes[0] != 0xDD || memcmp(bytes, bytes + 1, count - 1) != 0))
+      explorer_fail("%zu bytes were written to after they were freed", count);
   }
   if (*live_count() != 0)
     explorer_fail("%lu blocks of host memory were not freed", (unsigned long)*live_count());

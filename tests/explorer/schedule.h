@@ -58,6 +58,7 @@ typedef struct explorer_snapshot {
   size_t heap_bytes;
   uint64_t steps, clock_ns;
   char *heap, *variables, *locals;
+  uint8_t *heap_pages, *variable_pages; /* what is known of each */
 } explorer_snapshot;
 
 typedef struct explorer_state {
