@@ -15,7 +15,8 @@
 #define MOST_TOGETHER 3u
 #define TRIPLES_AT_ONCE 16u /* random schedules of three operations before others are chosen */
 
-static const uint32_t settings[] = {SETTING_HOT_FIRST, SETTING_PENDING, SETTING_PENDING | SETTING_FREE,
+static const uint32_t settings[] = {SETTING_HOT_FIRST, 0, SETTING_PENDING,
+                                    SETTING_PENDING | SETTING_FREE,
                                     SETTING_PENDING | SETTING_EAGER};
 #define SETTINGS ((uint32_t)(sizeof settings / sizeof settings[0]))
 
@@ -256,7 +257,8 @@ static bool try(const trial *t, const explorer_plan *plan) {
 /* All second preemptions behind a first one, or so many of them in 65536. */
 static bool search_second(const trial *t, explorer_plan *plan, uint64_t share) {
   explorer_preemption *list = lab->candidates[1];
-  const uint32_t count = find_candidates(list, plan->list[0].at + 1);
+  const bool by_device = plan->list[0].to == EXPLORER_DEVICE; /* the point is still to come */
+  const uint32_t count = find_candidates(list, plan->list[0].at + !by_device);
   plan->count = 2;
   for (uint32_t i = 0; i < count && !is_enough(); i++) {
     if (random_below(65536) >= share) continue;

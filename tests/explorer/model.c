@@ -239,6 +239,16 @@ static stream *oldest(bool newest) {
 
 bool model_has_work(void) { return m != NULL && oldest(false) != NULL; }
 
+/* What takes no time, once its turn has come. */
+static stream *with_marker(void) {
+  for (uint32_t i = 0; i < m->stream_count; i++) {
+    const work *w = m->streams[i]->first;
+    if (w != NULL && (w->kind == WORK_RECORD || w->kind == WORK_WAIT) && can_run(w))
+      return m->streams[i];
+  }
+  return NULL;
+}
+
 bool model_step(bool is_waited_for) {
   stream *s = NULL;
   if (m == NULL) return false;
@@ -246,6 +256,7 @@ bool model_step(bool is_waited_for) {
   if (s == NULL) s = oldest(false);
   if (s == NULL) return false;
   run_first(s);
+  while ((s = with_marker()) != NULL) run_first(s);
   return true;
 }
 
