@@ -1,5 +1,5 @@
-/* The schedule explorer: the sources of csrc on a model of a driver, run by two and three threads in
- * every order that few preemptions make, and at random beyond. See README.md beside this. */
+/* The schedule explorer: the sources of csrc on a model of a driver, run by two and three threads
+ * in every order that few preemptions make, and at random beyond. See README.md beside this. */
 #define _GNU_SOURCE
 #include <getopt.h>
 #include <stdio.h>
@@ -15,7 +15,10 @@
 #define MOST_TOGETHER 3u
 #define TRIPLES_AT_ONCE 16u /* random schedules of three operations before others are chosen */
 
-static const uint32_t settings[] = {SETTING_HOT_FIRST, 0, SETTING_PENDING,
+static const uint32_t settings[] = {SETTING_HOT_FIRST,
+                                    0,
+                                    SETTING_FREE,
+                                    SETTING_PENDING,
                                     SETTING_PENDING | SETTING_FREE,
                                     SETTING_PENDING | SETTING_EAGER};
 #define SETTINGS ((uint32_t)(sizeof settings / sizeof settings[0]))
@@ -190,7 +193,7 @@ static void make_key(char *key, const char *text) {
 
 static void note_defect(const trial *t, const explorer_plan *plan) {
   char key[EXPLORER_TEXT];
-  if (run(t, plan)) { /* what one schedule left to the next: every page is put back after a failure */
+  if (run(t, plan)) { /* what a schedule left to the next: every page is put back by now */
     lab->unrepeated++;
     return;
   }
@@ -304,6 +307,9 @@ static void search_pair(uint32_t first, uint32_t second) {
     is_complete = search(&t) && is_complete;
   }
   const uint64_t count = explorer->schedules - before;
+  if (lab->verbose)
+    printf("%s:%s: %lu schedules%s\n", operation_rows[first].name, operation_rows[second].name,
+           (unsigned long)count, is_complete ? ", all" : "");
   lab->pairs++;
   lab->complete += is_complete;
   if (lab->fewest == 0 || count < lab->fewest) lab->fewest = count;
@@ -415,7 +421,7 @@ static void fail_usage(const char *what) {
   fprintf(stderr,
           "%s\n"
           "explorer [--budget SCHEDULES] [--random SCHEDULES] [--most SCHEDULES] [--seed N]\n"
-          "         [--pair A:B] [--everything] [--traces N] [--coverage]\n"
+          "         [--pair A:B] [--everything] [--traces N] [--coverage] [--verbose]\n"
           "explorer --replay A:B[:C] --setting N --at 'POINT>THREAD,POINT>D,...' [--verbose]\n"
           "explorer --list\n",
           what);

@@ -45,7 +45,7 @@ static uint32_t operation_now(void) { return the_scene()->operation[explorer->cu
 static void check_arguments(const scene *s, const model_kernel *kernel, uint64_t binder) {
   const order_operation *o = &s->order.list[binder];
   if ((o->in != 0 && o->in != kernel->in) || (o->out != 0 && o->out != kernel->out))
-    explorer_fail("%s (%u) is launched with the scalar of %s (%lu) and with other buffers",
+    explorer_fail("%s (%u) is launched with the scalar of %s (%lu), with other buffers",
                   s->order.list[kernel->operation].name, kernel->operation, o->name,
                   (unsigned long)binder);
 }
@@ -108,7 +108,7 @@ static void on_writes(const model_kernel *kernel) {
     order_check_write(&s->order, kernel->operation, kernel->out_owner, model_read(kernel->out));
 }
 
-/* ---- small parts of operations ---------------------------------------------------------------- */
+/* ---- small parts of operations --------------------------------------------------------------- */
 
 void scene_fill_run(scene_run *run, vyc_stream *stream, const scene_buffer *in, uint64_t in_offset,
                     const scene_buffer *to, uint64_t value) {
@@ -364,6 +364,8 @@ static void release_objects(scene *s) {
 /* Who gets the memory next writes to it before all that is late has run. */
 static void hand_on(scene *s) {
   scene_buffer next[3] = {{0}};
+  vyc_call_release(s->call); /* which holds it, too */
+  s->call = NULL;
   scene_buffer_end(&s->hot);
   for (uint32_t i = 1; i < EXPLORER_THREADS; i++) scene_buffer_end(&s->own[i]);
   for (uint32_t i = 0; i < 3; i++) {

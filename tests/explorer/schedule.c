@@ -116,7 +116,7 @@ void explorer_start(void) {
   watch_crashes();
 }
 
-/* ---- memory that is put back ------------------------------------------------------------------ */
+/* ---- memory that is put back ----------------------------------------------------------------- */
 
 extern explorer_site __start_explorer_sites[], __stop_explorer_sites[];
 
