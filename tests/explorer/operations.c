@@ -138,6 +138,15 @@ static void replay_set(uint32_t thread) {
   scene_leave(number, vyc_replay_set(s->replay, &value, 1));
 }
 
+static void replay_get(uint32_t thread) {
+  scene *s = the_scene();
+  vyc_symbol_value value;
+  (void)thread;
+  if (!scene_ok(vyc_replay_get(s->replay, &value, s->symbol_x), "value of a symbol")) return;
+  if (value.buffer != s->x.handle) explorer_fail("a symbol stands for another buffer");
+  vyc_buffer_release(value.buffer);
+}
+
 /* ---- copies ---------------------------------------------------------------------------------- */
 
 static void copy_in(uint32_t thread) {
@@ -280,6 +289,41 @@ static void submit(uint32_t thread) {
   scene_leave(number, status);
 }
 
+static void pinned_run(uint32_t thread) {
+  scene *s = the_scene();
+  vyc_pinned *pinned = NULL;
+  void *data = NULL;
+  scene_run run;
+  (void)thread;
+  if (!scene_ok(vyc_pinned_alloc(&pinned, s->context, 16), "page-locked memory")) return;
+  const uint32_t number = scene_enter(
+      (order_operation){.name = "run in page-locked memory", .stream = ORDER_NOWHERE}, BY_ITSELF,
+      1);
+  if (vyc_pinned_data(pinned, &data) != VYC_OK)
+    explorer_fail("page-locked memory does not say where it is");
+  uint64_t *const cells = data;
+  cells[0] = cells[1] = 0;
+  scene_fill_run(&run, NULL, &s->x, 0, &s->out, number);
+  run.arguments[0] = (vyc_argument){
+      .kind = VYC_ARGUMENT_PINNED, .count = 1, .data = &cells[0], .pinned = pinned};
+  run.arguments[1] = (vyc_argument){
+      .kind = VYC_ARGUMENT_PINNED, .count = 1, .result = &cells[1], .pinned = pinned};
+  const vyc_status status = vyc_plan_run(s->plan, NULL, &run.run);
+  if (status == VYC_OK && cells[1] != number)
+    explorer_fail("a run in page-locked memory (%u) has the result %lu", number,
+                  (unsigned long)cells[1]);
+  scene_leave(number, status);
+  vyc_pinned_release(pinned);
+}
+
+static void export_buffer(uint32_t thread) {
+  scene *s = the_scene();
+  scene_buffer *own = &s->own[thread];
+  if (!scene_ok(vyc_buffer_export(own->handle), "export")) return;
+  vyc_buffer_release(own->handle);
+  scene_buffer_end(own);
+}
+
 static void host_run(uint32_t thread) {
   scene *s = the_scene();
   (void)thread;
@@ -399,6 +443,20 @@ static void read_statistics(uint32_t thread) {
     explorer_fail("%lu pieces of memory are live", (unsigned long)stats.live_count);
 }
 
+static void ask_depth(uint32_t thread) {
+  scene *s = the_scene();
+  (void)thread;
+  const vyc_status status = vyc_context_is_behind(s->context, s->one);
+  if (status != VYC_NOT_READY) scene_ok(status, "is it behind");
+}
+
+static void read_history(uint32_t thread) {
+  char text[2048];
+  uint32_t count = 0;
+  (void)thread;
+  scene_ok(vyc_context_in_flight(the_scene()->context, text, sizeof text, &count), "in flight");
+}
+
 static void close_context(uint32_t thread) {
   scene *s = the_scene();
   (void)thread;
@@ -421,6 +479,7 @@ const operation_row operation_rows[] = {
     {"replay", replay},
     {"replay-scalar", replay_with_scalar},
     {"replay-set", replay_set},
+    {"replay-get", replay_get},
     {"copy-in", copy_in},
     {"copy-out", copy_out},
     {"copy-other-out", copy_other_out},
@@ -437,7 +496,9 @@ const operation_row operation_rows[] = {
     {"trim", trim},
     {"budget", change_budget},
     {"try-buffer", try_buffer},
+    {"export", export_buffer},
     {"host-run", host_run},
+    {"pinned-run", pinned_run},
     {"submit", submit},
     {"stream-made", make_stream},
     {"stream-dropped", drop_stream},
@@ -446,6 +507,8 @@ const operation_row operation_rows[] = {
     {"adopt-memory", adopt_memory},
     {"adopt-memory-of-own", adopt_memory_of_own_stream},
     {"statistics", read_statistics},
+    {"depth", ask_depth},
+    {"history", read_history},
     {"close", close_context},
 };
 const uint32_t operation_count = (uint32_t)(sizeof operation_rows / sizeof operation_rows[0]);
