@@ -13,6 +13,7 @@
 #define MOST_CANDIDATES 32768u
 #define MOST_DEFECTS 256u
 #define MOST_TOGETHER 3u
+_Static_assert(MOST_TOGETHER < EXPLORER_THREADS, "thread 0 judges");
 #define TRIPLES_AT_ONCE 16u /* random schedules of three operations before others are chosen */
 
 static const uint32_t settings[] = {SETTING_HOT_FIRST,
@@ -462,50 +463,72 @@ static int replay_one(trial t, const explorer_plan *plan) {
   return is_good ? 0 : 1;
 }
 
-int main(int count, char **words) {
+/* What is to be run again; no operation: a search. */
+typedef struct again {
+  trial trial;
+  explorer_plan plan;
+} again;
+
+static void set_number(int option, uint64_t number, again *replayed) {
+  switch (option) {
+  case 'b': lab->budget = number; break;
+  case 'r': lab->random_schedules = number; break;
+  case 'm': lab->most = number; break;
+  case 's': lab->seed = number; break;
+  case 't': lab->traces = (uint32_t)number; break;
+  default: replayed->trial.setting = (uint32_t)number; break;
+  }
+}
+
+static void set_trial(trial *t, char *text) {
+  const uint32_t setting = t->setting;
+  *t = parse_trial(text);
+  t->setting = setting;
+}
+
+static void read_options(int count, char **words, again *replayed, trial *pair) {
   static const struct option options[] = {
-      {"budget", 1, NULL, 'b'},  {"random", 1, NULL, 'r'},     {"most", 1, NULL, 'm'},
-      {"seed", 1, NULL, 's'},    {"pair", 1, NULL, 'p'},       {"replay", 1, NULL, 'R'},
-      {"setting", 1, NULL, 'S'}, {"at", 1, NULL, 'a'},         {"everything", 0, NULL, 'e'},
-      {"traces", 1, NULL, 't'},  {"coverage", 0, NULL, 'c'},   {"verbose", 0, NULL, 'v'},
+      {"budget", 1, NULL, 'b'},  {"random", 1, NULL, 'r'},   {"most", 1, NULL, 'm'},
+      {"seed", 1, NULL, 's'},    {"traces", 1, NULL, 't'},   {"setting", 1, NULL, 'S'},
+      {"pair", 1, NULL, 'p'},    {"replay", 1, NULL, 'R'},   {"at", 1, NULL, 'a'},
+      {"verbose", 0, NULL, 'v'}, {"coverage", 0, NULL, 'c'}, {"everything", 0, NULL, 'e'},
       {"list", 0, NULL, 'l'},    {NULL, 0, NULL, 0}};
-  trial replayed = {0}, pair = {0};
-  explorer_plan plan = {0};
-  uint32_t setting = 0;
-  lab = mmap(NULL, sizeof *lab, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (lab == MAP_FAILED) return 2;
-  lab->seed = 1;
-  lab->budget = 400;
-  lab->traces = 8;
   for (int c; (c = getopt_long(count, words, "", options, NULL)) != -1;) {
     switch (c) {
-    case 'b': lab->budget = strtoull(optarg, NULL, 10); break;
-    case 'r': lab->random_schedules = strtoull(optarg, NULL, 10); break;
-    case 'm': lab->most = strtoull(optarg, NULL, 10); break;
-    case 's': lab->seed = strtoull(optarg, NULL, 10); break;
-    case 'p': pair = parse_trial(optarg); break;
-    case 'R': replayed = parse_trial(optarg); break;
-    case 'S': setting = (uint32_t)strtoul(optarg, NULL, 10); break;
-    case 'a': plan = parse_plan(optarg); break;
-    case 'e': lab->everything = true; break;
-    case 't': lab->traces = (uint32_t)strtoul(optarg, NULL, 10); break;
-    case 'c': lab->coverage = true; break;
+    case 'p': set_trial(pair, optarg); break;
+    case 'R': set_trial(&replayed->trial, optarg); break;
+    case 'a': replayed->plan = parse_plan(optarg); break;
     case 'v': lab->verbose = true; break;
+    case 'c': lab->coverage = true; break;
+    case 'e': lab->everything = true; break;
     case 'l':
       for (uint32_t i = 0; i < operation_count; i++) printf("%s\n", operation_rows[i].name);
-      return 0;
-    default: fail_usage("what is that?");
+      exit(0);
+    case '?': fail_usage("what is that?"); break;
+    default: set_number(c, strtoull(optarg, NULL, 10), replayed); break;
     }
   }
+}
+
+static void start(void) {
   lab->random = lab->seed * UINT64_C(0x9E3779B97F4A7C15) | 1;
   explorer_start();
   prepare_snapshot(0);
   explorer->heap_used = 0;
   prepare_snapshot(1);
-  if (replayed.count > 0) {
-    replayed.setting = setting;
-    return replay_one(replayed, &plan);
-  }
+}
+
+int main(int count, char **words) {
+  again replayed = {0};
+  trial pair = {0};
+  lab = mmap(NULL, sizeof *lab, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (lab == MAP_FAILED) return 2;
+  lab->seed = 1;
+  lab->budget = 400;
+  lab->traces = 8;
+  read_options(count, words, &replayed, &pair);
+  start();
+  if (replayed.trial.count > 0) return replay_one(replayed.trial, &replayed.plan);
   const double begin = now();
   if (pair.count == 2)
     search_pair(pair.operations[0], pair.operations[1]);
