@@ -294,8 +294,8 @@ static void kernel_given(model_kernel *kernel, uint32_t number, uint32_t of_grap
   m->hooks.given(kernel);
 }
 
-static model_kernel kernel_of(void **parameters) {
-  model_kernel kernel = {0};
+static model_kernel kernel_of(const void *function, void **parameters) {
+  model_kernel kernel = {.module = function};
   memcpy(&kernel.in, parameters[0], 8);
   memcpy(&kernel.out, parameters[1], 8);
   memcpy(&kernel.value, parameters[2], 8);
@@ -606,7 +606,10 @@ static CUresult CUDAAPI model_cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from
   work *w = give(stream_of(handle, "cuMemcpyDtoDAsync"), WORK_KERNEL);
   w->node_count = 1;
   w->nodes[0] = (node){.kind = WORK_KERNEL,
-                       .kernel = {from, to, m->hooks.operation(), 1, 0, 0, 0, 0, 0, 0}};
+                       .kernel = {.in = from,
+                                  .out = to,
+                                  .value = m->hooks.operation(),
+                                  .count = 1}};
   (void)bytes; /* eight: a kernel does the same, and leaves its own number */
   kernel_given(&w->nodes[0].kernel, 0, 0);
   return given();
@@ -649,8 +652,9 @@ static CUresult CUDAAPI model_cuModuleUnload(CUmodule module) {
   SHARED(module);
   for (uint32_t i = 0; i < m->stream_count; i++)
     for (const work *w = m->streams[i]->first; w != NULL; w = w->next)
-      if (w->kind == WORK_KERNEL || w->kind == WORK_GRAPH)
-        explorer_fail("cuModuleUnload of a kernel that is in flight");
+      for (uint32_t j = 0; j < w->node_count; j++)
+        if (w->nodes[j].kernel.module == module)
+          explorer_fail("cuModuleUnload of a kernel that is in flight");
   m->live_modules--;
   return CUDA_SUCCESS;
 }
@@ -674,12 +678,11 @@ static CUresult CUDAAPI model_cuLaunchKernel(CUfunction function, unsigned x, un
                                              unsigned z, unsigned bx, unsigned by, unsigned bz,
                                              unsigned shared, CUstream handle, void **parameters,
                                              void **extra) {
-  (void)function;
   (void)x, (void)y, (void)z, (void)bx, (void)by, (void)bz, (void)shared, (void)extra;
   SHARED(handle);
   work *w = give(stream_of(handle, "cuLaunchKernel"), WORK_KERNEL);
   w->node_count = 1;
-  w->nodes[0] = (node){.kind = WORK_KERNEL, .kernel = kernel_of(parameters)};
+  w->nodes[0] = (node){.kind = WORK_KERNEL, .kernel = kernel_of(function, parameters)};
   kernel_given(&w->nodes[0].kernel, 0, 1);
   return given();
 }
@@ -729,8 +732,8 @@ static CUresult CUDAAPI model_cuGraphAddKernelNode(CUgraphNode *out, CUgraph han
                                                    const CUDA_KERNEL_NODE_PARAMS *params) {
   (void)before, (void)count;
   SHARED(handle);
-  return add_node(out, handle,
-                  &(node){.kind = WORK_KERNEL, .kernel = kernel_of(params->kernelParams)});
+  const node n = {.kind = WORK_KERNEL, .kernel = kernel_of(params->func, params->kernelParams)};
+  return add_node(out, handle, &n);
 }
 
 static node copy_node(const CUDA_MEMCPY3D *p) {
@@ -813,7 +816,8 @@ static node *node_of(CUgraphExec handle, CUgraphNode which, const char *function
 static CUresult CUDAAPI model_cuGraphExecKernelNodeSetParams(CUgraphExec handle, CUgraphNode which,
                                                              const CUDA_KERNEL_NODE_PARAMS *p) {
   SHARED(handle);
-  node_of(handle, which, "cuGraphExecKernelNodeSetParams")->kernel = kernel_of(p->kernelParams);
+  node *n = node_of(handle, which, "cuGraphExecKernelNodeSetParams");
+  n->kernel = kernel_of(p->func, p->kernelParams);
   return CUDA_SUCCESS;
 }
 

@@ -22,6 +22,7 @@ typedef struct model_kernel {
   uint32_t of_graph;   /* kernels that the graph has */
   uint64_t first_value; /* of the first kernel of the graph */
   uint32_t in_owner, out_owner;
+  const void *module; /* that has its code */
 } model_kernel;
 
 typedef struct model_hooks {

@@ -30,6 +30,26 @@ static void launch_on_spare(uint32_t thread) {
                &s->hot);
 }
 
+/* Loaded for one launch, and released behind it. */
+static void kernel_made(uint32_t thread) {
+  scene *s = the_scene();
+  vyc_kernel *made = NULL;
+  scene_run run;
+  (void)thread;
+  const uint32_t number = scene_enter((order_operation){.name = "a kernel loaded and launched",
+                                                        .stream = STREAM_TWO,
+                                                        .reads = scene_set(&s->x),
+                                                        .writes = scene_set(&s->hot),
+                                                        .in = s->x.address,
+                                                        .out = s->hot.address},
+                                      BY_ITSELF, 1);
+  scene_fill_run(&run, s->two, &s->x, 0, &s->hot, number);
+  vyc_status status = vyc_kernel_load(&made, NULL, 0, s->context, s->bundle, "put", 0);
+  if (status == VYC_OK) status = vyc_kernel_launch(made, &run.run);
+  vyc_kernel_release(made);
+  scene_leave(number, status);
+}
+
 static void launch_and_free(uint32_t thread) {
   scene *s = the_scene();
   scene_launch("launch, then free", s->one, STREAM_ONE, &s->x, &s->own[thread]);
@@ -136,6 +156,29 @@ static void replay_set(uint32_t thread) {
   const vyc_symbol_value value = {.symbol = s->symbol_a, .bits = number};
   s->symbol.writers |= UINT64_C(1) << number;
   scene_leave(number, vyc_replay_set(s->replay, &value, 1));
+}
+
+/* Released with its launch in flight: x to memory of the thread's, and that to hot. */
+static void graph_made(uint32_t thread) {
+  scene *s = the_scene();
+  const scene_buffer *own = &s->own[thread];
+  vyc_graph *graph = NULL;
+  scene_run first, second;
+  const uint32_t number = scene_enter((order_operation){.name = "a graph made, launched, released",
+                                                        .stream = STREAM_TWO,
+                                                        .reads = scene_set(&s->x) | scene_set(own),
+                                                        .writes =
+                                                            scene_set(own) | scene_set(&s->hot)},
+                                      BY_ITSELF, 2);
+  scene_fill_run(&first, NULL, &s->x, 0, own, number);
+  scene_fill_run(&second, NULL, own, 0, &s->hot, number);
+  vyc_status status = vyc_graph_create(&graph, s->context);
+  if (status == VYC_OK) status = vyc_graph_add_launch(graph, NULL, s->plan, &first.run);
+  if (status == VYC_OK) status = vyc_graph_add_launch(graph, NULL, s->plan, &second.run);
+  if (status == VYC_OK) status = vyc_graph_finish(graph);
+  if (status == VYC_OK) status = vyc_graph_launch(graph, NULL, 0, s->two);
+  vyc_graph_release(graph);
+  scene_leave(number, status);
 }
 
 static void replay_get(uint32_t thread) {
@@ -476,6 +519,8 @@ const operation_row operation_rows[] = {
     {"call-set-run", call_set_run},
     {"call-set", call_set},
     {"call-made", call_made},
+    {"kernel-made", kernel_made},
+    {"graph-made", graph_made},
     {"replay", replay},
     {"replay-scalar", replay_with_scalar},
     {"replay-set", replay_set},

@@ -93,7 +93,7 @@ static void on_runs(model_kernel *kernel) {
     s->order.list[number].executed++;
     if (kernel->in_owner < ORDER_BUFFERS)
       order_check_read(&s->order, number, kernel->in_owner, found);
-    if (kernel->of_graph == 2 && kernel->number == 1 && found != number)
+    if (s->binding[number] == BY_GRAPH && kernel->number == 1 && found != number)
       explorer_fail("a replay (%u) finds in its own memory what %lu wrote", number,
                     (unsigned long)found);
     if (kernel->out_owner < ORDER_BUFFERS)
@@ -226,19 +226,17 @@ static void warm_host_run(scene *s) {
 }
 
 static void make_objects(scene *s) {
-  vyc_bundle *bundle = NULL;
   uint32_t graph = 0;
   MUST(vyc_driver_open(&s->driver, "the model"));
   MUST(vyc_context_open(&s->context, s->driver, 0));
-  MUST(vyc_bundle_open(&bundle, EXPLORER_BUNDLE, NULL, 0));
-  MUST(vyc_kernel_load(&s->kernel, NULL, 0, s->context, bundle, "put", 0));
+  MUST(vyc_bundle_open(&s->bundle, EXPLORER_BUNDLE, NULL, 0));
+  MUST(vyc_kernel_load(&s->kernel, NULL, 0, s->context, s->bundle, "put", 0));
   MUST(vyc_kernel_plan(s->kernel, &s->plan));
-  MUST(vyc_replay_load(&s->replay, NULL, 0, s->context, bundle, "twice", 0));
-  MUST(vyc_bundle_graph_find(bundle, &graph, "twice"));
-  MUST(vyc_bundle_symbol_find(bundle, &s->symbol_a, graph, "a"));
-  MUST(vyc_bundle_symbol_find(bundle, &s->symbol_x, graph, "x"));
-  MUST(vyc_bundle_symbol_find(bundle, &s->symbol_out, graph, "out"));
-  vyc_bundle_release(bundle);
+  MUST(vyc_replay_load(&s->replay, NULL, 0, s->context, s->bundle, "twice", 0));
+  MUST(vyc_bundle_graph_find(s->bundle, &graph, "twice"));
+  MUST(vyc_bundle_symbol_find(s->bundle, &s->symbol_a, graph, "a"));
+  MUST(vyc_bundle_symbol_find(s->bundle, &s->symbol_x, graph, "x"));
+  MUST(vyc_bundle_symbol_find(s->bundle, &s->symbol_out, graph, "out"));
   MUST(vyc_stream_create(&s->one, s->context));
   MUST(vyc_stream_create(&s->two, s->context));
   for (uint32_t i = 1; i < EXPLORER_THREADS; i++)
@@ -349,6 +347,7 @@ static void release_objects(scene *s) {
   vyc_replay_release(s->replay);
   vyc_plan_release(s->plan);
   vyc_kernel_release(s->kernel);
+  vyc_bundle_release(s->bundle);
   scene_buffer_end(&s->x);
   scene_buffer_end(&s->hot);
   scene_buffer_end(&s->out);

@@ -44,6 +44,7 @@ typedef struct scene {
   order order;
   vyc_driver *driver;
   vyc_context *context;
+  vyc_bundle *bundle;
   vyc_kernel *kernel;
   vyc_plan *plan;
   vyc_replay *replay;
