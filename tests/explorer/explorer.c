@@ -146,7 +146,13 @@ static void print_point(const explorer_passed *p, uint32_t number, const char *h
            p->site->line, p->function);
 }
 
-/* The schedule that ran last: calls of the driver, and where threads were stopped and went on. */
+/* Calls of the driver, and what changes an object that several threads use. */
+static bool is_telling(const explorer_passed *p) {
+  if (is_driver_call(p)) return !p->own;
+  return p->object != 0 && explorer_is_shared(p->object) && strcmp(p->site->what, "load") != 0;
+}
+
+/* The schedule that ran last: what tells, and where threads were stopped and went on. */
 static void print_trace(const trial *t) {
   uint32_t before = 0;
   for (uint32_t i = 0; i < explorer->points; i++) {
@@ -159,7 +165,7 @@ static void print_trace(const trial *t) {
     before = p->thread;
     if (p->went != p->thread && p->went != EXPLORER_DEVICE)
       print_point(p, i, "is stopped before ");
-    else if (lab->verbose || is_first || is_last || (is_driver_call(p) && !p->own))
+    else if (lab->verbose || is_first || is_last || is_telling(p))
       print_point(p, i, "");
     if (p->went == EXPLORER_DEVICE) printf("         the device ends a piece of work\n");
   }
