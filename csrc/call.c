@@ -137,9 +137,8 @@ static vyc_status call_launch(vyc_call *call, uint32_t origin) {
   vyc_status status = vyc__barrier_clear(plan->child.context, call->barrier, place.stream);
   if (status == VYC_OK) status = vyc__exec_relaunch(&call->exec, plan, place.stream);
   vyc__cooperative_end(plan);
-  if (status == VYC_OK && VYC_UNLIKELY(vyc__marks_taken(call->child.context) != taken))
-    status = vyc__run_mark_again(&call->run, place.stream, place.slot);
-  if (status == VYC_OK) status = vyc__run_given(&call->run, place.stream);
+  if (status == VYC_OK)
+    status = vyc__run_follow(plan->child.context, &call->run, place.stream, place.slot, taken);
   call->marks_seen = taken;
   atomic_store_explicit(&call->steady, status == VYC_OK && is_simple(call), memory_order_relaxed);
   return status;

@@ -197,9 +197,10 @@ static vyc_status launch(vyc_graph *graph, const vyc_graph_change *changes, uint
   vyc__note_graph(context, slot, graph->noted, origin);
   vyc__count(context, cuda_graph_launches, 1);
   VYC_TRY(VYC_CU(context, cuGraphLaunch, graph->exec, handle));
-  if (VYC_UNLIKELY(vyc__marks_taken(context) != taken))
-    VYC_TRY(mark_again(graph, changes, count, handle, slot));
-  return give(graph, changes, count, stream, handle);
+  status = give(graph, changes, count, stream, handle); /* before marks are looked at: marks.c */
+  if (VYC_LIKELY(vyc__marks_taken(context) == taken)) return status;
+  const vyc_status marked = mark_again(graph, changes, count, handle, slot);
+  return status == VYC_OK ? marked : status;
 }
 
 vyc_status vyc_graph_launch_at(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,

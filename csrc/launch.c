@@ -114,11 +114,11 @@ static vyc_status launch(vyc_plan *plan, const vyc_run *run) {
   if (vyc__grid_is_empty(run->grid)) return VYC_OK;
   if (VYC_UNLIKELY(place.captured)) return vyc__launch_captured(plan, run, &place);
   vyc__cooperative_begin(plan);
-  vyc_status status = launch_block(plan, run, &place);
+  const vyc_status status = launch_block(plan, run, &place);
   vyc__cooperative_end(plan);
-  if (status == VYC_OK && VYC_UNLIKELY(vyc__marks_taken(plan->child.context) != taken))
-    status = vyc__run_mark_again(run, place.stream, place.slot);
-  return status == VYC_OK ? vyc__run_given(run, place.stream) : status;
+  return status == VYC_OK ? vyc__run_follow(plan->child.context, run, place.stream, place.slot,
+                                            taken)
+                          : status;
 }
 
 /* ---- the next launch of a kernel on a stream ------------------------------------------------- */

@@ -10,7 +10,8 @@
  *      U1b let S wait for the main stream        C3 give the copy to the main stream
  *      U1c mark it, if `takes` stands, else      C4 as C2
  *          add S to `taken`; comers - 1
- *   U2 give the work to S
+ *   U2 give the work to S, and to what stands
+ *      for S where that is adopted
  *   U3 if marks_taken has changed since before U1 and the mark is gone: U1 again
  *
  * To take marks is, under slots_lock: add them to `taken`, clear them in `used_on`, `takes` + 1,
@@ -118,6 +119,14 @@ vyc_status vyc__run_mark_again(const vyc_run *run, CUstream stream, uint32_t slo
     if (run->arguments[i].kind == VYC_ARGUMENT_BUFFER)
       status = vyc__buffer_mark_again(run->arguments[i].buffer, stream, slot);
   return status;
+}
+
+vyc_status vyc__run_follow(vyc_context *context, const vyc_run *run, CUstream stream,
+                           uint32_t slot, uint32_t taken) {
+  const vyc_status status = vyc__run_given(run, stream);
+  if (VYC_LIKELY(vyc__marks_taken(context) == taken)) return status;
+  const vyc_status marked = vyc__run_mark_again(run, stream, slot);
+  return status == VYC_OK ? marked : status;
 }
 
 /* A close waits for all work, and what is lost has none: then no mark is missed. */

@@ -40,7 +40,11 @@ static inline vyc_status vyc__buffer_use(vyc_buffer *buffer, CUstream stream, ui
 }
 /* vyc__buffer_mark_again for all arguments of a run that was given to a stream. */
 vyc_status vyc__run_mark_again(const vyc_run *run, CUstream stream, uint32_t slot);
-/* The same for who has not entered the context. */
+/* What comes after each run that was given to a stream: vyc__run_given, and behind that what is
+ * marked again. `taken`: vyc__marks_taken before its marks were looked at. */
+vyc_status vyc__run_follow(vyc_context *context, const vyc_run *run, CUstream stream,
+                           uint32_t slot, uint32_t taken);
+/* vyc__run_mark_again for who has not entered the context. */
 __attribute__((cold)) vyc_status vyc__run_mark_late(vyc_context *context, const vyc_run *run);
 
 #endif

@@ -176,6 +176,23 @@ static void a_launch_is_waited_for_whoever_took_its_mark(void) {
   }
 }
 
+/* What is asked whether such a launch has ended knows of it only once it is ordered behind. */
+static void a_launch_on_an_adopted_stream_is_waited_for_whoever_took_its_mark(void) {
+  for (size_t i = 0; i < WAY_COUNT; i++) {
+    fprintf(stderr, "%s, adopted\n", WAYS[i].name);
+    begin();
+    vyc_stream_release(s.stream);
+    OK(vyc_stream_adopt(&s.stream, s.context, 0));
+    use(WAYS[i].uses);
+    WAYS[i].make();
+    stop_at("cuEventRecord", 0, 0, copy_out);
+    WAYS[i].launch();
+    check_stopped();
+    check_filled(s.out, 3.0f);
+    end_way();
+  }
+}
+
 /* And its memory goes to nobody else before. */
 static void memory_stays_while_a_launch_writes_to_it(void) {
   for (size_t i = 0; i < 3; i++) { /* what has no reference of its own */
@@ -351,6 +368,7 @@ static void a_stream_that_lives_keeps_its_marks(void) {
 
 #define SCENES(X)                                                                                  \
   X(a_launch_is_waited_for_whoever_took_its_mark)                                                  \
+  X(a_launch_on_an_adopted_stream_is_waited_for_whoever_took_its_mark)                             \
   X(memory_stays_while_a_launch_writes_to_it)                                                      \
   X(a_launch_is_behind_a_copy_in_the_middle_of_the_one_before)                                     \
   X(a_launch_is_behind_a_copy_that_a_first_use_came_into)                                          \
