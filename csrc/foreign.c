@@ -13,15 +13,16 @@
 
 /* ---- order ---------------------------------------------------------------------------------- */
 
-vyc_status vyc__stream_order(vyc_stream *adopted, CUstream later, CUstream earlier) {
+vyc_status vyc__stream_order(vyc_stream *stream, CUstream later, CUstream earlier) {
   if (later == earlier) return VYC_OK;
-  vyc_context *context = adopted->child.context;
+  vyc_context *context = stream->child.context;
+  if (VYC_UNLIKELY(stream->scratch == NULL)) return vyc__stream_after(context, later, earlier);
   VYC_CU_RESULT;
-  vyc__claim_wait(&adopted->is_ordering);
-  vyc_status status = VYC_CU(context, cuEventRecord, adopted->scratch, earlier);
+  vyc__claim_wait(&stream->is_ordering);
+  vyc_status status = VYC_CU(context, cuEventRecord, stream->scratch, earlier);
   if (status == VYC_OK)
-    status = VYC_CU(context, cuStreamWaitEvent, later, adopted->scratch, CU_EVENT_WAIT_DEFAULT);
-  atomic_store_explicit(&adopted->is_ordering, false, memory_order_release);
+    status = VYC_CU(context, cuStreamWaitEvent, later, stream->scratch, CU_EVENT_WAIT_DEFAULT);
+  atomic_store_explicit(&stream->is_ordering, false, memory_order_release);
   return status;
 }
 

@@ -319,8 +319,9 @@ vyc_stream *vyc__slot_retain(vyc_context *context, uint32_t slot);
 
 /* Where a launch on the given stream goes. An adopted stream is asked whether it is captured. */
 vyc_status vyc__place_of(vyc_context *context, vyc_place *place_out, vyc_stream *stream);
-/* `later` waits for what `earlier` has been given, through the adopted stream's scratch event. */
-vyc_status vyc__stream_order(vyc_stream *adopted, CUstream later, CUstream earlier);
+/* `later` waits for what `earlier` has been given, one of which is the stream's handle or target;
+ * through the scratch event of an adopted one. */
+vyc_status vyc__stream_order(vyc_stream *stream, CUstream later, CUstream earlier);
 /* The same for what the stream in a slot has been given; waits where it cannot be told which. */
 vyc_status vyc__stream_after_slot(vyc_context *context, CUstream later, uint32_t slot);
 /* Before a stream works on memory whose owner works on buffer->source. */

@@ -150,6 +150,39 @@ static void adopted_memory_is_ordered_with_its_owner(vyc_context *context, vyc_p
   CU(cu.stream_destroy(raw));
 }
 
+/* The owner works on a stream that it made here. */
+static void a_stream_of_this_library_may_be_a_source(vyc_context *context, vyc_plan *plan) {
+  CUdeviceptr x;
+  CU(cu.alloc(&x, BYTES));
+  vyc_stream *source = new_stream(context), *own = new_stream(context);
+  vyc_stream *places[] = {NULL, own, source};
+  int drops = 0;
+  for (int i = 0; i < 3; i++) {
+    vyc_buffer *foreign = adopted_memory(context, x, source, 0, &drops);
+    vyc_buffer *alias = adopted_memory(context, x, NULL, 0, &drops); /* nothing orders it */
+    vyc_buffer *in = filled(context, 2.0f), *out = filled(context, 0.0f);
+    launch(plan, in, alias, 3.0f, source);
+    launch(plan, foreign, out, 5.0f, places[i]); /* behind the source */
+    check_filled(out, 30.0f);
+    launch(plan, in, foreign, 7.0f, places[i]);
+    launch(plan, alias, out, 1.0f, source); /* which is behind that */
+    check_filled(out, 14.0f);
+    OK(vyc_copy(foreign, 0, in, 0, BYTES));
+    launch(plan, alias, out, 1.0f, source);
+    check_filled(out, 2.0f);
+    launch(plan, in, alias, 4.0f, source);
+    check_filled(foreign, 8.0f);
+    vyc_buffer_release(foreign);
+    vyc_buffer_release(alias);
+    vyc_buffer_release(in);
+    vyc_buffer_release(out);
+  }
+  CHECK(drops == 6);
+  vyc_stream_release(source);
+  vyc_stream_release(own);
+  CU(cu.release(x));
+}
+
 static void copies_of_adopted_memory_are_ordered(vyc_context *context) {
   CUstream raw;
   CUdeviceptr x;
@@ -292,6 +325,7 @@ int main(int argc, char **argv) {
   everything_that_waits_covers_adopted_streams(context, plan);
   a_block_is_reused_behind_an_adopted_stream(context, plan);
   adopted_memory_is_ordered_with_its_owner(context, plan);
+  a_stream_of_this_library_may_be_a_source(context, plan);
   copies_of_adopted_memory_are_ordered(context);
   what_is_no_stream_is_refused(context);
   what_is_not_memory_of_the_device_is_refused(context, plan);
