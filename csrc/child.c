@@ -106,6 +106,8 @@ static bool is_releasing(vyc_context *context) {
 
 void vyc__children_close(vyc_context *context) {
   vyc_child *held = hold_children(context);
+  /* Who began a release before may be at work on streams; from now on nobody else destroys. */
+  while (is_releasing(context)) vyc__sleep_us(20);
   for (vyc_child *child = held; child != NULL; child = child->closing) destroy_once(child);
   while (held != NULL) {
     vyc_child *next = held->closing;

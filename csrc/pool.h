@@ -164,6 +164,8 @@ void vyc__pool_trim(vyc_context *context, vyc_pool *pool);
 /* The device is idle and nobody is inside: everything back to the driver, but live blocks whose
  * address is known outside, which keep the primary context until they are given. */
 void vyc__pool_close(vyc_context *context, vyc_pool *pool);
+/* Somebody is in the middle of vyc__pool_give. */
+bool vyc__pool_is_giving(vyc_pool *pool);
 /* A block that the pool's close left to its holder. */
 void vyc__block_end(vyc_context *context, vyc_pool *pool, vyc_block *block);
 /* A list, linked by `next`, back to the driver. */

@@ -234,7 +234,7 @@ static vyc_block *disown(vyc_pool *pool) {
   return block;
 }
 
-static bool is_giving(vyc_pool *pool) {
+bool vyc__pool_is_giving(vyc_pool *pool) {
   pthread_mutex_lock(&pool->lock);
   const bool giving = pool->giving != 0;
   pthread_mutex_unlock(&pool->lock);
@@ -242,7 +242,7 @@ static bool is_giving(vyc_pool *pool) {
 }
 
 static void wait_for_givers(vyc_pool *pool) {
-  while (is_giving(pool)) vyc__sleep_us(20);
+  while (vyc__pool_is_giving(pool)) vyc__sleep_us(20);
 }
 
 static void free_idle(vyc_context *context, vyc_pool *pool) {
