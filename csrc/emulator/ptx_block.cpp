@@ -17,7 +17,7 @@ std::string triple(uint32_t x, uint32_t y, uint32_t z) {
 
 }  // namespace
 
-Block::Block(const Kernel &kernel, const Launch &launch, Machine &machine)
+ThreadBlock::ThreadBlock(const Kernel &kernel, const Launch &launch, Machine &machine)
     : kernel_(kernel), launch_(launch), machine_(machine) {
   const uint32_t count = launch.block[0] * launch.block[1] * launch.block[2];
   threads_.resize(count);
@@ -25,7 +25,7 @@ Block::Block(const Kernel &kernel, const Launch &launch, Machine &machine)
   shared_.resize(size_t{kernel.static_shared_bytes} + launch.dynamic_shared_bytes);
 }
 
-void Block::begin(std::array<uint32_t, 3> index) {
+void ThreadBlock::begin(std::array<uint32_t, 3> index) {
   index_ = index;
   alive_ = static_cast<uint32_t>(threads_.size());
   std::fill(threads_.begin(), threads_.end(), Thread{});
@@ -41,7 +41,7 @@ void Block::begin(std::array<uint32_t, 3> index) {
 }
 
 // A register file with the constants and what all threads of the launch share.
-uint64_t *Block::take_file() {
+uint64_t *ThreadBlock::take_file() {
   if (!unused_files_.empty()) {
     uint64_t *file = unused_files_.back();
     unused_files_.pop_back();
@@ -64,7 +64,7 @@ uint64_t *Block::take_file() {
   return file;
 }
 
-void Block::prepare(uint32_t index) {
+void ThreadBlock::prepare(uint32_t index) {
   Thread &thread = threads_[index];
   thread.r = take_file();
   thread.pc = kernel_.code->instructions.data();
@@ -84,7 +84,7 @@ void Block::prepare(uint32_t index) {
   r[slot_lanemask_ge] = ~(own - 1);
 }
 
-bool Block::advance() {
+bool ThreadBlock::advance() {
   machine_.shared = shared_.data();
   machine_.shared_bytes = shared_.size();
   progressed_ = false;
@@ -100,7 +100,7 @@ bool Block::advance() {
 }
 
 // Runs a thread until it waits, exits, faults or has used its slice.
-bool Block::run(uint32_t index) {
+bool ThreadBlock::run(uint32_t index) {
   Thread &thread = threads_[index];
   if (thread.r == nullptr) prepare(index);
   uint64_t *r = thread.r;
@@ -138,7 +138,7 @@ bool Block::run(uint32_t index) {
 }
 
 // An exit may complete barriers and groups that waited for the thread.
-void Block::leave(uint32_t index) {
+void ThreadBlock::leave(uint32_t index) {
   Thread &thread = threads_[index];
   thread.state = Thread::State::exited;
   unused_files_.push_back(thread.r);
@@ -150,13 +150,13 @@ void Block::leave(uint32_t index) {
   if (active_[index / warp_size] != 0) try_collective(index / warp_size);
 }
 
-bool Block::fail(uint32_t index, const Instruction *at, Outcome outcome, const char *what) {
+bool ThreadBlock::fail(uint32_t index, const Instruction *at, Outcome outcome, const char *what) {
   machine_.fault(at != nullptr ? at : kernel_.code->instructions.data(), outcome, 0, what);
   faulting_ = index;
   return false;
 }
 
-bool Block::arrive(uint32_t index) {
+bool ThreadBlock::arrive(uint32_t index) {
   Thread &thread = threads_[index];
   thread.pc = machine_.at + 1;
   thread.arrival = machine_.arrival;
@@ -184,7 +184,7 @@ bool Block::arrive(uint32_t index) {
 }
 
 // Without a count: all threads that have not exited. With one: warps count whole, as on the device.
-bool Block::is_complete(const Barrier &barrier) const {
+bool ThreadBlock::is_complete(const Barrier &barrier) const {
   if (barrier.threads == 0) return barrier.arrived >= alive_;
   uint32_t total = 0;
   for (size_t warp = 0; warp < active_.size(); ++warp) {
@@ -195,11 +195,11 @@ bool Block::is_complete(const Barrier &barrier) const {
   return total >= barrier.threads;
 }
 
-bool Block::try_open(uint32_t id) { return !is_complete(barriers_[id]) || open(id); }
+bool ThreadBlock::try_open(uint32_t id) { return !is_complete(barriers_[id]) || open(id); }
 
 // Lets all go on that wait at the barrier. The lanes of a warp must have come to the same aligned
 // instruction.
-bool Block::open(uint32_t id) {
+bool ThreadBlock::open(uint32_t id) {
   Barrier &barrier = barriers_[id];
   const uint64_t result = barrier.reduce == Arrival::Reduce::popc ? barrier.votes
                           : barrier.reduce == Arrival::Reduce::all
@@ -226,7 +226,7 @@ bool Block::open(uint32_t id) {
 }
 
 // Runs each group of the warp whose members have all come: same operation, same mask.
-void Block::try_collective(uint32_t warp) {
+void ThreadBlock::try_collective(uint32_t warp) {
   Thread *lanes = &threads_[size_t{warp} * warp_size];
   uint32_t seen = 0;
   for (uint32_t lane = 0; lane < warp_size; ++lane) {
@@ -254,7 +254,7 @@ void Block::try_collective(uint32_t warp) {
 }
 
 // activemask: its lanes of one warp that stand at the same instruction receive their mask.
-void Block::resolve_gathered() {
+void ThreadBlock::resolve_gathered() {
   gathering_ = false;
   for (uint32_t index = 0; index < threads_.size(); ++index) {
     if (threads_[index].state != Thread::State::gather) continue;
@@ -277,7 +277,7 @@ void Block::resolve_gathered() {
   }
 }
 
-std::string Block::place(uint32_t index, const Instruction *i) const {
+std::string ThreadBlock::place(uint32_t index, const Instruction *i) const {
   const Code &code = *kernel_.code;
   const Location &where = code.locations[static_cast<size_t>(i - code.instructions.data())];
   const uint32_t x = launch_.block[0], y = launch_.block[1];
@@ -287,7 +287,7 @@ std::string Block::place(uint32_t index, const Instruction *i) const {
          code.text->substr(where.begin, where.end - where.begin);
 }
 
-void Block::describe_fault(Report *report) const {
+void ThreadBlock::describe_fault(Report *report) const {
   const Code &code = *kernel_.code;
   report->outcome = machine_.outcome;
   report->address = machine_.address;
@@ -301,7 +301,7 @@ void Block::describe_fault(Report *report) const {
   report->message = machine_.what + std::string(address) + " in " + place(faulting_, machine_.at);
 }
 
-void Block::describe_deadlock(Report *report) const {
+void ThreadBlock::describe_deadlock(Report *report) const {
   report->outcome = Outcome::barrier_mismatch;
   uint32_t at_barrier = 0, in_warp = 0;
   const Instruction *first = nullptr;

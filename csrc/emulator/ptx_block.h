@@ -19,10 +19,10 @@ struct Thread {
   uint32_t mask = 0;
 };
 
-class Block {
+class ThreadBlock {
  public:
   // `index` is the place of the block in the grid.
-  Block(const Kernel &kernel, const Launch &launch, Machine &machine);
+  ThreadBlock(const Kernel &kernel, const Launch &launch, Machine &machine);
   void begin(std::array<uint32_t, 3> index);
 
   // Gives every thread that can run a time slice. False when a thread faulted.

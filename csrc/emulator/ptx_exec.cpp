@@ -33,7 +33,7 @@ bool each_index(const std::array<uint32_t, 3> &grid, F f) {
 }
 
 // Runs blocks that are resident together until all are done.
-bool run_resident(std::vector<std::unique_ptr<Block>> &blocks, Report *report) {
+bool run_resident(std::vector<std::unique_ptr<ThreadBlock>> &blocks, Report *report) {
   for (bool busy = true; busy;) {
     busy = false;
     bool progressed = false;
@@ -69,16 +69,16 @@ Report execute(const Kernel &kernel, const Launch &launch, Memory &memory) {
   std::unique_ptr<RaceCheck> races;
   if (kernel.code->races.site >= 0) races = std::make_unique<RaceCheck>(kernel, launch);
   machine.races = races.get();
-  std::vector<std::unique_ptr<Block>> blocks;
+  std::vector<std::unique_ptr<ThreadBlock>> blocks;
   if (launch.cooperative) {
     each_index(launch.grid, [&](const std::array<uint32_t, 3> &index) {
-      blocks.push_back(std::make_unique<Block>(kernel, launch, machine));
+      blocks.push_back(std::make_unique<ThreadBlock>(kernel, launch, machine));
       blocks.back()->begin(index);
       return true;
     });
     run_resident(blocks, &report);
   } else {
-    blocks.push_back(std::make_unique<Block>(kernel, launch, machine));
+    blocks.push_back(std::make_unique<ThreadBlock>(kernel, launch, machine));
     each_index(launch.grid, [&](const std::array<uint32_t, 3> &index) {
       blocks[0]->begin(index);
       return run_resident(blocks, &report);
