@@ -34,9 +34,7 @@ typedef struct work {
   uint64_t serial;
   uint32_t kind;
   bool done;
-  event *event;
-  uint64_t record; /* number of the event's record */
-  struct work *behind; /* the launch before of the same exec */
+  struct work *behind; /* of a launch: the one before of the same exec; of a wait: the record */
   uint8_t *copied;     /* of pageable memory: what it held */
   uint32_t node_count;
   node nodes[MODEL_NODES];
@@ -50,7 +48,7 @@ struct stream {
 
 struct event {
   bool live;
-  uint64_t recorded, passed; /* numbers of records */
+  work *last; /* record; a wait is for the one that it finds, whatever is recorded later */
   stream *stream;
 };
 
@@ -192,10 +190,7 @@ static void run_node(const work *w, node *n) {
   }
 }
 
-static bool can_run(const work *w) {
-  if (w->kind == WORK_WAIT) return w->event->passed >= w->record;
-  return w->behind == NULL || w->behind->done;
-}
+static bool can_run(const work *w) { return w->behind == NULL || w->behind->done; }
 
 static void run_first(stream *s) {
   work *w = s->first;
@@ -203,7 +198,6 @@ static void run_first(stream *s) {
     if (w->kind == WORK_GRAPH && i > 0) w->nodes[i].kernel.first_value = w->nodes[0].kernel.value;
     run_node(w, &w->nodes[i]);
   }
-  if (w->kind == WORK_RECORD && w->event->passed < w->record) w->event->passed = w->record;
   w->done = true;
   s->first = w->next;
   if (s->first == NULL) s->end = &s->first;
@@ -214,10 +208,6 @@ static stream *runnable_for(stream *s) {
   for (uint32_t depth = 0; depth < MODEL_STREAMS && s != NULL && s->first != NULL; depth++) {
     if (can_run(s->first)) return s;
     const work *w = s->first;
-    if (w->kind == WORK_WAIT) {
-      s = w->event->stream;
-      continue;
-    }
     stream *other = NULL;
     for (uint32_t i = 0; i < m->stream_count; i++)
       for (const work *x = m->streams[i]->first; x != NULL; x = x->next)
@@ -471,10 +461,8 @@ static CUresult CUDAAPI model_cuStreamWaitEvent(CUstream handle, CUevent which, 
   (void)flags;
   SHARED(handle);
   stream *s = stream_of(handle, "cuStreamWaitEvent");
-  event *e = event_of(which, "cuStreamWaitEvent");
-  work *w = give(s, WORK_WAIT);
-  w->event = e;
-  w->record = e->recorded;
+  const event *e = event_of(which, "cuStreamWaitEvent");
+  give(s, WORK_WAIT)->behind = e->last;
   return given();
 }
 
@@ -499,9 +487,7 @@ static CUresult CUDAAPI model_cuEventRecord(CUevent handle, CUstream where) {
   SHARED(where);
   event *e = event_of(handle, "cuEventRecord");
   stream *s = stream_of(where, "cuEventRecord");
-  work *w = give(s, WORK_RECORD);
-  w->event = e;
-  w->record = ++e->recorded;
+  e->last = give(s, WORK_RECORD);
   e->stream = s;
   return given();
 }
@@ -509,7 +495,7 @@ static CUresult CUDAAPI model_cuEventRecord(CUevent handle, CUstream where) {
 static CUresult CUDAAPI model_cuEventQuery(CUevent handle) {
   SHARED(handle);
   const event *e = event_of(handle, "cuEventQuery");
-  if (e->passed >= e->recorded) return CUDA_SUCCESS;
+  if (e->last == NULL || e->last->done) return CUDA_SUCCESS;
   m->wanted = e->stream;
   return CUDA_ERROR_NOT_READY;
 }
