@@ -232,11 +232,11 @@ vyc_status vyc_buffer_is_read_only(vyc_buffer *buffer, uint32_t *read_only_out) 
 
 vyc_status vyc__stream_after_slot(vyc_context *context, CUstream later, uint32_t slot) {
   if (slot == VYC_SLOT_MAIN) return vyc__stream_after_main(context, later);
-  vyc_stream *stream = vyc__slot_retain(context, slot);
+  vyc_stream *stream = vyc__slot_hold(context, slot);
   if (stream == NULL) return vyc__slot_finish(context, slot, -1);
   const vyc_status status =
       stream->target == later ? VYC_OK : vyc__stream_after(context, later, stream->handle);
-  vyc_stream_release(stream);
+  vyc__slot_let_go(stream);
   return status;
 }
 

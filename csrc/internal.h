@@ -121,6 +121,7 @@ struct vyc_stream {
   vyc_depth depth;
   CUevent scratch;         /* of an adopted stream: for one record and one wait at a time */
   _Atomic bool is_ordering; /* somebody uses `scratch` */
+  _Atomic uint32_t holders; /* who found it by its slot, and is in the middle of that */
 };
 
 /* Where one launch goes. */
@@ -312,8 +313,10 @@ void vyc__streams_reap(vyc_context *context);
 /* One more holder of the stream that work for `target` goes to: the oldest one, and older than
  * `newest` where that is given; or NULL. */
 vyc_stream *vyc__stream_known(vyc_context *context, CUstream target, const vyc_stream *newest);
-/* One more holder of the stream in a slot, or NULL when there is none (any more). */
-vyc_stream *vyc__slot_retain(vyc_context *context, uint32_t slot);
+/* The stream in a slot, which is not destroyed before vyc__slot_let_go; NULL: there is none. It is
+ * no reference: the caller's last one waits for the work, whoever looks at the stream. */
+vyc_stream *vyc__slot_hold(vyc_context *context, uint32_t slot);
+void vyc__slot_let_go(vyc_stream *stream);
 
 /* ---- foreign.c ---- */
 

@@ -182,9 +182,9 @@ static bool mark_streams(vyc_context *context, vyc_pool *pool, vyc_block *block,
       marked = vyc__pool_mark(context, pool, block, context->main);
       continue;
     }
-    vyc_stream *stream = vyc__slot_retain(context, slot);
+    vyc_stream *stream = vyc__slot_hold(context, slot);
     marked = stream != NULL && vyc__pool_mark(context, pool, block, stream->handle);
-    vyc_stream_release(stream);
+    vyc__slot_let_go(stream);
   }
   vyc__capture_restore(context->driver, mode);
   return marked;

@@ -14,9 +14,15 @@ static void list_add(vyc_context *context, vyc_stream *stream) {
   pthread_mutex_unlock(&context->slots_lock);
 }
 
-/* From here on nobody looks for work on it, and another stream may have its slot. */
+/* From here on nobody looks for work on it, and another stream may have its slot. Its work has
+ * ended, so that holders wait for nothing. */
 static void list_remove(vyc_context *context, vyc_stream *stream) {
   pthread_mutex_lock(&context->slots_lock);
+  while (atomic_load(&stream->holders) != 0) { /* none comes but under the lock */
+    pthread_mutex_unlock(&context->slots_lock);
+    vyc__sleep_us(20);
+    pthread_mutex_lock(&context->slots_lock);
+  }
   if (stream->slot != VYC_SLOT_OTHER) context->slots[stream->slot] = NULL;
   if (stream->previous != NULL) stream->previous->next = stream->next;
   if (stream->next != NULL) stream->next->previous = stream->previous;
@@ -96,12 +102,16 @@ static bool try_retain(vyc_stream *stream) {
   return references != 0;
 }
 
-vyc_stream *vyc__slot_retain(vyc_context *context, uint32_t slot) {
+vyc_stream *vyc__slot_hold(vyc_context *context, uint32_t slot) {
   pthread_mutex_lock(&context->slots_lock);
   vyc_stream *stream = context->slots[slot];
-  if (stream != NULL && !try_retain(stream)) stream = NULL;
+  if (stream != NULL) atomic_fetch_add(&stream->holders, 1);
   pthread_mutex_unlock(&context->slots_lock);
   return stream;
+}
+
+void vyc__slot_let_go(vyc_stream *stream) {
+  if (stream != NULL) atomic_fetch_sub(&stream->holders, 1);
 }
 
 vyc_stream *vyc__stream_known(vyc_context *context, CUstream target, const vyc_stream *newest) {
@@ -230,10 +240,10 @@ vyc_status vyc__stream_after_main(vyc_context *context, CUstream stream) {
 
 vyc_status vyc__slot_finish(vyc_context *context, uint32_t slot, int64_t timeout_ns) {
   if (slot == VYC_SLOT_MAIN) return finish_in_slot(context, slot, context->main, timeout_ns);
-  vyc_stream *stream = vyc__slot_retain(context, slot);
+  vyc_stream *stream = vyc__slot_hold(context, slot);
   if (stream == NULL) return vyc__work_wait(context, timeout_ns);
   const vyc_status status = finish_in_slot(context, slot, stream->handle, timeout_ns);
-  vyc_stream_release(stream);
+  vyc__slot_let_go(stream);
   return status;
 }
 

@@ -104,9 +104,9 @@ static vyc_status ask_stream(vyc_context *context, CUstream stream) {
  * nothing of the run, but that the device is well. */
 static vyc_status ask_elsewhere(const vyc_lane *lane) {
   vyc_context *context = lane->plan->child.context;
-  vyc_stream *stream = vyc__slot_retain(context, lane->slot);
+  vyc_stream *stream = vyc__slot_hold(context, lane->slot);
   const vyc_status status = ask_stream(context, stream == NULL ? context->main : stream->handle);
-  vyc_stream_release(stream);
+  vyc__slot_let_go(stream);
   return status == VYC_OK ? VYC_NOT_READY : status;
 }
 
