@@ -273,3 +273,17 @@ def test_bf16_keeps_subnormals_that_are_subnormal_f32_too(device: vc.Device, pre
     found = device.compile(program_, precision=precision)(tiny)
 
     assert_same(vc.evaluate(program_, tiny), found)
+
+
+def test_a_constant_is_flushed_after_rounding_to_24_bits(device: vc.Device) -> None:
+    least = 2.0**-126
+    b = vc.Builder("flushed", block=1)
+    out = b.output("out", vc.f32, size=3)
+    for place, number in enumerate((least - 2.0**-150, -least + 2.0**-150, least)):
+        out[place] = vc.f32(vc.f64(number))
+    b.work(1)
+    wanted = np.array([0.0, -0.0, least], np.float32)
+
+    found = device.compile(b.build(), precision="ftz")()
+
+    assert found.tobytes() == wanted.tobytes()

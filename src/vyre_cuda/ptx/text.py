@@ -293,8 +293,10 @@ class _Emitter:
         operands = ", ".join([address, *(self._name(arg) for arg in rest[: len(rest) - form.guarded])])
         used = bool(self._live[value])
         if form.word.startswith("ld."):
+            if not used:  # orders nothing that a program could see; ptxas made illegal instructions of some
+                return
             name = self._define(value)
-            if guard and used:
+            if guard:
                 self._zero(value, name)
             self._emit(f"{guard}{_access_words(atomic)} {name}, {address};", value)
             return
