@@ -13,6 +13,7 @@
 #   conformance  the op tests, with the number of cases of each op and type recorded
 #   demo         the command line's demonstration
 #   silicon      what this GPU answers to every instruction form
+#   fold         tests/silicon/fold.py: instruction forms with operands that the compiler can fold
 #   bench        benchmarks/bench_dispatch.py
 #   transports   benchmarks/probes/transports.c: where host arguments cost least
 #   enqueue      benchmarks/probes/enqueue.c: what stands around an enqueue
@@ -45,7 +46,7 @@ while [ $# -gt 0 ]; do
     --peers) peers=${2:?--peers needs names}; shift ;;
     --rows) rows=(--rows "${2:?--rows needs names}"); shift ;;
     --quick) quick=(--quick) ;;
-    install | tests | hosts | random | independent | conformance | demo | silicon | bench | transports | enqueue | pageable | places | accuracy | throughput) parts+=("$1") ;;
+    install | tests | hosts | random | independent | conformance | demo | silicon | fold | bench | transports | enqueue | pageable | places | accuracy | throughput) parts+=("$1") ;;
     *) echo "unknown: $1" >&2; exit 2 ;;
   esac
   shift
@@ -120,6 +121,14 @@ part_demo() {
 
 part_silicon() {
   timeout 300 "$python" tests/silicon/record.py "${VYRE_CUDA_DRIVER:-libcuda.so.1}" "$OUT/answers.npz"
+}
+
+part_fold() {
+  CUDA_CACHE_DISABLE=1 timeout 590 "$python" tests/silicon/fold.py "${VYRE_CUDA_DRIVER:-libcuda.so.1}" \
+    --jobs "$jobs" --output "$OUT/fold.jsonl" --limit 540
+  local state=$?
+  gzip -9 "$OUT/fold.jsonl"
+  return $state
 }
 
 # Its own limit leaves time to write what there is.

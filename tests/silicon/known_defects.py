@@ -215,6 +215,14 @@ DEFECTS: tuple[Defect, ...] = (
         matches=_has(r"mul\.hi\.u32.*cvt\.u64\.u32.*sub\.[su]64"),
     ),
     Defect(
+        name="truncation of the maximum of a number and itself",
+        ptx="neg.ftz.f32 %f1, %f0; max.ftz.f32 %f2, %f1, %f1; cvt.rzi.ftz.s32.f32 %r0, %f2;",
+        effect="rounded to nearest",
+        seen=_SEEN,
+        lowering="leaves the maximum out",
+        matches=_has(r"neg(\.ftz)?\.f32 .*(min|max)(\.ftz)?(\.NaN)?\.f32 %\w+, (%\w+), \5;.*cvt\.rzi"),
+    ),
+    Defect(
         name="16-bit shift by 65536 and more",
         ptx="shl.b16 %h0, 32, 65537;",
         effect="the count is taken modulo 65536",

@@ -110,6 +110,17 @@ def product_fast(b: Builder, type_: str, left: int, right: int) -> int | None:
     return b.apply("multiply.ftz", left, right)
 
 
+def extreme_of_one(suffix: str) -> Rule:
+    """min and max of x and x: behind a negation ptxas forgets to truncate what is converted of it to an integer."""
+
+    def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
+        if left != right or type_ not in _ONES:
+            return None
+        return b.apply("multiply.ftz", left, b.constant("f32", _ONE)) if suffix else left
+
+    return rule
+
+
 # ---- saturation -----------------------------------------------------------------------------------------------------
 
 
@@ -119,7 +130,11 @@ def maximum_ignoring(suffix: str) -> Rule:
     That gives +0.0 for -0.0, and 0.0 for NaN where min(NaN, 1.0) is 1.0.
     """
 
+    one_operand = extreme_of_one(suffix)
+
     def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
+        if left == right:
+            return one_operand(b, type_, left, right)
         constant, other = (right, left) if b.is_constant(right) else (left, right)
         if type_ not in _ONES or not b.is_constant(constant):
             return None
@@ -158,5 +173,6 @@ RULES: dict[str, Rule] = {
     **{f"add{suffix}": total(suffix, subtract=False) for suffix in ("", ".ftz", ".fast")},
     **{f"subtract{suffix}": total(suffix, subtract=True) for suffix in ("", ".ftz", ".fast")},
     **{f"fmax{suffix}": maximum_ignoring(suffix) for suffix in ("", ".ftz")},
+    **{f"{op}{suffix}": extreme_of_one(suffix) for op in ("fmin", "minimum", "maximum") for suffix in ("", ".ftz")},
     "multiply.fast": product_fast,
 }
