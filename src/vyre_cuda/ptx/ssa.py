@@ -21,6 +21,16 @@ Key: TypeAlias = tuple[str, str, tuple[int, ...], Any]
 EFFECTFUL = frozenset({"atomic"})
 
 
+# What a value depends on besides constants: what a launch brings, which no compiler knows, and mutable registers.
+OF_LAUNCH = 1
+OF_REGISTER = 2
+_DEPENDS = {
+    **dict.fromkeys(("parameter", "special", "symbol", "load", "atomic"), OF_LAUNCH),
+    **dict.fromkeys(("read", "register"), OF_REGISTER),
+}
+_OF_WARP = ("shuffle.", "vote.", "match.", "redux.")
+
+
 class Function:
     """The values and the code of one kernel."""
 
@@ -32,6 +42,7 @@ class Function:
         "args",
         "attrs",
         "code",
+        "depends",
         "entry",
         "labels",
         "ops",
@@ -45,6 +56,7 @@ class Function:
         self.types: list[str] = []
         self.args: list[tuple[int, ...]] = []
         self.attrs: list[Any] = []
+        self.depends = bytearray()
         self.entry: list[int] = []
         self.code: list[int | Effect] = []
         self.registers: list[str] = []  # type of each mutable register
@@ -105,6 +117,11 @@ class Function:
                 self._undo[-1].append(key)
 
     def _append(self, op: str, type_: str, args: tuple[int, ...], attr: Any) -> int:
+        depends = self.depends
+        found = _DEPENDS.get(op, 0)
+        for arg in args[1:] if op == "where" else args:
+            found |= depends[arg]
+        depends.append(found | OF_LAUNCH if op.startswith(_OF_WARP) else found)
         self.ops.append(op)
         self.types.append(type_)
         self.args.append(args)
