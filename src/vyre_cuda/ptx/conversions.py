@@ -35,7 +35,7 @@ def fold_conversion(op: str, type_: str, source: str, constant: int) -> int | No
 
 
 def _flushed(bits: int) -> int:
-    """An f64 as f32, flushed where it is subnormal after rounding to 24 bits: ptxas rounds to a subnormal first."""
+    """An f64 as f32, flushed where it is subnormal after rounding to 24 bits (precision.py)."""
     number = value_of(BY_NAME["f64"], bits)
     if abs(number) < _LEAST_NORMAL - _HALF_UNIT:
         return bits >> 32 & 1 << 31

@@ -1,7 +1,7 @@
 """Float operations in forms that the assembler does not fold wrongly (docs/compiler-defects.md).
 
-Each gives the same bits as the plain form. The rules are those of `peephole.py`: (builder, operand type, operands) ->
-another value, or None for the plain form.
+Each gives the same bits as the plain form. The rules are like those of `simplify.py`: (builder, operand type,
+operands) -> another value, or None for the plain form.
 """
 
 from __future__ import annotations
