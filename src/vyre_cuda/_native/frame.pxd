@@ -19,6 +19,14 @@ cdef extern from "spares.h":
     void spares_free "vyre_spares_free"(Spares *spares)
 
 
+cdef extern from "ranges.h":
+    ctypedef struct Range "vyre_range":
+        uint64_t begin, end, parameter
+    void ranges_sort "vyre_ranges_sort"(Range *ranges, uint32_t count) noexcept
+    bint ranges_apart "vyre_ranges_apart"(const Range *ranges, uint32_t count) noexcept
+    bint ranges_meet "vyre_ranges_meet"(const Range *ranges, uint32_t count, Range own) noexcept
+
+
 # One run: what the structs point to, behind this as much as the kernel needs, and the bytes that will be copied on the
 # host. What never changes stays in it from call to call.
 cdef struct Frame:
@@ -26,7 +34,7 @@ cdef struct Frame:
     vyc_run run
     vyc_argument *items
     uint64_t *scalars
-    uint64_t *counts               # per parameter, and room to evaluate; see table.pxd
+    uint64_t *counts               # per parameter, and room to evaluate (table.pxd) and for ranges of results
     uint64_t staged                # bytes
     bint mixed                     # has device arrays
     uint32_t held_count            # 0 between calls
@@ -85,6 +93,7 @@ cdef class Framer(Table):
     cdef bint take(self, Frame *frame, uint32_t parameter, object value) except -1
     cdef object results_of(self, Frame *frame, object out)
     cdef bint apart(self, Frame *frame, uint32_t given)
+    cdef bint many_apart(self, Frame *frame)
     cdef object give(self, Frame *frame, uint32_t parameter, object target)
     cdef bint prepare_launch(self, Frame *frame, PyObject *const *args, Py_ssize_t n, object grid) except -1
 

@@ -5,7 +5,8 @@ Exact C-contiguous arrays, device arrays and numbers are plain: they go into the
 else makes the frame fail without an error, for a path that checks, converts and explains.
 """
 from cpython.object cimport PyObject
-from cpython.tuple cimport PyTuple_CheckExact
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_CheckExact, PyTuple_New, PyTuple_SET_ITEM
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 
@@ -29,6 +30,11 @@ cnp.import_array()
 # ordinary memory cost more than the copy.
 LARGE_RESULT = 1 << 18
 cdef uint64_t LARGE = LARGE_RESULT
+
+# With more results than this, ranges are sorted, not compared one by one.
+cdef enum:
+    FEW_RESULTS = 8
+
 
 cdef bint is_plain(object value, const Row *row):
     """An exact ndarray of the parameter's type, C-contiguous, aligned and in native byte order."""
@@ -66,6 +72,14 @@ cdef bint meet(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
         and <const char *>b < <const char *>a + a_bytes
 
 
+cdef bint range_of(Range *place, const void *data, uint64_t size, uint32_t parameter) noexcept:
+    """Whether there are any bytes, which `place` then is."""
+    place.begin = <uint64_t>data
+    place.end = place.begin + size
+    place.parameter = parameter
+    return data != NULL and size != 0
+
+
 cdef class Framer(Table):
     """Fills frames for one kernel."""
 
@@ -80,7 +94,8 @@ cdef class Framer(Table):
         spares_free(&self._launches)
 
     cdef Frame *first_frame(self) except NULL:
-        return new_frame(self.binding_count, self.scalar_count, self.parameter_count + self.depth)
+        cdef uint32_t ranges = self.result_count * <uint32_t>(sizeof(Range) // sizeof(uint64_t))
+        return new_frame(self.binding_count, self.scalar_count, self.parameter_count + self.depth + ranges)
 
     cdef object prepare(self, Frame *frame, PyObject *const *args, Py_ssize_t n, object out, object grid):
         """Fill the frame; the results that the run will have, or None when this call is not a plain one.
@@ -145,26 +160,28 @@ cdef class Framer(Table):
         cdef uint32_t i, given = 0
         cdef Py_ssize_t position = 0
         cdef bint several = self.result_count != 1
-        cdef list results = []
+        cdef tuple results = None
         cdef object target
         if several and out is not None and not (PyTuple_CheckExact(out) and len(out) == self.result_count):
             return None
+        if several:
+            results = PyTuple_New(self.result_count)
         for i in range(self.parameter_count):
             if self.rows[i].role != VYC_ROLE_INOUT and self.rows[i].role != VYC_ROLE_OUT:
                 continue
             target = out if not several or out is None else (<tuple>out)[position]
-            position += 1
             given += target is not None
             target = self.give(frame, i, target)
             if target is None:
                 return None
             if not several:
-                results = None
                 break
-            results.append(target)
+            Py_INCREF(target)  # the tuple's
+            PyTuple_SET_ITEM(results, position, target)
+            position += 1
         if given and not self.apart(frame, given):
             return None
-        return tuple(results) if several else target
+        return results if several else target
 
     cdef object give(self, Frame *frame, uint32_t parameter, object target):
         """Memory for one result: `target`, or an array of its own for None. None when that is not plain."""
@@ -212,6 +229,8 @@ cdef class Framer(Table):
         cdef vyc_argument *a
         cdef vyc_argument *b
         cdef uint64_t a_bytes, b_bytes
+        if self.result_count > FEW_RESULTS:
+            return self.many_apart(frame)
         for i in range(self.parameter_count):
             if self.rows[i].role == ROLE_SCALAR:
                 continue
@@ -227,6 +246,33 @@ cdef class Framer(Table):
                 if b.result != NULL and meet(a.result, a_bytes, b.result, b_bytes):
                     return False
                 if a.kind == VYC_ARGUMENT_PINNED and b.data != NULL and meet(a.result, a_bytes, b.data, b_bytes):
+                    return False
+        return True
+
+    cdef bint many_apart(self, Frame *frame):
+        """The same by ranges in order: an argument more takes about as long however many there are."""
+        cdef uint32_t i, count = 0, pinned = 0
+        cdef Range own
+        cdef Range *results = <Range *>(frame.counts + self.parameter_count + self.depth)
+        cdef vyc_argument *item
+        for i in range(self.parameter_count):
+            if self.rows[i].role == VYC_ROLE_INOUT or self.rows[i].role == VYC_ROLE_OUT:
+                item = &frame.items[self.rows[i].slot]
+                count += range_of(&results[count], item.result, item.count * self.rows[i].itemsize, i)
+        ranges_sort(results, count)
+        if not ranges_apart(results, count):
+            return False
+        for i in range(count):
+            if frame.items[self.rows[results[i].parameter].slot].kind == VYC_ARGUMENT_PINNED:
+                results[pinned] = results[i]
+                pinned += 1
+        if pinned == 0:
+            return True
+        for i in range(self.parameter_count):
+            if self.rows[i].role == VYC_ROLE_IN or self.rows[i].role == VYC_ROLE_INOUT:
+                item = &frame.items[self.rows[i].slot]
+                if range_of(&own, item.data, item.count * self.rows[i].itemsize, i) \
+                        and ranges_meet(results, pinned, own):
                     return False
         return True
 

@@ -10,6 +10,7 @@ fails becomes the same error everywhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -238,11 +239,12 @@ def _destination(program: Program, parameter: Parameter, value: Any) -> Array:
 
 def _check_overlap(program: Program, outs: Mapping[str, Any]) -> None:
     """Contiguous arrays overlap exactly when their bounds do."""
-    names = [name for name, destination in outs.items() if isinstance(destination, np.ndarray)]
-    for position, first in enumerate(names):
-        for second in names[position + 1 :]:
-            if np.may_share_memory(outs[first], outs[second]):
-                raise ValueError(f"{program.name}: out= for {first} and for {second} overlap in memory")
+    arrays = {name: out for name, out in outs.items() if isinstance(out, np.ndarray) and out.size > 0}
+    begins = {name: array.__array_interface__["data"][0] for name, array in arrays.items()}
+    for one, next_one in pairwise(sorted(begins, key=begins.__getitem__)):
+        if begins[next_one] < begins[one] + arrays[one].nbytes:
+            first, second = (name for name in arrays if name in (one, next_one))
+            raise ValueError(f"{program.name}: out= for {first} and for {second} overlap in memory")
 
 
 # ---- sizes -------------------------------------------------------------------------------------------------------

@@ -43,6 +43,7 @@ STEPS = {
     **{f"launch_scalars_{n}": 2 for n in COUNTS},
     **{f"call_buffers_{n}": 2 for n in COUNTS},
     **{f"host_new_{n}": 1 for n in COUNTS},
+    **{f"host_outs_{n}": 1 for n in COUNTS},
 }
 
 
@@ -70,6 +71,18 @@ def wide(buffers: int, scalars: int) -> vc.Program:
     return b.build()
 
 
+def many_results(count: int) -> vc.Program:
+    """One input and so many results, of which the last is all of it."""
+    b = vc.Builder(f"many_results_{count}", block=BLOCK)
+    x = b.input("x", vc.f32)
+    outs = [b.output(f"y{i}", vc.f32, size=x.size) for i in range(count)]
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < x.size):
+        for out in outs:
+            out[i] = x[i]
+    return b.build()
+
+
 def wide_ways(device: vc.Device, count: int) -> Mapping[str, Way]:
     """Those of kernels with so many arguments."""
     host = np.arange(ELEMENTS, dtype=np.float32)
@@ -81,6 +94,7 @@ def wide_ways(device: vc.Device, count: int) -> Mapping[str, Way]:
     first, second = (x, out, *numbers), (x2, out, *numbers)
     once, twice = (*[x] * (count - 1), out), (*[x] * (count - 2), x2, out)
     inputs = (host,) * (count - 1)
+    to_many, results = device.compile(many_results(count - 1)), tuple(np.empty((count - 1, ELEMENTS), np.float32))
 
     def launch_buffers() -> None:
         launch(*once)
@@ -97,8 +111,12 @@ def wide_ways(device: vc.Device, count: int) -> Mapping[str, Way]:
     def host_new() -> None:
         buffers(*inputs)
 
+    def host_outs() -> None:
+        to_many(host, out=results)
+
     found = {"launch_buffers": launch_buffers, "launch_scalars": launch_scalars, "call_buffers": call_buffers}
-    return {f"{name}_{count}": way for name, way in {**found, "host_new": host_new}.items()}
+    found.update({"host_new": host_new, "host_outs": host_outs})
+    return {f"{name}_{count}": way for name, way in found.items()}
 
 
 def ways(device: vc.Device) -> Mapping[str, Way]:
