@@ -117,7 +117,7 @@ vyc_status vyc__plan_check(const vyc_plan_desc *desc) {
                  desc != NULL && desc->struct_size >= DESC_BYTES_FIRST && desc->entry != NULL);
   VYC_REQUIRE_IN("vyc_plan_create", desc->dynamic_shared_bytes <= INT32_MAX);
   VYC_REQUIRE_IN("vyc_plan_create", desc->parameter_bytes <= VYC_MAX_PARAMETER_BYTES);
-  VYC_REQUIRE_IN("vyc_plan_create", desc->parameter_count <= VYC_MAX_PARAMETER_BYTES / 4);
+  VYC_REQUIRE_IN("vyc_plan_create", desc->parameter_count <= VYC_MAX_PARAMETER_BYTES);
   VYC_REQUIRE_IN("vyc_plan_create", desc->binding_count <= VYC_MAX_BINDINGS);
   VYC_REQUIRE_IN("vyc_plan_create", desc->scalar_count <= VYC_MAX_PARAMETER_BYTES);
   VYC_REQUIRE_IN("vyc_plan_create", desc->parameters != NULL || desc->parameter_count == 0);

@@ -80,6 +80,27 @@ def echo(words: list[str]) -> str:
     )
 
 
+def total(words: list[str]) -> str:
+    """A kernel of a pointer and so many parameters, u16, f32 or const_ptr to one f32, which stores their sum there."""
+    spelled = [".param .u64 po", *(f".param .{'u64' if w == 'const_ptr' else w} p{i}" for i, w in enumerate(words))]
+    body = ["ld.param.u64 %rd0, [po]; mov.f32 %f0, 0f00000000;"]
+    for i, word in enumerate(words):
+        if word == "const_ptr":
+            body.append(f"ld.param.u64 %rd1, [p{i}]; ld.global.f32 %f1, [%rd1];")
+        elif word == "f32":
+            body.append(f"ld.param.f32 %f1, [p{i}];")
+        else:
+            body.append(f"ld.param.u16 %h0, [p{i}]; cvt.rn.f32.u16 %f1, %h0;")
+        body.append("add.rn.f32 %f0, %f0, %f1;")
+    return (
+        ".version 8.1\n.target sm_75\n.address_size 64\n"
+        f".visible .entry total({', '.join(spelled)})\n{{\n"
+        ".reg .b16 %h<1>; .reg .f32 %f<2>; .reg .b64 %rd<2>;\n"
+        + "\n".join(body)
+        + "\nst.global.f32 [%rd0], %f0; ret;\n}\n"
+    )
+
+
 def _width(word: str) -> int:
     return 16 if word == "bf16" else int(word[1:])
 

@@ -217,7 +217,7 @@ def test_unknown_words_and_names_are_refused(device: vc.Device) -> None:
     with pytest.raises(TypeError):
         device.load(17, "saxpy", signature="ptr")  # type: ignore[arg-type]
     with pytest.raises(vc.UnsupportedError):
-        device.load(SAXPY, "saxpy", signature="u8 " * 129)
+        device.load(SAXPY, "saxpy", signature="u8 " * 32_765)
 
 
 def test_a_refused_image_carries_the_drivers_log(device: vc.Device) -> None:

@@ -9,6 +9,8 @@ import pytest
 
 import vyre_cuda as vc
 
+from .foreign_ptx import total
+
 F32 = np.float32
 ELEMENTS = 40
 COUNTS = (16, 17, 33, 65, 200)
@@ -94,6 +96,75 @@ def test_results_that_share_memory_are_refused_however_many_there_are(device: vc
             kernel.launch(x, *outs[:-1], wrong)
     with pytest.raises(ValueError, match="overlap"):
         kernel.launch(outs[1][:ELEMENTS], *outs)
+
+
+def test_given_results_may_share_nothing_however_many_there_are(device: vc.Device) -> None:
+    kernel = device.compile(shifted(100))
+    x = device.pinned_empty(ELEMENTS, vc.f32)
+    x[:] = np.arange(ELEMENTS)
+    room = device.pinned_empty(2 * ELEMENTS * 100, vc.f32)
+    pinned = [room[2 * ELEMENTS * n : 2 * ELEMENTS * (n + 1)] for n in reversed(range(100))]
+    pageable = list(np.zeros((100, 2 * ELEMENTS), F32))
+    mixed = [*pinned[:50], *pageable[50:]]
+
+    for outs in (pinned, pageable, mixed, [None, *mixed[1:]]):
+        for n, result in enumerate(kernel(x, out=tuple(outs))):
+            np.testing.assert_array_equal(np.arange(ELEMENTS) + F32(n), result[:ELEMENTS])
+    for outs, wrong in ((pinned, room[1 : 2 * ELEMENTS + 1]), (pageable, pageable[7]), (mixed, pinned[3])):
+        with pytest.raises(ValueError, match="overlap"):
+            kernel(x, out=(*outs[:-1], wrong))
+
+
+def test_an_input_in_the_memory_of_one_of_many_results_is_read_as_it_was(device: vc.Device) -> None:
+    kernel = device.compile(shifted(100))
+    room = device.pinned_empty(2 * ELEMENTS * 100, vc.f32)
+    outs = [room[2 * ELEMENTS * n : 2 * ELEMENTS * (n + 1)] for n in range(100)]
+
+    for place in (0, 2 * ELEMENTS * 57 - 1, 2 * ELEMENTS * 100 - ELEMENTS):
+        x = room[place : place + ELEMENTS]
+        x[:] = np.arange(ELEMENTS)
+        for n, result in enumerate(kernel(x, out=tuple(outs))):
+            np.testing.assert_array_equal(np.arange(ELEMENTS) + F32(n), result[:ELEMENTS])
+
+
+@pytest.mark.parametrize("words", [["u16"] * 1000, ["f32"] * 1022, ["const_ptr"] * 255])
+def test_a_loaded_kernel_takes_as_many_parameters_as_a_kernel_may_have(device: vc.Device, words: list[str]) -> None:
+    kernel = device.load(total(words), "total", signature=" ".join(["ptr", *words]))
+    one, out = device.array(np.ones(1, F32)), device.empty(1, vc.f32)
+    arguments = [{"u16": 1, "f32": 1.0, "const_ptr": one}[word] for word in words]
+    call = kernel.bind(out, *arguments, grid=1, block=1)
+
+    for launch in (lambda: kernel.launch(out, *arguments, grid=1, block=1), call, lambda: call(out, *arguments)):
+        for _ in range(2):
+            out.fill(0.0)
+            launch()
+            assert out.numpy()[0] == len(words)
+
+
+@pytest.mark.slow
+def test_a_loaded_kernel_takes_what_newer_devices_have_room_for(device: vc.Device) -> None:
+    words = ["u16"] * ((32_764 - 8) // 2)
+    kernel = device.load(total(words), "total", signature=" ".join(["ptr", *words]))
+    out = device.empty(1, vc.f32)
+
+    for _ in range(2):
+        kernel.launch(out, *[1] * len(words), grid=1, block=1)
+
+    assert out.numpy()[0] == len(words)
+
+
+def test_a_loaded_kernel_takes_addresses_where_arrays_are_too_many(device: vc.Device) -> None:
+    words = ["const_ptr"] * 300
+    kernel = device.load(total(words), "total", signature=" ".join(["ptr", *words]))
+    one, out = device.array(np.ones(1, F32)), device.empty(1, vc.f32)
+    address = one._alive().address
+
+    for addresses in (45, 100, 300):
+        for _ in range(2):
+            kernel.launch(out, *[one] * (300 - addresses), *[address] * addresses, grid=1, block=1)
+        assert out.numpy()[0] == 300
+    with pytest.raises(vc.UnsupportedError, match=r"257 arrays.* at most 256: pass addresses"):
+        kernel.launch(out, *[one] * 256, *[address] * 44, grid=1, block=1)
 
 
 def test_threads_call_a_kernel_of_many_arguments_at_the_same_time(device: vc.Device) -> None:

@@ -101,6 +101,7 @@ cdef class Launcher:
         cdef double real
         cdef Span span
         cdef object addresses = 0
+        cdef object one = 1  # an int of Python: there may be more pointers than bits in a word of C
         cdef PyObject *buffer
         if len(args) != self._count:
             raise TypeError(f"the kernel takes {self._count} arguments, {len(args)} given")
@@ -112,7 +113,7 @@ cdef class Launcher:
                         raise OverflowError(f"argument {i}: {value} is no address")
                     given.scalars[count] = value
                     count += 1
-                    addresses |= 1 << i
+                    addresses |= one << i
                     continue
                 if not isinstance(value, Span):
                     value = self._array(i, value, stream)

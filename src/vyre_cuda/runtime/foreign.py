@@ -13,10 +13,12 @@ from vyre_cuda._native.loaded import Launcher, LoadedCall
 from vyre_cuda._native.module import Module, is_binary
 from vyre_cuda._native.plan import Plan
 from vyre_cuda.errors import RecordingError, UnsupportedError
+from vyre_cuda.ir.limits import MAX_PARAMETERS
 from vyre_cuda.ir.nodes import AXES
 from vyre_cuda.ir.scalars import bits_of
 from vyre_cuda.ir.types import BY_NAME, Type, u64
 from vyre_cuda.plan.signature import PARAMETER_KINDS, ROLES
+from vyre_cuda.ptx.target import LARGE_PARAMETER_BYTES
 from vyre_cuda.records import dataclass
 from vyre_cuda.runtime.array import DeviceArray
 from vyre_cuda.runtime.interop import adopt, is_foreign
@@ -27,7 +29,10 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.device import Device
 
 _POINTERS = {"ptr": "inout", "const_ptr": "in"}
-_MOST_PARAMETERS = 128
+# Of parameters, on the newest devices; of older ones the driver knows less. Arrays: what the C layer takes.
+_MOST_BYTES = LARGE_PARAMETER_BYTES
+_MOST_ARRAYS = MAX_PARAMETERS
+_ALL = -1  # the bit set of all parameters
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)")
 
 # The kinds of loaded.pyx.
@@ -77,7 +82,7 @@ class ForeignKernel(Launcher):
         self.name = name
         self.confirmed = told is not None
         self._variants: dict[Any, Plan] = {}
-        self.attributes = KernelAttributes(**self._plan((1, 1, 1), 0, False, 0).function_info())
+        self.attributes = KernelAttributes(**self._plan((1, 1, 1), 0, False, _ALL).function_info())
 
     def bind(
         self, *args: Any, grid: Any, block: Any, shared_bytes: int = 0, cooperative: bool = False, stream: Any = None
@@ -142,6 +147,12 @@ class ForeignKernel(Launcher):
                 rows.append((PARAMETER_KINDS["scalar"], scalars, parameter.offset, parameter.size))
                 scalars += 1
                 types.append(0 if parameter.is_pointer else parameter.type.code)
+        if len(bindings) > _MOST_ARRAYS:
+            raise UnsupportedError(
+                f"{self.name}: {len(bindings)} arrays; a launch takes at most {_MOST_ARRAYS}: pass addresses as ints "
+                "for others, and order their use yourself",
+                capability="parameters",
+            )
         end = max((p.offset + p.size for p in self.parameters), default=0)
         labels = [(b"", code) for code in (*[0] * len(bindings), *types)]
         return Plan(
@@ -266,9 +277,11 @@ def parse_signature(signature: str) -> tuple[ForeignParameter, ...]:
         offset = -(-end // size) * size
         found.append(ForeignParameter(word, offset, size))
         end = offset + size
-    if len(found) > _MOST_PARAMETERS:
+    if end > _MOST_BYTES:
         raise UnsupportedError(
-            f"a signature of {len(found)} parameters; at most {_MOST_PARAMETERS} are possible", capability="parameters"
+            f"a signature of {len(found)} parameters, {end} bytes; a kernel takes at most {_MOST_BYTES}: "
+            "pass the rest in an array",
+            capability="parameters",
         )
     return tuple(found)
 
