@@ -15,6 +15,7 @@
 #   silicon      what this GPU answers to every instruction form
 #   fold         tests/silicon/fold.py: instruction forms with operands that the compiler can fold
 #   bench        benchmarks/bench_dispatch.py
+#   curves       benchmarks/curves.py: calls over the number of arguments, streams, threads, bound calls, waiting blocks
 #   transports   benchmarks/probes/transports.c: where host arguments cost least
 #   enqueue      benchmarks/probes/enqueue.c: what stands around an enqueue
 #   pageable     benchmarks/probes/pageable.c: how large pageable arrays get through a kernel fastest
@@ -46,7 +47,7 @@ while [ $# -gt 0 ]; do
     --peers) peers=${2:?--peers needs names}; shift ;;
     --rows) rows=(--rows "${2:?--rows needs names}"); shift ;;
     --quick) quick=(--quick) ;;
-    install | tests | hosts | random | independent | conformance | demo | silicon | fold | bench | transports | enqueue | pageable | places | accuracy | throughput) parts+=("$1") ;;
+    install | tests | hosts | random | independent | conformance | demo | silicon | fold | bench | curves | transports | enqueue | pageable | places | accuracy | throughput) parts+=("$1") ;;
     *) echo "unknown: $1" >&2; exit 2 ;;
   esac
   shift
@@ -137,6 +138,11 @@ part_bench() {
     --limit 450 --output "$OUT/results" ${quick[@]+"${quick[@]}"} ${rows[@]+"${rows[@]}"}
 }
 
+part_curves() {
+  timeout 280 "$python" benchmarks/curves.py --device "$device" --commit "$commit" --output "$OUT/results" \
+    ${quick[@]+"${quick[@]}"}
+}
+
 # A program of benchmarks/probes with the header of the CUDA wheel or toolkit that the twins are built with.
 run_probe() {
   local include
@@ -194,7 +200,7 @@ for part in "${parts[@]}"; do
   table+=("$(printf '%-12s %-14s %5d s' "$part" "$state" $((SECONDS - begin)))")
 done
 
-for part in tests hosts random independent conformance demo bench accuracy throughput; do
+for part in tests hosts random independent conformance demo bench curves accuracy throughput; do
   [ -s "$OUT/$part.log" ] || continue
   echo "==== $part"
   case $part in
@@ -202,7 +208,7 @@ for part in tests hosts random independent conformance demo bench accuracy throu
     random) head -n 1 "$OUT/random.log"; tail -n 1 "$OUT/random.log" ;;
     independent) tail -n 20 "$OUT/independent.log" ;;
     demo) tail -n 30 "$OUT/demo.log" ;;
-    bench | accuracy | throughput) cat "$OUT/$part.log" ;;
+    bench | curves | accuracy | throughput) cat "$OUT/$part.log" ;;
   esac
 done
 echo "==== parts"

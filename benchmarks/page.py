@@ -1,7 +1,7 @@
-"""Writes the tables of docs/performance.md, and its picture, from the newest result file of a GPU.
+"""Writes the tables of docs/performance.md, and its pictures, from the newest result files of a GPU.
 
-python page.py              after a run on a GPU; the picture needs matplotlib
-python page.py --check      writes nothing; exit code 1 when page or picture are of another file
+python page.py              after a run on a GPU; the pictures need matplotlib
+python page.py --check      writes nothing; exit code 1 when page or pictures are of another file
 
 When the newest file has no peers, the comparison with those, and the picture, are of the newest that has some.
 """
@@ -15,6 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.curves.report import rows as curve_rows
+from harness.curves.report import told
+from harness.curves.resultfile import CurveResult, load_curves
+from harness.curves.table import CURVES
 from harness.processes import BENCHMARKS
 from harness.report import SIDES, us
 from harness.resultfile import Figure, PeerFigure, Result, load
@@ -22,10 +26,13 @@ from harness.rows import ROWS, TASKS
 
 PAGE = BENCHMARKS.parent / "docs" / "performance.md"
 PICTURE = PAGE.with_suffix(".svg")
+CURVE_PICTURE = PAGE.with_name("performance-curves.svg")
 RESULTS = BENCHMARKS / "results"
 BEGIN = "<!-- figures: begin; written by benchmarks/page.py -->\n"
 _FROM_PYTHON = {row.id for row in ROWS if row.side == "python"}
 END = "<!-- figures: end -->\n"
+BEGIN_CURVES = "<!-- curves: begin; written by benchmarks/page.py -->\n"
+END_CURVES = "<!-- curves: end -->\n"
 
 
 class NoResults(Exception):
@@ -49,6 +56,37 @@ def newest(folder: Path) -> Shown:
     if not files:
         raise NoResults(f"no result file of a GPU in {folder}")
     return Shown(*files[-1], *next((f for f in reversed(files) if f[0].peers), files[-1]))
+
+
+def newest_curves(folder: Path) -> tuple[CurveResult, str] | None:
+    """The newest result of the curves and the name of its file; None before the first run on a GPU."""
+    found = [(load_curves(path), path.name) for path in folder.glob("*-curves.json")]
+    files = sorted((f for f in found if not f[0].environment.emulator), key=lambda f: f[0].environment.date)
+    return files[-1] if files else None
+
+
+def curves(found: tuple[CurveResult, str] | None) -> str:
+    """The generated part about curves, in Markdown."""
+    if found is None:
+        return "Not measured on a GPU yet: `python benchmarks/curves.py`.\n"
+    result, name = found
+    e = result.environment
+    machine = f"{e.device}, driver {e.driver} (API {e.driver_api}), commit `{e.commit}`, {e.date}."
+    parts = [
+        f"Measured on: {machine}\nFrom `{name}`.",
+        f"![Cost of a call over what is counted]({CURVE_PICTURE.name})",
+        "Best microseconds of a call.",
+    ]
+    for curve in CURVES:
+        header, lines = curve_rows(curve, result)
+        if lines:
+            parts.append(f"### {curve.title[0].upper()}{curve.title[1:]}\n\n{_table(header, lines)}")
+    steps = [f"- {told(step)}" for step in result.steps] or ["- none"]
+    parts.append("### Steps\n\n" + "\n".join(steps))
+    for title, reasons in (("Not measured", result.absent), ("Failed", result.failed)):
+        if reasons:
+            parts.append(f"{title}:\n\n" + "\n".join(f"- {each.id}: {each.reason}" for each in reasons))
+    return "\n\n".join(parts) + "\n"
 
 
 def figures(shown: Shown) -> str:
@@ -90,11 +128,16 @@ def figures(shown: Shown) -> str:
 
 def current(page: str, folder: Path) -> str:
     """The page with the figures of today. ValueError when the page has no place for them."""
-    head, begin, rest = page.partition(BEGIN)
-    _, end, tail = rest.partition(END)
+    with_figures = _replaced(page, BEGIN, END, figures(newest(folder)))
+    return _replaced(with_figures, BEGIN_CURVES, END_CURVES, curves(newest_curves(folder)))
+
+
+def _replaced(page: str, first: str, last: str, text: str) -> str:
+    head, begin, rest = page.partition(first)
+    _, end, tail = rest.partition(last)
     if not begin or not end:
-        raise ValueError("the page has no figures: the lines that begin and end them are missing")
-    return f"{head}{BEGIN}\n{figures(newest(folder))}\n{END}{tail}"
+        raise ValueError(f"the page has no figures: the lines {first.strip()} and {last.strip()} are missing")
+    return f"{head}{first}\n{text}\n{last}{tail}"
 
 
 def _figure(figure: Figure, result: Result) -> tuple[str, ...]:
@@ -165,27 +208,34 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def picture_is_of(source: str) -> bool:
+def picture_is_of(source: str, picture: Path = PICTURE) -> bool:
     """Whether the picture says that it was made from this file."""
-    return PICTURE.is_file() and f">{source}<" in PICTURE.read_text(encoding="utf-8")
+    return picture.is_file() and f">{source}<" in picture.read_text(encoding="utf-8")
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """0 when page and picture are (now) of the newest files."""
+    """0 when page and pictures are (now) of the newest files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args(words)
     shown = newest(RESULTS)
     source = shown.compared_name
+    found = newest_curves(RESULTS)
     before = PAGE.read_text(encoding="utf-8")
     after = current(before, RESULTS)
     if options.check:
-        stale = [path.name for path, good in ((PAGE, before == after), (PICTURE, picture_is_of(source))) if not good]
+        good = {PAGE: before == after, PICTURE: picture_is_of(source)}
+        if found is not None:
+            good[CURVE_PICTURE] = picture_is_of(found[1], CURVE_PICTURE)
+        stale = [path.name for path, is_good in good.items() if not is_good]
         if stale:
-            print(f"{', '.join(stale)}: not of {shown.name}; run python benchmarks/page.py", file=sys.stderr)
+            print(f"{', '.join(stale)}: not of the newest results; run python benchmarks/page.py", file=sys.stderr)
         return 1 if stale else 0
     PAGE.write_text(after, encoding="utf-8")
-    importlib.import_module("plot").draw(shown.compared, PICTURE, source=source)
+    plot = importlib.import_module("plot")
+    plot.draw(shown.compared, PICTURE, source=source)
+    if found is not None:
+        plot.draw_curves(found[0], CURVE_PICTURE, source=found[1])
     return 0
 
 

@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib
+from harness.curves.report import columns
+from harness.curves.resultfile import CurveResult
+from harness.curves.table import CURVES
 from harness.report import EMULATOR_NOTE, SIDES, us
 from harness.resultfile import BadResultFile, Result, load
 from harness.rows import TASKS
@@ -49,7 +52,6 @@ def bars(result: Result, task: str) -> list[Bar]:
 
 def draw(result: Result, path: Path, *, source: str) -> None:
     """Write the picture; its format follows the file name, and an SVG says which `source` it was made from."""
-    matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "vyre_cuda"})
     tasks = [task for task in TASKS if any(figure.task == task for figure in result.figures)]
     rows = [bars(result, task) for task in tasks]
     heights = [len(row) * _INCH_PER_BAR + _INCH_PER_TITLE for row in rows]
@@ -63,8 +65,13 @@ def draw(result: Result, path: Path, *, source: str) -> None:
         _draw_rates(axes[-1, 0], result)
     title = f"{result.title}\n{EMULATOR_NOTE}" if result.environment.emulator else result.title
     picture.suptitle(title, fontsize=9)
+    _write(picture, path, source)
+
+
+def _write(picture: Picture, path: Path, source: str) -> None:
     metadata = {"Source": source, "Date": None} if path.suffix == ".svg" else None
-    picture.savefig(path, dpi=150, metadata=metadata)
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "vyre_cuda"}):
+        picture.savefig(path, dpi=150, metadata=metadata)
 
 
 def _draw_task(axis: Axes, title: str, row: Sequence[Bar]) -> None:
@@ -91,6 +98,28 @@ def _draw_rates(axis: Axes, result: Result) -> None:
     axis.legend(fontsize=8)
     axis.tick_params(labelsize=8)
     axis.spines[["top", "right"]].set_visible(False)
+
+
+def draw_curves(result: CurveResult, path: Path, *, source: str) -> None:
+    """Write the picture of the curves, as `draw` does."""
+    shown = [curve for curve in CURVES if columns(curve, result)]
+    picture = Picture(figsize=(9, _CURVE_INCHES * len(shown) + 0.6), layout="constrained")
+    axes = picture.subplots(len(shown), 1, squeeze=False)
+    for axis, curve in zip(axes[:, 0], shown, strict=True):
+        for what, costs in columns(curve, result):
+            style = "--" if what.startswith("C: ") else "-"
+            axis.plot(*zip(*sorted(costs.items()), strict=True), style, marker=".", label=what)
+        axis.set_title(f"{curve.title}, best µs", fontsize=10, loc="left")
+        axis.set_xlabel(curve.counted, fontsize=8)
+        axis.set_xscale("symlog", base=2, linthresh=1)
+        axis.set_yscale("log")
+        axis.legend(fontsize=7)
+        axis.tick_params(labelsize=8)
+        axis.spines[["top", "right"]].set_visible(False)
+    e = result.environment
+    title = f"{e.device}, commit {e.commit}, {e.date}"
+    picture.suptitle(f"{title}\n{EMULATOR_NOTE}" if e.emulator else title, fontsize=9)
+    _write(picture, path, source)
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -149,18 +149,17 @@ class Result:
         return f"{self.benchmark}: {e.device}, {driver}, commit {e.commit}, {e.date}"
 
 
-def file_name(result: Result) -> str:
+def file_name(e: Environment, benchmark: str) -> str:
     """Date, device and benchmark; a run on the emulator begins with that word."""
-    e = result.environment
     device = "emulator" if e.emulator else "-".join(e.device.lower().split())
     day = e.date.replace(":", "")
-    return f"{device}-{result.benchmark}-{day}.json" if e.emulator else f"{day}-{device}-{result.benchmark}.json"
+    return f"{device}-{benchmark}-{day}.json" if e.emulator else f"{day}-{device}-{benchmark}.json"
 
 
 def save(result: Result, folder: Path) -> Path:
     """Write the result into the folder, which is made if missing."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / file_name(result)
+    path = folder / file_name(result.environment, result.benchmark)
     path.write_text(json.dumps(asdict(result), indent=1) + "\n", encoding="utf-8")
     return path
 

@@ -53,7 +53,8 @@ def prepare(folder: Path, device: vc.Device, *, ids: Sequence[str], seed: int, c
 
 def build_raw(folder: Path) -> Path:
     """raw_driver, compiled with $CC or cc."""
-    sources = sorted(path for path in _RAW.glob("*.c") if path.stem != "layer_driver")
+    others = ("layer_driver", "curve_driver")
+    sources = sorted(path for path in _RAW.glob("*.c") if path.stem not in others)
     return _compile(folder / "raw_driver", sources, [])
 
 
@@ -66,6 +67,11 @@ def build_host(folder: Path) -> Path:
     """host_driver, compiled with $CXX or c++ and linked to the installed libvyre_cuda."""
     support = _compile(folder / "support.o", [_RAW / "support.c"], ["-c"])
     return _compile(folder / "host_driver", [_RAW / "host_driver.cpp", support], _with_library())
+
+
+def build_curves(folder: Path) -> Path:
+    """curve_driver, on the driver alone."""
+    return _compile(folder / "curve_driver", [_RAW / "curve_driver.c", _RAW / "support.c"], [])
 
 
 def _with_library() -> list[str]:

@@ -33,6 +33,7 @@ extern "C" {
   X(cuStreamCreate)                 \
   X(cuStreamSynchronize)            \
   X(cuStreamQuery)                  \
+  X(cuStreamWaitEvent)              \
   X(cuEventCreate)                  \
   X(cuEventRecord)                  \
   X(cuEventQuery)                   \
