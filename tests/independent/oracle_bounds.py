@@ -31,8 +31,8 @@ def _sigmoid(x: float) -> float:
 
 
 def _power(x: float, y: float) -> float:
-    """As C has it: NumPy takes a root where y is 0.5, and that of -0.0 has a sign."""
-    return abs(x) if x == 0 and y == 0.5 else float(np.power(x, y))
+    """As C has it: NumPy takes a root where y is 0.5, which is -0.0 of -0.0 and NaN of -inf."""
+    return abs(x) if y == 0.5 and (x == 0 or math.isinf(x)) else float(np.power(x, y))
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {

@@ -140,7 +140,7 @@ def maximum_ignoring(suffix: str) -> Rule:
             return None
         bits = b.function.attrs[constant]
         if bits == 1 << (BITS[type_] - 1):
-            return _at_least_negative_zero(b, type_, suffix, other, constant)
+            return _limited_by_negative_zero(b, "less_equal", suffix, other, constant)
         limited = _limited_to_one(b, type_, suffix, other) if bits == 0 else None
         if limited is None:
             return None
@@ -151,10 +151,44 @@ def maximum_ignoring(suffix: str) -> Rule:
     return rule
 
 
-def _at_least_negative_zero(b: Builder, type_: str, suffix: str, other: int, zero: int) -> int:
+def minimum_ignoring(suffix: str) -> Rule:
+    """min with -0.0: of that and an absolute value ptxas has it that there is no sign, and drops what removes one."""
+
+    one_operand = extreme_of_one(suffix)
+
+    def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
+        if left == right:
+            return one_operand(b, type_, left, right)
+        for constant, other in ((left, right), (right, left)):
+            if type_ == "f32" and b.constant_of(constant) == _SIGN:
+                return _limited_by_negative_zero(b, "less", suffix, other, constant)
+        return None
+
+    return rule
+
+
+def _limited_by_negative_zero(b: Builder, order: str, suffix: str, other: int, zero: int) -> int:
+    """The number where it is less than (or at least) 0.0, else -0.0, also for NaN."""
+    type_ = b.function.types[other]
     if suffix:
         other = b.apply("multiply.ftz", other, b.constant("f32", _ONE))
-    return b.apply("where", b.apply("less_equal", b.constant(type_, 0), other), other, zero)
+    operands = (other, b.constant(type_, 0)) if order == "less" else (b.constant(type_, 0), other)
+    return b.apply("where", b.apply(order, *operands), other, zero)
+
+
+def absolute(suffix: str) -> Callable[[Builder, str, int], int | None]:
+    """Of a minimum with what could become -0.0 (see minimum_ignoring) the sign is masked."""
+
+    def rule(b: Builder, type_: str, value: int) -> int | None:
+        function = b.function
+        if type_ != "f32" or function.ops[value] != f"fmin{suffix}":
+            return None
+        if not any(may_fold(function, arg) and not b.is_constant(arg) for arg in function.args[value]):
+            return None
+        bits = b.convert("bits.u32", "u32", value)
+        return b.convert("bits.f32", "f32", b.apply("bitwise_and", bits, b.constant("u32", _SIGN - 1)))
+
+    return rule
 
 
 def _limited_to_one(b: Builder, type_: str, suffix: str, value: int) -> int | None:
@@ -167,12 +201,14 @@ def _limited_to_one(b: Builder, type_: str, suffix: str, value: int) -> int | No
     return other if b.constant_of(constant) == _ONES[type_] else None
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, Callable[..., int | None]] = {
     **{f"less{suffix}": order(True, bool(suffix)) for suffix in ("", ".ftz")},
     **{f"less_equal{suffix}": order(False, bool(suffix)) for suffix in ("", ".ftz")},
     **{f"add{suffix}": total(suffix, subtract=False) for suffix in ("", ".ftz", ".fast")},
     **{f"subtract{suffix}": total(suffix, subtract=True) for suffix in ("", ".ftz", ".fast")},
     **{f"fmax{suffix}": maximum_ignoring(suffix) for suffix in ("", ".ftz")},
-    **{f"{op}{suffix}": extreme_of_one(suffix) for op in ("fmin", "minimum", "maximum") for suffix in ("", ".ftz")},
+    **{f"fmin{suffix}": minimum_ignoring(suffix) for suffix in ("", ".ftz")},
+    **{f"{op}{suffix}": extreme_of_one(suffix) for op in ("minimum", "maximum") for suffix in ("", ".ftz")},
+    **{f"absolute{suffix}": absolute(suffix) for suffix in ("", ".ftz")},
     "multiply.fast": product_fast,
 }

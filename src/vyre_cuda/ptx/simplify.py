@@ -13,6 +13,7 @@ from vyre_cuda.ptx import float_rules
 from vyre_cuda.ptx.foldable import may_fold
 from vyre_cuda.ptx.intervals import FULL, wrap
 from vyre_cuda.ptx.isel import BITS
+from vyre_cuda.ptx.logic import of_two
 
 if TYPE_CHECKING:
     from vyre_cuda.ptx.peephole import Builder
@@ -234,27 +235,12 @@ def _equality(equal: bool) -> Rule:
     return rule
 
 
-def _absorbed(b: Builder, op: str, other: str, left: int, right: int) -> int | None:
-    """x & (x & y) = x & y and x & (x | y) = x, for predicates; `other` is the opposite op.
-
-    A rule of correctness: ptxas forgets y where it makes one instruction of these (docs/compiler-defects.md).
-    """
-    function = b.function
-    for outer, inner in ((left, right), (right, left)):
-        if outer in function.args[inner]:
-            if function.ops[inner] == op:
-                return inner
-            if function.ops[inner] == other:
-                return outer
-    return None
-
-
 def _logical_and(b: Builder, _type: str, left: int, right: int) -> int | None:
     if left == right or right == b.true:
         return left
     if right == b.false:
         return b.false
-    return _absorbed(b, "logical_and", "logical_or", left, right)
+    return of_two(b, "logical_and", left, right)
 
 
 def _logical_or(b: Builder, _type: str, left: int, right: int) -> int | None:
@@ -262,7 +248,7 @@ def _logical_or(b: Builder, _type: str, left: int, right: int) -> int | None:
         return left
     if right == b.true:
         return b.true
-    return _absorbed(b, "logical_or", "logical_and", left, right)
+    return of_two(b, "logical_or", left, right)
 
 
 def _logical_xor(b: Builder, _type: str, left: int, right: int) -> int | None:
@@ -270,7 +256,9 @@ def _logical_xor(b: Builder, _type: str, left: int, right: int) -> int | None:
         return b.false
     if right == b.false:
         return left
-    return b.apply("logical_not", left) if right == b.true else None
+    if right == b.true:
+        return b.apply("logical_not", left)
+    return of_two(b, "logical_xor", left, right)
 
 
 _OPPOSITE = {"less": "less_equal", "less_equal": "less"}
@@ -297,13 +285,22 @@ def _where(b: Builder, type_: str, condition: int, chosen: int, other: int) -> i
         return other
     if b.function.ops[condition] == "logical_not":
         return b.apply("where", b.function.args[condition][0], other, chosen)
-    if type_ in ("f32", "f64") and may_fold(b.function, chosen) and may_fold(b.function, other):
+    if type_ in ("f32", "f64") and _may_lose_a_sign(b, type_, chosen, other):
         return _where_of_bits(b, type_, condition, chosen, other)
     return None
 
 
+def _may_lose_a_sign(b: Builder, type_: str, *values: int) -> bool:
+    """Whether both could become constants, or one -0.0, which ptxas takes for a number without a sign."""
+    foldable = [value for value in values if may_fold(b.function, value)]
+    if len(foldable) == len(values):
+        return True
+    negative_zero = 1 << (BITS[type_] - 1)
+    return any(not b.is_constant(value) or b.constant_of(value) == negative_zero for value in foldable)
+
+
 def _where_of_bits(b: Builder, type_: str, condition: int, chosen: int, other: int) -> int:
-    """A choice of float constants: ptxas loses the sign of a zero among them (docs/compiler-defects.md)."""
+    """A choice of floats as one of their bits: ptxas loses the sign of a zero among them (docs/compiler-defects.md)."""
     integer = f"u{BITS[type_]}"
     bits = [b.convert(f"bits.{integer}", integer, value) for value in (chosen, other)]
     return b.convert(f"bits.{type_}", type_, b.apply("where", condition, *bits))
