@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import ml_dtypes
@@ -218,6 +219,25 @@ def test_unknown_words_and_names_are_refused(device: vc.Device) -> None:
         device.load(17, "saxpy", signature="ptr")  # type: ignore[arg-type]
     with pytest.raises(vc.UnsupportedError):
         device.load(SAXPY, "saxpy", signature="u8 " * 32_765)
+
+
+@pytest.mark.parametrize("word", sorted(set(SCALARS) - {"f16", "bf16"}))
+def test_a_number_becomes_the_bits_of_a_scalar_without_a_call_of_python(device: vc.Device, word: str) -> None:
+    type_ = BY_NAME[word]
+    values = [0.1, -2.5, 3.0, 7] if type_.is_float else [type_.minimum, type_.maximum, 0, 17]
+    kernel = device.load(echo([word] * 4), "echo", signature=" ".join(["ptr", *[word] * 4]))
+    out = device.zeros(4, vc.u64)
+    kernel.launch(out, *values, grid=1, block=1)
+    frames: list[str] = []
+
+    sys.setprofile(lambda frame, event, _: frames.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        kernel.launch(out, *reversed(values), grid=1, block=1)
+    finally:
+        sys.setprofile(None)
+
+    assert frames == []
+    assert [bits_of(type_, value) for value in reversed(values)] == out.numpy().tolist()
 
 
 def test_a_refused_image_carries_the_drivers_log(device: vc.Device) -> None:

@@ -6,10 +6,16 @@ from vyre_cuda._native.module cimport Module
 from vyre_cuda._native.origin cimport Seen
 from vyre_cuda._native.plan cimport AnyCall, Plan
 
+cdef struct Word:
+    bint is_pointer
+    int width    # of a scalar, as in Row
+    int typenum
+
+
 cdef class Launcher:
     cdef readonly Module module
     cdef int _count
-    cdef int *_kind
+    cdef Word *_words
     cdef Spares _frames
     cdef uint32_t _max_grid[3]
     # The variant used last; replaced as a whole, in a critical section.

@@ -5,12 +5,11 @@ Device arrays and exact Python numbers go straight into the C structs of one run
 handed to `_array` and `_bits` of the subclass, which convert and explain.
 """
 cimport cython
-from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from vyre_cuda._native.c_api cimport (
     VYC_ARGUMENT_BUFFER, vyc_argument, vyc_call_create, vyc_call_run_at, vyc_plan_launch, vyc_run,
@@ -23,11 +22,13 @@ from vyre_cuda._native.module cimport Module
 from vyre_cuda._native.origin cimport origin_of
 from vyre_cuda._native.plan cimport AnyCall, Arguments, Plan, copy_run
 from vyre_cuda._native.status cimport check
+from vyre_cuda._native.table cimport float_bits, integer_bits
 
-cdef enum:
-    POINTER = 1
-    F64 = 2
-    OTHER = 4
+cdef int scalar_bits(uint64_t *bits, object value, const Word *word) except -1:
+    """1 and the bits of an exact Python number that fits, else 0."""
+    if word.width == 0:
+        return float_bits(bits, value, word.typenum)
+    return integer_bits(bits, value, word.width)
 
 
 cdef int fill_grid(object grid, uint32_t *max_grid, vyc_run *run) except -1:
@@ -52,21 +53,21 @@ cdef int fill_grid(object grid, uint32_t *max_grid, vyc_run *run) except -1:
 cdef class Launcher:
     """A loaded kernel. Subclasses supply `_variant`, `_array`, `_bits` and `_record_launch`."""
 
-    def __init__(self, Module module not None, list kinds not None, tuple max_grid not None) -> None:
-        """`kinds`: POINTER 1, F64 2, OTHER 4, one per parameter in order."""
+    def __init__(self, Module module not None, list words not None, tuple max_grid not None) -> None:
+        """`words`: of each parameter whether it is a pointer, its width and NumPy's type number, as in Row."""
         cdef int i
         self.module = module
-        self._kind = <int *>calloc(len(kinds) + 1, sizeof(int))
-        if self._kind == NULL:
+        self._words = <Word *>calloc(len(words) + 1, sizeof(Word))
+        if self._words == NULL:
             raise MemoryError
-        self._count = len(kinds)
+        self._count = len(words)
         for i in range(self._count):
-            self._kind[i] = kinds[i]
+            self._words[i].is_pointer, self._words[i].width, self._words[i].typenum = words[i]
         for i in range(3):
             self._max_grid[i] = max_grid[i]
 
     def __dealloc__(self):
-        free(self._kind)
+        free(self._words)
         spares_free(&self._frames)
 
     cdef Frame *take(self) except NULL:
@@ -98,7 +99,6 @@ cdef class Launcher:
         cdef int i
         cdef uint32_t bindings = 0
         cdef uint32_t count = 0
-        cdef double real
         cdef Span span
         cdef object addresses = 0
         cdef object one = 1  # an int of Python: there may be more pointers than bits in a word of C
@@ -107,7 +107,7 @@ cdef class Launcher:
             raise TypeError(f"the kernel takes {self._count} arguments, {len(args)} given")
         for i in range(self._count):
             value = args[i]
-            if self._kind[i] == POINTER:
+            if self._words[i].is_pointer:
                 if PyLong_CheckExact(value):
                     if not 0 <= value <= 0xFFFFFFFFFFFFFFFF:
                         raise OverflowError(f"argument {i}: {value} is no address")
@@ -129,10 +129,7 @@ cdef class Launcher:
                 given.items[bindings].offset = span.offset
                 bindings += 1
                 continue
-            if self._kind[i] == F64 and PyFloat_CheckExact(value):
-                real = PyFloat_AS_DOUBLE(value)
-                memcpy(&given.scalars[count], &real, sizeof(real))
-            else:
+            if not scalar_bits(&given.scalars[count], value, &self._words[i]):
                 given.scalars[count] = self._bits(i, value)
             count += 1
         fill_grid(grid, self._max_grid, &given.run)

@@ -23,6 +23,11 @@ cdef struct Step:
     uint64_t value
 
 
+# 1 and the bits of an exact Python number that fits, 0 for what the general path decides.
+cdef int integer_bits(uint64_t *bits, object value, int32_t width) except -1
+cdef int float_bits(uint64_t *bits, object value, int typenum) except -1
+
+
 cdef class Table:
     cdef readonly bint simple
     cdef uint32_t parameter_count

@@ -94,10 +94,11 @@ def _binding(parameter: Parameter, lowered: Lowered) -> tuple[int, int, int, int
 def _row(parameter: Parameter, slot: int, size: tuple[Step, ...]) -> Row:
     type_ = parameter.type
     role = ROLES.get(parameter.kind, ROLE_SCALAR)
-    return Row(role, slot, type_.dtype.num, _width(type_), type_.itemsize, size)
+    return Row(role, slot, type_.dtype.num, width_of(type_), type_.itemsize, size)
 
 
-def _width(type_: Type) -> int:
+def width_of(type_: Type) -> int:
+    """Bits, negative of signed integers; those of bool and floats have names of their own."""
     if type_.kind == "bool":
         return WIDTH_BOOL
     if type_.is_float:
@@ -139,7 +140,7 @@ def steps_of(program: Program, expr: Expr) -> tuple[Step, ...] | None:
 
 def _steps(program: Program, expr: Expr, *, before: int) -> tuple[Step, ...] | None:
     """Postfix steps, or None for what the table does not know: other ops, floats, outs that are not worked out yet."""
-    width = _width(expr.type)
+    width = width_of(expr.type)
     if width in (WIDTH_FLOAT, WIDTH_BOOL):
         return None
     match expr:

@@ -17,7 +17,7 @@ from vyre_cuda.ir.limits import MAX_PARAMETERS
 from vyre_cuda.ir.nodes import AXES
 from vyre_cuda.ir.scalars import bits_of
 from vyre_cuda.ir.types import BY_NAME, Type, u64
-from vyre_cuda.plan.signature import PARAMETER_KINDS, ROLES
+from vyre_cuda.plan.signature import PARAMETER_KINDS, ROLES, width_of
 from vyre_cuda.ptx.target import LARGE_PARAMETER_BYTES
 from vyre_cuda.records import dataclass
 from vyre_cuda.runtime.array import DeviceArray
@@ -34,9 +34,6 @@ _MOST_BYTES = LARGE_PARAMETER_BYTES
 _MOST_ARRAYS = MAX_PARAMETERS
 _ALL = -1  # the bit set of all parameters
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)")
-
-# The kinds of loaded.pyx.
-_POINTER, _F64, _OTHER = 1, 2, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +74,7 @@ class ForeignKernel(Launcher):
             _confirm(name, self.parameters, told)
         properties = device.properties
         most = properties.max_grid_dim_x, properties.max_grid_dim_y, properties.max_grid_dim_z
-        super().__init__(module, [_kind(parameter) for parameter in self.parameters], most)
+        super().__init__(module, [_word(parameter) for parameter in self.parameters], most)
         self.device = device
         self.name = name
         self.confirmed = told is not None
@@ -286,8 +283,8 @@ def parse_signature(signature: str) -> tuple[ForeignParameter, ...]:
     return tuple(found)
 
 
-def _kind(parameter: ForeignParameter) -> int:
-    return _POINTER if parameter.is_pointer else _F64 if parameter.word == "f64" else _OTHER
+def _word(parameter: ForeignParameter) -> tuple[bool, int, int]:
+    return parameter.is_pointer, width_of(parameter.type), parameter.type.dtype.num
 
 
 def _checked_image(device: Device, image: str | bytes) -> bytes:
