@@ -23,6 +23,26 @@ static void one_handle_is_one_stream(vyc_context *context) {
   CU(cu.stream_destroy(raw));
 }
 
+/* Also where streams have no numbers left. */
+static void one_handle_is_one_stream_beside_many(vyc_context *context) {
+  enum { MANY = 70 };
+  vyc_stream *many[MANY];
+  CUstream raw;
+  for (int i = 0; i < MANY; i++) many[i] = new_stream(context);
+  CU(cu.stream_create(&raw, CU_STREAM_NON_BLOCKING));
+  vyc_stream *first = adopted(context, raw), *again = adopted(context, raw);
+  uint64_t handle = 0;
+  CHECK(first == again);
+  OK(vyc_stream_handle(many[MANY - 1], &handle));
+  vyc_stream *same = adopted(context, (CUstream)(uintptr_t)handle);
+  CHECK(same == many[MANY - 1]);
+  vyc_stream_release(first);
+  vyc_stream_release(again);
+  vyc_stream_release(same);
+  for (int i = 0; i < MANY; i++) vyc_stream_release(many[i]);
+  CU(cu.stream_destroy(raw));
+}
+
 /* Fills that the stream was given before, and copies it is given after, by its owner. */
 static void a_launch_keeps_the_order_of_the_stream(vyc_context *context, vyc_plan *plan) {
   CUstream raws[3] = {NULL, CU_STREAM_PER_THREAD, NULL};
@@ -320,6 +340,7 @@ int main(int argc, char **argv) {
   vyc_plan *plan = scale_plan(module, COPIED);
   enter_other_library();
   one_handle_is_one_stream(context);
+  one_handle_is_one_stream_beside_many(context);
   a_launch_keeps_the_order_of_the_stream(context, plan);
   a_destroyed_stream_is_waited_for(context, plan);
   everything_that_waits_covers_adopted_streams(context, plan);

@@ -69,6 +69,26 @@ def test_native_program_passes(tmp_path: Path, source: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.emulator
+@pytest.mark.valgrind
+def test_finishing_a_graph_takes_about_as_long_for_each_launch_however_many_there_are(tmp_path: Path) -> None:
+    """Instructions within vyc_graph_finish, of outputs at descending addresses."""
+    program = tmp_path / "growth"
+    build(HERE / "growth.c", program)
+    tool = ["valgrind", "--tool=callgrind", "--toggle-collect=vyc_graph_finish", "--callgrind-out-file=/dev/null"]
+    used: dict[int, int] = {}
+    for count in (500, 4000):
+        environment = {**os.environ, "GROWTH_COUNT": str(count)}
+        command = [*tool, str(program), str(EMULATOR)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        used[count] = int(done.stderr.split("Collected : ")[1].split()[0])
+
+    assert used[500] > 500 * 100
+    assert used[4000] / 4000 < 2 * used[500] / 500
+
+
 def on_device(
     source: Path, program: Path, device_name: int | str, *words: str, bundle: Path = HERE / "example.vyre"
 ) -> str:
