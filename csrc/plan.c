@@ -18,14 +18,19 @@ static void list_add(vyc_context *context, vyc_plan *plan) {
   plan->next_plan = context->plans;
   if (plan->next_plan != NULL) plan->next_plan->previous_plan = plan;
   context->plans = plan;
+  plan->listed = true;
   pthread_mutex_unlock(&context->children_lock);
 }
 
+/* Nothing when it was removed before. */
 static void list_remove(vyc_context *context, vyc_plan *plan) {
   pthread_mutex_lock(&context->children_lock);
-  if (plan->previous_plan != NULL) plan->previous_plan->next_plan = plan->next_plan;
-  if (plan->next_plan != NULL) plan->next_plan->previous_plan = plan->previous_plan;
-  if (context->plans == plan) context->plans = plan->next_plan;
+  if (plan->listed) {
+    if (plan->previous_plan != NULL) plan->previous_plan->next_plan = plan->next_plan;
+    if (plan->next_plan != NULL) plan->next_plan->previous_plan = plan->previous_plan;
+    if (context->plans == plan) context->plans = plan->next_plan;
+    plan->listed = false;
+  }
   pthread_mutex_unlock(&context->children_lock);
 }
 
@@ -73,10 +78,12 @@ static void free_memory(vyc_plan *plan) {
   free(plan);
 }
 
-/* What looks for abandoned work goes on looking at the lanes. */
+/* What looks for abandoned work goes on looking at the lanes. A plan whose CUcontext was destroyed
+ * was not destroyed itself, and is listed still; of a forked child nobody reads the list. */
 static void plan_finish(vyc_child *child) {
   vyc_plan *plan = (vyc_plan *)child;
   if (atomic_load(&child->context->abandoned)) return;
+  if (!vyc__is_forked(child->context)) list_remove(child->context, plan);
   vyc_module *module = plan->module;
   vyc__name_release(child->context, plan->called);
   free_memory(plan);

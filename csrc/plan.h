@@ -151,7 +151,8 @@ struct vyc_plan {
   uint8_t written[VYC_MAX_BINDINGS]; /* numbers of those that must lie apart */
   /* The rest. */
   vyc_plan *next_plan, *previous_plan; /* of the context */
-  bool leaked; /* released with a run in flight that had not ended; guarded by children_lock */
+  bool listed; /* among those of the context; guarded by children_lock, as the next */
+  bool leaked; /* released with a run in flight that had not ended */
   vyc_module *module;
   CUfunction function;
   vyc_name *called;
