@@ -40,6 +40,7 @@ vyc_status vyc_buffer_alloc(vyc_buffer **buffer_out, vyc_context *context, uint6
   const vyc_status status = vyc__pool_take(context, &context->device_pool, &block, bytes);
   if (status == VYC_OK) {
     vyc__count(context, resident_allocation_bytes_requested, bytes);
+    vyc__far_clear(&block->as.buffer.far); /* a block from a magazine has none of an earlier owner */
     *buffer_out = open_buffer(context, block, bytes);
     block->has_handle = true;
   }
@@ -55,7 +56,8 @@ void vyc_buffer_release(vyc_buffer *buffer) {
   }
   vyc_context *context = buffer->child.context;
   if (!vyc__handle_drop(&buffer->child)) return;
-  vyc__handle_give(context, &context->device_pool, buffer->block, vyc__buffer_marks(buffer));
+  vyc__handle_give(context, &context->device_pool, buffer->block, vyc__buffer_marks(buffer),
+                   &buffer->far);
   vyc_context_release(context);
 }
 

@@ -69,8 +69,7 @@ static bool is_simple(const vyc_call *call) {
   const vyc_plan *plan = call->plan;
   if (!plan->relaunches) return false;
   if (call->stream != NULL && vyc__is_adopted(call->stream)) return false;
-  if (call->mark == UINT64_C(1) << VYC_SLOT_OTHER || vyc__grid_is_empty(call->run.grid))
-    return false;
+  if (call->slot == VYC_SLOT_OTHER || vyc__grid_is_empty(call->run.grid)) return false;
   for (uint32_t i = 0; i < plan->binding_count; i++)
     if (call->bound[i].buffer->source != NULL || vyc__needs_clear(plan, i, &call->run))
       return false;
@@ -93,7 +92,7 @@ static vyc_status call_make(vyc_call **call_out, vyc_plan *plan, const vyc_run *
   call->stream = run->stream;
   if (call->stream != NULL) vyc__child_retain(&call->stream->child);
   call->slot = vyc__slot_of(call->stream);
-  call->mark = UINT64_C(1) << call->slot;
+  call->ring = vyc__ring(call->slot);
   call->target = call->stream == NULL ? plan->child.context->main : call->stream->handle;
   set(call, run, &hidden);
   vyc__child_add(&call->child, plan->child.context, call_destroy, call_finish);
@@ -167,9 +166,8 @@ static vyc_status launch_at_length(vyc_call *call, uint32_t origin) {
 }
 
 static bool still_marked(vyc_call *call, uint32_t taken) {
-  const uint32_t epoch = call->child.context->epochs[call->slot];
   for (uint32_t i = 0; i < call->plan->binding_count; i++)
-    if (!vyc__buffer_is_marked(call->bound[i].buffer, call->mark, epoch)) return false;
+    if (!vyc__buffer_has_mark(call->bound[i].buffer, call->slot)) return false;
   call->marks_seen = taken;
   return true;
 }

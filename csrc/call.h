@@ -16,10 +16,10 @@ struct vyc_call {
   vyc_child child;
   /* What a steady launch reads and writes, in few cache lines: the driver's own launch leaves none
    * of them in the first cache. Guarded by the claim of `exec`, but for what never changes: slot,
-   * target, launch, noted. */
+   * ring, target, launch, noted. */
   _Atomic bool steady; /* nothing but a launch of the graph is left to do, while the marks stand */
   uint32_t marks_seen; /* vyc__marks_taken when every buffer had the mark */
-  uint32_t slot; /* of the stream */
+  uint32_t slot, ring; /* of the stream */
   CUstream target; /* the stream's handle */
   vyc_launcher launch; /* cuGraphLaunch */
   const vyc_name *noted; /* the plan's */
@@ -27,7 +27,6 @@ struct vyc_call {
   vyc_exec exec;
   vyc_plan *plan;
   vyc_stream *stream; /* NULL: the context's own */
-  uint64_t mark; /* the slot's in vyc_buffer.used_on */
   vyc_run run; /* owns the arrays it points to */
   vyc_bound *bound;
   vyc_argument *arguments; /* what `bound` says, where a launch at length needs it */
@@ -38,9 +37,9 @@ struct vyc_call {
 /* The claim is a barrier: what is needed behind it is asked for before. */
 static inline void vyc__call_prefetch(const vyc_call *call) {
   vyc_history *history = &call->child.context->history;
-  const uint32_t at = atomic_load_explicit(&history->next[call->slot], memory_order_relaxed);
+  const uint32_t at = atomic_load_explicit(&history->next[call->ring], memory_order_relaxed);
   __builtin_prefetch(&call->exec.claimed, 1);
-  __builtin_prefetch(vyc__entry_of(history, call->slot, at), 1);
+  __builtin_prefetch(vyc__entry_of(history, call->ring, at), 1);
 }
 
 /* In a forked child a claim may be held for ever, so there is a look before it. */
@@ -59,7 +58,7 @@ static inline bool vyc__call_is_steady(const vyc_call *call) {
 /* The context need not be current to launch a graph (seen with drivers of CUDA 13). */
 static inline CUresult vyc__call_graph(vyc_call *call, vyc_context *context, uint32_t origin) {
   vyc__exec_stamp(&call->exec, context);
-  vyc__note_launch(context, call->slot, call->noted, origin, call->exec.block);
+  vyc__note_in(context, call->ring, call->noted, origin, call->exec.block);
   atomic_store_explicit(&call->launches,
                         atomic_load_explicit(&call->launches, memory_order_relaxed) + 1,
                         memory_order_relaxed);

@@ -11,7 +11,7 @@ static bool is_launching(vyc_context *context) {
   pthread_mutex_lock(&context->children_lock);
   for (vyc_child *child = context->children; child != NULL && !found; child = child->next)
     found = vyc__call_is_claimed(child);
-  for (const vyc_plan *plan = context->plans; plan != NULL && !found; plan = plan->next_plan)
+  for (vyc_plan *plan = context->plans; plan != NULL && !found; plan = plan->next_plan)
     found = vyc__plan_is_claimed(plan);
   pthread_mutex_unlock(&context->children_lock);
   return found;
@@ -93,7 +93,7 @@ static vyc_status close_now(vyc_context *context, int64_t timeout_ns) {
   vyc__scope_relax(context, &scope);
   vyc_status status = VYC_OK;
   if (!atomic_load(&context->lost)) status = vyc__quiet_wait(context, vyc__pace_left(&pace));
-  if (status == VYC_OK) status = vyc__check_reports(context, VYC_ALL_SLOTS, 0);
+  if (status == VYC_OK) status = vyc__check_reports(context, 0);
   if (status == VYC_NOT_READY ||
       (status != VYC_OK && status != VYC_E_ASSERT && !vyc__settle(context))) {
     status = give_up(context, timeout_ns);
@@ -143,6 +143,7 @@ static void free_records(vyc_context *context) {
   pthread_mutex_destroy(&context->children_lock);
   pthread_mutex_destroy(&context->slots_lock);
   pthread_mutex_destroy(&context->execs_lock);
+  vyc__far_parts_free(&context->far_slots);
   vyc__counters_free(&context->counters);
   vyc__history_free(context);
 }

@@ -337,7 +337,7 @@ static vyc_status start(vyc_context *context, uint64_t handle) {
   if (status == VYC_OK) {
     status = VYC_CU(context, cuStreamCreate, &context->main, CU_STREAM_NON_BLOCKING);
     vyc__history_stream(context, VYC_SLOT_MAIN, (uint64_t)(uintptr_t)context->main);
-    atomic_store(&context->history.slots, VYC_SLOT_MAIN + 1);
+    atomic_store(&context->history.rings, VYC_SLOT_MAIN + 1);
     vyc__leave(context, &scope);
   }
   if (status == VYC_OK) return VYC_OK;

@@ -59,6 +59,19 @@ vyc_status vyc__barrier_ready(vyc_context *context, vyc_block **block, CUstream 
   return vyc__barrier_clear(context, (*block)->address, stream);
 }
 
+/* A state that launches on the stream of the slot have used. Where there is no memory to say which
+ * one, all work is waited for. */
+static void give(vyc_context *context, vyc_block *block, uint32_t slot) {
+  vyc_slots used = {0};
+  vyc_error failure;
+  vyc__error_save(&failure);
+  const bool told = vyc__slots_add(&used, slot) == VYC_OK;
+  vyc__error_restore(&failure);
+  vyc__pool_give_used(context, &context->device_pool, block, vyc__slot_bit(slot),
+                      told ? &used.far : NULL);
+  vyc__far_free(&used.far);
+}
+
 /* A graph of somebody else may run beside launches of ours: it gets a state of its own, for as long
  * as the plan lives. What an earlier owner still does with the block is waited for, because nothing
  * outside of a capture can be ordered before it. */
@@ -90,17 +103,19 @@ vyc_status vyc__barrier_of(vyc_plan *plan, uint64_t *address_out, const vyc_plac
   const uint32_t slot = place->slot;
   if (slot == VYC_SLOT_OTHER)
     return vyc__fail(VYC_E_UNSUPPORTED, "streams",
-                     "kernel %s has grid barriers: it can be launched on %d streams at a time",
-                     plan->name, VYC_SLOT_OTHER - 1);
+                     "kernel %s has grid barriers: it can be launched on %u streams at a time",
+                     plan->name, VYC_SLOTS - 2u);
   vyc_context *context = plan->child.context;
-  vyc_block *block = atomic_load_explicit(&plan->barriers[slot], memory_order_acquire);
+  vyc_on_stream *at = vyc__on_stream_make(plan, slot);
+  if (VYC_UNLIKELY(at == NULL)) return VYC_E_MEMORY;
+  vyc_block *block = atomic_load_explicit(&at->barrier, memory_order_acquire);
   if (VYC_UNLIKELY(block == NULL)) {
     vyc_block *fresh = NULL;
     VYC_TRY(make(context, &fresh, place->stream));
-    if (atomic_compare_exchange_strong(&plan->barriers[slot], &block, fresh))
+    if (atomic_compare_exchange_strong(&at->barrier, &block, fresh))
       block = fresh;
     else
-      vyc__pool_give(context, &context->device_pool, fresh, UINT64_C(1) << slot);
+      give(context, fresh, slot);
   }
   *address_out = block->address;
   return VYC_OK;
@@ -116,12 +131,14 @@ void vyc__cooperative_end(vyc_plan *plan) {
     atomic_store_explicit(&plan->pairing, false, memory_order_release);
 }
 
+static void release(vyc_plan *plan, vyc_on_stream *at, uint32_t slot) {
+  vyc_block *block = atomic_exchange(&at->barrier, NULL);
+  if (block != NULL) give(plan->child.context, block, slot);
+}
+
 void vyc__barriers_release(vyc_plan *plan) {
   vyc_context *context = plan->child.context;
-  for (uint32_t slot = 0; slot < VYC_STREAM_SLOTS; slot++) {
-    vyc_block *block = atomic_exchange(&plan->barriers[slot], NULL);
-    if (block != NULL) vyc__pool_give(context, &context->device_pool, block, UINT64_C(1) << slot);
-  }
+  vyc__on_each_stream(plan, release);
   vyc_block *captured = atomic_exchange(&plan->captured, NULL);
   while (captured != NULL) {
     vyc_block *next = captured->next;

@@ -164,6 +164,7 @@ static void buffer_destroy(vyc_child *child) { (void)child; }
 static void buffer_finish(vyc_child *child) {
   vyc_buffer *buffer = (vyc_buffer *)child;
   vyc_stream_release(buffer->source);
+  vyc__far_free(&buffer->far);
   if (buffer->drop != NULL) vyc__host_drop(buffer->drop, buffer->owner);
   free(buffer);
 }
@@ -245,9 +246,9 @@ static vyc_status order(vyc_buffer *buffer, const vyc_place *place) {
   /* A capture can be ordered behind nothing outside of it: the work is waited for instead. */
   if (place->captured) return vyc__buffer_settle(buffer);
   if (buffer->source != NULL) return vyc__foreign_before(buffer, place->stream);
-  uint64_t slots = vyc__buffer_marks(buffer);
-  for (; slots != 0; slots &= slots - 1)
-    VYC_TRY(vyc__stream_after_slot(context, place->stream, (uint32_t)__builtin_ctzll(slots)));
+  const uint64_t marks = vyc__buffer_marks(buffer);
+  VYC_EACH_SLOT(slot, marks, &buffer->far)
+    VYC_TRY(vyc__stream_after_slot(context, place->stream, slot));
   if (buffer->block != NULL && buffer->block->recycled)
     return vyc__stream_after_main(context, place->stream);
   return VYC_OK;

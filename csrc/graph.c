@@ -15,16 +15,21 @@ void vyc__graph_unclaim(vyc_graph *graph) {
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+void vyc__graph_give(const vyc_graph *graph, vyc_block *block) {
+  vyc_context *context = graph->child.context;
+  vyc__pool_give_used(context, &context->device_pool, block, atomic_load(&graph->used.near),
+                      &graph->used.far);
+}
+
 static void graph_destroy(vyc_child *child) {
   vyc_graph *graph = (vyc_graph *)child;
-  vyc_context *context = child->context;
   vyc__graph_unbuild(graph);
   vyc__graph_reports_end(graph);
   if (graph->counters != NULL)
-    vyc__pool_give(context, &context->device_pool, graph->counters, graph->used_on);
+    vyc__graph_give(graph, graph->counters);
   for (uint32_t i = 0; i < graph->step_count; i++)
     if (graph->steps[i].barrier != NULL)
-      vyc__pool_give(context, &context->device_pool, graph->steps[i].barrier, graph->used_on);
+      vyc__graph_give(graph, graph->steps[i].barrier);
 }
 
 static void graph_finish(vyc_child *child) {
@@ -42,6 +47,8 @@ static void graph_finish(vyc_child *child) {
     vyc_plan_release(step->plan);
     vyc__step_free(step);
   }
+  vyc__far_free(&graph->used.far);
+  vyc__far_free(&graph->ordered.far);
   free(graph->steps);
   free(graph->open);
   free(graph->away);

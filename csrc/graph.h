@@ -164,8 +164,8 @@ struct vyc_graph {
   uint32_t loops_made;     /* by the latest build */
   vyc_block *counters;     /* a u64 per loop */
   bool recycled; /* counters or barriers: an earlier owner may have work in call order, */
-  uint64_t ordered_on; /* behind which these stream slots are */
-  uint64_t used_on; /* stream slots it was launched on */
+  vyc_slots ordered; /* behind which the streams of these slots are */
+  vyc_slots used;    /* slots of the streams it was launched on */
   vyc_reporter *reporters; /* a list through `sibling` */
   vyc_graph *captures; /* whose nodes are in graphs of others; each the next one's list */
   vyc_name *called; /* says what is in it */
@@ -302,6 +302,11 @@ void vyc__graph_list_memory(vyc_graph *graph);
 vyc_status vyc__graph_launch_if(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
                                 vyc_stream *stream, const _Atomic uint32_t *version,
                                 uint32_t wanted, bool *stale_out);
+
+/* ---- graph.c ---- */
+
+/* Memory that launches of the graph have used. */
+void vyc__graph_give(const vyc_graph *graph, vyc_block *block);
 
 /* ---- graph_capture.c ---- */
 

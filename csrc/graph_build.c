@@ -357,7 +357,7 @@ static vyc_status make(vyc_graph *graph) {
 vyc_status vyc__graph_build(vyc_graph *graph) {
   const vyc_driver *driver = graph->child.context->driver;
   const CUstreamCaptureMode mode = vyc__capture_relax(driver);
-  graph->renewed = graph->used_on != 0;
+  graph->renewed = atomic_load(&graph->used.near) != 0;
   vyc__graph_unbuild(graph);
   const vyc_status status = make(graph);
   if (status != VYC_OK) {

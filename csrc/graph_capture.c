@@ -103,13 +103,15 @@ static bool has_begun(const vyc_graph *copy) {
 }
 
 static vyc_status capture(vyc_graph *copy, const vyc_graph *graph, const vyc_graph_change *changes,
-                          uint32_t count, CUstream stream) {
+                          uint32_t count, const vyc_place *place) {
   vyc_context *context = copy->child.context;
+  CUstream stream = place->stream;
   CUgraph into = NULL;
   vyc_outside outside = {0};
   VYC_TRY(copy_steps(copy, graph, changes, count));
   VYC_TRY(vyc__graph_prepare(copy));
   VYC_TRY(settle(copy));
+  VYC_TRY(vyc__graph_reports_on(copy, place->slot));
   VYC_TRY(find_capture(context, &into, &outside, stream));
   const vyc_status status = add_nodes(copy, into, &outside, stream);
   if (status != VYC_OK && has_begun(copy)) end_capture(context, stream);
@@ -126,10 +128,9 @@ vyc_status vyc__graph_capture(vyc_graph *graph, const vyc_graph_change *changes,
   vyc_graph *copy = vyc__graph_new(context);
   if (copy == NULL) return VYC_E_MEMORY;
   const CUstreamCaptureMode mode = vyc__capture_relax(driver);
-  const vyc_status status = capture(copy, graph, changes, count, place->stream);
+  const vyc_status status = capture(copy, graph, changes, count, place);
   if (status == VYC_OK) {
     vyc__count(context, cuda_graph_launches, 1);
-    vyc__graph_reports_on(copy, place->slot);
     copy->captures = graph->captures;
     graph->captures = copy;
   } else {

@@ -102,7 +102,8 @@ static vyc_status use_memory(const vyc_graph *graph, const vyc_graph_change *cha
                              uint32_t count, CUstream stream, uint32_t slot) {
   for (uint32_t i = 0; i < graph->buffer_count; i++)
     VYC_TRY(vyc__buffer_use(graph->buffers[i], stream, slot));
-  for (uint32_t i = 0; i < graph->pinned_count; i++) vyc__pinned_use(graph->pinned[i], slot);
+  for (uint32_t i = 0; i < graph->pinned_count; i++)
+    VYC_TRY(vyc__pinned_use(graph->pinned[i], slot));
   for (uint32_t i = 0; i < count; i++) {
     const vyc_run *run = changes[i].run;
     for (uint32_t j = 0; run != NULL && j < run->argument_count; j++)
@@ -110,7 +111,7 @@ static vyc_status use_memory(const vyc_graph *graph, const vyc_graph_change *cha
     const vyc_graph_transfer *t = changes[i].transfer;
     if (t != NULL && t->to != NULL) VYC_TRY(vyc__buffer_use(t->to, stream, slot));
     if (t != NULL && t->from != NULL) VYC_TRY(vyc__buffer_use(t->from, stream, slot));
-    if (t != NULL && t->pinned != NULL) vyc__pinned_use(t->pinned, slot);
+    if (t != NULL && t->pinned != NULL) VYC_TRY(vyc__pinned_use(t->pinned, slot));
   }
   return VYC_OK;
 }
@@ -132,12 +133,10 @@ static vyc_status mark_again(const vyc_graph *graph, const vyc_graph_change *cha
 /* What the graph has of its own: counters of loops, states of grid barriers. Streams without a slot
  * share one, which says nothing about any of them. */
 static vyc_status use_own(vyc_graph *graph, CUstream stream, uint32_t slot) {
-  const uint64_t bit = UINT64_C(1) << slot;
-  graph->used_on |= bit;
-  if (VYC_LIKELY(!graph->recycled) || (graph->ordered_on & bit) != 0) return VYC_OK;
+  VYC_TRY(vyc__slots_add(&graph->used, slot));
+  if (VYC_LIKELY(!graph->recycled) || vyc__slots_has(&graph->ordered, slot)) return VYC_OK;
   VYC_TRY(vyc__stream_after_main(graph->child.context, stream));
-  if (slot != VYC_SLOT_OTHER) graph->ordered_on |= bit;
-  return VYC_OK;
+  return slot == VYC_SLOT_OTHER ? VYC_OK : vyc__slots_add(&graph->ordered, slot);
 }
 
 /* The driver runs launches of one exec one after the other. A new exec comes behind those of the
@@ -145,12 +144,12 @@ static vyc_status use_own(vyc_graph *graph, CUstream stream, uint32_t slot) {
 static vyc_status follow(vyc_graph *graph, CUstream stream, uint32_t slot) {
   if (VYC_LIKELY(!graph->renewed)) return VYC_OK;
   vyc_context *context = graph->child.context;
-  uint64_t slots = graph->used_on;
-  if (slot != VYC_SLOT_OTHER) slots &= ~(UINT64_C(1) << slot);
+  const uint64_t near = atomic_load(&graph->used.near);
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
   vyc_status status = VYC_OK;
-  for (; slots != 0 && status == VYC_OK; slots &= slots - 1)
-    status = vyc__stream_after_slot(context, stream, (uint32_t)__builtin_ctzll(slots));
+  VYC_EACH_SLOT(other, near, &graph->used.far)
+    if (status == VYC_OK && (other != slot || slot == VYC_SLOT_OTHER))
+      status = vyc__stream_after_slot(context, stream, other);
   vyc__capture_restore(context->driver, mode);
   graph->renewed = status != VYC_OK;
   return status;
@@ -193,7 +192,7 @@ static vyc_status launch(vyc_graph *graph, const vyc_graph_change *changes, uint
   VYC_TRY(use_memory(graph, changes, count, handle, slot));
   VYC_TRY(follow(graph, handle, slot));
   VYC_TRY(use_own(graph, handle, slot));
-  vyc__graph_reports_on(graph, slot);
+  VYC_TRY(vyc__graph_reports_on(graph, slot));
   vyc__note_graph(context, slot, graph->noted, origin);
   vyc__count(context, cuda_graph_launches, 1);
   VYC_TRY(VYC_CU(context, cuGraphLaunch, graph->exec, handle));

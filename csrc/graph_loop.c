@@ -72,11 +72,11 @@ vyc_status vyc__loops_prepare(vyc_graph *graph, uint64_t loops) {
   const uint64_t bytes = loops * sizeof(uint64_t);
   if (graph->counters != NULL && graph->counters->bytes >= bytes) return VYC_OK;
   if (graph->counters != NULL)
-    vyc__pool_give(context, &context->device_pool, graph->counters, graph->used_on);
+    vyc__graph_give(graph, graph->counters);
   graph->counters = NULL;
   VYC_TRY(vyc__pool_take(context, &context->device_pool, &graph->counters, bytes));
   graph->recycled |= graph->counters->recycled;
-  graph->ordered_on = 0;
+  vyc__slots_clear(&graph->ordered);
   return VYC_OK;
 }
 

@@ -66,7 +66,7 @@ vyc_note vyc__traced(vyc_context *context, const vyc_name *name, uint32_t origin
 _Static_assert(sizeof(vyc_entry) == LINE, "an entry is a cache line");
 
 vyc_status vyc__history_init(vyc_history *history) {
-  history->memory = calloc(1, VYC_STREAM_SLOTS * sizeof *history->entries + LINE);
+  history->memory = calloc(1, VYC_RINGS * sizeof *history->entries + LINE);
   if (history->memory == NULL) return vyc__fail(VYC_E_MEMORY, "history", "out of host memory");
   const uint64_t first = vyc__align_up((uint64_t)(uintptr_t)history->memory, LINE);
   history->entries = (vyc_entry(*)[VYC_HISTORY])(uintptr_t)first;
@@ -75,10 +75,13 @@ vyc_status vyc__history_init(vyc_history *history) {
 
 void vyc__history_stream(vyc_context *context, uint32_t slot, uint64_t handle) {
   vyc_history *history = &context->history;
-  atomic_store(&history->settled[slot], atomic_load(&history->next[slot]));
-  atomic_store(&history->handles[slot], handle);
-  uint32_t slots = atomic_load(&history->slots);
-  while (slots <= slot && !atomic_compare_exchange_weak(&history->slots, &slots, slot + 1)) {
+  const uint32_t ring = vyc__ring(slot);
+  if (ring != VYC_RING_FAR) {
+    atomic_store(&history->settled[ring], atomic_load(&history->next[ring]));
+    atomic_store(&history->handles[ring], handle);
+  }
+  uint32_t rings = atomic_load(&history->rings);
+  while (rings <= ring && !atomic_compare_exchange_weak(&history->rings, &rings, ring + 1)) {
   }
 }
 
@@ -105,14 +108,14 @@ void vyc__flight_give(vyc_flight *flight) {
 
 void vyc__settling_begin(vyc_context *context, vyc_settling *settling) {
   vyc_history *history = &context->history;
-  settling->slots = atomic_load_explicit(&history->slots, memory_order_relaxed);
-  for (uint32_t slot = 0; slot < settling->slots; slot++)
-    settling->next[slot] = atomic_load_explicit(&history->next[slot], memory_order_relaxed);
+  settling->rings = atomic_load_explicit(&history->rings, memory_order_relaxed);
+  for (uint32_t ring = 0; ring < settling->rings; ring++)
+    settling->next[ring] = atomic_load_explicit(&history->next[ring], memory_order_relaxed);
 }
 
 void vyc__settling_end(vyc_context *context, const vyc_settling *settling) {
-  for (uint32_t slot = 0; slot < settling->slots; slot++)
-    atomic_store_explicit(&context->history.settled[slot], settling->next[slot],
+  for (uint32_t ring = 0; ring < settling->rings; ring++)
+    atomic_store_explicit(&context->history.settled[ring], settling->next[ring],
                           memory_order_relaxed);
 }
 
@@ -133,11 +136,11 @@ static void add(page *p, const char *line) {
                               p->used > 0 ? "\n" : "", line);
 }
 
-static void name_stream(char *to, size_t bytes, uint32_t slot, uint64_t handle) {
-  if (slot == VYC_SLOT_MAIN)
+static void name_stream(char *to, size_t bytes, uint32_t ring, uint64_t handle) {
+  if (ring == VYC_SLOT_MAIN)
     snprintf(to, bytes, "in call order");
-  else if (slot == VYC_SLOT_OTHER)
-    snprintf(to, bytes, "on one of the streams beyond the first %d", VYC_SLOT_OTHER - 1);
+  else if (ring == VYC_RING_FAR)
+    snprintf(to, bytes, "on one of the streams beyond the first %u", VYC_NEAR_SLOTS - 1);
   else
     snprintf(to, bytes, "on stream 0x%" PRIx64, handle);
 }
@@ -171,13 +174,13 @@ static bool name_entry(char *to, size_t bytes, const vyc_entry *entry) {
   return true;
 }
 
-static void add_slot(page *p, vyc_history *history, uint32_t slot) {
-  const uint32_t next = atomic_load(&history->next[slot]);
-  const uint32_t open = next - atomic_load(&history->settled[slot]);
+static void add_ring(page *p, vyc_history *history, uint32_t ring) {
+  const uint32_t next = atomic_load(&history->next[ring]);
+  const uint32_t open = next - atomic_load(&history->settled[ring]);
   char where[64], who[NAME_BYTES + ARGUMENT_BYTES], line[sizeof who + 96];
-  name_stream(where, sizeof where, slot, atomic_load(&history->handles[slot]));
+  name_stream(where, sizeof where, ring, atomic_load(&history->handles[ring]));
   for (uint32_t ago = 1; ago <= open && ago <= VYC_HISTORY; ago++) {
-    if (!name_entry(who, sizeof who, vyc__entry_of(history, slot, next - ago))) continue;
+    if (!name_entry(who, sizeof who, vyc__entry_of(history, ring, next - ago))) continue;
     snprintf(line, sizeof line, "%s, %" PRIu32 " launch%s ago %s", who, ago, ago == 1 ? "" : "es",
              where);
     add(p, line);
@@ -192,8 +195,8 @@ uint32_t vyc__history_text(vyc_context *context, char *text_out, size_t bytes) {
   page p = {text_out, bytes, 0, 0};
   if (bytes > 0) text_out[0] = '\0';
   vyc__notes_begin(context);
-  const uint32_t slots = atomic_load(&history->slots);
-  for (uint32_t slot = 0; slot < slots; slot++) add_slot(&p, history, slot);
+  const uint32_t rings = atomic_load(&history->rings);
+  for (uint32_t ring = 0; ring < rings; ring++) add_ring(&p, history, ring);
   for (vyc_flight *f = atomic_load(&history->flights); f != NULL; f = f->next) {
     char who[NAME_BYTES + ARGUMENT_BYTES], line[sizeof who + 32];
     if (!name_entry(who, sizeof who, &f->entry)) continue;
@@ -213,7 +216,7 @@ vyc_status vyc_context_in_flight(vyc_context *context, char *text_out, size_t by
 
 void vyc__history_free(vyc_context *context) {
   vyc_flight *flight = atomic_exchange(&context->history.flights, NULL);
-  atomic_store(&context->history.slots, 0);
+  atomic_store(&context->history.rings, 0);
   while (flight != NULL) {
     vyc_flight *next = flight->next;
     free(flight);

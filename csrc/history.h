@@ -8,6 +8,8 @@
 #define VYC_HISTORY_H
 
 #define VYC_HISTORY 32u /* launches of a stream that are remembered */
+#define VYC_RINGS (VYC_NEAR_SLOTS + 1u)
+#define VYC_RING_FAR VYC_NEAR_SLOTS /* far streams share one */
 
 /* A launch as one word, written by one store: who and where from. The low 48 bits are a vyc_name
  * and the rest an origin; or, with VYC_ORIGIN_TEXT, they are a text that says both. 0: nothing. */
@@ -51,11 +53,11 @@ typedef struct vyc_flight {
 typedef struct vyc_traces vyc_traces;
 
 typedef struct vyc_history {
-  _Atomic uint32_t next[VYC_STREAM_SLOTS]; /* launches so far */
-  _Atomic uint32_t settled[VYC_STREAM_SLOTS]; /* so many of them are known to have ended */
-  _Atomic uint64_t handles[VYC_STREAM_SLOTS]; /* the CUstream */
-  _Atomic uint32_t slots; /* past the highest that was ever in use */
-  vyc_entry (*entries)[VYC_HISTORY]; /* VYC_STREAM_SLOTS of them */
+  _Atomic uint32_t next[VYC_RINGS]; /* launches so far */
+  _Atomic uint32_t settled[VYC_RINGS]; /* so many of them are known to have ended */
+  _Atomic uint64_t handles[VYC_RINGS]; /* the CUstream */
+  _Atomic uint32_t rings; /* past the last that was ever in use */
+  vyc_entry (*entries)[VYC_HISTORY]; /* VYC_RINGS of them */
   void *memory;                      /* that has the entries */
   _Atomic(vyc_flight *) flights;
   _Atomic(vyc_name *) retired;  /* names that only notes may have */
@@ -119,6 +121,10 @@ const char *vyc__origin_text(uint32_t origin);
 vyc_status vyc__history_init(vyc_history *history);
 /* The text that the thread gave for its next launch, else name and origin. */
 vyc_note vyc__traced(vyc_context *context, const vyc_name *name, uint32_t origin);
+/* Where launches on the stream of a slot are written down. */
+static inline uint32_t vyc__ring(uint32_t slot) {
+  return slot < VYC_NEAR_SLOTS ? slot : VYC_RING_FAR;
+}
 /* A stream begins in the slot. */
 void vyc__history_stream(vyc_context *context, uint32_t slot, uint64_t handle);
 /* NULL: out of host memory, and recorded. */
@@ -126,8 +132,8 @@ vyc_flight *vyc__flight_take(vyc_context *context);
 void vyc__flight_give(vyc_flight *flight);
 /* Before a wait for one slot, and for all; after it, when it has succeeded. */
 typedef struct vyc_settling {
-  uint32_t slots;
-  uint32_t next[VYC_STREAM_SLOTS];
+  uint32_t rings;
+  uint32_t next[VYC_RINGS];
 } vyc_settling;
 void vyc__settling_begin(vyc_context *context, vyc_settling *settling);
 void vyc__settling_end(vyc_context *context, const vyc_settling *settling);

@@ -16,9 +16,6 @@
 #include "status.h"
 
 #define VYC_ALIGN 256u         /* bytes: every block and slab part begins on such a boundary */
-#define VYC_STREAM_SLOTS 64    /* bits of vyc_buffer.used_on */
-#define VYC_SLOT_MAIN 0
-#define VYC_SLOT_OTHER 63      /* streams without a slot of their own */
 #define VYC_MAX_BINDINGS 256
 #define VYC_REPORT_NONE UINT64_MAX
 #define VYC_REPORT_BYTES 32u
@@ -37,6 +34,8 @@ typedef struct vyc_child {
   _Atomic bool destroyed; /* destroy has run or runs; it runs once */
   bool is_warm; /* destroy makes no driver call that a capture forbids, or relaxes for it */
 } vyc_child;
+
+#include "slots.h"
 
 #include "history.h"
 #include "pool.h"
@@ -96,12 +95,13 @@ struct vyc_context {
   uint32_t exec_count;
   vyc_depth depth; /* of call order */
   pthread_mutex_t slots_lock;
-  vyc_stream *slots[VYC_STREAM_SLOTS]; /* by number; main and other stay NULL */
+  vyc_stream *slots[VYC_NEAR_SLOTS]; /* by number; main stays NULL */
   /* When the stream of a slot began, counted in streams that took the slot of another: written
    * before anybody knows that stream. 0: nobody had the slot before. */
-  uint32_t epochs[VYC_STREAM_SLOTS];
+  uint32_t epochs[VYC_NEAR_SLOTS];
   _Atomic uint32_t epoch; /* the latest; changed under slots_lock */
-  uint64_t begun;         /* slots that a stream has had; guarded by slots_lock */
+  uint64_t begun;         /* near slots that a stream has had; guarded by slots_lock */
+  vyc_far far_slots;      /* of vyc_far_slot */
   vyc_stream *streams; /* all of them; guarded by slots_lock */
   vyc_pool device_pool, pinned_pool;
   vyc_host host; /* set once */
@@ -109,6 +109,13 @@ struct vyc_context {
   vyc_history history;
   vyc_caps caps;
 };
+
+/* What is in `slots`, `epochs` and `begun` of a near slot. */
+typedef struct vyc_far_slot {
+  vyc_stream *stream;
+  uint32_t epoch;
+  bool begun;
+} vyc_far_slot;
 
 struct vyc_stream {
   vyc_child child;
@@ -274,10 +281,12 @@ void vyc__children_close(vyc_context *context);
 
 /* ---- reports.c ---- */
 
-#define VYC_ALL_SLOTS UINT64_MAX
-/* Look for an assertion that asynchronous launches on these streams reported. Each is told once.
- * `ended`: vyc__reports_ended before the wait; 0: not all their work was waited for. */
-vyc_status vyc__check_reports(vyc_context *context, uint64_t slots, uint32_t ended);
+/* Look for an assertion that asynchronous launches reported, on whatever stream, on the one that
+ * has the slot, or on any of several. Each is told once. `ended`: vyc__reports_ended before the
+ * wait; 0: not all their work was waited for. */
+vyc_status vyc__check_reports(vyc_context *context, uint32_t ended);
+vyc_status vyc__check_reports_of(vyc_context *context, uint32_t slot, uint32_t ended);
+vyc_status vyc__check_reports_on(vyc_context *context, const vyc_slots *slots);
 static inline uint32_t vyc__reports_ended(vyc_context *context) {
   return atomic_load(&context->reports_ended);
 }
@@ -305,6 +314,12 @@ vyc_status vyc__stream_after_main(vyc_context *context, CUstream stream);
 /* A new stream; for an adopted one `target` and the event that becomes its `scratch`, else NULL. */
 vyc_status vyc__stream_make(vyc_stream **stream_out, vyc_context *context, CUstream target,
                             CUevent scratch);
+/* When the stream in a slot began; see vyc_context.epochs. */
+static inline uint32_t vyc__slot_epoch(const vyc_context *context, uint32_t slot) {
+  if (VYC_LIKELY(slot < VYC_NEAR_SLOTS)) return context->epochs[slot];
+  const vyc_far_slot *far = vyc__far_entry(&context->far_slots, slot, sizeof *far);
+  return far == NULL ? 0 : far->epoch;
+}
 /* Wait for the work on the stream in a slot; VYC_NOT_READY when time is out. */
 vyc_status vyc__slot_finish(vyc_context *context, uint32_t slot, int64_t timeout_ns);
 /* Destroy the streams that were leaked with work on them, now that nothing is in flight and
@@ -383,8 +398,8 @@ void vyc__pinned_drop(vyc_pinned *pinned);
 static inline void vyc__pinned_retain(vyc_pinned *pinned) { vyc__child_retain(&pinned->child); }
 /* Work that nobody is going to wait for was given to the stream of a slot: when the memory is
  * released it is reused behind that. */
-static inline void vyc__pinned_use(vyc_pinned *pinned, uint32_t slot) {
-  atomic_fetch_or_explicit(&pinned->used_on, UINT64_C(1) << slot, memory_order_relaxed);
+static inline vyc_status vyc__pinned_use(vyc_pinned *pinned, uint32_t slot) {
+  return vyc__slots_add(&pinned->used, slot);
 }
 
 /* ---- small helpers ---- */

@@ -68,8 +68,9 @@ vyc_status vyc__launch_captured(vyc_plan *plan, const vyc_run *run, const vyc_pl
 /* The exec of a stream, whose graph is made at the second launch there; NULL when it cannot be had.
  */
 static vyc_exec *exec_of(vyc_plan *plan, uint32_t slot) {
-  if (slot == VYC_SLOT_OTHER) return NULL;
-  vyc_exec *exec = atomic_load_explicit(&plan->execs[slot], memory_order_acquire);
+  vyc_on_stream *at = slot == VYC_SLOT_OTHER ? NULL : vyc__on_stream_make(plan, slot);
+  if (VYC_UNLIKELY(at == NULL)) return NULL;
+  vyc_exec *exec = atomic_load_explicit(&at->exec, memory_order_acquire);
   if (VYC_LIKELY(exec != NULL)) return exec;
   const size_t pointers = plan->parameter_count * sizeof(void *);
   exec = calloc(1, sizeof *exec + pointers + plan->block_bytes);
@@ -77,7 +78,7 @@ static vyc_exec *exec_of(vyc_plan *plan, uint32_t slot) {
   void **room = (void **)(void *)(exec + 1);
   vyc__exec_init(exec, plan, room, (uint8_t *)(room + plan->parameter_count));
   vyc_exec *other = NULL;
-  if (atomic_compare_exchange_strong(&plan->execs[slot], &other, exec)) return exec;
+  if (atomic_compare_exchange_strong(&at->exec, &other, exec)) return exec;
   free(exec);
   return other;
 }
@@ -132,7 +133,9 @@ static inline vyc_exec *claim_plain(vyc_plan *plan, const vyc_run *run, vyc_plai
   const vyc_stream *stream = run->stream;
   if (stream != NULL && (stream->child.context != context || vyc__is_adopted(stream))) return NULL;
   const uint32_t slot = vyc__slot_of(stream);
-  vyc_exec *exec = atomic_load_explicit(&plan->execs[slot], memory_order_acquire);
+  const vyc_on_stream *at = vyc__on_stream(plan, slot);
+  if (VYC_UNLIKELY(at == NULL)) return NULL;
+  vyc_exec *exec = atomic_load_explicit(&at->exec, memory_order_acquire);
   if (exec == NULL || !plan->relaunches || vyc__is_forked(context) ||
       !vyc__run_is_plain(plan, run, slot, plain) || !vyc__exec_claim(exec))
     return NULL;

@@ -32,7 +32,17 @@
  * C4: either the comer is still there, and C4 counts a take, so that U1c sets no mark; or the mark
  * is there, and is taken. Neither leaves a mark to find. So U1b is after C3, and S behind it.
  * That U1b sees the mark of the main stream follows in the same way from C1, C4 and U1a, U1b: one
- * of both comes first in the order of sequentially consistent operations. */
+ * of both comes first in the order of sequentially consistent operations.
+ *
+ * The mark of a far slot is its bit in the far words, `used_on` and `taken` there being what they
+ * are above. The last bit of the buffer's own two words says only that far words may have some:
+ * whoever asks who has work on the buffer looks at it first, who asks for one far mark looks at
+ * that alone. So the last bit must stand wherever a far mark can be found. Far words, too, change under
+ * slots_lock alone; the last bit is set before a mark is, and cleared after all were, each in
+ * `taken` before `used_on`. With that all that is said above of a bit holds of a far one: a taker
+ * who sees no last bit comes before the mark, or sees the comer, who leaves behind it. Words stay
+ * where they are as long as the buffer, so nobody looks at an old one. Room is made before U1a: in
+ * between nothing can fail, and where it fails at U3 the work is waited for. */
 #include "internal.h"
 
 
@@ -44,9 +54,12 @@ static void forget_ended(vyc_context *context, vyc_buffer *buffer) {
   pthread_mutex_lock(&context->slots_lock);
   const uint32_t epoch = atomic_load_explicit(&buffer->epoch, memory_order_relaxed);
   uint64_t ended = 0;
-  for (uint32_t slot = VYC_SLOT_MAIN + 1; slot < VYC_SLOT_OTHER; slot++)
+  for (uint32_t slot = VYC_SLOT_MAIN + 1; slot < VYC_NEAR_SLOTS; slot++)
     if (context->epochs[slot] > epoch) ended |= UINT64_C(1) << slot;
   atomic_fetch_and(&buffer->used_on, ~ended);
+  VYC_EACH_SLOT(slot, VYC_FAR_BIT, &buffer->far)
+    if (vyc__slot_epoch(context, slot) > epoch)
+      atomic_fetch_and(&vyc__far_words_of(&buffer->far, slot)->used_on, ~vyc__far_mask(slot));
   atomic_store(&buffer->epoch, atomic_load_explicit(&context->epoch, memory_order_relaxed));
   pthread_mutex_unlock(&context->slots_lock);
 }
@@ -59,14 +72,21 @@ static uint32_t come(vyc_context *context, vyc_buffer *buffer) {
   return takes;
 }
 
-/* `bit` 0: the thread came in vain. */
-static void mark(vyc_context *context, vyc_buffer *buffer, uint64_t bit, uint32_t takes) {
+/* Caller holds slots_lock. */
+static void set_mark(vyc_buffer *buffer, uint32_t slot, bool stands) {
+  vyc_far_words *words = slot < VYC_NEAR_SLOTS ? NULL : vyc__far_words_of(&buffer->far, slot);
+  atomic_fetch_or(stands ? &buffer->used_on : &buffer->taken, vyc__slot_bit(slot));
+  if (words != NULL)
+    atomic_fetch_or(stands ? &words->used_on : &words->taken, vyc__far_mask(slot));
+}
+
+/* VYC_SLOT_NONE: the thread came in vain. */
+static void mark(vyc_context *context, vyc_buffer *buffer, uint32_t slot, uint32_t takes) {
   pthread_mutex_lock(&context->slots_lock);
-  if (VYC_LIKELY(takes == buffer->takes)) {
-    atomic_fetch_or(&buffer->used_on, bit);
-  } else if (bit != 0) {
-    atomic_fetch_or(&buffer->taken, bit);
-    buffer->unwaited |= buffer->waiters > 0; /* they do not wait for this */
+  const bool stands = takes == buffer->takes;
+  if (VYC_LIKELY(slot != VYC_SLOT_NONE)) {
+    set_mark(buffer, slot, stands);
+    buffer->unwaited |= !stands && buffer->waiters > 0; /* they do not wait for this */
   }
   atomic_fetch_sub(&buffer->comers, 1); /* behind the mark: a taker looks the other way round */
   pthread_mutex_unlock(&context->slots_lock);
@@ -80,31 +100,31 @@ static vyc_status follow_main(vyc_buffer *buffer, CUstream stream) {
   return vyc__stream_after_main(buffer->child.context, stream);
 }
 
+bool vyc__buffer_is_marked_far(const vyc_buffer *buffer, uint32_t slot) {
+  return slot != VYC_SLOT_OTHER &&
+         atomic_load_explicit(&buffer->epoch, memory_order_acquire) >=
+             vyc__slot_epoch(buffer->child.context, slot) &&
+         vyc__far_has(&buffer->far, slot);
+}
+
 vyc_status vyc__buffer_first_use(vyc_buffer *buffer, CUstream stream, uint32_t slot) {
   if (buffer->source != NULL) return vyc__foreign_before(buffer, stream);
   vyc_context *context = buffer->child.context;
-  const uint64_t bit = UINT64_C(1) << slot;
   if (slot == VYC_SLOT_MAIN) {
-    atomic_fetch_or(&buffer->used_on, bit);
+    atomic_fetch_or(&buffer->used_on, MAIN_BIT);
     return VYC_OK;
   }
-  if (slot == VYC_SLOT_OTHER) { /* nobody takes this mark for an order */
-    VYC_TRY(follow_main(buffer, stream));
-    atomic_fetch_or(&buffer->used_on, bit);
-    return VYC_OK;
-  }
-  if (atomic_load(&buffer->epoch) < context->epochs[slot]) forget_ended(context, buffer);
+  if (slot >= VYC_NEAR_SLOTS) VYC_TRY(vyc__far_reserve(&buffer->far, slot));
+  if (atomic_load(&buffer->epoch) < vyc__slot_epoch(context, slot)) forget_ended(context, buffer);
   const uint32_t takes = come(context, buffer);
   const vyc_status status = follow_main(buffer, stream);
-  mark(context, buffer, status == VYC_OK ? bit : 0, takes);
+  mark(context, buffer, status == VYC_OK ? slot : VYC_SLOT_NONE, takes);
   return status;
 }
 
 vyc_status vyc__buffer_mark_again(vyc_buffer *buffer, CUstream stream, uint32_t slot) {
   vyc_context *context = buffer->child.context;
-  if (buffer->source != NULL ||
-      vyc__buffer_is_marked(buffer, UINT64_C(1) << slot, context->epochs[slot]))
-    return VYC_OK;
+  if (buffer->source != NULL || vyc__buffer_has_mark(buffer, slot)) return VYC_OK;
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
   const vyc_status status = vyc__buffer_first_use(buffer, stream, slot);
   if (VYC_UNLIKELY(status != VYC_OK) && !vyc__stream_settle(context, stream))
@@ -144,9 +164,14 @@ vyc_status vyc__run_mark_late(vyc_context *context, const vyc_run *run) {
   return status;
 }
 
-static vyc_status wait_for_slots(vyc_context *context, uint64_t slots) {
-  for (; slots != 0; slots &= slots - 1)
-    VYC_TRY(vyc__slot_finish(context, (uint32_t)__builtin_ctzll(slots), -1));
+/* What is taken of far words stays there until the waiter leaves. */
+static vyc_status wait_for_slots(vyc_context *context, const vyc_buffer *buffer, uint64_t slots) {
+  VYC_EACH_SLOT(slot, slots & ~VYC_FAR_BIT, NULL)
+    VYC_TRY(vyc__slot_finish(context, slot, -1));
+  if (VYC_LIKELY((slots & VYC_FAR_BIT) == 0)) return VYC_OK;
+  for (uint32_t slot = vyc__far_next_taken(&buffer->far, VYC_NEAR_SLOTS); slot != VYC_SLOT_NONE;
+       slot = vyc__far_next_taken(&buffer->far, slot + 1))
+    VYC_TRY(vyc__slot_finish(context, slot, -1));
   return VYC_OK;
 }
 
@@ -156,6 +181,7 @@ static uint64_t take(vyc_context *context, vyc_buffer *buffer) {
   buffer->takes++;
   atomic_fetch_or(&buffer->taken, atomic_load(&buffer->used_on) & ~MAIN_BIT);
   const uint64_t slots = atomic_load(&buffer->taken);
+  if (VYC_UNLIKELY((slots & VYC_FAR_BIT) != 0)) vyc__far_take(&buffer->far);
   atomic_fetch_and(&buffer->used_on, ~slots);
   atomic_fetch_add(&context->marks_taken, 1);
   pthread_mutex_unlock(&context->slots_lock);
@@ -167,7 +193,10 @@ static void end_wait(vyc_context *context, vyc_buffer *buffer, bool failed) {
   pthread_mutex_lock(&context->slots_lock);
   buffer->unwaited |= failed;
   if (--buffer->waiters == 0) {
-    if (!buffer->unwaited) atomic_store(&buffer->taken, 0);
+    if (!buffer->unwaited) {
+      vyc__far_forget_taken(&buffer->far);
+      atomic_store(&buffer->taken, 0);
+    }
     buffer->unwaited = false;
   }
   pthread_mutex_unlock(&context->slots_lock);
@@ -180,7 +209,7 @@ vyc_status vyc__buffer_wait(vyc_buffer *buffer) {
                  atomic_load(&buffer->taken) == 0))
     return VYC_OK;
   vyc_context *context = buffer->child.context;
-  const vyc_status status = wait_for_slots(context, take(context, buffer));
+  const vyc_status status = wait_for_slots(context, buffer, take(context, buffer));
   end_wait(context, buffer, status != VYC_OK);
   return status;
 }

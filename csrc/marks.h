@@ -16,8 +16,8 @@ vyc_status vyc__buffer_mark_again(vyc_buffer *buffer, CUstream stream, uint32_t 
 static inline uint32_t vyc__marks_taken(const vyc_context *context) {
   return atomic_load_explicit(&context->marks_taken, memory_order_acquire);
 }
-/* Slots whose work on the buffer may not have ended. What is taken is in `taken` before it leaves
- * `used_on`, so that is the order to look in. */
+/* Slots whose work on the buffer may not have ended; which far ones, buffer->far says. What is taken
+ * is in `taken` before it leaves `used_on`, so that is the order to look in. */
 static inline uint64_t vyc__buffer_marks(const vyc_buffer *buffer) {
   const uint64_t used_on = atomic_load_explicit(&buffer->used_on, memory_order_acquire);
   return used_on | atomic_load_explicit(&buffer->taken, memory_order_acquire);
@@ -31,12 +31,20 @@ static inline bool vyc__buffer_is_marked(const vyc_buffer *buffer, uint64_t mark
          (atomic_load_explicit(&buffer->used_on, memory_order_relaxed) & mark) != 0;
 }
 
+/* The same of a far slot. Streams without a slot share one, which says nothing about any of them. */
+bool vyc__buffer_is_marked_far(const vyc_buffer *buffer, uint32_t slot);
+
+static inline bool vyc__buffer_has_mark(const vyc_buffer *buffer, uint32_t slot) {
+  return VYC_LIKELY(slot < VYC_NEAR_SLOTS)
+             ? vyc__buffer_is_marked(buffer, UINT64_C(1) << slot,
+                                     buffer->child.context->epochs[slot])
+             : vyc__buffer_is_marked_far(buffer, slot);
+}
+
 static inline vyc_status vyc__buffer_use(vyc_buffer *buffer, CUstream stream, uint32_t slot) {
-  /* Streams without a slot share a bit, which says nothing about any one of them. */
-  const uint64_t bit = (UINT64_C(1) << slot) & ~(UINT64_C(1) << VYC_SLOT_OTHER);
-  if (VYC_LIKELY(vyc__buffer_is_marked(buffer, bit, buffer->child.context->epochs[slot])))
-    return VYC_OK;
-  return vyc__buffer_first_use(buffer, stream, slot);
+  return VYC_LIKELY(vyc__buffer_has_mark(buffer, slot))
+             ? VYC_OK
+             : vyc__buffer_first_use(buffer, stream, slot);
 }
 /* vyc__buffer_mark_again for all arguments of a run that was given to a stream. */
 vyc_status vyc__run_mark_again(const vyc_run *run, CUstream stream, uint32_t slot);

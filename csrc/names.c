@@ -43,9 +43,9 @@ static void mark(vyc_note note) {
 }
 
 static void mark_noted(vyc_history *history) {
-  const uint32_t slots = atomic_load(&history->slots);
-  for (uint32_t slot = 0; slot < slots; slot++)
-    for (uint32_t i = 0; i < VYC_HISTORY; i++) mark(atomic_load(&history->entries[slot][i].note));
+  const uint32_t rings = atomic_load(&history->rings);
+  for (uint32_t ring = 0; ring < rings; ring++)
+    for (uint32_t i = 0; i < VYC_HISTORY; i++) mark(atomic_load(&history->entries[ring][i].note));
   for (vyc_flight *f = atomic_load(&history->flights); f != NULL; f = f->next)
     mark(atomic_load(&f->entry.note));
 }

@@ -25,7 +25,7 @@ vyc_status vyc_pinned_alloc(vyc_pinned **pinned_out, vyc_context *context, uint6
     pinned->block = block;
     pinned->data = (void *)(uintptr_t)block->address;
     pinned->bytes = bytes;
-    atomic_store_explicit(&pinned->used_on, 0, memory_order_relaxed);
+    vyc__slots_clear(&pinned->used);
     block->has_handle = true;
     *pinned_out = pinned;
   }
@@ -42,7 +42,8 @@ void vyc__pinned_drop(vyc_pinned *pinned) {
   vyc_context *context = pinned->child.context;
   if (!vyc__handle_drop(&pinned->child)) return;
   vyc__handle_give(context, &context->pinned_pool, pinned->block,
-                   atomic_load_explicit(&pinned->used_on, memory_order_relaxed));
+                   atomic_load_explicit(&pinned->used.near, memory_order_relaxed),
+                   &pinned->used.far);
   vyc_context_release(context);
 }
 
@@ -58,7 +59,7 @@ vyc_status vyc_pinned_data(vyc_pinned *pinned, void **data_out) {
 /* Memory that a kernel never stops using stays locked. */
 static void unlock(const vyc_pinned *pinned) {
   vyc_context *context = pinned->child.context;
-  const uint64_t used_on = atomic_load_explicit(&pinned->used_on, memory_order_acquire);
+  const uint64_t used_on = atomic_load_explicit(&pinned->used.near, memory_order_acquire);
   if (used_on != 0 && !vyc__settle(context)) return;
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
   context->driver->cuMemHostUnregister(pinned->data);
@@ -89,6 +90,11 @@ void vyc_pinned_release(vyc_pinned *pinned) {
 static void destroy(vyc_child *child) {
   const vyc_pinned *pinned = (const vyc_pinned *)child;
   if (pinned->bytes != 0) unlock(pinned);
+}
+
+static void finish(vyc_child *child) {
+  vyc__far_free(&((vyc_pinned *)child)->used.far);
+  free(child);
 }
 
 /* The driver may give registered memory another device address; this library counts on one. */
@@ -135,7 +141,7 @@ vyc_status vyc_pinned_register(vyc_pinned **pinned_out, vyc_context *context, vo
   vyc_status status = vyc__enter(context, &scope);
   if (status == VYC_OK) {
     status = lock_in_place(pinned, context, data, bytes);
-    if (status == VYC_OK) vyc__child_add(&pinned->child, context, destroy, NULL);
+    if (status == VYC_OK) vyc__child_add(&pinned->child, context, destroy, finish);
     vyc__leave(context, &scope);
   }
   if (status != VYC_OK) {

@@ -31,14 +31,22 @@ static inline bool vyc__plain_apart(const vyc_plan *plan, const vyc_plain *plain
   return true;
 }
 
+/* The marks of a near slot are looked at one by one on the way; all arguments are buffers. */
+static inline bool vyc__run_is_marked_far(const vyc_run *run, uint32_t slot) {
+  for (uint32_t i = 0; i < run->argument_count; i++)
+    if (!vyc__buffer_is_marked_far(run->arguments[i].buffer, slot)) return false;
+  return true;
+}
+
 /* The caller has looked at struct_size and at the stream, whose slot it is. Buffers of the context
  * that the stream has worked on, in bounds, apart from each other, none to be cleared. */
 static inline bool vyc__run_is_plain(const vyc_plan *plan, const vyc_run *run, uint32_t slot,
                                      vyc_plain *plain) {
   uint64_t ends[VYC_MAX_BINDINGS];
   const uint32_t count = plan->binding_count;
-  const uint64_t mark = UINT64_C(1) << slot;
-  const uint32_t epoch = plan->child.context->epochs[slot];
+  const bool is_near = VYC_LIKELY(slot < VYC_NEAR_SLOTS);
+  const uint64_t mark = vyc__slot_bit(slot);
+  const uint32_t epoch = is_near ? plan->child.context->epochs[slot] : 0;
   if (run->argument_count != count || run->scalar_count != plan->scalar_count ||
       (run->arguments == NULL && count > 0) || (run->scalars == NULL && run->scalar_count > 0) ||
       vyc__grid_is_empty(run->grid))
@@ -60,7 +68,7 @@ static inline bool vyc__run_is_plain(const vyc_plan *plan, const vyc_run *run, u
     plain->counts[i] = argument->count;
     ends[i] = plain->addresses[i] + bytes;
   }
-  return vyc__plain_apart(plan, plain, ends);
+  return (is_near || vyc__run_is_marked_far(run, slot)) && vyc__plain_apart(plan, plain, ends);
 }
 
 /* The run's arguments into a block that was written before; what no argument brings stays. True:

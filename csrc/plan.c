@@ -48,6 +48,39 @@ static void leak(vyc_context *context, vyc_plan *plan) {
   plan->child.finish = vyc__child_leak;
 }
 
+/* ---- what is there for each stream ----------------------------------------------------------- */
+
+vyc_on_stream *vyc__on_stream_make(vyc_plan *plan, uint32_t slot) {
+  if (VYC_LIKELY(slot < VYC_NEAR_SLOTS)) return &plan->near[slot];
+  vyc_on_stream *at = vyc__far_entry_make(&plan->far, slot, sizeof *at);
+  if (at == NULL) vyc__fail(VYC_E_MEMORY, "launch", "out of host memory");
+  return at;
+}
+
+void vyc__on_each_stream(vyc_plan *plan,
+                         void (*visit)(vyc_plan *plan, vyc_on_stream *at, uint32_t slot)) {
+  for (uint32_t slot = 0; slot < VYC_NEAR_SLOTS; slot++) visit(plan, &plan->near[slot], slot);
+  for (uint32_t part = 0; part < VYC_FAR_PARTS; part++) {
+    vyc_on_stream *all = atomic_load_explicit(&plan->far.parts[part], memory_order_acquire);
+    for (uint32_t i = 0; all != NULL && i < vyc__far_room(part); i++)
+      visit(plan, &all[i], vyc__far_first(part) + i);
+  }
+}
+
+static void exec_destroy(vyc_plan *plan, vyc_on_stream *at, uint32_t slot) {
+  vyc_exec *exec = atomic_load(&at->exec);
+  (void)slot;
+  if (exec != NULL) vyc__exec_destroy(exec, plan->child.context);
+}
+
+static void exec_free(vyc_plan *plan, vyc_on_stream *at, uint32_t slot) {
+  (void)plan;
+  (void)slot;
+  free(atomic_load(&at->exec));
+}
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
 /* A plan with a lane whose run never ended stays listed, with its module: that is still work. */
 static void plan_destroy(vyc_child *child) {
   vyc_plan *plan = (vyc_plan *)child;
@@ -56,10 +89,7 @@ static void plan_destroy(vyc_child *child) {
     list_remove(context, plan);
   else
     leak(context, plan);
-  for (uint32_t slot = 0; slot < VYC_STREAM_SLOTS; slot++) {
-    vyc_exec *exec = atomic_load(&plan->execs[slot]);
-    if (exec != NULL) vyc__exec_destroy(exec, context);
-  }
+  vyc__on_each_stream(plan, exec_destroy);
   vyc__plan_reports_end(plan);
   vyc__barriers_release(plan);
 }
@@ -71,7 +101,8 @@ static void free_memory(vyc_plan *plan) {
     free(lane);
     lane = next;
   }
-  for (uint32_t slot = 0; slot < VYC_STREAM_SLOTS; slot++) free(atomic_load(&plan->execs[slot]));
+  vyc__on_each_stream(plan, exec_free);
+  vyc__far_parts_free(&plan->far);
   vyc__spares_free(plan);
   if (plan->parameters != plan->few_parameters) free(plan->parameters);
   if (plan->bindings != plan->few_bindings) free(plan->bindings);
@@ -230,12 +261,20 @@ leave:
   return status;
 }
 
-bool vyc__plan_is_claimed(const vyc_plan *plan) {
-  for (uint32_t slot = 0; slot < VYC_STREAM_SLOTS; slot++) {
-    const vyc_exec *exec = atomic_load(&plan->execs[slot]);
-    if (exec != NULL && atomic_load(&exec->claimed)) return true;
+static bool is_claimed(const vyc_on_stream *at) {
+  const vyc_exec *exec = atomic_load(&at->exec);
+  return exec != NULL && atomic_load(&exec->claimed);
+}
+
+bool vyc__plan_is_claimed(vyc_plan *plan) {
+  bool claimed = false;
+  for (uint32_t slot = 0; slot < VYC_NEAR_SLOTS; slot++) claimed |= is_claimed(&plan->near[slot]);
+  for (uint32_t part = 0; part < VYC_FAR_PARTS; part++) {
+    const vyc_on_stream *all = atomic_load_explicit(&plan->far.parts[part], memory_order_acquire);
+    for (uint32_t i = 0; all != NULL && i < vyc__far_room(part); i++)
+      claimed |= is_claimed(&all[i]);
   }
-  return false;
+  return claimed;
 }
 
 static vyc_plan *leaked_plan(vyc_context *context) {

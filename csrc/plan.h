@@ -131,6 +131,13 @@ typedef struct vyc_place_in_block {
 } vyc_place_in_block;
 _Static_assert(VYC_MAX_PARAMETER_BYTES <= UINT16_MAX, "offsets and scalars fit");
 
+/* What a plan has for launches on one stream, by its slot. */
+typedef struct vyc_on_stream {
+  _Atomic(vyc_exec *) exec;
+  _Atomic(struct vyc_reporter *) reporter;
+  _Atomic(vyc_block *) barrier; /* grid barrier state */
+} vyc_on_stream;
+
 struct vyc_plan {
   vyc_child child;
   /* What every launch reads, together. */
@@ -163,13 +170,12 @@ struct vyc_plan {
   uint64_t tag;
   _Atomic bool pairing; /* a thread clears the barrier state and launches, which are a pair */
   uint64_t most_blocks; /* resident at once, when cooperative */
-  _Atomic(vyc_block *) barriers[VYC_STREAM_SLOTS]; /* grid barrier state of launches */
-  _Atomic(vyc_block *) captured; /* the same of captured launches, one each */
-  _Atomic(struct vyc_reporter *) reporters[VYC_STREAM_SLOTS]; /* of launches, by stream slot */
+  _Atomic(vyc_block *) captured; /* grid barrier state of captured launches, one each */
   _Atomic(vyc_lane *) lanes;
   _Atomic uint32_t lane_count;
   _Atomic uint64_t mean_wait_ns;
-  _Atomic(vyc_exec *) execs[VYC_STREAM_SLOTS];
+  vyc_on_stream near[VYC_NEAR_SLOTS];
+  vyc_far far; /* of vyc_on_stream */
   _Atomic(vyc_spare *) spares[VYC_SPARES];
 };
 
@@ -227,8 +233,19 @@ vyc_status vyc__launch_once(const vyc_plan *plan, void **pointers, const uint32_
 /* Destroy what plans leaked that had runs in flight, now that nothing is. */
 void vyc__plans_reap(vyc_context *context);
 
+/* What the plan has for the stream of a slot; NULL: nothing was made. */
+static inline vyc_on_stream *vyc__on_stream(vyc_plan *plan, uint32_t slot) {
+  return VYC_LIKELY(slot < VYC_NEAR_SLOTS)
+             ? &plan->near[slot]
+             : vyc__far_entry(&plan->far, slot, sizeof(vyc_on_stream));
+}
+/* The same, made if need be; NULL: out of host memory, and recorded. */
+vyc_on_stream *vyc__on_stream_make(vyc_plan *plan, uint32_t slot);
+/* For every stream that the plan has something for, and more. */
+void vyc__on_each_stream(vyc_plan *plan,
+                         void (*visit)(vyc_plan *plan, vyc_on_stream *at, uint32_t slot));
 /* Some thread is launching the plan, or making room with one of its execs. */
-bool vyc__plan_is_claimed(const vyc_plan *plan);
+bool vyc__plan_is_claimed(vyc_plan *plan);
 /* What vyc_plan_create demands of a description, whatever the device. */
 vyc_status vyc__plan_check(const vyc_plan_desc *desc);
 vyc_status vyc__run_check(const vyc_plan *plan, const vyc_run *run);
@@ -315,7 +332,7 @@ typedef struct vyc_reporter {
   struct vyc_reporter *next, *previous; /* of the context; guarded by children_lock, as the rest */
   struct vyc_reporter *sibling;         /* of the graph */
   vyc_block *block;
-  _Atomic uint64_t used_on; /* stream slots whose work may write to it */
+  vyc_slots used;           /* whose work may write to it */
   bool of_plan;             /* and not of a graph, which is launched on any */
   uint32_t end;             /* which of context->reports_ended was its own; 0: it lives */
   bool is_kept;             /* of a stream that has ended: */
@@ -329,7 +346,7 @@ typedef struct vyc_reporter {
 vyc_status vyc__report_of(vyc_plan *plan, uint64_t *address_out, uint32_t slot);
 vyc_status vyc__graph_report_of(vyc_graph *graph, uint64_t *address_out, vyc_plan *plan);
 /* The graph is launched on the stream. */
-void vyc__graph_reports_on(const vyc_graph *graph, uint32_t slot);
+vyc_status vyc__graph_reports_on(const vyc_graph *graph, uint32_t slot);
 /* No launch is made any more: what comes is told by waits for their streams, or the context. */
 void vyc__plan_reports_end(vyc_plan *plan);
 void vyc__graph_reports_end(vyc_graph *graph);

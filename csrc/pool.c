@@ -172,20 +172,21 @@ vyc_block *vyc__pool_harvest(vyc_context *context, vyc_pool *pool) {
   return retired;
 }
 
+static bool mark_slot(vyc_context *context, vyc_pool *pool, vyc_block *block, uint32_t slot) {
+  if (slot == VYC_SLOT_MAIN) return vyc__pool_mark(context, pool, block, context->main);
+  vyc_stream *stream = vyc__slot_hold(context, slot);
+  const bool marked = stream != NULL && vyc__pool_mark(context, pool, block, stream->handle);
+  vyc__slot_let_go(stream);
+  return marked;
+}
+
 /* A mark on every stream that used the block; false when that failed, or a stream has no number. */
-static bool mark_streams(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t slots) {
+static bool mark_streams(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t slots,
+                         const vyc_far_set *far) {
   bool marked = true;
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
-  for (; marked && slots != 0; slots &= slots - 1) {
-    const uint32_t slot = (uint32_t)__builtin_ctzll(slots);
-    if (slot == VYC_SLOT_MAIN) {
-      marked = vyc__pool_mark(context, pool, block, context->main);
-      continue;
-    }
-    vyc_stream *stream = vyc__slot_hold(context, slot);
-    marked = stream != NULL && vyc__pool_mark(context, pool, block, stream->handle);
-    vyc__slot_let_go(stream);
-  }
+  VYC_EACH_SLOT(slot, slots, far)
+    marked = marked && mark_slot(context, pool, block, slot);
   vyc__capture_restore(context->driver, mode);
   return marked;
 }
@@ -264,6 +265,11 @@ static vyc_block *alloc_record(void) {
   return block == NULL ? NULL : memset(block, 0, bytes);
 }
 
+void vyc__block_drop(const vyc_pool *pool, vyc_block *block) {
+  vyc__far_free(pool->pinned ? &block->as.pinned.used.far : &block->as.buffer.far);
+  free(block);
+}
+
 static vyc_status make(vyc_context *context, vyc_pool *pool, vyc_block **block_out, uint64_t size,
                        uint32_t bin) {
   vyc_block *block = alloc_record();
@@ -273,7 +279,7 @@ static vyc_status make(vyc_context *context, vyc_pool *pool, vyc_block **block_o
   vyc_status status = stack == NULL ? vyc__fail(VYC_E_MEMORY, "malloc", "out of host memory")
                                     : grow(context, pool, &block->address, size);
   if (status != VYC_OK) {
-    free(block);
+    free(block); /* nobody has used it */
     return status;
   }
   block->bytes = size;
@@ -326,16 +332,17 @@ vyc_status vyc__pool_take(vyc_context *context, vyc_pool *pool, vyc_block **bloc
   return VYC_OK;
 }
 
-/* What may still use the block gets a mark. False: nobody can tell when it may be used again. More
- * streams than have numbers are rare: then the context is waited for. A close waits for all. */
-static bool settle(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t used_on) {
+/* What may still use the block gets a mark. False: nobody can tell when it may be used again. Where
+ * there can be none the context is waited for. A close waits for all. */
+static bool settle(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t used_on,
+                   const vyc_far_set *far) {
   /* The next user of device memory is ordered behind the main stream, but the host is not. */
   const uint64_t slots = pool->pinned ? used_on : used_on & ~(UINT64_C(1) << VYC_SLOT_MAIN);
   if (VYC_LIKELY(slots == 0)) return true;
   /* The close waits for everything. */
   if (atomic_load(&context->closed) || atomic_load(&context->destroyed)) return true;
   if (VYC_UNLIKELY(atomic_load(&context->strays))) return false;
-  return mark_streams(context, pool, block, slots) || vyc__settle(context);
+  return mark_streams(context, pool, block, slots, far) || vyc__settle(context);
 }
 
 /* Caller holds the lock. Where a live block goes. */
@@ -350,13 +357,14 @@ static void put(vyc_pool *pool, vyc_block *block, bool settled) {
   if (settled) pool->idle_bytes += block->bytes;
 }
 
-void vyc__pool_give(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t used_on) {
+void vyc__pool_give_used(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t used_on,
+                         const vyc_far_set *far) {
   pthread_mutex_lock(&pool->lock);
   const bool closed = pool->closed, outlives = block->outlives;
   if (closed) block->has_handle = false; /* then the close leaves it to us */
   pool->giving++;                        /* and waits for us */
   pthread_mutex_unlock(&pool->lock);
-  const bool settled = closed || settle(context, pool, block, used_on);
+  const bool settled = closed || settle(context, pool, block, used_on, far);
   atomic_fetch_sub_explicit(&pool->live_bytes, block->bytes, memory_order_relaxed);
   block->recycled = true;
   pthread_mutex_lock(&pool->lock);

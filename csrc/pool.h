@@ -20,7 +20,7 @@ struct vyc_buffer {
   uint64_t address;
   uint64_t bytes;
   vyc_stream *source; /* of adopted memory: the stream that its owner works on, or NULL */
-  _Atomic uint64_t used_on; /* marks, a bit per stream slot; see marks.c */
+  _Atomic uint64_t used_on; /* marks, a bit per near slot and one for all far ones; see marks.c */
   vyc_block *block;         /* NULL: adopted */
   bool read_only;
   _Atomic bool exported;  /* another library has the address: the memory outlives a close */
@@ -29,6 +29,7 @@ struct vyc_buffer {
   _Atomic uint64_t taken; /* marks that were taken out, whose work is not known to have ended */
   uint32_t waiters, takes;
   _Atomic uint32_t comers; /* threads that are about to mark it; changed under slots_lock */
+  vyc_far_set far;         /* for the last bits of `used_on` and `taken` */
   void (*drop)(void *owner); /* adopted memory goes back to its owner; or NULL */
   void *owner;
 };
@@ -38,7 +39,7 @@ struct vyc_pinned {
   vyc_block *block; /* NULL: memory of the caller's */
   void *data;
   uint64_t bytes;
-  _Atomic uint64_t used_on; /* as of vyc_buffer */
+  vyc_slots used; /* slots whose streams were given work on it */
 };
 
 /* The idle blocks of one size, newest on top. */
@@ -118,10 +119,18 @@ void vyc__pool_destroy(vyc_pool *pool);
 vyc_status vyc__pool_take(vyc_context *context, vyc_pool *pool, vyc_block **block_out,
                           uint64_t bytes);
 /* The caller has the context current. The block is reused behind the work of the streams `used_on`,
- * and behind that of the main stream where it is device memory. */
-void vyc__pool_give(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t used_on);
+ * by their slots' bits, and behind that of the main stream where it is device memory. `far`: which
+ * ones the last bit is; NULL: any. */
+void vyc__pool_give_used(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t used_on,
+                         const vyc_far_set *far);
+static inline void vyc__pool_give(vyc_context *context, vyc_pool *pool, vyc_block *block,
+                                  uint64_t used_on) {
+  vyc__pool_give_used(context, pool, block, used_on, NULL);
+}
 /* A handle's: without the driver and without a lock. False: nothing was done. */
 bool vyc__handle_try_give(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t used_on);
+/* The record of a block, whose memory is gone or somebody else's. */
+void vyc__block_drop(const vyc_pool *pool, vyc_block *block);
 /* The size class of a request: bytes and bin. */
 uint64_t vyc__pool_class(uint64_t bytes, uint32_t *bin_out);
 void vyc__pool_note_live(vyc_pool *pool, uint64_t bytes);
@@ -153,8 +162,9 @@ vyc_magazine_sums vyc__magazines_sum(vyc_pool *pool);
 
 /* ---- reclaim.c ---- */
 
-/* vyc__pool_give of a block that was live as a handle, in every state of the context. */
-void vyc__handle_give(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t used_on);
+/* vyc__pool_give_used of a block that was live as a handle, in every state of the context. */
+void vyc__handle_give(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t used_on,
+                      const vyc_far_set *far);
 /* Device: a quarter of the device's memory; page-locked: a sixteenth of that. */
 void vyc__pool_set_budget(vyc_context *context, vyc_pool *pool, uint64_t bytes);
 /* Idle blocks over the budget back to the driver, those that were used longest ago first. */

@@ -56,7 +56,7 @@ void vyc__blocks_free(vyc_context *context, vyc_pool *pool, vyc_block *list) {
     strike_off(pool, block);
     pool->frees++;
     pthread_mutex_unlock(&pool->lock);
-    free(block);
+    vyc__block_drop(pool, block);
   }
   vyc__capture_restore(context->driver, mode);
 }
@@ -276,7 +276,7 @@ static void forget_runs(vyc_pool *pool) {
   while (pool->registered != NULL) {
     vyc_block *block = pool->registered;
     strike_off(pool, block);
-    free(block);
+    vyc__block_drop(pool, block);
   }
   pthread_mutex_unlock(&pool->lock);
 }
@@ -300,14 +300,15 @@ void vyc__block_end(vyc_context *context, vyc_pool *pool, vyc_block *block) {
     if (!hangs(context)) raw_free(context, pool, block->address);
     vyc__primary_release(context);
   }
-  free(block);
+  vyc__block_drop(pool, block);
 }
 
-void vyc__handle_give(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t used_on) {
+void vyc__handle_give(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t used_on,
+                      const vyc_far_set *far) {
   vyc_scope scope;
   if (vyc__handle_try_give(context, pool, block, used_on) || vyc__is_forked(context)) return;
   if (VYC_UNLIKELY(vyc__was_destroyed(context))) {
-    vyc__pool_give(context, pool, block, used_on);
+    vyc__pool_give_used(context, pool, block, used_on, far);
     return;
   }
   if (atomic_load(&context->gone)) {
@@ -322,6 +323,6 @@ void vyc__handle_give(vyc_context *context, vyc_pool *pool, vyc_block *block, ui
   }
   if (!vyc__enter_release(context, &scope)) return;
   vyc__scope_relax(context, &scope);
-  vyc__pool_give(context, pool, block, used_on);
+  vyc__pool_give_used(context, pool, block, used_on, far);
   vyc__leave(context, &scope);
 }

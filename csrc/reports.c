@@ -54,13 +54,14 @@ static void give_back(vyc_context *context, vyc_reporter *list) {
     list = reporter->next;
     vyc__pool_give(context, &context->pinned_pool, reporter->block, 0);
     vyc__name_release(context, reporter->called);
+    vyc__far_free(&reporter->used.far);
     free(reporter);
   }
 }
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-static vyc_status make(vyc_reporter **reporter_out, vyc_plan *plan, uint64_t used_on) {
+static vyc_status make(vyc_reporter **reporter_out, vyc_plan *plan) {
   vyc_context *context = plan->child.context;
   vyc_reporter *reporter = calloc(1, sizeof *reporter);
   if (reporter == NULL) return vyc__fail(VYC_E_MEMORY, "launch", "out of host memory");
@@ -73,20 +74,28 @@ static vyc_status make(vyc_reporter **reporter_out, vyc_plan *plan, uint64_t use
   vyc__report_reset(reporter->block);
   reporter->tag = plan->tag;
   reporter->called = vyc__name_retain(plan->called);
-  atomic_init(&reporter->used_on, used_on);
   *reporter_out = reporter;
   return VYC_OK;
+}
+
+static vyc_status make_of_plan(vyc_reporter **reporter_out, vyc_plan *plan, uint32_t slot) {
+  VYC_TRY(make(reporter_out, plan));
+  (*reporter_out)->of_plan = true;
+  const vyc_status status = vyc__slots_add(&(*reporter_out)->used, slot);
+  if (VYC_UNLIKELY(status != VYC_OK)) give_back(plan->child.context, *reporter_out);
+  return status;
 }
 
 vyc_status vyc__report_of(vyc_plan *plan, uint64_t *address_out, uint32_t slot) {
   *address_out = 0;
   if (VYC_LIKELY(!plan->has_report)) return VYC_OK;
-  vyc_reporter *reporter = atomic_load_explicit(&plan->reporters[slot], memory_order_acquire);
+  vyc_on_stream *at = vyc__on_stream_make(plan, slot);
+  if (VYC_UNLIKELY(at == NULL)) return VYC_E_MEMORY;
+  vyc_reporter *reporter = atomic_load_explicit(&at->reporter, memory_order_acquire);
   if (VYC_UNLIKELY(reporter == NULL)) {
     vyc_reporter *fresh = NULL;
-    VYC_TRY(make(&fresh, plan, UINT64_C(1) << slot));
-    fresh->of_plan = true;
-    if (atomic_compare_exchange_strong(&plan->reporters[slot], &reporter, fresh)) {
+    VYC_TRY(make_of_plan(&fresh, plan, slot));
+    if (atomic_compare_exchange_strong(&at->reporter, &reporter, fresh)) {
       list_add(plan->child.context, fresh);
       reporter = fresh;
     } else {
@@ -103,7 +112,7 @@ vyc_status vyc__graph_report_of(vyc_graph *graph, uint64_t *address_out, vyc_pla
   vyc_reporter *reporter = graph->reporters;
   while (reporter != NULL && reporter->called != plan->called) reporter = reporter->sibling;
   if (reporter == NULL) {
-    VYC_TRY(make(&reporter, plan, 0));
+    VYC_TRY(make(&reporter, plan));
     reporter->sibling = graph->reporters;
     graph->reporters = reporter;
     list_add(graph->child.context, reporter);
@@ -112,11 +121,10 @@ vyc_status vyc__graph_report_of(vyc_graph *graph, uint64_t *address_out, vyc_pla
   return VYC_OK;
 }
 
-void vyc__graph_reports_on(const vyc_graph *graph, uint32_t slot) {
-  const uint64_t bit = UINT64_C(1) << slot;
+vyc_status vyc__graph_reports_on(const vyc_graph *graph, uint32_t slot) {
   for (vyc_reporter *r = graph->reporters; r != NULL; r = r->sibling)
-    if ((atomic_load_explicit(&r->used_on, memory_order_relaxed) & bit) == 0)
-      atomic_fetch_or(&r->used_on, bit);
+    VYC_TRY(vyc__slots_add(&r->used, slot));
+  return VYC_OK;
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */
@@ -126,14 +134,27 @@ typedef struct finding {
   vyc_name *called; /* held; NULL: none */
 } finding;
 
+/* Whose reports a wait asks for: those of all streams, or of some, or of one. */
+typedef struct question {
+  bool all;
+  const vyc_slots *slots; /* NULL: one */
+  uint32_t slot;
+  uint32_t ended;
+} question;
+
+static bool is_asked(const vyc_reporter *reporter, const question *asked) {
+  if (asked->all) return true;
+  return asked->slots == NULL ? vyc__slots_has(&reporter->used, asked->slot)
+                              : vyc__slots_meet(asked->slots, &reporter->used);
+}
+
 /* Caller holds children_lock. */
-static bool take(vyc_reporter *reporter, uint64_t slots, finding *found) {
-  const bool all = slots == VYC_ALL_SLOTS;
-  if (all && reporter->is_kept) {
+static bool take(vyc_reporter *reporter, const question *asked, finding *found) {
+  if (asked->all && reporter->is_kept) {
     found->report = reporter->kept_report;
     found->index = reporter->kept_index;
     reporter->is_kept = false;
-  } else if ((!all && (atomic_load(&reporter->used_on) & slots) == 0) ||
+  } else if (!is_asked(reporter, asked) ||
              !take_record(vyc__report_cell(reporter->block), &found->report, &found->index)) {
     return false;
   }
@@ -143,18 +164,18 @@ static bool take(vyc_reporter *reporter, uint64_t slots, finding *found) {
 }
 
 /* Nothing is there, once it was looked at, and nothing can come any more. */
-static bool is_over(const vyc_reporter *reporter, uint64_t slots, uint32_t ended) {
-  return reporter->end != 0 && reporter->end <= ended && !reporter->is_kept &&
-         (atomic_load(&reporter->used_on) & ~slots) == 0;
+static bool is_over(const vyc_reporter *reporter, const question *asked) {
+  return reporter->end != 0 && reporter->end <= asked->ended && !reporter->is_kept &&
+         (asked->all || vyc__slots_is_within(&reporter->used, asked->slot));
 }
 
 /* Caller holds children_lock. The first that is found; the others stay for the next look. */
-static finding find(vyc_context *context, uint64_t slots, uint32_t ended, vyc_reporter **over) {
+static finding find(vyc_context *context, const question *asked, vyc_reporter **over) {
   finding found = {VYC_REPORT_NONE, 0, 0, NULL};
   for (vyc_reporter *r = context->reporters, *next; r != NULL; r = next) {
     next = r->next;
-    const bool is_found = take(r, slots, &found);
-    if (is_over(r, slots, ended)) {
+    const bool is_found = take(r, asked, &found);
+    if (is_over(r, asked)) {
       list_remove(context, r);
       r->next = *over;
       *over = r;
@@ -164,18 +185,30 @@ static finding find(vyc_context *context, uint64_t slots, uint32_t ended, vyc_re
   return found;
 }
 
-vyc_status vyc__check_reports(vyc_context *context, uint64_t slots, uint32_t ended) {
+static vyc_status check(vyc_context *context, question asked) {
   if (VYC_LIKELY(atomic_load_explicit(&context->reporter_count, memory_order_relaxed) == 0))
     return VYC_OK;
   vyc_reporter *over = NULL;
   pthread_mutex_lock(&context->children_lock);
-  const finding found = find(context, slots, ended, &over);
+  const finding found = find(context, &asked, &over);
   pthread_mutex_unlock(&context->children_lock);
   give_back(context, over);
   if (found.called == NULL) return VYC_OK;
   vyc__fail_assert(found.report, found.index, found.tag, found.called->text);
   vyc__name_release(context, found.called);
   return VYC_E_ASSERT;
+}
+
+vyc_status vyc__check_reports(vyc_context *context, uint32_t ended) {
+  return check(context, (question){.all = true, .ended = ended});
+}
+
+vyc_status vyc__check_reports_of(vyc_context *context, uint32_t slot, uint32_t ended) {
+  return check(context, (question){.slot = slot, .ended = ended});
+}
+
+vyc_status vyc__check_reports_on(vyc_context *context, const vyc_slots *slots) {
+  return check(context, (question){.slots = slots});
 }
 
 /* ---- ends ------------------------------------------------------------------------------------ */
@@ -192,12 +225,16 @@ static void count_end(vyc_context *context) {
   pthread_mutex_unlock(&context->children_lock);
 }
 
+static void end_on(vyc_plan *plan, vyc_on_stream *at, uint32_t slot) {
+  (void)slot;
+  end(plan->child.context, atomic_exchange(&at->reporter, NULL));
+}
+
 void vyc__plan_reports_end(vyc_plan *plan) {
   vyc_context *context = plan->child.context;
   if (!plan->has_report) return;
   pthread_mutex_lock(&context->children_lock);
-  for (uint32_t slot = 0; slot < VYC_STREAM_SLOTS; slot++)
-    end(context, atomic_exchange(&plan->reporters[slot], NULL));
+  vyc__on_each_stream(plan, end_on);
   count_end(context);
 }
 
@@ -211,18 +248,17 @@ void vyc__graph_reports_end(vyc_graph *graph) {
 }
 
 void vyc__slot_reports_end(vyc_context *context, uint32_t slot) {
-  const uint64_t bit = UINT64_C(1) << slot;
   uint64_t report = 0, index = 0;
   if (slot == VYC_SLOT_OTHER || atomic_load(&context->reporter_count) == 0) return;
   pthread_mutex_lock(&context->children_lock);
   for (vyc_reporter *r = context->reporters; r != NULL; r = r->next) {
-    if ((atomic_load(&r->used_on) & bit) == 0) continue;
+    if (!vyc__slots_has(&r->used, slot)) continue;
     if (take_record(vyc__report_cell(r->block), &report, &index) && !r->is_kept) {
       r->kept_report = report;
       r->kept_index = index;
       r->is_kept = true;
     }
-    if (!r->of_plan) atomic_fetch_and(&r->used_on, ~bit); /* else the next stream's, too */
+    if (!r->of_plan) vyc__slots_remove(&r->used, slot); /* else the next stream's, too */
   }
   pthread_mutex_unlock(&context->children_lock);
 }
@@ -240,6 +276,7 @@ void vyc__reports_free(vyc_context *context) {
   while (context->reporters != NULL) {
     vyc_reporter *next = context->reporters->next;
     vyc__name_release(context, context->reporters->called);
+    vyc__far_free(&context->reporters->used.far);
     free(context->reporters);
     context->reporters = next;
   }

@@ -1,5 +1,6 @@
-/* Streams and events. A context numbers its streams, so that a buffer can keep in one word which
- * of them have work on it; what gets no number counts as "other" and is waited for as a whole. */
+/* Streams and events. A context numbers its streams (slots.h), so that a buffer can keep which of
+ * them have work on it. Where no number is left, after four billion streams or beside VYC_SLOTS
+ * others, a stream shares VYC_SLOT_OTHER, and is waited for with all that is there. */
 #include <stdlib.h>
 
 #include "internal.h"
@@ -14,6 +15,23 @@ static void list_add(vyc_context *context, vyc_stream *stream) {
   pthread_mutex_unlock(&context->slots_lock);
 }
 
+/* Caller holds slots_lock. */
+static vyc_stream *stream_in(vyc_context *context, uint32_t slot) {
+  if (slot < VYC_NEAR_SLOTS) return context->slots[slot];
+  const vyc_far_slot *far = vyc__far_entry(&context->far_slots, slot, sizeof *far);
+  return far == NULL ? NULL : far->stream;
+}
+
+/* Caller holds slots_lock. */
+static void empty_slot(vyc_context *context, uint32_t slot) {
+  if (slot == VYC_SLOT_OTHER) return;
+  if (slot < VYC_NEAR_SLOTS)
+    context->slots[slot] = NULL;
+  else
+    ((vyc_far_slot *)vyc__far_entry(&context->far_slots, slot, sizeof(vyc_far_slot)))->stream =
+        NULL;
+}
+
 /* From here on nobody looks for work on it, and another stream may have its slot. Its work has
  * ended, so that holders wait for nothing. */
 static void list_remove(vyc_context *context, vyc_stream *stream) {
@@ -23,7 +41,7 @@ static void list_remove(vyc_context *context, vyc_stream *stream) {
     vyc__sleep_us(20);
     pthread_mutex_lock(&context->slots_lock);
   }
-  if (stream->slot != VYC_SLOT_OTHER) context->slots[stream->slot] = NULL;
+  empty_slot(context, stream->slot);
   if (stream->previous != NULL) stream->previous->next = stream->next;
   if (stream->next != NULL) stream->next->previous = stream->previous;
   if (context->streams == stream) context->streams = stream->next;
@@ -74,23 +92,50 @@ void vyc__streams_reap(vyc_context *context) {
   }
 }
 
-static uint32_t claim_slot(vyc_context *context, vyc_stream *stream) {
-  uint32_t slot = VYC_SLOT_MAIN + 1;
-  pthread_mutex_lock(&context->slots_lock);
-  while (slot < VYC_SLOT_OTHER && context->slots[slot] != NULL) slot++;
-  const uint64_t bit = UINT64_C(1) << slot;
+/* Caller holds slots_lock. The epoch of a stream that begins in a slot. */
+static uint32_t begin_epoch(vyc_context *context, bool was_begun) {
   const uint32_t epoch = atomic_load_explicit(&context->epoch, memory_order_relaxed);
-  if (VYC_UNLIKELY(epoch == UINT32_MAX)) slot = VYC_SLOT_OTHER; /* no number is left for it */
-  if (slot < VYC_SLOT_OTHER) {
-    context->slots[slot] = stream;
-    if ((context->begun & bit) != 0) {
-      context->epochs[slot] = epoch + 1;
-      atomic_store(&context->epoch, epoch + 1);
-    }
-    context->begun |= bit;
+  if (!was_begun) return 0;
+  atomic_store(&context->epoch, epoch + 1);
+  return epoch + 1;
+}
+
+/* Caller holds slots_lock. */
+static uint32_t claim_near(vyc_context *context, vyc_stream *stream) {
+  uint32_t slot = VYC_SLOT_MAIN + 1;
+  while (slot < VYC_NEAR_SLOTS && context->slots[slot] != NULL) slot++;
+  if (slot == VYC_NEAR_SLOTS) return VYC_SLOT_NONE;
+  const uint64_t bit = UINT64_C(1) << slot;
+  context->slots[slot] = stream;
+  context->epochs[slot] = begin_epoch(context, (context->begun & bit) != 0);
+  context->begun |= bit;
+  return slot;
+}
+
+/* Caller holds slots_lock. VYC_SLOT_NONE: there is no memory to keep it in. */
+static uint32_t claim_far(vyc_context *context, vyc_stream *stream) {
+  uint32_t slot = VYC_SLOT_OTHER + 1;
+  while (slot < VYC_SLOTS && stream_in(context, slot) != NULL) slot++;
+  if (slot == VYC_SLOTS) return VYC_SLOT_OTHER;
+  vyc_far_slot *far = vyc__far_entry_make(&context->far_slots, slot, sizeof *far);
+  if (far == NULL) return VYC_SLOT_NONE;
+  far->stream = stream;
+  far->epoch = begin_epoch(context, far->begun);
+  far->begun = true;
+  return slot;
+}
+
+static vyc_status claim_slot(vyc_context *context, vyc_stream *stream) {
+  uint32_t slot = VYC_SLOT_OTHER;
+  pthread_mutex_lock(&context->slots_lock);
+  if (VYC_LIKELY(atomic_load_explicit(&context->epoch, memory_order_relaxed) != UINT32_MAX)) {
+    slot = claim_near(context, stream);
+    if (slot == VYC_SLOT_NONE) slot = claim_far(context, stream);
   }
   pthread_mutex_unlock(&context->slots_lock);
-  return slot;
+  if (slot == VYC_SLOT_NONE) return vyc__fail(VYC_E_MEMORY, "streams", "out of host memory");
+  stream->slot = slot;
+  return VYC_OK;
 }
 
 /* Caller holds slots_lock. False: it is on its way out. */
@@ -104,7 +149,7 @@ static bool try_retain(vyc_stream *stream) {
 
 vyc_stream *vyc__slot_hold(vyc_context *context, uint32_t slot) {
   pthread_mutex_lock(&context->slots_lock);
-  vyc_stream *stream = context->slots[slot];
+  vyc_stream *stream = stream_in(context, slot);
   if (stream != NULL) atomic_fetch_add(&stream->holders, 1);
   pthread_mutex_unlock(&context->slots_lock);
   return stream;
@@ -129,21 +174,23 @@ vyc_status vyc__stream_make(vyc_stream **stream_out, vyc_context *context, CUstr
   vyc_stream *stream = calloc(1, sizeof *stream);
   if (stream == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
   VYC_CU_RESULT;
-  const vyc_status status =
-      VYC_CU(context, cuStreamCreate, &stream->handle, CU_STREAM_NON_BLOCKING);
-  if (status != VYC_OK) {
-    free(stream);
-    return status;
-  }
+  vyc_status status = VYC_CU(context, cuStreamCreate, &stream->handle, CU_STREAM_NON_BLOCKING);
+  if (status != VYC_OK) goto fail_stream;
   stream->target = target == NULL ? stream->handle : target;
+  status = claim_slot(context, stream);
+  if (status != VYC_OK) goto fail_slot;
   stream->scratch = scratch;
   vyc__child_add(&stream->child, context, stream_destroy, stream_finish);
-  stream->slot = claim_slot(context, stream);
-  if (stream->slot != VYC_SLOT_OTHER)
-    vyc__history_stream(context, stream->slot, (uint64_t)(uintptr_t)stream->target);
+  vyc__history_stream(context, stream->slot, (uint64_t)(uintptr_t)stream->target);
   list_add(context, stream);
   *stream_out = stream;
   return VYC_OK;
+
+fail_slot:
+  context->driver->cuStreamDestroy(stream->handle);
+fail_stream:
+  free(stream);
+  return status;
 }
 
 vyc_status vyc_stream_create(vyc_stream **stream_out, vyc_context *context) {
@@ -160,14 +207,15 @@ void vyc_stream_release(vyc_stream *stream) {
   if (stream != NULL) vyc__child_release(&stream->child);
 }
 
-/* Streams without a slot of their own share one, which says nothing about any of them. */
+/* What far streams share says nothing about any of them. */
 static vyc_status finish_in_slot(vyc_context *context, uint32_t slot, CUstream stream,
                                  int64_t timeout_ns) {
   vyc_history *history = &context->history;
-  const uint32_t given = atomic_load_explicit(&history->next[slot], memory_order_relaxed);
+  const uint32_t ring = vyc__ring(slot);
+  const uint32_t given = atomic_load_explicit(&history->next[ring], memory_order_relaxed);
   const vyc_status status = vyc__stream_finish(context, stream, timeout_ns);
-  if (status == VYC_OK && slot != VYC_SLOT_OTHER)
-    atomic_store_explicit(&history->settled[slot], given, memory_order_relaxed);
+  if (status == VYC_OK && ring != VYC_RING_FAR)
+    atomic_store_explicit(&history->settled[ring], given, memory_order_relaxed);
   return status;
 }
 
@@ -180,8 +228,8 @@ vyc_status vyc_stream_synchronize_for(vyc_stream *stream, int64_t timeout_ns) {
   vyc_status status = finish_in_slot(context, stream->slot, stream->handle, timeout_ns);
   if (status != VYC_NOT_READY) vyc__count(context, sync_points, 1);
   if (status == VYC_OK)
-    status = vyc__check_reports(context, UINT64_C(1) << stream->slot,
-                                stream->slot == VYC_SLOT_OTHER ? 0 : ended);
+    status = vyc__check_reports_of(context, stream->slot,
+                                   stream->slot == VYC_SLOT_OTHER ? 0 : ended);
   vyc__leave(context, &scope);
   return status;
 }
@@ -309,7 +357,7 @@ vyc_status vyc_event_synchronize_for(vyc_event *event, int64_t timeout_ns) {
   vyc_pace pace = vyc__pace_begin(timeout_ns, VYC_SPIN_NS);
   vyc_status status = vyc__event_wait(context, event->handle, &pace);
   if (status != VYC_NOT_READY) vyc__count(context, sync_points, 1);
-  if (status == VYC_OK) status = vyc__check_reports(context, UINT64_C(1) << event->slot, 0);
+  if (status == VYC_OK) status = vyc__check_reports_of(context, event->slot, 0);
   vyc__leave(context, &scope);
   return status;
 }

@@ -35,8 +35,8 @@ static inline vyc_note vyc__note_of(vyc_context *context, const vyc_name *name, 
                                     : vyc__traced(context, name, origin);
 }
 
-static inline vyc_entry *vyc__entry_of(vyc_history *history, uint32_t slot, uint32_t number) {
-  return &history->entries[slot][number % VYC_HISTORY];
+static inline vyc_entry *vyc__entry_of(vyc_history *history, uint32_t ring, uint32_t number) {
+  return &history->entries[ring][number % VYC_HISTORY];
 }
 
 static inline uint64_t vyc__entry_put(vyc_entry *entry, uint32_t i, const uint8_t *block) {
@@ -69,21 +69,27 @@ static inline void vyc__entry_write_name(vyc_entry *entry, vyc_note note) {
   atomic_store_explicit(&entry->note, note, memory_order_release);
 }
 
-/* Right before a launch on the stream of a slot; origin 0: nobody said where from. */
+/* Right before a launch on a stream that has the ring; origin 0: nobody said where from. */
+static inline void vyc__note_in(vyc_context *context, uint32_t ring, const vyc_name *name,
+                                uint32_t origin, const uint8_t *block) {
+  vyc_history *history = &context->history;
+  const uint32_t at = atomic_load_explicit(&history->next[ring], memory_order_relaxed);
+  vyc__entry_write(vyc__entry_of(history, ring, at), vyc__note_of(context, name, origin), block);
+  atomic_store_explicit(&history->next[ring], at + 1, memory_order_relaxed);
+}
+
 static inline void vyc__note_launch(vyc_context *context, uint32_t slot, const vyc_name *name,
                                     uint32_t origin, const uint8_t *block) {
-  vyc_history *history = &context->history;
-  const uint32_t at = atomic_load_explicit(&history->next[slot], memory_order_relaxed);
-  vyc__entry_write(vyc__entry_of(history, slot, at), vyc__note_of(context, name, origin), block);
-  atomic_store_explicit(&history->next[slot], at + 1, memory_order_relaxed);
+  vyc__note_in(context, vyc__ring(slot), name, origin, block);
 }
 
 static inline void vyc__note_graph(vyc_context *context, uint32_t slot, const vyc_name *name,
                                    uint32_t origin) {
   vyc_history *history = &context->history;
-  const uint32_t at = atomic_load_explicit(&history->next[slot], memory_order_relaxed);
-  vyc__entry_write_name(vyc__entry_of(history, slot, at), vyc__note_of(context, name, origin));
-  atomic_store_explicit(&history->next[slot], at + 1, memory_order_relaxed);
+  const uint32_t ring = vyc__ring(slot);
+  const uint32_t at = atomic_load_explicit(&history->next[ring], memory_order_relaxed);
+  vyc__entry_write_name(vyc__entry_of(history, ring, at), vyc__note_of(context, name, origin));
+  atomic_store_explicit(&history->next[ring], at + 1, memory_order_relaxed);
 }
 
 #endif

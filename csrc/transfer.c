@@ -292,13 +292,28 @@ static vyc_status download(vyc_context *context, const vyc_transfer *items, uint
   return direct ? finish_too(context, status) : status;
 }
 
-/* The streams whose work it waits for, call order among them. */
-static uint64_t slots_of(const vyc_transfer *items, uint32_t count) {
-  uint64_t slots = UINT64_C(1) << VYC_SLOT_MAIN;
-  for (uint32_t i = 0; i < count; i++)
-    slots |= vyc__buffer_marks(items[i].buffer) | UINT64_C(1)
-                                                      << vyc__slot_of(items[i].buffer->source);
-  return slots;
+/* The far ones of a buffer, and of its source. */
+static vyc_status add_far(vyc_slots *slots, const vyc_buffer *buffer, uint64_t marks) {
+  const uint32_t source = vyc__slot_of(buffer->source);
+  if (source >= VYC_NEAR_SLOTS) VYC_TRY(vyc__slots_add(slots, source));
+  VYC_EACH_SLOT(slot, marks & VYC_FAR_BIT, &buffer->far)
+    VYC_TRY(vyc__slots_add(slots, slot));
+  return VYC_OK;
+}
+
+/* The streams whose work it waits for, call order among them: for who looks after reports. */
+static vyc_status list_slots(const vyc_context *context, vyc_slots *slots,
+                             const vyc_transfer *items, uint32_t count) {
+  const bool looks = atomic_load_explicit(&context->reporter_count, memory_order_relaxed) != 0;
+  uint64_t near = UINT64_C(1) << VYC_SLOT_MAIN;
+  for (uint32_t i = 0; i < count; i++) {
+    const vyc_buffer *buffer = items[i].buffer;
+    const uint64_t both = vyc__buffer_marks(buffer) | vyc__slot_bit(vyc__slot_of(buffer->source));
+    if (VYC_UNLIKELY(looks && (both & VYC_FAR_BIT) != 0)) VYC_TRY(add_far(slots, buffer, both));
+    near |= both;
+  }
+  atomic_store_explicit(&slots->near, near, memory_order_relaxed);
+  return VYC_OK;
 }
 
 vyc_status vyc_download(vyc_context *context, const vyc_transfer *items, uint32_t count) {
@@ -309,14 +324,16 @@ vyc_status vyc_download(vyc_context *context, const vyc_transfer *items, uint32_
       count <= 16 ? few : (const vyc_transfer **)malloc(count * sizeof *sorted);
   if (sorted == NULL) return vyc__fail(VYC_E_MEMORY, "malloc", "out of host memory");
   vyc_scope scope;
-  const uint64_t slots = slots_of(items, count);
-  vyc_status status = vyc__enter(context, &scope);
+  vyc_slots slots = {0};
+  vyc_status status = list_slots(context, &slots, items, count);
+  if (status == VYC_OK) status = vyc__enter(context, &scope);
   if (status == VYC_OK) {
     status = prepare(items, count);
     if (status == VYC_OK) status = download(context, items, count, sorted);
-    if (status == VYC_OK) status = vyc__check_reports(context, slots, 0);
+    if (status == VYC_OK) status = vyc__check_reports_on(context, &slots);
     vyc__leave(context, &scope);
   }
+  vyc__far_free(&slots.far);
   if (sorted != few) free((void *)sorted);
   return status;
 }

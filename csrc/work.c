@@ -270,7 +270,7 @@ vyc_status vyc_context_synchronize_for(vyc_context *context, int64_t timeout_ns)
   const uint32_t ended = vyc__reports_ended(context);
   vyc_status status = vyc__work_wait(context, timeout_ns);
   if (status != VYC_NOT_READY) vyc__count(context, sync_points, 1);
-  if (status == VYC_OK) status = vyc__check_reports(context, VYC_ALL_SLOTS, ended);
+  if (status == VYC_OK) status = vyc__check_reports(context, ended);
   vyc__leave(context, &scope);
   return status;
 }
@@ -280,13 +280,14 @@ vyc_status vyc_context_synchronize(vyc_context *context) {
 }
 
 /* Marks stay where they are: the copy that this wait is made for takes them out. */
-static vyc_status finish_slots(vyc_context *context, uint64_t slots, int64_t timeout_ns) {
+static vyc_status finish_slots(vyc_context *context, uint64_t slots, const vyc_far_set *far,
+                               int64_t timeout_ns) {
   const uint64_t begin = timeout_ns < 0 ? 0 : vyc__now_ns();
-  for (; slots != 0; slots &= slots - 1) {
+  VYC_EACH_SLOT(slot, slots, far) {
     const uint64_t waited = timeout_ns < 0 ? 0 : vyc__now_ns() - begin;
     int64_t left = timeout_ns;
     if (timeout_ns >= 0) left = waited < (uint64_t)timeout_ns ? timeout_ns - (int64_t)waited : 0;
-    VYC_TRY(vyc__slot_finish(context, (uint32_t)__builtin_ctzll(slots), left));
+    VYC_TRY(vyc__slot_finish(context, slot, left));
   }
   return VYC_OK;
 }
@@ -299,7 +300,7 @@ vyc_status vyc_buffer_synchronize_for(vyc_buffer *buffer, uint32_t host, int64_t
   slots = host != 0 ? slots | main_bit : slots & ~main_bit;
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
-  const vyc_status status = finish_slots(context, slots, timeout_ns);
+  const vyc_status status = finish_slots(context, slots, &buffer->far, timeout_ns);
   vyc__leave(context, &scope);
   return status;
 }
@@ -350,7 +351,7 @@ vyc_status vyc_fence_wait(vyc_fence *fence, int64_t timeout_ns) {
   vyc_pace pace = vyc__pace_begin(timeout_ns, VYC_SPIN_NS);
   vyc_status status = marks_wait(context, &fence->marks, &pace);
   if (status != VYC_NOT_READY) vyc__count(context, sync_points, 1);
-  if (status == VYC_OK) status = vyc__check_reports(context, VYC_ALL_SLOTS, fence->reports_ended);
+  if (status == VYC_OK) status = vyc__check_reports(context, fence->reports_ended);
   vyc__leave(context, &scope);
   return status;
 }

@@ -266,9 +266,9 @@ VYC_API vyc_status vyc_context_caps(vyc_context *context, vyc_caps *caps_out);
 /* Wait for all work launched through this context, on foreign streams too. VYC_E_ASSERT: an
  * asynchronous launch since the last wait failed a check. Each failure is told once, by the first
  * wait for the work that it came from: this one and a fence are for all of it, others for one
- * stream (streams beyond the first 62 count as one), copies to host memory for call order and for
- * the streams that their buffers were used on. What a graph reports belongs to the streams that it
- * was launched on; what is untold when a stream ends is told here. */
+ * stream, copies to host memory for call order and for the streams that their buffers were used on.
+ * What a graph reports belongs to the streams that it was launched on; what is untold when a stream
+ * ends is told here. */
 VYC_API vyc_status vyc_context_synchronize(vyc_context *context);
 /* The same for at most timeout_ns, then VYC_NOT_READY; negative: no limit. This and the other
  * functions that end in _for never block in the driver: they look again and again, at once for the

@@ -127,3 +127,19 @@ def test_unordered_streams_interleave_whole_launches(
             merged = (10 * merged + next(mine if i in places else theirs)) % 2**32
         legal.add(merged)
     assert result in legal
+
+
+def test_many_streams_work_on_shared_arrays(device: vc.Device) -> None:
+    """Each of 256 streams works on what call order wrote, and the next write comes behind it."""
+    kernel = device.compile(step_program())
+    streams = [device.stream() for _ in range(256)]
+    start = device.array(np.arange(64, dtype=np.uint32))
+    arrays = [device.array(np.arange(64, dtype=np.uint32)) for _ in streams]
+    for turn in range(3):
+        start.fill(turn)
+        for array in arrays:
+            array.copy_from(start)
+        for number, (stream, array) in enumerate(zip(streams, arrays, strict=True)):
+            kernel.launch(array, a=1, c=number, stream=stream)
+
+    assert all((array.numpy() == 2 + number).all() for number, array in enumerate(arrays))

@@ -21,7 +21,10 @@ static const uint32_t settings[] = {SETTING_HOT_FIRST,
                                     SETTING_FREE,
                                     SETTING_PENDING,
                                     SETTING_PENDING | SETTING_FREE,
-                                    SETTING_PENDING | SETTING_EAGER};
+                                    SETTING_PENDING | SETTING_EAGER,
+                                    SETTING_FAR,
+                                    SETTING_FAR | SETTING_FREE,
+                                    SETTING_FAR | SETTING_PENDING};
 #define SETTINGS ((uint32_t)(sizeof settings / sizeof settings[0]))
 
 /* Operations that run at the same time, in what setting. */
@@ -72,6 +75,16 @@ static void run_operation(void *argument) {
   model_check_thread();
 }
 
+/* Of the scene that a setting begins with. */
+static const uint32_t scenes[] = {0, SETTING_PENDING, SETTING_FAR, SETTING_FAR | SETTING_PENDING};
+#define SCENES ((uint32_t)(sizeof scenes / sizeof scenes[0]))
+
+static uint32_t snapshot_of(uint32_t setting) {
+  uint32_t number = 0;
+  while (scenes[number] != (setting & (SETTING_PENDING | SETTING_FAR))) number++;
+  return number;
+}
+
 static void begin_scene(void *argument) { scene_begin(*(const uint32_t *)argument); }
 
 /* False: it failed, and explorer->failure says how. */
@@ -83,7 +96,7 @@ static bool run(const trial *t, const explorer_plan *plan) {
     runs[i] = run_operation;
     arguments[i] = (void *)(uintptr_t)(t->operations[i] << 8 | (i + 1));
   }
-  explorer_put_back((setting & SETTING_PENDING) != 0);
+  explorer_put_back(snapshot_of(setting));
   explorer->points = 0;
   return explorer_run_alone(begin_scene, &setting) &&
          explorer_run_together(runs, arguments, t->count, plan) &&
@@ -93,7 +106,7 @@ static bool run(const trial *t, const explorer_plan *plan) {
 static void prepare_snapshot(uint32_t number) {
   void (*const runs[])(void *) = {scene_number_thread, scene_number_thread, scene_number_thread};
   void *const none[] = {NULL, NULL, NULL};
-  uint32_t setting = number == 1 ? SETTING_PENDING : 0;
+  uint32_t setting = scenes[number];
   if (!explorer_run_alone(scene_make, &setting) ||
       !explorer_run_together(runs, none, MOST_TOGETHER, NULL)) {
     fprintf(stderr, "the scene cannot be made: %s\n", explorer->failure);
@@ -519,9 +532,10 @@ static void read_options(int count, char **words, again *replayed, trial *pair) 
 static void start(void) {
   lab->random = lab->seed * UINT64_C(0x9E3779B97F4A7C15) | 1;
   explorer_start();
-  prepare_snapshot(0);
-  explorer->heap_used = 0;
-  prepare_snapshot(1);
+  for (uint32_t number = 0; number < SCENES; number++) {
+    explorer->heap_used = 0;
+    prepare_snapshot(number);
+  }
 }
 
 int main(int count, char **words) {

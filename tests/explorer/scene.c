@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "internal.h"
+
 static scene *current_scene;
 scene *the_scene(void) { return current_scene; }
 
@@ -225,7 +227,16 @@ static void warm_host_run(scene *s) {
   MUST(vyc_plan_run(s->plan, NULL, &run.run));
 }
 
-static void make_objects(scene *s) {
+/* Near slots are taken, as by so many streams, which nobody uses; or one of them is free again. */
+static void crowd(vyc_context *context) {
+  static vyc_stream nobody;
+  for (uint32_t slot = VYC_SLOT_MAIN + 1; slot < VYC_NEAR_SLOTS; slot++)
+    context->slots[slot] = &nobody;
+}
+
+static void make_room(vyc_context *context) { context->slots[VYC_NEAR_SLOTS - 1] = NULL; }
+
+static void make_objects(scene *s, bool is_far) {
   uint32_t graph = 0;
   MUST(vyc_driver_open(&s->driver, "the model"));
   MUST(vyc_context_open(&s->context, s->driver, 0));
@@ -237,7 +248,9 @@ static void make_objects(scene *s) {
   MUST(vyc_bundle_symbol_find(s->bundle, &s->symbol_a, graph, "a"));
   MUST(vyc_bundle_symbol_find(s->bundle, &s->symbol_x, graph, "x"));
   MUST(vyc_bundle_symbol_find(s->bundle, &s->symbol_out, graph, "out"));
+  if (is_far) crowd(s->context);
   MUST(vyc_stream_create(&s->one, s->context));
+  if (is_far) make_room(s->context);
   MUST(vyc_stream_create(&s->two, s->context));
   for (uint32_t i = 1; i < EXPLORER_THREADS; i++)
     MUST(vyc_stream_create(&s->spare[i], s->context));
@@ -299,7 +312,7 @@ void scene_make(void *setting) {
   model_start((model_hooks){operation_now, on_given, on_runs, on_writes});
   current_scene = memset(explorer_heap_take(sizeof *current_scene), 0, sizeof *current_scene);
   scene *s = current_scene;
-  make_objects(s);
+  make_objects(s, (*(uint32_t *)setting & SETTING_FAR) != 0);
   find_rows(s);
   warm_replay(s);
   for (uint32_t i = 1; i < EXPLORER_THREADS; i++) warm_launch(s->one, &s->x, &s->own[i]);

@@ -31,7 +31,8 @@ enum { /* a setting of a schedule */
        SETTING_PENDING = 1u, /* work is in flight at the beginning */
        SETTING_EAGER = 2u,   /* the device ends at once what it is given */
        SETTING_FREE = 4u,    /* buffers are released right after the operations, not read */
-       SETTING_HOT_FIRST = 8u /* of the buffers that are read: a read waits for streams, too */
+       SETTING_HOT_FIRST = 8u, /* of the buffers that are read: a read waits for streams, too */
+       SETTING_FAR = 16u /* streams have far slots, all but the second */
 };
 
 typedef struct scene_buffer {
@@ -67,7 +68,7 @@ typedef struct scene {
 
 /* The scene of the schedule that runs. */
 scene *the_scene(void);
-/* Runs on thread 0: makes the scene, with SETTING_PENDING or without. */
+/* Runs on thread 0: makes the scene, with SETTING_PENDING and SETTING_FAR or without. */
 void scene_make(void *setting);
 /* Runs on each thread once, which has its number from then on. */
 void scene_number_thread(void *unused);

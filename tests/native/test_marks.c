@@ -1,5 +1,6 @@
 /* Marks of buffers while another thread takes them: every launch and copy with something else in
- * the middle of it, which is forced (stops.c), in the emulator's lazy mode. */
+ * the middle of it, which is forced (stops.c), in the emulator's lazy mode; on the first streams of
+ * a context, and on such as come behind more than a word has bits. */
 #define _POSIX_C_SOURCE 200809L
 #include "stops_test.h"
 
@@ -384,10 +385,15 @@ static const scene ALL[] = {
     SCENES(SCENE_ROW)};
 
 int main(int argc, char **argv) {
+  enum { CROWD = 70 };
+  vyc_stream *crowd[CROWD];
   stops_open(argc, argv);
   s.context = open_context();
   s.module = load_module(s.context);
   play(ALL, sizeof ALL / sizeof ALL[0], argc, argv);
+  for (int i = 0; i < CROWD; i++) crowd[i] = new_stream(s.context);
+  play(ALL, sizeof ALL / sizeof ALL[0], argc, argv);
+  for (int i = 0; i < CROWD; i++) vyc_stream_release(crowd[i]);
   vyc_module_release(s.module);
   vyc_context_release(s.context);
   check_nothing_lives();

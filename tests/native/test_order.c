@@ -35,8 +35,8 @@ static void a_stream_waits_for_a_fill_of_its_buffer(vyc_context *context, vyc_pl
   vyc_stream_release(stream);
 }
 
-/* More streams than a buffer can tell apart. */
-static void streams_without_a_number_are_ordered_each(vyc_context *context, vyc_plan *plan) {
+/* More streams than a word has bits. */
+static void streams_that_share_a_bit_are_ordered_each(vyc_context *context, vyc_plan *plan) {
   enum { STREAMS = 64 };
   vyc_stream *streams[STREAMS];
   for (int i = 0; i < STREAMS; i++) streams[i] = new_stream(context);
@@ -278,7 +278,7 @@ int main(int argc, char **argv) {
   vyc_plan *copied = scale_plan(module, COPIED), *streamed = scale_plan(module, STREAMED);
   a_lane_waits_for_the_earlier_owner_of_its_slab(context, copied);
   a_stream_waits_for_a_fill_of_its_buffer(context, copied);
-  streams_without_a_number_are_ordered_each(context, copied);
+  streams_that_share_a_bit_are_ordered_each(context, copied);
   a_copy_waits_again_after_a_wait_that_failed(context, copied);
   a_report_word_is_not_reused_under_a_launch(context, module);
   an_abandoned_run_keeps_its_page_locked_arguments(context, streamed);
