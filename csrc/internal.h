@@ -128,7 +128,7 @@ struct vyc_stream {
   vyc_depth depth;
   CUevent scratch;         /* of an adopted stream: for one record and one wait at a time */
   _Atomic bool is_ordering; /* somebody uses `scratch` */
-  _Atomic uint32_t holders; /* who found it by its slot, and is in the middle of that */
+  _Atomic uint32_t holders; /* who found it by its slot or listed, and is in the middle of that */
 };
 
 /* Where one launch goes. */

@@ -87,6 +87,7 @@ typedef struct vyc_lane {
   _Atomic int state;
   vyc_plan *plan;
   CUstream stream;     /* its own; NULL once destroyed, which is guarded by children_lock */
+  uint32_t holders;    /* who look at that stream; likewise */
   CUevent done;        /* recorded when a run goes on another stream */
   CUevent start, stop; /* around the kernel of a timed run; made on first need */
   bool elsewhere;      /* this run is on another stream */

@@ -233,6 +233,11 @@ static CUstream take_stream(vyc_lane *lane) {
   pthread_mutex_lock(&context->children_lock);
   const CUstream stream = lane->stream;
   lane->stream = NULL;
+  while (lane->holders != 0) { /* none comes any more */
+    pthread_mutex_unlock(&context->children_lock);
+    vyc__sleep_us(VYC_SLEEP_MIN_US);
+    pthread_mutex_lock(&context->children_lock);
+  }
   pthread_mutex_unlock(&context->children_lock);
   return stream;
 }

@@ -11,26 +11,64 @@
 
 typedef vyc_status (*visitor)(vyc_context *context, CUstream stream, void *data);
 
+/* Visits are made without a lock: what is visited is held meanwhile, and stays in its list. */
+static vyc_stream *hold_stream(vyc_stream *stream) {
+  if (stream != NULL) atomic_fetch_add(&stream->holders, 1);
+  return stream;
+}
+
 static vyc_status each_stream(vyc_context *context, visitor visit, void *data) {
-  pthread_mutex_lock(&context->slots_lock);
   vyc_status status = VYC_OK;
-  for (vyc_stream *stream = context->streams; stream != NULL && status == VYC_OK;
-       stream = stream->next)
+  pthread_mutex_lock(&context->slots_lock);
+  vyc_stream *stream = hold_stream(context->streams);
+  while (stream != NULL) {
+    pthread_mutex_unlock(&context->slots_lock);
     status = visit(context, stream->handle, data);
+    pthread_mutex_lock(&context->slots_lock);
+    vyc_stream *next = status == VYC_OK ? hold_stream(stream->next) : NULL;
+    vyc__slot_let_go(stream);
+    stream = next;
+  }
   pthread_mutex_unlock(&context->slots_lock);
   return status;
 }
 
-/* A free lane has nothing in flight; one on another stream is found there. */
-static vyc_status each_lane(vyc_context *context, visitor visit, void *data) {
-  pthread_mutex_lock(&context->children_lock);
-  vyc_status status = VYC_OK;
-  for (vyc_plan *plan = context->plans; plan != NULL && status == VYC_OK; plan = plan->next_plan)
-    for (vyc_lane *lane = atomic_load_explicit(&plan->lanes, memory_order_acquire);
-         lane != NULL && status == VYC_OK; lane = lane->next)
+/* Caller holds children_lock. The first of the lane, those behind it, and those of later plans that
+ * may have work, held; a free one has nothing in flight, and one on another stream is found there.
+ */
+static vyc_lane *hold_busy(vyc_plan *plan, vyc_lane *lane) {
+  while (plan != NULL) {
+    for (; lane != NULL; lane = lane->next)
       if (lane->stream != NULL &&
-          atomic_load_explicit(&lane->state, memory_order_acquire) != LANE_FREE)
-        status = visit(context, lane->stream, data);
+          atomic_load_explicit(&lane->state, memory_order_acquire) != LANE_FREE) {
+        lane->holders++;
+        return lane;
+      }
+    plan = plan->next_plan;
+    lane = plan == NULL ? NULL : atomic_load_explicit(&plan->lanes, memory_order_acquire);
+  }
+  return NULL;
+}
+
+static vyc_lane *hold_first(vyc_plan *plan) {
+  return plan == NULL
+             ? NULL
+             : hold_busy(plan, atomic_load_explicit(&plan->lanes, memory_order_acquire));
+}
+
+static vyc_status each_lane(vyc_context *context, visitor visit, void *data) {
+  vyc_status status = VYC_OK;
+  pthread_mutex_lock(&context->children_lock);
+  vyc_lane *lane = hold_first(context->plans);
+  while (lane != NULL) {
+    const CUstream stream = lane->stream;
+    pthread_mutex_unlock(&context->children_lock);
+    status = visit(context, stream, data);
+    pthread_mutex_lock(&context->children_lock);
+    vyc_lane *next = status == VYC_OK ? hold_busy(lane->plan, lane->next) : NULL;
+    lane->holders--;
+    lane = next;
+  }
   pthread_mutex_unlock(&context->children_lock);
   return status;
 }

@@ -97,7 +97,52 @@ static void a_handle_is_one_stream_whoever_adopts_it(void) {
   vyc_context_release(adopting);
 }
 
+/* ---- a look at all work ----------------------------------------------------------------------- */
+
+static vyc_context *looked_at;
+static vyc_module *module;
+
+/* What takes the locks of streams, and of plans. */
+static void *come_and_go(void *unused) {
+  vyc_stream_release(new_stream(looked_at));
+  vyc_plan_release(scale_plan(module, COPIED));
+  return unused;
+}
+
+/* Call order is asked first, then the stream, then the lane: others come and go meanwhile. */
+static void a_look_at_all_work_keeps_nobody_waiting(void) {
+  looked_at = open_context();
+  module = load_module(looked_at);
+  vyc_plan *plan = scale_plan(module, COPIED);
+  vyc_stream *stream = new_stream(looked_at);
+  vyc_buffer *in = filled(looked_at, 2.0f), *out = filled(looked_at, 0.0f);
+  static task t;
+  for (int asked = 0; asked < 3; asked++) {
+    vyc_ticket *ticket = NULL;
+    vyc_fence *fence = NULL;
+    prepare(&t, 3.0f);
+    OK(vyc_plan_submit(plan, &ticket, &t.run));
+    launch(plan, in, out, 3.0f, stream);
+    stop_at("cuStreamQuery", 0, asked, come_and_go);
+    OK(vyc_fence_create(&fence, looked_at));
+    check_stopped();
+    OK(vyc_fence_wait(fence, -1));
+    vyc_fence_release(fence);
+    OK(vyc_ticket_wait(ticket, -1));
+    vyc_ticket_release(ticket);
+    verify(&t);
+  }
+  check_filled(out, 6.0f);
+  vyc_buffer_release(in);
+  vyc_buffer_release(out);
+  vyc_stream_release(stream);
+  vyc_plan_release(plan);
+  vyc_module_release(module);
+  vyc_context_release(looked_at);
+}
+
 static const scene ALL[] = {
+    {"a_look_at_all_work_keeps_nobody_waiting", a_look_at_all_work_keeps_nobody_waiting},
     {"a_handle_is_one_stream_whoever_adopts_it", a_handle_is_one_stream_whoever_adopts_it},
     {"a_launch_has_symbols_of_one_time", a_launch_has_symbols_of_one_time},
 };
