@@ -120,7 +120,8 @@ typedef struct vyc_far_slot {
 struct vyc_stream {
   vyc_child child;
   vyc_stream *next, *previous; /* of the context */
-  bool leaked;                 /* released with work on it that had not ended; by slots_lock */
+  bool listed;                 /* among those; guarded by slots_lock, as the next */
+  bool leaked;                 /* released with work on it that had not ended */
   CUstream handle;             /* this library's own, in every case */
   CUstream target; /* where work goes: `handle`, or the stream of somebody else that `handle` is
                       ordered behind after each piece of work given to it */

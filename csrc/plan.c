@@ -22,9 +22,22 @@ static void list_add(vyc_context *context, vyc_plan *plan) {
   pthread_mutex_unlock(&context->children_lock);
 }
 
+/* Caller holds children_lock. Somebody looks at a lane, and goes on from there. */
+static bool is_held(vyc_plan *plan) {
+  bool held = false;
+  for (const vyc_lane *lane = atomic_load(&plan->lanes); lane != NULL; lane = lane->next)
+    held |= lane->holders != 0;
+  return held;
+}
+
 /* Nothing when it was removed before. */
 static void list_remove(vyc_context *context, vyc_plan *plan) {
   pthread_mutex_lock(&context->children_lock);
+  while (is_held(plan)) { /* also where lanes were not destroyed first, with a CUcontext that was */
+    pthread_mutex_unlock(&context->children_lock);
+    vyc__sleep_us(VYC_SLEEP_MIN_US);
+    pthread_mutex_lock(&context->children_lock);
+  }
   if (plan->listed) {
     if (plan->previous_plan != NULL) plan->previous_plan->next_plan = plan->next_plan;
     if (plan->next_plan != NULL) plan->next_plan->previous_plan = plan->previous_plan;

@@ -12,6 +12,7 @@ static void list_add(vyc_context *context, vyc_stream *stream) {
   stream->next = context->streams;
   if (stream->next != NULL) stream->next->previous = stream;
   context->streams = stream;
+  stream->listed = true;
   pthread_mutex_unlock(&context->slots_lock);
 }
 
@@ -33,7 +34,7 @@ static void empty_slot(vyc_context *context, uint32_t slot) {
 }
 
 /* From here on nobody looks for work on it, and another stream may have its slot. Its work has
- * ended, so that holders wait for nothing. */
+ * ended, so that holders wait for nothing. Nothing when it was removed before. */
 static void list_remove(vyc_context *context, vyc_stream *stream) {
   pthread_mutex_lock(&context->slots_lock);
   while (atomic_load(&stream->holders) != 0) { /* none comes but under the lock */
@@ -41,10 +42,13 @@ static void list_remove(vyc_context *context, vyc_stream *stream) {
     vyc__sleep_us(20);
     pthread_mutex_lock(&context->slots_lock);
   }
-  empty_slot(context, stream->slot);
-  if (stream->previous != NULL) stream->previous->next = stream->next;
-  if (stream->next != NULL) stream->next->previous = stream->previous;
-  if (context->streams == stream) context->streams = stream->next;
+  if (stream->listed) {
+    empty_slot(context, stream->slot);
+    if (stream->previous != NULL) stream->previous->next = stream->next;
+    if (stream->next != NULL) stream->next->previous = stream->previous;
+    if (context->streams == stream) context->streams = stream->next;
+    stream->listed = false;
+  }
   pthread_mutex_unlock(&context->slots_lock);
 }
 
@@ -70,9 +74,13 @@ static void stream_destroy(vyc_child *child) {
   give_back(context, stream);
 }
 
-/* What looks for abandoned work goes on looking at the stream. */
+/* What looks for abandoned work goes on looking at the stream. One whose CUcontext was destroyed was
+ * not destroyed itself, and is listed still; of a forked child nobody reads the list. */
 static void stream_finish(vyc_child *child) {
-  if (!atomic_load(&child->context->abandoned)) free(child);
+  vyc_stream *stream = (vyc_stream *)child;
+  if (atomic_load(&child->context->abandoned)) return;
+  if (!vyc__is_forked(child->context)) list_remove(child->context, stream);
+  free(stream);
 }
 
 static vyc_stream *leaked_stream(vyc_context *context) {
