@@ -83,6 +83,8 @@ static struct model {
   CUstreamCaptureMode mode[EXPLORER_THREADS];
 } *m;
 
+/* In the handle of a function whose kernel fails an assertion whenever it runs. */
+#define ASSERTING UINT64_C(8)
 #define CONTEXT ((CUcontext)(uintptr_t)0xC0DE00)
 
 #define POINT(text, object, kind)                                                                  \
@@ -138,8 +140,8 @@ static bool work_touches(const work *w, const memory *where) {
   for (uint32_t i = 0; i < w->node_count; i++) {
     const node *n = &w->nodes[i];
     const uint64_t end = where->address + where->bytes;
-    const uint64_t touched[] = {n->to, n->from, n->kernel.in, n->kernel.out};
-    for (uint32_t j = 0; j < 4; j++)
+    const uint64_t touched[] = {n->to, n->from, n->kernel.in, n->kernel.out, n->kernel.report};
+    for (uint32_t j = 0; j < sizeof touched / sizeof touched[0]; j++)
       if (touched[j] >= where->address && touched[j] < end) return true;
   }
   return false;
@@ -160,6 +162,14 @@ static CUresult give_memory(uint64_t address, bool pinned, const char *function)
 
 /* ---- work ------------------------------------------------------------------------------------ */
 
+/* As a thread of a kernel leaves it: the key, by which the least wins, and the index. */
+static void write_report(const model_kernel *kernel) {
+  model_check_memory(kernel->report, 16, "a report");
+  if (model_read(kernel->report) < kernel->operation) return;
+  model_write(kernel->report + 8, kernel->operation);
+  model_write(kernel->report, kernel->operation);
+}
+
 static void run_node(const work *w, node *n) {
   switch (n->kind) {
   case WORK_KERNEL:
@@ -168,6 +178,7 @@ static void run_node(const work *w, node *n) {
       model_check_memory(n->kernel.out, 8, "a kernel");
     }
     m->hooks.runs(&n->kernel);
+    if (n->kernel.report != 0) write_report(&n->kernel);
     break;
   case WORK_COPY:
     if (memory_at(n->to) != NULL) model_check_memory(n->to, n->bytes, "a copy");
@@ -285,11 +296,13 @@ static void kernel_given(model_kernel *kernel, uint32_t number, uint32_t of_grap
 }
 
 static model_kernel kernel_of(const void *function, void **parameters) {
-  model_kernel kernel = {.module = function};
+  const uint64_t module = (uint64_t)(uintptr_t)function & ~ASSERTING;
+  model_kernel kernel = {.module = (const void *)(uintptr_t)module};
   memcpy(&kernel.in, parameters[0], 8);
   memcpy(&kernel.out, parameters[1], 8);
   memcpy(&kernel.value, parameters[2], 8);
   memcpy(&kernel.count, parameters[3], 4);
+  if (((uint64_t)(uintptr_t)function & ASSERTING) != 0) memcpy(&kernel.report, parameters[4], 8);
   return kernel;
 }
 
@@ -647,8 +660,8 @@ static CUresult CUDAAPI model_cuModuleUnload(CUmodule module) {
 
 static CUresult CUDAAPI model_cuModuleGetFunction(CUfunction *out, CUmodule module,
                                                   const char *text) {
-  (void)text;
-  *out = (CUfunction)(void *)module;
+  const uint64_t kind = strcmp(text, MODEL_ASSERTING) == 0 ? ASSERTING : 0;
+  *out = (CUfunction)(uintptr_t)((uint64_t)(uintptr_t)module | kind);
   return CUDA_SUCCESS;
 }
 

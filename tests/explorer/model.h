@@ -12,10 +12,14 @@
 #define MODEL_MEMORIES 256u
 #define MODEL_STREAMS 48u
 #define MODEL_NODES 8u /* of a graph */
+/* A kernel of this name takes the place of a report behind its other parameters, and always fails:
+ * its report is the number of the operation that launched it. */
+#define MODEL_ASSERTING "asserting"
 
 /* A kernel that was given to a stream. */
 typedef struct model_kernel {
   uint64_t in, out, value; /* its parameters */
+  uint64_t report;         /* where a failed assertion goes; 0: it has none */
   uint32_t count;
   uint32_t operation;  /* who gave it */
   uint32_t number;     /* of it, among the kernels of one launch of a graph */

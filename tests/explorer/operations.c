@@ -225,6 +225,43 @@ static void copy_within(uint32_t thread) {
   scene_leave(number, vyc_copy(s->out.handle, 0, s->hot.handle, 0, 8));
 }
 
+/* ---- failed assertions ----------------------------------------------------------------------- */
+
+static void launch_failing(uint32_t thread, vyc_plan *plan) {
+  scene *s = the_scene();
+  scene_run run;
+  const uint32_t number = scene_enter((order_operation){.name = "launch that fails",
+                                                        .stream = STREAM_SPARE + thread,
+                                                        .reads = scene_set(&s->x),
+                                                        .writes = scene_set(&s->own[thread]),
+                                                        .in = s->x.address,
+                                                        .out = s->own[thread].address},
+                                      BY_ITSELF, 1);
+  s->failing |= UINT64_C(1) << number;
+  scene_fill_run(&run, s->spare[thread], &s->x, 0, &s->own[thread], number);
+  scene_leave(number, vyc_plan_launch(plan, &run.run));
+}
+
+static void fail(uint32_t thread) { launch_failing(thread, the_scene()->asserting); }
+
+static void fail_and_wait(uint32_t thread) {
+  scene *s = the_scene();
+  fail(thread);
+  const uint32_t number = scene_enter((order_operation){.name = "wait for the failed",
+                                                        .stream = STREAM_SPARE + thread,
+                                                        .flags = ORDER_BLOCKS},
+                                      BY_ITSELF, 0);
+  scene_leave(number, vyc_stream_synchronize(s->spare[thread]));
+}
+
+/* The report outlives its kernel. */
+static void fail_of_made(uint32_t thread) {
+  vyc_plan *made = NULL;
+  if (!scene_ok(scene_make_asserting(&made), "a kernel that asserts")) return;
+  launch_failing(thread, made);
+  vyc_plan_release(made);
+}
+
 /* ---- waits ----------------------------------------------------------------------------------- */
 
 static void wait_for(const char *name, uint32_t stream, uint32_t flags, vyc_status (*wait)(void)) {
@@ -402,6 +439,12 @@ static void drop_stream(uint32_t thread) {
   scene_leave(number, VYC_OK);
 }
 
+/* What the stream was not told is kept for who waits for all. */
+static void fail_and_drop_stream(uint32_t thread) {
+  fail(thread);
+  drop_stream(thread);
+}
+
 static void use_and_drop_stream(uint32_t thread) {
   launch_on_spare(thread);
   drop_stream(thread);
@@ -530,6 +573,10 @@ const operation_row operation_rows[] = {
     {"copy-other-out", copy_other_out},
     {"copy-own-out", copy_own_out},
     {"copy-within", copy_within},
+    {"fail", fail},
+    {"fail-wait", fail_and_wait},
+    {"fail-made", fail_of_made},
+    {"fail-dropped", fail_and_drop_stream},
     {"wait-stream", synchronize_stream},
     {"wait-all", synchronize},
     {"wait-buffer", synchronize_buffer},

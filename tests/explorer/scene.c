@@ -11,9 +11,47 @@ scene *the_scene(void) { return current_scene; }
 
 /* ---- telling --------------------------------------------------------------------------------- */
 
+static uint32_t operation_now(void) { return the_scene()->operation[explorer->current]; }
+
+/* Also a wait for a buffer, which is one for each stream that has used it. */
+static bool waits_for(const scene *s, const order_operation *waiter, uint32_t stream) {
+  if ((waiter->flags & ORDER_WAITS_ALL) != 0 || waiter->stream == stream) return true;
+  if ((waiter->flags & ORDER_WAITS_BUFFERS) == 0) return false;
+  for (uint32_t i = 1; i < s->order.count; i++) {
+    const order_operation *o = &s->order.list[i];
+    if (o->stream == stream && ((o->reads | o->writes) & (waiter->reads | waiter->writes)) != 0)
+      return true;
+  }
+  return false;
+}
+
+/* A failed assertion is told once, after the launch has run, to who waited for its stream. */
+static void check_told(const char *what) {
+  scene *s = the_scene();
+  vyc_error error = {.struct_size = sizeof error};
+  vyc_last_error(&error);
+  const uint64_t number = error.report;
+  if (number >= ORDER_MOST || (s->failing >> number & 1) == 0)
+    explorer_fail("%s tells of a launch (%lu) that has not failed", what, (unsigned long)number);
+  const order_operation *failed = &s->order.list[number];
+  const uint32_t now = operation_now();
+  if (!s->closing && now != 0 && !waits_for(s, &s->order.list[now], failed->stream))
+    explorer_fail("%s tells of a launch (%lu) on a stream that it did not wait for", what,
+                  (unsigned long)number);
+  if (failed->executed == 0)
+    explorer_fail("%s tells of a launch (%lu) that has not run", what, (unsigned long)number);
+  if ((s->told >> number & 1) != 0)
+    explorer_fail("%s tells of a launch (%lu) again", what, (unsigned long)number);
+  s->told |= UINT64_C(1) << number;
+}
+
 bool scene_ok(vyc_status status, const char *what) {
   const scene *s = the_scene();
   if (status == VYC_OK) return true;
+  if (status == VYC_E_ASSERT) {
+    check_told(what);
+    return true;
+  }
   if (status == VYC_E_UNAVAILABLE && s->closing) return false;
   vyc_error error = {.struct_size = sizeof error};
   vyc_last_error(&error);
@@ -40,8 +78,6 @@ void scene_leave(uint32_t operation, vyc_status status) {
   order_end(&s->order, operation, !is_done);
   s->operation[explorer->current] = 0;
 }
-
-static uint32_t operation_now(void) { return the_scene()->operation[explorer->current]; }
 
 /* The arguments are those of one binding. */
 static void check_arguments(const scene *s, const model_kernel *kernel, uint64_t binder) {
@@ -236,6 +272,26 @@ static void crowd(vyc_context *context) {
 
 static void make_room(vyc_context *context) { context->slots[VYC_NEAR_SLOTS - 1] = NULL; }
 
+vyc_status scene_make_asserting(vyc_plan **plan_out) {
+  static const vyc_parameter parameters[] = {{VYC_PARAMETER_POINTER, 0, 0, 8, {0}},
+                                             {VYC_PARAMETER_POINTER, 1, 8, 8, {0}},
+                                             {VYC_PARAMETER_SCALAR, 0, 16, 8, {0}},
+                                             {VYC_PARAMETER_SIZE, 1, 24, 4, {0}},
+                                             {VYC_PARAMETER_REPORT, 0, 32, 8, {0}}};
+  static const vyc_binding bindings[] = {{VYC_ROLE_IN, VYC_BINDING_STREAMING, 8, 0},
+                                         {VYC_ROLE_OUT, VYC_BINDING_COVERED, 8, 0}};
+  const vyc_plan_desc desc = {.struct_size = sizeof desc,
+                              .block = {32, 1, 1},
+                              .parameter_bytes = 40,
+                              .parameter_count = 5,
+                              .binding_count = 2,
+                              .scalar_count = 1,
+                              .entry = MODEL_ASSERTING,
+                              .parameters = parameters,
+                              .bindings = bindings};
+  return vyc_plan_create(plan_out, the_scene()->module, &desc);
+}
+
 static void make_objects(scene *s, bool is_far) {
   uint32_t graph = 0;
   MUST(vyc_driver_open(&s->driver, "the model"));
@@ -248,6 +304,8 @@ static void make_objects(scene *s, bool is_far) {
   MUST(vyc_bundle_symbol_find(s->bundle, &s->symbol_a, graph, "a"));
   MUST(vyc_bundle_symbol_find(s->bundle, &s->symbol_x, graph, "x"));
   MUST(vyc_bundle_symbol_find(s->bundle, &s->symbol_out, graph, "out"));
+  MUST(vyc_module_load(&s->module, NULL, 0, s->context, "model", sizeof "model"));
+  MUST(scene_make_asserting(&s->asserting));
   if (is_far) crowd(s->context);
   MUST(vyc_stream_create(&s->one, s->context));
   if (is_far) make_room(s->context);
@@ -358,6 +416,8 @@ static void check_executed(const scene *s) {
 static void release_objects(scene *s) {
   vyc_call_release(s->call);
   vyc_replay_release(s->replay);
+  vyc_plan_release(s->asserting);
+  vyc_module_release(s->module);
   vyc_plan_release(s->plan);
   vyc_kernel_release(s->kernel);
   vyc_bundle_release(s->bundle);
@@ -371,6 +431,18 @@ static void release_objects(scene *s) {
   }
   vyc_stream_release(s->one);
   vyc_stream_release(s->two);
+}
+
+/* Waits for all until nothing is told any more. */
+static void check_all_told(scene *s) {
+  while (s->failing != 0) {
+    const vyc_status status = vyc_context_synchronize(s->context);
+    scene_ok(status, "the last wait");
+    if (status == VYC_OK) break;
+  }
+  for (uint32_t i = 1; i < s->order.count; i++)
+    if (((s->failing & ~s->told) >> i & 1) != 0 && s->order.list[i].executed != 0)
+      explorer_fail("%s (%u) failed, and nobody was told", s->order.list[i].name, i);
 }
 
 /* Who gets the memory next writes to it before all that is late has run. */
@@ -414,6 +486,7 @@ void scene_judge(void *unused) {
   (void)unused;
   s->operation[0] = 0;
   if (!s->closed) {
+    check_all_told(s);
     if ((s->setting & SETTING_FREE) != 0)
       hand_on(s);
     else
