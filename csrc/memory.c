@@ -7,8 +7,10 @@ typedef struct reading {
 
 /* What is no longer used becomes idle first. */
 static void harvest(vyc_context *context, vyc_pool *pool) {
+  vyc_block *retired = NULL;
   pthread_mutex_lock(&pool->lock);
-  vyc_block *retired = vyc__pool_harvest(context, pool);
+  while (vyc__pool_harvest(context, pool, &retired)) {
+  }
   pthread_mutex_unlock(&pool->lock);
   vyc__blocks_free(context, pool, retired);
   vyc__pool_keep_budget(context, pool);

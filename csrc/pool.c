@@ -2,8 +2,10 @@
  *
  * Size classes: 256 B steps to 4 KiB, four per doubling to 2 MiB, multiples of 2 MiB above. A
  * released block is handed out again at once when only the context's own stream used it (the next
- * user is ordered after it), else when the streams that used it have passed the release. Before the
- * driver is asked for more, other threads' magazines are; when it has no more, idle blocks are
+ * user is ordered after it), else when the streams that used it have passed the release. How many
+ * blocks wait for that makes no difference to an allocation: of each stream the oldest is asked
+ * after, and few more where it has passed. Before the driver is asked for more, the rest is, and
+ * other threads' magazines are; when it has no more, idle blocks are
  * freed and it is asked once again. Memory is never queried on the success path. */
 #include "internal.h"
 
@@ -14,6 +16,7 @@
 #define SMALL_LIMIT 4096u
 #define LARGE_STEP (UINT64_C(2) << 20)
 #define BYTES_MAX (UINT64_MAX / 2) /* sizes round up without wrapping */
+#define HARVEST 4u /* marks of a stream that are taken out at a time: more than releases add */
 
 uint64_t vyc__pool_class(uint64_t bytes, uint32_t *bin_out) {
   if (bytes == 0) bytes = 1;
@@ -113,7 +116,8 @@ void vyc__pool_unlink(vyc_pool *pool, vyc_block *block) {
 
 /* ---- marks ----------------------------------------------------------------------------------- */
 
-bool vyc__pool_mark(vyc_context *context, vyc_pool *pool, vyc_block *block, CUstream stream) {
+bool vyc__pool_mark(vyc_context *context, vyc_pool *pool, vyc_block *block, CUstream stream,
+                    uint32_t slot) {
   const vyc_driver *driver = context->driver;
   pthread_mutex_lock(&pool->lock);
   vyc_mark *mark = pool->spare_marks;
@@ -132,50 +136,81 @@ bool vyc__pool_mark(vyc_context *context, vyc_pool *pool, vyc_block *block, CUst
     free(mark);
     return false;
   }
+  mark->block = block;
+  mark->queue = slot % VYC_QUEUES;
   mark->next = block->marks;
   block->marks = mark;
   return true;
 }
 
-/* Caller holds the lock; cuEventQuery does not block. */
-static bool has_passed(vyc_context *context, vyc_pool *pool, vyc_block *block) {
-  while (block->marks != NULL) {
-    vyc_mark *mark = block->marks;
-    if (context->driver->cuEventQuery(mark->event) != CUDA_SUCCESS) return false;
-    block->marks = mark->next;
-    mark->next = pool->spare_marks;
-    pool->spare_marks = mark;
-  }
-  return true;
+void vyc__pool_queue(vyc_pool *pool, vyc_mark *mark) {
+  vyc_queue *queue = &pool->queues[mark->queue];
+  mark->next = NULL;
+  if (queue->first == NULL)
+    queue->first = mark;
+  else
+    queue->last->next = mark;
+  queue->last = mark;
+  pool->queued |= UINT64_C(1) << mark->queue;
 }
 
-vyc_block *vyc__pool_harvest(vyc_context *context, vyc_pool *pool) {
-  vyc_block *retired = NULL, **link = &pool->waiting;
-  if (VYC_LIKELY(pool->waiting == NULL)) return NULL;
-  const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
-  while (*link != NULL) {
-    vyc_block *block = *link;
-    if (!has_passed(context, pool, block) || (block->retires && atomic_load(&context->hung))) {
-      link = &block->next;
-      continue;
-    }
-    *link = block->next;
-    pool->idle_bytes -= block->bytes;
-    if (block->retires) {
-      block->next = retired;
-      retired = block;
+void vyc__pool_wait(vyc_pool *pool, vyc_block *block) {
+  pool->idle_bytes += block->bytes;
+  while (block->marks != NULL) {
+    vyc_mark *mark = block->marks;
+    block->marks = mark->next;
+    block->pending++;
+    vyc__pool_queue(pool, mark);
+  }
+}
+
+vyc_block *vyc__pool_pass(vyc_pool *pool, vyc_mark *mark) {
+  vyc_block *block = mark->block;
+  mark->next = pool->spare_marks;
+  pool->spare_marks = mark;
+  if (--block->pending > 0) return NULL;
+  pool->idle_bytes -= block->bytes;
+  return block;
+}
+
+/* Caller holds the lock; cuEventQuery does not block. */
+static bool harvest_queue(vyc_context *context, vyc_pool *pool, uint32_t number,
+                          vyc_block **retired) {
+  vyc_queue *queue = &pool->queues[number];
+  for (uint32_t i = 0; i < HARVEST && queue->first != NULL; i++) {
+    vyc_mark *mark = queue->first;
+    if (context->driver->cuEventQuery(mark->event) != CUDA_SUCCESS) return false;
+    queue->first = mark->next;
+    vyc_block *block = vyc__pool_pass(pool, mark);
+    if (block == NULL) continue;
+    if (block->retires && !atomic_load(&context->hung)) {
+      block->next = *retired;
+      *retired = block;
     } else {
+      block->retires = false;
       vyc__pool_push(pool, block);
     }
   }
+  if (queue->first != NULL) return true;
+  pool->queued &= ~(UINT64_C(1) << number);
+  return false;
+}
+
+bool vyc__pool_harvest(vyc_context *context, vyc_pool *pool, vyc_block **retired) {
+  bool more = false;
+  if (VYC_LIKELY(pool->queued == 0)) return false;
+  const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
+  for (uint64_t queues = pool->queued; queues != 0; queues &= queues - 1)
+    more |= harvest_queue(context, pool, (uint32_t)__builtin_ctzll(queues), retired);
   vyc__capture_restore(context->driver, mode);
-  return retired;
+  return more;
 }
 
 static bool mark_slot(vyc_context *context, vyc_pool *pool, vyc_block *block, uint32_t slot) {
-  if (slot == VYC_SLOT_MAIN) return vyc__pool_mark(context, pool, block, context->main);
+  if (slot == VYC_SLOT_MAIN) return vyc__pool_mark(context, pool, block, context->main, slot);
   vyc_stream *stream = vyc__slot_hold(context, slot);
-  const bool marked = stream != NULL && vyc__pool_mark(context, pool, block, stream->handle);
+  const bool marked =
+      stream != NULL && vyc__pool_mark(context, pool, block, stream->handle, slot);
   vyc__slot_let_go(stream);
   return marked;
 }
@@ -283,7 +318,7 @@ static vyc_status make(vyc_context *context, vyc_pool *pool, vyc_block **block_o
     return status;
   }
   block->bytes = size;
-  block->bin = bin;
+  block->bin = (uint16_t)bin;
   block->stack = stack;
   pthread_mutex_lock(&pool->lock);
   enroll(pool, block);
@@ -294,15 +329,24 @@ static vyc_status make(vyc_context *context, vyc_pool *pool, vyc_block **block_o
 
 /* ---- take and give --------------------------------------------------------------------------- */
 
-static vyc_block *take_idle(vyc_context *context, vyc_pool *pool, uint64_t size, uint32_t bin) {
-  pthread_mutex_lock(&pool->lock);
-  vyc_block *retired = vyc__pool_harvest(context, pool);
+/* Caller holds the lock. */
+static vyc_block *pop_idle(vyc_pool *pool, uint64_t size, uint32_t bin) {
   const vyc_stack *stack = find_stack(pool, size, bin, false);
   vyc_block *block = stack == NULL ? NULL : stack->top;
-  if (block != NULL) {
-    vyc__pool_unlink(pool, block);
-    pool->takes++;
-  }
+  if (block == NULL) return NULL;
+  vyc__pool_unlink(pool, block);
+  pool->takes++;
+  return block;
+}
+
+static vyc_block *take_idle(vyc_context *context, vyc_pool *pool, uint64_t size, uint32_t bin) {
+  vyc_block *retired = NULL, *block;
+  bool more;
+  pthread_mutex_lock(&pool->lock);
+  do {
+    more = vyc__pool_harvest(context, pool, &retired);
+    block = pop_idle(pool, size, bin);
+  } while (block == NULL && more);
   pthread_mutex_unlock(&pool->lock);
   vyc__blocks_free(context, pool, retired);
   vyc__pool_keep_budget(context, pool); /* harvested blocks may have been too many */
@@ -347,14 +391,14 @@ static bool settle(vyc_context *context, vyc_pool *pool, vyc_block *block, uint6
 
 /* Caller holds the lock. Where a live block goes. */
 static void put(vyc_pool *pool, vyc_block *block, bool settled) {
-  vyc_block **list = settled ? &pool->waiting : &pool->stuck;
-  if (settled && block->marks == NULL) {
+  if (!settled) {
+    block->next = pool->stuck;
+    pool->stuck = block;
+  } else if (block->marks == NULL) {
     vyc__pool_push(pool, block);
-    return;
+  } else {
+    vyc__pool_wait(pool, block);
   }
-  block->next = *list;
-  *list = block;
-  if (settled) pool->idle_bytes += block->bytes;
 }
 
 void vyc__pool_give_used(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t used_on,

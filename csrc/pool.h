@@ -51,22 +51,32 @@ typedef struct vyc_stack {
 
 typedef struct vyc_mark {
   struct vyc_mark *next;
+  vyc_block *block;
   CUevent event; /* behind the work of one stream at the time of the release */
+  uint32_t queue;
 } vyc_mark;
+
+/* Marks of one stream, oldest first, but where threads overtook each other: behind one that has not
+ * been passed none is asked after. */
+typedef struct vyc_queue {
+  vyc_mark *first, *last;
+} vyc_queue;
+#define VYC_QUEUES 64u /* by number of slot, modulo this: the bits of vyc_pool.queued */
 
 struct vyc_block {
   uint64_t address;
   uint64_t bytes; /* of the size class */
-  uint32_t bin;
+  uint16_t bin;
+  uint16_t pending; /* its marks in queues */
   bool recycled;   /* an earlier owner may still use it on the main stream */
   bool retires;    /* waits to go back to the driver */
   bool has_handle; /* live as a vyc_buffer or vyc_pinned */
   bool outlives;   /* the pool closed while it was live: whoever has it ends it */
   vyc_stack *stack;
-  vyc_block *next, *previous; /* in its stack; `next` also in a magazine and among the waiting */
+  vyc_block *next, *previous; /* in its stack; `next` also in a magazine */
   vyc_block *older, *newer;   /* among all that are idle in the pool */
   vyc_block *registered_next, *registered_previous; /* among all of the pool */
-  vyc_mark *marks;                                  /* while it waits */
+  vyc_mark *marks; /* before they are in queues */
   union {
     vyc_buffer buffer;
     vyc_pinned pinned;
@@ -97,7 +107,8 @@ struct vyc_pool {
   vyc_stack stacks[VYC_LARGE_BIN];
   vyc_stack *large[VYC_LARGE_BUCKETS];
   vyc_block *newest, *oldest; /* idle in the pool */
-  vyc_block *waiting;
+  vyc_queue queues[VYC_QUEUES]; /* of the waiting blocks */
+  uint64_t queued;              /* a bit per queue that is not empty */
   vyc_block *stuck; /* work that nobody could wait for may use them; freed at a close */
   vyc_block *registered;
   vyc_mark *spare_marks;
@@ -135,13 +146,22 @@ void vyc__block_drop(const vyc_pool *pool, vyc_block *block);
 uint64_t vyc__pool_class(uint64_t bytes, uint32_t *bin_out);
 void vyc__pool_note_live(vyc_pool *pool, uint64_t bytes);
 /* Caller holds the lock. Waiting blocks whose marks have been passed become idle, or, where they
- * retire, the list that is returned: for vyc__blocks_free, without the lock. */
-vyc_block *vyc__pool_harvest(vyc_context *context, vyc_pool *pool);
+ * retire, go on a list: for vyc__blocks_free, without the lock. True: of some stream so many marks
+ * had been passed that there may be more. */
+bool vyc__pool_harvest(vyc_context *context, vyc_pool *pool, vyc_block **retired);
+/* Caller holds the lock. The block waits for its marks. */
+void vyc__pool_wait(vyc_pool *pool, vyc_block *block);
+/* Caller holds the lock. A mark that has been passed is no longer waited for: its block when it was
+ * the last one, which counts as idle no more, else NULL. */
+vyc_block *vyc__pool_pass(vyc_pool *pool, vyc_mark *mark);
+/* Caller holds the lock. */
+void vyc__pool_queue(vyc_pool *pool, vyc_mark *mark);
 /* Caller holds the lock. */
 void vyc__pool_push(vyc_pool *pool, vyc_block *block);
 void vyc__pool_unlink(vyc_pool *pool, vyc_block *block);
-/* An event behind what the stream has been given; false when the driver gave none. */
-bool vyc__pool_mark(vyc_context *context, vyc_pool *pool, vyc_block *block, CUstream stream);
+/* An event behind what the stream of a slot has been given; false when the driver gave none. */
+bool vyc__pool_mark(vyc_context *context, vyc_pool *pool, vyc_block *block, CUstream stream,
+                    uint32_t slot);
 
 /* ---- magazine.c ---- */
 

@@ -99,16 +99,14 @@ static vyc_block *retire_later(vyc_context *context, vyc_pool *pool, vyc_block *
   while (list != NULL) {
     vyc_block *block = list;
     list = block->next;
-    block->retires = vyc__pool_mark(context, pool, block, context->main);
+    block->retires = vyc__pool_mark(context, pool, block, context->main, VYC_SLOT_MAIN);
     if (!block->retires) {
       block->next = left;
       left = block;
       continue;
     }
     pthread_mutex_lock(&pool->lock);
-    block->next = pool->waiting;
-    pool->waiting = block;
-    pool->idle_bytes += block->bytes;
+    vyc__pool_wait(pool, block);
     pthread_mutex_unlock(&pool->lock);
   }
   return left;
@@ -159,42 +157,36 @@ static vyc_block *detach_idle(vyc_pool *pool, vyc_block *list) {
   return list;
 }
 
-/* Caller holds the lock. */
-static vyc_block *detach_waiting(vyc_pool *pool) {
-  vyc_block *list = pool->waiting;
-  pool->waiting = NULL;
-  for (const vyc_block *block = list; block != NULL; block = block->next)
-    pool->idle_bytes -= block->bytes;
+/* Caller holds the lock. Every mark out of its queue, stream by stream. */
+static vyc_mark *detach_marks(vyc_pool *pool) {
+  vyc_mark *list = NULL, **end = &list;
+  for (; pool->queued != 0; pool->queued &= pool->queued - 1) {
+    vyc_queue *queue = &pool->queues[__builtin_ctzll(pool->queued)];
+    *end = queue->first;
+    end = &queue->last->next;
+    *queue = (vyc_queue){NULL, NULL};
+  }
   return list;
 }
 
-static bool wait_for_marks(vyc_context *context, const vyc_block *block, vyc_pace *pace) {
-  bool passed = true;
-  for (const vyc_mark *mark = block->marks; passed && mark != NULL; mark = mark->next)
-    passed = vyc__event_wait(context, mark->event, pace) == VYC_OK;
-  return passed;
-}
-
-static void wait_again(vyc_pool *pool, vyc_block *block) {
-  pthread_mutex_lock(&pool->lock);
-  block->next = pool->waiting;
-  pool->waiting = block;
-  pool->idle_bytes += block->bytes;
-  pthread_mutex_unlock(&pool->lock);
-}
-
 /* Those of the waiting blocks that pass in time are added to the list. */
-static vyc_block *wait_for_waiting(vyc_context *context, vyc_pool *pool, vyc_block *waiting,
-                                   vyc_block *list) {
+static vyc_block *wait_for_marks(vyc_context *context, vyc_pool *pool, vyc_mark *marks,
+                                 vyc_block *list) {
   vyc_pace pace = vyc__pace_begin(atomic_load(&context->patience_ns), VYC_SPIN_NS);
   vyc__record_keep();
-  while (waiting != NULL) {
-    vyc_block *block = waiting;
-    waiting = block->next;
-    if (hangs(context) || !wait_for_marks(context, block, &pace)) {
-      wait_again(pool, block);
-      continue;
-    }
+  while (marks != NULL) {
+    vyc_mark *mark = marks;
+    vyc_block *block = NULL;
+    marks = mark->next;
+    const bool passed =
+        !hangs(context) && vyc__event_wait(context, mark->event, &pace) == VYC_OK;
+    pthread_mutex_lock(&pool->lock);
+    if (passed)
+      block = vyc__pool_pass(pool, mark);
+    else
+      vyc__pool_queue(pool, mark);
+    pthread_mutex_unlock(&pool->lock);
+    if (block == NULL) continue;
     block->next = list;
     list = block;
   }
@@ -202,13 +194,21 @@ static vyc_block *wait_for_waiting(vyc_context *context, vyc_pool *pool, vyc_blo
   return list;
 }
 
+static void free_spare_marks(vyc_context *context, vyc_pool *pool) {
+  pthread_mutex_lock(&pool->lock);
+  vyc_mark *marks = pool->spare_marks;
+  pool->spare_marks = NULL;
+  pthread_mutex_unlock(&pool->lock);
+  marks_free(context, marks);
+}
+
 void vyc__pool_trim(vyc_context *context, vyc_pool *pool) {
   vyc_block *list = vyc__magazines_drain(pool);
   pthread_mutex_lock(&pool->lock);
   list = detach_idle(pool, list);
-  vyc_block *waiting = detach_waiting(pool);
+  vyc_mark *marks = detach_marks(pool);
   pthread_mutex_unlock(&pool->lock);
-  if (list == NULL && waiting == NULL) return;
+  if (list == NULL && marks == NULL) return;
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
   /* Earlier owners of device memory may still have work on the main stream; and the driver waits
    * for kernels before it frees. */
@@ -216,7 +216,8 @@ void vyc__pool_trim(vyc_context *context, vyc_pool *pool) {
     put_back(pool, list);
     list = NULL;
   }
-  list = wait_for_waiting(context, pool, waiting, list);
+  list = wait_for_marks(context, pool, marks, list);
+  free_spare_marks(context, pool);
   vyc__capture_restore(context->driver, mode);
   vyc__blocks_free(context, pool, list);
 }
@@ -249,11 +250,17 @@ static void free_idle(vyc_context *context, vyc_pool *pool) {
   vyc_block *list = vyc__magazines_drain(pool);
   pthread_mutex_lock(&pool->lock);
   list = detach_idle(pool, list);
-  vyc_block *waiting = detach_waiting(pool), *stuck = pool->stuck;
+  vyc_block *stuck = pool->stuck;
   pool->stuck = NULL;
+  for (vyc_mark *mark = detach_marks(pool), *next; mark != NULL; mark = next) {
+    next = mark->next;
+    vyc_block *block = vyc__pool_pass(pool, mark);
+    if (block == NULL) continue;
+    block->next = list;
+    list = block;
+  }
   pthread_mutex_unlock(&pool->lock);
   vyc__blocks_free(context, pool, list);
-  vyc__blocks_free(context, pool, waiting);
   vyc__blocks_free(context, pool, stuck);
 }
 
@@ -291,8 +298,7 @@ void vyc__pool_close(vyc_context *context, vyc_pool *pool) {
   free_live(context, pool);
   wait_for_givers(pool);
   if (is_void(context)) forget_runs(pool);
-  marks_free(context, pool->spare_marks);
-  pool->spare_marks = NULL;
+  free_spare_marks(context, pool);
 }
 
 void vyc__block_end(vyc_context *context, vyc_pool *pool, vyc_block *block) {
