@@ -52,7 +52,7 @@ static vyc_status launch_apart(vyc_plan *plan, const vyc_run *run, const vyc_hid
     vyc__note_launch(plan->child.context, place->slot, plan->noted, vyc__origin_of(run),
                      spare->block);
   const vyc_status status = vyc__launch_once(plan, spare->pointers, run->grid, place->stream);
-  vyc__spare_give(plan, spare);
+  vyc__spare_give(spare);
   return status;
 }
 

@@ -83,30 +83,35 @@ static vyc_spare *spare_make(const vyc_plan *plan) {
     vyc__fail(VYC_E_MEMORY, "launch", "out of host memory");
     return NULL;
   }
+  atomic_init(&spare->taken, true);
   spare->block = (uint8_t *)(spare->pointers + plan->parameter_count);
   vyc__block_pointers(plan, spare->pointers, spare->block);
   return spare;
 }
 
 vyc_spare *vyc__spare_take(vyc_plan *plan) {
-  for (uint32_t i = 0; i < VYC_SPARES; i++) {
-    if (atomic_load_explicit(&plan->spares[i], memory_order_relaxed) == NULL) continue;
-    vyc_spare *spare = atomic_exchange_explicit(&plan->spares[i], NULL, memory_order_acquire);
-    if (spare != NULL) return spare;
+  vyc_spare *spare = atomic_load_explicit(&plan->spares, memory_order_acquire);
+  for (; spare != NULL; spare = spare->next)
+    if (!atomic_load_explicit(&spare->taken, memory_order_relaxed) &&
+        !atomic_exchange_explicit(&spare->taken, true, memory_order_acquire))
+      return spare;
+  spare = spare_make(plan);
+  if (spare == NULL) return NULL;
+  spare->next = atomic_load(&plan->spares);
+  while (!atomic_compare_exchange_weak(&plan->spares, &spare->next, spare)) {
   }
-  return spare_make(plan);
+  return spare;
 }
 
-void vyc__spare_give(vyc_plan *plan, vyc_spare *spare) {
-  for (uint32_t i = 0; i < VYC_SPARES; i++) {
-    vyc_spare *none = NULL;
-    if (atomic_compare_exchange_strong_explicit(&plan->spares[i], &none, spare,
-                                                memory_order_release, memory_order_relaxed))
-      return;
-  }
-  free(spare);
+void vyc__spare_give(vyc_spare *spare) {
+  atomic_store_explicit(&spare->taken, false, memory_order_release);
 }
 
 void vyc__spares_free(vyc_plan *plan) {
-  for (uint32_t i = 0; i < VYC_SPARES; i++) free(atomic_load(&plan->spares[i]));
+  vyc_spare *spare = atomic_load(&plan->spares);
+  while (spare != NULL) {
+    vyc_spare *next = spare->next;
+    free(spare);
+    spare = next;
+  }
 }

@@ -55,12 +55,14 @@ typedef struct vyc_exec {
   bool launched; /* of a plan's: once, without a graph */
 } vyc_exec;
 
-/* The same for a launch that has no exec, or not now. */
+/* The same for a launch that has no exec, or not now: as many as there were such launches at a time
+ * stay with the plan. */
 typedef struct vyc_spare {
+  struct vyc_spare *next; /* of the plan; set once */
+  _Atomic bool taken;
   uint8_t *block;
   void *pointers[];
 } vyc_spare;
-#define VYC_SPARES 16u /* of a plan, that are kept */
 
 typedef struct vyc_result {
   void *to;
@@ -177,7 +179,7 @@ struct vyc_plan {
   _Atomic uint64_t mean_wait_ns;
   vyc_on_stream near[VYC_NEAR_SLOTS];
   vyc_far far; /* of vyc_on_stream */
-  _Atomic(vyc_spare *) spares[VYC_SPARES];
+  _Atomic(vyc_spare *) spares; /* newest first */
 };
 
 /* ---- call.c ---- */
@@ -299,10 +301,10 @@ bool vyc__block_write_buffers(const vyc_plan *plan, uint8_t *block, const vyc_ru
                               const vyc_hidden *hidden);
 /* Where each parameter is in a block, as the driver takes them. */
 void vyc__block_pointers(const vyc_plan *plan, void **pointers, uint8_t *block);
-/* A block of its own until it is given back; they are kept, so that a launch seldom allocates.
+/* A block of its own until it is given back.
  * NULL: out of host memory, and recorded. */
 vyc_spare *vyc__spare_take(vyc_plan *plan);
-void vyc__spare_give(vyc_plan *plan, vyc_spare *spare);
+void vyc__spare_give(vyc_spare *spare);
 /* Nobody launches the plan any more. */
 void vyc__spares_free(vyc_plan *plan);
 /* The record of failures: key, index, lock, reserved. */

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sysconfig
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +20,13 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 LIBRARIES = Path(vc.get_library_dir())
 EMULATOR = LIBRARIES / "libvyre_cuda_emulator.so"
+# Linked with the library's sources, whose allocations are counted.
+COUNTED = ("test_host_memory", "test_meeting")
 EXTRA_SOURCES = {
     "test_ptx_machine": sorted((ROOT / "csrc" / "emulator").glob("ptx_*.cpp")),
-    "test_host_memory": [HERE / "host_faults.c", *sorted((ROOT / "csrc").glob("*.c"))],
+    **{key: [HERE / "host_faults.c", *sorted((ROOT / "csrc").glob("*.c"))] for key in COUNTED},
 }
-EXTRA_LINK = {"test_host_memory": [f"-Wl,@{HERE / 'host_faults.ld'}"]}
+EXTRA_LINK = {key: [f"-Wl,@{HERE / 'host_faults.ld'}"] for key in COUNTED}
 # These have a driver that stops in a call: the emulator behind `stops.c`.
 STOPPED = frozenset({"test_marks", "test_together"})
 PROGRAMS = sorted(path for path in HERE.glob("test_*") if path.suffix in (".c", ".cpp"))
@@ -87,6 +90,18 @@ def test_finishing_a_graph_takes_about_as_long_for_each_launch_however_many_ther
 
     assert used[500] > 500 * 100
     assert used[4000] / 4000 < 2 * used[500] / 500
+
+
+@pytest.mark.emulator
+def test_room_for_arguments_is_made_once_however_many_threads_meet(tmp_path: Path) -> None:
+    program = tmp_path / "spares"
+    includes = [f"-I{ROOT / 'src' / 'vyre_cuda' / '_native'}", f"-I{sysconfig.get_path('include')}"]
+    source = HERE / "spares.c"
+    subprocess.run(["cc", "-std=c11", "-O1", *includes, str(source), "-o", str(program), "-lpthread"], check=True)
+
+    done = subprocess.run([str(program)], capture_output=True, text=True, timeout=200, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def on_device(
