@@ -161,6 +161,12 @@ struct vyc_module {
  */
 vyc_memory_stats vyc__memory_read(vyc_context *context);
 
+/* ---- lane.c ---- */
+
+/* What lanes have for arguments and results of their runs goes to the pools, where no run is in
+ * flight, prepared or still to be collected. */
+void vyc__lanes_empty(vyc_context *context);
+
 /* ---- context.c ---- */
 
 typedef struct vyc_scope {

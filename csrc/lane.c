@@ -249,3 +249,40 @@ vyc_status vyc__lane_take(vyc_plan *plan, vyc_lane **lane_out, int64_t *left_ns)
   *lane_out = lane;
   return VYC_OK;
 }
+
+/* ---- slabs of lanes that nobody uses --------------------------------------------------------- */
+
+static void move(vyc_block **slab, vyc_block **list) {
+  if (*slab == NULL) return;
+  (*slab)->next = *list;
+  *list = *slab;
+  *slab = NULL;
+}
+
+static void take_slabs(vyc_lane *lane, vyc_block **pinned, vyc_block **device) {
+  int expected = LANE_FREE;
+  if (!atomic_compare_exchange_strong(&lane->state, &expected, LANE_CLAIMED)) return;
+  move(&lane->pinned, pinned);
+  move(&lane->device, device);
+  vyc__lane_set(lane, LANE_FREE);
+}
+
+static void give_list(vyc_context *context, vyc_pool *pool, vyc_block *list) {
+  while (list != NULL) {
+    vyc_block *block = list;
+    list = block->next;
+    vyc__pool_give(context, pool, block, 0);
+  }
+}
+
+void vyc__lanes_empty(vyc_context *context) {
+  vyc_block *pinned = NULL, *device = NULL;
+  pthread_mutex_lock(&context->children_lock);
+  for (vyc_plan *plan = context->plans; plan != NULL; plan = plan->next_plan)
+    for (vyc_lane *lane = atomic_load_explicit(&plan->lanes, memory_order_acquire); lane != NULL;
+         lane = lane->next)
+      take_slabs(lane, &pinned, &device);
+  pthread_mutex_unlock(&context->children_lock);
+  give_list(context, &context->pinned_pool, pinned);
+  give_list(context, &context->device_pool, device);
+}

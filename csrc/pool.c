@@ -274,6 +274,7 @@ static vyc_status grow(vyc_context *context, vyc_pool *pool, uint64_t *address_o
   CUresult result = raw_alloc(context, pool, address_out, bytes);
   if (VYC_LIKELY(result == CUDA_SUCCESS)) return VYC_OK;
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+    vyc__lanes_empty(context);
     vyc__pool_trim(context, &context->device_pool);
     if (pool->pinned) vyc__pool_trim(context, pool);
     vyc__log(context, VYC_LOG_INFO, "out of %s memory: idle blocks were freed",

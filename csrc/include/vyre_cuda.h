@@ -318,7 +318,9 @@ typedef struct vyc_memory_stats {
 
 /* A snapshot; blocks whose use has ended meanwhile count as idle. */
 VYC_API vyc_status vyc_context_memory_stats(vyc_context *context, vyc_memory_stats *stats_out);
-/* Wait for the work that may still use them, then give all idle blocks back to the driver. */
+/* Wait for the work that may still use them, then give all idle blocks back to the driver, and with
+ * them what plans keep for the host arguments of their runs, where no run is in flight or waits to
+ * be collected. Whoever runs out of memory does the same before it says so. */
 VYC_API vyc_status vyc_context_trim(vyc_context *context);
 /* Bytes of device and of page-locked memory that are kept idle at most; what is over goes back to
  * the driver, least recently used first, once no work uses it. A new context keeps a quarter of the

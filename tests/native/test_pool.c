@@ -193,6 +193,94 @@ static void a_shortage_waits_for_released_blocks(void) {
   CHECK(emulator_reset() == 0);
 }
 
+/* ---- room for host arguments ----------------------------------------------------------------- */
+
+enum { RUNS = 8, ROOM = 512 * 1024 };
+
+/* As many runs at once, each with that many bytes in and out. */
+static void burst(vyc_plan *plan) {
+  static float in[ROOM / 4], out[RUNS * ROOM / 4];
+  task t;
+  vyc_ticket *tickets[RUNS];
+  prepare(&t, 2.0f);
+  t.run.grid[0] = ROOM / 4 / 128;
+  t.arguments[0] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = ROOM / 4, .data = in};
+  t.arguments[1] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = ROOM / 4};
+  memset(out, 0, sizeof out);
+  for (int i = 0; i < ROOM / 4; i++) in[i] = (float)(i + 1);
+  for (int i = 0; i < RUNS; i++) {
+    t.arguments[1].result = out + (size_t)i * (ROOM / 4);
+    OK(vyc_plan_submit(plan, &tickets[i], &t.run));
+  }
+  for (int i = 0; i < RUNS; i++) {
+    OK(vyc_ticket_wait(tickets[i], -1));
+    vyc_ticket_release(tickets[i]);
+  }
+  for (size_t i = 0; i < RUNS * ROOM / 4; i++) CHECK(out[i] == 2.0f * in[i % (ROOM / 4)]);
+}
+
+static void a_trim_takes_the_room_of_runs_that_have_ended(void) {
+  CHECK(emulator_set("stream_mode", LAZY) == 0); /* none ends before all are submitted */
+  vyc_context *context = open_context();
+  vyc_module *module = load_module(context);
+  vyc_plan *plan = scale_plan(module, COPIED);
+  burst(plan);
+  for (int kind = 0; kind < KINDS; kind++)
+    CHECK(read_stats(kind, context).live >= (uint64_t)RUNS * ROOM);
+  OK(vyc_context_trim(context));
+  for (int kind = 0; kind < KINDS; kind++) {
+    const stats s = read_stats(kind, context);
+    CHECK(s.live <= (uint64_t)RUNS * 256 && s.idle == 0);
+  }
+  burst(plan);
+  vyc_plan_release(plan);
+  vyc_module_release(module);
+  vyc_context_release(context);
+  check_nothing_lives();
+  CHECK(emulator_reset() == 0);
+}
+
+/* Their arguments are in it. */
+static void a_trim_leaves_the_room_of_runs_in_flight(void) {
+  CHECK(emulator_set("stream_mode", LAZY) == 0);
+  vyc_context *context = open_context();
+  vyc_module *module = load_module(context);
+  vyc_plan *plan = scale_plan(module, COPIED);
+  task t;
+  vyc_ticket *ticket = NULL;
+  prepare(&t, 3.0f);
+  OK(vyc_plan_submit(plan, &ticket, &t.run));
+  OK(vyc_context_trim(context));
+  const piece other = new_piece(DEVICE, context, N * 4);
+  OK(vyc_fill_zero(other.buffer, 0, N * 4));
+  OK(vyc_ticket_wait(ticket, -1));
+  verify(&t);
+  vyc_ticket_release(ticket);
+  end_piece(&other);
+  vyc_plan_release(plan);
+  vyc_module_release(module);
+  vyc_context_release(context);
+  check_nothing_lives();
+  CHECK(emulator_reset() == 0);
+}
+
+static void a_shortage_takes_the_room_of_runs_that_have_ended(int kind) {
+  CHECK(emulator_set("stream_mode", LAZY) == 0);
+  vyc_context *context = open_context();
+  vyc_module *module = load_module(context);
+  vyc_plan *plan = scale_plan(module, COPIED);
+  CHECK(emulator_set(limit_of(kind), 10 * (int64_t)MIB) == 0);
+  burst(plan);
+  const piece large = new_piece(kind, context, 8 * MIB);
+  end_piece(&large);
+  burst(plan);
+  vyc_plan_release(plan);
+  vyc_module_release(module);
+  vyc_context_release(context);
+  check_nothing_lives();
+  CHECK(emulator_reset() == 0);
+}
+
 /* ---- failing calls --------------------------------------------------------------------------- */
 
 /* The last three give something back: what they refuse is lost, and counted as such from then on.
@@ -285,10 +373,13 @@ int main(int argc, char **argv) {
     every_idle_block_is_found_again(kind);
     idle_memory_stays_within_the_budget(kind);
     a_shortage_frees_what_is_idle_and_tries_once_more(kind);
+    a_shortage_takes_the_room_of_runs_that_have_ended(kind);
   }
   a_block_is_reused_behind_every_stream_that_used_it();
   memory_over_the_budget_is_not_freed_under_work();
   a_shortage_waits_for_released_blocks();
+  a_trim_takes_the_room_of_runs_that_have_ended();
+  a_trim_leaves_the_room_of_runs_in_flight();
   a_block_that_cannot_be_waited_for_is_put_aside();
   any_call_may_fail();
   puts("pool: passed");

@@ -236,7 +236,11 @@ class Device(memory.Allocator, Telemetry):
         self.context.set_memory_budget(device, pinned)
 
     def trim(self) -> None:
-        """Give all idle memory back to the driver, after the work that may still use it."""
+        """Give all idle memory back to the driver, after the work that may still use it.
+
+        Idle are blocks that nobody has, and what kernels keep for the host arrays of their calls: room for as many
+        calls as there were at a time, where no call or pending result uses it. The next call makes it again.
+        """
         self.context.trim()
 
     # ---- recording --------------------------------------------------------------------------------------------------
