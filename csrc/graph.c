@@ -59,6 +59,9 @@ static void graph_finish(vyc_child *child) {
   vyc_module_release(graph->loop_module);
   free(graph->touched.list);
   free(graph->written.list);
+  free(graph->moved);
+  free(graph->accesses);
+  vyc__order_free(&graph->wanted);
   vyc__name_release(child->context, graph->called);
   free(graph);
 }

@@ -62,6 +62,8 @@ typedef struct vyc_order {
 vyc_status vyc__order_add(vyc_order *order, const vyc_access *accesses, uint32_t count);
 /* Into `found`: the nodes that no other node depends on. */
 vyc_status vyc__order_ends(vyc_order *order);
+/* Empty again, with the room that it has. */
+void vyc__order_reset(vyc_order *order);
 void vyc__order_free(vyc_order *order);
 
 /* Room for `count` elements; the array grows by doubling. VYC_E_MEMORY leaves it as it is. */
@@ -135,11 +137,21 @@ typedef struct vyc_ranges { /* sorted, disjoint, merged */
   vyc_range *list;
 } vyc_ranges;
 
+/* A range that a step touches now and did not as built. */
+typedef struct vyc_moved {
+  uint64_t begin, end;
+  uint32_t step, write;
+} vyc_moved;
+
+/* Times that a graph is made anew because its edges did not do: instantiating costs more than what
+ * branches gain where changes go on bringing ever other orders. */
+#define VYC_MOST_REORDERS 16u
+
 struct vyc_graph {
   vyc_child child;
   _Atomic bool claimed;
   bool finished;
-  bool serial;             /* edges in the order of recording: see vyc__edges_fit */
+  bool serial;             /* edges in the order of recording, which fit whatever comes */
   bool path;               /* as built the nodes are one path: no ranges can break their order */
   uint32_t step_count, step_room;
   vyc_step *steps;
@@ -159,6 +171,12 @@ struct vyc_graph {
   uint32_t edge_count, edge_room;
   uint32_t *edges;
   vyc_ranges touched, written; /* by the nodes as built */
+  uint32_t reorders;       /* see VYC_MOST_REORDERS */
+  uint32_t moved_count, moved_room;
+  vyc_moved *moved;        /* during a launch */
+  vyc_order wanted;        /* likewise */
+  uint32_t access_room;
+  vyc_access *accesses;    /* of one step, likewise */
   vyc_module *loop_module;
   CUfunction loop_begin, loop_next;
   uint32_t loops_made;     /* by the latest build */
@@ -257,8 +275,17 @@ vyc_status vyc__ranges_make(vyc_graph *graph);
 bool vyc__nodes_fit(const vyc_graph *graph, const vyc_step *step, const vyc_values *values);
 /* Whether the step would touch other ranges than the edges were made for. */
 bool vyc__has_moved(const vyc_step *step, const vyc_values *values);
-/* Whether the edges keep the order with the targets of all steps in graph->away. */
-bool vyc__edges_fit(const vyc_graph *graph);
+/* Whether the edges keep the order with the targets of all steps in graph->away, which the nodes
+ * fit. */
+vyc_status vyc__edges_fit(vyc_graph *graph, bool *fit_out);
+
+/* ---- graph_cover.c ---- */
+
+/* The same for a graph without loops, from the edges that it would have if it were made anew. */
+vyc_status vyc__edges_cover(vyc_graph *graph, bool *covered_out);
+static inline vyc_values *vyc__step_target(const vyc_step *step) {
+  return step->target == NULL ? step->base : step->target;
+}
 
 /* ---- graph_loop.c ---- */
 

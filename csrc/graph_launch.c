@@ -69,31 +69,29 @@ static vyc_status aim(vyc_graph *graph, const vyc_graph_change *changes, uint32_
   return VYC_OK;
 }
 
-static vyc_values *target_of(const vyc_step *step) {
-  return step->target == NULL ? step->base : step->target;
-}
-
 static bool fits(const vyc_graph *graph) {
   for (uint32_t i = 0; i < graph->away_count; i++) {
     const vyc_step *step = &graph->steps[graph->away[i]];
-    if (!vyc__nodes_fit(graph, step, target_of(step))) return false;
+    if (!vyc__nodes_fit(graph, step, vyc__step_target(step))) return false;
   }
   return true;
 }
 
 static vyc_status hit(vyc_graph *graph) {
-  const bool in_order = vyc__edges_fit(graph);
-  if (VYC_LIKELY(in_order && graph->exec != NULL && fits(graph))) {
+  const bool fit = VYC_LIKELY(graph->exec != NULL && fits(graph));
+  bool in_order = true;
+  if (fit) VYC_TRY(vyc__edges_fit(graph, &in_order));
+  if (VYC_LIKELY(fit && in_order)) {
     for (uint32_t i = 0; i < graph->away_count; i++) {
       vyc_step *step = &graph->steps[graph->away[i]];
-      VYC_TRY(vyc__nodes_set(graph, step, target_of(step)));
+      VYC_TRY(vyc__nodes_set(graph, step, vyc__step_target(step)));
     }
     return VYC_OK;
   }
-  graph->serial |= !in_order;
+  graph->serial |= !in_order && ++graph->reorders > VYC_MOST_REORDERS;
   for (uint32_t i = 0; i < graph->away_count; i++) {
     vyc_step *step = &graph->steps[graph->away[i]];
-    step->now = target_of(step);
+    step->now = vyc__step_target(step);
   }
   return vyc__graph_build(graph);
 }

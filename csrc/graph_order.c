@@ -209,6 +209,11 @@ vyc_status vyc__order_ends(vyc_order *order) {
   return VYC_OK;
 }
 
+void vyc__order_reset(vyc_order *order) {
+  order->node_count = order->segment_count = order->cell_count = 0;
+  order->found_count = order->chain_count = 0;
+}
+
 void vyc__order_free(vyc_order *order) {
   free(order->nodes);
   free(order->segments);

@@ -1,15 +1,12 @@
 /* Whether a graph as built also does for other values: its nodes, and its edges.
  *
  * Edges were made for the ranges of the first values. Ranges that have moved need no new edge where
- * they meet nothing that is written, or written nothing that is touched; what cannot be told so is
- * taken for a conflict. */
+ * they meet nothing that is written, or written nothing that is touched, as built and among
+ * themselves; else graph_cover.c has the edges that they need. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "graph.h"
-
-/* Moved ranges beyond this many are not compared with each other. */
-#define MOST_MOVED 64u
 
 /* ---- ranges as built ------------------------------------------------------------------------- */
 
@@ -84,41 +81,68 @@ bool vyc__has_moved(const vyc_step *step, const vyc_values *values) {
   return false;
 }
 
-typedef struct moved {
-  vyc_access access;
-  uint32_t step;
-} moved;
-
-static bool conflict(const moved *a, const moved *b) {
-  return a->step != b->step && (a->access.write || b->access.write) &&
-         a->access.begin < b->access.end && b->access.begin < a->access.end;
-}
-
-/* Compare what has moved in one step with all that was built, and with what has moved before. */
-static bool add_moved(const vyc_graph *graph, uint32_t number, moved *list, uint32_t *count) {
+/* What has moved in one step; false: it meets what was built. */
+static vyc_status add_moved(vyc_graph *graph, uint32_t number, bool *apart) {
   const vyc_step *step = &graph->steps[number];
-  const vyc_values *values = step->target == NULL ? step->base : step->target;
+  const vyc_values *values = vyc__step_target(step);
   const uint32_t all = vyc__access_count(step, values);
-  for (uint32_t i = 0; i < all; i++) {
+  for (uint32_t i = 0; i < all && *apart; i++) {
     const vyc_access access = vyc__access(step, values, i);
     if (same(&access, &step->built[i]) || access.begin >= access.end) continue;
-    if (*count == MOST_MOVED) return false;
-    if (meets(access.write ? &graph->touched : &graph->written, &access)) return false;
-    const moved fresh = {access, number};
-    for (uint32_t j = 0; j < *count; j++)
-      if (conflict(&list[j], &fresh)) return false;
-    list[(*count)++] = fresh;
+    *apart = !meets(access.write ? &graph->touched : &graph->written, &access);
+    VYC_TRY(vyc__grow(&graph->moved, &graph->moved_room, graph->moved_count + 1,
+                      sizeof *graph->moved));
+    graph->moved[graph->moved_count++] =
+        (vyc_moved){access.begin, access.end, number, access.write};
+  }
+  return VYC_OK;
+}
+
+/* How far the ranges so far go: those of the step that comes furthest, and those of the others. */
+typedef struct reach {
+  uint64_t end, end_of_others;
+  uint32_t step;
+} reach;
+
+static void extend(reach *r, const vyc_moved *m) {
+  if (m->end > r->end) {
+    if (m->step != r->step) r->end_of_others = r->end;
+    r->end = m->end;
+    r->step = m->step;
+  } else if (m->step != r->step && m->end > r->end_of_others) {
+    r->end_of_others = m->end;
+  }
+}
+
+static bool meets_other_step(const reach *r, const vyc_moved *m) {
+  return (m->step == r->step ? r->end_of_others : r->end) > m->begin;
+}
+
+static int by_begin_of_moved(const void *a, const void *b) {
+  const vyc_moved *x = a, *y = b;
+  return x->begin < y->begin ? -1 : x->begin > y->begin ? 1 : 0;
+}
+
+/* No step writes where another one is. */
+static bool lie_apart(vyc_moved *list, uint32_t count) {
+  reach all = {0, 0, VYC_NONE}, written = all;
+  if (count > 1) qsort(list, count, sizeof *list, by_begin_of_moved);
+  for (uint32_t i = 0; i < count; i++) {
+    if (meets_other_step(list[i].write ? &all : &written, &list[i])) return false;
+    extend(&all, &list[i]);
+    if (list[i].write) extend(&written, &list[i]);
   }
   return true;
 }
 
-bool vyc__edges_fit(const vyc_graph *graph) {
-  moved list[MOST_MOVED];
-  uint32_t count = 0;
-  if (graph->path || graph->serial) return true;
-  for (uint32_t i = 0; i < graph->away_count; i++)
-    if (!add_moved(graph, graph->away[i], list, &count)) return false;
-  return true;
+vyc_status vyc__edges_fit(vyc_graph *graph, bool *fit_out) {
+  *fit_out = true;
+  if (graph->path || graph->serial) return VYC_OK;
+  graph->moved_count = 0;
+  for (uint32_t i = 0; i < graph->away_count && *fit_out; i++)
+    VYC_TRY(add_moved(graph, graph->away[i], fit_out));
+  *fit_out = *fit_out && lie_apart(graph->moved, graph->moved_count);
+  return *fit_out || graph->loops_made > 0 ? VYC_OK : vyc__edges_cover(graph, fit_out);
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */

@@ -880,9 +880,11 @@ VYC_API vyc_status vyc_graph_update(vyc_graph *graph, const vyc_graph_change *ch
                                     uint32_t count);
 /* Launch, in the order of the stream (NULL: in call order) and behind earlier launches of this
  * graph, with changes that hold for this launch. Nothing is made anew, unless a change brings a
- * size to or from 0, or memory that steps share which had none in common: then the graph is
- * instantiated again, in the latter case in the order of recording. On failure nothing was
- * launched, and the graph can be launched again. What it does wrong comes out at the next wait.
+ * size to or from 0, or an order between steps that the graph does not keep (always one that moves
+ * memory which steps share, where there are loops): then the graph is instantiated again with the
+ * branches that it has now, and where that has come 16 times in the order of recording, for good.
+ * On failure nothing was launched, and the graph can be launched again. What it does wrong comes
+ * out at the next wait.
  * On an adopted stream that somebody captures the nodes become part of the captured graph, with the
  * values of this launch, and run when that does, as said of vyc_stream_adopt: `graph`, which holds
  * what they use from then on, must live as long as that graph. When that fails half-way the capture

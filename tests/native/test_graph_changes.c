@@ -48,7 +48,7 @@ static void a_change_that_makes_branches_meet_keeps_their_order(const place *p) 
   CHECK(info_of(graph).edge_count == 0);
   on_buffers(&t, y, w);
   OK(vyc_graph_launch(graph, &change, 1, NULL));
-  CHECK(info_of(graph).in_order == 1 && info_of(graph).edge_count == 1);
+  CHECK(info_of(graph).in_order == 0 && info_of(graph).edge_count == 1);
   CHECK(first_of(w) == 6.0f);
   OK(vyc_graph_launch(graph, NULL, 0, NULL));
   CHECK(first_of(w) == 5.0f);
@@ -57,6 +57,131 @@ static void a_change_that_makes_branches_meet_keeps_their_order(const place *p) 
   vyc_buffer_release(y);
   vyc_buffer_release(z);
   vyc_buffer_release(w);
+}
+
+/* ---- many ranges at once --------------------------------------------------------------------- */
+
+#define PIECE 256u /* bytes */
+
+/* Branches of three ranges each: a piece is filled, and copied to another one. */
+typedef struct branches {
+  uint32_t count;
+  vyc_buffer *from, *to;
+  vyc_graph_transfer *transfers; /* a fill and a copy each */
+  vyc_graph_change *changes;
+} branches;
+
+static branches make_branches(const place *p, uint32_t count, float first) {
+  branches b = {count, new_buffer(p->context, (uint64_t)count * PIECE),
+                new_buffer(p->context, (uint64_t)count * PIECE),
+                calloc(2 * count, sizeof *b.transfers), calloc(2 * count, sizeof *b.changes)};
+  CHECK(b.transfers != NULL && b.changes != NULL);
+  for (uint32_t i = 0; i < count; i++) {
+    const uint64_t offset = (uint64_t)i * PIECE;
+    vyc_graph_transfer fill = fill_of(b.from, first + (float)i), copy = copy_of(b.to, b.from);
+    fill.bytes = copy.bytes = PIECE;
+    fill.to_offset = copy.to_offset = copy.from_offset = offset;
+    b.transfers[2 * i] = fill;
+    b.transfers[2 * i + 1] = copy;
+  }
+  for (uint32_t i = 0; i < 2 * count; i++)
+    b.changes[i] = (vyc_graph_change){.step = i, .transfer = &b.transfers[i]};
+  return b;
+}
+
+static void end_branches(branches *b) {
+  vyc_buffer_release(b->from);
+  vyc_buffer_release(b->to);
+  free(b->transfers);
+  free(b->changes);
+}
+
+static vyc_graph *graph_of(const place *p, const branches *b) {
+  vyc_graph *graph = new_graph(p->context);
+  for (uint32_t i = 0; i < 2 * b->count; i++) add_transfer(graph, &b->transfers[i]);
+  OK(vyc_graph_finish(graph));
+  return graph;
+}
+
+static void check_same_edges(vyc_graph *graph, vyc_graph *anew) {
+  const vyc_graph_info info = info_of(graph), wanted = info_of(anew);
+  CHECK(info.in_order == 0 && info.node_count == wanted.node_count);
+  CHECK(info.edge_count == wanted.edge_count);
+  for (uint32_t i = 0; i < info.node_count; i++) {
+    vyc_graph_node node = {.struct_size = sizeof node}, other = node;
+    uint32_t count = 0, others = 0, edges[4], other_edges[4];
+    OK(vyc_graph_node_get(graph, &node, &count, edges, 4, i));
+    OK(vyc_graph_node_get(anew, &other, &others, other_edges, 4, i));
+    CHECK(count == others && count <= 4 && node.step == other.step);
+    CHECK(memcmp(edges, other_edges, count * sizeof *edges) == 0);
+  }
+}
+
+static void check_branches(const branches *b, uint32_t shift, float first) {
+  const size_t words = PIECE / 4;
+  float *host = malloc(b->count * (size_t)PIECE);
+  OK(vyc_copy_out(b->to, 0, host, (uint64_t)b->count * PIECE));
+  for (uint32_t i = 0; i < b->count; i++)
+    for (size_t j = 0; j < words; j++)
+      CHECK(host[i * words + j] == first + (float)((i + shift) % b->count));
+  free(host);
+}
+
+static void branches_stay_whatever_moves(const place *p, uint32_t ranges) {
+  branches a = make_branches(p, (ranges + 2) / 3, 1.0f), b = make_branches(p, a.count, 5.0f);
+  vyc_graph *graph = graph_of(p, &a), *anew = graph_of(p, &b);
+  const uint64_t instantiated = count_of("cuGraphInstantiateWithFlags");
+  for (int i = 0; i < 3; i++) {
+    OK(vyc_graph_launch(graph, b.changes, 2 * b.count, NULL));
+    check_branches(&b, 0, 5.0f);
+    OK(vyc_graph_launch(graph, NULL, 0, NULL));
+    check_branches(&a, 0, 1.0f);
+  }
+  OK(vyc_graph_update(graph, b.changes, 2 * b.count));
+  OK(vyc_graph_launch(graph, NULL, 0, NULL));
+  check_same_edges(graph, anew);
+  CHECK(count_of("cuGraphInstantiateWithFlags") == instantiated);
+  vyc_graph_release(graph);
+  vyc_graph_release(anew);
+  end_branches(&a);
+  end_branches(&b);
+}
+
+/* Each copy takes what the branch behind it fills: now an edge from another branch, or none, because
+ * it comes first and the fill has to come behind it. */
+static void edges_are_exact_where_branches_are_crossed(const place *p, uint32_t ranges) {
+  branches a = make_branches(p, (ranges + 2) / 3, 1.0f), b = make_branches(p, a.count, 5.0f);
+  for (uint32_t i = 0; i < b.count; i++)
+    b.transfers[2 * i + 1].from_offset = (uint64_t)((i + b.count - 1) % b.count) * PIECE;
+  vyc_graph *graph = graph_of(p, &a), *anew = graph_of(p, &b);
+  OK(vyc_graph_update(graph, b.changes, 2 * b.count));
+  OK(vyc_graph_launch(anew, NULL, 0, NULL));
+  OK(vyc_graph_launch(graph, NULL, 0, NULL));
+  check_same_edges(graph, anew);
+  check_branches(&b, b.count - 1, 5.0f);
+  vyc_graph_release(graph);
+  vyc_graph_release(anew);
+  end_branches(&a);
+  end_branches(&b);
+}
+
+/* Changes that go on bringing another order: from some time on nothing is instantiated any more. */
+static void ever_other_orders_end_in_that_of_recording(const place *p) {
+  enum { COUNT = 40 };
+  branches a = make_branches(p, COUNT, 1.0f);
+  vyc_graph *graph = graph_of(p, &a);
+  const uint64_t before = count_of("cuGraphInstantiateWithFlags");
+  for (uint32_t i = 0; i < COUNT - 1; i++) { /* the last one copies what branch i has filled */
+    a.transfers[2 * COUNT - 1].from_offset = (uint64_t)i * PIECE;
+    OK(vyc_graph_launch(graph, &a.changes[2 * COUNT - 1], 1, NULL));
+    float found = 0;
+    OK(vyc_copy_out(a.to, (uint64_t)(COUNT - 1) * PIECE, &found, 4));
+    CHECK(found == 1.0f + (float)i);
+  }
+  CHECK(info_of(graph).in_order == 1);
+  CHECK(count_of("cuGraphInstantiateWithFlags") == before + 17);
+  vyc_graph_release(graph);
+  end_branches(&a);
 }
 
 static void sizes_may_change_to_nothing_and_back(const place *p) {
@@ -257,6 +382,12 @@ int main(int argc, char **argv) {
   const place p = open_place();
   a_change_is_of_one_launch_and_an_update_of_all_later_ones(&p);
   a_change_that_makes_branches_meet_keeps_their_order(&p);
+  static const uint32_t RANGES[] = {6, 64, 65, 200, 1000};
+  for (size_t i = 0; i < sizeof RANGES / sizeof RANGES[0]; i++) {
+    branches_stay_whatever_moves(&p, RANGES[i]);
+    edges_are_exact_where_branches_are_crossed(&p, RANGES[i]);
+  }
+  ever_other_orders_end_in_that_of_recording(&p);
   sizes_may_change_to_nothing_and_back(&p);
   wrong_use_is_refused(&p);
   every_failure_leaves_the_graph_usable(&p);
