@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from vyre_cuda.runtime.generator import ROOMS
+from vyre_cuda.runtime.generator import ROOMS, digest_of
 
 pytestmark = pytest.mark.slow
 
@@ -105,6 +105,30 @@ def test_the_digest_of_the_generator_covers_every_room_that_lowering_enters():
     rooms = {name.partition(".")[0] for name in own(json.loads(done.stdout))}
 
     assert rooms - NEUTRAL == set(ROOMS)
+
+
+@pytest.fixture
+def copied_package(tmp_path):
+    for room in ROOMS:
+        (tmp_path / room / "inner" / "innermost").mkdir(parents=True)
+        (tmp_path / room / "inner" / "innermost" / "rule.py").write_text("X = 1\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_digest_of_the_generator_covers_nested_modules(copied_package, room):
+    before = digest_of(str(copied_package))
+    (copied_package / room / "inner" / "innermost" / "rule.py").write_text("X = 2\n")
+
+    assert digest_of(str(copied_package)) != before
+
+
+def test_the_digest_of_the_generator_leaves_out_what_python_cached(copied_package):
+    before = digest_of(str(copied_package))
+    (copied_package / ROOMS[0] / "__pycache__").mkdir()
+    (copied_package / ROOMS[0] / "__pycache__" / "rule.cpython-312.pyc").write_bytes(b"cached")
+
+    assert digest_of(str(copied_package)) == before
 
 
 def own(modules: list[str]) -> list[str]:

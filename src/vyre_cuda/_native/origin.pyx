@@ -12,6 +12,7 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF
 from libc.stdint cimport intptr_t, uint32_t
 
+import vyre_cuda
 from vyre_cuda._native.c_api cimport VYC_OK, vyc_origin_add
 from vyre_cuda._native.origin cimport UNSEEN, Seen, current, keep
 
@@ -40,7 +41,7 @@ if seen_start() != 0:
     raise MemoryError
 
 # Whose frames are passed over, with the separator.
-cdef str PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+cdef str PACKAGE = os.path.dirname(os.path.abspath(vyre_cuda.__file__)) + os.sep
 # Bytes of an origin's text that are kept, its end: a path may be long.
 cdef Py_ssize_t LONGEST = 200
 

@@ -10,6 +10,7 @@ import os.path
 import sys
 from typing import Any, Literal
 
+import vyre_cuda
 from vyre_cuda.errors import Diagnostic, ProgramError
 from vyre_cuda.ir.limits import MAX_NESTING
 from vyre_cuda.ir.nodes import Expr, If, Let, Local, Source, Stmt
@@ -19,7 +20,7 @@ from vyre_cuda.records import dataclass, field
 
 BlockKind = Literal["program", "if_", "else_", "for_", "while_ test", "while_"]
 
-_OWN_FILES = os.path.dirname(__file__)
+_OWN_FILES = os.path.join(os.path.dirname(vyre_cuda.__file__), "ir", "")
 
 
 def caller() -> Source:

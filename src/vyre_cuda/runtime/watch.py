@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
+import vyre_cuda
 from vyre_cuda._native.context import Context
 from vyre_cuda.errors import UnsupportedError
 from vyre_cuda.runtime.array import DeviceArray
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_PACKAGE = os.path.dirname(os.path.abspath(vyre_cuda.__file__)) + os.sep
 _DOMAIN = "vyre_cuda"
 _LONGEST_VALUE = 40
 
