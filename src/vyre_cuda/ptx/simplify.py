@@ -102,6 +102,29 @@ def _shift(name: str, op: Callable[[int, int], int]) -> Rule:
     return rule
 
 
+def _right_shift_of_a_sign(b: Builder, type_: str, left: int, right: int) -> int | None:
+    """The upper bytes of what a signed number of 16 bits is extended to are its sign, and said to be.
+
+    Where a float is made of them, ptxas takes those of the number of 16 bits instead (docs/compiler-defects.md).
+    """
+    function, count = b.function, b.constant_of(right)
+    if type_ != "u32" or count not in (16, 24) or function.ops[left] != "retype":
+        return None
+    number = function.args[left][0]
+    if function.types[number] != "s32":
+        return None
+    low, high = b.facts.range(number)
+    if low < -(1 << 15) or high >= 1 << 15:
+        return None
+    sign = b.convert("retype", "u32", b.apply("right_shift", number, b.constant("u32", 31)))
+    return b.apply("bitwise_and", sign, b.constant("u32", (1 << 32 - count) - 1))
+
+
+def _right_shift_of_a_negation(b: Builder, type_: str, left: int, right: int) -> int | None:
+    plain = _without_negation(b, left) if type_ == "s32" else left
+    return None if plain == left else b.apply("right_shift", plain, right)
+
+
 def _negated(place: int, constant: int) -> Callable[[Builder, str, int, int], int | None]:
     """x * -1 and 0 - x as -x."""
 
@@ -188,11 +211,16 @@ def _extreme(op: str) -> Rule:
 
 
 def _without_negation(b: Builder, value: int) -> int:
-    """-x as ~x + 1: ptxas loses the sign where it makes one instruction of two minima or maxima."""
+    """-x as ~x + 1: ptxas loses the sign where it makes one instruction of two minima or maxima, or of a right shift
+    and a sum (docs/compiler-defects.md).
+    """
     function = b.function
-    if function.ops[value] != "negative":
+    negated = function.args[value][0] if function.ops[value] == "retype" else value
+    if function.ops[negated] != "negative":
         return value
-    return b.apply("add", b.apply("invert", function.args[value][0]), b.constant("s32", 1))
+    type_ = function.types[negated]
+    plain = b.apply("add", b.apply("invert", function.args[negated][0]), b.constant(type_, 1))
+    return b.convert("retype", function.types[value], plain)
 
 
 def _order(strict: bool) -> Rule:
@@ -315,7 +343,9 @@ RULES: dict[str, Rule] = {
     "bitwise_or": _chain(_fold(lambda x, y: x | y), _right(0), _same_same),
     "bitwise_xor": _chain(_fold(lambda x, y: x ^ y), _right(0), _same_zero),
     "left_shift": _shift("left_shift", lambda value, count: value << count),
-    "right_shift": _shift("right_shift", lambda value, count: value >> count),
+    "right_shift": _chain(
+        _shift("right_shift", lambda value, count: value >> count), _right_shift_of_a_sign, _right_shift_of_a_negation
+    ),
     "negative": _fold_negative,
     "absolute": _fold_absolute,
     "invert": _fold_invert,
