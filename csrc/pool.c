@@ -206,11 +206,12 @@ bool vyc__pool_harvest(vyc_context *context, vyc_pool *pool, vyc_block **retired
   return more;
 }
 
+/* A stream that has left its slot has ended its work. */
 static bool mark_slot(vyc_context *context, vyc_pool *pool, vyc_block *block, uint32_t slot) {
   if (slot == VYC_SLOT_MAIN) return vyc__pool_mark(context, pool, block, context->main, slot);
   vyc_stream *stream = vyc__slot_hold(context, slot);
-  const bool marked =
-      stream != NULL && vyc__pool_mark(context, pool, block, stream->handle, slot);
+  if (stream == NULL) return slot != VYC_SLOT_OTHER;
+  const bool marked = vyc__pool_mark(context, pool, block, stream->handle, slot);
   vyc__slot_let_go(stream);
   return marked;
 }

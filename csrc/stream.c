@@ -297,7 +297,8 @@ vyc_status vyc__stream_after_main(vyc_context *context, CUstream stream) {
 vyc_status vyc__slot_finish(vyc_context *context, uint32_t slot, int64_t timeout_ns) {
   if (slot == VYC_SLOT_MAIN) return finish_in_slot(context, slot, context->main, timeout_ns);
   vyc_stream *stream = vyc__slot_hold(context, slot);
-  if (stream == NULL) return vyc__work_wait(context, timeout_ns);
+  if (stream == NULL) /* it has ended its work, or is one of those without a number */
+    return slot == VYC_SLOT_OTHER ? vyc__work_wait(context, timeout_ns) : VYC_OK;
   const vyc_status status = finish_in_slot(context, slot, stream->handle, timeout_ns);
   vyc__slot_let_go(stream);
   return status;

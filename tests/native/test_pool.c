@@ -93,6 +93,44 @@ static void a_block_is_reused_behind_every_stream_that_used_it(void) {
   CHECK(emulator_reset() == 0);
 }
 
+/* Neither a release nor a copy looks at other streams for the sake of one that is gone. */
+static void what_an_ended_stream_used_is_free_at_once(void) {
+  CHECK(emulator_set("stream_mode", LAZY) == 0);
+  vyc_context *context = open_context();
+  vyc_module *module = load_module(context);
+  vyc_plan *plan = scale_plan(module, COPIED);
+  vyc_stream *ended = new_stream(context), *busy = new_stream(context);
+  piece in = new_piece(DEVICE, context, N * 4), out = new_piece(DEVICE, context, N * 4);
+  const piece copied = new_piece(DEVICE, context, N * 4);
+  const piece others = new_piece(DEVICE, context, N * 4);
+  float host[N];
+  OK(vyc_fill_zero(in.buffer, 0, N * 4));
+  OK(vyc_context_synchronize(context));
+  launch_on(plan, &in, &out, ended);
+  launch_on(plan, &in, &copied, ended);
+  OK(vyc_stream_synchronize(ended));
+  vyc_stream_release(ended);
+  const uint64_t given = count_of("cuLaunchKernel") + count_of("cuGraphLaunch");
+  for (int i = 0; i < 4; i++) launch_on(plan, &in, &others, busy);
+  CHECK(count_of("cuLaunchKernel") + count_of("cuGraphLaunch") == given + 4);
+  const uint64_t looks = count_of("cuStreamQuery");
+  end_piece(&out);
+  const piece next = new_piece(DEVICE, context, N * 4);
+  CHECK(next.data == out.data);
+  CHECK(count_of("cuStreamQuery") == looks);
+  OK(vyc_copy_out(copied.buffer, 0, host, N * 4));
+  CHECK(vyc_stream_query(busy) == VYC_NOT_READY);
+  OK(vyc_stream_synchronize(busy));
+  const piece *all[] = {&in, &copied, &others, &next};
+  for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) end_piece(all[i]);
+  vyc_stream_release(busy);
+  vyc_plan_release(plan);
+  vyc_module_release(module);
+  vyc_context_release(context);
+  check_nothing_lives();
+  CHECK(emulator_reset() == 0);
+}
+
 /* ---- budgets --------------------------------------------------------------------------------- */
 
 static void idle_memory_stays_within_the_budget(int kind) {
@@ -376,6 +414,7 @@ int main(int argc, char **argv) {
     a_shortage_takes_the_room_of_runs_that_have_ended(kind);
   }
   a_block_is_reused_behind_every_stream_that_used_it();
+  what_an_ended_stream_used_is_free_at_once();
   memory_over_the_budget_is_not_freed_under_work();
   a_shortage_waits_for_released_blocks();
   a_trim_takes_the_room_of_runs_that_have_ended();
