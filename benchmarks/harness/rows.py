@@ -74,6 +74,11 @@ TASKS = {
     "host_dispatch": "host arrays in and out, 3 x 4 KiB",
     "clear_enqueue": "enqueue of a kernel whose output is cleared first",
     "graph": "graph of 1000 kernels, to completion",
+    "event": "event recorded in a stream",
+    "idle": "wait for a stream with nothing to wait for",
+    "small_in": "4 KiB of page-locked memory to the device",
+    "small_out": "4 KiB from the device to page-locked memory",
+    "graph_enqueue": "graph of 100 kernels, enqueue",
     "alloc_free": "allocation and release of device memory",
     "large_host": "host arrays in and out, 16 MiB each",
     "copy_in": "256 MiB to the device",
@@ -88,6 +93,8 @@ def _plus(us: float) -> Target:
 
 # Of launch: 1.9 µs where the floor is 1.3.
 LAUNCH = _plus(0.60)
+DOOR = _plus(0.50)
+SMALL_COPY = _plus(1.00)
 LINK = Target("rate", 0.97)
 
 _SAME, _CHANGED = "launch_enqueue_graph_same", "launch_enqueue_graph_changed"
@@ -122,6 +129,12 @@ ROWS = (
     Row("call_clear_same", "clear_enqueue", "clear_graph_same", "bound call that clears, nothing changed"),
     Row("call_clear_changed", "clear_enqueue", "clear_graph_changed", "bound call that clears, all changed"),
     Row("graph_chain", "graph", "graph_chain", "recorded graph, replay, synchronize", Target("times", 1.02)),
+    Row("host_await", "host_dispatch", "host_dispatch_zero_copy", "await k.submit(x, y, a, out=r)"),
+    Row("event_record", "event", "event_record", "stream.record()", DOOR),
+    Row("idle_synchronize", "idle", "idle_synchronize", "stream.synchronize()", DOOR),
+    Row("small_h2d", "small_in", "small_h2d", "dx.copy_from(x), synchronize", SMALL_COPY),
+    Row("small_d2h", "small_out", "small_d2h", "dx.numpy(out=r)", SMALL_COPY),
+    Row("graph_enqueue", "graph_enqueue", "graph_enqueue", "g.replay()", DOOR),
     Row("alloc_free", "alloc_free", "alloc_free_async", "dev.empty, dropped", Target("most", 0.30)),
     Row("large_pinned", "large_host", "large_zero_copy_pinned", "page-locked arrays, out=r", _LARGE, _BOTH_WAYS),
     Row("large_pageable", "large_host", _PAGEABLE, "k(x, a, out=r)", _LARGE, _BOTH_WAYS, others=_OTHERS_PAGEABLE),

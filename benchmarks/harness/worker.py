@@ -19,11 +19,12 @@ from harness.ways.busy import Busy
 from harness.ways.chain import Chain
 from harness.ways.clear import Clear
 from harness.ways.copies import Copies
+from harness.ways.doors import Doors
 from harness.ways.large import Large
 from harness.ways.pool import Pool
 from harness.ways.saxpy import Saxpy
 
-GROUPS: tuple[type[Group], ...] = (Saxpy, Busy, Clear, Chain, Pool, threads.Scaling, Large, Copies)
+GROUPS: tuple[type[Group], ...] = (Saxpy, Busy, Clear, Chain, Pool, Doors, threads.Scaling, Large, Copies)
 
 # What a call can raise that says something about this row alone.
 _FAILURES = (vc.Error, WrongResult, TypeError, ValueError, AttributeError, RuntimeError, OSError, MemoryError)

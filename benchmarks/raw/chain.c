@@ -77,7 +77,7 @@ static bool is_right(const raw_twin *t, uint32_t set) {
 static uint32_t sets(const raw_options *o) { return o->sets < CHAINS ? o->sets : CHAINS; }
 static uint32_t trips(const raw_options *o) { return o->long_trips; }
 
-static const raw_twin TWINS[] = {{"graph_chain", replay, false, true, false}};
+static const raw_twin TWINS[] = {{"graph_chain", replay, false, true, false, false}};
 
 const raw_group chain_group = {true,     open, sets,  trips,           NULL, wait, poison,
                                is_right, NULL, TWINS, RAW_COUNT(TWINS)};

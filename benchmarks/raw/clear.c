@@ -105,10 +105,10 @@ static uint32_t sets(const raw_options *o) { return o->sets; }
 static uint32_t trips(const raw_options *o) { return o->trips; }
 
 static const raw_twin TWINS[] = {
-    {"clear_graph_same", graph_same, true, false, false},
-    {"clear_graph_changed", graph_changed, true, true, false},
-    {"clear_memset_same", memset_same, true, false, false},
-    {"clear_memset_changed", memset_changed, true, true, false},
+    {"clear_graph_same", graph_same, true, false, false, false},
+    {"clear_graph_changed", graph_changed, true, true, false, false},
+    {"clear_memset_same", memset_same, true, false, false, false},
+    {"clear_memset_changed", memset_changed, true, true, false, false},
 };
 
 const raw_group clear_group = {true,   open,     sets, trips, reset,           wait,

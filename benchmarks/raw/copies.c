@@ -92,11 +92,11 @@ static uint32_t trips(const raw_options *o) { return o->copy_trips; }
 static void wait(void) {}
 
 static const raw_twin TWINS[] = {
-    {"copy_h2d_pinned", h2d_pinned, false, true, false},
-    {"copy_h2d_pageable", h2d_pageable, false, true, false},
-    {"copy_d2h_pinned", d2h_pinned, false, true, false},
-    {"copy_d2h_pageable", d2h_pageable, false, true, false},
-    {"copy_d2h_new", d2h_new, false, true, false},
+    {"copy_h2d_pinned", h2d_pinned, false, true, false, false},
+    {"copy_h2d_pageable", h2d_pageable, false, true, false, false},
+    {"copy_d2h_pinned", d2h_pinned, false, true, false, false},
+    {"copy_d2h_pageable", d2h_pageable, false, true, false, false},
+    {"copy_d2h_new", d2h_new, false, true, false, false},
 };
 
 const raw_group copy_group = {false,    open, sets,  trips,           NULL, wait, poison,

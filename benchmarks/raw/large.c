@@ -182,14 +182,14 @@ static uint32_t sets(const raw_options *o) { return o->large_sets; }
 static uint32_t trips(const raw_options *o) { return o->long_trips; }
 
 static const raw_twin TWINS[] = {
-    {"large_zero_copy_pinned", pinned, false, true, false},
-    {"large_zero_copy_pageable", pageable, false, true, false},
-    {"large_copies_pinned", copies_pinned, false, true, false},
-    {"large_copies_pageable", copies_pageable, false, true, false},
-    {"large_chunks_pageable", chunks_pageable, false, true, false},
-    {"large_zero_copy_new", zero_copy_new, false, true, false},
-    {"large_copies_new", copies_new, false, true, false},
-    {"large_chunks_new", chunks_new, false, true, false},
+    {"large_zero_copy_pinned", pinned, false, true, false, false},
+    {"large_zero_copy_pageable", pageable, false, true, false, false},
+    {"large_copies_pinned", copies_pinned, false, true, false, false},
+    {"large_copies_pageable", copies_pageable, false, true, false, false},
+    {"large_chunks_pageable", chunks_pageable, false, true, false, false},
+    {"large_zero_copy_new", zero_copy_new, false, true, false, false},
+    {"large_copies_new", copies_new, false, true, false, false},
+    {"large_chunks_new", chunks_new, false, true, false, false},
 };
 
 const raw_group large_group = {false,    open, sets,  trips,           NULL, wait, poison,

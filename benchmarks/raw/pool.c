@@ -46,7 +46,7 @@ static uint32_t sets(const raw_options *o) {
 
 static uint32_t trips(const raw_options *o) { return o->trips; }
 
-static const raw_twin TWINS[] = {{"alloc_free_async", alloc_free, true, true, false}};
+static const raw_twin TWINS[] = {{"alloc_free_async", alloc_free, true, true, false, false}};
 
 const raw_group pool_group = {true,     open,   sets,  trips,           NULL, wait, poison,
                               is_right, absent, TWINS, RAW_COUNT(TWINS)};

@@ -14,8 +14,8 @@
 /* A check disturbs the samples after it: rare enough to stay clear of the 99th percentile. */
 enum { CHECK_EVERY = 256 };
 
-static const raw_group *const GROUPS[] = {&small_group, &clear_group, &chain_group,
-                                          &large_group, &copy_group,  &pool_group};
+static const raw_group *const GROUPS[] = {&small_group, &clear_group, &chain_group, &large_group,
+                                          &copy_group,  &pool_group,  &doors_group};
 
 static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
@@ -55,6 +55,7 @@ static void series_of_trips(const raw_options *o, const raw_group *g, const raw_
     const uint64_t begin = raw_now_ns();
     t->call(i % sets);
     samples[i] = raw_now_ns() - begin;
+    if (t->drains) g->wait();
     if (i % CHECK_EVERY == CHECK_EVERY - 1) spot_check(g, t, i % sets);
   }
 }

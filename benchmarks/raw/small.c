@@ -190,19 +190,19 @@ static uint32_t sets(const raw_options *o) { return o->sets; }
 static uint32_t trips(const raw_options *o) { return o->trips; }
 
 static const raw_twin TWINS[] = {
-    {"launch_enqueue_kernel", kernel, true, true, false},
-    {"launch_enqueue_graph_same", graph_same, true, false, false},
-    {"launch_enqueue_graph_changed", graph_changed, true, true, false},
-    {"launch_enqueue_graph_same_rested", graph_same, true, false, true},
-    {"launch_enqueue_graph_changed_rested", graph_changed, true, true, true},
-    {"launch_sync", kernel_sync, false, true, false},
-    {"graph_launch_sync", graph_same_sync, false, false, false},
-    {"graph_launch_sync_changed", graph_changed_sync, false, true, false},
-    {"host_dispatch_zero_copy", zero_copy, false, true, false},
-    {"host_dispatch_zero_copy_polling", zero_copy_polling, false, true, false},
-    {"host_dispatch_pinned", pinned, false, true, false},
-    {"host_dispatch_pinned_polling", pinned_polling, false, true, false},
-    {"host_dispatch_staged", staged, false, true, false},
+    {"launch_enqueue_kernel", kernel, true, true, false, false},
+    {"launch_enqueue_graph_same", graph_same, true, false, false, false},
+    {"launch_enqueue_graph_changed", graph_changed, true, true, false, false},
+    {"launch_enqueue_graph_same_rested", graph_same, true, false, true, false},
+    {"launch_enqueue_graph_changed_rested", graph_changed, true, true, true, false},
+    {"launch_sync", kernel_sync, false, true, false, false},
+    {"graph_launch_sync", graph_same_sync, false, false, false, false},
+    {"graph_launch_sync_changed", graph_changed_sync, false, true, false, false},
+    {"host_dispatch_zero_copy", zero_copy, false, true, false, false},
+    {"host_dispatch_zero_copy_polling", zero_copy_polling, false, true, false, false},
+    {"host_dispatch_pinned", pinned, false, true, false, false},
+    {"host_dispatch_pinned_polling", pinned_polling, false, true, false, false},
+    {"host_dispatch_staged", staged, false, true, false, false},
 };
 
 const raw_group small_group = {true,   open,     sets, trips, reset,           wait,

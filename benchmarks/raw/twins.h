@@ -25,6 +25,7 @@ typedef struct raw_twin {
   bool blocks;  /* timed in blocks that are drained outside of the timing */
   bool rotates; /* uses all sets, not only the first */
   bool rests;   /* sleeps RAW_REST_NS before each block; a fifth of the blocks */
+  bool drains;  /* a trip whose end is waited for outside of the timing */
 } raw_twin;
 
 /* As long as CPython lets another thread compute before it hands the GIL over, by default. */
@@ -44,7 +45,8 @@ typedef struct raw_group {
   uint32_t twin_count;
 } raw_group;
 
-extern const raw_group small_group, clear_group, chain_group, large_group, copy_group, pool_group;
+extern const raw_group small_group, clear_group, chain_group, large_group, copy_group, pool_group,
+    doors_group;
 
 /* Launches a second from 1, 2, 4 and 8 threads, each with its own stream and graph. */
 void raw_measure_threads(const raw_options *options, CUcontext context);

@@ -5,13 +5,14 @@ The timed part holds the call and nothing else: arguments are laid out before.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from time import perf_counter_ns
 
 import numpy as np
 
 from harness import programs
-from harness.inputs import Floats, saxpy_sets
+from harness.inputs import Floats, InputSet, saxpy_sets
 from harness.timing import Line, Task, host_task, measure_trips
 from harness.ways.base import Bench, SaxpyGroup, pinned_copy
 
@@ -29,6 +30,7 @@ class Saxpy(SaxpyGroup):
         "host_dispatch_out",
         "host_dispatch_new",
         "host_dispatch_pinned",
+        "host_await",
     )
 
     def __init__(self, bench: Bench) -> None:
@@ -134,3 +136,21 @@ class Saxpy(SaxpyGroup):
             return perf_counter_ns() - begin
 
         return measure_trips(host_task(id, sets), trip, self.counts)
+
+    def host_await(self, id: str) -> Line:
+        """The time from the call to its result inside of a coroutine; the loop has nothing else to do."""
+        kernel, sets, loop = self.kernel, self.sets, asyncio.new_event_loop()
+
+        async def call(s: InputSet) -> int:
+            x, y, a, result = s.x, s.y, s.a, s.result
+            begin = perf_counter_ns()
+            await kernel.submit(x, y, a, out=result)
+            return perf_counter_ns() - begin
+
+        def trip(number: int) -> int:
+            return loop.run_until_complete(call(sets[number]))
+
+        try:
+            return measure_trips(host_task(id, sets), trip, self.counts)
+        finally:
+            loop.close()
