@@ -1,12 +1,20 @@
-"""Awaiting a submitted call. Apart from `pending`, so that only those who await pay for importing asyncio."""
+"""Awaiting a submitted call. Apart from `pending`, so that only those who await pay for importing asyncio.
+
+The way through the waiter takes a sleep of its thread, its wake-up and that of the loop: 200 us and more, however short
+the run. So the loop looks itself, between its other work, as long as a call would spin.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from time import monotonic_ns
 from typing import Any, Protocol
 
 from vyre_cuda._native.ticket import Ticket
 from vyre_cuda.runtime.waiter import Waiter, Waiting
+
+# Nanoseconds for which the loop looks, once in each of its turns.
+LOOKS_NS = 200_000
 
 
 class Awaited(Protocol):
@@ -18,10 +26,14 @@ class Awaited(Protocol):
 
 
 async def wait(pending: Awaited, ticket: Ticket, waiter: Waiter) -> Any:
-    """The result. Two looks, between which others had the loop, spare a short run the way through the waiter."""
-    if not pending.done():
+    """The result. While the loop looks others have it between two looks."""
+    done = pending.done
+    if not done():
+        end = monotonic_ns() + LOOKS_NS
         await asyncio.sleep(0)
-    if not pending.done():
+        while not done() and monotonic_ns() < end:
+            await asyncio.sleep(0)
+    if not done():
         loop = asyncio.get_running_loop()
         reached: asyncio.Future[None] = asyncio.Future(loop=loop)
         waiting = Waiting(ticket, lambda: _wake(loop, reached))

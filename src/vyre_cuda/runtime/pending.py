@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vyre_cuda._native.status import AssertReport
 from vyre_cuda._native.ticket import Ticket
 from vyre_cuda.errors import KernelTimeoutError
+from vyre_cuda.later import later
 
 if TYPE_CHECKING:
+    from vyre_cuda.runtime import awaiting
     from vyre_cuda.runtime.kernel import Kernel
+else:
+    awaiting = later("vyre_cuda.runtime.awaiting")
 
 Results: TypeAlias = Any
 
@@ -44,6 +47,4 @@ class Pending:
         return self._results
 
     def __await__(self) -> Generator[Any, None, Results]:
-        awaiting = import_module("vyre_cuda.runtime.awaiting")
-        wait: Generator[Any, None, Results] = awaiting.wait(self, self._ticket, self._kernel.device.waiter).__await__()
-        return wait
+        return awaiting.wait(self, self._ticket, self._kernel.device.waiter).__await__()

@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Callable
 
-from vyre_cuda._native.ticket import Ticket, finished
+from vyre_cuda._native.ticket import Ticket, exact_sleeps, finished
 
 # Seconds between looks: the first, the factor to the next, the longest.
 FIRST_LOOK = 50e-6
@@ -78,6 +78,7 @@ class Waiter:
             self._thread = thread
 
     def _serve(self) -> None:
+        exact_sleeps()
         pause = FIRST_LOOK
         while pause > 0:
             try:
