@@ -61,21 +61,10 @@ void vyc_buffer_release(vyc_buffer *buffer) {
   vyc_context_release(context);
 }
 
-/* The last reference to a context closes it, which takes its time. */
-static bool is_last_of_context(const vyc_context *context) {
-  return atomic_load_explicit(&context->references, memory_order_relaxed) == 1;
-}
-
 vyc_status vyc_buffer_try_release(vyc_buffer *buffer) {
-  if (buffer == NULL) return VYC_OK;
-  uint32_t references = atomic_load_explicit(&buffer->child.references, memory_order_acquire);
-  while (VYC_UNLIKELY(references > 1))
-    if (atomic_compare_exchange_weak_explicit(&buffer->child.references, &references,
-                                              references - 1, memory_order_release,
-                                              memory_order_acquire))
-      return VYC_OK;
+  if (buffer == NULL || vyc__child_drop_shared(&buffer->child)) return VYC_OK;
   vyc_context *context = buffer->child.context;
-  if (VYC_UNLIKELY(buffer->block == NULL || is_last_of_context(context))) return VYC_NOT_READY;
+  if (VYC_UNLIKELY(buffer->block == NULL || vyc__is_last_of_context(context))) return VYC_NOT_READY;
   if (!vyc__handle_try_give(context, &context->device_pool, buffer->block,
                             vyc__buffer_marks(buffer)))
     return VYC_NOT_READY;

@@ -36,11 +36,13 @@ static bool is_given(vyc_context *context, vyc_pace *pace) {
 }
 
 static void close_driver_side(vyc_context *context) {
+  vyc__events_close(context);
   vyc__children_close(context);
   vyc__plans_reap(context);
   vyc__streams_reap(context);
   vyc__modules_reap(context);
   vyc__reports_close(context);
+  vyc__ferry_close(context);
   vyc__pool_close(context, &context->device_pool);
   vyc__pool_close(context, &context->pinned_pool);
   vyc__depth_close(context, &context->depth);
@@ -155,6 +157,7 @@ void vyc_context_release(vyc_context *context) {
   /* In a forked child a lock may be held for ever and a list half changed. */
   if (!vyc__is_forked(context)) free_records(context);
   vyc__reports_free(context);
+  vyc__events_free(context);
   vyc__names_free(context);
   vyc_driver_release(context->driver);
   free(context);

@@ -186,12 +186,15 @@ void vyc__scope_relax(const vyc_context *context, vyc_scope *scope) {
   scope->mode = vyc__capture_relax(context->driver);
 }
 
-vyc_status vyc__enter(vyc_context *context, vyc_scope *scope) {
+vyc_status vyc__enter_as_found(vyc_context *context, vyc_scope *scope) {
   VYC_TRY(vyc__enter_warm(context, scope));
-  if (VYC_UNLIKELY(context->host.owns_context) && vyc__is_destroyed(context)) {
-    vyc__leave(context, scope);
-    return vyc__fail_destroyed(context);
-  }
+  if (VYC_LIKELY(!context->host.owns_context) || !vyc__is_destroyed(context)) return VYC_OK;
+  vyc__leave(context, scope);
+  return vyc__fail_destroyed(context);
+}
+
+vyc_status vyc__enter(vyc_context *context, vyc_scope *scope) {
+  VYC_TRY(vyc__enter_as_found(context, scope));
   vyc__scope_relax(context, scope);
   return VYC_OK;
 }

@@ -56,6 +56,19 @@ typedef struct vyc_depth {
   _Atomic bool claimed;
 } vyc_depth;
 
+#define VYC_KEPT_EVENTS 8u
+
+/* Page-locked memory that small copies go by; see ferry.c. */
+#define VYC_FERRY_PARTS 4u
+typedef struct vyc_ferry {
+  _Atomic bool claimed; /* guards the rest */
+  struct vyc_block *block; /* NULL: none was needed yet */
+  uint32_t part;        /* copies are given room in this one */
+  uint64_t used;        /* bytes of it */
+  CUevent events[VYC_FERRY_PARTS]; /* behind the copies of each part that is full; NULL: not made */
+  bool busy[VYC_FERRY_PARTS];      /* full, and not known to have been passed */
+} vyc_ferry;
+
 struct vyc_context {
   /* What every launch reads and few write, together. */
   vyc_driver *driver;
@@ -94,6 +107,8 @@ struct vyc_context {
   struct vyc_exec *execs; /* those of the budget; guarded by execs_lock, as is their number */
   uint32_t exec_count;
   vyc_depth depth; /* of call order */
+  _Atomic(vyc_event *) kept_events[VYC_KEPT_EVENTS]; /* held by nobody; see event.c */
+  vyc_ferry ferry;
   pthread_mutex_t slots_lock;
   vyc_stream *slots[VYC_NEAR_SLOTS]; /* by number; main stays NULL */
   /* When the stream of a slot began, counted in streams that took the slot of another: written
@@ -143,7 +158,8 @@ typedef struct vyc_place {
 struct vyc_event {
   vyc_child child;
   CUevent handle;
-  uint32_t slot; /* of the stream */
+  uint32_t slot;   /* of the stream */
+  bool is_foreign; /* recorded on an adopted stream */
 };
 
 struct vyc_module {
@@ -179,7 +195,9 @@ typedef struct vyc_scope {
 /* Check that the context can be used, make it current and keep it open; vyc__leave undoes that.
  * Driver calls that a capture of somebody else forbids are allowed until then. */
 vyc_status vyc__enter(vyc_context *context, vyc_scope *scope);
-/* The same for warm paths, which relax where they make such a call. */
+/* The same, but the thread's capture mode stays as it was found: for what makes no such call. */
+vyc_status vyc__enter_as_found(vyc_context *context, vyc_scope *scope);
+/* For warm paths, which relax where they make such a call, and ask of a host's context nothing. */
 vyc_status vyc__enter_warm(vyc_context *context, vyc_scope *scope);
 void vyc__leave(const vyc_context *context, const vyc_scope *scope);
 /* Allow what a capture of somebody else forbids until vyc__leave. */
@@ -220,6 +238,10 @@ vyc_status vyc__driver_failed(vyc_context *context, CUresult result, const char 
 #define VYC_CU_RESULT CUresult vyc__result
 
 vyc_context *vyc__context_retain(vyc_context *context);
+/* The last reference to a context closes it, which takes its time. */
+static inline bool vyc__is_last_of_context(const vyc_context *context) {
+  return atomic_load_explicit(&context->references, memory_order_relaxed) == 1;
+}
 /* The contexts that a close has given up, newest first. They are never freed: their work may still
  * run, and the driver waits for it where it waits for all work of the device. */
 vyc_context *vyc__abandoned(void);
@@ -262,6 +284,9 @@ void vyc__claim_wait(_Atomic bool *claimed);
  * VYC_NOT_READY when time is out. Negative timeout: none. */
 vyc_status vyc__work_wait(vyc_context *context, int64_t timeout_ns);
 vyc_status vyc__stream_finish(vyc_context *context, CUstream stream, int64_t timeout_ns);
+/* The same for the streams in some slots, one after the other. */
+vyc_status vyc__slots_finish(vyc_context *context, uint64_t slots, const vyc_far_set *far,
+                             int64_t timeout_ns);
 /* The same, and for what other contexts on the device have abandoned: before a driver call that
  * waits for every kernel of the device. */
 vyc_status vyc__quiet_wait(vyc_context *context, int64_t timeout_ns);
@@ -282,6 +307,15 @@ void vyc__child_add(vyc_child *child, vyc_context *context, void (*destroy)(vyc_
 void vyc__child_release(vyc_child *child);
 static inline void vyc__child_retain(vyc_child *child) {
   atomic_fetch_add_explicit(&child->references, 1, memory_order_relaxed);
+}
+/* Drop a reference that is not the last. False: it is the last, and still the caller's. */
+static inline bool vyc__child_drop_shared(vyc_child *child) {
+  uint32_t references = atomic_load_explicit(&child->references, memory_order_acquire);
+  while (VYC_UNLIKELY(references > 1))
+    if (atomic_compare_exchange_weak_explicit(&child->references, &references, references - 1,
+                                              memory_order_release, memory_order_acquire))
+      return true;
+  return false;
 }
 /* Destroy what every child holds of the driver, newest first. Nobody is inside the context. */
 void vyc__children_close(vyc_context *context);
@@ -340,6 +374,19 @@ vyc_stream *vyc__stream_known(vyc_context *context, CUstream target, const vyc_s
 vyc_stream *vyc__slot_hold(vyc_context *context, uint32_t slot);
 void vyc__slot_let_go(vyc_stream *stream);
 
+/* ---- event.c ---- */
+
+/* Give back the events that are kept. Nobody is inside the context. */
+void vyc__events_close(vyc_context *context);
+/* The rest, where no close could do that. */
+void vyc__events_free(vyc_context *context);
+
+/* ---- ferry.c ---- */
+
+/* Give its memory back to the pool, behind the copies that use it. */
+void vyc__ferry_trim(vyc_context *context);
+void vyc__ferry_close(vyc_context *context);
+
 /* ---- foreign.c ---- */
 
 /* Where a launch on the given stream goes. An adopted stream is asked whether it is captured. */
@@ -376,6 +423,13 @@ vyc_status vyc__copy_given(vyc_buffer *buffer);
 /* The same of one that is written; VYC_E_INVALID when it is read-only. */
 vyc_status vyc__copy_prepare_written(vyc_buffer *buffer, uint64_t offset, uint64_t bytes,
                                      const char *operation);
+
+/* Somebody else may look at the memory without asking for an order: what he finds is what was
+ * written before, as with the copies of other libraries. */
+static inline bool vyc__is_seen_outside(const vyc_buffer *buffer) {
+  return atomic_load_explicit(&buffer->exported, memory_order_relaxed) ||
+         (buffer->block == NULL && buffer->source == NULL);
+}
 
 /* The driver's copies and fills, counted. */
 vyc_status vyc__copy_up(vyc_context *context, uint64_t to, const void *from, uint64_t bytes,

@@ -86,6 +86,7 @@ vyc_status vyc_context_trim(vyc_context *context) {
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
   vyc__lanes_empty(context);
+  vyc__ferry_trim(context);
   vyc__pool_trim(context, &context->device_pool);
   vyc__pool_trim(context, &context->pinned_pool);
   vyc__leave(context, &scope);

@@ -1,4 +1,4 @@
-/* Streams and events. A context numbers its streams (slots.h), so that a buffer can keep which of
+/* Streams. A context numbers its streams (slots.h), so that a buffer can keep which of
  * them have work on it. Where no number is left, after four billion streams or beside VYC_SLOTS
  * others, a stream shares VYC_SLOT_OTHER, and is waited for with all that is there. */
 #include <stdlib.h>
@@ -301,98 +301,5 @@ vyc_status vyc__slot_finish(vyc_context *context, uint32_t slot, int64_t timeout
     return slot == VYC_SLOT_OTHER ? vyc__work_wait(context, timeout_ns) : VYC_OK;
   const vyc_status status = finish_in_slot(context, slot, stream->handle, timeout_ns);
   vyc__slot_let_go(stream);
-  return status;
-}
-
-/* ---- events --------------------------------------------------------------------------------- */
-
-static void event_destroy(vyc_child *child) {
-  child->context->driver->cuEventDestroy(((vyc_event *)child)->handle);
-}
-
-vyc_status vyc_stream_record(vyc_stream *stream, vyc_event **event_out) {
-  VYC_REQUIRE(stream != NULL && event_out != NULL);
-  *event_out = NULL;
-  vyc_context *context = stream->child.context;
-  vyc_scope scope;
-  VYC_CU_RESULT;
-  VYC_TRY(vyc__enter(context, &scope));
-  vyc_status status = VYC_OK;
-  vyc_event *event = calloc(1, sizeof *event);
-  if (event == NULL) {
-    status = vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
-    goto leave;
-  }
-  event->slot = stream->slot;
-  status = VYC_CU(context, cuEventCreate, &event->handle, CU_EVENT_DEFAULT);
-  if (status != VYC_OK) goto fail_event;
-  status = VYC_CU(context, cuEventRecord, event->handle, stream->target);
-  if (status != VYC_OK) goto fail_record;
-  vyc__child_add(&event->child, context, event_destroy, NULL);
-  *event_out = event;
-  goto leave;
-
-fail_record:
-  context->driver->cuEventDestroy(event->handle);
-fail_event:
-  free(event);
-leave:
-  vyc__leave(context, &scope);
-  return status;
-}
-
-void vyc_event_release(vyc_event *event) {
-  if (event != NULL) vyc__child_release(&event->child);
-}
-
-vyc_status vyc_stream_wait(vyc_stream *stream, vyc_event *event) {
-  VYC_REQUIRE(stream != NULL && event != NULL);
-  VYC_REQUIRE(stream->child.context == event->child.context);
-  vyc_context *context = stream->child.context;
-  vyc_scope scope;
-  VYC_CU_RESULT;
-  VYC_TRY(vyc__enter(context, &scope));
-  const vyc_status status =
-      VYC_CU(context, cuStreamWaitEvent, stream->target, event->handle, CU_EVENT_WAIT_DEFAULT);
-  vyc__leave(context, &scope);
-  return status;
-}
-
-vyc_status vyc_event_synchronize_for(vyc_event *event, int64_t timeout_ns) {
-  VYC_REQUIRE(event != NULL);
-  vyc_context *context = event->child.context;
-  vyc_scope scope;
-  VYC_TRY(vyc__enter(context, &scope));
-  vyc_pace pace = vyc__pace_begin(timeout_ns, VYC_SPIN_NS);
-  vyc_status status = vyc__event_wait(context, event->handle, &pace);
-  if (status != VYC_NOT_READY) vyc__count(context, sync_points, 1);
-  if (status == VYC_OK) status = vyc__check_reports_of(context, event->slot, 0);
-  vyc__leave(context, &scope);
-  return status;
-}
-
-vyc_status vyc_event_synchronize(vyc_event *event) { return vyc_event_synchronize_for(event, -1); }
-
-vyc_status vyc_event_query(vyc_event *event) {
-  VYC_REQUIRE(event != NULL);
-  vyc_context *context = event->child.context;
-  vyc_scope scope;
-  VYC_TRY(vyc__enter(context, &scope));
-  const vyc_status status =
-      vyc__ready(context, context->driver->cuEventQuery(event->handle), "cuEventQuery");
-  vyc__leave(context, &scope);
-  return status;
-}
-
-vyc_status vyc_event_elapsed(vyc_event *stop, float *milliseconds_out, vyc_event *start) {
-  VYC_REQUIRE(stop != NULL && milliseconds_out != NULL && start != NULL);
-  VYC_REQUIRE(stop->child.context == start->child.context);
-  vyc_context *context = stop->child.context;
-  vyc_scope scope;
-  VYC_CU_RESULT;
-  VYC_TRY(vyc__enter(context, &scope));
-  const vyc_status status =
-      VYC_CU(context, cuEventElapsedTime, milliseconds_out, start->handle, stop->handle);
-  vyc__leave(context, &scope);
   return status;
 }

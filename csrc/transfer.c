@@ -161,19 +161,12 @@ static vyc_status upload(packing *p, const vyc_transfer *items, uint32_t count) 
   return VYC_OK;
 }
 
-/* Somebody else may look at the memory without asking for an order: what he finds is what was
- * written before, as with the copies of other libraries. */
-static bool is_seen_outside(const vyc_buffer *buffer) {
-  return atomic_load_explicit(&buffer->exported, memory_order_relaxed) ||
-         (buffer->block == NULL && buffer->source == NULL);
-}
-
 /* Whoever uses the buffers next is ordered behind the copies, owners of adopted memory too. */
 static vyc_status given(packing *p, const vyc_transfer *items, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
     if (items[i].bytes == 0) continue;
     VYC_TRY(vyc__copy_given(items[i].buffer));
-    p->waits |= is_seen_outside(items[i].buffer);
+    p->waits |= vyc__is_seen_outside(items[i].buffer);
   }
   return VYC_OK;
 }

@@ -318,8 +318,8 @@ vyc_status vyc_context_synchronize(vyc_context *context) {
 }
 
 /* Marks stay where they are: the copy that this wait is made for takes them out. */
-static vyc_status finish_slots(vyc_context *context, uint64_t slots, const vyc_far_set *far,
-                               int64_t timeout_ns) {
+vyc_status vyc__slots_finish(vyc_context *context, uint64_t slots, const vyc_far_set *far,
+                             int64_t timeout_ns) {
   const uint64_t begin = timeout_ns < 0 ? 0 : vyc__now_ns();
   VYC_EACH_SLOT(slot, slots, far) {
     const uint64_t waited = timeout_ns < 0 ? 0 : vyc__now_ns() - begin;
@@ -338,7 +338,7 @@ vyc_status vyc_buffer_synchronize_for(vyc_buffer *buffer, uint32_t host, int64_t
   slots = host != 0 ? slots | main_bit : slots & ~main_bit;
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
-  const vyc_status status = finish_slots(context, slots, &buffer->far, timeout_ns);
+  const vyc_status status = vyc__slots_finish(context, slots, &buffer->far, timeout_ns);
   vyc__leave(context, &scope);
   return status;
 }

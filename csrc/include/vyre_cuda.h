@@ -476,6 +476,9 @@ VYC_API vyc_status vyc_stream_record(vyc_stream *stream, vyc_event **event_out);
 VYC_API vyc_status vyc_stream_wait(vyc_stream *stream, vyc_event *event);
 /* May be released with work in flight, which it does not wait for. */
 VYC_API void vyc_event_release(vyc_event *event);
+/* The same for callers that hold a lock of their own, as vyc_buffer_try_release: VYC_NOT_READY: the
+ * reference is still the caller's. */
+VYC_API vyc_status vyc_event_try_release(vyc_event *event);
 /* VYC_E_ASSERT as from vyc_context_synchronize, of launches on the event's stream. */
 VYC_API vyc_status vyc_event_synchronize(vyc_event *event);
 /* The same for at most timeout_ns, then VYC_NOT_READY; negative: no limit. */
@@ -552,6 +555,14 @@ VYC_API vyc_status vyc_buffer_is_read_only(vyc_buffer *buffer, uint32_t *read_on
 VYC_API vyc_status vyc_copy_in(vyc_buffer *to, uint64_t offset, const void *data, uint64_t bytes);
 /* The bytes have arrived when it returns, and `data_out` is the caller's before and after. */
 VYC_API vyc_status vyc_copy_out(vyc_buffer *from, uint64_t offset, void *data_out, uint64_t bytes);
+/* The same two for callers that hold a lock of their own: at most VYC_TRY_BYTES, without a lock and
+ * waiting at most timeout_ns, which is not negative. VYC_NOT_READY: that is not enough, and neither
+ * buffer nor data_out was written to; use the functions above. */
+enum { VYC_TRY_BYTES = 16384 };
+VYC_API vyc_status vyc_copy_try_in(vyc_buffer *to, uint64_t offset, const void *data,
+                                   uint64_t bytes, int64_t timeout_ns);
+VYC_API vyc_status vyc_copy_try_out(vyc_buffer *from, uint64_t offset, void *data_out,
+                                    uint64_t bytes, int64_t timeout_ns);
 /* Between buffers of one context; both may be released at once. */
 VYC_API vyc_status vyc_copy(vyc_buffer *to, uint64_t to_offset, vyc_buffer *from,
                             uint64_t from_offset, uint64_t bytes);

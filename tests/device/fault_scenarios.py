@@ -117,6 +117,12 @@ def memory(device: vc.Device) -> None:
     x.copy_from(pinned)
     x.copy_from(registered)
     np.testing.assert_array_equal(X, x.numpy())
+    many = np.arange(6000, dtype=np.float32)  # more than a small copy
+    z = device.array(many)
+    np.testing.assert_array_equal(many, z.numpy())
+    device.upload([(z, 100, X), (x, X)])
+    for part in device.download([(z, 100, 300), (x, 0, 300)]):
+        np.testing.assert_array_equal(X, part)
     assert device.memory_stats().live_bytes > 0
     device.context.trim()
     del pinned, registered

@@ -194,21 +194,31 @@ static void replay_get(uint32_t thread) {
 
 static void copy_in(uint32_t thread) {
   (void)thread;
-  scene_copy_in(&the_scene()->hot);
+  scene_copy_in(&the_scene()->hot, false);
+}
+
+static void try_in(uint32_t thread) {
+  (void)thread;
+  scene_copy_in(&the_scene()->hot, true);
+}
+
+static void try_out(uint32_t thread) {
+  (void)thread;
+  scene_copy_out(&the_scene()->hot, true);
 }
 
 static void copy_out(uint32_t thread) {
   (void)thread;
-  scene_copy_out(&the_scene()->hot);
+  scene_copy_out(&the_scene()->hot, false);
 }
 
 static void copy_other_out(uint32_t thread) {
   (void)thread;
-  scene_copy_out(&the_scene()->out);
+  scene_copy_out(&the_scene()->out, false);
 }
 
 static void copy_own_out(uint32_t thread) {
-  scene_copy_out(&the_scene()->own[thread]);
+  scene_copy_out(&the_scene()->own[thread], false);
 }
 
 static void copy_within(uint32_t thread) {
@@ -317,9 +327,9 @@ static void take_buffer(uint32_t thread) {
   scene_buffer fresh = {0};
   (void)thread;
   if (!scene_buffer_make(&fresh, "a new buffer")) return;
-  scene_copy_in(&fresh);
+  scene_copy_in(&fresh, false);
   scene_launch("launch on a new buffer", the_scene()->two, STREAM_TWO, &fresh, &the_scene()->out);
-  scene_copy_out(&fresh);
+  scene_copy_out(&fresh, false);
   scene_buffer_end(&fresh);
 }
 
@@ -499,7 +509,7 @@ static void use_memory_of(vyc_stream *source, uint32_t thread) {
   foreign.number = order_buffer_add(&s->order, "adopted memory", foreign.address, true);
   scene_launch("launch on adopted memory", s->one, STREAM_ONE, &s->x, &foreign);
   scene_launch("launch that reads it", NULL, STREAM_CALLS, &foreign, &s->hot);
-  scene_copy_out(&foreign);
+  scene_copy_out(&foreign, false);
   scene_buffer_end(&foreign);
 }
 
@@ -570,6 +580,8 @@ const operation_row operation_rows[] = {
     {"replay-get", replay_get},
     {"copy-in", copy_in},
     {"copy-out", copy_out},
+    {"try-in", try_in},
+    {"try-out", try_out},
     {"copy-other-out", copy_other_out},
     {"copy-own-out", copy_own_out},
     {"copy-within", copy_within},

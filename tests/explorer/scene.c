@@ -178,17 +178,23 @@ void scene_launch(const char *name, vyc_stream *stream, uint32_t order_stream,
   scene_leave(number, vyc_plan_launch(the_scene()->plan, &run.run));
 }
 
-void scene_copy_in(const scene_buffer *to) {
+/* Short enough to end before the device does its work. */
+#define TRY_NS 1000
+
+void scene_copy_in(const scene_buffer *to, bool tries) {
   const uint32_t number = scene_enter((order_operation){.name = "copy in",
                                                         .stream = STREAM_CALLS,
                                                         .flags = ORDER_COPY | ORDER_WAITS_BUFFERS,
                                                         .writes = scene_set(to)},
                                       BY_ITSELF, 0);
   const uint64_t value = number;
-  scene_leave(number, vyc_copy_in(to->handle, 0, &value, sizeof value));
+  vyc_status status = VYC_NOT_READY;
+  if (tries) status = vyc_copy_try_in(to->handle, 0, &value, sizeof value, TRY_NS);
+  if (status == VYC_NOT_READY) status = vyc_copy_in(to->handle, 0, &value, sizeof value);
+  scene_leave(number, status);
 }
 
-void scene_copy_out(const scene_buffer *from) {
+void scene_copy_out(const scene_buffer *from, bool tries) {
   const uint32_t number = scene_enter((order_operation){.name = "copy out",
                                                         .stream = STREAM_CALLS,
                                                         .flags =
@@ -197,7 +203,12 @@ void scene_copy_out(const scene_buffer *from) {
                                                         .reads = scene_set(from)},
                                       BY_ITSELF, 0);
   uint64_t value = UINT64_MAX;
-  const vyc_status status = vyc_copy_out(from->handle, 0, &value, sizeof value);
+  vyc_status status = VYC_NOT_READY;
+  if (tries) status = vyc_copy_try_out(from->handle, 0, &value, sizeof value, TRY_NS);
+  if (status == VYC_NOT_READY) {
+    if (value != UINT64_MAX) explorer_fail("a copy that was given up has written");
+    status = vyc_copy_out(from->handle, 0, &value, sizeof value);
+  }
   if (status == VYC_OK) order_check_read(&the_scene()->order, number, from->number, value);
   scene_leave(number, status);
 }
@@ -400,10 +411,10 @@ void scene_begin(uint32_t setting) {
 
 static void look(scene *s) {
   const bool is_hot_first = (s->setting & SETTING_HOT_FIRST) != 0;
-  scene_copy_out(is_hot_first ? &s->hot : &s->out);
-  scene_copy_out(is_hot_first ? &s->out : &s->hot);
+  scene_copy_out(is_hot_first ? &s->hot : &s->out, false);
+  scene_copy_out(is_hot_first ? &s->out : &s->hot, false);
   for (uint32_t i = 1; i < EXPLORER_THREADS; i++)
-    if (s->own[i].handle != NULL) scene_copy_out(&s->own[i]);
+    if (s->own[i].handle != NULL) scene_copy_out(&s->own[i], false);
 }
 
 static void check_executed(const scene *s) {
@@ -454,11 +465,11 @@ static void hand_on(scene *s) {
   for (uint32_t i = 1; i < EXPLORER_THREADS; i++) scene_buffer_end(&s->own[i]);
   for (uint32_t i = 0; i < 3; i++) {
     scene_buffer_make(&next[i], "the next owner's");
-    scene_copy_in(&next[i]);
+    scene_copy_in(&next[i], false);
   }
-  for (uint32_t i = 0; i < 3; i++) scene_copy_out(&next[i]);
+  for (uint32_t i = 0; i < 3; i++) scene_copy_out(&next[i], false);
   model_drain();
-  for (uint32_t i = 0; i < 3; i++) scene_copy_out(&next[i]);
+  for (uint32_t i = 0; i < 3; i++) scene_copy_out(&next[i], false);
   for (uint32_t i = 0; i < 3; i++) scene_buffer_end(&next[i]);
 }
 

@@ -98,8 +98,9 @@ typedef struct scene_run {
 } scene_run;
 void scene_fill_run(scene_run *run, vyc_stream *stream, const scene_buffer *in, uint64_t in_offset,
                     const scene_buffer *to, uint64_t value);
-void scene_copy_in(const scene_buffer *to);
-void scene_copy_out(const scene_buffer *from);
+/* `tries`: without a lock and not for long at first. */
+void scene_copy_in(const scene_buffer *to, bool tries);
+void scene_copy_out(const scene_buffer *from, bool tries);
 bool scene_buffer_make(scene_buffer *buffer, const char *name);
 void scene_buffer_end(scene_buffer *buffer);
 static inline uint32_t scene_set(const scene_buffer *buffer) { return 1u << buffer->number; }

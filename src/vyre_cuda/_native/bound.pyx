@@ -7,8 +7,8 @@ from libc.stdint cimport uint32_t
 from vyre_cuda._native.c_api cimport (
     VYC_E_INVALID, vyc_call_create, vyc_call_run_at, vyc_call_set_run, vyc_status, vyc_stream,
 )
-from vyre_cuda._native.context cimport Context, Stream, load
-from vyre_cuda._native.dispatch cimport Dispatcher, looks_deep
+from vyre_cuda._native.context cimport Context, Stream, load, looks_deep
+from vyre_cuda._native.dispatch cimport Dispatcher
 from vyre_cuda._native.frame cimport Frame, give_frame, take_frame
 from vyre_cuda._native.origin cimport origin_of
 from vyre_cuda._native.plan cimport AnyCall, Arguments

@@ -124,6 +124,7 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_stream_record(vyc_stream *stream, vyc_event **event_out)
     vyc_status vyc_stream_wait(vyc_stream *stream, vyc_event *event)
     void vyc_event_release(vyc_event *event)
+    vyc_status vyc_event_try_release(vyc_event *event)
     vyc_status vyc_event_synchronize(vyc_event *event)
     vyc_status vyc_event_synchronize_for(vyc_event *event, int64_t timeout_ns)
     vyc_status vyc_event_query(vyc_event *event)
@@ -157,6 +158,12 @@ cdef extern from "vyre_cuda.h" nogil:
 
     vyc_status vyc_buffer_adopt(vyc_buffer **buffer_out, vyc_context *context, const vyc_foreign_memory *memory)
     vyc_status vyc_buffer_is_read_only(vyc_buffer *buffer, uint32_t *read_only_out)
+    enum:
+        VYC_TRY_BYTES
+
+    vyc_status vyc_copy_try_in(vyc_buffer *to, uint64_t offset, const void *data, uint64_t nbytes, int64_t timeout_ns)
+    vyc_status vyc_copy_try_out(vyc_buffer *source, uint64_t offset, void *data_out, uint64_t nbytes,
+                                int64_t timeout_ns)
     vyc_status vyc_copy(vyc_buffer *to, uint64_t to_offset, vyc_buffer *source, uint64_t from_offset, uint64_t nbytes)
     vyc_status vyc_fill(vyc_buffer *to, uint64_t offset, uint32_t value, uint32_t element_bytes, uint64_t nbytes)
     vyc_status vyc_fill_zero(vyc_buffer *to, uint64_t offset, uint64_t nbytes)

@@ -1,6 +1,8 @@
 from libc.stdint cimport uint32_t, uint64_t
 
-from vyre_cuda._native.c_api cimport vyc_context, vyc_driver, vyc_event, vyc_stream
+from vyre_cuda._native.c_api cimport (
+    VYC_NOT_READY, vyc_context, vyc_context_is_behind, vyc_driver, vyc_event, vyc_stream,
+)
 
 # Words that threads read and write without a lock: each access is whole, and costs what a plain one costs.
 cdef extern from *:
@@ -31,11 +33,29 @@ cdef class Context:
     cdef int _recordings
 
     cdef object error(self, object report)
+    cdef int wait(self, object timeout) except -1
+
+
+# Launches between two looks at how far the device is behind.
+cdef enum:
+    LOOK_EVERY = 256
+
+
+cdef inline bint looks_deep(Context context, vyc_stream *stream) noexcept:
+    """Count a launch or a copy on a stream (NULL: call order); whether its queue may be full, so that it may block. The
+    count is a hint, so threads may lose some of it."""
+    cdef uint32_t launches = load_u32(context.launches) + 1
+    store_u32(context.launches, launches)
+    if launches % LOOK_EVERY == 0:
+        store(context.is_behind, vyc_context_is_behind(context._h, stream) == VYC_NOT_READY)
+    return load(context.is_behind)
 
 
 cdef class Stream:
     cdef vyc_stream *_h
     cdef Context _context
+
+    cdef int finish(self, object timeout) except -1
 
 
 cdef class Event:

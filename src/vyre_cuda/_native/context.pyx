@@ -1,5 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True
 """Drivers, contexts, streams and events."""
+cimport cython
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
@@ -11,12 +12,12 @@ from vyre_cuda._native.c_api cimport (
     vyc_context_stats, vyc_context_synchronize_for, vyc_context_trace, vyc_context_trim, vyc_driver_device_name,
     vyc_driver_info, vyc_driver_info_get, vyc_driver_open, vyc_driver_release, vyc_driver_started, vyc_event,
     vyc_event_elapsed,
-    vyc_event_query, vyc_event_release, vyc_event_synchronize_for, vyc_fence, vyc_fence_create, vyc_fence_release,
+    vyc_event_query, vyc_event_release, vyc_event_synchronize_for, vyc_event_try_release, vyc_fence, vyc_fence_create, vyc_fence_release,
     vyc_fence_wait, vyc_memory_stats, vyc_stats_row, vyc_status, vyc_stream, vyc_stream_create, vyc_stream_handle,
     vyc_stream_query, vyc_stream_record, vyc_stream_release, vyc_stream_synchronize_for, vyc_stream_wait,
 )
 from vyre_cuda._native.status cimport check
-from vyre_cuda._native.waiting cimport nanoseconds, slice_of, wait_in_slices
+from vyre_cuda._native.waiting cimport HELD_NS, nanoseconds, slice_of, wait_in_slices
 
 from time import monotonic_ns
 
@@ -168,10 +169,20 @@ cdef class Context:
 
     def synchronize(self, timeout: float | None = None) -> None:
         """Wait for all work given so far. KernelTimeoutError after `timeout` seconds."""
+        cdef vyc_status status = VYC_NOT_READY
+        if timeout is None:
+            status = vyc_context_synchronize_for(self._h, HELD_NS)
+        if status == VYC_NOT_READY:
+            self.wait(timeout)
+        else:
+            check(status)
+
+    cdef int wait(self, object timeout) except -1:
+        """The same without the GIL, and with an eye on signals."""
         cdef int64_t timeout_ns = nanoseconds(timeout)
         cdef vyc_fence *fence = NULL
         if wait_in_slices(context_wait, self._h, slice_of(timeout_ns)):
-            return
+            return 0
         try:
             with nogil:
                 check(vyc_fence_create(&fence, self._h))
@@ -180,6 +191,7 @@ cdef class Context:
         finally:
             with nogil:
                 vyc_fence_release(fence)
+        return 0
 
     def close(self, timeout: float | None = None) -> None:
         """Wait, then free everything. KernelTimeoutError after `timeout` seconds: what has not ended is abandoned."""
@@ -279,16 +291,28 @@ cdef class Stream:
 
     def synchronize(self, timeout: float | None = None) -> None:
         """Wait for the work given to it so far. KernelTimeoutError after `timeout` seconds."""
+        cdef vyc_status status = VYC_NOT_READY
+        if timeout is None:
+            status = vyc_stream_synchronize_for(self._h, HELD_NS)
+        if status == VYC_OK:
+            return
+        try:
+            if status == VYC_NOT_READY:
+                self.finish(timeout)
+            else:
+                check(status)
+        except AssertReport as report:
+            raise self._context.error(report) from None
+
+    cdef int finish(self, object timeout) except -1:
+        """The same without the GIL, and with an eye on signals."""
         cdef int64_t timeout_ns = nanoseconds(timeout)
         cdef Event event
-        try:
-            if wait_in_slices(stream_wait, self._h, slice_of(timeout_ns)):
-                return
+        if not wait_in_slices(stream_wait, self._h, slice_of(timeout_ns)):
             event = self.record()
             left = -1 if timeout_ns < 0 else timeout_ns - slice_of(timeout_ns)
             require(wait_in_slices(event_wait, event._h, left), timeout, self._context._h)
-        except AssertReport as report:
-            raise self._context.error(report) from None
+        return 0
 
     def __cuda_stream__(self) -> tuple[int, int]:
         """(version of the protocol, handle), for other libraries."""
@@ -307,6 +331,7 @@ cdef class Stream:
         check(vyc_stream_wait(self._h, event._h))
 
 
+@cython.freelist(8)
 cdef class Event:
     """A point in a stream's work; made by Stream.record()."""
 
@@ -314,8 +339,9 @@ cdef class Event:
         raise TypeError("Event is made by Stream.record()")
 
     def __dealloc__(self):
-        with nogil:
-            vyc_event_release(self._h)
+        if vyc_event_try_release(self._h) != VYC_OK:
+            with nogil:
+                vyc_event_release(self._h)
 
     def synchronize(self, timeout: float | None = None) -> None:
         """Wait until it has been reached. KernelTimeoutError after `timeout` seconds."""

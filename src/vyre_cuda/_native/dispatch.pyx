@@ -9,17 +9,17 @@ from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from vyre_cuda._native.c_api cimport (
-    VYC_E_TIMEOUT, VYC_NOT_READY, VYC_OK, vyc_context_is_behind, vyc_plan_launch, vyc_plan_run,
+    VYC_E_TIMEOUT, VYC_NOT_READY, VYC_OK, vyc_plan_launch, vyc_plan_run,
     vyc_plan_submit, vyc_status, vyc_stream, vyc_ticket,
 )
-from vyre_cuda._native.context cimport Context, Stream, load, load_u32, store, store_u32
+from vyre_cuda._native.context cimport Context, Stream, load, looks_deep
 from vyre_cuda._native.foreign cimport stream_of
 from vyre_cuda._native.frame cimport FREE_THREADED, Frame, Framer, give_frame, take_frame
 from vyre_cuda._native.memory cimport Span, new_reference
 from vyre_cuda._native.plan cimport Arguments, copy_run, finish_run, submit_run
 from vyre_cuda._native.status cimport check
 from vyre_cuda._native.ticket cimport Ticket
-from vyre_cuda._native.waiting cimport SLICE_NS
+from vyre_cuda._native.waiting cimport HELD_NS, SLICE_NS
 
 from vyre_cuda._native.status import AssertReport
 
@@ -41,14 +41,8 @@ cdef extern from "Python.h":
     Py_ssize_t PyVectorcall_NARGS(size_t flagged)
     void PyType_Modified(CallableType *)
 
-# How long a run is waited for with the GIL, in ns: giving it up around a few microseconds costs far more where
-# another thread computes.
-cdef int64_t HELD_NS = 50_000
 # Bytes of host copies above which the GIL is given up at once.
 cdef uint64_t HELD_BYTES = 1 << 16
-# Launches between two looks at how far the device is behind.
-cdef enum:
-    LOOK_EVERY = 256
 
 
 cdef class Dispatcher(Framer):
@@ -162,15 +156,6 @@ cdef void hold_all(Frame *frame, tuple args) noexcept:
         if isinstance(value, Span):
             frame.held[frame.held_count] = new_reference(<Span>value)
             frame.held_count += 1
-
-
-cdef bint looks_deep(Context context, vyc_stream *stream) noexcept:
-    """Count a launch; whether the queue may be full. The count is a hint, so threads may lose some of it."""
-    cdef uint32_t launches = load_u32(context.launches) + 1
-    store_u32(context.launches, launches)
-    if launches % LOOK_EVERY == 0:
-        store(context.is_behind, vyc_context_is_behind(context._h, stream) == VYC_NOT_READY)
-    return load(context.is_behind)
 
 
 cdef object call_plain(object self, PyObject *const *args, size_t flagged, PyObject *names):

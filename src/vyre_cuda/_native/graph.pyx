@@ -3,6 +3,7 @@
 from collections import namedtuple
 
 cimport cython
+from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
@@ -13,13 +14,24 @@ from vyre_cuda._native.c_api cimport (
     VYC_NODE_CLEAR, VYC_NODE_CONTROL, VYC_NODE_COPY, VYC_NODE_FILL, VYC_NODE_KERNEL, VYC_NODE_LOOP,
     vyc_graph_add_launch, vyc_graph_add_transfer, vyc_graph_change, vyc_graph_create, vyc_graph_finish,
     vyc_graph_info, vyc_graph_info_get, vyc_graph_launch_at, vyc_graph_node, vyc_graph_node_get, vyc_graph_release,
-    vyc_graph_repeat_begin, vyc_graph_repeat_end, vyc_graph_update, vyc_stream, vyc_graph_transfer,
+    vyc_graph_repeat_begin, vyc_graph_repeat_end, vyc_graph_update, vyc_status, vyc_stream, vyc_graph_transfer,
 )
-from vyre_cuda._native.context cimport Context, Stream
+from vyre_cuda._native.context cimport Context, Stream, load, looks_deep
+from vyre_cuda._native.foreign cimport stream_of
 from vyre_cuda._native.memory cimport Buffer, Pinned, Span, buffer_of, pinned_of
 from vyre_cuda._native.plan cimport Arguments, Plan
 from vyre_cuda._native.origin cimport origin_of
 from vyre_cuda._native.status cimport check
+
+cdef extern from "Python.h":
+    ctypedef struct PyMethodDef:
+        const char *ml_name
+        void *ml_meth
+        int ml_flags
+        const char *ml_doc
+    int METH_FASTCALL
+    int METH_KEYWORDS
+    object PyDescr_NewMethod(PyTypeObject *, PyMethodDef *)
 
 cnp.import_array()
 
@@ -37,7 +49,7 @@ cdef dict KINDS = {
 cdef enum:
     NO_NODE = 0xFFFFFFFF
     # A launch of more nodes takes long enough that other threads should run meanwhile.
-    LONG = 64
+    LONG = 1024
 
 
 cdef void *host_memory(cnp.ndarray array, vyc_graph_transfer *transfer) except NULL:
@@ -99,6 +111,7 @@ cdef class Graph:
     """Steps that are launched as one."""
 
     def __init__(self, Context context not None) -> None:
+        self._context = context
         with nogil:
             check(vyc_graph_create(&self._h, context._h))
 
@@ -158,6 +171,19 @@ cdef class Graph:
                 _before = self._last
                 self._last = changes  # arrays of the launch in flight
 
+    cdef int launch_as_is(self, Stream stream) except -1:
+        """Without changes."""
+        cdef vyc_stream *on = NULL if stream is None else stream._h
+        cdef uint32_t origin = origin_of(&self._seen)
+        cdef vyc_status status
+        if self._long or looks_deep(self._context, on):
+            with nogil:
+                status = vyc_graph_launch_at(self._h, NULL, 0, on, origin)
+        else:
+            status = vyc_graph_launch_at(self._h, NULL, 0, on, origin)
+        check(status)
+        return 0
+
     def update(self, list changes not None) -> None:
         """The same for all later launches."""
         cdef uint32_t count = len(changes)
@@ -213,3 +239,58 @@ cdef vyc_graph_change *changes_of(list changes) except NULL:
             made[i].transfer = &(<Transfer>values).transfer
         i += 1
     return made
+
+
+# ---- replaying -------------------------------------------------------------------------------------------------------
+
+
+cdef class Replayer:
+    """A recording: `_users` are the steps of each symbol, `_values` what symbols have, `_native` what the driver has or
+    None. Subclasses supply `_replay`, for what takes more than one launch of it, and its errors.
+    """
+
+    def __init__(self, Context context not None) -> None:
+        self._context = context
+        self._users = {}
+        self._values = {}
+
+
+cdef object replay_plain(object self, PyObject *const *args, Py_ssize_t n, PyObject *names):
+    """`Graph.replay(*, stream=None, **symbols)` without a frame where no symbol is given or missing."""
+    cdef Replayer graph = <Replayer>self
+    cdef tuple keys = () if names == NULL else <tuple>names
+    cdef object stream = None
+    cdef Stream on
+    if n > 0:
+        raise TypeError(f"replay() takes symbols by name, and was given {n} arguments by position")
+    if len(keys) == 1 and keys[0] == "stream":
+        stream = <object>args[0]
+    elif len(keys) > 0:
+        return replay_at_length(graph, args, keys)
+    if graph._native is None or len(graph._users) > len(graph._values) or load(graph._context._recordings) != 0:
+        return replay_at_length(graph, args, keys)
+    on = stream_of(graph._context, stream)
+    graph._native.launch_as_is(on)
+    return None
+
+
+cdef object replay_at_length(Replayer graph, PyObject *const *args, tuple keys):
+    cdef dict given = {keys[i]: <object>args[i] for i in range(len(keys))}
+    graph._replay(given.pop("stream", None), given)
+    return None
+
+
+# With the interpreter's fast calling convention: no dict per replay.
+cdef PyMethodDef replay_def
+replay_def.ml_name = b"replay"
+replay_def.ml_meth = <void *>replay_plain
+replay_def.ml_flags = METH_FASTCALL | METH_KEYWORDS
+replay_def.ml_doc = b"""replay(*, stream=None, **symbols)
+
+Launch the graph and do not wait, in the order of the stream or of the device.
+
+`stream` is one of this device or anything that `launch` takes. One that somebody captures takes the graph into what it
+captures, with the values of this replay: keep the graph as long as that. `symbols` hold for this replay. Replays of one
+graph run one after the other. Arrays of other sizes change the sizes and the grid of their launches; nothing is
+instantiated again, unless an array becomes empty or shares memory with steps that it did not share with."""
+replay = PyDescr_NewMethod(<PyTypeObject *>Replayer, &replay_def)

@@ -1,7 +1,7 @@
 # cython: language_level=3, freethreading_compatible=True
 """Device buffers and typed spans of them, page-locked memory as NumPy arrays."""
 cimport cython
-from cpython.long cimport PyLong_AsLongLong, PyLong_CheckExact
+from cpython.long cimport PyLong_AsLongLong, PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -10,13 +10,15 @@ from libc.stdlib cimport calloc, free
 cimport numpy as cnp
 
 from vyre_cuda._native.c_api cimport (
-    VYC_OK, vyc_buffer, vyc_buffer_address, vyc_buffer_alloc, vyc_buffer_release, vyc_buffer_synchronize_for,
-    vyc_buffer_try_alloc, vyc_buffer_try_release, vyc_copy, vyc_download, vyc_fill, vyc_fill_zero, vyc_pinned_alloc,
+    VYC_NOT_READY, VYC_OK, VYC_TRY_BYTES, vyc_buffer, vyc_buffer_address, vyc_buffer_alloc, vyc_buffer_release, vyc_buffer_synchronize_for,
+    vyc_buffer_try_alloc, vyc_buffer_try_release, vyc_copy, vyc_copy_try_in, vyc_copy_try_out, vyc_download, vyc_fill, vyc_fill_zero, vyc_pinned_alloc,
     vyc_pinned_data, vyc_pinned_register, vyc_pinned_release, vyc_status, vyc_transfer, vyc_upload,
 )
-from vyre_cuda._native.context cimport Context, load
+from vyre_cuda._native.context cimport Context, load, looks_deep
 from vyre_cuda._native.status cimport check
-from vyre_cuda._native.waiting cimport wait_in_slices
+from vyre_cuda._native.waiting cimport HELD_NS, wait_in_slices
+
+from vyre_cuda._native.status import AssertReport
 
 cdef extern from "numpy/arrayobject.h":
     # Takes over the reference to the dtype.
@@ -152,7 +154,8 @@ cdef Buffer new_buffer(Context context, uint64_t nbytes):
 cdef class Span:
     """`count` elements of a dtype from byte `offset` of a buffer; `buffer` is None once released.
 
-    Any thread may release it at any time; work that was given the buffer before keeps it.
+    Any thread may release it at any time; work that was given the buffer before keeps it. Subclasses supply `_copy_from`
+    and `_numpy`, for copies that are not small and plain, and their errors.
     """
 
     def __init__(self, object device, Buffer buffer not None, uint64_t offset, uint64_t count,
@@ -174,10 +177,97 @@ cdef class Span:
             _last = self._buffer
             self._buffer = None
 
+    def copy_from(self, data, offset=0):
+        """Write `data`, of this array's dtype, from element `offset` on.
+
+        In a recording `data` is a device array, a page-locked array or a symbol.
+        """
+        if not copy_in(self, data, offset):
+            self._copy_from(data, offset)
+
+    def numpy(self, out=None):
+        """A copy on the host, after all earlier work on this array on any stream.
+
+        `out`: a C-contiguous array of this dtype and size to copy into, of any shape; a page-locked one is written by
+        the device itself where it is large.
+        """
+        if self.count * self.dtype.itemsize <= VYC_TRY_BYTES:
+            if out is None:
+                out = new_array(self.dtype, self.count)
+            if copy_out(self, out):
+                return out
+        return self._numpy(out)
+
+
+cdef Context plain_context(Span span, object array):
+    """Whose array it is, where the GIL may be kept for a copy of it from or to this array; else None."""
+    cdef Context context
+    if not cnp.PyArray_CheckExact(array) or not isinstance(span.device, Allocator):
+        return None
+    if <object>cnp.PyArray_DESCR(<cnp.ndarray>array) is not span.dtype:
+        return None
+    if not cnp.PyArray_IS_C_CONTIGUOUS(<cnp.ndarray>array) or cnp.PyArray_NBYTES(<cnp.ndarray>array) > VYC_TRY_BYTES:
+        return None
+    context = (<Allocator>span.device).context
+    return None if load(context._recordings) != 0 or looks_deep(context, NULL) else context
+
+
+cdef bint copy_in(Span span, object data, object offset) except -1:
+    """Whether it was a small copy of a plain array, and was made."""
+    cdef Context context = plain_context(span, data)
+    cdef Buffer buffer = None if context is None else buffer_of(span)
+    cdef cnp.ndarray array
+    cdef long long first
+    cdef int overflow = 0
+    cdef vyc_status status
+    if buffer is None or not PyLong_CheckExact(offset):
+        return False
+    array = <cnp.ndarray>data
+    first = PyLong_AsLongLongAndOverflow(offset, &overflow)
+    if overflow != 0 or first < 0 or <uint64_t>first > span.count:
+        return False
+    if <uint64_t>cnp.PyArray_SIZE(array) > span.count - <uint64_t>first:
+        return False
+    status = vyc_copy_try_in(
+        buffer._h, span.offset + <uint64_t>first * <uint64_t>cnp.PyArray_ITEMSIZE(array), cnp.PyArray_DATA(array),
+        cnp.PyArray_NBYTES(array), HELD_NS)
+    if status == VYC_NOT_READY:
+        return False
+    check(status)
+    return True
+
+
+cdef bint copy_out(Span span, object out) except -1:
+    """The same of a copy to the host."""
+    cdef Context context = plain_context(span, out)
+    cdef Buffer buffer = None if context is None else buffer_of(span)
+    cdef cnp.ndarray array
+    cdef vyc_status status
+    if buffer is None:
+        return False
+    array = <cnp.ndarray>out
+    if <uint64_t>cnp.PyArray_SIZE(array) != span.count or not cnp.PyArray_ISWRITEABLE(array):
+        return False
+    status = vyc_copy_try_out(buffer._h, span.offset, cnp.PyArray_DATA(array), cnp.PyArray_NBYTES(array), HELD_NS)
+    if status == VYC_NOT_READY:
+        return False
+    try:
+        check(status)
+    except AssertReport as report:
+        raise context.error(report) from None
+    return True
+
+
+cdef object new_array(cnp.dtype dtype, cnp.npy_intp count):
+    """`count` elements of host memory with unspecified contents."""
+    Py_INCREF(dtype)
+    return PyArray_NewFromDescr(
+        <PyTypeObject *>cnp.ndarray, <PyArray_Descr *>dtype, 1, &count, NULL, NULL, 0, NULL)
+
 
 cdef class Allocator:
-    """Makes device arrays. Subclasses supply `_empty` for arguments that are not plain, and its errors, and
-    `_record_zeros`.
+    """Makes device arrays, and waits for all their work. Subclasses supply `_empty` for arguments that are not plain, and
+    its errors, `_record_zeros` and `_refuse_in_recording`.
     """
 
     def __init__(self, Context context not None, type array not None, tuple rows not None) -> None:
@@ -209,6 +299,18 @@ cdef class Allocator:
             return span
         check(vyc_fill_zero(buffer_of(span)._h, 0, span.count * span.dtype.itemsize))
         return span
+
+    def synchronize(self, timeout=None):
+        """Wait for all work given to this device. Raises what asynchronous launches failed with.
+
+        KernelTimeoutError when it has not ended after `timeout` seconds.
+        """
+        if load(self.context._recordings) != 0:
+            self._refuse_in_recording("synchronize()")
+        try:
+            self.context.synchronize(timeout)
+        except AssertReport as report:
+            raise self.context.error(report) from None
 
     cdef Span span(self, object n, object type):
         """None when the arguments are not plain."""

@@ -73,22 +73,21 @@ class DeviceArray(Span):
 
     # ---- contents ---------------------------------------------------------------------------------------------------
 
-    def numpy(self, out: np.ndarray[Any, np.dtype[Any]] | None = None) -> np.ndarray[Any, np.dtype[Any]]:
-        """A copy on the host, after all earlier work on this array on any stream.
+    if TYPE_CHECKING:  # they are Span's
 
-        `out`: a C-contiguous array of this dtype and size to copy into, of any shape; a page-locked one is written by
-        the device itself.
-        """
+        def numpy(self, out: np.ndarray[Any, np.dtype[Any]] | None = None) -> np.ndarray[Any, np.dtype[Any]]:
+            """A copy on the host, after all earlier work on this array on any stream."""
+
+        def copy_from(self, data: np.ndarray[Any, np.dtype[Any]] | DeviceArray | Symbol, offset: int = 0) -> None:
+            """Write `data`, of this array's dtype, from element `offset` on."""
+
+    def _numpy(self, out: np.ndarray[Any, np.dtype[Any]] | None) -> np.ndarray[Any, np.dtype[Any]]:
         self.device._refuse_in_recording("numpy()")
         host = self.device._result(self.count, self.dtype) if out is None else self._checked(out)
         transfers.download(self.device, [(self._alive(), self.offset, host)])
         return host
 
-    def copy_from(self, data: np.ndarray[Any, np.dtype[Any]] | DeviceArray | Symbol, offset: int = 0) -> None:
-        """Write `data`, of this array's dtype, from element `offset` on.
-
-        In a recording `data` is a device array, a page-locked array or a symbol.
-        """
+    def _copy_from(self, data: Any, offset: Any) -> None:
         buffer = self._alive()
         graph = self.device._recorder()
         if graph is not None:

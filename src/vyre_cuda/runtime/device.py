@@ -285,16 +285,10 @@ class Device(memory.Allocator, Telemetry):
         """A new stream; work on it is ordered only by itself and by its events."""
         return Stream(self.context)
 
-    def synchronize(self, timeout: float | None = None) -> None:
-        """Wait for all work given to this device. Raises what asynchronous launches failed with.
+    if TYPE_CHECKING:  # it is Allocator's
 
-        KernelTimeoutError when it has not ended after `timeout` seconds.
-        """
-        self._refuse_in_recording("synchronize()")
-        try:
-            self.context.synchronize(timeout)
-        except AssertReport as report:
-            raise self.explain(report) from None
+        def synchronize(self, timeout: float | None = None) -> None:
+            """Wait for all work given to this device. Raises what asynchronous launches failed with."""
 
     def close(self, timeout: float | None = 10.0) -> None:
         """Wait, then free everything; later use raises DeviceUnavailableError. Closing again does nothing.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.kernel import Kernel
 
 
-class Graph:
+class Graph(native.Replayer):
     """Recorded work that is launched as one; made by `Device.record`, in a `with` statement.
 
     Inside it launches, copies and fills that this thread gives the device are recorded and not run. Afterwards
@@ -39,14 +39,12 @@ class Graph:
     """
 
     def __init__(self, device: Device) -> None:
+        super().__init__(device.context)
         self.device = device
         self._state = "new"
         self._steps: list[Step | RepeatStep] = []
         self._dropping = 0
-        self._users: dict[str, list[Step]] = {}
-        self._values: dict[str, Any] = {}
         self._bound: dict[int, Any] = {}  # by place, the parameters of steps without symbols
-        self._native: native.Graph | None = None
         self._lock = threading.RLock()  # binding values may run code of theirs
 
     # ---- recording --------------------------------------------------------------------------------------------------
@@ -149,19 +147,14 @@ class Graph:
 
     # ---- replaying --------------------------------------------------------------------------------------------------
 
-    def replay(self, *, stream: Any = None, **symbols: Any) -> None:
-        """Launch the graph and do not wait, in the order of the stream or of the device.
+    replay = native.replay
 
-        `stream` is one of this device or anything that `launch` takes. One that somebody captures takes the graph
-        into what it captures, with the values of this replay: keep the graph as long as that. `symbols` hold for
-        this replay. Replays of one graph run one after the other. Arrays of other sizes change the sizes and the
-        grid of their launches; nothing is instantiated again, unless an array becomes empty or shares memory with
-        steps that it did not share with.
-        """
+    def _replay(self, stream: Any, symbols: Mapping[str, Any]) -> None:
+        """A replay that is not the one launch of what is there."""
         watch = self.device._watch
         if watch is not None and watch.opens:
             with watch.range(REPLAY, f"{len(self._steps)} steps"):
-                self.replay(stream=stream, **symbols)
+                self._replay(stream, symbols)
             return
         if watch is not None:
             watch.note(f"replay of {len(self._steps)} steps", (), (), symbols)

@@ -23,12 +23,19 @@ from vyre_cuda.testing.emulator import Emulator
 Way = Callable[[], object]
 
 ELEMENTS = 64
+COPIED = 1024  # elements of f32: 4 KiB
 BLOCK = 32
 WARM_UP = 100
 COLD_STEPS = 3
 
 # Arguments of the kernels whose ways end in a number: so many buffers, or so many scalars beside two buffers.
 COUNTS = (16, 17, 64, 254)
+
+# Launches in the graph that is replayed.
+REPLAYED = 100
+
+# Ways that launch nothing.
+WITHOUT_LAUNCH = ("empty", "record", "synchronize", "copy_in", "copy_out", "copy_new")
 
 # Calls of a way in one step.
 STEPS = {
@@ -39,6 +46,13 @@ STEPS = {
     "host_out": 1,
     "host_new": 1,
     "empty": 1,
+    "record": 1,
+    "synchronize": 1,
+    "copy_in": 1,
+    "copy_out": 1,
+    "copy_new": 1,
+    "replay": 1,
+    "replay_stream": 1,
     **{f"launch_buffers_{n}": 2 for n in COUNTS},
     **{f"launch_scalars_{n}": 2 for n in COUNTS},
     **{f"call_buffers_{n}": 2 for n in COUNTS},
@@ -119,6 +133,48 @@ def wide_ways(device: vc.Device, count: int) -> Mapping[str, Way]:
     return {f"{name}_{count}": way for name, way in found.items()}
 
 
+def doors(device: vc.Device) -> Mapping[str, Way]:
+    """What stands around launches: a point in a stream, waits with nothing to wait for, small copies, a replay."""
+    kernel = device.compile(saxpy())
+    stream = device.stream()
+    x, y, out = (device.array(np.arange(ELEMENTS, dtype=np.float32) + i) for i in range(3))
+    array, host = device.empty(COPIED, vc.f32), device.pinned_empty(COPIED, vc.f32)
+    with device.record() as graph:
+        for _ in range(REPLAYED):
+            kernel.launch(x, y, out, 2.0)
+
+    def record() -> None:
+        stream.record()
+
+    def synchronize() -> None:
+        stream.synchronize()
+
+    def copy_in() -> None:
+        array.copy_from(host)
+
+    def copy_out() -> None:
+        array.numpy(out=host)
+
+    def copy_new() -> None:
+        array.numpy()
+
+    def replay() -> None:
+        graph.replay()
+
+    def replay_stream() -> None:
+        graph.replay(stream=stream)
+
+    return {
+        "record": record,
+        "synchronize": synchronize,
+        "copy_in": copy_in,
+        "copy_out": copy_out,
+        "copy_new": copy_new,
+        "replay": replay,
+        "replay_stream": replay_stream,
+    }
+
+
 def ways(device: vc.Device) -> Mapping[str, Way]:
     """Each a function without arguments that makes STEPS calls; arguments change from call to call where it says so."""
     kernel = device.compile(saxpy())
@@ -159,6 +215,7 @@ def ways(device: vc.Device) -> Mapping[str, Way]:
         "host_out": host_out,
         "host_new": host_new,
         "empty": empty,
+        **doors(device),
     }
     for count in COUNTS:
         found.update(wide_ways(device, count))
