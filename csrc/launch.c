@@ -154,7 +154,7 @@ static inline CUresult launch_exec(vyc_exec *exec, vyc_plan *plan, const vyc_run
 }
 
 /* False: the long way is to be taken. */
-static inline bool relaunch(vyc_plan *plan, const vyc_run *run, vyc_status *status_out) {
+__attribute__((always_inline)) static inline bool relaunch(vyc_plan *plan, const vyc_run *run, vyc_status *status_out) {
   vyc_plain plain;
   const uint32_t taken = vyc__marks_taken(plan->child.context);
   if (VYC_UNLIKELY(run == NULL || run->struct_size < VYC_RUN_BYTES_FIRST)) return false;
@@ -176,7 +176,9 @@ static inline bool relaunch(vyc_plan *plan, const vyc_run *run, vyc_status *stat
   return true;
 }
 
-static vyc_status launch_at_length(vyc_plan *plan, const vyc_run *run) {
+/* Apart: what it keeps in registers is not saved by a launch that does not come here. */
+__attribute__((cold, noinline)) static vyc_status launch_at_length(vyc_plan *plan,
+                                                                   const vyc_run *run) {
   vyc_scope scope;
   VYC_TRY(vyc__enter_warm(plan->child.context, &scope));
   const vyc_status status = launch(plan, run);

@@ -55,17 +55,18 @@ static inline bool vyc__run_is_plain(const vyc_plan *plan, const vyc_run *run, u
     const vyc_argument *argument = &run->arguments[i];
     const vyc_buffer *buffer = argument->buffer;
     const vyc_binding *binding = &plan->bindings[i];
+    const uint64_t elements = argument->count, offset = argument->offset;
     uint64_t bytes;
     if (argument->kind != VYC_ARGUMENT_BUFFER || buffer == NULL ||
         buffer->child.context != plan->child.context || buffer->source != NULL ||
-        vyc__mul_overflows(argument->count, binding->element_bytes, &bytes) ||
-        argument->offset > buffer->bytes || bytes > buffer->bytes - argument->offset ||
+        vyc__mul_overflows(elements, binding->element_bytes, &bytes) || offset > buffer->bytes ||
+        bytes > buffer->bytes - offset ||
         !vyc__buffer_is_marked(buffer, mark, epoch))
       return false;
     if (binding->role != VYC_ROLE_IN && (buffer->read_only || vyc__needs_clear(plan, i, run)))
       return false;
-    plain->addresses[i] = buffer->address + argument->offset;
-    plain->counts[i] = argument->count;
+    plain->addresses[i] = buffer->address + offset;
+    plain->counts[i] = elements;
     ends[i] = plain->addresses[i] + bytes;
   }
   return (is_near || vyc__run_is_marked_far(run, slot)) && vyc__plain_apart(plan, plain, ends);
@@ -78,13 +79,13 @@ static inline bool vyc__block_change(const vyc_plan *plan, uint8_t *block, const
   const uint64_t *const values[] = {[VYC_PARAMETER_POINTER] = plain->addresses,
                                     [VYC_PARAMETER_SCALAR] = run->scalars,
                                     [VYC_PARAMETER_SIZE] = plain->counts};
+  const vyc_place_in_block *const end = plan->parameters + plan->parameter_count;
   uint64_t difference = 0;
-  for (uint32_t i = 0; i < plan->parameter_count; i++) {
-    const vyc_place_in_block *p = &plan->parameters[i];
+  for (const vyc_place_in_block *p = plan->parameters; p != end; p++) {
     if (p->kind > VYC_PARAMETER_SIZE) continue;
     const uint64_t value = values[p->kind][p->index];
     uint8_t *at = block + p->offset;
-    uint64_t before;
+    uint64_t before, narrow;
     uint32_t word;
     switch (p->size) { /* known sizes, so that no function is called */
     case 8:
@@ -98,8 +99,9 @@ static inline bool vyc__block_change(const vyc_plan *plan, uint8_t *block, const
       difference |= word ^ (uint32_t)value;
       break;
     default:
-      difference |= (uint64_t)(memcmp(at, &value, p->size) != 0);
-      memcpy(at, &value, p->size);
+      narrow = value; /* so that no other value has a place in memory */
+      difference |= (uint64_t)(memcmp(at, &narrow, p->size) != 0);
+      memcpy(at, &narrow, p->size);
       break;
     }
   }
