@@ -20,6 +20,7 @@
 #   enqueue      benchmarks/probes/enqueue.c: what stands around an enqueue
 #   pageable     benchmarks/probes/pageable.c: how large pageable arrays get through a kernel fastest
 #   places       benchmarks/probes/places.c: what the place of a graph in memory makes of its launch
+#   awaiting     benchmarks/probes/awaiting.py: the distribution of an awaited call, by the way to wait for it
 #   accuracy     benchmarks/math_exhaustive.py, which needs CuPy
 #   throughput   benchmarks/bench_math.py, which needs CuPy
 # "install tests bench" when none is named. A part that fails, or that this tree lacks, does not stop the others; the
@@ -47,7 +48,7 @@ while [ $# -gt 0 ]; do
     --peers) peers=${2:?--peers needs names}; shift ;;
     --rows) rows=(--rows "${2:?--rows needs names}"); shift ;;
     --quick) quick=(--quick) ;;
-    install | tests | hosts | random | independent | conformance | demo | silicon | fold | bench | curves | transports | enqueue | pageable | places | accuracy | throughput) parts+=("$1") ;;
+    install | tests | hosts | random | independent | conformance | demo | silicon | fold | bench | curves | transports | enqueue | pageable | places | awaiting | accuracy | throughput) parts+=("$1") ;;
     *) echo "unknown: $1" >&2; exit 2 ;;
   esac
   shift
@@ -169,6 +170,11 @@ part_places() {
   run_probe places
 }
 
+part_awaiting() {
+  mkdir -p "$OUT/results" && timeout 400 "$python" benchmarks/probes/awaiting.py "$device" |
+    tee "$OUT/results/$(date -u +%Y-%m-%dT%H%M%SZ)-awaiting.jsonl"
+}
+
 part_accuracy() {
   timeout 580 "$python" benchmarks/math_exhaustive.py --output "$OUT/results"
 }
@@ -200,7 +206,7 @@ for part in "${parts[@]}"; do
   table+=("$(printf '%-12s %-14s %5d s' "$part" "$state" $((SECONDS - begin)))")
 done
 
-for part in tests hosts random independent conformance demo bench curves accuracy throughput; do
+for part in tests hosts random independent conformance demo bench curves awaiting accuracy throughput; do
   [ -s "$OUT/$part.log" ] || continue
   echo "==== $part"
   case $part in
@@ -208,7 +214,7 @@ for part in tests hosts random independent conformance demo bench curves accurac
     random) head -n 1 "$OUT/random.log"; tail -n 1 "$OUT/random.log" ;;
     independent) tail -n 20 "$OUT/independent.log" ;;
     demo) tail -n 30 "$OUT/demo.log" ;;
-    bench | curves | accuracy | throughput) cat "$OUT/$part.log" ;;
+    bench | awaiting | curves | accuracy | throughput) cat "$OUT/$part.log" ;;
   esac
 done
 echo "==== parts"
