@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from disassembly import Instruction, Operand
 from machine import LONG, WORD, Form, Machine, NotExecuted, executes, signed
 
 INTEGER: dict[str, Form] = {}
 
-_COMPARISONS = {
+_COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     "LT": operator.lt,
     "EQ": operator.eq,
     "LE": operator.le,

@@ -32,8 +32,8 @@ FOCUSES: dict[str, tuple[str, ...]] = {
 }
 _FLOAT_OPS = (
     *("absolute", "negative", "sign", "trunc", "rint", "floor", "ceil"),
-    *("add", "subtract", "multiply", "fmin", "fmax", "minimum", "maximum", "fmin", "fmax"),
-    *("fma", "copysign", "where", "where", "bits", "cast", "cast", "clamp"),
+    *("add", "subtract", "multiply", "fmin", "fmax", "minimum", "maximum", "fmin", "fmax", "absolute", "negative"),
+    *("fma", "copysign", "where", "where", "where", "bits", "cast", "cast", "clamp", "clamp"),
 )
 _INTEGER_OPS = (
     *("invert", "negative", "absolute", "sign"),
@@ -253,12 +253,13 @@ def literal(type_: str, bits: int) -> str:
 
 def draw_program(rng: random.Random, name: str) -> str:
     """The text of a program."""
-    drawing = _Drawing(rng, FOCUSES[rng.choice(list(FOCUSES))], rng.randint(1, _ELEMENTS))
+    focus = rng.choice((*FOCUSES, "float", "bool"))
+    drawing = _Drawing(rng, FOCUSES[focus], rng.randint(1, _ELEMENTS))
     results = []
-    for _ in range(rng.randint(2, 9)):
+    for _ in range(rng.randint(2, 13)):
         kind = rng.random()
         results.append(drawing.branch() if kind < 0.05 else drawing.loop() if kind < 0.1 else drawing.let())
-    stored = rng.sample(results[:-1], min(len(results) - 1, rng.randint(0, 2))) + results[-1:]
+    stored = rng.sample(results[:-1], min(len(results) - 1, rng.randint(0, 3))) + results[-1:]
     return _text(rng, name, drawing, stored)
 
 
