@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -212,3 +214,174 @@ def test_loaded_kernels_are_recorded_in_order(device: vc.Device) -> None:
     assert (x[0], y[0]) == (101, 101)
     graph.replay(by=2, p=x)
     assert (x[0], y[0]) == (101 + 112, 101 + 112)
+
+
+# ---- replays in a recording ------------------------------------------------------------------------------------------
+
+
+def test_the_replay_of_a_graph_is_recorded_and_does_not_run(device: vc.Device) -> None:
+    saxpy = device.compile(programs.saxpy())
+    x, y, out = floats(device, 2), floats(device, 1), floats(device, 0)
+    with device.record() as inner:
+        saxpy.launch(x, y, out, vc.symbol("a"))
+        x.copy_from(out)
+
+    with device.record() as outer:
+        inner.replay(a=3.0)
+        saxpy.launch(x, y, out, 10.0)
+
+    assert (first(out), first(x), len(outer)) == (0, 2, 3)
+    outer.replay()
+    assert (first(out), first(x)) == (71, 7)
+
+
+def test_a_recorded_replay_keeps_the_symbols_of_then_or_takes_those_of_the_outer_graph(device: vc.Device) -> None:
+    saxpy = device.compile(programs.saxpy())
+    x, y, out, other = (floats(device, value) for value in (2, 1, 0, 0))
+    with device.record() as inner:
+        saxpy.launch(x, y, out, vc.symbol("a", 1.0))
+        saxpy.launch(x, y, other, vc.symbol("b", 1.0))
+
+    with device.record() as outer:
+        inner.replay(b=vc.symbol("c", 5.0))
+    inner.update(a=100.0, b=100.0)
+
+    assert outer.symbols == ("c",)
+    outer.replay()
+    assert (first(out), first(other)) == (3, 11)
+    outer.replay(c=7.0)
+    assert (first(out), first(other)) == (3, 15)
+
+
+def test_loops_of_a_replayed_graph_are_recorded_in_the_loops_around_it(device: vc.Device) -> None:
+    add = device.compile(programs.add_to())
+    h, one = device.zeros(N, vc.i32), device.array(np.ones(N, np.int32))
+    with device.record() as inner:
+        add.launch(h, one)
+        with inner.repeat(3):
+            add.launch(h, one)
+
+    with device.record() as outer:
+        add.launch(h, one)
+        with outer.repeat(2):
+            inner.replay()
+        with outer.repeat(0):
+            inner.replay()
+
+    outer.replay()
+    np.testing.assert_array_equal(np.full(N, 1 + 2 * (1 + 3), np.int32), h.numpy())
+
+
+def test_a_replay_that_cannot_be_recorded_records_nothing(device: vc.Device) -> None:
+    saxpy = device.compile(programs.saxpy())
+    x, y, out = floats(device, 2), floats(device, 1), floats(device, 0)
+    with device.record() as inner:
+        saxpy.launch(x, y, out, 1.0)
+        saxpy.launch(x, vc.symbol("y", y), out, vc.symbol("a", 3.0))
+
+    with device.record() as outer:
+        with pytest.raises(vc.RecordingError, match="stream"):
+            inner.replay(stream=device.stream())
+        for wrong in ({"a": "three"}, {"y": np.zeros(3, F32)}, {"z": 1.0}):
+            with pytest.raises(TypeError):
+                inner.replay(**wrong)
+        with pytest.raises(ValueError, match="two defaults"):
+            inner.replay(a=vc.symbol("s", 1.0), y=vc.symbol("s", 2.0))
+        with pytest.raises(vc.RecordingError):
+            outer.replay()
+
+    assert len(outer) == 0
+    assert outer.symbols == ()
+
+
+# ---- blocks of loops, and the end of a recording ---------------------------------------------------------------------
+
+
+def test_a_loop_left_open_is_an_error_and_the_recording_is_discarded(device: vc.Device) -> None:
+    add = device.compile(programs.add_to())
+    h, one = device.zeros(N, vc.i32), device.array(np.ones(N, np.int32))
+
+    graph = device.record()
+    graph.__enter__()
+    graph.repeat(3).__enter__()
+    add.launch(h, one)
+    with pytest.raises(vc.RecordingError, match="repeat 3 times is still open"):
+        graph.__exit__(None, None, None)
+
+    with pytest.raises(vc.RecordingError):
+        graph.replay()
+    add.launch(h, one)
+    assert first(h) == 1
+
+
+def test_a_loop_in_a_generator_that_is_left_is_open(device: vc.Device) -> None:
+    add = device.compile(programs.add_to())
+    h, one = device.zeros(N, vc.i32), device.array(np.ones(N, np.int32))
+    graph = device.record()
+
+    def steps() -> Iterator[None]:
+        with graph.repeat(3):
+            add.launch(h, one)
+            yield
+
+    left = steps()
+    with pytest.raises(vc.RecordingError, match="still open"), graph:
+        next(left)
+    left.close()
+
+
+def test_loops_that_cross_are_an_error_and_so_is_one_entered_twice(device: vc.Device) -> None:
+    graph = device.record()
+    graph.__enter__()
+    outer, inner = graph.repeat(3), graph.repeat(5)
+    outer.__enter__()
+    inner.__enter__()
+    with pytest.raises(vc.RecordingError, match="entered before"):
+        inner.__enter__()
+    with pytest.raises(vc.RecordingError, match="repeat 3 times ends inside of repeat 5 times"):
+        outer.__exit__(None, None, None)
+    with pytest.raises(vc.RecordingError, match="still open"):
+        graph.__exit__(None, None, None)
+
+
+def test_an_exception_in_a_loop_is_the_one_that_comes_out(device: vc.Device) -> None:
+    graph = device.record()
+
+    def fail() -> None:
+        with graph:
+            graph.repeat(3).__enter__()
+            with graph.repeat(5):
+                raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+
+
+def test_a_recorder_that_is_dropped_records_no_more(device: vc.Device) -> None:
+    add = device.compile(programs.add_to())
+    h, one = device.zeros(N, vc.i32), device.array(np.ones(N, np.int32))
+    before = device.context.recordings
+
+    device.record().__enter__()
+    gc.collect()
+
+    assert device.context.recordings == before
+    add.launch(h, one)
+    assert first(h) == 1
+    with device.record() as graph:
+        add.launch(h, one)
+    graph.replay()
+    assert first(h) == 2
+
+
+def test_a_recording_may_end_in_another_thread_and_once(device: vc.Device) -> None:
+    graph = device.record()
+    graph.__enter__()
+    thread = threading.Thread(target=graph.__exit__, args=(None, None, None))
+    thread.start()
+    thread.join()
+
+    device.synchronize()
+    with pytest.raises(vc.RecordingError, match="has ended"):
+        graph.__exit__(None, None, None)
+    assert device.context.recordings == 0

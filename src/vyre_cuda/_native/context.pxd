@@ -9,11 +9,13 @@ cdef extern from *:
     """
     #define VYC_LOAD(word) __atomic_load_n(&(word), __ATOMIC_RELAXED)
     #define VYC_STORE(word, value) __atomic_store_n(&(word), (value), __ATOMIC_RELAXED)
+    #define VYC_ADD(word, value) __atomic_fetch_add(&(word), (value), __ATOMIC_RELAXED)
     """
     int load "VYC_LOAD"(int word) noexcept nogil
     uint32_t load_u32 "VYC_LOAD"(uint32_t word) noexcept nogil
     uint64_t load_u64 "VYC_LOAD"(uint64_t word) noexcept nogil
     void store "VYC_STORE"(int word, int value) noexcept nogil
+    int add "VYC_ADD"(int word, int value) noexcept nogil
     void store_u32 "VYC_STORE"(uint32_t word, uint32_t value) noexcept nogil
     void store_u64 "VYC_STORE"(uint64_t word, uint64_t value) noexcept nogil
 

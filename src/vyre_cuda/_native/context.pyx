@@ -139,12 +139,11 @@ cdef class Context:
 
     @property
     def recordings(self) -> int:
-        """Its writers take turns by a lock of the runtime's."""
+        """How many graphs are being recorded, and 1 more while launches are watched."""
         return load(self._recordings)
 
-    @recordings.setter
-    def recordings(self, int value) -> None:
-        store(self._recordings, value)
+    def count_recording(self, int more) -> None:
+        add(self._recordings, more)
 
     def caps(self) -> dict[str, object]:
         cdef vyc_caps caps

@@ -72,7 +72,7 @@ class Device(memory.Allocator, Telemetry):
         weakref.finalize(self, self.waiter.stop)
         weakref.finalize(self.context, _hurry, weakref.ref(self.context))
         self._recording = threading.local()
-        self._recordings_lock = threading.Lock()
+        self._watch_lock = threading.Lock()
 
     @property
     def target(self) -> Target:
@@ -252,14 +252,7 @@ class Device(memory.Allocator, Telemetry):
     def _begin_recording(self, graph: Graph) -> None:
         if self._recorder() is not None:
             raise RecordingError("this thread records a graph of this device already")
-        self._recording.graph = graph
-        with self._recordings_lock:
-            self.context.recordings += 1
-
-    def _end_recording(self) -> None:
-        self._recording.graph = None
-        with self._recordings_lock:
-            self.context.recordings -= 1
+        self._recording.graph = weakref.ref(graph)  # one that is dropped records no more
 
     def _record_zeros(self, array: DeviceArray) -> bool:
         """Whether this thread records a graph, which then clears the array at each replay."""
@@ -272,8 +265,9 @@ class Device(memory.Allocator, Telemetry):
         """The graph that this thread records."""
         if self.context.recordings == 0:
             return None
-        graph: Graph | None = getattr(self._recording, "graph", None)
-        return graph
+        reference: weakref.ref[Graph] | None = getattr(self._recording, "graph", None)
+        graph = None if reference is None else reference()
+        return graph if graph is not None and graph.is_recording else None
 
     def _refuse_in_recording(self, what: str) -> None:
         if self._recorder() is not None:

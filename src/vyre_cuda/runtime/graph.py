@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import weakref
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,8 @@ class Graph(native.Replayer):
 
     Inside it launches, copies and fills that this thread gives the device are recorded and not run. Afterwards
     `replay()` runs them, with the effect of running one after the other; steps that share no memory that either
-    writes may run at the same time. The graph keeps what it uses. len() is the number of steps.
+    writes may run at the same time. The replay of another graph records the steps of that one. The graph keeps what
+    it uses. len() is the number of steps.
     """
 
     def __init__(self, device: Device) -> None:
@@ -43,7 +45,8 @@ class Graph(native.Replayer):
         self.device = device
         self._state = "new"
         self._steps: list[Step | RepeatStep] = []
-        self._dropping = 0
+        self._open: list[_Repeat] = []
+        self._end: weakref.finalize[[int], Graph] | None = None
         self._bound: dict[int, Any] = {}  # by place, the parameters of steps without symbols
         self._lock = threading.RLock()  # binding values may run code of theirs
 
@@ -53,42 +56,48 @@ class Graph(native.Replayer):
         if self._state != "new":
             raise RecordingError("a graph is recorded once")
         self.device._begin_recording(self)
+        self.device.context.count_recording(1)
+        self._end = weakref.finalize(self, self.device.context.count_recording, -1)
+        self._end.atexit = False
         self._state = "recording"
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self.device._end_recording()
+        if not self.is_recording:
+            raise RecordingError("the recording of this graph has ended")
+        assert self._end is not None  # it is recording
         self._state = "discarded"
-        if kind is not None:
+        self._end()
+        if kind is not None or self._open:
             self._steps.clear()
             self._users.clear()
+        if kind is not None:
             return
+        if self._open:
+            raise RecordingError(
+                f"{self._open[-1]} is still open at the end of the recording; "
+                "it ends with its `with` block, inside the recording"
+            )
         if not self._missing():
             self._native = self._build(self._values)
         self._state = "recorded"
 
-    @contextmanager
-    def repeat(self, times: int | None = None, *, until: DeviceArray | None = None) -> Iterator[None]:
+    @property
+    def is_recording(self) -> bool:
+        """Whether what its thread gives the device is recorded."""
+        return self._state == "recording"
+
+    def repeat(self, times: int | None = None, *, until: DeviceArray | None = None) -> AbstractContextManager[None]:
         """Record a loop: the steps of the `with` block, `times` times.
 
         With `until`, an array of integers or bools, the device looks at its first element after each time and stops
-        when that is not 0; `times` then is the most. UnsupportedError, at the end of the recording: the driver is
-        older than CUDA 12.4 and has no loops that end on the device.
+        when that is not 0; `times` then is the most. RecordingError: a block ends that is not the innermost one, or
+        is open when the recording ends. UnsupportedError, at the end of the recording: the driver is older than CUDA
+        12.4 and has no loops that end on the device.
         """
         self._check_recording()
         step = RepeatStep(_check_times(times, until), kept(self._check_until(until)))
-        dropped = times == 0
-        if dropped:
-            self._dropping += 1
-        elif not self._dropping:
-            self._steps.append(step)
-        try:
-            yield
-        finally:
-            if dropped:
-                self._dropping -= 1
-            elif not self._dropping:
-                step.end = len(self._steps)
+        return _Repeat(self, step, dropped=times == 0)
 
     def download(self, array: DeviceArray, out: np.ndarray[Any, np.dtype[Any]]) -> None:
         """Record a copy of a device array into a page-locked one of at least its size.
@@ -117,33 +126,41 @@ class Graph(native.Replayer):
     def _fill(self, to: DeviceArray, value: Any) -> None:
         self._add(FillStep(kept(to), value))
 
-    def _add(self, step: Step) -> None:
-        if self._dropping:
+    def _add(self, *steps: Step | RepeatStep) -> None:
+        """Record all of them or none: what is wrong with a step is said where it is recorded."""
+        if any(each.dropped for each in self._open):
             return
-        # What is wrong with a step is said where it is recorded.
-        symbols = step.symbols
-        if not symbols:
-            self._bound[len(self._steps)] = step.bind({})
-        else:
-            values = self._with_defaults(step)
-            if all(symbol.name in values for symbol in symbols):
+        values, bound = self._values, {}
+        for place, step in enumerate(steps, len(self._steps)):
+            if isinstance(step, RepeatStep):
+                continue
+            if not step.symbols:
+                bound[place] = step.bind({})
+                continue
+            values = _with_defaults(step, values)
+            if all(symbol.name in values for symbol in step.symbols):
                 step.bind(values)
             else:
                 step.check()
-            self._values = values
-            for name in {symbol.name for symbol in symbols}:
-                self._users.setdefault(name, []).append(step)
-        self._steps.append(step)
+        self._values = values
+        self._bound.update(bound)
+        self._steps += steps
+        for step in steps:
+            if not isinstance(step, RepeatStep):
+                for name in {symbol.name for symbol in step.symbols}:
+                    self._users.setdefault(name, []).append(step)
 
-    def _with_defaults(self, step: Step) -> dict[str, Any]:
-        values = dict(self._values)
-        for symbol in step.symbols:
-            if not symbol.has_default:
-                continue
-            default = kept(symbol.default)
-            if not _same(values.setdefault(symbol.name, default), default):
-                raise ValueError(f"symbol {symbol.name} has two defaults")
-        return values
+    def _record_replay(self, stream: Any, symbols: Mapping[str, Any]) -> bool:
+        """Whether this thread records a graph, which then has the steps of this one, with the values of now."""
+        graph = self.device._recorder()
+        if graph is None:
+            return False
+        if stream is not None:
+            raise RecordingError("the replay of a graph has no stream of its own in a recording; replay() takes one")
+        with self._lock:
+            given = {name: kept(value) for name, value in self._given(symbols).items()}
+            graph._add(*(step.copied(given, len(graph._steps)) for step in self._steps))
+        return True
 
     # ---- replaying --------------------------------------------------------------------------------------------------
 
@@ -151,6 +168,8 @@ class Graph(native.Replayer):
 
     def _replay(self, stream: Any, symbols: Mapping[str, Any]) -> None:
         """A replay that is not the one launch of what is there."""
+        if self.device.context.recordings != 0 and self._record_replay(stream, symbols):
+            return
         watch = self.device._watch
         if watch is not None and watch.opens:
             with watch.range(REPLAY, f"{len(self._steps)} steps"):
@@ -337,6 +356,37 @@ class Graph(native.Replayer):
         return f"<vyre_cuda.Graph {', '.join(parts)}>"
 
 
+class _Repeat:
+    """The block of a loop, while it is recorded."""
+
+    def __init__(self, graph: Graph, step: RepeatStep, *, dropped: bool) -> None:
+        self._graph = graph
+        self._step = step
+        self.dropped = dropped  # nothing in it is recorded
+        self._was_entered = False
+
+    def __enter__(self) -> None:
+        self._graph._check_recording()
+        if self._was_entered:
+            raise RecordingError(f"{self} was entered before; each block has a repeat of its own")
+        self._was_entered = True
+        self._graph._open.append(self)
+        self._graph._add(self._step)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        graph = self._graph
+        if not graph.is_recording:
+            return  # which the end of the recording has refused
+        if graph._open and graph._open[-1] is self:
+            graph._open.pop()
+            self._step.end = len(graph._steps)
+        elif kind is None:
+            raise RecordingError(f"{self} ends inside of {graph._open[-1]}; the block that began last ends first")
+
+    def __repr__(self) -> str:
+        return self._step.label
+
+
 def _check_times(times: Any, until: Any) -> int:
     """0 where only `until` ends the loop."""
     if times is None:
@@ -348,6 +398,18 @@ def _check_times(times: Any, until: Any) -> int:
     if not 0 <= times < 1 << 63:
         raise ValueError(f"repeat {times} times")
     return int(times)
+
+
+def _with_defaults(step: Step, values: Mapping[str, Any]) -> dict[str, Any]:
+    """What is known of symbols, and the defaults of those of this step."""
+    known = dict(values)
+    for symbol in step.symbols:
+        if not symbol.has_default:
+            continue
+        default = kept(symbol.default)
+        if not _same(known.setdefault(symbol.name, default), default):
+            raise ValueError(f"symbol {symbol.name} has two defaults")
+    return known
 
 
 def _same(one: Any, other: Any) -> bool:

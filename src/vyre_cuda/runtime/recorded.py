@@ -62,6 +62,11 @@ class LaunchStep:
     def label(self) -> str:
         return self.kernel.program.name
 
+    def copied(self, given: Given, _: int) -> LaunchStep:
+        """As it is recorded again, at this place of other steps."""
+        values = {name: resolve(value, given) for name, value in self.values.items()}
+        return LaunchStep(self.kernel, values, self.grid)
+
     def check(self) -> None:
         """Refuse what no symbol can mend."""
         for parameter in self.kernel.program.parameters:
@@ -100,6 +105,9 @@ class LoadedStep:
     def label(self) -> str:
         return self.kernel.name
 
+    def copied(self, given: Given, _: int) -> LoadedStep:
+        return LoadedStep(self.kernel, tuple(resolve(value, given) for value in self.values), self.shape)
+
     def check(self) -> None:
         if not self.symbols:
             self.bind({})
@@ -135,6 +143,9 @@ class CopyStep:
         host_to, host_from = isinstance(self.to, np.ndarray), isinstance(self.source, np.ndarray)
         return "copy to the host" if host_to else "copy from the host" if host_from else "copy"
 
+    def copied(self, given: Given, _: int) -> CopyStep:
+        return CopyStep(self.to, resolve(self.source, given))
+
     def check(self) -> None:
         if not isinstance(self.source, Symbol):
             self.bind({})
@@ -168,6 +179,9 @@ class FillStep:
     def symbols(self) -> tuple[Symbol, ...]:
         return (self.value,) if isinstance(self.value, Symbol) else ()
 
+    def copied(self, given: Given, _: int) -> FillStep:
+        return FillStep(self.to, resolve(self.value, given))
+
     def check(self) -> None:
         if not isinstance(self.value, Symbol):
             self.bind({})
@@ -195,6 +209,9 @@ class RepeatStep:
     end: int = -1
     number: int = -1
     symbols: tuple[Symbol, ...] = field(default=(), init=False)
+
+    def copied(self, _: Given, place: int) -> RepeatStep:
+        return RepeatStep(self.times, self.until, place + self.end)
 
     @property
     def label(self) -> str:

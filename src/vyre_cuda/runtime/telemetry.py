@@ -20,7 +20,7 @@ _WATCH = "vyre_cuda.runtime.watch"
 class Telemetry:
     """The part of a Device that only looks."""
 
-    _recordings_lock: threading.Lock
+    _watch_lock: threading.Lock
     _watch: Watch | None = None
 
     if TYPE_CHECKING:  # it is Allocator's
@@ -67,6 +67,6 @@ class Telemetry:
 
     def _set_watch(self, *, traces: bool, ranges: bool) -> None:
         watch = import_module(_WATCH).Watch(self.context, traces=traces, ranges=ranges) if traces or ranges else None
-        with self._recordings_lock:
-            self.context.recordings += (watch is not None) - (self._watch is not None)
+        with self._watch_lock:
+            self.context.count_recording((watch is not None) - (self._watch is not None))
             self._watch = watch
