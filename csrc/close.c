@@ -55,15 +55,20 @@ vyc_context *vyc__abandoned(void) {
   return atomic_load_explicit(&abandoned_contexts, memory_order_acquire);
 }
 
-/* Work may run for ever: no driver call is made from here on, and what it uses stays as it is. */
-static vyc_status give_up(vyc_context *context, int64_t timeout_ns) {
+/* No driver call is made from here on, and what the context has stays as it is. */
+static void leave_all(vyc_context *context) {
   vyc__context_retain(context);
+  atomic_store(&context->hung, true);
+  atomic_store(&context->gone, true);
+}
+
+/* Work may run for ever. */
+static vyc_status give_up(vyc_context *context, int64_t timeout_ns) {
   atomic_store(&context->abandoned, true);
   context->next_abandoned = atomic_load(&abandoned_contexts);
   while (!atomic_compare_exchange_weak(&abandoned_contexts, &context->next_abandoned, context)) {
   }
-  atomic_store(&context->hung, true);
-  atomic_store(&context->gone, true);
+  leave_all(context);
   vyc__log(context, VYC_LOG_WARNING, "a close has abandoned the device: its work has not ended");
   char launches[sizeof((vyc_error *)NULL)->launches];
   vyc__history_text(context, launches, sizeof launches);
@@ -94,7 +99,7 @@ static vyc_status close_now(vyc_context *context, int64_t timeout_ns) {
   vyc__enter_release(context, &scope);
   vyc__scope_relax(context, &scope);
   vyc_status status = VYC_OK;
-  if (!atomic_load(&context->lost)) status = vyc__quiet_wait(context, vyc__pace_left(&pace));
+  if (!atomic_load(&context->lost)) status = vyc__own_wait(context, vyc__pace_left(&pace));
   if (status == VYC_OK) status = vyc__check_reports(context, 0);
   if (status == VYC_NOT_READY ||
       (status != VYC_OK && status != VYC_E_ASSERT && !vyc__settle(context))) {
@@ -104,11 +109,18 @@ static vyc_status close_now(vyc_context *context, int64_t timeout_ns) {
   }
   vyc_error failure;
   vyc__error_save(&failure);
-  close_driver_side(context);
-  vyc__leave(context, &scope);
-  vyc__primary_release(context);
+  if (atomic_load(&context->lost) || vyc__is_alone(context)) {
+    close_driver_side(context);
+    vyc__leave(context, &scope);
+    vyc__primary_release(context);
+    atomic_store(&context->gone, true);
+  } else { /* the driver frees nothing while a kernel runs on the device */
+    vyc__log(context, VYC_LOG_WARNING,
+             "work of a device that was abandoned still runs: what this one had is not freed");
+    leave_all(context);
+    vyc__leave(context, &scope);
+  }
   if (status != VYC_OK) vyc__error_restore(&failure);
-  atomic_store(&context->gone, true);
   return status;
 }
 

@@ -287,10 +287,12 @@ vyc_status vyc__stream_finish(vyc_context *context, CUstream stream, int64_t tim
 /* The same for the streams in some slots, one after the other. */
 vyc_status vyc__slots_finish(vyc_context *context, uint64_t slots, const vyc_far_set *far,
                              int64_t timeout_ns);
-/* The same, and for what other contexts on the device have abandoned: before a driver call that
- * waits for every kernel of the device. */
-vyc_status vyc__quiet_wait(vyc_context *context, int64_t timeout_ns);
-/* The same for releases, before a driver call that waits for kernels: at most as long as the
+/* The first, VYC_NOT_READY also for work that nobody can wait for. */
+vyc_status vyc__own_wait(vyc_context *context, int64_t timeout_ns);
+/* Whether nothing runs that other contexts on the device have abandoned: asked before a driver call
+ * that waits for every kernel of the device. */
+bool vyc__is_alone(vyc_context *context);
+/* Both for releases, before a driver call that waits for kernels: at most as long as the
  * context's patience lasts, one look when it is known to have run out. False: something may run for
  * ever, and what it uses is leaked. The error record stays as it was. */
 bool vyc__settle(vyc_context *context);

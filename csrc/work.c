@@ -206,24 +206,18 @@ vyc_status vyc__stream_finish(vyc_context *context, CUstream stream, int64_t tim
   return finish_by_event(context, stream, &pace);
 }
 
-/* What other contexts on this device have abandoned. */
-static vyc_status look_abandoned(vyc_context *context) {
+/* Not waited for: the one who did has given up. */
+bool vyc__is_alone(vyc_context *context) {
   for (vyc_context *other = vyc__abandoned(); other != NULL; other = other->next_abandoned)
     if (other->driver->library == context->driver->library && other->device == context->device &&
-        !vyc__is_forked(other))
-      VYC_TRY(each(other, look, NULL));
-  return VYC_OK;
+        !vyc__is_forked(other) && each(other, look, NULL) == VYC_NOT_READY)
+      return false;
+  return true;
 }
 
-vyc_status vyc__quiet_wait(vyc_context *context, int64_t timeout_ns) {
-  vyc_pace pace = vyc__pace_begin(timeout_ns, 0);
+vyc_status vyc__own_wait(vyc_context *context, int64_t timeout_ns) {
   VYC_TRY(vyc__work_wait(context, timeout_ns));
-  if (VYC_UNLIKELY(atomic_load(&context->strays))) return VYC_NOT_READY; /* and never will be */
-  for (;;) {
-    const vyc_status status = look_abandoned(context);
-    if (status != VYC_NOT_READY) return status;
-    VYC_TRY(vyc__pace(context, &pace));
-  }
+  return VYC_UNLIKELY(atomic_load(&context->strays)) ? VYC_NOT_READY : VYC_OK; /* and never will be */
 }
 
 static int64_t patience(vyc_context *context) {
@@ -268,9 +262,10 @@ static bool all_settled(vyc_context *context, vyc_status status) {
 
 bool vyc__settle(vyc_context *context) {
   vyc__record_keep();
-  const vyc_status status = vyc__quiet_wait(context, patience(context));
+  const vyc_status status = vyc__own_wait(context, patience(context));
   if (status == VYC_OK) atomic_store(&context->hung, false);
-  const bool ended = all_settled(context, status);
+  const bool ended =
+      all_settled(context, status) && (atomic_load(&context->lost) || vyc__is_alone(context));
   vyc__record_resume();
   return ended;
 }

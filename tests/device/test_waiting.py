@@ -5,8 +5,13 @@ The kernels of these tests end by themselves after twenty seconds or more, their
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -172,6 +177,67 @@ def test_an_abandoned_device_can_be_opened_again(device_name: int | str) -> None
     )
 
     assert lines == ["abandoned", "closed", "closed", "closed", "closed", "True"]
+
+
+@pytest.mark.slow
+@pytest.mark.emulator  # as above
+def test_a_close_takes_its_timeout_once_and_a_second_device_pays_nothing(device_name: int | str) -> None:
+    lines = run_hung(
+        device_name,
+        """
+    second = vc.Device(NAME)
+    kernel = second.compile(programs.saxpy())
+    hang()
+    del spin, pending  # the kernel is the device's alone
+    begin = time.monotonic()
+    try:
+        device.close(timeout=1)
+    except vc.KernelTimeoutError as error:
+        print("has not ended after 1.0 s" in str(error), "abandoned" in str(error), len(error.launches) > 0)
+    print((kernel(X, X, 2.0) == 3 * X).all())
+    second.close()
+    print(time.monotonic() - begin < 6)
+        """,
+    )
+
+    assert lines == ["True True True", "True", "True"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="exceptions have no notes")
+def test_an_exception_leaves_the_block_of_a_device_whose_kernel_hangs(device_name: int | str) -> None:
+    lines = run_hung(
+        device_name,
+        """
+    begin = time.monotonic()
+    try:
+        with device:
+            hang()
+            raise ZeroDivisionError
+    except ZeroDivisionError as error:
+        print("work on the device has not ended" in error.__notes__[0], error.__context__)
+    print(time.monotonic() - begin < 12)
+        """,
+    )
+
+    assert lines == ["True None", "True"]
+
+
+@pytest.mark.slow
+def test_the_command_line_ends_soon_after_control_c(tmp_path: Path, device_name: int | str) -> None:
+    file = tmp_path / "spin.py"
+    file.write_text("import programs\nspin = programs.spin()\n")
+    command = [sys.executable, "-m", "vyre_cuda", "run", str(file), "0", str(FOREVER), "--device", str(device_name)]
+    environment = {**os.environ, "PYTHONPATH": os.path.dirname(__file__)}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("device:")
+
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=8)
+
+    assert process.returncode == 130, told
+    assert "interrupted" in told
 
 
 @pytest.mark.slow

@@ -204,9 +204,18 @@ cdef class Context:
             failure = error
         if timeout_ns >= 0:
             left = max(timeout_ns - <int64_t>(monotonic_ns() - begin), 0)
-        with nogil:
-            check(vyc_context_close_for(self._h, left))
-        if failure is not None and not isinstance(failure, DeviceUnavailableError):
+        try:
+            with nogil:
+                check(vyc_context_close_for(self._h, left))
+        except KernelTimeoutError as late:
+            if not isinstance(failure, KernelTimeoutError):
+                raise
+            # The time that was waited is that of both.
+            raise KernelTimeoutError(
+                f"{failure}; it was abandoned, and what it uses is left with the driver until the process ends",
+                launches=late.launches,
+            ) from None
+        if failure is not None and not isinstance(failure, (DeviceUnavailableError, KernelTimeoutError)):
             raise failure
 
     def set_patience(self, double seconds) -> None:

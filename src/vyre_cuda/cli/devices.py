@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import vyre_cuda as vc
 from vyre_cuda.cli.console import Console
-from vyre_cuda.errors import DeviceUnavailableError
+from vyre_cuda.errors import DeviceUnavailableError, Error
+
+# Seconds that a kernel has to end after Ctrl-C.
+_PATIENCE = 1.0
 
 
 @contextmanager
@@ -24,7 +27,12 @@ def opened(which: str, console: Console) -> Iterator[vc.Device]:
         for warning in caught:
             console.note(f"warning: {warning.message}")
         console.note(f"device: {describe(device)}")
-        yield device
+        try:
+            yield device
+        except KeyboardInterrupt:
+            with suppress(Error):
+                device.close(timeout=_PATIENCE)
+            raise
 
 
 def describe(device: vc.Device) -> str:

@@ -290,22 +290,32 @@ class Device(memory.Allocator, Telemetry):
         Work that has not ended after `timeout` seconds (None: no limit) is abandoned: KernelTimeoutError, the device
         is closed all the same, and what that work uses is the driver's until the process ends.
         """
-        self._kernels.clear()
         try:
             self.context.close(timeout)
         except AssertReport as report:
-            self.waiter.stop()
+            self._closed()
             raise self.explain(report) from None
         except Error:
-            self.waiter.stop()
+            self._closed()
             raise
-        self.waiter.stop()  # not after Ctrl-C: then the device is still open
+        self._closed()  # not after Ctrl-C: then the device is still open
+
+    def _closed(self) -> None:
+        self._kernels.clear()  # of an open device this would wait for their runs
+        self.waiter.stop()
 
     def __enter__(self) -> Device:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self.close()
+        """Close. An exception that leaves the block goes on; what closing says of unfinished work is added to it."""
+        try:
+            self.close()
+        except Error as failure:
+            if error is None:
+                raise
+            if sys.version_info >= (3, 11):
+                error.add_note(f"closing the device: {failure}")
 
     def __repr__(self) -> str:
         return f"<vyre_cuda.Device {self.properties.name}>"
