@@ -467,6 +467,11 @@ static inline vyc_status vyc__pinned_use(vyc_pinned *pinned, uint32_t slot) {
 
 /* ---- small helpers ---- */
 
+/* Elements of 12 bytes are on boundaries of 4. */
+static inline bool vyc__is_aligned(uint64_t address, uint32_t element_bytes) {
+  return (address & ((element_bytes & (0 - element_bytes)) - 1)) == 0;
+}
+
 static inline uint64_t vyc__align_up(uint64_t value, uint64_t alignment) {
   return (value + alignment - 1) & ~(alignment - 1);
 }

@@ -61,6 +61,7 @@ static inline bool vyc__run_is_plain(const vyc_plan *plan, const vyc_run *run, u
         buffer->child.context != plan->child.context || buffer->source != NULL ||
         vyc__mul_overflows(elements, binding->element_bytes, &bytes) || offset > buffer->bytes ||
         bytes > buffer->bytes - offset ||
+        !vyc__is_aligned(buffer->address + offset, binding->element_bytes) ||
         !vyc__buffer_is_marked(buffer, mark, epoch))
       return false;
     if (binding->role != VYC_ROLE_IN && (buffer->read_only || vyc__needs_clear(plan, i, run)))

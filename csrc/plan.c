@@ -416,6 +416,15 @@ static vyc_status check_overlap(const vyc_plan *plan, const vyc_run *run, uint32
   return VYC_OK;
 }
 
+/* A load that is not aligned would end the context. */
+static vyc_status check_alignment(uint32_t i, uint64_t address, uint64_t bytes,
+                                  uint32_t element_bytes) {
+  if (VYC_LIKELY(vyc__is_aligned(address, element_bytes) || bytes == 0)) return VYC_OK;
+  return vyc__fail(VYC_E_INVALID, "run",
+                   "argument %u: elements of %u bytes at the address 0x%" PRIx64 ": misaligned", i,
+                   element_bytes, address);
+}
+
 static vyc_status check_buffer(const vyc_plan *plan, uint32_t i, const vyc_argument *argument) {
   const uint32_t element_bytes = plan->bindings[i].element_bytes;
   const vyc_buffer *buffer = argument->buffer;
@@ -427,7 +436,7 @@ static vyc_status check_buffer(const vyc_plan *plan, uint32_t i, const vyc_argum
   uint64_t bytes = 0;
   if (VYC_LIKELY(!vyc__mul_overflows(argument->count, element_bytes, &bytes) &&
                  argument->offset <= buffer->bytes && bytes <= buffer->bytes - argument->offset))
-    return VYC_OK;
+    return check_alignment(i, buffer->address + argument->offset, bytes, element_bytes);
   return vyc__fail(VYC_E_INVALID, "run",
                    "argument %u: %" PRIu64 " elements of %u bytes from byte %" PRIu64
                    " do not fit a buffer of %" PRIu64 " bytes",
@@ -445,7 +454,7 @@ static vyc_status check_pinned(const vyc_plan *plan, uint32_t i, const vyc_argum
   if (vyc__mul_overflows(argument->count, plan->bindings[i].element_bytes, &bytes) ||
       (bytes > 0 && (offset > pinned->bytes || bytes > pinned->bytes - offset)))
     return vyc__fail(VYC_E_INVALID, "run", "argument %u reaches beyond its page-locked memory", i);
-  return VYC_OK;
+  return check_alignment(i, (uint64_t)(uintptr_t)data, bytes, plan->bindings[i].element_bytes);
 }
 
 static vyc_status check_host(const vyc_plan *plan, uint32_t i, const vyc_argument *argument) {

@@ -742,10 +742,10 @@ typedef struct vyc_argument {
   uint32_t kind;
   uint32_t reserved0;
   uint64_t count; /* elements */
-  const void *data; /* HOST, PINNED: input; NULL for an out */
-  void *result; /* HOST, PINNED: where the output goes; NULL for an in */
+  const void *data; /* HOST, PINNED: input; NULL for an out; PINNED: aligned to the element */
+  void *result; /* HOST, PINNED: where the output goes; NULL for an in; PINNED: aligned, too */
   vyc_buffer *buffer; /* BUFFER */
-  uint64_t offset; /* BUFFER: bytes */
+  uint64_t offset; /* BUFFER: bytes; elements are aligned there */
   vyc_pinned *pinned; /* PINNED: held until the run has ended; NULL: the caller keeps the memory */
   uint64_t reserved1;
 } vyc_argument;

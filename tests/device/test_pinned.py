@@ -260,3 +260,52 @@ def test_registered_memory_is_given_back_only_when_an_abandoned_call_has_ended(
     emulator.set("delay_us", 0)
     np.testing.assert_array_equal(np.float32(3) * x + x, kernel(x, x, 3.0))
     own_device.register(page)[:] = 0  # it is not locked any more
+
+
+def misaligned(array: np.ndarray, n: int, dtype: np.typing.DTypeLike) -> np.ndarray:
+    """`n` elements of page-locked bytes, two bytes behind a boundary."""
+    return array[2 : 2 + n * np.dtype(dtype).itemsize].view(dtype)
+
+
+@pytest.mark.parametrize("how", ["call", "keyword", "submit", "timed", "record"])
+@pytest.mark.parametrize("registered", [False, True], ids=["pinned", "registered"])
+@pytest.mark.parametrize("n", [7, 300_000])
+def test_a_misaligned_page_locked_array_is_staged_and_the_device_is_not_lost(
+    device: vc.Device, how: str, registered: bool, n: int
+) -> None:
+    def array() -> np.ndarray:
+        room = np.zeros(4 * n + 8, np.uint8)
+        return misaligned(device.register(room) if registered else device.pinned_empty(room.size, vc.u8), n, np.float32)
+
+    kernel = device.compile(programs.saxpy())
+    x, y, out = array(), array(), array()
+    x[:], y[:], out[:] = np.arange(n), 1, -1
+
+    match how:
+        case "call":
+            result = kernel(x, y, 2.0, out=out)
+        case "keyword":
+            result = kernel(x=x, y=y, a=2.0, out={"out": out})
+        case "submit":
+            result = kernel.submit(x, y, 2.0, out=out).result()
+        case "timed":
+            result = kernel.timed(x, y, 2.0, out=out).outputs
+        case _:
+            result = kernel.record(x, y, 2.0).replay(out=out)
+
+    assert result is out
+    np.testing.assert_array_equal(2 * np.arange(n, dtype=np.float32) + 1, out)
+
+
+def test_a_recorded_copy_takes_misaligned_page_locked_arrays(device: vc.Device) -> None:
+    pinned, back = (misaligned(device.pinned_empty(48, vc.u8), 10, np.float32) for _ in range(2))
+    pinned[:], back[:] = np.arange(10), 0
+    x = device.zeros(10, vc.f32)
+    with device.record() as graph:
+        x.copy_from(pinned)
+        graph.download(x, back)
+
+    graph.replay()
+    device.synchronize()
+
+    np.testing.assert_array_equal(np.arange(10, dtype=np.float32), back)

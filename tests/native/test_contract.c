@@ -135,6 +135,10 @@ static void a_run_is_checked(vyc_context *context, vyc_plan *plan) {
   t->arguments[1].offset = 8;
   t->arguments[0].count = t->arguments[1].count = 2;
   OK(vyc_plan_launch(plan, &t->run));
+  t->arguments[1].offset = 10; /* misaligned */
+  t->arguments[0].count = t->arguments[1].count = 1;
+  REFUSED(vyc_plan_launch(plan, &t->run));
+  REFUSED(vyc_plan_run(plan, NULL, &t->run));
   prepare(t, 1.0f);
   REFUSED(vyc_plan_launch(plan, &t->run));
   vyc_buffer_release(buffer);
@@ -223,7 +227,11 @@ static void page_locked_arguments_are_checked(vyc_context *context, vyc_plan *pl
   REFUSED(vyc_plan_run(plan, NULL, &t->run));
   t->arguments[0].data = (const char *)t->in - 4;
   REFUSED(vyc_plan_run(plan, NULL, &t->run));
+  t->arguments[0].data = (const char *)t->in + 2; /* misaligned */
+  t->arguments[0].count = N - 1;
+  REFUSED(vyc_plan_run(plan, NULL, &t->run));
   t->arguments[0].data = t->in;
+  t->arguments[0].count = N;
   OK(vyc_plan_run(plan, NULL, &t->run));
   verify(t);
   vyc_pinned_release(in);

@@ -240,7 +240,7 @@ cdef class Arguments:
                 array = result
                 self.items[i].result = cnp.PyArray_DATA(array)
             pinned = pinned_of(array)  # what the kernel may write to, or only reads
-            if pinned is not None:
+            if pinned is not None and cnp.PyArray_ISALIGNED(array):
                 self.items[i].kind = VYC_ARGUMENT_PINNED
                 self.items[i].pinned = pinned._h
         for i in range(len(scalars)):
