@@ -1,0 +1,157 @@
+"""Building, validating, optimizing and lowering take time in proportion to the program.
+
+What is counted is lines of Python that run: that number is the same each time, and the clock is not asked.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import vyre_cuda as vc
+from vyre_cuda.passes.pipeline import optimize
+
+SMALL = 100
+TIMES = 4
+
+
+class Start:
+    def __init__(self) -> None:
+        self.b = vc.Builder("long", block=1)
+        self.x = self.b.input("x", vc.f32)
+        self.out = self.b.output("out", vc.f32, size=self.x.size)
+        self.i = self.b.let("i", vc.global_id.x)
+
+
+def branches(n: int) -> vc.Program:
+    p = Start()
+    for k in range(n):
+        with p.b.if_(p.x[p.i] > float(k)):
+            p.out[p.i] = float(k)
+        with p.b.else_():
+            p.out[p.i] = float(k + 1)
+    return p.b.build()
+
+
+def branches_that_set_one_variable(n: int) -> vc.Program:
+    p = Start()
+    v = p.b.var("v", vc.f32(0))
+    for k in range(n):
+        with p.b.if_(p.x[p.i] > float(k)):
+            v += float(k)
+    p.out[p.i] = v
+    return p.b.build()
+
+
+def branches_that_set_a_variable_each(n: int) -> vc.Program:
+    p = Start()
+    variables = [p.b.var("v", vc.f32(k)) for k in range(n)]
+    for k, v in enumerate(variables):
+        with p.b.if_(p.x[p.i] > float(k)):
+            v += float(k)
+    for v in variables:
+        p.out[p.i] = v
+    return p.b.build()
+
+
+def returns(n: int) -> vc.Program:
+    p = Start()
+    for k in range(n):
+        with p.b.if_(p.x[p.i] > float(k)):
+            p.b.return_()
+        p.out[p.i] = float(k)
+    return p.b.build()
+
+
+def loops(n: int) -> vc.Program:
+    p = Start()
+    v = p.b.var("v", vc.f32(0))
+    for _ in range(n):
+        with p.b.for_(0, p.x.size) as j:
+            v += p.x[j]
+            with p.b.if_(v > 3.0):
+                p.b.break_()
+    p.out[p.i] = v
+    return p.b.build()
+
+
+def assertions(n: int) -> vc.Program:
+    p = Start()
+    for k in range(n):
+        p.b.assert_(p.x[p.i] > float(k), "too small")
+    return p.b.build()
+
+
+def statements(n: int) -> vc.Program:
+    p = Start()
+    value = p.x[p.i]
+    for k in range(n):
+        value = value * value + float(k)
+        p.out[p.i] = value
+    return p.b.build()
+
+
+def lines_of(work: Callable[[], Any]) -> int:
+    """How many lines of Python run, coverage tools aside."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        branches,
+        branches_that_set_one_variable,
+        branches_that_set_a_variable_each,
+        returns,
+        loops,
+        assertions,
+        statements,
+    ],
+)
+@pytest.mark.parametrize("stage", ["build", "optimize", "lower"])
+def test_four_times_the_program_is_four_times_the_work(make: Callable[[int], vc.Program], stage: str) -> None:
+    def work(n: int) -> Callable[[], Any]:
+        if stage == "build":
+            return lambda: make(n)
+        program = make(n)
+        return (lambda: optimize(program)) if stage == "optimize" else (lambda: vc.ptx(program))
+
+    work(SMALL)()  # imports and tables
+    small = lines_of(work(SMALL))
+
+    assert lines_of(work(TIMES * SMALL)) < 1.15 * TIMES * small
+
+
+@pytest.mark.slow
+def test_eight_times_the_branches_take_eight_times_as_long() -> None:
+    """Copies of lists are no lines of Python. CPU time, the least of three: one that is quadratic takes 20 times."""
+
+    def seconds(n: int) -> float:
+        program = branches(n)
+        times = []
+        for _ in range(3):
+            begin = time.process_time()
+            vc.ptx(program)
+            times.append(time.process_time() - begin)
+        return min(times)
+
+    small = seconds(500)
+    assert seconds(4000) < 14 * small
