@@ -1,7 +1,8 @@
 """What a builder hands out besides values: buffers to index and variables to set.
 
 Reading a variable, a writable buffer or a shared array happens where the Python expression is written: the read is
-bound to a `let` at once, so `t = x[i]; x[i] = y[i]; y[i] = t` swaps. Reads of `in` buffers stay expressions.
+bound to a `let` at once, so `t = x[i]; x[i] = y[i]; y[i] = t` swaps. Reads of `in` buffers stay expressions of the
+innermost block that is open there.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ import numpy as np
 
 from vyre_cuda.ir.nodes import Assign, Load, Local, Size, Source, Store
 from vyre_cuda.ir.operators import Expression, Operand
-from vyre_cuda.ir.scopes import Block, Scope, caller, program_error
+from vyre_cuda.ir.scopes import Block, Scope, caller, out_of_block, program_error
 from vyre_cuda.ir.types import Type
-from vyre_cuda.ir.values import BY_SYMBOL, Value, bind, fitting, local, node_of, operate, place, sized
+from vyre_cuda.ir.values import BY_SYMBOL, Value, bind, fitting, local, made_here, node_of, operate, place
 
 ParameterBufferKind = Literal["in", "inout", "out"]
 BufferKind = ParameterBufferKind | Literal["shared"]
@@ -59,7 +60,7 @@ class Buffer:
     def __getitem__(self, index: Operand) -> Value:
         source = caller()
         (at,) = fitting(self._scope, [element_index(self, index, source)], source)
-        load = sized(self._scope, Load(self._type, self._name, node_of(at), source), [at], source)
+        load = made_here(self._scope, Load(self._type, self._name, node_of(at), source), [at], source)
         return load if self._kind == "in" else bind(self._scope, load, "t", source)
 
     def __setitem__(self, index: Operand, value: Operand) -> None:
@@ -77,7 +78,7 @@ class Buffer:
 
 
 class Variable(Expression):
-    """A mutable local: `acc.set(value)` assigns it, and using it in an expression reads it there and then."""
+    """A mutable local: `acc.set(value)` and `acc += value` assign it; in an expression it is read there and then."""
 
     __slots__ = ("_block", "_name", "_scope", "_type")
 
@@ -113,6 +114,48 @@ class Variable(Expression):
     def _apply(self, symbol: str, *operands: Operand) -> Value:
         return operate(BY_SYMBOL[symbol], operands)
 
+    def _update(self, symbol: str, operand: Operand) -> Variable:
+        value = self._binary(symbol, self, operand)
+        if value is not NotImplemented:
+            self.set(value)
+        return self if value is not NotImplemented else NotImplemented
+
+    def __iadd__(self, other: Operand) -> Variable:  # type: ignore[override]
+        return self._update("+", other)
+
+    def __isub__(self, other: Operand) -> Variable:  # type: ignore[override]
+        return self._update("-", other)
+
+    def __imul__(self, other: Operand) -> Variable:  # type: ignore[override]
+        return self._update("*", other)
+
+    def __itruediv__(self, other: Operand) -> Variable:  # type: ignore[override]
+        return self._update("/", other)
+
+    def __ifloordiv__(self, other: Operand) -> Variable:  # type: ignore[override]
+        return self._update("//", other)
+
+    def __imod__(self, other: Operand) -> Variable:  # type: ignore[override]
+        return self._update("%", other)
+
+    def __ipow__(self, other: Operand) -> Variable:  # type: ignore[override]
+        return self._update("**", other)
+
+    def __ilshift__(self, other: Operand) -> Variable:  # type: ignore[override]
+        return self._update("<<", other)
+
+    def __irshift__(self, other: Operand) -> Variable:  # type: ignore[override]
+        return self._update(">>", other)
+
+    def __iand__(self, other: Operand) -> Variable:  # type: ignore[override]
+        return self._update("&", other)
+
+    def __ior__(self, other: Operand) -> Variable:  # type: ignore[override]
+        return self._update("|", other)
+
+    def __ixor__(self, other: Operand) -> Variable:  # type: ignore[override]
+        return self._update("^", other)
+
     def peek(self, source: Source) -> Value:
         """The value of this moment, for a statement that comes next and binds it."""
         self._require_usable(source)
@@ -121,11 +164,7 @@ class Variable(Expression):
     def _require_usable(self, source: Source) -> None:
         self._scope.require_unbuilt(source)
         if not self._block.is_open:
-            raise program_error(
-                f"{self._name} is used outside the block in which it was made: the {self._block.kind} block of line "
-                f"{self._block.source[1]} has ended",
-                source,
-            )
+            raise out_of_block(self._name, self._block, source)
 
     def __repr__(self) -> str:
         return f"<var {self._name}: {self._type}>"

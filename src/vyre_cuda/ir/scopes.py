@@ -52,6 +52,15 @@ class Block:
     branch: If | None = None
 
 
+def out_of_block(name: str, block: Block, source: Source) -> ProgramError:
+    """The error for a value or a variable whose block has ended."""
+    return program_error(
+        f"{name} is used outside the block in which it was made: the {block.kind} block of line {block.source[1]} has "
+        "ended (what a block gives to those behind it is set, in the block, to a b.var that was made before it)",
+        source,
+    )
+
+
 class Scope:
     """The program under construction: the innermost open block, and the names that are taken."""
 

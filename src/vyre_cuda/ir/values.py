@@ -1,6 +1,7 @@
 """Expressions as Python objects that make typed nodes, checked at the line that is wrong.
 
-A `Value` is immutable and pure: evaluating it anywhere in its block gives the same result. A tree never grows past
+A `Value` is immutable and pure: evaluating it anywhere in its block gives the same result. The block is the innermost
+one that was open where it was made, and its end is the end of the value. A tree never grows past
 `MAX_TREE` nodes: bigger operands are bound to a `let` first, so a program is as long as what was written. What belongs
 to no builder yet (constants, ids and ops on them) is an `Unplaced` value and gets its nodes, and ids their index type,
 where a builder first uses it.
@@ -13,12 +14,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from vyre_cuda.errors import ProgramError
 from vyre_cuda.ir.nodes import Apply, Const, Expr, Local, Source
 from vyre_cuda.ir.operators import Expression, Number, Operand
 from vyre_cuda.ir.ops import OPS, Op, result_type
 from vyre_cuda.ir.scalars import bits_of
-from vyre_cuda.ir.scopes import Block, Scope, caller, program_error
+from vyre_cuda.ir.scopes import Block, Scope, caller, out_of_block, program_error
 from vyre_cuda.ir.types import Type, bool_, by_dtype
 
 MAX_TREE = 64
@@ -46,7 +46,7 @@ class Value(Expression):
         self._source = source
         self._scope = scope
         self._size = size  # nodes of the tree
-        self._block = block  # the innermost block whose locals the tree reads
+        self._block = block  # where it was made, if it reads a buffer or a local; what reads neither goes anywhere
         self._bound: Value | None = None  # the local that holds this value, once it had to be bound
 
     @property
@@ -145,11 +145,9 @@ def node_of(value: Value) -> Expr:
     return value._node
 
 
-def sized(scope: Scope, node: Expr, operands: Sequence[Value], source: Source) -> Value:
-    """The value of a node that holds the trees of `operands`."""
-    blocks = [v._block for v in operands if v._block is not None]
-    block = max(blocks, key=lambda b: b.depth, default=None)
-    return Value(node, source, scope, size=1 + sum(v._size for v in operands), block=block)
+def made_here(scope: Scope, node: Expr, operands: Sequence[Value], source: Source) -> Value:
+    """The value of a node that holds the trees of `operands`, for use in the current block."""
+    return Value(node, source, scope, size=1 + sum(v._size for v in operands), block=scope.block)
 
 
 def fitting(scope: Scope, operands: Sequence[Value], source: Source) -> list[Value]:
@@ -215,7 +213,10 @@ def _place_op(
     placed = [_placed(scope, o, source) if isinstance(o, Value) else o for o in operands]
     op, values, result = _typed(rows, placed, explicit, source)
     values = fitting(scope, values, source)
-    return sized(scope, Apply(result, op.name, tuple(v._node for v in values), source), values, source)
+    node = Apply(result, op.name, tuple(v._node for v in values), source)
+    if any(v._block is not None for v in values):
+        return made_here(scope, node, values, source)
+    return Value(node, source, scope, size=1 + sum(v._size for v in values))
 
 
 def _placed(scope: Scope, value: Value, source: Source) -> Value:
@@ -226,7 +227,8 @@ def _placed(scope: Scope, value: Value, source: Source) -> Value:
             f"a value of the builder of {value._scope.program} is used in the builder of {scope.program}", source
         )
     if not _is_visible(value):
-        raise _out_of_block(value, source)
+        assert value._block is not None  # what has none is visible
+        raise out_of_block(value._node.name if isinstance(value._node, Local) else "a value", value._block, source)
     return value
 
 
@@ -254,17 +256,6 @@ def _known_place(scope: Scope, value: Unplaced) -> Value | None:
 
 def _is_visible(value: Value) -> bool:
     return value._block is None or value._block.is_open
-
-
-def _out_of_block(value: Value, source: Source) -> ProgramError:
-    block = value._block
-    assert block is not None
-    name = value._node.name if isinstance(value._node, Local) else "this value"
-    return program_error(
-        f"{name} is used outside the block in which it was made: the {block.kind} block of line {block.source[1]} "
-        "has ended",
-        source,
-    )
 
 
 def _convert(type_: Type, value: Any) -> Value:
