@@ -152,7 +152,8 @@ _INTRODUCTION = """# Conformance
 Written by `docs/generate.py` from the test runs in `docs/conformance`; not edited by hand.
 
 A cell is the number of elements that were compared, bit for bit, for an op and a type, and found equal.
-Any NaN equals any other, as sign and payload of a NaN are unspecified.
+Any NaN equals any other, as sign and payload of one that is computed are unspecified; what only moves \
+bits (`copysign`, `where`, `bitcast`, and `signbit`, which looks at one) is held to those, too.
 Operands are edge values in combination (zeros, ones, extremes, subnormals, infinities, NaN, powers of two and their \
 neighbors) and random bit patterns.
 Where the op table does not have an op for a type, the cell is empty; **none** marks a cell without a comparison.

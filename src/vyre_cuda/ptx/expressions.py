@@ -42,22 +42,27 @@ class Locals:
         if value is None:
             register = self._registers[name]
             function = self.builder.function
-            value = self.state[name] = function.fresh("read", function.registers[register], (), register)
+            value = function.fresh("read", function.registers[register], (), register)
             type_ = self._types[name]
             self.builder.facts.observe(value)
             if type_.is_integer and type_.bits < 32:
                 self.builder.facts.give_range(value, type_.minimum, type_.maximum)
+            if type_ is f16:
+                value = self.builder.convert("float.f16", "f32", value)
+            self.state[name] = value
         return value
 
     def declare(self, name: str, value: int, type_: Type) -> None:
         """A new var."""
         function = self.builder.function
-        self._registers[name] = function.register(function.types[value])
+        self._registers[name] = function.register("b16" if type_ is f16 else function.types[value])
         self._types[name] = type_
         self.assign(name, value)
 
     def assign(self, name: str, value: int) -> None:
-        self.builder.function.effect("set", (value,), self._registers[name])
+        # As f32 an f16 NaN would lose sign and payload.
+        held = halves.packed(self.builder, f16, value) if self._types[name] is f16 else value
+        self.builder.function.effect("set", (held,), self._registers[name])
         self.state[name] = value
 
     def forget(self, names: frozenset[str]) -> None:

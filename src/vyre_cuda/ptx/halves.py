@@ -12,6 +12,9 @@ from vyre_cuda.ir.types import Type, bf16, f16, f32
 from vyre_cuda.ptx.peephole import Builder
 
 _NAN = 0x7FC00000
+# Of an f16.
+_SIGN, _MAGNITUDE, _INFINITY, _FRACTION = 0x8000, 0x7FFF, 0x7C00, 0x03FF
+_FRACTION_F32 = 0x007FFFFF
 _NO_BF16_BELOW = 80  # PTX ISA: cvt.rn.bf16.f32 and fma.rn.bf16 need sm_80
 
 
@@ -19,8 +22,9 @@ def constant(b: Builder, type_: Type, bits: int) -> int:
     """A literal, given by its 16 bits."""
     if type_ is bf16:
         return b.constant("f32", bits << 16)
-    number = value_of(f16, bits)
-    return b.constant("f32", bits_of(f32, number))
+    if bits & _MAGNITUDE > _INFINITY:
+        return b.constant("f32", (bits & _SIGN) << 16 | 0x7F800000 | (bits & _FRACTION) << 13)
+    return b.constant("f32", bits_of(f32, value_of(f16, bits)))
 
 
 def rounded(b: Builder, type_: Type, value: int) -> int:
@@ -68,14 +72,60 @@ def from_bits(b: Builder, type_: Type, bits: int) -> int:
 def packed(b: Builder, type_: Type, value: int) -> int:
     """A number of the type in a 16-bit register."""
     if type_ is f16:
-        return b.convert("half.f16", "b16", value)
+        return _packed_nan(b, value) if is_nan(b, value) else b.convert("half.f16", "b16", value)
     return b.convert("short", "b16", b.in_register(to_bits(b, bf16, value)))
+
+
+def is_nan(b: Builder, value: int) -> bool:
+    """Whether it is a constant NaN, of which conversions keep neither sign nor payload."""
+    bits = b.function.attrs[value] if b.is_constant(value) else 0
+    return bool(bits & 0x7F800000 == 0x7F800000 and bits & _FRACTION_F32)
+
+
+def _packed_nan(b: Builder, value: int) -> int:
+    bits = b.function.attrs[value]
+    half = bits >> 16 & _SIGN | _INFINITY | (bits & _FRACTION_F32) >> 13
+    return b.convert("short", "b16", b.in_register(b.constant("u32", half)))
 
 
 def _unpacked(b: Builder, type_: Type, half: int) -> int:
     if type_ is f16:
         return b.convert("float.f16", "f32", half)
     return from_bits(b, bf16, b.convert("zero_extend", "u32", half))
+
+
+# ---- moving bits ----------------------------------------------------------------------------------------------------
+#
+# Converting a NaN to f32 keeps neither sign nor payload. So what only moves bits works on those of the f16, where a NaN
+# may come from memory, a scalar or a literal. That of arithmetic has no particular sign.
+
+
+def _is_moved(b: Builder, value: int) -> bool:
+    function = b.function
+    if function.ops[value] == "float.f16":
+        return function.ops[function.args[value][0]] not in ("half.f16", "fma.f16")
+    return is_nan(b, value)
+
+
+def signbit(b: Builder, value: int) -> int:
+    """Of an f16."""
+    return b.apply("less", b.convert("sign16", "s32", to_bits(b, f16, value)), b.constant("s32", 0))
+
+
+def copysign(b: Builder, value: int, sign: int) -> int:
+    """Of f16 numbers."""
+    if not (_is_moved(b, value) or _is_moved(b, sign)):
+        return b.apply("copysign", value, sign)
+    magnitude = b.apply("bitwise_and", to_bits(b, f16, value), b.constant("u32", _MAGNITUDE))
+    bit = b.apply("bitwise_and", to_bits(b, f16, sign), b.constant("u32", _SIGN))
+    return from_bits(b, f16, b.apply("bitwise_or", magnitude, bit))
+
+
+def where(b: Builder, condition: int, chosen: int, other: int) -> int:
+    """Of f16 numbers."""
+    if chosen == other or not (_is_moved(b, chosen) or _is_moved(b, other)):
+        return b.apply("where", condition, chosen, other)
+    return from_bits(b, f16, b.apply("where", condition, to_bits(b, f16, chosen), to_bits(b, f16, other)))
 
 
 # ---- one rounding ---------------------------------------------------------------------------------------------------

@@ -143,6 +143,8 @@ def _put_floats() -> None:
             _WAYS[function.__name__, type_] = function
         _WAYS["copysign", type_] = _plain("copysign")
         _WAYS["nextafter", type_] = _typed(floats.nextafter, type_)
+    _WAYS["signbit", f16] = halves.signbit
+    _WAYS["copysign", f16] = halves.copysign
 
 
 def _put_others() -> None:
@@ -157,7 +159,9 @@ def _put_others() -> None:
     _WAYS["equal", bool_] = _bool_equal
     _WAYS["not_equal", bool_] = _plain("logical_xor")
     for type_ in TYPES:
-        _WAYS["where", type_] = _bool_where if type_ is bool_ else _plain("where")
+        _WAYS["where", type_] = _plain("where")
+    _WAYS["where", bool_] = _bool_where
+    _WAYS["where", f16] = halves.where
 
 
 def _put_functions() -> None:

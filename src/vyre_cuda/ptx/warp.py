@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from vyre_cuda.errors import InternalError
 from vyre_cuda.ir.nodes import WARP_SIZE
-from vyre_cuda.ir.types import Type, bool_
+from vyre_cuda.ir.types import Type, bool_, f16
 from vyre_cuda.ptx.floats import INFINITY
-from vyre_cuda.ptx.halves import to_bits
+from vyre_cuda.ptx.halves import from_bits, to_bits
 from vyre_cuda.ptx.integers import narrowed
 from vyre_cuda.ptx.isel import BITS, MACHINE_TYPE, UNSIGNED, has_row
 from vyre_cuda.ptx.isel_sync import Block, lane_id, linear_thread_id
@@ -105,6 +105,8 @@ class WarpOps:
         """The instruction, on one or two words."""
         b = self.builder
         machine = MACHINE_TYPE[type_]
+        if type_ is f16:
+            return from_bits(b, f16, self._word(mode, to_bits(b, f16, value), lane))
         if type_ is bool_:
             word = b.apply("where", value, b.constant("u32", 1), b.constant("u32", 0))
             return b.apply("not_equal", self._word(mode, word, lane), b.constant("u32", 0))
