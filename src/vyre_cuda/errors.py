@@ -17,6 +17,19 @@ class Error(Exception):
 
     code = "error"
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """What makes the same error in another process."""
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[Error], args: tuple[object, ...], state: dict[str, object]) -> Error:
+    # Attributes have the names of the arguments that they come from.
+    code = getattr(kind.__init__, "__code__", None)
+    taken = () if code is None else code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    error = kind(*args, **{name: state[name] for name in taken if name in state})
+    error.__dict__.update(state)
+    return error
+
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:

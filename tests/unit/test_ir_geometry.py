@@ -12,7 +12,7 @@ from vyre_cuda.errors import ProgramError
 from vyre_cuda.ir.geometry import MAX_GRID, Geometry, host_size, host_value, launch_geometry, primary_buffer
 from vyre_cuda.ir.nodes import Apply, Const, Expr, Id, Load, Local, Parameter, Scalar, SharedArray, Size
 from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.types import bool_, f32, i32, u32, u64
+from vyre_cuda.ir.types import bool_, f32, i32, i64, u32, u64
 
 IN = Parameter("x", "in", f32)
 INOUT = Parameter("h", "inout", f32)
@@ -134,13 +134,34 @@ def test_work_may_use_the_size_of_a_shared_array() -> None:
 
 @settings(deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
-def test_host_values_wrap_and_divide_like_the_type(a: int, b: int) -> None:
+def test_host_sizes_divide_like_the_type_and_what_wraps_is_a_value_error(a: int, b: int) -> None:
     scalars = {"a": a, "b": b}
     operands = (Scalar(u32, "a"), Scalar(u32, "b"))
     expected = {"add": a + b, "subtract": a - b, "multiply": a * b, "floor_divide": a // b if b else 0}
 
     for op, value in expected.items():
-        assert value % 2**32 == host_size("it", Apply(u32, op, operands), {}, scalars)
+        if 0 <= value < 2**32:
+            assert value == host_size("it", Apply(u32, op, operands), {}, scalars)
+            continue
+        with pytest.raises(ValueError, match=f"it is {value}, which is out of range of u32; a = {a}, b = {b}"):
+            host_size("it", Apply(u32, op, operands), {}, scalars)
+
+
+@pytest.mark.parametrize(
+    ("expr", "n", "expected"),
+    [
+        (Apply(u32, "subtract", (Apply(u32, "add", (N, Const(u32, 7))), Const(u32, 7))), 2**32 - 3, 2**32 - 3),
+        (Apply(u32, "floor_divide", (Apply(u32, "subtract", (N, Const(u32, 5))), Const(u32, 2))), 3, -2),
+        (Apply(u32, "cast", (Apply(i64, "subtract", (Apply(i64, "cast", (N,)), Const(i64, 5))),)), 3, -2),
+        (Apply(u32, "minimum", (Apply(u32, "subtract", (N, Const(u32, 5))), Const(u32, 9))), 3, -2),
+    ],
+)
+def test_a_size_wraps_only_where_the_end_does_or_an_op_looks_at_it(expr: Expr, n: int, expected: int) -> None:
+    if expected >= 0:
+        assert expected == host_size("it", expr, {}, {"n": n})
+        return
+    with pytest.raises(ValueError, match=f"it is {expected}, which is out of range of u32; n = {n}"):
+        host_size("it", expr, {}, {"n": n})
 
 
 def test_host_value_evaluates_floats_casts_and_conditions() -> None:

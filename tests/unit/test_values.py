@@ -173,7 +173,8 @@ def test_values_know_their_type_and_dtype(kit: Kit) -> None:
         lambda k: k.f * 1e39,
         lambda k: vc.u32(-1),
         lambda k: vc.f32(1) + vc.u32(1),
-        lambda k: k.f + np.uint32(1),
+        lambda k: k.f + np.float64(1e39),
+        lambda k: k.u + np.int8(-1),
         lambda k: k.f + vc.global_id.x,
     ],
 )
@@ -196,7 +197,10 @@ def test_what_the_op_table_refuses_is_a_program_error_at_its_line(kit: Kit, buil
         lambda k: k.f == None,  # noqa: E711
         lambda k: k.f != "f",
         lambda k: k.f + np.complex64(1),
-        lambda k: vc.f32(np.float64(1)),
+        lambda k: vc.f32(np.float64(0.1)),
+        lambda k: k.f + np.uint32(2**24 + 1),
+        lambda k: k.u + np.float32(1),
+        lambda k: k.u + np.bool_(True),
         lambda k: np.ones(3, np.float32) * k.f,
         lambda k: k.f * np.ones(3, np.float32),
         lambda k: k.f + k.x,
@@ -353,3 +357,18 @@ def test_a_power_takes_numbers_on_either_side_and_no_integers(kit: Kit) -> None:
     assert kit.node(kit.f**-1) == kit.node(vc.power(kit.f, -1.0))
     with pytest.raises(vc.ProgramError, match="power"):
         kit.u**2
+
+
+@pytest.mark.parametrize(
+    "number",
+    [np.float64(0.5), np.float16(0.5), np.int64(3), np.uint8(3), np.float64("inf"), np.float64(-0.0)],
+    ids=repr,
+)
+def test_a_numpy_scalar_that_is_exact_is_taken_as_its_number(kit: Kit, number: Any) -> None:
+    for taken, wanted in (
+        (kit.f * number, kit.f * number.item()),
+        (number - kit.f, number.item() - kit.f),
+        (vc.where(kit.p, number, kit.f), vc.where(kit.p, number.item(), kit.f)),
+        (vc.f32(number), vc.f32(number.item())),
+    ):
+        assert kit.node(taken) == kit.node(wanted)

@@ -67,6 +67,27 @@ cdef uint64_t floor_divide(uint64_t a, uint64_t b, bint signed) noexcept nogil:
     return <uint64_t>quotient
 
 
+cdef extern from *:
+    """
+    #define VYC_WRAPS(op, type, a, b) ({ type wide; __builtin_##op##_overflow((type)(a), (type)(b), &wide); })
+    #define VYC_ADD_WRAPS(a, b, s) ((s) ? VYC_WRAPS(add, int64_t, a, b) : VYC_WRAPS(add, uint64_t, a, b))
+    #define VYC_SUB_WRAPS(a, b, s) ((s) ? VYC_WRAPS(sub, int64_t, a, b) : VYC_WRAPS(sub, uint64_t, a, b))
+    #define VYC_MUL_WRAPS(a, b, s) ((s) ? VYC_WRAPS(mul, int64_t, a, b) : VYC_WRAPS(mul, uint64_t, a, b))
+    """
+    bint add_wraps "VYC_ADD_WRAPS"(uint64_t a, uint64_t b, bint signed) noexcept nogil
+    bint subtract_wraps "VYC_SUB_WRAPS"(uint64_t a, uint64_t b, bint signed) noexcept nogil
+    bint multiply_wraps "VYC_MUL_WRAPS"(uint64_t a, uint64_t b, bint signed) noexcept nogil
+
+
+cdef bint wraps(int32_t op, uint64_t a, uint64_t b, bint signed) noexcept nogil:
+    """Whether 64 bits do not hold what the op gives."""
+    if op == ADD:
+        return add_wraps(a, b, signed)
+    if op == SUBTRACT:
+        return subtract_wraps(a, b, signed)
+    return op == MULTIPLY and multiply_wraps(a, b, signed)
+
+
 cdef uint64_t combine(int32_t op, uint64_t a, uint64_t b, bint signed) noexcept nogil:
     cdef bint less = <int64_t>a < <int64_t>b if signed else a < b
     if op == ADD:
@@ -165,10 +186,11 @@ cdef class Table:
 
     cdef bint evaluate(self, uint64_t *value, int32_t begin, int32_t end, uint64_t *counts,
                        const uint64_t *scalars) noexcept nogil:
-        """Run steps begin to end, a postfix expression; False when what it gives is negative."""
+        """Run steps begin to end, a postfix expression; False when what it gives is negative, or a step wraps."""
         cdef uint64_t *stack = counts + self.parameter_count
         cdef int32_t depth = 0
         cdef int32_t i
+        cdef uint64_t whole
         cdef const Step *step
         for i in range(begin, end):
             step = &self.steps[i]
@@ -181,8 +203,13 @@ cdef class Table:
                 depth += 1
             elif step.op != CAST:
                 depth -= 1
+                if wraps(step.op, stack[depth - 1], stack[depth], step.width < 0):
+                    return False
                 stack[depth - 1] = combine(step.op, stack[depth - 1], stack[depth], step.width < 0)
-            stack[depth - 1] = fit(stack[depth - 1], step.width)
+            whole = stack[depth - 1]
+            stack[depth - 1] = fit(whole, step.width)
+            if stack[depth - 1] != whole:
+                return False
         value[0] = stack[0]
         return self.steps[end - 1].width > 0 or <int64_t>value[0] >= 0
 

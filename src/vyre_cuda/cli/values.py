@@ -5,6 +5,7 @@ A scalar is a number. A buffer is a path ending in .npy, a list such as `1,2,3`,
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from vyre_cuda.ir.elementwise import Array, apply
 from vyre_cuda.ir.nodes import Parameter
 from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.scalars import bits_of
-from vyre_cuda.ir.types import Type, bf16, f64, i64
+from vyre_cuda.ir.types import Type, bf16, f16, f64, i64
 
 FORMS = {
     "zeros:N": "N zeros",
@@ -31,6 +32,7 @@ FORMS = {
 
 _NAMED = re.compile(r"([A-Za-z_][A-Za-z_0-9]*)=(.*)", re.DOTALL)
 _RANDOM_BITS = 8  # of random numbers for the narrow float types, which hold them exactly
+_LARGEST_F16 = 65504
 _BOOLS = {"0": False, "1": True, "false": False, "true": True}
 
 
@@ -107,6 +109,8 @@ def _number(where: str, type_: Type, text: str) -> bool | int | float:
         raise UsageError(f"{where}: {text!r} is no number") from None
     if not type_.is_float:
         raise UsageError(f"{where}: {text!r} is no whole number, and the type is {type_}")
+    if math.isinf(number) and "inf" not in text.lower():
+        raise UsageError(f"{where}: {text} is beyond the largest finite {type_}")
     return number
 
 
@@ -156,6 +160,8 @@ def _generated(where: str, type_: Type, form: str, count: int, rng: np.random.Ge
     if form == "arange":
         if type_.kind == "bool" or (type_.is_integer and count - 1 > type_.maximum):
             raise UsageError(f"{where}: {type_} has no {count} different values to count through")
+        if type_ is f16 and count - 1 > _LARGEST_F16:
+            raise UsageError(f"{where}: {count - 1} is beyond the largest finite f16")
         return (
             np.arange(count, dtype=dtype) if type_.is_integer else _as_floats(type_, np.arange(count, dtype=np.int64))
         )

@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
 
+import numpy as np
+
 from vyre_cuda.ir.nodes import Const, Expr, For, If, Local, Source, Stmt, While
 from vyre_cuda.ir.operators import Operand
 from vyre_cuda.ir.scopes import Block, BlockKind, Scope, caller, program_error
@@ -129,6 +131,7 @@ def _open_branch(scope: Scope, source: Source) -> If:
 
 def _bounds(scope: Scope, lo: Operand, hi: Operand, source: Source) -> tuple[Value, Value]:
     """Both bounds, of one type: a number takes the other's, two numbers the index type."""
+    lo, hi = (int(bound) if isinstance(bound, np.integer) else bound for bound in (lo, hi))
     if isinstance(lo, (int, float)) and isinstance(hi, (int, float)):
         type_ = scope.index
         return place(scope, lo, source, type_, "start"), place(scope, hi, source, type_, "stop")

@@ -7,7 +7,9 @@ A with-block that an exception leaves is forgotten, and the exception goes on.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, NoReturn
+
+import numpy as np
 
 from vyre_cuda.errors import ProgramError
 from vyre_cuda.ir.blocks import ElseBlock, ForBlock, IfBlock, WhileBlock
@@ -68,6 +70,14 @@ class Builder(AtomicMethods, WarpMethods):
     def name(self) -> str:
         return self._scope.program
 
+    def __reduce_ex__(self, _: object) -> NoReturn:
+        raise TypeError("a Builder can be neither copied nor pickled; build() gives a Program, which can")
+
+    def __repr__(self) -> str:
+        names = ", ".join(parameter.name for parameter in self._parameters)
+        state = "built" if self._scope.built else "not built"
+        return f"<vyre_cuda.Builder {self.name}({names}), {state}>"
+
     # ---- declarations
 
     def input(self, name: str, type_: Type, /) -> Buffer:
@@ -95,12 +105,12 @@ class Builder(AtomicMethods, WarpMethods):
         """An array of `size` elements that the threads of one block share, zero when the block starts."""
         source = self._scope.begin()
         _require_type(type_)
-        if isinstance(size, bool) or not isinstance(size, int):
+        if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
             raise TypeError(f"the size of a shared array is an int, not {type(size).__name__}")
         if size < 1:
             raise program_error(f"shared array {name} of {size} elements; it needs at least 1", source)
         taken = self._scope.name_local(name, source)
-        self._shared.append(SharedArray(taken, type_, size, source))
+        self._shared.append(SharedArray(taken, type_, int(size), source))
         return Buffer(self._scope, taken, type_, "shared")
 
     def work(self, *items: Operand) -> None:
@@ -248,10 +258,10 @@ def _checked_auto(block: str) -> int:
 
 
 def _dim3(block: int | tuple[int, ...]) -> tuple[int, int, int]:
-    axes = (block,) if isinstance(block, int) else tuple(block)
-    if not 1 <= len(axes) <= 3 or not all(isinstance(n, int) and not isinstance(n, bool) for n in axes):
+    axes = (block,) if isinstance(block, (int, np.integer)) else tuple(block)
+    if not 1 <= len(axes) <= 3 or not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in axes):
         raise TypeError(f"block={block!r}; it is an int or a tuple of 1 to 3 ints")
-    x, y, z = (*axes, 1, 1)[:3]
+    x, y, z = map(int, (*axes, 1, 1)[:3])
     if min(axes) < 1:
         raise ProgramError(f"block={block!r}; every axis has at least 1 thread")
     return x, y, z

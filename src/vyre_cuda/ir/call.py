@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from vyre_cuda.errors import KernelAssertionError, ProgramError
+from vyre_cuda.ir import hosts
 from vyre_cuda.ir.geometry import Geometry, host_size, launch_geometry
 from vyre_cuda.ir.nodes import Assert, Expr, Parameter, Size, Source
 from vyre_cuda.ir.program import Program
@@ -208,9 +209,9 @@ def _scalar(program: Program, parameter: Parameter, value: Any) -> int:
 
 
 def _array(program: Program, what: str, parameter: Parameter, value: Any) -> Array:
-    if not isinstance(value, np.ndarray) or isinstance(value, np.ma.MaskedArray):
+    if not hosts.is_array(value):
         raise TypeError(
-            f"{program.name}: {what} is a {type(value).__name__}; it needs a NumPy array of {parameter.type.dtype}"
+            f"{program.name}: {what} is {hosts.described(value)}; it needs a NumPy array of {parameter.type.dtype}"
         )
     if value.dtype != parameter.type.dtype:
         swapped = value.dtype.newbyteorder() == parameter.type.dtype

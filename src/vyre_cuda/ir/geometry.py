@@ -14,6 +14,7 @@ import numpy as np
 from vyre_cuda.errors import ProgramError
 from vyre_cuda.ir.nodes import AXES, Apply, Const, Expr, Id, Load, Local, Parameter, Scalar, Size
 from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.scalars import value_of
 from vyre_cuda.later import later
 from vyre_cuda.records import dataclass
 
@@ -95,13 +96,49 @@ def host_value(expr: Expr, sizes: Mapping[str, int], scalars: Mapping[str, int])
 
 
 def host_size(what: str, expr: Expr, sizes: Mapping[str, int], scalars: Mapping[str, int]) -> int:
-    """The count that `expr` gives; `what` names it in the ValueError for a negative one."""
+    """The count that `expr` gives; `what` names it in the ValueError for one that is negative or wrapped."""
     if not expr.type.is_integer:
         raise ProgramError(f"{what} is of type {expr.type}; it must be an integer")
     count = int(host_value(expr, sizes, scalars)[0])
+    exact = _exact_value(expr, sizes, scalars) if isinstance(expr, Apply) else count
+    if exact != count:
+        given = ", ".join(sorted(_numbers_of(expr, sizes, scalars)))
+        raise ValueError(f"{what} is {exact}, which is out of range of {expr.type}; {given}")
     if count < 0:
         raise ValueError(f"{what} is {count}")
     return count
+
+
+def _exact_value(expr: Expr, sizes: Mapping[str, int], scalars: Mapping[str, int]) -> int:
+    """The value without wrapping in sums, differences, products and casts; other ops see what their operands have."""
+    if isinstance(expr, Apply) and expr.type.is_integer and all(o.type.is_integer for o in expr.operands):
+        operands = [_exact_value(operand, sizes, scalars) for operand in expr.operands]
+        match expr.op:
+            case "add":
+                return operands[0] + operands[1]
+            case "subtract":
+                return operands[0] - operands[1]
+            case "multiply":
+                return operands[0] * operands[1]
+            case "cast":
+                return operands[0]
+        for operand, exact in zip(expr.operands, operands, strict=True):
+            if int(host_value(operand, sizes, scalars)[0]) != exact:
+                return exact
+    return int(host_value(expr, sizes, scalars)[0])
+
+
+def _numbers_of(expr: Expr, sizes: Mapping[str, int], scalars: Mapping[str, int]) -> set[str]:
+    """What of the call the expression is made of: `size(x) = 4`, `n = 3`."""
+    match expr:
+        case Apply():
+            return {text for operand in expr.operands for text in _numbers_of(operand, sizes, scalars)}
+        case Size():
+            return {f"size({expr.buffer}) = {sizes[expr.buffer]}"}
+        case Scalar():
+            return {f"{expr.name} = {value_of(expr.type, scalars[expr.name])}"}
+        case _:
+            return set()
 
 
 def primary_buffer(program: Program) -> Parameter | None:

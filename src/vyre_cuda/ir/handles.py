@@ -179,7 +179,7 @@ def element_index(buffer: Buffer, index: Operand, source: Source) -> Value:
 
 def integer(scope: Scope, operand: Operand, what: str, source: Source) -> Value:
     """A value of any integer type; a Python int has the index type."""
-    placed = place(scope, operand, source, scope.index if isinstance(operand, (int, float)) else None, what)
+    placed = place(scope, operand, source, scope.index if isinstance(operand, (int, float, np.integer)) else None, what)
     if not placed.type.is_integer:
         raise program_error(f"the {what} is {placed.type}; it must be an integer (write vc.{scope.index}(...))", source)
     return placed

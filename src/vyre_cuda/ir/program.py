@@ -66,5 +66,8 @@ class Program:
         """BLAKE2b-256 of the wire bytes, in hex."""
         return hashlib.blake2b(self.to_bytes(), digest_size=32).hexdigest()
 
+    def __repr__(self) -> str:
+        return f"<vyre_cuda.Program {self.name}({', '.join(parameter.name for parameter in self.parameters)})>"
+
     def __str__(self) -> str:
         return self.text()

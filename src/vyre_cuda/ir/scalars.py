@@ -1,8 +1,8 @@
 """Python and NumPy numbers to the bit patterns of a type and back: the one rule for constants and call scalars.
 
 An int must be in range of an integer type (OverflowError). Ints and floats go to a float type by round to nearest
-even, refused only if a finite value becomes infinite (OverflowError). A Python float for an integer type, and a NumPy
-scalar of another dtype, is a TypeError.
+even, refused only if a finite value becomes infinite (OverflowError). A Python float for an integer type is a
+TypeError. A NumPy integer or float of another dtype is taken as the number that it is where the type has it exactly.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def bits_of(type_: Type, value: Any) -> int:
     """The bit pattern of `value` as `type_`, as an unsigned int of the type's width."""
     if isinstance(value, np.generic):
         if value.dtype != type_.dtype:
-            raise TypeError(f"a {value.dtype} scalar where {type_} is needed (write np.{type_.dtype}(...))")
+            return _exact_bits(type_, value)
         return int(np.asarray(value).view(type_.unsigned))
     if type_.kind == "bool":
         if not isinstance(value, bool):
@@ -34,6 +34,22 @@ def bits_of(type_: Type, value: Any) -> int:
     if not type_.minimum <= value <= type_.maximum:
         raise OverflowError(f"{value} is out of range of {type_} ({type_.minimum} to {type_.maximum})")
     return value & ((1 << type_.bits) - 1)
+
+
+def _exact_bits(type_: Type, value: np.generic) -> int:
+    """Of a NumPy scalar of another dtype, whose value the type has."""
+    is_bits = type_.name == "bf16" and value.dtype == type_.unsigned  # what a bf16 is without ml_dtypes
+    number = value.item() if value.dtype.kind in "iuf" and not is_bits else None
+    refused = f"a NumPy scalar of {value.dtype} where {type_} is needed"
+    if not isinstance(number, (int, float)) or type_.kind == "bool" or (isinstance(number, float) and type_.is_integer):
+        raise TypeError(f"{refused} (write np.{type_.dtype}(...))")
+    try:
+        bits = bits_of(type_, number)
+    except OverflowError as error:
+        raise OverflowError(f"{refused}: {error}") from None
+    if value_of(type_, bits) != number and number == number:
+        raise TypeError(f"{refused}, which does not have {number!r} exactly (write vc.{type_}({number!r}))")
+    return bits
 
 
 def value_of(type_: Type, bits: int) -> bool | int | float:

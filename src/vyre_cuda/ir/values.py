@@ -121,6 +121,7 @@ def place(scope: Scope, operand: Operand, source: Source, type_: Type | None = N
     scope.require_unbuilt(source)
     value = _read(operand, source, what)
     if not isinstance(value, Value):
+        type_ = _own_type(value) if type_ is None else type_
         if type_ is None:
             raise TypeError(f"the {what} {value!r} has no type: write vc.f32({value!r}), vc.u32(...) or so")
         return constant(type_, value, source)
@@ -163,18 +164,24 @@ def _bound(scope: Scope, value: Value, source: Source) -> Value:
     return value._bound
 
 
-def _read(operand: Operand, source: Source, what: str) -> Value | Number:
-    """The operand as a value, or as a Python number that still has to take a type."""
+def _read(operand: Operand, source: Source, what: str) -> Value | Number | np.generic:
+    """The operand as a value, or as a number that still has to take a type."""
     if isinstance(operand, Expression):
         return operand.read()
     if isinstance(operand, np.generic):
-        type_ = by_dtype(operand.dtype)
-        if type_ is None:
+        if by_dtype(operand.dtype) is None:
             raise TypeError(f"{what}: no type of a program is {operand.dtype}")
-        return constant(type_, operand, source)
+        return operand
     if isinstance(operand, (bool, int, float)):
         return operand
     raise TypeError(f"{what}: {type(operand).__name__} where an expression or a number is needed; elements are x[i]")
+
+
+def _own_type(operand: Any) -> Type | None:
+    """The type that an operand has where no other says it: a NumPy scalar's is that of its dtype."""
+    if isinstance(operand, Value):
+        return operand.type
+    return by_dtype(operand.dtype) if isinstance(operand, np.generic) else None
 
 
 def _typed(
@@ -183,6 +190,7 @@ def _typed(
     """Choose the row, make constants of the numbers and check the types."""
     lead = int(rows[0].leading_bool)
     common = next((o.type for o in operands[lead:] if isinstance(o, Value)), None)
+    common = next(filter(None, map(_own_type, operands[lead:])), None) if common is None else common
     if common is None:
         raise TypeError(f"no operand of {rows[0].name} has a type: write vc.f32(...), vc.u32(...) or so around one")
     op = next((row for row in rows if common in row.types), rows[0])
