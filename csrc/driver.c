@@ -83,10 +83,12 @@ static vyc_status start(vyc_driver *driver, const char *path) {
   CUresult result = driver->cuInit(0);
   if (result != CUDA_SUCCESS) {
     const char *name = vyc__driver_result_name(driver, result);
-    return vyc__fail_driver(VYC_E_UNAVAILABLE, "cuInit", (int32_t)result, name,
-                            result == CUDA_ERROR_NO_DEVICE ? "the driver %s has no device (%s)"
-                                                           : "the driver %s did not start: %s",
-                            path, name);
+    const char *what = "the driver %s did not start: %s";
+    if (result == CUDA_ERROR_NO_DEVICE) what = "the driver %s has no device (%s)";
+    if (result == CUDA_ERROR_NOT_INITIALIZED) /* what cuInit says in a fork, and there alone */
+      what = "the driver %s does not start in a fork of a process that has used it (%s): start "
+             "this process with the spawn method, or fork before anything asks for devices";
+    return vyc__fail_driver(VYC_E_UNAVAILABLE, "cuInit", (int32_t)result, name, what, path, name);
   }
   int version = 0;
   result = driver->cuDriverGetVersion(&version);

@@ -87,7 +87,8 @@ static vyc_status record(vyc_stream *stream, vyc_event **event_out, vyc_scope *s
     vyc__scope_relax(context, scope);
     VYC_TRY(make(&event, context));
   }
-  event->slot = stream->slot;
+  /* What an event of the stream of call order waits for, and tells of, is that stream's. */
+  event->slot = stream->target == context->main ? VYC_SLOT_MAIN : stream->slot;
   event->is_foreign = is_foreign;
   VYC_CU_RESULT;
   const vyc_status status = VYC_CU(context, cuEventRecord, event->handle, stream->target);

@@ -169,6 +169,7 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.kernel import Timed as Timed
     from vyre_cuda.runtime.occupancy import Occupancy as Occupancy
     from vyre_cuda.runtime.pending import Pending as Pending
+    from vyre_cuda.runtime.pending import PendingReplay as PendingReplay
     from vyre_cuda.runtime.properties import DeviceInfo as DeviceInfo
     from vyre_cuda.runtime.properties import DeviceProperties as DeviceProperties
     from vyre_cuda.runtime.properties import KernelAttributes as KernelAttributes
@@ -219,7 +220,7 @@ _HOMES = {
     "vyre_cuda.runtime.kernel": "Kernel Timed",
     "vyre_cuda.runtime.graph": "Graph",
     "vyre_cuda.runtime.occupancy": "Occupancy",
-    "vyre_cuda.runtime.pending": "Pending",
+    "vyre_cuda.runtime.pending": "Pending PendingReplay",
     "vyre_cuda.runtime.properties": "DeviceInfo DeviceProperties KernelAttributes MemoryStats",
     "vyre_cuda.runtime.recorded_call": "RecordedCall",
     "vyre_cuda.runtime.stats": "DeviceStats",
@@ -235,16 +236,18 @@ def _resolve(name: str) -> Any:
     return getattr(import_module(_HOME_OF[name]), _NAME_THERE.get(name, name))
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = _resolve(name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # else every name would be one
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = _resolve(name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME_OF})
+    return list(__all__)
 
 
 class _Package(ModuleType):

@@ -16,3 +16,16 @@ def test_package_and_user_code_are_strictly_typed() -> None:
     done = subprocess.run([sys.executable, "-m", "mypy"], cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.slow
+def test_a_name_that_is_none_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "user.py").write_text("import vyre_cuda as vc\nvc.ptx\nvc.Builder\nvc.nosuch\n")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "user.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert 'Module has no attribute "nosuch"' in done.stdout
+    assert "Found 1 error" in done.stdout

@@ -31,6 +31,7 @@ cdef class Context:
     cdef bint is_behind  # the next launch may block
     cdef dict adopted  # streams of other libraries, by handle
     cdef public object explain
+    cdef public object awaiting
     # How many threads record a graph: what launches and calls look at before they ask further.
     cdef int _recordings
 

@@ -98,6 +98,14 @@ def driver_started(path: str | None = None) -> bool:
     return bool(started)
 
 
+def refuse_pickle(self, protocol):
+    """`__reduce_ex__` of what belongs to a device."""
+    raise TypeError(
+        f"a {type(self).__name__} belongs to a device that this process has opened, and cannot be pickled: send "
+        "programs, bundles and NumPy arrays (array.numpy()), and open the device where they arrive"
+    )
+
+
 cdef class Driver:
     """An open driver library."""
 
@@ -126,7 +134,9 @@ cdef class Driver:
 
 
 cdef class Context:
-    """The retained primary context of one device. `explain` turns an AssertReport into the error to raise."""
+    """The retained primary context of one device. `explain` turns an AssertReport into the error to raise, `awaiting`
+    an event into an iterator for `await`.
+    """
 
     def __init__(self, Driver driver not None, int ordinal) -> None:
         self.adopted = {}
@@ -326,16 +336,27 @@ cdef class Stream:
         """(version of the protocol, handle), for other libraries."""
         return 0, self.handle
 
+    def __repr__(self) -> str:
+        cdef uint64_t handle = 0
+        cdef vyc_status status = vyc_stream_handle(self._h, &handle)
+        return f"<vyre_cuda.Stream {hex(handle) if status == VYC_OK else 'of a closed device'}>"
+
+    def __reduce_ex__(self, protocol):
+        return refuse_pickle(self, protocol)
+
     def query(self) -> bool:
+        """Whether all that it was given has ended."""
         return ready(vyc_stream_query(self._h))
 
     def record(self) -> Event:
+        """The point behind all that it was given so far."""
         cdef Event event = Event.__new__(Event)
         event._context = self._context
         check(vyc_stream_record(self._h, &event._h))
         return event
 
     def wait(self, Event event not None) -> None:
+        """What it is given from now on comes after the event."""
         check(vyc_stream_wait(self._h, event._h))
 
 
@@ -358,10 +379,26 @@ cdef class Event:
         except AssertReport as report:
             raise self._context.error(report) from None
 
+    def __repr__(self) -> str:
+        cdef vyc_status status
+        with nogil:
+            status = vyc_event_query(self._h)
+        state = "not reached" if status == VYC_NOT_READY else "reached" if status == VYC_OK else "of a closed device"
+        return f"<vyre_cuda.Event {state}>"
+
+    def __reduce_ex__(self, protocol):
+        return refuse_pickle(self, protocol)
+
+    def __await__(self):
+        """Wait without blocking the event loop. Raises what `synchronize` raises."""
+        return self._context.awaiting(self)
+
     def query(self) -> bool:
+        """Whether it has been reached."""
         return ready(vyc_event_query(self._h))
 
     def elapsed_ms(self, Event start not None) -> float:
+        """Milliseconds from `start` to this one, both reached."""
         cdef float milliseconds = 0
         check(vyc_event_elapsed(self._h, &milliseconds, start._h))
         return milliseconds

@@ -1,11 +1,12 @@
 from typing import Any, Final
 
-from vyre_cuda._native.context import Context, Stream
+from vyre_cuda._native.context import Context, Event, Stream
 from vyre_cuda._native.memory import Buffer
 
 LEGACY_STREAM: Final[int]
 
 def named_stream(context: Context, value: Any) -> Stream | None: ...
+def event_on(context: Context, stream: Stream) -> Event: ...
 def order_stream(context: Context) -> int: ...
 def adopt_memory(
     context: Context, address: int, nbytes: int, source: Stream | None, read_only: bool, owner: object

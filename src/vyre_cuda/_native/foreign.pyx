@@ -9,7 +9,7 @@ from vyre_cuda._native.c_api cimport (
     VYC_FOREIGN_READ_ONLY, vyc_buffer_adopt, vyc_buffer_is_read_only, vyc_buffer_order, vyc_context_stream,
     vyc_foreign_memory, vyc_stream, vyc_stream_adopt,
 )
-from vyre_cuda._native.context cimport Context, Stream
+from vyre_cuda._native.context cimport Context, Event, Stream
 from vyre_cuda._native.memory cimport Buffer
 from vyre_cuda._native.status cimport check
 
@@ -69,6 +69,13 @@ cdef Stream stream_of(Context context, object value):
 def named_stream(Context context not None, value: object) -> Stream | None:
     """The stream that a stream= argument names: a Stream, an object with `__cuda_stream__`, or an int handle."""
     return stream_of(context, value)
+
+
+def event_on(Context context not None, Stream stream not None) -> Event:
+    """The point behind all that the stream was given so far; one that was adopted does not know its context."""
+    cdef Event event = stream.record()
+    event._context = context
+    return event
 
 
 def order_stream(Context context not None) -> int:

@@ -2,8 +2,13 @@
 """Tickets of submitted runs."""
 from libc.stdint cimport int64_t
 
-from vyre_cuda._native.c_api cimport VYC_NOT_READY, vyc_status, vyc_ticket, vyc_ticket_release, vyc_ticket_wait
+from vyre_cuda._native.c_api cimport (
+    VYC_NOT_READY, vyc_event, vyc_event_query, vyc_status, vyc_ticket, vyc_ticket_release, vyc_ticket_wait,
+)
+from vyre_cuda._native.context cimport Event
 from vyre_cuda._native.waiting cimport nanoseconds, wait_in_slices
+
+from vyre_cuda._native.context import refuse_pickle
 
 
 cdef vyc_status wait_once(void *ticket, int64_t timeout_ns) noexcept nogil:
@@ -16,6 +21,9 @@ cdef bint ticket_wait(vyc_ticket *ticket, int64_t timeout_ns) except -1:
 
 cdef class Ticket:
     """A submitted run."""
+
+    def __reduce_ex__(self, protocol):
+        return refuse_pickle(self, protocol)
 
     def __init__(self) -> None:
         raise TypeError("Ticket is made by Plan.submit()")
@@ -51,18 +59,26 @@ cdef enum:
 
 
 def finished(list tickets not None) -> list[bool]:
-    """Of each ticket whether it is done: one look at every one, without the GIL."""
+    """Of each ticket or event whether it is done: one look at every one, without the GIL."""
     cdef vyc_ticket *handles[AT_A_TIME]
+    cdef vyc_event *events[AT_A_TIME]
     cdef bint done[AT_A_TIME]
     cdef Py_ssize_t i, n, first
     cdef list found = []
     for first in range(0, len(tickets), AT_A_TIME):
         n = min(len(tickets) - first, AT_A_TIME)
         for i in range(n):
-            handles[i] = (<Ticket?>tickets[first + i])._h
+            handles[i] = NULL
+            if isinstance(tickets[first + i], Ticket):
+                handles[i] = (<Ticket>tickets[first + i])._h
+            else:
+                events[i] = (<Event?>tickets[first + i])._h
         with nogil:
             for i in range(n):
-                done[i] = vyc_ticket_wait(handles[i], 0) != VYC_NOT_READY
+                if handles[i] != NULL:
+                    done[i] = vyc_ticket_wait(handles[i], 0) != VYC_NOT_READY
+                else:
+                    done[i] = vyc_event_query(events[i]) != VYC_NOT_READY
         for i in range(n):
             found.append(bool(done[i]))
     return found

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vyre_cuda._native.context import refuse_pickle
 from vyre_cuda._native.memory import Buffer, Span
 from vyre_cuda.errors import RecordingError
 from vyre_cuda.ir.scalars import bits_of
@@ -97,8 +98,8 @@ class DeviceArray(Span):
             return
         if isinstance(data, Symbol):
             raise RecordingError(f"symbol {data.name} outside of a recording")
-        if not isinstance(data, (np.ndarray, DeviceArray)):
-            raise TypeError(f"copy_from takes a NumPy array or a DeviceArray, not a {type(data).__name__}")
+        if not isinstance(data, DeviceArray):
+            transfers.require_array("copy_from", data)
         start = self._place("copy_from", data.dtype, offset, data.size)
         if isinstance(data, DeviceArray):
             if data.device is not self.device:
@@ -119,8 +120,7 @@ class DeviceArray(Span):
         return self.offset + int(offset) * self.dtype.itemsize
 
     def _checked(self, out: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
-        if not isinstance(out, np.ndarray):
-            raise TypeError(f"out is a {type(out).__name__}; a NumPy array is needed")
+        transfers.require_array("out=", out)
         if out.dtype != self.dtype:
             raise TypeError(f"out is an array of {out.dtype}; it needs {self.dtype}")
         if out.size != self.count:
@@ -194,6 +194,17 @@ class DeviceArray(Span):
     def free(self) -> None:
         """Give up this array's share of the memory; work already given to the device still uses it safely."""
         self.release()
+
+    def __copy__(self) -> DeviceArray:
+        """An array of its own with the same contents; in a recording they are copied at each replay."""
+        made = self.device.empty(self.count, self.type)
+        made.copy_from(self)
+        return made
+
+    def __deepcopy__(self, _: dict[int, Any]) -> DeviceArray:
+        return self.__copy__()
+
+    __reduce_ex__ = refuse_pickle
 
     def _copy(self) -> DeviceArray:
         buffer = Buffer(self.device.context, self.nbytes)

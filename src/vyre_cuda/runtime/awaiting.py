@@ -10,6 +10,7 @@ import asyncio
 from time import monotonic_ns
 from typing import Any, Protocol
 
+from vyre_cuda._native.context import Event
 from vyre_cuda._native.ticket import Ticket
 from vyre_cuda.runtime.waiter import Waiter, Waiting
 
@@ -25,7 +26,20 @@ class Awaited(Protocol):
     def result(self) -> Any: ...
 
 
-async def wait(pending: Awaited, ticket: Ticket, waiter: Waiter) -> Any:
+class _Reached:
+    """An event as what is waited for."""
+
+    def __init__(self, event: Event) -> None:
+        self.done = event.query
+        self.result = event.synchronize
+
+
+async def event(awaited: Event, waiter: Waiter) -> None:
+    """Until the event has been reached. Raises what work before it failed with."""
+    await wait(_Reached(awaited), awaited, waiter)
+
+
+async def wait(pending: Awaited, ticket: Ticket | Event, waiter: Waiter) -> Any:
     """The result. While the loop looks others have it between two looks."""
     done = pending.done
     if not done():

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from vyre_cuda._native.bound import Call
+from vyre_cuda._native.context import refuse_pickle
 from vyre_cuda._native.foreign import named_stream
 from vyre_cuda._native.plan import Arguments
 from vyre_cuda.runtime.arguments import all_parameters, device_arguments
@@ -47,6 +48,11 @@ class BoundCall(Call):
     def _arguments(self, values: Mapping[str, Any]) -> Arguments:
         kernel = self._kernel
         return device_arguments(kernel.device, kernel.program, (), values, self._stream, self._grid)
+
+    __reduce_ex__ = refuse_pickle
+
+    def __repr__(self) -> str:
+        return f"<vyre_cuda.BoundCall of {self._kernel.program.name} on {self._kernel.device.properties.name}>"
 
     def _record_call(self, args: tuple[Any, ...]) -> bool:
         kernel = self._kernel

@@ -6,13 +6,14 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterable
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from vyre_cuda._native import frame, memory
-from vyre_cuda._native.context import Context
+from vyre_cuda._native.context import Context, refuse_pickle
 from vyre_cuda._native.context import Event as Event
 from vyre_cuda._native.context import Stream as Stream
 from vyre_cuda._native.memory import Buffer
@@ -22,7 +23,7 @@ from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.types import TYPES, Type, bf16, by_dtype
 from vyre_cuda.ir.validate import check
 from vyre_cuda.later import later
-from vyre_cuda.runtime import transfers
+from vyre_cuda.runtime import pending, transfers
 from vyre_cuda.runtime.array import DeviceArray
 from vyre_cuda.runtime.choice import cuda_driver, emulator_driver, open_driver
 from vyre_cuda.runtime.kernel import Kernel
@@ -69,6 +70,7 @@ class Device(memory.Allocator, Telemetry):
         self._blocks: blocks.Blocks | None = None
         self.context.explain = self._kernels.checks.error
         self.waiter = Waiter()
+        self.context.awaiting = partial(pending.awaited, self.waiter)
         weakref.finalize(self, self.waiter.stop)
         weakref.finalize(self.context, _hurry, weakref.ref(self.context))
         self._recording = threading.local()
@@ -140,8 +142,7 @@ class Device(memory.Allocator, Telemetry):
 
     def array(self, data: np.ndarray[Any, np.dtype[Any]]) -> DeviceArray:
         """A copy of a NumPy array, taken flat, in device memory."""
-        if not isinstance(data, np.ndarray):
-            raise TypeError(f"array takes a NumPy array, not a {type(data).__name__}")
+        transfers.require_array("array", data)
         result = self._new(data.size, data.dtype)
         result.copy_from(data)
         return result
@@ -202,8 +203,7 @@ class Device(memory.Allocator, Telemetry):
         The memory is unlocked, after the work that uses it, when the last view of that view is dropped. ValueError:
         not contiguous, or an overlap with memory that is page-locked already.
         """
-        if not isinstance(array, np.ndarray):
-            raise TypeError(f"register takes a NumPy array, not a {type(array).__name__}")
+        transfers.require_array("register", array)
         if array.dtype.hasobject:
             raise TypeError(f"an array of {array.dtype} holds Python objects; it cannot be registered")
         if not array.flags.c_contiguous:
@@ -316,6 +316,8 @@ class Device(memory.Allocator, Telemetry):
                 raise
             if sys.version_info >= (3, 11):
                 error.add_note(f"closing the device: {failure}")
+
+    __reduce_ex__ = refuse_pickle
 
     def __repr__(self) -> str:
         return f"<vyre_cuda.Device {self.properties.name}>"

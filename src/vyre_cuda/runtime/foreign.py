@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_cuda._native.context import Stream
+from vyre_cuda._native.context import Stream, refuse_pickle
 from vyre_cuda._native.loaded import Launcher, LoadedCall
 from vyre_cuda._native.module import Module, is_binary
 from vyre_cuda._native.plan import Plan
@@ -114,6 +114,8 @@ class ForeignKernel(Launcher):
             return True
         watch.note(self.name, map(str, range(len(args))), args, {"grid": grid, "block": block})
         return False
+
+    __reduce_ex__ = refuse_pickle
 
     def __repr__(self) -> str:
         words = " ".join(parameter.word for parameter in self.parameters)
@@ -238,6 +240,11 @@ class BoundForeignCall(LoadedCall):
         self._kernel = kernel
         self._shape = (grid, block, shared_bytes, cooperative)
         self._stream = stream
+
+    __reduce_ex__ = refuse_pickle
+
+    def __repr__(self) -> str:
+        return f"<vyre_cuda.BoundForeignCall of {self._kernel.name} on {self._kernel.device.properties.name}>"
 
     def _record_call(self, args: tuple[Any, ...]) -> bool:
         if self._kernel.device._recorder() is None:

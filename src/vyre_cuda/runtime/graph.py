@@ -6,21 +6,22 @@ import os
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vyre_cuda._native import graph as native
-from vyre_cuda._native.context import Stream
-from vyre_cuda._native.foreign import named_stream
+from vyre_cuda._native.context import Stream, refuse_pickle
+from vyre_cuda._native.foreign import event_on, named_stream, order_stream
 from vyre_cuda.bundles.graphs import RecordedGraph
 from vyre_cuda.bundles.write import bundle
-from vyre_cuda.errors import RecordingError
+from vyre_cuda.errors import DeviceUnavailableError, RecordingError
 from vyre_cuda.runtime.array import DeviceArray
 from vyre_cuda.runtime.bundle_graph import recorded_graph
 from vyre_cuda.runtime.kinds import REPLAY
+from vyre_cuda.runtime.pending import PendingReplay
 from vyre_cuda.runtime.picture import dot
 from vyre_cuda.runtime.recorded import CopyStep, FillStep, LaunchStep, LoadedStep, RepeatStep, Step, kept
 from vyre_cuda.runtime.symbol import Symbol
@@ -190,6 +191,19 @@ class Graph(native.Replayer):
             names = self._users.keys() - self._values.keys() | symbols.keys()
             built.launch(self._changes(names, given, on), on)
 
+    def submit(self, *, stream: Any = None, **symbols: Any) -> PendingReplay:
+        """`replay`, and a PendingReplay: `done()`, `result(timeout)`, and `await`, of this replay.
+
+        Its end is that of all that the stream, or the device in call order, was given until then. RecordingError in a
+        recording.
+        """
+        self.device._refuse_in_recording("submit()")
+        context = self.device.context
+        on = named_stream(context, order_stream(context) if stream is None else stream)
+        self.replay(stream=stream, **symbols)
+        assert on is not None  # one is named
+        return PendingReplay(event_on(context, on), self)
+
     def update(self, **symbols: Any) -> None:
         """Set symbols for all later replays: a replay has those of before, or those of after."""
         self._check_recorded()
@@ -342,13 +356,16 @@ class Graph(native.Replayer):
     def __len__(self) -> int:
         return sum(not isinstance(step, RepeatStep) for step in self._steps)
 
+    __reduce_ex__ = refuse_pickle
+
     def __bool__(self) -> bool:
         return True
 
     def __repr__(self) -> str:
         parts = [f"{len(self)} steps"]
         if self._native is not None:
-            parts.append(f"{self.node_count} nodes")
+            with suppress(DeviceUnavailableError):
+                parts.append(f"{self.node_count} nodes")
         if self._users:
             parts.append(f"symbols {', '.join(self.symbols)}")
         if self._state != "recorded":

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vyre_cuda._native import dispatch
+from vyre_cuda._native.context import refuse_pickle
 from vyre_cuda._native.dispatch import Dispatcher
 from vyre_cuda._native.module import Module
 from vyre_cuda._native.plan import Arguments, Plan
@@ -264,6 +265,8 @@ class Kernel(Dispatcher):
 
     def _assertion(self, report: AssertReport) -> Error:
         return self.checks.error(report)
+
+    __reduce_ex__ = refuse_pickle
 
     def __repr__(self) -> str:
         return f"<vyre_cuda.Kernel {self.program.name} on {self.device.properties.name}>"

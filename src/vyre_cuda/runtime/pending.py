@@ -1,10 +1,12 @@
-"""The result of a call that has been submitted and may not have finished."""
+"""What has been submitted and may not have finished."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Coroutine, Generator
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from vyre_cuda._native.context import Event, refuse_pickle
 from vyre_cuda._native.status import AssertReport
 from vyre_cuda._native.ticket import Ticket
 from vyre_cuda.errors import KernelTimeoutError
@@ -12,14 +14,66 @@ from vyre_cuda.later import later
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime import awaiting
+    from vyre_cuda.runtime.graph import Graph
     from vyre_cuda.runtime.kernel import Kernel
+    from vyre_cuda.runtime.waiter import Waiter
 else:
     awaiting = later("vyre_cuda.runtime.awaiting")
 
 Results: TypeAlias = Any
 
 
-class Pending:
+def awaited(waiter: Waiter, event: Event) -> Generator[Any, None, None]:
+    """What `await event` iterates over."""
+    return awaiting.event(event, waiter).__await__()
+
+
+class Awaitable:
+    """What is awaited, and may be a coroutine of `asyncio.create_task`, once or by several tasks."""
+
+    __slots__ = ("_steps",)
+
+    _steps: dict[Any, Coroutine[Any, Any, Results]]
+
+    def _coroutine(self) -> Coroutine[Any, Any, Results]:
+        raise NotImplementedError
+
+    def __await__(self) -> Generator[Any, None, Results]:
+        return self._coroutine().__await__()
+
+    # ---- what a task asks of a coroutine ----------------------------------------------------------------------------
+
+    def send(self, value: Any) -> Any:
+        return self._step(lambda steps: steps.send(value))
+
+    def throw(self, *error: Any) -> Any:
+        return self._step(lambda steps: steps.throw(*error))
+
+    def close(self) -> None:
+        """Nobody waits any more; what was submitted goes on."""
+        for steps in self._own_steps().values():
+            steps.close()
+        self._steps = {}
+
+    def _step(self, go: Callable[[Coroutine[Any, Any, Results]], Any]) -> Any:
+        running = self._own_steps()
+        task = import_module("asyncio").current_task()
+        steps = running.get(task)
+        if steps is None:
+            steps = running[task] = self._coroutine()
+        try:
+            return go(steps)
+        except BaseException:  # it has ended, StopIteration among them
+            running.pop(task, None)
+            raise
+
+    def _own_steps(self) -> dict[Any, Coroutine[Any, Any, Results]]:
+        if not hasattr(self, "_steps"):
+            self._steps = {}
+        return self._steps
+
+
+class Pending(Awaitable):
     """Made by `Kernel.submit`. Dropping it abandons the result, not the kernel."""
 
     __slots__ = ("_kernel", "_results", "_ticket")
@@ -46,5 +100,37 @@ class Pending:
             )
         return self._results
 
-    def __await__(self) -> Generator[Any, None, Results]:
-        return awaiting.wait(self, self._ticket, self._kernel.device.waiter).__await__()
+    __reduce_ex__ = refuse_pickle
+
+    def __repr__(self) -> str:
+        state = "finished" if self.done() else "not finished"
+        return f"<vyre_cuda.Pending of {self._kernel.program.name}, {state}>"
+
+    def _coroutine(self) -> Coroutine[Any, Any, Results]:
+        return awaiting.wait(self, self._ticket, self._kernel.device.waiter)
+
+
+class PendingReplay(Awaitable):
+    """Made by `Graph.submit`: one replay of a graph, whose end can be asked for, waited for and awaited."""
+
+    __slots__ = ("_event", "_graph")
+
+    def __init__(self, event: Event, graph: Graph) -> None:
+        self._event = event
+        self._graph = graph
+
+    def done(self) -> bool:
+        """Whether the replay has ended."""
+        return self._event.query()
+
+    def result(self, timeout: float | None = None) -> None:
+        """Wait at most `timeout` seconds (KernelTimeoutError; it may be asked again). Raises what the replay met."""
+        self._event.synchronize(timeout)
+
+    __reduce_ex__ = refuse_pickle
+
+    def __repr__(self) -> str:
+        return f"<vyre_cuda.PendingReplay of {self._graph!r}, {self._event!r}>"
+
+    def _coroutine(self) -> Coroutine[Any, Any, None]:
+        return awaiting.event(self._event, self._graph.device.waiter)

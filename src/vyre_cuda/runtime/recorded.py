@@ -21,6 +21,7 @@ from vyre_cuda.runtime.arguments import check_array, device_arguments
 from vyre_cuda.runtime.array import DeviceArray
 from vyre_cuda.runtime.interop import adopt, is_foreign
 from vyre_cuda.runtime.symbol import Symbol
+from vyre_cuda.runtime.transfers import require_array
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device import Device
@@ -222,6 +223,7 @@ Step: TypeAlias = LaunchStep | LoadedStep | CopyStep | FillStep
 
 
 def _check_host(array: np.ndarray[Any, Any]) -> None:
+    require_array("a recorded copy", array)
     if not array.flags.c_contiguous:
         raise ValueError("a recorded copy takes C-contiguous arrays")
     if find_pinned(array) is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_cuda._native import memory
+from vyre_cuda._native.context import refuse_pickle
 from vyre_cuda._native.record import Recorded
 from vyre_cuda._native.status import AssertReport
 from vyre_cuda.errors import Error
@@ -157,6 +158,8 @@ class RecordedCall(Recorded):
     def _refuse_in_recording(self) -> None:
         self._kernel._refuse_in_recording()
         self._kernel._note((), {})
+
+    __reduce_ex__ = refuse_pickle
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name} {size}" for name, size in self._sizes.items())

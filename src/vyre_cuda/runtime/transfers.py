@@ -12,13 +12,23 @@ import numpy as np
 
 from vyre_cuda._native.memory import Buffer, Span, Transfers
 from vyre_cuda._native.status import AssertReport
+from vyre_cuda.later import later
 from vyre_cuda.runtime.kinds import READBACK, UPLOAD
 
 if TYPE_CHECKING:
+    from vyre_cuda.ir import hosts
     from vyre_cuda.runtime.array import DeviceArray
     from vyre_cuda.runtime.device import Device
+else:
+    hosts = later("vyre_cuda.ir.hosts")
 
 Host: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+def require_array(what: str, data: Any) -> None:
+    """TypeError unless it is a NumPy array that has all of its elements."""
+    if not (type(data) is np.ndarray or hosts.is_array(data)):
+        raise TypeError(f"{what} takes a NumPy array, not {hosts.described(data)}")
 
 
 def upload(device: Device, items: list[tuple[Buffer, int, Host]]) -> None:
@@ -50,8 +60,7 @@ def upload_item(
         raise TypeError("upload takes tuples (array, data) or (array, element offset, data)")
     array, offset, data = item if len(item) == 3 else (item[0], 0, item[1])
     buffer = _buffer(device, "upload", array)
-    if not isinstance(data, np.ndarray):
-        raise TypeError(f"upload takes NumPy arrays, not a {type(data).__name__}")
+    require_array("upload", data)
     return buffer, array._place("upload", data.dtype, offset, data.size), data
 
 

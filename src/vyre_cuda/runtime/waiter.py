@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Callable
 
+from vyre_cuda._native.context import Event
 from vyre_cuda._native.ticket import Ticket, exact_sleeps, finished
 
 # Seconds between looks: the first, the factor to the next, the longest.
@@ -24,7 +25,7 @@ class Waiting:
 
     __slots__ = ("ticket", "wake")
 
-    def __init__(self, ticket: Ticket, wake: Callable[[], None]) -> None:
+    def __init__(self, ticket: Ticket | Event, wake: Callable[[], None]) -> None:
         self.ticket = ticket
         self.wake = wake
 
