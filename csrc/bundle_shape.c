@@ -71,25 +71,68 @@ static uint64_t leaf(const vyc_disk_step *step, const uint64_t *counts, const ui
   }
 }
 
-/* False: the value is negative, and the two's complement of what *value_out is. */
+/* What a step would give if nothing wrapped; beyond 128 bits nothing is known but by a factor of 0. */
+__extension__ typedef __int128 wide;
+typedef struct exact {
+  wide value;
+  bool is_known;
+} exact;
+
+static exact exact_of(uint64_t value, int32_t width) {
+  return (exact){width < 0 ? (wide)(int64_t)value : (wide)value, true};
+}
+
+static bool is_exact(exact x, uint64_t value, int32_t width) {
+  return x.is_known && x.value == exact_of(value, width).value;
+}
+
+static exact exact_combine(int32_t op, exact a, exact b) {
+  wide value = 0;
+  if (op == OP_MULTIPLY &&
+      ((a.is_known && a.value == 0) || (b.is_known && b.value == 0)))
+    return (exact){0, true};
+  const bool over = op == OP_ADD        ? __builtin_add_overflow(a.value, b.value, &value)
+                    : op == OP_SUBTRACT ? __builtin_sub_overflow(a.value, b.value, &value)
+                                        : __builtin_mul_overflow(a.value, b.value, &value);
+  return (exact){value, a.is_known && b.is_known && !over};
+}
+
+static bool is_ring(int32_t op) { return op == OP_ADD || op == OP_SUBTRACT || op == OP_MULTIPLY; }
+
+/* False: the value is negative, or a step wrapped and the end is not what it would be otherwise. */
 static bool evaluate(const vyc_bundle *bundle, uint64_t *value_out, vyc_disk_range range,
                      const uint64_t *counts, const uint64_t *scalars) {
   const vyc_disk_step *steps =
       vyc__bundle_row(bundle, VYC_SECTION_STEPS, range.first, sizeof *steps);
   uint64_t stack[VYC_MOST_DEPTH + 1] = {0};
+  exact exacts[VYC_MOST_DEPTH + 1] = {{0, false}};
   uint32_t depth = 0;
+  bool is_whole = true;
   for (uint32_t i = 0; i < range.count; i++) {
     const vyc_disk_step *step = &steps[i];
+    const bool combines = step->op >= 0 && step->op != OP_CAST;
+    depth -= combines;
+    depth += step->op < 0;
+    uint64_t *top = &stack[depth - 1];
+    exact *whole = &exacts[depth - 1];
     if (step->op < 0) {
-      stack[depth++] = leaf(step, counts, scalars);
-    } else if (step->op != OP_CAST) {
-      depth--;
-      stack[depth - 1] = combine(step->op, stack[depth - 1], stack[depth], step->width < 0);
+      *top = fit(leaf(step, counts, scalars), step->width);
+      *whole = exact_of(*top, step->width);
+      continue;
     }
-    stack[depth - 1] = fit(stack[depth - 1], step->width);
+    if (combines && !is_ring(step->op)) /* it looks at what its operands, of its type, have */
+      is_whole &= is_exact(whole[0], top[0], step->width) && is_exact(whole[1], top[1], step->width);
+    if (combines) {
+      const exact both = exact_combine(step->op, whole[0], whole[1]);
+      *top = combine(step->op, top[0], top[1], step->width < 0);
+      if (is_ring(step->op)) *whole = both;
+    }
+    *top = fit(*top, step->width);
+    if (combines && !is_ring(step->op)) *whole = exact_of(*top, step->width);
   }
   *value_out = stack[0];
-  return steps[range.count - 1].width > 0 || (int64_t)stack[0] >= 0;
+  const int32_t width = steps[range.count - 1].width;
+  return is_whole && is_exact(exacts[0], stack[0], width) && exacts[0].value >= 0;
 }
 
 static uint64_t most_elements(const vyc_disk_kernel *kernel) {
@@ -111,7 +154,7 @@ vyc_status vyc__bundle_sizes(const vyc_bundle *bundle, uint64_t *counts,
     uint64_t *count = &counts[size->parameter];
     if (!evaluate(bundle, count, size->steps, counts, scalars))
       return vyc__fail(VYC_E_INVALID, vyc__bundle_text(bundle, kernel->name),
-                       "the size of out %s is %" PRId64,
+                       "the size of out %s is negative or out of range of its type: %" PRId64,
                        parameter_name(bundle, kernel, size->parameter), (int64_t)*count);
   }
   for (uint32_t i = 0; i < kernel->parameters.count; i++)
@@ -129,7 +172,8 @@ static vyc_status axis_of(const vyc_bundle *bundle, uint64_t *blocks_out, bool *
   uint64_t extent = 0;
   if (!evaluate(bundle, &extent, kernel->work[axis], counts, scalars))
     return vyc__fail(VYC_E_INVALID, vyc__bundle_text(bundle, kernel->name),
-                     "the work on axis %c is %" PRId64, "xyz"[axis], (int64_t)extent);
+                     "the work on axis %c is negative or out of range of its type: %" PRId64,
+                     "xyz"[axis], (int64_t)extent);
   const uint64_t block = kernel->block[axis];
   const uint64_t most_threads = kernel->index_bits == 64 ? UINT64_MAX : UINT64_C(1) << 32;
   *blocks_out = extent / block + (extent % block != 0);

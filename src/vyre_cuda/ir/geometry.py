@@ -100,13 +100,24 @@ def host_size(what: str, expr: Expr, sizes: Mapping[str, int], scalars: Mapping[
     if not expr.type.is_integer:
         raise ProgramError(f"{what} is of type {expr.type}; it must be an integer")
     count = int(host_value(expr, sizes, scalars)[0])
-    exact = _exact_value(expr, sizes, scalars) if isinstance(expr, Apply) else count
-    if exact != count:
+    try:
+        exact = _exact_value(expr, sizes, scalars) if isinstance(expr, Apply) else count
+        wrapped = exact != count
+    except _Wrapped as found:
+        exact, wrapped = found.exact, True
+    if wrapped:
         given = ", ".join(sorted(_numbers_of(expr, sizes, scalars)))
         raise ValueError(f"{what} is {exact}, which is out of range of {expr.type}; {given}")
     if count < 0:
         raise ValueError(f"{what} is {count}")
     return count
+
+
+class _Wrapped(Exception):
+    """An op looks at an operand that has wrapped."""
+
+    def __init__(self, exact: int) -> None:
+        self.exact = exact
 
 
 def _exact_value(expr: Expr, sizes: Mapping[str, int], scalars: Mapping[str, int]) -> int:
@@ -124,7 +135,7 @@ def _exact_value(expr: Expr, sizes: Mapping[str, int], scalars: Mapping[str, int
                 return operands[0]
         for operand, exact in zip(expr.operands, operands, strict=True):
             if int(host_value(operand, sizes, scalars)[0]) != exact:
-                return exact
+                raise _Wrapped(exact)
     return int(host_value(expr, sizes, scalars)[0])
 
 
