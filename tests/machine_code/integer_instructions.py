@@ -73,6 +73,19 @@ def permute(machine: Machine, instruction: Instruction) -> None:
     machine.set(target, found)
 
 
+@executes(INTEGER, "P2R")
+def predicates_to_word(machine: Machine, instruction: Instruction) -> None:
+    """A bit for each predicate that the mask has; the other bits come from a word."""
+    target, predicates, x, mask = instruction.operands
+    if predicates.text != "PR":
+        raise NotExecuted(instruction.text)
+    found, wanted = machine.word(x) & ~machine.word(mask), machine.word(mask)
+    for place in range(7):
+        if wanted >> place & 1:
+            found |= machine.predicate(f"P{place}") << place
+    machine.set(target, found)
+
+
 # ---- sums and products -----------------------------------------------------------------------------------------------
 
 
@@ -168,14 +181,18 @@ def _ordered(instruction: Instruction, words: Sequence[int], least: bool) -> int
     return ordered[0 if least else -1]
 
 
-@executes(INTEGER, "VIMNMX", "U32 S32")
+@executes(INTEGER, "VIMNMX", "U32 RELU")
 @executes(INTEGER, "IMNMX", "U32")
 @executes(INTEGER, "VIMNMX3", "U32")
 def least_or_greatest(machine: Machine, instruction: Instruction) -> None:
-    """Of two or three; the last operand says which."""
+    """Of two or three; the last operand says which. RELU makes 0 of a negative result."""
     target, *sources, least = instruction.operands
-    words = [machine.word(each) for each in sources]
-    machine.set(target, _ordered(instruction, words, machine.truth(least)))
+    found = _ordered(instruction, [machine.word(each) for each in sources], machine.truth(least))
+    if "RELU" in instruction.modifiers:
+        if "U32" in instruction.modifiers:
+            raise NotExecuted(instruction.name)
+        found = max(signed(found), 0)
+    machine.set(target, found)
 
 
 @executes(INTEGER, "VIADDMNMX", "U32")

@@ -80,6 +80,11 @@ class Machine:
         word = self.registers.get(name)
         return zlib.crc32(name.encode()) if word is None else word
 
+    def predicate(self, name: str) -> bool:
+        """A predicate; some value where nothing wrote it."""
+        value = self.predicates.get(name)
+        return bool(self.register(name) & 1) if value is None else value
+
     def bits(self, operand: Operand) -> int:
         """The word of an operand, signs aside."""
         kind = operand.kind
@@ -132,10 +137,7 @@ class Machine:
         """A predicate operand."""
         if operand.kind != "predicate":
             raise NotExecuted(f"predicate {operand.text}")
-        value = self.predicates.get(operand.name)
-        if value is None:
-            value = bool(self.register(operand.name) & 1)
-        return value is not operand.inverted
+        return self.predicate(operand.name) is not operand.inverted
 
     def constant(self, offset: int, size: int) -> int:
         """Constants of the launch behind the parameters, and those of the block before them, are not given."""

@@ -225,7 +225,8 @@ class _Drawing:
         limits = _TYPES[counter]
         step = rng.choice((1, 1, 2, 3, limits.maximum // 3, limits.maximum // 2, limits.maximum))
         start = rng.choice((0, 0, 1, limits.minimum, limits.maximum - rng.randint(0, 9)))
-        stop = min(start + rng.randint(0, 8) * step + rng.randint(0, 1), limits.maximum)
+        trips = rng.choice((1, 1, 2, rng.randint(0, 8)))
+        stop = min(start + trips * step + rng.randint(0, 1), limits.maximum)
         end = f"{counter}:{stop}" if rng.random() < 0.5 else f"minimum({self.given(counter)}, {counter}:{stop})"
         index = f"j{self.drawn}"
         self.lines.append(f"for {index} = {counter}:{start} to {end} step {counter}:{step}")
@@ -255,10 +256,12 @@ def draw_program(rng: random.Random, name: str) -> str:
     """The text of a program."""
     focus = rng.choice((*FOCUSES, "float", "bool"))
     drawing = _Drawing(rng, FOCUSES[focus], rng.randint(1, _ELEMENTS))
+    # A value that goes through a variable is one that the compiler sees through and the lowering does not.
+    share = rng.choice((0.0, 0.1, 0.5))
     results = []
     for _ in range(rng.randint(2, 13)):
-        kind = rng.random()
-        results.append(drawing.branch() if kind < 0.05 else drawing.loop() if kind < 0.1 else drawing.let())
+        inner = rng.random() < share
+        results.append(rng.choice((drawing.branch, drawing.loop) if inner else (drawing.let,))())
     stored = rng.sample(results[:-1], min(len(results) - 1, rng.randint(0, 3))) + results[-1:]
     return _text(rng, name, drawing, stored)
 
