@@ -195,7 +195,7 @@ static inline vyc_status run(vyc_call *call, uint32_t origin) {
   VYC_REQUIRE(call != NULL);
   vyc__call_prefetch(call);
   if (VYC_UNLIKELY(!vyc__call_may_be_steady(call))) return launch_at_length(call, origin);
-  if (VYC_UNLIKELY(!vyc__exec_claim(&call->exec))) vyc__exec_claim_wait(&call->exec);
+  vyc__exec_claim_wait(&call->exec);
   vyc_context *const context = call->child.context;
   const uint32_t taken = vyc__marks_taken(context);
   if (VYC_LIKELY((taken == call->marks_seen || still_marked(call, taken)) &&
@@ -238,7 +238,8 @@ vyc_status vyc_call_set(vyc_call *call, const vyc_run *run) {
 
 /* A thread may be launching it, or changing it. */
 bool vyc__call_is_claimed(const vyc_child *child) {
-  return child->destroy == call_destroy && atomic_load(&((const vyc_call *)child)->exec.claimed);
+  return child->destroy == call_destroy &&
+         vyc__claim_is_taken(&((const vyc_call *)child)->exec.claim);
 }
 
 uint64_t vyc__call_launches(vyc_context *context) {

@@ -38,7 +38,7 @@ struct vyc_call {
 static inline void vyc__call_prefetch(const vyc_call *call) {
   vyc_history *history = &call->child.context->history;
   const uint32_t at = atomic_load_explicit(&history->next[call->ring], memory_order_relaxed);
-  __builtin_prefetch(&call->exec.claimed, 1);
+  __builtin_prefetch(&call->exec.claim, 1);
   __builtin_prefetch(vyc__entry_of(history, call->ring, at), 1);
 }
 

@@ -123,12 +123,11 @@ vyc_status vyc__barrier_of(vyc_plan *plan, uint64_t *address_out, const vyc_plac
 
 void vyc__cooperative_begin(vyc_plan *plan) {
   if (VYC_LIKELY(!plan->cooperative)) return;
-  vyc__claim_wait(&plan->pairing);
+  vyc__claim_take(&plan->pairing);
 }
 
 void vyc__cooperative_end(vyc_plan *plan) {
-  if (VYC_UNLIKELY(plan->cooperative))
-    atomic_store_explicit(&plan->pairing, false, memory_order_release);
+  if (VYC_UNLIKELY(plan->cooperative)) vyc__claim_drop(&plan->pairing);
 }
 
 static void release(vyc_plan *plan, vyc_on_stream *at, uint32_t slot) {

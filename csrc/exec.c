@@ -19,10 +19,6 @@ void vyc__exec_init(vyc_exec *exec, const vyc_plan *plan, void **pointers, uint8
   exec->params.kernelParams = pointers;
 }
 
-void vyc__exec_claim_wait(vyc_exec *exec) {
-  if (VYC_UNLIKELY(!vyc__exec_claim(exec))) vyc__claim_wait(&exec->claimed);
-}
-
 /* A node behind the kernel that sets the flag, ordered behind all that the kernel wrote. Where the
  * device cannot, there is no flag. */
 static vyc_status add_flag(vyc_exec *exec, vyc_context *context) {

@@ -52,11 +52,11 @@ static vyc_status take(vyc_context *context, vyc_ferry *ferry, void **room_out, 
 
 void vyc__ferry_trim(vyc_context *context) {
   vyc_ferry *ferry = &context->ferry;
-  vyc__claim_wait(&ferry->claimed);
+  vyc__claim_take(&ferry->claim);
   if (ferry->block != NULL) vyc__pool_give(context, &context->pinned_pool, ferry->block, MAIN_BIT);
   ferry->block = NULL;
   clear(ferry);
-  atomic_store_explicit(&ferry->claimed, false, memory_order_release);
+  vyc__claim_drop(&ferry->claim);
 }
 
 void vyc__ferry_close(vyc_context *context) {
@@ -121,9 +121,9 @@ vyc_status vyc_copy_try_in(vyc_buffer *to, uint64_t offset, const void *data, ui
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
   vyc_status status = VYC_NOT_READY;
-  if (VYC_LIKELY(!atomic_exchange(&context->ferry.claimed, true))) {
+  if (VYC_LIKELY(vyc__claim_try(&context->ferry.claim))) {
     status = bring_in(to, offset, data, bytes, timeout_ns);
-    atomic_store_explicit(&context->ferry.claimed, false, memory_order_release);
+    vyc__claim_drop(&context->ferry.claim);
   }
   vyc__leave(context, &scope);
   return status;
@@ -137,9 +137,9 @@ vyc_status vyc_copy_try_out(vyc_buffer *from, uint64_t offset, void *data_out, u
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
   vyc_status status = VYC_NOT_READY;
-  if (VYC_LIKELY(!atomic_exchange(&context->ferry.claimed, true))) {
+  if (VYC_LIKELY(vyc__claim_try(&context->ferry.claim))) {
     status = bring_out(from, offset, data_out, bytes, timeout_ns);
-    atomic_store_explicit(&context->ferry.claimed, false, memory_order_release);
+    vyc__claim_drop(&context->ferry.claim);
   }
   vyc__leave(context, &scope);
   return status;

@@ -18,11 +18,11 @@ vyc_status vyc__stream_order(vyc_stream *stream, CUstream later, CUstream earlie
   vyc_context *context = stream->child.context;
   if (VYC_UNLIKELY(stream->scratch == NULL)) return vyc__stream_after(context, later, earlier);
   VYC_CU_RESULT;
-  vyc__claim_wait(&stream->is_ordering);
+  vyc__claim_take(&stream->ordering);
   vyc_status status = VYC_CU(context, cuEventRecord, stream->scratch, earlier);
   if (status == VYC_OK)
     status = VYC_CU(context, cuStreamWaitEvent, later, stream->scratch, CU_EVENT_WAIT_DEFAULT);
-  atomic_store_explicit(&stream->is_ordering, false, memory_order_release);
+  vyc__claim_drop(&stream->ordering);
   return status;
 }
 

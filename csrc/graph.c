@@ -5,14 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void vyc__graph_claim(vyc_graph *graph) {
-  vyc__claim_wait(&graph->claimed);
-}
-
-void vyc__graph_unclaim(vyc_graph *graph) {
-  atomic_store_explicit(&graph->claimed, false, memory_order_release);
-}
-
 /* ---- life ------------------------------------------------------------------------------------ */
 
 void vyc__graph_give(const vyc_graph *graph, vyc_block *block) {

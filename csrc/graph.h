@@ -149,7 +149,7 @@ typedef struct vyc_moved {
 
 struct vyc_graph {
   vyc_child child;
-  _Atomic bool claimed;
+  vyc_claim claim;
   bool finished;
   bool serial;             /* edges in the order of recording, which fit whatever comes */
   bool path;               /* as built the nodes are one path: no ranges can break their order */
@@ -317,8 +317,8 @@ vyc_status vyc__add_values(vyc_graph *graph, uint32_t *step_out, uint32_t kind, 
 /* A repetition, whose end is not known yet; `until` is held. */
 vyc_status vyc__add_repeat(vyc_graph *graph, uint32_t *step_out, uint64_t times, vyc_buffer *until,
                            uint64_t until_offset, uint32_t until_bytes);
-void vyc__graph_claim(vyc_graph *graph);
-void vyc__graph_unclaim(vyc_graph *graph);
+static inline void vyc__graph_claim(vyc_graph *graph) { vyc__claim_take(&graph->claim); }
+static inline void vyc__graph_unclaim(vyc_graph *graph) { vyc__claim_drop(&graph->claim); }
 /* List the memory of the base values anew. */
 void vyc__graph_list_memory(vyc_graph *graph);
 

@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include "capture_mode.h"
+#include "claim.h"
 #include "driver.h"
 #include "host.h"
 #include "status.h"
@@ -61,7 +62,7 @@ typedef struct vyc_depth {
 /* Page-locked memory that small copies go by; see ferry.c. */
 #define VYC_FERRY_PARTS 4u
 typedef struct vyc_ferry {
-  _Atomic bool claimed; /* guards the rest */
+  vyc_claim claim;      /* guards the rest */
   struct vyc_block *block; /* NULL: none was needed yet */
   uint32_t part;        /* copies are given room in this one */
   uint64_t used;        /* bytes of it */
@@ -143,7 +144,7 @@ struct vyc_stream {
   uint32_t slot;
   vyc_depth depth;
   CUevent scratch;         /* of an adopted stream: for one record and one wait at a time */
-  _Atomic bool is_ordering; /* somebody uses `scratch` */
+  vyc_claim ordering;      /* of who uses `scratch` */
   _Atomic uint32_t holders; /* who found it by its slot or listed, and is in the middle of that */
 };
 
@@ -273,10 +274,6 @@ int64_t vyc__pace_left(const vyc_pace *pace);
 /* What a query of a stream or an event says: VYC_OK, VYC_NOT_READY or the recorded failure. */
 vyc_status vyc__ready(vyc_context *context, CUresult result, const char *operation);
 vyc_status vyc__event_wait(vyc_context *context, CUevent event, vyc_pace *pace);
-
-/* Take what one thread has at a time, for the time of a few driver calls. Who finds it taken sleeps
- * before long: the holder may be of a lower priority and need this very processor. */
-void vyc__claim_wait(_Atomic bool *claimed);
 
 /* ---- work.c ---- */
 

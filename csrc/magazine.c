@@ -13,19 +13,11 @@
 
 static uint32_t magazine_number(void) { return vyc__thread_number() % VYC_MAGAZINES; }
 
-static bool claim(vyc_magazine *magazine) {
-  return !atomic_exchange_explicit(&magazine->claimed, true, memory_order_acquire);
-}
-
-static void unclaim(vyc_magazine *magazine) {
-  atomic_store_explicit(&magazine->claimed, false, memory_order_release);
-}
-
 /* The calling thread's, claimed; NULL when it has none or somebody else looks at it. */
 static vyc_magazine *claim_own(vyc_pool *pool) {
   vyc_magazine *magazine =
       atomic_load_explicit(&pool->magazines[magazine_number()], memory_order_acquire);
-  return VYC_LIKELY(magazine != NULL && claim(magazine)) ? magazine : NULL;
+  return VYC_LIKELY(magazine != NULL && vyc__claim_try(&magazine->claim)) ? magazine : NULL;
 }
 
 /* The caller has claimed it. */
@@ -52,7 +44,7 @@ vyc_block *vyc__magazine_take(vyc_context *context, vyc_pool *pool, uint64_t byt
     magazine->takes++;
     block->has_handle = true; /* before a close can look */
   }
-  unclaim(magazine);
+  vyc__claim_drop(&magazine->claim);
   if (VYC_LIKELY(block != NULL)) vyc__pool_note_live(pool, size);
   return block;
 }
@@ -76,7 +68,7 @@ bool vyc__magazine_give(vyc_context *context, vyc_pool *pool, vyc_block *block) 
     magazine->gives++;
     atomic_fetch_sub_explicit(&pool->live_bytes, size, memory_order_relaxed);
   }
-  unclaim(magazine);
+  vyc__claim_drop(&magazine->claim);
   return fits;
 }
 
@@ -99,7 +91,7 @@ void vyc__magazine_make(vyc_pool *pool) {
 static vyc_magazine *claim_number(vyc_pool *pool, uint32_t i) {
   vyc_magazine *magazine = atomic_load_explicit(&pool->magazines[i], memory_order_acquire);
   if (magazine == NULL) return NULL;
-  vyc__claim_wait(&magazine->claimed);
+  vyc__claim_take(&magazine->claim);
   return magazine;
 }
 
@@ -109,7 +101,7 @@ vyc_block *vyc__magazine_steal(vyc_pool *pool, uint64_t size, uint32_t bin) {
     vyc_magazine *magazine = claim_number(pool, i);
     if (magazine == NULL) continue;
     block = pop(magazine, size, bin);
-    unclaim(magazine);
+    vyc__claim_drop(&magazine->claim);
   }
   return block;
 }
@@ -126,7 +118,7 @@ vyc_block *vyc__magazines_drain(vyc_pool *pool) {
         list = block;
       }
     }
-    unclaim(magazine);
+    vyc__claim_drop(&magazine->claim);
   }
   return list;
 }
@@ -139,7 +131,7 @@ vyc_magazine_sums vyc__magazines_sum(vyc_pool *pool) {
     sums.bytes += magazine->bytes;
     sums.takes += magazine->takes;
     sums.gives += magazine->gives;
-    unclaim(magazine);
+    vyc__claim_drop(&magazine->claim);
   }
   return sums;
 }

@@ -276,7 +276,7 @@ leave:
 
 static bool is_claimed(const vyc_on_stream *at) {
   const vyc_exec *exec = atomic_load(&at->exec);
-  return exec != NULL && atomic_load(&exec->claimed);
+  return exec != NULL && vyc__claim_is_taken(&exec->claim);
 }
 
 bool vyc__plan_is_claimed(vyc_plan *plan) {

@@ -1,8 +1,8 @@
 /* A plan, its lanes and its graph execs: what the hot path works on.
  *
  * plan  immutable after creation: a function, its block, the template of its parameter block.
- * exec  a one-kernel graph; a patch and a launch are a pair, so an exec is claimed by one atomic
- *       exchange, and who finds it taken launches with cuLaunchKernel instead.
+ * exec  a one-kernel graph; a patch and a launch are a pair, so an exec is claimed (claim.h), and a
+ *       launch that finds it taken goes by cuLaunchKernel instead.
  * lane  one execution with host arguments: stream, pinned slab, device slab, exec. */
 #ifndef VYC_PLAN_H
 #define VYC_PLAN_H
@@ -40,11 +40,11 @@
 #define VYC_EXEC_BUDGET 512u
 
 typedef struct vyc_exec {
+  vyc_claim claim; /* first: its address is that of the exec, which launches have at hand */
   struct vyc_exec *next, *previous; /* of the context, while it counts as one of the budget */
   _Atomic uint32_t stamp;           /* context->exec_clock at the latest launch */
   bool counted;
   uint64_t flag; /* address of a word that the graph sets to 1 after the kernel; 0: none */
-  _Atomic bool claimed;
   bool stale; /* what the driver holds is not what `block` and the grid of `params` say */
   CUgraph graph;
   CUgraphNode node;
@@ -171,7 +171,7 @@ struct vyc_plan {
   uint32_t parameter_bytes;
   uint32_t block_bytes; /* of memory for a parameter block: room for what is noted of it, too */
   uint64_t tag;
-  _Atomic bool pairing; /* a thread clears the barrier state and launches, which are a pair */
+  vyc_claim pairing; /* a thread clears the barrier state and launches, which are a pair */
   uint64_t most_blocks; /* resident at once, when cooperative */
   _Atomic(vyc_block *) captured; /* grid barrier state of captured launches, one each */
   _Atomic(vyc_lane *) lanes;
@@ -194,12 +194,12 @@ uint64_t vyc__call_launches(vyc_context *context);
 /* Memory of `pointers` and `block` is the caller's, parameter_count and block_bytes long. */
 void vyc__exec_init(vyc_exec *exec, const vyc_plan *plan, void **pointers, uint8_t *block);
 static inline bool vyc__exec_claim(vyc_exec *exec) {
-  return !atomic_exchange(&exec->claimed, true);
+  return vyc__claim_try(&exec->claim);
 }
 /* Claim it however long its holder needs, which is a launch. */
-void vyc__exec_claim_wait(vyc_exec *exec);
+static inline void vyc__exec_claim_wait(vyc_exec *exec) { vyc__claim_take(&exec->claim); }
 static inline void vyc__exec_unclaim(vyc_exec *exec) {
-  atomic_store_explicit(&exec->claimed, false, memory_order_release);
+  vyc__claim_drop(&exec->claim);
 }
 static inline void vyc__exec_stamp(vyc_exec *exec, vyc_context *context) {
   atomic_store_explicit(&exec->stamp,

@@ -88,10 +88,10 @@ _Static_assert((offsetof(vyc_block, as) + offsetof(vyc_child, context)) % VYC_CA
 _Static_assert(offsetof(vyc_buffer, taken) - offsetof(vyc_child, context) <= VYC_CACHE_LINE,
                "and is in it");
 
-/* Idle blocks within reach of few threads, mostly one, without a lock: claimed by one exchange for
+/* Idle blocks within reach of few threads, mostly one, without a lock: claimed for
  * a few instructions. Who finds it claimed goes to the pool instead. */
 typedef struct vyc_magazine {
-  _Atomic bool claimed;
+  vyc_claim claim;
   uint64_t bytes;        /* in it */
   uint64_t takes, gives; /* that it served */
   uint8_t counts[VYC_BINS];

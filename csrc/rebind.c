@@ -57,7 +57,7 @@ vyc_status vyc_call_set_run(vyc_call *call, const vyc_run *run) {
   vyc_buffer *old[VYC_MAX_BINDINGS];
   const uint32_t taken = vyc__marks_taken(call->child.context);
   if (VYC_UNLIKELY(!is_plain(call, run, &plain))) return vyc__call_change(call, run, true);
-  if (VYC_UNLIKELY(!vyc__exec_claim(&call->exec))) vyc__exec_claim_wait(&call->exec);
+  vyc__exec_claim_wait(&call->exec);
   if (VYC_UNLIKELY(!vyc__call_is_steady(call))) {
     vyc__exec_unclaim(&call->exec);
     return vyc__call_change(call, run, true);

@@ -30,7 +30,7 @@ struct vyc_replay {
   vyc_meaning *meanings; /* of each symbol */
   _Atomic(vyc_graph *) graph;
   _Atomic bool is_complete; /* every symbol has a meaning of its own */
-  _Atomic bool claimed;     /* a thread sets symbols or makes the graph */
+  vyc_claim claim;          /* a thread sets symbols or makes the graph */
   /* Of what symbols stand for, in `meanings` and in the base of the graph alike: odd while a thread
    * changes both, which it begins before it claims the graph. */
   _Atomic uint32_t version;

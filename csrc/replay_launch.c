@@ -143,14 +143,6 @@ static void keep(vyc_replay *replay, vyc_meaning *meanings) {
   pthread_mutex_unlock(&replay->lock);
 }
 
-/* Setting symbols and making the graph are done by one thread at a time. */
-static void claim(vyc_replay *replay) {
-  while (atomic_exchange_explicit(&replay->claimed, true, memory_order_acquire)) vyc__sleep_us(20);
-}
-static void unclaim(vyc_replay *replay) {
-  atomic_store_explicit(&replay->claimed, false, memory_order_release);
-}
-
 static vyc_status set(vyc_replay *replay, vyc_meaning *meanings) {
   vyc_graph *graph = atomic_load(&replay->graph);
   changes made;
@@ -170,13 +162,13 @@ vyc_status vyc_replay_set(vyc_replay *replay, const vyc_symbol_value *values, ui
   vyc_meaning *meanings = NULL;
   VYC_TRY(check_values(replay, values, count));
   while (atomic_load(&replay->launchers) != 0) vyc__sleep_us(20);
-  claim(replay);
+  vyc__claim_take(&replay->claim);
   vyc_status status = meanings_of(replay, &meanings, values, count);
   if (status == VYC_OK) {
     status = set(replay, meanings);
     meanings_drop(replay, meanings);
   }
-  unclaim(replay);
+  vyc__claim_drop(&replay->claim);
   return status;
 }
 
@@ -210,14 +202,14 @@ static vyc_status ensure_graph(vyc_replay *replay, const vyc_symbol_value *value
   vyc_meaning *meanings = NULL;
   vyc_status status = VYC_OK;
   if (atomic_load(&replay->graph) != NULL) return VYC_OK;
-  claim(replay);
+  vyc__claim_take(&replay->claim);
   if (atomic_load(&replay->graph) == NULL) {
     status = meanings_of(replay, &meanings, values, count);
     if (status == VYC_OK) status = missing(replay, meanings);
     if (status == VYC_OK) status = make_graph(replay, meanings);
     if (meanings != NULL) meanings_drop(replay, meanings);
   }
-  unclaim(replay);
+  vyc__claim_drop(&replay->claim);
   return status;
 }
 
@@ -253,9 +245,9 @@ static vyc_status launch(vyc_replay *replay, const vyc_symbol_value *values, uin
     status = try_launch(replay, values, count, stream, &stale);
   if (VYC_LIKELY(!stale)) return status;
   atomic_fetch_add(&replay->launchers, 1);
-  claim(replay);
+  vyc__claim_take(&replay->claim);
   status = try_launch(replay, values, count, stream, &stale);
-  unclaim(replay);
+  vyc__claim_drop(&replay->claim);
   atomic_fetch_sub(&replay->launchers, 1);
   return status;
 }

@@ -13,31 +13,6 @@
 
 /* ---- pace ------------------------------------------------------------------------------------ */
 
-/* Looks before a waiter lets others of its priority run, and before it sleeps: a launch takes
- * microseconds. */
-#define CLAIM_SPINS 64u
-#define CLAIM_YIELDS 64u
-
-static void pause_a_moment(void) {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
-
-void vyc__claim_wait(_Atomic bool *claimed) {
-  uint32_t looks = 0;
-  while (VYC_UNLIKELY(atomic_exchange(claimed, true)))
-    do {
-      if (looks < CLAIM_SPINS)
-        pause_a_moment();
-      else if (looks < CLAIM_SPINS + CLAIM_YIELDS)
-        sched_yield();
-      else
-        vyc__sleep_us(VYC_SLEEP_MIN_US);
-      looks++;
-    } while (atomic_load_explicit(claimed, memory_order_relaxed));
-}
-
 vyc_pace vyc__pace_begin(int64_t timeout_ns, uint64_t spin_ns) {
   return (vyc_pace){vyc__now_ns(), 0, spin_ns, timeout_ns};
 }

@@ -1,0 +1,47 @@
+/* Claims: what one thread has at a time, for no longer than a few driver calls.
+ *
+ * A claim holds the thread pointer of who has it, which takes one instruction to read, is never 0,
+ * and leaves the low bits free. Who finds it taken may wait; the lowest bit says that somebody
+ * sleeps who has to be told. Included by internal.h only. */
+#ifndef VYC_CLAIM_H
+#define VYC_CLAIM_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "status.h"
+
+typedef _Atomic uintptr_t vyc_claim; /* 0: nobody has it */
+
+#define VYC_CLAIM_WAITED ((uintptr_t)1)
+
+static inline uintptr_t vyc__thread_pointer(void) {
+#if defined(__x86_64__) && defined(__LP64__) /* gcc has the builtin for it from version 11 on */
+  uintptr_t pointer;
+  __asm__("mov %%fs:0, %0" : "=r"(pointer));
+  return pointer;
+#else
+  return (uintptr_t)__builtin_thread_pointer();
+#endif
+}
+
+/* A barrier: what the caller looks at next was not read before. */
+static inline bool vyc__claim_try(vyc_claim *claim) {
+  uintptr_t nobody = 0;
+  return atomic_compare_exchange_strong(claim, &nobody, vyc__thread_pointer());
+}
+/* Another thread has it: take it when that lets go. */
+__attribute__((cold)) void vyc__claim_wait(vyc_claim *claim);
+static inline void vyc__claim_take(vyc_claim *claim) {
+  if (VYC_UNLIKELY(!vyc__claim_try(claim))) vyc__claim_wait(claim);
+}
+/* The claim is the next one's, who may have freed it: only its address is used. */
+__attribute__((cold)) void vyc__claim_tell(const vyc_claim *claim);
+static inline void vyc__claim_drop(vyc_claim *claim) {
+  const uintptr_t was = atomic_exchange_explicit(claim, 0, memory_order_acq_rel);
+  if (VYC_UNLIKELY((was & VYC_CLAIM_WAITED) != 0)) vyc__claim_tell(claim);
+}
+static inline bool vyc__claim_is_taken(const vyc_claim *claim) { return atomic_load(claim) != 0; }
+
+#endif
