@@ -31,9 +31,7 @@ vyc_status vyc_buffer_try_alloc(vyc_buffer **buffer_out, vyc_context *context, u
   return VYC_OK;
 }
 
-vyc_status vyc_buffer_alloc(vyc_buffer **buffer_out, vyc_context *context, uint64_t bytes) {
-  VYC_REQUIRE(buffer_out != NULL && context != NULL);
-  *buffer_out = NULL;
+static vyc_status alloc(vyc_buffer **buffer_out, vyc_context *context, uint64_t bytes) {
   vyc_scope scope;
   vyc_block *block = NULL;
   VYC_TRY(vyc__enter_warm(context, &scope));
@@ -48,6 +46,14 @@ vyc_status vyc_buffer_alloc(vyc_buffer **buffer_out, vyc_context *context, uint6
   return status;
 }
 
+vyc_status vyc_buffer_alloc(vyc_buffer **buffer_out, vyc_context *context, uint64_t bytes) {
+  VYC_REQUIRE(buffer_out != NULL && context != NULL);
+  *buffer_out = NULL;
+  const vyc_status status = alloc(buffer_out, context, bytes);
+  if (VYC_LIKELY(status != VYC_E_MEMORY) || !vyc__holds_reap(context)) return status;
+  return alloc(buffer_out, context, bytes);
+}
+
 void vyc_buffer_release(vyc_buffer *buffer) {
   if (buffer == NULL) return;
   if (buffer->block == NULL) {
@@ -58,7 +64,7 @@ void vyc_buffer_release(vyc_buffer *buffer) {
   if (!vyc__handle_drop(&buffer->child)) return;
   vyc__handle_give(context, &context->device_pool, buffer->block, vyc__buffer_marks(buffer),
                    &buffer->far);
-  vyc_context_release(context);
+  vyc__context_release(context);
 }
 
 vyc_status vyc_buffer_try_release(vyc_buffer *buffer) {
@@ -68,7 +74,7 @@ vyc_status vyc_buffer_try_release(vyc_buffer *buffer) {
   if (!vyc__handle_try_give(context, &context->device_pool, buffer->block,
                             vyc__buffer_marks(buffer)))
     return VYC_NOT_READY;
-  vyc_context_release(context);
+  vyc__context_release(context);
   return VYC_OK;
 }
 

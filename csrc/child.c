@@ -78,7 +78,7 @@ void vyc__child_release(vyc_child *child) {
   void (*const finish)(vyc_child *) = destroy_last(child);
   if (finish == NULL) return;
   finish(child);
-  vyc_context_release(context);
+  vyc__context_release(context);
 }
 
 /* ---- close ---------------------------------------------------------------------------------- */

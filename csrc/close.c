@@ -142,6 +142,7 @@ vyc_status vyc_context_close_for(vyc_context *context, int64_t timeout_ns) {
     atomic_store(&context->gone, true);
     return VYC_OK;
   }
+  vyc__holds_reap(NULL);
   if (atomic_exchange(&context->closed, true)) return await_close(context, timeout_ns);
   return close_now(context, timeout_ns);
 }
@@ -162,8 +163,7 @@ static void free_records(vyc_context *context) {
   vyc__history_free(context);
 }
 
-void vyc_context_release(vyc_context *context) {
-  if (context == NULL) return;
+void vyc__context_release(vyc_context *context) {
   if (atomic_fetch_sub_explicit(&context->references, 1, memory_order_acq_rel) != 1) return;
   vyc_context_close(context);
   /* In a forked child a lock may be held for ever and a list half changed. */
@@ -173,4 +173,10 @@ void vyc_context_release(vyc_context *context) {
   vyc__names_free(context);
   vyc_driver_release(context->driver);
   free(context);
+}
+
+void vyc_context_release(vyc_context *context) {
+  if (context == NULL) return;
+  vyc__holds_reap(context); /* or they would keep it open */
+  vyc__context_release(context);
 }

@@ -365,6 +365,7 @@ vyc_status vyc_context_open_with(vyc_context **context_out, vyc_driver *driver, 
     return vyc__fail(VYC_E_UNAVAILABLE, __func__, "no device %d: the driver has %d device%s",
                      ordinal, driver->device_count, driver->device_count == 1 ? "" : "s");
   VYC_TRY(watch_forks());
+  vyc__holds_reap(NULL);
   vyc_context *context = calloc(1, sizeof *context);
   if (context == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
   context->driver = vyc__driver_retain(driver);
@@ -389,7 +390,7 @@ vyc_status vyc_context_open_with(vyc_context **context_out, vyc_driver *driver, 
   }
   atomic_store(&context->gone, true);
   atomic_store(&context->closed, true);
-  vyc_context_release(context);
+  vyc__context_release(context);
   return status;
 }
 

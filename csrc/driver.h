@@ -88,7 +88,10 @@
 /* Functions that newer drivers have alone: NULL in a vyc_driver where they are missing. */
 #define VYC_DRIVER_OPTIONAL_TABLE(X)              \
   X(cuFuncGetParamInfo, 12040)                    \
-  X(cuGraphConditionalHandleCreate, 12030)
+  X(cuGraphConditionalHandleCreate, 12030)        \
+  X(cuUserObjectCreate, 11030)                    \
+  X(cuUserObjectRelease, 11030)                   \
+  X(cuGraphRetainUserObject, 11030)
 
 /* The same with the type written out, because headers of several CUDA versions declare several ABIs
  * under the name; `since` is that of the type. */

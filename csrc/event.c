@@ -115,7 +115,7 @@ vyc_status vyc_event_try_release(vyc_event *event) {
   vyc_context *context = event->child.context;
   if (VYC_UNLIKELY(vyc__is_last_of_context(context))) return VYC_NOT_READY;
   if (VYC_UNLIKELY(!keep(context, event))) return VYC_NOT_READY;
-  vyc_context_release(context);
+  vyc__context_release(context);
   return VYC_OK;
 }
 

@@ -15,6 +15,7 @@ void vyc__graph_give(const vyc_graph *graph, vyc_block *block) {
 
 static void graph_destroy(vyc_child *child) {
   vyc_graph *graph = (vyc_graph *)child;
+  vyc__hold_take_back(graph);
   vyc__graph_unbuild(graph);
   vyc__graph_reports_end(graph);
   if (graph->counters != NULL)
@@ -26,6 +27,7 @@ static void graph_destroy(vyc_child *child) {
 
 static void graph_finish(vyc_child *child) {
   vyc_graph *graph = (vyc_graph *)child;
+  vyc__hold_forget(graph);
   while (graph->captures != NULL) {
     vyc_graph *captured = graph->captures;
     graph->captures = captured->captures;

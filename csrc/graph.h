@@ -147,6 +147,8 @@ typedef struct vyc_moved {
  * branches gain where changes go on bringing ever other orders. */
 #define VYC_MOST_REORDERS 16u
 
+typedef struct vyc_hold vyc_hold; /* see graph_hold.c */
+
 struct vyc_graph {
   vyc_child child;
   vyc_claim claim;
@@ -185,7 +187,9 @@ struct vyc_graph {
   vyc_slots ordered; /* behind which the streams of these slots are */
   vyc_slots used;    /* slots of the streams it was launched on */
   vyc_reporter *reporters; /* a list through `sibling` */
-  vyc_graph *captures; /* whose nodes are in graphs of others; each the next one's list */
+  vyc_graph *captures; /* whose nodes are in graphs of others that hold none of them; each the
+                          next one's list */
+  vyc_hold *hold;      /* of a copy whose nodes are in graphs of others that do hold it */
   vyc_name *called; /* says what is in it */
   const vyc_name *noted; /* see vyc__noted_as */
 };
@@ -334,6 +338,16 @@ vyc_status vyc__graph_launch_if(vyc_graph *graph, const vyc_graph_change *change
 
 /* Memory that launches of the graph have used. */
 void vyc__graph_give(const vyc_graph *graph, vyc_block *block);
+
+/* ---- graph_hold.c ---- */
+
+/* Have the graph, and all that is made of it, hold a copy whose nodes are in it. False: the driver
+ * cannot. */
+bool vyc__hold_give(vyc_graph *copy, CUgraph into);
+/* In a close: the copy is no longer held, whatever graphs there are. The caller holds it. */
+void vyc__hold_take_back(vyc_graph *copy);
+/* The memory of the copy is about to be freed. */
+void vyc__hold_forget(vyc_graph *copy);
 
 /* ---- graph_capture.c ---- */
 

@@ -1,9 +1,9 @@
 /* A replay on a stream that somebody else captures: its nodes become part of the graph that is
  * captured, with the values of this replay, its branches and its loops.
  *
- * They are made as those of a second recorded graph, which holds what they use as long as the first
- * one lives, and has counters and barriers of its own: when they run is not known here, and nothing
- * outside of the captured graph can be ordered with them. */
+ * They are made as those of a second recorded graph, which holds what they use as long as anything
+ * can launch them (graph_hold.c), and has counters and barriers of its own: when they run is not
+ * known here, and nothing outside of the captured graph can be ordered with them. */
 #include <stdlib.h>
 
 #include "graph.h"
@@ -103,7 +103,7 @@ static bool has_begun(const vyc_graph *copy) {
 }
 
 static vyc_status capture(vyc_graph *copy, const vyc_graph *graph, const vyc_graph_change *changes,
-                          uint32_t count, const vyc_place *place) {
+                          uint32_t count, const vyc_place *place, bool *held_out) {
   vyc_context *context = copy->child.context;
   CUstream stream = place->stream;
   CUgraph into = NULL;
@@ -115,6 +115,7 @@ static vyc_status capture(vyc_graph *copy, const vyc_graph *graph, const vyc_gra
   VYC_TRY(find_capture(context, &into, &outside, stream));
   const vyc_status status = add_nodes(copy, into, &outside, stream);
   if (status != VYC_OK && has_begun(copy)) end_capture(context, stream);
+  if (status == VYC_OK) *held_out = vyc__hold_give(copy, into);
   return status;
 }
 
@@ -128,9 +129,10 @@ vyc_status vyc__graph_capture(vyc_graph *graph, const vyc_graph_change *changes,
   vyc_graph *copy = vyc__graph_new(context);
   if (copy == NULL) return VYC_E_MEMORY;
   const CUstreamCaptureMode mode = vyc__capture_relax(driver);
-  const vyc_status status = capture(copy, graph, changes, count, place);
-  if (status == VYC_OK) {
-    vyc__count(context, cuda_graph_launches, 1);
+  bool held = false;
+  const vyc_status status = capture(copy, graph, changes, count, place, &held);
+  if (status == VYC_OK) vyc__count(context, cuda_graph_launches, 1);
+  if (status == VYC_OK && !held) {
     copy->captures = graph->captures;
     graph->captures = copy;
   } else {

@@ -173,13 +173,14 @@ static vyc_status give(const vyc_graph *graph, const vyc_graph_change *changes, 
 }
 
 static vyc_status launch(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
-                         vyc_stream *stream, uint32_t origin) {
+                         vyc_stream *stream, uint32_t origin, bool *captured_out) {
   vyc_context *context = graph->child.context;
   vyc_place place;
   const uint32_t taken = vyc__marks_taken(context);
   VYC_CU_RESULT;
   VYC_TRY(check_changes(graph, changes, count));
   VYC_TRY(vyc__place_of(context, &place, stream));
+  *captured_out = place.captured;
   if (VYC_UNLIKELY(place.captured)) return vyc__graph_capture(graph, changes, count, &place);
   CUstream handle = place.stream;
   const uint32_t slot = place.slot;
@@ -204,11 +205,13 @@ vyc_status vyc_graph_launch_at(vyc_graph *graph, const vyc_graph_change *changes
                                vyc_stream *stream, uint32_t origin) {
   VYC_REQUIRE(graph != NULL);
   vyc_scope scope;
+  bool captured = false;
   VYC_TRY(vyc__enter_warm(graph->child.context, &scope));
   vyc__graph_claim(graph);
-  const vyc_status status = launch(graph, changes, count, stream, origin);
+  const vyc_status status = launch(graph, changes, count, stream, origin, &captured);
   vyc__graph_unclaim(graph);
   vyc__leave(graph->child.context, &scope);
+  if (VYC_UNLIKELY(captured)) vyc__holds_reap(graph->child.context);
   return status;
 }
 
@@ -216,12 +219,15 @@ vyc_status vyc__graph_launch_if(vyc_graph *graph, const vyc_graph_change *change
                                 vyc_stream *stream, const _Atomic uint32_t *version,
                                 uint32_t wanted, bool *stale_out) {
   vyc_scope scope;
+  bool captured = false;
   VYC_TRY(vyc__enter_warm(graph->child.context, &scope));
   vyc__graph_claim(graph);
   *stale_out = atomic_load(version) != wanted;
-  const vyc_status status = *stale_out ? VYC_OK : launch(graph, changes, count, stream, 0);
+  const vyc_status status =
+      *stale_out ? VYC_OK : launch(graph, changes, count, stream, 0, &captured);
   vyc__graph_unclaim(graph);
   vyc__leave(graph->child.context, &scope);
+  if (VYC_UNLIKELY(captured)) vyc__holds_reap(graph->child.context);
   return status;
 }
 

@@ -178,6 +178,13 @@ struct vyc_module {
  */
 vyc_memory_stats vyc__memory_read(vyc_context *context);
 
+/* ---- graph_hold.c ---- */
+
+/* Release the copies of captured replays that nothing can launch any more: of a context, or with
+ * NULL of all. False: there was none. For a caller that has claimed nothing and is not inside a
+ * context, because owners of adopted memory are told. The error record stays as it was. */
+bool vyc__holds_reap(const vyc_context *context);
+
 /* ---- lane.c ---- */
 
 /* What lanes have for arguments and results of their runs goes to the pools, where no run is in
@@ -239,6 +246,7 @@ vyc_status vyc__driver_failed(vyc_context *context, CUresult result, const char 
 #define VYC_CU_RESULT CUresult vyc__result
 
 vyc_context *vyc__context_retain(vyc_context *context);
+void vyc__context_release(vyc_context *context);
 /* The last reference to a context closes it, which takes its time. */
 static inline bool vyc__is_last_of_context(const vyc_context *context) {
   return atomic_load_explicit(&context->references, memory_order_relaxed) == 1;

@@ -84,6 +84,7 @@ vyc_status vyc_context_memory_stats(vyc_context *context, vyc_memory_stats *stat
 vyc_status vyc_context_trim(vyc_context *context) {
   VYC_REQUIRE(context != NULL);
   vyc_scope scope;
+  vyc__holds_reap(context);
   VYC_TRY(vyc__enter(context, &scope));
   vyc__lanes_empty(context);
   vyc__ferry_trim(context);

@@ -44,7 +44,7 @@ void vyc__pinned_drop(vyc_pinned *pinned) {
   vyc__handle_give(context, &context->pinned_pool, pinned->block,
                    atomic_load_explicit(&pinned->used.near, memory_order_relaxed),
                    &pinned->used.far);
-  vyc_context_release(context);
+  vyc__context_release(context);
 }
 
 vyc_status vyc_pinned_data(vyc_pinned *pinned, void **data_out) {

@@ -124,7 +124,7 @@ void vyc_replay_release(vyc_replay *replay) {
   free(replay->numbers);
   pthread_mutex_destroy(&replay->lock);
   vyc_bundle_release(replay->bundle);
-  vyc_context_release(replay->context);
+  vyc__context_release(replay->context);
   free(replay);
   vyc__error_restore(&failure);
 }

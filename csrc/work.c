@@ -305,6 +305,7 @@ vyc_status vyc_context_synchronize_for(vyc_context *context, int64_t timeout_ns)
   if (status != VYC_NOT_READY) vyc__count(context, sync_points, 1);
   if (status == VYC_OK) status = vyc__check_reports(context, ended);
   vyc__leave(context, &scope);
+  if (status != VYC_NOT_READY) vyc__holds_reap(context);
   return status;
 }
 

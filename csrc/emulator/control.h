@@ -32,8 +32,8 @@ int vyre_emulator_fail(const char *function, uint64_t nth, int32_t result, int32
 int vyre_emulator_reset(void);
 
 /* Keys of vyre_emulator_count: live objects "allocations", "bytes", "pinned", "pinned_bytes",
- * "modules", "streams", "events", "graphs", "execs", "links", "contexts" (objects that died with
- * their context without being released stay counted: they were leaked); and since the process
+ * "modules", "streams", "events", "graphs", "execs", "links", "user_objects", "contexts" (objects
+ * that died with their context without being released stay counted: they were leaked); and since the process
  * began "instructions" (PTX instructions executed by threads), "launches", "calls" (of all driver
  * functions), or a driver function's own name (calls of it). */
 int vyre_emulator_count(const char *key, uint64_t *value);

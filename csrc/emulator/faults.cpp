@@ -91,6 +91,7 @@ Verdict gate(Call id, Need need) noexcept {
   if (need != Need::nothing && process().forked) return refuse(CUDA_ERROR_NOT_INITIALIZED);
   ++call_counts[static_cast<size_t>(id)];
   ++all_calls;
+  if (is_ending_user_object()) return refuse(CUDA_ERROR_NOT_PERMITTED);
   if (const CUresult result = injected(id)) return refuse(result);
   if (need == Need::nothing) return {CUDA_SUCCESS, true};
   if (process().stopped) return refuse(CUDA_ERROR_DEINITIALIZED);
@@ -189,6 +190,7 @@ int count_objects(const std::string &key, uint64_t *value) {
       {"graphs", s.graphs.count() - s.bodies},
       {"execs", s.execs.count()},
       {"links", s.links.count()},
+      {"user_objects", live_user_objects()},
       {"contexts", s.context_references != 0 ? 1 : 0},
   };
   for (const auto &[name, count] : rows) {

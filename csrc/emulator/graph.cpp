@@ -86,6 +86,30 @@ CUresult set_attribute(CUgraphNode handle, int64_t attribute, const CUkernelNode
   return CUDA_SUCCESS;
 }
 
+// The driver clones no graphs with conditional nodes either.
+CUresult clone_graph(CUgraph *clone, CUgraph graph) {
+  State &s = state();
+  Lock lock(s.mutex);
+  const auto from = s.graphs.find(graph);
+  if (clone == nullptr || from == nullptr || from->is_body || from->is_captured)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (!from->conditionals.empty()) return CUDA_ERROR_NOT_SUPPORTED;
+  auto to = std::make_shared<Graph>();
+  to->user_objects = from->user_objects;
+  *clone = s.graphs.add(std::move(to));
+  std::unordered_map<CUgraphNode, CUgraphNode> handle_of;
+  for (const auto &old : from->nodes) {
+    auto node = std::make_shared<Node>();
+    node->work = old->work;
+    std::vector<CUgraphNode> after;
+    for (const CUgraphNode before : old->after) after.push_back(handle_of.at(before));
+    CUgraphNode handle = nullptr;
+    insert_node(&handle, *clone, after.data(), after.size(), std::move(node));
+    handle_of.emplace(old->handle, handle);
+  }
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
 
 CUresult insert_node(CUgraphNode *handle, CUgraph graph, const CUgraphNode *dependencies,
@@ -235,6 +259,10 @@ CUresult CUDAAPI cuGraphCreate(CUgraph *graph, unsigned int flags) {
     *graph = s.graphs.add(std::make_shared<Graph>());
     return CUDA_SUCCESS;
   });
+}
+
+CUresult CUDAAPI cuGraphClone(CUgraph *clone, CUgraph graph) {
+  return call(Call::cuGraphClone, Need::context, [&] { return clone_graph(clone, graph); });
 }
 
 CUresult CUDAAPI cuGraphDestroy(CUgraph graph) {

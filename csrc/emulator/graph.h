@@ -11,6 +11,7 @@
 
 #include "launch.h"
 #include "stream.h"
+#include "user_object.h"
 
 namespace emulator {
 
@@ -36,6 +37,7 @@ struct Conditional {
 struct Graph {
   std::vector<std::shared_ptr<Node>> nodes;
   std::vector<uint64_t> conditionals;
+  UserObjects user_objects;
   bool is_body = false;  // belongs to its node
   bool is_captured = false;  // belongs to a capture that goes on
 };
@@ -64,6 +66,7 @@ struct Exec {
   std::unordered_map<uintptr_t, std::vector<size_t>> path_of;  // node handle -> indices of steps
   std::shared_ptr<const Steps> steps;  // replaced, never changed: launches keep theirs
   std::shared_ptr<ExecConditionals> conditionals;
+  UserObjects user_objects;            // of the graph and of the bodies in it
   std::shared_ptr<Operation> last;     // the latest launch; the next one runs after it
 };
 

@@ -1,6 +1,6 @@
 // Instantiated graphs: a copy of the nodes, parameter updates for later launches, launching.
 //
-// A launch keeps the steps it began with, so updates and destruction never reach it. Launches of
+// A launch keeps the steps and user objects it began with, so updates and destruction never reach it. Launches of
 // one exec run one after the other, whatever streams they go to.
 #include "state.h"
 
@@ -18,6 +18,8 @@ CUresult copy_steps(Exec &exec, const Graph &graph, std::vector<size_t> *path,
     if (!conditional.used) return CUDA_ERROR_INVALID_VALUE;
     exec.conditionals->values[handle] = {0, conditional.initial, conditional.assigned};
   }
+  exec.user_objects.insert(exec.user_objects.end(), graph.user_objects.begin(),
+                           graph.user_objects.end());
   for (const Node *node : run_order(graph)) {
     path->push_back(steps->size());
     exec.path_of.emplace(reinterpret_cast<uintptr_t>(node->handle), *path);
@@ -132,7 +134,8 @@ CUresult launch(CUgraphExec exec, CUstream stream) {
   if (!all_loaded(*object->steps)) return CUDA_ERROR_INVALID_HANDLE;
   Operations after;
   if (object->last != nullptr && !object->last->done) after.push_back(object->last);
-  auto work = [steps = object->steps, conditionals = object->conditionals] {
+  auto work = [steps = object->steps, conditionals = object->conditionals,
+               held = object->user_objects] {
     conditionals->begin();
     run_steps(*steps, *conditionals);
   };

@@ -32,6 +32,7 @@ struct State {
   Registry<CUgraph, Graph> graphs{6};
   Registry<CUgraphNode, Node> nodes{7};
   Registry<CUgraphExec, Exec> execs{8};
+  Registry<CUuserObject, OwnedObject> user_objects{10};
   std::unordered_map<uint64_t, Conditional> conditionals;  // by handle, of live graphs
   uint64_t next_conditional = 0;
   uint64_t bodies = 0;  // of the graphs: they belong to their nodes and are not counted

@@ -899,9 +899,12 @@ VYC_API vyc_status vyc_graph_update(vyc_graph *graph, const vyc_graph_change *ch
  * On failure nothing was launched, and the graph can be launched again. What it does wrong comes
  * out at the next wait.
  * On an adopted stream that somebody captures the nodes become part of the captured graph, with the
- * values of this launch, and run when that does, as said of vyc_stream_adopt: `graph`, which holds
- * what they use from then on, must live as long as that graph. When that fails half-way the capture
- * has ended. VYC_E_UNSUPPORTED: the driver does not say what is captured. */
+ * values of this launch, and run when that does, as said of vyc_stream_adopt. What they use is held
+ * by that graph, its clones and execs, and launches of those; when the last has ended, the next
+ * capture, vyc_context_synchronize, trim, open, close or release gives it back, or an allocation of
+ * a buffer that finds no room. Where the driver does not take that `graph` holds it, and must live
+ * as long. A close gives it back in any case. When the launch fails half-way the capture has ended.
+ * VYC_E_UNSUPPORTED: the driver does not say what is captured. */
 VYC_API vyc_status vyc_graph_launch(vyc_graph *graph, const vyc_graph_change *changes,
                                     uint32_t count, vyc_stream *stream);
 /* The same, from an origin of vyc_origin_add. */

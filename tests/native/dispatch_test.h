@@ -66,7 +66,8 @@ UNUSED static uint64_t count_of(const char *key) {
 }
 
 static const char *const LIVE[] = {"allocations", "pinned", "modules", "streams", "events",
-                                   "graphs",      "execs",  "links",   "contexts"};
+                                   "graphs",      "execs",  "links",   "user_objects",
+                                   "contexts"};
 
 /* The driver holds nothing for us any more. */
 UNUSED static void check_nothing_lives(void) {

@@ -113,7 +113,7 @@ class Session {
   }
   ~Session() {
     for (const char *kind : {"allocations", "bytes", "pinned", "pinned_bytes", "modules", "streams",
-                             "events", "graphs", "execs", "links"}) {
+                             "events", "graphs", "execs", "links", "user_objects"}) {
       if (driver.count(kind) != 0) {
         fail(__FILE__, __LINE__, std::to_string(driver.count(kind)) + " left of " + kind);
       }

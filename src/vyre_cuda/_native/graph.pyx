@@ -290,8 +290,8 @@ replay_def.ml_doc = b"""replay(*, stream=None, **symbols)
 Launch the graph and do not wait, in the order of the stream or of the device.
 
 `stream` is one of this device or anything that `launch` takes. One that somebody captures takes the graph into what it
-captures, with the values of this replay: keep the graph as long as that. `symbols` hold for this replay. Replays of one
-graph run one after the other. Arrays of other sizes change the sizes and the grid of their launches; nothing is
+captures, with the values of this replay, and keeps what they use. `symbols` hold for this replay. Replays of one graph
+run one after the other. Arrays of other sizes change the sizes and the grid of their launches; nothing is
 instantiated again, unless an array becomes empty or shares memory with steps that it did not share with.
 
 In a recording the steps are recorded, with the symbols of now; one may be given a symbol of the graph that is recorded.

@@ -18,7 +18,7 @@ StreamMode = Literal["eager", "threaded", "lazy"]
 STREAM_MODES: tuple[StreamMode, ...] = ("eager", "threaded", "lazy")
 
 # What the driver holds for a client; all must be zero once every device is closed.
-LIVE = ("allocations", "pinned", "modules", "streams", "events", "graphs", "execs", "links", "contexts")
+LIVE = ("allocations", "pinned", "modules", "streams", "events", "graphs", "execs", "links", "user_objects", "contexts")
 
 
 class Emulator:
