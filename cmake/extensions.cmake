@@ -23,7 +23,7 @@ function(vyc_extension name)
   set_target_properties(native_${name} PROPERTIES
     OUTPUT_NAME ${name} INSTALL_RPATH "$ORIGIN/../lib" C_VISIBILITY_PRESET hidden)
   target_include_directories(native_${name} SYSTEM PRIVATE ${VYC_NUMPY_INCLUDE})
-  target_include_directories(native_${name} PRIVATE ${VYC_NATIVE_SOURCE})
+  target_include_directories(native_${name} PRIVATE ${VYC_NATIVE_SOURCE} ${CMAKE_CURRENT_SOURCE_DIR}/csrc)
   target_compile_definitions(native_${name} PRIVATE
     NPY_NO_DEPRECATED_API=NPY_2_0_API_VERSION NPY_TARGET_VERSION=NPY_2_0_API_VERSION)
   target_compile_options(native_${name} PRIVATE ${VYC_STACK_PROBES})

@@ -100,8 +100,6 @@ uint32_t vyc__type_bytes(uint32_t type);
 #define VYC_MOST_STEPS 256u
 #define VYC_MOST_DEPTH 32u
 
-/* 0: not an op that the host evaluates. */
-uint32_t vyc__host_op_operands(int32_t op);
 /* By parameter: counts of the sized outs, and the grid unless `grid` is NULL. */
 vyc_status vyc__bundle_sizes(const vyc_bundle *bundle, uint64_t *counts_by_parameter,
                              const vyc_disk_kernel *kernel, const uint64_t *scalars);

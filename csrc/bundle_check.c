@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "bundle.h"
+#include "expression.h"
 #include "plan.h"
 
 #define MOST_TEXT 4096u

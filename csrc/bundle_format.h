@@ -101,7 +101,6 @@ typedef struct vyc_disk_size { /* of an out */
 
 /* A step of a postfix expression over integers: a leaf that is pushed, or the op, by its code, of
  * what was pushed last. The result has `width` bits, negative: is signed. */
-enum { VYC_LEAF_CONSTANT = -1, VYC_LEAF_SIZE = -2, VYC_LEAF_SCALAR = -3 };
 
 typedef struct vyc_disk_step {
   int32_t op;

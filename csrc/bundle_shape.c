@@ -1,67 +1,10 @@
 /* How many elements the outs of a call have and how many blocks it takes: postfix expressions over
- * integers, evaluated as src/vyre_cuda/ir/geometry.py and _native/table.pyx do, which the tests
- * hold them to. The steps were checked when the bundle was opened. */
+ * integers (expression.h). The steps were checked when the bundle was opened. */
 #include <inttypes.h>
 
 #include "bundle.h"
+#include "expression.h"
 #include "plan.h"
-
-/* The codes of src/vyre_cuda/ir/ops.py. */
-enum {
-  OP_ADD = 1,
-  OP_SUBTRACT = 2,
-  OP_MULTIPLY = 3,
-  OP_FLOOR_DIVIDE = 7,
-  OP_MINIMUM = 30,
-  OP_MAXIMUM = 31,
-  OP_CAST = 42
-};
-
-/* The most blocks per axis on every CUDA device (CUDA C++ programming guide). */
-static const uint64_t most_blocks[3] = {INT32_MAX, 65535, 65535};
-
-uint32_t vyc__host_op_operands(int32_t op) {
-  switch (op) {
-  case OP_ADD:
-  case OP_SUBTRACT:
-  case OP_MULTIPLY:
-  case OP_FLOOR_DIVIDE:
-  case OP_MINIMUM:
-  case OP_MAXIMUM: return 2;
-  case OP_CAST: return 1;
-  default: return 0;
-  }
-}
-
-/* The value wrapped to a width, sign-extended when that is negative. */
-static uint64_t fit(uint64_t value, int32_t width) {
-  const uint32_t spare = 64u - (uint32_t)(width < 0 ? -width : width);
-  if (spare == 0) return value;
-  if (width < 0) return (uint64_t)((int64_t)(value << spare) >> spare);
-  return value << spare >> spare;
-}
-
-/* By 0: 0. */
-static uint64_t floor_divide(uint64_t a, uint64_t b, bool is_signed) {
-  if (b == 0) return 0;
-  if (!is_signed) return a / b;
-  if (b == UINT64_MAX) return 0 - a;
-  const int64_t dividend = (int64_t)a, divisor = (int64_t)b;
-  const bool down = dividend % divisor != 0 && (dividend < 0) != (divisor < 0);
-  return (uint64_t)(dividend / divisor - (down ? 1 : 0));
-}
-
-static uint64_t combine(int32_t op, uint64_t a, uint64_t b, bool is_signed) {
-  const bool less = is_signed ? (int64_t)a < (int64_t)b : a < b;
-  switch (op) {
-  case OP_ADD: return a + b;
-  case OP_SUBTRACT: return a - b;
-  case OP_MULTIPLY: return a * b;
-  case OP_MINIMUM: return less ? a : b;
-  case OP_MAXIMUM: return less ? b : a;
-  default: return floor_divide(a, b, is_signed);
-  }
-}
 
 static uint64_t leaf(const vyc_disk_step *step, const uint64_t *counts, const uint64_t *scalars) {
   switch (step->op) {
@@ -71,7 +14,8 @@ static uint64_t leaf(const vyc_disk_step *step, const uint64_t *counts, const ui
   }
 }
 
-/* What a step would give if nothing wrapped; beyond 128 bits nothing is known but by a factor of 0. */
+/* What a step would give if nothing wrapped; beyond 128 bits nothing is known but by a factor of 0.
+ */
 __extension__ typedef __int128 wide;
 typedef struct exact {
   wide value;
@@ -88,16 +32,17 @@ static bool is_exact(exact x, uint64_t value, int32_t width) {
 
 static exact exact_combine(int32_t op, exact a, exact b) {
   wide value = 0;
-  if (op == OP_MULTIPLY &&
-      ((a.is_known && a.value == 0) || (b.is_known && b.value == 0)))
+  if (op == VYC_HOST_MULTIPLY && ((a.is_known && a.value == 0) || (b.is_known && b.value == 0)))
     return (exact){0, true};
-  const bool over = op == OP_ADD        ? __builtin_add_overflow(a.value, b.value, &value)
-                    : op == OP_SUBTRACT ? __builtin_sub_overflow(a.value, b.value, &value)
-                                        : __builtin_mul_overflow(a.value, b.value, &value);
+  const bool over = op == VYC_HOST_ADD        ? __builtin_add_overflow(a.value, b.value, &value)
+                    : op == VYC_HOST_SUBTRACT ? __builtin_sub_overflow(a.value, b.value, &value)
+                                              : __builtin_mul_overflow(a.value, b.value, &value);
   return (exact){value, a.is_known && b.is_known && !over};
 }
 
-static bool is_ring(int32_t op) { return op == OP_ADD || op == OP_SUBTRACT || op == OP_MULTIPLY; }
+static bool is_ring(int32_t op) {
+  return op == VYC_HOST_ADD || op == VYC_HOST_SUBTRACT || op == VYC_HOST_MULTIPLY;
+}
 
 /* False: the value is negative, or a step wrapped and the end is not what it would be otherwise. */
 static bool evaluate(const vyc_bundle *bundle, uint64_t *value_out, vyc_disk_range range,
@@ -110,24 +55,25 @@ static bool evaluate(const vyc_bundle *bundle, uint64_t *value_out, vyc_disk_ran
   bool is_whole = true;
   for (uint32_t i = 0; i < range.count; i++) {
     const vyc_disk_step *step = &steps[i];
-    const bool combines = step->op >= 0 && step->op != OP_CAST;
+    const bool combines = step->op >= 0 && step->op != VYC_HOST_CAST;
     depth -= combines;
     depth += step->op < 0;
     uint64_t *top = &stack[depth - 1];
     exact *whole = &exacts[depth - 1];
     if (step->op < 0) {
-      *top = fit(leaf(step, counts, scalars), step->width);
+      *top = vyc__host_fit(leaf(step, counts, scalars), step->width);
       *whole = exact_of(*top, step->width);
       continue;
     }
     if (combines && !is_ring(step->op)) /* it looks at what its operands, of its type, have */
-      is_whole &= is_exact(whole[0], top[0], step->width) && is_exact(whole[1], top[1], step->width);
+      is_whole &=
+          is_exact(whole[0], top[0], step->width) && is_exact(whole[1], top[1], step->width);
     if (combines) {
       const exact both = exact_combine(step->op, whole[0], whole[1]);
-      *top = combine(step->op, top[0], top[1], step->width < 0);
+      *top = vyc__host_combine(step->op, top[0], top[1], step->width < 0);
       if (is_ring(step->op)) *whole = both;
     }
-    *top = fit(*top, step->width);
+    *top = vyc__host_fit(*top, step->width);
     if (combines && !is_ring(step->op)) *whole = exact_of(*top, step->width);
   }
   *value_out = stack[0];
@@ -177,7 +123,7 @@ static vyc_status axis_of(const vyc_bundle *bundle, uint64_t *blocks_out, bool *
   const uint64_t block = kernel->block[axis];
   const uint64_t most_threads = kernel->index_bits == 64 ? UINT64_MAX : UINT64_C(1) << 32;
   *blocks_out = extent / block + (extent % block != 0);
-  *fits &= *blocks_out <= most_blocks[axis] && *blocks_out <= most_threads / block;
+  *fits &= *blocks_out <= vyc__most_blocks[axis] && *blocks_out <= most_threads / block;
   return VYC_OK;
 }
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -27,6 +29,7 @@ def load(name: str) -> ModuleType:
 THREE_PASSES = pytest.param(2048**2 + 1, marks=pytest.mark.slow, id="three passes")
 
 saxpy, histogram, reduction, mandelbrot = map(load, ("saxpy", "histogram", "reduction", "mandelbrot"))
+SUPERVISED = EXAMPLES / "supervised.py"
 
 
 @pytest.fixture
@@ -54,6 +57,25 @@ def test_histogram_runs_on_a_file(on: tuple[str, str], capsys: pytest.CaptureFix
 def test_reduction_runs(on: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert reduction.main(["--size", "100003", *on]) == 0
     assert "bit for bit" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_supervised_service_loses_no_request_to_faults(on: tuple[str, str]) -> None:
+    words = [sys.executable, str(SUPERVISED), "--requests", "60", "--faults", "2", *on]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True)
+
+    assert done.stdout == "60 requests: 58 answered, 2 ended the device twice each; 4 restarts\n"
+    assert done.stderr == ""
+
+
+@pytest.mark.slow
+def test_a_supervised_service_without_a_device_is_an_error() -> None:
+    words = [sys.executable, str(SUPERVISED), "--requests", "2", "--device", "4095"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+
+    assert done.returncode == 1
+    assert "0 answered" in done.stdout
+    assert done.stderr.count("\n") == 1
 
 
 def test_mandelbrot_draws_a_picture(tmp_path: Path, on: tuple[str, str], device: vc.Device) -> None:

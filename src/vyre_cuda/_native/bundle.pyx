@@ -3,6 +3,7 @@
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 
+from vyre_cuda._native.c_api cimport VYC_ROLE_SCALAR
 from vyre_cuda._native.c_bundle cimport (
     vyc_bundle_array, vyc_bundle_array_get, vyc_bundle_graph, vyc_bundle_graph_get, vyc_bundle_info,
     vyc_bundle_info_get, vyc_bundle_kernel, vyc_bundle_kernel_get, vyc_bundle_open, vyc_bundle_step,
@@ -80,7 +81,7 @@ cdef class BundleFile:
         memset(&row, 0, sizeof(row))
         row.struct_size = sizeof(row)
         check(vyc_bundle_variant_get(self._h, &row, kernel, index))
-        buffers = sum(role != 4 for _, role, _, _, _ in self.parameters(kernel))
+        buffers = sum(role != VYC_ROLE_SCALAR for _, role, _, _, _ in self.parameters(kernel))
         return {
             "sm": row.sm,
             "ptx_version": row.ptx_version,
@@ -155,7 +156,7 @@ cdef class BundleFile:
         cdef uint64_t[256] c_scalars
         cdef uint32_t[3] grid = [0, 0, 0]
         cdef Py_ssize_t i
-        buffers = sum(role != 4 for _, role, _, _, _ in self.parameters(kernel))
+        buffers = sum(role != VYC_ROLE_SCALAR for _, role, _, _, _ in self.parameters(kernel))
         if len(counts) != buffers or len(scalars) != self.kernel(kernel)["parameter_count"] - buffers:
             raise ValueError(f"{len(counts)} counts and {len(scalars)} scalars")
         for i in range(len(counts)):
@@ -193,6 +194,6 @@ cdef class BundleFile:
                 vyc_kernel_release(kernel)
         plan.context = context
         row = self.parameters(info.kernel)
-        plan.binding_count = sum(role != 4 for _, role, _, _, _ in row)
+        plan.binding_count = sum(role != VYC_ROLE_SCALAR for _, role, _, _, _ in row)
         plan.scalar_count = len(row) - plan.binding_count
         return plan, info.variant, info.is_cubin != 0

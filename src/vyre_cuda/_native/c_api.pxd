@@ -219,6 +219,7 @@ cdef extern from "vyre_cuda.h" nogil:
         VYC_ROLE_IN
         VYC_ROLE_INOUT
         VYC_ROLE_OUT
+        VYC_ROLE_SCALAR
         VYC_BINDING_STREAMING
         VYC_BINDING_COVERED
         VYC_ARGUMENT_HOST

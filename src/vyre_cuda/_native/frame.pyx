@@ -14,13 +14,13 @@ cimport numpy as cnp
 
 from vyre_cuda._native.c_api cimport (
     VYC_ARGUMENT_BUFFER, VYC_ARGUMENT_HOST, VYC_ARGUMENT_PINNED, VYC_ROLE_IN, VYC_ROLE_INOUT, VYC_ROLE_OUT,
-    vyc_argument,
+    VYC_ROLE_SCALAR, vyc_argument,
 )
 from vyre_cuda._native.context cimport Context
 from vyre_cuda._native.memory cimport Buffer, Pinned, Span, new_reference, pinned_empty_of, pinned_of
 from vyre_cuda._native.plan cimport Plan
 from vyre_cuda._native.origin cimport origin_of
-from vyre_cuda._native.table cimport ROLE_SCALAR, Row, Table
+from vyre_cuda._native.table cimport Row, Table
 
 from vyre_cuda.errors import ResourceError
 
@@ -112,7 +112,7 @@ cdef class Framer(Table):
                 continue
             if position == n:
                 return None
-            if row.role == ROLE_SCALAR:
+            if row.role == VYC_ROLE_SCALAR:
                 if not self.bits_of(&frame.scalars[row.slot], <object>args[position], row):
                     return None
             elif not self.take(frame, i, <object>args[position]):
@@ -232,14 +232,14 @@ cdef class Framer(Table):
         if self.result_count > FEW_RESULTS:
             return self.many_apart(frame)
         for i in range(self.parameter_count):
-            if self.rows[i].role == ROLE_SCALAR:
+            if self.rows[i].role == VYC_ROLE_SCALAR:
                 continue
             a = &frame.items[self.rows[i].slot]
             a_bytes = a.count * self.rows[i].itemsize
             if a.result == NULL or (given == 1 and a.kind != VYC_ARGUMENT_PINNED):
                 continue
             for j in range(self.parameter_count):
-                if j == i or self.rows[j].role == ROLE_SCALAR:
+                if j == i or self.rows[j].role == VYC_ROLE_SCALAR:
                     continue
                 b = &frame.items[self.rows[j].slot]
                 b_bytes = b.count * self.rows[j].itemsize
@@ -292,7 +292,7 @@ cdef class Framer(Table):
         for i in range(self.parameter_count):
             row = &self.rows[i]
             value = <object>args[i]
-            if row.role == ROLE_SCALAR:
+            if row.role == VYC_ROLE_SCALAR:
                 if not self.bits_of(&frame.scalars[row.slot], value, row):
                     return False
                 continue

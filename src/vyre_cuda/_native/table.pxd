@@ -1,13 +1,8 @@
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from cpython.object cimport PyObject
 
-# Roles of parameters beside VYC_ROLE_IN, INOUT, OUT.
-cdef enum:
-    ROLE_SCALAR = 4
-
-
 cdef struct Row:
-    int32_t role
+    int32_t role           # VYC_ROLE_...
     int32_t slot           # its number among the buffers or among the scalars
     int32_t typenum        # NumPy's
     int32_t width          # of a scalar: bits, negative when signed; 0: a float; 1: a bool

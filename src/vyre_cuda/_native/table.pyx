@@ -16,6 +16,8 @@ from libc.string cimport memcpy
 
 cimport numpy as cnp
 
+from vyre_cuda._native.c_api cimport VYC_ROLE_INOUT, VYC_ROLE_OUT, VYC_ROLE_SCALAR
+
 cnp.import_array()
 
 cdef extern from "Python.h":
@@ -25,82 +27,17 @@ cdef extern from "numpy/arrayobject.h":
     ctypedef struct PyArray_Descr:
         PyTypeObject *typeobj
 
-# Leaves of a step program; above 0 are the codes of `ir.ops`.
-cdef enum:
-    CONSTANT = -1
-    SIZE = -2
-    SCALAR = -3
-    ADD = 1
-    SUBTRACT = 2
-    MULTIPLY = 3
-    FLOOR_DIVIDE = 7
-    MINIMUM = 30
-    MAXIMUM = 31
-    CAST = 42
+cdef extern from "expression.h":
+    const int32_t SIZE "VYC_LEAF_SIZE"
+    const int32_t SCALAR "VYC_LEAF_SCALAR"
+    const int32_t CAST "VYC_HOST_CAST"
+    const uint64_t[3] MOST_BLOCKS "vyc__most_blocks"
+    uint64_t fit "vyc__host_fit"(uint64_t value, int32_t width) noexcept nogil
+    bint wraps "vyc__host_wraps"(int32_t op, uint64_t a, uint64_t b, bint signed) noexcept nogil
+    uint64_t combine "vyc__host_combine"(int32_t op, uint64_t a, uint64_t b, bint signed) noexcept nogil
 
-cdef uint64_t[3] MOST_BLOCKS = [0x7FFFFFFF, 65535, 65535]
 # Below this an int is a double exactly, and so a float with one rounding.
 cdef int64_t EXACT = <int64_t>1 << 53
-
-
-cdef uint64_t fit(uint64_t value, int32_t width) noexcept nogil:
-    """The value wrapped to a width, sign-extended when that is negative."""
-    cdef int32_t spare = 64 - (-width if width < 0 else width)
-    if spare == 0:
-        return value
-    if width < 0:
-        return <uint64_t>(<int64_t>(value << spare) >> spare)
-    return value << spare >> spare
-
-
-cdef uint64_t floor_divide(uint64_t a, uint64_t b, bint signed) noexcept nogil:
-    cdef int64_t quotient
-    if b == 0:
-        return 0
-    if not signed:
-        return a // b
-    if <int64_t>b == -1:
-        return 0 - a
-    quotient = <int64_t>a // <int64_t>b  # C's: toward zero
-    if quotient * <int64_t>b != <int64_t>a and (<int64_t>a < 0) != (<int64_t>b < 0):
-        quotient -= 1
-    return <uint64_t>quotient
-
-
-cdef extern from *:
-    """
-    #define VYC_WRAPS(op, type, a, b) ({ type wide; __builtin_##op##_overflow((type)(a), (type)(b), &wide); })
-    #define VYC_ADD_WRAPS(a, b, s) ((s) ? VYC_WRAPS(add, int64_t, a, b) : VYC_WRAPS(add, uint64_t, a, b))
-    #define VYC_SUB_WRAPS(a, b, s) ((s) ? VYC_WRAPS(sub, int64_t, a, b) : VYC_WRAPS(sub, uint64_t, a, b))
-    #define VYC_MUL_WRAPS(a, b, s) ((s) ? VYC_WRAPS(mul, int64_t, a, b) : VYC_WRAPS(mul, uint64_t, a, b))
-    """
-    bint add_wraps "VYC_ADD_WRAPS"(uint64_t a, uint64_t b, bint signed) noexcept nogil
-    bint subtract_wraps "VYC_SUB_WRAPS"(uint64_t a, uint64_t b, bint signed) noexcept nogil
-    bint multiply_wraps "VYC_MUL_WRAPS"(uint64_t a, uint64_t b, bint signed) noexcept nogil
-
-
-cdef bint wraps(int32_t op, uint64_t a, uint64_t b, bint signed) noexcept nogil:
-    """Whether 64 bits do not hold what the op gives."""
-    if op == ADD:
-        return add_wraps(a, b, signed)
-    if op == SUBTRACT:
-        return subtract_wraps(a, b, signed)
-    return op == MULTIPLY and multiply_wraps(a, b, signed)
-
-
-cdef uint64_t combine(int32_t op, uint64_t a, uint64_t b, bint signed) noexcept nogil:
-    cdef bint less = <int64_t>a < <int64_t>b if signed else a < b
-    if op == ADD:
-        return a + b
-    if op == SUBTRACT:
-        return a - b
-    if op == MULTIPLY:
-        return a * b
-    if op == MINIMUM:
-        return a if less else b
-    if op == MAXIMUM:
-        return b if less else a
-    return floor_divide(a, b, signed)
 
 
 cdef class Table:
@@ -120,9 +57,9 @@ cdef class Table:
         self.axes = len(work)
         self.simple = simple and 1 <= len(work) <= 3
         for i in range(len(rows)):
-            self.binding_count += rows[i][0] != ROLE_SCALAR
-            self.scalar_count += rows[i][0] == ROLE_SCALAR
-            self.result_count += rows[i][0] in (2, 3)
+            self.binding_count += rows[i][0] != VYC_ROLE_SCALAR
+            self.scalar_count += rows[i][0] == VYC_ROLE_SCALAR
+            self.result_count += rows[i][0] in (VYC_ROLE_INOUT, VYC_ROLE_OUT)
         if not self.simple:
             return
         self.rows = <Row *>calloc(len(rows) + 1, sizeof(Row))
@@ -145,7 +82,7 @@ cdef class Table:
     def add_row(self, Py_ssize_t i, tuple row, int32_t used) -> int:
         role, slot, typenum, width, itemsize, size = row
         self.rows[i] = Row(role, slot, typenum, width, itemsize, used, used, -1, NULL)
-        if role == ROLE_SCALAR and 0 <= typenum < cnp.NPY_NTYPES_LEGACY:
+        if role == VYC_ROLE_SCALAR and 0 <= typenum < cnp.NPY_NTYPES_LEGACY:
             descr = cnp.PyArray_DescrFromType(typenum)
             self.rows[i].scalar = <PyObject *>(<PyArray_Descr *>descr).typeobj  # built in, and so never freed
         self.rows[i].end = self.add_steps(size, used)

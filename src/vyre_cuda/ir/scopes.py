@@ -10,7 +10,6 @@ import os.path
 import sys
 from typing import Any, Literal
 
-import vyre_cuda
 from vyre_cuda.errors import Diagnostic, ProgramError
 from vyre_cuda.ir.limits import MAX_NESTING
 from vyre_cuda.ir.nodes import Expr, If, Let, Local, Source, Stmt
@@ -20,7 +19,7 @@ from vyre_cuda.records import dataclass, field
 
 BlockKind = Literal["program", "if_", "else_", "for_", "while_ test", "while_"]
 
-_OWN_FILES = os.path.join(os.path.dirname(vyre_cuda.__file__), "ir", "")
+_OWN_FILES = os.path.join(sys.modules["vyre_cuda"].__path__[0], "ir", "")
 
 
 def caller() -> Source:
