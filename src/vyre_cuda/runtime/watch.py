@@ -16,12 +16,11 @@ from typing import Any
 
 import numpy as np
 
-import vyre_cuda
 from vyre_cuda._native.context import Context
 from vyre_cuda.errors import UnsupportedError
 from vyre_cuda.runtime.array import DeviceArray
 
-_PACKAGE = os.path.dirname(os.path.abspath(vyre_cuda.__file__)) + os.sep
+_PACKAGE = os.path.join(sys.modules["vyre_cuda"].__path__[0], "")
 _DOMAIN = "vyre_cuda"
 _LONGEST_VALUE = 40
 
