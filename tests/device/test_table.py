@@ -133,3 +133,15 @@ def test_a_size_or_a_grid_that_wraps_is_for_the_general_path() -> None:
 
             assert table.sizes_and_grid([1, 0, 0], [count]) == (None, None)
             assert (table.sizes_and_grid([1, 0, 0], [5])[0] is None) == (make(5) < 0)
+
+
+@pytest.mark.parametrize("through", [vc.i16, vc.i64])
+def test_a_size_that_is_negative_on_the_way_to_its_type_is_for_the_general_path(through: Type) -> None:
+    b = vc.Builder("cast", block=256, index=vc.u64)
+    b.input("x", vc.f32)
+    n = b.scalar("n", vc.u64)
+    b.output("out", vc.f32, size=vc.u64(getattr(vc, through.name)(n) - 1))
+    table = table_of(b.build())
+
+    assert table.sizes_and_grid([1, 0, 0], [0]) == (None, None)
+    assert table.sizes_and_grid([1, 0, 0], [5])[0] == [1, 0, 4]

@@ -143,6 +143,8 @@ cdef class Table:
                 if wraps(step.op, stack[depth - 1], stack[depth], step.width < 0):
                     return False
                 stack[depth - 1] = combine(step.op, stack[depth - 1], stack[depth], step.width < 0)
+            elif (self.steps[i - 1].width < 0) != (step.width < 0) and <int64_t>stack[depth - 1] < 0:
+                return False  # the same 64 bits are another number there
             whole = stack[depth - 1]
             stack[depth - 1] = fit(whole, step.width)
             if stack[depth - 1] != whole:
