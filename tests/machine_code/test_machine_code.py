@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import random
-import secrets
 import subprocess
 import sys
 from collections import Counter
@@ -35,8 +34,8 @@ HEAD = f".version 7.8\n.target {ARCHITECTURE}\n.address_size 64\n"
 
 @pytest.fixture(scope="module")
 def seed() -> int:
-    """Another one in each run; a failure prints it."""
-    return secrets.randbits(40)
+    """The same in each run: `check.py` looks for what nobody has seen yet."""
+    return 20261122
 
 
 @pytest.fixture(scope="module")
