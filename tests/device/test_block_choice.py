@@ -103,3 +103,58 @@ def test_without_a_disk_cache_a_block_is_chosen_all_the_same(
 
         assert kernel is device.compile(doubled())
         np.testing.assert_array_equal(kernel(X), 2 * X)
+
+
+# ---- a block that is given -----------------------------------------------------------------------------------------
+
+
+def with_ids() -> vc.Program:
+    b = vc.Builder("ids", block=32)
+    out = b.inout("out", vc.u32)
+    i = b.let("i", vc.block_id.x * 32 + vc.thread_id.x)
+    with b.if_(i < out.size):
+        out[i] = i
+    return b.build()
+
+
+@pytest.mark.parametrize("threads", [1, 64, 1000, 1024])
+def test_a_kernel_with_a_given_block(device: vc.Device, threads: int) -> None:
+    kernel = device.compile(doubled(128), block=threads)
+
+    assert kernel.program.block == (threads, 1, 1)
+    np.testing.assert_array_equal(kernel(X), 2 * X)
+
+
+def test_kernels_with_different_blocks_are_different_kernels(opened: Open) -> None:
+    made = opened().compile(doubled(128), block=64)
+    device = opened()
+
+    assert device.compile(doubled(128), block=96).program.block == (96, 1, 1)
+    assert device.stats().disk_cache_hits == 0
+    assert device.compile(doubled(128), block=64).program == made.program
+    assert device.stats().disk_cache_hits == 1
+    assert device.compile(doubled(64)) is device.compile(doubled(128), block=64)
+
+
+def test_a_given_block_overrules_one_that_was_to_be_chosen(device: vc.Device) -> None:
+    assert device.compile(doubled("auto"), block=96).program.block == (96, 1, 1)
+
+
+@pytest.mark.parametrize("block", [0, -1, 1025, 1 << 40])
+def test_a_block_that_no_device_has_is_refused(device: vc.Device, block: int) -> None:
+    with pytest.raises(ValueError, match=f"^block={block}; a block of this device has 1 to 1024 threads$"):
+        device.compile(doubled(128), block=block)
+
+
+@pytest.mark.parametrize("block", [True, 64.0, "64", (64, 1, 1), np.float32(64)])
+def test_a_block_that_is_not_a_number_is_refused(device: vc.Device, block: object) -> None:
+    with pytest.raises(TypeError, match="it is a number of threads"):
+        device.compile(doubled(128), block=block)
+
+
+def test_a_program_that_depends_on_its_block_keeps_it(device: vc.Device) -> None:
+    with pytest.raises(
+        ValueError, match=r"block=64, but ids depends on its block of \(32, 1, 1\): it has block_id .*py:"
+    ):
+        device.compile(with_ids(), block=64)
+    assert device.compile(with_ids(), block=32) is device.compile(with_ids())

@@ -115,3 +115,44 @@ def test_an_abandoned_result_is_never_written(device: vc.Device, emulator) -> No
     device.synchronize()
 
     np.testing.assert_array_equal(np.full(500, -1, F32), out)
+
+
+# ---- a call with a limit of time -----------------------------------------------------------------------------------
+
+
+def test_a_call_that_ends_in_time(device: vc.Device) -> None:
+    x = np.arange(100, dtype=np.float32)
+    out = np.zeros_like(x)
+    kernel = device.compile(programs.saxpy())
+
+    np.testing.assert_array_equal(kernel(x, x, 2.0, timeout=60), 3 * x)
+    assert kernel(x, y=x, a=2.0, out=out, timeout=None) is out
+    np.testing.assert_array_equal(out, 3 * x)
+
+
+@pytest.mark.emulator
+def test_a_call_that_does_not_end_in_time(device: vc.Device, emulator) -> None:
+    kernel = device.compile(programs.saxpy())
+    x, y = inputs(8)
+    out = np.full(500, -1, F32)
+    kernel(x, y, 1.0)
+    emulator.set("delay_us", 300_000)
+
+    with pytest.raises(vc.KernelTimeoutError, match=r"kernel saxpy has not finished after 0\.01 s"):
+        kernel(x, y, 2.0, out=out, timeout=0.01)
+    emulator.set("delay_us", 0)
+    device.synchronize()
+
+    assert (out == -1).all()
+    np.testing.assert_array_equal(F32(2) * x + y, kernel(x, y, 2.0, out=out, timeout=60))
+
+
+def test_a_parameter_that_is_called_timeout_keeps_the_keyword(device: vc.Device) -> None:
+    b = vc.Builder("waits")
+    x = b.inout("x", vc.f32)
+    timeout = b.scalar("timeout", vc.f32)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < x.size):
+        x[i] = timeout
+
+    assert device.compile(b.build())(np.zeros(2, np.float32), timeout=2.5).tolist() == [2.5, 2.5]

@@ -5,13 +5,13 @@ What was chosen is found in memory, then on disk, under what a kernel is found b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vyre_cuda._native.context import Context
 from vyre_cuda.cache.lru import LRU
 from vyre_cuda.cache.store import Store
 from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.reblock import with_block
+from vyre_cuda.ir.reblock import what_fixes_block, with_block
 from vyre_cuda.later import later
 from vyre_cuda.runtime.kernels import disk_key
 from vyre_cuda.runtime.properties import DeviceProperties
@@ -22,6 +22,26 @@ else:
     lowering = later("vyre_cuda.runtime.lowering")
 
 _KEPT = 1024
+
+
+def given(program: Program, block: Any, properties: DeviceProperties) -> Program:
+    """The valid program with so many threads in a block. ValueError: it depends on its block, or the device has none
+    of this size. TypeError: `block` is not an int.
+    """
+    if isinstance(block, bool) or not isinstance(block, int):
+        raise TypeError(f'block={block!r}; it is a number of threads, or "auto"')
+    most = properties.max_threads_per_block
+    if not 1 <= block <= most:
+        raise ValueError(f"block={block}; a block of this device has 1 to {most} threads")
+    fixed = what_fixes_block(program)
+    if fixed is not None and program.block != (block, 1, 1):
+        what, source = fixed
+        place = "" if source is None else f" ({source[0]}:{source[1]})"
+        raise ValueError(
+            f"block={block}, but {program.name} depends on its block of {program.block}: it has {what}{place}; "
+            f"build it with Builder(block={block})"
+        )
+    return with_block(program, block)
 
 
 class Blocks:

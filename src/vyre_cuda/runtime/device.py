@@ -90,15 +90,17 @@ class Device(memory.Allocator, Telemetry):
         precision: str = "ieee",
         bounds: str = "check",
         max_ulp: float | None = None,
-        block: Literal["auto"] | None = None,
+        block: int | Literal["auto"] | None = None,
     ) -> Kernel:
         """The program as a kernel of this device; the same program and options give the same kernel.
 
         `max_ulp` lets each op take the cheapest form whose error is bounded by so many units in the last place; None
-        leaves that to the precision. block="auto", here or in the Builder, lets the device choose how many threads a
-        block has, so that as many as possible are resident; `kernel.program.block` says how many. ValueError for a
-        program that depends on them. UnsupportedError where no form of an op is so accurate, and when no launch of the
-        kernel could work: it names every limit then.
+        leaves that to the precision. `block` is the number of threads of a block, all along x, instead of the
+        program's own; "auto", here or in the Builder, lets the device choose it, so that as many threads as possible
+        are resident; `kernel.program.block` says what it is.
+        ValueError for a program that depends on its block, which has shared arrays, barriers, warp operations, or
+        thread_id, block_id, block_dim, grid_dim or lane_id. UnsupportedError where no form of an op is so accurate,
+        and when no launch of the kernel could work: it names every limit then.
         What was compiled before, in any process of this user, is read from the disk cache: docs/caching.md.
         """
         if not isinstance(program, Program):
@@ -113,10 +115,10 @@ class Device(memory.Allocator, Telemetry):
         return self._kernels.kernel(self, program, precision, bounds, max_ulp)
 
     def _blocked(self, program: Program, block: Any, precision: str, bounds: str, max_ulp: float | None) -> Program:
-        """The program with the block that this device chooses for it, once."""
+        """The program with a block that is given, or chosen by this device, once."""
         check(program)
         if block not in (None, "auto"):
-            raise ValueError(f'block={block!r}; it is "auto", or the block that the program was built with')
+            return blocks.given(program, block, self.properties)
         if self._blocks is None:
             self._blocks = blocks.Blocks(self.context, self.properties, self._kernels.store)
         return self._blocks.chosen(program, precision, bounds, max_ulp)

@@ -248,6 +248,9 @@ class Kernel(Dispatcher):
     # ---- the general path -------------------------------------------------------------------------------------------
 
     def _general(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, grid: Any, iterations: Any) -> Any:
+        if "timeout" in kwargs and not any(p.name == "timeout" for p in self.program.parameters):
+            timeout = kwargs.pop("timeout")
+            return self.submit(*args, out=out, grid=grid, iterations=iterations, **kwargs).result(timeout)
         arguments, results = self._bound(args, kwargs, out, grid, iterations)
         try:
             self.plan.run(arguments)
