@@ -165,6 +165,7 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.graph import Graph as Graph
     from vyre_cuda.runtime.jit_cache import JitCache as JitCache
     from vyre_cuda.runtime.jit_cache import configure_jit_cache as configure_jit_cache
+    from vyre_cuda.runtime.kernel import CompileTimes as CompileTimes
     from vyre_cuda.runtime.kernel import Kernel as Kernel
     from vyre_cuda.runtime.kernel import Timed as Timed
     from vyre_cuda.runtime.occupancy import Occupancy as Occupancy
@@ -217,7 +218,7 @@ _HOMES = {
     "vyre_cuda.runtime.foreign": "BoundForeignCall ForeignKernel ForeignParameter",
     "vyre_cuda.runtime.bound": "BoundCall",
     "vyre_cuda.runtime.jit_cache": "JitCache configure_jit_cache",
-    "vyre_cuda.runtime.kernel": "Kernel Timed",
+    "vyre_cuda.runtime.kernel": "CompileTimes Kernel Timed",
     "vyre_cuda.runtime.graph": "Graph",
     "vyre_cuda.runtime.occupancy": "Occupancy",
     "vyre_cuda.runtime.pending": "Pending PendingReplay",

@@ -17,16 +17,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from vyre_cuda.errors import KernelAssertionError, ProgramError
-from vyre_cuda.ir import hosts
 from vyre_cuda.ir.geometry import Geometry, host_size, launch_geometry
 from vyre_cuda.ir.nodes import Assert, Expr, Parameter, Size, Source
 from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.scalars import bits_of
 from vyre_cuda.ir.walk import expressions, statements
+from vyre_cuda.later import later
 from vyre_cuda.records import dataclass
 
 if TYPE_CHECKING:
+    from vyre_cuda.ir import hosts
     from vyre_cuda.ir.elementwise import Array
+else:
+    hosts = later("vyre_cuda.ir.hosts")
 
 Accept: TypeAlias = Callable[[str, Parameter, Any], Any]
 
@@ -209,7 +212,7 @@ def _scalar(program: Program, parameter: Parameter, value: Any) -> int:
 
 
 def _array(program: Program, what: str, parameter: Parameter, value: Any) -> Array:
-    if not hosts.is_array(value):
+    if not (type(value) is np.ndarray or hosts.is_array(value)):
         raise TypeError(
             f"{program.name}: {what} is {hosts.described(value)}; it needs a NumPy array of {parameter.type.dtype}"
         )

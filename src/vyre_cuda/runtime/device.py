@@ -37,7 +37,7 @@ from vyre_cuda.runtime.waiter import Waiter
 if TYPE_CHECKING:
     from vyre_cuda.ptx import target as targets
     from vyre_cuda.ptx.target import Target
-    from vyre_cuda.runtime import blocks, foreign, interop
+    from vyre_cuda.runtime import blocks, foreign, interop, warmup
     from vyre_cuda.runtime import graph as graphs
     from vyre_cuda.runtime.foreign import ForeignKernel
     from vyre_cuda.runtime.graph import Graph
@@ -47,6 +47,7 @@ else:
     graphs = later("vyre_cuda.runtime.graph")
     interop = later("vyre_cuda.runtime.interop")
     targets = later("vyre_cuda.ptx.target")
+    warmup = later("vyre_cuda.runtime.warmup")
 
 # Seconds that the end of a process waits for work of a device that was not closed.
 _EXIT_LIMIT = 1.0
@@ -113,6 +114,22 @@ class Device(memory.Allocator, Telemetry):
                 return self.compile(program, precision=precision, bounds=bounds, max_ulp=max_ulp)
         check(program)
         return self._kernels.kernel(self, program, precision, bounds, max_ulp)
+
+    def warmup(
+        self,
+        programs: Iterable[Program],
+        *,
+        precision: str = "ieee",
+        bounds: str = "check",
+        max_ulp: float | None = None,
+        block: int | Literal["auto"] | None = None,
+    ) -> list[Kernel]:
+        """Compile programs side by side, with the options of `compile`; the kernels come in their order.
+
+        A later `compile` with these options finds them. What is wrong with one is raised when all have ended.
+        """
+        options = {"precision": precision, "bounds": bounds, "max_ulp": max_ulp, "block": block}
+        return warmup.compiled(programs, partial(self.compile, **options))  # type: ignore[arg-type]
 
     def _blocked(self, program: Program, block: Any, precision: str, bounds: str, max_ulp: float | None) -> Program:
         """The program with a block that is given, or chosen by this device, once."""

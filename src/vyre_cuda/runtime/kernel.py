@@ -54,6 +54,27 @@ class Timed:
     device_ns: int
 
 
+@dataclass(frozen=True, slots=True)
+class CompileTimes:
+    """How long the stages of `Device.compile` took, in nanoseconds; 0 for those that were not needed.
+
+    A kernel from the disk cache was read and loaded alone; without a disk cache the driver compiles while it loads.
+    """
+
+    reading_ns: int = 0
+    passes_ns: int = 0
+    lowering_ns: int = 0
+    linking_ns: int = 0
+    loading_ns: int = 0
+    writing_ns: int = 0
+
+    @property
+    def total_ns(self) -> int:
+        return sum(
+            (self.reading_ns, self.passes_ns, self.lowering_ns, self.linking_ns, self.loading_ns, self.writing_ns)
+        )
+
+
 @dispatch.call_by_vector
 class Kernel(Dispatcher):
     """A program compiled for a device; made by `Device.compile`.
@@ -72,6 +93,8 @@ class Kernel(Dispatcher):
     is_without_body = False
     # Registers, memory and resident blocks as the driver reports them.
     attributes: KernelAttributes
+    # Of the compile that made it; all 0 for a kernel of a bundle.
+    compile_times = CompileTimes()
 
     def __init__(
         self,

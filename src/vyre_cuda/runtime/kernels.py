@@ -24,9 +24,10 @@ from vyre_cuda.errors import CacheError, CompileError, DeviceUnavailableError, D
 from vyre_cuda.ir.program import Program
 from vyre_cuda.later import later
 from vyre_cuda.plan import stored
+from vyre_cuda.records import replace
 from vyre_cuda.runtime.checks import ChecksByTag
 from vyre_cuda.runtime.generator import generator_digest
-from vyre_cuda.runtime.kernel import Kernel
+from vyre_cuda.runtime.kernel import CompileTimes, Kernel
 
 if TYPE_CHECKING:
     from vyre_cuda.ptx.lowered import Lowered
@@ -79,15 +80,18 @@ class Kernels:
         if store is None:
             return self._keep(key, self._compiled(device, program, key)[0])
         name = disk_key("kernel", key, device.properties)
+        begin = perf_counter_ns()
         found = store.read(name)
-        kernel = None if found is None else self._revived(device, program, key, found)
+        kernel = None if found is None else self._revived(device, program, key, found, perf_counter_ns() - begin)
         if kernel is not None:
             return self._keep(key, kernel)
         if found is not None:
             store.discard(name)
         kernel, sections = self._compiled(device, program, key, linked=True)
         kept = self._keep(key, kernel)
+        begin = perf_counter_ns()
         store.write(name, sections)
+        kernel.compile_times = replace(kernel.compile_times, writing_ns=perf_counter_ns() - begin)
         return kept
 
     def _keep(self, key: Key, kernel: Kernel) -> Kernel:
@@ -102,28 +106,40 @@ class Kernels:
         self._count("kernel_cache_bytes", nbytes)
         self._count("kernel_cache_evictions", dropped)
 
-    def _revived(self, device: Device, program: Program, key: Key, sections: tuple[bytes, ...]) -> Kernel | None:
+    def _revived(
+        self, device: Device, program: Program, key: Key, sections: tuple[bytes, ...], read_ns: int
+    ) -> Kernel | None:
         """The kernel of a file, None for one that this program, this package or the driver cannot use."""
+        begin = perf_counter_ns()
         try:
             facts, ptx, image = sections
-            return self._kernel(device, program, key, stored.decode(facts, ptx, program), image)
+            kernel = self._kernel(device, program, key, stored.decode(facts, ptx, program), image)
         except (ValueError, DriverError, InternalError):
             return None
+        kernel.compile_times = CompileTimes(reading_ns=read_ns, loading_ns=perf_counter_ns() - begin)
+        return kernel
 
     def _compiled(
         self, device: Device, program: Program, key: Key, *, linked: bool = False
     ) -> tuple[Kernel, tuple[bytes, ...]]:
         """A new kernel and, if linked, what a file of it has."""
-        begin = perf_counter_ns()
-        found = lowering.lowered(
+        found, passes_ns, lowering_ns = lowering.lowered(
             program, device.properties, precision=key[1], bounds=key[2], races=self._races, max_ulp=key[3]
         )
         self._count("compiles", 1)
-        self._count("compile_ns_total", perf_counter_ns() - begin)
+        self._count("compile_ns_total", passes_ns + lowering_ns)
         ptx = found.ptx.encode("ascii")
         try:
+            begin = perf_counter_ns()
             image = link(device.context, ptx) if linked else None
+            loading = perf_counter_ns()
             kernel = self._kernel(device, program, key, found, image)
+            kernel.compile_times = CompileTimes(
+                passes_ns=passes_ns,
+                lowering_ns=lowering_ns,
+                linking_ns=loading - begin if linked else 0,
+                loading_ns=perf_counter_ns() - loading,
+            )
         except CompileError as error:
             if self._races:
                 raise
