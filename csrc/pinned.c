@@ -11,13 +11,15 @@
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-vyc_status vyc_pinned_alloc(vyc_pinned **pinned_out, vyc_context *context, uint64_t bytes) {
-  VYC_REQUIRE(pinned_out != NULL && context != NULL);
+typedef vyc_status take_block(vyc_context *, vyc_pool *, vyc_block **, uint64_t);
+
+static vyc_status allocate(vyc_pinned **pinned_out, vyc_context *context, uint64_t bytes,
+                           take_block *take) {
   *pinned_out = NULL;
   vyc_scope scope;
   vyc_block *block = NULL;
   VYC_TRY(vyc__enter_warm(context, &scope));
-  const vyc_status status = vyc__pool_take(context, &context->pinned_pool, &block, bytes);
+  const vyc_status status = take(context, &context->pinned_pool, &block, bytes);
   if (status == VYC_OK) {
     vyc_pinned *pinned = &block->as.pinned;
     pinned->child.context = vyc__context_retain(context);
@@ -31,6 +33,16 @@ vyc_status vyc_pinned_alloc(vyc_pinned **pinned_out, vyc_context *context, uint6
   }
   vyc__leave(context, &scope);
   return status;
+}
+
+vyc_status vyc_pinned_alloc(vyc_pinned **pinned_out, vyc_context *context, uint64_t bytes) {
+  VYC_REQUIRE(pinned_out != NULL && context != NULL);
+  return allocate(pinned_out, context, bytes, vyc__pool_take);
+}
+
+vyc_status vyc_pinned_try_alloc(vyc_pinned **pinned_out, vyc_context *context, uint64_t bytes) {
+  VYC_REQUIRE(pinned_out != NULL && context != NULL);
+  return allocate(pinned_out, context, bytes, vyc__pool_try_take);
 }
 
 void vyc__pinned_drop(vyc_pinned *pinned) {

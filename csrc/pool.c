@@ -222,7 +222,7 @@ static bool mark_streams(vyc_context *context, vyc_pool *pool, vyc_block *block,
   bool marked = true;
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
   VYC_EACH_SLOT(slot, slots, far)
-    marked = marked && mark_slot(context, pool, block, slot);
+  marked = marked && mark_slot(context, pool, block, slot);
   vyc__capture_restore(context->driver, mode);
   return marked;
 }
@@ -270,12 +270,12 @@ static vyc_status fail_memory(vyc_context *context, vyc_pool *pool, CUresult res
                           total_bytes);
 }
 
-static vyc_status grow(vyc_context *context, vyc_pool *pool, uint64_t *address_out,
-                       uint64_t bytes) {
+static vyc_status grow(vyc_context *context, vyc_pool *pool, uint64_t *address_out, uint64_t bytes,
+                       bool empties_lanes) {
   CUresult result = raw_alloc(context, pool, address_out, bytes);
   if (VYC_LIKELY(result == CUDA_SUCCESS)) return VYC_OK;
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-    vyc__lanes_empty(context);
+    if (empties_lanes) vyc__lanes_empty(context);
     vyc__pool_trim(context, &context->device_pool);
     if (pool->pinned) vyc__pool_trim(context, pool);
     vyc__log(context, VYC_LOG_INFO, "out of %s memory: idle blocks were freed",
@@ -308,13 +308,13 @@ void vyc__block_drop(const vyc_pool *pool, vyc_block *block) {
 }
 
 static vyc_status make(vyc_context *context, vyc_pool *pool, vyc_block **block_out, uint64_t size,
-                       uint32_t bin) {
+                       uint32_t bin, bool empties_lanes) {
   vyc_block *block = alloc_record();
   pthread_mutex_lock(&pool->lock);
   vyc_stack *stack = block == NULL ? NULL : find_stack(pool, size, bin, true);
   pthread_mutex_unlock(&pool->lock);
   vyc_status status = stack == NULL ? vyc__fail(VYC_E_MEMORY, "malloc", "out of host memory")
-                                    : grow(context, pool, &block->address, size);
+                                    : grow(context, pool, &block->address, size, empties_lanes);
   if (status != VYC_OK) {
     free(block); /* nobody has used it */
     return status;
@@ -361,8 +361,8 @@ static vyc_block *take_idle(vyc_context *context, vyc_pool *pool, uint64_t size,
   return block;
 }
 
-vyc_status vyc__pool_take(vyc_context *context, vyc_pool *pool, vyc_block **block_out,
-                          uint64_t bytes) {
+static vyc_status take(vyc_context *context, vyc_pool *pool, vyc_block **block_out, uint64_t bytes,
+                       bool empties_lanes) {
   uint32_t bin;
   if (VYC_UNLIKELY(bytes > BYTES_MAX))
     return fail_memory(context, pool, CUDA_ERROR_OUT_OF_MEMORY, bytes);
@@ -371,11 +371,21 @@ vyc_status vyc__pool_take(vyc_context *context, vyc_pool *pool, vyc_block **bloc
     vyc__magazine_make(pool);
     const uint64_t size = vyc__pool_class(bytes, &bin);
     *block_out = take_idle(context, pool, size, bin);
-    if (*block_out == NULL) VYC_TRY(make(context, pool, block_out, size, bin));
+    if (*block_out == NULL) VYC_TRY(make(context, pool, block_out, size, bin, empties_lanes));
     vyc__pool_note_live(pool, size);
   }
   (*block_out)->has_handle = false;
   return VYC_OK;
+}
+
+vyc_status vyc__pool_take(vyc_context *context, vyc_pool *pool, vyc_block **block_out,
+                          uint64_t bytes) {
+  return take(context, pool, block_out, bytes, true);
+}
+
+vyc_status vyc__pool_try_take(vyc_context *context, vyc_pool *pool, vyc_block **block_out,
+                              uint64_t bytes) {
+  return take(context, pool, block_out, bytes, false);
 }
 
 /* What may still use the block gets a mark. False: nobody can tell when it may be used again. Where

@@ -24,18 +24,18 @@ struct vyc_buffer {
   vyc_block *block;         /* NULL: adopted */
   bool read_only;
   _Atomic bool exported;  /* another library has the address: the memory outlives a close */
-  bool unwaited;          /* a wait for `taken` has failed; guarded by slots_lock, as the next two */
+  bool unwaited; /* a wait for `taken` has failed; guarded by slots_lock, as the next two */
   _Atomic uint32_t epoch; /* marks are of streams that began by then; see vyc_context.epochs */
   _Atomic uint64_t taken; /* marks that were taken out, whose work is not known to have ended */
   uint32_t waiters, takes;
   _Atomic uint32_t comers; /* threads that are about to mark it; changed under slots_lock */
-  vyc_far_set far;         /* for the last bits of `used_on` and `taken` */
+  vyc_far_set far; /* for the last bits of `used_on` and `taken` */
   void (*drop)(void *owner); /* adopted memory goes back to its owner; or NULL */
   void *owner;
 };
 
 struct vyc_pinned {
-  vyc_child child;  /* as of vyc_buffer */
+  vyc_child child; /* as of vyc_buffer */
   vyc_block *block; /* NULL: memory of the caller's */
   void *data;
   uint64_t bytes;
@@ -68,13 +68,13 @@ struct vyc_block {
   uint64_t bytes; /* of the size class */
   uint16_t bin;
   uint16_t pending; /* its marks in queues */
-  bool recycled;   /* an earlier owner may still use it on the main stream */
-  bool retires;    /* waits to go back to the driver */
+  bool recycled; /* an earlier owner may still use it on the main stream */
+  bool retires; /* waits to go back to the driver */
   bool has_handle; /* live as a vyc_buffer or vyc_pinned */
-  bool outlives;   /* the pool closed while it was live: whoever has it ends it */
+  bool outlives; /* the pool closed while it was live: whoever has it ends it */
   vyc_stack *stack;
   vyc_block *next, *previous; /* in its stack; `next` also in a magazine */
-  vyc_block *older, *newer;   /* among all that are idle in the pool */
+  vyc_block *older, *newer; /* among all that are idle in the pool */
   vyc_block *registered_next, *registered_previous; /* among all of the pool */
   vyc_mark *marks; /* before they are in queues */
   union {
@@ -92,7 +92,7 @@ _Static_assert(offsetof(vyc_buffer, taken) - offsetof(vyc_child, context) <= VYC
  * a few instructions. Who finds it claimed goes to the pool instead. */
 typedef struct vyc_magazine {
   vyc_claim claim;
-  uint64_t bytes;        /* in it */
+  uint64_t bytes; /* in it */
   uint64_t takes, gives; /* that it served */
   uint8_t counts[VYC_BINS];
   vyc_block *tops[VYC_BINS];
@@ -103,17 +103,17 @@ struct vyc_pool {
   _Atomic(vyc_magazine *) magazines[VYC_MAGAZINES];
   _Atomic uint64_t live_bytes, peak_bytes;
   _Atomic uint64_t magazine_bytes; /* that one magazine may hold */
-  pthread_mutex_t lock;            /* of all below */
+  pthread_mutex_t lock; /* of all below */
   vyc_stack stacks[VYC_LARGE_BIN];
   vyc_stack *large[VYC_LARGE_BUCKETS];
   vyc_block *newest, *oldest; /* idle in the pool */
   vyc_queue queues[VYC_QUEUES]; /* of the waiting blocks */
-  uint64_t queued;              /* a bit per queue that is not empty */
+  uint64_t queued; /* a bit per queue that is not empty */
   vyc_block *stuck; /* work that nobody could wait for may use them; freed at a close */
   vyc_block *registered;
   vyc_mark *spare_marks;
   uint64_t idle_bytes; /* in the pool or waiting; magazines count their own */
-  uint64_t budget;     /* bytes that may be idle, magazines included */
+  uint64_t budget; /* bytes that may be idle, magazines included */
   uint64_t takes, gives, misses, frees;
   uint32_t magazine_count;
   uint32_t giving; /* threads in the middle of vyc__pool_give */
@@ -129,6 +129,9 @@ void vyc__pool_destroy(vyc_pool *pool);
  */
 vyc_status vyc__pool_take(vyc_context *context, vyc_pool *pool, vyc_block **block_out,
                           uint64_t bytes);
+/* The same, but free lanes keep their slabs. */
+vyc_status vyc__pool_try_take(vyc_context *context, vyc_pool *pool, vyc_block **block_out,
+                              uint64_t bytes);
 /* The caller has the context current. The block is reused behind the work of the streams `used_on`,
  * by their slots' bits, and behind that of the main stream where it is device memory. `far`: which
  * ones the last bit is; NULL: any. */

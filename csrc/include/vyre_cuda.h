@@ -597,6 +597,10 @@ VYC_API vyc_status vyc_download(vyc_context *context, const vyc_transfer *items,
  * behind the work that is known to use it; a run knows by vyc_argument.pinned. Unlike all else it
  * outlives a close: the memory, and with it the primary context, stay until it is released. */
 VYC_API vyc_status vyc_pinned_alloc(vyc_pinned **pinned_out, vyc_context *context, uint64_t bytes);
+/* For memory that may be ordinary as well: where page-locked memory is out, plans keep what they
+ * have for the host arrays of their calls. */
+VYC_API vyc_status vyc_pinned_try_alloc(vyc_pinned **pinned_out, vyc_context *context,
+                                        uint64_t bytes);
 /* Page-lock memory of the caller's, which must stay until the release; that waits for the work that
  * is known to use it, and a close unlocks it. VYC_E_INVALID: it overlaps memory that is page-locked
  * already. VYC_E_UNSUPPORTED: the device would see it at another address. */

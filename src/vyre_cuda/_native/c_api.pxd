@@ -180,6 +180,7 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_download(vyc_context *context, const vyc_transfer *items, uint32_t count)
 
     vyc_status vyc_pinned_alloc(vyc_pinned **pinned_out, vyc_context *context, uint64_t nbytes)
+    vyc_status vyc_pinned_try_alloc(vyc_pinned **pinned_out, vyc_context *context, uint64_t nbytes)
     vyc_status vyc_pinned_register(vyc_pinned **pinned_out, vyc_context *context, void *data, uint64_t nbytes)
     void vyc_pinned_release(vyc_pinned *pinned)
     vyc_status vyc_pinned_data(vyc_pinned *pinned, void **data_out)

@@ -11,7 +11,7 @@ cimport numpy as cnp
 
 from vyre_cuda._native.c_api cimport (
     VYC_NOT_READY, VYC_OK, VYC_TRY_BYTES, vyc_buffer, vyc_buffer_address, vyc_buffer_alloc, vyc_buffer_release, vyc_buffer_synchronize_for,
-    vyc_buffer_try_alloc, vyc_buffer_try_release, vyc_copy, vyc_copy_try_in, vyc_copy_try_out, vyc_download, vyc_fill, vyc_fill_zero, vyc_pinned_alloc,
+    vyc_buffer_try_alloc, vyc_buffer_try_release, vyc_copy, vyc_copy_try_in, vyc_copy_try_out, vyc_download, vyc_fill, vyc_fill_zero, vyc_pinned_alloc, vyc_pinned_try_alloc,
     vyc_pinned_data, vyc_pinned_register, vyc_pinned_release, vyc_status, vyc_transfer, vyc_upload,
 )
 from vyre_cuda._native.context cimport Context, load, looks_deep
@@ -371,20 +371,27 @@ def find_pinned(cnp.ndarray array not None) -> Pinned | None:
     return pinned_of(array)
 
 
-def pinned_empty(Context context not None, cnp.npy_intp count, cnp.dtype dtype not None) -> cnp.ndarray:
-    """`count` elements of page-locked memory with unspecified contents."""
+def pinned_empty(Context context not None, cnp.npy_intp count, cnp.dtype dtype not None, *,
+                 bint may_fail=False) -> cnp.ndarray:
+    """`count` elements of page-locked memory with unspecified contents. `may_fail`: ordinary memory would do as well,
+    so nothing is taken from others for it.
+    """
     cdef Pinned pinned = Pinned.__new__(Pinned)
     cdef uint64_t nbytes = <uint64_t>count * <uint64_t>dtype.itemsize
     cdef void *data = NULL
     pinned.context = context
     with nogil:
-        check(vyc_pinned_alloc(&pinned._h, context._h, nbytes))
+        if may_fail:
+            check(vyc_pinned_try_alloc(&pinned._h, context._h, nbytes))
+        else:
+            check(vyc_pinned_alloc(&pinned._h, context._h, nbytes))
     check(vyc_pinned_data(pinned._h, &data))
     return view_of(pinned, dtype, 1, &count, data, cnp.NPY_ARRAY_CARRAY)
 
 
 cdef object pinned_empty_of(Context context, cnp.npy_intp count, int typenum):
-    return pinned_empty(context, count, cnp.PyArray_DescrFromType(typenum))
+    """For a result: may_fail."""
+    return pinned_empty(context, count, cnp.PyArray_DescrFromType(typenum), may_fail=True)
 
 
 def register(Context context not None, cnp.ndarray array not None) -> cnp.ndarray:

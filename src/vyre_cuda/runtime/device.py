@@ -238,7 +238,7 @@ class Device(memory.Allocator, Telemetry):
         """Memory for a new result of a call: page-locked where it is large, because fresh pages cost more."""
         if n * dtype.itemsize >= frame.LARGE_RESULT:
             try:
-                return memory.pinned_empty(self.context, n, dtype)
+                return memory.pinned_empty(self.context, n, dtype, may_fail=True)
             except ResourceError:
                 pass  # ordinary memory does as well
         return np.empty(n, dtype)
