@@ -58,7 +58,7 @@ def test_few_events_are_kept_and_none_after_a_close(own_device: vc.Device, emula
 
     assert most == before + 50
     assert before < kept < most
-    assert "events" not in emulator.live()
+    assert emulator.live().get("events", 0) <= before  # those of other devices
 
 
 @pytest.mark.emulator
