@@ -155,9 +155,11 @@ def test_upload_and_download_count_operations_and_bytes(device: vc.Device) -> No
     up = delta.of("host_upload_operations", "host_to_device_bytes", "staged_in_bytes", "sync_points")
     assert up == (1, BYTES, BYTES, 0)
     array.numpy()
-    assert delta.of(
-        "device_readback_operations", "device_to_host_bytes", "staged_out_bytes", "readback_bytes", "sync_points"
-    ) == (1, BYTES, BYTES, BYTES, 1)
+    copies, crossed = delta.of("device_readback_operations", "device_to_host_bytes")
+    # One that has not ended within 50 us is left to itself, and made again by who may wait longer.
+    assert copies in (1, 2)
+    assert crossed == copies * BYTES
+    assert delta.of("staged_out_bytes", "readback_bytes", "sync_points") == (BYTES, BYTES, 1)
 
 
 def test_large_pageable_upload_counts_each_chunk(device: vc.Device) -> None:
