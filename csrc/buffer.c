@@ -15,8 +15,7 @@ static vyc_buffer *open_buffer(vyc_context *context, vyc_block *block, uint64_t 
   buffer->bytes = bytes;
   atomic_store_explicit(&buffer->used_on, 0, memory_order_relaxed);
   atomic_store_explicit(&buffer->taken, 0, memory_order_relaxed);
-  atomic_store_explicit(&buffer->epoch,
-                        atomic_load_explicit(&context->epoch, memory_order_relaxed),
+  atomic_store_explicit(&buffer->epoch, atomic_load_explicit(&context->epoch, memory_order_relaxed),
                         memory_order_relaxed);
   return buffer; /* in which nobody comes or waits: an earlier owner's threads have left */
 }
@@ -38,7 +37,8 @@ static vyc_status alloc(vyc_buffer **buffer_out, vyc_context *context, uint64_t 
   const vyc_status status = vyc__pool_take(context, &context->device_pool, &block, bytes);
   if (status == VYC_OK) {
     vyc__count(context, resident_allocation_bytes_requested, bytes);
-    vyc__far_clear(&block->as.buffer.far); /* a block from a magazine has none of an earlier owner */
+    vyc__far_clear(
+        &block->as.buffer.far); /* a block from a magazine has none of an earlier owner */
     *buffer_out = open_buffer(context, block, bytes);
     block->has_handle = true;
   }

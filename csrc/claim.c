@@ -173,8 +173,7 @@ static void pause_a_moment(void) {
 
 void vyc__claim_wait(vyc_claim *claim) {
   uint32_t looks = 0;
-  while (VYC_UNLIKELY(!vyc__claim_try(claim)))
-    do {
+  while (VYC_UNLIKELY(!vyc__claim_try(claim))) do {
       if (looks < SPINS)
         pause_a_moment();
       else if (looks < SPINS + YIELDS)

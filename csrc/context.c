@@ -143,10 +143,11 @@ vyc_status vyc__driver_failed(vyc_context *context, CUresult result, const char 
 
 static vyc_status fail_unusable(vyc_context *context) {
   if (vyc__is_forked(context))
-    return vyc__fail(VYC_E_UNAVAILABLE, "fork",
-                     "this process is a fork of the one that opened the device, and CUDA does not "
-                     "survive fork: start this process with the spawn method and open the device in "
-                     "it, or fork before anything asks for devices");
+    return vyc__fail(
+        VYC_E_UNAVAILABLE, "fork",
+        "this process is a fork of the one that opened the device, and CUDA does not "
+        "survive fork: start this process with the spawn method and open the device in "
+        "it, or fork before anything asks for devices");
   if (atomic_load(&context->destroyed)) return vyc__fail_destroyed(context);
   if (atomic_load_explicit(&context->closed, memory_order_acquire))
     return vyc__fail(VYC_E_UNAVAILABLE, "close", "the device is closed");

@@ -2,8 +2,8 @@
  * not begun (1021 on an H200 with driver 580), and who launches under a lock wants to know before.
  *
  * Two events of a stream take turns: each call looks at the one that was recorded two calls before,
- * and records it anew. So a caller that asks at every 256th launch on a stream hears of a full queue
- * at 768 at the latest, whatever is asked of other streams meanwhile.
+ * and records it anew. So a caller that asks at every 256th launch on a stream hears of a full
+ * queue at 768 at the latest, whatever is asked of other streams meanwhile.
  */
 #include "plan.h"
 

@@ -12,7 +12,8 @@
 #define PART_BYTES (UINT64_C(2) * VYC_TRY_BYTES)
 #define MAIN_BIT (UINT64_C(1) << VYC_SLOT_MAIN)
 
-/* ---- room: the caller has claimed the ferry --------------------------------------------------- */
+/* ---- room: the caller has claimed the ferry ---------------------------------------------------
+ */
 
 /* All that was given to the main stream before has ended. */
 static void clear(vyc_ferry *ferry) {
@@ -26,8 +27,8 @@ static vyc_status next_part(vyc_context *context, vyc_ferry *ferry) {
   CUevent *event = &ferry->events[ferry->part];
   VYC_CU_RESULT;
   if (ferry->busy[next]) {
-    VYC_TRY(vyc__ready(context, context->driver->cuEventQuery(ferry->events[next]),
-                       "cuEventQuery"));
+    VYC_TRY(
+        vyc__ready(context, context->driver->cuEventQuery(ferry->events[next]), "cuEventQuery"));
     ferry->busy[next] = false;
   }
   if (*event == NULL) VYC_TRY(VYC_CU(context, cuEventCreate, event, CU_EVENT_DISABLE_TIMING));
@@ -44,8 +45,7 @@ static vyc_status take(vyc_context *context, vyc_ferry *ferry, void **room_out, 
     VYC_TRY(vyc__pool_take(context, &context->pinned_pool, &ferry->block,
                            VYC_FERRY_PARTS * PART_BYTES));
   if (VYC_UNLIKELY(bytes > PART_BYTES - ferry->used)) VYC_TRY(next_part(context, ferry));
-  *room_out =
-      (uint8_t *)(uintptr_t)ferry->block->address + ferry->part * PART_BYTES + ferry->used;
+  *room_out = (uint8_t *)(uintptr_t)ferry->block->address + ferry->part * PART_BYTES + ferry->used;
   ferry->used += vyc__align_up(bytes, VYC_CACHE_LINE);
   return VYC_OK;
 }

@@ -248,7 +248,7 @@ static vyc_status order(vyc_buffer *buffer, const vyc_place *place) {
   if (buffer->source != NULL) return vyc__foreign_before(buffer, place->stream);
   const uint64_t marks = vyc__buffer_marks(buffer);
   VYC_EACH_SLOT(slot, marks, &buffer->far)
-    VYC_TRY(vyc__stream_after_slot(context, place->stream, slot));
+  VYC_TRY(vyc__stream_after_slot(context, place->stream, slot));
   if (buffer->block != NULL && buffer->block->recycled)
     return vyc__stream_after_main(context, place->stream);
   return VYC_OK;

@@ -18,11 +18,9 @@ static void graph_destroy(vyc_child *child) {
   vyc__hold_take_back(graph);
   vyc__graph_unbuild(graph);
   vyc__graph_reports_end(graph);
-  if (graph->counters != NULL)
-    vyc__graph_give(graph, graph->counters);
+  if (graph->counters != NULL) vyc__graph_give(graph, graph->counters);
   for (uint32_t i = 0; i < graph->step_count; i++)
-    if (graph->steps[i].barrier != NULL)
-      vyc__graph_give(graph, graph->steps[i].barrier);
+    if (graph->steps[i].barrier != NULL) vyc__graph_give(graph, graph->steps[i].barrier);
 }
 
 static void graph_finish(vyc_child *child) {

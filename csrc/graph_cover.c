@@ -1,6 +1,6 @@
 /* Whether a graph as built has every edge that it would have if it were made anew of what its steps
- * are to touch now: the nodes are gone through as graph_build.c makes them, and their order is found
- * in the same way. Other edges that it has are kept; they order what need not be. */
+ * are to touch now: the nodes are gone through as graph_build.c makes them, and their order is
+ * found in the same way. Other edges that it has are kept; they order what need not be. */
 #include "graph.h"
 
 typedef struct walk {
@@ -62,8 +62,8 @@ static vyc_status walk_steps(walk *w, uint32_t first, uint32_t end) {
 
 vyc_status vyc__edges_cover(vyc_graph *graph, bool *covered_out) {
   walk w = {graph, true};
-  VYC_TRY(vyc__grow(&graph->accesses, &graph->access_room, VYC_MOST_ACCESSES,
-                    sizeof *graph->accesses));
+  VYC_TRY(
+      vyc__grow(&graph->accesses, &graph->access_room, VYC_MOST_ACCESSES, sizeof *graph->accesses));
   vyc__order_reset(&graph->wanted);
   const vyc_status status = walk_steps(&w, 0, graph->step_count);
   *covered_out = status == VYC_OK && w.covered;

@@ -17,7 +17,8 @@ struct vyc_hold {
   _Atomic uint32_t owners;   /* the driver and the copy: the last one frees the hold */
 };
 
-/* Of all contexts: one that nobody has a handle of any more is closed by the release of its copy. */
+/* Of all contexts: one that nobody has a handle of any more is closed by the release of its copy.
+ */
 static _Atomic(vyc_hold *) ended;
 
 static void drop(vyc_hold *hold) {

@@ -146,8 +146,8 @@ static vyc_status follow(vyc_graph *graph, CUstream stream, uint32_t slot) {
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
   vyc_status status = VYC_OK;
   VYC_EACH_SLOT(other, near, &graph->used.far)
-    if (status == VYC_OK && (other != slot || slot == VYC_SLOT_OTHER))
-      status = vyc__stream_after_slot(context, stream, other);
+  if (status == VYC_OK && (other != slot || slot == VYC_SLOT_OTHER))
+    status = vyc__stream_after_slot(context, stream, other);
   vyc__capture_restore(context->driver, mode);
   graph->renewed = status != VYC_OK;
   return status;

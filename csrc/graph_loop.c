@@ -71,8 +71,7 @@ vyc_status vyc__loops_prepare(vyc_graph *graph, uint64_t loops) {
   if (graph->loop_next == NULL) VYC_TRY(load(graph));
   const uint64_t bytes = loops * sizeof(uint64_t);
   if (graph->counters != NULL && graph->counters->bytes >= bytes) return VYC_OK;
-  if (graph->counters != NULL)
-    vyc__graph_give(graph, graph->counters);
+  if (graph->counters != NULL) vyc__graph_give(graph, graph->counters);
   graph->counters = NULL;
   VYC_TRY(vyc__pool_take(context, &context->device_pool, &graph->counters, bytes));
   graph->recycled |= graph->counters->recycled;

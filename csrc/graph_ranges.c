@@ -90,8 +90,8 @@ static vyc_status add_moved(vyc_graph *graph, uint32_t number, bool *apart) {
     const vyc_access access = vyc__access(step, values, i);
     if (same(&access, &step->built[i]) || access.begin >= access.end) continue;
     *apart = !meets(access.write ? &graph->touched : &graph->written, &access);
-    VYC_TRY(vyc__grow(&graph->moved, &graph->moved_room, graph->moved_count + 1,
-                      sizeof *graph->moved));
+    VYC_TRY(
+        vyc__grow(&graph->moved, &graph->moved_room, graph->moved_count + 1, sizeof *graph->moved));
     graph->moved[graph->moved_count++] =
         (vyc_moved){access.begin, access.end, number, access.write};
   }

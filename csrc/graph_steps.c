@@ -58,9 +58,9 @@ static vyc_status alloc_values(vyc_values **values_out, const vyc_step *step) {
   const uint32_t scalars = plan == NULL ? 0 : plan->scalar_count;
   const uint32_t parameters = plan == NULL ? 0 : plan->parameter_count;
   const uint32_t block = plan == NULL ? 0 : plan->parameter_bytes;
-  vyc_values *values = calloc(1, sizeof *values + bindings * sizeof(vyc_argument) +
-                                     scalars * sizeof(uint64_t) + parameters * sizeof(void *) +
-                                     block);
+  vyc_values *values =
+      calloc(1, sizeof *values + bindings * sizeof(vyc_argument) + scalars * sizeof(uint64_t) +
+                    parameters * sizeof(void *) + block);
   if (values == NULL) return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
   values->arguments = (vyc_argument *)(void *)(values + 1);
   values->scalars = (uint64_t *)(void *)(values->arguments + bindings);
@@ -87,8 +87,7 @@ void vyc__step_free(vyc_step *step) {
 
 static void set_launch(const vyc_step *step, vyc_values *values, const vyc_run *run) {
   const vyc_plan *plan = step->plan;
-  const vyc_hidden hidden = {step->report,
-                             step->barrier != NULL ? step->barrier->address : 0};
+  const vyc_hidden hidden = {step->report, step->barrier != NULL ? step->barrier->address : 0};
   for (uint32_t i = 0; i < plan->binding_count; i++) values->arguments[i] = run->arguments[i];
   for (uint32_t i = 0; i < plan->scalar_count; i++) values->scalars[i] = run->scalars[i];
   memcpy(&values->run, run, VYC_RUN_BYTES_FIRST); /* a caller's struct may end there */

@@ -67,7 +67,7 @@ typedef struct vyc_ferry {
   uint32_t part;        /* copies are given room in this one */
   uint64_t used;        /* bytes of it */
   CUevent events[VYC_FERRY_PARTS]; /* behind the copies of each part that is full; NULL: not made */
-  bool busy[VYC_FERRY_PARTS];      /* full, and not known to have been passed */
+  bool busy[VYC_FERRY_PARTS]; /* full, and not known to have been passed */
 } vyc_ferry;
 
 struct vyc_context {
@@ -116,8 +116,8 @@ struct vyc_context {
    * before anybody knows that stream. 0: nobody had the slot before. */
   uint32_t epochs[VYC_NEAR_SLOTS];
   _Atomic uint32_t epoch; /* the latest; changed under slots_lock */
-  uint64_t begun;         /* near slots that a stream has had; guarded by slots_lock */
-  vyc_far far_slots;      /* of vyc_far_slot */
+  uint64_t begun; /* near slots that a stream has had; guarded by slots_lock */
+  vyc_far far_slots; /* of vyc_far_slot */
   vyc_stream *streams; /* all of them; guarded by slots_lock */
   vyc_pool device_pool, pinned_pool;
   vyc_host host; /* set once */
@@ -136,15 +136,15 @@ typedef struct vyc_far_slot {
 struct vyc_stream {
   vyc_child child;
   vyc_stream *next, *previous; /* of the context */
-  bool listed;                 /* among those; guarded by slots_lock, as the next */
-  bool leaked;                 /* released with work on it that had not ended */
-  CUstream handle;             /* this library's own, in every case */
+  bool listed; /* among those; guarded by slots_lock, as the next */
+  bool leaked; /* released with work on it that had not ended */
+  CUstream handle; /* this library's own, in every case */
   CUstream target; /* where work goes: `handle`, or the stream of somebody else that `handle` is
                       ordered behind after each piece of work given to it */
   uint32_t slot;
   vyc_depth depth;
-  CUevent scratch;         /* of an adopted stream: for one record and one wait at a time */
-  vyc_claim ordering;      /* of who uses `scratch` */
+  CUevent scratch; /* of an adopted stream: for one record and one wait at a time */
+  vyc_claim ordering; /* of who uses `scratch` */
   _Atomic uint32_t holders; /* who found it by its slot or listed, and is in the middle of that */
 };
 
@@ -159,7 +159,7 @@ typedef struct vyc_place {
 struct vyc_event {
   vyc_child child;
   CUevent handle;
-  uint32_t slot;   /* of the stream */
+  uint32_t slot; /* of the stream */
   bool is_foreign; /* recorded on an adopted stream */
 };
 
@@ -263,7 +263,7 @@ void vyc__primary_release(vyc_context *context);
 /* The pace of one wait. */
 typedef struct vyc_pace {
   uint64_t begin_ns, waited_ns;
-  uint64_t spin_ns;   /* so long without a sleep */
+  uint64_t spin_ns; /* so long without a sleep */
   int64_t timeout_ns; /* negative: none */
 } vyc_pace;
 

@@ -77,8 +77,7 @@ static vyc_status enqueue(vyc_lane *lane, const vyc_run *run, bool timed, CUstre
   vyc__entry_write(&lane->flight->entry, vyc__entry_note(&lane->flight->entry), lane->block);
   VYC_TRY(launch(lane, run, timed, stream));
   if (lane->copies_out) VYC_TRY(vyc__stage_out(lane, run, stream));
-  if (lane->elsewhere)
-    VYC_TRY(vyc__run_follow(plan->child.context, run, stream, slot, taken));
+  if (lane->elsewhere) VYC_TRY(vyc__run_follow(plan->child.context, run, stream, slot, taken));
   return vyc__lane_is_marked(lane) ? mark_end(lane, stream) : VYC_OK;
 }
 

@@ -31,8 +31,8 @@ vyc_status vyc__launch_prepare(const vyc_plan *plan, const vyc_run *run, const v
     }
     const uint64_t bytes = argument->count * plan->bindings[i].element_bytes;
     if (VYC_UNLIKELY(vyc__needs_clear(plan, i, run)) && bytes > 0)
-      VYC_TRY(vyc__clear(context, argument->buffer->address + argument->offset, bytes,
-                         place->stream));
+      VYC_TRY(
+          vyc__clear(context, argument->buffer->address + argument->offset, bytes, place->stream));
   }
   return VYC_OK;
 }
@@ -88,8 +88,7 @@ static vyc_status launch_claimed(vyc_exec *exec, vyc_plan *plan, const vyc_run *
                                  const vyc_hidden *hidden, const vyc_place *place) {
   exec->stale |= vyc__block_write_buffers(plan, exec->block, run, hidden);
   vyc__exec_set_grid(exec, run->grid);
-  vyc__note_launch(plan->child.context, place->slot, plan->noted, vyc__origin_of(run),
-                   exec->block);
+  vyc__note_launch(plan->child.context, place->slot, plan->noted, vyc__origin_of(run), exec->block);
   if (VYC_LIKELY(exec->launched)) return vyc__exec_relaunch(exec, plan, place->stream);
   exec->launched = true;
   return vyc__launch_once(plan, exec->pointers, run->grid, place->stream);
@@ -117,9 +116,9 @@ static vyc_status launch(vyc_plan *plan, const vyc_run *run) {
   vyc__cooperative_begin(plan);
   const vyc_status status = launch_block(plan, run, &place);
   vyc__cooperative_end(plan);
-  return status == VYC_OK ? vyc__run_follow(plan->child.context, run, place.stream, place.slot,
-                                            taken)
-                          : status;
+  return status == VYC_OK
+             ? vyc__run_follow(plan->child.context, run, place.stream, place.slot, taken)
+             : status;
 }
 
 /* ---- the next launch of a kernel on a stream ------------------------------------------------- */
@@ -154,7 +153,8 @@ static inline CUresult launch_exec(vyc_exec *exec, vyc_plan *plan, const vyc_run
 }
 
 /* False: the long way is to be taken. */
-__attribute__((always_inline)) static inline bool relaunch(vyc_plan *plan, const vyc_run *run, vyc_status *status_out) {
+__attribute__((always_inline)) static inline bool relaunch(vyc_plan *plan, const vyc_run *run,
+                                                           vyc_status *status_out) {
   vyc_plain plain;
   const uint32_t taken = vyc__marks_taken(plan->child.context);
   if (VYC_UNLIKELY(run == NULL || run->struct_size < VYC_RUN_BYTES_FIRST)) return false;

@@ -6,13 +6,11 @@
  *
  * Who uses it on S:                            Who copies it in call order, on the main stream:
  *   U1 if it has no mark of S:                   C1 set the mark of the main stream
- *      U1a comers + 1, note `takes`              C2 take the marks of others, wait for their streams
- *      U1b let S wait for the main stream        C3 give the copy to the main stream
- *      U1c mark it, if `takes` stands, else      C4 as C2
- *          add S to `taken`; comers - 1
- *   U2 give the work to S, and to what stands
- *      for S where that is adopted
- *   U3 if marks_taken has changed since before U1 and the mark is gone: U1 again
+ *      U1a comers + 1, note `takes`              C2 take the marks of others, wait for their
+ * streams U1b let S wait for the main stream        C3 give the copy to the main stream U1c mark
+ * it, if `takes` stands, else      C4 as C2 add S to `taken`; comers - 1 U2 give the work to S, and
+ * to what stands for S where that is adopted U3 if marks_taken has changed since before U1 and the
+ * mark is gone: U1 again
  *
  * To take marks is, under slots_lock: add them to `taken`, clear them in `used_on`, `takes` + 1,
  * marks_taken + 1. It is done where there are marks, marks taken by others who still wait, or
@@ -37,14 +35,13 @@
  * The mark of a far slot is its bit in the far words, `used_on` and `taken` there being what they
  * are above. The last bit of the buffer's own two words says only that far words may have some:
  * whoever asks who has work on the buffer looks at it first, who asks for one far mark looks at
- * that alone. So the last bit must stand wherever a far mark can be found. Far words, too, change under
- * slots_lock alone; the last bit is set before a mark is, and cleared after all were, each in
+ * that alone. So the last bit must stand wherever a far mark can be found. Far words, too, change
+ * under slots_lock alone; the last bit is set before a mark is, and cleared after all were, each in
  * `taken` before `used_on`. With that all that is said above of a bit holds of a far one: a taker
  * who sees no last bit comes before the mark, or sees the comer, who leaves behind it. Words stay
  * where they are as long as the buffer, so nobody looks at an old one. Room is made before U1a: in
  * between nothing can fail, and where it fails at U3 the work is waited for. */
 #include "internal.h"
-
 
 #define MAIN_BIT (UINT64_C(1) << VYC_SLOT_MAIN)
 
@@ -58,8 +55,8 @@ static void forget_ended(vyc_context *context, vyc_buffer *buffer) {
     if (context->epochs[slot] > epoch) ended |= UINT64_C(1) << slot;
   atomic_fetch_and(&buffer->used_on, ~ended);
   VYC_EACH_SLOT(slot, VYC_FAR_BIT, &buffer->far)
-    if (vyc__slot_epoch(context, slot) > epoch)
-      atomic_fetch_and(&vyc__far_words_of(&buffer->far, slot)->used_on, ~vyc__far_mask(slot));
+  if (vyc__slot_epoch(context, slot) > epoch)
+    atomic_fetch_and(&vyc__far_words_of(&buffer->far, slot)->used_on, ~vyc__far_mask(slot));
   atomic_store(&buffer->epoch, atomic_load_explicit(&context->epoch, memory_order_relaxed));
   pthread_mutex_unlock(&context->slots_lock);
 }
@@ -76,8 +73,7 @@ static uint32_t come(vyc_context *context, vyc_buffer *buffer) {
 static void set_mark(vyc_buffer *buffer, uint32_t slot, bool stands) {
   vyc_far_words *words = slot < VYC_NEAR_SLOTS ? NULL : vyc__far_words_of(&buffer->far, slot);
   atomic_fetch_or(stands ? &buffer->used_on : &buffer->taken, vyc__slot_bit(slot));
-  if (words != NULL)
-    atomic_fetch_or(stands ? &words->used_on : &words->taken, vyc__far_mask(slot));
+  if (words != NULL) atomic_fetch_or(stands ? &words->used_on : &words->taken, vyc__far_mask(slot));
 }
 
 /* VYC_SLOT_NONE: the thread came in vain. */
@@ -141,8 +137,8 @@ vyc_status vyc__run_mark_again(const vyc_run *run, CUstream stream, uint32_t slo
   return status;
 }
 
-vyc_status vyc__run_follow(vyc_context *context, const vyc_run *run, CUstream stream,
-                           uint32_t slot, uint32_t taken) {
+vyc_status vyc__run_follow(vyc_context *context, const vyc_run *run, CUstream stream, uint32_t slot,
+                           uint32_t taken) {
   const vyc_status status = vyc__run_given(run, stream);
   if (VYC_LIKELY(vyc__marks_taken(context) == taken)) return status;
   const vyc_status marked = vyc__run_mark_again(run, stream, slot);
@@ -167,7 +163,7 @@ vyc_status vyc__run_mark_late(vyc_context *context, const vyc_run *run) {
 /* What is taken of far words stays there until the waiter leaves. */
 static vyc_status wait_for_slots(vyc_context *context, const vyc_buffer *buffer, uint64_t slots) {
   VYC_EACH_SLOT(slot, slots & ~VYC_FAR_BIT, NULL)
-    VYC_TRY(vyc__slot_finish(context, slot, -1));
+  VYC_TRY(vyc__slot_finish(context, slot, -1));
   if (VYC_LIKELY((slots & VYC_FAR_BIT) == 0)) return VYC_OK;
   for (uint32_t slot = vyc__far_next_taken(&buffer->far, VYC_NEAR_SLOTS); slot != VYC_SLOT_NONE;
        slot = vyc__far_next_taken(&buffer->far, slot + 1))

@@ -16,8 +16,8 @@ vyc_status vyc__buffer_mark_again(vyc_buffer *buffer, CUstream stream, uint32_t 
 static inline uint32_t vyc__marks_taken(const vyc_context *context) {
   return atomic_load_explicit(&context->marks_taken, memory_order_acquire);
 }
-/* Slots whose work on the buffer may not have ended; which far ones, buffer->far says. What is taken
- * is in `taken` before it leaves `used_on`, so that is the order to look in. */
+/* Slots whose work on the buffer may not have ended; which far ones, buffer->far says. What is
+ * taken is in `taken` before it leaves `used_on`, so that is the order to look in. */
 static inline uint64_t vyc__buffer_marks(const vyc_buffer *buffer) {
   const uint64_t used_on = atomic_load_explicit(&buffer->used_on, memory_order_acquire);
   return used_on | atomic_load_explicit(&buffer->taken, memory_order_acquire);
@@ -31,7 +31,8 @@ static inline bool vyc__buffer_is_marked(const vyc_buffer *buffer, uint64_t mark
          (atomic_load_explicit(&buffer->used_on, memory_order_relaxed) & mark) != 0;
 }
 
-/* The same of a far slot. Streams without a slot share one, which says nothing about any of them. */
+/* The same of a far slot. Streams without a slot share one, which says nothing about any of them.
+ */
 bool vyc__buffer_is_marked_far(const vyc_buffer *buffer, uint32_t slot);
 
 static inline bool vyc__buffer_has_mark(const vyc_buffer *buffer, uint32_t slot) {
@@ -50,8 +51,8 @@ static inline vyc_status vyc__buffer_use(vyc_buffer *buffer, CUstream stream, ui
 vyc_status vyc__run_mark_again(const vyc_run *run, CUstream stream, uint32_t slot);
 /* What comes after each run that was given to a stream: vyc__run_given, and behind that what is
  * marked again. `taken`: vyc__marks_taken before its marks were looked at. */
-vyc_status vyc__run_follow(vyc_context *context, const vyc_run *run, CUstream stream,
-                           uint32_t slot, uint32_t taken);
+vyc_status vyc__run_follow(vyc_context *context, const vyc_run *run, CUstream stream, uint32_t slot,
+                           uint32_t taken);
 /* vyc__run_mark_again for who has not entered the context. */
 __attribute__((cold)) vyc_status vyc__run_mark_late(vyc_context *context, const vyc_run *run);
 

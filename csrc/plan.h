@@ -193,14 +193,10 @@ uint64_t vyc__call_launches(vyc_context *context);
 
 /* Memory of `pointers` and `block` is the caller's, parameter_count and block_bytes long. */
 void vyc__exec_init(vyc_exec *exec, const vyc_plan *plan, void **pointers, uint8_t *block);
-static inline bool vyc__exec_claim(vyc_exec *exec) {
-  return vyc__claim_try(&exec->claim);
-}
+static inline bool vyc__exec_claim(vyc_exec *exec) { return vyc__claim_try(&exec->claim); }
 /* Claim it however long its holder needs, which is a launch. */
 static inline void vyc__exec_claim_wait(vyc_exec *exec) { vyc__claim_take(&exec->claim); }
-static inline void vyc__exec_unclaim(vyc_exec *exec) {
-  vyc__claim_drop(&exec->claim);
-}
+static inline void vyc__exec_unclaim(vyc_exec *exec) { vyc__claim_drop(&exec->claim); }
 static inline void vyc__exec_stamp(vyc_exec *exec, vyc_context *context) {
   atomic_store_explicit(&exec->stamp,
                         atomic_load_explicit(&context->exec_clock, memory_order_relaxed),
@@ -333,12 +329,12 @@ void vyc__cooperative_end(vyc_plan *plan);
 /* The record of a plan in one place. */
 typedef struct vyc_reporter {
   struct vyc_reporter *next, *previous; /* of the context; guarded by children_lock, as the rest */
-  struct vyc_reporter *sibling;         /* of the graph */
+  struct vyc_reporter *sibling; /* of the graph */
   vyc_block *block;
-  vyc_slots used;           /* whose work may write to it */
-  bool of_plan;             /* and not of a graph, which is launched on any */
-  uint32_t end;             /* which of context->reports_ended was its own; 0: it lives */
-  bool is_kept;             /* of a stream that has ended: */
+  vyc_slots used; /* whose work may write to it */
+  bool of_plan; /* and not of a graph, which is launched on any */
+  uint32_t end; /* which of context->reports_ended was its own; 0: it lives */
+  bool is_kept; /* of a stream that has ended: */
   uint64_t kept_report, kept_index;
   uint64_t tag;
   vyc_name *called; /* held; the plan's alone */

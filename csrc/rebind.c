@@ -65,10 +65,11 @@ vyc_status vyc_call_set_run(vyc_call *call, const vyc_run *run) {
   prefetch_bound(call);
   vyc_status status = rebind(call, run, &plain, old);
   call->marks_seen = taken;
-  const CUresult result =
-      VYC_LIKELY(status == VYC_OK) ? vyc__call_graph(call, call->child.context, vyc__origin_of(run)) : CUDA_SUCCESS;
-  if (VYC_UNLIKELY(vyc__marks_taken(call->child.context) != call->marks_seen) &&
-      status == VYC_OK && result == CUDA_SUCCESS)
+  const CUresult result = VYC_LIKELY(status == VYC_OK)
+                              ? vyc__call_graph(call, call->child.context, vyc__origin_of(run))
+                              : CUDA_SUCCESS;
+  if (VYC_UNLIKELY(vyc__marks_taken(call->child.context) != call->marks_seen) && status == VYC_OK &&
+      result == CUDA_SUCCESS)
     status = vyc__call_mark_again(call);
   vyc__exec_unclaim(&call->exec);
   if (VYC_UNLIKELY(result != CUDA_SUCCESS))

@@ -178,8 +178,7 @@ static vyc_block *wait_for_marks(vyc_context *context, vyc_pool *pool, vyc_mark 
     vyc_mark *mark = marks;
     vyc_block *block = NULL;
     marks = mark->next;
-    const bool passed =
-        !hangs(context) && vyc__event_wait(context, mark->event, &pace) == VYC_OK;
+    const bool passed = !hangs(context) && vyc__event_wait(context, mark->event, &pace) == VYC_OK;
     pthread_mutex_lock(&pool->lock);
     if (passed)
       block = vyc__pool_pass(pool, mark);

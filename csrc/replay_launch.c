@@ -197,8 +197,7 @@ static vyc_status make_graph(vyc_replay *replay, const vyc_meaning *given) {
 }
 
 /* The first launch makes the graph, where values for all symbols were missing before. */
-static vyc_status ensure_graph(vyc_replay *replay, const vyc_symbol_value *values,
-                               uint32_t count) {
+static vyc_status ensure_graph(vyc_replay *replay, const vyc_symbol_value *values, uint32_t count) {
   vyc_meaning *meanings = NULL;
   vyc_status status = VYC_OK;
   if (atomic_load(&replay->graph) != NULL) return VYC_OK;

@@ -158,7 +158,7 @@ void vyc__slots_remove(vyc_slots *slots, uint32_t slot) {
 bool vyc__slots_is_within(const vyc_slots *slots, uint32_t slot) {
   const uint64_t near = atomic_load(&slots->near);
   VYC_EACH_SLOT(other, near, &slots->far)
-    if (other != slot) return false;
+  if (other != slot) return false;
   return true;
 }
 
@@ -166,7 +166,7 @@ bool vyc__slots_meet(const vyc_slots *a, const vyc_slots *b) {
   const uint64_t both = atomic_load(&a->near) & atomic_load(&b->near);
   if ((both & ~VYC_FAR_BIT) != 0) return true;
   VYC_EACH_SLOT(slot, both & VYC_FAR_BIT, &a->far)
-    if (vyc__far_has(&b->far, slot)) return true;
+  if (vyc__far_has(&b->far, slot)) return true;
   return false;
 }
 

@@ -9,7 +9,8 @@
 
 #define VYC_SLOT_MAIN 0u
 #define VYC_NEAR_SLOTS 63u
-#define VYC_SLOT_OTHER VYC_NEAR_SLOTS /* the first far one: streams for which no number was left */
+#define VYC_SLOT_OTHER VYC_NEAR_SLOTS /* the first far one: streams for which no number was left   \
+                                       */
 #define VYC_SLOT_NONE UINT32_MAX
 #define VYC_FAR_BIT (UINT64_C(1) << VYC_NEAR_SLOTS)
 #define VYC_FAR_PARTS 12u
@@ -73,8 +74,8 @@ static inline uint64_t vyc__far_mask(uint32_t slot) {
 }
 static inline bool vyc__far_has(const vyc_far_set *set, uint32_t slot) {
   const vyc_far_words *words = vyc__far_words_of(set, slot);
-  return words != NULL && (atomic_load_explicit(&words->used_on, memory_order_acquire) &
-                           vyc__far_mask(slot)) != 0;
+  return words != NULL &&
+         (atomic_load_explicit(&words->used_on, memory_order_acquire) & vyc__far_mask(slot)) != 0;
 }
 /* The first slot from `from` on that is in the set, or taken out of it; or only such a one;
  * VYC_SLOT_NONE. */

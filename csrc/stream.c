@@ -74,8 +74,8 @@ static void stream_destroy(vyc_child *child) {
   give_back(context, stream);
 }
 
-/* What looks for abandoned work goes on looking at the stream. One whose CUcontext was destroyed was
- * not destroyed itself, and is listed still; of a forked child nobody reads the list. */
+/* What looks for abandoned work goes on looking at the stream. One whose CUcontext was destroyed
+ * was not destroyed itself, and is listed still; of a forked child nobody reads the list. */
 static void stream_finish(vyc_child *child) {
   vyc_stream *stream = (vyc_stream *)child;
   if (atomic_load(&child->context->abandoned)) return;
@@ -236,8 +236,8 @@ vyc_status vyc_stream_synchronize_for(vyc_stream *stream, int64_t timeout_ns) {
   vyc_status status = finish_in_slot(context, stream->slot, stream->handle, timeout_ns);
   if (status != VYC_NOT_READY) vyc__count(context, sync_points, 1);
   if (status == VYC_OK)
-    status = vyc__check_reports_of(context, stream->slot,
-                                   stream->slot == VYC_SLOT_OTHER ? 0 : ended);
+    status =
+        vyc__check_reports_of(context, stream->slot, stream->slot == VYC_SLOT_OTHER ? 0 : ended);
   vyc__leave(context, &scope);
   return status;
 }

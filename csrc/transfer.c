@@ -290,7 +290,7 @@ static vyc_status add_far(vyc_slots *slots, const vyc_buffer *buffer, uint64_t m
   const uint32_t source = vyc__slot_of(buffer->source);
   if (source >= VYC_NEAR_SLOTS) VYC_TRY(vyc__slots_add(slots, source));
   VYC_EACH_SLOT(slot, marks & VYC_FAR_BIT, &buffer->far)
-    VYC_TRY(vyc__slots_add(slots, slot));
+  VYC_TRY(vyc__slots_add(slots, slot));
   return VYC_OK;
 }
 

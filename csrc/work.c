@@ -51,9 +51,8 @@ static vyc_lane *hold_busy(vyc_plan *plan, vyc_lane *lane) {
 }
 
 static vyc_lane *hold_first(vyc_plan *plan) {
-  return plan == NULL
-             ? NULL
-             : hold_busy(plan, atomic_load_explicit(&plan->lanes, memory_order_acquire));
+  return plan == NULL ? NULL
+                      : hold_busy(plan, atomic_load_explicit(&plan->lanes, memory_order_acquire));
 }
 
 static vyc_status each_lane(vyc_context *context, visitor visit, void *data) {
@@ -217,7 +216,8 @@ bool vyc__is_alone(vyc_context *context) {
 
 vyc_status vyc__own_wait(vyc_context *context, int64_t timeout_ns) {
   VYC_TRY(vyc__work_wait(context, timeout_ns));
-  return VYC_UNLIKELY(atomic_load(&context->strays)) ? VYC_NOT_READY : VYC_OK; /* and never will be */
+  return VYC_UNLIKELY(atomic_load(&context->strays)) ? VYC_NOT_READY
+                                                     : VYC_OK; /* and never will be */
 }
 
 static int64_t patience(vyc_context *context) {

@@ -1,5 +1,5 @@
-/* What stands around launches: a point in a stream, a wait with nothing to wait for, copies of 4 KiB
- * from and to page-locked memory, the launch of a graph of kernels. */
+/* What stands around launches: a point in a stream, a wait with nothing to wait for, copies of 4
+ * KiB from and to page-locked memory, the launch of a graph of kernels. */
 #include <string.h>
 
 #include "twins.h"

@@ -33,9 +33,9 @@ int vyre_emulator_reset(void);
 
 /* Keys of vyre_emulator_count: live objects "allocations", "bytes", "pinned", "pinned_bytes",
  * "modules", "streams", "events", "graphs", "execs", "links", "user_objects", "contexts" (objects
- * that died with their context without being released stay counted: they were leaked); and since the process
- * began "instructions" (PTX instructions executed by threads), "launches", "calls" (of all driver
- * functions), or a driver function's own name (calls of it). */
+ * that died with their context without being released stay counted: they were leaked); and since
+ * the process began "instructions" (PTX instructions executed by threads), "launches", "calls" (of
+ * all driver functions), or a driver function's own name (calls of it). */
 int vyre_emulator_count(const char *key, uint64_t *value);
 
 /* The name of driver function `index`, NULL past the last: the names that vyre_emulator_fail and

@@ -1,7 +1,7 @@
 // Instantiated graphs: a copy of the nodes, parameter updates for later launches, launching.
 //
-// A launch keeps the steps and user objects it began with, so updates and destruction never reach it. Launches of
-// one exec run one after the other, whatever streams they go to.
+// A launch keeps the steps and user objects it began with, so updates and destruction never reach
+// it. Launches of one exec run one after the other, whatever streams they go to.
 #include "state.h"
 
 namespace emulator {

@@ -284,8 +284,8 @@ VYC_API vyc_status vyc_context_is_behind(vyc_context *context, vyc_stream *strea
  * again is VYC_OK. VYC_E_ASSERT as above, and what the wait failed with: closed all the same.
  * VYC_E_TIMEOUT: somebody was still in, or work had not ended, when patience ran out: closed, but
  * abandoned: no further driver call is made, and what is left stays until the process ends. While
- * work of a context that was abandoned runs on the device, what other contexts on it had stays, too,
- * for the driver frees nothing then; closing them waits for their own work alone. */
+ * work of a context that was abandoned runs on the device, what other contexts on it had stays,
+ * too, for the driver frees nothing then; closing them waits for their own work alone. */
 VYC_API vyc_status vyc_context_close(vyc_context *context);
 /* The same with a limit of its own; negative: none. */
 VYC_API vyc_status vyc_context_close_for(vyc_context *context, int64_t timeout_ns);

@@ -171,8 +171,7 @@ static void print_trace(const trial *t) {
   for (uint32_t i = 0; i < explorer->points; i++) {
     const explorer_passed *p = &explorer->passed[i];
     const bool is_first = p->thread != before;
-    const bool is_last =
-        i + 1 == explorer->points || explorer->passed[i + 1].thread != p->thread;
+    const bool is_last = i + 1 == explorer->points || explorer->passed[i + 1].thread != p->thread;
     if (is_first)
       printf("  thread %u (%s)\n", p->thread, operation_rows[t->operations[p->thread - 1]].name);
     before = p->thread;

@@ -604,11 +604,9 @@ static CUresult CUDAAPI model_cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from
   SHARED(handle);
   work *w = give(stream_of(handle, "cuMemcpyDtoDAsync"), WORK_KERNEL);
   w->node_count = 1;
-  w->nodes[0] = (node){.kind = WORK_KERNEL,
-                       .kernel = {.in = from,
-                                  .out = to,
-                                  .value = m->hooks.operation(),
-                                  .count = 1}};
+  w->nodes[0] =
+      (node){.kind = WORK_KERNEL,
+             .kernel = {.in = from, .out = to, .value = m->hooks.operation(), .count = 1}};
   (void)bytes; /* eight: a kernel does the same, and leaves its own number */
   kernel_given(&w->nodes[0].kernel, 0, 0);
   return given();
@@ -617,8 +615,8 @@ static CUresult CUDAAPI model_cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from
 static CUresult fill(CUstream handle, uint64_t to, uint64_t value, uint32_t width, size_t count) {
   work *w = give(stream_of(handle, "cuMemsetAsync"), WORK_FILL);
   w->node_count = 1;
-  w->nodes[0] = (node){
-      .kind = WORK_FILL, .width = width, .to = to, .bytes = count * width, .value = value};
+  w->nodes[0] =
+      (node){.kind = WORK_FILL, .width = width, .to = to, .bytes = count * width, .value = value};
   return given();
 }
 
@@ -773,9 +771,9 @@ static CUresult CUDAAPI model_cuGraphAddMemsetNode(CUgraphNode *out, CUgraph han
   return add_node(out, handle, &n);
 }
 
-static CUresult CUDAAPI model_cuGraphAddBatchMemOpNode(
-    CUgraphNode *out, CUgraph handle, const CUgraphNode *before, size_t count,
-    const CUDA_BATCH_MEM_OP_NODE_PARAMS *params) {
+static CUresult CUDAAPI
+model_cuGraphAddBatchMemOpNode(CUgraphNode *out, CUgraph handle, const CUgraphNode *before,
+                               size_t count, const CUDA_BATCH_MEM_OP_NODE_PARAMS *params) {
   (void)before, (void)count;
   SHARED(handle);
   return add_node(out, handle,
@@ -870,21 +868,24 @@ static CUresult CUDAAPI model_cuGraphLaunch(CUgraphExec handle, CUstream where) 
 /* ---- the table ------------------------------------------------------------------------------- */
 
 #define MODELLED(X)                                                                                \
-  X(cuInit) X(cuDriverGetVersion) X(cuGetErrorName) X(cuDeviceGet) X(cuDeviceGetCount)             \
-  X(cuDeviceGetName) X(cuDeviceGetUuid) X(cuDeviceTotalMem) X(cuDeviceGetAttribute)                \
-  X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxGetCurrent)                      \
-  X(cuCtxSetCurrent) X(cuCtxGetDevice) X(cuCtxGetId) X(cuThreadExchangeStreamCaptureMode)          \
-  X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamQuery) X(cuStreamSynchronize)                     \
-  X(cuStreamIsCapturing) X(cuStreamWaitEvent) X(cuEventCreate) X(cuEventDestroy)                   \
-  X(cuEventRecord) X(cuEventQuery) X(cuEventElapsedTime) X(cuMemAlloc) X(cuMemFree)                \
-  X(cuMemGetInfo) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuPointerGetAttribute)                      \
-  X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) X(cuMemsetD8Async)                \
-  X(cuMemsetD32Async) X(cuModuleLoadDataEx) X(cuModuleUnload) X(cuModuleGetFunction)               \
-  X(cuFuncGetAttribute) X(cuLaunchKernel) X(cuGraphCreate) X(cuGraphDestroy)                       \
-  X(cuGraphAddKernelNode) X(cuGraphAddMemcpyNode) X(cuGraphAddMemsetNode)                          \
-  X(cuGraphAddBatchMemOpNode) X(cuGraphKernelNodeSetAttribute) X(cuGraphInstantiateWithFlags)      \
-  X(cuGraphExecKernelNodeSetParams) X(cuGraphExecMemcpyNodeSetParams)                              \
-  X(cuGraphExecMemsetNodeSetParams) X(cuGraphExecDestroy) X(cuGraphUpload) X(cuGraphLaunch)
+  X(cuInit)                                                                                        \
+  X(cuDriverGetVersion) X(cuGetErrorName) X(cuDeviceGet) X(cuDeviceGetCount) X(cuDeviceGetName) X( \
+      cuDeviceGetUuid) X(cuDeviceTotalMem) X(cuDeviceGetAttribute) X(cuDevicePrimaryCtxRetain)     \
+      X(cuDevicePrimaryCtxRelease) X(cuCtxGetCurrent) X(cuCtxSetCurrent) X(cuCtxGetDevice) X(      \
+          cuCtxGetId) X(cuThreadExchangeStreamCaptureMode) X(cuStreamCreate) X(cuStreamDestroy)    \
+          X(cuStreamQuery) X(cuStreamSynchronize) X(cuStreamIsCapturing) X(cuStreamWaitEvent) X(   \
+              cuEventCreate) X(cuEventDestroy) X(cuEventRecord) X(cuEventQuery)                    \
+              X(cuEventElapsedTime) X(cuMemAlloc) X(cuMemFree) X(cuMemGetInfo) X(                  \
+                  cuMemHostAlloc) X(cuMemFreeHost) X(cuPointerGetAttribute) X(cuMemcpyHtoDAsync)   \
+                  X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) X(cuMemsetD8Async) X(cuMemsetD32Async) \
+                      X(cuModuleLoadDataEx) X(cuModuleUnload) X(cuModuleGetFunction) X(            \
+                          cuFuncGetAttribute) X(cuLaunchKernel) X(cuGraphCreate) X(cuGraphDestroy) \
+                          X(cuGraphAddKernelNode) X(cuGraphAddMemcpyNode) X(cuGraphAddMemsetNode)  \
+                              X(cuGraphAddBatchMemOpNode) X(cuGraphKernelNodeSetAttribute)         \
+                                  X(cuGraphInstantiateWithFlags) X(cuGraphExecKernelNodeSetParams) \
+                                      X(cuGraphExecMemcpyNodeSetParams)                            \
+                                          X(cuGraphExecMemsetNodeSetParams) X(cuGraphExecDestroy)  \
+                                              X(cuGraphUpload) X(cuGraphLaunch)
 
 typedef struct row {
   const char *name;
@@ -896,9 +897,7 @@ static const row modelled[] = {MODELLED(MODEL_ROW)};
 
 /* What nobody has modelled yet says so when it is called. */
 #define MODEL_STUB(name, ...)                                                                      \
-  static CUresult CUDAAPI stub_##name(void) {                                                      \
-    explorer_fail("the model has no " #name);                                                      \
-  }
+  static CUresult CUDAAPI stub_##name(void) { explorer_fail("the model has no " #name); }
 VYC_DRIVER_TABLE(MODEL_STUB)
 #define MODEL_STUB_ROW(name, ...) {#name, (void (*)(void))stub_##name},
 static const row stubs[] = {VYC_DRIVER_TABLE(MODEL_STUB_ROW)};

@@ -26,8 +26,7 @@ static void launch_that_reads(uint32_t thread) {
 
 static void launch_on_spare(uint32_t thread) {
   scene *s = the_scene();
-  scene_launch("launch on a spare stream", s->spare[thread], STREAM_SPARE + thread, &s->x,
-               &s->hot);
+  scene_launch("launch on a spare stream", s->spare[thread], STREAM_SPARE + thread, &s->x, &s->hot);
 }
 
 /* Loaded for one launch, and released behind it. */
@@ -164,12 +163,12 @@ static void graph_made(uint32_t thread) {
   const scene_buffer *own = &s->own[thread];
   vyc_graph *graph = NULL;
   scene_run first, second;
-  const uint32_t number = scene_enter((order_operation){.name = "a graph made, launched, released",
-                                                        .stream = STREAM_TWO,
-                                                        .reads = scene_set(&s->x) | scene_set(own),
-                                                        .writes =
-                                                            scene_set(own) | scene_set(&s->hot)},
-                                      BY_ITSELF, 2);
+  const uint32_t number =
+      scene_enter((order_operation){.name = "a graph made, launched, released",
+                                    .stream = STREAM_TWO,
+                                    .reads = scene_set(&s->x) | scene_set(own),
+                                    .writes = scene_set(own) | scene_set(&s->hot)},
+                  BY_ITSELF, 2);
   scene_fill_run(&first, NULL, &s->x, 0, own, number);
   scene_fill_run(&second, NULL, own, 0, &s->hot, number);
   vyc_status status = vyc_graph_create(&graph, s->context);
@@ -217,9 +216,7 @@ static void copy_other_out(uint32_t thread) {
   scene_copy_out(&the_scene()->out, false);
 }
 
-static void copy_own_out(uint32_t thread) {
-  scene_copy_out(&the_scene()->own[thread], false);
-}
+static void copy_own_out(uint32_t thread) { scene_copy_out(&the_scene()->own[thread], false); }
 
 static void copy_within(uint32_t thread) {
   scene *s = the_scene();
@@ -275,9 +272,9 @@ static void fail_of_made(uint32_t thread) {
 /* ---- waits ----------------------------------------------------------------------------------- */
 
 static void wait_for(const char *name, uint32_t stream, uint32_t flags, vyc_status (*wait)(void)) {
-  const uint32_t number = scene_enter(
-      (order_operation){.name = name, .stream = stream, .flags = flags | ORDER_BLOCKS}, BY_ITSELF,
-      0);
+  const uint32_t number =
+      scene_enter((order_operation){.name = name, .stream = stream, .flags = flags | ORDER_BLOCKS},
+                  BY_ITSELF, 0);
   scene_leave(number, wait());
 }
 
@@ -386,16 +383,16 @@ static void pinned_run(uint32_t thread) {
   scene_run run;
   (void)thread;
   if (!scene_ok(vyc_pinned_alloc(&pinned, s->context, 16), "page-locked memory")) return;
-  const uint32_t number = scene_enter(
-      (order_operation){.name = "run in page-locked memory", .stream = ORDER_NOWHERE}, BY_ITSELF,
-      1);
+  const uint32_t number =
+      scene_enter((order_operation){.name = "run in page-locked memory", .stream = ORDER_NOWHERE},
+                  BY_ITSELF, 1);
   if (vyc_pinned_data(pinned, &data) != VYC_OK)
     explorer_fail("page-locked memory does not say where it is");
   uint64_t *const cells = data;
   cells[0] = cells[1] = 0;
   scene_fill_run(&run, NULL, &s->x, 0, &s->out, number);
-  run.arguments[0] = (vyc_argument){
-      .kind = VYC_ARGUMENT_PINNED, .count = 1, .data = &cells[0], .pinned = pinned};
+  run.arguments[0] =
+      (vyc_argument){.kind = VYC_ARGUMENT_PINNED, .count = 1, .data = &cells[0], .pinned = pinned};
   run.arguments[1] = (vyc_argument){
       .kind = VYC_ARGUMENT_PINNED, .count = 1, .result = &cells[1], .pinned = pinned};
   const vyc_status status = vyc_plan_run(s->plan, NULL, &run.run);
@@ -516,15 +513,12 @@ static void use_memory_of(vyc_stream *source, uint32_t thread) {
 static void adopt_memory(uint32_t thread) {
   scene *s = the_scene();
   vyc_stream *source = NULL;
-  if (!scene_ok(vyc_stream_adopt(&source, s->context, s->foreign_stream), "stream adopted"))
-    return;
+  if (!scene_ok(vyc_stream_adopt(&source, s->context, s->foreign_stream), "stream adopted")) return;
   use_memory_of(source, thread);
   vyc_stream_release(source);
 }
 
-static void adopt_memory_of_own_stream(uint32_t thread) {
-  use_memory_of(the_scene()->two, thread);
-}
+static void adopt_memory_of_own_stream(uint32_t thread) { use_memory_of(the_scene()->two, thread); }
 
 /* ---- the context ----------------------------------------------------------------------------- */
 

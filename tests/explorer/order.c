@@ -28,8 +28,7 @@ static bool is_first_use(const order *o, const order_operation *later, uint32_t 
   }
   for (uint32_t i = 1; i < o->count; i++) {
     const order_operation *p = &o->list[i];
-    if (p->stream == later->stream && touches(p, 1u << buffer) &&
-        (p->end == 0 || p->end >= copied))
+    if (p->stream == later->stream && touches(p, 1u << buffer) && (p->end == 0 || p->end >= copied))
       used = true;
   }
   return !used;
@@ -103,8 +102,7 @@ static const char *name(const order *o, uint64_t operation) {
 }
 
 static bool writes(const order *o, uint64_t operation, uint32_t buffer) {
-  return operation == 0 ||
-         (operation < o->count && (o->list[operation].writes >> buffer & 1) != 0);
+  return operation == 0 || (operation < o->count && (o->list[operation].writes >> buffer & 1) != 0);
 }
 
 /* Between a value and its reader: written over by somebody who is ordered between. */
@@ -136,8 +134,8 @@ void order_check_write(const order *o, uint32_t writer, uint32_t buffer, uint64_
   if (found == 0 || found >= o->count || found == writer) return;
   if (writes(o, found, buffer)) {
     if (order_is_before(o, writer, (uint32_t)found))
-      explorer_fail("%s (%u) writes to %s over what %s (%lu) has written after it",
-                    name(o, writer), writer, b->name, name(o, found), (unsigned long)found);
+      explorer_fail("%s (%u) writes to %s over what %s (%lu) has written after it", name(o, writer),
+                    writer, b->name, name(o, found), (unsigned long)found);
     return;
   }
   for (uint32_t i = buffer + 1; i < o->buffer_count; i++)

@@ -32,8 +32,8 @@ void explorer_point(explorer_site *site, const char *function, const volatile vo
                     int kind);
 
 #define EXPLORER_SITE(text)                                                                        \
-  static explorer_site explorer_here __attribute__((section("explorer_sites"), used)) = {          \
-      __FILE__, text, __LINE__, 0, 0, 0}
+  static explorer_site explorer_here                                                               \
+      __attribute__((section("explorer_sites"), used)) = {__FILE__, text, __LINE__, 0, 0, 0}
 #define EXPLORER_AT(text, object)                                                                  \
   __extension__({                                                                                  \
     EXPLORER_SITE(text);                                                                           \
@@ -59,8 +59,7 @@ void explorer_point(explorer_site *site, const char *function, const volatile vo
 #define __atomic_fetch_xor(p, ...) (EXPLORER_AT("fetch_xor", p), __atomic_fetch_xor(p, __VA_ARGS__))
 #define __atomic_add_fetch(p, ...) (EXPLORER_AT("add_fetch", p), __atomic_add_fetch(p, __VA_ARGS__))
 #define __atomic_sub_fetch(p, ...) (EXPLORER_AT("sub_fetch", p), __atomic_sub_fetch(p, __VA_ARGS__))
-#define __atomic_test_and_set(p, m)                                                                \
-  (EXPLORER_AT("test_and_set", p), __atomic_test_and_set(p, m))
+#define __atomic_test_and_set(p, m) (EXPLORER_AT("test_and_set", p), __atomic_test_and_set(p, m))
 #define __atomic_clear(p, m) (EXPLORER_AT("clear", p), __atomic_clear(p, m))
 
 /* ---- locks: a thread that waits for one is not run ------------------------------------------- */

@@ -195,13 +195,12 @@ void scene_copy_in(const scene_buffer *to, bool tries) {
 }
 
 void scene_copy_out(const scene_buffer *from, bool tries) {
-  const uint32_t number = scene_enter((order_operation){.name = "copy out",
-                                                        .stream = STREAM_CALLS,
-                                                        .flags =
-                                                            ORDER_COPY | ORDER_WAITS_BUFFERS |
-                                                            ORDER_BLOCKS,
-                                                        .reads = scene_set(from)},
-                                      BY_ITSELF, 0);
+  const uint32_t number =
+      scene_enter((order_operation){.name = "copy out",
+                                    .stream = STREAM_CALLS,
+                                    .flags = ORDER_COPY | ORDER_WAITS_BUFFERS | ORDER_BLOCKS,
+                                    .reads = scene_set(from)},
+                  BY_ITSELF, 0);
   uint64_t value = UINT64_MAX;
   vyc_status status = VYC_NOT_READY;
   if (tries) status = vyc_copy_try_out(from->handle, 0, &value, sizeof value, TRY_NS);
@@ -321,8 +320,7 @@ static void make_objects(scene *s, bool is_far) {
   MUST(vyc_stream_create(&s->one, s->context));
   if (is_far) make_room(s->context);
   MUST(vyc_stream_create(&s->two, s->context));
-  for (uint32_t i = 1; i < EXPLORER_THREADS; i++)
-    MUST(vyc_stream_create(&s->spare[i], s->context));
+  for (uint32_t i = 1; i < EXPLORER_THREADS; i++) MUST(vyc_stream_create(&s->spare[i], s->context));
   s->foreign_stream = model_stream_of_others();
   for (uint32_t i = 1; i < EXPLORER_THREADS; i++) s->foreign_memory[i] = model_memory_of_others();
   scene_buffer_make(&s->x, "x");

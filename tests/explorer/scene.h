@@ -14,7 +14,7 @@ enum { /* order streams; those of a thread follow */
        STREAM_TWO = 2,
        STREAM_FOREIGN = 3,
        STREAM_SPARE = 10, /* and the thread's number: its own, idle, for it to drop */
-       STREAM_MADE = 20   /* and the thread's number: that it makes */
+       STREAM_MADE = 20 /* and the thread's number: that it makes */
 };
 
 enum { /* order_operation.graph */
@@ -29,8 +29,8 @@ enum binding_of { /* where the arguments of an operation's kernels come from */
 
 enum { /* a setting of a schedule */
        SETTING_PENDING = 1u, /* work is in flight at the beginning */
-       SETTING_EAGER = 2u,   /* the device ends at once what it is given */
-       SETTING_FREE = 4u,    /* buffers are released right after the operations, not read */
+       SETTING_EAGER = 2u, /* the device ends at once what it is given */
+       SETTING_FREE = 4u, /* buffers are released right after the operations, not read */
        SETTING_HOT_FIRST = 8u, /* of the buffers that are read: a read waits for streams, too */
        SETTING_FAR = 16u /* streams have far slots, all but the second */
 };

@@ -79,8 +79,7 @@ static int find_variables(struct dl_phdr_info *info, size_t size, void *data) {
   for (size_t i = 0; i < info->dlpi_phnum; i++) {
     const ElfW(Phdr) *header = &info->dlpi_phdr[i];
     if (header->p_type != PT_GNU_RELRO) continue;
-    const uintptr_t end =
-        (info->dlpi_addr + header->p_vaddr + header->p_memsz) & ~(uintptr_t)4095;
+    const uintptr_t end = (info->dlpi_addr + header->p_vaddr + header->p_memsz) & ~(uintptr_t)4095;
     const uintptr_t begin = (uintptr_t)explorer->variables_home;
     if (end <= begin) continue;
     explorer->variables_home = (char *)end;
@@ -343,8 +342,13 @@ __attribute__((noinline)) static void pass(explorer_site *site, const char *func
   if (e->points >= EXPLORER_POINTS) explorer_fail("the schedule does not end");
   const uint32_t number = e->points++;
   explorer_passed *passed = &e->passed[number];
-  *passed = (explorer_passed){site,      function, (uintptr_t)object,          (uint8_t)e->current,
-                              choices(), (uint8_t)(kind == EXPLORER_OWN), (uint8_t)e->current};
+  *passed = (explorer_passed){site,
+                              function,
+                              (uintptr_t)object,
+                              (uint8_t)e->current,
+                              choices(),
+                              (uint8_t)(kind == EXPLORER_OWN),
+                              (uint8_t)e->current};
   if (object != NULL) note_sharing((uintptr_t)object);
   while (e->plan != NULL && e->next_preemption < e->plan->count &&
          e->plan->list[e->next_preemption].at <= number) {
@@ -354,8 +358,7 @@ __attribute__((noinline)) static void pass(explorer_site *site, const char *func
       site->preempted++;
       if (e->device_step != NULL && e->device_step(false)) e->idle = 0;
     } else if (preemption->to > 0 && preemption->to < EXPLORER_THREADS &&
-               e->threads[preemption->to].state == THREAD_READY &&
-               preemption->to != e->current) {
+               e->threads[preemption->to].state == THREAD_READY && preemption->to != e->current) {
       site->preempted++;
       go_to(preemption->to);
     }

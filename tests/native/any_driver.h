@@ -37,9 +37,9 @@ static void find(void *slot, const char *name, int since) {
 
 /* The emulator counts what a client of the driver holds; a GPU's driver does not. */
 static void check_nothing_lives(void) {
-  static const char *const KINDS[] = {"allocations", "pinned", "modules", "streams", "events",
-                                      "graphs",      "execs",  "links",   "user_objects",
-                                      "contexts"};
+  static const char *const KINDS[] = {"allocations",  "pinned",  "modules", "streams",
+                                      "events",       "graphs",  "execs",   "links",
+                                      "user_objects", "contexts"};
   void *library = dlopen(driver_path, RTLD_NOW);
   int (*count)(const char *, uint64_t *);
   *(void **)&count = dlsym(library, "vyre_emulator_count");

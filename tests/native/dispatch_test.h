@@ -65,9 +65,8 @@ UNUSED static uint64_t count_of(const char *key) {
   return value;
 }
 
-static const char *const LIVE[] = {"allocations", "pinned", "modules", "streams", "events",
-                                   "graphs",      "execs",  "links",   "user_objects",
-                                   "contexts"};
+static const char *const LIVE[] = {"allocations", "pinned", "modules", "streams",      "events",
+                                   "graphs",      "execs",  "links",   "user_objects", "contexts"};
 
 /* The driver holds nothing for us any more. */
 UNUSED static void check_nothing_lives(void) {

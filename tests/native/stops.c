@@ -20,7 +20,7 @@ static void stop(const char *call, int behind) {
 
 #define STOP_TABLE(X)                                                                              \
   X(cuGraphLaunch, (CUgraphExec a, CUstream b), (a, b))                                            \
-  X(cuCtxGetCurrent, (CUcontext * a), (a))                                                        \
+  X(cuCtxGetCurrent, (CUcontext * a), (a))                                                         \
   X(cuEventCreate, (CUevent * a, unsigned b), (a, b))                                              \
   X(cuStreamQuery, (CUstream a), (a))                                                              \
   X(cuEventRecord, (CUevent a, CUstream b), (a, b))                                                \

@@ -1,5 +1,5 @@
-// A callback of the host that lets an exception out ends the process, with a word on why: what the library holds
-// meanwhile would stay as it is, and a later close would wait for it in vain.
+// A callback of the host that lets an exception out ends the process, with a word on why: what the
+// library holds meanwhile would stay as it is, and a later close would wait for it in vain.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -90,7 +90,8 @@ void ends_the_process(void (*what)()) {
   close(ends[1]);
   char text[512];
   size_t used = 0;
-  for (ssize_t n; used < sizeof text - 1 && (n = read(ends[0], text + used, sizeof text - 1 - used)) > 0;)
+  for (ssize_t n;
+       used < sizeof text - 1 && (n = read(ends[0], text + used, sizeof text - 1 - used)) > 0;)
     used += static_cast<size_t>(n);
   text[used] = '\0';
   close(ends[0]);

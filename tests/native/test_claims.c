@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <time.h>
 
-#include "driver.h"
 #include "dispatch_test.h"
+#include "driver.h"
 
 #define MOST_YIELDS 1000000u
 

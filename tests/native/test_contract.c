@@ -282,12 +282,14 @@ static void shorter_structs_are_filled_as_far_as_they_go(vyc_context *context, v
   CHECK(error.tag == UINT64_C(0x5555555555555555));
 }
 
-/* ---- structs of an earlier version ------------------------------------------------------------ */
+/* ---- structs of an earlier version ------------------------------------------------------------
+ */
 
 /* The first version's part of a run, at the end of readable memory. */
 static vyc_run *first_version(const vyc_run *run, void **memory_out) {
   const size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = offsetof(vyc_run, iterations);
-  uint8_t *memory = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  uint8_t *memory =
+      mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   CHECK(memory != MAP_FAILED && mprotect(memory + page, page, PROT_NONE) == 0);
   vyc_run *old = (vyc_run *)(void *)(memory + page - bytes);
   memcpy(old, run, bytes);
@@ -357,7 +359,8 @@ static void iterations_count_without_an_origin(void) {
   vyc_context_release(context);
 }
 
-/* ---- after a close ----------------------------------------------------------------------------- */
+/* ---- after a close -----------------------------------------------------------------------------
+ */
 
 static void page_locked_memory_has_its_address_in_every_state(void) {
   vyc_context *context = open_context();

@@ -1,4 +1,5 @@
-// User objects of graphs: who holds them, when and where the call comes that ends one, what it may do.
+// User objects of graphs: who holds them, when and where the call comes that ends one, what it may
+// do.
 #include <atomic>
 #include <thread>
 

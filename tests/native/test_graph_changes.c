@@ -147,8 +147,8 @@ static void branches_stay_whatever_moves(const place *p, uint32_t ranges) {
   end_branches(&b);
 }
 
-/* Each copy takes what the branch behind it fills: now an edge from another branch, or none, because
- * it comes first and the fill has to come behind it. */
+/* Each copy takes what the branch behind it fills: now an edge from another branch, or none,
+ * because it comes first and the fill has to come behind it. */
 static void edges_are_exact_where_branches_are_crossed(const place *p, uint32_t ranges) {
   branches a = make_branches(p, (ranges + 2) / 3, 1.0f), b = make_branches(p, a.count, 5.0f);
   for (uint32_t i = 0; i < b.count; i++)

@@ -67,7 +67,8 @@ static void check_next_follows(void) {
   for (uint32_t i = 0; i < N; i++) CHECK(next[i] == out[i]);
 }
 
-/* ---- ways to launch out = 3 * in on the stream ------------------------------------------------ */
+/* ---- ways to launch out = 3 * in on the stream ------------------------------------------------
+ */
 
 static vyc_call *call;
 static vyc_graph *graph;
@@ -221,9 +222,11 @@ static void a_launch_is_behind_a_copy_in_the_middle_of_the_one_before(void) {
   }
 }
 
-/* ---- a first use and a copy ------------------------------------------------------------------- */
+/* ---- a first use and a copy -------------------------------------------------------------------
+ */
 
-/* So that `out` alone is used for the first time, and nothing else puts the stream behind copies. */
+/* So that `out` alone is used for the first time, and nothing else puts the stream behind copies.
+ */
 static void use_others(void) {
   launch(s.plan, s.in, s.next, 1.0f, s.stream);
   OK(vyc_stream_synchronize(s.stream));
@@ -286,7 +289,8 @@ static void a_launch_whose_first_use_a_copy_came_into_is_waited_for(void) {
   end();
 }
 
-/* ---- marks that somebody waits for ------------------------------------------------------------ */
+/* ---- marks that somebody waits for ------------------------------------------------------------
+ */
 
 static void *order_behind(void *unused) {
   OK(vyc_buffer_order(s.out, s.second));
@@ -326,7 +330,8 @@ static void marks_of_a_failed_wait_are_waited_for_again(void) {
   end();
 }
 
-/* ---- a slot that another stream had ------------------------------------------------------------ */
+/* ---- a slot that another stream had ------------------------------------------------------------
+ */
 
 static void new_owner(void) {
   vyc_stream_release(s.stream);
@@ -347,8 +352,10 @@ static void a_new_stream_is_behind_call_order_whoever_had_its_slot(void) {
     fprintf(stderr, "%s, another slot's stream\n", WAYS[i].name);
     use_and_end(&WAYS[i]);
     launch(s.plan, s.next, s.in, 5.0f, NULL); /* next is 1 */
-    if (WAYS[i].make != make_steady_call) WAYS[i].make();
-    else make_call();
+    if (WAYS[i].make != make_steady_call)
+      WAYS[i].make();
+    else
+      make_call();
     WAYS[i].launch();
     check_filled(s.out, 15.0f);
     end_way();

@@ -16,8 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "driver.h"
 #include "dispatch_test.h"
+#include "driver.h"
 
 #define HOG_NS UINT64_C(500000000)
 #define HOLD_NS UINT64_C(5000000) /* of a driver call: longer than a waiter sleeps at a time */
@@ -87,8 +87,7 @@ static int begin(pthread_t *thread, int priority, const cpu_set_t *where, void *
   CHECK(pthread_attr_setinheritsched(&attributes, PTHREAD_EXPLICIT_SCHED) == 0);
   CHECK(pthread_attr_setschedpolicy(&attributes, priority == 0 ? SCHED_OTHER : SCHED_FIFO) == 0);
   CHECK(pthread_attr_setschedparam(&attributes, &parameters) == 0);
-  if (where != NULL)
-    CHECK(pthread_attr_setaffinity_np(&attributes, sizeof *where, where) == 0);
+  if (where != NULL) CHECK(pthread_attr_setaffinity_np(&attributes, sizeof *where, where) == 0);
   const int error = pthread_create(thread, &attributes, run, NULL);
   CHECK(pthread_attr_destroy(&attributes) == 0);
   return error;

@@ -6,8 +6,8 @@
 #define _DEFAULT_SOURCE
 #include <sys/mman.h>
 
-#include "driver.h"
 #include "dispatch_test.h"
+#include "driver.h"
 
 #define BUFFERS 256u
 #define SCALARS 3800u
@@ -28,15 +28,16 @@ static uintptr_t lowest;
 
 #if defined(__x86_64__)
 /* movabs rax, &lowest; cmp [rax], rsp; jbe over; mov [rax], rsp; over: movabs rax, real; jmp rax */
-static const uint8_t CODE[] = {0x48, 0xb8, 0, 0, 0,    0,    0,    0,    0,    0,    0x48,
-                               0x39, 0x20, 0x76, 0x03, 0x48, 0x89, 0x20, 0x48, 0xb8, 0,
-                               0,    0,    0,    0,    0,    0,    0,    0xff, 0xe0};
+static const uint8_t CODE[] = {0x48, 0xb8, 0,    0,    0,    0,    0,    0,    0,    0,
+                               0x48, 0x39, 0x20, 0x76, 0x03, 0x48, 0x89, 0x20, 0x48, 0xb8,
+                               0,    0,    0,    0,    0,    0,    0,    0,    0xff, 0xe0};
 #define LOWEST_AT 2
 #define REAL_AT 20
 
 static void watch(vyc_driver *driver) {
   const size_t count = offsetof(struct vyc_driver, library) / sizeof(void *);
-  uint8_t *code = mmap(NULL, count * 32, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  uint8_t *code =
+      mmap(NULL, count * 32, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   CHECK(code != MAP_FAILED);
   uint8_t *const table = (uint8_t *)driver;
   for (size_t i = 0; i < count; i++) {
@@ -55,7 +56,8 @@ static void watch(vyc_driver *driver) {
 static void watch(vyc_driver *driver) { (void)driver; }
 #endif
 
-/* ---- a kernel of many arguments --------------------------------------------------------------- */
+/* ---- a kernel of many arguments ---------------------------------------------------------------
+ */
 
 typedef struct wide {
   vyc_context *context;
@@ -91,7 +93,10 @@ static vyc_plan *wide_plan(vyc_module *module) {
   CHECK(parameters != NULL);
   for (uint32_t i = 0; i < BUFFERS + SCALARS; i++)
     parameters[i] = (vyc_parameter){i < BUFFERS ? VYC_PARAMETER_POINTER : VYC_PARAMETER_SCALAR,
-                                    i < BUFFERS ? i : i - BUFFERS, 8 * i, 8, {0}};
+                                    i < BUFFERS ? i : i - BUFFERS,
+                                    8 * i,
+                                    8,
+                                    {0}};
   for (uint32_t i = 0; i < BUFFERS; i++)
     bindings[i] = (vyc_binding){i % 2 == 0 ? VYC_ROLE_IN : VYC_ROLE_INOUT, 0, 4, 0};
   const vyc_plan_desc desc = {.struct_size = sizeof desc,
@@ -294,9 +299,12 @@ static void streams_without_a_number_take_no_more(void) {
 }
 
 static void failures_take_no_more(void) {
-  static const char *const CALLS[] = {"cuGraphInstantiateWithFlags", "cuGraphLaunch",
-                                      "cuGraphExecKernelNodeSetParams", "cuMemAlloc",
-                                      "cuMemHostAlloc", "cuStreamQuery"};
+  static const char *const CALLS[] = {"cuGraphInstantiateWithFlags",
+                                      "cuGraphLaunch",
+                                      "cuGraphExecKernelNodeSetParams",
+                                      "cuMemAlloc",
+                                      "cuMemHostAlloc",
+                                      "cuStreamQuery"};
   set_up();
   WITHIN(launch_wide, VYC_OK);
   for (size_t i = 0; i < sizeof CALLS / sizeof CALLS[0]; i++) {

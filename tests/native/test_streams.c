@@ -133,8 +133,7 @@ static void marks_go_with_the_buffer(vyc_context *context, vyc_plan *plan) {
 
 /* ---- waits ----------------------------------------------------------------------------------- */
 
-static void a_copy_waits_for_the_streams_of_its_buffer_alone(vyc_context *context,
-                                                             vyc_plan *plan) {
+static void a_copy_waits_for_the_streams_of_its_buffer_alone(vyc_context *context, vyc_plan *plan) {
   for (size_t i = 0; i < SOME_COUNT; i++) {
     const int other = SOME[i] == LAST ? LAST - 1 : LAST;
     vyc_buffer *in = filled(context, 2.0f), *out = filled(context, 0.0f);

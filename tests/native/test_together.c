@@ -3,7 +3,8 @@
 #include "bundle_test.h"
 #include "stops_test.h"
 
-/* ---- a replay and its symbols ----------------------------------------------------------------- */
+/* ---- a replay and its symbols -----------------------------------------------------------------
+ */
 
 #define COUNT 64u
 
@@ -67,7 +68,8 @@ static void a_launch_has_symbols_of_one_time(void) {
   vyc_context_release(context);
 }
 
-/* ---- a stream that two threads adopt ---------------------------------------------------------- */
+/* ---- a stream that two threads adopt ----------------------------------------------------------
+ */
 
 static vyc_context *adopting;
 static vyc_stream *adopted;
@@ -97,7 +99,8 @@ static void a_handle_is_one_stream_whoever_adopts_it(void) {
   vyc_context_release(adopting);
 }
 
-/* ---- a look at all work ----------------------------------------------------------------------- */
+/* ---- a look at all work -----------------------------------------------------------------------
+ */
 
 static vyc_context *looked_at;
 static vyc_module *module;

@@ -18,7 +18,8 @@ static void copy_library(char *path_out, size_t bytes) {
   FILE *from = fopen(info.dli_fname, "rb"), *to = fopen(path_out, "wb");
   CHECK(from != NULL && to != NULL);
   static char chunk[1 << 16];
-  for (size_t n; (n = fread(chunk, 1, sizeof chunk, from)) > 0;) CHECK(fwrite(chunk, 1, n, to) == n);
+  for (size_t n; (n = fread(chunk, 1, sizeof chunk, from)) > 0;)
+    CHECK(fwrite(chunk, 1, n, to) == n);
   fclose(from);
   CHECK(fclose(to) == 0);
 }

@@ -1,5 +1,5 @@
-/* Room of a kernel for the arguments of one call, kept between calls: as much as there were calls at
- * a time.
+/* Room of a kernel for the arguments of one call, kept between calls: as much as there were calls
+ * at a time.
  *
  * With a GIL one thread is in here at a time. Without one a thread looks in a place that threads
  * seldom share, and claims room there by an exchange; who finds none makes it, and gives it to that
