@@ -257,8 +257,8 @@ def test_program_that_depends_on_its_block_is_refused(what: str, device: vc.Devi
 def test_wrong_words_for_a_block_are_refused(device: vc.Device) -> None:
     with pytest.raises(TypeError, match="auto"):
         vc.Builder("x", block="best")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="auto"):
-        device.compile(elementwise(), block=128)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="auto"):
+        device.compile(elementwise(), block="best")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="axes"):
         device.compile(two_axes(), block="auto")
 
