@@ -8,8 +8,9 @@
 #include <stdbool.h>
 #include <time.h>
 
+#include "driver.h" /* in front of what takes short names */
+
 #include "dispatch_test.h"
-#include "driver.h"
 
 #define MOST_YIELDS 1000000u
 

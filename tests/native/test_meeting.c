@@ -1,8 +1,9 @@
 /* Threads that launch one plan at once need a parameter block each. The plan keeps as many as have
  * met, so from then on a launch allocates nothing, at any number of threads. */
 #define _GNU_SOURCE
+#include "driver.h" /* in front of what takes short names */
+
 #include "dispatch_test.h"
-#include "driver.h"
 #include "host_faults.h"
 
 #define THREADS 64

@@ -16,8 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "driver.h" /* in front of what takes short names */
+
 #include "dispatch_test.h"
-#include "driver.h"
 
 #define HOG_NS UINT64_C(500000000)
 #define HOLD_NS UINT64_C(5000000) /* of a driver call: longer than a waiter sleeps at a time */

@@ -6,8 +6,9 @@
 #define _DEFAULT_SOURCE
 #include <sys/mman.h>
 
+#include "driver.h" /* in front of what takes short names */
+
 #include "dispatch_test.h"
-#include "driver.h"
 
 #define BUFFERS 256u
 #define SCALARS 3800u

@@ -15,7 +15,7 @@ import numpy as np
 from vyre_cuda.ir.nodes import Const, Expr, For, If, Local, Source, Stmt, While
 from vyre_cuda.ir.operators import Operand
 from vyre_cuda.ir.scopes import Block, BlockKind, Scope, caller, program_error
-from vyre_cuda.ir.types import bool_
+from vyre_cuda.ir.types import bool_, by_dtype
 from vyre_cuda.ir.values import Value, local, node_of, place
 
 
@@ -130,10 +130,11 @@ def _open_branch(scope: Scope, source: Source) -> If:
 
 
 def _bounds(scope: Scope, lo: Operand, hi: Operand, source: Source) -> tuple[Value, Value]:
-    """Both bounds, of one type: a number takes the other's, two numbers the index type."""
+    """Both bounds, of one type: a number takes the other's, two numbers that of a NumPy scalar or the index type."""
+    own = next((by_dtype(bound.dtype) for bound in (lo, hi) if isinstance(bound, np.integer)), None)
     lo, hi = (int(bound) if isinstance(bound, np.integer) else bound for bound in (lo, hi))
     if isinstance(lo, (int, float)) and isinstance(hi, (int, float)):
-        type_ = scope.index
+        type_ = scope.index if own is None else own
         return place(scope, lo, source, type_, "start"), place(scope, hi, source, type_, "stop")
     if isinstance(lo, (int, float)):
         stop = place(scope, hi, source, None, "stop")
