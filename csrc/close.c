@@ -50,6 +50,14 @@ static void close_driver_side(vyc_context *context) {
 }
 
 static _Atomic(vyc_context *) abandoned_contexts;
+/* Closed while the work of an abandoned one ran: kept in reach, as what leaks on purpose. */
+static _Atomic(vyc_context *) left_contexts;
+
+static void keep(_Atomic(vyc_context *) *list, vyc_context *context) {
+  context->next_abandoned = atomic_load(list);
+  while (!atomic_compare_exchange_weak(list, &context->next_abandoned, context)) {
+  }
+}
 
 vyc_context *vyc__abandoned(void) {
   return atomic_load_explicit(&abandoned_contexts, memory_order_acquire);
@@ -65,9 +73,7 @@ static void leave_all(vyc_context *context) {
 /* Work may run for ever. */
 static vyc_status give_up(vyc_context *context, int64_t timeout_ns) {
   atomic_store(&context->abandoned, true);
-  context->next_abandoned = atomic_load(&abandoned_contexts);
-  while (!atomic_compare_exchange_weak(&abandoned_contexts, &context->next_abandoned, context)) {
-  }
+  keep(&abandoned_contexts, context);
   leave_all(context);
   vyc__log(context, VYC_LOG_WARNING, "a close has abandoned the device: its work has not ended");
   char launches[sizeof((vyc_error *)NULL)->launches];
@@ -117,6 +123,7 @@ static vyc_status close_now(vyc_context *context, int64_t timeout_ns) {
   } else { /* the driver frees nothing while a kernel runs on the device */
     vyc__log(context, VYC_LOG_WARNING,
              "work of a device that was abandoned still runs: what this one had is not freed");
+    keep(&left_contexts, context);
     leave_all(context);
     vyc__leave(context, &scope);
   }
