@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 Rule = Callable[["Builder", str, int, int], "int | None"]
 
-_ONES = {"f32": 0x3F800000, "f64": 0x3FF0000000000000}
-_ONE = _ONES["f32"]
+# The bits of 1.0.
+ONES = {"f32": 0x3F800000, "f64": 0x3FF0000000000000}
+_ONE = ONES["f32"]
 _INFINITY = 0x7F800000
 _MINUS_ONE = 0xBF800000
 _SIGN = 0x80000000
@@ -114,7 +115,7 @@ def extreme_of_one(suffix: str) -> Rule:
     """min and max of x and x: behind a negation ptxas forgets to truncate what is converted of it to an integer."""
 
     def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
-        if left != right or type_ not in _ONES:
+        if left != right or type_ not in ONES:
             return None
         return b.apply("multiply.ftz", left, b.constant("f32", _ONE)) if suffix else left
 
@@ -136,7 +137,7 @@ def maximum_ignoring(suffix: str) -> Rule:
         if left == right:
             return one_operand(b, type_, left, right)
         constant, other = (right, left) if b.is_constant(right) else (left, right)
-        if type_ not in _ONES or not b.is_constant(constant):
+        if type_ not in ONES or not b.is_constant(constant):
             return None
         bits = b.function.attrs[constant]
         if bits == 1 << (BITS[type_] - 1):
@@ -145,7 +146,7 @@ def maximum_ignoring(suffix: str) -> Rule:
         if limited is None:
             return None
         saturated = b.emit(f"fmax{suffix}", type_, (other, constant))
-        one = b.constant(type_, _ONES[type_])
+        one = b.constant(type_, ONES[type_])
         return b.apply("where", b.apply("unordered", limited, limited), one, saturated)
 
     return rule
@@ -198,7 +199,7 @@ def _limited_to_one(b: Builder, type_: str, suffix: str, value: int) -> int | No
         return None
     left, right = function.args[value]
     constant, other = (right, left) if b.is_constant(right) else (left, right)
-    return other if b.constant_of(constant) == _ONES[type_] else None
+    return other if b.constant_of(constant) == ONES[type_] else None
 
 
 RULES: dict[str, Callable[..., int | None]] = {

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vyre_cuda.ptx.float_rules import ONES
 from vyre_cuda.ptx.intervals import FULL
 
 if TYPE_CHECKING:
     from vyre_cuda.ptx.peephole import Builder
 
-_ONES = {"f32": 0x3F800000, "f64": 0x3FF0000000000000}
 _VALUES = frozenset({"cast.f32", "cast.f64", "chop.f32"})
 _BITS = frozenset({"bits.f32", "bits.f64", "short"})
 
@@ -28,6 +28,6 @@ def converted_truth(b: Builder, op: str, type_: str, value: int) -> int | None:
         return None
     if op in _VALUES:
         is_one = b.apply("not_equal", value, b.constant(source, 0))
-        return b.apply("where", is_one, b.constant(type_, _ONES[type_]), b.constant(type_, 0))
+        return b.apply("where", is_one, b.constant(type_, ONES[type_]), b.constant(type_, 0))
     mask = b.apply("negative", value)
     return b.emit(op, type_, (b.apply("bitwise_and", mask, b.constant(source, 1)),))
