@@ -35,8 +35,9 @@ class Awaitable:
 
     _steps: dict[Any, Coroutine[Any, Any, Results]]
 
-    def _coroutine(self) -> Coroutine[Any, Any, Results]:
-        raise NotImplementedError
+    if TYPE_CHECKING:  # it is the subclass's
+
+        def _coroutine(self) -> Coroutine[Any, Any, Results]: ...
 
     def __await__(self) -> Generator[Any, None, Results]:
         return self._coroutine().__await__()
