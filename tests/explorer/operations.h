@@ -5,6 +5,63 @@
 
 #include <stdint.h>
 
+#define OPERATION_TABLE(X)                                                                         \
+  X("launch", launch_on_stream)                                                                    \
+  X("launch-call-order", launch_in_call_order)                                                     \
+  X("launch-reads", launch_that_reads)                                                             \
+  X("launch-spare", launch_on_spare)                                                               \
+  X("launch-free", launch_and_free)                                                                \
+  X("call", call)                                                                                  \
+  X("call-set-run", call_set_run)                                                                  \
+  X("call-set", call_set)                                                                          \
+  X("call-made", call_made)                                                                        \
+  X("kernel-made", kernel_made)                                                                    \
+  X("graph-made", graph_made)                                                                      \
+  X("replay", replay)                                                                              \
+  X("replay-scalar", replay_with_scalar)                                                           \
+  X("replay-set", replay_set)                                                                      \
+  X("replay-get", replay_get)                                                                      \
+  X("copy-in", copy_in)                                                                            \
+  X("copy-out", copy_out)                                                                          \
+  X("try-in", try_in)                                                                              \
+  X("try-out", try_out)                                                                            \
+  X("copy-other-out", copy_other_out)                                                              \
+  X("copy-own-out", copy_own_out)                                                                  \
+  X("copy-within", copy_within)                                                                    \
+  X("fail", fail)                                                                                  \
+  X("fail-wait", fail_and_wait)                                                                    \
+  X("fail-made", fail_of_made)                                                                     \
+  X("fail-dropped", fail_and_drop_stream)                                                          \
+  X("wait-stream", synchronize_stream)                                                             \
+  X("wait-all", synchronize)                                                                       \
+  X("wait-buffer", synchronize_buffer)                                                             \
+  X("fence", fence)                                                                                \
+  X("event", order_by_event)                                                                       \
+  X("order", order_by_buffer)                                                                      \
+  X("free", free_buffer)                                                                           \
+  X("take", take_buffer)                                                                           \
+  X("trim", trim)                                                                                  \
+  X("budget", change_budget)                                                                       \
+  X("try-buffer", try_buffer)                                                                      \
+  X("export", export_buffer)                                                                       \
+  X("host-run", host_run)                                                                          \
+  X("pinned-run", pinned_run)                                                                      \
+  X("submit", submit)                                                                              \
+  X("stream-made", make_stream)                                                                    \
+  X("stream-dropped", drop_stream)                                                                 \
+  X("stream-used-dropped", use_and_drop_stream)                                                    \
+  X("adopt-stream", adopt_stream)                                                                  \
+  X("adopt-memory", adopt_memory)                                                                  \
+  X("adopt-memory-of-own", adopt_memory_of_own_stream)                                             \
+  X("statistics", read_statistics)                                                                 \
+  X("depth", ask_depth)                                                                            \
+  X("history", read_history)                                                                       \
+  X("close", close_context)
+
+#define OPERATION_DECLARED(name, function) void operate_##function(uint32_t thread);
+OPERATION_TABLE(OPERATION_DECLARED)
+#undef OPERATION_DECLARED
+
 typedef struct operation_row {
   const char *name;
   void (*run)(uint32_t thread); /* on a logical thread, from 1 */

@@ -88,6 +88,13 @@ vyc_status scene_make_asserting(vyc_plan **plan_out);
 /* The same for what must not fail and is no operation of the model. True: it may go on. */
 bool scene_ok(vyc_status status, const char *what);
 
+static inline void scene_must(vyc_status status, const char *what) { scene_ok(status, what); }
+#define MUST(call) scene_must(call, #call)
+/* The model of order, as the model of the driver calls it. */
+model_hooks scene_hooks(void);
+/* As the library counts them. */
+void scene_read_counters(const scene *s, uint64_t *launches_out, uint64_t *graph_launches_out);
+
 /* A launch of the kernel; `in` may begin at its second element. */
 void scene_launch(const char *name, vyc_stream *stream, uint32_t order_stream,
                   const scene_buffer *in, const scene_buffer *to);

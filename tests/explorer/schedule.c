@@ -1,25 +1,19 @@
-/* Logical threads, points, locks, and the memory that a schedule may change. */
+/* Logical threads, and who of them runs after each point. */
 #define _GNU_SOURCE
-#include "schedule.h"
+#include "schedule_parts.h"
 
-#include <errno.h>
-#include <link.h>
-#include <linux/futex.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 
 #define STACK_BYTES ((size_t)512 << 10)
-#define HEAP_BYTES ((size_t)16 << 20)
 #define HEAP_PLACE UINT64_C(0x200000000000) /* the same in each run, so that schedules are, too */
 #define STACK_PLACE UINT64_C(0x210000000000)
 #define STREAK 4000u      /* points of one thread in a row: it looks for what others do */
 #define IDLE_ROUNDS 60000u
-#define CLOCK_STEP_NS UINT64_C(5000000) /* a look at the clock: waits are few looks long */
 #define STATES (1u << 22)
 #define SHARED_OBJECTS (1u << 14)
 
@@ -28,7 +22,7 @@
 static explorer_state *state_place;
 explorer_state *const *const explorer_p = &state_place;
 
-static void *take_pages(size_t bytes, uint64_t place) {
+void *take_pages(size_t bytes, uint64_t place) {
   void *pages = mmap((void *)(uintptr_t)place, bytes, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (pages == MAP_FAILED) {
@@ -60,34 +54,6 @@ static void on_crash(int number) {
 
 /* ---- start ----------------------------------------------------------------------------------- */
 
-/* The program's own variables and thread-locals, which are those of what is explored. */
-static int find_variables(struct dl_phdr_info *info, size_t size, void *data) {
-  (void)size;
-  (void)data;
-  for (size_t i = 0; i < info->dlpi_phnum; i++) {
-    const ElfW(Phdr) *header = &info->dlpi_phdr[i];
-    if (header->p_type == PT_LOAD && (header->p_flags & PF_W) != 0) {
-      explorer->variables_home = (char *)(info->dlpi_addr + header->p_vaddr);
-      explorer->variables_bytes = header->p_memsz;
-    }
-    if (header->p_type == PT_TLS) {
-      explorer->locals_home = info->dlpi_tls_data;
-      explorer->locals_bytes = header->p_memsz;
-    }
-  }
-  /* What was relocated is read-only now, and never changes. */
-  for (size_t i = 0; i < info->dlpi_phnum; i++) {
-    const ElfW(Phdr) *header = &info->dlpi_phdr[i];
-    if (header->p_type != PT_GNU_RELRO) continue;
-    const uintptr_t end = (info->dlpi_addr + header->p_vaddr + header->p_memsz) & ~(uintptr_t)4095;
-    const uintptr_t begin = (uintptr_t)explorer->variables_home;
-    if (end <= begin) continue;
-    explorer->variables_home = (char *)end;
-    explorer->variables_bytes -= end - begin;
-  }
-  return 1; /* the program is the first */
-}
-
 static void watch_crashes(void) {
   static const int numbers[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
   const stack_t stack = {.ss_sp = take_pages(STACK_BYTES, 0), .ss_size = STACK_BYTES};
@@ -100,7 +66,7 @@ static void watch_crashes(void) {
 
 void explorer_start(void) {
   state_place = take_pages(sizeof *explorer, 0);
-  dl_iterate_phdr(find_variables, NULL);
+  find_variables();
   explorer->heap = take_pages(HEAP_BYTES, HEAP_PLACE);
   explorer->heap_end = explorer->heap + HEAP_BYTES;
   explorer->states = take_pages(STATES * sizeof *explorer->states, 0);
@@ -113,97 +79,6 @@ void explorer_start(void) {
       memcpy(explorer->locals[i], explorer->locals_home, explorer->locals_bytes);
   }
   watch_crashes();
-}
-
-/* ---- memory that is put back ----------------------------------------------------------------- */
-
-extern explorer_site __start_explorer_sites[], __stop_explorer_sites[];
-
-#define PAGE ((size_t)4096)
-#define LOOK_EVERY 64u /* schedules, at pages of long tables that nobody has written to yet */
-#define LONG_TABLE 16u /* pages */
-
-enum { /* of a page */
-       PAGE_IS_LOOKED_AT = 0,
-       PAGE_CHANGES, /* so it is put back without a look */
-       PAGE_IS_ZERO  /* among many: of a table that is hardly ever used */
-};
-
-static void put_back_range(char *home, const char *kept, size_t bytes, uint8_t *pages, bool all) {
-  for (size_t at = 0; at < bytes; at += PAGE) {
-    const size_t part = bytes - at < PAGE ? bytes - at : PAGE;
-    uint8_t *const page = &pages[at / PAGE];
-    if (*page == PAGE_IS_ZERO && !all) continue;
-    if (*page != PAGE_CHANGES && memcmp(home + at, kept + at, part) != 0) *page = PAGE_CHANGES;
-    if (*page == PAGE_CHANGES) memcpy(home + at, kept + at, part);
-  }
-}
-
-static void find_long_tables(const char *kept, size_t bytes, uint8_t *pages) {
-  size_t zeros = 0;
-  for (size_t at = 0; at + PAGE <= bytes; at += PAGE) {
-    const bool is_zero = kept[at] == 0 && memcmp(kept + at, kept + at + 1, PAGE - 1) == 0;
-    zeros = is_zero ? zeros + 1 : 0;
-    if (zeros == LONG_TABLE) memset(&pages[at / PAGE + 1 - LONG_TABLE], PAGE_IS_ZERO, LONG_TABLE);
-    if (zeros > LONG_TABLE) pages[at / PAGE] = PAGE_IS_ZERO;
-  }
-}
-
-/* The sites count on through all schedules: what is in front of them, and behind. */
-typedef struct parts {
-  size_t begin, end;
-  uint8_t *behind;
-} parts;
-
-static parts parts_of(const explorer_snapshot *snapshot) {
-  const size_t begin = (size_t)((char *)__start_explorer_sites - explorer->variables_home);
-  const size_t end = (size_t)((char *)__stop_explorer_sites - explorer->variables_home);
-  return (parts){begin, end, snapshot->variable_pages + begin / PAGE + 1};
-}
-
-static void put_variables_back(const explorer_snapshot *snapshot, bool all) {
-  char *const home = explorer->variables_home;
-  const parts p = parts_of(snapshot);
-  put_back_range(home, snapshot->variables, p.begin, snapshot->variable_pages, all);
-  put_back_range(home + p.end, snapshot->variables + p.end, explorer->variables_bytes - p.end,
-                 p.behind, all);
-}
-
-void explorer_keep(uint32_t number) {
-  explorer_snapshot *snapshot = &explorer->snapshots[number];
-  snapshot->taken = true;
-  snapshot->heap_bytes = explorer->heap_used;
-  snapshot->steps = explorer->steps;
-  snapshot->clock_ns = explorer->clock_ns;
-  snapshot->heap = take_pages(explorer->heap_used + 1, 0);
-  snapshot->heap_pages = take_pages(explorer->heap_used / PAGE + 1, 0);
-  snapshot->variables = take_pages(explorer->variables_bytes + 1, 0);
-  snapshot->variable_pages = take_pages(explorer->variables_bytes / PAGE + 3, 0);
-  snapshot->locals = take_pages(EXPLORER_THREADS * explorer->locals_bytes + 1, 0);
-  memcpy(snapshot->heap, explorer->heap, explorer->heap_used);
-  memcpy(snapshot->variables, explorer->variables_home, explorer->variables_bytes);
-  const parts p = parts_of(snapshot);
-  find_long_tables(snapshot->variables + p.end, explorer->variables_bytes - p.end, p.behind);
-  memcpy(explorer->locals[0], explorer->locals_home, explorer->locals_bytes);
-  for (uint32_t i = 0; i < EXPLORER_THREADS; i++)
-    memcpy(snapshot->locals + i * explorer->locals_bytes, explorer->locals[i],
-           explorer->locals_bytes);
-}
-
-void explorer_put_back(uint32_t number) {
-  const explorer_snapshot *snapshot = &explorer->snapshots[number];
-  const bool all = explorer->failed || explorer->schedules % LOOK_EVERY == 0;
-  put_back_range(explorer->heap, snapshot->heap, snapshot->heap_bytes, snapshot->heap_pages, true);
-  explorer->heap_used = snapshot->heap_bytes;
-  put_variables_back(snapshot, all);
-  for (uint32_t i = 0; i < EXPLORER_THREADS; i++)
-    memcpy(explorer->locals[i], snapshot->locals + i * explorer->locals_bytes,
-           explorer->locals_bytes);
-  memcpy(explorer->locals_home, explorer->locals[0], explorer->locals_bytes);
-  explorer->failed = false;
-  explorer->failure[0] = '\0';
-  explorer->steps = snapshot->steps;
-  explorer->clock_ns = snapshot->clock_ns;
 }
 
 /* ---- who runs -------------------------------------------------------------------------------- */
@@ -241,7 +116,7 @@ static void go_to(uint32_t to) {
   swapcontext(&explorer->threads[from].context, &explorer->threads[to].context);
 }
 
-static const char *where(uint32_t thread) {
+const char *where(uint32_t thread) {
   static char text[160]; /* right before the end of a schedule alone */
   const explorer_site *site = explorer->threads[thread].site;
   snprintf(text, sizeof text, "%s:%u", site == NULL ? "?" : site->file,
@@ -288,6 +163,25 @@ void explorer_wait_round(void) {
   explorer->threads[explorer->current].streak = 0;
   const uint32_t to = next_thread();
   go_to(to);
+}
+
+void wait_for(const volatile void *object) {
+  if (!explorer->running) explorer_fail("a lock was left by a thread that has ended");
+  logical_thread *thread = &explorer->threads[explorer->current];
+  thread->state = THREAD_WAITS;
+  thread->waits_for = object;
+  thread->streak = 0;
+  const uint32_t to = next_thread();
+  go_to(to);
+}
+
+void wake(const volatile void *object, uint32_t most) {
+  for (uint32_t i = 1; i < EXPLORER_THREADS && most > 0; i++) {
+    logical_thread *thread = &explorer->threads[i];
+    if (thread->state != THREAD_WAITS || thread->waits_for != object) continue;
+    thread->state = THREAD_READY;
+    most--;
+  }
 }
 
 static uint8_t choices(void) {
@@ -426,261 +320,4 @@ bool explorer_run_together(void (*const *run)(void *), void *const *arguments, u
   explorer->schedules++;
   change_locals(0, 1);
   return run_from_root(1);
-}
-
-/* ---- locks and time -------------------------------------------------------------------------- */
-
-/* The holder, and 1 more, is the first word of a mutex: zeros are one that is free. */
-static uint32_t *holder_of(pthread_mutex_t *mutex) { return (uint32_t *)(void *)mutex; }
-
-int explorer_mutex_init(pthread_mutex_t *mutex) {
-  memset(mutex, 0, sizeof *mutex);
-  return 0;
-}
-
-static void wait_for(const volatile void *object) {
-  if (!explorer->running) explorer_fail("a lock was left by a thread that has ended");
-  logical_thread *thread = &explorer->threads[explorer->current];
-  thread->state = THREAD_WAITS;
-  thread->waits_for = object;
-  thread->streak = 0;
-  const uint32_t to = next_thread();
-  go_to(to);
-}
-
-static void wake(const volatile void *object, uint32_t most) {
-  for (uint32_t i = 1; i < EXPLORER_THREADS && most > 0; i++) {
-    logical_thread *thread = &explorer->threads[i];
-    if (thread->state != THREAD_WAITS || thread->waits_for != object) continue;
-    thread->state = THREAD_READY;
-    most--;
-  }
-}
-
-int explorer_mutex_lock(pthread_mutex_t *mutex) {
-  if (*holder_of(mutex) == explorer->current + 1)
-    explorer_fail("a thread takes a lock twice, at %s", where(explorer->current));
-  while (*holder_of(mutex) != 0) wait_for(mutex);
-  *holder_of(mutex) = explorer->current + 1;
-  return 0;
-}
-
-int explorer_mutex_trylock(pthread_mutex_t *mutex) {
-  if (*holder_of(mutex) != 0) return EBUSY;
-  *holder_of(mutex) = explorer->current + 1;
-  return 0;
-}
-
-int explorer_mutex_unlock(pthread_mutex_t *mutex) {
-  if (*holder_of(mutex) != explorer->current + 1)
-    explorer_fail("a thread gives a lock back that it has not, at %s", where(explorer->current));
-  *holder_of(mutex) = 0;
-  wake(mutex, EXPLORER_THREADS);
-  return 0;
-}
-
-int explorer_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex) {
-  explorer_mutex_unlock(mutex);
-  wait_for(cond);
-  return explorer_mutex_lock(mutex);
-}
-
-int explorer_cond_wake(pthread_cond_t *cond) {
-  wake(cond, EXPLORER_THREADS);
-  return 0;
-}
-
-int explorer_once(pthread_once_t *once, void (*call)(void)) {
-  int *done = (int *)(void *)once;
-  if (*done == 1) return 0;
-  while (*done == 2) explorer_wait_round();
-  if (*done == 1) return 0;
-  *done = 2;
-  call();
-  *done = 1;
-  return 0;
-}
-
-int explorer_yield(void) {
-  explorer_wait_round();
-  return 0;
-}
-
-int explorer_sleep(const struct timespec *time) {
-  explorer->clock_ns += (uint64_t)time->tv_sec * UINT64_C(1000000000) + (uint64_t)time->tv_nsec;
-  explorer_wait_round();
-  return 0;
-}
-
-int explorer_clock(struct timespec *now_out) {
-  explorer->clock_ns += CLOCK_STEP_NS;
-  now_out->tv_sec = (time_t)(explorer->clock_ns / UINT64_C(1000000000));
-  now_out->tv_nsec = (long)(explorer->clock_ns % UINT64_C(1000000000));
-  return 0;
-}
-
-int explorer_key_create(pthread_key_t *key) {
-  *key = 0;
-  return 0;
-}
-
-static uint32_t own_id(void) { return 1000u + explorer->current; }
-
-static long lock_pi(uint32_t *word) {
-  while (*word != 0) {
-    *word |= FUTEX_WAITERS;
-    wait_for(word);
-  }
-  *word = own_id() | FUTEX_WAITERS; /* others may wait still */
-  return 0;
-}
-
-static long futex(uint32_t *word, int operation, uint32_t value, const void *timeout) {
-  switch (operation & FUTEX_CMD_MASK) {
-  case FUTEX_WAIT:
-  case FUTEX_WAIT_BITSET:
-    if (*word != value) {
-      errno = EAGAIN;
-      return -1;
-    }
-    if (timeout != NULL || !explorer->running)
-      explorer_wait_round();
-    else
-      wait_for(word);
-    return 0;
-  case FUTEX_WAKE:
-  case FUTEX_WAKE_BITSET: wake(word, value); return 0;
-  case FUTEX_LOCK_PI:
-#ifdef FUTEX_LOCK_PI2
-  case FUTEX_LOCK_PI2:
-#endif
-    return lock_pi(word);
-  case FUTEX_UNLOCK_PI:
-    if ((*word & FUTEX_TID_MASK) != own_id())
-      explorer_fail("a thread gives a futex back that it has not");
-    *word = 0;
-    wake(word, EXPLORER_THREADS);
-    return 0;
-  default: explorer_fail("a futex operation that is not modelled: %d", operation);
-  }
-}
-
-long explorer_syscall(long number, ...) {
-  va_list arguments;
-  if (number == SYS_gettid) return (long)own_id();
-  if (number == SYS_sched_yield) return explorer_yield();
-  if (number != SYS_futex) explorer_fail("a system call that is not modelled: %ld", number);
-  va_start(arguments, number);
-  uint32_t *word = va_arg(arguments, uint32_t *);
-  const int operation = va_arg(arguments, int);
-  const uint32_t value = va_arg(arguments, uint32_t);
-  const void *timeout = NULL;
-  const int command = operation & FUTEX_CMD_MASK;
-  if (command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET || command == FUTEX_LOCK_PI)
-    timeout = va_arg(arguments, const void *);
-  va_end(arguments);
-  return futex(word, operation, value, timeout);
-}
-
-/* ---- the heap -------------------------------------------------------------------------------- */
-
-/* Nothing is used twice in one schedule, so whoever uses what was freed is seen. */
-typedef struct block_head {
-  size_t bytes;
-  struct block_head *next_freed;
-  uint64_t is_live;
-  char padding[40];
-} block_head;
-
-/* The list of what was freed is in the heap, and put back with it. */
-static block_head **freed_list(void) { return (block_head **)(void *)explorer->heap; }
-static uint64_t *live_count(void) { return (uint64_t *)(void *)(explorer->heap + 8); }
-
-static block_head *head_of(void *memory) { return (block_head *)(void *)((char *)memory - 64); }
-
-static bool is_ours(const void *memory) {
-  return (const char *)memory >= explorer->heap && (const char *)memory < explorer->heap_end;
-}
-
-void *explorer_heap_take(size_t bytes) {
-  if (explorer->heap_used == 0) {
-    explorer->heap_used = 64;
-    memset(explorer->heap, 0, 64);
-  }
-  const size_t room = sizeof(block_head) + ((bytes + 63) & ~(size_t)63);
-  if (explorer->heap_used + room > HEAP_BYTES) explorer_fail("the heap of the explorer is full");
-  block_head *head = (block_head *)(void *)(explorer->heap + explorer->heap_used);
-  explorer->heap_used += room;
-  *head = (block_head){.bytes = bytes};
-  return head + 1;
-}
-
-void *__real_malloc(size_t bytes);
-void *__real_calloc(size_t count, size_t bytes);
-void *__real_realloc(void *memory, size_t bytes);
-void *__real_aligned_alloc(size_t alignment, size_t bytes);
-void __real_free(void *memory);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_calloc(size_t count, size_t bytes);
-void *__wrap_realloc(void *memory, size_t bytes);
-void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
-void __wrap_free(void *memory);
-
-static bool is_on(void) { return state_place != NULL && explorer->heap_on; }
-
-void *__wrap_malloc(size_t bytes) {
-  if (!is_on()) return __real_malloc(bytes);
-  void *memory = explorer_heap_take(bytes);
-  head_of(memory)->is_live = 1;
-  ++*live_count();
-  memset(memory, 0xA5, bytes);
-  return memory;
-}
-
-void *__wrap_calloc(size_t count, size_t bytes) {
-  if (!is_on()) return __real_calloc(count, bytes);
-  void *memory = __wrap_malloc(count * bytes);
-  return memset(memory, 0, count * bytes);
-}
-
-void *__wrap_aligned_alloc(size_t alignment, size_t bytes) {
-  if (!is_on()) return __real_aligned_alloc(alignment, bytes);
-  if (alignment > 64) explorer_fail("an alignment of %zu is not modelled", alignment);
-  return __wrap_malloc(bytes);
-}
-
-void __wrap_free(void *memory) {
-  if (memory == NULL) return;
-  if (!is_ours(memory)) {
-    __real_free(memory);
-    return;
-  }
-  block_head *head = head_of(memory);
-  if (head->is_live == 0) explorer_fail("memory is freed twice");
-  head->is_live = 0;
-  --*live_count();
-  memset(memory, 0xDD, head->bytes);
-  head->next_freed = *freed_list();
-  *freed_list() = head;
-}
-
-void *__wrap_realloc(void *memory, size_t bytes) {
-  if (!is_on() || (memory != NULL && !is_ours(memory))) return __real_realloc(memory, bytes);
-  void *fresh = __wrap_malloc(bytes);
-  if (memory == NULL) return fresh;
-  const size_t before = head_of(memory)->bytes;
-  memcpy(fresh, memory, before < bytes ? before : bytes);
-  __wrap_free(memory);
-  return fresh;
-}
-
-void explorer_check_freed(void) {
-  for (const block_head *head = *freed_list(); head != NULL; head = head->next_freed) {
-    const unsigned char *bytes = (const unsigned char *)(head + 1);
-    const size_t count = head->bytes;
-    if (count > 0 && (bytes[0] != 0xDD || memcmp(bytes, bytes + 1, count - 1) != 0))
-      explorer_fail("%zu bytes were written to after they were freed", count);
-  }
-  if (*live_count() != 0)
-    explorer_fail("%lu blocks of host memory were not freed", (unsigned long)*live_count());
 }

@@ -1,0 +1,192 @@
+/* The model's graphs: nodes, executable copies, launches. */
+#define CUDA_NO_PROTOTYPE
+#include "model_parts.h"
+
+static graph *graph_of(CUgraph handle) {
+  graph *g = (graph *)(void *)handle;
+  if (!g->live) explorer_fail("a graph is used that was destroyed");
+  return g;
+}
+
+static exec *exec_of(CUgraphExec handle, const char *function) {
+  exec *x = (exec *)(void *)handle;
+  if (x == NULL || !x->live) explorer_fail("%s of an exec that was destroyed", function);
+  return x;
+}
+
+static CUresult CUDAAPI model_cuGraphCreate(CUgraph *out, unsigned flags) {
+  (void)flags;
+  SHARED(NULL);
+  graph *g = take(sizeof *g);
+  g->live = true;
+  the_model->live_graphs++;
+  *out = (CUgraph)(void *)g;
+  return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI model_cuGraphDestroy(CUgraph handle) {
+  SHARED(handle);
+  graph_of(handle)->live = false;
+  the_model->live_graphs--;
+  return CUDA_SUCCESS;
+}
+
+/* Nodes run in the order of their making, which is one that their edges allow. */
+static CUresult add_node(CUgraphNode *out, CUgraph handle, const node *n) {
+  graph *g = graph_of(handle);
+  if (g->node_count >= MODEL_NODES) explorer_fail("a graph of the model has no room for a node");
+  g->nodes[g->node_count] = *n;
+  *out = (CUgraphNode)(uintptr_t)(++g->node_count);
+  return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI model_cuGraphAddKernelNode(CUgraphNode *out, CUgraph handle,
+                                                   const CUgraphNode *before, size_t count,
+                                                   const CUDA_KERNEL_NODE_PARAMS *params) {
+  (void)before, (void)count;
+  SHARED(handle);
+  const node n = {.kind = WORK_KERNEL, .kernel = kernel_of(params->func, params->kernelParams)};
+  return add_node(out, handle, &n);
+}
+
+static node copy_node(const CUDA_MEMCPY3D *p) {
+  const uint64_t to = p->dstMemoryType == CU_MEMORYTYPE_HOST ? (uint64_t)(uintptr_t)p->dstHost
+                                                             : (uint64_t)p->dstDevice;
+  const uint64_t from = p->srcMemoryType == CU_MEMORYTYPE_HOST ? (uint64_t)(uintptr_t)p->srcHost
+                                                               : (uint64_t)p->srcDevice;
+  return (node){.kind = WORK_COPY,
+                .to = to + p->dstXInBytes,
+                .from = from + p->srcXInBytes,
+                .bytes = p->WidthInBytes * (p->Height == 0 ? 1 : p->Height)};
+}
+
+static CUresult CUDAAPI model_cuGraphAddMemcpyNode(CUgraphNode *out, CUgraph handle,
+                                                   const CUgraphNode *before, size_t count,
+                                                   const CUDA_MEMCPY3D *params, CUcontext context) {
+  (void)before, (void)count, (void)context;
+  SHARED(handle);
+  const node n = copy_node(params);
+  return add_node(out, handle, &n);
+}
+
+static node fill_node(const CUDA_MEMSET_NODE_PARAMS *p) {
+  return (node){.kind = WORK_FILL,
+                .width = p->elementSize,
+                .to = p->dst,
+                .bytes = p->width * p->elementSize,
+                .value = p->value};
+}
+
+static CUresult CUDAAPI model_cuGraphAddMemsetNode(CUgraphNode *out, CUgraph handle,
+                                                   const CUgraphNode *before, size_t count,
+                                                   const CUDA_MEMSET_NODE_PARAMS *params,
+                                                   CUcontext context) {
+  (void)before, (void)count, (void)context;
+  SHARED(handle);
+  const node n = fill_node(params);
+  return add_node(out, handle, &n);
+}
+
+static CUresult CUDAAPI
+model_cuGraphAddBatchMemOpNode(CUgraphNode *out, CUgraph handle, const CUgraphNode *before,
+                               size_t count, const CUDA_BATCH_MEM_OP_NODE_PARAMS *params) {
+  (void)before, (void)count;
+  SHARED(handle);
+  return add_node(out, handle,
+                  &(node){.kind = WORK_SET,
+                          .to = params->paramArray[0].writeValue.address,
+                          .value = params->paramArray[0].writeValue.value});
+}
+
+static CUresult CUDAAPI model_cuGraphKernelNodeSetAttribute(CUgraphNode which,
+                                                            CUkernelNodeAttrID attribute,
+                                                            const CUkernelNodeAttrValue *value) {
+  (void)which, (void)attribute, (void)value;
+  return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI model_cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph handle,
+                                                          unsigned long long flags) {
+  (void)flags;
+  SHARED(handle);
+  const graph *g = graph_of(handle);
+  exec *x = take(sizeof *x);
+  x->live = true;
+  x->node_count = g->node_count;
+  memcpy(x->nodes, g->nodes, sizeof x->nodes);
+  the_model->live_execs++;
+  *out = (CUgraphExec)(void *)x;
+  return CUDA_SUCCESS;
+}
+
+static node *node_of(CUgraphExec handle, CUgraphNode which, const char *function) {
+  exec *x = exec_of(handle, function);
+  const uint64_t number = (uint64_t)(uintptr_t)which;
+  if (number == 0 || number > x->node_count) explorer_fail("%s of a node of another", function);
+  return &x->nodes[number - 1];
+}
+
+static CUresult CUDAAPI model_cuGraphExecKernelNodeSetParams(CUgraphExec handle, CUgraphNode which,
+                                                             const CUDA_KERNEL_NODE_PARAMS *p) {
+  SHARED(handle);
+  node *n = node_of(handle, which, "cuGraphExecKernelNodeSetParams");
+  n->kernel = kernel_of(p->func, p->kernelParams);
+  return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI model_cuGraphExecMemcpyNodeSetParams(CUgraphExec handle, CUgraphNode which,
+                                                             const CUDA_MEMCPY3D *params,
+                                                             CUcontext context) {
+  (void)context;
+  SHARED(handle);
+  *node_of(handle, which, "cuGraphExecMemcpyNodeSetParams") = copy_node(params);
+  return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI model_cuGraphExecMemsetNodeSetParams(CUgraphExec handle, CUgraphNode which,
+                                                             const CUDA_MEMSET_NODE_PARAMS *params,
+                                                             CUcontext context) {
+  (void)context;
+  SHARED(handle);
+  *node_of(handle, which, "cuGraphExecMemsetNodeSetParams") = fill_node(params);
+  return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI model_cuGraphExecDestroy(CUgraphExec handle) {
+  SHARED(handle);
+  exec_of(handle, "cuGraphExecDestroy")->live = false;
+  the_model->live_execs--;
+  return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI model_cuGraphUpload(CUgraphExec handle, CUstream where) {
+  exec_of(handle, "cuGraphUpload");
+  stream_of(where, "cuGraphUpload");
+  return CUDA_SUCCESS;
+}
+
+/* Launches of one exec run one after the other, on whatever streams. */
+static CUresult CUDAAPI model_cuGraphLaunch(CUgraphExec handle, CUstream where) {
+  SHARED(handle);
+  exec *x = exec_of(handle, "cuGraphLaunch");
+  work *w = give(stream_of(where, "cuGraphLaunch"), WORK_GRAPH);
+  uint32_t kernels = 0, number = 0;
+  w->node_count = x->node_count;
+  memcpy(w->nodes, x->nodes, sizeof w->nodes);
+  w->behind = x->last != NULL && !x->last->done ? x->last : NULL;
+  x->last = w;
+  for (uint32_t i = 0; i < w->node_count; i++) kernels += w->nodes[i].kind == WORK_KERNEL;
+  for (uint32_t i = 0; i < w->node_count; i++)
+    if (w->nodes[i].kind == WORK_KERNEL) kernel_given(&w->nodes[i].kernel, number++, kernels);
+  return given();
+}
+
+#define MODELLED(X)                                                                                \
+  X(cuGraphCreate)                                                                                 \
+  X(cuGraphDestroy)                                                                                \
+  X(cuGraphAddKernelNode) X(cuGraphAddMemcpyNode) X(cuGraphAddMemsetNode)                          \
+      X(cuGraphAddBatchMemOpNode) X(cuGraphKernelNodeSetAttribute) X(cuGraphInstantiateWithFlags)  \
+          X(cuGraphExecKernelNodeSetParams) X(cuGraphExecMemcpyNodeSetParams)                      \
+              X(cuGraphExecMemsetNodeSetParams) X(cuGraphExecDestroy) X(cuGraphUpload)             \
+                  X(cuGraphLaunch)
+const model_row model_graph_rows[] = {MODELLED(MODEL_ROW){NULL, NULL}};

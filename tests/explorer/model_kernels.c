@@ -1,0 +1,58 @@
+/* The model's modules, whose code is a kernel of eight bytes, and launches of it. */
+#define CUDA_NO_PROTOTYPE
+#include "model_parts.h"
+
+static CUresult CUDAAPI model_cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned count,
+                                                 CUjit_option *options, void **values) {
+  (void)image;
+  (void)count;
+  (void)options;
+  (void)values;
+  *out = (CUmodule)take(64);
+  the_model->live_modules++;
+  return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI model_cuModuleUnload(CUmodule module) {
+  SHARED(module);
+  for (uint32_t i = 0; i < the_model->stream_count; i++)
+    for (const work *w = the_model->streams[i]->first; w != NULL; w = w->next)
+      for (uint32_t j = 0; j < w->node_count; j++)
+        if (w->nodes[j].kernel.module == module)
+          explorer_fail("cuModuleUnload of a kernel that is in flight");
+  the_model->live_modules--;
+  return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI model_cuModuleGetFunction(CUfunction *out, CUmodule module,
+                                                  const char *text) {
+  const uint64_t kind = strcmp(text, MODEL_ASSERTING) == 0 ? ASSERTING : 0;
+  *out = (CUfunction)(uintptr_t)((uint64_t)(uintptr_t)module | kind);
+  return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI model_cuFuncGetAttribute(int *value, CUfunction_attribute which,
+                                                 CUfunction function) {
+  (void)which;
+  (void)function;
+  *value = 1024;
+  return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI model_cuLaunchKernel(CUfunction function, unsigned x, unsigned y,
+                                             unsigned z, unsigned bx, unsigned by, unsigned bz,
+                                             unsigned shared, CUstream handle, void **parameters,
+                                             void **extra) {
+  (void)x, (void)y, (void)z, (void)bx, (void)by, (void)bz, (void)shared, (void)extra;
+  SHARED(handle);
+  work *w = give(stream_of(handle, "cuLaunchKernel"), WORK_KERNEL);
+  w->node_count = 1;
+  w->nodes[0] = (node){.kind = WORK_KERNEL, .kernel = kernel_of(function, parameters)};
+  kernel_given(&w->nodes[0].kernel, 0, 1);
+  return given();
+}
+
+#define MODELLED(X)                                                                                \
+  X(cuModuleLoadDataEx)                                                                            \
+  X(cuModuleUnload) X(cuModuleGetFunction) X(cuFuncGetAttribute) X(cuLaunchKernel)
+const model_row model_kernel_rows[] = {MODELLED(MODEL_ROW){NULL, NULL}};

@@ -1,0 +1,127 @@
+/* What the files of the model share: its streams, events, graphs and memory, and how work is given.
+ */
+#ifndef EXPLORER_MODEL_PARTS_H
+#define EXPLORER_MODEL_PARTS_H
+
+#include <cuda.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "model.h"
+#include "schedule.h"
+
+enum { /* work.kind */
+       WORK_KERNEL,
+       WORK_COPY,
+       WORK_FILL,
+       WORK_SET, /* a word, as a memory operation of a stream does */
+       WORK_RECORD,
+       WORK_WAIT,
+       WORK_GRAPH
+};
+
+typedef struct node {
+  uint32_t kind, width;
+  uint64_t to, from, bytes, value;
+  model_kernel kernel;
+} node;
+
+typedef struct event event;
+typedef struct stream stream;
+typedef struct exec exec;
+
+typedef struct work {
+  struct work *next;
+  uint64_t serial;
+  uint32_t kind;
+  bool done;
+  struct work *behind; /* of a launch: the one before of the same exec; of a wait: the record */
+  uint8_t *copied; /* of pageable memory: what it held */
+  uint32_t node_count;
+  node nodes[MODEL_NODES];
+} work;
+
+struct stream {
+  bool live, foreign;
+  uint32_t number;
+  work *first, **end;
+};
+
+struct event {
+  bool live;
+  work *last; /* record; a wait is for the one that it finds, whatever is recorded later */
+  stream *stream;
+};
+
+typedef struct graph {
+  bool live;
+  uint32_t node_count;
+  node nodes[MODEL_NODES];
+} graph;
+
+struct exec {
+  bool live;
+  uint32_t node_count;
+  node nodes[MODEL_NODES];
+  work *last;
+};
+
+typedef struct memory {
+  uint64_t address, bytes;
+  bool live, pinned, foreign;
+} memory;
+
+typedef struct model {
+  model_hooks hooks;
+  bool eager;
+  uint64_t serial;
+  uint32_t stream_count, memory_count;
+  stream *streams[MODEL_STREAMS];
+  memory memories[MODEL_MEMORIES];
+  stream *wanted;
+  int64_t live_streams, live_events, live_graphs, live_execs, live_modules, holders;
+  CUcontext current[EXPLORER_THREADS];
+  CUstreamCaptureMode mode[EXPLORER_THREADS];
+} model;
+extern model *the_model;
+
+/* In the handle of a function whose kernel fails an assertion whenever it runs. */
+#define ASSERTING UINT64_C(8)
+#define CONTEXT ((CUcontext)(uintptr_t)0xC0DE00)
+
+#define POINT(text, object, kind)                                                                  \
+  do {                                                                                             \
+    EXPLORER_SITE(text);                                                                           \
+    explorer_point(&explorer_here, "the driver", (object), (kind));                                \
+  } while (0)
+#define SHARED(object) POINT(__func__ + 6, object, EXPLORER_SHARED)
+
+/* Room in the explored heap, of zeros. */
+static inline void *take(size_t bytes) { return memset(explorer_heap_take(bytes), 0, bytes); }
+
+/* ---- memory (model_memory.c) ----------------------------------------------------------------- */
+
+/* NULL: no memory of the model's. */
+memory *memory_at(uint64_t address);
+
+/* ---- work (model_work.c) --------------------------------------------------------------------- */
+
+stream *stream_of(CUstream handle, const char *function);
+work *give(stream *s, uint32_t kind);
+/* After a call that gave work. */
+CUresult given(void);
+void kernel_given(model_kernel *kernel, uint32_t number, uint32_t of_graph);
+model_kernel kernel_of(const void *function, void **parameters);
+
+/* ---- the driver's functions ------------------------------------------------------------------ */
+
+typedef struct model_row {
+  const char *name; /* NULL behind the last */
+  void (*function)(void);
+} model_row;
+#define MODEL_ROW(name) {#name, (void (*)(void))model_##name},
+
+extern const model_row model_context_rows[], model_stream_rows[], model_memory_rows[],
+    model_kernel_rows[], model_graph_rows[];
+
+#endif

@@ -1,0 +1,146 @@
+/* Work in the queues of the streams: giving it, and running what can run. */
+#define CUDA_NO_PROTOTYPE
+#include "model_parts.h"
+
+/* As a thread of a kernel leaves it: the key, by which the least wins, and the index. */
+static void write_report(const model_kernel *kernel) {
+  model_check_memory(kernel->report, 16, "a report");
+  if (model_read(kernel->report) < kernel->operation) return;
+  model_write(kernel->report + 8, kernel->operation);
+  model_write(kernel->report, kernel->operation);
+}
+
+static void run_node(const work *w, node *n) {
+  switch (n->kind) {
+  case WORK_KERNEL:
+    for (uint32_t i = 0; i < n->kernel.count; i++) {
+      model_check_memory(n->kernel.in, 8, "a kernel");
+      model_check_memory(n->kernel.out, 8, "a kernel");
+    }
+    the_model->hooks.runs(&n->kernel);
+    if (n->kernel.report != 0) write_report(&n->kernel);
+    break;
+  case WORK_COPY:
+    if (memory_at(n->to) != NULL) model_check_memory(n->to, n->bytes, "a copy");
+    if (w->copied == NULL && memory_at(n->from) != NULL)
+      model_check_memory(n->from, n->bytes, "a copy");
+    if (n->kernel.out != 0) the_model->hooks.writes(&n->kernel);
+    memmove((void *)(uintptr_t)n->to,
+            w->copied != NULL ? w->copied : (const void *)(uintptr_t)n->from, n->bytes);
+    break;
+  case WORK_FILL:
+    model_check_memory(n->to, n->bytes, "a fill");
+    for (uint64_t i = 0; i < n->bytes; i += n->width)
+      memcpy((void *)(uintptr_t)(n->to + i), &n->value, n->width);
+    break;
+  case WORK_SET:
+    model_check_memory(n->to, 4, "a memory operation");
+    memcpy((void *)(uintptr_t)n->to, &n->value, 4);
+    break;
+  default: break;
+  }
+}
+
+static bool can_run(const work *w) { return w->behind == NULL || w->behind->done; }
+
+static void run_first(stream *s) {
+  work *w = s->first;
+  for (uint32_t i = 0; i < w->node_count; i++) {
+    if (w->kind == WORK_GRAPH && i > 0) w->nodes[i].kernel.first_value = w->nodes[0].kernel.value;
+    run_node(w, &w->nodes[i]);
+  }
+  w->done = true;
+  s->first = w->next;
+  if (s->first == NULL) s->end = &s->first;
+}
+
+/* The stream whose first piece of work must run for that of `s` to come on. */
+static stream *runnable_for(stream *s) {
+  for (uint32_t depth = 0; depth < MODEL_STREAMS && s != NULL && s->first != NULL; depth++) {
+    if (can_run(s->first)) return s;
+    const work *w = s->first;
+    stream *other = NULL;
+    for (uint32_t i = 0; i < the_model->stream_count; i++)
+      for (const work *x = the_model->streams[i]->first; x != NULL; x = x->next)
+        if (x == w->behind) other = the_model->streams[i];
+    s = other;
+  }
+  return NULL;
+}
+
+static stream *oldest(bool newest) {
+  stream *found = NULL;
+  for (uint32_t i = 0; i < the_model->stream_count; i++) {
+    stream *s = the_model->streams[i];
+    if (s->first == NULL || !can_run(s->first)) continue;
+    if (found == NULL || (s->first->serial < found->first->serial) != newest) found = s;
+  }
+  return found;
+}
+
+bool model_has_work(void) { return the_model != NULL && oldest(false) != NULL; }
+
+/* What takes no time, once its turn has come. */
+static stream *with_marker(void) {
+  for (uint32_t i = 0; i < the_model->stream_count; i++) {
+    const work *w = the_model->streams[i]->first;
+    if (w != NULL && (w->kind == WORK_RECORD || w->kind == WORK_WAIT) && can_run(w))
+      return the_model->streams[i];
+  }
+  return NULL;
+}
+
+bool model_step(bool is_waited_for) {
+  stream *s = NULL;
+  if (the_model == NULL) return false;
+  if (is_waited_for && the_model->wanted != NULL) s = runnable_for(the_model->wanted);
+  if (s == NULL) s = oldest(false);
+  if (s == NULL) return false;
+  run_first(s);
+  while ((s = with_marker()) != NULL) run_first(s);
+  return true;
+}
+
+void model_drain(void) {
+  for (stream *s = oldest(true); s != NULL; s = oldest(true)) run_first(s);
+}
+
+stream *stream_of(CUstream handle, const char *function) {
+  if ((uintptr_t)handle < 16) explorer_fail("%s on a default stream", function);
+  stream *s = (stream *)(void *)handle;
+  if (!s->live) explorer_fail("%s on stream %u, which was destroyed", function, s->number);
+  return s;
+}
+
+work *give(stream *s, uint32_t kind) {
+  work *w = take(sizeof *w);
+  w->kind = kind;
+  w->serial = ++the_model->serial;
+  *s->end = w;
+  s->end = &w->next;
+  return w;
+}
+
+CUresult given(void) {
+  while (the_model->eager && model_step(false)) {
+  }
+  return CUDA_SUCCESS;
+}
+
+void kernel_given(model_kernel *kernel, uint32_t number, uint32_t of_graph) {
+  kernel->operation = the_model->hooks.operation();
+  kernel->number = number;
+  kernel->of_graph = of_graph;
+  the_model->hooks.given(kernel);
+}
+
+model_kernel kernel_of(const void *function, void **parameters) {
+  const uint64_t module = (uint64_t)(uintptr_t)function & ~ASSERTING;
+  model_kernel kernel = {.module = (const void *)(uintptr_t)module};
+  memcpy(&kernel.in, parameters[0], 8);
+  memcpy(&kernel.out, parameters[1], 8);
+  memcpy(&kernel.value, parameters[2], 8);
+  memcpy(&kernel.count, parameters[3], 4);
+  if (((uint64_t)(uintptr_t)function & ASSERTING) != 0) memcpy(&kernel.report, parameters[4], 8);
+  return kernel;
+}

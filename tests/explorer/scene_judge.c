@@ -1,0 +1,113 @@
+/* The judgement at the end of a schedule: every value, count and piece of memory. */
+#include "scene.h"
+
+static void look(scene *s) {
+  const bool is_hot_first = (s->setting & SETTING_HOT_FIRST) != 0;
+  scene_copy_out(is_hot_first ? &s->hot : &s->out, false);
+  scene_copy_out(is_hot_first ? &s->out : &s->hot, false);
+  for (uint32_t i = 1; i < EXPLORER_THREADS; i++)
+    if (s->own[i].handle != NULL) scene_copy_out(&s->own[i], false);
+}
+
+static void check_executed(const scene *s) {
+  for (uint32_t i = 1; i < s->order.count; i++)
+    if (s->order.list[i].executed != s->order.list[i].launched)
+      explorer_fail("%s (%u) was given %u times and ran %u times", s->order.list[i].name, i,
+                    s->order.list[i].launched, s->order.list[i].executed);
+}
+
+static void release_objects(scene *s) {
+  vyc_call_release(s->call);
+  vyc_replay_release(s->replay);
+  vyc_plan_release(s->asserting);
+  vyc_module_release(s->module);
+  vyc_plan_release(s->plan);
+  vyc_kernel_release(s->kernel);
+  vyc_bundle_release(s->bundle);
+  scene_buffer_end(&s->x);
+  scene_buffer_end(&s->hot);
+  scene_buffer_end(&s->out);
+  for (uint32_t i = 1; i < EXPLORER_THREADS; i++) {
+    scene_buffer_end(&s->own[i]);
+    vyc_stream_release(s->spare[i]);
+    vyc_stream_release(s->made[i]);
+  }
+  vyc_stream_release(s->one);
+  vyc_stream_release(s->two);
+}
+
+/* Waits for all until nothing is told any more. */
+static void check_all_told(scene *s) {
+  while (s->failing != 0) {
+    const vyc_status status = vyc_context_synchronize(s->context);
+    scene_ok(status, "the last wait");
+    if (status == VYC_OK) break;
+  }
+  for (uint32_t i = 1; i < s->order.count; i++)
+    if (((s->failing & ~s->told) >> i & 1) != 0 && s->order.list[i].executed != 0)
+      explorer_fail("%s (%u) failed, and nobody was told", s->order.list[i].name, i);
+}
+
+/* Who gets the memory next writes to it before all that is late has run. */
+static void hand_on(scene *s) {
+  scene_buffer next[3] = {{0}};
+  vyc_call_release(s->call); /* which holds it, too */
+  s->call = NULL;
+  scene_buffer_end(&s->hot);
+  for (uint32_t i = 1; i < EXPLORER_THREADS; i++) scene_buffer_end(&s->own[i]);
+  for (uint32_t i = 0; i < 3; i++) {
+    scene_buffer_make(&next[i], "the next owner's");
+    scene_copy_in(&next[i], false);
+  }
+  for (uint32_t i = 0; i < 3; i++) scene_copy_out(&next[i], false);
+  model_drain();
+  for (uint32_t i = 0; i < 3; i++) scene_copy_out(&next[i], false);
+  for (uint32_t i = 0; i < 3; i++) scene_buffer_end(&next[i]);
+}
+
+static void check_counters(const scene *s) {
+  uint64_t launches = 0, graph_launches = 0;
+  scene_read_counters(s, &launches, &graph_launches);
+  launches -= s->launches_before;
+  graph_launches -= s->graph_launches_before;
+  if (launches != s->launches || graph_launches != s->graph_launches)
+    explorer_fail("%lu launches are counted of %lu, and %lu replays of %lu",
+                  (unsigned long)launches, (unsigned long)s->launches,
+                  (unsigned long)graph_launches, (unsigned long)s->graph_launches);
+}
+
+static void check_memory(const scene *s) {
+  vyc_memory_stats stats = {.struct_size = sizeof stats};
+  MUST(vyc_context_memory_stats(s->context, &stats));
+  if (stats.live_bytes != 0 || stats.live_count != 0)
+    explorer_fail("%lu bytes of device memory in %lu pieces are live, and nobody has them",
+                  (unsigned long)stats.live_bytes, (unsigned long)stats.live_count);
+}
+
+void scene_judge(void *unused) {
+  scene *s = the_scene();
+  (void)unused;
+  s->operation[0] = 0;
+  if (!s->closed) {
+    check_all_told(s);
+    if ((s->setting & SETTING_FREE) != 0)
+      hand_on(s);
+    else
+      look(s);
+    model_drain();
+    if ((s->setting & SETTING_FREE) == 0) look(s);
+    check_executed(s);
+    check_counters(s);
+  }
+  release_objects(s);
+  if (!s->closed) {
+    check_memory(s);
+    MUST(vyc_context_close(s->context));
+  }
+  model_drain();
+  vyc_context_release(s->context);
+  vyc_driver_release(s->driver);
+  model_check_thread();
+  model_check_empty();
+  explorer_check_freed();
+}

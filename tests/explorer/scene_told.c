@@ -1,0 +1,139 @@
+/* What the model of order is told of operations and kernels, and holds against them at once. */
+#include "scene.h"
+
+static uint32_t operation_now(void) { return the_scene()->operation[explorer->current]; }
+
+/* Also a wait for a buffer, which is one for each stream that has used it. */
+static bool waits_for(const scene *s, const order_operation *waiter, uint32_t stream) {
+  if ((waiter->flags & ORDER_WAITS_ALL) != 0 || waiter->stream == stream) return true;
+  if ((waiter->flags & ORDER_WAITS_BUFFERS) == 0) return false;
+  for (uint32_t i = 1; i < s->order.count; i++) {
+    const order_operation *o = &s->order.list[i];
+    if (o->stream == stream && ((o->reads | o->writes) & (waiter->reads | waiter->writes)) != 0)
+      return true;
+  }
+  return false;
+}
+
+/* A failed assertion is told once, after the launch has run, to who waited for its stream. */
+static void check_told(const char *what) {
+  scene *s = the_scene();
+  vyc_error error = {.struct_size = sizeof error};
+  vyc_last_error(&error);
+  const uint64_t number = error.report;
+  if (number >= ORDER_MOST || (s->failing >> number & 1) == 0)
+    explorer_fail("%s tells of a launch (%lu) that has not failed", what, (unsigned long)number);
+  const order_operation *failed = &s->order.list[number];
+  const uint32_t now = operation_now();
+  if (!s->closing && now != 0 && !waits_for(s, &s->order.list[now], failed->stream))
+    explorer_fail("%s tells of a launch (%lu) on a stream that it did not wait for", what,
+                  (unsigned long)number);
+  if (failed->executed == 0)
+    explorer_fail("%s tells of a launch (%lu) that has not run", what, (unsigned long)number);
+  if ((s->told >> number & 1) != 0)
+    explorer_fail("%s tells of a launch (%lu) again", what, (unsigned long)number);
+  s->told |= UINT64_C(1) << number;
+}
+
+bool scene_ok(vyc_status status, const char *what) {
+  const scene *s = the_scene();
+  if (status == VYC_OK) return true;
+  if (status == VYC_E_ASSERT) {
+    check_told(what);
+    return true;
+  }
+  if (status == VYC_E_UNAVAILABLE && s->closing) return false;
+  vyc_error error = {.struct_size = sizeof error};
+  vyc_last_error(&error);
+  explorer_fail("%s gave %d: %.300s", what, (int)status, error.message);
+}
+
+uint32_t scene_enter(order_operation operation, enum binding_of binding, uint32_t kernels) {
+  scene *s = the_scene();
+  const uint32_t number = order_begin(&s->order, operation);
+  s->operation[explorer->current] = number;
+  s->binding[number] = binding;
+  s->kernels[number] = kernels;
+  s->graph_value[number] = UINT64_MAX;
+  return number;
+}
+
+void scene_leave(uint32_t operation, vyc_status status) {
+  scene *s = the_scene();
+  const order_operation *o = &s->order.list[operation];
+  const bool is_done = scene_ok(status, o->name);
+  if (is_done && o->launched != s->kernels[operation])
+    explorer_fail("%s (%u) gave the device %u kernels, not %u", o->name, operation, o->launched,
+                  s->kernels[operation]);
+  order_end(&s->order, operation, !is_done);
+  s->operation[explorer->current] = 0;
+}
+
+/* The arguments are those of one binding. */
+static void check_arguments(const scene *s, const model_kernel *kernel, uint64_t binder) {
+  const order_operation *o = &s->order.list[binder];
+  if ((o->in != 0 && o->in != kernel->in) || (o->out != 0 && o->out != kernel->out))
+    explorer_fail("%s (%u) is launched with the scalar of %s (%lu), with other buffers",
+                  s->order.list[kernel->operation].name, kernel->operation, o->name,
+                  (unsigned long)binder);
+}
+
+static void graph_kernel_given(scene *s, const model_kernel *kernel) {
+  const uint32_t number = kernel->operation;
+  order_check_register(&s->order, &s->symbol, number, kernel->value, "the symbol a");
+  if (kernel->number == 0) s->graph_value[number] = kernel->value;
+  if (kernel->value != s->graph_value[number])
+    explorer_fail("%s (%u) has two values of one symbol: %lu and %lu", s->order.list[number].name,
+                  number, (unsigned long)s->graph_value[number], (unsigned long)kernel->value);
+}
+
+static void on_given(model_kernel *kernel) {
+  scene *s = the_scene();
+  const uint32_t number = kernel->operation;
+  kernel->in_owner = kernel->in == 0 ? ORDER_BUFFERS : order_owner(&s->order, kernel->in);
+  kernel->out_owner = order_owner(&s->order, kernel->out);
+  if (kernel->count == 0) return; /* a copy from the host */
+  s->launches += kernel->of_graph == 1;
+  s->graph_launches += kernel->of_graph == 2 && kernel->number == 0;
+  if (number == 0) return; /* of the beginning */
+  order_operation *o = &s->order.list[number];
+  o->launched++;
+  switch (s->binding[number]) {
+  case BY_ITSELF:
+    if (kernel->value != number)
+      explorer_fail("%s (%u) is launched with the scalar %lu", o->name, number,
+                    (unsigned long)kernel->value);
+    check_arguments(s, kernel, number);
+    break;
+  case BY_CALL:
+    order_check_register(&s->order, &s->bound, number, kernel->value, "the arguments");
+    check_arguments(s, kernel, kernel->value);
+    break;
+  case BY_GRAPH: graph_kernel_given(s, kernel); break;
+  }
+}
+
+static void on_runs(model_kernel *kernel) {
+  scene *s = the_scene();
+  const uint32_t number = kernel->operation;
+  const uint64_t found = model_read(kernel->in);
+  if (number != 0) {
+    s->order.list[number].executed++;
+    if (kernel->in_owner < ORDER_BUFFERS)
+      order_check_read(&s->order, number, kernel->in_owner, found);
+    if (s->binding[number] == BY_GRAPH && kernel->number == 1 && found != number)
+      explorer_fail("a replay (%u) finds in its own memory what %lu wrote", number,
+                    (unsigned long)found);
+    if (kernel->out_owner < ORDER_BUFFERS)
+      order_check_write(&s->order, number, kernel->out_owner, model_read(kernel->out));
+  }
+  model_write(kernel->out, number);
+}
+
+static void on_writes(const model_kernel *kernel) {
+  const scene *s = the_scene();
+  if (kernel->operation != 0 && kernel->out_owner < ORDER_BUFFERS)
+    order_check_write(&s->order, kernel->operation, kernel->out_owner, model_read(kernel->out));
+}
+
+model_hooks scene_hooks(void) { return (model_hooks){operation_now, on_given, on_runs, on_writes}; }

@@ -1,0 +1,204 @@
+/* The search for schedules that fail, and the shortest form of each. */
+#include <stdio.h>
+#include <string.h>
+
+#include "operations.h"
+#include "scene.h"
+#include "trial.h"
+
+#define TRIPLES_AT_ONCE 16u /* random schedules of three operations before others are chosen */
+
+static const uint32_t settings[] = {SETTING_HOT_FIRST,
+                                    0,
+                                    SETTING_FREE,
+                                    SETTING_PENDING,
+                                    SETTING_PENDING | SETTING_FREE,
+                                    SETTING_PENDING | SETTING_EAGER,
+                                    SETTING_FAR,
+                                    SETTING_FAR | SETTING_FREE,
+                                    SETTING_FAR | SETTING_PENDING};
+#define SETTINGS ((uint32_t)(sizeof settings / sizeof settings[0]))
+
+static uint64_t random_below(uint64_t limit) {
+  lab->random ^= lab->random << 13;
+  lab->random ^= lab->random >> 7;
+  lab->random ^= lab->random << 17;
+  return (lab->random >> 11) % limit;
+}
+
+/* ---- defects --------------------------------------------------------------------------------- */
+
+/* Fewest preemptions: each is left out where it fails without. */
+static void minimise(const trial *t, explorer_plan *plan) {
+  for (uint32_t i = 0; i < plan->count;) {
+    explorer_plan fewer = *plan;
+    memmove(&fewer.list[i], &fewer.list[i + 1], (fewer.count - i - 1) * sizeof fewer.list[0]);
+    fewer.count--;
+    if (run_trial(t, &fewer)) {
+      i++;
+    } else {
+      *plan = fewer;
+      i = 0;
+    }
+  }
+  run_trial(t, plan);
+}
+
+/* Without numbers, so that the same defect is told once. */
+static void make_key(char *key, const char *text) {
+  size_t used = 0;
+  for (; *text != '\0' && used + 1 < EXPLORER_TEXT; text++)
+    if (*text < '0' || *text > '9') key[used++] = *text;
+  key[used] = '\0';
+}
+
+static void note_defect(const trial *t, const explorer_plan *plan) {
+  char key[EXPLORER_TEXT];
+  if (run_trial(t, plan)) { /* what a schedule left to the next: every page is put back by now */
+    lab->unrepeated++;
+    return;
+  }
+  make_key(key, explorer->failure);
+  for (uint32_t i = 0; i < lab->defect_count; i++)
+    if (strcmp(lab->defects[i].key, key) == 0) {
+      lab->defects[i].hits++;
+      return;
+    }
+  if (lab->defect_count >= MOST_DEFECTS) return;
+  defect *d = &lab->defects[lab->defect_count++];
+  *d = (defect){.trial = *t, .plan = *plan, .hits = 1};
+  strcpy(d->key, key);
+  minimise(t, &d->plan);
+  strcpy(d->failure, explorer->failure);
+  if (lab->defect_count > lab->traces) return;
+  printf("\n%s\n  ", d->failure);
+  print_trial(t);
+  printf(", %u preemptions\n", d->plan.count);
+  print_trace(t);
+  print_command(t, &d->plan);
+  fflush(stdout);
+}
+
+/* ---- the search ------------------------------------------------------------------------------ */
+
+/* Whether a preemption at a point can matter: before what others use, too; for the device, at its
+ * driver. */
+static bool is_worth(const explorer_passed *p, uint32_t to) {
+  if (p->own) return false;
+  if (to == EXPLORER_DEVICE) return is_driver_call(p);
+  return explorer_is_shared(p->object);
+}
+
+static uint32_t find_candidates(explorer_preemption *list, uint32_t from) {
+  uint32_t count = 0;
+  for (uint32_t i = from; i < explorer->points; i++)
+    for (uint32_t to = 1; to <= EXPLORER_DEVICE; to++) {
+      const explorer_passed *p = &explorer->passed[i];
+      if ((p->choices >> to & 1) == 0 || !is_worth(p, to)) continue;
+      if (count < MOST_CANDIDATES) list[count++] = (explorer_preemption){i, to};
+    }
+  return count;
+}
+
+static bool is_enough(void) { return lab->most != 0 && explorer->schedules >= lab->most; }
+
+static bool try(const trial *t, const explorer_plan *plan) {
+  const bool is_good = run_trial(t, plan);
+  if (explorer->points > lab->longest) lab->longest = explorer->points;
+  if (!is_good) note_defect(t, plan);
+  return is_good;
+}
+
+/* All second preemptions behind a first one, or so many of them in 65536. */
+static bool search_second(const trial *t, explorer_plan *plan, uint64_t share) {
+  explorer_preemption *list = lab->candidates[1];
+  const bool by_device = plan->list[0].to == EXPLORER_DEVICE; /* the point is still to come */
+  const uint32_t count = find_candidates(list, plan->list[0].at + !by_device);
+  plan->count = 2;
+  for (uint32_t i = 0; i < count && !is_enough(); i++) {
+    if (random_below(65536) >= share) continue;
+    plan->list[1] = list[i];
+    if (!try(t, plan) && !lab->everything) return false;
+  }
+  return true;
+}
+
+/* Of 65536. */
+static uint64_t share_of(uint64_t wanted, uint64_t all) {
+  return lab->budget == 0 || wanted >= all ? 65536 : wanted * 65536 / all;
+}
+
+/* None, one and two preemptions; whether that was all of them. */
+static bool search(const trial *t) {
+  explorer_plan plan = {0};
+  if (!try(t, &plan) && !lab->everything) return false;
+  explorer_preemption *list = lab->candidates[0];
+  const uint32_t count = find_candidates(list, 0);
+  const uint64_t pairs = (uint64_t)count * count / 2 + 1;
+  const uint64_t left = lab->budget > count ? lab->budget - count : 0;
+  const uint64_t first = share_of(lab->budget, count), share = share_of(left, pairs);
+  for (uint32_t i = 0; i < count && !is_enough(); i++) {
+    if (random_below(65536) >= first) continue;
+    plan.count = 1;
+    plan.list[0] = list[i];
+    if (!try(t, &plan)) {
+      if (!lab->everything) return false;
+      continue;
+    }
+    if (share > 0 && !search_second(t, &plan, share)) return false;
+  }
+  return share == 65536 && !is_enough();
+}
+
+void search_pair(uint32_t first, uint32_t second) {
+  const uint64_t before = explorer->schedules;
+  bool is_complete = true;
+  explorer_forget_sharing();
+  for (uint32_t i = 0; i < SETTINGS; i++) {
+    const trial t = {2, settings[i], {first, second, 0}};
+    is_complete = search(&t) && is_complete;
+  }
+  const uint64_t count = explorer->schedules - before;
+  if (lab->verbose)
+    printf("%s:%s: %lu schedules%s\n", operation_rows[first].name, operation_rows[second].name,
+           (unsigned long)count, is_complete ? ", all" : "");
+  lab->pairs++;
+  lab->complete += is_complete;
+  if (lab->fewest == 0 || count < lab->fewest) lab->fewest = count;
+  if (count > lab->most_of_a_pair) lab->most_of_a_pair = count;
+}
+
+void search_pairs(void) {
+  for (uint32_t i = 0; i < operation_count; i++)
+    for (uint32_t j = 0; j < operation_count && !is_enough(); j++) search_pair(i, j);
+}
+
+static void random_plan(explorer_plan *plan, uint32_t threads, uint32_t points) {
+  uint32_t at[EXPLORER_PREEMPTIONS];
+  plan->count = 1 + (uint32_t)random_below(8);
+  for (uint32_t i = 0; i < plan->count; i++) {
+    uint32_t place = (uint32_t)random_below(points + 1u), j = i;
+    for (; j > 0 && at[j - 1] > place; j--) at[j] = at[j - 1];
+    at[j] = place;
+  }
+  for (uint32_t i = 0; i < plan->count; i++) {
+    const uint32_t to = (uint32_t)random_below(threads + 1u);
+    plan->list[i] = (explorer_preemption){at[i], to == threads ? EXPLORER_DEVICE : to + 1};
+  }
+}
+
+void search_random(void) {
+  const uint64_t end = explorer->schedules + lab->random_schedules;
+  while (explorer->schedules < end) {
+    explorer_plan plan = {0};
+    trial t = {.count = random_below(4) == 0 ? 2 : 3, .setting = settings[random_below(SETTINGS)]};
+    for (uint32_t i = 0; i < t.count; i++)
+      t.operations[i] = (uint32_t)random_below(operation_count);
+    bool is_good = try(&t, &plan);
+    const uint32_t points = explorer->points;
+    for (uint32_t i = 0; i < TRIPLES_AT_ONCE && (is_good || lab->everything); i++) {
+      random_plan(&plan, t.count, points);
+      is_good = try(&t, &plan);
+    }
+  }
+}

@@ -1,0 +1,61 @@
+/* One schedule: two or three operations on a scene that is put back before each. */
+#include "trial.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "operations.h"
+#include "scene.h"
+
+static void run_operation(void *argument) {
+  const uint32_t packed = (uint32_t)(uintptr_t)argument;
+  operation_rows[packed >> 8].run(packed & 0xff);
+  model_check_thread();
+}
+
+/* Of the scene that a setting begins with. */
+static const uint32_t scenes[] = {0, SETTING_PENDING, SETTING_FAR, SETTING_FAR | SETTING_PENDING};
+#define SCENES ((uint32_t)(sizeof scenes / sizeof scenes[0]))
+
+static uint32_t snapshot_of(uint32_t setting) {
+  uint32_t number = 0;
+  while (scenes[number] != (setting & (SETTING_PENDING | SETTING_FAR))) number++;
+  return number;
+}
+
+static void begin_scene(void *argument) { scene_begin(*(const uint32_t *)argument); }
+
+bool run_trial(const trial *t, const explorer_plan *plan) {
+  void (*runs[MOST_TOGETHER])(void *);
+  void *arguments[MOST_TOGETHER];
+  uint32_t setting = t->setting;
+  for (uint32_t i = 0; i < t->count; i++) {
+    runs[i] = run_operation;
+    arguments[i] = (void *)(uintptr_t)(t->operations[i] << 8 | (i + 1));
+  }
+  explorer_put_back(snapshot_of(setting));
+  explorer->points = 0;
+  return explorer_run_alone(begin_scene, &setting) &&
+         explorer_run_together(runs, arguments, t->count, plan) &&
+         explorer_run_alone(scene_judge, NULL);
+}
+
+static void prepare_snapshot(uint32_t number) {
+  void (*const runs[])(void *) = {scene_number_thread, scene_number_thread, scene_number_thread};
+  void *const none[] = {NULL, NULL, NULL};
+  uint32_t setting = scenes[number];
+  if (!explorer_run_alone(scene_make, &setting) ||
+      !explorer_run_together(runs, none, MOST_TOGETHER, NULL)) {
+    fprintf(stderr, "the scene cannot be made: %s\n", explorer->failure);
+    exit(2);
+  }
+  explorer_keep(number);
+  explorer->schedules = 0;
+}
+
+void prepare_scenes(void) {
+  for (uint32_t number = 0; number < SCENES; number++) {
+    explorer->heap_used = 0;
+    prepare_snapshot(number);
+  }
+}

@@ -1,0 +1,62 @@
+/* Trials: operations that run at the same time, by a plan; and what a whole exploration keeps. */
+#ifndef EXPLORER_TRIAL_H
+#define EXPLORER_TRIAL_H
+
+#include "schedule.h"
+
+#define MOST_CANDIDATES 32768u
+#define MOST_DEFECTS 256u
+#define MOST_TOGETHER 3u
+_Static_assert(MOST_TOGETHER < EXPLORER_THREADS, "thread 0 judges");
+/* Operations that run at the same time, in what setting. */
+typedef struct trial {
+  uint32_t count, setting;
+  uint32_t operations[MOST_TOGETHER];
+} trial;
+
+typedef struct defect {
+  trial trial;
+  explorer_plan plan;
+  uint64_t hits;
+  char failure[EXPLORER_TEXT], key[EXPLORER_TEXT];
+} defect;
+
+/* Not among the variables that each schedule puts back. */
+typedef struct laboratory {
+  uint64_t random, seed;
+  uint64_t budget, random_schedules, most;
+  uint32_t traces;
+  bool everything, verbose, coverage;
+  uint32_t pairs, complete, longest, unrepeated;
+  uint64_t fewest, most_of_a_pair;
+  uint32_t defect_count;
+  defect defects[MOST_DEFECTS];
+  explorer_preemption candidates[2][MOST_CANDIDATES];
+} laboratory;
+extern laboratory *lab;
+
+/* ---- one schedule (trial.c) ------------------------------------------------------------------ */
+
+/* Makes the scenes that schedules begin with. */
+void prepare_scenes(void);
+/* False: it failed, and explorer->failure says how. */
+bool run_trial(const trial *t, const explorer_plan *plan);
+
+/* ---- the search (search.c) ------------------------------------------------------------------- */
+
+void search_pair(uint32_t first, uint32_t second);
+void search_pairs(void);
+/* Three operations, and two with more preemptions, at random. */
+void search_random(void);
+
+/* ---- telling (telling.c) --------------------------------------------------------------------- */
+
+void print_trial(const trial *t);
+/* The schedule that ran last: what tells, and where threads were stopped and went on. */
+void print_trace(const trial *t);
+void print_command(const trial *t, const explorer_plan *plan);
+bool is_driver_call(const explorer_passed *p);
+void print_defects(void);
+void print_coverage(double seconds);
+
+#endif
