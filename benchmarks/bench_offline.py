@@ -25,9 +25,9 @@ import numpy as np
 from harness.environment import commit_name
 
 import vyre_cuda as vc
+from vyre_cuda.codegen.core.target import Target
+from vyre_cuda.codegen.lower import lower
 from vyre_cuda.passes.pipeline import optimize
-from vyre_cuda.ptx.lower import lower
-from vyre_cuda.ptx.target import Target
 from vyre_cuda.testing.emulator import Emulator
 
 CALIBRATION_STEPS = 1_000_000

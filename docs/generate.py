@@ -11,11 +11,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from vyre_cuda.codegen.cost import cost
 from vyre_cuda.functions import table
 from vyre_cuda.functions.forms import Form
 from vyre_cuda.ir.ops import OPS, Op
 from vyre_cuda.ir.types import FLOATS, INTEGERS, NUMBERS, TYPES, Type, f32, f64
-from vyre_cuda.ptx.cost import cost
 from vyre_cuda.testing.conformance import CELLS, WAYS, Recording, read
 
 PAGE = Path(__file__).with_name("programs.md")

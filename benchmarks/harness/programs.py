@@ -6,11 +6,11 @@ from pathlib import Path
 
 import vyre_cuda as vc
 from harness.inputs import BLOCK
+from vyre_cuda.codegen.core.lowered import Lowered
+from vyre_cuda.codegen.core.target import target_for
+from vyre_cuda.codegen.lower import lower
+from vyre_cuda.descriptors.signature import signature
 from vyre_cuda.passes.pipeline import optimize
-from vyre_cuda.plan.signature import signature
-from vyre_cuda.ptx.lower import lower
-from vyre_cuda.ptx.lowered import Lowered
-from vyre_cuda.ptx.target import target_for
 
 
 def saxpy() -> vc.Program:

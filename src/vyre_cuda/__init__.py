@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from vyre_cuda.bundles.write import bundle as bundle
+    from vyre_cuda.codegen.source import ptx_text
     from vyre_cuda.errors import BundleError as BundleError
     from vyre_cuda.errors import BundleVersionError as BundleVersionError
     from vyre_cuda.errors import CacheError as CacheError
@@ -145,7 +146,6 @@ if TYPE_CHECKING:
     from vyre_cuda.ir.values import Value as Value
     from vyre_cuda.locations import get_include as get_include
     from vyre_cuda.locations import get_library_dir as get_library_dir
-    from vyre_cuda.ptx.source import ptx_text
     from vyre_cuda.runtime.array import DeviceArray as DeviceArray
     from vyre_cuda.runtime.bound import BoundCall as BoundCall
     from vyre_cuda.runtime.bundle import Bundle as Bundle
@@ -209,7 +209,7 @@ _HOMES = {
     "vyre_cuda.ir.parse": "parse",
     "vyre_cuda.ir.program": "Program",
     "vyre_cuda.ir.values": "Value",
-    "vyre_cuda.ptx.source": "ptx",
+    "vyre_cuda.codegen.source": "ptx",
     "vyre_cuda.runtime.array": "DeviceArray",
     "vyre_cuda.locations": "get_include get_library_dir",
     "vyre_cuda.runtime.bundle": "Bundle BundledKernel LoadedBundle load_bundle",

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from vyre_cuda.bundles import graphs, kernels, layout
+from vyre_cuda.descriptors import signature
 from vyre_cuda.ir.ops import OPS
-from vyre_cuda.plan import signature
 
 ROOT = Path(__file__).parents[2]
 HEADERS = ("include/vyre_cuda.h", "bundle_format.h", "expression.h")

@@ -17,11 +17,11 @@ from vyre_cuda.bundles.graphs import GraphKernel
 from vyre_cuda.bundles.layout import sealed
 from vyre_cuda.bundles.nvjitlink import find_nvjitlink
 from vyre_cuda.bundles.write import compiled, packed, parse_targets
+from vyre_cuda.codegen.core.target import Target
+from vyre_cuda.codegen.lower import lower
+from vyre_cuda.descriptors.signature import signature
 from vyre_cuda.ir.geometry import host_size, launch_geometry
 from vyre_cuda.passes.pipeline import optimize
-from vyre_cuda.plan.signature import signature
-from vyre_cuda.ptx.lower import lower
-from vyre_cuda.ptx.target import Target
 from vyre_cuda.testing.emulator import Emulator
 
 from .bundle_programs import EXAMPLE, TARGETS, checked, saxpy, write

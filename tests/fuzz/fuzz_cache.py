@@ -16,10 +16,10 @@ import atheris
 with atheris.instrument_imports(include=["vyre_cuda"]):
     from vyre_cuda.cache import entry
     from vyre_cuda.cache.digest import BYTES, digest
+    from vyre_cuda.codegen.core.target import Target
+    from vyre_cuda.codegen.lower import lower
+    from vyre_cuda.descriptors import stored
     from vyre_cuda.ir.parse import parse
-    from vyre_cuda.plan import stored
-    from vyre_cuda.ptx.lower import lower
-    from vyre_cuda.ptx.target import Target
 
 KEY = bytes(BYTES)
 _DIGEST = 24 + BYTES

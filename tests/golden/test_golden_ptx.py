@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda.ptx.lower import lower
-from vyre_cuda.ptx.target import Target
+from vyre_cuda.codegen.core.target import Target
+from vyre_cuda.codegen.lower import lower
 from vyre_cuda.testing.assembler import assemble
 
 HERE = Path(__file__).parent

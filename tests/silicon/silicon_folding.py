@@ -20,7 +20,7 @@ from silicon_modules import BUILDERS, build_kernel
 from silicon_operands import HALF, WAYS, choice, describe, immediate, joined
 from silicon_questions import LANES, Question, Snippet
 
-from vyre_cuda.ptx.isel import BITS, ROWS
+from vyre_cuda.codegen.forms.isel import BITS, ROWS
 
 _TABLES = (0x96, 0xE8, 0xCA, 0x1B, 0x80, 0x01)
 _MOST_FIELD = 255  # of the position and length of bfe and bfi as immediates

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import vyre_cuda as vc
-from vyre_cuda.plan import stored
-from vyre_cuda.ptx.lower import lower
-from vyre_cuda.ptx.target import Target
+from vyre_cuda.codegen.core.target import Target
+from vyre_cuda.codegen.lower import lower
+from vyre_cuda.descriptors import stored
 from vyre_cuda.testing.strategies import programs
 
 TARGET = Target.parse("sm_90")

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vyre_cuda.codegen.core.target import Target
+from vyre_cuda.codegen.forms.isel import BITS, MACHINE_TYPE
+from vyre_cuda.codegen.lowering.division import unsigned_magic
+from vyre_cuda.codegen.lowering.integers import wrap_to
+from vyre_cuda.codegen.lowering.legalize import apply_op
+from vyre_cuda.codegen.ssa.intervals import FULL, wrap
+from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.ir.types import INTEGERS, Type, bool_, i64, u32, u64
-from vyre_cuda.ptx.division import unsigned_magic
-from vyre_cuda.ptx.integers import wrap_to
-from vyre_cuda.ptx.intervals import FULL, wrap
-from vyre_cuda.ptx.isel import BITS, MACHINE_TYPE
-from vyre_cuda.ptx.legalize import apply_op
-from vyre_cuda.ptx.peephole import Builder
-from vyre_cuda.ptx.target import Target
 
 WORD = 1 << 32
 LONG = 1 << 64

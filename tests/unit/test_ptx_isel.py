@@ -6,18 +6,18 @@ import itertools
 
 import pytest
 
+from vyre_cuda.codegen.core.target import KNOWN_SM, Target
+from vyre_cuda.codegen.emit.verify import verify
+from vyre_cuda.codegen.forms.isel import MACHINE_TYPE, REGISTER_CLASS, ROWS, Row, select
+from vyre_cuda.codegen.forms.precision import FAST_ULP, MODES, PRECISIONS
+from vyre_cuda.codegen.lowering.atomics import RED_ORDERS, SCOPE, instruction
+from vyre_cuda.codegen.lowering.isel_memory import MEMORY_WORD, RAW_TYPE
+from vyre_cuda.codegen.lowering.legalize import apply_op, has_way
+from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.errors import InternalError, UnsupportedError
 from vyre_cuda.ir.nodes import ORDERS, SCOPES
 from vyre_cuda.ir.ops import ATOMICS, OPS, Op
 from vyre_cuda.ir.types import TYPES, Type, bool_
-from vyre_cuda.ptx.atomics import RED_ORDERS, SCOPE, instruction
-from vyre_cuda.ptx.isel import MACHINE_TYPE, REGISTER_CLASS, ROWS, Row, select
-from vyre_cuda.ptx.isel_memory import MEMORY_WORD, RAW_TYPE
-from vyre_cuda.ptx.legalize import apply_op, has_way
-from vyre_cuda.ptx.peephole import Builder
-from vyre_cuda.ptx.precision import FAST_ULP, MODES, PRECISIONS
-from vyre_cuda.ptx.target import KNOWN_SM, Target
-from vyre_cuda.ptx.verify import verify
 from vyre_cuda.testing.assembler import assemble
 
 # What ptxas is asked for: (architecture, compute capability of the rows, PTX version or that of the target).

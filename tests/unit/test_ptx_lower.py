@@ -7,11 +7,11 @@ import re
 import pytest
 
 import vyre_cuda as vc
+from vyre_cuda.codegen.core.lowered import Lowered
+from vyre_cuda.codegen.core.target import Target
+from vyre_cuda.codegen.lower import lower
+from vyre_cuda.codegen.source import ptx_text
 from vyre_cuda.errors import ProgramError, UnsupportedError
-from vyre_cuda.ptx.lower import lower
-from vyre_cuda.ptx.lowered import Lowered
-from vyre_cuda.ptx.source import ptx_text
-from vyre_cuda.ptx.target import Target
 from vyre_cuda.testing.assembler import assemble
 
 SM_90 = Target.parse("sm_90")

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import vyre_cuda as vc
+from vyre_cuda.codegen.core.lowered import Lowered
+from vyre_cuda.codegen.core.target import KNOWN_SM, Target
+from vyre_cuda.codegen.forms.precision import PRECISIONS
+from vyre_cuda.codegen.lower import lower
 from vyre_cuda.ir.ops import OPS, Op
 from vyre_cuda.passes.pipeline import optimize
-from vyre_cuda.ptx.lower import lower
-from vyre_cuda.ptx.lowered import Lowered
-from vyre_cuda.ptx.precision import PRECISIONS
-from vyre_cuda.ptx.target import KNOWN_SM, Target
 from vyre_cuda.testing.assembler import assemble
 from vyre_cuda.testing.strategies import programs, programs_using
 

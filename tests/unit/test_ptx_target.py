@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from vyre_cuda.codegen.core.target import KNOWN_SM, Target, driver_ptx_version, target_for
 from vyre_cuda.errors import UnsupportedError
-from vyre_cuda.ptx.target import KNOWN_SM, Target, driver_ptx_version, target_for
 from vyre_cuda.testing.assembler import assemble
 
 EMPTY = ".version {}.{}\n.target {}\n.address_size 64\n.visible .entry k() {{ ret; }}\n"

@@ -90,11 +90,11 @@ print(json.dumps([name for name in sys.modules if name.startswith(wanted)]))
     assert in_new_process(code) == []
 
 
-def test_the_subpackage_ptx_does_not_hide_the_function() -> None:
+def test_importing_the_lowering_does_not_hide_the_function_ptx() -> None:
     code = """
 import json
 import vyre_cuda as vc
-import vyre_cuda.ptx.target
+import vyre_cuda.codegen.core.target
 from vyre_cuda import ptx
 print(json.dumps([callable(vc.ptx), callable(ptx)]))
 """

@@ -7,8 +7,8 @@ import tempfile
 from pathlib import Path
 
 from vyre_cuda.bundles.nvjitlink import find_nvjitlink
+from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.errors import CompileError, UnsupportedError
-from vyre_cuda.ptx.target import Target
 from vyre_cuda.ptxas import find_ptxas
 
 

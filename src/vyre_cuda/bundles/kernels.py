@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 from vyre_cuda.bundles.layout import NO_DATA, Range, Writer
 from vyre_cuda.bundles.shapes import shape
+from vyre_cuda.codegen.core.lowered import Lowered, Site
+from vyre_cuda.codegen.core.target import Target
+from vyre_cuda.descriptors.signature import ROLE_SCALAR, ROLES, Signature, Step, signature
 from vyre_cuda.ir import walk
 from vyre_cuda.ir.nodes import Assert
 from vyre_cuda.ir.program import Program
-from vyre_cuda.plan.signature import ROLE_SCALAR, ROLES, Signature, Step, signature
-from vyre_cuda.ptx.lowered import Lowered, Site
-from vyre_cuda.ptx.target import Target
 
 _WHOLE_PROGRAM = 1
 _COOPERATIVE = 1

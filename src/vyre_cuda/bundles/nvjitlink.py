@@ -12,8 +12,8 @@ import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
+from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.errors import CompileError
-from vyre_cuda.ptx.target import Target
 
 _MAJORS = (13, 12)
 _INPUT_PTX = 2

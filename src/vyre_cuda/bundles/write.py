@@ -11,11 +11,11 @@ from vyre_cuda.bundles.assemble import cubin, has_assembler
 from vyre_cuda.bundles.graphs import Bundled, GraphKernel, RecordedGraph, add_graphs, merged_kernels
 from vyre_cuda.bundles.kernels import BundledKernel, Variant, add_kernel
 from vyre_cuda.bundles.layout import Writer
+from vyre_cuda.codegen.core.target import Target
+from vyre_cuda.codegen.lower import lower
 from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.validate import check
 from vyre_cuda.passes.pipeline import optimize
-from vyre_cuda.ptx.lower import lower
-from vyre_cuda.ptx.target import Target
 
 # A text for the first of a major generation runs on all of it and, compiled by the driver, on what is newer.
 DEFAULT_TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")

@@ -17,8 +17,8 @@ import numpy as np
 import vyre_cuda as vc
 from vyre_cuda.cache.directory import cache_root
 from vyre_cuda.cli.devices import why_no_cuda
+from vyre_cuda.codegen.core.target import KNOWN_SM
 from vyre_cuda.errors import CacheError, DeviceUnavailableError
-from vyre_cuda.ptx.target import KNOWN_SM
 
 Status = Literal["ok", "note", "warning", "failure"]
 

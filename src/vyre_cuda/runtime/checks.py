@@ -13,8 +13,8 @@ from vyre_cuda.ir.program import Program
 from vyre_cuda.later import later
 
 if TYPE_CHECKING:
+    from vyre_cuda.codegen.core.lowered import Lowered
     from vyre_cuda.ir import call as calls
-    from vyre_cuda.ptx.lowered import Lowered
     from vyre_cuda.runtime import races
 else:
     calls = later("vyre_cuda.ir.call")

@@ -35,8 +35,8 @@ from vyre_cuda.runtime.transfers import Host
 from vyre_cuda.runtime.waiter import Waiter
 
 if TYPE_CHECKING:
-    from vyre_cuda.ptx import target as targets
-    from vyre_cuda.ptx.target import Target
+    from vyre_cuda.codegen.core import target as targets
+    from vyre_cuda.codegen.core.target import Target
     from vyre_cuda.runtime import blocks, foreign, interop, warmup
     from vyre_cuda.runtime import graph as graphs
     from vyre_cuda.runtime.foreign import ForeignKernel
@@ -46,7 +46,7 @@ else:
     foreign = later("vyre_cuda.runtime.foreign")
     graphs = later("vyre_cuda.runtime.graph")
     interop = later("vyre_cuda.runtime.interop")
-    targets = later("vyre_cuda.ptx.target")
+    targets = later("vyre_cuda.codegen.core.target")
     warmup = later("vyre_cuda.runtime.warmup")
 
 # Seconds that the end of a process waits for work of a device that was not closed.

@@ -12,7 +12,7 @@ from functools import lru_cache
 import vyre_cuda
 from vyre_cuda.cache.digest import digest
 
-ROOMS = ("functions", "ir", "passes", "plan", "ptx")
+ROOMS = ("codegen", "descriptors", "functions", "ir", "passes")
 
 
 @lru_cache(maxsize=1)

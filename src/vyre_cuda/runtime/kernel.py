@@ -16,11 +16,11 @@ from vyre_cuda._native.dispatch import Dispatcher
 from vyre_cuda._native.module import Module
 from vyre_cuda._native.plan import Arguments, Plan
 from vyre_cuda._native.status import AssertReport
+from vyre_cuda.descriptors.signature import Signature, signature
 from vyre_cuda.errors import Error, Limit, RecordingError, UnsupportedError
 from vyre_cuda.ir.call import argument_parameters
 from vyre_cuda.ir.program import Program
 from vyre_cuda.later import later
-from vyre_cuda.plan.signature import Signature, signature
 from vyre_cuda.records import dataclass
 from vyre_cuda.runtime.checks import Checks
 from vyre_cuda.runtime.kinds import HOST, RESIDENT
@@ -30,7 +30,7 @@ from vyre_cuda.runtime.properties import KernelAttributes
 
 if TYPE_CHECKING:
     from vyre_cuda.bundles import write as bundles
-    from vyre_cuda.ptx.lowered import Lowered
+    from vyre_cuda.codegen.core.lowered import Lowered
     from vyre_cuda.runtime import arguments as general
     from vyre_cuda.runtime import bound, recorded_call
     from vyre_cuda.runtime.bound import BoundCall

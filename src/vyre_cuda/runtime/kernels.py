@@ -20,17 +20,17 @@ from vyre_cuda.cache.directory import cache_root
 from vyre_cuda.cache.flight import SingleFlight
 from vyre_cuda.cache.lru import LRU
 from vyre_cuda.cache.store import Count, Store
+from vyre_cuda.descriptors import stored
 from vyre_cuda.errors import CacheError, CompileError, DeviceUnavailableError, DriverError, InternalError
 from vyre_cuda.ir.program import Program
 from vyre_cuda.later import later
-from vyre_cuda.plan import stored
 from vyre_cuda.records import replace
 from vyre_cuda.runtime.checks import ChecksByTag
 from vyre_cuda.runtime.generator import generator_digest
 from vyre_cuda.runtime.kernel import CompileTimes, Kernel
 
 if TYPE_CHECKING:
-    from vyre_cuda.ptx.lowered import Lowered
+    from vyre_cuda.codegen.core.lowered import Lowered
     from vyre_cuda.runtime import lowering
     from vyre_cuda.runtime.device import Device
     from vyre_cuda.runtime.properties import DeviceProperties

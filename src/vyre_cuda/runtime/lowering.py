@@ -5,14 +5,14 @@ from __future__ import annotations
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
+from vyre_cuda.codegen.core.lowered import Lowered
+from vyre_cuda.codegen.core.target import target_for
+from vyre_cuda.codegen.lower import lower
 from vyre_cuda.errors import CompileError
 from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.reblock import what_fixes_block
 from vyre_cuda.later import later
 from vyre_cuda.passes.pipeline import optimize
-from vyre_cuda.ptx.lower import lower
-from vyre_cuda.ptx.lowered import Lowered
-from vyre_cuda.ptx.target import target_for
 from vyre_cuda.runtime.occupancy import best_block
 from vyre_cuda.runtime.properties import DeviceProperties
 

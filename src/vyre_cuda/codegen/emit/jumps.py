@@ -1,0 +1,35 @@
+"""Branches that need no text, and the labels that the rest needs."""
+
+from __future__ import annotations
+
+from vyre_cuda.codegen.ssa.ssa import Effect
+
+_SILENT = ("comment", "statement")
+
+
+def needless_branches(code: list[int | Effect]) -> set[int]:
+    """The places of branches between which and their label only labels and comments stand."""
+    needless: set[int] = set()
+    ahead: set[int] = set()  # labels from here to the next instruction
+    for position in range(len(code) - 1, -1, -1):
+        item = code[position]
+        if not isinstance(item, int):
+            kind, _, attr = item
+            if kind == "label":
+                ahead.add(attr[0])
+                continue
+            if kind in _SILENT:
+                continue
+            if kind == "branch" and attr[0] in ahead:
+                needless.add(position)
+        ahead.clear()
+    return needless
+
+
+def targets(code: list[int | Effect], needless: set[int]) -> set[int]:
+    """The labels that some branch goes to."""
+    return {
+        item[2][0]
+        for position, item in enumerate(code)
+        if not isinstance(item, int) and item[0] == "branch" and position not in needless
+    }

@@ -1,0 +1,23 @@
+"""Which statement of a program each line of its PTX was made for, by the marks in the text.
+
+The instructions of statement 12 come behind the comment s12. Statements are numbered in the order of the program's
+text, of the program that was lowered: passes may have changed it.
+"""
+
+from __future__ import annotations
+
+from vyre_cuda.codegen.emit.text import statement_comment
+from vyre_cuda.ir import walk
+from vyre_cuda.ir.nodes import Stmt
+from vyre_cuda.ir.program import Program
+
+
+def statements_of_lines(program: Program, ptx: str) -> list[Stmt | None]:
+    """The statement of each line of `ptx`, which is what `lower` made of the program; None where there is none."""
+    marks = {f"  // {statement_comment(n)}": statement for n, statement in enumerate(walk.statements(program.body))}
+    found: list[Stmt | None] = []
+    current: Stmt | None = None
+    for line in ptx.splitlines():
+        current = None if line == "}" else marks.get(line, current)
+        found.append(current)
+    return found

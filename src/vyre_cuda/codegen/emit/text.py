@@ -1,0 +1,388 @@
+"""The text of a kernel: header, parameters, registers, and one line per instruction.
+
+Registers are typed by class (%p %h %r %rd %f %fd) and numbered in the order in which values appear; constants are
+immediates; a value nobody uses has no instruction. The same function gives the same text, in ASCII.
+"""
+
+from __future__ import annotations
+
+from vyre_cuda.codegen.core.lowered import KernelParameter
+from vyre_cuda.codegen.core.target import Target
+from vyre_cuda.codegen.emit.jumps import needless_branches, targets
+from vyre_cuda.codegen.forms.isel import BITS, FLOATS, REGISTER_CLASS, TYPED_BY_FIRST, Template, select
+from vyre_cuda.codegen.lowering.atomics import RED_ORDERS
+from vyre_cuda.codegen.lowering.isel_memory import DYNAMIC_SYMBOL, MEMORY_WORD, AtomicForm, Form, Memory, symbol_name
+from vyre_cuda.codegen.ssa.ssa import Effect, Function
+from vyre_cuda.errors import InternalError
+from vyre_cuda.ir.program import Program
+
+_POINTER_BYTES = 8
+# Classes in the order of their declarations.
+_CLASSES = (
+    ("%p", ".pred"),
+    ("%h", ".b16"),
+    ("%r", ".b32"),
+    ("%rd", ".b64"),
+    ("%f", ".f32"),
+    ("%fd", ".f64"),
+)
+# Values that are no instruction of their own.
+_SILENT = frozenset({"const", "register", "retype"})
+
+
+def statement_comment(number: int) -> str:
+    """What stands before the instructions of a statement, by its number in the order of the program's text."""
+    return f"s{number}"
+
+
+def entry_name(program: Program) -> str:
+    """The kernel's PTX identifier."""
+    clean = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in program.name[:64])
+    return f"k_{clean}"
+
+
+def lay_out_parameters(
+    program: Program, function: Function, live: bytearray, hidden: tuple[str, ...]
+) -> tuple[tuple[KernelParameter, ...], int]:
+    """The parameter block and its bytes: declared parameters, then sizes the code uses, then the hidden pointers.
+
+    A valid program has at most 256 parameters, so the block is of 4,112 bytes at most.
+    """
+    sizes = {
+        function.attrs[value][1]
+        for value in function.entry
+        if live[value] and function.ops[value] == "parameter" and function.attrs[value][0] == "size"
+    }
+    wanted: list[tuple[str, str, int]] = []
+    parameters: list[KernelParameter] = []
+    for p in program.parameters:
+        wanted.append(("buffer", p.name, _POINTER_BYTES) if p.is_buffer else ("scalar", p.name, p.type.itemsize))
+    wanted += [("size", p.name, program.index.itemsize) for p in program.parameters if p.name in sizes]
+    wanted += [(name, name, _POINTER_BYTES) for name in hidden]
+    types = {p.name: p.type for p in program.parameters}
+    end = 0
+    for kind, name, size in wanted:
+        offset = -(-end // size) * size
+        end = offset + size
+        match kind:
+            case "buffer":
+                parameters.append(KernelParameter("buffer", name, types[name], offset, size))
+            case "scalar":
+                parameters.append(KernelParameter("scalar", name, types[name], offset, size))
+            case "size":
+                parameters.append(KernelParameter("size", name, program.index, offset, size))
+            case "report":
+                parameters.append(KernelParameter("report", name, None, offset, size))
+            case _:
+                parameters.append(KernelParameter("grid_barrier", name, None, offset, size))
+    return tuple(parameters), end
+
+
+def kernel_text(
+    program: Program,
+    target: Target,
+    function: Function,
+    live: tuple[bytearray, set[int]],
+    memory: Memory,
+    parameters: tuple[KernelParameter, ...],
+    *,
+    debug: bool,
+    pragma: str = "",
+    fixed_block: bool = True,
+) -> str:
+    """The module with the one kernel, and a pragma of the module."""
+    emitter = _Emitter(function, target, live, parameters, debug=debug)
+    body = emitter.run()
+    declared = ",\n".join(f"  .param .{word} {symbol}" for symbol, word in emitter.parameters.values())
+    lines = [
+        f".version {target.version[0]}.{target.version[1]}",
+        f".target {target}",
+        ".address_size 64",
+        "",
+    ]
+    if pragma:
+        lines += [f'.pragma "{pragma}";', ""]
+    if memory.dynamic_shared_bytes:
+        lines += [f".extern .shared .align 16 .b8 {DYNAMIC_SYMBOL}[];", ""]
+    lines += [
+        f".visible .entry {entry_name(program)}({f'{chr(10)}{declared}{chr(10)}' if declared else ''})",
+        *([f".reqntid {program.block[0]}, {program.block[1]}, {program.block[2]}"] if fixed_block else []),
+        "{",
+    ]
+    counts = emitter.counts
+    lines += [f"  .reg {kind} {prefix}<{counts[prefix]}>;" for prefix, kind in _CLASSES if counts[prefix]]
+    if not memory.dynamic_shared_bytes:
+        places = [memory.places[array.name] for array in program.shared]
+        lines += [
+            f"  .shared .align 16 .b8 {place.symbol}[{(place.size or 0) * place.type.itemsize + 15 & ~15}];"
+            for place in places
+            if place.touches
+        ]
+    return "\n".join([*lines, *body, "}", ""])
+
+
+class _Emitter:
+    """Writes the instructions of one function in order."""
+
+    def __init__(
+        self,
+        function: Function,
+        target: Target,
+        live: tuple[bytearray, set[int]],
+        parameters: tuple[KernelParameter, ...],
+        *,
+        debug: bool,
+    ) -> None:
+        self._function = function
+        self._target = target
+        self._live, self._live_registers = live
+        self._debug = debug
+        self._names: list[str] = [""] * len(function.ops)
+        self._register_names: dict[int, str] = {}
+        self._templates: dict[tuple[str, str], Template] = {}
+        self._lines: list[str] = []
+        self._marked = 0  # lines so far when the last was a mark
+        self.counts: dict[str, int] = {prefix: 0 for prefix, _ in _CLASSES}
+        self.parameters = {
+            (p.kind, p.name): (symbol_name("p", number, p.name), _parameter_word(p))
+            for number, p in enumerate(parameters)
+        }
+
+    def run(self) -> list[str]:
+        function, live = self._function, self._live
+        code = function.code
+        needless = needless_branches(code)
+        labels = targets(code, needless)
+        for value in function.entry:
+            if live[value]:
+                self._value(value)
+        for position, item in enumerate(code):
+            if isinstance(item, int):
+                if live[item] or function.ops[item] == "atomic":
+                    self._value(item)
+            elif item[0] == "label":
+                if item[2][0] in labels:
+                    self._label(*item[2])
+            elif position not in needless:
+                self._effect(item)
+        last = code[-1] if code else None
+        if last is None or isinstance(last, int) or last[0] != "return" or last[1]:
+            self._lines.append("  ret;")
+        return self._lines
+
+    # ---- names ----
+
+    def _fresh_name(self, type_: str) -> str:
+        prefix = REGISTER_CLASS[type_][1]
+        number = self.counts[prefix]
+        self.counts[prefix] = number + 1
+        return f"{prefix}{number}"
+
+    def _register(self, register: int) -> str:
+        name = self._register_names.get(register)
+        if name is None:
+            name = self._register_names[register] = self._fresh_name(self._function.registers[register])
+        return name
+
+    def _name(self, value: int) -> str:
+        """How an instruction refers to a value that is defined, or that needs no definition."""
+        name = self._names[value]
+        if name:
+            return name
+        function = self._function
+        op = function.ops[value]
+        if op == "const":
+            constant = function.attrs[value]
+            name = _literal(function.types[value], constant)
+        elif op == "register":
+            name = self._register(function.attrs[value])
+        elif op == "retype":
+            return self._name(function.args[value][0])
+        else:
+            raise InternalError(f"value {value} ({op}) is used before it is defined")
+        self._names[value] = name
+        return name
+
+    def _define(self, value: int) -> str:
+        function = self._function
+        pinned = function.pinned.get(value)
+        name = self._fresh_name(function.types[value]) if pinned is None else self._register(pinned)
+        self._names[value] = name
+        return name
+
+    # ---- lines ----
+
+    def _emit(self, text: str, value: int | None = None) -> None:
+        if self._debug and value is not None:
+            function = self._function
+            operands = ", ".join(f"%{arg}" for arg in function.args[value])
+            text = f"{text}  // %{value} = {function.ops[value]} {operands}".rstrip()
+        self._lines.append("  " + text)
+
+    def _label(self, label: int, nounroll: bool) -> None:
+        self._lines.append(f"$L{label}:")
+        if nounroll:
+            self._lines.append('  .pragma "nounroll";')
+
+    def _value(self, value: int) -> None:
+        function = self._function
+        op = function.ops[value]
+        if op in _SILENT:
+            return
+        args = function.args[value]
+        special = _SPECIAL.get(op)
+        if special is not None:
+            special(self, value, args)
+            return
+        types = function.types
+        key = (op, types[args[0]] if op in TYPED_BY_FIRST else types[args[-1]])
+        template = self._templates.get(key)
+        if template is None:
+            template = self._templates[key] = select(*key, self._target)
+        operands = [self._name(arg) for arg in args]
+        words = (self._define(value), *operands)
+        self._emit(template[0] % tuple([words[place] for place in template[1]]), value)
+
+    def _parameter(self, value: int, _args: tuple[int, ...]) -> None:
+        symbol, word = self.parameters[self._function.attrs[value]]
+        self._emit(f"ld.param.{word} {self._define(value)}, [{symbol}];", value)
+
+    def _global_pointer(self, value: int, args: tuple[int, ...]) -> None:
+        pointer = self._name(args[0])
+        self._emit(f"cvta.to.global.u64 {self._define(value)}, {pointer};", value)
+
+    def _move_from_name(self, value: int, _args: tuple[int, ...]) -> None:
+        self._emit(f"mov.u32 {self._define(value)}, {self._function.attrs[value]};", value)
+
+    def _read(self, value: int, _args: tuple[int, ...]) -> None:
+        register = self._register(self._function.attrs[value])
+        if value in self._function.aliases:
+            self._names[value] = register
+            return
+        self._emit(f"mov.{self._function.types[value]} {self._define(value)}, {register};", value)
+
+    def _address(self, form: Form, args: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
+        """The address in brackets, and the operands behind it."""
+        base, rest = (form.symbol, args) if form.symbol else (self._name(args[0]), args[1:])
+        if form.displacement == 0:
+            return f"[{base}]", rest
+        return f"[{base}+{form.displacement}]", rest
+
+    def _guard(self, form: Form, args: tuple[int, ...]) -> str:
+        return f"@{self._name(args[-1])} " if form.guarded else ""
+
+    def _load(self, value: int, args: tuple[int, ...]) -> None:
+        form: Form = self._function.attrs[value]
+        address, _ = self._address(form, args)
+        guard = self._guard(form, args)
+        name = self._define(value)
+        if guard:
+            self._zero(value, name)
+        self._emit(f"{guard}ld.{form.space}.{form.word} {name}, {address};", value)
+
+    def _zero(self, value: int, name: str) -> None:
+        """What a guarded access gives where it does not happen."""
+        type_ = self._function.types[value]
+        self._emit(f"mov.{type_} {name}, {_literal(type_, 0)};")
+
+    def _atomic(self, value: int, args: tuple[int, ...]) -> None:
+        atomic: AtomicForm = self._function.attrs[value]
+        form = atomic.form
+        address, rest = self._address(form, args)
+        guard = self._guard(form, args)
+        operands = ", ".join([address, *(self._name(arg) for arg in rest[: len(rest) - form.guarded])])
+        used = bool(self._live[value])
+        if form.word.startswith("ld."):
+            if not used:  # orders nothing that a program could see; ptxas made illegal instructions of some
+                return
+            name = self._define(value)
+            if guard:
+                self._zero(value, name)
+            self._emit(f"{guard}{_access_words(atomic)} {name}, {address};", value)
+            return
+        where = f"{atomic.order}.{atomic.scope}.{form.space}.{form.word}"
+        if not used and atomic.order in RED_ORDERS and not form.word.startswith(("cas", "exch")):
+            self._emit(f"{guard}red.{where} {operands};", value)
+            return
+        name = self._define(value)
+        if guard and used:
+            self._zero(value, name)
+        self._emit(f"{guard}atom.{where} {name}, {operands};", value)
+
+    def _effect(self, effect: Effect) -> None:
+        kind, args, attr = effect
+        if kind == "store":
+            address, rest = self._address(attr, args)
+            guard = self._guard(attr, args)
+            self._emit(f"{guard}st.{attr.space}.{attr.word} {address}, {self._name(rest[0])};")
+        elif kind == "atomic_store":
+            address, rest = self._address(attr.form, args)
+            guard = self._guard(attr.form, args)
+            self._emit(f"{guard}{_access_words(attr)} {address}, {self._name(rest[0])};")
+        elif kind == "set":
+            if attr in self._live_registers:
+                register, value = self._register(attr), self._name(args[0])
+                if register != value:
+                    self._emit(self._assignment(register, args[0], value))
+        elif kind == "branch":
+            self._emit(f"{self._when(args, attr[1])}bra $L{attr[0]};")
+        elif kind == "return":
+            self._emit(f"{self._when(args, attr)}ret;")
+        elif kind == "barrier":
+            self._emit("bar.sync 0;")
+        elif kind == "sleep":
+            self._emit(f"nanosleep.u32 {attr};")
+        elif kind == "statement":
+            self._mark(attr)
+        elif kind == "comment":
+            self._emit(f"// {attr}")
+        else:
+            raise InternalError(f"effect {kind} has no text")
+
+    def _assignment(self, register: str, value: int, name: str) -> str:
+        """Float constants as bits: of two that meet in a register the compiler makes a choice, see peephole.py."""
+        type_ = self._function.types[value]
+        if type_ in FLOATS and self._function.ops[value] == "const":
+            bits = BITS[type_]
+            return f"mov.b{bits} {register}, 0x{self._function.attrs[value]:0{bits // 4}X};"
+        return f"mov.{type_} {register}, {name};"
+
+    def _mark(self, statement: int) -> None:
+        """What follows is of this statement. A mark that nothing followed is replaced."""
+        if self._lines and self._marked == len(self._lines):
+            self._lines.pop()
+        self._lines.append(f"  // {statement_comment(statement)}")
+        self._marked = len(self._lines)
+
+    def _when(self, args: tuple[int, ...], negated: bool) -> str:
+        return f"@{'!' * negated}{self._name(args[0])} " if args else ""
+
+
+_SPECIAL = {
+    "parameter": _Emitter._parameter,
+    "global_pointer": _Emitter._global_pointer,
+    "special": _Emitter._move_from_name,
+    "symbol": _Emitter._move_from_name,
+    "read": _Emitter._read,
+    "load": _Emitter._load,
+    "atomic": _Emitter._atomic,
+}
+
+
+def _literal(type_: str, value: int) -> str:
+    """A constant as an immediate: floats by their bits."""
+    if type_ == "f32":
+        return f"0f{value:08X}"
+    return f"0d{value:016X}" if type_ == "f64" else str(value)
+
+
+def _access_words(atomic: AtomicForm) -> str:
+    """An atomic load or store: ld.acquire.gpu.global.u32 (PTX ISA, ld and st)."""
+    instruction, type_ = atomic.form.word.split(".")
+    return f"{instruction}.{atomic.order}.{atomic.scope}.{atomic.form.space}.{type_}"
+
+
+def _parameter_word(parameter: KernelParameter) -> str:
+    if parameter.kind == "buffer" or parameter.type is None:
+        return "u64"
+    return MEMORY_WORD[parameter.type]

@@ -1,0 +1,49 @@
+"""The precisions: which instruction an op of f32 or f64 becomes, and how far the result may be off.
+
+"ieee" is the plain row of every op. "ftz" flushes subnormal f32 operands and results of arithmetic, comparisons and
+conversions to zero of their sign; a result is subnormal when it is so after rounding to 24 bits. Ops that only move
+bits (where, bitcast, copysign, sign, signbit, nextafter and the tests for NaN and infinity) keep them. "fast" is "ftz"
+in which products and sums may be contracted and the ops of FAST_ULP are approximate. f16 and bf16 are computed in
+"ieee" always, also in conversions from and to them; f64 is contracted at most. `max_ulp` bounds the error of every
+approximate op instead, in all three. Mathematical functions have a table of their own (`functions/table.py`).
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from vyre_cuda.codegen.forms.isel import ROWS
+
+PRECISIONS = ("ieee", "ftz", "fast")
+
+# Largest error of an approximate f32 op of "fast" in ULP, over all operands whose result is normal (PTX ISA: div.full
+# 2 ULP, rcp.approx 1 ULP, sqrt.approx a relative 2^-23).
+FAST_ULP = MappingProxyType({"divide": 2, "reciprocal": 1, "sqrt": 2})
+
+Modes = MappingProxyType[tuple[str, str], str]
+
+
+def _modes(*suffixes: str) -> Modes:
+    """(op, operand type) -> the op of the instruction table, the last suffix that has a row first."""
+    found: dict[tuple[str, str], str] = {}
+    for suffix in suffixes:
+        for row in ROWS:
+            if row.op.endswith(suffix):
+                found.update({(row.op.removesuffix(suffix), type_): row.op for type_ in row.types})
+    return MappingProxyType(found)
+
+
+def modes(precision: str, max_ulp: float | None) -> Modes:
+    """The rows of a precision, the ops of FAST_ULP approximate where their bound is at most `max_ulp`."""
+    found = MODES[precision]
+    if max_ulp is None:
+        return found
+    changed = dict(found)
+    for op, bound in FAST_ULP.items():
+        kept = "fast" if precision != "ieee" else "approximate"
+        exact = op if precision == "ieee" else f"{op}.ftz"
+        changed[op, "f32"] = f"{op}.{kept}" if bound <= max_ulp else exact
+    return MappingProxyType(changed)
+
+
+MODES: dict[str, Modes] = {"ieee": _modes(), "ftz": _modes(".ftz"), "fast": _modes(".ftz", ".fast")}

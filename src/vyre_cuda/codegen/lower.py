@@ -1,0 +1,112 @@
+"""Program -> PTX.
+
+The program is valid when it comes here; nothing is checked again. The same program, target and options give the same
+text. What a host must know to launch it comes with it.
+"""
+
+from __future__ import annotations
+
+from vyre_cuda.codegen.core.lowered import KernelParameter, Lowered
+from vyre_cuda.codegen.core.target import Target
+from vyre_cuda.codegen.emit.coalesce import coalesce
+from vyre_cuda.codegen.emit.text import entry_name, kernel_text, lay_out_parameters
+from vyre_cuda.codegen.emit.verify import verify
+from vyre_cuda.codegen.forms.precision import PRECISIONS
+from vyre_cuda.codegen.lowering.access import access_facts
+from vyre_cuda.codegen.lowering.statements import Lowering
+from vyre_cuda.codegen.ssa.ssa import liveness
+from vyre_cuda.errors import UnsupportedError
+from vyre_cuda.ir import walk
+from vyre_cuda.ir.nodes import GridBarrier
+from vyre_cuda.ir.program import Program
+
+BOUNDS = ("check", "off", "trap")
+_ONE_ROUNDING = 0.5  # ULP
+
+
+def lower(
+    program: Program,
+    target: Target,
+    *,
+    precision: str = "ieee",
+    bounds: str = "check",
+    debug: bool = False,
+    races: bool = False,
+    max_ulp: float | None = None,
+    fixed_block: bool = True,
+) -> Lowered:
+    """The kernel of a valid program for a target.
+
+    A comment says of which statement the instructions behind it are. `races` asks the emulator to look for data races.
+    `debug` adds a comment with values and source lines to each instruction and verifies the values. `max_ulp`
+    lets each op take the cheapest form whose error is bounded by so many ULP. Without `fixed_block` the text does not
+    say how many threads a block has, so that it can be asked how many would fit. ValueError for an option's unknown
+    word and a `max_ulp` below 1/2, UnsupportedError for a target that is too small and a `max_ulp` below the bound of
+    every form of an op.
+    """
+    _check_option("precision", precision, PRECISIONS)
+    _check_option("bounds", bounds, BOUNDS)
+    if max_ulp is not None and not max_ulp >= _ONE_ROUNDING:
+        raise ValueError(f"max_ulp={max_ulp!r}; one rounding is {_ONE_ROUNDING} ULP already")
+    lowering = Lowering(
+        program,
+        target,
+        precision=precision,
+        bounds=bounds,
+        debug=debug,
+        races=races,
+        max_ulp=max_ulp,
+    )
+    lowering.run()
+    memory, function = lowering.memory, lowering.builder.function
+    if memory.shared_bytes > target.max_shared_bytes:
+        raise UnsupportedError(
+            f"program {program.name} has {memory.shared_bytes} bytes of shared memory; a block of {target} can have "
+            f"{target.max_shared_bytes}",
+            capability="shared_memory",
+        )
+    if debug:
+        verify(function, target)
+    live = liveness(function)
+    coalesce(function, live[0])
+    cooperative = any(isinstance(statement, GridBarrier) for statement in walk.statements(program.body))
+    hidden = [("report", lowering.sites.reports), ("grid_barrier", cooperative)]
+    parameters, parameter_bytes = lay_out_parameters(
+        program, function, live[0], tuple(name for name, wanted in hidden if wanted)
+    )
+    declared = target.for_parameters(parameter_bytes)
+    sites = lowering.sites.all()
+    pragma = _race_pragma(len(sites) - 1, parameters) if races else ""
+    return Lowered(
+        ptx=kernel_text(
+            program,
+            declared,
+            function,
+            live,
+            memory,
+            parameters,
+            debug=debug,
+            pragma=pragma,
+            fixed_block=fixed_block,
+        ),
+        entry=entry_name(program),
+        parameters=parameters,
+        parameter_bytes=parameter_bytes,
+        shared_bytes=memory.shared_bytes,
+        dynamic_shared_bytes=memory.dynamic_shared_bytes,
+        access=access_facts(lowering.builder, memory, program, lowering.coverage.thread),
+        covered=tuple(p.name for p in program.parameters if p.kind == "out" and p.name in lowering.coverage.covered),
+        sites=sites,
+        cooperative=cooperative,
+    )
+
+
+def _race_pragma(site: int, parameters: tuple[KernelParameter, ...]) -> str:
+    """What the emulator must know: the site that stands for races, and where the hidden parameters are."""
+    offsets = [str(p.offset) for kind in ("report", "grid_barrier") for p in parameters if p.kind == kind]
+    return " ".join(["vyre_races", str(site), *offsets])
+
+
+def _check_option(option: str, word: str, words: tuple[str, ...]) -> None:
+    if word not in words:
+        raise ValueError(f"{option}={word!r}; it is one of {', '.join(words)}")

@@ -1,0 +1,171 @@
+"""Expressions of the IR as values, and the locals they name.
+
+A `let` is a value. A `var` is a mutable register; what was last assigned is remembered as long as no other path can
+have changed it, so that a read is mostly the assigned value itself. A read that must look at the register copies it:
+a value never changes.
+"""
+
+from __future__ import annotations
+
+from vyre_cuda.codegen.forms.isel import MACHINE_TYPE
+from vyre_cuda.codegen.lowering import halves
+from vyre_cuda.codegen.lowering.integers import wrap_to
+from vyre_cuda.codegen.lowering.isel_memory import RAW_TYPE, Memory, from_raw, raw_range
+from vyre_cuda.codegen.lowering.isel_sync import MAX_GRID, lane_id, special
+from vyre_cuda.codegen.lowering.legalize import apply_op
+from vyre_cuda.codegen.ssa.peephole import Builder
+from vyre_cuda.ir.nodes import AXES, Apply, Const, Expr, Id, Load, Local, Scalar, Size
+from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.types import Type, bf16, f16
+from vyre_cuda.ir.walk import assert_never
+
+State = dict[str, int]
+
+
+class Locals:
+    """The lets and vars of a program while its statements are lowered in order."""
+
+    __slots__ = ("_registers", "_types", "builder", "state", "values")
+
+    def __init__(self, builder: Builder) -> None:
+        self.builder = builder
+        self.values: dict[str, int] = {}
+        self.state: State = {}  # var -> the value that its register surely holds
+        self._registers: dict[str, int] = {}
+        self._types: dict[str, Type] = {}
+
+    def read(self, name: str) -> int:
+        """The value of a let, counter or atomic result, or of a var at this moment."""
+        value = self.values.get(name)
+        if value is None:
+            value = self.state.get(name)
+        if value is None:
+            register = self._registers[name]
+            function = self.builder.function
+            value = function.fresh("read", function.registers[register], (), register)
+            type_ = self._types[name]
+            self.builder.facts.observe(value)
+            if type_.is_integer and type_.bits < 32:
+                self.builder.facts.give_range(value, type_.minimum, type_.maximum)
+            if type_ is f16:
+                value = self.builder.convert("float.f16", "f32", value)
+            self.state[name] = value
+        return value
+
+    def declare(self, name: str, value: int, type_: Type) -> None:
+        """A new var."""
+        function = self.builder.function
+        self._registers[name] = function.register("b16" if type_ is f16 else function.types[value])
+        self._types[name] = type_
+        self.assign(name, value)
+
+    def assign(self, name: str, value: int) -> None:
+        # As f32 an f16 NaN would lose sign and payload.
+        held = halves.packed(self.builder, f16, value) if self._types[name] is f16 else value
+        self.builder.function.effect("set", (held,), self._registers[name])
+        self.state[name] = value
+
+    def forget(self, names: frozenset[str]) -> None:
+        """These vars may have been assigned on another path."""
+        for name in names:
+            self.state.pop(name, None)
+
+
+class Expressions:
+    """Lowers the expressions of one program."""
+
+    __slots__ = ("_block", "_loaded", "_memo", "builder", "locals", "memory")
+
+    def __init__(self, builder: Builder, memory: Memory, program: Program) -> None:
+        self.builder = builder
+        self.memory = memory
+        self.locals = Locals(builder)
+        self._block = program.block
+        self._memo: dict[int, int] = {}
+        self._loaded: dict[tuple[str, int], int] = {}
+
+    def start_statement(self) -> None:
+        """What was evaluated for the statement before may have changed."""
+        self._memo.clear()
+        self._loaded.clear()
+
+    def value(self, expr: Expr) -> int:
+        """The value of an expression at this moment. One met twice in a statement is evaluated once.
+
+        That depends on what the program says and not on which nodes are the same object: equal programs give one text.
+        """
+        match expr:
+            case Local():
+                return self.locals.read(expr.name)
+            case Const():
+                return self._literal(expr.type, expr.bits)
+            case Apply() | Load():
+                found = self._memo.get(id(expr))
+                if found is None:
+                    found = self._memo[id(expr)] = self._compute(expr)
+                return found
+            case Id():
+                return self.launch_id(expr.kind, expr.axis)
+            case Size():
+                return self.memory.size(expr.buffer)
+            case Scalar():
+                return self._scalar(expr.name, expr.type)
+            case _:
+                assert_never(expr)
+
+    def _compute(self, expr: Apply | Load) -> int:
+        if isinstance(expr, Load):
+            place = (expr.buffer, self.value(expr.index))
+            found = self._loaded.get(place)
+            if found is None:
+                found = self._loaded[place] = self.memory.load(*place)
+            return found
+        operands = [self.value(operand) for operand in expr.operands]
+        return apply_op(self.builder, expr.op, expr.type, expr.operands[-1].type, operands)
+
+    def _literal(self, type_: Type, bits: int) -> int:
+        if type_ is f16 or type_ is bf16:
+            return halves.constant(self.builder, type_, bits)
+        return self.builder.constant(MACHINE_TYPE[type_], wrap_to(type_, bits) if type_.is_integer else bits)
+
+    def _scalar(self, name: str, type_: Type) -> int:
+        b = self.builder
+        raw = b.entry("parameter", RAW_TYPE[type_], (), ("scalar", name), within=raw_range(type_))
+        return from_raw(b, type_, raw)
+
+    # ---- launch coordinates ----
+
+    def launch_id(self, kind: str, axis: int) -> int:
+        """A launch coordinate as the index type, with the interval that the launch limits give it."""
+        b = self.builder
+        if kind == "lane_id":
+            return self._as_index(lane_id(b, self._block))
+        extent = self._block[axis]
+        if kind == "block_dim":
+            return b.constant(self.memory.index, extent)
+        if kind != "global_id":
+            return self._as_index(self._special(kind, axis))
+        block, thread = self._special("block_id", axis), self._special("thread_id", axis)
+        if extent == 1:
+            return self._as_index(block)
+        factor = b.constant("u32", extent)
+        if self.memory.index == "u32":
+            return b.entry("multiply_add", "u32", (block, factor, thread))
+        highest = MAX_GRID[axis] * extent - 1
+        return b.entry("multiply_wide_add", "u64", (block, factor, self._as_index(thread)), within=(0, highest))
+
+    def _as_index(self, value: int) -> int:
+        """A u32 made of entry values as the index type."""
+        if self.memory.index == "u32":
+            return value
+        b = self.builder
+        if b.is_constant(value):
+            return b.constant("u64", b.function.attrs[value])
+        return b.entry("widen", "u64", (value,))
+
+    def _special(self, kind: str, axis: int) -> int:
+        """A 32-bit coordinate of the hardware."""
+        if kind == "thread_id" and self._block[axis] == 1:
+            return self.builder.constant("u32", 0)
+        name = {"grid_dim": "%nctaid", "block_id": "%ctaid", "thread_id": "%tid"}[kind]
+        return special(self.builder, f"{name}.{AXES[axis]}", self._block)

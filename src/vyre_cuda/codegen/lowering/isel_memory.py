@@ -1,0 +1,315 @@
+"""Elements of buffers and shared arrays: addresses, bounds guards, loads and stores.
+
+Out of bounds a load gives 0 and a store does nothing. A guard is a predicate on the access; it is left out where the
+facts prove the index in bounds. Addresses are 64-bit for global memory and 32-bit for shared memory, computed modulo
+their width; they are used only under the guard. A bool is one byte, 0 or 1 when written, any other is true when read.
+An index of any integer type is compared and scaled as an exact unsigned number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+from vyre_cuda.codegen.core.target import STATIC_SHARED_BYTES
+from vyre_cuda.codegen.forms.isel import BITS, MACHINE_TYPE, UNSIGNED
+from vyre_cuda.codegen.lowering import halves
+from vyre_cuda.codegen.ssa.peephole import Builder
+from vyre_cuda.errors import InternalError
+from vyre_cuda.ir.nodes import Const, Parameter, Size
+from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.types import TYPES, Type, bf16, bool_, f16
+from vyre_cuda.records import dataclass, field
+
+Space = Literal["global", "shared"]
+
+# Bytes that an address may carry as an immediate: the assembler's field has 24 signed bits.
+_REACH = 1 << 23
+_SIGN = 1 << 31
+_SHARED_ALIGN = 16
+DYNAMIC_SYMBOL = "s_dynamic"
+
+
+class Address(NamedTuple):
+    """An address in an instruction: [register + displacement] or, without a register, [symbol + displacement]."""
+
+    register: tuple[int, ...]
+    symbol: str
+    displacement: int
+
+
+class Form(NamedTuple):
+    """The fixed part of a load, store or atomic. Operands are the address register if any, values, guard if any."""
+
+    space: Space
+    word: str  # PTX type in memory, or operation and type of an atomic
+    symbol: str
+    displacement: int
+    guarded: bool
+
+
+class AtomicForm(NamedTuple):
+    """The fixed part of an atomic. The word of its form is operation and type of the instruction."""
+
+    form: Form
+    order: str
+    scope: str
+
+
+class Touch(NamedTuple):
+    """One access in the text, for `access.py`. `everyone` marks a store that every thread of the block does once."""
+
+    kind: Literal["load", "store", "atomic"]
+    at: int  # the index, a value
+    in_loop: bool
+    everyone: bool
+
+
+@dataclass(slots=True)
+class Place:
+    """A buffer parameter or shared array."""
+
+    name: str
+    type: Type
+    space: Space
+    constant: bool  # nothing writes it while the kernel runs
+    symbol: str = ""  # of a shared array
+    offset: int = 0  # bytes from the symbol
+    size: int | None = None  # of a shared array
+    touches: list[Touch] = field(default_factory=list)
+    is_read: bool = False  # a load or atomic is among the touches
+
+
+class Memory:
+    """The buffers of one program and accesses to them."""
+
+    __slots__ = (
+        "_checked",
+        "_parameters",
+        "builder",
+        "dynamic_shared_bytes",
+        "index",
+        "loop_depth",
+        "places",
+        "shared_bytes",
+        "trap",
+    )
+
+    def __init__(self, builder: Builder, program: Program, *, checked: bool = True) -> None:
+        self.builder = builder
+        self._checked = checked
+        self.index = MACHINE_TYPE[program.index]
+        self.loop_depth = 0
+        # Called with (buffer, index, whether it is inside) for each check, it ends threads that are outside.
+        self.trap: Callable[[str, int, int], None] | None = None
+        self._parameters: dict[str, Parameter] = {p.name: p for p in program.parameters}
+        self.places: dict[str, Place] = {
+            p.name: Place(p.name, p.type, "global", p.kind == "in") for p in program.parameters if p.is_buffer
+        }
+        self.shared_bytes = 0
+        self.dynamic_shared_bytes = 0
+        self._lay_out_shared(program)
+
+    def _lay_out_shared(self, program: Program) -> None:
+        """One symbol per array, or one for all where the static limit does not do."""
+        for number, array in enumerate(program.shared):
+            symbol = symbol_name("s", number, array.name)
+            place = Place(array.name, array.type, "shared", False, symbol, self.shared_bytes, array.size)
+            self.shared_bytes += -(-array.size * array.type.itemsize // _SHARED_ALIGN) * _SHARED_ALIGN
+            self.places[array.name] = place
+        dynamic = self.shared_bytes > STATIC_SHARED_BYTES
+        self.dynamic_shared_bytes = self.shared_bytes if dynamic else 0
+        for array in program.shared:
+            place = self.places[array.name]
+            if dynamic:
+                place.symbol = DYNAMIC_SYMBOL
+            else:
+                place.offset = 0
+
+    # ---- sizes and bounds ----
+
+    def size(self, name: str) -> int:
+        """The element count of a buffer or shared array, as a value of the index type."""
+        place = self.places[name]
+        if place.size is not None:
+            return self.builder.constant(self.index, place.size)
+        declared = self._parameters[name].size
+        if isinstance(declared, Const):
+            return self.builder.constant(self.index, declared.bits)
+        if isinstance(declared, Size):
+            return self.size(declared.buffer)
+        return self.builder.entry("parameter", self.index, (), ("size", name))
+
+    def guard(self, name: str, index: int) -> int | None:
+        """The predicate under which an access happens: None when it always does, `builder.false` when it never does.
+
+        None as well when the program was compiled without checks; with a trap the thread ends here when the index is
+        out of bounds.
+        """
+        if not self._checked:
+            return None
+        b = self.builder
+        inside = self._inside(name, index)
+        if inside == b.true:
+            return None
+        if self.trap is None:
+            return inside
+        self.trap(name, index, inside)
+        return inside if inside == b.false else None
+
+    def _inside(self, name: str, index: int) -> int:
+        """0 <= index < size, as one unsigned comparison in the wider of the two types."""
+        b = self.builder
+        bound = self.size(name)
+        type_ = b.function.types[index]
+        if BITS[type_] < BITS[self.index]:  # then a negative index is 2^63 or more
+            index = b.convert("widen", "s64" if type_ == "s32" else "u64", index)
+        elif BITS[type_] > BITS[self.index]:
+            bound = b.convert("widen", "u64", bound)
+        elif type_ == "s32" and b.facts.tight_range(index)[0] < 0:  # 2^31 and more stand for negative indices
+            bound = self._below_sign(bound)
+        return b.apply("less", b.convert("retype", UNSIGNED[b.function.types[index]], index), bound)
+
+    def _below_sign(self, size: int) -> int:
+        b = self.builder
+        limit = b.constant("u32", _SIGN)
+        return b.apply("minimum", size, limit) if b.is_constant(size) else b.entry("minimum", "u32", (size, limit))
+
+    # ---- addresses ----
+
+    def address(self, place: Place, index: int) -> Address:
+        """The address of an element; any bit pattern of `index` will do as long as the guard holds it back."""
+        b = self.builder
+        itemsize = place.type.itemsize
+        constant = b.constant_of(index)
+        if constant is not None and 0 <= constant * itemsize < _REACH:
+            base = () if place.space == "shared" else (self.base(place),)
+            return Address(base, place.symbol, place.offset * (not base) + constant * itemsize)
+        root, offset = b.facts.displacement(index)
+        if abs(offset * itemsize) >= _REACH:
+            root, offset = index, 0
+        register = self._element(place, b.convert("retype", UNSIGNED[b.function.types[root]], root))
+        return Address((register,), "", offset * itemsize)
+
+    def _element(self, place: Place, index: int) -> int:
+        """Base + index * itemsize, for an unsigned index."""
+        b = self.builder
+        function = b.function
+        if function.ops[index] == "widen":
+            index = b.convert("retype", "u32", function.args[index][0])
+        itemsize = place.type.itemsize
+        if place.space == "shared":
+            word = b.convert("low", "u32", index) if function.types[index] == "u64" else index
+            return b.emit("add", "u32", (self.base(place), b.apply("multiply", word, b.constant("u32", itemsize))))
+        if function.types[index] == "u64":
+            scaled = b.apply("multiply", index, b.constant("u64", itemsize))
+        elif itemsize == 1:
+            scaled = b.convert("widen", "u64", index)
+        else:
+            scaled = b.emit("multiply_wide", "u64", (index, b.constant("u32", itemsize)))
+        return b.emit("add", "u64", (self.base(place), scaled))
+
+    def base(self, place: Place) -> int:
+        """The address of element 0: 64-bit for a buffer, 32-bit for a shared array."""
+        b = self.builder
+        if place.space == "global":
+            return b.entry("global_pointer", "u64", (b.entry("parameter", "u64", (), ("buffer", place.name)),))
+        symbol = b.entry("symbol", "u32", (), place.symbol)
+        return b.entry("add", "u32", (symbol, b.constant("u32", place.offset))) if place.offset else symbol
+
+    def operands(self, place: Place, index: int, word: str, guard: int | None) -> tuple[tuple[int, ...], Form]:
+        """The address operand, if any, and the form of an access; the guard goes last, behind the values."""
+        address = self.address(place, index)
+        form = Form(place.space, word, address.symbol, address.displacement, guard is not None)
+        return address.register, form
+
+    def touch(self, place: Place, kind: Literal["load", "store", "atomic"], index: int, everyone: bool = False) -> None:
+        place.touches.append(Touch(kind, index, self.loop_depth > 0, everyone))
+        place.is_read = place.is_read or kind != "store"
+
+    # ---- accesses ----
+
+    def load(self, name: str, index: int) -> int:
+        """The element, 0 out of bounds. Loads of what nobody writes are shared like other values."""
+        b = self.builder
+        place = self.places[name]
+        key = ("element", place.type.name, (index,), name)
+        if place.constant:
+            found = b.function.find(key)
+            if found is not None:
+                return found
+        guard = self.guard(name, index)
+        if guard == b.false:
+            return b.constant(MACHINE_TYPE[place.type], 0)
+        self.touch(place, "load", index)
+        address, form = self.operands(place, index, MEMORY_WORD[place.type], guard)
+        args = address if guard is None else (*address, guard)
+        loaded = b.function.fresh("load", RAW_TYPE[place.type], args, form)
+        within = raw_range(place.type)
+        if within is None:
+            b.facts.observe(loaded)
+        else:
+            b.facts.give_range(loaded, *within)
+        element = from_raw(b, place.type, loaded)
+        if place.constant:
+            b.function.remember(key, element)
+        return element
+
+    def store(self, name: str, index: int, value: int, *, everyone: bool = False) -> None:
+        """Write an element; nothing out of bounds."""
+        b = self.builder
+        place = self.places[name]
+        if place.constant:
+            raise InternalError(f"store to the in buffer {name}")
+        guard = self.guard(name, index)
+        if guard == b.false:
+            return
+        raw = to_raw(b, place.type, value)
+        self.touch(place, "store", index, everyone)
+        address, form = self.operands(place, index, MEMORY_WORD[place.type], guard)
+        args = (*address, raw) if guard is None else (*address, raw, guard)
+        b.function.effect("store", args, form)
+
+
+# ---- values as memory and parameters have them ----------------------------------------------------------------------
+
+# PTX type word of an element in memory, and of the register that it is loaded into.
+MEMORY_WORD: dict[Type, str] = {
+    type_: {bool_: "u8", f16: "b16", bf16: "u16"}.get(type_, type_.name.replace("i", "s")) for type_ in TYPES
+}
+RAW_TYPE: dict[Type, str] = {
+    type_: {bool_: "u32", f16: "b16", bf16: "u32"}.get(type_, MACHINE_TYPE[type_]) for type_ in TYPES
+}
+
+
+def raw_range(type_: Type) -> tuple[int, int] | None:
+    """The interval of an element as loaded, where it is less than the register's."""
+    if type_ is bool_:
+        return 0, 255
+    if type_ is bf16:
+        return 0, 0xFFFF
+    return (type_.minimum, type_.maximum) if type_.is_integer and type_.bits < 32 else None
+
+
+def from_raw(b: Builder, type_: Type, raw: int) -> int:
+    """The value of an element as loaded."""
+    if type_ is bool_:
+        return b.apply("not_equal", raw, b.constant("u32", 0))
+    if type_ is f16:
+        return b.convert("float.f16", "f32", raw)
+    return halves.from_bits(b, bf16, raw) if type_ is bf16 else raw
+
+
+def to_raw(b: Builder, type_: Type, value: int) -> int:
+    """A value as it is stored."""
+    if type_ is bool_:
+        return b.apply("where", value, b.constant("u32", 1), b.constant("u32", 0))
+    if type_ is f16:
+        return halves.packed(b, f16, value)
+    return halves.to_bits(b, bf16, value) if type_ is bf16 else value
+
+
+def symbol_name(prefix: str, number: int, name: str) -> str:
+    """A PTX identifier for something the user named: unique by its number, readable by what is left of the name."""
+    clean = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name[:40])
+    return f"{prefix}_{number}_{clean}" if clean else f"{prefix}_{number}"

@@ -1,0 +1,66 @@
+"""The numbers under which failing threads report: places of asserts and, with bounds="trap", of checked accesses."""
+
+from __future__ import annotations
+
+from vyre_cuda.codegen.core.lowered import Site
+from vyre_cuda.ir import walk
+from vyre_cuda.ir.nodes import Assert, Stmt
+from vyre_cuda.ir.program import Program
+
+
+class Sites:
+    """Sites in the order in which lowering meets them.
+
+    They are the asserts of the program in pre-order, dead ones too; with traps, the accesses that need a check among
+    them. Where `races` are looked for, a site for all of them comes last.
+    """
+
+    __slots__ = ("_found", "_next", "_numbers", "_program", "races", "reports", "traps")
+
+    def __init__(self, program: Program, *, traps: bool, races: bool = False) -> None:
+        self._program = program
+        self._numbers: dict[int, int] | None = None  # id of a statement -> its number in the program
+        self._next = 0
+        self._found: list[Site] = []
+        self.traps = traps
+        self.races = races
+        self.reports = races or traps or any(isinstance(s, Assert) for s in walk.statements(program.body))
+
+    def skip(self, asserts: list[Assert]) -> None:
+        """These stand in dead code: they keep their numbers."""
+        for statement in asserts:
+            self.assertion(statement)
+
+    def assertion(self, statement: Assert) -> int:
+        """The number of this assert."""
+        if self.traps:
+            return self._add(Site("assert", statement.message, "", self.number(statement), statement.source))
+        self._next += 1
+        return self._next - 1
+
+    def bounds(self, statement: Stmt, buffer: str) -> int:
+        """The number of an access to the buffer in this statement."""
+        message = f"index out of bounds of {buffer}"
+        return self._add(Site("bounds", message, buffer, self.number(statement), statement.source))
+
+    def all(self) -> tuple[Site, ...]:
+        """Every site by its number."""
+        race = (Site("race", "data race", "", 0, None),) if self.races else ()
+        if self.traps:
+            return (*self._found, *race)
+        asserts = [
+            Site("assert", statement.message, "", number, statement.source)
+            for number, statement in enumerate(walk.statements(self._program.body))
+            if isinstance(statement, Assert)
+        ]
+        return (*asserts, *race)
+
+    def _add(self, site: Site) -> int:
+        self._found.append(site)
+        return len(self._found) - 1
+
+    def number(self, statement: Stmt) -> int:
+        """Its number in the program, in pre-order from 0."""
+        if self._numbers is None:
+            self._numbers = {id(s): number for number, s in enumerate(walk.statements(self._program.body))}
+        return self._numbers[id(statement)]

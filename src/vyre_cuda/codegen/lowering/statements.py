@@ -1,0 +1,386 @@
+"""Statements in order, with structured control flow as branches.
+
+The same program, target and options give the same values and code. What can be read off while lowering (coverage,
+sites of failures) is kept beside.
+"""
+
+from __future__ import annotations
+
+from vyre_cuda.codegen.core.target import Target
+from vyre_cuda.codegen.lowering import isel_sync
+from vyre_cuda.codegen.lowering.access import Coverage
+from vyre_cuda.codegen.lowering.atomics import atomic
+from vyre_cuda.codegen.lowering.expressions import Expressions, State
+from vyre_cuda.codegen.lowering.isel_memory import Memory
+from vyre_cuda.codegen.lowering.loops import CountedLoop
+from vyre_cuda.codegen.lowering.report import report_failure, report_pointer
+from vyre_cuda.codegen.lowering.sites import Sites
+from vyre_cuda.codegen.lowering.warp import WarpOps
+from vyre_cuda.codegen.ssa.peephole import Builder
+from vyre_cuda.codegen.ssa.ssa import Effect
+from vyre_cuda.errors import InternalError
+from vyre_cuda.ir import walk
+from vyre_cuda.ir.nodes import (
+    Assert,
+    Assign,
+    Atomic,
+    Barrier,
+    Break,
+    Continue,
+    For,
+    GridBarrier,
+    If,
+    Let,
+    Return,
+    Source,
+    Stmt,
+    Store,
+    Var,
+    Warp,
+    While,
+)
+from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.walk import assert_never
+from vyre_cuda.records import dataclass
+
+
+def _source_comment(source: Source) -> str:
+    file, line = source
+    name = file.replace("\\", "/").rsplit("/", 1)[-1]
+    return f"{ascii(name)[1:-1]}:{line}"
+
+
+@dataclass(slots=True)
+class _Loop:
+    """Where break and continue go, and whether anything goes there."""
+
+    exit: int
+    next: int
+    has_break: bool = False
+    has_continue: bool = False
+    bounds: tuple[int, ...] | None = None  # of the coverage before the loop
+    leaves: int = 0
+
+
+class Lowering:
+    """One program on its way. Methods for statements return whether control can go on behind them."""
+
+    def __init__(
+        self,
+        program: Program,
+        target: Target,
+        *,
+        precision: str,
+        bounds: str,
+        debug: bool,
+        races: bool = False,
+        max_ulp: float | None = None,
+    ) -> None:
+        self._program = program
+        self._debug = debug
+        self.builder = Builder(target, precision, max_ulp=max_ulp)
+        self.memory = Memory(self.builder, program, checked=bounds != "off")
+        self.sites = Sites(program, traps=bounds == "trap", races=races)
+        if self.sites.traps:
+            self.memory.trap = self._trap
+        self._expressions = Expressions(self.builder, self.memory, program)
+        self._warp = WarpOps(self.builder, program.block)
+        self._locals = self._expressions.locals
+        self.coverage = Coverage(self.builder, self.memory, self._expressions.launch_id("global_id", 0))
+        self._loops: list[_Loop] = []
+        self._current: Stmt | None = None
+
+    def run(self) -> None:
+        function = self.builder.function
+        if self._block(self._program.body):
+            function.effect("return")
+        body, function.code = function.code, []
+        self._zero_shared()
+        function.code.extend(body)
+
+    def _zero_shared(self) -> None:
+        block = self._program.block
+        threads = block[0] * block[1] * block[2]
+        thread = self._expressions.launch_id("thread_id", 0) if threads == block[0] else None
+        places = [self.memory.places[array.name] for array in self._program.shared]
+        places = [place for place in places if isel_sync.needs_zeroing(place, thread, threads)]
+        if places:
+            isel_sync.zero_shared(self.memory, places, block)
+
+    # ---- statements ----
+
+    def _block(self, statements: tuple[Stmt, ...]) -> bool:
+        for position, statement in enumerate(statements):
+            self._expressions.start_statement()
+            self._current = statement
+            if self._debug and statement.source is not None:
+                self.builder.function.effect("comment", (), _source_comment(statement.source))
+            self._number(statement)
+            if not self._statement(statement):
+                self._skip(statements[position + 1 :])
+                return False
+        return True
+
+    def _number(self, statement: Stmt) -> None:
+        """What follows belongs to this statement."""
+        self.builder.function.effect("statement", (), self.sites.number(statement))
+
+    def _skip(self, statements: tuple[Stmt, ...]) -> None:
+        """Statements that no thread can reach; their assertions keep their numbers."""
+        self.sites.skip([statement for statement in walk.statements(statements) if isinstance(statement, Assert)])
+
+    def _statement(self, statement: Stmt) -> bool:
+        value = self._expressions.value
+        match statement:
+            case Let():
+                self._locals.values[statement.name] = value(statement.value)
+            case Var():
+                self._locals.declare(statement.name, value(statement.value), statement.value.type)
+            case Assign():
+                self._locals.assign(statement.name, value(statement.value))
+            case Store():
+                self._store(statement)
+            case Atomic():
+                self._atomic(statement)
+            case Warp():
+                operands = tuple(value(operand) for operand in statement.operands)
+                type_ = statement.operands[0].type
+                self._locals.values[statement.result] = self._warp.lower(
+                    statement.op, type_, operands, statement.combine
+                )
+            case Barrier():
+                isel_sync.barrier(self.builder)
+            case GridBarrier():
+                report = report_pointer(self.builder) if self.sites.reports else None
+                isel_sync.grid_barrier(self.builder, self._program.block, report)
+            case If():
+                return self._if(statement)
+            case For():
+                self._for(statement)
+            case While():
+                return self._while(statement)
+            case Assert():
+                return self._assert(statement)
+            case Break() | Continue() | Return():
+                self.builder.function.effect(*self._jump(statement))
+                return False
+            case _:
+                assert_never(statement)
+        return True
+
+    def _store(self, statement: Store) -> None:
+        index, value = self._expressions.value(statement.index), self._expressions.value(statement.value)
+        self.memory.store(statement.buffer, index, value, everyone=self.coverage.everyone)
+        self.coverage.store(statement.buffer, index)
+
+    def _atomic(self, statement: Atomic) -> None:
+        index = self._expressions.value(statement.index)
+        operands = tuple(self._expressions.value(operand) for operand in statement.operands)
+        old = atomic(
+            self.memory, statement.op, statement.buffer, index, operands, order=statement.order, scope=statement.scope
+        )
+        if statement.result is not None:
+            self._locals.values[statement.result] = old
+
+    def _assert(self, statement: Assert) -> bool:
+        b = self.builder
+        condition = self._expressions.value(statement.condition)
+        site = self.sites.assertion(statement)
+        if condition == b.true:
+            return True
+        self._report_unless(condition, site, None)
+        return condition != b.false
+
+    def _trap(self, buffer: str, index: int, inside: int) -> None:
+        """End the threads whose index is out of bounds."""
+        if self._current is None:
+            raise InternalError(f"an access to {buffer} outside of all statements")
+        self._report_unless(inside, self.sites.bounds(self._current, buffer), index)
+
+    def _report_unless(self, condition: int, site: int, index: int | None) -> None:
+        """Threads for which the condition does not hold report and end."""
+        b = self.builder
+        after = b.function.label()
+        self.builder.branch(condition, True, after)
+        b.open_scope()
+        report_failure(b, self._program.block, site, index, locked=self.sites.traps)
+        b.close_scope()
+        b.function.effect("label", (), (after, False))
+        self.coverage.leave()
+        b.facts.assume(condition, True)
+
+    def _jump(self, statement: Break | Continue | Return) -> Effect:
+        """The effect of leaving: it may also stand under a predicate."""
+        if isinstance(statement, Return):
+            self.coverage.leave()
+            return ("return", (), False)
+        if not self._loops:
+            raise InternalError("break or continue outside of a loop in a validated program")
+        loop = self._loops[-1]
+        if isinstance(statement, Break):
+            loop.has_break = True
+            return ("branch", (), (loop.exit, False))
+        loop.has_continue = True
+        return ("branch", (), (loop.next, False))
+
+    # ---- if ----
+
+    def _if(self, statement: If) -> bool:
+        b = self.builder
+        condition = self._expressions.value(statement.condition)
+        if b.is_constant(condition):
+            if condition == b.true:
+                falls = self._block(statement.then)
+                self._skip(statement.orelse)
+                return falls
+            self._skip(statement.then)
+            return self._block(statement.orelse)
+        if len(statement.then) == 1 and not statement.orelse:
+            only = statement.then[0]
+            if isinstance(only, (Break, Continue, Return)):
+                self._leave_if(condition, only)
+                return True
+        return self._if_blocks(statement, condition)
+
+    def _leave_if(self, condition: int, statement: Break | Continue | Return) -> None:
+        """if condition: break, continue or return."""
+        coverage = self.coverage
+        before = coverage.bounds
+        _, _, attr = self._jump(statement)
+        self.builder.branch(condition, True, None if isinstance(statement, Return) else attr[0])
+        bound = coverage.bound_of(condition, False)
+        if isinstance(statement, Return) and before is not None and bound is not None:
+            coverage.bounds = (*before, bound)
+        self.builder.facts.assume(condition, False)
+
+    def _if_blocks(self, statement: If, condition: int) -> bool:
+        b = self.builder
+        function, coverage = b.function, self.coverage
+        otherwise, end = function.label(), function.label()
+        saved = dict(self._locals.state)
+        bounds, covered = coverage.bounds, coverage.covered
+        coverage.depth += 1
+
+        self.builder.branch(condition, False, otherwise)
+        then_falls, then_covered, then_left = self._arm(statement.then, condition, True)
+        self._locals.state = dict(saved)
+        coverage.bounds, coverage.covered = bounds, covered
+        if then_falls and statement.orelse:
+            function.effect("branch", (), (end, False))
+        function.effect("label", (), (otherwise, False))
+        else_falls, else_covered, else_left = self._arm(statement.orelse, condition, False)
+        function.effect("label", (), (end, False))
+
+        coverage.depth -= 1
+        coverage.bounds = None if then_left or else_left else bounds
+        coverage.covered = covered | coverage.of_either(condition, then_covered, else_covered)
+        self._join(statement, saved, (then_falls, else_falls))
+        if then_falls != else_falls:
+            b.facts.assume(condition, then_falls)
+        return then_falls or else_falls
+
+    def _arm(self, statements: tuple[Stmt, ...], condition: int, truth: bool) -> tuple[bool, frozenset[str], bool]:
+        """One side of an if: whether it falls through, what is covered at its end, whether a thread may have left."""
+        b = self.builder
+        coverage = self.coverage
+        bound = coverage.bound_of(condition, truth)
+        if bound is not None and coverage.bounds is not None:
+            coverage.bounds = (*coverage.bounds, bound)
+        left = coverage.leaves
+        b.open_scope()
+        b.facts.assume(condition, truth)
+        falls = self._block(statements)
+        b.close_scope()
+        return falls, coverage.covered, coverage.leaves != left
+
+    def _join(self, statement: If, saved: State, falls: tuple[bool, bool]) -> None:
+        """Vars behind an if hold what they held before, unless a side that goes on assigned them."""
+        self._locals.state = saved
+        self._locals.forget(_assigned(statement.then if falls[0] else ()))
+        self._locals.forget(_assigned(statement.orelse if falls[1] else ()))
+
+    # ---- loops ----
+
+    def _for(self, statement: For) -> None:
+        b = self.builder
+        function = b.function
+        value = self._expressions.value
+        ends = value(statement.start), value(statement.stop), value(statement.step)
+        counted = CountedLoop(b, statement.start.type, *ends)
+        if counted.enters == b.false:
+            self._skip(statement.body)
+            return
+        body, loop = function.label(), _Loop(function.label(), function.label())
+        self.builder.branch(counted.enters, False, loop.exit)
+        state = self._enter_loop(loop, _assigned(statement.body))
+        b.facts.assume(counted.enters, True)
+        counted.begin()
+        head, keeps_rolled = len(function.code), b.keeps_rolled
+        b.keeps_rolled = False
+        function.effect("label", (), (body, counted.stays_rolled))
+        counted.assume()
+        self._locals.values[statement.name] = counted.counter
+        if self._block(statement.body) or loop.has_continue:
+            self._number(statement)
+            function.effect("label", (), (loop.next, False))
+            counted.advance(body)
+        if b.keeps_rolled:
+            function.code[head] = ("label", (), (body, True))
+        b.keeps_rolled |= keeps_rolled
+        self._leave_loop(loop, state, _assigned(statement.body))
+
+    def _while(self, statement: While) -> bool:
+        b = self.builder
+        function = b.function
+        loop = _Loop(function.label(), function.label())
+        assigned = _assigned(statement.setup) | _assigned(statement.body)
+        state = self._enter_loop(loop, assigned)
+        # Rolled: the assembler takes the length of a loop that it unrolls for a signed number (see loops.py).
+        function.effect("label", (), (loop.next, True))
+        endless = False
+        if self._block(statement.setup):
+            self._expressions.start_statement()
+            self._current = statement
+            self._number(statement)
+            condition = self._expressions.value(statement.condition)
+            endless = condition == b.true
+            self.builder.branch(condition, False, loop.exit)
+            b.facts.assume(condition, True)
+            if condition == b.false:
+                self._skip(statement.body)
+            elif self._block(statement.body):
+                self._number(statement)
+                function.effect("branch", (), (loop.next, False))
+        else:
+            self._skip(statement.body)
+            endless = True
+        self._leave_loop(loop, state, assigned)
+        return loop.has_break or not endless
+
+    def _enter_loop(self, loop: _Loop, assigned: frozenset[str]) -> State:
+        coverage = self.coverage
+        saved = dict(self._locals.state)
+        loop.bounds, loop.leaves = coverage.bounds, coverage.leaves
+        self._locals.forget(assigned)
+        self._loops.append(loop)
+        self.builder.open_scope()
+        self.memory.loop_depth += 1
+        coverage.depth += 1
+        coverage.bounds = None
+        return saved
+
+    def _leave_loop(self, loop: _Loop, saved: State, assigned: frozenset[str]) -> None:
+        coverage = self.coverage
+        coverage.depth -= 1
+        coverage.bounds = loop.bounds if coverage.leaves == loop.leaves else None
+        self.memory.loop_depth -= 1
+        self.builder.close_scope()
+        self._loops.pop()
+        self._locals.state = saved
+        self._locals.forget(assigned)
+        self.builder.function.effect("label", (), (loop.exit, False))
+
+
+def _assigned(body: tuple[Stmt, ...]) -> frozenset[str]:
+    """The vars that a body may assign."""
+    return frozenset(s.name for s in walk.statements(body) if isinstance(s, Assign))

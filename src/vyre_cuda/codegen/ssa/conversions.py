@@ -1,0 +1,42 @@
+"""Conversions that need no instruction: of constants, and of what the inverse conversion made."""
+
+from __future__ import annotations
+
+from vyre_cuda.codegen.ssa.intervals import FULL, MODULUS, wrap
+from vyre_cuda.ir.scalars import bits_of, value_of
+from vyre_cuda.ir.types import BY_NAME
+
+_LEAST_NORMAL = 2.0**-126
+_HALF_UNIT = 2.0**-151  # half of what is between two numbers of 24 bits below it
+
+# A conversion of what the other made gives the origin back.
+INVERSES = {
+    "half.f16": "float.f16",
+    "bits.f32": "bits.u32",
+    "bits.u32": "bits.f32",
+    "bits.s32": "bits.f32",
+    "bits.f64": "bits.u64",
+    "bits.u64": "bits.f64",
+    "bits.s64": "bits.f64",
+}
+
+
+def fold_conversion(op: str, type_: str, source: str, constant: int) -> int | None:
+    """The constant as another type. An integer is in the range of `source`, a float is its bit pattern."""
+    if op in ("retype", "low", "widen", "bits.u32", "bits.s32", "bits.u64", "bits.s64"):
+        return wrap(type_, constant)
+    if op in ("bits.f32", "bits.f64"):
+        return constant % MODULUS[source]
+    if op in ("cast.f32", "cast.f64") and source in FULL:
+        return bits_of(BY_NAME[type_], constant)
+    if op == "cast.f32.ftz":
+        return _flushed(constant)
+    return None
+
+
+def _flushed(bits: int) -> int:
+    """An f64 as f32, flushed where it is subnormal after rounding to 24 bits (precision.py)."""
+    number = value_of(BY_NAME["f64"], bits)
+    if abs(number) < _LEAST_NORMAL - _HALF_UNIT:
+        return bits >> 32 & 1 << 31
+    return bits_of(BY_NAME["f32"], number)

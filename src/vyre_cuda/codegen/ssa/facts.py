@@ -1,0 +1,287 @@
+"""What is known of values when they are built: intervals, distances from a common origin, conditions that hold.
+
+Everything here is sound and nothing is complete: an answer of False means "not proven". Intervals are of exact
+integers in the value's own type. An origin (root, offset) says: value = root + offset modulo 2^32 or 2^64, the width
+of both, as bit patterns. Conditions hold inside the scope in which they were assumed; they narrow intervals and add
+edges a < b, a <= b of the unsigned order, which `proves_less` searches.
+"""
+
+from __future__ import annotations
+
+from vyre_cuda.codegen.ssa.intervals import FULL, MODULUS, RULES, Range
+from vyre_cuda.codegen.ssa.ssa import Function
+
+# How far proofs look back through operands and edges, and how many steps one may take.
+_DEPTH = 4
+_STEPS = 64
+# The most edges of one value, and the most conditions that are taken out of one.
+_MOST_EDGES = 16
+_MOST_LEAVES = 32
+
+
+class Facts:
+    """Facts about the values of one function."""
+
+    __slots__ = ("_edges", "_scopes", "_steps", "function", "known", "origins", "ranges")
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.ranges: list[Range | None] = []
+        self.origins: list[Range] = []
+        self.known: dict[int, bool] = {}
+        self._edges: dict[int, list[tuple[int, bool]]] = {}
+        self._scopes: list[list[tuple[str, int, Range | None]]] = []
+        self._steps = 0
+
+    # ---- when a value is made ----
+
+    def observe(self, value: int) -> None:
+        """Derive what is known of a new value from its operands."""
+        function = self.function
+        while len(self.ranges) <= value:
+            made = len(self.ranges)
+            self.ranges.append(None)
+            self.origins.append((made, 0))
+            type_ = function.types[made]
+            if type_ in FULL:
+                self.ranges[made] = self._derive(made, type_, self.ranges)
+                self._derive_origin(made)
+
+    def observe_anywhere(self, value: int) -> None:
+        """As `observe`, for a value that other scopes will find: from what is known outside of all scopes."""
+        known: dict[int, Range | None] = {arg: self.ranges[arg] for arg in self.function.args[value]}
+        for scope in reversed(self._scopes):
+            for kind, narrowed, old in reversed(scope):
+                if kind == "range" and narrowed in known:
+                    known[narrowed] = old
+        self.observe(value)
+        type_ = self.function.types[value]
+        if type_ in FULL:
+            self.ranges[value] = self._derive(value, type_, known)
+
+    def _derive(self, value: int, type_: str, ranges: list[Range | None] | dict[int, Range | None]) -> Range:
+        function = self.function
+        op = function.ops[value]
+        full = FULL[type_]
+        if op == "const":
+            constant: int = function.attrs[value]
+            return (constant, constant)
+        rule = RULES.get(op)
+        if rule is None:
+            return full
+        operands = []
+        for arg in function.args[value]:
+            known = ranges[arg]
+            operands.append(known if known is not None else full)
+        derived = rule(type_, tuple(operands))
+        return full if derived is None or derived[0] < full[0] or derived[1] > full[1] else derived
+
+    def _derive_origin(self, value: int) -> None:
+        function = self.function
+        op = function.ops[value]
+        if op == "retype":
+            self.origins[value] = self.origins[function.args[value][0]]
+        elif op in ("add", "subtract"):
+            left, right = function.args[value]
+            if function.ops[right] == "const":
+                root, offset = self.origins[left]
+                step = function.attrs[right] if op == "add" else -function.attrs[right]
+                self.origins[value] = (root, (offset + step) % MODULUS[function.types[value]])
+
+    # ---- scopes ----
+
+    def open_scope(self) -> None:
+        self._scopes.append([])
+
+    def close_scope(self) -> None:
+        """Forget what was assumed since the scope was opened."""
+        for kind, value, old in reversed(self._scopes.pop()):
+            if kind == "range":
+                self.ranges[value] = old
+            elif kind == "known":
+                del self.known[value]
+            else:
+                self._edges[value].pop()
+
+    def _log(self, kind: str, value: int, old: Range | None = None) -> None:
+        if self._scopes:
+            self._scopes[-1].append((kind, value, old))
+
+    def set_range(self, value: int, low: int, high: int) -> None:
+        """Narrow the interval of a value. An empty one (code that cannot run) changes nothing."""
+        self.observe(value)
+        old = self.ranges[value]
+        if old is None or (low <= old[0] and high >= old[1]):
+            return
+        narrowed = (max(low, old[0]), min(high, old[1]))
+        if narrowed[0] <= narrowed[1]:
+            self._log("range", value, old)
+            self.ranges[value] = narrowed
+
+    def give_range(self, value: int, low: int, high: int) -> None:
+        """State the interval of a new value, for good."""
+        self.observe(value)
+        self.ranges[value] = (low, high)
+
+    # ---- conditions ----
+
+    def assume(self, condition: int, truth: bool) -> None:
+        """From here to the end of the scope `condition` has this value."""
+        leaves = self._split(condition, truth)
+        for _ in range(2 if len(leaves) > 1 else 1):  # one leaf can make another one useful
+            for leaf, value in leaves:
+                self._assume_leaf(leaf, value)
+
+    def _split(self, condition: int, truth: bool) -> list[tuple[int, bool]]:
+        """Conditions that hold when this one does, itself included."""
+        function = self.function
+        leaves: dict[int, bool] = {}
+        work = [(condition, truth)]
+        while work and len(leaves) < _MOST_LEAVES:
+            part, value = work.pop()
+            op = function.ops[part]
+            if op == "const" or part in leaves:
+                continue
+            leaves[part] = value
+            if op == "logical_not":
+                work.append((function.args[part][0], not value))
+            elif op == ("logical_and" if value else "logical_or"):
+                work += [(arg, value) for arg in function.args[part]]
+        return list(leaves.items())
+
+    def _assume_leaf(self, condition: int, truth: bool) -> None:
+        if condition not in self.known:
+            self.known[condition] = truth
+            self._log("known", condition)
+        function = self.function
+        op, args = function.ops[condition], function.args[condition]
+        if len(args) != 2 or function.types[args[0]] not in FULL:
+            return
+        left, right = args
+        if op in ("less", "less_equal"):
+            strict = (op == "less") == truth
+            if truth:
+                self.assume_order(left, right, strict)
+            else:
+                self.assume_order(right, left, strict)
+        elif op == ("equal" if truth else "not_equal"):
+            self.assume_order(left, right, False)
+            self.assume_order(right, left, False)
+        elif op == ("not_equal" if truth else "equal"):
+            self._assume_unequal(left, right)
+
+    def assume_order(self, low: int, high: int, strict: bool) -> None:
+        """From here to the end of the scope low < high (or <=), in the order of their type."""
+        below, above = self.range(low), self.range(high)
+        self.set_range(low, below[0], above[1] - strict)
+        self.set_range(high, below[0] + strict, above[1])
+        if self.range(low)[0] >= 0 and self.range(high)[0] >= 0:  # then the signed order is the unsigned one
+            root, edge = self._root(low), (self._root(high), strict)
+            edges = self._edges.setdefault(root, [])
+            if edge not in edges and len(edges) < _MOST_EDGES:
+                edges.append(edge)
+                self._log("edge", root)
+
+    def _assume_unequal(self, left: int, right: int) -> None:
+        for value, other in ((left, right), (right, left)):
+            low, high = self.range(value)
+            excluded = self.range(other)
+            if excluded[0] == excluded[1]:
+                self.set_range(value, low + (low == excluded[0]), high - (high == excluded[0]))
+
+    # ---- questions ----
+
+    def range(self, value: int) -> Range:
+        """The interval of an integer value."""
+        self.observe(value)
+        known = self.ranges[value]
+        return known if known is not None else FULL[self.function.types[value]]
+
+    def tight_range(self, value: int, depth: int = 3) -> Range:
+        """As `range`, derived again from what is known of the operands by now."""
+        known = self.range(value)
+        if depth == 0 or known[0] == known[1]:
+            return known
+        function = self.function
+        rule = RULES.get(function.ops[value])
+        if rule is None:
+            return known
+        operands: dict[int, Range | None] = {}
+        for arg in function.args[value]:
+            operands[arg] = self.tight_range(arg, depth - 1) if function.types[arg] in FULL else None
+        again = self._derive(value, function.types[value], operands)
+        return (max(known[0], again[0]), min(known[1], again[1]))
+
+    def unsigned_range(self, value: int) -> Range:
+        """The interval of the bit pattern read as unsigned."""
+        low, high = self.tight_range(value)
+        if low >= 0:
+            return low, high
+        modulus = MODULUS[self.function.types[value]]
+        return (low + modulus, high + modulus) if high < 0 else (0, modulus - 1)
+
+    def proves_less(self, left: int, right: int, *, strict: bool = True) -> bool:
+        """Whether left < right (or <=) is proven, bit patterns read as unsigned."""
+        self._steps = _STEPS
+        return self._proves(left, right, strict, _DEPTH)
+
+    def _proves(self, left: int, right: int, strict: bool, depth: int) -> bool:
+        left, right = self._root(left), self._root(right)
+        if left == right:
+            return not strict
+        if self.unsigned_range(left)[1] + strict <= self.unsigned_range(right)[0]:
+            return True
+        self._steps -= 1
+        if depth == 0 or self._steps < 0:
+            return False
+        for above, edge_strict in self._edges.get(left, ()):
+            if above == right and (edge_strict or not strict):
+                return True
+            if self._proves(above, right, strict and not edge_strict, depth - 1):
+                return True
+        return self._proves_by_operands(left, right, strict, depth - 1)
+
+    def _proves_by_operands(self, left: int, right: int, strict: bool, depth: int) -> bool:
+        """left is at most one of its operands, or right at least one of its own."""
+        function = self.function
+        op, args = function.ops[left], function.args[left]
+        if op == "bitwise_and":
+            return any(self._proves(arg, right, strict, depth) for arg in args)
+        if function.types[left] in ("u32", "u64"):
+            if op == "right_shift":
+                return self._proves(args[0], right, strict, depth)
+            if op == "minimum":
+                return any(self._proves(arg, right, strict, depth) for arg in args)
+            if op == "maximum":
+                return all(self._proves(arg, right, strict, depth) for arg in args)
+        if op == "where":
+            return all(self._proves(arg, right, strict, depth) for arg in args[1:])
+        if op in ("subtract", "add") and function.ops[args[1]] == "const":
+            root, offset = self.origins[left]
+            down = MODULUS[function.types[left]] - offset  # left = root - down, if that does not wrap
+            if root != left and 0 < down <= self.unsigned_range(root)[0]:
+                return self._proves(root, right, False, depth)
+        return False
+
+    def _root(self, value: int) -> int:
+        """The value itself, below changes of signedness and extensions with zeros."""
+        function = self.function
+        while True:
+            op = function.ops[value]
+            if op != "retype" and not (op == "widen" and function.types[value] == "u64"):
+                break
+            value = function.args[value][0]
+        self.observe(value)
+        return value
+
+    def displacement(self, value: int) -> tuple[int, int]:
+        """(root, offset) with value = root + offset as exact unsigned integers, or (value, 0)."""
+        self.observe(value)
+        root, offset = self.origins[value]
+        if root == value or self.function.ops[root] == "const":
+            return value, 0
+        modulus = MODULUS[self.function.types[value]]
+        if offset >= modulus >> 1:
+            offset -= modulus
+        low, high = self.unsigned_range(root)
+        return (root, offset) if low + offset >= 0 and high + offset < modulus else (value, 0)

@@ -1,0 +1,215 @@
+"""Float operations in forms that the assembler does not fold wrongly (docs/compiler-defects.md).
+
+Each gives the same bits as the plain form. The rules are like those of `simplify.py`: (builder, operand type,
+operands) -> another value, or None for the plain form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from vyre_cuda.codegen.forms.isel import BITS
+from vyre_cuda.codegen.ssa.foldable import may_fold
+
+if TYPE_CHECKING:
+    from vyre_cuda.codegen.ssa.peephole import Builder
+
+Rule = Callable[["Builder", str, int, int], "int | None"]
+
+# The bits of 1.0.
+ONES = {"f32": 0x3F800000, "f64": 0x3FF0000000000000}
+_ONE = ONES["f32"]
+_INFINITY = 0x7F800000
+_MINUS_ONE = 0xBF800000
+_SIGN = 0x80000000
+_LEAST_NORMAL = 0x00800000
+_NEVER_NEGATIVE = frozenset({"absolute", "absolute.ftz", "ex2.approx", "ex2.approx_ftz"})
+_OF_BOTH = frozenset({"fmin", "fmin.ftz", "fmax", "fmax.ftz", "where"})
+_DEPTH = 4
+
+
+def flushed_constant(b: Builder, value: int) -> int:
+    """A subnormal f32 constant as the zero that an operation which flushes takes it for."""
+    if b.is_constant(value) and b.function.types[value] == "f32":
+        bits = b.function.attrs[value]
+        if 0 < bits & ~_SIGN < _LEAST_NORMAL:
+            return b.constant("f32", bits & _SIGN)
+    return value
+
+
+# ---- orders ---------------------------------------------------------------------------------------------------------
+
+
+def _never_negative(b: Builder, value: int, depth: int = _DEPTH) -> bool:
+    """Whether the value is NaN or has no sign, by what the assembler may see."""
+    function = b.function
+    op = function.ops[value]
+    if op == "const":
+        return int(function.attrs[value]) <= _INFINITY
+    if op in _NEVER_NEGATIVE:
+        return True
+    if op not in _OF_BOTH or depth == 0:
+        return False
+    return all(_never_negative(b, arg, depth - 1) for arg in function.args[value][-2:])
+
+
+def _never_positive(b: Builder, value: int) -> bool:
+    function = b.function
+    return function.ops[value] in ("negative", "negative.ftz") and _never_negative(b, function.args[value][0])
+
+
+def _is_below(bits: int, strict: bool, flushes: bool) -> bool:
+    """Whether a constant is below (or at) every number without a sign."""
+    if bits > _SIGN | _INFINITY:
+        return False
+    least = _LEAST_NORMAL if flushes else 1
+    return bits >= (_SIGN | least) if strict else bits == 0 or bits >= _SIGN
+
+
+def order(strict: bool, flushes: bool) -> Rule:
+    """Of a constant and an absolute value the assembler forgets NaN: what is left to ask is whether it is one."""
+
+    def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
+        if type_ != "f32":
+            return None
+        asked = None
+        if b.is_constant(left) and _never_negative(b, right):
+            asked = right if _is_below(b.function.attrs[left], strict, flushes) else None
+        elif b.is_constant(right) and _never_positive(b, left):
+            asked = left if _is_below(b.function.attrs[right] ^ _SIGN, strict, flushes) else None
+        return None if asked is None else b.apply("logical_not", b.apply("unordered", asked, asked))
+
+    return rule
+
+
+# ---- arithmetic -----------------------------------------------------------------------------------------------------
+
+
+def total(suffix: str, *, subtract: bool) -> Rule:
+    """Sums of what could be folded as x * 1 + y, which is the same number and is not folded: sums round wrongly.
+
+    What may be contracted with a product is left alone where it is not surely folded.
+    """
+    fma = "fma.ftz" if suffix else "fma"
+    registers = suffix != ".fast"
+
+    def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
+        if type_ != "f32" or not all(may_fold(b.function, x, registers=registers) for x in (left, right)):
+            return None
+        if subtract:
+            return b.emit(fma, "f32", (right, b.constant("f32", _MINUS_ONE), left))
+        return b.emit(fma, "f32", (left, b.constant("f32", _ONE), right))
+
+    return rule
+
+
+def product_fast(b: Builder, type_: str, left: int, right: int) -> int | None:
+    """Infinity times a subnormal is folded without flushing it, but for the form that names a rounding."""
+    if type_ != "f32" or not (may_fold(b.function, left) and may_fold(b.function, right)):
+        return None
+    return b.apply("multiply.ftz", left, right)
+
+
+def extreme_of_one(suffix: str) -> Rule:
+    """min and max of x and x: behind a negation ptxas forgets to truncate what is converted of it to an integer."""
+
+    def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
+        if left != right or type_ not in ONES:
+            return None
+        return b.apply("multiply.ftz", left, b.constant("f32", _ONE)) if suffix else left
+
+    return rule
+
+
+# ---- saturation -----------------------------------------------------------------------------------------------------
+
+
+def maximum_ignoring(suffix: str) -> Rule:
+    """max with a zero, of which a min with 1.0 before or behind it makes a saturation.
+
+    That gives +0.0 for -0.0, and 0.0 for NaN where min(NaN, 1.0) is 1.0.
+    """
+
+    one_operand = extreme_of_one(suffix)
+
+    def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
+        if left == right:
+            return one_operand(b, type_, left, right)
+        constant, other = (right, left) if b.is_constant(right) else (left, right)
+        if type_ not in ONES or not b.is_constant(constant):
+            return None
+        bits = b.function.attrs[constant]
+        if bits == 1 << (BITS[type_] - 1):
+            return _limited_by_negative_zero(b, "less_equal", suffix, other, constant)
+        limited = _limited_to_one(b, type_, suffix, other) if bits == 0 else None
+        if limited is None:
+            return None
+        saturated = b.emit(f"fmax{suffix}", type_, (other, constant))
+        one = b.constant(type_, ONES[type_])
+        return b.apply("where", b.apply("unordered", limited, limited), one, saturated)
+
+    return rule
+
+
+def minimum_ignoring(suffix: str) -> Rule:
+    """min with -0.0: of that and an absolute value ptxas has it that there is no sign, and drops what removes one."""
+
+    one_operand = extreme_of_one(suffix)
+
+    def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
+        if left == right:
+            return one_operand(b, type_, left, right)
+        for constant, other in ((left, right), (right, left)):
+            if type_ == "f32" and b.constant_of(constant) == _SIGN:
+                return _limited_by_negative_zero(b, "less", suffix, other, constant)
+        return None
+
+    return rule
+
+
+def _limited_by_negative_zero(b: Builder, order: str, suffix: str, other: int, zero: int) -> int:
+    """The number where it is less than (or at least) 0.0, else -0.0, also for NaN."""
+    type_ = b.function.types[other]
+    if suffix:
+        other = b.apply("multiply.ftz", other, b.constant("f32", _ONE))
+    operands = (other, b.constant(type_, 0)) if order == "less" else (b.constant(type_, 0), other)
+    return b.apply("where", b.apply(order, *operands), other, zero)
+
+
+def absolute(suffix: str) -> Callable[[Builder, str, int], int | None]:
+    """Of a minimum with what could become -0.0 (see minimum_ignoring) the sign is masked."""
+
+    def rule(b: Builder, type_: str, value: int) -> int | None:
+        function = b.function
+        if type_ != "f32" or function.ops[value] != f"fmin{suffix}":
+            return None
+        if not any(may_fold(function, arg) and not b.is_constant(arg) for arg in function.args[value]):
+            return None
+        bits = b.convert("bits.u32", "u32", value)
+        return b.convert("bits.f32", "f32", b.apply("bitwise_and", bits, b.constant("u32", _SIGN - 1)))
+
+    return rule
+
+
+def _limited_to_one(b: Builder, type_: str, suffix: str, value: int) -> int | None:
+    """x where the value is min(x, 1.0)."""
+    function = b.function
+    if function.ops[value] != f"fmin{suffix}":
+        return None
+    left, right = function.args[value]
+    constant, other = (right, left) if b.is_constant(right) else (left, right)
+    return other if b.constant_of(constant) == ONES[type_] else None
+
+
+RULES: dict[str, Callable[..., int | None]] = {
+    **{f"less{suffix}": order(True, bool(suffix)) for suffix in ("", ".ftz")},
+    **{f"less_equal{suffix}": order(False, bool(suffix)) for suffix in ("", ".ftz")},
+    **{f"add{suffix}": total(suffix, subtract=False) for suffix in ("", ".ftz", ".fast")},
+    **{f"subtract{suffix}": total(suffix, subtract=True) for suffix in ("", ".ftz", ".fast")},
+    **{f"fmax{suffix}": maximum_ignoring(suffix) for suffix in ("", ".ftz")},
+    **{f"fmin{suffix}": minimum_ignoring(suffix) for suffix in ("", ".ftz")},
+    **{f"{op}{suffix}": extreme_of_one(suffix) for op in ("minimum", "maximum") for suffix in ("", ".ftz")},
+    **{f"absolute{suffix}": absolute(suffix) for suffix in ("", ".ftz")},
+    "multiply.fast": product_fast,
+}

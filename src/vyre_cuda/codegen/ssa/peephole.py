@@ -1,0 +1,177 @@
+"""Values made through here are simplified first, by the rules of `simplify.py`.
+
+Operands of commutative ops are ordered (constants last), `less` and `less_equal` are the only orders, and a negated
+integer comparison is the opposite one, so that equal meanings meet in one value.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vyre_cuda.codegen.core.target import Target
+from vyre_cuda.codegen.forms.isel import PREDICATES, TYPED_BY_FIRST
+from vyre_cuda.codegen.forms.precision import modes
+from vyre_cuda.codegen.ssa.conversions import INVERSES, fold_conversion
+from vyre_cuda.codegen.ssa.facts import Facts
+from vyre_cuda.codegen.ssa.float_rules import flushed_constant
+from vyre_cuda.codegen.ssa.foldable import may_fold
+from vyre_cuda.codegen.ssa.intervals import Range, wrap
+from vyre_cuda.codegen.ssa.simplify import simplified
+from vyre_cuda.codegen.ssa.ssa import Function
+from vyre_cuda.codegen.ssa.truths import converted_truth
+from vyre_cuda.ir.ops import OPS
+
+_COMMUTATIVE = frozenset(op.name for op in OPS.values() if op.commutative)
+
+
+class Builder:
+    """Makes the values of one function for one target in one precision.
+
+    `modes` has the row to take for an op and operand type where the precision asks for another than the plain one.
+    `max_ulp` bounds the error of approximate ops and mathematical functions, None leaves that to the precision.
+    """
+
+    __slots__ = ("facts", "false", "function", "keeps_rolled", "max_ulp", "modes", "precision", "target", "true")
+
+    def __init__(self, target: Target, precision: str = "ieee", *, max_ulp: float | None = None) -> None:
+        self.target = target
+        self.precision = precision
+        self.max_ulp = max_ulp
+        self.modes = modes(precision, max_ulp)
+        self.function = Function()
+        self.facts = Facts(self.function)
+        self.false = self.function.constant("pred", 0)
+        self.true = self.function.constant("pred", 1)
+        self.keeps_rolled = False  # something was made that the assembler must not see with constants
+
+    # ---- making values ----
+
+    def constant(self, type_: str, value: int) -> int:
+        return self.function.constant(type_, value)
+
+    def apply(self, op: str, *args: int) -> int:
+        """The value of an op on operands of one type (the first operand of `where` is a predicate)."""
+        function = self.function
+        type_ = function.types[args[0] if op in TYPED_BY_FIRST else args[-1]]
+        if op in _COMMUTATIVE:
+            left, right = args
+            if function.ops[left] == "const" or (left > right and function.ops[right] != "const"):
+                args = (right, left)
+        if type_ == "f32" and op.endswith((".ftz", ".fast")):
+            args = tuple([flushed_constant(self, arg) for arg in args])
+        simpler = simplified(self, op, type_, args)
+        if simpler is not None:
+            return simpler
+        return self.emit(op, "pred" if op in PREDICATES else type_, args)
+
+    def entry(
+        self, op: str, type_: str, args: tuple[int, ...], attr: Any = None, *, within: Range | None = None
+    ) -> int:
+        """A value of entry values alone, computed before all code; `within` is its interval when no rule knows it."""
+        function, facts = self.function, self.facts
+        facts.observe(len(function.ops) - 1)
+        value = function.entry_value(op, type_, args, attr)
+        if value >= len(facts.ranges):
+            facts.observe_anywhere(value)
+            if within is not None:
+                facts.give_range(value, *within)
+        return value
+
+    def in_mode(self, op: str, *args: int) -> int:
+        """As `apply`, by the row that the precision asks for."""
+        return self.apply(self.modes.get((op, self.function.types[args[-1]]), op), *args)
+
+    def convert(self, op: str, type_: str, value: int) -> int:
+        """A value of another type: retype, widen, low, cast.*, bits.*; `type_` is the result's."""
+        source = self.function.types[value]
+        if source == type_ and op == "retype":
+            return value
+        if self.is_constant(value):
+            folded = fold_conversion(op, type_, source, self.function.attrs[value])
+            if folded is not None:
+                return self.constant(type_, folded)
+        if op == "retype" and self.function.ops[value] == "retype":
+            return self.function.args[value][0]
+        inverse = INVERSES.get(op)
+        if inverse is not None and self.function.ops[value] == inverse:
+            origin = self.function.args[value][0]
+            if self.function.types[origin] == type_:
+                return origin
+        if op == "widen" and type_ == "u64" and self.function.ops[value] == "multiply_high":
+            return self._wide_high_half(*self.function.args[value])
+        truth = converted_truth(self, op, type_, value)
+        if truth is not None:
+            return truth
+        if type_ == "f32" and source in ("u64", "s64") and may_fold(self.function, value):
+            self.keeps_rolled = True  # folded, 4294967297 becomes 2^33 (docs/compiler-defects.md)
+        return self.emit(op, type_, (value,))
+
+    def _wide_high_half(self, left: int, right: int) -> int:
+        """The high half of a product in 64 bits: of mul.hi and a subtraction ptxas loses a carry."""
+        product = self.emit("multiply_wide", "u64", (left, right))
+        return self.apply("right_shift", product, self.constant("u32", 32))
+
+    def emit(self, op: str, type_: str, args: tuple[int, ...], attr: Any = None) -> int:
+        """A value as asked for, or the constant that it is known to be."""
+        value = self.function.value(op, type_, args, attr)
+        facts = self.facts
+        if value >= len(facts.ranges):
+            facts.observe(value)
+        known = facts.ranges[value]
+        if known is not None and known[0] == known[1]:
+            return self.constant(type_, known[0])
+        if type_ == "pred" and value in facts.known:
+            return self.true if facts.known[value] else self.false
+        return value
+
+    def integer(self, type_: str, value: int) -> int:
+        """A constant of an integer type, reduced to its range."""
+        return self.function.constant(type_, wrap(type_, value))
+
+    def in_register(self, value: int) -> int:
+        """The value where an instruction takes no immediate."""
+        if not self.is_constant(value):
+            return value
+        return self.function.value("copy", self.function.types[value], (value,))
+
+    def read_register(self, register: int) -> int:
+        """What a mutable register holds now."""
+        value = self.function.fresh("read", self.function.registers[register], (), register)
+        self.facts.observe(value)
+        return value
+
+    def branch(self, condition: int, sense: bool, label: int | None) -> None:
+        """Go to the label, or return where it is None, when the condition is `sense`: at once or never when known."""
+        function = self.function
+        if function.ops[condition] == "logical_not":
+            condition, sense = function.args[condition][0], not sense
+        args: tuple[int, ...] = (condition,)
+        negated = not sense
+        if self.is_constant(condition):
+            if (condition == self.true) != sense:
+                return
+            args, negated = (), False
+        if label is None:
+            function.effect("return", args, negated)
+        else:
+            function.effect("branch", args, (label, negated))
+
+    # ---- asking ----
+
+    def is_constant(self, value: int) -> bool:
+        return self.function.ops[value] == "const"
+
+    def constant_of(self, value: int) -> int | None:
+        """The number that an integer or predicate value is known to be."""
+        if self.function.ops[value] == "const":
+            constant: int = self.function.attrs[value]
+            return constant
+        return None
+
+    def open_scope(self) -> None:
+        self.function.open_scope()
+        self.facts.open_scope()
+
+    def close_scope(self) -> None:
+        self.facts.close_scope()
+        self.function.close_scope()

@@ -1,0 +1,168 @@
+"""From a lowered program to the tables of numbers that the C layer's plan and the warm path are made of.
+
+Bindings are the buffer parameters, scalars the by-value ones, each numbered in declared order.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from vyre_cuda.codegen.core.lowered import KernelParameter, Lowered
+from vyre_cuda.errors import InternalError
+from vyre_cuda.ir.geometry import primary_buffer
+from vyre_cuda.ir.nodes import Apply, Const, Expr, Parameter, Scalar, Size
+from vyre_cuda.ir.ops import OPS
+from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.types import Type
+from vyre_cuda.records import dataclass
+
+# The numbers of vyre_cuda.h.
+ROLES = {"in": 1, "inout": 2, "out": 3}
+ROLE_SCALAR = 4
+STREAMING = 1
+COVERED = 2
+PARAMETER_KINDS = {"buffer": 1, "scalar": 2, "size": 3, "report": 4, "grid_barrier": 5}
+OF_NO_PARAMETER = ("report", "grid_barrier")
+
+# A step of a postfix expression over sizes and scalars, as `_native.table` evaluates it: (what, width, value).
+# `what` is a leaf or the code of an op of `ir.ops`; `width` the bits of what it gives, negative when signed.
+Step: TypeAlias = tuple[int, int, int]
+LEAF_CONSTANT, LEAF_SIZE, LEAF_SCALAR = -1, -2, -3
+HOST_OPS = ("add", "subtract", "multiply", "floor_divide", "minimum", "maximum", "cast")
+# Widths of scalars that are no integers.
+WIDTH_FLOAT, WIDTH_BOOL = 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A declared parameter: its role, number among buffers or scalars, NumPy type number, width as a scalar, bytes of
+    an element, and the steps of an out's size (none: the array's own)."""
+
+    role: int
+    slot: int
+    typenum: int
+    width: int
+    itemsize: int
+    size: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """`parameters`: (kind, index, offset, size) of each kernel parameter; `bindings`: (role, flags, element bytes,
+    sectors);
+    `rows`: the declared parameters; `work`: steps for the work items of each axis; `simple`: whether rows and work say
+    all that a call needs.
+    """
+
+    parameters: tuple[tuple[int, int, int, int], ...]
+    bindings: tuple[tuple[int, int, int, int], ...]
+    scalar_count: int
+    rows: tuple[Row, ...]
+    work: tuple[tuple[Step, ...], ...]
+    simple: bool
+
+
+def signature(program: Program, lowered: Lowered) -> Signature:
+    """The tables of one kernel."""
+    buffers = [p for p in program.parameters if p.is_buffer]
+    scalars = [p for p in program.parameters if not p.is_buffer]
+    slots = {p.name: i for group in (buffers, scalars) for i, p in enumerate(group)}
+    sizes = [_size_steps(program, number) for number in range(len(program.parameters))]
+    work = _work_steps(program)
+    return Signature(
+        parameters=tuple(_kernel_parameter(p, slots) for p in lowered.parameters),
+        bindings=tuple(_binding(p, lowered) for p in buffers),
+        scalar_count=len(scalars),
+        rows=tuple(_row(p, slots[p.name], size or ()) for p, size in zip(program.parameters, sizes, strict=True)),
+        work=work or (),
+        simple=work is not None and None not in sizes,
+    )
+
+
+def _kernel_parameter(parameter: KernelParameter, slots: dict[str, int]) -> tuple[int, int, int, int]:
+    if parameter.kind not in OF_NO_PARAMETER and parameter.name not in slots:
+        raise InternalError(f"lowering names the parameter {parameter.name}, which the program does not have")
+    return PARAMETER_KINDS[parameter.kind], slots.get(parameter.name, 0), parameter.offset, parameter.size
+
+
+def _binding(parameter: Parameter, lowered: Lowered) -> tuple[int, int, int, int]:
+    access = lowered.access[parameter.name]
+    flags = (STREAMING if access.streaming else 0) | (COVERED if parameter.name in lowered.covered else 0)
+    return ROLES[parameter.kind], flags, parameter.type.itemsize, access.sectors
+
+
+def _row(parameter: Parameter, slot: int, size: tuple[Step, ...]) -> Row:
+    type_ = parameter.type
+    role = ROLES.get(parameter.kind, ROLE_SCALAR)
+    return Row(role, slot, type_.dtype.num, width_of(type_), type_.itemsize, size)
+
+
+def width_of(type_: Type) -> int:
+    """Bits, negative of signed integers; those of bool and floats have names of their own."""
+    if type_.kind == "bool":
+        return WIDTH_BOOL
+    if type_.is_float:
+        return WIDTH_FLOAT
+    return -type_.bits if type_.kind == "signed" else type_.bits
+
+
+def _size_steps(program: Program, number: int) -> tuple[Step, ...] | None:
+    """The steps of an out's size, () where there are none; None when it takes more than steps can say.
+
+    Sizes are worked out in declared order, so one that depends on a later out is left to the general path.
+    """
+    parameter = program.parameters[number]
+    if parameter.kind != "out" or parameter.size is None:
+        return ()
+    return _steps(program, parameter.size, before=number)
+
+
+def _work_steps(program: Program) -> tuple[tuple[Step, ...], ...] | None:
+    axes = max((axis + 1 for axis in range(3) if program.block[axis] > 1), default=1)
+    count = len(program.parameters)
+    if program.work is not None:
+        found = [_steps(program, expr, before=count) for expr in program.work]
+    else:
+        primary = primary_buffer(program)
+        if primary is None:
+            return None
+        found = [((LEAF_SIZE, program.index.bits, program.parameters.index(primary)),)]
+    if len(found) < axes:
+        return None
+    steps = tuple(each for each in found if each is not None)
+    return steps if len(steps) == len(found) else None
+
+
+def steps_of(program: Program, expr: Expr) -> tuple[Step, ...] | None:
+    """Postfix steps of an expression for which every size is known, or None for what steps cannot say."""
+    return _steps(program, expr, before=len(program.parameters))
+
+
+def _steps(program: Program, expr: Expr, *, before: int) -> tuple[Step, ...] | None:
+    """Postfix steps, or None for what the table does not know: other ops, floats, outs that are not worked out yet."""
+    width = width_of(expr.type)
+    if width in (WIDTH_FLOAT, WIDTH_BOOL):
+        return None
+    match expr:
+        case Const():
+            return ((LEAF_CONSTANT, width, expr.bits),)
+        case Scalar():
+            scalars = [p.name for p in program.parameters if not p.is_buffer]
+            return ((LEAF_SCALAR, width, scalars.index(expr.name)),)
+        case Size():
+            for shared in program.shared:
+                if shared.name == expr.buffer:
+                    return ((LEAF_CONSTANT, width, shared.size),)
+            number = next(i for i, p in enumerate(program.parameters) if p.name == expr.buffer)
+            known = program.parameters[number].kind != "out" or number < before
+            return ((LEAF_SIZE, width, number),) if known else None
+        case Apply() if expr.op in HOST_OPS:
+            operands = [_steps(program, operand, before=before) for operand in expr.operands]
+            steps: tuple[Step, ...] = ()
+            for operand in operands:
+                if operand is None:
+                    return None
+                steps += operand
+            return (*steps, (OPS[expr.op].code, width, 0))
+        case _:
+            return None
