@@ -6,16 +6,14 @@ first device. Names that begin with an underscore, and all other modules, are no
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from vyre_cuda.bundles.write import bundle as bundle
-    from vyre_cuda.codegen.source import ptx_text
+    from vyre_cuda.codegen.source import ptx as ptx
     from vyre_cuda.errors import BundleError as BundleError
     from vyre_cuda.errors import BundleVersionError as BundleVersionError
     from vyre_cuda.errors import CacheError as CacheError
@@ -180,8 +178,6 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.symbol import Symbol as Symbol
     from vyre_cuda.runtime.symbol import symbol as symbol
 
-    ptx = ptx_text
-
 # Public names by the module that has them.
 _HOMES = {
     "vyre_cuda.bundles.write": "bundle",
@@ -227,14 +223,9 @@ _HOMES = {
     "vyre_cuda.runtime.stats": "DeviceStats",
     "vyre_cuda.runtime.symbol": "Symbol symbol",
 }
-_NAME_THERE = {"ptx": "ptx_text"}
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 __all__ = ["__version__", *sorted(_HOME_OF)]
-
-
-def _resolve(name: str) -> Any:
-    return getattr(import_module(_HOME_OF[name]), _NAME_THERE.get(name, name))
 
 
 if not TYPE_CHECKING:  # else every name would be one
@@ -242,25 +233,10 @@ if not TYPE_CHECKING:  # else every name would be one
     def __getattr__(name: str) -> Any:
         if name not in _HOME_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = _resolve(name)
+        value = getattr(import_module(_HOME_OF[name]), name)
         globals()[name] = value
         return value
 
 
 def __dir__() -> list[str]:
     return list(__all__)
-
-
-class _Package(ModuleType):
-    """`vc.ptx` is the public function; importing the subpackage of that name does not hide it."""
-
-    @property
-    def ptx(self) -> Any:
-        return _resolve("ptx")
-
-    @ptx.setter
-    def ptx(self, _: ModuleType) -> None:
-        """The import system offers the subpackage here."""
-
-
-sys.modules[__name__].__class__ = _Package

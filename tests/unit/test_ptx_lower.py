@@ -10,7 +10,7 @@ import vyre_cuda as vc
 from vyre_cuda.codegen.core.lowered import Lowered
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.lower import lower
-from vyre_cuda.codegen.source import ptx_text
+from vyre_cuda.codegen.source import ptx
 from vyre_cuda.errors import ProgramError, UnsupportedError
 from vyre_cuda.testing.assembler import assemble
 
@@ -386,13 +386,13 @@ MINIMAL = "program p\nblock 32\nout out: f32\n\nstore out[u32:0], f32:1.0\n"
 @pytest.mark.parametrize("options", [{"precision": "exact"}, {"bounds": ""}, {"target": "90"}])
 def test_unknown_words_are_refused(options: dict[str, str]) -> None:
     with pytest.raises(ValueError):
-        ptx_text(vc.parse(MINIMAL), **options)
+        ptx(vc.parse(MINIMAL), **options)
 
 
 def test_ptx_text_validates_first() -> None:
     program = vc.parse(MINIMAL)
     broken = vc.Program(program.name, program.parameters, program.body, block=(0, 1, 1))
 
-    assert ptx_text(program, "sm_80") == lower(program, Target.parse("sm_80")).ptx
+    assert ptx(program, "sm_80") == lower(program, Target.parse("sm_80")).ptx
     with pytest.raises(ProgramError):
-        ptx_text(broken)
+        ptx(broken)

@@ -8,7 +8,7 @@ from vyre_cuda.ir.program import Program
 from vyre_cuda.ir.validate import check
 
 
-def ptx_text(
+def ptx(
     program: Program,
     target: str = "sm_90",
     precision: str = "ieee",
