@@ -28,7 +28,7 @@ from mathematics.results import write
 
 import vyre_cuda as vc
 from vyre_cuda.functions import table
-from vyre_cuda.ir.types import f32
+from vyre_cuda.ir.core.types import f32
 from vyre_cuda.testing.accuracy import errors, exact
 
 LIMIT = 1.3

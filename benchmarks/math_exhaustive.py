@@ -27,8 +27,8 @@ from mathematics.results import write
 import vyre_cuda as vc
 from vyre_cuda.functions import table
 from vyre_cuda.functions.forms import Form
-from vyre_cuda.ir.ops import OPS
-from vyre_cuda.ir.types import FLOATS, Type, f32
+from vyre_cuda.ir.core.ops import OPS
+from vyre_cuda.ir.core.types import FLOATS, Type, f32
 from vyre_cuda.testing.accuracy import errors, exact, wide
 
 HOST_STEP = 65537

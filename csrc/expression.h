@@ -1,6 +1,6 @@
 /* Postfix expressions over integers, from which sizes and grids follow: what an operation is called
  * and how it counts. The bundle reader and the warm path of Python calls are both made of this, and
- * src/vyre_cuda/ir/geometry.py is what the tests hold them to.
+ * src/vyre_cuda/ir/call/geometry.py is what the tests hold them to.
  *
  * A value has 64 bits, of which `width` count; the width is negative where the value is signed. */
 #ifndef VYC_EXPRESSION_H
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* (C name, name and code in src/vyre_cuda/ir/ops.py, operands) */
+/* (C name, name and code in src/vyre_cuda/ir/core/ops.py, operands) */
 #define VYC_HOST_OPS(X)                                                                            \
   X(ADD, add, 1, 2)                                                                                \
   X(SUBTRACT, subtract, 2, 2)                                                                      \

@@ -1,7 +1,7 @@
 """Writes the tables of docs/programs.md and docs/functions.md, and docs/conformance.md from recorded test runs.
 
-Run it after a change of ir/ops.py, of the functions or a new file in docs/conformance: `python docs/generate.py`. With
---check nothing is written, and the exit code is 1 when a page is not what this would write.
+Run it after a change of ir/core/ops.py, of the functions or a new file in docs/conformance: `python docs/generate.py`.
+With --check nothing is written, and the exit code is 1 when a page is not what this would write.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 from vyre_cuda.codegen.cost import cost
 from vyre_cuda.functions import table
 from vyre_cuda.functions.forms import Form
-from vyre_cuda.ir.ops import OPS, Op
-from vyre_cuda.ir.types import FLOATS, INTEGERS, NUMBERS, TYPES, Type, f32, f64
+from vyre_cuda.ir.core.ops import OPS, Op
+from vyre_cuda.ir.core.types import FLOATS, INTEGERS, NUMBERS, TYPES, Type, f32, f64
 from vyre_cuda.testing.conformance import CELLS, WAYS, Recording, read
 
 PAGE = Path(__file__).with_name("programs.md")

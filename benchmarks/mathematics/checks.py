@@ -15,7 +15,7 @@ import numpy as np
 
 import vyre_cuda as vc
 from mathematics.functions import Subject
-from vyre_cuda.ir.types import f32
+from vyre_cuda.ir.core.types import f32
 from vyre_cuda.testing.accuracy import errors, exact
 
 CHUNK = 1 << 28

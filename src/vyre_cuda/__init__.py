@@ -35,113 +35,113 @@ if TYPE_CHECKING:
     from vyre_cuda.errors import ResourceError as ResourceError
     from vyre_cuda.errors import UnsupportedError as UnsupportedError
     from vyre_cuda.interp.evaluate import evaluate as evaluate
-    from vyre_cuda.ir.builder import Builder as Builder
-    from vyre_cuda.ir.functions import Type as Type
-    from vyre_cuda.ir.functions import absolute as absolute
-    from vyre_cuda.ir.functions import add as add
-    from vyre_cuda.ir.functions import add_saturate as add_saturate
-    from vyre_cuda.ir.functions import bf16 as bf16
-    from vyre_cuda.ir.functions import bitcast as bitcast
-    from vyre_cuda.ir.functions import bitwise_and as bitwise_and
-    from vyre_cuda.ir.functions import bitwise_count as bitwise_count
-    from vyre_cuda.ir.functions import bitwise_or as bitwise_or
-    from vyre_cuda.ir.functions import bitwise_xor as bitwise_xor
-    from vyre_cuda.ir.functions import block_dim as block_dim
-    from vyre_cuda.ir.functions import block_id as block_id
-    from vyre_cuda.ir.functions import bool_ as bool_
-    from vyre_cuda.ir.functions import ceil as ceil
-    from vyre_cuda.ir.functions import copysign as copysign
-    from vyre_cuda.ir.functions import count_leading_zeros as count_leading_zeros
-    from vyre_cuda.ir.functions import count_trailing_zeros as count_trailing_zeros
-    from vyre_cuda.ir.functions import divide as divide
-    from vyre_cuda.ir.functions import equal as equal
-    from vyre_cuda.ir.functions import f16 as f16
-    from vyre_cuda.ir.functions import f32 as f32
-    from vyre_cuda.ir.functions import f64 as f64
-    from vyre_cuda.ir.functions import floor as floor
-    from vyre_cuda.ir.functions import floor_divide as floor_divide
-    from vyre_cuda.ir.functions import fma as fma
-    from vyre_cuda.ir.functions import fmax as fmax
-    from vyre_cuda.ir.functions import fmin as fmin
-    from vyre_cuda.ir.functions import fmod as fmod
-    from vyre_cuda.ir.functions import global_id as global_id
-    from vyre_cuda.ir.functions import greater as greater
-    from vyre_cuda.ir.functions import greater_equal as greater_equal
-    from vyre_cuda.ir.functions import grid_dim as grid_dim
-    from vyre_cuda.ir.functions import i8 as i8
-    from vyre_cuda.ir.functions import i16 as i16
-    from vyre_cuda.ir.functions import i32 as i32
-    from vyre_cuda.ir.functions import i64 as i64
-    from vyre_cuda.ir.functions import invert as invert
-    from vyre_cuda.ir.functions import isfinite as isfinite
-    from vyre_cuda.ir.functions import isinf as isinf
-    from vyre_cuda.ir.functions import isnan as isnan
-    from vyre_cuda.ir.functions import lane_id as lane_id
-    from vyre_cuda.ir.functions import left_shift as left_shift
-    from vyre_cuda.ir.functions import less as less
-    from vyre_cuda.ir.functions import less_equal as less_equal
-    from vyre_cuda.ir.functions import logical_and as logical_and
-    from vyre_cuda.ir.functions import logical_not as logical_not
-    from vyre_cuda.ir.functions import logical_or as logical_or
-    from vyre_cuda.ir.functions import logical_xor as logical_xor
-    from vyre_cuda.ir.functions import maximum as maximum
-    from vyre_cuda.ir.functions import minimum as minimum
-    from vyre_cuda.ir.functions import multiply as multiply
-    from vyre_cuda.ir.functions import multiply_high as multiply_high
-    from vyre_cuda.ir.functions import negative as negative
-    from vyre_cuda.ir.functions import nextafter as nextafter
-    from vyre_cuda.ir.functions import not_equal as not_equal
-    from vyre_cuda.ir.functions import reciprocal as reciprocal
-    from vyre_cuda.ir.functions import remainder as remainder
-    from vyre_cuda.ir.functions import reverse_bits as reverse_bits
-    from vyre_cuda.ir.functions import right_shift as right_shift
-    from vyre_cuda.ir.functions import rint as rint
-    from vyre_cuda.ir.functions import rotate_left as rotate_left
-    from vyre_cuda.ir.functions import rotate_right as rotate_right
-    from vyre_cuda.ir.functions import sign as sign
-    from vyre_cuda.ir.functions import signbit as signbit
-    from vyre_cuda.ir.functions import sqrt as sqrt
-    from vyre_cuda.ir.functions import subtract as subtract
-    from vyre_cuda.ir.functions import subtract_saturate as subtract_saturate
-    from vyre_cuda.ir.functions import thread_id as thread_id
-    from vyre_cuda.ir.functions import trunc as trunc
-    from vyre_cuda.ir.functions import trunc_divide as trunc_divide
-    from vyre_cuda.ir.functions import u8 as u8
-    from vyre_cuda.ir.functions import u16 as u16
-    from vyre_cuda.ir.functions import u32 as u32
-    from vyre_cuda.ir.functions import u64 as u64
-    from vyre_cuda.ir.functions import where as where
-    from vyre_cuda.ir.handles import Buffer as Buffer
-    from vyre_cuda.ir.handles import Variable as Variable
-    from vyre_cuda.ir.mathematics import arccos as arccos
-    from vyre_cuda.ir.mathematics import arccosh as arccosh
-    from vyre_cuda.ir.mathematics import arcsin as arcsin
-    from vyre_cuda.ir.mathematics import arcsinh as arcsinh
-    from vyre_cuda.ir.mathematics import arctan as arctan
-    from vyre_cuda.ir.mathematics import arctan2 as arctan2
-    from vyre_cuda.ir.mathematics import arctanh as arctanh
-    from vyre_cuda.ir.mathematics import cbrt as cbrt
-    from vyre_cuda.ir.mathematics import cos as cos
-    from vyre_cuda.ir.mathematics import cosh as cosh
-    from vyre_cuda.ir.mathematics import erf as erf
-    from vyre_cuda.ir.mathematics import exp as exp
-    from vyre_cuda.ir.mathematics import exp2 as exp2
-    from vyre_cuda.ir.mathematics import expm1 as expm1
-    from vyre_cuda.ir.mathematics import hypot as hypot
-    from vyre_cuda.ir.mathematics import log as log
-    from vyre_cuda.ir.mathematics import log1p as log1p
-    from vyre_cuda.ir.mathematics import log2 as log2
-    from vyre_cuda.ir.mathematics import log10 as log10
-    from vyre_cuda.ir.mathematics import power as power
-    from vyre_cuda.ir.mathematics import rsqrt as rsqrt
-    from vyre_cuda.ir.mathematics import sigmoid as sigmoid
-    from vyre_cuda.ir.mathematics import sin as sin
-    from vyre_cuda.ir.mathematics import sinh as sinh
-    from vyre_cuda.ir.mathematics import tan as tan
-    from vyre_cuda.ir.mathematics import tanh as tanh
-    from vyre_cuda.ir.parse import parse as parse
-    from vyre_cuda.ir.program import Program as Program
-    from vyre_cuda.ir.values import Value as Value
+    from vyre_cuda.ir.builder.builder import Builder as Builder
+    from vyre_cuda.ir.builder.functions import Type as Type
+    from vyre_cuda.ir.builder.functions import absolute as absolute
+    from vyre_cuda.ir.builder.functions import add as add
+    from vyre_cuda.ir.builder.functions import add_saturate as add_saturate
+    from vyre_cuda.ir.builder.functions import bf16 as bf16
+    from vyre_cuda.ir.builder.functions import bitcast as bitcast
+    from vyre_cuda.ir.builder.functions import bitwise_and as bitwise_and
+    from vyre_cuda.ir.builder.functions import bitwise_count as bitwise_count
+    from vyre_cuda.ir.builder.functions import bitwise_or as bitwise_or
+    from vyre_cuda.ir.builder.functions import bitwise_xor as bitwise_xor
+    from vyre_cuda.ir.builder.functions import block_dim as block_dim
+    from vyre_cuda.ir.builder.functions import block_id as block_id
+    from vyre_cuda.ir.builder.functions import bool_ as bool_
+    from vyre_cuda.ir.builder.functions import ceil as ceil
+    from vyre_cuda.ir.builder.functions import copysign as copysign
+    from vyre_cuda.ir.builder.functions import count_leading_zeros as count_leading_zeros
+    from vyre_cuda.ir.builder.functions import count_trailing_zeros as count_trailing_zeros
+    from vyre_cuda.ir.builder.functions import divide as divide
+    from vyre_cuda.ir.builder.functions import equal as equal
+    from vyre_cuda.ir.builder.functions import f16 as f16
+    from vyre_cuda.ir.builder.functions import f32 as f32
+    from vyre_cuda.ir.builder.functions import f64 as f64
+    from vyre_cuda.ir.builder.functions import floor as floor
+    from vyre_cuda.ir.builder.functions import floor_divide as floor_divide
+    from vyre_cuda.ir.builder.functions import fma as fma
+    from vyre_cuda.ir.builder.functions import fmax as fmax
+    from vyre_cuda.ir.builder.functions import fmin as fmin
+    from vyre_cuda.ir.builder.functions import fmod as fmod
+    from vyre_cuda.ir.builder.functions import global_id as global_id
+    from vyre_cuda.ir.builder.functions import greater as greater
+    from vyre_cuda.ir.builder.functions import greater_equal as greater_equal
+    from vyre_cuda.ir.builder.functions import grid_dim as grid_dim
+    from vyre_cuda.ir.builder.functions import i8 as i8
+    from vyre_cuda.ir.builder.functions import i16 as i16
+    from vyre_cuda.ir.builder.functions import i32 as i32
+    from vyre_cuda.ir.builder.functions import i64 as i64
+    from vyre_cuda.ir.builder.functions import invert as invert
+    from vyre_cuda.ir.builder.functions import isfinite as isfinite
+    from vyre_cuda.ir.builder.functions import isinf as isinf
+    from vyre_cuda.ir.builder.functions import isnan as isnan
+    from vyre_cuda.ir.builder.functions import lane_id as lane_id
+    from vyre_cuda.ir.builder.functions import left_shift as left_shift
+    from vyre_cuda.ir.builder.functions import less as less
+    from vyre_cuda.ir.builder.functions import less_equal as less_equal
+    from vyre_cuda.ir.builder.functions import logical_and as logical_and
+    from vyre_cuda.ir.builder.functions import logical_not as logical_not
+    from vyre_cuda.ir.builder.functions import logical_or as logical_or
+    from vyre_cuda.ir.builder.functions import logical_xor as logical_xor
+    from vyre_cuda.ir.builder.functions import maximum as maximum
+    from vyre_cuda.ir.builder.functions import minimum as minimum
+    from vyre_cuda.ir.builder.functions import multiply as multiply
+    from vyre_cuda.ir.builder.functions import multiply_high as multiply_high
+    from vyre_cuda.ir.builder.functions import negative as negative
+    from vyre_cuda.ir.builder.functions import nextafter as nextafter
+    from vyre_cuda.ir.builder.functions import not_equal as not_equal
+    from vyre_cuda.ir.builder.functions import reciprocal as reciprocal
+    from vyre_cuda.ir.builder.functions import remainder as remainder
+    from vyre_cuda.ir.builder.functions import reverse_bits as reverse_bits
+    from vyre_cuda.ir.builder.functions import right_shift as right_shift
+    from vyre_cuda.ir.builder.functions import rint as rint
+    from vyre_cuda.ir.builder.functions import rotate_left as rotate_left
+    from vyre_cuda.ir.builder.functions import rotate_right as rotate_right
+    from vyre_cuda.ir.builder.functions import sign as sign
+    from vyre_cuda.ir.builder.functions import signbit as signbit
+    from vyre_cuda.ir.builder.functions import sqrt as sqrt
+    from vyre_cuda.ir.builder.functions import subtract as subtract
+    from vyre_cuda.ir.builder.functions import subtract_saturate as subtract_saturate
+    from vyre_cuda.ir.builder.functions import thread_id as thread_id
+    from vyre_cuda.ir.builder.functions import trunc as trunc
+    from vyre_cuda.ir.builder.functions import trunc_divide as trunc_divide
+    from vyre_cuda.ir.builder.functions import u8 as u8
+    from vyre_cuda.ir.builder.functions import u16 as u16
+    from vyre_cuda.ir.builder.functions import u32 as u32
+    from vyre_cuda.ir.builder.functions import u64 as u64
+    from vyre_cuda.ir.builder.functions import where as where
+    from vyre_cuda.ir.builder.handles import Buffer as Buffer
+    from vyre_cuda.ir.builder.handles import Variable as Variable
+    from vyre_cuda.ir.builder.mathematics import arccos as arccos
+    from vyre_cuda.ir.builder.mathematics import arccosh as arccosh
+    from vyre_cuda.ir.builder.mathematics import arcsin as arcsin
+    from vyre_cuda.ir.builder.mathematics import arcsinh as arcsinh
+    from vyre_cuda.ir.builder.mathematics import arctan as arctan
+    from vyre_cuda.ir.builder.mathematics import arctan2 as arctan2
+    from vyre_cuda.ir.builder.mathematics import arctanh as arctanh
+    from vyre_cuda.ir.builder.mathematics import cbrt as cbrt
+    from vyre_cuda.ir.builder.mathematics import cos as cos
+    from vyre_cuda.ir.builder.mathematics import cosh as cosh
+    from vyre_cuda.ir.builder.mathematics import erf as erf
+    from vyre_cuda.ir.builder.mathematics import exp as exp
+    from vyre_cuda.ir.builder.mathematics import exp2 as exp2
+    from vyre_cuda.ir.builder.mathematics import expm1 as expm1
+    from vyre_cuda.ir.builder.mathematics import hypot as hypot
+    from vyre_cuda.ir.builder.mathematics import log as log
+    from vyre_cuda.ir.builder.mathematics import log1p as log1p
+    from vyre_cuda.ir.builder.mathematics import log2 as log2
+    from vyre_cuda.ir.builder.mathematics import log10 as log10
+    from vyre_cuda.ir.builder.mathematics import power as power
+    from vyre_cuda.ir.builder.mathematics import rsqrt as rsqrt
+    from vyre_cuda.ir.builder.mathematics import sigmoid as sigmoid
+    from vyre_cuda.ir.builder.mathematics import sin as sin
+    from vyre_cuda.ir.builder.mathematics import sinh as sinh
+    from vyre_cuda.ir.builder.mathematics import tan as tan
+    from vyre_cuda.ir.builder.mathematics import tanh as tanh
+    from vyre_cuda.ir.builder.values import Value as Value
+    from vyre_cuda.ir.core.program import Program as Program
+    from vyre_cuda.ir.read.parse import parse as parse
     from vyre_cuda.locations import get_include as get_include
     from vyre_cuda.locations import get_library_dir as get_library_dir
     from vyre_cuda.runtime.array import DeviceArray as DeviceArray
@@ -187,8 +187,8 @@ _HOMES = {
         "KernelTimeoutError Limit ProgramError RacingAccess RecordingError ResourceError UnsupportedError"
     ),
     "vyre_cuda.interp.evaluate": "evaluate",
-    "vyre_cuda.ir.builder": "Builder",
-    "vyre_cuda.ir.functions": (
+    "vyre_cuda.ir.builder.builder": "Builder",
+    "vyre_cuda.ir.builder.functions": (
         "Type absolute add add_saturate bf16 bitcast bitwise_and bitwise_count bitwise_or bitwise_xor block_dim "
         "block_id bool_ ceil copysign count_leading_zeros count_trailing_zeros divide equal f16 f32 f64 floor "
         "floor_divide fma fmax fmin fmod global_id greater greater_equal grid_dim i16 i32 i64 i8 invert isfinite "
@@ -197,14 +197,14 @@ _HOMES = {
         "right_shift rint rotate_left rotate_right sign signbit sqrt subtract subtract_saturate thread_id trunc "
         "trunc_divide u16 u32 u64 u8 where"
     ),
-    "vyre_cuda.ir.handles": "Buffer Variable",
-    "vyre_cuda.ir.mathematics": (
+    "vyre_cuda.ir.builder.handles": "Buffer Variable",
+    "vyre_cuda.ir.builder.mathematics": (
         "arccos arccosh arcsin arcsinh arctan arctan2 arctanh cbrt cos cosh erf exp exp2 expm1 hypot log log10 log1p "
         "log2 power rsqrt sigmoid sin sinh tan tanh"
     ),
-    "vyre_cuda.ir.parse": "parse",
-    "vyre_cuda.ir.program": "Program",
-    "vyre_cuda.ir.values": "Value",
+    "vyre_cuda.ir.read.parse": "parse",
+    "vyre_cuda.ir.core.program": "Program",
+    "vyre_cuda.ir.builder.values": "Value",
     "vyre_cuda.codegen.source": "ptx",
     "vyre_cuda.runtime.array": "DeviceArray",
     "vyre_cuda.locations": "get_include get_library_dir",

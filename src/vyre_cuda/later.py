@@ -1,9 +1,9 @@
 """Modules that are imported when something of theirs is first used, so that a start pays for what it needs.
 
 if TYPE_CHECKING:
-    from vyre_cuda.ir import text
+    from vyre_cuda.ir.text import text
 else:
-    text = later("vyre_cuda.ir.text")
+    text = later("vyre_cuda.ir.text.text")
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pytest
 
 from vyre_cuda.bundles import graphs, kernels, layout
 from vyre_cuda.descriptors import signature
-from vyre_cuda.ir.ops import OPS
+from vyre_cuda.ir.core.ops import OPS
 
 ROOT = Path(__file__).parents[2]
 HEADERS = ("include/vyre_cuda.h", "bundle_format.h", "expression.h")

@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 
 import vyre_cuda as vc
-from vyre_cuda.ir.ops import OPS, Op
-from vyre_cuda.ir.types import NUMBERS, TYPES, Type, bool_
-from vyre_cuda.ir.values import apply
+from vyre_cuda.ir.builder.values import apply
+from vyre_cuda.ir.core.ops import OPS, Op
+from vyre_cuda.ir.core.types import NUMBERS, TYPES, Type, bool_
 from vyre_cuda.testing.edges import EDGES, from_bits
 
 RANDOM = 2000

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda.ir.types import TYPES, by_dtype
+from vyre_cuda.ir.core.types import TYPES, by_dtype
 
 
 @pytest.mark.parametrize("type_", TYPES, ids=str)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda.ir.ops import ATOMICS, SCOPES, AtomicOp
-from vyre_cuda.ir.types import Type
+from vyre_cuda.ir.core.ops import ATOMICS, SCOPES, AtomicOp
+from vyre_cuda.ir.core.types import Type
 from vyre_cuda.testing.compare import assert_same
 from vyre_cuda.testing.conformance import Count
 from vyre_cuda.testing.edges import EDGES, from_bits

@@ -20,7 +20,7 @@ from vyre_cuda.bundles.write import compiled, packed, parse_targets
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.lower import lower
 from vyre_cuda.descriptors.signature import signature
-from vyre_cuda.ir.geometry import host_size, launch_geometry
+from vyre_cuda.ir.call.geometry import host_size, launch_geometry
 from vyre_cuda.passes.pipeline import optimize
 from vyre_cuda.testing.emulator import Emulator
 

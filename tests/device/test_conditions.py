@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 import vyre_cuda as vc
-from vyre_cuda.ir.types import BY_NAME, INTEGERS, Type
+from vyre_cuda.ir.core.types import BY_NAME, INTEGERS, Type
 from vyre_cuda.testing.compare import assert_same
 from vyre_cuda.testing.edges import EDGES, arrays
 from vyre_cuda.testing.expressions import constant

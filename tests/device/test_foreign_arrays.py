@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vyre_cuda as vc
-from vyre_cuda.ir.types import TYPES
+from vyre_cuda.ir.core.types import TYPES
 from vyre_cuda.runtime.interop import adopt
 from vyre_cuda.testing.emulator import STREAM_MODES, Emulator
 

@@ -10,8 +10,8 @@ import pytest
 import vyre_cuda as vc
 from vyre_cuda.functions import table
 from vyre_cuda.functions.forms import Form
-from vyre_cuda.ir.ops import OPS
-from vyre_cuda.ir.types import Type, bf16, f16, f32, f64
+from vyre_cuda.ir.core.ops import OPS
+from vyre_cuda.ir.core.types import Type, bf16, f16, f32, f64
 from vyre_cuda.testing.accuracy import Array, errors, exact
 from vyre_cuda.testing.compare import assert_same
 from vyre_cuda.testing.conformance import Count

@@ -7,8 +7,8 @@ import pytest
 
 import vyre_cuda as vc
 from vyre_cuda.functions import table
-from vyre_cuda.ir.ops import OPS
-from vyre_cuda.ir.types import f64
+from vyre_cuda.ir.core.ops import OPS
+from vyre_cuda.ir.core.types import f64
 from vyre_cuda.testing.assembler import assemble
 from vyre_cuda.testing.compare import assert_same
 from vyre_cuda.testing.hard_f64 import operands

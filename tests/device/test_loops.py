@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 import vyre_cuda as vc
-from vyre_cuda.ir.types import INTEGERS, Type
+from vyre_cuda.ir.core.types import INTEGERS, Type
 from vyre_cuda.testing.compare import assert_same
 
 EXAMPLES = int(os.environ.get("VYRE_CUDA_TEST_EXAMPLES", "150"))

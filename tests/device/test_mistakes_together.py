@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda.ir.ops import ATOMICS, ATOMICS_BY_CODE, BY_CODE, OPS, WARP_OPS, WARP_OPS_BY_CODE
-from vyre_cuda.ir.types import BY_CODE as TYPES_BY_CODE
-from vyre_cuda.ir.types import TYPES
+from vyre_cuda.ir.core.ops import ATOMICS, ATOMICS_BY_CODE, BY_CODE, OPS, WARP_OPS, WARP_OPS_BY_CODE
+from vyre_cuda.ir.core.types import BY_CODE as TYPES_BY_CODE
+from vyre_cuda.ir.core.types import TYPES
 from vyre_cuda.testing.compare import assert_same
 
 from .texts import GLOBAL_ID, expect, f32s, i32s, u32s

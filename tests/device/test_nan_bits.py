@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda.ir.types import FLOATS
+from vyre_cuda.ir.core.types import FLOATS
 
 N = 64
 # An infinity, the most and the least significant bit of the fraction.

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda.ir.ops import Op
-from vyre_cuda.ir.types import Type
+from vyre_cuda.ir.core.ops import Op
+from vyre_cuda.ir.core.types import Type
 from vyre_cuda.testing.compare import assert_same
 from vyre_cuda.testing.conformance import Count
 

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
 import vyre_cuda as vc
-from vyre_cuda.ir.ops import ATOMICS, OPS, WARP_OPS, AtomicOp, WarpOp
+from vyre_cuda.ir.core.ops import ATOMICS, OPS, WARP_OPS, AtomicOp, WarpOp
 from vyre_cuda.testing.compare import assert_same
 from vyre_cuda.testing.regression import load, save
 from vyre_cuda.testing.strategies import (

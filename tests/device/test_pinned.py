@@ -9,7 +9,7 @@ import pytest
 
 import vyre_cuda as vc
 from vyre_cuda._native.memory import Pinned, find_pinned
-from vyre_cuda.ir.types import TYPES
+from vyre_cuda.ir.core.types import TYPES
 from vyre_cuda.testing.emulator import Emulator
 
 from . import programs

@@ -18,8 +18,8 @@ import pytest
 import vyre_cuda as vc
 from vyre_cuda.codegen.forms.precision import FAST_ULP
 from vyre_cuda.functions import table
-from vyre_cuda.ir.ops import OPS, Op
-from vyre_cuda.ir.types import FLOATS, Type, bf16, bool_, f16, f32, f64
+from vyre_cuda.ir.core.ops import OPS, Op
+from vyre_cuda.ir.core.types import FLOATS, Type, bf16, bool_, f16, f32, f64
 from vyre_cuda.testing.compare import assert_same
 from vyre_cuda.testing.edges import EDGES, from_bits
 

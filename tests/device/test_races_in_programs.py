@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, assume, given, note, settings
 from hypothesis import strategies as st
 
 import vyre_cuda as vc
-from vyre_cuda.ir.ops import ATOMICS, WARP_OPS
+from vyre_cuda.ir.core.ops import ATOMICS, WARP_OPS
 from vyre_cuda.testing.strategies import programs_using_atomic, programs_using_warp, programs_with_inputs
 
 from .test_examples import histogram, mandelbrot, parsed, reduction, saxpy

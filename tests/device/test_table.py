@@ -16,11 +16,11 @@ from vyre_cuda._native.table import Table
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.lower import lower
 from vyre_cuda.descriptors.signature import signature
-from vyre_cuda.ir.geometry import host_size, launch_geometry
-from vyre_cuda.ir.nodes import Expr
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.scalars import bits_of
-from vyre_cuda.ir.types import INTEGERS, TYPES, Type
+from vyre_cuda.ir.call.geometry import host_size, launch_geometry
+from vyre_cuda.ir.core.nodes import Expr
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.scalars import bits_of
+from vyre_cuda.ir.core.types import INTEGERS, TYPES, Type
 from vyre_cuda.testing.edges import scalars as scalars_of
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda.ir.ops import COMBINES, WARP_OPS, warp_result_type
-from vyre_cuda.ir.types import NUMBERS, TYPES, Type, bool_, u32
+from vyre_cuda.ir.core.ops import COMBINES, WARP_OPS, warp_result_type
+from vyre_cuda.ir.core.types import NUMBERS, TYPES, Type, bool_, u32
 from vyre_cuda.testing.compare import assert_same
 from vyre_cuda.testing.conformance import Count, warp_row
 from vyre_cuda.testing.edges import EDGES

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import vyre_cuda as vc
-from vyre_cuda.ir.types import by_dtype
+from vyre_cuda.ir.core.types import by_dtype
 from vyre_cuda.testing.compare import assert_same
 
 GLOBAL_ID = "let i = global_id.x\n"

@@ -19,7 +19,7 @@ with atheris.instrument_imports(include=["vyre_cuda"]):
     from vyre_cuda.codegen.core.target import Target
     from vyre_cuda.codegen.lower import lower
     from vyre_cuda.descriptors import stored
-    from vyre_cuda.ir.parse import parse
+    from vyre_cuda.ir.read.parse import parse
 
 KEY = bytes(BYTES)
 _DIGEST = 24 + BYTES

@@ -16,8 +16,8 @@ import atheris
 
 with atheris.instrument_imports(include=["vyre_cuda"]):
     from vyre_cuda.errors import ProgramError
-    from vyre_cuda.ir.parse import parse
-    from vyre_cuda.ir.program import Program
+    from vyre_cuda.ir.core.program import Program
+    from vyre_cuda.ir.read.parse import parse
 
 CORPUS = Path(__file__).with_name("corpus")
 

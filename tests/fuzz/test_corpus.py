@@ -8,8 +8,8 @@ import pytest
 
 import vyre_cuda as vc
 from vyre_cuda.errors import ProgramError
-from vyre_cuda.ir.parse import parse
-from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.read.parse import parse
 
 CORPUS = Path(__file__).with_name("corpus")
 

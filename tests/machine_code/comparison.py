@@ -21,7 +21,7 @@ from machine import MEMORY, PARAMETERS_AT, Fault, Form, Machine, Memory, NotExec
 from random_programs import draw_arguments
 
 import vyre_cuda as vc
-from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.core.program import Program
 
 INSTRUCTIONS: dict[str, Form] = MEMORY | INTEGER | FLOAT
 INPUTS = 5

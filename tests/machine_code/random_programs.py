@@ -12,8 +12,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.types import TYPES, Type
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import TYPES, Type
 from vyre_cuda.testing.edges import EDGES, from_bits
 
 _TYPES: dict[str, Type] = {type_.name: type_ for type_ in TYPES}

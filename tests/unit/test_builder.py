@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda.ir import nodes
-from vyre_cuda.ir.nodes import Assign, Atomic, Const, For, If, Let, Load, Local, Size, Store, Var, While
+from vyre_cuda.ir.core import nodes
+from vyre_cuda.ir.core.nodes import Assign, Atomic, Const, For, If, Let, Load, Local, Size, Store, Var, While
 
 
 def u32(value: int) -> Const:

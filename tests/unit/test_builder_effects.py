@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda.ir.nodes import Apply, Atomic, Const, GridBarrier, Id, Let, Local, Warp
-from vyre_cuda.ir.types import INTEGERS, Type
-from vyre_cuda.ir.walk import statements
+from vyre_cuda.ir.core.nodes import Apply, Atomic, Const, GridBarrier, Id, Let, Local, Warp
+from vyre_cuda.ir.core.types import INTEGERS, Type
+from vyre_cuda.ir.core.walk import statements
 
 
 def program(write: Callable[[vc.Builder, vc.Buffer, vc.Value], Any], type_: Type = vc.u32) -> vc.Program:

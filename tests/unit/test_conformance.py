@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from vyre_cuda.ir.ops import OPS
-from vyre_cuda.ir.types import TYPES
+from vyre_cuda.ir.core.ops import OPS
+from vyre_cuda.ir.core.types import TYPES
 from vyre_cuda.testing.conformance import CELLS, ConformanceError, Recording, Tally, read, recording, write
 
 RECORDED = sorted((Path(__file__).parents[2] / "docs" / "conformance").glob("*.json"))

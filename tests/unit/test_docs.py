@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from vyre_cuda.ir.ops import OPS
+from vyre_cuda.ir.core.ops import OPS
 
 DOCS = Path(__file__).parents[2] / "docs"
 

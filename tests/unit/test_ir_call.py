@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vyre_cuda.ir.call import Call, argument_parameters, assertion_error, bind, result_parameters
-from vyre_cuda.ir.parse import parse
-from vyre_cuda.ir.scalars import bits_of
-from vyre_cuda.ir.types import TYPES, Type, bf16, f32
+from vyre_cuda.ir.call.call import Call, argument_parameters, assertion_error, bind, result_parameters
+from vyre_cuda.ir.core.scalars import bits_of
+from vyre_cuda.ir.core.types import TYPES, Type, bf16, f32
+from vyre_cuda.ir.read.parse import parse
 
 SAXPY = parse("""
     program saxpy

@@ -11,11 +11,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from vyre_cuda.errors import ProgramError
-from vyre_cuda.ir.literals import format_literal, parse_literal
-from vyre_cuda.ir.nodes import Const, Let
-from vyre_cuda.ir.parse import parse
-from vyre_cuda.ir.scalars import value_of
-from vyre_cuda.ir.types import FLOATS, Type, f32
+from vyre_cuda.ir.core.nodes import Const, Let
+from vyre_cuda.ir.core.scalars import value_of
+from vyre_cuda.ir.core.types import FLOATS, Type, f32
+from vyre_cuda.ir.read.parse import parse
+from vyre_cuda.ir.text.literals import format_literal, parse_literal
 from vyre_cuda.testing.edges import bit_patterns
 
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 
 from vyre_cuda.errors import ProgramError
-from vyre_cuda.ir.nodes import Assert, Parameter
-from vyre_cuda.ir.parse import parse
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.text import format_statement
-from vyre_cuda.ir.types import u32
-from vyre_cuda.ir.walk import expressions, operands, statements
+from vyre_cuda.ir.core.nodes import Assert, Parameter
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import u32
+from vyre_cuda.ir.core.walk import expressions, operands, statements
+from vyre_cuda.ir.read.parse import parse
+from vyre_cuda.ir.text.text import format_statement
 from vyre_cuda.testing.strategies import programs
 
 EVERYTHING = (Path(__file__).with_name("programs") / "everything.vir").read_text()

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from vyre_cuda.errors import ProgramError
-from vyre_cuda.ir.nodes import (
+from vyre_cuda.ir.check.validate import check, validate
+from vyre_cuda.ir.core.nodes import (
     Apply,
     Assert,
     Assign,
@@ -33,9 +34,8 @@ from vyre_cuda.ir.nodes import (
     Warp,
     While,
 )
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.types import Type, bool_, f32, u32
-from vyre_cuda.ir.validate import check, validate
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import Type, bool_, f32, u32
 
 ZERO = Const(u32, 0)
 TRUE = Const(bool_, 1)

@@ -10,9 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from vyre_cuda.errors import Diagnostic, ProgramError
-from vyre_cuda.ir import types
-from vyre_cuda.ir.literals import format_literal, format_string, parse_literal, parse_string
-from vyre_cuda.ir.nodes import (
+from vyre_cuda.ir.core import types
+from vyre_cuda.ir.core.nodes import (
     Apply,
     Assign,
     Atomic,
@@ -33,10 +32,11 @@ from vyre_cuda.ir.nodes import (
     Var,
     While,
 )
-from vyre_cuda.ir.parse import parse
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.text import format_expr, format_program, format_statement, render_diagnostics
-from vyre_cuda.ir.types import Type, bool_, f32, i32, u32
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import Type, bool_, f32, i32, u32
+from vyre_cuda.ir.read.parse import parse
+from vyre_cuda.ir.text.literals import format_literal, format_string, parse_literal, parse_string
+from vyre_cuda.ir.text.text import format_expr, format_program, format_statement, render_diagnostics
 
 EVERYTHING = Path(__file__).with_name("programs") / "everything.vir"
 A = Local(u32, "a")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from vyre_cuda.errors import ProgramError
-from vyre_cuda.ir.parse import parse
-from vyre_cuda.ir.uniformity import find_divergent
+from vyre_cuda.ir.check.uniformity import find_divergent
+from vyre_cuda.ir.read.parse import parse
 
 HEADER = """program p
 block 64 2

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from vyre_cuda.ir.nodes import (
+from vyre_cuda.ir.check.uniformity import find_divergent
+from vyre_cuda.ir.core.nodes import (
     Apply,
     Assign,
     Barrier,
@@ -30,10 +31,9 @@ from vyre_cuda.ir.nodes import (
     Warp,
     While,
 )
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.types import bool_, u32
-from vyre_cuda.ir.uniformity import find_divergent
-from vyre_cuda.ir.walk import Path, bodies, operands, statements
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import bool_, u32
+from vyre_cuda.ir.core.walk import Path, bodies, operands, statements
 
 ZERO, ONE, THREE = (Const(u32, bits) for bits in (0, 1, 3))
 THREAD, BLOCK, LANE = Id(u32, "thread_id", 0), Id(u32, "block_id", 0), Id(u32, "lane_id", 0)

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 
 from vyre_cuda.errors import ProgramError
-from vyre_cuda.ir.nodes import (
+from vyre_cuda.ir.check.validate import check, validate
+from vyre_cuda.ir.core.nodes import (
     Apply,
     Atomic,
     Break,
@@ -24,10 +25,9 @@ from vyre_cuda.ir.nodes import (
     Stmt,
     Warp,
 )
-from vyre_cuda.ir.parse import parse
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.types import bool_, f32, i32, u32
-from vyre_cuda.ir.validate import check, validate
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import bool_, f32, i32, u32
+from vyre_cuda.ir.read.parse import parse
 from vyre_cuda.testing.strategies import programs
 
 EVERYTHING = parse((Path(__file__).with_name("programs") / "everything.vir").read_text())

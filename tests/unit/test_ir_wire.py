@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 
 from vyre_cuda.errors import ProgramError
-from vyre_cuda.ir.nodes import Apply, Barrier, Break, Const, Id, If, Let, Parameter, Return, SharedArray, Store
-from vyre_cuda.ir.parse import parse
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.types import f32, u32
+from vyre_cuda.ir.core.nodes import Apply, Barrier, Break, Const, Id, If, Let, Parameter, Return, SharedArray, Store
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import f32, u32
+from vyre_cuda.ir.read.parse import parse
 from vyre_cuda.testing.strategies import programs
 
 EVERYTHING = parse((Path(__file__).with_name("programs") / "everything.vir").read_text())

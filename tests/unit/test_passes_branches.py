@@ -7,8 +7,8 @@ from textwrap import dedent
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda.ir.nodes import Const, For
-from vyre_cuda.ir.types import i8, u64
+from vyre_cuda.ir.core.nodes import Const, For
+from vyre_cuda.ir.core.types import i8, u64
 from vyre_cuda.passes.branches import branches, trips
 
 HEADER = """\

@@ -7,7 +7,7 @@ from textwrap import dedent
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda.ir.nodes import Store
+from vyre_cuda.ir.core.nodes import Store
 from vyre_cuda.passes.cse import share_subexpressions
 
 HEADER = """\

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda.ir.nodes import Apply, Const, Id, Load, Local, Parameter, Store
-from vyre_cuda.ir.ops import OPS, Op
-from vyre_cuda.ir.scalars import bits_of
-from vyre_cuda.ir.types import FLOATS, INTEGERS, TYPES, Type, bf16, bool_, f32, f64, u32
+from vyre_cuda.ir.core.nodes import Apply, Const, Id, Load, Local, Parameter, Store
+from vyre_cuda.ir.core.ops import OPS, Op
+from vyre_cuda.ir.core.scalars import bits_of
+from vyre_cuda.ir.core.types import FLOATS, INTEGERS, TYPES, Type, bf16, bool_, f32, f64, u32
 from vyre_cuda.passes.fold import fold
 from vyre_cuda.testing.compare import assert_same
 from vyre_cuda.testing.edges import EDGES, from_bits

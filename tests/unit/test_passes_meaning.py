@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import vyre_cuda as vc
 from vyre_cuda.errors import KernelAssertionError
-from vyre_cuda.ir import validate
-from vyre_cuda.ir.nodes import (
+from vyre_cuda.ir.check import validate
+from vyre_cuda.ir.core.nodes import (
     Apply,
     Assert,
     Atomic,
@@ -31,9 +31,9 @@ from vyre_cuda.ir.nodes import (
     Stmt,
     Store,
 )
-from vyre_cuda.ir.scalars import bits_of
-from vyre_cuda.ir.types import bool_
-from vyre_cuda.ir.walk import Body, bodies, children, operands, statements
+from vyre_cuda.ir.core.scalars import bits_of
+from vyre_cuda.ir.core.types import bool_
+from vyre_cuda.ir.core.walk import Body, bodies, children, operands, statements
 from vyre_cuda.passes.pipeline import optimize, sequence
 from vyre_cuda.passes.rebuild import with_bodies, with_body, with_children, with_operands
 from vyre_cuda.testing.compare import assert_same

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda.ir.limits import MAX_DEPTH, MAX_NESTING
-from vyre_cuda.ir.nodes import Apply, Assign, Const, If, Local, Scalar, Store
-from vyre_cuda.ir.types import bool_, u32
+from vyre_cuda.ir.core.limits import MAX_DEPTH, MAX_NESTING
+from vyre_cuda.ir.core.nodes import Apply, Assign, Const, If, Local, Scalar, Store
+from vyre_cuda.ir.core.types import bool_, u32
 from vyre_cuda.passes.pipeline import checked, find_culprit, optimize, run, sequence
 
 ROOT = Path(__file__).parents[2]

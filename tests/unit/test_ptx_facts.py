@@ -15,7 +15,7 @@ from vyre_cuda.codegen.lowering.integers import wrap_to
 from vyre_cuda.codegen.lowering.legalize import apply_op
 from vyre_cuda.codegen.ssa.intervals import FULL, wrap
 from vyre_cuda.codegen.ssa.peephole import Builder
-from vyre_cuda.ir.types import INTEGERS, Type, bool_, i64, u32, u64
+from vyre_cuda.ir.core.types import INTEGERS, Type, bool_, i64, u32, u64
 
 WORD = 1 << 32
 LONG = 1 << 64

@@ -15,9 +15,9 @@ from vyre_cuda.codegen.lowering.isel_memory import MEMORY_WORD, RAW_TYPE
 from vyre_cuda.codegen.lowering.legalize import apply_op, has_way
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.errors import InternalError, UnsupportedError
-from vyre_cuda.ir.nodes import ORDERS, SCOPES
-from vyre_cuda.ir.ops import ATOMICS, OPS, Op
-from vyre_cuda.ir.types import TYPES, Type, bool_
+from vyre_cuda.ir.core.nodes import ORDERS, SCOPES
+from vyre_cuda.ir.core.ops import ATOMICS, OPS, Op
+from vyre_cuda.ir.core.types import TYPES, Type, bool_
 from vyre_cuda.testing.assembler import assemble
 
 # What ptxas is asked for: (architecture, compute capability of the rows, PTX version or that of the target).

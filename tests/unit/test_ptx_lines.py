@@ -9,10 +9,10 @@ import vyre_cuda as vc
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.emit.lines import statements_of_lines
 from vyre_cuda.codegen.lower import lower
-from vyre_cuda.ir import walk
-from vyre_cuda.ir.nodes import Stmt, Store
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.text import format_statement
+from vyre_cuda.ir.core import walk
+from vyre_cuda.ir.core.nodes import Stmt, Store
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.text.text import format_statement
 from vyre_cuda.testing.strategies import programs
 
 TARGET = Target.parse("sm_90")

@@ -14,7 +14,7 @@ from vyre_cuda.codegen.core.lowered import Lowered
 from vyre_cuda.codegen.core.target import KNOWN_SM, Target
 from vyre_cuda.codegen.forms.precision import PRECISIONS
 from vyre_cuda.codegen.lower import lower
-from vyre_cuda.ir.ops import OPS, Op
+from vyre_cuda.ir.core.ops import OPS, Op
 from vyre_cuda.passes.pipeline import optimize
 from vyre_cuda.testing.assembler import assemble
 from vyre_cuda.testing.strategies import programs, programs_using

@@ -11,8 +11,8 @@ from vyre_cuda.codegen.core.lowered import Lowered
 from vyre_cuda.codegen.core.target import KNOWN_SM, Target
 from vyre_cuda.codegen.lower import lower
 from vyre_cuda.codegen.lowering.isel_memory import MEMORY_WORD
-from vyre_cuda.ir.ops import ATOMICS, WARP_OPS, WarpOp
-from vyre_cuda.ir.types import TYPES, Type
+from vyre_cuda.ir.core.ops import ATOMICS, WARP_OPS, WarpOp
+from vyre_cuda.ir.core.types import TYPES, Type
 from vyre_cuda.testing.assembler import assemble
 
 SM_90 = Target.parse("sm_90")

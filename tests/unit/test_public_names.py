@@ -11,8 +11,8 @@ from importlib import resources
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda.ir.ops import OPS, Op
-from vyre_cuda.ir.types import TYPES
+from vyre_cuda.ir.core.ops import OPS, Op
+from vyre_cuda.ir.core.types import TYPES
 
 FUNCTIONS = [op for op in OPS.values() if op.name != "cast"]
 

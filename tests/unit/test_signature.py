@@ -6,8 +6,8 @@ import vyre_cuda as vc
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.lower import lower
 from vyre_cuda.descriptors.signature import COVERED, LEAF_CONSTANT, LEAF_SIZE, STREAMING, Signature, signature
-from vyre_cuda.ir.ops import OPS
-from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.core.ops import OPS
+from vyre_cuda.ir.core.program import Program
 
 POINTER, SCALAR, SIZE, REPORT = 1, 2, 3, 4
 IN, INOUT, OUT = 1, 2, 3

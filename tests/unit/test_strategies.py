@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import vyre_cuda as vc
 from vyre_cuda.functions import table
-from vyre_cuda.ir import nodes
-from vyre_cuda.ir.ops import ATOMICS, OPS, WARP_OPS, AtomicOp, Op, WarpOp
-from vyre_cuda.ir.types import TYPES, Type, bf16, f64
-from vyre_cuda.ir.walk import expressions, operands, statements
+from vyre_cuda.ir.core import nodes
+from vyre_cuda.ir.core.ops import ATOMICS, OPS, WARP_OPS, AtomicOp, Op, WarpOp
+from vyre_cuda.ir.core.types import TYPES, Type, bf16, f64
+from vyre_cuda.ir.core.walk import expressions, operands, statements
 from vyre_cuda.testing.compare import assert_close, assert_same, ulp_distance
 from vyre_cuda.testing.strategies import (
     programs,

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda.ir.scalars import bits_of, value_of
-from vyre_cuda.ir.types import BY_CODE, BY_NAME, TYPES, Type, by_dtype
+from vyre_cuda.ir.core.scalars import bits_of, value_of
+from vyre_cuda.ir.core.types import BY_CODE, BY_NAME, TYPES, Type, by_dtype
 
 
 @pytest.mark.parametrize("type_", TYPES, ids=str)

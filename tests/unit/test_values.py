@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda.ir.nodes import Apply, Const, Expr, Id, Let, Load, Local, Scalar, Size, Stmt
-from vyre_cuda.ir.walk import expressions, operands, statements
+from vyre_cuda.ir.core.nodes import Apply, Const, Expr, Id, Let, Load, Local, Scalar, Size, Stmt
+from vyre_cuda.ir.core.walk import expressions, operands, statements
 
 TWO_FLOATS = {t: np.float32(t).view(np.uint32).item() for t in (1.0, 2.0)}
 

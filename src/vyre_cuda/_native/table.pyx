@@ -2,7 +2,7 @@
 """What the warm path knows of a kernel: its parameters, and how sizes and grids follow from a call's arguments.
 
 Whatever it does not know at a glance it declines (0 or False), and the general path decides and explains. What it
-does know is what `ir.scalars` and `ir.geometry` say, which the tests hold it to.
+does know is what `ir.core.scalars` and `ir.call.geometry` say, which the tests hold it to.
 """
 from cpython.bool cimport PyBool_Check
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact

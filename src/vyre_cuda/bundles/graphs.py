@@ -8,8 +8,8 @@ from typing import Protocol, TypeAlias
 
 from vyre_cuda.bundles.layout import Writer
 from vyre_cuda.errors import UnsupportedError
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.types import Type
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import Type
 
 SYMBOL_ARRAY, SYMBOL_SCALAR = 1, 2
 HAS_DEFAULT, WRITTEN = 1, 2

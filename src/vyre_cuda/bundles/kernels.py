@@ -10,9 +10,9 @@ from vyre_cuda.bundles.shapes import shape
 from vyre_cuda.codegen.core.lowered import Lowered, Site
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.descriptors.signature import ROLE_SCALAR, ROLES, Signature, Step, signature
-from vyre_cuda.ir import walk
-from vyre_cuda.ir.nodes import Assert
-from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.core import walk
+from vyre_cuda.ir.core.nodes import Assert
+from vyre_cuda.ir.core.program import Program
 
 _WHOLE_PROGRAM = 1
 _COOPERATIVE = 1

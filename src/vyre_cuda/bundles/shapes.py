@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from vyre_cuda.descriptors.signature import HOST_OPS, LEAF_SIZE, Step, steps_of
 from vyre_cuda.errors import UnsupportedError
-from vyre_cuda.ir.geometry import primary_buffer
-from vyre_cuda.ir.nodes import Apply, Const, Expr, Scalar, Size
-from vyre_cuda.ir.ops import OPS
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.walk import expressions
+from vyre_cuda.ir.call.geometry import primary_buffer
+from vyre_cuda.ir.core.nodes import Apply, Const, Expr, Scalar, Size
+from vyre_cuda.ir.core.ops import OPS
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.walk import expressions
 
 _CAST = OPS["cast"].code
 _MOST_STEPS = 256

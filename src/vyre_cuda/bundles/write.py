@@ -13,8 +13,8 @@ from vyre_cuda.bundles.kernels import BundledKernel, Variant, add_kernel
 from vyre_cuda.bundles.layout import Writer
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.lower import lower
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.validate import check
+from vyre_cuda.ir.check.validate import check
+from vyre_cuda.ir.core.program import Program
 from vyre_cuda.passes.pipeline import optimize
 
 # A text for the first of a major generation runs on all of it and, compiled by the driver, on what is newer.

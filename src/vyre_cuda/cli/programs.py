@@ -14,8 +14,8 @@ from vyre_cuda.cli.console import Console
 from vyre_cuda.cli.failures import UsageError, text_of
 from vyre_cuda.cli.sources import load_program, load_programs
 from vyre_cuda.errors import Diagnostic, ProgramError, UnsupportedError
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.walk import statements
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.walk import statements
 
 _ONE_ROUNDING = 0.5  # ULP
 

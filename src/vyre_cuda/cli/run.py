@@ -16,10 +16,10 @@ from vyre_cuda.cli.failures import UsageError
 from vyre_cuda.cli.sources import load_program
 from vyre_cuda.cli.timing import EMULATED, Timing, duration, table
 from vyre_cuda.cli.values import Given, read_arguments, takes_text
-from vyre_cuda.ir import call as calls
-from vyre_cuda.ir.elementwise import Array
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.types import Type, bf16
+from vyre_cuda.ir.call import call as calls
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import Type, bf16
+from vyre_cuda.ir.semantics.elementwise import Array
 
 Grid = tuple[int, ...]
 

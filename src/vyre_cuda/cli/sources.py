@@ -13,7 +13,7 @@ from typing import Any
 
 import vyre_cuda as vc
 from vyre_cuda.cli.failures import UsageError
-from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.core.program import Program
 
 # What a script may raise by itself; a ProgramError has its own place and text.
 _SCRIPT_ERRORS = (

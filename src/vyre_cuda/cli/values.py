@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from vyre_cuda.cli.failures import UsageError
-from vyre_cuda.ir.call import argument_parameters
-from vyre_cuda.ir.elementwise import Array, apply
-from vyre_cuda.ir.nodes import Parameter
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.scalars import bits_of
-from vyre_cuda.ir.types import Type, bf16, f16, f64, i64
+from vyre_cuda.ir.call.call import argument_parameters
+from vyre_cuda.ir.core.nodes import Parameter
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.scalars import bits_of
+from vyre_cuda.ir.core.types import Type, bf16, f16, f64, i64
+from vyre_cuda.ir.semantics.elementwise import Array, apply
 
 FORMS = {
     "zeros:N": "N zeros",

@@ -11,9 +11,9 @@ from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.lower import lower
 from vyre_cuda.functions import table
 from vyre_cuda.functions.forms import Form
-from vyre_cuda.ir.nodes import Apply, Const, Parameter, Scalar, Store
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.types import Type, u32
+from vyre_cuda.ir.core.nodes import Apply, Const, Parameter, Scalar, Store
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import Type, u32
 from vyre_cuda.records import dataclass
 
 _TARGET = Target.parse("sm_90")

@@ -16,9 +16,9 @@ from vyre_cuda.codegen.lowering.access import access_facts
 from vyre_cuda.codegen.lowering.statements import Lowering
 from vyre_cuda.codegen.ssa.ssa import liveness
 from vyre_cuda.errors import UnsupportedError
-from vyre_cuda.ir import walk
-from vyre_cuda.ir.nodes import GridBarrier
-from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.core import walk
+from vyre_cuda.ir.core.nodes import GridBarrier
+from vyre_cuda.ir.core.program import Program
 
 BOUNDS = ("check", "off", "trap")
 _ONE_ROUNDING = 0.5  # ULP

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.lower import lower
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.validate import check
+from vyre_cuda.ir.check.validate import check
+from vyre_cuda.ir.core.program import Program
 
 
 def ptx(

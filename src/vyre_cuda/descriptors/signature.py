@@ -9,11 +9,11 @@ from typing import TypeAlias
 
 from vyre_cuda.codegen.core.lowered import KernelParameter, Lowered
 from vyre_cuda.errors import InternalError
-from vyre_cuda.ir.geometry import primary_buffer
-from vyre_cuda.ir.nodes import Apply, Const, Expr, Parameter, Scalar, Size
-from vyre_cuda.ir.ops import OPS
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.types import Type
+from vyre_cuda.ir.call.geometry import primary_buffer
+from vyre_cuda.ir.core.nodes import Apply, Const, Expr, Parameter, Scalar, Size
+from vyre_cuda.ir.core.ops import OPS
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import Type
 from vyre_cuda.records import dataclass
 
 # The numbers of vyre_cuda.h.
@@ -25,7 +25,7 @@ PARAMETER_KINDS = {"buffer": 1, "scalar": 2, "size": 3, "report": 4, "grid_barri
 OF_NO_PARAMETER = ("report", "grid_barrier")
 
 # A step of a postfix expression over sizes and scalars, as `_native.table` evaluates it: (what, width, value).
-# `what` is a leaf or the code of an op of `ir.ops`; `width` the bits of what it gives, negative when signed.
+# `what` is a leaf or the code of an op of `ir.core.ops`; `width` the bits of what it gives, negative when signed.
 Step: TypeAlias = tuple[int, int, int]
 LEAF_CONSTANT, LEAF_SIZE, LEAF_SCALAR = -1, -2, -3
 HOST_OPS = ("add", "subtract", "multiply", "floor_divide", "minimum", "maximum", "cast")

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any, TypeVar, get_args
 
 from vyre_cuda.codegen.core.lowered import Access, KernelParameter, Lowered, ParameterKind, Site, SiteKind
-from vyre_cuda.ir import walk
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.types import BY_NAME
+from vyre_cuda.ir.core import walk
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import BY_NAME
 
 _PARAMETER_KINDS: tuple[ParameterKind, ...] = get_args(ParameterKind)
 # Not "race", for which the text of the run is needed.

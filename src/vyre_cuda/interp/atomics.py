@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from vyre_cuda.ir.bits import Array, from_order_keys, is_nan, order_keys
-from vyre_cuda.ir.types import Type
+from vyre_cuda.ir.core.types import Type
+from vyre_cuda.ir.semantics.bits import Array, from_order_keys, is_nan, order_keys
 
 # Elements with more lanes than this are scanned one by one, the others in rounds of one lane each.
 _ROUNDS = 64

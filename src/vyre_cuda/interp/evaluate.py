@@ -14,14 +14,14 @@ import numpy as np
 from vyre_cuda.interp.execute import Execution, Failure, Scope
 from vyre_cuda.interp.lanes import Lanes, Mask
 from vyre_cuda.interp.memory import Memory
-from vyre_cuda.ir import validate
-from vyre_cuda.ir.call import Call, assertion_error, bind
-from vyre_cuda.ir.elementwise import Array
-from vyre_cuda.ir.geometry import Geometry
-from vyre_cuda.ir.nodes import GridBarrier
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.types import Type, bool_
-from vyre_cuda.ir.walk import assert_sites, declared_name, statements
+from vyre_cuda.ir.call.call import Call, assertion_error, bind
+from vyre_cuda.ir.call.geometry import Geometry
+from vyre_cuda.ir.check import validate
+from vyre_cuda.ir.core.nodes import GridBarrier
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import Type, bool_
+from vyre_cuda.ir.core.walk import assert_sites, declared_name, statements
+from vyre_cuda.ir.semantics.elementwise import Array
 
 # Lanes of a chunk: enough to hide NumPy's cost per call, few enough for per-lane values to stay in a core's cache.
 _LANES = 1 << 16

@@ -17,8 +17,7 @@ from vyre_cuda.errors import Diagnostic, ProgramError
 from vyre_cuda.interp.lanes import Lanes, Mask
 from vyre_cuda.interp.memory import Memory
 from vyre_cuda.interp.warps import Warps, operate
-from vyre_cuda.ir.elementwise import Array, apply, constant
-from vyre_cuda.ir.nodes import (
+from vyre_cuda.ir.core.nodes import (
     Apply,
     Assert,
     Assign,
@@ -44,7 +43,8 @@ from vyre_cuda.ir.nodes import (
     Warp,
     While,
 )
-from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.semantics.elementwise import Array, apply, constant
 from vyre_cuda.records import dataclass, field
 
 

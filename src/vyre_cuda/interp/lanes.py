@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from vyre_cuda.ir.elementwise import Array
-from vyre_cuda.ir.geometry import Geometry
-from vyre_cuda.ir.nodes import WARP_SIZE, IdKind
-from vyre_cuda.ir.types import Type
+from vyre_cuda.ir.call.geometry import Geometry
+from vyre_cuda.ir.core.nodes import WARP_SIZE, IdKind
+from vyre_cuda.ir.core.types import Type
+from vyre_cuda.ir.semantics.elementwise import Array
 from vyre_cuda.records import dataclass, field
 
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from vyre_cuda.interp import atomics
 from vyre_cuda.interp.lanes import Mask
-from vyre_cuda.ir.elementwise import Array
-from vyre_cuda.ir.types import Type, bool_, f32
+from vyre_cuda.ir.core.types import Type, bool_, f32
+from vyre_cuda.ir.semantics.elementwise import Array
 from vyre_cuda.records import dataclass
 
 

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from vyre_cuda.interp.lanes import Lanes, Mask
-from vyre_cuda.ir.elementwise import Array, apply, constant
-from vyre_cuda.ir.nodes import WARP_SIZE
-from vyre_cuda.ir.scalars import bits_of
-from vyre_cuda.ir.types import Type
+from vyre_cuda.ir.core.nodes import WARP_SIZE
+from vyre_cuda.ir.core.scalars import bits_of
+from vyre_cuda.ir.core.types import Type
+from vyre_cuda.ir.semantics.elementwise import Array, apply, constant
 from vyre_cuda.records import dataclass
 
 _COLUMNS = np.arange(WARP_SIZE)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vyre_cuda.ir.nodes import (
+from vyre_cuda.ir.core.nodes import (
     Apply,
     Assert,
     Assign,
@@ -31,10 +31,10 @@ from vyre_cuda.ir.nodes import (
     Warp,
     While,
 )
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.scalars import value_of
-from vyre_cuda.ir.types import bool_
-from vyre_cuda.ir.walk import Body, assert_never
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.scalars import value_of
+from vyre_cuda.ir.core.types import bool_
+from vyre_cuda.ir.core.walk import Body, assert_never
 from vyre_cuda.passes.identities import negated
 from vyre_cuda.passes.rebuild import has_assert, has_load, unless_same, with_bodies, with_body
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TypeAlias
 
-from vyre_cuda.ir.nodes import (
+from vyre_cuda.ir.core.nodes import (
     Apply,
     Assert,
     Assign,
@@ -37,9 +37,9 @@ from vyre_cuda.ir.nodes import (
     Warp,
     While,
 )
-from vyre_cuda.ir.ops import OPS
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.walk import Body, assert_never, children, operands
+from vyre_cuda.ir.core.ops import OPS
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.walk import Body, assert_never, children, operands
 from vyre_cuda.passes.rebuild import (
     Names,
     assigned,

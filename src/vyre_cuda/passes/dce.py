@@ -8,7 +8,7 @@ nobody reads keeps its effect and loses its result.
 
 from __future__ import annotations
 
-from vyre_cuda.ir.nodes import (
+from vyre_cuda.ir.core.nodes import (
     Apply,
     Assert,
     Assign,
@@ -34,8 +34,8 @@ from vyre_cuda.ir.nodes import (
     Warp,
     While,
 )
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.walk import Body, assert_never, bodies, declared_name, operands
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.walk import Body, assert_never, bodies, declared_name, operands
 from vyre_cuda.passes.rebuild import NESTING, has_assert, has_load, unless_same, with_bodies, with_body
 
 _JUMPS = (Return, Break, Continue)

@@ -10,12 +10,12 @@ from operator import is_
 
 import numpy as np
 
-from vyre_cuda.ir.elementwise import apply, constant
-from vyre_cuda.ir.nodes import Apply, Const, Expr, Id, Let, Load, Local, Scalar, Size, Stmt, Var
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.scalars import bits_of
-from vyre_cuda.ir.types import Type, f32
-from vyre_cuda.ir.walk import Body, assert_never, bodies, operands
+from vyre_cuda.ir.core.nodes import Apply, Const, Expr, Id, Let, Load, Local, Scalar, Size, Stmt, Var
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.scalars import bits_of
+from vyre_cuda.ir.core.types import Type, f32
+from vyre_cuda.ir.core.walk import Body, assert_never, bodies, operands
+from vyre_cuda.ir.semantics.elementwise import apply, constant
 from vyre_cuda.passes.identities import simpler
 from vyre_cuda.passes.rebuild import (
     NESTING,

@@ -6,10 +6,10 @@ only where subnormals are kept, which `keeps_subnormals` says. Two equal operand
 
 from __future__ import annotations
 
-from vyre_cuda.ir.nodes import Apply, Const, Expr
-from vyre_cuda.ir.ops import OPS
-from vyre_cuda.ir.scalars import bits_of
-from vyre_cuda.ir.types import Type, bf16, bool_, f16, f32, f64
+from vyre_cuda.ir.core.nodes import Apply, Const, Expr
+from vyre_cuda.ir.core.ops import OPS
+from vyre_cuda.ir.core.scalars import bits_of
+from vyre_cuda.ir.core.types import Type, bf16, bool_, f16, f32, f64
 from vyre_cuda.passes.rebuild import at, has_load
 
 _COMPARISONS = {

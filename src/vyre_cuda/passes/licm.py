@@ -7,9 +7,9 @@ it. Loads of `in` buffers move only if `move_loads` says so, because a loop with
 
 from __future__ import annotations
 
-from vyre_cuda.ir.nodes import Apply, Assign, Const, Expr, For, Id, Let, Load, Local, Scalar, Size, Stmt, While
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.walk import Body, assert_never, bodies, declared_name, operands, statements
+from vyre_cuda.ir.core.nodes import Apply, Assign, Const, Expr, For, Id, Let, Load, Local, Scalar, Size, Stmt, While
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.walk import Body, assert_never, bodies, declared_name, operands, statements
 from vyre_cuda.passes.branches import trips
 from vyre_cuda.passes.rebuild import (
     NESTING,

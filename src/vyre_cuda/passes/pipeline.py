@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from vyre_cuda.errors import InternalError, ProgramError
-from vyre_cuda.ir import validate
-from vyre_cuda.ir.limits import MAX_DEPTH, MAX_EXPRESSIONS, MAX_STATEMENTS
-from vyre_cuda.ir.nodes import Expr
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.walk import children, operands, statements
+from vyre_cuda.ir.check import validate
+from vyre_cuda.ir.core.limits import MAX_DEPTH, MAX_EXPRESSIONS, MAX_STATEMENTS
+from vyre_cuda.ir.core.nodes import Expr
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.walk import children, operands, statements
 from vyre_cuda.passes.branches import branches
 from vyre_cuda.passes.cse import share_subexpressions
 from vyre_cuda.passes.dce import remove_dead_code

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from operator import is_
 
-from vyre_cuda.ir.nodes import (
+from vyre_cuda.ir.core.nodes import (
     Apply,
     Assert,
     Assign,
@@ -35,8 +35,17 @@ from vyre_cuda.ir.nodes import (
     Warp,
     While,
 )
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.walk import Body, assert_never, bodies, children, declared_name, expressions, operands, statements
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.walk import (
+    Body,
+    assert_never,
+    bodies,
+    children,
+    declared_name,
+    expressions,
+    operands,
+    statements,
+)
 
 # The statements that have bodies.
 NESTING = (If, For, While)

@@ -1,7 +1,7 @@
 """The general path: the arguments of any call or launch, checked and converted, as the C layer takes them.
 
 The warm path declines what it does not know at a glance; everything that is wrong with arguments is said here or by
-`ir.call.bind`, which the interpreter shares.
+`ir.call.call.bind`, which the interpreter shares.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from vyre_cuda._native.context import Stream
 from vyre_cuda._native.foreign import named_stream
 from vyre_cuda._native.memory import find_pinned
 from vyre_cuda._native.plan import Arguments
-from vyre_cuda.ir import call as calls
-from vyre_cuda.ir.geometry import host_size, launch_geometry
-from vyre_cuda.ir.nodes import Parameter
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.scalars import bits_of
+from vyre_cuda.ir.call import call as calls
+from vyre_cuda.ir.call.geometry import host_size, launch_geometry
+from vyre_cuda.ir.core.nodes import Parameter
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.runtime.array import DeviceArray
 from vyre_cuda.runtime.interop import adopt, is_foreign
 

@@ -10,8 +10,8 @@ import numpy as np
 from vyre_cuda._native.context import refuse_pickle
 from vyre_cuda._native.memory import Buffer, Span
 from vyre_cuda.errors import RecordingError
-from vyre_cuda.ir.scalars import bits_of
-from vyre_cuda.ir.types import Type, by_dtype
+from vyre_cuda.ir.core.scalars import bits_of
+from vyre_cuda.ir.core.types import Type, by_dtype
 from vyre_cuda.runtime import transfers
 from vyre_cuda.runtime.symbol import Symbol
 

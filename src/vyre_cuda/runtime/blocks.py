@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from vyre_cuda._native.context import Context
 from vyre_cuda.cache.lru import LRU
 from vyre_cuda.cache.store import Store
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.reblock import what_fixes_block, with_block
+from vyre_cuda.ir.builder.reblock import what_fixes_block, with_block
+from vyre_cuda.ir.core.program import Program
 from vyre_cuda.later import later
 from vyre_cuda.runtime.kernels import disk_key
 from vyre_cuda.runtime.properties import DeviceProperties

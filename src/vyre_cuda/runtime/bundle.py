@@ -16,9 +16,9 @@ from vyre_cuda.bundles.graphs import LAUNCH
 from vyre_cuda.codegen.core.lowered import Access, KernelParameter, Lowered, ParameterKind, Site, SiteKind
 from vyre_cuda.descriptors.signature import COVERED, OF_NO_PARAMETER, ROLE_SCALAR, ROLES, STREAMING
 from vyre_cuda.errors import BundleError, Error, ProgramError
-from vyre_cuda.ir import call as calls
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.types import BY_CODE
+from vyre_cuda.ir.call import call as calls
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import BY_CODE
 from vyre_cuda.runtime.bundled_graph import BundledGraph, described, record
 from vyre_cuda.runtime.checks import Checks, signed_index
 from vyre_cuda.runtime.graph import Graph

@@ -25,8 +25,8 @@ from vyre_cuda.bundles.graphs import (
     RecordedGraph,
 )
 from vyre_cuda.errors import UnsupportedError
-from vyre_cuda.ir.scalars import bits_of
-from vyre_cuda.ir.types import Type
+from vyre_cuda.ir.core.scalars import bits_of
+from vyre_cuda.ir.core.types import Type
 from vyre_cuda.runtime.array import DeviceArray
 from vyre_cuda.runtime.recorded import CopyStep, FillStep, LaunchStep, LoadedStep, RepeatStep, Step
 from vyre_cuda.runtime.symbol import Symbol

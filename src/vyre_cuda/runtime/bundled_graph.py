@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_cuda.bundles.graphs import COPY, END, FILL, HAS_DEFAULT, LAUNCH, REPEAT, SYMBOL_ARRAY, WRITTEN
-from vyre_cuda.ir.scalars import value_of
-from vyre_cuda.ir.types import BY_CODE, Type, bf16, u8
+from vyre_cuda.ir.core.scalars import value_of
+from vyre_cuda.ir.core.types import BY_CODE, Type, bf16, u8
 from vyre_cuda.runtime.array import DeviceArray
 from vyre_cuda.runtime.graph import Graph
 from vyre_cuda.runtime.symbol import Symbol, symbol

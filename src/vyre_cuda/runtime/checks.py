@@ -9,15 +9,15 @@ from weakref import WeakValueDictionary
 from vyre_cuda._native.status import AssertReport
 from vyre_cuda.cache.lru import LRU
 from vyre_cuda.errors import Error, InternalError
-from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.core.program import Program
 from vyre_cuda.later import later
 
 if TYPE_CHECKING:
     from vyre_cuda.codegen.core.lowered import Lowered
-    from vyre_cuda.ir import call as calls
+    from vyre_cuda.ir.call import call as calls
     from vyre_cuda.runtime import races
 else:
-    calls = later("vyre_cuda.ir.call")
+    calls = later("vyre_cuda.ir.call.call")
     races = later("vyre_cuda.runtime.races")
 
 _KEPT = 1024

@@ -19,9 +19,9 @@ from vyre_cuda._native.context import Stream as Stream
 from vyre_cuda._native.memory import Buffer
 from vyre_cuda._native.status import AssertReport
 from vyre_cuda.errors import DeviceUnavailableError, Error, RecordingError, ResourceError
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.types import TYPES, Type, bf16, by_dtype
-from vyre_cuda.ir.validate import check
+from vyre_cuda.ir.check.validate import check
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import TYPES, Type, bf16, by_dtype
 from vyre_cuda.later import later
 from vyre_cuda.runtime import pending, transfers
 from vyre_cuda.runtime.array import DeviceArray

@@ -15,10 +15,10 @@ from vyre_cuda._native.plan import Plan
 from vyre_cuda.codegen.core.target import LARGE_PARAMETER_BYTES
 from vyre_cuda.descriptors.signature import PARAMETER_KINDS, ROLES, width_of
 from vyre_cuda.errors import RecordingError, UnsupportedError
-from vyre_cuda.ir.limits import MAX_PARAMETERS
-from vyre_cuda.ir.nodes import AXES
-from vyre_cuda.ir.scalars import bits_of
-from vyre_cuda.ir.types import BY_NAME, Type, u64
+from vyre_cuda.ir.core.limits import MAX_PARAMETERS
+from vyre_cuda.ir.core.nodes import AXES
+from vyre_cuda.ir.core.scalars import bits_of
+from vyre_cuda.ir.core.types import BY_NAME, Type, u64
 from vyre_cuda.records import dataclass
 from vyre_cuda.runtime.array import DeviceArray
 from vyre_cuda.runtime.interop import adopt, is_foreign

@@ -22,7 +22,7 @@ from vyre_cuda._native.foreign import (
     order_after,
     order_stream,
 )
-from vyre_cuda.ir.types import TYPES, Type, by_dtype
+from vyre_cuda.ir.core.types import TYPES, Type, by_dtype
 from vyre_cuda.records import dataclass
 from vyre_cuda.runtime.array import DeviceArray
 

@@ -18,8 +18,8 @@ from vyre_cuda._native.plan import Arguments, Plan
 from vyre_cuda._native.status import AssertReport
 from vyre_cuda.descriptors.signature import Signature, signature
 from vyre_cuda.errors import Error, Limit, RecordingError, UnsupportedError
-from vyre_cuda.ir.call import argument_parameters
-from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.call.call import argument_parameters
+from vyre_cuda.ir.core.program import Program
 from vyre_cuda.later import later
 from vyre_cuda.records import dataclass
 from vyre_cuda.runtime.checks import Checks

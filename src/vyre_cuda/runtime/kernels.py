@@ -22,7 +22,7 @@ from vyre_cuda.cache.lru import LRU
 from vyre_cuda.cache.store import Count, Store
 from vyre_cuda.descriptors import stored
 from vyre_cuda.errors import CacheError, CompileError, DeviceUnavailableError, DriverError, InternalError
-from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.core.program import Program
 from vyre_cuda.later import later
 from vyre_cuda.records import replace
 from vyre_cuda.runtime.checks import ChecksByTag

@@ -9,8 +9,8 @@ from vyre_cuda.codegen.core.lowered import Lowered
 from vyre_cuda.codegen.core.target import target_for
 from vyre_cuda.codegen.lower import lower
 from vyre_cuda.errors import CompileError
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.reblock import what_fixes_block
+from vyre_cuda.ir.builder.reblock import what_fixes_block
+from vyre_cuda.ir.core.program import Program
 from vyre_cuda.later import later
 from vyre_cuda.passes.pipeline import optimize
 from vyre_cuda.runtime.occupancy import best_block

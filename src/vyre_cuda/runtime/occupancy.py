@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from vyre_cuda._native.module import Module
 from vyre_cuda.codegen.core.lowered import Lowered
 from vyre_cuda.errors import Limit, UnsupportedError
-from vyre_cuda.ir.nodes import AXES
+from vyre_cuda.ir.core.nodes import AXES
 from vyre_cuda.records import dataclass
 from vyre_cuda.runtime.properties import DeviceProperties, KernelAttributes
 

@@ -9,9 +9,9 @@ from vyre_cuda.codegen.core.lowered import Access, Lowered
 from vyre_cuda.codegen.emit.text import statement_comment
 from vyre_cuda.codegen.lowering.isel_memory import symbol_name
 from vyre_cuda.errors import DataRaceError, Error, InternalError, RacingAccess
-from vyre_cuda.ir import walk
-from vyre_cuda.ir.nodes import Const, Size
-from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.core import walk
+from vyre_cuda.ir.core.nodes import Const, Size
+from vyre_cuda.ir.core.program import Program
 from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
 
 _SYMBOL_BYTES = 128

@@ -15,7 +15,7 @@ from vyre_cuda._native.graph import Transfer
 from vyre_cuda._native.memory import find_pinned
 from vyre_cuda._native.plan import Arguments, Plan
 from vyre_cuda.errors import RecordingError, UnsupportedError
-from vyre_cuda.ir.scalars import bits_of
+from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.records import dataclass, field
 from vyre_cuda.runtime.arguments import check_array, device_arguments
 from vyre_cuda.runtime.array import DeviceArray

@@ -12,10 +12,10 @@ from vyre_cuda._native.context import refuse_pickle
 from vyre_cuda._native.record import Recorded
 from vyre_cuda._native.status import AssertReport
 from vyre_cuda.errors import Error
-from vyre_cuda.ir import call as calls
-from vyre_cuda.ir.nodes import Const, Parameter, Size
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.scalars import bits_of, value_of
+from vyre_cuda.ir.call import call as calls
+from vyre_cuda.ir.core.nodes import Const, Parameter, Size
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.scalars import bits_of, value_of
 from vyre_cuda.runtime.arguments import check_iterations
 
 if TYPE_CHECKING:

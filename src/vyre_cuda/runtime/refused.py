@@ -6,8 +6,8 @@ import re
 
 from vyre_cuda.codegen.emit.lines import statements_of_lines
 from vyre_cuda.errors import CompileError, CompileLocation
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.text import format_source, format_statement
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.text.text import format_source, format_statement
 
 # ptxas application ptx input, line 12; error   : Arguments mismatch for instruction 'add'
 _LINE = re.compile(r"\bline (\d+)\b[;:,]?\s*(.*)")

@@ -16,11 +16,11 @@ from vyre_cuda.later import later
 from vyre_cuda.runtime.kinds import READBACK, UPLOAD
 
 if TYPE_CHECKING:
-    from vyre_cuda.ir import hosts
+    from vyre_cuda.ir.call import hosts
     from vyre_cuda.runtime.array import DeviceArray
     from vyre_cuda.runtime.device import Device
 else:
-    hosts = later("vyre_cuda.ir.hosts")
+    hosts = later("vyre_cuda.ir.call.hosts")
 
 Host: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
-from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.core.program import Program
 from vyre_cuda.runtime.kernel import Kernel
 
 # The linker of the driver runs without the GIL; lowering does not, so more threads than this wait for each other.

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from vyre_cuda.ir.bits import bf16_to_f32
-from vyre_cuda.ir.types import Type, bf16, f16, f32, f64
+from vyre_cuda.ir.core.types import Type, bf16, f16, f32, f64
+from vyre_cuda.ir.semantics.bits import bf16_to_f32
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Long = np.longdouble

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from vyre_cuda.errors import Error
-from vyre_cuda.ir.ops import ATOMICS, OPS, WARP_OPS
-from vyre_cuda.ir.types import NUMBERS, TYPES
+from vyre_cuda.ir.core.ops import ATOMICS, OPS, WARP_OPS
+from vyre_cuda.ir.core.types import NUMBERS, TYPES
 
 SCHEMA = 1
 WAYS = ("interpreter", "emulator", "cuda")

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
-from vyre_cuda.ir.scalars import bits_of
-from vyre_cuda.ir.types import TYPES, Type, bool_
+from vyre_cuda.ir.core.scalars import bits_of
+from vyre_cuda.ir.core.types import TYPES, Type, bool_
 
 # Bits of the significand without the hidden one.
 _FRACTION = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}

@@ -14,13 +14,13 @@ from typing import Any, Literal, TypeVar
 from hypothesis import strategies as st
 
 from vyre_cuda.functions.table import ARITY
-from vyre_cuda.ir import functions as vc
-from vyre_cuda.ir.handles import Buffer, Variable
-from vyre_cuda.ir.operators import Expression
-from vyre_cuda.ir.ops import OPS
-from vyre_cuda.ir.scalars import value_of
-from vyre_cuda.ir.types import BY_NAME, INTEGERS, TYPES, Type, bool_
-from vyre_cuda.ir.values import Value, apply
+from vyre_cuda.ir.builder import functions as vc
+from vyre_cuda.ir.builder.handles import Buffer, Variable
+from vyre_cuda.ir.builder.operators import Expression
+from vyre_cuda.ir.builder.values import Value, apply
+from vyre_cuda.ir.core.ops import OPS
+from vyre_cuda.ir.core.scalars import value_of
+from vyre_cuda.ir.core.types import BY_NAME, INTEGERS, TYPES, Type, bool_
 from vyre_cuda.testing.edges import bit_patterns, from_bits
 
 _SMALL_FLOATS = (-0.0, -1.0, 0.0, 1.0, -2.0, 2.0)

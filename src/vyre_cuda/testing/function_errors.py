@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from vyre_cuda.functions import table
-from vyre_cuda.ir.elementwise import function
-from vyre_cuda.ir.types import f64
+from vyre_cuda.ir.core.types import f64
+from vyre_cuda.ir.semantics.elementwise import function
 from vyre_cuda.testing.accuracy import errors, exact
 from vyre_cuda.testing.hard_f64 import operands
 

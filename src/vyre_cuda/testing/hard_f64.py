@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from vyre_cuda.functions.coefficients_f64 import TWO_OVER_PI_BITS
-from vyre_cuda.ir.types import f64
+from vyre_cuda.ir.core.types import f64
 from vyre_cuda.testing.edges import EDGES
 
 Array = np.ndarray[Any, np.dtype[Any]]

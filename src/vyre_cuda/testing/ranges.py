@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from vyre_cuda.ir.types import Type
+from vyre_cuda.ir.core.types import Type
 
 _MOST_TRIPS = 6
 

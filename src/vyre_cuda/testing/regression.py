@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vyre_cuda.ir.nodes import Parameter
-from vyre_cuda.ir.parse import parse
-from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.core.nodes import Parameter
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.read.parse import parse
 from vyre_cuda.testing.edges import from_bits
 
 _OPTIONS = "options"

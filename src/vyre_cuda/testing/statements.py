@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
-from vyre_cuda.ir.builder import Builder
-from vyre_cuda.ir.handles import Buffer
-from vyre_cuda.ir.operators import Expression
-from vyre_cuda.ir.ops import ATOMICS, SCOPES, AtomicOp
-from vyre_cuda.ir.types import TYPES, Type, bool_, u32
-from vyre_cuda.ir.values import Value
+from vyre_cuda.ir.builder.builder import Builder
+from vyre_cuda.ir.builder.handles import Buffer
+from vyre_cuda.ir.builder.operators import Expression
+from vyre_cuda.ir.builder.values import Value
+from vyre_cuda.ir.core.ops import ATOMICS, SCOPES, AtomicOp
+from vyre_cuda.ir.core.types import TYPES, Type, bool_, u32
 from vyre_cuda.testing.expressions import LEVELS, Expressions, Level, unsigned_of
 from vyre_cuda.testing.ranges import constant_ranges
 

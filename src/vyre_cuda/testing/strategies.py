@@ -11,14 +11,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from hypothesis import strategies as st
 
-from vyre_cuda.ir import functions as vc
-from vyre_cuda.ir.builder import Builder
-from vyre_cuda.ir.handles import Buffer
-from vyre_cuda.ir.nodes import WARP_SIZE
-from vyre_cuda.ir.ops import ATOMICS, OPS, SCOPES, WARP_OPS, AtomicOp, Op, WarpOp, warp_result_type
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.types import BY_NAME, TYPES, Type, bool_, i32, u32, u64
-from vyre_cuda.ir.values import Value
+from vyre_cuda.ir.builder import functions as vc
+from vyre_cuda.ir.builder.builder import Builder
+from vyre_cuda.ir.builder.handles import Buffer
+from vyre_cuda.ir.builder.values import Value
+from vyre_cuda.ir.core.nodes import WARP_SIZE
+from vyre_cuda.ir.core.ops import ATOMICS, OPS, SCOPES, WARP_OPS, AtomicOp, Op, WarpOp, warp_result_type
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import BY_NAME, TYPES, Type, bool_, i32, u32, u64
 from vyre_cuda.testing.edges import EDGES, arrays, from_bits, scalars, small_whole_arrays
 from vyre_cuda.testing.expressions import Expressions, Level, apply_safely, without_nan
 from vyre_cuda.testing.statements import ATOMIC_TYPES, Flow, Targets, atomic, commuting

@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
-from vyre_cuda.ir.builder import Builder
-from vyre_cuda.ir.handles import Buffer
-from vyre_cuda.ir.nodes import WARP_SIZE
-from vyre_cuda.ir.operators import Expression
-from vyre_cuda.ir.ops import OPS, WARP_OPS, WarpOp
-from vyre_cuda.ir.types import Type, bool_, u32
-from vyre_cuda.ir.values import Value
+from vyre_cuda.ir.builder.builder import Builder
+from vyre_cuda.ir.builder.handles import Buffer
+from vyre_cuda.ir.builder.operators import Expression
+from vyre_cuda.ir.builder.values import Value
+from vyre_cuda.ir.core.nodes import WARP_SIZE
+from vyre_cuda.ir.core.ops import OPS, WARP_OPS, WarpOp
+from vyre_cuda.ir.core.types import Type, bool_, u32
 from vyre_cuda.testing.expressions import LEVELS, Level, without_nan
 from vyre_cuda.testing.statements import ATOMIC_TYPES, Flow, Statements, commuting
 

@@ -14,11 +14,11 @@ from itertools import product
 from struct import pack
 from typing import Any, TypeAlias
 
-from vyre_cuda.ir import nodes
-from vyre_cuda.ir.nodes import Apply, Const, Expr, For, Id, If, Load, Local, Scalar, Size, Stmt, While
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.scalars import value_of
-from vyre_cuda.ir.types import Type, bool_, f32, i32, u32
+from vyre_cuda.ir.core import nodes
+from vyre_cuda.ir.core.nodes import Apply, Const, Expr, For, Id, If, Load, Local, Scalar, Size, Stmt, While
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.scalars import value_of
+from vyre_cuda.ir.core.types import Type, bool_, f32, i32, u32
 
 # What a thread waits for, and what it brings.
 Wait: TypeAlias = "tuple[Stmt, list[Any]]"

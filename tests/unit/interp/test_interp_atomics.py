@@ -14,11 +14,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vyre_cuda.interp.evaluate import evaluate
-from vyre_cuda.ir.nodes import Apply, Atomic, Barrier, Const, Id, If, Load, Local, Parameter, SharedArray, Size, Store
-from vyre_cuda.ir.ops import ATOMICS
-from vyre_cuda.ir.parse import parse
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.types import INTEGERS, Type, bool_, f32, f64, i32, i64, u32, u64
+from vyre_cuda.ir.core.nodes import (
+    Apply,
+    Atomic,
+    Barrier,
+    Const,
+    Id,
+    If,
+    Load,
+    Local,
+    Parameter,
+    SharedArray,
+    Size,
+    Store,
+)
+from vyre_cuda.ir.core.ops import ATOMICS
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import INTEGERS, Type, bool_, f32, f64, i32, i64, u32, u64
+from vyre_cuda.ir.read.parse import parse
 from vyre_cuda.testing.conformance import Count
 
 pytestmark = pytest.mark.conformance

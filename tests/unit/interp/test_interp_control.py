@@ -13,8 +13,8 @@ from vyre_cuda.errors import KernelAssertionError, ProgramError
 from vyre_cuda.interp.evaluate import evaluate
 from vyre_cuda.interp.execute import Execution, Scope
 from vyre_cuda.interp.lanes import Lanes, Mask
-from vyre_cuda.ir.geometry import Geometry
-from vyre_cuda.ir.nodes import (
+from vyre_cuda.ir.call.geometry import Geometry
+from vyre_cuda.ir.core.nodes import (
     Apply,
     Assert,
     Atomic,
@@ -33,10 +33,10 @@ from vyre_cuda.ir.nodes import (
     Store,
     While,
 )
-from vyre_cuda.ir.nodes import Id as IdNode
-from vyre_cuda.ir.parse import parse
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.types import INTEGERS, Type, bool_, i32, u32
+from vyre_cuda.ir.core.nodes import Id as IdNode
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import INTEGERS, Type, bool_, i32, u32
+from vyre_cuda.ir.read.parse import parse
 
 
 def x32(*values: int) -> np.ndarray[tuple[int, ...], np.dtype[np.uint32]]:

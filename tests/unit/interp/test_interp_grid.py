@@ -9,11 +9,11 @@ from vyre_cuda.errors import KernelAssertionError, ProgramError
 from vyre_cuda.interp.evaluate import evaluate
 from vyre_cuda.interp.execute import Execution, Scope
 from vyre_cuda.interp.lanes import Lanes, Mask
-from vyre_cuda.ir.geometry import Geometry
-from vyre_cuda.ir.nodes import Apply, Const, GridBarrier, Id, If, Stmt
-from vyre_cuda.ir.parse import parse
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.types import bool_, u32
+from vyre_cuda.ir.call.geometry import Geometry
+from vyre_cuda.ir.core.nodes import Apply, Const, GridBarrier, Id, If, Stmt
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import bool_, u32
+from vyre_cuda.ir.read.parse import parse
 
 
 def test_writes_of_every_block_are_seen_after_the_barrier() -> None:

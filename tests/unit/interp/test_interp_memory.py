@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from vyre_cuda.interp.evaluate import evaluate
-from vyre_cuda.ir.nodes import (
+from vyre_cuda.ir.core.nodes import (
     Apply,
     Barrier,
     Const,
@@ -23,10 +23,10 @@ from vyre_cuda.ir.nodes import (
     Size,
     Store,
 )
-from vyre_cuda.ir.ops import OPS
-from vyre_cuda.ir.parse import parse
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.types import INTEGERS, TYPES, Type, bool_, f32, u32, u64
+from vyre_cuda.ir.core.ops import OPS
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import INTEGERS, TYPES, Type, bool_, f32, u32, u64
+from vyre_cuda.ir.read.parse import parse
 
 Array = np.ndarray[Any, np.dtype[Any]]
 GID = Id(u32, "global_id", 0)

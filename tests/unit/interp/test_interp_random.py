@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vyre_cuda.interp.evaluate import evaluate
-from vyre_cuda.ir import nodes
-from vyre_cuda.ir.nodes import (
+from vyre_cuda.ir.core import nodes
+from vyre_cuda.ir.core.nodes import (
     Apply,
     Const,
     Expr,
@@ -35,11 +35,11 @@ from vyre_cuda.ir.nodes import (
     Warp,
     While,
 )
-from vyre_cuda.ir.ops import OPS, WARP_OPS
-from vyre_cuda.ir.parse import parse
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.scalars import bits_of
-from vyre_cuda.ir.types import Type, bool_, f32, i32, u32
+from vyre_cuda.ir.core.ops import OPS, WARP_OPS
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.scalars import bits_of
+from vyre_cuda.ir.core.types import Type, bool_, f32, i32, u32
+from vyre_cuda.ir.read.parse import parse
 
 from .simulator import number, simulate
 

@@ -14,14 +14,14 @@ from vyre_cuda.errors import KernelAssertionError, ProgramError
 from vyre_cuda.interp.evaluate import evaluate
 from vyre_cuda.interp.execute import Execution, Scope
 from vyre_cuda.interp.lanes import Lanes, Mask
-from vyre_cuda.ir.elementwise import function
-from vyre_cuda.ir.geometry import Geometry
-from vyre_cuda.ir.nodes import Apply, Const, Expr, Id, If, Let, Load, Local, Parameter, Size, Stmt, Store, Warp
-from vyre_cuda.ir.ops import OPS, WARP_OPS
-from vyre_cuda.ir.parse import parse
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.scalars import bits_of
-from vyre_cuda.ir.types import TYPES, Type, bool_, u32
+from vyre_cuda.ir.call.geometry import Geometry
+from vyre_cuda.ir.core.nodes import Apply, Const, Expr, Id, If, Let, Load, Local, Parameter, Size, Stmt, Store, Warp
+from vyre_cuda.ir.core.ops import OPS, WARP_OPS
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.scalars import bits_of
+from vyre_cuda.ir.core.types import TYPES, Type, bool_, u32
+from vyre_cuda.ir.read.parse import parse
+from vyre_cuda.ir.semantics.elementwise import function
 from vyre_cuda.testing.conformance import Count, warp_row
 
 from .simulator import reduced, scanned, shuffled

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from vyre_cuda.ir.types import Type, bf16
+from vyre_cuda.ir.core.types import Type, bf16
 
 from .grid import FRACTION, Array
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from vyre_cuda.interp.evaluate import evaluate
-from vyre_cuda.ir.nodes import Apply, Expr, Id, Load, Parameter, Size, Store
-from vyre_cuda.ir.ops import OPS, result_type
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.types import Type, bf16, bool_, u32
+from vyre_cuda.ir.core.nodes import Apply, Expr, Id, Load, Parameter, Size, Store
+from vyre_cuda.ir.core.ops import OPS, result_type
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import Type, bf16, bool_, u32
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -12,8 +12,8 @@ from mpmath import mp
 
 from vyre_cuda.functions import table
 from vyre_cuda.functions.coefficients_f64 import TWO_OVER_PI_BITS
-from vyre_cuda.ir.elementwise import function
-from vyre_cuda.ir.types import f64
+from vyre_cuda.ir.core.types import f64
+from vyre_cuda.ir.semantics.elementwise import function
 from vyre_cuda.testing.accuracy import Array
 from vyre_cuda.testing.function_errors import measured
 

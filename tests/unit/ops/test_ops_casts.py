@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from vyre_cuda.ir.types import FLOATS, INTEGERS, NUMBERS, TYPES, Type, bf16, f16, f32, f64, i64, u64
+from vyre_cuda.ir.core.types import FLOATS, INTEGERS, NUMBERS, TYPES, Type, bf16, f16, f32, f64, i64, u64
 from vyre_cuda.testing.conformance import Count
 
 from . import exact

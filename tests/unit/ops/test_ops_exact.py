@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from vyre_cuda.ir.ops import OPS, result_type
-from vyre_cuda.ir.types import FLOATS, Type, bf16, f16, f32, f64
+from vyre_cuda.ir.core.ops import OPS, result_type
+from vyre_cuda.ir.core.types import FLOATS, Type, bf16, f16, f32, f64
 from vyre_cuda.testing.conformance import Count
 
 from . import exact

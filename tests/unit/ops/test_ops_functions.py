@@ -7,8 +7,8 @@ import pytest
 from mpmath import mp
 
 from vyre_cuda.functions import table
-from vyre_cuda.ir.ops import OPS
-from vyre_cuda.ir.types import Type, bf16, f16, f32, f64
+from vyre_cuda.ir.core.ops import OPS
+from vyre_cuda.ir.core.types import Type, bf16, f16, f32, f64
 from vyre_cuda.testing.accuracy import Array, worst
 from vyre_cuda.testing.conformance import Count
 

@@ -13,11 +13,11 @@ import pytest
 
 from vyre_cuda.functions import table
 from vyre_cuda.interp.evaluate import evaluate
-from vyre_cuda.ir.elementwise import CASTS, function
-from vyre_cuda.ir.nodes import Apply, Const, Parameter, Store
-from vyre_cuda.ir.ops import OPS, result_type
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.types import FLOATS, INTEGERS, TYPES, Type, bf16, f16, u32
+from vyre_cuda.ir.core.nodes import Apply, Const, Parameter, Store
+from vyre_cuda.ir.core.ops import OPS, result_type
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import FLOATS, INTEGERS, TYPES, Type, bf16, f16, u32
+from vyre_cuda.ir.semantics.elementwise import CASTS, function
 from vyre_cuda.testing.conformance import Count
 
 from . import exact

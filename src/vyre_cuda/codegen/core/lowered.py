@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from vyre_cuda.ir.nodes import Source
-from vyre_cuda.ir.types import Type
+from vyre_cuda.ir.core.nodes import Source
+from vyre_cuda.ir.core.types import Type
 from vyre_cuda.records import dataclass
 
 ParameterKind = Literal["buffer", "scalar", "size", "report", "grid_barrier"]

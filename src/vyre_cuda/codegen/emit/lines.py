@@ -7,9 +7,9 @@ text, of the program that was lowered: passes may have changed it.
 from __future__ import annotations
 
 from vyre_cuda.codegen.emit.text import statement_comment
-from vyre_cuda.ir import walk
-from vyre_cuda.ir.nodes import Stmt
-from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.core import walk
+from vyre_cuda.ir.core.nodes import Stmt
+from vyre_cuda.ir.core.program import Program
 
 
 def statements_of_lines(program: Program, ptx: str) -> list[Stmt | None]:

@@ -14,7 +14,7 @@ from vyre_cuda.codegen.lowering.atomics import RED_ORDERS
 from vyre_cuda.codegen.lowering.isel_memory import DYNAMIC_SYMBOL, MEMORY_WORD, AtomicForm, Form, Memory, symbol_name
 from vyre_cuda.codegen.ssa.ssa import Effect, Function
 from vyre_cuda.errors import InternalError
-from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.core.program import Program
 
 _POINTER_BYTES = 8
 # Classes in the order of their declarations.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.errors import InternalError, UnsupportedError
-from vyre_cuda.ir.types import TYPES, Type
+from vyre_cuda.ir.core.types import TYPES, Type
 from vyre_cuda.records import dataclass
 
 # IR type -> PTX type word of its values in registers. Narrow integers are 32-bit numbers within the range of their

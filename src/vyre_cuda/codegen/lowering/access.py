@@ -13,7 +13,7 @@ from types import MappingProxyType
 from vyre_cuda.codegen.core.lowered import Access
 from vyre_cuda.codegen.lowering.isel_memory import Memory, Place
 from vyre_cuda.codegen.ssa.peephole import Builder
-from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.core.program import Program
 
 
 class Coverage:

@@ -11,7 +11,7 @@ from vyre_cuda.codegen.forms.isel import BITS, MACHINE_TYPE
 from vyre_cuda.codegen.lowering import floats
 from vyre_cuda.codegen.lowering.isel_memory import AtomicForm, Memory, Place
 from vyre_cuda.errors import InternalError
-from vyre_cuda.ir.ops import ATOMICS
+from vyre_cuda.ir.core.ops import ATOMICS
 
 SCOPE = {"block": "cta", "device": "gpu", "system": "sys"}
 # Orders that `red` can have.

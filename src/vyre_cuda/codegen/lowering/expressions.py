@@ -14,10 +14,10 @@ from vyre_cuda.codegen.lowering.isel_memory import RAW_TYPE, Memory, from_raw, r
 from vyre_cuda.codegen.lowering.isel_sync import MAX_GRID, lane_id, special
 from vyre_cuda.codegen.lowering.legalize import apply_op
 from vyre_cuda.codegen.ssa.peephole import Builder
-from vyre_cuda.ir.nodes import AXES, Apply, Const, Expr, Id, Load, Local, Scalar, Size
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.types import Type, bf16, f16
-from vyre_cuda.ir.walk import assert_never
+from vyre_cuda.ir.core.nodes import AXES, Apply, Const, Expr, Id, Load, Local, Scalar, Size
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import Type, bf16, f16
+from vyre_cuda.ir.core.walk import assert_never
 
 State = dict[str, int]
 

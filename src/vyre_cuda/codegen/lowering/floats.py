@@ -8,7 +8,7 @@ from __future__ import annotations
 from vyre_cuda.codegen.forms.isel import BITS, MACHINE_TYPE, has_row
 from vyre_cuda.codegen.lowering import halves
 from vyre_cuda.codegen.ssa.peephole import Builder
-from vyre_cuda.ir.types import Type, bf16, f16
+from vyre_cuda.ir.core.types import Type, bf16, f16
 
 NAN = {"f32": 0x7FC00000, "f64": 0x7FF8000000000000}
 INFINITY = {"f32": 0x7F800000, "f64": 0x7FF0000000000000}

@@ -8,8 +8,8 @@ zero, with the last bit set when anything was lost, which keeps the second round
 from __future__ import annotations
 
 from vyre_cuda.codegen.ssa.peephole import Builder
-from vyre_cuda.ir.scalars import bits_of, value_of
-from vyre_cuda.ir.types import Type, bf16, f16, f32
+from vyre_cuda.ir.core.scalars import bits_of, value_of
+from vyre_cuda.ir.core.types import Type, bf16, f16, f32
 
 _NAN = 0x7FC00000
 # Of an f16.

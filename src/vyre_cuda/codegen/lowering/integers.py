@@ -9,7 +9,7 @@ from __future__ import annotations
 from vyre_cuda.codegen.forms.isel import BITS, MACHINE_TYPE, UNSIGNED
 from vyre_cuda.codegen.ssa.foldable import may_fold
 from vyre_cuda.codegen.ssa.peephole import Builder
-from vyre_cuda.ir.types import Type
+from vyre_cuda.ir.core.types import Type
 
 
 def narrowed(b: Builder, type_: Type, value: int) -> int:

@@ -16,9 +16,9 @@ from vyre_cuda.codegen.forms.isel import BITS, MACHINE_TYPE, UNSIGNED
 from vyre_cuda.codegen.lowering import halves
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.errors import InternalError
-from vyre_cuda.ir.nodes import Const, Parameter, Size
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.types import TYPES, Type, bf16, bool_, f16
+from vyre_cuda.ir.core.nodes import Const, Parameter, Size
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import TYPES, Type, bf16, bool_, f16
 from vyre_cuda.records import dataclass, field
 
 Space = Literal["global", "shared"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vyre_cuda.codegen.lowering.isel_memory import AtomicForm, Form, Memory, Place
 from vyre_cuda.codegen.ssa.peephole import Builder
-from vyre_cuda.ir.nodes import WARP_SIZE
+from vyre_cuda.ir.core.nodes import WARP_SIZE
 
 Block = tuple[int, int, int]
 

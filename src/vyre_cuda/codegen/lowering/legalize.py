@@ -13,8 +13,8 @@ from vyre_cuda.codegen.lowering.steps import lower_function
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.errors import InternalError
 from vyre_cuda.functions import table
-from vyre_cuda.ir.ops import OPS
-from vyre_cuda.ir.types import FLOATS, INTEGERS, NUMBERS, TYPES, Type, bf16, bool_, f16
+from vyre_cuda.ir.core.ops import OPS
+from vyre_cuda.ir.core.types import FLOATS, INTEGERS, NUMBERS, TYPES, Type, bf16, bool_, f16
 
 Way = Callable[..., int]  # (builder, operands...) -> value
 

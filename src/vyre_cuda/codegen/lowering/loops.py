@@ -12,7 +12,7 @@ from vyre_cuda.codegen.forms.isel import SIGNED, UNSIGNED
 from vyre_cuda.codegen.ssa.foldable import may_fold
 from vyre_cuda.codegen.ssa.intervals import FULL
 from vyre_cuda.codegen.ssa.peephole import Builder
-from vyre_cuda.ir.types import Type
+from vyre_cuda.ir.core.types import Type
 
 # A loop of more trips known beforehand is not unrolled: the assembler would unroll hundreds (spec of ptxas 13).
 _MOST_UNROLLED_TRIPS = 32

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from vyre_cuda.codegen.core.lowered import Site
-from vyre_cuda.ir import walk
-from vyre_cuda.ir.nodes import Assert, Stmt
-from vyre_cuda.ir.program import Program
+from vyre_cuda.ir.core import walk
+from vyre_cuda.ir.core.nodes import Assert, Stmt
+from vyre_cuda.ir.core.program import Program
 
 
 class Sites:

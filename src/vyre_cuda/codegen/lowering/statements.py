@@ -19,8 +19,8 @@ from vyre_cuda.codegen.lowering.warp import WarpOps
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.codegen.ssa.ssa import Effect
 from vyre_cuda.errors import InternalError
-from vyre_cuda.ir import walk
-from vyre_cuda.ir.nodes import (
+from vyre_cuda.ir.core import walk
+from vyre_cuda.ir.core.nodes import (
     Assert,
     Assign,
     Atomic,
@@ -39,8 +39,8 @@ from vyre_cuda.ir.nodes import (
     Warp,
     While,
 )
-from vyre_cuda.ir.program import Program
-from vyre_cuda.ir.walk import assert_never
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.walk import assert_never
 from vyre_cuda.records import dataclass
 
 

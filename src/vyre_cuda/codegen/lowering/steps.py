@@ -16,8 +16,8 @@ from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.errors import UnsupportedError
 from vyre_cuda.functions import table
 from vyre_cuda.functions.forms import Form
-from vyre_cuda.ir.scalars import bits_of
-from vyre_cuda.ir.types import BY_NAME, Type, f64
+from vyre_cuda.ir.core.scalars import bits_of
+from vyre_cuda.ir.core.types import BY_NAME, Type, f64
 
 _FLOATS = ("f32", "f64")
 _CASTS = {("u32", "u64"): "widen", ("s32", "s64"): "widen", ("u64", "u32"): "low"}

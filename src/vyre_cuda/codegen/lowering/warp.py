@@ -15,8 +15,8 @@ from vyre_cuda.codegen.lowering.isel_sync import Block, lane_id, linear_thread_i
 from vyre_cuda.codegen.lowering.legalize import apply_op
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.errors import InternalError
-from vyre_cuda.ir.nodes import WARP_SIZE
-from vyre_cuda.ir.types import Type, bool_, f16
+from vyre_cuda.ir.core.nodes import WARP_SIZE
+from vyre_cuda.ir.core.types import Type, bool_, f16
 
 _ALL = (1 << WARP_SIZE) - 1
 _REDUX = {

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from vyre_cuda.codegen.ssa.intervals import FULL, MODULUS, wrap
-from vyre_cuda.ir.scalars import bits_of, value_of
-from vyre_cuda.ir.types import BY_NAME
+from vyre_cuda.ir.core.scalars import bits_of, value_of
+from vyre_cuda.ir.core.types import BY_NAME
 
 _LEAST_NORMAL = 2.0**-126
 _HALF_UNIT = 2.0**-151  # half of what is between two numbers of 24 bits below it

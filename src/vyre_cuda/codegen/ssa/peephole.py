@@ -19,7 +19,7 @@ from vyre_cuda.codegen.ssa.intervals import Range, wrap
 from vyre_cuda.codegen.ssa.simplify import simplified
 from vyre_cuda.codegen.ssa.ssa import Function
 from vyre_cuda.codegen.ssa.truths import converted_truth
-from vyre_cuda.ir.ops import OPS
+from vyre_cuda.ir.core.ops import OPS
 
 _COMMUTATIVE = frozenset(op.name for op in OPS.values() if op.commutative)
 

@@ -1,0 +1,351 @@
+"""What programs are written with besides a builder: every op under its NumPy name, the ids, the types.
+
+The op table (`ir/core/ops.py`) rules; these functions only give its rows signatures. Operands are expressions or Python
+numbers, which take the type of the other operand. Wrong types raise ProgramError with the rule that is broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vyre_cuda.ir.builder.operators import Operand
+from vyre_cuda.ir.builder.scopes import Scope, caller
+from vyre_cuda.ir.builder.values import Unplaced, Value, apply, operate
+from vyre_cuda.ir.core.nodes import Id, IdKind
+from vyre_cuda.ir.core.ops import OPS
+from vyre_cuda.ir.core.types import Type as Type
+from vyre_cuda.ir.core.types import bf16 as bf16
+from vyre_cuda.ir.core.types import bool_ as bool_
+from vyre_cuda.ir.core.types import f16 as f16
+from vyre_cuda.ir.core.types import f32 as f32
+from vyre_cuda.ir.core.types import f64 as f64
+from vyre_cuda.ir.core.types import i8 as i8
+from vyre_cuda.ir.core.types import i16 as i16
+from vyre_cuda.ir.core.types import i32 as i32
+from vyre_cuda.ir.core.types import i64 as i64
+from vyre_cuda.ir.core.types import u8 as u8
+from vyre_cuda.ir.core.types import u16 as u16
+from vyre_cuda.ir.core.types import u32 as u32
+from vyre_cuda.ir.core.types import u64 as u64
+
+
+class LaunchId:
+    """A launch coordinate with the axes x, y and z, of the index type of the builder that uses it."""
+
+    __slots__ = ("_kind",)
+
+    def __init__(self, kind: IdKind) -> None:
+        self._kind = kind
+
+    @property
+    def x(self) -> Value:
+        return self._on_axis(0)
+
+    @property
+    def y(self) -> Value:
+        return self._on_axis(1)
+
+    @property
+    def z(self) -> Value:
+        return self._on_axis(2)
+
+    def _on_axis(self, axis: int) -> Value:
+        source = caller()
+
+        def placed(scope: Scope, _: Sequence[Operand]) -> Value:
+            return Value(Id(scope.index, self._kind, axis, source), source, scope)
+
+        return Unplaced(placed, (), None, source)
+
+    def __repr__(self) -> str:
+        return f"<{self._kind}>"
+
+
+global_id = LaunchId("global_id")  # block_id * block_dim + thread_id
+block_id = LaunchId("block_id")
+thread_id = LaunchId("thread_id")  # within the block
+block_dim = LaunchId("block_dim")  # threads per block
+grid_dim = LaunchId("grid_dim")  # blocks in the grid
+
+
+def _lane_id(scope: Scope, _: Sequence[Operand]) -> Value:
+    source = caller()
+    return Value(Id(scope.index, "lane_id", 0, source), source, scope)
+
+
+lane_id: Value = Unplaced(_lane_id, (), None, caller())  # within the warp: the linear thread number modulo 32
+
+
+def add(x: Operand, y: Operand, /) -> Value:
+    """x + y: integers wrap; floats round to nearest even."""
+    return apply("add", x, y)
+
+
+def subtract(x: Operand, y: Operand, /) -> Value:
+    """x - y: integers wrap; floats round to nearest even."""
+    return apply("subtract", x, y)
+
+
+def multiply(x: Operand, y: Operand, /) -> Value:
+    """x * y: integers wrap; floats round to nearest even."""
+    return apply("multiply", x, y)
+
+
+def negative(x: Operand, /) -> Value:
+    """-x: integers wrap."""
+    return apply("negative", x)
+
+
+def absolute(x: Operand, /) -> Value:
+    """|x|: of the smallest integer is itself."""
+    return apply("absolute", x)
+
+
+def fma(x: Operand, y: Operand, z: Operand, /) -> Value:
+    """x * y + z with one rounding."""
+    return apply("fma", x, y, z)
+
+
+def floor_divide(x: Operand, y: Operand, /) -> Value:
+    """x // y: quotient floors; by zero 0; MIN // -1 = MIN."""
+    return apply("floor_divide", x, y)
+
+
+def remainder(x: Operand, y: Operand, /) -> Value:
+    """x % y: sign of the divisor; by zero 0; MIN % -1 = 0."""
+    return apply("remainder", x, y)
+
+
+def trunc_divide(x: Operand, y: Operand, /) -> Value:
+    """x / y toward zero: quotient toward zero; by zero 0; MIN / -1 = MIN."""
+    return apply("trunc_divide", x, y)
+
+
+def fmod(x: Operand, y: Operand, /) -> Value:
+    """The remainder of trunc_divide: sign of the dividend; integers by zero 0; floats exact."""
+    return apply("fmod", x, y)
+
+
+def divide(x: Operand, y: Operand, /) -> Value:
+    """x / y: correctly rounded."""
+    return apply("divide", x, y)
+
+
+def reciprocal(x: Operand, /) -> Value:
+    """1 / x: correctly rounded."""
+    return apply("reciprocal", x)
+
+
+def sqrt(x: Operand, /) -> Value:
+    """The square root: correctly rounded."""
+    return apply("sqrt", x)
+
+
+def left_shift(x: Operand, y: Operand, /) -> Value:
+    """x << y: count read as unsigned; 0 from the width on."""
+    return apply("left_shift", x, y)
+
+
+def right_shift(x: Operand, y: Operand, /) -> Value:
+    """x >> y: count read as unsigned; 0 or the sign from the width on."""
+    return apply("right_shift", x, y)
+
+
+def bitwise_and(x: Operand, y: Operand, /) -> Value:
+    """x & y."""
+    return apply("bitwise_and", x, y)
+
+
+def bitwise_or(x: Operand, y: Operand, /) -> Value:
+    """x | y."""
+    return apply("bitwise_or", x, y)
+
+
+def bitwise_xor(x: Operand, y: Operand, /) -> Value:
+    """x ^ y."""
+    return apply("bitwise_xor", x, y)
+
+
+def invert(x: Operand, /) -> Value:
+    """~x: every bit flipped."""
+    return apply("invert", x)
+
+
+def logical_and(x: Operand, y: Operand, /) -> Value:
+    """x and y."""
+    return apply("logical_and", x, y)
+
+
+def logical_or(x: Operand, y: Operand, /) -> Value:
+    """x or y."""
+    return apply("logical_or", x, y)
+
+
+def logical_xor(x: Operand, y: Operand, /) -> Value:
+    """x or y, not both."""
+    return apply("logical_xor", x, y)
+
+
+def logical_not(x: Operand, /) -> Value:
+    """not x."""
+    return apply("logical_not", x)
+
+
+def equal(x: Operand, y: Operand, /) -> Value:
+    """x == y: IEEE for floats."""
+    return apply("equal", x, y)
+
+
+def not_equal(x: Operand, y: Operand, /) -> Value:
+    """x != y: IEEE for floats."""
+    return apply("not_equal", x, y)
+
+
+def less(x: Operand, y: Operand, /) -> Value:
+    """x < y: signedness from the type."""
+    return apply("less", x, y)
+
+
+def less_equal(x: Operand, y: Operand, /) -> Value:
+    """x <= y: signedness from the type."""
+    return apply("less_equal", x, y)
+
+
+def greater(x: Operand, y: Operand, /) -> Value:
+    """x > y: signedness from the type."""
+    return apply("greater", x, y)
+
+
+def greater_equal(x: Operand, y: Operand, /) -> Value:
+    """x >= y: signedness from the type."""
+    return apply("greater_equal", x, y)
+
+
+def minimum(x: Operand, y: Operand, /) -> Value:
+    """The smaller: propagates NaN; -0 counts as less than +0."""
+    return apply("minimum", x, y)
+
+
+def maximum(x: Operand, y: Operand, /) -> Value:
+    """The larger: propagates NaN; -0 counts as less than +0."""
+    return apply("maximum", x, y)
+
+
+def fmin(x: Operand, y: Operand, /) -> Value:
+    """The smaller: ignores NaN; -0 counts as less than +0."""
+    return apply("fmin", x, y)
+
+
+def fmax(x: Operand, y: Operand, /) -> Value:
+    """The larger: ignores NaN; -0 counts as less than +0."""
+    return apply("fmax", x, y)
+
+
+def floor(x: Operand, /) -> Value:
+    """The largest whole number not above x."""
+    return apply("floor", x)
+
+
+def ceil(x: Operand, /) -> Value:
+    """The smallest whole number not below x."""
+    return apply("ceil", x)
+
+
+def trunc(x: Operand, /) -> Value:
+    """x without its fraction."""
+    return apply("trunc", x)
+
+
+def rint(x: Operand, /) -> Value:
+    """x rounded to a whole number: to even."""
+    return apply("rint", x)
+
+
+def isnan(x: Operand, /) -> Value:
+    """Whether x is a NaN."""
+    return apply("isnan", x)
+
+
+def isinf(x: Operand, /) -> Value:
+    """Whether x is an infinity."""
+    return apply("isinf", x)
+
+
+def isfinite(x: Operand, /) -> Value:
+    """Whether x is neither infinite nor a NaN."""
+    return apply("isfinite", x)
+
+
+def bitwise_count(x: Operand, /) -> Value:
+    """The number of ones in the two's complement pattern, in the operand's type."""
+    return apply("bitwise_count", x)
+
+
+def count_leading_zeros(x: Operand, /) -> Value:
+    """The zeros above the highest one; of 0 the width."""
+    return apply("count_leading_zeros", x)
+
+
+def count_trailing_zeros(x: Operand, /) -> Value:
+    """The zeros below the lowest one; of 0 the width."""
+    return apply("count_trailing_zeros", x)
+
+
+def reverse_bits(x: Operand, /) -> Value:
+    """The bits in reverse order."""
+    return apply("reverse_bits", x)
+
+
+def rotate_left(x: Operand, y: Operand, /) -> Value:
+    """x rotated to the left by y bits: count read as unsigned, modulo the width."""
+    return apply("rotate_left", x, y)
+
+
+def rotate_right(x: Operand, y: Operand, /) -> Value:
+    """x rotated to the right by y bits: count read as unsigned, modulo the width."""
+    return apply("rotate_right", x, y)
+
+
+def multiply_high(x: Operand, y: Operand, /) -> Value:
+    """The upper half of the double-width product."""
+    return apply("multiply_high", x, y)
+
+
+def add_saturate(x: Operand, y: Operand, /) -> Value:
+    """x + y: clamped to the type's range."""
+    return apply("add_saturate", x, y)
+
+
+def subtract_saturate(x: Operand, y: Operand, /) -> Value:
+    """x - y: clamped to the type's range."""
+    return apply("subtract_saturate", x, y)
+
+
+def copysign(x: Operand, y: Operand, /) -> Value:
+    """The magnitude of x with the sign of y."""
+    return apply("copysign", x, y)
+
+
+def sign(x: Operand, /) -> Value:
+    """-1, 0 or 1: of a zero a positive zero, of NaN it is NaN."""
+    return apply("sign", x)
+
+
+def signbit(x: Operand, /) -> Value:
+    """Whether the sign bit is set."""
+    return apply("signbit", x)
+
+
+def nextafter(x: Operand, y: Operand, /) -> Value:
+    """The next float after x toward y: y when they are equal."""
+    return apply("nextafter", x, y)
+
+
+def where(condition: Operand, x: Operand, y: Operand, /) -> Value:
+    """x where the condition holds, else y; both are evaluated."""
+    return apply("where", condition, x, y)
+
+
+def bitcast(x: Operand, type_: Type, /) -> Value:
+    """The bits of x as another type of the same width."""
+    return operate((OPS["bitcast"],), (x,), type_)

@@ -1,0 +1,191 @@
+"""What a builder hands out besides values: buffers to index and variables to set.
+
+Reading a variable, a writable buffer or a shared array happens where the Python expression is written: the read is
+bound to a `let` at once, so `t = x[i]; x[i] = y[i]; y[i] = t` swaps. Reads of `in` buffers stay expressions of the
+innermost block that is open there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from vyre_cuda.ir.builder.operators import Expression, Operand
+from vyre_cuda.ir.builder.scopes import Block, Scope, caller, out_of_block, program_error
+from vyre_cuda.ir.builder.values import BY_SYMBOL, Value, bind, fitting, local, made_here, node_of, operate, place
+from vyre_cuda.ir.core.nodes import Assign, Load, Local, Size, Source, Store
+from vyre_cuda.ir.core.types import Type
+
+ParameterBufferKind = Literal["in", "inout", "out"]
+BufferKind = ParameterBufferKind | Literal["shared"]
+
+
+class Buffer:
+    """A buffer parameter or shared array: `x[i]` reads an element, `x[i] = v` writes one.
+
+    `size` is the number of elements, in the program's index type. An index may have any integer type; out of bounds a
+    read gives 0 and a write does nothing.
+    """
+
+    __slots__ = ("_kind", "_name", "_scope", "_type")
+
+    __array_ufunc__ = None
+    __iter__ = None
+    __contains__ = None
+
+    def __init__(self, scope: Scope, name: str, type_: Type, kind: BufferKind) -> None:
+        self._scope = scope
+        self._name = name
+        self._type = type_
+        self._kind = kind
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def type(self) -> Type:
+        return self._type
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self._type.dtype
+
+    @property
+    def size(self) -> Value:
+        source = caller()
+        return Value(Size(self._scope.index, self._name, source), source, self._scope)
+
+    def __getitem__(self, index: Operand) -> Value:
+        source = caller()
+        (at,) = fitting(self._scope, [element_index(self, index, source)], source)
+        load = made_here(self._scope, Load(self._type, self._name, node_of(at), source), [at], source)
+        return load if self._kind == "in" else bind(self._scope, load, "t", source)
+
+    def __setitem__(self, index: Operand, value: Operand) -> None:
+        source = caller()
+        require_writable(self, source)
+        at = element_index(self, index, source)
+        stored = place(self._scope, value, source, self._type, f"value stored in {self._name}")
+        self._scope.append(Store(self._name, node_of(at), node_of(stored), source))
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"{self._name} is a buffer: its truth value is known only on the device; elements are x[i]")
+
+    def __repr__(self) -> str:
+        return f"<{self._kind} {self._name}: {self._type}>"
+
+
+class Variable(Expression):
+    """A mutable local: `acc.set(value)` and `acc += value` assign it; in an expression it is read there and then."""
+
+    __slots__ = ("_block", "_name", "_scope", "_type")
+
+    def __init__(self, scope: Scope, name: str, type_: Type) -> None:
+        self._scope = scope
+        self._name = name
+        self._type = type_
+        self._block: Block = scope.block
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def type(self) -> Type:
+        return self._type
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self._type.dtype
+
+    def set(self, value: Operand) -> None:
+        """Assign a value of the variable's type."""
+        source = caller()
+        self._require_usable(source)
+        assigned = place(self._scope, value, source, self._type, f"value of {self._name}")
+        self._scope.append(Assign(self._name, node_of(assigned), source))
+
+    def read(self) -> Value:
+        source = caller()
+        return bind(self._scope, self.peek(source), "t", source)
+
+    def _apply(self, symbol: str, *operands: Operand) -> Value:
+        return operate(BY_SYMBOL[symbol], operands)
+
+    def _update(self, symbol: str, operand: Operand) -> Variable:
+        value = self._binary(symbol, self, operand)
+        if value is not NotImplemented:
+            self.set(value)
+        return self if value is not NotImplemented else NotImplemented
+
+    def __iadd__(self, other: Operand) -> Variable:  # type: ignore[override]
+        return self._update("+", other)
+
+    def __isub__(self, other: Operand) -> Variable:  # type: ignore[override]
+        return self._update("-", other)
+
+    def __imul__(self, other: Operand) -> Variable:  # type: ignore[override]
+        return self._update("*", other)
+
+    def __itruediv__(self, other: Operand) -> Variable:  # type: ignore[override]
+        return self._update("/", other)
+
+    def __ifloordiv__(self, other: Operand) -> Variable:  # type: ignore[override]
+        return self._update("//", other)
+
+    def __imod__(self, other: Operand) -> Variable:  # type: ignore[override]
+        return self._update("%", other)
+
+    def __ipow__(self, other: Operand) -> Variable:  # type: ignore[override]
+        return self._update("**", other)
+
+    def __ilshift__(self, other: Operand) -> Variable:  # type: ignore[override]
+        return self._update("<<", other)
+
+    def __irshift__(self, other: Operand) -> Variable:  # type: ignore[override]
+        return self._update(">>", other)
+
+    def __iand__(self, other: Operand) -> Variable:  # type: ignore[override]
+        return self._update("&", other)
+
+    def __ior__(self, other: Operand) -> Variable:  # type: ignore[override]
+        return self._update("|", other)
+
+    def __ixor__(self, other: Operand) -> Variable:  # type: ignore[override]
+        return self._update("^", other)
+
+    def peek(self, source: Source) -> Value:
+        """The value of this moment, for a statement that comes next and binds it."""
+        self._require_usable(source)
+        return local(self._scope, Local(self._type, self._name, source))
+
+    def _require_usable(self, source: Source) -> None:
+        self._scope.require_unbuilt(source)
+        if not self._block.is_open:
+            raise out_of_block(self._name, self._block, source)
+
+    def __repr__(self) -> str:
+        return f"<var {self._name}: {self._type}>"
+
+
+def element_index(buffer: Buffer, index: Operand, source: Source) -> Value:
+    """The index of one element, placed."""
+    if isinstance(index, slice):
+        raise TypeError(f"{buffer.name} is indexed by one integer expression; a program has no slices")
+    return integer(buffer._scope, index, f"index into {buffer.name}", source)
+
+
+def integer(scope: Scope, operand: Operand, what: str, source: Source) -> Value:
+    """A value of any integer type; a Python int has the index type."""
+    placed = place(scope, operand, source, scope.index if isinstance(operand, (int, float, np.integer)) else None, what)
+    if not placed.type.is_integer:
+        raise program_error(f"the {what} is {placed.type}; it must be an integer (write vc.{scope.index}(...))", source)
+    return placed
+
+
+def require_writable(buffer: Buffer, source: Source) -> None:
+    """Raises ProgramError for an `in` buffer."""
+    if buffer._kind == "in":
+        raise program_error(f"{buffer.name} is an input and is never written (declare it with b.inout)", source)

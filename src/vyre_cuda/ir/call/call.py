@@ -1,0 +1,296 @@
+"""The one rule for binding the arguments of a call with host arrays.
+
+Arguments are the parameters in declared order without the outs, by position or by name. The results are the out and
+inout parameters in declared order: one is returned as an array, several as a tuple. `out=` gives arrays to write the
+results to: an array when there is one result, else a tuple with one entry (None for a new array) per result, or a
+dict by name. Arity, dtype and kind are TypeError; size, shape, contiguity and overlap are ValueError. An assertion that
+fails becomes the same error everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from vyre_cuda.errors import KernelAssertionError, ProgramError
+from vyre_cuda.ir.call.geometry import Geometry, host_size, launch_geometry
+from vyre_cuda.ir.core.nodes import Assert, Expr, Parameter, Size, Source
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.scalars import bits_of
+from vyre_cuda.ir.core.walk import expressions, statements
+from vyre_cuda.later import later
+from vyre_cuda.records import dataclass
+
+if TYPE_CHECKING:
+    from vyre_cuda.ir.call import hosts
+    from vyre_cuda.ir.semantics.elementwise import Array
+else:
+    hosts = later("vyre_cuda.ir.call.hosts")
+
+Accept: TypeAlias = Callable[[str, Parameter, Any], Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """The arguments of one call, checked.
+
+    `arrays` has, by parameter name, each in and inout as a C-contiguous 1-D array (the caller's memory where that was
+    possible: do not write to it); `scalars` bit patterns; `sizes` the elements of every buffer; `outs` the caller's
+    own arrays for those results that have one, C-contiguous and writable, of any number of axes. Where `bind` was told
+    to accept others, those are among `arrays` and `outs` as they were accepted.
+    """
+
+    program: Program
+    arrays: Mapping[str, Any]
+    scalars: Mapping[str, int]
+    sizes: Mapping[str, int]
+    outs: Mapping[str, Any]
+    geometry: Geometry
+
+    def deliver(self, computed: Mapping[str, Array]) -> Array | tuple[Array, ...]:
+        """What the call returns: `computed` has a 1-D array per result, copied where the caller brought an out.
+
+        The arrays may have their types' `storage` dtype.
+        """
+        delivered = []
+        for parameter in result_parameters(self.program):
+            array = computed[parameter.name]
+            if array.dtype != parameter.type.dtype:
+                array = array.view(parameter.type.dtype)
+            if parameter.name in self.outs:
+                destination = self.outs[parameter.name]
+                destination.reshape(-1)[:] = array
+                array = destination
+            delivered.append(array)
+        return delivered[0] if len(delivered) == 1 else tuple(delivered)
+
+
+def _nothing_else(what: str, parameter: Parameter, value: Any) -> Any:
+    return None
+
+
+def argument_parameters(program: Program) -> tuple[Parameter, ...]:
+    """What a call takes, in order: every parameter but the outs."""
+    return tuple(p for p in program.parameters if p.kind != "out")
+
+
+def result_parameters(program: Program) -> tuple[Parameter, ...]:
+    """What a call returns, in order: the outs and inouts."""
+    return tuple(p for p in program.parameters if p.is_writable)
+
+
+def bind(
+    program: Program,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    out: Any = None,
+    grid: int | tuple[int, ...] | None = None,
+    accept: Accept = _nothing_else,
+) -> Call:
+    """Check the arguments of one call and work out sizes and geometry; see the head of this file for the rule.
+
+    `accept(what, parameter, value)` is asked about each array first: what it gives, unless that is None, is the
+    argument, without further checks but of its size; it raises for a value of its kind that is wrong.
+    """
+    given = _by_name(program, args, kwargs)
+    arrays: dict[str, Any] = {}
+    scalars: dict[str, int] = {}
+    for parameter in argument_parameters(program):
+        value = given[parameter.name]
+        if not parameter.is_buffer:
+            scalars[parameter.name] = _scalar(program, parameter, value)
+            continue
+        arrays[parameter.name] = accept(f"argument {parameter.name}", parameter, value)
+        if arrays[parameter.name] is None:
+            arrays[parameter.name] = _input(program, parameter, value)
+        _check_indexable(program, f"argument {parameter.name}", arrays[parameter.name].size)
+    outs: dict[str, Any] = {}
+    for parameter, value in _destinations(program, out):
+        if value is not None:
+            accepted = accept(f"out= for {parameter.name}", parameter, value)
+            outs[parameter.name] = _destination(program, parameter, value) if accepted is None else accepted
+    sizes = _sizes(program, arrays, scalars, outs)
+    for name, destination in outs.items():
+        if destination.size != sizes[name]:
+            raise ValueError(f"{program.name}: out= for {name} has {destination.size} elements, not {sizes[name]}")
+    _check_overlap(program, outs)
+    geometry = launch_geometry(program, sizes, scalars, grid)
+    return Call(
+        program,
+        MappingProxyType(arrays),
+        MappingProxyType(scalars),
+        MappingProxyType(sizes),
+        MappingProxyType(outs),
+        geometry,
+    )
+
+
+def assertion_error(program: Program, site: int, thread: int) -> KernelAssertionError:
+    """The error for the assertion numbered `site`, in pre-order from 0, that `thread` (linear in the launch) failed.
+
+    Its `statement` is the number of the assert among all statements of the program, in pre-order from 0.
+    """
+    found = [(at, s) for at, s in enumerate(statements(program.body)) if isinstance(s, Assert)]
+    at, statement = found[site]
+    return failure(program, statement.message, statement=at, source=statement.source, thread=thread)
+
+
+def failure(
+    program: Program, message: str, *, statement: int, source: Source | None, thread: int, index: int | None = None
+) -> KernelAssertionError:
+    """The error for a failed assertion, or with `index` for an access out of bounds, that `thread` reported."""
+    place = f" ({source[0]}:{source[1]})" if source else ""
+    what = "assertion" if index is None else f"bounds check of index {index}"
+    return KernelAssertionError(
+        f"{message}: {what} of program {program.name} failed at statement {statement}{place} in thread {thread}",
+        message=message,
+        program=program.name,
+        statement=statement,
+        thread=thread,
+        source=source,
+        index=index,
+    )
+
+
+# ---- names -------------------------------------------------------------------------------------------------------
+
+
+def _by_name(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    names = [parameter.name for parameter in argument_parameters(program)]
+    takes = f"{program.name} takes {len(names)} argument{'s' * (len(names) != 1)} ({', '.join(names)})"
+    if len(args) > len(names):
+        raise TypeError(f"{takes}, {len(args)} given by position{_outs_hint(program)}")
+    given = dict(zip(names, args, strict=False))
+    for name, value in kwargs.items():
+        if name in given:
+            raise TypeError(f"{program.name}: {name} is given twice, by position and by name")
+        if name not in names:
+            hint = _outs_hint(program) if any(p.name == name for p in program.parameters) else ""
+            raise TypeError(f"{takes}, not {name}{hint}")
+        given[name] = value
+    missing = [name for name in names if name not in given]
+    if missing:
+        raise TypeError(f"{takes}; missing: {', '.join(missing)}")
+    return given
+
+
+def _outs_hint(program: Program) -> str:
+    outs = [p.name for p in program.parameters if p.kind == "out"]
+    return f" (arrays for {', '.join(outs)} go to out=)" if outs else ""
+
+
+def _destinations(program: Program, out: Any) -> list[tuple[Parameter, Any]]:
+    results = result_parameters(program)
+    names = ", ".join(parameter.name for parameter in results)
+    if out is None:
+        return []
+    if isinstance(out, Mapping):
+        unknown = [str(name) for name in out if name not in {parameter.name for parameter in results}]
+        if unknown:
+            raise TypeError(f"{program.name}: out= names {', '.join(unknown)}; the results are {names}")
+        return [(parameter, out.get(parameter.name)) for parameter in results]
+    values = out if isinstance(out, tuple) else (out,)
+    if len(values) != len(results):
+        what = f"a tuple of {len(values)}" if isinstance(out, tuple) else f"one {type(out).__name__}"
+        raise TypeError(f"{program.name}: out= is {what}; there are {len(results)} results ({names})")
+    return list(zip(results, values, strict=True))
+
+
+# ---- values ------------------------------------------------------------------------------------------------------
+
+
+def _scalar(program: Program, parameter: Parameter, value: Any) -> int:
+    try:
+        return bits_of(parameter.type, value)
+    except (TypeError, OverflowError) as error:
+        raise type(error)(f"{program.name}: scalar {parameter.name}: {error}") from None
+
+
+def _array(program: Program, what: str, parameter: Parameter, value: Any) -> Array:
+    if not (type(value) is np.ndarray or hosts.is_array(value)):
+        raise TypeError(
+            f"{program.name}: {what} is {hosts.described(value)}; it needs a NumPy array of {parameter.type.dtype}"
+        )
+    if value.dtype != parameter.type.dtype:
+        swapped = value.dtype.newbyteorder() == parameter.type.dtype
+        raise TypeError(
+            f"{program.name}: {what} is an array of {value.dtype}{' (another byte order)' if swapped else ''}; "
+            f"it needs {parameter.type.dtype}"
+        )
+    _check_indexable(program, what, value.size)
+    return value
+
+
+def _input(program: Program, parameter: Parameter, value: Any) -> Array:
+    array = _array(program, f"argument {parameter.name}", parameter, value)
+    return np.require(np.asarray(array), requirements=("C", "A")).reshape(-1)
+
+
+def _destination(program: Program, parameter: Parameter, value: Any) -> Array:
+    what = f"out= for {parameter.name}"
+    array = _array(program, what, parameter, value)
+    if not array.flags.c_contiguous:
+        raise ValueError(f"{program.name}: {what} is not C-contiguous (shape {array.shape}, strides {array.strides})")
+    if not array.flags.writeable:
+        raise ValueError(f"{program.name}: {what} is read-only")
+    return array
+
+
+def _check_overlap(program: Program, outs: Mapping[str, Any]) -> None:
+    """Contiguous arrays overlap exactly when their bounds do."""
+    arrays = {name: out for name, out in outs.items() if isinstance(out, np.ndarray) and out.size > 0}
+    begins = {name: array.__array_interface__["data"][0] for name, array in arrays.items()}
+    for one, next_one in pairwise(sorted(begins, key=begins.__getitem__)):
+        if begins[next_one] < begins[one] + arrays[one].nbytes:
+            first, second = (name for name in arrays if name in (one, next_one))
+            raise ValueError(f"{program.name}: out= for {first} and for {second} overlap in memory")
+
+
+# ---- sizes -------------------------------------------------------------------------------------------------------
+
+
+def _sizes(
+    program: Program, arrays: Mapping[str, Array], scalars: Mapping[str, int], outs: Mapping[str, Array]
+) -> dict[str, int]:
+    """The elements of every buffer; an out may be sized by another out, so each waits for those that it names."""
+    known = {shared.name: shared.size for shared in program.shared}
+    known.update((name, array.size) for name, array in arrays.items())
+    pending: dict[str, Expr] = {}
+    for parameter in program.parameters:
+        if parameter.kind != "out":
+            continue
+        if parameter.size is not None:
+            pending[parameter.name] = parameter.size
+        elif parameter.name in outs:
+            known[parameter.name] = outs[parameter.name].size
+        else:
+            raise TypeError(
+                f"{program.name}: out {parameter.name} has no declared size; the call must bring it by out="
+            )
+    while pending:
+        ready = [name for name, expr in pending.items() if _sized_by(expr) <= known.keys()]
+        if not ready:
+            raise ProgramError(f"program {program.name}: the sizes of {', '.join(pending)} depend on each other")
+        for name in ready:
+            known[name] = host_size(f"{program.name}: the size of out {name}", pending.pop(name), known, scalars)
+    sizes = {parameter.name: known[parameter.name] for parameter in program.parameters if parameter.is_buffer}
+    for name, size in sizes.items():
+        _check_indexable(program, f"buffer {name}", size)
+    return sizes
+
+
+def _check_indexable(program: Program, what: str, size: int) -> None:
+    if size > program.index.maximum:
+        raise ValueError(
+            f"{program.name}: {what} has {size} elements; a program with {program.index} indices "
+            f"takes at most {program.index.maximum} per buffer (build it with index=u64)"
+        )
+
+
+def _sized_by(expr: Expr) -> set[str]:
+    return {part.buffer for part in expressions([expr]) if isinstance(part, Size)}

@@ -1,0 +1,216 @@
+"""How many threads a launch has, and the values that the host computes from sizes and scalars before it.
+
+Grid and block come from the program's work, or from an explicit grid. Size and work expressions are evaluated with the
+same op functions that give kernels their meaning, so `size(x) - 1` of an empty u32 `x` wraps here as it does there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from vyre_cuda.errors import ProgramError
+from vyre_cuda.ir.core.nodes import AXES, Apply, Const, Expr, Id, Load, Local, Parameter, Scalar, Size
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.scalars import value_of
+from vyre_cuda.later import later
+from vyre_cuda.records import dataclass
+
+if TYPE_CHECKING:
+    from vyre_cuda.ir.semantics import elementwise
+    from vyre_cuda.ir.semantics.elementwise import Array
+else:
+    elementwise = later("vyre_cuda.ir.semantics.elementwise")
+
+Dim3: TypeAlias = tuple[int, int, int]
+
+# The most blocks per axis on every CUDA device (CUDA C++ programming guide, compute capabilities).
+MAX_GRID: Dim3 = (2**31 - 1, 65535, 65535)
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """One launch: blocks per axis, threads of a block per axis, work items per axis.
+
+    Where a grid is given explicitly, the work is that grid's threads. A grid with a 0 launches nothing.
+    """
+
+    grid: Dim3
+    block: Dim3
+    work: Dim3
+
+    @property
+    def blocks(self) -> int:
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+    @property
+    def threads_per_block(self) -> int:
+        return self.block[0] * self.block[1] * self.block[2]
+
+
+def launch_geometry(
+    program: Program,
+    sizes: Mapping[str, int],
+    scalars: Mapping[str, int],
+    grid: int | tuple[int, ...] | None = None,
+) -> Geometry:
+    """Grid, block and work of one launch.
+
+    `sizes` has the elements of every buffer parameter, `scalars` the bit pattern of every scalar. `grid` (blocks, one
+    to three axes) overrides the work. ValueError: a block of several axes without a work size for each of them and
+    without a grid, a program without buffers, work and grid, or more blocks than any device allows.
+    """
+    block = program.block
+    if grid is not None:
+        blocks = _explicit_grid(program, grid)
+        work = (blocks[0] * block[0], blocks[1] * block[1], blocks[2] * block[2])
+        return Geometry(blocks, block, work)
+    extents = _work_extents(program, sizes, scalars)
+    work = _three_axes(extents)
+    blocks = (-(-work[0] // block[0]), -(-work[1] // block[1]), -(-work[2] // block[2]))
+    if 0 not in blocks:
+        _check_grid(program, blocks, f"work of {' x '.join(map(str, extents))} items")
+    return Geometry(blocks, block, work)
+
+
+def host_value(expr: Expr, sizes: Mapping[str, int], scalars: Mapping[str, int]) -> Array:
+    """The value, as an array of one element, of an expression over constants, scalars and sizes.
+
+    Raises ProgramError for an expression that only a thread could evaluate.
+    """
+    match expr:
+        case Const():
+            return elementwise.constant(expr.type, expr.bits)
+        case Scalar():
+            return elementwise.constant(expr.type, scalars[expr.name])
+        case Size():
+            return elementwise.constant(expr.type, sizes[expr.buffer])
+        case Apply():
+            operands = [host_value(operand, sizes, scalars) for operand in expr.operands]
+            with np.errstate(all="ignore"):
+                return elementwise.apply(expr.op, expr.operands[-1].type, expr.type, operands)
+        case Local() | Id() | Load():
+            raise ProgramError(f"a {type(expr).__name__.lower()} has no value on the host; sizes and work need one")
+
+
+def host_size(what: str, expr: Expr, sizes: Mapping[str, int], scalars: Mapping[str, int]) -> int:
+    """The count that `expr` gives; `what` names it in the ValueError for one that is negative or wrapped."""
+    if not expr.type.is_integer:
+        raise ProgramError(f"{what} is of type {expr.type}; it must be an integer")
+    count = int(host_value(expr, sizes, scalars)[0])
+    try:
+        exact = _exact_value(expr, sizes, scalars) if isinstance(expr, Apply) else count
+        wrapped = exact != count
+    except _Wrapped as found:
+        exact, wrapped = found.exact, True
+    if wrapped:
+        given = ", ".join(sorted(_numbers_of(expr, sizes, scalars)))
+        raise ValueError(f"{what} is {exact}, which is out of range of {expr.type}; {given}")
+    if count < 0:
+        raise ValueError(f"{what} is {count}")
+    return count
+
+
+class _Wrapped(Exception):
+    """An op looks at an operand that has wrapped."""
+
+    def __init__(self, exact: int) -> None:
+        self.exact = exact
+
+
+def _exact_value(expr: Expr, sizes: Mapping[str, int], scalars: Mapping[str, int]) -> int:
+    """The value without wrapping in sums, differences, products and casts; other ops see what their operands have."""
+    if isinstance(expr, Apply) and expr.type.is_integer and all(o.type.is_integer for o in expr.operands):
+        operands = [_exact_value(operand, sizes, scalars) for operand in expr.operands]
+        match expr.op:
+            case "add":
+                return operands[0] + operands[1]
+            case "subtract":
+                return operands[0] - operands[1]
+            case "multiply":
+                return operands[0] * operands[1]
+            case "cast":
+                return operands[0]
+        for operand, exact in zip(expr.operands, operands, strict=True):
+            if int(host_value(operand, sizes, scalars)[0]) != exact:
+                raise _Wrapped(exact)
+    return int(host_value(expr, sizes, scalars)[0])
+
+
+def _numbers_of(expr: Expr, sizes: Mapping[str, int], scalars: Mapping[str, int]) -> set[str]:
+    """What of the call the expression is made of: `size(x) = 4`, `n = 3`."""
+    match expr:
+        case Apply():
+            return {text for operand in expr.operands for text in _numbers_of(operand, sizes, scalars)}
+        case Size():
+            return {f"size({expr.buffer}) = {sizes[expr.buffer]}"}
+        case Scalar():
+            return {f"{expr.name} = {value_of(expr.type, scalars[expr.name])}"}
+        case _:
+            return set()
+
+
+def primary_buffer(program: Program) -> Parameter | None:
+    """The buffer whose size is the work when the program names none: the first out, else inout, else in."""
+    for kind in ("out", "inout", "in"):
+        for parameter in program.parameters:
+            if parameter.kind == kind:
+                return parameter
+    return None
+
+
+def _work_extents(program: Program, sizes: Mapping[str, int], scalars: Mapping[str, int]) -> tuple[int, ...]:
+    axes = max((axis + 1 for axis in range(3) if program.block[axis] > 1), default=1)
+    if program.work is not None:
+        extents = tuple(
+            host_size(f"the work of program {program.name} on axis {axis}", expr, _all_sizes(program, sizes), scalars)
+            for axis, expr in zip(AXES, program.work, strict=False)
+        )
+    else:
+        primary = primary_buffer(program)
+        if primary is None:
+            raise ValueError(f"program {program.name} has neither buffers nor work; it needs grid=")
+        extents = (sizes[primary.name],)
+    if len(extents) < axes:
+        raise ValueError(
+            f"the block of program {program.name} has {axes} axes and its work {len(extents)}; "
+            f"it needs work({', '.join('whd'[:axes])}) or grid="
+        )
+    return extents
+
+
+def _all_sizes(program: Program, sizes: Mapping[str, int]) -> Mapping[str, int]:
+    return {**{shared.name: shared.size for shared in program.shared}, **sizes}
+
+
+def _explicit_grid(program: Program, grid: int | tuple[int, ...]) -> Dim3:
+    axes = grid if isinstance(grid, tuple) else (grid,)
+    for extent in axes:
+        if isinstance(extent, bool) or not isinstance(extent, (int, np.integer)):
+            raise TypeError(f"grid={grid!r}: an int or a tuple of one to three ints is needed")
+    if not 1 <= len(axes) <= 3:
+        raise ValueError(f"grid={grid!r} has {len(axes)} axes; it needs one to three")
+    if min(axes) < 1:
+        raise ValueError(f"grid={grid!r}: every axis needs at least 1 block")
+    blocks = _three_axes(axes)
+    _check_grid(program, blocks, f"grid={grid!r}")
+    return blocks
+
+
+def _three_axes(extents: tuple[int, ...]) -> Dim3:
+    padded = (*extents, 1, 1)
+    return int(padded[0]), int(padded[1]), int(padded[2])
+
+
+def _check_grid(program: Program, blocks: Dim3, why: str) -> None:
+    for axis, extent, most in zip(AXES, blocks, MAX_GRID, strict=True):
+        if extent > most:
+            raise ValueError(f"{why} gives program {program.name} {extent} blocks on axis {axis}; CUDA allows {most}")
+    for axis, extent, threads in zip(AXES, blocks, program.block, strict=True):
+        if extent * threads > program.index.maximum + 1:
+            raise ValueError(
+                f"{why} gives program {program.name} {extent * threads} threads on axis {axis}; ids of type "
+                f"{program.index} number {program.index.maximum + 1} (build it with index=u64)"
+            )

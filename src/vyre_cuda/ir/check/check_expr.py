@@ -1,0 +1,188 @@
+"""Names and types of expressions, with a diagnostic for each thing that is wrong.
+
+Types are derived from declarations and the op table, never taken from the nodes; a node that claims another type is a
+finding. What uses something already reported has no type (None) and causes no further finding.
+"""
+
+from __future__ import annotations
+
+from vyre_cuda.errors import Diagnostic
+from vyre_cuda.ir.core.identifiers import RESERVED, is_identifier
+from vyre_cuda.ir.core.nodes import Apply, Const, Expr, Id, Load, Local, Parameter, Scalar, SharedArray, Size, Source
+from vyre_cuda.ir.core.ops import OPS, Op, result_type
+from vyre_cuda.ir.core.types import Type, bool_
+from vyre_cuda.ir.core.walk import Path, assert_never
+from vyre_cuda.records import dataclass, field
+
+_SHOWN_NAME = 60
+# Nobody reads more, and text from anybody must not fill the memory with messages.
+MAX_FINDINGS = 1000
+
+
+@dataclass(slots=True)
+class LocalInfo:
+    """What is known of a local: `type` is None after an error, `kind` is let, var or counter."""
+
+    type: Type | None
+    kind: str
+    in_scope: bool = True
+
+
+@dataclass(slots=True)
+class Context:
+    """The names of a program, the place being checked and the findings so far."""
+
+    index: Type
+    parameters: dict[str, Parameter] = field(default_factory=dict)
+    shared: dict[str, SharedArray] = field(default_factory=dict)
+    locals: dict[str, LocalInfo] = field(default_factory=dict)
+    declared_later: frozenset[str] = frozenset()
+    found: list[Diagnostic] = field(default_factory=list)
+    path: Path = ()
+    source: Source | None = None
+    number: int = 0
+
+    def at(self, path: Path, source: Source | None) -> None:
+        """Go to a statement or header line; its expressions are numbered from 0 as they are visited."""
+        self.path = path
+        self.source = source
+        self.number = 0
+
+    def report(self, message: str, operand: int | None = None, source: Source | None = None) -> None:
+        if len(self.found) < MAX_FINDINGS:
+            self.found.append(Diagnostic(message, self.path, operand, source or self.source))
+
+    # ---- names ----
+
+    def is_free(self, name: str) -> bool:
+        """Report why `name` cannot be declared here; True if it can."""
+        shown = name[:_SHOWN_NAME]
+        if not is_identifier(name):
+            self.report(f"{shown!r} is not a name; a name is letters, digits and _, and begins with no digit")
+        elif name in RESERVED:
+            self.report(f"{shown} is a word of the language; choose another name")
+        elif name in self.parameters or name in self.shared or name in self.locals:
+            self.report(f"{shown} is declared twice; names are unique in a program")
+        else:
+            return True
+        return False
+
+    def declare(self, name: str, type_: Type | None, kind: str) -> LocalInfo | None:
+        """Declare a local at this place; None if the name is refused."""
+        if not self.is_free(name):
+            return None
+        info = LocalInfo(type_, kind)
+        self.locals[name] = info
+        return info
+
+    def buffer_type(self, name: str, operand: int | None = None, source: Source | None = None) -> Type | None:
+        """The element type of a buffer or shared array; reports a name that is neither."""
+        owner = self.parameters.get(name) or self.shared.get(name)
+        if owner is None:
+            self.report(self._no_such("buffer or shared array", name), operand, source)
+            return None
+        if isinstance(owner, Parameter) and not owner.is_buffer:
+            self.report(f"{name} is a by-value scalar; it has no elements", operand, source)
+            return None
+        return owner.type
+
+    def _no_such(self, what: str, name: str) -> str:
+        shown = name[:_SHOWN_NAME]
+        return f"{shown} is a local; a {what} is needed" if name in self.locals else f"there is no {what} {shown}"
+
+    # ---- types ----
+
+    def index_expr(self, expr: Expr) -> None:
+        """Check an index: any integer type."""
+        operand = self.number
+        type_ = self.type_of(expr)
+        if type_ is not None and not type_.is_integer:
+            self.report(f"the index is {type_}; it must be of an integer type", operand, expr.source)
+
+    def typed_expr(self, expr: Expr, wanted: Type | None, what: str) -> None:
+        """Check an expression that must be of one type; None when that type is not known."""
+        operand = self.number
+        type_ = self.type_of(expr)
+        if type_ is not None and wanted is not None and type_ is not wanted:
+            self.report(f"{what} is {type_}; it must be {wanted}", operand, expr.source)
+
+    def type_of(self, expr: Expr) -> Type | None:
+        """The type of an expression, None if something in it is wrong."""
+        operand = self.number
+        self.number += 1
+        match expr:
+            case Apply():
+                derived = self._apply(expr, operand)
+            case Local():
+                derived = self._local(expr, operand)
+            case Const():
+                return expr.type
+            case Load():
+                derived = self.buffer_type(expr.buffer, operand, expr.source)
+                self.index_expr(expr.index)
+            case Scalar():
+                derived = self._scalar(expr, operand)
+            case Size():
+                derived = self.index if self.buffer_type(expr.buffer, operand, expr.source) is not None else None
+            case Id():
+                derived = self.index
+            case _:
+                assert_never(expr)
+        if derived is not None and derived is not expr.type:
+            self.report(f"the node says {expr.type}, but this is {derived}", operand, expr.source)
+        return derived
+
+    def _local(self, expr: Local, operand: int) -> Type | None:
+        name = expr.name
+        info = self.locals.get(name)
+        if info is not None and info.in_scope:
+            return info.type
+        shown = name[:_SHOWN_NAME]
+        if info is not None:
+            message = f"{shown} is not defined here; it is defined in the block that ended above"
+        elif name in self.parameters or name in self.shared:
+            owner = self.parameters.get(name)
+            scalar = owner is not None and not owner.is_buffer
+            use = "a by-value scalar, not a local" if scalar else f"a buffer; load {shown}[...] or take size({shown})"
+            message = f"{shown} is {use}"
+        elif name in self.declared_later:
+            message = f"{shown} is not defined here; it is defined below"
+        else:
+            message = f"{shown} is not defined"
+        self.report(message, operand, expr.source)
+        return None
+
+    def _scalar(self, expr: Scalar, operand: int) -> Type | None:
+        owner = self.parameters.get(expr.name)
+        if owner is None or owner.is_buffer:
+            self.report(f"there is no by-value scalar {expr.name[:_SHOWN_NAME]}", operand, expr.source)
+            return None
+        return owner.type
+
+    def _apply(self, expr: Apply, operand: int) -> Type | None:
+        op = OPS[expr.op]
+        numbers: list[int] = []
+        types: list[Type | None] = []
+        for part in expr.operands:
+            numbers.append(self.number)
+            types.append(self.type_of(part))
+        known = tuple(type_ for type_ in types if type_ is not None)
+        if len(known) < len(types):
+            return {"bool": bool_, "explicit": expr.type}.get(op.result)
+        try:
+            return result_type(op, known, expr.type)
+        except TypeError as error:
+            culprit = _culprit(op, known)
+            place = operand if culprit is None else numbers[culprit]
+            self.report(str(error), place, expr.source if culprit is None else expr.operands[culprit].source)
+            return None
+
+
+def _culprit(op: Op, types: tuple[Type, ...]) -> int | None:
+    """The operand that makes the op impossible, None if it is not one alone."""
+    if len(types) != op.arity:
+        return None
+    first = int(op.leading_bool)
+    if op.leading_bool and types[0] is not bool_:
+        return 0
+    return next((at for at in range(first + 1, len(types)) if types[at] is not types[first]), None)

@@ -1,0 +1,287 @@
+"""Whether a program is made of the right Python objects and within the limits.
+
+A program put together by hand may hold anything. What passes here can be walked, printed and validated without
+surprises: fields have their declared types, names and ops exist as strings, trees are within the limits. Nothing here
+recurses, and a tree that shares subtrees without end is left as soon as a limit is passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from vyre_cuda.errors import Diagnostic
+from vyre_cuda.ir.core.limits import MAX_DEPTH, MAX_EXPRESSIONS, MAX_NESTING, MAX_STATEMENTS
+from vyre_cuda.ir.core.nodes import (
+    AXES,
+    ID_KINDS,
+    PARAMETER_KINDS,
+    Apply,
+    Assert,
+    Assign,
+    Atomic,
+    Barrier,
+    Break,
+    Const,
+    Continue,
+    For,
+    GridBarrier,
+    Id,
+    If,
+    Let,
+    Load,
+    Local,
+    Parameter,
+    Return,
+    Scalar,
+    SharedArray,
+    Size,
+    Store,
+    Var,
+    Warp,
+    While,
+)
+from vyre_cuda.ir.core.ops import OPS
+from vyre_cuda.ir.core.types import TYPES
+from vyre_cuda.ir.core.walk import Path, bodies, children, operands
+from vyre_cuda.later import later
+
+if TYPE_CHECKING:
+    from vyre_cuda.ir.core.program import Program
+    from vyre_cuda.ir.text import text
+else:
+    text = later("vyre_cuda.ir.text.text")
+
+_TEXT_LENGTH = 60
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 64
+
+
+def _is_type(value: Any) -> bool:
+    return any(value is known for known in TYPES)
+
+
+def _is_tuple(value: Any) -> bool:
+    return isinstance(value, tuple)
+
+
+Rule = tuple[str, Callable[[Any], bool], str]
+
+_NAME: Rule = ("name", _is_text, "a string")
+_BUFFER: Rule = ("buffer", _is_text, "a string")
+_TYPE: Rule = ("type", _is_type, f"one of the types {', '.join(t.name for t in TYPES)}")
+
+_EXPR_RULES: dict[type, tuple[Rule, ...]] = {
+    Const: (_TYPE, ("bits", _is_number, "an int of at most 64 bits")),
+    Local: (_TYPE, _NAME),
+    Scalar: (_TYPE, _NAME),
+    Size: (_TYPE, _BUFFER),
+    Id: (
+        _TYPE,
+        ("kind", lambda value: _is_text(value) and value in ID_KINDS, f"one of {', '.join(ID_KINDS)}"),
+        ("axis", lambda value: _is_number(value) and 0 <= value < len(AXES), "0, 1 or 2"),
+    ),
+    Load: (_TYPE, _BUFFER),
+    Apply: (
+        _TYPE,
+        ("op", lambda value: _is_text(value) and value in OPS, "the name of an op"),
+        ("operands", _is_tuple, "a tuple"),
+    ),
+}
+_STATEMENT_RULES: dict[type, tuple[Rule, ...]] = {
+    Let: (_NAME,),
+    Var: (_NAME,),
+    Assign: (_NAME,),
+    Store: (_BUFFER,),
+    Atomic: (
+        ("result", lambda value: value is None or _is_text(value), "a string or None"),
+        ("op", _is_text, "a string"),
+        _BUFFER,
+        ("operands", _is_tuple, "a tuple"),
+        ("order", _is_text, "a string"),
+        ("scope", _is_text, "a string"),
+    ),
+    Warp: (
+        ("result", _is_text, "a string"),
+        ("op", _is_text, "a string"),
+        ("operands", _is_tuple, "a tuple"),
+        ("combine", _is_text, "a string"),
+    ),
+    If: (("then", _is_tuple, "a tuple"), ("orelse", _is_tuple, "a tuple")),
+    For: (_NAME, ("body", _is_tuple, "a tuple")),
+    While: (("setup", _is_tuple, "a tuple"), ("body", _is_tuple, "a tuple")),
+    Break: (),
+    Continue: (),
+    Return: (),
+    Barrier: (),
+    GridBarrier: (),
+    Assert: (("message", _is_text, "a string"),),
+}
+_PARAMETER_RULES: tuple[Rule, ...] = (
+    _NAME,
+    ("kind", lambda value: _is_text(value) and value in PARAMETER_KINDS, f"one of {', '.join(PARAMETER_KINDS)}"),
+    _TYPE,
+)
+_SHARED_RULES: tuple[Rule, ...] = (_NAME, _TYPE, ("size", _is_number, "an int of at most 64 bits"))
+_PROGRAM_RULES: tuple[Rule, ...] = (
+    _NAME,
+    ("parameters", _is_tuple, "a tuple"),
+    ("body", _is_tuple, "a tuple"),
+    (
+        "block",
+        lambda value: _is_tuple(value) and len(value) == 3 and all(map(_is_number, value)),
+        "a tuple of three ints of at most 64 bits",
+    ),
+    ("index", _is_type, f"one of the types {', '.join(t.name for t in TYPES)}"),
+    ("work", lambda value: value is None or _is_tuple(value), "a tuple of expressions or None"),
+    ("shared", _is_tuple, "a tuple"),
+)
+
+
+_TYPE_IDS = frozenset(map(id, TYPES))
+# Most nodes are well made; this says so without going through the rules one by one.
+_WELL_MADE: dict[type, Callable[[Any], bool]] = {
+    Const: lambda e: id(e.type) in _TYPE_IDS and type(e.bits) is int and _fits(e),
+    Local: lambda e: id(e.type) in _TYPE_IDS and type(e.name) is str,
+    Scalar: lambda e: id(e.type) in _TYPE_IDS and type(e.name) is str,
+    Size: lambda e: id(e.type) in _TYPE_IDS and type(e.buffer) is str,
+    Load: lambda e: id(e.type) in _TYPE_IDS and type(e.buffer) is str,
+    Apply: lambda e: id(e.type) in _TYPE_IDS and type(e.op) is str and e.op in OPS and type(e.operands) is tuple,
+}
+
+
+def find_malformed(program: Program) -> list[Diagnostic]:
+    """Everything that is not made as the node classes declare it, or is beyond a limit."""
+    checker = _Checker()
+    if checker.fields(program, _PROGRAM_RULES, ()):
+        checker.program(program)
+    return checker.found
+
+
+def render_malformed(diagnostics: Sequence[Diagnostic]) -> str:
+    """The findings as a list; a program like this cannot be printed."""
+    out = [f"{len(diagnostics)} error{'s' * (len(diagnostics) != 1)} in a program put together by hand"]
+    for diagnostic in diagnostics:
+        where = ".".join(str(part) for part in diagnostic.path) or "program"
+        known = text.format_source_line(diagnostic.source)
+        out.append(f"    {where}: {diagnostic.message}" + (f" ({known})" if known else ""))
+    return "\n".join(out)
+
+
+class _Checker:
+    def __init__(self) -> None:
+        self.found: list[Diagnostic] = []
+        self.expressions = 0
+        self.statements = 0
+
+    def report(self, message: str, path: Path, node: Any = None, operand: int | None = None) -> None:
+        self.found.append(Diagnostic(message, path, operand, getattr(node, "source", None)))
+
+    def fields(self, node: Any, rules: tuple[Rule, ...], path: Path, operand: int | None = None) -> bool:
+        """Report every field that breaks its rule; True if none does."""
+        good = True
+        for name, holds, wanted in rules:
+            value = getattr(node, name)
+            if not holds(value):
+                good = False
+                kind = type(node).__name__
+                self.report(f"{kind}.{name} is {_shown(value)}; it must be {wanted}", path, node, operand)
+        return good
+
+    def program(self, program: Program) -> None:
+        parameters: tuple[Any, ...] = program.parameters
+        for number, parameter in enumerate(parameters):
+            path: Path = ("parameters", number)
+            if not isinstance(parameter, Parameter):
+                self.report(f"{_shown(parameter)} is not a Parameter", path)
+            elif self.fields(parameter, _PARAMETER_RULES, path) and parameter.size is not None:
+                self.trees((parameter.size,), path, parameter)
+        shared_arrays: tuple[Any, ...] = program.shared
+        for number, shared in enumerate(shared_arrays):
+            path = ("shared", number)
+            if not isinstance(shared, SharedArray):
+                self.report(f"{_shown(shared)} is not a SharedArray", path)
+            else:
+                self.fields(shared, _SHARED_RULES, path)
+        self.trees(program.work or (), ("work",), program)
+        self.body(program.body)
+
+    def body(self, body: tuple[Any, ...]) -> None:
+        stack: list[tuple[Path, tuple[Any, ...], int]] = [((), body, 0)]
+        while stack:
+            prefix, statements, level = stack.pop()
+            for number, statement in enumerate(statements):
+                path = (*prefix, number)
+                self.statements += 1
+                if self.statements > MAX_STATEMENTS:
+                    self.report(f"the program has more than {MAX_STATEMENTS} statements", path, statement)
+                    return
+                rules = _STATEMENT_RULES.get(type(statement))
+                if rules is None:
+                    self.report(f"{_shown(statement)} is not a statement", path)
+                    continue
+                if not self.fields(statement, rules, path):
+                    continue
+                if not self.trees(operands(statement), path, statement):
+                    return
+                nested = bodies(statement)
+                if nested and level == MAX_NESTING:
+                    self.report(f"statements are nested more than {MAX_NESTING} levels deep", path, statement)
+                else:
+                    stack.extend(((*path, name), inner, level + 1) for name, inner in reversed(nested))
+
+    def trees(self, roots: tuple[Any, ...], path: Path, owner: Any) -> bool:
+        """Check expressions; False when the limit on their number is passed, which ends all checking."""
+        stack = [(root, 1) for root in reversed(roots)]
+        number = -1
+        while stack:
+            expr, depth = stack.pop()
+            number += 1
+            self.expressions += 1
+            if self.expressions > MAX_EXPRESSIONS:
+                shared = "subtrees count each time they are used; hold shared ones in a let"
+                self.report(f"the program has more than {MAX_EXPRESSIONS} expressions ({shared})", path, owner)
+                return False
+            if depth > MAX_DEPTH:
+                message = f"the expression is more than {MAX_DEPTH} levels deep; hold parts of it in a let"
+                self.report(message, path, owner, number)
+                return True
+            well_made = _WELL_MADE.get(type(expr))
+            if (well_made is not None and well_made(expr)) or self.expr_fields(expr, path, owner, number):
+                stack.extend((child, depth + 1) for child in reversed(children(expr)))
+        return True
+
+    def expr_fields(self, expr: Any, path: Path, owner: Any, number: int) -> bool:
+        """Report what is wrong with one expression; True if nothing is."""
+        rules = _EXPR_RULES.get(type(expr))
+        if rules is None:
+            self.report(f"{_shown(expr)} is not an expression", path, owner, number)
+            return False
+        if not self.fields(expr, rules, path, number):
+            return False
+        if isinstance(expr, Id) and expr.kind == "lane_id" and expr.axis != 0:
+            self.report(f"Id.axis is {expr.axis}; lane_id has one axis, 0", path, expr, number)
+            return False
+        if isinstance(expr, Const) and not _fits(expr):
+            self.report(f"Const.bits is {expr.bits}; it is no bit pattern of {expr.type}", path, expr, number)
+            return False
+        return True
+
+
+def _fits(expr: Const) -> bool:
+    return 0 <= expr.bits < (2 if expr.type.kind == "bool" else 1 << expr.type.bits)
+
+
+def _shown(value: Any) -> str:
+    """The value if it is short by nature; else its class, because a repr may be endless."""
+    if value is None or isinstance(value, (bool, float)) or _is_number(value):
+        return repr(value)
+    if isinstance(value, str):
+        return repr(value[:_TEXT_LENGTH])
+    return f"an object of class {type(value).__name__}"

@@ -1,0 +1,266 @@
+"""Whether a program means something: every rule is checked, and every finding is reported at once.
+
+Header: names are identifiers, unique, none reserved; 1 to 1,024 threads per block; an index type; at most 256
+parameters, which fit in the parameter space; sizes and work are integer expressions over scalars and sizes of buffers,
+free of cycles; shared arrays fit in 227 KiB. Body: locals are declared once, before use, and used in scope with their
+type; only a `var` is assigned; operands fit the op table; indices are integers; only writable buffers are written, with
+their type; atomics and warp operations exist for the type, atomics with an order and scope that they take; conditions
+are bools; loop bounds are of one integer type and a literal step is not 0; `break` and `continue` are in a loop; warp
+operations stand in warp-uniform control flow, barriers in block-uniform, grid barriers in grid-uniform. Limits are
+those of `limits.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vyre_cuda.errors import Diagnostic, ProgramError
+from vyre_cuda.ir.check.check_expr import Context, LocalInfo
+from vyre_cuda.ir.check.check_header import check_header
+from vyre_cuda.ir.check.structure import find_malformed, render_malformed
+from vyre_cuda.ir.check.uniformity import find_divergent
+from vyre_cuda.ir.core.nodes import (
+    Assert,
+    Assign,
+    Atomic,
+    Barrier,
+    Break,
+    Const,
+    Continue,
+    For,
+    GridBarrier,
+    If,
+    Let,
+    Parameter,
+    Return,
+    Stmt,
+    Store,
+    Var,
+    Warp,
+    While,
+)
+from vyre_cuda.ir.core.ops import ATOMICS, OPS, ORDERS, SCOPES, WARP_OPS, warp_result_type
+from vyre_cuda.ir.core.types import Type, bool_, u32
+from vyre_cuda.ir.core.walk import Path, assert_never, declared_name, statements
+from vyre_cuda.later import later
+
+if TYPE_CHECKING:
+    from vyre_cuda.ir.core.program import Program
+    from vyre_cuda.ir.text import text
+else:
+    text = later("vyre_cuda.ir.text.text")
+
+
+def check(program: Program) -> None:
+    """Raise ProgramError with the program's text and every diagnostic in it, if there is one. Free the second time."""
+    if program._valid:
+        return
+    found = find_malformed(program)
+    if found:
+        raise ProgramError(render_malformed(found), found)
+    found = _find_meaningless(program)
+    if found:
+        raise ProgramError(text.render_diagnostics(program, found), found)
+    program._valid.append(True)
+
+
+def validate(program: Program) -> list[Diagnostic]:
+    """Every diagnostic, empty if the program is valid. A malformed program gets those of its structure alone."""
+    return find_malformed(program) or _find_meaningless(program)
+
+
+def _find_meaningless(program: Program) -> list[Diagnostic]:
+    context = Context(program.index)
+    check_header(program, context)
+    _Body(context, program).run()
+    context.found.extend(find_divergent(program))
+    return context.found
+
+
+class _Body:
+    """Walks the statements with the scopes and loops that are open. `loops` says in which part of each loop."""
+
+    def __init__(self, context: Context, program: Program) -> None:
+        self.context = context
+        self.program = program
+        self.loops: list[str] = []
+        self.scopes: list[list[LocalInfo]] = []
+        context.declared_later = frozenset(filter(None, map(declared_name, statements(program.body))))
+
+    def run(self) -> None:
+        self.scoped(self.program.body, ())
+
+    # ---- scopes ----
+
+    def scoped(self, body: tuple[Stmt, ...], prefix: Path) -> None:
+        self.scopes.append([])
+        self.body(body, prefix)
+        self.end_scope()
+
+    def end_scope(self) -> None:
+        for info in self.scopes.pop():
+            info.in_scope = False
+
+    def declare(self, name: str, type_: Type | None, kind: str) -> None:
+        info = self.context.declare(name, type_, kind)
+        if info is not None:
+            self.scopes[-1].append(info)
+
+    # ---- statements ----
+
+    def body(self, body: tuple[Stmt, ...], prefix: Path) -> None:
+        for number, statement in enumerate(body):
+            path = (*prefix, number)
+            self.context.at(path, statement.source)
+            self.statement(statement, path)
+
+    def statement(self, statement: Stmt, path: Path) -> None:
+        context = self.context
+        match statement:
+            case Let() | Var():
+                type_ = context.type_of(statement.value)
+                self.declare(statement.name, type_, "let" if isinstance(statement, Let) else "var")
+            case Assign():
+                self.assign(statement)
+            case Store():
+                type_ = self.written(statement.buffer)
+                context.index_expr(statement.index)
+                context.typed_expr(statement.value, type_, f"the value stored to {statement.buffer}")
+            case Atomic():
+                self.atomic(statement)
+            case Warp():
+                self.warp(statement)
+            case If():
+                context.typed_expr(statement.condition, bool_, "the condition")
+                self.scoped(statement.then, (*path, "then"))
+                self.scoped(statement.orelse, (*path, "orelse"))
+            case For():
+                self.for_(statement, path)
+            case While():
+                self.while_(statement, path)
+            case Break():
+                self.leaves_loop("break")
+            case Continue():
+                self.leaves_loop("continue")
+            case Return() | Barrier() | GridBarrier():
+                pass
+            case Assert():
+                context.typed_expr(statement.condition, bool_, "the condition")
+                if any("\ud800" <= character <= "\udfff" for character in statement.message):
+                    context.report("the message holds half of a surrogate pair, which is no text")
+            case _:
+                assert_never(statement)
+
+    def assign(self, statement: Assign) -> None:
+        name = statement.name
+        info = self.context.locals.get(name)
+        wanted = None
+        if info is None or not info.in_scope:
+            self.context.report(f"{name} is not a var that is defined here")
+        elif info.kind != "var":
+            what = "a loop counter" if info.kind == "counter" else "a let"
+            self.context.report(f"{name} is {what}; only a var takes a new value")
+        else:
+            wanted = info.type
+        self.context.typed_expr(statement.value, wanted, f"the new value of {name}")
+
+    def written(self, buffer: str) -> Type | None:
+        """The element type of a buffer that this statement writes."""
+        type_ = self.context.buffer_type(buffer)
+        owner = self.context.parameters.get(buffer)
+        if type_ is not None and isinstance(owner, Parameter) and not owner.is_writable:
+            self.context.report(f"{buffer} is an `in` buffer and cannot be written; declare it `out` or `inout`")
+        return type_
+
+    def atomic(self, statement: Atomic) -> None:
+        context, op = self.context, statement.op
+        type_ = self.written(statement.buffer)
+        context.index_expr(statement.index)
+        for operand in statement.operands:
+            context.typed_expr(operand, type_, "the operand")
+        row = ATOMICS.get(op)
+        if row is None:
+            context.report(f"there is no atomic operation {op}; these exist: {', '.join(ATOMICS)}")
+        else:
+            wanted, given = row.operands, len(statement.operands)
+            if given != wanted:
+                context.report(f"atomic {op} takes {wanted} operand{'s' * (wanted != 1)}, {given} given")
+            if type_ is not None and type_ not in row.types:
+                allowed = ", ".join(allowed.name for allowed in row.types)
+                context.report(f"atomic {op} is not defined for {type_}; it takes {allowed}")
+            if not row.result and statement.result is not None:
+                context.report(f"atomic {op} gives no result")
+        orders = ORDERS if row is None else row.orders
+        if statement.order not in ORDERS:
+            context.report(f"there is no memory order {statement.order}; these exist: {', '.join(ORDERS)}")
+        elif statement.order not in orders:
+            context.report(f"atomic {op} has no order {statement.order}; it takes {', '.join(orders)}")
+        if statement.scope not in SCOPES:
+            context.report(f"there is no memory scope {statement.scope}; these exist: {', '.join(SCOPES)}")
+        if statement.result is not None:
+            self.declare(statement.result, type_, "let")
+
+    def warp(self, statement: Warp) -> None:
+        context, op = self.context, statement.op
+        row = WARP_OPS.get(op)
+        types = []
+        for position, operand in enumerate(statement.operands):
+            number = context.number
+            type_ = context.type_of(operand)
+            types.append(type_)
+            if row is not None and row.lane and position == 1 and type_ not in (u32, None):
+                context.report(f"the lane operand is {type_}; it must be u32", number, operand.source)
+        value = types[0] if types else None
+        if row is None:
+            context.report(f"there is no warp operation {op}; these exist: {', '.join(WARP_OPS)}")
+            self.declare(statement.result, None, "let")
+            return
+        wanted, given = 1 + row.lane, len(types)
+        if given != wanted:
+            context.report(f"warp {op} takes {wanted} operand{'s' * (wanted != 1)}, {given} given")
+        if value is not None and value not in row.types:
+            context.report(f"warp {op} is not defined for {value}; it takes {', '.join(t.name for t in row.types)}")
+        elif statement.combine not in (row.combines or ("",)):
+            combines = f"these exist: {', '.join(row.combines)}" if row.combines else "it takes none"
+            context.report(f"warp {op} has no combining op {statement.combine!r}; {combines}")
+        elif statement.combine and value is not None and value not in OPS[statement.combine].types:
+            allowed = ", ".join(t.name for t in OPS[statement.combine].types)
+            context.report(f"{statement.combine} is not defined for {value}; it takes {allowed}")
+        known = value is not None or row.result != "same"
+        self.declare(statement.result, warp_result_type(row, value or u32) if known else None, "let")
+
+    def for_(self, statement: For, path: Path) -> None:
+        context = self.context
+        operand = context.number
+        type_ = context.type_of(statement.start)
+        if type_ is not None and not type_.is_integer:
+            context.report(f"the start is {type_}; loop bounds are of an integer type", operand, statement.start.source)
+            type_ = None
+        context.typed_expr(statement.stop, type_, "the stop")
+        operand = context.number
+        context.typed_expr(statement.step, type_, "the step")
+        if isinstance(statement.step, Const) and statement.step.bits == 0:
+            context.report("a step of 0 never gets anywhere", operand, statement.step.source)
+        self.scopes.append([])
+        self.declare(statement.name, type_, "counter")
+        self.loops.append("body")
+        self.body(statement.body, (*path, "body"))
+        self.loops.pop()
+        self.end_scope()
+
+    def while_(self, statement: While, path: Path) -> None:
+        self.scopes.append([])
+        self.loops.append("setup")
+        self.body(statement.setup, (*path, "setup"))
+        self.context.at(path, statement.source)
+        self.context.typed_expr(statement.condition, bool_, "the condition")
+        self.loops[-1] = "body"
+        self.body(statement.body, (*path, "body"))
+        self.loops.pop()
+        self.end_scope()
+
+    def leaves_loop(self, word: str) -> None:
+        if not self.loops:
+            self.context.report(f"`{word}` is outside of any loop")
+        elif self.loops[-1] == "setup":
+            self.context.report(f"`{word}` is in the setup of a while; it belongs in the body")

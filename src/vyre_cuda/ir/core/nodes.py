@@ -1,0 +1,295 @@
+"""The nodes of a program: expressions without effects, statements with them.
+
+All are frozen values compared by structure. `source`, the (file, line) that built a node, is no part of equality,
+text, wire bytes or fingerprint. Every expression knows its `type`. Names of locals are unique in a program.
+
+An expression is evaluated when the statement that holds it runs; `Load` of a buffer that the program writes sees the
+memory of that moment. A statement reads all its operands before it has an effect.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from vyre_cuda.ir.core.ops import ORDERS as ORDERS
+from vyre_cuda.ir.core.ops import SCOPES as SCOPES
+from vyre_cuda.ir.core.types import Type
+from vyre_cuda.records import dataclass, field
+
+Source: TypeAlias = tuple[str, int]
+IdKind = Literal["global_id", "block_id", "thread_id", "block_dim", "grid_dim", "lane_id"]
+# Positions are wire numbers: append only. lane_id has one axis, 0.
+ID_KINDS: tuple[IdKind, ...] = ("global_id", "block_id", "thread_id", "block_dim", "grid_dim", "lane_id")
+AXES = ("x", "y", "z")
+
+WARP_SIZE = 32
+
+
+# ---- expressions ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A literal, held as the bit pattern of its type, so that -0.0 and NaN payloads are kept."""
+
+    type: Type
+    bits: int
+    source: Source | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """The value of a `let`, a `var`, a loop counter or the result of an atomic."""
+
+    type: Type
+    name: str
+    source: Source | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A by-value parameter."""
+
+    type: Type
+    name: str
+    source: Source | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The number of elements of a buffer parameter or shared array, in the program's index type."""
+
+    type: Type
+    buffer: str
+    source: Source | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Id:
+    """A launch coordinate on one axis (0, 1, 2), in the program's index type."""
+
+    type: Type
+    kind: IdKind
+    axis: int
+    source: Source | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One element of a buffer parameter or shared array; 0 when the index is out of bounds."""
+
+    type: Type
+    buffer: str
+    index: Expr
+    source: Source | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """An op of the table applied to operands; `type` is the result's (for casts, the target)."""
+
+    type: Type
+    op: str
+    operands: tuple[Expr, ...]
+    source: Source | None = field(default=None, compare=False, repr=False)
+
+
+Expr: TypeAlias = Const | Local | Scalar | Size | Id | Load | Apply
+
+
+# ---- statements -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """An immutable local, visible to the end of its block."""
+
+    name: str
+    value: Expr
+    source: Source | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Var:
+    """A mutable local with its first value, visible to the end of its block."""
+
+    name: str
+    value: Expr
+    source: Source | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """A new value for a `Var`."""
+
+    name: str
+    value: Expr
+    source: Source | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Write one element of an out or inout buffer or a shared array; nothing when out of bounds."""
+
+    buffer: str
+    index: Expr
+    value: Expr
+    source: Source | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Atomic:
+    """Read, combine and write one element indivisibly; `result` names a let that holds the old value, or is None.
+
+    `op` is a row of ops.ATOMICS. A "load" only reads, a "store" only writes and has no result.
+    """
+
+    result: str | None
+    op: str
+    buffer: str
+    index: Expr
+    operands: tuple[Expr, ...]
+    order: str = "relaxed"
+    scope: str = "device"
+    source: Source | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Warp:
+    """An operation of the warp's threads together; `result` names a let that holds what this thread gets.
+
+    Needs warp-uniform control flow. `combine` is the op of a reduction or scan, "" for others (ops.WARP_OPS).
+    """
+
+    result: str
+    op: str
+    operands: tuple[Expr, ...]
+    combine: str = ""
+    source: Source | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    condition: Expr
+    then: tuple[Stmt, ...]
+    orelse: tuple[Stmt, ...] = ()
+    source: Source | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """Python's range on exact integers: bounds and step evaluated once, no wrap; a step of 0 makes no trip."""
+
+    name: str
+    start: Expr
+    stop: Expr
+    step: Expr
+    body: tuple[Stmt, ...]
+    source: Source | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    """Before each pass `setup` runs and then `condition` is evaluated; locals of `setup` are visible in `body`."""
+
+    setup: tuple[Stmt, ...]
+    condition: Expr
+    body: tuple[Stmt, ...]
+    source: Source | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    source: Source | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Continue:
+    source: Source | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """The thread ends."""
+
+    source: Source | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Every thread of the block arrives before any goes on; shared and global writes before it are seen after it."""
+
+    source: Source | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class GridBarrier:
+    """Every thread of the grid arrives before any goes on; makes the launch cooperative."""
+
+    source: Source | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Assert:
+    """Report and end the thread when the condition is false; outputs are then unspecified."""
+
+    condition: Expr
+    message: str
+    source: Source | None = field(default=None, compare=False, repr=False)
+
+
+Stmt: TypeAlias = (
+    Let
+    | Var
+    | Assign
+    | Store
+    | Atomic
+    | Warp
+    | If
+    | For
+    | While
+    | Break
+    | Continue
+    | Return
+    | Barrier
+    | GridBarrier
+    | Assert
+)
+
+
+# ---- declarations ---------------------------------------------------------------------------------------------------
+
+ParameterKind = Literal["in", "inout", "out", "scalar"]
+PARAMETER_KINDS: tuple[ParameterKind, ...] = ("in", "inout", "out", "scalar")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A buffer ("in", "inout", "out") or by-value scalar.
+
+    `size` is an out's element count, None when `out=` brings it.
+    """
+
+    name: str
+    kind: ParameterKind
+    type: Type
+    size: Expr | None = None
+    source: Source | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def is_buffer(self) -> bool:
+        return self.kind != "scalar"
+
+    @property
+    def is_writable(self) -> bool:
+        return self.kind in ("inout", "out")
+
+
+@dataclass(frozen=True, slots=True)
+class SharedArray:
+    """An array that the threads of one block share: `size` elements, zeroed when the block starts."""
+
+    name: str
+    type: Type
+    size: int
+    source: Source | None = field(default=None, compare=False, repr=False)

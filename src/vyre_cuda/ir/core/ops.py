@@ -1,0 +1,245 @@
+"""THE op table: every op of the expression language, declared once.
+
+Builder, validator, interpreter, printer, wire format, instruction selection, documentation and tests read it. An op is
+a NumPy ufunc: it carries NumPy's name and, wherever NumPy defines a result exactly, gives that result bit for bit.
+`code` is the op's number in wire bytes; codes are never reused.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from vyre_cuda.functions import table
+from vyre_cuda.ir.core.types import FLOATS, INTEGERS, NUMBERS, TYPES, Type, bool_, f64, u32
+from vyre_cuda.records import dataclass
+
+Result = Literal["same", "bool", "explicit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One row. `types` are those that the operands (all of one type) may have.
+
+    `result` is "same" (the operands' type), "bool" or "explicit" (named by the node: casts). `leading_bool` marks
+    `where`, whose first operand is a bool and not counted among the operands of one type.
+    """
+
+    name: str
+    code: int
+    arity: int
+    types: tuple[Type, ...]
+    result: Result = "same"
+    commutative: bool = False
+    symbol: str = ""
+    leading_bool: bool = False
+    rule: str = ""
+
+
+def _function(name: str, code: int, symbol: str = "") -> Op:
+    """A mathematical function, for the types of its forms; f16 and bf16 are computed by the form of f32."""
+    types = tuple(t for t in FLOATS if table.has(name, "f64" if t is f64 else "f32"))
+    bounds = {t: table.exact_form(name, t.name).ulp for t in types if t.bits > 16}
+    rule = ", ".join(f"{bound:g} ULP for {t}" for t, bound in bounds.items())
+    return Op(name, code, table.ARITY[name], types, symbol=symbol, rule=f"within {rule}; f16 and bf16 by way of f32")
+
+
+_ROWS = (
+    Op("add", 1, 2, NUMBERS, commutative=True, symbol="+", rule="integers wrap; floats round to nearest even"),
+    Op("subtract", 2, 2, NUMBERS, symbol="-", rule="integers wrap; floats round to nearest even"),
+    Op("multiply", 3, 2, NUMBERS, commutative=True, symbol="*", rule="integers wrap; floats round to nearest even"),
+    Op("negative", 4, 1, NUMBERS, rule="integers wrap"),
+    Op("absolute", 5, 1, NUMBERS, rule="of the smallest integer is itself"),
+    Op("fma", 6, 3, FLOATS, rule="x * y + z with one rounding"),
+    Op("floor_divide", 7, 2, INTEGERS, symbol="//", rule="quotient floors; by zero 0; MIN // -1 = MIN"),
+    Op("remainder", 8, 2, INTEGERS, symbol="%", rule="sign of the divisor; by zero 0; MIN % -1 = 0"),
+    Op("trunc_divide", 9, 2, INTEGERS, rule="quotient toward zero; by zero 0; MIN / -1 = MIN"),
+    Op("fmod", 10, 2, NUMBERS, rule="sign of the dividend; integers by zero 0; floats exact"),
+    Op("divide", 11, 2, FLOATS, symbol="/", rule="correctly rounded"),
+    Op("reciprocal", 12, 1, FLOATS, rule="1 / x, correctly rounded"),
+    Op("sqrt", 13, 1, FLOATS, rule="correctly rounded"),
+    Op("left_shift", 14, 2, INTEGERS, symbol="<<", rule="count read as unsigned; 0 from the width on"),
+    Op("right_shift", 15, 2, INTEGERS, symbol=">>", rule="count read as unsigned; 0 or the sign from the width on"),
+    Op("bitwise_and", 16, 2, INTEGERS, commutative=True, symbol="&"),
+    Op("bitwise_or", 17, 2, INTEGERS, commutative=True, symbol="|"),
+    Op("bitwise_xor", 18, 2, INTEGERS, commutative=True, symbol="^"),
+    Op("invert", 19, 1, INTEGERS, rule="every bit flipped"),
+    Op("logical_and", 20, 2, (bool_,), commutative=True, symbol="&"),
+    Op("logical_or", 21, 2, (bool_,), commutative=True, symbol="|"),
+    Op("logical_xor", 22, 2, (bool_,), commutative=True, symbol="^"),
+    Op("logical_not", 23, 1, (bool_,)),
+    Op("equal", 24, 2, TYPES, "bool", commutative=True, symbol="==", rule="IEEE for floats"),
+    Op("not_equal", 25, 2, TYPES, "bool", commutative=True, symbol="!=", rule="IEEE for floats"),
+    Op("less", 26, 2, NUMBERS, "bool", symbol="<", rule="signedness from the type"),
+    Op("less_equal", 27, 2, NUMBERS, "bool", symbol="<=", rule="signedness from the type"),
+    Op("greater", 28, 2, NUMBERS, "bool", symbol=">", rule="signedness from the type"),
+    Op("greater_equal", 29, 2, NUMBERS, "bool", symbol=">=", rule="signedness from the type"),
+    Op("minimum", 30, 2, NUMBERS, commutative=True, rule="propagates NaN; -0 counts as less than +0"),
+    Op("maximum", 31, 2, NUMBERS, commutative=True, rule="propagates NaN; -0 counts as less than +0"),
+    Op("fmin", 32, 2, FLOATS, commutative=True, rule="ignores NaN; -0 counts as less than +0"),
+    Op("fmax", 33, 2, FLOATS, commutative=True, rule="ignores NaN; -0 counts as less than +0"),
+    Op("floor", 34, 1, FLOATS),
+    Op("ceil", 35, 1, FLOATS),
+    Op("trunc", 36, 1, FLOATS),
+    Op("rint", 37, 1, FLOATS, rule="to even"),
+    Op("isnan", 38, 1, FLOATS, "bool"),
+    Op("isinf", 39, 1, FLOATS, "bool"),
+    Op("isfinite", 40, 1, FLOATS, "bool"),
+    Op("where", 41, 3, TYPES, leading_bool=True, rule="both arms evaluated"),
+    Op("cast", 42, 1, TYPES, "explicit", rule="int keeps low bits; float to int truncates, saturates, NaN gives 0"),
+    Op("bitcast", 43, 1, NUMBERS, "explicit", rule="same width, bits kept"),
+    Op("bitwise_count", 44, 1, INTEGERS, rule="ones of the two's complement pattern, in the operand's type"),
+    Op("count_leading_zeros", 45, 1, INTEGERS, rule="of 0 is the width"),
+    Op("count_trailing_zeros", 46, 1, INTEGERS, rule="of 0 is the width"),
+    Op("reverse_bits", 47, 1, INTEGERS),
+    Op("rotate_left", 48, 2, INTEGERS, rule="count read as unsigned, modulo the width"),
+    Op("rotate_right", 49, 2, INTEGERS, rule="count read as unsigned, modulo the width"),
+    Op("multiply_high", 50, 2, INTEGERS, commutative=True, rule="upper half of the double-width product"),
+    Op("add_saturate", 51, 2, INTEGERS, commutative=True, rule="clamped to the type's range"),
+    Op("subtract_saturate", 52, 2, INTEGERS, rule="clamped to the type's range"),
+    Op("copysign", 53, 2, FLOATS, rule="magnitude of the first, sign of the second"),
+    Op("sign", 54, 1, NUMBERS, rule="-1, 0 or 1; of a zero that is a positive zero, of NaN it is NaN"),
+    Op("signbit", 55, 1, FLOATS, "bool"),
+    Op("nextafter", 56, 2, FLOATS, rule="the next float toward the second; the second when equal"),
+    _function("exp2", 57),
+    _function("exp", 58),
+    _function("expm1", 59),
+    _function("log", 60),
+    _function("log2", 61),
+    _function("log10", 62),
+    _function("log1p", 63),
+    _function("sin", 64),
+    _function("cos", 65),
+    _function("tan", 66),
+    _function("arcsin", 67),
+    _function("arccos", 68),
+    _function("arctan", 69),
+    _function("arctan2", 70),
+    _function("sinh", 71),
+    _function("cosh", 72),
+    _function("tanh", 73),
+    _function("arcsinh", 74),
+    _function("arccosh", 75),
+    _function("arctanh", 76),
+    _function("power", 77, "**"),
+    _function("hypot", 78),
+    _function("cbrt", 79),
+    _function("erf", 80),
+    _function("rsqrt", 81),
+    _function("sigmoid", 82),
+)
+
+OPS: dict[str, Op] = {op.name: op for op in _ROWS}
+
+
+# Memory orders and scopes of atomics. Positions are wire numbers: append only.
+ORDERS: tuple[str, ...] = ("relaxed", "acquire", "release", "acq_rel")
+SCOPES: tuple[str, ...] = ("block", "device", "system")
+
+
+@dataclass(frozen=True, slots=True)
+class AtomicOp:
+    """An atomic: `operands` follow the index, `types` are those of the element and of every operand.
+
+    `result` False: it gives nothing. `orders` are those that make sense: a load releases nothing, a store acquires
+    nothing. `code` as in `Op`.
+    """
+
+    name: str
+    code: int
+    operands: int
+    types: tuple[Type, ...]
+    result: bool = True
+    orders: tuple[str, ...] = ORDERS
+
+
+_WORDS = tuple(t for t in INTEGERS if t.bits >= 32)
+_WORDS_AND_FLOATS = _WORDS + tuple(t for t in FLOATS if t.bits >= 32)
+
+_ATOMICS = (
+    AtomicOp("add", 0, 1, _WORDS_AND_FLOATS),
+    AtomicOp("compare_exchange", 1, 2, _WORDS),
+    AtomicOp("subtract", 2, 1, _WORDS),
+    AtomicOp("minimum", 3, 1, _WORDS_AND_FLOATS),
+    AtomicOp("maximum", 4, 1, _WORDS_AND_FLOATS),
+    AtomicOp("bitwise_and", 5, 1, _WORDS),
+    AtomicOp("bitwise_or", 6, 1, _WORDS),
+    AtomicOp("bitwise_xor", 7, 1, _WORDS),
+    AtomicOp("exchange", 8, 1, _WORDS_AND_FLOATS),
+    AtomicOp("load", 9, 0, _WORDS_AND_FLOATS, orders=("relaxed", "acquire")),
+    AtomicOp("store", 10, 1, _WORDS_AND_FLOATS, result=False, orders=("relaxed", "release")),
+)
+ATOMICS: dict[str, AtomicOp] = {op.name: op for op in _ATOMICS}
+
+
+@dataclass(frozen=True, slots=True)
+class WarpOp:
+    """A warp operation: `value` types of its first operand, `lane` whether a second one (u32) follows.
+
+    `result` is "same" (the value's type), "bool" or "u32". `combines` are the ops that a reduction or scan may apply.
+    """
+
+    name: str
+    code: int
+    types: tuple[Type, ...]
+    lane: bool = False
+    result: Literal["same", "bool", "u32"] = "same"
+    combines: tuple[str, ...] = ()
+
+
+# Combining ops and the types they take; bitwise ones are for integers.
+COMBINES = ("add", "minimum", "maximum", "bitwise_and", "bitwise_or", "bitwise_xor")
+
+_WARP = (
+    WarpOp("shuffle", 0, TYPES, lane=True),
+    WarpOp("shuffle_up", 1, TYPES, lane=True),
+    WarpOp("shuffle_down", 2, TYPES, lane=True),
+    WarpOp("shuffle_xor", 3, TYPES, lane=True),
+    WarpOp("broadcast", 4, TYPES, lane=True),
+    WarpOp("any", 5, (bool_,), result="bool"),
+    WarpOp("all", 6, (bool_,), result="bool"),
+    WarpOp("ballot", 7, (bool_,), result="u32"),
+    WarpOp("match", 8, TYPES, result="u32"),
+    WarpOp("reduce", 9, NUMBERS, combines=COMBINES),
+    WarpOp("inclusive_scan", 10, NUMBERS, combines=COMBINES),
+    WarpOp("exclusive_scan", 11, NUMBERS, combines=COMBINES),
+)
+WARP_OPS: dict[str, WarpOp] = {op.name: op for op in _WARP}
+
+BY_CODE: dict[int, Op] = {op.code: op for op in _ROWS}
+ATOMICS_BY_CODE: dict[int, AtomicOp] = {op.code: op for op in _ATOMICS}
+WARP_OPS_BY_CODE: dict[int, WarpOp] = {op.code: op for op in _WARP}
+
+
+def warp_result_type(op: WarpOp, value: Type) -> Type:
+    """What a warp operation gives for a value of this type."""
+    return {"same": value, "bool": bool_, "u32": u32}[op.result]
+
+
+def result_type(op: Op, operands: tuple[Type, ...], explicit: Type | None = None) -> Type:
+    """The type of `op` applied to operands of these types.
+
+    Raises TypeError with the sentence that a diagnostic shows. `explicit` is the target of a cast.
+    """
+    if len(operands) != op.arity:
+        raise TypeError(f"{op.name} takes {op.arity} operand{'s' * (op.arity != 1)}, {len(operands)} given")
+    same = operands[1:] if op.leading_bool else operands
+    if op.leading_bool and operands[0] is not bool_:
+        raise TypeError(f"operand 0 of {op.name} is {operands[0]}; it must be bool_")
+    for position, operand in enumerate(operands[1:] if not op.leading_bool else operands[2:], start=1):
+        if operand is not same[0]:
+            at = position + op.leading_bool
+            raise TypeError(
+                f"operand {at} is {operand}, operand {int(op.leading_bool)} is {same[0]}; {op.name} needs one type "
+                f"(write vc.{same[0]}(...))"
+            )
+    if same[0] not in op.types:
+        raise TypeError(f"{op.name} is not defined for {same[0]}; it takes {', '.join(t.name for t in op.types)}")
+    if op.result == "bool":
+        return bool_
+    if op.result == "same":
+        return same[0]
+    if explicit is None:
+        raise TypeError(f"{op.name} needs a target type")
+    if op.name == "bitcast" and (explicit not in op.types or explicit.bits != same[0].bits):
+        raise TypeError(f"bitcast from {same[0]} to {explicit}: the widths must be equal, and neither may be bool_")
+    return explicit

@@ -1,0 +1,73 @@
+"""`Program`: an immutable value that everything else works on.
+
+Equality, hash and fingerprint are of structure alone; source positions and the Python object's history play no part.
+A Program made by `Builder.build`, `parse` or `from_bytes` is valid; one put together from nodes by hand is checked
+when it is compiled or evaluated.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vyre_cuda.ir.core.nodes import Expr, Parameter, SharedArray, Source, Stmt
+from vyre_cuda.ir.core.types import Type, u32
+from vyre_cuda.ir.wire import wire
+from vyre_cuda.later import later
+from vyre_cuda.records import dataclass, field
+
+if TYPE_CHECKING:
+    import hashlib
+
+    from vyre_cuda.ir.text import text
+else:
+    hashlib = later("hashlib")
+    text = later("vyre_cuda.ir.text.text")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A kernel as data: what `vc.Builder` makes and `Device.compile` takes.
+
+    `block` is in threads per axis. `work` is the number of items per axis (1 to 3 expressions over scalars and
+    sizes of buffers), None for the size of the first out, else inout, else in buffer. `auto_block`: a device may
+    choose another number of threads; a wish, which is no part of what the program means, nor of its text or bytes.
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    body: tuple[Stmt, ...]
+    block: tuple[int, int, int] = (256, 1, 1)
+    index: Type = u32
+    work: tuple[Expr, ...] | None = None
+    shared: tuple[SharedArray, ...] = ()
+    source: Source | None = field(default=None, compare=False, repr=False)
+    auto_block: bool = field(default=False, compare=False, repr=False)
+    # Filled once; init=False so that dataclasses.replace starts anew.
+    _bytes: list[bytes] = field(default_factory=list, init=False, compare=False, repr=False)
+    _valid: list[bool] = field(default_factory=list, init=False, compare=False, repr=False)
+
+    def text(self) -> str:
+        """The program as text; `vyre_cuda.parse` is the inverse."""
+        return text.format_program(self)
+
+    def to_bytes(self) -> bytes:
+        """The canonical wire bytes: equal programs give equal bytes."""
+        if not self._bytes:
+            self._bytes.append(wire.encode(self))
+        return self._bytes[0]
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Program:
+        """The program of these wire bytes. Raises ProgramError for anything that is not one."""
+        return wire.decode(data, cls)
+
+    @property
+    def fingerprint(self) -> str:
+        """BLAKE2b-256 of the wire bytes, in hex."""
+        return hashlib.blake2b(self.to_bytes(), digest_size=32).hexdigest()
+
+    def __repr__(self) -> str:
+        return f"<vyre_cuda.Program {self.name}({', '.join(parameter.name for parameter in self.parameters)})>"
+
+    def __str__(self) -> str:
+        return self.text()

@@ -1,0 +1,171 @@
+"""Traversals of programs that every reader shares.
+
+Orders are fixed here once. Statements: pre-order, `setup` before `body`, `then` before `orelse`. Expressions: operands
+left to right, a parent before its operands. None of these recurses, so a tree of any depth can be walked.
+
+A path alternates statement index and name of the nested body: `(3, "then", 0)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NoReturn, TypeAlias
+
+from vyre_cuda.errors import InternalError
+from vyre_cuda.ir.core.nodes import (
+    Apply,
+    Assert,
+    Assign,
+    Atomic,
+    Barrier,
+    Break,
+    Const,
+    Continue,
+    Expr,
+    For,
+    GridBarrier,
+    Id,
+    If,
+    Let,
+    Load,
+    Local,
+    Return,
+    Scalar,
+    Size,
+    Stmt,
+    Store,
+    Var,
+    Warp,
+    While,
+)
+
+Path: TypeAlias = "tuple[int | str, ...]"
+Body: TypeAlias = "tuple[Stmt, ...]"
+
+
+def assert_never(value: NoReturn) -> NoReturn:
+    """Ends a match that names every node class; a type checker reports a class that is missing."""
+    raise InternalError(f"{type(value).__name__} is no class of node that this match knows")
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """The operands of one expression."""
+    match expr:
+        case Apply():
+            return expr.operands
+        case Load():
+            return (expr.index,)
+        case Const() | Local() | Scalar() | Size() | Id():
+            return ()
+        case _:
+            assert_never(expr)
+
+
+def expressions(roots: Iterable[Expr]) -> Iterator[Expr]:
+    """Every expression of these trees."""
+    stack = list(roots)
+    stack.reverse()
+    while stack:
+        expr = stack.pop()
+        yield expr
+        stack.extend(reversed(children(expr)))
+
+
+def operands(statement: Stmt) -> tuple[Expr, ...]:
+    """The expressions that the statement itself evaluates, in evaluation order, without those of nested bodies.
+
+    `Diagnostic.operand` counts `expressions(operands(statement))`.
+    """
+    match statement:
+        case Let() | Var() | Assign():
+            return (statement.value,)
+        case Store():
+            return (statement.index, statement.value)
+        case Atomic():
+            return (statement.index, *statement.operands)
+        case Warp():
+            return statement.operands
+        case If() | While() | Assert():
+            return (statement.condition,)
+        case For():
+            return (statement.start, statement.stop, statement.step)
+        case Break() | Continue() | Return() | Barrier() | GridBarrier():
+            return ()
+        case _:
+            assert_never(statement)
+
+
+def bodies(statement: Stmt) -> tuple[tuple[str, Body], ...]:
+    """The nested bodies of a statement with the names that paths give them."""
+    match statement:
+        case If():
+            return (("then", statement.then), ("orelse", statement.orelse))
+        case For():
+            return (("body", statement.body),)
+        case While():
+            return (("setup", statement.setup), ("body", statement.body))
+        case Let() | Var() | Assign() | Store() | Atomic() | Warp() | Assert():
+            return ()
+        case Break() | Continue() | Return() | Barrier() | GridBarrier():
+            return ()
+        case _:
+            assert_never(statement)
+
+
+def statements(body: Body) -> Iterator[Stmt]:
+    """Every statement of a body and of the bodies nested in it."""
+    stack: list[Iterator[Stmt]] = [iter(body)]
+    while stack:
+        for statement in stack[-1]:
+            yield statement
+            nested = bodies(statement)
+            if nested:
+                stack.extend(iter(inner) for _, inner in reversed(nested))
+                break
+        else:
+            stack.pop()
+
+
+def located(body: Body, prefix: Path = ()) -> Iterator[tuple[Path, Stmt]]:
+    """As `statements`, each with its path."""
+    stack: list[tuple[Path, Iterator[tuple[int, Stmt]]]] = [(prefix, enumerate(body))]
+    while stack:
+        at, remaining = stack[-1]
+        for number, statement in remaining:
+            path = (*at, number)
+            yield path, statement
+            nested = bodies(statement)
+            if nested:
+                stack.extend(((*path, name), enumerate(inner)) for name, inner in reversed(nested))
+                break
+        else:
+            stack.pop()
+
+
+def declared_name(statement: Stmt) -> str | None:
+    """The local that a statement declares: of a let, var, warp operation, atomic with a result, or for."""
+    match statement:
+        case Let() | Var() | For():
+            return statement.name
+        case Atomic() | Warp():
+            return statement.result
+        case Assign() | Store() | If() | While() | Assert():
+            return None
+        case Break() | Continue() | Return() | Barrier() | GridBarrier():
+            return None
+        case _:
+            assert_never(statement)
+
+
+def buffers_written(body: Body) -> set[str]:
+    """Names of the buffers and shared arrays that a store or an atomic changes."""
+    return {
+        statement.buffer
+        for statement in statements(body)
+        if isinstance(statement, Store) or (isinstance(statement, Atomic) and statement.op != "load")
+    }
+
+
+def assert_sites(body: Body) -> tuple[tuple[Path, Assert], ...]:
+    """Every assert in order: its position here is the site number that a failing thread reports."""
+    return tuple((path, statement) for path, statement in located(body) if isinstance(statement, Assert))

@@ -1,0 +1,211 @@
+"""Program text to `Program`, the inverse of `text.format_program`.
+
+All errors of a text are reported at once, each with its line and a caret; a text whose lines can all be read is then
+validated. Every node gets the file and line that it came from. Hostile text ends in a ProgramError: work and memory
+are linear in its length, and recursion is bounded by the limits.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from vyre_cuda.errors import Diagnostic, ProgramError
+from vyre_cuda.ir.check.validate import check
+from vyre_cuda.ir.core.limits import MAX_PARAMETERS
+from vyre_cuda.ir.core.nodes import AXES, Expr, Parameter, ParameterKind, SharedArray, Source
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import Type
+from vyre_cuda.ir.read.lexer import Fault, Scanner, lines
+from vyre_cuda.ir.read.parse_body import BodyReader
+from vyre_cuda.ir.read.parse_expr import Names, Stop, read_list
+from vyre_cuda.records import replace
+
+_MAX_ERRORS = 100
+_SHOWN_COLUMNS = 120
+_HEADER = frozenset({"program", "block", "index", "work", "in", "inout", "out", "scalar", "shared"})
+_DEFAULT_BLOCK = (256,)
+
+
+def parse(text: str, *, filename: str = "<text>") -> Program:
+    """The program that `text` describes; `filename` is what errors call it.
+
+    Raises ProgramError with every diagnostic.
+    """
+    return _Parser(filename).read(text)
+
+
+class _Parser:
+    """Reads header lines up to the first statement, hands the rest to a BodyReader and collects the errors."""
+
+    def __init__(self, filename: str) -> None:
+        self.filename = filename
+        self.errors: list[tuple[Diagnostic, str]] = []
+        self.names = Names(source=(filename, 1))
+        self.body = BodyReader(self.names)
+        self.in_header = True
+        self.name: str | None = None
+        self.source: Source = (filename, 1)
+        self.block: tuple[int, ...] | None = None
+        self.index: Type | None = None
+        self.work: tuple[Expr, ...] | None = None
+        self.work_line: tuple[Scanner, Source] | None = None
+        self.parameters: list[Parameter] = []
+        self.size_lines: dict[int, tuple[Scanner, Source]] = {}
+        self.shared: list[SharedArray] = []
+
+    # ---- the whole text ----
+
+    def read(self, text: str) -> Program:
+        stopped = self._read_lines(text)
+        if not stopped:
+            for frame in self.body.open:
+                self.names.source = frame.source
+                self._error(f"`{frame.keyword}` is not closed by `end`", frame.line, 0)
+        if self.errors:
+            self.errors.sort(key=lambda error: _line_of(error[0]))
+            raise ProgramError(self._render(stopped), [diagnostic for diagnostic, _ in self.errors])
+        program = Program(
+            name=self.name or "",
+            parameters=tuple(self.parameters),
+            body=tuple(self.body.body),
+            block=cast("tuple[int, int, int]", (*(self.block or _DEFAULT_BLOCK), 1, 1)[:3]),
+            index=self.names.index,
+            work=self.work,
+            shared=tuple(self.shared),
+            source=self.source,
+        )
+        check(program)
+        return program
+
+    def _read_lines(self, text: str) -> bool:
+        """Read every line; True if a limit stopped it."""
+        line = ""
+        try:
+            for number, line in lines(text):
+                self.names.source = (self.filename, number)
+                try:
+                    self._read_line(line)
+                except Fault as fault:
+                    self._error(fault.message, line, fault.column)
+                    if len(self.errors) >= _MAX_ERRORS:
+                        return True
+            if self.in_header:
+                self._end_header()
+        except Stop as stop:
+            self._error(stop.message, line, 0)
+            return True
+        return False
+
+    def _read_line(self, line: str) -> None:
+        scan = Scanner(line)
+        if not scan.word:
+            return
+        if not scan.at_name():
+            raise scan.fault("a statement")
+        if self.in_header and scan.word in _HEADER and scan.following() != "=":
+            self._header_line(scan)
+            return
+        if self.in_header:
+            self._end_header()
+        self.body.read(scan)
+
+    def _error(self, message: str, line: str, column: int) -> None:
+        self.body.broken = True
+        start = max(0, column - _SHOWN_COLUMNS // 2)
+        shown = line[start : start + _SHOWN_COLUMNS].replace("\t", " ").rstrip()
+        caret = " " * (column - start)
+        self.errors.append((Diagnostic(message, source=self.names.source), f"    {shown}\n    {caret}^ {message}"))
+
+    def _render(self, stopped: bool) -> str:
+        count = len(self.errors)
+        out = [f"{count} error{'s' * (count != 1)} in {self.filename}"]
+        out.extend(f"  {self.filename}:{_line_of(diagnostic)}\n{shown}" for diagnostic, shown in self.errors)
+        if stopped:
+            out.append("  what follows was not read")
+        return "\n".join(out)
+
+    # ---- header ----
+
+    def _header_line(self, scan: Scanner) -> None:
+        column, word = scan.column, scan.take()
+        if self.name is None and word != "program":
+            self.name = ""
+            self._error("a text begins with `program NAME`", scan.line, 0)
+        given = {"program": self.name, "block": self.block, "index": self.index, "work": self.work_line}
+        if given.get(word) is not None:
+            raise Fault(f"`{word}` is given a second time", column)
+        match word:
+            case "program":
+                self.name = scan.name("the name of the program")
+                self.source = self.names.source
+            case "block":
+                self._read_block(scan)
+            case "index":
+                self.index = self.names.index = scan.type()
+            case "work":
+                self.work_line = (scan, self.names.source)
+                return
+            case "shared":
+                self._read_shared(scan)
+            case _:
+                self._read_parameter(cast(ParameterKind, word), scan)
+                return
+        scan.end()
+
+    def _read_block(self, scan: Scanner) -> None:
+        extents = [scan.integer("a number of threads")]
+        while scan.word and len(extents) < 3:
+            extents.append(scan.integer("a number of threads"))
+        self.block = tuple(extents)
+
+    def _read_shared(self, scan: Scanner) -> None:
+        name = scan.name("the name of a shared array")
+        scan.expect(":")
+        type_ = scan.type()
+        scan.expect("[")
+        size = scan.integer("a number of elements")
+        scan.expect("]")
+        self.names.buffers.setdefault(name, type_)
+        self.shared.append(SharedArray(name, type_, size, self.names.source))
+
+    def _read_parameter(self, kind: ParameterKind, scan: Scanner) -> None:
+        if len(self.parameters) == MAX_PARAMETERS:
+            raise Stop(f"a program has at most {MAX_PARAMETERS} parameters")
+        name = scan.name("the name of a parameter")
+        scan.expect(":")
+        type_ = scan.type()
+        (self.names.scalars if kind == "scalar" else self.names.buffers).setdefault(name, type_)
+        if scan.accept("["):
+            self.size_lines[len(self.parameters)] = (scan, self.names.source)
+        else:
+            scan.end()
+        self.parameters.append(Parameter(name, kind, type_, source=self.names.source))
+
+    def _end_header(self) -> None:
+        """Read the sizes and the work, which may use what is declared below them."""
+        self.in_header = False
+        here = self.names.source
+        if self.name is None:
+            self._error("a text begins with `program NAME`", "", 0)
+        for number, (scan, source) in self.size_lines.items():
+            for size in self._header_exprs(scan, source, 1, "]"):
+                self.parameters[number] = replace(self.parameters[number], size=size)
+        if self.work_line is not None:
+            self.work = self._header_exprs(*self.work_line, len(AXES))
+        self.names.source = here
+
+    def _header_exprs(self, scan: Scanner, source: Source, most: int, close: str = "") -> tuple[Expr, ...]:
+        self.names.source = source
+        try:
+            exprs = read_list(scan, self.names, most)
+            if close:
+                scan.expect(close)
+            scan.end()
+        except Fault as fault:
+            self._error(fault.message, scan.line, fault.column)
+            return ()
+        return exprs
+
+
+def _line_of(diagnostic: Diagnostic) -> int:
+    return diagnostic.source[1] if diagnostic.source else 0

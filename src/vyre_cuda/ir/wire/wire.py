@@ -1,0 +1,217 @@
+"""Programs as bytes: canonical, versioned, and safe to decode from anybody.
+
+A valid program has one encoding, and every accepted byte string is the encoding of what it decodes to.
+
+Layout: MAGIC, VERSION, then the sections header, parameters, sizes, shared, work, body. Numbers are unsigned LEB128
+varints, constants little-endian in the width of their type. Strings are numbered in order of first use; the first use
+brings length and UTF-8, later ones the number alone. Types are not written where declarations give them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+from vyre_cuda.ir.check.validate import check
+from vyre_cuda.ir.core.nodes import (
+    AXES,
+    ID_KINDS,
+    ORDERS,
+    PARAMETER_KINDS,
+    SCOPES,
+    Apply,
+    Assert,
+    Assign,
+    Atomic,
+    Barrier,
+    Break,
+    Const,
+    Continue,
+    Expr,
+    For,
+    GridBarrier,
+    Id,
+    If,
+    Let,
+    Load,
+    Local,
+    Return,
+    Scalar,
+    Size,
+    Stmt,
+    Store,
+    Var,
+    Warp,
+    While,
+)
+from vyre_cuda.ir.core.ops import ATOMICS, OPS, WARP_OPS
+from vyre_cuda.ir.core.walk import assert_never
+from vyre_cuda.ir.wire.wire_tags import MAGIC, VERSION, ExprTag, StatementTag
+from vyre_cuda.later import later
+
+if TYPE_CHECKING:
+    from vyre_cuda.ir.core.program import Program
+    from vyre_cuda.ir.wire import wire_read
+else:
+    wire_read = later("vyre_cuda.ir.wire.wire_read")
+
+P = TypeVar("P", bound="Program")
+
+
+def encode(program: Program) -> bytes:
+    """The wire bytes of a program. Raises ProgramError if it is not valid."""
+    check(program)
+    writer = _Writer()
+    writer.program(program)
+    return bytes(writer.out)
+
+
+def decode(data: bytes, make: Callable[..., P]) -> P:
+    """The program of these bytes; `make` is the class Program. Raises ProgramError."""
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise TypeError(f"wire bytes are bytes, not {type(data).__name__}")
+    return wire_read.Reader(bytes(data)).program(make)
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self.out = bytearray(MAGIC)
+        self.names: dict[str, int] = {}
+        self.numbers(VERSION)
+
+    def name(self, name: str) -> None:
+        number = self.names.get(name)
+        if number is not None:
+            self.numbers(number)
+            return
+        raw = name.encode()
+        self.numbers(len(self.names), len(raw))
+        self.out += raw
+        self.names[name] = len(self.names)
+
+    def numbers(self, *values: int) -> None:
+        for value in values:
+            while value > 0x7F:
+                self.out.append(value & 0x7F | 0x80)
+                value >>= 7
+            self.out.append(value)
+
+    def program(self, program: Program) -> None:
+        self.name(program.name)
+        self.numbers(program.index.code, *program.block, len(program.parameters))
+        for parameter in program.parameters:
+            self.name(parameter.name)
+            kind = PARAMETER_KINDS.index(parameter.kind)
+            self.numbers(kind, parameter.type.code, int(parameter.size is not None))
+        self.exprs(parameter.size for parameter in program.parameters if parameter.size is not None)
+        self.numbers(len(program.shared))
+        for shared in program.shared:
+            self.name(shared.name)
+            self.numbers(shared.type.code, shared.size)
+        work = program.work or ()
+        self.numbers(len(work))
+        self.exprs(work)
+        self.body(program.body)
+
+    def exprs(self, exprs: Iterable[Expr]) -> None:
+        for expr in exprs:
+            self.expr(expr)
+
+    def expr(self, expr: Expr) -> None:
+        match expr:
+            case Const():
+                self.numbers(ExprTag.CONST, expr.type.code)
+                self.out += expr.bits.to_bytes(expr.type.itemsize, "little")
+            case Local() | Scalar():
+                self.numbers(ExprTag.NAME)
+                self.name(expr.name)
+            case Size():
+                self.numbers(ExprTag.SIZE)
+                self.name(expr.buffer)
+            case Id():
+                self.numbers(ExprTag.ID, ID_KINDS.index(expr.kind) * len(AXES) + expr.axis)
+            case Load():
+                self.numbers(ExprTag.LOAD)
+                self.name(expr.buffer)
+                self.expr(expr.index)
+            case Apply():
+                op = OPS[expr.op]
+                self.numbers(ExprTag.APPLY, op.code)
+                if op.result == "explicit":
+                    self.numbers(expr.type.code)
+                self.exprs(expr.operands)
+            case _:
+                assert_never(expr)
+
+    def body(self, body: tuple[Stmt, ...]) -> None:
+        self.numbers(len(body))
+        for statement in body:
+            self.statement(statement)
+
+    def statement(self, statement: Stmt) -> None:
+        match statement:
+            case Let():
+                self.named(StatementTag.LET, statement.name, statement.value)
+            case Var():
+                self.named(StatementTag.VAR, statement.name, statement.value)
+            case Assign():
+                self.named(StatementTag.ASSIGN, statement.name, statement.value)
+            case Store():
+                self.numbers(StatementTag.STORE)
+                self.name(statement.buffer)
+                self.exprs((statement.index, statement.value))
+            case Atomic():
+                self.atomic(statement)
+            case Warp():
+                self.warp(statement)
+            case If():
+                self.numbers(StatementTag.IF)
+                self.expr(statement.condition)
+                self.body(statement.then)
+                self.body(statement.orelse)
+            case For():
+                self.numbers(StatementTag.FOR)
+                self.name(statement.name)
+                self.exprs((statement.start, statement.stop, statement.step))
+                self.body(statement.body)
+            case While():
+                self.numbers(StatementTag.WHILE)
+                self.body(statement.setup)
+                self.expr(statement.condition)
+                self.body(statement.body)
+            case Break():
+                self.numbers(StatementTag.BREAK)
+            case Continue():
+                self.numbers(StatementTag.CONTINUE)
+            case Return():
+                self.numbers(StatementTag.RETURN)
+            case Barrier():
+                self.numbers(StatementTag.BARRIER)
+            case GridBarrier():
+                self.numbers(StatementTag.GRID_BARRIER)
+            case Assert():
+                self.numbers(StatementTag.ASSERT)
+                self.expr(statement.condition)
+                self.name(statement.message)
+            case _:
+                assert_never(statement)
+
+    def named(self, tag: int, name: str, value: Expr) -> None:
+        self.numbers(tag)
+        self.name(name)
+        self.expr(value)
+
+    def atomic(self, statement: Atomic) -> None:
+        self.numbers(StatementTag.ATOMIC, ATOMICS[statement.op].code, int(statement.result is not None))
+        if statement.result is not None:
+            self.name(statement.result)
+        self.name(statement.buffer)
+        self.exprs((statement.index, *statement.operands))
+        self.numbers(ORDERS.index(statement.order), SCOPES.index(statement.scope))
+
+    def warp(self, statement: Warp) -> None:
+        self.numbers(StatementTag.WARP, WARP_OPS[statement.op].code)
+        self.name(statement.result)
+        self.exprs(statement.operands)
+        if statement.combine:
+            self.numbers(OPS[statement.combine].code)

@@ -1,0 +1,310 @@
+"""Wire bytes to programs, for bytes from anybody.
+
+Everything that `wire.encode` would not have written is refused with a ProgramError: numbers longer than needed,
+repeated names, values out of range, trailing bytes, a program that is not valid. Nothing is reserved for counts that
+the bytes do not back, and recursion is bounded by the limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from vyre_cuda.errors import ProgramError
+from vyre_cuda.ir.check.validate import check
+from vyre_cuda.ir.core.limits import MAX_DEPTH, MAX_EXPRESSIONS, MAX_NESTING, MAX_PARAMETERS, MAX_STATEMENTS
+from vyre_cuda.ir.core.nodes import (
+    AXES,
+    ID_KINDS,
+    ORDERS,
+    PARAMETER_KINDS,
+    SCOPES,
+    Apply,
+    Assert,
+    Assign,
+    Atomic,
+    Barrier,
+    Break,
+    Const,
+    Continue,
+    Expr,
+    For,
+    GridBarrier,
+    Id,
+    If,
+    Let,
+    Load,
+    Local,
+    Parameter,
+    Return,
+    Scalar,
+    SharedArray,
+    Size,
+    Stmt,
+    Store,
+    Var,
+    Warp,
+    While,
+)
+from vyre_cuda.ir.core.ops import ATOMICS_BY_CODE, WARP_OPS_BY_CODE, result_type, warp_result_type
+from vyre_cuda.ir.core.ops import BY_CODE as OP_BY_CODE
+from vyre_cuda.ir.core.types import BY_CODE as TYPE_BY_CODE
+from vyre_cuda.ir.core.types import Type, u32
+from vyre_cuda.ir.wire.wire_tags import MAGIC, VERSION, ExprTag, StatementTag
+
+if TYPE_CHECKING:
+    from vyre_cuda.ir.core.program import Program
+
+_MAX_VARINT_BYTES = 10
+_ID_CODES = ID_KINDS.index("lane_id") * len(AXES) + 1  # lane_id has one axis
+_PLAIN: dict[int, Stmt] = {
+    StatementTag.BREAK: Break(),
+    StatementTag.CONTINUE: Continue(),
+    StatementTag.RETURN: Return(),
+    StatementTag.BARRIER: Barrier(),
+    StatementTag.GRID_BARRIER: GridBarrier(),
+}
+
+P = TypeVar("P", bound="Program")
+
+
+class Reader:
+    """Reads one program. `values` maps the numbers of scalars and of locals declared so far to their nodes."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+        self.names: list[str] = []
+        self.known: set[str] = set()
+        self.index: Type = u32
+        self.values: dict[str, Local | Scalar] = {}
+        self.buffers: dict[str, Type] = {}
+        self.statement_count = 0
+        self.expression_count = 0
+
+    def fault(self, message: str) -> ProgramError:
+        return ProgramError(f"wire bytes: {message}, at byte {self.at} of {len(self.data)}")
+
+    # ---- units ----
+
+    def take(self, count: int) -> bytes:
+        end = self.at + count
+        if end > len(self.data):
+            raise self.fault(f"{count} more bytes expected")
+        raw = self.data[self.at : end]
+        self.at = end
+        return raw
+
+    def number(self) -> int:
+        if self.at < len(self.data) and self.data[self.at] < 0x80:
+            self.at += 1
+            return self.data[self.at - 1]
+        value = 0
+        for shift in range(0, 7 * _MAX_VARINT_BYTES, 7):
+            byte = self.take(1)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                if byte == 0 and shift:
+                    raise self.fault("a number is written with more bytes than it needs")
+                return value
+        raise self.fault(f"a number is longer than {_MAX_VARINT_BYTES} bytes")
+
+    def below(self, limit: int, what: str) -> int:
+        value = self.number()
+        if value >= limit:
+            raise self.fault(f"{what} is {value}; it must be below {limit}")
+        return value
+
+    def count(self, what: str) -> int:
+        """A number of things that take a byte each at least."""
+        value = self.number()
+        if value > len(self.data) - self.at:
+            raise self.fault(f"{value} {what} do not fit in the rest")
+        return value
+
+    def type(self) -> Type:
+        code = self.number()
+        if code not in TYPE_BY_CODE:
+            raise self.fault(f"{code} is no code of a type")
+        return TYPE_BY_CODE[code]
+
+    def name(self) -> str:
+        number = self.below(len(self.names) + 1, "a name's number")
+        if number == len(self.names):
+            try:
+                name = self.take(self.number()).decode()
+            except UnicodeDecodeError:
+                raise self.fault("a name is not UTF-8") from None
+            if name in self.known:
+                raise self.fault("a name is written out a second time")
+            self.known.add(name)
+            self.names.append(name)
+        return self.names[number]
+
+    # ---- sections ----
+
+    def program(self, make: Callable[..., P]) -> P:
+        if self.data[: len(MAGIC)] != MAGIC:
+            raise self.fault(f"they do not begin with {MAGIC!r}")
+        self.at = len(MAGIC)
+        version = self.number()
+        if version != VERSION:
+            raise self.fault(f"format version {version}; this package reads version {VERSION}")
+        name = self.name()
+        self.index = self.type()
+        block = (self.number(), self.number(), self.number())
+        parameters = self.read_parameters()
+        shared = self.read_shared()
+        work = tuple(self.expr() for _ in range(self.below(len(AXES) + 1, "the number of work expressions"))) or None
+        body = self.body(0)
+        if self.at != len(self.data):
+            raise self.fault(f"{len(self.data) - self.at} bytes follow the program")
+        program = make(
+            name=name, parameters=parameters, body=body, block=block, index=self.index, work=work, shared=shared
+        )
+        check(program)
+        return program
+
+    def read_parameters(self) -> tuple[Parameter, ...]:
+        heads = []
+        for _ in range(self.below(MAX_PARAMETERS + 1, "the number of parameters")):
+            name = self.name()
+            kind = PARAMETER_KINDS[self.below(len(PARAMETER_KINDS), "a parameter's kind")]
+            type_ = self.type()
+            heads.append((name, kind, type_, self.below(2, "a flag")))
+            if kind == "scalar":
+                self.values[name] = Scalar(type_, name)
+            else:
+                self.buffers[name] = type_
+        return tuple(Parameter(name, kind, type_, self.expr() if sized else None) for name, kind, type_, sized in heads)
+
+    def read_shared(self) -> tuple[SharedArray, ...]:
+        out = []
+        for _ in range(self.count("shared arrays")):
+            shared = SharedArray(self.name(), self.type(), self.number())
+            self.buffers[shared.name] = shared.type
+            out.append(shared)
+        return tuple(out)
+
+    # ---- expressions ----
+
+    def expr(self, depth: int = 1) -> Expr:
+        self.expression_count += 1
+        if depth > MAX_DEPTH or self.expression_count > MAX_EXPRESSIONS:
+            raise self.fault(f"an expression more than {MAX_DEPTH} levels deep, or more than {MAX_EXPRESSIONS} in all")
+        tag = self.number()
+        match tag:
+            case ExprTag.CONST:
+                type_ = self.type()
+                return Const(type_, int.from_bytes(self.take(type_.itemsize), "little"))
+            case ExprTag.NAME:
+                name = self.name()
+                if name not in self.values:
+                    raise self.fault(f"{name!r} is no scalar and no local declared before")
+                return self.values[name]
+            case ExprTag.SIZE:
+                return Size(self.index, self.name())
+            case ExprTag.ID:
+                kind, axis = divmod(self.below(_ID_CODES, "an id"), len(AXES))
+                return Id(self.index, ID_KINDS[kind], axis)
+            case ExprTag.LOAD:
+                name = self.name()
+                return Load(self.type_of(name), name, self.expr(depth + 1))
+            case ExprTag.APPLY:
+                return self.apply(depth)
+            case _:
+                raise self.fault(f"{tag} is no tag of an expression")
+
+    def apply(self, depth: int) -> Apply:
+        op = OP_BY_CODE.get(self.number())
+        if op is None:
+            raise self.fault("no op has this code")
+        target = self.type() if op.result == "explicit" else None
+        operands = []
+        for _ in range(op.arity):
+            operands.append(self.expr(depth + 1))
+        try:
+            type_ = result_type(op, tuple(operand.type for operand in operands), target)
+        except TypeError as error:
+            raise self.fault(str(error)) from None
+        return Apply(type_, op.name, tuple(operands))
+
+    def type_of(self, buffer: str) -> Type:
+        if buffer not in self.buffers:
+            raise self.fault(f"{buffer!r} is no buffer and no shared array")
+        return self.buffers[buffer]
+
+    # ---- statements ----
+
+    def body(self, level: int) -> tuple[Stmt, ...]:
+        count = self.count("statements")
+        self.statement_count += count
+        if self.statement_count > MAX_STATEMENTS or level > MAX_NESTING:
+            raise self.fault(f"more than {MAX_STATEMENTS} statements, or more than {MAX_NESTING} nesting levels")
+        out = []
+        for _ in range(count):
+            out.append(self.statement(level))
+        return tuple(out)
+
+    def declare(self, name: str, type_: Type) -> str:
+        if name in self.values:
+            raise self.fault(f"{name!r} is declared twice")
+        self.values[name] = Local(type_, name)
+        return name
+
+    def statement(self, level: int) -> Stmt:
+        tag = self.number()
+        match tag:
+            case StatementTag.LET | StatementTag.VAR:
+                name, value = self.name(), self.expr()
+                return (Let if tag == StatementTag.LET else Var)(self.declare(name, value.type), value)
+            case StatementTag.ASSIGN:
+                return Assign(self.name(), self.expr())
+            case StatementTag.STORE:
+                return Store(self.name(), self.expr(), self.expr())
+            case StatementTag.ATOMIC:
+                return self.atomic()
+            case StatementTag.WARP:
+                return self.warp()
+            case StatementTag.IF:
+                return If(self.expr(), self.body(level + 1), self.body(level + 1))
+            case StatementTag.FOR:
+                name, start, stop, step = self.name(), self.expr(), self.expr(), self.expr()
+                return For(self.declare(name, start.type), start, stop, step, self.body(level + 1))
+            case StatementTag.WHILE:
+                return While(self.body(level + 1), self.expr(), self.body(level + 1))
+            case StatementTag.ASSERT:
+                return Assert(self.expr(), self.name())
+            case _ if tag in _PLAIN:
+                return _PLAIN[tag]
+            case _:
+                raise self.fault(f"{tag} is no tag of a statement")
+
+    def atomic(self) -> Atomic:
+        row = ATOMICS_BY_CODE.get(self.number())
+        if row is None:
+            raise self.fault("no atomic operation has this code")
+        result = self.name() if self.below(2, "a flag") else None
+        buffer = self.name()
+        index = self.expr()
+        operands = tuple(self.expr() for _ in range(row.operands))
+        order = ORDERS[self.below(len(ORDERS), "a memory order")]
+        scope = SCOPES[self.below(len(SCOPES), "a memory scope")]
+        if result is not None:
+            self.declare(result, self.type_of(buffer))
+        return Atomic(result, row.name, buffer, index, operands, order, scope)
+
+    def warp(self) -> Warp:
+        row = WARP_OPS_BY_CODE.get(self.number())
+        if row is None:
+            raise self.fault("no warp operation has this code")
+        result = self.name()
+        operands = tuple(self.expr() for _ in range(1 + row.lane))
+        combine = ""
+        if row.combines:
+            op = OP_BY_CODE.get(self.number())
+            if op is None or op.name not in row.combines:
+                raise self.fault(f"{row.name} combines with no op of this code")
+            combine = op.name
+        self.declare(result, warp_result_type(row, operands[0].type))
+        return Warp(result, row.name, operands, combine)
