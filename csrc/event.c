@@ -45,6 +45,13 @@ static void list_remove(vyc_context *context, vyc_event *event) {
   pthread_mutex_unlock(&context->children_lock);
 }
 
+uint64_t vyc__events_kept(const vyc_context *context) {
+  uint64_t kept = 0;
+  for (uint32_t i = 0; i < VYC_KEPT_EVENTS; i++)
+    kept += atomic_load_explicit(&context->kept_events[i], memory_order_relaxed) != NULL;
+  return kept;
+}
+
 void vyc__events_close(vyc_context *context) {
   for (uint32_t i = 0; i < VYC_KEPT_EVENTS; i++) {
     vyc_event *event = atomic_exchange(&context->kept_events[i], NULL);
@@ -74,24 +81,37 @@ static vyc_status make(vyc_event **event_out, vyc_context *context) {
     free(event);
     return status;
   }
+  vyc__count(context, event_creations, 1);
   vyc__child_add(&event->child, context, event_destroy, NULL);
   *event_out = event;
   return VYC_OK;
 }
 
+vyc_status vyc__event_take(vyc_event **event_out, vyc_context *context) {
+  vyc_event *event = take_kept(context);
+  if (event == NULL) VYC_TRY(make(&event, context));
+  *event_out = event;
+  return VYC_OK;
+}
+
+vyc_status vyc__event_record(vyc_event *event, const vyc_place *place) {
+  vyc_context *context = event->child.context;
+  /* What an event of the stream of call order waits for, and tells of, is that stream's. */
+  event->slot = place->stream == context->main ? VYC_SLOT_MAIN : place->slot;
+  event->is_foreign = vyc__is_adopted(place->object);
+  VYC_CU_RESULT;
+  return VYC_CU(context, cuEventRecord, event->handle, place->stream);
+}
+
 static vyc_status record(vyc_stream *stream, vyc_event **event_out, vyc_scope *scope) {
   vyc_context *context = stream->child.context;
-  const bool is_foreign = vyc__is_adopted(stream);
-  vyc_event *event = is_foreign ? NULL : take_kept(context);
+  const vyc_place place = {stream->target, stream, stream->slot, false};
+  vyc_event *event = vyc__is_adopted(stream) ? NULL : take_kept(context);
   if (event == NULL) {
     vyc__scope_relax(context, scope);
     VYC_TRY(make(&event, context));
   }
-  /* What an event of the stream of call order waits for, and tells of, is that stream's. */
-  event->slot = stream->target == context->main ? VYC_SLOT_MAIN : stream->slot;
-  event->is_foreign = is_foreign;
-  VYC_CU_RESULT;
-  const vyc_status status = VYC_CU(context, cuEventRecord, event->handle, stream->target);
+  const vyc_status status = vyc__event_record(event, &place);
   if (VYC_UNLIKELY(status != VYC_OK))
     vyc__child_release(&event->child);
   else

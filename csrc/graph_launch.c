@@ -172,8 +172,14 @@ static vyc_status give(const vyc_graph *graph, const vyc_graph_change *changes, 
   return VYC_OK;
 }
 
+/* The events right around a launch that is timed. */
+typedef struct between {
+  vyc_event *start, *stop;
+} between;
+
 static vyc_status launch(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
-                         vyc_stream *stream, uint32_t origin, bool *captured_out) {
+                         vyc_stream *stream, uint32_t origin, const between *events,
+                         bool *captured_out) {
   vyc_context *context = graph->child.context;
   vyc_place place;
   const uint32_t taken = vyc__marks_taken(context);
@@ -181,7 +187,11 @@ static vyc_status launch(vyc_graph *graph, const vyc_graph_change *changes, uint
   VYC_TRY(check_changes(graph, changes, count));
   VYC_TRY(vyc__place_of(context, &place, stream));
   *captured_out = place.captured;
-  if (VYC_UNLIKELY(place.captured)) return vyc__graph_capture(graph, changes, count, &place);
+  if (VYC_UNLIKELY(place.captured)) {
+    if (events == NULL) return vyc__graph_capture(graph, changes, count, &place);
+    return vyc__fail(VYC_E_INVALID, "stream",
+                     "the stream is being captured: a launch that is timed cannot be");
+  }
   CUstream handle = place.stream;
   const uint32_t slot = place.slot;
   vyc_status status = aim(graph, changes, count);
@@ -194,8 +204,12 @@ static vyc_status launch(vyc_graph *graph, const vyc_graph_change *changes, uint
   VYC_TRY(vyc__graph_reports_on(graph, slot));
   vyc__note_graph(context, slot, graph->noted, origin);
   vyc__count(context, cuda_graph_launches, 1);
+  if (VYC_UNLIKELY(events != NULL)) VYC_TRY(vyc__event_record(events->start, &place));
   VYC_TRY(VYC_CU(context, cuGraphLaunch, graph->exec, handle));
-  status = give(graph, changes, count, stream, handle); /* before marks are looked at: marks.c */
+  if (VYC_UNLIKELY(events != NULL)) status = vyc__event_record(events->stop, &place);
+  const vyc_status given = give(graph, changes, count, stream, handle);
+  if (VYC_LIKELY(status == VYC_OK)) status = given;
+  /* What was launched is given before marks are looked at: marks.c. */
   if (VYC_LIKELY(vyc__marks_taken(context) == taken)) return status;
   const vyc_status marked = mark_again(graph, changes, count, handle, slot);
   return status == VYC_OK ? marked : status;
@@ -208,10 +222,44 @@ vyc_status vyc_graph_launch_at(vyc_graph *graph, const vyc_graph_change *changes
   bool captured = false;
   VYC_TRY(vyc__enter_warm(graph->child.context, &scope));
   vyc__graph_claim(graph);
-  const vyc_status status = launch(graph, changes, count, stream, origin, &captured);
+  const vyc_status status = launch(graph, changes, count, stream, origin, NULL, &captured);
   vyc__graph_unclaim(graph);
   vyc__leave(graph->child.context, &scope);
   if (VYC_UNLIKELY(captured)) vyc__holds_reap(graph->child.context);
+  return status;
+}
+
+static vyc_status take_events(between *events, vyc_context *context) {
+  VYC_TRY(vyc__event_take(&events->start, context));
+  return vyc__event_take(&events->stop, context);
+}
+
+vyc_status vyc_graph_launch_between(vyc_graph *graph, vyc_event **start_out, vyc_event **stop_out,
+                                    const vyc_graph_change *changes, uint32_t count,
+                                    vyc_stream *stream, uint32_t origin) {
+  VYC_REQUIRE(graph != NULL && start_out != NULL && stop_out != NULL);
+  *start_out = *stop_out = NULL;
+  vyc_context *context = graph->child.context;
+  vyc_scope scope;
+  between events = {NULL, NULL};
+  bool captured = false;
+  VYC_TRY(vyc__enter(context, &scope));
+  vyc_status status = take_events(&events, context);
+  if (status == VYC_OK) {
+    vyc__graph_claim(graph);
+    status = launch(graph, changes, count, stream, origin, &events, &captured);
+    vyc__graph_unclaim(graph);
+  }
+  vyc__leave(context, &scope);
+  if (status == VYC_OK) {
+    *start_out = events.start;
+    *stop_out = events.stop;
+    return VYC_OK;
+  }
+  vyc__record_keep();
+  vyc_event_release(events.start);
+  vyc_event_release(events.stop);
+  vyc__record_resume();
   return status;
 }
 
@@ -224,7 +272,7 @@ vyc_status vyc__graph_launch_if(vyc_graph *graph, const vyc_graph_change *change
   vyc__graph_claim(graph);
   *stale_out = atomic_load(version) != wanted;
   const vyc_status status =
-      *stale_out ? VYC_OK : launch(graph, changes, count, stream, 0, &captured);
+      *stale_out ? VYC_OK : launch(graph, changes, count, stream, 0, NULL, &captured);
   vyc__graph_unclaim(graph);
   vyc__leave(graph->child.context, &scope);
   if (VYC_UNLIKELY(captured)) vyc__holds_reap(graph->child.context);

@@ -373,6 +373,8 @@ vyc_status vyc__slot_finish(vyc_context *context, uint32_t slot, int64_t timeout
 /* Destroy the streams that were leaked with work on them, now that nothing is in flight and
  * no release is on its way. */
 void vyc__streams_reap(vyc_context *context);
+/* How many are open, and how many of them are adopted. */
+void vyc__streams_count(vyc_context *context, uint64_t *all_out, uint64_t *adopted_out);
 /* One more holder of the stream that work for `target` goes to: the oldest one, and older than
  * `newest` where that is given; or NULL. */
 vyc_stream *vyc__stream_known(vyc_context *context, CUstream target, const vyc_stream *newest);
@@ -385,6 +387,10 @@ void vyc__slot_let_go(vyc_stream *stream);
 
 /* Give back the events that are kept. Nobody is inside the context. */
 void vyc__events_close(vyc_context *context);
+uint64_t vyc__events_kept(const vyc_context *context);
+/* An event that was kept, or a new one; the caller has relaxed the capture mode. */
+vyc_status vyc__event_take(vyc_event **event_out, vyc_context *context);
+vyc_status vyc__event_record(vyc_event *event, const vyc_place *place);
 /* The rest, where no close could do that. */
 void vyc__events_free(vyc_context *context);
 

@@ -135,7 +135,7 @@ static void add_shard(uint64_t *sums, vyc_shard *shard) {
     sums[row] += atomic_load_explicit(&shard->counts[row], memory_order_relaxed);
 }
 
-/* What the pools, bound calls and the largest time are counted by elsewhere. */
+/* What pools, bound calls, streams, events and the largest time are counted by elsewhere. */
 static void add_others(vyc_context *context, uint64_t *sums) {
   const vyc_memory_stats memory = vyc__memory_read(context);
   sums[VYC_ROW_kernel_launches] += vyc__call_launches(context);
@@ -147,6 +147,8 @@ static void add_others(vyc_context *context, uint64_t *sums) {
   sums[VYC_ROW_pinned_idle_bytes] = memory.pinned_idle_bytes;
   sums[VYC_ROW_pinned_pool_hits] = memory.pinned_hits;
   sums[VYC_ROW_pinned_pool_misses] = memory.pinned_misses;
+  vyc__streams_count(context, &sums[VYC_ROW_live_streams], &sums[VYC_ROW_adopted_streams]);
+  sums[VYC_ROW_idle_events] = vyc__events_kept(context);
   sums[VYC_ROW_timed_device_ns_max] =
       atomic_load_explicit(&context->counters.most_device_ns, memory_order_relaxed);
 }
@@ -189,6 +191,13 @@ vyc_status vyc_context_reset_stats(vyc_context *context) {
   for (uint32_t row = 0; row < VYC_ROW_COUNT; row++)
     counters->base[row] = rows[row].kind == VYC_STATS_TOTAL ? sums[row] : 0;
   pthread_mutex_unlock(&counters->lock);
+  return VYC_OK;
+}
+
+vyc_status vyc_context_count_timing(vyc_context *context, const vyc_timing *timing) {
+  VYC_REQUIRE(context != NULL && timing != NULL && timing->struct_size >= sizeof *timing);
+  VYC_TRY(check_process(context));
+  vyc__count_timing(context, timing);
   return VYC_OK;
 }
 

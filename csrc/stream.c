@@ -83,6 +83,16 @@ static void stream_finish(vyc_child *child) {
   free(stream);
 }
 
+void vyc__streams_count(vyc_context *context, uint64_t *all_out, uint64_t *adopted_out) {
+  *all_out = *adopted_out = 0;
+  pthread_mutex_lock(&context->slots_lock);
+  for (const vyc_stream *stream = context->streams; stream != NULL; stream = stream->next) {
+    ++*all_out;
+    *adopted_out += vyc__is_adopted(stream);
+  }
+  pthread_mutex_unlock(&context->slots_lock);
+}
+
 static vyc_stream *leaked_stream(vyc_context *context) {
   pthread_mutex_lock(&context->slots_lock);
   vyc_stream *stream = context->streams;

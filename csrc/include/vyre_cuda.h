@@ -393,7 +393,11 @@ enum { /* kinds of rows */
   X(live_bytes, LEVEL, "Bytes of device memory in use.")                                           \
   X(idle_bytes, LEVEL, "Bytes of device memory kept for reuse.")                                   \
   X(pinned_live_bytes, LEVEL, "Bytes of page-locked memory in use.")                               \
-  X(pinned_idle_bytes, LEVEL, "Bytes of page-locked memory kept for reuse.")
+  X(pinned_idle_bytes, LEVEL, "Bytes of page-locked memory kept for reuse.")                       \
+  X(live_streams, LEVEL, "Streams that are open, those of others that were adopted included.")     \
+  X(adopted_streams, LEVEL, "Streams of others, kept so that they are adopted once.")              \
+  X(idle_events, LEVEL, "Events that were released and are kept for the next record.")             \
+  X(event_creations, TOTAL, "Events that the driver made because none was kept.")
 /* clang-format on */
 
 /* Row `row` of the table; VYC_E_INVALID past the end. The texts are static. */
@@ -763,6 +767,9 @@ typedef struct vyc_timing {
   uint64_t device_ns; /* between events right around the kernel */
 } vyc_timing;
 
+/* Count work that the host timed itself, such as by vyc_graph_launch_between, as a timed call. */
+VYC_API vyc_status vyc_context_count_timing(vyc_context *context, const vyc_timing *timing);
+
 typedef struct vyc_run {
   uint32_t struct_size;
   uint32_t grid[3];
@@ -914,6 +921,12 @@ VYC_API vyc_status vyc_graph_launch(vyc_graph *graph, const vyc_graph_change *ch
 /* The same, from an origin of vyc_origin_add. */
 VYC_API vyc_status vyc_graph_launch_at(vyc_graph *graph, const vyc_graph_change *changes,
                                        uint32_t count, vyc_stream *stream, uint32_t origin);
+/* The same between two events of the stream, right before and right behind the graph: once both are
+ * reached, vyc_event_elapsed says how long it took. On failure there are none. VYC_E_INVALID:
+ * somebody captures the stream. */
+VYC_API vyc_status vyc_graph_launch_between(vyc_graph *graph, vyc_event **start_out,
+                                            vyc_event **stop_out, const vyc_graph_change *changes,
+                                            uint32_t count, vyc_stream *stream, uint32_t origin);
 
 typedef struct vyc_graph_info {
   uint32_t struct_size;

@@ -188,7 +188,7 @@ def graphs(device: vc.Device) -> None:
     device.synchronize()
     np.testing.assert_array_equal(X * 5, pinned)
     graph.update(a=0.0, value=7.0)
-    graph.replay()
+    graph.timed()
     device.synchronize()
     np.testing.assert_array_equal(X * 5, pinned)
     assert x[9] == 7

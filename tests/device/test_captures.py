@@ -186,6 +186,7 @@ def _everything(device: vc.Device, name: str) -> dict[str, Callable[[], object]]
         "replay": graph.replay,
         "replay with others": lambda: graph.replay(a=3.0, value=2.0, source=device.array(host), stream=own),
         "replay with grid barriers": lambda: turning.replay(x=device.array(host[:64])),
+        "timed replay": graph.timed,
         "update": lambda: graph.update(a=float(next(numbers))),
         "record": record_again,
         "recorded call": lambda: recorded.replay(host, host, 4.0),

@@ -36,6 +36,9 @@ HUNG = f"""
     flag, other = device.zeros(1, vc.u32), device.zeros(1, vc.u32)
     x = device.array(X)
     stream = device.stream()
+    spare = device.zeros(1, vc.u32)
+    with device.record() as graph:
+        spare.fill(1)
     device.synchronize()
     host = np.zeros(1, np.uint32)
 
@@ -101,6 +104,7 @@ def test_every_wait_ends_with_control_c(device_name: int | str) -> None:
         "fill": lambda: other.copy_from(flag),
         "device": lambda: device.synchronize(),
         "stream": lambda: stream.synchronize(),
+        "graph": lambda: graph.timed(stream=stream),
         "event": lambda: event.synchronize(),
         "close": lambda: device.close(timeout=None),
     }
@@ -125,7 +129,7 @@ def test_every_wait_ends_with_control_c(device_name: int | str) -> None:
         """,
     )
 
-    names = ["call", "timed", "result", "numpy", "copy_from", "fill", "device", "stream", "event", "close"]
+    names = ["call", "timed", "result", "numpy", "copy_from", "fill", "device", "stream", "graph", "event", "close"]
     assert lines == [*(f"{name} True" for name in names), "True", "True"]
 
 

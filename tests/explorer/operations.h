@@ -17,6 +17,7 @@
   X("call-made", call_made)                                                                        \
   X("kernel-made", kernel_made)                                                                    \
   X("graph-made", graph_made)                                                                      \
+  X("graph-timed", graph_timed)                                                                    \
   X("replay", replay)                                                                              \
   X("replay-scalar", replay_with_scalar)                                                           \
   X("replay-set", replay_set)                                                                      \

@@ -156,8 +156,9 @@ void operate_replay_set(uint32_t thread) {
 }
 
 /* Released with its launch in flight: x to memory of the thread's, and that to hot. */
-void operate_graph_made(uint32_t thread) {
+static void make_graph(uint32_t thread, bool is_timed) {
   scene *s = the_scene();
+  vyc_event *start = NULL, *stop = NULL;
   const scene_buffer *own = &s->own[thread];
   vyc_graph *graph = NULL;
   scene_run first, second;
@@ -173,10 +174,17 @@ void operate_graph_made(uint32_t thread) {
   if (status == VYC_OK) status = vyc_graph_add_launch(graph, NULL, s->plan, &first.run);
   if (status == VYC_OK) status = vyc_graph_add_launch(graph, NULL, s->plan, &second.run);
   if (status == VYC_OK) status = vyc_graph_finish(graph);
-  if (status == VYC_OK) status = vyc_graph_launch(graph, NULL, 0, s->two);
+  if (status == VYC_OK)
+    status = is_timed ? vyc_graph_launch_between(graph, &start, &stop, NULL, 0, s->two, 0)
+                      : vyc_graph_launch(graph, NULL, 0, s->two);
   vyc_graph_release(graph);
+  vyc_event_release(start);
+  vyc_event_release(stop);
   scene_leave(number, status);
 }
+
+void operate_graph_made(uint32_t thread) { make_graph(thread, false); }
+void operate_graph_timed(uint32_t thread) { make_graph(thread, true); }
 
 void operate_replay_get(uint32_t thread) {
   scene *s = the_scene();

@@ -79,6 +79,20 @@ static void the_host_counts_its_own_rows(void) {
   vyc_context_release(context);
 }
 
+static void the_host_counts_what_it_timed(void) {
+  vyc_context *context = open_context();
+  vyc_timing timing = {.struct_size = sizeof timing, .wall_ns = 7, .enqueue_ns = 3, .wait_ns = 4};
+  for (timing.device_ns = 1; timing.device_ns <= 2; timing.device_ns++)
+    OK(vyc_context_count_timing(context, &timing));
+  CHECK(value_of(context, "timed_dispatches") == 2);
+  CHECK(value_of(context, "timed_wall_ns_total") == 14);
+  CHECK(value_of(context, "timed_device_ns_total") == 3);
+  CHECK(value_of(context, "timed_device_ns_max") == 2);
+  timing.struct_size = 8;
+  CHECK(vyc_context_count_timing(context, &timing) == VYC_E_INVALID);
+  vyc_context_release(context);
+}
+
 static void *count_some(void *argument) {
   vyc_context *context = argument;
   const uint32_t row = row_of("compiles");
@@ -176,6 +190,7 @@ int main(int argc, char **argv) {
   a_caller_gets_the_rows_that_it_asks_for();
   copies_are_counted_and_a_reset_begins_anew();
   the_host_counts_its_own_rows();
+  the_host_counts_what_it_timed();
   no_thread_loses_a_count();
   threads_beyond_the_shards_lose_no_count();
   failed_driver_calls_are_counted();

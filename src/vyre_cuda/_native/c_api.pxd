@@ -279,6 +279,8 @@ cdef extern from "vyre_cuda.h" nogil:
         uint64_t wait_ns
         uint64_t device_ns
 
+    vyc_status vyc_context_count_timing(vyc_context *context, const vyc_timing *timing)
+
     ctypedef struct vyc_run:
         uint32_t struct_size
         uint32_t grid[3]
@@ -355,6 +357,9 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_graph_update(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count)
     vyc_status vyc_graph_launch_at(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
                                    vyc_stream *stream, uint32_t origin)
+    vyc_status vyc_graph_launch_between(vyc_graph *graph, vyc_event **start_out, vyc_event **stop_out,
+                                        const vyc_graph_change *changes, uint32_t count, vyc_stream *stream,
+                                        uint32_t origin)
     vyc_status vyc_graph_info_get(vyc_graph *graph, vyc_graph_info *info_out)
     vyc_status vyc_graph_node_get(vyc_graph *graph, vyc_graph_node *node_out, uint32_t *edge_count_out,
                                   uint32_t *edges_out, uint32_t edge_room, uint32_t index)

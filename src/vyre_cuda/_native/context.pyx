@@ -7,13 +7,13 @@ from libc.string cimport memset
 
 from vyre_cuda._native.c_api cimport (
     VYC_NOT_READY, VYC_OK, uint64_t, vyc_caps, vyc_caps_field, vyc_context, vyc_context_caps, vyc_context_close_for,
-    vyc_context_count, vyc_context_in_flight, vyc_context_measure, vyc_context_memory_stats, vyc_context_open,
+    vyc_context_count, vyc_context_count_timing, vyc_context_in_flight, vyc_context_measure, vyc_context_memory_stats, vyc_context_open,
     vyc_context_release, vyc_context_reset_stats, vyc_context_set_memory_budget, vyc_context_set_patience,
     vyc_context_stats, vyc_context_synchronize_for, vyc_context_trace, vyc_context_trim, vyc_driver_device_name,
     vyc_driver_info, vyc_driver_info_get, vyc_driver_open, vyc_driver_release, vyc_driver_started, vyc_event,
     vyc_event_elapsed,
     vyc_event_query, vyc_event_release, vyc_event_synchronize_for, vyc_event_try_release, vyc_fence, vyc_fence_create, vyc_fence_release,
-    vyc_fence_wait, vyc_memory_stats, vyc_stats_row, vyc_status, vyc_stream, vyc_stream_create, vyc_stream_handle,
+    vyc_fence_wait, vyc_memory_stats, vyc_stats_row, vyc_timing, vyc_status, vyc_stream, vyc_stream_create, vyc_stream_handle,
     vyc_stream_query, vyc_stream_record, vyc_stream_release, vyc_stream_synchronize_for, vyc_stream_wait,
 )
 from vyre_cuda._native.status cimport check
@@ -277,6 +277,17 @@ cdef class Context:
     def count(self, uint32_t row, n: int) -> None:
         """Add to a counter of the host's: `row` of STATS. A level may be lowered."""
         check(vyc_context_count(self._h, row, <uint64_t>(n & 0xFFFFFFFFFFFFFFFF)))
+
+    def count_timing(self, uint64_t wall_ns, uint64_t enqueue_ns, uint64_t wait_ns, uint64_t device_ns) -> None:
+        """Count work that was timed here."""
+        cdef vyc_timing timing
+        memset(&timing, 0, sizeof(timing))
+        timing.struct_size = sizeof(timing)
+        timing.wall_ns = wall_ns
+        timing.enqueue_ns = enqueue_ns
+        timing.wait_ns = wait_ns
+        timing.device_ns = device_ns
+        check(vyc_context_count_timing(self._h, &timing))
 
     def memory_stats(self) -> dict[str, int]:
         cdef vyc_memory_stats stats

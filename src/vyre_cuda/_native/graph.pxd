@@ -24,3 +24,4 @@ cdef class Graph:
     cdef Seen *_seen  # where the last launch came from
 
     cdef int launch_as_is(self, Stream stream) except -1
+    cdef int keep_changes(self, list changes) except -1

@@ -13,10 +13,10 @@ cimport numpy as cnp
 from vyre_cuda._native.c_api cimport (
     VYC_NODE_CLEAR, VYC_NODE_CONTROL, VYC_NODE_COPY, VYC_NODE_FILL, VYC_NODE_KERNEL, VYC_NODE_LOOP,
     vyc_graph_add_launch, vyc_graph_add_transfer, vyc_graph_change, vyc_graph_create, vyc_graph_finish,
-    vyc_graph_info, vyc_graph_info_get, vyc_graph_launch_at, vyc_graph_node, vyc_graph_node_get, vyc_graph_release,
+    vyc_graph_info, vyc_graph_info_get, vyc_graph_launch_at, vyc_graph_launch_between, vyc_graph_node, vyc_graph_node_get, vyc_graph_release,
     vyc_graph_repeat_begin, vyc_graph_repeat_end, vyc_graph_update, vyc_status, vyc_stream, vyc_graph_transfer,
 )
-from vyre_cuda._native.context cimport Context, Stream, load, looks_deep
+from vyre_cuda._native.context cimport Context, Event, Stream, load, looks_deep
 from vyre_cuda._native.foreign cimport stream_of
 from vyre_cuda._native.memory cimport Buffer, Pinned, Span, buffer_of, pinned_of
 from vyre_cuda._native.plan cimport Arguments, Plan
@@ -155,7 +155,6 @@ cdef class Graph:
         cdef uint32_t count = len(changes)
         cdef vyc_graph_change *list_of = NULL
         cdef uint32_t origin = origin_of(&self._seen)
-        cdef object _before
         if count > 0:
             list_of = changes_of(changes)
         try:
@@ -166,10 +165,33 @@ cdef class Graph:
                 check(vyc_graph_launch_at(self._h, list_of, count, on, origin))
         finally:
             free(list_of)
-        if count > 0:
+        self.keep_changes(changes)
+
+    def launch_between(self, list changes not None, Stream stream) -> tuple[Event, Event]:
+        """The same between two events of the stream, which are given."""
+        cdef Event start = Event.__new__(Event)
+        cdef Event stop = Event.__new__(Event)
+        cdef vyc_stream *on = NULL if stream is None else stream._h
+        cdef uint32_t count = len(changes)
+        cdef vyc_graph_change *list_of = changes_of(changes)
+        cdef uint32_t origin = origin_of(&self._seen)
+        start._context = stop._context = self._context
+        try:
+            with nogil:
+                check(vyc_graph_launch_between(self._h, &start._h, &stop._h, list_of, count, on, origin))
+        finally:
+            free(list_of)
+        self.keep_changes(changes)
+        return start, stop
+
+    cdef int keep_changes(self, list changes) except -1:
+        """Arrays of the launch in flight."""
+        cdef object _before
+        if len(changes) > 0:
             with cython.critical_section(self):
                 _before = self._last
-                self._last = changes  # arrays of the launch in flight
+                self._last = changes
+        return 0
 
     cdef int launch_as_is(self, Stream stream) except -1:
         """Without changes."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from time import perf_counter_ns
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from vyre_cuda.bundles.write import bundle
 from vyre_cuda.errors import DeviceUnavailableError, RecordingError
 from vyre_cuda.runtime.array import DeviceArray
 from vyre_cuda.runtime.bundle_graph import recorded_graph
+from vyre_cuda.runtime.kernel import Timed
 from vyre_cuda.runtime.kinds import REPLAY
 from vyre_cuda.runtime.pending import PendingReplay
 from vyre_cuda.runtime.picture import dot
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.device import Device
     from vyre_cuda.runtime.foreign import ForeignKernel
     from vyre_cuda.runtime.kernel import Kernel
+
+_Given = TypeVar("_Given")
 
 
 class Graph(native.Replayer):
@@ -178,10 +182,13 @@ class Graph(native.Replayer):
             return
         if watch is not None:
             watch.note(f"replay of {len(self._steps)} steps", (), (), symbols)
+        self._launched(native.Graph.launch, stream, symbols)
+
+    def _launched(self, launch: Callable[..., _Given], stream: Any, symbols: Mapping[str, Any]) -> _Given:
+        """What a launch of native.Graph gives, with the changes that these symbols make."""
         on = named_stream(self.device.context, stream)
         if not symbols and self._native is not None and not self._missing():
-            self._native.launch([], on)
-            return
+            return launch(self._native, [], on)
         with self._lock:  # steps that change and those that stay have symbols of one time
             given = self._given(symbols)
             built = self._native
@@ -189,7 +196,7 @@ class Graph(native.Replayer):
                 # What is given for this replay alone is no one else's; the others have only theirs.
                 built = self._build_once({**given, **self._values}, on)
             names = self._users.keys() - self._values.keys() | symbols.keys()
-            built.launch(self._changes(names, given, on), on)
+            return launch(built, self._changes(names, given, on), on)
 
     def submit(self, *, stream: Any = None, **symbols: Any) -> PendingReplay:
         """`replay`, and a PendingReplay: `done()`, `result(timeout)`, and `await`, of this replay.
@@ -203,6 +210,34 @@ class Graph(native.Replayer):
         self.replay(stream=stream, **symbols)
         assert on is not None  # one is named
         return PendingReplay(event_on(context, on), self)
+
+    def timed(self, *, stream: Any = None, **symbols: Any) -> Timed:
+        """`replay`, wait and measure: a `Timed` whose outputs are None, counted with the timed calls of the device.
+
+        `device_ns` is between events of the stream right around the graph, so it begins when what the stream was given
+        before has ended. Raises what the replay met. RecordingError in a recording, ValueError on a stream that
+        somebody captures: nothing was launched.
+        """
+        self.device._refuse_in_recording("timed()")
+        watch = self.device._watch
+        if watch is not None and watch.opens:
+            with watch.range(REPLAY, f"{len(self._steps)} steps"):
+                return self.timed(stream=stream, **symbols)
+        if watch is not None:
+            watch.note(f"replay of {len(self._steps)} steps", (), (), symbols)
+        begin = perf_counter_ns()
+        start, stop = self._launched(native.Graph.launch_between, stream, symbols)
+        submitted = perf_counter_ns()
+        stop.synchronize()
+        end = perf_counter_ns()
+        times = {
+            "wall_ns": end - begin,
+            "enqueue_ns": submitted - begin,
+            "wait_ns": end - submitted,
+            "device_ns": round(stop.elapsed_ms(start) * 1e6),
+        }
+        self.device.context.count_timing(**times)
+        return Timed(outputs=None, **times)
 
     def update(self, **symbols: Any) -> None:
         """Set symbols for all later replays: a replay has those of before, or those of after."""

@@ -45,7 +45,10 @@ else:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timed:
-    """One timed call: its outputs and nanoseconds; `device_ns` is between events right around the kernel."""
+    """One timed call: its outputs and nanoseconds; `device_ns` is between events right around the kernel.
+
+    Of a replay (`Graph.timed`) there are no outputs, and `device_ns` is that of the graph.
+    """
 
     outputs: Any
     wall_ns: int

@@ -69,6 +69,10 @@ class DeviceStats:
     idle_bytes: int
     pinned_live_bytes: int
     pinned_idle_bytes: int
+    live_streams: int
+    adopted_streams: int
+    idle_events: int
+    event_creations: int
 
     @property
     def launches(self) -> int:

@@ -13,6 +13,8 @@ from vyre_cuda.cache import files
 from vyre_cuda.testing.emulator import Emulator
 
 from .. import programs
+from ..cached_kernels import Open
+from ..foreign_library import ForeignStream
 from .delta import Delta, N
 
 pytestmark = pytest.mark.device
@@ -260,6 +262,41 @@ def test_pinned_allocations_count_hits_and_misses(device: vc.Device) -> None:
     assert delta.of("pinned_live_bytes", "pinned_idle_bytes") == (0, 4096)
     device.pinned_empty(N, vc.f32)
     assert delta.of("pinned_pool_hits") == (1,)
+
+
+def test_streams_are_counted_while_they_are_open(device: vc.Device) -> None:
+    delta = Delta(device)
+    streams = [device.stream() for _ in range(3)]
+
+    assert delta.of("live_streams", "adopted_streams") == (3, 0)
+    del streams[1:]
+    assert delta.of("live_streams", "adopted_streams") == (1, 0)
+
+
+def test_streams_of_others_are_kept_and_counted(device: vc.Device, stream: ForeignStream, warm: vc.Kernel) -> None:
+    arrays = [device.zeros(N, vc.f32) for _ in range(3)]
+    delta = Delta(device)
+
+    for _ in range(2):
+        warm.launch(*arrays, 2.0, stream=stream)
+    device.synchronize()
+
+    assert delta.of("live_streams", "adopted_streams") == (1, 1)
+
+
+def test_events_are_counted_while_they_are_kept(opened: Open) -> None:
+    device = opened()
+    stream = device.stream()
+    delta = Delta(device)
+    events = [stream.record() for _ in range(3)]
+
+    assert delta.of("idle_events", "event_creations") == (0, 3)
+    del events[1:]
+    assert delta.of("idle_events", "event_creations") == (2, 3)
+    events += [stream.record() for _ in range(4)]
+    assert delta.of("idle_events", "event_creations") == (0, 5)
+    device.close()
+    assert (device.stats().idle_events, device.stats().live_streams) == (0, 0)
 
 
 def test_slabs_of_calls_are_transient_allocations(device: vc.Device) -> None:
