@@ -64,7 +64,7 @@ part_install() {
 # The random programs have a part of their own.
 part_tests() {
   timeout 550 "$python" -m pytest tests/device "--device=$device" -q -p no:cacheprovider \
-    --deselect tests/device/test_parity.py::test_random_programs_agree "--junitxml=$OUT/tests.xml"
+    --deselect tests/device/numerics/test_parity.py::test_random_programs_agree "--junitxml=$OUT/tests.xml"
 }
 
 # A wheel or a toolkit has cuda.h, which these are compiled with.
@@ -80,7 +80,7 @@ part_random() {
   for ((job = 0; job < jobs; job++)); do
     VYRE_CUDA_TEST_EXAMPLES=$share timeout 540 "$python" -m pytest "--device=$device" -q -p no:cacheprovider \
       -o timeout=530 "--hypothesis-seed=$((seed + job))" \
-      tests/device/test_parity.py::test_random_programs_agree >"$OUT/random-$job.txt" 2>&1 &
+      tests/device/numerics/test_parity.py::test_random_programs_agree >"$OUT/random-$job.txt" 2>&1 &
     pids+=($!)
   done
   for ((job = 0; job < jobs; job++)); do

@@ -2,7 +2,7 @@
 """Run Python tests on a build whose library, emulator and extensions are made with sanitizers.
 
     python tools/sanitized.py asan tests/binding tests/device -m "not slow"
-    python tools/sanitized.py tsan tests/device/test_free_threading.py tests/device/test_threads.py
+    python tools/sanitized.py tsan tests/device/threads/test_free_threading.py tests/device/threads/test_threads.py
 
 The first word is a CMake preset; what follows goes to pytest. The build is build/PRESET-python, with this interpreter,
 which itself has no sanitizer: their libraries are loaded before it. A finding ends the process that made it, and the
@@ -22,7 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 # What the tests of warm calls count, a sanitizer adds to.
-LEFT_OUT = ("tests/device/test_budget.py",)
+LEFT_OUT = ("tests/device/calls/test_budget.py",)
 LIBRARIES = {"asan": ("libasan.so", "libubsan.so"), "tsan": ("libtsan.so",)}
 OPTIONS = {
     # Leaks: the interpreter leaves memory to the end of the process. tests/native looks for those of the library.

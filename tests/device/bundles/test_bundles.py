@@ -1,0 +1,352 @@
+"""Bundles: programs compiled into a file without a device, loaded and run from it as they would be compiled."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import vyre_cuda as vc
+from vyre_cuda._native.bundle import BundleFile
+from vyre_cuda.bundles.graphs import GraphKernel
+from vyre_cuda.bundles.layout import sealed
+from vyre_cuda.bundles.nvjitlink import find_nvjitlink
+from vyre_cuda.bundles.write import compiled, packed, parse_targets
+from vyre_cuda.codegen.core.target import Target
+from vyre_cuda.codegen.lower import lower
+from vyre_cuda.descriptors.signature import signature
+from vyre_cuda.ir.call.geometry import host_size, launch_geometry
+from vyre_cuda.passes.pipeline import optimize
+from vyre_cuda.testing.emulator import Emulator
+
+from ..bundle_programs import EXAMPLE, TARGETS, checked, saxpy, write
+from ..programs import rotate_in_place
+
+PROGRAMS = sorted((Path(__file__).parents[2] / "golden" / "programs").glob("*.vir"))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "a.vyre"
+
+
+@pytest.fixture
+def bundle(path: Path) -> vc.Bundle:
+    vc.bundle([saxpy(), checked()], path, targets=TARGETS, cubins=False)
+    return vc.load_bundle(path)
+
+
+# ---- writing and reading ---------------------------------------------------------------------------------------------
+
+
+def test_a_bundle_tells_what_is_in_it(bundle: vc.Bundle) -> None:
+    assert list(bundle.kernels) == ["checked", "saxpy"]
+    kernel = bundle.kernels["saxpy"]
+    assert kernel.program == saxpy()
+    assert kernel.fingerprint == saxpy().fingerprint
+    assert kernel.targets == TARGETS
+    assert (kernel.precision, kernel.bounds, kernel.cubins) == ("ieee", "check", ())
+    assert ".target sm_80" in bundle.ptx("saxpy", "sm_80")
+    assert bundle.cubin("saxpy", "sm_80") == b""
+    with pytest.raises(KeyError):
+        bundle.ptx("saxpy", "sm_75")
+    with pytest.raises(KeyError):
+        bundle.ptx("nothing", "sm_80")
+
+
+def test_the_producer_is_this_version(path: Path, bundle: vc.Bundle) -> None:
+    major, minor, patch = map(int, vc.__version__.split(".")[:3])
+
+    assert BundleFile(path.read_bytes()).info()["producer"] == major * 10000 + minor * 100 + patch
+
+
+def test_equal_programs_give_equal_bytes_whatever_their_order(path: Path) -> None:
+    vc.bundle([saxpy(), checked()], path, targets=TARGETS, cubins=False)
+    first = path.read_bytes()
+
+    vc.bundle([checked(), saxpy()], path, targets=TARGETS[::-1], cubins=False)
+
+    kernels = vc.load_bundle(first).kernels, vc.load_bundle(path).kernels
+    assert kernels[0] == kernels[1]
+
+
+@pytest.mark.emulator
+def test_the_example_bundle_is_written_as_it_was(path: Path, request: pytest.FixtureRequest) -> None:
+    write(path)
+    if request.config.getoption("--update-golden"):
+        EXAMPLE.write_bytes(path.read_bytes())
+
+    assert path.read_bytes() == EXAMPLE.read_bytes()
+
+
+def test_a_bundle_without_source_keeps_the_signature(path: Path) -> None:
+    vc.bundle(saxpy(), path, targets=["sm_90"], source=False, cubins=False)
+
+    kernel = vc.load_bundle(path).kernels["saxpy"]
+    assert not kernel.has_source
+    assert kernel.program.parameters == saxpy().parameters
+    assert kernel.program.body == ()
+    assert kernel.fingerprint == saxpy().fingerprint
+
+
+def test_machine_code_goes_along_where_an_assembler_is(path: Path) -> None:
+    vc.bundle(saxpy(), path, targets=["sm_80", "sm_90"], cubins=True)
+
+    bundle = vc.load_bundle(path)
+    assert bundle.kernels["saxpy"].cubins == ("sm_80", "sm_90")
+    assert bundle.cubin("saxpy", "sm_90").startswith(b"\x7fELF")
+    data = path.read_bytes()
+    with pytest.raises(vc.BundleError):
+        vc.load_bundle(sealed(data.replace(b"\x7fELF", b"\x7fELG")))
+
+
+@pytest.mark.nvjitlink
+def test_nvjitlink_gives_machine_code_and_says_what_it_refuses() -> None:
+    linker = find_nvjitlink()
+    assert linker is not None
+
+    assert linker.cubin(vc.ptx(saxpy(), "sm_90"), Target.parse("sm_90")).startswith(b"\x7fELF")
+    with pytest.raises(vc.CompileError) as failure:
+        linker.cubin("nothing", Target.parse("sm_90"))
+    assert failure.value.op == "nvJitLinkComplete"
+    assert failure.value.log
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("text", PROGRAMS, ids=lambda path: path.stem)
+def test_a_bundled_kernel_is_the_compiled_one(path: Path, text: Path, device: vc.Device) -> None:
+    program = vc.parse(text.read_text())
+    compiled = device.compile(program)
+    vc.bundle(program, path, targets=[str(device.target)], cubins=False, source=False)
+
+    kernel = vc.load_bundle(path).on(device)[program.name]
+
+    assert kernel.ptx == compiled.ptx
+    if device.properties.is_emulator:  # a driver's linker takes other registers than its compiler of text
+        assert kernel.attributes == compiled.attributes
+        assert (kernel.occupancy, kernel.limits()) == (compiled.occupancy, compiled.limits())
+    row = BundleFile(path.read_bytes()).variant(0, 0)
+    tables = signature(program, lower(optimize(program, precision="ieee", bounds="check"), device.target))
+    assert (tuple(row["entries"]), tuple(row["bindings"])) == (tables.parameters, tables.bindings)
+    assert [site.message for site in kernel.checks.sites] == [site.message for site in compiled.checks.sites]
+
+
+@pytest.mark.device
+def test_a_cooperative_kernel_of_a_bundle_is_launched_as_one(path: Path, device: vc.Device) -> None:
+    x = np.arange(300, dtype=np.float32)
+    vc.bundle(rotate_in_place(), path, targets=["sm_80"], cubins=False)
+
+    kernel = vc.load_bundle(path).on(device)["rotate_in_place"]
+
+    np.testing.assert_array_equal(kernel(x), np.roll(x, -1))
+
+
+def test_what_a_bundle_cannot_hold_is_refused_and_writes_nothing(path: Path) -> None:
+    path.write_bytes(b"before")
+    b = vc.Builder("floats")
+    a = b.scalar("a", vc.f32)
+    b.output("out", vc.f32, size=vc.u32(a * 2))
+    wrong = [
+        (vc.UnsupportedError, [b.build()], {}),
+        (ValueError, [saxpy(), saxpy()], {}),
+        (ValueError, [], {}),
+        (ValueError, [saxpy()], {"targets": []}),
+        (ValueError, [saxpy()], {"targets": ["90"]}),
+        (vc.UnsupportedError, [saxpy()], {"targets": ["sm_10"]}),
+        (TypeError, [saxpy()], {"targets": "sm_90"}),
+        (ValueError, [saxpy()], {"precision": "none"}),
+        (TypeError, ["saxpy"], {}),
+    ]
+    for error, programs, options in wrong:
+        with pytest.raises(error):
+            vc.bundle(programs, path, **{"cubins": False, **options})
+    with pytest.raises(OSError):
+        vc.bundle(saxpy(), path.parent / "nowhere" / "a.vyre", cubins=False)
+    assert path.read_bytes() == b"before"
+    assert list(path.parent.iterdir()) == [path]
+
+
+# ---- what is refused -------------------------------------------------------------------------------------------------
+
+
+def test_what_is_no_bundle_is_refused(path: Path, bundle: vc.Bundle) -> None:
+    data = path.read_bytes()
+    with pytest.raises(vc.BundleError):
+        vc.load_bundle(b"")
+    with pytest.raises(vc.BundleError):
+        vc.load_bundle(data[:-1])
+    with pytest.raises(vc.BundleError):
+        vc.load_bundle(data + b"\0")
+    with pytest.raises(FileNotFoundError):
+        vc.load_bundle(path.parent / "nothing.vyre")
+    assert vc.load_bundle(memoryview(data)).digest == bundle.digest
+
+
+def test_a_newer_format_is_refused_by_its_own_error(path: Path, bundle: vc.Bundle) -> None:
+    data = bytearray(path.read_bytes())
+    struct.pack_into("<I", data, 8, 2)
+
+    with pytest.raises(vc.BundleVersionError):
+        vc.load_bundle(sealed(bytes(data)))
+
+
+def test_a_program_that_is_not_the_one_of_the_tables_is_refused(path: Path) -> None:
+    vc.bundle(saxpy(), path, targets=["sm_90"], cubins=False)
+    data = path.read_bytes()
+    wire = saxpy().to_bytes()
+    assert data.count(wire) == 1
+
+    for changed in (wire.replace(b"saxpy", b"saxpz"), wire[:-1] + bytes([wire[-1] ^ 1])):
+        with pytest.raises(vc.BundleError):
+            vc.load_bundle(sealed(data.replace(wire, changed)))
+
+
+@given(st.data())
+def test_a_bundle_changed_anywhere_is_read_or_refused(data: st.DataObject) -> None:
+    """The digest is made anew, so that what the digest would catch reaches the checks behind it."""
+    changed = bytearray(EXAMPLE.read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(0, len(changed) // 4 - 1)) * 4
+        value = data.draw(st.one_of(st.integers(0, 2**32 - 1), st.integers(0, 200)))
+        struct.pack_into("<I", changed, place, value)
+    with contextlib.suppress(vc.BundleError):
+        vc.load_bundle(sealed(bytes(changed)))
+
+
+# ---- sizes and grids -------------------------------------------------------------------------------------------------
+
+
+@given(st.data())
+def test_sizes_and_grids_are_those_of_the_general_path(data: st.DataObject) -> None:
+    """The C evaluator agrees with the interpreter's on random expressions over sizes and scalars."""
+    index = data.draw(st.sampled_from([vc.u32, vc.u64]))
+    b = vc.Builder("shaped", block=data.draw(st.sampled_from([(32, 1, 1), (8, 4, 1), (4, 4, 4)])), index=index)
+    x = b.input("x", vc.f32)
+    leaves = [x.size, index(data.draw(st.integers(0, 2**32 - 1))), index(3)]
+    for name in ("n", "m"):
+        type_ = data.draw(st.sampled_from([vc.u8, vc.i8, vc.u16, vc.i16, vc.u32, vc.i32, vc.u64, vc.i64]))
+        leaves.append(index(b.scalar(name, type_)))
+    ops = [vc.add, vc.subtract, vc.multiply, vc.floor_divide, vc.minimum, vc.maximum]
+
+    def expression(depth: int) -> vc.Value:
+        if depth == 0 or data.draw(st.booleans()):
+            return data.draw(st.sampled_from(leaves))
+        op = data.draw(st.sampled_from(ops))
+        left, right = expression(depth - 1), expression(depth - 1)
+        if data.draw(st.booleans()):
+            signed = data.draw(st.sampled_from([vc.i8, vc.i16, vc.i32, vc.i64]))
+            return index(op(signed(left), signed(right)))
+        return op(left, right)
+
+    b.output("out", vc.u8, size=expression(3))
+    b.work(*(expression(2) for _ in range(3)))
+    program = b.build()
+    scalars = [data.draw(st.integers(0, 2**p.type.bits - 1)) for p in program.parameters if p.kind == "scalar"]
+    count = data.draw(st.integers(0, 2**20))
+    kernel = compiled(GraphKernel(program, "ieee", "off", None), parse_targets(["sm_90"]), source=True, cubins=False)
+    file = BundleFile(packed([kernel], {}))
+    sizes: dict[str, int] = {"x": count}
+    try:
+        sizes["out"] = host_size("out", program.parameters[-1].size, sizes, dict(zip("nm", scalars, strict=True)))
+        if sizes["out"] > index.maximum:
+            raise ValueError
+        grid = launch_geometry(program, sizes, dict(zip("nm", scalars, strict=True))).grid
+    except ValueError:
+        with pytest.raises(ValueError):
+            file.shape(0, [count, 0], scalars)
+        return
+
+    assert file.shape(0, [count, 0], scalars) == ([count, sizes["out"]], grid if 0 not in grid else (0, 0, 0))
+
+
+# ---- running ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("source", [True, False])
+def test_a_kernel_of_a_bundle_gives_what_a_compiled_one_gives(path: Path, source: bool, device: vc.Device) -> None:
+    rng = np.random.default_rng(1)
+    x, y = rng.standard_normal((2, 1000), np.float32)
+    vc.bundle(saxpy(), path, targets=TARGETS, source=source)
+    expected = device.run(saxpy(), x, y, 2.5)
+
+    kernel = vc.load_bundle(path).on(device)["saxpy"]
+
+    np.testing.assert_array_equal(kernel(x, y, 2.5), expected)
+    np.testing.assert_array_equal(kernel(x=x, y=y, a=2.5), expected)
+    dx, dy, out = device.array(x), device.array(y), device.empty(1000, vc.f32)
+    kernel.launch(dx, dy, out, 2.5)
+    np.testing.assert_array_equal(out.numpy(), expected)
+    call = kernel.bind(dx, dy, out, 1.0)
+    call(dx, dy, out, 2.5)
+    np.testing.assert_array_equal(out.numpy(), expected)
+
+
+@pytest.mark.device
+def test_kernels_are_loaded_once_and_by_name(bundle: vc.Bundle, device: vc.Device) -> None:
+    loaded = bundle.on(device)
+
+    assert loaded["saxpy"] is loaded["saxpy"]
+    assert set(loaded) == {"checked", "saxpy"}
+    assert len(loaded) == 2
+    with pytest.raises(KeyError):
+        loaded["nothing"]
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("source", [True, False])
+def test_a_failed_check_is_explained_as_that_of_a_compiled_kernel(path: Path, source: bool, device: vc.Device) -> None:
+    vc.bundle(checked(), path, targets=["sm_80"], source=source)
+    kernel = vc.load_bundle(path).on(device)["checked"]
+    data = np.array([5, 1, 7], np.int32)
+
+    with pytest.raises(vc.KernelAssertionError) as failure:
+        kernel(data, 3)
+
+    with pytest.raises(vc.KernelAssertionError) as expected:
+        device.run(checked(), data, 3)
+    for field in ("message", "program", "thread", "statement", "source", "index"):
+        assert getattr(failure.value, field) == getattr(expected.value, field)
+    on_device = device.array(data)
+    kernel.launch(on_device, 3)
+    with pytest.raises(vc.KernelAssertionError) as later:
+        device.synchronize()
+    assert later.value.statement == expected.value.statement
+
+
+@pytest.mark.device
+def test_a_kernel_exports_itself_with_its_options(path: Path, device: vc.Device) -> None:
+    device.compile(saxpy(), precision="ftz", bounds="off", max_ulp=2.0).export(path)
+
+    kernel = vc.load_bundle(path).kernels["saxpy"]
+    assert (kernel.precision, kernel.bounds, kernel.max_ulp) == ("ftz", "off", 2.0)
+    assert kernel.targets == (str(device.target),)
+    vc.bundle(saxpy(), path, source=False, cubins=False)
+    with pytest.raises(vc.UnsupportedError):
+        vc.load_bundle(path).on(device)["saxpy"].export(path)
+
+
+@pytest.mark.device
+def test_a_device_older_than_every_target_is_told(path: Path, device: vc.Device) -> None:
+    vc.bundle(saxpy(), path, targets=["sm_121"], cubins=False)
+
+    with pytest.raises(vc.UnsupportedError) as failure:
+        vc.load_bundle(path).on(device)["saxpy"]
+    assert failure.value.capability == "sm_121"
+
+
+@pytest.mark.emulator
+def test_code_that_the_driver_refuses_gives_way_to_older_code(path: Path, device: vc.Device) -> None:
+    vc.bundle(saxpy(), path, targets=TARGETS, cubins=False)
+    ones = np.ones(10, np.float32)
+    with Emulator().steered() as emulator:
+        emulator.fail("cuModuleLoadDataEx", nth=1, result=218)  # CUDA_ERROR_INVALID_PTX
+        kernel = vc.load_bundle(path).on(device)["saxpy"]
+
+    assert ".target sm_80" in kernel.ptx
+    np.testing.assert_array_equal(kernel(ones, ones, 2.0), np.full(10, 3, np.float32))

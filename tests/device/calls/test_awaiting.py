@@ -1,0 +1,367 @@
+"""Awaiting submitted calls: one thread for all of them, cancellation, loops in several threads, errors, closing."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import vyre_cuda as vc
+from vyre_cuda.testing.emulator import Emulator
+
+from .. import programs
+
+F32 = np.float32
+X = np.arange(50, dtype=F32)
+
+
+def waiters() -> int:
+    """Threads that look after runs."""
+    return sum(thread.name == "vyre_cuda waiter" for thread in threading.enumerate())
+
+
+@pytest.fixture
+def slow_kernel(own_device: vc.Device, emulator: Emulator) -> Iterator[vc.Kernel]:
+    """saxpy that takes 20 ms, so that it is still in flight when it is awaited."""
+    kernel = own_device.compile(programs.saxpy())
+    kernel(X, X, 1.0)
+    emulator.set("delay_us", 20_000)
+    yield kernel
+    emulator.set("delay_us", 0)
+
+
+@pytest.mark.emulator
+def test_a_thousand_awaits_share_one_thread(own_device: vc.Device, emulator: Emulator) -> None:
+    kernel = own_device.compile(programs.saxpy())
+    before, most = waiters(), 0
+
+    async def one(a: float) -> None:
+        nonlocal most
+        result = await kernel.submit(X, X, a)
+        most = max(most, waiters())
+        np.testing.assert_array_equal(F32(a) * X + X, result)
+
+    async def main() -> None:
+        await asyncio.gather(*(one(float(a)) for a in range(1000)))
+
+    emulator.set("delay_us", 200)
+    asyncio.run(main())
+
+    assert most <= before + 1
+
+
+def test_the_waiter_ends_with_its_device(device_name: int | str) -> None:
+    before = waiters()
+    device = vc.Device(device_name)
+    kernel = device.compile(programs.spin())
+
+    async def main() -> None:
+        await kernel.submit(np.zeros(1, np.uint32), 200_000)
+
+    asyncio.run(main())
+    asyncio.run(main())
+    during = waiters()
+    device.close()
+
+    assert (during, waiters()) == (before + 1, before)
+
+
+def test_the_waiter_ends_when_its_device_is_dropped(device_name: int | str) -> None:
+    before = waiters()
+
+    async def main() -> None:
+        kernel = vc.Device(device_name).compile(programs.spin())
+        await kernel.submit(np.zeros(1, np.uint32), 200_000)
+
+    asyncio.run(main())
+    gc.collect()
+
+    assert waiters() == before
+
+
+@pytest.mark.emulator
+def test_loops_in_several_threads_await_at_a_time(slow_kernel: vc.Kernel) -> None:
+    wrong: list[object] = []
+
+    async def main(seed: int) -> None:
+        for turn in range(3):
+            a = float(10 * seed + turn)
+            result = await asyncio.gather(*(asyncio.ensure_future(_one(slow_kernel, a + i)) for i in range(4)))
+            wrong.extend(None for i in range(4) if not np.array_equal(F32(a + i) * X + X, result[i]))
+
+    def run(seed: int) -> None:
+        try:
+            asyncio.run(main(seed))
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=run, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert wrong == []
+
+
+async def _one(kernel: vc.Kernel, a: float) -> np.ndarray:
+    result: np.ndarray = await kernel.submit(X, X, a)
+    return result
+
+
+@pytest.mark.emulator
+def test_a_cancelled_await_leaves_the_call_to_others(slow_kernel: vc.Kernel) -> None:
+    pending = slow_kernel.submit(X, X, 3.0)
+
+    async def main() -> np.ndarray:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(_await(pending), 0.001)
+        other = asyncio.ensure_future(_await(pending))
+        await asyncio.sleep(0.001)
+        again = await pending
+        assert (await other) is again
+        return again
+
+    np.testing.assert_array_equal(F32(3) * X + X, asyncio.run(main()))
+
+
+async def _await(pending: vc.Pending) -> np.ndarray:
+    result: np.ndarray = await pending
+    return result
+
+
+@pytest.mark.emulator
+def test_a_cancelled_and_dropped_await_is_abandoned(slow_kernel: vc.Kernel) -> None:
+    out = np.full(50, -1, F32)
+
+    async def main() -> None:
+        task = asyncio.ensure_future(_await(slow_kernel.submit(X, X, 3.0, out=out)))
+        await asyncio.sleep(0.001)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    gc.collect()
+    slow_kernel.device.synchronize()
+
+    np.testing.assert_array_equal(np.full(50, -1, F32), out)
+
+
+@pytest.mark.emulator
+def test_a_loop_may_end_before_what_it_awaited(slow_kernel: vc.Kernel) -> None:
+    """The waiter finds a closed loop, and goes on."""
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(_await(slow_kernel.submit(X, X, 3.0)))
+    for _ in range(3):
+        loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+
+    np.testing.assert_array_equal(X + X, asyncio.run(_one(slow_kernel, 1.0)))
+    task._log_destroy_pending = False
+
+
+@pytest.mark.emulator
+def test_an_awaited_failure_is_raised(own_device: vc.Device, emulator: Emulator) -> None:
+    kernel = own_device.compile(programs.guarded(10))
+    kernel(np.zeros(5, np.uint32))
+    emulator.set("delay_us", 20_000)
+
+    async def main() -> None:
+        await kernel.submit(np.arange(20, dtype=np.uint32))
+
+    with pytest.raises(vc.KernelAssertionError) as caught:
+        asyncio.run(main())
+    emulator.set("delay_us", 0)
+
+    assert caught.value.thread == 10
+
+
+@pytest.mark.emulator
+def test_a_close_wakes_those_who_await(slow_kernel: vc.Kernel) -> None:
+    device = slow_kernel.device
+
+    async def main() -> np.ndarray:
+        task = asyncio.ensure_future(_await(slow_kernel.submit(X, X, 2.0)))
+        await asyncio.sleep(0.001)
+        await asyncio.get_running_loop().run_in_executor(None, device.close)
+        return await task
+
+    np.testing.assert_array_equal(F32(2) * X + X, asyncio.run(main()))
+
+
+@pytest.mark.emulator
+def test_an_abandoning_close_wakes_those_who_await(device_name: int | str, emulator: Emulator) -> None:
+    device = vc.Device(device_name)
+    kernel = device.compile(programs.saxpy())
+    emulator.set("delay_us", 100_000)
+
+    async def main() -> None:
+        task = asyncio.ensure_future(_await(kernel.submit(X, X, 2.0)))
+        await asyncio.sleep(0.001)
+        with pytest.raises(vc.KernelTimeoutError):
+            device.close(timeout=0.001)
+        with pytest.raises(vc.DeviceUnavailableError):
+            await task
+
+    asyncio.run(main())
+
+
+class Loop:
+    """The least of an event loop that awaiting needs."""
+
+    def __init__(self) -> None:
+        self._ready: list[tuple[object, tuple[object, ...]]] = []
+        self._changed = threading.Condition()
+
+    def call_soon_threadsafe(self, callback, *args, context=None) -> None:
+        with self._changed:
+            self._ready.append((callback, args))
+            self._changed.notify()
+
+    call_soon = call_soon_threadsafe
+
+    def get_debug(self) -> bool:
+        return False
+
+    def run(self, coroutine):
+        asyncio._set_running_loop(self)
+        try:
+            while True:
+                try:
+                    future = coroutine.send(None)
+                except StopIteration as stop:
+                    return stop.value
+                while future is not None and not future.done():
+                    with self._changed:
+                        self._changed.wait_for(lambda: self._ready)
+                        callback, args = self._ready.pop(0)
+                    callback(*args)
+                if future is not None:
+                    future._asyncio_future_blocking = False
+        finally:
+            asyncio._set_running_loop(None)
+
+
+@pytest.mark.emulator
+def test_a_thread_that_could_not_be_started_is_started_by_the_next(
+    slow_kernel: vc.Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="can't start"):
+            asyncio.run(_one(slow_kernel, 1.0))
+
+    np.testing.assert_array_equal(F32(2) * X + X, asyncio.run(_one(slow_kernel, 2.0)))
+
+
+@pytest.mark.emulator
+def test_a_loop_of_another_kind_needs_only_call_soon_threadsafe(slow_kernel: vc.Kernel) -> None:
+    np.testing.assert_array_equal(F32(7) * X + X, Loop().run(_one(slow_kernel, 7.0)))
+
+
+# ---- tasks, graphs and events ----------------------------------------------------------------------------------------
+
+
+def test_a_submitted_call_is_a_task(device: vc.Device) -> None:
+    kernel = device.compile(programs.saxpy())
+
+    async def main() -> None:
+        task = asyncio.create_task(kernel.submit(X, X, 2.0))
+        np.testing.assert_array_equal(3 * X, await task)
+        pending = kernel.submit(X, X, 4.0)
+        first, second = asyncio.ensure_future(pending), asyncio.ensure_future(pending)  # two tasks on one result
+        for result in await asyncio.gather(first, second, pending):
+            np.testing.assert_array_equal(5 * X, result)
+        np.testing.assert_array_equal(5 * X, await pending)
+
+    asyncio.run(main())
+
+
+@pytest.mark.emulator
+def test_a_task_that_is_cancelled_leaves_the_result_to_others(slow_kernel: vc.Kernel) -> None:
+    async def main() -> None:
+        pending = slow_kernel.submit(X, X, 2.0)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(asyncio.create_task(pending), 0.001)
+        task = asyncio.create_task(pending)
+        np.testing.assert_array_equal(3 * X, await task)
+
+    asyncio.run(main())
+
+
+def test_a_failed_assertion_comes_out_of_a_task(device: vc.Device) -> None:
+    b = vc.Builder("fails", block=1)
+    out = b.output("out", vc.u32, size=1)
+    b.assert_(out.size > 5, "too small")
+    kernel = device.compile(b.build())
+
+    async def main() -> None:
+        with pytest.raises(vc.KernelAssertionError, match="too small"):
+            await asyncio.create_task(kernel.submit())
+
+    asyncio.run(main())
+
+
+def test_a_submitted_graph_is_awaited(device: vc.Device) -> None:
+    add = device.compile(programs.add_to())
+    h, one, stream = device.zeros(8, vc.i32), device.array(np.ones(8, np.int32)), device.stream()
+    with device.record() as graph:
+        add.launch(h, vc.symbol("by", one))
+
+    async def main() -> None:
+        assert await graph.submit() is None
+        await asyncio.create_task(graph.submit(stream=stream, by=one))
+        await asyncio.gather(*(graph.submit() for _ in range(5)))
+
+    asyncio.run(main())
+    np.testing.assert_array_equal(np.full(8, 7), h.numpy())
+    replay = graph.submit()
+    replay.result(timeout=10)
+    assert replay.done()
+    with device.record(), pytest.raises(vc.RecordingError):
+        graph.submit()
+
+
+@pytest.mark.emulator
+def test_an_event_and_a_submitted_graph_are_waited_for(slow_kernel: vc.Kernel) -> None:
+    device = slow_kernel.device
+    x, out, stream = device.array(X), device.zeros(X.size, vc.f32), device.stream()
+    with device.record() as graph:
+        slow_kernel.launch(x, x, out, 2.0)
+
+    async def main() -> None:
+        replay = graph.submit(stream=stream)
+        event = stream.record()
+        assert not replay.done()
+        assert not event.query()
+        with pytest.raises(vc.KernelTimeoutError):
+            replay.result(timeout=0)
+        await replay
+        await event
+        assert replay.done()
+        assert event.query()
+
+    asyncio.run(main())
+
+
+def test_a_failed_assertion_of_a_replay_comes_out_of_its_await(device: vc.Device) -> None:
+    b = vc.Builder("fails", block=1)
+    out = b.inout("out", vc.u32)
+    b.assert_(out.size > 5, "too small")
+    kernel, array = device.compile(b.build()), device.zeros(1, vc.u32)
+    with device.record() as graph:
+        kernel.launch(array)
+
+    async def main() -> None:
+        with pytest.raises(vc.KernelAssertionError, match="too small"):
+            await graph.submit()
+
+    asyncio.run(main())

@@ -1,0 +1,88 @@
+"""`vyre-cuda bundle`: programs of a file into a bundle, and what one has."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import vyre_cuda as vc
+from vyre_cuda.cli import main
+
+from ..bundle_programs import EXAMPLE, saxpy
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "saxpy.vir"
+    path.write_text(saxpy().text())
+    return path
+
+
+def test_a_program_is_bundled_for_the_targets_named(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = source.with_name("out.vyre")
+
+    code = main(["bundle", str(source), "-o", str(out), "--targets", "sm_90,sm_80", "--no-cubins", "--json"])
+
+    assert code == 0
+    kernel = vc.load_bundle(out).kernels["saxpy"]
+    assert (kernel.program, kernel.targets, kernel.cubins) == (saxpy(), ("sm_80", "sm_90"), ())
+    told = json.loads(capsys.readouterr().out)
+    assert told["bytes"] == out.stat().st_size
+    assert [row["name"] for row in told["kernels"]] == ["saxpy"]
+
+
+def test_options_reach_the_bundle(source: Path) -> None:
+    out = source.with_name("out.vyre")
+
+    options = ["--precision", "fast", "--bounds", "off", "--no-source", "--cubins", "--targets", "sm_90"]
+    assert main(["bundle", str(source), "-o", str(out), *options]) == 0
+
+    kernel = vc.load_bundle(out).kernels["saxpy"]
+    assert (kernel.precision, kernel.bounds, kernel.has_source) == ("fast", "off", False)
+    assert kernel.cubins == ("sm_90",)
+
+
+def test_what_a_bundle_has_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bundle", str(EXAMPLE)]) == 0
+
+    printed = capsys.readouterr().out
+    assert "kernel saxpy(in f32 x, in f32 y, out f32 out, scalar f32 a): sm_80, sm_90" in printed
+    assert "graph step(a, out, x): 6 steps" in printed
+
+
+def test_a_launcher_is_written_around_a_bundle(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, folder = source.with_name("my kernels.vyre"), source.with_name("launcher")
+
+    assert main(["bundle", str(source), "-o", str(out), "--launcher", str(folder), "--json"]) == 0
+    document, note = capsys.readouterr()
+    assert set(json.loads(document)["launcher"]) == {str(path) for path in folder.iterdir()}
+    assert f"{folder}/build/my_kernels --help" in note
+    assert (folder / "my_kernels.vyre").read_bytes() == out.read_bytes()
+
+    assert main(["bundle", str(EXAMPLE), "--launcher", str(folder)]) == 0
+    assert (folder / "example.vyre").read_bytes() == EXAMPLE.read_bytes()
+
+
+def test_a_launcher_in_another_project_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "CMakeLists.txt").write_text("project(other)\n")
+
+    assert main(["bundle", str(EXAMPLE), "--launcher", str(tmp_path)]) == 1
+
+    assert f"{tmp_path / 'CMakeLists.txt'}: this is another project" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["CMakeLists.txt"]
+
+
+def test_bad_usage_and_bad_files_have_their_exit_codes(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.vyre"
+    damaged = tmp_path / "damaged.vyre"
+    damaged.write_bytes(EXAMPLE.read_bytes()[:-1])
+
+    assert main(["bundle", str(source)]) == 2
+    assert main(["bundle", str(source), "-o", str(out), "--targets", "sm_1"]) == 2
+    assert main(["bundle", str(source), "-o", str(out), "--targets", "90"]) == 2
+    assert main(["bundle", str(source), "-o", str(out), "--targets", ","]) == 2
+    assert main(["bundle", str(damaged)]) == 1
+    assert main(["bundle", str(tmp_path / "nothing.vyre")]) == 1
+    assert not out.exists()

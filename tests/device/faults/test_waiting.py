@@ -1,0 +1,347 @@
+"""Waits end by Ctrl-C and by their timeout, whatever is waited for; a kernel that never ends holds nobody up.
+
+The kernels of these tests end by themselves after twenty seconds or more, their processes long before.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import vyre_cuda as vc
+from vyre_cuda.testing.emulator import Emulator
+
+from .. import programs
+from .test_lifecycle import run_python
+
+FOREVER = 400_000_000  # looks at a flag
+FLAG = np.zeros(1, np.uint32)
+X = np.arange(100, dtype=np.float32)
+
+# A device with a kernel that hangs on the main stream, on a stream of its own and in a submitted call.
+HUNG = f"""
+    import _thread, asyncio, os, signal, threading, time
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the shell has it ignored
+    FOREVER = {FOREVER} if NAME == "emulator" else {FOREVER} // 10  # a look from a GPU takes longer
+    device = vc.Device(NAME)
+    spin, saxpy = device.compile(programs.spin()), device.compile(programs.saxpy())
+    flag, other = device.zeros(1, vc.u32), device.zeros(1, vc.u32)
+    x = device.array(X)
+    stream = device.stream()
+    spare = device.zeros(1, vc.u32)
+    with device.record() as graph:
+        spare.fill(1)
+    device.synchronize()
+    host = np.zeros(1, np.uint32)
+
+    def hang():
+        global pending, event
+        spin.launch(flag, FOREVER)
+        spin.launch(other, FOREVER, stream=stream)
+        pending, event = spin.submit(host, FOREVER), stream.record()
+"""
+
+LIMIT = 15.0  # seconds; the kernels take longer
+
+
+def run_hung(device_name: int | str, code: str) -> list[str]:
+    """The lines that the program prints; it must end well, and before its kernels do."""
+    begin = time.monotonic()
+    done = run_python(HUNG + code, device_name)
+    took = time.monotonic() - begin
+    assert done.returncode == 0, f"after {took:.1f} s: {done.stdout}{done.stderr}"
+    assert took < LIMIT, done.stdout
+    return done.stdout.split("\n")[:-1]
+
+
+@pytest.mark.slow
+def test_every_wait_ends_with_its_timeout(device_name: int | str) -> None:
+    lines = run_hung(
+        device_name,
+        """
+    hang()
+    waits = {
+        "result": lambda: pending.result(timeout=0.1),
+        "device": lambda: device.synchronize(timeout=0.1),
+        "stream": lambda: stream.synchronize(timeout=0.1),
+        "event": lambda: event.synchronize(timeout=0.1),
+        "now": lambda: device.synchronize(timeout=0),
+        "close": lambda: device.close(timeout=0.1),
+    }
+    for name, wait in waits.items():
+        try:
+            wait()
+        except vc.KernelTimeoutError as error:
+            print(name, isinstance(error, TimeoutError))
+        """,
+    )
+
+    assert lines == [f"{name} True" for name in ("result", "device", "stream", "event", "now", "close")]
+
+
+@pytest.mark.slow
+def test_every_wait_ends_with_control_c(device_name: int | str) -> None:
+    lines = run_hung(
+        device_name,
+        """
+    hang()
+    y = device.zeros(100, vc.f32)
+    large = device.empty(2 << 20, vc.u8)  # its copy goes in pieces, which wait for each other
+    waits = {
+        "call": lambda: spin(host, FOREVER),
+        "timed": lambda: spin.timed(host, FOREVER),
+        "result": lambda: pending.result(),
+        "numpy": lambda: y.numpy(),
+        "copy_from": lambda: large.copy_from(np.zeros(2 << 20, np.uint8)),
+        "fill": lambda: other.copy_from(flag),
+        "device": lambda: device.synchronize(),
+        "stream": lambda: stream.synchronize(),
+        "graph": lambda: graph.timed(stream=stream),
+        "event": lambda: event.synchronize(),
+        "close": lambda: device.close(timeout=None),
+    }
+    def interrupt():
+        time.sleep(0.1)
+        global sent
+        sent = time.monotonic()
+        os.kill(os.getpid(), signal.SIGINT)
+    for name, wait in waits.items():
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        try:
+            wait()
+        except KeyboardInterrupt:
+            print(name, time.monotonic() - sent < 2)
+        thread.join()
+    print((saxpy(X, X, 1.0) == X + X).all())
+
+    async def wait():
+        return await saxpy.submit(X, X, 2.0)
+    print((asyncio.run(wait()) == 3 * X).all())
+        """,
+    )
+
+    names = ["call", "timed", "result", "numpy", "copy_from", "fill", "device", "stream", "graph", "event", "close"]
+    assert lines == [*(f"{name} True" for name in names), "True", "True"]
+
+
+@pytest.mark.slow
+def test_a_process_ends_with_hung_kernels_and_nothing_closed(device_name: int | str) -> None:
+    assert run_hung(device_name, "    hang()\n    print('end')\n") == ["end"]
+
+
+@pytest.mark.slow
+def test_objects_with_hung_work_can_be_dropped_in_any_order(device_name: int | str) -> None:
+    lines = run_hung(
+        device_name,
+        """
+    import gc
+    hang()
+    call = spin.bind(flag, FOREVER)
+    call()
+    device.context.set_patience(0.1)
+    for name in ("flag", "pending", "stream", "spin", "call", "event", "x", "saxpy", "other", "device"):
+        del globals()[name]
+        gc.collect()
+    print("end")
+        """,
+    )
+
+    assert lines == ["end"]
+
+
+@pytest.mark.slow
+@pytest.mark.emulator  # while a kernel hangs, the CUDA driver holds whoever loads code or allocates (H200, driver 580)
+def test_an_abandoned_device_can_be_opened_again(device_name: int | str) -> None:
+    lines = run_hung(
+        device_name,
+        """
+    hang()
+    try:
+        device.close(timeout=0.1)
+    except vc.KernelTimeoutError:
+        print("abandoned")
+    for use in (device.synchronize, lambda: pending.result(), flag.numpy, lambda: device.array(X)):
+        try:
+            use()
+        except vc.DeviceUnavailableError:
+            print("closed")
+    device.close()
+    again = vc.Device(NAME)
+    print((again.compile(programs.saxpy())(X, X, 2.0) == 3 * X).all())
+        """,
+    )
+
+    assert lines == ["abandoned", "closed", "closed", "closed", "closed", "True"]
+
+
+@pytest.mark.slow
+@pytest.mark.emulator  # as above
+def test_a_close_takes_its_timeout_once_and_a_second_device_pays_nothing(device_name: int | str) -> None:
+    lines = run_hung(
+        device_name,
+        """
+    second = vc.Device(NAME)
+    kernel = second.compile(programs.saxpy())
+    hang()
+    del spin, pending  # the kernel is the device's alone
+    begin = time.monotonic()
+    try:
+        device.close(timeout=1)
+    except vc.KernelTimeoutError as error:
+        print("has not ended after 1.0 s" in str(error), "abandoned" in str(error), len(error.launches) > 0)
+    print((kernel(X, X, 2.0) == 3 * X).all())
+    second.close()
+    print(time.monotonic() - begin < 6)
+        """,
+    )
+
+    assert lines == ["True True True", "True", "True"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="exceptions have no notes")
+def test_an_exception_leaves_the_block_of_a_device_whose_kernel_hangs(device_name: int | str) -> None:
+    lines = run_hung(
+        device_name,
+        """
+    begin = time.monotonic()
+    try:
+        with device:
+            hang()
+            raise ZeroDivisionError
+    except ZeroDivisionError as error:
+        print("work on the device has not ended" in error.__notes__[0], error.__context__)
+    print(time.monotonic() - begin < 12)
+        """,
+    )
+
+    assert lines == ["True None", "True"]
+
+
+@pytest.mark.slow
+def test_the_command_line_ends_soon_after_control_c(tmp_path: Path, device_name: int | str) -> None:
+    file = tmp_path / "spin.py"
+    file.write_text("import programs\nspin = programs.spin()\n")
+    command = [sys.executable, "-m", "vyre_cuda", "run", str(file), "0", str(FOREVER), "--device", str(device_name)]
+    environment = {**os.environ, "PYTHONPATH": os.path.dirname(programs.__file__)}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("device:")
+
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=8)
+
+    assert process.returncode == 130, told
+    assert "interrupted" in told
+
+
+@pytest.mark.slow
+@pytest.mark.long  # 64 kernels that spin on two cores
+@pytest.mark.emulator  # as above: the lanes of 64 runs allocate
+def test_a_full_house_of_hung_runs_does_not_hold_submit_for_ever(device_name: int | str) -> None:
+    lines = run_hung(
+        device_name,
+        """
+    runs = [spin.submit(host, FOREVER) for _ in range(64)]
+    def interrupt():
+        time.sleep(0.2)
+        _thread.interrupt_main()
+    threading.Thread(target=interrupt).start()
+    try:
+        spin.submit(host, FOREVER)
+    except KeyboardInterrupt:
+        print("interrupted")
+        """,
+    )
+
+    assert lines == ["interrupted"]
+
+
+@pytest.mark.slow
+def test_an_interrupted_device_is_usable_once_the_kernel_has_ended(leak_check, device_name: int | str) -> None:
+    with vc.Device(device_name) as device:
+        kernel = device.compile(programs.spin())
+        pending = kernel.submit(FLAG, 2_000_000)
+        with pytest.raises(vc.KernelTimeoutError):
+            pending.result(timeout=0)
+        del pending
+
+        np.testing.assert_array_equal(FLAG, kernel(FLAG, 10))
+        np.testing.assert_array_equal(X + X, device.compile(programs.saxpy())(X, X, 1.0))
+        device.synchronize()
+
+
+def test_what_was_given_up_is_freed_by_a_close_after_its_end(leak_check, device_name: int | str) -> None:
+    device = vc.Device(device_name)
+    flag, stream = device.zeros(1, vc.u32), device.stream()
+    device.context.set_patience(0)
+    kernel = device.compile(programs.spin())
+    kernel.submit(FLAG, 2_000_000)
+    kernel.launch(flag, 2_000_000, stream=stream)
+
+    device._kernels.clear()
+    del kernel, stream, flag  # with work that may still run: leaked
+    device.close(timeout=None)
+
+
+@pytest.mark.parametrize("timeout", [float("nan"), "1"])
+def test_a_timeout_that_is_no_number_is_refused(device: vc.Device, timeout) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        device.synchronize(timeout=timeout)
+
+
+@pytest.mark.parametrize("timeout", [None, 0, 1.5, -1, float("inf"), 1e300])
+def test_a_wait_for_no_work_ends_at_once(device: vc.Device, timeout) -> None:
+    device.synchronize()
+
+    device.synchronize(timeout=timeout)
+    device.stream().synchronize(timeout=timeout)
+    device.stream().record().synchronize(timeout=timeout)
+    pending = device.compile(programs.saxpy()).submit(X, X, 1.0)
+    pending.result()
+    np.testing.assert_array_equal(X + X, pending.result(timeout=timeout))
+
+
+@pytest.mark.emulator
+def test_a_timed_call_that_outlasts_the_first_wait_has_its_times(device: vc.Device, emulator: Emulator) -> None:
+    kernel = device.compile(programs.saxpy())
+    emulator.set("delay_us", 40_000)
+
+    times = kernel.timed(X, X, 2.0)
+
+    np.testing.assert_array_equal(3 * X, times.outputs)
+    assert times.wall_ns >= 80_000_000
+    assert times.enqueue_ns + times.wait_ns == times.wall_ns
+    assert 0 < times.device_ns < times.wall_ns
+
+
+@pytest.mark.emulator
+def test_a_wait_ends_with_what_was_given_before_it(own_device: vc.Device, emulator: Emulator) -> None:
+    """Another thread keeps the stream busy for as long as the wait lasts: an idle moment never comes."""
+    kernel, out, x = own_device.compile(programs.saxpy()), own_device.zeros(100, vc.f32), own_device.array(X)
+    enough = threading.Event()
+    emulator.set("delay_us", 1000)
+
+    def feed() -> None:
+        while not enough.is_set():
+            kernel.launch(x, x, out, 1.0)
+            time.sleep(0.0005)
+
+    thread = threading.Thread(target=feed)
+    thread.start()
+    try:
+        own_device.synchronize(timeout=60)
+        own_device.stream().synchronize(timeout=60)
+    finally:
+        enough.set()
+        thread.join()
+        emulator.set("delay_us", 0)
