@@ -10,10 +10,10 @@ import pytest
 import vyre_cuda as vc
 from vyre_cuda.testing.emulator import STREAM_MODES, Emulator, StreamMode
 
-from . import programs
-from .foreign_library import ForeignStream
+from .. import programs
+from ..foreign_library import ForeignStream
 from .graph_checks import N, first, floats
-from .stats.delta import Delta
+from ..stats.delta import Delta
 
 pytestmark = pytest.mark.device
 CUDA_ERROR_UNKNOWN = 999
