@@ -57,7 +57,7 @@ static uint64_t length_of(uint64_t i, uint64_t bytes) {
 }
 
 static vyc_status send(const ring *r, uint64_t to, const uint8_t *data, uint64_t bytes) {
-  vyc__count(r->context, staged_in_bytes, bytes);
+  vyc__count(&r->context->counters, staged_in_bytes, bytes);
   for (uint64_t i = 0; i * VYC_CHUNK < bytes; i++) {
     const uint64_t length = length_of(i, bytes);
     if (i >= RING) VYC_TRY(ring_wait(r, i));

@@ -25,7 +25,7 @@ vyc_status vyc_buffer_try_alloc(vyc_buffer **buffer_out, vyc_context *context, u
   vyc_block *block = vyc__magazine_take(context, &context->device_pool, bytes);
   *buffer_out = NULL;
   if (VYC_UNLIKELY(block == NULL)) return VYC_NOT_READY;
-  vyc__count(context, resident_allocation_bytes_requested, bytes);
+  vyc__count(&context->counters, resident_allocation_bytes_requested, bytes);
   *buffer_out = open_buffer(context, block, bytes);
   return VYC_OK;
 }
@@ -36,7 +36,7 @@ static vyc_status alloc(vyc_buffer **buffer_out, vyc_context *context, uint64_t 
   VYC_TRY(vyc__enter_warm(context, &scope));
   const vyc_status status = vyc__pool_take(context, &context->device_pool, &block, bytes);
   if (status == VYC_OK) {
-    vyc__count(context, resident_allocation_bytes_requested, bytes);
+    vyc__count(&context->counters, resident_allocation_bytes_requested, bytes);
     vyc__far_clear(
         &block->as.buffer.far); /* a block from a magazine has none of an earlier owner */
     *buffer_out = open_buffer(context, block, bytes);

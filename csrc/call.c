@@ -6,7 +6,7 @@
 
 static void count_launches(vyc_call *call) {
   const uint64_t launches = atomic_exchange(&call->launches, 0);
-  vyc__count(call->child.context, kernel_launches, launches);
+  vyc__count(&call->child.context->counters, kernel_launches, launches);
 }
 
 static void call_destroy(vyc_child *child) {
@@ -131,7 +131,8 @@ static vyc_status call_launch(vyc_call *call, uint32_t origin) {
   VYC_TRY(vyc__launch_prepare(plan, &call->run, &place));
   if (vyc__grid_is_empty(call->run.grid)) return VYC_OK;
   if (VYC_UNLIKELY(place.captured)) return vyc__launch_captured(plan, &call->run, &place);
-  vyc__note_launch(plan->child.context, place.slot, plan->noted, origin, call->exec.block);
+  vyc__note_launch(&plan->child.context->history, place.slot, plan->noted, origin,
+                   call->exec.block);
   vyc__cooperative_begin(plan);
   vyc_status status = vyc__barrier_clear(plan->child.context, call->barrier, place.stream);
   if (status == VYC_OK) status = vyc__exec_relaunch(&call->exec, plan, place.stream);

@@ -58,7 +58,7 @@ static inline bool vyc__call_is_steady(const vyc_call *call) {
 /* The context need not be current to launch a graph (seen with drivers of CUDA 13). */
 static inline CUresult vyc__call_graph(vyc_call *call, vyc_context *context, uint32_t origin) {
   vyc__exec_stamp(&call->exec, context);
-  vyc__note_in(context, call->ring, call->noted, origin, call->exec.block);
+  vyc__note_in(&context->history, call->ring, call->noted, origin, call->exec.block);
   atomic_store_explicit(&call->launches,
                         atomic_load_explicit(&call->launches, memory_order_relaxed) + 1,
                         memory_order_relaxed);

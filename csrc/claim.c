@@ -38,7 +38,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "plan.h"
+#include "claim.h"
+#include "clock.h"
 
 /* Looks before a waiter lets others of its priority run, and before it sleeps: a launch takes
  * microseconds. */

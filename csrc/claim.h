@@ -2,7 +2,7 @@
  *
  * A claim holds the thread pointer of who has it, which takes one instruction to read, is never 0,
  * and leaves the low bits free. Who finds it taken may wait; the lowest bit says that somebody
- * sleeps who has to be told. Included by internal.h only. */
+ * sleeps who has to be told. */
 #ifndef VYC_CLAIM_H
 #define VYC_CLAIM_H
 

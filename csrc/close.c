@@ -77,7 +77,7 @@ static vyc_status give_up(vyc_context *context, int64_t timeout_ns) {
   leave_all(context);
   vyc__log(context, VYC_LOG_WARNING, "a close has abandoned the device: its work has not ended");
   char launches[sizeof((vyc_error *)NULL)->launches];
-  vyc__history_text(context, launches, sizeof launches);
+  vyc__history_text(&context->history, launches, sizeof launches);
   vyc__fail(VYC_E_TIMEOUT, "close",
             "work on the device has not ended after %.3f s: it was abandoned, and what it uses is "
             "left with the driver until the process ends%s%.*s",
@@ -167,7 +167,7 @@ static void free_records(vyc_context *context) {
   pthread_mutex_destroy(&context->execs_lock);
   vyc__far_parts_free(&context->far_slots);
   vyc__counters_free(&context->counters);
-  vyc__history_free(context);
+  vyc__history_free(&context->history);
 }
 
 void vyc__context_release(vyc_context *context) {
@@ -177,7 +177,7 @@ void vyc__context_release(vyc_context *context) {
   if (!vyc__is_forked(context)) free_records(context);
   vyc__reports_free(context);
   vyc__events_free(context);
-  vyc__names_free(context);
+  vyc__names_free(&context->history);
   vyc_driver_release(context->driver);
   free(context);
 }

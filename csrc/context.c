@@ -6,38 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "internal.h"
 
 #define PATIENCE_NS INT64_C(10000000000)
-
-_Atomic uint32_t vyc__fork_generation;
-static _Atomic bool forks_watched;
-
-static void after_fork(void) {
-  atomic_fetch_add_explicit(&vyc__fork_generation, 1, memory_order_relaxed);
-}
-
-/* Twice, by two threads at once, does no harm. */
-static vyc_status watch_forks(void) {
-  if (atomic_load(&forks_watched)) return VYC_OK;
-  if (pthread_atfork(NULL, NULL, after_fork) != 0)
-    return vyc__fail(VYC_E_MEMORY, "pthread_atfork", "out of host memory");
-  atomic_store(&forks_watched, true);
-  return VYC_OK;
-}
-
-uint64_t vyc__now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
-
-void vyc__sleep_us(uint32_t microseconds) {
-  const struct timespec pause = {0, (long)microseconds * 1000};
-  nanosleep(&pause, NULL);
-}
 
 /* ---- failures ------------------------------------------------------------------------------- */
 
@@ -70,7 +42,7 @@ static vyc_status fail_lost(vyc_context *context) {
   const int result = atomic_load_explicit(&context->lost_result, memory_order_relaxed);
   const char *name = vyc__driver_result_name(context->driver, (CUresult)result);
   char launches[sizeof((vyc_error *)NULL)->launches];
-  const uint32_t count = vyc__history_text(context, launches, sizeof launches);
+  const uint32_t count = vyc__history_text(&context->history, launches, sizeof launches);
   const int first = least((int)strcspn(launches, "\n"), FIRST_BYTES);
   vyc__fail_driver(VYC_E_LOST, operation, result, name,
                    "the device is lost: %s gave %s. %s%.*s%s. Memory on it is gone and only a new "
@@ -126,7 +98,7 @@ bool vyc__was_destroyed(vyc_context *context) {
 }
 
 vyc_status vyc__driver_failed(vyc_context *context, CUresult result, const char *operation) {
-  vyc__count(context, driver_errors, 1);
+  vyc__count(&context->counters, driver_errors, 1);
   if (may_be_destroyed(result) && context->id != 0 && vyc__is_destroyed(context))
     return vyc__fail_destroyed(context);
   if (is_sticky(result)) {
@@ -341,7 +313,7 @@ static vyc_status start(vyc_context *context, uint64_t handle) {
   status = vyc__enter(context, &scope);
   if (status == VYC_OK) {
     status = VYC_CU(context, cuStreamCreate, &context->main, CU_STREAM_NON_BLOCKING);
-    vyc__history_stream(context, VYC_SLOT_MAIN, (uint64_t)(uintptr_t)context->main);
+    vyc__history_stream(&context->history, VYC_SLOT_MAIN, (uint64_t)(uintptr_t)context->main);
     atomic_store(&context->history.rings, VYC_SLOT_MAIN + 1);
     vyc__leave(context, &scope);
   }
@@ -365,12 +337,12 @@ vyc_status vyc_context_open_with(vyc_context **context_out, vyc_driver *driver, 
   if (ordinal < 0 || ordinal >= driver->device_count)
     return vyc__fail(VYC_E_UNAVAILABLE, __func__, "no device %d: the driver has %d device%s",
                      ordinal, driver->device_count, driver->device_count == 1 ? "" : "s");
-  VYC_TRY(watch_forks());
+  VYC_TRY(vyc__forks_watch());
   vyc__holds_reap(NULL);
   vyc_context *context = calloc(1, sizeof *context);
   if (context == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
   context->driver = vyc__driver_retain(driver);
-  context->fork_generation = atomic_load_explicit(&vyc__fork_generation, memory_order_relaxed);
+  context->fork_generation = vyc__fork_count();
   context->caps.ordinal = ordinal;
   context->host = host;
   atomic_init(&context->patience_ns, PATIENCE_NS);

@@ -9,31 +9,31 @@
 vyc_status vyc__copy_up(vyc_context *context, uint64_t to, const void *from, uint64_t bytes,
                         CUstream stream) {
   VYC_CU_RESULT;
-  vyc__count(context, host_upload_operations, 1);
-  vyc__count(context, host_to_device_bytes, bytes);
+  vyc__count(&context->counters, host_upload_operations, 1);
+  vyc__count(&context->counters, host_to_device_bytes, bytes);
   return VYC_CU(context, cuMemcpyHtoDAsync, to, from, bytes, stream);
 }
 
 vyc_status vyc__copy_back(vyc_context *context, void *to, uint64_t from, uint64_t bytes,
                           CUstream stream) {
   VYC_CU_RESULT;
-  vyc__count(context, device_readback_operations, 1);
-  vyc__count(context, device_to_host_bytes, bytes);
+  vyc__count(&context->counters, device_readback_operations, 1);
+  vyc__count(&context->counters, device_to_host_bytes, bytes);
   return VYC_CU(context, cuMemcpyDtoHAsync, to, from, bytes, stream);
 }
 
 vyc_status vyc__copy_within(vyc_context *context, uint64_t to, uint64_t from, uint64_t bytes,
                             CUstream stream) {
   VYC_CU_RESULT;
-  vyc__count(context, device_copy_operations, 1);
-  vyc__count(context, device_to_device_bytes, bytes);
+  vyc__count(&context->counters, device_copy_operations, 1);
+  vyc__count(&context->counters, device_to_device_bytes, bytes);
   return VYC_CU(context, cuMemcpyDtoDAsync, to, from, bytes, stream);
 }
 
 vyc_status vyc__clear(vyc_context *context, uint64_t to, uint64_t bytes, CUstream stream) {
   VYC_CU_RESULT;
-  vyc__count(context, fill_operations, 1);
-  vyc__count(context, fill_bytes, bytes);
+  vyc__count(&context->counters, fill_operations, 1);
+  vyc__count(&context->counters, fill_bytes, bytes);
   return VYC_CU(context, cuMemsetD8Async, to, 0, bytes, stream);
 }
 

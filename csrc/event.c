@@ -81,7 +81,7 @@ static vyc_status make(vyc_event **event_out, vyc_context *context) {
     free(event);
     return status;
   }
-  vyc__count(context, event_creations, 1);
+  vyc__count(&context->counters, event_creations, 1);
   vyc__child_add(&event->child, context, event_destroy, NULL);
   *event_out = event;
   return VYC_OK;
@@ -165,7 +165,7 @@ vyc_status vyc_event_synchronize_for(vyc_event *event, int64_t timeout_ns) {
   VYC_TRY(vyc__enter(context, &scope));
   vyc_pace pace = vyc__pace_begin(timeout_ns, VYC_SPIN_NS);
   vyc_status status = vyc__event_wait(context, event->handle, &pace);
-  if (status != VYC_NOT_READY) vyc__count(context, sync_points, 1);
+  if (status != VYC_NOT_READY) vyc__count(&context->counters, sync_points, 1);
   if (status == VYC_OK) status = vyc__check_reports_of(context, event->slot, 0);
   vyc__leave(context, &scope);
   return status;

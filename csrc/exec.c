@@ -50,7 +50,7 @@ static vyc_status build_graph(vyc_exec *exec, vyc_context *context) {
   if (status == VYC_OK && exec->flag != 0) status = add_flag(exec, context);
   if (status == VYC_OK)
     status = VYC_CU(context, cuGraphInstantiateWithFlags, &exec->handle, exec->graph, 0);
-  vyc__count(context, cuda_graph_instantiations, 1);
+  vyc__count(&context->counters, cuda_graph_instantiations, 1);
   if (status == VYC_OK) return VYC_OK;
   vyc__record_keep();
   context->driver->cuGraphDestroy(exec->graph);
@@ -162,7 +162,7 @@ vyc_status vyc__exec_relaunch(vyc_exec *exec, const vyc_plan *plan, CUstream str
   }
   exec->stale = false;
   vyc__exec_stamp(exec, context);
-  vyc__count(context, kernel_launches, 1);
+  vyc__count(&context->counters, kernel_launches, 1);
   return VYC_CU(context, cuGraphLaunch, exec->handle, stream);
 }
 
@@ -197,8 +197,8 @@ void vyc__exec_destroy(vyc_exec *exec, vyc_context *context) {
 vyc_status vyc__launch_once(const vyc_plan *plan, void **pointers, const uint32_t grid[3],
                             CUstream stream) {
   vyc_context *context = plan->child.context;
-  vyc__count(context, kernel_launches, 1);
-  vyc__count(context, plain_kernel_launches, 1);
+  vyc__count(&context->counters, kernel_launches, 1);
+  vyc__count(&context->counters, plain_kernel_launches, 1);
   VYC_CU_RESULT;
   if (VYC_UNLIKELY(plan->cooperative))
     return VYC_CU(context, cuLaunchCooperativeKernel, plan->function, grid[0], grid[1], grid[2],

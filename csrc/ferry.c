@@ -90,7 +90,7 @@ static vyc_status bring_in(vyc_buffer *to, uint64_t offset, const void *data, ui
   VYC_TRY(begin(to, vyc__buffer_marks(to), offset, bytes, timeout_ns, "copy_in"));
   VYC_TRY(take(context, &context->ferry, &room, bytes));
   memcpy(room, data, bytes);
-  vyc__count(context, staged_in_bytes, bytes);
+  vyc__count(&context->counters, staged_in_bytes, bytes);
   VYC_TRY(vyc__copy_up(context, to->address + offset, room, bytes, context->main));
   return vyc__copy_given(to);
 }
@@ -107,9 +107,9 @@ static vyc_status bring_out(vyc_buffer *from, uint64_t offset, void *data_out, u
   VYC_TRY(vyc__slot_finish(context, VYC_SLOT_MAIN, timeout_ns));
   memcpy(data_out, room, bytes);
   clear(&context->ferry);
-  vyc__count(context, readback_bytes, bytes);
-  vyc__count(context, staged_out_bytes, bytes);
-  vyc__count(context, sync_points, 1);
+  vyc__count(&context->counters, readback_bytes, bytes);
+  vyc__count(&context->counters, staged_out_bytes, bytes);
+  vyc__count(&context->counters, sync_points, 1);
   return vyc__check_reports_on(context, &slots);
 }
 

@@ -8,8 +8,8 @@ static vyc_status fill(vyc_buffer *to, uint64_t offset, uint32_t value, uint32_t
   VYC_CU_RESULT;
   VYC_TRY(vyc__copy_prepare_written(to, offset, bytes, "fill"));
   if (bytes == 0) return VYC_OK;
-  vyc__count(context, fill_operations, 1);
-  vyc__count(context, fill_bytes, bytes);
+  vyc__count(&context->counters, fill_operations, 1);
+  vyc__count(&context->counters, fill_bytes, bytes);
   if (element_bytes == 1)
     return VYC_CU(context, cuMemsetD8Async, address, (unsigned char)value, bytes, context->main);
   if (element_bytes == 2)

@@ -54,7 +54,7 @@ static void graph_finish(vyc_child *child) {
   free(graph->moved);
   free(graph->accesses);
   vyc__order_free(&graph->wanted);
-  vyc__name_release(child->context, graph->called);
+  vyc__name_release(&child->context->history, graph->called);
   free(graph);
 }
 

@@ -283,7 +283,7 @@ static vyc_status name_graph(vyc_graph *graph) {
     between = ", ";
   }
   if (between[0] == ',') snprintf(text + used, sizeof text - (size_t)used, ")");
-  vyc__name_release(graph->child.context, graph->called); /* of a finish that failed */
+  vyc__name_release(&graph->child.context->history, graph->called); /* of a finish that failed */
   graph->called = NULL;
   VYC_TRY(vyc__name_make(&graph->called, text, NULL));
   graph->noted = vyc__noted_as(graph->called);
@@ -349,7 +349,7 @@ static vyc_status make(vyc_graph *graph) {
   VYC_TRY(VYC_CU(context, cuGraphCreate, &graph->graph, 0));
   VYC_TRY(vyc__graph_fill(graph, graph->graph, NULL));
   VYC_TRY(vyc__ranges_make(graph));
-  vyc__count(context, cuda_graph_instantiations, 1);
+  vyc__count(&context->counters, cuda_graph_instantiations, 1);
   VYC_TRY(instantiate(graph));
   return VYC_CU(context, cuGraphUpload, graph->exec, context->main);
 }

@@ -131,7 +131,7 @@ vyc_status vyc__graph_capture(vyc_graph *graph, const vyc_graph_change *changes,
   const CUstreamCaptureMode mode = vyc__capture_relax(driver);
   bool held = false;
   const vyc_status status = capture(copy, graph, changes, count, place, &held);
-  if (status == VYC_OK) vyc__count(context, cuda_graph_launches, 1);
+  if (status == VYC_OK) vyc__count(&context->counters, cuda_graph_launches, 1);
   if (status == VYC_OK && !held) {
     copy->captures = graph->captures;
     graph->captures = copy;

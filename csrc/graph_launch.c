@@ -202,8 +202,8 @@ static vyc_status launch(vyc_graph *graph, const vyc_graph_change *changes, uint
   VYC_TRY(follow(graph, handle, slot));
   VYC_TRY(use_own(graph, handle, slot));
   VYC_TRY(vyc__graph_reports_on(graph, slot));
-  vyc__note_graph(context, slot, graph->noted, origin);
-  vyc__count(context, cuda_graph_launches, 1);
+  vyc__note_graph(&context->history, slot, graph->noted, origin);
+  vyc__count(&context->counters, cuda_graph_launches, 1);
   if (VYC_UNLIKELY(events != NULL)) VYC_TRY(vyc__event_record(events->start, &place));
   VYC_TRY(VYC_CU(context, cuGraphLaunch, graph->exec, handle));
   if (VYC_UNLIKELY(events != NULL)) status = vyc__event_record(events->stop, &place);

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "bits.h"
+#include "fork.h"
+#include "telemetry.h"
 
 /* ---- texts of a caller ----------------------------------------------------------------------- */
 
@@ -27,20 +29,18 @@ static _Thread_local struct {
   const char *text;
 } label;
 
-vyc_status vyc_context_trace(vyc_context *context, const char *text) {
-  VYC_REQUIRE(context != NULL);
-  VYC_TRY(vyc__check_usable(context));
+vyc_status vyc__trace(vyc_history *history, const char *text) {
   if (text == NULL) {
     label.text = NULL;
     return VYC_OK;
   }
-  vyc_traces *traces = atomic_load(&context->traces);
+  vyc_traces *traces = atomic_load(&history->traces);
   if (traces == NULL) {
     vyc_traces *fresh = calloc(1, sizeof *fresh);
     if (fresh == NULL || !vyc__note_fits(fresh))
       return vyc__fail(VYC_E_MEMORY, "trace", "out of host memory");
     fresh->number = atomic_fetch_add(&numbers, 1) + 1;
-    if (atomic_compare_exchange_strong(&context->traces, &traces, fresh))
+    if (atomic_compare_exchange_strong(&history->traces, &traces, fresh))
       traces = fresh;
     else
       free(fresh);
@@ -52,8 +52,8 @@ vyc_status vyc_context_trace(vyc_context *context, const char *text) {
   return VYC_OK;
 }
 
-vyc_note vyc__traced(vyc_context *context, const vyc_name *name, uint32_t origin) {
-  const vyc_traces *traces = atomic_load_explicit(&context->traces, memory_order_acquire);
+vyc_note vyc__traced(vyc_history *history, const vyc_name *name, uint32_t origin) {
+  const vyc_traces *traces = atomic_load_explicit(&history->traces, memory_order_acquire);
   if (label.text == NULL || label.number != traces->number) return vyc__note_make(name, origin);
   const char *text = label.text;
   label.text = NULL;
@@ -66,6 +66,7 @@ vyc_note vyc__traced(vyc_context *context, const vyc_name *name, uint32_t origin
 _Static_assert(sizeof(vyc_entry) == LINE, "an entry is a cache line");
 
 vyc_status vyc__history_init(vyc_history *history) {
+  history->fork_generation = vyc__fork_count();
   history->memory = calloc(1, VYC_RINGS * sizeof *history->entries + LINE);
   if (history->memory == NULL) return vyc__fail(VYC_E_MEMORY, "history", "out of host memory");
   const uint64_t first = vyc__align_up((uint64_t)(uintptr_t)history->memory, LINE);
@@ -73,8 +74,7 @@ vyc_status vyc__history_init(vyc_history *history) {
   return VYC_OK;
 }
 
-void vyc__history_stream(vyc_context *context, uint32_t slot, uint64_t handle) {
-  vyc_history *history = &context->history;
+void vyc__history_stream(vyc_history *history, uint32_t slot, uint64_t handle) {
   const uint32_t ring = vyc__ring(slot);
   if (ring != VYC_RING_FAR) {
     atomic_store(&history->settled[ring], atomic_load(&history->next[ring]));
@@ -85,8 +85,7 @@ void vyc__history_stream(vyc_context *context, uint32_t slot, uint64_t handle) {
   }
 }
 
-vyc_flight *vyc__flight_take(vyc_context *context) {
-  vyc_history *history = &context->history;
+vyc_flight *vyc__flight_take(vyc_history *history) {
   for (vyc_flight *flight = atomic_load(&history->flights); flight != NULL; flight = flight->next)
     if (!atomic_exchange(&flight->taken, true)) return flight;
   vyc_flight *flight = calloc(1, sizeof *flight);
@@ -106,17 +105,15 @@ void vyc__flight_give(vyc_flight *flight) {
   atomic_store(&flight->taken, false);
 }
 
-void vyc__settling_begin(vyc_context *context, vyc_settling *settling) {
-  vyc_history *history = &context->history;
+void vyc__settling_begin(vyc_history *history, vyc_settling *settling) {
   settling->rings = atomic_load_explicit(&history->rings, memory_order_relaxed);
   for (uint32_t ring = 0; ring < settling->rings; ring++)
     settling->next[ring] = atomic_load_explicit(&history->next[ring], memory_order_relaxed);
 }
 
-void vyc__settling_end(vyc_context *context, const vyc_settling *settling) {
+void vyc__settling_end(vyc_history *history, const vyc_settling *settling) {
   for (uint32_t ring = 0; ring < settling->rings; ring++)
-    atomic_store_explicit(&context->history.settled[ring], settling->next[ring],
-                          memory_order_relaxed);
+    atomic_store_explicit(&history->settled[ring], settling->next[ring], memory_order_relaxed);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -190,11 +187,10 @@ static void add_ring(page *p, vyc_history *history, uint32_t ring) {
   add(p, line);
 }
 
-uint32_t vyc__history_text(vyc_context *context, char *text_out, size_t bytes) {
-  vyc_history *history = &context->history;
+uint32_t vyc__history_text(vyc_history *history, char *text_out, size_t bytes) {
   page p = {text_out, bytes, 0, 0};
   if (bytes > 0) text_out[0] = '\0';
-  vyc__notes_begin(context);
+  vyc__notes_begin(history);
   const uint32_t rings = atomic_load(&history->rings);
   for (uint32_t ring = 0; ring < rings; ring++) add_ring(&p, history, ring);
   for (vyc_flight *f = atomic_load(&history->flights); f != NULL; f = f->next) {
@@ -203,25 +199,18 @@ uint32_t vyc__history_text(vyc_context *context, char *text_out, size_t bytes) {
     snprintf(line, sizeof line, "%s, a call with host arrays", who);
     add(&p, line);
   }
-  vyc__notes_end(context);
+  vyc__notes_end(history);
   return p.lines;
 }
 
-vyc_status vyc_context_in_flight(vyc_context *context, char *text_out, size_t bytes,
-                                 uint32_t *count_out) {
-  VYC_REQUIRE(context != NULL && (text_out != NULL || bytes == 0) && count_out != NULL);
-  *count_out = vyc__history_text(context, text_out, bytes);
-  return VYC_OK;
-}
-
-void vyc__history_free(vyc_context *context) {
-  vyc_flight *flight = atomic_exchange(&context->history.flights, NULL);
-  atomic_store(&context->history.rings, 0);
+void vyc__history_free(vyc_history *history) {
+  vyc_flight *flight = atomic_exchange(&history->flights, NULL);
+  atomic_store(&history->rings, 0);
   while (flight != NULL) {
     vyc_flight *next = flight->next;
     free(flight);
     flight = next;
   }
-  free(context->history.memory);
-  free(atomic_load(&context->traces));
+  free(history->memory);
+  free(atomic_load(&history->traces));
 }

@@ -3,9 +3,11 @@
  * Streams are written down by their slots, in rings, calls with host arrays by their lanes. A
  * launch fills one cache line, and a wait that succeeded says which launches are out of the
  * question. Reading takes no lock, so every failure may do it; two threads that launch on one
- * stream at the same time may lose one of the two notes. Included by internal.h only. */
+ * stream at the same time may lose one of the two notes. */
 #ifndef VYC_HISTORY_H
 #define VYC_HISTORY_H
+
+#include "slots.h"
 
 #define VYC_HISTORY 32u /* launches of a stream that are remembered */
 #define VYC_RINGS (VYC_NEAR_SLOTS + 1u)
@@ -58,6 +60,8 @@ typedef struct vyc_history {
   _Atomic uint64_t handles[VYC_RINGS]; /* the CUstream */
   _Atomic uint32_t rings; /* past the last that was ever in use */
   vyc_entry (*entries)[VYC_HISTORY]; /* VYC_RINGS of them */
+  _Atomic(vyc_traces *) traces; /* NULL: nobody traces */
+  uint32_t fork_generation; /* of the process that made it */
   void *memory;                      /* that has the entries */
   _Atomic(vyc_flight *) flights;
   _Atomic(vyc_name *) retired;  /* names that only notes may have */
@@ -75,12 +79,12 @@ static inline vyc_name *vyc__name_retain(vyc_name *name) {
   return name;
 }
 /* No launch is noted with it any more; NULL is allowed. */
-void vyc__name_release(vyc_context *context, vyc_name *name);
+void vyc__name_release(vyc_history *history, vyc_name *name);
 /* Nothing is in the context but notes. */
-void vyc__names_free(vyc_context *context);
+void vyc__names_free(vyc_history *history);
 /* Between them what notes point to stays. */
-void vyc__notes_begin(vyc_context *context);
-void vyc__notes_end(vyc_context *context);
+void vyc__notes_begin(vyc_history *history);
+void vyc__notes_end(vyc_history *history);
 
 static inline vyc_note vyc__note_make(const void *pointer, uint32_t origin) {
   return (vyc_note)(uintptr_t)pointer | (vyc_note)origin << VYC_NOTE_SHIFT;
@@ -119,26 +123,28 @@ const char *vyc__origin_text(uint32_t origin);
 
 /* VYC_E_MEMORY, recorded. */
 vyc_status vyc__history_init(vyc_history *history);
+/* `text` is what the thread's next launch is called; NULL: nothing is. VYC_E_MEMORY, recorded. */
+vyc_status vyc__trace(vyc_history *history, const char *text);
 /* The text that the thread gave for its next launch, else name and origin. */
-vyc_note vyc__traced(vyc_context *context, const vyc_name *name, uint32_t origin);
+vyc_note vyc__traced(vyc_history *history, const vyc_name *name, uint32_t origin);
 /* Where launches on the stream of a slot are written down. */
 static inline uint32_t vyc__ring(uint32_t slot) {
   return slot < VYC_NEAR_SLOTS ? slot : VYC_RING_FAR;
 }
 /* A stream begins in the slot. */
-void vyc__history_stream(vyc_context *context, uint32_t slot, uint64_t handle);
+void vyc__history_stream(vyc_history *history, uint32_t slot, uint64_t handle);
 /* NULL: out of host memory, and recorded. */
-vyc_flight *vyc__flight_take(vyc_context *context);
+vyc_flight *vyc__flight_take(vyc_history *history);
 void vyc__flight_give(vyc_flight *flight);
 /* Before a wait for one slot, and for all; after it, when it has succeeded. */
 typedef struct vyc_settling {
   uint32_t rings;
   uint32_t next[VYC_RINGS];
 } vyc_settling;
-void vyc__settling_begin(vyc_context *context, vyc_settling *settling);
-void vyc__settling_end(vyc_context *context, const vyc_settling *settling);
+void vyc__settling_begin(vyc_history *history, vyc_settling *settling);
+void vyc__settling_end(vyc_history *history, const vyc_settling *settling);
 /* What is not known to have ended, newest first, a line each; the number of lines. */
-uint32_t vyc__history_text(vyc_context *context, char *text_out, size_t bytes);
-void vyc__history_free(vyc_context *context);
+uint32_t vyc__history_text(vyc_history *history, char *text_out, size_t bytes);
+void vyc__history_free(vyc_history *history);
 
 #endif

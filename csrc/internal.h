@@ -10,18 +10,20 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "bits.h"
 #include "capture_mode.h"
 #include "claim.h"
+#include "clock.h"
 #include "driver.h"
+#include "fork.h"
 #include "host.h"
 #include "status.h"
+#include "thread_number.h"
 
 #define VYC_ALIGN 256u         /* bytes: every block and slab part begins on such a boundary */
 #define VYC_MAX_BINDINGS 256
 #define VYC_REPORT_NONE UINT64_MAX
 #define VYC_REPORT_BYTES 32u
-
-#define VYC_CACHE_LINE 64u /* bytes */
 
 /* What a context closes: the first member of every object that holds something of the driver. */
 typedef struct vyc_child {
@@ -79,7 +81,6 @@ struct vyc_context {
   _Atomic bool closed;
   _Atomic bool lost;
   _Atomic uint32_t exec_clock; /* launches that found no room for an exec */
-  _Atomic(vyc_traces *) traces; /* NULL: nobody traces; see history.h */
   _Atomic uint32_t marks_taken; /* how often, out of a buffer; see vyc__buffer_wait */
   vyc_gate gates[VYC_GATES]; /* apart from what is written often */
   CUdevice device;
@@ -213,12 +214,9 @@ void vyc__scope_relax(const vyc_context *context, vyc_scope *scope);
 /* For releases: current when the driver may be called at all, whatever the context's state. False
  * in a forked child, and when the CUcontext was destroyed by somebody else. */
 bool vyc__enter_release(vyc_context *context, vyc_scope *scope);
-/* This process is a fork of the one that opened the context: no driver call, and no lock, because
- * the thread that held it may not exist here. */
-extern __attribute__((visibility("hidden"))) _Atomic uint32_t vyc__fork_generation;
+/* This process is a fork of the one that opened the context. */
 static inline bool vyc__is_forked(const vyc_context *context) {
-  return context->fork_generation !=
-         atomic_load_explicit(&vyc__fork_generation, memory_order_relaxed);
+  return context->fork_generation != vyc__fork_count();
 }
 /* VYC_OK, or why the context cannot be used; for functions that make no driver call. */
 vyc_status vyc__check_usable(vyc_context *context);
@@ -475,23 +473,5 @@ static inline void vyc__pinned_retain(vyc_pinned *pinned) { vyc__child_retain(&p
 static inline vyc_status vyc__pinned_use(vyc_pinned *pinned, uint32_t slot) {
   return vyc__slots_add(&pinned->used, slot);
 }
-
-/* ---- small helpers ---- */
-
-/* Elements of 12 bytes are on boundaries of 4. */
-static inline bool vyc__is_aligned(uint64_t address, uint32_t element_bytes) {
-  return (address & ((element_bytes & (0 - element_bytes)) - 1)) == 0;
-}
-
-static inline uint64_t vyc__align_up(uint64_t value, uint64_t alignment) {
-  return (value + alignment - 1) & ~(alignment - 1);
-}
-
-static inline bool vyc__mul_overflows(uint64_t a, uint64_t b, uint64_t *product_out) {
-  return __builtin_mul_overflow(a, b, product_out);
-}
-
-uint64_t vyc__now_ns(void);
-void vyc__sleep_us(uint32_t microseconds);
 
 #endif

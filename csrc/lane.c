@@ -137,7 +137,8 @@ vyc_status vyc__lane_submit(vyc_lane *lane, const vyc_run *run, bool timed) {
   }
   hold(lane, run);
   const vyc_plan *plan = lane->plan;
-  const vyc_note note = vyc__note_of(plan->child.context, plan->noted, vyc__origin_of(run));
+  const vyc_note note =
+      vyc__note_of(&plan->child.context->history, plan->noted, vyc__origin_of(run));
   vyc__entry_write_name(&lane->flight->entry, note);
   status = enqueue(lane, run, timed, stream, slot);
   if (VYC_UNLIKELY(status != VYC_OK)) drain(lane, stream);
@@ -170,7 +171,7 @@ static vyc_status lane_make(vyc_plan *plan, vyc_lane **lane_out) {
   vyc_context *context = plan->child.context;
   VYC_CU_RESULT;
   vyc_status status = VYC_E_MEMORY;
-  lane->flight = vyc__flight_take(context);
+  lane->flight = vyc__flight_take(&context->history);
   if (lane->flight == NULL) goto fail_flight;
   status = vyc__pool_take(context, &context->pinned_pool, &lane->cell, VYC_CELL_BYTES);
   if (status != VYC_OK) goto fail_cell;

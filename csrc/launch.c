@@ -49,7 +49,7 @@ static vyc_status launch_apart(vyc_plan *plan, const vyc_run *run, const vyc_hid
   if (spare == NULL) return VYC_E_MEMORY;
   vyc__block_write_buffers(plan, spare->block, run, hidden);
   if (!place->captured)
-    vyc__note_launch(plan->child.context, place->slot, plan->noted, vyc__origin_of(run),
+    vyc__note_launch(&plan->child.context->history, place->slot, plan->noted, vyc__origin_of(run),
                      spare->block);
   const vyc_status status = vyc__launch_once(plan, spare->pointers, run->grid, place->stream);
   vyc__spare_give(spare);
@@ -88,7 +88,8 @@ static vyc_status launch_claimed(vyc_exec *exec, vyc_plan *plan, const vyc_run *
                                  const vyc_hidden *hidden, const vyc_place *place) {
   exec->stale |= vyc__block_write_buffers(plan, exec->block, run, hidden);
   vyc__exec_set_grid(exec, run->grid);
-  vyc__note_launch(plan->child.context, place->slot, plan->noted, vyc__origin_of(run), exec->block);
+  vyc__note_launch(&plan->child.context->history, place->slot, plan->noted, vyc__origin_of(run),
+                   exec->block);
   if (VYC_LIKELY(exec->launched)) return vyc__exec_relaunch(exec, plan, place->stream);
   exec->launched = true;
   return vyc__launch_once(plan, exec->pointers, run->grid, place->stream);
@@ -147,7 +148,7 @@ static inline CUresult launch_exec(vyc_exec *exec, vyc_plan *plan, const vyc_run
   vyc_context *context = plan->child.context;
   const CUstream target = run->stream == NULL ? context->main : run->stream->handle;
   vyc__exec_stamp(exec, context);
-  vyc__note_launch(context, vyc__slot_of(run->stream), plan->noted, vyc__origin_of(run),
+  vyc__note_launch(&context->history, vyc__slot_of(run->stream), plan->noted, vyc__origin_of(run),
                    exec->block);
   return context->driver->cuGraphLaunch(exec->handle, target);
 }
@@ -168,7 +169,7 @@ __attribute__((always_inline)) static inline bool relaunch(vyc_plan *plan, const
   vyc__exec_unclaim(exec);
   if (VYC_UNLIKELY(!patched)) return true;
   if (VYC_UNLIKELY(result == CUDA_ERROR_INVALID_CONTEXT)) return false; /* wants it current */
-  vyc__count(plan->child.context, kernel_launches, 1);
+  vyc__count(&plan->child.context->counters, kernel_launches, 1);
   if (VYC_UNLIKELY(result != CUDA_SUCCESS))
     *status_out = vyc__driver_failed(plan->child.context, result, "cuGraphLaunch");
   else if (VYC_UNLIKELY(vyc__marks_taken(plan->child.context) != taken))

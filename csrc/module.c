@@ -73,8 +73,8 @@ static vyc_status load(vyc_module **module_out, char *log_out, size_t log_bytes,
   const CUresult result =
       context->driver->cuModuleLoadDataEx(&module->handle, image, option_count, options, values);
   vyc__capture_restore(context->driver, mode);
-  vyc__count(context, module_loads, 1);
-  vyc__count(context, module_load_ns_total, vyc__now_ns() - begin_ns);
+  vyc__count(&context->counters, module_loads, 1);
+  vyc__count(&context->counters, module_load_ns_total, vyc__now_ns() - begin_ns);
   if (result != CUDA_SUCCESS) {
     free(module);
     return refused(context, result, "cuModuleLoadDataEx", log_out);
@@ -186,8 +186,8 @@ vyc_status vyc_module_link(void **image_out, size_t *bytes_out, char *log_out, s
   const uint64_t begin_ns = vyc__now_ns();
   const vyc_status status =
       link_image(context, image_out, bytes_out, log_out, log_bytes, ptx, bytes);
-  vyc__count(context, module_links, 1);
-  vyc__count(context, module_load_ns_total, vyc__now_ns() - begin_ns);
+  vyc__count(&context->counters, module_links, 1);
+  vyc__count(&context->counters, module_load_ns_total, vyc__now_ns() - begin_ns);
   vyc__leave(context, &scope);
   return status;
 }

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "fork.h"
+#include "history.h"
 
 #define FEW 1024u /* names that nobody holds, before notes are looked through for them */
 
@@ -77,20 +78,20 @@ static void collect(vyc_history *history) {
   atomic_store(&history->retired_limit, 2 * kept + FEW);
 }
 
-void vyc__name_release(vyc_context *context, vyc_name *name) {
-  vyc_history *history = &context->history;
+void vyc__name_release(vyc_history *history, vyc_name *name) {
   if (name == NULL) return;
   if (atomic_fetch_sub_explicit(&name->references, 1, memory_order_acq_rel) != 1) return;
   push(history, name, name);
   const uint32_t count = atomic_fetch_add(&history->retired_count, 1) + 1;
   if (count < FEW || count < atomic_load(&history->retired_limit)) return;
-  if (vyc__is_forked(context) || atomic_exchange(&history->collecting, true)) return;
+  if (history->fork_generation != vyc__fork_count() || atomic_exchange(&history->collecting, true))
+    return;
   collect(history);
   atomic_store(&history->collecting, false);
 }
 
-void vyc__names_free(vyc_context *context) {
-  vyc_name *name = atomic_exchange(&context->history.retired, NULL);
+void vyc__names_free(vyc_history *history) {
+  vyc_name *name = atomic_exchange(&history->retired, NULL);
   while (name != NULL) {
     vyc_name *next = name->next;
     name_free(name);
@@ -98,6 +99,6 @@ void vyc__names_free(vyc_context *context) {
   }
 }
 
-void vyc__notes_begin(vyc_context *context) { atomic_fetch_add(&context->history.readers, 1); }
+void vyc__notes_begin(vyc_history *history) { atomic_fetch_add(&history->readers, 1); }
 
-void vyc__notes_end(vyc_context *context) { atomic_fetch_sub(&context->history.readers, 1); }
+void vyc__notes_end(vyc_history *history) { atomic_fetch_sub(&history->readers, 1); }

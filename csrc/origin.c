@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "internal.h"
+#include "history.h"
 
 #define ORIGIN_BYTES 256u
 

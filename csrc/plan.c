@@ -129,7 +129,7 @@ static void plan_finish(vyc_child *child) {
   if (atomic_load(&child->context->abandoned)) return;
   if (!vyc__is_forked(child->context)) list_remove(child->context, plan);
   vyc_module *module = plan->module;
-  vyc__name_release(child->context, plan->called);
+  vyc__name_release(&child->context->history, plan->called);
   free_memory(plan);
   vyc_module_release(module);
 }
@@ -266,7 +266,7 @@ vyc_status vyc_plan_create(vyc_plan **plan_out, vyc_module *module, const vyc_pl
     list_add(context, plan);
     *plan_out = plan;
   } else {
-    vyc__name_release(context, plan->called);
+    vyc__name_release(&context->history, plan->called);
     free_memory(plan);
   }
 leave:

@@ -403,8 +403,6 @@ void vyc__lane_let_go(vyc_lane *lane);
 
 /* ---- wait.c ---- */
 
-#define VYC_SLEEP_MIN_US 20u /* between two looks at something that another thread has */
-
 static inline void vyc__lane_set(vyc_lane *lane, int state) {
   atomic_store_explicit(&lane->state, state, memory_order_release);
 }

@@ -53,7 +53,7 @@ static void give_back(vyc_context *context, vyc_reporter *list) {
     vyc_reporter *reporter = list;
     list = reporter->next;
     vyc__pool_give(context, &context->pinned_pool, reporter->block, 0);
-    vyc__name_release(context, reporter->called);
+    vyc__name_release(&context->history, reporter->called);
     vyc__far_free(&reporter->used.far);
     free(reporter);
   }
@@ -195,7 +195,7 @@ static vyc_status check(vyc_context *context, question asked) {
   give_back(context, over);
   if (found.called == NULL) return VYC_OK;
   vyc__fail_assert(found.report, found.index, found.tag, found.called->text);
-  vyc__name_release(context, found.called);
+  vyc__name_release(&context->history, found.called);
   return VYC_E_ASSERT;
 }
 
@@ -275,7 +275,7 @@ void vyc__reports_close(vyc_context *context) {
 void vyc__reports_free(vyc_context *context) {
   while (context->reporters != NULL) {
     vyc_reporter *next = context->reporters->next;
-    vyc__name_release(context, context->reporters->called);
+    vyc__name_release(&context->history, context->reporters->called);
     vyc__far_free(&context->reporters->used.far);
     free(context->reporters);
     context->reporters = next;

@@ -50,11 +50,11 @@ static vyc_status run_and_wait(vyc_plan *plan, vyc_ticket **ticket_out, const vy
   vyc_status status = vyc__lane_wait(lane, left_ns);
   if (VYC_UNLIKELY(status == VYC_NOT_READY))
     return leave_in_flight(lane, ticket_out, timing != NULL, &started);
-  vyc__count(plan->child.context, sync_points, 1);
+  vyc__count(&plan->child.context->counters, sync_points, 1);
   status = vyc__lane_collect(lane, status, timing);
   if (timing == NULL) return status;
   vyc__timing_fill(timing, started.begin_ns, started.submitted_ns);
-  if (status == VYC_OK) vyc__count_timing(plan->child.context, timing);
+  if (status == VYC_OK) vyc__count_timing(&plan->child.context->counters, timing);
   return status;
 }
 

@@ -1,8 +1,8 @@
 /* Sets of streams by their numbers, of which there may be any number. Words are changed by atomic
  * operations, parts are added by one exchange: so sets are looked at without a lock. */
-#include <stdlib.h>
+#include "slots.h"
 
-#include "internal.h"
+#include <stdlib.h>
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 

@@ -1,4 +1,4 @@
-/* Numbers of streams, and sets of them. Included by internal.h only.
+/* Numbers of streams, and sets of them.
  *
  * A stream has the lowest number that no other has, its slot. Near slots have a bit of their own in
  * one word, and a place in arrays; far slots, as many as there are streams, share the last bit.
@@ -7,10 +7,16 @@
 #ifndef VYC_SLOTS_H
 #define VYC_SLOTS_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "status.h"
+
 #define VYC_SLOT_MAIN 0u
 #define VYC_NEAR_SLOTS 63u
-#define VYC_SLOT_OTHER VYC_NEAR_SLOTS /* the first far one: streams for which no number was left   \
-                                       */
+#define VYC_SLOT_OTHER                                                                             \
+  VYC_NEAR_SLOTS /* the first far one: streams for which no number was left                        \
+                  */
 #define VYC_SLOT_NONE UINT32_MAX
 #define VYC_FAR_BIT (UINT64_C(1) << VYC_NEAR_SLOTS)
 #define VYC_FAR_PARTS 12u

@@ -52,7 +52,7 @@ static uint8_t way_of(const vyc_lane *lane, uint32_t i, const vyc_run *run, uint
 
 static vyc_status ensure(vyc_context *context, vyc_pool *pool, vyc_block **block, uint64_t bytes) {
   if (VYC_LIKELY(*block != NULL && (*block)->bytes >= bytes)) return VYC_OK;
-  vyc__count(context, transient_allocation_bytes_requested, bytes);
+  vyc__count(&context->counters, transient_allocation_bytes_requested, bytes);
   if (*block != NULL) vyc__pool_give(context, pool, *block, 0);
   *block = NULL;
   return vyc__pool_take(context, pool, block, bytes);
@@ -147,7 +147,7 @@ static void count(vyc_context *context, const staging *stage) {
                                 {VYC_ROW_mapped_read_bytes, stage->read},
                                 {VYC_ROW_mapped_write_bytes, stage->written},
                                 {VYC_ROW_readback_bytes, stage->results}};
-  vyc__count_rows(context, addends, sizeof addends / sizeof addends[0]);
+  vyc__count_rows(&context->counters, addends, sizeof addends / sizeof addends[0]);
 }
 
 static staging begin(const vyc_lane *lane, CUstream stream) {

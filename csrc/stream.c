@@ -199,7 +199,7 @@ vyc_status vyc__stream_make(vyc_stream **stream_out, vyc_context *context, CUstr
   if (status != VYC_OK) goto fail_slot;
   stream->scratch = scratch;
   vyc__child_add(&stream->child, context, stream_destroy, stream_finish);
-  vyc__history_stream(context, stream->slot, (uint64_t)(uintptr_t)stream->target);
+  vyc__history_stream(&context->history, stream->slot, (uint64_t)(uintptr_t)stream->target);
   list_add(context, stream);
   *stream_out = stream;
   return VYC_OK;
@@ -244,7 +244,7 @@ vyc_status vyc_stream_synchronize_for(vyc_stream *stream, int64_t timeout_ns) {
   VYC_TRY(vyc__enter(context, &scope));
   const uint32_t ended = vyc__reports_ended(context);
   vyc_status status = finish_in_slot(context, stream->slot, stream->handle, timeout_ns);
-  if (status != VYC_NOT_READY) vyc__count(context, sync_points, 1);
+  if (status != VYC_NOT_READY) vyc__count(&context->counters, sync_points, 1);
   if (status == VYC_OK)
     status =
         vyc__check_reports_of(context, stream->slot, stream->slot == VYC_SLOT_OTHER ? 0 : ended);

@@ -1,17 +1,20 @@
 /* What warm paths do for telemetry: adding to a counter, writing down a launch. Neither takes a
- * lock nor an atomic exchange. Included by internal.h only. */
+ * lock nor an atomic exchange. */
 #ifndef VYC_TELEMETRY_H
 #define VYC_TELEMETRY_H
 
 #include <string.h>
 
+#include "history.h"
+#include "stats.h"
+
 /* ---- stats.c ---- */
 
 /* The calling thread's; NULL: it has not counted here yet, or has none. */
-static inline vyc_shard *vyc__shard(vyc_context *context) {
+static inline vyc_shard *vyc__shard(vyc_counters *counters) {
   const uint32_t number = vyc__thread;
   if (VYC_UNLIKELY(number >= VYC_SHARDS)) return NULL;
-  return atomic_load_explicit(&context->counters.shards[number], memory_order_relaxed);
+  return atomic_load_explicit(&counters->shards[number], memory_order_relaxed);
 }
 
 static inline void vyc__shard_add(vyc_shard *shard, uint32_t row, uint64_t n) {
@@ -19,20 +22,20 @@ static inline void vyc__shard_add(vyc_shard *shard, uint32_t row, uint64_t n) {
   atomic_store_explicit(&shard->counts[row], before + n, memory_order_relaxed);
 }
 
-static inline void vyc__count_row(vyc_context *context, uint32_t row, uint64_t n) {
-  vyc_shard *shard = vyc__shard(context);
+static inline void vyc__count_row(vyc_counters *counters, uint32_t row, uint64_t n) {
+  vyc_shard *shard = vyc__shard(counters);
   if (VYC_LIKELY(shard != NULL))
     vyc__shard_add(shard, row, n);
   else
-    vyc__count_slow(context, row, n);
+    vyc__count_slow(counters, row, n);
 }
 
 /* ---- history.c ---- */
 
-static inline vyc_note vyc__note_of(vyc_context *context, const vyc_name *name, uint32_t origin) {
-  const void *traces = atomic_load_explicit(&context->traces, memory_order_relaxed);
+static inline vyc_note vyc__note_of(vyc_history *history, const vyc_name *name, uint32_t origin) {
+  const void *traces = atomic_load_explicit(&history->traces, memory_order_relaxed);
   return VYC_LIKELY(traces == NULL) ? vyc__note_make(name, origin)
-                                    : vyc__traced(context, name, origin);
+                                    : vyc__traced(history, name, origin);
 }
 
 static inline vyc_entry *vyc__entry_of(vyc_history *history, uint32_t ring, uint32_t number) {
@@ -70,25 +73,23 @@ static inline void vyc__entry_write_name(vyc_entry *entry, vyc_note note) {
 }
 
 /* Right before a launch on a stream that has the ring; origin 0: nobody said where from. */
-static inline void vyc__note_in(vyc_context *context, uint32_t ring, const vyc_name *name,
+static inline void vyc__note_in(vyc_history *history, uint32_t ring, const vyc_name *name,
                                 uint32_t origin, const uint8_t *block) {
-  vyc_history *history = &context->history;
   const uint32_t at = atomic_load_explicit(&history->next[ring], memory_order_relaxed);
-  vyc__entry_write(vyc__entry_of(history, ring, at), vyc__note_of(context, name, origin), block);
+  vyc__entry_write(vyc__entry_of(history, ring, at), vyc__note_of(history, name, origin), block);
   atomic_store_explicit(&history->next[ring], at + 1, memory_order_relaxed);
 }
 
-static inline void vyc__note_launch(vyc_context *context, uint32_t slot, const vyc_name *name,
+static inline void vyc__note_launch(vyc_history *history, uint32_t slot, const vyc_name *name,
                                     uint32_t origin, const uint8_t *block) {
-  vyc__note_in(context, vyc__ring(slot), name, origin, block);
+  vyc__note_in(history, vyc__ring(slot), name, origin, block);
 }
 
-static inline void vyc__note_graph(vyc_context *context, uint32_t slot, const vyc_name *name,
+static inline void vyc__note_graph(vyc_history *history, uint32_t slot, const vyc_name *name,
                                    uint32_t origin) {
-  vyc_history *history = &context->history;
   const uint32_t ring = vyc__ring(slot);
   const uint32_t at = atomic_load_explicit(&history->next[ring], memory_order_relaxed);
-  vyc__entry_write_name(vyc__entry_of(history, ring, at), vyc__note_of(context, name, origin));
+  vyc__entry_write_name(vyc__entry_of(history, ring, at), vyc__note_of(history, name, origin));
   atomic_store_explicit(&history->next[ring], at + 1, memory_order_relaxed);
 }
 

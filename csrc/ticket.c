@@ -37,7 +37,7 @@ void vyc__ticket_settle(vyc_lane *lane, vyc_status status) {
   lane->ticket = NULL;
   if (ticket->timed) {
     vyc__timing_fill(&ticket->timing, ticket->begin_ns, ticket->submitted_ns);
-    if (status == VYC_OK) vyc__count_timing(lane->plan->child.context, &ticket->timing);
+    if (status == VYC_OK) vyc__count_timing(&lane->plan->child.context->counters, &ticket->timing);
   }
   if (status != VYC_OK) vyc__error_save(&ticket->error);
   ticket->error.status = (int32_t)status;
@@ -91,7 +91,7 @@ vyc_status vyc_ticket_wait(vyc_ticket *ticket, int64_t timeout_ns) {
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
   const vyc_status status = wait_for_ticket(ticket, timeout_ns);
-  if (timeout_ns != 0 && status != VYC_NOT_READY) vyc__count(context, sync_points, 1);
+  if (timeout_ns != 0 && status != VYC_NOT_READY) vyc__count(&context->counters, sync_points, 1);
   vyc__leave(context, &scope);
   return status;
 }

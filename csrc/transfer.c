@@ -44,7 +44,7 @@ static vyc_status finish(vyc_context *context) {
   VYC_CU_RESULT;
   vyc_history *history = &context->history;
   const uint32_t given = atomic_load_explicit(&history->next[VYC_SLOT_MAIN], memory_order_relaxed);
-  vyc__count(context, sync_points, 1);
+  vyc__count(&context->counters, sync_points, 1);
   const vyc_status status = VYC_CU(context, cuStreamSynchronize, context->main);
   if (VYC_LIKELY(status == VYC_OK)) {
     atomic_store_explicit(&history->settled[VYC_SLOT_MAIN], given, memory_order_relaxed);
@@ -118,7 +118,7 @@ static vyc_status upload_range(packing *p, const range *r, const vyc_transfer *i
     if (items[i].bytes > 0)
       memcpy(room + (items[i].offset - r->begin), items[i].data, items[i].bytes);
   p->used += bytes;
-  vyc__count(p->context, staged_in_bytes, bytes);
+  vyc__count(&p->context->counters, staged_in_bytes, bytes);
   return vyc__copy_up(p->context, r->buffer->address + r->begin, room, bytes, p->context->main);
 }
 
@@ -250,7 +250,7 @@ static vyc_status download_small(vyc_context *context, const vyc_transfer *const
     if (status == VYC_OK) status = finish(context);
     const bool ended = status == VYC_OK;
     if (ended) status = walk_batch(context, items, taken, room, true, &taken, &bytes);
-    if (ended) vyc__count(context, staged_out_bytes, bytes);
+    if (ended) vyc__count(&context->counters, staged_out_bytes, bytes);
     vyc__pool_give(context, &context->pinned_pool, block, ended ? 0 : UINT64_C(1) << VYC_SLOT_MAIN);
     VYC_TRY(status);
     items += taken;
@@ -271,7 +271,7 @@ static vyc_status download(vyc_context *context, const vyc_transfer *items, uint
   bool direct = false;
   vyc_status status = VYC_OK;
   for (uint32_t i = 0; status == VYC_OK && i < count; i++) {
-    vyc__count(context, readback_bytes, items[i].bytes);
+    vyc__count(&context->counters, readback_bytes, items[i].bytes);
     if (items[i].bytes > VYC_CHUNK)
       status = download_large(context, &items[i], &direct);
     else if (items[i].bytes > 0)

@@ -167,7 +167,7 @@ static vyc_status read_results(vyc_lane *lane, vyc_timing *timing_out, bool *end
     memcpy(result->to, result->from, result->bytes);
     bytes += result->bytes;
   }
-  vyc__count(plan->child.context, staged_out_bytes, bytes);
+  vyc__count(&plan->child.context->counters, staged_out_bytes, bytes);
   return VYC_OK;
 }
 

@@ -168,9 +168,9 @@ static vyc_status wait_for_all(vyc_context *context, int64_t timeout_ns) {
 
 vyc_status vyc__work_wait(vyc_context *context, int64_t timeout_ns) {
   vyc_settling settling;
-  vyc__settling_begin(context, &settling);
+  vyc__settling_begin(&context->history, &settling);
   const vyc_status status = wait_for_all(context, timeout_ns);
-  if (status == VYC_OK) vyc__settling_end(context, &settling);
+  if (status == VYC_OK) vyc__settling_end(&context->history, &settling);
   return status;
 }
 
@@ -302,7 +302,7 @@ vyc_status vyc_context_synchronize_for(vyc_context *context, int64_t timeout_ns)
   VYC_TRY(vyc__enter(context, &scope));
   const uint32_t ended = vyc__reports_ended(context);
   vyc_status status = vyc__work_wait(context, timeout_ns);
-  if (status != VYC_NOT_READY) vyc__count(context, sync_points, 1);
+  if (status != VYC_NOT_READY) vyc__count(&context->counters, sync_points, 1);
   if (status == VYC_OK) status = vyc__check_reports(context, ended);
   vyc__leave(context, &scope);
   if (status != VYC_NOT_READY) vyc__holds_reap(context);
@@ -384,7 +384,7 @@ vyc_status vyc_fence_wait(vyc_fence *fence, int64_t timeout_ns) {
   VYC_TRY(vyc__enter(context, &scope));
   vyc_pace pace = vyc__pace_begin(timeout_ns, VYC_SPIN_NS);
   vyc_status status = marks_wait(context, &fence->marks, &pace);
-  if (status != VYC_NOT_READY) vyc__count(context, sync_points, 1);
+  if (status != VYC_NOT_READY) vyc__count(&context->counters, sync_points, 1);
   if (status == VYC_OK) status = vyc__check_reports(context, fence->reports_ended);
   vyc__leave(context, &scope);
   return status;
