@@ -22,7 +22,7 @@ static vyc_status ring_open(ring *r, vyc_context *context, uint64_t bytes) {
   const uint64_t chunk = bytes < VYC_CHUNK ? bytes : VYC_CHUNK;
   VYC_CU_RESULT;
   for (uint64_t i = 0; i < RING && i * VYC_CHUNK < bytes; i++) {
-    VYC_TRY(vyc__pool_take(context, &context->pinned_pool, &r->blocks[i], chunk));
+    VYC_TRY(vyc__pool_take(context, vyc__pinned_pool(context), &r->blocks[i], chunk));
     VYC_TRY(VYC_CU(context, cuEventCreate, &r->events[i], CU_EVENT_DISABLE_TIMING));
   }
   return VYC_OK;
@@ -33,7 +33,7 @@ static void ring_close(const ring *r) {
   for (uint32_t i = 0; i < RING; i++) {
     if (r->events[i] != NULL) context->driver->cuEventDestroy(r->events[i]);
     if (r->blocks[i] == NULL) continue;
-    vyc__pool_give(context, &context->pinned_pool, r->blocks[i], UINT64_C(1) << VYC_SLOT_MAIN);
+    vyc__pool_give(context, vyc__pinned_pool(context), r->blocks[i], UINT64_C(1) << VYC_SLOT_MAIN);
   }
 }
 

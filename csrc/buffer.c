@@ -22,7 +22,7 @@ static vyc_buffer *open_buffer(vyc_context *context, vyc_block *block, uint64_t 
 
 vyc_status vyc_buffer_try_alloc(vyc_buffer **buffer_out, vyc_context *context, uint64_t bytes) {
   VYC_REQUIRE(buffer_out != NULL && context != NULL);
-  vyc_block *block = vyc__magazine_take(context, &context->device_pool, bytes);
+  vyc_block *block = vyc__magazine_take(context, vyc__device_pool(context), bytes);
   *buffer_out = NULL;
   if (VYC_UNLIKELY(block == NULL)) return VYC_NOT_READY;
   vyc__count(&context->counters, resident_allocation_bytes_requested, bytes);
@@ -34,7 +34,7 @@ static vyc_status alloc(vyc_buffer **buffer_out, vyc_context *context, uint64_t 
   vyc_scope scope;
   vyc_block *block = NULL;
   VYC_TRY(vyc__enter_warm(context, &scope));
-  const vyc_status status = vyc__pool_take(context, &context->device_pool, &block, bytes);
+  const vyc_status status = vyc__pool_take(context, vyc__device_pool(context), &block, bytes);
   if (status == VYC_OK) {
     vyc__count(&context->counters, resident_allocation_bytes_requested, bytes);
     vyc__far_clear(
@@ -62,7 +62,7 @@ void vyc_buffer_release(vyc_buffer *buffer) {
   }
   vyc_context *context = buffer->child.context;
   if (!vyc__handle_drop(&buffer->child)) return;
-  vyc__handle_give(context, &context->device_pool, buffer->block, vyc__buffer_marks(buffer),
+  vyc__handle_give(context, vyc__device_pool(context), buffer->block, vyc__buffer_marks(buffer),
                    &buffer->far);
   vyc__context_release(context);
 }
@@ -71,7 +71,7 @@ vyc_status vyc_buffer_try_release(vyc_buffer *buffer) {
   if (buffer == NULL || vyc__child_drop_shared(&buffer->child)) return VYC_OK;
   vyc_context *context = buffer->child.context;
   if (VYC_UNLIKELY(buffer->block == NULL || vyc__is_last_of_context(context))) return VYC_NOT_READY;
-  if (!vyc__handle_try_give(context, &context->device_pool, buffer->block,
+  if (!vyc__handle_try_give(context, vyc__device_pool(context), buffer->block,
                             vyc__buffer_marks(buffer)))
     return VYC_NOT_READY;
   vyc__context_release(context);
@@ -83,4 +83,18 @@ vyc_status vyc_buffer_address(vyc_buffer *buffer, uint64_t *address_out) {
   VYC_TRY(vyc__check_usable(buffer->child.context));
   *address_out = buffer->address;
   return VYC_OK;
+}
+
+/* Marks stay where they are: the copy that this wait is made for takes them out. */
+vyc_status vyc_buffer_synchronize_for(vyc_buffer *buffer, uint32_t host, int64_t timeout_ns) {
+  VYC_REQUIRE(buffer != NULL);
+  vyc_context *context = buffer->child.context;
+  const uint64_t main_bit = UINT64_C(1) << VYC_SLOT_MAIN;
+  uint64_t slots = vyc__buffer_marks(buffer);
+  slots = host != 0 ? slots | main_bit : slots & ~main_bit;
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(context, &scope));
+  const vyc_status status = vyc__slots_finish(context, slots, &buffer->far, timeout_ns);
+  vyc__leave(context, &scope);
+  return status;
 }

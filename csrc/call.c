@@ -25,6 +25,13 @@ static void call_finish(vyc_child *child) {
   vyc_plan_release(plan);
 }
 
+static bool call_is_claimed(const vyc_child *child) {
+  return vyc__claim_is_taken(&((const vyc_call *)child)->exec.claim);
+}
+
+static const vyc_child_kind call_kind = {
+    .destroy = call_destroy, .finish = call_finish, .is_claimed = call_is_claimed};
+
 static vyc_call *call_alloc(vyc_plan *plan) {
   const size_t arguments = plan->binding_count * (sizeof(vyc_argument) + sizeof(vyc_bound));
   const size_t scalars = plan->scalar_count * sizeof(uint64_t);
@@ -95,7 +102,7 @@ static vyc_status call_make(vyc_call **call_out, vyc_plan *plan, const vyc_run *
   call->ring = vyc__ring(call->slot);
   call->target = call->stream == NULL ? plan->child.context->main : call->stream->handle;
   set(call, run, &hidden);
-  vyc__child_add(&call->child, plan->child.context, call_destroy, call_finish);
+  vyc__child_add(&call->child, plan->child.context, &call_kind);
   *call_out = call;
   return VYC_OK;
 }
@@ -237,17 +244,11 @@ vyc_status vyc_call_set(vyc_call *call, const vyc_run *run) {
   return vyc__call_change(call, run, false);
 }
 
-/* A thread may be launching it, or changing it. */
-bool vyc__call_is_claimed(const vyc_child *child) {
-  return child->destroy == call_destroy &&
-         vyc__claim_is_taken(&((const vyc_call *)child)->exec.claim);
-}
-
 uint64_t vyc__call_launches(vyc_context *context) {
   uint64_t sum = 0;
   pthread_mutex_lock(&context->children_lock);
   for (const vyc_child *child = context->children; child != NULL; child = child->next)
-    if (child->destroy == call_destroy)
+    if (child->kind == &call_kind)
       sum += atomic_load_explicit(&((const vyc_call *)child)->launches, memory_order_relaxed);
   pthread_mutex_unlock(&context->children_lock);
   return sum;

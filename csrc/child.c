@@ -6,15 +6,9 @@
 
 #include "internal.h"
 
-static void free_child(vyc_child *child) { free(child); }
-
-void vyc__child_leak(vyc_child *child) { (void)child; }
-
-void vyc__child_add(vyc_child *child, vyc_context *context, void (*destroy)(vyc_child *),
-                    void (*finish)(vyc_child *)) {
+void vyc__child_add(vyc_child *child, vyc_context *context, const vyc_child_kind *kind) {
   child->context = vyc__context_retain(context);
-  child->destroy = destroy;
-  child->finish = finish == NULL ? free_child : finish;
+  child->kind = kind;
   atomic_init(&child->references, 1);
   pthread_mutex_lock(&context->children_lock);
   child->previous = NULL;
@@ -30,7 +24,7 @@ static void destroy_once(vyc_child *child) {
   if (atomic_exchange(&child->destroyed, true) || atomic_load(&context->gone)) return;
   if (!vyc__enter_release(context, &scope)) return;
   if (!child->is_warm) vyc__scope_relax(context, &scope);
-  child->destroy(child);
+  child->kind->destroy(child);
   vyc__leave(context, &scope);
 }
 
@@ -51,21 +45,33 @@ static bool detach(vyc_child *child) {
   return last;
 }
 
-/* How to free the child when this was the last reference, else NULL. A leaked one may be gone as
- * soon as the release is over. */
-static void (*destroy_last(vyc_child *child))(vyc_child *) {
+/* Caller holds children_lock, and nobody else knows the child. */
+static void list_leaked(vyc_context *context, vyc_child *child) {
+  child->next = context->leaked;
+  context->leaked = child;
+}
+
+/* False: this was not the last reference. A child that has leaked may be gone as soon as the
+ * release is over. */
+static bool destroy_last(vyc_child *child, bool *leaked_out) {
   vyc_context *context = child->context;
-  if (vyc__is_forked(context)) {
-    const uint32_t before = atomic_fetch_sub_explicit(&child->references, 1, memory_order_acq_rel);
-    return before == 1 ? child->finish : NULL;
-  }
-  if (!detach(child)) return NULL;
+  if (vyc__is_forked(context))
+    return atomic_fetch_sub_explicit(&child->references, 1, memory_order_acq_rel) == 1;
+  if (!detach(child)) return false;
   destroy_once(child);
-  void (*const finish)(vyc_child *) = child->finish;
+  *leaked_out = child->has_leaked;
   pthread_mutex_lock(&context->children_lock);
+  if (child->has_leaked) list_leaked(context, child);
   context->releasing--;
   pthread_mutex_unlock(&context->children_lock);
-  return finish;
+  return true;
+}
+
+static void finish(vyc_child *child) {
+  if (child->kind->finish == NULL)
+    free(child);
+  else
+    child->kind->finish(child);
 }
 
 void vyc__child_release(vyc_child *child) {
@@ -75,9 +81,9 @@ void vyc__child_release(vyc_child *child) {
                                               memory_order_release, memory_order_relaxed))
       return;
   vyc_context *context = child->context;
-  void (*const finish)(vyc_child *) = destroy_last(child);
-  if (finish == NULL) return;
-  finish(child);
+  bool has_leaked = false;
+  if (!destroy_last(child, &has_leaked)) return;
+  if (!has_leaked) finish(child);
   vyc__context_release(context);
 }
 
@@ -104,6 +110,18 @@ static bool is_releasing(vyc_context *context) {
   return releasing;
 }
 
+/* A child that is reaped may be the last holder of another, which leaks in turn. */
+static void reap(vyc_context *context) {
+  for (;;) {
+    pthread_mutex_lock(&context->children_lock);
+    vyc_child *child = context->leaked;
+    if (child != NULL) context->leaked = child->next;
+    pthread_mutex_unlock(&context->children_lock);
+    if (child == NULL) return;
+    child->kind->reap(child);
+  }
+}
+
 void vyc__children_close(vyc_context *context) {
   vyc_child *held = hold_children(context);
   /* Who began a release before may be at work on streams; from now on nobody else destroys. */
@@ -115,4 +133,14 @@ void vyc__children_close(vyc_context *context) {
     held = next;
   }
   while (is_releasing(context)) vyc__sleep_us(20);
+  reap(context);
+}
+
+bool vyc__children_are_claimed(vyc_context *context) {
+  bool found = false;
+  pthread_mutex_lock(&context->children_lock);
+  for (vyc_child *child = context->children; child != NULL && !found; child = child->next)
+    found = child->kind->is_claimed != NULL && child->kind->is_claimed(child);
+  pthread_mutex_unlock(&context->children_lock);
+  return found;
 }

@@ -5,24 +5,12 @@
 
 #include "plan.h"
 
-/* What takes no more than the launch of an exec is done under the claim of that alone. */
-static bool is_launching(vyc_context *context) {
-  bool found = false;
-  pthread_mutex_lock(&context->children_lock);
-  for (vyc_child *child = context->children; child != NULL && !found; child = child->next)
-    found = vyc__call_is_claimed(child);
-  for (vyc_plan *plan = context->plans; plan != NULL && !found; plan = plan->next_plan)
-    found = vyc__plan_is_claimed(plan);
-  pthread_mutex_unlock(&context->children_lock);
-  return found;
-}
-
 /* Nobody comes in any more. False: somebody was still inside when time was out. */
 static bool is_left(vyc_context *context, vyc_pace *pace) {
   for (uint32_t i = 0; i < VYC_GATES; i++)
     while (atomic_load(&context->gates[i].inside) != 0)
       if (vyc__pace(context, pace) != VYC_OK) return false;
-  while (is_launching(context))
+  while (vyc__children_are_claimed(context))
     if (vyc__pace(context, pace) != VYC_OK) return false;
   return true;
 }
@@ -30,7 +18,7 @@ static bool is_left(vyc_context *context, vyc_pace *pace) {
 /* Releases of memory go through no gate. Who begins one from here on sees the close, and touches no
  * stream. */
 static bool is_given(vyc_context *context, vyc_pace *pace) {
-  while (vyc__pool_is_giving(&context->device_pool) || vyc__pool_is_giving(&context->pinned_pool))
+  while (vyc__memory_is_giving(context))
     if (vyc__pace(context, pace) != VYC_OK) return false;
   return true;
 }
@@ -38,29 +26,10 @@ static bool is_given(vyc_context *context, vyc_pace *pace) {
 static void close_driver_side(vyc_context *context) {
   vyc__events_close(context);
   vyc__children_close(context);
-  vyc__plans_reap(context);
-  vyc__streams_reap(context);
-  vyc__modules_reap(context);
   vyc__reports_close(context);
-  vyc__ferry_close(context);
-  vyc__pool_close(context, &context->device_pool);
-  vyc__pool_close(context, &context->pinned_pool);
+  vyc__memory_close(context);
   vyc__depth_close(context, &context->depth);
   context->driver->cuStreamDestroy(context->main);
-}
-
-static _Atomic(vyc_context *) abandoned_contexts;
-/* Closed while the work of an abandoned one ran: kept in reach, as what leaks on purpose. */
-static _Atomic(vyc_context *) left_contexts;
-
-static void keep(_Atomic(vyc_context *) *list, vyc_context *context) {
-  context->next_abandoned = atomic_load(list);
-  while (!atomic_compare_exchange_weak(list, &context->next_abandoned, context)) {
-  }
-}
-
-vyc_context *vyc__abandoned(void) {
-  return atomic_load_explicit(&abandoned_contexts, memory_order_acquire);
 }
 
 /* No driver call is made from here on, and what the context has stays as it is. */
@@ -73,7 +42,7 @@ static void leave_all(vyc_context *context) {
 /* Work may run for ever. */
 static vyc_status give_up(vyc_context *context, int64_t timeout_ns) {
   atomic_store(&context->abandoned, true);
-  keep(&abandoned_contexts, context);
+  vyc__abandoned_keep(context);
   leave_all(context);
   vyc__log(context, VYC_LOG_WARNING, "a close has abandoned the device: its work has not ended");
   char launches[sizeof((vyc_error *)NULL)->launches];
@@ -89,8 +58,7 @@ static vyc_status give_up(vyc_context *context, int64_t timeout_ns) {
 
 /* What the driver had for it went with the CUcontext. Told here where nothing has told it yet. */
 static vyc_status end_destroyed(vyc_context *context, bool was_known) {
-  vyc__pool_close(context, &context->device_pool);
-  vyc__pool_close(context, &context->pinned_pool);
+  vyc__memory_forget(context);
   vyc__primary_release(context);
   return was_known ? VYC_OK : vyc__fail_destroyed(context);
 }
@@ -123,7 +91,7 @@ static vyc_status close_now(vyc_context *context, int64_t timeout_ns) {
   } else { /* the driver frees nothing while a kernel runs on the device */
     vyc__log(context, VYC_LOG_WARNING,
              "work of a device that was abandoned still runs: what this one had is not freed");
-    keep(&left_contexts, context);
+    vyc__left_keep(context);
     leave_all(context);
     vyc__leave(context, &scope);
   }
@@ -160,18 +128,16 @@ vyc_status vyc_context_close(vyc_context *context) {
 }
 
 static void free_records(vyc_context *context) {
-  vyc__pool_destroy(&context->device_pool);
-  vyc__pool_destroy(&context->pinned_pool);
+  vyc__memory_end(context);
   pthread_mutex_destroy(&context->children_lock);
   pthread_mutex_destroy(&context->slots_lock);
-  pthread_mutex_destroy(&context->execs_lock);
+  vyc__kernels_end(context);
   vyc__far_parts_free(&context->far_slots);
   vyc__counters_free(&context->counters);
   vyc__history_free(&context->history);
 }
 
-void vyc__context_release(vyc_context *context) {
-  if (atomic_fetch_sub_explicit(&context->references, 1, memory_order_acq_rel) != 1) return;
+void vyc__context_end(vyc_context *context) {
   vyc_context_close(context);
   /* In a forked child a lock may be held for ever and a list half changed. */
   if (!vyc__is_forked(context)) free_records(context);

@@ -42,11 +42,11 @@ vyc_status vyc__barrier_clear(vyc_context *context, uint64_t address, CUstream s
 
 static vyc_status make(vyc_context *context, vyc_block **block_out, CUstream stream) {
   vyc_block *block = NULL;
-  VYC_TRY(vyc__pool_take(context, &context->device_pool, &block, VYC_BARRIER_BYTES));
+  VYC_TRY(vyc__pool_take(context, vyc__device_pool(context), &block, VYC_BARRIER_BYTES));
   if (block->recycled && stream != context->main) {
     const vyc_status status = vyc__stream_after_main(context, stream);
     if (status != VYC_OK) {
-      vyc__pool_give(context, &context->device_pool, block, 0);
+      vyc__pool_give(context, vyc__device_pool(context), block, 0);
       return status;
     }
   }
@@ -67,7 +67,7 @@ static void give(vyc_context *context, vyc_block *block, uint32_t slot) {
   vyc__error_save(&failure);
   const bool told = vyc__slots_add(&used, slot) == VYC_OK;
   vyc__error_restore(&failure);
-  vyc__pool_give_used(context, &context->device_pool, block, vyc__slot_bit(slot),
+  vyc__pool_give_used(context, vyc__device_pool(context), block, vyc__slot_bit(slot),
                       told ? &used.far : NULL);
   vyc__far_free(&used.far);
 }
@@ -78,7 +78,7 @@ static void give(vyc_context *context, vyc_block *block, uint32_t slot) {
 static vyc_status captured_state(vyc_plan *plan, uint64_t *address_out) {
   vyc_context *context = plan->child.context;
   vyc_block *block = NULL;
-  VYC_TRY(vyc__pool_take(context, &context->device_pool, &block, VYC_BARRIER_BYTES));
+  VYC_TRY(vyc__pool_take(context, vyc__device_pool(context), &block, VYC_BARRIER_BYTES));
   vyc_status status = VYC_OK;
   if (block->recycled) {
     const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
@@ -86,7 +86,7 @@ static vyc_status captured_state(vyc_plan *plan, uint64_t *address_out) {
     vyc__capture_restore(context->driver, mode);
   }
   if (status != VYC_OK) {
-    vyc__pool_give(context, &context->device_pool, block, 0);
+    vyc__pool_give(context, vyc__device_pool(context), block, 0);
     return status;
   }
   block->next = atomic_load(&plan->captured);
@@ -141,7 +141,7 @@ void vyc__barriers_release(vyc_plan *plan) {
   vyc_block *captured = atomic_exchange(&plan->captured, NULL);
   while (captured != NULL) {
     vyc_block *next = captured->next;
-    vyc__pool_give(context, &context->device_pool, captured, 0);
+    vyc__pool_give(context, vyc__device_pool(context), captured, 0);
     captured = next;
   }
 }

@@ -84,11 +84,11 @@ static vyc_status move(vyc_context *context, uint64_t to, uint64_t from, uint64_
   if (bytes == 0 || gap == 0) return VYC_OK;
   if (gap >= bytes) return vyc__copy_within(context, to, from, bytes, context->main);
   vyc_block *block = NULL; /* the ranges overlap, which the driver does not allow */
-  VYC_TRY(vyc__pool_take(context, &context->device_pool, &block, bytes));
+  VYC_TRY(vyc__pool_take(context, vyc__device_pool(context), &block, bytes));
   vyc_status status = vyc__copy_within(context, block->address, from, bytes, context->main);
   if (status == VYC_OK)
     status = vyc__copy_within(context, to, block->address, bytes, context->main);
-  vyc__pool_give(context, &context->device_pool, block, 0);
+  vyc__pool_give(context, vyc__device_pool(context), block, 0);
   return status;
 }
 

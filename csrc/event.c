@@ -72,6 +72,8 @@ static void event_destroy(vyc_child *child) {
   child->context->driver->cuEventDestroy(((vyc_event *)child)->handle);
 }
 
+static const vyc_child_kind event_kind = {.destroy = event_destroy};
+
 static vyc_status make(vyc_event **event_out, vyc_context *context) {
   vyc_event *event = calloc(1, sizeof *event);
   if (event == NULL) return vyc__fail(VYC_E_MEMORY, "vyc_stream_record", "out of host memory");
@@ -82,7 +84,7 @@ static vyc_status make(vyc_event **event_out, vyc_context *context) {
     return status;
   }
   vyc__count(&context->counters, event_creations, 1);
-  vyc__child_add(&event->child, context, event_destroy, NULL);
+  vyc__child_add(&event->child, context, &event_kind);
   *event_out = event;
   return VYC_OK;
 }

@@ -72,13 +72,23 @@ static void give_back(vyc_exec *exec, const vyc_driver *driver) {
 
 /* ---- the budget ------------------------------------------------------------------------------ */
 
+static vyc_kernel_context *kernels(vyc_context *context) { return (vyc_kernel_context *)context; }
+
+void vyc__kernels_begin(vyc_context *context) {
+  pthread_mutex_init(&kernels(context)->execs_lock, NULL);
+}
+
+void vyc__kernels_end(vyc_context *context) {
+  pthread_mutex_destroy(&kernels(context)->execs_lock);
+}
+
 /* Caller holds execs_lock. */
 static void link_exec(vyc_context *context, vyc_exec *exec) {
   exec->previous = NULL;
-  exec->next = context->execs;
+  exec->next = kernels(context)->execs;
   if (exec->next != NULL) exec->next->previous = exec;
-  context->execs = exec;
-  context->exec_count++;
+  kernels(context)->execs = exec;
+  kernels(context)->exec_count++;
   exec->counted = true;
 }
 
@@ -87,8 +97,8 @@ static void unlink_exec(vyc_context *context, vyc_exec *exec) {
   if (!exec->counted) return;
   if (exec->previous != NULL) exec->previous->next = exec->next;
   if (exec->next != NULL) exec->next->previous = exec->previous;
-  if (context->execs == exec) context->execs = exec->next;
-  context->exec_count--;
+  if (kernels(context)->execs == exec) kernels(context)->execs = exec->next;
+  kernels(context)->exec_count--;
   exec->counted = false;
 }
 
@@ -97,7 +107,7 @@ static void unlink_exec(vyc_context *context, vyc_exec *exec) {
 static vyc_exec *take_oldest(vyc_context *context, uint32_t now) {
   vyc_exec *oldest = NULL;
   uint32_t age = VYC_EXEC_BUDGET - 1;
-  for (vyc_exec *exec = context->execs; exec != NULL; exec = exec->next) {
+  for (vyc_exec *exec = kernels(context)->execs; exec != NULL; exec = exec->next) {
     const uint32_t its = now - atomic_load_explicit(&exec->stamp, memory_order_relaxed);
     if (its <= age || its > UINT32_MAX / 2) continue;
     age = its;
@@ -113,8 +123,8 @@ static vyc_exec *take_oldest(vyc_context *context, uint32_t now) {
 /* Count the exec as one of the budget; false when there is no room. */
 static bool admit(vyc_exec *exec, vyc_context *context) {
   vyc_exec *oldest = NULL;
-  pthread_mutex_lock(&context->execs_lock);
-  bool room = context->exec_count < VYC_EXEC_BUDGET;
+  pthread_mutex_lock(&kernels(context)->execs_lock);
+  bool room = kernels(context)->exec_count < VYC_EXEC_BUDGET;
   if (VYC_UNLIKELY(!room)) {
     const uint32_t now = atomic_fetch_add(&context->exec_clock, 1) + 1;
     if (now % LOOK_EVERY == 0) oldest = take_oldest(context, now);
@@ -124,7 +134,7 @@ static bool admit(vyc_exec *exec, vyc_context *context) {
     atomic_store_explicit(&exec->stamp, atomic_load(&context->exec_clock), memory_order_relaxed);
     link_exec(context, exec);
   }
-  pthread_mutex_unlock(&context->execs_lock);
+  pthread_mutex_unlock(&kernels(context)->execs_lock);
   if (oldest != NULL) { /* with a launch in flight the driver frees it after that */
     give_back(oldest, context->driver);
     vyc__exec_unclaim(oldest);
@@ -133,9 +143,9 @@ static bool admit(vyc_exec *exec, vyc_context *context) {
 }
 
 static void dismiss(vyc_exec *exec, vyc_context *context) {
-  pthread_mutex_lock(&context->execs_lock);
+  pthread_mutex_lock(&kernels(context)->execs_lock);
   unlink_exec(context, exec);
-  pthread_mutex_unlock(&context->execs_lock);
+  pthread_mutex_unlock(&kernels(context)->execs_lock);
 }
 
 static vyc_status build(vyc_exec *exec, vyc_context *context) {

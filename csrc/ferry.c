@@ -42,7 +42,7 @@ static vyc_status next_part(vyc_context *context, vyc_ferry *ferry) {
 /* VYC_NOT_READY: the device is too far behind. The bytes are the caller's for one copy. */
 static vyc_status take(vyc_context *context, vyc_ferry *ferry, void **room_out, uint64_t bytes) {
   if (VYC_UNLIKELY(ferry->block == NULL))
-    VYC_TRY(vyc__pool_take(context, &context->pinned_pool, &ferry->block,
+    VYC_TRY(vyc__pool_take(context, vyc__pinned_pool(context), &ferry->block,
                            VYC_FERRY_PARTS * PART_BYTES));
   if (VYC_UNLIKELY(bytes > PART_BYTES - ferry->used)) VYC_TRY(next_part(context, ferry));
   *room_out = (uint8_t *)(uintptr_t)ferry->block->address + ferry->part * PART_BYTES + ferry->used;
@@ -51,19 +51,20 @@ static vyc_status take(vyc_context *context, vyc_ferry *ferry, void **room_out, 
 }
 
 void vyc__ferry_trim(vyc_context *context) {
-  vyc_ferry *ferry = &context->ferry;
+  vyc_ferry *ferry = vyc__ferry(context);
   vyc__claim_take(&ferry->claim);
-  if (ferry->block != NULL) vyc__pool_give(context, &context->pinned_pool, ferry->block, MAIN_BIT);
+  if (ferry->block != NULL)
+    vyc__pool_give(context, vyc__pinned_pool(context), ferry->block, MAIN_BIT);
   ferry->block = NULL;
   clear(ferry);
   vyc__claim_drop(&ferry->claim);
 }
 
 void vyc__ferry_close(vyc_context *context) {
-  vyc_ferry *ferry = &context->ferry;
+  vyc_ferry *ferry = vyc__ferry(context);
   for (uint32_t i = 0; i < VYC_FERRY_PARTS; i++)
     if (ferry->events[i] != NULL) context->driver->cuEventDestroy(ferry->events[i]);
-  if (ferry->block != NULL) vyc__pool_give(context, &context->pinned_pool, ferry->block, 0);
+  if (ferry->block != NULL) vyc__pool_give(context, vyc__pinned_pool(context), ferry->block, 0);
   ferry->block = NULL;
 }
 
@@ -88,7 +89,7 @@ static vyc_status bring_in(vyc_buffer *to, uint64_t offset, const void *data, ui
   vyc_context *context = to->child.context;
   void *room = NULL;
   VYC_TRY(begin(to, vyc__buffer_marks(to), offset, bytes, timeout_ns, "copy_in"));
-  VYC_TRY(take(context, &context->ferry, &room, bytes));
+  VYC_TRY(take(context, vyc__ferry(context), &room, bytes));
   memcpy(room, data, bytes);
   vyc__count(&context->counters, staged_in_bytes, bytes);
   VYC_TRY(vyc__copy_up(context, to->address + offset, room, bytes, context->main));
@@ -102,11 +103,11 @@ static vyc_status bring_out(vyc_buffer *from, uint64_t offset, void *data_out, u
   const uint64_t near = vyc__buffer_marks(from) | MAIN_BIT;
   const vyc_slots slots = {.near = near};
   VYC_TRY(begin(from, near, offset, bytes, timeout_ns, "copy_out"));
-  VYC_TRY(take(context, &context->ferry, &room, bytes));
+  VYC_TRY(take(context, vyc__ferry(context), &room, bytes));
   VYC_TRY(vyc__copy_back(context, room, from->address + offset, bytes, context->main));
   VYC_TRY(vyc__slot_finish(context, VYC_SLOT_MAIN, timeout_ns));
   memcpy(data_out, room, bytes);
-  clear(&context->ferry);
+  clear(vyc__ferry(context));
   vyc__count(&context->counters, readback_bytes, bytes);
   vyc__count(&context->counters, staged_out_bytes, bytes);
   vyc__count(&context->counters, sync_points, 1);
@@ -121,9 +122,9 @@ vyc_status vyc_copy_try_in(vyc_buffer *to, uint64_t offset, const void *data, ui
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
   vyc_status status = VYC_NOT_READY;
-  if (VYC_LIKELY(vyc__claim_try(&context->ferry.claim))) {
+  if (VYC_LIKELY(vyc__claim_try(&vyc__ferry(context)->claim))) {
     status = bring_in(to, offset, data, bytes, timeout_ns);
-    vyc__claim_drop(&context->ferry.claim);
+    vyc__claim_drop(&vyc__ferry(context)->claim);
   }
   vyc__leave(context, &scope);
   return status;
@@ -137,9 +138,9 @@ vyc_status vyc_copy_try_out(vyc_buffer *from, uint64_t offset, void *data_out, u
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
   vyc_status status = VYC_NOT_READY;
-  if (VYC_LIKELY(vyc__claim_try(&context->ferry.claim))) {
+  if (VYC_LIKELY(vyc__claim_try(&vyc__ferry(context)->claim))) {
     status = bring_out(from, offset, data_out, bytes, timeout_ns);
-    vyc__claim_drop(&context->ferry.claim);
+    vyc__claim_drop(&vyc__ferry(context)->claim);
   }
   vyc__leave(context, &scope);
   return status;

@@ -34,9 +34,9 @@ typedef struct rig {
 static vyc_status make_memory(rig *r, uint64_t bytes) {
   vyc_context *context = r->context;
   r->bytes = bytes;
-  VYC_TRY(vyc__pool_take(context, &context->pinned_pool, &r->host, bytes + VYC_ALIGN));
-  VYC_TRY(vyc__pool_take(context, &context->device_pool, &r->device, bytes));
-  VYC_TRY(vyc__pool_take(context, &context->device_pool, &r->other, bytes));
+  VYC_TRY(vyc__pool_take(context, vyc__pinned_pool(context), &r->host, bytes + VYC_ALIGN));
+  VYC_TRY(vyc__pool_take(context, vyc__device_pool(context), &r->device, bytes));
+  VYC_TRY(vyc__pool_take(context, vyc__device_pool(context), &r->other, bytes));
   r->word = r->host->address;
   memset((void *)(uintptr_t)r->host->address, 0, bytes + VYC_ALIGN);
   return VYC_OK;
@@ -83,9 +83,9 @@ static void end(rig *r) {
     if (r->module != NULL) driver->cuModuleUnload(r->module);
     if (r->event != NULL) driver->cuEventDestroy(r->event);
     if (r->stream != NULL) driver->cuStreamDestroy(r->stream);
-    if (r->host != NULL) vyc__pool_give(context, &context->pinned_pool, r->host, 0);
-    if (r->device != NULL) vyc__pool_give(context, &context->device_pool, r->device, 0);
-    if (r->other != NULL) vyc__pool_give(context, &context->device_pool, r->other, 0);
+    if (r->host != NULL) vyc__pool_give(context, vyc__pinned_pool(context), r->host, 0);
+    if (r->device != NULL) vyc__pool_give(context, vyc__device_pool(context), r->device, 0);
+    if (r->other != NULL) vyc__pool_give(context, vyc__device_pool(context), r->other, 0);
   }
   vyc__error_restore(&failure);
 }

@@ -7,15 +7,9 @@
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-void vyc__graph_give(const vyc_graph *graph, vyc_block *block) {
-  vyc_context *context = graph->child.context;
-  vyc__pool_give_used(context, &context->device_pool, block, atomic_load(&graph->used.near),
-                      &graph->used.far);
-}
-
 static void graph_destroy(vyc_child *child) {
   vyc_graph *graph = (vyc_graph *)child;
-  vyc__hold_take_back(graph);
+  vyc__hold_take_back(graph->hold);
   vyc__graph_unbuild(graph);
   vyc__graph_reports_end(graph);
   if (graph->counters != NULL) vyc__graph_give(graph, graph->counters);
@@ -25,7 +19,7 @@ static void graph_destroy(vyc_child *child) {
 
 static void graph_finish(vyc_child *child) {
   vyc_graph *graph = (vyc_graph *)child;
-  vyc__hold_forget(graph);
+  vyc__hold_forget(graph->hold);
   while (graph->captures != NULL) {
     vyc_graph *captured = graph->captures;
     graph->captures = captured->captures;
@@ -58,12 +52,14 @@ static void graph_finish(vyc_child *child) {
   free(graph);
 }
 
+static const vyc_child_kind graph_kind = {.destroy = graph_destroy, .finish = graph_finish};
+
 vyc_graph *vyc__graph_new(vyc_context *context) {
   vyc_graph *graph = calloc(1, sizeof *graph);
   if (graph == NULL)
     vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
   else
-    vyc__child_add(&graph->child, context, graph_destroy, graph_finish);
+    vyc__child_add(&graph->child, context, &graph_kind);
   return graph;
 }
 
@@ -103,7 +99,7 @@ static vyc_status make_room(vyc_graph *graph, vyc_step *step) {
   if (step->built == NULL) return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
   if (plan != NULL) VYC_TRY(vyc__graph_report_of(graph, &step->report, plan));
   if (plan == NULL || !plan->has_barrier) return VYC_OK;
-  return vyc__pool_take(context, &context->device_pool, &step->barrier, VYC_BARRIER_BYTES);
+  return vyc__pool_take(context, vyc__device_pool(context), &step->barrier, VYC_BARRIER_BYTES);
 }
 
 vyc_status vyc__add_values(vyc_graph *graph, uint32_t *step_out, uint32_t kind, vyc_plan *plan,

@@ -147,8 +147,6 @@ typedef struct vyc_moved {
  * branches gain where changes go on bringing ever other orders. */
 #define VYC_MOST_REORDERS 16u
 
-typedef struct vyc_hold vyc_hold; /* see graph_hold.c */
-
 struct vyc_graph {
   vyc_child child;
   vyc_claim claim;
@@ -186,13 +184,20 @@ struct vyc_graph {
   bool recycled; /* counters or barriers: an earlier owner may have work in call order, */
   vyc_slots ordered; /* behind which the streams of these slots are */
   vyc_slots used;    /* slots of the streams it was launched on */
-  vyc_reporter *reporters; /* a list through `sibling` */
+  vyc_report_block *reports; /* one for each kernel; a list through `next` */
   vyc_graph *captures; /* whose nodes are in graphs of others that hold none of them; each the
                           next one's list */
   vyc_hold *hold;      /* of a copy whose nodes are in graphs of others that do hold it */
   vyc_name *called; /* says what is in it */
   const vyc_name *noted; /* see vyc__noted_as */
 };
+
+/* Give back memory that launches of the graph have used. */
+static inline void vyc__graph_give(const vyc_graph *graph, vyc_block *block) {
+  vyc_context *context = graph->child.context;
+  vyc__pool_give_used(context, vyc__device_pool(context), block, atomic_load(&graph->used.near),
+                      &graph->used.far);
+}
 
 /* ---- graph_steps.c ---- */
 
@@ -334,20 +339,13 @@ vyc_status vyc__graph_launch_if(vyc_graph *graph, const vyc_graph_change *change
                                 vyc_stream *stream, const _Atomic uint32_t *version,
                                 uint32_t wanted, bool *stale_out);
 
-/* ---- graph.c ---- */
+/* ---- graph_reports.c ---- */
 
-/* Memory that launches of the graph have used. */
-void vyc__graph_give(const vyc_graph *graph, vyc_block *block);
-
-/* ---- graph_hold.c ---- */
-
-/* Have the graph, and all that is made of it, hold a copy whose nodes are in it. False: the driver
- * cannot. */
-bool vyc__hold_give(vyc_graph *copy, CUgraph into);
-/* In a close: the copy is no longer held, whatever graphs there are. The caller holds it. */
-void vyc__hold_take_back(vyc_graph *copy);
-/* The memory of the copy is about to be freed. */
-void vyc__hold_forget(vyc_graph *copy);
+/* Where launches of the graph report; address 0 when the plan reports nothing. */
+vyc_status vyc__graph_report_of(vyc_graph *graph, uint64_t *address_out, vyc_plan *plan);
+/* The graph is launched on the stream. */
+vyc_status vyc__graph_reports_on(const vyc_graph *graph, uint32_t slot);
+void vyc__graph_reports_end(vyc_graph *graph);
 
 /* ---- graph_capture.c ---- */
 

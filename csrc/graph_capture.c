@@ -2,7 +2,7 @@
  * captured, with the values of this replay, its branches and its loops.
  *
  * They are made as those of a second recorded graph, which holds what they use as long as anything
- * can launch them (graph_hold.c), and has counters and barriers of its own: when they run is not
+ * can launch them (captured_hold.c), and has counters and barriers of its own: when they run is not
  * known here, and nothing outside of the captured graph can be ordered with them. */
 #include <stdlib.h>
 
@@ -115,7 +115,7 @@ static vyc_status capture(vyc_graph *copy, const vyc_graph *graph, const vyc_gra
   VYC_TRY(find_capture(context, &into, &outside, stream));
   const vyc_status status = add_nodes(copy, into, &outside, stream);
   if (status != VYC_OK && has_begun(copy)) end_capture(context, stream);
-  if (status == VYC_OK) *held_out = vyc__hold_give(copy, into);
+  if (status == VYC_OK) *held_out = vyc__hold_give(&copy->hold, &copy->child, into);
   return status;
 }
 

@@ -73,7 +73,7 @@ vyc_status vyc__loops_prepare(vyc_graph *graph, uint64_t loops) {
   if (graph->counters != NULL && graph->counters->bytes >= bytes) return VYC_OK;
   if (graph->counters != NULL) vyc__graph_give(graph, graph->counters);
   graph->counters = NULL;
-  VYC_TRY(vyc__pool_take(context, &context->device_pool, &graph->counters, bytes));
+  VYC_TRY(vyc__pool_take(context, vyc__device_pool(context), &graph->counters, bytes));
   graph->recycled |= graph->counters->recycled;
   vyc__slots_clear(&graph->ordered);
   return VYC_OK;

@@ -15,8 +15,8 @@
 #include "claim.h"
 #include "clock.h"
 #include "driver.h"
+#include "embedding.h"
 #include "fork.h"
-#include "host.h"
 #include "status.h"
 #include "thread_number.h"
 
@@ -25,23 +25,36 @@
 #define VYC_REPORT_NONE UINT64_MAX
 #define VYC_REPORT_BYTES 32u
 
+typedef struct vyc_child vyc_child;
+typedef struct vyc_report vyc_report;
+typedef struct vyc_hidden_stream vyc_hidden_stream;
+
+/* What the children of one kind do. */
+typedef struct vyc_child_kind {
+  void (*destroy)(vyc_child *child); /* gives the driver's resources back */
+  void (*finish)(vyc_child *child);  /* frees the memory; NULL: free() */
+  /* Some thread is launching it without having entered the context; NULL: nobody does. */
+  bool (*is_claimed)(const vyc_child *child);
+  /* Destroy and free one that has leaked, now that nothing is in flight; NULL: none does. */
+  void (*reap)(vyc_child *child);
+} vyc_child_kind;
+
 /* What a context closes: the first member of every object that holds something of the driver. */
-typedef struct vyc_child {
+struct vyc_child {
   struct vyc_child *next, *previous;
   struct vyc_child *closing; /* list of a close in progress */
-  void (*destroy)(struct vyc_child *child); /* gives the driver's resources back */
-  void (*finish)(struct vyc_child *child);  /* frees the memory */
+  const vyc_child_kind *kind;
+  _Atomic bool destroyed; /* destroy has run or runs; it runs once */
+  bool has_leaked; /* says destroy: work that had not ended uses it, and a close reaps it */
+  bool is_warm; /* destroy makes no driver call that a capture forbids, or relaxes for it */
   /* From here on what launches look at. */
   vyc_context *context;
   _Atomic uint32_t references;
-  _Atomic bool destroyed; /* destroy has run or runs; it runs once */
-  bool is_warm; /* destroy makes no driver call that a capture forbids, or relaxes for it */
-} vyc_child;
+};
 
 #include "slots.h"
 
 #include "history.h"
-#include "pool.h"
 #include "stats.h"
 
 /* Threads inside the context, counted so that a close can wait for them. A cache line each: two
@@ -52,7 +65,7 @@ typedef struct vyc_gate {
 } vyc_gate;
 #define VYC_GATES 16
 
-/* How far the device is behind on one stream; see depth.c. */
+/* How far the device is behind on one stream; see queue_depth.c. */
 typedef struct vyc_depth {
   CUevent events[2]; /* guarded by `claimed`, as is `turn` */
   uint32_t turn;
@@ -61,22 +74,22 @@ typedef struct vyc_depth {
 
 #define VYC_KEPT_EVENTS 8u
 
-/* Page-locked memory that small copies go by; see ferry.c. */
-#define VYC_FERRY_PARTS 4u
-typedef struct vyc_ferry {
-  vyc_claim claim;      /* guards the rest */
-  struct vyc_block *block; /* NULL: none was needed yet */
-  uint32_t part;        /* copies are given room in this one */
-  uint64_t used;        /* bytes of it */
-  CUevent events[VYC_FERRY_PARTS]; /* behind the copies of each part that is full; NULL: not made */
-  bool busy[VYC_FERRY_PARTS]; /* full, and not known to have been passed */
-} vyc_ferry;
+/* What lower rooms have upper ones do. */
+typedef struct vyc_above {
+  void (*end)(vyc_context *context); /* the last reference is gone */
+  void (*empty_lanes)(vyc_context *context); /* see lane.c */
+  bool (*lanes_destroy)(vyc_plan *plan);
+  void (*lanes_free)(vyc_plan *plan);
+} vyc_above;
 
+/* Upper rooms have more for each context: their structs begin with this one, or with that of the
+ * room below them, so that a context is allocated once, and found without a pointer. */
 struct vyc_context {
   /* What every launch reads and few write, together. */
   vyc_driver *driver;
   CUcontext handle;
   CUstream main;
+  const vyc_above *above;
   uint32_t fork_generation; /* of the process that opened it */
   _Atomic bool closed;
   _Atomic bool lost;
@@ -90,14 +103,13 @@ struct vyc_context {
   _Atomic bool destroyed; /* the CUcontext is gone: lost, and no driver call is made any more */
   _Atomic int lost_result; /* CUresult of the first sticky failure, and the call that gave it */
   _Atomic(const char *) lost_operation;
-  _Atomic uint32_t reporter_count;
+  _Atomic uint32_t report_count;
   _Atomic uint32_t reports_ended; /* times that plans or graphs with records ended */
   pthread_mutex_t children_lock;
   vyc_child *children; /* newest first, so a plan goes before its module */
   uint32_t releasing; /* children whose last reference is gone and whose destroy still runs */
-  struct vyc_plan *plans; /* guarded by children_lock; one whose runs never ended stays */
-  vyc_module *leaked_modules; /* released with work in flight that had not ended; as above */
-  struct vyc_reporter *reporters; /* guarded by children_lock */
+  vyc_child *leaked; /* released with work in flight that had not ended; as above */
+  vyc_report *reports; /* guarded by children_lock */
   _Atomic bool gone; /* no driver call is made any more: everything was freed, or given up */
   vyc_context *next_abandoned; /* of the process; set once */
   _Atomic bool abandoned; /* a close has given it up: its plans and streams stay */
@@ -105,12 +117,8 @@ struct vyc_context {
   _Atomic bool strays; /* work is in flight that no stream of ours is ordered behind: nothing that
                           other streams used is reused or freed, and a close gives up */
   _Atomic int64_t patience_ns; /* how long a release or close waits for work */
-  pthread_mutex_t execs_lock;
-  struct vyc_exec *execs; /* those of the budget; guarded by execs_lock, as is their number */
-  uint32_t exec_count;
   vyc_depth depth; /* of call order */
   _Atomic(vyc_event *) kept_events[VYC_KEPT_EVENTS]; /* held by nobody; see event.c */
-  vyc_ferry ferry;
   pthread_mutex_t slots_lock;
   vyc_stream *slots[VYC_NEAR_SLOTS]; /* by number; main stays NULL */
   /* When the stream of a slot began, counted in streams that took the slot of another: written
@@ -120,7 +128,7 @@ struct vyc_context {
   uint64_t begun; /* near slots that a stream has had; guarded by slots_lock */
   vyc_far far_slots; /* of vyc_far_slot */
   vyc_stream *streams; /* all of them; guarded by slots_lock */
-  vyc_pool device_pool, pinned_pool;
+  vyc_hidden_stream *hidden_streams; /* likewise */
   vyc_host host; /* set once */
   vyc_counters counters;
   vyc_history history;
@@ -134,11 +142,19 @@ typedef struct vyc_far_slot {
   bool begun;
 } vyc_far_slot;
 
+/* A stream that callers have no handle of. */
+struct vyc_hidden_stream {
+  vyc_hidden_stream *next, *previous; /* of the context; guarded by slots_lock, as the rest */
+  uint32_t holders; /* who look at it */
+  bool listed;
+  CUstream handle;
+  const _Atomic int *state; /* 0: nothing is in flight on it */
+};
+
 struct vyc_stream {
   vyc_child child;
   vyc_stream *next, *previous; /* of the context */
   bool listed; /* among those; guarded by slots_lock, as the next */
-  bool leaked; /* released with work on it that had not ended */
   CUstream handle; /* this library's own, in every case */
   CUstream target; /* where work goes: `handle`, or the stream of somebody else that `handle` is
                       ordered behind after each piece of work given to it */
@@ -166,31 +182,75 @@ struct vyc_event {
 
 struct vyc_module {
   vyc_child child;
-  vyc_module *next_leaked; /* of the context */
   CUmodule handle;
 };
 
 #include "marks.h"
+#include "pool.h"
 #include "telemetry.h"
 
+/* Page-locked memory that small copies go by; see ferry.c. */
+#define VYC_FERRY_PARTS 4u
+typedef struct vyc_ferry {
+  vyc_claim claim;      /* guards the rest */
+  struct vyc_block *block; /* NULL: none was needed yet */
+  uint32_t part;        /* copies are given room in this one */
+  uint64_t used;        /* bytes of it */
+  CUevent events[VYC_FERRY_PARTS]; /* behind the copies of each part that is full; NULL: not made */
+  bool busy[VYC_FERRY_PARTS]; /* full, and not known to have been passed */
+} vyc_ferry;
+
+/* A context with its memory. */
+typedef struct vyc_memory_context {
+  vyc_context context;
+  vyc_pool device_pool, pinned_pool;
+  vyc_ferry ferry;
+} vyc_memory_context;
+
+static inline vyc_pool *vyc__device_pool(vyc_context *context) {
+  return &((vyc_memory_context *)context)->device_pool;
+}
+static inline vyc_pool *vyc__pinned_pool(vyc_context *context) {
+  return &((vyc_memory_context *)context)->pinned_pool;
+}
+static inline vyc_ferry *vyc__ferry(vyc_context *context) {
+  return &((vyc_memory_context *)context)->ferry;
+}
+
 /* ---- memory.c ---- */
+
+void vyc__memory_begin(vyc_context *context);
+/* Blocks may be on their way back, which no close of a pool must overtake. */
+bool vyc__memory_is_giving(vyc_context *context);
+/* The device is idle, nobody is inside: as vyc__pool_close. */
+void vyc__memory_close(vyc_context *context);
+/* The same where the CUcontext was destroyed. */
+void vyc__memory_forget(vyc_context *context);
+/* After that: frees the records. */
+void vyc__memory_end(vyc_context *context);
+
+/* ---- memory_stats.c ---- */
 
 /* The pools as they are; blocks whose use has ended are looked for where the driver can be asked.
  */
 vyc_memory_stats vyc__memory_read(vyc_context *context);
 
-/* ---- graph_hold.c ---- */
+/* ---- captured_hold.c ---- */
 
-/* Release the copies of captured replays that nothing can launch any more: of a context, or with
- * NULL of all. False: there was none. For a caller that has claimed nothing and is not inside a
- * context, because owners of adopted memory are told. The error record stays as it was. */
+typedef struct vyc_hold vyc_hold;
+
+/* Have a graph that is captured, and all that is made of it, hold the child. False: the driver
+ * cannot. */
+bool vyc__hold_give(vyc_hold **hold_out, vyc_child *child, CUgraph into);
+/* In a close: the child is no longer held, whatever graphs there are. The caller holds it. NULL is
+ * allowed, as below. */
+void vyc__hold_take_back(vyc_hold *hold);
+/* The memory of the child is about to be freed. */
+void vyc__hold_forget(vyc_hold *hold);
+/* Release what nothing can launch any more: of a context, or with NULL of all. False: there was
+ * none. For a caller that has claimed nothing and is not inside a context, because owners of
+ * adopted memory are told. The error record stays as it was. */
 bool vyc__holds_reap(const vyc_context *context);
-
-/* ---- lane.c ---- */
-
-/* What lanes have for arguments and results of their runs goes to the pools, where no run is in
- * flight, prepared or still to be collected. */
-void vyc__lanes_empty(vyc_context *context);
 
 /* ---- context.c ---- */
 
@@ -245,18 +305,17 @@ vyc_status vyc__driver_failed(vyc_context *context, CUresult result, const char 
 
 vyc_context *vyc__context_retain(vyc_context *context);
 void vyc__context_release(vyc_context *context);
+/* vyc_above.end: close it, and free what it has. */
+void vyc__context_end(vyc_context *context);
 /* The last reference to a context closes it, which takes its time. */
 static inline bool vyc__is_last_of_context(const vyc_context *context) {
   return atomic_load_explicit(&context->references, memory_order_relaxed) == 1;
 }
-/* The contexts that a close has given up, newest first. They are never freed: their work may still
- * run, and the driver waits for it where it waits for all work of the device. */
-vyc_context *vyc__abandoned(void);
 /* The primary context is held by the open vyc_context and by memory that outlives its close. */
 void vyc__primary_retain(vyc_context *context);
 void vyc__primary_release(vyc_context *context);
 
-/* ---- wait.c ---- */
+/* ---- backoff.c ---- */
 
 /* The pace of one wait. */
 typedef struct vyc_pace {
@@ -281,7 +340,7 @@ int64_t vyc__pace_left(const vyc_pace *pace);
 vyc_status vyc__ready(vyc_context *context, CUresult result, const char *operation);
 vyc_status vyc__event_wait(vyc_context *context, CUevent event, vyc_pace *pace);
 
-/* ---- work.c ---- */
+/* ---- synchronize.c ---- */
 
 /* Wait for all work given through the context, or to one of its streams, before this call; with
  * VYC_NOT_READY when time is out. Negative timeout: none. */
@@ -292,22 +351,53 @@ vyc_status vyc__slots_finish(vyc_context *context, uint64_t slots, const vyc_far
                              int64_t timeout_ns);
 /* The first, VYC_NOT_READY also for work that nobody can wait for. */
 vyc_status vyc__own_wait(vyc_context *context, int64_t timeout_ns);
+/* One look at all of it. */
+vyc_status vyc__work_look(vyc_context *context);
+/* Looks until there is none; work that is given meanwhile is waited for, too. */
+vyc_status vyc__work_look_on(vyc_context *context, vyc_pace *pace);
+/* The same of one stream, and by an event behind what it has been given. */
+vyc_status vyc__stream_finish_by_looks(vyc_context *context, CUstream stream, vyc_pace *pace);
+vyc_status vyc__stream_finish_by_event(vyc_context *context, CUstream stream, vyc_pace *pace);
+
+/* An event on each stream that has work. */
+typedef struct vyc_work_events {
+  CUevent *events;
+  uint32_t count, room;
+} vyc_work_events;
+
+/* Into an empty one. On failure it is empty again. */
+vyc_status vyc__work_events_set(vyc_context *context, vyc_work_events *events);
+/* The same on every stream, which may not be asked whether it has work. */
+vyc_status vyc__work_events_set_all(vyc_context *context, vyc_work_events *events);
+vyc_status vyc__work_events_wait(vyc_context *context, const vyc_work_events *events,
+                                 vyc_pace *pace);
+void vyc__work_events_free(vyc_context *context, vyc_work_events *events);
+
+/* ---- abandoned.c ---- */
+
+/* The context is never freed: its work may run for ever, or, left, that of another one does. */
+void vyc__abandoned_keep(vyc_context *context);
+void vyc__left_keep(vyc_context *context);
 /* Whether nothing runs that other contexts on the device have abandoned: asked before a driver call
  * that waits for every kernel of the device. */
 bool vyc__is_alone(vyc_context *context);
+
+/* ---- patience.c ---- */
+
+/* How long a release waits for work. */
+int64_t vyc__patience(vyc_context *context);
 /* Both for releases, before a driver call that waits for kernels: at most as long as the
  * context's patience lasts, one look when it is known to have run out. False: something may run for
  * ever, and what it uses is leaked. The error record stays as it was. */
 bool vyc__settle(vyc_context *context);
 bool vyc__stream_settle(vyc_context *context, CUstream stream);
+/* The same after a wait that ended with `status`. The caller keeps the error record. */
+bool vyc__settle_after(vyc_context *context, vyc_status status);
 
 /* ---- child.c ---- */
 
-/* A `finish` that leaks the memory: work that never ends still uses it. */
-void vyc__child_leak(vyc_child *child);
-/* `finish` NULL: free(child). The caller is inside the context. */
-void vyc__child_add(vyc_child *child, vyc_context *context, void (*destroy)(vyc_child *),
-                    void (*finish)(vyc_child *));
+/* The caller is inside the context. */
+void vyc__child_add(vyc_child *child, vyc_context *context, const vyc_child_kind *kind);
 /* Drop one reference; the last one destroys and frees. */
 void vyc__child_release(vyc_child *child);
 static inline void vyc__child_retain(vyc_child *child) {
@@ -322,11 +412,40 @@ static inline bool vyc__child_drop_shared(vyc_child *child) {
       return true;
   return false;
 }
-/* Destroy what every child holds of the driver, newest first. Nobody is inside the context. */
+/* Destroy what every child holds of the driver, newest first, and what has leaked. Nobody is inside
+ * the context. */
 void vyc__children_close(vyc_context *context);
+/* Some child is. */
+bool vyc__children_are_claimed(vyc_context *context);
 
-/* ---- reports.c ---- */
+/* ---- report.c ---- */
 
+/* The record of failed checks of a kernel in one place. */
+struct vyc_report {
+  vyc_report *next, *previous; /* of the context; guarded by children_lock, as the rest */
+  uint64_t *cell; /* what kernels write to: key, index, lock, reserved */
+  void (*give_back)(vyc_context *context, vyc_report *report); /* the memory of the cell */
+  vyc_slots used; /* whose work may write to it */
+  bool is_of_stream; /* launches on one stream alone, and on what gets its slot next */
+  bool is_kept; /* of a stream that has ended: */
+  uint32_t end; /* which of context->reports_ended was its own; 0: it lives */
+  uint64_t kept_report, kept_index;
+  uint64_t tag;
+  vyc_name *called; /* held */
+};
+
+/* The cell has nothing in it. */
+void vyc__report_reset(uint64_t *cell);
+/* Waits look at the report from here on. */
+void vyc__report_add(vyc_context *context, vyc_report *report);
+/* Free one that was not added, or is over; free() takes it. */
+void vyc__report_free(vyc_context *context, vyc_report *report);
+/* Caller holds children_lock, and counts the end before it lets go. No launch is
+ * made any more: what comes is told by waits for their streams, or the context. */
+void vyc__report_end(vyc_context *context, vyc_report *report);
+static inline void vyc__report_count_end(vyc_context *context) {
+  atomic_fetch_add(&context->reports_ended, 1);
+}
 /* Look for an assertion that asynchronous launches reported, on whatever stream, on the one that
  * has the slot, or on any of several. Each is told once. `ended`: vyc__reports_ended before the
  * wait; 0: not all their work was waited for. */
@@ -336,6 +455,10 @@ vyc_status vyc__check_reports_on(vyc_context *context, const vyc_slots *slots);
 static inline uint32_t vyc__reports_ended(vyc_context *context) {
   return atomic_load(&context->reports_ended);
 }
+/* There are any. */
+static inline bool vyc__has_reports(const vyc_context *context) {
+  return atomic_load_explicit(&context->report_count, memory_order_relaxed) != 0;
+}
 /* The work of the stream that has the slot has ended, and another one may get it. */
 void vyc__slot_reports_end(vyc_context *context, uint32_t slot);
 /* All work has ended: the memory of records goes to the pool. */
@@ -343,36 +466,26 @@ void vyc__reports_close(vyc_context *context);
 /* The rest, where no close could do that. */
 void vyc__reports_free(vyc_context *context);
 
-/* ---- module.c ---- */
+/* ---- stream_slots.c ---- */
 
-/* Unload what was leaked, now that nothing is in flight and no release is on its way. */
-void vyc__modules_reap(vyc_context *context);
-
-/* ---- stream.c ---- */
-
-/* The CUstream and slot of a run: the given stream's, or the context's own. VYC_E_INVALID when it
- * is being captured. */
-vyc_status vyc__stream_of(vyc_context *context, CUstream *handle_out, uint32_t *slot_out,
-                          vyc_stream *stream);
-/* Order a stream behind what another, or the main stream, has been given. */
-vyc_status vyc__stream_after(vyc_context *context, CUstream later, CUstream earlier);
-vyc_status vyc__stream_after_main(vyc_context *context, CUstream stream);
-/* A new stream; for an adopted one `target` and the event that becomes its `scratch`, else NULL. */
-vyc_status vyc__stream_make(vyc_stream **stream_out, vyc_context *context, CUstream target,
-                            CUevent scratch);
+void vyc__stream_list(vyc_context *context, vyc_stream *stream);
+/* From here on nobody looks for work on it, and another stream may have its slot. Its work has
+ * ended, so that holders wait for nothing. Nothing when it was removed before. */
+void vyc__stream_unlist(vyc_context *context, vyc_stream *stream);
+/* VYC_E_MEMORY, recorded. */
+vyc_status vyc__stream_claim_slot(vyc_context *context, vyc_stream *stream);
 /* When the stream in a slot began; see vyc_context.epochs. */
 static inline uint32_t vyc__slot_epoch(const vyc_context *context, uint32_t slot) {
   if (VYC_LIKELY(slot < VYC_NEAR_SLOTS)) return context->epochs[slot];
   const vyc_far_slot *far = vyc__far_entry(&context->far_slots, slot, sizeof *far);
   return far == NULL ? 0 : far->epoch;
 }
-/* Wait for the work on the stream in a slot; VYC_NOT_READY when time is out. */
-vyc_status vyc__slot_finish(vyc_context *context, uint32_t slot, int64_t timeout_ns);
-/* Destroy the streams that were leaked with work on them, now that nothing is in flight and
- * no release is on its way. */
-void vyc__streams_reap(vyc_context *context);
 /* How many are open, and how many of them are adopted. */
 void vyc__streams_count(vyc_context *context, uint64_t *all_out, uint64_t *adopted_out);
+/* Waits for all work look at the stream while its state is not 0. */
+void vyc__hidden_stream_add(vyc_context *context, vyc_hidden_stream *stream);
+/* From here on nobody looks at it. Nothing when it was removed before. */
+void vyc__hidden_stream_remove(vyc_context *context, vyc_hidden_stream *stream);
 /* One more holder of the stream that work for `target` goes to: the oldest one, and older than
  * `newest` where that is given; or NULL. */
 vyc_stream *vyc__stream_known(vyc_context *context, CUstream target, const vyc_stream *newest);
@@ -381,6 +494,19 @@ vyc_stream *vyc__stream_known(vyc_context *context, CUstream target, const vyc_s
 vyc_stream *vyc__slot_hold(vyc_context *context, uint32_t slot);
 void vyc__slot_let_go(vyc_stream *stream);
 
+/* ---- stream.c ---- */
+
+/* Order a stream behind what another, or the main stream, has been given. */
+vyc_status vyc__stream_after(vyc_context *context, CUstream later, CUstream earlier);
+vyc_status vyc__stream_after_main(vyc_context *context, CUstream stream);
+/* A new stream; for an adopted one `target` and the event that becomes its `scratch`, else NULL. */
+vyc_status vyc__stream_make(vyc_stream **stream_out, vyc_context *context, CUstream target,
+                            CUevent scratch);
+/* Wait for the work on the stream in a slot; VYC_NOT_READY when time is out. */
+vyc_status vyc__slot_finish(vyc_context *context, uint32_t slot, int64_t timeout_ns);
+/* The same for the streams in some slots, one after the other. */
+vyc_status vyc__slots_finish(vyc_context *context, uint64_t slots, const vyc_far_set *far,
+                             int64_t timeout_ns);
 /* ---- event.c ---- */
 
 /* Give back the events that are kept. Nobody is inside the context. */
@@ -398,27 +524,36 @@ void vyc__events_free(vyc_context *context);
 void vyc__ferry_trim(vyc_context *context);
 void vyc__ferry_close(vyc_context *context);
 
-/* ---- foreign.c ---- */
+/* ---- adopted_stream.c ---- */
 
 /* Where a launch on the given stream goes. An adopted stream is asked whether it is captured. */
 vyc_status vyc__place_of(vyc_context *context, vyc_place *place_out, vyc_stream *stream);
+/* The CUstream and slot of a run: the given stream's, or the context's own. VYC_E_INVALID when it
+ * is being captured. */
+vyc_status vyc__stream_of(vyc_context *context, CUstream *handle_out, uint32_t *slot_out,
+                          vyc_stream *stream);
 /* `later` waits for what `earlier` has been given, one of which is the stream's handle or target;
  * through the scratch event of an adopted one. */
 vyc_status vyc__stream_order(vyc_stream *stream, CUstream later, CUstream earlier);
 /* The same for what the stream in a slot has been given; waits where it cannot be told which. */
 vyc_status vyc__stream_after_slot(vyc_context *context, CUstream later, uint32_t slot);
-/* Before a stream works on memory whose owner works on buffer->source. */
-vyc_status vyc__foreign_before(vyc_buffer *buffer, CUstream stream);
-/* After work on an adopted buffer, or to an adopted stream: both let others be ordered behind. */
-vyc_status vyc__foreign_after(vyc_buffer *buffer, CUstream stream);
+/* After work given to an adopted stream: lets others be ordered behind it. */
 vyc_status vyc__stream_given(vyc_stream *stream);
+/* Whether somebody captures the stream. */
+vyc_status vyc__ask_capture(vyc_context *context, bool *captured_out, CUstream stream);
 static inline uint32_t vyc__slot_of(const vyc_stream *stream) {
   return stream == NULL ? VYC_SLOT_MAIN : stream->slot;
 }
 static inline bool vyc__is_adopted(const vyc_stream *stream) {
   return stream != NULL && stream->target != stream->handle;
 }
-/* Both, for all arguments of a run that was enqueued on a stream. */
+/* ---- adopted_buffer.c ---- */
+
+/* Before a stream works on memory whose owner works on buffer->source. */
+vyc_status vyc__foreign_before(vyc_buffer *buffer, CUstream stream);
+/* After work on an adopted buffer: lets its owner be ordered behind it. */
+vyc_status vyc__foreign_after(vyc_buffer *buffer, CUstream stream);
+/* The same, and vyc__stream_given, for all arguments of a run that was enqueued on a stream. */
 vyc_status vyc__run_given(const vyc_run *run, CUstream stream);
 
 /* ---- copy.c ---- */
@@ -458,7 +593,7 @@ vyc_status vyc__clear(vyc_context *context, uint64_t to, uint64_t bytes, CUstrea
 /* On the main stream. The caller's memory has been read, or written, when they return. */
 vyc_status vyc__bounce_in(vyc_context *context, uint64_t to, const void *data, uint64_t bytes);
 
-/* ---- depth.c ---- */
+/* ---- queue_depth.c ---- */
 
 void vyc__depth_close(vyc_context *context, const vyc_depth *depth);
 

@@ -69,7 +69,7 @@ static vyc_status enqueue(vyc_lane *lane, const vyc_run *run, bool timed, CUstre
   const vyc_plan *plan = lane->plan;
   const uint32_t taken = vyc__marks_taken(plan->child.context);
   VYC_TRY(vyc__stage_in(lane, run, stream, slot));
-  if (plan->has_report) vyc__report_reset(lane->cell);
+  if (plan->has_report) vyc__report_reset((uint64_t *)(uintptr_t)lane->cell->address);
   if (plan->cooperative) VYC_TRY(vyc__barrier_ready(plan->child.context, &lane->barrier, stream));
   const vyc_hidden hidden = {lane->cell->address,
                              lane->barrier == NULL ? 0 : lane->barrier->address};
@@ -89,7 +89,7 @@ static vyc_status choose_stream(vyc_lane *lane, const vyc_run *run, CUstream *st
   for (uint32_t i = 0; own && i < run->argument_count; i++) own = vyc__is_host(&run->arguments[i]);
   lane->elsewhere = !own;
   if (VYC_LIKELY(own)) {
-    *stream_out = lane->stream;
+    *stream_out = lane->own.handle;
     *slot_out = VYC_SLOT_OTHER;
     return VYC_OK;
   }
@@ -173,16 +173,18 @@ static vyc_status lane_make(vyc_plan *plan, vyc_lane **lane_out) {
   vyc_status status = VYC_E_MEMORY;
   lane->flight = vyc__flight_take(&context->history);
   if (lane->flight == NULL) goto fail_flight;
-  status = vyc__pool_take(context, &context->pinned_pool, &lane->cell, VYC_CELL_BYTES);
+  status = vyc__pool_take(context, vyc__pinned_pool(context), &lane->cell, VYC_CELL_BYTES);
   if (status != VYC_OK) goto fail_cell;
-  status = VYC_CU(context, cuStreamCreate, &lane->stream, CU_STREAM_NON_BLOCKING);
+  status = VYC_CU(context, cuStreamCreate, &lane->own.handle, CU_STREAM_NON_BLOCKING);
   if (status != VYC_OK) goto fail_stream;
   lane->exec.flag = lane->cell->address + VYC_FLAG_OFFSET;
+  lane->own.state = &lane->state;
+  vyc__hidden_stream_add(context, &lane->own);
   *lane_out = lane;
   return VYC_OK;
 
 fail_stream:
-  vyc__pool_give(context, &context->pinned_pool, lane->cell, 0);
+  vyc__pool_give(context, vyc__pinned_pool(context), lane->cell, 0);
 fail_cell:
   vyc__flight_give(lane->flight);
 fail_flight:
@@ -267,6 +269,12 @@ static void take_slabs(vyc_lane *lane, vyc_block **pinned, vyc_block **device) {
   vyc__lane_set(lane, LANE_FREE);
 }
 
+static void take_all_slabs(vyc_plan *plan, vyc_block **pinned, vyc_block **device) {
+  for (vyc_lane *lane = atomic_load_explicit(&plan->lanes, memory_order_acquire); lane != NULL;
+       lane = lane->next)
+    take_slabs(lane, pinned, device);
+}
+
 static void give_list(vyc_context *context, vyc_pool *pool, vyc_block *list) {
   while (list != NULL) {
     vyc_block *block = list;
@@ -278,11 +286,31 @@ static void give_list(vyc_context *context, vyc_pool *pool, vyc_block *list) {
 void vyc__lanes_empty(vyc_context *context) {
   vyc_block *pinned = NULL, *device = NULL;
   pthread_mutex_lock(&context->children_lock);
-  for (vyc_plan *plan = context->plans; plan != NULL; plan = plan->next_plan)
-    for (vyc_lane *lane = atomic_load_explicit(&plan->lanes, memory_order_acquire); lane != NULL;
-         lane = lane->next)
-      take_slabs(lane, &pinned, &device);
+  for (vyc_child *child = context->children; child != NULL; child = child->next)
+    if (child->kind == &vyc__plan_kind) take_all_slabs((vyc_plan *)child, &pinned, &device);
   pthread_mutex_unlock(&context->children_lock);
-  give_list(context, &context->pinned_pool, pinned);
-  give_list(context, &context->device_pool, device);
+  give_list(context, vyc__pinned_pool(context), pinned);
+  give_list(context, vyc__device_pool(context), device);
+}
+
+/* ---- the end of a plan ----------------------------------------------------------------------- */
+
+bool vyc__lanes_destroy(vyc_plan *plan) {
+  bool ended = true;
+  for (vyc_lane *lane = atomic_load(&plan->lanes); lane != NULL; lane = lane->next)
+    ended &= vyc__lane_destroy(lane);
+  return ended;
+}
+
+/* Where the CUcontext was destroyed lanes were not, and are listed still; of a forked child nobody
+ * reads the list. */
+void vyc__lanes_free(vyc_plan *plan) {
+  vyc_context *context = plan->child.context;
+  vyc_lane *lane = atomic_load(&plan->lanes);
+  while (lane != NULL) {
+    vyc_lane *next = lane->next;
+    if (!vyc__is_forked(context)) vyc__hidden_stream_remove(context, &lane->own);
+    free(lane);
+    lane = next;
+  }
 }

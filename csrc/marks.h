@@ -3,6 +3,8 @@
 #ifndef VYC_MARKS_H
 #define VYC_MARKS_H
 
+#include "pool.h"
+
 /* Around work on a buffer. In call order, by copies and fills: wait for what streams were given on
  * it, and take their marks. */
 vyc_status vyc__buffer_wait(vyc_buffer *buffer);

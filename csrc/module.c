@@ -13,21 +13,15 @@ static void module_destroy(vyc_child *child) {
     context->driver->cuModuleUnload(module->handle);
     return;
   }
-  pthread_mutex_lock(&context->children_lock);
-  module->next_leaked = context->leaked_modules;
-  context->leaked_modules = module;
-  pthread_mutex_unlock(&context->children_lock);
-  child->finish = vyc__child_leak;
+  child->has_leaked = true;
 }
 
-void vyc__modules_reap(vyc_context *context) {
-  while (context->leaked_modules != NULL) {
-    vyc_module *module = context->leaked_modules;
-    context->leaked_modules = module->next_leaked;
-    context->driver->cuModuleUnload(module->handle);
-    free(module);
-  }
+static void module_reap(vyc_child *child) {
+  child->context->driver->cuModuleUnload(((vyc_module *)child)->handle);
+  free(child);
 }
+
+static const vyc_child_kind module_kind = {.destroy = module_destroy, .reap = module_reap};
 
 /* JIT results that mean the image was refused, not that the device is unwell. */
 static bool is_refusal(CUresult result) {
@@ -79,7 +73,7 @@ static vyc_status load(vyc_module **module_out, char *log_out, size_t log_bytes,
     free(module);
     return refused(context, result, "cuModuleLoadDataEx", log_out);
   }
-  vyc__child_add(&module->child, context, module_destroy, NULL);
+  vyc__child_add(&module->child, context, &module_kind);
   *module_out = module;
   return VYC_OK;
 }

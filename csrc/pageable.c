@@ -63,7 +63,7 @@ static vyc_status ask_for_results(const vyc_lane *lane, bool *any_out) {
     const vyc_result *result = &lane->results[i];
     if (VYC_LIKELY(result->from != NULL)) continue;
     *any_out = true;
-    VYC_TRY(vyc__copy_back(context, result->to, result->device, result->bytes, lane->stream));
+    VYC_TRY(vyc__copy_back(context, result->to, result->device, result->bytes, lane->own.handle));
   }
   return VYC_OK;
 }
@@ -75,9 +75,9 @@ vyc_status vyc__results_fetch(vyc_lane *lane, bool *ended_out) {
   bool any = false;
   vyc_status status = ask_for_results(lane, &any);
   if (VYC_LIKELY(!any)) return status;
-  if (status == VYC_OK) status = vyc__stream_finish(context, lane->stream, -1);
+  if (status == VYC_OK) status = vyc__stream_finish(context, lane->own.handle, -1);
   if (VYC_LIKELY(status == VYC_OK)) return VYC_OK;
-  *ended_out = vyc__stream_settle(context, lane->stream);
+  *ended_out = vyc__stream_settle(context, lane->own.handle);
   lane->flagged = lane->elsewhere = false; /* from now on the lane's stream tells the end */
   return status;
 }

@@ -4,14 +4,6 @@
 
 #include "plan.h"
 
-uint64_t *vyc__report_cell(const vyc_block *block) { return (uint64_t *)(uintptr_t)block->address; }
-
-void vyc__report_reset(const vyc_block *block) {
-  uint64_t *cell = vyc__report_cell(block);
-  memset(cell, 0, VYC_REPORT_BYTES);
-  cell[0] = VYC_REPORT_NONE;
-}
-
 static inline uint64_t address_of(const vyc_argument *argument) {
   return argument->buffer->address + argument->offset;
 }

@@ -19,7 +19,7 @@ static vyc_status allocate(vyc_pinned **pinned_out, vyc_context *context, uint64
   vyc_scope scope;
   vyc_block *block = NULL;
   VYC_TRY(vyc__enter_warm(context, &scope));
-  const vyc_status status = take(context, &context->pinned_pool, &block, bytes);
+  const vyc_status status = take(context, vyc__pinned_pool(context), &block, bytes);
   if (status == VYC_OK) {
     vyc_pinned *pinned = &block->as.pinned;
     pinned->child.context = vyc__context_retain(context);
@@ -53,7 +53,7 @@ void vyc__pinned_drop(vyc_pinned *pinned) {
   }
   vyc_context *context = pinned->child.context;
   if (!vyc__handle_drop(&pinned->child)) return;
-  vyc__handle_give(context, &context->pinned_pool, pinned->block,
+  vyc__handle_give(context, vyc__pinned_pool(context), pinned->block,
                    atomic_load_explicit(&pinned->used.near, memory_order_relaxed),
                    &pinned->used.far);
   vyc__context_release(context);
@@ -109,6 +109,8 @@ static void finish(vyc_child *child) {
   free(child);
 }
 
+static const vyc_child_kind registered_kind = {.destroy = destroy, .finish = finish};
+
 /* The driver may give registered memory another device address; this library counts on one. */
 static vyc_status check_address(vyc_context *context, void *data) {
   CUdeviceptr device = 0;
@@ -153,7 +155,7 @@ vyc_status vyc_pinned_register(vyc_pinned **pinned_out, vyc_context *context, vo
   vyc_status status = vyc__enter(context, &scope);
   if (status == VYC_OK) {
     status = lock_in_place(pinned, context, data, bytes);
-    if (status == VYC_OK) vyc__child_add(&pinned->child, context, destroy, finish);
+    if (status == VYC_OK) vyc__child_add(&pinned->child, context, &registered_kind);
     vyc__leave(context, &scope);
   }
   if (status != VYC_OK) {

@@ -11,56 +11,6 @@ _Static_assert(sizeof(vyc_parameter) == 24, "part of the ABI");
 _Static_assert(sizeof(vyc_binding) == 16, "part of the ABI");
 _Static_assert(sizeof(vyc_argument) == 64, "part of the ABI");
 
-/* ---- creation ------------------------------------------------------------------------------- */
-
-static void list_add(vyc_context *context, vyc_plan *plan) {
-  pthread_mutex_lock(&context->children_lock);
-  plan->next_plan = context->plans;
-  if (plan->next_plan != NULL) plan->next_plan->previous_plan = plan;
-  context->plans = plan;
-  plan->listed = true;
-  pthread_mutex_unlock(&context->children_lock);
-}
-
-/* Caller holds children_lock. Somebody looks at a lane, and goes on from there. */
-static bool is_held(vyc_plan *plan) {
-  bool held = false;
-  for (const vyc_lane *lane = atomic_load(&plan->lanes); lane != NULL; lane = lane->next)
-    held |= lane->holders != 0;
-  return held;
-}
-
-/* Nothing when it was removed before. */
-static void list_remove(vyc_context *context, vyc_plan *plan) {
-  pthread_mutex_lock(&context->children_lock);
-  while (is_held(plan)) { /* also where lanes were not destroyed first, with a CUcontext that was */
-    pthread_mutex_unlock(&context->children_lock);
-    vyc__sleep_us(VYC_SLEEP_MIN_US);
-    pthread_mutex_lock(&context->children_lock);
-  }
-  if (plan->listed) {
-    if (plan->previous_plan != NULL) plan->previous_plan->next_plan = plan->next_plan;
-    if (plan->next_plan != NULL) plan->next_plan->previous_plan = plan->previous_plan;
-    if (context->plans == plan) context->plans = plan->next_plan;
-    plan->listed = false;
-  }
-  pthread_mutex_unlock(&context->children_lock);
-}
-
-static bool lanes_destroy(vyc_plan *plan) {
-  bool ended = true;
-  for (vyc_lane *lane = atomic_load(&plan->lanes); lane != NULL; lane = lane->next)
-    ended &= vyc__lane_destroy(lane);
-  return ended;
-}
-
-static void leak(vyc_context *context, vyc_plan *plan) {
-  pthread_mutex_lock(&context->children_lock);
-  plan->leaked = true;
-  pthread_mutex_unlock(&context->children_lock);
-  plan->child.finish = vyc__child_leak;
-}
-
 /* ---- what is there for each stream ----------------------------------------------------------- */
 
 vyc_on_stream *vyc__on_stream_make(vyc_plan *plan, uint32_t slot) {
@@ -94,26 +44,20 @@ static void exec_free(vyc_plan *plan, vyc_on_stream *at, uint32_t slot) {
 
 /* ---- ends ------------------------------------------------------------------------------------ */
 
-/* A plan with a lane whose run never ended stays listed, with its module: that is still work. */
+static bool lanes_destroy(vyc_plan *plan) {
+  return plan->child.context->above->lanes_destroy(plan);
+}
+
+/* With a lane whose run never ended it leaks, and its module: that is still work. */
 static void plan_destroy(vyc_child *child) {
   vyc_plan *plan = (vyc_plan *)child;
-  vyc_context *context = child->context;
-  if (lanes_destroy(plan))
-    list_remove(context, plan);
-  else
-    leak(context, plan);
+  child->has_leaked = !lanes_destroy(plan);
   vyc__on_each_stream(plan, exec_destroy);
   vyc__plan_reports_end(plan);
   vyc__barriers_release(plan);
 }
 
 static void free_memory(vyc_plan *plan) {
-  vyc_lane *lane = atomic_load(&plan->lanes);
-  while (lane != NULL) {
-    vyc_lane *next = lane->next;
-    free(lane);
-    lane = next;
-  }
   vyc__on_each_stream(plan, exec_free);
   vyc__far_parts_free(&plan->far);
   vyc__spares_free(plan);
@@ -122,17 +66,45 @@ static void free_memory(vyc_plan *plan) {
   free(plan);
 }
 
-/* What looks for abandoned work goes on looking at the lanes. A plan whose CUcontext was destroyed
- * was not destroyed itself, and is listed still; of a forked child nobody reads the list. */
+/* What looks for abandoned work goes on looking at the lanes. */
 static void plan_finish(vyc_child *child) {
   vyc_plan *plan = (vyc_plan *)child;
   if (atomic_load(&child->context->abandoned)) return;
-  if (!vyc__is_forked(child->context)) list_remove(child->context, plan);
   vyc_module *module = plan->module;
   vyc__name_release(&child->context->history, plan->called);
+  child->context->above->lanes_free(plan);
   free_memory(plan);
   vyc_module_release(module);
 }
+
+static void plan_reap(vyc_child *child) {
+  if (lanes_destroy((vyc_plan *)child)) plan_finish(child);
+}
+
+static bool is_claimed(const vyc_on_stream *at) {
+  const vyc_exec *exec = atomic_load(&at->exec);
+  return exec != NULL && vyc__claim_is_taken(&exec->claim);
+}
+
+/* Some thread is launching it. */
+static bool plan_is_claimed(const vyc_child *child) {
+  const vyc_plan *plan = (const vyc_plan *)child;
+  bool claimed = false;
+  for (uint32_t slot = 0; slot < VYC_NEAR_SLOTS; slot++) claimed |= is_claimed(&plan->near[slot]);
+  for (uint32_t part = 0; part < VYC_FAR_PARTS; part++) {
+    const vyc_on_stream *all = atomic_load_explicit(&plan->far.parts[part], memory_order_acquire);
+    for (uint32_t i = 0; all != NULL && i < vyc__far_room(part); i++)
+      claimed |= is_claimed(&all[i]);
+  }
+  return claimed;
+}
+
+const vyc_child_kind vyc__plan_kind = {.destroy = plan_destroy,
+                                       .finish = plan_finish,
+                                       .is_claimed = plan_is_claimed,
+                                       .reap = plan_reap};
+
+/* ---- creation ------------------------------------------------------------------------------- */
 
 static vyc_status check_parameter(const vyc_plan_desc *desc, const vyc_parameter *p) {
   const bool scalar = p->kind == VYC_PARAMETER_SCALAR;
@@ -262,8 +234,7 @@ vyc_status vyc_plan_create(vyc_plan **plan_out, vyc_module *module, const vyc_pl
   if (status == VYC_OK) status = prepare(plan, context, desc);
   if (status == VYC_OK) {
     vyc__child_retain(&module->child);
-    vyc__child_add(&plan->child, context, plan_destroy, plan_finish);
-    list_add(context, plan);
+    vyc__child_add(&plan->child, context, &vyc__plan_kind);
     *plan_out = plan;
   } else {
     vyc__name_release(&context->history, plan->called);
@@ -272,38 +243,6 @@ vyc_status vyc_plan_create(vyc_plan **plan_out, vyc_module *module, const vyc_pl
 leave:
   vyc__leave(context, &scope);
   return status;
-}
-
-static bool is_claimed(const vyc_on_stream *at) {
-  const vyc_exec *exec = atomic_load(&at->exec);
-  return exec != NULL && vyc__claim_is_taken(&exec->claim);
-}
-
-bool vyc__plan_is_claimed(vyc_plan *plan) {
-  bool claimed = false;
-  for (uint32_t slot = 0; slot < VYC_NEAR_SLOTS; slot++) claimed |= is_claimed(&plan->near[slot]);
-  for (uint32_t part = 0; part < VYC_FAR_PARTS; part++) {
-    const vyc_on_stream *all = atomic_load_explicit(&plan->far.parts[part], memory_order_acquire);
-    for (uint32_t i = 0; all != NULL && i < vyc__far_room(part); i++)
-      claimed |= is_claimed(&all[i]);
-  }
-  return claimed;
-}
-
-static vyc_plan *leaked_plan(vyc_context *context) {
-  pthread_mutex_lock(&context->children_lock);
-  vyc_plan *plan = context->plans;
-  while (plan != NULL && !plan->leaked) plan = plan->next_plan;
-  pthread_mutex_unlock(&context->children_lock);
-  return plan;
-}
-
-void vyc__plans_reap(vyc_context *context) {
-  for (vyc_plan *plan = leaked_plan(context); plan != NULL; plan = leaked_plan(context)) {
-    const bool ended = lanes_destroy(plan);
-    list_remove(context, plan);
-    if (ended) plan_finish(&plan->child);
-  }
 }
 
 void vyc_plan_release(vyc_plan *plan) {
@@ -468,6 +407,13 @@ static vyc_status check_host(const vyc_plan *plan, uint32_t i, const vyc_argumen
     return vyc__fail(VYC_E_INVALID, "run", "argument %u has no memory", i);
   if (VYC_LIKELY(argument->kind == VYC_ARGUMENT_HOST || argument->pinned == NULL)) return VYC_OK;
   return check_pinned(plan, i, argument, writes ? argument->result : argument->data);
+}
+
+vyc_status vyc__run_fail_size(const vyc_run *run) {
+  if (run == NULL) return vyc__fail(VYC_E_INVALID, "run", "there is no run: it is NULL");
+  return vyc__fail(VYC_E_INVALID, "run",
+                   "the run's struct_size is %u: set it to sizeof(vyc_run), which is %zu",
+                   run->struct_size, sizeof *run);
 }
 
 vyc_status vyc__run_check(const vyc_plan *plan, const vyc_run *run) {

@@ -88,8 +88,7 @@ typedef struct vyc_lane {
   struct vyc_lane *next; /* of the plan; set once */
   _Atomic int state;
   vyc_plan *plan;
-  CUstream stream;     /* its own; NULL once destroyed, which is guarded by children_lock */
-  uint32_t holders;    /* who look at that stream; likewise */
+  vyc_hidden_stream own; /* its stream; the handle is NULL once it is destroyed */
   CUevent done;        /* recorded when a run goes on another stream */
   CUevent start, stop; /* around the kernel of a timed run; made on first need */
   bool elsewhere;      /* this run is on another stream */
@@ -134,10 +133,17 @@ typedef struct vyc_place_in_block {
 } vyc_place_in_block;
 _Static_assert(VYC_MAX_PARAMETER_BYTES <= UINT16_MAX, "offsets and scalars fit");
 
+/* The report of a plan in one place. */
+typedef struct vyc_report_block {
+  vyc_report report; /* first */
+  vyc_block *block;
+  struct vyc_report_block *next; /* of a graph */
+} vyc_report_block;
+
 /* What a plan has for launches on one stream, by its slot. */
 typedef struct vyc_on_stream {
   _Atomic(vyc_exec *) exec;
-  _Atomic(struct vyc_reporter *) reporter;
+  _Atomic(vyc_report_block *) report;
   _Atomic(vyc_block *) barrier; /* grid barrier state */
 } vyc_on_stream;
 
@@ -160,9 +166,6 @@ struct vyc_plan {
   vyc_binding few_bindings[5];
   uint8_t written[VYC_MAX_BINDINGS]; /* numbers of those that must lie apart */
   /* The rest. */
-  vyc_plan *next_plan, *previous_plan; /* of the context */
-  bool listed; /* among those of the context; guarded by children_lock, as the next */
-  bool leaked; /* released with a run in flight that had not ended */
   vyc_module *module;
   CUfunction function;
   vyc_name *called;
@@ -182,14 +185,23 @@ struct vyc_plan {
   _Atomic(vyc_spare *) spares; /* newest first */
 };
 
+/* A context with its memory and its kernels. */
+typedef struct vyc_kernel_context {
+  vyc_memory_context memory;
+  pthread_mutex_t execs_lock;
+  vyc_exec *execs; /* those of the budget; guarded by execs_lock, as is their number */
+  uint32_t exec_count;
+} vyc_kernel_context;
+
 /* ---- call.c ---- */
 
-/* The child is a bound call that some thread is launching or changing. */
-bool vyc__call_is_claimed(const vyc_child *child);
 /* Launches that bound calls have made and not counted yet. */
 uint64_t vyc__call_launches(vyc_context *context);
 
 /* ---- exec.c ---- */
+
+void vyc__kernels_begin(vyc_context *context);
+void vyc__kernels_end(vyc_context *context);
 
 /* Memory of `pointers` and `block` is the caller's, parameter_count and block_bytes long. */
 void vyc__exec_init(vyc_exec *exec, const vyc_plan *plan, void **pointers, uint8_t *block);
@@ -229,9 +241,7 @@ vyc_status vyc__launch_once(const vyc_plan *plan, void **pointers, const uint32_
 
 /* ---- plan.c ---- */
 
-/* Destroy what plans leaked that had runs in flight, now that nothing is. */
-void vyc__plans_reap(vyc_context *context);
-
+extern __attribute__((visibility("hidden"))) const vyc_child_kind vyc__plan_kind;
 /* What the plan has for the stream of a slot; NULL: nothing was made. */
 static inline vyc_on_stream *vyc__on_stream(vyc_plan *plan, uint32_t slot) {
   return VYC_LIKELY(slot < VYC_NEAR_SLOTS)
@@ -243,8 +253,6 @@ vyc_on_stream *vyc__on_stream_make(vyc_plan *plan, uint32_t slot);
 /* For every stream that the plan has something for, and more. */
 void vyc__on_each_stream(vyc_plan *plan,
                          void (*visit)(vyc_plan *plan, vyc_on_stream *at, uint32_t slot));
-/* Some thread is launching the plan, or making room with one of its execs. */
-bool vyc__plan_is_claimed(vyc_plan *plan);
 /* What vyc_plan_create demands of a description, whatever the device. */
 vyc_status vyc__plan_check(const vyc_plan_desc *desc);
 vyc_status vyc__run_check(const vyc_plan *plan, const vyc_run *run);
@@ -303,9 +311,6 @@ vyc_spare *vyc__spare_take(vyc_plan *plan);
 void vyc__spare_give(vyc_spare *spare);
 /* Nobody launches the plan any more. */
 void vyc__spares_free(vyc_plan *plan);
-/* The record of failures: key, index, lock, reserved. */
-uint64_t *vyc__report_cell(const vyc_block *block);
-void vyc__report_reset(const vyc_block *block);
 
 /* ---- cooperative.c ---- */
 
@@ -324,31 +329,14 @@ void vyc__barriers_release(vyc_plan *plan);
 void vyc__cooperative_begin(vyc_plan *plan);
 void vyc__cooperative_end(vyc_plan *plan);
 
-/* ---- reports.c ---- */
+/* ---- report_block.c ---- */
 
-/* The record of a plan in one place. */
-typedef struct vyc_reporter {
-  struct vyc_reporter *next, *previous; /* of the context; guarded by children_lock, as the rest */
-  struct vyc_reporter *sibling; /* of the graph */
-  vyc_block *block;
-  vyc_slots used; /* whose work may write to it */
-  bool of_plan; /* and not of a graph, which is launched on any */
-  uint32_t end; /* which of context->reports_ended was its own; 0: it lives */
-  bool is_kept; /* of a stream that has ended: */
-  uint64_t kept_report, kept_index;
-  uint64_t tag;
-  vyc_name *called; /* held; the plan's alone */
-} vyc_reporter;
-
-/* Where launches on a stream slot, or of a graph, report; address 0 when the plan reports nothing.
- */
+/* Preset, in memory of its own; vyc__report_free undoes it. */
+vyc_status vyc__report_block_make(vyc_report_block **block_out, vyc_plan *plan);
+/* Where launches on a stream slot report; address 0 when the plan reports nothing. */
 vyc_status vyc__report_of(vyc_plan *plan, uint64_t *address_out, uint32_t slot);
-vyc_status vyc__graph_report_of(vyc_graph *graph, uint64_t *address_out, vyc_plan *plan);
-/* The graph is launched on the stream. */
-vyc_status vyc__graph_reports_on(const vyc_graph *graph, uint32_t slot);
-/* No launch is made any more: what comes is told by waits for their streams, or the context. */
+/* No launch is made any more. */
 void vyc__plan_reports_end(vyc_plan *plan);
-void vyc__graph_reports_end(vyc_graph *graph);
 
 /* ---- launch.c ---- */
 
@@ -396,12 +384,18 @@ vyc_status vyc__results_fetch(vyc_lane *lane, bool *ended_out);
 /* Waits at most *left_ns while too many are in flight, then VYC_NOT_READY; *left_ns becomes what is
  * left of that. Negative: no limit. */
 vyc_status vyc__lane_take(vyc_plan *plan, vyc_lane **lane_out, int64_t *left_ns);
+/* What lanes have for arguments and results of their runs goes to the pools, where no run is in
+ * flight, prepared or still to be collected. */
+void vyc__lanes_empty(vyc_context *context);
+/* Nobody else uses the plan. False: some run never ended, and what it uses has leaked. */
+bool vyc__lanes_destroy(vyc_plan *plan);
+void vyc__lanes_free(vyc_plan *plan);
 /* On failure the lane has been given up. */
 vyc_status vyc__lane_submit(vyc_lane *lane, const vyc_run *run, bool timed);
 /* The run of a lane is known to have ended: let go of its page-locked arguments. */
 void vyc__lane_let_go(vyc_lane *lane);
 
-/* ---- wait.c ---- */
+/* ---- lane_wait.c ---- */
 
 static inline void vyc__lane_set(vyc_lane *lane, int state) {
   atomic_store_explicit(&lane->state, state, memory_order_release);

@@ -233,6 +233,10 @@ static const char *alloc_name(const vyc_pool *pool) {
   return pool->pinned ? "cuMemHostAlloc" : "cuMemAlloc";
 }
 
+const vyc_allocator *vyc__pool_allocator(const vyc_context *context, const vyc_pool *pool) {
+  return pool->pinned ? &context->host.pinned : &context->host.device;
+}
+
 static CUresult raw_alloc(vyc_context *context, const vyc_pool *pool, uint64_t *address_out,
                           uint64_t bytes) {
   const vyc_allocator *host = vyc__pool_allocator(context, pool);
@@ -275,8 +279,8 @@ static vyc_status grow(vyc_context *context, vyc_pool *pool, uint64_t *address_o
   CUresult result = raw_alloc(context, pool, address_out, bytes);
   if (VYC_LIKELY(result == CUDA_SUCCESS)) return VYC_OK;
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-    if (empties_lanes) vyc__lanes_empty(context);
-    vyc__pool_trim(context, &context->device_pool);
+    if (empties_lanes) context->above->empty_lanes(context);
+    vyc__pool_trim(context, vyc__device_pool(context));
     if (pool->pinned) vyc__pool_trim(context, pool);
     vyc__log(context, VYC_LOG_INFO, "out of %s memory: idle blocks were freed",
              pool->pinned ? "page-locked" : "device");

@@ -143,6 +143,8 @@ static inline void vyc__pool_give(vyc_context *context, vyc_pool *pool, vyc_bloc
 }
 /* A handle's: without the driver and without a lock. False: nothing was done. */
 bool vyc__handle_try_give(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t used_on);
+/* Where its memory is from; functions NULL: from the driver. */
+const vyc_allocator *vyc__pool_allocator(const vyc_context *context, const vyc_pool *pool);
 /* The record of a block, whose memory is gone or somebody else's. */
 void vyc__block_drop(const vyc_pool *pool, vyc_block *block);
 /* The size class of a request: bytes and bin. */

@@ -58,13 +58,6 @@ static vyc_status run_and_wait(vyc_plan *plan, vyc_ticket **ticket_out, const vy
   return status;
 }
 
-vyc_status vyc__run_fail_size(const vyc_run *run) {
-  if (run == NULL) return vyc__fail(VYC_E_INVALID, "run", "there is no run: it is NULL");
-  return vyc__fail(VYC_E_INVALID, "run",
-                   "the run's struct_size is %u: set it to sizeof(vyc_run), which is %zu",
-                   run->struct_size, sizeof *run);
-}
-
 vyc_status vyc_plan_run(vyc_plan *plan, vyc_ticket **ticket_out, const vyc_run *run) {
   VYC_REQUIRE(plan != NULL);
   if (ticket_out != NULL) *ticket_out = NULL;

@@ -62,11 +62,11 @@ static vyc_status ensure(vyc_context *context, vyc_pool *pool, vyc_block **block
 static vyc_status ensure_device(vyc_lane *lane, CUstream stream, uint64_t bytes) {
   vyc_context *context = lane->plan->child.context;
   const vyc_block *before = lane->device;
-  VYC_TRY(ensure(context, &context->device_pool, &lane->device, bytes));
+  VYC_TRY(ensure(context, vyc__device_pool(context), &lane->device, bytes));
   if (VYC_LIKELY(lane->device == before) || !lane->device->recycled) return VYC_OK;
   const vyc_status status = vyc__stream_after_main(context, stream);
   if (status == VYC_OK) return VYC_OK;
-  vyc__pool_give(context, &context->device_pool, lane->device, 0);
+  vyc__pool_give(context, vyc__device_pool(context), lane->device, 0);
   lane->device = NULL;
   return status;
 }
@@ -116,7 +116,7 @@ static vyc_status reserve(vyc_lane *lane, const vyc_run *run, CUstream stream) {
   rooms needs = {0, 0};
   VYC_TRY(rooms_of(lane, run, &needs));
   if (needs.pinned > 0)
-    VYC_TRY(ensure(context, &context->pinned_pool, &lane->pinned, needs.pinned));
+    VYC_TRY(ensure(context, vyc__pinned_pool(context), &lane->pinned, needs.pinned));
   return needs.device == 0 ? VYC_OK : ensure_device(lane, stream, needs.device);
 }
 

@@ -7,8 +7,9 @@
 
 #include "status.h"
 
-#define VYC_THREADS 1024u /* threads at a time with a number of their own; others share this one   \
-                           */
+#define VYC_THREADS                                                                                \
+  1024u /* threads at a time with a number of their own; others share this one                     \
+         */
 
 /* From 1; 0: the thread has none yet. */
 extern __attribute__((visibility("hidden"))) _Thread_local uint32_t vyc__thread;

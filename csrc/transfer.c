@@ -95,7 +95,7 @@ typedef struct packing {
 
 static void pack_end(packing *p) {
   if (p->block == NULL) return;
-  vyc__pool_give(p->context, &p->context->pinned_pool, p->block, UINT64_C(1) << VYC_SLOT_MAIN);
+  vyc__pool_give(p->context, vyc__pinned_pool(p->context), p->block, UINT64_C(1) << VYC_SLOT_MAIN);
   p->block = NULL;
 }
 
@@ -104,7 +104,7 @@ static vyc_status pack_room(packing *p, uint64_t bytes, uint64_t rest) {
   pack_end(p);
   p->used = 0;
   const uint64_t size = rest < VYC_CHUNK ? rest : VYC_CHUNK;
-  return vyc__pool_take(p->context, &p->context->pinned_pool, &p->block, size);
+  return vyc__pool_take(p->context, vyc__pinned_pool(p->context), &p->block, size);
 }
 
 /* Items that make one range, gathered in their order, so that later bytes win. `rest`: bytes that
@@ -244,14 +244,15 @@ static vyc_status download_small(vyc_context *context, const vyc_transfer *const
     uint64_t bytes = 0;
     vyc_block *block = NULL;
     VYC_TRY(walk_batch(context, items, count, NULL, false, &taken, &bytes));
-    VYC_TRY(vyc__pool_take(context, &context->pinned_pool, &block, bytes));
+    VYC_TRY(vyc__pool_take(context, vyc__pinned_pool(context), &block, bytes));
     uint8_t *const room = (uint8_t *)(uintptr_t)block->address;
     vyc_status status = walk_batch(context, items, taken, room, false, &taken, &bytes);
     if (status == VYC_OK) status = finish(context);
     const bool ended = status == VYC_OK;
     if (ended) status = walk_batch(context, items, taken, room, true, &taken, &bytes);
     if (ended) vyc__count(&context->counters, staged_out_bytes, bytes);
-    vyc__pool_give(context, &context->pinned_pool, block, ended ? 0 : UINT64_C(1) << VYC_SLOT_MAIN);
+    vyc__pool_give(context, vyc__pinned_pool(context), block,
+                   ended ? 0 : UINT64_C(1) << VYC_SLOT_MAIN);
     VYC_TRY(status);
     items += taken;
     count -= taken;
@@ -297,7 +298,7 @@ static vyc_status add_far(vyc_slots *slots, const vyc_buffer *buffer, uint64_t m
 /* The streams whose work it waits for, call order among them: for who looks after reports. */
 static vyc_status list_slots(const vyc_context *context, vyc_slots *slots,
                              const vyc_transfer *items, uint32_t count) {
-  const bool looks = atomic_load_explicit(&context->reporter_count, memory_order_relaxed) != 0;
+  const bool looks = vyc__has_reports(context);
   uint64_t near = UINT64_C(1) << VYC_SLOT_MAIN;
   for (uint32_t i = 0; i < count; i++) {
     const vyc_buffer *buffer = items[i].buffer;

@@ -1,5 +1,5 @@
 /* Contexts that their host takes part in: with a CUcontext or memory of its own, or listening. */
-#include "host.h"
+#include "embedding.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,10 +31,6 @@ vyc_status vyc__host_read(vyc_host *host_out, uint64_t *handle_out,
   host_out->log = known.log;
   host_out->log_user = known.log_user;
   return VYC_OK;
-}
-
-const vyc_allocator *vyc__pool_allocator(const vyc_context *context, const vyc_pool *pool) {
-  return pool->pinned ? &context->host.pinned : &context->host.device;
 }
 
 /* ---- callbacks ------------------------------------------------------------------------------- */

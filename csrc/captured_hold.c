@@ -1,23 +1,23 @@
-/* How long the copy of a captured replay lives: as long as something can launch its nodes.
+/* How long what the nodes of a captured replay use lives: as long as something can launch them.
  *
  * The graph that was captured owns a reference to a user object of the driver; clones, execs and
  * launches in flight own further ones. When the last is gone the driver tells, on any thread, its
  * own too, where no driver call may be made, and maybe long after the context was closed. So what
  * it calls only lists the hold; who next captures, synchronizes, trims, opens, closes or runs out
- * of memory releases the copy. A close does not wait for that: nodes whose modules are unloaded
+ * of memory releases it. A close does not wait for that: nodes whose modules are unloaded
  * cannot be launched. */
 #include <stdlib.h>
 
-#include "graph.h"
+#include "internal.h"
 
 struct vyc_hold {
   vyc_hold *next;            /* listed */
   const vyc_context *context; /* to compare with: it may be gone */
-  _Atomic(vyc_graph *) copy; /* whoever takes it out releases it */
-  _Atomic uint32_t owners;   /* the driver and the copy: the last one frees the hold */
+  _Atomic(vyc_child *) child; /* whoever takes it out releases it */
+  _Atomic uint32_t owners;   /* the driver and the child: the last one frees the hold */
 };
 
-/* Of all contexts: one that nobody has a handle of any more is closed by the release of its copy.
+/* Of all contexts: one that nobody has a handle of any more is closed by the release of its child.
  */
 static _Atomic(vyc_hold *) ended;
 
@@ -33,48 +33,50 @@ static void CUDA_CB list(void *argument) {
   }
 }
 
-static bool give(vyc_hold *hold, vyc_graph *copy, CUgraph into) {
-  const vyc_driver *driver = copy->child.context->driver;
+static bool has_user_objects(const vyc_driver *driver) {
+  return driver->cuUserObjectCreate != NULL && driver->cuUserObjectRelease != NULL &&
+         driver->cuGraphRetainUserObject != NULL;
+}
+
+static vyc_hold *make(vyc_child *child) {
+  vyc_hold *hold = malloc(sizeof *hold);
+  if (hold == NULL) return NULL;
+  hold->context = child->context;
+  atomic_init(&hold->child, child);
+  atomic_init(&hold->owners, 2);
+  vyc__child_retain(child);
+  return hold;
+}
+
+bool vyc__hold_give(vyc_hold **hold_out, vyc_child *child, CUgraph into) {
+  const vyc_driver *driver = child->context->driver;
+  vyc_hold *hold = has_user_objects(driver) ? make(child) : NULL;
+  if (hold == NULL) return false;
   CUuserObject object = NULL;
   if (driver->cuUserObjectCreate(&object, hold, list, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC) !=
       CUDA_SUCCESS) {
-    copy->hold = NULL;
     free(hold);
-    vyc__child_release(&copy->child);
+    vyc__child_release(child);
     return false;
   }
+  *hold_out = hold; /* before the driver can tell */
   if (driver->cuGraphRetainUserObject(into, object, 1, CU_GRAPH_USER_OBJECT_MOVE) == CUDA_SUCCESS)
     return true;
   driver->cuUserObjectRelease(object, 1);
   return false;
 }
 
-bool vyc__hold_give(vyc_graph *copy, CUgraph into) {
-  const vyc_driver *driver = copy->child.context->driver;
-  if (driver->cuUserObjectCreate == NULL || driver->cuUserObjectRelease == NULL ||
-      driver->cuGraphRetainUserObject == NULL)
-    return false;
-  vyc_hold *hold = malloc(sizeof *hold);
-  if (hold == NULL) return false;
-  hold->context = copy->child.context;
-  atomic_init(&hold->copy, copy);
-  atomic_init(&hold->owners, 2);
-  vyc__child_retain(&copy->child);
-  copy->hold = hold;
-  return give(hold, copy, into);
-}
-
 static void release(vyc_hold *hold) {
-  vyc_graph *copy = atomic_exchange(&hold->copy, NULL);
-  if (copy != NULL) vyc__child_release(&copy->child);
+  vyc_child *child = atomic_exchange(&hold->child, NULL);
+  if (child != NULL) vyc__child_release(child);
 }
 
-void vyc__hold_take_back(vyc_graph *copy) {
-  if (copy->hold != NULL) release(copy->hold);
+void vyc__hold_take_back(vyc_hold *hold) {
+  if (hold != NULL) release(hold);
 }
 
-void vyc__hold_forget(vyc_graph *copy) {
-  if (copy->hold != NULL) drop(copy->hold);
+void vyc__hold_forget(vyc_hold *hold) {
+  if (hold != NULL) drop(hold);
 }
 
 bool vyc__holds_reap(const vyc_context *context) {

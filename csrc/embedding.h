@@ -1,8 +1,8 @@
 /* What a context has from its host: a CUcontext, memory, a place for messages.
  *
  * Callbacks are made with no lock held, so they may take locks of their own. */
-#ifndef VYC_HOST_H
-#define VYC_HOST_H
+#ifndef VYC_EMBEDDING_H
+#define VYC_EMBEDDING_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,9 +20,6 @@ typedef struct vyc_host {
 vyc_status vyc__host_read(vyc_host *host_out, uint64_t *handle_out,
                           const vyc_context_options *options);
 
-/* Where a pool has its memory from; functions NULL: from the driver. */
-struct vyc_pool;
-const vyc_allocator *vyc__pool_allocator(const vyc_context *context, const struct vyc_pool *pool);
 /* Functions of the host's are called by these: an exception that comes out of one ends the process.
  * False: out of memory. */
 bool vyc__host_alloc(const vyc_allocator *allocator, uint64_t *address_out, uint64_t bytes);

@@ -1,68 +1,10 @@
-/* A lane that has been submitted, to its end: the wait for it, its results, its destruction. And
- * the pace of every wait: looks one after the other at first, then with growing sleeps between. */
-#define _POSIX_C_SOURCE 200809L
-#include <sched.h>
+/* A lane that has been submitted, to its end: the wait for it, its results, its destruction. */
 #include <string.h>
 
 #include "plan.h"
 
 #define SPIN_NS UINT64_C(200000)     /* at least, for a plan whose runs are short, or unknown */
 #define SPIN_LONG_NS UINT64_C(20000) /* for a plan whose runs are long */
-#define SLEEP_MAX_US 200u
-#define YIELD_NS UINT64_C(50000)
-
-/* ---- pace ------------------------------------------------------------------------------------ */
-
-vyc_pace vyc__pace_begin(int64_t timeout_ns, uint64_t spin_ns) {
-  return (vyc_pace){vyc__now_ns(), 0, spin_ns, timeout_ns};
-}
-
-int64_t vyc__pace_left(const vyc_pace *pace) {
-  if (pace->timeout_ns < 0) return pace->timeout_ns;
-  const uint64_t waited = vyc__now_ns() - pace->begin_ns;
-  return waited < (uint64_t)pace->timeout_ns ? pace->timeout_ns - (int64_t)waited : 0;
-}
-
-/* A 64th of the time waited so far: what a sleep adds to a wait stays small beside it. The last one
- * ends with the time that is allowed. */
-static void sleep_between(const vyc_pace *pace) {
-  uint64_t pause_us = pace->waited_ns / 64000;
-  if (pause_us < VYC_SLEEP_MIN_US) pause_us = VYC_SLEEP_MIN_US;
-  if (pause_us > SLEEP_MAX_US) pause_us = SLEEP_MAX_US;
-  if (pace->timeout_ns >= 0) {
-    const uint64_t left_us = ((uint64_t)pace->timeout_ns - pace->waited_ns) / 1000 + 1;
-    if (left_us < pause_us) pause_us = left_us;
-  }
-  vyc__sleep_us((uint32_t)pause_us);
-}
-
-vyc_status vyc__pace(const vyc_context *context, vyc_pace *pace) {
-  pace->waited_ns = vyc__now_ns() - pace->begin_ns;
-  if (pace->timeout_ns >= 0 && pace->waited_ns >= (uint64_t)pace->timeout_ns) return VYC_NOT_READY;
-  if (!vyc__pace_sleeps(pace)) {
-    if (pace->waited_ns > YIELD_NS) sched_yield(); /* what is waited for may need this core */
-    return VYC_OK;
-  }
-  if (atomic_load_explicit(&context->gone, memory_order_relaxed))
-    return vyc__fail(VYC_E_UNAVAILABLE, "close", "the device was closed during the wait");
-  sleep_between(pace);
-  return VYC_OK;
-}
-
-vyc_status vyc__ready(vyc_context *context, CUresult result, const char *operation) {
-  if (result == CUDA_SUCCESS) return VYC_OK;
-  if (result == CUDA_ERROR_NOT_READY) return VYC_NOT_READY;
-  return vyc__driver_failed(context, result, operation);
-}
-
-vyc_status vyc__event_wait(vyc_context *context, CUevent event, vyc_pace *pace) {
-  for (;;) {
-    const vyc_status status =
-        vyc__ready(context, context->driver->cuEventQuery(event), "cuEventQuery");
-    if (status != VYC_NOT_READY) return status;
-    VYC_TRY(vyc__pace(context, pace));
-  }
-}
 
 /* ---- wait for a lane ------------------------------------------------------------------------- */
 
@@ -87,7 +29,7 @@ static vyc_status ask_elsewhere(const vyc_lane *lane) {
 
 static vyc_status ask_driver(const vyc_lane *lane) {
   vyc_context *context = lane->plan->child.context;
-  if (!lane->elsewhere) return ask_stream(context, lane->stream);
+  if (!lane->elsewhere) return ask_stream(context, lane->own.handle);
   if (!vyc__lane_is_marked(lane)) return ask_elsewhere(lane);
   return vyc__ready(context, context->driver->cuEventQuery(lane->done), "cuEventQuery");
 }
@@ -154,7 +96,7 @@ static bool is_lost(const vyc_lane *lane) {
 static vyc_status read_results(vyc_lane *lane, vyc_timing *timing_out, bool *ended_out) {
   const vyc_plan *plan = lane->plan;
   if (plan->has_report) {
-    const uint64_t *cell = vyc__report_cell(lane->cell);
+    const uint64_t *cell = (const uint64_t *)(uintptr_t)lane->cell->address;
     if (cell[0] != VYC_REPORT_NONE)
       return vyc__fail_assert(cell[0], cell[1], plan->tag, plan->name);
   }
@@ -197,28 +139,18 @@ static int retire(vyc_lane *lane) {
   }
 }
 
+bool vyc__lane_settle(vyc_lane *lane) {
+  vyc_context *context = lane->plan->child.context;
+  return vyc__settle_after(context, vyc__lane_wait(lane, vyc__patience(context)));
+}
+
 /* Wait for the run of a retired lane; where its own stream or event cannot tell, for the device. */
 static bool has_ended(vyc_lane *lane, bool was_dead) {
   return was_dead ? vyc__settle(lane->plan->child.context) : vyc__lane_settle(lane);
 }
 
-/* From here on nobody looks for work on it any more. */
-static CUstream take_stream(vyc_lane *lane) {
-  vyc_context *context = lane->plan->child.context;
-  pthread_mutex_lock(&context->children_lock);
-  const CUstream stream = lane->stream;
-  lane->stream = NULL;
-  while (lane->holders != 0) { /* none comes any more */
-    pthread_mutex_unlock(&context->children_lock);
-    vyc__sleep_us(VYC_SLEEP_MIN_US);
-    pthread_mutex_lock(&context->children_lock);
-  }
-  pthread_mutex_unlock(&context->children_lock);
-  return stream;
-}
-
 bool vyc__lane_destroy(vyc_lane *lane) {
-  if (lane->stream == NULL) return true; /* destroyed already */
+  if (lane->own.handle == NULL) return true; /* destroyed already */
   vyc_context *context = lane->plan->child.context;
   const vyc_driver *driver = context->driver;
   vyc_error failure;
@@ -235,10 +167,12 @@ bool vyc__lane_destroy(vyc_lane *lane) {
   if (lane->done != NULL) driver->cuEventDestroy(lane->done);
   if (lane->start != NULL) driver->cuEventDestroy(lane->start);
   if (lane->stop != NULL) driver->cuEventDestroy(lane->stop);
-  driver->cuStreamDestroy(take_stream(lane));
-  vyc__pool_give(context, &context->pinned_pool, lane->cell, 0);
-  if (lane->pinned != NULL) vyc__pool_give(context, &context->pinned_pool, lane->pinned, 0);
-  if (lane->barrier != NULL) vyc__pool_give(context, &context->device_pool, lane->barrier, 0);
-  if (lane->device != NULL) vyc__pool_give(context, &context->device_pool, lane->device, 0);
+  vyc__hidden_stream_remove(context, &lane->own);
+  driver->cuStreamDestroy(lane->own.handle);
+  lane->own.handle = NULL;
+  vyc__pool_give(context, vyc__pinned_pool(context), lane->cell, 0);
+  if (lane->pinned != NULL) vyc__pool_give(context, vyc__pinned_pool(context), lane->pinned, 0);
+  if (lane->barrier != NULL) vyc__pool_give(context, vyc__device_pool(context), lane->barrier, 0);
+  if (lane->device != NULL) vyc__pool_give(context, vyc__device_pool(context), lane->device, 0);
   return true;
 }

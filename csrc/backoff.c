@@ -1,0 +1,59 @@
+/* The pace of every wait: looks one after the other at first, then with growing sleeps between. */
+#define _POSIX_C_SOURCE 200809L
+#include <sched.h>
+
+#include "internal.h"
+
+#define SLEEP_MAX_US 200u
+#define YIELD_NS UINT64_C(50000)
+
+vyc_pace vyc__pace_begin(int64_t timeout_ns, uint64_t spin_ns) {
+  return (vyc_pace){vyc__now_ns(), 0, spin_ns, timeout_ns};
+}
+
+int64_t vyc__pace_left(const vyc_pace *pace) {
+  if (pace->timeout_ns < 0) return pace->timeout_ns;
+  const uint64_t waited = vyc__now_ns() - pace->begin_ns;
+  return waited < (uint64_t)pace->timeout_ns ? pace->timeout_ns - (int64_t)waited : 0;
+}
+
+/* A 64th of the time waited so far: what a sleep adds to a wait stays small beside it. The last one
+ * ends with the time that is allowed. */
+static void sleep_between(const vyc_pace *pace) {
+  uint64_t pause_us = pace->waited_ns / 64000;
+  if (pause_us < VYC_SLEEP_MIN_US) pause_us = VYC_SLEEP_MIN_US;
+  if (pause_us > SLEEP_MAX_US) pause_us = SLEEP_MAX_US;
+  if (pace->timeout_ns >= 0) {
+    const uint64_t left_us = ((uint64_t)pace->timeout_ns - pace->waited_ns) / 1000 + 1;
+    if (left_us < pause_us) pause_us = left_us;
+  }
+  vyc__sleep_us((uint32_t)pause_us);
+}
+
+vyc_status vyc__pace(const vyc_context *context, vyc_pace *pace) {
+  pace->waited_ns = vyc__now_ns() - pace->begin_ns;
+  if (pace->timeout_ns >= 0 && pace->waited_ns >= (uint64_t)pace->timeout_ns) return VYC_NOT_READY;
+  if (!vyc__pace_sleeps(pace)) {
+    if (pace->waited_ns > YIELD_NS) sched_yield(); /* what is waited for may need this core */
+    return VYC_OK;
+  }
+  if (atomic_load_explicit(&context->gone, memory_order_relaxed))
+    return vyc__fail(VYC_E_UNAVAILABLE, "close", "the device was closed during the wait");
+  sleep_between(pace);
+  return VYC_OK;
+}
+
+vyc_status vyc__ready(vyc_context *context, CUresult result, const char *operation) {
+  if (result == CUDA_SUCCESS) return VYC_OK;
+  if (result == CUDA_ERROR_NOT_READY) return VYC_NOT_READY;
+  return vyc__driver_failed(context, result, operation);
+}
+
+vyc_status vyc__event_wait(vyc_context *context, CUevent event, vyc_pace *pace) {
+  for (;;) {
+    const vyc_status status =
+        vyc__ready(context, context->driver->cuEventQuery(event), "cuEventQuery");
+    if (status != VYC_NOT_READY) return status;
+    VYC_TRY(vyc__pace(context, pace));
+  }
+}

@@ -1,0 +1,59 @@
+/* Fences: points in all the work of a context. */
+#include <stdlib.h>
+
+#include "internal.h"
+
+struct vyc_fence {
+  vyc_child child;
+  vyc_work_events events;
+  uint32_t reports_ended;
+};
+
+static void fence_destroy(vyc_child *child) {
+  vyc__work_events_free(child->context, &((vyc_fence *)child)->events);
+}
+
+/* Where the driver could not be called any more, the list is there still. */
+static void fence_finish(vyc_child *child) {
+  free(((vyc_fence *)child)->events.events);
+  free(child);
+}
+
+static const vyc_child_kind fence_kind = {.destroy = fence_destroy, .finish = fence_finish};
+
+vyc_status vyc_fence_create(vyc_fence **fence_out, vyc_context *context) {
+  VYC_REQUIRE(fence_out != NULL && context != NULL);
+  *fence_out = NULL;
+  vyc_fence *fence = calloc(1, sizeof *fence);
+  if (fence == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
+  vyc_scope scope;
+  vyc_status status = vyc__enter(context, &scope);
+  if (status == VYC_OK) {
+    fence->reports_ended = vyc__reports_ended(context);
+    status = vyc__work_events_set(context, &fence->events);
+    if (status == VYC_OK) vyc__child_add(&fence->child, context, &fence_kind);
+    vyc__leave(context, &scope);
+  }
+  if (status == VYC_OK)
+    *fence_out = fence;
+  else
+    free(fence);
+  return status;
+}
+
+vyc_status vyc_fence_wait(vyc_fence *fence, int64_t timeout_ns) {
+  VYC_REQUIRE(fence != NULL);
+  vyc_context *context = fence->child.context;
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(context, &scope));
+  vyc_pace pace = vyc__pace_begin(timeout_ns, VYC_SPIN_NS);
+  vyc_status status = vyc__work_events_wait(context, &fence->events, &pace);
+  if (status != VYC_NOT_READY) vyc__count(&context->counters, sync_points, 1);
+  if (status == VYC_OK) status = vyc__check_reports(context, fence->reports_ended);
+  vyc__leave(context, &scope);
+  return status;
+}
+
+void vyc_fence_release(vyc_fence *fence) {
+  if (fence != NULL) vyc__child_release(&fence->child);
+}

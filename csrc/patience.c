@@ -1,0 +1,71 @@
+/* Waits of releases: for as long as the context's patience lasts, before driver calls that would
+ * wait for kernels for ever. */
+#include "internal.h"
+
+vyc_status vyc_context_set_patience(vyc_context *context, int64_t patience_ns) {
+  VYC_REQUIRE(context != NULL && patience_ns >= 0);
+  atomic_store(&context->patience_ns, patience_ns);
+  return VYC_OK;
+}
+
+int64_t vyc__patience(vyc_context *context) {
+  return atomic_load_explicit(&context->hung, memory_order_relaxed)
+             ? 0
+             : atomic_load_explicit(&context->patience_ns, memory_order_relaxed);
+}
+
+/* Where the streams could not be asked: events behind all that they were given may be. */
+static vyc_status ask_events(vyc_context *context) {
+  vyc_work_events m = {0};
+  vyc_pace pace = vyc__pace_begin(vyc__patience(context), VYC_SPIN_NS);
+  VYC_TRY(vyc__work_events_set_all(context, &m));
+  const vyc_status status = vyc__work_events_wait(context, &m, &pace);
+  vyc__work_events_free(context, &m);
+  return status;
+}
+
+/* A call failed that was to tell: the work may be in flight, and another way may tell. */
+static bool is_unknown(vyc_context *context, vyc_status status) {
+  return status != VYC_OK && status != VYC_NOT_READY && !atomic_load(&context->lost) &&
+         !atomic_load(&context->gone);
+}
+
+/* What a wait of a release found. The caller keeps the error record. */
+static bool settled(vyc_context *context, vyc_status status) {
+  if (atomic_load(&context->lost)) return true;
+  if (status == VYC_NOT_READY && !atomic_exchange(&context->hung, true))
+    vyc__log(context, VYC_LOG_WARNING, "work has not ended in time: what it uses is not freed");
+  return status == VYC_OK;
+}
+
+bool vyc__settle_after(vyc_context *context, vyc_status status) {
+  if (is_unknown(context, status)) status = ask_events(context);
+  if (is_unknown(context, status)) {
+    vyc_pace pace = vyc__pace_begin(vyc__patience(context), VYC_SPIN_NS);
+    status = vyc__work_look_on(context, &pace);
+  }
+  return settled(context, status);
+}
+
+bool vyc__settle(vyc_context *context) {
+  vyc__record_keep();
+  const vyc_status status = vyc__own_wait(context, vyc__patience(context));
+  if (status == VYC_OK) atomic_store(&context->hung, false);
+  const bool ended =
+      vyc__settle_after(context, status) && (atomic_load(&context->lost) || vyc__is_alone(context));
+  vyc__record_resume();
+  return ended;
+}
+
+bool vyc__stream_settle(vyc_context *context, CUstream stream) {
+  vyc__record_keep();
+  vyc_status status = vyc__stream_finish(context, stream, vyc__patience(context));
+  if (is_unknown(context, status)) { /* a look or an event failed: one of them may do */
+    vyc_pace pace = vyc__pace_begin(vyc__patience(context), VYC_SPIN_NS);
+    status = vyc__stream_finish_by_event(context, stream, &pace);
+    if (is_unknown(context, status)) status = vyc__stream_finish_by_looks(context, stream, &pace);
+  }
+  const bool ended = settled(context, status);
+  vyc__record_resume();
+  return ended;
+}
