@@ -66,6 +66,7 @@ def _exponentials() -> list[Problem]:
     return [
         Problem("EXP2", lambda r: mpf(2) ** r, lambda r: mpf(2) ** -r, -half, half, range(7), {0: mpf(1)}),
         Problem("EXP", mp.exp, lambda r: mp.exp(-r), -ln, ln, range(7), {0: mpf(1), 1: mpf(1)}),
+        Problem("EXP_WIDE", mp.exp, lambda r: mp.exp(-r), -2 * ln, 2 * ln, range(8), {0: mpf(1), 1: mpf(1)}),
         # expm1(r) = r + r^2 P(r)
         Problem("EXPM1", behind(mp.exp, (1, 1), mpf(1) / 2, 2), lambda r: max(abs(r), mpf("0.02")), -ln, ln, range(6)),
         Problem("TANH", odd(mp.tanh, -mpf(1) / 3), odd_weight(mp.tanh), 0, mpf("0.36"), range(5)),
@@ -82,10 +83,10 @@ def _logarithms() -> list[Problem]:
 
     problems = []
     third = mpf("0.33334")
-    for name, base in (("LOG", mp.e), ("LOG2", mpf(2)), ("LOG10", mpf(10))):
+    for name, base, terms in (("LOG", mp.e, 10), ("LOG_SHORT", mp.e, 8), ("LOG2", mpf(2), 10), ("LOG10", mpf(10), 10)):
         function, slope = log(base)
         # log(1 + f) = slope f + f^2 P(f)
-        problems.append(Problem(name, behind(function, (0, slope), -slope / 2, 2), weight, -third, third, range(10)))
+        problems.append(Problem(name, behind(function, (0, slope), -slope / 2, 2), weight, -third, third, range(terms)))
     return problems
 
 
@@ -99,6 +100,8 @@ def _trigonometric() -> list[Problem]:
         Problem("SIN", odd(mp.sin, -mpf(1) / 6), odd_weight(mp.sin), 0, end, range(4)),
         # cos(x) = 1 + z P(z)
         Problem("COS", cos, lambda z: max(z, mpf("0.02")), 0, end, range(4)),
+        Problem("SIN_SHORT", odd(mp.sin, -mpf(1) / 6), odd_weight(mp.sin), 0, end, range(3)),
+        Problem("COS_SHORT", cos, lambda z: max(z, mpf("0.02")), 0, end, range(3)),
         Problem("TAN", odd(mp.tan, mpf(1) / 3), odd_weight(mp.tan), 0, end, range(7)),
         Problem("ARCSIN", odd(mp.asin, mpf(1) / 6), odd_weight(mp.asin), 0, mpf("0.3165"), range(6)),
         Problem("ARCTAN", odd(mp.atan, -mpf(1) / 3), odd_weight(mp.atan), 0, mpf(1), range(9)),

@@ -15,7 +15,7 @@ class Form:
     `ulp` bounds the error against the exact value, in units in the last place of the result (below the smallest normal
     number the unit stays what it is there), for every operand. `flushes`: subnormal operands and results count as
     zeros, so it serves "ftz" and "fast" alone, and the bound is for normal results. `name` says what it rests on:
-    "steps", or the approximate instruction. `min_sm` is the first target that has it.
+    "steps", "short steps", or the approximate instruction. `min_sm` is the first target that has it.
     """
 
     name: str
@@ -28,6 +28,11 @@ class Form:
 def steps(expand: Callable[..., V], ulp: float) -> Form:
     """The form of exact steps: it gives the same bits everywhere, and serves every precision."""
     return Form("steps", expand, ulp)
+
+
+def short_steps(expand: Callable[..., V], ulp: float) -> Form:
+    """A cheaper form of exact steps, which also gives the same bits everywhere and serves every precision."""
+    return Form("short steps", expand, ulp)
 
 
 # Function -> its forms for one type, the one of exact steps first, the others from the cheapest on.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_cuda.functions import approximate_f32
-from vyre_cuda.functions.forms import Forms, steps
+from vyre_cuda.functions.forms import Forms, short_steps, steps
 from vyre_cuda.later import functions_of
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         logarithm_f32,
         power_f32,
         roots_f32,
+        short_f32,
         trigonometric_f32,
     )
 else:
@@ -29,18 +30,19 @@ else:
     logarithm_f32 = functions_of("vyre_cuda.functions.logarithm_f32")
     power_f32 = functions_of("vyre_cuda.functions.power_f32")
     roots_f32 = functions_of("vyre_cuda.functions.roots_f32")
+    short_f32 = functions_of("vyre_cuda.functions.short_f32")
     trigonometric_f32 = functions_of("vyre_cuda.functions.trigonometric_f32")
 
 FORMS_F32: Forms = {
-    "exp": (steps(exponential_f32.exp, 1), *approximate_f32.EXP),
+    "exp": (steps(exponential_f32.exp, 1), *approximate_f32.EXP, short_steps(short_f32.exp, 2)),
     "exp2": (steps(exponential_f32.exp2, 1), *approximate_f32.EXP2),
     "expm1": (steps(exponential_f32.expm1, 1.6),),
-    "log": (steps(logarithm_f32.log, 1),),
+    "log": (steps(logarithm_f32.log, 1), short_steps(short_f32.log, 2)),
     "log2": (steps(logarithm_f32.log2, 1.5),),
     "log10": (steps(logarithm_f32.log10, 1.7),),
     "log1p": (steps(logarithm_f32.log1p, 1.7),),
-    "sin": (steps(trigonometric_f32.sin, 1.6),),
-    "cos": (steps(trigonometric_f32.cos, 1.6),),
+    "sin": (steps(trigonometric_f32.sin, 1.6), short_steps(short_f32.sin, 2)),
+    "cos": (steps(trigonometric_f32.cos, 1.6), short_steps(short_f32.cos, 2)),
     "tan": (steps(trigonometric_f32.tan, 1.5),),
     "arcsin": (steps(inverse_f32.arcsin, 1.5),),
     "arccos": (steps(inverse_f32.arccos, 1.5),),

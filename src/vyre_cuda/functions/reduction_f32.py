@@ -11,7 +11,7 @@ from vyre_cuda.functions.coefficients_f32 import INVERSE_TWO_PI_BITS, PI_2, TWO_
 from vyre_cuda.functions.exponential_f32 import ROUNDER, power_of_two
 from vyre_cuda.functions.steps import Steps, V
 
-_LIMIT = 65536.0
+LIMIT = 65536.0
 
 
 def quadrant(m: Steps, x: V) -> tuple[V, V, V]:
@@ -28,11 +28,12 @@ def quadrant(m: Steps, x: V) -> tuple[V, V, V]:
     rest = m.fma(multiple, -PI_2[2], lost)
     r = next_ + rest
     usual = (r, (next_ - r) + rest, m.bits(shifted, "s32"))
-    r, rest, number = m.rare(~(m.absolute(x) < _LIMIT), usual, _far, x)
+    r, rest, number = m.rare(~(m.absolute(x) < LIMIT), usual, far, x)
     return r, rest, number
 
 
-def _far(m: Steps, x: V) -> tuple[V, V, V]:
+def far(m: Steps, x: V) -> tuple[V, V, V]:
+    """`quadrant` of an x that is 2^16 or more, or not finite."""
     bits = m.bits(x, "u32")
     exponent = ((bits >> 23) & 0xFF) - 126  # x = 0.significand * 2^exponent
     significand = (bits << 8) | 0x80000000

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from vyre_cuda.functions.coefficients_f32 import COS, SIN, TAN
 from vyre_cuda.functions.polynomials import horner
 from vyre_cuda.functions.reduction_f32 import quadrant
@@ -10,12 +12,12 @@ from vyre_cuda.functions.steps import Steps, V
 
 def sin(m: Steps, x: V) -> V:
     r, _, number = quadrant(m, x)
-    return m.where(x == 0.0, x, _wave(m, r, number))
+    return m.where(x == 0.0, x, wave(m, SIN, COS, r, number))
 
 
 def cos(m: Steps, x: V) -> V:
     r, _, number = quadrant(m, x)
-    return _wave(m, r, number + 1)
+    return wave(m, SIN, COS, r, number + 1)
 
 
 def tan(m: Steps, x: V) -> V:
@@ -36,14 +38,14 @@ def tan(m: Steps, x: V) -> V:
     return m.where(x == 0.0, x, result)
 
 
-def _wave(m: Steps, r: V, number: V) -> V:
+def wave(m: Steps, sine: Sequence[float], cosine: Sequence[float], r: V, number: V) -> V:
     """sin(r + number pi/2): 1 + r^2 P(r^2) in odd quadrants and r + r^3 P(r^2) in even ones, the sign by the half."""
     square = r * r
-    cosine = (number & 1) != 0
-    coefficients = [m.where(cosine, m.constant("f32", c), s) for c, s in zip(COS, SIN, strict=True)]
+    odd = (number & 1) != 0
+    coefficients = [m.where(odd, m.constant("f32", c), s) for c, s in zip(cosine, sine, strict=True)]
     value = coefficients[-1]
     for coefficient in reversed(coefficients[:-1]):
         value = m.fma(value, square, coefficient)
-    base = m.where(cosine, 1.0, r)
+    base = m.where(odd, 1.0, r)
     result = m.fma(value, square * base, base)
     return m.bits(m.bits(result, "u32") ^ ((m.bits(number, "u32") & 2) << 30), "f32")

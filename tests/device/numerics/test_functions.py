@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
+from vyre_cuda.codegen.cost import cost
 from vyre_cuda.functions import table
 from vyre_cuda.functions.forms import Form
 from vyre_cuda.ir.core.ops import OPS
 from vyre_cuda.ir.core.types import Type, bf16, f16, f32, f64
+from vyre_cuda.ir.semantics.steps import ArraySteps
 from vyre_cuda.testing.accuracy import Array, errors, exact
 from vyre_cuda.testing.compare import assert_same
 from vyre_cuda.testing.conformance import Count
@@ -19,8 +21,10 @@ from vyre_cuda.testing.conformance import Count
 from .op_programs import operands, program
 
 CASES = [(name, type_) for name in table.ARITY for type_ in OPS[name].types]
-# (function, form) of f32 that are not exact steps.
-APPROXIMATE = [(name, form) for name in table.ARITY for form in table.forms(name, "f32")[1:]]
+# (function, form) of f32 besides the first: those that rest on approximate instructions, and exact steps, too.
+_OTHERS = [(name, form) for name in table.ARITY for form in table.forms(name, "f32")[1:]]
+SHORT = [(name, form) for name, form in _OTHERS if form.name == "short steps"]
+APPROXIMATE = [each for each in _OTHERS if each not in SHORT]
 SMALLEST_NORMAL = np.float32(2.0**-126)
 
 
@@ -104,11 +108,41 @@ def test_approximate_form_is_within_its_bound(device: vc.Device, name: str, form
 
 @pytest.mark.parametrize("name", sorted({name for name, _ in APPROXIMATE}))
 def test_fast_takes_the_cheapest_form_that_it_allows(device: vc.Device, name: str) -> None:
-    allowed = [form for form in table.forms(name, "f32")[1:] if form.ulp <= table.FAST_ULP]
+    allowed = [form for case, form in APPROXIMATE if case == name and form.ulp <= table.FAST_ULP]
 
     kernel = device.compile(use(name, f32), precision="fast")
 
     assert allowed[0].name.split(", ")[0] in kernel.ptx
+
+
+# ---- shorter forms of exact steps -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("precision", ["ieee", "ftz", "fast"])
+@pytest.mark.parametrize(("name", "form"), SHORT, ids=lambda case: getattr(case, "name", str(case)))
+def test_short_form_has_the_same_bits_everywhere(device: vc.Device, name: str, form: Form, precision: str) -> None:
+    inputs = np.concatenate([hard(f32, 1 << 14, seed=OPS[name].code), operands(OPS[name], f32)[0]])
+    with np.errstate(all="ignore"):
+        given = inputs if precision == "ieee" else flushed(inputs)
+        made = form.expand(ArraySteps(), given)
+        expected = made if precision == "ieee" else flushed(made)
+
+    kernel = device.compile(use(name, f32), precision=precision, max_ulp=form.ulp)
+
+    assert "approx" not in kernel.ptx
+    assert_same(expected, np.asarray(kernel(inputs)))
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _ in SHORT}))
+def test_short_form_is_taken_where_its_bound_is_enough_and_takes_fewer_instructions(name: str) -> None:
+    exact_, short = table.exact_form(name, "f32"), dict(SHORT)[name]
+
+    for precision in ("ieee", "ftz", "fast"):
+        for max_ulp in (short.ulp, short.ulp + 1):
+            assert table.choose(name, "f32", precision=precision, max_ulp=max_ulp, sm=90) is short
+        below = table.choose(name, "f32", precision=precision, max_ulp=short.ulp - 0.1, sm=90)
+        assert below is exact_
+    assert cost(name, f32, short).usual < cost(name, f32, exact_).usual
 
 
 # ---- max_ulp --------------------------------------------------------------------------------------------------------
