@@ -174,6 +174,7 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.properties import KernelAttributes as KernelAttributes
     from vyre_cuda.runtime.properties import MemoryStats as MemoryStats
     from vyre_cuda.runtime.recorded_call import RecordedCall as RecordedCall
+    from vyre_cuda.runtime.side_by_side import SideBySide as SideBySide
     from vyre_cuda.runtime.stats import DeviceStats as DeviceStats
     from vyre_cuda.runtime.symbol import Symbol as Symbol
     from vyre_cuda.runtime.symbol import symbol as symbol
@@ -220,6 +221,7 @@ _HOMES = {
     "vyre_cuda.runtime.pending": "Pending PendingReplay",
     "vyre_cuda.runtime.properties": "DeviceInfo DeviceProperties KernelAttributes MemoryStats",
     "vyre_cuda.runtime.recorded_call": "RecordedCall",
+    "vyre_cuda.runtime.side_by_side": "SideBySide",
     "vyre_cuda.runtime.stats": "DeviceStats",
     "vyre_cuda.runtime.symbol": "Symbol symbol",
 }

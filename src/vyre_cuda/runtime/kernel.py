@@ -33,14 +33,17 @@ if TYPE_CHECKING:
     from vyre_cuda.codegen.core.lowered import Lowered
     from vyre_cuda.runtime import arguments as general
     from vyre_cuda.runtime import bound, recorded_call
+    from vyre_cuda.runtime import side_by_side as together
     from vyre_cuda.runtime.bound import BoundCall
     from vyre_cuda.runtime.device import Device
     from vyre_cuda.runtime.recorded_call import RecordedCall
+    from vyre_cuda.runtime.side_by_side import SideBySide
 else:
     general = later("vyre_cuda.runtime.arguments")
     bound = later("vyre_cuda.runtime.bound")
     bundles = later("vyre_cuda.bundles.write")
     recorded_call = later("vyre_cuda.runtime.recorded_call")
+    together = later("vyre_cuda.runtime.side_by_side")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,6 +144,26 @@ class Kernel(Dispatcher):
     def occupancy(self) -> Occupancy:
         """How its blocks fill a multiprocessor, and what they use up first."""
         return occupancy(self.device.properties, self.program.block, self.lowered, self.attributes)
+
+    def side_by_side(
+        self,
+        other: Kernel,
+        *,
+        grid: int | tuple[int, ...] | None = None,
+        other_grid: int | tuple[int, ...] | None = None,
+    ) -> SideBySide:
+        """Whether blocks of this kernel and of another one of the device can be resident at the same time.
+
+        The grids are numbers of blocks, as of a launch; without one a block on each multiprocessor is meant. That they
+        are resident together needs two streams, or branches of a graph, besides, and the device decides when to: two
+        kernels that want other divisions of shared memory and L1 cache run one after the other on a multiprocessor.
+        TypeError for what is no Kernel and no grid, ValueError for one of another device and for a grid of no blocks.
+        """
+        if not isinstance(other, Kernel):
+            raise TypeError(f"side_by_side takes a Kernel, not a {type(other).__name__}")
+        if other.device is not self.device:
+            raise ValueError(f"{other.program.name} is a kernel of another device")
+        return together.side_by_side(self, other, grid, other_grid)
 
     def limits(self, grid: tuple[int, int, int] | None = None) -> list[Limit]:
         """Every limit of a launch, of this grid where one is given: what is required, what this device has."""

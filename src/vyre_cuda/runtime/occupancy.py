@@ -115,16 +115,9 @@ def occupancy(
 ) -> Occupancy:
     """The driver's count of resident blocks, and which resource bounds it."""
     threads = prod(block)
-    warps = -(-threads // properties.warp_size)
-    shared = attributes.static_shared_bytes + lowered.dynamic_shared_bytes
-    reserved = max(properties.reserved_shared_memory_per_block, 0)
-    registers = registers_of_block(attributes.registers, threads, properties.warp_size)
-    bounds = {
-        "threads": properties.max_threads_per_multiprocessor // (warps * properties.warp_size),
-        "blocks": properties.max_blocks_per_multiprocessor,
-        "registers": properties.max_registers_per_multiprocessor // max(registers, 1),
-        "shared memory": properties.max_shared_memory_per_multiprocessor // max(shared + reserved, 1),
-    }
+    has = of_multiprocessor(properties)
+    takes = of_block(properties, block, lowered, attributes)
+    bounds = {name: has[name] // max(takes[name], 1) for name in has}
     resident = attributes.resident_blocks
     return Occupancy(
         threads_per_block=threads,
@@ -133,6 +126,31 @@ def occupancy(
         most_threads=properties.max_threads_per_multiprocessor,
         limited_by=min(bounds, key=lambda name: bounds[name]),
     )
+
+
+def of_multiprocessor(properties: DeviceProperties) -> dict[str, int]:
+    """What blocks share, and how much of each a multiprocessor has."""
+    return {
+        "threads": properties.max_threads_per_multiprocessor,
+        "blocks": properties.max_blocks_per_multiprocessor,
+        "registers": properties.max_registers_per_multiprocessor,
+        "shared memory": properties.max_shared_memory_per_multiprocessor,
+    }
+
+
+def of_block(
+    properties: DeviceProperties, block: tuple[int, int, int], lowered: Lowered, attributes: KernelAttributes
+) -> dict[str, int]:
+    """What a block takes of them: threads in whole warps, registers in the units that they are given out in."""
+    threads = prod(block)
+    warp = properties.warp_size
+    reserved = max(properties.reserved_shared_memory_per_block, 0)
+    return {
+        "threads": -(-threads // warp) * warp,
+        "blocks": 1,
+        "registers": registers_of_block(attributes.registers, threads, warp),
+        "shared memory": attributes.static_shared_bytes + lowered.dynamic_shared_bytes + reserved,
+    }
 
 
 def best_block(context: Context, lowered: Lowered, warp: int) -> int:

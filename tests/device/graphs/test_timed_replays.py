@@ -12,8 +12,8 @@ from vyre_cuda.testing.emulator import STREAM_MODES, Emulator, StreamMode
 
 from .. import programs
 from ..foreign_library import ForeignStream
-from .graph_checks import N, first, floats
 from ..stats.delta import Delta
+from .graph_checks import N, first, floats
 
 pytestmark = pytest.mark.device
 CUDA_ERROR_UNKNOWN = 999

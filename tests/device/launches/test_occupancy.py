@@ -350,3 +350,90 @@ def test_explain_can_choose_the_block(on: tuple[str, str], capsys: pytest.Captur
     document = explained(capsys, 0, EXAMPLE, "--auto-block", *on)
 
     assert prod(document["block"]) % 32 == 0  # type: ignore
+
+
+# ---- side by side ----------------------------------------------------------------------------------------------------
+
+
+def sharing(elements: int, block: int = 128) -> vc.Program:
+    """A block has 4 bytes of shared memory for each element."""
+    b = vc.Builder("sharing", block=block)
+    out = b.inout("out", vc.f32)
+    kept = b.shared("kept", vc.f32, elements)
+    kept[vc.thread_id.x] = out[vc.thread_id.x]
+    b.barrier()
+    out[vc.thread_id.x] = kept[(vc.thread_id.x + 1) % block]
+    return b.build()
+
+
+def placed(device: vc.Device, first: vc.Kernel, second: vc.Kernel, grid: int) -> tuple[int, int]:
+    """Blocks of both that are resident, put one by one where there is room: the first's in turn, then the second's."""
+    p = device.properties
+
+    def needs(kernel: vc.Kernel) -> tuple[int, ...]:
+        warps = -(-prod(kernel.program.block) // 32)
+        registers = -(-kernel.attributes.registers * 32 // 256) * 256 * warps
+        shared = kernel.attributes.static_shared_bytes + kernel.lowered.dynamic_shared_bytes
+        return warps * 32, 1, registers, shared + p.reserved_shared_memory_per_block
+
+    has = (
+        p.max_threads_per_multiprocessor,
+        p.max_blocks_per_multiprocessor,
+        p.max_registers_per_multiprocessor,
+        p.max_shared_memory_per_multiprocessor,
+    )
+    left = [list(has) for _ in range(p.multiprocessor_count)]
+    found = []
+    for kernel, most in ((first, grid), (second, 1 << 30)):
+        need, count, full = needs(kernel), 0, set()
+        while count < most and len(full) < len(left):
+            at = count % len(left) if not full else next(k for k in range(len(left)) if k not in full)
+            if all(have >= each for have, each in zip(left[at], need, strict=True)):
+                left[at] = [have - each for have, each in zip(left[at], need, strict=True)]
+                count += 1
+            else:
+                full.add(at)
+        found.append(count)
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize("first", [elementwise(64), elementwise(1024), sharing(10_000), hungry(40, 256)], ids=str)
+@pytest.mark.parametrize("second", [elementwise(32), elementwise(512), sharing(20_000), hungry(60, 128)], ids=str)
+def test_side_by_side_is_what_fits_one_by_one(device: vc.Device, first: vc.Program, second: vc.Program) -> None:
+    one, two = device.compile(first), device.compile(second)
+    most = one.attributes.resident_blocks * device.properties.multiprocessor_count
+    for grid in (1, device.properties.multiprocessor_count + 1, most - 1, most, most + 100):
+        found = one.side_by_side(two, grid=grid, other_grid=1 << 20)
+
+        assert (found.first_blocks, found.second_blocks) == placed(device, one, two, grid)
+        assert (found.first_grid, found.second_grid) == (grid, 1 << 20)
+        assert bool(found) == (found.second_blocks > 0)
+        assert not found.is_whole
+
+
+def test_side_by_side_names_what_runs_out(device: vc.Device) -> None:
+    p = device.properties
+    many = p.max_shared_memory_per_block_optin // 4 - 256  # leaves what is reserved for a small block
+    large, small = device.compile(sharing(many)), device.compile(elementwise(32))
+    wide = device.compile(elementwise(1024))
+
+    two = large.side_by_side(device.compile(sharing(many, block=64)))
+    assert (bool(two), two.limited_by, two.second_blocks) == (False, "shared memory", 0)
+    assert large.side_by_side(small).is_whole
+    full = p.max_threads_per_multiprocessor // 1024 * p.multiprocessor_count
+    assert wide.side_by_side(small, grid=full).limited_by == "threads"
+    assert not wide.side_by_side(small, grid=full)
+    assert wide.side_by_side(small, grid=(full - 1, 1, 1), other_grid=1).is_whole
+
+
+def test_side_by_side_refuses_what_it_cannot_answer(device: vc.Device) -> None:
+    kernel = device.compile(elementwise())
+
+    with pytest.raises(TypeError, match="a Kernel, not a Program"):
+        kernel.side_by_side(elementwise())  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="at least 1 block"):
+        kernel.side_by_side(kernel, grid=0)
+    with pytest.raises(TypeError, match="grid="):
+        kernel.side_by_side(kernel, other_grid="all")  # type: ignore[arg-type]
+    with vc.Device("emulator") as other, pytest.raises(ValueError, match="another device"):
+        kernel.side_by_side(other.compile(elementwise()))

@@ -64,7 +64,7 @@ def launch_geometry(
     """
     block = program.block
     if grid is not None:
-        blocks = _explicit_grid(program, grid)
+        blocks = explicit_grid(program, grid)
         work = (blocks[0] * block[0], blocks[1] * block[1], blocks[2] * block[2])
         return Geometry(blocks, block, work)
     extents = _work_extents(program, sizes, scalars)
@@ -185,7 +185,8 @@ def _all_sizes(program: Program, sizes: Mapping[str, int]) -> Mapping[str, int]:
     return {**{shared.name: shared.size for shared in program.shared}, **sizes}
 
 
-def _explicit_grid(program: Program, grid: int | tuple[int, ...]) -> Dim3:
+def explicit_grid(program: Program, grid: int | tuple[int, ...]) -> Dim3:
+    """The blocks that `grid=` of a launch asks for. TypeError and ValueError where it asks for none or too many."""
     axes = grid if isinstance(grid, tuple) else (grid,)
     for extent in axes:
         if isinstance(extent, bool) or not isinstance(extent, (int, np.integer)):
