@@ -2,6 +2,7 @@
 
     python tests/machine_code/check.py --programs 100000 --seed 7 --ptxas PATH --processes 4 --output DIR
 
+`--generator independent` takes the straight programs of tests/independent instead of those of random_programs.py.
 It needs no GPU: ptxas and nvdisasm (the wheels nvidia-cuda-nvcc and nvidia-cuda-nvdisasm) are enough. Each
 difference is written to DIR as program, PTX, machine code and what differs; `--reduce` cuts them down first. The seed
 and the number of a batch give its programs again. The exit status is 1 when something differs.
@@ -17,17 +18,22 @@ import secrets
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from comparison import DIFFERENT, NOT_EXECUTED, Verdict, compare
 from disassembly import CompilerRefused
-from random_programs import draw_program
+from random_programs import ELEMENTS, draw_program
 from reduction import reduced
 
 BATCH = 300
+OWN, INDEPENDENT = "own", "independent"
+# Ops of subroutines and approximations that the machine does not know.
+_UNKNOWN = ("divide", "remainder", "fmod", "sqrt")
+# How many elements the arrays have that programs of a generator read.
+_ELEMENTS = {OWN: ELEMENTS, INDEPENDENT: 4}
 _REDUCTION_INPUTS = 40
 _PROGRESS_SECONDS = 30.0
 
@@ -42,6 +48,7 @@ class Job:
     ptxas: Path | None
     nvdisasm: Path | None
     reduce: bool = False
+    generator: str = OWN
 
 
 @dataclass(slots=True)
@@ -71,8 +78,9 @@ class Findings:
 def run(job: Job) -> Findings:
     """Draw and compare one batch."""
     rng = random.Random(f"{job.seed} {job.number}")
-    texts = [draw_program(rng, f"t{place}") for place in range(job.programs)]
-    ask = functools.partial(compare, ptxas=job.ptxas, nvdisasm=job.nvdisasm)
+    draw = draw_program if job.generator == OWN else _independent_program
+    texts = [draw(rng, f"t{place}") for place in range(job.programs)]
+    ask = _asking(job)
     findings = Findings(programs=len(texts))
     for place, verdict in enumerate(ask(texts, job.seed)):
         if verdict.state == NOT_EXECUTED:
@@ -85,8 +93,25 @@ def run(job: Job) -> Findings:
     return findings
 
 
+def _independent_program(rng: random.Random, name: str) -> str:
+    sys.path.insert(0, str(Path(__file__).parent.parent / "independent"))
+    from draw_folding import draw_folding
+    from program_text import program_text
+
+    while True:
+        program = draw_folding(rng)
+        program.name = name
+        text = program_text(program)
+        if not any(op in text for op in _UNKNOWN):
+            return text
+
+
+def _asking(job: Job) -> Callable[..., list[Verdict]]:
+    return functools.partial(compare, elements=_ELEMENTS[job.generator], ptxas=job.ptxas, nvdisasm=job.nvdisasm)
+
+
 def _cut_down(verdict: Verdict, job: Job) -> Verdict:
-    ask = functools.partial(compare, seed=0, inputs=_REDUCTION_INPUTS, ptxas=job.ptxas, nvdisasm=job.nvdisasm)
+    ask = functools.partial(_asking(job), seed=0, inputs=_REDUCTION_INPUTS)
 
     def differs(texts: Sequence[str]) -> list[bool]:
         return [each.state == DIFFERENT for each in ask(texts)]
@@ -133,7 +158,7 @@ def main() -> int:
 def _results(options: argparse.Namespace) -> Iterator[Findings]:
     sizes = [min(BATCH, options.programs - first) for first in range(0, options.programs, BATCH)]
     jobs = [
-        Job(options.seed, number, size, options.ptxas, options.nvdisasm, options.reduce)
+        Job(options.seed, number, size, options.ptxas, options.nvdisasm, options.reduce, options.generator)
         for number, size in enumerate(sizes)
     ]
     if options.processes == 1:
@@ -150,6 +175,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--ptxas", type=Path, default=None, help="else that of the wheel, or of PATH")
     parser.add_argument("--nvdisasm", type=Path, default=None, help="else that beside ptxas, or of PATH")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--generator", choices=(OWN, INDEPENDENT), default=OWN, help="whose programs")
     parser.add_argument("--reduce", action="store_true", help="cut what differs down")
     parser.add_argument("--output", type=Path, default=Path("machine-code"))
     options = parser.parse_args()

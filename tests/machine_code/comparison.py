@@ -18,7 +18,7 @@ from disassembly import ARCHITECTURE, Kernel, compile_kernels
 from float_instructions import FLOAT
 from integer_instructions import INTEGER
 from machine import MEMORY, PARAMETERS_AT, Fault, Form, Machine, Memory, NotExecuted
-from random_programs import draw_arguments
+from random_programs import ELEMENTS, draw_arguments
 
 import vyre_cuda as vc
 from vyre_cuda.ir.core.program import Program
@@ -45,14 +45,21 @@ class Verdict:
 
 
 def compare(
-    texts: Sequence[str], seed: object, *, inputs: int = INPUTS, ptxas: Path | None = None, nvdisasm: Path | None = None
+    texts: Sequence[str],
+    seed: object,
+    *,
+    inputs: int = INPUTS,
+    elements: int = ELEMENTS,
+    ptxas: Path | None = None,
+    nvdisasm: Path | None = None,
 ) -> list[Verdict]:
-    """Each program, whose names differ, on so many arguments, which `seed` draws."""
+    """Each program, whose names differ, on so many arguments of so many elements, which `seed` draws."""
     programs = [vc.parse(text) for text in texts]
     kernels = [vc.ptx(program, ARCHITECTURE) for program in programs]
     compiled = compile_kernels(joined(kernels), ptxas, nvdisasm)
+    draws = (random.Random(f"{seed} {program.name}") for program in programs)
     return [
-        _judge(text, program, ptx, compiled[f"k_{program.name}"], random.Random(f"{seed} {program.name}"), inputs)
+        _judge(text, program, ptx, compiled[f"k_{program.name}"], next(draws), inputs, elements)
         for text, program, ptx in zip(texts, programs, kernels, strict=True)
     ]
 
@@ -66,10 +73,12 @@ def joined(kernels: Sequence[str]) -> str:
     return _VERSION.sub(f".version {major}.{minor}", head) + bodies
 
 
-def _judge(text: str, program: Program, ptx: str, kernel: Kernel, rng: random.Random, inputs: int) -> Verdict:
+def _judge(
+    text: str, program: Program, ptx: str, kernel: Kernel, rng: random.Random, inputs: int, elements: int
+) -> Verdict:
     state, reason = SAME, ""
     for _ in range(inputs):
-        arguments = draw_arguments(rng, program)
+        arguments = draw_arguments(rng, program, elements)
         expected = results(program, arguments)
         try:
             got = run_kernel(kernel, ptx, program, arguments, expected)

@@ -50,7 +50,7 @@ _TRUTH_OPS = (
 _COMMON_FLOATS = ("0.0", "-0.0", "1.0", "-1.0", "nan", "inf", "-inf", "0.5", "2.0", "255.0")
 _COMMON_INTEGERS = (0, 1, 2, 3, 7, 31, 127)
 _ONE_OPERAND = {"absolute", "negative", "sign", "trunc", "rint", "floor", "ceil", "invert", "logical_not"}
-_ELEMENTS = 3
+ELEMENTS = 3
 
 
 @dataclass(slots=True)
@@ -255,7 +255,7 @@ def literal(type_: str, bits: int) -> str:
 def draw_program(rng: random.Random, name: str) -> str:
     """The text of a program."""
     focus = rng.choice((*FOCUSES, "float", "bool"))
-    drawing = _Drawing(rng, FOCUSES[focus], rng.randint(1, _ELEMENTS))
+    drawing = _Drawing(rng, FOCUSES[focus], rng.randint(1, ELEMENTS))
     # A value that goes through a variable is one that the compiler sees through and the lowering does not.
     share = rng.choice((0.0, 0.1, 0.5))
     results = []
@@ -283,14 +283,14 @@ def _text(rng: random.Random, name: str, drawing: _Drawing, stored: list[tuple[s
     return "\n".join(lines) + "\n"
 
 
-def draw_arguments(rng: random.Random, program: Program) -> list[Any]:
+def draw_arguments(rng: random.Random, program: Program, elements: int = ELEMENTS) -> list[Any]:
     """An array or number for each parameter but the outs; an array in eight is too short for all loads."""
     found = []
     for parameter in program.parameters:
         if parameter.kind == "out":
             continue
         type_ = parameter.type
-        size = 1 if parameter.kind == "scalar" else rng.choice((*[_ELEMENTS] * 7, 1))
+        size = 1 if parameter.kind == "scalar" else rng.choice((*[elements] * 7, 1))
         bits = [
             rng.getrandbits(type_.bits) if type_.name in _INTEGERS and rng.random() < 0.2 else rng.choice(EDGES[type_])
             for _ in range(size)

@@ -9,6 +9,8 @@ from vyre_cuda.ir.core.types import BY_NAME
 _LEAST_NORMAL = 2.0**-126
 _HALF_UNIT = 2.0**-151  # half of what is between two numbers of 24 bits below it
 
+BITS_OF_FLOATS = frozenset({"bits.u32", "bits.s32", "bits.u64", "bits.s64"})
+
 # A conversion of what the other made gives the origin back.
 INVERSES = {
     "half.f16": "float.f16",
@@ -23,7 +25,7 @@ INVERSES = {
 
 def fold_conversion(op: str, type_: str, source: str, constant: int) -> int | None:
     """The constant as another type. An integer is in the range of `source`, a float is its bit pattern."""
-    if op in ("retype", "low", "widen", "bits.u32", "bits.s32", "bits.u64", "bits.s64"):
+    if op in ("retype", "low", "widen") or op in BITS_OF_FLOATS:
         return wrap(type_, constant)
     if op in ("bits.f32", "bits.f64"):
         return constant % MODULUS[source]

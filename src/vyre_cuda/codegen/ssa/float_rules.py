@@ -25,6 +25,7 @@ _MINUS_ONE = 0xBF800000
 _SIGN = 0x80000000
 _LEAST_NORMAL = 0x00800000
 _NEVER_NEGATIVE = frozenset({"absolute", "absolute.ftz", "ex2.approx", "ex2.approx_ftz"})
+_SIGN_OPS = frozenset({"negative", "negative.ftz", "absolute", "absolute.ftz"})
 _OF_BOTH = frozenset({"fmin", "fmin.ftz", "fmax", "fmax.ftz", "where"})
 _DEPTH = 4
 
@@ -177,19 +178,58 @@ def _limited_by_negative_zero(b: Builder, order: str, suffix: str, other: int, z
     return b.apply("where", b.apply(order, *operands), other, zero)
 
 
+def negative(suffix: str) -> Callable[[Builder, str, int], int | None]:
+    """Of what comes as bits (see sign_in_bits)."""
+
+    def rule(b: Builder, type_: str, value: int) -> int | None:
+        return _as_float(b, type_, f"negative{suffix}", value) if _comes_as_bits(b, value) else None
+
+    return rule
+
+
 def absolute(suffix: str) -> Callable[[Builder, str, int], int | None]:
-    """Of a minimum with what could become -0.0 (see minimum_ignoring) the sign is masked."""
+    """Of what comes as bits (see sign_in_bits), and of a minimum with what could become -0.0 (see minimum_ignoring)."""
 
     def rule(b: Builder, type_: str, value: int) -> int | None:
         function = b.function
-        if type_ != "f32" or function.ops[value] != f"fmin{suffix}":
-            return None
-        if not any(may_fold(function, arg) and not b.is_constant(arg) for arg in function.args[value]):
-            return None
-        bits = b.convert("bits.u32", "u32", value)
-        return b.convert("bits.f32", "f32", b.apply("bitwise_and", bits, b.constant("u32", _SIGN - 1)))
+        masks = _comes_as_bits(b, value)
+        if type_ == "f32" and function.ops[value] == f"fmin{suffix}":
+            masks = any(may_fold(function, arg) and not b.is_constant(arg) for arg in function.args[value])
+        return _as_float(b, type_, f"absolute{suffix}", value) if masks else None
 
     return rule
+
+
+def sign_in_bits(b: Builder, value: int) -> int | None:
+    """The bits of a negation or an absolute value, made of those of its operand; None for other values.
+
+    Where a float is made of an integer's bits, or bits are taken of it, ptxas makes of -x and |x| the negation and the
+    absolute value of the integer.
+    """
+    op = b.function.ops[value]
+    if op not in _SIGN_OPS or b.function.types[value] not in ONES:
+        return None
+    return _changed_sign(b, op, b.function.args[value][0])
+
+
+def _comes_as_bits(b: Builder, value: int) -> bool:
+    return b.function.ops[value] in ("bits.f32", "bits.f64")
+
+
+def _as_float(b: Builder, type_: str, op: str, value: int) -> int:
+    return b.convert(f"bits.{type_}", type_, _changed_sign(b, op, value))
+
+
+def _changed_sign(b: Builder, op: str, value: int) -> int:
+    """The bits of a float with its sign turned round or removed."""
+    type_ = b.function.types[value]
+    if op.endswith(".ftz"):
+        value = b.apply("multiply.ftz", value, b.constant(type_, ONES[type_]))
+    unsigned, sign = f"u{BITS[type_]}", 1 << (BITS[type_] - 1)
+    bits = b.convert(f"bits.{unsigned}", unsigned, value)
+    if op.startswith("negative"):
+        return b.apply("bitwise_xor", bits, b.constant(unsigned, sign))
+    return b.apply("bitwise_and", bits, b.constant(unsigned, sign - 1))
 
 
 def _limited_to_one(b: Builder, type_: str, suffix: str, value: int) -> int | None:
@@ -210,6 +250,7 @@ RULES: dict[str, Callable[..., int | None]] = {
     **{f"fmax{suffix}": maximum_ignoring(suffix) for suffix in ("", ".ftz")},
     **{f"fmin{suffix}": minimum_ignoring(suffix) for suffix in ("", ".ftz")},
     **{f"{op}{suffix}": extreme_of_one(suffix) for op in ("minimum", "maximum") for suffix in ("", ".ftz")},
+    **{f"negative{suffix}": negative(suffix) for suffix in ("", ".ftz")},
     **{f"absolute{suffix}": absolute(suffix) for suffix in ("", ".ftz")},
     "multiply.fast": product_fast,
 }

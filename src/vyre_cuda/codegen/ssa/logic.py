@@ -1,7 +1,7 @@
 """Logic of truth values. What two of them decide is made of those two, never of the one and a value of both.
 
 A rule of correctness: ptxas makes `a and b` and `a or b` one instruction, and of a third function that takes a and one
-of these it forgets b (docs/compiler-defects.md).
+of these it forgets b (docs/compiler-defects.md). It sees through integers chosen by truth values and their comparison.
 """
 
 from __future__ import annotations
@@ -11,6 +11,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from vyre_cuda.codegen.ssa.peephole import Builder
+
+# Ops whose value on constants is a constant.
+_FOLDED = frozenset(
+    {"add", "subtract", "multiply", "negative", "bitwise_and", "bitwise_or", "bitwise_xor", "invert"}
+    | {"left_shift", "right_shift", "minimum", "maximum", "retype", "widen", "low"}
+)
+_CONVERSIONS = frozenset({"retype", "widen", "low"})
+_DEPTH = 5
 
 # A function of a and b is a table of four bits; bit a + 2 * b is its value.
 _A, _B, _ALWAYS = 0b1010, 0b1100, 0b1111
@@ -89,3 +97,55 @@ def _made(b: Builder, table: int, first: int, second: int) -> int:
         return b.apply("logical_not", b.apply("logical_or", first, second))
     first, second = _turned(b, first, bool(place & 1) == is_or), _turned(b, second, bool(place & 2) == is_or)
     return b.apply("logical_or" if is_or else "logical_and", first, second)
+
+
+# ---- comparisons of integers ----------------------------------------------------------------------------------------
+
+
+def compared(b: Builder, op: str, left: int, right: int) -> int | None:
+    """The comparison of integers that at most two truth values choose, None for others."""
+    leaves: list[int] = []
+    if not all(_is_chosen(b, value, leaves, _DEPTH) for value in (left, right)) or not leaves:
+        return None
+    first, second = leaves[0], leaves[-1]
+    table = 0
+    for place in range(4):
+        truths = {first: bool(place & 1), second: bool(place & (2 if len(leaves) == 2 else 1))}
+        answer = b.apply(op, _chosen(b, left, truths), _chosen(b, right, truths))
+        if not b.is_constant(answer):
+            return None
+        table |= (answer == b.true) << place
+    return _made(b, table, first, second)
+
+
+def _is_chosen(b: Builder, value: int, leaves: list[int], depth: int) -> bool:
+    """Whether constants and at most two truth values, which are added to the leaves, decide the value."""
+    function = b.function
+    if b.is_constant(value):
+        return True
+    op, args = function.ops[value], function.args[value]
+    if depth == 0:
+        return False
+    if op == "where":
+        condition, _ = _positive(b, args[0])
+        if condition not in leaves:
+            leaves.append(condition)
+        args = args[1:]
+    elif op not in _FOLDED:
+        return False
+    return len(leaves) <= 2 and all(_is_chosen(b, arg, leaves, depth - 1) for arg in args)
+
+
+def _chosen(b: Builder, value: int, truths: dict[int, bool]) -> int:
+    """The constant that the value is where the leaves have these truths."""
+    function = b.function
+    op, args = function.ops[value], function.args[value]
+    if b.is_constant(value):
+        return value
+    if op == "where":
+        condition, turned = _positive(b, args[0])
+        return _chosen(b, args[1] if truths[condition] != (turned != 0) else args[2], truths)
+    operands = [_chosen(b, arg, truths) for arg in args]
+    if op in _CONVERSIONS:
+        return b.convert(op, function.types[value], operands[0])
+    return b.apply(op, *operands)

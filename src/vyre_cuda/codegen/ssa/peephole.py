@@ -11,9 +11,9 @@ from typing import Any
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.forms.isel import PREDICATES, TYPED_BY_FIRST
 from vyre_cuda.codegen.forms.precision import modes
-from vyre_cuda.codegen.ssa.conversions import INVERSES, fold_conversion
+from vyre_cuda.codegen.ssa.conversions import BITS_OF_FLOATS, INVERSES, fold_conversion
 from vyre_cuda.codegen.ssa.facts import Facts
-from vyre_cuda.codegen.ssa.float_rules import flushed_constant
+from vyre_cuda.codegen.ssa.float_rules import flushed_constant, sign_in_bits
 from vyre_cuda.codegen.ssa.foldable import may_fold
 from vyre_cuda.codegen.ssa.intervals import Range, wrap
 from vyre_cuda.codegen.ssa.simplify import simplified
@@ -99,6 +99,10 @@ class Builder:
                 return origin
         if op == "widen" and type_ == "u64" and self.function.ops[value] == "multiply_high":
             return self._wide_high_half(*self.function.args[value])
+        if op in BITS_OF_FLOATS:
+            changed = sign_in_bits(self, value)
+            if changed is not None:
+                return self.convert("retype", type_, changed)
         truth = converted_truth(self, op, type_, value)
         if truth is not None:
             return truth

@@ -13,7 +13,7 @@ from vyre_cuda.codegen.forms.isel import BITS
 from vyre_cuda.codegen.ssa import float_rules
 from vyre_cuda.codegen.ssa.foldable import may_fold
 from vyre_cuda.codegen.ssa.intervals import FULL, wrap
-from vyre_cuda.codegen.ssa.logic import of_two
+from vyre_cuda.codegen.ssa.logic import compared, of_two
 
 if TYPE_CHECKING:
     from vyre_cuda.codegen.ssa.peephole import Builder
@@ -242,7 +242,7 @@ def _order(strict: bool) -> Rule:
                 return b.true
             if facts.proves_less(right, left, strict=not strict):
                 return b.false
-        return None
+        return compared(b, "less" if strict else "less_equal", left, right)
 
     return rule
 
@@ -258,7 +258,7 @@ def _equality(equal: bool) -> Rule:
             return b.false if equal else b.true
         if low_l == high_l == low_r == high_r:
             return b.true if equal else b.false
-        return None
+        return compared(b, "equal" if equal else "not_equal", left, right)
 
     return rule
 
