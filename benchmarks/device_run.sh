@@ -99,11 +99,23 @@ part_random() {
 }
 
 # A folder of findings would be many files; the seeds of a run are in its summary.
+# Processes of a GPU share it without taking turns, which makes 1.2 programs of one.
+with_mps() {
+  local folder state=0
+  command -v nvidia-cuda-mps-control >/dev/null || { "$@"; return; }
+  folder=$(mktemp -d)
+  CUDA_MPS_PIPE_DIRECTORY=$folder CUDA_MPS_LOG_DIRECTORY=$folder nvidia-cuda-mps-control -d || { "$@"; return; }
+  CUDA_MPS_PIPE_DIRECTORY=$folder "$@" || state=$?
+  echo quit | CUDA_MPS_PIPE_DIRECTORY=$folder timeout 20 nvidia-cuda-mps-control
+  rm -rf "$folder"
+  return $state
+}
+
 part_independent() {
   local seconds=${VYRE_INDEPENDENT_SECONDS:-300} limit=() state=0
   [ -n "${VYRE_INDEPENDENT_PROGRAMS:-}" ] && seconds=540 && limit=(--programs "$VYRE_INDEPENDENT_PROGRAMS")
   [ -n "${VYRE_INDEPENDENT_SEED:-}" ] && limit+=(--seed "$VYRE_INDEPENDENT_SEED")
-  VYRE_CUDA_COMMIT=$commit timeout 590 "$python" tests/independent/run.py --device "$device" --bundles \
+  VYRE_CUDA_COMMIT=$commit with_mps timeout 590 "$python" tests/independent/run.py --device "$device" --bundles \
     --seconds "$seconds" --processes "${VYRE_INDEPENDENT_JOBS:-$(nproc)}" --output "$OUT/independent" \
     ${limit[@]+"${limit[@]}"} || state=$?
   mkdir -p "$OUT/results"
