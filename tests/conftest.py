@@ -2,8 +2,10 @@
 
 `--device=emulator` (default) or `--device=cuda` or an ordinal. Tests marked `cuda` or `emulator` run on that kind only,
 and those marked `valgrind`, `nvjitlink`, `torch` or `cupy` where that is installed: they are deselected elsewhere,
-never skipped. Tests marked `long` run with --long. `--conformance=FILE` keeps what the run compared, for
-docs/conformance.md.
+never skipped. `--conformance=FILE` keeps what the run compared, for docs/conformance.md.
+
+Without --long a run takes some minutes: tests marked `long` are left out, of one marked `thin(n)` every n-th case runs,
+and of one marked `thin` none. With --long, with --conformance, and on a GPU, nothing is thinned.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ def _missing_libraries() -> list[str]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--device", default="emulator", help="emulator (default), cuda, or the ordinal of a CUDA device")
     parser.addoption("--update-golden", action="store_true", help="rewrite golden files instead of comparing")
-    parser.addoption("--long", action="store_true", help="also the tests that take minutes each")
+    parser.addoption("--long", action="store_true", help="also the tests that take minutes, and all cases of each")
     parser.addoption("--conformance", type=Path, metavar="FILE", help="write how much was compared per op and type")
 
 
@@ -82,7 +84,31 @@ def _commit() -> str:
         return "unknown"
 
 
+def _is_thinned(config: pytest.Config) -> bool:
+    return config.getoption("--device") == "emulator" and not (
+        config.getoption("--long") or config.getoption("--conformance")
+    )
+
+
+class _Thinning:
+    """Which cases of the tests marked `thin` stay: the first and every n-th behind it of each test, as they are collected."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, int] = {}
+
+    def leaves_out(self, item: pytest.Item) -> bool:
+        marker = item.get_closest_marker("thin")
+        if marker is None:
+            return False
+        if not marker.args:
+            return True
+        test = item.nodeid.split("[")[0]
+        self._seen[test] = self._seen.get(test, -1) + 1
+        return self._seen[test] % int(marker.args[0]) != 0
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    thinning = _Thinning() if _is_thinned(config) else None
     unwanted = {"cuda" if config.getoption("--device") == "emulator" else "emulator"}
     if not config.getoption("--long"):
         unwanted.add("long")
@@ -93,7 +119,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     unwanted.update(_missing_libraries())
     kept, dropped = [], []
     for item in items:
-        (dropped if any(map(item.get_closest_marker, unwanted)) else kept).append(item)
+        is_unwanted = any(map(item.get_closest_marker, unwanted)) or (thinning is not None and thinning.leaves_out(item))
+        (dropped if is_unwanted else kept).append(item)
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         items[:] = kept

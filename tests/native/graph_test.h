@@ -59,7 +59,7 @@ UNUSED static uint32_t add_transfer(vyc_graph *graph, const vyc_graph_transfer *
   return step;
 }
 
-static place open_place(void) {
+UNUSED static place open_place(void) {
   static const vyc_binding SPARSE[] = {{VYC_ROLE_IN, 0, 4, 0}, {VYC_ROLE_OUT, 0, 4, 0}};
   vyc_context *context = open_context();
   vyc_module *module = load_module(context);
@@ -68,7 +68,7 @@ static place open_place(void) {
   return p;
 }
 
-static void close_place(const place *p) {
+UNUSED static void close_place(const place *p) {
   vyc_plan_release(p->plan);
   vyc_plan_release(p->sparse);
   vyc_context_release(p->context);

@@ -1,144 +1,123 @@
-"""The native test programs, built against the installed libraries and run on the emulator.
+"""The native programs, built by CMake and run by ctest, on the emulator.
 
-The same programs run under the sanitizers by `cmake --preset asan` and `tsan` (CONTRIBUTING.md).
+Without --long they are given the installed emulator; with it, the emulator is built, too, and so is what looks into it.
+The same programs run under the sanitizers: `nox -s sanitizers`.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 
 import numpy as np
-import nvidia
 import pytest
 
 import vyre_cuda as vc
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-LIBRARIES = Path(vc.get_library_dir())
-EMULATOR = LIBRARIES / "libvyre_cuda_emulator.so"
-# Linked with the library's sources, whose allocations are counted.
-COUNTED = ("test_host_memory", "test_meeting")
-EXTRA_SOURCES = {
-    "test_ptx_machine": sorted((ROOT / "csrc" / "emulator").glob("ptx_*.cpp")),
-    **{key: [HERE / "host_faults.c", *sorted((ROOT / "csrc").glob("*.c"))] for key in COUNTED},
-}
-EXTRA_LINK = {key: [f"-Wl,@{HERE / 'host_faults.ld'}"] for key in COUNTED}
-# These have a driver that stops in a call: the emulator behind `stops.c`.
-STOPPED = frozenset({"test_marks", "test_together"})
-PROGRAMS = sorted(path for path in HERE.glob("test_*") if path.suffix in (".c", ".cpp"))
+EMULATOR = Path(vc.get_library_dir()) / "libvyre_cuda_emulator.so"
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]  # builds on a busy core
 
 
-def cuda_include() -> Path:
-    """The directory of cuda.h: a toolkit's, else the wheel's."""
-    places = [Path("/usr/local/cuda/include"), *(d for p in nvidia.__path__ for d in sorted(Path(p).glob("*/include")))]
-    return next(place for place in places if (place / "cuda.h").exists())
-
-
-def build(source: Path, program: Path) -> None:
-    """Compile one program and link it to the installed library."""
-    compiler = ["cc", "-std=c11"] if source.suffix == ".c" else ["c++", "-std=c++17"]
-    includes = [f"-I{ROOT / 'csrc'}", f"-I{ROOT / 'csrc' / 'include'}", f"-isystem{cuda_include()}"]
-    link = [f"-L{LIBRARIES}", "-lvyre_cuda", f"-Wl,-rpath,{LIBRARIES}", "-lpthread", "-ldl"]
-    sources = [str(path) for path in (source, *EXTRA_SOURCES.get(source.stem, []))]
-    link += EXTRA_LINK.get(source.stem, [])
-    flags = ["-O1", "-ffp-contract=off", *includes]
-    subprocess.run([*compiler, *flags, *sources, "-o", str(program), *link], check=True)
-
-
-def stopping_driver(folder: Path) -> str:
-    """Compile `stops.c` as a driver library."""
-    library = folder / "libstops.so"
-    flags = ["-std=gnu11", "-O1", "-fPIC", "-shared", f"-isystem{cuda_include()}"]
-    subprocess.run(["cc", *flags, str(HERE / "stops.c"), "-o", str(library), "-ldl", "-lpthread"], check=True)
-    return str(library)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)  # compiling the PTX machine takes minutes on a busy core
-@pytest.mark.emulator
-@pytest.mark.parametrize("source", PROGRAMS, ids=lambda path: path.stem)
-def test_native_program_passes(tmp_path: Path, source: Path) -> None:
-    program = tmp_path / source.stem
-    build(source, program)
-
-    words = [stopping_driver(tmp_path)] if source.stem in STOPPED else []
-    command = [str(program), str(EMULATOR), *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
-
+def call(*words: str | Path, **environment: str) -> str:
+    """What a program prints, of the environment that the tests run in first. It must not fail."""
+    places = os.pathsep.join((sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)))
+    program = shutil.which(words[0], path=places)
+    assert program is not None, f"{words[0]} is not installed"
+    done = subprocess.run(
+        [program, *words[1:]],
+        env={**os.environ, "PATH": places, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
 
 
-@pytest.mark.slow
+@pytest.fixture(scope="module")
+def configured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The build folder."""
+    folder = tmp_path_factory.mktemp("native")
+    options = ["-DVYC_NATIVE_TESTS=ON", "-DCMAKE_BUILD_TYPE=Debug", f"-DPython_EXECUTABLE={sys.executable}"]
+    if not request.config.getoption("--long"):
+        options += ["-DVYC_EMULATOR=OFF", f"-DVYC_EMULATOR_FILE={EMULATOR}"]
+    call("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", *options)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def built(configured: Path) -> Path:
+    """The same with all programs."""
+    call("cmake", "--build", configured)
+    return configured
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("label", ["native", "emulator", "explorer", "fuzz"])
+def test_native_programs_pass(built: Path, label: str) -> None:
+    call("ctest", "--test-dir", built, "-L", f"^{label}$", "-j2", "--output-on-failure", "--no-tests=error")
+
+
+@pytest.mark.emulator
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_native_programs_that_take_minutes_pass(built: Path) -> None:
+    call("ctest", "--test-dir", built, "-L", "^long$", "-j2", "--output-on-failure", "--no-tests=error")
+
+
 @pytest.mark.emulator
 @pytest.mark.valgrind
-def test_finishing_a_graph_takes_about_as_long_for_each_launch_however_many_there_are(tmp_path: Path) -> None:
+@pytest.mark.thin
+def test_finishing_a_graph_takes_about_as_long_for_each_launch_however_many_there_are(built: Path) -> None:
     """Instructions within vyc_graph_finish, of outputs at descending addresses."""
-    program = tmp_path / "growth"
-    build(HERE / "growth.c", program)
     tool = ["valgrind", "--tool=callgrind", "--toggle-collect=vyc_graph_finish", "--callgrind-out-file=/dev/null"]
     used: dict[int, int] = {}
     for count in (500, 4000):
-        environment = {**os.environ, "GROWTH_COUNT": str(count)}
-        command = [*tool, str(program), str(EMULATOR)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-        used[count] = int(done.stderr.split("Collected : ")[1].split()[0])
+        told = call(*tool, built / "tests" / "native" / "growth", EMULATOR, GROWTH_COUNT=str(count))
+        used[count] = int(told.split("Collected : ")[1].split()[0])
 
     assert used[500] > 500 * 100
     assert used[4000] / 4000 < 2 * used[500] / 500
 
 
-@pytest.mark.emulator
-def test_room_for_arguments_is_made_once_however_many_threads_meet(tmp_path: Path) -> None:
-    program = tmp_path / "spares"
-    includes = [f"-I{ROOT / 'src' / 'vyre_cuda' / '_native'}", f"-I{sysconfig.get_path('include')}"]
-    source = HERE / "spares.c"
-    subprocess.run(["cc", "-std=c11", "-O1", *includes, str(source), "-o", str(program), "-lpthread"], check=True)
-
-    done = subprocess.run([str(program)], capture_output=True, text=True, timeout=200, check=False)
-
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 def on_device(
-    source: Path, program: Path, device_name: int | str, *words: str, bundle: Path = HERE / "example.vyre"
+    folder: Path, name: str, device_name: int | str, *words: str, bundle: Path = HERE / "example.vyre"
 ) -> str:
     """What a program prints that runs on the emulator or on a GPU: `DRIVER BUNDLE` and more words."""
-    build(source, program)
-    driver = str(EMULATOR) if device_name == "emulator" else os.environ.get("VYRE_CUDA_DRIVER", "libcuda.so.1")
-    command = [str(program), driver, str(bundle), *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    call("cmake", "--build", folder, "--target", name)
+    driver = EMULATOR if device_name == "emulator" else os.environ.get("VYRE_CUDA_DRIVER", "libcuda.so.1")
+    return call(folder / "tests" / "native" / name, driver, bundle, *words)
 
 
-@pytest.mark.slow
 @pytest.mark.device
 @pytest.mark.parametrize("context", ["primary", pytest.param("created", marks=pytest.mark.cuda)])
-def test_a_host_keeps_its_context_stream_and_memory(tmp_path: Path, device_name: int | str, context: str) -> None:
+def test_a_host_keeps_its_context_stream_and_memory(configured: Path, device_name: int | str, context: str) -> None:
     """On a GPU: `python -m pytest tests/native -k host_keeps --device=cuda`. The emulator has no cuCtxCreate."""
-    printed = on_device(HERE / "hosted.c", tmp_path / "hosted", device_name, context)
+    printed = on_device(configured, "hosted", device_name, context)
 
     assert printed.endswith(" 0 failed\n")
 
 
-@pytest.mark.slow
 @pytest.mark.device
 @pytest.mark.parametrize("seconds", [0, pytest.param(60, marks=[pytest.mark.long, pytest.mark.timeout(400)])])
-def test_a_host_that_never_stops_keeps_its_memory_flat(tmp_path: Path, device_name: int | str, seconds: int) -> None:
+def test_a_host_that_never_stops_keeps_its_memory_flat(configured: Path, device_name: int | str, seconds: int) -> None:
     """On a GPU: `python -m pytest tests/native -k never_stops --device=cuda --long`."""
-    printed = on_device(HERE / "soak.c", tmp_path / "soak", device_name, str(seconds))
+    printed = on_device(configured, "soak", device_name, str(seconds))
 
     assert int(printed.split()[0]) >= 6
 
 
-@pytest.mark.slow
 @pytest.mark.device
-def test_a_host_launches_a_graph_with_grid_barriers(tmp_path: Path, device: vc.Device, device_name: int | str) -> None:
+def test_a_host_launches_a_graph_with_grid_barriers(
+    configured: Path, tmp_path: Path, device: vc.Device, device_name: int | str
+) -> None:
     b = vc.Builder("turn", block=64)
     h = b.inout("h", vc.u32)
     i = b.let("i", vc.global_id.x)
@@ -151,4 +130,4 @@ def test_a_host_launches_a_graph_with_grid_barriers(tmp_path: Path, device: vc.D
         kernel.launch(vc.symbol("h", array))
     graph.export(tmp_path / "turns.vyre", "turns")
 
-    on_device(HERE / "turns.c", tmp_path / "turns", device_name, bundle=tmp_path / "turns.vyre")
+    on_device(configured, "turns", device_name, bundle=tmp_path / "turns.vyre")

@@ -1,6 +1,6 @@
 """The scenarios of `fault_scenarios` where the host's memory runs out: run as a program, in a process of its own.
 
-    LD_PRELOAD=LIBRARY python -m tests.device.host_memory_sweep LIBRARY SCENARIO COUNT
+    LD_PRELOAD=LIBRARY python -m tests.device.faults.host_memory_sweep LIBRARY SCENARIO COUNT
 
 LIBRARY is tests/native/host_faults.c, built to stand before the allocator: what libvyre_cuda and the extensions, as
 they are installed, allocate fails at every place in turn, COUNT times in a row (0: from there on). Each time the

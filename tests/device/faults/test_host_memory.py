@@ -38,7 +38,7 @@ def test_memory_of_the_host_may_run_out_at_every_allocation(
     library: Path, tmp_path: Path, name: str, count: int
 ) -> None:
     environment = {**os.environ, "LD_PRELOAD": str(library), "VYRE_CUDA_CACHE_DIR": str(tmp_path / "cache")}
-    command = [sys.executable, "-m", "tests.device.host_memory_sweep", str(library), name, str(count)]
+    command = [sys.executable, "-m", "tests.device.faults.host_memory_sweep", str(library), name, str(count)]
 
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
