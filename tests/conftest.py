@@ -119,7 +119,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     unwanted.update(_missing_libraries())
     kept, dropped = [], []
     for item in items:
-        is_unwanted = any(map(item.get_closest_marker, unwanted)) or (thinning is not None and thinning.leaves_out(item))
+        is_unwanted = any(map(item.get_closest_marker, unwanted)) or (
+            thinning is not None and thinning.leaves_out(item)
+        )
         (dropped if is_unwanted else kept).append(item)
     if dropped:
         config.hook.pytest_deselected(items=dropped)

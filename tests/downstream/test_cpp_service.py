@@ -45,6 +45,7 @@ def in_sh(text: str, folder: Path, environment: dict[str, str]) -> str:
     return done.stdout
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 @pytest.mark.device
 def test_the_page_does_what_it_says(

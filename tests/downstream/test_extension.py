@@ -15,6 +15,7 @@ from .tools import EMULATOR, call
 SOURCE = Path(__file__).parent / "extension"
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 def test_an_extension_that_cimports_is_built_and_runs(tmp_path: Path) -> None:
     folder = tmp_path / "extension"

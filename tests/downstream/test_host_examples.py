@@ -48,6 +48,7 @@ def built_by_pkg_config(folder: Path, host: str) -> Path:
     return folder / host
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("size", [0, 1, 100_003])
 @pytest.mark.parametrize("build", [built_by_cmake, built_by_pkg_config])
 @pytest.mark.parametrize("host", HOSTS)

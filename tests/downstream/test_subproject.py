@@ -40,6 +40,7 @@ def project(folder: Path, way: str) -> Path:
     return folder
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_host_builds_the_library_as_a_part_of_itself(tmp_path: Path, way: str) -> None:
     words = {"VYRE_CUDA": ROOT, "VYC_CUDA_INCLUDE": cuda_include(), "VYC_EMULATOR": "OFF"}
@@ -52,6 +53,7 @@ def test_a_host_builds_the_library_as_a_part_of_itself(tmp_path: Path, way: str)
     assert [path.name for path in installed.rglob("*") if path.is_file()] == ["host_c"]
 
 
+@pytest.mark.thin
 def test_the_targets_are_called_as_find_package_calls_them(tmp_path: Path) -> None:
     words = {"VYRE_CUDA": ROOT, "VYC_CUDA_INCLUDE": cuda_include()}
     printed = call(configure(project(tmp_path / "host", "add_subdirectory"), tmp_path / "build", **words))

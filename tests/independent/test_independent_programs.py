@@ -32,6 +32,7 @@ def cases(kind: str, count: int) -> list[AnyCase]:
     return found
 
 
+@pytest.mark.thin(5)
 @pytest.mark.device
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "large"])
@@ -145,6 +146,7 @@ def _words(*wanted: str):
     return count
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     ("kind", "count", "least"),
     [

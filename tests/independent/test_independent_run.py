@@ -54,6 +54,7 @@ def wrong_case(judge: Judge, profile: str) -> tuple[int, Case]:
     raise AssertionError("nothing was found")
 
 
+@pytest.mark.thin(3)
 @pytest.mark.emulator
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", ["general", "folding", "lockstep"])

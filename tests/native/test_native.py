@@ -61,8 +61,9 @@ def built(configured: Path) -> Path:
 
 @pytest.mark.emulator
 @pytest.mark.parametrize("label", ["native", "emulator", "explorer", "fuzz"])
-def test_native_programs_pass(built: Path, label: str) -> None:
-    call("ctest", "--test-dir", built, "-L", f"^{label}$", "-j2", "--output-on-failure", "--no-tests=error")
+def test_native_programs_pass(built: Path, label: str, request: pytest.FixtureRequest) -> None:
+    thinned = [] if request.config.getoption("--long") else ["-LE", "^thin$"]
+    call("ctest", "--test-dir", built, "-L", f"^{label}$", *thinned, "-j2", "--output-on-failure", "--no-tests=error")
 
 
 @pytest.mark.emulator

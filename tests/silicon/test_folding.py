@@ -48,6 +48,7 @@ def _form_questions(name: str, way: str) -> list[Question]:
     return [question for question in (make() for make in form_plan(form)) if question.way == way]
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("group", silicon_units.GROUPS)
 def test_emulator_answers_foldable_operands_as_recorded(library: str, group: str) -> None:
     with Device(library) as device:
@@ -59,6 +60,7 @@ def test_emulator_answers_foldable_operands_as_recorded(library: str, group: str
     assert outcome.differences == []
 
 
+@pytest.mark.thin
 def test_every_constant_case_has_a_recorded_answer() -> None:
     for way in ("immediate", "register", "product", "sum", "bits", "choice", "guarded", "branch"):
         asked = _form_questions("shl.b64", way)[:40]
@@ -93,6 +95,7 @@ def test_wrong_expectation_is_found_as_the_oracles(library: str) -> None:
     assert [found["kind"] for found in outcome.differences] == ["oracle", "wrong"]
 
 
+@pytest.mark.thin
 def test_emulator_folds_integers_as_exact_arithmetic(library: str) -> None:
     asked, expected = [], []
     for question in _sampled("pairs", units=512, each=25):
@@ -128,6 +131,7 @@ def test_trips_of_loops_count_with_wrap(
     assert trips_of(type_, comparison, start, stop, step) == trips
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("group", silicon_units.GROUPS)
 @pytest.mark.skipif(not _has_ptxas(), reason="no ptxas")
 def test_sampled_modules_assemble(group: str) -> None:

@@ -300,6 +300,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.thin(5)
 @pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_text_is_refused_in_little_memory(text: str) -> None:

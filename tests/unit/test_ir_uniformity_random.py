@@ -271,6 +271,7 @@ def random_programs(draw: st.DrawFn) -> Program:
     return Program("p", (), (*first, *writer.block(0, False)), block=(THREADS, 1, 1))
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 @settings(max_examples=500)
 @given(random_programs())

@@ -175,6 +175,7 @@ def decoded_is_canonical(data: bytes) -> bool:
     return program.to_bytes() == data and parse(program.text()) == program
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 def test_every_change_of_one_byte_is_refused_or_canonical() -> None:
     source = random.Random(77)

@@ -114,6 +114,7 @@ def lines_of(work: Callable[[], Any]) -> int:
     return count
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize(
     "make",
     [
@@ -140,6 +141,7 @@ def test_four_times_the_program_is_four_times_the_work(make: Callable[[int], vc.
     assert lines_of(work(TIMES * SMALL)) < 1.15 * TIMES * small
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 def test_eight_times_the_branches_take_eight_times_as_long() -> None:
     """Copies of lists are no lines of Python. CPU time, the least of three: one that is quadratic takes 20 times."""

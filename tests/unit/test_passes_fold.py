@@ -231,6 +231,7 @@ def finite_or_zero(type_: Type, x: Load) -> Apply:
 SHOWS_NAN = ("bitcast", "copysign", "signbit")
 
 
+@pytest.mark.thin(7)
 @pytest.mark.parametrize("op, operand, result", ROWS, ids=row_id)
 def test_ops_on_constants_give_what_the_op_gives(op: Op, operand: Type, result: Type) -> None:
     nan = {bits_of(operand, float("nan"))} if operand in FLOATS else set()
@@ -253,6 +254,7 @@ def test_ops_on_constants_give_what_the_op_gives(op: Op, operand: Type, result: 
     assert_same(vc.evaluate(program), vc.evaluate(result_of_folding))
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("op, operand, result", [row for row in ROWS if row[0].arity == 2], ids=row_id)
 def test_identities_of_two_operands_hold_on_all_edges(op: Op, operand: Type, result: Type) -> None:
     x = element("x", operand)

@@ -118,6 +118,7 @@ def outcome(program: vc.Program, arguments: list[Any]) -> list[Any]:
 # ---- each pass -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thin(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @COMMON
@@ -129,6 +130,7 @@ def test_a_pass_keeps_every_byte(name: str, case: Case, bounds: str) -> None:
     assert_same(vc.evaluate(program, *arguments), vc.evaluate(passed(name, program, bounds), *arguments))
 
 
+@pytest.mark.thin(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "dce"])
 @COMMON

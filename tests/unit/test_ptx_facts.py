@@ -226,6 +226,7 @@ def apply_checked(machine: Machine, op: str, type_: Type, *operands: int) -> int
     return made
 
 
+@pytest.mark.thin(7)
 @pytest.mark.parametrize("op", DIVISIONS)
 @pytest.mark.parametrize("type_", INTEGERS, ids=str)
 @settings(deadline=None)

@@ -60,6 +60,7 @@ def _uses(op: Op) -> list[tuple[Type, Type]]:
     return [(source, to) for source, to in pairs if op.name == "cast" or to.bits == source.bits]
 
 
+@pytest.mark.thin(7)
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("sm", KNOWN_SM)
 def test_every_op_is_lowered_for_every_type_it_takes(sm: int, precision: str) -> None:
@@ -194,6 +195,7 @@ def _atomic_rows() -> list[str]:
     return lines
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize(("architecture", "sm", "version"), ASSEMBLED, ids=[row[0] for row in ASSEMBLED])
 def test_every_row_assembles(architecture: str, sm: int, version: tuple[int, int] | None) -> None:
     target = Target.parse(f"sm_{sm}")

@@ -24,6 +24,7 @@ def lines_of(program: Program, bounds: str = "check") -> list[tuple[str, Stmt | 
     return list(zip(text.splitlines(), statements, strict=True))
 
 
+@pytest.mark.thin(3)
 @settings(max_examples=60)
 @given(program=programs())
 @pytest.mark.parametrize("bounds", ["check", "off", "trap"])
@@ -34,6 +35,7 @@ def test_mark_of_a_random_program_has_an_instruction_behind_it(bounds: str, prog
     assert [lines[place] for place in marks if lines[place + 1].startswith("  // ") or lines[place + 1] == "}"] == []
 
 
+@pytest.mark.thin
 @settings(max_examples=60)
 @given(program=programs())
 def test_every_line_of_a_random_program_is_of_a_statement_of_it(program: Program) -> None:

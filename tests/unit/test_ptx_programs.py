@@ -22,6 +22,7 @@ from vyre_cuda.testing.strategies import programs, programs_using
 EVERYTHING = vc.parse(Path(__file__).with_name("programs").joinpath("everything.vir").read_text(encoding="utf-8"))
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(program=programs(), sm=st.sampled_from(KNOWN_SM))
@@ -66,6 +67,7 @@ def test_equal_expressions_are_evaluated_once_whether_or_not_they_are_one_object
     assert parsed.count("sub.rn.f32") == 1
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(program=programs())
@@ -73,6 +75,7 @@ def test_passes_do_the_same_to_equal_programs(program: vc.Program) -> None:
     assert optimize(program) == optimize(vc.parse(program.text()))
 
 
+@pytest.mark.thin(7)
 @pytest.mark.slow
 @pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
 @settings(max_examples=4, deadline=None)
@@ -84,6 +87,7 @@ def test_programs_of_one_op_assemble(op: Op, data: st.DataObject) -> None:
     assemble(lower(program, Target.parse(f"sm_{sm}"), debug=True).ptx, sm)
 
 
+@pytest.mark.thin(7)
 @pytest.mark.slow
 @pytest.mark.parametrize("bounds", ["check", "off", "trap"])
 @pytest.mark.parametrize("precision", PRECISIONS)

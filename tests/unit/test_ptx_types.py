@@ -149,6 +149,7 @@ def test_atomics_of_every_type_assemble(sm: int) -> None:
     assert len(re.findall(r"atom\.relaxed\.gpu\.global\.cas", result.ptx)) == 8
 
 
+@pytest.mark.thin(11)
 @pytest.mark.parametrize("sm", KNOWN_SM)
 @pytest.mark.parametrize("op", WARP_OPS.values(), ids=lambda op: op.name)
 def test_warp_operations_of_every_type_assemble(op: WarpOp, sm: int) -> None:

@@ -47,6 +47,7 @@ def test_random_programs_run_on_their_inputs(pair: tuple[vc.Program, list[Any]])
         assert_same(np.atleast_1d(kept), np.atleast_1d(argument))
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 @given(programs())
 def test_random_programs_survive_text_and_wire(program: vc.Program) -> None:
@@ -58,6 +59,7 @@ def name_of(row: Any) -> str:
     return str(row.name)
 
 
+@pytest.mark.thin(11)
 @pytest.mark.parametrize(("op", "type_"), [(op, t) for op in OPS.values() for t in op.types], ids=name_of)
 @settings(max_examples=4)
 @given(data=st.data())
@@ -72,6 +74,7 @@ def test_programs_using_an_op_apply_it(op: Op, type_: Type, data: st.DataObject)
     assert result.size == arguments[0].size
 
 
+@pytest.mark.thin(7)
 @pytest.mark.parametrize(("op", "type_"), [(op, t) for op in ATOMICS.values() for t in op.types], ids=name_of)
 @settings(max_examples=4)
 @given(data=st.data())
@@ -83,6 +86,7 @@ def test_programs_using_an_atomic_apply_it(op: AtomicOp, type_: Type, data: st.D
     assert_same(vc.evaluate(program, *arguments), vc.evaluate(program, *arguments))
 
 
+@pytest.mark.thin(7)
 @pytest.mark.parametrize(("op", "type_"), [(op, t) for op in WARP_OPS.values() for t in op.types], ids=name_of)
 @settings(max_examples=4)
 @given(data=st.data())
@@ -96,6 +100,7 @@ def test_programs_using_a_warp_operation_apply_it(op: WarpOp, type_: Type, data:
     assert result.size == arguments[0].size
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 def test_random_programs_use_every_statement_op_and_type() -> None:
     seen: Counter[Any] = Counter()

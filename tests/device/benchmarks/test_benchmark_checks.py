@@ -46,6 +46,7 @@ def wrong_last_bit(sets: list[Any]) -> list[Any]:
     return [replace(sets[0], expected=expected), *sets[1:]]
 
 
+@pytest.mark.thin
 def test_a_twin_with_one_wrong_bit_gives_no_figure(emulated: vc.Device, tmp_path: Path) -> None:
     twins, inputs = prepared(emulated, tmp_path), harness("harness.inputs")
     quick = harness("harness.counts").QUICK
@@ -74,6 +75,7 @@ def test_the_layer_with_one_wrong_bit_gives_no_figure(emulated: vc.Device, tmp_p
     assert "layer_call_same: wrong result" in found.failed["layer_call_same"]
 
 
+@pytest.mark.thin
 def test_a_cpp_host_with_one_wrong_bit_gives_no_figure(emulated: vc.Device, tmp_path: Path) -> None:
     twins, inputs = prepared(emulated, tmp_path), harness("harness.inputs")
     quick = harness("harness.counts").QUICK
@@ -88,6 +90,7 @@ def test_a_cpp_host_with_one_wrong_bit_gives_no_figure(emulated: vc.Device, tmp_
     )
 
 
+@pytest.mark.thin
 def test_a_graph_from_cpp_with_one_wrong_bit_gives_no_figure(emulated: vc.Device, tmp_path: Path) -> None:
     twins, inputs = prepared(emulated, tmp_path), harness("harness.inputs")
     sets = inputs.chain_sets(1, harness("harness.counts").QUICK)
@@ -153,6 +156,7 @@ def child(tmp_path: Path, body: str) -> list[str]:
     return [sys.executable, str(script)]
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(
     ("body", "reason"), [("os.abort()", "exit status"), ("sys.exit('broken')", "broken"), ("time.sleep(60)", "not fin")]
 )

@@ -99,6 +99,7 @@ def test_a_peer_that_cannot_run_is_noted(result: dict[str, Any]) -> None:
     assert {row["peer"] for row in result["peers"] + result["peer_failures"]} == {"cupy"}
 
 
+@pytest.mark.thin
 def test_chosen_rows_are_the_only_ones_measured(tmp_path: Path) -> None:
     words: list[str | Path] = [
         "--device",

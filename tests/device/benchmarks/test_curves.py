@@ -70,6 +70,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return path, child.stdout
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 def test_every_point_of_every_curve_has_a_figure(run: tuple[Path, str]) -> None:
     result = harness("harness.curves.resultfile").load_curves(run[0])

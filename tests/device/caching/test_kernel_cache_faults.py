@@ -93,6 +93,7 @@ def test_an_image_that_the_driver_refuses_is_made_anew(opened, cache_root, emula
     check_saxpy(opened().compile(programs.saxpy()))
 
 
+@pytest.mark.thin(3)
 @pytest.mark.emulator
 @pytest.mark.parametrize("result, error", [(UNKNOWN, vc.DriverError), (OUT_OF_MEMORY, vc.ResourceError)])
 @pytest.mark.parametrize("function", ["cuLinkCreate", "cuLinkAddData", "cuLinkComplete", "cuModuleLoadDataEx"])

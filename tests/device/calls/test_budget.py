@@ -105,6 +105,7 @@ def test_warm_call_allocates_no_python_object_but_its_result(way: str, counts: d
     assert counts[way]["python_block"] <= results + of_counting
 
 
+@pytest.mark.thin(5)
 @pytest.mark.slow
 @pytest.mark.parametrize("way", warm.STEPS)
 def test_warm_calls_keep_no_memory(way: str, ways: dict[str, warm.Way]) -> None:
@@ -125,10 +126,17 @@ def test_warm_calls_keep_no_memory(way: str, ways: dict[str, warm.Way]) -> None:
 # ---- Python frames and driver calls ----------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def ways(emulator: Emulator) -> Iterator[dict[str, warm.Way]]:
-    """Every way, warm, with the emulator working inside of the enqueuing call."""
-    emulator.stream_mode("eager")
+@pytest.fixture(scope="module")
+def eager() -> Iterator[Emulator]:
+    """The emulator, which works inside of the enqueuing call."""
+    with Emulator().steered() as control:
+        control.stream_mode("eager")
+        yield control
+
+
+@pytest.fixture(scope="module")
+def ways(eager: Emulator) -> Iterator[dict[str, warm.Way]]:
+    """Every way, warm."""
     with vc.Device("emulator") as device:
         found = dict(warm.ways(device))
         for way in found.values():
@@ -168,16 +176,16 @@ def test_profile_sees_a_python_function(ways: dict[str, warm.Way]) -> None:
 
 def test_driver_calls_of_a_warm_call_are_those_recorded(
     ways: dict[str, warm.Way],
-    emulator: Emulator,
+    eager: Emulator,
     record: Mapping[str, Mapping[str, int]],
     request: pytest.FixtureRequest,
 ) -> None:
     found = {}  # rounded: what is asked once in many calls is not a call's
     for name, way in ways.items():
         warm.repeat(way, 2)  # the ways share arrays, and a change of streams is ordered once
-        before = emulator.count("calls")
+        before = eager.count("calls")
         warm.repeat(way, STEPS)
-        found[name] = round((emulator.count("calls") - before) / (STEPS * warm.STEPS[name]))
+        found[name] = round((eager.count("calls") - before) / (STEPS * warm.STEPS[name]))
     if request.config.getoption("--update-golden"):
         update({name: {"driver_calls": calls} for name, calls in found.items()})
         return
@@ -213,6 +221,7 @@ def profiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, profiles.Pro
     return {name: profiles.read(out.with_suffix(f".{number}")) for number, name in enumerate((*warm.STEPS, "cold"), 1)}
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 @pytest.mark.valgrind
 def test_instructions_of_a_warm_call_are_within_the_record(
@@ -248,6 +257,7 @@ def test_an_argument_costs_the_same_however_many_there_are(kind: str, record: Ma
     assert each[-1] <= 1.2 * min(each)
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 @pytest.mark.valgrind
 @pytest.mark.parametrize("way", warm.STEPS)
@@ -261,6 +271,7 @@ def test_what_a_warm_call_calls_neither_hashes_nor_allocates_nor_locks(
     assert {name for name in called if name in FORBIDDEN or "hash" in name.lower()} == set()
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 @pytest.mark.valgrind
 def test_what_is_not_warm_is_seen_to_allocate_and_lock(profiled: dict[str, profiles.Profile]) -> None:

@@ -52,6 +52,7 @@ NUMBERS = st.one_of(
 )
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("type_", TYPES, ids=lambda t: t.name)
 @given(data=st.data())
 def test_scalars_have_the_bits_of_the_general_rule(type_: Type, data: st.DataObject) -> None:

@@ -125,6 +125,7 @@ def test_a_barrier_that_is_left_out_is_always_reported(
     assert caught.value.buffer == "tile"
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 @RANDOM
 @given(case=programs_with_inputs())

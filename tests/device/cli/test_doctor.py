@@ -21,6 +21,7 @@ pytestmark = pytest.mark.device
 
 CUDA_ERROR_UNKNOWN = 999
 CUDA_ERROR_ILLEGAL_ADDRESS = 700
+PARTS = 8  # of the driver's functions
 RELEASES = ("Destroy", "Free", "Release", "Unload", "Unregister")
 WAYS = ("call", "call_changed", "launch", "call_sync", "host_dispatch", "synchronize", "event", "upload", "download")
 
@@ -74,10 +75,12 @@ def test_unknown_floor_is_refused(device: vc.Device) -> None:
         device.context.measure(11, 1, 0)
 
 
+@pytest.mark.thin(PARTS)
 @pytest.mark.emulator
 @pytest.mark.slow
-def test_floor_that_fails_anywhere_leaves_nothing_behind(emulator: Emulator, leak_check: Any) -> None:
-    for name in emulator.functions():
+@pytest.mark.parametrize("part", range(PARTS))
+def test_floor_that_fails_anywhere_leaves_nothing_behind(part: int, emulator: Emulator, leak_check: Any) -> None:
+    for name in emulator.functions()[part::PARTS]:
         if "Error" in name or any(word in name for word in RELEASES):  # what was not given back is still there
             continue
         for nth in (1, 2):
@@ -159,6 +162,7 @@ def test_doctor_fails_where_a_call_does(emulator: Emulator, capsys: pytest.Captu
     assert "CUDA_ERROR_UNKNOWN" in document["findings"][-1]["text"]
 
 
+@pytest.mark.thin
 @pytest.mark.emulator
 @pytest.mark.slow
 def test_doctor_shows_progress_on_stderr_when_it_takes_long(
@@ -263,6 +267,7 @@ def test_bench_measures_every_way(on: tuple[str, str], capsys: pytest.CaptureFix
     assert document["rows"]["alloc_free"]["floor_ns"] is None
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 def test_bench_is_for_people(on: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", *on]) == 0

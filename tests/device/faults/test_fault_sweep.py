@@ -21,11 +21,13 @@ def sweep(emulator: Emulator, name: str, mode: StreamMode, results: tuple[int, .
     assert problems == []
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_first_and_last_uses_of_every_call_may_fail(emulator: Emulator, name: str) -> None:
     sweep(emulator, name, "lazy", (UNKNOWN, OUT_OF_MEMORY, ILLEGAL_ADDRESS), 2)
 
 
+@pytest.mark.thin(5)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_memory_of_the_device_may_run_out_at_every_use(emulator: Emulator, name: str) -> None:

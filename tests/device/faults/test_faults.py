@@ -83,6 +83,7 @@ def test_out_of_memory_is_tried_again_once(emulator: Emulator, leak_check, call:
         session()
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("call", ["cuMemAlloc", "cuMemHostAlloc"])
 def test_lasting_lack_of_memory_is_a_resource_error_with_numbers(emulator: Emulator, leak_check, call: str) -> None:
     for nth in range(1, 8):

@@ -207,6 +207,7 @@ def test_a_close_takes_its_timeout_once_and_a_second_device_pays_nothing(device_
     assert lines == ["True True True", "True", "True"]
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="exceptions have no notes")
 def test_an_exception_leaves_the_block_of_a_device_whose_kernel_hangs(device_name: int | str) -> None:

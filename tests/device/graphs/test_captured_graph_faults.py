@@ -55,6 +55,7 @@ def _driver_error(graph: vc.Graph, stream: ForeignStream) -> vc.DriverError | No
     return None
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(("call", "early"), CALLS)
 def test_half_a_replay_is_never_left_in_a_capture(
     emulator: Emulator, leak_check: object, call: str, early: bool

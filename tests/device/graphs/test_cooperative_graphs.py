@@ -307,6 +307,7 @@ def test_nothing_is_instantiated_for_another_grid(device: vc.Device, emulator: E
     np.testing.assert_array_equal(expected(numbers(128)), small.numpy())
 
 
+@pytest.mark.thin(3)
 @pytest.mark.emulator
 @pytest.mark.parametrize("call", ["cuGraphKernelNodeSetAttribute", "cuGraphAddMemsetNode", "cuMemAlloc"])
 def test_failing_driver_calls_are_told_and_nothing_is_leaked(emulator: Emulator, leak_check: object, call: str) -> None:

@@ -71,6 +71,7 @@ def until_it_works(action) -> tuple[object, int]:
     raise AssertionError("it never worked")
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("call", CALLS)
 def test_every_failing_call_is_told_and_the_next_try_works(emulator: Emulator, leak_check: object, call: str) -> None:
     with vc.Device("emulator") as device:
@@ -92,6 +93,7 @@ def test_every_failing_call_is_told_and_the_next_try_works(emulator: Emulator, l
         assert told > 0
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("mode", STREAM_MODES)
 def test_whatever_is_dropped_first_nothing_is_leaked(emulator: Emulator, leak_check: object, mode: StreamMode) -> None:
     emulator.stream_mode(mode)

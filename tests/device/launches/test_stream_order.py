@@ -43,6 +43,7 @@ OPERATIONS = st.lists(
 )
 
 
+@pytest.mark.thin(3)
 @pytest.mark.emulator
 @pytest.mark.parametrize("mode", STREAM_MODES)
 @settings(deadline=None, max_examples=30)

@@ -104,6 +104,7 @@ def test_pinned_arrays_outlive_their_device(device_name: int | str) -> None:
     assert array[3:].sum() == 8 * 997
 
 
+@pytest.mark.thin(2)
 @pytest.mark.emulator
 @pytest.mark.parametrize("closed", [True, False], ids=["closed", "dropped"])
 def test_the_last_view_gives_everything_back_to_the_driver(leak_check, device_name: int | str, closed: bool) -> None:

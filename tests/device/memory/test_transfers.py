@@ -314,6 +314,7 @@ def test_any_ranges_do_what_numpy_does(shared_device: vc.Device, written, read, 
 # ---- failing calls ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thin(5)
 @pytest.mark.emulator
 @pytest.mark.parametrize("nth", [1, 2, 6])
 @pytest.mark.parametrize(

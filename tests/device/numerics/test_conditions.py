@@ -122,6 +122,7 @@ def nests(draw: st.DrawFn) -> Nest:
     return Nest(draw)
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(nest=nests())

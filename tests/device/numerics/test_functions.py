@@ -53,6 +53,7 @@ def columns(name: str, type_: Type, count: int) -> list[Array]:
     return [hard(type_, count, seed=OPS[name].code + number) for number in range(table.ARITY[name])]
 
 
+@pytest.mark.thin(5)
 @pytest.mark.slow
 @pytest.mark.conformance
 @pytest.mark.parametrize(("name", "type_"), CASES, ids=str)

@@ -20,6 +20,7 @@ def use(name: str) -> vc.Program:
     return program(OPS[name], f64, f64)
 
 
+@pytest.mark.thin(5)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", table.ARITY)
 def test_hard_operands_give_the_interpreters_bits(device: vc.Device, name: str) -> None:
@@ -37,6 +38,7 @@ def test_a_million_hard_operands_give_the_interpreters_bits(device: vc.Device, n
     assert_same(vc.evaluate(use(name), *inputs), device.run(use(name), *inputs))
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("precision", ["ftz", "fast"])
 @pytest.mark.parametrize("name", table.ARITY)
 def test_other_precisions_have_the_bits_of_ieee(device: vc.Device, name: str, precision: str) -> None:
@@ -48,6 +50,7 @@ def test_other_precisions_have_the_bits_of_ieee(device: vc.Device, name: str, pr
     assert_same(vc.evaluate(use(name), *inputs), np.asarray(kernel(*inputs)))
 
 
+@pytest.mark.thin(7)
 @pytest.mark.slow
 @pytest.mark.parametrize("sm", [75, 90, 100])
 @pytest.mark.parametrize("name", table.ARITY)

@@ -172,6 +172,7 @@ def arguments(cases: list[Loop]) -> list[Any]:
     return found
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(cases=st.lists(loops(), min_size=1, max_size=4))

@@ -75,6 +75,7 @@ def test_random_uses_of_ops_agree(shared_device: vc.Device, data: st.DataObject)
     assert_agrees(shared_device, program, arguments, "found_op")
 
 
+@pytest.mark.thin(5)
 @pytest.mark.slow
 @pytest.mark.parametrize(("op", "type_"), ATOMIC_CASES, ids=lambda row: row.name)
 @FEW
@@ -85,6 +86,7 @@ def test_atomics_agree(shared_device: vc.Device, op: AtomicOp, type_: vc.Type, d
     assert_agrees(shared_device, program, arguments, "found_atomic")
 
 
+@pytest.mark.thin(7)
 @pytest.mark.slow
 @pytest.mark.parametrize(("op", "type_"), WARP_CASES, ids=lambda row: row.name)
 @FEW

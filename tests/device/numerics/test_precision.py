@@ -81,6 +81,7 @@ def without_rounded_up(name: str, given: list[Array], result: Array) -> Array:
     return result
 
 
+@pytest.mark.thin(11)
 @pytest.mark.parametrize(("op", "source", "target"), FLOAT_CASES, ids=lambda case: getattr(case, "name", str(case)))
 def test_ftz_is_the_exact_op_between_two_flushes(device: vc.Device, op: Op, source: Type, target: Type) -> None:
     inputs = operands(op, source)
@@ -90,6 +91,7 @@ def test_ftz_is_the_exact_op_between_two_flushes(device: vc.Device, op: Op, sour
     assert_same(expected_in_ftz(op, source, target, inputs), found)
 
 
+@pytest.mark.thin(11)
 @pytest.mark.parametrize(
     ("op", "source", "target"),
     [case for case in FLOAT_CASES if (case[0].name, case[1]) not in APPROXIMATE],
@@ -202,6 +204,7 @@ def triples(type_: Type) -> list[Array]:
     return [np.concatenate([e, r.astype(type_.dtype)]) for e, r in zip(edges, (x, y, z), strict=True)]
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("type_", FLOATS, ids=str)
 @pytest.mark.parametrize("form", CONTRACTED)
 @pytest.mark.parametrize("precision", ["ieee", "ftz", "fast"])

@@ -43,6 +43,7 @@ def shuffles(name: str, type_: Type, block: int) -> vc.Program:
     return b.build()
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("type_", TYPES, ids=str)
 @pytest.mark.parametrize("name", [name for name, op in WARP_OPS.items() if op.lane and name != "broadcast"])
 def test_shuffles_agree(device: vc.Device, name: str, type_: Type, count_device: Count) -> None:
@@ -97,6 +98,7 @@ def reductions(name: str, combine: str, type_: Type, block: int) -> vc.Program:
     return b.build()
 
 
+@pytest.mark.thin(7)
 @pytest.mark.parametrize("combine", COMBINES)
 @pytest.mark.parametrize("type_", NUMBERS, ids=str)
 @pytest.mark.parametrize("name", ["reduce", "inclusive_scan", "exclusive_scan"])

@@ -24,7 +24,11 @@ from .test_threads import run_all
 
 F32 = np.float32
 THREADS = 6
-LENGTHS = [30, pytest.param(1000, marks=pytest.mark.slow), pytest.param(8000, marks=pytest.mark.long)]
+LENGTHS = [
+    30,
+    pytest.param(1000, marks=[pytest.mark.slow, pytest.mark.thin]),
+    pytest.param(8000, marks=pytest.mark.long),
+]
 
 _IMPORT_ALL = """
 import importlib, json, pkgutil, sys
@@ -102,6 +106,7 @@ def test_one_bound_call_is_called_and_rebound_by_all(own_device: vc.Device, turn
     np.testing.assert_array_equal(last.expected, last.out.numpy())
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("turns", LENGTHS)
 def test_one_array_is_used_while_it_is_freed(leak_check: Any, device_name: int | str, turns: int) -> None:
     """Each use gives what the array had, or says that it was freed."""

@@ -120,7 +120,7 @@ def run_all(works: list[Callable[[], None]]) -> list[BaseException]:
     return wrong
 
 
-@pytest.mark.parametrize("turns", [40, pytest.param(1500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("turns", [40, pytest.param(1500, marks=[pytest.mark.slow, pytest.mark.thin])])
 def test_everything_at_once_is_right(device_name: int | str, turns: int) -> None:
     with vc.Device(device_name) as device:
         total, one = device.zeros(500, vc.i32), device.array(np.ones(500, np.int32))
@@ -133,7 +133,7 @@ def test_everything_at_once_is_right(device_name: int | str, turns: int) -> None
 
 
 @pytest.mark.emulator
-@pytest.mark.parametrize("rounds", [3, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [3, pytest.param(60, marks=[pytest.mark.slow, pytest.mark.thin])])
 def test_a_close_in_the_middle_ends_everybody(leak_check, device_name: int | str, rounds: int) -> None:
     for round_ in range(rounds):
         device = vc.Device(device_name)

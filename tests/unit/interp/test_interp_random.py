@@ -310,6 +310,7 @@ def drawn_texts(draw: Callable[[Any], Any]) -> str:
     return program_text(lambda below: int(draw(st.integers(0, below - 1))), cooperative=False)
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(drawn_texts(), st.sampled_from([24, 13, 1, 0]), st.integers(-(2**31), 2**31 - 1), st.integers(0, 2**32 - 1))
@@ -317,6 +318,7 @@ def test_lanes_together_equal_threads_one_by_one(text: str, size: int, s: int, s
     check(text, size, s, seed)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 200, 20))
 def test_warps_blocks_and_grids_meet_as_threads_one_by_one_do(first: int) -> None:

@@ -28,6 +28,7 @@ def value(name: str, *operands: float) -> float:
         return float(function(name, f64)(*[np.array([x]) for x in operands])[0])
 
 
+@pytest.mark.thin(5)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", table.ARITY)
 def test_f64_function_is_within_its_bound(name: str) -> None:
@@ -53,6 +54,7 @@ def test_bits_of_two_over_pi_are_right() -> None:
     assert int.from_bytes(np.array(TWO_OVER_PI_BITS, ">u4").tobytes(), "big") == expected
 
 
+@pytest.mark.thin(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ODD)
 @given(x=st.floats(allow_nan=False))

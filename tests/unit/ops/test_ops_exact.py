@@ -37,6 +37,7 @@ def expected_of(op: str, type_: Type, types: tuple[Type, ...], columns: list[Arr
     return exact.array(result, answers)
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize(("op", "type_"), [c for c in CASES if c[1].is_integer], ids=str)
 def test_integer_op_equals_exact_integers(op: str, type_: Type, count_interpreter: Count) -> None:
     types = operand_types(op, type_)
@@ -47,6 +48,7 @@ def test_integer_op_equals_exact_integers(op: str, type_: Type, count_interprete
     count_interpreter("ops", op, type_.name, expected.size)
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize(("op", "type_"), [c for c in CASES if c[0] in exact.FLOAT and c[1].is_float], ids=str)
 def test_float_op_rounds_the_exact_value_once(op: str, type_: Type, count_interpreter: Count) -> None:
     types = operand_types(op, type_)
@@ -81,6 +83,7 @@ def test_fma_is_right_where_rounding_twice_is_wrong(type_: Type) -> None:
     checked_fma(type_, [exact.array(type_, [float(v) for v in column.tolist()]) for column in (x, y, z)])
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("type_", FLOATS, ids=str)
 @pytest.mark.parametrize("shift", [-3, -1, 0, 1, 2, 30])
 def test_fma_of_subnormal_results_and_far_addends(type_: Type, shift: int) -> None:

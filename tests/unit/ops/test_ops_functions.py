@@ -37,6 +37,7 @@ def spread(type_: Type, arity: int) -> list[Array]:
     return [column, *(rng.permutation(column) for _ in range(arity - 1))]
 
 
+@pytest.mark.thin(5)
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "type_"), FUNCTIONS, ids=str)
 def test_function_is_within_its_bound(name: str, type_: Type, count_interpreter: Count) -> None:

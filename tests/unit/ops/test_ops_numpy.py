@@ -38,6 +38,7 @@ def test_every_row_of_the_table_has_a_function() -> None:
         assert callable(function(op, type_))
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize(("op", "type_"), [c for c in NUMPYS if c[1] is not bf16], ids=str)
 def test_op_equals_the_ufunc_of_its_name(op: str, type_: Type, count_interpreter: Count) -> None:
     types = operand_types(op, type_)
@@ -84,6 +85,7 @@ def test_nextafter_steps_through_all_values_in_order(type_: Type, count_interpre
     count_interpreter("ops", "nextafter", type_.name, expected.size)
 
 
+@pytest.mark.thin(7)
 @pytest.mark.parametrize(("op", "type_"), CASES, ids=str)
 def test_op_on_constants_equals_op_on_arrays(op: str, type_: Type) -> None:
     """Values that are the same in every thread take the interpreter's one-element path."""
