@@ -91,7 +91,7 @@ def _is_thinned(config: pytest.Config) -> bool:
 
 
 class _Thinning:
-    """Which cases of the tests marked `thin` stay: the first and every n-th behind it of each test, as they are collected."""
+    """Which cases of the tests marked `thin` stay: of each test the first and every n-th behind it."""
 
     def __init__(self) -> None:
         self._seen: dict[str, int] = {}
@@ -119,10 +119,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     unwanted.update(_missing_libraries())
     kept, dropped = [], []
     for item in items:
-        is_unwanted = any(map(item.get_closest_marker, unwanted)) or (
-            thinning is not None and thinning.leaves_out(item)
-        )
-        (dropped if is_unwanted else kept).append(item)
+        is_unwanted = any(map(item.get_closest_marker, unwanted))
+        is_thinned = not is_unwanted and thinning is not None and thinning.leaves_out(item)
+        (dropped if is_unwanted or is_thinned else kept).append(item)
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         items[:] = kept
