@@ -58,7 +58,6 @@ cdef class Call(AnyCall):
             status = vyc_call_run_at(self._h, origin)
         check(status)
 
-
     def set_arguments(self, Arguments arguments not None, tuple values not None) -> None:
         """Bind these for later launches; `values` are the objects they were made of."""
         self.set_values(&arguments.run, values)

@@ -6,13 +6,12 @@ What is plain goes by way of a frame of the kernel's into the C layer. Whatever 
 """
 from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject, PyTypeObject
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 
 from vyre_cuda._native.c_api cimport (
-    VYC_E_TIMEOUT, VYC_NOT_READY, VYC_OK, vyc_plan_launch, vyc_plan_run,
-    vyc_plan_submit, vyc_status, vyc_stream, vyc_ticket,
+    VYC_E_TIMEOUT, VYC_OK, vyc_plan_launch, vyc_plan_run, vyc_plan_submit, vyc_status, vyc_ticket,
 )
-from vyre_cuda._native.context cimport Context, Stream, load, looks_deep
+from vyre_cuda._native.context cimport Stream, load, looks_deep
 from vyre_cuda._native.foreign cimport stream_of
 from vyre_cuda._native.frame cimport FREE_THREADED, Frame, Framer, give_frame, take_frame
 from vyre_cuda._native.memory cimport Span, new_reference

@@ -277,7 +277,7 @@ cdef class Framer(Table):
         return True
 
     cdef bint prepare_launch(self, Frame *frame, PyObject *const *args, Py_ssize_t n, object grid) except -1:
-        """All parameters in declared order; False when this launch is not a plain one. The stream is the caller's to set.
+        """All parameters in declared order; False when this launch is not a plain one. The stream is the caller's.
 
         With a GIL nothing is held, and the frame is for use before any other thread may run.
         """

@@ -10,9 +10,10 @@ from libc.stdlib cimport calloc, free
 cimport numpy as cnp
 
 from vyre_cuda._native.c_api cimport (
-    VYC_NOT_READY, VYC_OK, VYC_TRY_BYTES, vyc_buffer, vyc_buffer_address, vyc_buffer_alloc, vyc_buffer_release, vyc_buffer_synchronize_for,
-    vyc_buffer_try_alloc, vyc_buffer_try_release, vyc_copy, vyc_copy_try_in, vyc_copy_try_out, vyc_download, vyc_fill, vyc_fill_zero, vyc_pinned_alloc, vyc_pinned_try_alloc,
-    vyc_pinned_data, vyc_pinned_register, vyc_pinned_release, vyc_status, vyc_transfer, vyc_upload,
+    VYC_NOT_READY, VYC_OK, VYC_TRY_BYTES, vyc_buffer, vyc_buffer_address, vyc_buffer_alloc, vyc_buffer_release,
+    vyc_buffer_synchronize_for, vyc_buffer_try_alloc, vyc_buffer_try_release, vyc_copy, vyc_copy_try_in,
+    vyc_copy_try_out, vyc_download, vyc_fill, vyc_fill_zero, vyc_pinned_alloc, vyc_pinned_try_alloc, vyc_pinned_data,
+    vyc_pinned_register, vyc_pinned_release, vyc_status, vyc_transfer, vyc_upload,
 )
 from vyre_cuda._native.context cimport Context, load, looks_deep
 from vyre_cuda._native.status cimport check
@@ -154,8 +155,8 @@ cdef Buffer new_buffer(Context context, uint64_t nbytes):
 cdef class Span:
     """`count` elements of a dtype from byte `offset` of a buffer; `buffer` is None once released.
 
-    Any thread may release it at any time; work that was given the buffer before keeps it. Subclasses supply `_copy_from`
-    and `_numpy`, for copies that are not small and plain, and their errors.
+    Any thread may release it at any time; work that was given the buffer before keeps it. Subclasses supply
+    `_copy_from` and `_numpy`, for copies that are not small and plain, and their errors.
     """
 
     def __init__(self, object device, Buffer buffer not None, uint64_t offset, uint64_t count,
@@ -266,8 +267,8 @@ cdef object new_array(cnp.dtype dtype, cnp.npy_intp count):
 
 
 cdef class Allocator:
-    """Makes device arrays, and waits for all their work. Subclasses supply `_empty` for arguments that are not plain, and
-    its errors, `_record_zeros` and `_refuse_in_recording`.
+    """Makes device arrays, and waits for all their work. Subclasses supply `_empty` for arguments that are not plain,
+    and its errors, `_record_zeros` and `_refuse_in_recording`.
     """
 
     def __init__(self, Context context not None, type array not None, tuple rows not None) -> None:

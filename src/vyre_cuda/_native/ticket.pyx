@@ -50,7 +50,7 @@ cdef extern from "<sys/prctl.h>":
 
 
 def exact_sleeps() -> None:
-    """Sleeps and waits of the calling thread end when their time has come, not up to 50 us later, as Linux lets them."""
+    """Sleeps and waits of the calling thread end when their time has come, not up to 50 us later as Linux lets them."""
     prctl(PR_SET_TIMERSLACK, 1)
 
 
