@@ -103,8 +103,9 @@ static CUresult CUDAAPI model_cuThreadExchangeStreamCaptureMode(CUstreamCaptureM
 #define MODELLED(X)                                                                                \
   X(cuInit)                                                                                        \
   X(cuDriverGetVersion)                                                                            \
-  X(cuGetErrorName) X(cuDeviceGet) X(cuDeviceGetCount) X(cuDeviceGetName) X(cuDeviceGetUuid)       \
-      X(cuDeviceTotalMem) X(cuDeviceGetAttribute) X(cuDevicePrimaryCtxRetain)                      \
-          X(cuDevicePrimaryCtxRelease) X(cuCtxGetCurrent) X(cuCtxSetCurrent) X(cuCtxGetDevice)     \
-              X(cuCtxGetId) X(cuThreadExchangeStreamCaptureMode)
+  X(cuGetErrorName)                                                                                \
+  X(cuDeviceGet) X(cuDeviceGetCount) X(cuDeviceGetName) X(cuDeviceGetUuid) X(cuDeviceTotalMem)     \
+      X(cuDeviceGetAttribute) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease)             \
+          X(cuCtxGetCurrent) X(cuCtxSetCurrent) X(cuCtxGetDevice) X(cuCtxGetId)                    \
+              X(cuThreadExchangeStreamCaptureMode)
 const model_row model_context_rows[] = {MODELLED(MODEL_ROW){NULL, NULL}};

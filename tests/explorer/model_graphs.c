@@ -184,8 +184,9 @@ static CUresult CUDAAPI model_cuGraphLaunch(CUgraphExec handle, CUstream where) 
 #define MODELLED(X)                                                                                \
   X(cuGraphCreate)                                                                                 \
   X(cuGraphDestroy)                                                                                \
-  X(cuGraphAddKernelNode) X(cuGraphAddMemcpyNode) X(cuGraphAddMemsetNode)                          \
-      X(cuGraphAddBatchMemOpNode) X(cuGraphKernelNodeSetAttribute) X(cuGraphInstantiateWithFlags)  \
+  X(cuGraphAddKernelNode)                                                                          \
+  X(cuGraphAddMemcpyNode) X(cuGraphAddMemsetNode) X(cuGraphAddBatchMemOpNode)                      \
+      X(cuGraphKernelNodeSetAttribute) X(cuGraphInstantiateWithFlags)                              \
           X(cuGraphExecKernelNodeSetParams) X(cuGraphExecMemcpyNodeSetParams)                      \
               X(cuGraphExecMemsetNodeSetParams) X(cuGraphExecDestroy) X(cuGraphUpload)             \
                   X(cuGraphLaunch)

@@ -1,0 +1,255 @@
+"""The tasks of the project: `nox -l` lists them, `nox -s NAME -- WORDS` runs one, and WORDS go to its program.
+
+They run in the environment that nox is called from, which has the package and its extra "dev", and need no network.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+
+import nox
+
+nox.options.default_venv_backend = "none"
+nox.options.sessions = ["lint", "tests"]
+
+# Programs of this environment first, whether it is activated or not.
+os.environ["PATH"] = os.pathsep.join((sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)))
+
+PARITY = "tests/device/numerics/test_parity.py"
+THREADS = ("tests/device/threads/test_free_threading.py", "tests/device/threads/test_threads.py")
+
+
+def _pytest(session: nox.Session, *words: str, **environment: str) -> None:
+    session.run(sys.executable, "-m", "pytest", *words, *session.posargs, env=environment)
+
+
+def _native(session: nox.Session, preset: str) -> None:
+    session.run("cmake", "--preset", preset, f"-DPython_EXECUTABLE={sys.executable}")
+    session.run("cmake", "--build", "--preset", preset)
+    session.run("ctest", "--preset", preset, *session.posargs)
+
+
+# ---- checks ----------------------------------------------------------------------------------------------------------
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """All checks of a commit."""
+    session.run("pre-commit", "run", "--all-files", *session.posargs)
+
+
+@nox.session(name="format")
+def format_(session: nox.Session) -> None:
+    """Format Python, C and C++."""
+    session.run("ruff", "format", ".")
+    files = session.run("git", "ls-files", "*.c", "*.h", "*.cpp", silent=True)
+    session.run("clang-format", "-i", *str(files).split())
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """mypy, strict."""
+    session.run("mypy", *session.posargs)
+
+
+@nox.session
+def imports(session: nox.Session) -> None:
+    """Who imports whom: the rooms of the package."""
+    session.run("lint-imports", *session.posargs)
+
+
+@nox.session
+def prose(session: nox.Session) -> None:
+    """Spelling, and the words of the house, in pages and messages."""
+    session.run("codespell", *session.posargs)
+    session.run(sys.executable, "tools/prose.py")
+
+
+# ---- tests -----------------------------------------------------------------------------------------------------------
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """The tests on the emulator: five minutes on two cores."""
+    _pytest(session)
+
+
+@nox.session
+def quick(session: nox.Session) -> None:
+    """Of these, those that take less than a quarter of a second each."""
+    _pytest(session, "-m", "not slow")
+
+
+@nox.session
+def long(session: nox.Session) -> None:
+    """All tests with all cases, and those that take minutes."""
+    _pytest(session, "--long")
+
+
+@nox.session
+def device(session: nox.Session) -> None:
+    """The tests on a GPU."""
+    _pytest(session, "--device=cuda", VYRE_CUDA_REQUIRE_GPU="1")
+
+
+@nox.session
+def random(session: nox.Session) -> None:
+    """20,000 random programs against the interpreter, on the emulator; `-- --device=cuda`: on a GPU."""
+    words = (PARITY, "-k", "random_programs", "--timeout=0")
+    _pytest(session, *words, VYRE_CUDA_TEST_EXAMPLES=os.environ.get("VYRE_CUDA_TEST_EXAMPLES", "20000"))
+
+
+@nox.session
+@nox.parametrize("preset", ["dev", "release"], ids=["dev", "release"])
+def native(session: nox.Session, preset: str) -> None:
+    """The native programs, by CMake and ctest; release also makes the libraries for C and C++ hosts."""
+    _native(session, preset)
+
+
+@nox.session
+@nox.parametrize("preset", ["asan", "tsan"], ids=["asan", "tsan"])
+def sanitizers(session: nox.Session, preset: str) -> None:
+    """The native programs with address and undefined-behavior sanitizers, or with the thread sanitizer."""
+    _native(session, preset)
+
+
+@nox.session
+def sanitized(session: nox.Session) -> None:
+    """The Python tests with address and undefined-behavior sanitizers in library, emulator and extensions."""
+    words = session.posargs or ["tests/binding", "tests/device", "-m", "not slow"]
+    session.run(sys.executable, "tools/sanitized.py", "asan", *words)
+
+
+@nox.session
+def threads(session: nox.Session) -> None:
+    """Threads with the thread sanitizer, by a Python that has it (3.14t, --disable-gil --with-thread-sanitizer)."""
+    session.run(sys.executable, "tools/sanitized.py", "tsan", *(session.posargs or THREADS))
+
+
+@nox.session
+def explorer(session: nox.Session) -> None:
+    """A million schedules of two and three threads, and one again (tests/explorer/README.md)."""
+    session.run("cmake", "--preset", "release", f"-DPython_EXECUTABLE={sys.executable}")
+    session.run("cmake", "--build", "--preset", "release", "--target", "explorer")
+    words = session.posargs or ["--budget", "100", "--random", "250000"]
+    session.run("build/release/tests/explorer/explorer", *words)
+
+
+@nox.session
+@nox.parametrize("kind", ["text", "wire"], ids=["text", "wire"])
+def fuzz_programs(session: nox.Session, kind: str) -> None:
+    """A million executions of a fuzzer on the text or wire bytes of programs (pip install atheris)."""
+    session.run(sys.executable, "tests/fuzz/fuzz_program.py", kind, *(session.posargs or ["-runs=1000000"]))
+
+
+@nox.session
+@nox.parametrize("kind", ["file", "signed", "facts"], ids=["file", "signed", "facts"])
+def fuzz_cache(session: nox.Session, kind: str) -> None:
+    """The same on cache files."""
+    session.run(sys.executable, "tests/fuzz/fuzz_cache.py", kind, *(session.posargs or ["-runs=1000000"]))
+
+
+@nox.session
+def fuzz_bundles(session: nox.Session) -> None:
+    """Ten million changed bundles through the loader, with sanitizers."""
+    session.run("cmake", "--preset", "asan", f"-DPython_EXECUTABLE={sys.executable}")
+    session.run("cmake", "--build", "--preset", "asan", "--target", "fuzz_bundle")
+    words = session.posargs or ["-runs=10000000"]
+    session.run("build/asan/tests/fuzz/fuzz_bundle", "tests/native/example.vyre", *words)
+
+
+@nox.session
+@nox.parametrize("part", ["bundle", "replay", "ptx", "arrays"], ids=["bundle", "replay", "ptx", "arrays"])
+def libfuzzer(session: nox.Session, part: str) -> None:
+    """A fuzzer in C or C++ with libFuzzer, which needs clang, for a quarter of an hour."""
+    session.run("cmake", "--preset", "fuzz", f"-DPython_EXECUTABLE={sys.executable}")
+    session.run("cmake", "--build", "--preset", "fuzz", "--target", f"fuzz_{part}")
+    session.run(sys.executable, "tests/fuzz/seeds.py", "build/seeds")
+    seeds = "bundle" if part == "replay" else part
+    os.makedirs(f"build/corpus/{seeds}", exist_ok=True)
+    words = session.posargs or ["-max_total_time=900", *(["-dict=build/seeds/ptx.dict"] if part == "ptx" else [])]
+    session.run(f"build/fuzz/tests/fuzz/fuzz_{part}", *words, f"build/corpus/{seeds}", f"build/seeds/{seeds}")
+
+
+@nox.session
+def machine_code(session: nox.Session) -> None:
+    """100,000 random programs by the machine code of a ptxas, without a GPU: `-- --ptxas PATH --output DIR`."""
+    words = ["--programs", "100000", "--reduce", *session.posargs]
+    session.run(sys.executable, "tests/machine_code/check.py", *words)
+
+
+@nox.session
+def independent(session: nox.Session) -> None:
+    """Random programs on all GPUs against an oracle of their own: `-- --output DIR`; `--reduce FILE` cuts one down."""
+    words = ["--device", "cuda", "--seconds", "500", *session.posargs]
+    session.run(sys.executable, "tests/independent/run.py", *words)
+
+
+# ---- records, after a wanted change: then read the diff --------------------------------------------------------------
+
+
+@nox.session
+@nox.parametrize(
+    "what",
+    ["tests/golden", "tests/binding", "tests/device/calls/test_budget.py"],
+    ids=["ptx", "abi", "budget"],
+)
+def golden(session: nox.Session, what: str) -> None:
+    """Records anew: the PTX of some programs, the binary interface, what warm calls cost."""
+    _pytest(session, what, "--update-golden", "--long")
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The pages that are generated: op table, functions, conformance."""
+    session.run(sys.executable, "docs/generate.py", *session.posargs)
+
+
+@nox.session
+@nox.parametrize("where", ["emulator", "cuda"], ids=["emulator", "cuda"])
+def conformance(session: nox.Session, where: str) -> None:
+    """The conformance of interpreter and emulator, or that of a GPU."""
+    rooms = ["tests/device", "--device=cuda"] if where == "cuda" else []
+    _pytest(session, "-m", "conformance", *rooms, f"--conformance=docs/conformance/{where}.json")
+
+
+@nox.session
+def minimax(session: nox.Session) -> None:
+    """The polynomials of the mathematical functions, after a change in tools/."""
+    session.run(sys.executable, "tools/minimax.py", *session.posargs)
+
+
+@nox.session
+def figures(session: nox.Session) -> None:
+    """The figures of the documents, out of benchmarks/results."""
+    session.run(sys.executable, "benchmarks/page.py", *session.posargs)
+
+
+# ---- on a GPU, and for a release -------------------------------------------------------------------------------------
+
+
+@nox.session
+def benchmarks(session: nox.Session) -> None:
+    """The benchmarks on a GPU."""
+    session.run(sys.executable, "benchmarks/bench_dispatch.py", *(session.posargs or ["--peers", "all"]))
+
+
+@nox.session
+@nox.parametrize("what", ["record", "fold"], ids=["record", "fold"])
+def silicon(session: nox.Session, what: str) -> None:
+    """The answers of a GPU; or what its compiler makes of operands that it can fold: `-- --output fold.jsonl`."""
+    session.run(sys.executable, f"tests/silicon/{what}.py", "libcuda.so.1", *session.posargs)
+
+
+@nox.session
+def abi(session: nox.Session) -> None:
+    """What changed in the binary interface since a commit: `-- COMMIT`."""
+    session.run(sys.executable, "tools/abi_check.py", *session.posargs)
+
+
+@nox.session
+def wheels(session: nox.Session) -> None:
+    """An sdist and manylinux wheels: `-- --output dist python3.10 python3.11 ...`."""
+    session.run(sys.executable, "tools/wheels.py", *session.posargs)
