@@ -9,6 +9,37 @@ enum { DEVICE, PINNED, KINDS };
 #define CUDA_ERROR_OUT_OF_MEMORY 2
 #define CUDA_ERROR_UNKNOWN 999
 
+/* ---- a context, and a plan on it ----------------------------------------------------------------
+ */
+
+/* Nothing of it is left, and the emulator is as it was at first. */
+UNUSED static void end_context(vyc_context *context) {
+  vyc_context_release(context);
+  check_nothing_lives();
+  CHECK(emulator_reset() == 0);
+}
+
+typedef struct scene {
+  vyc_context *context;
+  vyc_module *module;
+  vyc_plan *plan; /* scale, whose arguments are copied */
+} scene;
+
+UNUSED static scene begin_scene(int stream_mode) {
+  scene s;
+  CHECK(emulator_set("stream_mode", stream_mode) == 0);
+  s.context = open_context();
+  s.module = load_module(s.context);
+  s.plan = scale_plan(s.module, COPIED);
+  return s;
+}
+
+UNUSED static void end_scene(const scene *s) {
+  vyc_plan_release(s->plan);
+  vyc_module_release(s->module);
+  end_context(s->context);
+}
+
 /* ---- one face for both kinds ----------------------------------------------------------------- */
 
 typedef struct piece {

@@ -10,7 +10,7 @@
 
 #include "driver.h" /* in front of what takes short names */
 
-#include "dispatch_test.h"
+#include "claims_test.h"
 
 #define MOST_YIELDS 1000000u
 
@@ -38,64 +38,12 @@ static CUresult slow_launch(CUgraphExec exec, CUstream stream) {
   return real_launch(exec, stream);
 }
 
-typedef struct scene {
-  vyc_context *context;
-  vyc_module *module;
-  vyc_plan *plan;
-  vyc_buffer *in, *out;
-  task t;
-  vyc_call *call;
-  vyc_graph *graph;
-} scene;
-
-static scene s;
-
 static void set_up(void) {
   vyc_driver *driver = NULL;
   OK(vyc_driver_open(&driver, emulator_path));
   real_launch = driver->cuGraphLaunch;
   driver->cuGraphLaunch = slow_launch;
-  OK(vyc_context_open(&s.context, driver, 0));
-  vyc_driver_release(driver);
-  s.module = load_module(s.context);
-  s.plan = scale_plan(s.module, STREAMED);
-  s.in = filled(s.context, 1.0f);
-  s.out = new_buffer(s.context, BYTES);
-  prepare(&s.t, 2.0f);
-  on_buffers(&s.t, s.in, s.out);
-  OK(vyc_call_create(&s.call, s.plan, &s.t.run));
-  uint32_t step = 0;
-  OK(vyc_graph_create(&s.graph, s.context));
-  OK(vyc_graph_add_launch(s.graph, &step, s.plan, &s.t.run));
-  OK(vyc_graph_finish(s.graph));
-  for (int i = 0; i < 2; i++) {
-    OK(vyc_call_run(s.call));
-    OK(vyc_graph_launch(s.graph, NULL, 0, NULL));
-  }
-}
-
-static void tear_down(void) {
-  vyc_call_release(s.call);
-  vyc_graph_release(s.graph);
-  vyc_buffer_release(s.in);
-  vyc_buffer_release(s.out);
-  vyc_plan_release(s.plan);
-  vyc_module_release(s.module);
-  vyc_context_release(s.context);
-  check_nothing_lives();
-}
-
-static void *run_call(void *unused) {
-  OK(vyc_call_run(s.call));
-  return unused;
-}
-static void *rebind_call(void *unused) {
-  OK(vyc_call_set_run(s.call, &s.t.run));
-  return unused;
-}
-static void *launch_graph(void *unused) {
-  OK(vyc_graph_launch(s.graph, NULL, 0, NULL));
-  return unused;
+  set_up_on(driver);
 }
 
 static void meets(void *(*holder)(void *), void *(*waiter)(void *)) {

@@ -23,8 +23,7 @@ static void what_a_thread_gave_it_takes_back_without_the_driver(int kind) {
   OK(vyc_context_trim(context));
   const stats t = read_stats(kind, context);
   CHECK(t.idle == 0 && t.frees == t.misses && t.hits == s.hits);
-  vyc_context_release(context);
-  check_nothing_lives();
+  end_context(context);
 }
 
 /* More blocks of one size, and more sizes, than a magazine holds. */
@@ -46,8 +45,7 @@ static void every_idle_block_is_found_again(int kind) {
   }
   const stats s = read_stats(kind, context);
   CHECK(s.misses == COUNT && s.hits == 2 * COUNT && s.idle == s.peak && s.live == 0);
-  vyc_context_release(context);
-  check_nothing_lives();
+  end_context(context);
 }
 
 /* ---- order ----------------------------------------------------------------------------------- */
@@ -62,60 +60,50 @@ static void launch_on(vyc_plan *plan, const piece *in, const piece *out, vyc_str
 
 /* In lazy mode a question moves a stream on by one operation, so the first answer is "not yet". */
 static void a_block_is_reused_behind_every_stream_that_used_it(void) {
-  CHECK(emulator_set("stream_mode", LAZY) == 0);
-  vyc_context *context = open_context();
-  vyc_module *module = load_module(context);
-  vyc_plan *plan = scale_plan(module, COPIED);
-  vyc_stream *streams[2] = {new_stream(context), new_stream(context)};
-  piece in = new_piece(DEVICE, context, N * 4), out = new_piece(DEVICE, context, N * 4);
+  const scene s = begin_scene(LAZY);
+  vyc_stream *streams[2] = {new_stream(s.context), new_stream(s.context)};
+  piece in = new_piece(DEVICE, s.context, N * 4), out = new_piece(DEVICE, s.context, N * 4);
   OK(vyc_fill_zero(in.buffer, 0, N * 4));
-  for (int i = 0; i < 8; i++) launch_on(plan, &in, &out, streams[i % 2]);
+  for (int i = 0; i < 8; i++) launch_on(s.plan, &in, &out, streams[i % 2]);
   const uint64_t looks = count_of("cuStreamQuery");
   end_piece(&out);
-  const piece other = new_piece(DEVICE, context, N * 4);
+  const piece other = new_piece(DEVICE, s.context, N * 4);
   CHECK(other.data != out.data);
   CHECK(count_of("cuStreamQuery") == looks);
   OK(vyc_stream_synchronize(streams[0]));
-  const piece third = new_piece(DEVICE, context, N * 4);
+  const piece third = new_piece(DEVICE, s.context, N * 4);
   CHECK(third.data != out.data); /* the second stream has not passed */
   OK(vyc_stream_synchronize(streams[1]));
-  const piece fourth = new_piece(DEVICE, context, N * 4);
+  const piece fourth = new_piece(DEVICE, s.context, N * 4);
   CHECK(fourth.data == out.data);
   end_piece(&in);
   end_piece(&other);
   end_piece(&third);
   end_piece(&fourth);
   for (int i = 0; i < 2; i++) vyc_stream_release(streams[i]);
-  vyc_plan_release(plan);
-  vyc_module_release(module);
-  vyc_context_release(context);
-  check_nothing_lives();
-  CHECK(emulator_reset() == 0);
+  end_scene(&s);
 }
 
 /* Neither a release nor a copy looks at other streams for the sake of one that is gone. */
 static void what_an_ended_stream_used_is_free_at_once(void) {
-  CHECK(emulator_set("stream_mode", LAZY) == 0);
-  vyc_context *context = open_context();
-  vyc_module *module = load_module(context);
-  vyc_plan *plan = scale_plan(module, COPIED);
-  vyc_stream *ended = new_stream(context), *busy = new_stream(context);
-  piece in = new_piece(DEVICE, context, N * 4), out = new_piece(DEVICE, context, N * 4);
-  const piece copied = new_piece(DEVICE, context, N * 4);
-  const piece others = new_piece(DEVICE, context, N * 4);
+  const scene s = begin_scene(LAZY);
+  vyc_stream *ended = new_stream(s.context), *busy = new_stream(s.context);
+  piece in = new_piece(DEVICE, s.context, N * 4), out = new_piece(DEVICE, s.context, N * 4);
+  const piece copied = new_piece(DEVICE, s.context, N * 4);
+  const piece others = new_piece(DEVICE, s.context, N * 4);
   float host[N];
   OK(vyc_fill_zero(in.buffer, 0, N * 4));
-  OK(vyc_context_synchronize(context));
-  launch_on(plan, &in, &out, ended);
-  launch_on(plan, &in, &copied, ended);
+  OK(vyc_context_synchronize(s.context));
+  launch_on(s.plan, &in, &out, ended);
+  launch_on(s.plan, &in, &copied, ended);
   OK(vyc_stream_synchronize(ended));
   vyc_stream_release(ended);
   const uint64_t given = count_of("cuLaunchKernel") + count_of("cuGraphLaunch");
-  for (int i = 0; i < 4; i++) launch_on(plan, &in, &others, busy);
+  for (int i = 0; i < 4; i++) launch_on(s.plan, &in, &others, busy);
   CHECK(count_of("cuLaunchKernel") + count_of("cuGraphLaunch") == given + 4);
   const uint64_t looks = count_of("cuStreamQuery");
   end_piece(&out);
-  const piece next = new_piece(DEVICE, context, N * 4);
+  const piece next = new_piece(DEVICE, s.context, N * 4);
   CHECK(next.data == out.data);
   CHECK(count_of("cuStreamQuery") == looks);
   OK(vyc_copy_out(copied.buffer, 0, host, N * 4));
@@ -124,11 +112,7 @@ static void what_an_ended_stream_used_is_free_at_once(void) {
   const piece *all[] = {&in, &copied, &others, &next};
   for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) end_piece(all[i]);
   vyc_stream_release(busy);
-  vyc_plan_release(plan);
-  vyc_module_release(module);
-  vyc_context_release(context);
-  check_nothing_lives();
-  CHECK(emulator_reset() == 0);
+  end_scene(&s);
 }
 
 /* ---- budgets --------------------------------------------------------------------------------- */
@@ -155,8 +139,7 @@ static void idle_memory_stays_within_the_budget(int kind) {
   const piece p = new_piece(kind, context, 100);
   end_piece(&p);
   CHECK(read_stats(kind, context).idle == 0);
-  vyc_context_release(context);
-  check_nothing_lives();
+  end_context(context);
 }
 
 /* What is over the budget waits for the main stream, and nobody waits with it. */
@@ -173,9 +156,7 @@ static void memory_over_the_budget_is_not_freed_under_work(void) {
   OK(vyc_context_synchronize(context));
   CHECK(read_stats(DEVICE, context).idle == 0);
   CHECK(count_of("cuMemFree") == frees + 1);
-  vyc_context_release(context);
-  check_nothing_lives();
-  CHECK(emulator_reset() == 0);
+  end_context(context);
 }
 
 /* ---- shortage -------------------------------------------------------------------------------- */
@@ -204,31 +185,23 @@ static void a_shortage_frees_what_is_idle_and_tries_once_more(int kind) {
   end_piece(&large);
   const piece p = new_piece(kind, context, 2 * MIB);
   end_piece(&p);
-  vyc_context_release(context);
-  check_nothing_lives();
-  CHECK(emulator_reset() == 0);
+  end_context(context);
 }
 
 /* What was released under work comes back as well, once that has ended. */
 static void a_shortage_waits_for_released_blocks(void) {
-  vyc_context *context = open_context();
-  vyc_module *module = load_module(context);
-  vyc_plan *plan = scale_plan(module, COPIED);
-  vyc_stream *stream = new_stream(context);
+  const scene s = begin_scene(LAZY);
+  vyc_stream *stream = new_stream(s.context);
   CHECK(emulator_set("memory_limit", 6 * (int64_t)MIB) == 0);
-  CHECK(emulator_set("stream_mode", LAZY) == 0);
-  const piece in = new_piece(DEVICE, context, 2 * MIB), out = new_piece(DEVICE, context, 2 * MIB);
-  for (int i = 0; i < 4; i++) launch_on(plan, &in, &out, stream);
+  const piece in = new_piece(DEVICE, s.context, 2 * MIB),
+              out = new_piece(DEVICE, s.context, 2 * MIB);
+  for (int i = 0; i < 4; i++) launch_on(s.plan, &in, &out, stream);
   end_piece(&in);
   end_piece(&out);
-  const piece large = new_piece(DEVICE, context, 6 * MIB);
+  const piece large = new_piece(DEVICE, s.context, 6 * MIB);
   end_piece(&large);
   vyc_stream_release(stream);
-  vyc_plan_release(plan);
-  vyc_module_release(module);
-  vyc_context_release(context);
-  check_nothing_lives();
-  CHECK(emulator_reset() == 0);
+  end_scene(&s);
 }
 
 /* ---- room for host arguments ----------------------------------------------------------------- */
@@ -258,65 +231,44 @@ static void burst(vyc_plan *plan) {
 }
 
 static void a_trim_takes_the_room_of_runs_that_have_ended(void) {
-  CHECK(emulator_set("stream_mode", LAZY) == 0); /* none ends before all are submitted */
-  vyc_context *context = open_context();
-  vyc_module *module = load_module(context);
-  vyc_plan *plan = scale_plan(module, COPIED);
-  burst(plan);
+  const scene s = begin_scene(LAZY); /* none ends before all are submitted */
+  burst(s.plan);
   for (int kind = 0; kind < KINDS; kind++)
-    CHECK(read_stats(kind, context).live >= (uint64_t)RUNS * ROOM);
-  OK(vyc_context_trim(context));
+    CHECK(read_stats(kind, s.context).live >= (uint64_t)RUNS * ROOM);
+  OK(vyc_context_trim(s.context));
   for (int kind = 0; kind < KINDS; kind++) {
-    const stats s = read_stats(kind, context);
-    CHECK(s.live <= (uint64_t)RUNS * 256 && s.idle == 0);
+    const stats found = read_stats(kind, s.context);
+    CHECK(found.live <= (uint64_t)RUNS * 256 && found.idle == 0);
   }
-  burst(plan);
-  vyc_plan_release(plan);
-  vyc_module_release(module);
-  vyc_context_release(context);
-  check_nothing_lives();
-  CHECK(emulator_reset() == 0);
+  burst(s.plan);
+  end_scene(&s);
 }
 
 /* Their arguments are in it. */
 static void a_trim_leaves_the_room_of_runs_in_flight(void) {
-  CHECK(emulator_set("stream_mode", LAZY) == 0);
-  vyc_context *context = open_context();
-  vyc_module *module = load_module(context);
-  vyc_plan *plan = scale_plan(module, COPIED);
+  const scene s = begin_scene(LAZY);
   task t;
   vyc_ticket *ticket = NULL;
   prepare(&t, 3.0f);
-  OK(vyc_plan_submit(plan, &ticket, &t.run));
-  OK(vyc_context_trim(context));
-  const piece other = new_piece(DEVICE, context, N * 4);
+  OK(vyc_plan_submit(s.plan, &ticket, &t.run));
+  OK(vyc_context_trim(s.context));
+  const piece other = new_piece(DEVICE, s.context, N * 4);
   OK(vyc_fill_zero(other.buffer, 0, N * 4));
   OK(vyc_ticket_wait(ticket, -1));
   verify(&t);
   vyc_ticket_release(ticket);
   end_piece(&other);
-  vyc_plan_release(plan);
-  vyc_module_release(module);
-  vyc_context_release(context);
-  check_nothing_lives();
-  CHECK(emulator_reset() == 0);
+  end_scene(&s);
 }
 
 static void a_shortage_takes_the_room_of_runs_that_have_ended(int kind) {
-  CHECK(emulator_set("stream_mode", LAZY) == 0);
-  vyc_context *context = open_context();
-  vyc_module *module = load_module(context);
-  vyc_plan *plan = scale_plan(module, COPIED);
+  const scene s = begin_scene(LAZY);
   CHECK(emulator_set(limit_of(kind), 10 * (int64_t)MIB) == 0);
-  burst(plan);
-  const piece large = new_piece(kind, context, 8 * MIB);
+  burst(s.plan);
+  const piece large = new_piece(kind, s.context, 8 * MIB);
   end_piece(&large);
-  burst(plan);
-  vyc_plan_release(plan);
-  vyc_module_release(module);
-  vyc_context_release(context);
-  check_nothing_lives();
-  CHECK(emulator_reset() == 0);
+  burst(s.plan);
+  end_scene(&s);
 }
 
 /* ---- failing calls --------------------------------------------------------------------------- */
@@ -378,30 +330,23 @@ static void any_call_may_fail(void) {
 
 /* A block that no event and no wait could vouch for is not handed out again. */
 static void a_block_that_cannot_be_waited_for_is_put_aside(void) {
-  CHECK(emulator_set("stream_mode", LAZY) == 0);
-  vyc_context *context = open_context();
-  vyc_module *module = load_module(context);
-  vyc_plan *plan = scale_plan(module, COPIED);
-  vyc_stream *stream = new_stream(context);
-  const piece in = new_piece(DEVICE, context, N * 4), out = new_piece(DEVICE, context, N * 4);
-  launch_on(plan, &in, &out, stream);
+  const scene s = begin_scene(LAZY);
+  vyc_stream *stream = new_stream(s.context);
+  const piece in = new_piece(DEVICE, s.context, N * 4), out = new_piece(DEVICE, s.context, N * 4);
+  launch_on(s.plan, &in, &out, stream);
   CHECK(emulator_fail("cuEventRecord", 1, CUDA_ERROR_UNKNOWN, 1) == 0);
   CHECK(emulator_fail("cuStreamQuery", 1, CUDA_ERROR_UNKNOWN, 1) == 0);
   end_piece(&out);
   CHECK(emulator_reset() == 0);
   CHECK(emulator_set("stream_mode", LAZY) == 0);
-  const stats s = read_stats(DEVICE, context);
-  CHECK(s.count == 1 && s.idle == 0);
-  const piece other = new_piece(DEVICE, context, N * 4);
+  const stats found = read_stats(DEVICE, s.context);
+  CHECK(found.count == 1 && found.idle == 0);
+  const piece other = new_piece(DEVICE, s.context, N * 4);
   CHECK(other.data != out.data);
   end_piece(&in);
   end_piece(&other);
   vyc_stream_release(stream);
-  vyc_plan_release(plan);
-  vyc_module_release(module);
-  vyc_context_release(context);
-  check_nothing_lives();
-  CHECK(emulator_reset() == 0);
+  end_scene(&s);
 }
 
 int main(int argc, char **argv) {

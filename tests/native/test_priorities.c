@@ -18,7 +18,7 @@
 
 #include "driver.h" /* in front of what takes short names */
 
-#include "dispatch_test.h"
+#include "claims_test.h"
 
 #define HOG_NS UINT64_C(500000000)
 #define HOLD_NS UINT64_C(5000000) /* of a driver call: longer than a waiter sleeps at a time */
@@ -138,17 +138,12 @@ static CUresult other_record(CUevent event, CUstream stream) {
   return real_record(event, stream);
 }
 
+/* On the stream of somebody else. */
 static struct {
-  vyc_context *context;
-  vyc_module *module;
-  vyc_plan *plan;
-  vyc_buffer *in, *out;
-  task t, there; /* on the context's own stream, and on that of somebody else */
-  vyc_call *call, *call_there;
-  vyc_graph *graph;
   vyc_stream *stream;
-  CUstream raw;
-} s;
+  task t;
+  vyc_call *call;
+} there;
 
 static void set_up(void) {
   vyc_driver *driver = NULL;
@@ -157,64 +152,31 @@ static void set_up(void) {
   real_record = driver->cuEventRecord;
   driver->cuGraphLaunch = other_launch;
   driver->cuEventRecord = other_record;
-  OK(vyc_context_open(&s.context, driver, 0));
-  vyc_driver_release(driver);
-  s.module = load_module(s.context);
-  s.plan = scale_plan(s.module, STREAMED);
-  s.in = filled(s.context, 1.0f);
-  s.out = new_buffer(s.context, BYTES);
-  prepare(&s.t, 2.0f);
-  on_buffers(&s.t, s.in, s.out);
-  OK(vyc_call_create(&s.call, s.plan, &s.t.run));
-  uint32_t step = 0;
-  OK(vyc_graph_create(&s.graph, s.context));
-  OK(vyc_graph_add_launch(s.graph, &step, s.plan, &s.t.run));
-  OK(vyc_graph_finish(s.graph));
-  OK(vyc_stream_adopt(&s.stream, s.context, 0));
-  prepare(&s.there, 2.0f);
-  on_buffers(&s.there, s.in, s.out);
-  s.there.run.stream = s.stream;
-  OK(vyc_call_create(&s.call_there, s.plan, &s.there.run));
+  set_up_on(driver);
+  OK(vyc_stream_adopt(&there.stream, s.context, 0));
+  prepare(&there.t, 2.0f);
+  on_buffers(&there.t, s.in, s.out);
+  there.t.run.stream = there.stream;
+  OK(vyc_call_create(&there.call, s.plan, &there.t.run));
   for (int i = 0; i < 2; i++) {
-    OK(vyc_call_run(s.call));
-    OK(vyc_graph_launch(s.graph, NULL, 0, NULL));
-    OK(vyc_call_run(s.call_there));
-    OK(vyc_plan_launch(s.plan, &s.there.run));
+    OK(vyc_call_run(there.call));
+    OK(vyc_plan_launch(s.plan, &there.t.run));
   }
 }
 
-static void tear_down(void) {
+static void end_all(void) {
   atomic_store(&in_launch, NULL);
-  vyc_call_release(s.call);
-  vyc_call_release(s.call_there);
-  vyc_graph_release(s.graph);
-  vyc_buffer_release(s.in);
-  vyc_buffer_release(s.out);
-  vyc_plan_release(s.plan);
-  vyc_stream_release(s.stream);
-  vyc_module_release(s.module);
-  vyc_context_release(s.context);
-  check_nothing_lives();
+  vyc_call_release(there.call);
+  vyc_stream_release(there.stream);
+  tear_down();
 }
 
-static void *run_call(void *unused) {
-  OK(vyc_call_run(s.call));
-  return unused;
-}
-static void *rebind_call(void *unused) {
-  OK(vyc_call_set_run(s.call, &s.t.run));
-  return unused;
-}
-static void *launch_graph(void *unused) {
-  OK(vyc_graph_launch(s.graph, NULL, 0, NULL));
-  return unused;
-}
 static void *run_call_there(void *unused) {
-  OK(vyc_call_run(s.call_there));
+  OK(vyc_call_run(there.call));
   return unused;
 }
 static void *launch_there(void *unused) {
-  OK(vyc_plan_launch(s.plan, &s.there.run));
+  OK(vyc_plan_launch(s.plan, &there.t.run));
   return unused;
 }
 
@@ -423,7 +385,7 @@ int main(int argc, char **argv) {
   everybody_in_a_crowd_ends(0);
   if (!may_have_priority()) {
     puts("real-time priorities are refused here: lending them is not tested");
-    tear_down();
+    end_all();
     return 0;
   }
   a_hog_does_not_come_between(run_call, run_call);
@@ -441,6 +403,6 @@ int main(int argc, char **argv) {
     a_waiter_sleeps_where_it_cannot_lend(&refuses_reading);
     a_forked_child_waits_for_nobody();
   }
-  tear_down();
+  end_all();
   return 0;
 }
