@@ -40,7 +40,7 @@ def project(folder: Path, way: str) -> Path:
     return folder
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin
 @pytest.mark.parametrize("way", WAYS)
 def test_a_host_builds_the_library_as_a_part_of_itself(tmp_path: Path, way: str) -> None:
     words = {"VYRE_CUDA": ROOT, "VYC_CUDA_INCLUDE": cuda_include(), "VYC_EMULATOR": "OFF"}

@@ -80,6 +80,7 @@ def test_a_wrong_op_is_found_and_reduced_to(
     assert judge.judge(again).differences == verdict.differences
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 def test_a_process_that_dies_is_replaced_and_its_case_reported() -> None:
     share = Share(0, 0, 1, 60, time.monotonic() + 100, "folding", 4, "emulator", bundles=0, large=False)

@@ -157,6 +157,7 @@ def test_questions_that_fail_together_are_asked_in_halves() -> None:
     assert [(each["unit"], each["question"], each["reason"]) for each in told] == [("1:form", 9, "refused")]
 
 
+@pytest.mark.thin
 def test_command_asks_all_groups_and_finds_nothing_on_the_emulator(library: str, tmp_path: Path) -> None:
     output = tmp_path / "found.jsonl"
     command = [sys.executable, str(Path(__file__).with_name("fold.py")), library, "--emulator", library]

@@ -18,6 +18,7 @@ def test_package_and_user_code_are_strictly_typed() -> None:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 def test_a_name_that_is_none_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "user.py").write_text("import vyre_cuda as vc\nvc.ptx\nvc.Builder\nvc.nosuch\n")

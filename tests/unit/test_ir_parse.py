@@ -229,6 +229,7 @@ def test_sixty_four_levels_of_nesting_are_the_most(opening: str) -> None:
         parse(nested(65))
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 def test_sixty_five_thousand_statements_are_the_most() -> None:
     assert len(parse("program p\n" + "return\n" * 65_536).body) == 65_536

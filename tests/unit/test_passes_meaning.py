@@ -194,6 +194,7 @@ def effects(program: vc.Program) -> list[tuple[Any, ...]]:
     return found
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 @COMMON
 @given(case=with_failures(), bounds=BOUNDS)

@@ -13,6 +13,7 @@ from vyre_cuda.testing.regression import load, save
 from vyre_cuda.testing.strategies import programs_with_inputs
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(case=programs_with_inputs())

@@ -35,6 +35,7 @@ def f32(*values: float) -> np.ndarray[Any, Any]:
     return np.array(values, np.float32)
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 @given(programs_with_inputs())
 def test_random_programs_run_on_their_inputs(pair: tuple[vc.Program, list[Any]]) -> None:

@@ -64,6 +64,7 @@ def test_a_twin_with_one_wrong_bit_gives_no_figure(emulated: vc.Device, tmp_path
     )
 
 
+@pytest.mark.thin
 def test_the_layer_with_one_wrong_bit_gives_no_figure(emulated: vc.Device, tmp_path: Path) -> None:
     twins, inputs = prepared(emulated, tmp_path), harness("harness.inputs")
     sets = inputs.saxpy_sets(1, harness("harness.counts").QUICK)

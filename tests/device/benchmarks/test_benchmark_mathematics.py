@@ -28,6 +28,7 @@ def math_rows(folder: Path, benchmark: str) -> Any:
     return content["rows"]
 
 
+@pytest.mark.thin
 def test_accuracy_of_functions_is_measured_and_held_to_the_bounds(tmp_path: Path) -> None:
     words = ["--device", "emulator", "--functions", "exp2,hypot", "--host-step", "4000037", "--output", tmp_path]
 

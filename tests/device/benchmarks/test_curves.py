@@ -128,6 +128,7 @@ def test_a_wrong_result_gives_no_point() -> None:
                 measure()
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 def test_a_floor_with_a_wrong_result_gives_no_point(tmp_path: Path) -> None:
     twins, table = harness("harness.curves.twins"), harness("harness.curves.table")

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.device
 
 CUDA_ERROR_UNKNOWN = 999
 CUDA_ERROR_ILLEGAL_ADDRESS = 700
-PARTS = 8  # of the driver's functions
+PARTS = 16  # of the driver's functions
 RELEASES = ("Destroy", "Free", "Release", "Unload", "Unregister")
 WAYS = ("call", "call_changed", "launch", "call_sync", "host_dispatch", "synchronize", "event", "upload", "download")
 

@@ -59,6 +59,7 @@ def test_reduction_runs(on: tuple[str, str], capsys: pytest.CaptureFixture[str])
     assert "bit for bit" in capsys.readouterr().out
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 def test_a_supervised_service_loses_no_request_to_faults(on: tuple[str, str]) -> None:
     words = [sys.executable, str(SUPERVISED), "--requests", "60", "--faults", "2", *on]

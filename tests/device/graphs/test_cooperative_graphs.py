@@ -109,6 +109,7 @@ def test_too_many_blocks_are_refused_where_they_are_recorded(device: vc.Device) 
         kernel.launch(device.zeros(64 * (most + 1), vc.u32))
 
 
+@pytest.mark.thin
 def test_independent_ones_run_one_behind_the_other(device: vc.Device) -> None:
     """Each may need the whole device: on branches of a graph two would wait for each other's blocks."""
     kernel = device.compile(rotate())
