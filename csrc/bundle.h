@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 #include "bundle_format.h"
-#include "status.h"
+#include "base/room.h"
 
 typedef struct vyc_table {
   const void *rows;

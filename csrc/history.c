@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bits.h"
-#include "fork.h"
+#include "base/room.h"
 #include "telemetry.h"
 
 /* ---- texts of a caller ----------------------------------------------------------------------- */

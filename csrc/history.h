@@ -7,7 +7,7 @@
 #ifndef VYC_HISTORY_H
 #define VYC_HISTORY_H
 
-#include "slots.h"
+#include "base/room.h"
 
 #define VYC_HISTORY 32u /* launches of a stream that are remembered */
 #define VYC_RINGS (VYC_NEAR_SLOTS + 1u)

@@ -10,15 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "bits.h"
-#include "capture_mode.h"
-#include "claim.h"
-#include "clock.h"
-#include "driver.h"
+#include "base/room.h"
 #include "embedding.h"
-#include "fork.h"
-#include "status.h"
-#include "thread_number.h"
 
 #define VYC_ALIGN 256u         /* bytes: every block and slab part begins on such a boundary */
 #define VYC_MAX_BINDINGS 256
@@ -52,7 +45,6 @@ struct vyc_child {
   _Atomic uint32_t references;
 };
 
-#include "slots.h"
 
 #include "history.h"
 #include "stats.h"

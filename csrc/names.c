@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fork.h"
+#include "base/room.h"
 #include "history.h"
 
 #define FEW 1024u /* names that nobody holds, before notes are looked through for them */

@@ -8,7 +8,7 @@
 
 #include <pthread.h>
 
-#include "thread_number.h"
+#include "base/room.h"
 
 #define VYC_SHARDS VYC_THREADS /* threads beyond share one */
 

@@ -14,7 +14,7 @@
 #include <utility>
 
 #define __CUDA_API_PUSH_VISIBILITY_DEFAULT 1 // the driver functions are what this library exports
-#include "../driver.h"
+#include "../base/driver.h"
 
 // Functions that VYC_DRIVER_TABLE does not name yet; a row moves there and leaves this list.
 /* clang-format off */

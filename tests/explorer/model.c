@@ -1,6 +1,6 @@
 /* The model as a whole: where its functions are found, its start, and what is left at the end. */
 #define CUDA_NO_PROTOTYPE
-#include "driver.h"
+#include "base/driver.h"
 #include "model_parts.h"
 
 model *the_model;

@@ -4,7 +4,7 @@
 
 #include "other_library.h"
 
-#include "driver.h"
+#include "base/driver.h"
 
 #define CAPTURES 10000
 

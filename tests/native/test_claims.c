@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <time.h>
 
-#include "driver.h" /* in front of what takes short names */
+#include "base/driver.h" /* in front of what takes short names */
 
 #include "claims_test.h"
 

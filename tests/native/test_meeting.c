@@ -1,7 +1,7 @@
 /* Threads that launch one plan at once need a parameter block each. The plan keeps as many as have
  * met, so from then on a launch allocates nothing, at any number of threads. */
 #define _GNU_SOURCE
-#include "driver.h" /* in front of what takes short names */
+#include "base/driver.h" /* in front of what takes short names */
 
 #include "dispatch_test.h"
 #include "host_faults.h"

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "driver.h" /* in front of what takes short names */
+#include "base/driver.h" /* in front of what takes short names */
 
 #include "claims_test.h"
 

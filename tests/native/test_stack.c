@@ -6,7 +6,7 @@
 #define _DEFAULT_SOURCE
 #include <sys/mman.h>
 
-#include "driver.h" /* in front of what takes short names */
+#include "base/driver.h" /* in front of what takes short names */
 
 #include "dispatch_test.h"
 

@@ -2,7 +2,7 @@
  * number, whether the stream has passed them or not, and nothing is handed out too early. */
 #include <stdbool.h>
 
-#include "driver.h"
+#include "base/driver.h"
 #include "pool_test.h"
 
 #define MOST 4096

@@ -1,0 +1,16 @@
+/* What every room stands on: the driver, errors, and what knows of no context. */
+#ifndef VYC_BASE_ROOM_H
+#define VYC_BASE_ROOM_H
+
+#include "bits.h"
+#include "capture_mode.h"
+#include "claim.h"
+#include "clock.h"
+#include "digest.h"
+#include "driver.h"
+#include "fork.h"
+#include "slots.h"
+#include "status.h"
+#include "thread_number.h"
+
+#endif
