@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include "base/room.h"
+#include "telemetry/room.h"
 #include "embedding.h"
 
 #define VYC_ALIGN 256u         /* bytes: every block and slab part begins on such a boundary */
@@ -46,8 +47,6 @@ struct vyc_child {
 };
 
 
-#include "history.h"
-#include "stats.h"
 
 /* Threads inside the context, counted so that a close can wait for them. A cache line each: two
  * threads seldom share one. */
@@ -179,7 +178,6 @@ struct vyc_module {
 
 #include "marks.h"
 #include "pool.h"
-#include "telemetry.h"
 
 /* Page-locked memory that small copies go by; see ferry.c. */
 #define VYC_FERRY_PARTS 4u

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/room.h"
-#include "history.h"
+#include "room.h"
 
 #define FEW 1024u /* names that nobody holds, before notes are looked through for them */
 

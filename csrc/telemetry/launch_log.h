@@ -4,8 +4,10 @@
  * launch fills one cache line, and a wait that succeeded says which launches are out of the
  * question. Reading takes no lock, so every failure may do it; two threads that launch on one
  * stream at the same time may lose one of the two notes. */
-#ifndef VYC_HISTORY_H
-#define VYC_HISTORY_H
+#ifndef VYC_LAUNCH_LOG_H
+#define VYC_LAUNCH_LOG_H
+
+#include <string.h>
 
 #include "base/room.h"
 
@@ -70,7 +72,7 @@ typedef struct vyc_history {
   _Atomic bool collecting;
 } vyc_history;
 
-/* ---- names.c ---- */
+/* ---- kernel_name.c ---- */
 
 /* Held by the caller; VYC_E_MEMORY, recorded. `desc`: of the plan that is called so, or NULL. */
 vyc_status vyc__name_make(vyc_name **name_out, const char *text, const vyc_plan_desc *desc);
@@ -104,7 +106,7 @@ static inline const vyc_name *vyc__noted_as(const vyc_name *name) {
   return vyc__note_fits(name) ? name : NULL;
 }
 
-/* ---- labels.c ---- */
+/* ---- argument_text.c ---- */
 
 /* Types are known ones. */
 vyc_status vyc__labels_check(const vyc_plan_desc *desc);
@@ -114,12 +116,12 @@ vyc_status vyc__labels_make(vyc_shown **shown_out, uint32_t *count_out, bool *mo
 /* " with x=float32[256] at 0x7f0a00000000, a=2.5"; empty: there are none to tell. */
 void vyc__labels_text(char *to, size_t bytes, const vyc_name *name, const uint64_t *words);
 
-/* ---- origin.c ---- */
+/* ---- call_site.c ---- */
 
 /* The text of an origin; NULL: there is no such origin. */
 const char *vyc__origin_text(uint32_t origin);
 
-/* ---- history.c ---- */
+/* ---- launch_log.c ---- */
 
 /* VYC_E_MEMORY, recorded. */
 vyc_status vyc__history_init(vyc_history *history);
@@ -146,5 +148,68 @@ void vyc__settling_end(vyc_history *history, const vyc_settling *settling);
 /* What is not known to have ended, newest first, a line each; the number of lines. */
 uint32_t vyc__history_text(vyc_history *history, char *text_out, size_t bytes);
 void vyc__history_free(vyc_history *history);
+
+/* ---- the warm way: no lock and no atomic exchange ---- */
+
+static inline vyc_note vyc__note_of(vyc_history *history, const vyc_name *name, uint32_t origin) {
+  const void *traces = atomic_load_explicit(&history->traces, memory_order_relaxed);
+  return VYC_LIKELY(traces == NULL) ? vyc__note_make(name, origin)
+                                    : vyc__traced(history, name, origin);
+}
+
+static inline vyc_entry *vyc__entry_of(vyc_history *history, uint32_t ring, uint32_t number) {
+  return &history->entries[ring][number % VYC_HISTORY];
+}
+
+static inline uint64_t vyc__entry_put(vyc_entry *entry, uint32_t i, const uint8_t *block) {
+  uint64_t word;
+  memcpy(&word, block + 8 * i, sizeof word);
+  atomic_store_explicit(&entry->words[i], word, memory_order_relaxed);
+  return word;
+}
+
+/* `block` has VYC_NOTED_BYTES at least. Written out, because loops here are not unrolled. */
+static inline void vyc__entry_write(vyc_entry *entry, vyc_note note, const uint8_t *block) {
+  _Static_assert(VYC_NOTED_WORDS == 6, "each word is put");
+  const uint64_t check = note ^ vyc__entry_put(entry, 0, block) ^ vyc__entry_put(entry, 1, block) ^
+                         vyc__entry_put(entry, 2, block) ^ vyc__entry_put(entry, 3, block) ^
+                         vyc__entry_put(entry, 4, block) ^ vyc__entry_put(entry, 5, block);
+  atomic_store_explicit(&entry->check, check, memory_order_relaxed);
+  atomic_store_explicit(&entry->note, note, memory_order_release);
+}
+
+static inline vyc_note vyc__entry_note(const vyc_entry *entry) {
+  return atomic_load_explicit(&entry->note, memory_order_relaxed);
+}
+
+/* Without arguments: whatever words are there, they are not this note's. */
+static inline void vyc__entry_write_name(vyc_entry *entry, vyc_note note) {
+  uint64_t check = ~note;
+  for (uint32_t i = 0; i < VYC_NOTED_WORDS; i++)
+    check ^= atomic_load_explicit(&entry->words[i], memory_order_relaxed);
+  atomic_store_explicit(&entry->check, check, memory_order_relaxed);
+  atomic_store_explicit(&entry->note, note, memory_order_release);
+}
+
+/* Right before a launch on a stream that has the ring; origin 0: nobody said where from. */
+static inline void vyc__note_in(vyc_history *history, uint32_t ring, const vyc_name *name,
+                                uint32_t origin, const uint8_t *block) {
+  const uint32_t at = atomic_load_explicit(&history->next[ring], memory_order_relaxed);
+  vyc__entry_write(vyc__entry_of(history, ring, at), vyc__note_of(history, name, origin), block);
+  atomic_store_explicit(&history->next[ring], at + 1, memory_order_relaxed);
+}
+
+static inline void vyc__note_launch(vyc_history *history, uint32_t slot, const vyc_name *name,
+                                    uint32_t origin, const uint8_t *block) {
+  vyc__note_in(history, vyc__ring(slot), name, origin, block);
+}
+
+static inline void vyc__note_graph(vyc_history *history, uint32_t slot, const vyc_name *name,
+                                   uint32_t origin) {
+  const uint32_t ring = vyc__ring(slot);
+  const uint32_t at = atomic_load_explicit(&history->next[ring], memory_order_relaxed);
+  vyc__entry_write_name(vyc__entry_of(history, ring, at), vyc__note_of(history, name, origin));
+  atomic_store_explicit(&history->next[ring], at + 1, memory_order_relaxed);
+}
 
 #endif

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "telemetry.h"
+#include "room.h"
 
 /* ---- counting -------------------------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/room.h"
-#include "telemetry.h"
+#include "room.h"
 
 /* ---- texts of a caller ----------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "history.h"
+#include "room.h"
 
 #define ORIGIN_BYTES 256u
 

@@ -3,8 +3,8 @@
  * Each context has a shard for the number of a thread that has counted there; only the thread with
  * that number writes to it, so counting is a load, an addition and a store. The numbers of ended
  * threads are given out again, and with them the shards. */
-#ifndef VYC_STATS_H
-#define VYC_STATS_H
+#ifndef VYC_COUNTERS_H
+#define VYC_COUNTERS_H
 
 #include <pthread.h>
 
@@ -54,6 +54,27 @@ void vyc__counters_read(vyc_counters *counters, const uint64_t *sums, uint64_t *
 void vyc__counters_reset(vyc_counters *counters, const uint64_t *sums);
 /* VYC_STATS_... */
 uint32_t vyc__counter_kind(uint32_t row);
+
+/* The warm way: no lock and no atomic exchange. */
+/* The calling thread's; NULL: it has not counted here yet, or has none. */
+static inline vyc_shard *vyc__shard(vyc_counters *counters) {
+  const uint32_t number = vyc__thread;
+  if (VYC_UNLIKELY(number >= VYC_SHARDS)) return NULL;
+  return atomic_load_explicit(&counters->shards[number], memory_order_relaxed);
+}
+
+static inline void vyc__shard_add(vyc_shard *shard, uint32_t row, uint64_t n) {
+  const uint64_t before = atomic_load_explicit(&shard->counts[row], memory_order_relaxed);
+  atomic_store_explicit(&shard->counts[row], before + n, memory_order_relaxed);
+}
+
+static inline void vyc__count_row(vyc_counters *counters, uint32_t row, uint64_t n) {
+  vyc_shard *shard = vyc__shard(counters);
+  if (VYC_LIKELY(shard != NULL))
+    vyc__shard_add(shard, row, n);
+  else
+    vyc__count_slow(counters, row, n);
+}
 
 /* Add to a counter: a level may be lowered by adding a negative number, modulo 2^64. */
 #define vyc__count(counters, name, n) vyc__count_row((counters), VYC_ROW_##name, (n))

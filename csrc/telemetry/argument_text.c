@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "history.h"
+#include "room.h"
 
 /* An argument whose place in the block is noted. */
 struct vyc_shown {
