@@ -7,8 +7,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "bundle_format.h"
 #include "base/room.h"
+#include "bundle_format.h"
 
 typedef struct vyc_table {
   const void *rows;

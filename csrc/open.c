@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan.h"
+#include "device.h"
 
 #define PATIENCE_NS INT64_C(10000000000)
 

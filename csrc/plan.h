@@ -39,6 +39,13 @@
  * then the one that was not for longest makes room. */
 #define VYC_EXEC_BUDGET 512u
 
+#define VYC_MAX_BINDINGS 256
+
+struct vyc_module {
+  vyc_child child;
+  CUmodule handle;
+};
+
 typedef struct vyc_exec {
   vyc_claim claim; /* first: its address is that of the exec, which launches have at hand */
   struct vyc_exec *next, *previous; /* of the context, while it counts as one of the budget */

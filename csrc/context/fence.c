@@ -1,7 +1,7 @@
 /* Fences: points in all the work of a context. */
 #include <stdlib.h>
 
-#include "internal.h"
+#include "room.h"
 
 struct vyc_fence {
   vyc_child child;

@@ -5,7 +5,7 @@
  * beginning of a long wait, so that work given meanwhile does not prolong it. */
 #include <stdlib.h>
 
-#include "internal.h"
+#include "room.h"
 
 /* ---- streams with work ---------------------------------------------------------------------- */
 

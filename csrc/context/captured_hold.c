@@ -8,7 +8,7 @@
  * cannot be launched. */
 #include <stdlib.h>
 
-#include "internal.h"
+#include "room.h"
 
 struct vyc_hold {
   vyc_hold *next;            /* listed */

@@ -4,7 +4,7 @@
  * it back. */
 #include <string.h>
 
-#include "internal.h"
+#include "room.h"
 
 /* ---- failures ------------------------------------------------------------------------------- */
 

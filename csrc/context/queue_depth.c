@@ -5,7 +5,7 @@
  * and records it anew. So a caller that asks at every 256th launch on a stream hears of a full
  * queue at 768 at the latest, whatever is asked of other streams meanwhile.
  */
-#include "internal.h"
+#include "room.h"
 
 static vyc_status look_and_mark(vyc_context *context, CUevent *event, CUstream stream) {
   const vyc_driver *driver = context->driver;

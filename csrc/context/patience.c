@@ -1,6 +1,6 @@
 /* Waits of releases: for as long as the context's patience lasts, before driver calls that would
  * wait for kernels for ever. */
-#include "internal.h"
+#include "room.h"
 
 vyc_status vyc_context_set_patience(vyc_context *context, int64_t patience_ns) {
   VYC_REQUIRE(context != NULL && patience_ns >= 0);

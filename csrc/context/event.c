@@ -5,7 +5,7 @@
  * asks next: who waits for an event waits for what it was when the wait was given. */
 #include <stdlib.h>
 
-#include "internal.h"
+#include "room.h"
 
 /* ---- kept ------------------------------------------------------------------------------------ */
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "room.h"
 
 #define TRIES 1000 /* before a record that a thread is at is left for the next look */
 

@@ -2,7 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include <sched.h>
 
-#include "internal.h"
+#include "room.h"
 
 #define SLEEP_MAX_US 200u
 #define YIELD_NS UINT64_C(50000)

@@ -2,7 +2,7 @@
  * work on it, and the lists that waits for all work go through. Where no number is left, after four
  * billion streams or beside VYC_SLOTS others, a stream shares VYC_SLOT_OTHER, and is waited for
  * with all that is there. */
-#include "internal.h"
+#include "room.h"
 
 /* ---- listed ---------------------------------------------------------------------------------- */
 

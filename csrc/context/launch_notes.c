@@ -1,5 +1,5 @@
 /* The notes of launches, as callers see them. */
-#include "internal.h"
+#include "room.h"
 
 vyc_status vyc_context_trace(vyc_context *context, const char *text) {
   VYC_REQUIRE(context != NULL);

@@ -1,11 +1,9 @@
 /* Contexts that their host takes part in: with a CUcontext or memory of its own, or listening. */
-#include "embedding.h"
+#include "room.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include "internal.h"
 
 static vyc_status check_allocator(const vyc_allocator *allocator) {
   VYC_REQUIRE_IN("vyc_context_open_with", (allocator->alloc == NULL) == (allocator->free == NULL));

@@ -1,6 +1,6 @@
 /* Contexts that a close has given up: their work may still run, and the driver waits for it where
  * it waits for all work of the device. */
-#include "internal.h"
+#include "room.h"
 
 static _Atomic(vyc_context *) abandoned_contexts;
 /* Closed while the work of an abandoned one ran: kept in reach, as what leaks on purpose. */

@@ -4,7 +4,7 @@
  * knows that it is being released and waits for that. In a forked child no lock is taken. */
 #include <stdlib.h>
 
-#include "internal.h"
+#include "room.h"
 
 void vyc__child_add(vyc_child *child, vyc_context *context, const vyc_child_kind *kind) {
   child->context = vyc__context_retain(context);

@@ -6,7 +6,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
 
-#include "internal.h"
+#include "room.h"
 
 /* ---- order ---------------------------------------------------------------------------------- */
 

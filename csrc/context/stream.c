@@ -1,7 +1,7 @@
 /* Streams: making and ending them, waiting for them, the order between them. */
 #include <stdlib.h>
 
-#include "internal.h"
+#include "room.h"
 
 static void give_back(vyc_context *context, const vyc_stream *stream) {
   vyc__depth_close(context, &stream->depth);

@@ -1,0 +1,157 @@
+/* The state of a context, entering and leaving it, and what its driver calls fail with.
+ *
+ * The locks are leaves: none is taken while another is held, and none is held across a driver call
+ * that can block. */
+#ifndef VYC_CONTEXT_H
+#define VYC_CONTEXT_H
+
+#include <pthread.h>
+#include <stddef.h>
+
+#include "child.h"
+#include "embedding.h"
+#include "telemetry/room.h"
+
+typedef struct vyc_report vyc_report;
+typedef struct vyc_hidden_stream vyc_hidden_stream;
+
+/* Threads inside the context, counted so that a close can wait for them. A cache line each: two
+ * threads seldom share one. */
+typedef struct vyc_gate {
+  _Atomic uint32_t inside;
+  uint32_t padding[15];
+} vyc_gate;
+#define VYC_GATES 16
+
+/* How far the device is behind on one stream; see queue_depth.c. */
+typedef struct vyc_depth {
+  CUevent events[2]; /* guarded by `claimed`, as is `turn` */
+  uint32_t turn;
+  _Atomic bool claimed;
+} vyc_depth;
+
+#define VYC_KEPT_EVENTS 8u
+
+/* What lower rooms have upper ones do. */
+typedef struct vyc_above {
+  void (*end)(vyc_context *context); /* the last reference is gone */
+  void (*empty_lanes)(vyc_context *context); /* see lane.c */
+  bool (*lanes_destroy)(vyc_plan *plan);
+  void (*lanes_free)(vyc_plan *plan);
+} vyc_above;
+
+/* Upper rooms have more for each context: their structs begin with this one, or with that of the
+ * room below them, so that a context is allocated once, and found without a pointer. */
+struct vyc_context {
+  /* What every launch reads and few write, together. */
+  vyc_driver *driver;
+  CUcontext handle;
+  CUstream main;
+  const vyc_above *above;
+  uint32_t fork_generation; /* of the process that opened it */
+  _Atomic bool closed;
+  _Atomic bool lost;
+  _Atomic uint32_t exec_clock; /* launches that found no room for an exec */
+  _Atomic uint32_t marks_taken; /* how often, out of a buffer; see vyc__buffer_wait */
+  vyc_gate gates[VYC_GATES]; /* apart from what is written often */
+  CUdevice device;
+  _Atomic uint32_t references;
+  _Atomic uint32_t primary_holders; /* see vyc__primary_retain */
+  unsigned long long id; /* of the CUcontext; a handle may come to name another */
+  _Atomic bool destroyed; /* the CUcontext is gone: lost, and no driver call is made any more */
+  _Atomic int lost_result; /* CUresult of the first sticky failure, and the call that gave it */
+  _Atomic(const char *) lost_operation;
+  _Atomic uint32_t report_count;
+  _Atomic uint32_t reports_ended; /* times that plans or graphs with records ended */
+  pthread_mutex_t children_lock;
+  vyc_child *children; /* newest first, so a plan goes before its module */
+  uint32_t releasing; /* children whose last reference is gone and whose destroy still runs */
+  vyc_child *leaked; /* released with work in flight that had not ended; as above */
+  vyc_report *reports; /* guarded by children_lock */
+  _Atomic bool gone; /* no driver call is made any more: everything was freed, or given up */
+  vyc_context *next_abandoned; /* of the process; set once */
+  _Atomic bool abandoned; /* a close has given it up: its plans and streams stay */
+  _Atomic bool hung; /* work had not ended when a release ran out of patience */
+  _Atomic bool strays; /* work is in flight that no stream of ours is ordered behind: nothing that
+                          other streams used is reused or freed, and a close gives up */
+  _Atomic int64_t patience_ns; /* how long a release or close waits for work */
+  vyc_depth depth; /* of call order */
+  _Atomic(vyc_event *) kept_events[VYC_KEPT_EVENTS]; /* held by nobody; see event.c */
+  pthread_mutex_t slots_lock;
+  vyc_stream *slots[VYC_NEAR_SLOTS]; /* by number; main stays NULL */
+  /* When the stream of a slot began, counted in streams that took the slot of another: written
+   * before anybody knows that stream. 0: nobody had the slot before. */
+  uint32_t epochs[VYC_NEAR_SLOTS];
+  _Atomic uint32_t epoch; /* the latest; changed under slots_lock */
+  uint64_t begun; /* near slots that a stream has had; guarded by slots_lock */
+  vyc_far far_slots; /* of vyc_far_slot */
+  vyc_stream *streams; /* all of them; guarded by slots_lock */
+  vyc_hidden_stream *hidden_streams; /* likewise */
+  vyc_host host; /* set once */
+  vyc_counters counters;
+  vyc_history history;
+  vyc_caps caps;
+};
+
+/* ---- context.c ---- */
+
+typedef struct vyc_scope {
+  CUcontext saved;
+  bool changed;
+  CUstreamCaptureMode mode; /* that the thread's is to come back to; RELAXED: nothing to do */
+  vyc_gate *gate; /* NULL for releases */
+} vyc_scope;
+
+/* Check that the context can be used, make it current and keep it open; vyc__leave undoes that.
+ * Driver calls that a capture of somebody else forbids are allowed until then. */
+vyc_status vyc__enter(vyc_context *context, vyc_scope *scope);
+/* The same, but the thread's capture mode stays as it was found: for what makes no such call. */
+vyc_status vyc__enter_as_found(vyc_context *context, vyc_scope *scope);
+/* For warm paths, which relax where they make such a call, and ask of a host's context nothing. */
+vyc_status vyc__enter_warm(vyc_context *context, vyc_scope *scope);
+void vyc__leave(const vyc_context *context, const vyc_scope *scope);
+/* Allow what a capture of somebody else forbids until vyc__leave. */
+void vyc__scope_relax(const vyc_context *context, vyc_scope *scope);
+/* For releases: current when the driver may be called at all, whatever the context's state. False
+ * in a forked child, and when the CUcontext was destroyed by somebody else. */
+bool vyc__enter_release(vyc_context *context, vyc_scope *scope);
+/* This process is a fork of the one that opened the context. */
+static inline bool vyc__is_forked(const vyc_context *context) {
+  return context->fork_generation != vyc__fork_count();
+}
+/* VYC_OK, or why the context cannot be used; for functions that make no driver call. */
+vyc_status vyc__check_usable(vyc_context *context);
+/* Open, not lost, not of a parent process. */
+static inline bool vyc__is_usable(const vyc_context *context) {
+  return VYC_LIKELY(!atomic_load(&context->closed) &&
+                    !atomic_load_explicit(&context->lost, memory_order_acquire) &&
+                    !vyc__is_forked(context));
+}
+
+/* CUresult of a call into the right status; notes a lost device. */
+vyc_status vyc__driver_failed(vyc_context *context, CUresult result, const char *operation);
+
+/* A driver call of a context: VYC_OK or the recorded failure. */
+#define VYC_CU(ctx, function, ...)                                                                 \
+  (VYC_LIKELY((vyc__result = (ctx)->driver->function(__VA_ARGS__)) == CUDA_SUCCESS)                \
+       ? VYC_OK                                                                                    \
+       : vyc__driver_failed((ctx), vyc__result, #function))
+/* The same for a function without arguments. */
+#define VYC_CU0(ctx, function)                                                                     \
+  (VYC_LIKELY((vyc__result = (ctx)->driver->function()) == CUDA_SUCCESS)                           \
+       ? VYC_OK                                                                                    \
+       : vyc__driver_failed((ctx), vyc__result, #function))
+/* Declares what VYC_CU writes to. */
+#define VYC_CU_RESULT CUresult vyc__result
+
+vyc_context *vyc__context_retain(vyc_context *context);
+void vyc__context_release(vyc_context *context);
+/* The last reference to a context closes it, which takes its time. */
+static inline bool vyc__is_last_of_context(const vyc_context *context) {
+  return atomic_load_explicit(&context->references, memory_order_relaxed) == 1;
+}
+/* The primary context is held by the open vyc_context and by memory that outlives its close. */
+void vyc__primary_retain(vyc_context *context);
+void vyc__primary_release(vyc_context *context);
+
+#endif

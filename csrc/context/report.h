@@ -1,0 +1,58 @@
+/* Failed checks of kernels: where they are written down, and the waits that tell them. */
+#ifndef VYC_REPORT_H
+#define VYC_REPORT_H
+
+#include "context.h"
+
+#define VYC_REPORT_NONE UINT64_MAX
+#define VYC_REPORT_BYTES 32u
+
+/* ---- report.c ---- */
+
+/* The record of failed checks of a kernel in one place. */
+struct vyc_report {
+  vyc_report *next, *previous; /* of the context; guarded by children_lock, as the rest */
+  uint64_t *cell; /* what kernels write to: key, index, lock, reserved */
+  void (*give_back)(vyc_context *context, vyc_report *report); /* the memory of the cell */
+  vyc_slots used; /* whose work may write to it */
+  bool is_of_stream; /* launches on one stream alone, and on what gets its slot next */
+  bool is_kept; /* of a stream that has ended: */
+  uint32_t end; /* which of context->reports_ended was its own; 0: it lives */
+  uint64_t kept_report, kept_index;
+  uint64_t tag;
+  vyc_name *called; /* held */
+};
+
+/* The cell has nothing in it. */
+void vyc__report_reset(uint64_t *cell);
+/* Waits look at the report from here on. */
+void vyc__report_add(vyc_context *context, vyc_report *report);
+/* Free one that was not added, or is over; free() takes it. */
+void vyc__report_free(vyc_context *context, vyc_report *report);
+/* Caller holds children_lock, and counts the end before it lets go. No launch is
+ * made any more: what comes is told by waits for their streams, or the context. */
+void vyc__report_end(vyc_context *context, vyc_report *report);
+static inline void vyc__report_count_end(vyc_context *context) {
+  atomic_fetch_add(&context->reports_ended, 1);
+}
+/* Look for an assertion that asynchronous launches reported, on whatever stream, on the one that
+ * has the slot, or on any of several. Each is told once. `ended`: vyc__reports_ended before the
+ * wait; 0: not all their work was waited for. */
+vyc_status vyc__check_reports(vyc_context *context, uint32_t ended);
+vyc_status vyc__check_reports_of(vyc_context *context, uint32_t slot, uint32_t ended);
+vyc_status vyc__check_reports_on(vyc_context *context, const vyc_slots *slots);
+static inline uint32_t vyc__reports_ended(vyc_context *context) {
+  return atomic_load(&context->reports_ended);
+}
+/* There are any. */
+static inline bool vyc__has_reports(const vyc_context *context) {
+  return atomic_load_explicit(&context->report_count, memory_order_relaxed) != 0;
+}
+/* The work of the stream that has the slot has ended, and another one may get it. */
+void vyc__slot_reports_end(vyc_context *context, uint32_t slot);
+/* All work has ended: the memory of records goes to the pool. */
+void vyc__reports_close(vyc_context *context);
+/* The rest, where no close could do that. */
+void vyc__reports_free(vyc_context *context);
+
+#endif

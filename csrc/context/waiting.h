@@ -1,0 +1,86 @@
+/* Waits for work: their pace, what they wait for, and how long releases do. */
+#ifndef VYC_WAITING_H
+#define VYC_WAITING_H
+
+#include "context.h"
+
+/* ---- backoff.c ---- */
+
+/* The pace of one wait. */
+typedef struct vyc_pace {
+  uint64_t begin_ns, waited_ns;
+  uint64_t spin_ns; /* so long without a sleep */
+  int64_t timeout_ns; /* negative: none */
+} vyc_pace;
+
+vyc_pace vyc__pace_begin(int64_t timeout_ns, uint64_t spin_ns);
+/* Before another look: VYC_OK, after a sleep or at once; VYC_NOT_READY when time is out;
+ * VYC_E_UNAVAILABLE when a close has given up what is waited for. */
+vyc_status vyc__pace(const vyc_context *context, vyc_pace *pace);
+/* Waits for work look at once so long, then sleep between looks. A sleep takes 70 us or more, with
+ * the timer's slack: this keeps it under 2 % of a wait. */
+#define VYC_SPIN_NS UINT64_C(4000000)
+static inline bool vyc__pace_sleeps(const vyc_pace *pace) {
+  return pace->waited_ns >= pace->spin_ns;
+}
+/* What is left of the time; negative: no limit. */
+int64_t vyc__pace_left(const vyc_pace *pace);
+/* What a query of a stream or an event says: VYC_OK, VYC_NOT_READY or the recorded failure. */
+vyc_status vyc__ready(vyc_context *context, CUresult result, const char *operation);
+vyc_status vyc__event_wait(vyc_context *context, CUevent event, vyc_pace *pace);
+
+/* ---- synchronize.c ---- */
+
+/* Wait for all work given through the context, or to one of its streams, before this call; with
+ * VYC_NOT_READY when time is out. Negative timeout: none. */
+vyc_status vyc__work_wait(vyc_context *context, int64_t timeout_ns);
+vyc_status vyc__stream_finish(vyc_context *context, CUstream stream, int64_t timeout_ns);
+/* The same for the streams in some slots, one after the other. */
+vyc_status vyc__slots_finish(vyc_context *context, uint64_t slots, const vyc_far_set *far,
+                             int64_t timeout_ns);
+/* The first, VYC_NOT_READY also for work that nobody can wait for. */
+vyc_status vyc__own_wait(vyc_context *context, int64_t timeout_ns);
+/* One look at all of it. */
+vyc_status vyc__work_look(vyc_context *context);
+/* Looks until there is none; work that is given meanwhile is waited for, too. */
+vyc_status vyc__work_look_on(vyc_context *context, vyc_pace *pace);
+/* The same of one stream, and by an event behind what it has been given. */
+vyc_status vyc__stream_finish_by_looks(vyc_context *context, CUstream stream, vyc_pace *pace);
+vyc_status vyc__stream_finish_by_event(vyc_context *context, CUstream stream, vyc_pace *pace);
+
+/* An event on each stream that has work. */
+typedef struct vyc_work_events {
+  CUevent *events;
+  uint32_t count, room;
+} vyc_work_events;
+
+/* Into an empty one. On failure it is empty again. */
+vyc_status vyc__work_events_set(vyc_context *context, vyc_work_events *events);
+/* The same on every stream, which may not be asked whether it has work. */
+vyc_status vyc__work_events_set_all(vyc_context *context, vyc_work_events *events);
+vyc_status vyc__work_events_wait(vyc_context *context, const vyc_work_events *events,
+                                 vyc_pace *pace);
+void vyc__work_events_free(vyc_context *context, vyc_work_events *events);
+
+/* ---- abandoned.c ---- */
+
+/* The context is never freed: its work may run for ever, or, left, that of another one does. */
+void vyc__abandoned_keep(vyc_context *context);
+void vyc__left_keep(vyc_context *context);
+/* Whether nothing runs that other contexts on the device have abandoned: asked before a driver call
+ * that waits for every kernel of the device. */
+bool vyc__is_alone(vyc_context *context);
+
+/* ---- patience.c ---- */
+
+/* How long a release waits for work. */
+int64_t vyc__patience(vyc_context *context);
+/* Both for releases, before a driver call that waits for kernels: at most as long as the
+ * context's patience lasts, one look when it is known to have run out. False: something may run for
+ * ever, and what it uses is leaked. The error record stays as it was. */
+bool vyc__settle(vyc_context *context);
+bool vyc__stream_settle(vyc_context *context, CUstream stream);
+/* The same after a wait that ended with `status`. The caller keeps the error record. */
+bool vyc__settle_after(vyc_context *context, vyc_status status);
+
+#endif
