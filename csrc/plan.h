@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "internal.h"
+#include "memory/room.h"
 
 #define VYC_MAX_PARAMETER_BYTES 32764u /* from PTX 8.1 on; the driver checks the lower limit */
 #define VYC_MAX_LANES 64u

@@ -9,7 +9,7 @@
 #include <pthread.h>
 
 #include "bundle.h"
-#include "internal.h"
+#include "memory/room.h"
 
 /* What a symbol stands for. */
 typedef struct vyc_meaning {

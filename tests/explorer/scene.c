@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "internal.h"
+#include "context/room.h"
 
 static scene *current_scene;
 scene *the_scene(void) { return current_scene; }

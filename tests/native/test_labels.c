@@ -1,7 +1,7 @@
 /* The arguments of a launch in messages: by the labels of its plan, whole or not at all, however
  * many threads launch on one stream while others read. Made for the sanitizers. */
 #define _POSIX_C_SOURCE 200809L
-#include "internal.h"
+#include "context/room.h"
 
 #include "bench_test.h"
 

@@ -2,10 +2,13 @@
  *
  * A block is live (somebody has it), in a magazine (idle, of a few threads), idle in the pool,
  * or waiting (idle once its marks have been passed). The bodies of vyc_buffer and vyc_pinned are
- * part of a block, so that giving one out allocates nothing. Included by internal.h only. */
+ * part of a block, so that giving one out allocates nothing. */
 #ifndef VYC_POOL_H
 #define VYC_POOL_H
 
+#include "context/room.h"
+
+#define VYC_ALIGN 256u /* bytes: every block and slab part begins on such a boundary */
 #define VYC_SMALL_BINS 16                       /* 256 B steps to 4 KiB */
 #define VYC_LARGE_BIN (VYC_SMALL_BINS + 9u * 4u) /* after four classes a doubling to 2 MiB */
 #define VYC_BINS (VYC_LARGE_BIN + 1u)

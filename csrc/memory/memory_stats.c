@@ -1,5 +1,5 @@
 /* The pools as callers see them: statistics, budgets, trimming. */
-#include "internal.h"
+#include "room.h"
 
 typedef struct reading {
   uint64_t live_bytes, idle_bytes, peak_bytes, live_count, hits, misses, frees, budget;

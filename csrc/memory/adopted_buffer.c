@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "internal.h"
+#include "room.h"
 
 /* ---- order ---------------------------------------------------------------------------------- */
 

@@ -41,7 +41,7 @@
  * who sees no last bit comes before the mark, or sees the comer, who leaves behind it. Words stay
  * where they are as long as the buffer, so nobody looks at an old one. Room is made before U1a: in
  * between nothing can fail, and where it fails at U3 the work is waited for. */
-#include "internal.h"
+#include "room.h"
 
 #define MAIN_BIT (UINT64_C(1) << VYC_SLOT_MAIN)
 

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "internal.h"
+#include "room.h"
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 

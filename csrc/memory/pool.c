@@ -7,7 +7,7 @@
  * after, and few more where it has passed. Before the driver is asked for more, the rest is, and
  * other threads' magazines are; when it has no more, idle blocks are
  * freed and it is asked once again. Memory is never queried on the success path. */
-#include "internal.h"
+#include "room.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,19 +1,8 @@
-/* Struct bodies and small helpers shared by the .c files; no public name is declared here.
- *
- * The locks are leaves: none is taken while another is held, and none is held across a driver call
- * that can block. */
-#ifndef VYC_INTERNAL_H
-#define VYC_INTERNAL_H
-
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
+/* Memory of a context: pools of blocks, buffers and page-locked memory, copies and fills. */
+#ifndef VYC_MEMORY_ROOM_H
+#define VYC_MEMORY_ROOM_H
 
 #include "context/room.h"
-
-#define VYC_ALIGN 256u         /* bytes: every block and slab part begins on such a boundary */
-
 #include "marks.h"
 #include "pool.h"
 

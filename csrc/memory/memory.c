@@ -1,5 +1,5 @@
 /* The memory of a context, from its opening to its close. */
-#include "internal.h"
+#include "room.h"
 
 void vyc__memory_begin(vyc_context *context) {
   vyc__pool_init(vyc__device_pool(context), false);

@@ -6,7 +6,7 @@
  * a magazine is never memory that another thread lacks. */
 #include <stdlib.h>
 
-#include "internal.h"
+#include "room.h"
 
 #define BLOCKS_OF_A_BIN 16u
 #define BLOCKS_LARGE 4u /* of any size; looked through one by one */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "room.h"
 
 static vyc_status check(const vyc_context *context, const vyc_transfer *items, uint32_t count,
                         bool download) {

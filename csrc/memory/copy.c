@@ -2,7 +2,7 @@
  * been waited for. */
 #include <inttypes.h>
 
-#include "internal.h"
+#include "room.h"
 
 /* ---- counted --------------------------------------------------------------------------------- */
 

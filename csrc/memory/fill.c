@@ -1,5 +1,5 @@
 /* Filling a part of a buffer with one element, in call order as copies are. */
-#include "internal.h"
+#include "room.h"
 
 static vyc_status fill(vyc_buffer *to, uint64_t offset, uint32_t value, uint32_t element_bytes,
                        uint64_t bytes) {

@@ -5,7 +5,7 @@
  * is known to hang nothing is freed, as the driver would wait for it. */
 #include <stdlib.h>
 
-#include "internal.h"
+#include "room.h"
 
 #define MAGAZINE_SHARE (4u * VYC_MAGAZINES) /* of the budget; all magazines together: a quarter */
 

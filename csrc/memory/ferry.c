@@ -7,7 +7,7 @@
  * is given up has nothing to write to but bytes that nobody else is given before. */
 #include <string.h>
 
-#include "internal.h"
+#include "room.h"
 
 #define PART_BYTES (UINT64_C(2) * VYC_TRY_BYTES)
 #define MAIN_BIT (UINT64_C(1) << VYC_SLOT_MAIN)

@@ -1,7 +1,7 @@
 /* Device memory with an owner. */
 #include <stdlib.h>
 
-#include "internal.h"
+#include "room.h"
 
 /* ---- buffers -------------------------------------------------------------------------------- */
 

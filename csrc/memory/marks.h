@@ -1,5 +1,4 @@
-/* Marks of buffers; what they say, and why none is lost, is at the head of marks.c. Included by
- * internal.h only. */
+/* Marks of buffers; what they say, and why none is lost, is at the head of marks.c. */
 #ifndef VYC_MARKS_H
 #define VYC_MARKS_H
 
