@@ -8,7 +8,7 @@
 
 #include "bundle.h"
 #include "expression.h"
-#include "plan.h"
+#include "kernel/room.h"
 
 #define MOST_TEXT 4096u
 #define MOST_KERNELS 65536u

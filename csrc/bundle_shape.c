@@ -4,7 +4,7 @@
 
 #include "bundle.h"
 #include "expression.h"
-#include "plan.h"
+#include "kernel/room.h"
 
 static uint64_t leaf(const vyc_disk_step *step, const uint64_t *counts, const uint64_t *scalars) {
   switch (step->op) {

@@ -7,7 +7,7 @@
 #ifndef VYC_GRAPH_H
 #define VYC_GRAPH_H
 
-#include "plan.h"
+#include "launch/room.h"
 
 #define VYC_NONE UINT32_MAX
 #define VYC_MOST_NODES UINT64_C(262144) /* of a graph */

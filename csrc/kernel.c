@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "bundle.h"
-#include "plan.h"
+#include "kernel/room.h"
 
 struct vyc_kernel {
   vyc_plan *plan;

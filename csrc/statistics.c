@@ -1,7 +1,7 @@
 /* What a context has counted, as callers see it. */
 #include <string.h>
 
-#include "plan.h"
+#include "launch/room.h"
 
 /* What pools, bound calls, streams and events count themselves. */
 static void add_others(vyc_context *context, uint64_t *sums) {

@@ -2,7 +2,7 @@
  * and apart where it is written. */
 #include <inttypes.h>
 
-#include "plan.h"
+#include "room.h"
 
 static uint64_t bytes_of(const vyc_plan *plan, const vyc_run *run, uint32_t i) {
   return run->arguments[i].count * plan->bindings[i].element_bytes;

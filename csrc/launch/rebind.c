@@ -1,7 +1,7 @@
 /* Bound calls that get other arguments and are launched: in one pass over them, under the claim,
  * where nothing but the graph's parameters is to be changed. */
-#include "call.h"
-#include "plain.h"
+#include "bound_call.h"
+#include "fast_path.h"
 
 /* About to be let go. */
 static inline void prefetch_bound(const vyc_call *call) {

@@ -1,8 +1,8 @@
 /* A bound call, and what its two ways of launching share: as it is, and with other arguments. */
-#ifndef VYC_CALL_H
-#define VYC_CALL_H
+#ifndef VYC_BOUND_CALL_H
+#define VYC_BOUND_CALL_H
 
-#include "plan.h"
+#include "launch.h"
 
 /* What is bound; a vyc_argument takes three times the room. */
 typedef struct vyc_bound {

@@ -1,7 +1,7 @@
 /* The ways of running a plan with host arguments: run and wait, and submit. */
 #include <stdlib.h>
 
-#include "plan.h"
+#include "submission.h"
 
 /* On the way in: clock readings of a timed run. */
 typedef struct start {

@@ -2,7 +2,7 @@
  * slot. */
 #include <stdlib.h>
 
-#include "plan.h"
+#include "room.h"
 
 static void give_back(vyc_context *context, vyc_report *report) {
   vyc__pool_give(context, vyc__pinned_pool(context), ((vyc_report_block *)report)->block, 0);

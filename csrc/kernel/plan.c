@@ -1,5 +1,5 @@
 /* Plans: everything that a call could look up is laid out here once. */
-#include "plan.h"
+#include "room.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plain.h"
+#include "fast_path.h"
 
 /* ---- what launches and calls share ----------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include <string.h>
 
-#include "plan.h"
+#include "room.h"
 
 void vyc__exec_init(vyc_exec *exec, const vyc_plan *plan, void **pointers, uint8_t *block) {
   memset(exec, 0, sizeof *exec);

@@ -1,7 +1,7 @@
 /* A lane that has been submitted, to its end: the wait for it, its results, its destruction. */
 #include <string.h>
 
-#include "plan.h"
+#include "submission.h"
 
 #define SPIN_NS UINT64_C(200000)     /* at least, for a plan whose runs are short, or unknown */
 #define SPIN_LONG_NS UINT64_C(20000) /* for a plan whose runs are long */

@@ -4,7 +4,7 @@
  * known to have ended: until then its slabs, its stream and its exec are the kernel's. */
 #include <stdlib.h>
 
-#include "plan.h"
+#include "submission.h"
 
 /* ---- submit --------------------------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
  * bindings of host memory are staged; buffers and page-locked arrays are used where they are. */
 #include <string.h>
 
-#include "plan.h"
+#include "submission.h"
 
 /* ---- slabs ---------------------------------------------------------------------------------- */
 

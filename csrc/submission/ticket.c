@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan.h"
+#include "submission.h"
 
 vyc_ticket *vyc__ticket_alloc(void) {
   vyc_ticket *ticket = malloc(sizeof *ticket);

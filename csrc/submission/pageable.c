@@ -8,7 +8,7 @@
 #include <emmintrin.h>
 #endif
 
-#include "plan.h"
+#include "submission.h"
 
 /* ---- host copies ----------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan.h"
+#include "room.h"
 
 static inline uint64_t address_of(const vyc_argument *argument) {
   return argument->buffer->address + argument->offset;

@@ -2,7 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "call.h"
+#include "bound_call.h"
+#include "room.h"
 
 static void count_launches(vyc_call *call) {
   const uint64_t launches = atomic_exchange(&call->launches, 0);

@@ -1,5 +1,5 @@
 /* How many blocks of a kernel fit on a multiprocessor, by the driver's own calculator. */
-#include "plan.h"
+#include "room.h"
 
 static vyc_status find(vyc_module *module, CUfunction *function_out, const char *name) {
   vyc_context *context = module->child.context;

@@ -6,7 +6,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
 
-#include "plan.h"
+#include "room.h"
 
 vyc_status vyc__cooperative_prepare(vyc_plan *plan, vyc_context *context) {
   if (context->caps.cooperative_launch <= 0)

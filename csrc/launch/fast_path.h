@@ -3,12 +3,12 @@
  *
  * Behind a launch by the driver little of the first-level caches is left, so the way is short and
  * straight. Anything else, errors included, goes the long way and is told there. */
-#ifndef VYC_PLAIN_H
-#define VYC_PLAIN_H
+#ifndef VYC_FAST_PATH_H
+#define VYC_FAST_PATH_H
 
 #include <string.h>
 
-#include "plan.h"
+#include "launch.h"
 
 /* What a plain run has for the parameter block. */
 typedef struct vyc_plain {

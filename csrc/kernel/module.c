@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan.h"
+#include "room.h"
 
 /* The driver waits for running kernels before it unloads; what never ends keeps its code. */
 static void module_destroy(vyc_child *child) {

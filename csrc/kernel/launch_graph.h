@@ -1,0 +1,76 @@
+/* One-kernel graphs: a patch and a launch are a pair, so one is claimed for both, and a launch that
+ * finds it taken goes by cuLaunchKernel instead. */
+#ifndef VYC_KERNEL_LAUNCH_GRAPH_H
+#define VYC_KERNEL_LAUNCH_GRAPH_H
+
+#include "memory/room.h"
+
+/* An instantiated graph takes 112 KiB of device memory (H200): so many are kept by a context, 56
+ * MiB. Launches past that are plain ones, until an exec has not been launched in as many of them:
+ * then the one that was not for longest makes room. */
+#define VYC_EXEC_BUDGET 512u
+
+typedef struct vyc_exec {
+  vyc_claim claim; /* first: its address is that of the exec, which launches have at hand */
+  struct vyc_exec *next, *previous; /* of the context, while it counts as one of the budget */
+  _Atomic uint32_t stamp; /* context->exec_clock at the latest launch */
+  bool counted;
+  uint64_t flag; /* address of a word that the graph sets to 1 after the kernel; 0: none */
+  bool stale; /* what the driver holds is not what `block` and the grid of `params` say */
+  CUgraph graph;
+  CUgraphNode node;
+  CUgraphExec handle;
+  CUDA_KERNEL_NODE_PARAMS params; /* kernelParams point into block */
+  void **pointers;
+  uint8_t *block;
+  bool launched; /* of a plan's: once, without a graph */
+} vyc_exec;
+
+/* A context with its memory and its kernels. */
+typedef struct vyc_kernel_context {
+  vyc_memory_context memory;
+  pthread_mutex_t execs_lock;
+  vyc_exec *execs; /* those of the budget; guarded by execs_lock, as is their number */
+  uint32_t exec_count;
+} vyc_kernel_context;
+
+void vyc__kernels_begin(vyc_context *context);
+void vyc__kernels_end(vyc_context *context);
+
+/* Memory of `pointers` and `block` is the caller's, parameter_count and block_bytes long. */
+void vyc__exec_init(vyc_exec *exec, const vyc_plan *plan, void **pointers, uint8_t *block);
+static inline bool vyc__exec_claim(vyc_exec *exec) { return vyc__claim_try(&exec->claim); }
+/* Claim it however long its holder needs, which is a launch. */
+static inline void vyc__exec_claim_wait(vyc_exec *exec) { vyc__claim_take(&exec->claim); }
+static inline void vyc__exec_unclaim(vyc_exec *exec) { vyc__claim_drop(&exec->claim); }
+static inline void vyc__exec_stamp(vyc_exec *exec, vyc_context *context) {
+  atomic_store_explicit(&exec->stamp,
+                        atomic_load_explicit(&context->exec_clock, memory_order_relaxed),
+                        memory_order_relaxed);
+}
+static inline void vyc__exec_set_grid(vyc_exec *exec, const uint32_t grid[3]) {
+  CUDA_KERNEL_NODE_PARAMS *params = &exec->params;
+  if (VYC_LIKELY(params->gridDimX == grid[0] && params->gridDimY == grid[1] &&
+                 params->gridDimZ == grid[2]))
+    return;
+  params->gridDimX = grid[0];
+  params->gridDimY = grid[1];
+  params->gridDimZ = grid[2];
+  exec->stale = true;
+}
+/* Patch what is stale and launch; the caller holds the claim. A plain launch when the context has
+ * too many execs: `handle` is NULL then, and no flag is set. */
+vyc_status vyc__exec_relaunch(vyc_exec *exec, const vyc_plan *plan, CUstream stream);
+/* The same with the block and the grid given. */
+vyc_status vyc__exec_launch(vyc_exec *exec, const vyc_plan *plan, const uint8_t *block,
+                            const uint32_t grid[3], CUstream stream);
+/* The same as a plain launch, whatever the exec has. */
+vyc_status vyc__exec_launch_once(vyc_exec *exec, const vyc_plan *plan, const uint8_t *block,
+                                 const uint32_t grid[3], CUstream stream);
+/* Nobody launches it any more. */
+void vyc__exec_destroy(vyc_exec *exec, vyc_context *context);
+/* cuLaunchKernel, which has read the parameters when it returns. */
+vyc_status vyc__launch_once(const vyc_plan *plan, void **pointers, const uint32_t grid[3],
+                            CUstream stream);
+
+#endif

@@ -1,0 +1,9 @@
+/* Kernels that are prepared for dispatch. */
+#ifndef VYC_KERNEL_ROOM_H
+#define VYC_KERNEL_ROOM_H
+
+#include "launch_graph.h"
+#include "plan.h"
+#include "run_check.h"
+
+#endif

@@ -1,0 +1,14 @@
+/* Runs with host arguments: what lower rooms have done to them; see vyc_above. */
+#ifndef VYC_SUBMISSION_ROOM_H
+#define VYC_SUBMISSION_ROOM_H
+
+#include "context/room.h"
+
+/* What lanes have for arguments and results of their runs goes to the pools, where no run is in
+ * flight, prepared or still to be collected. */
+void vyc__lanes_empty(vyc_context *context);
+/* Nobody else uses the plan. False: some run never ended, and what it uses has leaked. */
+bool vyc__lanes_destroy(vyc_plan *plan);
+void vyc__lanes_free(vyc_plan *plan);
+
+#endif
