@@ -2,7 +2,7 @@
  *
  * Edges were made for the ranges of the first values. Ranges that have moved need no new edge where
  * they meet nothing that is written, or written nothing that is touched, as built and among
- * themselves; else graph_cover.c has the edges that they need. */
+ * themselves; else cover.c has the edges that they need. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,10 +4,10 @@
  * node   what the driver has: a repeated step has several, an empty one none
  * order  from the byte ranges that nodes read and write to the edges between them
  * Whoever changes or launches a graph claims it for that long. */
-#ifndef VYC_GRAPH_H
-#define VYC_GRAPH_H
+#ifndef VYC_GRAPH_GRAPH_H
+#define VYC_GRAPH_GRAPH_H
 
-#include "launch/room.h"
+#include "room.h"
 
 #define VYC_NONE UINT32_MAX
 #define VYC_MOST_NODES UINT64_C(262144) /* of a graph */
@@ -21,7 +21,7 @@ typedef struct vyc_access {
 /* Of a step: its arguments, and two of a cooperative one. */
 #define VYC_MOST_ACCESSES (VYC_MAX_BINDINGS + 2u)
 
-/* ---- graph_order.c ---- */
+/* ---- dependencies.c ---- */
 
 #define VYC_ORDER_CHAINS 32u
 
@@ -199,7 +199,7 @@ static inline void vyc__graph_give(const vyc_graph *graph, vyc_block *block) {
                       &graph->used.far);
 }
 
-/* ---- graph_steps.c ---- */
+/* ---- steps.c ---- */
 
 /* Values of a step that are neither its base nor what the exec holds. */
 vyc_status vyc__step_spare(vyc_step *step, vyc_values **values_out);
@@ -226,7 +226,7 @@ static inline bool vyc__step_is_empty(const vyc_step *step, const vyc_values *va
                                    : values->transfer.bytes == 0;
 }
 
-/* ---- graph_nodes.c: parameters of the driver's nodes ---- */
+/* ---- nodes.c: parameters of the driver's nodes ---- */
 
 void vyc__kernel_params(const vyc_step *step, const vyc_values *values,
                         CUDA_KERNEL_NODE_PARAMS *params_out);
@@ -238,7 +238,7 @@ uint32_t vyc__clear_width(uint64_t address, uint64_t bytes);
 /* Give the nodes of a step other parameters. */
 vyc_status vyc__nodes_set(vyc_graph *graph, vyc_step *step, vyc_values *values);
 
-/* ---- graph_shape.c ---- */
+/* ---- unroll.c ---- */
 
 /* How a repetition is made: `limit` times a loop over `part` times its steps, or with an array to
  * look at as often as that says, and then `rest` times its steps. */
@@ -256,7 +256,7 @@ vyc_status vyc__check_size(const vyc_graph *graph);
 vyc_status vyc__gather_accesses(const vyc_graph *graph, uint32_t first, uint32_t end,
                                 vyc_access **accesses_out, uint32_t *count_out);
 
-/* ---- graph_build.c ---- */
+/* ---- build.c ---- */
 
 /* Where nodes go that become part of somebody else's graph. */
 typedef struct vyc_outside {
@@ -276,7 +276,7 @@ vyc_status vyc__graph_build(vyc_graph *graph);
 /* Give exec and graph back. The values stay. */
 void vyc__graph_unbuild(vyc_graph *graph);
 
-/* ---- graph_ranges.c ---- */
+/* ---- ranges.c ---- */
 
 /* List the ranges that the steps touch as built. */
 vyc_status vyc__ranges_make(vyc_graph *graph);
@@ -288,7 +288,7 @@ bool vyc__has_moved(const vyc_step *step, const vyc_values *values);
  * fit. */
 vyc_status vyc__edges_fit(vyc_graph *graph, bool *fit_out);
 
-/* ---- graph_cover.c ---- */
+/* ---- cover.c ---- */
 
 /* The same for a graph without loops, from the edges that it would have if it were made anew. */
 vyc_status vyc__edges_cover(vyc_graph *graph, bool *covered_out);
@@ -296,7 +296,7 @@ static inline vyc_values *vyc__step_target(const vyc_step *step) {
   return step->target == NULL ? step->base : step->target;
 }
 
-/* ---- graph_loop.c ---- */
+/* ---- loop.c ---- */
 
 bool vyc__has_loops(const vyc_context *context);
 vyc_status vyc__loops_unsupported(const vyc_context *context, const char *what);
@@ -331,15 +331,7 @@ static inline void vyc__graph_unclaim(vyc_graph *graph) { vyc__claim_drop(&graph
 /* List the memory of the base values anew. */
 void vyc__graph_list_memory(vyc_graph *graph);
 
-/* ---- graph_launch.c ---- */
-
-/* vyc_graph_launch with changes that were made of `version`: *stale_out, and nothing launched, when
- * the version is another one by the time that the graph is claimed. */
-vyc_status vyc__graph_launch_if(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
-                                vyc_stream *stream, const _Atomic uint32_t *version,
-                                uint32_t wanted, bool *stale_out);
-
-/* ---- graph_reports.c ---- */
+/* ---- reports.c ---- */
 
 /* Where launches of the graph report; address 0 when the plan reports nothing. */
 vyc_status vyc__graph_report_of(vyc_graph *graph, uint64_t *address_out, vyc_plan *plan);
@@ -347,7 +339,7 @@ vyc_status vyc__graph_report_of(vyc_graph *graph, uint64_t *address_out, vyc_pla
 vyc_status vyc__graph_reports_on(const vyc_graph *graph, uint32_t slot);
 void vyc__graph_reports_end(vyc_graph *graph);
 
-/* ---- graph_capture.c ---- */
+/* ---- capture.c ---- */
 
 /* Launch on a stream that somebody else captures. The changes were checked. */
 vyc_status vyc__graph_capture(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,

@@ -1,5 +1,5 @@
 /* Whether a graph as built has every edge that it would have if it were made anew of what its steps
- * are to touch now: the nodes are gone through as graph_build.c makes them, and their order is
+ * are to touch now: the nodes are gone through as build.c makes them, and their order is
  * found in the same way. Other edges that it has are kept; they order what need not be. */
 #include "graph.h"
 
