@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "bundle.h"
+#include "bundle/room.h"
 #include "kernel/room.h"
 
 struct vyc_kernel {

@@ -8,7 +8,7 @@
 
 #include <pthread.h>
 
-#include "bundle.h"
+#include "bundle/room.h"
 #include "memory/room.h"
 
 /* What a symbol stands for. */

@@ -13,7 +13,7 @@ from vyre_cuda.descriptors import signature
 from vyre_cuda.ir.core.ops import OPS
 
 ROOT = Path(__file__).parents[2]
-HEADERS = ("include/vyre_cuda.h", "bundle_format.h", "expression.h")
+HEADERS = ("include/vyre_cuda.h", "bundle/format.h", "bundle/expression.h")
 
 pytestmark = pytest.mark.slow  # compiles headers
 
@@ -23,7 +23,7 @@ def numbers() -> dict[str, int]:
     """Every enumerator of the headers."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(ROOT / "tools"))
-        patch.setenv("CPATH", str(ROOT / "csrc" / "include"))
+        patch.setenv("CPATH", f"{ROOT / 'csrc'}:{ROOT / 'csrc' / 'include'}")
         of_header = importlib.import_module("abi_table").of_header
         found = {}
         for header in HEADERS:

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "bundle_format.h"
+#include "bundle/format.h"
 
 /* ---- bundle_read.c ---- */
 

@@ -27,7 +27,7 @@ cdef extern from "numpy/arrayobject.h":
     ctypedef struct PyArray_Descr:
         PyTypeObject *typeobj
 
-cdef extern from "expression.h":
+cdef extern from "bundle/expression.h":
     const int32_t SIZE "VYC_LEAF_SIZE"
     const int32_t SCALAR "VYC_LEAF_SCALAR"
     const int32_t CAST "VYC_HOST_CAST"

@@ -1,6 +1,6 @@
 """A bundle's bytes: header, section table, one array of rows per section.
 
-The layout is that of csrc/bundle_format.h, which reads it and says what each field means. Strings and data are in
+The layout is that of csrc/bundle/format.h, which reads it and says what each field means. Strings and data are in
 sections of their own, and rows name them by place; ranges of a table follow each other in the order of their owners.
 """
 

@@ -7,7 +7,7 @@
 #ifndef VYC_BUNDLE_FORMAT_H
 #define VYC_BUNDLE_FORMAT_H
 
-#include "base/room.h"
+#include "base/digest.h"
 #include "vyre_cuda.h"
 
 /* As PNG's: a transfer as text breaks it. */

@@ -2,7 +2,7 @@
  * takes and lies in its array, repeats are nested, nothing names what is not there. */
 #include <inttypes.h>
 
-#include "bundle.h"
+#include "check.h"
 
 typedef struct reader {
   const vyc_bundle *bundle;

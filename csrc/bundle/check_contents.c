@@ -1,5 +1,5 @@
 /* What texts and machine code in a bundle are held to. */
-#include "bundle.h"
+#include "check.h"
 
 uint32_t vyc__utf8_bytes(const uint8_t *text, uint64_t left) {
   const uint8_t first = text[0];

@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "bundle.h"
+#include "check.h"
 #include "expression.h"
 #include "kernel/room.h"
 

@@ -1,14 +1,14 @@
 /* A bundle in memory: its bytes, and where each table is in them.
  *
  * Everything that is reached through these pointers was checked when the bundle was opened. */
-#ifndef VYC_BUNDLE_H
-#define VYC_BUNDLE_H
+#ifndef VYC_BUNDLE_ROOM_H
+#define VYC_BUNDLE_ROOM_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
 #include "base/room.h"
-#include "bundle_format.h"
+#include "format.h"
 
 typedef struct vyc_table {
   const void *rows;
@@ -22,44 +22,7 @@ struct vyc_bundle {
   vyc_table tables[VYC_SECTION_KINDS]; /* by VYC_SECTION_... */
 };
 
-/* ---- bundle_check.c ---- */
-
-/* Fill in the tables and hold everything in them to the format. */
-vyc_status vyc__bundle_check(vyc_bundle *bundle);
-
-/* What has been read of each table so far, by its ranges. */
-typedef struct vyc_cursors {
-  uint64_t next[VYC_SECTION_KINDS];
-} vyc_cursors;
-
-bool vyc__bundle_take(const vyc_bundle *bundle, vyc_cursors *cursors, uint32_t kind,
-                      vyc_disk_range range);
-bool vyc__bundle_take_data(const vyc_bundle *bundle, vyc_cursors *cursors, vyc_disk_data data);
-bool vyc__bundle_is_text(const vyc_bundle *bundle, vyc_disk_text text);
-__attribute__((format(printf, 1, 2), cold)) vyc_status vyc__bundle_wrong(const char *format, ...);
-
-static inline bool vyc__bundle_is_name(const vyc_bundle *bundle, vyc_disk_text text) {
-  return text.length > 0 && vyc__bundle_is_text(bundle, text);
-}
-
-/* A demand of the format, with the place that breaks it. */
-#define VYC_DEMAND(condition, ...)                                                                 \
-  do {                                                                                             \
-    if (VYC_UNLIKELY(!(condition))) return vyc__bundle_wrong(__VA_ARGS__);                         \
-  } while (0)
-
-/* ---- bundle_graph_check.c ---- */
-
-vyc_status vyc__bundle_graphs_check(const vyc_bundle *bundle, vyc_cursors *cursors);
-
-/* ---- bundle_contents.c ---- */
-
-/* Bytes of the UTF-8 sequence at `text`, 0: none (RFC 3629, section 4). */
-uint32_t vyc__utf8_bytes(const uint8_t *text, uint64_t left);
-/* An ELF64 file whose tables lie in it. */
-bool vyc__is_elf(const uint8_t *data, uint64_t bytes);
-
-/* ---- bundle_graph.c ---- */
+/* ---- graph_rows.c ---- */
 
 /* VYC_E_INVALID past the last graph. */
 vyc_status vyc__bundle_graph(const vyc_bundle *bundle, const vyc_disk_graph **graph_out,
@@ -93,7 +56,7 @@ static inline const void *vyc__bundle_data(const vyc_bundle *bundle, vyc_disk_da
 }
 uint32_t vyc__type_bytes(uint32_t type);
 
-/* ---- bundle_shape.c ---- */
+/* ---- geometry.c ---- */
 
 /* The most parameters of a kernel and steps of one expression. */
 #define VYC_MOST_PARAMETERS 256u

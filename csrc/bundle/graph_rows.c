@@ -1,5 +1,5 @@
 /* Reading the recorded graphs of a bundle. */
-#include "bundle.h"
+#include "room.h"
 
 #include <inttypes.h>
 

@@ -1,5 +1,5 @@
 /* Opening bundles, and reading what is in them. */
-#include "bundle.h"
+#include "check.h"
 
 #include <errno.h>
 #include <inttypes.h>

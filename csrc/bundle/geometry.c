@@ -2,9 +2,9 @@
  * integers (expression.h). The steps were checked when the bundle was opened. */
 #include <inttypes.h>
 
-#include "bundle.h"
 #include "expression.h"
 #include "kernel/room.h"
+#include "room.h"
 
 static uint64_t leaf(const vyc_disk_step *step, const uint64_t *counts, const uint64_t *scalars) {
   switch (step->op) {
