@@ -3,13 +3,13 @@
  *
  * Values are guarded by the lock, which is a leaf: who needs them takes a copy, with references on
  * the buffers, and works on that. */
-#ifndef VYC_REPLAY_H
-#define VYC_REPLAY_H
+#ifndef VYC_BUNDLE_DEVICE_ROOM_H
+#define VYC_BUNDLE_DEVICE_ROOM_H
 
 #include <pthread.h>
 
 #include "bundle/room.h"
-#include "memory/room.h"
+#include "graph/room.h"
 
 /* What a symbol stands for. */
 typedef struct vyc_meaning {

@@ -1,5 +1,5 @@
 /* Graphs of bundles: loading them on a device, and looking at them. */
-#include "replay.h"
+#include "room.h"
 
 #include <stdlib.h>
 

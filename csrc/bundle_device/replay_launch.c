@@ -1,8 +1,7 @@
 /* Graphs of bundles: setting their symbols, for one launch or for all, and launching them. */
 #include <stdlib.h>
 
-#include "graph/room.h"
-#include "replay.h"
+#include "room.h"
 
 /* ---- values --------------------------------------------------------------------------------- */
 

@@ -5,8 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "bundle/room.h"
-#include "kernel/room.h"
+#include "room.h"
 
 struct vyc_kernel {
   vyc_plan *plan;

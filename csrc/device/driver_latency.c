@@ -2,7 +2,7 @@
  * stream and with memory of their own. What this library adds is seen beside it. */
 #include <string.h>
 
-#include "memory/room.h"
+#include "room.h"
 
 #define BATCH 64u /* enqueued between two waits, so that the driver's queue is never full */
 #define PATIENCE_NS UINT64_C(10000000000)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device.h"
+#include "room.h"
 
 /* Nobody comes in any more. False: somebody was still inside when time was out. */
 static bool is_left(vyc_context *context, vyc_pace *pace) {

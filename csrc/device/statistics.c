@@ -1,7 +1,7 @@
 /* What a context has counted, as callers see it. */
 #include <string.h>
 
-#include "launch/room.h"
+#include "room.h"
 
 /* What pools, bound calls, streams and events count themselves. */
 static void add_others(vyc_context *context, uint64_t *sums) {

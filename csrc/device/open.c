@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device.h"
+#include "room.h"
 
 #define PATIENCE_NS INT64_C(10000000000)
 

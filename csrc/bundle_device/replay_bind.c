@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "replay.h"
+#include "room.h"
 
 static const vyc_bundle_value *values_of(const vyc_replay *replay,
                                          const vyc_disk_graph_step *step) {
