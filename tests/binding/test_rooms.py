@@ -1,0 +1,112 @@
+"""The rooms of csrc: calls and includes go downward only, and the tool that says so finds what does not."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import ModuleType
+
+import nvidia
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.slow  # compiles the library
+
+
+def cuda_include() -> Path:
+    """The directory of cuda.h: a toolkit's, else the wheel's."""
+    places = [Path("/usr/local/cuda/include"), *(d for p in nvidia.__path__ for d in sorted(Path(p).glob("*/include")))]
+    return next(place for place in places if (place / "cuda.h").exists())
+
+
+def compile_file(source: Path, made: Path) -> None:
+    made.parent.mkdir(parents=True, exist_ok=True)
+    includes = [f"-I{ROOT / 'csrc'}", f"-I{ROOT / 'csrc' / 'include'}", f"-isystem{cuda_include()}"]
+    flags = ["-std=c11", "-O0", "-fPIC", "-c", *includes]
+    subprocess.run([os.environ.get("CC", "cc"), *flags, str(source), "-o", str(made)], check=True)
+
+
+@pytest.fixture(scope="module")
+def rooms() -> ModuleType:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "tools"))
+        module = importlib.import_module("rooms")
+    sys.modules.pop("rooms", None)
+    return module
+
+
+@pytest.fixture(scope="module")
+def objects(rooms: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """Of each C file, compiled without inlining, so that no call is hidden."""
+    folder = tmp_path_factory.mktemp("objects")
+    files = [path.relative_to(ROOT / "csrc").as_posix() for path in rooms.sources() if path.suffix == ".c"]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(lambda file: compile_file(ROOT / "csrc" / file, folder / f"{file}.o"), files))
+    found: Mapping[str, Path] = rooms.object_files([folder])
+    return found
+
+
+def test_every_folder_with_c_files_is_in_the_order(rooms: ModuleType) -> None:
+    folders = {path.parent.name for path in (ROOT / "csrc").glob("*/*.c")}
+
+    assert folders == set(rooms.ORDER)
+    assert not list((ROOT / "csrc").glob("*.[ch]"))
+
+
+def test_every_room_has_its_header_and_says_what_it_is(rooms: ModuleType) -> None:
+    assert [room for room in rooms.ORDER if not (ROOT / "csrc" / room / "room.h").exists()] == []
+    assert [room for room in rooms.ORDER if not (ROOT / "csrc" / room / "README.md").exists()] == []
+
+
+def test_includes_go_downward(rooms: ModuleType) -> None:
+    assert list(rooms.wrong_includes()) == []
+
+
+def test_calls_go_downward(rooms: ModuleType, objects: Mapping[str, Path]) -> None:
+    calls = rooms.calls_of(objects)
+
+    assert sum(len(others) for others in calls.values()) > 200
+    assert list(rooms.wrong_calls(calls)) == []
+    assert list(rooms.wrong_circles(calls)) == []
+
+
+def test_a_planted_upward_call_is_found(rooms: ModuleType, objects: Mapping[str, Path], tmp_path: Path) -> None:
+    source = tmp_path / "clock.c"
+    text = (ROOT / "csrc" / "base" / "clock.c").read_text()
+    source.write_text(
+        text.replace('"clock.h"', '"base/clock.h"\n#include "context/room.h"')
+        + "vyc_status planted(vyc_context *context);\n"
+        "vyc_status planted(vyc_context *context) { return vyc__check_usable(context); }\n"
+    )
+    compile_file(source, tmp_path / "clock.c.o")
+
+    wrong = list(rooms.wrong_calls(rooms.calls_of({**objects, "base/clock.c": tmp_path / "clock.c.o"})))
+
+    assert wrong == ["base/clock.c calls vyc__check_usable of context/context.c, of an upper room"]
+
+
+def test_a_planted_circle_of_five_files_is_found(rooms: ModuleType) -> None:
+    files = [f"memory/{name}.c" for name in "abcde"]
+    calls = {file: {other: {"f"}} for file, other in zip(files, [*files[1:], files[0]], strict=True)}
+
+    assert list(rooms.wrong_circles(calls)) == [f"{', '.join(files)} call each other"]
+    assert list(rooms.wrong_circles({**calls, "memory/d.c": {"memory/a.c": {"f"}}, "memory/e.c": {}})) == []
+
+
+def test_planted_includes_are_found(rooms: ModuleType, tmp_path: Path) -> None:
+    csrc = tmp_path / "csrc"
+    shutil.copytree(ROOT / "csrc", csrc, ignore=shutil.ignore_patterns("emulator"))
+    with (csrc / "memory" / "fill.c").open("a") as file:
+        file.write('#include "kernel/room.h"\n#include "context/child.h"\n#include "base/clock.h"\n')
+
+    assert list(rooms.wrong_includes(csrc)) == [
+        "memory/fill.c includes kernel/room.h, of an upper room",
+        "memory/fill.c includes context/child.h, not the room.h",
+    ]
