@@ -30,7 +30,7 @@ typedef struct vyc_far {
 /* A set of far slots; NULL: none has been in it. */
 typedef _Atomic(vyc_far *) vyc_far_set;
 
-/* For each unit of far slots. What `taken` is for is said in marks.c. */
+/* For each unit of far slots. What `taken` is for is said in memory/marks.c. */
 typedef struct vyc_far_words {
   _Atomic uint64_t used_on, taken;
 } vyc_far_words;

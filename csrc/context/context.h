@@ -35,7 +35,7 @@ typedef struct vyc_depth {
 /* What lower rooms have upper ones do. */
 typedef struct vyc_above {
   void (*end)(vyc_context *context); /* the last reference is gone */
-  void (*empty_lanes)(vyc_context *context); /* see lane.c */
+  void (*empty_lanes)(vyc_context *context); /* see submission/ */
   bool (*lanes_destroy)(vyc_plan *plan);
   void (*lanes_free)(vyc_plan *plan);
 } vyc_above;

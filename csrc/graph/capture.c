@@ -2,7 +2,7 @@
  * captured, with the values of this replay, its branches and its loops.
  *
  * They are made as those of a second recorded graph, which holds what they use as long as anything
- * can launch them (captured_hold.c), and has counters and barriers of its own: when they run is not
+ * can launch them (context/captured_hold.c), and has counters and barriers of its own: when they run is not
  * known here, and nothing outside of the captured graph can be ordered with them. */
 #include <stdlib.h>
 

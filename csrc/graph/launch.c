@@ -209,7 +209,7 @@ static vyc_status launch(vyc_graph *graph, const vyc_graph_change *changes, uint
   if (VYC_UNLIKELY(events != NULL)) status = vyc__event_record(events->stop, &place);
   const vyc_status given = give(graph, changes, count, stream, handle);
   if (VYC_LIKELY(status == VYC_OK)) status = given;
-  /* What was launched is given before marks are looked at: marks.c. */
+  /* What was launched is given before marks are looked at: memory/marks.c. */
   if (VYC_LIKELY(vyc__marks_taken(context) == taken)) return status;
   const vyc_status marked = mark_again(graph, changes, count, handle, slot);
   return status == VYC_OK ? marked : status;

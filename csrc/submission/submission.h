@@ -94,7 +94,7 @@ static inline _Atomic uint32_t *vyc__lane_flag(const vyc_lane *lane) {
   return (_Atomic uint32_t *)(uintptr_t)(lane->cell->address + VYC_FLAG_OFFSET);
 }
 
-/* ---- stage.c ---- */
+/* ---- staging.c ---- */
 
 /* Grow the slabs for this run. */
 vyc_status vyc__stage_reserve(vyc_lane *lane, const vyc_run *run, CUstream stream);
@@ -121,7 +121,7 @@ vyc_status vyc__chunks_in(vyc_context *context, uint64_t to, void *room, const v
  * false when copies may be in flight still. */
 vyc_status vyc__results_fetch(vyc_lane *lane, bool *ended_out);
 
-/* ---- lane.c ---- */
+/* ---- submission.c ---- */
 
 /* Waits at most *left_ns while too many are in flight, then VYC_NOT_READY; *left_ns becomes what is
  * left of that. Negative: no limit. */
@@ -131,7 +131,7 @@ vyc_status vyc__lane_submit(vyc_lane *lane, const vyc_run *run, bool timed);
 /* The run of a lane is known to have ended: let go of its page-locked arguments. */
 void vyc__lane_let_go(vyc_lane *lane);
 
-/* ---- lane_wait.c ---- */
+/* ---- wait.c ---- */
 
 static inline void vyc__lane_set(vyc_lane *lane, int state) {
   atomic_store_explicit(&lane->state, state, memory_order_release);
