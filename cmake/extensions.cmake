@@ -7,28 +7,34 @@ execute_process(
   OUTPUT_VARIABLE VYC_NUMPY_INCLUDE COMMAND_ERROR_IS_FATAL ANY)
 
 set(VYC_NATIVE_SOURCE ${CMAKE_CURRENT_SOURCE_DIR}/src/vyre_cuda/_native)
-file(GLOB VYC_NATIVE_PXD CONFIGURE_DEPENDS ${VYC_NATIVE_SOURCE}/*.pxd)
+file(GLOB_RECURSE VYC_NATIVE_PXD CONFIGURE_DEPENDS ${VYC_NATIVE_SOURCE}/*.pxd ${VYC_NATIVE_SOURCE}/*.h)
 
-function(vyc_extension name)
-  set(source ${VYC_NATIVE_SOURCE}/${name}.pyx)
-  set(output ${CMAKE_CURRENT_BINARY_DIR}/_native/${name}.c)
+# `path` is that of the .pyx under _native, without its ending: NAME or FOLDER/NAME.
+function(vyc_extension path)
+  set(source ${VYC_NATIVE_SOURCE}/${path}.pyx)
+  set(output ${CMAKE_CURRENT_BINARY_DIR}/_native/${path}.c)
+  get_filename_component(name ${path} NAME)
+  get_filename_component(folder _native/${path} DIRECTORY)
+  string(REPLACE "/" "." module ${path})
+  string(REPLACE "/" "_" target native_${path})
+  string(REGEX REPLACE "[^/]+" ".." up ${folder}) # to the package, from where the module is
   add_custom_command(
     OUTPUT ${output}
-    COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_CURRENT_BINARY_DIR}/_native
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_CURRENT_BINARY_DIR}/${folder}
     COMMAND ${Python_EXECUTABLE} -m cython -3 -I ${CMAKE_CURRENT_SOURCE_DIR}/src
-            --module-name vyre_cuda._native.${name} -o ${output} ${source}
+            --module-name vyre_cuda._native.${module} -o ${output} ${source}
     DEPENDS ${source} ${VYC_NATIVE_PXD}
     VERBATIM)
-  python_add_library(native_${name} MODULE WITH_SOABI ${output})
-  set_target_properties(native_${name} PROPERTIES
-    OUTPUT_NAME ${name} INSTALL_RPATH "$ORIGIN/../lib" C_VISIBILITY_PRESET hidden)
-  target_include_directories(native_${name} SYSTEM PRIVATE ${VYC_NUMPY_INCLUDE})
-  target_include_directories(native_${name} PRIVATE ${VYC_NATIVE_SOURCE} ${CMAKE_CURRENT_SOURCE_DIR}/csrc)
-  target_compile_definitions(native_${name} PRIVATE
+  python_add_library(${target} MODULE WITH_SOABI ${output})
+  set_target_properties(${target} PROPERTIES
+    OUTPUT_NAME ${name} LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/${folder} INSTALL_RPATH "$ORIGIN/${up}/lib" C_VISIBILITY_PRESET hidden)
+  target_include_directories(${target} SYSTEM PRIVATE ${VYC_NUMPY_INCLUDE})
+  target_include_directories(${target} PRIVATE ${VYC_NATIVE_SOURCE} ${CMAKE_CURRENT_SOURCE_DIR}/csrc)
+  target_compile_definitions(${target} PRIVATE
     NPY_NO_DEPRECATED_API=NPY_2_0_API_VERSION NPY_TARGET_VERSION=NPY_2_0_API_VERSION)
-  target_compile_options(native_${name} PRIVATE ${VYC_STACK_PROBES})
-  target_link_libraries(native_${name} PRIVATE vyre_cuda)
-  install(TARGETS native_${name} LIBRARY DESTINATION vyre_cuda/_native)
+  target_compile_options(${target} PRIVATE ${VYC_STACK_PROBES})
+  target_link_libraries(${target} PRIVATE vyre_cuda)
+  install(TARGETS ${target} LIBRARY DESTINATION vyre_cuda/${folder})
 endfunction()
 
 foreach(name status origin waiting context graph memory foreign dlpack module ticket plan loaded table frame dispatch bound record bundle)

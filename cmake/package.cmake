@@ -21,8 +21,18 @@ else()
   set(VYC_LIBRARY_DIR ${CMAKE_INSTALL_LIBDIR})
   set(VYC_INCLUDE_DIR ${CMAKE_INSTALL_INCLUDEDIR})
   set(VYC_PREFIX .)
-  # Wheels hold no links: a versioned SONAME would put the library there twice.
+endif()
+# Wheels hold no links: there the library is the one file that its SONAME names, and libvyre_cuda.so,
+# which hosts are linked with, is a text for the linker.
+if(SKBUILD)
+  set_target_properties(vyre_cuda PROPERTIES VERSION ${VYC_SOVERSION} SOVERSION ${VYC_SOVERSION})
+  set(VYC_NAMELINK NAMELINK_SKIP)
+  file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/installed/libvyre_cuda.so
+    CONTENT "INPUT(libvyre_cuda.so.${VYC_SOVERSION})\n")
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/installed/libvyre_cuda.so DESTINATION ${VYC_LIBRARY_DIR})
+else()
   set_target_properties(vyre_cuda PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${VYC_SOVERSION})
+  set(VYC_NAMELINK "")
 endif()
 set(VYC_PACKAGE_DIR ${VYC_LIBRARY_DIR}/cmake/vyre_cuda)
 
@@ -35,7 +45,7 @@ if(VYC_EMULATOR)
   set(VYC_PC_EMULATOR "emulator=\${libdir}/libvyre_cuda_emulator.so\n")
 endif()
 install(TARGETS ${VYC_LIBRARIES} EXPORT vyre_cudaTargets
-  LIBRARY DESTINATION ${VYC_LIBRARY_DIR} INCLUDES DESTINATION ${VYC_INCLUDE_DIR})
+  LIBRARY DESTINATION ${VYC_LIBRARY_DIR} ${VYC_NAMELINK} INCLUDES DESTINATION ${VYC_INCLUDE_DIR})
 install(FILES csrc/include/vyre_cuda.h DESTINATION ${VYC_INCLUDE_DIR})
 
 install(EXPORT vyre_cudaTargets NAMESPACE vyre_cuda:: DESTINATION ${VYC_PACKAGE_DIR})

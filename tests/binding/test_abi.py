@@ -13,7 +13,7 @@ import pytest
 import vyre_cuda as vc
 
 ROOT = Path(__file__).parents[2]
-LIBRARY = Path(vc.get_library_dir()) / "libvyre_cuda.so"
+LIBRARY = Path(vc.get_library_dir()) / f"libvyre_cuda.so.{vc.__version__.rpartition('.')[0]}"
 HEADER = Path(vc.get_include()) / "vyre_cuda.h"
 PACKAGE = Path(vc.__file__).parent
 CYTHON = (*PACKAGE.glob("_native/c_*.pxd"), PACKAGE / "c_api.pxd")
@@ -30,6 +30,16 @@ def exported(library: Path) -> list[str]:
 def test_exactly_the_listed_symbols_are_exported() -> None:
     assert exported(LIBRARY) == LISTED
     assert sorted(LISTED) == LISTED
+
+
+def test_the_library_says_its_version_to_the_loader() -> None:
+    """A wheel has it once, under that name; hosts and extensions need it by the same."""
+    dynamic = subprocess.run(["readelf", "-d", str(LIBRARY)], capture_output=True, text=True, check=True).stdout
+
+    assert f"Library soname: [{LIBRARY.name}]" in dynamic
+    assert [path.name for path in LIBRARY.parent.glob("libvyre_cuda.so*") if path.read_bytes()[:4] == b"\x7fELF"] == [
+        LIBRARY.name
+    ]
 
 
 def test_every_function_of_the_header_is_exported() -> None:

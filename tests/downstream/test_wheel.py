@@ -20,6 +20,8 @@ from .tools import HOST, ROOT, VERSION_NUMBER, call, configure, program
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(1800)]
 
+SONAME = f"libvyre_cuda.so.{vc.__version__.rpartition('.')[0]}"
+
 # What a wheel for manylinux may expect of the system.
 SYSTEM = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "libgcc_s.so.1", "libstdc++.so.6"}
 
@@ -85,26 +87,30 @@ def test_the_wheel_has_what_others_build_on_and_no_sources(wheel: Path) -> None:
         "vyre_cuda/_native/c_api.pxd",
         "vyre_cuda/include/vyre_cuda.h",
         "vyre_cuda/lib/libvyre_cuda.so",
+        f"vyre_cuda/lib/{SONAME}",
         "vyre_cuda/lib/libvyre_cuda_emulator.so",
         "vyre_cuda/lib/cmake/vyre_cuda/vyre_cudaConfig.cmake",
         "vyre_cuda/lib/pkgconfig/vyre_cuda.pc",
         "vyre_cuda/py.typed",
     } <= names
-    sources = {name for name in names if name.endswith((".pyx", ".c", ".cpp", ".o")) or ".so." in name}
+    libraries = {name for name in names if ".so." in name} - {f"vyre_cuda/lib/{SONAME}"}
+    sources = libraries | {name for name in names if name.endswith((".pyx", ".c", ".cpp", ".o"))}
     assert {str(Path(name).parent) for name in sources} == {"vyre_cuda/bundles/launcher_sources"}
     outside = {name.split("/")[0] for name in names} - {"vyre_cuda"}
     assert outside == {f"vyre_cuda-{vc.__version__}.dist-info"}
 
 
 def test_libraries_need_the_system_and_each_other_alone(unpacked: Path) -> None:
-    for library in unpacked.rglob("*.so"):
+    for library in (*unpacked.rglob("*.so"), unpacked / "lib" / SONAME):
+        if library.name == "libvyre_cuda.so":
+            continue  # a text for the linker
         dynamic = call(["readelf", "-d", library])
         needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic))
         paths = set(re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", dynamic))
 
         own = library.parent.name == "_native"
         loader = {name for name in needed if name.startswith("ld-linux")}
-        assert needed - SYSTEM - loader <= ({"libvyre_cuda.so"} if own else set()), library
+        assert needed - SYSTEM - loader <= ({SONAME} if own else set()), library
         assert paths == ({"$ORIGIN/../lib"} if own else set()), library
 
 
