@@ -75,7 +75,7 @@ def curves(found: tuple[CurveResult, str] | None) -> str:
     parts = [
         f"Measured on: {machine}\nFrom `{name}`.",
         f"![Cost of a call over what is counted]({CURVE_PICTURE.name})",
-        "Best microseconds of a call.",
+        "Best times of a call, in microseconds.",
     ]
     for curve in CURVES:
         header, lines = curve_rows(curve, result)
@@ -107,20 +107,20 @@ def figures(shown: Shown) -> str:
     ]
     moving = [figure for figure in result.figures if figure.bytes_moved]
     if moving:
-        parts += ["### Across the link\n\nGigabytes a second, of medians.", _bandwidths(moving)]
+        parts += ["### Across the link\n\nGigabytes per second, from the medians.", _bandwidths(moving)]
     without = [row for row in ROWS if row.id not in {figure.id for figure in result.figures}]
     if without:
         reasons = {each.id: each.reason for each in (*result.absent, *result.failed)}
         lines = (f"- {TASKS[row.task]}, {row.what}: {reasons.get(row.id, 'not in this run')}" for row in without)
         parts.append("Not in this table:\n\n" + "\n".join(lines))
     if result.rates:
-        parts += ["### Over threads\n\nThousand launches a second.", _rates(result)]
+        parts += ["### Over threads\n\nThousands of launches per second.", _rates(result)]
     if result.layer:
         rows = [(f"`{t.id}`", us(t.series.best_us), us(t.series.median_us), us(t.series.p99_us)) for t in result.layer]
         parts += ["### libvyre_cuda from C", _table(("call", "best", "median", "p99"), rows)]
     if compared.peers:
         parts += [
-            f"### Beside other packages\n\nMedians in microseconds, least first.\nFrom `{shown.compared_name}`.",
+            f"### Beside other packages\n\nMedians in microseconds, fastest first.\nFrom `{shown.compared_name}`.",
             _table(("task", "package", "how", "median", "p99"), _peers(compared)),
         ]
     return "\n\n".join(parts) + "\n"

@@ -93,7 +93,7 @@ def function_table() -> str:
     """Every form of every function and type as a row of a Markdown table, with the largest error that a GPU showed."""
     measured = _measured()
     lines = [
-        "| function | type | form | precisions | bound in ULP | largest error met, and where | instructions |",
+        "| function | type | form | precisions | bound in ULP | largest measured error, and where | instructions |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name in table.ARITY:
@@ -137,7 +137,7 @@ def _precisions(name: str, type_: Type, form: Form) -> str:
         for precision in ("ieee", "ftz", "fast")
         if table.choose(name, type_.name, precision=precision, max_ulp=None, sm=sm) is form
     ]
-    return ", ".join(taken) or "by `max_ulp` alone"
+    return ", ".join(taken) or "only with `max_ulp`"
 
 
 def _instructions(name: str, type_: Type, form: Form) -> str:
@@ -149,14 +149,14 @@ def _instructions(name: str, type_: Type, form: Form) -> str:
 
 _INTRODUCTION = """# Conformance
 
-Written by `docs/generate.py` from the test runs in `docs/conformance`; not edited by hand.
+`docs/generate.py` writes this page from the test runs in `docs/conformance`; do not edit it by hand.
 
-A cell is the number of elements that were compared, bit for bit, for an op and a type, and found equal.
-Any NaN equals any other, as sign and payload of one that is computed are unspecified; what only moves \
-bits (`copysign`, `where`, `bitcast`, and `signbit`, which looks at one) is held to those, too.
-Operands are edge values in combination (zeros, ones, extremes, subnormals, infinities, NaN, powers of two and their \
+A cell is the number of elements that were compared bit for bit, and found equal, for an op and a type.
+Any NaN counts as equal to any other, because the sign and payload of a computed NaN are unspecified; for ops that \
+only move bits (`copysign`, `where`, `bitcast`, and `signbit`, which reads one) these are compared too.
+Operands are combinations of edge values (zeros, ones, extremes, subnormals, infinities, NaN, powers of two and their \
 neighbors) and random bit patterns.
-Where the op table does not have an op for a type, the cell is empty; **none** marks a cell without a comparison.
+A cell is empty if the op does not exist for the type; **none** marks a cell without a comparison.
 
 To record a run:
 

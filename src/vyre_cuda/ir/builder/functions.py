@@ -97,7 +97,7 @@ def negative(x: Operand, /) -> Value:
 
 
 def absolute(x: Operand, /) -> Value:
-    """|x|: of the smallest integer is itself."""
+    """|x|: the smallest integer stays as it is."""
     return apply("absolute", x)
 
 
@@ -107,22 +107,22 @@ def fma(x: Operand, y: Operand, z: Operand, /) -> Value:
 
 
 def floor_divide(x: Operand, y: Operand, /) -> Value:
-    """x // y: quotient floors; by zero 0; MIN // -1 = MIN."""
+    """x // y: quotient rounded down; x // 0 = 0; MIN // -1 = MIN."""
     return apply("floor_divide", x, y)
 
 
 def remainder(x: Operand, y: Operand, /) -> Value:
-    """x % y: sign of the divisor; by zero 0; MIN % -1 = 0."""
+    """x % y: sign of the divisor; x % 0 = 0; MIN % -1 = 0."""
     return apply("remainder", x, y)
 
 
 def trunc_divide(x: Operand, y: Operand, /) -> Value:
-    """x / y toward zero: quotient toward zero; by zero 0; MIN / -1 = MIN."""
+    """x / y rounded toward zero; x / 0 = 0; MIN / -1 = MIN."""
     return apply("trunc_divide", x, y)
 
 
 def fmod(x: Operand, y: Operand, /) -> Value:
-    """The remainder of trunc_divide: sign of the dividend; integers by zero 0; floats exact."""
+    """The remainder of trunc_divide: sign of the dividend; exact for floats; 0 for an integer divisor of 0."""
     return apply("fmod", x, y)
 
 
@@ -142,12 +142,12 @@ def sqrt(x: Operand, /) -> Value:
 
 
 def left_shift(x: Operand, y: Operand, /) -> Value:
-    """x << y: count read as unsigned; 0 from the width on."""
+    """x << y: the count is unsigned; 0 from the width on."""
     return apply("left_shift", x, y)
 
 
 def right_shift(x: Operand, y: Operand, /) -> Value:
-    """x >> y: count read as unsigned; 0 or the sign from the width on."""
+    """x >> y: the count is unsigned; 0 or the sign from the width on."""
     return apply("right_shift", x, y)
 
 
@@ -167,7 +167,7 @@ def bitwise_xor(x: Operand, y: Operand, /) -> Value:
 
 
 def invert(x: Operand, /) -> Value:
-    """~x: every bit flipped."""
+    """~x: flips every bit."""
     return apply("invert", x)
 
 
@@ -202,22 +202,22 @@ def not_equal(x: Operand, y: Operand, /) -> Value:
 
 
 def less(x: Operand, y: Operand, /) -> Value:
-    """x < y: signedness from the type."""
+    """x < y: signed or unsigned according to the type."""
     return apply("less", x, y)
 
 
 def less_equal(x: Operand, y: Operand, /) -> Value:
-    """x <= y: signedness from the type."""
+    """x <= y: signed or unsigned according to the type."""
     return apply("less_equal", x, y)
 
 
 def greater(x: Operand, y: Operand, /) -> Value:
-    """x > y: signedness from the type."""
+    """x > y: signed or unsigned according to the type."""
     return apply("greater", x, y)
 
 
 def greater_equal(x: Operand, y: Operand, /) -> Value:
-    """x >= y: signedness from the type."""
+    """x >= y: signed or unsigned according to the type."""
     return apply("greater_equal", x, y)
 
 
@@ -257,7 +257,7 @@ def trunc(x: Operand, /) -> Value:
 
 
 def rint(x: Operand, /) -> Value:
-    """x rounded to a whole number: to even."""
+    """x rounded to a whole number: halves round to even."""
     return apply("rint", x)
 
 
@@ -282,12 +282,12 @@ def bitwise_count(x: Operand, /) -> Value:
 
 
 def count_leading_zeros(x: Operand, /) -> Value:
-    """The zeros above the highest one; of 0 the width."""
+    """The number of zeros above the highest one; the width for 0."""
     return apply("count_leading_zeros", x)
 
 
 def count_trailing_zeros(x: Operand, /) -> Value:
-    """The zeros below the lowest one; of 0 the width."""
+    """The number of zeros below the lowest one; the width for 0."""
     return apply("count_trailing_zeros", x)
 
 
@@ -297,12 +297,12 @@ def reverse_bits(x: Operand, /) -> Value:
 
 
 def rotate_left(x: Operand, y: Operand, /) -> Value:
-    """x rotated to the left by y bits: count read as unsigned, modulo the width."""
+    """x rotated to the left by y bits: the count is unsigned, modulo the width."""
     return apply("rotate_left", x, y)
 
 
 def rotate_right(x: Operand, y: Operand, /) -> Value:
-    """x rotated to the right by y bits: count read as unsigned, modulo the width."""
+    """x rotated to the right by y bits: the count is unsigned, modulo the width."""
     return apply("rotate_right", x, y)
 
 
@@ -327,7 +327,7 @@ def copysign(x: Operand, y: Operand, /) -> Value:
 
 
 def sign(x: Operand, /) -> Value:
-    """-1, 0 or 1: of a zero a positive zero, of NaN it is NaN."""
+    """-1, 0 or 1: positive zero for a zero, NaN for NaN."""
     return apply("sign", x)
 
 
