@@ -1,12 +1,12 @@
-"""A service that survives faults: the device lives in a child process, and another takes its place when it is lost.
+"""A service that survives faults: the device lives in a child process, which is replaced when the device is lost.
 
-A fault ends the CUDA context of a process for good: a reset and a new context both fail in it, so only another
-process goes on. The supervisor keeps each request until it is answered. When a child is lost, it starts another and
-sends it what is open again. The request that was running is tried once more, and answered with the error if it ends
-that child, too.
+A fault ends the CUDA context of a process for good: neither a reset nor a new context works, so only another process
+can continue. The supervisor keeps each request until it is answered. When a child is lost, the supervisor starts
+another one and sends it the open requests again. The request that was running is tried once more; if it ends that
+child too, it is answered with the error.
 
 Run it: `python examples/supervised.py --requests 200 --device auto`. A few of the requests run a kernel that writes to
-an address that nobody has.
+an invalid address.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ import numpy as np
 
 import vyre_cuda as vc
 
-# What a request may end before it is answered with the error.
+# Children that a request may end before it is answered with the error.
 ATTEMPTS = 2
-# Requests that a child has at a time: the next is there when one is done.
+# Requests that a child has at a time, so that the next one is there when one is done.
 IN_FLIGHT = 2
-# How long a child may take to open its device. One that cannot is an error, not a reason for another child.
+# How long a child may take to open its device. If it cannot, that is an error, and no other child is started.
 START_S = 120.0
 
 Work = Callable[[Any], Any]
 
 
 def serve(start: Callable[[int | str], Work], device: int | str, requests: Connection) -> None:
-    """The child: answers requests in order until the device is lost or nobody asks any more."""
+    """The child: answers requests in order, until the device is lost or the connection is closed."""
     try:
         work = start(device)
     except Exception as error:
@@ -54,7 +54,7 @@ def serve(start: Callable[[int | str], Work], device: int | str, requests: Conne
         except vc.DeviceLostError as lost:
             requests.send((number, None, lost, True))
             return
-        except Exception as other:  # of this request alone
+        except Exception as other:  # concerns only this request
             answer, error = None, other
         requests.send((number, answer, error, False))
 
@@ -68,7 +68,7 @@ class Request:
 
 @dataclass
 class Supervisor:
-    """`submit` may be called by any thread. `start` makes, in the child, what answers one request."""
+    """Any thread may call `submit`. In the child, `start` returns the function that answers a request."""
 
     start: Callable[[int | str], Work]
     device: int | str = "auto"
@@ -94,7 +94,7 @@ class Supervisor:
         return future
 
     def close(self) -> None:
-        """Waits until every request is answered."""
+        """Wait until every request is answered."""
         with self._lock:
             self._closing = True
         self._wake.send(None)
@@ -112,7 +112,7 @@ class Supervisor:
         try:
             while not self._is_done():
                 self._one_child()
-        except Exception as error:  # no child can be had: whoever waits, or asks from now on, hears of it
+        except Exception as error:  # no child can be started: open and later requests get the error
             with self._lock:
                 self._closing, self._failure = True, error
                 left, self._open = self._open, {}
@@ -124,7 +124,7 @@ class Supervisor:
             return self._closing and not self._open
 
     def _one_child(self) -> None:
-        # A fork would inherit a driver that cannot be used there.
+        # A forked child would inherit a driver that it cannot use.
         ours, theirs = multiprocessing.get_context("spawn").Pipe()
         child = multiprocessing.get_context("spawn").Process(target=serve, args=(self.start, self.device, theirs))
         child.start()
@@ -139,7 +139,7 @@ class Supervisor:
             child.join()
 
     def _feed(self, child: Connection) -> None:
-        """Until the child is lost, or all is answered and nobody asks any more."""
+        """Send requests until the child is lost, or the supervisor is closed and all requests are answered."""
         sent: list[int] = []
         while not self._is_done():
             with self._lock:
@@ -154,7 +154,7 @@ class Supervisor:
             if child in ready:
                 try:
                     number, answer, error, lost = child.recv()
-                except (EOFError, ConnectionResetError):  # it died without a word
+                except (EOFError, ConnectionResetError):  # it ended without a message
                     number, answer, error, lost = sent[0], None, vc.DeviceLostError("the child process ended"), True
                 if lost:
                     self._lost(number, error)
@@ -180,7 +180,7 @@ class Supervisor:
 
 # ---- what the service does ---------------------------------------------------------------------------------------
 
-# Writes to an address that nobody has: a fault that ends the context.
+# Writes to an invalid address: a fault that ends the context.
 FAULT = """
 .version 7.0
 .target sm_75
@@ -206,7 +206,7 @@ def squares() -> vc.Program:
 
 
 def start(device: int | str) -> Work:
-    """In the child: opens the device and gives what answers a request, an array or None for a fault."""
+    """In the child: open the device, and return the function that answers a request: an array, or None for a fault."""
     opened = vc.Device(device)
     kernel = opened.compile(squares())
     fault = opened.load(FAULT, "fault", signature="")

@@ -1,4 +1,4 @@
-// Owners of handles and checked calls: what C++ wants of a C interface, and no more.
+// Owning handles and checked calls: what a C++ program needs around the C interface, and no more.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ struct Error : std::runtime_error {
   Error(vyc_status failed, const std::string &text) : std::runtime_error(text), status(failed) {}
 };
 
-// Throws what the library says about a failure.
+// Throws the library's message if a call failed.
 inline void check(vyc_status status) {
   if (status == VYC_OK) return;
   vyc_error error{};
@@ -36,7 +36,7 @@ struct Release {
 template <typename T>
 using Owned = std::unique_ptr<T, Release>;
 
-// make<vyc_buffer>(vyc_buffer_alloc, context, bytes): what a function gives in its first argument.
+// make(vyc_buffer_alloc, context, bytes): what a function returns through its first parameter.
 template <typename T, typename... Parameters, typename... Arguments>
 Owned<T> make(vyc_status (*function)(T **, Parameters...), Arguments &&...arguments) {
   T *made = nullptr;

@@ -17,6 +17,7 @@ PAGES = (
     "docs/bundles.md",
     "docs/caching.md",
     "docs/devices.md",
+    "docs/emulator.md",
     "docs/functions.md",
     "docs/graphs.md",
     "docs/interop.md",
