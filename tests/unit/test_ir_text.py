@@ -170,7 +170,7 @@ store out[i], inner
     if less(i, size(out))
       let inner = load(x[i])
       let b = add(inner, i)
-                         ^ operand 1 is u32, operand 0 is f32; add needs one type (write vc.f32(...))
+                         ^ operand 1 is u32, operand 0 is f32; add needs operands of one type (write vc.f32(...))
                            demo.vir:10
     end
     store out[i], inner
@@ -201,7 +201,7 @@ def test_header_line_is_marked() -> None:
     block 256
     index u32
     out o: u32[load(o[u32:0])]
-               ^ an element of o is not known before the launch; sizes and work are made of scalars and sizes of buffers
+               ^ an element of o is not known before the launch; sizes and work use only scalars and sizes of buffers
                  demo.vir:2"""
 
     assert expected == str(error_of("program p\nout o: u32[load(o[u32:0])]"))
@@ -236,10 +236,10 @@ def test_syntax_error_shows_the_line_and_a_caret() -> None:
     expected = """2 errors in demo.vir
   demo.vir:2
     let i = = u32:4
-            ^ an expression expected, `=` found
+            ^ expected an expression, found `=`
   demo.vir:4
       store x[u32:0] u32:1
-                     ^ `,` expected, `u32` found"""
+                     ^ expected `,`, found `u32`"""
 
     assert expected == str(error_of("program p\nlet i = = u32:4\nif bool_:true\n  store x[u32:0] u32:1\nend\n"))
 

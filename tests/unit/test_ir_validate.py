@@ -51,7 +51,7 @@ TRUE = Const(bool_, 1)
 # Body, what the message says, path, operand.
 BAD_BODIES: list[tuple[str, str, tuple[int | str, ...], int | None]] = [
     # names
-    ("let if = u32:1", "a word of the language", (0,), None),
+    ("let if = u32:1", "is a keyword", (0,), None),
     ("let n = u32:1", "declared twice", (0,), None),
     ("let tile = u32:1", "declared twice", (0,), None),
     ("let v = u32:1\nlet v = u32:1", "declared twice", (1,), None),
@@ -94,7 +94,7 @@ BAD_BODIES: list[tuple[str, str, tuple[int | str, ...], int | None]] = [
     ("atomic compare_exchange g[n], a, a order relaxed scope device", "not defined for f32", (0,), None),
     ("atomic add flags[n], bool_:true order relaxed scope block", "not defined for bool_", (0,), None),
     ("atomic add h[n], n order seq_cst scope device", "no memory order seq_cst", (0,), None),
-    ("let v = atomic store h[n], n order relaxed scope device", "gives no result", (0,), None),
+    ("let v = atomic store h[n], n order relaxed scope device", "returns no result", (0,), None),
     ("atomic load x[n] order relaxed scope device", "x is an `in` buffer", (0,), None),
     ("atomic load h[n] order release scope device", "load has no order release", (0,), None),
     ("atomic store h[n], n order acquire scope device", "store has no order acquire", (0,), None),
@@ -115,9 +115,9 @@ BAD_BODIES: list[tuple[str, str, tuple[int | str, ...], int | None]] = [
     ("let n = warp match half", "declared twice", (0,), None),
     ("let v = warp any b\nlet w = add(v, v)", "not defined for bool_", (1,), 0),
     ("let v = warp ballot b\nlet w = add(v, half)", "operand 1 is f16", (1,), 2),
-    ("let v = warp broadcast n, lane_id", "the lane of this broadcast may differ in a warp", (0,), None),
-    ("if less(thread_id.x, n)\nlet v = warp any b\nend", "not all threads of a warp", (0, "then", 0), None),
-    ("if less(block_id.x, n)\ngrid_barrier\nend", "not all threads of the grid", (0, "then", 0), None),
+    ("let v = warp broadcast n, lane_id", "the lane of this broadcast may differ within a warp", (0,), None),
+    ("if less(thread_id.x, n)\nlet v = warp any b\nend", "some threads of a warp", (0, "then", 0), None),
+    ("if less(block_id.x, n)\ngrid_barrier\nend", "some threads of the grid", (0, "then", 0), None),
     # types
     ("let v = add(half, bf16:1.0)", "operand 1 is bf16, operand 0 is f16", (0,), 2),
     ("let v = bitcast.bf16(a)", "bitcast from f32 to bf16", (0,), 0),
@@ -150,7 +150,7 @@ BAD_BODIES: list[tuple[str, str, tuple[int | str, ...], int | None]] = [
     ("for j = n to i32:1 step n\nend", "the stop is i32; it must be u32", (0,), 1),
     ("for j = n to n step a\nend", "the step is f32; it must be u32", (0,), 2),
     ("for j = n to add(n, n) step u32:0\nend", "a step of 0", (0,), 4),
-    ("if less(thread_id.x, n)\nbarrier\nend", "not all threads of a block", (0, "then", 0), None),
+    ("if less(thread_id.x, n)\nbarrier\nend", "some threads of a block", (0, "then", 0), None),
 ]
 
 BAD_HEADERS: list[tuple[str, str, tuple[int | str, ...], int | None]] = [
@@ -160,7 +160,7 @@ BAD_HEADERS: list[tuple[str, str, tuple[int | str, ...], int | None]] = [
     ("index i32", "i32 is not an index type", ("index",), None),
     ("in x: f32\nscalar x: u32", "declared twice", ("parameters", 1), None),
     ("in x: f32\nshared x: u32[1]", "declared twice", ("shared", 0), None),
-    ("in while: f32", "a word of the language", ("parameters", 0), None),
+    ("in while: f32", "is a keyword", ("parameters", 0), None),
     ("shared t: f32[0]", "of 0 elements", ("shared", 0), None),
     ("shared t: f32[58112]\nshared u: bool_[1]", "232449 bytes", ("shared", 1), None),
     ("shared u: bool_[1]\nshared t: f32[58112]", "232452 bytes", ("shared", 1), None),
@@ -174,7 +174,7 @@ BAD_HEADERS: list[tuple[str, str, tuple[int | str, ...], int | None]] = [
     ("shared t: f32[4]\nout o: f32[size(t)]", "t is a shared array", ("parameters", 0), 0),
     ("out o: f32[size(q)]", "there is no buffer or shared array q", ("parameters", 0), 0),
     ("out o: f32[add(u32:1, i32:1)]", "operand 1 is i32", ("parameters", 0), 2),
-    ("out o: f32[size(b)]\nout b: f32", "known only when out= brings it", ("parameters", 0), 0),
+    ("out o: f32[size(b)]\nout b: f32", "known only once an array is passed by out=", ("parameters", 0), 0),
     ("out o: f32[size(o)]", "depends on itself", ("parameters", 0), None),
     ("work size(q)", "there is no buffer or shared array q", ("work",), 0),
     ("work u32:1, f32:4.0", "the work is f32", ("work",), 1),

@@ -259,7 +259,7 @@ def test_minimum_drops_nan(device: vc.Device) -> None:
 
 @pytest.mark.cuda
 def test_a_check_is_for_the_emulator_only(device_name: int | str) -> None:
-    with pytest.raises(vc.UnsupportedError, match='only Device\\("emulator"\\) checks') as caught:
+    with pytest.raises(vc.UnsupportedError, match='only Device\\("emulator"\\) can check') as caught:
         vc.Device(device_name, check="races")
 
     assert caught.value.capability == "check"

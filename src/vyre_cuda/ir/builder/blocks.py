@@ -1,7 +1,7 @@
 """The with-blocks of a builder: if, else, for, while.
 
-Each is entered once. When its block ends normally one statement is appended; when an exception ends it nothing is, and
-the exception goes on unchanged.
+Each is entered once. When its block ends normally, one statement is appended; when an exception ends it, none is, and
+the exception propagates unchanged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from vyre_cuda.ir.core.types import bool_, by_dtype
 
 
 class BlockStatement(ABC):
-    """One with-statement on its way to a statement of the program."""
+    """A with-statement that becomes one statement of the program."""
 
     def __init__(self, scope: Scope, kind: BlockKind, source: Source) -> None:
         self._scope = scope
@@ -82,7 +82,7 @@ class ForBlock(BlockStatement):
         start, stop = _bounds(scope, lo, hi, source)
         by = place(scope, step, source, start.type, "step")
         if isinstance(node_of(by), Const) and node_of(by) == Const(by.type, 0):
-            raise program_error("a step of 0 makes no trip", source)
+            raise program_error("with a step of 0 the loop never runs", source)
         super().__init__(scope, "for_", source)
         self._range = (node_of(start), node_of(stop), node_of(by))
         self._name = ""
@@ -130,7 +130,7 @@ def _open_branch(scope: Scope, source: Source) -> If:
 
 
 def _bounds(scope: Scope, lo: Operand, hi: Operand, source: Source) -> tuple[Value, Value]:
-    """Both bounds, of one type: a number takes the other's, two numbers that of a NumPy scalar or the index type."""
+    """Both bounds with one type: a number takes the other's, two numbers that of a NumPy scalar or the index type."""
     own = next((by_dtype(bound.dtype) for bound in (lo, hi) if isinstance(bound, np.integer)), None)
     lo, hi = (int(bound) if isinstance(bound, np.integer) else bound for bound in (lo, hi))
     if isinstance(lo, (int, float)) and isinstance(hi, (int, float)):
@@ -143,5 +143,5 @@ def _bounds(scope: Scope, lo: Operand, hi: Operand, source: Source) -> tuple[Val
         start = place(scope, lo, source, None, "start")
         stop = place(scope, hi, source, start.type, "stop")
     if not start.type.is_integer:
-        raise program_error(f"the bounds are {start.type}; a for_ counts integers", source)
+        raise program_error(f"the bounds are {start.type}; a for_ needs integers", source)
     return start, stop

@@ -1,7 +1,7 @@
-"""`Builder`: writes a program statement by statement, in Python, and checks each at its own line.
+"""`Builder`: writes a program statement by statement, in Python, and checks each one at its own line.
 
-What is wrong with one statement raises ProgramError there; `build` validates the whole and raises with every finding.
-A with-block that an exception leaves is forgotten, and the exception goes on.
+An error in one statement raises ProgramError there; `build` validates the whole and raises with every finding.
+A with-block that an exception leaves is dropped, and the exception propagates.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ _AUTO_BLOCK = 256
 
 
 class Builder(AtomicMethods, WarpMethods):
-    """A program under construction. `block` is in threads per axis, `index` the type of ids and sizes.
+    """A program under construction. `block` is the threads per axis, `index` the type of ids and sizes.
 
-    block="auto" leaves the number to the device that compiles the program, which then may not depend on it: it has no
+    block="auto" leaves the number to the device that compiles the program, which then must not depend on it: it has no
     shared memory, barriers, warp operations or ids of blocks and their threads. Elsewhere it is 256.
     """
 
@@ -57,7 +57,9 @@ class Builder(AtomicMethods, WarpMethods):
         source = caller()
         check_name(name, "program", source)
         if index not in INDEX_TYPES:
-            raise program_error(f"index type {index}; it may be {', '.join(t.name for t in INDEX_TYPES)}", source)
+            raise program_error(
+                f"the index type is {index}; it must be one of {', '.join(t.name for t in INDEX_TYPES)}", source
+            )
         self._scope = Scope(name, index, source)
         self._auto_block = isinstance(block, str)
         self._block = _dim3(_checked_auto(block) if isinstance(block, str) else block)
@@ -71,7 +73,7 @@ class Builder(AtomicMethods, WarpMethods):
         return self._scope.program
 
     def __reduce_ex__(self, _: object) -> NoReturn:
-        raise TypeError("a Builder can be neither copied nor pickled; build() gives a Program, which can")
+        raise TypeError("a Builder can be neither copied nor pickled; build() returns a Program, which can be")
 
     def __repr__(self) -> str:
         names = ", ".join(parameter.name for parameter in self._parameters)
@@ -89,15 +91,15 @@ class Builder(AtomicMethods, WarpMethods):
         return self._buffer(name, "inout", type_)
 
     def output(self, name: str, type_: Type, /, size: Operand | None = None) -> Buffer:
-        """A buffer that the program writes, zero where it does not; `size` is its number of elements.
+        """A buffer that the program writes, and that is zero elsewhere; `size` is its number of elements.
 
-        The size is a number or an expression over scalars and sizes; without one, a call must bring `out=`.
+        The size is a number or an expression over scalars and sizes; without one, a call must pass `out=`.
         """
         elements = None if size is None else self._on_host(size, f"size of {name}", caller())
         return self._buffer(name, "out", type_, elements)
 
     def scalar(self, name: str, type_: Type, /) -> Value:
-        """A by-value parameter."""
+        """A scalar parameter, passed by value."""
         source = self._declare(name, "scalar", type_, None)
         return Value(Scalar(type_, name, source), source, self._scope)
 
@@ -106,7 +108,7 @@ class Builder(AtomicMethods, WarpMethods):
         source = self._scope.begin()
         _require_type(type_)
         if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
-            raise TypeError(f"the size of a shared array is an int, not {type(size).__name__}")
+            raise TypeError(f"the size of a shared array must be an int, not {type(size).__name__}")
         if size < 1:
             raise program_error(f"shared array {name} of {size} elements; it needs at least 1", source)
         taken = self._scope.name_local(name, source)
@@ -117,9 +119,9 @@ class Builder(AtomicMethods, WarpMethods):
         """The number of work items per axis (1 to 3), each a number or an expression over scalars and sizes."""
         source = self._scope.begin()
         if not 1 <= len(items) <= 3:
-            raise TypeError(f"work takes 1 to 3 numbers of items, {len(items)} given")
+            raise TypeError(f"work takes 1 to 3 numbers of items; {len(items)} given")
         if self._work is not None:
-            raise program_error("work is already given", source)
+            raise program_error("work was already given", source)
         self._work = tuple(self._on_host(n, "number of work items", source) for n in items)
 
     # ---- locals
@@ -156,7 +158,10 @@ class Builder(AtomicMethods, WarpMethods):
         """`with b.while_(lambda: ...):` repeats its block; the condition is evaluated before each pass."""
         source = self._scope.begin()
         if not callable(condition):
-            raise TypeError("the condition of while_ is a callable, as it is evaluated anew: b.while_(lambda: ...)")
+            raise TypeError(
+                "the condition of while_ must be a callable, because it is evaluated on "
+                "every iteration: b.while_(lambda: ...)"
+            )
         return WhileBlock(self._scope, condition, source)
 
     def break_(self) -> None:
@@ -166,7 +171,7 @@ class Builder(AtomicMethods, WarpMethods):
         self._scope.append(Break(source))
 
     def continue_(self) -> None:
-        """Go on with the next pass of the innermost loop."""
+        """Continue with the next pass of the innermost loop."""
         source = self._scope.begin()
         self._require_loop("continue_", source)
         self._scope.append(Continue(source))
@@ -178,31 +183,31 @@ class Builder(AtomicMethods, WarpMethods):
     # ---- effects
 
     def barrier(self) -> None:
-        """Every thread of the block arrives before any goes on."""
+        """Wait until every thread of the block has arrived."""
         self._scope.append(Barrier(self._scope.begin()))
 
     def grid_barrier(self) -> None:
-        """Every thread of the grid arrives before any goes on; the launch is cooperative."""
+        """Wait until every thread of the grid has arrived; the launch is cooperative."""
         self._scope.append(GridBarrier(self._scope.begin()))
 
     def assert_(self, condition: Operand, message: str, /) -> None:
         """Where the condition is false, report `message`, end the thread and make the call raise."""
         source = self._scope.begin()
         if not isinstance(message, str):
-            raise TypeError(f"the message of assert_ is a str, not {type(message).__name__}")
+            raise TypeError(f"the message of assert_ must be a str, not {type(message).__name__}")
         held = place(self._scope, condition, source, bool_, "condition")
         self._scope.append(Assert(node_of(held), message, source))
 
     # ---- the end
 
     def build(self) -> Program:
-        """The finished program. Raises ProgramError with everything that is wrong with it."""
+        """Return the finished program. Raises ProgramError with everything that is wrong with it."""
         source = self._scope.begin()
         block = self._scope.block
         if block.parent is not None:
-            raise program_error(f"build() inside the {block.kind} block of line {block.source[1]}", source)
+            raise program_error(f"build() was called inside the {block.kind} block of line {block.source[1]}", source)
         for what, where in self._scope.unentered.values():
-            raise program_error(f"b.{what}(...) opens no block: write it in a with statement", where)
+            raise program_error(f"b.{what}(...) must be written in a with statement, which opens its block", where)
         program = Program(
             name=self.name,
             parameters=tuple(self._parameters),
@@ -217,7 +222,9 @@ class Builder(AtomicMethods, WarpMethods):
         check(program)
         fixed = what_fixes_block(program) if self._auto_block else None
         if fixed is not None:
-            raise program_error(f'block="auto", and {fixed[0]}, which depends on the block', fixed[1] or self._source)
+            raise program_error(
+                f'block="auto" cannot be used with {fixed[0]}, which depends on the block', fixed[1] or self._source
+            )
         self._scope.built = True
         return program
 
@@ -238,7 +245,9 @@ class Builder(AtomicMethods, WarpMethods):
         """The nodes of a count that is computed before the launch."""
         node = node_of(integer(self._scope, count, what, source))
         if not _is_host_expression(node):
-            raise program_error(f"the {what} is computed before the launch: from numbers, scalars and sizes", source)
+            raise program_error(
+                f"the {what} is computed before the launch, from numbers, scalars and sizes only", source
+            )
         return node
 
     def _first_value(self, name: str, value: Operand, source: Source) -> Value:
@@ -253,17 +262,17 @@ class Builder(AtomicMethods, WarpMethods):
 
 def _checked_auto(block: str) -> int:
     if block != "auto":
-        raise TypeError(f'block={block!r}; the only word is "auto"')
+        raise TypeError(f'block={block!r}; the only string allowed is "auto"')
     return _AUTO_BLOCK
 
 
 def _dim3(block: int | tuple[int, ...]) -> tuple[int, int, int]:
     axes = (block,) if isinstance(block, (int, np.integer)) else tuple(block)
     if not 1 <= len(axes) <= 3 or not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in axes):
-        raise TypeError(f"block={block!r}; it is an int or a tuple of 1 to 3 ints")
+        raise TypeError(f"block={block!r}; it must be an int or a tuple of 1 to 3 ints")
     x, y, z = map(int, (*axes, 1, 1)[:3])
     if min(axes) < 1:
-        raise ProgramError(f"block={block!r}; every axis has at least 1 thread")
+        raise ProgramError(f"block={block!r}; every axis needs at least 1 thread")
     return x, y, z
 
 

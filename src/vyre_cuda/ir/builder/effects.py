@@ -1,7 +1,7 @@
 """The builder's atomics and warp operations, each one statement whose result is a new local.
 
-The tables of `ir/core/ops.py` rule which types, orders and combining ops there are. What is wrong raises
-ProgramError at its line; TypeError for what is no operand at all.
+The tables of `ir/core/ops.py` decide which types, orders and combining ops there are. An error raises
+ProgramError at its line, or TypeError for something that is not an operand at all.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _COMBINE_NAMES = {
 
 
 class AtomicMethods:
-    """Reading, combining and writing one element indivisibly; each gives the old value.
+    """Read, combine and write one element atomically; each returns the old value.
 
     `order` is "relaxed", "acquire", "release" or "acq_rel" (a load never releases, a store never acquires), `scope`
-    "block", "device" or "system". Out of bounds nothing happens and the result is 0.
+    "block", "device" or "system". Out of bounds, nothing happens and the result is 0.
     """
 
     _scope: Scope
@@ -52,13 +52,13 @@ class AtomicMethods:
     def atomic_min(
         self, buffer: Buffer, index: Operand, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
     ) -> Value:
-        """Keep the smaller, NaN if either is; the result is the old value."""
+        """Keep the smaller value, or NaN if either is NaN; the result is the old value."""
         return self._atomic("minimum", buffer, index, (value,), order, scope)
 
     def atomic_max(
         self, buffer: Buffer, index: Operand, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
     ) -> Value:
-        """Keep the larger, NaN if either is; the result is the old value."""
+        """Keep the larger value, or NaN if either is NaN; the result is the old value."""
         return self._atomic("maximum", buffer, index, (value,), order, scope)
 
     def atomic_and(
@@ -132,15 +132,15 @@ class AtomicMethods:
         if not isinstance(buffer, Buffer):
             raise TypeError(f"an atomic {op} works on a buffer, not {type(buffer).__name__}")
         if buffer._scope is not self._scope:
-            raise program_error(f"{buffer.name} is a buffer of the builder of {buffer._scope.program}", source)
+            raise program_error(f"{buffer.name} belongs to the builder of {buffer._scope.program}", source)
         require_writable(buffer, source)
         if buffer.type not in row.types:
             allowed = ", ".join(t.name for t in row.types)
             raise program_error(f"atomic {op} is not defined for {buffer.type}; it takes {allowed}", source)
         if order not in row.orders:
-            raise program_error(f"order {order!r} of an atomic {op}; it may be {', '.join(row.orders)}", source)
+            raise program_error(f"order {order!r} of an atomic {op}; it must be one of {', '.join(row.orders)}", source)
         if scope not in SCOPES:
-            raise program_error(f"scope {scope!r}; it may be {', '.join(SCOPES)}", source)
+            raise program_error(f"scope {scope!r}; it must be one of {', '.join(SCOPES)}", source)
         at = element_index(buffer, index, source)
         values = [place(self._scope, v, source, buffer.type, f"operand of an atomic {op}") for v in operands]
         nodes = tuple(node_of(v) for v in values)
@@ -148,32 +148,32 @@ class AtomicMethods:
 
 
 class WarpMethods:
-    """What the 32 threads of a warp do together; needs warp-uniform control flow.
+    """Operations that the 32 threads of a warp perform together; they need warp-uniform control flow.
 
     A warp is 32 threads with consecutive linear numbers in the block; the last one of a block may have fewer. A lane,
-    delta or mask is an int or an integer expression, of which the low 32 bits count.
+    delta or mask is an int or an integer expression, whose low 32 bits are used.
     """
 
     _scope: Scope
 
     def shuffle(self, value: Operand, lane: Operand, /) -> Value:
-        """The value of another lane; 0 from a lane that is not there."""
+        """The value of another lane; 0 if there is no such lane."""
         return self._warp("shuffle", value, lane)
 
     def shuffle_up(self, value: Operand, delta: Operand, /) -> Value:
-        """The value of the lane `delta` below; where there is none the thread's own."""
+        """The value of the lane `delta` below; the thread's own value if there is no such lane."""
         return self._warp("shuffle_up", value, delta)
 
     def shuffle_down(self, value: Operand, delta: Operand, /) -> Value:
-        """The value of the lane `delta` above; where there is none the thread's own."""
+        """The value of the lane `delta` above; the thread's own value if there is no such lane."""
         return self._warp("shuffle_down", value, delta)
 
     def shuffle_xor(self, value: Operand, mask: Operand, /) -> Value:
-        """The value of the lane `lane_id ^ mask`; where there is none the thread's own."""
+        """The value of the lane `lane_id ^ mask`; the thread's own value if there is no such lane."""
         return self._warp("shuffle_xor", value, mask)
 
     def broadcast(self, value: Operand, lane: Operand, /) -> Value:
-        """The value of one lane, the same for the whole warp; 0 from a lane that is not there."""
+        """The value of one lane, the same for the whole warp; 0 if there is no such lane."""
         return self._warp("broadcast", value, lane)
 
     def any(self, condition: Operand, /) -> Value:
@@ -185,11 +185,11 @@ class WarpMethods:
         return self._warp("all", condition)
 
     def ballot(self, condition: Operand, /) -> Value:
-        """A u32 with a bit for each lane: set where the condition holds."""
+        """A u32 with one bit per lane, set where the condition holds."""
         return self._warp("ballot", condition)
 
     def match(self, value: Operand, /) -> Value:
-        """A u32 with a bit for each lane: set where the value has the same bits as this thread's."""
+        """A u32 with one bit per lane, set where the value has the same bits as this thread's."""
         return self._warp("match", value)
 
     def warp_reduce(self, value: Operand, op: str, /) -> Value:
@@ -197,7 +197,7 @@ class WarpMethods:
         return self._warp("reduce", value, combine=op)
 
     def warp_scan(self, value: Operand, op: str, /, *, inclusive: bool = True) -> Value:
-        """The values of the lanes up to this one combined, with this one's or (`inclusive=False`) without."""
+        """The values of the lanes up to this one combined, with this one's or, for `inclusive=False`, without it."""
         return self._warp("inclusive_scan" if inclusive else "exclusive_scan", value, combine=op)
 
     def _warp(self, name: str, value: Operand, lane: Operand | None = None, combine: str = "") -> Value:
@@ -232,9 +232,9 @@ def _lane_operand(scope: Scope, lane: Operand, what: str, source: Source) -> Val
 
 def _combine_name(given: str, source: Source) -> str:
     if not isinstance(given, str):
-        raise TypeError(f"the combining op is named by a str, not {type(given).__name__}")
+        raise TypeError(f"the combining op must be named by a str, not {type(given).__name__}")
     if given not in _COMBINE_NAMES:
-        raise program_error(f"no combining op is named {given!r}; there are {', '.join(COMBINES)}", source)
+        raise program_error(f"no combining op is named {given!r}; it must be one of {', '.join(COMBINES)}", source)
     return _COMBINE_NAMES[given]
 
 

@@ -1,7 +1,7 @@
-"""What programs are written with besides a builder: every op under its NumPy name, the ids, the types.
+"""The functions that programs use besides a builder: every op under its NumPy name, the ids, the types.
 
-The op table (`ir/core/ops.py`) rules; these functions only give its rows signatures. Operands are expressions or Python
-numbers, which take the type of the other operand. Wrong types raise ProgramError with the rule that is broken.
+The op table (`ir/core/ops.py`) decides; these functions only give its rows signatures. Operands are expressions or
+Python numbers, which take the type of the other operand. Wrong types raise ProgramError with the rule that they break.
 """
 
 from __future__ import annotations
@@ -252,7 +252,7 @@ def ceil(x: Operand, /) -> Value:
 
 
 def trunc(x: Operand, /) -> Value:
-    """x without its fraction."""
+    """x without its fractional part."""
     return apply("trunc", x)
 
 

@@ -1,7 +1,7 @@
-"""What a builder hands out besides values: buffers to index and variables to set.
+"""What a builder returns besides values: buffers to index and variables to set.
 
 Reading a variable, a writable buffer or a shared array happens where the Python expression is written: the read is
-bound to a `let` at once, so `t = x[i]; x[i] = y[i]; y[i] = t` swaps. Reads of `in` buffers stay expressions of the
+bound to a `let` at once, so `t = x[i]; x[i] = y[i]; y[i] = t` swaps. Reads of `in` buffers remain expressions of the
 innermost block that is open there.
 """
 
@@ -24,7 +24,7 @@ BufferKind = ParameterBufferKind | Literal["shared"]
 class Buffer:
     """A buffer parameter or shared array: `x[i]` reads an element, `x[i] = v` writes one.
 
-    `size` is the number of elements, in the program's index type. An index may have any integer type; out of bounds a
+    `size` is the number of elements, in the program's index type. An index may have any integer type; out of bounds, a
     read gives 0 and a write does nothing.
     """
 
@@ -71,14 +71,14 @@ class Buffer:
         self._scope.append(Store(self._name, node_of(at), node_of(stored), source))
 
     def __bool__(self) -> bool:
-        raise TypeError(f"{self._name} is a buffer: its truth value is known only on the device; elements are x[i]")
+        raise TypeError(f"{self._name} is a buffer and has no truth value in Python; read an element as x[i]")
 
     def __repr__(self) -> str:
         return f"<{self._kind} {self._name}: {self._type}>"
 
 
 class Variable(Expression):
-    """A mutable local: `acc.set(value)` and `acc += value` assign it; in an expression it is read there and then."""
+    """A mutable local: `acc.set(value)` and `acc += value` assign it; an expression reads it right there."""
 
     __slots__ = ("_block", "_name", "_scope", "_type")
 
@@ -157,7 +157,7 @@ class Variable(Expression):
         return self._update("^", other)
 
     def peek(self, source: Source) -> Value:
-        """The value of this moment, for a statement that comes next and binds it."""
+        """The current value, for a statement that comes next and binds it."""
         self._require_usable(source)
         return local(self._scope, Local(self._type, self._name, source))
 
@@ -173,7 +173,7 @@ class Variable(Expression):
 def element_index(buffer: Buffer, index: Operand, source: Source) -> Value:
     """The index of one element, placed."""
     if isinstance(index, slice):
-        raise TypeError(f"{buffer.name} is indexed by one integer expression; a program has no slices")
+        raise TypeError(f"{buffer.name} takes one integer expression as its index; programs have no slices")
     return integer(buffer._scope, index, f"index into {buffer.name}", source)
 
 
@@ -188,4 +188,4 @@ def integer(scope: Scope, operand: Operand, what: str, source: Source) -> Value:
 def require_writable(buffer: Buffer, source: Source) -> None:
     """Raises ProgramError for an `in` buffer."""
     if buffer._kind == "in":
-        raise program_error(f"{buffer.name} is an input and is never written (declare it with b.inout)", source)
+        raise program_error(f"{buffer.name} is an input and cannot be written (declare it with b.inout)", source)

@@ -1,7 +1,7 @@
-"""The mathematical functions under their NumPy names: what programs are written with besides `functions.py`.
+"""The mathematical functions under their NumPy names, which programs use like those of `functions.py`.
 
 Operands are expressions of f16, bf16, f32 or f64, or Python numbers, which take the type of the other operand. Error
-bounds are on the page of functions in the documentation.
+bounds are on the functions page of the documentation.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ def exp2(x: Operand, /) -> Value:
 
 
 def expm1(x: Operand, /) -> Value:
-    """e to the power x, less 1, also where that is small."""
+    """e to the power x, minus 1, accurate for small x."""
     return apply("expm1", x)
 
 
 def log(x: Operand, /) -> Value:
-    """The natural logarithm: NaN of a negative number, -inf of a zero."""
+    """The natural logarithm: NaN for a negative number, -inf for a zero."""
     return apply("log", x)
 
 
@@ -41,27 +41,27 @@ def log10(x: Operand, /) -> Value:
 
 
 def log1p(x: Operand, /) -> Value:
-    """The natural logarithm of 1 + x, also where that is small."""
+    """The natural logarithm of 1 + x, accurate for small x."""
     return apply("log1p", x)
 
 
 def power(x: Operand, y: Operand, /) -> Value:
-    """x to the power y: of a negative x for whole y, NaN otherwise; 1 for a y of 0 and an x of 1."""
+    """x to the power y: NaN for a negative x unless y is a whole number; 1 where y is 0 or x is 1."""
     return apply("power", x, y)
 
 
 def rsqrt(x: Operand, /) -> Value:
-    """1 / sqrt(x): an infinity of its sign for a zero."""
+    """1 / sqrt(x): a zero gives an infinity of its sign."""
     return apply("rsqrt", x)
 
 
 def cbrt(x: Operand, /) -> Value:
-    """The cube root, of negative numbers, too."""
+    """The cube root, also of negative numbers."""
     return apply("cbrt", x)
 
 
 def hypot(x: Operand, y: Operand, /) -> Value:
-    """The square root of x * x + y * y, without overflow on the way."""
+    """The square root of x * x + y * y, without intermediate overflow."""
     return apply("hypot", x, y)
 
 
@@ -81,12 +81,12 @@ def tan(x: Operand, /) -> Value:
 
 
 def arcsin(x: Operand, /) -> Value:
-    """The angle from -pi/2 to pi/2 whose sine is x; NaN beyond 1."""
+    """The angle from -pi/2 to pi/2 whose sine is x; NaN where |x| > 1."""
     return apply("arcsin", x)
 
 
 def arccos(x: Operand, /) -> Value:
-    """The angle from 0 to pi whose cosine is x; NaN beyond 1."""
+    """The angle from 0 to pi whose cosine is x; NaN where |x| > 1."""
     return apply("arccos", x)
 
 
@@ -121,12 +121,12 @@ def arcsinh(x: Operand, /) -> Value:
 
 
 def arccosh(x: Operand, /) -> Value:
-    """The inverse of cosh that is not negative; NaN below 1."""
+    """The nonnegative inverse of cosh; NaN below 1."""
     return apply("arccosh", x)
 
 
 def arctanh(x: Operand, /) -> Value:
-    """The inverse of tanh: infinite for 1, NaN beyond."""
+    """The inverse of tanh: infinite for 1 and -1, NaN beyond."""
     return apply("arctanh", x)
 
 

@@ -1,7 +1,7 @@
 """Python's operators on expressions of a program: each builds the op with that symbol.
 
-What an operator cannot mean here says so: a truth value, iteration, a foreign operand. `==` and `!=` build expressions
-too, and hashing is by identity.
+What an operator cannot mean here is refused: a truth value, iteration, a foreign operand. `==` and `!=` build
+expressions too, and hashing is by identity.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Drops the result names of atomics that nothing reads: without a result an atomic lowers to a cheaper form."""
+"""Drops the results of atomics that nothing reads: without a result, an atomic lowers to a cheaper form."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vyre_cuda.records import replace
 
 
 def drop_unread_results(body: Iterable[Stmt]) -> tuple[Stmt, ...]:
-    """The statements, with no result for atomics whose old value no expression reads."""
+    """The statements, where atomics whose old value no expression reads have no result."""
     whole = tuple(body)
     if not any(isinstance(s, Atomic) and s.result is not None for s in statements(whole)):
         return whole

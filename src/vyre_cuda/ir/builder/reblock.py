@@ -1,4 +1,4 @@
-"""Programs whose block is nobody's business: they mean the same with any number of threads in it."""
+"""Programs that do not depend on their block: they mean the same with any number of threads in it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OF_BLOCKS = ("thread_id", "block_id", "block_dim", "grid_dim", "lane_id")
 def what_fixes_block(program: Program) -> tuple[str, Source | None] | None:
     """What in the program depends on the number of threads of a block, and where; None when nothing does.
 
-    Threads beyond the work, of which there may be more or fewer then, are not looked at: a program guards against them.
+    Threads beyond the work, whose number may change, are not considered: a program guards against them.
     """
     if program.block[1:] != (1, 1):
         return "a block of several axes", program.source
@@ -31,5 +31,5 @@ def what_fixes_block(program: Program) -> tuple[str, Source | None] | None:
 
 
 def with_block(program: Program, threads: int) -> Program:
-    """The same program with so many threads in a block, all along x."""
+    """The same program with this many threads per block, all along x."""
     return replace(program, block=(threads, 1, 1), auto_block=False)

@@ -1,7 +1,8 @@
 """Where the statements of a program go while it is being built: open blocks, names, source lines.
 
 One `Scope` belongs to one builder and is the only thing that appends statements. A `Block` is a statement list that is
-open until its with-block ends; what was named in it cannot be used afterwards. Nothing here knows operators or types.
+open until its with-block ends; what was named in it cannot be used afterwards. Nothing here knows about operators or
+types.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def caller() -> Source:
 
 
 def program_error(message: str, source: Source) -> ProgramError:
-    """The error for one thing that is wrong with the program at `source`."""
+    """The error for one mistake in the program at `source`."""
     return ProgramError(f"{message} ({source[0]}:{source[1]})", [Diagnostic(message, source=source)])
 
 
@@ -55,7 +56,7 @@ def out_of_block(name: str, block: Block, source: Source) -> ProgramError:
     """The error for a value or a variable whose block has ended."""
     return program_error(
         f"{name} is used outside the block in which it was made: the {block.kind} block of line {block.source[1]} has "
-        "ended (what a block gives to those behind it is set, in the block, to a b.var that was made before it)",
+        "ended (to use a value after its block, set a b.var that was made before the block)",
         source,
     )
 
@@ -76,7 +77,7 @@ class Scope:
         self._suffixes: dict[str, int] = {}
 
     def begin(self) -> Source:
-        """The line that adds to the program. Raises ProgramError after `build`."""
+        """The source line that adds to the program. Raises ProgramError after `build`."""
         source = caller()
         self.require_unbuilt(source)
         return source
@@ -93,7 +94,7 @@ class Scope:
         self.block.branch = None
 
     def append_if(self, statement: If) -> None:
-        """Append an if statement, which an `else_` may complete as long as nothing follows it."""
+        """Append an if statement, which an `else_` may complete until another statement follows."""
         self.append(statement)
         self.block.branch = statement
 
@@ -140,7 +141,7 @@ class Scope:
             self.block = inner
 
     def in_loop(self) -> bool:
-        """Whether `break_` and `continue_` have a loop here."""
+        """Whether `break_` and `continue_` are inside a loop here."""
         block: Block | None = self.block
         while block is not None and block.kind not in ("for_", "while_", "while_ test"):
             block = block.parent
@@ -169,10 +170,12 @@ class Scope:
 
 
 def check_name(name: str, what: str, source: Source) -> None:
-    """Raises ProgramError (TypeError for what is no string) unless the text format can hold the name."""
+    """Raises ProgramError unless the text format can hold the name, TypeError if it is not a string."""
     if not isinstance(name, str):
-        raise TypeError(f"the name of a {what} is a str, not {type(name).__name__}")
+        raise TypeError(f"the name of a {what} must be a str, not {type(name).__name__}")
     if not is_identifier(name):
-        raise program_error(f"{what} {name!r}: a name is ASCII letters, digits and _, and begins with no digit", source)
+        raise program_error(
+            f"{what} {name!r}: a name is ASCII letters, digits and _, and does not begin with a digit", source
+        )
     if name in RESERVED and (what, name) != ("local", "lane_id"):
-        raise program_error(f"{what} {name}: the name is a word of the text format", source)
+        raise program_error(f"{what} {name}: the name is a keyword of the text format", source)

@@ -1,8 +1,8 @@
-"""Expressions as Python objects that make typed nodes, checked at the line that is wrong.
+"""Expressions as Python objects that make typed nodes; errors are raised at the line that is wrong.
 
 A `Value` is immutable and pure: evaluating it anywhere in its block gives the same result. The block is the innermost
-one that was open where it was made, and its end is the end of the value. A tree never grows past
-`MAX_TREE` nodes: bigger operands are bound to a `let` first, so a program is as long as what was written. What belongs
+one that was open where it was made, and the value ends with it. A tree never grows past
+`MAX_TREE` nodes: bigger operands are bound to a `let` first, so a program is as long as its source. What belongs
 to no builder yet (constants, ids and ops on them) is an `Unplaced` value and gets its nodes, and ids their index type,
 where a builder first uses it.
 """
@@ -32,7 +32,7 @@ BY_SYMBOL |= {"~": (OPS["invert"], OPS["logical_not"]), "neg": (OPS["negative"],
 
 
 class Value(Expression):
-    """An expression of a program; `type` is its type, `dtype` the NumPy dtype of that."""
+    """An expression of a program; `type` is its type and `dtype` the corresponding NumPy dtype."""
 
     __slots__ = ("_block", "_bound", "_node", "_scope", "_size", "_source")
 
@@ -68,7 +68,7 @@ class Value(Expression):
 
 
 class Unplaced(Value):
-    """An expression that no builder has used yet; `make` gives its value in the scope that does."""
+    """An expression that no builder has used yet; `make` returns its value in the scope that does."""
 
     __slots__ = ("_known", "_make", "_operands")
 
@@ -99,7 +99,7 @@ def apply(name: str, *operands: Operand) -> Value:
 
 
 def operate(rows: tuple[Op, ...], operands: Sequence[Operand], explicit: Type | None = None) -> Value:
-    """Apply the one of `rows` that takes the operands' type. Raises ProgramError with the rule that is broken."""
+    """Apply the row that takes the operands' type. Raises ProgramError with the rule that they break."""
     source = caller()
     values = tuple(_read(operand, source, rows[0].name) for operand in operands)
     scope = next((v._scope for v in values if isinstance(v, Value) and v._scope is not None), None)
@@ -109,7 +109,7 @@ def operate(rows: tuple[Op, ...], operands: Sequence[Operand], explicit: Type | 
 
 
 def constant(type_: Type, number: Any, source: Source) -> Value:
-    """A literal of this type. Raises ProgramError out of range, TypeError for what is no such number."""
+    """A literal of this type. Raises ProgramError if out of range, TypeError if it is not such a number."""
     try:
         return Value(Const(type_, bits_of(type_, number), source), source)
     except OverflowError as error:
@@ -123,7 +123,7 @@ def place(scope: Scope, operand: Operand, source: Source, type_: Type | None = N
     if not isinstance(value, Value):
         type_ = _own_type(value) if type_ is None else type_
         if type_ is None:
-            raise TypeError(f"the {what} {value!r} has no type: write vc.f32({value!r}), vc.u32(...) or so")
+            raise TypeError(f"the {what} {value!r} has no type: write vc.f32({value!r}), vc.u32(...) or similar")
         return constant(type_, value, source)
     placed = _placed(scope, value, source)
     if type_ is not None and placed.type is not type_:
@@ -152,7 +152,7 @@ def made_here(scope: Scope, node: Expr, operands: Sequence[Value], source: Sourc
 
 
 def fitting(scope: Scope, operands: Sequence[Value], source: Source) -> list[Value]:
-    """The operands, the big ones bound to locals if one node above them would be a tree of over MAX_TREE nodes."""
+    """The operands, with big ones bound to locals if a node above them would make a tree of over MAX_TREE nodes."""
     if sum(v._size for v in operands) < MAX_TREE:
         return list(operands)
     return [_bound(scope, v, source) if v._size > _SMALL_TREE else v for v in operands]
@@ -170,15 +170,17 @@ def _read(operand: Operand, source: Source, what: str) -> Value | Number | np.ge
         return operand.read()
     if isinstance(operand, np.generic):
         if by_dtype(operand.dtype) is None:
-            raise TypeError(f"{what}: no type of a program is {operand.dtype}")
+            raise TypeError(f"{what}: programs have no type for {operand.dtype}")
         return operand
     if isinstance(operand, (bool, int, float)):
         return operand
-    raise TypeError(f"{what}: {type(operand).__name__} where an expression or a number is needed; elements are x[i]")
+    raise TypeError(
+        f"{what}: {type(operand).__name__} where an expression or a number is needed; read an element as x[i]"
+    )
 
 
 def _own_type(operand: Any) -> Type | None:
-    """The type that an operand has where no other says it: a NumPy scalar's is that of its dtype."""
+    """The type of an operand that determines its own type: for a NumPy scalar, that of its dtype."""
     if isinstance(operand, Value):
         return operand.type
     return by_dtype(operand.dtype) if isinstance(operand, np.generic) else None
@@ -187,12 +189,14 @@ def _own_type(operand: Any) -> Type | None:
 def _typed(
     rows: tuple[Op, ...], operands: Sequence[Operand], explicit: Type | None, source: Source
 ) -> tuple[Op, list[Value], Type]:
-    """Choose the row, make constants of the numbers and check the types."""
+    """Choose the row, turn the numbers into constants and check the types."""
     lead = int(rows[0].leading_bool)
     common = next((o.type for o in operands[lead:] if isinstance(o, Value)), None)
     common = next(filter(None, map(_own_type, operands[lead:])), None) if common is None else common
     if common is None:
-        raise TypeError(f"no operand of {rows[0].name} has a type: write vc.f32(...), vc.u32(...) or so around one")
+        raise TypeError(
+            f"no operand of {rows[0].name} has a type: write vc.f32(...), vc.u32(...) or similar around one"
+        )
     op = next((row for row in rows if common in row.types), rows[0])
     values = [
         o if isinstance(o, Value) else constant(bool_ if position < lead else common, o, source)
@@ -241,7 +245,7 @@ def _placed(scope: Scope, value: Value, source: Source) -> Value:
 
 
 def _place_graph(scope: Scope, root: Unplaced) -> Value:
-    """Place an unplaced value, operands first, each shared one once; without recursion, as it may be deep."""
+    """Place an unplaced value, operands first, each shared one once; without recursion, because it may be deep."""
     todo = [root]
     while todo:
         value = todo[-1]

@@ -1,10 +1,10 @@
 """The one rule for binding the arguments of a call with host arrays.
 
-Arguments are the parameters in declared order without the outs, by position or by name. The results are the out and
+The arguments are the parameters except the outs, in declared order, by position or by name. The results are the out and
 inout parameters in declared order: one is returned as an array, several as a tuple. `out=` gives arrays to write the
-results to: an array when there is one result, else a tuple with one entry (None for a new array) per result, or a
-dict by name. Arity, dtype and kind are TypeError; size, shape, contiguity and overlap are ValueError. An assertion that
-fails becomes the same error everywhere.
+results to: an array when there is one result, else a tuple with one entry (None for a new array) per result, or a dict
+by name. Arity, dtype and kind raise TypeError; size, shape, contiguity and overlap raise ValueError. An assertion that
+fails raises the same error everywhere.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Call:
     """The arguments of one call, checked.
 
     `arrays` has, by parameter name, each in and inout as a C-contiguous 1-D array (the caller's memory where that was
-    possible: do not write to it); `scalars` bit patterns; `sizes` the elements of every buffer; `outs` the caller's
-    own arrays for those results that have one, C-contiguous and writable, of any number of axes. Where `bind` was told
-    to accept others, those are among `arrays` and `outs` as they were accepted.
+    possible: do not write to it); `scalars` bit patterns; `sizes` the elements of every buffer; `outs` the caller's own
+    arrays for those results that have one, C-contiguous and writable, with any number of axes. Where `bind` was told to
+    accept others, those are among `arrays` and `outs` as they were accepted.
     """
 
     program: Program
@@ -52,7 +52,7 @@ class Call:
     geometry: Geometry
 
     def deliver(self, computed: Mapping[str, Array]) -> Array | tuple[Array, ...]:
-        """What the call returns: `computed` has a 1-D array per result, copied where the caller brought an out.
+        """What the call returns: `computed` has a 1-D array per result, copied where the caller passed an out.
 
         The arrays may have their types' `storage` dtype.
         """
@@ -92,10 +92,10 @@ def bind(
     grid: int | tuple[int, ...] | None = None,
     accept: Accept = _nothing_else,
 ) -> Call:
-    """Check the arguments of one call and work out sizes and geometry; see the head of this file for the rule.
+    """Check the arguments of one call and work out sizes and geometry; the rule is at the top of this file.
 
-    `accept(what, parameter, value)` is asked about each array first: what it gives, unless that is None, is the
-    argument, without further checks but of its size; it raises for a value of its kind that is wrong.
+    `accept(what, parameter, value)` is called for each array first: what it returns, unless that is None, is the
+    argument, and only its size is checked further; it raises for a wrong value of its kind.
     """
     given = _by_name(program, args, kwargs)
     arrays: dict[str, Any] = {}
@@ -181,7 +181,7 @@ def _by_name(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any]) -
 
 def _outs_hint(program: Program) -> str:
     outs = [p.name for p in program.parameters if p.kind == "out"]
-    return f" (arrays for {', '.join(outs)} go to out=)" if outs else ""
+    return f" (pass arrays for {', '.join(outs)} by out=)" if outs else ""
 
 
 def _destinations(program: Program, out: Any) -> list[tuple[Parameter, Any]]:
@@ -242,7 +242,7 @@ def _destination(program: Program, parameter: Parameter, value: Any) -> Array:
 
 
 def _check_overlap(program: Program, outs: Mapping[str, Any]) -> None:
-    """Contiguous arrays overlap exactly when their bounds do."""
+    """Contiguous arrays overlap exactly when their bounds overlap."""
     arrays = {name: out for name, out in outs.items() if isinstance(out, np.ndarray) and out.size > 0}
     begins = {name: array.__array_interface__["data"][0] for name, array in arrays.items()}
     for one, next_one in pairwise(sorted(begins, key=begins.__getitem__)):
@@ -257,7 +257,7 @@ def _check_overlap(program: Program, outs: Mapping[str, Any]) -> None:
 def _sizes(
     program: Program, arrays: Mapping[str, Array], scalars: Mapping[str, int], outs: Mapping[str, Array]
 ) -> dict[str, int]:
-    """The elements of every buffer; an out may be sized by another out, so each waits for those that it names."""
+    """The number of elements of every buffer; an out may be sized by another out, so each waits for those it names."""
     known = {shared.name: shared.size for shared in program.shared}
     known.update((name, array.size) for name, array in arrays.items())
     pending: dict[str, Expr] = {}
@@ -269,9 +269,7 @@ def _sizes(
         elif parameter.name in outs:
             known[parameter.name] = outs[parameter.name].size
         else:
-            raise TypeError(
-                f"{program.name}: out {parameter.name} has no declared size; the call must bring it by out="
-            )
+            raise TypeError(f"{program.name}: out {parameter.name} has no declared size; pass an array for it by out=")
     while pending:
         ready = [name for name, expr in pending.items() if _sized_by(expr) <= known.keys()]
         if not ready:

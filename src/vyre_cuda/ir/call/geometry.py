@@ -1,7 +1,7 @@
-"""How many threads a launch has, and the values that the host computes from sizes and scalars before it.
+"""How many threads a launch has, and the values that the host computes from sizes and scalars beforehand.
 
 Grid and block come from the program's work, or from an explicit grid. Size and work expressions are evaluated with the
-same op functions that give kernels their meaning, so `size(x) - 1` of an empty u32 `x` wraps here as it does there.
+same op functions that give kernels their meaning, so `size(x) - 1` of an empty u32 `x` wraps here as in a kernel.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ MAX_GRID: Dim3 = (2**31 - 1, 65535, 65535)
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """One launch: blocks per axis, threads of a block per axis, work items per axis.
+    """One launch: blocks per axis, threads per block and axis, work items per axis.
 
-    Where a grid is given explicitly, the work is that grid's threads. A grid with a 0 launches nothing.
+    Where a grid is given explicitly, the work is that grid's threads. A grid with a zero extent launches nothing.
     """
 
     grid: Dim3
@@ -59,7 +59,7 @@ def launch_geometry(
     """Grid, block and work of one launch.
 
     `sizes` has the elements of every buffer parameter, `scalars` the bit pattern of every scalar. `grid` (blocks, one
-    to three axes) overrides the work. ValueError: a block of several axes without a work size for each of them and
+    to three axes) overrides the work. ValueError: a block with several axes without a work size for each of them and
     without a grid, a program without buffers, work and grid, or more blocks than any device allows.
     """
     block = program.block
@@ -76,7 +76,7 @@ def launch_geometry(
 
 
 def host_value(expr: Expr, sizes: Mapping[str, int], scalars: Mapping[str, int]) -> Array:
-    """The value, as an array of one element, of an expression over constants, scalars and sizes.
+    """The value of an expression over constants, scalars and sizes, as an array of one element.
 
     Raises ProgramError for an expression that only a thread could evaluate.
     """
@@ -114,14 +114,14 @@ def host_size(what: str, expr: Expr, sizes: Mapping[str, int], scalars: Mapping[
 
 
 class _Wrapped(Exception):
-    """An op looks at an operand that has wrapped."""
+    """An op reads an operand that has wrapped."""
 
     def __init__(self, exact: int) -> None:
         self.exact = exact
 
 
 def _exact_value(expr: Expr, sizes: Mapping[str, int], scalars: Mapping[str, int]) -> int:
-    """The value without wrapping in sums, differences, products and casts; other ops see what their operands have."""
+    """The value without wrapping in sums, differences, products and casts; other ops see their operands' own values."""
     if isinstance(expr, Apply) and expr.type.is_integer and all(o.type.is_integer for o in expr.operands):
         operands = [_exact_value(operand, sizes, scalars) for operand in expr.operands]
         match expr.op:
@@ -140,7 +140,7 @@ def _exact_value(expr: Expr, sizes: Mapping[str, int], scalars: Mapping[str, int
 
 
 def _numbers_of(expr: Expr, sizes: Mapping[str, int], scalars: Mapping[str, int]) -> set[str]:
-    """What of the call the expression is made of: `size(x) = 4`, `n = 3`."""
+    """The numbers of the call that the expression uses: `size(x) = 4`, `n = 3`."""
     match expr:
         case Apply():
             return {text for operand in expr.operands for text in _numbers_of(operand, sizes, scalars)}
@@ -186,7 +186,7 @@ def _all_sizes(program: Program, sizes: Mapping[str, int]) -> Mapping[str, int]:
 
 
 def explicit_grid(program: Program, grid: int | tuple[int, ...]) -> Dim3:
-    """The blocks that `grid=` of a launch asks for. TypeError and ValueError where it asks for none or too many."""
+    """The blocks that `grid=` of a launch asks for. TypeError or ValueError where it asks for none or too many."""
     axes = grid if isinstance(grid, tuple) else (grid,)
     for extent in axes:
         if isinstance(extent, bool) or not isinstance(extent, (int, np.integer)):
@@ -213,5 +213,5 @@ def _check_grid(program: Program, blocks: Dim3, why: str) -> None:
         if extent * threads > program.index.maximum + 1:
             raise ValueError(
                 f"{why} gives program {program.name} {extent * threads} threads on axis {axis}; ids of type "
-                f"{program.index} number {program.index.maximum + 1} (build it with index=u64)"
+                f"{program.index} can count at most {program.index.maximum + 1} (build it with index=u64)"
             )

@@ -1,4 +1,4 @@
-"""What a host offers as an array and is none, and how to get one of it."""
+"""Host values that look like arrays but are not, and how to make an array of them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import numpy as np
 
 
 def is_array(value: Any) -> TypeGuard[np.ndarray[Any, np.dtype[Any]]]:
-    """Whether this is a NumPy array that has all of its elements."""
+    """Whether this is a NumPy array with all of its elements (not a masked array)."""
     return type(value) is np.ndarray or (isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray))
 
 
 def described(value: Any) -> str:
-    """The kind of a value that is no such array, with the way out where there is one."""
+    """The kind of a value that is not such an array, with the remedy where there is one."""
     name = f"a {type(value).__name__}"
     if isinstance(value, np.ndarray):
         return f"{name}, and a device has no masks (write x.filled(value))"
     if isinstance(value, np.generic):
-        return f"{name}, which is no array (write np.array([x]))"
+        return f"{name}, which is not an array (write np.array([x]))"
     if isinstance(value, (bool, int, float, complex, str, type(None))):
         return name
     if isinstance(value, (list, tuple)):

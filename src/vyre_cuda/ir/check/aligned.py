@@ -1,7 +1,7 @@
-"""Values that are the same in a whole warp though they come from the number of a thread.
+"""Values that are the same in a whole warp although they come from the number of a thread.
 
-An aligned value is a multiple of 32 that the warp shares plus the lane: what a division by a multiple of 32 or a
-comparison with one gives depends on that multiple alone. So `thread_id.x // 32` and `thread_id.x < 32` are uniform in a
+An aligned value is a multiple of 32 that the warp shares plus the lane: the result of a division by a multiple of 32 or
+a comparison with one depends on that multiple alone. So `thread_id.x // 32` and `thread_id.x < 32` are uniform in a
 warp.
 """
 
@@ -28,7 +28,7 @@ class Aligned:
         self._locals: set[str] = set()
 
     def let(self, name: str, value: Expr) -> None:
-        """Take note of an immutable local."""
+        """Record an immutable local."""
         if self._holds(value):
             self._locals.add(name)
 

@@ -1,7 +1,7 @@
-"""Names and types of expressions, with a diagnostic for each thing that is wrong.
+"""Names and types of expressions, with a diagnostic for each mistake.
 
 Types are derived from declarations and the op table, never taken from the nodes; a node that claims another type is a
-finding. What uses something already reported has no type (None) and causes no further finding.
+finding. An expression that uses something already reported has no type (None) and causes no further finding.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_FINDINGS = 1000
 
 @dataclass(slots=True)
 class LocalInfo:
-    """What is known of a local: `type` is None after an error, `kind` is let, var or counter."""
+    """What is known about a local: `type` is None after an error, `kind` is let, var or counter."""
 
     type: Type | None
     kind: str
@@ -58,9 +58,9 @@ class Context:
         """Report why `name` cannot be declared here; True if it can."""
         shown = name[:_SHOWN_NAME]
         if not is_identifier(name):
-            self.report(f"{shown!r} is not a name; a name is letters, digits and _, and begins with no digit")
+            self.report(f"{shown!r} is not a name; a name is letters, digits and _, and does not begin with a digit")
         elif name in RESERVED:
-            self.report(f"{shown} is a word of the language; choose another name")
+            self.report(f"{shown} is a keyword; choose another name")
         elif name in self.parameters or name in self.shared or name in self.locals:
             self.report(f"{shown} is declared twice; names are unique in a program")
         else:
@@ -129,7 +129,7 @@ class Context:
             case _:
                 assert_never(expr)
         if derived is not None and derived is not expr.type:
-            self.report(f"the node says {expr.type}, but this is {derived}", operand, expr.source)
+            self.report(f"the node's type is {expr.type}, but its operands give {derived}", operand, expr.source)
         return derived
 
     def _local(self, expr: Local, operand: int) -> Type | None:
@@ -179,7 +179,7 @@ class Context:
 
 
 def _culprit(op: Op, types: tuple[Type, ...]) -> int | None:
-    """The operand that makes the op impossible, None if it is not one alone."""
+    """The one operand that makes the op impossible, None if it is not a single one."""
     if len(types) != op.arity:
         return None
     first = int(op.leading_bool)

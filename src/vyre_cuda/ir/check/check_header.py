@@ -22,15 +22,19 @@ def check_header(program: Program, context: Context) -> None:
     """Check all declarations and enter parameters and shared arrays into the context."""
     context.at(("name",), program.source)
     if not is_identifier(program.name):
-        context.report(f"{program.name!r} is not a name; a name is letters, digits and _, and begins with no digit")
+        context.report(
+            f"{program.name!r} is not a name; a name is letters, digits and _, and does not begin with a digit"
+        )
     context.at(("block",), program.source)
     if min(program.block) < 1 or math.prod(program.block) > MAX_BLOCK_THREADS:
         extents = " x ".join(map(str, program.block))
-        context.report(f"a block of {extents} threads; 1 to {MAX_BLOCK_THREADS} in all, and 1 or more on each axis")
+        context.report(
+            f"a block of {extents} threads; a block has 1 to {MAX_BLOCK_THREADS} in all, and at least 1 on each axis"
+        )
     context.at(("index",), program.source)
     if program.index not in INDEX_TYPES:
         allowed = ", ".join(type_.name for type_ in INDEX_TYPES)
-        context.report(f"{program.index} is not an index type; these are: {allowed}")
+        context.report(f"{program.index} is not an index type; it must be one of {allowed}")
     _declare_parameters(program, context)
     _declare_shared(program, context)
     _check_sizes(program, context)
@@ -41,7 +45,7 @@ def _declare_parameters(program: Program, context: Context) -> None:
     for number, parameter in enumerate(program.parameters):
         context.at(("parameters", number), parameter.source)
         if number == MAX_PARAMETERS:
-            context.report(f"there are {len(program.parameters)} parameters; at most {MAX_PARAMETERS} are possible")
+            context.report(f"there are {len(program.parameters)} parameters; at most {MAX_PARAMETERS} are allowed")
         if context.is_free(parameter.name):
             context.parameters[parameter.name] = parameter
 
@@ -85,11 +89,13 @@ def _check_sizes(program: Program, context: Context) -> None:
 
 
 def _check_known_sizes(size: Expr, context: Context) -> None:
-    """The sizes that a size uses must be known before the call makes its outs."""
+    """The sizes that a size uses must be known before the call allocates its outs."""
     for operand, expr in enumerate(expressions((size,))):
         used = context.parameters.get(expr.buffer) if isinstance(expr, Size) else None
         if isinstance(used, Parameter) and used.kind == "out" and used.size is None:
-            context.report(f"the size of {used.name} is known only when out= brings it", operand, expr.source)
+            context.report(
+                f"the size of {used.name} is known only once an array is passed by out=", operand, expr.source
+            )
 
 
 def _reaches(start: str, goal: str, needs: dict[str, set[str]]) -> bool:
@@ -110,7 +116,7 @@ def _check_work(program: Program, context: Context) -> None:
         return
     context.at(("work",), program.source)
     if not 1 <= len(program.work) <= _MAX_WORK_AXES:
-        context.report(f"work has {len(program.work)} axes; 1 to {_MAX_WORK_AXES} are possible")
+        context.report(f"work has {len(program.work)} axes; 1 to {_MAX_WORK_AXES} are allowed")
     for expr in program.work:
         before = context.number
         if _is_host_expr(expr, context):
@@ -134,7 +140,7 @@ def _is_host_expr(root: Expr, context: Context) -> bool:
                 what = f"{expr.buffer} is a shared array"
             case _:
                 continue
-        context.report(f"{what}; sizes and work are made of scalars and sizes of buffers", operand, expr.source)
+        context.report(f"{what}; sizes and work use only scalars and sizes of buffers", operand, expr.source)
     return len(context.found) == before
 
 

@@ -1,7 +1,8 @@
 """A graph of values and control flow, with an edge from each thing to what it can make different between threads.
 
-How far a thing may differ is a level: between blocks, between warps of a block, between threads of a warp. What differs
-on one level may differ on those below it. A node has the highest level that reaches it from a source, at most its cap.
+A level says how far a thing may differ: between blocks, between warps of a block, between threads of a warp. What
+differs on one level may differ on those below. A node has the highest level that reaches it from a source, at most its
+cap.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def node(
     *,
     cap: int = THREADS,
 ) -> Node | None:
-    """A node that any of the influences makes divergent; None, a thing that is the same everywhere, without any."""
+    """A node that any of the influences makes divergent; None, which is the same everywhere, if there are none."""
     present = [influence for influence in influences if influence is not None]
     if not present:
         return None
@@ -65,19 +66,19 @@ def node(
 
 
 def joined(*influences: Node | None) -> Node | None:
-    """As `node`, without a new one where one is enough."""
+    """Like `node`, but without a new node where an existing one is enough."""
     present = [influence for influence in influences if influence is not None]
     return node(present) if len(present) > 1 else next(iter(present), None)
 
 
 def lead(influence: Node | None, to: Node) -> None:
-    """Let `influence`, if it is any, make `to` divergent."""
+    """Let `influence`, if there is one, make `to` divergent."""
     if influence is not None:
         influence.leads_to.append(to)
 
 
 def spread(sources: Iterable[tuple[Node, int]]) -> None:
-    """Give every node its level, from sources with theirs; `cause` leads back by a shortest way of that level."""
+    """Give every node its level, starting from the sources; `cause` leads back along a shortest path of that level."""
     waiting: dict[int, deque[tuple[Node, Node | None]]] = {level: deque() for level in (THREADS, WARPS, BLOCKS)}
     for source, level in sources:
         waiting[level].append((source, None))
@@ -93,7 +94,7 @@ def spread(sources: Iterable[tuple[Node, int]]) -> None:
 
 
 def reason(control: Node) -> str:
-    """The way from the source of divergence to a place in control flow, as a sentence."""
+    """The path from the source of divergence to a place in control flow, as a sentence."""
     way = _way(control)
     leave = next((f"{_LEAVES[step.kind]}{_place(step)}: " for step in way if step.kind in _LEAVES), "")
     condition = next((f"{_shown(step)}{_place(step)}" for step in way if step.kind == "condition"), "control flow")

@@ -1,8 +1,8 @@
 """Whether a program is made of the right Python objects and within the limits.
 
-A program put together by hand may hold anything. What passes here can be walked, printed and validated without
+A program that was put together by hand may hold anything. What passes here can be walked, printed and validated without
 surprises: fields have their declared types, names and ops exist as strings, trees are within the limits. Nothing here
-recurses, and a tree that shares subtrees without end is left as soon as a limit is passed.
+recurses, and a tree that shares subtrees without end is abandoned as soon as a limit is exceeded.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ _WELL_MADE: dict[type, Callable[[Any], bool]] = {
 
 
 def find_malformed(program: Program) -> list[Diagnostic]:
-    """Everything that is not made as the node classes declare it, or is beyond a limit."""
+    """Everything that is not as the node classes declare it, or exceeds a limit."""
     checker = _Checker()
     if checker.fields(program, _PROGRAM_RULES, ()):
         checker.program(program)
@@ -166,7 +166,7 @@ def find_malformed(program: Program) -> list[Diagnostic]:
 
 def render_malformed(diagnostics: Sequence[Diagnostic]) -> str:
     """The findings as a list; a program like this cannot be printed."""
-    out = [f"{len(diagnostics)} error{'s' * (len(diagnostics) != 1)} in a program put together by hand"]
+    out = [f"{len(diagnostics)} error{'s' * (len(diagnostics) != 1)} in a program that was put together by hand"]
     for diagnostic in diagnostics:
         where = ".".join(str(part) for part in diagnostic.path) or "program"
         known = text.format_source_line(diagnostic.source)
@@ -237,7 +237,7 @@ class _Checker:
                     stack.extend(((*path, name), inner, level + 1) for name, inner in reversed(nested))
 
     def trees(self, roots: tuple[Any, ...], path: Path, owner: Any) -> bool:
-        """Check expressions; False when the limit on their number is passed, which ends all checking."""
+        """Check expressions; False when the limit on their number is exceeded, which ends all checking."""
         stack = [(root, 1) for root in reversed(roots)]
         number = -1
         while stack:
@@ -245,11 +245,11 @@ class _Checker:
             number += 1
             self.expressions += 1
             if self.expressions > MAX_EXPRESSIONS:
-                shared = "subtrees count each time they are used; hold shared ones in a let"
+                shared = "subtrees count each time they are used; bind shared ones with a let"
                 self.report(f"the program has more than {MAX_EXPRESSIONS} expressions ({shared})", path, owner)
                 return False
             if depth > MAX_DEPTH:
-                message = f"the expression is more than {MAX_DEPTH} levels deep; hold parts of it in a let"
+                message = f"the expression is more than {MAX_DEPTH} levels deep; bind parts of it with a let"
                 self.report(message, path, owner, number)
                 return True
             well_made = _WELL_MADE.get(type(expr))
@@ -269,7 +269,7 @@ class _Checker:
             self.report(f"Id.axis is {expr.axis}; lane_id has one axis, 0", path, expr, number)
             return False
         if isinstance(expr, Const) and not _fits(expr):
-            self.report(f"Const.bits is {expr.bits}; it is no bit pattern of {expr.type}", path, expr, number)
+            self.report(f"Const.bits is {expr.bits}; it is not a bit pattern of {expr.type}", path, expr, number)
             return False
         return True
 
@@ -279,7 +279,7 @@ def _fits(expr: Const) -> bool:
 
 
 def _shown(value: Any) -> str:
-    """The value if it is short by nature; else its class, because a repr may be endless."""
+    """The value if it is short; otherwise its class, because a repr may be endless."""
     if value is None or isinstance(value, (bool, float)) or _is_number(value):
         return repr(value)
     if isinstance(value, str):

@@ -1,15 +1,15 @@
-"""Which statements the threads of a warp, a block or the grid may not all reach together.
+"""Finds statements that some threads of a warp, a block or the grid may not reach together with the others.
 
-Warp operations need all threads of their warp, barriers of their block, grid barriers of the grid. The program becomes
-a graph (`divergence.py`) of values and of the control flow that statements run under. A variable has one node per
-assignment, so overwriting a divergent value with a uniform one is seen; where branches or passes of a loop meet, their
-nodes meet too.
+Warp operations need all threads of their warp, barriers all of their block, grid barriers all of the grid. The program
+becomes a graph (`divergence.py`) of values and of the control flow that statements run under. A variable has one node
+per assignment, so overwriting a divergent value with a uniform one is seen; where branches or passes of a loop meet,
+their nodes meet too.
 
 Sources: ids of threads on an axis with more than one, ids of blocks, elements of memory that the program writes,
 results of atomics and scans; what a warp agrees on (any, all, ballot, reduce, broadcast) is the same in the warp.
 Control is divergent inside a branch or loop whose condition is; after a divergent `continue` to the end of the pass;
-in the whole loop if a `break` is; after a divergent `return` to the end of the program. A failing assert counts for
-nothing: outputs are unspecified then. The graph is linear in the program but for the nesting of loops.
+in the whole loop if a `break` is; after a divergent `return` to the end of the program. A failing assert does not
+count: outputs are unspecified then. The graph is linear in the program except for the nesting of loops.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _NEEDS: dict[type[Stmt], tuple[int, str]] = {
 
 @dataclass(slots=True)
 class _Loop:
-    """`assigned` and `irregular` (has a break or continue) are known beforehand.
+    """`assigned` and `irregular` (has a break or continue) are known in advance.
 
     `active` diverges when threads leave the loop after different numbers of passes. `heads` are the variables as
     a pass begins.
@@ -75,14 +75,14 @@ class _Loop:
 
 @dataclass(slots=True)
 class _Left:
-    """Control of the threads that a statement sends to the next pass or out of the program; None if of none."""
+    """Control of the threads that a statement sends to the next pass or out of the program; None if there are none."""
 
     to_next_pass: Node | None = None
     to_end: Node | None = None
 
 
 def find_divergent(program: Program) -> list[Diagnostic]:
-    """A diagnostic for each barrier and warp operation in control flow that may differ where it must not."""
+    """A diagnostic for each barrier and warp operation in control flow that may differ but must not."""
     if not any(isinstance(statement, tuple(_NEEDS)) for statement in statements(program.body)):
         return []
     graph = _Graph(program)
@@ -92,11 +92,11 @@ def find_divergent(program: Program) -> list[Diagnostic]:
     for path, statement, control in graph.together:
         level, who = _NEEDS[type(statement)]
         if control.level >= level:
-            message = f"not all {who} may reach this {_what(statement)}: {reason(control)}"
+            message = f"some {who} may not reach this {_what(statement)}: {reason(control)}"
             found.append(Diagnostic(message, path, None, statement.source))
     for path, statement, lane in graph.lanes:
         if lane.level == THREADS:
-            message = f"the lane of this broadcast may differ in a warp: it depends on {origin(lane)}"
+            message = f"the lane of this broadcast may differ within a warp: it depends on {origin(lane)}"
             found.append(Diagnostic(message, path, None, statement.source))
     return found
 
@@ -154,7 +154,7 @@ class _Graph:
     # ---- nodes ----
 
     def divergence(self, text: str, level: int = THREADS) -> Node:
-        """A source of this level. In a block of one warp, or thread, only blocks can differ."""
+        """A source of this level. In a block of one warp, or of one thread, only blocks can differ."""
         if (level == WARPS and self.threads <= WARP_SIZE) or self.threads == 1:
             level = BLOCKS
         source, _ = self.sources.setdefault(text, (Node("source", text), level))
@@ -195,7 +195,7 @@ class _Graph:
         return found
 
     def warp_result(self, statement: Warp) -> Node | None:
-        """What a warp operation gives its threads. The last warp of a block may have fewer of them than others."""
+        """What a warp operation returns to its threads. The last warp of a block may have fewer of them than others."""
         value = self.influences(*statement.operands[:1])
         lane = self.influences(*statement.operands[1:])
         if self.threads > WARP_SIZE and self.threads % WARP_SIZE:

@@ -1,12 +1,12 @@
-"""Whether a program means something: every rule is checked, and every finding is reported at once.
+"""Whether a program is valid: every rule is checked, and every finding is reported at once.
 
 Header: names are identifiers, unique, none reserved; 1 to 1,024 threads per block; an index type; at most 256
 parameters, which fit in the parameter space; sizes and work are integer expressions over scalars and sizes of buffers,
 free of cycles; shared arrays fit in 227 KiB. Body: locals are declared once, before use, and used in scope with their
 type; only a `var` is assigned; operands fit the op table; indices are integers; only writable buffers are written, with
 their type; atomics and warp operations exist for the type, atomics with an order and scope that they take; conditions
-are bools; loop bounds are of one integer type and a literal step is not 0; `break` and `continue` are in a loop; warp
-operations stand in warp-uniform control flow, barriers in block-uniform, grid barriers in grid-uniform. Limits are
+are bools; loop bounds have one integer type and a literal step is not 0; `break` and `continue` are in a loop; warp
+operations are in warp-uniform control flow, barriers in block-uniform, grid barriers in grid-uniform. Limits are
 those of `limits.py`.
 """
 
@@ -52,7 +52,7 @@ else:
 
 
 def check(program: Program) -> None:
-    """Raise ProgramError with the program's text and every diagnostic in it, if there is one. Free the second time."""
+    """Raise ProgramError with the program's text and every diagnostic in it, if there are any. Free the second time."""
     if program._valid:
         return
     found = find_malformed(program)
@@ -65,7 +65,7 @@ def check(program: Program) -> None:
 
 
 def validate(program: Program) -> list[Diagnostic]:
-    """Every diagnostic, empty if the program is valid. A malformed program gets those of its structure alone."""
+    """Every diagnostic; empty if the program is valid. A malformed program gets only those of its structure."""
     return find_malformed(program) or _find_meaningless(program)
 
 
@@ -78,7 +78,7 @@ def _find_meaningless(program: Program) -> list[Diagnostic]:
 
 
 class _Body:
-    """Walks the statements with the scopes and loops that are open. `loops` says in which part of each loop."""
+    """Walks the statements with the scopes and loops that are open. `loops` says which part of each loop this is."""
 
     def __init__(self, context: Context, program: Program) -> None:
         self.context = context
@@ -147,7 +147,7 @@ class _Body:
             case Assert():
                 context.typed_expr(statement.condition, bool_, "the condition")
                 if any("\ud800" <= character <= "\udfff" for character in statement.message):
-                    context.report("the message holds half of a surrogate pair, which is no text")
+                    context.report("the message contains half of a surrogate pair, which is not text")
             case _:
                 assert_never(statement)
 
@@ -159,7 +159,7 @@ class _Body:
             self.context.report(f"{name} is not a var that is defined here")
         elif info.kind != "var":
             what = "a loop counter" if info.kind == "counter" else "a let"
-            self.context.report(f"{name} is {what}; only a var takes a new value")
+            self.context.report(f"{name} is {what}; only a var can be assigned")
         else:
             wanted = info.type
         self.context.typed_expr(statement.value, wanted, f"the new value of {name}")
@@ -180,7 +180,7 @@ class _Body:
             context.typed_expr(operand, type_, "the operand")
         row = ATOMICS.get(op)
         if row is None:
-            context.report(f"there is no atomic operation {op}; these exist: {', '.join(ATOMICS)}")
+            context.report(f"there is no atomic operation {op}; choose from {', '.join(ATOMICS)}")
         else:
             wanted, given = row.operands, len(statement.operands)
             if given != wanted:
@@ -189,14 +189,14 @@ class _Body:
                 allowed = ", ".join(allowed.name for allowed in row.types)
                 context.report(f"atomic {op} is not defined for {type_}; it takes {allowed}")
             if not row.result and statement.result is not None:
-                context.report(f"atomic {op} gives no result")
+                context.report(f"atomic {op} returns no result")
         orders = ORDERS if row is None else row.orders
         if statement.order not in ORDERS:
-            context.report(f"there is no memory order {statement.order}; these exist: {', '.join(ORDERS)}")
+            context.report(f"there is no memory order {statement.order}; choose from {', '.join(ORDERS)}")
         elif statement.order not in orders:
             context.report(f"atomic {op} has no order {statement.order}; it takes {', '.join(orders)}")
         if statement.scope not in SCOPES:
-            context.report(f"there is no memory scope {statement.scope}; these exist: {', '.join(SCOPES)}")
+            context.report(f"there is no memory scope {statement.scope}; choose from {', '.join(SCOPES)}")
         if statement.result is not None:
             self.declare(statement.result, type_, "let")
 
@@ -212,7 +212,7 @@ class _Body:
                 context.report(f"the lane operand is {type_}; it must be u32", number, operand.source)
         value = types[0] if types else None
         if row is None:
-            context.report(f"there is no warp operation {op}; these exist: {', '.join(WARP_OPS)}")
+            context.report(f"there is no warp operation {op}; choose from {', '.join(WARP_OPS)}")
             self.declare(statement.result, None, "let")
             return
         wanted, given = 1 + row.lane, len(types)
@@ -221,7 +221,7 @@ class _Body:
         if value is not None and value not in row.types:
             context.report(f"warp {op} is not defined for {value}; it takes {', '.join(t.name for t in row.types)}")
         elif statement.combine not in (row.combines or ("",)):
-            combines = f"these exist: {', '.join(row.combines)}" if row.combines else "it takes none"
+            combines = f"choose from {', '.join(row.combines)}" if row.combines else "it takes none"
             context.report(f"warp {op} has no combining op {statement.combine!r}; {combines}")
         elif statement.combine and value is not None and value not in OPS[statement.combine].types:
             allowed = ", ".join(t.name for t in OPS[statement.combine].types)
@@ -240,7 +240,7 @@ class _Body:
         operand = context.number
         context.typed_expr(statement.step, type_, "the step")
         if isinstance(statement.step, Const) and statement.step.bits == 0:
-            context.report("a step of 0 never gets anywhere", operand, statement.step.source)
+            context.report("with a step of 0 the loop never runs", operand, statement.step.source)
         self.scopes.append([])
         self.declare(statement.name, type_, "counter")
         self.loops.append("body")

@@ -8,5 +8,5 @@ RESERVED = frozenset({"if", "else", "for", "while", "break", "continue", "return
 
 
 def is_identifier(name: str) -> bool:
-    """Whether it is ASCII letters, digits and _, and begins with no digit."""
+    """Whether it consists of ASCII letters, digits and _, and does not begin with a digit."""
     return name.isascii() and name.isidentifier()

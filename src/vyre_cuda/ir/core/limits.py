@@ -1,4 +1,4 @@
-"""How large a program may be. Parser, decoder and validator refuse what is beyond, each with the number."""
+"""How large a program may be. Parser, decoder and validator refuse larger ones and name the limit."""
 
 from __future__ import annotations
 

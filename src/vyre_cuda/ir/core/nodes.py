@@ -1,10 +1,10 @@
 """The nodes of a program: expressions without effects, statements with them.
 
-All are frozen values compared by structure. `source`, the (file, line) that built a node, is no part of equality,
+All are frozen values compared by structure. `source`, the (file, line) that built a node, is not part of equality,
 text, wire bytes or fingerprint. Every expression knows its `type`. Names of locals are unique in a program.
 
 An expression is evaluated when the statement that holds it runs; `Load` of a buffer that the program writes sees the
-memory of that moment. A statement reads all its operands before it has an effect.
+memory at that moment. A statement reads all its operands before it has an effect.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Local:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A by-value parameter."""
+    """A scalar parameter, passed by value."""
 
     type: Type
     name: str
@@ -129,7 +129,7 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Write one element of an out or inout buffer or a shared array; nothing when out of bounds."""
+    """Write one element of an out or inout buffer or a shared array; does nothing when out of bounds."""
 
     buffer: str
     index: Expr
@@ -139,7 +139,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Atomic:
-    """Read, combine and write one element indivisibly; `result` names a let that holds the old value, or is None.
+    """Read, combine and write one element atomically; `result` names a let that holds the old value, or is None.
 
     `op` is a row of ops.ATOMICS. A "load" only reads, a "store" only writes and has no result.
     """
@@ -156,7 +156,7 @@ class Atomic:
 
 @dataclass(frozen=True, slots=True)
 class Warp:
-    """An operation of the warp's threads together; `result` names a let that holds what this thread gets.
+    """An operation that the warp's threads perform together; `result` names a let that holds this thread's value.
 
     Needs warp-uniform control flow. `combine` is the op of a reduction or scan, "" for others (ops.WARP_OPS).
     """
@@ -178,7 +178,7 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """Python's range on exact integers: bounds and step evaluated once, no wrap; a step of 0 makes no trip."""
+    """Python's range on exact integers: bounds and step evaluated once, no wrap; with a step of 0 it never runs."""
 
     name: str
     start: Expr
@@ -217,21 +217,21 @@ class Return:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Every thread of the block arrives before any goes on; shared and global writes before it are seen after it."""
+    """Waits until every thread of the block has arrived; shared and global writes before it are visible after it."""
 
     source: Source | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class GridBarrier:
-    """Every thread of the grid arrives before any goes on; makes the launch cooperative."""
+    """Waits until every thread of the grid has arrived; makes the launch cooperative."""
 
     source: Source | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Assert:
-    """Report and end the thread when the condition is false; outputs are then unspecified."""
+    """When the condition is false, report it and end the thread; outputs are then unspecified."""
 
     condition: Expr
     message: str
@@ -267,7 +267,7 @@ PARAMETER_KINDS: tuple[ParameterKind, ...] = ("in", "inout", "out", "scalar")
 class Parameter:
     """A buffer ("in", "inout", "out") or by-value scalar.
 
-    `size` is an out's element count, None when `out=` brings it.
+    `size` is an out's element count, None when it is passed by `out=`.
     """
 
     name: str

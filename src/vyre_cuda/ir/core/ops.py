@@ -1,4 +1,4 @@
-"""THE op table: every op of the expression language, declared once.
+"""The op table: every op of the expression language, declared once.
 
 Builder, validator, interpreter, printer, wire format, instruction selection, documentation and tests read it. An op is
 a NumPy ufunc: it carries NumPy's name and, wherever NumPy defines a result exactly, gives that result bit for bit.
@@ -18,10 +18,10 @@ Result = Literal["same", "bool", "explicit"]
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One row. `types` are those that the operands (all of one type) may have.
+    """One row. `types` are the types that the operands may have; all operands have the same one.
 
     `result` is "same" (the operands' type), "bool" or "explicit" (named by the node: casts). `leading_bool` marks
-    `where`, whose first operand is a bool and not counted among the operands of one type.
+    `where`, whose first operand is a bool and not counted among these operands.
     """
 
     name: str
@@ -147,7 +147,7 @@ SCOPES: tuple[str, ...] = ("block", "device", "system")
 class AtomicOp:
     """An atomic: `operands` follow the index, `types` are those of the element and of every operand.
 
-    `result` False: it gives nothing. `orders` are those that make sense: a load releases nothing, a store acquires
+    `result` False: it returns nothing. `orders` are those that make sense: a load releases nothing, a store acquires
     nothing. `code` as in `Op`.
     """
 
@@ -218,14 +218,14 @@ WARP_OPS_BY_CODE: dict[int, WarpOp] = {op.code: op for op in _WARP}
 
 
 def warp_result_type(op: WarpOp, value: Type) -> Type:
-    """What a warp operation gives for a value of this type."""
+    """The type of a warp operation's result for a value of this type."""
     return {"same": value, "bool": bool_, "u32": u32}[op.result]
 
 
 def result_type(op: Op, operands: tuple[Type, ...], explicit: Type | None = None) -> Type:
     """The type of `op` applied to operands of these types.
 
-    Raises TypeError with the sentence that a diagnostic shows. `explicit` is the target of a cast.
+    Raises TypeError with the message that a diagnostic shows. `explicit` is the target of a cast.
     """
     if len(operands) != op.arity:
         raise TypeError(f"{op.name} takes {op.arity} operand{'s' * (op.arity != 1)}, {len(operands)} given")
@@ -236,7 +236,8 @@ def result_type(op: Op, operands: tuple[Type, ...], explicit: Type | None = None
         if operand is not same[0]:
             at = position + op.leading_bool
             raise TypeError(
-                f"operand {at} is {operand}, operand {int(op.leading_bool)} is {same[0]}; {op.name} needs one type "
+                f"operand {at} is {operand}, operand {int(op.leading_bool)} is {same[0]}; "
+                f"{op.name} needs operands of one type "
                 f"(write vc.{same[0]}(...))"
             )
     if same[0] not in op.types:

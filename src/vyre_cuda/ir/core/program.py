@@ -1,6 +1,6 @@
 """`Program`: an immutable value that everything else works on.
 
-Equality, hash and fingerprint are of structure alone; source positions and the Python object's history play no part.
+Equality, hash and fingerprint depend on structure alone; source positions and how the object was made play no part.
 A Program made by `Builder.build`, `parse` or `from_bytes` is valid; one put together from nodes by hand is checked
 when it is compiled or evaluated.
 """
@@ -28,9 +28,9 @@ else:
 class Program:
     """A kernel as data: what `vc.Builder` makes and `Device.compile` takes.
 
-    `block` is in threads per axis. `work` is the number of items per axis (1 to 3 expressions over scalars and
+    `block` is the threads per axis. `work` is the number of items per axis (1 to 3 expressions over scalars and
     sizes of buffers), None for the size of the first out, else inout, else in buffer. `auto_block`: a device may
-    choose another number of threads; a wish, which is no part of what the program means, nor of its text or bytes.
+    choose another number of threads; this is a hint and not part of the program's meaning, text or bytes.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Program:
     shared: tuple[SharedArray, ...] = ()
     source: Source | None = field(default=None, compare=False, repr=False)
     auto_block: bool = field(default=False, compare=False, repr=False)
-    # Filled once; init=False so that dataclasses.replace starts anew.
+    # Filled once; init=False so that dataclasses.replace starts afresh.
     _bytes: list[bytes] = field(default_factory=list, init=False, compare=False, repr=False)
     _valid: list[bool] = field(default_factory=list, init=False, compare=False, repr=False)
 

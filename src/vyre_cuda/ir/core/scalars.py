@@ -1,8 +1,9 @@
-"""Python and NumPy numbers to the bit patterns of a type and back: the one rule for constants and call scalars.
+"""Converts Python and NumPy numbers to the bit patterns of a type and back: the one rule for constants and call
+scalars.
 
 An int must be in range of an integer type (OverflowError). Ints and floats go to a float type by round to nearest
 even, refused only if a finite value becomes infinite (OverflowError). A Python float for an integer type is a
-TypeError. A NumPy integer or float of another dtype is taken as the number that it is where the type has it exactly.
+TypeError. A NumPy integer or float of another dtype is accepted where the type can represent it exactly.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def bits_of(type_: Type, value: Any) -> int:
 
 
 def _exact_bits(type_: Type, value: np.generic) -> int:
-    """Of a NumPy scalar of another dtype, whose value the type has."""
+    """The bit pattern of a NumPy scalar of another dtype, whose value the type can represent."""
     is_bits = type_.name == "bf16" and value.dtype == type_.unsigned  # what a bf16 is without ml_dtypes
     number = value.item() if value.dtype.kind in "iuf" and not is_bits else None
     refused = f"a NumPy scalar of {value.dtype} where {type_} is needed"
@@ -48,7 +49,7 @@ def _exact_bits(type_: Type, value: np.generic) -> int:
     except OverflowError as error:
         raise OverflowError(f"{refused}: {error}") from None
     if value_of(type_, bits) != number and number == number:
-        raise TypeError(f"{refused}, which does not have {number!r} exactly (write vc.{type_}({number!r}))")
+        raise TypeError(f"{refused}, which cannot represent {number!r} exactly (write vc.{type_}({number!r}))")
     return bits
 
 

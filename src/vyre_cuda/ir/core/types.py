@@ -3,7 +3,7 @@
 bf16 has ml_dtypes' dtype when that package is installed, else arrays of it are raw u16 bit patterns.
 
 `code` is the byte that stands for the type in wire bytes; codes are never reused. A type is callable
-(`vc.f32(x)` casts an expression or makes a constant); `values.py` supplies what a call does, because expressions
+(`vc.f32(x)` casts an expression or makes a constant); `values.py` supplies the behavior of a call, because expressions
 are made of nodes and nodes of types.
 """
 
@@ -40,7 +40,7 @@ class Type:
         return self.name
 
     def __reduce__(self) -> tuple[Callable[[str], Type], tuple[str]]:
-        """A copied or pickled type is the one row of its name."""
+        """A copied or pickled type is the one row with its name."""
         return by_name, (self.name,)
 
     @property
@@ -50,7 +50,7 @@ class Type:
 
     @property
     def storage(self) -> np.dtype[Any]:
-        """The dtype that NumPy itself has for the bits: that of the array, but u16 for bf16."""
+        """The dtype that NumPy itself has for the bits: that of the array, except u16 for bf16."""
         return _DTYPES[self.name]
 
     @property
@@ -83,7 +83,7 @@ class Type:
 
 
 def by_name(name: str) -> Type:
-    """The type of this name; KeyError when there is none."""
+    """The type with this name; KeyError if there is none."""
     return BY_NAME[name]
 
 
@@ -139,7 +139,7 @@ def bfloat16() -> np.dtype[Any]:
 
 
 def by_dtype(dtype: np.dtype[Any]) -> Type | None:
-    """The type whose arrays have this dtype, None when there is none. uint16 is u16."""
+    """The type whose arrays have this dtype, None if there is none. uint16 is u16."""
     found = _BY_DTYPE.get(dtype)
     if found is None and dtype.name == "bfloat16" and dtype == bfloat16():
         return bf16

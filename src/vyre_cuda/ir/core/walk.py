@@ -1,9 +1,9 @@
-"""Traversals of programs that every reader shares.
+"""Traversals of programs, shared by everything that reads one.
 
-Orders are fixed here once. Statements: pre-order, `setup` before `body`, `then` before `orelse`. Expressions: operands
+The orders are fixed here. Statements: pre-order, `setup` before `body`, `then` before `orelse`. Expressions: operands
 left to right, a parent before its operands. None of these recurses, so a tree of any depth can be walked.
 
-A path alternates statement index and name of the nested body: `(3, "then", 0)`.
+A path alternates between a statement index and the name of a nested body: `(3, "then", 0)`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Body: TypeAlias = "tuple[Stmt, ...]"
 
 def assert_never(value: NoReturn) -> NoReturn:
     """Ends a match that names every node class; a type checker reports a class that is missing."""
-    raise InternalError(f"{type(value).__name__} is no class of node that this match knows")
+    raise InternalError(f"unknown class of node {type(value).__name__}")
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
@@ -96,7 +96,7 @@ def operands(statement: Stmt) -> tuple[Expr, ...]:
 
 
 def bodies(statement: Stmt) -> tuple[tuple[str, Body], ...]:
-    """The nested bodies of a statement with the names that paths give them."""
+    """The nested bodies of a statement with their names in paths."""
     match statement:
         case If():
             return (("then", statement.then), ("orelse", statement.orelse))
@@ -127,7 +127,7 @@ def statements(body: Body) -> Iterator[Stmt]:
 
 
 def located(body: Body, prefix: Path = ()) -> Iterator[tuple[Path, Stmt]]:
-    """As `statements`, each with its path."""
+    """Like `statements`, each with its path."""
     stack: list[tuple[Path, Iterator[tuple[int, Stmt]]]] = [(prefix, enumerate(body))]
     while stack:
         at, remaining = stack[-1]
@@ -143,7 +143,7 @@ def located(body: Body, prefix: Path = ()) -> Iterator[tuple[Path, Stmt]]:
 
 
 def declared_name(statement: Stmt) -> str | None:
-    """The local that a statement declares: of a let, var, warp operation, atomic with a result, or for."""
+    """The local that a statement declares: a let, var, warp operation, atomic with a result, or for."""
     match statement:
         case Let() | Var() | For():
             return statement.name

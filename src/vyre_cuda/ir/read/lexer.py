@@ -1,4 +1,4 @@
-"""Words of one line of program text, read on demand with one word of lookahead.
+"""The words of one line of program text, read on demand with one word of lookahead.
 
 A word is an identifier, a run of digits or a single other character; blanks separate words and `#` ends the line.
 Literals and strings are read by their own methods where the grammar expects them. Reading is linear in the line.
@@ -61,7 +61,7 @@ class Scanner:
 
     def fault(self, wanted: str) -> Fault:
         found = f"`{self.word[:40]}`" if self.word else "the end of the line"
-        return Fault(f"{wanted} expected, {found} found", self.column)
+        return Fault(f"expected {wanted}, found {found}", self.column)
 
     def take(self) -> str:
         word = self.word
@@ -93,7 +93,7 @@ class Scanner:
         if not self.word[:1].isdigit() or not self.word.isascii():
             raise self.fault(what)
         if len(self.word) > _MAX_DIGITS:
-            raise Fault(f"{what} has {len(self.word)} digits; at most {_MAX_DIGITS} are read", self.column)
+            raise Fault(f"{what} has {len(self.word)} digits; at most {_MAX_DIGITS} are allowed", self.column)
         return int(self.take())
 
     def type(self) -> Type:
@@ -108,7 +108,7 @@ class Scanner:
         """Take `:` and the literal right after it, as a bit pattern."""
         match = LITERAL.match(self.line, self._end)
         if match is None:
-            raise Fault(f"a {type_} literal expected after `{type_}:`", self._end)
+            raise Fault(f"expected a {type_} literal after `{type_}:`", self._end)
         try:
             bits = parse_literal(type_, match[0])
         except ValueError as error:
@@ -133,6 +133,6 @@ class Scanner:
         return value
 
     def end(self) -> None:
-        """The line must be used up."""
+        """Raise Fault unless the line is used up."""
         if self.word:
-            raise Fault(f"`{self.word[:40]}` is one too many here", self.column)
+            raise Fault(f"unexpected `{self.word[:40]}`", self.column)

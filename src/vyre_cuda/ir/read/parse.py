@@ -1,7 +1,7 @@
 """Program text to `Program`, the inverse of `text.format_program`.
 
 All errors of a text are reported at once, each with its line and a caret; a text whose lines can all be read is then
-validated. Every node gets the file and line that it came from. Hostile text ends in a ProgramError: work and memory
+validated. Every node gets the file and line that it came from. Hostile text raises a ProgramError: work and memory
 are linear in its length, and recursion is bounded by the limits.
 """
 
@@ -27,7 +27,7 @@ _DEFAULT_BLOCK = (256,)
 
 
 def parse(text: str, *, filename: str = "<text>") -> Program:
-    """The program that `text` describes; `filename` is what errors call it.
+    """The program that `text` describes; errors call the text `filename`.
 
     Raises ProgramError with every diagnostic.
     """
@@ -121,7 +121,7 @@ class _Parser:
         out = [f"{count} error{'s' * (count != 1)} in {self.filename}"]
         out.extend(f"  {self.filename}:{_line_of(diagnostic)}\n{shown}" for diagnostic, shown in self.errors)
         if stopped:
-            out.append("  what follows was not read")
+            out.append("  the rest of the text was not read")
         return "\n".join(out)
 
     # ---- header ----
@@ -130,10 +130,10 @@ class _Parser:
         column, word = scan.column, scan.take()
         if self.name is None and word != "program":
             self.name = ""
-            self._error("a text begins with `program NAME`", scan.line, 0)
+            self._error("the text must begin with `program NAME`", scan.line, 0)
         given = {"program": self.name, "block": self.block, "index": self.index, "work": self.work_line}
         if given.get(word) is not None:
-            raise Fault(f"`{word}` is given a second time", column)
+            raise Fault(f"`{word}` is given twice", column)
         match word:
             case "program":
                 self.name = scan.name("the name of the program")
@@ -182,11 +182,11 @@ class _Parser:
         self.parameters.append(Parameter(name, kind, type_, source=self.names.source))
 
     def _end_header(self) -> None:
-        """Read the sizes and the work, which may use what is declared below them."""
+        """Read the sizes and the work, which may use parameters declared below them."""
         self.in_header = False
         here = self.names.source
         if self.name is None:
-            self._error("a text begins with `program NAME`", "", 0)
+            self._error("the text must begin with `program NAME`", "", 0)
         for number, (scan, source) in self.size_lines.items():
             for size in self._header_exprs(scan, source, 1, "]"):
                 self.parameters[number] = replace(self.parameters[number], size=size)

@@ -78,7 +78,7 @@ class Frame:
 class BodyReader:
     """Reads statement lines one after the other; `body` is the program's, `open` the frames not yet closed.
 
-    Set `broken` after a line that could not be read: nodes are then no longer kept.
+    Set `broken` after a line that could not be read: nodes are no longer kept then.
     """
 
     def __init__(self, names: Names) -> None:
@@ -89,13 +89,15 @@ class BodyReader:
         self._statements = 0
 
     def read(self, scan: Scanner) -> None:
-        """Take one line. Raises Fault where it stops being a statement."""
+        """Read one line. Raises Fault where it stops being a statement."""
         if scan.following() == "=":
             self._assign(scan)
             return
         word, column = scan.word, scan.column
         if word not in _WORDS:
-            raise Fault(f"`{word[:40]}` begins no statement; these do: NAME =, {', '.join(_WORDS)}", column)
+            raise Fault(
+                f"`{word[:40]}` does not begin a statement; a statement begins with NAME =, {', '.join(_WORDS)}", column
+            )
         scan.take()
         match word:
             case "let":

@@ -1,6 +1,6 @@
 """Expressions of program text to nodes.
 
-What is wrong with names and types is left to `validate`, which sees the whole program: a node whose type cannot be
+Errors in names and types are left to `validate`, which sees the whole program: a node whose type cannot be
 known gets a likely one.
 """
 
@@ -17,7 +17,7 @@ from vyre_cuda.records import dataclass, field
 
 
 class Stop(Exception):
-    """A limit is passed: the line that it happened on is reported, and no further line is read."""
+    """A limit is exceeded: its line is reported, and no further line is read."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -37,9 +37,9 @@ class Names:
 
 
 def read_expr(scan: Scanner, names: Names, depth: int = 1) -> Expr:
-    """Take one expression. Raises Fault where the text stops being one."""
+    """Read one expression. Raises Fault where the text stops being one."""
     if depth > MAX_DEPTH:
-        raise Fault(f"the expression is more than {MAX_DEPTH} levels deep; hold parts of it in a `let`", scan.column)
+        raise Fault(f"the expression is more than {MAX_DEPTH} levels deep; bind parts of it with a `let`", scan.column)
     names.expressions += 1
     if names.expressions > MAX_EXPRESSIONS:
         raise Stop(f"the text has more than {MAX_EXPRESSIONS} expressions")
@@ -56,7 +56,7 @@ def read_expr(scan: Scanner, names: Names, depth: int = 1) -> Expr:
         case "(":
             return _apply(_op(name, column), None, scan, names, depth)
         case "[":
-            raise Fault(f"an element is read as load({name}[...])", column)
+            raise Fault(f"write load({name}[...]) to read an element", column)
         case ":":
             if name not in BY_NAME:
                 raise Fault(f"{name} is not a type; a literal is written as `u32:7`", column)
@@ -81,7 +81,7 @@ def read_expr(scan: Scanner, names: Names, depth: int = 1) -> Expr:
 
 
 def read_list(scan: Scanner, names: Names, most: int) -> tuple[Expr, ...]:
-    """Take up to `most` expressions separated by commas."""
+    """Read up to `most` expressions separated by commas."""
     out = [read_expr(scan, names)]
     while len(out) < most and scan.accept(","):
         out.append(read_expr(scan, names))

@@ -1,7 +1,7 @@
-"""Values of the thirteen types as NumPy arrays of their bit patterns.
+"""Values of the thirteen types as NumPy arrays of bit patterns.
 
-An array has the type's `storage` dtype, which is the NumPy dtype of the same name but u16 for bf16. Arrays are 1-D; one
-of one element stands for a value that is the same everywhere, and broadcasts. Rounding to bf16 happens here alone:
+An array has the type's `storage` dtype, which is the NumPy dtype of the same name, or u16 for bf16. Arrays are 1-D; one
+with one element stands for a value that is the same everywhere, and broadcasts. Rounding to bf16 happens only here:
 once, to nearest even, from f32 or from f64.
 """
 
@@ -50,12 +50,12 @@ def bf16_from_f32(x: Array) -> Array:
 
 
 def bf16_from_f64(x: Array) -> Array:
-    """The patterns of the nearest bf16 values of f64 ones; f32 rounded to odd on the way keeps that one rounding."""
+    """The patterns of the nearest bf16 values of f64 ones; rounding to odd f32 on the way keeps it to one rounding."""
     return bf16_from_f32(_f32_to_odd(x))
 
 
 def _f32_to_odd(x: Array) -> Array:
-    """f64 to f32 toward zero, the last bit set where that lost anything; overflow gives infinity."""
+    """f64 to f32 toward zero, with the last bit set where anything was lost; overflow gives infinity."""
     nearest = x.astype(np.float32)
     back = nearest.astype(np.float64)
     bits = nearest.view(np.uint32)
@@ -69,14 +69,14 @@ def _f32_to_odd(x: Array) -> Array:
 
 
 def order_keys(type_: Type, x: Array) -> Array:
-    """Signed integers of the type's width in the order of float values, -0 below +0; NaN lie beyond the infinities."""
+    """Signed integers of the type's width in the order of float values, -0 below +0; NaNs lie beyond the infinities."""
     bits = x.view(f"i{type_.itemsize}")
     below = bits ^ np.array(type_.unsigned.type(~np.uint64(0) >> np.uint64(65 - type_.bits))).view(bits.dtype)
     return np.where(bits < 0, below, bits)
 
 
 def from_order_keys(type_: Type, keys: Array) -> Array:
-    """The inverse of `order_keys`, which undoes itself."""
+    """The inverse of `order_keys`, which is its own inverse."""
     return order_keys(type_, keys.view(type_.storage)).view(type_.storage)
 
 

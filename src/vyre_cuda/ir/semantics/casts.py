@@ -1,7 +1,7 @@
 """Casts among the thirteen types: each rounds at most once.
 
 Integer to integer keeps the low bits and extends by the source's sign. Float to integer truncates, saturates and takes
-NaN to 0. Integer to float and float to float round to nearest even. To bool: whether it is not 0, as NaN is not.
+NaN to 0. Integer to float and float to float round to nearest even. To bool: whether it is not 0, which NaN is not.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def cast(x: Array, source: Type, target: Type) -> Array:
 
 
 def cast_native(x: Array, target: Type) -> Array:
-    """`x`, whose dtype says what it is (no bf16 pattern), as `target`."""
+    """`x` as `target`; its dtype says its type, so it is not a bf16 pattern."""
     if target is bf16:
         return _to_bf16(x)
     if target.is_integer and x.dtype.kind == "f":
@@ -56,7 +56,7 @@ def _whole_to_f64(x: Array) -> Array:
 
 
 def _saturate(x: Array, target: Type) -> Array:
-    """Float to integer: truncated, held at the ends of the type, NaN to 0."""
+    """Float to integer: truncated, clamped to the limits of the type, NaN to 0."""
     whole = np.trunc(x)
     below = whole < float(target.minimum)
     above = whole >= float(target.maximum + 1)

@@ -2,7 +2,7 @@
 
 Operands and results are 1-D arrays of the types' `storage` dtypes (`bits.py`). `precision="ieee"` holds: one rounding
 per op, subnormals kept. Callers turn NumPy's floating-point warnings off (`np.errstate(all="ignore")`): infinities, NaN
-and wrapping are answers here.
+and wrapping are valid results here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def apply(op: str, source: Type, result: Type, operands: Sequence[Array]) -> Arr
 
 
 def function(op: str, type_: Type) -> Callable[..., Array]:
-    """What computes an op, casts aside, on operands of one type. Raises KeyError where the table has no such row."""
+    """The function that computes an op other than a cast on operands of one type. KeyError if there is no such row."""
     if op in table.ARITY:
         return function_on_arrays(op, type_)
     if type_ is bf16:

@@ -1,4 +1,4 @@
-"""Ops on f16, f32 and f64 where NumPy leaves something open: zeros of both signs, one rounding of x * y + z.
+"""Ops on f16, f32 and f64 that NumPy leaves partly open: zeros of both signs, one rounding of x * y + z.
 
 Operands and results are arrays of one float dtype. NumPy's own f16 arithmetic computes in f32 and rounds to f16, which
 is one rounding's worth for + - * / and sqrt, because 24 >= 2 * 11 + 2 bits (Figueroa, "When is double rounding
@@ -27,7 +27,7 @@ def reciprocal(x: Array) -> Array:
 
 
 def _quiet(a: Array) -> Array:
-    """Every NaN as one: np.fmin and np.fmax give NaN where the other is a signaling one."""
+    """Every NaN made quiet: np.fmin and np.fmax return NaN where the other operand is a signaling one."""
     return np.where(a != a, np.array(np.nan).astype(a.dtype), a)
 
 
@@ -64,8 +64,8 @@ def fma(x: Array, y: Array, z: Array) -> Array:
 def fma_f32(x: Array, y: Array, z: Array) -> Array:
     """The f32 nearest to x * y + z.
 
-    Two roundings, to f64 and to f32, are one unless the first gives a value halfway between two f32 or a subnormal
-    one; those are looked at again.
+    Two roundings, to f64 and then to f32, equal one unless the first gives a value halfway between two f32 or a
+    subnormal one; those are computed again.
     """
     once = np.multiply(x, y, dtype=np.float64) + z
     result: Array = once.astype(np.float32)
@@ -78,9 +78,9 @@ def fma_f32(x: Array, y: Array, z: Array) -> Array:
 
 
 def fma_to_odd(x: Array, y: Array, z: Array) -> Array:
-    """x * y + z of f16 or f32 values as f64, rounded to odd: good for one more rounding to 51 bits or fewer.
+    """x * y + z of f16 or f32 values as f64, rounded to odd: safe for one more rounding to 51 bits or fewer.
 
-    The product is exact in f64, and so is what rounding the sum loses.
+    The product is exact in f64, and so is the error of rounding the sum.
     """
     return _odd_sum(np.multiply(x, y, dtype=np.float64), z.astype(np.float64))
 
@@ -89,7 +89,7 @@ def fma_f64(x: Array, y: Array, z: Array) -> Array:
     """The f64 nearest to x * y + z, ties to even, subnormal results too.
 
     The operands are scaled so that the product lies in [1/4, 1), where it splits into two f64 exactly. The sum with z
-    is then high + rest, rest rounded to odd, of which one rounding is right (Boldo and Melquiond, "Emulation of FMA
+    is then high + rest, rest rounded to odd, for which one rounding is correct (Boldo and Melquiond, "Emulation of FMA
     and correctly rounded sums").
     """
     x, y, z = np.broadcast_arrays(x, y, z)
@@ -124,14 +124,14 @@ def _round_at(high: Array, rest: Array, quantum_exponent: Array) -> Array:
 
 
 def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """The rounded sum and what rounding lost, exactly (Knuth)."""
+    """The rounded sum and the exact rounding error (Knuth)."""
     total = a + b
     of_b = total - a
     return total, (a - (total - of_b)) + (b - of_b)
 
 
 def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
-    """The rounded product and what rounding lost, exactly (Dekker), for factors far from overflow and underflow."""
+    """The rounded product and the exact rounding error (Dekker), for factors far from overflow and underflow."""
     product = a * b
     a_high, b_high = (_SPLIT * a - (_SPLIT * a - a)), (_SPLIT * b - (_SPLIT * b - b))
     a_low, b_low = a - a_high, b - b_high

@@ -1,7 +1,7 @@
 """Ops on bf16 patterns, and those of f16 that NumPy does not round or order as the language does.
 
-A bf16 value is an f32 whose low half is zero, so what gives one of its operands, or an integer near one, is exact in
-f32. Arithmetic is done in f64, whose exponents no result leaves and whose 53 >= 2 * 8 + 2 bits make the second
+A bf16 value is an f32 whose low half is zero, so an op that returns one of its operands, or an integer near one, is
+exact in f32. Arithmetic is done in f64: no result exceeds its exponents, and its 53 >= 2 * 8 + 2 bits make the second
 rounding, to bf16, the only one that counts.
 """
 
@@ -36,7 +36,7 @@ def _rounded(function: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def _test(function: Callable[..., Array]) -> Callable[..., Array]:
-    """A function of f32 that gives bools."""
+    """A function of f32 that returns bools."""
 
     def on_patterns(*operands: Array) -> Array:
         return function(*(bf16_to_f32(operand) for operand in operands))
@@ -64,7 +64,7 @@ def _fma(x: Array, y: Array, z: Array) -> Array:
 
 
 def nextafter_f16(x: Array, y: Array) -> Array:
-    """As the C library has it for f32: of equal operands the second, where NumPy's f16 gives the first."""
+    """Like the C library's for f32: for equal operands the second, where NumPy's f16 returns the first."""
     return _next_pattern(x.view(np.uint16), y.view(np.uint16), x, y).view(np.float16)
 
 
@@ -73,7 +73,7 @@ def _nextafter(x: Array, y: Array) -> Array:
 
 
 def _next_pattern(x_bits: Array, y_bits: Array, x: Array, y: Array) -> Array:
-    """The neighbor of x toward y: patterns of one sign are ordered as the magnitudes, from 0 to infinity."""
+    """The neighbor of x toward y: patterns of one sign are ordered like the magnitudes, from 0 to infinity."""
     outward = (x < y) == (x > 0)
     stepped = np.where(outward, x_bits + np.uint16(1), x_bits - np.uint16(1))
     smallest = (y_bits & _SIGN) | np.uint16(1)

@@ -1,7 +1,7 @@
 """Ops on integers of 8 to 64 bits: divisions, shifts, bit counting, wide products, saturation.
 
 Operands and results are arrays of one integer dtype. Everything wraps modulo the width unless it says otherwise, and
-nothing is undefined: a zero divisor and the smallest number by -1 have answers.
+nothing is undefined: division by zero and of the smallest number by -1 have defined results.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def _width(x: Array) -> int:
 
 
 def trunc_divide(a: Array, b: Array) -> Array:
-    """The quotient toward zero: one more than the floor where the signs differ and a remainder is left."""
+    """The quotient toward zero: one more than the floor where the signs differ and there is a remainder."""
     quotient = np.floor_divide(a, b)  # by zero: 0; MIN // -1: MIN
     rounded_down = (np.remainder(a, b) != 0) & ((a < 0) != (b < 0))
     truncated: Array = quotient + rounded_down.astype(a.dtype)
@@ -50,7 +50,7 @@ def right_shift(a: Array, count: Array) -> Array:
 
 
 def rotate_left(a: Array, count: Array) -> Array:
-    """The count modulo the width, which is a power of two, is its low bits."""
+    """The count modulo the width, a power of two, is its low bits."""
     bits = unsigned(a)
     left = unsigned(count) & bits.dtype.type(_width(a) - 1)
     right = (bits.dtype.type(0) - left) & bits.dtype.type(_width(a) - 1)
@@ -59,7 +59,7 @@ def rotate_left(a: Array, count: Array) -> Array:
 
 
 def rotate_right(a: Array, count: Array) -> Array:
-    """A rotation to the left by the negated count, for the width divides the range of counts."""
+    """A rotation to the left by the negated count, because the width divides the range of counts."""
     places = unsigned(count)
     return rotate_left(a, (places.dtype.type(0) - places).view(a.dtype))
 
@@ -68,12 +68,12 @@ def rotate_right(a: Array, count: Array) -> Array:
 
 
 def bitwise_count(a: Array) -> Array:
-    """The ones of the pattern; np.bitwise_count alone would count those of the magnitude."""
+    """The number of ones in the pattern; np.bitwise_count alone would count those of the magnitude."""
     return np.bitwise_count(unsigned(a)).astype(a.dtype)
 
 
 def count_leading_zeros(a: Array) -> Array:
-    """The ones that stay after every bit below the highest one is set, taken from the width."""
+    """The width minus the ones left after every bit below the highest one is set."""
     bits = unsigned(a)
     distance = 1
     while distance < _width(a):
@@ -83,7 +83,7 @@ def count_leading_zeros(a: Array) -> Array:
 
 
 def count_trailing_zeros(a: Array) -> Array:
-    """The ones of what is left below the lowest one; of 0 that is the whole width."""
+    """The number of ones after all bits below the lowest one are set and the rest cleared; for 0 the whole width."""
     bits = unsigned(a)
     return bitwise_count(~bits & (bits - bits.dtype.type(1))).astype(a.dtype)
 
@@ -117,7 +117,7 @@ def multiply_high(a: Array, b: Array) -> Array:
 
 
 def _multiply_high_u64(a: Array, b: Array) -> Array:
-    """From four products of 32-bit halves; no sum of them overflows."""
+    """Computed from four products of 32-bit halves; no sum of them overflows."""
     half, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
     a_low, a_high, b_low, b_high = a & mask, a >> half, b & mask, b >> half
     middle = a_high * b_low + ((a_low * b_low) >> half)

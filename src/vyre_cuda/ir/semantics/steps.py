@@ -1,6 +1,6 @@
 """The mathematical functions on NumPy arrays: the steps of `vyre_cuda.functions`, done for all elements at once.
 
-Values are arrays of the machine types' dtypes or of one element; their operators are NumPy's, which round as the op
+Values are arrays of the machine types' dtypes, or of one element; their operators are NumPy's, which round as the op
 table says.
 """
 
@@ -77,7 +77,7 @@ class ArraySteps:
     def rare(
         self, condition: Array, usual: tuple[Array, ...], function: Callable[..., tuple[Array, ...]], *x: Array
     ) -> tuple[Array, ...]:
-        """The function is computed for the elements that need it alone."""
+        """The function is computed only for the elements that need it."""
         if not condition.any():
             return usual
         shape = np.broadcast(condition, *usual, *x).shape
@@ -95,7 +95,7 @@ _STEPS = ArraySteps()
 
 
 def function_on_arrays(name: str, type_: Type) -> Callable[..., Array]:
-    """What computes a mathematical function on storage arrays. Raises KeyError where the table has no such row."""
+    """The function that computes a mathematical function on storage arrays. KeyError if the table has no such row."""
     if type_ is f64 or type_ is f32:
         expand = table.exact_form(name, type_.name).expand
         return lambda *operands: expand(_STEPS, *operands)

@@ -1,6 +1,6 @@
 """Constants and quoted strings as text, and back.
 
-A float is printed with the fewest digits that give it back; a NaN other than the default one as `bits(0x...)`. Decimal
+A float is printed with the fewest digits that round-trip; a NaN other than the default one as `bits(0x...)`. Decimal
 text is rounded once to the type, to nearest even, however many digits it has.
 """
 
@@ -40,7 +40,7 @@ def format_literal(type_: Type, bits: int) -> str:
 
 
 def _shortest_bf16(bits: int, value: float) -> str:
-    """NumPy itself prints no bf16; its 8 significant bits are known from 4 digits."""
+    """NumPy itself does not print bf16; 4 digits determine its 8 significant bits."""
     texts = (repr(float(f"{value:.{digits}e}")) for digits in range(4))
     return next(text for text in texts if abs(float(text)) < _BF16_OVERFLOW and _parse_float(bf16, text) == bits)
 
@@ -48,10 +48,10 @@ def _shortest_bf16(bits: int, value: float) -> str:
 def parse_literal(type_: Type, text: str) -> int:
     """The bit pattern that a text matched by LITERAL stands for.
 
-    Raises ValueError with the sentence that an error shows.
+    Raises ValueError with the message that an error shows.
     """
     if len(text) > MAX_LITERAL_LENGTH:
-        raise ValueError(f"the literal has {len(text)} characters; at most {MAX_LITERAL_LENGTH} are read")
+        raise ValueError(f"the literal has {len(text)} characters; at most {MAX_LITERAL_LENGTH} are allowed")
     if type_.kind == "bool":
         if text not in ("true", "false"):
             raise ValueError(f"{text} is not a {type_} literal; write true or false")
@@ -72,7 +72,7 @@ def format_string(value: str) -> str:
 
 
 def parse_string(text: str) -> str:
-    """The value of a text in quotes. Raises ValueError for an escape that is none."""
+    """The value of a quoted string. Raises ValueError for an unknown escape."""
     return _ESCAPE.sub(_unescape, text[1:-1])
 
 
@@ -82,7 +82,7 @@ def _unescape(match: re.Match[str]) -> str:
         return _ESCAPED[letter]
     if digits and int(digits, 16) <= 0x10FFFF:
         return chr(int(digits, 16))
-    raise ValueError(r"unknown escape in a string; these exist: \n \r \t \" \\ \u{hex digits}")
+    raise ValueError(r"unknown escape in a string; known escapes are \n \r \t \" \\ \u{hex digits}")
 
 
 def _parse_float(type_: Type, text: str) -> int:
@@ -104,7 +104,7 @@ def _parse_float(type_: Type, text: str) -> int:
 def _is_midway(type_: Type, value: float) -> bool:
     """Whether `value` may lie midway between two values of a narrower type, so that how it was rounded matters.
 
-    Such a value has 28 trailing zero bits at least, and is in the range where exact fractions are small.
+    Such a value has at least 28 trailing zero bits, and is in the range where exact fractions are small.
     """
     if type_.bits > 32 or not 2.0**-200 < abs(value) < 2.0**200 or _low_bits(value):
         return False
@@ -120,7 +120,7 @@ def _low_bits(value: float) -> int:
 
 
 def _round_to_odd(nearest: float, exact: Fraction) -> float:
-    """The float64 that rounds to any narrower type as `exact` does: of the two around it the odd one."""
+    """The float64 that rounds to any narrower type as `exact` does: the odd one of the two around it."""
     distance = exact - Fraction(nearest)
     if distance == 0:
         return nearest

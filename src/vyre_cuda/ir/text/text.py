@@ -76,7 +76,7 @@ def format_expr(expr: Expr) -> str:
 
 
 def render_diagnostics(program: Program, diagnostics: Sequence[Diagnostic]) -> str:
-    """The program's text with every message under the line that it is about, a caret under the operand.
+    """The program's text with every message under the line that it is about, and a caret under the operand.
 
     Where the Python or text line that built the node is known, it follows. Of a long program only the surroundings
     of messages are shown, and after MAX_SHOWN messages the rest is only counted.
@@ -207,7 +207,7 @@ def _entries(body: tuple[Stmt, ...], prefix: Path, depth: int) -> Iterator[tuple
 
 
 def _inside(statement: If | For | While, path: Path, depth: int) -> list[tuple[Path, int, Pieces | Stmt]]:
-    """What follows the first line of a statement with bodies."""
+    """The lines after the first of a statement with bodies."""
     out: list[tuple[Path, int, Pieces | Stmt]] = []
     match statement:
         case If():

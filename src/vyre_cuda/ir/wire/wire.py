@@ -1,10 +1,10 @@
-"""Programs as bytes: canonical, versioned, and safe to decode from anybody.
+"""Programs as bytes: canonical, versioned, and safe to decode from untrusted sources.
 
 A valid program has one encoding, and every accepted byte string is the encoding of what it decodes to.
 
 Layout: MAGIC, VERSION, then the sections header, parameters, sizes, shared, work, body. Numbers are unsigned LEB128
 varints, constants little-endian in the width of their type. Strings are numbered in order of first use; the first use
-brings length and UTF-8, later ones the number alone. Types are not written where declarations give them.
+has the length and UTF-8, later ones only the number. Types are not written where declarations determine them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Wire bytes to programs, for bytes from anybody.
+"""Wire bytes to programs, for bytes from untrusted sources.
 
 Everything that `wire.encode` would not have written is refused with a ProgramError: numbers longer than needed,
-repeated names, values out of range, trailing bytes, a program that is not valid. Nothing is reserved for counts that
-the bytes do not back, and recursion is bounded by the limits.
+repeated names, values out of range, trailing bytes, a program that is not valid. No memory is allocated for counts that
+the bytes cannot satisfy, and recursion is bounded by the limits.
 """
 
 from __future__ import annotations
@@ -119,13 +119,13 @@ class Reader:
         """A number of things that take a byte each at least."""
         value = self.number()
         if value > len(self.data) - self.at:
-            raise self.fault(f"{value} {what} do not fit in the rest")
+            raise self.fault(f"{value} {what} do not fit in the remaining bytes")
         return value
 
     def type(self) -> Type:
         code = self.number()
         if code not in TYPE_BY_CODE:
-            raise self.fault(f"{code} is no code of a type")
+            raise self.fault(f"unknown type code {code}")
         return TYPE_BY_CODE[code]
 
     def name(self) -> str:
@@ -136,7 +136,7 @@ class Reader:
             except UnicodeDecodeError:
                 raise self.fault("a name is not UTF-8") from None
             if name in self.known:
-                raise self.fault("a name is written out a second time")
+                raise self.fault("a name is defined twice")
             self.known.add(name)
             self.names.append(name)
         return self.names[number]
@@ -200,7 +200,7 @@ class Reader:
             case ExprTag.NAME:
                 name = self.name()
                 if name not in self.values:
-                    raise self.fault(f"{name!r} is no scalar and no local declared before")
+                    raise self.fault(f"{name!r} is neither a scalar nor a local declared before")
                 return self.values[name]
             case ExprTag.SIZE:
                 return Size(self.index, self.name())
@@ -213,7 +213,7 @@ class Reader:
             case ExprTag.APPLY:
                 return self.apply(depth)
             case _:
-                raise self.fault(f"{tag} is no tag of an expression")
+                raise self.fault(f"unknown expression tag {tag}")
 
     def apply(self, depth: int) -> Apply:
         op = OP_BY_CODE.get(self.number())
@@ -231,7 +231,7 @@ class Reader:
 
     def type_of(self, buffer: str) -> Type:
         if buffer not in self.buffers:
-            raise self.fault(f"{buffer!r} is no buffer and no shared array")
+            raise self.fault(f"{buffer!r} is neither a buffer nor a shared array")
         return self.buffers[buffer]
 
     # ---- statements ----
@@ -278,7 +278,7 @@ class Reader:
             case _ if tag in _PLAIN:
                 return _PLAIN[tag]
             case _:
-                raise self.fault(f"{tag} is no tag of a statement")
+                raise self.fault(f"unknown statement tag {tag}")
 
     def atomic(self) -> Atomic:
         row = ATOMICS_BY_CODE.get(self.number())
@@ -304,7 +304,7 @@ class Reader:
         if row.combines:
             op = OP_BY_CODE.get(self.number())
             if op is None or op.name not in row.combines:
-                raise self.fault(f"{row.name} combines with no op of this code")
+                raise self.fault(f"{row.name} cannot combine with the op of this code")
             combine = op.name
         self.declare(result, warp_result_type(row, operands[0].type))
         return Warp(result, row.name, operands, combine)
