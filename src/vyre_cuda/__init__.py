@@ -1,7 +1,7 @@
 """vyre_cuda: small typed programs, lowered to PTX and dispatched on NVIDIA GPUs.
 
 `import vyre_cuda as vc` loads nothing yet: a name is resolved when it is first used, and the native extension with the
-first device. Names that begin with an underscore, and all other modules, are no part of the public interface.
+first device. Names that begin with an underscore, and all other modules, are not part of the public interface.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 All derive from `Error`. Each class has a stable `code`, meant for programs; the message is meant for people and
 carries the numbers. A wrong argument of a call is a `TypeError` (arity, dtype, kind) or a `ValueError` (size, shape,
-contiguity) of Python's own, as NumPy users expect, and is not in this file.
+contiguity) of Python itself, as NumPy users expect, and not defined here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Error(Exception):
     code = "error"
 
     def __reduce__(self) -> tuple[object, ...]:
-        """What makes the same error in another process."""
+        """How to rebuild the same error in another process."""
         return _restored, (type(self), self.args, self.__dict__)
 
 
@@ -33,9 +33,9 @@ def _restored(kind: type[Error], args: tuple[object, ...], state: dict[str, obje
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One thing that is wrong with a program, and where.
+    """One mistake in a program, and where it is.
 
-    `path` leads to the statement: alternating statement index and the name of the nested body ("then", "orelse",
+    `path` leads to the statement: it alternates a statement index and the name of a nested body ("then", "orelse",
     "body", "setup"); `operand` narrows it to one operand. `source` is the Python or text line that built the node.
     """
 
@@ -75,7 +75,7 @@ class Limit:
 class UnsupportedError(Error):
     """This device, driver or target cannot do what was asked. `capability` names what is missing.
 
-    `limits` are those that a launch would exceed, all of them.
+    `limits` are all the limits that a launch would exceed.
     """
 
     code = "unsupported"
@@ -95,7 +95,7 @@ class DeviceUnavailableError(Error):
 class DeviceLostError(DeviceUnavailableError):
     """A kernel fault or the driver ended this device's context; only a new process recovers it.
 
-    `launches` are those that were not known to have ended, newest first on each stream, with
+    `launches` are those not known to have finished, newest first on each stream, with
     their arguments and the lines that made them: one of them is the cause.
     """
 
@@ -107,9 +107,9 @@ class DeviceLostError(DeviceUnavailableError):
 
 
 class ResourceError(Error, MemoryError):
-    """Memory ran out, of the device or of the host.
+    """The device or the host ran out of memory.
 
-    Where it is the device's or page-locked, the message has the bytes asked for, live, idle in the pool and free on
+    For device or page-locked memory, the message has the bytes requested, live, idle in the pool and free on
     the device.
     """
 
@@ -130,9 +130,9 @@ class DriverError(Error):
 
 @dataclass(frozen=True, slots=True)
 class CompileLocation:
-    """What the driver's compiler said of one line of PTX, and the statement that the line was made for.
+    """What the driver's compiler said about one line of PTX, and the statement that the line belongs to.
 
-    `line` counts from 1. `statement` is the text of the statement, "" where the line belongs to none of them, such as
+    `line` counts from 1. `statement` is the text of the statement, "" where the line belongs to none, such as
     the header; `source` is the line of Python or of the program's text that it was written in.
     """
 
@@ -144,9 +144,9 @@ class CompileLocation:
 
 
 class CompileError(DriverError):
-    """The driver refused the kernel's PTX. `log` is what its compiler said, `ptx` the text it was given.
+    """The driver rejected the kernel's PTX. `log` is the compiler's output, `ptx` the text it was given.
 
-    `locations`: the lines of the log that name a line of that text, with the statements of the program.
+    `locations` are the lines of the log that name a line of that text, with the statements of the program.
     """
 
     code = "compile"
@@ -169,13 +169,13 @@ class CompileError(DriverError):
 
 
 class BundleError(Error):
-    """Not a bundle, or one that is cut short, damaged or contradicts itself; the message says where."""
+    """Not a bundle, or one that is truncated, damaged or inconsistent; the message says where."""
 
     code = "bundle"
 
 
 class BundleVersionError(BundleError):
-    """A bundle of a newer format than this version reads."""
+    """A bundle in a newer format than this version reads."""
 
     code = "bundle_version"
 
@@ -213,7 +213,7 @@ class KernelAssertionError(Error):
 class RacingAccess:
     """One of the two accesses of a data race: `thread` of `block` as (x, y, z), and the instruction that it ran.
 
-    `statement` is its number in the program, in pre-order from 0; None for what is no statement of it.
+    `statement` is its number in the program, in pre-order from 0; None for code that belongs to no statement.
     """
 
     block: tuple[int, int, int]
@@ -224,10 +224,10 @@ class RacingAccess:
 
 
 class DataRaceError(Error):
-    """Two threads accessed one element, one of them wrote, and nothing ordered them: found by check="races".
+    """Two threads accessed one element, at least one wrote, and nothing ordered them: found by check="races".
 
     `buffer` names the buffer or shared array, `index` the element; `first` and `second` say who did what, in the order
-    in which it happened this time. What the kernel computed is unspecified.
+    in which it happened this time. The kernel's results are unspecified.
     """
 
     code = "data_race"
@@ -244,9 +244,9 @@ class DataRaceError(Error):
 
 
 class KernelTimeoutError(Error, TimeoutError):
-    """A wait ended before the kernel did. The kernel may still run; its lane is not used again until it ends.
+    """A wait ended before the kernel did. The kernel may still be running; what it uses is not reused until it ends.
 
-    `launches` are those of the device that are not known to have ended, newest first on each stream.
+    `launches` are the device's launches not known to have finished, newest first on each stream.
     """
 
     code = "timeout"
@@ -257,18 +257,18 @@ class KernelTimeoutError(Error, TimeoutError):
 
 
 class RecordingError(Error, RuntimeError):
-    """Something that a recording cannot hold, or a use of a graph that does not fit its state."""
+    """Something that cannot be recorded, or a use of a graph that does not fit its state."""
 
     code = "recording"
 
 
 class CacheError(Error):
-    """A cache on disk cannot be used or set up as it is; the message says what to set or change."""
+    """A disk cache cannot be used or configured as it is; the message says what to set or change."""
 
     code = "cache"
 
 
 class InternalError(Error):
-    """A defect of this package. Please report it with the text."""
+    """A defect in this package. Please report it with the message."""
 
     code = "internal"

@@ -1,4 +1,4 @@
-"""Modules that are imported when something of theirs is first used, so that a start pays for what it needs.
+"""Modules that are imported when something in them is first used, so that a process starts with only what it needs.
 
 if TYPE_CHECKING:
     from vyre_cuda.ir.text import text

@@ -1,4 +1,4 @@
-"""Where the assembler of the CUDA toolkit is, which makes machine code without a device."""
+"""Finds the assembler of the CUDA toolkit, which produces machine code without a device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @functools.cache
 def find_ptxas() -> Path:
-    """ptxas of the wheel nvidia-cuda-nvcc, else of PATH. FileNotFoundError says where it was looked for."""
+    """ptxas from the wheel nvidia-cuda-nvcc or from PATH. FileNotFoundError says where it was looked for."""
     spec = importlib.util.find_spec("nvidia")
     roots = [Path(root) for root in (spec.submodule_search_locations or [])] if spec is not None else []
     for root in roots:
@@ -19,5 +19,5 @@ def find_ptxas() -> Path:
     on_path = shutil.which("ptxas")
     if on_path is None:
         places = ", ".join(map(str, roots)) or "no nvidia package"
-        raise FileNotFoundError(f"no ptxas in {places} or on PATH; the wheel nvidia-cuda-nvcc has it")
+        raise FileNotFoundError(f"no ptxas in {places} or on PATH; install the wheel nvidia-cuda-nvcc")
     return Path(on_path)

@@ -1,6 +1,6 @@
-"""The `__init__` of records, by number of fields; `records` puts the names of the fields in.
+"""The `__init__` of records, by number of fields; `records` fills in the names of the fields.
 
-A setter is that of a slot, which is quicker than `object.__setattr__` and works on frozen classes too.
+A setter is that of a slot, which is faster than `object.__setattr__` and works on frozen classes too.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def initializer(
 
 
 def completed(plain: Callable[..., None], left: tuple[tuple[str, Setter, Any], ...], missing: object) -> Any:
-    """`plain`, and then each field of `left` that has no value yet: (name, setter, what `field()` was given)."""
+    """`plain`, followed by each field of `left` that has no value yet: (name, setter, arguments of `field()`)."""
 
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         plain(self, *args, **kwargs)

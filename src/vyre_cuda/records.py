@@ -1,9 +1,9 @@
-"""`dataclass`, `field` and `replace` as the standard library has them, for classes that cost little to define.
+"""`dataclass`, `field` and `replace` like those of the standard library, for classes that are cheap to define.
 
-The standard library compiles a source text per method, which would be most of the start of a process. Here methods are
-closures, and `__init__` is a copy of a template with the names of the fields. What is left out: inheritance, `order`,
-`kw_only` and `__post_init__`. `dataclasses.fields`, `replace`, `asdict` and `astuple` work: what they look at is made
-by the standard library when they first ask.
+The standard library compiles source text for each method, which would be most of a process's start. Here methods are
+closures, and `__init__` is a copy of a template with the names of the fields. Left out are inheritance, `order`,
+`kw_only` and `__post_init__`. `dataclasses.fields`, `replace`, `asdict` and `astuple` work: what they read is made
+by the standard library on first use.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class _Missing:
-    """A default that is none."""
+    """Marks a missing default."""
 
     def __repr__(self) -> str:
         return "<factory>"
@@ -35,7 +35,7 @@ _MISSING: Final = _Missing()
 
 
 class _Field:
-    """What `field()` was given."""
+    """The arguments of `field()`."""
 
     __slots__ = ("compare", "default", "default_factory", "init", "repr")
 
@@ -47,7 +47,7 @@ class _Field:
         self.compare = compare
 
     def options(self) -> dict[str, Any]:
-        """The same for the standard library's `field`."""
+        """The same arguments for the standard library's `field`."""
         given = {name: getattr(self, name) for name in self.__slots__}
         return {name: value for name, value in given.items() if value is not _MISSING}
 
@@ -88,7 +88,7 @@ def _dataclass(*, frozen: bool = False, slots: bool, eq: bool = True) -> Callabl
 
 
 def _replace(record: Any, /, **changes: Any) -> Any:
-    """A copy with these fields changed; ones that `__init__` does not take are made anew."""
+    """A copy with these fields changed; ones that `__init__` does not take are initialized again."""
     for name in record.__match_args__:
         if name not in changes:
             changes[name] = getattr(record, name)
@@ -100,7 +100,7 @@ if not TYPE_CHECKING:
 
 
 def _made(plain: type, frozen: bool, eq: bool) -> type:
-    """The class anew, with slots and methods."""
+    """The class, rebuilt with slots and methods."""
     body = dict(plain.__dict__)
     declared = {}
     for name, annotation in plain.__annotations__.items():
@@ -154,7 +154,7 @@ def _initializer(made: type, declared: dict[str, _Field]) -> Callable[..., None]
 
 
 def _named(template: FunctionType, names: tuple[str, ...], defaults: tuple[Any, ...], made: type) -> FunctionType:
-    """The template with these names of parameters, of which the last have defaults."""
+    """The template with these parameter names, of which the last have defaults."""
     code = template.__code__.replace(co_varnames=("self", *names), co_name="__init__")
     if sys.version_info >= (3, 11):  # what errors say
         code = code.replace(co_qualname=f"{made.__qualname__}.__init__")

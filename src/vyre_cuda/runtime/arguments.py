@@ -1,6 +1,6 @@
-"""The general path: the arguments of any call or launch, checked and converted, as the C layer takes them.
+"""The general path: the arguments of any call or launch, checked and converted for the C layer.
 
-The warm path declines what it does not know at a glance; everything that is wrong with arguments is said here or by
+The warm path declines what it does not recognize at a glance; every mistake in arguments is reported here or by
 `ir.call.call.bind`, which the interpreter shares.
 """
 
@@ -42,7 +42,7 @@ def host_arguments(
     grid: Any,
     iterations: Any,
 ) -> tuple[Arguments, Any]:
-    """The C structs of a call, and what it returns when it has run."""
+    """The C structs of a call, and what it returns after running."""
 
     def accept(what: str, parameter: Parameter, value: Any) -> DeviceArray | None:
         if is_foreign(value):
@@ -67,12 +67,12 @@ def check_iterations(program: Program, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise TypeError(f"{program.name}: iterations={value!r}; an int is needed")
     if not 1 <= value <= MOST_ITERATIONS:
-        raise ValueError(f"{program.name}: iterations={value}; 1 to {MOST_ITERATIONS} are possible")
+        raise ValueError(f"{program.name}: iterations={value}; it must be 1 to {MOST_ITERATIONS}")
     return int(value)
 
 
 def _binding(device: Device, call: calls.Call, parameter: Parameter) -> tuple[Any, Any]:
-    """What stands for one buffer (`Arguments` says in which form), and what the call returns for it."""
+    """How one buffer is passed (`Arguments` describes the form), and what the call returns for it."""
     value, target, size = call.arrays.get(parameter.name), call.outs.get(parameter.name), call.sizes[parameter.name]
     if parameter.kind == "in":
         return (value if isinstance(value, DeviceArray) else (size, value, None)), None
@@ -85,7 +85,7 @@ def _binding(device: Device, call: calls.Call, parameter: Parameter) -> tuple[An
 
 
 def _inout(device: Device, parameter: Parameter, value: Any, target: Any, size: int) -> tuple[Any, Any]:
-    """The kernel works on the result, which begins as a copy of the argument, unless they are one array."""
+    """The kernel works on the result, which starts as a copy of the argument unless they are the same array."""
     if target is None and isinstance(value, DeviceArray):
         target = device.empty(size, parameter.type)
     if isinstance(target, DeviceArray):
@@ -97,7 +97,7 @@ def _inout(device: Device, parameter: Parameter, value: Any, target: Any, size: 
 
 
 def _apart(bindings: list[Any]) -> list[Any]:
-    """Inputs that share memory with a page-locked result, which the kernel writes in place, are copied first."""
+    """Inputs that share memory with a page-locked result, which the kernel writes in place, copied first."""
     written = [b[2] for b in bindings if isinstance(b, tuple) and b[2] is not None and find_pinned(b[2]) is not None]
     if not written:
         return bindings
@@ -172,7 +172,7 @@ def _checked(device: Device, program: Program, what: str, parameter: Parameter, 
     if value.dtype != parameter.type.dtype:
         raise TypeError(f"{where} is an array of {value.dtype}; it needs {parameter.type.dtype}")
     if value.device is not device:
-        raise ValueError(f"{where} is an array of another device")
+        raise ValueError(f"{where} is an array on another device")
     if value.is_freed:
         raise ValueError(f"{where} was freed")
     return value
@@ -186,7 +186,7 @@ def all_parameters(program: Program, args: tuple[Any, ...], kwargs: Mapping[str,
     given = dict(zip(names, args, strict=False))
     for name, value in kwargs.items():
         if name in given or name not in names:
-            raise TypeError(f"{takes}; {name} is {'given twice' if name in given else 'none of them'}")
+            raise TypeError(f"{takes}; {name} is {'given twice' if name in given else 'not one of them'}")
         given[name] = value
     missing = [name for name in names if name not in given]
     if missing:

@@ -27,7 +27,7 @@ class DeviceArray(Span):
     """A 1-D array on a device; made by `Device.array`, `empty` and `zeros`. Slices share its memory.
 
     Indexing gives NumPy scalars, slicing (step 1) views; `numpy()` copies to the host after all earlier work on the
-    array. The memory goes back when the last array that shares it is freed or dropped.
+    array. The memory is released when the last array that shares it is freed or dropped.
     """
 
     __slots__ = ()
@@ -50,7 +50,7 @@ class DeviceArray(Span):
 
     @property
     def size(self) -> int:
-        """Elements."""
+        """The number of elements."""
         return self.count
 
     @property
@@ -80,7 +80,7 @@ class DeviceArray(Span):
             """A copy on the host, after all earlier work on this array on any stream."""
 
         def copy_from(self, data: np.ndarray[Any, np.dtype[Any]] | DeviceArray | Symbol, offset: int = 0) -> None:
-            """Write `data`, of this array's dtype, from element `offset` on."""
+            """Write `data`, which must have this array's dtype, starting at element `offset`."""
 
     def _numpy(self, out: np.ndarray[Any, np.dtype[Any]] | None) -> np.ndarray[Any, np.dtype[Any]]:
         self.device._refuse_in_recording("numpy()")
@@ -97,19 +97,19 @@ class DeviceArray(Span):
             graph._copy(self[offset:], data)
             return
         if isinstance(data, Symbol):
-            raise RecordingError(f"symbol {data.name} outside of a recording")
+            raise RecordingError(f"symbol {data.name} is used outside a recording")
         if not isinstance(data, DeviceArray):
             transfers.require_array("copy_from", data)
         start = self._place("copy_from", data.dtype, offset, data.size)
         if isinstance(data, DeviceArray):
             if data.device is not self.device:
-                raise ValueError("copy_from an array of another device")
+                raise ValueError("copy_from needs an array on the same device")
             buffer.copy_from(start, data._alive(), data.offset, data.nbytes)
         else:
             transfers.upload(self.device, [(buffer, start, data)])
 
     def _place(self, what: str, dtype: np.dtype[Any], offset: int, count: int) -> int:
-        """The byte of the buffer where `count` elements from element `offset` on begin."""
+        """The byte offset in the buffer of `count` elements starting at element `offset`."""
         if dtype != self.dtype:
             raise TypeError(f"{what} of {dtype} with an array of {self.dtype}")
         for number in (offset, count):
@@ -130,14 +130,14 @@ class DeviceArray(Span):
         return out
 
     def fill(self, value: Any) -> None:
-        """Set every element to a scalar; in a recording also to a symbol."""
+        """Set every element to a scalar or, in a recording, to a symbol."""
         buffer = self._alive()
         graph = self.device._recorder()
         if graph is not None:
             graph._fill(self, value)
             return
         if isinstance(value, Symbol):
-            raise RecordingError(f"symbol {value.name} outside of a recording")
+            raise RecordingError(f"symbol {value.name} is used outside a recording")
         bits, size = bits_of(self.type, value), self.dtype.itemsize
         if size <= 4 or bits & 0xFFFFFFFF == bits >> 32:
             buffer.fill(self.offset, bits & 0xFFFFFFFF, min(size, 4), self.nbytes)
@@ -148,7 +148,7 @@ class DeviceArray(Span):
         if isinstance(index, slice):
             start, stop, step = index.indices(self.count)
             if step != 1:
-                raise ValueError(f"a slice with step {step}; device arrays are contiguous, only step 1 is possible")
+                raise ValueError(f"a slice with step {step}; device arrays are contiguous, so the step must be 1")
             count = max(stop - start, 0)
             offset = self.offset + start * self.dtype.itemsize
             return DeviceArray(self.device, self._alive(), offset, count, self.dtype)
@@ -156,14 +156,14 @@ class DeviceArray(Span):
             raise TypeError(f"an index of type {type(index).__name__}; device arrays take ints and slices")
         position = int(index) + self.count if index < 0 else int(index)
         if not 0 <= position < self.count:
-            raise IndexError(f"index {index} of an array of {self.count} elements")
+            raise IndexError(f"index {index} is out of range for an array of {self.count} elements")
         return self[position : position + 1].numpy()[0]
 
     # ---- other libraries --------------------------------------------------------------------------------------------
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Version 3, with the stream that a consumer has to wait for; arrays of the emulator have none."""
+        """Version 3, with the stream that a consumer must wait for; arrays of the emulator do not have it."""
         if self.device.properties.is_emulator:
             raise AttributeError("an array of the emulator is in host memory: it has no __cuda_array_interface__")
         described: dict[str, Any] = import_module(_INTEROP).interface_of(self)
@@ -183,7 +183,7 @@ class DeviceArray(Span):
         copy: bool | None = None,
     ) -> Any:
         """A capsule that shares the memory. What `stream` (a handle, None: the legacy default stream, -1: none) is
-        given from now on comes after all work on the array. `dl_device=(1, 0)`: a copy on the host."""
+        given from now on runs after all work on the array. `dl_device=(1, 0)` gives a copy on the host."""
         return import_module(_INTEROP).capsule_of(self, stream, max_version, dl_device, copy)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
@@ -192,11 +192,11 @@ class DeviceArray(Span):
     # ---- life -------------------------------------------------------------------------------------------------------
 
     def free(self) -> None:
-        """Give up this array's share of the memory; work already given to the device still uses it safely."""
+        """Release this array's share of the memory; work already enqueued can still use it safely."""
         self.release()
 
     def __copy__(self) -> DeviceArray:
-        """An array of its own with the same contents; in a recording they are copied at each replay."""
+        """A new array with the same contents; in a recording they are copied at each replay."""
         made = self.device.empty(self.count, self.type)
         made.copy_from(self)
         return made
@@ -212,7 +212,7 @@ class DeviceArray(Span):
         return DeviceArray(self.device, buffer, 0, self.count, self.dtype)
 
     def _wait(self) -> None:
-        """Until all work on the memory has ended."""
+        """Wait until all work on the memory has ended."""
         if self.count:
             self[:1].numpy()
 

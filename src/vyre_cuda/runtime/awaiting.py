@@ -1,7 +1,7 @@
 """Awaiting a submitted call. Apart from `pending`, so that only those who await pay for importing asyncio.
 
-The way through the waiter takes a sleep of its thread, its wake-up and that of the loop: 200 us and more, however short
-the run. So the loop looks itself, between its other work, as long as a call would spin.
+Going through the waiter takes a sleep of its thread, its wake-up and that of the loop: 200 us or more, however short
+the run. So the loop polls by itself, between its other work, for as long as a call would spin.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LOOKS_NS = 200_000
 
 
 class Awaited(Protocol):
-    """What is waited for."""
+    """Something that can be waited for."""
 
     def done(self) -> bool: ...
 
@@ -27,7 +27,7 @@ class Awaited(Protocol):
 
 
 class _Reached:
-    """An event as what is waited for."""
+    """An event that can be waited for."""
 
     def __init__(self, event: Event) -> None:
         self.done = event.query
@@ -35,12 +35,12 @@ class _Reached:
 
 
 async def event(awaited: Event, waiter: Waiter) -> None:
-    """Until the event has been reached. Raises what work before it failed with."""
+    """Wait until the event has been reached. Raises the error of work before it."""
     await wait(_Reached(awaited), awaited, waiter)
 
 
 async def wait(pending: Awaited, ticket: Ticket | Event, waiter: Waiter) -> Any:
-    """The result. While the loop looks others have it between two looks."""
+    """The result. While the loop polls, other tasks run between two polls."""
     done = pending.done
     if not done():
         end = monotonic_ns() + LOOKS_NS

@@ -1,6 +1,6 @@
-"""The blocks that a device chose for programs: each is chosen once, in one process of all.
+"""The block sizes that a device chose for programs: each is chosen once, by one process.
 
-What was chosen is found in memory, then on disk, under what a kernel is found by, too.
+A choice is looked up in memory and then on disk, under the same key as a kernel.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _KEPT = 1024
 
 
 def given(program: Program, block: Any, properties: DeviceProperties) -> Program:
-    """The valid program with so many threads in a block. ValueError: it depends on its block, or the device has none
-    of this size. TypeError: `block` is not an int.
+    """The valid program with this many threads per block. ValueError: it depends on its block, or the device has no
+    block of this size. TypeError: `block` is not an int.
     """
     if isinstance(block, bool) or not isinstance(block, int):
-        raise TypeError(f'block={block!r}; it is a number of threads, or "auto"')
+        raise TypeError(f'block={block!r}; it must be a number of threads or "auto"')
     most = properties.max_threads_per_block
     if not 1 <= block <= most:
         raise ValueError(f"block={block}; a block of this device has 1 to {most} threads")
@@ -45,7 +45,7 @@ def given(program: Program, block: Any, properties: DeviceProperties) -> Program
 
 
 class Blocks:
-    """Programs with the blocks that one device chose for them; `store` None: nothing is kept on disk."""
+    """Programs with the blocks that one device chose for them; with `store` None, nothing is kept on disk."""
 
     def __init__(self, context: Context, properties: DeviceProperties, store: Store | None) -> None:
         self._context = context
@@ -70,7 +70,7 @@ class Blocks:
         return self._recent.setdefault(key, with_block(program, threads))
 
     def _read(self, name: str) -> int | None:
-        """The number of threads in a file, None where there is none that this device can have."""
+        """The number of threads stored in a file, None if there is no number that this device can use."""
         found = None if self._store is None else self._store.read(name)
         if self._store is None or found is None:
             return None

@@ -1,4 +1,4 @@
-"""Launches whose arguments are kept."""
+"""Launches with bound arguments."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class BoundCall(Call):
     """A kernel with device arrays and scalars bound; made by `Kernel.bind`.
 
-    `call()` launches and does not wait; `call(x, y, out, 3.0)`, all parameters in declared order, binds those first;
-    `call.set(a=3.0)` binds by name. What is bound stays bound, and alive. Rebinding and calling from several threads
-    at a time is safe, but which arguments a launch gets is then open.
+    `call()` launches without waiting; `call(x, y, out, 3.0)`, with all parameters in declared order, binds those first;
+    `call.set(a=3.0)` binds by name. Bound arguments stay bound and alive. Rebinding and calling from several threads
+    at a time is safe, but which arguments a launch gets is then unspecified.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class BoundCall(Call):
         return kernel._record_launch(self.values, {}, self._stream, self._grid)
 
     def _watched(self, args: tuple[Any, ...]) -> bool:
-        """Whether the launch was made in a range of its own."""
+        """Whether the launch was made inside its own profiler range."""
         kernel = self._kernel
         watch = kernel.device._watch
         if watch is None:

@@ -1,4 +1,4 @@
-"""Bundles as they are loaded: what is in them, without a device, and their kernels on one."""
+"""Loading bundles: their contents, which need no device, and their kernels on a device."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _SITE_KINDS: Final[dict[int, SiteKind]] = {1: "assert", 2: "bounds"}
 
 @dataclass(frozen=True, slots=True)
 class BundledKernel:
-    """A kernel of a bundle. `program` has the parameters, sizes, block and work of the program, and its body where
-    `has_source`; `targets` are those that it was compiled for, ascending, `cubins` those with machine code."""
+    """A kernel in a bundle. `program` has the parameters, sizes, block and work of the program, and its body if
+    `has_source`; `targets` are those it was compiled for, in ascending order, `cubins` those with machine code."""
 
     name: str
     program: Program
@@ -49,10 +49,10 @@ class BundledKernel:
 
 
 class Bundle:
-    """A bundle that was read and checked; made by `vc.load_bundle`, without a device.
+    """A bundle that was read and checked; returned by `vc.load_bundle`, without a device.
 
-    `kernels` and `graphs` have what is in it by name; `on(device)` loads that there. `digest` is the BLAKE2b-256 of
-    the file with zeros in the digest's place, in hex.
+    `kernels` and `graphs` hold its contents by name; `on(device)` loads them there. `digest` is the BLAKE2b-256 of
+    the file with zeros in place of the digest, in hex.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -67,16 +67,16 @@ class Bundle:
         self.graphs: Mapping[str, BundledGraph] = MappingProxyType({graph.name: graph for graph in graphs})
 
     def on(self, device: Device) -> LoadedBundle:
-        """The kernels on a device: a mapping from names, each loaded at its first look-up."""
+        """The kernels on a device: a mapping from names; each kernel is loaded when it is first looked up."""
         return LoadedBundle(self, device)
 
     def ptx(self, name: str, target: str) -> str:
-        """The PTX of a kernel for one of its targets. KeyError when there is none."""
+        """The PTX of a kernel for one of its targets. KeyError if there is none."""
         text: str = self._variant(name, target)["ptx"]
         return text
 
     def cubin(self, name: str, target: str) -> bytes:
-        """The machine code of a kernel for one of its targets, b"" where there is PTX alone. KeyError: no such one."""
+        """The machine code of a kernel for one of its targets, b"" if there is only PTX. KeyError: no such target."""
         code: bytes = self._variant(name, target)["cubin"]
         return code
 
@@ -93,8 +93,8 @@ class Bundle:
 class LoadedBundle(Mapping[str, Kernel]):
     """The kernels of a bundle on a device, by name; made by `Bundle.on`.
 
-    A look-up raises KeyError for another name, UnsupportedError when the bundle has nothing that the device runs, and
-    CompileError when the driver refuses what it has.
+    A look-up raises KeyError for an unknown name, UnsupportedError if the bundle has no code that the device can run,
+    and CompileError if the driver rejects the code.
     """
 
     def __init__(self, bundle: Bundle, device: Device) -> None:
@@ -115,7 +115,7 @@ class LoadedBundle(Mapping[str, Kernel]):
             return self._loaded[name]
 
     def graph(self, name: str) -> Graph:
-        """A graph of the bundle, recorded on the device, with arrays of its own. KeyError when there is none."""
+        """A graph of the bundle, recorded on the device, with its own arrays. KeyError if there is none."""
         if name not in self.bundle.graphs:
             raise KeyError(name)
         row = self.bundle._file.graph(list(self.bundle.graphs).index(name))
@@ -137,9 +137,9 @@ class LoadedBundle(Mapping[str, Kernel]):
 
 
 def load_bundle(source: str | os.PathLike[str] | bytes | bytearray | memoryview) -> Bundle:
-    """Read and check a bundle: a file, or its bytes. Needs no device.
+    """Read and check a bundle from a file or from bytes. No device is needed.
 
-    BundleError: not a bundle, or a damaged one; BundleVersionError: of a newer format; OSError: the file cannot be
+    BundleError: not a bundle, or a damaged one; BundleVersionError: in a newer format; OSError: the file cannot be
     read. Its device code is not checked: trust a bundle as you would a library.
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
@@ -173,7 +173,7 @@ def _kernel(file: BundleFile, index: int) -> BundledKernel:
 
 
 def _check_program(file: BundleFile, index: int, row: Mapping[str, Any], program: Program) -> None:
-    """The program is the one that the tables tell of."""
+    """Raise BundleError unless the program matches the tables."""
     declared = [(p.name, ROLES.get(p.kind, ROLE_SCALAR), p.type) for p in program.parameters]
     listed = [(name, role, BY_CODE[type_]) for name, role, type_, _, _ in file.parameters(index)]
     same = (
@@ -184,14 +184,14 @@ def _check_program(file: BundleFile, index: int, row: Mapping[str, Any], program
     )
     whole = row["flags"] == _WHOLE_PROGRAM
     if not same or (whole and bytes.fromhex(program.fingerprint) != row["fingerprint"]):
-        raise BundleError(f"kernel {row['name']}: its program is another than its tables tell of")
+        raise BundleError(f"kernel {row['name']}: its program does not match its tables")
 
 
 # ---- loading ---------------------------------------------------------------------------------------------------------
 
 
 class BundledChecks(Checks):
-    """Checks whose places the bundle has, because the program's body may not be there."""
+    """Checks whose places are stored in the bundle, because the program's body may be missing."""
 
     __slots__ = ()
 
@@ -230,7 +230,7 @@ def _load(bundle: Bundle, device: Device, name: str) -> Kernel:
 
 
 def _lowered(row: Mapping[str, Any], program: Program) -> Lowered:
-    """What lowering gave when the bundle was made."""
+    """What lowering produced when the bundle was made."""
     buffers = [p for p in program.parameters if p.is_buffer]
     bindings = {p.name: binding for p, binding in zip(buffers, row["bindings"], strict=True)}
     sites = tuple(

@@ -1,4 +1,4 @@
-"""A recorded graph as a bundle holds it: symbols by name, memory by number, and contents only where they matter."""
+"""A recorded graph as stored in a bundle: symbols by name, memory by number, and contents only where they matter."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _ALIGNMENT = 256
 
 
 def recorded_graph(steps: Sequence[Step | RepeatStep], values: Mapping[str, Any]) -> RecordedGraph:
-    """`values` has what symbols stand for, as far as they have a default."""
+    """`values` has the defaults of symbols that have one."""
     return _Recorder(values).record(steps)
 
 
 class _Memory:
-    """What of one buffer the graph touches: from `begin` to `end`, in bytes of it."""
+    """The part of one buffer that the graph touches: from byte `begin` to byte `end`."""
 
     def __init__(self, number: int, span: DeviceArray) -> None:
         self.number = number
@@ -56,7 +56,7 @@ class _Memory:
         self.end = max(self.end, span.offset + span.nbytes)
 
     def read(self, begin: int, end: int, symbol: str) -> None:
-        """What was written through a symbol is there for that symbol alone: another replay writes elsewhere."""
+        """What was written through a symbol can be read only through that symbol: another replay writes elsewhere."""
         for low, high, by in sorted(self.written):
             if by in ("", symbol) and low <= begin < high:
                 begin = high
@@ -101,7 +101,7 @@ class _Recorder:
     # ---- what is touched ---------------------------------------------------------------------------------------------
 
     def _touch(self, step: Step | RepeatStep) -> None:
-        """Note memory and symbols in the order of recording: first what a step reads, then what it writes."""
+        """Record memory and symbols in the order of recording: first what a step reads, then what it writes."""
         match step:
             case LaunchStep():
                 for reads in (True, False):
@@ -115,7 +115,7 @@ class _Recorder:
             case CopyStep():
                 if isinstance(step.to, np.ndarray) or isinstance(step.source, np.ndarray):
                     raise UnsupportedError(
-                        "a bundle holds no host memory; record the copy with device arrays", capability="host_memory"
+                        "a bundle cannot hold host memory; record the copy with device arrays", capability="host_memory"
                     )
                 self._use(step.source, step.to.type, writes=False)
                 self._use(step.to, step.to.type, writes=True)
@@ -127,7 +127,7 @@ class _Recorder:
                     self._use(step.until, step.until.type, writes=False)
             case LoadedStep():
                 raise UnsupportedError(
-                    f"kernel {step.kernel.name} was loaded, and is no program that a bundle can hold",
+                    f"kernel {step.kernel.name} was loaded; a bundle holds only kernels compiled from Programs",
                     capability="loaded_kernel",
                 )
 
@@ -162,7 +162,7 @@ class _Recorder:
         known = self._symbols.setdefault(name, (is_array, type_))
         if known != (is_array, type_):
             raise UnsupportedError(
-                f"symbol {name} stands for values of {known[1]} and of {type_}; a bundle's symbols have one type",
+                f"symbol {name} stands for values of {known[1]} and of {type_}; a symbol in a bundle has one type",
                 capability="symbol_types",
             )
 

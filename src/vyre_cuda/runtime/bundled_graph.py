@@ -1,4 +1,4 @@
-"""Graphs of bundles: what is known of them without a device, and recording them anew on one."""
+"""Graphs in bundles: what is known about them without a device, and recording them again on one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SPAN, _SYMBOL = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class BundledSymbol:
-    """A symbol of a bundled graph: an array of `type`, or a scalar of it. `written`: a step writes the array."""
+    """A symbol of a bundled graph: an array or a scalar of `type`. `written`: a step writes the array."""
 
     name: str
     is_array: bool
@@ -36,7 +36,7 @@ class BundledSymbol:
 
 @dataclass(frozen=True, slots=True)
 class BundledGraph:
-    """A graph of a bundle: its symbols by name, its number of steps, and the bytes of device memory that it brings."""
+    """A graph in a bundle: its symbols by name, its number of steps, and the bytes of device memory it allocates."""
 
     name: str
     symbols: Mapping[str, BundledSymbol]
@@ -45,7 +45,7 @@ class BundledGraph:
 
 
 def described(row: Mapping[str, Any]) -> BundledGraph:
-    """From the tables of a bundle."""
+    """Builds the description from the tables of a bundle."""
     symbols = {
         name: BundledSymbol(
             name, kind == SYMBOL_ARRAY, BY_CODE[type_], bool(flags & HAS_DEFAULT), bool(flags & WRITTEN)
@@ -57,7 +57,7 @@ def described(row: Mapping[str, Any]) -> BundledGraph:
 
 
 def record(device: Device, row: Mapping[str, Any], kernels: list[Kernel | None]) -> Graph:
-    """The graph on a device; `kernels` has those that it launches, by their numbers."""
+    """The graph on a device; `kernels` holds those that it launches, by number."""
     arrays = [
         device.array(np.frombuffer(contents, np.uint8)) if contents else device.zeros(nbytes, u8)
         for nbytes, contents in row["arrays"]
@@ -114,7 +114,7 @@ def _symbol(row: tuple[str, int, int, int, int, int, int], arrays: list[DeviceAr
 
 
 def _scalar(type_: Type, bits: int) -> Any:
-    """The NumPy scalar of these bits; for a type that NumPy does not have, and for a bool, the Python number."""
+    """The NumPy scalar with these bits; for bools and types that NumPy does not have, the Python number."""
     if type_ is bf16 or type_.kind == "bool":
         return value_of(type_, bits)
     return np.array([bits], np.uint64).view(np.uint8)[: type_.itemsize].view(type_.dtype)[0]

@@ -1,5 +1,5 @@
-"""What turns the report of a failed check into its error: kept apart from the kernel, which it may outlive, and from
-the device, so that its streams can hold it."""
+"""Turns the report of a failed check into its error. Kept apart from the kernel, which it may outlive, and from
+the device, so that the device's streams can hold it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Checks:
         self._lowered = lowered if any(site.kind == "race" for site in lowered.sites) else None
 
     def error(self, report: AssertReport) -> Error:
-        """The check that failed, with its text, place and thread."""
+        """The error for the check that failed, with its text, place and thread."""
         number, thread = report.report & 0xFFFFF, report.report >> 20
         site = self.sites[number]
         if self._lowered is not None and site.kind == "race":
@@ -54,14 +54,14 @@ class Checks:
 
 
 class ChecksByTag:
-    """The checks of every kernel that lives, and of those last compiled: a report may outlive its kernel."""
+    """The checks of every live kernel and of those compiled last: a report may outlive its kernel."""
 
     def __init__(self) -> None:
         self._living: WeakValueDictionary[int, Checks] = WeakValueDictionary()
         self._recent: LRU[Checks] = LRU(_KEPT)
 
     def add(self, tag: int, checks: Checks) -> None:
-        """Nothing is kept of a kernel without checks."""
+        """Nothing is kept for a kernel without checks."""
         if checks.sites:
             self._living[tag] = self._recent.setdefault(tag, checks)
 

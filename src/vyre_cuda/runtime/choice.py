@@ -1,4 +1,4 @@
-"""Which driver and device a name stands for, and what is to be checked there."""
+"""Which driver and device a name stands for, and what to check there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def open_driver(which: int | str, check: str | Iterable[str] | None) -> tuple[Dr
     driver, ordinal = _open(which)
     if checks and not driver.info()[2]:
         named = ", ".join(sorted(checks))
-        raise UnsupportedError(f'check of {named} on a CUDA device; only Device("emulator") checks', capability="check")
+        raise UnsupportedError(f'check={named} on a CUDA device; only Device("emulator") can check', capability="check")
     return driver, ordinal, checks
 
 
@@ -29,9 +29,9 @@ def _checks(check: str | Iterable[str] | None) -> frozenset[str]:
         return frozenset()
     named = frozenset([check] if isinstance(check, str) else check)
     if not all(isinstance(name, str) for name in named):
-        raise TypeError(f"check={check!r}: a name or several are needed")
+        raise TypeError(f"check={check!r}: a name or several names are needed")
     if not named <= CHECKS:
-        raise ValueError(f"check={check!r}; there are: {', '.join(sorted(CHECKS))}")
+        raise ValueError(f"check={check!r}; known checks are {', '.join(sorted(CHECKS))}")
     return named
 
 
@@ -56,7 +56,7 @@ def _open(which: int | str) -> tuple[Driver, int]:
         return cuda_driver(), int(which)
     if which == "auto":
         return _automatic()
-    raise ValueError(f'device {which!r}; there are ordinals, "cuda", "emulator" and "auto"')
+    raise ValueError(f'device {which!r}; it must be an ordinal, "cuda", "emulator" or "auto"')
 
 
 def _automatic() -> tuple[Driver, int]:

@@ -56,11 +56,12 @@ _EXIT_LIMIT = 1.0
 class Device(memory.Allocator, Telemetry):
     """An open device. `Device()` and `Device(1)` are CUDA devices, `Device("emulator")` runs on the CPU.
 
-    `Device("auto")` takes what VYRE_CUDA_DEVICE names, else a CUDA device when there is one, else the emulator with a
-    RuntimeWarning. DeviceUnavailableError says what was looked for and what is missing. Also a context manager.
+    `Device("auto")` opens what VYRE_CUDA_DEVICE names, else a CUDA device if there is one, else the emulator with a
+    RuntimeWarning. DeviceUnavailableError says what was looked for and what is missing. A Device is also a context
+    manager.
 
-    `check`, a name or several, lets the emulator look for mistakes of programs: "races", for which a wait raises
-    DataRaceError. UnsupportedError on a CUDA device.
+    `check`, one name or several, makes the emulator look for mistakes in programs: for "races", a wait raises
+    DataRaceError. It raises UnsupportedError on a CUDA device.
     """
 
     def __init__(self, which: int | str = 0, *, check: str | Iterable[str] | None = None) -> None:
@@ -79,7 +80,7 @@ class Device(memory.Allocator, Telemetry):
 
     @property
     def target(self) -> Target:
-        """What kernels are compiled for: the newest known target that the device has and the driver takes."""
+        """What kernels are compiled for: the newest known target that the device and the driver support."""
         return targets.target_for(self.properties.compute_capability, self.properties.driver_version)
 
     # ---- kernels ----------------------------------------------------------------------------------------------------
@@ -93,16 +94,16 @@ class Device(memory.Allocator, Telemetry):
         max_ulp: float | None = None,
         block: int | Literal["auto"] | None = None,
     ) -> Kernel:
-        """The program as a kernel of this device; the same program and options give the same kernel.
+        """Compile the program for this device; the same program and options return the same kernel.
 
-        `max_ulp` lets each op take the cheapest form whose error is bounded by so many units in the last place; None
-        leaves that to the precision. `block` is the number of threads of a block, all along x, instead of the
-        program's own; "auto", here or in the Builder, lets the device choose it, so that as many threads as possible
-        are resident; `kernel.program.block` says what it is.
-        ValueError for a program that depends on its block, which has shared arrays, barriers, warp operations, or
-        thread_id, block_id, block_dim, grid_dim or lane_id. UnsupportedError where no form of an op is so accurate,
-        and when no launch of the kernel could work: it names every limit then.
-        What was compiled before, in any process of this user, is read from the disk cache: docs/caching.md.
+        `max_ulp` lets each op use the cheapest form whose error is bounded by this many units in the last place; None
+        leaves that to the precision. `block` is the number of threads per block, all along x, instead of the program's
+        own; "auto", here or in the Builder, lets the device choose it, so that as many threads as possible are
+        resident; `kernel.program.block` says what it is. ValueError: `block` is given for a program that depends on its
+        block, because it has shared arrays, barriers, warp operations, or thread_id, block_id, block_dim, grid_dim or
+        lane_id. UnsupportedError: no form of an op is that accurate, or no launch of the kernel could work; it names
+        every limit then. A kernel compiled before, in any process of this user, is read from the disk cache:
+        docs/caching.md.
         """
         if not isinstance(program, Program):
             raise TypeError(f"compile takes a Program, not a {type(program).__name__} (a Builder needs .build())")
@@ -124,15 +125,15 @@ class Device(memory.Allocator, Telemetry):
         max_ulp: float | None = None,
         block: int | Literal["auto"] | None = None,
     ) -> list[Kernel]:
-        """Compile programs side by side, with the options of `compile`; the kernels come in their order.
+        """Compile programs in parallel, with the options of `compile`; the kernels are returned in the same order.
 
-        A later `compile` with these options finds them. What is wrong with one is raised when all have ended.
+        A later `compile` with these options finds them. If one fails, its error is raised after all have ended.
         """
         options = {"precision": precision, "bounds": bounds, "max_ulp": max_ulp, "block": block}
         return warmup.compiled(programs, partial(self.compile, **options))  # type: ignore[arg-type]
 
     def _blocked(self, program: Program, block: Any, precision: str, bounds: str, max_ulp: float | None) -> Program:
-        """The program with a block that is given, or chosen by this device, once."""
+        """The program with a block that is given, or chosen once by this device."""
         check(program)
         if block not in (None, "auto"):
             return blocks.given(program, block, self.properties)
@@ -141,16 +142,18 @@ class Device(memory.Allocator, Telemetry):
         return self._blocks.chosen(program, precision, bounds, max_ulp)
 
     def load(self, image: str | bytes, name: str, *, signature: str) -> ForeignKernel:
-        """The kernel `name` of PTX text, a cubin or a fat binary made by somebody else, such as NVRTC, nvcc or Triton.
+        """Load the kernel `name` from PTX text, a cubin or a fat binary from another compiler, such as NVRTC, nvcc or
+        Triton.
 
         `signature` has a word for each parameter: ptr, const_ptr (the kernel only reads there), i8 to i64, u8 to u64,
-        f16, bf16, f32, f64; offsets follow C's alignment, and are held to what the driver says of the kernel, where
-        it can (CUDA 12.4). ValueError: no such kernel, another signature. CompileError: the driver refused the image.
+        f16, bf16, f32, f64; offsets follow C's alignment, and are checked against what the driver reports about the
+        kernel, where it can (CUDA 12.4). ValueError: no such kernel, or another signature. CompileError: the driver
+        rejected the image.
         """
         return foreign.ForeignKernel(self, image, name, signature)
 
     def run(self, program: Program, *args: Any, **kwargs: Any) -> Any:
-        """Compile (cached) and call with host arrays."""
+        """Compile the program (cached) and call it with host arrays."""
         return self.compile(program)(*args, **kwargs)
 
     def explain(self, report: AssertReport) -> Error:
@@ -160,7 +163,7 @@ class Device(memory.Allocator, Telemetry):
     # ---- memory -----------------------------------------------------------------------------------------------------
 
     def array(self, data: np.ndarray[Any, np.dtype[Any]]) -> DeviceArray:
-        """A copy of a NumPy array, taken flat, in device memory."""
+        """Copy a NumPy array, flattened, to device memory."""
         transfers.require_array("array", data)
         result = self._new(data.size, data.dtype)
         result.copy_from(data)
@@ -169,10 +172,10 @@ class Device(memory.Allocator, Telemetry):
     if TYPE_CHECKING:  # they are Allocator's
 
         def empty(self, n: int, type: Type) -> DeviceArray:
-            """`n` elements with unspecified contents."""
+            """An array of `n` elements with unspecified contents."""
 
         def zeros(self, n: int, type: Type) -> DeviceArray:
-            """`n` elements of zero."""
+            """An array of `n` zeros."""
 
     def _empty(self, n: int, type: Type) -> DeviceArray:
         dtype = _dtype(type)
@@ -181,14 +184,14 @@ class Device(memory.Allocator, Telemetry):
     def _new(self, n: int, dtype: np.dtype[Any]) -> DeviceArray:
         if by_dtype(dtype) is None:
             supported = ", ".join(str(type_.dtype) for type_ in TYPES)
-            raise TypeError(f"arrays of {dtype} are not supported; there are {supported}")
+            raise TypeError(f"arrays of {dtype} are not supported; supported are {supported}")
         return DeviceArray(self, Buffer(self.context, n * dtype.itemsize), 0, n, dtype)
 
     def upload(self, items: Iterable[tuple[DeviceArray, Host] | tuple[DeviceArray, int, Host]]) -> None:
-        """Write many ranges: (array, data) or (array, element offset, data) each, in this order.
+        """Write many ranges, each (array, data) or (array, element offset, data), in this order.
 
-        Neighbors are copied as one. Returns once all data has been read; data of another dtype is a TypeError, a range
-        outside its array a ValueError, and then nothing was written.
+        Adjacent ranges are copied as one. Returns once all data has been read; data of another dtype raises TypeError,
+        a range outside its array ValueError, and then nothing has been written.
         """
         given = transfers.listed("upload", items)
         rows = [transfers.upload_item(self, item) for item in given]
@@ -201,7 +204,7 @@ class Device(memory.Allocator, Telemetry):
         transfers.upload(self, rows)
 
     def download(self, items: Iterable[tuple[DeviceArray, int, int]]) -> list[Host]:
-        """Copies of many ranges, (array, element offset, count) each, with one wait for all."""
+        """Copy many ranges, each (array, element offset, count), to the host with one wait for all."""
         self._refuse_in_recording("download()")
         rows = [transfers.download_item(self, item) for item in transfers.listed("download", items)]
         transfers.download(self, rows)
@@ -217,10 +220,10 @@ class Device(memory.Allocator, Telemetry):
         return memory.pinned_empty(self.context, _count(n), dtype)
 
     def register(self, array: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
-        """Page-lock the memory of a C-contiguous array; the result is a view of it that is used without staging.
+        """Page-lock the memory of a C-contiguous array; returns a view of it that is used without staging.
 
         The memory is unlocked, after the work that uses it, when the last view of that view is dropped. ValueError:
-        not contiguous, or an overlap with memory that is page-locked already.
+        not contiguous, or overlapping memory that is already page-locked.
         """
         transfers.require_array("register", array)
         if array.dtype.hasobject:
@@ -230,7 +233,7 @@ class Device(memory.Allocator, Telemetry):
         return memory.register(self.context, array)
 
     def memory_stats(self) -> MemoryStats:
-        """Bytes live and idle, device and page-locked; blocks whose use has ended meanwhile count as idle."""
+        """Bytes live and idle, of device and page-locked memory; blocks no longer in use count as idle."""
         stats = self.context.memory_stats()
         return MemoryStats(**{name: stats[name] for name in MemoryStats.__slots__})
 
@@ -244,10 +247,10 @@ class Device(memory.Allocator, Telemetry):
         return np.empty(n, dtype)
 
     def set_memory_budget(self, *, device_bytes: int | None = None, pinned_bytes: int | None = None) -> None:
-        """Bytes that are kept idle for reuse at most; None leaves one as it is, 0 keeps nothing.
+        """Set how many bytes at most are kept idle for reuse; None leaves a budget as it is, 0 keeps nothing.
 
-        A device begins with a quarter of its memory, and a sixteenth of that size of page-locked memory. What is over
-        goes back to the driver, least recently used first.
+        A device starts with a quarter of its memory, and a sixteenth of that size of page-locked memory. What exceeds
+        the budget is returned to the driver, least recently used first.
         """
         stats = self.memory_stats()
         device = stats.budget_bytes if device_bytes is None else _bytes("device_bytes", device_bytes)
@@ -255,33 +258,33 @@ class Device(memory.Allocator, Telemetry):
         self.context.set_memory_budget(device, pinned)
 
     def trim(self) -> None:
-        """Give all idle memory back to the driver, after the work that may still use it.
+        """Return all idle memory to the driver, after the work that may still use it.
 
-        Idle are blocks that nobody has, and what kernels keep for the host arrays of their calls: room for as many
-        calls as there were at a time, where no call or pending result uses it. The next call makes it again.
+        Idle memory is blocks that nobody holds, and what kernels keep for the host arrays of their calls: space for as
+        many calls as there were at a time, if no call or pending result uses it. The next call allocates it again.
         """
         self.context.trim()
 
     # ---- recording --------------------------------------------------------------------------------------------------
 
     def record(self) -> Graph:
-        """A graph that records, in a `with` statement, what this thread gives the device instead of running it."""
+        """A graph that records, in a `with` statement, what this thread gives to the device instead of running it."""
         return graphs.Graph(self)
 
     def _begin_recording(self, graph: Graph) -> None:
         if self._recorder() is not None:
-            raise RecordingError("this thread records a graph of this device already")
+            raise RecordingError("this thread is already recording a graph of this device")
         self._recording.graph = weakref.ref(graph)  # one that is dropped records no more
 
     def _record_zeros(self, array: DeviceArray) -> bool:
-        """Whether this thread records a graph, which then clears the array at each replay."""
+        """Whether this thread is recording a graph, which then clears the array at each replay."""
         graph = self._recorder()
         if graph is not None:
             graph._fill(array, np.zeros((), array.dtype)[()])
         return graph is not None
 
     def _recorder(self) -> Graph | None:
-        """The graph that this thread records."""
+        """The graph that this thread is recording."""
         if self.context.recordings == 0:
             return None
         reference: weakref.ref[Graph] | None = getattr(self._recording, "graph", None)
@@ -295,19 +298,19 @@ class Device(memory.Allocator, Telemetry):
     # ---- streams and life -------------------------------------------------------------------------------------------
 
     def stream(self) -> Stream:
-        """A new stream; work on it is ordered only by itself and by its events."""
+        """A new stream; its work is ordered only within the stream and by events."""
         return Stream(self.context)
 
     if TYPE_CHECKING:  # it is Allocator's
 
         def synchronize(self, timeout: float | None = None) -> None:
-            """Wait for all work given to this device. Raises what asynchronous launches failed with."""
+            """Wait for all work given to this device. Raises the errors of asynchronous launches."""
 
     def close(self, timeout: float | None = 10.0) -> None:
         """Wait, then free everything; later use raises DeviceUnavailableError. Closing again does nothing.
 
         Work that has not ended after `timeout` seconds (None: no limit) is abandoned: KernelTimeoutError, the device
-        is closed all the same, and what that work uses is the driver's until the process ends.
+        is closed anyway, and the driver keeps what that work uses until the process ends.
         """
         try:
             self.context.close(timeout)
@@ -327,7 +330,7 @@ class Device(memory.Allocator, Telemetry):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Close. An exception that leaves the block goes on; what closing says of unfinished work is added to it."""
+        """Close. An exception that leaves the block propagates, with a note on unfinished work."""
         try:
             self.close()
         except Error as failure:
@@ -343,7 +346,7 @@ class Device(memory.Allocator, Telemetry):
 
 
 def devices() -> list[DeviceInfo]:
-    """What could be opened, without creating a context: CUDA devices in ordinal order, then the emulator."""
+    """The devices that can be opened, without creating a context: CUDA devices in ordinal order, then the emulator."""
     found = []
     try:
         driver = cuda_driver()
@@ -355,7 +358,7 @@ def devices() -> list[DeviceInfo]:
 
 
 def _hurry(context: weakref.ref[Context]) -> None:
-    """At the end of the process, when the context is still there; nothing when it has gone before."""
+    """Runs when the process ends, if the context still exists."""
     alive = context()
     if alive is not None:
         alive.set_patience(_EXIT_LIMIT)
@@ -364,8 +367,8 @@ def _hurry(context: weakref.ref[Context]) -> None:
 def from_dlpack(array: Any, /, *, device: Device | None = None) -> DeviceArray:
     """The memory of another library's array, by DLPack, as an array of `device` (None: a Device of its GPU).
 
-    Nothing is copied. A BufferError, TypeError or ValueError says what of the array cannot be: host memory, another
-    GPU, a dtype, strides.
+    Nothing is copied. A BufferError, TypeError or ValueError says what is not supported about the array: host memory,
+    another GPU, a dtype, strides.
     """
     if isinstance(array, DeviceArray) and (device is None or device is array.device):
         view: DeviceArray = array[:]
@@ -382,7 +385,7 @@ def from_dlpack(array: Any, /, *, device: Device | None = None) -> DeviceArray:
 
 
 def _rows() -> tuple[tuple[Type, np.dtype[Any]], ...]:
-    """The types whose arrays are made the short way; for the dtype of bf16 nothing is imported here."""
+    """The types whose arrays are made the fast way; nothing is imported here for the dtype of bf16."""
     return tuple((type_, type_.dtype) for type_ in TYPES if type_ is not bf16 or "ml_dtypes" in sys.modules)
 
 
@@ -394,15 +397,15 @@ def _dtype(type_: Type) -> np.dtype[Any]:
 
 def _bytes(name: str, value: int) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"{name} of type {type(value).__name__}; an int is needed")
+        raise TypeError(f"{name} must be an int, not a {type(value).__name__}")
     if not 0 <= value < 1 << 63:
-        raise ValueError(f"{name} of {value}")
+        raise ValueError(f"{name}={value}; it must be from 0 to 2**63 - 1")
     return int(value)
 
 
 def _count(n: int) -> int:
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
-        raise TypeError(f"a size of type {type(n).__name__}; an int is needed")
+        raise TypeError(f"a size must be an int, not a {type(n).__name__}")
     if n < 0:
-        raise ValueError(f"a size of {n} elements")
+        raise ValueError(f"a size of {n} elements; a size cannot be negative")
     return int(n)

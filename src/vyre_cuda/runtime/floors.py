@@ -1,4 +1,4 @@
-"""What driver calls take by themselves on this machine: the floors that everything else is held against."""
+"""The time that driver calls take by themselves on this machine: the floors that everything else is compared with."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ FLOORS: dict[str, tuple[int, str]] = {
 
 
 def measure_floor(device: Device, name: str, *, count: int, nbytes: int = 0) -> list[int]:
-    """`count` times in nanoseconds; `nbytes` of a copy, from and to page-locked memory. KeyError: no such floor."""
+    """`count` times in nanoseconds; copies are of `nbytes`, with page-locked memory. KeyError: no such floor."""
     return device.context.measure(FLOORS[name][0], count, nbytes)

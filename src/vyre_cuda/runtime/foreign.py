@@ -1,4 +1,4 @@
-"""Kernels that somebody else compiled: loaded, held to their signature, launched as those of programs are."""
+"""Kernels from other compilers: loaded, checked against their signature, and launched like kernels of programs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ENTRY = re.compile(r"\.entry\s+([\w$]+)")
 
 @dataclass(frozen=True, slots=True)
 class ForeignParameter:
-    """One word of a signature and where it is in the parameter block: `offset` and `size` in bytes."""
+    """One word of a signature and its place in the parameter block: `offset` and `size` in bytes."""
 
     word: str
     offset: int
@@ -46,7 +46,7 @@ class ForeignParameter:
 
     @property
     def type(self) -> Type:
-        """What is passed: a pointer is an unsigned 64-bit number."""
+        """The type that is passed: a pointer is an unsigned 64-bit number."""
         return BY_NAME.get(self.word, u64)
 
     @property
@@ -55,11 +55,11 @@ class ForeignParameter:
 
 
 class ForeignKernel(Launcher):
-    """A kernel of PTX text or a binary; made by `Device.load`.
+    """A kernel loaded from PTX text or a binary; made by `Device.load`.
 
-    Its pointers take device arrays, arrays of other libraries, and addresses as ints, of which nothing is known: order
-    them by hand. A `ptr` counts as read and written, a `const_ptr` as read. `confirmed`: the driver told where each
-    parameter is, and the signature agrees; else the offsets are computed.
+    Its pointers take device arrays, arrays of other libraries, and addresses as ints, about which nothing is known:
+    order their use yourself. A `ptr` counts as read and written, a `const_ptr` as read. `confirmed`: the driver
+    reported where each parameter is, and the signature agrees; otherwise the offsets are computed.
     """
 
     def __init__(self, device: Device, image: str | bytes, name: str, signature: str) -> None:
@@ -84,25 +84,27 @@ class ForeignKernel(Launcher):
     def bind(
         self, *args: Any, grid: Any, block: Any, shared_bytes: int = 0, cooperative: bool = False, stream: Any = None
     ) -> BoundForeignCall:
-        """A launch with its arguments kept: `call()` launches again, `call(*args)` binds others first."""
+        """A launch with bound arguments: `call()` launches again, `call(*args)` binds others first."""
         return BoundForeignCall(self, args, grid, block, shared_bytes, cooperative, stream)
 
     def _record_launch(
         self, args: tuple[Any, ...], grid: Any, block: Any, shared_bytes: int, cooperative: bool, stream: Any
     ) -> bool:
-        """Whether this thread records a graph, which then has the launch."""
+        """Whether this thread is recording a graph, which then has the launch."""
         graph = self.device._recorder()
         if graph is None:
             return self._watched(args, grid, block, shared_bytes, cooperative, stream)
         if stream is not None:
-            raise RecordingError(f"{self.name}: a recorded launch has no stream of its own; replay() takes one")
+            raise RecordingError(
+                f"{self.name}: a recorded launch cannot have a stream of its own; give the stream to replay()"
+            )
         graph._launch_loaded(self, args, (grid, block, shared_bytes, cooperative))
         return True
 
     def _watched(
         self, args: tuple[Any, ...], grid: Any, block: Any, shared_bytes: int, cooperative: bool, stream: Any
     ) -> bool:
-        """Whether the launch was made in a range of its own."""
+        """Whether the launch was made inside its own profiler range."""
         watch = self.device._watch
         if watch is None:
             return False
@@ -119,7 +121,7 @@ class ForeignKernel(Launcher):
 
     def __repr__(self) -> str:
         words = " ".join(parameter.word for parameter in self.parameters)
-        said = "confirmed by the driver" if self.confirmed else "not confirmed: the driver does not tell"
+        said = "confirmed by the driver" if self.confirmed else "not confirmed: the driver cannot tell"
         return f"<vyre_cuda.ForeignKernel {self.name}({words}), {said}>"
 
     # ---- what the warm path hands over ------------------------------------------------------------------------------
@@ -148,8 +150,8 @@ class ForeignKernel(Launcher):
                 types.append(0 if parameter.is_pointer else parameter.type.code)
         if len(bindings) > _MOST_ARRAYS:
             raise UnsupportedError(
-                f"{self.name}: {len(bindings)} arrays; a launch takes at most {_MOST_ARRAYS}: pass addresses as ints "
-                "for others, and order their use yourself",
+                f"{self.name}: {len(bindings)} arrays; a launch takes at most {_MOST_ARRAYS}: pass the addresses "
+                "of the others as ints, and order their use yourself",
                 capability="parameters",
             )
         end = max((p.offset + p.size for p in self.parameters), default=0)
@@ -214,16 +216,16 @@ class ForeignKernel(Launcher):
         limit = self.device.properties.max_shared_memory_per_block_optin
         if static + shared_bytes > limit:
             raise ValueError(
-                f"{self.name}: {static} bytes of shared memory of the kernel and shared_bytes={shared_bytes}; "
-                f"a block of this device has {limit}"
+                f"{self.name}: the kernel's {static} bytes of shared memory and shared_bytes={shared_bytes} are "
+                f"more than the {limit} bytes of a block on this device"
             )
 
 
 class BoundForeignCall(LoadedCall):
     """A loaded kernel with its arguments bound; made by `ForeignKernel.bind`.
 
-    `call()` launches and does not wait; `call(*args)`, all arguments in order, binds those first, for later launches
-    too. What is bound stays alive. An array stays an array and an address an address.
+    `call()` launches without waiting; `call(*args)`, with all arguments in order, binds those first, for later launches
+    too. Bound arguments stay alive. An array must stay an array, and an address an address.
     """
 
     def __init__(
@@ -254,7 +256,7 @@ class BoundForeignCall(LoadedCall):
         return self._kernel._record_launch(self.values, *self._shape, self._stream)
 
     def _watched(self, args: tuple[Any, ...]) -> bool:
-        """Whether the launch was made in a range of its own."""
+        """Whether the launch was made inside its own profiler range."""
         kernel = self._kernel
         watch = kernel.device._watch
         if watch is None:
@@ -268,7 +270,7 @@ class BoundForeignCall(LoadedCall):
 
 
 def parse_signature(signature: str) -> tuple[ForeignParameter, ...]:
-    """The parameters of a signature, at the offsets that C gives them: each on a multiple of its size."""
+    """The parameters of a signature, at the offsets that C gives them: each at a multiple of its size."""
     if not isinstance(signature, str):
         raise TypeError(f"a signature is a str of words such as ptr and f32, not a {type(signature).__name__}")
     found: list[ForeignParameter] = []
@@ -276,7 +278,9 @@ def parse_signature(signature: str) -> tuple[ForeignParameter, ...]:
     for word in signature.split():
         if word == "bool_" or (word not in BY_NAME and word not in _POINTERS):
             known = [*_POINTERS, *(name for name in BY_NAME if name != "bool_")]
-            raise ValueError(f"the word {word!r} in the signature {signature!r}; there are {', '.join(known)}")
+            raise ValueError(
+                f"unknown word {word!r} in the signature {signature!r}; known words are {', '.join(known)}"
+            )
         size = 8 if word in _POINTERS else BY_NAME[word].itemsize
         offset = -(-end // size) * size
         found.append(ForeignParameter(word, offset, size))
@@ -301,13 +305,13 @@ def _checked_image(device: Device, image: str | bytes) -> bytes:
         )
     data = image.encode() if isinstance(image, str) else bytes(image)
     if device.properties.is_emulator and is_binary(data):
-        raise UnsupportedError("the emulator runs PTX text, no cubin or fat binary", capability="cubin")
+        raise UnsupportedError("the emulator runs PTX text, not a cubin or fat binary", capability="cubin")
     return data
 
 
 def _names_of(data: bytes) -> str:
     names = [] if is_binary(data) else _ENTRY.findall(data.decode("utf-8", "replace"))
-    return f"; there are {', '.join(names)}" if names else ""
+    return f"; the module has {', '.join(names)}" if names else ""
 
 
 def _confirm(name: str, parameters: Sequence[ForeignParameter], told: list[tuple[int, int]]) -> None:

@@ -1,6 +1,6 @@
-"""What makes kernels of programs, as a digest: kernels that another generator made are not these.
+"""A digest of the code that turns programs into kernels, which tells kernels of another version of it apart.
 
-The digest is of the sources that decide, so that also a change without a new version number is noticed.
+It covers the sources that matter, so that a change without a new version number is noticed, too.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ ROOMS = ("codegen", "descriptors", "functions", "ir", "passes")
 
 @lru_cache(maxsize=1)
 def generator_digest() -> bytes:
-    """Of version, names and contents, of what this process runs."""
+    """The digest of the version, names and contents of the code that this process runs."""
     return digest_of(os.path.dirname(os.path.abspath(vyre_cuda.__file__)))
 
 
 def digest_of(package: str) -> bytes:
-    """That of a copy of the package in a folder."""
+    """The digest of a copy of the package in a folder."""
     parts = [vyre_cuda.__version__.encode()]
     for room in ROOMS:
         for path in _modules(os.path.join(package, room)):
@@ -33,7 +33,7 @@ def digest_of(package: str) -> bytes:
 
 
 def _modules(directory: str) -> Iterator[str]:
-    """Sources, or what stands for them in an installation without, at any depth."""
+    """Source files, or what replaces them in an installation without sources, at any depth."""
     with os.scandir(directory) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
             if entry.is_dir():

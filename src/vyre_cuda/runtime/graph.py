@@ -1,4 +1,4 @@
-"""Recording launches, copies and fills into a graph, and replaying it as one launch."""
+"""Recording launches, copies and fills in a graph, and replaying it as one launch."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _Given = TypeVar("_Given")
 
 
 class Graph(native.Replayer):
-    """Recorded work that is launched as one; made by `Device.record`, in a `with` statement.
+    """Recorded work that is launched as a whole; made by `Device.record`, in a `with` statement.
 
-    Inside it launches, copies and fills that this thread gives the device are recorded and not run. Afterwards
-    `replay()` runs them, with the effect of running one after the other; steps that share no memory that either
-    writes may run at the same time. The replay of another graph records the steps of that one. The graph keeps what
-    it uses. len() is the number of steps.
+    Inside the `with` block, launches, copies and fills that this thread gives to the device are recorded and not run.
+    Afterwards `replay()` runs them with the effect of running one after the other; steps that share no memory that
+    either writes may run at the same time. Replaying another graph records the steps of that one. The graph keeps what
+    it uses alive. len() is the number of steps.
     """
 
     def __init__(self, device: Device) -> None:
@@ -59,7 +59,7 @@ class Graph(native.Replayer):
 
     def __enter__(self) -> Graph:
         if self._state != "new":
-            raise RecordingError("a graph is recorded once")
+            raise RecordingError("a graph can be recorded only once")
         self.device._begin_recording(self)
         self.device.context.count_recording(1)
         self._end = weakref.finalize(self, self.device.context.count_recording, -1)
@@ -81,7 +81,7 @@ class Graph(native.Replayer):
         if self._open:
             raise RecordingError(
                 f"{self._open[-1]} is still open at the end of the recording; "
-                "it ends with its `with` block, inside the recording"
+                "its `with` block must end inside the recording"
             )
         if not self._missing():
             self._native = self._build(self._values)
@@ -89,25 +89,25 @@ class Graph(native.Replayer):
 
     @property
     def is_recording(self) -> bool:
-        """Whether what its thread gives the device is recorded."""
+        """Whether the graph is recording what its thread gives to the device."""
         return self._state == "recording"
 
     def repeat(self, times: int | None = None, *, until: DeviceArray | None = None) -> AbstractContextManager[None]:
-        """Record a loop: the steps of the `with` block, `times` times.
+        """Record a loop that runs the steps of the `with` block `times` times.
 
-        With `until`, an array of integers or bools, the device looks at its first element after each time and stops
-        when that is not 0; `times` then is the most. RecordingError: a block ends that is not the innermost one, or
-        is open when the recording ends. UnsupportedError, at the end of the recording: the driver is older than CUDA
-        12.4 and has no loops that end on the device.
+        With `until`, an array of integers or bools, the device reads its first element after each repetition and stops
+        when that is not 0; `times` is then the maximum. RecordingError: a block ends that is not the innermost one, or
+        is still open when the recording ends. UnsupportedError, at the end of the recording: the driver is older than
+        CUDA 12.4 and has no loops that end on the device.
         """
         self._check_recording()
         step = RepeatStep(_check_times(times, until), kept(self._check_until(until)))
         return _Repeat(self, step, dropped=times == 0)
 
     def download(self, array: DeviceArray, out: np.ndarray[Any, np.dtype[Any]]) -> None:
-        """Record a copy of a device array into a page-locked one of at least its size.
+        """Record a copy of a device array to a page-locked array of at least its size.
 
-        The bytes are there when the replay has ended: after `Device.synchronize()`, for one.
+        The bytes are there when the replay has ended, for example after `Device.synchronize()`.
         """
         self._check_recording()
         if not isinstance(array, DeviceArray) or not isinstance(out, np.ndarray):
@@ -132,7 +132,7 @@ class Graph(native.Replayer):
         self._add(FillStep(kept(to), value))
 
     def _add(self, *steps: Step | RepeatStep) -> None:
-        """Record all of them or none: what is wrong with a step is said where it is recorded."""
+        """Record all of the steps or none: an error in a step is raised where it is recorded."""
         if any(each.dropped for each in self._open):
             return
         values, bound = self._values, {}
@@ -156,12 +156,14 @@ class Graph(native.Replayer):
                     self._users.setdefault(name, []).append(step)
 
     def _record_replay(self, stream: Any, symbols: Mapping[str, Any]) -> bool:
-        """Whether this thread records a graph, which then has the steps of this one, with the values of now."""
+        """Whether this thread is recording a graph, which then has the steps of this one, with their current values."""
         graph = self.device._recorder()
         if graph is None:
             return False
         if stream is not None:
-            raise RecordingError("the replay of a graph has no stream of its own in a recording; replay() takes one")
+            raise RecordingError(
+                "a recorded replay cannot have a stream of its own; give the stream to the replay() of the outer graph"
+            )
         with self._lock:
             given = {name: kept(value) for name, value in self._given(symbols).items()}
             graph._add(*(step.copied(given, len(graph._steps)) for step in self._steps))
@@ -172,7 +174,7 @@ class Graph(native.Replayer):
     replay = native.replay
 
     def _replay(self, stream: Any, symbols: Mapping[str, Any]) -> None:
-        """A replay that is not the one launch of what is there."""
+        """A replay that is not simply the launch of the built graph."""
         if self.device.context.recordings != 0 and self._record_replay(stream, symbols):
             return
         watch = self.device._watch
@@ -185,7 +187,7 @@ class Graph(native.Replayer):
         self._launched(native.Graph.launch, stream, symbols)
 
     def _launched(self, launch: Callable[..., _Given], stream: Any, symbols: Mapping[str, Any]) -> _Given:
-        """What a launch of native.Graph gives, with the changes that these symbols make."""
+        """The result of launching native.Graph, with the changes that these symbols make."""
         on = named_stream(self.device.context, stream)
         if not symbols and self._native is not None and not self._missing():
             return launch(self._native, [], on)
@@ -199,9 +201,9 @@ class Graph(native.Replayer):
             return launch(built, self._changes(names, given, on), on)
 
     def submit(self, *, stream: Any = None, **symbols: Any) -> PendingReplay:
-        """`replay`, and a PendingReplay: `done()`, `result(timeout)`, and `await`, of this replay.
+        """Replay, and return a PendingReplay with `done()`, `result(timeout)` and `await` for this replay.
 
-        Its end is that of all that the stream, or the device in call order, was given until then. RecordingError in a
+        It ends with all work given so far to the stream or, in call order, to the device. RecordingError in a
         recording.
         """
         self.device._refuse_in_recording("submit()")
@@ -212,11 +214,11 @@ class Graph(native.Replayer):
         return PendingReplay(event_on(context, on), self)
 
     def timed(self, *, stream: Any = None, **symbols: Any) -> Timed:
-        """`replay`, wait and measure: a `Timed` whose outputs are None, counted with the timed calls of the device.
+        """Replay, wait and measure: a `Timed` whose outputs are None, counted with the timed calls of the device.
 
-        `device_ns` is between events of the stream right around the graph, so it begins when what the stream was given
-        before has ended. Raises what the replay met. RecordingError in a recording, ValueError on a stream that
-        somebody captures: nothing was launched.
+        `device_ns` is the time between events of the stream right around the graph, so it begins when what the stream
+        was given before has ended. Raises the errors of the replay. RecordingError in a recording, ValueError on a
+        stream that is being captured: nothing was launched then.
         """
         self.device._refuse_in_recording("timed()")
         watch = self.device._watch
@@ -240,7 +242,7 @@ class Graph(native.Replayer):
         return Timed(outputs=None, **times)
 
     def update(self, **symbols: Any) -> None:
-        """Set symbols for all later replays: a replay has those of before, or those of after."""
+        """Set symbols for all later replays; a replay uses either all old values or all new ones."""
         self._check_recorded()
         self._check_known(symbols)
         with self._lock:
@@ -257,7 +259,7 @@ class Graph(native.Replayer):
         given = {**self._values, **symbols}
         missing = sorted(self._users.keys() - given.keys())
         if missing:
-            raise TypeError(f"the replay is not given {', '.join(missing)}, which has no default")
+            raise TypeError(f"replay() needs a value for {', '.join(missing)}, which has no default")
         return given
 
     def _changes(self, names: Any, given: Mapping[str, Any], on: Stream | None = None) -> list[tuple[int, Any]]:
@@ -324,7 +326,7 @@ class Graph(native.Replayer):
 
     def _check_device(self, array: DeviceArray) -> None:
         if array.device is not self.device:
-            raise ValueError("an array of another device")
+            raise ValueError("the array is on another device")
 
     def _check_until(self, until: Any) -> Any:
         if until is None:
@@ -334,7 +336,7 @@ class Graph(native.Replayer):
         if until.dtype.kind not in "iub":
             raise TypeError(f"until= is an array of {until.dtype}; it needs integers or bools")
         if until.size == 0:
-            raise ValueError("until= has no element")
+            raise ValueError("until= is an empty array")
         self._check_device(until)
         return until
 
@@ -349,11 +351,11 @@ class Graph(native.Replayer):
         source: bool = True,
         cubins: bool | None = None,
     ) -> None:
-        """Write the graph and its kernels into a bundle, for these targets (None: the one that the device takes).
+        """Write the graph and its kernels to a bundle, for these targets (None: the target of the device).
 
-        Arrays that are no symbols, and defaults of symbols, go along: with their contents where a step reads them
+        Arrays that are not symbols, and defaults of symbols, are included: with their contents where a step reads them
         before one writes them. UnsupportedError for what a file cannot hold: copies from and to host memory, and
-        kernels that were loaded; else as `vc.bundle`.
+        kernels that were loaded; otherwise as for `vc.bundle`.
         """
         bundle(
             (),
@@ -365,7 +367,7 @@ class Graph(native.Replayer):
         )
 
     def bundled(self) -> RecordedGraph:
-        """The graph as a bundle holds it; `vc.bundle` asks for it."""
+        """The graph as stored in a bundle; used by `vc.bundle`."""
         self._check_recorded()
         return recorded_graph(self._steps, self._values)
 
@@ -373,19 +375,19 @@ class Graph(native.Replayer):
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """The names that `replay` takes."""
+        """The names of the symbols that `replay` takes."""
         return tuple(sorted(self._users))
 
     @property
     def node_count(self) -> int:
-        """Nodes of the driver's graph: repetitions unrolled, clears of outs included. 0 before it is made."""
+        """Nodes of the driver's graph, including unrolled repetitions and clears of outs; 0 before it is built."""
         return 0 if self._native is None else self._native.info()["node_count"]
 
     def dot(self) -> str:
-        """The nodes and what each is behind, in the DOT language: `dot -Tsvg` draws it."""
+        """The nodes and their dependencies in the DOT language: `dot -Tsvg` draws them."""
         self._check_recorded()
         if self._native is None:
-            raise RecordingError("the graph is made at its first replay, because it has symbols without a default")
+            raise RecordingError("the graph is built at its first replay, because it has symbols without a default")
         return dot(self._native.nodes(), {step.number: step.label for step in self._steps})
 
     def __len__(self) -> int:
@@ -409,7 +411,7 @@ class Graph(native.Replayer):
 
 
 class _Repeat:
-    """The block of a loop, while it is recorded."""
+    """The block of a loop while it is being recorded."""
 
     def __init__(self, graph: Graph, step: RepeatStep, *, dropped: bool) -> None:
         self._graph = graph
@@ -420,7 +422,7 @@ class _Repeat:
     def __enter__(self) -> None:
         self._graph._check_recording()
         if self._was_entered:
-            raise RecordingError(f"{self} was entered before; each block has a repeat of its own")
+            raise RecordingError(f"{self} was entered before; each `with` block needs a repeat of its own")
         self._was_entered = True
         self._graph._open.append(self)
         self._graph._add(self._step)
@@ -433,14 +435,14 @@ class _Repeat:
             graph._open.pop()
             self._step.end = len(graph._steps)
         elif kind is None:
-            raise RecordingError(f"{self} ends inside of {graph._open[-1]}; the block that began last ends first")
+            raise RecordingError(f"{self} ends inside {graph._open[-1]}; the block that began last must end first")
 
     def __repr__(self) -> str:
         return self._step.label
 
 
 def _check_times(times: Any, until: Any) -> int:
-    """0 where only `until` ends the loop."""
+    """The number of repetitions; 0 if only `until` ends the loop."""
     if times is None:
         if until is None:
             raise TypeError("repeat takes a number of times, until=, or both")
@@ -448,12 +450,12 @@ def _check_times(times: Any, until: Any) -> int:
     if isinstance(times, bool) or not isinstance(times, (int, np.integer)):
         raise TypeError(f"repeat takes an int, not a {type(times).__name__}")
     if not 0 <= times < 1 << 63:
-        raise ValueError(f"repeat {times} times")
+        raise ValueError(f"repeat(times={times}): the number must be from 0 to 2**63 - 1")
     return int(times)
 
 
 def _with_defaults(step: Step, values: Mapping[str, Any]) -> dict[str, Any]:
-    """What is known of symbols, and the defaults of those of this step."""
+    """The known values of symbols, and the defaults of this step's symbols."""
     known = dict(values)
     for symbol in step.symbols:
         if not symbol.has_default:

@@ -1,8 +1,8 @@
-"""Arrays of other libraries as device arrays, and device arrays for other libraries: no bytes are copied.
+"""Arrays of other libraries as device arrays, and device arrays for other libraries, without copying.
 
-What comes in keeps its owner alive, is used after the stream that its interface names, or the one that its DLPack
-exchange was told, and lets that stream wait for the use; it is the legacy default stream where nothing is named. What
-goes out holds the memory until its consumer lets go, and is ordered by the consumer's stream.
+An imported array keeps its owner alive, is used after the stream that its interface names, or the one that its DLPack
+exchange was given, and makes that stream wait for the use; this is the legacy default stream where nothing is named. An
+exported array holds the memory until its consumer releases it, and is ordered by the consumer's stream.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _TYPE_OF = {dlpack_dtype(type_): type_ for type_ in TYPES}
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """What another library says of an array; `source` is the stream that its owner works on, None: not told."""
+    """What another library says about an array; `source` is the stream that its owner works on, None if unknown."""
 
     address: int
     shape: tuple[int, ...]
@@ -64,21 +64,21 @@ class Foreign:
 
 
 def is_foreign(value: Any) -> bool:
-    """Whether this is an array of device memory by one of the protocols; NumPy's are of host memory."""
+    """Whether this is an array in device memory by one of the protocols; NumPy arrays are in host memory."""
     if isinstance(value, (np.ndarray, np.generic, DeviceArray, type)):
         return False
     return hasattr(value, "__dlpack__") or hasattr(value, "__cuda_array_interface__")
 
 
 def adopt(device: Device, value: Any, stream: Stream | None = None) -> DeviceArray:
-    """The array of another library as a device array of `device`, for use on `stream` (None: in call order).
+    """Another library's array as a device array of `device`, for use on `stream` (None: in call order).
 
-    TypeError for a dtype that the package does not have, ValueError for memory of another device and for strides
-    other than those of a C-contiguous array, which is taken flat.
+    TypeError for a dtype that the package does not have, ValueError for memory on another device and for strides
+    other than those of a C-contiguous array, which is flattened.
     """
     foreign = _described(device, value, stream)
     if by_dtype(foreign.dtype) is None:
-        raise TypeError(f"a {type(value).__name__} of {foreign.dtype}; there are {', '.join(map(str, TYPES))}")
+        raise TypeError(f"a {type(value).__name__} of {foreign.dtype}; supported are {', '.join(map(str, TYPES))}")
     _check_layout(value, foreign)
     source = named_stream(device.context, LEGACY_STREAM if foreign.source is None else foreign.source)
     nbytes = foreign.size * foreign.dtype.itemsize
@@ -87,7 +87,7 @@ def adopt(device: Device, value: Any, stream: Stream | None = None) -> DeviceArr
 
 
 def _described(device: Device, value: Any, stream: Stream | None) -> Foreign:
-    """By DLPack, unless the other interface names a stream: that says more of the owner's order."""
+    """Described by DLPack, unless the other interface names a stream, which says more about the owner's order."""
     if not (hasattr(value, "__dlpack__") or hasattr(value, "__cuda_array_interface__")):
         raise TypeError(f"a {type(value).__name__} has neither __dlpack__ nor __cuda_array_interface__")
     if not hasattr(value, "__dlpack__"):
@@ -109,7 +109,7 @@ def _by_interface(value: Any, interface: dict[str, Any]) -> Foreign:
     """Versions 2 and 3: https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html."""
     version = interface.get("version", 0)
     if version < 2:
-        raise ValueError(f"__cuda_array_interface__ of version {version}; 2 and 3 are known")
+        raise ValueError(f"__cuda_array_interface__ of version {version}; versions 2 and 3 are supported")
     if interface.get("mask") is not None:
         raise ValueError("an array with a mask; kernels take plain arrays")
     address, read_only = interface["data"]
@@ -145,7 +145,7 @@ def _by_dlpack(device: Device, value: Any, stream: Stream | None) -> Foreign:
     if type_ is None:
         raise TypeError(
             f"a {type(value).__name__} of DLPack dtype (code {code}, {bits} bits, {lanes} lanes); "
-            f"there are {', '.join(map(str, TYPES))}"
+            f"supported are {', '.join(map(str, TYPES))}"
         )
     strides = imported.strides
     return Foreign(
@@ -168,7 +168,7 @@ def _capsule(value: Any, told: int | None) -> Any:
 
 
 def own_device(device: Device) -> DLDevice:
-    """(type, id) of the device's arrays: what the emulator has is host memory, and is never called anything else."""
+    """(type, id) of the device's arrays: the emulator has host memory, which is always exported as such."""
     return (CPU, 0) if device.properties.is_emulator else (CUDA, device.properties.ordinal)
 
 
@@ -206,7 +206,7 @@ def _check_layout(value: Any, foreign: Foreign) -> None:
 
 
 def interface_of(array: DeviceArray) -> dict[str, Any]:
-    """`__cuda_array_interface__` of a CUDA array: its consumer has to wait for the stream that is named."""
+    """`__cuda_array_interface__` of a CUDA array: its consumer must wait for the stream that it names."""
     buffer = array._alive()
     order_after(buffer, None)
     address = buffer.address + array.offset if array.count else 0
@@ -252,19 +252,19 @@ def _host_copy(array: DeviceArray, wanted: DLDevice, versioned: bool, copy: bool
     if wanted[0] != CPU:
         raise BufferError(f"the array is on DLPack device {own_device(array.device)}, not on {wanted}")
     if copy is False:
-        raise BufferError("an array in device memory can be had on the host as a copy only")
+        raise BufferError("an array in device memory can be exported to the host only as a copy")
     return array.numpy().__dlpack__(max_version=_NEWEST if versioned else None)
 
 
 class _Order:
-    """What a consumer asks for that is no stream."""
+    """What a consumer can ask for instead of a stream."""
 
 
 WAIT, NO_ORDER = _Order(), _Order()
 
 
 def _consumer(device: Device, stream: Any) -> Any:
-    """None: 1, the legacy stream; -1: no order; 0: ambiguous, so refused; else a stream, or a handle."""
+    """None means 1, the legacy stream; -1 means no order; 0 is ambiguous and refused; else a stream or a handle."""
     if device.properties.is_emulator:
         if stream is not None:
             raise ValueError(f"stream={stream!r}: an array in host memory is exchanged without a stream")

@@ -1,4 +1,4 @@
-"""`configure_jit_cache`: settings of the driver's own cache, made once in a process before the driver reads them."""
+"""`configure_jit_cache`: sets up the driver's own cache, once per process, before the driver reads its settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _GIB = 1 << 30
 
 
 class _Process:
-    """What was configured. There is one of it, as there is one environment."""
+    """What was configured. There is only one, as there is one environment."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -28,7 +28,7 @@ class _Process:
             if self._made is not None:
                 if asked != self._asked:
                     raise CacheError(
-                        "the driver's cache is configured already, with other arguments: call it once in a process"
+                        "the driver's cache was already configured with other arguments: call this once per process"
                     )
                 return self._made
             if driver_started(os.environ.get("VYRE_CUDA_DRIVER") or None):
@@ -55,26 +55,29 @@ _PROCESS = _Process()
 def configure_jit_cache(
     directory: str | os.PathLike[str] | None = None, max_bytes: int = _GIB, force: bool = False
 ) -> JitCache:
-    """Let the driver keep what it compiles from PTX, of at most `max_bytes`, in `directory`; before it starts.
+    """Let the driver cache what it compiles from PTX, up to `max_bytes`, in `directory`; call it before the driver
+    starts.
 
-    This is the cache of the driver for all PTX of the process, that of other libraries too; kernels of programs are
-    in a cache of the package besides. The directory is `vyre-cuda/cuda-jit` in XDG_CACHE_HOME or ~/.cache if none is
-    given. CUDA_CACHE_PATH and CUDA_CACHE_MAXSIZE are kept where they are set. CUDA_CACHE_DISABLE=1 is kept, with a
-    RuntimeWarning, unless `force`.
+    This is the driver's cache for all PTX of the process, including that of other libraries; kernels of programs are
+    also in a cache of the package. The directory is `vyre-cuda/cuda-jit` in XDG_CACHE_HOME or ~/.cache if none is
+    given. CUDA_CACHE_PATH and CUDA_CACHE_MAXSIZE are respected where they are set, and so is CUDA_CACHE_DISABLE=1, with
+    a RuntimeWarning, unless `force`.
 
-    CacheError: the driver has started, the environment has an empty path or a size that is no number or below
-    `max_bytes`, nothing can be written to the directory, or the process has configured it otherwise. TypeError and
+    CacheError: the driver has started, the environment has an empty path or a size that is not a number or is below
+    `max_bytes`, the directory is not writable, or the process has configured the cache otherwise. TypeError and
     ValueError: wrong arguments.
     """
     path = None
     if directory is not None:
         path = os.fspath(directory)
         if not path:
-            raise ValueError("an empty directory: give a path, or None for the default one")
+            raise ValueError("the directory is an empty string: give a path, or None for the default one")
     if isinstance(max_bytes, bool) or not isinstance(max_bytes, int):
-        raise TypeError(f"max_bytes of type {type(max_bytes).__name__}; an int is needed")
+        raise TypeError(f"max_bytes must be an int, not a {type(max_bytes).__name__}")
     if max_bytes < 1:
-        raise ValueError(f"max_bytes={max_bytes}: the cache needs room; set CUDA_CACHE_DISABLE=1 to have none")
+        raise ValueError(
+            f"max_bytes={max_bytes}: the cache needs at least 1 byte; set CUDA_CACHE_DISABLE=1 to have no cache"
+        )
     return _PROCESS.configure((path, max_bytes, bool(force)))
 
 
@@ -85,6 +88,6 @@ def _require_writable(directory: str) -> None:
             pass
     except OSError as error:
         raise CacheError(
-            f"the driver cannot keep anything in {directory} ({error.strerror}): give a directory that can be "
+            f"the driver cannot write to {directory} ({error.strerror}): give a directory that can be "
             f"written to, by {PATH} or the argument"
         ) from error

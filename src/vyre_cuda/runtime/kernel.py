@@ -1,7 +1,7 @@
 """A compiled program, ready to be called.
 
-The warm path is `Dispatcher` in the extension. What is here runs when a kernel is made, when a call is not a plain one
-(keywords, conversions) and when something is wrong with its arguments, which `runtime.arguments` then says.
+The warm path is `Dispatcher` in the extension. This code runs when a kernel is made, when a call is not a plain one
+(keywords, conversions) and when something is wrong with its arguments, which `runtime.arguments` then reports.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ else:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timed:
-    """One timed call: its outputs and nanoseconds; `device_ns` is between events right around the kernel.
+    """One timed call: its outputs and times in nanoseconds; `device_ns` is between events right around the kernel.
 
-    Of a replay (`Graph.timed`) there are no outputs, and `device_ns` is that of the graph.
+    For a replay (`Graph.timed`) there are no outputs, and `device_ns` is that of the graph.
     """
 
     outputs: Any
@@ -64,7 +64,7 @@ class Timed:
 class CompileTimes:
     """How long the stages of `Device.compile` took, in nanoseconds; 0 for those that were not needed.
 
-    A kernel from the disk cache was read and loaded alone; without a disk cache the driver compiles while it loads.
+    A kernel from the disk cache was only read and loaded; without a disk cache the driver compiles while it loads.
     """
 
     reading_ns: int = 0
@@ -86,11 +86,12 @@ class Kernel(Dispatcher):
     """A program compiled for a device; made by `Device.compile`.
 
     `kernel(x, y, 2.0)` takes the parameters in declared order without the outs, by position or name, as NumPy arrays,
-    device arrays and numbers, and returns the outs and inouts (one: an array, several: a tuple). Arrays of
-    `Device.pinned_empty` and `Device.register`, and slices of them, are used in place; large results are made in such
-    memory. inout arrays are not changed, but returned. `out=` gives memory for results, on the host or on the device,
-    `grid=` overrides the number of blocks, and `iterations=` runs the kernel so many times, each on what the one
-    before left. TypeError for arity, dtype and kind, ValueError for size, shape and contiguity.
+    device arrays and numbers, and returns the outs and inouts (an array for one, a tuple for several). Arrays from
+    `Device.pinned_empty` and `Device.register`, and slices of them, are used in place; large results are allocated in
+    such memory. inout arrays are not changed; their new contents are returned. `out=` gives memory for results, on the
+    host or on the device, `grid=` overrides the number of blocks, and `iterations=` runs the kernel this many times,
+    each on the results of the previous one. TypeError for arity, dtype and kind, ValueError for size, shape and
+    contiguity.
     """
 
     device: Device
@@ -116,8 +117,8 @@ class Kernel(Dispatcher):
         plan: Plan | None = None,
         checks: Checks | None = None,
     ) -> None:
-        """`image` is what the device's linker made of the text, None: the driver compiles the text. `plan` and
-        `checks`, where they were not made from the program, are those of a bundle."""
+        """`image` is what the device's linker made of the text; if None, the driver compiles the text. `plan` and
+        `checks`, where they were not made from the program, come from a bundle."""
         require(program.name, device.properties, block_limits(device.properties, program.block, lowered.shared_bytes))
         tables = signature(program, lowered)
         plan = _plan(device, program, lowered, tables, tag, image) if plan is None else plan
@@ -142,7 +143,7 @@ class Kernel(Dispatcher):
 
     @property
     def occupancy(self) -> Occupancy:
-        """How its blocks fill a multiprocessor, and what they use up first."""
+        """How its blocks fill a multiprocessor, and which resource they use up first."""
         return occupancy(self.device.properties, self.program.block, self.lowered, self.attributes)
 
     def side_by_side(
@@ -154,19 +155,20 @@ class Kernel(Dispatcher):
     ) -> SideBySide:
         """Whether blocks of this kernel and of another one of the device can be resident at the same time.
 
-        The grids are numbers of blocks, as of a launch; without one a block on each multiprocessor is meant. That they
-        are resident together needs two streams, or branches of a graph, besides, and the device decides when to: two
-        kernels that want other divisions of shared memory and L1 cache run one after the other on a multiprocessor.
-        TypeError for what is no Kernel and no grid, ValueError for one of another device and for a grid of no blocks.
+        The grids are numbers of blocks, as for a launch; without one, one block per multiprocessor is assumed. For them
+        to be resident together also takes two streams, or branches of a graph, and the device decides when to do it:
+        two kernels that need different splits of shared memory and L1 cache run one after the other on a
+        multiprocessor. TypeError if an argument is not a Kernel or not a grid, ValueError for a kernel on another
+        device and a grid of no blocks.
         """
         if not isinstance(other, Kernel):
             raise TypeError(f"side_by_side takes a Kernel, not a {type(other).__name__}")
         if other.device is not self.device:
-            raise ValueError(f"{other.program.name} is a kernel of another device")
+            raise ValueError(f"{other.program.name} is a kernel on another device")
         return together.side_by_side(self, other, grid, other_grid)
 
     def limits(self, grid: tuple[int, int, int] | None = None) -> list[Limit]:
-        """Every limit of a launch, of this grid where one is given: what is required, what this device has."""
+        """Every limit on a launch, with this grid if one is given: what is required and what this device has."""
         found = kernel_limits(self.device.properties, self.program.block, self.lowered, self.attributes)
         if grid is not None:
             cooperative = self.lowered.cooperative
@@ -178,7 +180,8 @@ class Kernel(Dispatcher):
     def submit(self, *args: Any, out: Any = None, grid: Any = None, iterations: int = 1, **kwargs: Any) -> Pending:
         """Start a call and return at once.
 
-        Inputs are copied before this returns, except page-locked ones, which must not be written until it is done.
+        Inputs are copied before this returns, except page-locked ones, which must not be written until the call is
+        done.
         """
         self._refuse_in_recording()
         watch = self.device._watch
@@ -195,7 +198,7 @@ class Kernel(Dispatcher):
         return Pending(*plain, self)
 
     def timed(self, *args: Any, out: Any = None, grid: Any = None, iterations: int = 1, **kwargs: Any) -> Timed:
-        """Call and measure: a `Timed`."""
+        """Call the kernel, measure it and return a `Timed`."""
         self._refuse_in_recording()
         watch = self.device._watch
         if watch is not None and watch.opens:
@@ -210,16 +213,16 @@ class Kernel(Dispatcher):
         return Timed(outputs=results, **times)
 
     def bind(self, *args: Any, stream: Any = None, grid: Any = None, **kwargs: Any) -> BoundCall:
-        """A launch on device arrays with its arguments kept: calling it launches again, without waiting."""
+        """A launch on device arrays with bound arguments: calling it launches again, without waiting."""
         return bound.BoundCall(self, args, kwargs, stream, grid)
 
     def record(
         self, *args: Any, grid: Any = None, iterations: int = 1, skip_identical: bool = False, **kwargs: Any
     ) -> RecordedCall:
-        """A call with host arrays of these sizes, to be replayed with other contents; nothing runs yet.
+        """Record a call with host arrays of these sizes, to be replayed with other contents; nothing runs yet.
 
-        `skip_identical=True`: a replay whose inputs are the same bytes as those of the replay before does not run and
-        returns the same outputs again.
+        `skip_identical=True`: a replay whose inputs have the same bytes as those of the previous replay does not run
+        and returns the same outputs again.
         """
         self._refuse_in_recording()
         return recorded_call.RecordedCall(self, args, kwargs, grid, iterations, skip_identical)
@@ -232,10 +235,10 @@ class Kernel(Dispatcher):
         source: bool = True,
         cubins: bool | None = None,
     ) -> None:
-        """Write the kernel into a bundle, for these targets (None: the one that this device takes), as `vc.bundle`."""
+        """Write the kernel to a bundle, for these targets (None: the target of this device), like `vc.bundle`."""
         if self.is_without_body:
             raise UnsupportedError(
-                f"{self.program.name} was loaded from a bundle without its body; only what has one can be compiled "
+                f"{self.program.name} was loaded from a bundle without its body, which is needed to compile it "
                 "for a bundle",
                 capability="source",
             )
@@ -256,19 +259,21 @@ class Kernel(Dispatcher):
         self.device._refuse_in_recording(f"{self.program.name}: a call that returns results")
 
     def _record_launch(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], stream: Any, grid: Any) -> bool:
-        """Whether this thread records a graph, which then has the launch."""
+        """Whether this thread is recording a graph, which then has the launch."""
         graph = self.device._recorder()
         if graph is None:
             return self._watch_launch(args, kwargs, stream, grid)
         if stream is not None:
-            raise RecordingError(f"{self.program.name}: a recorded launch has no stream of its own; replay() takes one")
+            raise RecordingError(
+                f"{self.program.name}: a recorded launch cannot have a stream of its own; give the stream to replay()"
+            )
         graph._launch(self, general.all_parameters(self.program, args, kwargs), grid)
         return True
 
     # ---- watching ---------------------------------------------------------------------------------------------------
 
     def _watch_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, grid: Any, iterations: Any) -> Any:
-        """The results, when the call was made in a range of its own; else NotImplemented."""
+        """The results, if the call was made inside its own profiler range; else NotImplemented."""
         self._refuse_in_recording()
         watch = self.device._watch
         if watch is not None and watch.opens:
@@ -278,7 +283,7 @@ class Kernel(Dispatcher):
         return NotImplemented
 
     def _watch_launch(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], stream: Any, grid: Any) -> bool:
-        """Whether the launch was made in a range of its own."""
+        """Whether the launch was made inside its own profiler range."""
         watch = self.device._watch
         if watch is None:
             return False
@@ -325,12 +330,12 @@ class Kernel(Dispatcher):
 
 
 def _label(program: Program) -> str:
-    """The name, and where the program was written."""
+    """The name, and the source line of the program."""
     return program.name if program.source is None else f"{program.name} ({program.source[0]}:{program.source[1]})"
 
 
 def _argument_labels(program: Program) -> list[tuple[bytes, int]]:
-    """What messages call the arguments: the buffers, then the scalars."""
+    """The names of the arguments in messages: the buffers, then the scalars."""
     buffers_first = sorted(program.parameters, key=lambda p: not p.is_buffer)
     return [(p.name.encode(), p.type.code) for p in buffers_first]
 

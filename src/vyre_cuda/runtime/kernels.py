@@ -1,7 +1,7 @@
-"""The kernels of a device: each program is compiled once, by one thread, and in one process of all.
+"""The kernels of a device: each program is compiled once, by one thread of one process.
 
-What was compiled is found in memory, then on disk as the image that the device's linker made; a file that cannot be
-used is as good as none. Without a disk cache the driver compiles the text itself, and may have a cache of its own.
+A kernel is looked up in memory, then on disk as the image that the device's linker made; a file that cannot be
+used counts as missing. Without a disk cache the driver compiles the text itself, and may have a cache of its own.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Kernels:
         return self._flights.run(key, lambda: self._new(device, program, key)) if kernel is None else kernel
 
     def clear(self) -> None:
-        """Forget the kernels; those that somebody holds go on."""
+        """Forget the kernels; those that are still held keep working."""
         self._recent.clear()
 
     def _known(self, key: Key) -> Kernel | None:
@@ -109,7 +109,7 @@ class Kernels:
     def _revived(
         self, device: Device, program: Program, key: Key, sections: tuple[bytes, ...], read_ns: int
     ) -> Kernel | None:
-        """The kernel of a file, None for one that this program, this package or the driver cannot use."""
+        """The kernel in a file; None if this program, this package or the driver cannot use it."""
         begin = perf_counter_ns()
         try:
             facts, ptx, image = sections
@@ -122,7 +122,7 @@ class Kernels:
     def _compiled(
         self, device: Device, program: Program, key: Key, *, linked: bool = False
     ) -> tuple[Kernel, tuple[bytes, ...]]:
-        """A new kernel and, if linked, what a file of it has."""
+        """A new kernel and, if linked, the contents of its file."""
         found, passes_ns, lowering_ns = lowering.lowered(
             program, device.properties, precision=key[1], bounds=key[2], races=self._races, max_ulp=key[3]
         )
@@ -147,7 +147,7 @@ class Kernels:
         return kernel, () if image is None else (stored.encode(found), ptx, image)
 
     def new_tag(self) -> int:
-        """A number for the checks of a kernel, by which its reports are known."""
+        """A number for the checks of a kernel, which identifies its reports."""
         return next(self._tags)
 
     def _kernel(self, device: Device, program: Program, key: Key, lowered: Lowered, image: bytes | None) -> Kernel:
@@ -168,7 +168,7 @@ def _store(count: Count) -> Store | None:
 
 
 def disk_key(kind: str, key: Key, properties: DeviceProperties) -> str:
-    """Everything that changes what is stored of a program: its `kernel`, its `block`."""
+    """A key of everything that changes what is stored for a program: its `kernel` or its `block`."""
     wire, precision, bounds, max_ulp = key
     words = (
         *(kind, precision, bounds, str(max_ulp), "emulator" if properties.is_emulator else "cuda"),

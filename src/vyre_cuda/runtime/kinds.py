@@ -1,4 +1,4 @@
-"""What ranges in profilers are called by: the kinds of work of a device."""
+"""The names of profiler ranges: the kinds of work of a device."""
 
 COMPILE = "vyre.cuda.pipeline.compile"
 HOST = "vyre.cuda.host_dispatch"

@@ -1,4 +1,4 @@
-"""From a valid program to its text: passes, then lowering. Imported when a program is in no cache."""
+"""From a valid program to its PTX: passes, then lowering. Imported when a program is not in a cache."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def lowered(
     max_ulp: float | None,
     races: bool,
 ) -> tuple[Lowered, int, int]:
-    """For the newest target that the device has and its driver takes; nanoseconds of passes and of lowering."""
+    """Lower for the newest target of the device and its driver; also returns the nanoseconds of passes and lowering."""
     begin = perf_counter_ns()
     target = target_for(properties.compute_capability, properties.driver_version)
     body = program if races else _improved(program, precision, bounds)
@@ -42,7 +42,7 @@ def lowered(
 
 
 def explained(error: CompileError, program: Program, *, precision: str, bounds: str) -> CompileError:
-    """The driver's refusal of what `lowered` made of the program, told in its statements."""
+    """The driver's refusal of what `lowered` made of the program, in terms of its statements."""
     return refused.explained(error, _improved(program, precision, bounds))
 
 
@@ -55,10 +55,10 @@ def chosen_block(
     bounds: str,
     max_ulp: float | None,
 ) -> int:
-    """Threads of the block of which the most are resident. ValueError: the program depends on its block."""
+    """The block size with the most resident threads. ValueError: the program depends on its block."""
     fixed = what_fixes_block(program)
     if fixed is not None:
-        raise ValueError(f'{program.name}: block="auto", and {fixed[0]}, which depends on the block')
+        raise ValueError(f'{program.name}: block="auto" cannot be used with {fixed[0]}, which depends on the block')
     target = target_for(properties.compute_capability, properties.driver_version)
     body = _improved(program, precision, bounds)
     found = lower(body, target, precision=precision, bounds=bounds, max_ulp=max_ulp, fixed_block=False)
@@ -66,5 +66,5 @@ def chosen_block(
 
 
 def _improved(program: Program, precision: str, bounds: str) -> Program:
-    """With traps the user's own program, as under a check: failures then name the statements that he wrote."""
+    """With traps or a check, the user's own program: failures then name the statements that the user wrote."""
     return program if bounds == "trap" else optimize(program, precision=precision, bounds=bounds)

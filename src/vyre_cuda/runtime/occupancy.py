@@ -1,4 +1,4 @@
-"""What a kernel takes of a device and what there is: limits of a launch, resident blocks, the block that fits best."""
+"""What a kernel needs of a device and what there is: limits of a launch, resident blocks, the best block size."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SMALLEST = 128
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """How a multiprocessor is filled with blocks of a kernel: by the driver's own calculator.
+    """How blocks of a kernel fill a multiprocessor, by the driver's own calculator.
 
     `limited_by` is the resource that is used up first: "threads", "blocks", "registers" or "shared memory".
     """
@@ -36,12 +36,12 @@ class Occupancy:
 
     @property
     def fraction(self) -> float:
-        """Of the threads that a multiprocessor can hold."""
+        """The fraction of the threads that a multiprocessor can hold."""
         return self.resident_threads / self.most_threads
 
 
 def block_limits(properties: DeviceProperties, block: tuple[int, int, int], shared_bytes: int) -> list[Limit]:
-    """What is known before the driver has seen the kernel."""
+    """The limits that are known before the driver has seen the kernel."""
     most = (properties.max_block_dim_x, properties.max_block_dim_y, properties.max_block_dim_z)
     return [
         Limit("threads of a block", prod(block), properties.max_threads_per_block, "block="),
@@ -61,7 +61,7 @@ def block_limits(properties: DeviceProperties, block: tuple[int, int, int], shar
 def kernel_limits(
     properties: DeviceProperties, block: tuple[int, int, int], lowered: Lowered, attributes: KernelAttributes
 ) -> list[Limit]:
-    """Every limit of a kernel on this device; those of a cooperative grid are the resident blocks."""
+    """Every limit of a kernel on this device; for a cooperative grid they include the resident blocks."""
     threads = prod(block)
     shared = attributes.static_shared_bytes + lowered.dynamic_shared_bytes
     found = block_limits(properties, block, shared)
@@ -84,7 +84,7 @@ def kernel_limits(
 def grid_limits(
     properties: DeviceProperties, grid: tuple[int, int, int], attributes: KernelAttributes, *, cooperative: bool
 ) -> list[Limit]:
-    """What a grid adds."""
+    """The limits that a grid adds."""
     most = (properties.max_grid_dim_x, properties.max_grid_dim_y, properties.max_grid_dim_z)
     found = [
         Limit(f"blocks along {axis}", extent, limit, "grid= or the work")
@@ -97,7 +97,7 @@ def grid_limits(
 
 
 def require(name: str, properties: DeviceProperties, limits: list[Limit]) -> None:
-    """UnsupportedError that names every limit that is exceeded."""
+    """Raise UnsupportedError that names every exceeded limit, if there are any."""
     exceeded = [limit for limit in limits if limit.is_exceeded]
     if exceeded:
         lines = [f"kernel {name} cannot be launched on {properties.name}:", *map(str, exceeded)]
@@ -105,7 +105,7 @@ def require(name: str, properties: DeviceProperties, limits: list[Limit]) -> Non
 
 
 def registers_of_block(registers: int, threads: int, warp: int) -> int:
-    """What a block takes, in the units that they are given out in."""
+    """The registers that a block takes, in allocation units."""
     of_warp = -(-registers * warp // _REGISTER_UNIT) * _REGISTER_UNIT
     return of_warp * -(-threads // warp)
 
@@ -129,7 +129,7 @@ def occupancy(
 
 
 def of_multiprocessor(properties: DeviceProperties) -> dict[str, int]:
-    """What blocks share, and how much of each a multiprocessor has."""
+    """The resources that blocks share, and how much of each a multiprocessor has."""
     return {
         "threads": properties.max_threads_per_multiprocessor,
         "blocks": properties.max_blocks_per_multiprocessor,
@@ -141,7 +141,7 @@ def of_multiprocessor(properties: DeviceProperties) -> dict[str, int]:
 def of_block(
     properties: DeviceProperties, block: tuple[int, int, int], lowered: Lowered, attributes: KernelAttributes
 ) -> dict[str, int]:
-    """What a block takes of them: threads in whole warps, registers in the units that they are given out in."""
+    """What a block takes of them: threads in whole warps, registers in allocation units."""
     threads = prod(block)
     warp = properties.warp_size
     reserved = max(properties.reserved_shared_memory_per_block, 0)
@@ -154,9 +154,9 @@ def of_block(
 
 
 def best_block(context: Context, lowered: Lowered, warp: int) -> int:
-    """As many resident threads as the driver's own choice has, in the smallest block of at least 128 that has them.
+    """The smallest block of at least 128 threads with as many resident threads as the driver's own choice.
 
-    `lowered` without a fixed block. Smaller blocks end closer together, so that a multiprocessor is not held up by
+    `lowered` has no fixed block. Smaller blocks end closer together, so that a multiprocessor is not held up by
     the last warp of a large one.
     """
     module = Module(context, lowered.ptx.encode("ascii"))

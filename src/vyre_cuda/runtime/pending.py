@@ -1,4 +1,4 @@
-"""What has been submitted and may not have finished."""
+"""Work that has been submitted and may not have finished."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def awaited(waiter: Waiter, event: Event) -> Generator[Any, None, None]:
 
 
 class Awaitable:
-    """What is awaited, and may be a coroutine of `asyncio.create_task`, once or by several tasks."""
+    """Something that can be awaited, once or by several tasks, and passed to `asyncio.create_task` as a coroutine."""
 
     __slots__ = ("_steps",)
 
@@ -51,7 +51,7 @@ class Awaitable:
         return self._step(lambda steps: steps.throw(*error))
 
     def close(self) -> None:
-        """Nobody waits any more; what was submitted goes on."""
+        """Stop waiting; the submitted work continues."""
         for steps in self._own_steps().values():
             steps.close()
         self._steps = {}
@@ -85,11 +85,11 @@ class Pending(Awaitable):
         self._kernel = kernel
 
     def done(self) -> bool:
-        """Whether the kernel has finished, well or not."""
+        """Whether the kernel has finished, successfully or not."""
         return self._ticket.done()
 
     def result(self, timeout: float | None = None) -> Results:
-        """What the kernel returns, waiting at most `timeout` seconds (KernelTimeoutError; it may be asked again)."""
+        """What the kernel returns, waiting at most `timeout` seconds (KernelTimeoutError; it can be called again)."""
         try:
             finished = self._ticket.wait(timeout)
         except AssertReport as report:
@@ -112,7 +112,7 @@ class Pending(Awaitable):
 
 
 class PendingReplay(Awaitable):
-    """Made by `Graph.submit`: one replay of a graph, whose end can be asked for, waited for and awaited."""
+    """Made by `Graph.submit`: one replay of a graph, whose end can be polled, waited for and awaited."""
 
     __slots__ = ("_event", "_graph")
 
@@ -125,7 +125,7 @@ class PendingReplay(Awaitable):
         return self._event.query()
 
     def result(self, timeout: float | None = None) -> None:
-        """Wait at most `timeout` seconds (KernelTimeoutError; it may be asked again). Raises what the replay met."""
+        """Wait at most `timeout` seconds (KernelTimeoutError; it can be called again). Raises the replay's errors."""
         self._event.synchronize(timeout)
 
     __reduce_ex__ = refuse_pickle

@@ -11,7 +11,7 @@ SHAPES = {"kernel": "box", "copy": "cds", "fill": "note", "clear": "note", "cont
 
 
 def dot(nodes: Sequence[Node], labels: Mapping[int, str]) -> str:
-    """`labels`: by number of a step. Loops are clusters; an edge to one goes to the box around it."""
+    """`labels` are by step number. Loops are clusters; an edge to a loop goes to the box around it."""
     inside: defaultdict[int | None, list[int]] = defaultdict(list)
     for number, node in enumerate(nodes):
         inside[node.parent].append(number)

@@ -1,4 +1,4 @@
-"""What a device says of itself, as typed records."""
+"""What a device reports about itself, as typed records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class DeviceInfo:
 
 @dataclass(frozen=True, slots=True)
 class DeviceProperties:
-    """All that is probed when a device is opened. Sizes in bytes, rates in kHz; -1 where the driver does not know."""
+    """All that is queried when a device is opened. Sizes in bytes, rates in kHz; -1 where the driver does not know."""
 
     name: str
     ordinal: int
@@ -65,16 +65,17 @@ class DeviceProperties:
 
     @classmethod
     def of(cls, caps: dict[str, Any]) -> DeviceProperties:
-        """The record of the C layer's table, which has exactly these names."""
+        """The record from the C layer's table, which has exactly these names."""
         return cls(**{name: caps[name] for name in cls.__slots__})
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryStats:
-    """Memory of one device: bytes live (without idle blocks), kept idle, the most live at a time; blocks; pool hits.
+    """Memory of one device: bytes live (without idle blocks), bytes kept idle, most bytes live at a time; blocks; pool
+    hits.
 
-    `hits` are allocations served from idle blocks, `misses` those that the driver was asked for, `frees` blocks that
-    went back to it; at most `budget_bytes` are kept idle. The same of page-locked memory.
+    `hits` are allocations served from idle blocks, `misses` those requested from the driver, `frees` blocks
+    returned to it; at most `budget_bytes` are kept idle. The same for page-locked memory.
     """
 
     live_bytes: int

@@ -34,19 +34,19 @@ class _Info(ctypes.Structure):
 
 
 def race_error(program: Program, lowered: Lowered, number: int) -> Error:
-    """The race of this number, which a kernel of `lowered` had."""
+    """The error for the race with this number, which a kernel of `lowered` had."""
     library = ctypes.CDLL(str(Path(get_library_dir()) / EMULATOR_LIBRARY))
     read = library.vyre_emulator_race
     read.argtypes = [ctypes.c_uint64, ctypes.POINTER(_Info), ctypes.c_char_p, ctypes.c_uint64]
     info = _Info()
     parameters = ctypes.create_string_buffer(max(lowered.parameter_bytes, 1))
     if read(number, ctypes.byref(info), parameters, lowered.parameter_bytes) != 0:
-        return InternalError(f"program {program.name} had a data race that the emulator no longer knows")
+        return InternalError(f"program {program.name} had a data race of which the emulator no longer has the details")
     buffer, index = _shared(program, info) if info.shared else _global(program, lowered, info, parameters.raw)
     first, second = (_access(program, lowered, info, which) for which in range(2))
     return DataRaceError(
         f"data race in program {program.name} at {buffer}[{index}]: "
-        f"{_shown(first)}, and without order {_shown(second)}",
+        f"{_shown(first)} and {_shown(second)} are not ordered",
         program=program.name,
         buffer=buffer,
         index=index,
@@ -76,7 +76,7 @@ def _shown(access: RacingAccess) -> str:
 
 
 def _global(program: Program, lowered: Lowered, info: _Info, parameters: bytes) -> tuple[str, int]:
-    """Of the buffers in use that begin before the address, and are not known to end there, the one that begins last."""
+    """The last buffer in use that begins at or before the address and is not known to end before it."""
     values = {
         (p.kind, p.name): int.from_bytes(parameters[p.offset : p.offset + p.size], "little") for p in lowered.parameters
     }
@@ -106,7 +106,7 @@ def _global(program: Program, lowered: Lowered, info: _Info, parameters: bytes) 
 
 
 def _size(program: Program, name: str) -> int | str:
-    """The size of a buffer where it is declared as a number, else the buffer whose size it has."""
+    """The size of a buffer if it is declared as a number, else the name of the buffer whose size it has."""
     declared = next(p.size for p in program.parameters if p.name == name)
     if isinstance(declared, Const):
         return declared.bits
@@ -114,7 +114,7 @@ def _size(program: Program, name: str) -> int | str:
 
 
 def _shared(program: Program, info: _Info) -> tuple[str, int]:
-    """The array of this symbol; with none the arrays lie one after the other."""
+    """The shared array with this symbol; without one, the arrays lie one after the other."""
     start = 0
     for number, array in enumerate(program.shared):
         if info.symbol:

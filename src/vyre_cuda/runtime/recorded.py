@@ -1,6 +1,6 @@
-"""The steps of a recorded graph: what each holds, and what it becomes for given symbols.
+"""The steps of a recorded graph: what each one holds, and what it becomes for given symbols.
 
-A step keeps views of its arrays, so freeing the arrays that it was recorded with does not reach it.
+A step keeps views of its arrays, so freeing the arrays that it was recorded with does not affect it.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ Given: TypeAlias = Mapping[str, Any]
 
 
 def kept(value: Any) -> Any:
-    """The value as a graph keeps it: an array by a view of its own."""
+    """The value as a graph keeps it: for an array, a view of its own."""
     return value[:] if isinstance(value, DeviceArray) else value
 
 
 def resolve(value: Any, given: Given) -> Any:
-    """The value, or what was given for the symbol."""
+    """The value, or the value given for the symbol."""
     return given[value.name] if isinstance(value, Symbol) else value
 
 
 def told(device: Device, value: Any, stream: Stream | None) -> Any:
-    """An array of another library, whose owner is told the stream of the replay as it is told that of a launch."""
+    """Another library's array, whose owner is told the stream of the replay like that of a launch."""
     return adopt(device, value, stream) if stream is not None and is_foreign(value) else value
 
 
 @dataclass(slots=True, eq=False)
 class LaunchStep:
-    """A launch: `values` has every parameter by name."""
+    """A launch: `values` holds every parameter by name."""
 
     kernel: Kernel
     values: dict[str, Any]
@@ -64,12 +64,12 @@ class LaunchStep:
         return self.kernel.program.name
 
     def copied(self, given: Given, _: int) -> LaunchStep:
-        """As it is recorded again, at this place of other steps."""
+        """A copy for recording the step again, at this place among other steps."""
         values = {name: resolve(value, given) for name, value in self.values.items()}
         return LaunchStep(self.kernel, values, self.grid)
 
     def check(self) -> None:
-        """Refuse what no symbol can mend."""
+        """Refuse what no value of a symbol could fix."""
         for parameter in self.kernel.program.parameters:
             value = self.values[parameter.name]
             if isinstance(value, Symbol):
@@ -118,11 +118,12 @@ class LoadedStep:
         for parameter, value in zip(self.kernel.parameters, values, strict=False):
             if parameter.is_pointer and isinstance(value, (int, np.integer)):
                 raise RecordingError(
-                    f"{self.kernel.name}: a recorded launch takes arrays and no addresses, of which nothing is known"
+                    f"{self.kernel.name}: a recorded launch takes arrays, not addresses: "
+                    "what an address points to is not known"
                 )
         plan, arguments = self.kernel.plan_and_arguments(values, *self.shape)
         if self.plan is not None and plan is not self.plan:
-            raise TypeError(f"{self.kernel.name}: a pointer that was recorded as an array stays one")
+            raise TypeError(f"{self.kernel.name}: a pointer that was recorded as an array must stay an array")
         self.plan = plan
         return arguments
 
@@ -158,7 +159,7 @@ class CopyStep:
         if source.dtype != self.to.dtype:
             raise TypeError(f"a recorded copy of {source.dtype} into an array of {self.to.dtype}")
         if source.size > self.to.size:
-            raise ValueError(f"{source.size} elements do not fit {self.to.size}")
+            raise ValueError(f"{source.size} elements do not fit into an array of {self.to.size}")
         for side in (source, self.to):
             if isinstance(side, np.ndarray):
                 _check_host(side)
@@ -169,7 +170,7 @@ class CopyStep:
 
 @dataclass(slots=True, eq=False)
 class FillStep:
-    """Every element of an array becomes one value."""
+    """Sets every element of an array to one value."""
 
     to: DeviceArray
     value: Any
@@ -194,7 +195,8 @@ class FillStep:
             return Transfer.fill(self.to, bits, size)
         if bits & 0xFFFFFFFF != bits >> 32:
             raise UnsupportedError(
-                f"a recorded fill of {self.to.dtype} whose halves differ; the device fills words of 32 bits",
+                f"a recorded fill of {self.to.dtype} with a value whose 32-bit halves "
+                "differ; the device fills 32-bit words",
                 capability="fill_64_bits",
             )
         words = DeviceArray(self.to.device, self.to._alive(), self.to.offset, 2 * self.to.count, np.dtype(np.uint32))
@@ -203,7 +205,7 @@ class FillStep:
 
 @dataclass(slots=True, eq=False)
 class RepeatStep:
-    """The steps up to `end` again and again; `end` is the place behind the last of them in the list of steps."""
+    """Repeats the steps up to `end`, the position after the last of them in the list of steps."""
 
     times: int
     until: DeviceArray | None

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class RecordedCall(Recorded):
     """A call with host arrays, made by `Kernel.record`; `replay()` runs it.
 
-    `replay(x, y, 2.0)` takes the kernel's arguments by position or name; those that are not given keep what they had
-    last. It returns what the kernel returns, in `out=` or in new arrays. Sizes are those of the recording. `skipped`
+    `replay(x, y, 2.0)` takes the kernel's arguments by position or name; those that are not given keep their last
+    values. It returns what the kernel returns, in `out=` or in new arrays. Sizes are those of the recording. `skipped`
     counts the replays that did not run because nothing had changed (`skip_identical=True`). Replays from several
     threads run one after the other.
     """
@@ -95,7 +95,7 @@ class RecordedCall(Recorded):
         return tuple(given.values())
 
     def _check_sizes(self, args: tuple[Any, ...]) -> None:
-        """Scalars may have a say in sizes and geometry, which stay as recorded."""
+        """Scalars may affect sizes and geometry, which must stay as recorded."""
         names = [parameter.name for parameter in self._parameters if not parameter.is_buffer]
         given = {p.name: value for p, value in zip(self._parameters, args, strict=False) if p.name in names}
         call = self._bound({name: value for name, value in given.items() if value is not self.KEEP})
@@ -130,7 +130,7 @@ class RecordedCall(Recorded):
         return [outs.get(parameter.name) for parameter in calls.result_parameters(self._kernel.program)]
 
     def _bound(self, given: Mapping[str, Any], out: Any = None) -> calls.Call:
-        """The rule of a call, for arguments of the recording's sizes."""
+        """Binds like a call, for arguments with the recording's sizes."""
         values = {p.name: self._sample(p) for p in self._parameters} | dict(given)
         return calls.bind(self._kernel.program, (), values, out=out, grid=self._grid)
 
@@ -142,7 +142,7 @@ class RecordedCall(Recorded):
     def _renewed(
         self, arrays: list[np.ndarray[Any, np.dtype[Any]] | None]
     ) -> list[np.ndarray[Any, np.dtype[Any]] | None]:
-        """Other memory with the same contents, for a run that has not ended keeps the old."""
+        """New memory with the same contents, because a run that has not ended keeps the old."""
         renewed: list[np.ndarray[Any, np.dtype[Any]] | None] = []
         for array in arrays:
             fresh = None
@@ -167,6 +167,6 @@ class RecordedCall(Recorded):
 
 
 def _has_plain_sizes(program: Program) -> bool:
-    """No size and no work can follow from a scalar."""
+    """Whether no size and no work depends on a scalar."""
     sizes = [p.size for p in program.parameters if p.is_buffer and p.size is not None]
     return program.work is None and all(isinstance(size, (Const, Size)) for size in sizes)

@@ -1,4 +1,4 @@
-"""The error for PTX that the driver refused, with the statements that the compiler's log is about."""
+"""The error for PTX that the driver rejected, with the statements that the compiler's log is about."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHOWN = 3
 
 
 def explained(error: CompileError, program: Program) -> CompileError:
-    """The same error with its locations; `program` is what was lowered to the text that was refused."""
+    """The same error with its locations; `program` is what was lowered to the rejected text."""
     lines = error.ptx.splitlines()
     statements = statements_of_lines(program, error.ptx)
     locations = []

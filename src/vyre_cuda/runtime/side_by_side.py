@@ -1,4 +1,4 @@
-"""Whether two kernels can run side by side: what one leaves of the device for blocks of the other."""
+"""Whether two kernels can run side by side: the room that one leaves on the device for blocks of the other."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Grid: TypeAlias = "int | tuple[int, ...]"
 
 @dataclass(frozen=True, slots=True)
 class SideBySide:
-    """How many blocks of two kernels are resident on a device at the same time; true where those of both are.
+    """How many blocks of two kernels are resident on a device at the same time; true if both have some.
 
-    `first_blocks` of `first_grid` blocks are there before one of the second kernel, spread evenly over the
-    multiprocessors; `second_blocks` of `second_grid` find room beside them. `limited_by` is what runs out first for
+    `first_blocks` of `first_grid` blocks are resident before any of the second kernel, spread evenly over the
+    multiprocessors; `second_blocks` of `second_grid` fit beside them. `limited_by` is what runs out first for
     further blocks of the second: "threads", "blocks", "registers" or "shared memory".
     """
 
@@ -35,12 +35,12 @@ class SideBySide:
 
     @property
     def is_whole(self) -> bool:
-        """Whether both grids are resident as a whole, so that no block waits for one of the other."""
+        """Whether both grids are resident as a whole, so that no block of one waits for a block of the other."""
         return self.first_blocks == self.first_grid and self.second_blocks == self.second_grid
 
 
 def side_by_side(first: Kernel, second: Kernel, grid: Grid | None, other_grid: Grid | None) -> SideBySide:
-    """Of these grids; None stands for a block on each multiprocessor."""
+    """Computed for these grids; None stands for one block per multiprocessor."""
     count = first.device.properties.multiprocessor_count
     grids = [
         count if blocks is None else prod(explicit_grid(kernel.program, blocks))
@@ -54,7 +54,7 @@ def side_by_side(first: Kernel, second: Kernel, grid: Grid | None, other_grid: G
 
 
 def _room(first: Kernel, second: Kernel, there: int) -> tuple[int, str]:
-    """How many blocks of the second fit on a multiprocessor that has so many of the first, and what bounds that."""
+    """How many blocks of the second fit on a multiprocessor with this many of the first, and what limits that."""
     has = of_multiprocessor(first.device.properties)
     taken, takes = (
         of_block(each.device.properties, each.program.block, each.lowered, each.attributes) for each in (first, second)

@@ -76,7 +76,7 @@ class DeviceStats:
 
     @property
     def launches(self) -> int:
-        """Kernels given to a stream, those of recorded graphs not counted."""
+        """Kernels enqueued on streams, not counting those of recorded graphs."""
         return self.kernel_launches
 
     @property
@@ -85,7 +85,7 @@ class DeviceStats:
         return self.cuda_graph_launches
 
     def prometheus(self, **labels: str) -> str:
-        """Every counter in the text format of Prometheus, version 0.0.4, with these labels on each."""
+        """Every counter in the text format of Prometheus, version 0.0.4, each with these labels."""
         values = asdict(self)
         marks = ",".join(f'{name}="{_escaped(str(text))}"' for name, text in labels.items())
         marks = f"{{{marks}}}" if marks else ""
@@ -97,7 +97,7 @@ class DeviceStats:
 
 
 def _metric(name: str, kind: str) -> tuple[str, str]:
-    """The name of a metric and its type: those that only grow end in _total."""
+    """The name and type of a metric: names of those that only grow end in _total."""
     if kind != "total":
         return _PREFIX + name, "gauge"
     return _PREFIX + (name if name.endswith("_total") else f"{name}_total"), "counter"

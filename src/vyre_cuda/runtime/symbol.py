@@ -1,4 +1,4 @@
-"""Names that stand for arguments of a recorded graph, which a replay gives."""
+"""Names that stand for arguments of a recorded graph, given at each replay."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ RESERVED = ("stream",)
 
 
 class Symbol:
-    """Made by `vc.symbol`: an argument that `Graph.replay` or `Graph.update` gives by name."""
+    """Made by `vc.symbol`: an argument that is given to `Graph.replay` or `Graph.update` by name."""
 
     __slots__ = ("_default", "name")
     __array_ufunc__ = None
@@ -26,7 +26,7 @@ class Symbol:
 
     @property
     def default(self) -> Any:
-        """What holds when a replay does not give the symbol; AttributeError when it must."""
+        """The value used when a replay does not give the symbol; AttributeError if it has no default."""
         if not self.has_default:
             raise AttributeError(f"symbol {self.name} has no default")
         return self._default
@@ -39,12 +39,12 @@ class Symbol:
 
 
 def symbol(name: str, default: Any = _MISSING) -> Symbol:
-    """An argument of a recorded launch, copy or fill that each replay may give: a scalar or an array.
+    """An argument of a recorded launch, copy or fill that each replay may set: a scalar or an array.
 
-    Without a default every replay must. The same name is the same argument wherever it stands in one graph.
+    Without a default, every replay must set it. The same name is the same argument everywhere in a graph.
     """
     if not isinstance(name, str):
-        raise TypeError(f"the name of a symbol is a str, not a {type(name).__name__}")
+        raise TypeError(f"the name of a symbol must be a str, not a {type(name).__name__}")
     if not name.isidentifier() or name in RESERVED:
-        raise ValueError(f"{name!r} cannot be given to replay by keyword")
+        raise ValueError(f"{name!r} cannot be a keyword argument of replay()")
     return Symbol(name, default)

@@ -1,4 +1,4 @@
-"""What a device tells of its work: counters, launches with their callers, ranges in profilers."""
+"""What a device reports about its work: counters, launches with their callers, ranges in profilers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WATCH = "vyre_cuda.runtime.watch"
 
 
 class Telemetry:
-    """The part of a Device that only looks."""
+    """The part of a Device that only observes."""
 
     _watch_lock: threading.Lock
     _watch: Watch | None = None
@@ -31,7 +31,7 @@ class Telemetry:
     def stats(self) -> DeviceStats:
         """What was launched, copied, waited for, compiled and cached since the device was opened or this was reset.
 
-        Threads count for themselves, and a snapshot sums them. It answers after a close and on a lost device, too.
+        Each thread has its own counters, and a snapshot sums them. It also works after a close and on a lost device.
         """
         stats: DeviceStats = import_module(_STATS).DeviceStats(**self.context.stats())
         return stats
@@ -42,9 +42,9 @@ class Telemetry:
 
     @property
     def trace_launches(self) -> bool:
-        """Whether messages of later faults tell all arguments of a launch, as Python shows them.
+        """Whether messages about later faults show all arguments of a launch, as Python prints them.
 
-        Off at first: then they tell what is in the first 48 bytes of the kernel's parameters. On, it costs a few
+        Off by default: then they show only what is in the first 48 bytes of the kernel's parameters. On, it costs a few
         microseconds a launch.
         """
         return self._watch is not None and self._watch.traces
@@ -57,7 +57,7 @@ class Telemetry:
     def nvtx_ranges(self) -> bool:
         """Whether compilations, calls, launches and copies are ranges in profilers, in the domain vyre_cuda.
 
-        Off at first, and then free. UnsupportedError when the package nvtx is not installed.
+        Off by default, which costs nothing. UnsupportedError if the package nvtx is not installed.
         """
         return self._watch is not None and self._watch.ranges
 

@@ -26,13 +26,13 @@ Host: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 def require_array(what: str, data: Any) -> None:
-    """TypeError unless it is a NumPy array that has all of its elements."""
+    """Raise TypeError unless it is a NumPy array with all of its elements."""
     if not (type(data) is np.ndarray or hosts.is_array(data)):
         raise TypeError(f"{what} takes a NumPy array, not {hosts.described(data)}")
 
 
 def upload(device: Device, items: list[tuple[Buffer, int, Host]]) -> None:
-    """(buffer, byte offset, array) each, in this order."""
+    """Write each (buffer, byte offset, array), in this order."""
     watch = device._watch
     if watch is not None and watch.opens:
         with watch.range(UPLOAD, _ranges(items)):
@@ -41,7 +41,7 @@ def upload(device: Device, items: list[tuple[Buffer, int, Host]]) -> None:
 
 
 def download(device: Device, items: list[tuple[Buffer, int, Host]]) -> None:
-    """(buffer, byte offset, C-contiguous array to write) each."""
+    """Read each (buffer, byte offset, C-contiguous array to write)."""
     watch = device._watch
     if watch is not None and watch.opens:
         with watch.range(READBACK, _ranges(items)):
@@ -55,7 +55,7 @@ def download(device: Device, items: list[tuple[Buffer, int, Host]]) -> None:
 def upload_item(
     device: Device, item: tuple[DeviceArray, Host] | tuple[DeviceArray, int, Host]
 ) -> tuple[Buffer, int, Host]:
-    """What `upload` takes of (array[, element offset], data)."""
+    """The item of `upload` for (array[, element offset], data)."""
     if not isinstance(item, tuple) or len(item) not in (2, 3):
         raise TypeError("upload takes tuples (array, data) or (array, element offset, data)")
     array, offset, data = item if len(item) == 3 else (item[0], 0, item[1])
@@ -65,7 +65,7 @@ def upload_item(
 
 
 def download_item(device: Device, item: tuple[DeviceArray, int, int]) -> tuple[Buffer, int, Host]:
-    """What `download` takes of (array, element offset, count)."""
+    """The item of `download` for (array, element offset, count)."""
     if not isinstance(item, tuple) or len(item) != 3:
         raise TypeError("download takes tuples (array, element offset, count)")
     array, offset, count = item
@@ -79,7 +79,7 @@ def _ranges(items: list[tuple[Buffer, int, Host]]) -> str:
 
 
 def listed(what: str, items: Iterable[Any]) -> list[Any]:
-    """The items, of which an array is none."""
+    """The items as a list; an array or a tuple is refused."""
     if isinstance(items, (np.ndarray, tuple)):
         raise TypeError(f"{what} takes a list of tuples, not a {type(items).__name__}")
     return list(items)
@@ -89,6 +89,6 @@ def _buffer(device: Device, what: str, array: Any) -> Buffer:
     if not isinstance(array, Span):
         raise TypeError(f"{what}: a {type(array).__name__} where a DeviceArray is needed")
     if array.device is not device:
-        raise ValueError(f"{what}: an array of another device")
+        raise ValueError(f"{what}: the array is on another device")
     buffer: Buffer = array._alive()  # type: ignore[attr-defined]  # the Spans there are are DeviceArrays
     return buffer

@@ -1,6 +1,6 @@
-"""One thread of a device that looks after the runs that event loops wait for, however many they are.
+"""One thread per device completes all the runs that event loops wait for.
 
-It starts with the first of them, sleeps while there is none, and ends with the device or the process.
+It starts with the first of them, sleeps while there are none, and ends with the device or the process.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Waiter:
         self._process = os.getpid()
 
     def add(self, waiting: Waiting) -> None:
-        """Wake it when its run has finished; at once after a stop, when every run answers at once."""
+        """Wake it when its run has finished; at once after a stop, because then every run answers at once."""
         with self._changed:
             stopped = self._stopped
             if not stopped:
@@ -52,7 +52,7 @@ class Waiter:
             waiting.wake()
 
     def discard(self, waiting: Waiting) -> None:
-        """Nobody waits for it any more."""
+        """Stop waiting for it."""
         with self._changed:
             self._waiting.pop(waiting, None)
 
@@ -88,7 +88,7 @@ class Waiter:
                 pause = LONGEST_LOOK  # nobody is given up: whoever was not woken is found by the next look
 
     def _look(self, pause: float) -> float:
-        """After a pause wake whose run has finished. The next pause, 0 at the end."""
+        """After a pause, wake those whose run has finished. Returns the next pause, 0 at the end."""
         waiting = self._next(pause)
         if waiting is None:
             return 0
@@ -99,7 +99,7 @@ class Waiter:
         return FIRST_LOOK if done else min(pause * GROWTH, LONGEST_LOOK)
 
     def _next(self, pause: float) -> list[Waiting] | None:
-        """After a pause what to look at next; None at the end."""
+        """After a pause, what to poll next; None at the end."""
         with self._changed:
             if self._waiting and not self._stopped:
                 self._changed.wait(pause)

@@ -1,4 +1,4 @@
-"""Compiling several programs side by side."""
+"""Compiling several programs in parallel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_THREADS = 8
 
 
 def compiled(programs: Iterable[Program], compile_one: Callable[[Program], Kernel]) -> list[Kernel]:
-    """The kernel of each program, in their order. Raises what the first that failed raised, after all have ended."""
+    """The kernel of each program, in order. After all have ended, raises the error of the first one that failed."""
     given = list(programs)
     with ThreadPoolExecutor(min(len(given), _MOST_THREADS, os.cpu_count() or 1) or 1) as pool:
         return [future.result() for future in [pool.submit(compile_one, program) for program in given]]

@@ -1,6 +1,6 @@
-"""What a device does around launches when it is asked to: texts that say who launched, ranges for profilers.
+"""What a device optionally does around launches: notes on who launched, and ranges for profilers.
 
-Nothing of this is loaded, and no launch is slower, while both options are off.
+None of this is loaded, and no launch is slower, while both options are off.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LONGEST_VALUE = 40
 
 
 class Watch:
-    """`traces`: launches are noted with all their arguments as Python shows them, and their call site. `ranges`: calls
+    """`traces`: launches are noted with all their arguments as Python prints them, and their call site. `ranges`: calls
     are ranges of NVTX.
     """
 
@@ -39,12 +39,12 @@ class Watch:
 
     @property
     def opens(self) -> bool:
-        """Whether the call is to be made again in a range."""
+        """Whether the call must be made again inside a range."""
         return self.ranges and not getattr(self._inside, "deep", False)
 
     @contextmanager
     def range(self, kind: str, name: str) -> Iterator[None]:
-        """A range around what is done meanwhile, in which calls open no other."""
+        """A range around the enclosed code, in which calls open no other range."""
         self._inside.deep = True
         self._nvtx.push_range(message=f"{kind}: {name}", domain=_DOMAIN)
         try:
@@ -54,7 +54,7 @@ class Watch:
             self._inside.deep = False
 
     def note(self, name: str, parameters: Iterable[str], args: Iterable[Any], kwargs: Mapping[str, Any]) -> None:
-        """Say of this thread's next launch what it is called with, and where."""
+        """Note the arguments and the call site of this thread's next launch."""
         if not self.traces:
             return
         given = chain(zip(parameters, args, strict=False), kwargs.items())
@@ -63,7 +63,7 @@ class Watch:
 
 
 def call_site() -> str:
-    """`file.py:12` of the innermost frame outside of this package."""
+    """`file.py:12` of the innermost frame outside this package."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
@@ -71,7 +71,7 @@ def call_site() -> str:
 
 
 def shown_value(value: Any) -> str:
-    """An array by its type, size and address, anything else as Python shows it, cut."""
+    """An array by its type, size and address; anything else as Python prints it, truncated."""
     if isinstance(value, DeviceArray):
         if value.buffer is None:
             return f"{value.dtype}[{len(value)}], freed"

@@ -148,7 +148,7 @@ def test_a_block_that_no_device_has_is_refused(device: vc.Device, block: int) ->
 
 @pytest.mark.parametrize("block", [True, 64.0, "64", (64, 1, 1), np.float32(64)])
 def test_a_block_that_is_not_a_number_is_refused(device: vc.Device, block: object) -> None:
-    with pytest.raises(TypeError, match="it is a number of threads"):
+    with pytest.raises(TypeError, match="it must be a number of threads"):
         device.compile(doubled(128), block=block)
 
 

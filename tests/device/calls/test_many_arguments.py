@@ -163,7 +163,7 @@ def test_a_loaded_kernel_takes_addresses_where_arrays_are_too_many(device: vc.De
         for _ in range(2):
             kernel.launch(out, *[one] * (300 - addresses), *[address] * addresses, grid=1, block=1)
         assert out.numpy()[0] == 300
-    with pytest.raises(vc.UnsupportedError, match=r"257 arrays.* at most 256: pass addresses"):
+    with pytest.raises(vc.UnsupportedError, match=r"257 arrays.* at most 256: pass the addresses"):
         kernel.launch(out, *[one] * 256, *[address] * 44, grid=1, block=1)
 
 

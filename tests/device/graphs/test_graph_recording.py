@@ -338,7 +338,7 @@ def test_loops_that_cross_are_an_error_and_so_is_one_entered_twice(device: vc.De
     inner.__enter__()
     with pytest.raises(vc.RecordingError, match="entered before"):
         inner.__enter__()
-    with pytest.raises(vc.RecordingError, match="repeat 3 times ends inside of repeat 5 times"):
+    with pytest.raises(vc.RecordingError, match="repeat 3 times ends inside repeat 5 times"):
         outer.__exit__(None, None, None)
     with pytest.raises(vc.RecordingError, match="still open"):
         graph.__exit__(None, None, None)
