@@ -32,7 +32,7 @@ def bench(console: Console, *, device: str, full: bool) -> int:
         return 0
     console.heading(f"{where}: driver calls alone")
     console.line("\n".join(table_of_floors(known)))
-    console.heading("vyre_cuda, from Python, beside them")
+    console.heading("vyre_cuda from Python, compared with them")
     console.line("\n".join(table_of_ways(found)))
     if emulated:
         console.line(f"  {EMULATED_NOTE}")

@@ -37,7 +37,7 @@ def bundle(
     if file.suffix == SUFFIX and out is None:
         return _tell(console, file, launcher)
     if out is None:
-        raise UsageError("-o OUT.vyre says where the bundle goes")
+        raise UsageError("-o OUT.vyre is required: the file to write the bundle to")
     programs = load_programs(file) if program is None else [load_program(file, program)]
     options: dict[str, Any] = {} if targets is None else {"targets": list(targets)}
     try:

@@ -27,7 +27,7 @@ A scalar is a number. A buffer is one of
   1,2,3          its elements
 """ + "\n".join(f"  {form:<13}  {meaning}" for form, meaning in FORMS.items())
 
-_BUNDLE_HELP = "Without -o, FILE is a bundle (.vyre), and what it has is printed. --launcher takes either."
+_BUNDLE_HELP = "Without -o, FILE is a bundle (.vyre) and its contents are printed. --launcher works with both."
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -125,7 +125,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     if options.command == "run":
         options.arguments = [*options.arguments, *rest]  # those that follow an option
     elif options.command not in _DEVICE_COMMANDS and "device" in options:
-        parser.error(f"{options.command} uses no device")
+        parser.error(f"{options.command} does not use a device")
     options.device = getattr(options, "device", "auto")
     options.json = getattr(options, "json", False)
     return options
@@ -138,7 +138,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_json(parser)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    add = commands.add_parser("info", help="versions, devices and what they can do")
+    add = commands.add_parser("info", help="show versions, devices and their capabilities")
     only = add.add_mutually_exclusive_group()
     for name in info.DIRECTORIES:
         meaning = "print only this directory, for building a C or C++ host"
@@ -146,11 +146,11 @@ def _parser() -> argparse.ArgumentParser:
     _add_device(add)
     _add_json(add)
 
-    add = commands.add_parser("check", help="everything that is wrong with a program")
+    add = commands.add_parser("check", help="report everything that is wrong with a program")
     _add_file(add)
     _add_json(add)
 
-    add = commands.add_parser("ptx", help="the PTX of a program")
+    add = commands.add_parser("ptx", help="print the PTX of a program")
     _add_file(add)
     add.add_argument("--target", default="sm_90", metavar="sm_NN", help="GPU generation (default: sm_90)")
     _add_max_ulp(add)
@@ -169,15 +169,17 @@ def _parser() -> argparse.ArgumentParser:
     _add_device(add)
     _add_json(add)
 
-    add = commands.add_parser("explain", help="what a program takes of a device, and every limit of its launches")
+    add = commands.add_parser("explain", help="show what a program needs of a device, and every limit on its launches")
     _add_file(add)
-    add.add_argument("--grid", type=_grid, metavar="X[,Y[,Z]]", help="also the limits of a launch of so many blocks")
-    add.add_argument("--auto-block", action="store_true", help="with the block that the device would choose")
+    add.add_argument(
+        "--grid", type=_grid, metavar="X[,Y[,Z]]", help="also show the limits of a launch of this many blocks"
+    )
+    add.add_argument("--auto-block", action="store_true", help="use the block size that the device would choose")
     _add_device(add)
     _add_json(add)
 
     add = commands.add_parser(
-        "bundle", help="compile programs into a file for C, C++ and Python hosts", epilog=_BUNDLE_HELP
+        "bundle", help="compile programs into one file for C, C++ and Python hosts", epilog=_BUNDLE_HELP
     )
     _add_file(add)
     add.add_argument("-o", "--out", type=Path, metavar="OUT.vyre", help="the bundle to write")
@@ -185,15 +187,15 @@ def _parser() -> argparse.ArgumentParser:
     add.add_argument("--precision", choices=("ieee", "ftz", "fast"), default="ieee", help="of floats (default: ieee)")
     add.add_argument("--bounds", choices=("check", "off", "trap"), default="check", help="of indices (default: check)")
     _add_max_ulp(add)
-    add.add_argument("--no-source", dest="source", action="store_false", help="leave the bodies of the programs out")
+    add.add_argument("--no-source", dest="source", action="store_false", help="leave out the bodies of the programs")
     add.add_argument(
-        "--cubins", action=argparse.BooleanOptionalAction, help="machine code beside the PTX (needs ptxas)"
+        "--cubins", action=argparse.BooleanOptionalAction, help="store machine code as well as PTX (needs ptxas)"
     )
-    meaning = "a folder for a C++ program that has the bundle in it, with CMakeLists.txt"
+    meaning = "write a C++ program with the bundle embedded, and its CMakeLists.txt, to this folder"
     add.add_argument("--launcher", type=Path, metavar="DIR", help=meaning)
     _add_json(add)
 
-    add = commands.add_parser("cache", help="the compiled kernels that are kept on disk")
+    add = commands.add_parser("cache", help="inspect, check or empty the cache of compiled kernels on disk")
     actions = "; ".join(f"{name}: {meaning}" for name, meaning in cache.ACTIONS.items())
     add.add_argument("action", choices=cache.ACTIONS, help=actions)
     _add_json(add)
@@ -203,13 +205,15 @@ def _parser() -> argparse.ArgumentParser:
     _add_device(add)
     _add_json(add)
 
-    add = commands.add_parser("doctor", help="what is found of driver, devices, caches, permissions, and what is wrong")
-    add.add_argument("--no-figures", action="store_true", help="do not measure")
+    add = commands.add_parser("doctor", help="check the driver, devices, caches and permissions for problems")
+    add.add_argument("--no-figures", action="store_true", help="skip the measurements")
     _add_device(add)
     _add_json(add)
 
-    add = commands.add_parser("bench", help="what calls, launches and copies take, beside the driver calls alone")
-    add.add_argument("--full", action="store_true", help="more calls, larger copies")
+    add = commands.add_parser(
+        "bench", help="time calls, launches and copies, and the bare driver calls to compare with"
+    )
+    add.add_argument("--full", action="store_true", help="measure more calls and larger copies")
     _add_device(add)
     _add_json(add)
     return parser
@@ -243,7 +247,7 @@ def _add_max_ulp(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_seed(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seed", type=_seed, default=0, help="of random numbers (default: 0)")
+    parser.add_argument("--seed", type=_seed, default=0, help="seed of the random numbers (default: 0)")
 
 
 def _device(text: str) -> str:

@@ -62,7 +62,7 @@ def _trial(device: vc.Device) -> Finding:
     differing = int(np.count_nonzero(got.view(np.uint32) != expected.view(np.uint32)))
     if differing:
         return Finding("trial", "failure", f"{differing} of {x.size} elements differ from the reference interpreter")
-    return Finding("trial", "ok", f"a kernel of {x.size} elements gives what the reference interpreter gives")
+    return Finding("trial", "ok", f"a kernel of {x.size} elements matches the reference interpreter")
 
 
 def _judged(known: dict[str, Timing], ways: list[Measured]) -> list[Finding]:
@@ -71,13 +71,16 @@ def _judged(known: dict[str, Timing], ways: list[Measured]) -> list[Finding]:
     call = next(each for each in ways if each.id == "call")
     if call.above_ns is not None and call.above_ns > _CALL_ABOVE_NS:
         advice = "look for a busy or slow core: another process, a power-saving governor, CUDA_LAUNCH_BLOCKING"
-        text = f"a bound call takes {duration(call.above_ns)} more than the driver call in it"
+        text = f"a bound call takes {duration(call.above_ns)} longer than the driver call it makes"
         found.append(Finding("overhead", "warning", text, advice))
     trip = known["graph_round_trip"]
     if trip.p99_ns > _JITTER_TIMES * trip.median_ns:
-        text = f"one round trip in a hundred takes {duration(trip.p99_ns)}, the median is {duration(trip.median_ns)}"
+        text = (
+            f"the slowest 1% of round trips take {duration(trip.p99_ns)} or more; the "
+            f"median is {duration(trip.median_ns)}"
+        )
         found.append(Finding("jitter", "warning", text, "give the process a core of its own (taskset, cgroups)"))
-    return found or [Finding("figures", "ok", "calls are as close to the driver's own time as they should be")]
+    return found or [Finding("figures", "ok", "the overhead of calls is as low as it should be")]
 
 
 def _document(
@@ -117,8 +120,8 @@ def _print(
     if known:
         console.heading(f"{where}: driver calls alone")
         console.line("\n".join(table_of_floors(known)))
-        console.heading("vyre_cuda, from Python, beside them")
+        console.heading("vyre_cuda from Python, compared with them")
         console.line("\n".join(table_of_ways(ways)))
         if emulated:
             console.line(f"  {EMULATED_NOTE}")
-    console.line("something is wrong: see FAIL above" if failed else "nothing is wrong that a call needs")
+    console.line("problems were found: see FAIL above" if failed else "no problems that affect calls")

@@ -55,15 +55,15 @@ def _print(console: Console, facts: dict[str, Any], limits: list[Limit]) -> None
     console.heading(f"{facts['program']} on {facts['device']}")
     rows = [
         ["block", " x ".join(map(str, facts["block"]))],
-        ["registers of a thread", str(attributes["registers"])],
-        ["shared memory of a block", f"{attributes['static_shared_bytes']} B, without what a launch asks for"],
-        ["local memory of a thread", f"{attributes['local_bytes']} B, spills among it"],
+        ["registers per thread", str(attributes["registers"])],
+        ["shared memory per block", f"{attributes['static_shared_bytes']} B, not counting what a launch requests"],
+        ["local memory per thread", f"{attributes['local_bytes']} B, including spills"],
         ["constant memory", f"{attributes['constant_bytes']} B"],
         [
             "occupancy",
-            f"{occupancy['fraction']:.0%}: {occupancy['resident_blocks']} blocks on a multiprocessor, "
+            f"{occupancy['fraction']:.0%}: {occupancy['resident_blocks']} blocks per multiprocessor, "
             f"{occupancy['resident_threads']} of {occupancy['most_threads']} threads; "
-            f"{occupancy['limited_by']} run out first",
+            f"limited by {occupancy['limited_by']}",
         ],
     ]
     if facts["is_emulator"]:

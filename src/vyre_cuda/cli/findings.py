@@ -53,14 +53,16 @@ def environment() -> Iterator[Finding]:
     build = ", free-threaded" if free_threaded else ""
     yield Finding("python", "ok", f"{platform.python_version()}{build}, NumPy {np.__version__}, {platform.machine()}")
     given = [f"{name}={os.environ[name]}" for name in (*_OURS, *_DRIVERS) if name in os.environ]
-    yield Finding("variables", "ok", ", ".join(given) or "none of those that matter is set")
+    yield Finding("variables", "ok", ", ".join(given) or "no relevant variable is set")
     if os.environ.get("CUDA_LAUNCH_BLOCKING", "") not in ("", "0"):
         yield Finding("variables", "warning", "CUDA_LAUNCH_BLOCKING makes every launch wait", "unset it")
     if os.environ.get("CUDA_VISIBLE_DEVICES", "0") in ("", "-1"):
         yield Finding("variables", "warning", "CUDA_VISIBLE_DEVICES hides every device", "unset it, or name one")
     cores = len(os.sched_getaffinity(0))
     if cores == 1:
-        yield Finding("processor", "warning", "one core: a wait takes it from what is waited for", "allow two or more")
+        yield Finding(
+            "processor", "warning", "only one core: a wait competes with the work it waits for", "allow two or more"
+        )
     else:
         yield Finding("processor", "ok", f"{cores} cores for this process")
     governor = _read(_GOVERNOR)
@@ -82,7 +84,7 @@ def driver(*, wanted: str) -> Iterator[Finding]:
     """Driver library, kernel module, device files. A missing GPU is a failure where one is wanted."""
     path = os.environ.get("VYRE_CUDA_DRIVER")
     if path is not None and not Path(path).exists() and "/" in path:
-        yield Finding("driver", "failure", f"VYRE_CUDA_DRIVER={path} is not there", "name the library, or unset it")
+        yield Finding("driver", "failure", f"VYRE_CUDA_DRIVER={path} does not exist", "name the library, or unset it")
     missing = _why_no_cuda()
     required = wanted not in ("auto", "emulator") or os.environ.get("VYRE_CUDA_REQUIRE_GPU", "") not in ("", "0")
     if missing:
@@ -106,7 +108,7 @@ def _why_no_cuda() -> str:
 def _advice() -> str:
     if not _MODULE.exists():
         return "the NVIDIA kernel module is not loaded: install a driver (CUDA 12.0 or newer), or use --device emulator"
-    return "the kernel module is there: look for libcuda.so.1 (in a container: --gpus all), and for its version"
+    return "the kernel module is loaded: look for libcuda.so.1 (in a container: --gpus all), and check its version"
 
 
 def _device_files() -> Iterator[Finding]:
@@ -115,10 +117,10 @@ def _device_files() -> Iterator[Finding]:
         if not path.exists():
             continue
         if os.access(path, os.R_OK | os.W_OK):
-            yield Finding(name, "ok", "may be read and written")
+            yield Finding(name, "ok", "readable and writable")
         else:
             mode = stat.filemode(path.stat().st_mode)
-            yield Finding(name, "failure", f"{mode}: this user may not use it", "add the user to the file's group")
+            yield Finding(name, "failure", f"{mode}: this user has no access", "add the user to the file's group")
 
 
 # ---- caches ----------------------------------------------------------------------------------------------------------
@@ -129,10 +131,10 @@ def caches() -> Iterator[Finding]:
     try:
         root = cache_root(os.environ)
     except CacheError as error:
-        yield Finding("cache", "warning", f"kernels are compiled anew in every process: {error}")
+        yield Finding("cache", "warning", f"kernels are compiled again in every process: {error}")
     else:
         if root is None:
-            yield Finding("cache", "note", "VYRE_CUDA_CACHE_DIR=off: kernels are compiled anew in every process")
+            yield Finding("cache", "note", "VYRE_CUDA_CACHE_DIR=off: kernels are compiled again in every process")
         else:
             yield _directory("cache", Path(root), private=True)
     if os.environ.get("CUDA_CACHE_DISABLE", "") not in ("", "0"):
@@ -147,18 +149,20 @@ def _directory(subject: str, path: Path, *, private: bool) -> Finding:
     while not there.exists() and there != there.parent:
         there = there.parent
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        return Finding(subject, "warning", f"{path} cannot be written: kernels are compiled anew in every process")
+        return Finding(subject, "warning", f"{path} cannot be written: kernels are compiled again in every process")
     free = shutil.disk_usage(there).free
     if free < _ROOM:
-        return Finding(subject, "warning", f"{path}: {free >> 20} MiB are free on its file system", "make room")
+        return Finding(subject, "warning", f"{path}: {free >> 20} MiB are free on its file system", "free some space")
     if path != there:
-        return Finding(subject, "ok", f"{path}, not made yet")
+        return Finding(subject, "ok", f"{path}, not created yet")
     info = path.stat()
     if private and info.st_uid != os.getuid():
-        return Finding(subject, "warning", f"{path} belongs to somebody else and is not used", "choose another")
+        return Finding(subject, "warning", f"{path} belongs to another user and is not used", "choose another")
     if private and info.st_mode & 0o077:
         mode = stat.filemode(info.st_mode)
-        return Finding(subject, "warning", f"{path} is {mode}: others may look or write there", f"chmod 700 {path}")
+        return Finding(
+            subject, "warning", f"{path} has mode {mode}: other users may read or write it", f"chmod 700 {path}"
+        )
     return Finding(subject, "ok", str(path))
 
 
@@ -173,16 +177,20 @@ def device(opened: vc.Device) -> Iterator[Finding]:
     memory = f"{found.total_memory / (1 << 30):.4g} GiB"
     yield Finding("device", "ok", f"{found.name}, sm_{major}{minor}, CUDA {version}, {memory}")
     if found.is_emulator:
-        yield Finding("device", "note", "this is the emulator: results are right, times say nothing about a GPU")
+        yield Finding("device", "note", "this is the emulator: results are correct, but times say nothing about a GPU")
         return
     if major * 10 + minor > KNOWN_SM[-1]:
-        yield Finding("device", "note", f"newer than sm_{KNOWN_SM[-1]}, the newest known: its code is made for that")
+        yield Finding(
+            "device",
+            "note",
+            f"newer than sm_{KNOWN_SM[-1]}, the newest this package knows: kernels are compiled for that",
+        )
     if found.driver_version < 12040:
-        text = f"a driver of CUDA {version}: graphs with loops on the device need 12.4"
-        yield Finding("driver", "note", text, "a newer driver has all of it")
+        text = f"the driver supports CUDA {version}: graphs with loops on the device need 12.4"
+        yield Finding("driver", "note", text, "install a newer driver")
     if not found.unified_addressing or not found.can_map_host_memory:
         yield Finding("device", "failure", "no mapped host memory, which every call with host arrays needs")
     if not found.cooperative_launch:
         yield Finding("device", "note", "no cooperative launches: programs with grid barriers are refused")
     if found.ecc_enabled == 0:
-        yield Finding("device", "note", "ECC is off: memory errors are not seen")
+        yield Finding("device", "note", "ECC is off: memory errors go undetected")

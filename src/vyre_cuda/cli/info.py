@@ -55,7 +55,7 @@ def info(console: Console, *, device: str) -> int:
     if no_cuda:
         rows.insert(0, ["cuda", f"none: {no_cuda}"])
     console.line("\n".join(columns(rows)))
-    console.heading(f"{properties.name}, as it presents itself" if properties.is_emulator else properties.name)
+    console.heading(f"{properties.name}, with the properties it reports" if properties.is_emulator else properties.name)
     console.line("\n".join(columns(_rows(properties))))
     return 0
 
@@ -78,7 +78,7 @@ def _rows(found: DeviceProperties) -> list[list[str]]:
         ["CUDA version of the driver", f"{version // 1000}.{version % 1000 // 10}"],
         ["memory", _bytes(found.total_memory)],
         ["multiprocessors", str(found.multiprocessor_count)],
-        ["threads per block, at most", str(found.max_threads_per_block)],
+        ["maximum threads per block", str(found.max_threads_per_block)],
         ["shared memory per block", _bytes(found.max_shared_memory_per_block)],
         ["shared memory per block, opt-in", _bytes(found.max_shared_memory_per_block_optin)],
         ["registers per block", str(found.max_registers_per_block)],

@@ -46,7 +46,9 @@ def ptx(console: Console, *, file: Path, program: str | None, target: str, max_u
     """Print the PTX for a target, its ops within `max_ulp` units in the last place."""
     chosen = load_program(file, program)
     if max_ulp is not None and not max_ulp >= _ONE_ROUNDING:
-        raise UsageError(f"--max-ulp: {max_ulp:g}; one rounding is {_ONE_ROUNDING} ULP already")
+        raise UsageError(
+            f"--max-ulp: {max_ulp:g} is too small; a single rounding is already off by {_ONE_ROUNDING} ULP"
+        )
     try:
         text = vc.ptx(chosen, target=target, max_ulp=max_ulp)
     except ValueError as error:

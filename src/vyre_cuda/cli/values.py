@@ -89,7 +89,7 @@ def _value(parameter: Parameter, text: str, rng: np.random.Generator) -> Any:
     if form == "bytes":
         return _from_bytes(where, type_, Path(rest))
     if f"{form}:N" not in FORMS:
-        raise UsageError(f"{where}: {text!r} is no array; there are PATH.npy, 1,2,3, {', '.join(FORMS)}")
+        raise UsageError(f"{where}: {text!r} is not an array; write PATH.npy, 1,2,3, or one of {', '.join(FORMS)}")
     return _generated(where, type_, form, _count(where, text, rest), rng)
 
 
@@ -97,7 +97,7 @@ def _number(where: str, type_: Type, text: str) -> bool | int | float:
     text = text.strip()
     if type_.kind == "bool":
         if text.lower() not in _BOOLS:
-            raise UsageError(f"{where}: {text!r} is no bool (true, false, 1, 0)")
+            raise UsageError(f"{where}: {text!r} is not a bool (true, false, 1, 0)")
         return _BOOLS[text.lower()]
     try:
         return int(text, 0)
@@ -106,9 +106,9 @@ def _number(where: str, type_: Type, text: str) -> bool | int | float:
     try:
         number = float(text)
     except ValueError:
-        raise UsageError(f"{where}: {text!r} is no number") from None
+        raise UsageError(f"{where}: {text!r} is not a number") from None
     if not type_.is_float:
-        raise UsageError(f"{where}: {text!r} is no whole number, and the type is {type_}")
+        raise UsageError(f"{where}: {text!r} is not a whole number, and the type is {type_}")
     if math.isinf(number) and "inf" not in text.lower():
         raise UsageError(f"{where}: {text} is beyond the largest finite {type_}")
     return number
@@ -127,7 +127,7 @@ def _from_npy(where: str, type_: Type, path: Path) -> Array:
     except OSError as error:
         raise UsageError(f"{where}: {path}: {error.strerror or error}") from None
     except (ValueError, EOFError) as error:
-        raise UsageError(f"{where}: {path} is no .npy file of numbers: {error}") from None
+        raise UsageError(f"{where}: {path} is not a .npy file of numbers: {error}") from None
     if type_ is bf16 and loaded.dtype.itemsize == type_.itemsize and loaded.dtype.kind in "uV":
         return loaded.view(type_.dtype)  # the file format has no bf16: its bits are kept as u16
     return loaded
@@ -145,9 +145,9 @@ def _count(where: str, text: str, digits: str) -> int:
     try:
         count = int(digits)
     except ValueError:
-        raise UsageError(f"{where}: {text!r}: {digits!r} is no number of elements") from None
+        raise UsageError(f"{where}: {text!r}: {digits!r} is not a number of elements") from None
     if count < 0:
-        raise UsageError(f"{where}: {text!r}: a number of elements is not negative")
+        raise UsageError(f"{where}: {text!r}: a number of elements cannot be negative")
     return count
 
 
@@ -159,7 +159,7 @@ def _generated(where: str, type_: Type, form: str, count: int, rng: np.random.Ge
         return np.full(count, bits_of(type_, type_.kind == "bool" or 1), type_.unsigned).view(dtype)
     if form == "arange":
         if type_.kind == "bool" or (type_.is_integer and count - 1 > type_.maximum):
-            raise UsageError(f"{where}: {type_} has no {count} different values to count through")
+            raise UsageError(f"{where}: {type_} does not have {count} different values to count through")
         if type_ is f16 and count - 1 > _LARGEST_F16:
             raise UsageError(f"{where}: {count - 1} is beyond the largest finite f16")
         return (

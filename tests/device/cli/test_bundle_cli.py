@@ -70,7 +70,7 @@ def test_a_launcher_in_another_project_is_refused(tmp_path: Path, capsys: pytest
 
     assert main(["bundle", str(EXAMPLE), "--launcher", str(tmp_path)]) == 1
 
-    assert f"{tmp_path / 'CMakeLists.txt'}: this is another project" in capsys.readouterr().err
+    assert f"{tmp_path / 'CMakeLists.txt'}: the folder holds another project" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["CMakeLists.txt"]
 
 

@@ -118,7 +118,7 @@ def test_doctor_is_for_people(on: tuple[str, str], capsys: pytest.CaptureFixture
     assert main(["doctor", *on]) == 0
 
     out, err = capsys.readouterr()
-    assert "nothing is wrong that a call needs" in out
+    assert "no problems that affect calls" in out
     assert "bound call, enqueue" in out
     assert "FAIL" not in out
     assert "device:" in err
@@ -231,12 +231,12 @@ def test_cache_that_cannot_be_made_is_told(cache: Path, monkeypatch: pytest.Monk
     assert str(cache) in finding.text
 
 
-def test_cache_of_somebody_else_is_told(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_of_another_user_is_reported(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache.mkdir(mode=0o700)
     monkeypatch.setattr(os, "getuid", lambda: cache.stat().st_uid + 1)
     (finding,) = found("cache", findings.caches())
 
-    assert (finding.status, "somebody else" in finding.text) == ("warning", True)
+    assert (finding.status, "another user" in finding.text) == ("warning", True)
 
 
 def test_driver_that_keeps_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -315,7 +315,7 @@ def test_explain_is_for_people(on: tuple[str, str], capsys: pytest.CaptureFixtur
     assert main(["explain", EXAMPLE, *on]) == 0
 
     out = capsys.readouterr().out
-    assert "registers of a thread" in out
+    assert "registers per thread" in out
     assert "available" in out
 
 
