@@ -25,7 +25,7 @@ def cubin(ptx: str, target: Target) -> bytes:
     if linker is None:
         raise UnsupportedError(
             "machine code needs ptxas (the wheel nvidia-cuda-nvcc, or on PATH) or nvJitLink (the wheel "
-            "nvidia-nvjitlink); neither is there",
+            "nvidia-nvjitlink); neither was found",
             capability="ptxas",
         )
     return linker.cubin(ptx, target)

@@ -105,7 +105,7 @@ def add_graphs(writer: Writer, graphs: Mapping[str, RecordedGraph], kernels: Map
     """Append the rows of graphs; `kernels` has the numbers of the kernels by name."""
     for name in sorted(graphs, key=lambda name: name.encode("utf-8")):
         if not name:
-            raise ValueError("a graph of a bundle needs a name")
+            raise ValueError("a graph in a bundle needs a name")
         _add(writer, name, graphs[name], kernels)
 
 
@@ -159,10 +159,10 @@ def merged_kernels(programs: Sequence[GraphKernel], graphs: Mapping[str, Recorde
         if known == kernel:
             continue
         if known.program != kernel.program:
-            raise ValueError(f"two programs are named {kernel.program.name}; a bundle finds them by name")
+            raise ValueError(f"two programs are named {kernel.program.name}; names in a bundle must be unique")
         raise UnsupportedError(
-            f"program {kernel.program.name} is there with {_options(known)} and with {_options(kernel)}; a bundle has "
-            "one kernel of a name",
+            f"program {kernel.program.name} is compiled with {_options(known)} and with {_options(kernel)}; a bundle "
+            "holds one kernel per name",
             capability="two_options",
         )
     return list(found.values())

@@ -55,4 +55,6 @@ def _check_is_ours(folder: Path) -> None:
     """A CMakeLists.txt that is there is one that this module wrote."""
     path = folder / "CMakeLists.txt"
     if path.exists() and _MARK not in path.read_text(encoding="utf-8", errors="replace"):
-        raise FileExistsError(errno.EEXIST, "this is another project; a launcher needs a folder of its own", str(path))
+        raise FileExistsError(
+            errno.EEXIST, "the folder holds another project; a launcher needs a folder of its own", str(path)
+        )

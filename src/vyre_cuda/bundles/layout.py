@@ -63,7 +63,8 @@ class Writer:
         encoded = text.encode("utf-8")
         if len(encoded) > MOST_TEXT or b"\0" in encoded:
             raise UnsupportedError(
-                f"a text of {len(encoded)} bytes; a bundle's have at most {MOST_TEXT}, and no NUL", capability="text"
+                f"a text of {len(encoded)} bytes; a text in a bundle has at most {MOST_TEXT} bytes and no NUL",
+                capability="text",
             )
         place = (len(self._strings), len(encoded))
         self._strings += encoded + b"\0"

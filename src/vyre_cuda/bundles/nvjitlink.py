@@ -33,7 +33,9 @@ class NvJitLink:
         options = (ctypes.c_char_p * 1)(f"-arch={target}".encode())
         result = self._call("Create", ctypes.byref(handle), ctypes.c_uint32(1), options)
         if result != 0:
-            raise CompileError(f"nvJitLink knows no {target} (error {result})", op="nvJitLinkCreate", status=result)
+            raise CompileError(
+                f"nvJitLink does not support {target} (error {result})", op="nvJitLinkCreate", status=result
+            )
         try:
             result = self._call("AddData", handle, _INPUT_PTX, text, ctypes.c_size_t(len(text)), b"kernel")
             result = result or self._call("Complete", handle)

@@ -56,14 +56,14 @@ def _checked(program: Program, what: str, expr: Expr) -> tuple[Step, ...]:
     steps = steps_of(program, expr)
     if steps is None:
         raise UnsupportedError(
-            f"{what} of program {program.name} takes {_unknown(expr)}; a bundle's sizes are integers made with "
+            f"{what} of program {program.name} uses {_unknown(expr)}; sizes in a bundle are integers computed with "
             f"{', '.join(HOST_OPS)}",
             capability="host_expression",
         )
     if len(steps) > _MOST_STEPS or _depth(steps) > _MOST_DEPTH:
         raise UnsupportedError(
-            f"{what} of program {program.name} takes {len(steps)} steps, {_depth(steps)} values at once; a bundle's "
-            f"take at most {_MOST_STEPS} and {_MOST_DEPTH}",
+            f"{what} of program {program.name} needs {len(steps)} steps and {_depth(steps)} values at once; a bundle "
+            f"allows at most {_MOST_STEPS} and {_MOST_DEPTH}",
             capability="host_expression",
         )
     return steps

@@ -49,11 +49,11 @@ def bundle(
     given = [programs] if isinstance(programs, Program) else list(programs)
     for program in given:
         if not isinstance(program, Program):
-            raise TypeError(f"a bundle has Programs, not a {type(program).__name__} (a Builder needs .build())")
+            raise TypeError(f"a bundle takes Programs, not a {type(program).__name__} (a Builder needs .build())")
         check(program)
     recorded = {name: graph.bundled() for name, graph in (graphs or {}).items()}
     if len({program.name for program in given}) < len(given):
-        raise ValueError("two programs have one name; a bundle finds them by name")
+        raise ValueError("two programs have the same name; names in a bundle must be unique")
     wanted = merged_kernels([GraphKernel(program, precision, bounds, max_ulp) for program in given], recorded)
     chosen = parse_targets(targets)
     with_cubins = has_assembler() if cubins is None else cubins
@@ -75,17 +75,17 @@ def compiled(kernel: GraphKernel, targets: Sequence[Target], *, source: bool, cu
 def parse_targets(targets: Sequence[str]) -> list[Target]:
     """The targets in ascending order, each once."""
     if isinstance(targets, str):
-        raise TypeError(f"targets={targets!r}; a list of names like sm_90 is needed")
+        raise TypeError(f"targets={targets!r} must be a list of names such as sm_90")
     chosen = {target.sm: target for target in map(Target.parse, targets)}
     if not chosen:
-        raise ValueError("a bundle needs a target, like sm_90")
+        raise ValueError("a bundle needs at least one target, such as sm_90")
     return [chosen[sm] for sm in sorted(chosen)]
 
 
 def packed(kernels: Sequence[BundledKernel], graphs: Mapping[str, RecordedGraph]) -> bytes:
     """The bytes of a bundle."""
     if not kernels:
-        raise ValueError("a bundle needs a program")
+        raise ValueError("a bundle needs at least one program")
     writer = Writer()
     ordered = sorted(kernels, key=lambda kernel: kernel.program.name.encode("utf-8"))
     for kernel in ordered:

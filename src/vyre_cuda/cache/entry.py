@@ -31,7 +31,7 @@ def encode(key: bytes, sections: Sequence[bytes]) -> bytes:
     """The file of these sections. ValueError: too many, or too long."""
     size = file_bytes(sections)
     if len(sections) > MAX_SECTIONS or size > MAX_BYTES or len(key) != BYTES:
-        raise ValueError(f"{len(sections)} sections of {size} bytes under a key of {len(key)} bytes")
+        raise ValueError(f"cannot store {len(sections)} sections of {size} bytes under a key of {len(key)} bytes")
     head = _HEAD.pack(MAGIC, FORMAT, len(sections), size, key)
     rest = b"".join([*(_LENGTH.pack(len(section)) for section in sections), *sections])
     return b"".join((head, digest(head, rest), rest))
@@ -45,29 +45,29 @@ def file_bytes(sections: Sequence[bytes]) -> int:
 def decode(data: bytes, key: bytes) -> tuple[bytes, ...]:
     """The sections of a file. Damaged when it is none of this key."""
     if len(data) < _DIGEST_END:
-        raise Damaged(f"{len(data)} bytes are no whole header")
+        raise Damaged(f"truncated header: {len(data)} of {_DIGEST_END} bytes")
     magic, version, count, size, own = _HEAD.unpack_from(data)
     if magic != MAGIC:
         raise Damaged("not a file of this cache")
     if version != FORMAT:
         raise Damaged(f"format {version}, not {FORMAT}")
     if size != len(data):
-        raise Damaged(f"{len(data)} bytes of {size}")
+        raise Damaged(f"the file has {len(data)} bytes; its header says {size}")
     view = memoryview(data)
     if digest(view[: _HEAD.size], view[_DIGEST_END:]) != view[_HEAD.size : _DIGEST_END]:
         raise Damaged("the digest does not match")
     if own != key:
-        raise Damaged("the file is of another key")
+        raise Damaged("the file belongs to another key")
     start = _DIGEST_END + count * _LENGTH.size
     if count > MAX_SECTIONS or start > len(data):
-        raise Damaged(f"{count} sections in {len(data)} bytes")
+        raise Damaged(f"{count} sections do not fit in {len(data)} bytes")
     sections = []
     for number in range(count):
         (length,) = _LENGTH.unpack_from(data, _DIGEST_END + number * _LENGTH.size)
         if length > len(data) - start:
-            raise Damaged(f"section {number} is longer than the file")
+            raise Damaged(f"section {number} extends past the end of the file")
         sections.append(data[start : start + length])
         start += length
     if start != len(data):
-        raise Damaged(f"{len(data) - start} bytes belong to no section")
+        raise Damaged(f"{len(data) - start} bytes follow the last section")
     return tuple(sections)

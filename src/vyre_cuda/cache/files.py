@@ -121,7 +121,7 @@ def read(name: str, directory: int) -> bytes:
         if not stat.S_ISREG(status.st_mode):
             raise entry.Damaged("not a regular file")
         if status.st_size > entry.MAX_BYTES:
-            raise entry.Damaged(f"{status.st_size} bytes are too many")
+            raise entry.Damaged(f"the file has {status.st_size} bytes; at most {entry.MAX_BYTES} are read")
         return file.read(entry.MAX_BYTES)
 
 

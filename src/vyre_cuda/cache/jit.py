@@ -68,7 +68,7 @@ def _size(environment: Mapping[str, str], least: int) -> int:
     if given is None:
         return least
     if not (given.isascii() and given.isdigit()):
-        raise CacheError(f"{MAXSIZE}={given!r} is no number of bytes: set it to at least {least}, or unset it")
+        raise CacheError(f"{MAXSIZE}={given!r} is not a number of bytes: set it to at least {least}, or unset it")
     if int(given) < least:
         raise CacheError(
             f"{MAXSIZE}={given} is below the {least} bytes that were asked for: set it to at least that, unset it, "

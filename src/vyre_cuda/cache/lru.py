@@ -21,7 +21,7 @@ class LRU(Generic[V]):
         self, capacity: int, max_bytes: int | None = None, changed: Callable[[int, int, int], None] | None = None
     ) -> None:
         if capacity < 1:
-            raise ValueError(f"capacity of {capacity} entries; at least 1 is needed")
+            raise ValueError(f"capacity={capacity}; it must be at least 1")
         self._capacity = capacity
         self._max_bytes = max_bytes
         self._entries: OrderedDict[Hashable, tuple[V, int]] = OrderedDict()

@@ -47,7 +47,7 @@ def lower(
     _check_option("precision", precision, PRECISIONS)
     _check_option("bounds", bounds, BOUNDS)
     if max_ulp is not None and not max_ulp >= _ONE_ROUNDING:
-        raise ValueError(f"max_ulp={max_ulp!r}; one rounding is {_ONE_ROUNDING} ULP already")
+        raise ValueError(f"max_ulp={max_ulp!r} is too small; a single rounding is already off by {_ONE_ROUNDING} ULP")
     lowering = Lowering(
         program,
         target,
@@ -61,7 +61,8 @@ def lower(
     memory, function = lowering.memory, lowering.builder.function
     if memory.shared_bytes > target.max_shared_bytes:
         raise UnsupportedError(
-            f"program {program.name} has {memory.shared_bytes} bytes of shared memory; a block of {target} can have "
+            f"program {program.name} uses {memory.shared_bytes} bytes of shared "
+            f"memory; a block on {target} has at most "
             f"{target.max_shared_bytes}",
             capability="shared_memory",
         )
@@ -109,4 +110,4 @@ def _race_pragma(site: int, parameters: tuple[KernelParameter, ...]) -> str:
 
 def _check_option(option: str, word: str, words: tuple[str, ...]) -> None:
     if word not in words:
-        raise ValueError(f"{option}={word!r}; it is one of {', '.join(words)}")
+        raise ValueError(f"{option}={word!r}; it must be one of {', '.join(words)}")

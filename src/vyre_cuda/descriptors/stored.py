@@ -45,7 +45,7 @@ def decode(data: bytes, ptx: bytes, program: Program) -> Lowered:
         facts = json.loads(data)
         return _lowered(facts, ptx.decode("ascii"), program)
     except (KeyError, TypeError, IndexError, RecursionError) as error:
-        raise ValueError(f"not what lowering found out: {error!r}") from None
+        raise ValueError(f"malformed record of a lowering: {error!r}") from None
 
 
 def _lowered(facts: Any, ptx: str, program: Program) -> Lowered:
@@ -56,7 +56,7 @@ def _lowered(facts: Any, ptx: str, program: Program) -> Lowered:
     declared = [p.name for p in parameters if p.kind in ("buffer", "scalar")]
     sized = {p.name for p in parameters if p.kind == "size"}
     if declared != [p.name for p in program.parameters] or not sized.union(covered) <= set(buffers):
-        raise ValueError("parameters that are not those of the program")
+        raise ValueError("the parameters are not those of the program")
     return Lowered(
         ptx=ptx,
         entry=_one(str, facts["entry"]),
@@ -95,7 +95,7 @@ def _sites(rows: list[Any], program: Program) -> tuple[Site, ...]:
     sites = []
     for kind, message, buffer, number in rows:
         if _number(number) >= len(statements):
-            raise ValueError("a statement that the program does not have")
+            raise ValueError("it names a statement that the program does not have")
         source = statements[number].source
         sites.append(Site(_among(_SITE_KINDS, kind), _one(str, message), _one(str, buffer), number, source))
     return tuple(sites)

@@ -82,7 +82,7 @@ class Target:
         most = PARAMETER_BYTES if self.newest is not None and version > self.newest else LARGE_PARAMETER_BYTES
         if nbytes > most:
             raise UnsupportedError(
-                f"the parameters take {nbytes} bytes; a kernel of {self} has at most {most}"
+                f"the parameters take {nbytes} bytes; a kernel for {self} takes at most {most}"
                 + (f" below PTX {version[0]}.{version[1]}" if most == PARAMETER_BYTES else ""),
                 capability="parameter_bytes",
             )
@@ -97,7 +97,7 @@ class Target:
         sm = int(digits)
         if sm not in _TARGETS:
             known = ", ".join(f"sm_{known_sm}" for known_sm in KNOWN_SM)
-            raise UnsupportedError(f"target {name} is not known; there are {known}", capability=name)
+            raise UnsupportedError(f"target {name} is not known; known targets are {known}", capability=name)
         return cls(sm, _TARGETS[sm][0])
 
 
@@ -106,7 +106,7 @@ def driver_ptx_version(driver_version: int) -> PtxVersion:
     older = [known for known in _DRIVER_PTX if known <= driver_version]
     if not older:
         raise UnsupportedError(
-            f"the driver is of CUDA {_cuda(driver_version)}; CUDA {_cuda(min(_DRIVER_PTX))} is the oldest supported",
+            f"the driver supports CUDA {_cuda(driver_version)}; CUDA {_cuda(min(_DRIVER_PTX))} or newer is needed",
             capability="driver_version",
         )
     return _DRIVER_PTX[max(older)]
@@ -127,7 +127,7 @@ def target_for(compute_capability: tuple[int, int], driver_version: int) -> Targ
     if target.version > newest:
         needed, taken = (f"{major}.{minor}" for major, minor in (target.version, newest))
         raise UnsupportedError(
-            f"{target} needs PTX {needed}; the driver (CUDA {_cuda(driver_version)}) takes PTX {taken} at most",
+            f"{target} needs PTX {needed}; the driver (CUDA {_cuda(driver_version)}) accepts at most PTX {taken}",
             capability=f"ptx_{needed}",
         )
     return target

@@ -40,7 +40,7 @@ def verify(function: Function, target: Target) -> None:
 
 
 def _fail(what: str) -> None:
-    raise InternalError(f"lowering made a wrong function: {what}")
+    raise InternalError(f"lowering produced an invalid function: {what}")
 
 
 def _check_value(function: Function, value: int, target: Target) -> None:
@@ -99,7 +99,7 @@ def _check_definitions(function: Function) -> None:
     for position, item in enumerate(code):
         if not isinstance(item, int) and item[0] == "label":
             if item[2][0] in places:
-                _fail(f"label {item[2][0]} stands twice")
+                _fail(f"label {item[2][0]} is defined twice")
             places[item[2][0]] = position
     arriving: dict[int, frozenset[int]] = {}
     work: list[tuple[int, frozenset[int]]] = [(0, _entry_values(function))]
@@ -125,7 +125,7 @@ def _check_definitions(function: Function) -> None:
                 break
             if item[0] == "branch":
                 if item[2][0] not in places:
-                    _fail(f"label {item[2][0]} stands nowhere")
+                    _fail(f"label {item[2][0]} is not defined")
                 work.append((places[item[2][0]] + 1, frozenset(defined)))
             if item[0] in ("branch", "return") and not item[1]:
                 break
