@@ -342,10 +342,10 @@ enum { /* kinds of rows */
  * caches and compiling are the host language's (vyc_context_count), the others this library's. */
 /* clang-format off */
 #define VYC_STATS_TABLE(X)                                                                         \
-  X(kernel_launches, TOTAL, "Kernels given to a stream; those of recorded graphs not counted.")    \
+  X(kernel_launches, TOTAL, "Kernels launched on a stream, without those of recorded graphs.")     \
   X(plain_kernel_launches, TOTAL, "Kernel launches without a prepared graph, which cost more.")    \
   X(cuda_graph_launches, TOTAL, "Replays of recorded graphs.")                                     \
-  X(cuda_graph_instantiations, TOTAL, "Graphs instantiated, those of single kernels included.")    \
+  X(cuda_graph_instantiations, TOTAL, "Graphs instantiated, including those of single kernels.")   \
   X(host_dispatches, TOTAL, "Calls with host arrays.")                                             \
   X(host_upload_operations, TOTAL, "Copies from host to device by a copy engine.")                 \
   X(host_to_device_bytes, TOTAL, "Bytes of those copies.")                                         \
@@ -357,47 +357,47 @@ enum { /* kinds of rows */
   X(fill_bytes, TOTAL, "Bytes of those fills.")                                                    \
   X(mapped_read_bytes, TOTAL, "Bytes of arguments that kernels read in host memory.")              \
   X(mapped_write_bytes, TOTAL, "Bytes of results that kernels wrote in host memory.")              \
-  X(staged_in_bytes, TOTAL, "Bytes that the host copied into page-locked memory for the device.")  \
-  X(staged_out_bytes, TOTAL, "Bytes that the host copied out of it for a caller.")                 \
-  X(readback_bytes, TOTAL, "Bytes of results and downloads that callers asked for.")               \
-  X(resident_allocation_bytes_requested, TOTAL, "Bytes asked for as device arrays.")               \
-  X(transient_allocation_bytes_requested, TOTAL, "Bytes asked for to stage calls in.")             \
+  X(staged_in_bytes, TOTAL, "Bytes that the host copied to page-locked memory for the device.")    \
+  X(staged_out_bytes, TOTAL, "Bytes that the host copied from page-locked memory to a caller.")    \
+  X(readback_bytes, TOTAL, "Bytes of results and downloads that callers requested.")               \
+  X(resident_allocation_bytes_requested, TOTAL, "Bytes requested for device arrays.")              \
+  X(transient_allocation_bytes_requested, TOTAL, "Bytes requested for staging of calls.")          \
   X(sync_points, TOTAL, "Waits for the device on behalf of a caller.")                             \
   X(timed_dispatches, TOTAL, "Timed calls that ended.")                                            \
   X(timed_wall_ns_total, TOTAL, "Nanoseconds of timed calls.")                                     \
   X(timed_device_ns_total, TOTAL, "Nanoseconds that their kernels ran.")                           \
   X(timed_device_ns_max, MOST, "Nanoseconds that the longest of these kernels ran.")               \
-  X(timed_enqueue_ns_total, TOTAL, "Nanoseconds of staging and launching of timed calls.")         \
-  X(timed_wait_ns_total, TOTAL, "Nanoseconds of waiting of timed calls.")                          \
+  X(timed_enqueue_ns_total, TOTAL, "Nanoseconds of staging and launching in timed calls.")         \
+  X(timed_wait_ns_total, TOTAL, "Nanoseconds of waiting in timed calls.")                          \
   X(driver_errors, TOTAL, "Driver calls that failed.")                                             \
   X(module_loads, TOTAL, "Modules loaded.")                                                        \
   X(module_load_ns_total, TOTAL, "Nanoseconds of loading and linking modules.")                    \
   X(module_links, TOTAL, "PTX texts linked to device images.")                                     \
   X(compiles, TOTAL, "Programs lowered to PTX.")                                                   \
   X(compile_ns_total, TOTAL, "Nanoseconds of lowering programs.")                                  \
-  X(kernel_cache_hits, TOTAL, "Compilations answered by a kernel in memory.")                      \
-  X(kernel_cache_misses, TOTAL, "Compilations that no kernel in memory answered.")                 \
+  X(kernel_cache_hits, TOTAL, "Compilations that found a kernel in memory.")                       \
+  X(kernel_cache_misses, TOTAL, "Compilations that found no kernel in memory.")                    \
   X(kernel_cache_evictions, TOTAL, "Kernels dropped for newer ones.")                              \
   X(kernel_cache_entries, LEVEL, "Kernels in memory.")                                             \
-  X(kernel_cache_bytes, LEVEL, "Bytes of text of kernels in memory.")                              \
+  X(kernel_cache_bytes, LEVEL, "Bytes of PTX and images of kernels in memory.")                    \
   X(disk_cache_hits, TOTAL, "Device images read from the disk cache.")                             \
-  X(disk_cache_misses, TOTAL, "Device images that the disk cache did not have.")                   \
+  X(disk_cache_misses, TOTAL, "Device images that were not in the disk cache.")                    \
   X(disk_cache_evictions, TOTAL, "Files removed from the disk cache for newer ones.")              \
   X(disk_cache_read_bytes, TOTAL, "Bytes read from the disk cache.")                               \
   X(disk_cache_written_bytes, TOTAL, "Bytes written to the disk cache.")                           \
   X(disk_cache_errors, TOTAL, "Files of the disk cache that were damaged or could not be used.")   \
   X(device_pool_hits, TOTAL, "Allocations of device memory served from idle blocks.")              \
-  X(device_pool_misses, TOTAL, "Allocations of device memory that the driver was asked for.")      \
+  X(device_pool_misses, TOTAL, "Allocations of device memory requested from the driver.")          \
   X(pinned_pool_hits, TOTAL, "Allocations of page-locked memory served from idle blocks.")         \
-  X(pinned_pool_misses, TOTAL, "Allocations of page-locked memory that the driver was asked for.") \
+  X(pinned_pool_misses, TOTAL, "Allocations of page-locked memory requested from the driver.")     \
   X(live_bytes, LEVEL, "Bytes of device memory in use.")                                           \
   X(idle_bytes, LEVEL, "Bytes of device memory kept for reuse.")                                   \
   X(pinned_live_bytes, LEVEL, "Bytes of page-locked memory in use.")                               \
   X(pinned_idle_bytes, LEVEL, "Bytes of page-locked memory kept for reuse.")                       \
-  X(live_streams, LEVEL, "Streams that are open, those of others that were adopted included.")     \
-  X(adopted_streams, LEVEL, "Streams of others, kept so that they are adopted once.")              \
-  X(idle_events, LEVEL, "Events that were released and are kept for the next record.")             \
-  X(event_creations, TOTAL, "Events that the driver made because none was kept.")
+  X(live_streams, LEVEL, "Open streams, including adopted ones.")                                  \
+  X(adopted_streams, LEVEL, "Foreign streams, kept so that they are adopted only once.")           \
+  X(idle_events, LEVEL, "Released events that are kept for the next record.")                      \
+  X(event_creations, TOTAL, "Events that the driver created because none was kept.")
 /* clang-format on */
 
 /* Row `row` of the table; VYC_E_INVALID past the end. The texts are static. */

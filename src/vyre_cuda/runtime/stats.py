@@ -76,7 +76,7 @@ class DeviceStats:
 
     @property
     def launches(self) -> int:
-        """Kernels enqueued on streams, not counting those of recorded graphs."""
+        """Kernels launched on a stream, without those of recorded graphs."""
         return self.kernel_launches
 
     @property
