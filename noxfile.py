@@ -1,6 +1,6 @@
-"""The tasks of the project: `nox -l` lists them, `nox -s NAME -- WORDS` runs one, and WORDS go to its program.
+"""The tasks of the project: `nox -l` lists them, and `nox -s NAME -- WORDS` runs one and passes WORDS to its program.
 
-They run in the environment that nox is called from, which has the package and its extra "dev", and need no network.
+They run in the environment from which nox is called, which needs the package with the extra "dev", but no network.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _native(session: nox.Session, preset: str) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """All checks of a commit."""
+    """All checks that a commit must pass."""
     session.run("pre-commit", "run", "--all-files", *session.posargs)
 
 
@@ -56,7 +56,7 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def imports(session: nox.Session) -> None:
-    """Who imports whom: the rooms of the package."""
+    """The import rules between the rooms of the package."""
     session.run("lint-imports", *session.posargs)
 
 
@@ -78,13 +78,13 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def quick(session: nox.Session) -> None:
-    """Of these, those that take less than a quarter of a second each."""
+    """The tests that take less than a quarter of a second each."""
     _pytest(session, "-m", "not slow")
 
 
 @nox.session
 def long(session: nox.Session) -> None:
-    """All tests with all cases, and those that take minutes."""
+    """All tests with all cases, including those that take minutes."""
     _pytest(session, "--long")
 
 
@@ -96,7 +96,7 @@ def device(session: nox.Session) -> None:
 
 @nox.session
 def random(session: nox.Session) -> None:
-    """20,000 random programs against the interpreter, on the emulator; `-- --device=cuda`: on a GPU."""
+    """20,000 random programs, compared with the interpreter, on the emulator; `-- --device=cuda`: on a GPU."""
     words = (PARITY, "-k", "random_programs", "--timeout=0")
     _pytest(session, *words, VYRE_CUDA_TEST_EXAMPLES=os.environ.get("VYRE_CUDA_TEST_EXAMPLES", "20000"))
 
@@ -104,7 +104,7 @@ def random(session: nox.Session) -> None:
 @nox.session
 @nox.parametrize("preset", ["dev", "release"], ids=["dev", "release"])
 def native(session: nox.Session, preset: str) -> None:
-    """The native programs, by CMake and ctest; release also makes the libraries for C and C++ hosts."""
+    """The native programs, with CMake and ctest; release also builds the libraries for C and C++ hosts."""
     _native(session, preset)
 
 
@@ -117,20 +117,20 @@ def sanitizers(session: nox.Session, preset: str) -> None:
 
 @nox.session
 def sanitized(session: nox.Session) -> None:
-    """The Python tests with address and undefined-behavior sanitizers in library, emulator and extensions."""
+    """The Python tests, with address and undefined-behavior sanitizers in the library, emulator and extensions."""
     words = session.posargs or ["tests/binding", "tests/device", "-m", "not slow"]
     session.run(sys.executable, "tools/sanitized.py", "asan", *words)
 
 
 @nox.session
 def threads(session: nox.Session) -> None:
-    """Threads with the thread sanitizer, by a Python that has it (3.14t, --disable-gil --with-thread-sanitizer)."""
+    """Thread tests with the thread sanitizer; needs a Python built with it (3.14t, --with-thread-sanitizer)."""
     session.run(sys.executable, "tools/sanitized.py", "tsan", *(session.posargs or THREADS))
 
 
 @nox.session
 def explorer(session: nox.Session) -> None:
-    """A million schedules of two and three threads, and one again (tests/explorer/README.md)."""
+    """A million schedules of two and three threads, or a single one again (tests/explorer/README.md)."""
     session.run("cmake", "--preset", "release", f"-DPython_EXECUTABLE={sys.executable}")
     session.run("cmake", "--build", "--preset", "release", "--target", "explorer")
     words = session.posargs or ["--budget", "100", "--random", "250000"]
@@ -147,13 +147,13 @@ def fuzz_programs(session: nox.Session, kind: str) -> None:
 @nox.session
 @nox.parametrize("kind", ["file", "signed", "facts"], ids=["file", "signed", "facts"])
 def fuzz_cache(session: nox.Session, kind: str) -> None:
-    """The same on cache files."""
+    """A million executions of a fuzzer on cache files."""
     session.run(sys.executable, "tests/fuzz/fuzz_cache.py", kind, *(session.posargs or ["-runs=1000000"]))
 
 
 @nox.session
 def fuzz_bundles(session: nox.Session) -> None:
-    """Ten million changed bundles through the loader, with sanitizers."""
+    """Loading ten million mutated bundles, with sanitizers."""
     session.run("cmake", "--preset", "asan", f"-DPython_EXECUTABLE={sys.executable}")
     session.run("cmake", "--build", "--preset", "asan", "--target", "fuzz_bundle")
     words = session.posargs or ["-runs=10000000"]
@@ -163,7 +163,7 @@ def fuzz_bundles(session: nox.Session) -> None:
 @nox.session
 @nox.parametrize("part", ["bundle", "replay", "ptx", "arrays"], ids=["bundle", "replay", "ptx", "arrays"])
 def libfuzzer(session: nox.Session, part: str) -> None:
-    """A fuzzer in C or C++ with libFuzzer, which needs clang, for a quarter of an hour."""
+    """A fuzzer in C or C++ for 15 minutes, with libFuzzer, which needs clang."""
     session.run("cmake", "--preset", "fuzz", f"-DPython_EXECUTABLE={sys.executable}")
     session.run("cmake", "--build", "--preset", "fuzz", "--target", f"fuzz_{part}")
     session.run(sys.executable, "tests/fuzz/seeds.py", "build/seeds")
@@ -175,19 +175,19 @@ def libfuzzer(session: nox.Session, part: str) -> None:
 
 @nox.session
 def machine_code(session: nox.Session) -> None:
-    """100,000 random programs by the machine code of a ptxas, without a GPU: `-- --ptxas PATH --output DIR`."""
+    """The machine code of 100,000 random programs, without a GPU: `-- --ptxas PATH --output DIR`."""
     words = ["--programs", "100000", "--reduce", *session.posargs]
     session.run(sys.executable, "tests/machine_code/check.py", *words)
 
 
 @nox.session
 def independent(session: nox.Session) -> None:
-    """Random programs on all GPUs against an oracle of their own: `-- --output DIR`; `--reduce FILE` cuts one down."""
+    """Random programs on all GPUs, compared with an oracle: `-- --output DIR`; `--reduce FILE` reduces one."""
     words = ["--device", "cuda", "--seconds", "500", *session.posargs]
     session.run(sys.executable, "tests/independent/run.py", *words)
 
 
-# ---- records, after a wanted change: then read the diff --------------------------------------------------------------
+# ---- records, after an intended change: then read the diff -----------------------------------------------------------
 
 
 @nox.session
@@ -197,33 +197,33 @@ def independent(session: nox.Session) -> None:
     ids=["ptx", "abi", "budget"],
 )
 def golden(session: nox.Session, what: str) -> None:
-    """Records anew: the PTX of some programs, the binary interface, what warm calls cost."""
+    """Updates records: the PTX of some programs, the binary interface, or the cost of warm calls."""
     _pytest(session, what, "--update-golden", "--long")
 
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """The pages that are generated: op table, functions, conformance."""
+    """Writes the generated pages: op table, functions, conformance."""
     session.run(sys.executable, "docs/generate.py", *session.posargs)
 
 
 @nox.session
 @nox.parametrize("where", ["emulator", "cuda"], ids=["emulator", "cuda"])
 def conformance(session: nox.Session, where: str) -> None:
-    """The conformance of interpreter and emulator, or that of a GPU."""
+    """Records the conformance of interpreter and emulator, or of a GPU."""
     rooms = ["tests/device", "--device=cuda"] if where == "cuda" else []
     _pytest(session, "-m", "conformance", *rooms, f"--conformance=docs/conformance/{where}.json")
 
 
 @nox.session
 def minimax(session: nox.Session) -> None:
-    """The polynomials of the mathematical functions, after a change in tools/."""
+    """Finds the polynomials of the mathematical functions, after a change in tools/."""
     session.run(sys.executable, "tools/minimax.py", *session.posargs)
 
 
 @nox.session
 def figures(session: nox.Session) -> None:
-    """The figures of the documents, out of benchmarks/results."""
+    """Writes the figures of docs/performance.md from benchmarks/results."""
     session.run(sys.executable, "benchmarks/page.py", *session.posargs)
 
 
@@ -239,7 +239,7 @@ def benchmarks(session: nox.Session) -> None:
 @nox.session
 @nox.parametrize("what", ["record", "fold"], ids=["record", "fold"])
 def silicon(session: nox.Session, what: str) -> None:
-    """The answers of a GPU; or what its compiler makes of operands that it can fold: `-- --output fold.jsonl`."""
+    """Records the answers of a GPU, or finds operands that its compiler folds wrongly: `-- --output fold.jsonl`."""
     session.run(sys.executable, f"tests/silicon/{what}.py", "libcuda.so.1", *session.posargs)
 
 
@@ -251,5 +251,5 @@ def abi(session: nox.Session) -> None:
 
 @nox.session
 def wheels(session: nox.Session) -> None:
-    """An sdist and manylinux wheels: `-- --output dist python3.10 python3.11 ...`."""
+    """Builds an sdist and manylinux wheels: `-- --output dist python3.10 python3.11 ...`."""
     session.run(sys.executable, "tools/wheels.py", *session.posargs)
