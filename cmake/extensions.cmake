@@ -9,7 +9,7 @@ execute_process(
 set(VYC_NATIVE_SOURCE ${CMAKE_CURRENT_SOURCE_DIR}/src/vyre_cuda/_native)
 file(GLOB_RECURSE VYC_NATIVE_PXD CONFIGURE_DEPENDS ${VYC_NATIVE_SOURCE}/*.pxd ${VYC_NATIVE_SOURCE}/*.h)
 
-# `path` is that of the .pyx under _native, without its ending: NAME or FOLDER/NAME.
+# `path` is that of the .pyx under _native, without its ending: ROOM/NAME.
 function(vyc_extension path)
   set(source ${VYC_NATIVE_SOURCE}/${path}.pyx)
   set(output ${CMAKE_CURRENT_BINARY_DIR}/_native/${path}.c)
@@ -37,6 +37,8 @@ function(vyc_extension path)
   install(TARGETS ${target} LIBRARY DESTINATION vyre_cuda/${folder})
 endfunction()
 
-foreach(name status origin waiting context graph memory foreign dlpack module ticket plan loaded table frame dispatch bound record bundle)
-  vyc_extension(${name})
+file(GLOB_RECURSE VYC_NATIVE_PYX CONFIGURE_DEPENDS RELATIVE ${VYC_NATIVE_SOURCE} ${VYC_NATIVE_SOURCE}/*.pyx)
+foreach(source ${VYC_NATIVE_PYX})
+  string(REGEX REPLACE "[.]pyx$" "" path ${source})
+  vyc_extension(${path})
 endforeach()

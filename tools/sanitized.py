@@ -53,8 +53,8 @@ def package(folder: Path) -> Path:
             there.mkdir(parents=True, exist_ok=True)
         elif path.suffix in (".py", ".pyi", ".pxd", ".typed") or "launcher_sources" in path.parts:
             shutil.copyfile(path, there)
-    for extension in folder.glob(f"*{sysconfig.get_config_var('EXT_SUFFIX')}"):
-        _link(made / "vyre_cuda" / "_native" / extension.name, extension)
+    for extension in folder.glob(f"_native/*/*{sysconfig.get_config_var('EXT_SUFFIX')}"):
+        _link(made / "vyre_cuda" / extension.relative_to(folder), extension)
     _link(made / "vyre_cuda" / "lib", folder)
     _link(made / "vyre_cuda" / "include", ROOT / "csrc" / "include")
     return made

@@ -1,10 +1,10 @@
 # vyre_cuda.h for extensions of others: `from vyre_cuda.c_api cimport vyc_driver_open`. Compile with
 # vyre_cuda.get_include(), link to vyre_cuda in vyre_cuda.get_library_dir(). What the package itself
-# uses is declared in _native/c_api.pxd and c_bundle.pxd, the rest of the header here.
+# uses is declared in _native/core/c_api.pxd and _native/bundle/c_bundle.pxd, the rest of the header here.
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
-from vyre_cuda._native.c_api cimport *
-from vyre_cuda._native.c_bundle cimport *
+from vyre_cuda._native.core.c_api cimport *
+from vyre_cuda._native.bundle.c_bundle cimport *
 
 cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_copy_in(vyc_buffer *to, uint64_t offset, const void *data, uint64_t nbytes)

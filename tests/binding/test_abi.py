@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 LIBRARY = Path(vc.get_library_dir()) / f"libvyre_cuda.so.{vc.__version__.rpartition('.')[0]}"
 HEADER = Path(vc.get_include()) / "vyre_cuda.h"
 PACKAGE = Path(vc.__file__).parent
-CYTHON = (*PACKAGE.glob("_native/c_*.pxd"), PACKAGE / "c_api.pxd")
+CYTHON = (*PACKAGE.glob("_native/*/c_*.pxd"), PACKAGE / "c_api.pxd")
 LISTED = (ROOT / "csrc" / "symbols.txt").read_text().split()
 
 

@@ -84,7 +84,7 @@ def test_the_wheel_has_what_others_build_on_and_no_sources(wheel: Path) -> None:
 
     assert {
         "vyre_cuda/c_api.pxd",
-        "vyre_cuda/_native/c_api.pxd",
+        "vyre_cuda/_native/core/c_api.pxd",
         "vyre_cuda/include/vyre_cuda.h",
         "vyre_cuda/lib/libvyre_cuda.so",
         f"vyre_cuda/lib/{SONAME}",
@@ -95,6 +95,7 @@ def test_the_wheel_has_what_others_build_on_and_no_sources(wheel: Path) -> None:
     } <= names
     libraries = {name for name in names if ".so." in name} - {f"vyre_cuda/lib/{SONAME}"}
     sources = libraries | {name for name in names if name.endswith((".pyx", ".c", ".cpp", ".o"))}
+    sources |= {name for name in names if name.endswith(".h") and "/_native/" in name}
     assert {str(Path(name).parent) for name in sources} == {"vyre_cuda/bundles/launcher_sources"}
     outside = {name.split("/")[0] for name in names} - {"vyre_cuda"}
     assert outside == {f"vyre_cuda-{vc.__version__}.dist-info"}
@@ -108,10 +109,10 @@ def test_libraries_need_the_system_and_each_other_alone(unpacked: Path) -> None:
         needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic))
         paths = set(re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", dynamic))
 
-        own = library.parent.name == "_native"
+        own = library.parent.parent.name == "_native"
         loader = {name for name in needed if name.startswith("ld-linux")}
         assert needed - SYSTEM - loader <= ({SONAME} if own else set()), library
-        assert paths == ({"$ORIGIN/../lib"} if own else set()), library
+        assert paths == ({"$ORIGIN/../../lib"} if own else set()), library
 
 
 def test_the_wheel_is_for_manylinux_and_nothing_was_bundled(wheel: Path) -> None:
@@ -119,7 +120,8 @@ def test_the_wheel_is_for_manylinux_and_nothing_was_bundled(wheel: Path) -> None
     with zipfile.ZipFile(wheel) as archive:
         libraries = {name for name in archive.namelist() if ".so" in name}
 
-    assert {str(Path(name).parent) for name in libraries} == {"vyre_cuda/lib", "vyre_cuda/_native"}
+    rooms = {f"vyre_cuda/_native/{room}" for room in ("bundle", "call", "core", "graph", "memory", "trace")}
+    assert {str(Path(name).parent) for name in libraries} == {"vyre_cuda/lib", *rooms}
     assert not any("libcuda" in name for name in libraries)
 
 

@@ -4,7 +4,7 @@
 #include <Python.h>
 #undef Py_GIL_DISABLED
 #define Py_GIL_DISABLED 1
-#include "spares.h"
+#include "call/spares.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -24,7 +24,7 @@ COVERED = 2
 PARAMETER_KINDS = {"buffer": 1, "scalar": 2, "size": 3, "report": 4, "grid_barrier": 5}
 OF_NO_PARAMETER = ("report", "grid_barrier")
 
-# A step of a postfix expression over sizes and scalars, as `_native.table` evaluates it: (what, width, value).
+# A step of a postfix expression over sizes and scalars, as `_native.call.table` evaluates it: (what, width, value).
 # `what` is a leaf or the code of an op of `ir.core.ops`; `width` the bits of what it gives, negative when signed.
 Step: TypeAlias = tuple[int, int, int]
 LEAF_CONSTANT, LEAF_SIZE, LEAF_SCALAR = -1, -2, -3

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_cuda._native.context import Stream
-from vyre_cuda._native.foreign import named_stream
-from vyre_cuda._native.memory import find_pinned
-from vyre_cuda._native.plan import Arguments
+from vyre_cuda._native.call.plan import Arguments
+from vyre_cuda._native.core.context import Stream
+from vyre_cuda._native.memory.adopted import named_stream
+from vyre_cuda._native.memory.memory import find_pinned
 from vyre_cuda.ir.call import call as calls
 from vyre_cuda.ir.call.geometry import host_size, launch_geometry
 from vyre_cuda.ir.core.nodes import Parameter

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_cuda._native.context import refuse_pickle
-from vyre_cuda._native.memory import Buffer, Span
+from vyre_cuda._native.core.context import refuse_pickle
+from vyre_cuda._native.memory.memory import Buffer, Span
 from vyre_cuda.errors import RecordingError
 from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.ir.core.types import Type, by_dtype

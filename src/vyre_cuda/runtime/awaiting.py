@@ -10,8 +10,8 @@ import asyncio
 from time import monotonic_ns
 from typing import Any, Protocol
 
-from vyre_cuda._native.context import Event
-from vyre_cuda._native.ticket import Ticket
+from vyre_cuda._native.call.ticket import Ticket
+from vyre_cuda._native.core.context import Event
 from vyre_cuda.runtime.waiter import Waiter, Waiting
 
 # Nanoseconds for which the loop looks, once in each of its turns.

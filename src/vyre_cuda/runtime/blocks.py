@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vyre_cuda._native.context import Context
+from vyre_cuda._native.core.context import Context
 from vyre_cuda.cache.lru import LRU
 from vyre_cuda.cache.store import Store
 from vyre_cuda.ir.builder.reblock import what_fixes_block, with_block

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from vyre_cuda._native.bound import Call
-from vyre_cuda._native.context import refuse_pickle
-from vyre_cuda._native.foreign import named_stream
-from vyre_cuda._native.plan import Arguments
+from vyre_cuda._native.call.bound import Call
+from vyre_cuda._native.call.plan import Arguments
+from vyre_cuda._native.core.context import refuse_pickle
+from vyre_cuda._native.memory.adopted import named_stream
 from vyre_cuda.runtime.arguments import all_parameters, device_arguments
 from vyre_cuda.runtime.kinds import RESIDENT
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from vyre_cuda._native.bundle import BundleFile
-from vyre_cuda._native.status import AssertReport
+from vyre_cuda._native.bundle.bundle import BundleFile
+from vyre_cuda._native.core.status import AssertReport
 from vyre_cuda.bundles.graphs import LAUNCH
 from vyre_cuda.codegen.core.lowered import Access, KernelParameter, Lowered, ParameterKind, Site, SiteKind
 from vyre_cuda.descriptors.signature import COVERED, OF_NO_PARAMETER, ROLE_SCALAR, ROLES, STREAMING

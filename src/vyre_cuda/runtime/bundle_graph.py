@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from vyre_cuda._native.memory import Buffer
+from vyre_cuda._native.memory.memory import Buffer
 from vyre_cuda.bundles.graphs import (
     COPY,
     END,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from vyre_cuda._native.status import AssertReport
+from vyre_cuda._native.core.status import AssertReport
 from vyre_cuda.cache.lru import LRU
 from vyre_cuda.errors import Error, InternalError
 from vyre_cuda.ir.core.program import Program

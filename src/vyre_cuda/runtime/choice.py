@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Iterable
 
-from vyre_cuda._native.context import Driver
+from vyre_cuda._native.core.context import Driver
 from vyre_cuda.errors import DeviceUnavailableError, UnsupportedError
 from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
 

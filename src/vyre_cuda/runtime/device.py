@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from vyre_cuda._native import frame, memory
-from vyre_cuda._native.context import Context, refuse_pickle
-from vyre_cuda._native.context import Event as Event
-from vyre_cuda._native.context import Stream as Stream
-from vyre_cuda._native.memory import Buffer
-from vyre_cuda._native.status import AssertReport
+from vyre_cuda._native.call import frame
+from vyre_cuda._native.core.context import Context, refuse_pickle
+from vyre_cuda._native.core.context import Event as Event
+from vyre_cuda._native.core.context import Stream as Stream
+from vyre_cuda._native.core.status import AssertReport
+from vyre_cuda._native.memory import memory
+from vyre_cuda._native.memory.memory import Buffer
 from vyre_cuda.errors import DeviceUnavailableError, Error, RecordingError, ResourceError
 from vyre_cuda.ir.check.validate import check
 from vyre_cuda.ir.core.program import Program

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_cuda._native.context import Stream, refuse_pickle
-from vyre_cuda._native.loaded import Launcher, LoadedCall
-from vyre_cuda._native.module import Module, is_binary
-from vyre_cuda._native.plan import Plan
+from vyre_cuda._native.call.loaded import Launcher, LoadedCall
+from vyre_cuda._native.call.plan import Plan
+from vyre_cuda._native.core.context import Stream, refuse_pickle
+from vyre_cuda._native.core.module import Module, is_binary
 from vyre_cuda.codegen.core.target import LARGE_PARAMETER_BYTES
 from vyre_cuda.descriptors.signature import PARAMETER_KINDS, ROLES, width_of
 from vyre_cuda.errors import RecordingError, UnsupportedError

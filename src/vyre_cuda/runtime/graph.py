@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from vyre_cuda._native import graph as native
-from vyre_cuda._native.context import Stream, refuse_pickle
-from vyre_cuda._native.foreign import event_on, named_stream, order_stream
+from vyre_cuda._native.core.context import Stream, refuse_pickle
+from vyre_cuda._native.graph import graph as native
+from vyre_cuda._native.memory.adopted import event_on, named_stream, order_stream
 from vyre_cuda.bundles.graphs import RecordedGraph
 from vyre_cuda.bundles.write import bundle
 from vyre_cuda.errors import DeviceUnavailableError, RecordingError

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from vyre_cuda._native.context import Stream
-from vyre_cuda._native.dlpack import Imported, export
-from vyre_cuda._native.foreign import (
+from vyre_cuda._native.core.context import Stream
+from vyre_cuda._native.memory.adopted import (
     LEGACY_STREAM,
     adopt_memory,
     is_read_only,
@@ -22,6 +21,7 @@ from vyre_cuda._native.foreign import (
     order_after,
     order_stream,
 )
+from vyre_cuda._native.memory.dlpack import Imported, export
 from vyre_cuda.ir.core.types import TYPES, Type, by_dtype
 from vyre_cuda.records import dataclass
 from vyre_cuda.runtime.array import DeviceArray

@@ -7,7 +7,7 @@ import tempfile
 import threading
 import warnings
 
-from vyre_cuda._native.context import driver_started
+from vyre_cuda._native.core.context import driver_started
 from vyre_cuda.cache.jit import DISABLE, PATH, jit_settings
 from vyre_cuda.cache.jit import JitCache as JitCache
 from vyre_cuda.errors import CacheError

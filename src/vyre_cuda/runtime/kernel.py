@@ -10,12 +10,12 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from vyre_cuda._native import dispatch
-from vyre_cuda._native.context import refuse_pickle
-from vyre_cuda._native.dispatch import Dispatcher
-from vyre_cuda._native.module import Module
-from vyre_cuda._native.plan import Arguments, Plan
-from vyre_cuda._native.status import AssertReport
+from vyre_cuda._native.call import dispatch
+from vyre_cuda._native.call.dispatch import Dispatcher
+from vyre_cuda._native.call.plan import Arguments, Plan
+from vyre_cuda._native.core.context import refuse_pickle
+from vyre_cuda._native.core.module import Module
+from vyre_cuda._native.core.status import AssertReport
 from vyre_cuda.descriptors.signature import Signature, signature
 from vyre_cuda.errors import Error, Limit, RecordingError, UnsupportedError
 from vyre_cuda.ir.call.call import argument_parameters

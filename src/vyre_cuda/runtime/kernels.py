@@ -13,8 +13,8 @@ from contextlib import suppress
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, TypeAlias
 
-from vyre_cuda._native.context import STATS, Context
-from vyre_cuda._native.module import link
+from vyre_cuda._native.core.context import STATS, Context
+from vyre_cuda._native.core.module import link
 from vyre_cuda.cache.digest import key_of
 from vyre_cuda.cache.directory import cache_root
 from vyre_cuda.cache.flight import SingleFlight

@@ -17,7 +17,7 @@ from vyre_cuda.runtime.occupancy import best_block
 from vyre_cuda.runtime.properties import DeviceProperties
 
 if TYPE_CHECKING:
-    from vyre_cuda._native.context import Context
+    from vyre_cuda._native.core.context import Context
     from vyre_cuda.runtime import refused
 else:
     refused = later("vyre_cuda.runtime.refused")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from vyre_cuda._native.module import Module
+from vyre_cuda._native.core.module import Module
 from vyre_cuda.codegen.core.lowered import Lowered
 from vyre_cuda.errors import Limit, UnsupportedError
 from vyre_cuda.ir.core.nodes import AXES
@@ -13,7 +13,7 @@ from vyre_cuda.records import dataclass
 from vyre_cuda.runtime.properties import DeviceProperties, KernelAttributes
 
 if TYPE_CHECKING:
-    from vyre_cuda._native.context import Context
+    from vyre_cuda._native.core.context import Context
 
 # Registers are given to warps in units of so many (CUDA C++ programming guide, occupancy).
 _REGISTER_UNIT = 256

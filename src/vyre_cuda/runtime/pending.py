@@ -6,9 +6,9 @@ from collections.abc import Callable, Coroutine, Generator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from vyre_cuda._native.context import Event, refuse_pickle
-from vyre_cuda._native.status import AssertReport
-from vyre_cuda._native.ticket import Ticket
+from vyre_cuda._native.call.ticket import Ticket
+from vyre_cuda._native.core.context import Event, refuse_pickle
+from vyre_cuda._native.core.status import AssertReport
 from vyre_cuda.errors import KernelTimeoutError
 from vyre_cuda.later import later
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from vyre_cuda._native.graph import Node
+from vyre_cuda._native.graph.graph import Node
 
 SHAPES = {"kernel": "box", "copy": "cds", "fill": "note", "clear": "note", "control": "point"}
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from vyre_cuda._native.context import Stream
-from vyre_cuda._native.graph import Transfer
-from vyre_cuda._native.memory import find_pinned
-from vyre_cuda._native.plan import Arguments, Plan
+from vyre_cuda._native.call.plan import Arguments, Plan
+from vyre_cuda._native.core.context import Stream
+from vyre_cuda._native.graph.graph import Transfer
+from vyre_cuda._native.memory.memory import find_pinned
 from vyre_cuda.errors import RecordingError, UnsupportedError
 from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.records import dataclass, field

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_cuda._native import memory
-from vyre_cuda._native.context import refuse_pickle
-from vyre_cuda._native.record import Recorded
-from vyre_cuda._native.status import AssertReport
+from vyre_cuda._native.call.record import Recorded
+from vyre_cuda._native.core.context import refuse_pickle
+from vyre_cuda._native.core.status import AssertReport
+from vyre_cuda._native.memory import memory
 from vyre_cuda.errors import Error
 from vyre_cuda.ir.call import call as calls
 from vyre_cuda.ir.core.nodes import Const, Parameter, Size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from vyre_cuda._native.context import stats_rows
+from vyre_cuda._native.core.context import stats_rows
 
 _PREFIX = "vyre_cuda_"
 

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from vyre_cuda._native.context import Context
+    from vyre_cuda._native.core.context import Context
     from vyre_cuda.runtime.stats import DeviceStats
     from vyre_cuda.runtime.watch import Watch
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from vyre_cuda._native.memory import Buffer, Span, Transfers
-from vyre_cuda._native.status import AssertReport
+from vyre_cuda._native.core.status import AssertReport
+from vyre_cuda._native.memory.memory import Buffer, Span, Transfers
 from vyre_cuda.later import later
 from vyre_cuda.runtime.kinds import READBACK, UPLOAD
 

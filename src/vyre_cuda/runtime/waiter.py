@@ -9,8 +9,8 @@ import os
 import threading
 from collections.abc import Callable
 
-from vyre_cuda._native.context import Event
-from vyre_cuda._native.ticket import Ticket, exact_sleeps, finished
+from vyre_cuda._native.call.ticket import Ticket, exact_sleeps, finished
+from vyre_cuda._native.core.context import Event
 
 # Seconds between looks: the first, the factor to the next, the longest.
 FIRST_LOOK = 50e-6

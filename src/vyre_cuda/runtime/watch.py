@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from vyre_cuda._native.context import Context
+from vyre_cuda._native.core.context import Context
 from vyre_cuda.errors import UnsupportedError
 from vyre_cuda.runtime.array import DeviceArray
 

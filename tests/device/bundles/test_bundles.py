@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vyre_cuda as vc
-from vyre_cuda._native.bundle import BundleFile
+from vyre_cuda._native.bundle.bundle import BundleFile
 from vyre_cuda.bundles.graphs import GraphKernel
 from vyre_cuda.bundles.layout import sealed
 from vyre_cuda.bundles.nvjitlink import find_nvjitlink

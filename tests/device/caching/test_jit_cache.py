@@ -179,7 +179,7 @@ def test_a_directory_that_cannot_be_written_is_refused(tmp_path):
 
 
 def test_the_extension_tells_a_library_that_is_no_driver():
-    from vyre_cuda._native.context import driver_started
+    from vyre_cuda._native.core.context import driver_started
 
     ctypes.CDLL("libc.so.6")
     assert driver_started("/nowhere/libcuda.so.1") is False

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda._native.module import link
+from vyre_cuda._native.core.module import link
 from vyre_cuda.cache import entry
 from vyre_cuda.testing.emulator import Emulator
 

@@ -202,7 +202,7 @@ def part_of(path: str) -> str:
     if name.startswith("libvyre_cuda.so"):
         return "libvyre_cuda"
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
-    extensions = {f"{path.name.partition('.')[0]}{suffix}" for path in native_folder().glob("*.pyi")}
+    extensions = {f"{path.name.partition('.')[0]}{suffix}" for path in native_folder().glob("*/*.pyi")}
     return "extension" if name in extensions and "numpy" not in path else ""
 
 

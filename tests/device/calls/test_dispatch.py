@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda._native.dispatch import Dispatcher, call_by_vector
+from vyre_cuda._native.call.dispatch import Dispatcher, call_by_vector
 
 from .. import programs
 

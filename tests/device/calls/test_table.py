@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vyre_cuda as vc
-from vyre_cuda._native.table import Table
+from vyre_cuda._native.call.table import Table
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.lower import lower
 from vyre_cuda.descriptors.signature import signature

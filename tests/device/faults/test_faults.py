@@ -135,7 +135,7 @@ def test_an_emulator_without_a_device_says_so(emulator: Emulator) -> None:
 
 
 def test_a_refused_module_carries_log_and_text(device: vc.Device) -> None:
-    from vyre_cuda._native.module import Module
+    from vyre_cuda._native.core.module import Module
 
     with pytest.raises(vc.CompileError) as caught:
         Module(device.context, b".version 8.0\n.target sm_90\n.address_size 64\nnonsense;\n")

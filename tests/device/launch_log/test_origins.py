@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda._native import origin
+from vyre_cuda._native.trace import origin
 from vyre_cuda.testing.emulator import Emulator
 
 from .. import programs

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda._native.plan import Arguments
+from vyre_cuda._native.call.plan import Arguments
 from vyre_cuda.testing.emulator import Emulator
 
 from .. import programs

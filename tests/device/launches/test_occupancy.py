@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import vyre_cuda as vc
-from vyre_cuda._native.module import Module
+from vyre_cuda._native.core.module import Module
 from vyre_cuda.cli import main
 from vyre_cuda.ir.builder.reblock import what_fixes_block, with_block
 from vyre_cuda.testing.strategies import programs as random_programs

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda._native.foreign import named_stream
+from vyre_cuda._native.memory.adopted import named_stream
 from vyre_cuda.testing.emulator import Emulator
 
 from .. import programs

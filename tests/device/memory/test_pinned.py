@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda._native.memory import Pinned, find_pinned
+from vyre_cuda._native.memory.memory import Pinned, find_pinned
 from vyre_cuda.ir.core.types import TYPES
 from vyre_cuda.testing.emulator import Emulator
 

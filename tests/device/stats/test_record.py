@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda._native.context import STATS, stats_rows
+from vyre_cuda._native.core.context import STATS, stats_rows
 from vyre_cuda.testing.emulator import Emulator
 
 from .delta import Delta, N

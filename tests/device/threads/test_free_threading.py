@@ -33,9 +33,9 @@ LENGTHS = [
 _IMPORT_ALL = """
 import importlib, json, pkgutil, sys
 import vyre_cuda._native
-names = [found.name for found in pkgutil.iter_modules(vyre_cuda._native.__path__)]
+names = [found.name for found in pkgutil.walk_packages(vyre_cuda._native.__path__, "vyre_cuda._native.")]
 for name in names:
-    importlib.import_module(f"vyre_cuda._native.{name}")
+    importlib.import_module(name)
 print(json.dumps([names, getattr(sys, "_is_gil_enabled", lambda: True)()]))
 """
 
@@ -48,7 +48,7 @@ def test_extensions_leave_the_gil_off_where_the_build_has_none() -> None:
 
     assert child.returncode == 0, child.stderr
     names, enabled = json.loads(child.stdout)
-    assert {"bound", "dispatch", "memory"} <= set(names)
+    assert {"vyre_cuda._native.call.bound", "vyre_cuda._native.memory.memory"} <= set(names)
     assert enabled is not without
 
 

@@ -1,5 +1,0 @@
-from vyre_cuda._native.c_bundle cimport vyc_bundle
-
-
-cdef class BundleFile:
-    cdef vyc_bundle *_h

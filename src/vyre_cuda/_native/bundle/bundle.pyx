@@ -1,0 +1,199 @@
+# cython: language_level=3, freethreading_compatible=True
+"""Bundles as the C layer reads them, and their kernels on a device."""
+from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memset
+
+from vyre_cuda._native.core.c_api cimport VYC_ROLE_SCALAR
+from vyre_cuda._native.bundle.c_bundle cimport (
+    vyc_bundle_array, vyc_bundle_array_get, vyc_bundle_graph, vyc_bundle_graph_get, vyc_bundle_info,
+    vyc_bundle_info_get, vyc_bundle_kernel, vyc_bundle_kernel_get, vyc_bundle_open, vyc_bundle_step,
+    vyc_bundle_step_get, vyc_bundle_symbol, vyc_bundle_symbol_get,
+    vyc_bundle_parameter, vyc_bundle_parameter_get, vyc_bundle_release, vyc_bundle_shape, vyc_bundle_site_get,
+    vyc_bundle_variant, vyc_bundle_variant_get, vyc_kernel, vyc_kernel_info, vyc_kernel_info_get, vyc_kernel_load,
+    vyc_kernel_plan, vyc_kernel_release, vyc_site,
+)
+from vyre_cuda._native.core.context cimport Context
+from vyre_cuda._native.call.plan cimport Plan
+from vyre_cuda._native.core.status cimport check
+
+from vyre_cuda.errors import CompileError
+
+
+cdef class BundleFile:
+    """The checked contents of a bundle."""
+
+    def __init__(self, bytes data not None) -> None:
+        cdef const char *begin = data
+        cdef size_t n = len(data)
+        with nogil:
+            check(vyc_bundle_open(&self._h, NULL, begin, n))
+
+    def __dealloc__(self):
+        vyc_bundle_release(self._h)
+
+    def info(self) -> dict[str, object]:
+        cdef vyc_bundle_info info
+        memset(&info, 0, sizeof(info))
+        info.struct_size = sizeof(info)
+        check(vyc_bundle_info_get(self._h, &info))
+        return {
+            "format_version": info.format_version,
+            "producer": info.producer,
+            "kernel_count": info.kernel_count,
+            "graph_count": info.graph_count,
+            "nbytes": info.bytes,
+            "digest": info.digest[:32],
+        }
+
+    def kernel(self, uint32_t index) -> dict[str, object]:
+        cdef vyc_bundle_kernel row
+        memset(&row, 0, sizeof(row))
+        row.struct_size = sizeof(row)
+        check(vyc_bundle_kernel_get(self._h, &row, index))
+        return {
+            "name": row.name.decode(),
+            "flags": row.flags,
+            "precision": row.precision.decode(),
+            "bounds": row.bounds.decode(),
+            "block": (row.block[0], row.block[1], row.block[2]),
+            "index_bits": row.index_bits,
+            "axes": row.axes,
+            "parameter_count": row.parameter_count,
+            "variant_count": row.variant_count,
+            "program": (<const char *>row.program)[:row.program_bytes],
+            "fingerprint": row.fingerprint[:32],
+            "max_ulp": row.max_ulp or None,
+        }
+
+    def parameters(self, uint32_t kernel) -> list[tuple[str, int, int, int, bool]]:
+        """(name, role, type, slot, is sized) each, in declared order."""
+        cdef vyc_bundle_parameter row
+        found = []
+        for index in range(self.kernel(kernel)["parameter_count"]):
+            memset(&row, 0, sizeof(row))
+            row.struct_size = sizeof(row)
+            check(vyc_bundle_parameter_get(self._h, &row, kernel, index))
+            found.append((row.name.decode(), row.role, row.type, row.slot, row.is_sized != 0))
+        return found
+
+    def variant(self, uint32_t kernel, uint32_t index) -> dict[str, object]:
+        cdef vyc_bundle_variant row
+        memset(&row, 0, sizeof(row))
+        row.struct_size = sizeof(row)
+        check(vyc_bundle_variant_get(self._h, &row, kernel, index))
+        buffers = sum(role != VYC_ROLE_SCALAR for _, role, _, _, _ in self.parameters(kernel))
+        return {
+            "sm": row.sm,
+            "ptx_version": row.ptx_version,
+            "cooperative": row.is_cooperative != 0,
+            "shared_bytes": row.shared_bytes,
+            "dynamic_shared_bytes": row.dynamic_shared_bytes,
+            "parameter_bytes": row.parameter_bytes,
+            "entry": row.entry.decode(),
+            "entries": [
+                (row.entries[i].kind, row.entries[i].index, row.entries[i].offset, row.entries[i].size)
+                for i in range(row.entry_count)
+            ],
+            "bindings": [
+                (row.bindings[i].role, row.bindings[i].flags, row.bindings[i].element_bytes, row.bindings[i].sectors)
+                for i in range(buffers)
+            ],
+            "sites": [self.site(kernel, index, i) for i in range(row.site_count)],
+            "ptx": row.ptx[:row.ptx_bytes - 1].decode("ascii", "replace"),
+            "cubin": b"" if row.cubin == NULL else (<const char *>row.cubin)[:row.cubin_bytes],
+        }
+
+    def site(self, uint32_t kernel, uint32_t variant, uint32_t index) -> tuple[int, str, str, str, int, int]:
+        """(kind, message, buffer, file, line, statement)."""
+        cdef vyc_site row
+        memset(&row, 0, sizeof(row))
+        row.struct_size = sizeof(row)
+        check(vyc_bundle_site_get(self._h, &row, kernel, variant, index))
+        return row.kind, row.message.decode(), row.buffer.decode(), row.file.decode(), row.line, row.statement
+
+    def graph(self, uint32_t index) -> dict[str, object]:
+        """name, symbols: (name, kind, type, flags, array, value, count) each; arrays: (bytes, contents); steps: (kind,
+        kernel, type, grid, times, values), a value being (kind, index, value, count)."""
+        cdef vyc_bundle_graph row
+        memset(&row, 0, sizeof(row))
+        row.struct_size = sizeof(row)
+        check(vyc_bundle_graph_get(self._h, &row, index))
+        return {
+            "name": row.name.decode(),
+            "symbols": [self.symbol(index, i) for i in range(row.symbol_count)],
+            "arrays": [self.array(index, i) for i in range(row.array_count)],
+            "steps": [self.step(index, i) for i in range(row.step_count)],
+        }
+
+    def symbol(self, uint32_t graph, uint32_t index) -> tuple:
+        cdef vyc_bundle_symbol row
+        memset(&row, 0, sizeof(row))
+        row.struct_size = sizeof(row)
+        check(vyc_bundle_symbol_get(self._h, &row, graph, index))
+        return row.name.decode(), row.kind, row.type, row.flags, row.array, row.value, row.count
+
+    def array(self, uint32_t graph, uint32_t index) -> tuple[int, bytes]:
+        cdef vyc_bundle_array row
+        memset(&row, 0, sizeof(row))
+        row.struct_size = sizeof(row)
+        check(vyc_bundle_array_get(self._h, &row, graph, index))
+        return row.bytes, b"" if row.contents == NULL else (<const char *>row.contents)[:row.bytes]
+
+    def step(self, uint32_t graph, uint32_t index) -> tuple:
+        cdef vyc_bundle_step row
+        memset(&row, 0, sizeof(row))
+        row.struct_size = sizeof(row)
+        check(vyc_bundle_step_get(self._h, &row, graph, index))
+        values = [
+            (row.values[i].kind, row.values[i].index, row.values[i].value, row.values[i].count)
+            for i in range(row.value_count)
+        ]
+        return row.kind, row.kernel, row.type, (row.grid[0], row.grid[1], row.grid[2]), row.times, values
+
+    def shape(self, uint32_t kernel, list counts not None, list scalars not None, bint with_grid=True) -> tuple:
+        """(counts, grid) of a call whose buffers have these counts, by slot; the counts of sized outs are replaced."""
+        cdef uint64_t[256] c_counts
+        cdef uint64_t[256] c_scalars
+        cdef uint32_t[3] grid = [0, 0, 0]
+        cdef Py_ssize_t i
+        buffers = sum(role != VYC_ROLE_SCALAR for _, role, _, _, _ in self.parameters(kernel))
+        if len(counts) != buffers or len(scalars) != self.kernel(kernel)["parameter_count"] - buffers:
+            raise ValueError(f"{len(counts)} counts and {len(scalars)} scalars")
+        for i in range(len(counts)):
+            c_counts[i] = counts[i]
+        for i in range(len(scalars)):
+            c_scalars[i] = scalars[i]
+        check(vyc_bundle_shape(self._h, c_counts, grid if with_grid else NULL, kernel, c_scalars))
+        return [c_counts[i] for i in range(len(counts))], (grid[0], grid[1], grid[2])
+
+    def load(self, Context context not None, str name not None, uint64_t tag) -> tuple[Plan, int, bool]:
+        """The plan of a kernel on a device, the number of the variant that it has, and whether that is machine code.
+
+        CompileError carries the driver's log."""
+        cdef vyc_kernel *kernel = NULL
+        cdef vyc_kernel_info info
+        cdef char log[16384]
+        cdef bytes encoded = name.encode()
+        cdef const char *c_name = encoded
+        cdef Plan plan
+        log[0] = 0
+        memset(&info, 0, sizeof(info))
+        info.struct_size = sizeof(info)
+        try:
+            with nogil:
+                check(vyc_kernel_load(&kernel, log, sizeof(log), context._h, self._h, c_name, tag))
+        except CompileError as error:
+            error.log = log.decode("utf-8", "replace")
+            raise
+        try:
+            check(vyc_kernel_info_get(kernel, &info))
+            plan = Plan.__new__(Plan)
+            check(vyc_kernel_plan(kernel, &plan._h))
+        finally:
+            with nogil:
+                vyc_kernel_release(kernel)
+        plan.context = context
+        row = self.parameters(info.kernel)
+        plan.binding_count = sum(role != VYC_ROLE_SCALAR for _, role, _, _, _ in row)
+        plan.scalar_count = len(row) - plan.binding_count
+        return plan, info.variant, info.is_cubin != 0

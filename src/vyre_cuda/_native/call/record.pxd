@@ -1,0 +1,32 @@
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+
+from vyre_cuda._native.core.c_api cimport vyc_argument, vyc_run
+from vyre_cuda._native.call.plan cimport Plan
+from vyre_cuda._native.trace.origin cimport Seen
+
+
+cdef class Recorded:
+    cdef Plan _plan
+    cdef Seen *_seen  # where the last replay came from
+    cdef vyc_run _run
+    cdef vyc_argument *_items
+    cdef uint64_t *_scalars
+    cdef list _inputs
+    cdef list _outputs
+    cdef object _lock
+    cdef bint _skips
+    cdef bint _sized
+    cdef bint _fresh
+    cdef uint64_t _skipped
+    cdef uint32_t _count
+    cdef Py_ssize_t _result  # the binding of the one result; -1 when there are several
+    # Per argument in declared order: its number among the bindings or, after a minus and from -1 on, the scalars.
+    cdef int32_t *_slot
+    cdef int32_t *_typenum
+
+    cdef bint takes(self, object out)
+    cdef int take(self, uint32_t i, object value) except -1
+    cdef int take_array(self, uint32_t i, int32_t slot, object value) except -1
+    cdef int wait(self) except -1
+    cdef int point(self) except -1
+    cdef object deliver(self, object out)

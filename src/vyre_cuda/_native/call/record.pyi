@@ -1,0 +1,23 @@
+from typing import Any, Final
+
+import numpy as np
+
+from vyre_cuda._native.call.plan import Plan
+
+class Recorded:
+    KEEP: Final[object]
+    @property
+    def skipped(self) -> int: ...
+    def __init__(
+        self,
+        plan: Plan,
+        rows: list[tuple[int, int]],
+        inputs: list[np.ndarray[Any, Any] | None],
+        outputs: list[np.ndarray[Any, Any] | None],
+        scalars: list[int],
+        grid: tuple[int, int, int],
+        iterations: int,
+        skips: bool,
+        sized: bool,
+    ) -> None: ...
+    def replay(self, *args: Any, out: Any = None, **kwargs: Any) -> Any: ...

@@ -1,0 +1,215 @@
+# cython: language_level=3, freethreading_compatible=True, boundscheck=False, wraparound=False
+"""A call with host arrays whose sizes are fixed: its inputs and outputs are page-locked memory that is kept.
+
+What a replay gives is copied in, the kernel runs on that memory, and its outputs are copied out.
+"""
+import threading
+
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcmp, memcpy, memset
+
+cimport numpy as cnp
+
+from vyre_cuda._native.core.c_api cimport (
+    VYC_ARGUMENT_PINNED, VYC_OK, vyc_argument, vyc_plan_run, vyc_run, vyc_status, vyc_ticket,
+)
+from vyre_cuda._native.core.context cimport load, load_u64, store_u64
+from vyre_cuda._native.memory.memory cimport Pinned, pinned_of
+from vyre_cuda._native.call.plan cimport Plan, finish_run
+from vyre_cuda._native.trace.origin cimport origin_of
+
+from vyre_cuda._native.core.status import AssertReport
+
+cnp.import_array()
+
+
+# How long a run is waited for with the GIL, in ns, as in dispatch.pyx.
+cdef int64_t HELD_NS = 50_000
+
+
+cdef bint is_plain(object value, int typenum):
+    """An exact ndarray of this type, C-contiguous, aligned and in native byte order."""
+    return (
+        cnp.PyArray_CheckExact(value)
+        and cnp.PyArray_TYPE(<cnp.ndarray>value) == typenum
+        and cnp.PyArray_ISCARRAY_RO(<cnp.ndarray>value)
+    )
+
+
+cdef class Recorded:
+    """Subclasses supply `_ordered`, `_check_sizes`, `_converted`, `_scalar`, `_targets`, `_renewed`, `_assertion` and
+    `_refuse_in_recording`.
+    """
+
+    # Stands for an argument that a replay does not give.
+    KEEP = object()
+
+    def __init__(self, Plan plan not None, list rows not None, list inputs not None, list outputs not None,
+                 list scalars not None, tuple grid not None, uint32_t iterations, bint skips, bint sized) -> None:
+        """`rows`: (slot, NumPy type number) of each argument, slot -1 - n for scalar n; `inputs`, `outputs`: a
+        page-locked array or None for each binding; `sized`: sizes or the grid may follow from scalars.
+        """
+        cdef Py_ssize_t i
+        self._plan = plan
+        self._items = <vyc_argument *>calloc(len(inputs) + 1, sizeof(vyc_argument))
+        self._scalars = <uint64_t *>calloc(len(scalars) + 1, sizeof(uint64_t))
+        self._slot = <int32_t *>calloc(len(rows) + 1, sizeof(int32_t))
+        self._typenum = <int32_t *>calloc(len(rows) + 1, sizeof(int32_t))
+        if self._items == NULL or self._scalars == NULL or self._slot == NULL or self._typenum == NULL:
+            raise MemoryError
+        self._lock = threading.Lock()
+        self._inputs = inputs
+        self._outputs = outputs
+        self._skips = skips
+        self._sized = sized
+        self._count = len(rows)
+        written = [i for i in range(len(outputs)) if outputs[i] is not None]
+        self._result = written[0] if len(written) == 1 else -1
+        for i in range(len(rows)):
+            self._slot[i], self._typenum[i] = rows[i]
+        for i in range(len(scalars)):
+            self._scalars[i] = scalars[i]
+        memset(&self._run, 0, sizeof(self._run))
+        self._run.struct_size = sizeof(vyc_run)
+        self._run.grid = [grid[0], grid[1], grid[2]]
+        self._run.argument_count = len(inputs)
+        self._run.scalar_count = len(scalars)
+        self._run.arguments = self._items
+        self._run.scalars = self._scalars
+        self._run.iterations = iterations
+        self.point()
+
+    def __dealloc__(self):
+        free(self._items)
+        free(self._scalars)
+        free(self._slot)
+        free(self._typenum)
+
+    cdef int point(self) except -1:
+        """Let the arguments be the arrays."""
+        cdef Py_ssize_t i
+        cdef cnp.ndarray array
+        for i in range(len(self._inputs)):
+            array = self._inputs[i] if self._inputs[i] is not None else self._outputs[i]
+            self._items[i].kind = VYC_ARGUMENT_PINNED
+            self._items[i].count = cnp.PyArray_SIZE(array)
+            self._items[i].pinned = (<Pinned?>pinned_of(array))._h
+            if self._inputs[i] is not None:
+                self._items[i].data = cnp.PyArray_DATA(array)
+            if self._outputs[i] is not None:
+                array = self._outputs[i]
+                self._items[i].result = cnp.PyArray_DATA(array)
+                self._items[i].pinned = (<Pinned?>pinned_of(array))._h
+        return 0
+
+    @property
+    def skipped(self) -> int:
+        return load_u64(self._skipped)
+
+    def replay(self, *args, out=None, **kwargs):
+        """Run again: see `vyre_cuda.RecordedCall`."""
+        cdef uint32_t i
+        cdef uint32_t given
+        if load(self._plan.context._recordings) != 0:
+            self._refuse_in_recording()
+        if kwargs or <uint32_t>len(args) > self._count:
+            args = self._ordered(args, kwargs)
+        if out is not None:
+            out = [out] if self.takes(out) else self._targets(out)
+        if self._sized:
+            self._check_sizes(args)
+        given = len(args)
+        with self._lock:
+            if not self._skips:
+                self._fresh = False
+            for i in range(given):
+                if args[i] is not self.KEEP:
+                    self.take(i, args[i])
+            if self._fresh:
+                store_u64(self._skipped, self._skipped + 1)
+            else:
+                self.run()
+            return self.deliver(out)
+
+    cdef bint takes(self, object out):
+        """Whether this is the plain array of the one result."""
+        cdef cnp.ndarray kept
+        if self._result < 0:
+            return False
+        kept = self._outputs[self._result]
+        return is_plain(out, cnp.PyArray_TYPE(kept)) and cnp.PyArray_ISWRITEABLE(<cnp.ndarray>out) \
+            and cnp.PyArray_SIZE(<cnp.ndarray>out) == cnp.PyArray_SIZE(kept)
+
+    cdef int take(self, uint32_t i, object value) except -1:
+        cdef int32_t slot = self._slot[i]
+        cdef uint64_t bits
+        if slot >= 0:
+            return self.take_array(i, slot, value)
+        slot = -1 - slot
+        bits = self._scalar(i, value)
+        if bits != self._scalars[slot]:
+            self._fresh = False
+        self._scalars[slot] = bits
+        return 0
+
+    cdef int take_array(self, uint32_t i, int32_t slot, object value) except -1:
+        cdef cnp.ndarray kept = self._inputs[slot]
+        cdef cnp.ndarray array
+        if not is_plain(value, self._typenum[i]) or cnp.PyArray_SIZE(<cnp.ndarray>value) != cnp.PyArray_SIZE(kept):
+            value = self._converted(i, value)
+        array = value
+        cdef size_t size = cnp.PyArray_NBYTES(kept)
+        cdef void *to = cnp.PyArray_DATA(kept)
+        cdef const void *source = cnp.PyArray_DATA(array)
+        if self._fresh and memcmp(to, source, size) == 0:
+            return 0
+        self._fresh = False
+        with nogil:
+            memcpy(to, source, size)
+        return 0
+
+    def run(self) -> None:
+        """Run on the memory that is kept. A run that could not be waited for keeps it; then other memory is taken."""
+        ended = False
+        try:
+            self.wait()
+            ended = True
+        except AssertReport as report:
+            ended = True
+            raise self._assertion(report) from None
+        finally:
+            if not ended:
+                self._inputs = self._renewed(self._inputs)
+                self._outputs = self._renewed(self._outputs)
+                self.point()
+        self._fresh = True
+
+    cdef int wait(self) except -1:
+        cdef vyc_ticket *ticket = NULL
+        self._run.timeout_ns = HELD_NS
+        self._run.origin = origin_of(&self._seen)
+        cdef vyc_status status = vyc_plan_run(self._plan._h, &ticket, &self._run)
+        if status == VYC_OK:
+            return 0
+        return finish_run(self._plan, status, ticket, &self._run)
+
+    cdef object deliver(self, object out):
+        cdef Py_ssize_t i
+        cdef Py_ssize_t at = 0
+        cdef cnp.ndarray kept, target
+        cdef cnp.npy_intp shape
+        results = []
+        for i in range(len(self._outputs)):
+            if self._outputs[i] is None:
+                continue
+            kept = self._outputs[i]
+            if out is None or out[at] is None:
+                shape = cnp.PyArray_SIZE(kept)
+                target = cnp.PyArray_EMPTY(1, &shape, cnp.PyArray_TYPE(kept), 0)
+            else:
+                target = out[at]
+            memcpy(cnp.PyArray_DATA(target), cnp.PyArray_DATA(kept), cnp.PyArray_NBYTES(kept))
+            results.append(target)
+            at += 1
+        return results[0] if len(results) == 1 else tuple(results)

@@ -1,0 +1,275 @@
+# cython: language_level=3, freethreading_compatible=True, boundscheck=False, wraparound=False, cdivision=True
+"""What the warm path knows of a kernel: its parameters, and how sizes and grids follow from a call's arguments.
+
+Whatever it does not know at a glance it declines (0 or False), and the general path decides and explains. What it
+does know is what `ir.core.scalars` and `ir.call.geometry` say, which the tests hold it to.
+"""
+from cpython.bool cimport PyBool_Check
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
+from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_AsUnsignedLongLong, PyLong_CheckExact
+from cpython.object cimport PyObject, PyTypeObject
+from cpython.tuple cimport PyTuple_CheckExact
+from libc.math cimport isinf
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
+
+cimport numpy as cnp
+
+from vyre_cuda._native.core.c_api cimport VYC_ROLE_INOUT, VYC_ROLE_OUT, VYC_ROLE_SCALAR
+
+cnp.import_array()
+
+cdef extern from "Python.h":
+    PyTypeObject *Py_TYPE(object)
+
+cdef extern from "numpy/arrayobject.h":
+    ctypedef struct PyArray_Descr:
+        PyTypeObject *typeobj
+
+cdef extern from "bundle/expression.h":
+    const int32_t SIZE "VYC_LEAF_SIZE"
+    const int32_t SCALAR "VYC_LEAF_SCALAR"
+    const int32_t CAST "VYC_HOST_CAST"
+    const uint64_t[3] MOST_BLOCKS "vyc__most_blocks"
+    uint64_t fit "vyc__host_fit"(uint64_t value, int32_t width) noexcept nogil
+    bint wraps "vyc__host_wraps"(int32_t op, uint64_t a, uint64_t b, bint signed) noexcept nogil
+    uint64_t combine "vyc__host_combine"(int32_t op, uint64_t a, uint64_t b, bint signed) noexcept nogil
+
+# Below this an int is a double exactly, and so a float with one rounding.
+cdef int64_t EXACT = <int64_t>1 << 53
+
+
+cdef class Table:
+    """The parameters of one kernel in declared order."""
+
+    def __init__(self, tuple rows not None, tuple work not None, tuple block not None, int index_bits,
+                 bint simple) -> None:
+        """`rows`: (role, slot, NumPy type number, width, item size, steps of an out's size) each; `work`: the steps of
+        each axis; a step is (op, width, value). `simple` False: the general path takes every call.
+        """
+        cdef int32_t used = 0
+        cdef Py_ssize_t i
+        self.block = [block[0], block[1], block[2]]
+        self.most_elements = <uint64_t>0xFFFFFFFFFFFFFFFF if index_bits == 64 else 0xFFFFFFFF
+        most_threads = 0xFFFFFFFFFFFFFFFF if index_bits == 64 else 1 << 32
+        self.most_blocks = [min(MOST_BLOCKS[i], most_threads // block[i]) for i in range(3)]
+        self.axes = len(work)
+        self.simple = simple and 1 <= len(work) <= 3
+        for i in range(len(rows)):
+            self.binding_count += rows[i][0] != VYC_ROLE_SCALAR
+            self.scalar_count += rows[i][0] == VYC_ROLE_SCALAR
+            self.result_count += rows[i][0] in (VYC_ROLE_INOUT, VYC_ROLE_OUT)
+        if not self.simple:
+            return
+        self.rows = <Row *>calloc(len(rows) + 1, sizeof(Row))
+        self.steps = <Step *>calloc(steps_of(rows, work) + 1, sizeof(Step))
+        if self.rows == NULL or self.steps == NULL:
+            raise MemoryError
+        self.parameter_count = len(rows)
+        for i in range(len(rows)):
+            used = self.add_row(i, rows[i], used)
+        for i in range(len(work)):
+            self.work[i] = used
+            used = self.add_steps(work[i], used)
+            self.work[i + 1] = used
+            self.work_of[i] = self.leaf_of(self.work[i], used)
+
+    def __dealloc__(self):
+        free(self.rows)
+        free(self.steps)
+
+    def add_row(self, Py_ssize_t i, tuple row, int32_t used) -> int:
+        role, slot, typenum, width, itemsize, size = row
+        self.rows[i] = Row(role, slot, typenum, width, itemsize, used, used, -1, NULL)
+        if role == VYC_ROLE_SCALAR and 0 <= typenum < cnp.NPY_NTYPES_LEGACY:
+            descr = cnp.PyArray_DescrFromType(typenum)
+            self.rows[i].scalar = <PyObject *>(<PyArray_Descr *>descr).typeobj  # built in, and so never freed
+        self.rows[i].end = self.add_steps(size, used)
+        self.rows[i].as_of = self.leaf_of(used, self.rows[i].end)
+        return self.rows[i].end
+
+    def add_steps(self, tuple steps, int32_t used) -> int:
+        cdef uint32_t kept = 0
+        for op, width, value in steps:
+            self.steps[used] = Step(op, width, value)
+            used += 1
+            if op < 0:
+                kept += 1
+            elif op != CAST:
+                kept -= 1
+            self.depth = max(self.depth, kept)
+        return used
+
+    cdef int32_t leaf_of(self, int32_t begin, int32_t end) noexcept:
+        """The parameter whose size the steps are, which mostly they are, with every count that a call may have."""
+        cdef const Step *step = &self.steps[begin]
+        if end - begin != 1 or step.op != SIZE or step.width < 32 or (step.width < 64 and self.most_elements >> 32):
+            return -1
+        return <int32_t>step.value
+
+    cdef int bits_of(self, uint64_t *bits, object value, const Row *row) except -1:
+        """1 and the bits of a scalar: exact Python numbers that fit, NumPy scalars of the very type."""
+        if row.scalar != NULL and <PyObject *>Py_TYPE(value) == row.scalar:
+            bits[0] = 0
+            cnp.PyArray_ScalarAsCtype(value, bits)
+            return 1
+        if row.width == 0:
+            return float_bits(bits, value, row.typenum)
+        if row.width == 1:
+            bits[0] = value is True
+            return PyBool_Check(value)
+        return integer_bits(bits, value, row.width)
+
+    cdef bint evaluate(self, uint64_t *value, int32_t begin, int32_t end, uint64_t *counts,
+                       const uint64_t *scalars) noexcept nogil:
+        """Run steps begin to end, a postfix expression; False when what it gives is negative, or a step wraps."""
+        cdef uint64_t *stack = counts + self.parameter_count
+        cdef int32_t depth = 0
+        cdef int32_t i
+        cdef uint64_t whole
+        cdef const Step *step
+        for i in range(begin, end):
+            step = &self.steps[i]
+            if step.op < 0:
+                stack[depth] = step.value
+                if step.op == SIZE:
+                    stack[depth] = counts[step.value]
+                elif step.op == SCALAR:
+                    stack[depth] = scalars[step.value]
+                depth += 1
+            elif step.op != CAST:
+                depth -= 1
+                if wraps(step.op, stack[depth - 1], stack[depth], step.width < 0):
+                    return False
+                stack[depth - 1] = combine(step.op, stack[depth - 1], stack[depth], step.width < 0)
+            elif (self.steps[i - 1].width < 0) != (step.width < 0) and <int64_t>stack[depth - 1] < 0:
+                return False  # the same 64 bits are another number there
+            whole = stack[depth - 1]
+            stack[depth - 1] = fit(whole, step.width)
+            if stack[depth - 1] != whole:
+                return False
+        value[0] = stack[0]
+        return self.steps[end - 1].width > 0 or <int64_t>value[0] >= 0
+
+    cdef bint size_of(self, uint64_t *count, uint32_t parameter, uint64_t *counts,
+                      const uint64_t *scalars) noexcept nogil:
+        """The declared size of an out, which has one."""
+        cdef const Row *row = &self.rows[parameter]
+        if row.as_of >= 0:
+            count[0] = counts[row.as_of]
+            return count[0] <= self.most_elements
+        return self.evaluate(count, row.begin, row.end, counts, scalars) and count[0] <= self.most_elements
+
+    cdef bint grid_of(self, uint32_t *grid, uint64_t *counts, const uint64_t *scalars) noexcept nogil:
+        """Blocks that cover the work; all 0 when an axis has none."""
+        cdef uint64_t extent, blocks
+        cdef uint32_t axis
+        cdef bint empty = False, fits = True
+        grid[0] = grid[1] = grid[2] = 1
+        for axis in range(self.axes):
+            if self.work_of[axis] >= 0:
+                extent = counts[self.work_of[axis]]
+            elif not self.evaluate(&extent, self.work[axis], self.work[axis + 1], counts, scalars):
+                return False
+            blocks = extent // self.block[axis]
+            blocks += blocks * self.block[axis] != extent
+            fits &= blocks <= self.most_blocks[axis]
+            empty |= blocks == 0
+            grid[axis] = <uint32_t>blocks
+        if empty:
+            grid[0] = grid[1] = grid[2] = 0
+        return empty or fits
+
+    cdef bint given_grid(self, uint32_t *grid, object value):
+        """A grid that the caller gives: an int or a tuple of them."""
+        cdef tuple axes = <tuple>value if PyTuple_CheckExact(value) else (value,)
+        cdef uint32_t axis
+        cdef uint64_t blocks
+        if not 1 <= len(axes) <= 3:
+            return False
+        grid[0] = grid[1] = grid[2] = 1
+        for axis in range(<uint32_t>len(axes)):
+            if not integer_bits(&blocks, axes[axis], 64) or blocks == 0 or blocks > self.most_blocks[axis]:
+                return False
+            grid[axis] = <uint32_t>blocks
+        return True
+
+    # ---- for the tests -----------------------------------------------------------------------------------------------
+
+    def scalar(self, uint32_t parameter, value) -> int | None:
+        """The bits of a scalar, or None when the general path decides."""
+        cdef uint64_t bits = 0
+        return bits if self.bits_of(&bits, value, &self.rows[parameter]) else None
+
+    def sizes_and_grid(self, list counts not None, list scalars not None) -> tuple[object, object]:
+        """What follows from the elements of each parameter and the bits of each scalar: sizes and grid, or None."""
+        cdef uint32_t grid[3]
+        cdef uint32_t i
+        cdef uint64_t *c_scalars = <uint64_t *>calloc(len(scalars) + 1, sizeof(uint64_t))
+        cdef uint64_t *c_counts = <uint64_t *>calloc(self.parameter_count + self.depth + 1, sizeof(uint64_t))
+        try:
+            if c_scalars == NULL or c_counts == NULL:
+                raise MemoryError
+            for i in range(<uint32_t>len(scalars)):
+                c_scalars[i] = scalars[i]
+            for i in range(self.parameter_count):
+                c_counts[i] = counts[i]
+                if self.rows[i].begin != self.rows[i].end and not self.size_of(&c_counts[i], i, c_counts, c_scalars):
+                    return None, None
+            sizes = [c_counts[i] for i in range(self.parameter_count)]
+            return sizes, (grid[0], grid[1], grid[2]) if self.grid_of(grid, c_counts, c_scalars) else None
+        finally:
+            free(c_scalars)
+            free(c_counts)
+
+
+def steps_of(tuple rows, tuple work) -> int:
+    return sum(len(row[5]) for row in rows) + sum(len(axis) for axis in work)
+
+
+cdef int integer_bits(uint64_t *bits, object value, int32_t width) except -1:
+    cdef int overflow = 0
+    cdef long long integer
+    if not PyLong_CheckExact(value):
+        return 0
+    integer = PyLong_AsLongLongAndOverflow(value, &overflow)
+    if overflow != 0:
+        if overflow < 0 or width != 64:
+            return 0
+        try:
+            bits[0] = PyLong_AsUnsignedLongLong(value)
+        except OverflowError:
+            return 0
+        return 1
+    if width > 0 and integer < 0 or fit(<uint64_t>integer, width) != <uint64_t>integer:
+        return 0
+    bits[0] = fit(<uint64_t>integer, -width if width < 0 else width)
+    return 1
+
+
+cdef int float_bits(uint64_t *bits, object value, int typenum) except -1:
+    cdef double real
+    cdef float single
+    cdef int overflow = 0
+    cdef long long integer
+    if PyFloat_CheckExact(value):
+        real = PyFloat_AS_DOUBLE(value)
+    elif PyLong_CheckExact(value):
+        integer = PyLong_AsLongLongAndOverflow(value, &overflow)
+        if overflow != 0 or integer > EXACT or integer < -EXACT:
+            return 0
+        real = <double>integer
+    else:
+        return 0
+    bits[0] = 0
+    if typenum == cnp.NPY_FLOAT64:
+        memcpy(bits, &real, sizeof(real))
+        return 1
+    if typenum != cnp.NPY_FLOAT32:
+        return 0
+    single = <float>real
+    if isinf(single) and not isinf(real):
+        return 0
+    memcpy(bits, &single, sizeof(single))
+    return 1

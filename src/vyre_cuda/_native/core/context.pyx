@@ -1,0 +1,415 @@
+# cython: language_level=3, freethreading_compatible=True
+"""Drivers, contexts, streams and events."""
+cimport cython
+from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+
+from vyre_cuda._native.core.c_api cimport (
+    VYC_NOT_READY, VYC_OK, uint64_t, vyc_caps, vyc_caps_field, vyc_context, vyc_context_caps, vyc_context_close_for,
+    vyc_context_count, vyc_context_count_timing, vyc_context_in_flight, vyc_context_measure, vyc_context_memory_stats,
+    vyc_context_open, vyc_context_release, vyc_context_reset_stats, vyc_context_set_memory_budget,
+    vyc_context_set_patience, vyc_context_stats, vyc_context_synchronize_for, vyc_context_trace, vyc_context_trim,
+    vyc_driver_device_name, vyc_driver_info, vyc_driver_info_get, vyc_driver_open, vyc_driver_release,
+    vyc_driver_started, vyc_event, vyc_event_elapsed, vyc_event_query, vyc_event_release, vyc_event_synchronize_for,
+    vyc_event_try_release, vyc_fence, vyc_fence_create, vyc_fence_release, vyc_fence_wait, vyc_memory_stats,
+    vyc_stats_row, vyc_timing, vyc_status, vyc_stream, vyc_stream_create, vyc_stream_handle, vyc_stream_query,
+    vyc_stream_record, vyc_stream_release, vyc_stream_synchronize_for, vyc_stream_wait,
+)
+from vyre_cuda._native.core.status cimport check
+from vyre_cuda._native.core.waiting cimport HELD_NS, nanoseconds, slice_of, wait_in_slices
+
+from time import monotonic_ns
+
+from vyre_cuda._native.core.status import AssertReport
+from vyre_cuda.errors import DeviceUnavailableError, Error, KernelTimeoutError
+
+
+cdef enum:
+    MOST_ROWS = 256
+
+
+def stats_rows() -> dict[str, tuple[str, str]]:
+    """The counters of a context by name, in the order of their rows: kind (total, level or most) and meaning."""
+    cdef const char *name = NULL
+    cdef const char *meaning = NULL
+    cdef uint32_t kind = 0
+    kinds = ("", "total", "level", "most")
+    rows = {}
+    while vyc_stats_row(&name, &meaning, &kind, len(rows)) == VYC_OK:
+        rows[name.decode("ascii")] = (kinds[kind], meaning.decode("ascii"))
+    return rows
+
+
+# The row of each counter by its name.
+STATS = {name: row for row, name in enumerate(stats_rows())}
+
+
+cdef bint ready(vyc_status status) except -1:
+    if status == VYC_NOT_READY:
+        return False
+    check(status)
+    return True
+
+
+cdef vyc_status context_wait(void *context, int64_t timeout_ns) noexcept nogil:
+    return vyc_context_synchronize_for(<vyc_context *>context, timeout_ns)
+
+
+cdef vyc_status fence_wait(void *fence, int64_t timeout_ns) noexcept nogil:
+    return vyc_fence_wait(<vyc_fence *>fence, timeout_ns)
+
+
+cdef vyc_status stream_wait(void *stream, int64_t timeout_ns) noexcept nogil:
+    return vyc_stream_synchronize_for(<vyc_stream *>stream, timeout_ns)
+
+
+cdef vyc_status event_wait(void *event, int64_t timeout_ns) noexcept nogil:
+    return vyc_event_synchronize_for(<vyc_event *>event, timeout_ns)
+
+
+cdef tuple in_flight(vyc_context *context):
+    """(launches that are not known to have ended, the number of all of them)."""
+    cdef char text[16384]
+    cdef uint32_t count = 0
+    check(vyc_context_in_flight(context, text, sizeof(text), &count))
+    return tuple(text.decode("utf-8", "replace").splitlines()), count
+
+
+cdef int require(bint finished, object timeout, vyc_context *context) except -1:
+    if not finished:
+        launches, count = in_flight(context)
+        which = f"; launched last: {launches[0]}" if count else ""
+        if count > 1:
+            which += f", and {count - 1} more"
+        raise KernelTimeoutError(f"work on the device has not ended after {timeout} s{which}", launches=launches)
+    return 0
+
+
+def driver_started(path: str | None = None) -> bool:
+    """Whether anybody in this process has started that driver library, None: libcuda.so.1."""
+    cdef bytes encoded = b"" if path is None else path.encode()
+    cdef const char *c_path = NULL
+    cdef int32_t started = 0
+    if path is not None:
+        c_path = encoded
+    with nogil:
+        check(vyc_driver_started(&started, c_path))
+    return bool(started)
+
+
+def refuse_pickle(self, protocol):
+    """`__reduce_ex__` of what belongs to a device."""
+    raise TypeError(
+        f"a {type(self).__name__} belongs to a device that this process has opened, and cannot be pickled: send "
+        "programs, bundles and NumPy arrays (array.numpy()), and open the device where they arrive"
+    )
+
+
+cdef class Driver:
+    """An open driver library."""
+
+    def __init__(self, path: str | None = None) -> None:
+        cdef bytes encoded = b"" if path is None else path.encode()
+        cdef const char *c_path = NULL
+        if path is not None:
+            c_path = encoded
+        with nogil:
+            check(vyc_driver_open(&self._h, c_path))
+
+    def __dealloc__(self):
+        vyc_driver_release(self._h)
+
+    def info(self) -> tuple[int, int, bool]:
+        """CUDA version (major * 1000 + minor * 10), number of devices, whether it is the emulator."""
+        cdef vyc_driver_info info
+        info.struct_size = sizeof(info)
+        check(vyc_driver_info_get(self._h, &info))
+        return info.version, info.device_count, bool(info.is_emulator)
+
+    def device_name(self, int ordinal) -> str:
+        cdef char name[256]
+        check(vyc_driver_device_name(self._h, name, sizeof(name), ordinal))
+        return name.decode("utf-8", "replace")
+
+
+cdef class Context:
+    """The retained primary context of one device. `explain` turns an AssertReport into the error to raise, `awaiting`
+    an event into an iterator for `await`.
+    """
+
+    def __init__(self, Driver driver not None, int ordinal) -> None:
+        self.adopted = {}
+        with nogil:
+            check(vyc_context_open(&self._h, driver._h, ordinal))
+
+    def __dealloc__(self):
+        with nogil:
+            vyc_context_release(self._h)
+
+    @property
+    def recordings(self) -> int:
+        """How many graphs are being recorded, and 1 more while launches are watched."""
+        return load(self._recordings)
+
+    def count_recording(self, int more) -> None:
+        add(self._recordings, more)
+
+    def caps(self) -> dict[str, object]:
+        cdef vyc_caps caps
+        cdef const char *name = NULL
+        cdef size_t offset = 0
+        cdef unsigned int index = 0
+        caps.struct_size = sizeof(caps)
+        check(vyc_context_caps(self._h, &caps))
+        values = {
+            "name": caps.name.decode("utf-8", "replace"),
+            "ordinal": caps.ordinal,
+            "compute_capability": (caps.compute_capability_major, caps.compute_capability_minor),
+            "driver_version": caps.driver_version,
+            "is_emulator": bool(caps.is_emulator),
+            "total_memory": caps.total_memory,
+            "uuid": (<char *>caps.uuid)[:16],
+        }
+        while vyc_caps_field(&name, &offset, index) == VYC_OK:
+            values[name.decode("ascii")] = (<int32_t *>(<char *>&caps + offset))[0]
+            index += 1
+        return values
+
+    def synchronize(self, timeout: float | None = None) -> None:
+        """Wait for all work given so far. KernelTimeoutError after `timeout` seconds."""
+        cdef vyc_status status = VYC_NOT_READY
+        if timeout is None:
+            status = vyc_context_synchronize_for(self._h, HELD_NS)
+        if status == VYC_NOT_READY:
+            self.wait(timeout)
+        else:
+            check(status)
+
+    cdef int wait(self, object timeout) except -1:
+        """The same without the GIL, and with an eye on signals."""
+        cdef int64_t timeout_ns = nanoseconds(timeout)
+        cdef vyc_fence *fence = NULL
+        if wait_in_slices(context_wait, self._h, slice_of(timeout_ns)):
+            return 0
+        try:
+            with nogil:
+                check(vyc_fence_create(&fence, self._h))
+            left = -1 if timeout_ns < 0 else timeout_ns - slice_of(timeout_ns)
+            require(wait_in_slices(fence_wait, fence, left), timeout, self._h)
+        finally:
+            with nogil:
+                vyc_fence_release(fence)
+        return 0
+
+    def close(self, timeout: float | None = None) -> None:
+        """Wait, then free everything. KernelTimeoutError after `timeout` seconds: what has not ended is abandoned."""
+        cdef int64_t timeout_ns = nanoseconds(timeout)
+        cdef int64_t left = timeout_ns
+        cdef uint64_t begin = monotonic_ns()
+        failure = None
+        try:
+            self.synchronize(timeout)
+        except (Error, AssertReport) as error:
+            failure = error
+        if timeout_ns >= 0:
+            left = max(timeout_ns - <int64_t>(monotonic_ns() - begin), 0)
+        try:
+            with nogil:
+                check(vyc_context_close_for(self._h, left))
+        except KernelTimeoutError as late:
+            if not isinstance(failure, KernelTimeoutError):
+                raise
+            # The time that was waited is that of both.
+            raise KernelTimeoutError(
+                f"{failure}; it was abandoned, and what it uses is left with the driver until the process ends",
+                launches=late.launches,
+            ) from None
+        if failure is not None and not isinstance(failure, (DeviceUnavailableError, KernelTimeoutError)):
+            raise failure
+
+    def set_patience(self, double seconds) -> None:
+        """How long releases, and a close without a timeout, wait for work."""
+        check(vyc_context_set_patience(self._h, <int64_t>(seconds * 1e9)))
+
+    cdef object error(self, object report):
+        """The error for a failed check, when somebody has said how to make it."""
+        return report if self.explain is None else self.explain(report)
+
+    def trim(self) -> None:
+        with nogil:
+            check(vyc_context_trim(self._h))
+
+    def set_memory_budget(self, uint64_t nbytes, uint64_t pinned_bytes) -> None:
+        with nogil:
+            check(vyc_context_set_memory_budget(self._h, nbytes, pinned_bytes))
+
+    def stats(self) -> dict[str, int]:
+        """Every counter by name; answers in every state of the context."""
+        cdef uint64_t values[MOST_ROWS]
+        check(vyc_context_stats(self._h, values, len(STATS)))
+        return {name: values[row] for row, name in enumerate(STATS)}
+
+    def reset_stats(self) -> None:
+        check(vyc_context_reset_stats(self._h))
+
+    def in_flight(self) -> tuple[str, ...]:
+        """The launches that are not known to have ended, newest first on each stream; answers in every state."""
+        return in_flight(self._h)[0]
+
+    def measure(self, uint32_t what, uint32_t count, uint64_t nbytes) -> list[int]:
+        """Nanoseconds of `count` driver calls, see VYC_FLOOR_ of vyre_cuda.h."""
+        cdef uint64_t *times = <uint64_t *>calloc(count + 1, sizeof(uint64_t))
+        if times == NULL:
+            raise MemoryError
+        try:
+            with nogil:
+                check(vyc_context_measure(self._h, times, count, what, nbytes))
+            return [times[i] for i in range(count)]
+        finally:
+            free(times)
+
+    def trace(self, text: str) -> None:
+        """What to call this thread's next launch in messages."""
+        cdef bytes encoded = text.encode("utf-8", "replace")
+        check(vyc_context_trace(self._h, encoded))
+
+    def count(self, uint32_t row, n: int) -> None:
+        """Add to a counter of the host's: `row` of STATS. A level may be lowered."""
+        check(vyc_context_count(self._h, row, <uint64_t>(n & 0xFFFFFFFFFFFFFFFF)))
+
+    def count_timing(self, uint64_t wall_ns, uint64_t enqueue_ns, uint64_t wait_ns, uint64_t device_ns) -> None:
+        """Count work that was timed here."""
+        cdef vyc_timing timing
+        memset(&timing, 0, sizeof(timing))
+        timing.struct_size = sizeof(timing)
+        timing.wall_ns = wall_ns
+        timing.enqueue_ns = enqueue_ns
+        timing.wait_ns = wait_ns
+        timing.device_ns = device_ns
+        check(vyc_context_count_timing(self._h, &timing))
+
+    def memory_stats(self) -> dict[str, int]:
+        cdef vyc_memory_stats stats
+        memset(&stats, 0, sizeof(stats))
+        stats.struct_size = sizeof(stats)
+        with nogil:
+            check(vyc_context_memory_stats(self._h, &stats))
+        values = dict(stats)
+        del values["struct_size"]
+        return values
+
+
+cdef class Stream:
+    """A stream of a context."""
+
+    def __init__(self, Context context not None) -> None:
+        self._context = context
+        with nogil:
+            check(vyc_stream_create(&self._h, context._h))
+
+    def __dealloc__(self):
+        with nogil:
+            vyc_stream_release(self._h)
+
+    @property
+    def handle(self) -> int:
+        cdef uint64_t handle = 0
+        check(vyc_stream_handle(self._h, &handle))
+        return handle
+
+    def synchronize(self, timeout: float | None = None) -> None:
+        """Wait for the work given to it so far. KernelTimeoutError after `timeout` seconds."""
+        cdef vyc_status status = VYC_NOT_READY
+        if timeout is None:
+            status = vyc_stream_synchronize_for(self._h, HELD_NS)
+        if status == VYC_OK:
+            return
+        try:
+            if status == VYC_NOT_READY:
+                self.finish(timeout)
+            else:
+                check(status)
+        except AssertReport as report:
+            raise self._context.error(report) from None
+
+    cdef int finish(self, object timeout) except -1:
+        """The same without the GIL, and with an eye on signals."""
+        cdef int64_t timeout_ns = nanoseconds(timeout)
+        cdef Event event
+        if not wait_in_slices(stream_wait, self._h, slice_of(timeout_ns)):
+            event = self.record()
+            left = -1 if timeout_ns < 0 else timeout_ns - slice_of(timeout_ns)
+            require(wait_in_slices(event_wait, event._h, left), timeout, self._context._h)
+        return 0
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """(version of the protocol, handle), for other libraries."""
+        return 0, self.handle
+
+    def __repr__(self) -> str:
+        cdef uint64_t handle = 0
+        cdef vyc_status status = vyc_stream_handle(self._h, &handle)
+        return f"<vyre_cuda.Stream {hex(handle) if status == VYC_OK else 'of a closed device'}>"
+
+    def __reduce_ex__(self, protocol):
+        return refuse_pickle(self, protocol)
+
+    def query(self) -> bool:
+        """Whether all that it was given has ended."""
+        return ready(vyc_stream_query(self._h))
+
+    def record(self) -> Event:
+        """The point behind all that it was given so far."""
+        cdef Event event = Event.__new__(Event)
+        event._context = self._context
+        check(vyc_stream_record(self._h, &event._h))
+        return event
+
+    def wait(self, Event event not None) -> None:
+        """What it is given from now on comes after the event."""
+        check(vyc_stream_wait(self._h, event._h))
+
+
+@cython.freelist(8)
+cdef class Event:
+    """A point in a stream's work; made by Stream.record()."""
+
+    def __init__(self) -> None:
+        raise TypeError("Event is made by Stream.record()")
+
+    def __dealloc__(self):
+        if vyc_event_try_release(self._h) != VYC_OK:
+            with nogil:
+                vyc_event_release(self._h)
+
+    def synchronize(self, timeout: float | None = None) -> None:
+        """Wait until it has been reached. KernelTimeoutError after `timeout` seconds."""
+        try:
+            require(wait_in_slices(event_wait, self._h, nanoseconds(timeout)), timeout, self._context._h)
+        except AssertReport as report:
+            raise self._context.error(report) from None
+
+    def __repr__(self) -> str:
+        cdef vyc_status status
+        with nogil:
+            status = vyc_event_query(self._h)
+        state = "not reached" if status == VYC_NOT_READY else "reached" if status == VYC_OK else "of a closed device"
+        return f"<vyre_cuda.Event {state}>"
+
+    def __reduce_ex__(self, protocol):
+        return refuse_pickle(self, protocol)
+
+    def __await__(self):
+        """Wait without blocking the event loop. Raises what `synchronize` raises."""
+        return self._context.awaiting(self)
+
+    def query(self) -> bool:
+        """Whether it has been reached."""
+        return ready(vyc_event_query(self._h))
+
+    def elapsed_ms(self, Event start not None) -> float:
+        """Milliseconds from `start` to this one, both reached."""
+        cdef float milliseconds = 0
+        check(vyc_event_elapsed(self._h, &milliseconds, start._h))
+        return milliseconds

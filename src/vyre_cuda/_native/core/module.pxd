@@ -1,0 +1,7 @@
+from vyre_cuda._native.core.c_api cimport vyc_module
+from vyre_cuda._native.core.context cimport Context
+
+
+cdef class Module:
+    cdef vyc_module *_h
+    cdef readonly Context context

@@ -1,0 +1,39 @@
+# cython: language_level=3, freethreading_compatible=True
+"""Waiting that Ctrl-C and a timeout can end: short waits without the GIL, and between them a look at the signals."""
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport int64_t
+
+from vyre_cuda._native.core.c_api cimport VYC_NOT_READY, vyc_status
+from vyre_cuda._native.core.status cimport check
+
+
+cdef int64_t nanoseconds(object timeout) except? -2:
+    """Seconds as nanoseconds; -1 for None and for more than a century."""
+    cdef double seconds
+    if timeout is None:
+        return -1
+    seconds = timeout
+    if seconds != seconds:
+        raise ValueError("a timeout that is not a number")
+    if seconds > 3e9:
+        return -1
+    return <int64_t>(seconds * 1e9) if seconds > 0 else 0
+
+
+cdef bint wait_in_slices(wait_function wait, void *what, int64_t timeout_ns) except -1:
+    """False when the time passed first; negative: no limit. Raises what the wait failed with."""
+    cdef vyc_status status
+    cdef int64_t left = timeout_ns
+    cdef int64_t slice_ns
+    while True:
+        slice_ns = slice_of(left)
+        with nogil:
+            status = wait(what, slice_ns)
+        if status != VYC_NOT_READY:
+            check(status)
+            return True
+        if left >= 0:
+            left -= slice_ns
+            if left <= 0:
+                return False
+        PyErr_CheckSignals()

@@ -1,0 +1,322 @@
+# cython: language_level=3, freethreading_compatible=True
+"""Recorded graphs and the copies and fills in them."""
+from collections import namedtuple
+
+cimport cython
+from cpython.object cimport PyObject, PyTypeObject
+from libc.stdint cimport uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memset
+
+cimport numpy as cnp
+
+from vyre_cuda._native.core.c_api cimport (
+    VYC_NODE_CLEAR, VYC_NODE_CONTROL, VYC_NODE_COPY, VYC_NODE_FILL, VYC_NODE_KERNEL, VYC_NODE_LOOP,
+    vyc_graph_add_launch, vyc_graph_add_transfer, vyc_graph_change, vyc_graph_create, vyc_graph_finish, vyc_graph_info,
+    vyc_graph_info_get, vyc_graph_launch_at, vyc_graph_launch_between, vyc_graph_node, vyc_graph_node_get,
+    vyc_graph_release, vyc_graph_repeat_begin, vyc_graph_repeat_end, vyc_graph_update, vyc_status, vyc_stream,
+    vyc_graph_transfer,
+)
+from vyre_cuda._native.core.context cimport Context, Event, Stream, load, looks_deep
+from vyre_cuda._native.memory.adopted cimport stream_of
+from vyre_cuda._native.memory.memory cimport Buffer, Pinned, Span, buffer_of, pinned_of
+from vyre_cuda._native.call.plan cimport Arguments, Plan
+from vyre_cuda._native.trace.origin cimport origin_of
+from vyre_cuda._native.core.status cimport check
+
+cdef extern from "Python.h":
+    ctypedef struct PyMethodDef:
+        const char *ml_name
+        void *ml_meth
+        int ml_flags
+        const char *ml_doc
+    int METH_FASTCALL
+    int METH_KEYWORDS
+    object PyDescr_NewMethod(PyTypeObject *, PyMethodDef *)
+
+cnp.import_array()
+
+Node = namedtuple("Node", "kind step parent behind")
+
+cdef dict KINDS = {
+    VYC_NODE_KERNEL: "kernel",
+    VYC_NODE_COPY: "copy",
+    VYC_NODE_FILL: "fill",
+    VYC_NODE_CLEAR: "clear",
+    VYC_NODE_LOOP: "loop",
+    VYC_NODE_CONTROL: "control",
+}
+
+cdef enum:
+    NO_NODE = 0xFFFFFFFF
+    # A launch of more nodes takes long enough that other threads should run meanwhile.
+    LONG = 1024
+
+
+cdef void *host_memory(cnp.ndarray array, vyc_graph_transfer *transfer) except NULL:
+    cdef Pinned pinned = pinned_of(array)
+    if pinned is None:
+        raise ValueError("not page-locked memory")
+    transfer.pinned = pinned._h
+    return cnp.PyArray_DATA(array)
+
+
+cdef Buffer alive(Span span):
+    """The buffer, which the caller keeps."""
+    cdef Buffer buffer = buffer_of(span)
+    if buffer is None:
+        raise ValueError("the array was freed")
+    return buffer
+
+
+cdef class Transfer:
+    """A copy between spans and page-locked arrays, or a fill of a span."""
+
+    def __init__(self, object to not None, object source not None, uint64_t nbytes) -> None:
+        cdef Buffer target = None
+        cdef Buffer origin = None
+        memset(&self.transfer, 0, sizeof(self.transfer))
+        self.transfer.struct_size = sizeof(vyc_graph_transfer)
+        self.transfer.bytes = nbytes
+        if isinstance(to, Span):
+            target = alive(<Span>to)
+            self.transfer.to = target._h
+            self.transfer.to_offset = (<Span>to).offset
+        else:
+            self.transfer.to_host = host_memory(to, &self.transfer)
+        if isinstance(source, Span):
+            origin = alive(<Span>source)
+            self.transfer.from_ = origin._h
+            self.transfer.from_offset = (<Span>source).offset
+        else:
+            self.transfer.from_host = host_memory(source, &self.transfer)
+        self.keep = (to, source, target, origin)
+
+    @staticmethod
+    def fill(Span to not None, uint32_t value, uint32_t element_bytes) -> Transfer:
+        """Every element of `element_bytes` (1, 2, 4) becomes these bits."""
+        cdef Transfer made = Transfer.__new__(Transfer)
+        cdef Buffer target = alive(to)
+        memset(&made.transfer, 0, sizeof(made.transfer))
+        made.transfer.struct_size = sizeof(vyc_graph_transfer)
+        made.transfer.element_bytes = element_bytes
+        made.transfer.value = value
+        made.transfer.bytes = to.count * element_bytes
+        made.transfer.to = target._h
+        made.transfer.to_offset = to.offset
+        made.keep = (to, target)
+        return made
+
+
+cdef class Graph:
+    """Steps that are launched as one."""
+
+    def __init__(self, Context context not None) -> None:
+        self._context = context
+        with nogil:
+            check(vyc_graph_create(&self._h, context._h))
+
+    def __dealloc__(self):
+        with nogil:
+            vyc_graph_release(self._h)
+
+    def add_launch(self, Plan plan not None, Arguments arguments not None) -> int:
+        cdef uint32_t step = 0
+        check(vyc_graph_add_launch(self._h, &step, plan._h, &arguments.run))
+        return step
+
+    def add_transfer(self, Transfer transfer not None) -> int:
+        cdef uint32_t step = 0
+        check(vyc_graph_add_transfer(self._h, &step, &transfer.transfer))
+        return step
+
+    def repeat_begin(self, uint64_t times, Span until, uint32_t until_bytes) -> int:
+        """`until`: the device looks at its first element; None: `times` times."""
+        cdef uint32_t step = 0
+        cdef Buffer buffer = None
+        cdef uint64_t offset = 0
+        if until is not None:
+            buffer = alive(until)
+            offset = until.offset
+        check(vyc_graph_repeat_begin(
+            self._h, &step, times, NULL if buffer is None else buffer._h, offset, until_bytes))
+        return step
+
+    def repeat_end(self) -> None:
+        check(vyc_graph_repeat_end(self._h))
+
+    def finish(self) -> None:
+        with nogil:
+            check(vyc_graph_finish(self._h))
+        self._long = self.info()["node_count"] > LONG
+
+    def launch(self, list changes not None, Stream stream) -> None:
+        """`changes`: (step, Arguments or Transfer) each, in the order of steps; they hold for this launch."""
+        cdef vyc_stream *on = NULL if stream is None else stream._h
+        cdef uint32_t count = len(changes)
+        cdef vyc_graph_change *list_of = NULL
+        cdef uint32_t origin = origin_of(&self._seen)
+        if count > 0:
+            list_of = changes_of(changes)
+        try:
+            if self._long:
+                with nogil:
+                    check(vyc_graph_launch_at(self._h, list_of, count, on, origin))
+            else:
+                check(vyc_graph_launch_at(self._h, list_of, count, on, origin))
+        finally:
+            free(list_of)
+        self.keep_changes(changes)
+
+    def launch_between(self, list changes not None, Stream stream) -> tuple[Event, Event]:
+        """The same between two events of the stream, which are given."""
+        cdef Event start = Event.__new__(Event)
+        cdef Event stop = Event.__new__(Event)
+        cdef vyc_stream *on = NULL if stream is None else stream._h
+        cdef uint32_t count = len(changes)
+        cdef vyc_graph_change *list_of = changes_of(changes)
+        cdef uint32_t origin = origin_of(&self._seen)
+        start._context = stop._context = self._context
+        try:
+            with nogil:
+                check(vyc_graph_launch_between(self._h, &start._h, &stop._h, list_of, count, on, origin))
+        finally:
+            free(list_of)
+        self.keep_changes(changes)
+        return start, stop
+
+    cdef int keep_changes(self, list changes) except -1:
+        """Arrays of the launch in flight."""
+        cdef object _before
+        if len(changes) > 0:
+            with cython.critical_section(self):
+                _before = self._last
+                self._last = changes
+        return 0
+
+    cdef int launch_as_is(self, Stream stream) except -1:
+        """Without changes."""
+        cdef vyc_stream *on = NULL if stream is None else stream._h
+        cdef uint32_t origin = origin_of(&self._seen)
+        cdef vyc_status status
+        if self._long or looks_deep(self._context, on):
+            with nogil:
+                status = vyc_graph_launch_at(self._h, NULL, 0, on, origin)
+        else:
+            status = vyc_graph_launch_at(self._h, NULL, 0, on, origin)
+        check(status)
+        return 0
+
+    def update(self, list changes not None) -> None:
+        """The same for all later launches."""
+        cdef uint32_t count = len(changes)
+        cdef vyc_graph_change *list_of = changes_of(changes)
+        try:
+            with nogil:
+                check(vyc_graph_update(self._h, list_of, count))
+        finally:
+            free(list_of)
+
+    def info(self) -> dict[str, int]:
+        cdef vyc_graph_info info
+        memset(&info, 0, sizeof(info))
+        info.struct_size = sizeof(info)
+        check(vyc_graph_info_get(self._h, &info))
+        values = dict(info)
+        del values["struct_size"]
+        return values
+
+    def nodes(self) -> list[Node]:
+        """What the driver has: kind, step, the loop that it is in, the nodes that it is behind."""
+        cdef vyc_graph_node node
+        cdef uint32_t count = 0
+        cdef uint32_t room = self.info()["edge_count"]
+        cdef uint32_t *edges = <uint32_t *>malloc((room + 1) * sizeof(uint32_t))
+        found = []
+        if edges == NULL:
+            raise MemoryError
+        try:
+            memset(&node, 0, sizeof(node))
+            node.struct_size = sizeof(node)
+            for index in range(self.info()["node_count"]):
+                check(vyc_graph_node_get(self._h, &node, &count, edges, room, index))
+                behind = tuple(sorted(edges[i] for i in range(min(count, room))))
+                parent = None if node.parent == NO_NODE else node.parent
+                found.append(Node(KINDS[node.kind], node.step, parent, behind))
+        finally:
+            free(edges)
+        return found
+
+
+cdef vyc_graph_change *changes_of(list changes) except NULL:
+    cdef vyc_graph_change *made = <vyc_graph_change *>malloc((len(changes) + 1) * sizeof(vyc_graph_change))
+    cdef Py_ssize_t i = 0
+    if made == NULL:
+        raise MemoryError
+    for step, values in changes:
+        memset(&made[i], 0, sizeof(made[i]))
+        made[i].step = step
+        if isinstance(values, Arguments):
+            made[i].run = &(<Arguments>values).run
+        else:
+            made[i].transfer = &(<Transfer>values).transfer
+        i += 1
+    return made
+
+
+# ---- replaying -------------------------------------------------------------------------------------------------------
+
+
+cdef class Replayer:
+    """A recording: `_users` are the steps of each symbol, `_values` what symbols have, `_native` what the driver has or
+    None. Subclasses supply `_replay`, for what takes more than one launch of it, and its errors.
+    """
+
+    def __init__(self, Context context not None) -> None:
+        self._context = context
+        self._users = {}
+        self._values = {}
+
+
+cdef object replay_plain(object self, PyObject *const *args, Py_ssize_t n, PyObject *names):
+    """`Graph.replay(*, stream=None, **symbols)` without a frame where no symbol is given or missing."""
+    cdef Replayer graph = <Replayer>self
+    cdef tuple keys = () if names == NULL else <tuple>names
+    cdef object stream = None
+    cdef Stream on
+    if n > 0:
+        raise TypeError(f"replay() takes symbols by name, and was given {n} arguments by position")
+    if len(keys) == 1 and keys[0] == "stream":
+        stream = <object>args[0]
+    elif len(keys) > 0:
+        return replay_at_length(graph, args, keys)
+    if graph._native is None or len(graph._users) > len(graph._values) or load(graph._context._recordings) != 0:
+        return replay_at_length(graph, args, keys)
+    on = stream_of(graph._context, stream)
+    graph._native.launch_as_is(on)
+    return None
+
+
+cdef object replay_at_length(Replayer graph, PyObject *const *args, tuple keys):
+    cdef dict given = {keys[i]: <object>args[i] for i in range(len(keys))}
+    graph._replay(given.pop("stream", None), given)
+    return None
+
+
+# With the interpreter's fast calling convention: no dict per replay.
+cdef PyMethodDef replay_def
+replay_def.ml_name = b"replay"
+replay_def.ml_meth = <void *>replay_plain
+replay_def.ml_flags = METH_FASTCALL | METH_KEYWORDS
+replay_def.ml_doc = b"""replay(*, stream=None, **symbols)
+
+Launch the graph and do not wait, in the order of the stream or of the device.
+
+`stream` is one of this device or anything that `launch` takes. One that somebody captures takes the graph into what it
+captures, with the values of this replay, and keeps what they use. `symbols` hold for this replay. Replays of one graph
+run one after the other. Arrays of other sizes change the sizes and the grid of their launches; nothing is
+instantiated again, unless an array becomes empty or shares memory with steps that it did not share with.
+
+In a recording the steps are recorded, with the symbols of now; one may be given a symbol of the graph that is recorded.
+Later updates of this graph do not change them. RecordingError: a stream is named there."""
+replay = PyDescr_NewMethod(<PyTypeObject *>Replayer, &replay_def)

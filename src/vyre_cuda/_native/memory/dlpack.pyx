@@ -1,0 +1,219 @@
+# cython: language_level=3, freethreading_compatible=True
+"""DLPack capsules, made and taken apart. Structs as in dlpack.h 1.1 (dmlc/dlpack); which device, stream and dtype
+they should have is the runtime's to say.
+
+A capsule of ours holds the device buffer by a reference of the C layer: its deleter needs neither the GIL nor the
+device, and may be called by any thread, after a close too.
+"""
+cimport cython
+from cpython.pycapsule cimport (
+    PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New, PyCapsule_SetName,
+)
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+
+from vyre_cuda._native.core.c_api cimport vyc_buffer, vyc_buffer_address, vyc_buffer_export, vyc_buffer_release
+from vyre_cuda._native.memory.memory cimport Buffer
+from vyre_cuda._native.core.status cimport check
+
+cdef struct DLDevice:
+    int32_t device_type
+    int32_t device_id
+
+cdef struct DLDataType:
+    uint8_t code
+    uint8_t bits
+    uint16_t lanes
+
+cdef struct DLTensor:
+    void *data
+    DLDevice device
+    int32_t ndim
+    DLDataType dtype
+    int64_t *shape
+    int64_t *strides
+    uint64_t byte_offset
+
+cdef struct DLManagedTensor:
+    DLTensor dl_tensor
+    void *manager_ctx
+    void (*deleter)(DLManagedTensor *self) noexcept nogil
+
+cdef struct DLPackVersion:
+    uint32_t major
+    uint32_t minor
+
+cdef struct DLManagedTensorVersioned:
+    DLPackVersion version
+    void *manager_ctx
+    void (*deleter)(DLManagedTensorVersioned *self) noexcept nogil
+    uint64_t flags
+    DLTensor dl_tensor
+
+cdef enum:
+    MAJOR = 1
+    MINOR = 0  # nothing of a later minor version is used
+    FLAG_READ_ONLY = 1
+    FLAG_COPIED = 2
+
+cdef const char *NAME = "dltensor"
+cdef const char *NAME_VERSIONED = "dltensor_versioned"
+cdef const char *USED = "used_dltensor"
+cdef const char *USED_VERSIONED = "used_dltensor_versioned"
+
+
+# ---- export ----------------------------------------------------------------------------------------------------------
+
+# One allocation a capsule: the managed tensor first, then its shape and stride.
+cdef struct Exported:
+    DLManagedTensor managed
+    int64_t shape
+    int64_t stride
+
+cdef struct ExportedVersioned:
+    DLManagedTensorVersioned managed
+    int64_t shape
+    int64_t stride
+
+
+cdef void delete_exported(DLManagedTensor *managed) noexcept nogil:
+    vyc_buffer_release(<vyc_buffer *>managed.manager_ctx)
+    free(managed)
+
+
+cdef void delete_exported_versioned(DLManagedTensorVersioned *managed) noexcept nogil:
+    vyc_buffer_release(<vyc_buffer *>managed.manager_ctx)
+    free(managed)
+
+
+cdef void delete_capsule(object capsule) noexcept:
+    """A capsule that nobody consumed still owns its tensor."""
+    cdef DLManagedTensor *managed
+    cdef DLManagedTensorVersioned *versioned
+    if PyCapsule_IsValid(capsule, NAME):
+        managed = <DLManagedTensor *>PyCapsule_GetPointer(capsule, NAME)
+        with nogil:
+            managed.deleter(managed)
+    elif PyCapsule_IsValid(capsule, NAME_VERSIONED):
+        versioned = <DLManagedTensorVersioned *>PyCapsule_GetPointer(capsule, NAME_VERSIONED)
+        with nogil:
+            versioned.deleter(versioned)
+
+
+def export(
+    Buffer buffer not None, uint64_t offset, int64_t count, tuple dtype not None, tuple device not None,
+    bint versioned, bint read_only, bint copied,
+) -> object:
+    """A capsule of `count` elements from byte `offset`; `dtype` (code, bits), `device` (type, id) as in DLPack."""
+    cdef Exported *plain = NULL
+    cdef ExportedVersioned *newer = NULL
+    cdef DLTensor tensor
+    cdef uint64_t address = 0
+    check(vyc_buffer_address(buffer._h, &address))
+    check(vyc_buffer_export(buffer._h))
+    tensor.data = <void *><size_t>(address + offset)
+    tensor.device.device_type, tensor.device.device_id = device
+    tensor.ndim = 1
+    tensor.dtype.code, tensor.dtype.bits = dtype
+    tensor.dtype.lanes = 1
+    tensor.byte_offset = 0
+    if versioned:
+        newer = <ExportedVersioned *>malloc(sizeof(ExportedVersioned))
+        if newer == NULL:
+            vyc_buffer_release(buffer._h)
+            raise MemoryError
+        newer.shape = count
+        newer.stride = 1
+        tensor.shape = &newer.shape
+        tensor.strides = &newer.stride
+        newer.managed.version.major = MAJOR
+        newer.managed.version.minor = MINOR
+        newer.managed.flags = (FLAG_READ_ONLY if read_only else 0) | (FLAG_COPIED if copied else 0)
+        newer.managed.dl_tensor = tensor
+        newer.managed.manager_ctx = buffer._h
+        newer.managed.deleter = delete_exported_versioned
+        try:
+            return PyCapsule_New(newer, NAME_VERSIONED, delete_capsule)
+        except BaseException:
+            delete_exported_versioned(&newer.managed)
+            raise
+    plain = <Exported *>malloc(sizeof(Exported))
+    if plain == NULL:
+        vyc_buffer_release(buffer._h)
+        raise MemoryError
+    plain.shape = count
+    plain.stride = 1
+    tensor.shape = &plain.shape
+    tensor.strides = &plain.stride
+    plain.managed.dl_tensor = tensor
+    plain.managed.manager_ctx = buffer._h
+    plain.managed.deleter = delete_exported
+    try:
+        return PyCapsule_New(plain, NAME, delete_capsule)
+    except BaseException:
+        delete_exported(&plain.managed)
+        raise
+
+
+# ---- import ----------------------------------------------------------------------------------------------------------
+
+
+cdef class Imported:
+    """A tensor taken out of a capsule: it is deleted when this object goes.
+
+    `dtype` (code, bits, lanes) and `device` (type, id) as DLPack numbers them; `strides` in elements, None when
+    the tensor is row-major.
+    """
+
+    cdef DLManagedTensor *_managed
+    cdef DLManagedTensorVersioned *_versioned
+    cdef readonly uint64_t address
+    cdef readonly tuple shape
+    cdef readonly object strides
+    cdef readonly tuple dtype
+    cdef readonly tuple device
+    cdef readonly bint read_only
+
+    def __init__(self, object capsule) -> None:
+        """Takes the tensor over; BufferError for a capsule that was consumed before or is of a newer major version."""
+        with cython.critical_section(capsule):  # one of two threads that consume it gets the tensor
+            self._take(capsule)
+
+    cdef int _take(self, object capsule) except -1:
+        if PyCapsule_IsValid(capsule, NAME_VERSIONED):
+            return self._take_versioned(capsule)
+        if not PyCapsule_IsValid(capsule, NAME):
+            raise BufferError(f"{capsule!r} holds no DLPack tensor, or one that was consumed")
+        self._managed = <DLManagedTensor *>PyCapsule_GetPointer(capsule, NAME)
+        PyCapsule_SetName(capsule, USED)
+        return self._read(&self._managed.dl_tensor)
+
+    cdef int _take_versioned(self, object capsule) except -1:
+        cdef DLManagedTensorVersioned *managed
+        managed = <DLManagedTensorVersioned *>PyCapsule_GetPointer(capsule, NAME_VERSIONED)
+        if managed.version.major != MAJOR:
+            raise BufferError(f"a DLPack tensor of version {managed.version.major}; version {MAJOR} is known")
+        self._versioned = managed
+        PyCapsule_SetName(capsule, USED_VERSIONED)
+        self.read_only = (managed.flags & FLAG_READ_ONLY) != 0
+        self._read(&managed.dl_tensor)
+        return 0
+
+    cdef int _read(self, DLTensor *tensor) except -1:
+        cdef int32_t i
+        self.address = <uint64_t><size_t>tensor.data + tensor.byte_offset
+        self.shape = tuple([tensor.shape[i] for i in range(tensor.ndim)])
+        if tensor.strides != NULL:
+            self.strides = tuple([tensor.strides[i] for i in range(tensor.ndim)])
+        self.dtype = (tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes)
+        self.device = (tensor.device.device_type, tensor.device.device_id)
+        return 0
+
+    def __dealloc__(self):
+        # The deleter is another library's: it takes the GIL if it needs it.
+        if self._managed != NULL and self._managed.deleter != NULL:
+            with nogil:
+                self._managed.deleter(self._managed)
+        if self._versioned != NULL and self._versioned.deleter != NULL:
+            with nogil:
+                self._versioned.deleter(self._versioned)

@@ -1,7 +1,0 @@
-from vyre_cuda._native.c_api cimport vyc_module
-from vyre_cuda._native.context cimport Context
-
-
-cdef class Module:
-    cdef vyc_module *_h
-    cdef readonly Context context

@@ -1,3 +1,0 @@
-from vyre_cuda._native.c_api cimport vyc_status
-
-cdef int check(vyc_status status) except -1 nogil
