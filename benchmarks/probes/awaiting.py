@@ -19,7 +19,7 @@ from time import perf_counter_ns
 import numpy as np
 
 import vyre_cuda as vc
-from vyre_cuda.runtime.waiter import Waiting
+from vyre_cuda.runtime.waiting.completion_thread import Waiting
 from vyre_cuda.testing.emulator import Emulator
 
 ELEMENTS = 1024

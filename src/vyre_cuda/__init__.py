@@ -144,40 +144,40 @@ if TYPE_CHECKING:
     from vyre_cuda.ir.read.parse import parse as parse
     from vyre_cuda.locations import get_include as get_include
     from vyre_cuda.locations import get_library_dir as get_library_dir
-    from vyre_cuda.runtime.array import DeviceArray as DeviceArray
-    from vyre_cuda.runtime.bound import BoundCall as BoundCall
-    from vyre_cuda.runtime.bundle import Bundle as Bundle
-    from vyre_cuda.runtime.bundle import BundledKernel as BundledKernel
-    from vyre_cuda.runtime.bundle import LoadedBundle as LoadedBundle
-    from vyre_cuda.runtime.bundle import load_bundle as load_bundle
-    from vyre_cuda.runtime.bundled_graph import BundledGraph as BundledGraph
-    from vyre_cuda.runtime.bundled_graph import BundledSymbol as BundledSymbol
-    from vyre_cuda.runtime.device import Device as Device
-    from vyre_cuda.runtime.device import Event as Event
-    from vyre_cuda.runtime.device import Stream as Stream
-    from vyre_cuda.runtime.device import devices as devices
-    from vyre_cuda.runtime.device import from_dlpack as from_dlpack
-    from vyre_cuda.runtime.foreign import BoundForeignCall as BoundForeignCall
-    from vyre_cuda.runtime.foreign import ForeignKernel as ForeignKernel
-    from vyre_cuda.runtime.foreign import ForeignParameter as ForeignParameter
-    from vyre_cuda.runtime.graph import Graph as Graph
-    from vyre_cuda.runtime.jit_cache import JitCache as JitCache
-    from vyre_cuda.runtime.jit_cache import configure_jit_cache as configure_jit_cache
-    from vyre_cuda.runtime.kernel import CompileTimes as CompileTimes
-    from vyre_cuda.runtime.kernel import Kernel as Kernel
-    from vyre_cuda.runtime.kernel import Timed as Timed
-    from vyre_cuda.runtime.occupancy import Occupancy as Occupancy
-    from vyre_cuda.runtime.pending import Pending as Pending
-    from vyre_cuda.runtime.pending import PendingReplay as PendingReplay
-    from vyre_cuda.runtime.properties import DeviceInfo as DeviceInfo
-    from vyre_cuda.runtime.properties import DeviceProperties as DeviceProperties
-    from vyre_cuda.runtime.properties import KernelAttributes as KernelAttributes
-    from vyre_cuda.runtime.properties import MemoryStats as MemoryStats
-    from vyre_cuda.runtime.recorded_call import RecordedCall as RecordedCall
-    from vyre_cuda.runtime.side_by_side import SideBySide as SideBySide
-    from vyre_cuda.runtime.stats import DeviceStats as DeviceStats
-    from vyre_cuda.runtime.symbol import Symbol as Symbol
-    from vyre_cuda.runtime.symbol import symbol as symbol
+    from vyre_cuda.runtime.base.jit_cache import JitCache as JitCache
+    from vyre_cuda.runtime.base.jit_cache import configure_jit_cache as configure_jit_cache
+    from vyre_cuda.runtime.base.properties import DeviceInfo as DeviceInfo
+    from vyre_cuda.runtime.base.properties import DeviceProperties as DeviceProperties
+    from vyre_cuda.runtime.base.properties import KernelAttributes as KernelAttributes
+    from vyre_cuda.runtime.base.properties import MemoryStats as MemoryStats
+    from vyre_cuda.runtime.base.symbol import Symbol as Symbol
+    from vyre_cuda.runtime.base.symbol import symbol as symbol
+    from vyre_cuda.runtime.bundle.bundle import Bundle as Bundle
+    from vyre_cuda.runtime.bundle.bundle import BundledKernel as BundledKernel
+    from vyre_cuda.runtime.bundle.bundle import LoadedBundle as LoadedBundle
+    from vyre_cuda.runtime.bundle.bundle import load_bundle as load_bundle
+    from vyre_cuda.runtime.bundle.bundled_graph import BundledGraph as BundledGraph
+    from vyre_cuda.runtime.bundle.bundled_graph import BundledSymbol as BundledSymbol
+    from vyre_cuda.runtime.device.device import Device as Device
+    from vyre_cuda.runtime.device.device import Event as Event
+    from vyre_cuda.runtime.device.device import Stream as Stream
+    from vyre_cuda.runtime.device.device import devices as devices
+    from vyre_cuda.runtime.device.device import from_dlpack as from_dlpack
+    from vyre_cuda.runtime.graph.graph import Graph as Graph
+    from vyre_cuda.runtime.kernel.bound import BoundCall as BoundCall
+    from vyre_cuda.runtime.kernel.kernel import CompileTimes as CompileTimes
+    from vyre_cuda.runtime.kernel.kernel import Kernel as Kernel
+    from vyre_cuda.runtime.kernel.kernel import Timed as Timed
+    from vyre_cuda.runtime.kernel.loaded_kernel import BoundForeignCall as BoundForeignCall
+    from vyre_cuda.runtime.kernel.loaded_kernel import ForeignKernel as ForeignKernel
+    from vyre_cuda.runtime.kernel.loaded_kernel import ForeignParameter as ForeignParameter
+    from vyre_cuda.runtime.kernel.occupancy import Occupancy as Occupancy
+    from vyre_cuda.runtime.kernel.recorded_call import RecordedCall as RecordedCall
+    from vyre_cuda.runtime.kernel.side_by_side import SideBySide as SideBySide
+    from vyre_cuda.runtime.memory.array import DeviceArray as DeviceArray
+    from vyre_cuda.runtime.telemetry.stats import DeviceStats as DeviceStats
+    from vyre_cuda.runtime.waiting.pending import Pending as Pending
+    from vyre_cuda.runtime.waiting.pending import PendingReplay as PendingReplay
 
 # Public names by the module that has them.
 _HOMES = {
@@ -207,23 +207,23 @@ _HOMES = {
     "vyre_cuda.ir.core.program": "Program",
     "vyre_cuda.ir.builder.values": "Value",
     "vyre_cuda.codegen.source": "ptx",
-    "vyre_cuda.runtime.array": "DeviceArray",
+    "vyre_cuda.runtime.memory.array": "DeviceArray",
     "vyre_cuda.locations": "get_include get_library_dir",
-    "vyre_cuda.runtime.bundle": "Bundle BundledKernel LoadedBundle load_bundle",
-    "vyre_cuda.runtime.bundled_graph": "BundledGraph BundledSymbol",
-    "vyre_cuda.runtime.device": "Device Event Stream devices from_dlpack",
-    "vyre_cuda.runtime.foreign": "BoundForeignCall ForeignKernel ForeignParameter",
-    "vyre_cuda.runtime.bound": "BoundCall",
-    "vyre_cuda.runtime.jit_cache": "JitCache configure_jit_cache",
-    "vyre_cuda.runtime.kernel": "CompileTimes Kernel Timed",
-    "vyre_cuda.runtime.graph": "Graph",
-    "vyre_cuda.runtime.occupancy": "Occupancy",
-    "vyre_cuda.runtime.pending": "Pending PendingReplay",
-    "vyre_cuda.runtime.properties": "DeviceInfo DeviceProperties KernelAttributes MemoryStats",
-    "vyre_cuda.runtime.recorded_call": "RecordedCall",
-    "vyre_cuda.runtime.side_by_side": "SideBySide",
-    "vyre_cuda.runtime.stats": "DeviceStats",
-    "vyre_cuda.runtime.symbol": "Symbol symbol",
+    "vyre_cuda.runtime.bundle.bundle": "Bundle BundledKernel LoadedBundle load_bundle",
+    "vyre_cuda.runtime.bundle.bundled_graph": "BundledGraph BundledSymbol",
+    "vyre_cuda.runtime.device.device": "Device Event Stream devices from_dlpack",
+    "vyre_cuda.runtime.kernel.loaded_kernel": "BoundForeignCall ForeignKernel ForeignParameter",
+    "vyre_cuda.runtime.kernel.bound": "BoundCall",
+    "vyre_cuda.runtime.base.jit_cache": "JitCache configure_jit_cache",
+    "vyre_cuda.runtime.kernel.kernel": "CompileTimes Kernel Timed",
+    "vyre_cuda.runtime.graph.graph": "Graph",
+    "vyre_cuda.runtime.kernel.occupancy": "Occupancy",
+    "vyre_cuda.runtime.waiting.pending": "Pending PendingReplay",
+    "vyre_cuda.runtime.base.properties": "DeviceInfo DeviceProperties KernelAttributes MemoryStats",
+    "vyre_cuda.runtime.kernel.recorded_call": "RecordedCall",
+    "vyre_cuda.runtime.kernel.side_by_side": "SideBySide",
+    "vyre_cuda.runtime.telemetry.stats": "DeviceStats",
+    "vyre_cuda.runtime.base.symbol": "Symbol symbol",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 

@@ -15,7 +15,7 @@ from vyre_cuda.cli.devices import opened, why_no_cuda
 from vyre_cuda.locations import get_cmake_dir, get_include, get_library_dir, get_pkgconfig_dir
 
 if TYPE_CHECKING:
-    from vyre_cuda.runtime.properties import DeviceProperties
+    from vyre_cuda.runtime.base.properties import DeviceProperties
 
 # What C and C++ hosts are built with, by the option of `info` that prints it.
 DIRECTORIES = {

@@ -13,7 +13,7 @@ from vyre_cuda.cli.console import columns
 from vyre_cuda.cli.demo import saxpy
 from vyre_cuda.cli.progress import Progress
 from vyre_cuda.cli.timing import Timing, duration, measure
-from vyre_cuda.runtime.floors import FLOORS, measure_floor
+from vyre_cuda.runtime.device.driver_latency import FLOORS, measure_floor
 
 _SMALL = 1024  # elements of f32: 4 KiB
 _FACTOR = 2.5

@@ -152,7 +152,7 @@ def test_threads_that_ask_for_one_program_compile_it_once(opened):
 
 
 def test_kernels_used_longest_ago_are_dropped(opened, monkeypatch):
-    monkeypatch.setattr("vyre_cuda.runtime.kernels._KEPT", 2)
+    monkeypatch.setattr("vyre_cuda.runtime.kernel.kernels._KEPT", 2)
     device = opened()
     for block in (32, 64, 96):
         device.compile(programs.saxpy(block))
@@ -165,7 +165,7 @@ def test_kernels_used_longest_ago_are_dropped(opened, monkeypatch):
 
 def test_kernels_that_are_too_many_bytes_are_dropped(opened, monkeypatch):
     sizes = [opened().compile(programs.saxpy(block)).nbytes for block in (32, 64)]
-    monkeypatch.setattr("vyre_cuda.runtime.kernels._BYTES_KEPT", sum(sizes) - 1)
+    monkeypatch.setattr("vyre_cuda.runtime.kernel.kernels._BYTES_KEPT", sum(sizes) - 1)
     device = opened()
     for block in (32, 64):
         device.compile(programs.saxpy(block))

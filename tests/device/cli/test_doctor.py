@@ -14,7 +14,7 @@ import pytest
 
 import vyre_cuda as vc
 from vyre_cuda.cli import findings, main
-from vyre_cuda.runtime.floors import FLOORS, measure_floor
+from vyre_cuda.runtime.device.driver_latency import FLOORS, measure_floor
 from vyre_cuda.testing.emulator import STREAM_MODES, Emulator, StreamMode
 
 pytestmark = pytest.mark.device

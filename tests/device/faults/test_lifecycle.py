@@ -286,7 +286,7 @@ def test_auto_takes_what_the_environment_names(device_name: int | str) -> None:
 def test_a_device_that_is_not_there(device_name: int | str, error, which) -> None:
     if which == 99 and device_name == "emulator":
         from vyre_cuda._native.core.context import Context
-        from vyre_cuda.runtime.choice import emulator_driver
+        from vyre_cuda.runtime.base.device_selection import emulator_driver
 
         with pytest.raises(error, match="99"):
             Context(emulator_driver(), 99)

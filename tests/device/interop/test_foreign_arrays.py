@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import vyre_cuda as vc
 from vyre_cuda.ir.core.types import TYPES
-from vyre_cuda.runtime.interop import adopt
+from vyre_cuda.runtime.memory.interop import adopt
 from vyre_cuda.testing.emulator import STREAM_MODES, Emulator
 
 from .. import programs

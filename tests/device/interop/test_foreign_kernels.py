@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import vyre_cuda as vc
 from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.ir.core.types import BY_NAME
-from vyre_cuda.runtime.foreign import parse_signature
+from vyre_cuda.runtime.kernel.loaded_kernel import parse_signature
 from vyre_cuda.testing.emulator import Emulator
 
 from ..foreign_ptx import SAXPY, SHARED, echo

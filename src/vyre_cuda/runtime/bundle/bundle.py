@@ -1,0 +1,263 @@
+"""Loading bundles: their contents, which need no device, and their kernels on a device."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from vyre_cuda._native.bundle.bundle import BundleFile
+from vyre_cuda._native.core.status import AssertReport
+from vyre_cuda.bundles.graphs import LAUNCH
+from vyre_cuda.codegen.core.lowered import Access, KernelParameter, Lowered, ParameterKind, Site, SiteKind
+from vyre_cuda.descriptors.signature import COVERED, OF_NO_PARAMETER, ROLE_SCALAR, ROLES, STREAMING
+from vyre_cuda.errors import BundleError, Error, ProgramError
+from vyre_cuda.ir.call import call as calls
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import BY_CODE
+from vyre_cuda.runtime.bundle.bundled_graph import BundledGraph, described, record
+from vyre_cuda.runtime.graph.graph import Graph
+from vyre_cuda.runtime.kernel.assertions import Checks, signed_index
+from vyre_cuda.runtime.kernel.kernel import Kernel
+
+if TYPE_CHECKING:
+    from vyre_cuda.runtime.device.device import Device
+
+_WHOLE_PROGRAM = 1
+_KINDS: Final[dict[int, ParameterKind]] = {1: "buffer", 2: "scalar", 3: "size", 4: "report", 5: "grid_barrier"}
+_SITE_KINDS: Final[dict[int, SiteKind]] = {1: "assert", 2: "bounds"}
+
+
+@dataclass(frozen=True, slots=True)
+class BundledKernel:
+    """A kernel in a bundle. `program` has the parameters, sizes, block and work of the program, and its body if
+    `has_source`; `targets` are those it was compiled for, in ascending order, `cubins` those with machine code."""
+
+    name: str
+    program: Program
+    has_source: bool
+    fingerprint: str
+    precision: str
+    bounds: str
+    max_ulp: float | None
+    targets: tuple[str, ...]
+    cubins: tuple[str, ...]
+
+
+class Bundle:
+    """A bundle that was read and checked; returned by `vc.load_bundle`, without a device.
+
+    `kernels` and `graphs` hold its contents by name; `on(device)` loads them there. `digest` is the BLAKE2b-256 of
+    the file with zeros in place of the digest, in hex.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._file = BundleFile(data)
+        info = self._file.info()
+        self.format_version: int = info["format_version"]
+        self.nbytes: int = info["nbytes"]
+        self.digest: str = info["digest"].hex()
+        kernels = [_kernel(self._file, index) for index in range(info["kernel_count"])]
+        self.kernels: Mapping[str, BundledKernel] = MappingProxyType({kernel.name: kernel for kernel in kernels})
+        graphs = [described(self._file.graph(index)) for index in range(info["graph_count"])]
+        self.graphs: Mapping[str, BundledGraph] = MappingProxyType({graph.name: graph for graph in graphs})
+
+    def on(self, device: Device) -> LoadedBundle:
+        """The kernels on a device: a mapping from names; each kernel is loaded when it is first looked up."""
+        return LoadedBundle(self, device)
+
+    def ptx(self, name: str, target: str) -> str:
+        """The PTX of a kernel for one of its targets. KeyError if there is none."""
+        text: str = self._variant(name, target)["ptx"]
+        return text
+
+    def cubin(self, name: str, target: str) -> bytes:
+        """The machine code of a kernel for one of its targets, b"" if there is only PTX. KeyError: no such target."""
+        code: bytes = self._variant(name, target)["cubin"]
+        return code
+
+    def _variant(self, name: str, target: str) -> dict[str, Any]:
+        index = list(self.kernels).index(name) if name in self.kernels else -1
+        if index < 0 or target not in self.kernels[name].targets:
+            raise KeyError(f"the bundle has no {name} for {target}")
+        return self._file.variant(index, self.kernels[name].targets.index(target))
+
+    def __repr__(self) -> str:
+        return f"<vyre_cuda.Bundle of {', '.join([*self.kernels, *self.graphs])}>"
+
+
+class LoadedBundle(Mapping[str, Kernel]):
+    """The kernels of a bundle on a device, by name; made by `Bundle.on`.
+
+    A look-up raises KeyError for an unknown name, UnsupportedError if the bundle has no code that the device can run,
+    and CompileError if the driver rejects the code.
+    """
+
+    def __init__(self, bundle: Bundle, device: Device) -> None:
+        self.bundle = bundle
+        self.device = device
+        self._loaded: dict[str, Kernel] = {}
+        self._lock = threading.Lock()
+
+    def __getitem__(self, name: str) -> Kernel:
+        kernel = self._loaded.get(name)
+        if kernel is not None:
+            return kernel
+        if name not in self.bundle.kernels:
+            raise KeyError(name)
+        with self._lock:
+            if name not in self._loaded:
+                self._loaded[name] = _load(self.bundle, self.device, name)
+            return self._loaded[name]
+
+    def graph(self, name: str) -> Graph:
+        """A graph of the bundle, recorded on the device, with its own arrays. KeyError if there is none."""
+        if name not in self.bundle.graphs:
+            raise KeyError(name)
+        row = self.bundle._file.graph(list(self.bundle.graphs).index(name))
+        launched = {step[1] for step in row["steps"] if step[0] == LAUNCH}
+        kernels = [self[each] if number in launched else None for number, each in enumerate(self)]
+        return record(self.device, row, kernels)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.bundle.kernels)
+
+    def __len__(self) -> int:
+        return len(self.bundle.kernels)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.bundle.kernels
+
+    def __repr__(self) -> str:
+        return f"<vyre_cuda.LoadedBundle of {', '.join(self)} on {self.device.properties.name}>"
+
+
+def load_bundle(source: str | os.PathLike[str] | bytes | bytearray | memoryview) -> Bundle:
+    """Read and check a bundle from a file or from bytes. No device is needed.
+
+    BundleError: not a bundle, or a damaged one; BundleVersionError: in a newer format; OSError: the file cannot be
+    read. Its device code is not checked: trust a bundle as you would a library.
+    """
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return Bundle(bytes(source))
+    return Bundle(Path(source).read_bytes())
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------------
+
+
+def _kernel(file: BundleFile, index: int) -> BundledKernel:
+    row = file.kernel(index)
+    name = row["name"]
+    try:
+        program = Program.from_bytes(row["program"])
+    except ProgramError as error:
+        raise BundleError(f"kernel {name}: its program is not valid: {error}") from error
+    _check_program(file, index, row, program)
+    variants = [file.variant(index, number) for number in range(row["variant_count"])]
+    return BundledKernel(
+        name=name,
+        program=program,
+        has_source=bool(row["flags"] & _WHOLE_PROGRAM),
+        fingerprint=row["fingerprint"].hex(),
+        precision=row["precision"],
+        bounds=row["bounds"],
+        max_ulp=row["max_ulp"],
+        targets=tuple(f"sm_{variant['sm']}" for variant in variants),
+        cubins=tuple(f"sm_{variant['sm']}" for variant in variants if variant["cubin"]),
+    )
+
+
+def _check_program(file: BundleFile, index: int, row: Mapping[str, Any], program: Program) -> None:
+    """Raise BundleError unless the program matches the tables."""
+    declared = [(p.name, ROLES.get(p.kind, ROLE_SCALAR), p.type) for p in program.parameters]
+    listed = [(name, role, BY_CODE[type_]) for name, role, type_, _, _ in file.parameters(index)]
+    same = (
+        program.name == row["name"]
+        and declared == listed
+        and program.block == row["block"]
+        and program.index.bits == row["index_bits"]
+    )
+    whole = row["flags"] == _WHOLE_PROGRAM
+    if not same or (whole and bytes.fromhex(program.fingerprint) != row["fingerprint"]):
+        raise BundleError(f"kernel {row['name']}: its program does not match its tables")
+
+
+# ---- loading ---------------------------------------------------------------------------------------------------------
+
+
+class BundledChecks(Checks):
+    """Checks whose places are stored in the bundle, because the program's body may be missing."""
+
+    __slots__ = ()
+
+    def error(self, report: AssertReport) -> Error:
+        number, thread = report.report & 0xFFFFF, report.report >> 20
+        site = self.sites[number]
+        return calls.failure(
+            self.program,
+            site.message,
+            statement=site.statement,
+            source=site.source,
+            thread=thread,
+            index=None if site.kind == "assert" else signed_index(report.index),
+        )
+
+
+def _load(bundle: Bundle, device: Device, name: str) -> Kernel:
+    kernel_row = bundle.kernels[name]
+    tag = device._kernels.new_tag()
+    plan, variant, _ = bundle._file.load(device.context, name, tag)
+    lowered = _lowered(bundle._file.variant(list(bundle.kernels).index(name), variant), kernel_row.program)
+    kernel = Kernel(
+        device,
+        kernel_row.program,
+        lowered,
+        tag,
+        precision=kernel_row.precision,
+        bounds=kernel_row.bounds,
+        max_ulp=kernel_row.max_ulp,
+        plan=plan,
+        checks=BundledChecks(kernel_row.program, lowered),
+    )
+    kernel.is_without_body = not kernel_row.has_source
+    device._kernels.checks.add(tag, kernel.checks)
+    return kernel
+
+
+def _lowered(row: Mapping[str, Any], program: Program) -> Lowered:
+    """What lowering produced when the bundle was made."""
+    buffers = [p for p in program.parameters if p.is_buffer]
+    bindings = {p.name: binding for p, binding in zip(buffers, row["bindings"], strict=True)}
+    sites = tuple(
+        Site(_SITE_KINDS[kind], message, buffer, statement, (file, line) if file else None)
+        for kind, message, buffer, file, line, statement in row["sites"]
+    )
+    return Lowered(
+        ptx=row["ptx"],
+        entry=row["entry"],
+        parameters=tuple(_parameter(entry, program) for entry in row["entries"]),
+        parameter_bytes=row["parameter_bytes"],
+        shared_bytes=row["shared_bytes"],
+        dynamic_shared_bytes=row["dynamic_shared_bytes"],
+        access={
+            name: Access(True, True, False, bool(flags & STREAMING), sectors)
+            for name, (_, flags, _, sectors) in bindings.items()
+        },
+        covered=tuple(name for name, (_, flags, _, _) in bindings.items() if flags & COVERED),
+        sites=sites,
+        cooperative=row["cooperative"],
+    )
+
+
+def _parameter(entry: tuple[int, int, int, int], program: Program) -> KernelParameter:
+    kind, slot, offset, size = entry
+    word = _KINDS[kind]
+    if word in OF_NO_PARAMETER:
+        return KernelParameter(word, word, None, offset, size)
+    group = [p for p in program.parameters if p.is_buffer != (word == "scalar")]
+    return KernelParameter(word, group[slot].name, group[slot].type, offset, size)

@@ -1,0 +1,120 @@
+"""Graphs in bundles: what is known about them without a device, and recording them again on one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_cuda.bundles.graphs import COPY, END, FILL, HAS_DEFAULT, LAUNCH, REPEAT, SYMBOL_ARRAY, WRITTEN
+from vyre_cuda.ir.core.scalars import value_of
+from vyre_cuda.ir.core.types import BY_CODE, Type, bf16, u8
+from vyre_cuda.runtime.base.symbol import Symbol, symbol
+from vyre_cuda.runtime.graph.graph import Graph
+from vyre_cuda.runtime.memory.array import DeviceArray
+
+if TYPE_CHECKING:
+    from vyre_cuda.runtime.device.device import Device
+    from vyre_cuda.runtime.kernel.kernel import Kernel
+
+_SPAN, _SYMBOL = 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class BundledSymbol:
+    """A symbol of a bundled graph: an array or a scalar of `type`. `written`: a step writes the array."""
+
+    name: str
+    is_array: bool
+    type: Type
+    has_default: bool
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BundledGraph:
+    """A graph in a bundle: its symbols by name, its number of steps, and the bytes of device memory it allocates."""
+
+    name: str
+    symbols: Mapping[str, BundledSymbol]
+    steps: int
+    nbytes: int
+
+
+def described(row: Mapping[str, Any]) -> BundledGraph:
+    """Builds the description from the tables of a bundle."""
+    symbols = {
+        name: BundledSymbol(
+            name, kind == SYMBOL_ARRAY, BY_CODE[type_], bool(flags & HAS_DEFAULT), bool(flags & WRITTEN)
+        )
+        for name, kind, type_, flags, _, _, _ in row["symbols"]
+    }
+    steps = sum(step[0] not in (REPEAT, END) for step in row["steps"])
+    return BundledGraph(row["name"], symbols, steps, sum(nbytes for nbytes, _ in row["arrays"]))
+
+
+def record(device: Device, row: Mapping[str, Any], kernels: list[Kernel | None]) -> Graph:
+    """The graph on a device; `kernels` holds those that it launches, by number."""
+    arrays = [
+        device.array(np.frombuffer(contents, np.uint8)) if contents else device.zeros(nbytes, u8)
+        for nbytes, contents in row["arrays"]
+    ]
+    reader = _Reader(arrays, [_symbol(each, arrays) for each in row["symbols"]])
+    loops: list[ExitStack] = []
+    with device.record() as graph:
+        for kind, kernel, type_, grid, times, values in row["steps"]:
+            if kind == LAUNCH:
+                launched = kernels[kernel]
+                assert launched is not None  # the caller has loaded those that are launched
+                given = {
+                    p.name: reader.value(value, p.type)
+                    for p, value in zip(launched.program.parameters, values, strict=True)
+                }
+                graph._launch(launched, given, grid if any(grid) else None)
+            elif kind == COPY:
+                graph._copy(reader.value(values[0], BY_CODE[type_]), reader.value(values[1], BY_CODE[type_]))
+            elif kind == FILL:
+                to = reader.value(values[0], BY_CODE[type_])
+                graph._fill(to, reader.value(values[1], to.type))
+            elif kind == REPEAT:
+                until = reader.value(values[0], BY_CODE[type_]) if values else None
+                loops.append(ExitStack())
+                loops[-1].enter_context(graph.repeat(times or None, until=until))
+            else:
+                loops.pop().close()
+    return graph
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    arrays: list[DeviceArray]
+    symbols: list[Symbol]
+
+    def value(self, value: tuple[int, int, int, int], type_: Type) -> Any:
+        kind, index, number, count = value
+        if kind == _SPAN:
+            return _span(self.arrays[index], number, count, type_)
+        return self.symbols[index] if kind == _SYMBOL else _scalar(type_, number)
+
+
+def _span(array: DeviceArray, offset: int, count: int, type_: Type) -> DeviceArray:
+    return DeviceArray(array.device, array._alive(), offset, count, type_.dtype)
+
+
+def _symbol(row: tuple[str, int, int, int, int, int, int], arrays: list[DeviceArray]) -> Symbol:
+    name, kind, code, flags, array, value, count = row
+    if not flags & HAS_DEFAULT:
+        return symbol(name)
+    if kind == SYMBOL_ARRAY:
+        return symbol(name, _span(arrays[array], value, count, BY_CODE[code]))
+    return symbol(name, _scalar(BY_CODE[code], value))
+
+
+def _scalar(type_: Type, bits: int) -> Any:
+    """The NumPy scalar with these bits; for bools and types that NumPy does not have, the Python number."""
+    if type_ is bf16 or type_.kind == "bool":
+        return value_of(type_, bits)
+    return np.array([bits], np.uint64).view(np.uint8)[: type_.itemsize].view(type_.dtype)[0]

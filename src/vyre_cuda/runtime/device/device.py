@@ -1,0 +1,414 @@
+"""Devices: a CUDA GPU, or the emulator behind the same driver API."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from collections.abc import Iterable
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from vyre_cuda._native.call import frame
+from vyre_cuda._native.core.context import Context, refuse_pickle
+from vyre_cuda._native.core.context import Event as Event
+from vyre_cuda._native.core.context import Stream as Stream
+from vyre_cuda._native.core.status import AssertReport
+from vyre_cuda._native.memory import memory
+from vyre_cuda._native.memory.memory import Buffer
+from vyre_cuda.errors import DeviceUnavailableError, Error, RecordingError, ResourceError
+from vyre_cuda.ir.check.validate import check
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import TYPES, Type, bf16, by_dtype
+from vyre_cuda.later import later
+from vyre_cuda.runtime.base.device_selection import cuda_driver, emulator_driver, open_driver
+from vyre_cuda.runtime.base.properties import DeviceInfo, DeviceProperties, MemoryStats
+from vyre_cuda.runtime.base.range_names import COMPILE
+from vyre_cuda.runtime.kernel.kernel import Kernel
+from vyre_cuda.runtime.kernel.kernels import Kernels
+from vyre_cuda.runtime.memory import transfers
+from vyre_cuda.runtime.memory.array import DeviceArray
+from vyre_cuda.runtime.memory.transfers import Host
+from vyre_cuda.runtime.telemetry.telemetry import Telemetry
+from vyre_cuda.runtime.waiting import pending
+from vyre_cuda.runtime.waiting.completion_thread import Waiter
+
+if TYPE_CHECKING:
+    from vyre_cuda.codegen.core import target as targets
+    from vyre_cuda.codegen.core.target import Target
+    from vyre_cuda.runtime.graph import graph as graphs
+    from vyre_cuda.runtime.graph.graph import Graph
+    from vyre_cuda.runtime.kernel import blocks, loaded_kernel, warmup
+    from vyre_cuda.runtime.kernel.loaded_kernel import ForeignKernel
+    from vyre_cuda.runtime.memory import interop
+else:
+    blocks = later("vyre_cuda.runtime.kernel.blocks")
+    loaded_kernel = later("vyre_cuda.runtime.kernel.loaded_kernel")
+    graphs = later("vyre_cuda.runtime.graph.graph")
+    interop = later("vyre_cuda.runtime.memory.interop")
+    targets = later("vyre_cuda.codegen.core.target")
+    warmup = later("vyre_cuda.runtime.kernel.warmup")
+
+# Seconds that the end of a process waits for work of a device that was not closed.
+_EXIT_LIMIT = 1.0
+
+
+class Device(memory.Allocator, Telemetry):
+    """An open device. `Device()` and `Device(1)` are CUDA devices, `Device("emulator")` runs on the CPU.
+
+    `Device("auto")` opens what VYRE_CUDA_DEVICE names, else a CUDA device if there is one, else the emulator with a
+    RuntimeWarning. DeviceUnavailableError says what was looked for and what is missing. A Device is also a context
+    manager.
+
+    `check`, one name or several, makes the emulator look for mistakes in programs: for "races", a wait raises
+    DataRaceError. It raises UnsupportedError on a CUDA device.
+    """
+
+    def __init__(self, which: int | str = 0, *, check: str | Iterable[str] | None = None) -> None:
+        driver, ordinal, checks = open_driver(which, check)
+        super().__init__(Context(driver, ordinal), DeviceArray, _rows())
+        self.properties = DeviceProperties.of(self.context.caps())
+        self._kernels = Kernels(self.context, races="races" in checks)
+        self._blocks: blocks.Blocks | None = None
+        self.context.explain = self._kernels.checks.error
+        self.waiter = Waiter()
+        self.context.awaiting = partial(pending.awaited, self.waiter)
+        weakref.finalize(self, self.waiter.stop)
+        weakref.finalize(self.context, _hurry, weakref.ref(self.context))
+        self._recording = threading.local()
+        self._watch_lock = threading.Lock()
+
+    @property
+    def target(self) -> Target:
+        """What kernels are compiled for: the newest known target that the device and the driver support."""
+        return targets.target_for(self.properties.compute_capability, self.properties.driver_version)
+
+    # ---- kernels ----------------------------------------------------------------------------------------------------
+
+    def compile(
+        self,
+        program: Program,
+        *,
+        precision: str = "ieee",
+        bounds: str = "check",
+        max_ulp: float | None = None,
+        block: int | Literal["auto"] | None = None,
+    ) -> Kernel:
+        """Compile the program for this device; the same program and options return the same kernel.
+
+        `max_ulp` lets each op use the cheapest form whose error is bounded by this many units in the last place; None
+        leaves that to the precision. `block` is the number of threads per block, all along x, instead of the program's
+        own; "auto", here or in the Builder, lets the device choose it, so that as many threads as possible are
+        resident; `kernel.program.block` says what it is. ValueError: `block` is given for a program that depends on its
+        block, because it has shared arrays, barriers, warp operations, or thread_id, block_id, block_dim, grid_dim or
+        lane_id. UnsupportedError: no form of an op is that accurate, or no launch of the kernel could work; it names
+        every limit then. A kernel compiled before, in any process of this user, is read from the disk cache:
+        docs/caching.md.
+        """
+        if not isinstance(program, Program):
+            raise TypeError(f"compile takes a Program, not a {type(program).__name__} (a Builder needs .build())")
+        if block is not None or program.auto_block:
+            program = self._blocked(program, block, precision, bounds, max_ulp)
+        watch = self._watch
+        if watch is not None and watch.opens:
+            with watch.range(COMPILE, program.name):
+                return self.compile(program, precision=precision, bounds=bounds, max_ulp=max_ulp)
+        check(program)
+        return self._kernels.kernel(self, program, precision, bounds, max_ulp)
+
+    def warmup(
+        self,
+        programs: Iterable[Program],
+        *,
+        precision: str = "ieee",
+        bounds: str = "check",
+        max_ulp: float | None = None,
+        block: int | Literal["auto"] | None = None,
+    ) -> list[Kernel]:
+        """Compile programs in parallel, with the options of `compile`; the kernels are returned in the same order.
+
+        A later `compile` with these options finds them. If one fails, its error is raised after all have ended.
+        """
+        options = {"precision": precision, "bounds": bounds, "max_ulp": max_ulp, "block": block}
+        return warmup.compiled(programs, partial(self.compile, **options))  # type: ignore[arg-type]
+
+    def _blocked(self, program: Program, block: Any, precision: str, bounds: str, max_ulp: float | None) -> Program:
+        """The program with a block that is given, or chosen once by this device."""
+        check(program)
+        if block not in (None, "auto"):
+            return blocks.given(program, block, self.properties)
+        if self._blocks is None:
+            self._blocks = blocks.Blocks(self.context, self.properties, self._kernels.store)
+        return self._blocks.chosen(program, precision, bounds, max_ulp)
+
+    def load(self, image: str | bytes, name: str, *, signature: str) -> ForeignKernel:
+        """Load the kernel `name` from PTX text, a cubin or a fat binary from another compiler, such as NVRTC, nvcc or
+        Triton.
+
+        `signature` has a word for each parameter: ptr, const_ptr (the kernel only reads there), i8 to i64, u8 to u64,
+        f16, bf16, f32, f64; offsets follow C's alignment, and are checked against what the driver reports about the
+        kernel, where it can (CUDA 12.4). ValueError: no such kernel, or another signature. CompileError: the driver
+        rejected the image.
+        """
+        return loaded_kernel.ForeignKernel(self, image, name, signature)
+
+    def run(self, program: Program, *args: Any, **kwargs: Any) -> Any:
+        """Compile the program (cached) and call it with host arrays."""
+        return self.compile(program)(*args, **kwargs)
+
+    def explain(self, report: AssertReport) -> Error:
+        """The error for an assertion that an asynchronous launch failed."""
+        return self._kernels.checks.error(report)
+
+    # ---- memory -----------------------------------------------------------------------------------------------------
+
+    def array(self, data: np.ndarray[Any, np.dtype[Any]]) -> DeviceArray:
+        """Copy a NumPy array, flattened, to device memory."""
+        transfers.require_array("array", data)
+        result = self._new(data.size, data.dtype)
+        result.copy_from(data)
+        return result
+
+    if TYPE_CHECKING:  # they are Allocator's
+
+        def empty(self, n: int, type: Type) -> DeviceArray:
+            """An array of `n` elements with unspecified contents."""
+
+        def zeros(self, n: int, type: Type) -> DeviceArray:
+            """An array of `n` zeros."""
+
+    def _empty(self, n: int, type: Type) -> DeviceArray:
+        dtype = _dtype(type)
+        return self._new(_count(n), dtype)
+
+    def _new(self, n: int, dtype: np.dtype[Any]) -> DeviceArray:
+        if by_dtype(dtype) is None:
+            supported = ", ".join(str(type_.dtype) for type_ in TYPES)
+            raise TypeError(f"arrays of {dtype} are not supported; supported are {supported}")
+        return DeviceArray(self, Buffer(self.context, n * dtype.itemsize), 0, n, dtype)
+
+    def upload(self, items: Iterable[tuple[DeviceArray, Host] | tuple[DeviceArray, int, Host]]) -> None:
+        """Write many ranges, each (array, data) or (array, element offset, data), in this order.
+
+        Adjacent ranges are copied as one. Returns once all data has been read; data of another dtype raises TypeError,
+        a range outside its array ValueError, and then nothing has been written.
+        """
+        given = transfers.listed("upload", items)
+        rows = [transfers.upload_item(self, item) for item in given]
+        graph = self._recorder()
+        if graph is not None:
+            for item, (_, _, data) in zip(given, rows, strict=True):
+                offset = item[1] if len(item) == 3 else 0
+                graph._copy(item[0][offset : offset + data.size], data)
+            return
+        transfers.upload(self, rows)
+
+    def download(self, items: Iterable[tuple[DeviceArray, int, int]]) -> list[Host]:
+        """Copy many ranges, each (array, element offset, count), to the host with one wait for all."""
+        self._refuse_in_recording("download()")
+        rows = [transfers.download_item(self, item) for item in transfers.listed("download", items)]
+        transfers.download(self, rows)
+        return [host for _, _, host in rows]
+
+    def pinned_empty(self, n: int, type: Type) -> np.ndarray[Any, np.dtype[Any]]:
+        """A NumPy array of `n` elements in page-locked memory, with unspecified contents.
+
+        Kernels and copies of this device use it, and slices and reshaped views of it, without staging. It stays valid
+        when the device is closed, and then keeps the driver's context until its last view is dropped.
+        """
+        dtype = _dtype(type)
+        return memory.pinned_empty(self.context, _count(n), dtype)
+
+    def register(self, array: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
+        """Page-lock the memory of a C-contiguous array; returns a view of it that is used without staging.
+
+        The memory is unlocked, after the work that uses it, when the last view of that view is dropped. ValueError:
+        not contiguous, or overlapping memory that is already page-locked.
+        """
+        transfers.require_array("register", array)
+        if array.dtype.hasobject:
+            raise TypeError(f"an array of {array.dtype} holds Python objects; it cannot be registered")
+        if not array.flags.c_contiguous:
+            raise ValueError("only a C-contiguous array can be registered")
+        return memory.register(self.context, array)
+
+    def memory_stats(self) -> MemoryStats:
+        """Bytes live and idle, of device and page-locked memory; blocks no longer in use count as idle."""
+        stats = self.context.memory_stats()
+        return MemoryStats(**{name: stats[name] for name in MemoryStats.__slots__})
+
+    def _result(self, n: int, dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
+        """Memory for a new result of a call: page-locked where it is large, because fresh pages cost more."""
+        if n * dtype.itemsize >= frame.LARGE_RESULT:
+            try:
+                return memory.pinned_empty(self.context, n, dtype, may_fail=True)
+            except ResourceError:
+                pass  # ordinary memory does as well
+        return np.empty(n, dtype)
+
+    def set_memory_budget(self, *, device_bytes: int | None = None, pinned_bytes: int | None = None) -> None:
+        """Set how many bytes at most are kept idle for reuse; None leaves a budget as it is, 0 keeps nothing.
+
+        A device starts with a quarter of its memory, and a sixteenth of that size of page-locked memory. What exceeds
+        the budget is returned to the driver, least recently used first.
+        """
+        stats = self.memory_stats()
+        device = stats.budget_bytes if device_bytes is None else _bytes("device_bytes", device_bytes)
+        pinned = stats.pinned_budget_bytes if pinned_bytes is None else _bytes("pinned_bytes", pinned_bytes)
+        self.context.set_memory_budget(device, pinned)
+
+    def trim(self) -> None:
+        """Return all idle memory to the driver, after the work that may still use it.
+
+        Idle memory is blocks that nobody holds, and what kernels keep for the host arrays of their calls: space for as
+        many calls as there were at a time, if no call or pending result uses it. The next call allocates it again.
+        """
+        self.context.trim()
+
+    # ---- recording --------------------------------------------------------------------------------------------------
+
+    def record(self) -> Graph:
+        """A graph that records, in a `with` statement, what this thread gives to the device instead of running it."""
+        return graphs.Graph(self)
+
+    def _begin_recording(self, graph: Graph) -> None:
+        if self._recorder() is not None:
+            raise RecordingError("this thread is already recording a graph of this device")
+        self._recording.graph = weakref.ref(graph)  # one that is dropped records no more
+
+    def _record_zeros(self, array: DeviceArray) -> bool:
+        """Whether this thread is recording a graph, which then clears the array at each replay."""
+        graph = self._recorder()
+        if graph is not None:
+            graph._fill(array, np.zeros((), array.dtype)[()])
+        return graph is not None
+
+    def _recorder(self) -> Graph | None:
+        """The graph that this thread is recording."""
+        if self.context.recordings == 0:
+            return None
+        reference: weakref.ref[Graph] | None = getattr(self._recording, "graph", None)
+        graph = None if reference is None else reference()
+        return graph if graph is not None and graph.is_recording else None
+
+    def _refuse_in_recording(self, what: str) -> None:
+        if self._recorder() is not None:
+            raise RecordingError(f"{what} cannot be recorded: it waits for results")
+
+    # ---- streams and life -------------------------------------------------------------------------------------------
+
+    def stream(self) -> Stream:
+        """A new stream; its work is ordered only within the stream and by events."""
+        return Stream(self.context)
+
+    if TYPE_CHECKING:  # it is Allocator's
+
+        def synchronize(self, timeout: float | None = None) -> None:
+            """Wait for all work given to this device. Raises the errors of asynchronous launches."""
+
+    def close(self, timeout: float | None = 10.0) -> None:
+        """Wait, then free everything; later use raises DeviceUnavailableError. Closing again does nothing.
+
+        Work that has not ended after `timeout` seconds (None: no limit) is abandoned: KernelTimeoutError, the device
+        is closed anyway, and the driver keeps what that work uses until the process ends.
+        """
+        try:
+            self.context.close(timeout)
+        except AssertReport as report:
+            self._closed()
+            raise self.explain(report) from None
+        except Error:
+            self._closed()
+            raise
+        self._closed()  # not after Ctrl-C: then the device is still open
+
+    def _closed(self) -> None:
+        self._kernels.clear()  # of an open device this would wait for their runs
+        self.waiter.stop()
+
+    def __enter__(self) -> Device:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        """Close. An exception that leaves the block propagates, with a note on unfinished work."""
+        try:
+            self.close()
+        except Error as failure:
+            if error is None:
+                raise
+            if sys.version_info >= (3, 11):
+                error.add_note(f"closing the device: {failure}")
+
+    __reduce_ex__ = refuse_pickle
+
+    def __repr__(self) -> str:
+        return f"<vyre_cuda.Device {self.properties.name}>"
+
+
+def devices() -> list[DeviceInfo]:
+    """The devices that can be opened, without creating a context: CUDA devices in ordinal order, then the emulator."""
+    found = []
+    try:
+        driver = cuda_driver()
+        found = [DeviceInfo("cuda", i, driver.device_name(i)) for i in range(driver.info()[1])]
+    except DeviceUnavailableError:
+        found = []
+    emulator = emulator_driver()
+    return [*found, DeviceInfo("emulator", 0, emulator.device_name(0))]
+
+
+def _hurry(context: weakref.ref[Context]) -> None:
+    """Runs when the process ends, if the context still exists."""
+    alive = context()
+    if alive is not None:
+        alive.set_patience(_EXIT_LIMIT)
+
+
+def from_dlpack(array: Any, /, *, device: Device | None = None) -> DeviceArray:
+    """The memory of another library's array, by DLPack, as an array of `device` (None: a Device of its GPU).
+
+    Nothing is copied. A BufferError, TypeError or ValueError says what is not supported about the array: host memory,
+    another GPU, a dtype, strides.
+    """
+    if isinstance(array, DeviceArray) and (device is None or device is array.device):
+        view: DeviceArray = array[:]
+        return view
+    if device is None:
+        kind, ordinal = array.__dlpack_device__()
+        if int(kind) not in (interop.CUDA, interop.CUDA_MANAGED):
+            raise ValueError(
+                f"a {type(array).__name__} on DLPack device {(int(kind), int(ordinal))}: name the device, or copy "
+                "host memory with Device.array(np.from_dlpack(x))"
+            )
+        device = Device(int(ordinal))
+    return interop.adopt(device, array)
+
+
+def _rows() -> tuple[tuple[Type, np.dtype[Any]], ...]:
+    """The types whose arrays are made the fast way; nothing is imported here for the dtype of bf16."""
+    return tuple((type_, type_.dtype) for type_ in TYPES if type_ is not bf16 or "ml_dtypes" in sys.modules)
+
+
+def _dtype(type_: Type) -> np.dtype[Any]:
+    if not isinstance(type_, Type):
+        raise TypeError(f"{type_!r} is not a type of this package (write vc.f32)")
+    return type_.dtype
+
+
+def _bytes(name: str, value: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name} must be an int, not a {type(value).__name__}")
+    if not 0 <= value < 1 << 63:
+        raise ValueError(f"{name}={value}; it must be from 0 to 2**63 - 1")
+    return int(value)
+
+
+def _count(n: int) -> int:
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
+        raise TypeError(f"a size must be an int, not a {type(n).__name__}")
+    if n < 0:
+        raise ValueError(f"a size of {n} elements; a size cannot be negative")
+    return int(n)

@@ -1,0 +1,216 @@
+"""A recorded graph as stored in a bundle: symbols by name, memory by number, and contents only where they matter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from vyre_cuda._native.memory.memory import Buffer
+from vyre_cuda.bundles.graphs import (
+    COPY,
+    END,
+    FILL,
+    LAUNCH,
+    REPEAT,
+    ArraySpan,
+    Bits,
+    GraphArray,
+    GraphKernel,
+    GraphStep,
+    GraphSymbol,
+    GraphValue,
+    Named,
+    RecordedGraph,
+)
+from vyre_cuda.errors import UnsupportedError
+from vyre_cuda.ir.core.scalars import bits_of
+from vyre_cuda.ir.core.types import Type
+from vyre_cuda.runtime.base.symbol import Symbol
+from vyre_cuda.runtime.graph.graph_steps import CopyStep, FillStep, LaunchStep, LoadedStep, RepeatStep, Step
+from vyre_cuda.runtime.memory.array import DeviceArray
+
+# Arrays begin where their views do in memory, on a boundary of the driver's own blocks.
+_ALIGNMENT = 256
+
+
+def recorded_graph(steps: Sequence[Step | RepeatStep], values: Mapping[str, Any]) -> RecordedGraph:
+    """`values` has the defaults of symbols that have one."""
+    return _Recorder(values).record(steps)
+
+
+class _Memory:
+    """The part of one buffer that the graph touches: from byte `begin` to byte `end`."""
+
+    def __init__(self, number: int, span: DeviceArray) -> None:
+        self.number = number
+        self.span = span
+        self.begin = span.offset // _ALIGNMENT * _ALIGNMENT
+        self.end = span.offset + span.nbytes
+        self.written: list[tuple[int, int, str]] = []  # from, to, and by which symbol
+        self.is_read = False  # before it is written
+
+    def cover(self, span: DeviceArray) -> None:
+        self.begin = min(self.begin, span.offset // _ALIGNMENT * _ALIGNMENT)
+        self.end = max(self.end, span.offset + span.nbytes)
+
+    def read(self, begin: int, end: int, symbol: str) -> None:
+        """What was written through a symbol can be read only through that symbol: another replay writes elsewhere."""
+        for low, high, by in sorted(self.written):
+            if by in ("", symbol) and low <= begin < high:
+                begin = high
+        self.is_read |= begin < end
+
+    def array(self) -> GraphArray:
+        nbytes = self.end - self.begin
+        if not self.is_read or nbytes == 0:
+            return GraphArray(nbytes, b"")
+        device, buffer = self.span.device, self.span._alive()
+        return GraphArray(nbytes, DeviceArray(device, buffer, self.begin, nbytes, np.dtype(np.uint8)).numpy().tobytes())
+
+
+class _Recorder:
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._defaults = values
+        self._memory: dict[Buffer, _Memory] = {}
+        self._symbols: dict[str, tuple[bool, Type]] = {}
+        self._written: set[str] = set()
+        self._kernels: dict[int, GraphKernel] = {}
+
+    def record(self, steps: Sequence[Step | RepeatStep]) -> RecordedGraph:
+        for step in steps:
+            self._touch(step)
+        rows: list[GraphStep] = []
+        ends: list[int] = []
+        for place, step in enumerate(steps):
+            while ends and ends[-1] == place:
+                rows.append(GraphStep(END))
+                ends.pop()
+            rows.append(self._step(step))
+            if isinstance(step, RepeatStep):
+                ends.append(step.end)
+        rows += [GraphStep(END)] * len(ends)
+        return RecordedGraph(
+            list(self._kernels.values()),
+            [memory.array() for memory in self._memory.values()],
+            [self._symbol(name, *what) for name, what in self._symbols.items()],
+            rows,
+        )
+
+    # ---- what is touched ---------------------------------------------------------------------------------------------
+
+    def _touch(self, step: Step | RepeatStep) -> None:
+        """Record memory and symbols in the order of recording: first what a step reads, then what it writes."""
+        match step:
+            case LaunchStep():
+                for reads in (True, False):
+                    for parameter in step.kernel.program.parameters:
+                        is_touched = parameter.kind != "out" if reads else parameter.is_writable
+                        if parameter.is_buffer and is_touched:
+                            self._use(step.values[parameter.name], parameter.type, writes=not reads)
+                for parameter in step.kernel.program.parameters:
+                    if not parameter.is_buffer:
+                        self._scalar_symbol(step.values[parameter.name], parameter.type)
+            case CopyStep():
+                if isinstance(step.to, np.ndarray) or isinstance(step.source, np.ndarray):
+                    raise UnsupportedError(
+                        "a bundle cannot hold host memory; record the copy with device arrays", capability="host_memory"
+                    )
+                self._use(step.source, step.to.type, writes=False)
+                self._use(step.to, step.to.type, writes=True)
+            case FillStep():
+                self._scalar_symbol(step.value, step.to.type)
+                self._use(step.to, step.to.type, writes=True)
+            case RepeatStep():
+                if step.until is not None:
+                    self._use(step.until, step.until.type, writes=False)
+            case LoadedStep():
+                raise UnsupportedError(
+                    f"kernel {step.kernel.name} was loaded; a bundle holds only kernels compiled from Programs",
+                    capability="loaded_kernel",
+                )
+
+    def _use(self, value: Any, type_: Type, *, writes: bool) -> None:
+        name = value.name if isinstance(value, Symbol) else ""
+        if isinstance(value, Symbol):
+            self._know(name, True, type_)
+            if writes:
+                self._written.add(name)
+            if name not in self._defaults:
+                return
+            value = self._defaults[name]
+        if not isinstance(value, DeviceArray):
+            raise UnsupportedError(
+                f"a {type(value).__name__} of another library; a bundle holds DeviceArrays and symbols",
+                capability="foreign_memory",
+            )
+        buffer = value._alive()
+        memory = self._memory.setdefault(buffer, _Memory(len(self._memory), value))
+        memory.cover(value)
+        begin, end = value.offset, value.offset + value.nbytes
+        if writes:
+            memory.written.append((begin, end, name))
+        else:
+            memory.read(begin, end, name)
+
+    def _scalar_symbol(self, value: Any, type_: Type) -> None:
+        if isinstance(value, Symbol):
+            self._know(value.name, False, type_)
+
+    def _know(self, name: str, is_array: bool, type_: Type) -> None:
+        known = self._symbols.setdefault(name, (is_array, type_))
+        if known != (is_array, type_):
+            raise UnsupportedError(
+                f"symbol {name} stands for values of {known[1]} and of {type_}; a symbol in a bundle has one type",
+                capability="symbol_types",
+            )
+
+    # ---- rows --------------------------------------------------------------------------------------------------------
+
+    def _step(self, step: Step | RepeatStep) -> GraphStep:
+        match step:
+            case LaunchStep():
+                return self._launch(step)
+            case CopyStep():
+                return GraphStep(COPY, (self._span(step.to), self._array(step.source)), type=step.to.type)
+            case FillStep():
+                return GraphStep(FILL, (self._span(step.to), self._scalar(step.value, step.to.type)), type=step.to.type)
+            case RepeatStep():
+                if step.until is None:
+                    return GraphStep(REPEAT, times=step.times)
+                return GraphStep(REPEAT, (self._span(step.until),), type=step.until.type, times=step.times)
+            case LoadedStep():
+                raise AssertionError  # refused before
+
+    def _launch(self, step: LaunchStep) -> GraphStep:
+        kernel = step.kernel
+        if kernel.is_without_body:
+            raise UnsupportedError(
+                f"{kernel.program.name} was loaded from a bundle without its body", capability="source"
+            )
+        self._kernels[id(kernel)] = GraphKernel(kernel.program, kernel.precision, kernel.bounds, kernel.max_ulp)
+        values = tuple(
+            self._array(step.values[p.name]) if p.is_buffer else self._scalar(step.values[p.name], p.type)
+            for p in kernel.program.parameters
+        )
+        axes = (0, 0, 0) if step.grid is None else step.grid if isinstance(step.grid, tuple) else (step.grid,)
+        x, y, z = (*axes, 1, 1)[:3]
+        return GraphStep(LAUNCH, values, kernel=kernel.program.name, grid=(int(x), int(y), int(z)))
+
+    def _array(self, value: Any) -> GraphValue:
+        return Named(value.name) if isinstance(value, Symbol) else self._span(value)
+
+    def _scalar(self, value: Any, type_: Type) -> GraphValue:
+        return Named(value.name) if isinstance(value, Symbol) else Bits(bits_of(type_, value))
+
+    def _span(self, value: DeviceArray) -> ArraySpan:
+        memory = self._memory[value._alive()]
+        return ArraySpan(memory.number, value.offset - memory.begin, value.count)
+
+    def _symbol(self, name: str, is_array: bool, type_: Type) -> GraphSymbol:
+        default: ArraySpan | Bits | None = None
+        if name in self._defaults:
+            value = self._defaults[name]
+            default = self._span(value) if is_array else Bits(bits_of(type_, value))
+        return GraphSymbol(name, is_array, type_, default, name in self._written)

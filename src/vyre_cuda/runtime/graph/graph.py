@@ -1,0 +1,476 @@
+"""Recording launches, copies and fills in a graph, and replaying it as one launch."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from time import perf_counter_ns
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from vyre_cuda._native.core.context import Stream, refuse_pickle
+from vyre_cuda._native.graph import graph as native
+from vyre_cuda._native.memory.adopted import event_on, named_stream, order_stream
+from vyre_cuda.bundles.graphs import RecordedGraph
+from vyre_cuda.bundles.write import bundle
+from vyre_cuda.errors import DeviceUnavailableError, RecordingError
+from vyre_cuda.runtime.base.range_names import REPLAY
+from vyre_cuda.runtime.base.symbol import Symbol
+from vyre_cuda.runtime.graph.bundle_graph import recorded_graph
+from vyre_cuda.runtime.graph.dot import dot
+from vyre_cuda.runtime.graph.graph_steps import CopyStep, FillStep, LaunchStep, LoadedStep, RepeatStep, Step, kept
+from vyre_cuda.runtime.kernel.kernel import Timed
+from vyre_cuda.runtime.memory.array import DeviceArray
+from vyre_cuda.runtime.waiting.pending import PendingReplay
+
+if TYPE_CHECKING:
+    from vyre_cuda.runtime.device.device import Device
+    from vyre_cuda.runtime.kernel.kernel import Kernel
+    from vyre_cuda.runtime.kernel.loaded_kernel import ForeignKernel
+
+_Given = TypeVar("_Given")
+
+
+class Graph(native.Replayer):
+    """Recorded work that is launched as a whole; made by `Device.record`, in a `with` statement.
+
+    Inside the `with` block, launches, copies and fills that this thread gives to the device are recorded and not run.
+    Afterwards `replay()` runs them with the effect of running one after the other; steps that share no memory that
+    either writes may run at the same time. Replaying another graph records the steps of that one. The graph keeps what
+    it uses alive. len() is the number of steps.
+    """
+
+    def __init__(self, device: Device) -> None:
+        super().__init__(device.context)
+        self.device = device
+        self._state = "new"
+        self._steps: list[Step | RepeatStep] = []
+        self._open: list[_Repeat] = []
+        self._end: weakref.finalize[[int], Graph] | None = None
+        self._bound: dict[int, Any] = {}  # by place, the parameters of steps without symbols
+        self._lock = threading.RLock()  # binding values may run code of theirs
+
+    # ---- recording --------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Graph:
+        if self._state != "new":
+            raise RecordingError("a graph can be recorded only once")
+        self.device._begin_recording(self)
+        self.device.context.count_recording(1)
+        self._end = weakref.finalize(self, self.device.context.count_recording, -1)
+        self._end.atexit = False
+        self._state = "recording"
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if not self.is_recording:
+            raise RecordingError("the recording of this graph has ended")
+        assert self._end is not None  # it is recording
+        self._state = "discarded"
+        self._end()
+        if kind is not None or self._open:
+            self._steps.clear()
+            self._users.clear()
+        if kind is not None:
+            return
+        if self._open:
+            raise RecordingError(
+                f"{self._open[-1]} is still open at the end of the recording; "
+                "its `with` block must end inside the recording"
+            )
+        if not self._missing():
+            self._native = self._build(self._values)
+        self._state = "recorded"
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether the graph is recording what its thread gives to the device."""
+        return self._state == "recording"
+
+    def repeat(self, times: int | None = None, *, until: DeviceArray | None = None) -> AbstractContextManager[None]:
+        """Record a loop that runs the steps of the `with` block `times` times.
+
+        With `until`, an array of integers or bools, the device reads its first element after each repetition and stops
+        when that is not 0; `times` is then the maximum. RecordingError: a block ends that is not the innermost one, or
+        is still open when the recording ends. UnsupportedError, at the end of the recording: the driver is older than
+        CUDA 12.4 and has no loops that end on the device.
+        """
+        self._check_recording()
+        step = RepeatStep(_check_times(times, until), kept(self._check_until(until)))
+        return _Repeat(self, step, dropped=times == 0)
+
+    def download(self, array: DeviceArray, out: np.ndarray[Any, np.dtype[Any]]) -> None:
+        """Record a copy of a device array to a page-locked array of at least its size.
+
+        The bytes are there when the replay has ended, for example after `Device.synchronize()`.
+        """
+        self._check_recording()
+        if not isinstance(array, DeviceArray) or not isinstance(out, np.ndarray):
+            raise TypeError("download takes a DeviceArray and a NumPy array")
+        self._check_device(array)
+        if not out.flags.writeable:
+            raise ValueError("out= is read-only")
+        self._add(CopyStep(out, kept(array)))
+
+    def _launch(self, kernel: Kernel, values: Mapping[str, Any], grid: Any) -> None:
+        self._add(LaunchStep(kernel, {name: kept(value) for name, value in values.items()}, grid))
+
+    def _launch_loaded(self, kernel: ForeignKernel, args: tuple[Any, ...], shape: tuple[Any, Any, int, bool]) -> None:
+        self._add(LoadedStep(kernel, tuple(kept(value) for value in args), shape))
+
+    def _copy(self, to: DeviceArray, source: Any) -> None:
+        if isinstance(source, DeviceArray):
+            self._check_device(source)
+        self._add(CopyStep(to, kept(source)))
+
+    def _fill(self, to: DeviceArray, value: Any) -> None:
+        self._add(FillStep(kept(to), value))
+
+    def _add(self, *steps: Step | RepeatStep) -> None:
+        """Record all of the steps or none: an error in a step is raised where it is recorded."""
+        if any(each.dropped for each in self._open):
+            return
+        values, bound = self._values, {}
+        for place, step in enumerate(steps, len(self._steps)):
+            if isinstance(step, RepeatStep):
+                continue
+            if not step.symbols:
+                bound[place] = step.bind({})
+                continue
+            values = _with_defaults(step, values)
+            if all(symbol.name in values for symbol in step.symbols):
+                step.bind(values)
+            else:
+                step.check()
+        self._values = values
+        self._bound.update(bound)
+        self._steps += steps
+        for step in steps:
+            if not isinstance(step, RepeatStep):
+                for name in {symbol.name for symbol in step.symbols}:
+                    self._users.setdefault(name, []).append(step)
+
+    def _record_replay(self, stream: Any, symbols: Mapping[str, Any]) -> bool:
+        """Whether this thread is recording a graph, which then has the steps of this one, with their current values."""
+        graph = self.device._recorder()
+        if graph is None:
+            return False
+        if stream is not None:
+            raise RecordingError(
+                "a recorded replay cannot have a stream of its own; give the stream to the replay() of the outer graph"
+            )
+        with self._lock:
+            given = {name: kept(value) for name, value in self._given(symbols).items()}
+            graph._add(*(step.copied(given, len(graph._steps)) for step in self._steps))
+        return True
+
+    # ---- replaying --------------------------------------------------------------------------------------------------
+
+    replay = native.replay
+
+    def _replay(self, stream: Any, symbols: Mapping[str, Any]) -> None:
+        """A replay that is not simply the launch of the built graph."""
+        if self.device.context.recordings != 0 and self._record_replay(stream, symbols):
+            return
+        watch = self.device._watch
+        if watch is not None and watch.opens:
+            with watch.range(REPLAY, f"{len(self._steps)} steps"):
+                self._replay(stream, symbols)
+            return
+        if watch is not None:
+            watch.note(f"replay of {len(self._steps)} steps", (), (), symbols)
+        self._launched(native.Graph.launch, stream, symbols)
+
+    def _launched(self, launch: Callable[..., _Given], stream: Any, symbols: Mapping[str, Any]) -> _Given:
+        """The result of launching native.Graph, with the changes that these symbols make."""
+        on = named_stream(self.device.context, stream)
+        if not symbols and self._native is not None and not self._missing():
+            return launch(self._native, [], on)
+        with self._lock:  # steps that change and those that stay have symbols of one time
+            given = self._given(symbols)
+            built = self._native
+            if built is None:
+                # What is given for this replay alone is no one else's; the others have only theirs.
+                built = self._build_once({**given, **self._values}, on)
+            names = self._users.keys() - self._values.keys() | symbols.keys()
+            return launch(built, self._changes(names, given, on), on)
+
+    def submit(self, *, stream: Any = None, **symbols: Any) -> PendingReplay:
+        """Replay, and return a PendingReplay with `done()`, `result(timeout)` and `await` for this replay.
+
+        It ends with all work given so far to the stream or, in call order, to the device. RecordingError in a
+        recording.
+        """
+        self.device._refuse_in_recording("submit()")
+        context = self.device.context
+        on = named_stream(context, order_stream(context) if stream is None else stream)
+        self.replay(stream=stream, **symbols)
+        assert on is not None  # one is named
+        return PendingReplay(event_on(context, on), self)
+
+    def timed(self, *, stream: Any = None, **symbols: Any) -> Timed:
+        """Replay, wait and measure: a `Timed` whose outputs are None, counted with the timed calls of the device.
+
+        `device_ns` is the time between events of the stream right around the graph, so it begins when what the stream
+        was given before has ended. Raises the errors of the replay. RecordingError in a recording, ValueError on a
+        stream that is being captured: nothing was launched then.
+        """
+        self.device._refuse_in_recording("timed()")
+        watch = self.device._watch
+        if watch is not None and watch.opens:
+            with watch.range(REPLAY, f"{len(self._steps)} steps"):
+                return self.timed(stream=stream, **symbols)
+        if watch is not None:
+            watch.note(f"replay of {len(self._steps)} steps", (), (), symbols)
+        begin = perf_counter_ns()
+        start, stop = self._launched(native.Graph.launch_between, stream, symbols)
+        submitted = perf_counter_ns()
+        stop.synchronize()
+        end = perf_counter_ns()
+        times = {
+            "wall_ns": end - begin,
+            "enqueue_ns": submitted - begin,
+            "wait_ns": end - submitted,
+            "device_ns": round(stop.elapsed_ms(start) * 1e6),
+        }
+        self.device.context.count_timing(**times)
+        return Timed(outputs=None, **times)
+
+    def update(self, **symbols: Any) -> None:
+        """Set symbols for all later replays; a replay uses either all old values or all new ones."""
+        self._check_recorded()
+        self._check_known(symbols)
+        with self._lock:
+            values = {**self._values, **{name: kept(value) for name, value in symbols.items()}}
+            if self._native is not None and not self._users.keys() - values.keys():
+                self._native.update(self._changes(symbols.keys(), values))
+            else:
+                self._changes([name for name in symbols if self._is_bound(name, values)], values)
+            self._values = values
+
+    def _given(self, symbols: Mapping[str, Any]) -> dict[str, Any]:
+        self._check_recorded()
+        self._check_known(symbols)
+        given = {**self._values, **symbols}
+        missing = sorted(self._users.keys() - given.keys())
+        if missing:
+            raise TypeError(f"replay() needs a value for {', '.join(missing)}, which has no default")
+        return given
+
+    def _changes(self, names: Any, given: Mapping[str, Any], on: Stream | None = None) -> list[tuple[int, Any]]:
+        steps = {step.number: step for name in names for step in self._users[name]}
+        return [(number, steps[number].bind(given, on)) for number in sorted(steps)]
+
+    def _is_bound(self, name: str, values: Mapping[str, Any]) -> bool:
+        return all(symbol.name in values for step in self._users[name] for symbol in step.symbols)
+
+    def _missing(self) -> bool:
+        return len(self._users) > len(self._values)
+
+    # ---- building ---------------------------------------------------------------------------------------------------
+
+    def _build_once(self, given: Mapping[str, Any], on: Stream | None) -> native.Graph:
+        with self._lock:
+            if self._native is None:
+                self._native = self._build(given, on)
+            return self._native
+
+    def _build(self, given: Mapping[str, Any], on: Stream | None = None) -> native.Graph:
+        made = native.Graph(self.device.context)
+        ends: list[int] = []
+        for place, step in enumerate(self._steps):
+            while ends and ends[-1] == place:
+                made.repeat_end()
+                ends.pop()
+            if isinstance(step, RepeatStep):
+                size = 0 if step.until is None else step.until.dtype.itemsize
+                step.number = made.repeat_begin(step.times, step.until, size)
+                ends.append(step.end)
+                continue
+            bound: Any = self._bound[place] if place in self._bound else step.bind(given, on)
+            if isinstance(step, LaunchStep):
+                step.number = made.add_launch(step.kernel.plan, bound)
+            elif isinstance(step, LoadedStep):
+                assert step.plan is not None  # what it was bound for
+                step.number = made.add_launch(step.plan, bound)
+            else:
+                step.number = made.add_transfer(bound)
+        for _ in ends:
+            made.repeat_end()
+        made.finish()
+        self._bound.clear()
+        return made
+
+    # ---- checks -----------------------------------------------------------------------------------------------------
+
+    def _check_recording(self) -> None:
+        if self.device._recorder() is not self:
+            raise RecordingError("the graph is not being recorded in this thread")
+
+    def _check_recorded(self) -> None:
+        if self._state != "recorded":
+            raise RecordingError(
+                "the graph is still being recorded" if self._state == "recording" else "the graph was not recorded"
+            )
+
+    def _check_known(self, symbols: Mapping[str, Any]) -> None:
+        unknown = sorted(symbols.keys() - self._users.keys())
+        if unknown:
+            known = ", ".join(sorted(self._users)) or "none"
+            raise TypeError(f"the graph has no symbol {', '.join(unknown)}; its symbols are: {known}")
+
+    def _check_device(self, array: DeviceArray) -> None:
+        if array.device is not self.device:
+            raise ValueError("the array is on another device")
+
+    def _check_until(self, until: Any) -> Any:
+        if until is None:
+            return None
+        if not isinstance(until, DeviceArray):
+            raise TypeError(f"until= is a {type(until).__name__}; it needs a DeviceArray")
+        if until.dtype.kind not in "iub":
+            raise TypeError(f"until= is an array of {until.dtype}; it needs integers or bools")
+        if until.size == 0:
+            raise ValueError("until= is an empty array")
+        self._check_device(until)
+        return until
+
+    # ---- bundles ----------------------------------------------------------------------------------------------------
+
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        name: str,
+        *,
+        targets: Sequence[str] | None = None,
+        source: bool = True,
+        cubins: bool | None = None,
+    ) -> None:
+        """Write the graph and its kernels to a bundle, for these targets (None: the target of the device).
+
+        Arrays that are not symbols, and defaults of symbols, are included: with their contents where a step reads them
+        before one writes them. UnsupportedError for what a file cannot hold: copies from and to host memory, and
+        kernels that were loaded; otherwise as for `vc.bundle`.
+        """
+        bundle(
+            (),
+            path,
+            graphs={name: self},
+            targets=[str(self.device.target)] if targets is None else targets,
+            source=source,
+            cubins=cubins,
+        )
+
+    def bundled(self) -> RecordedGraph:
+        """The graph as stored in a bundle; used by `vc.bundle`."""
+        self._check_recorded()
+        return recorded_graph(self._steps, self._values)
+
+    # ---- looking ----------------------------------------------------------------------------------------------------
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The names of the symbols that `replay` takes."""
+        return tuple(sorted(self._users))
+
+    @property
+    def node_count(self) -> int:
+        """Nodes of the driver's graph, including unrolled repetitions and clears of outs; 0 before it is built."""
+        return 0 if self._native is None else self._native.info()["node_count"]
+
+    def dot(self) -> str:
+        """The nodes and their dependencies in the DOT language: `dot -Tsvg` draws them."""
+        self._check_recorded()
+        if self._native is None:
+            raise RecordingError("the graph is built at its first replay, because it has symbols without a default")
+        return dot(self._native.nodes(), {step.number: step.label for step in self._steps})
+
+    def __len__(self) -> int:
+        return sum(not isinstance(step, RepeatStep) for step in self._steps)
+
+    __reduce_ex__ = refuse_pickle
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        parts = [f"{len(self)} steps"]
+        if self._native is not None:
+            with suppress(DeviceUnavailableError):
+                parts.append(f"{self.node_count} nodes")
+        if self._users:
+            parts.append(f"symbols {', '.join(self.symbols)}")
+        if self._state != "recorded":
+            parts.append(self._state)
+        return f"<vyre_cuda.Graph {', '.join(parts)}>"
+
+
+class _Repeat:
+    """The block of a loop while it is being recorded."""
+
+    def __init__(self, graph: Graph, step: RepeatStep, *, dropped: bool) -> None:
+        self._graph = graph
+        self._step = step
+        self.dropped = dropped  # nothing in it is recorded
+        self._was_entered = False
+
+    def __enter__(self) -> None:
+        self._graph._check_recording()
+        if self._was_entered:
+            raise RecordingError(f"{self} was entered before; each `with` block needs a repeat of its own")
+        self._was_entered = True
+        self._graph._open.append(self)
+        self._graph._add(self._step)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        graph = self._graph
+        if not graph.is_recording:
+            return  # which the end of the recording has refused
+        if graph._open and graph._open[-1] is self:
+            graph._open.pop()
+            self._step.end = len(graph._steps)
+        elif kind is None:
+            raise RecordingError(f"{self} ends inside {graph._open[-1]}; the block that began last must end first")
+
+    def __repr__(self) -> str:
+        return self._step.label
+
+
+def _check_times(times: Any, until: Any) -> int:
+    """The number of repetitions; 0 if only `until` ends the loop."""
+    if times is None:
+        if until is None:
+            raise TypeError("repeat takes a number of times, until=, or both")
+        return 0
+    if isinstance(times, bool) or not isinstance(times, (int, np.integer)):
+        raise TypeError(f"repeat takes an int, not a {type(times).__name__}")
+    if not 0 <= times < 1 << 63:
+        raise ValueError(f"repeat(times={times}): the number must be from 0 to 2**63 - 1")
+    return int(times)
+
+
+def _with_defaults(step: Step, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The known values of symbols, and the defaults of this step's symbols."""
+    known = dict(values)
+    for symbol in step.symbols:
+        if not symbol.has_default:
+            continue
+        default = kept(symbol.default)
+        if not _same(known.setdefault(symbol.name, default), default):
+            raise ValueError(f"symbol {symbol.name} has two defaults")
+    return known
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two defaults are the same memory or the same value."""
+    if isinstance(one, DeviceArray) and isinstance(other, DeviceArray):
+        same_place = one.buffer is other.buffer and one.offset == other.offset
+        return same_place and one.count == other.count and one.dtype == other.dtype
+    if isinstance(one, (Symbol, DeviceArray, np.ndarray)):
+        return one is other
+    return type(one) is type(other) and bool(one == other)

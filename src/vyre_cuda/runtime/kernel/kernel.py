@@ -1,0 +1,357 @@
+"""A compiled program, ready to be called.
+
+The warm path is `Dispatcher` in the extension. This code runs when a kernel is made, when a call is not a plain one
+(keywords, conversions) and when something is wrong with its arguments, which `runtime.kernel.arguments` then reports.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from vyre_cuda._native.call import dispatch
+from vyre_cuda._native.call.dispatch import Dispatcher
+from vyre_cuda._native.call.plan import Arguments, Plan
+from vyre_cuda._native.core.context import refuse_pickle
+from vyre_cuda._native.core.module import Module
+from vyre_cuda._native.core.status import AssertReport
+from vyre_cuda.descriptors.signature import Signature, signature
+from vyre_cuda.errors import Error, Limit, RecordingError, UnsupportedError
+from vyre_cuda.ir.call.call import argument_parameters
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.later import later
+from vyre_cuda.records import dataclass
+from vyre_cuda.runtime.base.properties import KernelAttributes
+from vyre_cuda.runtime.base.range_names import HOST, RESIDENT
+from vyre_cuda.runtime.kernel.assertions import Checks
+from vyre_cuda.runtime.kernel.occupancy import Occupancy, block_limits, grid_limits, kernel_limits, occupancy, require
+from vyre_cuda.runtime.waiting.pending import Pending
+
+if TYPE_CHECKING:
+    from vyre_cuda.bundles import write as bundles
+    from vyre_cuda.codegen.core.lowered import Lowered
+    from vyre_cuda.runtime.device.device import Device
+    from vyre_cuda.runtime.kernel import arguments as general
+    from vyre_cuda.runtime.kernel import bound, recorded_call
+    from vyre_cuda.runtime.kernel import side_by_side as together
+    from vyre_cuda.runtime.kernel.bound import BoundCall
+    from vyre_cuda.runtime.kernel.recorded_call import RecordedCall
+    from vyre_cuda.runtime.kernel.side_by_side import SideBySide
+else:
+    general = later("vyre_cuda.runtime.kernel.arguments")
+    bound = later("vyre_cuda.runtime.kernel.bound")
+    bundles = later("vyre_cuda.bundles.write")
+    recorded_call = later("vyre_cuda.runtime.kernel.recorded_call")
+    together = later("vyre_cuda.runtime.kernel.side_by_side")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Timed:
+    """One timed call: its outputs and times in nanoseconds; `device_ns` is between events right around the kernel.
+
+    For a replay (`Graph.timed`) there are no outputs, and `device_ns` is that of the graph.
+    """
+
+    outputs: Any
+    wall_ns: int
+    enqueue_ns: int
+    wait_ns: int
+    device_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompileTimes:
+    """How long the stages of `Device.compile` took, in nanoseconds; 0 for those that were not needed.
+
+    A kernel from the disk cache was only read and loaded; without a disk cache the driver compiles while it loads.
+    """
+
+    reading_ns: int = 0
+    passes_ns: int = 0
+    lowering_ns: int = 0
+    linking_ns: int = 0
+    loading_ns: int = 0
+    writing_ns: int = 0
+
+    @property
+    def total_ns(self) -> int:
+        return sum(
+            (self.reading_ns, self.passes_ns, self.lowering_ns, self.linking_ns, self.loading_ns, self.writing_ns)
+        )
+
+
+@dispatch.call_by_vector
+class Kernel(Dispatcher):
+    """A program compiled for a device; made by `Device.compile`.
+
+    `kernel(x, y, 2.0)` takes the parameters in declared order without the outs, by position or name, as NumPy arrays,
+    device arrays and numbers, and returns the outs and inouts (an array for one, a tuple for several). Arrays from
+    `Device.pinned_empty` and `Device.register`, and slices of them, are used in place; large results are allocated in
+    such memory. inout arrays are not changed; their new contents are returned. `out=` gives memory for results, on the
+    host or on the device, `grid=` overrides the number of blocks, and `iterations=` runs the kernel this many times,
+    each on the results of the previous one. TypeError for arity, dtype and kind, ValueError for size, shape and
+    contiguity.
+    """
+
+    device: Device
+    program: Program
+    ptx: str
+    is_without_body = False
+    # Registers, memory and resident blocks as the driver reports them.
+    attributes: KernelAttributes
+    # Of the compile that made it; all 0 for a kernel of a bundle.
+    compile_times = CompileTimes()
+
+    def __init__(
+        self,
+        device: Device,
+        program: Program,
+        lowered: Lowered,
+        tag: int,
+        *,
+        precision: str,
+        bounds: str,
+        max_ulp: float | None,
+        image: bytes | None = None,
+        plan: Plan | None = None,
+        checks: Checks | None = None,
+    ) -> None:
+        """`image` is what the device's linker made of the text; if None, the driver compiles the text. `plan` and
+        `checks`, where they were not made from the program, come from a bundle."""
+        require(program.name, device.properties, block_limits(device.properties, program.block, lowered.shared_bytes))
+        tables = signature(program, lowered)
+        plan = _plan(device, program, lowered, tables, tag, image) if plan is None else plan
+        rows = tuple((row.role, row.slot, row.typenum, row.width, row.itemsize, row.size) for row in tables.rows)
+        super().__init__(plan, rows, tables.work, program.block, program.index.bits, tables.simple)
+        self.device = device
+        self.program = program
+        self.ptx = lowered.ptx
+        self.nbytes = len(lowered.ptx) + (0 if image is None else len(image))
+        self.plan = plan
+        self.precision = precision
+        self.bounds = bounds
+        self.max_ulp = max_ulp
+        self.checks = Checks(program, lowered) if checks is None else checks
+        self.attributes = KernelAttributes(**plan.function_info())
+        self.lowered = lowered
+        require(program.name, device.properties, self.limits())
+
+    launch = dispatch.launch
+
+    # ---- what it takes ----------------------------------------------------------------------------------------------
+
+    @property
+    def occupancy(self) -> Occupancy:
+        """How its blocks fill a multiprocessor, and which resource they use up first."""
+        return occupancy(self.device.properties, self.program.block, self.lowered, self.attributes)
+
+    def side_by_side(
+        self,
+        other: Kernel,
+        *,
+        grid: int | tuple[int, ...] | None = None,
+        other_grid: int | tuple[int, ...] | None = None,
+    ) -> SideBySide:
+        """Whether blocks of this kernel and of another one of the device can be resident at the same time.
+
+        The grids are numbers of blocks, as for a launch; without one, one block per multiprocessor is assumed. For them
+        to be resident together also takes two streams, or branches of a graph, and the device decides when to do it:
+        two kernels that need different splits of shared memory and L1 cache run one after the other on a
+        multiprocessor. TypeError if an argument is not a Kernel or not a grid, ValueError for a kernel on another
+        device and a grid of no blocks.
+        """
+        if not isinstance(other, Kernel):
+            raise TypeError(f"side_by_side takes a Kernel, not a {type(other).__name__}")
+        if other.device is not self.device:
+            raise ValueError(f"{other.program.name} is a kernel on another device")
+        return together.side_by_side(self, other, grid, other_grid)
+
+    def limits(self, grid: tuple[int, int, int] | None = None) -> list[Limit]:
+        """Every limit on a launch, with this grid if one is given: what is required and what this device has."""
+        found = kernel_limits(self.device.properties, self.program.block, self.lowered, self.attributes)
+        if grid is not None:
+            cooperative = self.lowered.cooperative
+            found += grid_limits(self.device.properties, grid, self.attributes, cooperative=cooperative)
+        return found
+
+    # ---- calls ------------------------------------------------------------------------------------------------------
+
+    def submit(self, *args: Any, out: Any = None, grid: Any = None, iterations: int = 1, **kwargs: Any) -> Pending:
+        """Start a call and return at once.
+
+        Inputs are copied before this returns, except page-locked ones, which must not be written until the call is
+        done.
+        """
+        self._refuse_in_recording()
+        watch = self.device._watch
+        if watch is not None and watch.opens:
+            with watch.range(HOST, self.program.name):
+                return self.submit(*args, out=out, grid=grid, iterations=iterations, **kwargs)
+        self._note(args, kwargs)
+        plain = (
+            self.submit_plain(args, out, grid) if not kwargs and type(iterations) is int and iterations == 1 else None
+        )
+        if plain is None:
+            arguments, results = self._bound(args, kwargs, out, grid, iterations)
+            plain = self.plan.submit(arguments), results
+        return Pending(*plain, self)
+
+    def timed(self, *args: Any, out: Any = None, grid: Any = None, iterations: int = 1, **kwargs: Any) -> Timed:
+        """Call the kernel, measure it and return a `Timed`."""
+        self._refuse_in_recording()
+        watch = self.device._watch
+        if watch is not None and watch.opens:
+            with watch.range(HOST, self.program.name):
+                return self.timed(*args, out=out, grid=grid, iterations=iterations, **kwargs)
+        self._note(args, kwargs)
+        arguments, results = self._bound(args, kwargs, out, grid, iterations)
+        try:
+            times = self.plan.timed(arguments)
+        except AssertReport as report:
+            raise self._assertion(report) from None
+        return Timed(outputs=results, **times)
+
+    def bind(self, *args: Any, stream: Any = None, grid: Any = None, **kwargs: Any) -> BoundCall:
+        """A launch on device arrays with bound arguments: calling it launches again, without waiting."""
+        return bound.BoundCall(self, args, kwargs, stream, grid)
+
+    def record(
+        self, *args: Any, grid: Any = None, iterations: int = 1, skip_identical: bool = False, **kwargs: Any
+    ) -> RecordedCall:
+        """Record a call with host arrays of these sizes, to be replayed with other contents; nothing runs yet.
+
+        `skip_identical=True`: a replay whose inputs have the same bytes as those of the previous replay does not run
+        and returns the same outputs again.
+        """
+        self._refuse_in_recording()
+        return recorded_call.RecordedCall(self, args, kwargs, grid, iterations, skip_identical)
+
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        targets: Sequence[str] | None = None,
+        source: bool = True,
+        cubins: bool | None = None,
+    ) -> None:
+        """Write the kernel to a bundle, for these targets (None: the target of this device), like `vc.bundle`."""
+        if self.is_without_body:
+            raise UnsupportedError(
+                f"{self.program.name} was loaded from a bundle without its body, which is needed to compile it "
+                "for a bundle",
+                capability="source",
+            )
+        bundles.bundle(
+            self.program,
+            path,
+            targets=[str(self.device.target)] if targets is None else targets,
+            precision=self.precision,
+            bounds=self.bounds,
+            max_ulp=self.max_ulp,
+            source=source,
+            cubins=cubins,
+        )
+
+    # ---- recording --------------------------------------------------------------------------------------------------
+
+    def _refuse_in_recording(self) -> None:
+        self.device._refuse_in_recording(f"{self.program.name}: a call that returns results")
+
+    def _record_launch(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], stream: Any, grid: Any) -> bool:
+        """Whether this thread is recording a graph, which then has the launch."""
+        graph = self.device._recorder()
+        if graph is None:
+            return self._watch_launch(args, kwargs, stream, grid)
+        if stream is not None:
+            raise RecordingError(
+                f"{self.program.name}: a recorded launch cannot have a stream of its own; give the stream to replay()"
+            )
+        graph._launch(self, general.all_parameters(self.program, args, kwargs), grid)
+        return True
+
+    # ---- watching ---------------------------------------------------------------------------------------------------
+
+    def _watch_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, grid: Any, iterations: Any) -> Any:
+        """The results, if the call was made inside its own profiler range; else NotImplemented."""
+        self._refuse_in_recording()
+        watch = self.device._watch
+        if watch is not None and watch.opens:
+            with watch.range(HOST, self.program.name):
+                return self(*args, out=out, grid=grid, iterations=iterations, **kwargs)
+        self._note(args, kwargs)
+        return NotImplemented
+
+    def _watch_launch(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], stream: Any, grid: Any) -> bool:
+        """Whether the launch was made inside its own profiler range."""
+        watch = self.device._watch
+        if watch is None:
+            return False
+        if watch.opens:
+            with watch.range(RESIDENT, self.program.name):
+                self.launch(*args, stream=stream, grid=grid, **kwargs)
+            return True
+        watch.note(self.program.name, (p.name for p in self.program.parameters), args, kwargs)
+        return False
+
+    def _note(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        watch = self.device._watch
+        if watch is not None:
+            watch.note(self.program.name, (p.name for p in argument_parameters(self.program)), args, kwargs)
+
+    # ---- the general path -------------------------------------------------------------------------------------------
+
+    def _general(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, grid: Any, iterations: Any) -> Any:
+        if "timeout" in kwargs and not any(p.name == "timeout" for p in self.program.parameters):
+            timeout = kwargs.pop("timeout")
+            return self.submit(*args, out=out, grid=grid, iterations=iterations, **kwargs).result(timeout)
+        arguments, results = self._bound(args, kwargs, out, grid, iterations)
+        try:
+            self.plan.run(arguments)
+        except AssertReport as report:
+            raise self._assertion(report) from None
+        return results
+
+    def _bound(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any, grid: Any, iterations: Any
+    ) -> tuple[Arguments, Any]:
+        return general.host_arguments(self.device, self.program, args, kwargs, out, grid, iterations)
+
+    def _general_launch(self, args: tuple[Any, ...], kwargs: dict[str, Any], stream: Any, grid: Any) -> None:
+        self.plan.launch(general.device_arguments(self.device, self.program, args, kwargs, stream, grid))
+
+    def _assertion(self, report: AssertReport) -> Error:
+        return self.checks.error(report)
+
+    __reduce_ex__ = refuse_pickle
+
+    def __repr__(self) -> str:
+        return f"<vyre_cuda.Kernel {self.program.name} on {self.device.properties.name}>"
+
+
+def _label(program: Program) -> str:
+    """The name, and the source line of the program."""
+    return program.name if program.source is None else f"{program.name} ({program.source[0]}:{program.source[1]})"
+
+
+def _argument_labels(program: Program) -> list[tuple[bytes, int]]:
+    """The names of the arguments in messages: the buffers, then the scalars."""
+    buffers_first = sorted(program.parameters, key=lambda p: not p.is_buffer)
+    return [(p.name.encode(), p.type.code) for p in buffers_first]
+
+
+def _plan(device: Device, program: Program, lowered: Lowered, tables: Signature, tag: int, image: bytes | None) -> Plan:
+    return Plan(
+        Module(device.context, lowered.ptx.encode("ascii") if image is None else image),
+        lowered.entry,
+        program.block,
+        lowered.dynamic_shared_bytes,
+        lowered.parameter_bytes,
+        list(tables.parameters),
+        list(tables.bindings),
+        tables.scalar_count,
+        tag,
+        lowered.cooperative,
+        label=_label(program),
+        labels=_argument_labels(program),
+    )

@@ -1,0 +1,70 @@
+"""From a valid program to its PTX: passes, then lowering. Imported when a program is not in a cache."""
+
+from __future__ import annotations
+
+from time import perf_counter_ns
+from typing import TYPE_CHECKING
+
+from vyre_cuda.codegen.core.lowered import Lowered
+from vyre_cuda.codegen.core.target import target_for
+from vyre_cuda.codegen.lower import lower
+from vyre_cuda.errors import CompileError
+from vyre_cuda.ir.builder.reblock import what_fixes_block
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.later import later
+from vyre_cuda.passes.pipeline import optimize
+from vyre_cuda.runtime.base.properties import DeviceProperties
+from vyre_cuda.runtime.kernel.occupancy import best_block
+
+if TYPE_CHECKING:
+    from vyre_cuda._native.core.context import Context
+    from vyre_cuda.runtime.kernel import ptx_errors
+else:
+    ptx_errors = later("vyre_cuda.runtime.kernel.ptx_errors")
+
+
+def lowered(
+    program: Program,
+    properties: DeviceProperties,
+    *,
+    precision: str,
+    bounds: str,
+    max_ulp: float | None,
+    races: bool,
+) -> tuple[Lowered, int, int]:
+    """Lower for the newest target of the device and its driver; also returns the nanoseconds of passes and lowering."""
+    begin = perf_counter_ns()
+    target = target_for(properties.compute_capability, properties.driver_version)
+    body = program if races else _improved(program, precision, bounds)
+    improved = perf_counter_ns()
+    found = lower(body, target, precision=precision, bounds=bounds, races=races, max_ulp=max_ulp)
+    return found, improved - begin, perf_counter_ns() - improved
+
+
+def explained(error: CompileError, program: Program, *, precision: str, bounds: str) -> CompileError:
+    """The driver's refusal of what `lowered` made of the program, in terms of its statements."""
+    return ptx_errors.explained(error, _improved(program, precision, bounds))
+
+
+def chosen_block(
+    program: Program,
+    context: Context,
+    properties: DeviceProperties,
+    *,
+    precision: str,
+    bounds: str,
+    max_ulp: float | None,
+) -> int:
+    """The block size with the most resident threads. ValueError: the program depends on its block."""
+    fixed = what_fixes_block(program)
+    if fixed is not None:
+        raise ValueError(f'{program.name}: block="auto" cannot be used with {fixed[0]}, which depends on the block')
+    target = target_for(properties.compute_capability, properties.driver_version)
+    body = _improved(program, precision, bounds)
+    found = lower(body, target, precision=precision, bounds=bounds, max_ulp=max_ulp, fixed_block=False)
+    return best_block(context, found, properties.warp_size)
+
+
+def _improved(program: Program, precision: str, bounds: str) -> Program:
+    """With traps or a check, the user's own program: failures then name the statements that the user wrote."""
+    return program if bounds == "trap" else optimize(program, precision=precision, bounds=bounds)

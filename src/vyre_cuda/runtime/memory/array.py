@@ -1,0 +1,222 @@
+"""Typed arrays in device memory."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_cuda._native.core.context import refuse_pickle
+from vyre_cuda._native.memory.memory import Buffer, Span
+from vyre_cuda.errors import RecordingError
+from vyre_cuda.ir.core.scalars import bits_of
+from vyre_cuda.ir.core.types import Type, by_dtype
+from vyre_cuda.runtime.base.symbol import Symbol
+from vyre_cuda.runtime.memory import transfers
+
+if TYPE_CHECKING:
+    from vyre_cuda.runtime.device.device import Device
+
+
+# Imported when an array meets another library, which needs arrays itself.
+_INTEROP = "vyre_cuda.runtime.memory.interop"
+
+
+class DeviceArray(Span):
+    """A 1-D array on a device; made by `Device.array`, `empty` and `zeros`. Slices share its memory.
+
+    Indexing gives NumPy scalars, slicing (step 1) views; `numpy()` copies to the host after all earlier work on the
+    array. The memory is released when the last array that shares it is freed or dropped.
+    """
+
+    __slots__ = ()
+    __array_ufunc__ = None
+    __iter__ = None
+
+    if TYPE_CHECKING:
+
+        @property
+        def device(self) -> Device: ...
+
+    # ---- shape ------------------------------------------------------------------------------------------------------
+
+    @property
+    def type(self) -> Type:
+        """The IR type of an element."""
+        found = by_dtype(self.dtype)
+        assert found is not None  # every array is made from a type or a dtype that has one
+        return found
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.count
+
+    @property
+    def shape(self) -> tuple[int]:
+        return (self.count,)
+
+    @property
+    def nbytes(self) -> int:
+        return self.count * self.dtype.itemsize
+
+    @property
+    def is_freed(self) -> bool:
+        return self.buffer is None
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __repr__(self) -> str:
+        state = "freed" if self.is_freed else f"{self.count} elements"
+        return f"<vyre_cuda.DeviceArray {self.dtype} {state} on {self.device.properties.name}>"
+
+    # ---- contents ---------------------------------------------------------------------------------------------------
+
+    if TYPE_CHECKING:  # they are Span's
+
+        def numpy(self, out: np.ndarray[Any, np.dtype[Any]] | None = None) -> np.ndarray[Any, np.dtype[Any]]:
+            """A copy on the host, after all earlier work on this array on any stream."""
+
+        def copy_from(self, data: np.ndarray[Any, np.dtype[Any]] | DeviceArray | Symbol, offset: int = 0) -> None:
+            """Write `data`, which must have this array's dtype, starting at element `offset`."""
+
+    def _numpy(self, out: np.ndarray[Any, np.dtype[Any]] | None) -> np.ndarray[Any, np.dtype[Any]]:
+        self.device._refuse_in_recording("numpy()")
+        host = self.device._result(self.count, self.dtype) if out is None else self._checked(out)
+        transfers.download(self.device, [(self._alive(), self.offset, host)])
+        return host
+
+    def _copy_from(self, data: Any, offset: Any) -> None:
+        buffer = self._alive()
+        graph = self.device._recorder()
+        if graph is not None:
+            if not 0 <= offset <= self.count:
+                raise ValueError(f"element {offset} of an array of {self.count}")
+            graph._copy(self[offset:], data)
+            return
+        if isinstance(data, Symbol):
+            raise RecordingError(f"symbol {data.name} is used outside a recording")
+        if not isinstance(data, DeviceArray):
+            transfers.require_array("copy_from", data)
+        start = self._place("copy_from", data.dtype, offset, data.size)
+        if isinstance(data, DeviceArray):
+            if data.device is not self.device:
+                raise ValueError("copy_from needs an array on the same device")
+            buffer.copy_from(start, data._alive(), data.offset, data.nbytes)
+        else:
+            transfers.upload(self.device, [(buffer, start, data)])
+
+    def _place(self, what: str, dtype: np.dtype[Any], offset: int, count: int) -> int:
+        """The byte offset in the buffer of `count` elements starting at element `offset`."""
+        if dtype != self.dtype:
+            raise TypeError(f"{what} of {dtype} with an array of {self.dtype}")
+        for number in (offset, count):
+            if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
+                raise TypeError(f"{what}: an offset or a count of type {type(number).__name__}; an int is needed")
+        if offset < 0 or count < 0 or offset + count > self.count:
+            raise ValueError(f"{what}: {count} elements from element {offset} on, of an array of {self.count}")
+        return self.offset + int(offset) * self.dtype.itemsize
+
+    def _checked(self, out: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
+        transfers.require_array("out=", out)
+        if out.dtype != self.dtype:
+            raise TypeError(f"out is an array of {out.dtype}; it needs {self.dtype}")
+        if out.size != self.count:
+            raise ValueError(f"out has {out.size} elements, the array {self.count}")
+        if not (out.flags.c_contiguous and out.flags.writeable):
+            raise ValueError("out must be C-contiguous and writable")
+        return out
+
+    def fill(self, value: Any) -> None:
+        """Set every element to a scalar or, in a recording, to a symbol."""
+        buffer = self._alive()
+        graph = self.device._recorder()
+        if graph is not None:
+            graph._fill(self, value)
+            return
+        if isinstance(value, Symbol):
+            raise RecordingError(f"symbol {value.name} is used outside a recording")
+        bits, size = bits_of(self.type, value), self.dtype.itemsize
+        if size <= 4 or bits & 0xFFFFFFFF == bits >> 32:
+            buffer.fill(self.offset, bits & 0xFFFFFFFF, min(size, 4), self.nbytes)
+        else:  # the device fills words of 32 bits
+            transfers.upload(self.device, [(buffer, self.offset, np.full(self.count, bits, np.uint64))])
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(self.count)
+            if step != 1:
+                raise ValueError(f"a slice with step {step}; device arrays are contiguous, so the step must be 1")
+            count = max(stop - start, 0)
+            offset = self.offset + start * self.dtype.itemsize
+            return DeviceArray(self.device, self._alive(), offset, count, self.dtype)
+        if isinstance(index, bool) or not isinstance(index, (int, np.integer)):
+            raise TypeError(f"an index of type {type(index).__name__}; device arrays take ints and slices")
+        position = int(index) + self.count if index < 0 else int(index)
+        if not 0 <= position < self.count:
+            raise IndexError(f"index {index} is out of range for an array of {self.count} elements")
+        return self[position : position + 1].numpy()[0]
+
+    # ---- other libraries --------------------------------------------------------------------------------------------
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Version 3, with the stream that a consumer must wait for; arrays of the emulator do not have it."""
+        if self.device.properties.is_emulator:
+            raise AttributeError("an array of the emulator is in host memory: it has no __cuda_array_interface__")
+        described: dict[str, Any] = import_module(_INTEROP).interface_of(self)
+        return described
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """(kDLCUDA, ordinal), or (kDLCPU, 0) for an array of the emulator."""
+        own: tuple[int, int] = import_module(_INTEROP).own_device(self.device)
+        return own
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A capsule that shares the memory. What `stream` (a handle, None: the legacy default stream, -1: none) is
+        given from now on runs after all work on the array. `dl_device=(1, 0)` gives a copy on the host."""
+        return import_module(_INTEROP).capsule_of(self, stream, max_version, dl_device, copy)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise TypeError("a DeviceArray is in device memory; write .numpy() to copy it to the host")
+
+    # ---- life -------------------------------------------------------------------------------------------------------
+
+    def free(self) -> None:
+        """Release this array's share of the memory; work already enqueued can still use it safely."""
+        self.release()
+
+    def __copy__(self) -> DeviceArray:
+        """A new array with the same contents; in a recording they are copied at each replay."""
+        made = self.device.empty(self.count, self.type)
+        made.copy_from(self)
+        return made
+
+    def __deepcopy__(self, _: dict[int, Any]) -> DeviceArray:
+        return self.__copy__()
+
+    __reduce_ex__ = refuse_pickle
+
+    def _copy(self) -> DeviceArray:
+        buffer = Buffer(self.device.context, self.nbytes)
+        buffer.copy_from(0, self._alive(), self.offset, self.nbytes)
+        return DeviceArray(self.device, buffer, 0, self.count, self.dtype)
+
+    def _wait(self) -> None:
+        """Wait until all work on the memory has ended."""
+        if self.count:
+            self[:1].numpy()
+
+    def _alive(self) -> Buffer:
+        if self.buffer is None:
+            raise ValueError("the array was freed")
+        return self.buffer

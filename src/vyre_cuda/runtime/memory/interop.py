@@ -1,0 +1,278 @@
+"""Arrays of other libraries as device arrays, and device arrays for other libraries, without copying.
+
+An imported array keeps its owner alive, is used after the stream that its interface names, or the one that its DLPack
+exchange was given, and makes that stream wait for the use; this is the legacy default stream where nothing is named. An
+exported array holds the memory until its consumer releases it, and is ordered by the consumer's stream.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from vyre_cuda._native.core.context import Stream
+from vyre_cuda._native.memory.adopted import (
+    LEGACY_STREAM,
+    adopt_memory,
+    is_read_only,
+    named_stream,
+    order_after,
+    order_stream,
+)
+from vyre_cuda._native.memory.dlpack import Imported, export
+from vyre_cuda.ir.core.types import TYPES, Type, by_dtype
+from vyre_cuda.records import dataclass
+from vyre_cuda.runtime.memory.array import DeviceArray
+
+if TYPE_CHECKING:
+    from vyre_cuda.runtime.device.device import Device
+
+DLDevice: TypeAlias = tuple[int, int]
+
+# dlpack.h: DLDeviceType and DLDataTypeCode.
+CPU, CUDA, CUDA_MANAGED = 1, 2, 13
+_CODES = {"signed": 0, "unsigned": 1, "float": 2, "bool": 6}
+_BFLOAT = 4
+_NEWEST = (1, 0)  # the version of DLPack that is asked for
+
+
+def dlpack_dtype(type_: Type) -> tuple[int, int]:
+    """(code, bits) of a type; a bool is a byte."""
+    return _BFLOAT if type_.name == "bf16" else _CODES[type_.kind], type_.itemsize * 8
+
+
+_TYPE_OF = {dlpack_dtype(type_): type_ for type_ in TYPES}
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """What another library says about an array; `source` is the stream that its owner works on, None if unknown."""
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None  # in bytes
+    dtype: np.dtype[Any]
+    read_only: bool
+    source: int | None
+    owner: object
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
+def is_foreign(value: Any) -> bool:
+    """Whether this is an array in device memory by one of the protocols; NumPy arrays are in host memory."""
+    if isinstance(value, (np.ndarray, np.generic, DeviceArray, type)):
+        return False
+    return hasattr(value, "__dlpack__") or hasattr(value, "__cuda_array_interface__")
+
+
+def adopt(device: Device, value: Any, stream: Stream | None = None) -> DeviceArray:
+    """Another library's array as a device array of `device`, for use on `stream` (None: in call order).
+
+    TypeError for a dtype that the package does not have, ValueError for memory on another device and for strides
+    other than those of a C-contiguous array, which is flattened.
+    """
+    foreign = _described(device, value, stream)
+    if by_dtype(foreign.dtype) is None:
+        raise TypeError(f"a {type(value).__name__} of {foreign.dtype}; supported are {', '.join(map(str, TYPES))}")
+    _check_layout(value, foreign)
+    source = named_stream(device.context, LEGACY_STREAM if foreign.source is None else foreign.source)
+    nbytes = foreign.size * foreign.dtype.itemsize
+    buffer = adopt_memory(device.context, foreign.address, nbytes, source, foreign.read_only, foreign.owner)
+    return DeviceArray(device, buffer, 0, foreign.size, foreign.dtype)
+
+
+def _described(device: Device, value: Any, stream: Stream | None) -> Foreign:
+    """Described by DLPack, unless the other interface names a stream, which says more about the owner's order."""
+    if not (hasattr(value, "__dlpack__") or hasattr(value, "__cuda_array_interface__")):
+        raise TypeError(f"a {type(value).__name__} has neither __dlpack__ nor __cuda_array_interface__")
+    if not hasattr(value, "__dlpack__"):
+        return _by_interface(value, value.__cuda_array_interface__)
+    if hasattr(type(value), "__cuda_array_interface__"):
+        try:
+            interface = value.__cuda_array_interface__
+        except (AttributeError, TypeError, RuntimeError):
+            interface = {}  # PyTorch has none for some tensors, and says why when DLPack is asked
+        if interface.get("stream") is not None:
+            return _by_interface(value, interface)
+    return _by_dlpack(device, value, stream)
+
+
+# ---- __cuda_array_interface__ ----------------------------------------------------------------------------------------
+
+
+def _by_interface(value: Any, interface: dict[str, Any]) -> Foreign:
+    """Versions 2 and 3: https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html."""
+    version = interface.get("version", 0)
+    if version < 2:
+        raise ValueError(f"__cuda_array_interface__ of version {version}; versions 2 and 3 are supported")
+    if interface.get("mask") is not None:
+        raise ValueError("an array with a mask; kernels take plain arrays")
+    address, read_only = interface["data"]
+    source = interface.get("stream")
+    if source == 0:
+        raise ValueError("__cuda_array_interface__ names stream 0, which the protocol forbids: 1 is the legacy stream")
+    dtype = np.dtype(interface["typestr"])
+    if not dtype.isnative:
+        raise TypeError(f"an array of {dtype}, in another byte order than this machine's")
+    strides = interface.get("strides")
+    return Foreign(
+        int(address or 0),
+        tuple(interface["shape"]),
+        None if strides is None else tuple(strides),
+        dtype,
+        bool(read_only),
+        source,
+        value,
+    )
+
+
+# ---- DLPack ----------------------------------------------------------------------------------------------------------
+
+
+def _by_dlpack(device: Device, value: Any, stream: Stream | None) -> Foreign:
+    kind, number = value.__dlpack_device__()
+    _check_device(device, int(kind), int(number), value)
+    told = None if device.properties.is_emulator else LEGACY_STREAM if stream is None else stream.handle
+    imported = Imported(_capsule(value, told))
+    _check_device(device, *imported.device, value)
+    code, bits, lanes = imported.dtype
+    type_ = _TYPE_OF.get((code, bits)) if lanes == 1 else None
+    if type_ is None:
+        raise TypeError(
+            f"a {type(value).__name__} of DLPack dtype (code {code}, {bits} bits, {lanes} lanes); "
+            f"supported are {', '.join(map(str, TYPES))}"
+        )
+    strides = imported.strides
+    return Foreign(
+        imported.address,
+        imported.shape,
+        None if strides is None else tuple(stride * type_.itemsize for stride in strides),
+        type_.dtype,
+        imported.read_only,
+        told,
+        imported,
+    )
+
+
+def _capsule(value: Any, told: int | None) -> Any:
+    """Producers older than DLPack 1.0 do not know max_version."""
+    try:
+        return value.__dlpack__(stream=told, max_version=_NEWEST)
+    except TypeError:
+        return value.__dlpack__(stream=told)
+
+
+def own_device(device: Device) -> DLDevice:
+    """(type, id) of the device's arrays: the emulator has host memory, which is always exported as such."""
+    return (CPU, 0) if device.properties.is_emulator else (CUDA, device.properties.ordinal)
+
+
+def _check_device(device: Device, kind: int, number: int, value: Any) -> None:
+    own = own_device(device)
+    if (kind, number) == own or (kind == CUDA_MANAGED and own[0] == CUDA):
+        return
+    if kind == CPU:
+        raise ValueError(
+            f"a {type(value).__name__} in host memory; copy it to the device with Device.array(np.from_dlpack(x))"
+        )
+    raise ValueError(f"a {type(value).__name__} on DLPack device {(kind, number)}; {device!r} has {own}")
+
+
+# ---- what both have --------------------------------------------------------------------------------------------------
+
+
+def _check_layout(value: Any, foreign: Foreign) -> None:
+    itemsize = foreign.dtype.itemsize
+    if foreign.size and foreign.address % itemsize != 0:
+        raise ValueError(f"a {type(value).__name__} of {foreign.dtype} at the address {foreign.address:#x}: misaligned")
+    if foreign.strides is None or foreign.size == 0:
+        return
+    step = itemsize
+    for extent, stride in zip(reversed(foreign.shape), reversed(foreign.strides), strict=True):
+        if extent != 1 and stride != step:
+            raise ValueError(
+                f"a {type(value).__name__} of shape {foreign.shape} with strides of {foreign.strides} bytes; "
+                "kernels take C-contiguous arrays, so copy it first"
+            )
+        step *= extent
+
+
+# ---- export ----------------------------------------------------------------------------------------------------------
+
+
+def interface_of(array: DeviceArray) -> dict[str, Any]:
+    """`__cuda_array_interface__` of a CUDA array: its consumer must wait for the stream that it names."""
+    buffer = array._alive()
+    order_after(buffer, None)
+    address = buffer.address + array.offset if array.count else 0
+    return {
+        "version": 3,
+        "shape": array.shape,
+        "typestr": array.dtype.str,
+        "data": (address, is_read_only(buffer)),
+        "strides": None,
+        "stream": order_stream(array.device.context),
+    }
+
+
+def capsule_of(
+    array: DeviceArray, stream: Any, max_version: tuple[int, int] | None, dl_device: DLDevice | None, copy: bool | None
+) -> Any:
+    """What `DeviceArray.__dlpack__` returns."""
+    own = own_device(array.device)
+    wanted = own if dl_device is None else (int(dl_device[0]), int(dl_device[1]))
+    versioned = max_version is not None and max_version[0] >= 1
+    if wanted != own:
+        return _host_copy(array, wanted, versioned, copy)
+    exported = array._copy() if copy else array
+    buffer = exported._alive()
+    consumer = _consumer(array.device, stream)
+    if consumer is WAIT:
+        exported._wait()
+    elif consumer is not NO_ORDER:
+        order_after(buffer, consumer)
+    return export(
+        buffer,
+        exported.offset,
+        exported.count,
+        dlpack_dtype(array.type),
+        own,
+        versioned,
+        is_read_only(buffer),
+        bool(copy),
+    )
+
+
+def _host_copy(array: DeviceArray, wanted: DLDevice, versioned: bool, copy: bool | None) -> Any:
+    if wanted[0] != CPU:
+        raise BufferError(f"the array is on DLPack device {own_device(array.device)}, not on {wanted}")
+    if copy is False:
+        raise BufferError("an array in device memory can be exported to the host only as a copy")
+    return array.numpy().__dlpack__(max_version=_NEWEST if versioned else None)
+
+
+class _Order:
+    """What a consumer can ask for instead of a stream."""
+
+
+WAIT, NO_ORDER = _Order(), _Order()
+
+
+def _consumer(device: Device, stream: Any) -> Any:
+    """None means 1, the legacy stream; -1 means no order; 0 is ambiguous and refused; else a stream or a handle."""
+    if device.properties.is_emulator:
+        if stream is not None:
+            raise ValueError(f"stream={stream!r}: an array in host memory is exchanged without a stream")
+        return WAIT
+    if stream is None:
+        return named_stream(device.context, LEGACY_STREAM)
+    if isinstance(stream, int) and stream == -1:
+        return NO_ORDER
+    if isinstance(stream, int) and stream == 0:
+        raise ValueError("stream=0 is ambiguous in DLPack: 1 is the legacy default stream, 2 the thread's own")
+    return named_stream(device.context, stream)
