@@ -45,7 +45,7 @@ cdef uint64_t HELD_BYTES = 1 << 16
 
 
 cdef class Dispatcher(Framer):
-    """Calls of one kernel. Subclasses supply `_general`, `_general_launch`, `_general_submit`, `_assertion`,
+    """Calls of one kernel. Subclasses supply `_general`, `_general_launch`, `_assertion`,
     `_record_launch` and `_watch_call`.
     """
 

@@ -1,5 +1,6 @@
 from collections.abc import Callable, Generator
-from typing import Any, NoReturn
+from types import TracebackType
+from typing import Any, Literal, NoReturn
 
 from vyre_cuda._native.core.status import AssertReport
 
@@ -8,6 +9,17 @@ STATS: dict[str, int]
 def stats_rows() -> dict[str, tuple[str, str]]: ...
 def driver_started(path: str | None = None) -> bool: ...
 def refuse_pickle(self: object, protocol: Any) -> NoReturn: ...
+
+class Unwatched:
+    traces: Literal[False]
+    ranges: Literal[False]
+    def profiled(self, kind: str, name: str) -> Unwatched: ...
+    def __enter__(self) -> Literal[False]: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+UNWATCHED: Unwatched
 
 class Driver:
     def __init__(self, path: str | None = None) -> None: ...

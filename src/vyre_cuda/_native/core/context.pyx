@@ -106,6 +106,27 @@ def refuse_pickle(self, protocol):
     )
 
 
+cdef class Unwatched:
+    """Stands for the Watch of a device (runtime/telemetry/profiler_ranges.py) while none of its options is set. Its
+    range does nothing, and costs no Python frame.
+    """
+
+    traces = False
+    ranges = False
+
+    def profiled(self, kind, name) -> Unwatched:
+        return self
+
+    def __enter__(self) -> bool:
+        return False
+
+    def __exit__(self, kind, error, traceback) -> None:
+        pass
+
+
+UNWATCHED = Unwatched()
+
+
 cdef class Driver:
     """An open driver library."""
 

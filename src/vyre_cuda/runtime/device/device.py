@@ -112,12 +112,9 @@ class Device(memory.Allocator, Telemetry):
             raise TypeError(f"compile takes a Program, not a {type(program).__name__} (a Builder needs .build())")
         if block is not None or program.auto_block:
             program = self._blocked(program, block, precision, bounds, max_ulp)
-        watch = self._watch
-        if watch is not None and watch.opens:
-            with watch.range(COMPILE, program.name):
-                return self.compile(program, precision=precision, bounds=bounds, max_ulp=max_ulp)
-        check(program)
-        return self._kernels.kernel(self, program, precision, bounds, max_ulp)
+        with self._watch.profiled(COMPILE, program.name):
+            check(program)
+            return self._kernels.kernel(self, program, precision, bounds, max_ulp)
 
     def warmup(
         self,

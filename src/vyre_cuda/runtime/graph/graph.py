@@ -50,6 +50,7 @@ class Graph(native.Replayer):
         self.device = device
         self._state = "new"
         self._steps: list[Step | RepeatStep] = []
+        self._extent = "0 steps"  # for profilers and traces
         self._open: list[_Repeat] = []
         self._end: weakref.finalize[[int], Graph] | None = None
         self._bound: dict[int, Any] = {}  # by place, the parameters of steps without symbols
@@ -85,6 +86,7 @@ class Graph(native.Replayer):
             )
         if not self._missing():
             self._native = self._build(self._values)
+        self._extent = f"{len(self._steps)} steps"
         self._state = "recorded"
 
     @property
@@ -178,13 +180,10 @@ class Graph(native.Replayer):
         if self.device.context.recordings != 0 and self._record_replay(stream, symbols):
             return
         watch = self.device._watch
-        if watch is not None and watch.opens:
-            with watch.range(REPLAY, f"{len(self._steps)} steps"):
-                self._replay(stream, symbols)
-            return
-        if watch is not None:
-            watch.note(f"replay of {len(self._steps)} steps", (), (), symbols)
-        self._launched(native.Graph.launch, stream, symbols)
+        with watch.profiled(REPLAY, self._extent):
+            if watch.traces:
+                watch.note(f"replay of {self._extent}", (), (), symbols)
+            self._launched(native.Graph.launch, stream, symbols)
 
     def _launched(self, launch: Callable[..., _Given], stream: Any, symbols: Mapping[str, Any]) -> _Given:
         """The result of launching native.Graph, with the changes that these symbols make."""
@@ -222,16 +221,14 @@ class Graph(native.Replayer):
         """
         self.device._refuse_in_recording("timed()")
         watch = self.device._watch
-        if watch is not None and watch.opens:
-            with watch.range(REPLAY, f"{len(self._steps)} steps"):
-                return self.timed(stream=stream, **symbols)
-        if watch is not None:
-            watch.note(f"replay of {len(self._steps)} steps", (), (), symbols)
-        begin = perf_counter_ns()
-        start, stop = self._launched(native.Graph.launch_between, stream, symbols)
-        submitted = perf_counter_ns()
-        stop.synchronize()
-        end = perf_counter_ns()
+        with watch.profiled(REPLAY, self._extent):
+            if watch.traces:
+                watch.note(f"replay of {self._extent}", (), (), symbols)
+            begin = perf_counter_ns()
+            start, stop = self._launched(native.Graph.launch_between, stream, symbols)
+            submitted = perf_counter_ns()
+            stop.synchronize()
+            end = perf_counter_ns()
         times = {
             "wall_ns": end - begin,
             "enqueue_ns": submitted - begin,

@@ -66,12 +66,11 @@ class BoundCall(Call):
         """Whether the launch was made inside its own profiler range."""
         kernel = self._kernel
         watch = kernel.device._watch
-        if watch is None:
-            return False
         name = kernel.program.name
-        if watch.opens:
-            with watch.range(RESIDENT, name):
+        with watch.profiled(RESIDENT, name) as opened:
+            if opened:
                 self(*args)
-            return True
-        watch.note(name, (p.name for p in kernel.program.parameters), args or self.values, {})
+                return True
+        if watch.traces:
+            watch.note(name, (p.name for p in kernel.program.parameters), args or self.values, {})
         return False

@@ -184,33 +184,29 @@ class Kernel(Dispatcher):
         done.
         """
         self._refuse_in_recording()
-        watch = self.device._watch
-        if watch is not None and watch.opens:
-            with watch.range(HOST, self.program.name):
-                return self.submit(*args, out=out, grid=grid, iterations=iterations, **kwargs)
-        self._note(args, kwargs)
-        plain = (
-            self.submit_plain(args, out, grid) if not kwargs and type(iterations) is int and iterations == 1 else None
-        )
-        if plain is None:
-            arguments, results = self._bound(args, kwargs, out, grid, iterations)
-            plain = self.plan.submit(arguments), results
-        return Pending(*plain, self)
+        with self.device._watch.profiled(HOST, self.program.name):
+            self._note(args, kwargs)
+            plain = (
+                self.submit_plain(args, out, grid)
+                if not kwargs and type(iterations) is int and iterations == 1
+                else None
+            )
+            if plain is None:
+                arguments, results = self._bound(args, kwargs, out, grid, iterations)
+                plain = self.plan.submit(arguments), results
+            return Pending(*plain, self)
 
     def timed(self, *args: Any, out: Any = None, grid: Any = None, iterations: int = 1, **kwargs: Any) -> Timed:
         """Call the kernel, measure it and return a `Timed`."""
         self._refuse_in_recording()
-        watch = self.device._watch
-        if watch is not None and watch.opens:
-            with watch.range(HOST, self.program.name):
-                return self.timed(*args, out=out, grid=grid, iterations=iterations, **kwargs)
-        self._note(args, kwargs)
-        arguments, results = self._bound(args, kwargs, out, grid, iterations)
-        try:
-            times = self.plan.timed(arguments)
-        except AssertReport as report:
-            raise self._assertion(report) from None
-        return Timed(outputs=results, **times)
+        with self.device._watch.profiled(HOST, self.program.name):
+            self._note(args, kwargs)
+            arguments, results = self._bound(args, kwargs, out, grid, iterations)
+            try:
+                times = self.plan.timed(arguments)
+            except AssertReport as report:
+                raise self._assertion(report) from None
+            return Timed(outputs=results, **times)
 
     def bind(self, *args: Any, stream: Any = None, grid: Any = None, **kwargs: Any) -> BoundCall:
         """A launch on device arrays with bound arguments: calling it launches again, without waiting."""
@@ -275,9 +271,8 @@ class Kernel(Dispatcher):
     def _watch_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, grid: Any, iterations: Any) -> Any:
         """The results, if the call was made inside its own profiler range; else NotImplemented."""
         self._refuse_in_recording()
-        watch = self.device._watch
-        if watch is not None and watch.opens:
-            with watch.range(HOST, self.program.name):
+        with self.device._watch.profiled(HOST, self.program.name) as opened:
+            if opened:
                 return self(*args, out=out, grid=grid, iterations=iterations, **kwargs)
         self._note(args, kwargs)
         return NotImplemented
@@ -285,18 +280,17 @@ class Kernel(Dispatcher):
     def _watch_launch(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], stream: Any, grid: Any) -> bool:
         """Whether the launch was made inside its own profiler range."""
         watch = self.device._watch
-        if watch is None:
-            return False
-        if watch.opens:
-            with watch.range(RESIDENT, self.program.name):
+        with watch.profiled(RESIDENT, self.program.name) as opened:
+            if opened:
                 self.launch(*args, stream=stream, grid=grid, **kwargs)
-            return True
-        watch.note(self.program.name, (p.name for p in self.program.parameters), args, kwargs)
+                return True
+        if watch.traces:
+            watch.note(self.program.name, (p.name for p in self.program.parameters), args, kwargs)
         return False
 
     def _note(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         watch = self.device._watch
-        if watch is not None:
+        if watch.traces:
             watch.note(self.program.name, (p.name for p in argument_parameters(self.program)), args, kwargs)
 
     # ---- the general path -------------------------------------------------------------------------------------------

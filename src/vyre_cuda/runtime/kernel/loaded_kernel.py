@@ -106,15 +106,14 @@ class ForeignKernel(Launcher):
     ) -> bool:
         """Whether the launch was made inside its own profiler range."""
         watch = self.device._watch
-        if watch is None:
-            return False
-        if watch.opens:
-            with watch.range(RESIDENT, self.name):
+        with watch.profiled(RESIDENT, self.name) as opened:
+            if opened:
                 self.launch(
                     *args, grid=grid, block=block, shared_bytes=shared_bytes, cooperative=cooperative, stream=stream
                 )
-            return True
-        watch.note(self.name, map(str, range(len(args))), args, {"grid": grid, "block": block})
+                return True
+        if watch.traces:
+            watch.note(self.name, map(str, range(len(args))), args, {"grid": grid, "block": block})
         return False
 
     __reduce_ex__ = refuse_pickle
@@ -259,13 +258,12 @@ class BoundForeignCall(LoadedCall):
         """Whether the launch was made inside its own profiler range."""
         kernel = self._kernel
         watch = kernel.device._watch
-        if watch is None:
-            return False
-        if watch.opens:
-            with watch.range(RESIDENT, kernel.name):
+        with watch.profiled(RESIDENT, kernel.name) as opened:
+            if opened:
                 self(*args)
-            return True
-        watch.note(kernel.name, map(str, range(len(self.values))), args or self.values, {})
+                return True
+        if watch.traces:
+            watch.note(kernel.name, map(str, range(len(self.values))), args or self.values, {})
         return False
 
 

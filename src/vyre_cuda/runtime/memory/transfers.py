@@ -33,21 +33,16 @@ def require_array(what: str, data: Any) -> None:
 
 def upload(device: Device, items: list[tuple[Buffer, int, Host]]) -> None:
     """Write each (buffer, byte offset, array), in this order."""
-    watch = device._watch
-    if watch is not None and watch.opens:
-        with watch.range(UPLOAD, _ranges(items)):
-            return upload(device, items)
-    Transfers(device.context, [(buffer, offset, np.ascontiguousarray(data)) for buffer, offset, data in items]).upload()
+    with device._watch.profiled(UPLOAD, _ranges(items)):
+        whole = [(buffer, offset, np.ascontiguousarray(data)) for buffer, offset, data in items]
+        Transfers(device.context, whole).upload()
 
 
 def download(device: Device, items: list[tuple[Buffer, int, Host]]) -> None:
     """Read each (buffer, byte offset, C-contiguous array to write)."""
-    watch = device._watch
-    if watch is not None and watch.opens:
-        with watch.range(READBACK, _ranges(items)):
-            return download(device, items)
     try:
-        Transfers(device.context, items).download()
+        with device._watch.profiled(READBACK, _ranges(items)):
+            Transfers(device.context, items).download()
     except AssertReport as report:
         raise device.explain(report) from None
 

@@ -37,26 +37,22 @@ class Watch:
         self._inside = threading.local()
         self._nvtx: Any = _nvtx() if ranges else None
 
-    @property
-    def opens(self) -> bool:
-        """Whether the call must be made again inside a range."""
-        return self.ranges and not getattr(self._inside, "deep", False)
-
     @contextmanager
-    def range(self, kind: str, name: str) -> Iterator[None]:
-        """A range around the enclosed code, in which calls open no other range."""
+    def profiled(self, kind: str, name: str) -> Iterator[bool]:
+        """A range around the enclosed code, in which calls open no other range; gives whether it was opened."""
+        if not self.ranges or getattr(self._inside, "deep", False):
+            yield False
+            return
         self._inside.deep = True
         self._nvtx.push_range(message=f"{kind}: {name}", domain=_DOMAIN)
         try:
-            yield
+            yield True
         finally:
             self._nvtx.pop_range(domain=_DOMAIN)
             self._inside.deep = False
 
     def note(self, name: str, parameters: Iterable[str], args: Iterable[Any], kwargs: Mapping[str, Any]) -> None:
-        """Note the arguments and the call site of this thread's next launch."""
-        if not self.traces:
-            return
+        """Say of this thread's next launch what it is called with, and where; for who found `traces` true."""
         given = chain(zip(parameters, args, strict=False), kwargs.items())
         shown = ", ".join(f"{parameter}={shown_value(value)}" for parameter, value in given)
         self._context.trace(f"{name}({shown}), launched at {call_site()}")

@@ -6,8 +6,10 @@ import threading
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from vyre_cuda._native.core.context import UNWATCHED
+
 if TYPE_CHECKING:
-    from vyre_cuda._native.core.context import Context
+    from vyre_cuda._native.core.context import Context, Unwatched
     from vyre_cuda.runtime.telemetry.profiler_ranges import Watch
     from vyre_cuda.runtime.telemetry.stats import DeviceStats
 
@@ -21,7 +23,7 @@ class Telemetry:
     """The part of a Device that only observes."""
 
     _watch_lock: threading.Lock
-    _watch: Watch | None = None
+    _watch: Watch | Unwatched = UNWATCHED
 
     if TYPE_CHECKING:  # it is Allocator's
 
@@ -47,7 +49,7 @@ class Telemetry:
         Off by default: then they show only what is in the first 48 bytes of the kernel's parameters. On, it costs a few
         microseconds a launch.
         """
-        return self._watch is not None and self._watch.traces
+        return self._watch.traces
 
     @trace_launches.setter
     def trace_launches(self, value: bool) -> None:
@@ -59,14 +61,16 @@ class Telemetry:
 
         Off by default, which costs nothing. UnsupportedError if the package nvtx is not installed.
         """
-        return self._watch is not None and self._watch.ranges
+        return self._watch.ranges
 
     @nvtx_ranges.setter
     def nvtx_ranges(self, value: bool) -> None:
         self._set_watch(traces=self.trace_launches, ranges=bool(value))
 
     def _set_watch(self, *, traces: bool, ranges: bool) -> None:
-        watch = import_module(_WATCH).Watch(self.context, traces=traces, ranges=ranges) if traces or ranges else None
+        watch: Watch | Unwatched = UNWATCHED
+        if traces or ranges:
+            watch = import_module(_WATCH).Watch(self.context, traces=traces, ranges=ranges)
         with self._watch_lock:
-            self.context.count_recording((watch is not None) - (self._watch is not None))
+            self.context.count_recording((watch is not UNWATCHED) - (self._watch is not UNWATCHED))
             self._watch = watch
