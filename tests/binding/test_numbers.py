@@ -11,6 +11,7 @@ import pytest
 from vyre_cuda.bundles import graphs, kernels, layout
 from vyre_cuda.descriptors import signature
 from vyre_cuda.ir.core.ops import OPS
+from vyre_cuda.ir.core.types import TYPES
 
 ROOT = Path(__file__).parents[2]
 HEADERS = ("include/vyre_cuda.h", "bundle/format.h", "bundle/expression.h")
@@ -38,6 +39,10 @@ def named(numbers: dict[str, int], prefix: str) -> dict[str, int]:
 
 def test_roles(numbers: dict[str, int]) -> None:
     assert named(numbers, "VYC_ROLE_") == {**signature.ROLES, "scalar": signature.ROLE_SCALAR}
+
+
+def test_scalar_types(numbers: dict[str, int]) -> None:
+    assert named(numbers, "VYC_TYPE_") == {type_.name.rstrip("_"): type_.code for type_ in TYPES}
 
 
 def test_kinds_of_kernel_parameters(numbers: dict[str, int]) -> None:

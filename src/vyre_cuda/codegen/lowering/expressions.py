@@ -11,9 +11,10 @@ from vyre_cuda.codegen.forms.isel import MACHINE_TYPE
 from vyre_cuda.codegen.lowering import halves
 from vyre_cuda.codegen.lowering.integers import wrap_to
 from vyre_cuda.codegen.lowering.isel_memory import RAW_TYPE, Memory, from_raw, raw_range
-from vyre_cuda.codegen.lowering.isel_sync import MAX_GRID, lane_id, special
+from vyre_cuda.codegen.lowering.isel_sync import lane_id, special
 from vyre_cuda.codegen.lowering.legalize import apply_op
 from vyre_cuda.codegen.ssa.peephole import Builder
+from vyre_cuda.ir.core.limits import MAX_GRID
 from vyre_cuda.ir.core.nodes import AXES, Apply, Const, Expr, Id, Load, Local, Scalar, Size
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, bf16, f16

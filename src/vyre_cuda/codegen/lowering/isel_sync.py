@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from vyre_cuda.codegen.lowering.isel_memory import AtomicForm, Form, Memory, Place
 from vyre_cuda.codegen.ssa.peephole import Builder
+from vyre_cuda.ir.core.limits import MAX_GRID
 from vyre_cuda.ir.core.nodes import WARP_SIZE
 
 Block = tuple[int, int, int]
-
-# The most blocks of a launch per axis on every CUDA device (CUDA C++ programming guide, compute capabilities).
-MAX_GRID = (2**31 - 1, 65535, 65535)
 
 # A larger shared array is zeroed by a loop.
 _UNROLLED_STORES = 8

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from vyre_cuda.errors import ProgramError
+from vyre_cuda.ir.core.limits import MAX_GRID
 from vyre_cuda.ir.core.nodes import AXES, Apply, Const, Expr, Id, Load, Local, Parameter, Scalar, Size
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.scalars import value_of
@@ -25,9 +26,6 @@ else:
     elementwise = later("vyre_cuda.ir.semantics.elementwise")
 
 Dim3: TypeAlias = tuple[int, int, int]
-
-# The most blocks per axis on every CUDA device (CUDA C++ programming guide, compute capabilities).
-MAX_GRID: Dim3 = (2**31 - 1, 65535, 65535)
 
 
 @dataclass(frozen=True, slots=True)

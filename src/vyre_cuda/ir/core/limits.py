@@ -1,4 +1,4 @@
-"""How large a program may be. Parser, decoder and validator refuse larger ones and name the limit."""
+"""How large a program and its launches may be. Parser, decoder and validator refuse larger ones and name the limit."""
 
 from __future__ import annotations
 
@@ -10,3 +10,5 @@ MAX_EXPRESSIONS = 1_048_576
 MAX_PARAMETERS = 256
 MAX_BLOCK_THREADS = 1024
 MAX_SHARED_BYTES = 227 * 1024
+# Blocks of a launch per axis, on every CUDA device (CUDA C++ programming guide, compute capabilities).
+MAX_GRID = (2**31 - 1, 65535, 65535)
