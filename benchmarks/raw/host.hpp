@@ -61,8 +61,8 @@ struct Host {
   vyc_driver *driver = nullptr;
   vyc_context *context = nullptr;
   vyc_bundle *bundle = nullptr;
-  vyc_kernel *kernel = nullptr;
-  vyc_plan *plan = nullptr;
+  vyc_bundled_kernel *kernel = nullptr;
+  vyc_prepared *plan = nullptr;
   Owned<vyc_stream> stream;
 
   explicit Host(const Options &options) {
@@ -84,8 +84,8 @@ struct Host {
 
   ~Host() {
     stream.reset();
-    vyc_plan_release(plan);
-    vyc_kernel_release(kernel);
+    vyc_prepared_release(plan);
+    vyc_bundled_kernel_release(kernel);
     vyc_bundle_release(bundle);
     vyc_context_release(context);
     vyc_driver_release(driver);

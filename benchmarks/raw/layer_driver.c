@@ -33,7 +33,7 @@ typedef struct worker {
 
 static options o = {.driver = "libcuda.so.1", .core = -1};
 static vyc_context *context;
-static vyc_plan *plan;
+static vyc_prepared *plan;
 static uint32_t block; /* threads */
 static worker workers[MOST];
 
@@ -63,7 +63,7 @@ static void open_context(void) {
 static void load_plan(void) {
   vyc_parameter parameters[MAX_PARAMETERS];
   vyc_binding bindings[3];
-  vyc_plan_desc desc = {.struct_size = sizeof desc, .block = {1, 1, 1}, .scalar_count = 1};
+  vyc_prepared_desc desc = {.struct_size = sizeof desc, .block = {1, 1, 1}, .scalar_count = 1};
   char entry[128];
   vyc_module *module;
   size_t bytes = 0;

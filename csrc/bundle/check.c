@@ -300,11 +300,12 @@ static vyc_status check_images(const reader *r, const vyc_disk_variant *v) {
 
 static vyc_status check_variant(const reader *r, const vyc_disk_variant *v) {
   VYC_TRY(check_bindings(r, v));
-  VYC_DEMAND(vyc__bundle_is_name(r->bundle, v->entry) && (v->flags & ~VYC_PLAN_COOPERATIVE) == 0,
+  VYC_DEMAND(vyc__bundle_is_name(r->bundle, v->entry) &&
+                 (v->flags & ~VYC_PREPARED_COOPERATIVE) == 0,
              "kernel %s, sm_%u: its entry", r->name, v->sm);
   VYC_DEMAND(vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_ENTRIES, v->entries),
              "kernel %s, sm_%u: its parameter block", r->name, v->sm);
-  const vyc_plan_desc desc = {
+  const vyc_prepared_desc desc = {
       .struct_size = sizeof desc,
       .block = {r->kernel->block[0], r->kernel->block[1], r->kernel->block[2]},
       .dynamic_shared_bytes = v->dynamic_shared_bytes,
@@ -318,7 +319,7 @@ static vyc_status check_variant(const reader *r, const vyc_disk_variant *v) {
       .bindings =
           vyc__bundle_row(r->bundle, VYC_SECTION_BINDINGS, v->bindings.first, sizeof(vyc_binding)),
   };
-  VYC_DEMAND(vyc__plan_check(&desc) == VYC_OK, "kernel %s, sm_%u: its parameter block", r->name,
+  VYC_DEMAND(vyc__prepared_check(&desc) == VYC_OK, "kernel %s, sm_%u: its parameter block", r->name,
              v->sm);
   VYC_TRY(check_sites(r, v));
   return check_images(r, v);

@@ -1,18 +1,19 @@
 /* Kernels of bundles on a device: which code is loaded, and runs whose grid the library works out.
  *
- * A kernel is a plan and the rows of its bundle; it is immutable, so threads share it freely. */
+ * A kernel is a prepared kernel and the rows of its bundle; it is immutable, so threads share it
+ * freely. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "room.h"
 
-struct vyc_kernel {
-  vyc_plan *plan;
+struct vyc_bundled_kernel {
+  vyc_prepared *prepared;
   vyc_bundle *bundle;
   const vyc_disk_kernel *row;
   const vyc_disk_parameter *parameters;
-  vyc_kernel_info info;
+  vyc_bundled_kernel_info info;
   uint32_t buffers, scalars;
 };
 
@@ -32,12 +33,12 @@ static uint32_t sm_of(const vyc_context *context) {
                     context->caps.compute_capability_minor);
 }
 
-static const vyc_disk_variant *variant_at(const vyc_kernel *kernel, uint32_t index) {
+static const vyc_disk_variant *variant_at(const vyc_bundled_kernel *kernel, uint32_t index) {
   return vyc__bundle_row(kernel->bundle, VYC_SECTION_VARIANTS, kernel->row->variants.first + index,
                          sizeof(vyc_disk_variant));
 }
 
-static vyc_status fail_target(const vyc_kernel *kernel, uint32_t device_sm) {
+static vyc_status fail_target(const vyc_bundled_kernel *kernel, uint32_t device_sm) {
   const uint32_t oldest = variant_at(kernel, 0)->sm;
   char capability[16];
   snprintf(capability, sizeof capability, "sm_%u", oldest);
@@ -52,7 +53,7 @@ typedef struct compiler_log {
 } compiler_log;
 
 /* Of the parameters, by their slots. */
-static void label(const vyc_kernel *kernel, vyc_label *labels) {
+static void label(const vyc_bundled_kernel *kernel, vyc_label *labels) {
   for (uint32_t i = 0; i < kernel->row->parameters.count; i++) {
     const vyc_disk_parameter *p = vyc__bundle_row(kernel->bundle, VYC_SECTION_PARAMETERS,
                                                   kernel->row->parameters.first + i, sizeof *p);
@@ -62,12 +63,12 @@ static void label(const vyc_kernel *kernel, vyc_label *labels) {
   }
 }
 
-static vyc_status plan_of(vyc_kernel *kernel, vyc_module *module, const vyc_disk_variant *v,
-                          uint64_t tag) {
+static vyc_status prepared_of(vyc_bundled_kernel *kernel, vyc_module *module,
+                              const vyc_disk_variant *v, uint64_t tag) {
   vyc_label *labels = calloc(kernel->row->parameters.count + 1, sizeof *labels);
   if (labels == NULL) return vyc__fail(VYC_E_MEMORY, "kernel", "out of host memory");
   label(kernel, labels);
-  const vyc_plan_desc desc = {
+  const vyc_prepared_desc desc = {
       .struct_size = sizeof desc,
       .block = {kernel->row->block[0], kernel->row->block[1], kernel->row->block[2]},
       .dynamic_shared_bytes = v->dynamic_shared_bytes,
@@ -85,27 +86,27 @@ static vyc_status plan_of(vyc_kernel *kernel, vyc_module *module, const vyc_disk
       .name = vyc__bundle_text(kernel->bundle, kernel->row->name),
       .labels = labels,
   };
-  const vyc_status status = vyc_plan_create(&kernel->plan, module, &desc);
+  const vyc_status status = vyc_prepared_create(&kernel->prepared, module, &desc);
   free(labels);
   return status;
 }
 
-static vyc_status load_image(vyc_kernel *kernel, compiler_log log, vyc_context *context,
+static vyc_status load_image(vyc_bundled_kernel *kernel, compiler_log log, vyc_context *context,
                              uint32_t variant, bool cubin, uint64_t tag) {
   const vyc_disk_variant *v = variant_at(kernel, variant);
   const vyc_disk_data image = cubin ? v->cubin : v->ptx;
   vyc_module *module = NULL;
   VYC_TRY(vyc_module_load(&module, log.text, log.bytes, context,
                           vyc__bundle_data(kernel->bundle, image), (size_t)image.bytes));
-  const vyc_status status = plan_of(kernel, module, v, tag);
+  const vyc_status status = prepared_of(kernel, module, v, tag);
   vyc_module_release(module);
   kernel->info.variant = variant;
   kernel->info.is_cubin = cubin;
   return status;
 }
 
-static void tell_refusal(const vyc_kernel *kernel, vyc_context *context, const vyc_disk_variant *v,
-                         bool cubin) {
+static void tell_refusal(const vyc_bundled_kernel *kernel, vyc_context *context,
+                         const vyc_disk_variant *v, bool cubin) {
   vyc_error error;
   vyc__error_save(&error);
   vyc__log(context, VYC_LOG_INFO, "kernel %s: the %s for sm_%u is passed over: %.400s",
@@ -114,7 +115,7 @@ static void tell_refusal(const vyc_kernel *kernel, vyc_context *context, const v
 }
 
 /* From the newest that the device has downwards; the first refusal is the one that is told. */
-static vyc_status load_best(vyc_kernel *kernel, compiler_log log, vyc_context *context,
+static vyc_status load_best(vyc_bundled_kernel *kernel, compiler_log log, vyc_context *context,
                             uint64_t tag) {
   const uint32_t device_sm = sm_of(context);
   vyc_error first = {0};
@@ -136,16 +137,16 @@ static vyc_status load_best(vyc_kernel *kernel, compiler_log log, vyc_context *c
   return VYC_E_COMPILE;
 }
 
-vyc_status vyc_kernel_load(vyc_kernel **kernel_out, char *log_out, size_t log_bytes,
-                           vyc_context *context, vyc_bundle *bundle, const char *name,
-                           uint64_t tag) {
+vyc_status vyc_bundled_kernel_load(vyc_bundled_kernel **kernel_out, char *log_out, size_t log_bytes,
+                                   vyc_context *context, vyc_bundle *bundle, const char *name,
+                                   uint64_t tag) {
   VYC_REQUIRE(kernel_out != NULL);
   *kernel_out = NULL;
   VYC_REQUIRE(context != NULL && bundle != NULL && name != NULL);
   uint32_t index = 0;
   VYC_TRY(vyc__check_usable(context));
   VYC_TRY(vyc_bundle_kernel_find(bundle, &index, name));
-  vyc_kernel *kernel = calloc(1, sizeof *kernel);
+  vyc_bundled_kernel *kernel = calloc(1, sizeof *kernel);
   if (kernel == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
   kernel->bundle = vyc__bundle_retain(bundle);
   kernel->row = vyc__bundle_row(bundle, VYC_SECTION_KERNELS, index, sizeof *kernel->row);
@@ -153,37 +154,39 @@ vyc_status vyc_kernel_load(vyc_kernel **kernel_out, char *log_out, size_t log_by
                                        kernel->row->parameters.first, sizeof *kernel->parameters);
   kernel->buffers = vyc__bundle_buffers(bundle, kernel->row);
   kernel->scalars = kernel->row->parameters.count - kernel->buffers;
-  kernel->info = (vyc_kernel_info){.struct_size = sizeof kernel->info, .kernel = index};
+  kernel->info = (vyc_bundled_kernel_info){.struct_size = sizeof kernel->info, .kernel = index};
   const vyc_status status = load_best(kernel, (compiler_log){log_out, log_bytes}, context, tag);
   if (status == VYC_OK)
     *kernel_out = kernel;
   else
-    vyc_kernel_release(kernel);
+    vyc_bundled_kernel_release(kernel);
   return status;
 }
 
-void vyc_kernel_release(vyc_kernel *kernel) {
+void vyc_bundled_kernel_release(vyc_bundled_kernel *kernel) {
   if (kernel == NULL) return;
-  vyc_plan_release(kernel->plan);
+  vyc_prepared_release(kernel->prepared);
   vyc_bundle_release(kernel->bundle);
   free(kernel);
 }
 
-vyc_status vyc_kernel_info_get(vyc_kernel *kernel, vyc_kernel_info *info_out) {
+vyc_status vyc_bundled_kernel_info_get(vyc_bundled_kernel *kernel,
+                                       vyc_bundled_kernel_info *info_out) {
   VYC_REQUIRE(kernel != NULL && info_out != NULL);
   VYC_REQUIRE(info_out->struct_size >= sizeof(uint32_t));
   vyc__struct_out(info_out, &kernel->info, sizeof kernel->info);
   return VYC_OK;
 }
 
-vyc_status vyc_kernel_plan(vyc_kernel *kernel, vyc_plan **plan_out) {
+vyc_status vyc_bundled_kernel_prepared(vyc_bundled_kernel *kernel, vyc_prepared **plan_out) {
   VYC_REQUIRE(kernel != NULL && plan_out != NULL);
-  vyc__child_retain(&kernel->plan->child);
-  *plan_out = kernel->plan;
+  vyc__child_retain(&kernel->prepared->child);
+  *plan_out = kernel->prepared;
   return VYC_OK;
 }
 
-vyc_status vyc_kernel_site(vyc_kernel *kernel, vyc_site *site_out, uint64_t report) {
+vyc_status vyc_bundled_kernel_site(vyc_bundled_kernel *kernel, vyc_site *site_out,
+                                   uint64_t report) {
   VYC_REQUIRE(kernel != NULL);
   return vyc_bundle_site_get(kernel->bundle, site_out, kernel->info.kernel, kernel->info.variant,
                              (uint32_t)(report & 0xFFFFFu));
@@ -192,7 +195,7 @@ vyc_status vyc_kernel_site(vyc_kernel *kernel, vyc_site *site_out, uint64_t repo
 /* ---- runs ----------------------------------------------------------------------------------- */
 
 /* The sizes that the arguments bring are those that the kernel declares. */
-static vyc_status resolve(const vyc_kernel *kernel, uint32_t grid[3], const vyc_run *run) {
+static vyc_status resolve(const vyc_bundled_kernel *kernel, uint32_t grid[3], const vyc_run *run) {
   uint64_t counts[VYC_MOST_PARAMETERS];
   const uint32_t parameter_count = kernel->row->parameters.count;
   if (run->argument_count != kernel->buffers || run->scalar_count != kernel->scalars)
@@ -222,14 +225,14 @@ static vyc_status resolve(const vyc_kernel *kernel, uint32_t grid[3], const vyc_
   return vyc__bundle_grid(kernel->bundle, grid, kernel->row, counts, run->scalars);
 }
 
-vyc_status vyc_kernel_resolve(vyc_kernel *kernel, vyc_run *run) {
+vyc_status vyc_bundled_kernel_resolve(vyc_bundled_kernel *kernel, vyc_run *run) {
   VYC_REQUIRE(kernel != NULL);
   VYC_TRY(vyc__run_check_size(run));
   return resolve(kernel, run->grid, run);
 }
 
 /* A caller of an earlier version has a shorter struct, which says so still. */
-static vyc_status complete(const vyc_kernel *kernel, vyc_run *to, const vyc_run *run) {
+static vyc_status complete(const vyc_bundled_kernel *kernel, vyc_run *to, const vyc_run *run) {
   VYC_REQUIRE_IN("run", kernel != NULL);
   VYC_TRY(vyc__run_check_size(run));
   const size_t bytes = run->struct_size < sizeof *to ? run->struct_size : sizeof *to;
@@ -238,22 +241,24 @@ static vyc_status complete(const vyc_kernel *kernel, vyc_run *to, const vyc_run 
   return resolve(kernel, to->grid, run);
 }
 
-vyc_status vyc_kernel_run(vyc_kernel *kernel, vyc_ticket **ticket_out, const vyc_run *run) {
+vyc_status vyc_bundled_kernel_run(vyc_bundled_kernel *kernel, vyc_ticket **ticket_out,
+                                  const vyc_run *run) {
   vyc_run completed;
   if (ticket_out != NULL) *ticket_out = NULL;
   VYC_TRY(complete(kernel, &completed, run));
-  return vyc_plan_run(kernel->plan, ticket_out, &completed);
+  return vyc_prepared_run(kernel->prepared, ticket_out, &completed);
 }
 
-vyc_status vyc_kernel_submit(vyc_kernel *kernel, vyc_ticket **ticket_out, const vyc_run *run) {
+vyc_status vyc_bundled_kernel_submit(vyc_bundled_kernel *kernel, vyc_ticket **ticket_out,
+                                     const vyc_run *run) {
   vyc_run completed;
   if (ticket_out != NULL) *ticket_out = NULL;
   VYC_TRY(complete(kernel, &completed, run));
-  return vyc_plan_submit(kernel->plan, ticket_out, &completed);
+  return vyc_prepared_submit(kernel->prepared, ticket_out, &completed);
 }
 
-vyc_status vyc_kernel_launch(vyc_kernel *kernel, const vyc_run *run) {
+vyc_status vyc_bundled_kernel_launch(vyc_bundled_kernel *kernel, const vyc_run *run) {
   vyc_run completed;
   VYC_TRY(complete(kernel, &completed, run));
-  return vyc_plan_launch(kernel->plan, &completed);
+  return vyc_prepared_launch(kernel->prepared, &completed);
 }

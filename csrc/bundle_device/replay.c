@@ -16,8 +16,9 @@ static vyc_status load_kernels(vyc_replay *replay, compiler_log log, uint64_t ta
     if (step->kind != VYC_STEP_LAUNCH || replay->kernels[step->kernel] != NULL) continue;
     const vyc_disk_kernel *row = NULL;
     VYC_TRY(vyc__bundle_kernel(replay->bundle, &row, step->kernel));
-    VYC_TRY(vyc_kernel_load(&replay->kernels[step->kernel], log.text, log.bytes, replay->context,
-                            replay->bundle, vyc__bundle_text(replay->bundle, row->name), tag));
+    VYC_TRY(vyc_bundled_kernel_load(&replay->kernels[step->kernel], log.text, log.bytes,
+                                    replay->context, replay->bundle,
+                                    vyc__bundle_text(replay->bundle, row->name), tag));
   }
   return VYC_OK;
 }
@@ -115,7 +116,7 @@ void vyc_replay_release(vyc_replay *replay) {
   for (uint32_t i = 0; replay->meanings != NULL && i < replay->row->symbols.count; i++)
     vyc_buffer_release(replay->meanings[i].value.buffer);
   for (uint32_t i = 0; replay->kernels != NULL && i < replay->kernel_count; i++)
-    vyc_kernel_release(replay->kernels[i]);
+    vyc_bundled_kernel_release(replay->kernels[i]);
   for (uint32_t i = 0; replay->arrays != NULL && i < replay->row->arrays.count; i++)
     vyc_buffer_release(replay->arrays[i]);
   free(replay->meanings);
@@ -138,7 +139,7 @@ vyc_status vyc_replay_site(vyc_replay *replay, vyc_site *site_out, const char *k
   VYC_TRY(vyc_bundle_kernel_find(replay->bundle, &index, kernel));
   if (replay->kernels[index] == NULL)
     return vyc__fail(VYC_E_INVALID, "replay", "the graph does not launch kernel %.200s", kernel);
-  return vyc_kernel_site(replay->kernels[index], site_out, report);
+  return vyc_bundled_kernel_site(replay->kernels[index], site_out, report);
 }
 
 vyc_status vyc_replay_get(vyc_replay *replay, vyc_symbol_value *value_out, uint32_t symbol) {

@@ -65,7 +65,7 @@ static vyc_status bind_launch(const vyc_replay *replay, vyc_bound *bound,
                          .arguments = bound->arguments,
                          .scalars = bound->scalars,
                          .timeout_ns = -1};
-  return vyc_kernel_resolve(replay->kernels[step->kernel], &bound->run);
+  return vyc_bundled_kernel_resolve(replay->kernels[step->kernel], &bound->run);
 }
 
 static vyc_status bind_copy(const vyc_replay *replay, vyc_bound *bound, const vyc_meaning *meanings,
@@ -117,10 +117,10 @@ vyc_status vyc__replay_bind(const vyc_replay *replay, vyc_bound *bound, const vy
 
 static vyc_status add_launch(const vyc_replay *replay, vyc_graph *graph, uint32_t *number,
                              const vyc_disk_graph_step *row, const vyc_bound *bound) {
-  vyc_plan *plan = NULL;
-  VYC_TRY(vyc_kernel_plan(replay->kernels[row->kernel], &plan));
-  const vyc_status status = vyc_graph_add_launch(graph, number, plan, &bound->run);
-  vyc_plan_release(plan);
+  vyc_prepared *prepared = NULL;
+  VYC_TRY(vyc_bundled_kernel_prepared(replay->kernels[row->kernel], &prepared));
+  const vyc_status status = vyc_graph_add_launch(graph, number, prepared, &bound->run);
+  vyc_prepared_release(prepared);
   return status;
 }
 

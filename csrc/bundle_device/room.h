@@ -22,7 +22,7 @@ struct vyc_replay {
   vyc_bundle *bundle;
   vyc_context *context;
   const vyc_disk_graph *row;
-  vyc_kernel **kernels; /* by their number in the bundle; NULL: not in this graph */
+  vyc_bundled_kernel **kernels; /* by their number in the bundle; NULL: not in this graph */
   uint32_t kernel_count;
   vyc_buffer **arrays;
   uint32_t *numbers; /* of each step in the graph; an end has none */

@@ -39,39 +39,40 @@ vyc_status vyc__ask_capture(vyc_context *context, bool *captured_out, CUstream s
   return vyc__driver_failed(context, result, "cuStreamIsCapturing");
 }
 
-vyc_status vyc__place_of(vyc_context *context, vyc_place *place_out, vyc_stream *stream) {
+vyc_status vyc__launch_stream_of(vyc_context *context, vyc_launch_stream *on_out,
+                                 vyc_stream *stream) {
   if (VYC_LIKELY(stream == NULL)) {
-    *place_out = (vyc_place){context->main, NULL, VYC_SLOT_MAIN, false};
+    *on_out = (vyc_launch_stream){context->main, NULL, VYC_SLOT_MAIN, false};
     return VYC_OK;
   }
   if (stream->child.context != context)
     return vyc__fail(VYC_E_INVALID, "stream", "the stream belongs to another device");
-  *place_out = (vyc_place){stream->target, stream, stream->slot, false};
-  return vyc__is_adopted(stream) ? vyc__ask_capture(context, &place_out->captured, stream->target)
+  *on_out = (vyc_launch_stream){stream->target, stream, stream->slot, false};
+  return vyc__is_adopted(stream) ? vyc__ask_capture(context, &on_out->captured, stream->target)
                                  : VYC_OK;
 }
 
 vyc_status vyc__stream_of(vyc_context *context, CUstream *handle_out, uint32_t *slot_out,
                           vyc_stream *stream) {
-  vyc_place place = {0};
-  VYC_TRY(vyc__place_of(context, &place, stream));
-  if (place.captured)
+  vyc_launch_stream on = {0};
+  VYC_TRY(vyc__launch_stream_of(context, &on, stream));
+  if (on.captured)
     return vyc__fail(VYC_E_INVALID, "stream",
                      "the stream is being captured: a call with host arguments cannot be");
-  *handle_out = place.stream;
-  *slot_out = place.slot;
+  *handle_out = on.stream;
+  *slot_out = on.slot;
   return VYC_OK;
 }
 
 /* When it fails the work is in flight and nobody would wait for it: it is waited for here. What
  * does not end nobody can look for later, because the handle is its owner's. */
-vyc_status vyc__stream_given(vyc_stream *stream) {
+vyc_status vyc__stream_order_owner(vyc_stream *stream) {
   if (VYC_LIKELY(!vyc__is_adopted(stream))) return VYC_OK;
   vyc_context *context = stream->child.context;
   const vyc_status status = vyc__stream_order(stream, stream->handle, stream->target);
   if (VYC_LIKELY(status == VYC_OK)) return VYC_OK;
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
-  if (!vyc__stream_settle(context, stream->target)) atomic_store(&context->strays, true);
+  if (!vyc__stream_await_end(context, stream->target)) atomic_store(&context->strays, true);
   vyc__capture_restore(context->driver, mode);
   return status;
 }

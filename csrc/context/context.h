@@ -35,9 +35,9 @@ typedef struct vyc_depth {
 /* What lower rooms have upper ones do. */
 typedef struct vyc_above {
   void (*end)(vyc_context *context); /* the last reference is gone */
-  void (*empty_lanes)(vyc_context *context); /* see submission/ */
-  bool (*lanes_destroy)(vyc_plan *plan);
-  void (*lanes_free)(vyc_plan *plan);
+  void (*empty_submissions)(vyc_context *context); /* see submission/ */
+  bool (*submissions_destroy)(vyc_prepared *prepared);
+  void (*submissions_free)(vyc_prepared *prepared);
 } vyc_above;
 
 /* Upper rooms have more for each context: their structs begin with this one, or with that of the
@@ -62,15 +62,15 @@ struct vyc_context {
   _Atomic int lost_result; /* CUresult of the first sticky failure, and the call that gave it */
   _Atomic(const char *) lost_operation;
   _Atomic uint32_t report_count;
-  _Atomic uint32_t reports_ended; /* times that plans or graphs with records ended */
+  _Atomic uint32_t reports_ended; /* times that prepared kernels or graphs with records ended */
   pthread_mutex_t children_lock;
-  vyc_child *children; /* newest first, so a plan goes before its module */
+  vyc_child *children; /* newest first, so a prepared kernel goes before its module */
   uint32_t releasing; /* children whose last reference is gone and whose destroy still runs */
   vyc_child *leaked; /* released with work in flight that had not ended; as above */
   vyc_report *reports; /* guarded by children_lock */
   _Atomic bool gone; /* no driver call is made any more: everything was freed, or given up */
   vyc_context *next_abandoned; /* of the process; set once */
-  _Atomic bool abandoned; /* a close has given it up: its plans and streams stay */
+  _Atomic bool abandoned; /* a close has given it up: its prepared kernels and streams stay */
   _Atomic bool hung; /* work had not ended when a release ran out of patience */
   _Atomic bool strays; /* work is in flight that no stream of ours is ordered behind: nothing that
                           other streams used is reused or freed, and a close gives up */

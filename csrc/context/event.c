@@ -96,24 +96,24 @@ vyc_status vyc__event_take(vyc_event **event_out, vyc_context *context) {
   return VYC_OK;
 }
 
-vyc_status vyc__event_record(vyc_event *event, const vyc_place *place) {
+vyc_status vyc__event_record(vyc_event *event, const vyc_launch_stream *on) {
   vyc_context *context = event->child.context;
   /* What an event of the stream of call order waits for, and tells of, is that stream's. */
-  event->slot = place->stream == context->main ? VYC_SLOT_MAIN : place->slot;
-  event->is_foreign = vyc__is_adopted(place->object);
+  event->slot = on->stream == context->main ? VYC_SLOT_MAIN : on->slot;
+  event->is_foreign = vyc__is_adopted(on->object);
   VYC_CU_RESULT;
-  return VYC_CU(context, cuEventRecord, event->handle, place->stream);
+  return VYC_CU(context, cuEventRecord, event->handle, on->stream);
 }
 
 static vyc_status record(vyc_stream *stream, vyc_event **event_out, vyc_scope *scope) {
   vyc_context *context = stream->child.context;
-  const vyc_place place = {stream->target, stream, stream->slot, false};
+  const vyc_launch_stream on = {stream->target, stream, stream->slot, false};
   vyc_event *event = vyc__is_adopted(stream) ? NULL : take_kept(context);
   if (event == NULL) {
     vyc__scope_relax(context, scope);
     VYC_TRY(make(&event, context));
   }
-  const vyc_status status = vyc__event_record(event, &place);
+  const vyc_status status = vyc__event_record(event, &on);
   if (VYC_UNLIKELY(status != VYC_OK))
     vyc__child_release(&event->child);
   else

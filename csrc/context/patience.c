@@ -31,33 +31,33 @@ static bool is_unknown(vyc_context *context, vyc_status status) {
 }
 
 /* What a wait of a release found. The caller keeps the error record. */
-static bool settled(vyc_context *context, vyc_status status) {
+static bool has_ended(vyc_context *context, vyc_status status) {
   if (atomic_load(&context->lost)) return true;
   if (status == VYC_NOT_READY && !atomic_exchange(&context->hung, true))
     vyc__log(context, VYC_LOG_WARNING, "work has not ended in time: what it uses is not freed");
   return status == VYC_OK;
 }
 
-bool vyc__settle_after(vyc_context *context, vyc_status status) {
+bool vyc__await_end_after(vyc_context *context, vyc_status status) {
   if (is_unknown(context, status)) status = ask_events(context);
   if (is_unknown(context, status)) {
     vyc_pace pace = vyc__pace_begin(vyc__patience(context), VYC_SPIN_NS);
     status = vyc__work_look_on(context, &pace);
   }
-  return settled(context, status);
+  return has_ended(context, status);
 }
 
-bool vyc__settle(vyc_context *context) {
+bool vyc__await_end(vyc_context *context) {
   vyc__record_keep();
   const vyc_status status = vyc__own_wait(context, vyc__patience(context));
   if (status == VYC_OK) atomic_store(&context->hung, false);
-  const bool ended =
-      vyc__settle_after(context, status) && (atomic_load(&context->lost) || vyc__is_alone(context));
+  const bool ended = vyc__await_end_after(context, status) &&
+                     (atomic_load(&context->lost) || vyc__is_alone(context));
   vyc__record_resume();
   return ended;
 }
 
-bool vyc__stream_settle(vyc_context *context, CUstream stream) {
+bool vyc__stream_await_end(vyc_context *context, CUstream stream) {
   vyc__record_keep();
   vyc_status status = vyc__stream_finish(context, stream, vyc__patience(context));
   if (is_unknown(context, status)) { /* a look or an event failed: one of them may do */
@@ -65,7 +65,7 @@ bool vyc__stream_settle(vyc_context *context, CUstream stream) {
     status = vyc__stream_finish_by_event(context, stream, &pace);
     if (is_unknown(context, status)) status = vyc__stream_finish_by_looks(context, stream, &pace);
   }
-  const bool ended = settled(context, status);
+  const bool ended = has_ended(context, status);
   vyc__record_resume();
   return ended;
 }

@@ -13,7 +13,7 @@ static void stream_destroy(vyc_child *child) {
   vyc_stream *stream = (vyc_stream *)child;
   vyc_context *context = child->context;
   /* The slot is given to another stream; marks of this one must not outlive its work. */
-  if (!vyc__stream_settle(context, stream->handle)) {
+  if (!vyc__stream_await_end(context, stream->handle)) {
     child->has_leaked = true;
     return;
   }
@@ -87,7 +87,7 @@ static vyc_status finish_in_slot(vyc_context *context, uint32_t slot, CUstream s
   const uint32_t given = atomic_load_explicit(&history->next[ring], memory_order_relaxed);
   const vyc_status status = vyc__stream_finish(context, stream, timeout_ns);
   if (status == VYC_OK && ring != VYC_RING_FAR)
-    atomic_store_explicit(&history->settled[ring], given, memory_order_relaxed);
+    atomic_store_explicit(&history->ended[ring], given, memory_order_relaxed);
   return status;
 }
 

@@ -35,12 +35,12 @@ struct vyc_stream {
 };
 
 /* Where one launch goes. */
-typedef struct vyc_place {
+typedef struct vyc_launch_stream {
   CUstream stream;
   vyc_stream *object; /* NULL: the context's own */
   uint32_t slot;
   bool captured; /* somebody else is capturing the stream */
-} vyc_place;
+} vyc_launch_stream;
 
 struct vyc_event {
   vyc_child child;
@@ -96,7 +96,8 @@ vyc_status vyc__slots_finish(vyc_context *context, uint64_t slots, const vyc_far
 /* ---- adopted_stream.c ---- */
 
 /* Where a launch on the given stream goes. An adopted stream is asked whether it is captured. */
-vyc_status vyc__place_of(vyc_context *context, vyc_place *place_out, vyc_stream *stream);
+vyc_status vyc__launch_stream_of(vyc_context *context, vyc_launch_stream *on_out,
+                                 vyc_stream *stream);
 /* The CUstream and slot of a run: the given stream's, or the context's own. VYC_E_INVALID when it
  * is being captured. */
 vyc_status vyc__stream_of(vyc_context *context, CUstream *handle_out, uint32_t *slot_out,
@@ -105,7 +106,7 @@ vyc_status vyc__stream_of(vyc_context *context, CUstream *handle_out, uint32_t *
  * through the scratch event of an adopted one. */
 vyc_status vyc__stream_order(vyc_stream *stream, CUstream later, CUstream earlier);
 /* After work given to an adopted stream: lets others be ordered behind it. */
-vyc_status vyc__stream_given(vyc_stream *stream);
+vyc_status vyc__stream_order_owner(vyc_stream *stream);
 /* Whether somebody captures the stream. */
 vyc_status vyc__ask_capture(vyc_context *context, bool *captured_out, CUstream stream);
 static inline uint32_t vyc__slot_of(const vyc_stream *stream) {
@@ -122,7 +123,7 @@ void vyc__events_close(vyc_context *context);
 uint64_t vyc__events_kept(const vyc_context *context);
 /* An event that was kept, or a new one; the caller has relaxed the capture mode. */
 vyc_status vyc__event_take(vyc_event **event_out, vyc_context *context);
-vyc_status vyc__event_record(vyc_event *event, const vyc_place *place);
+vyc_status vyc__event_record(vyc_event *event, const vyc_launch_stream *on);
 /* The rest, where no close could do that. */
 void vyc__events_free(vyc_context *context);
 

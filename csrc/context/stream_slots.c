@@ -1,7 +1,7 @@
-/* The streams of a context: their numbers (base/slots.h), so that a buffer can keep which of them have
- * work on it, and the lists that waits for all work go through. Where no number is left, after four
- * billion streams or beside VYC_SLOTS others, a stream shares VYC_SLOT_OTHER, and is waited for
- * with all that is there. */
+/* The streams of a context: their numbers (base/slots.h), so that a buffer can keep which of them
+ * have work on it, and the lists that waits for all work go through. Where no number is left, after
+ * four billion streams or beside VYC_SLOTS others, a stream shares VYC_SLOT_OTHER, and is waited
+ * for with all that is there. */
 #include "room.h"
 
 /* ---- listed ---------------------------------------------------------------------------------- */

@@ -158,10 +158,10 @@ static vyc_status wait_for_all(vyc_context *context, int64_t timeout_ns) {
 }
 
 vyc_status vyc__work_wait(vyc_context *context, int64_t timeout_ns) {
-  vyc_settling settling;
-  vyc__settling_begin(&context->history, &settling);
+  vyc_progress progress;
+  vyc__progress_begin(&context->history, &progress);
   const vyc_status status = wait_for_all(context, timeout_ns);
-  if (status == VYC_OK) vyc__settling_end(&context->history, &settling);
+  if (status == VYC_OK) vyc__progress_end(&context->history, &progress);
   return status;
 }
 

@@ -78,9 +78,9 @@ int64_t vyc__patience(vyc_context *context);
 /* Both for releases, before a driver call that waits for kernels: at most as long as the
  * context's patience lasts, one look when it is known to have run out. False: something may run for
  * ever, and what it uses is leaked. The error record stays as it was. */
-bool vyc__settle(vyc_context *context);
-bool vyc__stream_settle(vyc_context *context, CUstream stream);
+bool vyc__await_end(vyc_context *context);
+bool vyc__stream_await_end(vyc_context *context, CUstream stream);
 /* The same after a wait that ended with `status`. The caller keeps the error record. */
-bool vyc__settle_after(vyc_context *context, vyc_status status);
+bool vyc__await_end_after(vyc_context *context, vyc_status status);
 
 #endif

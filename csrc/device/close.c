@@ -76,7 +76,7 @@ static vyc_status close_now(vyc_context *context, int64_t timeout_ns) {
   if (!atomic_load(&context->lost)) status = vyc__own_wait(context, vyc__pace_left(&pace));
   if (status == VYC_OK) status = vyc__check_reports(context, 0);
   if (status == VYC_NOT_READY ||
-      (status != VYC_OK && status != VYC_E_ASSERT && !vyc__settle(context))) {
+      (status != VYC_OK && status != VYC_E_ASSERT && !vyc__await_end(context))) {
     status = give_up(context, timeout_ns);
     vyc__leave(context, &scope);
     return status;

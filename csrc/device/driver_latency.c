@@ -76,7 +76,7 @@ static void end(rig *r) {
   const vyc_driver *driver = context->driver;
   vyc_error failure;
   vyc__error_save(&failure);
-  const bool ended = r->stream == NULL || vyc__stream_settle(context, r->stream);
+  const bool ended = r->stream == NULL || vyc__stream_await_end(context, r->stream);
   if (ended) {
     if (r->exec != NULL) driver->cuGraphExecDestroy(r->exec);
     if (r->graph != NULL) driver->cuGraphDestroy(r->graph);

@@ -7,9 +7,9 @@
 #define PATIENCE_NS INT64_C(10000000000)
 
 static const vyc_above above = {.end = vyc__context_end,
-                                .empty_lanes = vyc__lanes_empty,
-                                .lanes_destroy = vyc__lanes_destroy,
-                                .lanes_free = vyc__lanes_free};
+                                .empty_submissions = vyc__submissions_empty,
+                                .submissions_destroy = vyc__submissions_destroy,
+                                .submissions_free = vyc__submissions_free};
 
 struct attribute_row {
   const char *name;

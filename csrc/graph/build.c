@@ -99,10 +99,10 @@ static vyc_status add_clears(level *in, uint32_t number) {
   vyc_step *step = &in->graph->steps[number];
   const vyc_values *values = step->now;
   memset(step->clears, 0, sizeof step->clears);
-  for (uint32_t i = 0; i < step->plan->binding_count; i++) {
+  for (uint32_t i = 0; i < step->prepared->binding_count; i++) {
     const vyc_argument *argument = &values->arguments[i];
-    const uint64_t bytes = argument->count * step->plan->bindings[i].element_bytes;
-    if (bytes == 0 || !vyc__needs_clear(step->plan, i, &values->run)) continue;
+    const uint64_t bytes = argument->count * step->prepared->bindings[i].element_bytes;
+    if (bytes == 0 || !vyc__needs_clear(step->prepared, i, &values->run)) continue;
     const uint64_t address = argument->buffer->address + argument->offset;
     step->clears[i / 64] |= UINT64_C(1) << i % 64;
     VYC_TRY(add_fill(in, number, i, address, bytes, 0, vyc__clear_width(address, bytes)));
@@ -139,7 +139,7 @@ static vyc_status add_launch(level *in, uint32_t number) {
   vyc__kernel_params(step, step->now, &params);
   VYC_TRY(VYC_CU(context, cuGraphAddKernelNode, &graph->nodes[at].handle, in->handle, in->handles,
                  in->handle_count, &params));
-  return step->plan->cooperative ? make_cooperative(context, graph->nodes[at].handle) : VYC_OK;
+  return step->prepared->cooperative ? make_cooperative(context, graph->nodes[at].handle) : VYC_OK;
 }
 
 static vyc_status add_transfer(level *in, uint32_t number) {
@@ -271,9 +271,9 @@ static vyc_status name_graph(vyc_graph *graph) {
   const char *between = " (", *last = NULL;
   for (uint32_t i = 0; i < graph->step_count; i++) {
     const vyc_step *step = &graph->steps[i];
-    if (step->kind != STEP_LAUNCH || (last != NULL && strcmp(step->plan->name, last) == 0))
+    if (step->kind != STEP_LAUNCH || (last != NULL && strcmp(step->prepared->name, last) == 0))
       continue;
-    last = step->plan->name;
+    last = step->prepared->name;
     if ((size_t)used + strlen(last) + 8 > sizeof text) {
       used += snprintf(text + used, sizeof text - (size_t)used, "%s...", between);
       between = ", ";
@@ -322,7 +322,7 @@ vyc_status vyc__graph_fill(vyc_graph *graph, CUgraph into, vyc_outside *outside)
 
 static bool has_cooperative(const vyc_graph *graph) {
   for (uint32_t i = 0; i < graph->step_count; i++)
-    if (graph->steps[i].kind == STEP_LAUNCH && graph->steps[i].plan->cooperative) return true;
+    if (graph->steps[i].kind == STEP_LAUNCH && graph->steps[i].prepared->cooperative) return true;
   return false;
 }
 

@@ -2,8 +2,8 @@
  * captured, with the values of this replay, its branches and its loops.
  *
  * They are made as those of a second recorded graph, which holds what they use as long as anything
- * can launch them (context/captured_hold.c), and has counters and barriers of its own: when they run is not
- * known here, and nothing outside of the captured graph can be ordered with them. */
+ * can launch them (context/captured_hold.c), and has counters and barriers of its own: when they
+ * run is not known here, and nothing outside of the captured graph can be ordered with them. */
 #include <stdlib.h>
 
 #include "graph.h"
@@ -14,7 +14,7 @@ static vyc_status copy_values(vyc_graph *copy, const vyc_step *step,
                               const vyc_graph_change *change) {
   const vyc_run *run = change == NULL ? &step->base->run : change->run;
   const vyc_graph_transfer *transfer = change == NULL ? &step->base->transfer : change->transfer;
-  return vyc__add_values(copy, NULL, step->kind, step->plan, run, transfer);
+  return vyc__add_values(copy, NULL, step->kind, step->prepared, run, transfer);
 }
 
 static vyc_status copy_repeat(vyc_graph *copy, const vyc_step *step) {
@@ -41,26 +41,26 @@ static vyc_status copy_steps(vyc_graph *copy, const vyc_graph *graph,
 /* ---- order ----------------------------------------------------------------------------------- */
 
 /* What a buffer still has in flight is waited for, as in vyc__launch_prepare. */
-static vyc_status settle_buffer(vyc_buffer *buffer) {
+static vyc_status await_buffer(vyc_buffer *buffer) {
   if (buffer == NULL) return VYC_OK;
   atomic_store(&buffer->exported, true); /* to whoever launches the captured graph */
-  return vyc__buffer_settle(buffer);
+  return vyc__buffer_await_end(buffer);
 }
 
-static vyc_status settle_step(const vyc_step *step) {
-  if (step->kind == STEP_REPEAT) return settle_buffer(step->until);
+static vyc_status await_step(const vyc_step *step) {
+  if (step->kind == STEP_REPEAT) return await_buffer(step->until);
   if (step->kind == STEP_TRANSFER) {
-    VYC_TRY(settle_buffer(step->base->transfer.to));
-    return settle_buffer(step->base->transfer.from);
+    VYC_TRY(await_buffer(step->base->transfer.to));
+    return await_buffer(step->base->transfer.from);
   }
-  for (uint32_t i = 0; i < step->plan->binding_count; i++)
-    VYC_TRY(settle_buffer(step->base->arguments[i].buffer));
+  for (uint32_t i = 0; i < step->prepared->binding_count; i++)
+    VYC_TRY(await_buffer(step->base->arguments[i].buffer));
   return VYC_OK;
 }
 
-static vyc_status settle(const vyc_graph *copy) {
+static vyc_status await_memory(const vyc_graph *copy) {
   vyc_context *context = copy->child.context;
-  for (uint32_t i = 0; i < copy->step_count; i++) VYC_TRY(settle_step(&copy->steps[i]));
+  for (uint32_t i = 0; i < copy->step_count; i++) VYC_TRY(await_step(&copy->steps[i]));
   return copy->recycled ? vyc__stream_finish(context, context->main, -1) : VYC_OK;
 }
 
@@ -103,15 +103,15 @@ static bool has_begun(const vyc_graph *copy) {
 }
 
 static vyc_status capture(vyc_graph *copy, const vyc_graph *graph, const vyc_graph_change *changes,
-                          uint32_t count, const vyc_place *place, bool *held_out) {
+                          uint32_t count, const vyc_launch_stream *on, bool *held_out) {
   vyc_context *context = copy->child.context;
-  CUstream stream = place->stream;
+  CUstream stream = on->stream;
   CUgraph into = NULL;
   vyc_outside outside = {0};
   VYC_TRY(copy_steps(copy, graph, changes, count));
   VYC_TRY(vyc__graph_prepare(copy));
-  VYC_TRY(settle(copy));
-  VYC_TRY(vyc__graph_reports_on(copy, place->slot));
+  VYC_TRY(await_memory(copy));
+  VYC_TRY(vyc__graph_reports_on(copy, on->slot));
   VYC_TRY(find_capture(context, &into, &outside, stream));
   const vyc_status status = add_nodes(copy, into, &outside, stream);
   if (status != VYC_OK && has_begun(copy)) end_capture(context, stream);
@@ -120,7 +120,7 @@ static vyc_status capture(vyc_graph *copy, const vyc_graph *graph, const vyc_gra
 }
 
 vyc_status vyc__graph_capture(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
-                              const vyc_place *place) {
+                              const vyc_launch_stream *on) {
   vyc_context *context = graph->child.context;
   const vyc_driver *driver = context->driver;
   if (driver->cuStreamGetCaptureInfo == NULL || driver->cuStreamUpdateCaptureDependencies == NULL)
@@ -130,7 +130,7 @@ vyc_status vyc__graph_capture(vyc_graph *graph, const vyc_graph_change *changes,
   if (copy == NULL) return VYC_E_MEMORY;
   const CUstreamCaptureMode mode = vyc__capture_relax(driver);
   bool held = false;
-  const vyc_status status = capture(copy, graph, changes, count, place, &held);
+  const vyc_status status = capture(copy, graph, changes, count, on, &held);
   if (status == VYC_OK) vyc__count(&context->counters, cuda_graph_launches, 1);
   if (status == VYC_OK && !held) {
     copy->captures = graph->captures;

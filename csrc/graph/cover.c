@@ -24,11 +24,11 @@ static vyc_status next_node(walk *w, const vyc_access *accesses, uint32_t count)
 }
 
 static vyc_status walk_clears(walk *w, const vyc_step *step, const vyc_values *values) {
-  for (uint32_t i = 0; i < step->plan->binding_count; i++) {
+  for (uint32_t i = 0; i < step->prepared->binding_count; i++) {
     if ((step->clears[i / 64] >> i % 64 & 1) == 0) continue;
     const vyc_argument *argument = &values->arguments[i];
     const uint64_t begin = argument->buffer->address + argument->offset;
-    const uint64_t bytes = argument->count * step->plan->bindings[i].element_bytes;
+    const uint64_t bytes = argument->count * step->prepared->bindings[i].element_bytes;
     VYC_TRY(next_node(w, &(vyc_access){begin, begin + bytes, 1, 0}, 1));
   }
   return VYC_OK;

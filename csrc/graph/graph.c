@@ -30,7 +30,7 @@ static void graph_finish(vyc_child *child) {
     vyc_step *step = &graph->steps[i];
     if (step->base != NULL) vyc__values_drop(step, step->base);
     vyc_buffer_release(step->until);
-    vyc_plan_release(step->plan);
+    vyc_prepared_release(step->prepared);
     vyc__step_free(step);
   }
   vyc__far_free(&graph->used.far);
@@ -93,18 +93,19 @@ static uint32_t add(vyc_graph *graph, const vyc_step *step) {
 /* Memory for the parameters of a step, and for the state of its grid barrier. */
 static vyc_status make_room(vyc_graph *graph, vyc_step *step) {
   vyc_context *context = graph->child.context;
-  vyc_plan *plan = step->plan;
+  vyc_prepared *prepared = step->prepared;
   VYC_TRY(vyc__step_spare(step, &step->base));
-  step->built = calloc(plan == NULL ? 2 : plan->binding_count + 2, sizeof *step->built);
+  step->built = calloc(prepared == NULL ? 2 : prepared->binding_count + 2, sizeof *step->built);
   if (step->built == NULL) return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
-  if (plan != NULL) VYC_TRY(vyc__graph_report_of(graph, &step->report, plan));
-  if (plan == NULL || !plan->has_barrier) return VYC_OK;
+  if (prepared != NULL) VYC_TRY(vyc__graph_report_of(graph, &step->report, prepared));
+  if (prepared == NULL || !prepared->has_barrier) return VYC_OK;
   return vyc__pool_take(context, vyc__device_pool(context), &step->barrier, VYC_BARRIER_BYTES);
 }
 
-vyc_status vyc__add_values(vyc_graph *graph, uint32_t *step_out, uint32_t kind, vyc_plan *plan,
-                           const vyc_run *run, const vyc_graph_transfer *transfer) {
-  vyc_step step = {.kind = kind, .first_node = VYC_NONE, .plan = plan};
+vyc_status vyc__add_values(vyc_graph *graph, uint32_t *step_out, uint32_t kind,
+                           vyc_prepared *prepared, const vyc_run *run,
+                           const vyc_graph_transfer *transfer) {
+  vyc_step step = {.kind = kind, .first_node = VYC_NONE, .prepared = prepared};
   VYC_TRY(room_for_step(graph));
   const vyc_status status = make_room(graph, &step);
   if (status != VYC_OK) {
@@ -115,21 +116,21 @@ vyc_status vyc__add_values(vyc_graph *graph, uint32_t *step_out, uint32_t kind, 
   step.now = step.base;
   vyc__values_set(&step, step.base, run, transfer);
   vyc__values_hold(&step, step.base);
-  if (plan != NULL) vyc__child_retain(&plan->child);
+  if (prepared != NULL) vyc__child_retain(&prepared->child);
   const uint32_t number = add(graph, &step);
   if (step_out != NULL) *step_out = number;
   return VYC_OK;
 }
 
-vyc_status vyc_graph_add_launch(vyc_graph *graph, uint32_t *step_out, vyc_plan *plan,
+vyc_status vyc_graph_add_launch(vyc_graph *graph, uint32_t *step_out, vyc_prepared *prepared,
                                 const vyc_run *run) {
-  VYC_REQUIRE(graph != NULL && plan != NULL);
-  VYC_REQUIRE(plan->child.context == graph->child.context);
-  VYC_TRY(vyc__recorded_check(plan, run));
+  VYC_REQUIRE(graph != NULL && prepared != NULL);
+  VYC_REQUIRE(prepared->child.context == graph->child.context);
+  VYC_TRY(vyc__recorded_check(prepared, run));
   vyc_scope scope;
   VYC_TRY(vyc__enter(graph->child.context, &scope));
   vyc__graph_claim(graph);
-  const vyc_status status = vyc__add_values(graph, step_out, STEP_LAUNCH, plan, run, NULL);
+  const vyc_status status = vyc__add_values(graph, step_out, STEP_LAUNCH, prepared, run, NULL);
   vyc__graph_unclaim(graph);
   vyc__leave(graph->child.context, &scope);
   return status;
@@ -226,7 +227,7 @@ static int by_address(const void *a, const void *b) {
 static uint64_t most_buffers(const vyc_graph *graph) {
   uint64_t count = 1;
   for (uint32_t i = 0; i < graph->step_count; i++)
-    count += graph->steps[i].kind == STEP_LAUNCH ? graph->steps[i].plan->binding_count : 2u;
+    count += graph->steps[i].kind == STEP_LAUNCH ? graph->steps[i].prepared->binding_count : 2u;
   return count;
 }
 
@@ -236,7 +237,7 @@ void vyc__graph_list_memory(vyc_graph *graph) {
   for (uint32_t i = 0; i < graph->step_count; i++) {
     const vyc_step *step = &graph->steps[i];
     if (step->until != NULL) graph->buffers[count++] = step->until;
-    for (uint32_t b = 0; step->kind == STEP_LAUNCH && b < step->plan->binding_count; b++)
+    for (uint32_t b = 0; step->kind == STEP_LAUNCH && b < step->prepared->binding_count; b++)
       graph->buffers[count++] = step->base->arguments[b].buffer;
     if (step->kind != STEP_TRANSFER) continue;
     if (step->base->transfer.to != NULL) graph->buffers[count++] = step->base->transfer.to;

@@ -96,16 +96,16 @@ typedef struct vyc_step {
   uint32_t first_node;   /* of a list through vyc_node.next */
   uint32_t access_count;
   vyc_access *built;     /* the ranges that the edges were made for */
-  vyc_plan *plan;
-  vyc_block *barrier;    /* state of the plan's grid barrier, this step's alone; or NULL */
-  uint64_t report;       /* where the plan reports in this graph; or 0 */
+  vyc_prepared *prepared;
+  vyc_block *barrier; /* state of the prepared kernel's grid barrier, this step's alone; or NULL */
+  uint64_t report; /* where the prepared kernel reports in this graph; or 0 */
   vyc_values *values[VYC_STEP_VALUES]; /* the second and third are made on first need */
-  vyc_values *base;      /* one of them; holds its buffers, the others hold nothing */
-  vyc_values *now;       /* what the exec holds, unless stale */
-  vyc_values *target;    /* during a launch: what it shall hold, NULL: the base */
+  vyc_values *base; /* one of them; holds its buffers, the others hold nothing */
+  vyc_values *now; /* what the exec holds, unless stale */
+  vyc_values *target; /* during a launch: what it shall hold, NULL: the base */
   uint64_t clears[VYC_MAX_BINDINGS / 64]; /* bit per binding with nodes that clear it */
-  uint64_t times;        /* REPEAT; 0 with `until`: no limit */
-  vyc_buffer *until;     /* or NULL */
+  uint64_t times; /* REPEAT; 0 with `until`: no limit */
+  vyc_buffer *until; /* or NULL */
   uint64_t until_address;
   uint32_t until_bytes;
 } vyc_step;
@@ -113,19 +113,19 @@ typedef struct vyc_step {
 enum { /* vyc_node.role, else the number of the binding that it clears */
        NODE_LAUNCH = VYC_MAX_BINDINGS,
        NODE_TRANSFER,
-       NODE_BARRIER,    /* clears the state of a grid barrier */
-       NODE_LOOP,       /* the WHILE node */
+       NODE_BARRIER, /* clears the state of a grid barrier */
+       NODE_LOOP, /* the WHILE node */
        NODE_LOOP_BEGIN, /* kernel in front of it */
-       NODE_LOOP_NEXT   /* last kernel of its body */
+       NODE_LOOP_NEXT /* last kernel of its body */
 };
 
 typedef struct vyc_node {
   CUgraphNode handle;
   uint32_t step, role;
-  uint32_t next;                         /* of the same step */
-  uint32_t parent;                       /* the WHILE node whose body it is in */
-  uint32_t first_edge, edge_count;       /* numbers of nodes, in graph->edges */
-  uint32_t element_bytes;                /* of a clear or fill */
+  uint32_t next; /* of the same step */
+  uint32_t parent; /* the WHILE node whose body it is in */
+  uint32_t first_edge, edge_count; /* numbers of nodes, in graph->edges */
+  uint32_t element_bytes; /* of a clear or fill */
 } vyc_node;
 
 typedef struct vyc_range {
@@ -151,43 +151,43 @@ struct vyc_graph {
   vyc_child child;
   vyc_claim claim;
   bool finished;
-  bool serial;             /* edges in the order of recording, which fit whatever comes */
-  bool path;               /* as built the nodes are one path: no ranges can break their order */
+  bool serial; /* edges in the order of recording, which fit whatever comes */
+  bool path; /* as built the nodes are one path: no ranges can break their order */
   uint32_t step_count, step_room;
   vyc_step *steps;
   uint32_t open_count, open_room;
-  uint32_t *open;          /* repetitions that are being recorded */
+  uint32_t *open; /* repetitions that are being recorded */
   uint32_t away_count;
-  uint32_t *away;          /* room for every step */
+  uint32_t *away; /* room for every step */
   uint32_t buffer_count;
-  vyc_buffer **buffers;    /* every buffer of the base values, once; room for all arguments */
+  vyc_buffer **buffers; /* every buffer of the base values, once; room for all arguments */
   uint32_t pinned_count;
-  vyc_pinned **pinned;     /* of the base values; room for all steps */
+  vyc_pinned **pinned; /* of the base values; room for all steps */
   CUgraph graph;
-  CUgraphExec exec;        /* NULL: not built, or a build failed */
-  bool renewed;            /* not launched yet, and the exec before it was */
+  CUgraphExec exec; /* NULL: not built, or a build failed */
+  bool renewed; /* not launched yet, and the exec before it was */
   uint32_t node_count, node_room;
   vyc_node *nodes;
   uint32_t edge_count, edge_room;
   uint32_t *edges;
   vyc_ranges touched, written; /* by the nodes as built */
-  uint32_t reorders;       /* see VYC_MOST_REORDERS */
+  uint32_t reorders; /* see VYC_MOST_REORDERS */
   uint32_t moved_count, moved_room;
-  vyc_moved *moved;        /* during a launch */
-  vyc_order wanted;        /* likewise */
+  vyc_moved *moved; /* during a launch */
+  vyc_order wanted; /* likewise */
   uint32_t access_room;
-  vyc_access *accesses;    /* of one step, likewise */
+  vyc_access *accesses; /* of one step, likewise */
   vyc_module *loop_module;
   CUfunction loop_begin, loop_next;
-  uint32_t loops_made;     /* by the latest build */
-  vyc_block *counters;     /* a u64 per loop */
+  uint32_t loops_made; /* by the latest build */
+  vyc_block *counters; /* a u64 per loop */
   bool recycled; /* counters or barriers: an earlier owner may have work in call order, */
   vyc_slots ordered; /* behind which the streams of these slots are */
-  vyc_slots used;    /* slots of the streams it was launched on */
+  vyc_slots used; /* slots of the streams it was launched on */
   vyc_report_block *reports; /* one for each kernel; a list through `next` */
   vyc_graph *captures; /* whose nodes are in graphs of others that hold none of them; each the
                           next one's list */
-  vyc_hold *hold;      /* of a copy whose nodes are in graphs of others that do hold it */
+  vyc_hold *hold; /* of a copy whose nodes are in graphs of others that do hold it */
   vyc_name *called; /* says what is in it */
   const vyc_name *noted; /* see vyc__noted_as */
 };
@@ -204,7 +204,7 @@ static inline void vyc__graph_give(const vyc_graph *graph, vyc_block *block) {
 /* Values of a step that are neither its base nor what the exec holds. */
 vyc_status vyc__step_spare(vyc_step *step, vyc_values **values_out);
 void vyc__step_free(vyc_step *step);
-vyc_status vyc__recorded_check(const vyc_plan *plan, const vyc_run *run);
+vyc_status vyc__recorded_check(const vyc_prepared *prepared, const vyc_run *run);
 vyc_status vyc__transfer_check(const vyc_context *context, const vyc_graph_transfer *transfer);
 /* Copy parameters that were checked. */
 void vyc__values_set(const vyc_step *step, vyc_values *values, const vyc_run *run,
@@ -320,9 +320,10 @@ vyc_status vyc__loop_next_node(vyc_graph *graph, CUgraphNode *node_out, CUgraph 
 
 /* A child of the context. NULL: out of memory, and recorded. */
 vyc_graph *vyc__graph_new(vyc_context *context);
-/* A step with parameters that were checked; plan and buffers are held from here on. */
-vyc_status vyc__add_values(vyc_graph *graph, uint32_t *step_out, uint32_t kind, vyc_plan *plan,
-                           const vyc_run *run, const vyc_graph_transfer *transfer);
+/* A step with parameters that were checked; prepared kernel and buffers are held from here on. */
+vyc_status vyc__add_values(vyc_graph *graph, uint32_t *step_out, uint32_t kind,
+                           vyc_prepared *prepared, const vyc_run *run,
+                           const vyc_graph_transfer *transfer);
 /* A repetition, whose end is not known yet; `until` is held. */
 vyc_status vyc__add_repeat(vyc_graph *graph, uint32_t *step_out, uint64_t times, vyc_buffer *until,
                            uint64_t until_offset, uint32_t until_bytes);
@@ -333,8 +334,8 @@ void vyc__graph_list_memory(vyc_graph *graph);
 
 /* ---- reports.c ---- */
 
-/* Where launches of the graph report; address 0 when the plan reports nothing. */
-vyc_status vyc__graph_report_of(vyc_graph *graph, uint64_t *address_out, vyc_plan *plan);
+/* Where launches of the graph report; address 0 when the prepared kernel reports nothing. */
+vyc_status vyc__graph_report_of(vyc_graph *graph, uint64_t *address_out, vyc_prepared *prepared);
 /* The graph is launched on the stream. */
 vyc_status vyc__graph_reports_on(const vyc_graph *graph, uint32_t slot);
 void vyc__graph_reports_end(vyc_graph *graph);
@@ -343,6 +344,6 @@ void vyc__graph_reports_end(vyc_graph *graph);
 
 /* Launch on a stream that somebody else captures. The changes were checked. */
 vyc_status vyc__graph_capture(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
-                              const vyc_place *place);
+                              const vyc_launch_stream *on);
 
 #endif

@@ -20,7 +20,7 @@ static vyc_status check_change(const vyc_graph *graph, const vyc_graph_change *c
   const vyc_step *step = &graph->steps[change->step];
   if (step->kind == STEP_LAUNCH) {
     VYC_REQUIRE_IN("graph", change->run != NULL && change->transfer == NULL);
-    return vyc__recorded_check(step->plan, change->run);
+    return vyc__recorded_check(step->prepared, change->run);
   }
   VYC_REQUIRE_IN("graph",
                  step->kind == STEP_TRANSFER && change->transfer != NULL && change->run == NULL);
@@ -46,7 +46,7 @@ static void list_away(vyc_graph *graph, uint32_t number) {
 }
 
 /* Keep in the list what differs from its base, or may. */
-static void settle(vyc_graph *graph) {
+static void keep_changed(vyc_graph *graph) {
   uint32_t kept = 0;
   for (uint32_t i = 0; i < graph->away_count; i++) {
     vyc_step *step = &graph->steps[graph->away[i]];
@@ -59,7 +59,7 @@ static void settle(vyc_graph *graph) {
 
 /* ---- launch ---------------------------------------------------------------------------------- */
 
-static vyc_status aim(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count) {
+static vyc_status set_targets(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
     vyc_step *step = &graph->steps[changes[i].step];
     VYC_TRY(vyc__step_spare(step, &step->target));
@@ -77,7 +77,7 @@ static bool fits(const vyc_graph *graph) {
   return true;
 }
 
-static vyc_status hit(vyc_graph *graph) {
+static vyc_status reach_targets(vyc_graph *graph) {
   const bool fit = VYC_LIKELY(graph->exec != NULL && fits(graph));
   bool in_order = true;
   if (fit) VYC_TRY(vyc__edges_fit(graph, &in_order));
@@ -139,7 +139,7 @@ static vyc_status use_own(vyc_graph *graph, CUstream stream, uint32_t slot) {
 
 /* The driver runs launches of one exec one after the other. A new exec comes behind those of the
  * one before it, on whatever streams they are. */
-static vyc_status follow(vyc_graph *graph, CUstream stream, uint32_t slot) {
+static vyc_status order_behind_launches(vyc_graph *graph, CUstream stream, uint32_t slot) {
   if (VYC_LIKELY(!graph->renewed)) return VYC_OK;
   vyc_context *context = graph->child.context;
   const uint64_t near = atomic_load(&graph->used.near);
@@ -154,20 +154,20 @@ static vyc_status follow(vyc_graph *graph, CUstream stream, uint32_t slot) {
 }
 
 /* Memory and streams of others are ordered behind the launch. */
-static vyc_status give(const vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
-                       vyc_stream *stream, CUstream handle) {
-  VYC_TRY(vyc__stream_given(stream));
+static vyc_status order_owners(const vyc_graph *graph, const vyc_graph_change *changes,
+                               uint32_t count, vyc_stream *stream, CUstream handle) {
+  VYC_TRY(vyc__stream_order_owner(stream));
   for (uint32_t i = 0; i < graph->buffer_count; i++)
     if (VYC_UNLIKELY(graph->buffers[i]->source != NULL))
-      VYC_TRY(vyc__foreign_after(graph->buffers[i], handle));
+      VYC_TRY(vyc__adopted_after(graph->buffers[i], handle));
   for (uint32_t i = 0; i < count; i++) {
     const vyc_run *run = changes[i].run;
     for (uint32_t j = 0; run != NULL && j < run->argument_count; j++)
       if (VYC_UNLIKELY(run->arguments[j].buffer->source != NULL))
-        VYC_TRY(vyc__foreign_after(run->arguments[j].buffer, handle));
+        VYC_TRY(vyc__adopted_after(run->arguments[j].buffer, handle));
     const vyc_graph_transfer *t = changes[i].transfer;
-    if (t != NULL && t->to != NULL) VYC_TRY(vyc__foreign_after(t->to, handle));
-    if (t != NULL && t->from != NULL) VYC_TRY(vyc__foreign_after(t->from, handle));
+    if (t != NULL && t->to != NULL) VYC_TRY(vyc__adopted_after(t->to, handle));
+    if (t != NULL && t->from != NULL) VYC_TRY(vyc__adopted_after(t->from, handle));
   }
   return VYC_OK;
 }
@@ -181,33 +181,34 @@ static vyc_status launch(vyc_graph *graph, const vyc_graph_change *changes, uint
                          vyc_stream *stream, uint32_t origin, const between *events,
                          bool *captured_out) {
   vyc_context *context = graph->child.context;
-  vyc_place place;
+  vyc_launch_stream on;
   const uint32_t taken = vyc__marks_taken(context);
   VYC_CU_RESULT;
   VYC_TRY(check_changes(graph, changes, count));
-  VYC_TRY(vyc__place_of(context, &place, stream));
-  *captured_out = place.captured;
-  if (VYC_UNLIKELY(place.captured)) {
-    if (events == NULL) return vyc__graph_capture(graph, changes, count, &place);
+  VYC_TRY(vyc__launch_stream_of(context, &on, stream));
+  *captured_out = on.captured;
+  if (VYC_UNLIKELY(on.captured)) {
+    if (events == NULL) return vyc__graph_capture(graph, changes, count, &on);
     return vyc__fail(VYC_E_INVALID, "stream",
                      "the stream is being captured: a launch that is timed cannot be");
   }
-  CUstream handle = place.stream;
-  const uint32_t slot = place.slot;
-  vyc_status status = aim(graph, changes, count);
-  if (status == VYC_OK && (graph->away_count > 0 || graph->exec == NULL)) status = hit(graph);
-  settle(graph);
+  CUstream handle = on.stream;
+  const uint32_t slot = on.slot;
+  vyc_status status = set_targets(graph, changes, count);
+  if (status == VYC_OK && (graph->away_count > 0 || graph->exec == NULL))
+    status = reach_targets(graph);
+  keep_changed(graph);
   VYC_TRY(status);
   VYC_TRY(use_memory(graph, changes, count, handle, slot));
-  VYC_TRY(follow(graph, handle, slot));
+  VYC_TRY(order_behind_launches(graph, handle, slot));
   VYC_TRY(use_own(graph, handle, slot));
   VYC_TRY(vyc__graph_reports_on(graph, slot));
   vyc__note_graph(&context->history, slot, graph->noted, origin);
   vyc__count(&context->counters, cuda_graph_launches, 1);
-  if (VYC_UNLIKELY(events != NULL)) VYC_TRY(vyc__event_record(events->start, &place));
+  if (VYC_UNLIKELY(events != NULL)) VYC_TRY(vyc__event_record(events->start, &on));
   VYC_TRY(VYC_CU(context, cuGraphLaunch, graph->exec, handle));
-  if (VYC_UNLIKELY(events != NULL)) status = vyc__event_record(events->stop, &place);
-  const vyc_status given = give(graph, changes, count, stream, handle);
+  if (VYC_UNLIKELY(events != NULL)) status = vyc__event_record(events->stop, &on);
+  const vyc_status given = order_owners(graph, changes, count, stream, handle);
   if (VYC_LIKELY(status == VYC_OK)) status = given;
   /* What was launched is given before marks are looked at: memory/marks.c. */
   if (VYC_LIKELY(vyc__marks_taken(context) == taken)) return status;

@@ -5,16 +5,16 @@
 
 void vyc__kernel_params(const vyc_step *step, const vyc_values *values,
                         CUDA_KERNEL_NODE_PARAMS *params_out) {
-  const vyc_plan *plan = step->plan;
+  const vyc_prepared *prepared = step->prepared;
   memset(params_out, 0, sizeof *params_out);
-  params_out->func = plan->function;
+  params_out->func = prepared->function;
   params_out->gridDimX = values->run.grid[0];
   params_out->gridDimY = values->run.grid[1];
   params_out->gridDimZ = values->run.grid[2];
-  params_out->blockDimX = plan->block[0];
-  params_out->blockDimY = plan->block[1];
-  params_out->blockDimZ = plan->block[2];
-  params_out->sharedMemBytes = plan->dynamic_shared_bytes;
+  params_out->blockDimX = prepared->block[0];
+  params_out->blockDimY = prepared->block[1];
+  params_out->blockDimZ = prepared->block[2];
+  params_out->sharedMemBytes = prepared->dynamic_shared_bytes;
   params_out->kernelParams = values->pointers;
 }
 
@@ -61,7 +61,7 @@ static vyc_status set_fill(vyc_graph *graph, const vyc_node *node, uint64_t addr
 static vyc_status set_clear(vyc_graph *graph, const vyc_node *node, const vyc_step *step,
                             const vyc_values *values) {
   const vyc_argument *argument = &values->arguments[node->role];
-  const uint64_t bytes = argument->count * step->plan->bindings[node->role].element_bytes;
+  const uint64_t bytes = argument->count * step->prepared->bindings[node->role].element_bytes;
   return set_fill(graph, node, argument->buffer->address + argument->offset, bytes, 0);
 }
 

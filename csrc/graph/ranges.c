@@ -152,9 +152,9 @@ static bool has_clear(const vyc_step *step, uint32_t binding) {
 }
 
 static bool clears_fit(const vyc_graph *graph, const vyc_step *step, const vyc_values *values) {
-  for (uint32_t i = 0; i < step->plan->binding_count; i++) {
-    const uint64_t bytes = values->arguments[i].count * step->plan->bindings[i].element_bytes;
-    const bool needed = bytes > 0 && vyc__needs_clear(step->plan, i, &values->run);
+  for (uint32_t i = 0; i < step->prepared->binding_count; i++) {
+    const uint64_t bytes = values->arguments[i].count * step->prepared->bindings[i].element_bytes;
+    const bool needed = bytes > 0 && vyc__needs_clear(step->prepared, i, &values->run);
     if (needed && !has_clear(step, i)) return false;
     if (bytes == 0 && has_clear(step, i)) return false;
   }
@@ -162,7 +162,7 @@ static bool clears_fit(const vyc_graph *graph, const vyc_step *step, const vyc_v
     const vyc_node *node = &graph->nodes[i];
     if (node->role >= VYC_MAX_BINDINGS) continue;
     const vyc_argument *argument = &values->arguments[node->role];
-    const uint64_t bytes = argument->count * step->plan->bindings[node->role].element_bytes;
+    const uint64_t bytes = argument->count * step->prepared->bindings[node->role].element_bytes;
     const uint64_t address = argument->buffer->address + argument->offset;
     if ((address | bytes) % node->element_bytes != 0) return false;
   }

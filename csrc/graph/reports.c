@@ -2,13 +2,13 @@
  * graph is launched on. */
 #include "graph.h"
 
-vyc_status vyc__graph_report_of(vyc_graph *graph, uint64_t *address_out, vyc_plan *plan) {
+vyc_status vyc__graph_report_of(vyc_graph *graph, uint64_t *address_out, vyc_prepared *prepared) {
   *address_out = 0;
-  if (VYC_LIKELY(!plan->has_report)) return VYC_OK;
+  if (VYC_LIKELY(!prepared->has_report)) return VYC_OK;
   vyc_report_block *found = graph->reports;
-  while (found != NULL && found->report.called != plan->called) found = found->next;
+  while (found != NULL && found->report.called != prepared->called) found = found->next;
   if (found == NULL) {
-    VYC_TRY(vyc__report_block_make(&found, plan));
+    VYC_TRY(vyc__report_block_make(&found, prepared));
     found->next = graph->reports;
     graph->reports = found;
     vyc__report_add(graph->child.context, &found->report);

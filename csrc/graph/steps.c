@@ -7,8 +7,8 @@
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
-vyc_status vyc__recorded_check(const vyc_plan *plan, const vyc_run *run) {
-  VYC_TRY(vyc__launch_check(plan, run));
+vyc_status vyc__recorded_check(const vyc_prepared *prepared, const vyc_run *run) {
+  VYC_TRY(vyc__launch_check(prepared, run));
   if (run->stream == NULL) return VYC_OK;
   return vyc__fail(VYC_E_INVALID, "graph", "a recorded launch has no stream of its own");
 }
@@ -53,11 +53,11 @@ vyc_status vyc__transfer_check(const vyc_context *context, const vyc_graph_trans
 /* ---- values ---------------------------------------------------------------------------------- */
 
 static vyc_status alloc_values(vyc_values **values_out, const vyc_step *step) {
-  const vyc_plan *plan = step->plan;
-  const uint32_t bindings = plan == NULL ? 0 : plan->binding_count;
-  const uint32_t scalars = plan == NULL ? 0 : plan->scalar_count;
-  const uint32_t parameters = plan == NULL ? 0 : plan->parameter_count;
-  const uint32_t block = plan == NULL ? 0 : plan->parameter_bytes;
+  const vyc_prepared *prepared = step->prepared;
+  const uint32_t bindings = prepared == NULL ? 0 : prepared->binding_count;
+  const uint32_t scalars = prepared == NULL ? 0 : prepared->scalar_count;
+  const uint32_t parameters = prepared == NULL ? 0 : prepared->parameter_count;
+  const uint32_t block = prepared == NULL ? 0 : prepared->parameter_bytes;
   vyc_values *values =
       calloc(1, sizeof *values + bindings * sizeof(vyc_argument) + scalars * sizeof(uint64_t) +
                     parameters * sizeof(void *) + block);
@@ -66,7 +66,7 @@ static vyc_status alloc_values(vyc_values **values_out, const vyc_step *step) {
   values->scalars = (uint64_t *)(void *)(values->arguments + bindings);
   values->pointers = (void **)(void *)(values->scalars + scalars);
   values->block = (uint8_t *)(values->pointers + parameters);
-  if (plan != NULL) vyc__block_pointers(plan, values->pointers, values->block);
+  if (prepared != NULL) vyc__block_pointers(prepared, values->pointers, values->block);
   *values_out = values;
   return VYC_OK;
 }
@@ -86,16 +86,16 @@ void vyc__step_free(vyc_step *step) {
 }
 
 static void set_launch(const vyc_step *step, vyc_values *values, const vyc_run *run) {
-  const vyc_plan *plan = step->plan;
+  const vyc_prepared *prepared = step->prepared;
   const vyc_hidden hidden = {step->report, step->barrier != NULL ? step->barrier->address : 0};
-  for (uint32_t i = 0; i < plan->binding_count; i++) values->arguments[i] = run->arguments[i];
-  for (uint32_t i = 0; i < plan->scalar_count; i++) values->scalars[i] = run->scalars[i];
+  for (uint32_t i = 0; i < prepared->binding_count; i++) values->arguments[i] = run->arguments[i];
+  for (uint32_t i = 0; i < prepared->scalar_count; i++) values->scalars[i] = run->scalars[i];
   memcpy(&values->run, run, VYC_RUN_BYTES_FIRST); /* a caller's struct may end there */
   values->run.struct_size = sizeof values->run;
   values->run.timing_out = NULL;
   values->run.arguments = values->arguments;
   values->run.scalars = values->scalars;
-  vyc__block_write_buffers(plan, values->block, &values->run, &hidden);
+  vyc__block_write_buffers(prepared, values->block, &values->run, &hidden);
 }
 
 static uint64_t address_of(const vyc_buffer *buffer, uint64_t offset, const void *host) {
@@ -115,7 +115,7 @@ void vyc__values_set(const vyc_step *step, vyc_values *values, const vyc_run *ru
 
 void vyc__values_hold(const vyc_step *step, const vyc_values *values) {
   if (step->kind == STEP_LAUNCH) {
-    for (uint32_t i = 0; i < step->plan->binding_count; i++)
+    for (uint32_t i = 0; i < step->prepared->binding_count; i++)
       vyc__child_retain(&values->arguments[i].buffer->child);
     return;
   }
@@ -126,7 +126,7 @@ void vyc__values_hold(const vyc_step *step, const vyc_values *values) {
 
 void vyc__values_drop(const vyc_step *step, const vyc_values *values) {
   if (step->kind == STEP_LAUNCH) {
-    for (uint32_t i = 0; i < step->plan->binding_count; i++)
+    for (uint32_t i = 0; i < step->prepared->binding_count; i++)
       vyc_buffer_release(values->arguments[i].buffer);
     return;
   }
@@ -138,7 +138,7 @@ void vyc__values_drop(const vyc_step *step, const vyc_values *values) {
 bool vyc__values_equal(const vyc_step *step, const vyc_values *a, const vyc_values *b) {
   if (step->kind == STEP_LAUNCH)
     return memcmp(a->run.grid, b->run.grid, sizeof a->run.grid) == 0 &&
-           memcmp(a->block, b->block, step->plan->parameter_bytes) == 0;
+           memcmp(a->block, b->block, step->prepared->parameter_bytes) == 0;
   const vyc_graph_transfer *x = &a->transfer, *y = &b->transfer;
   return x->bytes == y->bytes && x->value == y->value && x->element_bytes == y->element_bytes &&
          a->to == b->to && a->from == b->from;
@@ -150,10 +150,10 @@ static const vyc_access RESIDENCY = {1, 2, 1, 0};
 
 static vyc_access argument_access(const vyc_step *step, const vyc_values *values, uint32_t i) {
   const vyc_argument *a = &values->arguments[i];
-  const vyc_binding *b = &step->plan->bindings[i];
+  const vyc_binding *b = &step->prepared->bindings[i];
   uint64_t begin = a->buffer->address + a->offset;
   uint64_t end = begin + a->count * b->element_bytes;
-  if (step->plan->may_overlap) { /* a kernel of others, which may touch any byte of it */
+  if (step->prepared->may_overlap) { /* a kernel of others, which may touch any byte of it */
     begin = a->buffer->address;
     end = begin + a->buffer->bytes;
   }
@@ -162,7 +162,7 @@ static vyc_access argument_access(const vyc_step *step, const vyc_values *values
 
 uint32_t vyc__access_count(const vyc_step *step, const vyc_values *values) {
   if (step->kind == STEP_TRANSFER) return vyc__is_fill(&values->transfer) ? 1 : 2;
-  return step->plan->binding_count + (step->barrier != NULL) + step->plan->cooperative;
+  return step->prepared->binding_count + (step->barrier != NULL) + step->prepared->cooperative;
 }
 
 vyc_access vyc__access(const vyc_step *step, const vyc_values *values, uint32_t i) {
@@ -170,8 +170,8 @@ vyc_access vyc__access(const vyc_step *step, const vyc_values *values, uint32_t 
     const uint64_t begin = i == 0 ? values->to : values->from;
     return (vyc_access){begin, begin + values->transfer.bytes, i == 0, 0};
   }
-  if (VYC_LIKELY(i < step->plan->binding_count)) return argument_access(step, values, i);
-  if (i > step->plan->binding_count || step->barrier == NULL) return RESIDENCY;
+  if (VYC_LIKELY(i < step->prepared->binding_count)) return argument_access(step, values, i);
+  if (i > step->prepared->binding_count || step->barrier == NULL) return RESIDENCY;
   const uint64_t address = step->barrier->address;
   return (vyc_access){address, address + VYC_BARRIER_BYTES, 1, 0};
 }

@@ -27,8 +27,8 @@ vyc_shape vyc__repeat_shape(const vyc_graph *graph, uint32_t number) {
 
 static uint64_t nodes_of_launch(const vyc_step *step) {
   uint64_t count = step->barrier != NULL ? 2 : 1;
-  for (uint32_t b = 0; b < step->plan->binding_count; b++)
-    count += vyc__needs_clear(step->plan, b, &step->now->run);
+  for (uint32_t b = 0; b < step->prepared->binding_count; b++)
+    count += vyc__needs_clear(step->prepared, b, &step->now->run);
   return count;
 }
 

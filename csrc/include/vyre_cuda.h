@@ -6,28 +6,27 @@
  *   vyc_driver_open(&driver, NULL);                 libcuda.so.1, or the path of the emulator
  *   vyc_context_open(&context, driver, 0);          a device; _open_with: the host's own CUcontext
  *   vyc_bundle_open(&bundle, "k.vyre", NULL, 0);    kernels that `vyre-cuda bundle` compiled
- *   vyc_kernel_load(&kernel, NULL, 0, context, bundle, "saxpy", 0);
- *   vyc_kernel_run(kernel, NULL, &run);             host arrays in, host arrays out
- *   vyc_kernel_release(kernel); ...                 in any order
+ *   vyc_bundled_kernel_load(&kernel, NULL, 0, context, bundle, "saxpy", 0);
+ *   vyc_bundled_kernel_run(kernel, NULL, &run);             host arrays in, host arrays out
+ *   vyc_bundled_kernel_release(kernel); ...                 in any order
  *
  * What there is, from the quickest to write to the quickest to run:
- *   host arrays     vyc_kernel_run, vyc_kernel_submit; VYC_ARGUMENT_PINNED memory is used in place
- *   device buffers  vyc_buffer_alloc, vyc_copy_in, vyc_kernel_launch, vyc_copy_out
- *   bound calls     vyc_kernel_resolve, vyc_kernel_plan, vyc_call_create, vyc_call_run
- *   graphs          vyc_graph_create and vyc_graph_add_...; vyc_replay_load for a bundle's
- * Without a bundle the same goes from PTX or a cubin: vyc_module_load, vyc_plan_create, and
- * vyc_plan_... in the place of vyc_kernel_...
+ *   host arrays     vyc_bundled_kernel_run, vyc_bundled_kernel_submit; VYC_ARGUMENT_PINNED memory
+ * is used in place device buffers  vyc_buffer_alloc, vyc_copy_in, vyc_bundled_kernel_launch,
+ * vyc_copy_out bound calls     vyc_bundled_kernel_resolve, vyc_bundled_kernel_prepared,
+ * vyc_call_create, vyc_call_run graphs          vyc_graph_create and vyc_graph_add_...;
+ * vyc_replay_load for a bundle's Without a bundle the same goes from PTX or a cubin:
+ * vyc_module_load, vyc_prepared_create, and vyc_prepared_... in the place of vyc_bundled_kernel_...
  *
  * Which status means what, and what to do:
  *   VYC_E_INVALID      a mistake in the calling code; nothing was done
  *   VYC_E_MEMORY       release something, or vyc_context_trim, and try again
- *   VYC_E_ASSERT       a check of the program failed: vyc_kernel_site, vyc_replay_site say which
- *   VYC_E_TIMEOUT, VYC_NOT_READY   the work goes on; wait again or abandon it
- *   VYC_E_UNAVAILABLE  this context is of no use any more; open another
- *   VYC_E_LOST         nor is any of this device in this process
- *   VYC_E_DRIVER       told by the driver: vyc_error.driver_name
- *   VYC_E_UNSUPPORTED, VYC_E_COMPILE   this device or driver cannot
- *   VYC_E_FILE, VYC_E_FORMAT, VYC_E_VERSION   the bundle cannot be read
+ *   VYC_E_ASSERT       a check of the program failed: vyc_bundled_kernel_site, vyc_replay_site say
+ * which VYC_E_TIMEOUT, VYC_NOT_READY   the work goes on; wait again or abandon it VYC_E_UNAVAILABLE
+ * this context is of no use any more; open another VYC_E_LOST         nor is any of this device in
+ * this process VYC_E_DRIVER       told by the driver: vyc_error.driver_name VYC_E_UNSUPPORTED,
+ * VYC_E_COMPILE   this device or driver cannot VYC_E_FILE, VYC_E_FORMAT, VYC_E_VERSION   the bundle
+ * cannot be read
  *
  * Rules that every function keeps:
  *  - Returns vyc_status; on failure the calling thread's error record (vyc_last_error) says more.
@@ -100,7 +99,7 @@ typedef struct vyc_error {
   int32_t driver_result; /* CUresult, 0 when no driver call failed */
   uint32_t reserved;
   uint64_t report; /* VYC_E_ASSERT: linear thread << 20 | site */
-  uint64_t tag; /* VYC_E_ASSERT: vyc_plan_desc.tag of the kernel */
+  uint64_t tag; /* VYC_E_ASSERT: vyc_prepared_desc.tag of the kernel */
   char operation[64]; /* the driver call or what the library did; VYC_E_ASSERT: the kernel */
   char driver_name[64]; /* the CUresult's name */
   char message[640];
@@ -125,7 +124,7 @@ typedef struct vyc_fence vyc_fence;
 typedef struct vyc_buffer vyc_buffer;
 typedef struct vyc_pinned vyc_pinned;
 typedef struct vyc_module vyc_module;
-typedef struct vyc_plan vyc_plan;
+typedef struct vyc_prepared vyc_prepared;
 typedef struct vyc_call vyc_call;
 typedef struct vyc_ticket vyc_ticket;
 typedef struct vyc_graph vyc_graph;
@@ -321,8 +320,8 @@ typedef struct vyc_memory_stats {
 /* A snapshot; blocks whose use has ended meanwhile count as idle. */
 VYC_API vyc_status vyc_context_memory_stats(vyc_context *context, vyc_memory_stats *stats_out);
 /* Wait for the work that may still use them, then give all idle blocks back to the driver, and with
- * them what plans keep for the host arguments of their runs, where no run is in flight or waits to
- * be collected. Whoever runs out of memory does the same before it says so. */
+ * them what prepared kernels keep for the host arguments of their runs, where no run is in flight
+ * or waits to be collected. Whoever runs out of memory does the same before it says so. */
 VYC_API vyc_status vyc_context_trim(vyc_context *context);
 /* Bytes of device and of page-locked memory that are kept idle at most; what is over goes back to
  * the driver, least recently used first, once no work uses it. A new context keeps a quarter of the
@@ -412,10 +411,10 @@ VYC_API vyc_status vyc_context_reset_stats(vyc_context *context);
 VYC_API vyc_status vyc_context_count(vyc_context *context, uint32_t row, uint64_t n);
 
 /* The launches that are not known to have ended, newest first on each stream, a line each: kernel,
- * arguments (see vyc_plan_desc.labels) as far as they are in the first 48 bytes of the parameter
- * block, origin, how many launches ago, where. Lines that do not fit are left out; *count_out has
- * all. Of a stream the last 32 are remembered; two threads that launch on one at the same time may
- * lose one, or the arguments of one. Answers in every state of the context. */
+ * arguments (see vyc_prepared_desc.labels) as far as they are in the first 48 bytes of the
+ * parameter block, origin, how many launches ago, where. Lines that do not fit are left out;
+ * *count_out has all. Of a stream the last 32 are remembered; two threads that launch on one at the
+ * same time may lose one, or the arguments of one. Answers in every state of the context. */
 VYC_API vyc_status vyc_context_in_flight(vyc_context *context, char *text_out, size_t bytes,
                                          uint32_t *count_out);
 /* What to call the calling thread's next launch there: up to 255 bytes of text, which is copied;
@@ -601,8 +600,8 @@ VYC_API vyc_status vyc_download(vyc_context *context, const vyc_transfer *items,
  * behind the work that is known to use it; a run knows by vyc_argument.pinned. Unlike all else it
  * outlives a close: the memory, and with it the primary context, stay until it is released. */
 VYC_API vyc_status vyc_pinned_alloc(vyc_pinned **pinned_out, vyc_context *context, uint64_t bytes);
-/* For memory that may be ordinary as well: where page-locked memory is out, plans keep what they
- * have for the host arrays of their calls. */
+/* For memory that may be ordinary as well: where page-locked memory is out, prepared kernels keep
+ * what they have for the host arrays of their calls. */
 VYC_API vyc_status vyc_pinned_try_alloc(vyc_pinned **pinned_out, vyc_context *context,
                                         uint64_t bytes);
 /* Page-lock memory of the caller's, which must stay until the release; that waits for the work that
@@ -623,8 +622,8 @@ VYC_API vyc_status vyc_pinned_data(vyc_pinned *pinned, void **data_out);
  * log). VYC_E_COMPILE: the image was refused. */
 VYC_API vyc_status vyc_module_load(vyc_module **module_out, char *log_out, size_t log_bytes,
                                    vyc_context *context, const void *image, size_t bytes);
-/* Plans hold their module. The last reference waits for running kernels, as long as the context's
- * patience lasts; then the code is leaked. */
+/* Prepared kernels hold their module. The last reference waits for running kernels, as long as the
+ * context's patience lasts; then the code is leaked. */
 VYC_API void vyc_module_release(vyc_module *module);
 /* Where parameter `index` of a kernel is in its parameter block, as the driver says: 0 bytes past
  * the last. VYC_E_INVALID: no such kernel. VYC_E_UNSUPPORTED: the kernel is there, and the driver
@@ -656,11 +655,11 @@ typedef struct vyc_function_info {
   int32_t constant_bytes;
   int32_t ptx_version;
   int32_t binary_version;
-  int32_t resident_blocks; /* per multiprocessor, at the plan's block and shared bytes */
+  int32_t resident_blocks; /* per multiprocessor, at the prepared kernel's block and shared bytes */
   uint32_t reserved;
 } vyc_function_info;
 
-/* ---- plans: a kernel prepared for dispatch --------------------------------------------------- */
+/* ---- kernels prepared for dispatch ---------------------------------------------------------- */
 
 enum { /* vyc_parameter.kind: what goes into the kernel's parameter block */
        VYC_PARAMETER_POINTER = 1, /* address of binding `index` */
@@ -700,9 +699,10 @@ typedef struct vyc_binding {
                        only storing, none of it atomic; 0: not known */
 } vyc_binding;
 
-enum { /* vyc_plan_desc.flags */
-       VYC_PLAN_COOPERATIVE = 1u, /* has grid barriers: all blocks resident, or VYC_E_UNSUPPORTED */
-       VYC_PLAN_MAY_OVERLAP = 2u /* buffers that are written may share bytes with others */
+enum { /* vyc_prepared_desc.flags */
+       VYC_PREPARED_COOPERATIVE =
+           1u, /* has grid barriers: all blocks resident, or VYC_E_UNSUPPORTED */
+       VYC_PREPARED_MAY_OVERLAP = 2u /* buffers that are written may share bytes with others */
 };
 
 /* What messages about a launch call one of its arguments. */
@@ -712,7 +712,7 @@ typedef struct vyc_label {
   uint32_t reserved;
 } vyc_label;
 
-typedef struct vyc_plan_desc {
+typedef struct vyc_prepared_desc {
   uint32_t struct_size;
   uint32_t block[3];
   uint32_t dynamic_shared_bytes;
@@ -720,7 +720,7 @@ typedef struct vyc_plan_desc {
   uint32_t parameter_count;
   uint32_t binding_count;
   uint32_t scalar_count;
-  uint32_t flags; /* VYC_PLAN_... */
+  uint32_t flags; /* VYC_PREPARED_... */
   const char *entry;
   const vyc_parameter *parameters;
   const vyc_binding *bindings;
@@ -728,17 +728,18 @@ typedef struct vyc_plan_desc {
   const char *name; /* what messages call the kernel; NULL: `entry` */
   const vyc_label *labels; /* one for each binding, then one for each scalar; NULL: told by
                               position, as numbers */
-} vyc_plan_desc;
+} vyc_prepared_desc;
 
-/* Look up the function and lay out its calls. `desc` and what it points to are copied; the plan
- * keeps the module. VYC_E_UNSUPPORTED: a cooperative kernel on a device without such launches. */
-VYC_API vyc_status vyc_plan_create(vyc_plan **plan_out, vyc_module *module,
-                                   const vyc_plan_desc *desc);
+/* Look up the function and lay out its calls. `desc` and what it points to are copied; the prepared
+ * kernel keeps the module. VYC_E_UNSUPPORTED: a cooperative kernel on a device without such
+ * launches. */
+VYC_API vyc_status vyc_prepared_create(vyc_prepared **plan_out, vyc_module *module,
+                                       const vyc_prepared_desc *desc);
 /* The last reference waits for runs in flight as long as the context's patience lasts; a run that
  * has not ended by then is leaked, with what it uses. Tickets and calls hold a reference. */
-VYC_API void vyc_plan_release(vyc_plan *plan);
+VYC_API void vyc_prepared_release(vyc_prepared *prepared);
 /* What the driver knows of the kernel. */
-VYC_API vyc_status vyc_plan_function(vyc_plan *plan, vyc_function_info *info_out);
+VYC_API vyc_status vyc_prepared_function(vyc_prepared *prepared, vyc_function_info *info_out);
 
 enum { /* vyc_argument.kind */
        VYC_ARGUMENT_HOST = 1, /* pageable memory: staged */
@@ -801,20 +802,24 @@ static inline uint64_t vyc_bits_f64(double value) {
  * and no stream it may overlap other work; else it runs in the order of its stream. A buffer that
  * is written may share no bytes with another argument. A grid of 0 launches nothing; outs are zero.
  * VYC_E_TIMEOUT: the run goes on and *ticket_out, NULL otherwise, owns it; with ticket_out NULL the
- * run is abandoned instead. *ticket_out NULL all the same: 64 runs of the plan were in flight, and
- * this one was not started. VYC_E_ASSERT: a check failed, no result was written. Another failure
- * while waiting: the results are lost. PINNED memory belongs to the run until that has ended. */
-VYC_API vyc_status vyc_plan_run(vyc_plan *plan, vyc_ticket **ticket_out, const vyc_run *run);
+ * run is abandoned instead. *ticket_out NULL all the same: 64 runs of the prepared kernel were in
+ * flight, and this one was not started. VYC_E_ASSERT: a check failed, no result was written.
+ * Another failure while waiting: the results are lost. PINNED memory belongs to the run until that
+ * has ended. */
+VYC_API vyc_status vyc_prepared_run(vyc_prepared *prepared, vyc_ticket **ticket_out,
+                                    const vyc_run *run);
 /* The same without the wait; timing_out is not looked at. Inputs may change when it returns, except
  * PINNED ones. Result memory must live until the ticket is finished or released. It waits only when
- * 64 runs of the plan are in flight, at most timeout_ns: VYC_E_TIMEOUT, and nothing was started. */
-VYC_API vyc_status vyc_plan_submit(vyc_plan *plan, vyc_ticket **ticket_out, const vyc_run *run);
+ * 64 runs of the prepared kernel are in flight, at most timeout_ns: VYC_E_TIMEOUT, and nothing was
+ * started. */
+VYC_API vyc_status vyc_prepared_submit(vyc_prepared *prepared, vyc_ticket **ticket_out,
+                                       const vyc_run *run);
 /* VYC_OK: finished, results are in place. VYC_NOT_READY: not yet. Else: what the run failed with,
  * to everybody who asks. A finished ticket answers in every state of the context. */
 VYC_API vyc_status vyc_ticket_query(vyc_ticket *ticket);
 /* The same after at most timeout_ns; negative: no limit. */
 VYC_API vyc_status vyc_ticket_wait(vyc_ticket *ticket, int64_t timeout_ns);
-/* The times of a finished run of vyc_plan_run with timing_out whose wait had ended early;
+/* The times of a finished run of vyc_prepared_run with timing_out whose wait had ended early;
  * VYC_NOT_READY: not finished yet. */
 VYC_API vyc_status vyc_ticket_timing(vyc_ticket *ticket, vyc_timing *timing_out);
 /* An unfinished run is abandoned: it goes on, but nothing is written to its HOST results any more.
@@ -823,14 +828,14 @@ VYC_API void vyc_ticket_release(vyc_ticket *ticket);
 
 /* Asynchronous launch on buffers, in the order of its stream; timeout_ns and timing_out are not
  * looked at. The buffers may be released at once. What it does wrong comes out at the next wait. */
-VYC_API vyc_status vyc_plan_launch(vyc_plan *plan, const vyc_run *run);
+VYC_API vyc_status vyc_prepared_launch(vyc_prepared *prepared, const vyc_run *run);
 
-/* A launch with its arguments bound, in a graph of its own. The call holds plan, stream and
- * buffers. vyc_call_run launches it as vyc_plan_launch would; vyc_call_set binds other arguments,
- * whole and between launches, on the same stream. */
-VYC_API vyc_status vyc_call_create(vyc_call **call_out, vyc_plan *plan, const vyc_run *run);
+/* A launch with its arguments bound, in a graph of its own. The call holds prepared kernel, stream
+ * and buffers. vyc_call_run launches it as vyc_prepared_launch would; vyc_call_set binds other
+ * arguments, whole and between launches, on the same stream. */
+VYC_API vyc_status vyc_call_create(vyc_call **call_out, vyc_prepared *prepared, const vyc_run *run);
 /* Bind other arguments for the next launches. VYC_E_INVALID: another stream, or as of
- * vyc_plan_launch; then those before stay bound. */
+ * vyc_prepared_launch; then those before stay bound. */
 VYC_API vyc_status vyc_call_set(vyc_call *call, const vyc_run *run);
 /* Launch; what goes wrong in the kernel comes out at the next wait. */
 VYC_API vyc_status vyc_call_run(vyc_call *call);
@@ -870,11 +875,11 @@ typedef struct vyc_graph_transfer {
 } vyc_graph_transfer;
 
 /* Add a step and get its number, counted from 0. Arguments of a launch are buffers and its stream
- * is NULL, as in vyc_plan_launch. Plan and buffers are held. Ranges of one copy may not overlap.
- * Cooperative kernels run one after the other. VYC_E_UNSUPPORTED: one of more blocks than the
- * device holds at once. */
-VYC_API vyc_status vyc_graph_add_launch(vyc_graph *graph, uint32_t *step_out, vyc_plan *plan,
-                                        const vyc_run *run);
+ * is NULL, as in vyc_prepared_launch. Plan and buffers are held. Ranges of one copy may not
+ * overlap. Cooperative kernels run one after the other. VYC_E_UNSUPPORTED: one of more blocks than
+ * the device holds at once. */
+VYC_API vyc_status vyc_graph_add_launch(vyc_graph *graph, uint32_t *step_out,
+                                        vyc_prepared *prepared, const vyc_run *run);
 /* The same with a copy or a fill, whose buffers and `pinned` are held. */
 VYC_API vyc_status vyc_graph_add_transfer(vyc_graph *graph, uint32_t *step_out,
                                           const vyc_graph_transfer *transfer);
@@ -960,14 +965,13 @@ VYC_API vyc_status vyc_graph_node_get(vyc_graph *graph, vyc_graph_node *node_out
                                       uint32_t *edge_count_out, uint32_t *edges_out,
                                       uint32_t edge_room, uint32_t index);
 
-/* ---- bundles: compiled programs in a file -----------------------------------------------------
- */
+/* ---- bundles: compiled programs in a file --------------------------------------------------- */
 
 /* The format that this library reads and `vc.bundle` writes. */
 #define VYC_BUNDLE_FORMAT 1u
 
 typedef struct vyc_bundle vyc_bundle;
-typedef struct vyc_kernel vyc_kernel;
+typedef struct vyc_bundled_kernel vyc_bundled_kernel;
 
 /* Read and check a bundle: the file `path`, or with path NULL the `bytes` at `data`, which are
  * copied. Needs no driver. Everything in it is checked, but for the device code itself: that comes
@@ -1070,8 +1074,8 @@ typedef struct vyc_bundle_variant {
   uint32_t entry_count; /* rows of `entries` */
   uint32_t site_count;
   const char *entry; /* name of the function */
-  const vyc_parameter *entries; /* as in vyc_plan_desc.parameters */
-  const vyc_binding *bindings; /* as in vyc_plan_desc.bindings, one per buffer */
+  const vyc_parameter *entries; /* as in vyc_prepared_desc.parameters */
+  const vyc_binding *bindings; /* as in vyc_prepared_desc.bindings, one per buffer */
   const char *ptx; /* NUL-terminated */
   uint64_t ptx_bytes; /* with the NUL */
   const void *cubin; /* NULL: there is PTX alone */
@@ -1118,40 +1122,43 @@ VYC_API vyc_status vyc_bundle_shape(vyc_bundle *bundle, uint64_t *counts, uint32
  * `tag` is handed back in vyc_error.tag. The kernel holds bundle and context.
  * VYC_E_INVALID: no kernel of this name. VYC_E_UNSUPPORTED: the bundle has nothing that this device
  * can run. VYC_E_COMPILE: the driver refused everything. */
-VYC_API vyc_status vyc_kernel_load(vyc_kernel **kernel_out, char *log_out, size_t log_bytes,
-                                   vyc_context *context, vyc_bundle *bundle, const char *name,
-                                   uint64_t tag);
-/* As vyc_plan_release. */
-VYC_API void vyc_kernel_release(vyc_kernel *kernel);
+VYC_API vyc_status vyc_bundled_kernel_load(vyc_bundled_kernel **kernel_out, char *log_out,
+                                           size_t log_bytes, vyc_context *context,
+                                           vyc_bundle *bundle, const char *name, uint64_t tag);
+/* As vyc_prepared_release. */
+VYC_API void vyc_bundled_kernel_release(vyc_bundled_kernel *kernel);
 
-typedef struct vyc_kernel_info {
+typedef struct vyc_bundled_kernel_info {
   uint32_t struct_size;
   uint32_t kernel; /* its number in the bundle */
   uint32_t variant; /* which was loaded */
   uint32_t is_cubin; /* 1: machine code; 0: PTX that the driver compiled */
-} vyc_kernel_info;
+} vyc_bundled_kernel_info;
 
 /* Answers in every state of the context. */
-VYC_API vyc_status vyc_kernel_info_get(vyc_kernel *kernel, vyc_kernel_info *info_out);
-/* The plan, for vyc_call_create, vyc_graph_add_launch and vyc_plan_function: one more reference,
- * which vyc_plan_release takes. A plan does not know its work, and a grid of zeros launches
- * nothing: complete its runs with vyc_kernel_resolve. */
-VYC_API vyc_status vyc_kernel_plan(vyc_kernel *kernel, vyc_plan **plan_out);
+VYC_API vyc_status vyc_bundled_kernel_info_get(vyc_bundled_kernel *kernel,
+                                               vyc_bundled_kernel_info *info_out);
+/* The prepared kernel, for vyc_call_create, vyc_graph_add_launch and vyc_prepared_function: one
+ * more reference, which vyc_prepared_release takes. A prepared kernel does not know its work, and a
+ * grid of zeros launches nothing: complete its runs with vyc_bundled_kernel_resolve. */
+VYC_API vyc_status vyc_bundled_kernel_prepared(vyc_bundled_kernel *kernel, vyc_prepared **plan_out);
 /* Complete a run: with a grid of zeros, that of the work. VYC_E_INVALID: the number of arguments or
  * scalars, or the count of a sized out, is another, and as of vyc_bundle_shape. */
-VYC_API vyc_status vyc_kernel_resolve(vyc_kernel *kernel, vyc_run *run);
-/* vyc_plan_run, vyc_plan_submit and vyc_plan_launch of a run that is completed first, in a copy. */
-VYC_API vyc_status vyc_kernel_run(vyc_kernel *kernel, vyc_ticket **ticket_out, const vyc_run *run);
-/* As vyc_plan_submit. */
-VYC_API vyc_status vyc_kernel_submit(vyc_kernel *kernel, vyc_ticket **ticket_out,
-                                     const vyc_run *run);
-/* As vyc_plan_launch. */
-VYC_API vyc_status vyc_kernel_launch(vyc_kernel *kernel, const vyc_run *run);
+VYC_API vyc_status vyc_bundled_kernel_resolve(vyc_bundled_kernel *kernel, vyc_run *run);
+/* vyc_prepared_run, vyc_prepared_submit and vyc_prepared_launch of a run that is completed first,
+ * in a copy. */
+VYC_API vyc_status vyc_bundled_kernel_run(vyc_bundled_kernel *kernel, vyc_ticket **ticket_out,
+                                          const vyc_run *run);
+/* As vyc_prepared_submit. */
+VYC_API vyc_status vyc_bundled_kernel_submit(vyc_bundled_kernel *kernel, vyc_ticket **ticket_out,
+                                             const vyc_run *run);
+/* As vyc_prepared_launch. */
+VYC_API vyc_status vyc_bundled_kernel_launch(vyc_bundled_kernel *kernel, const vyc_run *run);
 /* What a VYC_E_ASSERT with this kernel's tag is about, by vyc_error.report. */
-VYC_API vyc_status vyc_kernel_site(vyc_kernel *kernel, vyc_site *site_out, uint64_t report);
+VYC_API vyc_status vyc_bundled_kernel_site(vyc_bundled_kernel *kernel, vyc_site *site_out,
+                                           uint64_t report);
 
-/* ---- bundled graphs: recorded work with names for what changes --------------------------------
- */
+/* ---- bundled graphs: recorded work with names for what changes ------------------------------ */
 
 typedef struct vyc_replay vyc_replay;
 
@@ -1246,9 +1253,9 @@ typedef struct vyc_bundle_step {
 VYC_API vyc_status vyc_bundle_step_get(vyc_bundle *bundle, vyc_bundle_step *step_out,
                                        uint32_t graph, uint32_t index);
 
-/* A graph of a bundle on a device: its kernels are loaded as by vyc_kernel_load, its arrays are
- * allocated and filled. It holds all of that. Instantiated at once where every symbol has a
- * default, else at the first launch. Statuses as of vyc_kernel_load, vyc_buffer_alloc and
+/* A graph of a bundle on a device: its kernels are loaded as by vyc_bundled_kernel_load, its arrays
+ * are allocated and filled. It holds all of that. Instantiated at once where every symbol has a
+ * default, else at the first launch. Statuses as of vyc_bundled_kernel_load, vyc_buffer_alloc and
  * vyc_graph_finish. */
 VYC_API vyc_status vyc_replay_load(vyc_replay **replay_out, char *log_out, size_t log_bytes,
                                    vyc_context *context, vyc_bundle *bundle, const char *name,

@@ -1,37 +1,39 @@
 /* Kernels with grid barriers: every block of the grid must be resident at once, and two words of
  * device memory carry the barrier's state.
  *
- * The state belongs to one lane, or to one plan on one stream, where launches follow each other. It
- * is cleared before every launch: one that failed a check may have left it anyhow. */
+ * The state belongs to one submission, or to one prepared kernel on one stream, where launches
+ * follow each other. It is cleared before every launch: one that failed a check may have left it
+ * anyhow. */
 #define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
 
 #include "room.h"
 
-vyc_status vyc__cooperative_prepare(vyc_plan *plan, vyc_context *context) {
+vyc_status vyc__cooperative_prepare(vyc_prepared *prepared, vyc_context *context) {
   if (context->caps.cooperative_launch <= 0)
     return vyc__fail(VYC_E_UNSUPPORTED, "cooperative_launch",
-                     "kernel %s has grid barriers; %s has no cooperative launch", plan->name,
+                     "kernel %s has grid barriers; %s has no cooperative launch", prepared->name,
                      context->caps.name);
-  const uint32_t threads = plan->block[0] * plan->block[1] * plan->block[2];
+  const uint32_t threads = prepared->block[0] * prepared->block[1] * prepared->block[2];
   int resident = 0;
   VYC_CU_RESULT;
-  VYC_TRY(VYC_CU(context, cuOccupancyMaxActiveBlocksPerMultiprocessor, &resident, plan->function,
-                 (int)threads, plan->dynamic_shared_bytes));
-  plan->most_blocks = (uint64_t)resident * (uint64_t)context->caps.multiprocessor_count;
+  VYC_TRY(VYC_CU(context, cuOccupancyMaxActiveBlocksPerMultiprocessor, &resident,
+                 prepared->function, (int)threads, prepared->dynamic_shared_bytes));
+  prepared->most_blocks = (uint64_t)resident * (uint64_t)context->caps.multiprocessor_count;
   return VYC_OK;
 }
 
-vyc_status vyc__cooperative_check(const vyc_plan *plan, const uint32_t grid[3]) {
+vyc_status vyc__cooperative_check(const vyc_prepared *prepared, const uint32_t grid[3]) {
   uint64_t blocks = (uint64_t)grid[0] * grid[1];
   if (VYC_UNLIKELY(vyc__mul_overflows(blocks, grid[2], &blocks))) blocks = UINT64_MAX;
-  if (VYC_LIKELY(blocks <= plan->most_blocks)) return VYC_OK;
+  if (VYC_LIKELY(blocks <= prepared->most_blocks)) return VYC_OK;
   return vyc__fail(VYC_E_UNSUPPORTED, "resident_blocks",
                    "kernel %s has grid barriers, so its blocks must all be resident at once: "
                    "%" PRIu64 " blocks of %u threads, the device holds %" PRIu64
                    "; change grid=, the work, or block=",
-                   plan->name, blocks, plan->block[0] * plan->block[1] * plan->block[2],
-                   plan->most_blocks);
+                   prepared->name, blocks,
+                   prepared->block[0] * prepared->block[1] * prepared->block[2],
+                   prepared->most_blocks);
 }
 
 vyc_status vyc__barrier_clear(vyc_context *context, uint64_t address, CUstream stream) {
@@ -73,10 +75,10 @@ static void give(vyc_context *context, vyc_block *block, uint32_t slot) {
 }
 
 /* A graph of somebody else may run beside launches of ours: it gets a state of its own, for as long
- * as the plan lives. What an earlier owner still does with the block is waited for, because nothing
- * outside of a capture can be ordered before it. */
-static vyc_status captured_state(vyc_plan *plan, uint64_t *address_out) {
-  vyc_context *context = plan->child.context;
+ * as the prepared kernel lives. What an earlier owner still does with the block is waited for,
+ * because nothing outside of a capture can be ordered before it. */
+static vyc_status captured_state(vyc_prepared *prepared, uint64_t *address_out) {
+  vyc_context *context = prepared->child.context;
   vyc_block *block = NULL;
   VYC_TRY(vyc__pool_take(context, vyc__device_pool(context), &block, VYC_BARRIER_BYTES));
   vyc_status status = VYC_OK;
@@ -89,29 +91,30 @@ static vyc_status captured_state(vyc_plan *plan, uint64_t *address_out) {
     vyc__pool_give(context, vyc__device_pool(context), block, 0);
     return status;
   }
-  block->next = atomic_load(&plan->captured);
-  while (!atomic_compare_exchange_weak(&plan->captured, &block->next, block)) {
+  block->next = atomic_load(&prepared->captured);
+  while (!atomic_compare_exchange_weak(&prepared->captured, &block->next, block)) {
   }
   *address_out = block->address;
   return VYC_OK;
 }
 
-vyc_status vyc__barrier_of(vyc_plan *plan, uint64_t *address_out, const vyc_place *place) {
+vyc_status vyc__barrier_of(vyc_prepared *prepared, uint64_t *address_out,
+                           const vyc_launch_stream *on) {
   *address_out = 0;
-  if (VYC_LIKELY(!plan->has_barrier)) return VYC_OK;
-  if (place->captured) return captured_state(plan, address_out);
-  const uint32_t slot = place->slot;
+  if (VYC_LIKELY(!prepared->has_barrier)) return VYC_OK;
+  if (on->captured) return captured_state(prepared, address_out);
+  const uint32_t slot = on->slot;
   if (slot == VYC_SLOT_OTHER)
     return vyc__fail(VYC_E_UNSUPPORTED, "streams",
                      "kernel %s has grid barriers: it can be launched on %u streams at a time",
-                     plan->name, VYC_SLOTS - 2u);
-  vyc_context *context = plan->child.context;
-  vyc_on_stream *at = vyc__on_stream_make(plan, slot);
+                     prepared->name, VYC_SLOTS - 2u);
+  vyc_context *context = prepared->child.context;
+  vyc_on_stream *at = vyc__on_stream_make(prepared, slot);
   if (VYC_UNLIKELY(at == NULL)) return VYC_E_MEMORY;
   vyc_block *block = atomic_load_explicit(&at->barrier, memory_order_acquire);
   if (VYC_UNLIKELY(block == NULL)) {
     vyc_block *fresh = NULL;
-    VYC_TRY(make(context, &fresh, place->stream));
+    VYC_TRY(make(context, &fresh, on->stream));
     if (atomic_compare_exchange_strong(&at->barrier, &block, fresh))
       block = fresh;
     else
@@ -121,24 +124,24 @@ vyc_status vyc__barrier_of(vyc_plan *plan, uint64_t *address_out, const vyc_plac
   return VYC_OK;
 }
 
-void vyc__cooperative_begin(vyc_plan *plan) {
-  if (VYC_LIKELY(!plan->cooperative)) return;
-  vyc__claim_take(&plan->pairing);
+void vyc__cooperative_begin(vyc_prepared *prepared) {
+  if (VYC_LIKELY(!prepared->cooperative)) return;
+  vyc__claim_take(&prepared->pairing);
 }
 
-void vyc__cooperative_end(vyc_plan *plan) {
-  if (VYC_UNLIKELY(plan->cooperative)) vyc__claim_drop(&plan->pairing);
+void vyc__cooperative_end(vyc_prepared *prepared) {
+  if (VYC_UNLIKELY(prepared->cooperative)) vyc__claim_drop(&prepared->pairing);
 }
 
-static void release(vyc_plan *plan, vyc_on_stream *at, uint32_t slot) {
+static void release(vyc_prepared *prepared, vyc_on_stream *at, uint32_t slot) {
   vyc_block *block = atomic_exchange(&at->barrier, NULL);
-  if (block != NULL) give(plan->child.context, block, slot);
+  if (block != NULL) give(prepared->child.context, block, slot);
 }
 
-void vyc__barriers_release(vyc_plan *plan) {
-  vyc_context *context = plan->child.context;
-  vyc__on_each_stream(plan, release);
-  vyc_block *captured = atomic_exchange(&plan->captured, NULL);
+void vyc__barriers_release(vyc_prepared *prepared) {
+  vyc_context *context = prepared->child.context;
+  vyc__on_each_stream(prepared, release);
+  vyc_block *captured = atomic_exchange(&prepared->captured, NULL);
   while (captured != NULL) {
     vyc_block *next = captured->next;
     vyc__pool_give(context, vyc__device_pool(context), captured, 0);

@@ -6,22 +6,23 @@
 
 #include "room.h"
 
-void vyc__exec_init(vyc_exec *exec, const vyc_plan *plan, void **pointers, uint8_t *block) {
+void vyc__launch_graph_init(vyc_launch_graph *exec, const vyc_prepared *prepared, void **pointers,
+                            uint8_t *block) {
   memset(exec, 0, sizeof *exec);
   exec->pointers = pointers;
   exec->block = block;
-  vyc__block_pointers(plan, pointers, block);
-  exec->params.func = plan->function;
-  exec->params.blockDimX = plan->block[0];
-  exec->params.blockDimY = plan->block[1];
-  exec->params.blockDimZ = plan->block[2];
-  exec->params.sharedMemBytes = plan->dynamic_shared_bytes;
+  vyc__block_pointers(prepared, pointers, block);
+  exec->params.func = prepared->function;
+  exec->params.blockDimX = prepared->block[0];
+  exec->params.blockDimY = prepared->block[1];
+  exec->params.blockDimZ = prepared->block[2];
+  exec->params.sharedMemBytes = prepared->dynamic_shared_bytes;
   exec->params.kernelParams = pointers;
 }
 
 /* A node behind the kernel that sets the flag, ordered behind all that the kernel wrote. Where the
  * device cannot, there is no flag. */
-static vyc_status add_flag(vyc_exec *exec, vyc_context *context) {
+static vyc_status add_flag(vyc_launch_graph *exec, vyc_context *context) {
   CUstreamBatchMemOpParams operation;
   memset(&operation, 0, sizeof operation);
   operation.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
@@ -42,7 +43,7 @@ static vyc_status add_flag(vyc_exec *exec, vyc_context *context) {
   return VYC_OK;
 }
 
-static vyc_status build_graph(vyc_exec *exec, vyc_context *context) {
+static vyc_status build_graph(vyc_launch_graph *exec, vyc_context *context) {
   VYC_CU_RESULT;
   VYC_TRY(VYC_CU(context, cuGraphCreate, &exec->graph, 0));
   vyc_status status =
@@ -60,7 +61,7 @@ static vyc_status build_graph(vyc_exec *exec, vyc_context *context) {
   return status;
 }
 
-static void give_back(vyc_exec *exec, const vyc_driver *driver) {
+static void give_back(vyc_launch_graph *exec, const vyc_driver *driver) {
   if (exec->graph == NULL) return;
   const CUstreamCaptureMode mode = vyc__capture_relax(driver);
   if (exec->handle != NULL) driver->cuGraphExecDestroy(exec->handle);
@@ -83,7 +84,7 @@ void vyc__kernels_end(vyc_context *context) {
 }
 
 /* Caller holds execs_lock. */
-static void link_exec(vyc_context *context, vyc_exec *exec) {
+static void link_exec(vyc_context *context, vyc_launch_graph *exec) {
   exec->previous = NULL;
   exec->next = kernels(context)->execs;
   if (exec->next != NULL) exec->next->previous = exec;
@@ -93,7 +94,7 @@ static void link_exec(vyc_context *context, vyc_exec *exec) {
 }
 
 /* Caller holds execs_lock. */
-static void unlink_exec(vyc_context *context, vyc_exec *exec) {
+static void unlink_exec(vyc_context *context, vyc_launch_graph *exec) {
   if (!exec->counted) return;
   if (exec->previous != NULL) exec->previous->next = exec->next;
   if (exec->next != NULL) exec->next->previous = exec->previous;
@@ -104,16 +105,16 @@ static void unlink_exec(vyc_context *context, vyc_exec *exec) {
 
 /* Caller holds execs_lock. The exec that was launched longest ago, claimed, or NULL when all have
  * been launched lately. */
-static vyc_exec *take_oldest(vyc_context *context, uint32_t now) {
-  vyc_exec *oldest = NULL;
-  uint32_t age = VYC_EXEC_BUDGET - 1;
-  for (vyc_exec *exec = kernels(context)->execs; exec != NULL; exec = exec->next) {
+static vyc_launch_graph *take_oldest(vyc_context *context, uint32_t now) {
+  vyc_launch_graph *oldest = NULL;
+  uint32_t age = VYC_LAUNCH_GRAPH_BUDGET - 1;
+  for (vyc_launch_graph *exec = kernels(context)->execs; exec != NULL; exec = exec->next) {
     const uint32_t its = now - atomic_load_explicit(&exec->stamp, memory_order_relaxed);
     if (its <= age || its > UINT32_MAX / 2) continue;
     age = its;
     oldest = exec;
   }
-  if (oldest == NULL || !vyc__exec_claim(oldest)) return NULL;
+  if (oldest == NULL || !vyc__launch_graph_claim(oldest)) return NULL;
   unlink_exec(context, oldest);
   return oldest;
 }
@@ -121,10 +122,10 @@ static vyc_exec *take_oldest(vyc_context *context, uint32_t now) {
 #define LOOK_EVERY 16u /* launches without room between two looks through the list */
 
 /* Count the exec as one of the budget; false when there is no room. */
-static bool admit(vyc_exec *exec, vyc_context *context) {
-  vyc_exec *oldest = NULL;
+static bool admit(vyc_launch_graph *exec, vyc_context *context) {
+  vyc_launch_graph *oldest = NULL;
   pthread_mutex_lock(&kernels(context)->execs_lock);
-  bool room = kernels(context)->exec_count < VYC_EXEC_BUDGET;
+  bool room = kernels(context)->exec_count < VYC_LAUNCH_GRAPH_BUDGET;
   if (VYC_UNLIKELY(!room)) {
     const uint32_t now = atomic_fetch_add(&context->exec_clock, 1) + 1;
     if (now % LOOK_EVERY == 0) oldest = take_oldest(context, now);
@@ -137,18 +138,18 @@ static bool admit(vyc_exec *exec, vyc_context *context) {
   pthread_mutex_unlock(&kernels(context)->execs_lock);
   if (oldest != NULL) { /* with a launch in flight the driver frees it after that */
     give_back(oldest, context->driver);
-    vyc__exec_unclaim(oldest);
+    vyc__launch_graph_unclaim(oldest);
   }
   return room;
 }
 
-static void dismiss(vyc_exec *exec, vyc_context *context) {
+static void dismiss(vyc_launch_graph *exec, vyc_context *context) {
   pthread_mutex_lock(&kernels(context)->execs_lock);
   unlink_exec(context, exec);
   pthread_mutex_unlock(&kernels(context)->execs_lock);
 }
 
-static vyc_status build(vyc_exec *exec, vyc_context *context) {
+static vyc_status build(vyc_launch_graph *exec, vyc_context *context) {
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
   const vyc_status status = build_graph(exec, context);
   vyc__capture_restore(context->driver, mode);
@@ -158,62 +159,66 @@ static vyc_status build(vyc_exec *exec, vyc_context *context) {
 
 /* ---- launch ---------------------------------------------------------------------------------- */
 
-vyc_status vyc__exec_relaunch(vyc_exec *exec, const vyc_plan *plan, CUstream stream) {
-  vyc_context *context = plan->child.context;
+vyc_status vyc__launch_graph_relaunch(vyc_launch_graph *exec, const vyc_prepared *prepared,
+                                      CUstream stream) {
+  vyc_context *context = prepared->child.context;
   const uint32_t grid[3] = {exec->params.gridDimX, exec->params.gridDimY, exec->params.gridDimZ};
   VYC_CU_RESULT;
-  if (VYC_UNLIKELY(plan->cooperative)) return vyc__launch_once(plan, exec->pointers, grid, stream);
+  if (VYC_UNLIKELY(prepared->cooperative))
+    return vyc__launch_once(prepared, exec->pointers, grid, stream);
   if (VYC_UNLIKELY(exec->handle == NULL)) {
-    if (!admit(exec, context)) return vyc__launch_once(plan, exec->pointers, grid, stream);
+    if (!admit(exec, context)) return vyc__launch_once(prepared, exec->pointers, grid, stream);
     VYC_TRY(build(exec, context));
   } else if (exec->stale) {
     VYC_TRY(
         VYC_CU(context, cuGraphExecKernelNodeSetParams, exec->handle, exec->node, &exec->params));
   }
   exec->stale = false;
-  vyc__exec_stamp(exec, context);
+  vyc__launch_graph_stamp(exec, context);
   vyc__count(&context->counters, kernel_launches, 1);
   return VYC_CU(context, cuGraphLaunch, exec->handle, stream);
 }
 
-static void set(vyc_exec *exec, const vyc_plan *plan, const uint8_t *block,
+static void set(vyc_launch_graph *exec, const vyc_prepared *prepared, const uint8_t *block,
                 const uint32_t grid[3]) {
-  if (memcmp(exec->block, block, plan->parameter_bytes) != 0) {
-    memcpy(exec->block, block, plan->parameter_bytes);
+  if (memcmp(exec->block, block, prepared->parameter_bytes) != 0) {
+    memcpy(exec->block, block, prepared->parameter_bytes);
     exec->stale = true;
   }
-  vyc__exec_set_grid(exec, grid);
+  vyc__launch_graph_set_grid(exec, grid);
 }
 
-vyc_status vyc__exec_launch(vyc_exec *exec, const vyc_plan *plan, const uint8_t *block,
-                            const uint32_t grid[3], CUstream stream) {
-  set(exec, plan, block, grid);
-  return vyc__exec_relaunch(exec, plan, stream);
+vyc_status vyc__launch_graph_launch(vyc_launch_graph *exec, const vyc_prepared *prepared,
+                                    const uint8_t *block, const uint32_t grid[3], CUstream stream) {
+  set(exec, prepared, block, grid);
+  return vyc__launch_graph_relaunch(exec, prepared, stream);
 }
 
-vyc_status vyc__exec_launch_once(vyc_exec *exec, const vyc_plan *plan, const uint8_t *block,
-                                 const uint32_t grid[3], CUstream stream) {
-  set(exec, plan, block, grid);
-  return vyc__launch_once(plan, exec->pointers, grid, stream);
+vyc_status vyc__launch_graph_launch_once(vyc_launch_graph *exec, const vyc_prepared *prepared,
+                                         const uint8_t *block, const uint32_t grid[3],
+                                         CUstream stream) {
+  set(exec, prepared, block, grid);
+  return vyc__launch_once(prepared, exec->pointers, grid, stream);
 }
 
-void vyc__exec_destroy(vyc_exec *exec, vyc_context *context) {
-  vyc__exec_claim_wait(exec); /* somebody may be making room with it */
+void vyc__launch_graph_destroy(vyc_launch_graph *exec, vyc_context *context) {
+  vyc__launch_graph_claim_wait(exec); /* somebody may be making room with it */
   dismiss(exec, context);
   give_back(exec, context->driver);
-  vyc__exec_unclaim(exec);
+  vyc__launch_graph_unclaim(exec);
 }
 
-vyc_status vyc__launch_once(const vyc_plan *plan, void **pointers, const uint32_t grid[3],
+vyc_status vyc__launch_once(const vyc_prepared *prepared, void **pointers, const uint32_t grid[3],
                             CUstream stream) {
-  vyc_context *context = plan->child.context;
+  vyc_context *context = prepared->child.context;
   vyc__count(&context->counters, kernel_launches, 1);
   vyc__count(&context->counters, plain_kernel_launches, 1);
   VYC_CU_RESULT;
-  if (VYC_UNLIKELY(plan->cooperative))
-    return VYC_CU(context, cuLaunchCooperativeKernel, plan->function, grid[0], grid[1], grid[2],
-                  plan->block[0], plan->block[1], plan->block[2], plan->dynamic_shared_bytes,
-                  stream, pointers);
-  return VYC_CU(context, cuLaunchKernel, plan->function, grid[0], grid[1], grid[2], plan->block[0],
-                plan->block[1], plan->block[2], plan->dynamic_shared_bytes, stream, pointers, NULL);
+  if (VYC_UNLIKELY(prepared->cooperative))
+    return VYC_CU(context, cuLaunchCooperativeKernel, prepared->function, grid[0], grid[1], grid[2],
+                  prepared->block[0], prepared->block[1], prepared->block[2],
+                  prepared->dynamic_shared_bytes, stream, pointers);
+  return VYC_CU(context, cuLaunchKernel, prepared->function, grid[0], grid[1], grid[2],
+                prepared->block[0], prepared->block[1], prepared->block[2],
+                prepared->dynamic_shared_bytes, stream, pointers, NULL);
 }

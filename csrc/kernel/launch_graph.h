@@ -8,11 +8,12 @@
 /* An instantiated graph takes 112 KiB of device memory (H200): so many are kept by a context, 56
  * MiB. Launches past that are plain ones, until an exec has not been launched in as many of them:
  * then the one that was not for longest makes room. */
-#define VYC_EXEC_BUDGET 512u
+#define VYC_LAUNCH_GRAPH_BUDGET 512u
 
-typedef struct vyc_exec {
+typedef struct vyc_launch_graph {
   vyc_claim claim; /* first: its address is that of the exec, which launches have at hand */
-  struct vyc_exec *next, *previous; /* of the context, while it counts as one of the budget */
+  struct vyc_launch_graph *next,
+      *previous; /* of the context, while it counts as one of the budget */
   _Atomic uint32_t stamp; /* context->exec_clock at the latest launch */
   bool counted;
   uint64_t flag; /* address of a word that the graph sets to 1 after the kernel; 0: none */
@@ -23,14 +24,14 @@ typedef struct vyc_exec {
   CUDA_KERNEL_NODE_PARAMS params; /* kernelParams point into block */
   void **pointers;
   uint8_t *block;
-  bool launched; /* of a plan's: once, without a graph */
-} vyc_exec;
+  bool launched; /* of a prepared kernel's: once, without a graph */
+} vyc_launch_graph;
 
 /* A context with its memory and its kernels. */
 typedef struct vyc_kernel_context {
   vyc_memory_context memory;
   pthread_mutex_t execs_lock;
-  vyc_exec *execs; /* those of the budget; guarded by execs_lock, as is their number */
+  vyc_launch_graph *execs; /* those of the budget; guarded by execs_lock, as is their number */
   uint32_t exec_count;
 } vyc_kernel_context;
 
@@ -38,17 +39,24 @@ void vyc__kernels_begin(vyc_context *context);
 void vyc__kernels_end(vyc_context *context);
 
 /* Memory of `pointers` and `block` is the caller's, parameter_count and block_bytes long. */
-void vyc__exec_init(vyc_exec *exec, const vyc_plan *plan, void **pointers, uint8_t *block);
-static inline bool vyc__exec_claim(vyc_exec *exec) { return vyc__claim_try(&exec->claim); }
+void vyc__launch_graph_init(vyc_launch_graph *exec, const vyc_prepared *prepared, void **pointers,
+                            uint8_t *block);
+static inline bool vyc__launch_graph_claim(vyc_launch_graph *exec) {
+  return vyc__claim_try(&exec->claim);
+}
 /* Claim it however long its holder needs, which is a launch. */
-static inline void vyc__exec_claim_wait(vyc_exec *exec) { vyc__claim_take(&exec->claim); }
-static inline void vyc__exec_unclaim(vyc_exec *exec) { vyc__claim_drop(&exec->claim); }
-static inline void vyc__exec_stamp(vyc_exec *exec, vyc_context *context) {
+static inline void vyc__launch_graph_claim_wait(vyc_launch_graph *exec) {
+  vyc__claim_take(&exec->claim);
+}
+static inline void vyc__launch_graph_unclaim(vyc_launch_graph *exec) {
+  vyc__claim_drop(&exec->claim);
+}
+static inline void vyc__launch_graph_stamp(vyc_launch_graph *exec, vyc_context *context) {
   atomic_store_explicit(&exec->stamp,
                         atomic_load_explicit(&context->exec_clock, memory_order_relaxed),
                         memory_order_relaxed);
 }
-static inline void vyc__exec_set_grid(vyc_exec *exec, const uint32_t grid[3]) {
+static inline void vyc__launch_graph_set_grid(vyc_launch_graph *exec, const uint32_t grid[3]) {
   CUDA_KERNEL_NODE_PARAMS *params = &exec->params;
   if (VYC_LIKELY(params->gridDimX == grid[0] && params->gridDimY == grid[1] &&
                  params->gridDimZ == grid[2]))
@@ -60,17 +68,19 @@ static inline void vyc__exec_set_grid(vyc_exec *exec, const uint32_t grid[3]) {
 }
 /* Patch what is stale and launch; the caller holds the claim. A plain launch when the context has
  * too many execs: `handle` is NULL then, and no flag is set. */
-vyc_status vyc__exec_relaunch(vyc_exec *exec, const vyc_plan *plan, CUstream stream);
+vyc_status vyc__launch_graph_relaunch(vyc_launch_graph *exec, const vyc_prepared *prepared,
+                                      CUstream stream);
 /* The same with the block and the grid given. */
-vyc_status vyc__exec_launch(vyc_exec *exec, const vyc_plan *plan, const uint8_t *block,
-                            const uint32_t grid[3], CUstream stream);
+vyc_status vyc__launch_graph_launch(vyc_launch_graph *exec, const vyc_prepared *prepared,
+                                    const uint8_t *block, const uint32_t grid[3], CUstream stream);
 /* The same as a plain launch, whatever the exec has. */
-vyc_status vyc__exec_launch_once(vyc_exec *exec, const vyc_plan *plan, const uint8_t *block,
-                                 const uint32_t grid[3], CUstream stream);
+vyc_status vyc__launch_graph_launch_once(vyc_launch_graph *exec, const vyc_prepared *prepared,
+                                         const uint8_t *block, const uint32_t grid[3],
+                                         CUstream stream);
 /* Nobody launches it any more. */
-void vyc__exec_destroy(vyc_exec *exec, vyc_context *context);
+void vyc__launch_graph_destroy(vyc_launch_graph *exec, vyc_context *context);
 /* cuLaunchKernel, which has read the parameters when it returns. */
-vyc_status vyc__launch_once(const vyc_plan *plan, void **pointers, const uint32_t grid[3],
+vyc_status vyc__launch_once(const vyc_prepared *prepared, void **pointers, const uint32_t grid[3],
                             CUstream stream);
 
 #endif

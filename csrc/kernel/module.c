@@ -9,7 +9,7 @@
 static void module_destroy(vyc_child *child) {
   vyc_module *module = (vyc_module *)child;
   vyc_context *context = child->context;
-  if (vyc__settle(context)) {
+  if (vyc__await_end(context)) {
     context->driver->cuModuleUnload(module->handle);
     return;
   }

@@ -31,7 +31,7 @@ static inline uint64_t put(uint8_t *at, uint64_t value, uint32_t size) {
 }
 
 /* `addresses` NULL: those of the run's buffers. */
-static inline uint64_t value_of(const vyc_place_in_block *p, const uint64_t *addresses,
+static inline uint64_t value_of(const vyc_block_parameter *p, const uint64_t *addresses,
                                 const vyc_run *run, const vyc_hidden *hidden) {
   switch (p->kind) {
   case VYC_PARAMETER_POINTER:
@@ -43,54 +43,54 @@ static inline uint64_t value_of(const vyc_place_in_block *p, const uint64_t *add
   }
 }
 
-void vyc__block_write(const vyc_plan *plan, uint8_t *block, const uint64_t *addresses,
+void vyc__block_write(const vyc_prepared *prepared, uint8_t *block, const uint64_t *addresses,
                       const vyc_run *run, const vyc_hidden *hidden) {
-  for (uint32_t i = 0; i < plan->parameter_count; i++) {
-    const vyc_place_in_block *p = &plan->parameters[i];
+  for (uint32_t i = 0; i < prepared->parameter_count; i++) {
+    const vyc_block_parameter *p = &prepared->parameters[i];
     put(block + p->offset, value_of(p, addresses, run, hidden), p->size);
   }
 }
 
-bool vyc__block_write_buffers(const vyc_plan *plan, uint8_t *block, const vyc_run *run,
+bool vyc__block_write_buffers(const vyc_prepared *prepared, uint8_t *block, const vyc_run *run,
                               const vyc_hidden *hidden) {
   uint64_t difference = 0;
-  for (uint32_t i = 0; i < plan->parameter_count; i++) {
-    const vyc_place_in_block *p = &plan->parameters[i];
+  for (uint32_t i = 0; i < prepared->parameter_count; i++) {
+    const vyc_block_parameter *p = &prepared->parameters[i];
     difference |= put(block + p->offset, value_of(p, NULL, run, hidden), p->size);
   }
   return difference != 0;
 }
 
-void vyc__block_pointers(const vyc_plan *plan, void **pointers, uint8_t *block) {
-  for (uint32_t i = 0; i < plan->parameter_count; i++)
-    pointers[i] = block + plan->parameters[i].offset;
+void vyc__block_pointers(const vyc_prepared *prepared, void **pointers, uint8_t *block) {
+  for (uint32_t i = 0; i < prepared->parameter_count; i++)
+    pointers[i] = block + prepared->parameters[i].offset;
 }
 
 /* ---- blocks for launches without an exec ----------------------------------------------------- */
 
-static vyc_spare *spare_make(const vyc_plan *plan) {
-  const size_t pointers = plan->parameter_count * sizeof(void *);
-  vyc_spare *spare = calloc(1, sizeof *spare + pointers + plan->block_bytes);
+static vyc_spare *spare_make(const vyc_prepared *prepared) {
+  const size_t pointers = prepared->parameter_count * sizeof(void *);
+  vyc_spare *spare = calloc(1, sizeof *spare + pointers + prepared->block_bytes);
   if (spare == NULL) {
     vyc__fail(VYC_E_MEMORY, "launch", "out of host memory");
     return NULL;
   }
   atomic_init(&spare->taken, true);
-  spare->block = (uint8_t *)(spare->pointers + plan->parameter_count);
-  vyc__block_pointers(plan, spare->pointers, spare->block);
+  spare->block = (uint8_t *)(spare->pointers + prepared->parameter_count);
+  vyc__block_pointers(prepared, spare->pointers, spare->block);
   return spare;
 }
 
-vyc_spare *vyc__spare_take(vyc_plan *plan) {
-  vyc_spare *spare = atomic_load_explicit(&plan->spares, memory_order_acquire);
+vyc_spare *vyc__spare_take(vyc_prepared *prepared) {
+  vyc_spare *spare = atomic_load_explicit(&prepared->spares, memory_order_acquire);
   for (; spare != NULL; spare = spare->next)
     if (!atomic_load_explicit(&spare->taken, memory_order_relaxed) &&
         !atomic_exchange_explicit(&spare->taken, true, memory_order_acquire))
       return spare;
-  spare = spare_make(plan);
+  spare = spare_make(prepared);
   if (spare == NULL) return NULL;
-  spare->next = atomic_load(&plan->spares);
-  while (!atomic_compare_exchange_weak(&plan->spares, &spare->next, spare)) {
+  spare->next = atomic_load(&prepared->spares);
+  while (!atomic_compare_exchange_weak(&prepared->spares, &spare->next, spare)) {
   }
   return spare;
 }
@@ -99,8 +99,8 @@ void vyc__spare_give(vyc_spare *spare) {
   atomic_store_explicit(&spare->taken, false, memory_order_release);
 }
 
-void vyc__spares_free(vyc_plan *plan) {
-  vyc_spare *spare = atomic_load(&plan->spares);
+void vyc__spares_free(vyc_prepared *prepared) {
+  vyc_spare *spare = atomic_load(&prepared->spares);
   while (spare != NULL) {
     vyc_spare *next = spare->next;
     free(spare);

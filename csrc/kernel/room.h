@@ -3,7 +3,7 @@
 #define VYC_KERNEL_ROOM_H
 
 #include "launch_graph.h"
-#include "plan.h"
+#include "prepared.h"
 #include "run_check.h"
 
 #endif

@@ -4,16 +4,17 @@
 
 #include "room.h"
 
-static uint64_t bytes_of(const vyc_plan *plan, const vyc_run *run, uint32_t i) {
-  return run->arguments[i].count * plan->bindings[i].element_bytes;
+static uint64_t bytes_of(const vyc_prepared *prepared, const vyc_run *run, uint32_t i) {
+  return run->arguments[i].count * prepared->bindings[i].element_bytes;
 }
 
 /* The written bindings that have bytes, by where they begin; their number. */
-static uint32_t sort_written(const vyc_plan *plan, uint8_t *order, const uint64_t *begins,
+static uint32_t sort_written(const vyc_prepared *prepared, uint8_t *order, const uint64_t *begins,
                              const uint64_t *ends) {
   uint32_t count = 0;
-  for (uint32_t w = 0; w < plan->written_count; w++)
-    if (begins[plan->written[w]] < ends[plan->written[w]]) order[count++] = plan->written[w];
+  for (uint32_t w = 0; w < prepared->written_count; w++)
+    if (begins[prepared->written[w]] < ends[prepared->written[w]])
+      order[count++] = prepared->written[w];
   for (uint32_t gap = 121; gap > 0; gap /= 3) /* 121, 40, 13, 4, 1: Knuth's */
     for (uint32_t i = gap; i < count; i++) {
       const uint8_t binding = order[i];
@@ -25,13 +26,13 @@ static uint32_t sort_written(const vyc_plan *plan, uint8_t *order, const uint64_
   return count;
 }
 
-bool vyc__ranges_apart(const vyc_plan *plan, const uint64_t *begins, const uint64_t *ends) {
+bool vyc__ranges_apart(const vyc_prepared *prepared, const uint64_t *begins, const uint64_t *ends) {
   uint8_t order[VYC_MAX_BINDINGS];
-  const uint32_t count = sort_written(plan, order, begins, ends);
+  const uint32_t count = sort_written(prepared, order, begins, ends);
   for (uint32_t i = 1; i < count; i++)
     if (begins[order[i]] < ends[order[i - 1]]) return false;
-  for (uint32_t i = 0; i < plan->binding_count; i++) {
-    if (plan->bindings[i].role != VYC_ROLE_IN || begins[i] >= ends[i]) continue;
+  for (uint32_t i = 0; i < prepared->binding_count; i++) {
+    if (prepared->bindings[i].role != VYC_ROLE_IN || begins[i] >= ends[i]) continue;
     uint32_t low = 0, high = count; /* of those that begin before its end the last */
     while (low < high) {
       const uint32_t middle = low + (high - low) / 2;
@@ -47,27 +48,28 @@ bool vyc__ranges_apart(const vyc_plan *plan, const uint64_t *begins, const uint6
 
 /* The same of a run that was checked; what is not in buffers has no bytes here. Apart, because it
  * takes much of a stack. */
-__attribute__((noinline)) static bool buffers_apart(const vyc_plan *plan, const vyc_run *run) {
+__attribute__((noinline)) static bool buffers_apart(const vyc_prepared *prepared,
+                                                    const vyc_run *run) {
   uint64_t begins[VYC_MAX_BINDINGS], ends[VYC_MAX_BINDINGS];
-  for (uint32_t i = 0; i < plan->binding_count; i++) {
+  for (uint32_t i = 0; i < prepared->binding_count; i++) {
     const vyc_argument *a = &run->arguments[i];
     const bool counts = a->kind == VYC_ARGUMENT_BUFFER;
     begins[i] = counts ? a->buffer->address + a->offset : 0;
-    ends[i] = counts ? begins[i] + bytes_of(plan, run, i) : 0;
+    ends[i] = counts ? begins[i] + bytes_of(prepared, run, i) : 0;
   }
-  return vyc__ranges_apart(plan, begins, ends);
+  return vyc__ranges_apart(prepared, begins, ends);
 }
 
 /* Binding i is in a buffer and written: no other binding may share bytes with it. */
-static vyc_status check_overlap(const vyc_plan *plan, const vyc_run *run, uint32_t i) {
+static vyc_status check_overlap(const vyc_prepared *prepared, const vyc_run *run, uint32_t i) {
   const vyc_argument *a = &run->arguments[i];
   const uint64_t a_begin = a->buffer->address + a->offset;
-  const uint64_t a_end = a_begin + bytes_of(plan, run, i);
-  for (uint32_t j = 0; j < plan->binding_count; j++) {
+  const uint64_t a_end = a_begin + bytes_of(prepared, run, i);
+  for (uint32_t j = 0; j < prepared->binding_count; j++) {
     const vyc_argument *b = &run->arguments[j];
     if (j == i || b->kind != VYC_ARGUMENT_BUFFER || a->count == 0 || b->count == 0) continue;
     const uint64_t b_begin = b->buffer->address + b->offset;
-    if (a_begin < b_begin + bytes_of(plan, run, j) && b_begin < a_end)
+    if (a_begin < b_begin + bytes_of(prepared, run, j) && b_begin < a_end)
       return vyc__fail(VYC_E_INVALID, "run",
                        "arguments %u and %u overlap and at least one is written", i, j);
   }
@@ -83,12 +85,13 @@ static vyc_status check_alignment(uint32_t i, uint64_t address, uint64_t bytes,
                    element_bytes, address);
 }
 
-static vyc_status check_buffer(const vyc_plan *plan, uint32_t i, const vyc_argument *argument) {
-  const uint32_t element_bytes = plan->bindings[i].element_bytes;
+static vyc_status check_buffer(const vyc_prepared *prepared, uint32_t i,
+                               const vyc_argument *argument) {
+  const uint32_t element_bytes = prepared->bindings[i].element_bytes;
   const vyc_buffer *buffer = argument->buffer;
-  if (buffer == NULL || buffer->child.context != plan->child.context)
+  if (buffer == NULL || buffer->child.context != prepared->child.context)
     return vyc__fail(VYC_E_INVALID, "run", "argument %u is a buffer of another device", i);
-  if (VYC_UNLIKELY(buffer->read_only) && plan->bindings[i].role != VYC_ROLE_IN)
+  if (VYC_UNLIKELY(buffer->read_only) && prepared->bindings[i].role != VYC_ROLE_IN)
     return vyc__fail(VYC_E_INVALID, "run",
                      "argument %u is written, and its memory is read-only: its owner said so", i);
   uint64_t bytes = 0;
@@ -102,21 +105,22 @@ static vyc_status check_buffer(const vyc_plan *plan, uint32_t i, const vyc_argum
 }
 
 /* `data` is what the device will touch. */
-static vyc_status check_pinned(const vyc_plan *plan, uint32_t i, const vyc_argument *argument,
-                               const void *data) {
+static vyc_status check_pinned(const vyc_prepared *prepared, uint32_t i,
+                               const vyc_argument *argument, const void *data) {
   const vyc_pinned *pinned = argument->pinned;
-  if (pinned->child.context != plan->child.context)
+  if (pinned->child.context != prepared->child.context)
     return vyc__fail(VYC_E_INVALID, "run", "argument %u is page-locked for another device", i);
   const uint64_t offset = (uint64_t)(uintptr_t)data - (uint64_t)(uintptr_t)pinned->data;
   uint64_t bytes = 0;
-  if (vyc__mul_overflows(argument->count, plan->bindings[i].element_bytes, &bytes) ||
+  if (vyc__mul_overflows(argument->count, prepared->bindings[i].element_bytes, &bytes) ||
       (bytes > 0 && (offset > pinned->bytes || bytes > pinned->bytes - offset)))
     return vyc__fail(VYC_E_INVALID, "run", "argument %u reaches beyond its page-locked memory", i);
-  return check_alignment(i, (uint64_t)(uintptr_t)data, bytes, plan->bindings[i].element_bytes);
+  return check_alignment(i, (uint64_t)(uintptr_t)data, bytes, prepared->bindings[i].element_bytes);
 }
 
-static vyc_status check_host(const vyc_plan *plan, uint32_t i, const vyc_argument *argument) {
-  const uint32_t role = plan->bindings[i].role;
+static vyc_status check_host(const vyc_prepared *prepared, uint32_t i,
+                             const vyc_argument *argument) {
+  const uint32_t role = prepared->bindings[i].role;
   const bool reads = role != VYC_ROLE_OUT, writes = role != VYC_ROLE_IN;
   if (argument->kind != VYC_ARGUMENT_HOST && argument->kind != VYC_ARGUMENT_PINNED)
     return vyc__fail(VYC_E_INVALID, "run", "argument %u has the unknown kind %u", i,
@@ -125,7 +129,7 @@ static vyc_status check_host(const vyc_plan *plan, uint32_t i, const vyc_argumen
       ((reads && argument->data == NULL) || (writes && argument->result == NULL)))
     return vyc__fail(VYC_E_INVALID, "run", "argument %u has no memory", i);
   if (VYC_LIKELY(argument->kind == VYC_ARGUMENT_HOST || argument->pinned == NULL)) return VYC_OK;
-  return check_pinned(plan, i, argument, writes ? argument->result : argument->data);
+  return check_pinned(prepared, i, argument, writes ? argument->result : argument->data);
 }
 
 vyc_status vyc__run_fail_size(const vyc_run *run) {
@@ -135,29 +139,30 @@ vyc_status vyc__run_fail_size(const vyc_run *run) {
                    run->struct_size, sizeof *run);
 }
 
-vyc_status vyc__run_check(const vyc_plan *plan, const vyc_run *run) {
+vyc_status vyc__run_check(const vyc_prepared *prepared, const vyc_run *run) {
   VYC_TRY(vyc__run_check_size(run));
-  if (VYC_UNLIKELY(run->argument_count != plan->binding_count ||
-                   run->scalar_count != plan->scalar_count))
+  if (VYC_UNLIKELY(run->argument_count != prepared->binding_count ||
+                   run->scalar_count != prepared->scalar_count))
     return vyc__fail(
         VYC_E_INVALID, "run", "%u buffer and %u scalar arguments for a kernel that takes %u and %u",
-        run->argument_count, run->scalar_count, plan->binding_count, plan->scalar_count);
+        run->argument_count, run->scalar_count, prepared->binding_count, prepared->scalar_count);
   VYC_REQUIRE_IN("run", run->arguments != NULL || run->argument_count == 0);
   VYC_REQUIRE_IN("run", run->scalars != NULL || run->scalar_count == 0);
-  if (VYC_UNLIKELY(plan->cooperative)) VYC_TRY(vyc__cooperative_check(plan, run->grid));
+  if (VYC_UNLIKELY(prepared->cooperative)) VYC_TRY(vyc__cooperative_check(prepared, run->grid));
   bool written = false; /* a buffer */
   for (uint32_t i = 0; i < run->argument_count; i++) {
     const vyc_argument *argument = &run->arguments[i];
     if (vyc__is_host(argument)) {
-      VYC_TRY(check_host(plan, i, argument));
+      VYC_TRY(check_host(prepared, i, argument));
       continue;
     }
-    VYC_TRY(check_buffer(plan, i, argument));
-    written |= plan->bindings[i].role != VYC_ROLE_IN && !plan->may_overlap;
+    VYC_TRY(check_buffer(prepared, i, argument));
+    written |= prepared->bindings[i].role != VYC_ROLE_IN && !prepared->may_overlap;
   }
-  if (written && plan->written_count > VYC_FEW_WRITTEN && buffers_apart(plan, run)) return VYC_OK;
+  if (written && prepared->written_count > VYC_FEW_WRITTEN && buffers_apart(prepared, run))
+    return VYC_OK;
   for (uint32_t i = 0; written && i < run->argument_count; i++)
-    if (!vyc__is_host(&run->arguments[i]) && plan->bindings[i].role != VYC_ROLE_IN)
-      VYC_TRY(check_overlap(plan, run, i));
+    if (!vyc__is_host(&run->arguments[i]) && prepared->bindings[i].role != VYC_ROLE_IN)
+      VYC_TRY(check_overlap(prepared, run, i));
   return VYC_OK;
 }

@@ -2,14 +2,14 @@
 #ifndef VYC_KERNEL_RUN_CHECK_H
 #define VYC_KERNEL_RUN_CHECK_H
 
-#include "plan.h"
+#include "prepared.h"
 
 /* Everything about it that does not depend on the way that it is made. */
-vyc_status vyc__run_check(const vyc_plan *plan, const vyc_run *run);
+vyc_status vyc__run_check(const vyc_prepared *prepared, const vyc_run *run);
 /* With more written bindings than this, ranges are sorted, not compared one by one. */
 #define VYC_FEW_WRITTEN 8u
 /* Of each binding where it begins and ends: what is written lies apart from every other. */
-bool vyc__ranges_apart(const vyc_plan *plan, const uint64_t *begins, const uint64_t *ends);
+bool vyc__ranges_apart(const vyc_prepared *prepared, const uint64_t *begins, const uint64_t *ends);
 /* A caller of an earlier version has a shorter struct. */
 #define VYC_RUN_BYTES_FIRST offsetof(vyc_run, iterations)
 static inline uint32_t vyc__origin_of(const vyc_run *run) {
@@ -29,11 +29,12 @@ static inline uint32_t vyc__iterations(const vyc_run *run) {
 static inline bool vyc__grid_is_empty(const uint32_t grid[3]) {
   return grid[0] == 0 || grid[1] == 0 || grid[2] == 0;
 }
-static inline bool vyc__needs_clear(const vyc_plan *plan, uint32_t binding, const vyc_run *run) {
-  const vyc_binding *b = &plan->bindings[binding];
+static inline bool vyc__needs_clear(const vyc_prepared *prepared, uint32_t binding,
+                                    const vyc_run *run) {
+  const vyc_binding *b = &prepared->bindings[binding];
   if (b->role != VYC_ROLE_OUT) return false;
   return (b->flags & VYC_BINDING_COVERED) == 0 || vyc__grid_is_empty(run->grid) ||
-         (uint64_t)run->grid[0] * plan->block[0] < run->arguments[binding].count;
+         (uint64_t)run->grid[0] * prepared->block[0] < run->arguments[binding].count;
 }
 static inline bool vyc__is_host(const vyc_argument *argument) {
   return argument->kind != VYC_ARGUMENT_BUFFER;

@@ -12,18 +12,18 @@ static void count_launches(vyc_call *call) {
 
 static void call_destroy(vyc_child *child) {
   vyc_call *call = (vyc_call *)child;
-  vyc__exec_destroy(&call->exec, child->context);
+  vyc__launch_graph_destroy(&call->exec, child->context);
   count_launches(call);
 }
 
 static void call_finish(vyc_child *child) {
   vyc_call *call = (vyc_call *)child;
-  vyc_plan *plan = call->plan;
+  vyc_prepared *prepared = call->prepared;
   vyc_stream *stream = call->stream;
-  for (uint32_t i = 0; i < plan->binding_count; i++) vyc_buffer_release(call->bound[i].buffer);
+  for (uint32_t i = 0; i < prepared->binding_count; i++) vyc_buffer_release(call->bound[i].buffer);
   free(call);
   vyc_stream_release(stream);
-  vyc_plan_release(plan);
+  vyc_prepared_release(prepared);
 }
 
 static bool call_is_claimed(const vyc_child *child) {
@@ -33,33 +33,34 @@ static bool call_is_claimed(const vyc_child *child) {
 static const vyc_child_kind call_kind = {
     .destroy = call_destroy, .finish = call_finish, .is_claimed = call_is_claimed};
 
-static vyc_call *call_alloc(vyc_plan *plan) {
-  const size_t arguments = plan->binding_count * (sizeof(vyc_argument) + sizeof(vyc_bound));
-  const size_t scalars = plan->scalar_count * sizeof(uint64_t);
-  const size_t pointers = plan->parameter_count * sizeof(void *);
-  vyc_call *call = calloc(1, sizeof *call + arguments + scalars + pointers + plan->block_bytes);
+static vyc_call *call_alloc(vyc_prepared *prepared) {
+  const size_t arguments = prepared->binding_count * (sizeof(vyc_argument) + sizeof(vyc_bound));
+  const size_t scalars = prepared->scalar_count * sizeof(uint64_t);
+  const size_t pointers = prepared->parameter_count * sizeof(void *);
+  vyc_call *call = calloc(1, sizeof *call + arguments + scalars + pointers + prepared->block_bytes);
   if (call == NULL) return NULL;
-  call->plan = plan;
-  call->noted = plan->noted;
-  call->launch = plan->child.context->driver->cuGraphLaunch;
+  call->prepared = prepared;
+  call->noted = prepared->noted;
+  call->launch = prepared->child.context->driver->cuGraphLaunch;
   call->arguments = (vyc_argument *)(void *)(call + 1);
-  call->bound = (vyc_bound *)(void *)(call->arguments + plan->binding_count);
-  call->scalars = (uint64_t *)(void *)(call->bound + plan->binding_count);
-  void **room = (void **)(void *)(call->scalars + plan->scalar_count);
-  vyc__exec_init(&call->exec, plan, room, (uint8_t *)(room + plan->parameter_count));
+  call->bound = (vyc_bound *)(void *)(call->arguments + prepared->binding_count);
+  call->scalars = (uint64_t *)(void *)(call->bound + prepared->binding_count);
+  void **room = (void **)(void *)(call->scalars + prepared->scalar_count);
+  vyc__launch_graph_init(&call->exec, prepared, room,
+                         (uint8_t *)(room + prepared->parameter_count));
   return call;
 }
 
 /* Take over the run. The caller has claimed the exec, or nobody else knows the call yet. */
 static void set(vyc_call *call, const vyc_run *run, const vyc_hidden *hidden) {
-  vyc_plan *plan = call->plan;
-  for (uint32_t i = 0; i < plan->binding_count; i++) {
+  vyc_prepared *prepared = call->prepared;
+  for (uint32_t i = 0; i < prepared->binding_count; i++) {
     const vyc_argument *argument = &run->arguments[i];
     vyc__child_retain(&argument->buffer->child);
     call->bound[i] = (vyc_bound){argument->buffer, argument->offset, argument->count};
   }
-  if (plan->scalar_count > 0)
-    memcpy(call->scalars, run->scalars, plan->scalar_count * sizeof *call->scalars);
+  if (prepared->scalar_count > 0)
+    memcpy(call->scalars, run->scalars, prepared->scalar_count * sizeof *call->scalars);
   memcpy(&call->run, run, VYC_RUN_BYTES_FIRST); /* a launch has no iterations */
   call->run.struct_size = sizeof call->run;
   call->run.arguments = call->arguments;
@@ -67,60 +68,60 @@ static void set(vyc_call *call, const vyc_run *run, const vyc_hidden *hidden) {
   call->run.timing_out = NULL;
   call->barrier = hidden->barrier;
   atomic_store_explicit(&call->steady, false, memory_order_relaxed);
-  vyc__block_write_buffers(plan, call->exec.block, run, hidden);
+  vyc__block_write_buffers(prepared, call->exec.block, run, hidden);
   call->exec.stale = true;
-  vyc__exec_set_grid(&call->exec, run->grid);
+  vyc__launch_graph_set_grid(&call->exec, run->grid);
 }
 
 /* The graph alone does all that a launch takes: no clear, no work of others to be ordered with. */
 static bool is_simple(const vyc_call *call) {
-  const vyc_plan *plan = call->plan;
-  if (!plan->relaunches) return false;
+  const vyc_prepared *prepared = call->prepared;
+  if (!prepared->relaunches) return false;
   if (call->stream != NULL && vyc__is_adopted(call->stream)) return false;
   if (call->slot == VYC_SLOT_OTHER || vyc__grid_is_empty(call->run.grid)) return false;
-  for (uint32_t i = 0; i < plan->binding_count; i++)
-    if (call->bound[i].buffer->source != NULL || vyc__needs_clear(plan, i, &call->run))
+  for (uint32_t i = 0; i < prepared->binding_count; i++)
+    if (call->bound[i].buffer->source != NULL || vyc__needs_clear(prepared, i, &call->run))
       return false;
   return true;
 }
 
 /* A capture that goes on where the call is made does not matter to what it binds. */
-static vyc_status hidden_of(vyc_plan *plan, vyc_hidden *hidden_out, vyc_stream *stream) {
-  vyc_place place;
-  VYC_TRY(vyc__place_of(plan->child.context, &place, stream));
-  return vyc__launch_hidden(plan, hidden_out, &place);
+static vyc_status hidden_of(vyc_prepared *prepared, vyc_hidden *hidden_out, vyc_stream *stream) {
+  vyc_launch_stream on;
+  VYC_TRY(vyc__launch_stream_of(prepared->child.context, &on, stream));
+  return vyc__launch_hidden(prepared, hidden_out, &on);
 }
 
-static vyc_status call_make(vyc_call **call_out, vyc_plan *plan, const vyc_run *run) {
+static vyc_status call_make(vyc_call **call_out, vyc_prepared *prepared, const vyc_run *run) {
   vyc_hidden hidden;
-  VYC_TRY(hidden_of(plan, &hidden, run->stream));
-  vyc_call *call = call_alloc(plan);
+  VYC_TRY(hidden_of(prepared, &hidden, run->stream));
+  vyc_call *call = call_alloc(prepared);
   if (call == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
-  vyc__child_retain(&plan->child);
+  vyc__child_retain(&prepared->child);
   call->stream = run->stream;
   if (call->stream != NULL) vyc__child_retain(&call->stream->child);
   call->slot = vyc__slot_of(call->stream);
   call->ring = vyc__ring(call->slot);
-  call->target = call->stream == NULL ? plan->child.context->main : call->stream->handle;
+  call->target = call->stream == NULL ? prepared->child.context->main : call->stream->handle;
   set(call, run, &hidden);
-  vyc__child_add(&call->child, plan->child.context, &call_kind);
+  vyc__child_add(&call->child, prepared->child.context, &call_kind);
   *call_out = call;
   return VYC_OK;
 }
 
-vyc_status vyc_call_create(vyc_call **call_out, vyc_plan *plan, const vyc_run *run) {
-  VYC_REQUIRE(call_out != NULL && plan != NULL);
+vyc_status vyc_call_create(vyc_call **call_out, vyc_prepared *prepared, const vyc_run *run) {
+  VYC_REQUIRE(call_out != NULL && prepared != NULL);
   *call_out = NULL;
-  VYC_TRY(vyc__launch_check(plan, run));
+  VYC_TRY(vyc__launch_check(prepared, run));
   vyc_scope scope;
-  VYC_TRY(vyc__enter(plan->child.context, &scope));
-  const vyc_status status = call_make(call_out, plan, run);
-  vyc__leave(plan->child.context, &scope);
+  VYC_TRY(vyc__enter(prepared->child.context, &scope));
+  const vyc_status status = call_make(call_out, prepared, run);
+  vyc__leave(prepared->child.context, &scope);
   return status;
 }
 
 static void spread(vyc_call *call) {
-  for (uint32_t i = 0; i < call->plan->binding_count; i++) {
+  for (uint32_t i = 0; i < call->prepared->binding_count; i++) {
     const vyc_bound *bound = &call->bound[i];
     call->arguments[i] = (vyc_argument){.kind = VYC_ARGUMENT_BUFFER,
                                         .count = bound->count,
@@ -131,22 +132,22 @@ static void spread(vyc_call *call) {
 
 /* The caller has claimed the exec, and with it everything in the call. */
 static vyc_status call_launch(vyc_call *call, uint32_t origin) {
-  vyc_plan *plan = call->plan;
-  vyc_place place;
+  vyc_prepared *prepared = call->prepared;
+  vyc_launch_stream on;
   const uint32_t taken = vyc__marks_taken(call->child.context);
   spread(call);
-  VYC_TRY(vyc__place_of(plan->child.context, &place, call->stream));
-  VYC_TRY(vyc__launch_prepare(plan, &call->run, &place));
+  VYC_TRY(vyc__launch_stream_of(prepared->child.context, &on, call->stream));
+  VYC_TRY(vyc__launch_prepare(prepared, &call->run, &on));
   if (vyc__grid_is_empty(call->run.grid)) return VYC_OK;
-  if (VYC_UNLIKELY(place.captured)) return vyc__launch_captured(plan, &call->run, &place);
-  vyc__note_launch(&plan->child.context->history, place.slot, plan->noted, origin,
+  if (VYC_UNLIKELY(on.captured)) return vyc__launch_captured(prepared, &call->run, &on);
+  vyc__note_launch(&prepared->child.context->history, on.slot, prepared->noted, origin,
                    call->exec.block);
-  vyc__cooperative_begin(plan);
-  vyc_status status = vyc__barrier_clear(plan->child.context, call->barrier, place.stream);
-  if (status == VYC_OK) status = vyc__exec_relaunch(&call->exec, plan, place.stream);
-  vyc__cooperative_end(plan);
+  vyc__cooperative_begin(prepared);
+  vyc_status status = vyc__barrier_clear(prepared->child.context, call->barrier, on.stream);
+  if (status == VYC_OK) status = vyc__launch_graph_relaunch(&call->exec, prepared, on.stream);
+  vyc__cooperative_end(prepared);
   if (status == VYC_OK)
-    status = vyc__run_follow(plan->child.context, &call->run, place.stream, place.slot, taken);
+    status = vyc__run_enqueued(prepared->child.context, &call->run, on.stream, on.slot, taken);
   call->marks_seen = taken;
   atomic_store_explicit(&call->steady, status == VYC_OK && is_simple(call), memory_order_relaxed);
   return status;
@@ -156,8 +157,8 @@ static vyc_status call_launch(vyc_call *call, uint32_t origin) {
  * claimed the exec. */
 static vyc_status call_bind(vyc_call *call, const vyc_run *run, vyc_buffer **old) {
   vyc_hidden hidden;
-  VYC_TRY(hidden_of(call->plan, &hidden, run->stream));
-  for (uint32_t i = 0; i < call->plan->binding_count; i++) old[i] = call->bound[i].buffer;
+  VYC_TRY(hidden_of(call->prepared, &hidden, run->stream));
+  for (uint32_t i = 0; i < call->prepared->binding_count; i++) old[i] = call->bound[i].buffer;
   set(call, run, &hidden);
   return VYC_OK;
 }
@@ -167,15 +168,15 @@ static vyc_status call_bind(vyc_call *call, const vyc_run *run, vyc_buffer **old
 static vyc_status launch_at_length(vyc_call *call, uint32_t origin) {
   vyc_scope scope;
   VYC_TRY(vyc__enter_warm(call->child.context, &scope));
-  vyc__exec_claim_wait(&call->exec);
+  vyc__launch_graph_claim_wait(&call->exec);
   const vyc_status status = call_launch(call, origin);
-  vyc__exec_unclaim(&call->exec);
+  vyc__launch_graph_unclaim(&call->exec);
   vyc__leave(call->child.context, &scope);
   return status;
 }
 
 static bool still_marked(vyc_call *call, uint32_t taken) {
-  for (uint32_t i = 0; i < call->plan->binding_count; i++)
+  for (uint32_t i = 0; i < call->prepared->binding_count; i++)
     if (!vyc__buffer_has_mark(call->bound[i].buffer, call->slot)) return false;
   call->marks_seen = taken;
   return true;
@@ -196,7 +197,7 @@ vyc_status vyc__call_launched(vyc_call *call, CUresult result, uint32_t origin) 
 __attribute__((cold, noinline)) static vyc_status call_given(vyc_call *call, CUresult result,
                                                              uint32_t origin) {
   const vyc_status status = result == CUDA_SUCCESS ? vyc__call_mark_again(call) : VYC_OK;
-  vyc__exec_unclaim(&call->exec);
+  vyc__launch_graph_unclaim(&call->exec);
   return status == VYC_OK ? vyc__call_launched(call, result, origin) : status;
 }
 
@@ -204,7 +205,7 @@ static inline vyc_status run(vyc_call *call, uint32_t origin) {
   VYC_REQUIRE(call != NULL);
   vyc__call_prefetch(call);
   if (VYC_UNLIKELY(!vyc__call_may_be_steady(call))) return launch_at_length(call, origin);
-  vyc__exec_claim_wait(&call->exec);
+  vyc__launch_graph_claim_wait(&call->exec);
   vyc_context *const context = call->child.context;
   const uint32_t taken = vyc__marks_taken(context);
   if (VYC_LIKELY((taken == call->marks_seen || still_marked(call, taken)) &&
@@ -212,10 +213,10 @@ static inline vyc_status run(vyc_call *call, uint32_t origin) {
     const CUresult result = vyc__call_graph(call, context, origin);
     if (VYC_UNLIKELY(vyc__marks_taken(context) != call->marks_seen))
       return call_given(call, result, origin);
-    vyc__exec_unclaim(&call->exec);
+    vyc__launch_graph_unclaim(&call->exec);
     return vyc__call_launched(call, result, origin);
   }
-  vyc__exec_unclaim(&call->exec);
+  vyc__launch_graph_unclaim(&call->exec);
   return launch_at_length(call, origin);
 }
 
@@ -224,19 +225,19 @@ vyc_status vyc_call_run_at(vyc_call *call, uint32_t origin) { return run(call, o
 vyc_status vyc_call_run(vyc_call *call) { return run(call, 0); }
 
 vyc_status vyc__call_change(vyc_call *call, const vyc_run *run, bool launches) {
-  vyc_plan *plan = call->plan;
-  VYC_TRY(vyc__launch_check(plan, run));
+  vyc_prepared *prepared = call->prepared;
+  VYC_TRY(vyc__launch_check(prepared, run));
   VYC_REQUIRE_IN("vyc_call_set", run->stream == call->stream);
   vyc_buffer *old[VYC_MAX_BINDINGS];
   vyc_scope scope;
-  VYC_TRY(vyc__enter_warm(plan->child.context, &scope));
-  vyc__exec_claim_wait(&call->exec);
+  VYC_TRY(vyc__enter_warm(prepared->child.context, &scope));
+  vyc__launch_graph_claim_wait(&call->exec);
   vyc_status status = call_bind(call, run, old);
   const bool bound = status == VYC_OK;
   if (bound && launches) status = call_launch(call, vyc__origin_of(run));
-  vyc__exec_unclaim(&call->exec);
-  vyc__leave(plan->child.context, &scope);
-  for (uint32_t i = 0; bound && i < plan->binding_count; i++) vyc_buffer_release(old[i]);
+  vyc__launch_graph_unclaim(&call->exec);
+  vyc__leave(prepared->child.context, &scope);
+  for (uint32_t i = 0; bound && i < prepared->binding_count; i++) vyc_buffer_release(old[i]);
   return status;
 }
 

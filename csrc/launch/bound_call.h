@@ -22,10 +22,10 @@ struct vyc_call {
   uint32_t slot, ring; /* of the stream */
   CUstream target; /* the stream's handle */
   vyc_launcher launch; /* cuGraphLaunch */
-  const vyc_name *noted; /* the plan's */
+  const vyc_name *noted; /* the prepared kernel's */
   _Atomic uint64_t launches; /* that are not counted yet */
-  vyc_exec exec;
-  vyc_plan *plan;
+  vyc_launch_graph exec;
+  vyc_prepared *prepared;
   vyc_stream *stream; /* NULL: the context's own */
   vyc_run run; /* owns the arrays it points to */
   vyc_bound *bound;
@@ -57,7 +57,7 @@ static inline bool vyc__call_is_steady(const vyc_call *call) {
 
 /* The context need not be current to launch a graph (seen with drivers of CUDA 13). */
 static inline CUresult vyc__call_graph(vyc_call *call, vyc_context *context, uint32_t origin) {
-  vyc__exec_stamp(&call->exec, context);
+  vyc__launch_graph_stamp(&call->exec, context);
   vyc__note_in(&context->history, call->ring, call->noted, origin, call->exec.block);
   atomic_store_explicit(&call->launches,
                         atomic_load_explicit(&call->launches, memory_order_relaxed) + 1,

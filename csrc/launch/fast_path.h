@@ -16,15 +16,15 @@ typedef struct vyc_plain {
 } vyc_plain;
 
 /* What is written lies apart from every other argument. */
-static inline bool vyc__plain_apart(const vyc_plan *plan, const vyc_plain *plain,
+static inline bool vyc__plain_apart(const vyc_prepared *prepared, const vyc_plain *plain,
                                     const uint64_t *ends) {
-  if (VYC_UNLIKELY(plan->written_count > VYC_FEW_WRITTEN))
-    return vyc__ranges_apart(plan, plain->addresses, ends);
-  for (uint32_t w = 0; w < plan->written_count; w++) {
-    const uint32_t i = plan->written[w];
+  if (VYC_UNLIKELY(prepared->written_count > VYC_FEW_WRITTEN))
+    return vyc__ranges_apart(prepared, plain->addresses, ends);
+  for (uint32_t w = 0; w < prepared->written_count; w++) {
+    const uint32_t i = prepared->written[w];
     const uint64_t begin = plain->addresses[i], end = ends[i];
     uint32_t overlaps = 0; /* itself among them */
-    for (uint32_t j = 0; j < plan->binding_count; j++)
+    for (uint32_t j = 0; j < prepared->binding_count; j++)
       overlaps += (uint32_t)(begin < ends[j]) & (uint32_t)(plain->addresses[j] < end);
     if (overlaps > (begin < end)) return false;
   }
@@ -40,49 +40,49 @@ static inline bool vyc__run_is_marked_far(const vyc_run *run, uint32_t slot) {
 
 /* The caller has looked at struct_size and at the stream, whose slot it is. Buffers of the context
  * that the stream has worked on, in bounds, apart from each other, none to be cleared. */
-static inline bool vyc__run_is_plain(const vyc_plan *plan, const vyc_run *run, uint32_t slot,
-                                     vyc_plain *plain) {
+static inline bool vyc__run_is_plain(const vyc_prepared *prepared, const vyc_run *run,
+                                     uint32_t slot, vyc_plain *plain) {
   uint64_t ends[VYC_MAX_BINDINGS];
-  const uint32_t count = plan->binding_count;
+  const uint32_t count = prepared->binding_count;
   const bool is_near = VYC_LIKELY(slot < VYC_NEAR_SLOTS);
   const uint64_t mark = vyc__slot_bit(slot);
-  const uint32_t epoch = is_near ? plan->child.context->epochs[slot] : 0;
-  if (run->argument_count != count || run->scalar_count != plan->scalar_count ||
+  const uint32_t epoch = is_near ? prepared->child.context->epochs[slot] : 0;
+  if (run->argument_count != count || run->scalar_count != prepared->scalar_count ||
       (run->arguments == NULL && count > 0) || (run->scalars == NULL && run->scalar_count > 0) ||
       vyc__grid_is_empty(run->grid))
     return false;
   for (uint32_t i = 0; i < count; i++) {
     const vyc_argument *argument = &run->arguments[i];
     const vyc_buffer *buffer = argument->buffer;
-    const vyc_binding *binding = &plan->bindings[i];
+    const vyc_binding *binding = &prepared->bindings[i];
     const uint64_t elements = argument->count, offset = argument->offset;
     uint64_t bytes;
     if (argument->kind != VYC_ARGUMENT_BUFFER || buffer == NULL ||
-        buffer->child.context != plan->child.context || buffer->source != NULL ||
+        buffer->child.context != prepared->child.context || buffer->source != NULL ||
         vyc__mul_overflows(elements, binding->element_bytes, &bytes) || offset > buffer->bytes ||
         bytes > buffer->bytes - offset ||
         !vyc__is_aligned(buffer->address + offset, binding->element_bytes) ||
         !vyc__buffer_is_marked(buffer, mark, epoch))
       return false;
-    if (binding->role != VYC_ROLE_IN && (buffer->read_only || vyc__needs_clear(plan, i, run)))
+    if (binding->role != VYC_ROLE_IN && (buffer->read_only || vyc__needs_clear(prepared, i, run)))
       return false;
     plain->addresses[i] = buffer->address + offset;
     plain->counts[i] = elements;
     ends[i] = plain->addresses[i] + bytes;
   }
-  return (is_near || vyc__run_is_marked_far(run, slot)) && vyc__plain_apart(plan, plain, ends);
+  return (is_near || vyc__run_is_marked_far(run, slot)) && vyc__plain_apart(prepared, plain, ends);
 }
 
 /* The run's arguments into a block that was written before; what no argument brings stays. True:
  * it was another. */
-static inline bool vyc__block_change(const vyc_plan *plan, uint8_t *block, const vyc_plain *plain,
-                                     const vyc_run *run) {
+static inline bool vyc__block_change(const vyc_prepared *prepared, uint8_t *block,
+                                     const vyc_plain *plain, const vyc_run *run) {
   const uint64_t *const values[] = {[VYC_PARAMETER_POINTER] = plain->addresses,
                                     [VYC_PARAMETER_SCALAR] = run->scalars,
                                     [VYC_PARAMETER_SIZE] = plain->counts};
-  const vyc_place_in_block *const end = plan->parameters + plan->parameter_count;
+  const vyc_block_parameter *const end = prepared->parameters + prepared->parameter_count;
   uint64_t difference = 0;
-  for (const vyc_place_in_block *p = plan->parameters; p != end; p++) {
+  for (const vyc_block_parameter *p = prepared->parameters; p != end; p++) {
     if (p->kind > VYC_PARAMETER_SIZE) continue;
     const uint64_t value = values[p->kind][p->index];
     uint8_t *at = block + p->offset;
@@ -111,7 +111,7 @@ static inline bool vyc__block_change(const vyc_plan *plan, uint8_t *block, const
 
 /* The caller has claimed the exec and entered nothing. Without a current context, drivers of CUDA
  * 13 end the process in a patch. */
-static inline vyc_status vyc__exec_patch(vyc_exec *exec, vyc_context *context) {
+static inline vyc_status vyc__launch_graph_patch(vyc_launch_graph *exec, vyc_context *context) {
   CUcontext saved;
   VYC_CU_RESULT;
   VYC_TRY(VYC_CU(context, cuCtxGetCurrent, &saved));

@@ -5,19 +5,19 @@
 
 /* About to be let go. */
 static inline void prefetch_bound(const vyc_call *call) {
-  for (uint32_t i = 0; i < call->plan->binding_count; i++)
+  for (uint32_t i = 0; i < call->prepared->binding_count; i++)
     __builtin_prefetch(&call->bound[i].buffer->child.references, 1);
 }
 
 static inline bool is_plain(const vyc_call *call, const vyc_run *run, vyc_plain *plain) {
   return run->struct_size >= VYC_RUN_BYTES_FIRST && run->stream == call->stream &&
-         vyc__run_is_plain(call->plan, run, call->slot, plain);
+         vyc__run_is_plain(call->prepared, run, call->slot, plain);
 }
 
 /* References go from the buffers that were bound to those that are; `old` gets the former. */
 static inline void take_over(vyc_call *call, const vyc_run *run, vyc_buffer **old) {
-  const vyc_plan *plan = call->plan;
-  for (uint32_t i = 0; i < plan->binding_count; i++) {
+  const vyc_prepared *prepared = call->prepared;
+  for (uint32_t i = 0; i < prepared->binding_count; i++) {
     vyc_bound *mine = &call->bound[i];
     const vyc_argument *argument = &run->arguments[i];
     old[i] = NULL;
@@ -29,12 +29,12 @@ static inline void take_over(vyc_call *call, const vyc_run *run, vyc_buffer **ol
     mine->count = argument->count;
     mine->offset = argument->offset;
   }
-  for (uint32_t i = 0; i < plan->scalar_count; i++) call->scalars[i] = run->scalars[i];
+  for (uint32_t i = 0; i < prepared->scalar_count; i++) call->scalars[i] = run->scalars[i];
   memcpy(call->run.grid, run->grid, sizeof call->run.grid);
 }
 
 static inline vyc_status patch(vyc_call *call) {
-  const vyc_status status = vyc__exec_patch(&call->exec, call->child.context);
+  const vyc_status status = vyc__launch_graph_patch(&call->exec, call->child.context);
   if (VYC_UNLIKELY(status != VYC_OK))
     atomic_store_explicit(&call->steady, false, memory_order_relaxed);
   return status;
@@ -44,8 +44,8 @@ static inline vyc_status patch(vyc_call *call) {
 static inline vyc_status rebind(vyc_call *call, const vyc_run *run, const vyc_plain *plain,
                                 vyc_buffer **old) {
   take_over(call, run, old);
-  call->exec.stale = vyc__block_change(call->plan, call->exec.block, plain, run);
-  vyc__exec_set_grid(&call->exec, run->grid);
+  call->exec.stale = vyc__block_change(call->prepared, call->exec.block, plain, run);
+  vyc__launch_graph_set_grid(&call->exec, run->grid);
   return VYC_LIKELY(call->exec.stale) ? patch(call) : VYC_OK;
 }
 
@@ -57,9 +57,9 @@ vyc_status vyc_call_set_run(vyc_call *call, const vyc_run *run) {
   vyc_buffer *old[VYC_MAX_BINDINGS];
   const uint32_t taken = vyc__marks_taken(call->child.context);
   if (VYC_UNLIKELY(!is_plain(call, run, &plain))) return vyc__call_change(call, run, true);
-  vyc__exec_claim_wait(&call->exec);
+  vyc__launch_graph_claim_wait(&call->exec);
   if (VYC_UNLIKELY(!vyc__call_is_steady(call))) {
-    vyc__exec_unclaim(&call->exec);
+    vyc__launch_graph_unclaim(&call->exec);
     return vyc__call_change(call, run, true);
   }
   prefetch_bound(call);
@@ -71,9 +71,9 @@ vyc_status vyc_call_set_run(vyc_call *call, const vyc_run *run) {
   if (VYC_UNLIKELY(vyc__marks_taken(call->child.context) != call->marks_seen) && status == VYC_OK &&
       result == CUDA_SUCCESS)
     status = vyc__call_mark_again(call);
-  vyc__exec_unclaim(&call->exec);
+  vyc__launch_graph_unclaim(&call->exec);
   if (VYC_UNLIKELY(result != CUDA_SUCCESS))
     status = vyc__call_launched(call, result, vyc__origin_of(run));
-  for (uint32_t i = 0; i < call->plan->binding_count; i++) vyc_buffer_release(old[i]);
+  for (uint32_t i = 0; i < call->prepared->binding_count; i++) vyc_buffer_release(old[i]);
   return status;
 }

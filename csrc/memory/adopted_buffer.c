@@ -8,7 +8,7 @@
 
 /* ---- order ---------------------------------------------------------------------------------- */
 
-vyc_status vyc__foreign_before(vyc_buffer *buffer, CUstream stream) {
+vyc_status vyc__adopted_before(vyc_buffer *buffer, CUstream stream) {
   vyc_stream *source = buffer->source;
   if (source == NULL || source->target == stream) return VYC_OK;
   bool captured = false;
@@ -22,7 +22,7 @@ vyc_status vyc__foreign_before(vyc_buffer *buffer, CUstream stream) {
   return vyc__stream_order(source, stream, source->target);
 }
 
-vyc_status vyc__foreign_after(vyc_buffer *buffer, CUstream stream) {
+vyc_status vyc__adopted_after(vyc_buffer *buffer, CUstream stream) {
   vyc_stream *source = buffer->source;
   if (VYC_LIKELY(source == NULL || source->target == stream)) return VYC_OK;
   return vyc__stream_order(source, source->target, stream);
@@ -37,13 +37,13 @@ static bool is_repeated(const vyc_run *run, uint32_t i) {
   return false;
 }
 
-vyc_status vyc__run_given(const vyc_run *run, CUstream stream) {
-  vyc_status status = vyc__stream_given(run->stream);
+vyc_status vyc__run_order_owners(const vyc_run *run, CUstream stream) {
+  vyc_status status = vyc__stream_order_owner(run->stream);
   for (uint32_t i = 0; status == VYC_OK && i < run->argument_count; i++) {
     const vyc_argument *argument = &run->arguments[i];
     if (argument->kind != VYC_ARGUMENT_BUFFER) continue;
     if (VYC_UNLIKELY(argument->buffer->source != NULL) && !is_repeated(run, i))
-      status = vyc__foreign_after(argument->buffer, stream);
+      status = vyc__adopted_after(argument->buffer, stream);
   }
   return status;
 }
@@ -124,16 +124,16 @@ vyc_status vyc_buffer_is_read_only(vyc_buffer *buffer, uint32_t *read_only_out) 
 
 /* ---- for other libraries -------------------------------------------------------------------- */
 
-static vyc_status order(vyc_buffer *buffer, const vyc_place *place) {
+static vyc_status order(vyc_buffer *buffer, const vyc_launch_stream *on) {
   vyc_context *context = buffer->child.context;
   /* A capture can be ordered behind nothing outside of it: the work is waited for instead. */
-  if (place->captured) return vyc__buffer_settle(buffer);
-  if (buffer->source != NULL) return vyc__foreign_before(buffer, place->stream);
+  if (on->captured) return vyc__buffer_await_end(buffer);
+  if (buffer->source != NULL) return vyc__adopted_before(buffer, on->stream);
   const uint64_t marks = vyc__buffer_marks(buffer);
   VYC_EACH_SLOT(slot, marks, &buffer->far)
-  VYC_TRY(vyc__stream_after_slot(context, place->stream, slot));
+  VYC_TRY(vyc__stream_after_slot(context, on->stream, slot));
   if (buffer->block != NULL && buffer->block->recycled)
-    return vyc__stream_after_main(context, place->stream);
+    return vyc__stream_after_main(context, on->stream);
   return VYC_OK;
 }
 
@@ -142,9 +142,9 @@ vyc_status vyc_buffer_order(vyc_buffer *buffer, vyc_stream *stream) {
   vyc_context *context = buffer->child.context;
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
-  vyc_place place = {0};
-  vyc_status status = vyc__place_of(context, &place, stream);
-  if (status == VYC_OK) status = order(buffer, &place);
+  vyc_launch_stream on = {0};
+  vyc_status status = vyc__launch_stream_of(context, &on, stream);
+  if (status == VYC_OK) status = order(buffer, &on);
   vyc__leave(context, &scope);
   return status;
 }

@@ -55,8 +55,8 @@ vyc_status vyc__copy_prepare(vyc_buffer *buffer, uint64_t offset, uint64_t bytes
   return vyc__buffer_wait(buffer);
 }
 
-vyc_status vyc__copy_given(vyc_buffer *buffer) {
-  VYC_TRY(vyc__foreign_after(buffer, buffer->child.context->main));
+vyc_status vyc__copy_enqueued(vyc_buffer *buffer) {
+  VYC_TRY(vyc__adopted_after(buffer, buffer->child.context->main));
   return vyc__buffer_wait(buffer);
 }
 
@@ -104,8 +104,8 @@ vyc_status vyc_copy(vyc_buffer *to, uint64_t to_offset, vyc_buffer *from, uint64
   if (status == VYC_OK) status = vyc__copy_prepare(from, from_offset, bytes, "copy");
   if (status == VYC_OK)
     status = move(context, to->address + to_offset, from->address + from_offset, bytes);
-  if (status == VYC_OK) status = vyc__copy_given(to);
-  if (status == VYC_OK) status = vyc__copy_given(from);
+  if (status == VYC_OK) status = vyc__copy_enqueued(to);
+  if (status == VYC_OK) status = vyc__copy_enqueued(from);
   vyc__leave(context, &scope);
   return status;
 }
@@ -118,7 +118,7 @@ vyc_status vyc_fill_zero(vyc_buffer *to, uint64_t offset, uint64_t bytes) {
   vyc_status status = vyc__copy_prepare_written(to, offset, bytes, "fill_zero");
   if (status == VYC_OK && bytes > 0)
     status = vyc__clear(context, to->address + offset, bytes, context->main);
-  if (status == VYC_OK) status = vyc__copy_given(to);
+  if (status == VYC_OK) status = vyc__copy_enqueued(to);
   vyc__leave(context, &scope);
   return status;
 }

@@ -12,8 +12,7 @@
 #define PART_BYTES (UINT64_C(2) * VYC_TRY_BYTES)
 #define MAIN_BIT (UINT64_C(1) << VYC_SLOT_MAIN)
 
-/* ---- room: the caller has claimed the ferry ---------------------------------------------------
- */
+/* ---- room: the caller has claimed the ferry ------------------------------------------------- */
 
 /* All that was given to the main stream before has ended. */
 static void clear(vyc_ferry *ferry) {
@@ -93,7 +92,7 @@ static vyc_status bring_in(vyc_buffer *to, uint64_t offset, const void *data, ui
   memcpy(room, data, bytes);
   vyc__count(&context->counters, staged_in_bytes, bytes);
   VYC_TRY(vyc__copy_up(context, to->address + offset, room, bytes, context->main));
-  return vyc__copy_given(to);
+  return vyc__copy_enqueued(to);
 }
 
 static vyc_status bring_out(vyc_buffer *from, uint64_t offset, void *data_out, uint64_t bytes,

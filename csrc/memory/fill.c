@@ -26,7 +26,7 @@ vyc_status vyc_fill(vyc_buffer *to, uint64_t offset, uint32_t value, uint32_t el
   vyc_scope scope;
   VYC_TRY(vyc__enter(to->child.context, &scope));
   vyc_status status = fill(to, offset, value, element_bytes, bytes);
-  if (status == VYC_OK) status = vyc__copy_given(to);
+  if (status == VYC_OK) status = vyc__copy_enqueued(to);
   vyc__leave(to->child.context, &scope);
   return status;
 }

@@ -90,7 +90,7 @@ static void mark(vyc_context *context, vyc_buffer *buffer, uint32_t slot, uint32
 
 /* The main stream may still work on the buffer, for its earlier owner when the block is recycled or
  * for this one: a stream that takes it over from there is ordered behind. */
-static vyc_status follow_main(vyc_buffer *buffer, CUstream stream) {
+static vyc_status order_behind_main(vyc_buffer *buffer, CUstream stream) {
   const bool recycled = buffer->block != NULL && buffer->block->recycled;
   if (!recycled && (atomic_load(&buffer->used_on) & MAIN_BIT) == 0) return VYC_OK;
   return vyc__stream_after_main(buffer->child.context, stream);
@@ -104,7 +104,7 @@ bool vyc__buffer_is_marked_far(const vyc_buffer *buffer, uint32_t slot) {
 }
 
 vyc_status vyc__buffer_first_use(vyc_buffer *buffer, CUstream stream, uint32_t slot) {
-  if (buffer->source != NULL) return vyc__foreign_before(buffer, stream);
+  if (buffer->source != NULL) return vyc__adopted_before(buffer, stream);
   vyc_context *context = buffer->child.context;
   if (slot == VYC_SLOT_MAIN) {
     atomic_fetch_or(&buffer->used_on, MAIN_BIT);
@@ -113,7 +113,7 @@ vyc_status vyc__buffer_first_use(vyc_buffer *buffer, CUstream stream, uint32_t s
   if (slot >= VYC_NEAR_SLOTS) VYC_TRY(vyc__far_reserve(&buffer->far, slot));
   if (atomic_load(&buffer->epoch) < vyc__slot_epoch(context, slot)) forget_ended(context, buffer);
   const uint32_t takes = come(context, buffer);
-  const vyc_status status = follow_main(buffer, stream);
+  const vyc_status status = order_behind_main(buffer, stream);
   mark(context, buffer, status == VYC_OK ? slot : VYC_SLOT_NONE, takes);
   return status;
 }
@@ -123,7 +123,7 @@ vyc_status vyc__buffer_mark_again(vyc_buffer *buffer, CUstream stream, uint32_t 
   if (buffer->source != NULL || vyc__buffer_has_mark(buffer, slot)) return VYC_OK;
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
   const vyc_status status = vyc__buffer_first_use(buffer, stream, slot);
-  if (VYC_UNLIKELY(status != VYC_OK) && !vyc__stream_settle(context, stream))
+  if (VYC_UNLIKELY(status != VYC_OK) && !vyc__stream_await_end(context, stream))
     atomic_store(&context->strays, true);
   vyc__capture_restore(context->driver, mode);
   return status;
@@ -137,9 +137,9 @@ vyc_status vyc__run_mark_again(const vyc_run *run, CUstream stream, uint32_t slo
   return status;
 }
 
-vyc_status vyc__run_follow(vyc_context *context, const vyc_run *run, CUstream stream, uint32_t slot,
-                           uint32_t taken) {
-  const vyc_status status = vyc__run_given(run, stream);
+vyc_status vyc__run_enqueued(vyc_context *context, const vyc_run *run, CUstream stream,
+                             uint32_t slot, uint32_t taken) {
+  const vyc_status status = vyc__run_order_owners(run, stream);
   if (VYC_LIKELY(vyc__marks_taken(context) == taken)) return status;
   const vyc_status marked = vyc__run_mark_again(run, stream, slot);
   return status == VYC_OK ? marked : status;
@@ -210,7 +210,7 @@ vyc_status vyc__buffer_wait(vyc_buffer *buffer) {
   return status;
 }
 
-vyc_status vyc__buffer_settle(vyc_buffer *buffer) {
+vyc_status vyc__buffer_await_end(vyc_buffer *buffer) {
   vyc_context *context = buffer->child.context;
   const bool recycled = buffer->block != NULL && buffer->block->recycled;
   if (vyc__buffer_marks(buffer) == 0 && !recycled) return VYC_OK;

@@ -24,7 +24,7 @@ static inline uint64_t vyc__buffer_marks(const vyc_buffer *buffer) {
   return used_on | atomic_load_explicit(&buffer->taken, memory_order_acquire);
 }
 /* Wait for everything that was given on a buffer, or on its block by an earlier owner. */
-vyc_status vyc__buffer_settle(vyc_buffer *buffer);
+vyc_status vyc__buffer_await_end(vyc_buffer *buffer);
 
 /* `epoch`: when the stream began. A mark that is older is of a stream that has ended. */
 static inline bool vyc__buffer_is_marked(const vyc_buffer *buffer, uint64_t mark, uint32_t epoch) {
@@ -50,10 +50,10 @@ static inline vyc_status vyc__buffer_use(vyc_buffer *buffer, CUstream stream, ui
 }
 /* vyc__buffer_mark_again for all arguments of a run that was given to a stream. */
 vyc_status vyc__run_mark_again(const vyc_run *run, CUstream stream, uint32_t slot);
-/* What comes after each run that was given to a stream: vyc__run_given, and behind that what is
- * marked again. `taken`: vyc__marks_taken before its marks were looked at. */
-vyc_status vyc__run_follow(vyc_context *context, const vyc_run *run, CUstream stream, uint32_t slot,
-                           uint32_t taken);
+/* What comes after each run that was given to a stream: vyc__run_order_owners, and behind that what
+ * is marked again. `taken`: vyc__marks_taken before its marks were looked at. */
+vyc_status vyc__run_enqueued(vyc_context *context, const vyc_run *run, CUstream stream,
+                             uint32_t slot, uint32_t taken);
 /* vyc__run_mark_again for who has not entered the context. */
 __attribute__((cold)) vyc_status vyc__run_mark_late(vyc_context *context, const vyc_run *run);
 

@@ -86,7 +86,7 @@ vyc_status vyc_context_trim(vyc_context *context) {
   vyc_scope scope;
   vyc__holds_reap(context);
   VYC_TRY(vyc__enter(context, &scope));
-  context->above->empty_lanes(context);
+  context->above->empty_submissions(context);
   vyc__ferry_trim(context);
   vyc__pool_trim(context, vyc__device_pool(context));
   vyc__pool_trim(context, vyc__pinned_pool(context));

@@ -72,7 +72,7 @@ vyc_status vyc_pinned_data(vyc_pinned *pinned, void **data_out) {
 static void unlock(const vyc_pinned *pinned) {
   vyc_context *context = pinned->child.context;
   const uint64_t used_on = atomic_load_explicit(&pinned->used.near, memory_order_acquire);
-  if (used_on != 0 && !vyc__settle(context)) return;
+  if (used_on != 0 && !vyc__await_end(context)) return;
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
   context->driver->cuMemHostUnregister(pinned->data);
   vyc__capture_restore(context->driver, mode);
@@ -80,13 +80,13 @@ static void unlock(const vyc_pinned *pinned) {
 
 /* Runs may still use the memory, which is the caller's to free from here on: they are waited for.
  * Runs that have ended and hold it still, because nobody has collected them, find nothing to do. */
-static void settle(vyc_pinned *pinned) {
+static void await_runs(vyc_pinned *pinned) {
   vyc_context *context = pinned->child.context;
   vyc_scope scope;
   if (atomic_load(&pinned->child.references) == 1 || atomic_load(&context->gone)) return;
   if (!vyc__enter_release(context, &scope)) return;
   vyc__scope_relax(context, &scope);
-  if (vyc__settle(context)) {
+  if (vyc__await_end(context)) {
     unlock(pinned);
     pinned->bytes = 0;
   }
@@ -95,7 +95,7 @@ static void settle(vyc_pinned *pinned) {
 
 void vyc_pinned_release(vyc_pinned *pinned) {
   if (pinned == NULL) return;
-  if (pinned->block == NULL && pinned->bytes != 0) settle(pinned);
+  if (pinned->block == NULL && pinned->bytes != 0) await_runs(pinned);
   vyc__pinned_drop(pinned);
 }
 

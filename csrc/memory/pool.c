@@ -275,11 +275,11 @@ static vyc_status fail_memory(vyc_context *context, vyc_pool *pool, CUresult res
 }
 
 static vyc_status grow(vyc_context *context, vyc_pool *pool, uint64_t *address_out, uint64_t bytes,
-                       bool empties_lanes) {
+                       bool empties_submissions) {
   CUresult result = raw_alloc(context, pool, address_out, bytes);
   if (VYC_LIKELY(result == CUDA_SUCCESS)) return VYC_OK;
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-    if (empties_lanes) context->above->empty_lanes(context);
+    if (empties_submissions) context->above->empty_submissions(context);
     vyc__pool_trim(context, vyc__device_pool(context));
     if (pool->pinned) vyc__pool_trim(context, pool);
     vyc__log(context, VYC_LOG_INFO, "out of %s memory: idle blocks were freed",
@@ -312,13 +312,14 @@ void vyc__block_drop(const vyc_pool *pool, vyc_block *block) {
 }
 
 static vyc_status make(vyc_context *context, vyc_pool *pool, vyc_block **block_out, uint64_t size,
-                       uint32_t bin, bool empties_lanes) {
+                       uint32_t bin, bool empties_submissions) {
   vyc_block *block = alloc_record();
   pthread_mutex_lock(&pool->lock);
   vyc_stack *stack = block == NULL ? NULL : find_stack(pool, size, bin, true);
   pthread_mutex_unlock(&pool->lock);
-  vyc_status status = stack == NULL ? vyc__fail(VYC_E_MEMORY, "malloc", "out of host memory")
-                                    : grow(context, pool, &block->address, size, empties_lanes);
+  vyc_status status = stack == NULL
+                          ? vyc__fail(VYC_E_MEMORY, "malloc", "out of host memory")
+                          : grow(context, pool, &block->address, size, empties_submissions);
   if (status != VYC_OK) {
     free(block); /* nobody has used it */
     return status;
@@ -366,7 +367,7 @@ static vyc_block *take_idle(vyc_context *context, vyc_pool *pool, uint64_t size,
 }
 
 static vyc_status take(vyc_context *context, vyc_pool *pool, vyc_block **block_out, uint64_t bytes,
-                       bool empties_lanes) {
+                       bool empties_submissions) {
   uint32_t bin;
   if (VYC_UNLIKELY(bytes > BYTES_MAX))
     return fail_memory(context, pool, CUDA_ERROR_OUT_OF_MEMORY, bytes);
@@ -375,7 +376,7 @@ static vyc_status take(vyc_context *context, vyc_pool *pool, vyc_block **block_o
     vyc__magazine_make(pool);
     const uint64_t size = vyc__pool_class(bytes, &bin);
     *block_out = take_idle(context, pool, size, bin);
-    if (*block_out == NULL) VYC_TRY(make(context, pool, block_out, size, bin, empties_lanes));
+    if (*block_out == NULL) VYC_TRY(make(context, pool, block_out, size, bin, empties_submissions));
     vyc__pool_note_live(pool, size);
   }
   (*block_out)->has_handle = false;
@@ -394,20 +395,20 @@ vyc_status vyc__pool_try_take(vyc_context *context, vyc_pool *pool, vyc_block **
 
 /* What may still use the block gets a mark. False: nobody can tell when it may be used again. Where
  * there can be none the context is waited for. A close waits for all. */
-static bool settle(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t used_on,
-                   const vyc_far_set *far) {
+static bool mark_users(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t used_on,
+                       const vyc_far_set *far) {
   /* The next user of device memory is ordered behind the main stream, but the host is not. */
   const uint64_t slots = pool->pinned ? used_on : used_on & ~(UINT64_C(1) << VYC_SLOT_MAIN);
   if (VYC_LIKELY(slots == 0)) return true;
   /* The close waits for everything. */
   if (atomic_load(&context->closed) || atomic_load(&context->destroyed)) return true;
   if (VYC_UNLIKELY(atomic_load(&context->strays))) return false;
-  return mark_streams(context, pool, block, slots, far) || vyc__settle(context);
+  return mark_streams(context, pool, block, slots, far) || vyc__await_end(context);
 }
 
 /* Caller holds the lock. Where a live block goes. */
-static void put(vyc_pool *pool, vyc_block *block, bool settled) {
-  if (!settled) {
+static void put(vyc_pool *pool, vyc_block *block, bool marked) {
+  if (!marked) {
     block->next = pool->stuck;
     pool->stuck = block;
   } else if (block->marks == NULL) {
@@ -424,13 +425,13 @@ void vyc__pool_give_used(vyc_context *context, vyc_pool *pool, vyc_block *block,
   if (closed) block->has_handle = false; /* then the close leaves it to us */
   pool->giving++;                        /* and waits for us */
   pthread_mutex_unlock(&pool->lock);
-  const bool settled = closed || settle(context, pool, block, used_on, far);
+  const bool marked = closed || mark_users(context, pool, block, used_on, far);
   atomic_fetch_sub_explicit(&pool->live_bytes, block->bytes, memory_order_relaxed);
   block->recycled = true;
   pthread_mutex_lock(&pool->lock);
   pool->gives++;
   block->has_handle = false;
-  if (!closed) put(pool, block, settled);
+  if (!closed) put(pool, block, marked);
   pthread_mutex_unlock(&pool->lock);
   if (VYC_UNLIKELY(outlives)) {
     vyc__block_end(context, pool, block);

@@ -132,7 +132,7 @@ void vyc__pool_destroy(vyc_pool *pool);
  */
 vyc_status vyc__pool_take(vyc_context *context, vyc_pool *pool, vyc_block **block_out,
                           uint64_t bytes);
-/* The same, but free lanes keep their slabs. */
+/* The same, but free submissions keep their slabs. */
 vyc_status vyc__pool_try_take(vyc_context *context, vyc_pool *pool, vyc_block **block_out,
                               uint64_t bytes);
 /* The caller has the context current. The block is reused behind the work of the streams `used_on`,

@@ -126,7 +126,7 @@ void vyc__pool_keep_budget(vyc_context *context, vyc_pool *pool) {
   bool idle = pool->pinned || context->driver->cuStreamQuery(context->main) == CUDA_SUCCESS;
   if (!idle) {
     list = retire_later(context, pool, list);
-    idle = list == NULL || vyc__settle(context);
+    idle = list == NULL || vyc__await_end(context);
   }
   vyc__capture_restore(context->driver, mode);
   if (idle)
@@ -211,7 +211,7 @@ void vyc__pool_trim(vyc_context *context, vyc_pool *pool) {
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
   /* Earlier owners of device memory may still have work on the main stream; and the driver waits
    * for kernels before it frees. */
-  if (!vyc__settle(context)) {
+  if (!vyc__await_end(context)) {
     put_back(pool, list);
     list = NULL;
   }

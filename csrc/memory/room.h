@@ -61,11 +61,12 @@ void vyc__ferry_close(vyc_context *context);
 /* ---- adopted_buffer.c ---- */
 
 /* Before a stream works on memory whose owner works on buffer->source. */
-vyc_status vyc__foreign_before(vyc_buffer *buffer, CUstream stream);
+vyc_status vyc__adopted_before(vyc_buffer *buffer, CUstream stream);
 /* After work on an adopted buffer: lets its owner be ordered behind it. */
-vyc_status vyc__foreign_after(vyc_buffer *buffer, CUstream stream);
-/* The same, and vyc__stream_given, for all arguments of a run that was enqueued on a stream. */
-vyc_status vyc__run_given(const vyc_run *run, CUstream stream);
+vyc_status vyc__adopted_after(vyc_buffer *buffer, CUstream stream);
+/* The same, and vyc__stream_order_owner, for all arguments of a run that was enqueued on a stream.
+ */
+vyc_status vyc__run_order_owners(const vyc_run *run, CUstream stream);
 
 /* ---- copy.c ---- */
 
@@ -75,7 +76,7 @@ vyc_status vyc__check_range(const vyc_buffer *buffer, uint64_t offset, uint64_t 
 vyc_status vyc__copy_prepare(vyc_buffer *buffer, uint64_t offset, uint64_t bytes,
                              const char *operation);
 /* The transfer was given to the main stream. */
-vyc_status vyc__copy_given(vyc_buffer *buffer);
+vyc_status vyc__copy_enqueued(vyc_buffer *buffer);
 
 /* The same of one that is written; VYC_E_INVALID when it is read-only. */
 vyc_status vyc__copy_prepare_written(vyc_buffer *buffer, uint64_t offset, uint64_t bytes,

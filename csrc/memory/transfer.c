@@ -47,10 +47,10 @@ static vyc_status finish(vyc_context *context) {
   vyc__count(&context->counters, sync_points, 1);
   const vyc_status status = VYC_CU(context, cuStreamSynchronize, context->main);
   if (VYC_LIKELY(status == VYC_OK)) {
-    atomic_store_explicit(&history->settled[VYC_SLOT_MAIN], given, memory_order_relaxed);
+    atomic_store_explicit(&history->ended[VYC_SLOT_MAIN], given, memory_order_relaxed);
     return VYC_OK;
   }
-  vyc__stream_settle(context, context->main);
+  vyc__stream_await_end(context, context->main);
   return status;
 }
 
@@ -63,8 +63,7 @@ static vyc_status finish_too(vyc_context *context, vyc_status status) {
   return status;
 }
 
-/* ---- a range of a buffer ----------------------------------------------------------------------
- */
+/* ---- a range of a buffer -------------------------------------------------------------------- */
 
 typedef struct range {
   const vyc_buffer *buffer;
@@ -165,7 +164,7 @@ static vyc_status upload(packing *p, const vyc_transfer *items, uint32_t count) 
 static vyc_status given(packing *p, const vyc_transfer *items, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
     if (items[i].bytes == 0) continue;
-    VYC_TRY(vyc__copy_given(items[i].buffer));
+    VYC_TRY(vyc__copy_enqueued(items[i].buffer));
     p->waits |= vyc__is_seen_outside(items[i].buffer);
   }
   return VYC_OK;
@@ -186,8 +185,7 @@ vyc_status vyc_upload(vyc_context *context, const vyc_transfer *items, uint32_t 
   return status;
 }
 
-/* ---- download ---------------------------------------------------------------------------------
- */
+/* ---- download ------------------------------------------------------------------------------- */
 
 #define BATCH_BYTES (UINT64_C(16) << 20) /* gathered at a time */
 

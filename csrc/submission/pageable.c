@@ -1,4 +1,4 @@
-/* Large pageable arrays of a run, on the way to the lane's device slab and back.
+/* Large pageable arrays of a run, on the way to the submission's device slab and back.
  *
  * Inputs have been read when a submission returns, which waits for nothing: there is page-locked
  * room for all of them. Results are written when a run is collected, by the driver's own copies,
@@ -57,27 +57,29 @@ vyc_status vyc__chunks_in(vyc_context *context, uint64_t to, void *room, const v
 
 /* ---- out ------------------------------------------------------------------------------------- */
 
-static vyc_status ask_for_results(const vyc_lane *lane, bool *any_out) {
-  vyc_context *context = lane->plan->child.context;
-  for (uint32_t i = 0; i < lane->result_count; i++) {
-    const vyc_result *result = &lane->results[i];
+static vyc_status ask_for_results(const vyc_submission *submission, bool *any_out) {
+  vyc_context *context = submission->prepared->child.context;
+  for (uint32_t i = 0; i < submission->result_count; i++) {
+    const vyc_result *result = &submission->results[i];
     if (VYC_LIKELY(result->from != NULL)) continue;
     *any_out = true;
-    VYC_TRY(vyc__copy_back(context, result->to, result->device, result->bytes, lane->own.handle));
+    VYC_TRY(
+        vyc__copy_back(context, result->to, result->device, result->bytes, submission->own.handle));
   }
   return VYC_OK;
 }
 
 /* Copies to pageable memory have ended when the driver returns; those to memory that somebody else
  * has page-locked have not. */
-vyc_status vyc__results_fetch(vyc_lane *lane, bool *ended_out) {
-  vyc_context *context = lane->plan->child.context;
+vyc_status vyc__results_fetch(vyc_submission *submission, bool *ended_out) {
+  vyc_context *context = submission->prepared->child.context;
   bool any = false;
-  vyc_status status = ask_for_results(lane, &any);
+  vyc_status status = ask_for_results(submission, &any);
   if (VYC_LIKELY(!any)) return status;
-  if (status == VYC_OK) status = vyc__stream_finish(context, lane->own.handle, -1);
+  if (status == VYC_OK) status = vyc__stream_finish(context, submission->own.handle, -1);
   if (VYC_LIKELY(status == VYC_OK)) return VYC_OK;
-  *ended_out = vyc__stream_settle(context, lane->own.handle);
-  lane->flagged = lane->elsewhere = false; /* from now on the lane's stream tells the end */
+  *ended_out = vyc__stream_await_end(context, submission->own.handle);
+  submission->flagged = submission->elsewhere =
+      false; /* from now on the submission's stream tells the end */
   return status;
 }

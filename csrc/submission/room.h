@@ -4,11 +4,12 @@
 
 #include "context/room.h"
 
-/* What lanes have for arguments and results of their runs goes to the pools, where no run is in
- * flight, prepared or still to be collected. */
-void vyc__lanes_empty(vyc_context *context);
-/* Nobody else uses the plan. False: some run never ended, and what it uses has leaked. */
-bool vyc__lanes_destroy(vyc_plan *plan);
-void vyc__lanes_free(vyc_plan *plan);
+/* What submissions have for arguments and results of their runs goes to the pools, where no run is
+ * in flight, prepared or still to be collected. */
+void vyc__submissions_empty(vyc_context *context);
+/* Nobody else uses the prepared kernel. False: some run never ended, and what it uses has leaked.
+ */
+bool vyc__submissions_destroy(vyc_prepared *prepared);
+void vyc__submissions_free(vyc_prepared *prepared);
 
 #endif

@@ -1,9 +1,10 @@
 /* Where the arguments of a host run are while it runs.
  *
  * Bindings of which little is accessed, or each element once, are read and written by the kernel in
- * the lane's mapped slab (zero-copy); others go through the lane's device slab with a copy each
- * way, and so does all large pageable memory: in chunks, and back when the run is collected. Only
- * bindings of host memory are staged; buffers and page-locked arrays are used where they are. */
+ * the submission's mapped slab (zero-copy); others go through the submission's device slab with a
+ * copy each way, and so does all large pageable memory: in chunks, and back when the run is
+ * collected. Only bindings of host memory are staged; buffers and page-locked arrays are used where
+ * they are. */
 #include <string.h>
 
 #include "submission.h"
@@ -11,9 +12,9 @@
 /* ---- slabs ---------------------------------------------------------------------------------- */
 
 /* Whether all warps of a run together access at most so many sectors. */
-static bool accesses_few(const vyc_plan *plan, uint32_t sectors, const vyc_run *run,
+static bool accesses_few(const vyc_prepared *prepared, uint32_t sectors, const vyc_run *run,
                          uint64_t most) {
-  const uint64_t threads = (uint64_t)plan->block[0] * plan->block[1] * plan->block[2];
+  const uint64_t threads = (uint64_t)prepared->block[0] * prepared->block[1] * prepared->block[2];
   uint64_t all = (threads + 31) / 32 * sectors;
   for (int axis = 0; axis < 3; axis++) {
     if (all > most) return false; /* and so no product overflows */
@@ -22,32 +23,36 @@ static bool accesses_few(const vyc_plan *plan, uint32_t sectors, const vyc_run *
   return all <= most;
 }
 
-static uint64_t bytes_of(const vyc_plan *plan, uint32_t i, const vyc_run *run) {
-  return run->arguments[i].count * plan->bindings[i].element_bytes;
+static uint64_t bytes_of(const vyc_prepared *prepared, uint32_t i, const vyc_run *run) {
+  return run->arguments[i].count * prepared->bindings[i].element_bytes;
 }
 
 /* A binding that the kernel uses in mapped memory: each element is accessed about once in all of
  * the run, or little of it at all. */
-static bool is_mapped(const vyc_plan *plan, uint32_t i, const vyc_run *run, uint64_t bytes) {
-  const vyc_binding *b = &plan->bindings[i];
+static bool is_mapped(const vyc_prepared *prepared, uint32_t i, const vyc_run *run,
+                      uint64_t bytes) {
+  const vyc_binding *b = &prepared->bindings[i];
   if (vyc__iterations(run) != 1) return false;
   if ((b->flags & VYC_BINDING_STREAMING) != 0) return true;
   if (b->sectors == 0) return false;
-  return accesses_few(plan, b->sectors, run,
+  return accesses_few(prepared, b->sectors, run,
                       b->role == VYC_ROLE_IN ? VYC_MAPPED_LOADS(bytes) : VYC_MAPPED_STORES);
 }
 
 /* What is large stays in host memory only where little of an input is read. */
-static bool is_large(const vyc_lane *lane, uint32_t i, const vyc_run *run, uint64_t bytes) {
-  const vyc_binding *b = &lane->plan->bindings[i];
-  if (run->arguments[i].kind != VYC_ARGUMENT_HOST || lane->cramped) return false;
+static bool is_large(const vyc_submission *submission, uint32_t i, const vyc_run *run,
+                     uint64_t bytes) {
+  const vyc_binding *b = &submission->prepared->bindings[i];
+  if (run->arguments[i].kind != VYC_ARGUMENT_HOST || submission->cramped) return false;
   if (b->role != VYC_ROLE_IN || (b->flags & VYC_BINDING_STREAMING) != 0) return true;
-  return !is_mapped(lane->plan, i, run, bytes);
+  return !is_mapped(submission->prepared, i, run, bytes);
 }
 
-static uint8_t way_of(const vyc_lane *lane, uint32_t i, const vyc_run *run, uint64_t bytes) {
-  if (VYC_UNLIKELY(bytes >= VYC_LARGE_BYTES) && is_large(lane, i, run, bytes)) return WAY_LARGE;
-  return is_mapped(lane->plan, i, run, bytes) ? WAY_MAPPED : WAY_COPIED;
+static uint8_t way_of(const vyc_submission *submission, uint32_t i, const vyc_run *run,
+                      uint64_t bytes) {
+  if (VYC_UNLIKELY(bytes >= VYC_LARGE_BYTES) && is_large(submission, i, run, bytes))
+    return WAY_LARGE;
+  return is_mapped(submission->prepared, i, run, bytes) ? WAY_MAPPED : WAY_COPIED;
 }
 
 static vyc_status ensure(vyc_context *context, vyc_pool *pool, vyc_block **block, uint64_t bytes) {
@@ -59,15 +64,15 @@ static vyc_status ensure(vyc_context *context, vyc_pool *pool, vyc_block **block
 }
 
 /* An earlier owner may still use a recycled block on the main stream: the run is ordered behind. */
-static vyc_status ensure_device(vyc_lane *lane, CUstream stream, uint64_t bytes) {
-  vyc_context *context = lane->plan->child.context;
-  const vyc_block *before = lane->device;
-  VYC_TRY(ensure(context, vyc__device_pool(context), &lane->device, bytes));
-  if (VYC_LIKELY(lane->device == before) || !lane->device->recycled) return VYC_OK;
+static vyc_status ensure_device(vyc_submission *submission, CUstream stream, uint64_t bytes) {
+  vyc_context *context = submission->prepared->child.context;
+  const vyc_block *before = submission->device;
+  VYC_TRY(ensure(context, vyc__device_pool(context), &submission->device, bytes));
+  if (VYC_LIKELY(submission->device == before) || !submission->device->recycled) return VYC_OK;
   const vyc_status status = vyc__stream_after_main(context, stream);
   if (status == VYC_OK) return VYC_OK;
-  vyc__pool_give(context, vyc__device_pool(context), lane->device, 0);
-  lane->device = NULL;
+  vyc__pool_give(context, vyc__device_pool(context), submission->device, 0);
+  submission->device = NULL;
   return status;
 }
 
@@ -77,33 +82,34 @@ typedef struct rooms {
 } rooms;
 
 /* In the device slab; a large result needs no page-locked room. */
-static void add_copied(vyc_lane *lane, uint32_t i, const vyc_argument *argument, uint64_t room,
-                       rooms *needs) {
-  const bool large = lane->ways[i] == WAY_LARGE, in = lane->plan->bindings[i].role == VYC_ROLE_IN;
-  const bool out = lane->plan->bindings[i].role == VYC_ROLE_OUT;
+static void add_copied(vyc_submission *submission, uint32_t i, const vyc_argument *argument,
+                       uint64_t room, rooms *needs) {
+  const bool large = submission->ways[i] == WAY_LARGE,
+             in = submission->prepared->bindings[i].role == VYC_ROLE_IN;
+  const bool out = submission->prepared->bindings[i].role == VYC_ROLE_OUT;
   if (argument->kind == VYC_ARGUMENT_HOST && !(large && out)) needs->pinned += room;
   needs->device += room;
-  lane->has_large |= large;
-  lane->copies_out |= !large && !in && room > 0;
+  submission->has_large |= large;
+  submission->copies_out |= !large && !in && room > 0;
 }
 
 /* Also chooses the way of each binding. */
-static vyc_status rooms_of(vyc_lane *lane, const vyc_run *run, rooms *needs) {
-  const vyc_plan *plan = lane->plan;
-  const uint32_t count = plan->binding_count;
-  lane->copies_out = lane->has_large = false;
+static vyc_status rooms_of(vyc_submission *submission, const vyc_run *run, rooms *needs) {
+  const vyc_prepared *prepared = submission->prepared;
+  const uint32_t count = prepared->binding_count;
+  submission->copies_out = submission->has_large = false;
   for (uint32_t i = 0; i < count; i++) {
     const vyc_argument *argument = &run->arguments[i];
     if (!vyc__is_host(argument)) continue;
     uint64_t bytes = 0;
-    if (vyc__mul_overflows(argument->count, plan->bindings[i].element_bytes, &bytes) ||
+    if (vyc__mul_overflows(argument->count, prepared->bindings[i].element_bytes, &bytes) ||
         bytes > UINT64_MAX / 1024)
       return vyc__fail(VYC_E_INVALID, "run", "argument %u has too many elements", i);
     const uint64_t room = vyc__align_up(bytes, VYC_ALIGN);
-    const uint8_t way = way_of(lane, i, run, bytes);
-    lane->ways[i] = way;
+    const uint8_t way = way_of(submission, i, run, bytes);
+    submission->ways[i] = way;
     if (VYC_UNLIKELY(way != WAY_MAPPED))
-      add_copied(lane, i, argument, room, needs);
+      add_copied(submission, i, argument, room, needs);
     else if (argument->kind == VYC_ARGUMENT_HOST)
       needs->pinned += room;
   }
@@ -111,26 +117,26 @@ static vyc_status rooms_of(vyc_lane *lane, const vyc_run *run, rooms *needs) {
 }
 
 /* No slab where nothing is staged. */
-static vyc_status reserve(vyc_lane *lane, const vyc_run *run, CUstream stream) {
-  vyc_context *context = lane->plan->child.context;
+static vyc_status reserve(vyc_submission *submission, const vyc_run *run, CUstream stream) {
+  vyc_context *context = submission->prepared->child.context;
   rooms needs = {0, 0};
-  VYC_TRY(rooms_of(lane, run, &needs));
+  VYC_TRY(rooms_of(submission, run, &needs));
   if (needs.pinned > 0)
-    VYC_TRY(ensure(context, vyc__pinned_pool(context), &lane->pinned, needs.pinned));
-  return needs.device == 0 ? VYC_OK : ensure_device(lane, stream, needs.device);
+    VYC_TRY(ensure(context, vyc__pinned_pool(context), &submission->pinned, needs.pinned));
+  return needs.device == 0 ? VYC_OK : ensure_device(submission, stream, needs.device);
 }
 
 /* Arrays for which the device has no room are used in host memory, as far as the kernel can. */
-static vyc_status reserve_cramped(vyc_lane *lane, const vyc_run *run, CUstream stream) {
-  lane->cramped = true;
-  return reserve(lane, run, stream);
+static vyc_status reserve_cramped(vyc_submission *submission, const vyc_run *run, CUstream stream) {
+  submission->cramped = true;
+  return reserve(submission, run, stream);
 }
 
-vyc_status vyc__stage_reserve(vyc_lane *lane, const vyc_run *run, CUstream stream) {
-  lane->cramped = false;
-  const vyc_status status = reserve(lane, run, stream);
-  if (VYC_LIKELY(status != VYC_E_MEMORY || !lane->has_large)) return status;
-  return reserve_cramped(lane, run, stream);
+vyc_status vyc__stage_reserve(vyc_submission *submission, const vyc_run *run, CUstream stream) {
+  submission->cramped = false;
+  const vyc_status status = reserve(submission, run, stream);
+  if (VYC_LIKELY(status != VYC_E_MEMORY || !submission->has_large)) return status;
+  return reserve_cramped(submission, run, stream);
 }
 
 /* ---- staging -------------------------------------------------------------------------------- */
@@ -150,9 +156,9 @@ static void count(vyc_context *context, const staging *stage) {
   vyc__count_rows(&context->counters, addends, sizeof addends / sizeof addends[0]);
 }
 
-static staging begin(const vyc_lane *lane, CUstream stream) {
-  return (staging){lane->pinned == NULL ? 0 : lane->pinned->address,
-                   lane->device == NULL ? 0 : lane->device->address,
+static staging begin(const vyc_submission *submission, CUstream stream) {
+  return (staging){submission->pinned == NULL ? 0 : submission->pinned->address,
+                   submission->device == NULL ? 0 : submission->device->address,
                    stream,
                    0,
                    0,
@@ -160,9 +166,9 @@ static staging begin(const vyc_lane *lane, CUstream stream) {
                    0};
 }
 
-static void add_result(vyc_lane *lane, vyc_result result) {
+static void add_result(vyc_submission *submission, vyc_result result) {
   if (result.to == result.from || result.bytes == 0) return;
-  lane->results[lane->result_count++] = result;
+  submission->results[submission->result_count++] = result;
 }
 
 static uint8_t *pinned_side(staging *stage, uint64_t bytes) {
@@ -172,11 +178,11 @@ static uint8_t *pinned_side(staging *stage, uint64_t bytes) {
 }
 
 /* Host memory of this binding as the kernel or the copy engine will see it. */
-static uint8_t *host_side(const vyc_plan *plan, uint32_t i, const vyc_argument *argument,
+static uint8_t *host_side(const vyc_prepared *prepared, uint32_t i, const vyc_argument *argument,
                           staging *stage, uint64_t bytes) {
   if (argument->kind == VYC_ARGUMENT_PINNED)
-    return plan->bindings[i].role == VYC_ROLE_IN ? (uint8_t *)(uintptr_t)argument->data
-                                                 : argument->result;
+    return prepared->bindings[i].role == VYC_ROLE_IN ? (uint8_t *)(uintptr_t)argument->data
+                                                     : argument->result;
   return pinned_side(stage, bytes);
 }
 
@@ -187,13 +193,13 @@ static uint64_t device_side(staging *stage, uint64_t bytes) {
 }
 
 /* In the device slab; where it is an input, with page-locked room on the way. */
-static vyc_status stage_large(vyc_lane *lane, uint32_t i, const vyc_run *run, staging *stage,
-                              uint64_t *address_out) {
-  const vyc_plan *plan = lane->plan;
-  vyc_context *context = plan->child.context;
+static vyc_status stage_large(vyc_submission *submission, uint32_t i, const vyc_run *run,
+                              staging *stage, uint64_t *address_out) {
+  const vyc_prepared *prepared = submission->prepared;
+  vyc_context *context = prepared->child.context;
   const vyc_argument *argument = &run->arguments[i];
-  const uint32_t role = plan->bindings[i].role;
-  const uint64_t bytes = bytes_of(plan, i, run), address = device_side(stage, bytes);
+  const uint32_t role = prepared->bindings[i].role;
+  const uint64_t bytes = bytes_of(prepared, i, run), address = device_side(stage, bytes);
   *address_out = address;
   if (role != VYC_ROLE_OUT) {
     stage->staged += bytes;
@@ -202,27 +208,27 @@ static vyc_status stage_large(vyc_lane *lane, uint32_t i, const vyc_run *run, st
   }
   if (role == VYC_ROLE_IN) return VYC_OK;
   stage->results += bytes;
-  add_result(lane, (vyc_result){argument->result, NULL, address, bytes});
-  return vyc__needs_clear(plan, i, run) ? vyc__clear(context, address, bytes, stage->stream)
-                                        : VYC_OK;
+  add_result(submission, (vyc_result){argument->result, NULL, address, bytes});
+  return vyc__needs_clear(prepared, i, run) ? vyc__clear(context, address, bytes, stage->stream)
+                                            : VYC_OK;
 }
 
-static vyc_status stage_host(vyc_lane *lane, uint32_t i, const vyc_run *run, staging *stage,
-                             uint64_t *address_out) {
-  const vyc_plan *plan = lane->plan;
-  vyc_context *context = plan->child.context;
+static vyc_status stage_host(vyc_submission *submission, uint32_t i, const vyc_run *run,
+                             staging *stage, uint64_t *address_out) {
+  const vyc_prepared *prepared = submission->prepared;
+  vyc_context *context = prepared->child.context;
   const vyc_argument *argument = &run->arguments[i];
-  const uint32_t role = plan->bindings[i].role;
-  const uint64_t bytes = bytes_of(plan, i, run);
-  const bool clear = vyc__needs_clear(plan, i, run);
-  uint8_t *host = host_side(plan, i, argument, stage, bytes);
+  const uint32_t role = prepared->bindings[i].role;
+  const uint64_t bytes = bytes_of(prepared, i, run);
+  const bool clear = vyc__needs_clear(prepared, i, run);
+  uint8_t *host = host_side(prepared, i, argument, stage, bytes);
 
   if (role != VYC_ROLE_OUT && host != argument->data && bytes > 0) {
     vyc__host_copy(host, argument->data, bytes);
     stage->staged += bytes;
   }
   if (role != VYC_ROLE_IN) stage->results += bytes;
-  if (lane->ways[i] == WAY_MAPPED) {
+  if (submission->ways[i] == WAY_MAPPED) {
     if (role != VYC_ROLE_OUT) stage->read += bytes;
     if (role != VYC_ROLE_IN) stage->written += bytes;
     if (clear && bytes > 0) memset(host, 0, bytes);
@@ -233,50 +239,51 @@ static vyc_status stage_host(vyc_lane *lane, uint32_t i, const vyc_run *run, sta
       VYC_TRY(vyc__copy_up(context, *address_out, host, bytes, stage->stream));
     if (bytes > 0 && clear) VYC_TRY(vyc__clear(context, *address_out, bytes, stage->stream));
   }
-  if (role != VYC_ROLE_IN) add_result(lane, (vyc_result){argument->result, host, 0, bytes});
+  if (role != VYC_ROLE_IN) add_result(submission, (vyc_result){argument->result, host, 0, bytes});
   return VYC_OK;
 }
 
-static vyc_status use_buffer(const vyc_plan *plan, uint32_t i, const vyc_run *run, CUstream stream,
-                             uint32_t slot, uint64_t *address_out) {
+static vyc_status use_buffer(const vyc_prepared *prepared, uint32_t i, const vyc_run *run,
+                             CUstream stream, uint32_t slot, uint64_t *address_out) {
   const vyc_argument *argument = &run->arguments[i];
-  vyc_context *context = plan->child.context;
+  vyc_context *context = prepared->child.context;
   VYC_TRY(vyc__buffer_use(argument->buffer, stream, slot));
   *address_out = argument->buffer->address + argument->offset;
-  const uint64_t bytes = bytes_of(plan, i, run);
-  if (bytes > 0 && vyc__needs_clear(plan, i, run))
+  const uint64_t bytes = bytes_of(prepared, i, run);
+  if (bytes > 0 && vyc__needs_clear(prepared, i, run))
     return vyc__clear(context, *address_out, bytes, stream);
   return VYC_OK;
 }
 
-vyc_status vyc__stage_in(vyc_lane *lane, const vyc_run *run, CUstream stream, uint32_t slot) {
-  staging stage = begin(lane, stream);
-  uint64_t *addresses_out = lane->addresses;
-  for (uint32_t i = 0; i < lane->plan->binding_count; i++) {
+vyc_status vyc__stage_in(vyc_submission *submission, const vyc_run *run, CUstream stream,
+                         uint32_t slot) {
+  staging stage = begin(submission, stream);
+  uint64_t *addresses_out = submission->addresses;
+  for (uint32_t i = 0; i < submission->prepared->binding_count; i++) {
     if (!vyc__is_host(&run->arguments[i]))
-      VYC_TRY(use_buffer(lane->plan, i, run, stream, slot, &addresses_out[i]));
-    else if (VYC_LIKELY(lane->ways[i] != WAY_LARGE))
-      VYC_TRY(stage_host(lane, i, run, &stage, &addresses_out[i]));
+      VYC_TRY(use_buffer(submission->prepared, i, run, stream, slot, &addresses_out[i]));
+    else if (VYC_LIKELY(submission->ways[i] != WAY_LARGE))
+      VYC_TRY(stage_host(submission, i, run, &stage, &addresses_out[i]));
     else
-      VYC_TRY(stage_large(lane, i, run, &stage, &addresses_out[i]));
+      VYC_TRY(stage_large(submission, i, run, &stage, &addresses_out[i]));
   }
-  count(lane->plan->child.context, &stage);
+  count(submission->prepared->child.context, &stage);
   return VYC_OK;
 }
 
-vyc_status vyc__stage_out(vyc_lane *lane, const vyc_run *run, CUstream stream) {
-  const vyc_plan *plan = lane->plan;
-  vyc_context *context = plan->child.context;
-  staging stage = begin(lane, stream);
-  for (uint32_t i = 0; i < plan->binding_count; i++) {
+vyc_status vyc__stage_out(vyc_submission *submission, const vyc_run *run, CUstream stream) {
+  const vyc_prepared *prepared = submission->prepared;
+  vyc_context *context = prepared->child.context;
+  staging stage = begin(submission, stream);
+  for (uint32_t i = 0; i < prepared->binding_count; i++) {
     const vyc_argument *argument = &run->arguments[i];
     if (!vyc__is_host(argument)) continue;
-    const uint32_t role = plan->bindings[i].role;
-    const uint64_t bytes = bytes_of(plan, i, run);
-    if (lane->ways[i] == WAY_LARGE && role == VYC_ROLE_OUT) continue;
-    uint8_t *host = host_side(plan, i, argument, &stage, bytes);
-    if (lane->ways[i] != WAY_COPIED || role == VYC_ROLE_IN || bytes == 0) continue;
-    VYC_TRY(vyc__copy_back(context, host, lane->addresses[i], bytes, stage.stream));
+    const uint32_t role = prepared->bindings[i].role;
+    const uint64_t bytes = bytes_of(prepared, i, run);
+    if (submission->ways[i] == WAY_LARGE && role == VYC_ROLE_OUT) continue;
+    uint8_t *host = host_side(prepared, i, argument, &stage, bytes);
+    if (submission->ways[i] != WAY_COPIED || role == VYC_ROLE_IN || bytes == 0) continue;
+    VYC_TRY(vyc__copy_back(context, host, submission->addresses[i], bytes, stage.stream));
   }
   return VYC_OK;
 }

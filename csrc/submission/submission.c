@@ -1,258 +1,272 @@
-/* One execution of a plan with host arguments: making and claiming a lane, and submitting to it.
+/* One execution of a prepared kernel with host arguments: making and claiming a submission, and
+ * submitting to it.
  *
- * A lane is free, claimed by one thread, in flight or dead. It becomes free only when its run is
- * known to have ended: until then its slabs, its stream and its exec are the kernel's. */
+ * A submission is free, claimed by one thread, in flight or dead. It becomes free only when its run
+ * is known to have ended: until then its slabs, its stream and its exec are the kernel's. */
 #include <stdlib.h>
 
 #include "submission.h"
 
 /* ---- submit --------------------------------------------------------------------------------- */
 
-static vyc_status timing_events(vyc_lane *lane) {
-  vyc_context *context = lane->plan->child.context;
+static vyc_status timing_events(vyc_submission *submission) {
+  vyc_context *context = submission->prepared->child.context;
   VYC_CU_RESULT;
-  if (lane->start == NULL) VYC_TRY(VYC_CU(context, cuEventCreate, &lane->start, CU_EVENT_DEFAULT));
-  if (lane->stop == NULL) VYC_TRY(VYC_CU(context, cuEventCreate, &lane->stop, CU_EVENT_DEFAULT));
+  if (submission->start == NULL)
+    VYC_TRY(VYC_CU(context, cuEventCreate, &submission->start, CU_EVENT_DEFAULT));
+  if (submission->stop == NULL)
+    VYC_TRY(VYC_CU(context, cuEventCreate, &submission->stop, CU_EVENT_DEFAULT));
   return VYC_OK;
 }
 
 /* Iteration `i`: the grid barrier of a cooperative kernel begins each one cleared. */
-static vyc_status launch_one(vyc_lane *lane, const vyc_run *run, uint32_t i, bool timed,
+static vyc_status launch_one(vyc_submission *submission, const vyc_run *run, uint32_t i, bool timed,
                              CUstream stream) {
-  const vyc_plan *plan = lane->plan;
-  if (VYC_UNLIKELY(plan->cooperative && i > 0))
-    VYC_TRY(vyc__barrier_ready(plan->child.context, &lane->barrier, stream));
+  const vyc_prepared *prepared = submission->prepared;
+  if (VYC_UNLIKELY(prepared->cooperative && i > 0))
+    VYC_TRY(vyc__barrier_ready(prepared->child.context, &submission->barrier, stream));
   if (VYC_UNLIKELY(timed))
-    return vyc__exec_launch_once(&lane->exec, plan, lane->block, run->grid, stream);
-  return vyc__exec_launch(&lane->exec, plan, lane->block, run->grid, stream);
+    return vyc__launch_graph_launch_once(&submission->exec, prepared, submission->block, run->grid,
+                                         stream);
+  return vyc__launch_graph_launch(&submission->exec, prepared, submission->block, run->grid,
+                                  stream);
 }
 
-/* Launch the kernel and choose what will tell its end: the flag where the graph of the lane sets it
- * behind all of the run, else the stream. A timed kernel is launched alone between its events. */
-static vyc_status launch(vyc_lane *lane, const vyc_run *run, bool timed, CUstream stream) {
-  const vyc_plan *plan = lane->plan;
-  vyc_context *context = plan->child.context;
+/* Launch the kernel and choose what will tell its end: the flag where the graph of the submission
+ * sets it behind all of the run, else the stream. A timed kernel is launched alone between its
+ * events. */
+static vyc_status launch(vyc_submission *submission, const vyc_run *run, bool timed,
+                         CUstream stream) {
+  const vyc_prepared *prepared = submission->prepared;
+  vyc_context *context = prepared->child.context;
   const uint32_t times = vyc__grid_is_empty(run->grid) ? 0 : vyc__iterations(run);
   VYC_CU_RESULT;
-  lane->flagged = false;
+  submission->flagged = false;
   if (VYC_UNLIKELY(timed)) {
-    VYC_TRY(timing_events(lane));
-    VYC_TRY(VYC_CU(context, cuEventRecord, lane->start, stream));
+    VYC_TRY(timing_events(submission));
+    VYC_TRY(VYC_CU(context, cuEventRecord, submission->start, stream));
   }
-  atomic_store_explicit(vyc__lane_flag(lane), 0, memory_order_relaxed);
-  vyc__exec_claim_wait(&lane->exec);
+  atomic_store_explicit(vyc__submission_flag(submission), 0, memory_order_relaxed);
+  vyc__launch_graph_claim_wait(&submission->exec);
   vyc_status status = VYC_OK;
   for (uint32_t i = 0; i < times && status == VYC_OK; i++)
-    status = launch_one(lane, run, i, timed, stream);
+    status = launch_one(submission, run, i, timed, stream);
   if (VYC_UNLIKELY(timed)) {
-    vyc__exec_unclaim(&lane->exec);
-    return status == VYC_OK ? VYC_CU(context, cuEventRecord, lane->stop, stream) : status;
+    vyc__launch_graph_unclaim(&submission->exec);
+    return status == VYC_OK ? VYC_CU(context, cuEventRecord, submission->stop, stream) : status;
   }
-  lane->flagged = times == 1 && lane->exec.handle != NULL && lane->exec.flag != 0 &&
-                  !plan->cooperative && !lane->copies_out;
-  vyc__exec_unclaim(&lane->exec);
+  submission->flagged = times == 1 && submission->exec.handle != NULL &&
+                        submission->exec.flag != 0 && !prepared->cooperative &&
+                        !submission->copies_out;
+  vyc__launch_graph_unclaim(&submission->exec);
   return status;
 }
 
 /* An event behind a run on another stream, where no flag tells its end, or that stream could not be
  * asked after it. */
-static vyc_status mark_end(vyc_lane *lane, CUstream stream) {
-  vyc_context *context = lane->plan->child.context;
+static vyc_status mark_end(vyc_submission *submission, CUstream stream) {
+  vyc_context *context = submission->prepared->child.context;
   VYC_CU_RESULT;
-  if (lane->done == NULL)
-    VYC_TRY(VYC_CU(context, cuEventCreate, &lane->done, CU_EVENT_DISABLE_TIMING));
-  return VYC_CU(context, cuEventRecord, lane->done, stream);
+  if (submission->done == NULL)
+    VYC_TRY(VYC_CU(context, cuEventCreate, &submission->done, CU_EVENT_DISABLE_TIMING));
+  return VYC_CU(context, cuEventRecord, submission->done, stream);
 }
 
-static vyc_status enqueue(vyc_lane *lane, const vyc_run *run, bool timed, CUstream stream,
-                          uint32_t slot) {
-  const vyc_plan *plan = lane->plan;
-  const uint32_t taken = vyc__marks_taken(plan->child.context);
-  VYC_TRY(vyc__stage_in(lane, run, stream, slot));
-  if (plan->has_report) vyc__report_reset((uint64_t *)(uintptr_t)lane->cell->address);
-  if (plan->cooperative) VYC_TRY(vyc__barrier_ready(plan->child.context, &lane->barrier, stream));
-  const vyc_hidden hidden = {lane->cell->address,
-                             lane->barrier == NULL ? 0 : lane->barrier->address};
-  vyc__block_write(plan, lane->block, lane->addresses, run, &hidden);
-  vyc__entry_write(&lane->flight->entry, vyc__entry_note(&lane->flight->entry), lane->block);
-  VYC_TRY(launch(lane, run, timed, stream));
-  if (lane->copies_out) VYC_TRY(vyc__stage_out(lane, run, stream));
-  if (lane->elsewhere) VYC_TRY(vyc__run_follow(plan->child.context, run, stream, slot, taken));
-  return vyc__lane_is_marked(lane) ? mark_end(lane, stream) : VYC_OK;
+static vyc_status enqueue(vyc_submission *submission, const vyc_run *run, bool timed,
+                          CUstream stream, uint32_t slot) {
+  const vyc_prepared *prepared = submission->prepared;
+  const uint32_t taken = vyc__marks_taken(prepared->child.context);
+  VYC_TRY(vyc__stage_in(submission, run, stream, slot));
+  if (prepared->has_report) vyc__report_reset((uint64_t *)(uintptr_t)submission->cell->address);
+  if (prepared->cooperative)
+    VYC_TRY(vyc__barrier_ready(prepared->child.context, &submission->barrier, stream));
+  const vyc_hidden hidden = {submission->cell->address,
+                             submission->barrier == NULL ? 0 : submission->barrier->address};
+  vyc__block_write(prepared, submission->block, submission->addresses, run, &hidden);
+  vyc__entry_write(&submission->flight->entry, vyc__entry_note(&submission->flight->entry),
+                   submission->block);
+  VYC_TRY(launch(submission, run, timed, stream));
+  if (submission->copies_out) VYC_TRY(vyc__stage_out(submission, run, stream));
+  if (submission->elsewhere)
+    VYC_TRY(vyc__run_enqueued(prepared->child.context, run, stream, slot, taken));
+  return vyc__submission_is_marked(submission) ? mark_end(submission, stream) : VYC_OK;
 }
 
 /* A run with device arguments or a stream keeps the order of that stream; one with host arguments
- * alone may overlap others and takes the lane's. */
-static vyc_status choose_stream(vyc_lane *lane, const vyc_run *run, CUstream *stream_out,
-                                uint32_t *slot_out) {
+ * alone may overlap others and takes the submission's. */
+static vyc_status choose_stream(vyc_submission *submission, const vyc_run *run,
+                                CUstream *stream_out, uint32_t *slot_out) {
   bool own = run->stream == NULL;
   for (uint32_t i = 0; own && i < run->argument_count; i++) own = vyc__is_host(&run->arguments[i]);
-  lane->elsewhere = !own;
+  submission->elsewhere = !own;
   if (VYC_LIKELY(own)) {
-    *stream_out = lane->own.handle;
+    *stream_out = submission->own.handle;
     *slot_out = VYC_SLOT_OTHER;
     return VYC_OK;
   }
-  VYC_TRY(vyc__stream_of(lane->plan->child.context, stream_out, slot_out, run->stream));
-  lane->slot = *slot_out;
+  VYC_TRY(vyc__stream_of(submission->prepared->child.context, stream_out, slot_out, run->stream));
+  submission->slot = *slot_out;
   return VYC_OK;
 }
 
 /* A ticket may be abandoned, and then nobody but the run knows what it uses. */
-static void hold(vyc_lane *lane, const vyc_run *run) {
+static void hold(vyc_submission *submission, const vyc_run *run) {
   for (uint32_t i = 0; i < run->argument_count; i++) {
     const vyc_argument *argument = &run->arguments[i];
     if (VYC_LIKELY(argument->kind != VYC_ARGUMENT_PINNED || argument->pinned == NULL)) continue;
     vyc__pinned_retain(argument->pinned);
-    lane->held[lane->held_count++] = argument->pinned;
+    submission->held[submission->held_count++] = argument->pinned;
   }
 }
 
-void vyc__lane_let_go(vyc_lane *lane) {
-  atomic_store_explicit(&lane->flight->entry.note, 0, memory_order_relaxed);
-  while (lane->held_count > 0) vyc__pinned_drop(lane->held[--lane->held_count]);
+void vyc__submission_let_go(vyc_submission *submission) {
+  atomic_store_explicit(&submission->flight->entry.note, 0, memory_order_relaxed);
+  while (submission->held_count > 0) vyc__pinned_drop(submission->held[--submission->held_count]);
 }
 
-/* A submission failed half-way and something may be in flight: the lane is used again only when
- * that is known to have ended. A dead lane does not count, so that another can take its place. */
-static void drain(vyc_lane *lane, CUstream stream) {
-  const bool ended = vyc__stream_settle(lane->plan->child.context, stream);
+/* A submission failed half-way and something may be in flight: the submission is used again only
+ * when that is known to have ended. A dead submission does not count, so that another can take its
+ * place. */
+static void drain(vyc_submission *submission, CUstream stream) {
+  const bool ended = vyc__stream_await_end(submission->prepared->child.context, stream);
   if (ended)
-    vyc__lane_let_go(lane);
+    vyc__submission_let_go(submission);
   else
-    atomic_fetch_sub(&lane->plan->lane_count, 1);
-  vyc__lane_set(lane, ended ? LANE_FREE : LANE_DEAD);
+    atomic_fetch_sub(&submission->prepared->submission_count, 1);
+  vyc__submission_set(submission, ended ? SUBMISSION_FREE : SUBMISSION_DEAD);
 }
 
-vyc_status vyc__lane_submit(vyc_lane *lane, const vyc_run *run, bool timed) {
+vyc_status vyc__submission_enqueue(vyc_submission *submission, const vyc_run *run, bool timed) {
   CUstream stream = NULL;
   uint32_t slot = VYC_SLOT_MAIN;
-  lane->result_count = 0;
-  lane->dropped = false;
-  vyc_status status = choose_stream(lane, run, &stream, &slot);
-  if (status == VYC_OK) status = vyc__stage_reserve(lane, run, stream);
+  submission->result_count = 0;
+  submission->dropped = false;
+  vyc_status status = choose_stream(submission, run, &stream, &slot);
+  if (status == VYC_OK) status = vyc__stage_reserve(submission, run, stream);
   if (status != VYC_OK) {
-    vyc__lane_set(lane, LANE_FREE);
+    vyc__submission_set(submission, SUBMISSION_FREE);
     return status;
   }
-  hold(lane, run);
-  const vyc_plan *plan = lane->plan;
+  hold(submission, run);
+  const vyc_prepared *prepared = submission->prepared;
   const vyc_note note =
-      vyc__note_of(&plan->child.context->history, plan->noted, vyc__origin_of(run));
-  vyc__entry_write_name(&lane->flight->entry, note);
-  status = enqueue(lane, run, timed, stream, slot);
-  if (VYC_UNLIKELY(status != VYC_OK)) drain(lane, stream);
+      vyc__note_of(&prepared->child.context->history, prepared->noted, vyc__origin_of(run));
+  vyc__entry_write_name(&submission->flight->entry, note);
+  status = enqueue(submission, run, timed, stream, slot);
+  if (VYC_UNLIKELY(status != VYC_OK)) drain(submission, stream);
   return status;
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-static vyc_status lane_make(vyc_plan *plan, vyc_lane **lane_out) {
-  const size_t results = plan->binding_count * sizeof(vyc_result);
-  const size_t held = plan->binding_count * sizeof(vyc_pinned *);
-  const size_t addresses = plan->binding_count * sizeof(uint64_t);
-  const size_t pointers = plan->parameter_count * sizeof(void *);
-  const size_t block = (size_t)vyc__align_up(plan->block_bytes, 16);
-  const size_t ways = plan->binding_count;
+static vyc_status submission_make(vyc_prepared *prepared, vyc_submission **submission_out) {
+  const size_t results = prepared->binding_count * sizeof(vyc_result);
+  const size_t held = prepared->binding_count * sizeof(vyc_pinned *);
+  const size_t addresses = prepared->binding_count * sizeof(uint64_t);
+  const size_t pointers = prepared->parameter_count * sizeof(void *);
+  const size_t block = (size_t)vyc__align_up(prepared->block_bytes, 16);
+  const size_t ways = prepared->binding_count;
   const size_t words = results + held + addresses + pointers;
-  vyc_lane *lane = calloc(1, sizeof *lane + words + 2 * block + 16 + ways);
-  if (lane == NULL) return vyc__fail(VYC_E_MEMORY, "run", "out of host memory");
-  uint8_t *tail = (uint8_t *)(lane + 1);
-  lane->results = (vyc_result *)(void *)tail;
-  lane->held = (vyc_pinned **)(void *)(tail + results);
-  lane->addresses = (uint64_t *)(void *)(tail + results + held);
+  vyc_submission *submission = calloc(1, sizeof *submission + words + 2 * block + 16 + ways);
+  if (submission == NULL) return vyc__fail(VYC_E_MEMORY, "run", "out of host memory");
+  uint8_t *tail = (uint8_t *)(submission + 1);
+  submission->results = (vyc_result *)(void *)tail;
+  submission->held = (vyc_pinned **)(void *)(tail + results);
+  submission->addresses = (uint64_t *)(void *)(tail + results + held);
   void **pointer_room = (void **)(void *)(tail + results + held + addresses);
   uint8_t *blocks = (uint8_t *)(uintptr_t)vyc__align_up((uint64_t)(uintptr_t)(tail + words), 16);
-  lane->block = blocks;
-  lane->ways = blocks + 2 * block;
-  lane->plan = plan;
-  vyc__exec_init(&lane->exec, plan, pointer_room, blocks + block);
-  atomic_init(&lane->state, LANE_CLAIMED);
-  vyc_context *context = plan->child.context;
+  submission->block = blocks;
+  submission->ways = blocks + 2 * block;
+  submission->prepared = prepared;
+  vyc__launch_graph_init(&submission->exec, prepared, pointer_room, blocks + block);
+  atomic_init(&submission->state, SUBMISSION_CLAIMED);
+  vyc_context *context = prepared->child.context;
   VYC_CU_RESULT;
   vyc_status status = VYC_E_MEMORY;
-  lane->flight = vyc__flight_take(&context->history);
-  if (lane->flight == NULL) goto fail_flight;
-  status = vyc__pool_take(context, vyc__pinned_pool(context), &lane->cell, VYC_CELL_BYTES);
+  submission->flight = vyc__flight_take(&context->history);
+  if (submission->flight == NULL) goto fail_flight;
+  status = vyc__pool_take(context, vyc__pinned_pool(context), &submission->cell, VYC_CELL_BYTES);
   if (status != VYC_OK) goto fail_cell;
-  status = VYC_CU(context, cuStreamCreate, &lane->own.handle, CU_STREAM_NON_BLOCKING);
+  status = VYC_CU(context, cuStreamCreate, &submission->own.handle, CU_STREAM_NON_BLOCKING);
   if (status != VYC_OK) goto fail_stream;
-  lane->exec.flag = lane->cell->address + VYC_FLAG_OFFSET;
-  lane->own.state = &lane->state;
-  vyc__hidden_stream_add(context, &lane->own);
-  *lane_out = lane;
+  submission->exec.flag = submission->cell->address + VYC_FLAG_OFFSET;
+  submission->own.state = &submission->state;
+  vyc__hidden_stream_add(context, &submission->own);
+  *submission_out = submission;
   return VYC_OK;
 
 fail_stream:
-  vyc__pool_give(context, vyc__pinned_pool(context), lane->cell, 0);
+  vyc__pool_give(context, vyc__pinned_pool(context), submission->cell, 0);
 fail_cell:
-  vyc__flight_give(lane->flight);
+  vyc__flight_give(submission->flight);
 fail_flight:
-  free(lane);
+  free(submission);
   return status;
 }
 
-/* Claim a lane whose run has ended without a waiter: its results are collected on the way. */
-static bool reclaim(vyc_lane *lane) {
-  int expected = LANE_FLIGHT;
-  if (!atomic_compare_exchange_strong(&lane->state, &expected, LANE_CLAIMED)) return false;
-  const vyc_status status = vyc__lane_poll(lane);
+/* Claim a submission whose run has ended without a waiter: its results are collected on the way. */
+static bool reclaim(vyc_submission *submission) {
+  int expected = SUBMISSION_FLIGHT;
+  if (!atomic_compare_exchange_strong(&submission->state, &expected, SUBMISSION_CLAIMED))
+    return false;
+  const vyc_status status = vyc__submission_poll(submission);
   if (status == VYC_NOT_READY) {
-    vyc__lane_set(lane, LANE_FLIGHT);
+    vyc__submission_set(submission, SUBMISSION_FLIGHT);
     return false;
   }
-  vyc__lane_collect(lane, status, NULL);
-  expected = LANE_FREE;
-  return atomic_compare_exchange_strong(&lane->state, &expected, LANE_CLAIMED);
+  vyc__submission_collect(submission, status, NULL);
+  expected = SUBMISSION_FREE;
+  return atomic_compare_exchange_strong(&submission->state, &expected, SUBMISSION_CLAIMED);
 }
 
-static vyc_lane *claim_any(vyc_plan *plan) {
-  vyc_lane *first = atomic_load_explicit(&plan->lanes, memory_order_acquire);
-  for (vyc_lane *lane = first; lane != NULL; lane = lane->next) {
-    int expected = LANE_FREE;
-    if (atomic_compare_exchange_strong_explicit(&lane->state, &expected, LANE_CLAIMED,
+static vyc_submission *claim_any(vyc_prepared *prepared) {
+  vyc_submission *first = atomic_load_explicit(&prepared->submissions, memory_order_acquire);
+  for (vyc_submission *submission = first; submission != NULL; submission = submission->next) {
+    int expected = SUBMISSION_FREE;
+    if (atomic_compare_exchange_strong_explicit(&submission->state, &expected, SUBMISSION_CLAIMED,
                                                 memory_order_acquire, memory_order_relaxed))
-      return lane;
+      return submission;
   }
-  for (vyc_lane *lane = first; lane != NULL; lane = lane->next)
-    if (reclaim(lane)) return lane;
+  for (vyc_submission *submission = first; submission != NULL; submission = submission->next)
+    if (reclaim(submission)) return submission;
   return NULL;
 }
 
-/* One lane more, unless there are enough. */
-static bool may_grow(vyc_plan *plan) {
-  if (atomic_fetch_add(&plan->lane_count, 1) < VYC_MAX_LANES) return true;
-  atomic_fetch_sub(&plan->lane_count, 1);
+/* One submission more, unless there are enough. */
+static bool may_grow(vyc_prepared *prepared) {
+  if (atomic_fetch_add(&prepared->submission_count, 1) < VYC_MAX_SUBMISSIONS) return true;
+  atomic_fetch_sub(&prepared->submission_count, 1);
   return false;
 }
 
-vyc_status vyc__lane_take(vyc_plan *plan, vyc_lane **lane_out, int64_t *left_ns) {
-  *lane_out = claim_any(plan);
-  if (VYC_LIKELY(*lane_out != NULL)) return VYC_OK;
-  if (VYC_UNLIKELY(!may_grow(plan))) {
+vyc_status vyc__submission_take(vyc_prepared *prepared, vyc_submission **submission_out,
+                                int64_t *left_ns) {
+  *submission_out = claim_any(prepared);
+  if (VYC_LIKELY(*submission_out != NULL)) return VYC_OK;
+  if (VYC_UNLIKELY(!may_grow(prepared))) {
     vyc_pace pace = vyc__pace_begin(*left_ns, 0);
     do {
-      VYC_TRY(vyc__check_usable(plan->child.context));
-      VYC_TRY(vyc__pace(plan->child.context, &pace));
-      *lane_out = claim_any(plan);
+      VYC_TRY(vyc__check_usable(prepared->child.context));
+      VYC_TRY(vyc__pace(prepared->child.context, &pace));
+      *submission_out = claim_any(prepared);
       *left_ns = vyc__pace_left(&pace);
-      if (*lane_out != NULL) return VYC_OK;
-    } while (!may_grow(plan));
+      if (*submission_out != NULL) return VYC_OK;
+    } while (!may_grow(prepared));
   }
-  vyc_lane *lane = NULL;
-  const vyc_status status = lane_make(plan, &lane);
+  vyc_submission *submission = NULL;
+  const vyc_status status = submission_make(prepared, &submission);
   if (status != VYC_OK) {
-    atomic_fetch_sub(&plan->lane_count, 1);
+    atomic_fetch_sub(&prepared->submission_count, 1);
     return status;
   }
-  lane->next = atomic_load(&plan->lanes);
-  while (!atomic_compare_exchange_weak(&plan->lanes, &lane->next, lane)) {
+  submission->next = atomic_load(&prepared->submissions);
+  while (!atomic_compare_exchange_weak(&prepared->submissions, &submission->next, submission)) {
   }
-  *lane_out = lane;
+  *submission_out = submission;
   return VYC_OK;
 }
 
-/* ---- slabs of lanes that nobody uses --------------------------------------------------------- */
+/* ---- slabs of submissions that nobody uses -------------------------------------------------- */
 
 static void move(vyc_block **slab, vyc_block **list) {
   if (*slab == NULL) return;
@@ -261,18 +275,19 @@ static void move(vyc_block **slab, vyc_block **list) {
   *slab = NULL;
 }
 
-static void take_slabs(vyc_lane *lane, vyc_block **pinned, vyc_block **device) {
-  int expected = LANE_FREE;
-  if (!atomic_compare_exchange_strong(&lane->state, &expected, LANE_CLAIMED)) return;
-  move(&lane->pinned, pinned);
-  move(&lane->device, device);
-  vyc__lane_set(lane, LANE_FREE);
+static void take_slabs(vyc_submission *submission, vyc_block **pinned, vyc_block **device) {
+  int expected = SUBMISSION_FREE;
+  if (!atomic_compare_exchange_strong(&submission->state, &expected, SUBMISSION_CLAIMED)) return;
+  move(&submission->pinned, pinned);
+  move(&submission->device, device);
+  vyc__submission_set(submission, SUBMISSION_FREE);
 }
 
-static void take_all_slabs(vyc_plan *plan, vyc_block **pinned, vyc_block **device) {
-  for (vyc_lane *lane = atomic_load_explicit(&plan->lanes, memory_order_acquire); lane != NULL;
-       lane = lane->next)
-    take_slabs(lane, pinned, device);
+static void take_all_slabs(vyc_prepared *prepared, vyc_block **pinned, vyc_block **device) {
+  for (vyc_submission *submission =
+           atomic_load_explicit(&prepared->submissions, memory_order_acquire);
+       submission != NULL; submission = submission->next)
+    take_slabs(submission, pinned, device);
 }
 
 static void give_list(vyc_context *context, vyc_pool *pool, vyc_block *list) {
@@ -283,34 +298,35 @@ static void give_list(vyc_context *context, vyc_pool *pool, vyc_block *list) {
   }
 }
 
-void vyc__lanes_empty(vyc_context *context) {
+void vyc__submissions_empty(vyc_context *context) {
   vyc_block *pinned = NULL, *device = NULL;
   pthread_mutex_lock(&context->children_lock);
   for (vyc_child *child = context->children; child != NULL; child = child->next)
-    if (child->kind == &vyc__plan_kind) take_all_slabs((vyc_plan *)child, &pinned, &device);
+    if (child->kind == &vyc__prepared_kind) take_all_slabs((vyc_prepared *)child, &pinned, &device);
   pthread_mutex_unlock(&context->children_lock);
   give_list(context, vyc__pinned_pool(context), pinned);
   give_list(context, vyc__device_pool(context), device);
 }
 
-/* ---- the end of a plan ----------------------------------------------------------------------- */
+/* ---- the end of a prepared kernel ----------------------------------------------------------- */
 
-bool vyc__lanes_destroy(vyc_plan *plan) {
+bool vyc__submissions_destroy(vyc_prepared *prepared) {
   bool ended = true;
-  for (vyc_lane *lane = atomic_load(&plan->lanes); lane != NULL; lane = lane->next)
-    ended &= vyc__lane_destroy(lane);
+  for (vyc_submission *submission = atomic_load(&prepared->submissions); submission != NULL;
+       submission = submission->next)
+    ended &= vyc__submission_destroy(submission);
   return ended;
 }
 
-/* Where the CUcontext was destroyed lanes were not, and are listed still; of a forked child nobody
- * reads the list. */
-void vyc__lanes_free(vyc_plan *plan) {
-  vyc_context *context = plan->child.context;
-  vyc_lane *lane = atomic_load(&plan->lanes);
-  while (lane != NULL) {
-    vyc_lane *next = lane->next;
-    if (!vyc__is_forked(context)) vyc__hidden_stream_remove(context, &lane->own);
-    free(lane);
-    lane = next;
+/* Where the CUcontext was destroyed submissions were not, and are listed still; of a forked child
+ * nobody reads the list. */
+void vyc__submissions_free(vyc_prepared *prepared) {
+  vyc_context *context = prepared->child.context;
+  vyc_submission *submission = atomic_load(&prepared->submissions);
+  while (submission != NULL) {
+    vyc_submission *next = submission->next;
+    if (!vyc__is_forked(context)) vyc__hidden_stream_remove(context, &submission->own);
+    free(submission);
+    submission = next;
   }
 }

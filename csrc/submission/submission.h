@@ -1,11 +1,11 @@
-/* A lane: one execution with host arguments: stream, pinned slab, device slab, graph. */
+/* A submission: one execution with host arguments: stream, pinned slab, device slab, graph. */
 #ifndef VYC_SUBMISSION_SUBMISSION_H
 #define VYC_SUBMISSION_SUBMISSION_H
 
 #include "kernel/room.h"
 #include "room.h"
 
-#define VYC_MAX_LANES 64u
+#define VYC_MAX_SUBMISSIONS 64u
 
 /* When a kernel uses host memory in place (mapped) that it does not stream through: while the
  * sectors that it loads or stores, each a transfer of its own of 1 to 2 ns, cost less than the copy
@@ -24,7 +24,9 @@
  * 4.5 ms. */
 #define VYC_LARGE_BYTES (UINT64_C(1) << 20)
 #define VYC_LARGE_CHUNK (UINT64_C(512) << 10)
-#define VYC_FLAG_OFFSET 64u /* bytes into a lane's cell: a cache line apart from the record */
+#define VYC_FLAG_OFFSET                                                                            \
+  64u /* bytes into a submission's cell: a cache line apart from the record                        \
+       */
 #define VYC_CELL_BYTES 128u
 
 typedef struct vyc_result {
@@ -34,23 +36,23 @@ typedef struct vyc_result {
   uint64_t bytes;
 } vyc_result;
 
-enum {           /* vyc_lane.state */
-       LANE_FREE = 0, /* anybody may claim it */
-       LANE_CLAIMED,  /* one thread prepares, waits for or collects it */
-       LANE_FLIGHT,   /* submitted; whoever claims it may look whether it has finished */
-       LANE_DEAD      /* never used again: retired, or its run could not be seen to end */
+enum {           /* vyc_submission.state */
+       SUBMISSION_FREE = 0, /* anybody may claim it */
+       SUBMISSION_CLAIMED,  /* one thread prepares, waits for or collects it */
+       SUBMISSION_FLIGHT,   /* submitted; whoever claims it may look whether it has finished */
+       SUBMISSION_DEAD      /* never used again: retired, or its run could not be seen to end */
 };
 
-enum {                 /* vyc_lane.ways: of a binding in host memory */
+enum {                 /* vyc_submission.ways: of a binding in host memory */
        WAY_MAPPED = 0, /* the kernel uses it there */
        WAY_COPIED,     /* a copy each way between page-locked memory and the device slab */
        WAY_LARGE       /* pageable: by chunks to the device slab, and to its place at the end */
 };
 
-struct vyc_lane {
-  struct vyc_lane *next; /* of the plan; set once */
+struct vyc_submission {
+  struct vyc_submission *next; /* of the prepared kernel; set once */
   _Atomic int state;
-  vyc_plan *plan;
+  vyc_prepared *prepared;
   vyc_hidden_stream own; /* its stream; the handle is NULL once it is destroyed */
   CUevent done;        /* recorded when a run goes on another stream */
   CUevent start, stop; /* around the kernel of a timed run; made on first need */
@@ -68,7 +70,7 @@ struct vyc_lane {
   vyc_block *barrier; /* grid barrier state */
   vyc_ticket *ticket;
   vyc_flight *flight; /* what it has in flight */
-  vyc_exec exec;
+  vyc_launch_graph exec;
   uint32_t result_count;
   vyc_result *results;
   uint32_t held_count;
@@ -79,29 +81,30 @@ struct vyc_lane {
 };
 
 struct vyc_ticket {
-  _Atomic uint32_t references; /* the holder, and the lane until it has finished */
+  _Atomic uint32_t references; /* the holder, and the submission until it has finished */
   _Atomic bool done;
-  vyc_lane *lane;
-  vyc_plan *plan; /* the holder's reference; the lane does not need it */
+  vyc_submission *submission;
+  vyc_prepared *prepared; /* the holder's reference; the submission does not need it */
   bool timed;
   uint64_t begin_ns, submitted_ns; /* of a timed run */
   vyc_timing timing;               /* of a timed run; valid once done */
   vyc_error error; /* status VYC_OK or what the run failed with; valid once done; the last member */
 };
 
-/* The word of a lane's cell that says its run has ended. */
-static inline _Atomic uint32_t *vyc__lane_flag(const vyc_lane *lane) {
-  return (_Atomic uint32_t *)(uintptr_t)(lane->cell->address + VYC_FLAG_OFFSET);
+/* The word of a submission's cell that says its run has ended. */
+static inline _Atomic uint32_t *vyc__submission_flag(const vyc_submission *submission) {
+  return (_Atomic uint32_t *)(uintptr_t)(submission->cell->address + VYC_FLAG_OFFSET);
 }
 
 /* ---- staging.c ---- */
 
 /* Grow the slabs for this run. */
-vyc_status vyc__stage_reserve(vyc_lane *lane, const vyc_run *run, CUstream stream);
-/* Host arguments to where the kernel will look, which goes into lane->addresses. */
-vyc_status vyc__stage_in(vyc_lane *lane, const vyc_run *run, CUstream stream, uint32_t slot);
-/* After the kernel of a lane that copies out: device-side results back to their host side. */
-vyc_status vyc__stage_out(vyc_lane *lane, const vyc_run *run, CUstream stream);
+vyc_status vyc__stage_reserve(vyc_submission *submission, const vyc_run *run, CUstream stream);
+/* Host arguments to where the kernel will look, which goes into submission->addresses. */
+vyc_status vyc__stage_in(vyc_submission *submission, const vyc_run *run, CUstream stream,
+                         uint32_t slot);
+/* After the kernel of a submission that copies out: device-side results back to their host side. */
+vyc_status vyc__stage_out(vyc_submission *submission, const vyc_run *run, CUstream stream);
 
 /* ---- pageable.c ---- */
 
@@ -119,48 +122,51 @@ vyc_status vyc__chunks_in(vyc_context *context, uint64_t to, void *room, const v
                           uint64_t bytes, CUstream stream);
 /* The run has ended: its results in the device slab to pageable memory. It fails with *ended_out
  * false when copies may be in flight still. */
-vyc_status vyc__results_fetch(vyc_lane *lane, bool *ended_out);
+vyc_status vyc__results_fetch(vyc_submission *submission, bool *ended_out);
 
 /* ---- submission.c ---- */
 
 /* Waits at most *left_ns while too many are in flight, then VYC_NOT_READY; *left_ns becomes what is
  * left of that. Negative: no limit. */
-vyc_status vyc__lane_take(vyc_plan *plan, vyc_lane **lane_out, int64_t *left_ns);
-/* On failure the lane has been given up. */
-vyc_status vyc__lane_submit(vyc_lane *lane, const vyc_run *run, bool timed);
-/* The run of a lane is known to have ended: let go of its page-locked arguments. */
-void vyc__lane_let_go(vyc_lane *lane);
+vyc_status vyc__submission_take(vyc_prepared *prepared, vyc_submission **submission_out,
+                                int64_t *left_ns);
+/* On failure the submission has been given up. */
+vyc_status vyc__submission_enqueue(vyc_submission *submission, const vyc_run *run, bool timed);
+/* The run of a submission is known to have ended: let go of its page-locked arguments. */
+void vyc__submission_let_go(vyc_submission *submission);
 
 /* ---- wait.c ---- */
 
-static inline void vyc__lane_set(vyc_lane *lane, int state) {
-  atomic_store_explicit(&lane->state, state, memory_order_release);
+static inline void vyc__submission_set(vyc_submission *submission, int state) {
+  atomic_store_explicit(&submission->state, state, memory_order_release);
 }
-/* `done` is behind the lane's run. */
-static inline bool vyc__lane_is_marked(const vyc_lane *lane) {
-  return lane->elsewhere && (!lane->flagged || lane->slot == VYC_SLOT_OTHER);
+/* `done` is behind the submission's run. */
+static inline bool vyc__submission_is_marked(const vyc_submission *submission) {
+  return submission->elsewhere && (!submission->flagged || submission->slot == VYC_SLOT_OTHER);
 }
-/* One look at a submitted lane: VYC_OK when its run has ended, VYC_NOT_READY when it has not. */
-vyc_status vyc__lane_poll(vyc_lane *lane);
-/* The same wait for a release, as vyc__stream_settle. */
-bool vyc__lane_settle(vyc_lane *lane);
-/* The caller has claimed the lane. Negative timeout: none. VYC_NOT_READY when it ran out. */
-vyc_status vyc__lane_wait(vyc_lane *lane, int64_t timeout_ns);
-/* After a wait that ended with `status`: results to their place and the lane free again, or, when
- * the wait failed, the results dropped and the lane in flight until it is seen to end. Returns the
- * run's status. */
-vyc_status vyc__lane_collect(vyc_lane *lane, vyc_status status, vyc_timing *timing_out);
-/* Nobody else uses the plan. False: the run never ended, and what it uses is leaked. */
-bool vyc__lane_destroy(vyc_lane *lane);
+/* One look at a submitted submission: VYC_OK when its run has ended, VYC_NOT_READY when it has not.
+ */
+vyc_status vyc__submission_poll(vyc_submission *submission);
+/* The same wait for a release, as vyc__stream_await_end. */
+bool vyc__submission_await_end(vyc_submission *submission);
+/* The caller has claimed the submission. Negative timeout: none. VYC_NOT_READY when it ran out. */
+vyc_status vyc__submission_wait(vyc_submission *submission, int64_t timeout_ns);
+/* After a wait that ended with `status`: results to their place and the submission free again, or,
+ * when the wait failed, the results dropped and the submission in flight until it is seen to end.
+ * Returns the run's status. */
+vyc_status vyc__submission_collect(vyc_submission *submission, vyc_status status,
+                                   vyc_timing *timing_out);
+/* Nobody else uses the prepared kernel. False: the run never ended, and what it uses is leaked. */
+bool vyc__submission_destroy(vyc_submission *submission);
 
 /* ---- ticket.c ---- */
 
 /* NULL: out of memory, and recorded. free() undoes it. */
 vyc_ticket *vyc__ticket_alloc(void);
-/* Two references: the lane's and the caller's, who has claimed the lane. */
-void vyc__ticket_attach(vyc_ticket *ticket, vyc_lane *lane);
-/* Where the times of the lane's run go; NULL when nobody asked for them. */
-vyc_timing *vyc__ticket_timing(vyc_lane *lane);
+/* Two references: the submission's and the caller's, who has claimed the submission. */
+void vyc__ticket_attach(vyc_ticket *ticket, vyc_submission *submission);
+/* Where the times of the submission's run go; NULL when nobody asked for them. */
+vyc_timing *vyc__ticket_timing(vyc_submission *submission);
 /* From clock readings; device_ns is not touched. */
 static inline void vyc__timing_fill(vyc_timing *timing, uint64_t begin_ns, uint64_t submitted_ns) {
   const uint64_t end = vyc__now_ns();
@@ -168,7 +174,7 @@ static inline void vyc__timing_fill(vyc_timing *timing, uint64_t begin_ns, uint6
   timing->enqueue_ns = submitted_ns - begin_ns;
   timing->wait_ns = end - submitted_ns;
 }
-/* Tell the lane's ticket, if it has one, how the run ended. */
-void vyc__ticket_settle(vyc_lane *lane, vyc_status status);
+/* Tell the submission's ticket, if it has one, how the run ended. */
+void vyc__ticket_complete(vyc_submission *submission, vyc_status status);
 
 #endif

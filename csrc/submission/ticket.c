@@ -1,5 +1,6 @@
-/* The tickets of runs that nobody has waited for yet. A ticket keeps its plan; how the run ended is
- * copied into it, so it can be asked after the lane has gone on to other runs, and after a close.
+/* The tickets of runs that nobody has waited for yet. A ticket keeps its prepared kernel; how the
+ * run ended is copied into it, so it can be asked after the submission has gone on to other runs,
+ * and after a close.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,29 +16,31 @@ vyc_ticket *vyc__ticket_alloc(void) {
   return ticket;
 }
 
-void vyc__ticket_attach(vyc_ticket *ticket, vyc_lane *lane) {
+void vyc__ticket_attach(vyc_ticket *ticket, vyc_submission *submission) {
   atomic_init(&ticket->references, 2);
-  ticket->lane = lane;
-  ticket->plan = lane->plan;
-  vyc__child_retain(&lane->plan->child);
-  lane->ticket = ticket;
+  ticket->submission = submission;
+  ticket->prepared = submission->prepared;
+  vyc__child_retain(&submission->prepared->child);
+  submission->ticket = ticket;
 }
 
 static void ticket_unref(vyc_ticket *ticket) {
   if (atomic_fetch_sub_explicit(&ticket->references, 1, memory_order_acq_rel) == 1) free(ticket);
 }
 
-vyc_timing *vyc__ticket_timing(vyc_lane *lane) {
-  return lane->ticket != NULL && lane->ticket->timed ? &lane->ticket->timing : NULL;
+vyc_timing *vyc__ticket_timing(vyc_submission *submission) {
+  return submission->ticket != NULL && submission->ticket->timed ? &submission->ticket->timing
+                                                                 : NULL;
 }
 
-void vyc__ticket_settle(vyc_lane *lane, vyc_status status) {
-  vyc_ticket *ticket = lane->ticket;
+void vyc__ticket_complete(vyc_submission *submission, vyc_status status) {
+  vyc_ticket *ticket = submission->ticket;
   if (ticket == NULL) return;
-  lane->ticket = NULL;
+  submission->ticket = NULL;
   if (ticket->timed) {
     vyc__timing_fill(&ticket->timing, ticket->begin_ns, ticket->submitted_ns);
-    if (status == VYC_OK) vyc__count_timing(&lane->plan->child.context->counters, &ticket->timing);
+    if (status == VYC_OK)
+      vyc__count_timing(&submission->prepared->child.context->counters, &ticket->timing);
   }
   if (status != VYC_OK) vyc__error_save(&ticket->error);
   ticket->error.status = (int32_t)status;
@@ -55,17 +58,18 @@ static vyc_status outcome(const vyc_ticket *ticket) {
   return status;
 }
 
-/* One look, or a wait, if nobody else has the lane. */
+/* One look, or a wait, if nobody else has the submission. */
 static bool wait_for_lane(vyc_ticket *ticket, int64_t timeout_ns) {
-  vyc_lane *lane = ticket->lane;
-  int expected = LANE_FLIGHT;
-  if (!atomic_compare_exchange_strong(&lane->state, &expected, LANE_CLAIMED)) return false;
-  const bool mine = lane->ticket == ticket; /* else reused meanwhile: this ticket is done */
-  const vyc_status status = mine ? vyc__lane_wait(lane, timeout_ns) : VYC_NOT_READY;
+  vyc_submission *submission = ticket->submission;
+  int expected = SUBMISSION_FLIGHT;
+  if (!atomic_compare_exchange_strong(&submission->state, &expected, SUBMISSION_CLAIMED))
+    return false;
+  const bool mine = submission->ticket == ticket; /* else reused meanwhile: this ticket is done */
+  const vyc_status status = mine ? vyc__submission_wait(submission, timeout_ns) : VYC_NOT_READY;
   if (status == VYC_NOT_READY)
-    vyc__lane_set(lane, LANE_FLIGHT);
+    vyc__submission_set(submission, SUBMISSION_FLIGHT);
   else
-    vyc__lane_collect(lane, status, NULL);
+    vyc__submission_collect(submission, status, NULL);
   return true;
 }
 
@@ -80,14 +84,14 @@ static vyc_status wait_for_ticket(vyc_ticket *ticket, int64_t timeout_ns) {
       if (waited >= (uint64_t)timeout_ns) return VYC_NOT_READY;
       left = timeout_ns - (int64_t)waited;
     }
-    if (!looked) vyc__sleep_us(20); /* another thread waits for the lane or collects it */
+    if (!looked) vyc__sleep_us(20); /* another thread waits for the submission or collects it */
   }
 }
 
 vyc_status vyc_ticket_wait(vyc_ticket *ticket, int64_t timeout_ns) {
   VYC_REQUIRE(ticket != NULL);
   if (is_done(ticket)) return outcome(ticket);
-  vyc_context *context = ticket->plan->child.context;
+  vyc_context *context = ticket->prepared->child.context;
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
   const vyc_status status = wait_for_ticket(ticket, timeout_ns);
@@ -107,26 +111,26 @@ vyc_status vyc_ticket_timing(vyc_ticket *ticket, vyc_timing *timing_out) {
 
 vyc_status vyc_ticket_query(vyc_ticket *ticket) { return vyc_ticket_wait(ticket, 0); }
 
-/* Nobody may write to the result memory once this returns: the lane is claimed to say so. */
+/* Nobody may write to the result memory once this returns: the submission is claimed to say so. */
 static void abandon(vyc_ticket *ticket) {
   while (!is_done(ticket)) {
-    vyc_lane *lane = ticket->lane;
-    int expected = LANE_FLIGHT;
-    if (atomic_compare_exchange_strong(&lane->state, &expected, LANE_CLAIMED)) {
-      if (lane->ticket == ticket) lane->dropped = true;
-      vyc__lane_set(lane, LANE_FLIGHT);
+    vyc_submission *submission = ticket->submission;
+    int expected = SUBMISSION_FLIGHT;
+    if (atomic_compare_exchange_strong(&submission->state, &expected, SUBMISSION_CLAIMED)) {
+      if (submission->ticket == ticket) submission->dropped = true;
+      vyc__submission_set(submission, SUBMISSION_FLIGHT);
       return;
     }
-    if (expected == LANE_DEAD) return;
+    if (expected == SUBMISSION_DEAD) return;
     vyc__sleep_us(20);
   }
 }
 
 void vyc_ticket_release(vyc_ticket *ticket) {
   if (ticket == NULL) return;
-  vyc_plan *plan = ticket->plan;
-  /* In a forked child whoever had claimed the lane does not exist. */
-  if (!vyc__is_forked(plan->child.context)) abandon(ticket);
+  vyc_prepared *prepared = ticket->prepared;
+  /* In a forked child whoever had claimed the submission does not exist. */
+  if (!vyc__is_forked(prepared->child.context)) abandon(ticket);
   ticket_unref(ticket);
-  vyc_plan_release(plan);
+  vyc_prepared_release(prepared);
 }

@@ -33,17 +33,17 @@ static bool is_argument(const vyc_parameter *p) {
 
 static bool is_noted(const vyc_parameter *p) { return p->offset + p->size <= VYC_NOTED_BYTES; }
 
-static const vyc_label *label_of(const vyc_plan_desc *desc, const vyc_parameter *p) {
+static const vyc_label *label_of(const vyc_prepared_desc *desc, const vyc_parameter *p) {
   if (desc->struct_size < sizeof *desc || desc->labels == NULL) return NULL;
   return &desc->labels[p->index + (p->kind == VYC_PARAMETER_SCALAR ? desc->binding_count : 0)];
 }
 
-static const char *label_name(const vyc_plan_desc *desc, const vyc_parameter *p) {
+static const char *label_name(const vyc_prepared_desc *desc, const vyc_parameter *p) {
   const vyc_label *label = label_of(desc, p);
   return label == NULL || label->name == NULL ? "" : label->name;
 }
 
-static void fill(vyc_shown *shown, const vyc_plan_desc *desc, const vyc_parameter *p) {
+static void fill(vyc_shown *shown, const vyc_prepared_desc *desc, const vyc_parameter *p) {
   const vyc_label *label = label_of(desc, p);
   *shown = (vyc_shown){.type = label == NULL ? 0 : (uint8_t)label->type,
                        .offset = (uint8_t)p->offset,
@@ -57,15 +57,15 @@ static void fill(vyc_shown *shown, const vyc_plan_desc *desc, const vyc_paramete
   }
 }
 
-vyc_status vyc__labels_check(const vyc_plan_desc *desc) {
+vyc_status vyc__labels_check(const vyc_prepared_desc *desc) {
   if (desc->struct_size < sizeof *desc || desc->labels == NULL) return VYC_OK;
   for (uint32_t i = 0; i < desc->binding_count + desc->scalar_count; i++)
-    VYC_REQUIRE_IN("vyc_plan_create", desc->labels[i].type <= VYC_TYPE_F64);
+    VYC_REQUIRE_IN("vyc_prepared_create", desc->labels[i].type <= VYC_TYPE_F64);
   return VYC_OK;
 }
 
 vyc_status vyc__labels_make(vyc_shown **shown_out, uint32_t *count_out, bool *more_out,
-                            const vyc_plan_desc *desc) {
+                            const vyc_prepared_desc *desc) {
   uint32_t count = 0;
   size_t bytes = 0;
   *more_out = false;

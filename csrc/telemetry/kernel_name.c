@@ -15,7 +15,7 @@ static void name_free(vyc_name *name) {
   free(name);
 }
 
-vyc_status vyc__name_make(vyc_name **name_out, const char *text, const vyc_plan_desc *desc) {
+vyc_status vyc__name_make(vyc_name **name_out, const char *text, const vyc_prepared_desc *desc) {
   const size_t size = strlen(text) + 1;
   vyc_name *name = calloc(1, sizeof *name + size);
   if (name == NULL) return vyc__fail(VYC_E_MEMORY, "name", "out of host memory");

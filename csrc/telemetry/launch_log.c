@@ -76,7 +76,7 @@ vyc_status vyc__history_init(vyc_history *history) {
 void vyc__history_stream(vyc_history *history, uint32_t slot, uint64_t handle) {
   const uint32_t ring = vyc__ring(slot);
   if (ring != VYC_RING_FAR) {
-    atomic_store(&history->settled[ring], atomic_load(&history->next[ring]));
+    atomic_store(&history->ended[ring], atomic_load(&history->next[ring]));
     atomic_store(&history->handles[ring], handle);
   }
   uint32_t rings = atomic_load(&history->rings);
@@ -104,15 +104,15 @@ void vyc__flight_give(vyc_flight *flight) {
   atomic_store(&flight->taken, false);
 }
 
-void vyc__settling_begin(vyc_history *history, vyc_settling *settling) {
-  settling->rings = atomic_load_explicit(&history->rings, memory_order_relaxed);
-  for (uint32_t ring = 0; ring < settling->rings; ring++)
-    settling->next[ring] = atomic_load_explicit(&history->next[ring], memory_order_relaxed);
+void vyc__progress_begin(vyc_history *history, vyc_progress *progress) {
+  progress->rings = atomic_load_explicit(&history->rings, memory_order_relaxed);
+  for (uint32_t ring = 0; ring < progress->rings; ring++)
+    progress->next[ring] = atomic_load_explicit(&history->next[ring], memory_order_relaxed);
 }
 
-void vyc__settling_end(vyc_history *history, const vyc_settling *settling) {
-  for (uint32_t ring = 0; ring < settling->rings; ring++)
-    atomic_store_explicit(&history->settled[ring], settling->next[ring], memory_order_relaxed);
+void vyc__progress_end(vyc_history *history, const vyc_progress *progress) {
+  for (uint32_t ring = 0; ring < progress->rings; ring++)
+    atomic_store_explicit(&history->ended[ring], progress->next[ring], memory_order_relaxed);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -172,7 +172,7 @@ static bool name_entry(char *to, size_t bytes, const vyc_entry *entry) {
 
 static void add_ring(page *p, vyc_history *history, uint32_t ring) {
   const uint32_t next = atomic_load(&history->next[ring]);
-  const uint32_t open = next - atomic_load(&history->settled[ring]);
+  const uint32_t open = next - atomic_load(&history->ended[ring]);
   char where[64], who[NAME_BYTES + ARGUMENT_BYTES], line[sizeof who + 96];
   name_stream(where, sizeof where, ring, atomic_load(&history->handles[ring]));
   for (uint32_t ago = 1; ago <= open && ago <= VYC_HISTORY; ago++) {

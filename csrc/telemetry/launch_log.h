@@ -1,6 +1,6 @@
 /* The last launches, for the message of a fault that comes out long after the launch that made it.
  *
- * Streams are written down by their slots, in rings, calls with host arrays by their lanes. A
+ * Streams are written down by their slots, in rings, calls with host arrays by their submissions. A
  * launch fills one cache line, and a wait that succeeded says which launches are out of the
  * question. Reading takes no lock, so every failure may do it; two threads that launch on one
  * stream at the same time may lose one of the two notes. */
@@ -47,7 +47,8 @@ typedef struct vyc_name {
   char text[];
 } vyc_name;
 
-/* What a lane has in flight; never freed before the context, so that it is found without a lock. */
+/* What a submission has in flight; never freed before the context, so that it is found without a
+ * lock. */
 typedef struct vyc_flight {
   struct vyc_flight *next;
   _Atomic bool taken;
@@ -58,7 +59,7 @@ typedef struct vyc_traces vyc_traces;
 
 typedef struct vyc_history {
   _Atomic uint32_t next[VYC_RINGS]; /* launches so far */
-  _Atomic uint32_t settled[VYC_RINGS]; /* so many of them are known to have ended */
+  _Atomic uint32_t ended[VYC_RINGS]; /* so many of them are known to have ended */
   _Atomic uint64_t handles[VYC_RINGS]; /* the CUstream */
   _Atomic uint32_t rings; /* past the last that was ever in use */
   vyc_entry (*entries)[VYC_HISTORY]; /* VYC_RINGS of them */
@@ -74,8 +75,9 @@ typedef struct vyc_history {
 
 /* ---- kernel_name.c ---- */
 
-/* Held by the caller; VYC_E_MEMORY, recorded. `desc`: of the plan that is called so, or NULL. */
-vyc_status vyc__name_make(vyc_name **name_out, const char *text, const vyc_plan_desc *desc);
+/* Held by the caller; VYC_E_MEMORY, recorded. `desc`: of the prepared kernel that is called so, or
+ * NULL. */
+vyc_status vyc__name_make(vyc_name **name_out, const char *text, const vyc_prepared_desc *desc);
 static inline vyc_name *vyc__name_retain(vyc_name *name) {
   atomic_fetch_add_explicit(&name->references, 1, memory_order_relaxed);
   return name;
@@ -109,10 +111,10 @@ static inline const vyc_name *vyc__noted_as(const vyc_name *name) {
 /* ---- argument_text.c ---- */
 
 /* Types are known ones. */
-vyc_status vyc__labels_check(const vyc_plan_desc *desc);
+vyc_status vyc__labels_check(const vyc_prepared_desc *desc);
 /* What is noted of the arguments, one allocation, for free(). VYC_E_MEMORY, recorded. */
 vyc_status vyc__labels_make(vyc_shown **shown_out, uint32_t *count_out, bool *more_out,
-                            const vyc_plan_desc *desc);
+                            const vyc_prepared_desc *desc);
 /* " with x=float32[256] at 0x7f0a00000000, a=2.5"; empty: there are none to tell. */
 void vyc__labels_text(char *to, size_t bytes, const vyc_name *name, const uint64_t *words);
 
@@ -139,12 +141,12 @@ void vyc__history_stream(vyc_history *history, uint32_t slot, uint64_t handle);
 vyc_flight *vyc__flight_take(vyc_history *history);
 void vyc__flight_give(vyc_flight *flight);
 /* Before a wait for one slot, and for all; after it, when it has succeeded. */
-typedef struct vyc_settling {
+typedef struct vyc_progress {
   uint32_t rings;
   uint32_t next[VYC_RINGS];
-} vyc_settling;
-void vyc__settling_begin(vyc_history *history, vyc_settling *settling);
-void vyc__settling_end(vyc_history *history, const vyc_settling *settling);
+} vyc_progress;
+void vyc__progress_begin(vyc_history *history, vyc_progress *progress);
+void vyc__progress_end(vyc_history *history, const vyc_progress *progress);
 /* What is not known to have ended, newest first, a line each; the number of lines. */
 uint32_t vyc__history_text(vyc_history *history, char *text_out, size_t bytes);
 void vyc__history_free(vyc_history *history);

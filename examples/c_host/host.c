@@ -67,13 +67,13 @@ static vyc_run saxpy_run(const vyc_argument arguments[3], const uint64_t *a) {
                    .timeout_ns = -1};
 }
 
-static void on_host(vyc_kernel *kernel, array x, array y, const uint64_t *a, array out) {
+static void on_host(vyc_bundled_kernel *kernel, array x, array y, const uint64_t *a, array out) {
   const vyc_argument arguments[] = {
       {.kind = VYC_ARGUMENT_HOST, .count = x.count, .data = x.data},
       {.kind = VYC_ARGUMENT_HOST, .count = y.count, .data = y.data},
       {.kind = VYC_ARGUMENT_HOST, .count = out.count, .result = out.data}};
   const vyc_run run = saxpy_run(arguments, a);
-  check(vyc_kernel_run(kernel, NULL, &run));
+  check(vyc_bundled_kernel_run(kernel, NULL, &run));
 }
 
 static vyc_argument on_device(vyc_buffer *buffer, uint64_t count) {
@@ -81,31 +81,31 @@ static vyc_argument on_device(vyc_buffer *buffer, uint64_t count) {
 }
 
 /* Each step reads what the one before wrote; the graph finds that out by itself. */
-static void as_graph(vyc_context *context, vyc_kernel *kernel, array x, array y, const uint64_t *a,
-                     array out) {
+static void as_graph(vyc_context *context, vyc_bundled_kernel *kernel, array x, array y,
+                     const uint64_t *a, array out) {
   const uint64_t bytes = x.count * sizeof(float);
   vyc_buffer *values[STEPS + 1], *addend;
-  vyc_plan *plan;
+  vyc_prepared *plan;
   vyc_graph *graph;
   for (size_t i = 0; i <= STEPS; i++) check(vyc_buffer_alloc(&values[i], context, bytes));
   check(vyc_buffer_alloc(&addend, context, bytes));
   check(vyc_copy_in(values[0], 0, x.data, bytes));
   check(vyc_copy_in(addend, 0, y.data, bytes));
-  check(vyc_kernel_plan(kernel, &plan));
+  check(vyc_bundled_kernel_prepared(kernel, &plan));
   check(vyc_graph_create(&graph, context));
   for (size_t i = 0; i < STEPS; i++) {
     const vyc_argument arguments[] = {on_device(values[i], x.count), on_device(addend, x.count),
                                       on_device(values[i + 1], x.count)};
     vyc_run run = saxpy_run(arguments, a);
     uint32_t step;
-    check(vyc_kernel_resolve(kernel, &run));
+    check(vyc_bundled_kernel_resolve(kernel, &run));
     check(vyc_graph_add_launch(graph, &step, plan, &run));
   }
   check(vyc_graph_finish(graph));
   check(vyc_graph_launch(graph, NULL, 0, NULL));
   check(vyc_copy_out(values[STEPS], 0, out.data, bytes));
   vyc_graph_release(graph);
-  vyc_plan_release(plan);
+  vyc_prepared_release(plan);
   vyc_buffer_release(addend);
   for (size_t i = 0; i <= STEPS; i++) vyc_buffer_release(values[i]);
 }
@@ -120,11 +120,11 @@ int main(int count, char **words) {
   vyc_driver *driver;
   vyc_context *context;
   vyc_bundle *bundle;
-  vyc_kernel *kernel;
+  vyc_bundled_kernel *kernel;
   check(vyc_driver_open(&driver, count == 8 ? words[7] : NULL));
   check(vyc_context_open(&context, driver, 0));
   check(vyc_bundle_open(&bundle, words[1], NULL, 0));
-  check(vyc_kernel_load(&kernel, NULL, 0, context, bundle, "saxpy", 0));
+  check(vyc_bundled_kernel_load(&kernel, NULL, 0, context, bundle, "saxpy", 0));
 
   const array out = new_array(x.count);
   on_host(kernel, x, y, &a, out);
@@ -136,7 +136,7 @@ int main(int count, char **words) {
   free(out.data);
   free(y.data);
   free(x.data);
-  vyc_kernel_release(kernel); /* in any order */
+  vyc_bundled_kernel_release(kernel); /* in any order */
   vyc_bundle_release(bundle);
   vyc_context_release(context);
   vyc_driver_release(driver);

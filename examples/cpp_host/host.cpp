@@ -56,7 +56,7 @@ class Saxpy {
     arguments[2].count = out.size();
     const std::uint64_t scalar = vyc_bits_f32(a);
     const vyc_run run = run_of(arguments, scalar);
-    vyre::check(vyc_kernel_run(kernel_.get(), nullptr, &run));
+    vyre::check(vyc_bundled_kernel_run(kernel_.get(), nullptr, &run));
     return out;
   }
 
@@ -64,9 +64,9 @@ class Saxpy {
   // out.
   Floats thrice(const Floats &x, const Floats &y, float a) const {
     const std::uint64_t scalar = vyc_bits_f32(a);
-    vyc_plan *held = nullptr;
-    vyre::check(vyc_kernel_plan(kernel_.get(), &held));
-    const vyre::Owned<vyc_plan> plan(held);
+    vyc_prepared *held = nullptr;
+    vyre::check(vyc_bundled_kernel_prepared(kernel_.get(), &held));
+    const vyre::Owned<vyc_prepared> plan(held);
     const auto graph = vyre::make(vyc_graph_create, context_.get());
     const auto addend = buffer(y);
     std::vector<vyre::Owned<vyc_buffer>> values;
@@ -83,7 +83,7 @@ class Saxpy {
       }
       vyc_run run = run_of(arguments, scalar);
       std::uint32_t number = 0;
-      vyre::check(vyc_kernel_resolve(kernel_.get(), &run));
+      vyre::check(vyc_bundled_kernel_resolve(kernel_.get(), &run));
       vyre::check(vyc_graph_add_launch(graph.get(), &number, plan.get(), &run));
     }
     vyre::check(vyc_graph_finish(graph.get()));
@@ -94,8 +94,8 @@ class Saxpy {
   }
 
  private:
-  static vyre::Owned<vyc_kernel> load(vyc_context *context, vyc_bundle *bundle) {
-    return vyre::make(vyc_kernel_load, nullptr, std::size_t{0}, context, bundle, "saxpy",
+  static vyre::Owned<vyc_bundled_kernel> load(vyc_context *context, vyc_bundle *bundle) {
+    return vyre::make(vyc_bundled_kernel_load, nullptr, std::size_t{0}, context, bundle, "saxpy",
                       std::uint64_t{0});
   }
 
@@ -121,7 +121,7 @@ class Saxpy {
   vyre::Owned<vyc_driver> driver_;
   vyre::Owned<vyc_context> context_;
   vyre::Owned<vyc_bundle> bundle_;
-  vyre::Owned<vyc_kernel> kernel_;
+  vyre::Owned<vyc_bundled_kernel> kernel_;
 };
 
 } // namespace

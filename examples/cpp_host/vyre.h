@@ -28,8 +28,8 @@ struct Release {
   void operator()(vyc_driver *p) const { vyc_driver_release(p); }
   void operator()(vyc_context *p) const { vyc_context_release(p); }
   void operator()(vyc_bundle *p) const { vyc_bundle_release(p); }
-  void operator()(vyc_kernel *p) const { vyc_kernel_release(p); }
-  void operator()(vyc_plan *p) const { vyc_plan_release(p); }
+  void operator()(vyc_bundled_kernel *p) const { vyc_bundled_kernel_release(p); }
+  void operator()(vyc_prepared *p) const { vyc_prepared_release(p); }
   void operator()(vyc_graph *p) const { vyc_graph_release(p); }
   void operator()(vyc_buffer *p) const { vyc_buffer_release(p); }
 };

@@ -55,11 +55,11 @@ cdef extern from "vyre_cuda.h" nogil:
         VYC_SYMBOL_WRITTEN
 
     vyc_status vyc_bundle_kernel_find(vyc_bundle *bundle, uint32_t *index_out, const char *name)
-    vyc_status vyc_kernel_resolve(vyc_kernel *kernel, vyc_run *run)
-    vyc_status vyc_kernel_run(vyc_kernel *kernel, vyc_ticket **ticket_out, const vyc_run *run)
-    vyc_status vyc_kernel_submit(vyc_kernel *kernel, vyc_ticket **ticket_out, const vyc_run *run)
-    vyc_status vyc_kernel_launch(vyc_kernel *kernel, const vyc_run *run)
-    vyc_status vyc_kernel_site(vyc_kernel *kernel, vyc_site *site_out, uint64_t report)
+    vyc_status vyc_bundled_kernel_resolve(vyc_bundled_kernel *kernel, vyc_run *run)
+    vyc_status vyc_bundled_kernel_run(vyc_bundled_kernel *kernel, vyc_ticket **ticket_out, const vyc_run *run)
+    vyc_status vyc_bundled_kernel_submit(vyc_bundled_kernel *kernel, vyc_ticket **ticket_out, const vyc_run *run)
+    vyc_status vyc_bundled_kernel_launch(vyc_bundled_kernel *kernel, const vyc_run *run)
+    vyc_status vyc_bundled_kernel_site(vyc_bundled_kernel *kernel, vyc_site *site_out, uint64_t report)
 
     ctypedef struct vyc_replay
 

@@ -104,7 +104,8 @@ static CUresult CUDAAPI model_cuThreadExchangeStreamCaptureMode(CUstreamCaptureM
   X(cuInit)                                                                                        \
   X(cuDriverGetVersion)                                                                            \
   X(cuGetErrorName)                                                                                \
-  X(cuDeviceGet) X(cuDeviceGetCount) X(cuDeviceGetName) X(cuDeviceGetUuid) X(cuDeviceTotalMem)     \
+  X(cuDeviceGet)                                                                                   \
+  X(cuDeviceGetCount) X(cuDeviceGetName) X(cuDeviceGetUuid) X(cuDeviceTotalMem)                    \
       X(cuDeviceGetAttribute) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease)             \
           X(cuCtxGetCurrent) X(cuCtxSetCurrent) X(cuCtxGetDevice) X(cuCtxGetId)                    \
               X(cuThreadExchangeStreamCaptureMode)

@@ -118,6 +118,7 @@ static CUresult CUDAAPI model_cuEventElapsedTime(float *milliseconds, CUevent st
   X(cuStreamCreate)                                                                                \
   X(cuStreamDestroy)                                                                               \
   X(cuStreamQuery)                                                                                 \
-  X(cuStreamSynchronize) X(cuStreamIsCapturing) X(cuStreamWaitEvent) X(cuEventCreate)              \
-      X(cuEventDestroy) X(cuEventRecord) X(cuEventQuery) X(cuEventElapsedTime)
+  X(cuStreamSynchronize)                                                                           \
+  X(cuStreamIsCapturing) X(cuStreamWaitEvent) X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord)  \
+      X(cuEventQuery) X(cuEventElapsedTime)
 const model_row model_stream_rows[] = {MODELLED(MODEL_ROW){NULL, NULL}};

@@ -30,7 +30,7 @@ void operate_launch_on_spare(uint32_t thread) {
 /* Loaded for one launch, and released behind it. */
 void operate_kernel_made(uint32_t thread) {
   scene *s = the_scene();
-  vyc_kernel *made = NULL;
+  vyc_bundled_kernel *made = NULL;
   scene_run run;
   (void)thread;
   const uint32_t number = scene_enter((order_operation){.name = "a kernel loaded and launched",
@@ -41,9 +41,9 @@ void operate_kernel_made(uint32_t thread) {
                                                         .out = s->hot.address},
                                       BY_ITSELF, 1);
   scene_fill_run(&run, s->two, &s->x, 0, &s->hot, number);
-  vyc_status status = vyc_kernel_load(&made, NULL, 0, s->context, s->bundle, "put", 0);
-  if (status == VYC_OK) status = vyc_kernel_launch(made, &run.run);
-  vyc_kernel_release(made);
+  vyc_status status = vyc_bundled_kernel_load(&made, NULL, 0, s->context, s->bundle, "put", 0);
+  if (status == VYC_OK) status = vyc_bundled_kernel_launch(made, &run.run);
+  vyc_bundled_kernel_release(made);
   scene_leave(number, status);
 }
 
@@ -197,7 +197,7 @@ void operate_replay_get(uint32_t thread) {
 
 /* ---- failed assertions ----------------------------------------------------------------------- */
 
-static void launch_failing(uint32_t thread, vyc_plan *plan) {
+static void launch_failing(uint32_t thread, vyc_prepared *plan) {
   scene *s = the_scene();
   scene_run run;
   const uint32_t number = scene_enter((order_operation){.name = "launch that fails",
@@ -209,7 +209,7 @@ static void launch_failing(uint32_t thread, vyc_plan *plan) {
                                       BY_ITSELF, 1);
   s->failing |= UINT64_C(1) << number;
   scene_fill_run(&run, s->spare[thread], &s->x, 0, &s->own[thread], number);
-  scene_leave(number, vyc_plan_launch(plan, &run.run));
+  scene_leave(number, vyc_prepared_launch(plan, &run.run));
 }
 
 void operate_fail(uint32_t thread) { launch_failing(thread, the_scene()->asserting); }
@@ -226,8 +226,8 @@ void operate_fail_and_wait(uint32_t thread) {
 
 /* The report outlives its kernel. */
 void operate_fail_of_made(uint32_t thread) {
-  vyc_plan *made = NULL;
+  vyc_prepared *made = NULL;
   if (!scene_ok(scene_make_asserting(&made), "a kernel that asserts")) return;
   launch_failing(thread, made);
-  vyc_plan_release(made);
+  vyc_prepared_release(made);
 }

@@ -37,7 +37,7 @@ void scene_launch(const char *name, vyc_stream *stream, uint32_t order_stream,
                                                         .out = to->address},
                                       BY_ITSELF, 1);
   scene_fill_run(&run, stream, in, 0, to, number);
-  scene_leave(number, vyc_plan_launch(the_scene()->plan, &run.run));
+  scene_leave(number, vyc_prepared_launch(the_scene()->plan, &run.run));
 }
 
 /* Short enough to end before the device does its work. */
@@ -103,7 +103,7 @@ void scene_buffer_end(scene_buffer *buffer) {
 static void warm_launch(vyc_stream *stream, const scene_buffer *in, const scene_buffer *to) {
   scene_run run;
   scene_fill_run(&run, stream, in, 0, to, 0);
-  for (int i = 0; i < 3; i++) MUST(vyc_plan_launch(the_scene()->plan, &run.run));
+  for (int i = 0; i < 3; i++) MUST(vyc_prepared_launch(the_scene()->plan, &run.run));
 }
 
 static void warm_replay(scene *s) {
@@ -129,7 +129,7 @@ static void warm_host_run(scene *s) {
   scene_fill_run(&run, NULL, &s->x, 0, &s->out, 0);
   run.arguments[0] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = 1, .data = &in};
   run.arguments[1] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = 1, .result = &result};
-  MUST(vyc_plan_run(s->plan, NULL, &run.run));
+  MUST(vyc_prepared_run(s->plan, NULL, &run.run));
 }
 
 /* Near slots are taken, as by so many streams, which nobody uses; or one of them is free again. */
@@ -141,7 +141,7 @@ static void crowd(vyc_context *context) {
 
 static void make_room(vyc_context *context) { context->slots[VYC_NEAR_SLOTS - 1] = NULL; }
 
-vyc_status scene_make_asserting(vyc_plan **plan_out) {
+vyc_status scene_make_asserting(vyc_prepared **plan_out) {
   static const vyc_parameter parameters[] = {{VYC_PARAMETER_POINTER, 0, 0, 8, {0}},
                                              {VYC_PARAMETER_POINTER, 1, 8, 8, {0}},
                                              {VYC_PARAMETER_SCALAR, 0, 16, 8, {0}},
@@ -149,16 +149,16 @@ vyc_status scene_make_asserting(vyc_plan **plan_out) {
                                              {VYC_PARAMETER_REPORT, 0, 32, 8, {0}}};
   static const vyc_binding bindings[] = {{VYC_ROLE_IN, VYC_BINDING_STREAMING, 8, 0},
                                          {VYC_ROLE_OUT, VYC_BINDING_COVERED, 8, 0}};
-  const vyc_plan_desc desc = {.struct_size = sizeof desc,
-                              .block = {32, 1, 1},
-                              .parameter_bytes = 40,
-                              .parameter_count = 5,
-                              .binding_count = 2,
-                              .scalar_count = 1,
-                              .entry = MODEL_ASSERTING,
-                              .parameters = parameters,
-                              .bindings = bindings};
-  return vyc_plan_create(plan_out, the_scene()->module, &desc);
+  const vyc_prepared_desc desc = {.struct_size = sizeof desc,
+                                  .block = {32, 1, 1},
+                                  .parameter_bytes = 40,
+                                  .parameter_count = 5,
+                                  .binding_count = 2,
+                                  .scalar_count = 1,
+                                  .entry = MODEL_ASSERTING,
+                                  .parameters = parameters,
+                                  .bindings = bindings};
+  return vyc_prepared_create(plan_out, the_scene()->module, &desc);
 }
 
 static void make_objects(scene *s, bool is_far) {
@@ -166,8 +166,8 @@ static void make_objects(scene *s, bool is_far) {
   MUST(vyc_driver_open(&s->driver, "the model"));
   MUST(vyc_context_open(&s->context, s->driver, 0));
   MUST(vyc_bundle_open(&s->bundle, EXPLORER_BUNDLE, NULL, 0));
-  MUST(vyc_kernel_load(&s->kernel, NULL, 0, s->context, s->bundle, "put", 0));
-  MUST(vyc_kernel_plan(s->kernel, &s->plan));
+  MUST(vyc_bundled_kernel_load(&s->kernel, NULL, 0, s->context, s->bundle, "put", 0));
+  MUST(vyc_bundled_kernel_prepared(s->kernel, &s->plan));
   MUST(vyc_replay_load(&s->replay, NULL, 0, s->context, s->bundle, "twice", 0));
   MUST(vyc_bundle_graph_find(s->bundle, &graph, "twice"));
   MUST(vyc_bundle_symbol_find(s->bundle, &s->symbol_a, graph, "a"));

@@ -19,10 +19,10 @@ static void check_executed(const scene *s) {
 static void release_objects(scene *s) {
   vyc_call_release(s->call);
   vyc_replay_release(s->replay);
-  vyc_plan_release(s->asserting);
+  vyc_prepared_release(s->asserting);
   vyc_module_release(s->module);
-  vyc_plan_release(s->plan);
-  vyc_kernel_release(s->kernel);
+  vyc_prepared_release(s->plan);
+  vyc_bundled_kernel_release(s->kernel);
   vyc_bundle_release(s->bundle);
   scene_buffer_end(&s->x);
   scene_buffer_end(&s->hot);

@@ -45,11 +45,11 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
 
 static void load_kernel(vyc_bundle *bundle, uint32_t index) {
   vyc_bundle_kernel k = {.struct_size = sizeof k};
-  vyc_kernel *kernel = NULL;
+  vyc_bundled_kernel *kernel = NULL;
   vyc_argument arguments[256] = {{0}};
   uint64_t scalars[256] = {0};
   if (vyc_bundle_kernel_get(bundle, &k, index) != VYC_OK) abort();
-  if (vyc_kernel_load(&kernel, NULL, 0, context, bundle, k.name, 0) != VYC_OK) return;
+  if (vyc_bundled_kernel_load(&kernel, NULL, 0, context, bundle, k.name, 0) != VYC_OK) return;
   for (uint32_t i = 0; i < 256; i++) {
     scalars[i] = i % 5;
     arguments[i] =
@@ -61,8 +61,8 @@ static void load_kernel(vyc_bundle *bundle, uint32_t index) {
                  .arguments = arguments,
                  .scalars = scalars,
                  .timeout_ns = -1};
-  fuzz_sum += vyc_kernel_resolve(kernel, &run) == VYC_OK;
-  vyc_kernel_release(kernel);
+  fuzz_sum += vyc_bundled_kernel_resolve(kernel, &run) == VYC_OK;
+  vyc_bundled_kernel_release(kernel);
 }
 
 static int is_small(vyc_bundle *bundle, uint32_t graph, const vyc_bundle_graph *g) {

@@ -8,7 +8,7 @@
 static struct {
   vyc_context *context;
   vyc_module *module;
-  vyc_plan *plan;
+  vyc_prepared *plan;
   vyc_buffer *in, *out;
   task t; /* on the context's own stream */
   vyc_call *call;
@@ -41,7 +41,7 @@ static void tear_down(void) {
   vyc_graph_release(s.graph);
   vyc_buffer_release(s.in);
   vyc_buffer_release(s.out);
-  vyc_plan_release(s.plan);
+  vyc_prepared_release(s.plan);
   vyc_module_release(s.module);
   vyc_context_release(s.context);
   check_nothing_lives();

@@ -106,36 +106,36 @@ static const vyc_binding STREAMED[] = {
 static const vyc_binding COPIED[] = {{VYC_ROLE_IN, 0, 4, 0},
                                      {VYC_ROLE_OUT, VYC_BINDING_COVERED, 4, 0}};
 
-static vyc_plan_desc scale_desc(const vyc_binding *bindings) {
-  return (vyc_plan_desc){.struct_size = sizeof(vyc_plan_desc),
-                         .block = {128, 1, 1},
-                         .parameter_bytes = 24,
-                         .parameter_count = 4,
-                         .binding_count = 2,
-                         .scalar_count = 1,
-                         .entry = "scale",
-                         .parameters = SCALE_PARAMETERS,
-                         .bindings = bindings};
+static vyc_prepared_desc scale_desc(const vyc_binding *bindings) {
+  return (vyc_prepared_desc){.struct_size = sizeof(vyc_prepared_desc),
+                             .block = {128, 1, 1},
+                             .parameter_bytes = 24,
+                             .parameter_count = 4,
+                             .binding_count = 2,
+                             .scalar_count = 1,
+                             .entry = "scale",
+                             .parameters = SCALE_PARAMETERS,
+                             .bindings = bindings};
 }
 
-UNUSED static vyc_plan *scale_plan(vyc_module *module, const vyc_binding *bindings) {
-  const vyc_plan_desc desc = scale_desc(bindings);
-  vyc_plan *plan = NULL;
-  OK(vyc_plan_create(&plan, module, &desc));
+UNUSED static vyc_prepared *scale_plan(vyc_module *module, const vyc_binding *bindings) {
+  const vyc_prepared_desc desc = scale_desc(bindings);
+  vyc_prepared *plan = NULL;
+  OK(vyc_prepared_create(&plan, module, &desc));
   return plan;
 }
 
-UNUSED static vyc_plan *judge_plan(vyc_module *module, uint64_t tag) {
-  const vyc_plan_desc desc = {.struct_size = sizeof desc,
-                              .block = {1, 1, 1},
-                              .parameter_bytes = 16,
-                              .parameter_count = 2,
-                              .scalar_count = 1,
-                              .entry = "judge",
-                              .parameters = JUDGE_PARAMETERS,
-                              .tag = tag};
-  vyc_plan *plan = NULL;
-  OK(vyc_plan_create(&plan, module, &desc));
+UNUSED static vyc_prepared *judge_plan(vyc_module *module, uint64_t tag) {
+  const vyc_prepared_desc desc = {.struct_size = sizeof desc,
+                                  .block = {1, 1, 1},
+                                  .parameter_bytes = 16,
+                                  .parameter_count = 2,
+                                  .scalar_count = 1,
+                                  .entry = "judge",
+                                  .parameters = JUDGE_PARAMETERS,
+                                  .tag = tag};
+  vyc_prepared *plan = NULL;
+  OK(vyc_prepared_create(&plan, module, &desc));
   return plan;
 }
 
@@ -234,13 +234,13 @@ UNUSED static vyc_stream *new_stream(vyc_context *context) {
 }
 
 /* out = a * in on a stream, or in call order when it is NULL. */
-UNUSED static void launch(vyc_plan *plan, vyc_buffer *in, vyc_buffer *out, float a,
+UNUSED static void launch(vyc_prepared *plan, vyc_buffer *in, vyc_buffer *out, float a,
                           vyc_stream *stream) {
   task t;
   prepare(&t, a);
   on_buffers(&t, in, out);
   t.run.stream = stream;
-  OK(vyc_plan_launch(plan, &t.run));
+  OK(vyc_prepared_launch(plan, &t.run));
 }
 
 #endif

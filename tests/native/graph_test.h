@@ -7,8 +7,8 @@
 
 typedef struct place {
   vyc_context *context;
-  vyc_plan *plan;   /* out = a * in */
-  vyc_plan *sparse; /* the same, not known to write every element */
+  vyc_prepared *plan;   /* out = a * in */
+  vyc_prepared *sparse; /* the same, not known to write every element */
 } place;
 
 UNUSED static float first_of(vyc_buffer *buffer) {
@@ -18,7 +18,7 @@ UNUSED static float first_of(vyc_buffer *buffer) {
   return host[0];
 }
 
-UNUSED static uint32_t add(vyc_graph *graph, vyc_plan *plan, vyc_buffer *in, vyc_buffer *out,
+UNUSED static uint32_t add(vyc_graph *graph, vyc_prepared *plan, vyc_buffer *in, vyc_buffer *out,
                            float a) {
   task t;
   uint32_t step = 0;
@@ -69,8 +69,8 @@ UNUSED static place open_place(void) {
 }
 
 UNUSED static void close_place(const place *p) {
-  vyc_plan_release(p->plan);
-  vyc_plan_release(p->sparse);
+  vyc_prepared_release(p->plan);
+  vyc_prepared_release(p->sparse);
   vyc_context_release(p->context);
   check_nothing_lives();
 }

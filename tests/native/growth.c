@@ -10,7 +10,7 @@ int main(int argc, char **argv) {
   emulator_open(argc, argv);
   vyc_context *context = open_context();
   vyc_module *module = load_module(context);
-  vyc_plan *plan = scale_plan(module, COPIED);
+  vyc_prepared *plan = scale_plan(module, COPIED);
   vyc_buffer *in = filled(context, 2.0f), **outs = calloc(count, sizeof(vyc_buffer *));
   CHECK(outs != NULL);
   for (size_t i = 0; i < count; i++) outs[i] = new_buffer(context, BYTES);
@@ -24,7 +24,7 @@ int main(int argc, char **argv) {
   for (size_t i = 0; i < count; i++) vyc_buffer_release(outs[i]);
   free(outs);
   vyc_buffer_release(in);
-  vyc_plan_release(plan);
+  vyc_prepared_release(plan);
   vyc_module_release(module);
   vyc_context_release(context);
   check_nothing_lives();

@@ -98,14 +98,14 @@ static void page_locked_memory_goes_back_when_it_is_released(void) {
 static void a_failed_assertion_leaves_the_context_well(void) {
   static host self;
   work w;
-  vyc_kernel *checked = NULL;
+  vyc_bundled_kernel *checked = NULL;
   vyc_error error = {.struct_size = sizeof error};
   vyc_site site = {.struct_size = sizeof site};
   int32_t x[4] = {5, 6, 1, 7};
   make_context(&self);
   open_ours(&self);
   begin(&w, self.vyc);
-  OK(vyc_kernel_load(&checked, NULL, 0, self.vyc, w.bundle, "checked", 9));
+  OK(vyc_bundled_kernel_load(&checked, NULL, 0, self.vyc, w.bundle, "checked", 9));
   const vyc_argument argument = {.kind = VYC_ARGUMENT_HOST, .count = 4, .data = x, .result = x};
   const uint64_t least = 3;
   const vyc_run run = {.struct_size = sizeof run,
@@ -114,13 +114,13 @@ static void a_failed_assertion_leaves_the_context_well(void) {
                        .arguments = &argument,
                        .scalars = &least,
                        .timeout_ns = -1};
-  CHECK(vyc_kernel_run(checked, NULL, &run) == VYC_E_ASSERT);
+  CHECK(vyc_bundled_kernel_run(checked, NULL, &run) == VYC_E_ASSERT);
   OK(vyc_last_error(&error));
   CHECK(error.tag == 9 && error.report >> 20 == 2);
-  OK(vyc_kernel_site(checked, &site, error.report));
+  OK(vyc_bundled_kernel_site(checked, &site, error.report));
   CHECK(strcmp(site.message, "too small") == 0);
   run_all(&w, self.vyc);
-  vyc_kernel_release(checked);
+  vyc_bundled_kernel_release(checked);
   end(&w);
   vyc_context_release(self.vyc);
   check_given_back(&self);
@@ -135,25 +135,25 @@ static void a_fault_is_told_and_everything_is_given_back(void) {
   static host self;
   work w;
   vyc_module *module = NULL;
-  vyc_plan *plan = NULL;
+  vyc_prepared *plan = NULL;
   vyc_error error = {.struct_size = sizeof error};
   make_context(&self);
   open_ours(&self);
   begin(&w, self.vyc);
   run_all(&w, self.vyc);
   OK(vyc_module_load(&module, NULL, 0, self.vyc, POKE, sizeof POKE));
-  const vyc_plan_desc desc = {.struct_size = sizeof desc, .block = {1, 1, 1}, .entry = "poke"};
+  const vyc_prepared_desc desc = {.struct_size = sizeof desc, .block = {1, 1, 1}, .entry = "poke"};
   const vyc_run run = {.struct_size = sizeof run, .grid = {1, 1, 1}, .timeout_ns = -1};
-  OK(vyc_plan_create(&plan, module, &desc));
-  OK(vyc_plan_launch(plan, &run));
+  OK(vyc_prepared_create(&plan, module, &desc));
+  OK(vyc_prepared_launch(plan, &run));
   CHECK(vyc_context_synchronize(self.vyc) == VYC_E_LOST);
   OK(vyc_last_error(&error));
   CHECK(error.driver_result == CUDA_ERROR_ILLEGAL_ADDRESS &&
         strstr(error.launches, "poke") != NULL);
   on_host(&w, 1);
-  CHECK(vyc_kernel_run(w.saxpy, NULL, &w.run) == VYC_E_LOST);
+  CHECK(vyc_bundled_kernel_run(w.saxpy, NULL, &w.run) == VYC_E_LOST);
   CHECK(self.messages >= 1);
-  vyc_plan_release(plan);
+  vyc_prepared_release(plan);
   vyc_module_release(module);
   end(&w);
   vyc_context_close(self.vyc);
@@ -203,7 +203,7 @@ static void a_destroyed_context_is_told_by_every_call(void) {
   check_destroyed(vyc_stream_create(&stream, self.vyc));
   check_destroyed(vyc_copy_out(w.buffers[0], 0, w.out, BYTES));
   on_host(&w, 1);
-  check_destroyed(vyc_kernel_run(w.saxpy, NULL, &w.run));
+  check_destroyed(vyc_bundled_kernel_run(w.saxpy, NULL, &w.run));
   CHECK(self.messages >= 1);
   end(&w);
   OK(vyc_context_close(self.vyc)); /* which has nothing new to tell */
@@ -249,7 +249,7 @@ typedef struct held {
   vyc_event *event;
   vyc_fence *fence;
   vyc_ticket *ticket;
-  vyc_plan *plan;
+  vyc_prepared *plan;
   vyc_call *call;
   vyc_replay *replay;
   vyc_graph *graph;
@@ -260,11 +260,11 @@ typedef struct held {
 static void hold(held *h, work *w, vyc_context *context) {
   uint32_t step = 0;
   OK(vyc_stream_create(&h->stream, context));
-  OK(vyc_kernel_plan(w->saxpy, &h->plan));
+  OK(vyc_bundled_kernel_prepared(w->saxpy, &h->plan));
   on_device(w, 2);
   vyc_run run = w->run;
   run.stream = h->stream;
-  OK(vyc_kernel_resolve(w->saxpy, &run));
+  OK(vyc_bundled_kernel_resolve(w->saxpy, &run));
   OK(vyc_call_create(&h->call, h->plan, &run));
   OK(vyc_call_run(h->call));
   run.stream = NULL;
@@ -278,7 +278,7 @@ static void hold(held *h, work *w, vyc_context *context) {
   OK(vyc_pinned_alloc(&h->pinned, context, BYTES));
   OK(vyc_pinned_register(&h->registered, context, h->locked, sizeof h->locked));
   on_host(w, 3);
-  OK(vyc_kernel_submit(w->saxpy, &h->ticket, &w->run));
+  OK(vyc_bundled_kernel_submit(w->saxpy, &h->ticket, &w->run));
 }
 
 static void let_go(held *h) {
@@ -290,7 +290,7 @@ static void let_go(held *h) {
   vyc_replay_release(h->replay);
   vyc_call_release(h->call);
   vyc_graph_release(h->graph);
-  vyc_plan_release(h->plan);
+  vyc_prepared_release(h->plan);
   vyc_stream_release(h->stream);
 }
 

@@ -156,7 +156,7 @@ static void check_given_back(const host *self) {
 
 typedef struct work {
   vyc_bundle *bundle;
-  vyc_kernel *saxpy;
+  vyc_bundled_kernel *saxpy;
   vyc_buffer *buffers[3];
   vyc_argument arguments[3];
   uint64_t a;
@@ -168,7 +168,7 @@ typedef struct work {
 static void begin(work *w, vyc_context *context) {
   memset(w, 0, sizeof *w);
   OK(vyc_bundle_open(&w->bundle, bundle_path, NULL, 0));
-  OK(vyc_kernel_load(&w->saxpy, NULL, 0, context, w->bundle, "saxpy", 7));
+  OK(vyc_bundled_kernel_load(&w->saxpy, NULL, 0, context, w->bundle, "saxpy", 7));
   for (uint32_t i = 0; i < N; i++) {
     w->x[i] = (float)(i % 100);
     w->y[i] = (float)i / 2;
@@ -186,7 +186,7 @@ static void begin(work *w, vyc_context *context) {
 
 static void end(work *w) {
   for (uint32_t i = 0; i < 3; i++) vyc_buffer_release(w->buffers[i]);
-  vyc_kernel_release(w->saxpy);
+  vyc_bundled_kernel_release(w->saxpy);
   vyc_bundle_release(w->bundle);
 }
 
@@ -214,19 +214,19 @@ static void on_device(work *w, float a) {
 static void run_host_arrays(work *w) {
   for (int i = 0; i < CALLS; i++) {
     on_host(w, (float)i);
-    OK(vyc_kernel_run(w->saxpy, NULL, &w->run));
+    OK(vyc_bundled_kernel_run(w->saxpy, NULL, &w->run));
     verify(w, (float)i);
   }
 }
 
 static void run_bound_call(work *w) {
-  vyc_plan *plan = NULL;
+  vyc_prepared *plan = NULL;
   vyc_call *call = NULL;
   vyc_run run;
   on_device(w, 2);
   run = w->run;
-  OK(vyc_kernel_plan(w->saxpy, &plan));
-  OK(vyc_kernel_resolve(w->saxpy, &run));
+  OK(vyc_bundled_kernel_prepared(w->saxpy, &plan));
+  OK(vyc_bundled_kernel_resolve(w->saxpy, &run));
   OK(vyc_call_create(&call, plan, &run));
   for (int i = 0; i < CALLS; i++) OK(vyc_call_run(call));
   OK(vyc_copy_out(w->buffers[2], 0, w->out, BYTES));
@@ -236,7 +236,7 @@ static void run_bound_call(work *w) {
   OK(vyc_copy_out(w->buffers[2], 0, w->out, BYTES));
   verify(w, 3);
   vyc_call_release(call);
-  vyc_plan_release(plan);
+  vyc_prepared_release(plan);
 }
 
 /* out = 2.5 (a x + 0, 1, 2, ...). */
@@ -282,7 +282,7 @@ static void run_on_stream_of_the_host(work *w, vyc_context *context) {
   w->run.stream = stream;
   CU(upload(memory, w->x, BYTES, theirs));
   CU(upload(memory + BYTES, w->y, BYTES, theirs));
-  OK(vyc_kernel_launch(w->saxpy, &w->run));
+  OK(vyc_bundled_kernel_launch(w->saxpy, &w->run));
   CU(download(w->out, memory + 2 * BYTES, BYTES, theirs));
   CU(stream_synchronize(theirs));
   verify(w, 5);

@@ -22,7 +22,7 @@ UNUSED static void end_context(vyc_context *context) {
 typedef struct scene {
   vyc_context *context;
   vyc_module *module;
-  vyc_plan *plan; /* scale, whose arguments are copied */
+  vyc_prepared *plan; /* scale, whose arguments are copied */
 } scene;
 
 UNUSED static scene begin_scene(int stream_mode) {
@@ -35,7 +35,7 @@ UNUSED static scene begin_scene(int stream_mode) {
 }
 
 UNUSED static void end_scene(const scene *s) {
-  vyc_plan_release(s->plan);
+  vyc_prepared_release(s->plan);
   vyc_module_release(s->module);
   end_context(s->context);
 }

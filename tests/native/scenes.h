@@ -18,37 +18,37 @@
 
 typedef struct bench {
   vyc_module *module;
-  vyc_plan *streamed, *copied, *judge;
+  vyc_prepared *streamed, *copied, *judge;
   vyc_buffer *in, *out;
 } bench;
 
 static void bench_end(bench *b) {
   vyc_buffer_release(b->in);
   vyc_buffer_release(b->out);
-  vyc_plan_release(b->streamed);
-  vyc_plan_release(b->copied);
-  vyc_plan_release(b->judge);
+  vyc_prepared_release(b->streamed);
+  vyc_prepared_release(b->copied);
+  vyc_prepared_release(b->judge);
   vyc_module_release(b->module);
 }
 
 /* To be ended, also when it fails. */
 static vyc_status bench_make(bench *b, vyc_context *context) {
   vyc_status status = VYC_OK;
-  const vyc_plan_desc streamed = scale_desc(STREAMED), copied = scale_desc(COPIED);
-  const vyc_plan_desc judge = {.struct_size = sizeof judge,
-                               .block = {1, 1, 1},
-                               .parameter_bytes = 16,
-                               .parameter_count = 2,
-                               .scalar_count = 1,
-                               .entry = "judge",
-                               .parameters = JUDGE_PARAMETERS,
-                               .tag = 7};
+  const vyc_prepared_desc streamed = scale_desc(STREAMED), copied = scale_desc(COPIED);
+  const vyc_prepared_desc judge = {.struct_size = sizeof judge,
+                                   .block = {1, 1, 1},
+                                   .parameter_bytes = 16,
+                                   .parameter_count = 2,
+                                   .scalar_count = 1,
+                                   .entry = "judge",
+                                   .parameters = JUDGE_PARAMETERS,
+                                   .tag = 7};
   float data[N];
   for (uint32_t i = 0; i < N; i++) data[i] = (float)i;
   DO(vyc_module_load(&b->module, NULL, 0, context, PTX, strlen(PTX) + 1));
-  DO(vyc_plan_create(&b->streamed, b->module, &streamed));
-  DO(vyc_plan_create(&b->copied, b->module, &copied));
-  DO(vyc_plan_create(&b->judge, b->module, &judge));
+  DO(vyc_prepared_create(&b->streamed, b->module, &streamed));
+  DO(vyc_prepared_create(&b->copied, b->module, &copied));
+  DO(vyc_prepared_create(&b->judge, b->module, &judge));
   DO(vyc_buffer_alloc(&b->in, context, BYTES));
   DO(vyc_buffer_alloc(&b->out, context, BYTES));
   DO(vyc_copy_in(b->in, 0, data, BYTES));
@@ -157,9 +157,9 @@ static vyc_status links(vyc_context *context) {
   void *image = NULL;
   size_t bytes = 0;
   vyc_module *module = NULL;
-  vyc_plan *plan = NULL;
+  vyc_prepared *plan = NULL;
   vyc_function_info info = {.struct_size = sizeof info};
-  const vyc_plan_desc desc = scale_desc(STREAMED);
+  const vyc_prepared_desc desc = scale_desc(STREAMED);
   char log[256];
   uint32_t value = 0, other = 0;
   vyc_status status = VYC_OK;
@@ -169,11 +169,11 @@ static vyc_status links(vyc_context *context) {
   CHECK(value == 20 && other == 4);
   DO(vyc_module_block_size(module, &value, "scale", 0, 0));
   DO(vyc_module_resident_blocks(module, &value, "scale", 128, 0));
-  DO(vyc_plan_create(&plan, module, &desc));
-  DO(vyc_plan_function(plan, &info));
+  DO(vyc_prepared_create(&plan, module, &desc));
+  DO(vyc_prepared_function(plan, &info));
 end:
   free(image);
-  vyc_plan_release(plan);
+  vyc_prepared_release(plan);
   vyc_module_release(module);
   return status;
 }

@@ -65,7 +65,7 @@ static vyc_status bundles(vyc_context *context) {
   enum { COUNT = 64, A = 0, OUT = 1, X = 2 };
   float x[COUNT], y[COUNT], out[COUNT];
   vyc_bundle *bundle = NULL;
-  vyc_kernel *kernel = NULL;
+  vyc_bundled_kernel *kernel = NULL;
   vyc_replay *replay = NULL;
   vyc_buffer *buffer = NULL;
   vyc_ticket *ticket = NULL;
@@ -83,9 +83,9 @@ static vyc_status bundles(vyc_context *context) {
                        .scalars = &two,
                        .timeout_ns = -1};
   DO(vyc_bundle_open(&bundle, example_path(), NULL, 0));
-  DO(vyc_kernel_load(&kernel, NULL, 0, context, bundle, "saxpy", 0));
-  DO(vyc_kernel_run(kernel, NULL, &run));
-  DO(vyc_kernel_submit(kernel, &ticket, &run));
+  DO(vyc_bundled_kernel_load(&kernel, NULL, 0, context, bundle, "saxpy", 0));
+  DO(vyc_bundled_kernel_run(kernel, NULL, &run));
+  DO(vyc_bundled_kernel_submit(kernel, &ticket, &run));
   DO(vyc_ticket_wait(ticket, -1));
   CHECK(out[5] == 15.0f);
   DO(vyc_replay_load(&replay, NULL, 0, context, bundle, "step", 0));
@@ -105,7 +105,7 @@ end:
   vyc_ticket_release(ticket);
   vyc_buffer_release(buffer);
   vyc_replay_release(replay);
-  vyc_kernel_release(kernel);
+  vyc_bundled_kernel_release(kernel);
   vyc_bundle_release(bundle);
   return status;
 }
@@ -124,7 +124,7 @@ static vyc_status tells(vyc_context *context) {
   DO(vyc_context_trace(context, "a launch of the tests"));
   prepare(&t, 2.0f);
   on_buffers(&t, b.in, b.out);
-  DO(vyc_plan_launch(b.streamed, &t.run));
+  DO(vyc_prepared_launch(b.streamed, &t.run));
   DO(vyc_context_in_flight(context, text, sizeof text, &count));
   DO(vyc_context_stats(context, values, 256));
   CHECK(values[0] >= 4);

@@ -16,14 +16,14 @@ static vyc_status runs(vyc_context *context) {
   vyc_run judged = judge_run(&fine);
   vyc_status status = VYC_OK;
   DO(bench_make(&b, context));
-  vyc_plan *const plans[] = {b.streamed, b.copied};
+  vyc_prepared *const plans[] = {b.streamed, b.copied};
   for (size_t i = 0; i < 2; i++) {
     prepare(&t, 2.0f);
-    DO(vyc_plan_run(plans[i], NULL, &t.run));
+    DO(vyc_prepared_run(plans[i], NULL, &t.run));
     verify(&t);
     prepare(&t, 3.0f);
     t.run.timing_out = &timing;
-    DO(vyc_plan_run(plans[i], NULL, &t.run));
+    DO(vyc_prepared_run(plans[i], NULL, &t.run));
     verify(&t);
   }
   DO(vyc_pinned_alloc(&pinned, context, BYTES));
@@ -31,15 +31,15 @@ static vyc_status runs(vyc_context *context) {
   prepare(&t, 4.0f);
   t.arguments[1] =
       (vyc_argument){.kind = VYC_ARGUMENT_PINNED, .count = N, .result = locked, .pinned = pinned};
-  DO(vyc_plan_run(b.streamed, NULL, &t.run));
+  DO(vyc_prepared_run(b.streamed, NULL, &t.run));
   CHECK(((float *)locked)[1] == 4.0f * t.in[1]);
   prepare(&t, 5.0f);
   t.arguments[0] = (vyc_argument){.kind = VYC_ARGUMENT_BUFFER, .count = N, .buffer = b.in};
-  DO(vyc_plan_run(b.streamed, NULL, &t.run));
+  DO(vyc_prepared_run(b.streamed, NULL, &t.run));
   CHECK(t.out[1] == 5.0f);
-  DO(vyc_plan_run(b.judge, NULL, &judged));
+  DO(vyc_prepared_run(b.judge, NULL, &judged));
   judged.scalars = &bad;
-  status = vyc_plan_run(b.judge, NULL, &judged);
+  status = vyc_prepared_run(b.judge, NULL, &judged);
   if (status == VYC_E_ASSERT) status = VYC_OK;
 end:
   vyc_pinned_release(pinned);
@@ -56,7 +56,7 @@ static vyc_status submits(vyc_context *context) {
   DO(bench_make(&b, context));
   for (int i = 0; i < FLIGHTS; i++) {
     prepare(&tasks[i], (float)i);
-    DO(vyc_plan_submit(b.copied, &tickets[i], &tasks[i].run));
+    DO(vyc_prepared_submit(b.copied, &tickets[i], &tasks[i].run));
   }
   vyc_ticket_release(tickets[1]);
   tickets[1] = NULL;
@@ -80,7 +80,7 @@ static vyc_status runs_large(vyc_context *context) {
   bench b = {0};
   vyc_status status = VYC_OK;
   DO(bench_make(&b, context));
-  vyc_plan *const plans[] = {b.streamed, b.copied};
+  vyc_prepared *const plans[] = {b.streamed, b.copied};
   prepare(&t, 3.0f);
   for (uint32_t i = 0; i < MANY; i++) in[i] = (float)i;
   t.arguments[0] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = MANY, .data = in};
@@ -88,10 +88,10 @@ static vyc_status runs_large(vyc_context *context) {
   t.run.grid[0] = TOUCHED / 128;
   for (size_t turn = 0; turn < 2; turn++) {
     memset(out, 1, sizeof out);
-    DO(vyc_plan_run(plans[turn], NULL, &t.run));
-    DO(vyc_plan_submit(plans[turn], &dropped, &t.run));
+    DO(vyc_prepared_run(plans[turn], NULL, &t.run));
+    DO(vyc_prepared_submit(plans[turn], &dropped, &t.run));
     vyc_ticket_release(dropped);
-    DO(vyc_plan_submit(plans[turn], &ticket, &t.run));
+    DO(vyc_prepared_submit(plans[turn], &ticket, &t.run));
     DO(vyc_ticket_wait(ticket, -1));
     vyc_ticket_release(ticket);
     ticket = NULL;
@@ -113,7 +113,7 @@ static vyc_status runs_on(vyc_context *context) {
   prepare(&t, 2.0f);
   t.run.timeout_ns = 0;
   CHECK(emulator_set("delay_us", 2000) == 0);
-  status = vyc_plan_run(b.streamed, &ticket, &t.run);
+  status = vyc_prepared_run(b.streamed, &ticket, &t.run);
   CHECK(status != VYC_OK && (ticket == NULL) == (status != VYC_E_TIMEOUT));
   if (ticket == NULL) goto end;
   DO(vyc_ticket_wait(ticket, -1));
@@ -141,7 +141,7 @@ static vyc_status launches(vyc_context *context) {
     prepare(&t, (float)turn);
     on_buffers(&t, b.in, b.out);
     t.run.stream = turn < 3 ? NULL : stream;
-    DO(vyc_plan_launch(b.streamed, &t.run));
+    DO(vyc_prepared_launch(b.streamed, &t.run));
   }
   DO(look_at(b.out, 5.0f));
   DO(vyc_call_create(&call, b.streamed, &t.run)); /* on the stream */
@@ -156,7 +156,7 @@ static vyc_status launches(vyc_context *context) {
   t.scalar = bits(8.0f);
   DO(vyc_call_set_run(other, &t.run));
   DO(look_at(b.out, 8.0f));
-  DO(vyc_plan_launch(b.judge, &judged));
+  DO(vyc_prepared_launch(b.judge, &judged));
   DO(vyc_context_synchronize(context));
 end:
   vyc_call_release(call);
@@ -184,7 +184,7 @@ static vyc_status drops(vyc_context *context) {
     prepare(&t, 1.0f);
     on_buffers(&t, b.in, b.out);
     t.run.stream = streams[i];
-    DO(vyc_plan_launch(b.streamed, &t.run));
+    DO(vyc_prepared_launch(b.streamed, &t.run));
     DO(vyc_stream_wait(streams[(i + 13) % STREAMS], start));
   }
   vyc_buffer_release(b.out);
@@ -218,7 +218,7 @@ static vyc_status waits(vyc_context *context) {
   CHECK(emulator_set("delay_us", 6000) == 0);
   for (int turn = 0; turn < 3; turn++) {
     t.run.stream = turn == 0 ? NULL : stream;
-    DO(vyc_plan_launch(b.streamed, &t.run));
+    DO(vyc_prepared_launch(b.streamed, &t.run));
     if (turn == 0) DO(vyc_context_synchronize(context));
     if (turn == 1) DO(vyc_stream_synchronize(stream));
   }
@@ -257,7 +257,7 @@ static vyc_status shares(vyc_context *context) {
     prepare(&t, (float)turn);
     on_buffers(&t, b.in, adopted);
     t.run.stream = turn % 2 ? legacy : own;
-    DO(vyc_plan_launch(b.streamed, &t.run));
+    DO(vyc_prepared_launch(b.streamed, &t.run));
     DO(vyc_buffer_order(adopted, own));
   }
   DO(look_at(adopted, 3.0f));

@@ -32,7 +32,7 @@ static const uint64_t BYTES = N * sizeof(float);
 
 typedef struct device {
   vyc_context *context;
-  vyc_kernel *kernel;
+  vyc_bundled_kernel *kernel;
 } device;
 
 static const char *bundle_path;
@@ -131,7 +131,7 @@ static void host_arrays(const device *d, task *t) {
   on_host(t);
   for (uint32_t i = 0; i < CALLS; i++) {
     set_factor(t, (float)i);
-    OK(vyc_kernel_run(d->kernel, NULL, &t->run));
+    OK(vyc_bundled_kernel_run(d->kernel, NULL, &t->run));
     verify(t);
   }
 }
@@ -140,7 +140,7 @@ static void tickets(const device *d, task *t) {
   vyc_ticket *ticket;
   on_host(t);
   for (uint32_t i = 0; i < CALLS; i++) {
-    OK(vyc_kernel_submit(d->kernel, &ticket, &t->run));
+    OK(vyc_bundled_kernel_submit(d->kernel, &ticket, &t->run));
     OK(vyc_ticket_wait(ticket, -1));
     vyc_ticket_release(ticket);
     verify(t);
@@ -154,7 +154,7 @@ static void launches(const device *d, task *t, vyc_stream *stream) {
   t->run.stream = stream;
   for (uint32_t i = 0; i < CALLS; i++) {
     set_factor(t, (float)i);
-    OK(vyc_kernel_launch(d->kernel, &t->run));
+    OK(vyc_bundled_kernel_launch(d->kernel, &t->run));
   }
   OK(vyc_copy_out(buffers[2], 0, t->out, BYTES));
   verify(t);
@@ -187,12 +187,12 @@ static void foreign_stream(const device *d, task *t) {
 
 static void bound_calls(const device *d, task *t) {
   vyc_buffer *buffers[3];
-  vyc_plan *plan;
+  vyc_prepared *plan;
   vyc_call *call;
   open_buffers(d->context, buffers, t);
   on_device(t, buffers);
-  OK(vyc_kernel_plan(d->kernel, &plan));
-  OK(vyc_kernel_resolve(d->kernel, &t->run));
+  OK(vyc_bundled_kernel_prepared(d->kernel, &plan));
+  OK(vyc_bundled_kernel_resolve(d->kernel, &t->run));
   OK(vyc_call_create(&call, plan, &t->run));
   for (uint32_t i = 0; i < CALLS; i++) {
     OK(vyc_call_run(call));
@@ -202,7 +202,7 @@ static void bound_calls(const device *d, task *t) {
   OK(vyc_copy_out(buffers[2], 0, t->out, BYTES));
   verify(t);
   vyc_call_release(call);
-  vyc_plan_release(plan);
+  vyc_prepared_release(plan);
   close_buffers(buffers);
   memset(t->run.grid, 0, sizeof t->run.grid);
 }
@@ -210,13 +210,13 @@ static void bound_calls(const device *d, task *t) {
 /* out = a x + y, STEPS times, of which the last counts; then with another factor. */
 static void graphs(const device *d, task *t) {
   vyc_buffer *buffers[3];
-  vyc_plan *plan;
+  vyc_prepared *plan;
   vyc_graph *graph;
   uint32_t steps[STEPS];
   open_buffers(d->context, buffers, t);
   on_device(t, buffers);
-  OK(vyc_kernel_plan(d->kernel, &plan));
-  OK(vyc_kernel_resolve(d->kernel, &t->run));
+  OK(vyc_bundled_kernel_prepared(d->kernel, &plan));
+  OK(vyc_bundled_kernel_resolve(d->kernel, &t->run));
   OK(vyc_graph_create(&graph, d->context));
   for (uint32_t i = 0; i < STEPS; i++) OK(vyc_graph_add_launch(graph, &steps[i], plan, &t->run));
   OK(vyc_graph_finish(graph));
@@ -229,7 +229,7 @@ static void graphs(const device *d, task *t) {
   OK(vyc_copy_out(buffers[2], 0, t->out, BYTES));
   verify(t);
   vyc_graph_release(graph);
-  vyc_plan_release(plan);
+  vyc_prepared_release(plan);
   close_buffers(buffers);
   memset(t->run.grid, 0, sizeof t->run.grid);
 }
@@ -260,14 +260,14 @@ static void make_round(worker *workers, uint32_t number) {
   vyc_driver *driver;
   vyc_context *context;
   vyc_bundle *bundle;
-  vyc_kernel *kernel;
+  vyc_bundled_kernel *kernel;
   OK(vyc_driver_open(&driver, driver_path));
   OK(vyc_context_open(&context, driver, 0));
   if (number % 2 == 0)
     OK(vyc_bundle_open(&bundle, bundle_path, NULL, 0));
   else
     OK(vyc_bundle_open(&bundle, NULL, bundle_bytes, bundle_size));
-  OK(vyc_kernel_load(&kernel, NULL, 0, context, bundle, "saxpy", 0));
+  OK(vyc_bundled_kernel_load(&kernel, NULL, 0, context, bundle, "saxpy", 0));
   vyc_bundle_release(bundle);
   for (uint32_t i = 0; i < THREADS; i++) {
     workers[i].device = (device){context, kernel};
@@ -275,10 +275,10 @@ static void make_round(worker *workers, uint32_t number) {
     CHECK(pthread_create(&workers[i].thread, NULL, work, &workers[i]) == 0);
   }
   for (uint32_t i = 0; i < THREADS; i++) CHECK(pthread_join(workers[i].thread, NULL) == 0);
-  if (number % 3 == 0) vyc_kernel_release(kernel);
+  if (number % 3 == 0) vyc_bundled_kernel_release(kernel);
   OK(number % 5 == 0 ? vyc_context_close(context) : vyc_context_synchronize(context));
   vyc_context_release(context);
-  if (number % 3 != 0) vyc_kernel_release(kernel);
+  if (number % 3 != 0) vyc_bundled_kernel_release(kernel);
   vyc_driver_release(driver);
 }
 

@@ -132,42 +132,42 @@ static void verify_saxpy(const saxpy_call *call) {
   for (uint32_t i = 0; i < N; i++) CHECK(call->out[i] == 2.0f * (float)i + 1.0f);
 }
 
-static vyc_kernel *load(vyc_context *context, const char *name, uint64_t tag) {
+static vyc_bundled_kernel *load(vyc_context *context, const char *name, uint64_t tag) {
   vyc_bundle *bundle = open_example();
-  vyc_kernel *kernel = NULL;
-  OK(vyc_kernel_load(&kernel, NULL, 0, context, bundle, name, tag));
+  vyc_bundled_kernel *kernel = NULL;
+  OK(vyc_bundled_kernel_load(&kernel, NULL, 0, context, bundle, name, tag));
   vyc_bundle_release(bundle); /* the kernel holds it */
   return kernel;
 }
 
 static void host_arrays_are_dispatched_by_name(void) {
   vyc_context *context = open_context();
-  vyc_kernel *kernel = load(context, "saxpy", 0);
-  vyc_kernel_info info = {.struct_size = sizeof info};
+  vyc_bundled_kernel *kernel = load(context, "saxpy", 0);
+  vyc_bundled_kernel_info info = {.struct_size = sizeof info};
   static saxpy_call call;
   prepare_saxpy(&call);
-  OK(vyc_kernel_info_get(kernel, &info));
+  OK(vyc_bundled_kernel_info_get(kernel, &info));
   CHECK(info.variant == 1 && info.is_cubin == 0);
-  OK(vyc_kernel_run(kernel, NULL, &call.run));
+  OK(vyc_bundled_kernel_run(kernel, NULL, &call.run));
   verify_saxpy(&call);
   prepare_saxpy(&call);
   vyc_ticket *ticket = NULL;
-  OK(vyc_kernel_submit(kernel, &ticket, &call.run));
+  OK(vyc_bundled_kernel_submit(kernel, &ticket, &call.run));
   OK(vyc_ticket_wait(ticket, -1));
   verify_saxpy(&call);
   vyc_ticket_release(ticket);
   call.arguments[2].count = N - 1;
-  CHECK(vyc_kernel_run(kernel, NULL, &call.run) == VYC_E_INVALID);
+  CHECK(vyc_bundled_kernel_run(kernel, NULL, &call.run) == VYC_E_INVALID);
   call.run.argument_count = 2;
-  CHECK(vyc_kernel_run(kernel, NULL, &call.run) == VYC_E_INVALID);
-  vyc_kernel_release(kernel);
+  CHECK(vyc_bundled_kernel_run(kernel, NULL, &call.run) == VYC_E_INVALID);
+  vyc_bundled_kernel_release(kernel);
   vyc_context_release(context);
 }
 
 static void buffers_are_launched_bound_and_recorded(void) {
   vyc_context *context = open_context();
-  vyc_kernel *kernel = load(context, "saxpy", 0);
-  vyc_plan *plan = NULL;
+  vyc_bundled_kernel *kernel = load(context, "saxpy", 0);
+  vyc_prepared *plan = NULL;
   vyc_buffer *buffers[3];
   static saxpy_call call;
   prepare_saxpy(&call);
@@ -177,13 +177,13 @@ static void buffers_are_launched_bound_and_recorded(void) {
     call.arguments[i] =
         (vyc_argument){.kind = VYC_ARGUMENT_BUFFER, .count = N, .buffer = buffers[i]};
   }
-  OK(vyc_kernel_launch(kernel, &call.run));
+  OK(vyc_bundled_kernel_launch(kernel, &call.run));
   OK(vyc_copy_out(buffers[2], 0, call.out, sizeof call.out));
   verify_saxpy(&call);
-  OK(vyc_kernel_resolve(kernel, &call.run));
+  OK(vyc_bundled_kernel_resolve(kernel, &call.run));
   CHECK(call.run.grid[0] == (N + 255) / 256);
-  OK(vyc_kernel_plan(kernel, &plan));
-  vyc_kernel_release(kernel);
+  OK(vyc_bundled_kernel_prepared(kernel, &plan));
+  vyc_bundled_kernel_release(kernel);
   vyc_call *bound = NULL;
   OK(vyc_fill_zero(buffers[2], 0, sizeof call.out));
   OK(vyc_call_create(&bound, plan, &call.run));
@@ -201,14 +201,14 @@ static void buffers_are_launched_bound_and_recorded(void) {
   verify_saxpy(&call);
   vyc_graph_release(graph);
   vyc_call_release(bound);
-  vyc_plan_release(plan);
+  vyc_prepared_release(plan);
   for (int i = 0; i < 3; i++) vyc_buffer_release(buffers[i]);
   vyc_context_release(context);
 }
 
 static void a_failed_assertion_has_its_text(void) {
   vyc_context *context = open_context();
-  vyc_kernel *kernel = load(context, "checked", 41);
+  vyc_bundled_kernel *kernel = load(context, "checked", 41);
   int32_t x[3] = {5, 1, 7};
   const vyc_argument argument = {.kind = VYC_ARGUMENT_HOST, .count = 3, .data = x, .result = x};
   const uint64_t least = 3;
@@ -218,29 +218,30 @@ static void a_failed_assertion_has_its_text(void) {
                        .arguments = &argument,
                        .scalars = &least,
                        .timeout_ns = -1};
-  CHECK(vyc_kernel_run(kernel, NULL, &run) == VYC_E_ASSERT);
+  CHECK(vyc_bundled_kernel_run(kernel, NULL, &run) == VYC_E_ASSERT);
   vyc_error error = {.struct_size = sizeof error};
   OK(vyc_last_error(&error));
   CHECK(error.tag == 41 && error.report >> 20 == 1);
   vyc_site site = {.struct_size = sizeof site};
-  OK(vyc_kernel_site(kernel, &site, error.report));
+  OK(vyc_bundled_kernel_site(kernel, &site, error.report));
   CHECK(site.kind == VYC_SITE_ASSERT && strcmp(site.message, "too small") == 0);
-  vyc_kernel_release(kernel);
+  vyc_bundled_kernel_release(kernel);
   vyc_context_release(context);
 }
 
 static void loading_fails_by_name_and_by_state(void) {
   vyc_context *context = open_context();
   vyc_bundle *bundle = open_example();
-  vyc_kernel *kernel = NULL;
-  CHECK(vyc_kernel_load(&kernel, NULL, 0, context, bundle, "nothing", 0) == VYC_E_INVALID);
+  vyc_bundled_kernel *kernel = NULL;
+  CHECK(vyc_bundled_kernel_load(&kernel, NULL, 0, context, bundle, "nothing", 0) == VYC_E_INVALID);
   CHECK(emulator_fail("cuModuleLoadDataEx", 1, 2, 0) == 0);
-  CHECK(vyc_kernel_load(&kernel, NULL, 0, context, bundle, "saxpy", 0) == VYC_E_MEMORY);
+  CHECK(vyc_bundled_kernel_load(&kernel, NULL, 0, context, bundle, "saxpy", 0) == VYC_E_MEMORY);
   CHECK(emulator_reset() == 0);
   OK(vyc_context_close(context));
-  CHECK(vyc_kernel_load(&kernel, NULL, 0, context, bundle, "saxpy", 0) == VYC_E_UNAVAILABLE);
+  CHECK(vyc_bundled_kernel_load(&kernel, NULL, 0, context, bundle, "saxpy", 0) ==
+        VYC_E_UNAVAILABLE);
   CHECK(kernel == NULL);
-  vyc_kernel_release(NULL);
+  vyc_bundled_kernel_release(NULL);
   vyc_bundle_release(bundle);
   vyc_context_release(context);
 }

@@ -13,7 +13,7 @@ typedef struct set {
 typedef struct bench {
   vyc_context *context;
   vyc_stream *stream; /* or NULL */
-  vyc_plan *plan;
+  vyc_prepared *plan;
   vyc_call *call;
   set *sets;
 } bench;
@@ -23,7 +23,7 @@ static void write_in(set *s, float a) {
   OK(vyc_copy_in(s->in, 0, s->t.in, BYTES));
 }
 
-static void open_bench(bench *b, vyc_plan *plan, vyc_context *context, bool streamed) {
+static void open_bench(bench *b, vyc_prepared *plan, vyc_context *context, bool streamed) {
   *b = (bench){.context = context, .plan = plan};
   if (streamed) b->stream = new_stream(context);
   b->sets = calloc(SETS, sizeof *b->sets);
@@ -181,7 +181,7 @@ int main(int argc, char **argv) {
   CHECK(emulator_set("stream_mode", LAZY) == 0);
   vyc_context *context = open_context();
   vyc_module *module = load_module(context);
-  vyc_plan *plan = scale_plan(module, STREAMED);
+  vyc_prepared *plan = scale_plan(module, STREAMED);
   for (int streamed = 0; streamed < 2; streamed++) {
     bench b;
     open_bench(&b, plan, context, streamed != 0);
@@ -193,7 +193,7 @@ int main(int argc, char **argv) {
     buffers_are_held_while_they_are_bound(&b);
     close_bench(&b);
   }
-  vyc_plan_release(plan);
+  vyc_prepared_release(plan);
   vyc_module_release(module);
   vyc_context_release(context);
   check_nothing_lives();

@@ -13,7 +13,7 @@ static __typeof__(&cuGraphClone) graph_clone;
 typedef struct scene {
   vyc_context *context;
   vyc_module *module;
-  vyc_plan *plan;
+  vyc_prepared *plan;
   vyc_buffer *in, *out, *until;
   vyc_graph *graph; /* step 0: out = 3 * in */
   CUstream raw;
@@ -54,7 +54,7 @@ static void release_rest(scene *s) {
   vyc_buffer_release(s->in);
   vyc_buffer_release(s->out);
   vyc_buffer_release(s->until);
-  vyc_plan_release(s->plan);
+  vyc_prepared_release(s->plan);
   vyc_module_release(s->module);
 }
 

@@ -65,11 +65,11 @@ static void absent_handles_are_refused(void) {
   REFUSED(vyc_pinned_data(NULL, &pointer));
   REFUSED(vyc_module_load(NULL, NULL, 0, NULL, "", 1));
   REFUSED(vyc_module_link(NULL, NULL, NULL, 0, NULL, "", 1));
-  REFUSED(vyc_plan_create(NULL, NULL, NULL));
-  REFUSED(vyc_plan_function(NULL, &function));
-  REFUSED(vyc_plan_run(NULL, NULL, NULL));
-  REFUSED(vyc_plan_submit(NULL, NULL, NULL));
-  REFUSED(vyc_plan_launch(NULL, NULL));
+  REFUSED(vyc_prepared_create(NULL, NULL, NULL));
+  REFUSED(vyc_prepared_function(NULL, &function));
+  REFUSED(vyc_prepared_run(NULL, NULL, NULL));
+  REFUSED(vyc_prepared_submit(NULL, NULL, NULL));
+  REFUSED(vyc_prepared_launch(NULL, NULL));
   REFUSED(vyc_ticket_query(NULL));
   REFUSED(vyc_ticket_wait(NULL, 0));
   REFUSED(vyc_ticket_timing(NULL, NULL));
@@ -89,105 +89,105 @@ static void nothing_is_released(void) {
   OK(vyc_buffer_try_release(NULL));
   vyc_pinned_release(NULL);
   vyc_module_release(NULL);
-  vyc_plan_release(NULL);
+  vyc_prepared_release(NULL);
   vyc_call_release(NULL);
   vyc_ticket_release(NULL);
 }
 
-static void a_run_is_checked(vyc_context *context, vyc_plan *plan) {
+static void a_run_is_checked(vyc_context *context, vyc_prepared *plan) {
   task *t = malloc(sizeof *t);
   CHECK(t != NULL);
   vyc_ticket *ticket = NULL;
   vyc_timing timing = {.struct_size = sizeof timing - 1};
-  REFUSED(vyc_plan_run(plan, NULL, NULL));
+  REFUSED(vyc_prepared_run(plan, NULL, NULL));
   prepare(t, 1.0f);
   t->run.argument_count = 1;
-  REFUSED(vyc_plan_run(plan, NULL, &t->run));
+  REFUSED(vyc_prepared_run(plan, NULL, &t->run));
   prepare(t, 1.0f);
   t->run.struct_size = 8;
-  REFUSED(vyc_plan_submit(plan, &ticket, &t->run));
+  REFUSED(vyc_prepared_submit(plan, &ticket, &t->run));
   prepare(t, 1.0f);
   t->run.arguments = NULL;
-  REFUSED(vyc_plan_run(plan, NULL, &t->run));
+  REFUSED(vyc_prepared_run(plan, NULL, &t->run));
   prepare(t, 1.0f);
   t->run.scalars = NULL;
-  REFUSED(vyc_plan_run(plan, NULL, &t->run));
+  REFUSED(vyc_prepared_run(plan, NULL, &t->run));
   prepare(t, 1.0f);
   t->run.timing_out = &timing;
-  REFUSED(vyc_plan_run(plan, NULL, &t->run));
+  REFUSED(vyc_prepared_run(plan, NULL, &t->run));
   prepare(t, 1.0f);
   t->arguments[1].result = NULL;
-  REFUSED(vyc_plan_run(plan, NULL, &t->run));
+  REFUSED(vyc_prepared_run(plan, NULL, &t->run));
   prepare(t, 1.0f);
   t->arguments[0].kind = 9;
-  REFUSED(vyc_plan_run(plan, NULL, &t->run));
+  REFUSED(vyc_prepared_run(plan, NULL, &t->run));
   prepare(t, 1.0f);
   t->arguments[0].count = UINT64_MAX / 2;
-  REFUSED(vyc_plan_run(plan, NULL, &t->run));
+  REFUSED(vyc_prepared_run(plan, NULL, &t->run));
   CHECK(ticket == NULL);
   vyc_buffer *buffer = new_buffer(context, 16);
   prepare(t, 1.0f);
   on_buffers(t, buffer, buffer);
-  REFUSED(vyc_plan_launch(plan, &t->run));
+  REFUSED(vyc_prepared_launch(plan, &t->run));
   t->arguments[0].count = t->arguments[1].count = 4;
-  REFUSED(vyc_plan_launch(plan, &t->run));
-  REFUSED(vyc_plan_run(plan, NULL, &t->run));
+  REFUSED(vyc_prepared_launch(plan, &t->run));
+  REFUSED(vyc_prepared_run(plan, NULL, &t->run));
   t->arguments[1].offset = 8;
   t->arguments[0].count = t->arguments[1].count = 2;
-  OK(vyc_plan_launch(plan, &t->run));
+  OK(vyc_prepared_launch(plan, &t->run));
   t->arguments[1].offset = 10; /* misaligned */
   t->arguments[0].count = t->arguments[1].count = 1;
-  REFUSED(vyc_plan_launch(plan, &t->run));
-  REFUSED(vyc_plan_run(plan, NULL, &t->run));
+  REFUSED(vyc_prepared_launch(plan, &t->run));
+  REFUSED(vyc_prepared_run(plan, NULL, &t->run));
   prepare(t, 1.0f);
-  REFUSED(vyc_plan_launch(plan, &t->run));
+  REFUSED(vyc_prepared_launch(plan, &t->run));
   vyc_buffer_release(buffer);
   free(t);
 }
 
 static void a_plan_is_checked(vyc_module *module) {
-  vyc_plan *plan = NULL;
+  vyc_prepared *plan = NULL;
   vyc_parameter narrow[] = {{VYC_PARAMETER_POINTER, 0, 0, 4, {0}}};
-  vyc_plan_desc desc = scale_desc(STREAMED);
+  vyc_prepared_desc desc = scale_desc(STREAMED);
   desc.block[1] = 0;
-  REFUSED(vyc_plan_create(&plan, module, &desc));
+  REFUSED(vyc_prepared_create(&plan, module, &desc));
   desc = scale_desc(STREAMED);
   desc.block[0] = desc.block[1] = desc.block[2] = UINT32_MAX;
-  REFUSED(vyc_plan_create(&plan, module, &desc));
+  REFUSED(vyc_prepared_create(&plan, module, &desc));
   desc = scale_desc(STREAMED);
   desc.scalar_count = UINT32_MAX;
-  REFUSED(vyc_plan_create(&plan, module, &desc));
+  REFUSED(vyc_prepared_create(&plan, module, &desc));
   desc = scale_desc(STREAMED);
   desc.dynamic_shared_bytes = UINT32_MAX;
-  REFUSED(vyc_plan_create(&plan, module, &desc));
+  REFUSED(vyc_prepared_create(&plan, module, &desc));
   desc = scale_desc(STREAMED);
   desc.parameters = NULL;
-  REFUSED(vyc_plan_create(&plan, module, &desc));
+  REFUSED(vyc_prepared_create(&plan, module, &desc));
   desc = scale_desc(STREAMED);
   desc.parameter_bytes = 23;
-  REFUSED(vyc_plan_create(&plan, module, &desc));
+  REFUSED(vyc_prepared_create(&plan, module, &desc));
   desc = scale_desc(STREAMED);
   desc.parameters = narrow;
   desc.parameter_count = 1;
-  REFUSED(vyc_plan_create(&plan, module, &desc));
+  REFUSED(vyc_prepared_create(&plan, module, &desc));
   CHECK(plan == NULL);
 }
 
 /* 2^31 * 2^31 * 4 blocks, which is 0 in 64 bits. */
 static void a_cooperative_grid_is_checked_without_wrapping(vyc_module *module) {
-  vyc_plan_desc desc = scale_desc(STREAMED);
-  desc.flags = VYC_PLAN_COOPERATIVE;
-  vyc_plan *plan = NULL;
-  OK(vyc_plan_create(&plan, module, &desc));
+  vyc_prepared_desc desc = scale_desc(STREAMED);
+  desc.flags = VYC_PREPARED_COOPERATIVE;
+  vyc_prepared *plan = NULL;
+  OK(vyc_prepared_create(&plan, module, &desc));
   task *t = malloc(sizeof *t);
   CHECK(t != NULL);
   prepare(t, 2.0f);
-  OK(vyc_plan_run(plan, NULL, &t->run));
+  OK(vyc_prepared_run(plan, NULL, &t->run));
   verify(t);
   t->run.grid[0] = t->run.grid[1] = 1u << 31;
   t->run.grid[2] = 4;
-  CHECK(vyc_plan_run(plan, NULL, &t->run) == VYC_E_UNSUPPORTED);
-  vyc_plan_release(plan);
+  CHECK(vyc_prepared_run(plan, NULL, &t->run) == VYC_E_UNSUPPORTED);
+  vyc_prepared_release(plan);
   free(t);
 }
 
@@ -209,7 +209,7 @@ static void memory_is_checked(vyc_context *context) {
   vyc_buffer_release(buffer);
 }
 
-static void page_locked_arguments_are_checked(vyc_context *context, vyc_plan *plan) {
+static void page_locked_arguments_are_checked(vyc_context *context, vyc_prepared *plan) {
   vyc_context *other = open_context();
   task *t = malloc(sizeof *t);
   CHECK(t != NULL);
@@ -221,18 +221,18 @@ static void page_locked_arguments_are_checked(vyc_context *context, vyc_plan *pl
   prepare(t, 1.0f);
   t->arguments[0].kind = VYC_ARGUMENT_PINNED;
   t->arguments[0].pinned = foreign;
-  REFUSED(vyc_plan_run(plan, NULL, &t->run));
+  REFUSED(vyc_prepared_run(plan, NULL, &t->run));
   t->arguments[0].pinned = in;
   t->arguments[0].data = &t->in[1];
-  REFUSED(vyc_plan_run(plan, NULL, &t->run));
+  REFUSED(vyc_prepared_run(plan, NULL, &t->run));
   t->arguments[0].data = (const char *)t->in - 4;
-  REFUSED(vyc_plan_run(plan, NULL, &t->run));
+  REFUSED(vyc_prepared_run(plan, NULL, &t->run));
   t->arguments[0].data = (const char *)t->in + 2; /* misaligned */
   t->arguments[0].count = N - 1;
-  REFUSED(vyc_plan_run(plan, NULL, &t->run));
+  REFUSED(vyc_prepared_run(plan, NULL, &t->run));
   t->arguments[0].data = t->in;
   t->arguments[0].count = N;
-  OK(vyc_plan_run(plan, NULL, &t->run));
+  OK(vyc_prepared_run(plan, NULL, &t->run));
   verify(t);
   vyc_pinned_release(in);
   vyc_pinned_release(foreign);
@@ -258,7 +258,7 @@ static void an_image_is_checked(vyc_context *context) {
 }
 
 /* A caller built against an older header has shorter structs: their rest is left alone. */
-static void shorter_structs_are_filled_as_far_as_they_go(vyc_context *context, vyc_plan *plan) {
+static void shorter_structs_are_filled_as_far_as_they_go(vyc_context *context, vyc_prepared *plan) {
   vyc_caps caps;
   vyc_memory_stats stats;
   vyc_function_info info;
@@ -273,7 +273,7 @@ static void shorter_structs_are_filled_as_far_as_they_go(vyc_context *context, v
   error.struct_size = offsetof(vyc_error, tag);
   OK(vyc_context_caps(context, &caps));
   OK(vyc_context_memory_stats(context, &stats));
-  OK(vyc_plan_function(plan, &info));
+  OK(vyc_prepared_function(plan, &info));
   OK(vyc_last_error(&error));
   CHECK(caps.struct_size == offsetof(vyc_caps, driver_version) && caps.ordinal == 0);
   CHECK(caps.driver_version == 0x55555555);
@@ -301,7 +301,7 @@ static vyc_run *first_version(const vyc_run *run, void **memory_out) {
 static void a_run_of_the_first_version_is_read_no_further(void) {
   vyc_context *context = open_context();
   vyc_module *module = load_module(context);
-  vyc_plan *plan = scale_plan(module, STREAMED);
+  vyc_prepared *plan = scale_plan(module, STREAMED);
   vyc_buffer *in = filled(context, 3.0f), *out = new_buffer(context, BYTES);
   vyc_call *call = NULL;
   vyc_graph *graph = NULL;
@@ -311,14 +311,14 @@ static void a_run_of_the_first_version_is_read_no_further(void) {
   uint32_t step = 0;
   prepare(&t, 2.0f);
   vyc_run *host = first_version(&t.run, &host_memory);
-  OK(vyc_plan_run(plan, NULL, host));
+  OK(vyc_prepared_run(plan, NULL, host));
   verify(&t);
-  OK(vyc_plan_submit(plan, &ticket, host));
+  OK(vyc_prepared_submit(plan, &ticket, host));
   OK(vyc_ticket_wait(ticket, -1));
   vyc_ticket_release(ticket);
   on_buffers(&t, in, out);
   vyc_run *run = first_version(&t.run, &memory);
-  for (int i = 0; i < 3; i++) OK(vyc_plan_launch(plan, run));
+  for (int i = 0; i < 3; i++) OK(vyc_prepared_launch(plan, run));
   OK(vyc_call_create(&call, plan, run));
   OK(vyc_call_set(call, run));
   for (int i = 0; i < 3; i++) OK(vyc_call_set_run(call, run));
@@ -333,7 +333,7 @@ static void a_run_of_the_first_version_is_read_no_further(void) {
   vyc_call_release(call);
   vyc_buffer_release(in);
   vyc_buffer_release(out);
-  vyc_plan_release(plan);
+  vyc_prepared_release(plan);
   vyc_module_release(module);
   vyc_context_release(context);
   munmap(memory, 2 * (size_t)sysconf(_SC_PAGESIZE));
@@ -344,17 +344,17 @@ static void a_run_of_the_first_version_is_read_no_further(void) {
 static void iterations_count_without_an_origin(void) {
   vyc_context *context = open_context();
   vyc_module *module = load_module(context);
-  vyc_plan *plan = scale_plan(module, COPIED);
+  vyc_prepared *plan = scale_plan(module, COPIED);
   task t;
   prepare(&t, 2.0f);
   t.run.struct_size = offsetof(vyc_run, origin);
   t.run.iterations = 3;
   uint64_t before = 0, after = 0;
   OK(vyc_context_stats(context, &before, 1)); /* kernel_launches */
-  OK(vyc_plan_run(plan, NULL, &t.run));
+  OK(vyc_prepared_run(plan, NULL, &t.run));
   OK(vyc_context_stats(context, &after, 1));
   CHECK(after - before == 3);
-  vyc_plan_release(plan);
+  vyc_prepared_release(plan);
   vyc_module_release(module);
   vyc_context_release(context);
 }
@@ -379,7 +379,7 @@ int main(int argc, char **argv) {
   emulator_open(argc, argv);
   vyc_context *context = open_context();
   vyc_module *module = load_module(context);
-  vyc_plan *plan = scale_plan(module, STREAMED);
+  vyc_prepared *plan = scale_plan(module, STREAMED);
   absent_handles_are_refused();
   nothing_is_released();
   a_run_is_checked(context, plan);
@@ -389,7 +389,7 @@ int main(int argc, char **argv) {
   page_locked_arguments_are_checked(context, plan);
   an_image_is_checked(context);
   shorter_structs_are_filled_as_far_as_they_go(context, plan);
-  vyc_plan_release(plan);
+  vyc_prepared_release(plan);
   vyc_module_release(module);
   vyc_context_release(context);
   check_nothing_lives();

@@ -9,14 +9,14 @@
 
 typedef struct share {
   vyc_context *context;
-  vyc_plan *plan;
+  vyc_prepared *plan;
   vyc_call *call;
   float seed;
 } share;
 
 /* Pageable arrays that cross in chunks, of which the kernel scales the beginning. What a dropped
  * run would write to is gone at once. */
-static void work_large(vyc_plan *plan, float a) {
+static void work_large(vyc_prepared *plan, float a) {
   enum { MANY = (1 << 18) + 1, SCALED = 512 };
   float *in = malloc(MANY * sizeof *in), *out = malloc(MANY * sizeof *out);
   float *unwanted = malloc(MANY * sizeof *unwanted);
@@ -28,9 +28,9 @@ static void work_large(vyc_plan *plan, float a) {
   t->arguments[0] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = MANY, .data = in};
   t->arguments[1] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = MANY, .result = unwanted};
   t->run.grid[0] = SCALED / 128;
-  OK(vyc_plan_submit(plan, &dropped, &t->run));
+  OK(vyc_prepared_submit(plan, &dropped, &t->run));
   t->arguments[1].result = out;
-  OK(vyc_plan_submit(plan, &ticket, &t->run));
+  OK(vyc_prepared_submit(plan, &ticket, &t->run));
   memset(in, 0, MANY * sizeof *in);
   vyc_ticket_release(dropped);
   free(unwanted);
@@ -54,18 +54,18 @@ static void *work(void *argument) {
     if (turn % 10 == 0) work_large(s->plan, a);
     vyc_ticket *ticket = NULL, *dropped = NULL;
     prepare(first, a);
-    OK(vyc_plan_run(s->plan, NULL, &first->run));
+    OK(vyc_prepared_run(s->plan, NULL, &first->run));
     verify(first);
     prepare(second, a + 0.5f);
-    OK(vyc_plan_submit(s->plan, &ticket, &second->run));
-    OK(vyc_plan_submit(s->plan, &dropped, &first->run));
+    OK(vyc_prepared_submit(s->plan, &ticket, &second->run));
+    OK(vyc_prepared_submit(s->plan, &dropped, &first->run));
     vyc_ticket_release(dropped);
     OK(vyc_ticket_wait(ticket, -1));
     verify(second);
     vyc_ticket_release(ticket);
     OK(vyc_copy_in(in, 0, first->in, N * 4));
     on_buffers(first, in, out);
-    OK(vyc_plan_launch(s->plan, &first->run));
+    OK(vyc_prepared_launch(s->plan, &first->run));
     OK(vyc_call_run(s->call));
     OK(vyc_copy_out(out, 0, first->out, N * 4));
     verify(first);
@@ -77,7 +77,7 @@ static void *work(void *argument) {
   return NULL;
 }
 
-static void many_threads(vyc_context *context, vyc_plan *plan, vyc_call *call) {
+static void many_threads(vyc_context *context, vyc_prepared *plan, vyc_call *call) {
   pthread_t threads[THREADS];
   share shares[THREADS];
   for (int i = 0; i < THREADS; i++) {
@@ -89,11 +89,11 @@ static void many_threads(vyc_context *context, vyc_plan *plan, vyc_call *call) {
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-static void closed(vyc_context *context, vyc_plan *plan, vyc_call *call) {
+static void closed(vyc_context *context, vyc_prepared *plan, vyc_call *call) {
   task *t = malloc(sizeof *t);
   CHECK(t != NULL);
   prepare(t, 1.0f);
-  CHECK(vyc_plan_run(plan, NULL, &t->run) == VYC_E_UNAVAILABLE);
+  CHECK(vyc_prepared_run(plan, NULL, &t->run) == VYC_E_UNAVAILABLE);
   CHECK(vyc_call_run(call) == VYC_E_UNAVAILABLE);
   CHECK(vyc_context_synchronize(context) == VYC_E_UNAVAILABLE);
   free(t);
@@ -112,7 +112,7 @@ static void session(int close_first) {
   OK(vyc_module_link(&image, &image_bytes, log, sizeof log, context, PTX, strlen(PTX) + 1));
   OK(vyc_module_load(&module, log, sizeof log, context, image, image_bytes));
   free(image);
-  vyc_plan *plan = scale_plan(module, STREAMED);
+  vyc_prepared *plan = scale_plan(module, STREAMED);
   vyc_module_release(module);
   OK(vyc_stream_create(&stream, context));
   OK(vyc_pinned_alloc(&pinned, context, 100));
@@ -138,7 +138,7 @@ static void session(int close_first) {
     closed(context, plan, call);
   }
   vyc_context_release(context);
-  vyc_plan_release(plan);
+  vyc_prepared_release(plan);
   vyc_call_release(call);
   vyc_event_release(event);
   vyc_stream_release(stream);

@@ -19,42 +19,42 @@ static vyc_status synchronize_and_tag(vyc_context *context, uint64_t *tag_out) {
 /* The kernel of the first run is still to run when its wait fails; were its lane taken for the
  * next, that one would be told the first one's assertion. */
 static void a_failed_wait_does_not_free_the_lane(vyc_context *context, vyc_module *module) {
-  vyc_plan *judge = judge_plan(module, 1);
+  vyc_prepared *judge = judge_plan(module, 1);
   const uint64_t bad = 1, good = 0;
   const vyc_run wrong = judge_run(&bad), right = judge_run(&good);
   fail_once("cuStreamQuery");
-  CHECK(vyc_plan_run(judge, NULL, &wrong) == VYC_E_DRIVER);
-  OK(vyc_plan_run(judge, NULL, &right));
+  CHECK(vyc_prepared_run(judge, NULL, &wrong) == VYC_E_DRIVER);
+  OK(vyc_prepared_run(judge, NULL, &right));
   vyc_ticket *ticket = NULL;
-  OK(vyc_plan_submit(judge, &ticket, &wrong));
+  OK(vyc_prepared_submit(judge, &ticket, &wrong));
   fail_once("cuStreamQuery");
   CHECK(vyc_ticket_wait(ticket, -1) == VYC_E_DRIVER);
   CHECK(vyc_ticket_wait(ticket, -1) == VYC_E_DRIVER);
-  OK(vyc_plan_run(judge, NULL, &right));
+  OK(vyc_prepared_run(judge, NULL, &right));
   vyc_ticket_release(ticket);
   OK(vyc_context_synchronize(context));
-  vyc_plan_release(judge);
+  vyc_prepared_release(judge);
 }
 
 /* A lane whose state nobody knows is given up; the next run gets another, however often. */
-static void lanes_that_are_given_up_do_not_run_out(vyc_plan *plan) {
+static void lanes_that_are_given_up_do_not_run_out(vyc_prepared *plan) {
   task *t = malloc(sizeof *t);
   CHECK(t != NULL);
   for (int i = 0; i < 70; i++) {
     prepare(t, 2.0f);
     fail_once("cuGraphLaunch");
     fail_once("cuStreamSynchronize");
-    CHECK(vyc_plan_run(plan, NULL, &t->run) == VYC_E_DRIVER);
+    CHECK(vyc_prepared_run(plan, NULL, &t->run) == VYC_E_DRIVER);
     CHECK(emulator_reset() == 0);
     CHECK(emulator_set("stream_mode", LAZY) == 0);
   }
-  OK(vyc_plan_run(plan, NULL, &t->run));
+  OK(vyc_prepared_run(plan, NULL, &t->run));
   verify(t);
   free(t);
 }
 
 /* Every call of a run fails in turn; the run after it is right. */
-static void a_run_follows_a_run_that_failed(vyc_plan *plan, vyc_context *context) {
+static void a_run_follows_a_run_that_failed(vyc_prepared *plan, vyc_context *context) {
   static const char *const CALLS[] = {
       "cuEventCreate",     "cuEventRecord",     "cuGraphLaunch", "cuGraphExecKernelNodeSetParams",
       "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuEventQuery",  "cuEventElapsedTime"};
@@ -68,11 +68,11 @@ static void a_run_follows_a_run_that_failed(vyc_plan *plan, vyc_context *context
     t->arguments[0] = (vyc_argument){.kind = VYC_ARGUMENT_BUFFER, .count = N, .buffer = in};
     t->run.timing_out = &timing;
     fail_once(CALLS[i]);
-    vyc_plan_run(plan, NULL, &t->run);
+    vyc_prepared_run(plan, NULL, &t->run);
     CHECK(emulator_reset() == 0);
     CHECK(emulator_set("stream_mode", LAZY) == 0);
     memset(t->out, 0, sizeof t->out);
-    OK(vyc_plan_run(plan, NULL, &t->run));
+    OK(vyc_prepared_run(plan, NULL, &t->run));
     verify(t);
   }
   vyc_buffer_release(in);
@@ -80,26 +80,26 @@ static void a_run_follows_a_run_that_failed(vyc_plan *plan, vyc_context *context
 }
 
 static void every_assertion_is_told_once(vyc_context *context, vyc_module *module) {
-  vyc_plan *first = judge_plan(module, 1), *second = judge_plan(module, 2);
+  vyc_prepared *first = judge_plan(module, 1), *second = judge_plan(module, 2);
   const uint64_t bad = 1;
   const vyc_run run = judge_run(&bad);
-  OK(vyc_plan_launch(first, &run));
-  OK(vyc_plan_launch(second, &run));
+  OK(vyc_prepared_launch(first, &run));
+  OK(vyc_prepared_launch(second, &run));
   uint64_t one = 0, other = 0;
   CHECK(synchronize_and_tag(context, &one) == VYC_E_ASSERT);
   CHECK(synchronize_and_tag(context, &other) == VYC_E_ASSERT);
   CHECK(one + other == 3);
   OK(vyc_context_synchronize(context));
-  vyc_plan_release(first);
-  vyc_plan_release(second);
+  vyc_prepared_release(first);
+  vyc_prepared_release(second);
 }
 
-static vyc_plan *launch_judge(vyc_module *module, uint64_t tag, vyc_stream *stream) {
-  vyc_plan *judge = judge_plan(module, tag);
+static vyc_prepared *launch_judge(vyc_module *module, uint64_t tag, vyc_stream *stream) {
+  vyc_prepared *judge = judge_plan(module, tag);
   const uint64_t bad = 1;
   vyc_run run = judge_run(&bad);
   run.stream = stream;
-  OK(vyc_plan_launch(judge, &run));
+  OK(vyc_prepared_launch(judge, &run));
   return judge;
 }
 
@@ -113,13 +113,13 @@ static uint64_t tag_of_last(void) {
 static void an_assertion_is_told_to_who_waits_for_its_stream(vyc_context *context,
                                                              vyc_module *module) {
   vyc_stream *bad_stream = new_stream(context), *good_stream = new_stream(context);
-  vyc_plan *judge = launch_judge(module, 4, bad_stream);
+  vyc_prepared *judge = launch_judge(module, 4, bad_stream);
   const uint64_t good = 0;
   vyc_run run = judge_run(&good);
   run.stream = good_stream;
   vyc_event *bad_event = NULL, *good_event = NULL;
   vyc_call *call = NULL;
-  for (int i = 0; i < 3; i++) OK(vyc_plan_launch(judge, &run));
+  for (int i = 0; i < 3; i++) OK(vyc_prepared_launch(judge, &run));
   OK(vyc_call_create(&call, judge, &run));
   OK(vyc_call_run(call));
   OK(vyc_stream_record(bad_stream, &bad_event));
@@ -137,7 +137,7 @@ static void an_assertion_is_told_to_who_waits_for_its_stream(vyc_context *contex
   vyc_event_release(bad_event);
   vyc_event_release(good_event);
   vyc_call_release(call);
-  vyc_plan_release(judge);
+  vyc_prepared_release(judge);
   vyc_stream_release(bad_stream);
   vyc_stream_release(good_stream);
 }
@@ -145,17 +145,17 @@ static void an_assertion_is_told_to_who_waits_for_its_stream(vyc_context *contex
 /* A new stream in the slot of the one that failed is not told, nor who releases that. */
 static void an_assertion_outlives_its_stream(vyc_context *context, vyc_module *module) {
   vyc_stream *stream = new_stream(context);
-  vyc_plan *judge = launch_judge(module, 5, stream);
+  vyc_prepared *judge = launch_judge(module, 5, stream);
   vyc_stream_release(stream);
   stream = new_stream(context);
   const uint64_t good = 0;
   vyc_run run = judge_run(&good);
   run.stream = stream;
-  OK(vyc_plan_launch(judge, &run));
+  OK(vyc_prepared_launch(judge, &run));
   OK(vyc_stream_synchronize(stream));
   CHECK(vyc_context_synchronize(context) == VYC_E_ASSERT && tag_of_last() == 5);
   OK(vyc_context_synchronize(context));
-  vyc_plan_release(judge);
+  vyc_prepared_release(judge);
   vyc_stream_release(stream);
 }
 
@@ -163,7 +163,7 @@ static void an_assertion_outlives_its_stream(vyc_context *context, vyc_module *m
 static void an_assertion_of_a_graph_is_told_to_its_stream(vyc_context *context,
                                                           vyc_module *module) {
   vyc_stream *stream = new_stream(context), *other = new_stream(context);
-  vyc_plan *judge = judge_plan(module, 6);
+  vyc_prepared *judge = judge_plan(module, 6);
   for (uint64_t bad = 1; bad < 3; bad++) {
     const vyc_run run = judge_run(&bad);
     vyc_graph *graph = NULL;
@@ -181,7 +181,7 @@ static void an_assertion_of_a_graph_is_told_to_its_stream(vyc_context *context,
     OK(vyc_context_synchronize(context));
     if (bad == 1) vyc_graph_release(graph);
   }
-  vyc_plan_release(judge);
+  vyc_prepared_release(judge);
   vyc_stream_release(stream);
   vyc_stream_release(other);
 }
@@ -191,7 +191,7 @@ static void records_do_not_pile_up(vyc_context *context, vyc_module *module) {
   vyc_stream *stream = new_stream(context);
   uint64_t before = 0;
   for (int i = 0; i < 100; i++) {
-    vyc_plan_release(launch_judge(module, 8, stream));
+    vyc_prepared_release(launch_judge(module, 8, stream));
     CHECK(vyc_stream_synchronize(stream) == VYC_E_ASSERT);
     OK(vyc_stream_synchronize(stream));
     vyc_memory_stats stats = {.struct_size = sizeof stats};
@@ -203,18 +203,18 @@ static void records_do_not_pile_up(vyc_context *context, vyc_module *module) {
 }
 
 static void an_assertion_outlives_its_plan(vyc_context *context, vyc_module *module) {
-  vyc_plan *judge = judge_plan(module, 7);
+  vyc_prepared *judge = judge_plan(module, 7);
   const uint64_t bad = 1;
   const vyc_run run = judge_run(&bad);
-  OK(vyc_plan_launch(judge, &run));
-  vyc_plan_release(judge);
+  OK(vyc_prepared_launch(judge, &run));
+  vyc_prepared_release(judge);
   uint64_t tag = 0;
   CHECK(synchronize_and_tag(context, &tag) == VYC_E_ASSERT);
   CHECK(tag == 7);
   OK(vyc_context_synchronize(context));
 }
 
-static void a_block_that_cannot_be_marked_keeps_no_event(vyc_context *context, vyc_plan *plan) {
+static void a_block_that_cannot_be_marked_keeps_no_event(vyc_context *context, vyc_prepared *plan) {
   vyc_stream *stream = new_stream(context);
   vyc_buffer *in = new_buffer(context, N * 4);
   OK(vyc_fill_zero(in, 0, N * 4));
@@ -225,7 +225,7 @@ static void a_block_that_cannot_be_marked_keeps_no_event(vyc_context *context, v
     vyc_buffer *out = new_buffer(context, N * 4);
     on_buffers(&t, in, out);
     t.run.stream = stream;
-    OK(vyc_plan_launch(plan, &t.run));
+    OK(vyc_prepared_launch(plan, &t.run));
     fail_once("cuEventRecord");
     vyc_buffer_release(out);
   }
@@ -259,19 +259,19 @@ static const char *const HALF_WAY =
     "mov.u64 %rd3, 77;\nst.relaxed.sys.global.u64 [%rd1+8], %rd3;\nmov.u32 %r0, 0;\n"
     "st.release.sys.global.u32 [%rd1+16], %r0;\nret;\n}\n";
 
-static vyc_plan *half_way_plan(vyc_module *module) {
+static vyc_prepared *half_way_plan(vyc_module *module) {
   static const vyc_parameter parameters[] = {{VYC_PARAMETER_SCALAR, 0, 0, 8, {0}},
                                              {VYC_PARAMETER_REPORT, 0, 8, 8, {0}}};
-  const vyc_plan_desc desc = {.struct_size = sizeof desc,
-                              .block = {1, 1, 1},
-                              .parameter_bytes = 16,
-                              .parameter_count = 2,
-                              .scalar_count = 1,
-                              .entry = "half_way",
-                              .parameters = parameters,
-                              .tag = 9};
-  vyc_plan *plan = NULL;
-  OK(vyc_plan_create(&plan, module, &desc));
+  const vyc_prepared_desc desc = {.struct_size = sizeof desc,
+                                  .block = {1, 1, 1},
+                                  .parameter_bytes = 16,
+                                  .parameter_count = 2,
+                                  .scalar_count = 1,
+                                  .entry = "half_way",
+                                  .parameters = parameters,
+                                  .tag = 9};
+  vyc_prepared *plan = NULL;
+  OK(vyc_prepared_create(&plan, module, &desc));
   return plan;
 }
 
@@ -281,7 +281,7 @@ static void key_and_index_of_a_failure_are_a_pair(vyc_context *context) {
   CHECK(emulator_set("stream_mode", THREADED) == 0);
   vyc_module *module = NULL;
   OK(vyc_module_load(&module, NULL, 0, context, HALF_WAY, strlen(HALF_WAY) + 1));
-  vyc_plan *plan = half_way_plan(module);
+  vyc_prepared *plan = half_way_plan(module);
   vyc_pinned *pinned = NULL;
   void *data = NULL;
   OK(vyc_pinned_alloc(&pinned, context, 4));
@@ -290,7 +290,7 @@ static void key_and_index_of_a_failure_are_a_pair(vyc_context *context) {
   *word = 0;
   const uint64_t address = (uint64_t)(uintptr_t)data;
   vyc_run run = judge_run(&address);
-  OK(vyc_plan_launch(plan, &run));
+  OK(vyc_prepared_launch(plan, &run));
   while (*word != 1) {
   }
   vyc_stream *idle = new_stream(context);
@@ -303,7 +303,7 @@ static void key_and_index_of_a_failure_are_a_pair(vyc_context *context) {
   OK(vyc_context_synchronize(context));
   vyc_stream_release(idle);
   vyc_pinned_release(pinned);
-  vyc_plan_release(plan);
+  vyc_prepared_release(plan);
   vyc_module_release(module);
   CHECK(emulator_set("stream_mode", LAZY) == 0);
 }
@@ -313,7 +313,7 @@ int main(int argc, char **argv) {
   CHECK(emulator_set("stream_mode", LAZY) == 0);
   vyc_context *context = open_context();
   vyc_module *module = load_module(context);
-  vyc_plan *copied = scale_plan(module, COPIED), *streamed = scale_plan(module, STREAMED);
+  vyc_prepared *copied = scale_plan(module, COPIED), *streamed = scale_plan(module, STREAMED);
   a_failed_wait_does_not_free_the_lane(context, module);
   lanes_that_are_given_up_do_not_run_out(streamed);
   a_run_follows_a_run_that_failed(copied, context);
@@ -326,8 +326,8 @@ int main(int argc, char **argv) {
   a_block_that_cannot_be_marked_keeps_no_event(context, copied);
   key_and_index_of_a_failure_are_a_pair(context);
   a_lost_device_names_the_first_cause();
-  vyc_plan_release(copied);
-  vyc_plan_release(streamed);
+  vyc_prepared_release(copied);
+  vyc_prepared_release(streamed);
   vyc_module_release(module);
   vyc_context_release(context);
   check_nothing_lives();

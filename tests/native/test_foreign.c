@@ -44,7 +44,7 @@ static void one_handle_is_one_stream_beside_many(vyc_context *context) {
 }
 
 /* Fills that the stream was given before, and copies it is given after, by its owner. */
-static void a_launch_keeps_the_order_of_the_stream(vyc_context *context, vyc_plan *plan) {
+static void a_launch_keeps_the_order_of_the_stream(vyc_context *context, vyc_prepared *plan) {
   CUstream raws[3] = {NULL, CU_STREAM_PER_THREAD, NULL};
   CU(cu.stream_create(&raws[2], CU_STREAM_NON_BLOCKING));
   for (int kind = 0; kind < 3; kind++) {
@@ -68,7 +68,7 @@ static void a_launch_keeps_the_order_of_the_stream(vyc_context *context, vyc_pla
 }
 
 /* Its owner destroys the stream with our launch on it; the launch is waited for all the same. */
-static void a_destroyed_stream_is_waited_for(vyc_context *context, vyc_plan *plan) {
+static void a_destroyed_stream_is_waited_for(vyc_context *context, vyc_prepared *plan) {
   for (int how = 0; how < 4; how++) {
     CUstream raw;
     CU(cu.stream_create(&raw, CU_STREAM_NON_BLOCKING));
@@ -88,7 +88,7 @@ static void a_destroyed_stream_is_waited_for(vyc_context *context, vyc_plan *pla
   }
 }
 
-static void everything_that_waits_covers_adopted_streams(vyc_context *context, vyc_plan *plan) {
+static void everything_that_waits_covers_adopted_streams(vyc_context *context, vyc_prepared *plan) {
   CUstream raw;
   CU(cu.stream_create(&raw, CU_STREAM_NON_BLOCKING));
   vyc_stream *stream = adopted(context, raw);
@@ -107,7 +107,7 @@ static void everything_that_waits_covers_adopted_streams(vyc_context *context, v
 }
 
 /* A buffer that goes while an adopted stream works on it: its block is not handed on too early. */
-static void a_block_is_reused_behind_an_adopted_stream(vyc_context *context, vyc_plan *plan) {
+static void a_block_is_reused_behind_an_adopted_stream(vyc_context *context, vyc_prepared *plan) {
   OK(vyc_context_trim(context));
   CUstream raw;
   CU(cu.stream_create(&raw, CU_STREAM_NON_BLOCKING));
@@ -127,7 +127,7 @@ static void a_block_is_reused_behind_an_adopted_stream(vyc_context *context, vyc
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 /* The owner fills before and reads after, on a stream that the launch itself does not go to. */
-static void adopted_memory_is_ordered_with_its_owner(vyc_context *context, vyc_plan *plan) {
+static void adopted_memory_is_ordered_with_its_owner(vyc_context *context, vyc_prepared *plan) {
   CUstream raw;
   CUdeviceptr x, y;
   CU(cu.stream_create(&raw, CU_STREAM_NON_BLOCKING));
@@ -149,7 +149,7 @@ static void adopted_memory_is_ordered_with_its_owner(vyc_context *context, vyc_p
       float host[N];
       CU(cu.fill(x, pattern((float)(k + 1)), N, raw));
       if (k == 0)
-        OK(vyc_plan_launch(plan, &t.run));
+        OK(vyc_prepared_launch(plan, &t.run));
       else
         OK(vyc_call_run(call));
       CU(cu.copy_out(host, y, BYTES, raw));
@@ -171,7 +171,7 @@ static void adopted_memory_is_ordered_with_its_owner(vyc_context *context, vyc_p
 }
 
 /* The owner works on a stream that it made here. */
-static void a_stream_of_this_library_may_be_a_source(vyc_context *context, vyc_plan *plan) {
+static void a_stream_of_this_library_may_be_a_source(vyc_context *context, vyc_prepared *plan) {
   CUdeviceptr x;
   CU(cu.alloc(&x, BYTES));
   vyc_stream *source = new_stream(context), *own = new_stream(context);
@@ -241,7 +241,7 @@ static void what_is_no_stream_is_refused(vyc_context *context) {
   CHECK(stream == NULL);
 }
 
-static void what_is_not_memory_of_the_device_is_refused(vyc_context *context, vyc_plan *plan) {
+static void what_is_not_memory_of_the_device_is_refused(vyc_context *context, vyc_prepared *plan) {
   int drops = 0;
   float host[N] = {0};
   vyc_buffer *buffer = NULL;
@@ -272,14 +272,14 @@ static void what_is_not_memory_of_the_device_is_refused(vyc_context *context, vy
   task t;
   prepare(&t, 1.0f);
   on_buffers(&t, mine, fixed);
-  CHECK(vyc_plan_launch(plan, &t.run) == VYC_E_INVALID);
+  CHECK(vyc_prepared_launch(plan, &t.run) == VYC_E_INVALID);
   vyc_buffer_release(fixed);
   vyc_buffer_release(mine);
   CU(cu.release(x));
 }
 
 /* Adopted bytes and bytes of a buffer of ours may be the same ones. */
-static void overlap_is_seen_across_owners(vyc_context *context, vyc_plan *plan) {
+static void overlap_is_seen_across_owners(vyc_context *context, vyc_prepared *plan) {
   vyc_buffer *mine = new_buffer(context, BYTES);
   uint64_t address = 0;
   int drops = 0;
@@ -288,7 +288,7 @@ static void overlap_is_seen_across_owners(vyc_context *context, vyc_plan *plan) 
   task t;
   prepare(&t, 1.0f);
   on_buffers(&t, mine, alias);
-  CHECK(vyc_plan_launch(plan, &t.run) == VYC_E_INVALID);
+  CHECK(vyc_prepared_launch(plan, &t.run) == VYC_E_INVALID);
   vyc_buffer_release(alias);
   vyc_buffer_release(mine);
 }
@@ -310,7 +310,7 @@ static void memory_outlives_a_close(void) {
 }
 
 /* A stream waits for what a buffer was given, wherever that was. */
-static void a_stream_is_ordered_behind_a_buffer(vyc_context *context, vyc_plan *plan) {
+static void a_stream_is_ordered_behind_a_buffer(vyc_context *context, vyc_prepared *plan) {
   CUstream raw;
   CU(cu.stream_create(&raw, CU_STREAM_NON_BLOCKING));
   vyc_stream *reader = adopted(context, raw), *own = new_stream(context);
@@ -337,7 +337,7 @@ int main(int argc, char **argv) {
   CHECK(emulator_set("stream_mode", LAZY) == 0);
   vyc_context *context = open_context();
   vyc_module *module = load_module(context);
-  vyc_plan *plan = scale_plan(module, COPIED);
+  vyc_prepared *plan = scale_plan(module, COPIED);
   enter_other_library();
   one_handle_is_one_stream(context);
   one_handle_is_one_stream_beside_many(context);
@@ -352,7 +352,7 @@ int main(int argc, char **argv) {
   what_is_not_memory_of_the_device_is_refused(context, plan);
   overlap_is_seen_across_owners(context, plan);
   a_stream_is_ordered_behind_a_buffer(context, plan);
-  vyc_plan_release(plan);
+  vyc_prepared_release(plan);
   vyc_module_release(module);
   vyc_context_release(context);
   leave_other_library();

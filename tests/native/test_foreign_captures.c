@@ -11,7 +11,7 @@ static void run_graph(CUgraph graph, CUstream stream) {
 }
 
 /* Launches go into the graph, whatever their buffers had in flight, and run when it does. */
-static void launches_are_captured(vyc_context *context, vyc_plan *plan) {
+static void launches_are_captured(vyc_context *context, vyc_prepared *plan) {
   CUstream raw;
   CUgraph graph;
   CUdeviceptr z;
@@ -54,7 +54,7 @@ static void launches_are_captured(vyc_context *context, vyc_plan *plan) {
 
 /* A recorded graph that is launched there becomes part of it, with the values of that launch, while
  * the graph itself goes on as it was. */
-static void graphs_are_captured(vyc_context *context, vyc_plan *plan) {
+static void graphs_are_captured(vyc_context *context, vyc_prepared *plan) {
   CUstream raw;
   CUgraph captured;
   CU(cu.stream_create(&raw, CU_STREAM_NON_BLOCKING));
@@ -97,7 +97,7 @@ static void graphs_are_captured(vyc_context *context, vyc_plan *plan) {
 }
 
 /* What cannot be captured says so, and the capture goes on. */
-static void what_cannot_be_captured_is_refused(vyc_context *context, vyc_plan *plan) {
+static void what_cannot_be_captured_is_refused(vyc_context *context, vyc_prepared *plan) {
   CUstream raw, blocking;
   CUgraph graph;
   CUdeviceptr x;
@@ -113,16 +113,16 @@ static void what_cannot_be_captured_is_refused(vyc_context *context, vyc_plan *p
   CU(cu.begin(raw, CU_STREAM_CAPTURE_MODE_GLOBAL));
   prepare(t, 1.0f);
   t->run.stream = stream;
-  CHECK(vyc_plan_run(plan, NULL, &t->run) == VYC_E_INVALID);
+  CHECK(vyc_prepared_run(plan, NULL, &t->run) == VYC_E_INVALID);
   prepare(t, 1.0f);
   on_buffers(t, foreign, mine);
-  CHECK(vyc_plan_launch(plan, &t->run) == VYC_E_INVALID);
+  CHECK(vyc_prepared_launch(plan, &t->run) == VYC_E_INVALID);
   CU(cu.end(raw, &graph));
   CU(cu.graph_destroy(graph));
   CU(cu.begin(blocking, CU_STREAM_CAPTURE_MODE_GLOBAL));
   t->run.stream = legacy;
   on_buffers(t, mine, foreign);
-  CHECK(vyc_plan_launch(plan, &t->run) == VYC_E_DRIVER);
+  CHECK(vyc_prepared_launch(plan, &t->run) == VYC_E_DRIVER);
   CU(cu.end(blocking, &graph));
   CU(cu.graph_destroy(graph));
   free(t);
@@ -141,12 +141,12 @@ int main(int argc, char **argv) {
   CHECK(emulator_set("stream_mode", LAZY) == 0);
   vyc_context *context = open_context();
   vyc_module *module = load_module(context);
-  vyc_plan *plan = scale_plan(module, COPIED);
+  vyc_prepared *plan = scale_plan(module, COPIED);
   enter_other_library();
   launches_are_captured(context, plan);
   graphs_are_captured(context, plan);
   what_cannot_be_captured_is_refused(context, plan);
-  vyc_plan_release(plan);
+  vyc_prepared_release(plan);
   vyc_module_release(module);
   vyc_context_release(context);
   leave_other_library();

@@ -313,7 +313,7 @@ static void every_failure_leaves_the_graph_usable(const place *p) {
 
 typedef struct replayer {
   vyc_graph *graph;
-  vyc_plan *plan;
+  vyc_prepared *plan;
   vyc_buffer *in, *out;
   vyc_stream *stream;
   uint32_t step;
@@ -360,13 +360,13 @@ static void threads_share_a_graph(const place *p) {
 static void a_closed_context_takes_its_graphs_along(void) {
   vyc_context *context = open_context();
   vyc_module *module = load_module(context);
-  vyc_plan *plan = scale_plan(module, STREAMED);
+  vyc_prepared *plan = scale_plan(module, STREAMED);
   vyc_buffer *in = filled(context, 1.0f), *out = new_buffer(context, BYTES);
   vyc_graph *graph = new_graph(context);
   add(graph, plan, in, out, 3.0f);
   OK(vyc_graph_finish(graph));
   OK(vyc_graph_launch(graph, NULL, 0, NULL));
-  vyc_plan_release(plan);
+  vyc_prepared_release(plan);
   vyc_module_release(module);
   vyc_buffer_release(in);
   vyc_buffer_release(out);

@@ -15,11 +15,11 @@
 #define KERNELS 10000
 #define THREADS 4
 
-static vyc_plan *named(vyc_module *module, const char *name) {
-  vyc_plan_desc desc = scale_desc(STREAMED);
+static vyc_prepared *named(vyc_module *module, const char *name) {
+  vyc_prepared_desc desc = scale_desc(STREAMED);
   desc.name = name;
-  vyc_plan *plan = NULL;
-  OK(vyc_plan_create(&plan, module, &desc));
+  vyc_prepared *plan = NULL;
+  OK(vyc_prepared_create(&plan, module, &desc));
   return plan;
 }
 
@@ -54,9 +54,9 @@ static void launches_say_where_they_come_from(void) {
   OK(vyc_origin_add(&origin, "step.cpp:12"));
   OK(vyc_origin_add(&other, "step.cpp:13"));
   CHECK(origin != 0 && other != 0 && origin != other);
-  vyc_plan *plan = named(b.module, "stretch");
+  vyc_prepared *plan = named(b.module, "stretch");
   b.task.run.origin = origin;
-  OK(vyc_plan_launch(plan, &b.task.run));
+  OK(vyc_prepared_launch(plan, &b.task.run));
   CHECK(strcmp(in_flight(b.context),
                "stretch, launched at step.cpp:12, 1 launch ago in call order") == 0);
   vyc_call *call = NULL;
@@ -85,11 +85,11 @@ static void launches_say_where_they_come_from(void) {
   OK(vyc_context_synchronize(b.context));
   /* A host that was built before there were origins. */
   b.task.run.struct_size = (uint32_t)offsetof(vyc_run, iterations);
-  OK(vyc_plan_launch(plan, &b.task.run));
+  OK(vyc_prepared_launch(plan, &b.task.run));
   CHECK(strcmp(in_flight(b.context), "stretch, 1 launch ago in call order") == 0);
   vyc_graph_release(graph);
   vyc_call_release(call);
-  vyc_plan_release(plan);
+  vyc_prepared_release(plan);
   tear_down(&b);
 }
 
@@ -99,18 +99,18 @@ static void runs_say_where_they_come_from(void) {
   emulator_set("stream_mode", LAZY);
   uint32_t origin = 0;
   OK(vyc_origin_add(&origin, "step.cpp:20"));
-  vyc_plan *plan = named(b.module, "stretch");
+  vyc_prepared *plan = named(b.module, "stretch");
   task host;
   prepare(&host, 3.0f);
   host.run.origin = origin;
   vyc_ticket *ticket = NULL;
-  OK(vyc_plan_submit(plan, &ticket, &host.run));
+  OK(vyc_prepared_submit(plan, &ticket, &host.run));
   CHECK(strcmp(in_flight(b.context), "stretch, launched at step.cpp:20, a call with host arrays") ==
         0);
   OK(vyc_ticket_wait(ticket, -1));
   verify(&host);
   vyc_ticket_release(ticket);
-  vyc_plan_release(plan);
+  vyc_prepared_release(plan);
   tear_down(&b);
 }
 
@@ -118,11 +118,11 @@ static void a_site_that_nobody_added_says_nothing(void) {
   bench b;
   set_up(&b, 2.0f);
   emulator_set("stream_mode", LAZY);
-  vyc_plan *plan = named(b.module, "stretch");
+  vyc_prepared *plan = named(b.module, "stretch");
   b.task.run.origin = 60000;
-  OK(vyc_plan_launch(plan, &b.task.run));
+  OK(vyc_prepared_launch(plan, &b.task.run));
   CHECK(strcmp(in_flight(b.context), "stretch, 1 launch ago in call order") == 0);
-  vyc_plan_release(plan);
+  vyc_prepared_release(plan);
   tear_down(&b);
 }
 
@@ -147,20 +147,20 @@ static void a_name_outlives_its_kernel_while_its_launch_may_be_told(void) {
   bench b;
   set_up(&b, 2.0f);
   emulator_set("stream_mode", LAZY);
-  vyc_plan *kept = named(b.module, "kept");
+  vyc_prepared *kept = named(b.module, "kept");
   vyc_stream *stream = new_stream(b.context);
-  OK(vyc_plan_launch(kept, &b.task.run));
-  for (int i = 0; i < 3000; i++) vyc_plan_release(named(b.module, "passing"));
+  OK(vyc_prepared_launch(kept, &b.task.run));
+  for (int i = 0; i < 3000; i++) vyc_prepared_release(named(b.module, "passing"));
   b.task.run.stream = stream;
-  vyc_plan *short_lived = named(b.module, "short-lived");
-  OK(vyc_plan_launch(short_lived, &b.task.run));
-  vyc_plan_release(short_lived); /* waits for what it has in flight; the note stays */
-  for (int i = 0; i < 3000; i++) vyc_plan_release(named(b.module, "passing"));
+  vyc_prepared *short_lived = named(b.module, "short-lived");
+  OK(vyc_prepared_launch(short_lived, &b.task.run));
+  vyc_prepared_release(short_lived); /* waits for what it has in flight; the note stays */
+  for (int i = 0; i < 3000; i++) vyc_prepared_release(named(b.module, "passing"));
   CHECK(strstr(in_flight(b.context), "passing") == NULL);
   CHECK(strstr(text, "kept, 1 launch ago in call order") != NULL);
   CHECK(strstr(text, "short-lived, 1 launch ago on stream ") != NULL);
   vyc_stream_release(stream);
-  vyc_plan_release(kept);
+  vyc_prepared_release(kept);
   tear_down(&b);
 }
 
@@ -177,10 +177,10 @@ static void pass(bench *b, int first, int count) {
   char name[64];
   for (int i = first; i < first + count; i++) {
     snprintf(name, sizeof name, "a kernel with a name of its own, number %d", i);
-    vyc_plan *plan = named(b->module, name);
-    OK(vyc_plan_launch(plan, &b->task.run));
+    vyc_prepared *plan = named(b->module, name);
+    OK(vyc_prepared_launch(plan, &b->task.run));
     OK(vyc_context_synchronize(b->context));
-    vyc_plan_release(plan);
+    vyc_prepared_release(plan);
   }
 }
 
@@ -217,11 +217,11 @@ static void a_text_is_of_its_context_alone(void) {
   CHECK(pthread_create(&thread, NULL, give_a_text, again) == 0);
   CHECK(pthread_join(thread, NULL) == 0);
   set_up_on(&b, again, 2.0f);
-  vyc_plan *plan = named(b.module, "scale");
-  OK(vyc_plan_launch(plan, &b.task.run));
+  vyc_prepared *plan = named(b.module, "scale");
+  OK(vyc_prepared_launch(plan, &b.task.run));
   OK(vyc_context_in_flight(again, room, sizeof room, &count));
   CHECK(count == 1 && strstr(room, "scale") != NULL && strstr(room, "text") == NULL);
-  vyc_plan_release(plan);
+  vyc_prepared_release(plan);
   tear_down(&b);
 }
 
@@ -249,9 +249,9 @@ static void *come_and_go(void *argument) {
   char name[64];
   for (int i = 0; i < 1500; i++) {
     snprintf(name, sizeof name, "kernel %d of %p", i, (void *)&own);
-    vyc_plan *plan = named(own.module, name);
-    OK(vyc_plan_launch(plan, &own.task.run));
-    vyc_plan_release(plan);
+    vyc_prepared *plan = named(own.module, name);
+    OK(vyc_prepared_launch(plan, &own.task.run));
+    vyc_prepared_release(plan);
   }
   vyc_stream_release(own.task.run.stream);
   return NULL;

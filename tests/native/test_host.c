@@ -23,21 +23,21 @@ static void find_functions(void) {
 /* A host array and a launch on buffers. */
 static void use(vyc_context *context) {
   vyc_module *module = load_module(context);
-  vyc_plan *plan = scale_plan(module, COPIED);
+  vyc_prepared *plan = scale_plan(module, COPIED);
   static task t;
   prepare(&t, 3.0f);
-  OK(vyc_plan_run(plan, NULL, &t.run));
+  OK(vyc_prepared_run(plan, NULL, &t.run));
   verify(&t);
   vyc_buffer *in = new_buffer(context, sizeof t.in), *out = new_buffer(context, sizeof t.out);
   OK(vyc_copy_in(in, 0, t.in, sizeof t.in));
   on_buffers(&t, in, out);
-  OK(vyc_plan_launch(plan, &t.run));
+  OK(vyc_prepared_launch(plan, &t.run));
   memset(t.out, 0, sizeof t.out);
   OK(vyc_copy_out(out, 0, t.out, sizeof t.out));
   verify(&t);
   vyc_buffer_release(in);
   vyc_buffer_release(out);
-  vyc_plan_release(plan);
+  vyc_prepared_release(plan);
   vyc_module_release(module);
 }
 
@@ -199,17 +199,17 @@ static void the_host_hears_of_what_was_passed_over_and_lost(void) {
   static host self;
   vyc_context *context = open_hosted(&self);
   vyc_bundle *bundle = open_example();
-  vyc_kernel *kernel = NULL;
+  vyc_bundled_kernel *kernel = NULL;
   CHECK(emulator_fail("cuModuleLoadDataEx", 1, 218, 0) == 0); /* CUDA_ERROR_INVALID_PTX */
-  OK(vyc_kernel_load(&kernel, NULL, 0, context, bundle, "saxpy", 0));
+  OK(vyc_bundled_kernel_load(&kernel, NULL, 0, context, bundle, "saxpy", 0));
   CHECK(self.messages == 1 && strstr(self.message, "sm_90 is passed over") != NULL);
-  vyc_kernel_release(kernel);
+  vyc_bundled_kernel_release(kernel);
   CHECK(emulator_fail("cuModuleLoadDataEx", 1, 218, 1) == 0);
-  CHECK(vyc_kernel_load(&kernel, NULL, 0, context, bundle, "saxpy", 0) == VYC_E_COMPILE);
+  CHECK(vyc_bundled_kernel_load(&kernel, NULL, 0, context, bundle, "saxpy", 0) == VYC_E_COMPILE);
   CHECK(self.messages == 3);
   CHECK(emulator_reset() == 0);
   CHECK(emulator_fail("cuModuleLoadDataEx", 1, 700, 0) == 0); /* CUDA_ERROR_ILLEGAL_ADDRESS */
-  CHECK(vyc_kernel_load(&kernel, NULL, 0, context, bundle, "saxpy", 0) == VYC_E_LOST);
+  CHECK(vyc_bundled_kernel_load(&kernel, NULL, 0, context, bundle, "saxpy", 0) == VYC_E_LOST);
   CHECK(self.messages == 4 && strstr(self.message, "lost") != NULL);
   CHECK(emulator_reset() == 0);
   vyc_bundle_release(bundle);

@@ -19,12 +19,12 @@ static const char *in_flight(vyc_context *context) {
   return text;
 }
 
-static vyc_plan *labeled(vyc_module *module, const vyc_label *labels, uint32_t struct_size) {
-  vyc_plan_desc desc = scale_desc(STREAMED);
+static vyc_prepared *labeled(vyc_module *module, const vyc_label *labels, uint32_t struct_size) {
+  vyc_prepared_desc desc = scale_desc(STREAMED);
   desc.struct_size = struct_size;
   desc.labels = labels;
-  vyc_plan *plan = NULL;
-  OK(vyc_plan_create(&plan, module, &desc));
+  vyc_prepared *plan = NULL;
+  OK(vyc_prepared_create(&plan, module, &desc));
   return plan;
 }
 
@@ -35,15 +35,15 @@ static uint64_t address_of(vyc_buffer *buffer) {
   return address;
 }
 
-static void launch_and_compare(bench *b, vyc_plan *plan, const char *with) {
+static void launch_and_compare(bench *b, vyc_prepared *plan, const char *with) {
   char wanted[512];
   snprintf(wanted, sizeof wanted, "scale%s, 1 launch ago in call order", with);
   for (int i = 0; i < 3; i++) { /* plain, by a new graph, by that again */
     OK(vyc_context_synchronize(b->context));
-    OK(vyc_plan_launch(plan, &b->task.run));
+    OK(vyc_prepared_launch(plan, &b->task.run));
     CHECK(strcmp(in_flight(b->context), wanted) == 0);
   }
-  vyc_plan_release(plan);
+  vyc_prepared_release(plan);
 }
 
 static void arguments_are_told_by_their_labels(void) {
@@ -54,11 +54,11 @@ static void arguments_are_told_by_their_labels(void) {
   const unsigned long long in = address_of(b.in), out = address_of(b.out);
   snprintf(with, sizeof with, " with px=float32[%u] at 0x%llx, po=float32 at 0x%llx, a=2.5", N, in,
            out);
-  launch_and_compare(&b, labeled(b.module, LABELS, sizeof(vyc_plan_desc)), with);
+  launch_and_compare(&b, labeled(b.module, LABELS, sizeof(vyc_prepared_desc)), with);
   snprintf(with, sizeof with, " with 0x%llx, 0x%llx, 0x%llx", in, out,
            (unsigned long long)bits(2.5f));
-  launch_and_compare(&b, labeled(b.module, NULL, sizeof(vyc_plan_desc)), with);
-  const uint32_t earlier = offsetof(vyc_plan_desc, labels);
+  launch_and_compare(&b, labeled(b.module, NULL, sizeof(vyc_prepared_desc)), with);
+  const uint32_t earlier = offsetof(vyc_prepared_desc, labels);
   launch_and_compare(&b, labeled(b.module, LABELS, earlier), with);
   tear_down(&b);
 }
@@ -67,10 +67,10 @@ static void a_type_that_there_is_not_is_refused(void) {
   bench b;
   set_up(&b, 2.5f);
   const vyc_label wrong[] = {{"px", VYC_TYPE_F32, 0}, {"po", VYC_TYPE_F64 + 1, 0}, {NULL, 0, 0}};
-  vyc_plan_desc desc = scale_desc(STREAMED);
+  vyc_prepared_desc desc = scale_desc(STREAMED);
   desc.labels = wrong;
-  vyc_plan *plan = NULL;
-  CHECK(vyc_plan_create(&plan, b.module, &desc) == VYC_E_INVALID);
+  vyc_prepared *plan = NULL;
+  CHECK(vyc_prepared_create(&plan, b.module, &desc) == VYC_E_INVALID);
   tear_down(&b);
 }
 
@@ -79,8 +79,8 @@ static void arguments_that_are_not_the_notes_are_not_told(void) {
   bench b;
   set_up(&b, 2.5f);
   emulator_set("stream_mode", LAZY);
-  vyc_plan *plan = labeled(b.module, LABELS, sizeof(vyc_plan_desc));
-  OK(vyc_plan_launch(plan, &b.task.run));
+  vyc_prepared *plan = labeled(b.module, LABELS, sizeof(vyc_prepared_desc));
+  OK(vyc_prepared_launch(plan, &b.task.run));
   vyc_entry *entry = &b.context->history.entries[VYC_SLOT_MAIN][0];
   for (uint32_t i = 0; i <= VYC_NOTED_WORDS; i++) {
     _Atomic uint64_t *word = i == VYC_NOTED_WORDS ? &entry->check : &entry->words[i];
@@ -89,7 +89,7 @@ static void arguments_that_are_not_the_notes_are_not_told(void) {
     CHECK(strcmp(in_flight(b.context), "scale, 1 launch ago in call order") == 0);
     atomic_fetch_xor(word, 1);
   }
-  vyc_plan_release(plan);
+  vyc_prepared_release(plan);
   tear_down(&b);
 }
 
@@ -97,7 +97,7 @@ static void arguments_that_are_not_the_notes_are_not_told(void) {
 
 typedef struct launcher {
   bench *bench;
-  vyc_plan *plan;
+  vyc_prepared *plan;
   vyc_buffer *in, *out;
   vyc_call *call;
   task task;
@@ -107,7 +107,7 @@ typedef struct launcher {
 static void *launch_on(void *argument) {
   launcher *l = argument;
   for (int i = 0; i < ROUNDS; i++) {
-    OK(vyc_plan_launch(l->plan, &l->task.run));
+    OK(vyc_prepared_launch(l->plan, &l->task.run));
     OK(vyc_call_run(l->call));
     OK(vyc_call_set_run(l->call, &l->task.run));
   }
@@ -148,7 +148,7 @@ static void arguments_of_two_launches_are_never_mixed(void) {
   bench b;
   set_up(&b, 2.5f);
   static launcher launchers[THREADS];
-  vyc_plan *plan = labeled(b.module, LABELS, sizeof(vyc_plan_desc));
+  vyc_prepared *plan = labeled(b.module, LABELS, sizeof(vyc_prepared_desc));
   for (int i = 0; i < THREADS; i++) {
     launcher *l = &launchers[i];
     l->bench = &b;
@@ -169,7 +169,7 @@ static void arguments_of_two_launches_are_never_mixed(void) {
   for (int i = 0; i < THREADS; i++)
     CHECK(pthread_create(&launching[i], NULL, launch_on, &launchers[i]) == 0);
   for (int i = 0; i < THREADS; i++) CHECK(pthread_join(launching[i], NULL) == 0);
-  OK(vyc_plan_launch(plan, &launchers[0].task.run)); /* there is one to be told at last */
+  OK(vyc_prepared_launch(plan, &launchers[0].task.run)); /* there is one to be told at last */
   while (__atomic_load_n(&r.told, __ATOMIC_RELAXED) == 0) {
   }
   __atomic_store_n(&over, 1, __ATOMIC_RELEASE);
@@ -179,7 +179,7 @@ static void arguments_of_two_launches_are_never_mixed(void) {
     vyc_buffer_release(launchers[i].in);
     vyc_buffer_release(launchers[i].out);
   }
-  vyc_plan_release(plan);
+  vyc_prepared_release(plan);
   tear_down(&b);
 }
 
@@ -191,8 +191,8 @@ static void lose(size_t room, int whole) {
   vyc_error error = {0};
   set_up(&b, 2.5f);
   emulator_set("stream_mode", LAZY);
-  vyc_plan *plan = labeled(b.module, LABELS, sizeof(vyc_plan_desc));
-  for (int i = 0; i < 30; i++) OK(vyc_plan_launch(plan, &b.task.run));
+  vyc_prepared *plan = labeled(b.module, LABELS, sizeof(vyc_prepared_desc));
+  for (int i = 0; i < 30; i++) OK(vyc_prepared_launch(plan, &b.task.run));
   CHECK(emulator_fail("cuStreamQuery", 1, 700, 0) == 0);
   CHECK(emulator_fail("cuStreamSynchronize", 1, 700, 0) == 0);
   CHECK(vyc_context_synchronize(b.context) == VYC_E_LOST);
@@ -203,7 +203,7 @@ static void lose(size_t room, int whole) {
   CHECK((used > 0) == whole);
   if (whole) CHECK(strcmp(error.launches + used - strlen("in call order"), "in call order") == 0);
   CHECK(emulator_reset() == 0);
-  vyc_plan_release(plan);
+  vyc_prepared_release(plan);
   vyc_buffer_release(b.in);
   vyc_buffer_release(b.out);
   vyc_module_release(b.module);

@@ -15,7 +15,7 @@
 typedef struct shared {
   vyc_context *context;
   vyc_module *module;
-  vyc_plan *plan;
+  vyc_prepared *plan;
   vyc_call *call;
   vyc_buffer *in, *out;
 } shared;
@@ -28,9 +28,9 @@ static int is_closed(vyc_status status) {
 static int use_runs(const shared *s, task *t) {
   vyc_ticket *ticket = NULL;
   prepare(t, 2.0f);
-  if (is_closed(vyc_plan_run(s->plan, NULL, &t->run))) return 0;
+  if (is_closed(vyc_prepared_run(s->plan, NULL, &t->run))) return 0;
   verify(t);
-  if (is_closed(vyc_plan_submit(s->plan, &ticket, &t->run))) return 0;
+  if (is_closed(vyc_prepared_submit(s->plan, &ticket, &t->run))) return 0;
   const int open = !is_closed(vyc_ticket_wait(ticket, -1));
   vyc_ticket_release(ticket);
   return open;
@@ -39,7 +39,7 @@ static int use_runs(const shared *s, task *t) {
 static int use_launches(const shared *s, task *t) {
   prepare(t, 2.0f);
   on_buffers(t, s->in, s->out);
-  if (is_closed(vyc_plan_launch(s->plan, &t->run))) return 0;
+  if (is_closed(vyc_prepared_launch(s->plan, &t->run))) return 0;
   for (int i = 0; i < 20; i++) /* from the second on nothing but its graph is launched */
     if (is_closed(vyc_call_run(s->call))) return 0;
   return !is_closed(vyc_call_set(s->call, &t->run)) &&
@@ -51,14 +51,14 @@ static int use_children(const shared *s) {
   vyc_stream *stream = NULL;
   vyc_event *event = NULL;
   vyc_pinned *pinned = NULL;
-  vyc_plan *plan = NULL;
-  const vyc_plan_desc desc = scale_desc(COPIED);
+  vyc_prepared *plan = NULL;
+  const vyc_prepared_desc desc = scale_desc(COPIED);
   const int open = !is_closed(vyc_buffer_alloc(&buffer, s->context, 5000)) &&
                    !is_closed(vyc_stream_create(&stream, s->context)) &&
                    !is_closed(vyc_stream_record(stream, &event)) &&
                    !is_closed(vyc_pinned_alloc(&pinned, s->context, 5000)) &&
-                   !is_closed(vyc_plan_create(&plan, s->module, &desc));
-  vyc_plan_release(plan);
+                   !is_closed(vyc_prepared_create(&plan, s->module, &desc));
+  vyc_prepared_release(plan);
   vyc_pinned_release(pinned);
   vyc_event_release(event);
   vyc_stream_release(stream);
@@ -101,7 +101,7 @@ static void release(shared *s) {
   vyc_call_release(s->call);
   vyc_buffer_release(s->in);
   vyc_buffer_release(s->out);
-  vyc_plan_release(s->plan);
+  vyc_prepared_release(s->plan);
   vyc_module_release(s->module);
   vyc_context_release(s->context);
 }
@@ -155,7 +155,7 @@ static void a_close_lets_a_wait_end(void) {
   CHECK(t != NULL);
   prepare(t, 3.0f);
   vyc_ticket *ticket = NULL;
-  OK(vyc_plan_submit(s.plan, &ticket, &t->run));
+  OK(vyc_prepared_submit(s.plan, &ticket, &t->run));
   waiting waiter;
   begin_wait(&waiter, ticket);
   OK(vyc_context_close(s.context));
@@ -173,9 +173,9 @@ static void a_ticket_outlives_everything(void) {
   CHECK(t != NULL);
   prepare(t, 3.0f);
   vyc_ticket *kept = NULL, *dropped = NULL;
-  OK(vyc_plan_submit(s.plan, &dropped, &t->run));
+  OK(vyc_prepared_submit(s.plan, &dropped, &t->run));
   vyc_ticket_release(dropped);
-  OK(vyc_plan_submit(s.plan, &kept, &t->run));
+  OK(vyc_prepared_submit(s.plan, &kept, &t->run));
   release(&s);
   OK(vyc_ticket_wait(kept, -1));
   verify(t);
@@ -194,13 +194,13 @@ static void a_plan_goes_with_runs_in_flight(void) {
   for (int i = 0; i < 5; i++) {
     prepare(t, 3.0f);
     t->run.timeout_ns = 0;
-    CHECK(vyc_plan_run(s.plan, NULL, &t->run) != VYC_E_DRIVER);
+    CHECK(vyc_prepared_run(s.plan, NULL, &t->run) != VYC_E_DRIVER);
     on_buffers(t, s.in, s.out);
-    OK(vyc_plan_launch(s.plan, &t->run));
+    OK(vyc_prepared_launch(s.plan, &t->run));
   }
   vyc_call_release(s.call);
   s.call = NULL;
-  vyc_plan_release(s.plan);
+  vyc_prepared_release(s.plan);
   s.plan = NULL;
   OK(vyc_context_synchronize(s.context));
   release(&s);
@@ -216,7 +216,7 @@ static void a_plan_goes_with_runs_in_flight(void) {
 static void child(shared *s, vyc_ticket *ticket) {
   task t;
   prepare(&t, 1.0f);
-  int right = vyc_plan_run(s->plan, NULL, &t.run) == VYC_E_UNAVAILABLE;
+  int right = vyc_prepared_run(s->plan, NULL, &t.run) == VYC_E_UNAVAILABLE;
   right &= vyc_call_run(s->call) == VYC_E_UNAVAILABLE;
   right &= vyc_context_synchronize(s->context) == VYC_E_UNAVAILABLE;
   const vyc_status waited = vyc_ticket_wait(ticket, -1); /* VYC_OK: had finished before the fork */
@@ -245,7 +245,7 @@ static void a_forked_child_neither_hangs_nor_touches_the_device(void) {
   CHECK(pthread_create(&churner, NULL, churn, &s) == 0);
   for (int round = 0; round < ROUNDS; round++) {
     vyc_ticket *ticket = NULL;
-    OK(vyc_plan_submit(s.plan, &ticket, &t->run));
+    OK(vyc_prepared_submit(s.plan, &ticket, &t->run));
     begin_wait(&waiter, ticket);
     const pid_t pid = fork();
     CHECK(pid >= 0);

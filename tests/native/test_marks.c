@@ -9,7 +9,7 @@
 static struct {
   vyc_context *context;
   vyc_module *module;
-  vyc_plan *plan;
+  vyc_prepared *plan;
   vyc_stream *stream, *second;
   vyc_buffer *in, *out, *next;
 } s;
@@ -30,7 +30,7 @@ static void end(void) {
   vyc_buffer_release(s.next);
   vyc_stream_release(s.stream);
   vyc_stream_release(s.second);
-  vyc_plan_release(s.plan);
+  vyc_prepared_release(s.plan);
   OK(vyc_context_synchronize(s.context));
 }
 
@@ -122,13 +122,13 @@ static void as_changed_replay(void) {
 static void as_run(void) {
   vyc_ticket *ticket = NULL;
   bind(3.0f);
-  OK(vyc_plan_submit(s.plan, &ticket, &shared.run));
+  OK(vyc_prepared_submit(s.plan, &ticket, &shared.run));
   vyc_ticket_release(ticket);
 }
 
 static void nothing(void) {}
 static void make_plan(void) { /* whose first launch is plain */
-  vyc_plan_release(s.plan);
+  vyc_prepared_release(s.plan);
   s.plan = scale_plan(s.module, COPIED);
 }
 

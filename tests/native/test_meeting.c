@@ -28,7 +28,7 @@ static CUresult launch_graph(CUgraphExec exec, CUstream stream) {
 }
 
 static vyc_context *context;
-static vyc_plan *plan;
+static vyc_prepared *plan;
 static vyc_buffer *in, *out[THREADS];
 
 static void *launch_in_rounds(void *number) {
@@ -38,7 +38,7 @@ static void *launch_in_rounds(void *number) {
   on_buffers(&t, in, out[i]);
   for (int round = 0; round < ROUNDS; round++) {
     pthread_barrier_wait(&begins);
-    OK(vyc_plan_launch(plan, &t.run));
+    OK(vyc_prepared_launch(plan, &t.run));
     pthread_barrier_wait(&ends);
   }
   return NULL;
@@ -83,7 +83,7 @@ int main(int argc, char **argv) {
     vyc_buffer_release(out[i]);
   }
   vyc_buffer_release(in);
-  vyc_plan_release(plan);
+  vyc_prepared_release(plan);
   vyc_module_release(module);
   vyc_context_release(context);
   check_nothing_lives();

@@ -3,7 +3,8 @@
 #include "dispatch_test.h"
 
 /* A block that still has a copy from it pending on the main stream goes to a lane's slab. */
-static void a_lane_waits_for_the_earlier_owner_of_its_slab(vyc_context *context, vyc_plan *plan) {
+static void a_lane_waits_for_the_earlier_owner_of_its_slab(vyc_context *context,
+                                                           vyc_prepared *plan) {
   OK(vyc_context_trim(context));
   /* The lane's device slab: both bindings, each on a boundary of 256 bytes. */
   vyc_buffer *from = new_buffer(context, 2 * ((BYTES + 255) / 256 * 256));
@@ -16,7 +17,7 @@ static void a_lane_waits_for_the_earlier_owner_of_its_slab(vyc_context *context,
   task *t = malloc(sizeof *t);
   CHECK(t != NULL);
   prepare(t, 3.0f);
-  OK(vyc_plan_run(plan, NULL, &t->run));
+  OK(vyc_prepared_run(plan, NULL, &t->run));
   verify(t);
   check_filled(to, 5.0f);
   free(t);
@@ -24,7 +25,7 @@ static void a_lane_waits_for_the_earlier_owner_of_its_slab(vyc_context *context,
   vyc_buffer_release(five);
 }
 
-static void a_stream_waits_for_a_fill_of_its_buffer(vyc_context *context, vyc_plan *plan) {
+static void a_stream_waits_for_a_fill_of_its_buffer(vyc_context *context, vyc_prepared *plan) {
   vyc_stream *stream = new_stream(context);
   vyc_buffer *in = filled(context, 2.0f), *out = new_buffer(context, BYTES);
   OK(vyc_fill_zero(out, 0, BYTES));
@@ -36,7 +37,7 @@ static void a_stream_waits_for_a_fill_of_its_buffer(vyc_context *context, vyc_pl
 }
 
 /* More streams than a word has bits. */
-static void streams_that_share_a_bit_are_ordered_each(vyc_context *context, vyc_plan *plan) {
+static void streams_that_share_a_bit_are_ordered_each(vyc_context *context, vyc_prepared *plan) {
   enum { STREAMS = 64 };
   vyc_stream *streams[STREAMS];
   for (int i = 0; i < STREAMS; i++) streams[i] = new_stream(context);
@@ -53,7 +54,7 @@ static void streams_that_share_a_bit_are_ordered_each(vyc_context *context, vyc_
   for (int i = 0; i < STREAMS; i++) vyc_stream_release(streams[i]);
 }
 
-static void a_copy_waits_again_after_a_wait_that_failed(vyc_context *context, vyc_plan *plan) {
+static void a_copy_waits_again_after_a_wait_that_failed(vyc_context *context, vyc_prepared *plan) {
   vyc_stream *stream = new_stream(context);
   vyc_buffer *in = filled(context, 2.0f), *out = filled(context, 1.0f);
   float host[N];
@@ -69,11 +70,11 @@ static void a_copy_waits_again_after_a_wait_that_failed(vyc_context *context, vy
 /* The report word of a released plan is not handed on while a launch may write to it. */
 static void a_report_word_is_not_reused_under_a_launch(vyc_context *context, vyc_module *module) {
   OK(vyc_context_trim(context));
-  vyc_plan *judge = judge_plan(module, 1);
+  vyc_prepared *judge = judge_plan(module, 1);
   const uint64_t bad = 1;
   const vyc_run run = judge_run(&bad);
-  OK(vyc_plan_launch(judge, &run));
-  vyc_plan_release(judge);
+  OK(vyc_prepared_launch(judge, &run));
+  vyc_prepared_release(judge);
   vyc_pinned *pinned = NULL;
   void *data = NULL;
   OK(vyc_pinned_alloc(&pinned, context, 8));
@@ -98,11 +99,12 @@ static uint64_t live_pinned(vyc_context *context) {
 }
 
 /* Neither the ticket nor the caller holds the memory any more, and the kernel has not begun. */
-static void an_abandoned_run_keeps_its_page_locked_arguments(vyc_context *context, vyc_plan *plan) {
+static void an_abandoned_run_keeps_its_page_locked_arguments(vyc_context *context,
+                                                             vyc_prepared *plan) {
   task *t = malloc(sizeof *t);
   CHECK(t != NULL);
   prepare(t, 3.0f);
-  OK(vyc_plan_run(plan, NULL, &t->run)); /* the lane has its slab now */
+  OK(vyc_prepared_run(plan, NULL, &t->run)); /* the lane has its slab now */
   const uint64_t before = live_pinned(context);
   vyc_pinned *in = NULL, *out = NULL, *next[2] = {NULL, NULL};
   float *const from = new_pinned(&in, context), *const to = new_pinned(&out, context);
@@ -112,7 +114,7 @@ static void an_abandoned_run_keeps_its_page_locked_arguments(vyc_context *contex
   t->arguments[1] =
       (vyc_argument){.kind = VYC_ARGUMENT_PINNED, .count = N, .result = to, .pinned = out};
   vyc_ticket *ticket = NULL;
-  OK(vyc_plan_submit(plan, &ticket, &t->run));
+  OK(vyc_prepared_submit(plan, &ticket, &t->run));
   vyc_ticket_release(ticket);
   vyc_pinned_release(in);
   vyc_pinned_release(out);
@@ -124,7 +126,7 @@ static void an_abandoned_run_keeps_its_page_locked_arguments(vyc_context *contex
   for (uint32_t i = 0; i < N; i++) CHECK(to[i] == 3.0f * t->in[i]);
   for (int i = 0; i < 2; i++) vyc_pinned_release(next[i]);
   prepare(t, 4.0f);
-  OK(vyc_plan_run(plan, NULL, &t->run)); /* finds the lane of the abandoned run */
+  OK(vyc_prepared_run(plan, NULL, &t->run)); /* finds the lane of the abandoned run */
   verify(t);
   CHECK(live_pinned(context) == before);
   free(t);
@@ -144,19 +146,19 @@ static void a_copy_within_a_buffer_may_overlap(vyc_context *context) {
 }
 
 /* A grid that is empty in y covers nothing, however many blocks it has in x. */
-static void an_empty_grid_leaves_zeros(vyc_plan *streamed) {
+static void an_empty_grid_leaves_zeros(vyc_prepared *streamed) {
   task *t = malloc(sizeof *t);
   CHECK(t != NULL);
   prepare(t, 3.0f);
-  OK(vyc_plan_run(streamed, NULL, &t->run));
+  OK(vyc_prepared_run(streamed, NULL, &t->run));
   t->run.grid[1] = 0;
-  OK(vyc_plan_run(streamed, NULL, &t->run));
+  OK(vyc_prepared_run(streamed, NULL, &t->run));
   for (uint32_t i = 0; i < N; i++) CHECK(t->out[i] == 0.0f);
   free(t);
 }
 
 /* The flag that tells the end is memory, and looking at it moves nothing on. */
-static void a_run_elsewhere_ends_when_it_is_asked_for(vyc_context *context, vyc_plan *streamed,
+static void a_run_elsewhere_ends_when_it_is_asked_for(vyc_context *context, vyc_prepared *streamed,
                                                       vyc_stream *stream) {
   vyc_buffer *in = filled(context, 2.0f);
   vyc_ticket *ticket = NULL;
@@ -166,10 +168,10 @@ static void a_run_elsewhere_ends_when_it_is_asked_for(vyc_context *context, vyc_
   for (uint32_t i = 0; i < N; i++) t->in[i] = 2.0f;
   t->arguments[0] = (vyc_argument){.kind = VYC_ARGUMENT_BUFFER, .count = N, .buffer = in};
   t->run.stream = stream;
-  OK(vyc_plan_run(streamed, NULL, &t->run));
+  OK(vyc_prepared_run(streamed, NULL, &t->run));
   verify(t);
   memset(t->out, 0, sizeof t->out);
-  OK(vyc_plan_submit(streamed, &ticket, &t->run));
+  OK(vyc_prepared_submit(streamed, &ticket, &t->run));
   while (vyc_ticket_query(ticket) == VYC_NOT_READY) {
   }
   OK(vyc_ticket_wait(ticket, -1));
@@ -179,7 +181,8 @@ static void a_run_elsewhere_ends_when_it_is_asked_for(vyc_context *context, vyc_
   vyc_buffer_release(in);
 }
 
-static void runs_elsewhere_end_when_they_are_asked_for(vyc_context *context, vyc_plan *streamed) {
+static void runs_elsewhere_end_when_they_are_asked_for(vyc_context *context,
+                                                       vyc_prepared *streamed) {
   enum { STREAMS = 64 }; /* the last ones without a number */
   vyc_stream *streams[STREAMS], *legacy = NULL;
   a_run_elsewhere_ends_when_it_is_asked_for(context, streamed, NULL);
@@ -194,24 +197,24 @@ static void runs_elsewhere_end_when_they_are_asked_for(vyc_context *context, vyc
 
 /* By somebody who looks now and then, and would be long at it by the number of looks. */
 static void a_look_without_a_wait_asks_the_driver(vyc_module *module) {
-  vyc_plan *plan = scale_plan(module, STREAMED);
+  vyc_prepared *plan = scale_plan(module, STREAMED);
   vyc_ticket *ticket = NULL;
   task *t = malloc(sizeof *t);
   CHECK(t != NULL);
   prepare(t, 3.0f);
-  OK(vyc_plan_submit(plan, &ticket, &t->run));
+  OK(vyc_prepared_submit(plan, &ticket, &t->run));
   const uint64_t asked = count_of("cuStreamQuery");
   CHECK(vyc_ticket_query(ticket) == VYC_NOT_READY);
   CHECK(count_of("cuStreamQuery") == asked + 1);
   OK(vyc_ticket_wait(ticket, -1));
   verify(t);
   vyc_ticket_release(ticket);
-  vyc_plan_release(plan);
+  vyc_prepared_release(plan);
   free(t);
 }
 
 /* Its stream is gone before anybody asks for the run, and another one has its number. */
-static void a_run_outlives_its_stream(vyc_context *context, vyc_plan *streamed) {
+static void a_run_outlives_its_stream(vyc_context *context, vyc_prepared *streamed) {
   vyc_stream *stream = new_stream(context), *other = NULL;
   vyc_buffer *in = filled(context, 2.0f);
   vyc_ticket *ticket = NULL;
@@ -221,7 +224,7 @@ static void a_run_outlives_its_stream(vyc_context *context, vyc_plan *streamed) 
   for (uint32_t i = 0; i < N; i++) t->in[i] = 2.0f;
   t->arguments[0] = (vyc_argument){.kind = VYC_ARGUMENT_BUFFER, .count = N, .buffer = in};
   t->run.stream = stream;
-  OK(vyc_plan_submit(streamed, &ticket, &t->run));
+  OK(vyc_prepared_submit(streamed, &ticket, &t->run));
   vyc_stream_release(stream);
   other = new_stream(context);
   OK(vyc_ticket_wait(ticket, -1));
@@ -233,7 +236,7 @@ static void a_run_outlives_its_stream(vyc_context *context, vyc_plan *streamed) 
 }
 
 /* Work given before two questions has not ended while nobody waits; after a wait it has. */
-static void a_device_far_behind_is_told(vyc_context *context, vyc_plan *plan) {
+static void a_device_far_behind_is_told(vyc_context *context, vyc_prepared *plan) {
   vyc_buffer *in = filled(context, 1.0f), *out = new_buffer(context, BYTES);
   vyc_stream *stream = NULL;
   OK(vyc_stream_create(&stream, context));
@@ -251,7 +254,7 @@ static void a_device_far_behind_is_told(vyc_context *context, vyc_plan *plan) {
 }
 
 /* What is asked of one stream says nothing of another. */
-static void a_device_far_behind_is_told_of_each_stream(vyc_context *context, vyc_plan *plan) {
+static void a_device_far_behind_is_told_of_each_stream(vyc_context *context, vyc_prepared *plan) {
   vyc_buffer *in = filled(context, 1.0f), *out = new_buffer(context, BYTES);
   vyc_stream *busy = new_stream(context), *idle = new_stream(context);
   OK(vyc_context_synchronize(context));
@@ -275,7 +278,7 @@ int main(int argc, char **argv) {
   CHECK(emulator_set("stream_mode", LAZY) == 0);
   vyc_context *context = open_context();
   vyc_module *module = load_module(context);
-  vyc_plan *copied = scale_plan(module, COPIED), *streamed = scale_plan(module, STREAMED);
+  vyc_prepared *copied = scale_plan(module, COPIED), *streamed = scale_plan(module, STREAMED);
   a_lane_waits_for_the_earlier_owner_of_its_slab(context, copied);
   a_stream_waits_for_a_fill_of_its_buffer(context, copied);
   streams_that_share_a_bit_are_ordered_each(context, copied);
@@ -290,8 +293,8 @@ int main(int argc, char **argv) {
   a_run_outlives_its_stream(context, streamed);
   a_device_far_behind_is_told(context, copied);
   a_device_far_behind_is_told_of_each_stream(context, copied);
-  vyc_plan_release(copied);
-  vyc_plan_release(streamed);
+  vyc_prepared_release(copied);
+  vyc_prepared_release(streamed);
   vyc_module_release(module);
   vyc_context_release(context);
   check_nothing_lives();

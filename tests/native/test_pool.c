@@ -50,12 +50,12 @@ static void every_idle_block_is_found_again(int kind) {
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-static void launch_on(vyc_plan *plan, const piece *in, const piece *out, vyc_stream *stream) {
+static void launch_on(vyc_prepared *plan, const piece *in, const piece *out, vyc_stream *stream) {
   task t;
   prepare(&t, 2.0f);
   on_buffers(&t, in->buffer, out->buffer);
   t.run.stream = stream;
-  OK(vyc_plan_launch(plan, &t.run));
+  OK(vyc_prepared_launch(plan, &t.run));
 }
 
 /* In lazy mode a question moves a stream on by one operation, so the first answer is "not yet". */
@@ -209,7 +209,7 @@ static void a_shortage_waits_for_released_blocks(void) {
 enum { RUNS = 8, ROOM = 512 * 1024 };
 
 /* As many runs at once, each with that many bytes in and out. */
-static void burst(vyc_plan *plan) {
+static void burst(vyc_prepared *plan) {
   static float in[ROOM / 4], out[RUNS * ROOM / 4];
   task t;
   vyc_ticket *tickets[RUNS];
@@ -221,7 +221,7 @@ static void burst(vyc_plan *plan) {
   for (int i = 0; i < ROOM / 4; i++) in[i] = (float)(i + 1);
   for (int i = 0; i < RUNS; i++) {
     t.arguments[1].result = out + (size_t)i * (ROOM / 4);
-    OK(vyc_plan_submit(plan, &tickets[i], &t.run));
+    OK(vyc_prepared_submit(plan, &tickets[i], &t.run));
   }
   for (int i = 0; i < RUNS; i++) {
     OK(vyc_ticket_wait(tickets[i], -1));
@@ -250,7 +250,7 @@ static void a_trim_leaves_the_room_of_runs_in_flight(void) {
   task t;
   vyc_ticket *ticket = NULL;
   prepare(&t, 3.0f);
-  OK(vyc_plan_submit(s.plan, &ticket, &t.run));
+  OK(vyc_prepared_submit(s.plan, &ticket, &t.run));
   OK(vyc_context_trim(s.context));
   const piece other = new_piece(DEVICE, s.context, N * 4);
   OK(vyc_fill_zero(other.buffer, 0, N * 4));
@@ -282,7 +282,7 @@ static const char *const CALLS[] = {"cuMemAlloc",    "cuMemHostAlloc",      "cuE
 #define CALL_COUNT (sizeof CALLS / sizeof CALLS[0])
 
 /* Allocation, use on two streams, release under work, budget, trim; no two live blocks overlap. */
-static void use_pools(vyc_context *context, vyc_plan *plan, vyc_stream **streams) {
+static void use_pools(vyc_context *context, vyc_prepared *plan, vyc_stream **streams) {
   piece pieces[6];
   int have[6] = {0};
   for (int i = 0; i < 6; i++)
@@ -298,7 +298,7 @@ static void use_pools(vyc_context *context, vyc_plan *plan, vyc_stream **streams
     prepare(&t, 2.0f);
     on_buffers(&t, pieces[0].buffer, pieces[2].buffer);
     t.run.stream = streams[i % 2];
-    vyc_plan_launch(plan, &t.run); /* may fail, as any of these */
+    vyc_prepared_launch(plan, &t.run); /* may fail, as any of these */
   }
   vyc_context_set_memory_budget(context, 4 * MIB, 4 * MIB);
   for (int i = 0; i < 6; i++)
@@ -311,7 +311,7 @@ static void any_call_may_fail(void) {
     for (uint64_t nth = 1; nth <= 4; nth++) {
       vyc_context *context = open_context();
       vyc_module *module = load_module(context);
-      vyc_plan *plan = scale_plan(module, COPIED);
+      vyc_prepared *plan = scale_plan(module, COPIED);
       vyc_stream *streams[2] = {new_stream(context), new_stream(context)};
       CHECK(emulator_set("stream_mode", nth % 2 == 0 ? LAZY : THREADED) == 0);
       CHECK(emulator_fail(CALLS[i], nth, CUDA_ERROR_UNKNOWN, 0) == 0);
@@ -320,7 +320,7 @@ static void any_call_may_fail(void) {
       use_pools(context, plan, streams);
       for (int kind = 0; kind < KINDS; kind++) CHECK(read_stats(kind, context).count == 0);
       for (int j = 0; j < 2; j++) vyc_stream_release(streams[j]);
-      vyc_plan_release(plan);
+      vyc_prepared_release(plan);
       vyc_module_release(module);
       vyc_context_release(context);
       if (i < CALL_COUNT - 3) check_nothing_lives();

@@ -160,7 +160,7 @@ static void set_up(void) {
   OK(vyc_call_create(&there.call, s.plan, &there.t.run));
   for (int i = 0; i < 2; i++) {
     OK(vyc_call_run(there.call));
-    OK(vyc_plan_launch(s.plan, &there.t.run));
+    OK(vyc_prepared_launch(s.plan, &there.t.run));
   }
 }
 
@@ -176,7 +176,7 @@ static void *run_call_there(void *unused) {
   return unused;
 }
 static void *launch_there(void *unused) {
-  OK(vyc_plan_launch(s.plan, &there.t.run));
+  OK(vyc_prepared_launch(s.plan, &there.t.run));
   return unused;
 }
 
@@ -368,7 +368,7 @@ static void a_forked_child_waits_for_nobody(void) {
   if (child == 0) {
     CHECK(vyc_call_run(s.call) == VYC_E_UNAVAILABLE);
     CHECK(vyc_call_set_run(s.call, &s.t.run) == VYC_E_UNAVAILABLE);
-    CHECK(vyc_plan_launch(s.plan, &s.t.run) == VYC_E_UNAVAILABLE);
+    CHECK(vyc_prepared_launch(s.plan, &s.t.run) == VYC_E_UNAVAILABLE);
     CHECK(atomic_load(&loans) == before);
     _exit(0);
   }

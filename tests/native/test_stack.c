@@ -63,7 +63,7 @@ static void watch(vyc_driver *driver) { (void)driver; }
 typedef struct wide {
   vyc_context *context;
   vyc_module *module;
-  vyc_plan *plan;
+  vyc_prepared *plan;
   vyc_stream *stream;
   vyc_buffer *buffers[BUFFERS], *other;
   vyc_argument arguments[BUFFERS];
@@ -88,7 +88,7 @@ static char *wide_ptx(void) {
   return text;
 }
 
-static vyc_plan *wide_plan(vyc_module *module) {
+static vyc_prepared *wide_plan(vyc_module *module) {
   vyc_parameter *parameters = calloc(BUFFERS + SCALARS, sizeof *parameters);
   vyc_binding bindings[BUFFERS];
   CHECK(parameters != NULL);
@@ -100,17 +100,17 @@ static vyc_plan *wide_plan(vyc_module *module) {
                                     {0}};
   for (uint32_t i = 0; i < BUFFERS; i++)
     bindings[i] = (vyc_binding){i % 2 == 0 ? VYC_ROLE_IN : VYC_ROLE_INOUT, 0, 4, 0};
-  const vyc_plan_desc desc = {.struct_size = sizeof desc,
-                              .block = {ELEMENTS, 1, 1},
-                              .parameter_bytes = 8 * (BUFFERS + SCALARS),
-                              .parameter_count = BUFFERS + SCALARS,
-                              .binding_count = BUFFERS,
-                              .scalar_count = SCALARS,
-                              .entry = "wide",
-                              .parameters = parameters,
-                              .bindings = bindings};
-  vyc_plan *plan = NULL;
-  OK(vyc_plan_create(&plan, module, &desc));
+  const vyc_prepared_desc desc = {.struct_size = sizeof desc,
+                                  .block = {ELEMENTS, 1, 1},
+                                  .parameter_bytes = 8 * (BUFFERS + SCALARS),
+                                  .parameter_count = BUFFERS + SCALARS,
+                                  .binding_count = BUFFERS,
+                                  .scalar_count = SCALARS,
+                                  .entry = "wide",
+                                  .parameters = parameters,
+                                  .bindings = bindings};
+  vyc_prepared *plan = NULL;
+  OK(vyc_prepared_create(&plan, module, &desc));
   free(parameters);
   return plan;
 }
@@ -159,7 +159,7 @@ static void tear_down(void) {
   for (uint32_t i = 0; i < BUFFERS; i++) vyc_buffer_release(w.buffers[i]);
   vyc_buffer_release(w.other);
   vyc_stream_release(w.stream);
-  vyc_plan_release(w.plan);
+  vyc_prepared_release(w.plan);
   vyc_module_release(w.module);
   vyc_context_release(w.context);
   check_nothing_lives();
@@ -171,11 +171,11 @@ typedef vyc_status (*step)(void);
 
 static vyc_status launch_wide(void) {
   w.scalars[0]++;
-  return vyc_plan_launch(w.plan, &w.run);
+  return vyc_prepared_launch(w.plan, &w.run);
 }
 static vyc_status launch_moved(void) {
   w.arguments[LOST_BUFFER].buffer = w.other;
-  const vyc_status status = vyc_plan_launch(w.plan, &w.run);
+  const vyc_status status = vyc_prepared_launch(w.plan, &w.run);
   w.arguments[LOST_BUFFER].buffer = w.buffers[LOST_BUFFER];
   return status;
 }
@@ -191,19 +191,19 @@ static vyc_status call_set_run(void) {
 }
 static vyc_status run_host(void) {
   w.scalars[3]++;
-  return vyc_plan_run(w.plan, NULL, &w.run);
+  return vyc_prepared_run(w.plan, NULL, &w.run);
 }
 static vyc_status run_timed(void) {
   static vyc_timing timing;
   timing.struct_size = sizeof timing;
   w.run.timing_out = &timing;
-  const vyc_status status = vyc_plan_run(w.plan, NULL, &w.run);
+  const vyc_status status = vyc_prepared_run(w.plan, NULL, &w.run);
   w.run.timing_out = NULL;
   return status;
 }
 static vyc_status submit(void) {
   vyc_ticket *ticket = NULL;
-  vyc_status status = vyc_plan_submit(w.plan, &ticket, &w.run);
+  vyc_status status = vyc_prepared_submit(w.plan, &ticket, &w.run);
   if (status == VYC_OK) status = vyc_ticket_wait(ticket, -1);
   vyc_ticket_release(ticket);
   return status;

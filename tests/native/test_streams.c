@@ -24,15 +24,15 @@ enum { LAUNCHES = 10 };
 
 static task shared;
 
-static uint64_t calls_of_launches(vyc_plan *plan, vyc_stream *stream) {
+static uint64_t calls_of_launches(vyc_prepared *plan, vyc_stream *stream) {
   shared.run.stream = stream;
-  for (int i = 0; i < 3; i++) OK(vyc_plan_launch(plan, &shared.run));
+  for (int i = 0; i < 3; i++) OK(vyc_prepared_launch(plan, &shared.run));
   const uint64_t before = count_of("calls");
-  for (int i = 0; i < LAUNCHES; i++) OK(vyc_plan_launch(plan, &shared.run));
+  for (int i = 0; i < LAUNCHES; i++) OK(vyc_prepared_launch(plan, &shared.run));
   return count_of("calls") - before;
 }
 
-static uint64_t calls_of_bound_calls(vyc_plan *plan, vyc_stream *stream) {
+static uint64_t calls_of_bound_calls(vyc_prepared *plan, vyc_stream *stream) {
   vyc_call *call = NULL;
   shared.run.stream = stream;
   OK(vyc_call_create(&call, plan, &shared.run));
@@ -52,7 +52,7 @@ static uint64_t calls_of_graphs(vyc_graph *graph, vyc_stream *stream) {
 }
 
 static void a_launch_on_any_stream_takes_as_many_driver_calls(vyc_context *context,
-                                                              vyc_plan *plan) {
+                                                              vyc_prepared *plan) {
   vyc_buffer *in = filled(context, 2.0f), *out = filled(context, 0.0f);
   vyc_graph *graph = new_graph(context);
   add(graph, plan, in, out, 3.0f);
@@ -79,7 +79,7 @@ static void a_launch_on_any_stream_takes_as_many_driver_calls(vyc_context *conte
 
 /* Its stream is idle and another has work: the release does not wait for that. */
 static void a_release_waits_for_no_stream_that_did_not_use_the_memory(vyc_context *context,
-                                                                      vyc_plan *plan) {
+                                                                      vyc_prepared *plan) {
   for (size_t i = 0; i < SOME_COUNT; i++) {
     const int other = SOME[i] == LAST ? LAST - 1 : LAST;
     vyc_buffer *in = filled(context, 2.0f), *out = filled(context, 0.0f);
@@ -98,7 +98,7 @@ static void a_release_waits_for_no_stream_that_did_not_use_the_memory(vyc_contex
 }
 
 /* Its stream has work: the release does not wait for it, and nobody gets the memory before. */
-static void memory_stays_while_its_stream_works(vyc_context *context, vyc_plan *plan) {
+static void memory_stays_while_its_stream_works(vyc_context *context, vyc_prepared *plan) {
   for (size_t i = 0; i < SOME_COUNT; i++) {
     vyc_buffer *in = filled(context, 2.0f), *out = filled(context, 0.0f);
     uint64_t first = 0, second = 0;
@@ -118,7 +118,7 @@ static void memory_stays_while_its_stream_works(vyc_context *context, vyc_plan *
 }
 
 /* The second owner of a block is not told of what the first one's streams did. */
-static void marks_go_with_the_buffer(vyc_context *context, vyc_plan *plan) {
+static void marks_go_with_the_buffer(vyc_context *context, vyc_prepared *plan) {
   vyc_buffer *in = filled(context, 2.0f), *out = filled(context, 0.0f);
   launch(plan, in, out, 3.0f, streams[LAST]);
   OK(vyc_context_synchronize(context));
@@ -133,7 +133,8 @@ static void marks_go_with_the_buffer(vyc_context *context, vyc_plan *plan) {
 
 /* ---- waits ----------------------------------------------------------------------------------- */
 
-static void a_copy_waits_for_the_streams_of_its_buffer_alone(vyc_context *context, vyc_plan *plan) {
+static void a_copy_waits_for_the_streams_of_its_buffer_alone(vyc_context *context,
+                                                             vyc_prepared *plan) {
   for (size_t i = 0; i < SOME_COUNT; i++) {
     const int other = SOME[i] == LAST ? LAST - 1 : LAST;
     vyc_buffer *in = filled(context, 2.0f), *out = filled(context, 0.0f);
@@ -155,7 +156,7 @@ static void a_copy_waits_for_the_streams_of_its_buffer_alone(vyc_context *contex
 }
 
 /* All of them have work on one buffer, and the copy comes behind each. */
-static void a_copy_waits_for_every_stream_of_its_buffer(vyc_context *context, vyc_plan *plan) {
+static void a_copy_waits_for_every_stream_of_its_buffer(vyc_context *context, vyc_prepared *plan) {
   vyc_buffer *in = filled(context, 2.0f), *outs[STREAMS];
   for (int i = 0; i < STREAMS; i++) outs[i] = filled(context, 0.0f);
   for (int i = 0; i < STREAMS; i++) launch(plan, in, outs[i], 3.0f, streams[i]);
@@ -170,17 +171,17 @@ static void a_copy_waits_for_every_stream_of_its_buffer(vyc_context *context, vy
 
 /* A plan's record of a stream is told to who waits for that. */
 static void a_failed_check_is_told_to_its_stream(vyc_context *context, vyc_module *module) {
-  vyc_plan *judge = judge_plan(module, 1);
+  vyc_prepared *judge = judge_plan(module, 1);
   const uint64_t bad = 1;
   vyc_run run = judge_run(&bad);
   for (size_t i = 0; i < SOME_COUNT; i++) {
     run.stream = streams[SOME[i]];
-    OK(vyc_plan_launch(judge, &run));
+    OK(vyc_prepared_launch(judge, &run));
     OK(vyc_stream_synchronize(streams[SOME[i] == LAST ? LAST - 1 : LAST]));
     CHECK(vyc_stream_synchronize(streams[SOME[i]]) == VYC_E_ASSERT);
     OK(vyc_stream_synchronize(streams[SOME[i]]));
   }
-  vyc_plan_release(judge);
+  vyc_prepared_release(judge);
   OK(vyc_context_synchronize(context));
 }
 
@@ -188,7 +189,7 @@ static void a_failed_check_is_told_to_its_stream(vyc_context *context, vyc_modul
 
 /* The next stream has the number, and none of the marks. */
 static void a_new_stream_follows_call_order_whoever_had_its_number(vyc_context *context,
-                                                                   vyc_plan *plan) {
+                                                                   vyc_prepared *plan) {
   vyc_buffer *in = filled(context, 2.0f), *out = filled(context, 0.0f);
   for (size_t i = 0; i < SOME_COUNT; i++) {
     launch(plan, in, out, 3.0f, streams[SOME[i]]);
@@ -206,7 +207,7 @@ static void a_new_stream_follows_call_order_whoever_had_its_number(vyc_context *
 }
 
 /* The first of two new streams has the buffer's old marks looked through, for both. */
-static void marks_of_all_that_ended_are_forgotten(vyc_context *context, vyc_plan *plan) {
+static void marks_of_all_that_ended_are_forgotten(vyc_context *context, vyc_prepared *plan) {
   for (size_t i = 0; i + 1 < SOME_COUNT; i++) {
     vyc_stream **const two[] = {&streams[SOME[i]], &streams[SOME[i + 1]]};
     vyc_buffer *in = filled(context, 2.0f), *out = filled(context, 0.0f);
@@ -232,7 +233,7 @@ int main(int argc, char **argv) {
   const place p = open_place();
   vyc_context *const context = p.context;
   vyc_module *module = load_module(context);
-  vyc_plan *const plan = p.plan;
+  vyc_prepared *const plan = p.plan;
   for (int i = 0; i < STREAMS; i++) streams[i] = new_stream(context);
   a_launch_on_any_stream_takes_as_many_driver_calls(context, plan);
   a_release_waits_for_no_stream_that_did_not_use_the_memory(context, plan);

@@ -44,7 +44,7 @@ static CUresult query(CUevent event) {
 typedef struct world {
   vyc_context *context;
   vyc_module *module;
-  vyc_plan *plan;
+  vyc_prepared *plan;
   vyc_stream *streams[2];
   piece in;
 } world;
@@ -76,7 +76,7 @@ static void end(world *w) {
   held_back = NULL;
   end_piece(&w->in);
   for (int i = 0; i < 2; i++) vyc_stream_release(w->streams[i]);
-  vyc_plan_release(w->plan);
+  vyc_prepared_release(w->plan);
   vyc_module_release(w->module);
   vyc_context_release(w->context);
   check_nothing_lives();
@@ -91,7 +91,7 @@ static void release_used(world *w, size_t count, int first, int last, piece *pie
       prepare(&t, 2.0f);
       on_buffers(&t, w->in.buffer, pieces_out[i].buffer);
       t.run.stream = w->streams[j];
-      OK(vyc_plan_launch(w->plan, &t.run));
+      OK(vyc_prepared_launch(w->plan, &t.run));
     }
   }
   is_releasing = true;
@@ -138,7 +138,7 @@ static void what_has_passed_is_found_behind_many_others(void) {
   prepare(&t, 2.0f);
   on_buffers(&t, w.in.buffer, large.buffer);
   t.run.stream = w.streams[0];
-  OK(vyc_plan_launch(w.plan, &t.run));
+  OK(vyc_prepared_launch(w.plan, &t.run));
   is_releasing = true;
   end_piece(&large);
   is_releasing = false;

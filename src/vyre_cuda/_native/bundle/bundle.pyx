@@ -9,8 +9,9 @@ from vyre_cuda._native.bundle.c_bundle cimport (
     vyc_bundle_info_get, vyc_bundle_kernel, vyc_bundle_kernel_get, vyc_bundle_open, vyc_bundle_step,
     vyc_bundle_step_get, vyc_bundle_symbol, vyc_bundle_symbol_get,
     vyc_bundle_parameter, vyc_bundle_parameter_get, vyc_bundle_release, vyc_bundle_shape, vyc_bundle_site_get,
-    vyc_bundle_variant, vyc_bundle_variant_get, vyc_kernel, vyc_kernel_info, vyc_kernel_info_get, vyc_kernel_load,
-    vyc_kernel_plan, vyc_kernel_release, vyc_site,
+    vyc_bundle_variant, vyc_bundle_variant_get, vyc_bundled_kernel, vyc_bundled_kernel_info,
+    vyc_bundled_kernel_info_get, vyc_bundled_kernel_load, vyc_bundled_kernel_prepared,
+    vyc_bundled_kernel_release, vyc_site,
 )
 from vyre_cuda._native.core.context cimport Context
 from vyre_cuda._native.call.plan cimport Plan
@@ -170,8 +171,8 @@ cdef class BundleFile:
         """The plan of a kernel on a device, the number of the variant that it has, and whether that is machine code.
 
         CompileError carries the driver's log."""
-        cdef vyc_kernel *kernel = NULL
-        cdef vyc_kernel_info info
+        cdef vyc_bundled_kernel *kernel = NULL
+        cdef vyc_bundled_kernel_info info
         cdef char log[16384]
         cdef bytes encoded = name.encode()
         cdef const char *c_name = encoded
@@ -181,17 +182,17 @@ cdef class BundleFile:
         info.struct_size = sizeof(info)
         try:
             with nogil:
-                check(vyc_kernel_load(&kernel, log, sizeof(log), context._h, self._h, c_name, tag))
+                check(vyc_bundled_kernel_load(&kernel, log, sizeof(log), context._h, self._h, c_name, tag))
         except CompileError as error:
             error.log = log.decode("utf-8", "replace")
             raise
         try:
-            check(vyc_kernel_info_get(kernel, &info))
+            check(vyc_bundled_kernel_info_get(kernel, &info))
             plan = Plan.__new__(Plan)
-            check(vyc_kernel_plan(kernel, &plan._h))
+            check(vyc_bundled_kernel_prepared(kernel, &plan._h))
         finally:
             with nogil:
-                vyc_kernel_release(kernel)
+                vyc_bundled_kernel_release(kernel)
         plan.context = context
         row = self.parameters(info.kernel)
         plan.binding_count = sum(role != VYC_ROLE_SCALAR for _, role, _, _, _ in row)

@@ -1,11 +1,11 @@
 # The part of the public header that is about bundles, as Cython sees it.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from vyre_cuda._native.core.c_api cimport vyc_binding, vyc_context, vyc_parameter, vyc_plan, vyc_status
+from vyre_cuda._native.core.c_api cimport vyc_binding, vyc_context, vyc_parameter, vyc_prepared, vyc_status
 
 cdef extern from "vyre_cuda.h" nogil:
     ctypedef struct vyc_bundle
-    ctypedef struct vyc_kernel
+    ctypedef struct vyc_bundled_kernel
 
     vyc_status vyc_bundle_open(vyc_bundle **bundle_out, const char *path, const void *data, size_t bytes)
     void vyc_bundle_release(vyc_bundle *bundle)
@@ -87,18 +87,18 @@ cdef extern from "vyre_cuda.h" nogil:
                                    uint32_t index)
     vyc_status vyc_bundle_shape(vyc_bundle *bundle, uint64_t *counts, uint32_t *grid_out, uint32_t kernel,
                                 const uint64_t *scalars)
-    vyc_status vyc_kernel_load(vyc_kernel **kernel_out, char *log_out, size_t log_bytes, vyc_context *context,
-                               vyc_bundle *bundle, const char *name, uint64_t tag)
-    void vyc_kernel_release(vyc_kernel *kernel)
+    vyc_status vyc_bundled_kernel_load(vyc_bundled_kernel **kernel_out, char *log_out, size_t log_bytes,
+                                       vyc_context *context, vyc_bundle *bundle, const char *name, uint64_t tag)
+    void vyc_bundled_kernel_release(vyc_bundled_kernel *kernel)
 
-    ctypedef struct vyc_kernel_info:
+    ctypedef struct vyc_bundled_kernel_info:
         uint32_t struct_size
         uint32_t kernel
         uint32_t variant
         uint32_t is_cubin
 
-    vyc_status vyc_kernel_info_get(vyc_kernel *kernel, vyc_kernel_info *info_out)
-    vyc_status vyc_kernel_plan(vyc_kernel *kernel, vyc_plan **plan_out)
+    vyc_status vyc_bundled_kernel_info_get(vyc_bundled_kernel *kernel, vyc_bundled_kernel_info *info_out)
+    vyc_status vyc_bundled_kernel_prepared(vyc_bundled_kernel *kernel, vyc_prepared **plan_out)
 
     ctypedef struct vyc_bundle_graph:
         uint32_t struct_size

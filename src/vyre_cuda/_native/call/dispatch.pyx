@@ -9,7 +9,7 @@ from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport uint32_t, uint64_t
 
 from vyre_cuda._native.core.c_api cimport (
-    VYC_E_TIMEOUT, VYC_OK, vyc_plan_launch, vyc_plan_run, vyc_plan_submit, vyc_status, vyc_ticket,
+    VYC_E_TIMEOUT, VYC_OK, vyc_prepared_launch, vyc_prepared_run, vyc_prepared_submit, vyc_status, vyc_ticket,
 )
 from vyre_cuda._native.core.context cimport Stream, load, looks_deep
 from vyre_cuda._native.memory.adopted cimport stream_of
@@ -85,7 +85,7 @@ cdef class Dispatcher(Framer):
         cdef vyc_status status
         if frame.staged <= HELD_BYTES:
             frame.run.timeout_ns = HELD_NS
-            status = vyc_plan_run(self._plan._h, &ticket, &frame.run)
+            status = vyc_prepared_run(self._plan._h, &ticket, &frame.run)
             if frame.mixed and status == VYC_E_TIMEOUT and ticket == NULL:
                 return False
         elif frame.mixed:
@@ -93,7 +93,7 @@ cdef class Dispatcher(Framer):
         else:
             frame.run.timeout_ns = SLICE_NS
             with nogil:
-                status = vyc_plan_run(self._plan._h, &ticket, &frame.run)
+                status = vyc_prepared_run(self._plan._h, &ticket, &frame.run)
         if status != VYC_OK:
             finish_run(self._plan, status, ticket, &frame.run)
         return True
@@ -115,7 +115,7 @@ cdef class Dispatcher(Framer):
             status = VYC_E_TIMEOUT
             if frame.staged <= HELD_BYTES:
                 frame.run.timeout_ns = 0
-                status = vyc_plan_submit(self._plan._h, &ticket._h, &frame.run)
+                status = vyc_prepared_submit(self._plan._h, &ticket._h, &frame.run)
             if status == VYC_E_TIMEOUT:
                 if frame.mixed:
                     return None
@@ -215,7 +215,7 @@ cdef bint launch_frame(Dispatcher dispatcher, PyObject *const *args, Py_ssize_t 
         # Where it may block, the general path gives the GIL up, and keeps the arrays meanwhile.
         if looks_deep(dispatcher._plan.context, frame.run.stream):
             return False
-        check(vyc_plan_launch(dispatcher._plan._h, &frame.run))
+        check(vyc_prepared_launch(dispatcher._plan._h, &frame.run))
         return True
     finally:
         give_frame(frame, &dispatcher._launches)

@@ -12,7 +12,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from vyre_cuda._native.core.c_api cimport (
-    VYC_ARGUMENT_BUFFER, vyc_argument, vyc_call_create, vyc_call_run_at, vyc_plan_launch, vyc_run,
+    VYC_ARGUMENT_BUFFER, vyc_argument, vyc_call_create, vyc_call_run_at, vyc_prepared_launch, vyc_run,
 )
 from vyre_cuda._native.core.context cimport Stream, load
 from vyre_cuda._native.memory.adopted cimport stream_of
@@ -152,7 +152,7 @@ cdef class Launcher:
         try:
             plan = self.plan_for(block, shared_bytes, cooperative, self.fill(given, args, grid, on))
             given.run.origin = origin_of(&self._seen)
-            check(vyc_plan_launch(plan._h, &given.run))
+            check(vyc_prepared_launch(plan._h, &given.run))
         finally:
             self.give(given)
 

@@ -1,12 +1,12 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from vyre_cuda._native.core.c_api cimport vyc_argument, vyc_call, vyc_plan, vyc_run, vyc_status, vyc_ticket
+from vyre_cuda._native.core.c_api cimport vyc_argument, vyc_call, vyc_prepared, vyc_run, vyc_status, vyc_ticket
 from vyre_cuda._native.core.context cimport Context, Stream
 from vyre_cuda._native.trace.origin cimport Seen
 
 
 cdef class Plan:
-    cdef vyc_plan *_h
+    cdef vyc_prepared *_h
     cdef readonly Context context
     cdef readonly uint32_t binding_count
     cdef readonly uint32_t scalar_count

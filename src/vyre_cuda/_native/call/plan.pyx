@@ -9,10 +9,11 @@ from libc.string cimport memcpy, memset
 cimport numpy as cnp
 
 from vyre_cuda._native.core.c_api cimport (
-    VYC_ARGUMENT_BUFFER, VYC_ARGUMENT_HOST, VYC_ARGUMENT_PINNED, VYC_E_TIMEOUT, VYC_OK, VYC_PLAN_COOPERATIVE,
-    VYC_PLAN_MAY_OVERLAP, vyc_argument, vyc_binding, vyc_call_release, vyc_call_set, vyc_function_info,
-    vyc_label, vyc_parameter, vyc_plan_create, vyc_plan_desc, vyc_plan_function, vyc_plan_launch, vyc_plan_release,
-    vyc_plan_run, vyc_plan_submit, vyc_run, vyc_status, vyc_ticket, vyc_ticket_release, vyc_ticket_timing,
+    VYC_ARGUMENT_BUFFER, VYC_ARGUMENT_HOST, VYC_ARGUMENT_PINNED, VYC_E_TIMEOUT, VYC_OK, VYC_PREPARED_COOPERATIVE,
+    VYC_PREPARED_MAY_OVERLAP, vyc_argument, vyc_binding, vyc_call_release, vyc_call_set, vyc_function_info,
+    vyc_label, vyc_parameter, vyc_prepared_create, vyc_prepared_desc, vyc_prepared_function, vyc_prepared_launch,
+    vyc_prepared_release,
+    vyc_prepared_run, vyc_prepared_submit, vyc_run, vyc_status, vyc_ticket, vyc_ticket_release, vyc_ticket_timing,
     vyc_timing,
 )
 from vyre_cuda._native.core.context cimport Stream
@@ -52,7 +53,7 @@ cdef class Plan:
         `label` is what messages call the kernel, None: `entry`; `labels` has what they call its arguments, the
         bindings and then the scalars, as (name in UTF-8, code of the type or 0) each.
         """
-        cdef vyc_plan_desc desc
+        cdef vyc_prepared_desc desc
         self.context = module.context
         cdef bytes name = entry.encode("ascii")
         cdef Py_ssize_t i
@@ -69,7 +70,7 @@ cdef class Plan:
         desc.binding_count = len(bindings)
         desc.scalar_count = scalar_count
         desc.tag = tag
-        desc.flags = (VYC_PLAN_COOPERATIVE if cooperative else 0) | (VYC_PLAN_MAY_OVERLAP if may_overlap else 0)
+        desc.flags = (VYC_PREPARED_COOPERATIVE if cooperative else 0) | (VYC_PREPARED_MAY_OVERLAP if may_overlap else 0)
         cdef vyc_parameter *c_parameters = <vyc_parameter *>calloc(len(parameters) + 1, sizeof(vyc_parameter))
         cdef vyc_binding *c_bindings = <vyc_binding *>calloc(len(bindings) + 1, sizeof(vyc_binding))
         cdef Py_ssize_t label_count = 0 if labels is None else len(labels)
@@ -99,7 +100,7 @@ cdef class Plan:
             desc.parameters = c_parameters
             desc.bindings = c_bindings
             with nogil:
-                check(vyc_plan_create(&self._h, module._h, &desc))
+                check(vyc_prepared_create(&self._h, module._h, &desc))
         finally:
             free(c_parameters)
             free(c_bindings)
@@ -109,14 +110,14 @@ cdef class Plan:
 
     def __dealloc__(self):
         with nogil:
-            vyc_plan_release(self._h)
+            vyc_prepared_release(self._h)
 
     def function_info(self) -> dict[str, int]:
         cdef vyc_function_info info
         memset(&info, 0, sizeof(info))
         info.struct_size = sizeof(info)
         with nogil:
-            check(vyc_plan_function(self._h, &info))
+            check(vyc_prepared_function(self._h, &info))
         values = dict(info)
         del values["struct_size"]
         return values
@@ -153,7 +154,7 @@ cdef class Plan:
         """Launch on buffers without waiting, but for room in the queue."""
         arguments.run.origin = origin_of(&self._seen)
         with nogil:
-            check(vyc_plan_launch(self._h, &arguments.run))
+            check(vyc_prepared_launch(self._h, &arguments.run))
 
 
 cdef int run_and_wait(Plan plan, vyc_run *run, int64_t timeout_ns) except -1:
@@ -161,14 +162,14 @@ cdef int run_and_wait(Plan plan, vyc_run *run, int64_t timeout_ns) except -1:
     cdef vyc_status status
     run.timeout_ns = slice_of(timeout_ns)
     with nogil:
-        status = vyc_plan_run(plan._h, &ticket, run)
+        status = vyc_prepared_run(plan._h, &ticket, run)
     if status == VYC_OK:
         return 0
     return finish_run(plan, status, ticket, run, timeout_ns)
 
 
 cdef int finish_run(Plan plan, vyc_status status, vyc_ticket *ticket, vyc_run *run, int64_t left_ns=-1) except -1:
-    """The rest of a run, of which vyc_plan_run gave this status and ticket; `left_ns` counts what that took, too."""
+    """The rest of a run, of which vyc_prepared_run gave status and ticket; `left_ns` counts what that took, too."""
     try:
         while ticket == NULL and status != VYC_OK:
             left_ns = less(left_ns, run.timeout_ns)
@@ -177,7 +178,7 @@ cdef int finish_run(Plan plan, vyc_status status, vyc_ticket *ticket, vyc_run *r
             PyErr_CheckSignals()  # too many runs are in flight; this one has not begun
             run.timeout_ns = slice_of(left_ns)
             with nogil:
-                status = vyc_plan_run(plan._h, &ticket, run)
+                status = vyc_prepared_run(plan._h, &ticket, run)
         if ticket == NULL:
             return 0
         PyErr_CheckSignals()
@@ -202,7 +203,7 @@ cdef int submit_run(Plan plan, vyc_ticket **ticket_out, vyc_run *run) except -1:
     run.timeout_ns = SLICE_NS
     while True:
         with nogil:
-            status = vyc_plan_submit(plan._h, ticket_out, run)
+            status = vyc_prepared_submit(plan._h, ticket_out, run)
         if status != VYC_E_TIMEOUT:
             return check(status)
         PyErr_CheckSignals()

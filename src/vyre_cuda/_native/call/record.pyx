@@ -12,7 +12,7 @@ from libc.string cimport memcmp, memcpy, memset
 cimport numpy as cnp
 
 from vyre_cuda._native.core.c_api cimport (
-    VYC_ARGUMENT_PINNED, VYC_OK, vyc_argument, vyc_plan_run, vyc_run, vyc_status, vyc_ticket,
+    VYC_ARGUMENT_PINNED, VYC_OK, vyc_argument, vyc_prepared_run, vyc_run, vyc_status, vyc_ticket,
 )
 from vyre_cuda._native.core.context cimport load, load_u64, store_u64
 from vyre_cuda._native.memory.memory cimport Pinned, pinned_of
@@ -189,7 +189,7 @@ cdef class Recorded:
         cdef vyc_ticket *ticket = NULL
         self._run.timeout_ns = HELD_NS
         self._run.origin = origin_of(&self._seen)
-        cdef vyc_status status = vyc_plan_run(self._plan._h, &ticket, &self._run)
+        cdef vyc_status status = vyc_prepared_run(self._plan._h, &ticket, &self._run)
         if status == VYC_OK:
             return 0
         return finish_run(self._plan, status, ticket, &self._run)

@@ -41,7 +41,7 @@ cdef extern from "vyre_cuda.h" nogil:
     ctypedef struct vyc_buffer
     ctypedef struct vyc_pinned
     ctypedef struct vyc_module
-    ctypedef struct vyc_plan
+    ctypedef struct vyc_prepared
     ctypedef struct vyc_call
     ctypedef struct vyc_ticket
     ctypedef struct vyc_graph
@@ -215,8 +215,8 @@ cdef extern from "vyre_cuda.h" nogil:
         VYC_PARAMETER_SIZE
         VYC_PARAMETER_REPORT
         VYC_PARAMETER_GRID_BARRIER
-        VYC_PLAN_COOPERATIVE
-        VYC_PLAN_MAY_OVERLAP
+        VYC_PREPARED_COOPERATIVE
+        VYC_PREPARED_MAY_OVERLAP
         VYC_ROLE_IN
         VYC_ROLE_INOUT
         VYC_ROLE_OUT
@@ -243,7 +243,7 @@ cdef extern from "vyre_cuda.h" nogil:
         const char *name
         uint32_t type
 
-    ctypedef struct vyc_plan_desc:
+    ctypedef struct vyc_prepared_desc:
         uint32_t struct_size
         uint32_t block[3]
         uint32_t dynamic_shared_bytes
@@ -259,9 +259,9 @@ cdef extern from "vyre_cuda.h" nogil:
         const char *name
         const vyc_label *labels
 
-    vyc_status vyc_plan_create(vyc_plan **plan_out, vyc_module *module, const vyc_plan_desc *desc)
-    void vyc_plan_release(vyc_plan *plan)
-    vyc_status vyc_plan_function(vyc_plan *plan, vyc_function_info *info_out)
+    vyc_status vyc_prepared_create(vyc_prepared **plan_out, vyc_module *module, const vyc_prepared_desc *desc)
+    void vyc_prepared_release(vyc_prepared *plan)
+    vyc_status vyc_prepared_function(vyc_prepared *plan, vyc_function_info *info_out)
 
     ctypedef struct vyc_argument:
         uint32_t kind
@@ -294,14 +294,14 @@ cdef extern from "vyre_cuda.h" nogil:
         uint32_t iterations
         uint32_t origin
 
-    vyc_status vyc_plan_run(vyc_plan *plan, vyc_ticket **ticket_out, const vyc_run *run)
-    vyc_status vyc_plan_submit(vyc_plan *plan, vyc_ticket **ticket_out, const vyc_run *run)
+    vyc_status vyc_prepared_run(vyc_prepared *plan, vyc_ticket **ticket_out, const vyc_run *run)
+    vyc_status vyc_prepared_submit(vyc_prepared *plan, vyc_ticket **ticket_out, const vyc_run *run)
     vyc_status vyc_ticket_query(vyc_ticket *ticket)
     vyc_status vyc_ticket_wait(vyc_ticket *ticket, int64_t timeout_ns)
     vyc_status vyc_ticket_timing(vyc_ticket *ticket, vyc_timing *timing_out)
     void vyc_ticket_release(vyc_ticket *ticket)
-    vyc_status vyc_plan_launch(vyc_plan *plan, const vyc_run *run)
-    vyc_status vyc_call_create(vyc_call **call_out, vyc_plan *plan, const vyc_run *run)
+    vyc_status vyc_prepared_launch(vyc_prepared *plan, const vyc_run *run)
+    vyc_status vyc_call_create(vyc_call **call_out, vyc_prepared *plan, const vyc_run *run)
     vyc_status vyc_call_set(vyc_call *call, const vyc_run *run)
     vyc_status vyc_call_run_at(vyc_call *call, uint32_t origin)
     vyc_status vyc_call_set_run(vyc_call *call, const vyc_run *run)
@@ -348,7 +348,7 @@ cdef extern from "vyre_cuda.h" nogil:
 
     vyc_status vyc_graph_create(vyc_graph **graph_out, vyc_context *context)
     void vyc_graph_release(vyc_graph *graph)
-    vyc_status vyc_graph_add_launch(vyc_graph *graph, uint32_t *step_out, vyc_plan *plan, const vyc_run *run)
+    vyc_status vyc_graph_add_launch(vyc_graph *graph, uint32_t *step_out, vyc_prepared *plan, const vyc_run *run)
     vyc_status vyc_graph_add_transfer(vyc_graph *graph, uint32_t *step_out, const vyc_graph_transfer *transfer)
     vyc_status vyc_graph_repeat_begin(vyc_graph *graph, uint32_t *step_out, uint64_t times, vyc_buffer *until,
                                       uint64_t until_offset, uint32_t until_bytes)

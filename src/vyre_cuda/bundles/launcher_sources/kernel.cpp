@@ -54,10 +54,10 @@ Device::Device(const std::string &path, int ordinal) {
 
 Kernel::Kernel(vyc_context *context, vyc_bundle *bundle, const std::string &name)
     : bundle_(bundle) {
-  vyc_kernel *loaded = nullptr;
+  vyc_bundled_kernel *loaded = nullptr;
   std::string log(16384, '\0');
   const vyc_status status =
-      vyc_kernel_load(&loaded, log.data(), log.size(), context, bundle, name.c_str(), 0);
+      vyc_bundled_kernel_load(&loaded, log.data(), log.size(), context, bundle, name.c_str(), 0);
   check_load(status, log.c_str());
   kernel_.reset(loaded);
   check(vyc_bundle_kernel_find(bundle, &index_, name.c_str()));
@@ -114,8 +114,8 @@ void Kernel::run(Call &call, vyc_timing *timing) const {
   run.scalars = call.scalars.data();
   run.timeout_ns = -1;
   run.timing_out = timing;
-  check_run(vyc_kernel_run(kernel_.get(), nullptr, &run),
+  check_run(vyc_bundled_kernel_run(kernel_.get(), nullptr, &run),
             [this](vyc_site *site, const vyc_error &error) {
-              return vyc_kernel_site(kernel_.get(), site, error.report);
+              return vyc_bundled_kernel_site(kernel_.get(), site, error.report);
             });
 }

@@ -14,7 +14,7 @@ struct Release {
   void operator()(vyc_driver *p) const { vyc_driver_release(p); }
   void operator()(vyc_context *p) const { vyc_context_release(p); }
   void operator()(vyc_bundle *p) const { vyc_bundle_release(p); }
-  void operator()(vyc_kernel *p) const { vyc_kernel_release(p); }
+  void operator()(vyc_bundled_kernel *p) const { vyc_bundled_kernel_release(p); }
   void operator()(vyc_replay *p) const { vyc_replay_release(p); }
   void operator()(vyc_buffer *p) const { vyc_buffer_release(p); }
 };
@@ -73,7 +73,7 @@ class Kernel {
   void run(Call &call, vyc_timing *timing) const;
 
  private:
-  Owned<vyc_kernel> kernel_;
+  Owned<vyc_bundled_kernel> kernel_;
   vyc_bundle *bundle_;
   std::uint32_t index_ = 0;
   std::size_t buffers_ = 0, scalars_ = 0;

@@ -1,7 +1,7 @@
-/* A plan, immutable after creation: a function, its block, the template of its parameter block; and
- * what it has for each stream that it is launched on. */
-#ifndef VYC_KERNEL_PLAN_H
-#define VYC_KERNEL_PLAN_H
+/* A prepared kernel, immutable after creation: a function, its block, the template of its parameter
+ * block; and what it has for each stream that it is launched on. */
+#ifndef VYC_KERNEL_PREPARED_H
+#define VYC_KERNEL_PREPARED_H
 
 #include <string.h>
 
@@ -16,38 +16,38 @@ struct vyc_module {
 };
 
 /* A parameter block for a launch that has no graph, or not now: as many as there were such launches
- * at a time stay with the plan. */
+ * at a time stay with the prepared kernel. */
 typedef struct vyc_spare {
-  struct vyc_spare *next; /* of the plan; set once */
+  struct vyc_spare *next; /* of the prepared kernel; set once */
   _Atomic bool taken;
   uint8_t *block;
   void *pointers[];
 } vyc_spare;
 
-typedef struct vyc_lane vyc_lane; /* see submission/ */
+typedef struct vyc_submission vyc_submission; /* see submission/ */
 
 /* A vyc_parameter in a third of its room. */
-typedef struct vyc_place_in_block {
+typedef struct vyc_block_parameter {
   uint16_t offset, index;
   uint8_t kind, size;
-} vyc_place_in_block;
+} vyc_block_parameter;
 _Static_assert(VYC_MAX_PARAMETER_BYTES <= UINT16_MAX, "offsets and scalars fit");
 
-/* The report of a plan in one place. */
+/* The report of a prepared kernel in one place. */
 typedef struct vyc_report_block {
   vyc_report report; /* first */
   vyc_block *block;
   struct vyc_report_block *next; /* of a graph */
 } vyc_report_block;
 
-/* What a plan has for launches on one stream, by its slot. */
+/* What a prepared kernel has for launches on one stream, by its slot. */
 typedef struct vyc_on_stream {
-  _Atomic(vyc_exec *) exec;
+  _Atomic(vyc_launch_graph *) exec;
   _Atomic(vyc_report_block *) report;
   _Atomic(vyc_block *) barrier; /* grid barrier state */
 } vyc_on_stream;
 
-struct vyc_plan {
+struct vyc_prepared {
   vyc_child child;
   /* What every launch reads, together. */
   const vyc_name *noted; /* see vyc__noted_as */
@@ -59,10 +59,10 @@ struct vyc_plan {
   bool has_report;
   bool cooperative;
   bool has_barrier; /* the kernel takes the state of a grid barrier */
-  vyc_place_in_block *parameters; /* few_parameters, if they fit there */
+  vyc_block_parameter *parameters; /* few_parameters, if they fit there */
   vyc_binding *bindings; /* likewise */
   uint32_t written_count; /* bindings that must lie apart from the others */
-  vyc_place_in_block few_parameters[12];
+  vyc_block_parameter few_parameters[12];
   vyc_binding few_bindings[5];
   uint8_t written[VYC_MAX_BINDINGS]; /* numbers of those that must lie apart */
   /* The rest. */
@@ -77,30 +77,30 @@ struct vyc_plan {
   vyc_claim pairing; /* a thread clears the barrier state and launches, which are a pair */
   uint64_t most_blocks; /* resident at once, when cooperative */
   _Atomic(vyc_block *) captured; /* grid barrier state of captured launches, one each */
-  _Atomic(vyc_lane *) lanes;
-  _Atomic uint32_t lane_count;
+  _Atomic(vyc_submission *) submissions;
+  _Atomic uint32_t submission_count;
   _Atomic uint64_t mean_wait_ns;
   vyc_on_stream near[VYC_NEAR_SLOTS];
   vyc_far far; /* of vyc_on_stream */
   _Atomic(vyc_spare *) spares; /* newest first */
 };
 
-/* ---- plan.c ---- */
+/* ---- prepared.c ---- */
 
-extern __attribute__((visibility("hidden"))) const vyc_child_kind vyc__plan_kind;
-/* What the plan has for the stream of a slot; NULL: nothing was made. */
-static inline vyc_on_stream *vyc__on_stream(vyc_plan *plan, uint32_t slot) {
+extern __attribute__((visibility("hidden"))) const vyc_child_kind vyc__prepared_kind;
+/* What the prepared kernel has for the stream of a slot; NULL: nothing was made. */
+static inline vyc_on_stream *vyc__on_stream(vyc_prepared *prepared, uint32_t slot) {
   return VYC_LIKELY(slot < VYC_NEAR_SLOTS)
-             ? &plan->near[slot]
-             : vyc__far_entry(&plan->far, slot, sizeof(vyc_on_stream));
+             ? &prepared->near[slot]
+             : vyc__far_entry(&prepared->far, slot, sizeof(vyc_on_stream));
 }
 /* The same, made if need be; NULL: out of host memory, and recorded. */
-vyc_on_stream *vyc__on_stream_make(vyc_plan *plan, uint32_t slot);
-/* For every stream that the plan has something for, and more. */
-void vyc__on_each_stream(vyc_plan *plan,
-                         void (*visit)(vyc_plan *plan, vyc_on_stream *at, uint32_t slot));
-/* What vyc_plan_create demands of a description, whatever the device. */
-vyc_status vyc__plan_check(const vyc_plan_desc *desc);
+vyc_on_stream *vyc__on_stream_make(vyc_prepared *prepared, uint32_t slot);
+/* For every stream that the prepared kernel has something for, and more. */
+void vyc__on_each_stream(vyc_prepared *prepared,
+                         void (*visit)(vyc_prepared *prepared, vyc_on_stream *at, uint32_t slot));
+/* What vyc_prepared_create demands of a description, whatever the device. */
+vyc_status vyc__prepared_check(const vyc_prepared_desc *desc);
 
 /* ---- parameters.c ---- */
 
@@ -109,45 +109,47 @@ typedef struct vyc_hidden {
   uint64_t report, barrier;
 } vyc_hidden;
 /* Write the parameter block: `addresses` has one entry per binding. */
-void vyc__block_write(const vyc_plan *plan, uint8_t *block, const uint64_t *addresses,
+void vyc__block_write(const vyc_prepared *prepared, uint8_t *block, const uint64_t *addresses,
                       const vyc_run *run, const vyc_hidden *hidden);
 /* The same of a run whose arguments are all buffers, into a block that was written before or is
  * zero. True: it was another. */
-bool vyc__block_write_buffers(const vyc_plan *plan, uint8_t *block, const vyc_run *run,
+bool vyc__block_write_buffers(const vyc_prepared *prepared, uint8_t *block, const vyc_run *run,
                               const vyc_hidden *hidden);
 /* Where each parameter is in a block, as the driver takes them. */
-void vyc__block_pointers(const vyc_plan *plan, void **pointers, uint8_t *block);
+void vyc__block_pointers(const vyc_prepared *prepared, void **pointers, uint8_t *block);
 /* A block of its own until it is given back.
  * NULL: out of host memory, and recorded. */
-vyc_spare *vyc__spare_take(vyc_plan *plan);
+vyc_spare *vyc__spare_take(vyc_prepared *prepared);
 void vyc__spare_give(vyc_spare *spare);
-/* Nobody launches the plan any more. */
-void vyc__spares_free(vyc_plan *plan);
+/* Nobody launches the prepared kernel any more. */
+void vyc__spares_free(vyc_prepared *prepared);
 
 /* ---- cooperative.c ---- */
 
 #define VYC_BARRIER_BYTES 8u /* the state of a grid barrier: two words */
 
-vyc_status vyc__cooperative_prepare(vyc_plan *plan, vyc_context *context);
-vyc_status vyc__cooperative_check(const vyc_plan *plan, const uint32_t grid[3]);
+vyc_status vyc__cooperative_prepare(vyc_prepared *prepared, vyc_context *context);
+vyc_status vyc__cooperative_check(const vyc_prepared *prepared, const uint32_t grid[3]);
 /* Make the state if there is none, and clear it on the stream. */
 vyc_status vyc__barrier_ready(vyc_context *context, vyc_block **block, CUstream stream);
-/* The state for launches in one place; address 0 when the plan needs none. */
-vyc_status vyc__barrier_of(vyc_plan *plan, uint64_t *address_out, const vyc_place *place);
+/* The state for launches in one place; address 0 when the prepared kernel needs none. */
+vyc_status vyc__barrier_of(vyc_prepared *prepared, uint64_t *address_out,
+                           const vyc_launch_stream *on);
 /* Before each launch that uses the state; nothing for address 0. */
 vyc_status vyc__barrier_clear(vyc_context *context, uint64_t address, CUstream stream);
-void vyc__barriers_release(vyc_plan *plan);
-/* Around clearing the state and the launch that counts on it; nothing for other plans. */
-void vyc__cooperative_begin(vyc_plan *plan);
-void vyc__cooperative_end(vyc_plan *plan);
+void vyc__barriers_release(vyc_prepared *prepared);
+/* Around clearing the state and the launch that counts on it; nothing for other prepared kernels.
+ */
+void vyc__cooperative_begin(vyc_prepared *prepared);
+void vyc__cooperative_end(vyc_prepared *prepared);
 
 /* ---- report_block.c ---- */
 
 /* Preset, in memory of its own; vyc__report_free undoes it. */
-vyc_status vyc__report_block_make(vyc_report_block **block_out, vyc_plan *plan);
-/* Where launches on a stream slot report; address 0 when the plan reports nothing. */
-vyc_status vyc__report_of(vyc_plan *plan, uint64_t *address_out, uint32_t slot);
+vyc_status vyc__report_block_make(vyc_report_block **block_out, vyc_prepared *prepared);
+/* Where launches on a stream slot report; address 0 when the prepared kernel reports nothing. */
+vyc_status vyc__report_of(vyc_prepared *prepared, uint64_t *address_out, uint32_t slot);
 /* No launch is made any more. */
-void vyc__plan_reports_end(vyc_plan *plan);
+void vyc__prepared_reports_end(vyc_prepared *prepared);
 
 #endif
