@@ -15,6 +15,12 @@ from .foreign_library import ForeignStream, Library
 
 
 @pytest.fixture
+def on(device_name: int | str) -> tuple[str, str]:
+    """The option of the command line that names the device under test."""
+    return "--device", str(device_name)
+
+
+@pytest.fixture
 def library(device: vc.Device) -> Iterator[Library]:
     with Library(is_emulator=device.properties.is_emulator).current() as opened:
         yield opened

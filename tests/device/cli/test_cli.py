@@ -38,12 +38,6 @@ def data_of(capsys: pytest.CaptureFixture[str], *argv: str) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
-@pytest.fixture
-def on(device_name: int | str) -> tuple[str, str]:
-    """The option that names the device under test."""
-    return "--device", str(device_name)
-
-
 # ---- info --------------------------------------------------------------------------------------------------------
 
 

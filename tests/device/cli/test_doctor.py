@@ -26,11 +26,6 @@ RELEASES = ("Destroy", "Free", "Release", "Unload", "Unregister")
 WAYS = ("call", "call_changed", "launch", "call_sync", "host_dispatch", "synchronize", "event", "upload", "download")
 
 
-@pytest.fixture
-def on(device_name: int | str) -> tuple[str, str]:
-    return "--device", str(device_name)
-
-
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache directory of the test's own."""

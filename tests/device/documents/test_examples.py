@@ -32,11 +32,6 @@ saxpy, histogram, reduction, mandelbrot = map(load, ("saxpy", "histogram", "redu
 SUPERVISED = EXAMPLES / "supervised.py"
 
 
-@pytest.fixture
-def on(device_name: int | str) -> tuple[str, str]:
-    return "--device", str(device_name)
-
-
 # ---- from the command line ---------------------------------------------------------------------------------------
 
 

@@ -288,11 +288,6 @@ def test_program_that_nothing_fixes_keeps_all_but_its_block(program: vc.Program,
 EXAMPLE = str(Path(__file__).parents[3] / "examples" / "saxpy.vir")
 
 
-@pytest.fixture
-def on(device_name: int | str) -> tuple[str, str]:
-    return "--device", str(device_name)
-
-
 def explained(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> dict[str, object]:
     assert main(["explain", *words, "--json"]) == code
     document: dict[str, object] = json.loads(capsys.readouterr().out)

@@ -9,6 +9,8 @@ import pytest
 import vyre_cuda as vc
 from vyre_cuda.passes.licm import hoist_invariants
 
+from .texts import body
+
 HEADER = """\
 program k
 block 64
@@ -20,10 +22,6 @@ scalar b: bool_
 shared tile: u32[8]
 
 """
-
-
-def body(program: vc.Program) -> str:
-    return program.text().partition("\n\n")[2].strip()
 
 
 def hoisted(text: str, *, move_loads: bool = True) -> str:

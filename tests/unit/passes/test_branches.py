@@ -11,6 +11,8 @@ from vyre_cuda.ir.core.nodes import Const, For
 from vyre_cuda.ir.core.types import i8, u64
 from vyre_cuda.passes.branches import branches, trips
 
+from .texts import body
+
 HEADER = """\
 program k
 block 64
@@ -22,10 +24,6 @@ scalar b: bool_
 scalar c: bool_
 
 """
-
-
-def body(program: vc.Program) -> str:
-    return program.text().partition("\n\n")[2].strip()
 
 
 def made_plain(text: str, *, keep_checks: bool = False) -> str:

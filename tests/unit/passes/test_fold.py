@@ -17,6 +17,8 @@ from vyre_cuda.passes.fold import fold
 from vyre_cuda.testing.compare import assert_same
 from vyre_cuda.testing.edges import EDGES, from_bits
 
+from .texts import body
+
 HEADER = """\
 program k
 block 64 2
@@ -46,10 +48,6 @@ ROWS = [
 
 def row_id(value: Any) -> str:
     return value.name if isinstance(value, (Op, Type)) else ""
-
-
-def body(program: vc.Program) -> str:
-    return program.text().partition("\n\n")[2].strip()
 
 
 def folded(expression: str, **options: Any) -> str:

@@ -13,7 +13,9 @@ from vyre_cuda.ir.core.nodes import Apply, Assign, Const, If, Local, Scalar, Sto
 from vyre_cuda.ir.core.types import bool_, u32
 from vyre_cuda.passes.pipeline import checked, find_culprit, optimize, run, sequence
 
-ROOT = Path(__file__).parents[2]
+from .texts import body
+
+ROOT = Path(__file__).parents[3]
 HEADER = """\
 program k
 block 64
@@ -25,10 +27,6 @@ scalar b: bool_
 scalar f: f32
 
 """
-
-
-def body(program: vc.Program) -> str:
-    return program.text().partition("\n\n")[2].strip()
 
 
 def optimized(text: str, *, bounds: str = "check", precision: str = "ieee") -> str:

@@ -9,6 +9,8 @@ import pytest
 import vyre_cuda as vc
 from vyre_cuda.passes.dce import remove_dead_code
 
+from .texts import body
+
 HEADER = """\
 program k
 block 64
@@ -20,10 +22,6 @@ scalar b: bool_
 shared tile: u32[8]
 
 """
-
-
-def body(program: vc.Program) -> str:
-    return program.text().partition("\n\n")[2].strip()
 
 
 def alive(text: str, *, keep_checks: bool = False) -> str:

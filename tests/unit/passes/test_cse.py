@@ -10,6 +10,8 @@ import vyre_cuda as vc
 from vyre_cuda.ir.core.nodes import Store
 from vyre_cuda.passes.cse import share_subexpressions
 
+from .texts import body
+
 HEADER = """\
 program k
 block 64
@@ -22,10 +24,6 @@ scalar f: f32
 shared tile: u32[8]
 
 """
-
-
-def body(program: vc.Program) -> str:
-    return program.text().partition("\n\n")[2].strip()
 
 
 def shared(text: str, *, keep_checks: bool = False) -> str:
