@@ -12,6 +12,7 @@ from vyre_cuda.bundles import graphs, kernels, layout
 from vyre_cuda.descriptors import signature
 from vyre_cuda.ir.core.ops import OPS
 from vyre_cuda.ir.core.types import TYPES
+from vyre_cuda.runtime.bundle import bundle as runtime_bundle
 
 ROOT = Path(__file__).parents[2]
 HEADERS = ("include/vyre_cuda.h", "bundle/format.h", "bundle/expression.h")
@@ -64,6 +65,15 @@ def test_leaves_of_sizes_and_grids(numbers: dict[str, int]) -> None:
     leaves = ("constant", "size", "scalar")
 
     assert {leaf: getattr(signature, f"LEAF_{leaf.upper()}") for leaf in leaves} == named(numbers, "VYC_LEAF_")
+
+
+def test_a_bundle_that_has_the_whole_program(numbers: dict[str, int]) -> None:
+    assert numbers["VYC_KERNEL_WHOLE_PROGRAM"] == kernels._WHOLE_PROGRAM
+    assert numbers["VYC_KERNEL_WHOLE_PROGRAM"] == runtime_bundle._WHOLE_PROGRAM
+
+
+def test_flags_of_kernels(numbers: dict[str, int]) -> None:
+    assert numbers["VYC_PREPARED_COOPERATIVE"] == kernels._COOPERATIVE
 
 
 def test_sections_of_bundles(numbers: dict[str, int]) -> None:

@@ -3,8 +3,8 @@
 #include <cfenv>
 #include <thread>
 
-#include "../../csrc/emulator/control.h"
-#include "../../csrc/emulator/ptx.h"
+#include "../../csrc/emulator/driver/control.h"
+#include "../../csrc/emulator/ptx/ptx.h"
 #include "emulator_test.h"
 
 namespace {

@@ -1,7 +1,7 @@
 """The instruction forms of the emulator and their operands.
 
 `forms.txt` is the emulator's own table, one form a line: name, signature, least sm. A test holds the two equal.
-A signature has one word an operand; csrc/emulator/ptx_forms.h explains the marks.
+A signature has one word an operand; csrc/emulator/ptx/forms/forms.h explains the marks.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ LIVE = ("allocations", "pinned", "modules", "streams", "events", "graphs", "exec
 
 
 class Emulator:
-    """The control functions of csrc/emulator/control.h."""
+    """The control functions of csrc/emulator/driver/control.h."""
 
     def __init__(self) -> None:
         library = ctypes.CDLL(str(Path(get_library_dir()) / EMULATOR_LIBRARY))

@@ -1,0 +1,92 @@
+// One launch, from the first block to the last, on the calling thread. Blocks run one after
+// another; those of a cooperative launch are all resident and take turns. The thread's
+// floating-point environment is the default one meanwhile and is given back unchanged.
+#include <cfenv>
+#include <memory>
+
+#include "block.h"
+
+namespace emulator {
+namespace {
+
+class DefaultFloatEnvironment {
+ public:
+  DefaultFloatEnvironment() {
+    std::fegetenv(&saved_);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~DefaultFloatEnvironment() { std::fesetenv(&saved_); }
+  DefaultFloatEnvironment(const DefaultFloatEnvironment &) = delete;
+  DefaultFloatEnvironment &operator=(const DefaultFloatEnvironment &) = delete;
+
+ private:
+  std::fenv_t saved_;
+};
+
+template <class F>
+bool each_index(const std::array<uint32_t, 3> &grid, F f) {
+  for (uint32_t z = 0; z < grid[2]; ++z)
+    for (uint32_t y = 0; y < grid[1]; ++y)
+      for (uint32_t x = 0; x < grid[0]; ++x)
+        if (!f(std::array<uint32_t, 3>{x, y, z})) return false;
+  return true;
+}
+
+// Runs blocks that are resident together until all are done.
+bool run_resident(std::vector<std::unique_ptr<ThreadBlock>> &blocks, Report *report) {
+  for (bool busy = true; busy;) {
+    busy = false;
+    bool progressed = false;
+    for (const auto &block : blocks) {
+      if (block->done()) continue;
+      if (!block->advance()) {
+        block->describe_fault(report);
+        return false;
+      }
+      progressed |= block->progressed();
+      busy |= !block->done();
+    }
+    if (!busy || progressed) continue;
+    for (const auto &block : blocks) {
+      if (block->done()) continue;
+      block->describe_deadlock(report);
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+Report execute(const Kernel &kernel, const Launch &launch, Memory &memory) {
+  const DefaultFloatEnvironment environment;
+  Report report;
+  Machine machine;
+  machine.memory = &memory;
+  machine.parameters = launch.parameters;
+  machine.conditionals = launch.conditionals;
+  machine.code = kernel.code.get();
+  std::unique_ptr<RaceCheck> races;
+  if (kernel.code->races.site >= 0) races = std::make_unique<RaceCheck>(kernel, launch);
+  machine.races = races.get();
+  std::vector<std::unique_ptr<ThreadBlock>> blocks;
+  if (launch.cooperative) {
+    each_index(launch.grid, [&](const std::array<uint32_t, 3> &index) {
+      blocks.push_back(std::make_unique<ThreadBlock>(kernel, launch, machine));
+      blocks.back()->begin(index);
+      return true;
+    });
+    run_resident(blocks, &report);
+  } else {
+    blocks.push_back(std::make_unique<ThreadBlock>(kernel, launch, machine));
+    each_index(launch.grid, [&](const std::array<uint32_t, 3> &index) {
+      blocks[0]->begin(index);
+      return run_resident(blocks, &report);
+    });
+  }
+  if (races != nullptr) races->finish(memory);
+  for (const auto &block : blocks) report.instructions += block->instructions();
+  return report;
+}
+
+}  // namespace emulator
