@@ -119,13 +119,19 @@ static vyc_status capture(vyc_graph *copy, const vyc_graph *graph, const vyc_gra
   return status;
 }
 
+vyc_status vyc__captures_supported(const vyc_context *context) {
+  const vyc_driver *driver = context->driver;
+  if (driver->cuStreamGetCaptureInfo != NULL && driver->cuStreamUpdateCaptureDependencies != NULL)
+    return VYC_OK;
+  return vyc__fail(VYC_E_UNSUPPORTED, "captured_replay",
+                   "this driver does not say into which graph a stream is being captured");
+}
+
 vyc_status vyc__graph_capture(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
                               const vyc_launch_stream *on) {
   vyc_context *context = graph->child.context;
   const vyc_driver *driver = context->driver;
-  if (driver->cuStreamGetCaptureInfo == NULL || driver->cuStreamUpdateCaptureDependencies == NULL)
-    return vyc__fail(VYC_E_UNSUPPORTED, "captured_replay",
-                     "the stream is being captured, and this driver does not say by which graph");
+  VYC_TRY(vyc__captures_supported(context));
   vyc_graph *copy = vyc__graph_new(context);
   if (copy == NULL) return VYC_E_MEMORY;
   const CUstreamCaptureMode mode = vyc__capture_relax(driver);

@@ -157,9 +157,7 @@ static vyc_status check_until(const vyc_graph *graph, const vyc_buffer *until, u
   VYC_REQUIRE_IN("vyc_graph_repeat_begin", bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8);
   VYC_REQUIRE_IN("vyc_graph_repeat_begin",
                  offset % bytes == 0 && offset <= until->bytes && bytes <= until->bytes - offset);
-  return vyc__has_loops(graph->child.context)
-             ? VYC_OK
-             : vyc__loops_unsupported(graph->child.context, "a repetition with `until`");
+  return vyc__loops_supported(graph->child.context, "a repetition with `until`");
 }
 
 vyc_status vyc__add_repeat(vyc_graph *graph, uint32_t *step_out, uint64_t times, vyc_buffer *until,

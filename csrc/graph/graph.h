@@ -299,7 +299,6 @@ static inline vyc_values *vyc__step_target(const vyc_step *step) {
 /* ---- loop.c ---- */
 
 bool vyc__has_loops(const vyc_context *context);
-vyc_status vyc__loops_unsupported(const vyc_context *context, const char *what);
 /* Kernels and counters for so many loops. */
 vyc_status vyc__loops_prepare(vyc_graph *graph, uint64_t loops);
 typedef struct vyc_loop {

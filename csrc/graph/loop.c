@@ -48,7 +48,8 @@ bool vyc__has_loops(const vyc_context *context) {
          driver->cuGraphConditionalHandleCreate != NULL;
 }
 
-vyc_status vyc__loops_unsupported(const vyc_context *context, const char *what) {
+vyc_status vyc__loops_supported(const vyc_context *context, const char *what) {
+  if (vyc__has_loops(context)) return VYC_OK;
   return vyc__fail(VYC_E_UNSUPPORTED, "conditional_nodes",
                    "%s takes conditional graph nodes, which a driver of CUDA 12.4 or newer has; "
                    "this one is of %d.%d",

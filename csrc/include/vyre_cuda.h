@@ -331,6 +331,11 @@ typedef struct vyc_memory_stats {
 
 /* A snapshot; blocks whose use has ended by now count as idle. */
 VYC_API vyc_status vyc_context_memory_stats(vyc_context *context, vyc_memory_stats *stats_out);
+/* VYC_OK, or VYC_E_UNSUPPORTED as what needs the capability would answer: "cooperative_launch" of
+ * kernels with grid barriers, "conditional_nodes" of loops that end on the device,
+ * "captured_replay" of graphs on streams that somebody captures, "cuFuncGetParamInfo" of
+ * vyc_module_parameter. VYC_E_INVALID: there is no capability of that name. */
+VYC_API vyc_status vyc_context_supports(vyc_context *context, const char *capability);
 /* Wait for work that may still use idle blocks, then return all of them to the driver, and also the
  * memory that prepared kernels keep for the host arguments of their runs, unless a run is in flight
  * or waits to be collected. A call that runs out of memory does the same before it fails. */
@@ -804,6 +809,10 @@ typedef struct vyc_run {
   uint32_t
       iterations; /* of the kernel, each on what the previous one left; 0 means 1. Host runs only */
   uint32_t origin; /* the place of the launch, from vyc_origin_add; 0: none */
+  /* NULL, or a number for each argument. Where the number of an input in host memory is not 0 and the
+   * same as in an earlier run of the kernel, its bytes must be those of that run; they are then not
+   * copied to the device again if they are still there. Host runs only */
+  const uint64_t *contents;
 } vyc_run;
 
 /* The bits of a float for vyc_run.scalars; those of an integer are its value, cast. */

@@ -6,14 +6,20 @@
  * anyhow. */
 #define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "room.h"
 
+vyc_status vyc__cooperative_supported(const vyc_context *context, const char *what) {
+  if (context->caps.cooperative_launch > 0) return VYC_OK;
+  return vyc__fail(VYC_E_UNSUPPORTED, "cooperative_launch",
+                   "%s has grid barriers; %s has no cooperative launch", what, context->caps.name);
+}
+
 vyc_status vyc__cooperative_prepare(vyc_prepared *prepared, vyc_context *context) {
-  if (context->caps.cooperative_launch <= 0)
-    return vyc__fail(VYC_E_UNSUPPORTED, "cooperative_launch",
-                     "kernel %s has grid barriers; %s has no cooperative launch", prepared->name,
-                     context->caps.name);
+  char what[160];
+  (void)snprintf(what, sizeof what, "kernel %s", prepared->name);
+  VYC_TRY(vyc__cooperative_supported(context, what));
   const uint32_t threads = prepared->block[0] * prepared->block[1] * prepared->block[2];
   int resident = 0;
   VYC_CU_RESULT;

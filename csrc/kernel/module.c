@@ -102,6 +102,12 @@ void vyc_module_release(vyc_module *module) {
   if (module != NULL) vyc__child_release(&module->child);
 }
 
+vyc_status vyc__parameters_supported(const vyc_context *context) {
+  if (context->driver->cuFuncGetParamInfo != NULL) return VYC_OK;
+  return vyc__fail(VYC_E_UNSUPPORTED, "cuFuncGetParamInfo",
+                   "the driver tells nothing of a kernel's parameters: CUDA 12.4 does");
+}
+
 static vyc_status read_parameter(vyc_module *module, uint32_t *offset_out, uint32_t *bytes_out,
                                  const char *name, uint32_t index) {
   vyc_context *context = module->child.context;
@@ -112,9 +118,7 @@ static vyc_status read_parameter(vyc_module *module, uint32_t *offset_out, uint3
   if (result == CUDA_ERROR_NOT_FOUND)
     return vyc__fail(VYC_E_INVALID, "module", "the module has no kernel %s", name);
   if (result != CUDA_SUCCESS) return vyc__driver_failed(context, result, "cuModuleGetFunction");
-  if (driver->cuFuncGetParamInfo == NULL)
-    return vyc__fail(VYC_E_UNSUPPORTED, "cuFuncGetParamInfo",
-                     "the driver tells nothing of a kernel's parameters: CUDA 12.4 does");
+  VYC_TRY(vyc__parameters_supported(context));
   result = driver->cuFuncGetParamInfo(function, index, &offset, &bytes);
   if (result == CUDA_ERROR_INVALID_VALUE) return VYC_OK; /* past the last */
   if (result != CUDA_SUCCESS) return vyc__driver_failed(context, result, "cuFuncGetParamInfo");

@@ -124,10 +124,15 @@ void vyc__spare_give(vyc_spare *spare);
 /* Nobody launches the prepared kernel any more. */
 void vyc__spares_free(vyc_prepared *prepared);
 
+/* ---- module.c ---- */
+
+vyc_status vyc__parameters_supported(const vyc_context *context);
+
 /* ---- cooperative.c ---- */
 
 #define VYC_BARRIER_BYTES 8u /* the state of a grid barrier: two words */
 
+vyc_status vyc__cooperative_supported(const vyc_context *context, const char *what);
 vyc_status vyc__cooperative_prepare(vyc_prepared *prepared, vyc_context *context);
 vyc_status vyc__cooperative_check(const vyc_prepared *prepared, const uint32_t grid[3]);
 /* Make the state if there is none, and clear it on the stream. */

@@ -13,7 +13,10 @@ bool vyc__ranges_apart(const vyc_prepared *prepared, const uint64_t *begins, con
 /* A caller of an earlier version has a shorter struct. */
 #define VYC_RUN_BYTES_FIRST offsetof(vyc_run, iterations)
 static inline uint32_t vyc__origin_of(const vyc_run *run) {
-  return run->struct_size < sizeof *run ? 0 : run->origin;
+  return run->struct_size < offsetof(vyc_run, contents) ? 0 : run->origin;
+}
+static inline const uint64_t *vyc__contents_of(const vyc_run *run) {
+  return run->struct_size < sizeof *run ? NULL : run->contents;
 }
 __attribute__((cold)) vyc_status vyc__run_fail_size(const vyc_run *run);
 /* A run is there, and its caller has said which version of it. */

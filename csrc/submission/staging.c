@@ -67,6 +67,7 @@ static vyc_status ensure(vyc_context *context, vyc_pool *pool, vyc_block **block
 static vyc_status ensure_device(vyc_submission *submission, CUstream stream, uint64_t bytes) {
   vyc_context *context = submission->prepared->child.context;
   const vyc_block *before = submission->device;
+  if (VYC_UNLIKELY(before == NULL || before->bytes < bytes)) submission->keeps = false;
   VYC_TRY(ensure(context, vyc__device_pool(context), &submission->device, bytes));
   if (VYC_LIKELY(submission->device == before) || !submission->device->recycled) return VYC_OK;
   const vyc_status status = vyc__stream_after_main(context, stream);
@@ -145,6 +146,8 @@ typedef struct staging {
   uint64_t pinned, device; /* next free address in each slab */
   CUstream stream;
   uint64_t staged, read, written, results; /* bytes, for the counters */
+  const uint64_t *contents; /* of the run */
+  bool kept; /* submission->contents say what is in the device slab */
 } staging;
 
 static void count(vyc_context *context, const staging *stage) {
@@ -157,13 +160,28 @@ static void count(vyc_context *context, const staging *stage) {
 }
 
 static staging begin(const vyc_submission *submission, CUstream stream) {
-  return (staging){submission->pinned == NULL ? 0 : submission->pinned->address,
-                   submission->device == NULL ? 0 : submission->device->address,
-                   stream,
-                   0,
-                   0,
-                   0,
-                   0};
+  return (staging){.pinned = submission->pinned == NULL ? 0 : submission->pinned->address,
+                   .device = submission->device == NULL ? 0 : submission->device->address,
+                   .stream = stream};
+}
+
+/* Whether the device slab has the bytes of an input: the run before this one on the submission had
+ * them there. Nothing else writes to the slab, and a kernel not to an input; a binding that lies
+ * elsewhere than in that run lies over what was another's. */
+static bool is_there(const vyc_submission *submission, uint32_t i, const staging *stage,
+                     uint64_t address) {
+  return stage->kept && stage->contents[i] != 0 && stage->contents[i] == submission->contents[i] &&
+         address == submission->addresses[i];
+}
+
+/* The run is staged: what it leaves in the device slab. */
+static void keep(vyc_submission *submission, const uint64_t *contents) {
+  for (uint32_t i = 0; i < submission->prepared->binding_count; i++) {
+    const bool stays =
+        submission->prepared->bindings[i].role == VYC_ROLE_IN && submission->ways[i] == WAY_COPIED;
+    submission->contents[i] = stays ? contents[i] : 0;
+  }
+  submission->keeps = true;
 }
 
 static void add_result(vyc_submission *submission, vyc_result result) {
@@ -234,9 +252,12 @@ static vyc_status stage_host(vyc_submission *submission, uint32_t i, const vyc_r
     if (clear && bytes > 0) memset(host, 0, bytes);
     *address_out = (uint64_t)(uintptr_t)host;
   } else {
-    *address_out = device_side(stage, bytes);
-    if (bytes > 0 && role != VYC_ROLE_OUT)
-      VYC_TRY(vyc__copy_up(context, *address_out, host, bytes, stage->stream));
+    const uint64_t address = device_side(stage, bytes);
+    const bool there =
+        stage->contents != NULL && role == VYC_ROLE_IN && is_there(submission, i, stage, address);
+    *address_out = address;
+    if (bytes > 0 && role != VYC_ROLE_OUT && !there)
+      VYC_TRY(vyc__copy_up(context, address, host, bytes, stage->stream));
     if (bytes > 0 && clear) VYC_TRY(vyc__clear(context, *address_out, bytes, stage->stream));
   }
   if (role != VYC_ROLE_IN) add_result(submission, (vyc_result){argument->result, host, 0, bytes});
@@ -259,6 +280,9 @@ vyc_status vyc__stage_in(vyc_submission *submission, const vyc_run *run, CUstrea
                          uint32_t slot) {
   staging stage = begin(submission, stream);
   uint64_t *addresses_out = submission->addresses;
+  stage.contents = vyc__contents_of(run);
+  stage.kept = submission->keeps;
+  submission->keeps = false;
   for (uint32_t i = 0; i < submission->prepared->binding_count; i++) {
     if (!vyc__is_host(&run->arguments[i]))
       VYC_TRY(use_buffer(submission->prepared, i, run, stream, slot, &addresses_out[i]));
@@ -268,6 +292,7 @@ vyc_status vyc__stage_in(vyc_submission *submission, const vyc_run *run, CUstrea
       VYC_TRY(stage_large(submission, i, run, &stage, &addresses_out[i]));
   }
   count(submission->prepared->child.context, &stage);
+  if (VYC_UNLIKELY(stage.contents != NULL)) keep(submission, stage.contents);
   return VYC_OK;
 }
 

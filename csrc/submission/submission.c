@@ -153,7 +153,10 @@ vyc_status vyc__submission_enqueue(vyc_submission *submission, const vyc_run *ru
       vyc__note_of(&prepared->child.context->history, prepared->noted, vyc__origin_of(run));
   vyc__entry_write_name(&submission->flight->entry, note);
   status = enqueue(submission, run, timed, stream, slot);
-  if (VYC_UNLIKELY(status != VYC_OK)) drain(submission, stream);
+  if (VYC_UNLIKELY(status != VYC_OK)) {
+    submission->keeps = false;
+    drain(submission, stream);
+  }
   return status;
 }
 
@@ -162,18 +165,19 @@ vyc_status vyc__submission_enqueue(vyc_submission *submission, const vyc_run *ru
 static vyc_status submission_make(vyc_prepared *prepared, vyc_submission **submission_out) {
   const size_t results = prepared->binding_count * sizeof(vyc_result);
   const size_t held = prepared->binding_count * sizeof(vyc_pinned *);
-  const size_t addresses = prepared->binding_count * sizeof(uint64_t);
+  const size_t addresses = prepared->binding_count * sizeof(uint64_t), contents = addresses;
   const size_t pointers = prepared->parameter_count * sizeof(void *);
   const size_t block = (size_t)vyc__align_up(prepared->block_bytes, 16);
   const size_t ways = prepared->binding_count;
-  const size_t words = results + held + addresses + pointers;
+  const size_t words = results + held + addresses + contents + pointers;
   vyc_submission *submission = calloc(1, sizeof *submission + words + 2 * block + 16 + ways);
   if (submission == NULL) return vyc__fail(VYC_E_MEMORY, "run", "out of host memory");
   uint8_t *tail = (uint8_t *)(submission + 1);
   submission->results = (vyc_result *)(void *)tail;
   submission->held = (vyc_pinned **)(void *)(tail + results);
   submission->addresses = (uint64_t *)(void *)(tail + results + held);
-  void **pointer_room = (void **)(void *)(tail + results + held + addresses);
+  submission->contents = (uint64_t *)(void *)(tail + results + held + addresses);
+  void **pointer_room = (void **)(void *)(tail + results + held + addresses + contents);
   uint8_t *blocks = (uint8_t *)(uintptr_t)vyc__align_up((uint64_t)(uintptr_t)(tail + words), 16);
   submission->block = blocks;
   submission->ways = blocks + 2 * block;
@@ -280,6 +284,7 @@ static void take_slabs(vyc_submission *submission, vyc_block **pinned, vyc_block
   if (!atomic_compare_exchange_strong(&submission->state, &expected, SUBMISSION_CLAIMED)) return;
   move(&submission->pinned, pinned);
   move(&submission->device, device);
+  submission->keeps = false;
   vyc__submission_set(submission, SUBMISSION_FREE);
 }
 

@@ -77,6 +77,9 @@ struct vyc_submission {
   vyc_pinned **held; /* page-locked arguments of the run */
   uint8_t *ways;     /* of each binding of the run */
   uint64_t *addresses; /* likewise, for the kernel */
+  uint64_t
+      *contents;  /* of vyc_run: what the last run left of each in the device slab; 0: nothing */
+  bool keeps;          /* `contents` is of the last run, and the slab is that one still */
   uint8_t *block; /* the parameter block being built */
 };
 

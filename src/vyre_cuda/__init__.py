@@ -163,6 +163,7 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.device.device import Stream as Stream
     from vyre_cuda.runtime.device.device import devices as devices
     from vyre_cuda.runtime.device.device import from_dlpack as from_dlpack
+    from vyre_cuda.runtime.device.support import Support as Support
     from vyre_cuda.runtime.graph.graph import Graph as Graph
     from vyre_cuda.runtime.kernel.bound import BoundCall as BoundCall
     from vyre_cuda.runtime.kernel.kernel import CompileTimes as CompileTimes
@@ -223,6 +224,7 @@ _HOMES = {
     "vyre_cuda.runtime.kernel.recorded_call": "RecordedCall",
     "vyre_cuda.runtime.kernel.side_by_side": "SideBySide",
     "vyre_cuda.runtime.telemetry.stats": "DeviceStats",
+    "vyre_cuda.runtime.device.support": "Support",
     "vyre_cuda.runtime.base.symbol": "Symbol symbol",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import vyre_cuda as vc
+from vyre_cuda.testing.emulator import Emulator
 
 from .. import programs
 
@@ -136,3 +140,135 @@ def test_a_failed_assertion_is_told_and_the_next_replay_runs(device: vc.Device) 
     with pytest.raises(vc.KernelAssertionError, match="positive"):
         recorded.replay()
     np.testing.assert_array_equal(np.int32([3, 4]), recorded.replay(np.int32([3, 4])))
+
+
+# ---- what is on the device already -----------------------------------------------------------------------------------
+
+
+def weighted() -> vc.Program:
+    """total[i] = total[i] + a * (the sum of all x): every thread reads all of x, so x is copied to the device."""
+    b = vc.Builder("weighted", block=32)
+    x = b.input("x", vc.i32)
+    total = b.inout("total", vc.i32)
+    a = b.scalar("a", vc.i32)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < total.size):
+        kept = b.var("kept", vc.i32(0))
+        with b.for_(0, x.size) as k:
+            kept.set(kept + x[k])
+        total[i] = total[i] + a * kept
+    b.work(total.size)
+    return b.build()
+
+
+def wanted(x: np.ndarray, total: np.ndarray, a: int) -> np.ndarray:
+    return total + np.int32(a) * x.sum(dtype=np.int32)
+
+
+def uploaded(device: vc.Device, run: Callable[[], np.ndarray]) -> tuple[np.ndarray, int]:
+    """What it gives, and how many bytes a copy engine took to the device."""
+    before = device.stats().host_to_device_bytes
+    result = run()
+    return result, device.stats().host_to_device_bytes - before
+
+
+@pytest.fixture
+def sums(device: vc.Device) -> vc.Kernel:
+    return device.compile(weighted())
+
+
+GIVEN = np.arange(1000, dtype=np.int32)
+TOTAL = np.arange(64, dtype=np.int32)
+
+
+def test_inputs_that_are_as_before_are_not_copied_again(device: vc.Device, sums: vc.Kernel) -> None:
+    recorded = sums.record(GIVEN, TOTAL, 2)
+    other = GIVEN + 1
+
+    steps = [
+        (GIVEN, lambda: recorded.replay(), GIVEN.nbytes),
+        (GIVEN, lambda: recorded.replay(), 0),
+        (GIVEN, lambda: recorded.replay(GIVEN.copy(), TOTAL.copy()), 0),
+        (other, lambda: recorded.replay(other), GIVEN.nbytes),
+        (other, lambda: recorded.replay(x=other), 0),
+        (GIVEN, lambda: recorded.replay(GIVEN), GIVEN.nbytes),
+    ]
+    for x, run, nbytes in steps:
+        result, moved = uploaded(device, run)
+        np.testing.assert_array_equal(wanted(x, TOTAL, 2), result)
+        assert moved == nbytes
+
+
+def test_what_the_kernel_writes_is_copied_every_time(device: vc.Device) -> None:
+    recorded = device.compile(programs.histogram()).record(np.zeros(16, np.uint32), np.arange(160, dtype=np.uint32))
+
+    for _ in range(3):
+        result, moved = uploaded(device, recorded.replay)
+        np.testing.assert_array_equal(np.full(16, 10), result)
+        assert moved >= result.nbytes
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        lambda device, kernel: kernel(GIVEN * 3, TOTAL, 1),
+        lambda device, kernel: kernel(np.ones(5000, np.int32), TOTAL, 1),
+        lambda device, kernel: kernel.submit(GIVEN * 5, TOTAL, 1).result(),
+        lambda device, kernel: kernel.record(GIVEN * 7, TOTAL, 1).replay(),
+        lambda device, kernel: kernel.record(np.ones(10, np.int32), np.ones(4000, np.int32), 1).replay(),
+        lambda device, kernel: (device.trim(), device.array(np.full(1 << 16, 9, np.int32)).numpy()),
+    ],
+    ids=["call", "larger call", "submit", "other recording", "other sizes", "trim"],
+)
+def test_what_others_wrote_over_is_copied_again(
+    device: vc.Device, sums: vc.Kernel, between: Callable[[vc.Device, vc.Kernel], object]
+) -> None:
+    recorded = sums.record(GIVEN, TOTAL, 2)
+    recorded.replay()
+    recorded.replay()
+
+    between(device, sums)
+
+    result, moved = uploaded(device, recorded.replay)
+    np.testing.assert_array_equal(wanted(GIVEN, TOTAL, 2), result)
+    assert moved == GIVEN.nbytes
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    steps=st.lists(
+        st.tuples(st.integers(0, 2), st.integers(0, 3), st.sampled_from(["replay", "call", "trim", "keep"])),
+        max_size=25,
+    )
+)
+def test_any_order_of_replays_and_calls_gives_what_each_alone_gives(
+    shared_device: vc.Device, steps: list[tuple[int, int, str]]
+) -> None:
+    kernel = shared_device.compile(weighted())
+    sizes = [(1000, 64), (1000, 60), (300, 2000)]
+    totals = [np.arange(t, dtype=np.int32) for _, t in sizes]
+    last = [np.zeros(n, np.int32) for n, _ in sizes]
+    recorded = [kernel.record(x, t, 1) for x, t in zip(last, totals, strict=True)]
+
+    for which, value, how in steps:
+        x = np.full(sizes[which][0], value, np.int32)
+        if how == "trim":
+            shared_device.trim()
+        elif how == "call":
+            np.testing.assert_array_equal(wanted(x, totals[which], 1), kernel(x, totals[which], 1))
+        else:
+            last[which] = last[which] if how == "keep" else x
+            result = recorded[which].replay() if how == "keep" else recorded[which].replay(x)
+            np.testing.assert_array_equal(wanted(last[which], totals[which], 1), result)
+
+
+@pytest.mark.emulator
+def test_what_did_not_arrive_is_copied_again(emulator: Emulator) -> None:
+    with vc.Device("emulator") as device:
+        recorded = device.compile(weighted()).record(GIVEN, TOTAL, 2)
+        for call in ("cuMemcpyHtoDAsync", "cuGraphLaunch"):
+            recorded.replay(GIVEN)
+            emulator.fail(call, result=999)
+            with pytest.raises(vc.DriverError):
+                recorded.replay(GIVEN + 1)
+            np.testing.assert_array_equal(wanted(GIVEN + 1, TOTAL, 2), recorded.replay())

@@ -11,6 +11,7 @@ cdef class Recorded:
     cdef vyc_run _run
     cdef vyc_argument *_items
     cdef uint64_t *_scalars
+    cdef uint64_t *_contents  # of each binding, a number that no other bytes of it have had
     cdef list _inputs
     cdef list _outputs
     cdef object _lock

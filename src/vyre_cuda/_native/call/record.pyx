@@ -37,6 +37,15 @@ cdef bint is_plain(object value, int typenum):
     )
 
 
+# Of the contents of arrays: recorded calls of one kernel share what it keeps on the device.
+cdef extern from *:
+    """
+    static uint64_t vyc_last_number;
+    #define VYC_NEW_NUMBER() __atomic_add_fetch(&vyc_last_number, 1, __ATOMIC_RELAXED)
+    """
+    uint64_t new_number "VYC_NEW_NUMBER"() noexcept nogil
+
+
 cdef class Recorded:
     """Subclasses supply `_ordered`, `_check_sizes`, `_converted`, `_scalar`, `_targets`, `_renewed`, `_assertion` and
     `_refuse_in_recording`.
@@ -54,9 +63,11 @@ cdef class Recorded:
         self._plan = plan
         self._items = <vyc_argument *>calloc(len(inputs) + 1, sizeof(vyc_argument))
         self._scalars = <uint64_t *>calloc(len(scalars) + 1, sizeof(uint64_t))
+        self._contents = <uint64_t *>calloc(len(inputs) + 1, sizeof(uint64_t))
         self._slot = <int32_t *>calloc(len(rows) + 1, sizeof(int32_t))
         self._typenum = <int32_t *>calloc(len(rows) + 1, sizeof(int32_t))
-        if self._items == NULL or self._scalars == NULL or self._slot == NULL or self._typenum == NULL:
+        if (self._items == NULL or self._scalars == NULL or self._contents == NULL or self._slot == NULL
+                or self._typenum == NULL):
             raise MemoryError
         self._lock = threading.Lock()
         self._inputs = inputs
@@ -77,12 +88,16 @@ cdef class Recorded:
         self._run.scalar_count = len(scalars)
         self._run.arguments = self._items
         self._run.scalars = self._scalars
+        self._run.contents = self._contents
         self._run.iterations = iterations
+        for i in range(len(inputs)):
+            self._contents[i] = new_number()
         self.point()
 
     def __dealloc__(self):
         free(self._items)
         free(self._scalars)
+        free(self._contents)
         free(self._slot)
         free(self._typenum)
 
@@ -162,11 +177,14 @@ cdef class Recorded:
         cdef size_t size = cnp.PyArray_NBYTES(kept)
         cdef void *to = cnp.PyArray_DATA(kept)
         cdef const void *source = cnp.PyArray_DATA(array)
-        if self._fresh and memcmp(to, source, size) == 0:
-            return 0
-        self._fresh = False
+        cdef bint same
         with nogil:
-            memcpy(to, source, size)
+            same = memcmp(to, source, size) == 0
+            if not same:
+                memcpy(to, source, size)
+        if not same:
+            self._fresh = False
+            self._contents[slot] = new_number()
         return 0
 
     def run(self) -> None:

@@ -111,6 +111,7 @@ cdef extern from "vyre_cuda.h" nogil:
         uint64_t pinned_budget_bytes
 
     vyc_status vyc_context_memory_stats(vyc_context *context, vyc_memory_stats *stats_out)
+    vyc_status vyc_context_supports(vyc_context *context, const char *capability)
     vyc_status vyc_context_trim(vyc_context *context)
     vyc_status vyc_context_set_memory_budget(vyc_context *context, uint64_t nbytes, uint64_t pinned_bytes)
 
@@ -293,6 +294,7 @@ cdef extern from "vyre_cuda.h" nogil:
         vyc_timing *timing_out
         uint32_t iterations
         uint32_t origin
+        const uint64_t *contents
 
     vyc_status vyc_prepared_run(vyc_prepared *plan, vyc_ticket **ticket_out, const vyc_run *run)
     vyc_status vyc_prepared_submit(vyc_prepared *plan, vyc_ticket **ticket_out, const vyc_run *run)

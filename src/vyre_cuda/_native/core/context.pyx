@@ -9,7 +9,8 @@ from vyre_cuda._native.core.c_api cimport (
     VYC_NOT_READY, VYC_OK, uint64_t, vyc_caps, vyc_caps_field, vyc_context, vyc_context_caps, vyc_context_close_for,
     vyc_context_count, vyc_context_count_timing, vyc_context_in_flight, vyc_context_measure, vyc_context_memory_stats,
     vyc_context_open, vyc_context_release, vyc_context_reset_stats, vyc_context_set_memory_budget,
-    vyc_context_set_patience, vyc_context_stats, vyc_context_synchronize_for, vyc_context_trace, vyc_context_trim,
+    vyc_context_set_patience, vyc_context_stats, vyc_context_supports, vyc_context_synchronize_for,
+    vyc_context_trace, vyc_context_trim,
     vyc_driver_device_name, vyc_driver_info, vyc_driver_info_get, vyc_driver_open, vyc_driver_release,
     vyc_driver_started, vyc_event, vyc_event_elapsed, vyc_event_query, vyc_event_release, vyc_event_synchronize_for,
     vyc_event_try_release, vyc_fence, vyc_fence_create, vyc_fence_release, vyc_fence_wait, vyc_memory_stats,
@@ -256,6 +257,11 @@ cdef class Context:
     cdef object error(self, object report):
         """The error for a failed check, when somebody has said how to make it."""
         return report if self.explain is None else self.explain(report)
+
+    def require(self, capability: str) -> None:
+        """UnsupportedError where the device or its driver lacks it, ValueError for an unknown name."""
+        cdef bytes encoded = capability.encode("utf-8", "replace")
+        check(vyc_context_supports(self._h, encoded))
 
     def trim(self) -> None:
         with nogil:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from vyre_cuda._native.core.context import Driver
 from vyre_cuda.errors import DeviceUnavailableError, UnsupportedError
@@ -18,10 +18,15 @@ def open_driver(which: int | str, check: str | Iterable[str] | None) -> tuple[Dr
     """The driver, the ordinal and the checks by name. UnsupportedError for checks on a CUDA device."""
     checks = _checks(check)
     driver, ordinal = _open(which)
-    if checks and not driver.info()[2]:
+    require_checks(checks, is_emulator=driver.info()[2])
+    return driver, ordinal, checks
+
+
+def require_checks(checks: Collection[str], *, is_emulator: bool) -> None:
+    """UnsupportedError for checks on a CUDA device."""
+    if checks and not is_emulator:
         named = ", ".join(sorted(checks))
         raise UnsupportedError(f'check={named} on a CUDA device; only Device("emulator") can check', capability="check")
-    return driver, ordinal, checks
 
 
 def _checks(check: str | Iterable[str] | None) -> frozenset[str]:

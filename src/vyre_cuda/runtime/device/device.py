@@ -39,6 +39,8 @@ from vyre_cuda.runtime.waiting.completion_thread import Waiter
 if TYPE_CHECKING:
     from vyre_cuda.codegen.core import target as targets
     from vyre_cuda.codegen.core.target import Target
+    from vyre_cuda.runtime.device import support
+    from vyre_cuda.runtime.device.support import Support
     from vyre_cuda.runtime.graph import graph as graphs
     from vyre_cuda.runtime.graph.graph import Graph
     from vyre_cuda.runtime.kernel import blocks, loaded_kernel, warmup
@@ -49,6 +51,7 @@ else:
     loaded_kernel = later("vyre_cuda.runtime.kernel.loaded_kernel")
     graphs = later("vyre_cuda.runtime.graph.graph")
     interop = later("vyre_cuda.runtime.memory.interop")
+    support = later("vyre_cuda.runtime.device.support")
     targets = later("vyre_cuda.codegen.core.target")
     warmup = later("vyre_cuda.runtime.kernel.warmup")
 
@@ -131,6 +134,31 @@ class Device(memory.Allocator, Telemetry):
         """
         options = {"precision": precision, "bounds": bounds, "max_ulp": max_ulp, "block": block}
         return warmup.compiled(programs, partial(self.compile, **options))  # type: ignore[arg-type]
+
+    def supports(
+        self,
+        what: Program | Type | str,
+        type: Type | None = None,
+        *,
+        order: str | None = None,
+        scope: str | None = None,
+        precision: str = "ieee",
+        bounds: str = "check",
+        max_ulp: float | None = None,
+        block: int | Literal["auto"] | None = None,
+    ) -> Support:
+        """Whether this device can, and why not: the checks that would refuse it are asked.
+
+        `what` is a program, which is compiled with these options; a type; the name of an op ("exp") or of an atomic or
+        warp method of the Builder ("atomic_add"), with the `type` of its operands, an atomic also with `order` and
+        `scope`; or a capability: "cooperative_launch" of grid barriers, "conditional_nodes" of loops that end on the
+        device, "captured_replay" of graphs on streams that others capture, "cuFuncGetParamInfo" of loaded kernels,
+        a target such as "sm_90", the check "races", "nvtx". ValueError for another name, TypeError for an op without
+        a type.
+        """
+        used = {name: value for name, value in (("order", order), ("scope", scope)) if value is not None}
+        options = {"precision": precision, "bounds": bounds, "max_ulp": max_ulp, "block": block}
+        return support.support(self, what, type, used, **options)
 
     def _blocked(self, program: Program, block: Any, precision: str, bounds: str, max_ulp: float | None) -> Program:
         """The program with a block that is given, or chosen once by this device."""

@@ -35,7 +35,7 @@ class Watch:
         self.ranges = ranges
         self._context = context
         self._inside = threading.local()
-        self._nvtx: Any = _nvtx() if ranges else None
+        self._nvtx: Any = require_nvtx() if ranges else None
 
     @contextmanager
     def profiled(self, kind: str, name: str) -> Iterator[bool]:
@@ -78,7 +78,7 @@ def shown_value(value: Any) -> str:
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
 
 
-def _nvtx() -> Any:
+def require_nvtx() -> Any:
     try:
         return import_module("nvtx")
     except ImportError:
