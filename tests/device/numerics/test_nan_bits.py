@@ -10,6 +10,9 @@ import pytest
 
 import vyre_cuda as vc
 from vyre_cuda.ir.core.types import FLOATS
+from vyre_cuda.testing.conformance import Count
+
+pytestmark = pytest.mark.conformance
 
 N = 64
 # An infinity, the most and the least significant bit of the fraction.
@@ -76,7 +79,9 @@ EXPRESSIONS: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("type_", FLOATS, ids=str)
 @pytest.mark.parametrize("precision", ["ieee", "ftz"])
 @pytest.mark.parametrize("make", [*WAYS, *EXPRESSIONS.values()], ids=[*(w.__name__ for w in WAYS), *EXPRESSIONS])
-def test_bits_of_a_nan_are_moved(device: vc.Device, make: Callable[..., Any], precision: str, type_: vc.Type) -> None:
+def test_bits_of_a_nan_are_moved(
+    device: vc.Device, make: Callable[..., Any], precision: str, type_: vc.Type, count_device: Count
+) -> None:
     b = vc.Builder("moves", block=N)
     x, y, out = b.input("x", type_), b.input("y", type_), b.output("out", type_, size=N)
     i = b.let("i", vc.global_id.x)
@@ -91,16 +96,51 @@ def test_bits_of_a_nan_are_moved(device: vc.Device, make: Callable[..., Any], pr
 
     np.testing.assert_array_equal(expected, got)
     assert (got >> (type_.bits - 1)).any()
+    for name in ("copysign", "where"):
+        if make is EXPRESSIONS[name] and precision == "ieee":
+            count_device("ops", name, type_.name, N)
 
 
 @pytest.mark.parametrize("type_", FLOATS, ids=str)
-def test_signbit_of_a_nan_is_its_sign(device: vc.Device, type_: vc.Type) -> None:
+def test_signbit_of_a_nan_is_its_sign(
+    device: vc.Device, type_: vc.Type, count_device: Count, count_interpreter: Count
+) -> None:
     b = vc.Builder("signs", block=N)
     x, out = b.input("x", type_), b.output("out", vc.bool_, size=N)
     i = b.let("i", vc.global_id.x)
     out[i] = vc.signbit(x[i])
     bits = np.resize(np.array(patterns(type_), type_.unsigned), N)
 
-    got = device.run(b.build(), bits.view(type_.dtype))
+    signs = bits >> (type_.bits - 1) == 1
+    program = b.build()
 
-    np.testing.assert_array_equal(bits >> (type_.bits - 1) == 1, got)
+    np.testing.assert_array_equal(signs, vc.evaluate(program, bits.view(type_.dtype)))
+    count_interpreter("ops", "signbit", type_.name, N)
+    np.testing.assert_array_equal(signs, device.run(program, bits.view(type_.dtype)))
+    count_device("ops", "signbit", type_.name, N)
+
+
+@pytest.mark.parametrize("type_", FLOATS, ids=str)
+def test_copysign_of_a_nan_has_the_bits_of_one_and_the_sign_of_the_other(
+    device: vc.Device, type_: vc.Type, count_device: Count, count_interpreter: Count
+) -> None:
+    b = vc.Builder("signed", block=N)
+    x, y = b.input("x", type_), b.input("y", type_)
+    out = b.output("out", type_, size=x.size)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < x.size):
+        out[i] = vc.copysign(x[i], y[i])
+    program = b.build()
+    found = np.array(patterns(type_), type_.unsigned)
+    first, second = (np.ascontiguousarray(part.ravel()) for part in np.meshgrid(found, found))
+    sign = np.array(1 << (type_.bits - 1), type_.unsigned)
+    wanted = (first & ~sign) | (second & sign)
+
+    np.testing.assert_array_equal(
+        wanted, vc.evaluate(program, first.view(type_.dtype), second.view(type_.dtype)).view(type_.unsigned)
+    )
+    count_interpreter("ops", "copysign", type_.name, first.size)
+    np.testing.assert_array_equal(
+        wanted, device.run(program, first.view(type_.dtype), second.view(type_.dtype)).view(type_.unsigned)
+    )
+    count_device("ops", "copysign", type_.name, first.size)
