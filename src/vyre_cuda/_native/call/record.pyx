@@ -28,6 +28,11 @@ cnp.import_array()
 cdef int64_t HELD_NS = 50_000
 
 
+# Bytes that are compared at a time: what was compared is not copied.
+cdef enum:
+    PIECE = 4096
+
+
 cdef bint is_plain(object value, int typenum):
     """An exact ndarray of this type, C-contiguous, aligned and in native byte order."""
     return (
@@ -35,6 +40,18 @@ cdef bint is_plain(object value, int typenum):
         and cnp.PyArray_TYPE(<cnp.ndarray>value) == typenum
         and cnp.PyArray_ISCARRAY_RO(<cnp.ndarray>value)
     )
+
+
+cdef size_t equal_bytes(const char *one, const char *other, size_t size) noexcept nogil:
+    """How many bytes are equal, up to the first piece that has others."""
+    cdef size_t at = 0
+    cdef size_t piece
+    while at < size:
+        piece = min(size - at, PIECE)
+        if memcmp(one + at, other + at, piece) != 0:
+            return at
+        at += piece
+    return size
 
 
 # Of the contents of arrays: recorded calls of one kernel share what it keeps on the device.
@@ -177,12 +194,11 @@ cdef class Recorded:
         cdef size_t size = cnp.PyArray_NBYTES(kept)
         cdef void *to = cnp.PyArray_DATA(kept)
         cdef const void *source = cnp.PyArray_DATA(array)
-        cdef bint same
+        cdef size_t same
         with nogil:
-            same = memcmp(to, source, size) == 0
-            if not same:
-                memcpy(to, source, size)
-        if not same:
+            same = equal_bytes(<char *>to, <const char *>source, size)
+            memcpy(<char *>to + same, <const char *>source + same, size - same)
+        if same < size:
             self._fresh = False
             self._contents[slot] = new_number()
         return 0
