@@ -240,6 +240,14 @@ static void page_locked_arguments_are_checked(vyc_context *context, vyc_prepared
   vyc_context_release(other);
 }
 
+static void capabilities_have_names(vyc_context *context) {
+  OK(vyc_context_supports(context, "cooperative_launch"));
+  OK(vyc_context_supports(context, "conditional_nodes"));
+  CHECK(vyc_context_supports(context, "cooperation") == VYC_E_INVALID);
+  CHECK(vyc_context_supports(context, NULL) == VYC_E_INVALID);
+  CHECK(vyc_context_supports(NULL, "cooperative_launch") == VYC_E_INVALID);
+}
+
 static void an_image_is_checked(vyc_context *context) {
   vyc_module *module = NULL;
   void *image = NULL;
@@ -388,6 +396,7 @@ int main(int argc, char **argv) {
   memory_is_checked(context);
   page_locked_arguments_are_checked(context, plan);
   an_image_is_checked(context);
+  capabilities_have_names(context);
   shorter_structs_are_filled_as_far_as_they_go(context, plan);
   vyc_prepared_release(plan);
   vyc_module_release(module);

@@ -1,5 +1,6 @@
 /* Counters: what is counted, that no thread loses a count, resets, and states of the context. */
 #define _POSIX_C_SOURCE 200809L
+#include <stddef.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -90,6 +91,44 @@ static void the_host_counts_what_it_timed(void) {
   CHECK(value_of(context, "timed_device_ns_max") == 2);
   timing.struct_size = 8;
   CHECK(vyc_context_count_timing(context, &timing) == VYC_E_INVALID);
+  vyc_context_release(context);
+}
+
+/* How many bytes of inputs a run took to the device. */
+static uint64_t copied_by(vyc_context *context, vyc_plan *plan, const task *t) {
+  const uint64_t before = value_of(context, "host_to_device_bytes");
+  OK(vyc_plan_run(plan, NULL, &t->run));
+  verify(t);
+  return value_of(context, "host_to_device_bytes") - before;
+}
+
+static void contents_of_the_same_number_are_copied_once(void) {
+  vyc_context *context = open_context();
+  vyc_module *module = load_module(context);
+  vyc_plan *plan = scale_plan(module, COPIED);
+  task *one = malloc(sizeof *one), *other = malloc(sizeof *other);
+  CHECK(one != NULL && other != NULL);
+  prepare(one, 2.0f);
+  prepare(other, 3.0f);
+  uint64_t numbers[2] = {7, 7}, none[2] = {0, 0};
+  one->run.contents = numbers;
+  CHECK(copied_by(context, plan, one) == BYTES);
+  CHECK(copied_by(context, plan, one) == 0);
+  CHECK(copied_by(context, plan, other) == BYTES); /* says nothing, and lies over it */
+  CHECK(copied_by(context, plan, one) == BYTES);
+  one->in[5] = 17.0f;
+  numbers[0] = 8;
+  CHECK(copied_by(context, plan, one) == BYTES);
+  CHECK(copied_by(context, plan, one) == 0);
+  one->run.contents = none;
+  for (int turn = 0; turn < 2; turn++) CHECK(copied_by(context, plan, one) == BYTES);
+  one->run.contents = numbers;
+  one->run.struct_size = (uint32_t)offsetof(vyc_run, contents); /* of an earlier version */
+  for (int turn = 0; turn < 2; turn++) CHECK(copied_by(context, plan, one) == BYTES);
+  free(one);
+  free(other);
+  vyc_plan_release(plan);
+  vyc_module_release(module);
   vyc_context_release(context);
 }
 
@@ -191,6 +230,7 @@ int main(int argc, char **argv) {
   copies_are_counted_and_a_reset_begins_anew();
   the_host_counts_its_own_rows();
   the_host_counts_what_it_timed();
+  contents_of_the_same_number_are_copied_once();
   no_thread_loses_a_count();
   threads_beyond_the_shards_lose_no_count();
   failed_driver_calls_are_counted();
