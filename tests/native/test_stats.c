@@ -95,9 +95,9 @@ static void the_host_counts_what_it_timed(void) {
 }
 
 /* How many bytes of inputs a run took to the device. */
-static uint64_t copied_by(vyc_context *context, vyc_plan *plan, const task *t) {
+static uint64_t copied_by(vyc_context *context, vyc_prepared *prepared, const task *t) {
   const uint64_t before = value_of(context, "host_to_device_bytes");
-  OK(vyc_plan_run(plan, NULL, &t->run));
+  OK(vyc_prepared_run(prepared, NULL, &t->run));
   verify(t);
   return value_of(context, "host_to_device_bytes") - before;
 }
@@ -105,29 +105,29 @@ static uint64_t copied_by(vyc_context *context, vyc_plan *plan, const task *t) {
 static void contents_of_the_same_number_are_copied_once(void) {
   vyc_context *context = open_context();
   vyc_module *module = load_module(context);
-  vyc_plan *plan = scale_plan(module, COPIED);
+  vyc_prepared *prepared = scale_plan(module, COPIED);
   task *one = malloc(sizeof *one), *other = malloc(sizeof *other);
   CHECK(one != NULL && other != NULL);
   prepare(one, 2.0f);
   prepare(other, 3.0f);
   uint64_t numbers[2] = {7, 7}, none[2] = {0, 0};
   one->run.contents = numbers;
-  CHECK(copied_by(context, plan, one) == BYTES);
-  CHECK(copied_by(context, plan, one) == 0);
-  CHECK(copied_by(context, plan, other) == BYTES); /* says nothing, and lies over it */
-  CHECK(copied_by(context, plan, one) == BYTES);
+  CHECK(copied_by(context, prepared, one) == BYTES);
+  CHECK(copied_by(context, prepared, one) == 0);
+  CHECK(copied_by(context, prepared, other) == BYTES); /* says nothing, and lies over it */
+  CHECK(copied_by(context, prepared, one) == BYTES);
   one->in[5] = 17.0f;
   numbers[0] = 8;
-  CHECK(copied_by(context, plan, one) == BYTES);
-  CHECK(copied_by(context, plan, one) == 0);
+  CHECK(copied_by(context, prepared, one) == BYTES);
+  CHECK(copied_by(context, prepared, one) == 0);
   one->run.contents = none;
-  for (int turn = 0; turn < 2; turn++) CHECK(copied_by(context, plan, one) == BYTES);
+  for (int turn = 0; turn < 2; turn++) CHECK(copied_by(context, prepared, one) == BYTES);
   one->run.contents = numbers;
   one->run.struct_size = (uint32_t)offsetof(vyc_run, contents); /* of an earlier version */
-  for (int turn = 0; turn < 2; turn++) CHECK(copied_by(context, plan, one) == BYTES);
+  for (int turn = 0; turn < 2; turn++) CHECK(copied_by(context, prepared, one) == BYTES);
   free(one);
   free(other);
-  vyc_plan_release(plan);
+  vyc_prepared_release(prepared);
   vyc_module_release(module);
   vyc_context_release(context);
 }
