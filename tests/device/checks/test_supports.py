@@ -10,7 +10,7 @@ from vyre_cuda.ir.core.ops import ATOMICS, OPS
 from vyre_cuda.ir.core.types import TYPES, Type
 from vyre_cuda.testing.emulator import Emulator
 
-from . import programs
+from .. import programs
 
 pytestmark = pytest.mark.device
 ATOMIC_NAMES = {
