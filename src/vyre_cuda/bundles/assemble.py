@@ -13,12 +13,12 @@ from vyre_cuda.ptxas import find_ptxas
 
 
 def has_assembler() -> bool:
-    """Whether there is a ptxas or an nvJitLink: of the wheels nvidia-cuda-nvcc and nvidia-nvjitlink, or installed."""
+    """Whether ptxas or nvJitLink is available: from the wheels nvidia-cuda-nvcc and nvidia-nvjitlink, or installed."""
     return _has_ptxas() or find_nvjitlink() is not None
 
 
 def cubin(ptx: str, target: Target) -> bytes:
-    """The machine code of a kernel. UnsupportedError without an assembler, CompileError when it refuses the text."""
+    """The machine code of a kernel. UnsupportedError without an assembler, CompileError if it rejects the text."""
     if _has_ptxas():
         return _by_ptxas(ptx, target)
     linker = find_nvjitlink()

@@ -1,4 +1,4 @@
-"""Recorded graphs as a bundle holds them, and their rows."""
+"""Recorded graphs as stored in a bundle, and their rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class GraphArray:
 
 @dataclass(frozen=True, slots=True)
 class ArraySpan:
-    """`count` elements from byte `offset` on of array number `array`."""
+    """`count` elements of array number `array`, starting at byte `offset`."""
 
     array: int
     offset: int
@@ -53,7 +53,7 @@ GraphValue: TypeAlias = ArraySpan | Bits | Named
 
 @dataclass(frozen=True, slots=True)
 class GraphSymbol:
-    """`default` is None where every replay must give the symbol; `written`: a step writes the array."""
+    """`default` is None if every replay must set the symbol; `written`: a step writes the array."""
 
     name: str
     is_array: bool
@@ -87,7 +87,7 @@ class GraphStep:
 
 @dataclass(frozen=True, slots=True)
 class RecordedGraph:
-    """A graph, apart from any device."""
+    """A graph, independent of any device."""
 
     kernels: Sequence[GraphKernel]
     arrays: Sequence[GraphArray]
@@ -152,7 +152,7 @@ def _fields(value: GraphValue, numbers: Mapping[str, int]) -> tuple[int, int, in
 
 
 def merged_kernels(programs: Sequence[GraphKernel], graphs: Mapping[str, RecordedGraph]) -> list[GraphKernel]:
-    """The kernels of a bundle, each once. UnsupportedError: one program with two sets of options."""
+    """The kernels of a bundle, without duplicates. UnsupportedError: one program with two sets of options."""
     found: dict[str, GraphKernel] = {}
     for kernel in [*programs, *(kernel for graph in graphs.values() for kernel in graph.kernels)]:
         known = found.setdefault(kernel.program.name, kernel)

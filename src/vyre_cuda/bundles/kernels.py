@@ -1,4 +1,4 @@
-"""The rows of one kernel: its signature once, its code and what is known of it for each target."""
+"""The rows of one kernel: its signature, and for each target its code and what is known about it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SITE_KINDS = {"assert": 1, "bounds": 2}
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A program for one target; `cubin` is empty where there is PTX alone."""
+    """A program for one target; `cubin` is empty if there is only PTX."""
 
     target: Target
     lowered: Lowered
@@ -30,7 +30,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class BundledKernel:
-    """A program with its options and its variants, of ascending targets; `source`: whether its body goes along."""
+    """A program with its options and its variants, by ascending target; `source`: whether its body is included."""
 
     program: Program
     precision: str
@@ -41,12 +41,12 @@ class BundledKernel:
 
 
 def interface(program: Program) -> Program:
-    """The program without its body: what a caller must know of it."""
+    """The program without its body: what a caller must know about it."""
     return replace(program, body=())
 
 
 def add_kernel(writer: Writer, kernel: BundledKernel) -> None:
-    """Append the rows of a kernel. UnsupportedError: a size or the work is more than a bundle can say."""
+    """Append the rows of a kernel. UnsupportedError: a size or the work is too complicated for a bundle."""
     program = kernel.program
     parameters = _parameters(writer, program)
     sizes, work = _shape(writer, program)

@@ -1,4 +1,4 @@
-"""A C++ program around a bundle, as sources: it builds as it is written, and has the bundle in it."""
+"""Sources of a C++ program around a bundle: it builds without changes, with the bundle embedded."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _TAKEN = frozenset({"all", "clean", "help", "install", "package", "test", "edit_
 
 
 def write_launcher(folder: str | os.PathLike[str], bundle: bytes, *, name: str, version: str) -> list[Path]:
-    """Write sources, CMakeLists.txt and the bundle into `folder`, which is made if missing; gives what was written.
+    """Write sources, CMakeLists.txt and the bundle to `folder`, which is created if missing; returns the files written.
 
-    The program is called `name`, as far as CMake takes it. A launcher that is there already is replaced.
-    FileExistsError: the folder is another project's; OSError: it cannot be written.
+    The program is called `name`, as far as CMake allows it. An existing launcher is replaced.
+    FileExistsError: the folder belongs to another project; OSError: it cannot be written.
     """
     target = target_name(name)
     names = {"NAME": target, "BUNDLE": f"{target}.vyre", "VERSION": version}
@@ -40,7 +40,7 @@ def write_launcher(folder: str | os.PathLike[str], bundle: bytes, *, name: str, 
 
 
 def target_name(text: str) -> str:
-    """`text` as a name that CMake takes for a project and a program."""
+    """`text` as a name that CMake accepts for a project and a program."""
     name = re.sub(r"[^A-Za-z0-9_]+", "_", text).strip("_") or "launcher"
     return f"{name}_launcher" if name in _TAKEN or name[0].isdigit() else name
 
@@ -52,7 +52,7 @@ def _filled(text: str, names: dict[str, str]) -> str:
 
 
 def _check_is_ours(folder: Path) -> None:
-    """A CMakeLists.txt that is there is one that this module wrote."""
+    """Raise FileExistsError if there is a CMakeLists.txt that this module did not write."""
     path = folder / "CMakeLists.txt"
     if path.exists() and _MARK not in path.read_text(encoding="utf-8", errors="replace"):
         raise FileExistsError(

@@ -1,7 +1,7 @@
 """A bundle's bytes: header, section table, one array of rows per section.
 
 The layout is that of csrc/bundle/format.h, which reads it and says what each field means. Strings and data are in
-sections of their own, and rows name them by place; ranges of a table follow each other in the order of their owners.
+sections of their own, and rows refer to them by position; ranges of a table follow the order of their owners.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ ROWS: Final = {
 
 
 class Writer:
-    """Gathers rows, texts and data, and lays them out."""
+    """Collects rows, texts and data, and lays them out."""
 
     def __init__(self) -> None:
         self._rows: dict[str, list[bytes]] = {name: [] for name in ROWS}
@@ -56,7 +56,7 @@ class Writer:
         self._data = bytearray()
 
     def text(self, text: str) -> Text:
-        """The place of a text; equal ones share it. UnsupportedError for one that no reader takes."""
+        """The position of a text; equal texts share it. UnsupportedError for one that no reader accepts."""
         known = self._texts.get(text)
         if known is not None:
             return known
@@ -71,7 +71,7 @@ class Writer:
         return self._texts.setdefault(text, place)
 
     def data(self, data: bytes) -> Data:
-        """The place of some bytes."""
+        """The position of some bytes."""
         if not data:
             return NO_DATA
         self._data += bytes(-len(self._data) % _ALIGNMENT)
@@ -84,7 +84,7 @@ class Writer:
         self._rows[table].append(ROWS[table][1].pack(*fields))
 
     def count(self, table: str) -> int:
-        """How many rows the table has by now, which is where its next range begins."""
+        """The number of rows of the table so far, where its next range begins."""
         return len(self._rows[table])
 
     def pack(self, producer: int) -> bytes:

@@ -1,7 +1,7 @@
 """PTX to machine code by NVIDIA's nvJitLink library, in this process and without a GPU.
 
 The library comes from the wheel nvidia-nvjitlink, else from where the loader finds it. Its functions carry the version
-that they are of; those of the first minor version stay (CUDA toolkit, nvJitLink.h).
+that introduced them; those of the first minor version remain (CUDA toolkit, nvJitLink.h).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class NvJitLink:
         self._suffix = f"_{major}_0"
 
     def cubin(self, ptx: str, target: Target) -> bytes:
-        """The machine code. CompileError, with the log, when the library refuses the text."""
+        """The machine code. CompileError, with the log, if the library rejects the text."""
         handle = ctypes.c_void_p()
         text = ptx.encode("ascii") + b"\0"
         options = (ctypes.c_char_p * 1)(f"-arch={target}".encode())
@@ -66,7 +66,7 @@ class NvJitLink:
 
 @functools.cache
 def find_nvjitlink() -> NvJitLink | None:
-    """The newest library that is there."""
+    """The newest library that can be found."""
     for path, major in _candidates():
         try:
             library = ctypes.CDLL(path)

@@ -19,15 +19,15 @@ _MOST_DEPTH = 32
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """`sizes`: (number of the parameter, steps) of each out that declares its size, those first that others need;
-    `work`: steps of each axis, () where each call brings its grid."""
+    """`sizes`: (parameter number, steps) of each out that declares its size, those that others need first;
+    `work`: steps of each axis, () if each call passes its grid."""
 
     sizes: tuple[tuple[int, tuple[Step, ...]], ...]
     work: tuple[tuple[Step, ...], ...]
 
 
 def shape(program: Program) -> Shape:
-    """UnsupportedError when a size or the work takes an op that only the interpreter evaluates."""
+    """The shape. UnsupportedError if a size or the work uses an op that only the interpreter evaluates."""
     numbers = {p.name: i for i, p in enumerate(program.parameters)}
     pending = {p.name: p.size for p in program.parameters if p.kind == "out" and p.size is not None}
     sizes = []

@@ -1,4 +1,4 @@
-"""Programs to a bundle: one file with all that a host needs to run them, made without a GPU."""
+"""Programs to a bundle: one file with everything that a host needs to run them, made without a GPU."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def bundle(
     source: bool = True,
     cubins: bool | None = None,
 ) -> None:
-    """Compile programs for GPU generations and write them into one file; needs no GPU.
+    """Compile programs for GPU generations and write them to one file; no GPU is needed.
 
     `vc.load_bundle` and `vyc_bundle_open` read it. A device runs the machine code of its own generation, else the PTX
-    of the newest target that it has. `graphs` has recorded graphs by name; their kernels go along, with the options
-    that they were compiled with. `source=False` leaves the bodies of the programs out. `cubins=True` asks for machine
-    code beside the PTX, False for none; None takes what there is: ptxas of the wheel nvidia-cuda-nvcc or of PATH, else
-    nvJitLink. Each program has a name of its own. ProgramError: not valid; ValueError: an option's unknown word, no
-    target, two programs of a name; UnsupportedError: a target is too small, a size too complicated, or both assemblers
-    are missing; CompileError: they refused a kernel; OSError: the file cannot be written, and what was there before
-    still is.
+    of the newest target that it supports. `graphs` has recorded graphs by name; their kernels are included, with the
+    options that they were compiled with. `source=False` leaves out the bodies of the programs. `cubins=True` asks for
+    machine code as well as PTX, False for none; None uses what is available: ptxas from the wheel nvidia-cuda-nvcc or
+    PATH, else nvJitLink. Program names must be unique. ProgramError: not valid; ValueError: an option's unknown word,
+    no target, two programs with one name; UnsupportedError: a target is too small, a size too complicated, or both
+    assemblers are missing; CompileError: they rejected a kernel; OSError: the file cannot be written, and what was
+    there before still is.
     """
     given = [programs] if isinstance(programs, Program) else list(programs)
     for program in given:
@@ -62,7 +62,7 @@ def bundle(
 
 
 def compiled(kernel: GraphKernel, targets: Sequence[Target], *, source: bool, cubins: bool) -> BundledKernel:
-    """A valid program for the targets."""
+    """A valid program, compiled for the targets."""
     program, precision, bounds = kernel.program, kernel.precision, kernel.bounds
     body = program if bounds == "trap" else optimize(program, precision=precision, bounds=bounds)
     variants = []
@@ -73,7 +73,7 @@ def compiled(kernel: GraphKernel, targets: Sequence[Target], *, source: bool, cu
 
 
 def parse_targets(targets: Sequence[str]) -> list[Target]:
-    """The targets in ascending order, each once."""
+    """The targets in ascending order, without duplicates."""
     if isinstance(targets, str):
         raise TypeError(f"targets={targets!r} must be a list of names such as sm_90")
     chosen = {target.sm: target for target in map(Target.parse, targets)}
@@ -95,7 +95,7 @@ def packed(kernels: Sequence[BundledKernel], graphs: Mapping[str, RecordedGraph]
 
 
 def write_file(path: str | os.PathLike[str], data: bytes) -> None:
-    """Replace the file in one step, so that nobody reads half of it."""
+    """Replace the file in one step, so that nobody reads a partial one."""
     path = Path(path)
     temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     try:

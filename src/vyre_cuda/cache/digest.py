@@ -1,4 +1,4 @@
-"""BLAKE2b of 32 bytes, of one string or of several that are kept apart."""
+"""BLAKE2b with 32 bytes, of one string or of several that are kept apart."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BYTES = 32
 
 
 def digest(*parts: bytes | memoryview) -> bytes:
-    """Of the parts one after the other."""
+    """The digest of the parts one after the other."""
     state = blake2b(digest_size=BYTES)
     for part in parts:
         state.update(part)
@@ -21,7 +21,7 @@ def digest(*parts: bytes | memoryview) -> bytes:
 
 
 def key_of(parts: Iterable[bytes]) -> str:
-    """A name for these parts in this order, in hex. Each counts with its length, so no others give the same."""
+    """A name for these parts in this order, in hex. The length of each is included, so no other parts give the same."""
     state = blake2b(digest_size=BYTES)
     for part in parts:
         state.update(len(part).to_bytes(8, "little"))

@@ -1,7 +1,7 @@
-"""Where cached files are: a directory of the user's own that nobody else can look into.
+"""Where cached files are: a directory of the user that nobody else can read.
 
 `VYRE_CUDA_CACHE_DIR`, else `vyre-cuda` in `XDG_CACHE_HOME`, else in `~/.cache`. Files lie in its `kernels`, which has
-mode 0700 and is reached by one handle from then on, so that nobody can exchange it between a check and a use.
+mode 0700 and is accessed by one handle from then on, so that nobody can replace it between a check and a use.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def cache_root(environment: Mapping[str, str]) -> str | None:
-    """The directory that this environment names, None when it turns the cache off. CacheError: it names none."""
+    """The directory that the environment names, None if it turns the cache off. CacheError: it names none."""
     named = environment.get(VARIABLE)
     if named == OFF:
         return None
@@ -37,9 +37,9 @@ def cache_root(environment: Mapping[str, str]) -> str | None:
 
 @contextlib.contextmanager
 def opened(root: str, *, create: bool) -> Iterator[int]:
-    """A handle of the directory of files. OSError: it is not there (and not to be made), or cannot be.
+    """A handle of the directory of files. OSError: it does not exist and is not to be created, or cannot be.
 
-    CacheError: it belongs to somebody else.
+    CacheError: it belongs to another user.
     """
     if create:
         os.makedirs(root, _PRIVATE, exist_ok=True)
@@ -56,7 +56,7 @@ def opened(root: str, *, create: bool) -> Iterator[int]:
 
 @contextlib.contextmanager
 def _handle(path: str, name: str, flags: int, within: int | None = None) -> Iterator[int]:
-    """Of a directory that is the user's; `path` is for people."""
+    """A handle of a directory that belongs to the user; `path` is used in messages."""
     handle = os.open(name, flags, dir_fd=within)
     try:
         owner, user = os.fstat(handle).st_uid, os.geteuid()

@@ -1,8 +1,8 @@
 """The format of a cached file: a header, then sections of bytes.
 
 Header, little-endian: magic, format (u32), number of sections (u32), length of the file (u64), key, digest, then the
-length of each section (u64). The digest is of all else, so whatever was changed, cut or put there by somebody else is
-told from what was written, and so is a file under a name that is not its own.
+length of each section (u64). The digest covers everything else, so a file that was changed, truncated or put there by
+somebody else is recognized, and so is a file under a wrong name.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def file_bytes(sections: Sequence[bytes]) -> int:
 
 
 def decode(data: bytes, key: bytes) -> tuple[bytes, ...]:
-    """The sections of a file. Damaged when it is none of this key."""
+    """The sections of a file. Raises Damaged if it is not a file with this key."""
     if len(data) < _DIGEST_END:
         raise Damaged(f"truncated header: {len(data)} of {_DIGEST_END} bytes")
     magic, version, count, size, own = _HEAD.unpack_from(data)

@@ -1,4 +1,4 @@
-"""The files of a cache directory as somebody finds them who looks after it: listed, verified, removed."""
+"""Maintenance of a cache directory: its files are listed, verified and removed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HEX = frozenset("0123456789abcdef")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file of the cache; `modified`, in seconds of the epoch, is when it was last used."""
+    """A file of the cache; `modified`, in seconds since the epoch, is when it was last used."""
 
     name: str
     nbytes: int
@@ -33,13 +33,13 @@ class Found:
         return not self.name.startswith(PARTIAL)
 
     def used(self, now: float) -> float:
-        """When it was last used; long ago for a time that is still to come, which would keep it forever."""
+        """When it was last used; long ago for a time in the future, which would keep it forever."""
         return self.modified if self.modified <= now + _CLOCKS else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a cache directory holds: finished files and their bytes, and files that are being written or were left."""
+    """What a cache directory holds: finished files and their bytes, and unfinished or abandoned ones."""
 
     entries: int
     bytes: int
@@ -52,7 +52,7 @@ def is_abandoned(found: Found, now: float) -> bool:
 
 
 def listed(directory: int) -> list[Found]:
-    """The files that are the cache's by their name; others are left alone."""
+    """The files that belong to the cache by their name; others are left alone."""
     rows = []
     with os.scandir(directory) as found:
         for each in found:
@@ -65,7 +65,7 @@ def listed(directory: int) -> list[Found]:
 
 
 def contents(root: str) -> Contents:
-    """Of the cache below `root`; nothing where there is none yet."""
+    """The contents of the cache below `root`; empty if there is none yet."""
     try:
         with opened(root, create=False) as directory:
             found = listed(directory)
@@ -99,7 +99,7 @@ def verify(root: str) -> dict[str, str]:
 
 
 def clear(root: str) -> int:
-    """Remove every file of the cache, also while others use it; the number of those that were finished."""
+    """Remove every file of the cache, even while it is in use; returns the number of finished ones."""
     removed = 0
     try:
         with opened(root, create=False) as directory:
@@ -113,7 +113,7 @@ def clear(root: str) -> int:
 
 
 def read(name: str, directory: int) -> bytes:
-    """The file's bytes; Damaged for what is no regular file or too large."""
+    """The file's bytes. Raises Damaged if it is not a regular file or is too large."""
     # Not blocking: a pipe in place of a file must not be waited for.
     handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
     with open(handle, "rb", buffering=0) as file:

@@ -1,6 +1,6 @@
-"""One computation of a key at a time: who comes while it runs waits for its result.
+"""One computation per key at a time: whoever asks while it runs waits for its result.
 
-No lock is held while anything is computed. What fails, fails for its own caller alone; who waited tries by himself.
+No lock is held while anything is computed. A failure affects only its own caller; those that waited try themselves.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ V = TypeVar("V")
 
 
 class _Flight(Generic[V]):
-    """A computation that runs. `result` has its value once it has ended well."""
+    """A running computation. `result` holds its value once it has succeeded."""
 
     __slots__ = ("ended", "process", "result", "thread")
 
@@ -26,14 +26,14 @@ class _Flight(Generic[V]):
 
 
 class SingleFlight(Generic[V]):
-    """What is computed at this moment, by key."""
+    """The running computations, by key."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._flights: dict[Hashable, _Flight[V]] = {}
 
     def run(self, key: Hashable, make: Callable[[], V]) -> V:
-        """What `make` gives, or gave another thread that was at it already."""
+        """The result of `make`, or that of another thread that was already computing it."""
         while True:
             with self._lock:
                 flight = self._flights.get(key)

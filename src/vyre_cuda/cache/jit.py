@@ -1,6 +1,6 @@
-"""What the driver's own cache of compiled PTX is to be set to, worked out from an environment.
+"""Settings for the driver's own cache of compiled PTX, worked out from an environment.
 
-Nothing here changes the environment or looks at a disk.
+Nothing here changes the environment or accesses a disk.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _OFF: Final = ("", "0")
 
 @dataclass(frozen=True, slots=True)
 class JitCache:
-    """The driver's cache of compiled PTX: its directory, its bound in bytes, whether the driver uses it.
+    """The driver's cache of compiled PTX: its directory, its limit in bytes, whether the driver uses it.
 
-    `variables` are those of the environment that were set here, and were not there before or not so.
+    `variables` are the environment variables that were set here and had another value, or none, before.
     """
 
     directory: str
@@ -32,9 +32,9 @@ class JitCache:
 
 
 def jit_settings(environment: Mapping[str, str], directory: str | None, max_bytes: int, force: bool) -> JitCache:
-    """What `configure_jit_cache` of these arguments sets in this environment.
+    """What `configure_jit_cache` with these arguments sets in this environment.
 
-    CacheError, which says what to set, for what the environment has wrong.
+    CacheError, which says what to set, if something in the environment is wrong.
     """
     wanted = {PATH: _path(environment, directory), MAXSIZE: str(_size(environment, max_bytes))}
     disabled = environment.get(DISABLE, "") not in _OFF

@@ -1,4 +1,4 @@
-"""A bounded mapping that drops what was used longest ago. Safe to use from many threads."""
+"""A bounded mapping that drops the least recently used entries. Safe to use from many threads."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ V = TypeVar("V")
 
 
 class LRU(Generic[V]):
-    """At most `capacity` entries, and `max_bytes` of them when that is given.
+    """At most `capacity` entries, and at most `max_bytes` if that is given.
 
-    `changed` is told, outside of any lock, by how many entries and bytes there are more, and how many were dropped for
+    `changed` is called, outside any lock, with the change in entries and bytes, and how many were dropped for
     another.
     """
 
@@ -39,7 +39,7 @@ class LRU(Generic[V]):
             return found[0]
 
     def setdefault(self, key: Hashable, value: V, nbytes: int = 0) -> V:
-        """The entry that another thread put there first, else `value`, which is kept unless it alone is too large."""
+        """The entry that another thread stored first, else `value`, which is kept unless it alone is too large."""
         dropped: list[tuple[V, int]] = []  # released after the lock: the end of a value may take long
         with self._lock:
             if key in self._entries:
@@ -69,7 +69,7 @@ class LRU(Generic[V]):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the entries, as they were told."""
+        """The bytes of the entries, as given when they were stored."""
         with self._lock:
             return self._bytes
 

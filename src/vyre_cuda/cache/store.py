@@ -1,8 +1,8 @@
 """Sections of bytes by key in files, for every process of the user at once.
 
-A file is whole or not there: it is written under another name and renamed. What is damaged counts as missing and is
-removed, so that it is written anew. Files that were not used for longest go first when there are too many bytes.
-Nothing here fails a caller: what cannot be read is missing, and what cannot be written is one RuntimeWarning.
+A file is complete or missing: it is written under another name and renamed. A damaged file counts as missing and is
+removed, so that it is written again. When there are too many bytes, the least recently used files are removed first.
+Nothing here fails a caller: what cannot be read counts as missing, and what cannot be written gives one RuntimeWarning.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class Store:
         self._writes = 0
 
     def read(self, key: str) -> tuple[bytes, ...] | None:
-        """What was written under the key, or None."""
+        """The sections written under the key, or None."""
         found = self._read(key)
         self._count("disk_cache_misses" if found is None else "disk_cache_hits", 1)
         return found
 
     def write(self, key: str, sections: Sequence[bytes]) -> None:
-        """Keep the sections; they are there for others when this returns."""
+        """Store the sections; others can read them when this returns."""
         nbytes = entry.file_bytes(sections)
         if nbytes > min(self.max_bytes, entry.MAX_BYTES):
             return
@@ -71,7 +71,7 @@ class Store:
         self._keep_within(nbytes, key + SUFFIX)
 
     def discard(self, key: str) -> None:
-        """Remove what was written under the key: the driver refused it."""
+        """Remove what was written under the key, because the driver rejected it."""
         self._count("disk_cache_errors", 1)
         with contextlib.suppress(OSError, CacheError), opened(self.root, create=False) as directory:
             os.unlink(key + SUFFIX, dir_fd=directory)
@@ -101,7 +101,7 @@ class Store:
         return sections
 
     def _whole(self, name: str, directory: int) -> bytes | None:
-        """The file's bytes. What is there and cannot be read, such as a link to a file, is damage too."""
+        """The file's bytes. A file that exists and cannot be read, such as a symbolic link, counts as damaged, too."""
         try:
             return read(name, directory)
         except FileNotFoundError:
@@ -127,7 +127,7 @@ class Store:
                 raise
 
     def _keep_within(self, added: int, new: str) -> None:
-        """Remove what was used longest ago when there are too many bytes. All files are looked at only now and then."""
+        """Remove the least recently used files if there are too many bytes. All files are listed only now and then."""
         with self._lock:
             look = self._writes % _WRITES_PER_LOOK == 0 or self._bytes + added > self.max_bytes
             self._writes += 1
@@ -143,7 +143,7 @@ class Store:
             self._bytes = left
 
     def _remove_oldest(self, directory: int, found: list[Found], new: str) -> int:
-        """The bytes that are left. The file that was just written stays."""
+        """Returns the bytes that are left. The file that was just written stays."""
         now = time.time()
         total = sum(each.nbytes for each in found)
         bound = self.max_bytes if total <= self.max_bytes else int(self.max_bytes * _KEPT)

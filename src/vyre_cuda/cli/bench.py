@@ -1,4 +1,4 @@
-"""`vyre-cuda bench`: what calls, launches and copies take on this machine, beside the driver calls alone."""
+"""`vyre-cuda bench`: times of calls, launches and copies on this machine, next to those of the bare driver calls."""
 
 from __future__ import annotations
 

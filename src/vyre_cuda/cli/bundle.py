@@ -1,4 +1,4 @@
-"""`vyre-cuda bundle`: the programs of a file into a bundle, and what a bundle has. Neither needs a device."""
+"""`vyre-cuda bundle`: writes the programs of a file to a bundle, or shows what a bundle contains. No device needed."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def bundle(
     cubins: bool | None,
     launcher: Path | None,
 ) -> int:
-    """Write a bundle of all programs of the file (or the one named), or take one that is there; tell what it has.
+    """Write a bundle of all programs of the file (or the one named), or open an existing one; print its contents.
 
-    With `launcher` a C++ program around it goes into that folder.
+    With `launcher`, a C++ program around it is written to that folder.
     """
     if file.suffix == SUFFIX and out is None:
         return _tell(console, file, launcher)

@@ -1,4 +1,4 @@
-"""`vyre-cuda cache`: what the disk cache of kernels holds, whether its files are whole, removing them."""
+"""`vyre-cuda cache`: what the disk cache of kernels holds, whether its files are intact, and removing them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ACTIONS = {"info": "where it is and what it holds", "verify": "read every file",
 
 
 def cache(console: Console, *, action: str) -> int:
-    """Print it; 1 when `verify` finds a damaged file. Needs no device. CacheError, OSError: it cannot be used."""
+    """Print it; 1 if `verify` finds a damaged file. Needs no device. CacheError, OSError: the cache cannot be used."""
     root = cache_root(os.environ)
     if root is None:
         return _off(console, action)

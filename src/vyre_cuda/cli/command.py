@@ -31,7 +31,7 @@ _BUNDLE_HELP = "Without -o, FILE is a bundle (.vyre) and its contents are printe
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0 good, 1 the program or the device failed, 2 bad usage."""
+    """Run one command and return its exit code: 0 success, 1 the program or the device failed, 2 wrong usage."""
     options = _options(sys.argv[1:] if argv is None else argv)
     console = Console(json=options.json)
     try:

@@ -1,4 +1,4 @@
-"""Where text goes: results to stdout, remarks to stderr; colors only for a terminal that wants them."""
+"""Where text goes: results to stdout, notes to stderr; colors only on a terminal that supports them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Console:
         print(text)
 
     def heading(self, text: str) -> None:
-        """A line of the result that begins a part."""
+        """A heading in the result."""
         print(f"{_BOLD}{text}{_RESET}" if _has_color(sys.stdout) else text)
 
     def findings(self, text: str) -> None:
@@ -33,11 +33,11 @@ class Console:
         print(_red_carets(text) if _has_color(sys.stdout) else text)
 
     def data(self, value: Mapping[str, Any]) -> None:
-        """The result as one JSON document; numbers that JSON has no form for are the strings nan, inf and -inf."""
+        """The result as one JSON document; numbers that JSON cannot represent become the strings nan, inf and -inf."""
         print(json.dumps(value, indent=2, allow_nan=False))
 
     def note(self, text: str) -> None:
-        """A remark about the run."""
+        """A note about the run."""
         print(text, file=sys.stderr)
 
     def error(self, text: str) -> None:
@@ -67,5 +67,5 @@ def columns(rows: Sequence[Sequence[str]], *, numbers: bool = False) -> list[str
 
 
 def _has_color(stream: TextIO) -> bool:
-    """NO_COLOR (set and not empty) turns colors off, as on every stdout that is no terminal."""
+    """NO_COLOR (set and not empty) turns colors off, and so does any stdout that is not a terminal."""
     return not os.environ.get("NO_COLOR") and sys.stdout.isatty() and stream.isatty()

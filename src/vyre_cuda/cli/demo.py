@@ -1,4 +1,4 @@
-"""`vyre-cuda demo`: one program from its first line to its timings, checked bit for bit against the interpreter."""
+"""`vyre-cuda demo`: one program from its source to its timings, checked bit for bit against the interpreter."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def saxpy() -> vc.Program:
 
 
 def demo(console: Console, *, device: str, seed: int) -> int:
-    """Build, lower, dispatch, check, time; 1 when a result differs from the reference."""
+    """Build, lower, dispatch, check, time; 1 if a result differs from the reference."""
     program = saxpy()
     with opened(device, console) as target:
         kernel = target.compile(program)
@@ -70,7 +70,7 @@ def demo(console: Console, *, device: str, seed: int) -> int:
 
 
 def _differing(expected: Any, got: Any) -> int:
-    """Elements whose bits differ."""
+    """The number of elements whose bits differ."""
     return int(np.count_nonzero(expected.view(np.uint32) != got.view(np.uint32)))
 
 

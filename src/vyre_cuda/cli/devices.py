@@ -1,4 +1,4 @@
-"""Opening the device that --device names, and saying on stderr which one it is."""
+"""Opens the device that --device names, and says on stderr which one it is."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def describe(device: vc.Device) -> str:
 
 
 def why_no_cuda() -> str:
-    """Why no CUDA device can be opened; empty when one can. Creates no context where there is none."""
+    """Why no CUDA device can be opened; empty if one can. Creates no context."""
     if any(found.kind == "cuda" for found in vc.devices()):
         return ""
     try:

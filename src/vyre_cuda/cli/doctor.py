@@ -1,5 +1,5 @@
-"""`vyre-cuda doctor`: what is found of driver, devices, caches and permissions, what is wrong with it, and whether a
-kernel gives the right answer in the time that the machine allows."""
+"""`vyre-cuda doctor`: checks the driver, devices, caches and permissions for problems, and whether a
+kernel gives correct results in the time to expect on this machine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MARKS = {"ok": "ok  ", "note": "note", "warning": "WARN", "failure": "FAIL"}
 
 
 def doctor(console: Console, *, device: str, measures: bool) -> int:
-    """Look, try and measure; 1 when something fails that a call needs."""
+    """Inspect, try and measure; 1 if something that a call needs fails."""
     progress = Progress(console)
     found = [*findings.environment(), *findings.driver(wanted=device), *findings.caches()]
     known: dict[str, Timing] = {}
@@ -66,7 +66,7 @@ def _trial(device: vc.Device) -> Finding:
 
 
 def _judged(known: dict[str, Timing], ways: list[Measured]) -> list[Finding]:
-    """What the figures say about the machine."""
+    """What the measurements say about the machine."""
     found = []
     call = next(each for each in ways if each.id == "call")
     if call.above_ns is not None and call.above_ns > _CALL_ABOVE_NS:

@@ -1,4 +1,4 @@
-"""`vyre-cuda explain`: what a program takes of a device, every limit of its launches, and what bounds its occupancy."""
+"""`vyre-cuda explain`: what a program needs of a device, every limit on its launches, and what bounds its occupancy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GOOD, _FAILED = 0, 1
 def explain(
     console: Console, *, file: Path, program: str | None, device: str, grid: tuple[int, ...] | None, auto: bool
 ) -> int:
-    """Print it; 1 when a launch could not work."""
+    """Print it; 1 if a launch could not work."""
     chosen = load_program(file, program)
     with opened(device, console) as on:
         try:

@@ -1,7 +1,7 @@
 """What goes wrong on the command line, as text for the person who typed it.
 
-A `UsageError` is the caller's: exit code 2. Errors of the package itself mean that the program or the device failed:
-exit code 1. Neither shows a traceback.
+A `UsageError` is the caller's mistake: exit code 2. Errors of the package itself mean that the program or the device
+failed: exit code 1. Neither shows a traceback.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from vyre_cuda.errors import CompileError, Error, ProgramError
 
 
 class UsageError(Exception):
-    """The command line asks for something that is not there or does not fit."""
+    """The command line asks for something that does not exist or does not fit."""
 
 
 def text_of(error: Error | OSError | MemoryError) -> str:
@@ -27,7 +27,7 @@ def text_of(error: Error | OSError | MemoryError) -> str:
 
 
 def _with_source_line(error: ProgramError) -> str:
-    """One finding at a line of Python is followed by that line; more are rendered in the program's text already."""
+    """A single finding at a line of Python is followed by that line; several are already shown in the program text."""
     text = str(error)
     if "\n" in text or len(error.diagnostics) != 1 or error.diagnostics[0].source is None:
         return text

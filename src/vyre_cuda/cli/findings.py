@@ -1,4 +1,4 @@
-"""What can be said of a machine by looking at it: environment, driver, device files, caches, the device itself."""
+"""What an inspection of the machine shows: environment, driver, device files, caches, the device itself."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ROOM = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at. A "failure" keeps calls from working, a "warning" costs something."""
+    """The result of one check. A "failure" keeps calls from working, a "warning" makes them slower or less safe."""
 
     subject: str
     status: Status
@@ -170,7 +170,7 @@ def _directory(subject: str, path: Path, *, private: bool) -> Finding:
 
 
 def device(opened: vc.Device) -> Iterator[Finding]:
-    """What the opened device has, and lacks."""
+    """What the open device has and what it lacks."""
     found = opened.properties
     major, minor = found.compute_capability
     version = f"{found.driver_version // 1000}.{found.driver_version % 1000 // 10}"

@@ -1,4 +1,4 @@
-"""`vyre-cuda info`: versions, devices, and what the device in use can do. Without a GPU it says why."""
+"""`vyre-cuda info`: versions, devices, and what the device in use can do. Without a GPU, it says why there is none."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def info(console: Console, *, device: str) -> int:
 
 
 def directory(console: Console, name: str) -> int:
-    """Print one of DIRECTORIES and nothing else; no device is looked for."""
+    """Print one of DIRECTORIES and nothing else, without looking for a device."""
     path = DIRECTORIES[name]()
     if console.json:
         console.data({f"{name}_dir": path})
@@ -71,7 +71,7 @@ def directory(console: Console, name: str) -> int:
 
 
 def _rows(found: DeviceProperties) -> list[list[str]]:
-    """The properties that most people look for; --json has all."""
+    """The properties that most people need; --json prints all of them."""
     version = found.driver_version
     return [
         ["compute capability", ".".join(map(str, found.compute_capability))],

@@ -10,7 +10,7 @@ from vyre_cuda.cli.console import Console
 
 
 def launcher(console: Console, *, bundle: Path, folder: Path) -> list[str]:
-    """Write the program, say how it is built, and give the names of its files."""
+    """Write the program, say how to build it, and return the names of its files."""
     written = write_launcher(folder, bundle.read_bytes(), name=bundle.stem, version=vc.__version__)
     console.note(f'cmake -S {folder} -B {folder}/build -Dvyre_cuda_DIR="$(vyre-cuda info --cmake-dir)"')
     console.note(f"cmake --build {folder}/build && {folder}/build/{target_name(bundle.stem)} --help")

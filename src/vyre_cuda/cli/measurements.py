@@ -1,4 +1,4 @@
-"""Ways of using a device, each measured beside the driver calls that it cannot do without."""
+"""Ways of using a device, each measured along with the driver calls that it needs at least."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GIB = float(1 << 30)
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured: calls of small things and of large ones, bytes of large copies."""
+    """How much is measured: the number of small and of large calls, and the bytes of large copies."""
 
     calls: int
     large_calls: int
@@ -36,7 +36,7 @@ EMULATED = Effort(calls=100, large_calls=3, large_bytes=1 << 20)
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """`floor` names the driver calls that it is held against, "" for none; `nbytes` cross the link in each call."""
+    """`floor` names the driver calls that it is compared with, "" for none; `nbytes` cross the link in each call."""
 
     id: str
     what: str
@@ -49,7 +49,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A way and its times, beside those of its floor."""
+    """A way and its times, with those of its floor."""
 
     id: str
     what: str
@@ -59,7 +59,7 @@ class Measured:
 
     @property
     def above_ns(self) -> float | None:
-        """How much more than its floor it takes, median against median."""
+        """How much longer than its floor it takes, median against median."""
         return None if self.floor is None else self.ours.median_ns - self.floor.median_ns
 
     def as_json(self) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def floors(device: vc.Device, effort: Effort, progress: Progress) -> dict[str, T
 def measured(
     device: vc.Device, effort: Effort, known: dict[str, Timing], progress: Progress, *, more: bool
 ) -> Iterator[Measured]:
-    """Our ways beside these floors; `more`: also those that only differ in their arguments."""
+    """Our ways, compared with these floors; with `more`, also those that only differ in their arguments."""
     for way in _ways(device, effort, more=more):
         progress.stage(way.what)
         repeats = effort.large_calls if way.is_large else effort.calls

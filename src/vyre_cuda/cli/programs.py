@@ -1,4 +1,4 @@
-"""`vyre-cuda check` and `vyre-cuda ptx`: what is wrong with a program, and what becomes of it.
+"""`vyre-cuda check` and `vyre-cuda ptx`: the mistakes in a program, and its PTX.
 
 Neither needs a device.
 """

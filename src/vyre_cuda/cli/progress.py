@@ -1,4 +1,4 @@
-"""What a command is doing, on stderr, once it takes longer than a second."""
+"""Reports on stderr what a command is doing, once it takes longer than a second."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _SILENT_SECONDS = 1.0
 
 
 class Progress:
-    """A line for each stage that begins when the command has run for a second, or had begun before."""
+    """Prints a line for the stage in which the command has run for a second, and for every later one."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._begin = time.monotonic()
 
     def stage(self, what: str) -> None:
-        """This comes now."""
+        """Begin a stage."""
         seconds = time.monotonic() - self._begin
         if seconds >= _SILENT_SECONDS:
             self._console.note(f"[{seconds:5.1f} s] {what}")

@@ -36,7 +36,7 @@ def run(
     save: Sequence[tuple[str, Path]],
     repeats: int | None,
 ) -> int:
-    """Call it and print the results; `repeats` (None for no timings) calls more are timed."""
+    """Call it and print the results; `repeats` further calls are timed (None: no timings)."""
     chosen = load_program(file, program)
     given = read_arguments(chosen, arguments, seed=seed)
     _check(chosen, given, grid, save)
@@ -72,7 +72,7 @@ def run(
 
 
 def _check(program: Program, given: Given, grid: Grid | None, save: Sequence[tuple[str, Path]]) -> None:
-    """Everything that the call would refuse, before a device is opened."""
+    """Check everything that the call would refuse before a device is opened."""
     try:
         calls.bind(program, given.args, given.kwargs, out=given.outs or None, grid=grid)
     except (TypeError, ValueError, OverflowError) as error:

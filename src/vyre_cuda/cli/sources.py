@@ -1,4 +1,4 @@
-"""Programs out of files: the text form, or the module-level programs of a Python file.
+"""Loads programs from files: the text form, or the module-level programs of a Python file.
 
 A Python file is executed with its directory importable, as `python FILE` would, but not as `__main__`.
 """
@@ -33,7 +33,7 @@ _SCRIPT_ERRORS = (
 
 
 def load_programs(path: Path) -> list[Program]:
-    """The programs of a file, in order, at least one. UsageError when it cannot be read, ProgramError when invalid."""
+    """The programs of a file, in order, at least one. UsageError if it cannot be read, ProgramError if invalid."""
     if path.suffix != ".py":
         return [vc.parse(_text(path), filename=str(path))]
     _text(path)
@@ -78,7 +78,7 @@ def _executed(path: Path) -> dict[str, Any]:
 
 
 def _line_in(path: Path, error: BaseException) -> str:
-    """`:LINE` of the innermost frame in the file itself, nothing when it has none."""
+    """`:LINE` of the innermost frame in the file itself, empty if there is none."""
     if isinstance(error, SyntaxError) and error.lineno is not None:
         return f":{error.lineno}"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
@@ -86,5 +86,5 @@ def _line_in(path: Path, error: BaseException) -> str:
 
 
 def _module_level_programs(names: dict[str, Any]) -> list[Program]:
-    """In the order of definition; an object with two names, or two equal ones, is one program."""
+    """The programs in order of definition; an object with two names, or two equal ones, count as one program."""
     return list(dict.fromkeys(value for value in names.values() if isinstance(value, Program)))

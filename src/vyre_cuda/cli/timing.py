@@ -15,7 +15,7 @@ EMULATED = "These are times of an emulator on the CPU; they say nothing about a 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """One measured thing, in nanoseconds: percentiles, the longest, and jitter, from the 5th to the 95th percentile."""
+    """One measurement, in nanoseconds: percentiles, the maximum, and jitter, from the 5th to the 95th percentile."""
 
     median_ns: float
     p90_ns: float
@@ -67,7 +67,7 @@ def table(timings: Mapping[str, Timing]) -> list[str]:
 
 
 def duration(nanoseconds: float) -> str:
-    """Four digits at most, with the unit that fits."""
+    """The duration with at most four digits and a suitable unit."""
     for unit, size in (("s ", 1e9), ("ms", 1e6), ("us", 1e3)):
         if nanoseconds >= size:
             value = nanoseconds / size

@@ -1,4 +1,4 @@
-"""Arguments of `run` as typed by a person, to what a kernel's call takes.
+"""Converts the arguments of `run`, as typed by a person, to those of a kernel's call.
 
 A scalar is a number. A buffer is a path ending in .npy, a list such as `1,2,3`, or one of the forms of `FORMS`.
 """
@@ -46,7 +46,7 @@ class Given:
 
 
 def read_arguments(program: Program, texts: Sequence[str], *, seed: int) -> Given:
-    """The arguments of one call. Each random:N goes on with the numbers of one generator, in the order typed."""
+    """The arguments of one call. Each random:N continues with the numbers of one generator, in the order typed."""
     given = Given()
     rng = np.random.default_rng(seed)
     takes = argument_parameters(program)
