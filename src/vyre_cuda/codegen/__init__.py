@@ -1,1 +1,1 @@
-"""Programs to PTX, in pure Python and without a GPU: `lower` for who runs it, `source` for who only reads it."""
+"""Programs to PTX, in pure Python and without a GPU: `lower` for running it, `source` for only reading it."""

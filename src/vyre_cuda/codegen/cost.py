@@ -1,4 +1,4 @@
-"""What a form of a mathematical function costs: its instructions, counted in the text of a kernel.
+"""The cost of a form of a mathematical function: its instructions, counted in the text of a kernel.
 
 Instructions of PTX, not of the machine: a division or a square root is one here, but about ten there.
 """
@@ -24,7 +24,7 @@ _BRANCH = re.compile(r"bra (\$L\d+);")
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Instructions on the way that nearly all threads take, and those that branches skip there."""
+    """Instructions on the path that nearly all threads take, and those that branches skip there."""
 
     usual: int
     rare: int

@@ -1,7 +1,7 @@
 """Program -> PTX.
 
-The program is valid when it comes here; nothing is checked again. The same program, target and options give the same
-text. What a host must know to launch it comes with it.
+The program is already valid; nothing is checked again. The same program, target and options give the same
+text. The result includes what a host must know to launch it.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def lower(
 ) -> Lowered:
     """The kernel of a valid program for a target.
 
-    A comment says of which statement the instructions behind it are. `races` asks the emulator to look for data races.
+    A comment says which statement the instructions after it belong to. `races` makes the emulator look for data races.
     `debug` adds a comment with values and source lines to each instruction and verifies the values. `max_ulp`
-    lets each op take the cheapest form whose error is bounded by so many ULP. Without `fixed_block` the text does not
-    say how many threads a block has, so that it can be asked how many would fit. ValueError for an option's unknown
+    lets each op use the cheapest form whose error is bounded by this many ULP. Without `fixed_block` the text does not
+    say how many threads a block has, so that the driver can tell how many would fit. ValueError for an option's unknown
     word and a `max_ulp` below 1/2, UnsupportedError for a target that is too small and a `max_ulp` below the bound of
     every form of an op.
     """
@@ -103,7 +103,7 @@ def lower(
 
 
 def _race_pragma(site: int, parameters: tuple[KernelParameter, ...]) -> str:
-    """What the emulator must know: the site that stands for races, and where the hidden parameters are."""
+    """What the emulator must know: the site that represents races, and where the hidden parameters are."""
     offsets = [str(p.offset) for kind in ("report", "grid_barrier") for p in parameters if p.kind == kind]
     return " ".join(["vyre_races", str(site), *offsets])
 

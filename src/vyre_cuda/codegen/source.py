@@ -16,6 +16,6 @@ def ptx(
     *,
     max_ulp: float | None = None,
 ) -> str:
-    """The PTX of a program for a target such as "sm_90". ProgramError when the program is not valid."""
+    """The PTX of a program for a target such as "sm_90". ProgramError if the program is not valid."""
     check(program)
     return lower(program, Target.parse(target), precision=precision, bounds=bounds, max_ulp=max_ulp).ptx

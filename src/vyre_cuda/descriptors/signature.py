@@ -1,4 +1,4 @@
-"""From a lowered program to the tables of numbers that the C layer's plan and the warm path are made of.
+"""From a lowered program to the tables of numbers that the C layer's plan and the warm path use.
 
 Bindings are the buffer parameters, scalars the by-value ones, each numbered in declared order.
 """
@@ -98,7 +98,7 @@ def _row(parameter: Parameter, slot: int, size: tuple[Step, ...]) -> Row:
 
 
 def width_of(type_: Type) -> int:
-    """Bits, negative of signed integers; those of bool and floats have names of their own."""
+    """The width in bits, negative for signed integers; bool and floats have names of their own."""
     if type_.kind == "bool":
         return WIDTH_BOOL
     if type_.is_float:
@@ -107,7 +107,7 @@ def width_of(type_: Type) -> int:
 
 
 def _size_steps(program: Program, number: int) -> tuple[Step, ...] | None:
-    """The steps of an out's size, () where there are none; None when it takes more than steps can say.
+    """The steps of an out's size, () if there are none; None if steps cannot express it.
 
     Sizes are worked out in declared order, so one that depends on a later out is left to the general path.
     """
@@ -134,12 +134,12 @@ def _work_steps(program: Program) -> tuple[tuple[Step, ...], ...] | None:
 
 
 def steps_of(program: Program, expr: Expr) -> tuple[Step, ...] | None:
-    """Postfix steps of an expression for which every size is known, or None for what steps cannot say."""
+    """Postfix steps of an expression for which every size is known, or None if steps cannot express it."""
     return _steps(program, expr, before=len(program.parameters))
 
 
 def _steps(program: Program, expr: Expr, *, before: int) -> tuple[Step, ...] | None:
-    """Postfix steps, or None for what the table does not know: other ops, floats, outs that are not worked out yet."""
+    """Postfix steps, or None for what the table does not know: other ops, floats, outs whose size is not known yet."""
     width = width_of(expr.type)
     if width in (WIDTH_FLOAT, WIDTH_BOOL):
         return None

@@ -1,6 +1,6 @@
-"""What lowering found out about a program as bytes, for a cache; the text is kept beside them.
+"""The result of lowering a program as bytes, for a cache; the text is stored separately.
 
-What is read back fits the program it is for, or is a ValueError: sources and types are the program's own.
+What is read back fits its program, or raises ValueError: sources and types are the program's own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def encode(lowered: Lowered) -> bytes:
-    """All but the text."""
+    """Everything except the text."""
     facts = {
         "entry": lowered.entry,
         "parameters": [
@@ -40,7 +40,7 @@ def encode(lowered: Lowered) -> bytes:
 
 
 def decode(data: bytes, ptx: bytes, program: Program) -> Lowered:
-    """What `encode` was given, of an equal program. ValueError for anything else."""
+    """The argument of `encode`, for an equal program. ValueError for anything else."""
     try:
         facts = json.loads(data)
         return _lowered(facts, ptx.decode("ascii"), program)
@@ -102,7 +102,7 @@ def _sites(rows: list[Any], program: Program) -> tuple[Site, ...]:
 
 
 def _one(type_: type[T], value: Any) -> T:
-    """The value, which has exactly this type."""
+    """The value, which must have exactly this type."""
     if type(value) is not type_:
         raise ValueError(f"a {type(value).__name__}, not a {type_.__name__}")
     found: T = value
@@ -121,5 +121,5 @@ def _all(type_: type[T], values: Any) -> list[T]:
 
 
 def _among(known: Sequence[T], value: Any) -> T:
-    """The one of them that equals the value."""
+    """The one that equals the value."""
     return known[known.index(value)]

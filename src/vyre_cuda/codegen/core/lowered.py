@@ -1,4 +1,4 @@
-"""What lowering hands over: the text and everything a host must know to run it."""
+"""The result of lowering: the text and everything a host must know to run it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class KernelParameter:
     "buffer" is a device pointer to elements of `type`, "scalar" a value of `type` (a bool is one byte), "size" the
     element count of the buffer `name` in the program's index type, "report" a pointer to the record of failures (four
     u64: key, index, lock, reserved; the key preset to all ones, the rest to 0), "grid_barrier" a pointer to two u32 of
-    device memory, 0 at first and then left as a launch leaves them.
+    device memory, initially 0 and not reset between launches.
     """
 
     kind: ParameterKind
@@ -35,9 +35,9 @@ class Access:
     """How a kernel uses one buffer.
 
     `streaming`: every access is four or eight bytes wide and outside all loops, all are at the same global_id.x +
-    constant, and none is atomic, so each element is touched about once and may as well stay in host memory.
-    `sectors`: how many sectors of 32 bytes the accesses of 32 threads in a row go to at most, where they are all loads
-    or all stores; 0 where that is not known or many.
+    constant, and none is atomic, so each element is accessed about once and may stay in host memory. `sectors`: the
+    maximum number of 32-byte sectors that the accesses of 32 consecutive threads touch, if they are all loads or all
+    stores; 0 if that is unknown or large.
     """
 
     loads: bool
@@ -49,10 +49,10 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A place whose failure a thread reports by its number in `Lowered.sites`.
+    """A place in the program whose failure a thread reports by its number in `Lowered.sites`.
 
-    `buffer` is the one whose bounds were left, "" for an assertion. `statement` is its number in the program, in
-    pre-order from 0. A "race" stands for all data races, which the emulator reports by it; it is the last.
+    `buffer` is the one that was accessed out of bounds, "" for an assertion. `statement` is its number in the program,
+    in pre-order from 0. A "race" stands for all data races that the emulator reports; it is the last.
     """
 
     kind: SiteKind
@@ -66,9 +66,9 @@ class Site:
 class Lowered:
     """A program as PTX.
 
-    `shared_bytes` is all shared memory of a block, `dynamic_shared_bytes` the part of it to be asked for at the launch.
+    `shared_bytes` is all shared memory of a block, `dynamic_shared_bytes` the part of it to request at the launch.
     `covered` names the outs that are written at every index below both their size and the launch's threads along x.
-    `sites` has the places of failures by number. `cooperative`: the launch must be one, for its grid barriers.
+    `sites` has the places of failures by number. `cooperative`: the launch must be cooperative, for its grid barriers.
     """
 
     ptx: str

@@ -1,7 +1,7 @@
-"""Compilation targets: which PTX a GPU generation needs, and which one a driver takes.
+"""Compilation targets: which PTX version a GPU generation needs, and which one a driver accepts.
 
 A target names the virtual architecture and the lowest PTX version that has it, so that the oldest driver that knows
-the device also takes the text. Nothing that is emitted needs a newer version than its target does.
+the device also accepts the text. Nothing that is emitted needs a newer version than its target does.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ STATIC_SHARED_BYTES = 48 * 1024
 class Target:
     """A virtual architecture (`sm` 90 is sm_90) and the PTX version that the text will declare.
 
-    `newest` is the newest version that the driver takes; None where the text is for any driver.
+    `newest` is the newest version that the driver accepts; None if the text is for any driver.
     """
 
     sm: int
@@ -73,9 +73,9 @@ class Target:
         return _TARGETS[self.sm][1]
 
     def for_parameters(self, nbytes: int) -> Target:
-        """This target, declaring the version that a parameter block of so many bytes needs.
+        """This target, declaring the version that a parameter block of this many bytes needs.
 
-        UnsupportedError where the driver does not take that version, or where no version has so many."""
+        UnsupportedError if the driver does not accept that version, or no version allows this many bytes."""
         if nbytes <= PARAMETER_BYTES:
             return self
         version = max(self.version, _LARGE_PARAMETERS)
@@ -90,7 +90,7 @@ class Target:
 
     @classmethod
     def parse(cls, name: str) -> Target:
-        """The target that "sm_90" names. ValueError for another spelling, UnsupportedError for one not known."""
+        """The target that "sm_90" names. ValueError for another spelling, UnsupportedError for an unknown target."""
         prefix, _, digits = name.partition("_")
         if prefix != "sm" or not (digits.isascii() and digits.isdigit()):
             raise ValueError(f"{name!r} is not a target; targets are written sm_90")
@@ -102,7 +102,7 @@ class Target:
 
 
 def driver_ptx_version(driver_version: int) -> PtxVersion:
-    """The newest PTX version that a driver of this CUDA version (12040 is 12.4) takes."""
+    """The newest PTX version that a driver of this CUDA version (12040 is 12.4) accepts."""
     older = [known for known in _DRIVER_PTX if known <= driver_version]
     if not older:
         raise UnsupportedError(

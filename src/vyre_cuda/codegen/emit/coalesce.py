@@ -2,7 +2,7 @@
 
 The assembler would find most of this; text is shorter and the emulator faster with it. A copy may share its register
 when nothing writes the register between the copy and the last use of the copy; a value may be computed in the register
-it is assigned to when nobody needs the old content in between. Both are decided on the linear code, which is enough
+it is assigned to when nothing needs the old content in between. Both are decided on the linear code, which is enough
 because control flow is structured: a path that leaves the stretch between two places and comes back without passing
 the first one must enter it at the head of a loop.
 """

@@ -8,7 +8,7 @@ _SILENT = ("comment", "statement")
 
 
 def needless_branches(code: list[int | Effect]) -> set[int]:
-    """The places of branches between which and their label only labels and comments stand."""
+    """The places of branches that are separated from their label only by labels and comments."""
     needless: set[int] = set()
     ahead: set[int] = set()  # labels from here to the next instruction
     for position in range(len(code) - 1, -1, -1):

@@ -1,7 +1,7 @@
-"""Which statement of a program each line of its PTX was made for, by the marks in the text.
+"""Which statement of a program each line of its PTX belongs to, by the marks in the text.
 
-The instructions of statement 12 come behind the comment s12. Statements are numbered in the order of the program's
-text, of the program that was lowered: passes may have changed it.
+The instructions of statement 12 come after the comment s12. Statements are numbered in the order of the program's
+text; this is the program that was lowered, which passes may have changed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The text of a kernel: header, parameters, registers, and one line per instruction.
 
 Registers are typed by class (%p %h %r %rd %f %fd) and numbered in the order in which values appear; constants are
-immediates; a value nobody uses has no instruction. The same function gives the same text, in ASCII.
+immediates; an unused value has no instruction. The same function gives the same text, in ASCII.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SILENT = frozenset({"const", "register", "retype"})
 
 
 def statement_comment(number: int) -> str:
-    """What stands before the instructions of a statement, by its number in the order of the program's text."""
+    """The comment before the instructions of a statement, by its number in the order of the program's text."""
     return f"s{number}"
 
 
@@ -90,7 +90,7 @@ def kernel_text(
     pragma: str = "",
     fixed_block: bool = True,
 ) -> str:
-    """The module with the one kernel, and a pragma of the module."""
+    """The module with its one kernel and an optional pragma."""
     emitter = _Emitter(function, target, live, parameters, debug=debug)
     body = emitter.run()
     declared = ",\n".join(f"  .param .{word} {symbol}" for symbol, word in emitter.parameters.values())
@@ -262,7 +262,7 @@ class _Emitter:
         self._emit(f"mov.{self._function.types[value]} {self._define(value)}, {register};", value)
 
     def _address(self, form: Form, args: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
-        """The address in brackets, and the operands behind it."""
+        """The address in brackets, and the operands after it."""
         base, rest = (form.symbol, args) if form.symbol else (self._name(args[0]), args[1:])
         if form.displacement == 0:
             return f"[{base}]", rest
@@ -281,7 +281,7 @@ class _Emitter:
         self._emit(f"{guard}ld.{form.space}.{form.word} {name}, {address};", value)
 
     def _zero(self, value: int, name: str) -> None:
-        """What a guarded access gives where it does not happen."""
+        """The result of a guarded access that does not happen."""
         type_ = self._function.types[value]
         self._emit(f"mov.{type_} {name}, {_literal(type_, 0)};")
 
@@ -348,7 +348,7 @@ class _Emitter:
         return f"mov.{type_} {register}, {name};"
 
     def _mark(self, statement: int) -> None:
-        """What follows is of this statement. A mark that nothing followed is replaced."""
+        """Mark the following lines as those of this statement. A mark that nothing followed is replaced."""
         if self._lines and self._marked == len(self._lines):
             self._lines.pop()
         self._lines.append(f"  // {statement_comment(statement)}")

@@ -1,7 +1,7 @@
 """Checks the values and the code of a function before it becomes text.
 
-Every value is computed on every path before it is used, types fit, labels stand once, and an access that needs a
-guard says so. A finding is a defect of lowering: InternalError. Run by debug lowering and by the tests.
+Every value is computed on every path before it is used, types fit, labels are defined once, and an access that needs a
+guard has one. A finding is a defect of lowering: InternalError. Run by debug lowering and by the tests.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 At most one row matches, so their order never matters. {d} is the result, {0} {1} {2} the operands, {t} the operand
 type, {b} its bits. The operand type is that of the last operand, but of the first one for shifts, whose count is a
-32-bit number. An op that is no single instruction is rewritten by `legalize` before it gets here. Floats round to
+32-bit number. An op that is not a single instruction is rewritten by `legalize` before it gets here. Floats round to
 nearest even with .rn on every op, which also keeps the assembler from contracting a multiply and an add; only the
 rows of `precision` flush subnormals or approximate.
 """
@@ -265,7 +265,7 @@ Template = tuple[str, tuple[int, ...]]
 
 
 def operand_type(op: str, types: tuple[str, ...] | list[str]) -> str:
-    """The type that a row is chosen by."""
+    """The type that selects a row."""
     return types[0] if op in TYPED_BY_FIRST else types[-1]
 
 
@@ -275,9 +275,9 @@ def has_row(op: str, type_: str, sm: int) -> bool:
 
 
 def select(op: str, type_: str, target: Target) -> Template:
-    """The instruction as a %-format and the places that fill it: 0 the result, 1 and up the operands.
+    """The instruction as a %-format and the positions that fill it: 0 the result, 1 and up the operands.
 
-    UnsupportedError when the form is one of newer targets.
+    UnsupportedError if only newer targets have the form.
     """
     forms = _BY_OP.get((op, type_), ())
     for each in forms:

@@ -4,7 +4,7 @@
 conversions to zero of their sign; a result is subnormal when it is so after rounding to 24 bits. Ops that only move
 bits (where, bitcast, copysign, sign, signbit, nextafter and the tests for NaN and infinity) keep them. "fast" is "ftz"
 in which products and sums may be contracted and the ops of FAST_ULP are approximate. f16 and bf16 are computed in
-"ieee" always, also in conversions from and to them; f64 is contracted at most. `max_ulp` bounds the error of every
+"ieee" always, also in conversions from and to them; f64 is at most contracted. `max_ulp` bounds the error of every
 approximate op instead, in all three. Mathematical functions have a table of their own (`functions/table.py`).
 """
 

@@ -1,8 +1,8 @@
-"""What the text shows about a kernel's use of its buffers: access facts, and which outs it surely fills.
+"""What the text shows about a kernel's use of its buffers: access facts, and which outs it is sure to fill.
 
 `Coverage` follows the statements as they are lowered. An out is covered when every thread whose global_id.x is below
 the out's size stores to out[global_id.x]: nothing but comparisons of global_id.x with that size stands before the
-store, no thread can have left, and nothing has looked at the out before.
+store, no thread can have left, and nothing has read the out before.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from vyre_cuda.ir.core.program import Program
 
 
 class Coverage:
-    """Where lowering stands on the way to every thread's stores.
+    """The conditions under which the current statement runs, for every thread's stores.
 
-    `bounds`: a thread is here if its global_id.x is below all of these values; None when that cannot be said.
+    `bounds`: a thread is here if its global_id.x is below all of these values; None if that cannot be said.
     `depth` counts the conditions and loops around.
     """
 
@@ -50,7 +50,7 @@ class Coverage:
         return None
 
     def of_either(self, condition: int, then: frozenset[str], orelse: frozenset[str]) -> frozenset[str]:
-        """What an if covers whose sides cover these: a side bounded by global_id.x alone counts for itself."""
+        """What an if covers if its sides cover these: a side bounded only by global_id.x counts for itself."""
         if self.bound_of(condition, True) is not None:
             return then
         return orelse if self.bound_of(condition, False) is not None else then & orelse

@@ -1,4 +1,4 @@
-"""Atomics: one indivisible access, with the order and scope of the program.
+"""Atomics: one atomic access, with the order and scope of the program.
 
 `atom` where the old value or an acquire is needed, else `red` (PTX ISA: red is relaxed or release only). What PTX
 lacks is a loop around compare-and-swap on the bits. Out of bounds an atomic does nothing and gives 0. A load keeps
@@ -36,7 +36,7 @@ _INSTRUCTION = {
 def instruction(op: str, machine: str) -> str | None:
     """Operation and type words of the one instruction that does an atomic, None when there is none.
 
-    Two's complement adds s64 as u64, the only one of both that PTX has. Subtraction adds the negative.
+    Two's complement adds s64 as u64, which is the only one that PTX has. Subtraction adds the negative.
     """
     if op in ("minimum", "maximum") and machine.startswith("f"):
         return None
@@ -79,7 +79,7 @@ def atomic(memory: Memory, op: str, name: str, index: int, operands: tuple[int, 
 def _by_compare_and_swap(
     memory: Memory, op: str, place: Place, index: int, operand: int, guard: int | None, order: str, scope: str
 ) -> int:
-    """Read, combine, and write if nobody has written in between, until that is so. Bits are compared, so NaN is too."""
+    """Read, combine, and write if nobody has written in between, until that succeeds. Compares bits, also of NaN."""
     b = memory.builder
     function = b.function
     type_ = function.types[operand]

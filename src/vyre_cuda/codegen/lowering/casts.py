@@ -60,7 +60,7 @@ def _converted(b: Builder, source: Type, machine: str, value: int) -> int:
 
 
 def _float_to_integer(b: Builder, source: Type, target: Type, value: int) -> int:
-    """PTX ISA, cvt: saturates; NaN gives 0 from f32 to 32 bits only. Narrow types saturate behind that."""
+    """PTX ISA, cvt: saturates; NaN gives 0 only from f32 to 32 bits. Narrow types saturate after that."""
     machine, origin = MACHINE_TYPE[target], MACHINE_TYPE[source]
     op = f"cast.{machine}"
     if source is f32:

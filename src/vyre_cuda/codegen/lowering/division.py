@@ -1,7 +1,7 @@
 """Integer division with the rules of the IR: a zero divisor gives 0, MIN by -1 wraps, quotients floor or truncate.
 
 A literal divisor becomes a multiplication by its reciprocal (Granlund and Montgomery, 1994), which the assembler does
-not do by itself. Signed division by a value is unsigned division of magnitudes, so nothing rests on what the
+not do by itself. Signed division by a value is unsigned division of magnitudes, so nothing depends on what the
 instruction does with MIN by -1 or with zero.
 """
 
@@ -55,7 +55,7 @@ def remainder(b: Builder, left: int, right: int) -> int:
 
 
 def _signs_differ(b: Builder, rest: int, divisor: int) -> int:
-    """rest != 0 and its sign is not the divisor's; a rest of 0 has no sign bit, so 0 is asked for apart."""
+    """rest != 0 and its sign is not the divisor's; a rest of 0 has no sign bit, so 0 is tested separately."""
     zero = b.constant(b.function.types[rest], 0)
     differ = b.apply("less", b.apply("bitwise_xor", rest, divisor), zero)
     return b.apply("logical_and", differ, b.apply("not_equal", rest, zero))
@@ -86,7 +86,7 @@ def _divide_unsigned(b: Builder, left: int, right: int) -> int:
 def unsigned_magic(divisor: int, highest: int, bits: int = 32) -> tuple[int, int]:
     """(multiplier, shift) with n // divisor == n * multiplier >> (bits + shift) for 0 <= n <= highest.
 
-    The multiplier has one bit more than `bits` when no shorter one serves.
+    The multiplier has one bit more than `bits` when no shorter one works.
     """
     shift = 0
     while True:

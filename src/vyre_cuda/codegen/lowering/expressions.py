@@ -36,7 +36,7 @@ class Locals:
         self._types: dict[str, Type] = {}
 
     def read(self, name: str) -> int:
-        """The value of a let, counter or atomic result, or of a var at this moment."""
+        """The value of a let, counter or atomic result, or the current value of a var."""
         value = self.values.get(name)
         if value is None:
             value = self.state.get(name)
@@ -54,7 +54,7 @@ class Locals:
         return value
 
     def declare(self, name: str, value: int, type_: Type) -> None:
-        """A new var."""
+        """Declare a new var."""
         function = self.builder.function
         self._registers[name] = function.register("b16" if type_ is f16 else function.types[value])
         self._types[name] = type_
@@ -86,14 +86,15 @@ class Expressions:
         self._loaded: dict[tuple[str, int], int] = {}
 
     def start_statement(self) -> None:
-        """What was evaluated for the statement before may have changed."""
+        """Forget what was evaluated for the previous statement, because it may have changed."""
         self._memo.clear()
         self._loaded.clear()
 
     def value(self, expr: Expr) -> int:
-        """The value of an expression at this moment. One met twice in a statement is evaluated once.
+        """The current value of an expression. One that occurs twice in a statement is evaluated once.
 
-        That depends on what the program says and not on which nodes are the same object: equal programs give one text.
+        That depends on the program's structure and not on which nodes are the same object: equal programs give the same
+        text.
         """
         match expr:
             case Local():

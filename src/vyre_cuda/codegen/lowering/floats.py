@@ -1,4 +1,4 @@
-"""Float ops that no single instruction does, on f32 and f64 and on f16 and bf16 in their f32 form.
+"""Float ops without a single instruction, on f32 and f64 and on f16 and bf16 in their f32 form.
 
 Ops that move bits or are exact are the same in every precision; `fmod` flushes around an exact core.
 """
@@ -30,7 +30,7 @@ def nan_propagating_ieee(b: Builder, op: str, left: int, right: int) -> int:
 
 
 def _extreme(b: Builder, op: str, ignoring: str, left: int, right: int) -> int:
-    """The instruction, or the one that ignores NaN and a choice (PTX ISA: min.NaN is for f32 from sm_80 on)."""
+    """The instruction, or the one that ignores NaN followed by a choice (PTX ISA: min.NaN is for f32 from sm_80 on)."""
     type_ = b.function.types[left]
     if has_row(op, type_, b.target.sm):
         return b.apply(op, left, right)
@@ -112,12 +112,12 @@ def _from_pattern(b: Builder, type_: Type, bits: int) -> int:
 
 
 def fmod(b: Builder, left: int, right: int) -> int:
-    """The remainder of the quotient toward zero, flushed where the precision wants it."""
+    """The remainder of the quotient toward zero, flushed where the precision requires it."""
     return _flushed(b, fmod_ieee(b, _flushed(b, left), _flushed(b, right)))
 
 
 def fmod_ieee(b: Builder, left: int, right: int) -> int:
-    """The exact remainder: the divisor, doubled up to the dividend and halved back down, is taken off where it fits.
+    """The exact remainder: the divisor, doubled up to the dividend and halved back down, is subtracted where it fits.
 
     NaN for a divisor of 0 and an infinite dividend. Computed once where a dominating one is the same.
     """
@@ -184,7 +184,7 @@ def _take_off_multiples(b: Builder, dividend: int, divisor: int, rest: int) -> N
 
 
 def _flushed(b: Builder, value: int) -> int:
-    """Subnormals to zero where the precision wants it."""
+    """Flush subnormals to zero where the precision requires it."""
     name = b.modes.get(("multiply", b.function.types[value]))
     if name is None or b.function.types[value] != "f32":
         return value

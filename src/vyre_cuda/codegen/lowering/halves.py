@@ -1,8 +1,9 @@
-"""f16 and bf16: numbers of these types are kept as f32, which has them all, and every op rounds back to the type once.
+"""f16 and bf16: numbers of these types are kept as f32, which can represent them, and every op rounds back to the type
+once.
 
 Computing + - * / and sqrt in f32 and then rounding is one rounding (Figueroa, 1995: 24 bits are at least twice 11 and
-two more; it holds for subnormal results too). Sources that f32 does not have exactly are first rounded to odd: toward
-zero, with the last bit set when anything was lost, which keeps the second rounding the only one that matters.
+two more; it holds for subnormal results too). Sources that f32 cannot represent exactly are first rounded to odd:
+toward zero, with the last bit set if anything was lost, so that the second rounding is the only one that matters.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def packed(b: Builder, type_: Type, value: int) -> int:
 
 
 def is_nan(b: Builder, value: int) -> bool:
-    """Whether it is a constant NaN, of which conversions keep neither sign nor payload."""
+    """Whether it is a constant NaN, whose sign and payload conversions do not keep."""
     bits = b.function.attrs[value] if b.is_constant(value) else 0
     return bool(bits & 0x7F800000 == 0x7F800000 and bits & _FRACTION_F32)
 

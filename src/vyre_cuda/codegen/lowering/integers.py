@@ -1,7 +1,7 @@
-"""Integer ops that no single instruction does: narrow types, 64-bit ones and what the machine lacks.
+"""Integer ops without a single instruction: on narrow types, on 64-bit ones and what the machine lacks.
 
 An 8- or 16-bit integer is a 32-bit number in the range of its type. An op is done on 32 bits and `narrowed` brings the
-result back; where facts prove it in range nothing is emitted. Shift and rotate counts are read as unsigned.
+result back; where facts prove it in range, nothing is emitted. Shift and rotate counts are read as unsigned.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def from_u32(b: Builder, type_: Type, value: int) -> int:
 
 
 def _count(b: Builder, type_: Type, count: int) -> int:
-    """A shift count as a u32 that is at least the width when the count is. A narrow negative one is far above."""
+    """A shift count as a u32 that is at least the width if the count is. A narrow negative count is far above."""
     if type_.bits < 64:
         return b.convert("retype", "u32", count)
     unsigned = b.convert("retype", "u64", count)
@@ -70,7 +70,7 @@ def shift(b: Builder, op: str, type_: Type, value: int, count: int) -> int:
 
 
 def _left_shift_by_choice(b: Builder, value: int, count: int) -> int:
-    """Shifted, or 0 from the width on: right whatever the shift itself gives there (docs/compiler-defects.md)."""
+    """Shifted, or 0 from the width on: correct whatever the shift itself gives there (docs/compiler-defects.md)."""
     unsigned = b.convert("retype", "u64", count)
     inside = b.apply("less", unsigned, b.constant("u64", 64))
     shifted = b.apply("left_shift", value, b.convert("low", "u32", unsigned))
@@ -114,7 +114,7 @@ def count_leading_zeros(b: Builder, type_: Type, value: int) -> int:
 
 
 def count_trailing_zeros(b: Builder, type_: Type, value: int) -> int:
-    """The leading zeros of the reversed pattern; a one behind a narrow type's top bit stops the count there."""
+    """The leading zeros of the reversed pattern; a one just above a narrow type's top bit stops the count there."""
     pattern = b.convert("retype", UNSIGNED[MACHINE_TYPE[type_]], value)
     if type_.bits < 32:
         pattern = b.apply("bitwise_or", pattern, b.constant("u32", 1 << type_.bits))

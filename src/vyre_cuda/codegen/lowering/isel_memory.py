@@ -1,6 +1,6 @@
 """Elements of buffers and shared arrays: addresses, bounds guards, loads and stores.
 
-Out of bounds a load gives 0 and a store does nothing. A guard is a predicate on the access; it is left out where the
+Out of bounds, a load gives 0 and a store does nothing. A guard is a predicate on the access; it is left out where the
 facts prove the index in bounds. Addresses are 64-bit for global memory and 32-bit for shared memory, computed modulo
 their width; they are used only under the guard. A bool is one byte, 0 or 1 when written, any other is true when read.
 An index of any integer type is compared and scaled as an exact unsigned number.
@@ -111,7 +111,7 @@ class Memory:
         self._lay_out_shared(program)
 
     def _lay_out_shared(self, program: Program) -> None:
-        """One symbol per array, or one for all where the static limit does not do."""
+        """One symbol per array, or one for all if they exceed the static limit."""
         for number, array in enumerate(program.shared):
             symbol = symbol_name("s", number, array.name)
             place = Place(array.name, array.type, "shared", False, symbol, self.shared_bytes, array.size)
@@ -141,9 +141,9 @@ class Memory:
         return self.builder.entry("parameter", self.index, (), ("size", name))
 
     def guard(self, name: str, index: int) -> int | None:
-        """The predicate under which an access happens: None when it always does, `builder.false` when it never does.
+        """The predicate under which an access happens: None if it always does, `builder.false` if it never does.
 
-        None as well when the program was compiled without checks; with a trap the thread ends here when the index is
+        None as well if the program was compiled without checks; with a trap, the thread ends here if the index is
         out of bounds.
         """
         if not self._checked:
@@ -178,7 +178,7 @@ class Memory:
     # ---- addresses ----
 
     def address(self, place: Place, index: int) -> Address:
-        """The address of an element; any bit pattern of `index` will do as long as the guard holds it back."""
+        """The address of an element; any bit pattern of `index` is fine as long as the guard prevents the access."""
         b = self.builder
         itemsize = place.type.itemsize
         constant = b.constant_of(index)
@@ -218,7 +218,7 @@ class Memory:
         return b.entry("add", "u32", (symbol, b.constant("u32", place.offset))) if place.offset else symbol
 
     def operands(self, place: Place, index: int, word: str, guard: int | None) -> tuple[tuple[int, ...], Form]:
-        """The address operand, if any, and the form of an access; the guard goes last, behind the values."""
+        """The address operand, if any, and the form of an access; the guard comes last, after the values."""
         address = self.address(place, index)
         form = Form(place.space, word, address.symbol, address.displacement, guard is not None)
         return address.register, form
@@ -230,7 +230,7 @@ class Memory:
     # ---- accesses ----
 
     def load(self, name: str, index: int) -> int:
-        """The element, 0 out of bounds. Loads of what nobody writes are shared like other values."""
+        """The element, 0 out of bounds. Loads of memory that nothing writes are shared like other values."""
         b = self.builder
         place = self.places[name]
         key = ("element", place.type.name, (index,), name)
@@ -310,6 +310,6 @@ def to_raw(b: Builder, type_: Type, value: int) -> int:
 
 
 def symbol_name(prefix: str, number: int, name: str) -> str:
-    """A PTX identifier for something the user named: unique by its number, readable by what is left of the name."""
+    """A PTX identifier for something the user named: unique by its number, readable by the rest of the name."""
     clean = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name[:40])
     return f"{prefix}_{number}_{clean}" if clean else f"{prefix}_{number}"

@@ -83,9 +83,9 @@ def atomic_value(b: Builder, word: str, args: tuple[int, ...], *, order: str, sc
 def grid_barrier(b: Builder, block: Block, report: int | None) -> None:
     """All threads of the grid arrive; global memory is ordered for the device.
 
-    The first thread of each block adds to a word whose top bit flips when all have come, and waits for that: the word
-    is then as good for the next barrier as it was for this one. A thread that has reported a failure never comes; the
-    others see the report and go on, because outputs are unspecified by then.
+    The first thread of each block adds to a word whose top bit flips when all have arrived, and waits for that: the
+    word is then ready for the next barrier. A thread that has reported a failure never arrives; the others see the
+    report and continue, because outputs are unspecified by then.
     """
     function = b.function
     after = function.label()
@@ -127,7 +127,7 @@ def needs_zeroing(place: Place, thread: int | None, threads: int) -> bool:
     """Whether something could read the array before the program wrote it.
 
     Not so when the first access in the text is a store by every thread, each at its own number, and the threads are
-    enough for the array: another thread's element is then read behind a barrier or in a race.
+    enough for the array: another thread's element is then read after a barrier or in a race.
     """
     if not place.is_read:
         return False
@@ -139,7 +139,7 @@ def needs_zeroing(place: Place, thread: int | None, threads: int) -> bool:
 def zero_shared(memory: Memory, places: list[Place], block: tuple[int, int, int]) -> None:
     """Zero these arrays, all threads together, and wait.
 
-    It runs before anything is known of the program's conditions, so values are made without looking at facts.
+    It runs before anything is known about the program's conditions, so values are made without using facts.
     """
     b = memory.builder
     function = b.function

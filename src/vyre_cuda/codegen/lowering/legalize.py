@@ -1,7 +1,7 @@
 """Ops of the IR in terms of instructions that the target has.
 
-`apply_op` takes the op of a node with the types of operands and result and gives the result's value. Every
-(op, operand type) of the op table has one way: the instruction of that name, or a function that makes a sequence.
+`apply_op` takes the op of a node with the types of operands and result and gives the result's value. Every (op, operand
+type) of the op table is lowered in one way: the instruction of that name, or a function that makes a sequence.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The counter is a mutable register that only the loop itself writes. Where the next value could wrap, or the way from
 start to end is longer than half of the type, a loop of known length counts its trips; any other one that could wrap
-asks before it steps how far the end still is, and that distance is exact as an unsigned number. A step of 0 makes no
-trip.
+checks before it steps how far away the end is, and that distance is exact as an unsigned number. With a step of 0 there
+is no trip.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class CountedLoop:
     def stays_rolled(self) -> bool:
         """Whether the assembler is told not to unroll: long loops, and those whose length it would get wrong.
 
-        ptxas takes stop - start for a signed number, and makes one trip where that overflows; a length that it cannot
-        work out beforehand it gets right for unsigned counters. Where it unrolls such a loop it compares with a few
+        ptxas treats stop - start as a signed number, and makes one trip if that overflows; a length that it cannot work
+        out in advance it handles correctly for unsigned counters. Where it unrolls such a loop it compares with a few
         steps, whose sum overflows, too (docs/compiler-defects.md).
         """
         if self.trips is not None:
@@ -124,7 +124,7 @@ class CountedLoop:
             self._rest = (rest, magnitude)
 
     def assume(self) -> None:
-        """At the top of the body, in its scope: make the counter and state what is known of it."""
+        """At the top of the body, in its scope: make the counter and state what is known about it."""
         b = self._b
         facts = b.facts
         self.counter = b.function.register_value(self.register)
@@ -167,7 +167,7 @@ class CountedLoop:
         function.effect("branch", (again,), (body, False))
 
     def _count_down(self, register: int) -> int:
-        """Take one from the trips to come, and ask whether any is left."""
+        """Subtract one from the remaining trips, and test whether any are left."""
         b, function = self._b, self._b.function
         type_ = function.registers[register]
         left = function.fresh("subtract", type_, (function.register_value(register), b.constant(type_, 1)))

@@ -53,7 +53,7 @@ def _as_u64(b: Builder, index: int | None) -> int:
 
 
 def _update_under_lock(b: Builder, report: int, key: int, index: int) -> None:
-    """Threads of one warp may want the lock at once, so who has it goes on without waiting for the others."""
+    """Threads of one warp may want the lock at once, so the holder continues without waiting for the others."""
     function = b.function
     again, taken, release = function.label(), function.label(), function.label()
     zero, one = b.constant("u32", 0), b.constant("u32", 1)

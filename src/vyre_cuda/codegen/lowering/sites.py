@@ -9,7 +9,7 @@ from vyre_cuda.ir.core.program import Program
 
 
 class Sites:
-    """Sites in the order in which lowering meets them.
+    """Sites in the order in which lowering encounters them.
 
     They are the asserts of the program in pre-order, dead ones too; with traps, the accesses that need a check among
     them. Where `races` are looked for, a site for all of them comes last.
@@ -27,7 +27,7 @@ class Sites:
         self.reports = races or traps or any(isinstance(s, Assert) for s in walk.statements(program.body))
 
     def skip(self, asserts: list[Assert]) -> None:
-        """These stand in dead code: they keep their numbers."""
+        """These are in dead code: they keep their numbers."""
         for statement in asserts:
             self.assertion(statement)
 

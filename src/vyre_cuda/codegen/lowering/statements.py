@@ -1,7 +1,7 @@
 """Statements in order, with structured control flow as branches.
 
-The same program, target and options give the same values and code. What can be read off while lowering (coverage,
-sites of failures) is kept beside.
+The same program, target and options give the same values and code. What becomes known while lowering (coverage,
+sites of failures) is kept as well.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _Loop:
 
 
 class Lowering:
-    """One program on its way. Methods for statements return whether control can go on behind them."""
+    """One program being lowered. Methods for statements return whether control can continue after them."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class Lowering:
         return True
 
     def _number(self, statement: Stmt) -> None:
-        """What follows belongs to this statement."""
+        """The following code belongs to this statement."""
         self.builder.function.effect("statement", (), self.sites.number(statement))
 
     def _skip(self, statements: tuple[Stmt, ...]) -> None:
@@ -198,7 +198,7 @@ class Lowering:
         self._report_unless(inside, self.sites.bounds(self._current, buffer), index)
 
     def _report_unless(self, condition: int, site: int, index: int | None) -> None:
-        """Threads for which the condition does not hold report and end."""
+        """Make threads for which the condition does not hold report and end."""
         b = self.builder
         after = b.function.label()
         self.builder.branch(condition, True, after)
@@ -210,7 +210,7 @@ class Lowering:
         b.facts.assume(condition, True)
 
     def _jump(self, statement: Break | Continue | Return) -> Effect:
-        """The effect of leaving: it may also stand under a predicate."""
+        """The effect of leaving, possibly under a predicate."""
         if isinstance(statement, Return):
             self.coverage.leave()
             return ("return", (), False)
@@ -294,7 +294,7 @@ class Lowering:
         return falls, coverage.covered, coverage.leaves != left
 
     def _join(self, statement: If, saved: State, falls: tuple[bool, bool]) -> None:
-        """Vars behind an if hold what they held before, unless a side that goes on assigned them."""
+        """Vars after an if keep their values, unless a side that continues assigned them."""
         self._locals.state = saved
         self._locals.forget(_assigned(statement.then if falls[0] else ()))
         self._locals.forget(_assigned(statement.orelse if falls[1] else ()))

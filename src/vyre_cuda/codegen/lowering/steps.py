@@ -1,7 +1,7 @@
 """The mathematical functions as values of a kernel: each step of `vyre_cuda.functions` becomes its plain instruction.
 
 Steps never flush, contract or approximate, whatever the precision of the program; "ftz" flushes around them. A branch
-is made where few threads need what it skips. A function of the same operands is computed once where a dominating one
+is made where few threads need what it skips. A function of the same operands is computed once if a dominating one
 is the same.
 """
 
@@ -242,7 +242,7 @@ class ValueSteps:
     def rare(
         self, condition: Step, usual: tuple[Step, ...], function: Callable[..., tuple[Step, ...]], *x: Step
     ) -> tuple[Step, ...]:
-        """A branch around the function, and registers that hold what either way gives."""
+        """A branch around the function, and registers that hold the result of either path."""
         b = self._builder
         made = b.function
         if b.is_constant(condition.value):

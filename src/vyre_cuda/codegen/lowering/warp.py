@@ -1,6 +1,6 @@
 """Operations of the 32 threads of a warp together.
 
-All lanes that exist take part: all 32, or in the last warp of a block as many as there are. A lane that is not there
+All lanes that exist take part: all 32, or in the last warp of a block as many as there are. A missing lane
 gives 0 to a shuffle by index and the thread's own value to the others, and a neutral element to reductions and scans.
 Float reductions add in the order of the xor-butterfly (steps 16, 8, 4, 2, 1), scans by steps 1, 2, 4, 8, 16 upward.
 """
@@ -42,7 +42,7 @@ class WarpOps:
         self._rest = self._threads % WARP_SIZE
 
     def lower(self, op: str, type_: Type, operands: tuple[int, ...], combine: str) -> int:
-        """What this thread gets."""
+        """The result for this thread."""
         value = operands[0]
         match op:
             case "shuffle" | "broadcast" | "shuffle_up" | "shuffle_down" | "shuffle_xor":
@@ -65,7 +65,7 @@ class WarpOps:
         return lane_id(self.builder, self._block)
 
     def _by_warp(self, in_full: int, in_last: int) -> int:
-        """A u32 that is another one in a partial last warp."""
+        """A u32 that has another value in a partial last warp."""
         b = self.builder
         full, last = b.constant("u32", in_full), b.constant("u32", in_last)
         if self._rest == 0 or self._threads < WARP_SIZE:
@@ -129,7 +129,7 @@ class WarpOps:
         return self._fresh(f"shuffle.{mode}", b.function.types[value], args)
 
     def _fresh(self, op: str, type_: str, args: tuple[int, ...]) -> int:
-        """A value of which each mention is an exchange of its own."""
+        """A value that is exchanged anew at each use."""
         value = self.builder.function.fresh(op, type_, args)
         self.builder.facts.observe(value)
         return value
@@ -199,7 +199,7 @@ class WarpOps:
 
 
 def neutral(type_: Type, combine: str) -> int:
-    """What changes nothing, as a constant of the machine type: a number, or the bits of a float."""
+    """The neutral element as a constant of the machine type: a number, or the bits of a float."""
     machine = MACHINE_TYPE[type_]
     if type_.is_float:
         sign = 1 << (BITS[machine] - 1)

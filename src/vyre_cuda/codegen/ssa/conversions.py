@@ -1,4 +1,4 @@
-"""Conversions that need no instruction: of constants, and of what the inverse conversion made."""
+"""Conversions that need no instruction: those of constants, and those that undo another conversion."""
 
 from __future__ import annotations
 

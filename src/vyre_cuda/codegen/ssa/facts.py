@@ -1,4 +1,4 @@
-"""What is known of values when they are built: intervals, distances from a common origin, conditions that hold.
+"""What is known about values when they are built: intervals, distances from a common origin, conditions that hold.
 
 Everything here is sound and nothing is complete: an answer of False means "not proven". Intervals are of exact
 integers in the value's own type. An origin (root, offset) says: value = root + offset modulo 2^32 or 2^64, the width
@@ -36,7 +36,7 @@ class Facts:
     # ---- when a value is made ----
 
     def observe(self, value: int) -> None:
-        """Derive what is known of a new value from its operands."""
+        """Derive what is known about a new value from its operands."""
         function = self.function
         while len(self.ranges) <= value:
             made = len(self.ranges)
@@ -48,7 +48,7 @@ class Facts:
                 self._derive_origin(made)
 
     def observe_anywhere(self, value: int) -> None:
-        """As `observe`, for a value that other scopes will find: from what is known outside of all scopes."""
+        """Like `observe`, for a value that other scopes will find: uses only what is known outside all scopes."""
         known: dict[int, Range | None] = {arg: self.ranges[arg] for arg in self.function.args[value]}
         for scope in reversed(self._scopes):
             for kind, narrowed, old in reversed(scope):
@@ -119,7 +119,7 @@ class Facts:
             self.ranges[value] = narrowed
 
     def give_range(self, value: int, low: int, high: int) -> None:
-        """State the interval of a new value, for good."""
+        """State the interval of a new value permanently."""
         self.observe(value)
         self.ranges[value] = (low, high)
 
@@ -198,7 +198,7 @@ class Facts:
         return known if known is not None else FULL[self.function.types[value]]
 
     def tight_range(self, value: int, depth: int = 3) -> Range:
-        """As `range`, derived again from what is known of the operands by now."""
+        """Like `range`, derived again from what is known about the operands now."""
         known = self.range(value)
         if depth == 0 or known[0] == known[1]:
             return known

@@ -31,7 +31,7 @@ _DEPTH = 4
 
 
 def flushed_constant(b: Builder, value: int) -> int:
-    """A subnormal f32 constant as the zero that an operation which flushes takes it for."""
+    """A subnormal f32 constant as the zero that a flushing operation treats it as."""
     if b.is_constant(value) and b.function.types[value] == "f32":
         bits = b.function.attrs[value]
         if 0 < bits & ~_SIGN < _LEAST_NORMAL:
@@ -43,7 +43,7 @@ def flushed_constant(b: Builder, value: int) -> int:
 
 
 def _never_negative(b: Builder, value: int, depth: int = _DEPTH) -> bool:
-    """Whether the value is NaN or has no sign, by what the assembler may see."""
+    """Whether the value is NaN or has no sign, as far as the assembler can see."""
     function = b.function
     op = function.ops[value]
     if op == "const":
@@ -69,7 +69,7 @@ def _is_below(bits: int, strict: bool, flushes: bool) -> bool:
 
 
 def order(strict: bool, flushes: bool) -> Rule:
-    """Of a constant and an absolute value the assembler forgets NaN: what is left to ask is whether it is one."""
+    """For a constant and an absolute value the assembler forgets NaN: all that is left to test is whether it is one."""
 
     def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
         if type_ != "f32":
@@ -106,14 +106,14 @@ def total(suffix: str, *, subtract: bool) -> Rule:
 
 
 def product_fast(b: Builder, type_: str, left: int, right: int) -> int | None:
-    """Infinity times a subnormal is folded without flushing it, but for the form that names a rounding."""
+    """Infinity times a subnormal is folded without flushing it, except for the form that names a rounding."""
     if type_ != "f32" or not (may_fold(b.function, left) and may_fold(b.function, right)):
         return None
     return b.apply("multiply.ftz", left, right)
 
 
 def extreme_of_one(suffix: str) -> Rule:
-    """min and max of x and x: behind a negation ptxas forgets to truncate what is converted of it to an integer."""
+    """min and max of x and x: after a negation, ptxas forgets to truncate when it is converted to an integer."""
 
     def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
         if left != right or type_ not in ONES:
@@ -179,7 +179,7 @@ def _limited_by_negative_zero(b: Builder, order: str, suffix: str, other: int, z
 
 
 def negative(suffix: str) -> Callable[[Builder, str, int], int | None]:
-    """Of what comes as bits (see sign_in_bits)."""
+    """The negation of a value given as bits (see sign_in_bits)."""
 
     def rule(b: Builder, type_: str, value: int) -> int | None:
         return _as_float(b, type_, f"negative{suffix}", value) if _comes_as_bits(b, value) else None
@@ -221,7 +221,7 @@ def _as_float(b: Builder, type_: str, op: str, value: int) -> int:
 
 
 def _changed_sign(b: Builder, op: str, value: int) -> int:
-    """The bits of a float with its sign turned round or removed."""
+    """The bits of a float with its sign flipped or removed."""
     type_ = b.function.types[value]
     if op.endswith(".ftz"):
         value = b.apply("multiply.ftz", value, b.constant(type_, ONES[type_]))

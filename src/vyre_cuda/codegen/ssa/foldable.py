@@ -1,4 +1,4 @@
-"""What the assembler may work out while it compiles: values that depend on nothing but constants.
+"""What the assembler may compute at compile time: values that depend only on constants.
 
 It folds constants through choices, arithmetic and the loops that it unrolls, and is wrong in places
 (docs/compiler-defects.md). Where a form of ours is right only for what a thread computes, the form is chosen by this.

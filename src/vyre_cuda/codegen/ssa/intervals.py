@@ -1,7 +1,7 @@
 """Intervals of results from intervals of operands, as exact integers.
 
 A result outside its type's range means that the op may wrap; the caller then knows nothing. A rule that cannot say
-gives None. The type that a rule is given is the result's.
+returns None. The type passed to a rule is the result's.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _absolute(type_: str, r: tuple[Range, ...]) -> Range:
 
 
 def _bits_of_both(r: tuple[Range, ...]) -> Range:
-    """What any bitwise op of two numbers stays in: the signed range that has both."""
+    """The range of any bitwise op of two numbers: the signed range that contains both."""
     span = 1 << max((end if end >= 0 else ~end).bit_length() for pair in r for end in pair)
     return -span, span - 1
 

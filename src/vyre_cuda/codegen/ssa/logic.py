@@ -1,7 +1,8 @@
-"""Logic of truth values. What two of them decide is made of those two, never of the one and a value of both.
+"""Logic of truth values. What two of them decide is computed from those two, never from one and a value of both.
 
-A rule of correctness: ptxas makes `a and b` and `a or b` one instruction, and of a third function that takes a and one
-of these it forgets b (docs/compiler-defects.md). It sees through integers chosen by truth values and their comparison.
+This is needed for correctness: ptxas makes `a and b` and `a or b` one instruction, and in a third function that takes a
+and one of these it forgets b (docs/compiler-defects.md). It sees through integers chosen by truth values and their
+comparison.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _TABLES = {"logical_and": _A & _B, "logical_or": _A | _B, "logical_xor": _A ^ _B
 
 
 def _positive(b: Builder, value: int) -> tuple[int, int]:
-    """The value without negations, and what to turn over in its table."""
+    """The value without negations, and what to invert in its table."""
     turned = 0
     while b.function.ops[value] == "logical_not":
         value, turned = b.function.args[value][0], turned ^ _ALWAYS

@@ -78,7 +78,7 @@ class Builder:
         return value
 
     def in_mode(self, op: str, *args: int) -> int:
-        """As `apply`, by the row that the precision asks for."""
+        """Like `apply`, with the row that the precision calls for."""
         return self.apply(self.modes.get((op, self.function.types[args[-1]]), op), *args)
 
     def convert(self, op: str, type_: str, value: int) -> int:
@@ -111,12 +111,12 @@ class Builder:
         return self.emit(op, type_, (value,))
 
     def _wide_high_half(self, left: int, right: int) -> int:
-        """The high half of a product in 64 bits: of mul.hi and a subtraction ptxas loses a carry."""
+        """The high half of a product in 64 bits: for mul.hi and a subtraction, ptxas loses a carry."""
         product = self.emit("multiply_wide", "u64", (left, right))
         return self.apply("right_shift", product, self.constant("u32", 32))
 
     def emit(self, op: str, type_: str, args: tuple[int, ...], attr: Any = None) -> int:
-        """A value as asked for, or the constant that it is known to be."""
+        """The requested value, or the constant that it is known to be."""
         value = self.function.value(op, type_, args, attr)
         facts = self.facts
         if value >= len(facts.ranges):
@@ -133,13 +133,13 @@ class Builder:
         return self.function.constant(type_, wrap(type_, value))
 
     def in_register(self, value: int) -> int:
-        """The value where an instruction takes no immediate."""
+        """The value in a register, for instructions that take no immediate."""
         if not self.is_constant(value):
             return value
         return self.function.value("copy", self.function.types[value], (value,))
 
     def read_register(self, register: int) -> int:
-        """What a mutable register holds now."""
+        """The current value of a mutable register."""
         value = self.function.fresh("read", self.function.registers[register], (), register)
         self.facts.observe(value)
         return value

@@ -1,7 +1,7 @@
 """Rules that simplify a value before it is made: constants fold, identities vanish, decided comparisons are constants.
 
 Every rewrite keeps every bit, so floating-point arithmetic is left alone; the assembler folds what it may, and what it
-folds wrongly is in `float_rules.py`. Commutative operands come here with constants last.
+folds wrongly is handled in `float_rules.py`. Commutative operands arrive with constants last.
 """
 
 from __future__ import annotations
@@ -82,9 +82,10 @@ def _and_mask(b: Builder, type_: str, left: int, right: int) -> int | None:
 
 
 def _shift(name: str, op: Callable[[int, int], int]) -> Rule:
-    """Counts are 32-bit numbers read as unsigned; from the width on all are the same, and none goes into the text.
+    """Counts are 32-bit numbers read as unsigned; all from the width on are equivalent, and none is written to the
+    text.
 
-    That is a rule of correctness: ptxas takes some of them modulo 64 (docs/compiler-defects.md, shift-by-width).
+    This is needed for correctness: ptxas takes some of them modulo 64 (docs/compiler-defects.md, shift-by-width).
     """
 
     def rule(b: Builder, type_: str, left: int, right: int) -> int | None:

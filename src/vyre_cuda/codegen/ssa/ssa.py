@@ -1,8 +1,8 @@
 """A kernel as typed values and a linear list of what happens, built front to back.
 
 A value is a small int: an index into the parallel lists `ops`, `types`, `args`, `attrs`. Pure values are hash-consed:
-asking twice for one inside the scope where it was made gives the same int. Scopes follow the nesting of the program,
-so a value that is found dominates the place that asks. `code` holds value numbers where they are computed and
+requesting one twice inside the scope where it was made gives the same int. Scopes follow the nesting of the program,
+so a value that is found dominates the place that needs it. `code` holds value numbers where they are computed and
 `Effect` tuples; values that stand before all control flow (parameters, ids) go to `entry`.
 
 Types are PTX type words: u32 s32 u64 s64 f32 f64 b16 pred. Mutable state lives in registers: a `set` effect writes
@@ -100,7 +100,7 @@ class Function:
         return found
 
     def fresh(self, op: str, type_: str, args: tuple[int, ...], attr: Any = None) -> int:
-        """A value that is never shared: its operands are not all it depends on."""
+        """A value that is never shared, because it depends on more than its operands."""
         made = self._append(op, type_, args, attr)
         self.code.append(made)
         return made
@@ -136,7 +136,7 @@ class Function:
         return len(self.registers) - 1
 
     def register_value(self, register: int) -> int:
-        """The register as a value, for code in which nobody writes it."""
+        """The register as a value, for code in which nothing writes it."""
         return self._append("register", self.registers[register], (), register)
 
     def effect(self, kind: str, args: tuple[int, ...] = (), attr: Any = None) -> None:
@@ -162,7 +162,7 @@ class Function:
 def liveness(function: Function) -> tuple[bytearray, set[int]]:
     """A 1 for each value whose result is used, from the effects backwards, and the registers that are read.
 
-    The rest needs no code. Effectful values are not marked by being there; their operands are.
+    The rest needs no code. Values with effects are not marked just because they exist; their operands are.
     """
     live = bytearray(len(function.ops))
     live_registers: set[int] = set()

@@ -1,7 +1,8 @@
 """0 or 1 as a float, and its bits as those of a float.
 
-ptxas takes a choice between 0 and 1, the float that it is converted to and the float with its bits for one another
-(docs/compiler-defects.md), so a conversion is written as a choice of floats, and bits come from what is no choice.
+ptxas confuses a choice between 0 and 1, the float that it is converted to, and the float with its bits
+(docs/compiler-defects.md), so a conversion is written as a choice of floats, and bits come from something that is not a
+choice.
 """
 
 from __future__ import annotations
