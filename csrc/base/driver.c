@@ -87,7 +87,7 @@ static vyc_status start(vyc_driver *driver, const char *path) {
     if (result == CUDA_ERROR_NO_DEVICE) what = "the driver %s has no device (%s)";
     if (result == CUDA_ERROR_NOT_INITIALIZED) /* what cuInit says in a fork, and there alone */
       what = "the driver %s does not start in a fork of a process that has used it (%s): start "
-             "this process with the spawn method, or fork before anything asks for devices";
+             "this process with the spawn method, or fork before anything opens or lists devices";
     return vyc__fail_driver(VYC_E_UNAVAILABLE, "cuInit", (int32_t)result, name, what, path, name);
   }
   int version = 0;
@@ -100,7 +100,7 @@ static vyc_status start(vyc_driver *driver, const char *path) {
   }
   if (version < VYC_DRIVER_MINIMUM)
     return vyc__fail(VYC_E_UNAVAILABLE, "cuDriverGetVersion",
-                     "the driver %s is of CUDA %d.%d; 12.0 or newer is needed", path,
+                     "the driver %s supports CUDA %d.%d; 12.0 or newer is needed", path,
                      version / 1000, version % 1000 / 10);
   driver->version = version;
   driver->is_emulator = dlsym(driver->library, VYC_EMULATOR_MARK) != NULL;

@@ -13,7 +13,7 @@ static vyc_status file_bytes(FILE *file, const char *path, uint64_t *bytes_out) 
   long end = -1;
   if (fseek(file, 0, SEEK_END) == 0) end = ftell(file);
   if (end < 0 || end == LONG_MAX || fseek(file, 0, SEEK_SET) != 0) /* LONG_MAX: a directory */
-    return vyc__fail(VYC_E_FILE, "bundle", "%s cannot be read: it is no regular file", path);
+    return vyc__fail(VYC_E_FILE, "bundle", "%s cannot be read: it is not a regular file", path);
   *bytes_out = (uint64_t)end;
   return VYC_OK;
 }
@@ -31,7 +31,7 @@ static vyc_status read_file(vyc_bundle *bundle, const char *path) {
                        bundle->size, path);
   else if (fread(bundle->bytes, 1, (size_t)bundle->size, file) != bundle->size)
     status = vyc__fail(VYC_E_FILE, "bundle", "%s cannot be read: %s", path,
-                       ferror(file) ? strerror(errno) : "it became shorter");
+                       ferror(file) ? strerror(errno) : "the file became shorter");
 close:
   fclose(file);
   return status;

@@ -38,23 +38,23 @@ static bool is_intact(const vyc_bundle *bundle, const vyc_disk_header *header) {
 }
 
 static vyc_status check_header(const vyc_bundle *bundle, vyc_disk_header *header) {
-  VYC_DEMAND(bundle->size >= sizeof *header, "%" PRIu64 " bytes are fewer than a bundle's header",
-             bundle->size);
+  VYC_DEMAND(bundle->size >= sizeof *header, "truncated header: %" PRIu64 " bytes", bundle->size);
   memcpy(header, bundle->bytes, sizeof *header);
   VYC_DEMAND(memcmp(header->magic, VYC_BUNDLE_MAGIC, sizeof header->magic) == 0,
-             "not a bundle: it begins otherwise");
+             "not a bundle: the first bytes are wrong");
   if (header->format_version > VYC_BUNDLE_FORMAT)
-    return vyc__fail(VYC_E_VERSION, "bundle",
-                     "a bundle of format %u, written by version %u.%u.%u; this library reads %u",
-                     header->format_version, header->producer / 10000, header->producer / 100 % 100,
-                     header->producer % 100, VYC_BUNDLE_FORMAT);
+    return vyc__fail(
+        VYC_E_VERSION, "bundle",
+        "a bundle of format %u, written by version %u.%u.%u; this library reads up to format %u",
+        header->format_version, header->producer / 10000, header->producer / 100 % 100,
+        header->producer % 100, VYC_BUNDLE_FORMAT);
   VYC_DEMAND(header->format_version == VYC_BUNDLE_FORMAT, "a bundle of format 0");
   VYC_DEMAND(header->header_bytes == sizeof *header, "a header of %u bytes", header->header_bytes);
   VYC_DEMAND(header->file_bytes == bundle->size,
-             "the bundle was of %" PRIu64 " bytes and is of %" PRIu64 ": cut short, or added to",
+             "the bundle should have %" PRIu64 " bytes and has %" PRIu64 ": truncated or extended",
              header->file_bytes, bundle->size);
   VYC_DEMAND(header->section_count <= (bundle->size - sizeof *header) / sizeof(vyc_disk_section),
-             "%u sections do not fit the file", header->section_count);
+             "%u sections do not fit in the file", header->section_count);
   VYC_DEMAND(is_intact(bundle, header), "the digest differs: the bundle is damaged");
   return VYC_OK;
 }
@@ -87,7 +87,7 @@ static vyc_status check_sections(vyc_bundle *bundle, uint32_t count) {
            sizeof section);
     VYC_DEMAND(section.offset % 8 == 0 && section.offset >= end && section.offset <= bundle->size &&
                    section.bytes <= bundle->size - section.offset,
-               "section %u is not inside the file, behind the one before it", i);
+               "section %u is not inside the file, after the previous one", i);
     end = section.offset + section.bytes;
     if (section.kind >= VYC_SECTION_KINDS || section.kind == 0) continue;
     vyc_table *table = &bundle->tables[section.kind];
@@ -233,7 +233,7 @@ static vyc_status check_shape(reader *r) {
         vyc__bundle_row(r->bundle, VYC_SECTION_SIZES, k->sizes.first + i, sizeof *size);
     VYC_DEMAND(size->parameter < k->parameters.count && r->known[size->parameter] &&
                    parameter_at(r, size->parameter)->role == VYC_ROLE_OUT,
-               "kernel %s: size %u is not of an out, or there twice", r->name, i);
+               "kernel %s: size %u does not belong to an out, or is there twice", r->name, i);
     r->known[size->parameter] = false;
   }
   for (uint32_t i = 0; i < k->sizes.count; i++) {
@@ -291,10 +291,10 @@ static vyc_status check_images(const reader *r, const vyc_disk_variant *v) {
              "kernel %s, sm_%u: its code is not in the data", r->name, v->sm);
   const uint8_t *ptx = vyc__bundle_data(r->bundle, v->ptx);
   VYC_DEMAND(memchr(ptx, 0, (size_t)v->ptx.bytes) == ptx + v->ptx.bytes - 1,
-             "kernel %s, sm_%u: its PTX does not end with the one NUL in it", r->name, v->sm);
+             "kernel %s, sm_%u: its PTX does not end with its only NUL", r->name, v->sm);
   const uint8_t *cubin = vyc__bundle_data(r->bundle, v->cubin);
   VYC_DEMAND(cubin == NULL || vyc__is_elf(cubin, v->cubin.bytes),
-             "kernel %s, sm_%u: its cubin is no whole ELF file", r->name, v->sm);
+             "kernel %s, sm_%u: its cubin is not a whole ELF file", r->name, v->sm);
   return VYC_OK;
 }
 
@@ -385,6 +385,6 @@ vyc_status vyc__bundle_check(vyc_bundle *bundle) {
   for (uint32_t kind = VYC_SECTION_PARAMETERS; kind < VYC_SECTION_KINDS; kind++)
     VYC_DEMAND(kind == VYC_SECTION_DATA || kind == VYC_SECTION_GRAPHS ||
                    cursors.next[kind] == bundle->tables[kind].count,
-               "section %u has rows of nobody", kind);
+               "section %u has rows that nothing uses", kind);
   return VYC_OK;
 }

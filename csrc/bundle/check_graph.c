@@ -154,7 +154,7 @@ static vyc_status check_steps(const reader *r) {
                i);
     depth -= step->kind == VYC_STEP_END;
   }
-  VYC_DEMAND(depth == 0, "graph %s: %u repeats do not end", r->name, depth);
+  VYC_DEMAND(depth == 0, "graph %s: %u repeats have no end", r->name, depth);
   return VYC_OK;
 }
 

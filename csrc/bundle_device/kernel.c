@@ -109,7 +109,7 @@ static void tell_refusal(const vyc_bundled_kernel *kernel, vyc_context *context,
                          const vyc_disk_variant *v, bool cubin) {
   vyc_error error;
   vyc__error_save(&error);
-  vyc__log(context, VYC_LOG_INFO, "kernel %s: the %s for sm_%u is passed over: %.400s",
+  vyc__log(context, VYC_LOG_INFO, "kernel %s: the %s for sm_%u is skipped: %.400s",
            vyc__bundle_text(kernel->bundle, kernel->row->name), cubin ? "cubin" : "PTX", v->sm,
            error.message);
 }

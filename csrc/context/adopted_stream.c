@@ -57,8 +57,9 @@ vyc_status vyc__stream_of(vyc_context *context, CUstream *handle_out, uint32_t *
   vyc_launch_stream on = {0};
   VYC_TRY(vyc__launch_stream_of(context, &on, stream));
   if (on.captured)
-    return vyc__fail(VYC_E_INVALID, "stream",
-                     "the stream is being captured: a call with host arguments cannot be");
+    return vyc__fail(
+        VYC_E_INVALID, "stream",
+        "the stream is being captured, and a call with host arrays cannot be captured");
   *handle_out = on.stream;
   *slot_out = on.slot;
   return VYC_OK;
@@ -88,8 +89,8 @@ static vyc_status check_stream(vyc_context *context, CUstream target) {
   if (result == CUDA_SUCCESS) return VYC_OK;
   if (result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_VALUE ||
       result == CUDA_ERROR_INVALID_CONTEXT)
-    return vyc__fail(VYC_E_INVALID, "vyc_stream_adopt", "the handle 0x%" PRIx64 " is no CUstream",
-                     (uint64_t)(uintptr_t)target);
+    return vyc__fail(VYC_E_INVALID, "vyc_stream_adopt",
+                     "the handle 0x%" PRIx64 " is not a CUstream", (uint64_t)(uintptr_t)target);
   return vyc__driver_failed(context, result, "cuStreamIsCapturing");
 }
 

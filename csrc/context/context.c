@@ -44,7 +44,7 @@ static vyc_status fail_lost(vyc_context *context) {
                    "process can use it again",
                    operation, name,
                    count == 0   ? "Every launch is known to have ended before"
-                   : count == 1 ? "Of the launches only this had not ended: "
+                   : count == 1 ? "Only this launch had not ended: "
                                 : "The newest launch that may not have ended: ",
                    first, launches, count < 2 ? "" : ", and older ones");
   vyc__fail_launches(launches);
@@ -114,7 +114,7 @@ static vyc_status fail_unusable(vyc_context *context) {
         VYC_E_UNAVAILABLE, "fork",
         "this process is a fork of the one that opened the device, and CUDA does not "
         "survive fork: start this process with the spawn method and open the device in "
-        "it, or fork before anything asks for devices");
+        "it, or fork before anything opens or lists devices");
   if (atomic_load(&context->destroyed)) return vyc__fail_destroyed(context);
   if (atomic_load_explicit(&context->closed, memory_order_acquire))
     return vyc__fail(VYC_E_UNAVAILABLE, "close", "the device is closed");

@@ -42,9 +42,8 @@ typedef struct boundary_state {
 
 static void end(const boundary_state *state) {
   if (VYC_LIKELY(state->has_returned)) return;
-  fputs(
-      "libvyre_cuda: a callback of the host was left by an exception or by the end of its thread\n",
-      stderr);
+  fputs("libvyre_cuda: an exception or the end of its thread left a callback of the host\n",
+        stderr);
   abort();
 }
 

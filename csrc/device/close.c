@@ -44,12 +44,12 @@ static vyc_status give_up(vyc_context *context, int64_t timeout_ns) {
   atomic_store(&context->abandoned, true);
   vyc__abandoned_keep(context);
   leave_all(context);
-  vyc__log(context, VYC_LOG_WARNING, "a close has abandoned the device: its work has not ended");
+  vyc__log(context, VYC_LOG_WARNING, "close abandoned the device: its work has not ended");
   char launches[sizeof((vyc_error *)NULL)->launches];
   vyc__history_text(&context->history, launches, sizeof launches);
   vyc__fail(VYC_E_TIMEOUT, "close",
-            "work on the device has not ended after %.3f s: it was abandoned, and what it uses is "
-            "left with the driver until the process ends%s%.*s",
+            "work on the device has not ended after %.3f s: it was abandoned, and the driver keeps "
+            "what it uses until the process ends%s%.*s",
             timeout_ns < 0 ? 0 : (double)timeout_ns * 1e-9,
             launches[0] == '\0' ? "" : "; launched last: ", (int)strcspn(launches, "\n"), launches);
   vyc__fail_launches(launches);
@@ -89,8 +89,9 @@ static vyc_status close_now(vyc_context *context, int64_t timeout_ns) {
     vyc__primary_release(context);
     atomic_store(&context->gone, true);
   } else { /* the driver frees nothing while a kernel runs on the device */
-    vyc__log(context, VYC_LOG_WARNING,
-             "work of a device that was abandoned still runs: what this one had is not freed");
+    vyc__log(
+        context, VYC_LOG_WARNING,
+        "work of an abandoned device is still running: the resources of this one are not freed");
     vyc__left_keep(context);
     leave_all(context);
     vyc__leave(context, &scope);
@@ -105,7 +106,8 @@ static vyc_status await_close(vyc_context *context, int64_t timeout_ns) {
   while (!atomic_load(&context->gone)) {
     const vyc_status status = vyc__pace(context, &pace);
     if (status == VYC_NOT_READY)
-      return vyc__fail(VYC_E_TIMEOUT, "close", "another thread has not closed the device in time");
+      return vyc__fail(VYC_E_TIMEOUT, "close",
+                       "another thread is closing the device and has not finished in time");
   }
   return VYC_OK;
 }

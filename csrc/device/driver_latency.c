@@ -156,7 +156,8 @@ static vyc_status mapped(rig *r) {
         vyc__ready(r->context, r->context->driver->cuStreamQuery(r->stream), "cuStreamQuery");
     if (status != VYC_OK && status != VYC_NOT_READY) return status;
     if (vyc__now_ns() - begin > PATIENCE_NS)
-      return vyc__fail(VYC_E_TIMEOUT, "measure", "a kernel's write to host memory is not seen");
+      return vyc__fail(VYC_E_TIMEOUT, "measure",
+                       "a kernel's write to host memory did not become visible in time");
   }
   return VYC_OK;
 }

@@ -78,7 +78,7 @@ static vyc_status check_handle(vyc_context *context, CUcontext handle) {
   if (result == CUDA_SUCCESS || result == CUDA_ERROR_INVALID_CONTEXT ||
       result == CUDA_ERROR_INVALID_VALUE)
     return vyc__fail(VYC_E_INVALID, "vyc_context_open_with",
-                     "the handle is no CUcontext of device %d", context->caps.ordinal);
+                     "the handle is not a CUcontext of device %d", context->caps.ordinal);
   return vyc__driver_failed(context, result, "cuCtxGetDevice");
 }
 

@@ -121,7 +121,7 @@ static vyc_status make_cooperative(vyc_context *context, CUgraphNode node) {
   if (result != CUDA_ERROR_NOT_SUPPORTED) return vyc__driver_failed(context, result, operation);
   return vyc__fail_driver(VYC_E_UNSUPPORTED, "cooperative_graph", (int32_t)result,
                           vyc__driver_result_name(context->driver, result),
-                          "this driver takes no kernels with grid barriers into graphs");
+                          "this driver does not accept kernels with grid barriers in graphs");
 }
 
 static vyc_status add_launch(level *in, uint32_t number) {
@@ -336,8 +336,8 @@ static vyc_status instantiate(vyc_graph *graph) {
     return vyc__driver_failed(context, result, operation);
   return vyc__fail_driver(VYC_E_UNSUPPORTED, "cooperative_loop", (int32_t)result,
                           vyc__driver_result_name(context->driver, result),
-                          "the driver refused %s: it takes kernels with grid barriers into loops "
-                          "on the device only where MPS is not in use",
+                          "the driver refused %s: it accepts kernels with grid barriers in loops "
+                          "on the device only if MPS is not in use",
                           graph->called->text);
 }
 

@@ -12,7 +12,7 @@ static vyc_status check_kind(const vyc_graph_transfer *old, const vyc_graph_tran
   if ((old->to == NULL) == (fresh->to == NULL) && (old->from == NULL) == (fresh->from == NULL) &&
       vyc__is_fill(old) == vyc__is_fill(fresh))
     return VYC_OK;
-  return vyc__fail(VYC_E_INVALID, "graph", "a recorded transfer keeps its kinds of memory");
+  return vyc__fail(VYC_E_INVALID, "graph", "a recorded transfer must keep its kinds of memory");
 }
 
 static vyc_status check_change(const vyc_graph *graph, const vyc_graph_change *change) {
@@ -190,7 +190,7 @@ static vyc_status launch(vyc_graph *graph, const vyc_graph_change *changes, uint
   if (VYC_UNLIKELY(on.captured)) {
     if (events == NULL) return vyc__graph_capture(graph, changes, count, &on);
     return vyc__fail(VYC_E_INVALID, "stream",
-                     "the stream is being captured: a launch that is timed cannot be");
+                     "the stream is being captured, and a timed launch cannot be captured");
   }
   CUstream handle = on.stream;
   const uint32_t slot = on.slot;

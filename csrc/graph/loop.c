@@ -51,8 +51,8 @@ bool vyc__has_loops(const vyc_context *context) {
 vyc_status vyc__loops_supported(const vyc_context *context, const char *what) {
   if (vyc__has_loops(context)) return VYC_OK;
   return vyc__fail(VYC_E_UNSUPPORTED, "conditional_nodes",
-                   "%s takes conditional graph nodes, which a driver of CUDA 12.4 or newer has; "
-                   "this one is of %d.%d",
+                   "%s needs conditional graph nodes, which drivers for CUDA 12.4 or newer have; "
+                   "this one supports CUDA %d.%d",
                    what, context->driver->version / 1000, context->driver->version % 1000 / 10);
 }
 

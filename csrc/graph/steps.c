@@ -10,7 +10,7 @@
 vyc_status vyc__recorded_check(const vyc_prepared *prepared, const vyc_run *run) {
   VYC_TRY(vyc__launch_check(prepared, run));
   if (run->stream == NULL) return VYC_OK;
-  return vyc__fail(VYC_E_INVALID, "graph", "a recorded launch has no stream of its own");
+  return vyc__fail(VYC_E_INVALID, "graph", "a recorded launch cannot have a stream of its own");
 }
 
 static vyc_status check_side(const vyc_context *context, const vyc_buffer *buffer, uint64_t offset,
@@ -40,7 +40,7 @@ vyc_status vyc__transfer_check(const vyc_context *context, const vyc_graph_trans
   VYC_REQUIRE(t->pinned == NULL || t->to_host != NULL || t->from_host != NULL);
   if (t->to != NULL) VYC_TRY(check_side(context, t->to, t->to_offset, t->bytes));
   if (t->to != NULL && t->to->read_only)
-    return vyc__fail(VYC_E_INVALID, "graph", "the memory is read-only: its owner said so");
+    return vyc__fail(VYC_E_INVALID, "graph", "the memory is read-only, as declared by its owner");
   if (t->from != NULL) VYC_TRY(check_side(context, t->from, t->from_offset, t->bytes));
   if (vyc__is_fill(t)) return check_fill(t);
   if (t->to == NULL || t->to != t->from) return VYC_OK;

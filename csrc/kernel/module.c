@@ -104,8 +104,9 @@ void vyc_module_release(vyc_module *module) {
 
 vyc_status vyc__parameters_supported(const vyc_context *context) {
   if (context->driver->cuFuncGetParamInfo != NULL) return VYC_OK;
-  return vyc__fail(VYC_E_UNSUPPORTED, "cuFuncGetParamInfo",
-                   "the driver tells nothing of a kernel's parameters: CUDA 12.4 does");
+  return vyc__fail(
+      VYC_E_UNSUPPORTED, "cuFuncGetParamInfo",
+      "this driver does not report the parameters of kernels; drivers for CUDA 12.4 do");
 }
 
 static vyc_status read_parameter(vyc_module *module, uint32_t *offset_out, uint32_t *bytes_out,

@@ -90,17 +90,18 @@ static vyc_status check_buffer(const vyc_prepared *prepared, uint32_t i,
   const uint32_t element_bytes = prepared->bindings[i].element_bytes;
   const vyc_buffer *buffer = argument->buffer;
   if (buffer == NULL || buffer->child.context != prepared->child.context)
-    return vyc__fail(VYC_E_INVALID, "run", "argument %u is a buffer of another device", i);
+    return vyc__fail(VYC_E_INVALID, "run", "argument %u is a buffer on another device", i);
   if (VYC_UNLIKELY(buffer->read_only) && prepared->bindings[i].role != VYC_ROLE_IN)
-    return vyc__fail(VYC_E_INVALID, "run",
-                     "argument %u is written, and its memory is read-only: its owner said so", i);
+    return vyc__fail(
+        VYC_E_INVALID, "run",
+        "argument %u is written, but its memory is read-only, as declared by its owner", i);
   uint64_t bytes = 0;
   if (VYC_LIKELY(!vyc__mul_overflows(argument->count, element_bytes, &bytes) &&
                  argument->offset <= buffer->bytes && bytes <= buffer->bytes - argument->offset))
     return check_alignment(i, buffer->address + argument->offset, bytes, element_bytes);
   return vyc__fail(VYC_E_INVALID, "run",
                    "argument %u: %" PRIu64 " elements of %u bytes from byte %" PRIu64
-                   " do not fit a buffer of %" PRIu64 " bytes",
+                   " do not fit in a buffer of %" PRIu64 " bytes",
                    i, argument->count, element_bytes, argument->offset, buffer->bytes);
 }
 
@@ -114,7 +115,8 @@ static vyc_status check_pinned(const vyc_prepared *prepared, uint32_t i,
   uint64_t bytes = 0;
   if (vyc__mul_overflows(argument->count, prepared->bindings[i].element_bytes, &bytes) ||
       (bytes > 0 && (offset > pinned->bytes || bytes > pinned->bytes - offset)))
-    return vyc__fail(VYC_E_INVALID, "run", "argument %u reaches beyond its page-locked memory", i);
+    return vyc__fail(VYC_E_INVALID, "run",
+                     "argument %u extends past the end of its page-locked memory", i);
   return check_alignment(i, (uint64_t)(uintptr_t)data, bytes, prepared->bindings[i].element_bytes);
 }
 
@@ -133,7 +135,7 @@ static vyc_status check_host(const vyc_prepared *prepared, uint32_t i,
 }
 
 vyc_status vyc__run_fail_size(const vyc_run *run) {
-  if (run == NULL) return vyc__fail(VYC_E_INVALID, "run", "there is no run: it is NULL");
+  if (run == NULL) return vyc__fail(VYC_E_INVALID, "run", "run is NULL");
   return vyc__fail(VYC_E_INVALID, "run",
                    "the run's struct_size is %u: set it to sizeof(vyc_run), which is %zu",
                    run->struct_size, sizeof *run);

@@ -16,8 +16,8 @@ vyc_status vyc__adopted_before(vyc_buffer *buffer, CUstream stream) {
     VYC_TRY(vyc__ask_capture(buffer->child.context, &captured, source->target));
   if (captured)
     return vyc__fail(VYC_E_INVALID, "stream",
-                     "an array of another library belongs to the stream 0x%" PRIxPTR
-                     ", which is being captured: work on it must be given to that stream",
+                     "another library's array belongs to the stream 0x%" PRIxPTR
+                     ", which is being captured: give work on it to that stream",
                      (uintptr_t)source->target);
   return vyc__stream_order(source, stream, source->target);
 }

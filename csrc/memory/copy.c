@@ -63,7 +63,7 @@ vyc_status vyc__copy_enqueued(vyc_buffer *buffer) {
 vyc_status vyc__copy_prepare_written(vyc_buffer *buffer, uint64_t offset, uint64_t bytes,
                                      const char *operation) {
   if (VYC_UNLIKELY(buffer->read_only))
-    return vyc__fail(VYC_E_INVALID, operation, "the memory is read-only: its owner said so");
+    return vyc__fail(VYC_E_INVALID, operation, "the memory is read-only, as declared by its owner");
   return vyc__copy_prepare(buffer, offset, bytes, operation);
 }
 

@@ -18,9 +18,10 @@ static vyc_status check(const vyc_context *context, const vyc_transfer *items, u
     VYC_REQUIRE_IN("transfer", item->buffer != NULL);
     VYC_REQUIRE_IN("transfer", item->bytes == 0 || (download ? item->result : item->data) != NULL);
     if (item->buffer->child.context != context)
-      return vyc__fail(VYC_E_INVALID, "transfer", "item %u is of another device", i);
+      return vyc__fail(VYC_E_INVALID, "transfer", "item %u belongs to another device", i);
     if (!download && item->buffer->read_only)
-      return vyc__fail(VYC_E_INVALID, "transfer", "the memory is read-only: its owner said so");
+      return vyc__fail(VYC_E_INVALID, "transfer",
+                       "the memory is read-only, as declared by its owner");
     VYC_TRY(vyc__check_range(item->buffer, item->offset, item->bytes, "transfer"));
   }
   return VYC_OK;

@@ -11,7 +11,7 @@ constexpr std::string_view set_conditional_name = "cudaGraphSetConditional";
 const Instruction *run_set_conditional(const Instruction *i, uint64_t *r, Machine &m) {
   const uint64_t handle = r[i->slot[0]];
   if (m.conditionals == nullptr || !m.conditionals->set(handle, get<uint32_t>(r[i->slot[1]])))
-    return m.fault(i, Outcome::illegal_address, handle, "no conditional of the running graph");
+    return m.fault(i, Outcome::illegal_address, handle, "not a conditional of the running graph");
   return i + 1;
 }
 
@@ -21,7 +21,7 @@ void parse_formal(Lexer &lexer, uint8_t bits) {
   const Token token = lexer.expect(Token::Kind::directive, "a type");
   const Type type = parse_type(token.text);
   if (type.bits != bits || (type.kind != 'b' && type.kind != 'u'))
-    Lexer::fail(token, "another type than " + std::string(set_conditional_name) + " has");
+    Lexer::fail(token, "not the type that " + std::string(set_conditional_name) + " has");
   lexer.expect(Token::Kind::word, "the parameter's name");
 }
 
@@ -45,7 +45,7 @@ void KernelBuilder::parse_argument() {
   const Token token = lexer_.expect(Token::Kind::directive, "a type");
   const Type type = parse_type(token.text);
   if (type.kind == 0 || type.kind == 'p' || type.bits < 32)
-    Lexer::fail(token, "no type of a call's argument: " + shown(token));
+    Lexer::fail(token, "not a type for a call's argument: " + shown(token));
   const Token name = lexer_.expect(Token::Kind::word, "the argument's name");
   lexer_.expect(";");
   define(name, {Name::Kind::argument, type, static_cast<uint32_t>(registers_.size())});
@@ -57,7 +57,7 @@ uint32_t KernelBuilder::expect_argument(uint8_t bits) {
   const Token token = lexer_.expect(Token::Kind::word, "a call's argument");
   const Name *name = find(token.text);
   if (name == nullptr || name->kind != Name::Kind::argument)
-    Lexer::fail(token, shown(token) + " is no argument of a call");
+    Lexer::fail(token, shown(token) + " is not an argument of a call");
   if (name->type.bits != bits) Lexer::fail(token, shown(token) + " has another width");
   return name->index;
 }

@@ -89,8 +89,8 @@ std::string KernelBuilder::normalize(const Token &opcode, Order *order) const {
                      (red && is_any(semantics, {"relaxed", "release"})) ||
                      (update && !red && strong);
   if (!known)
-    Lexer::fail(opcode,
-                "'." + std::string(semantics) + "' is no memory order of " + std::string(parts[0]));
+    Lexer::fail(opcode, "'." + std::string(semantics) + "' is not a memory order of " +
+                            std::string(parts[0]));
   if (access && strong == scope.empty())
     Lexer::fail(opcode, strong ? "'." + std::string(semantics) + "' requires a scope"
                                : "a scope without a memory order");
@@ -149,7 +149,7 @@ Operand KernelBuilder::parse_guard() {
   const Token token = lexer_.expect(Token::Kind::word, "a predicate");
   Operand guard = resolve_word(token);
   if (guard.kind != Operand::Kind::reg || guard.type.kind != 'p')
-    Lexer::fail(token, shown(token) + " is no predicate register");
+    Lexer::fail(token, shown(token) + " is not a predicate register");
   guard.negated = negated;
   return guard;
 }

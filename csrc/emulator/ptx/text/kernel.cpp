@@ -36,7 +36,7 @@ uint64_t parse_align(Lexer &lexer) {
   const Token token = lexer.peek();
   const uint64_t align = lexer.expect_integer("an alignment");
   if (align == 0 || align > 4096 || (align & (align - 1)) != 0)
-    Lexer::fail(token, "alignment is no power of two up to 4096");
+    Lexer::fail(token, "alignment is not a power of two up to 4096");
   return align;
 }
 
@@ -72,7 +72,7 @@ SharedVariable parse_shared(Lexer &lexer, bool external) {
   const Token token = lexer.expect(Token::Kind::directive, "a type");
   const Type type = parse_type(token.text);
   if (type.kind == 0 || type.kind == 'p')
-    Lexer::fail(token, "no type of shared memory: " + shown(token));
+    Lexer::fail(token, "not a type for shared memory: " + shown(token));
   const Token name = lexer.expect(Token::Kind::word, "a name");
   check_name(name);
   const uint64_t count = parse_count(lexer);
@@ -140,7 +140,7 @@ void KernelBuilder::parse_parameter() {
   const Token token = lexer_.expect(Token::Kind::directive, "a type");
   const Type type = parse_type(token.text);
   if (type.kind == 0 || type.kind == 'p')
-    Lexer::fail(token, "no type of a parameter: " + shown(token));
+    Lexer::fail(token, "not a type for a parameter: " + shown(token));
   if (lexer_.accept(".ptr")) {
     if (lexer_.at(".global") || lexer_.at(".shared") || lexer_.at(".const") || lexer_.at(".local"))
       lexer_.next();
@@ -208,7 +208,7 @@ void KernelBuilder::parse_registers() {
   const Token token = lexer_.expect(Token::Kind::directive, "a register type");
   const Type type = parse_type(token.text);
   if (type.kind == 0 || type.bits == 8)
-    Lexer::fail(token, "no type of a register: " + shown(token));
+    Lexer::fail(token, "not a type for a register: " + shown(token));
   do {
     const Token name = lexer_.expect(Token::Kind::word, "a register name");
     check_name(name);

@@ -232,7 +232,7 @@ std::string KernelBuilder::mismatch_address(const OperandSpec &spec, const Opera
   const Operand &base = operand.elements[0];
   if (spec.role == OperandSpec::Role::parameter) {
     if (base.kind != Operand::Kind::parameter)
-      return "reads parameters, " + shown(base.token) + " is none";
+      return "reads parameters, and " + shown(base.token) + " is not one";
     const OperandSpec &result = form.operands[0];
     const int64_t bytes = result.type.bits / 8 * (result.vector ? result.vector : 1);
     if (operand.offset < 0 || operand.offset + bytes > kernel_.parameters[base.index].size)

@@ -111,7 +111,7 @@ class ModuleParser {
         request.report < 0)
       Lexer::fail(token, "vyre_races takes the number of a site and the offset of a parameter");
     if (!words.eof() && (!(words >> request.barrier) || request.barrier < 0))
-      Lexer::fail(token, "vyre_races: no offset of a parameter");
+      Lexer::fail(token, "vyre_races: not the offset of a parameter");
     header_.races = request;
   }
 

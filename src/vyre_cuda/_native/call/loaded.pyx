@@ -110,7 +110,7 @@ cdef class Launcher:
             if self._words[i].is_pointer:
                 if PyLong_CheckExact(value):
                     if not 0 <= value <= 0xFFFFFFFFFFFFFFFF:
-                        raise OverflowError(f"argument {i}: {value} is no address")
+                        raise OverflowError(f"argument {i}: {value} is not an address")
                     given.scalars[count] = value
                     count += 1
                     addresses |= one << i
@@ -198,7 +198,7 @@ cdef class LoadedCall(AnyCall):
             given = self._launcher.take()
             try:
                 if self._launcher.fill(given, args, self._grid, self._on) != self._addresses:
-                    raise TypeError("a pointer that was bound as an array stays one, and an address an address")
+                    raise TypeError("a pointer that was bound as an array must stay an array, and an address an address")
                 self.set_values(&given.run, args)
             finally:
                 self._launcher.give(given)

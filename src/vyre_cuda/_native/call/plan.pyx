@@ -95,7 +95,7 @@ cdef class Plan:
                 c_labels[i].type = labels[i][1]
             if labels is not None:
                 if label_count != len(bindings) + scalar_count:
-                    raise ValueError("one label for each argument")
+                    raise ValueError("each argument needs one label")
                 desc.labels = c_labels
             desc.parameters = c_parameters
             desc.bindings = c_bindings

@@ -244,7 +244,7 @@ cdef class Context:
                 raise
             # The time that was waited is that of both.
             raise KernelTimeoutError(
-                f"{failure}; it was abandoned, and what it uses is left with the driver until the process ends",
+                f"{failure}; it was abandoned, and the driver keeps what it uses until the process ends",
                 launches=late.launches,
             ) from None
         if failure is not None and not isinstance(failure, (DeviceUnavailableError, KernelTimeoutError)):

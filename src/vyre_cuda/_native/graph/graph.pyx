@@ -285,7 +285,7 @@ cdef object replay_plain(object self, PyObject *const *args, Py_ssize_t n, PyObj
     cdef object stream = None
     cdef Stream on
     if n > 0:
-        raise TypeError(f"replay() takes symbols by name, and was given {n} arguments by position")
+        raise TypeError(f"replay() takes symbols by name, but {n} arguments were given by position")
     if len(keys) == 1 and keys[0] == "stream":
         stream = <object>args[0]
     elif len(keys) > 0:

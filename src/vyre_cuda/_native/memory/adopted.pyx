@@ -46,12 +46,12 @@ cdef object handle_of(object value):
         )
     answer = protocol()
     if not isinstance(answer, tuple) or len(answer) != 2:
-        raise TypeError(f"__cuda_stream__ of a {type(value).__name__} gave {answer!r}, not (version, handle)")
+        raise TypeError(f"__cuda_stream__ of a {type(value).__name__} returned {answer!r}, not (version, handle)")
     version, handle = answer
     if version != 0:
-        raise ValueError(f"__cuda_stream__ of a {type(value).__name__} is of version {version}; version 0 is known")
+        raise ValueError(f"__cuda_stream__ of a {type(value).__name__} has version {version}; version 0 is supported")
     if isinstance(handle, bool) or not isinstance(handle, int):
-        raise TypeError(f"__cuda_stream__ of a {type(value).__name__} gave a {type(handle).__name__} as handle")
+        raise TypeError(f"__cuda_stream__ of a {type(value).__name__} returned a {type(handle).__name__} as its handle")
     return int(handle)
 
 
