@@ -31,7 +31,7 @@ def module(
     lines = [
         f'"""Constants and polynomials of the functions of {kind}, written by tools/minimax.py; not edited by hand.',
         "",
-        "A constant is the sum of its parts. Coefficients stand in the order of the powers, lowest first; the comment",
+        "A constant is the sum of its parts. Coefficients are in the order of the powers, lowest first; the comment",
         "has the powers, the interval and the largest error in the problem's weight.",
         '"""',
         "",

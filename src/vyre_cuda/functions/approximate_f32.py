@@ -1,8 +1,8 @@
-"""Forms of f32 that rest on approximate instructions, and the bounds that follow from theirs.
+"""Forms of f32 that use approximate instructions, and the error bounds that follow from theirs.
 
 PTX ISA: ex2.approx 2 ULP from the rounded result and so 2.5 from the exact one, rcp.approx 1 ULP, rsqrt.approx a
 relative 2^-22.9, tanh.approx a relative 2^-11. A relative error of 2^-23 is 2 ULP at most. Instructions for sin, cos
-and lg2 have no bound in ULP where the result is near zero, so nothing rests on them.
+and lg2 have no bound in ULP where the result is near zero, so they are not used.
 """
 
 from __future__ import annotations

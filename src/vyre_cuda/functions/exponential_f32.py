@@ -1,7 +1,7 @@
 """exp, exp2, expm1 and sigmoid of f32: 2^k times a polynomial on half a step around zero.
 
 k is rounded by adding a number so large that its last bit is worth 1, which leaves k in the low bits. Arguments whose
-result is 0 or overflows are held where it still is; a NaN passes through the polynomial.
+result is 0 or overflows are clamped to where it still is; a NaN passes through the polynomial.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def exp(m: Steps, x: V) -> V:
 
 
 def expm1(m: Steps, x: V) -> V:
-    """e^x - 1: (e^r - 1) 2^k + (2^k - 1), of which half is computed because 2^128 is none."""
+    """e^x - 1: (e^r - 1) 2^k + (2^k - 1), of which half is computed because 2^128 is not an f32."""
     low = m.where(x < -20.0, -20.0, x)
     whole, k = nearest_power(m, m.fmin(low, 89.0))
     r = without(m, low, whole)
@@ -42,7 +42,7 @@ def expm1(m: Steps, x: V) -> V:
 def sigmoid(m: Steps, x: V) -> V:
     """1 / (1 + e^-x), which for negative x is e^x / (1 + e^x): no exponential overflows.
 
-    The quotient is corrected for what rounding took from it and from the divisor.
+    The quotient is corrected for the rounding errors in it and in the divisor.
     """
     power = exp(m, -m.absolute(x))
     divisor = 1.0 + power

@@ -90,7 +90,7 @@ def expm1_pair(m: Steps, x: V) -> tuple[V, V, V]:
 
 
 def expm1(m: Steps, x: V) -> V:
-    """e^x - 1; halves are summed and doubled, because 2^1024 is no number."""
+    """e^x - 1; halves are summed and doubled, because 2^1024 is not an f64."""
     _, high, low = expm1_pair(m, clamped(m, x, -40.0, _HIGHEST))
     total = (high + low) * 2.0
     return m.where(m.absolute(x) < 2.0**-54, x, total)

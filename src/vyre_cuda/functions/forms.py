@@ -1,4 +1,4 @@
-"""One way to compute a mathematical function, with the error that it keeps to."""
+"""One way to compute a mathematical function, with its error bound."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Form:
     """`expand(steps, *operands)` makes the result of one function and type.
 
     `ulp` bounds the error against the exact value, in units in the last place of the result (below the smallest normal
-    number the unit stays what it is there), for every operand. `flushes`: subnormal operands and results count as
-    zeros, so it serves "ftz" and "fast" alone, and the bound is for normal results. `name` says what it rests on:
+    number the unit is that of the smallest normal one), for every operand. `flushes`: subnormal operands and results
+    count as zeros, so it is only for "ftz" and "fast", and the bound is for normal results. `name` says what it uses:
     "steps", "short steps", or the approximate instruction. `min_sm` is the first target that has it.
     """
 
@@ -26,12 +26,12 @@ class Form:
 
 
 def steps(expand: Callable[..., V], ulp: float) -> Form:
-    """The form of exact steps: it gives the same bits everywhere, and serves every precision."""
+    """The form with exact steps: it gives the same bits everywhere, and can be used in every precision."""
     return Form("steps", expand, ulp)
 
 
 def short_steps(expand: Callable[..., V], ulp: float) -> Form:
-    """A cheaper form of exact steps, which also gives the same bits everywhere and serves every precision."""
+    """A cheaper form with exact steps; it also gives the same bits everywhere and can be used in every precision."""
     return Form("short steps", expand, ulp)
 
 

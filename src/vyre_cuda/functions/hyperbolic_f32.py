@@ -1,4 +1,4 @@
-"""sinh, cosh and tanh of f32, by e^|x| where that loses nothing and by a polynomial in x near zero."""
+"""sinh, cosh and tanh of f32, using e^|x| where that is accurate and a polynomial in x near zero."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _OVERFLOWS = 710.6
 
 
 def _difference_and_sum(m: Steps, k: V) -> tuple[Pair, Pair]:
-    """Of 2^k / 4 and 2^-k / 4; the latter counts nothing long before it is no normal number."""
+    """Of 2^k / 4 and 2^-k / 4; the latter is negligible long before it stops being a normal number."""
     growing, shrinking = power_of_two(m, k - 2), power_of_two(m, m.where(k > 100, -102, -2 - k))
     return ordered_sum(growing, -shrinking), ordered_sum(growing, shrinking)
 

@@ -71,7 +71,7 @@ def _quotient(m: Steps, across: V, along: V) -> tuple[V]:
 
 
 def _angle(m: Steps, across: V, along: V, turned: V | None) -> V:
-    """The angle of two sides that are not negative; pi less that where it is turned."""
+    """The angle of two nonnegative sides; pi minus that where it is turned."""
     steep = across > along
     shorter, longer = m.where(steep, along, across), m.where(steep, across, along)
     middle = shorter > longer * _TAN_EIGHTH

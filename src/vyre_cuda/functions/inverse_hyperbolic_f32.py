@@ -12,7 +12,7 @@ _FAR = 4096.0
 
 
 def arcsinh(m: Steps, x: V) -> V:
-    """log(a + sqrt(a^2 + 1)), a = |x|, which from 1 on bears the roundings of the root."""
+    """log(a + sqrt(a^2 + 1)), a = |x|, which from 1 on tolerates the rounding errors of the root."""
     a = m.absolute(x)
     root = m.sqrt(m.fma(a, a, 1.0))
     total = a + root

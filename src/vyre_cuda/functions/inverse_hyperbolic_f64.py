@@ -33,7 +33,7 @@ def arccosh(m: Steps, x: V) -> V:
 
 
 def _root_of_square(m: Steps, x: V, more: float) -> Pair:
-    """sqrt(x^2 + more); what large x give is not used."""
+    """sqrt(x^2 + more); the results for large x are not used."""
     square, square_low = two_product(m, x, x)
     high, low = two_sum(square, m.constant("f64", more))
     high, low = ordered_sum(high, low + square_low)

@@ -53,7 +53,7 @@ def log_pair(m: Steps, f: V, low: V | None = None) -> Pair:
 
 
 def unless_special(m: Steps, x: V, found: V) -> V:
-    """`found`, or the logarithm of what is no positive number."""
+    """`found`, or the logarithm of an x that is not a positive number."""
     special = m.where(x == 0.0, -_INFINITY, m.where(x == _INFINITY, _INFINITY, m.constant("f64", float("nan"))))
     return m.where((x > 0.0) & (x < _INFINITY), found, special)
 

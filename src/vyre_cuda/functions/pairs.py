@@ -1,6 +1,6 @@
-"""Sums and products with what rounding lost: pairs of floats whose exact sum is the result.
+"""Sums and products with their rounding errors: pairs of floats whose exact sum is the result.
 
-Each holds where nothing overflows, and the lost part of a product does not underflow.
+Each is exact where nothing overflows and the error of a product does not underflow.
 """
 
 from __future__ import annotations

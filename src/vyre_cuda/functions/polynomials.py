@@ -17,6 +17,6 @@ def horner(m: Steps, coefficients: Sequence[float], x: V) -> V:
 
 
 def odd(m: Steps, coefficients: Sequence[float], x: V) -> V:
-    """x + x^3 (c0 + c1 x^2 + ...). Of -0 it is a zero of any sign."""
+    """x + x^3 (c0 + c1 x^2 + ...). For -0 it is a zero of either sign."""
     square = x * x
     return m.fma(horner(m, coefficients, square), square * x, x)

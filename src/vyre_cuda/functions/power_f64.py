@@ -1,6 +1,6 @@
 """power of f64: e^(y log x), the logarithm and the product as pairs good to about 2^-69 of themselves.
 
-y log x is below 2^10, so what is lost of it is below 2^-59 of the result. Zeros, infinities, NaN and negative x are as
+y log x is below 2^10, so its error is below 2^-59 of the result. Zeros, infinities, NaN and negative x are as
 in NumPy and C: x^0 and 1^y are 1 even for a NaN.
 """
 
@@ -19,7 +19,7 @@ _FAR = 746.0
 
 
 def power(m: Steps, x: V, y: V) -> V:
-    """x^y; of a negative x and a y that is not whole NaN."""
+    """x^y; NaN for a negative x and a y that is not a whole number."""
     size = m.absolute(x)
     halves = y * 0.5
     is_whole = m.trunc(y) == y
@@ -43,7 +43,7 @@ def log_of_positive(m: Steps, x: V) -> Pair:
     s, s_low = quotient(m, (f, m.constant("f64", 0.0)), two_sum(f, m.constant("f64", 2.0)))
     z, z_low = two_product(m, s, s)
     z_low = m.fma(s + s, s_low, z_low)
-    # 2/3 + z (2/5 + ...): what stands behind 2/5 is small enough for one float.
+    # 2/3 + z (2/5 + ...): what follows 2/5 is small enough for one float.
     first, *others = LOG_BEYOND_CUBE
     more, more_low = two_product(m, z, first)
     more_low = m.fma(z_low, first, more_low) + m.fma(z * z, horner(m, others, z), TWO_THIRDS[1])
@@ -60,7 +60,7 @@ def log_of_positive(m: Steps, x: V) -> Pair:
 
 
 def product(m: Steps, y: V, pair: Pair) -> Pair:
-    """y times a pair, a number far outside of what e^x takes where it is far outside."""
+    """y times a pair; far outside the range of e^x, any number that is far outside."""
     high, low = two_product(m, y, pair[0])
     low = m.fma(y, pair[1], low)
     far = m.absolute(high) > _FAR

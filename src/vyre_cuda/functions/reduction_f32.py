@@ -1,6 +1,6 @@
-"""An f32 less the nearest multiple of pi/2: what sin, cos and tan have in common.
+"""An f32 minus the nearest multiple of pi/2: what sin, cos and tan have in common.
 
-Up to 2^16 the multiple is taken off in three parts of pi/2. Beyond, the fraction of x / (2 pi) is a product of the
+Up to 2^16 the multiple is subtracted in three parts of pi/2. Beyond, the fraction of x / (2 pi) is a product of the
 significand with those 96 bits of 1 / (2 pi) that are not whole turns (Payne and Hanek, "Radian reduction for
 trigonometric functions"): no f32 is nearer to a multiple of pi/2 than 2^-31 turns, of which 64 bits keep 33.
 """
@@ -15,7 +15,7 @@ LIMIT = 65536.0
 
 
 def quadrant(m: Steps, x: V) -> tuple[V, V, V]:
-    """r, what r lacks, and the number of the quadrant (an s32, to be taken modulo 4): x = r + rest + quadrant pi/2.
+    """r, its error, and the number of the quadrant (an s32, to be taken modulo 4): x = r + rest + quadrant pi/2.
 
     r and rest are NaN for an infinity or NaN.
     """

@@ -1,8 +1,9 @@
 """Reduction of sin, cos and tan of f64 to an eighth of a turn, for every finite argument.
 
-x = n pi/2 + r with |r| a little above pi/4 at most. Below 2^30 n pi/2 is taken from x in three parts; from there on
-(Payne and Hanek, "Radian reduction for trigonometric functions") x times the bits of 2/pi that matter is an integer of
-192 bits, whose two upper ones are n. No f64 is closer to a multiple of pi/2 than 2^-62, so 64 of the others are enough.
+x = n pi/2 + r with |r| at most a little above pi/4. Below 2^30 n pi/2 is subtracted from x in three parts; from there
+on (Payne and Hanek, "Radian reduction for trigonometric functions") x times the bits of 2/pi that matter is an integer
+of 192 bits, whose two upper ones are n. No f64 is closer to a multiple of pi/2 than 2^-62, so 64 of the others are
+enough.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _LEAST_EXPONENT = -22  # of the last bit of a number from 2^30 on
 
 
 def reduced(m: Steps, x: V) -> tuple[V, V, V]:
-    """n, an s64 of which the last two bits count, and the pair r; nothing sensible for infinities and NaN."""
+    """n, an s64 of which only the last two bits matter, and the pair r; meaningless for infinities and NaN."""
     steps, n = whole(m, x, TWO_OVER_PI[0])
     left = m.fma(steps, -HALF_PI[0], x)  # exact: no bit below 2^-53, none above 2^0
     part, part_low = two_product(m, steps, HALF_PI[1])

@@ -1,5 +1,5 @@
-"""Shorter forms of f32 for who can bear more than their usual forms lose: exact steps, too, so their bits are the same
-everywhere, with fewer terms of the polynomials, fewer parts of the reductions and one way for special values.
+"""Shorter forms of f32 for callers that can accept a larger error: exact steps, too, so their bits are the same
+everywhere, with fewer terms of the polynomials, fewer parts of the reductions and one path for special values.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def cos(m: Steps, x: V) -> V:
 
 
 def _quadrant(m: Steps, x: V) -> tuple[V, V]:
-    """`reduction_f32.quadrant` with each part of pi/2 taken off by one fma, of which two are rounded."""
+    """`reduction_f32.quadrant` with each part of pi/2 subtracted by one fma, two of which are rounded."""
     shifted = m.fma(x, TWO_OVER_PI[0], ROUNDER)
     multiple = shifted - ROUNDER
     r = m.fma(multiple, -PI_2[2], m.fma(multiple, -PI_2[1], m.fma(multiple, -PI_2[0], x)))

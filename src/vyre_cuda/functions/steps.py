@@ -1,9 +1,9 @@
-"""What the mathematical functions are written in: exact steps that every evaluator does alike, bit for bit.
+"""The language of the mathematical functions: exact steps that every evaluator computes alike, bit for bit.
 
 A function is a sequence of steps on values of machine types (f32 f64 u32 s32 u64 s64 pred). Interpreter and constant
-folding compute it with NumPy, the lowering makes instructions of it. Values take the operators + - * / & | ^ << >> and
-the comparisons: each is one op of the op table in "ieee", rounded once. An operand may be a Python number, which takes
-the type of the other; & | ~ of predicates are logical.
+folding compute it with NumPy, the lowering turns it into instructions. Values take the operators + - * / & | ^ << >>
+and the comparisons: each is one op of the op table in "ieee", rounded once. An operand may be a Python number, which
+takes the type of the other; & | ~ of predicates are logical.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ V: TypeAlias = Any
 
 
 class Steps(Protocol):
-    """The steps that have no operator."""
+    """The steps without an operator."""
 
     def constant(self, type_: str, value: float) -> V:
         """A number of a machine type; floats are rounded to it."""
@@ -33,10 +33,10 @@ class Steps(Protocol):
     def sqrt(self, x: V) -> V: ...
 
     def fmin(self, x: V, y: V) -> V:
-        """The lesser, of a NaN and a number the number; not for zeros of both signs."""
+        """The lesser; the number for a NaN and a number; not for zeros of both signs."""
 
     def fmax(self, x: V, y: V) -> V:
-        """The greater, of a NaN and a number the number; not for zeros of both signs."""
+        """The greater; the number for a NaN and a number; not for zeros of both signs."""
 
     def rint(self, x: V) -> V:
         """To a whole number, ties to even."""
@@ -56,7 +56,7 @@ class Steps(Protocol):
         """The upper half of the double-width product of two integers."""
 
     def count_leading_zeros(self, x: V) -> V:
-        """Of an unsigned integer, in its type; of 0 the width."""
+        """For an unsigned integer, in its type; 0 gives the width."""
 
     def shift_left(self, x: V, count: V) -> V:
         """x << count, a u32; 0 from the width on."""
@@ -67,12 +67,12 @@ class Steps(Protocol):
     def rare(self, condition: V, usual: tuple[V, ...], function: Callable[..., tuple[V, ...]], *x: V) -> tuple[V, ...]:
         """`usual`, but function(steps, *x) where the condition holds: a branch that few threads take.
 
-        What the function needs of the values made before is among `x`.
+        The earlier values that the function needs are in `x`.
         """
 
 
 class DeviceSteps(Steps, Protocol):
-    """Steps whose bits only a device knows; forms of "ieee" have none."""
+    """Steps whose bits only a device knows; forms of "ieee" do not use them."""
 
     def approximate(self, op: str, x: V) -> V:
         """An approximate instruction of f32, such as "ex2.approx"."""

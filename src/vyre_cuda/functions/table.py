@@ -1,4 +1,4 @@
-"""THE table of the mathematical functions: function x type -> forms, and which form an option of the compiler takes.
+"""The table of the mathematical functions: function x type -> forms, and which form a compiler option selects.
 
 f16 and bf16 are computed by the form of f32 and rounded once more.
 """
@@ -25,24 +25,24 @@ HALF_ULP = 0.51
 
 
 def has(function: str, type_: str) -> bool:
-    """Whether the function is there for values of this machine type."""
+    """Whether the function exists for values of this machine type."""
     return function in _FORMS[type_]
 
 
 def forms(function: str, type_: str) -> tuple[Form, ...]:
-    """All forms of a function for f32 or f64, the one of exact steps first."""
+    """All forms of a function for f32 or f64, the one with exact steps first."""
     return _FORMS[type_][function]
 
 
 def exact_form(function: str, type_: str) -> Form:
-    """The form of exact steps, which gives the same bits everywhere."""
+    """The form with exact steps, which gives the same bits everywhere."""
     return _FORMS[type_][function][0]
 
 
 def choose(function: str, type_: str, *, precision: str, max_ulp: float | None, sm: int) -> Form | None:
-    """The cheapest form whose bound fits; None when there is none.
+    """The cheapest form whose bound fits; None if there is none.
 
-    Without `max_ulp` that is the one of exact steps in "ieee" and "ftz", and in "fast" what FAST_ULP allows.
+    Without `max_ulp` that is the one with exact steps in "ieee" and "ftz", and in "fast" what FAST_ULP allows.
     """
     exact, *others = forms(function, type_)
     limit = max_ulp if max_ulp is not None else FAST_ULP if precision == "fast" else 0.0

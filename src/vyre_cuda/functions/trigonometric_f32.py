@@ -23,7 +23,7 @@ def cos(m: Steps, x: V) -> V:
 def tan(m: Steps, x: V) -> V:
     """tan r, or -1 / tan r in odd quadrants, from tan r in two parts.
 
-    What r lacks is worth 1 + tan^2 r times itself.
+    The error of r counts 1 + tan^2 r times.
     """
     r, rest, number = quadrant(m, x)
     square = r * r

@@ -1,7 +1,7 @@
 """sin, cos and tan of f64.
 
 The reduced argument is a pair; the polynomials of sin and cos have one length, so that one of them is evaluated with
-the coefficients that the quarter turn asks for.
+the coefficients that the quarter turn needs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Atomic read-combine-write on the elements of an array, as if the lanes came one after the other.
 
-`address` has the element of each lane, in lane order; the old value of each lane is what the lanes before it left.
-Independent elements are handled together; only lanes that meet at one element need an order.
+`address` has the element of each lane, in lane order; the old value of each lane is what the previous lanes left.
+Independent elements are handled together; only lanes that access the same element need an order.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def combine(
     """Apply a row of `ops.ATOMICS` to the elements of `data`; the old values if `need_old` and there are any.
 
     With `flush`, an add of floats behaves as PTX atom.add.f32 on global memory: subnormal operands and results become 0
-    of the same sign (PTX ISA, "atom"); the old value is what lay in memory.
+    of the same sign (PTX ISA, "atom"); the old value is what was in memory.
     """
     match op:
         case "load":
@@ -52,7 +52,7 @@ def combine(
 
 
 def _exchange(data: Array, address: Array, value: Array) -> Array:
-    """Each lane finds what the lane before it at the same element brought."""
+    """Each lane finds the operand of the previous lane at the same element."""
     old = np.zeros(address.size, dtype=data.dtype)
     if address.size == 0:
         return old
@@ -95,7 +95,7 @@ def _extreme_or_bits(op: str, _type: Type, data: Array, address: Array, value: A
 
 
 def _extreme_floats(op: str, type_: Type, data: Array, address: Array, value: Array, need_old: bool) -> Array | None:
-    """Floats as integers of the same order, in which NaN is beyond the end that wins."""
+    """Floats as integers in the same order, with NaN beyond the end that wins."""
     touched, which = np.unique(address, return_inverse=True)
     keys = _keys(op, type_, data[touched])
     old = _extreme_or_bits(op, type_, keys, which, _keys(op, type_, value), need_old)
@@ -179,10 +179,11 @@ def _in_order(
     step: Callable[[Array, Array], Array],
     chain: Callable[[Array, Array], Array],
 ) -> Array:
-    """Combine lane by lane where lanes meet, and the old values: rounds over short groups, a chain over each long one.
+    """Combine lane by lane where lanes meet; returns the old values: rounds over short groups, a chain over each long
+    one.
 
-    `step` combines elements with one value each; `chain` gives what one element is before each of its values and after
-    the last.
+    `step` combines elements with one value each; `chain` returns the contents of one element before each value and
+    after the last.
     """
     old = np.zeros(address.size, dtype=data.dtype)
     if address.size == 0:

@@ -1,7 +1,7 @@
-"""The reference interpreter: what a program means, computed with NumPy.
+"""The reference interpreter: the meaning of a program, computed with NumPy.
 
 A launch is cut into chunks of consecutive blocks, so that memory stays bounded; the lanes of a chunk advance together.
-Results are exact in the sense of the language: every other way to run a program is held to them bit for bit.
+Results are exact in the sense of the language: every other way to run a program must match them bit for bit.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def evaluate(
 ) -> Array | tuple[Array, ...]:
     """Run a program on NumPy arrays, without a device, and return its results.
 
-    Takes what a kernel's call takes: the parameters in declared order without the outs, by position or name. Returns
-    the out and inout arrays in declared order, 1-D: one array, or a tuple of several; inout arguments are not changed.
-    `out=` brings arrays to write to, `grid=` overrides the number of blocks.
+    Takes the same arguments as a kernel's call: the parameters except the outs, in declared order, by position or name.
+    Returns the out and inout arrays in declared order, 1-D: one array, or a tuple of several; inout arguments are not
+    changed. `out=` gives arrays to write to, `grid=` overrides the number of blocks.
 
     Raises TypeError, ValueError or OverflowError for arguments that do not fit, ProgramError for a program that is not
     valid or in which part of a block reaches a barrier, part of the grid a grid barrier or part of a warp a warp
@@ -51,7 +51,7 @@ def evaluate(
 
 
 def _buffers(call: Call) -> dict[str, Memory]:
-    """A buffer per parameter; what the program may write is copied."""
+    """A buffer per parameter; those that the program may write are copied."""
     buffers = {}
     for parameter in call.program.parameters:
         if not parameter.is_buffer:
@@ -99,7 +99,7 @@ def _shared(program: Program, lanes: Lanes) -> dict[str, Memory]:
 
 
 def _blocks_per_chunk(program: Program, geometry: Geometry) -> int:
-    """As many as fit; all of them where the grid has a barrier, for then they must advance together."""
+    """As many as fit; all of them if the grid has a barrier, because then they must advance together."""
     if any(isinstance(statement, GridBarrier) for statement in statements(program.body)):
         return geometry.blocks
     names = sum(declared_name(statement) is not None for statement in statements(program.body))

@@ -1,9 +1,9 @@
 """Expressions and statements, executed for the lanes of a chunk at once.
 
-Executing statements takes the mask of lanes that reach them and gives the mask of lanes that fall through to what
+Executing statements takes the mask of lanes that reach them and returns the mask of lanes that fall through to what
 comes after; lanes that break or continue wait in their loop, lanes that return or fail an assertion are gone. Between
-two statements every lane has done the first: a barrier has nothing left to do but to check that whole blocks, or the
-whole grid, reach it, and a warp operation finds what every thread of its warp brings.
+two statements every lane has done the first: a barrier only has to check that whole blocks, or the
+whole grid, reach it, and a warp operation finds the operand of every thread of its warp.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from vyre_cuda.records import dataclass, field
 class Scope:
     """What the expressions of one chunk can name: ids of its lanes, locals, scalars (bit patterns) and memory.
 
-    Every lane evaluates, active or not: expressions have no effects, loads are bounded, and nobody reads what inactive
+    Every lane evaluates, active or not: expressions have no effects, loads are bounded, and nothing reads what inactive
     lanes get.
     """
 
@@ -83,7 +83,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The first lane of a chunk that failed an assertion, and which."""
+    """The first lane of a chunk that failed an assertion, and which assertion."""
 
     lane: int
     statement: Assert
@@ -210,7 +210,7 @@ class Execution:
         return left
 
     def _pass(self, body: tuple[Stmt, ...], mask: Mask) -> tuple[Mask, Mask]:
-        """One pass of a loop's body: the lanes that go on to the next pass, and those that broke out."""
+        """One pass of a loop's body: the lanes that continue with the next pass, and those that broke out."""
         loop = self._enter()
         return self._leave(loop, self.run(body, mask))
 
@@ -226,7 +226,7 @@ class Execution:
     # ---- checks --------------------------------------------------------------------------------------------------
 
     def _check_barrier(self, statement: Barrier | GridBarrier, mask: Mask) -> None:
-        """Of each block, or of the whole grid, all lanes that no assertion ended are here, or none is."""
+        """Check that all lanes of each block, or of the grid, that no assertion ended are here, or none of them."""
         if mask.is_full:
             return
         whole_grid = isinstance(statement, GridBarrier)
@@ -244,7 +244,7 @@ class Execution:
             )
 
     def _check_warp(self, statement: Warp, mask: Mask) -> None:
-        """Of each warp, all lanes that no assertion ended are here, or none is."""
+        """Check that of each warp, either all lanes that no assertion ended are here, or none is."""
         if mask.is_full:
             return
         lanes = self._scope.lanes
@@ -261,7 +261,7 @@ class Execution:
             )
 
     def _check_broadcast(self, statement: Warp, lane: Array, mask: Mask) -> None:
-        """All threads of a warp that are here name one lane."""
+        """Check that all threads of a warp that are here name the same lane."""
         warps = Warps.of(self._scope.lanes)
         split = warps.split(lane, mask)
         if split is not None:
@@ -276,7 +276,7 @@ class Execution:
         raise ProgramError(f"program {self._program.name}: {message}", [Diagnostic(message, source=statement.source)])
 
     def _assert(self, statement: Assert, mask: Mask) -> Mask:
-        """The lowest lane that fails any assertion is the one reported; a lane fails once, for then it ends."""
+        """The lowest lane that fails any assertion is the one reported; a lane fails only once: then it ends."""
         holding, failing = mask.split(self._scope.value(statement.condition))
         if not failing.is_empty:
             self._failed = self._failed.union(failing)
@@ -287,7 +287,7 @@ class Execution:
 
 
 def _split_group(here: Array, alive: Array) -> tuple[int, int, int] | None:
-    """The first group of which some lanes are here and some are not: its number, and how many are here and alive."""
+    """The first group with some lanes here and some not: its number, and how many are here and alive."""
     split = np.flatnonzero((here != 0) & (here != alive))
     return (int(split[0]), int(here[split[0]]), int(alive[split[0]])) if split.size else None
 

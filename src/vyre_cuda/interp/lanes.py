@@ -1,8 +1,8 @@
 """The lanes of one chunk: the threads of some consecutive blocks that the interpreter advances together.
 
-A lane's number is its thread's linear id in the launch less that of the chunk's first thread (x varies fastest, then
-y, z, then the blocks in the same way). A `Mask` says which lanes a statement is executed for. Per-lane values are
-arrays with one element per lane, or with one element where all lanes have the same.
+A lane's number is its thread's linear id in the launch minus that of the chunk's first thread (x varies fastest, then
+y, z, then the blocks in the same way). A `Mask` says for which lanes a statement is executed. Per-lane values are
+arrays with one element per lane, or with one element if all lanes have the same value.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Lanes:
         return self._ids[key]
 
     def block_rows(self) -> Array:
-        """The number in this chunk of every lane's block, one element when there is one block."""
+        """The number in this chunk of every lane's block; one element if there is one block."""
         key = ("block_row", 0)
         if key not in self._ids:
             rows = np.arange(self.blocks, dtype=np.int64)
@@ -122,7 +122,7 @@ class Lanes:
 
     @staticmethod
     def _on_axis(linear: Array, extents: tuple[int, int, int], axis: int) -> Array:
-        """The coordinate on one axis of linear numbers, one element when the axis has one place."""
+        """The coordinate on one axis of linear numbers; one element if the axis has one place."""
         if extents[axis] == 1:
             return np.zeros(1, dtype=linear.dtype)
         before = 1

@@ -1,4 +1,4 @@
-"""Buffers and shared arrays as the lanes of a chunk see them: loads, stores and atomics with the rules for bounds.
+"""Buffers and shared arrays as the lanes of a chunk see them: loads, stores and atomics with bounds rules.
 
 Out of bounds, a load gives 0, a store does nothing, an atomic does nothing and gives 0. Where several lanes store to
 one element, the highest lane wins (a race: programs must not rely on it). Atomics are executed in lane order.
@@ -19,10 +19,10 @@ from vyre_cuda.records import dataclass
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Memory:
-    """`size` elements per row, the rows behind each other in the 1-D array `data`.
+    """`size` elements per row, with the rows one after the other in the 1-D array `data`.
 
-    `data` has the type's storage dtype, but bytes for bools: any that is not 0 reads as true, and keeps its bits until
-    it is written. A buffer is one row that all lanes see (`rows` is None); a shared array has a row per block of the
+    `data` has the type's storage dtype, but bytes for bools: any nonzero one reads as true, and keeps its bits until it
+    is written. A buffer is one row that all lanes see (`rows` is None); a shared array has a row for each block of the
     chunk, and `rows` the row of each lane. `flushes` says that an f32 atomic add flushes subnormals (global memory
     does).
     """
@@ -74,7 +74,7 @@ class Memory:
     def _targets(self, index: Array, mask: Mask) -> tuple[Array | None, Array]:
         """The lanes that are active and in bounds (None for all of them), and the addresses that they touch.
 
-        One address for all lanes stays an array of one element when every lane is meant.
+        One address for all lanes remains an array of one element if all lanes are active.
         """
         inside = self._inside(index)
         if mask.is_full and inside.all():

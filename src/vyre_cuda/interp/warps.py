@@ -1,8 +1,8 @@
 """Warp operations on the lanes of a chunk: 32 threads of consecutive linear ids within their block make a warp.
 
 A warp is a row of a table with 32 columns, one per place. The last warp of a block may have fewer threads than places;
-those places, and threads that a failed assertion ended, are not there: they bring the neutral element to a reduction or
-scan, and a shuffle that reads from one gives the thread's own value, or 0 for a shuffle by index.
+those places, and threads that a failed assertion ended, are missing: they contribute the neutral element to a reduction
+or scan, and a shuffle that reads from one gives the thread's own value, or 0 for a shuffle by index.
 
 Reductions add in the order of the xor-butterfly, with steps of 16, 8, 4, 2 and 1; scans are those of Hillis and Steele,
 with steps of 1, 2, 4, 8 and 16. So floats come out with the bits that a device gives.
@@ -66,9 +66,9 @@ class Warps:
 
 
 def operate(op: str, combine: str, type_: Type, operands: Sequence[Array], lanes: Lanes, mask: Mask) -> Array:
-    """What each lane gets from a row of `ops.WARP_OPS`; `type_` is the type of the first operand.
+    """The result of a row of `ops.WARP_OPS` for each lane; `type_` is the type of the first operand.
 
-    `combine` is the op of a reduction or scan. Of every warp, all lanes that are there are in the mask, or none is.
+    `combine` is the op of a reduction or scan. Of every warp, either all existing lanes are in the mask, or none is.
     """
     warps = Warps.of(lanes)
     here = warps.table(mask.bits)
@@ -88,7 +88,7 @@ def operate(op: str, combine: str, type_: Type, operands: Sequence[Array], lanes
 
 
 def neutral_element(combine: str, type_: Type) -> Array:
-    """What changes nothing that it is combined with, as an array of one element; -0.0 for a float add."""
+    """The neutral element as an array of one element; -0.0 for a float add."""
     ones = (1 << type_.bits) - 1
     match combine:
         case "add":
@@ -105,7 +105,7 @@ def neutral_element(combine: str, type_: Type) -> Array:
 
 
 def _shuffle(op: str, value: Array, lane: Array, here: Array) -> Array:
-    """`lane` is u32: an index, a distance or a mask. Places from 32 on are not there, neither are those below 0."""
+    """`lane` is u32: an index, a distance or a mask. Places from 32 on and below 0 do not exist."""
     lane = lane.astype(np.int64)
     match op:
         case "shuffle_up":
@@ -139,7 +139,7 @@ def _vote(op: str, type_: Type, value: Array, here: Array) -> Array:
 
 
 def _reduce(combine: str, type_: Type, value: Array) -> Array:
-    """The butterfly: every place ends with the same value, since the two sides of a step combine alike."""
+    """The butterfly: every place ends with the same value, because both sides of a step combine alike."""
     step = WARP_SIZE // 2
     while step:
         value = apply(combine, type_, type_, [value, value[:, _COLUMNS ^ step]])

@@ -1,9 +1,9 @@
-"""Control flow that is decided, said twice or said in a roundabout way.
+"""Simplifies control flow that is decided, duplicated or roundabout.
 
 A branch with a constant condition becomes the arm that runs, a branch with two equal arms becomes one of them, a loop
-without a trip goes and a loop of one trip becomes its body. An empty `then` is exchanged with the else arm under the
-opposite condition; `if a` around nothing but `if b` becomes one branch. Assertions stay, also where nothing gets to
-them: a failing thread reports an assertion's number in the program as it was written.
+without a trip is removed and a loop of one trip becomes its body. An empty `then` is exchanged with the else arm under
+the opposite condition; `if a` around only `if b` becomes one branch. Assertions stay, even if they cannot be reached: a
+failing thread reports an assertion's number in the program as it was written.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from vyre_cuda.passes.rebuild import has_assert, has_load, unless_same, with_bod
 
 
 def branches(program: Program, *, keep_checks: bool = False) -> Program:
-    """The program with its control flow made plain. `keep_checks`: no load goes that a thread would have made."""
+    """The program with simplified control flow. `keep_checks`: no load that a thread would have made is removed."""
     return with_body(program, _Branches(keep_checks).body(program.body))
 
 
 def trips(loop: For) -> int | None:
-    """How often the body of a loop over constants runs, if nothing leaves it; None when the bounds are not known."""
+    """How often the body of a loop over constants runs, if nothing leaves it; None if the bounds are not known."""
     bounds = []
     for bound in (loop.start, loop.stop, loop.step):
         if not isinstance(bound, Const):
@@ -118,12 +118,12 @@ class _Branches:
 
 
 def _joins(inner: If) -> bool:
-    """Whether the condition may be evaluated where the outer one is false: a load out of bounds may be checked."""
+    """Whether the condition may be evaluated where the outer one is false: out of bounds, its loads may be checked."""
     return not inner.orelse and not has_load(inner.condition)
 
 
 def _leaves_pass(body: Body) -> bool:
-    """Whether a break or continue of the loop that has this body is in it."""
+    """Whether this loop body contains a break or continue of its own loop."""
     for statement in body:
         if isinstance(statement, (Break, Continue)):
             return True

@@ -1,9 +1,9 @@
-"""Common subexpressions: what was computed on every way to a place is not computed there again.
+"""Common subexpressions: what was computed on every path to a place is not computed there again.
 
-Values are numbered in the order of the program: equal numbers are equal bits. A value can be had as long as what made
-it is in scope. A var has the number of what it was last assigned, and a new one where ways with different assignments
-meet. Loads of `in` buffers count as computed values; every other load gives a value of its own. A value that is wanted
-again and that no let holds gets a let before the statement that makes it first.
+Values are numbered in the order of the program: equal numbers mean equal bits. A value is available as long as what
+made it is in scope. A var has the number of its last assigned value, and a new one where paths with different
+assignments meet. Loads of `in` buffers count as computed values; every other load gives a value of its own. A value
+that is needed again and that no let holds gets a let before the statement that computes it first.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class _Sharing:
         return [self._done(statement) for statement in body]
 
     def _done(self, statement: Stmt) -> tuple[Stmt, _Made]:
-        """The statement, and values that may yet need a let before it."""
+        """The statement, and values that may still need a let before it."""
         if isinstance(statement, While):
             return self._while(statement), []
         statement, numbers, made = self._evaluated(statement)
@@ -172,12 +172,12 @@ class _Sharing:
             self._locals[name] = self._fresh()
 
     def _declare(self, name: str) -> None:
-        """A local whose value is like no other."""
+        """Declare a local whose value differs from all others."""
         self._locals[name] = self._fresh()
         self._hold(self._locals[name], name)
 
     def _hold(self, number: int, name: str) -> None:
-        """The local of this name holds the value from here on, if no other does."""
+        """Let the local with this name hold the value from here on, if no other does."""
         value = self._values.get(number)
         if value is None:
             if number not in self._leaves:
@@ -258,7 +258,7 @@ class _Sharing:
         return number
 
     def _other_name(self, number: int, local: Local) -> Expr:
-        """What stands for the value of this local: a constant, a scalar, or the immutable local that has it."""
+        """What can replace this local: a constant, a scalar, or the immutable local with the same value."""
         leaf = self._leaves.get(number)
         if leaf is not None:
             return at(leaf, local.source)

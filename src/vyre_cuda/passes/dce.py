@@ -1,9 +1,9 @@
-"""Dead code: statements that nothing can reach, and those that nothing that is observed depends on.
+"""Dead code: statements that cannot be reached, and those that nothing observable depends on.
 
-Observed are stores, atomics, barriers, assertions, leaving the program, and whether a while ends. From them liveness
+Observable are stores, atomics, barriers, assertions, leaving the program, and whether a while ends. From them liveness
 spreads to the locals that they read and the branches and loops that they are in; lets, vars, warp operations, branches
-and counted loops that it does not reach are gone. Memory effects and assertions always stay. An atomic whose old value
-nobody reads keeps its effect and loses its result.
+and counted loops that it does not reach are removed. Memory effects and assertions always stay. An atomic whose old
+value nothing reads keeps its effect and loses its result.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ROUNDS = 2
 
 
 def remove_dead_code(program: Program, *, keep_checks: bool = False) -> Program:
-    """The program without dead code. `keep_checks`: a statement that loads is observed, as the load may be refused."""
+    """The program without dead code. `keep_checks`: a statement that loads is observable, because the load may fail."""
     body = program.body
     for _ in range(_ROUNDS):
         reached = _without_last(_trim(body), Return)
@@ -59,7 +59,7 @@ def remove_dead_code(program: Program, *, keep_checks: bool = False) -> Program:
 
 
 def _trim(body: Body) -> Body:
-    """The body up to where it is left, nested ones too."""
+    """The body up to where it is left, including nested bodies."""
     out: list[Stmt] = []
     for number, statement in enumerate(body, start=1):
         if isinstance(statement, NESTING):
@@ -74,7 +74,7 @@ def _trim(body: Body) -> Body:
 
 
 def _without_last(body: Body, jump: type[Return] | type[Continue]) -> Body:
-    """The body without the jumps that lead to where its end leads anyway."""
+    """The body without jumps that lead where its end leads anyway."""
     if body and isinstance(body[-1], jump):
         body = body[:-1]
     if body and isinstance(body[-1], If):
@@ -85,7 +85,7 @@ def _without_last(body: Body, jump: type[Return] | type[Continue]) -> Body:
 
 
 def _is_left(statement: Stmt) -> bool:
-    """Whether no thread goes on behind the statement."""
+    """Whether no thread continues after the statement."""
     if isinstance(statement, If):
         arms = (statement.then, statement.orelse)
         return all(arm and _is_left(arm[-1]) for arm in arms)
@@ -96,7 +96,7 @@ def _is_left(statement: Stmt) -> bool:
 
 
 class _Liveness:
-    """Statements are known by their number in pre-order; `parents` has that of the branch or loop around each."""
+    """Statements are identified by their number in pre-order; `parents` has that of the branch or loop around each."""
 
     def __init__(self, body: Body, keep_checks: bool) -> None:
         self._body = body

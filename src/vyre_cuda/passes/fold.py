@@ -1,7 +1,7 @@
 """Constant folding: ops on constants become their result, computed by the functions that define the ops.
 
 Constants, scalars and lets that only rename another one replace the locals that hold them; a var that is never
-assigned becomes a let; ops that change nothing go (`identities.py`). Only expressions change, and no statement goes.
+assigned becomes a let; ops that change nothing are removed (`identities.py`). Only expressions change; statements stay.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _MOVES = frozenset({"bitcast", "where"})
 
 
 def fold(program: Program, *, keep_checks: bool = False, precision: str = "ieee") -> Program:
-    """The program with everything computed that is known.
+    """The program with everything that is known computed.
 
-    `keep_checks`: no load goes. `precision` other than "ieee": nothing is computed from or to a subnormal f32.
+    `keep_checks`: no load is removed. `precision` other than "ieee": nothing is computed from or to a subnormal f32.
     """
     folder = _Folder(program, keep_checks, precision == "ieee")
     with np.errstate(all="ignore"):
@@ -135,7 +135,7 @@ class _Folder:
 
 
 def _is_subnormal(type_: Type, bits: int) -> bool:
-    """Also the least normal number, which what is flushed may round to."""
+    """Also true for the least normal number, which a flushed value may round to."""
     return type_ is f32 and 0 < bits & ~(1 << 31) <= _LEAST_NORMAL_F32
 
 

@@ -1,4 +1,4 @@
-"""Ops that are a simpler expression whatever the values of their operands: neutral elements, casts of casts and such.
+"""Ops that equal a simpler expression for all values of their operands: neutral elements, casts of casts and the like.
 
 Each holds bit for bit, -0.0 and infinities included; a NaN stays a NaN. Those that would skip an op on f32 are exact
 only where subnormals are kept, which `keeps_subnormals` says. Two equal operands are one value unless they read memory.
@@ -79,7 +79,7 @@ def simpler(expr: Apply, *, keeps_subnormals: bool) -> Expr | None:
 
 
 def negated(condition: Expr) -> Expr:
-    """The opposite bool, without a `logical_not` where there is another way."""
+    """The opposite bool, without a `logical_not` where possible."""
     if isinstance(condition, Const):
         return Const(bool_, 1 - condition.bits, condition.source)
     if isinstance(condition, Apply):

@@ -1,7 +1,7 @@
-"""Loop invariants: what a loop computes anew on each pass, though nothing in it changes, is computed once before it.
+"""Loop invariants: what a loop computes again on each pass, although nothing in it changes, is computed once before it.
 
 Moved are lets of a loop's body or setup, and the largest parts of other statements there, that read no memory that the
-program may write and no local of the loop. What runs only under a branch in the loop stays: a pass may never come to
+program may write and no local of the loop. What runs only under a branch in the loop stays: a pass may never reach
 it. Loads of `in` buffers move only if `move_loads` says so, because a loop without a trip makes none.
 """
 

@@ -1,7 +1,7 @@
-"""The passes in their order: a valid program becomes a smaller one that does the same, bit for bit.
+"""The passes in order: a valid program becomes a smaller one that does the same, bit for bit.
 
-A fixed sequence, twice at most, each pass linear in the program. Effects keep their order and assertions their number;
-source positions stay on what stays. A program without anything to do comes back as the same object.
+A fixed sequence, run at most twice, each pass linear in the program. Effects keep their order and assertions their
+number; source positions stay with what stays. A program that needs no changes is returned as the same object.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ROUNDS = 2
 
 
 def optimize(program: Program, *, bounds: str = "check", precision: str = "ieee") -> Program:
-    """The program after all passes, valid; the program itself where they change nothing.
+    """The valid program after all passes; the program itself if they change nothing.
 
     `bounds` and `precision` are the options that it will be compiled with. A program so close to a limit of the
     language that a pass would exceed it stays as it is. Raises InternalError, with the name of the pass, if one makes
@@ -39,7 +39,7 @@ def optimize(program: Program, *, bounds: str = "check", precision: str = "ieee"
 
 
 def checked(program: Program, result: Program, passes: tuple[tuple[str, Pass], ...]) -> Program:
-    """`result`, which these passes made of `program`, if it is valid; `program` where it is beyond a limit.
+    """`result`, which these passes made from `program`, if it is valid; `program` if it exceeds a limit.
 
     Raises InternalError with the name of the pass that broke it.
     """

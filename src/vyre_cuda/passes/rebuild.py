@@ -1,4 +1,4 @@
-"""Nodes made again with other parts. Where nothing is different, the node itself is given back.
+"""Nodes rebuilt with other parts. If nothing is different, the node itself is returned.
 
 Source positions stay. A loop keeps its step where the new one would be a literal 0, which no program may have.
 """
@@ -138,7 +138,7 @@ def with_body(program: Program, body: Body) -> Program:
 
 
 def at(expr: Expr, source: Source | None) -> Expr:
-    """A leaf as if it had been written at this place."""
+    """A leaf as if it had been written here."""
     match expr:
         case Const():
             return Const(expr.type, expr.bits, source)
@@ -172,7 +172,7 @@ def assigned(*nested: Body) -> set[str]:
 
 
 class Names:
-    """Names for new locals, different from every name of a program. Reads the program when the first is wanted."""
+    """Names for new locals, different from every name of a program. Reads the program when the first one is needed."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
