@@ -1,4 +1,4 @@
-"""What the mathematical functions give exactly, and how far a result is off in units in the last place.
+"""Exact results of the mathematical functions, and the error of a result in units in the last place.
 
 For f32, f16 and bf16 the oracle is NumPy's longdouble, whose 64 bits leave 40 for the error; for f64 it is mpmath.
 """
@@ -26,7 +26,7 @@ def _erf(x: Array) -> Array:
 
 
 def _power(x: Array, y: Array) -> Array:
-    """powl of the C library takes -inf to a large negative power for infinite; pow gives the special values right."""
+    """The C library's powl treats -inf to a large negative power as infinite; pow has the special values right."""
     special = ~np.isfinite(x) | (x == 0) | ~np.isfinite(y)
     return np.where(special, np.power(x.astype(np.float64), y.astype(np.float64)), np.power(x, y))
 
@@ -47,7 +47,7 @@ def wide(type_: Type, x: Array) -> Array:
 
 
 def exact(name: str, type_: Type, columns: list[Array]) -> Array:
-    """The function of these operands, nearly exactly; infinities, NaN and zeros as NumPy has them."""
+    """The function of these operands, almost exactly; infinities, NaN and zeros as in NumPy."""
     with np.errstate(all="ignore"):
         operands = [wide(type_, column) for column in columns]
         found: Array = (SPECIAL.get(name) or getattr(np, name))(*operands)
@@ -59,10 +59,11 @@ def exact(name: str, type_: Type, columns: list[Array]) -> Array:
 
 
 def errors(type_: Type, expected: Array, found: Array) -> Array:
-    """How far `found` is from `expected` in ULP of the expected value, which stop getting smaller where normals do.
+    """How far `found` is from `expected` in ULP of the expected value; below the smallest normal number the ULP is
+    constant.
 
-    inf where one is NaN and the other is not, or where the expected value is infinite or 0 and the found one is
-    another. An overflow counts as the power of two that it begins at.
+    inf where only one is NaN, or where the expected value is infinite or 0 and the found one is
+    different. An overflow counts as the power of two at which it begins.
     """
     digits, least, end = SHAPES[type_]
     got = wide(type_, found)

@@ -1,4 +1,4 @@
-"""PTX to machine code with ptxas, which needs no GPU: NVIDIA's word on whether text is valid for a target."""
+"""PTX to machine code with ptxas, without a GPU: NVIDIA's verdict on whether text is valid for a target."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vyre_cuda.ptxas import find_ptxas
 
 
 def assemble(ptx: str, sm: int | str) -> None:
-    """Raises AssertionError with ptxas's messages when the text is not valid PTX for sm_<sm>, as 90 or "90a"."""
+    """Raises AssertionError with ptxas's messages if the text is not valid PTX for sm_<sm>, such as 90 or "90a"."""
     done = subprocess.run(
         [find_ptxas(), f"-arch=sm_{sm}", "-o", os.devnull, "-"],
         input=ptx.encode("ascii"),

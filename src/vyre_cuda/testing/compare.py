@@ -1,7 +1,7 @@
 """Comparing results: bit for bit, or within a number of ULPs.
 
-Sign and payload of a NaN are unspecified, so any NaN equals any NaN; -0.0 and +0.0 are told apart unless ULPs are
-allowed. A failure shows the first element that differs, with its bits, and how many do.
+Sign and payload of a NaN are unspecified, so any NaN equals any NaN; -0.0 and +0.0 are different unless ULPs are
+allowed. A failure shows the first element that differs, with its bits, and how many differ.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ Results: TypeAlias = "Array | Sequence[Array]"
 
 
 def assert_same(expected: Results, got: Results) -> None:
-    """Raises AssertionError unless both are the same arrays, bit for bit but for NaN."""
+    """Raises AssertionError unless the arrays are the same, bit for bit except for NaN."""
     assert_close(expected, got, ulp=0)
 
 
 def assert_close(expected: Results, got: Results, *, ulp: int) -> None:
-    """Raises AssertionError unless floats differ by at most `ulp` units in the last place and all else is the same.
+    """Raises AssertionError unless floats differ by at most `ulp` units in the last place and everything else is the
+    same.
 
-    With `ulp=0` the bits are compared. An infinity is near nothing but itself.
+    With `ulp=0` the bits are compared. An infinity is close only to itself.
     """
     with np.errstate(all="ignore"):  # signaling NaN
         _compare(expected, got, ulp)
@@ -42,7 +43,7 @@ def _compare(expected: Results, got: Results, ulp: int) -> None:
 
 
 def ulp_distance(x: Array, y: Array) -> Array:
-    """The steps from float to float, element by element, as float64: 0 for two NaN, inf if one is NaN or infinite."""
+    """The steps from float to float, element by element, as float64: 0 for two NaN, inf if only one is NaN or infinite."""
     a, b = _ordinal(x), _ordinal(y)
     steps = np.where(a > b, a - b, b - a).view(np.uint64).astype(np.float64)  # exact modulo 2^64
     apart = (np.isnan(x) != np.isnan(y)) | (np.isinf(x) != np.isinf(y)) | (np.isinf(x) & np.isinf(y) & (x != y))

@@ -1,7 +1,7 @@
-"""How many elements were compared for each op and type, counted by the tests as they run and kept as JSON.
+"""How many elements were compared for each op and type, counted by the tests as they run and stored as JSON.
 
-A way is what was held to what: "interpreter" (to NumPy and exact arithmetic), "emulator" and "cuda" (each to the
-interpreter). `CELLS` are the cells that the op tables promise; one without a count is a hole.
+A way is what was compared with what: "interpreter" (with NumPy and exact arithmetic), "emulator" and "cuda" (each with
+the interpreter). `CELLS` are the cells that the op tables promise; one without a count is a hole.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Count = Callable[[str, str, str, int], None]
 
 
 class ConformanceError(Error):
-    """A file of counts is not one."""
+    """A file is not a valid file of counts."""
 
     code = "conformance"
 
@@ -71,7 +71,7 @@ class Tally:
     counts: dict[str, Counts] = field(default_factory=dict)
 
     def add(self, way: str, table: str, row: str, column: str, elements: int) -> None:
-        """Count elements that were compared and found right. KeyError for a cell that the op tables do not have."""
+        """Count elements that were compared and found correct. KeyError for a cell that the op tables do not have."""
         if way not in WAYS or column not in CELLS[table][row]:
             raise KeyError((way, table, row, column))
         columns = self.counts.setdefault(way, {}).setdefault(table, {}).setdefault(row, {})
@@ -80,7 +80,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Recording:
-    """The counts of one run, and what ran."""
+    """The counts of one run, and what was run."""
 
     date: str
     commit: str
@@ -101,7 +101,7 @@ class Recording:
         ]
 
     def total(self, way: str) -> int:
-        """Elements compared in all."""
+        """The total number of elements compared."""
         tables = self.counts.get(way, {}).values()
         return sum(count for rows in tables for columns in rows.values() for count in columns.values())
 
@@ -113,14 +113,14 @@ def recording(tally: Tally, *, commit: str, device: str) -> Recording:
 
 
 def write(path: Path, made: Recording) -> None:
-    """Keep a recording as a file, its keys sorted."""
+    """Write a recording to a file, with sorted keys."""
     document = {"schema": SCHEMA, **{name: getattr(made, name) for name in _FACTS}, "counts": made.counts}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def read(path: Path) -> Recording:
-    """The recording in a file. ConformanceError when the file is not of this schema."""
+    """The recording in a file. ConformanceError if the file does not have this schema."""
     try:
         document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if document["schema"] != SCHEMA:
@@ -132,7 +132,7 @@ def read(path: Path) -> Recording:
 
 
 def _counts(raw: dict[str, Any]) -> dict[str, Counts]:
-    """Way -> table -> row -> column -> elements; what the op tables no longer have is left out."""
+    """Way -> table -> row -> column -> elements; cells that the op tables no longer have are left out."""
     found: dict[str, Counts] = {}
     for way, tables in raw.items():
         for table, rows in CELLS.items():

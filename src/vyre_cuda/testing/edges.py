@@ -1,4 +1,4 @@
-"""Values where programs go wrong, and strategies for constants, scalars and arrays that are mostly made of them."""
+"""Values where programs tend to go wrong, and strategies for constants, scalars and arrays made mostly of them."""
 
 from __future__ import annotations
 

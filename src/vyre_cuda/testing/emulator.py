@@ -1,4 +1,4 @@
-"""Steering the emulator from tests: stream modes, limits, injected failures, and what is live.
+"""Controls the emulator from tests: stream modes, limits, injected failures, and counts of live objects.
 
 The functions act on the emulator library of this process, which is the one that `Device("emulator")` uses.
 """
@@ -39,21 +39,21 @@ class Emulator:
         self._function.restype = ctypes.c_char_p
 
     def functions(self) -> list[str]:
-        """The driver functions, all of which can be counted and can fail."""
+        """The driver functions; each can be counted and made to fail."""
         names = itertools.takewhile(bool, map(self._function, itertools.count()))
         return [name.decode() for name in names]
 
     def set(self, key: str, value: int) -> None:
-        """A mode or limit; KeyError for a key that does not exist."""
+        """Set a mode or limit; KeyError for a key that does not exist."""
         if self._set(key.encode(), value) != 0:
             raise KeyError(key)
 
     def stream_mode(self, mode: StreamMode) -> None:
-        """Whether stream work runs at once, on a thread of its stream, or not until somebody waits."""
+        """Set whether stream work runs at once, on a thread of its stream, or only when somebody waits."""
         self.set("stream_mode", STREAM_MODES.index(mode))
 
     def fail(self, function: str, *, nth: int = 1, result: int, repeat: bool = False) -> None:
-        """Let the n-th coming call of a driver function fail with this CUresult; `repeat`: all later ones too."""
+        """Make the n-th next call of a driver function fail with this CUresult; `repeat`: all later ones, too."""
         if self._fail(function.encode(), nth, result, int(repeat)) != 0:
             raise KeyError(function)
 
@@ -65,16 +65,16 @@ class Emulator:
         return value.value
 
     def live(self) -> dict[str, int]:
-        """The kinds of which something is alive."""
+        """The kinds with live objects, and how many of each are alive."""
         return {key: count for key in LIVE if (count := self.count(key))}
 
     def reset(self) -> None:
-        """Faults, limits and modes back to their defaults; live objects stay."""
+        """Reset faults, limits and modes to their defaults; live objects stay."""
         self._reset()
 
     @contextmanager
     def steered(self) -> Iterator[Emulator]:
-        """Reset on the way out."""
+        """This emulator as a context manager that resets it on exit."""
         try:
             yield self
         finally:

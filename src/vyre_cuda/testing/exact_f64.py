@@ -1,7 +1,7 @@
 """The mathematical functions of f64, by mpmath, to 64 bits.
 
-Where a result is an infinity, a NaN or far beyond the ends of f64, and for operands that are zeros or no numbers,
-`rough` has it: the function as NumPy knows it.
+Where a result is an infinity, a NaN or far beyond the range of f64, and for operands that are zeros or not numbers,
+`rough` is used: the function as NumPy computes it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Random typed expressions over what a program has at one point, free of what the language leaves open.
+"""Random typed expressions over what a program has at one point, without anything that the language leaves open.
 
 NaN never reaches an op that shows its bits or its sign. A leaf is a constant, a local, a variable, a scalar, a size, an
 id, or an element of an input or of a buffer's element that belongs to the thread. An expression that is the same on a
@@ -123,7 +123,7 @@ class Expressions:
         return items[self.draw(st.integers(0, len(items) - 1))]
 
     def chance(self, one_in: int) -> bool:
-        """True in one of so many cases; False is the simpler answer."""
+        """True in one of this many cases; False is the simpler answer."""
         return self.draw(st.integers(0, one_in - 1)) == one_in - 1
 
     def add(self, value: Value, same: Level | None = None) -> None:

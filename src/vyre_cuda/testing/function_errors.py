@@ -1,4 +1,4 @@
-"""The largest error of a function of f64 on hard operands, as the interpreter computes it."""
+"""The largest error of a function of f64 on hard operands, computed by the interpreter."""
 
 from __future__ import annotations
 

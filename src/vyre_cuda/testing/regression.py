@@ -1,7 +1,7 @@
 """A program with the arguments on which two ways to run it disagreed, as one file of program text.
 
 The arguments are comments of the text: a line `# NAME = BITS ...` for each parameter but the outs, bit patterns in
-hexadecimal, so that the file is the program to everything that reads program text.
+hexadecimal, so that anything that reads program text can read the file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def save(path: Path, program: Program, arguments: Sequence[Any], **options: str)
 
 
 def load(path: Path) -> tuple[Program, list[Any], dict[str, str]]:
-    """The program, its arguments and its options. ValueError when the file does not have all arguments."""
+    """The program, its arguments and its options. ValueError if the file does not have all arguments."""
     text = path.read_text(encoding="utf-8")
     program = parse(text)
     comments = [line[2:] for line in text.splitlines() if line.startswith("# ")]

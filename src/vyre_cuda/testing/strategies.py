@@ -1,7 +1,7 @@
 """Hypothesis strategies for valid programs with inputs, over all types, ops and statements of the language.
 
-A program that they make has one result: no data race, no NaN whose bits show, no open order of float sums. So every
-way to run it must agree with the interpreter bit for bit. Needs hypothesis, an optional extra.
+A generated program has exactly one result: no data race, no NaN whose bits show, no unspecified order of float sums. So
+every way to run it must agree with the interpreter bit for bit. Needs hypothesis, an optional extra.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def programs_with_inputs(draw: st.DrawFn, *, statements: int = 6) -> tuple[Progr
 def programs_using(draw: st.DrawFn, op: Op | str, *, type_: Type | None = None) -> tuple[Program, Arguments]:
     """A program that applies one op to elements of its inputs, and inputs full of edge values.
 
-    `type_` is the operands' type; any that the op takes if it is not given. Arguments as `programs_with_inputs`.
+    `type_` is the operands' type; if it is not given, any type that the op takes. Arguments as for
+    `programs_with_inputs`.
     """
     row = OPS[op] if isinstance(op, str) else op
     operand = type_ if type_ is not None else draw(st.sampled_from(row.types))
