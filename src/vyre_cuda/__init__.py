@@ -180,7 +180,7 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.waiting.pending import Pending as Pending
     from vyre_cuda.runtime.waiting.pending import PendingReplay as PendingReplay
 
-# Public names by the module that has them.
+# Public names by the module that defines them.
 _HOMES = {
     "vyre_cuda.bundles.write": "bundle",
     "vyre_cuda.errors": (
@@ -232,7 +232,7 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.s
 __all__ = ["__version__", *sorted(_HOME_OF)]
 
 
-if not TYPE_CHECKING:  # else every name would be one
+if not TYPE_CHECKING:  # otherwise every name would be an attribute
 
     def __getattr__(name: str) -> Any:
         if name not in _HOME_OF:

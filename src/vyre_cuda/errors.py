@@ -23,7 +23,7 @@ class Error(Exception):
 
 
 def _restored(kind: type[Error], args: tuple[object, ...], state: dict[str, object]) -> Error:
-    # Attributes have the names of the arguments that they come from.
+    # Attributes are named after the arguments that they come from.
     code = getattr(kind.__init__, "__code__", None)
     taken = () if code is None else code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     error = kind(*args, **{name: state[name] for name in taken if name in state})

@@ -22,7 +22,7 @@ class later:
         if attribute.startswith("__"):
             raise AttributeError(attribute)
         value = getattr(import_module(self._name), attribute)
-        setattr(self, attribute, value)  # the next use finds it there
+        setattr(self, attribute, value)  # the next use finds it here
         return value
 
 

@@ -17,9 +17,9 @@ from vyre_cuda.ir.check.validate import check
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.passes.pipeline import optimize
 
-# A text for the first of a major generation runs on all of it and, compiled by the driver, on what is newer.
+# PTX for the first GPU of a major generation runs on all of it and, compiled by the driver, on newer ones.
 DEFAULT_TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
-# The version of this package, as vyc_version counts.
+# The version of this package, encoded as in vyc_version.
 PRODUCER = 100
 
 

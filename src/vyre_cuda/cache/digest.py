@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 try:
-    from _blake2 import blake2b  # `hashlib` loads OpenSSL with it, for milliseconds
+    from _blake2 import blake2b  # `hashlib` also loads OpenSSL, which takes milliseconds
 except ImportError:
     from hashlib import blake2b
 

@@ -14,7 +14,7 @@ from vyre_cuda.cache.digest import BYTES, digest
 
 MAGIC = b"\x89vyc\r\n\x1a\n"
 FORMAT = 1
-# Bounds what a reader takes into memory.
+# Bounds what a reader loads into memory.
 MAX_SECTIONS = 16
 MAX_BYTES = 64 << 20
 

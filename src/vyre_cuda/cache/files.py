@@ -13,9 +13,9 @@ from vyre_cuda.records import dataclass
 
 SUFFIX = ".kernel"
 PARTIAL = ".partial-"
-# Seconds after which a file that was never finished is nobody's.
+# Seconds after which an unfinished file is considered abandoned.
 _ABANDONED = 3600.0
-# Clocks of machines that share a directory differ by less.
+# The clocks of machines that share a directory differ by less.
 _CLOCKS = 86400.0
 _HEX = frozenset("0123456789abcdef")
 
@@ -58,7 +58,7 @@ def listed(directory: int) -> list[Found]:
         for each in found:
             if _key_of(each.name) is None and not each.name.startswith(PARTIAL):
                 continue
-            with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+            with contextlib.suppress(FileNotFoundError):  # removed in the meantime
                 status = each.stat(follow_symlinks=False)
                 rows.append(Found(each.name, status.st_size, status.st_mtime))
     return rows
@@ -84,7 +84,7 @@ def verify(root: str) -> dict[str, str]:
                 key = _key_of(each.name)
                 if key is None:
                     continue
-                with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+                with contextlib.suppress(FileNotFoundError):  # removed in the meantime
                     try:
                         entry.decode(read(each.name, directory), key)
                     except entry.Damaged as damage:
@@ -114,7 +114,7 @@ def clear(root: str) -> int:
 
 def read(name: str, directory: int) -> bytes:
     """The file's bytes. Raises Damaged if it is not a regular file or is too large."""
-    # Not blocking: a pipe in place of a file must not be waited for.
+    # Nonblocking: a pipe in place of a file must not make this wait.
     handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
     with open(handle, "rb", buffering=0) as file:
         status = os.fstat(handle)

@@ -41,7 +41,7 @@ class SingleFlight(Generic[V]):
                     flight = self._flights[key] = _Flight()
                     break
             if flight.thread == threading.get_ident():
-                return make()  # from within itself, as by a signal handler: nobody else would end it
+                return make()  # from within itself, for example in a signal handler: nobody else would finish it
             flight.ended.wait()
             if flight.result:
                 return flight.result[0]

@@ -40,7 +40,7 @@ class LRU(Generic[V]):
 
     def setdefault(self, key: Hashable, value: V, nbytes: int = 0) -> V:
         """The entry that another thread stored first, else `value`, which is kept unless it alone is too large."""
-        dropped: list[tuple[V, int]] = []  # released after the lock: the end of a value may take long
+        dropped: list[tuple[V, int]] = []  # released after the lock: destroying a value may take long
         with self._lock:
             if key in self._entries:
                 self._entries.move_to_end(key)

@@ -20,14 +20,14 @@ from vyre_cuda.cache.directory import opened
 from vyre_cuda.cache.files import PARTIAL, SUFFIX, Found, is_abandoned, listed, read, remove
 from vyre_cuda.errors import CacheError
 
-# Told of what happened: disk_cache_hits, _misses, _evictions, _read_bytes, _written_bytes, and _errors, which are files
-# that were damaged or could not be written; by how many.
+# Called with what happened: disk_cache_hits, _misses, _evictions, _read_bytes, _written_bytes, and _errors, which are
+# files that were damaged or could not be written; and with how many.
 Count: TypeAlias = Callable[[str, int], None]
 
 MAX_BYTES = 256 << 20
-# Files of other processes are noticed after so many of our own.
+# Files of other processes are noticed after this many of our own.
 _WRITES_PER_LOOK = 16
-# Of the bound, what is left after files were removed for new ones.
+# The fraction of the limit that is left after files were removed for new ones.
 _KEPT = 7 / 8
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -41,7 +41,7 @@ class Store:
         self._count = count
         self._lock = threading.Lock()
         self._warned = False
-        self._bytes = 0  # of all files, as far as is known
+        self._bytes = 0  # of all files, as far as known
         self._writes = 0
 
     def read(self, key: str) -> tuple[bytes, ...] | None:
@@ -60,9 +60,9 @@ class Store:
             try:
                 self._write(key, data)
             except FileNotFoundError:
-                self._write(key, data)  # somebody removed it meanwhile, or the directory
+                self._write(key, data)  # somebody removed it in the meantime, or the directory
         except FileNotFoundError:
-            return  # and does so again: as good as written and removed
+            return  # and does so again: as if written and removed
         except (OSError, CacheError) as error:
             self._count("disk_cache_errors", 1)
             self._warn(error)
@@ -90,7 +90,7 @@ class Store:
                 except entry.Damaged:
                     self._remove_damaged(name, directory)
                     return None
-                with contextlib.suppress(OSError):  # of a read-only disk
+                with contextlib.suppress(OSError):  # on a read-only disk
                     os.utime(name, dir_fd=directory, follow_symlinks=False)
         except FileNotFoundError:
             return None
@@ -138,7 +138,7 @@ class Store:
             with opened(self.root, create=False) as directory:
                 left = self._remove_oldest(directory, listed(directory), new)
         except (OSError, CacheError):
-            return  # what was written is there; the next write looks again
+            return  # what was written is kept; the next write checks again
         with self._lock:
             self._bytes = left
 

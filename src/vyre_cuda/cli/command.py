@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         console.error(str(error))
         return _USAGE
     except BrokenPipeError:
-        # The reader has what it wanted; nothing more may be written, not even at exit.
+        # The reader has closed the pipe; nothing more may be written, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _GOOD
     except (Error, OSError, MemoryError) as error:
@@ -116,7 +116,7 @@ def _dispatch(console: Console, options: argparse.Namespace) -> int:
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser = _parser()
-    # A negative number is no option; argparse takes what begins with a space for a value.
+    # A negative number is not an option; argparse takes anything that begins with a space as a value.
     protected = [f" {text}" if _NEGATIVE.match(text) else text for text in argv]
     options, rest = parser.parse_known_args(protected)
     unknown = [text for text in rest if text.startswith("-")]
@@ -219,7 +219,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-# An option that stands before the command must survive the defaults of the command's own parser.
+# An option before the command must survive the defaults of the command's own parser.
 
 
 def _add_device(parser: argparse.ArgumentParser) -> None:

@@ -20,9 +20,9 @@ from vyre_cuda.cli.timing import EMULATED as EMULATED_NOTE
 from vyre_cuda.cli.timing import Timing, duration
 from vyre_cuda.errors import Error
 
-# Nanoseconds above its floor that a bound call may take before something is said to disturb it.
+# Nanoseconds above its floor that a bound call may take before this is reported.
 _CALL_ABOVE_NS = 2_000.0
-# The longest of a thousand round trips beside the median one: more is called jitter.
+# The ratio of the 99th percentile of round trips to the median above which this is reported as jitter.
 _JITTER_TIMES = 10.0
 _MARKS = {"ok": "ok  ", "note": "note", "warning": "WARN", "failure": "FAIL"}
 

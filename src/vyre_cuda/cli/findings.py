@@ -27,7 +27,7 @@ _DRIVERS = ("CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING", "CUDA_CACHE_DISABLE"
 _DEVICE_FILES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia0")
 _MODULE = Path("/proc/driver/nvidia/version")
 _GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
-# Free bytes below which a cache is called short of room.
+# Free bytes below which a cache is reported as short of space.
 _ROOM = 64 << 20
 
 

@@ -17,7 +17,7 @@ from vyre_cuda.locations import get_cmake_dir, get_include, get_library_dir, get
 if TYPE_CHECKING:
     from vyre_cuda.runtime.base.properties import DeviceProperties
 
-# What C and C++ hosts are built with, by the option of `info` that prints it.
+# The directories that C and C++ hosts are built with, by the option of `info` that prints them.
 DIRECTORIES = {
     "include": get_include,
     "library": get_library_dir,

@@ -15,7 +15,7 @@ import vyre_cuda as vc
 from vyre_cuda.cli.failures import UsageError
 from vyre_cuda.ir.core.program import Program
 
-# What a script may raise by itself; a ProgramError has its own place and text.
+# What a script may raise; a ProgramError is reported with its own place and text.
 _SCRIPT_ERRORS = (
     ArithmeticError,
     AssertionError,

@@ -31,7 +31,7 @@ FORMS = {
 }
 
 _NAMED = re.compile(r"([A-Za-z_][A-Za-z_0-9]*)=(.*)", re.DOTALL)
-_RANDOM_BITS = 8  # of random numbers for the narrow float types, which hold them exactly
+_RANDOM_BITS = 8  # of random numbers for the narrow float types, which can represent them exactly
 _LARGEST_F16 = 65504
 _BOOLS = {"0": False, "1": True, "false": False, "true": True}
 

@@ -17,7 +17,7 @@ from vyre_cuda.ir.core.types import Type, u32
 from vyre_cuda.records import dataclass
 
 _TARGET = Target.parse("sm_90")
-# What a kernel has besides the function: scalars and the address come in, the result goes out.
+# The rest of a kernel besides the function: loading scalars and the address, storing the result.
 _AROUND = ("ld.param.", "cvta.", "st.global.", "ret;", ".", "//")
 _BRANCH = re.compile(r"bra (\$L\d+);")
 

@@ -25,11 +25,11 @@ PARAMETER_KINDS = {"buffer": 1, "scalar": 2, "size": 3, "report": 4, "grid_barri
 OF_NO_PARAMETER = ("report", "grid_barrier")
 
 # A step of a postfix expression over sizes and scalars, as `_native.call.table` evaluates it: (what, width, value).
-# `what` is a leaf or the code of an op of `ir.core.ops`; `width` the bits of what it gives, negative when signed.
+# `what` is a leaf or the code of an op of `ir.core.ops`; `width` the bits of its result, negative if signed.
 Step: TypeAlias = tuple[int, int, int]
 LEAF_CONSTANT, LEAF_SIZE, LEAF_SCALAR = -1, -2, -3
 HOST_OPS = ("add", "subtract", "multiply", "floor_divide", "minimum", "maximum", "cast")
-# Widths of scalars that are no integers.
+# Widths of scalars that are not integers.
 WIDTH_FLOAT, WIDTH_BOOL = 0, 1
 
 

@@ -15,7 +15,7 @@ from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import BY_NAME
 
 _PARAMETER_KINDS: tuple[ParameterKind, ...] = get_args(ParameterKind)
-# Not "race", for which the text of the run is needed.
+# Not "race", which needs the text of the run.
 _SITE_KINDS: tuple[SiteKind, ...] = ("assert", "bounds")
 
 T = TypeVar("T")

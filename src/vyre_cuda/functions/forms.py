@@ -35,5 +35,5 @@ def short_steps(expand: Callable[..., V], ulp: float) -> Form:
     return Form("short steps", expand, ulp)
 
 
-# Function -> its forms for one type, the one of exact steps first, the others from the cheapest on.
+# Function -> its forms for one type: the one with exact steps first, then the others, the cheapest first.
 Forms = dict[str, tuple[Form, ...]]

@@ -50,7 +50,7 @@ def arctan2(m: Steps, y: V, x: V) -> V:
     """The angle of (x, y): that of the lesser over the greater magnitude, taken to its octant."""
     a, b = m.absolute(y), m.absolute(x)
     high, low = m.fmax(a, b), m.fmin(a, b)
-    # Twice infinity, or twice zero, is an angle of pi/4, or of 0.
+    # Two infinities make an angle of pi/4, two zeros an angle of 0.
     ratio = m.where(low == high, m.where(high == 0.0, low, 1.0), low / high)
     angle = odd(m, ARCTAN, ratio)
     angle = m.where(a > b, (PI_2[1] - angle) + PI_2[0], angle)

@@ -56,7 +56,7 @@ def arctan2(m: Steps, y: V, x: V) -> V:
     endless, nowhere = longer == _INFINITY, longer == 0.0
     above = m.where(endless, m.where(across == _INFINITY, 1.0, m.constant("f64", 0.0)), across)
     beside = m.where(endless, m.where(along == _INFINITY, 1.0, m.constant("f64", 0.0)), m.where(nowhere, 1.0, along))
-    # A power of two brings the longer side near 1. What the other one loses by that counts in a quotient alone.
+    # A power of two brings the longer side near 1. What the other one loses by that matters only in a quotient.
     exponent = m.bits(m.fmax(above, beside), "s64") >> 52
     factor = m.bits((2046 - m.where(exponent > 2045, 2045, exponent)) << 52, "f64")
     above, beside = above * factor, beside * factor

@@ -7,7 +7,7 @@ from vyre_cuda.functions.logarithm_f32 import of_one_and_sum, of_sum
 from vyre_cuda.functions.polynomials import odd
 from vyre_cuda.functions.steps import Steps, V
 
-# From here on a + sqrt(a^2 +- 1) is 2 a: what is left out is 2^-26 of it.
+# From here on a + sqrt(a^2 +- 1) is 2 a: the error is 2^-26 of it.
 _FAR = 4096.0
 
 
@@ -32,7 +32,7 @@ def arccosh(m: Steps, x: V) -> V:
     twice = t + t
     square = m.fma(t, t, twice)
     root = m.sqrt(square)
-    # A tenth of what the root lacks may stay: half its inverse is guessed from its bits.
+    # A tenth of the root's error may remain: half its inverse is estimated from its bits.
     half_inverse = m.bits(0x7E7127EA - m.bits(root, "s32"), "f32")
     lost = (m.fma(-root, root, square) + m.fma(t, t, twice - square)) * half_inverse
     total = t + root

@@ -93,7 +93,7 @@ def log_of_sum(m: Steps, high: V, low: V, doublings: V) -> V:
     k = exponent(m, u)
     near = k == 0
     f = m.where(near, high, m.bits(m.bits(u, "s64") - (k << 52), "f64") - 1.0)
-    inverse = m.bits(_ONE_BITS - (m.where(k > 1000, 1000, k) << 52), "f64")  # the rest counts nothing there
+    inverse = m.bits(_ONE_BITS - (m.where(k > 1000, 1000, k) << 52), "f64")  # the rest is negligible there
     rest = m.where(near, low, (lost + low) * inverse)
     return with_exponent(m, float_of(m, k + doublings), *log_pair(m, f, rest))
 

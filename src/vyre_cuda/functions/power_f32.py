@@ -21,7 +21,7 @@ def power(m: Steps, x: V, y: V) -> V:
     a = m.absolute(x)
     high, low = _log2(m, a)
     product = high * y
-    # Held where 2^product is an infinity or 0 anyway: an infinite product has no rest.
+    # Clamped where 2^product is an infinity or 0 anyway: an infinite product has no rest.
     held = m.fmax(m.fmin(product, 200.0), -200.0)
     rest = m.fma(low, y, m.fma(high, y, -product))
     magnitude = _exp2(m, held, m.where(held == product, rest, 0.0))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
-# What an evaluator computes with: an array, or a value of the kernel that is made.
+# What an evaluator computes with: an array, or a value of the kernel being built.
 V: TypeAlias = Any
 
 

@@ -18,7 +18,7 @@ _TWO_OPERANDS = ("power", "hypot", "arctan2")
 ARITY: dict[str, int] = {**dict.fromkeys(_ONE_OPERAND, 1), **dict.fromkeys(_TWO_OPERANDS, 2)}
 _FORMS = {"f32": FORMS_F32, "f64": FORMS_F64}
 
-# What "fast" may take: the cheapest form whose bound is at most this many ULP.
+# What "fast" may use: the cheapest form whose bound is at most this many ULP.
 FAST_ULP = 8.0
 # The bound of f16 and bf16: half a ULP for the rounding of an f32 that is off by less than 2^-10 of their ULP.
 HALF_ULP = 0.51

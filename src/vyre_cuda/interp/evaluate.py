@@ -25,7 +25,7 @@ from vyre_cuda.ir.semantics.elementwise import Array
 
 # Lanes of a chunk: enough to hide NumPy's cost per call, few enough for per-lane values to stay in a core's cache.
 _LANES = 1 << 16
-# What the locals and the shared arrays of a chunk may take together, unless one block alone takes more.
+# Bytes that the locals and shared arrays of a chunk may take together, unless one block alone takes more.
 _BYTES = 1 << 28
 
 

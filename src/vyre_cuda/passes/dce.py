@@ -103,7 +103,7 @@ class _Liveness:
         self._keep_checks = keep_checks
         self._statements: list[Stmt] = []
         self._parents: list[int] = []
-        self._ends: list[int] = []  # the number behind the last statement inside of each
+        self._ends: list[int] = []  # the number after the last statement inside each
         self._jumps: dict[int, list[int]] = {}  # of a loop: its breaks and continues
         self._writers: dict[str, list[int]] = {}  # of a local: the statements that give it values
         self._live: list[bool] = []

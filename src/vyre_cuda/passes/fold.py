@@ -30,7 +30,7 @@ from vyre_cuda.passes.rebuild import (
 )
 
 _LEAST_NORMAL_F32 = 0x00800000
-# Ops whose result has the very bits of an operand, a NaN's too.
+# Ops whose result has exactly the bits of an operand, even of a NaN.
 _MOVES = frozenset({"bitcast", "where"})
 
 
@@ -51,7 +51,7 @@ class _Folder:
         self._block = program.block
         self._shared = {shared.name: shared.size for shared in program.shared}
         self._assigned = assigned(program.body)
-        # Locals whose value a constant, a scalar or another immutable local has as well.
+        # Locals whose value is also that of a constant, a scalar or another immutable local.
         self._known: dict[str, Expr] = {}
 
     # ---- statements ----

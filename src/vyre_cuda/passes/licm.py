@@ -35,8 +35,8 @@ class _Hoister:
     def __init__(self, names: Names, readable: set[str]) -> None:
         self._names = names
         self._readable = readable
-        self._before: list[Stmt] = []  # goes before the loop at hand
-        self._changing: set[str] = set()  # locals of the loop at hand, and vars that it assigns
+        self._before: list[Stmt] = []  # goes before the current loop
+        self._changing: set[str] = set()  # locals of the current loop, and vars that it assigns
 
     def body(self, body: Body) -> Body:
         out: list[Stmt] = []

@@ -23,7 +23,8 @@ from vyre_cuda.passes.licm import hoist_invariants
 
 Pass: TypeAlias = Callable[[Program], Program]
 
-# What one round leaves for the next (a var found constant, a branch that it decides) is seldom more than once deep.
+# What one round leaves for the next (a var found constant, a branch that it decides) is rarely more than one level
+# deep.
 _ROUNDS = 2
 
 

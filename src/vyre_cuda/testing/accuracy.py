@@ -31,7 +31,7 @@ def _power(x: Array, y: Array) -> Array:
     return np.where(special, np.power(x.astype(np.float64), y.astype(np.float64)), np.power(x, y))
 
 
-# By name, for functions that are no ufunc of NumPy, or not a right one.
+# By name, for functions that are not ufuncs of NumPy, or wrong ones.
 SPECIAL: dict[str, Callable[..., Array]] = {
     "rsqrt": lambda x: 1 / np.sqrt(np.where(x == 0, np.abs(x), x)) * np.where(x == 0, np.copysign(Long(1), x), 1),
     "sigmoid": lambda x: np.where(x < 0, np.exp(x) / (1 + np.exp(x)), 1 / (1 + np.exp(-x))),

@@ -43,7 +43,7 @@ def _compare(expected: Results, got: Results, ulp: int) -> None:
 
 
 def ulp_distance(x: Array, y: Array) -> Array:
-    """The steps from float to float, element by element, as float64: 0 for two NaN, inf if only one is NaN or infinite."""
+    """The steps from float to float, elementwise, as float64: 0 for two NaN, inf if only one is NaN or infinite."""
     a, b = _ordinal(x), _ordinal(y)
     steps = np.where(a > b, a - b, b - a).view(np.uint64).astype(np.float64)  # exact modulo 2^64
     apart = (np.isnan(x) != np.isnan(y)) | (np.isinf(x) != np.isinf(y)) | (np.isinf(x) & np.isinf(y) & (x != y))

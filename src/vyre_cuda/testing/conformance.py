@@ -29,7 +29,7 @@ _FACTS = ("date", "commit", "device", "python", "numpy")
 # table -> row -> columns. Rows and columns are names of ops and types.
 Cells = Mapping[str, Mapping[str, tuple[str, ...]]]
 Counts = dict[str, dict[str, dict[str, int]]]
-# What a test calls with table, row, column and how many elements it compared.
+# A test calls this with table, row, column and the number of elements that it compared.
 Count = Callable[[str, str, str, int], None]
 
 

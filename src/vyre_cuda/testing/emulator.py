@@ -17,7 +17,7 @@ from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
 StreamMode = Literal["eager", "threaded", "lazy"]
 STREAM_MODES: tuple[StreamMode, ...] = ("eager", "threaded", "lazy")
 
-# What the driver holds for a client; all must be zero once every device is closed.
+# Objects that the driver holds for a client; all counts must be zero once every device is closed.
 LIVE = ("allocations", "pinned", "modules", "streams", "events", "graphs", "execs", "links", "user_objects", "contexts")
 
 

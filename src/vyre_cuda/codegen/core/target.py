@@ -11,7 +11,7 @@ from vyre_cuda.records import dataclass
 
 PtxVersion = tuple[int, int]
 
-# Compute capability -> first PTX version with this .target (PTX ISA, release notes), most shared memory of a block
+# Compute capability -> first PTX version with this .target (PTX ISA, release notes), maximum shared memory of a block
 # in bytes with opt-in (CUDA C++ programming guide, technical specifications per compute capability).
 _TARGETS: dict[int, tuple[PtxVersion, int]] = {
     75: ((6, 3), 64 * 1024),
@@ -27,7 +27,7 @@ _TARGETS: dict[int, tuple[PtxVersion, int]] = {
 }
 KNOWN_SM: tuple[int, ...] = tuple(sorted(_TARGETS))
 
-# CUDA version of a driver (major * 1000 + minor * 10) -> newest PTX version its compiler takes (PTX ISA, table of
+# CUDA version of a driver (major * 1000 + minor * 10) -> newest PTX version its compiler accepts (PTX ISA, table of
 # release history).
 _DRIVER_PTX: dict[int, PtxVersion] = {
     12000: (8, 0),
@@ -43,13 +43,13 @@ _DRIVER_PTX: dict[int, PtxVersion] = {
     13000: (9, 0),
 }
 
-# Bytes of parameters that a kernel has in every version, in which version it has more, and how many then (PTX ISA,
+# Bytes of parameters that a kernel can have in every version, which version allows more, and how many then (PTX ISA,
 # .param state space of kernels; sm_70 and newer).
 PARAMETER_BYTES = 4096
 _LARGE_PARAMETERS: PtxVersion = (8, 1)
 LARGE_PARAMETER_BYTES = 32_764
 
-# Shared memory that a block may declare statically; more is asked for at the launch.
+# Shared memory that a block may declare statically; more is requested at the launch.
 STATIC_SHARED_BYTES = 48 * 1024
 
 

@@ -13,7 +13,7 @@ from bisect import bisect_left, bisect_right, insort
 
 from vyre_cuda.codegen.ssa.ssa import Function
 
-# Values with an instruction of their own that cannot write a mutable register, or has no need to.
+# Values with an instruction of their own that cannot write a mutable register, or does not need to.
 _NEVER = frozenset({"read", "register", "const", "retype", "parameter", "special", "symbol", "atomic"})
 
 

@@ -26,7 +26,7 @@ _CLASSES = (
     ("%f", ".f32"),
     ("%fd", ".f64"),
 )
-# Values that are no instruction of their own.
+# Values that have no instruction of their own.
 _SILENT = frozenset({"const", "register", "retype"})
 
 
@@ -293,7 +293,7 @@ class _Emitter:
         operands = ", ".join([address, *(self._name(arg) for arg in rest[: len(rest) - form.guarded])])
         used = bool(self._live[value])
         if form.word.startswith("ld."):
-            if not used:  # orders nothing that a program could see; ptxas made illegal instructions of some
+            if not used:  # orders nothing that a program could observe; ptxas compiled some to illegal instructions
                 return
             name = self._define(value)
             if guard:

@@ -12,7 +12,7 @@ from vyre_cuda.codegen.lowering.isel_memory import AtomicForm, Form
 from vyre_cuda.codegen.ssa.ssa import Effect, Function
 from vyre_cuda.errors import InternalError
 
-# Values that are no row of the instruction table -> types of their operands (None: checked apart).
+# Values that are not in the instruction table -> types of their operands (None: checked separately).
 _STRUCTURAL: dict[str, tuple[str, ...] | None] = {
     "const": (),
     "register": (),
@@ -25,7 +25,7 @@ _STRUCTURAL: dict[str, tuple[str, ...] | None] = {
     "load": None,
     "atomic": None,
 }
-# These need no instruction, so they are there wherever they are used.
+# These need no instruction, so they are available wherever they are used.
 _EVERYWHERE = frozenset({"const", "register"})
 
 

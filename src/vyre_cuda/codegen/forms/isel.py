@@ -14,7 +14,7 @@ from vyre_cuda.errors import InternalError, UnsupportedError
 from vyre_cuda.ir.core.types import TYPES, Type
 from vyre_cuda.records import dataclass
 
-# IR type -> PTX type word of its values in registers. Narrow integers are 32-bit numbers within the range of their
+# IR type -> PTX type word of its values in registers. Narrow integers are 32-bit numbers in the range of their
 # type; f16 and bf16 are f32 numbers that the narrow type has too.
 MACHINE_TYPE: dict[Type, str] = {
     type_: {
@@ -171,7 +171,7 @@ _OTHER = (
     _unary("logical_not", PRED, "not.pred"),
     _compare("equal", WORDS, "setp.eq.{t}"),
     _compare("not_equal", INTS, "setp.ne.{t}"),
-    _compare("not_equal", FLOATS, "setp.neu.{t}"),  # true when unordered, as IEEE asks
+    _compare("not_equal", FLOATS, "setp.neu.{t}"),  # true when unordered, as IEEE requires
     _compare("less", WORDS, "setp.lt.{t}"),
     _compare("less_equal", WORDS, "setp.le.{t}"),
     _compare("unordered", FLOATS, "setp.nan.{t}"),
@@ -246,12 +246,12 @@ _APPROXIMATE = (
     _unary("rcp.approx_ftz", F32, "rcp.approx.ftz.f32"),
     _unary("rsqrt.approx", F32, "rsqrt.approx.f32"),
     _unary("rsqrt.approx_ftz", F32, "rsqrt.approx.ftz.f32"),
-    _unary("tanh.approx", F32, "tanh.approx.f32", min_sm=80),  # sm_75 has it, PTX 6.3 has not
+    _unary("tanh.approx", F32, "tanh.approx.f32", min_sm=80),  # sm_75 has it, but PTX 6.3 does not
 )
 
 ROWS: tuple[Row, ...] = (*_INTEGER, *_FLOAT, *_OTHER, *_WARP, *_FTZ, *_FAST, *_APPROXIMATE)
 
-# (op, operand type) -> the rows of it, on whatever target.
+# (op, operand type) -> its rows, on any target.
 _BY_OP: dict[tuple[str, str], tuple[Row, ...]] = {}
 for _each in ROWS:
     for _type in _each.types:

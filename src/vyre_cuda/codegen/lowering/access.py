@@ -65,7 +65,7 @@ class Coverage:
         place = self._memory.places[name]
         if self.bounds is None or index != self.thread or place.space == "shared":
             return
-        if place.is_read:  # it may have seen the zeros that a clear leaves
+        if place.is_read:  # it may have read the zeros that a clear leaves
             return
         size = self._memory.size(name)
         if all(self._at_least(bound, size) for bound in self.bounds):
@@ -86,7 +86,7 @@ def access_facts(builder: Builder, memory: Memory, program: Program, thread: int
     )
 
 
-# Accesses that may each wait for the one before: more than this, and the wait for host memory is no longer short.
+# The most accesses that may each wait for the previous one: with more, the wait for host memory is no longer short.
 _FEW = 8
 
 

@@ -45,7 +45,7 @@ def _to_float(b: Builder, source: Type, target: Type, value: int) -> int:
         return _converted(b, source, "f32", value)
     if source.is_float and source is not f64:
         return halves.rounded(b, target, value)
-    # Integers that f32 rounds are above the largest f16, and stay above it.
+    # Integers that f32 rounds are above the largest f16, and remain above it.
     exact = source.is_integer and (source.bits < 32 or target is f16)
     number = b.convert("cast.f32", "f32", value) if exact else halves.odd_float(b, value)
     return halves.rounded(b, target, number)

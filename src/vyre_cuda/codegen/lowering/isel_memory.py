@@ -100,7 +100,7 @@ class Memory:
         self._checked = checked
         self.index = MACHINE_TYPE[program.index]
         self.loop_depth = 0
-        # Called with (buffer, index, whether it is inside) for each check, it ends threads that are outside.
+        # Called with (buffer, index, whether it is inside) for each check; ends threads that are outside.
         self.trap: Callable[[str, int, int], None] | None = None
         self._parameters: dict[str, Parameter] = {p.name: p for p in program.parameters}
         self.places: dict[str, Place] = {

@@ -11,9 +11,9 @@ Block = tuple[int, int, int]
 
 # A larger shared array is zeroed by a loop.
 _UNROLLED_STORES = 8
-# What a leader adds for its block; the one of block 0 adds what brings the sum of all to 2^31.
+# What a leader adds for its block; that of block 0 adds the number that brings the total to 2^31.
 _SIGN = 1 << 31
-# Nanoseconds between two looks at the state of a grid barrier.
+# Nanoseconds between two polls of the state of a grid barrier.
 _BACK_OFF = 64
 
 

@@ -14,7 +14,8 @@ from vyre_cuda.codegen.ssa.intervals import FULL
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.ir.core.types import Type
 
-# A loop of more trips known beforehand is not unrolled: the assembler would unroll hundreds (spec of ptxas 13).
+# A loop with more trips than this, if known in advance, is not unrolled: the assembler would unroll hundreds (spec of
+# ptxas 13).
 _MOST_UNROLLED_TRIPS = 32
 
 
@@ -105,7 +106,7 @@ class CountedLoop:
         """Before the first trip, in the code that has asked `enters`."""
         b = self._b
         function = b.function
-        # Asked here: what a branch of the body shows does not hold where a `continue` goes on.
+        # Tested here: what a branch of the body shows does not hold after a `continue`.
         self._wraps = not self._steps_without_wrap()
         self.register = function.register(self._type)
         function.effect("set", (self._start,), self.register)

@@ -15,7 +15,7 @@ from vyre_cuda.codegen.ssa.peephole import Builder
 SITE_BITS = 20
 _INDEX_AT = 8
 _LOCK_AT = 16
-# Nanoseconds between two tries for the lock.
+# Nanoseconds between two attempts to take the lock.
 _BACK_OFF = 64
 
 

@@ -335,7 +335,7 @@ class Lowering:
         loop = _Loop(function.label(), function.label())
         assigned = _assigned(statement.setup) | _assigned(statement.body)
         state = self._enter_loop(loop, assigned)
-        # Rolled: the assembler takes the length of a loop that it unrolls for a signed number (see loops.py).
+        # Rolled: the assembler treats the length of a loop that it unrolls as a signed number (see loops.py).
         function.effect("label", (), (loop.next, True))
         endless = False
         if self._block(statement.setup):

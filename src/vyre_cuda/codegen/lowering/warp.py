@@ -177,7 +177,7 @@ class WarpOps:
             other = self._exchanged("bfly", type_, value, lane)
             both = apply_op(b, combine, type_, type_, (value, other))
             value = apply_op(b, "where", type_, type_, (self._is_there("shuffle_xor", lane), both, value))
-        # Lane 0 has met every lane; a lane whose partner was missing has not.
+        # Lane 0 has combined every lane; a lane whose partner was missing has not.
         return self._exchanged("idx", type_, value, b.constant("u32", 0)) if self._rest else value
 
     def _scan(self, type_: Type, value: int, combine: str) -> int:

@@ -7,11 +7,11 @@ from vyre_cuda.ir.core.scalars import bits_of, value_of
 from vyre_cuda.ir.core.types import BY_NAME
 
 _LEAST_NORMAL = 2.0**-126
-_HALF_UNIT = 2.0**-151  # half of what is between two numbers of 24 bits below it
+_HALF_UNIT = 2.0**-151  # half the distance between two 24-bit numbers below it
 
 BITS_OF_FLOATS = frozenset({"bits.u32", "bits.s32", "bits.u64", "bits.s64"})
 
-# A conversion of what the other made gives the origin back.
+# A conversion that undoes the other one gives back the original.
 INVERSES = {
     "half.f16": "float.f16",
     "bits.f32": "bits.u32",

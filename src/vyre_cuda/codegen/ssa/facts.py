@@ -11,10 +11,10 @@ from __future__ import annotations
 from vyre_cuda.codegen.ssa.intervals import FULL, MODULUS, RULES, Range
 from vyre_cuda.codegen.ssa.ssa import Function
 
-# How far proofs look back through operands and edges, and how many steps one may take.
+# How far proofs look back through operands and edges, and how many steps a proof may take.
 _DEPTH = 4
 _STEPS = 64
-# The most edges of one value, and the most conditions that are taken out of one.
+# The maximum edges of one value, and the maximum conditions derived from one.
 _MOST_EDGES = 16
 _MOST_LEAVES = 32
 
@@ -128,7 +128,7 @@ class Facts:
     def assume(self, condition: int, truth: bool) -> None:
         """From here to the end of the scope `condition` has this value."""
         leaves = self._split(condition, truth)
-        for _ in range(2 if len(leaves) > 1 else 1):  # one leaf can make another one useful
+        for _ in range(2 if len(leaves) > 1 else 1):  # one leaf can make another useful
             for leaf, value in leaves:
                 self._assume_leaf(leaf, value)
 
@@ -175,7 +175,7 @@ class Facts:
         below, above = self.range(low), self.range(high)
         self.set_range(low, below[0], above[1] - strict)
         self.set_range(high, below[0] + strict, above[1])
-        if self.range(low)[0] >= 0 and self.range(high)[0] >= 0:  # then the signed order is the unsigned one
+        if self.range(low)[0] >= 0 and self.range(high)[0] >= 0:  # then the signed order is the unsigned order
             root, edge = self._root(low), (self._root(high), strict)
             edges = self._edges.setdefault(root, [])
             if edge not in edges and len(edges) < _MOST_EDGES:

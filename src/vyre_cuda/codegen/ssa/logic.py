@@ -90,7 +90,7 @@ def _made(b: Builder, table: int, first: int, second: int) -> int:
     if table.bit_count() == 2:
         return _turned(b, b.apply("logical_xor", first, second), table != _TABLES["logical_xor"])
     is_or = table.bit_count() == 3
-    # Where the one value is that differs from the other three.
+    # The position of the one value that differs from the other three.
     place = ((table ^ _ALWAYS) if is_or else table).bit_length() - 1
     if is_or and place == 3:
         return b.apply("logical_not", b.apply("logical_and", first, second))

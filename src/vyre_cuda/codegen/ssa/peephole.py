@@ -42,7 +42,7 @@ class Builder:
         self.facts = Facts(self.function)
         self.false = self.function.constant("pred", 0)
         self.true = self.function.constant("pred", 1)
-        self.keeps_rolled = False  # something was made that the assembler must not see with constants
+        self.keeps_rolled = False  # something was emitted that the assembler must not see with constants
 
     # ---- making values ----
 

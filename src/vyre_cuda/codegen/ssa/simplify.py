@@ -302,7 +302,7 @@ def _logical_not(b: Builder, _type: str, value: int) -> int | None:
         return args[0]
     if op in _OPPOSITE and function.types[args[0]] in FULL:
         return b.apply(_OPPOSITE[op], args[1], args[0])
-    if op in ("equal", "not_equal"):  # also for floats: both are exact opposites
+    if op in ("equal", "not_equal"):  # also for floats: they are exact opposites
         return b.apply("not_equal" if op == "equal" else "equal", *args)
     return None
 

@@ -17,11 +17,11 @@ from typing import Any, TypeAlias
 Effect: TypeAlias = tuple[str, tuple[int, ...], Any]
 Key: TypeAlias = tuple[str, str, tuple[int, ...], Any]
 
-# Values that do something besides having a result: they stay when nobody uses the result.
+# Values with an effect besides their result: they stay even if nothing uses the result.
 EFFECTFUL = frozenset({"atomic"})
 
 
-# What a value depends on besides constants: what a launch brings, which no compiler knows, and mutable registers.
+# What a value depends on besides constants: the launch, which no compiler knows, and mutable registers.
 OF_LAUNCH = 1
 OF_REGISTER = 2
 _DEPENDS = {

@@ -42,7 +42,7 @@ from vyre_cuda.ir.core.nodes import (
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import INDEX_TYPES, Type, bool_, u32
 
-# Threads of a block="auto" program where no device has chosen.
+# Threads per block of a block="auto" program where no device has chosen.
 _AUTO_BLOCK = 256
 
 

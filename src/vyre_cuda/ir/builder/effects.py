@@ -16,7 +16,7 @@ from vyre_cuda.ir.core.nodes import Atomic, Local, Source, Warp
 from vyre_cuda.ir.core.ops import ATOMICS, COMBINES, OPS, SCOPES, WARP_OPS, warp_result_type
 from vyre_cuda.ir.core.types import u32
 
-# Further names of combining ops.
+# Short names of combining ops.
 _COMBINE_NAMES = {
     "sum": "add",
     "min": "minimum",

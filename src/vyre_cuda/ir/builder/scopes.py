@@ -72,8 +72,8 @@ class Scope:
         self.built = False
         self.block = Block("program", source)
         self.unentered: dict[int, tuple[str, Source]] = {}
-        self.placed: dict[int, tuple[Any, Any]] = {}  # unplaced values, kept alive, and their values here, by id
-        self._names: set[str] = {"lane_id"}  # a local of that name gets a number: the text format has the id
+        self.placed: dict[int, tuple[Any, Any]] = {}  # unplaced values, kept alive, and their placed values, by id
+        self._names: set[str] = {"lane_id"}  # a local of that name gets a number: in the text format it is the id
         self._suffixes: dict[str, int] = {}
 
     def begin(self) -> Source:

@@ -24,7 +24,7 @@ from vyre_cuda.ir.core.types import Type, bool_, by_dtype
 MAX_TREE = 64
 _SMALL_TREE = 20  # three operands of this many nodes and their op stay within MAX_TREE
 
-# Ops by operator: the row whose types fit the operands is meant.
+# Ops by operator: the row whose types fit the operands is chosen.
 BY_SYMBOL: dict[str, tuple[Op, ...]] = {
     symbol: tuple(op for op in OPS.values() if op.symbol == symbol) for symbol in {op.symbol for op in OPS.values()}
 }
@@ -46,7 +46,7 @@ class Value(Expression):
         self._source = source
         self._scope = scope
         self._size = size  # nodes of the tree
-        self._block = block  # where it was made, if it reads a buffer or a local; what reads neither goes anywhere
+        self._block = block  # where it was made, if it reads a buffer or a local; otherwise it can be used anywhere
         self._bound: Value | None = None  # the local that holds this value, once it had to be bound
 
     @property
@@ -239,7 +239,7 @@ def _placed(scope: Scope, value: Value, source: Source) -> Value:
             f"a value of the builder of {value._scope.program} is used in the builder of {scope.program}", source
         )
     if not _is_visible(value):
-        assert value._block is not None  # what has none is visible
+        assert value._block is not None  # a value without a block is visible
         raise out_of_block(value._node.name if isinstance(value._node, Local) else "a value", value._block, source)
     return value
 

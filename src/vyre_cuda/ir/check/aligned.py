@@ -51,7 +51,7 @@ class Aligned:
                 return self._rows
             case Local():
                 return expr.name in self._locals
-            case Apply(op="cast"):  # integer types keep low bits, and none has fewer than 8
+            case Apply(op="cast"):  # integer types keep the low bits, and none has fewer than 8
                 return expr.type.is_integer and expr.operands[0].type.is_integer and self._holds(expr.operands[0])
             case _:
                 return False

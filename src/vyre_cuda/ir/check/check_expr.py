@@ -15,7 +15,7 @@ from vyre_cuda.ir.core.walk import Path, assert_never
 from vyre_cuda.records import dataclass, field
 
 _SHOWN_NAME = 60
-# Nobody reads more, and text from anybody must not fill the memory with messages.
+# Nobody reads more, and untrusted text must not fill the memory with messages.
 MAX_FINDINGS = 1000
 
 

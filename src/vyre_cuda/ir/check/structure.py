@@ -145,7 +145,7 @@ _PROGRAM_RULES: tuple[Rule, ...] = (
 
 
 _TYPE_IDS = frozenset(map(id, TYPES))
-# Most nodes are well made; this says so without going through the rules one by one.
+# Most nodes are well formed; this finds out without going through the rules one by one.
 _WELL_MADE: dict[type, Callable[[Any], bool]] = {
     Const: lambda e: id(e.type) in _TYPE_IDS and type(e.bits) is int and _fits(e),
     Local: lambda e: id(e.type) in _TYPE_IDS and type(e.name) is str,

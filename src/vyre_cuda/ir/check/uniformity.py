@@ -51,7 +51,7 @@ from vyre_cuda.records import dataclass, field
 if TYPE_CHECKING:
     from vyre_cuda.ir.core.program import Program
 
-# The level on which control may not differ, and who has to come together.
+# The level on which control must not differ, and the threads that must come together.
 _NEEDS: dict[type[Stmt], tuple[int, str]] = {
     Warp: (THREADS, "threads of a warp"),
     Barrier: (WARPS, "threads of a block"),
@@ -169,7 +169,7 @@ class _Graph:
         if expr.kind == "lane_id":
             return self.divergence(name) if self.threads > 1 else None
         if expr.kind in ("thread_id", "global_id") and self.block[expr.axis] != 1:
-            stride = math.prod(self.block[: expr.axis])  # threads that have this number in a row
+            stride = math.prod(self.block[: expr.axis])  # consecutive threads that have this number
             return self.divergence(name, WARPS if stride % WARP_SIZE == 0 else THREADS)
         return self.divergence(name, BLOCKS) if expr.kind in ("global_id", "block_id") else None
 

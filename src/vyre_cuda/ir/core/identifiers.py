@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-# Words that no name may be: Python keywords, which no keyword argument of a call could carry, and the one id without
-# an axis. Every other word of the format is recognized by its place.
+# Words that cannot be names: Python keywords, which a keyword argument of a call could not carry, and the one id
+# without an axis. Every other word of the format is recognized by its position.
 RESERVED = frozenset({"if", "else", "for", "while", "break", "continue", "return", "assert", "lane_id"})
 
 

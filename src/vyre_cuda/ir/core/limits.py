@@ -5,7 +5,7 @@ from __future__ import annotations
 MAX_NESTING = 64
 MAX_DEPTH = 128
 MAX_STATEMENTS = 65_536
-# Counted as a tree: an expression object used twice counts twice, as it will in text, wire bytes and code.
+# Counted as a tree: an expression object used twice counts twice, as it does in text, wire bytes and code.
 MAX_EXPRESSIONS = 1_048_576
 MAX_PARAMETERS = 256
 MAX_BLOCK_THREADS = 1024

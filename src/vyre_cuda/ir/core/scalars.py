@@ -39,7 +39,7 @@ def bits_of(type_: Type, value: Any) -> int:
 
 def _exact_bits(type_: Type, value: np.generic) -> int:
     """The bit pattern of a NumPy scalar of another dtype, whose value the type can represent."""
-    is_bits = type_.name == "bf16" and value.dtype == type_.unsigned  # what a bf16 is without ml_dtypes
+    is_bits = type_.name == "bf16" and value.dtype == type_.unsigned  # how a bf16 is stored without ml_dtypes
     number = value.item() if value.dtype.kind in "iuf" and not is_bits else None
     refused = f"a NumPy scalar of {value.dtype} where {type_} is needed"
     if not isinstance(number, (int, float)) or type_.kind == "bool" or (isinstance(number, float) and type_.is_integer):

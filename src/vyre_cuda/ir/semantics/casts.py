@@ -19,7 +19,7 @@ def cast(x: Array, source: Type, target: Type) -> Array:
     if source is bf16:
         return cast_native(bf16_to_f32(x), target)
     if source is f16 and (target.is_integer or target is bf16):
-        return cast_native(x.astype(np.float32), target)  # f32 can hold the ends of every integer type
+        return cast_native(x.astype(np.float32), target)  # f32 can hold the limits of every integer type
     return cast_native(x, target)
 
 

@@ -13,10 +13,11 @@ import numpy as np
 
 from vyre_cuda.ir.semantics.bits import Array, unsigned
 
-_SPLIT = float(2**27 + 1)  # cuts an f64 into two halves of 26 bits
-# Exponents of a product in [1/4, 1) and an addend further apart than this do not meet: the lesser only says which way.
+_SPLIT = float(2**27 + 1)  # splits an f64 into two halves of 26 bits
+# Where the exponents of a product in [1/4, 1) and an addend are further apart than this, the lesser only decides the
+# direction.
 _FAR = 200
-# The bits of an f64 that an f32 lacks, and what they are halfway between two f32.
+# The bits of an f64 that an f32 lacks, and their value halfway between two f32.
 _HALFWAY_MASK, _HALFWAY = (1 << 29) - 1, 1 << 28
 _SMALLEST_NORMAL_F32 = 2.0**-126
 

@@ -131,7 +131,7 @@ def add_saturate(a: Array, b: Array) -> Array:
     limits = np.iinfo(a.dtype)
     if a.dtype.kind == "u":
         return np.where(total < a, a.dtype.type(limits.max), total)
-    overflowed = ((a ^ total) & (b ^ total)) < 0  # both operands have the sign that the sum has not
+    overflowed = ((a ^ total) & (b ^ total)) < 0  # both operands have the sign that the sum does not have
     return np.where(overflowed, np.where(a < 0, a.dtype.type(limits.min), a.dtype.type(limits.max)), total)
 
 

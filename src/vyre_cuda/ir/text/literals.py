@@ -14,11 +14,11 @@ from fractions import Fraction
 from vyre_cuda.ir.core.scalars import bits_of, value_of
 from vyre_cuda.ir.core.types import Type, bf16
 
-# Bounds the work that one literal can cause; the shortest form of any value is far below it.
+# Bounds the work that one literal can cause; the shortest form of any value is far shorter.
 MAX_LITERAL_LENGTH = 128
 
 LITERAL = re.compile(r"-?(?:[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|inf)|nan|true|false|bits\(0x[0-9a-fA-F]+\)")
-_BF16_OVERFLOW = 2.0**128 - 2.0**119  # from here on a number rounds to infinity
+_BF16_OVERFLOW = 2.0**128 - 2.0**119  # from here on, a number rounds to infinity
 _ESCAPE = re.compile(r'\\(?:(["\\nrt])|u\{([0-9a-f]{1,6})\}|)')
 _ESCAPED = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
 _MUST_ESCAPE = re.compile(r'["\\\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]')

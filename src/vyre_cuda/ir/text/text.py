@@ -55,7 +55,7 @@ _INDENT = "  "
 _MARGIN = "    "
 
 Pieces: TypeAlias = "Sequence[str | Expr]"
-# One printed line: where it belongs, its indentation, and what is on it.
+# One printed line: where it belongs, its indentation and its contents.
 Line: TypeAlias = "tuple[Path, int, Pieces]"
 
 
@@ -116,7 +116,7 @@ def format_source_line(source: Source | None) -> str:
     try:
         linecache.checkcache(source[0])
         code = linecache.getline(*source).strip()
-    except ValueError:  # a name that no file can have
+    except ValueError:  # not a possible file name
         code = ""
     return f"{place}: {code}" if code else place
 

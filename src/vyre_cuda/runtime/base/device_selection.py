@@ -10,7 +10,7 @@ from vyre_cuda._native.core.context import Driver
 from vyre_cuda.errors import DeviceUnavailableError, UnsupportedError
 from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
 
-# What the emulator can look for.
+# The checks that the emulator offers.
 CHECKS = frozenset({"races"})
 
 

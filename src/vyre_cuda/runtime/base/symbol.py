@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 _MISSING: Final = object()
-# Keywords of `Graph.replay` that are no symbols.
+# Keywords of `Graph.replay` that are not symbols.
 RESERVED = ("stream",)
 
 

@@ -68,7 +68,7 @@ def record(device: Device, row: Mapping[str, Any], kernels: list[Kernel | None])
         for kind, kernel, type_, grid, times, values in row["steps"]:
             if kind == LAUNCH:
                 launched = kernels[kernel]
-                assert launched is not None  # the caller has loaded those that are launched
+                assert launched is not None  # the caller has loaded all that are launched
                 given = {
                     p.name: reader.value(value, p.type)
                     for p, value in zip(launched.program.parameters, values, strict=True)

@@ -55,7 +55,7 @@ else:
     targets = later("vyre_cuda.codegen.core.target")
     warmup = later("vyre_cuda.runtime.kernel.warmup")
 
-# Seconds that the end of a process waits for work of a device that was not closed.
+# Seconds that a process waits at exit for the work of a device that was not closed.
 _EXIT_LIMIT = 1.0
 
 
@@ -197,7 +197,7 @@ class Device(memory.Allocator, Telemetry):
         result.copy_from(data)
         return result
 
-    if TYPE_CHECKING:  # they are Allocator's
+    if TYPE_CHECKING:  # defined by Allocator
 
         def empty(self, n: int, type: Type) -> DeviceArray:
             """An array of `n` elements with unspecified contents."""
@@ -271,7 +271,7 @@ class Device(memory.Allocator, Telemetry):
             try:
                 return memory.pinned_empty(self.context, n, dtype, may_fail=True)
             except ResourceError:
-                pass  # ordinary memory does as well
+                pass  # ordinary memory works as well
         return np.empty(n, dtype)
 
     def set_memory_budget(self, *, device_bytes: int | None = None, pinned_bytes: int | None = None) -> None:
@@ -302,7 +302,7 @@ class Device(memory.Allocator, Telemetry):
     def _begin_recording(self, graph: Graph) -> None:
         if self._recorder() is not None:
             raise RecordingError("this thread is already recording a graph of this device")
-        self._recording.graph = weakref.ref(graph)  # one that is dropped records no more
+        self._recording.graph = weakref.ref(graph)  # a dropped graph no longer records
 
     def _record_zeros(self, array: DeviceArray) -> bool:
         """Whether this thread is recording a graph, which then clears the array at each replay."""
@@ -329,7 +329,7 @@ class Device(memory.Allocator, Telemetry):
         """A new stream; its work is ordered only within the stream and by events."""
         return Stream(self.context)
 
-    if TYPE_CHECKING:  # it is Allocator's
+    if TYPE_CHECKING:  # defined by Allocator
 
         def synchronize(self, timeout: float | None = None) -> None:
             """Wait for all work given to this device. Raises the errors of asynchronous launches."""
@@ -348,10 +348,10 @@ class Device(memory.Allocator, Telemetry):
         except Error:
             self._closed()
             raise
-        self._closed()  # not after Ctrl-C: then the device is still open
+        self._closed()  # not reached after Ctrl-C: the device is still open then
 
     def _closed(self) -> None:
-        self._kernels.clear()  # of an open device this would wait for their runs
+        self._kernels.clear()  # on an open device this would wait for their runs
         self.waiter.stop()
 
     def __enter__(self) -> Device:

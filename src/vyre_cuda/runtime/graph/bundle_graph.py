@@ -31,7 +31,7 @@ from vyre_cuda.runtime.base.symbol import Symbol
 from vyre_cuda.runtime.graph.graph_steps import CopyStep, FillStep, LaunchStep, LoadedStep, RepeatStep, Step
 from vyre_cuda.runtime.memory.array import DeviceArray
 
-# Arrays begin where their views do in memory, on a boundary of the driver's own blocks.
+# Arrays begin where their views do in memory, on an alignment boundary of the driver's own blocks.
 _ALIGNMENT = 256
 
 
@@ -48,7 +48,7 @@ class _Memory:
         self.span = span
         self.begin = span.offset // _ALIGNMENT * _ALIGNMENT
         self.end = span.offset + span.nbytes
-        self.written: list[tuple[int, int, str]] = []  # from, to, and by which symbol
+        self.written: list[tuple[int, int, str]] = []  # from, to, and through which symbol
         self.is_read = False  # before it is written
 
     def cover(self, span: DeviceArray) -> None:

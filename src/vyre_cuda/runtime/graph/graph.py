@@ -53,8 +53,8 @@ class Graph(native.Replayer):
         self._extent = "0 steps"  # for profilers and traces
         self._open: list[_Repeat] = []
         self._end: weakref.finalize[[int], Graph] | None = None
-        self._bound: dict[int, Any] = {}  # by place, the parameters of steps without symbols
-        self._lock = threading.RLock()  # binding values may run code of theirs
+        self._bound: dict[int, Any] = {}  # the parameters of steps without symbols, by place
+        self._lock = threading.RLock()  # binding values may run user code
 
     # ---- recording --------------------------------------------------------------------------------------------------
 
@@ -190,11 +190,11 @@ class Graph(native.Replayer):
         on = named_stream(self.device.context, stream)
         if not symbols and self._native is not None and not self._missing():
             return launch(self._native, [], on)
-        with self._lock:  # steps that change and those that stay have symbols of one time
+        with self._lock:  # steps that change and those that stay see the symbols of the same moment
             given = self._given(symbols)
             built = self._native
             if built is None:
-                # What is given for this replay alone is no one else's; the others have only theirs.
+                # Values given for this replay are not seen by others.
                 built = self._build_once({**given, **self._values}, on)
             names = self._users.keys() - self._values.keys() | symbols.keys()
             return launch(built, self._changes(names, given, on), on)
@@ -293,7 +293,7 @@ class Graph(native.Replayer):
             if isinstance(step, LaunchStep):
                 step.number = made.add_launch(step.kernel.plan, bound)
             elif isinstance(step, LoadedStep):
-                assert step.plan is not None  # what it was bound for
+                assert step.plan is not None  # the plan it was bound for
                 step.number = made.add_launch(step.plan, bound)
             else:
                 step.number = made.add_transfer(bound)
@@ -413,7 +413,7 @@ class _Repeat:
     def __init__(self, graph: Graph, step: RepeatStep, *, dropped: bool) -> None:
         self._graph = graph
         self._step = step
-        self.dropped = dropped  # nothing in it is recorded
+        self.dropped = dropped  # nothing inside it is recorded
         self._was_entered = False
 
     def __enter__(self) -> None:
@@ -427,7 +427,7 @@ class _Repeat:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         graph = self._graph
         if not graph.is_recording:
-            return  # which the end of the recording has refused
+            return  # the end of the recording has already refused it
         if graph._open and graph._open[-1] is self:
             graph._open.pop()
             self._step.end = len(graph._steps)

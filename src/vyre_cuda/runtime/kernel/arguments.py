@@ -26,7 +26,7 @@ from vyre_cuda.runtime.memory.interop import adopt, is_foreign
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device.device import Device
 
-# The most that a run's C struct holds.
+# The most iterations that a run's C struct can hold.
 MOST_ITERATIONS = 2**32 - 1
 
 

@@ -31,7 +31,7 @@ class Checks:
     def __init__(self, program: Program, lowered: Lowered) -> None:
         self.program = program
         self.sites = lowered.sites
-        # The text is needed to explain a race, and large.
+        # The PTX text is needed to explain a race, and it is large.
         self._lowered = lowered if any(site.kind == "race" for site in lowered.sites) else None
 
     def error(self, report: AssertReport) -> Error:

@@ -100,7 +100,7 @@ class Kernel(Dispatcher):
     is_without_body = False
     # Registers, memory and resident blocks as the driver reports them.
     attributes: KernelAttributes
-    # Of the compile that made it; all 0 for a kernel of a bundle.
+    # Times of the compilation that made it; all 0 for a kernel from a bundle.
     compile_times = CompileTimes()
 
     def __init__(

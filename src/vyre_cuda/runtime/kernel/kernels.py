@@ -72,7 +72,7 @@ class Kernels:
         return kernel
 
     def _new(self, device: Device, program: Program, key: Key) -> Kernel:
-        kernel = self._known(key)  # another thread may just have ended with it
+        kernel = self._known(key)  # another thread may just have finished it
         if kernel is not None:
             return kernel
         self._count("kernel_cache_misses", 1)
@@ -98,7 +98,7 @@ class Kernels:
         return self._recent.setdefault(key, kernel, kernel.nbytes)
 
     def _count(self, name: str, n: int) -> None:
-        with suppress(DeviceUnavailableError):  # in a forked child, where the counters are the parent's
+        with suppress(DeviceUnavailableError):  # in a forked child, where the counters belong to the parent
             self._context.count(STATS[name], n)
 
     def _count_change(self, entries: int, nbytes: int, dropped: int) -> None:

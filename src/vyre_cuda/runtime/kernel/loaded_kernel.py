@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.device.device import Device
 
 _POINTERS = {"ptr": "inout", "const_ptr": "in"}
-# Of parameters, on the newest devices; of older ones the driver knows less. Arrays: what the C layer takes.
+# Bytes of parameters on the newest devices; the driver allows fewer on older ones. Arrays: what the C layer takes.
 _MOST_BYTES = LARGE_PARAMETER_BYTES
 _MOST_ARRAYS = MAX_PARAMETERS
 _ALL = -1  # the bit set of all parameters

@@ -15,9 +15,9 @@ from vyre_cuda.runtime.base.properties import DeviceProperties, KernelAttributes
 if TYPE_CHECKING:
     from vyre_cuda._native.core.context import Context
 
-# Registers are given to warps in units of so many (CUDA C++ programming guide, occupancy).
+# Registers are allocated to warps in units of this many (CUDA C++ programming guide, occupancy).
 _REGISTER_UNIT = 256
-# Blocks smaller than this leave too few warps between two blocks' beginnings.
+# With smaller blocks, too few warps run between the starts of two blocks.
 _SMALLEST = 128
 
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.runtime.kernel.kernel import Kernel
 
-# The linker of the driver runs without the GIL; lowering does not, so more threads than this wait for each other.
+# The driver's linker runs without the GIL; lowering does not, so more threads than this would wait for each other.
 _MOST_THREADS = 8
 
 

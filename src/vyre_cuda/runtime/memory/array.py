@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.device.device import Device
 
 
-# Imported when an array meets another library, which needs arrays itself.
+# Imported when an array meets another library; it needs arrays itself.
 _INTEROP = "vyre_cuda.runtime.memory.interop"
 
 
@@ -74,7 +74,7 @@ class DeviceArray(Span):
 
     # ---- contents ---------------------------------------------------------------------------------------------------
 
-    if TYPE_CHECKING:  # they are Span's
+    if TYPE_CHECKING:  # defined by Span
 
         def numpy(self, out: np.ndarray[Any, np.dtype[Any]] | None = None) -> np.ndarray[Any, np.dtype[Any]]:
             """A copy on the host, after all earlier work on this array on any stream."""

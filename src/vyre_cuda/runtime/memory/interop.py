@@ -35,7 +35,7 @@ DLDevice: TypeAlias = tuple[int, int]
 CPU, CUDA, CUDA_MANAGED = 1, 2, 13
 _CODES = {"signed": 0, "unsigned": 1, "float": 2, "bool": 6}
 _BFLOAT = 4
-_NEWEST = (1, 0)  # the version of DLPack that is asked for
+_NEWEST = (1, 0)  # the version of DLPack that is requested
 
 
 def dlpack_dtype(type_: Type) -> tuple[int, int]:
@@ -96,7 +96,7 @@ def _described(device: Device, value: Any, stream: Stream | None) -> Foreign:
         try:
             interface = value.__cuda_array_interface__
         except (AttributeError, TypeError, RuntimeError):
-            interface = {}  # PyTorch has none for some tensors, and says why when DLPack is asked
+            interface = {}  # PyTorch has none for some tensors; its DLPack export says why
         if interface.get("stream") is not None:
             return _by_interface(value, interface)
     return _by_dlpack(device, value, stream)

@@ -25,7 +25,7 @@ class Telemetry:
     _watch_lock: threading.Lock
     _watch: Watch | Unwatched = UNWATCHED
 
-    if TYPE_CHECKING:  # it is Allocator's
+    if TYPE_CHECKING:  # defined by Allocator
 
         @property
         def context(self) -> Context: ...

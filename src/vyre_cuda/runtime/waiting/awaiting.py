@@ -14,7 +14,7 @@ from vyre_cuda._native.call.ticket import Ticket
 from vyre_cuda._native.core.context import Event
 from vyre_cuda.runtime.waiting.completion_thread import Waiter, Waiting
 
-# Nanoseconds for which the loop looks, once in each of its turns.
+# Nanoseconds for which the loop polls, once in each of its iterations.
 LOOKS_NS = 200_000
 
 
@@ -63,7 +63,7 @@ def _wake(loop: asyncio.AbstractEventLoop, reached: asyncio.Future[None]) -> Non
     try:
         loop.call_soon_threadsafe(_reach, reached)
     except RuntimeError:
-        return  # the loop is closed: nobody waits any more
+        return  # the loop is closed: nobody is waiting
 
 
 def _reach(reached: asyncio.Future[None]) -> None:

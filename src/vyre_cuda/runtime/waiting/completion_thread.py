@@ -12,11 +12,11 @@ from collections.abc import Callable
 from vyre_cuda._native.call.ticket import Ticket, exact_sleeps, finished
 from vyre_cuda._native.core.context import Event
 
-# Seconds between looks: the first, the factor to the next, the longest.
+# Seconds between polls: the first, the factor to the next, the longest.
 FIRST_LOOK = 50e-6
 GROWTH = 1.5
 LONGEST_LOOK = 1e-3
-# Seconds that the end of a process waits for the thread, which may be in a look.
+# Seconds that a process waits at exit for the thread, which may be polling.
 JOIN_LIMIT = 1.0
 
 
@@ -75,7 +75,7 @@ class Waiter:
         if self._thread is None:
             # Daemon: an exiting process must not wait for a kernel that never ends.
             thread = threading.Thread(target=self._serve, name="vyre_cuda waiter", daemon=True)
-            thread.start()  # where that fails the next one that waits tries it again
+            thread.start()  # if that fails, the next one that waits tries again
             self._thread = thread
 
     def _serve(self) -> None:
@@ -85,7 +85,7 @@ class Waiter:
             try:
                 pause = self._look(pause)
             except MemoryError:
-                pause = LONGEST_LOOK  # nobody is given up: whoever was not woken is found by the next look
+                pause = LONGEST_LOOK  # nobody is forgotten: the next poll finds whoever was not woken
 
     def _look(self, pause: float) -> float:
         """After a pause, wake those whose run has finished. Returns the next pause, 0 at the end."""

@@ -35,7 +35,7 @@ class Awaitable:
 
     _steps: dict[Any, Coroutine[Any, Any, Results]]
 
-    if TYPE_CHECKING:  # it is the subclass's
+    if TYPE_CHECKING:  # defined by the subclass
 
         def _coroutine(self) -> Coroutine[Any, Any, Results]: ...
 
@@ -64,7 +64,7 @@ class Awaitable:
             steps = running[task] = self._coroutine()
         try:
             return go(steps)
-        except BaseException:  # it has ended, StopIteration among them
+        except BaseException:  # it has ended; StopIteration is one of them
             running.pop(task, None)
             raise
 
