@@ -67,7 +67,7 @@ cdef class BundleFile:
         }
 
     def parameters(self, uint32_t kernel) -> list[tuple[str, int, int, int, bool]]:
-        """(name, role, type, slot, is sized) each, in declared order."""
+        """(name, role, type, slot, is sized) of each parameter, in declared order."""
         cdef vyc_bundle_parameter row
         found = []
         for index in range(self.kernel(kernel)["parameter_count"]):
@@ -168,7 +168,7 @@ cdef class BundleFile:
         return [c_counts[i] for i in range(len(counts))], (grid[0], grid[1], grid[2])
 
     def load(self, Context context not None, str name not None, uint64_t tag) -> tuple[Plan, int, bool]:
-        """The plan of a kernel on a device, the number of the variant that it has, and whether that is machine code.
+        """The plan of a kernel on a device, the number of its variant, and whether that is machine code.
 
         CompileError carries the driver's log."""
         cdef vyc_bundled_kernel *kernel = NULL

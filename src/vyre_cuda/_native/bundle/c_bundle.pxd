@@ -1,4 +1,4 @@
-# The part of the public header that is about bundles, as Cython sees it.
+# The part of the public header about bundles, for Cython.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from vyre_cuda._native.core.c_api cimport vyc_binding, vyc_context, vyc_parameter, vyc_prepared, vyc_status

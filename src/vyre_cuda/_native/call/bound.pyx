@@ -30,7 +30,7 @@ cdef class Call(AnyCall):
 
     def __init__(self, Dispatcher dispatcher not None, Arguments arguments not None, tuple values not None,
                  Stream stream=None, bint plain=True) -> None:
-        """`plain` False: other arguments always go by way of `_rebind` (the grid is given, not worked out)."""
+        """With `plain` False, new arguments always go through `_rebind` (the grid is given, not computed)."""
         self._dispatcher = dispatcher
         self._context = dispatcher._plan.context
         self._on = stream
@@ -59,12 +59,12 @@ cdef class Call(AnyCall):
         check(status)
 
     def set_arguments(self, Arguments arguments not None, tuple values not None) -> None:
-        """Bind these for later launches; `values` are the objects they were made of."""
+        """Bind these for later launches; `values` are the objects they were made from."""
         self.set_values(&arguments.run, values)
 
 
 cdef bint launch_plain(Call call, tuple args, Context context, vyc_stream *stream) except -1:
-    """Launch with these, and bind them; False when they are not plain."""
+    """Launch with these arguments and bind them; False if they are not plain."""
     cdef Dispatcher dispatcher = call._dispatcher
     cdef Frame *frame = take_frame(dispatcher, &dispatcher._launches)
     cdef vyc_status status
@@ -77,7 +77,7 @@ cdef bint launch_plain(Call call, tuple args, Context context, vyc_stream *strea
         with cython.critical_section(call):
             status = vyc_call_set_run(call._h, &frame.run)
             if status != VYC_E_INVALID:
-                _before = call._values  # goes when this returns
+                _before = call._values  # released when this returns
                 call._values = args
         check(status)
         return True

@@ -1,8 +1,8 @@
 # cython: language_level=3, freethreading_compatible=True, boundscheck=False, wraparound=False
 """The warm path: calls that wait for their results, and launches.
 
-What is plain goes by way of a frame of the kernel's into the C layer. Whatever is not goes to `_general` and
-`_general_launch`, which the runtime supplies and which check, convert and explain; both ways end in the same C calls.
+Plain calls go through one of the kernel's frames to the C layer. All others go to `_general` and
+`_general_launch`, which the runtime supplies and which check, convert and explain; both paths end in the same C calls.
 """
 from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject, PyTypeObject
@@ -40,7 +40,7 @@ cdef extern from "Python.h":
     Py_ssize_t PyVectorcall_NARGS(size_t flagged)
     void PyType_Modified(CallableType *)
 
-# Bytes of host copies above which the GIL is given up at once.
+# Bytes of host copies above which the GIL is released at once.
 cdef uint64_t HELD_BYTES = 1 << 16
 
 
@@ -58,7 +58,7 @@ cdef class Dispatcher(Framer):
 
     cdef object call(self, PyObject *const *args, Py_ssize_t n, object out, object grid, object iterations,
                      dict others):
-        """A call; `others`: the keywords that are not named here, None for none."""
+        """A call; `others` are keywords that are not named here, None if there are none."""
         cdef Frame *frame
         cdef object results = None
         if load(self._plan.context._recordings) != 0:
@@ -79,8 +79,8 @@ cdef class Dispatcher(Framer):
         return self._general(tuple([<object>args[i] for i in range(n)]), others or {}, out, grid, iterations)
 
     cdef bint run(self, Frame *frame) except -1:
-        """Run and wait. False, and nothing was begun, where the GIL would have to be given up with device arrays in
-        the frame, which does not keep them: the general path does."""
+        """Run and wait. False, without starting anything, if the GIL would have to be released with device arrays in
+        the frame, which does not keep them alive; the general path does."""
         cdef vyc_ticket *ticket = NULL
         cdef vyc_status status
         if frame.staged <= HELD_BYTES:
@@ -99,7 +99,7 @@ cdef class Dispatcher(Framer):
         return True
 
     def submit_plain(self, tuple args not None, out, grid) -> tuple[Ticket, object] | None:
-        """Start a plain call: its ticket and results; None for another."""
+        """Start a plain call and return its ticket and results; None if it is not plain."""
         cdef Frame *frame
         cdef Ticket ticket
         cdef vyc_status status
@@ -128,7 +128,7 @@ cdef class Dispatcher(Framer):
             give_frame(frame, &self._frames)
 
     def plain_arguments(self, tuple args not None) -> Arguments | None:
-        """The arguments of a plain launch, all parameters in declared order; None when it is not a plain one."""
+        """The arguments of a plain launch, all parameters in declared order; None if it is not plain."""
         cdef Frame *frame
         cdef Arguments arguments
         cdef uint32_t i
@@ -197,7 +197,7 @@ cdef object launch_plain(object self, PyObject *const *args, Py_ssize_t n, PyObj
     if load(dispatcher._plan.context._recordings) != 0 and record_launch(dispatcher, args, n, keys):
         return None
     if plain:
-        # First, because an object of another library is asked, which may do anything.
+        # First, because this calls an object of another library, which may do anything.
         on = stream_of(dispatcher._plan.context, stream)
         if dispatcher.simple and launch_frame(dispatcher, args, n, grid, on):
             return None
@@ -206,13 +206,13 @@ cdef object launch_plain(object self, PyObject *const *args, Py_ssize_t n, PyObj
 
 
 cdef bint launch_frame(Dispatcher dispatcher, PyObject *const *args, Py_ssize_t n, object grid, Stream on) except -1:
-    """Whether it was a plain launch, and was made."""
+    """Whether it was a plain launch and has been made."""
     cdef Frame *frame = take_frame(dispatcher, &dispatcher._launches)
     try:
         if not dispatcher.prepare_launch(frame, args, n, grid):
             return False
         frame.run.stream = NULL if on is None else on._h
-        # Where it may block, the general path gives the GIL up, and keeps the arrays meanwhile.
+        # Where it may block, the general path releases the GIL and keeps the arrays alive meanwhile.
         if looks_deep(dispatcher._plan.context, frame.run.stream):
             return False
         check(vyc_prepared_launch(dispatcher._plan._h, &frame.run))
@@ -230,7 +230,7 @@ cdef tuple taken_apart(PyObject *const *args, Py_ssize_t n, tuple keys):
 
 
 cdef bint record_launch(Dispatcher dispatcher, PyObject *const *args, Py_ssize_t n, tuple keys) except -1:
-    """Whether this thread records a graph, which then has the launch."""
+    """Whether this thread is recording a graph, which then has the launch."""
     return dispatcher._record_launch(*taken_apart(args, n, keys))
 
 

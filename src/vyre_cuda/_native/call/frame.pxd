@@ -27,7 +27,7 @@ cdef extern from "call/ranges.h":
     bint ranges_meet "vyre_ranges_meet"(const Range *ranges, uint32_t count, Range own) noexcept
 
 
-# One run: what the structs point to, behind this as much as the kernel needs, and the bytes that will be copied on the
+# One run: what the structs point to, followed by as much as the kernel needs, and the bytes that will be copied on the
 # host. What never changes stays in it from call to call.
 cdef struct Frame:
     Spare spare
@@ -54,7 +54,7 @@ cdef extern from *:
 
 
 cdef inline void let_go(Frame *frame) noexcept:
-    """Give back what the frame holds, once the C layer has its own references or nobody will read the frame."""
+    """Release what the frame holds, once the C layer has its own references or nobody will read the frame."""
     cdef PyObject *buffer
     while frame.held_count != 0:
         frame.held_count -= 1
@@ -63,7 +63,7 @@ cdef inline void let_go(Frame *frame) noexcept:
 
 
 cdef inline Frame *new_frame(uint32_t bindings, uint32_t scalars, uint32_t counts) except NULL:
-    """A frame with room for so many, for `free`."""
+    """A new frame with room for this many; release it with `free`."""
     cdef size_t words = scalars + counts + bindings
     cdef Frame *frame = <Frame *>calloc(1, sizeof(Frame) + bindings * sizeof(vyc_argument) + words * sizeof(uint64_t))
     if frame == NULL:
@@ -85,7 +85,7 @@ cdef inline Frame *new_frame(uint32_t bindings, uint32_t scalars, uint32_t count
 cdef class Framer(Table):
     cdef Plan _plan
     cdef Spares _frames    # of calls with host arrays
-    cdef Spares _launches  # of launches: what their items have besides buffer, offset and count never changes
+    cdef Spares _launches  # of launches: only buffer, offset and count of their items change
     cdef Seen *_seen  # where the last call came from
 
     cdef Frame *first_frame(self) except NULL
@@ -99,7 +99,7 @@ cdef class Framer(Table):
 
 
 cdef inline Frame *take_frame(Framer framer, Spares *spares) except NULL:
-    """A frame of the caller's until it is given back there: other calls have others."""
+    """A frame that belongs to the caller until it is given back; other calls have other frames."""
     cdef Frame *frame = <Frame *>spare_take(spares)
     return frame if frame != NULL else framer.first_frame()
 

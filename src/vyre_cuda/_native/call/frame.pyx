@@ -1,7 +1,7 @@
 # cython: language_level=3, freethreading_compatible=True, boundscheck=False, wraparound=False
-"""What a call is given, as the C structs of one run, in memory that the kernel keeps for its calls.
+"""The arguments of a call as the C structs of one run, in memory that the kernel keeps for its calls.
 
-Exact C-contiguous arrays, device arrays and numbers are plain: they go into the structs without a conversion. Anything
+Exact C-contiguous arrays, device arrays and numbers are plain: they go into the structs without conversion. Anything
 else makes the frame fail without an error, for a path that checks, converts and explains.
 """
 from cpython.object cimport PyObject
@@ -31,7 +31,7 @@ cnp.import_array()
 LARGE_RESULT = 1 << 18
 cdef uint64_t LARGE = LARGE_RESULT
 
-# With more results than this, ranges are sorted, not compared one by one.
+# With more results than this, ranges are sorted instead of compared one by one.
 cdef enum:
     FEW_RESULTS = 8
 
@@ -73,7 +73,7 @@ cdef bint meet(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
 
 
 cdef bint range_of(Range *place, const void *data, uint64_t size, uint32_t parameter) noexcept:
-    """Whether there are any bytes, which `place` then is."""
+    """Whether there are any bytes; `place` is then their range."""
     place.begin = <uint64_t>data
     place.end = place.begin + size
     place.parameter = parameter
@@ -98,7 +98,7 @@ cdef class Framer(Table):
         return new_frame(self.binding_count, self.scalar_count, self.parameter_count + self.depth + ranges)
 
     cdef object prepare(self, Frame *frame, PyObject *const *args, Py_ssize_t n, object out, object grid):
-        """Fill the frame; the results that the run will have, or None when this call is not a plain one.
+        """Fill the frame; returns the results that the run will have, or None if this call is not plain.
 
         """
         cdef uint32_t i
@@ -156,7 +156,7 @@ cdef class Framer(Table):
         return item.count <= self.most_elements
 
     cdef object results_of(self, Frame *frame, object out):
-        """Where the results go, made or given; None when that is not plain."""
+        """Where the results go, allocated or given; None if that is not plain."""
         cdef uint32_t i, given = 0
         cdef Py_ssize_t position = 0
         cdef bint several = self.result_count != 1
@@ -184,7 +184,7 @@ cdef class Framer(Table):
         return results if several else target
 
     cdef object give(self, Frame *frame, uint32_t parameter, object target):
-        """Memory for one result: `target`, or an array of its own for None. None when that is not plain."""
+        """Memory for one result: `target`, or a new array if that is None. Returns None if it is not plain."""
         cdef const Row *row = &self.rows[parameter]
         cdef vyc_argument *item = &frame.items[row.slot]
         cdef uint64_t count = 0
@@ -224,7 +224,7 @@ cdef class Framer(Table):
         return target if item.count <= self.most_elements else None
 
     cdef bint apart(self, Frame *frame, uint32_t given):
-        """No given result meets another, and none that the kernel itself writes to meets what it reads."""
+        """Whether no given result overlaps another, and none that the kernel itself writes overlaps what it reads."""
         cdef uint32_t i, j
         cdef vyc_argument *a
         cdef vyc_argument *b
@@ -250,7 +250,7 @@ cdef class Framer(Table):
         return True
 
     cdef bint many_apart(self, Frame *frame):
-        """The same by ranges in order: an argument more takes about as long however many there are."""
+        """The same with sorted ranges: the time per argument hardly depends on how many there are."""
         cdef uint32_t i, count = 0, pinned = 0
         cdef Range own
         cdef Range *results = <Range *>(frame.counts + self.parameter_count + self.depth)
@@ -279,7 +279,7 @@ cdef class Framer(Table):
     cdef bint prepare_launch(self, Frame *frame, PyObject *const *args, Py_ssize_t n, object grid) except -1:
         """All parameters in declared order; False when this launch is not a plain one. The stream is the caller's.
 
-        With a GIL nothing is held, and the frame is for use before any other thread may run.
+        With a GIL nothing is held, and the frame must be used before any other thread may run.
         """
         cdef uint32_t i
         cdef const Row *row
@@ -323,5 +323,5 @@ cdef object new_array(Context context, uint64_t count, const Row *row):
         try:
             return pinned_empty_of(context, shape, row.typenum)
         except ResourceError:
-            pass  # ordinary memory does as well
+            pass  # ordinary memory works as well
     return cnp.PyArray_EMPTY(1, &shape, row.typenum, 0)

@@ -1,8 +1,8 @@
 # cython: language_level=3, freethreading_compatible=True, boundscheck=False, wraparound=False
-"""Launches of kernels that somebody else compiled, by the same plans, graphs and order as those of programs.
+"""Launches of kernels from other compilers, with the same plans, graphs and order as those of programs.
 
-Device arrays and exact Python numbers go straight into the C structs of one run; what is not known at a glance is
-handed to `_array` and `_bits` of the subclass, which convert and explain.
+Device arrays and exact Python numbers go straight into the C structs of one run; anything else is
+passed to `_array` and `_bits` of the subclass, which convert and explain.
 """
 cimport cython
 from cpython.long cimport PyLong_CheckExact
@@ -32,7 +32,7 @@ cdef int scalar_bits(uint64_t *bits, object value, const Word *word) except -1:
 
 
 cdef int fill_grid(object grid, uint32_t *max_grid, vyc_run *run) except -1:
-    """One to three numbers of blocks, held to what the device has."""
+    """One to three numbers of blocks, checked against the device's limits."""
     cdef int i
     cdef int64_t extent
     cdef tuple axes = grid if isinstance(grid, tuple) else (grid,)
@@ -54,7 +54,7 @@ cdef class Launcher:
     """A loaded kernel. Subclasses supply `_variant`, `_array`, `_bits` and `_record_launch`."""
 
     def __init__(self, Module module not None, list words not None, tuple max_grid not None) -> None:
-        """`words`: of each parameter whether it is a pointer, its width and NumPy's type number, as in Row."""
+        """`words`: for each parameter whether it is a pointer, its width and NumPy's type number, as in Row."""
         cdef int i
         self.module = module
         self._words = <Word *>calloc(len(words) + 1, sizeof(Word))
@@ -71,7 +71,7 @@ cdef class Launcher:
         spares_free(&self._frames)
 
     cdef Frame *take(self) except NULL:
-        """A frame of the caller's until it is given back. Any parameter may be a plain number."""
+        """A frame that belongs to the caller until it is given back. Any parameter may be a plain number."""
         cdef Frame *frame = <Frame *>spare_take(&self._frames)
         return frame if frame != NULL else new_frame(self._count, self._count, 0)
 
@@ -90,18 +90,18 @@ cdef class Launcher:
         plan = self._variant(block, shared_bytes, cooperative, addresses)
         fresh = (block, shared_bytes, cooperative, addresses, plan)
         with cython.critical_section(self):
-            last = self._last  # the old one goes when this returns
+            last = self._last  # the old one is released when this returns
             self._last = fresh
         return plan
 
     cdef object fill(self, Frame *given, tuple args, object grid, Stream stream):
-        """Fill the run; the bit set of pointers that are plain numbers."""
+        """Fill the run; returns the bit set of pointers that are plain numbers."""
         cdef int i
         cdef uint32_t bindings = 0
         cdef uint32_t count = 0
         cdef Span span
         cdef object addresses = 0
-        cdef object one = 1  # an int of Python: there may be more pointers than bits in a word of C
+        cdef object one = 1  # a Python int: there may be more pointers than bits in a C word
         cdef PyObject *buffer
         if len(args) != self._count:
             raise TypeError(f"the kernel takes {self._count} arguments, {len(args)} given")
@@ -158,7 +158,7 @@ cdef class Launcher:
 
     def plan_and_arguments(self, tuple args not None, grid, block, uint32_t shared_bytes,
                            bint cooperative) -> tuple[Plan, Arguments]:
-        """What a launch of these would take."""
+        """The plan and arguments of a launch with these."""
         cdef Frame *given = self.take()
         cdef Arguments arguments
         cdef uint32_t i
@@ -198,7 +198,8 @@ cdef class LoadedCall(AnyCall):
             given = self._launcher.take()
             try:
                 if self._launcher.fill(given, args, self._grid, self._on) != self._addresses:
-                    raise TypeError("a pointer that was bound as an array must stay an array, and an address an address")
+                    raise TypeError(
+                        "a pointer that was bound as an array must stay an array, and an address an address")
                 self.set_values(&given.run, args)
             finally:
                 self._launcher.give(given)

@@ -20,7 +20,7 @@ cdef class Arguments:
     cdef list keep
 
 
-# What the bound launches of both kinds of kernels have in common.
+# What bound launches of both kinds of kernels have in common.
 cdef class AnyCall:
     cdef vyc_call *_h
     cdef Stream _on
@@ -30,7 +30,7 @@ cdef class AnyCall:
     cdef int set_values(self, vyc_run *run, tuple values) except -1
 
 
-# A run of somebody else's room as one of its own; `keep` is the caller's to fill.
+# Arguments around a copy of a run; the caller fills in `keep`.
 cdef Arguments copy_run(const vyc_run *run)
 
 cdef int finish_run(Plan plan, vyc_status status, vyc_ticket *ticket, vyc_run *run, int64_t left_ns=*) except -1

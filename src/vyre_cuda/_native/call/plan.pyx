@@ -50,7 +50,7 @@ cdef class Plan:
     ) -> None:
         """`parameters`: (kind, index, offset, size) each; `bindings`: (role, flags, element_bytes, sectors) each.
 
-        `label` is what messages call the kernel, None: `entry`; `labels` has what they call its arguments, the
+        `label` is the kernel's name in messages, by default `entry`; `labels` are those of its arguments, the
         bindings and then the scalars, as (name in UTF-8, code of the type or 0) each.
         """
         cdef vyc_prepared_desc desc
@@ -128,7 +128,7 @@ cdef class Plan:
         run_and_wait(self, &arguments.run, timeout_ns)
 
     def timed(self, Arguments arguments not None) -> dict[str, int]:
-        """Run and wait; nanoseconds by name."""
+        """Run and wait; returns nanoseconds by name."""
         cdef vyc_timing timing
         memset(&timing, 0, sizeof(timing))
         timing.struct_size = sizeof(timing)
@@ -151,7 +151,7 @@ cdef class Plan:
         return ticket
 
     def launch(self, Arguments arguments not None) -> None:
-        """Launch on buffers without waiting, but for room in the queue."""
+        """Launch on buffers without waiting, except for room in the queue."""
         arguments.run.origin = origin_of(&self._seen)
         with nogil:
             check(vyc_prepared_launch(self._h, &arguments.run))
@@ -169,7 +169,7 @@ cdef int run_and_wait(Plan plan, vyc_run *run, int64_t timeout_ns) except -1:
 
 
 cdef int finish_run(Plan plan, vyc_status status, vyc_ticket *ticket, vyc_run *run, int64_t left_ns=-1) except -1:
-    """The rest of a run, of which vyc_prepared_run gave status and ticket; `left_ns` counts what that took, too."""
+    """The rest of a run after vyc_prepared_run returned status and ticket; `left_ns` includes its time."""
     try:
         while ticket == NULL and status != VYC_OK:
             left_ns = less(left_ns, run.timeout_ns)
@@ -198,7 +198,7 @@ cdef int64_t less(int64_t left_ns, int64_t waited_ns) noexcept:
 
 
 cdef int submit_run(Plan plan, vyc_ticket **ticket_out, vyc_run *run) except -1:
-    """Submit, with an eye on signals while too many runs are in flight."""
+    """Submit, checking for signals while too many runs are in flight."""
     cdef vyc_status status
     run.timeout_ns = SLICE_NS
     while True:
@@ -210,7 +210,7 @@ cdef int submit_run(Plan plan, vyc_ticket **ticket_out, vyc_run *run) except -1:
 
 
 cdef class Arguments:
-    """The C structs of one run, filled once: the general path's."""
+    """The C structs of one run, filled once, for the general path."""
 
     def __init__(self, list bindings not None, list scalars not None, tuple grid not None,
                  Stream stream=None, uint32_t iterations=1) -> None:
@@ -240,7 +240,7 @@ cdef class Arguments:
             if result is not None:
                 array = result
                 self.items[i].result = cnp.PyArray_DATA(array)
-            pinned = pinned_of(array)  # what the kernel may write to, or only reads
+            pinned = pinned_of(array)  # memory that the kernel may write, or only reads
             if pinned is not None and cnp.PyArray_ISALIGNED(array):
                 self.items[i].kind = VYC_ARGUMENT_PINNED
                 self.items[i].pinned = pinned._h
@@ -277,7 +277,7 @@ cdef Arguments copy_run(const vyc_run *run):
 
 
 cdef class AnyCall:
-    """A launch with its arguments bound, and the objects that these were made of. Subclasses make and launch it."""
+    """A launch with bound arguments, and the objects that these were made from. Subclasses make and launch it."""
 
     def __init__(self) -> None:
         raise TypeError("a bound launch is made by a kernel's bind()")
@@ -294,17 +294,17 @@ cdef class AnyCall:
         return values
 
     cdef int set_values(self, vyc_run *run, tuple values) except -1:
-        """Bind these for later launches; `values` are the objects they were made of."""
+        """Bind these for later launches; `values` are the objects they were made from."""
         cdef tuple _before
         with cython.critical_section(self):
             check(vyc_call_set(self._h, run))
-            _before = self._values  # goes when this returns
+            _before = self._values  # released when this returns
             self._values = values
         return 0
 
 
 cdef Buffer fill_span(vyc_argument *argument, Span span):
-    """The buffer, which the caller keeps."""
+    """The buffer, which the caller keeps alive."""
     cdef Buffer buffer = buffer_of(span)
     if buffer is None:
         raise ValueError("the array was freed")

@@ -1,7 +1,7 @@
 # cython: language_level=3, freethreading_compatible=True, boundscheck=False, wraparound=False
-"""A call with host arrays whose sizes are fixed: its inputs and outputs are page-locked memory that is kept.
+"""A call with host arrays of fixed sizes: its inputs and outputs are page-locked memory that is kept.
 
-What a replay gives is copied in, the kernel runs on that memory, and its outputs are copied out.
+The arguments of a replay are copied in, the kernel runs on that memory, and its outputs are copied out.
 """
 import threading
 
@@ -24,7 +24,7 @@ from vyre_cuda._native.core.status import AssertReport
 cnp.import_array()
 
 
-# How long a run is waited for with the GIL, in ns, as in dispatch.pyx.
+# How long to wait for a run while holding the GIL, in ns, as in dispatch.pyx.
 cdef int64_t HELD_NS = 50_000
 
 
@@ -68,7 +68,7 @@ cdef class Recorded:
     `_refuse_in_recording`.
     """
 
-    # Stands for an argument that a replay does not give.
+    # Stands for an argument that a replay does not pass.
     KEEP = object()
 
     def __init__(self, Plan plan not None, list rows not None, list inputs not None, list outputs not None,
@@ -119,7 +119,7 @@ cdef class Recorded:
         free(self._typenum)
 
     cdef int point(self) except -1:
-        """Let the arguments be the arrays."""
+        """Point the arguments at the arrays."""
         cdef Py_ssize_t i
         cdef cnp.ndarray array
         for i in range(len(self._inputs)):
@@ -204,7 +204,7 @@ cdef class Recorded:
         return 0
 
     def run(self) -> None:
-        """Run on the memory that is kept. A run that could not be waited for keeps it; then other memory is taken."""
+        """Run on the kept memory. A run whose wait failed keeps that memory; then new memory is allocated."""
         ended = False
         try:
             self.wait()

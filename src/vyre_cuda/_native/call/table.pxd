@@ -9,7 +9,7 @@ cdef struct Row:
     uint32_t itemsize      # bytes
     int32_t begin, end     # steps of an out's size; none: the array's own
     int32_t as_of          # the parameter whose size that is; -1: none, or it takes the steps
-    PyObject *scalar       # NumPy's scalar type, borrowed from NumPy for good; NULL: it has none of its own
+    PyObject *scalar       # NumPy's scalar type, borrowed from NumPy forever; NULL: it has none of its own
 
 
 cdef struct Step:
@@ -18,7 +18,7 @@ cdef struct Step:
     uint64_t value
 
 
-# 1 and the bits of an exact Python number that fits, 0 for what the general path decides.
+# 1 and the bits of an exact Python number that fits, 0 if the general path must decide.
 cdef int integer_bits(uint64_t *bits, object value, int32_t width) except -1
 cdef int float_bits(uint64_t *bits, object value, int typenum) except -1
 
@@ -37,11 +37,11 @@ cdef class Table:
     cdef uint64_t most_elements    # per buffer
     cdef Row *rows                 # one per parameter, when simple
     cdef Step *steps
-    cdef uint32_t depth            # values that an evaluation keeps at most
+    cdef uint32_t depth            # maximum number of values that an evaluation keeps
 
     cdef int bits_of(self, uint64_t *bits, object value, const Row *row) except -1
     cdef int32_t leaf_of(self, int32_t begin, int32_t end) noexcept
-    # `counts`: one per parameter, and behind them room for `depth` values.
+    # `counts`: one per parameter, followed by room for `depth` values.
     cdef bint evaluate(self, uint64_t *value, int32_t begin, int32_t end, uint64_t *counts,
                        const uint64_t *scalars) noexcept nogil
     cdef bint size_of(self, uint64_t *count, uint32_t parameter, uint64_t *counts,

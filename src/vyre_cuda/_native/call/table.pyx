@@ -1,8 +1,8 @@
 # cython: language_level=3, freethreading_compatible=True, boundscheck=False, wraparound=False, cdivision=True
-"""What the warm path knows of a kernel: its parameters, and how sizes and grids follow from a call's arguments.
+"""What the warm path knows about a kernel: its parameters, and how sizes and grids follow from a call's arguments.
 
-Whatever it does not know at a glance it declines (0 or False), and the general path decides and explains. What it
-does know is what `ir.core.scalars` and `ir.call.geometry` say, which the tests hold it to.
+It declines what it does not recognize at a glance (0 or False), and the general path decides and explains. What it
+does know agrees with `ir.core.scalars` and `ir.call.geometry`, which the tests check.
 """
 from cpython.bool cimport PyBool_Check
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
@@ -36,7 +36,7 @@ cdef extern from "bundle/expression.h":
     bint wraps "vyc__host_wraps"(int32_t op, uint64_t a, uint64_t b, bint signed) noexcept nogil
     uint64_t combine "vyc__host_combine"(int32_t op, uint64_t a, uint64_t b, bint signed) noexcept nogil
 
-# Below this an int is a double exactly, and so a float with one rounding.
+# Below this an int is exactly a double, and so becomes a float with one rounding.
 cdef int64_t EXACT = <int64_t>1 << 53
 
 
@@ -46,7 +46,7 @@ cdef class Table:
     def __init__(self, tuple rows not None, tuple work not None, tuple block not None, int index_bits,
                  bint simple) -> None:
         """`rows`: (role, slot, NumPy type number, width, item size, steps of an out's size) each; `work`: the steps of
-        each axis; a step is (op, width, value). `simple` False: the general path takes every call.
+        each axis; a step is (op, width, value). With `simple` False, the general path takes every call.
         """
         cdef int32_t used = 0
         cdef Py_ssize_t i
@@ -102,7 +102,7 @@ cdef class Table:
         return used
 
     cdef int32_t leaf_of(self, int32_t begin, int32_t end) noexcept:
-        """The parameter whose size the steps are, which mostly they are, with every count that a call may have."""
+        """The parameter whose size the steps are, as is usual, with every count that a call may have."""
         cdef const Step *step = &self.steps[begin]
         if end - begin != 1 or step.op != SIZE or step.width < 32 or (step.width < 64 and self.most_elements >> 32):
             return -1
@@ -123,7 +123,7 @@ cdef class Table:
 
     cdef bint evaluate(self, uint64_t *value, int32_t begin, int32_t end, uint64_t *counts,
                        const uint64_t *scalars) noexcept nogil:
-        """Run steps begin to end, a postfix expression; False when what it gives is negative, or a step wraps."""
+        """Run steps begin to end, a postfix expression; False if the result is negative or a step wraps."""
         cdef uint64_t *stack = counts + self.parameter_count
         cdef int32_t depth = 0
         cdef int32_t i
@@ -144,7 +144,7 @@ cdef class Table:
                     return False
                 stack[depth - 1] = combine(step.op, stack[depth - 1], stack[depth], step.width < 0)
             elif (self.steps[i - 1].width < 0) != (step.width < 0) and <int64_t>stack[depth - 1] < 0:
-                return False  # the same 64 bits are another number there
+                return False  # the same 64 bits mean another number there
             whole = stack[depth - 1]
             stack[depth - 1] = fit(whole, step.width)
             if stack[depth - 1] != whole:
@@ -154,7 +154,7 @@ cdef class Table:
 
     cdef bint size_of(self, uint64_t *count, uint32_t parameter, uint64_t *counts,
                       const uint64_t *scalars) noexcept nogil:
-        """The declared size of an out, which has one."""
+        """The declared size of an out that has one."""
         cdef const Row *row = &self.rows[parameter]
         if row.as_of >= 0:
             count[0] = counts[row.as_of]
@@ -162,7 +162,7 @@ cdef class Table:
         return self.evaluate(count, row.begin, row.end, counts, scalars) and count[0] <= self.most_elements
 
     cdef bint grid_of(self, uint32_t *grid, uint64_t *counts, const uint64_t *scalars) noexcept nogil:
-        """Blocks that cover the work; all 0 when an axis has none."""
+        """The blocks that cover the work; all 0 if an axis has none."""
         cdef uint64_t extent, blocks
         cdef uint32_t axis
         cdef bint empty = False, fits = True
@@ -182,7 +182,7 @@ cdef class Table:
         return empty or fits
 
     cdef bint given_grid(self, uint32_t *grid, object value):
-        """A grid that the caller gives: an int or a tuple of them."""
+        """A grid passed by the caller: an int or a tuple of ints."""
         cdef tuple axes = <tuple>value if PyTuple_CheckExact(value) else (value,)
         cdef uint32_t axis
         cdef uint64_t blocks
@@ -198,7 +198,7 @@ cdef class Table:
     # ---- for the tests -----------------------------------------------------------------------------------------------
 
     def scalar(self, uint32_t parameter, value) -> int | None:
-        """The bits of a scalar, or None when the general path decides."""
+        """The bits of a scalar, or None if the general path must decide."""
         cdef uint64_t bits = 0
         return bits if self.bits_of(&bits, value, &self.rows[parameter]) else None
 

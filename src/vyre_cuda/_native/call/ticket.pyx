@@ -33,14 +33,14 @@ cdef class Ticket:
             vyc_ticket_release(self._h)
 
     def done(self) -> bool:
-        """Whether it has finished, well or not; never raises for the run's own failure."""
+        """Whether it has finished, successfully or not; never raises for the run's own failure."""
         cdef vyc_status status
         with nogil:
             status = vyc_ticket_wait(self._h, 0)
         return status != VYC_NOT_READY
 
     def wait(self, timeout: float | None = None) -> bool:
-        """False when `timeout` seconds passed first. Raises what the run failed with."""
+        """Wait; False if `timeout` seconds passed first. Raises the run's error."""
         return ticket_wait(self._h, nanoseconds(timeout))
 
 
@@ -50,16 +50,16 @@ cdef extern from "<sys/prctl.h>":
 
 
 def exact_sleeps() -> None:
-    """Sleeps and waits of the calling thread end when their time has come, not up to 50 us later as Linux lets them."""
+    """Make sleeps and waits of the calling thread end on time, not up to 50 us later as by default on Linux."""
     prctl(PR_SET_TIMERSLACK, 1)
 
 
 cdef enum:
-    AT_A_TIME = 64  # tickets that are looked at between two holds of the GIL
+    AT_A_TIME = 64  # tickets that are polled between two holds of the GIL
 
 
 def finished(list tickets not None) -> list[bool]:
-    """Of each ticket or event whether it is done: one look at every one, without the GIL."""
+    """Whether each ticket or event is done: polls each one once, without the GIL."""
     cdef vyc_ticket *handles[AT_A_TIME]
     cdef vyc_event *events[AT_A_TIME]
     cdef bint done[AT_A_TIME]

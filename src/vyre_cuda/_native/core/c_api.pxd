@@ -1,4 +1,4 @@
-# The public header as Cython sees it: what the extensions use of it, nothing added.
+# The part of the public header that the extensions use, for Cython; nothing is added.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 cdef extern from "vyre_cuda.h" nogil:

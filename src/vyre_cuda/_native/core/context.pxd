@@ -4,7 +4,7 @@ from vyre_cuda._native.core.c_api cimport (
     VYC_NOT_READY, vyc_context, vyc_context_is_behind, vyc_driver, vyc_event, vyc_stream,
 )
 
-# Words that threads read and write without a lock: each access is whole, and costs what a plain one costs.
+# Words that threads read and write without a lock: each access is atomic and costs as much as a plain one.
 cdef extern from *:
     """
     #define VYC_LOAD(word) __atomic_load_n(&(word), __ATOMIC_RELAXED)
@@ -32,21 +32,21 @@ cdef class Context:
     cdef dict adopted  # streams of other libraries, by handle
     cdef public object explain
     cdef public object awaiting
-    # How many threads record a graph: what launches and calls look at before they ask further.
+    # How many threads are recording a graph: launches and calls test this first.
     cdef int _recordings
 
     cdef object error(self, object report)
     cdef int wait(self, object timeout) except -1
 
 
-# Launches between two looks at how far the device is behind.
+# Launches between two checks of how far the device is behind.
 cdef enum:
     LOOK_EVERY = 256
 
 
 cdef inline bint looks_deep(Context context, vyc_stream *stream) noexcept:
-    """Count a launch or a copy on a stream (NULL: call order); whether its queue may be full, so that it may block. The
-    count is a hint, so threads may lose some of it."""
+    """Count a launch or a copy on a stream (NULL: call order); returns whether its queue may be full. The
+    count is a hint: with several threads, some may be lost."""
     cdef uint32_t launches = load_u32(context.launches) + 1
     store_u32(context.launches, launches)
     if launches % LOOK_EVERY == 0:

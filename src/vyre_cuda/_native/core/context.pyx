@@ -70,7 +70,7 @@ cdef vyc_status event_wait(void *event, int64_t timeout_ns) noexcept nogil:
 
 
 cdef tuple in_flight(vyc_context *context):
-    """(launches that are not known to have ended, the number of all of them)."""
+    """(launches not known to have finished, the number of all of them)."""
     cdef char text[16384]
     cdef uint32_t count = 0
     check(vyc_context_in_flight(context, text, sizeof(text), &count))
@@ -88,7 +88,7 @@ cdef int require(bint finished, object timeout, vyc_context *context) except -1:
 
 
 def driver_started(path: str | None = None) -> bool:
-    """Whether anybody in this process has started that driver library, None: libcuda.so.1."""
+    """Whether anything in this process has initialized that driver library; None means libcuda.so.1."""
     cdef bytes encoded = b"" if path is None else path.encode()
     cdef const char *c_path = NULL
     cdef int32_t started = 0
@@ -100,7 +100,7 @@ def driver_started(path: str | None = None) -> bool:
 
 
 def refuse_pickle(self, protocol):
-    """`__reduce_ex__` of what belongs to a device."""
+    """`__reduce_ex__` of objects that belong to a device."""
     raise TypeError(
         f"a {type(self).__name__} belongs to a device that this process has opened, and cannot be pickled: send "
         "programs, bundles and NumPy arrays (array.numpy()), and open the device where they arrive"
@@ -171,7 +171,7 @@ cdef class Context:
 
     @property
     def recordings(self) -> int:
-        """How many graphs are being recorded, and 1 more while launches are watched."""
+        """The number of graphs being recorded, plus 1 while launches are watched."""
         return load(self._recordings)
 
     def count_recording(self, int more) -> None:
@@ -209,7 +209,7 @@ cdef class Context:
             check(status)
 
     cdef int wait(self, object timeout) except -1:
-        """The same without the GIL, and with an eye on signals."""
+        """Like `synchronize`, without the GIL and checking for signals."""
         cdef int64_t timeout_ns = nanoseconds(timeout)
         cdef vyc_fence *fence = NULL
         if wait_in_slices(context_wait, self._h, slice_of(timeout_ns)):
@@ -225,7 +225,7 @@ cdef class Context:
         return 0
 
     def close(self, timeout: float | None = None) -> None:
-        """Wait, then free everything. KernelTimeoutError after `timeout` seconds: what has not ended is abandoned."""
+        """Wait, then free everything. KernelTimeoutError after `timeout` seconds: unfinished work is abandoned."""
         cdef int64_t timeout_ns = nanoseconds(timeout)
         cdef int64_t left = timeout_ns
         cdef uint64_t begin = monotonic_ns()
@@ -242,7 +242,7 @@ cdef class Context:
         except KernelTimeoutError as late:
             if not isinstance(failure, KernelTimeoutError):
                 raise
-            # The time that was waited is that of both.
+            # The waiting time is shared by both.
             raise KernelTimeoutError(
                 f"{failure}; it was abandoned, and the driver keeps what it uses until the process ends",
                 launches=late.launches,
@@ -255,7 +255,7 @@ cdef class Context:
         check(vyc_context_set_patience(self._h, <int64_t>(seconds * 1e9)))
 
     cdef object error(self, object report):
-        """The error for a failed check, when somebody has said how to make it."""
+        """The error for a failed check, made by `explain` if it was set."""
         return report if self.explain is None else self.explain(report)
 
     def require(self, capability: str) -> None:
@@ -272,7 +272,7 @@ cdef class Context:
             check(vyc_context_set_memory_budget(self._h, nbytes, pinned_bytes))
 
     def stats(self) -> dict[str, int]:
-        """Every counter by name; answers in every state of the context."""
+        """Every counter by name; works in every state of the context."""
         cdef uint64_t values[MOST_ROWS]
         check(vyc_context_stats(self._h, values, len(STATS)))
         return {name: values[row] for row, name in enumerate(STATS)}
@@ -281,7 +281,7 @@ cdef class Context:
         check(vyc_context_reset_stats(self._h))
 
     def in_flight(self) -> tuple[str, ...]:
-        """The launches that are not known to have ended, newest first on each stream; answers in every state."""
+        """The launches not known to have finished, newest first on each stream; works in every state of the context."""
         return in_flight(self._h)[0]
 
     def measure(self, uint32_t what, uint32_t count, uint64_t nbytes) -> list[int]:
@@ -297,7 +297,7 @@ cdef class Context:
             free(times)
 
     def trace(self, text: str) -> None:
-        """What to call this thread's next launch in messages."""
+        """Set how messages describe this thread's next launch."""
         cdef bytes encoded = text.encode("utf-8", "replace")
         check(vyc_context_trace(self._h, encoded))
 
@@ -306,7 +306,7 @@ cdef class Context:
         check(vyc_context_count(self._h, row, <uint64_t>(n & 0xFFFFFFFFFFFFFFFF)))
 
     def count_timing(self, uint64_t wall_ns, uint64_t enqueue_ns, uint64_t wait_ns, uint64_t device_ns) -> None:
-        """Count work that was timed here."""
+        """Count work that was timed by the caller."""
         cdef vyc_timing timing
         memset(&timing, 0, sizeof(timing))
         timing.struct_size = sizeof(timing)
@@ -346,7 +346,7 @@ cdef class Stream:
         return handle
 
     def synchronize(self, timeout: float | None = None) -> None:
-        """Wait for the work given to it so far. KernelTimeoutError after `timeout` seconds."""
+        """Wait for the work enqueued so far. KernelTimeoutError after `timeout` seconds."""
         cdef vyc_status status = VYC_NOT_READY
         if timeout is None:
             status = vyc_stream_synchronize_for(self._h, HELD_NS)
@@ -361,7 +361,7 @@ cdef class Stream:
             raise self._context.error(report) from None
 
     cdef int finish(self, object timeout) except -1:
-        """The same without the GIL, and with an eye on signals."""
+        """Like `synchronize`, without the GIL and checking for signals."""
         cdef int64_t timeout_ns = nanoseconds(timeout)
         cdef Event event
         if not wait_in_slices(stream_wait, self._h, slice_of(timeout_ns)):
@@ -383,18 +383,18 @@ cdef class Stream:
         return refuse_pickle(self, protocol)
 
     def query(self) -> bool:
-        """Whether all that it was given has ended."""
+        """Whether all enqueued work has ended."""
         return ready(vyc_stream_query(self._h))
 
     def record(self) -> Event:
-        """The point behind all that it was given so far."""
+        """An event after all work enqueued so far."""
         cdef Event event = Event.__new__(Event)
         event._context = self._context
         check(vyc_stream_record(self._h, &event._h))
         return event
 
     def wait(self, Event event not None) -> None:
-        """What it is given from now on comes after the event."""
+        """Make work enqueued from now on wait for the event."""
         check(vyc_stream_wait(self._h, event._h))
 
 
@@ -428,7 +428,7 @@ cdef class Event:
         return refuse_pickle(self, protocol)
 
     def __await__(self):
-        """Wait without blocking the event loop. Raises what `synchronize` raises."""
+        """Wait without blocking the event loop. Raises the same errors as `synchronize`."""
         return self._context.awaiting(self)
 
     def query(self) -> bool:
@@ -436,7 +436,7 @@ cdef class Event:
         return ready(vyc_event_query(self._h))
 
     def elapsed_ms(self, Event start not None) -> float:
-        """Milliseconds from `start` to this one, both reached."""
+        """Milliseconds from `start` to this event; both must have been reached."""
         cdef float milliseconds = 0
         check(vyc_event_elapsed(self._h, &milliseconds, start._h))
         return milliseconds

@@ -20,7 +20,7 @@ def is_binary(bytes image not None) -> bool:
 
 
 def link(Context context not None, bytes ptx not None) -> bytes:
-    """PTX text as the image that the device loads without a compiler. CompileError carries the driver's log."""
+    """Link PTX text into an image that the device loads without a compiler. CompileError carries the driver's log."""
     cdef char log[16384]
     cdef const char *data = ptx
     cdef size_t n = len(ptx) + 1
@@ -41,7 +41,7 @@ def link(Context context not None, bytes ptx not None) -> bytes:
 
 
 cdef class Module:
-    """A module made of PTX text or a cubin. CompileError carries the driver's log."""
+    """A module made from PTX text or a cubin. CompileError carries the driver's log."""
 
     def __init__(self, Context context not None, bytes image not None) -> None:
         cdef char log[16384]
@@ -62,7 +62,7 @@ cdef class Module:
             vyc_module_release(self._h)
 
     def layout(self, str name not None) -> list[tuple[int, int]] | None:
-        """(offset, bytes) of each parameter of a kernel as the driver says, None when it does not tell."""
+        """(offset, bytes) of each parameter of a kernel as reported by the driver, None if it cannot."""
         cdef bytes encoded = name.encode()
         cdef const char *c_name = encoded
         cdef uint32_t offset = 0
@@ -81,7 +81,7 @@ cdef class Module:
             index += 1
 
     def block_size(self, str name not None, uint32_t shared_bytes, uint32_t limit) -> int:
-        """Threads of a block with which the most threads of a kernel are resident, at most `limit`."""
+        """The threads per block, at most `limit`, with which the most threads of a kernel are resident."""
         cdef bytes encoded = name.encode()
         cdef const char *c_name = encoded
         cdef uint32_t threads = 0
@@ -90,7 +90,7 @@ cdef class Module:
         return threads
 
     def resident_blocks(self, str name not None, uint32_t threads, uint32_t shared_bytes) -> int:
-        """Blocks of so many threads that one multiprocessor holds at a time."""
+        """The number of blocks with this many threads that one multiprocessor holds at a time."""
         cdef bytes encoded = name.encode()
         cdef const char *c_name = encoded
         cdef uint32_t blocks = 0

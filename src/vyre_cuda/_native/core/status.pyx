@@ -1,5 +1,5 @@
 # cython: language_level=3, freethreading_compatible=True
-"""The one way a status becomes an exception."""
+"""The one place where a status becomes an exception."""
 from vyre_cuda._native.core.c_api cimport (
     VYC_E_ASSERT, VYC_E_COMPILE, VYC_E_DRIVER, VYC_E_FORMAT, VYC_E_INVALID, VYC_E_LOST, VYC_E_MEMORY, VYC_E_TIMEOUT,
     VYC_E_UNAVAILABLE, VYC_E_UNSUPPORTED, VYC_E_VERSION, VYC_OK, vyc_error, vyc_last_error, vyc_status,
@@ -22,7 +22,7 @@ from vyre_cuda.errors import (
 class AssertReport(Exception):
     """A kernel reported a failed check: `report` is linear thread << 20 | site, `tag` the plan's tag.
 
-    `index` is the one that was out of bounds, where the check is of an index.
+    `index` is the index that was out of bounds, if the check is of an index.
     """
 
     def __init__(self, message: str, report: int, tag: int, index: int) -> None:

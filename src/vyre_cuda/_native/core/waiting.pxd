@@ -2,15 +2,15 @@ from libc.stdint cimport int64_t
 
 from vyre_cuda._native.core.c_api cimport vyc_status
 
-# One look or wait of at most so many nanoseconds: VYC_OK, VYC_NOT_READY or a failure.
+# One poll or wait of at most this many nanoseconds: VYC_OK, VYC_NOT_READY or a failure.
 ctypedef vyc_status (*wait_function)(void *what, int64_t timeout_ns) noexcept nogil
 
-# How long may be waited with the GIL, in ns: giving it up around a few microseconds costs far more where another thread
+# How long to wait with the GIL, in ns: releasing it around a few microseconds costs far more where another thread
 # computes.
 cdef enum:
     HELD_NS = 50000
 
-# How long a wait may go on without a look at Python's signals.
+# How long a wait may last without checking Python's signals.
 cdef enum:
     SLICE_NS = 50000000
 

@@ -1,5 +1,5 @@
 # cython: language_level=3, freethreading_compatible=True
-"""Waiting that Ctrl-C and a timeout can end: short waits without the GIL, and between them a look at the signals."""
+"""Waiting that Ctrl-C and a timeout can end: short waits without the GIL, checking signals in between."""
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t
 
@@ -21,7 +21,7 @@ cdef int64_t nanoseconds(object timeout) except? -2:
 
 
 cdef bint wait_in_slices(wait_function wait, void *what, int64_t timeout_ns) except -1:
-    """False when the time passed first; negative: no limit. Raises what the wait failed with."""
+    """False if the time passed first; negative: no limit. Raises the error of the wait."""
     cdef vyc_status status
     cdef int64_t left = timeout_ns
     cdef int64_t slice_ns

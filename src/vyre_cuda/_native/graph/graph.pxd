@@ -9,7 +9,7 @@ cdef class Transfer:
 
 
 cdef class Replayer:
-    # What a recording in the runtime has besides.
+    # What a recording in the runtime adds.
     cdef Context _context
     cdef public Graph _native
     cdef public dict _users

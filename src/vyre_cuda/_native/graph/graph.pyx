@@ -49,7 +49,7 @@ cdef dict KINDS = {
 
 cdef enum:
     NO_NODE = 0xFFFFFFFF
-    # A launch of more nodes takes long enough that other threads should run meanwhile.
+    # A launch of more nodes than this takes long enough that other threads should run meanwhile.
     LONG = 1024
 
 
@@ -62,7 +62,7 @@ cdef void *host_memory(cnp.ndarray array, vyc_graph_transfer *transfer) except N
 
 
 cdef Buffer alive(Span span):
-    """The buffer, which the caller keeps."""
+    """The buffer, which the caller keeps alive."""
     cdef Buffer buffer = buffer_of(span)
     if buffer is None:
         raise ValueError("the array was freed")
@@ -94,7 +94,7 @@ cdef class Transfer:
 
     @staticmethod
     def fill(Span to not None, uint32_t value, uint32_t element_bytes) -> Transfer:
-        """Every element of `element_bytes` (1, 2, 4) becomes these bits."""
+        """A fill of every element of `element_bytes` (1, 2, 4) with these bits."""
         cdef Transfer made = Transfer.__new__(Transfer)
         cdef Buffer target = alive(to)
         memset(&made.transfer, 0, sizeof(made.transfer))
@@ -131,7 +131,7 @@ cdef class Graph:
         return step
 
     def repeat_begin(self, uint64_t times, Span until, uint32_t until_bytes) -> int:
-        """`until`: the device looks at its first element; None: `times` times."""
+        """`until`: the device tests its first element after each repetition; None: `times` times."""
         cdef uint32_t step = 0
         cdef Buffer buffer = None
         cdef uint64_t offset = 0
@@ -151,7 +151,7 @@ cdef class Graph:
         self._long = self.info()["node_count"] > LONG
 
     def launch(self, list changes not None, Stream stream) -> None:
-        """`changes`: (step, Arguments or Transfer) each, in the order of steps; they hold for this launch."""
+        """`changes`: (step, Arguments or Transfer) each, in the order of steps; they apply to this launch only."""
         cdef vyc_stream *on = NULL if stream is None else stream._h
         cdef uint32_t count = len(changes)
         cdef vyc_graph_change *list_of = NULL
@@ -169,7 +169,7 @@ cdef class Graph:
         self.keep_changes(changes)
 
     def launch_between(self, list changes not None, Stream stream) -> tuple[Event, Event]:
-        """The same between two events of the stream, which are given."""
+        """The same between two events of the stream, which are returned."""
         cdef Event start = Event.__new__(Event)
         cdef Event stop = Event.__new__(Event)
         cdef vyc_stream *on = NULL if stream is None else stream._h
@@ -186,7 +186,7 @@ cdef class Graph:
         return start, stop
 
     cdef int keep_changes(self, list changes) except -1:
-        """Arrays of the launch in flight."""
+        """Keep the arrays of the launch in flight."""
         cdef object _before
         if len(changes) > 0:
             with cython.critical_section(self):
@@ -227,7 +227,7 @@ cdef class Graph:
         return values
 
     def nodes(self) -> list[Node]:
-        """What the driver has: kind, step, the loop that it is in, the nodes that it is behind."""
+        """The driver's nodes: kind, step, the enclosing loop, the nodes that it depends on."""
         cdef vyc_graph_node node
         cdef uint32_t count = 0
         cdef uint32_t room = self.info()["edge_count"]
@@ -268,8 +268,8 @@ cdef vyc_graph_change *changes_of(list changes) except NULL:
 
 
 cdef class Replayer:
-    """A recording: `_users` are the steps of each symbol, `_values` what symbols have, `_native` what the driver has or
-    None. Subclasses supply `_replay`, for what takes more than one launch of it, and its errors.
+    """A recording: `_users` are the steps of each symbol, `_values` their values, `_native` the driver's graph or
+    None. Subclasses supply `_replay`, for replays that need more than one launch, and its errors.
     """
 
     def __init__(self, Context context not None) -> None:

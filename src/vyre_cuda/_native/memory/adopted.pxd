@@ -1,4 +1,4 @@
 from vyre_cuda._native.core.context cimport Context, Stream
 
-# The stream that a stream= argument names, None for None. A known handle is looked up and nothing else.
+# The stream that a stream= argument names, None for None. A known handle is only looked up.
 cdef Stream stream_of(Context context, object value)

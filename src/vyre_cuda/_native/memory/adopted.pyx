@@ -16,7 +16,7 @@ from vyre_cuda._native.core.status cimport check
 cdef extern from "Python.h":
     int Py_IsInitialized() nogil
 
-# Adopted streams that a context keeps by handle; past that all are forgotten. Each has one of 62 numbers.
+# Adopted streams that a context keeps by handle; beyond that all are forgotten. Each has one of 62 numbers.
 cdef enum:
     STREAMS_KEPT = 32
 
@@ -38,7 +38,7 @@ cdef Stream adopt_stream(Context context, object handle):
 
 
 cdef object handle_of(object value):
-    """The handle that a stream of another library tells by `__cuda_stream__`."""
+    """The handle that another library's stream reports by `__cuda_stream__`."""
     protocol = getattr(value, "__cuda_stream__", None)
     if protocol is None or isinstance(value, type):
         raise TypeError(
@@ -72,7 +72,7 @@ def named_stream(Context context not None, value: object) -> Stream | None:
 
 
 def event_on(Context context not None, Stream stream not None) -> Event:
-    """The point behind all that the stream was given so far; one that was adopted does not know its context."""
+    """An event after all work enqueued on the stream so far; an adopted stream does not know its context."""
     cdef Event event = stream.record()
     event._context = context
     return event
@@ -86,7 +86,7 @@ def order_stream(Context context not None) -> int:
 
 
 cdef void drop_owner(void *owner) noexcept nogil:
-    # At the end of the process the interpreter, and with it what the owner would free, may be gone.
+    # At process exit the interpreter, and with it what the owner would free, may be gone.
     if Py_IsInitialized():
         with gil:
             Py_DECREF(<object>owner)
@@ -95,7 +95,7 @@ cdef void drop_owner(void *owner) noexcept nogil:
 def adopt_memory(
     Context context not None, uint64_t address, uint64_t nbytes, Stream source, bint read_only, owner: object
 ) -> Buffer:
-    """Memory of `owner`, which lives as long as anything uses it, in order with the stream `source`."""
+    """Memory of `owner`, which stays alive as long as anything uses it, ordered with the stream `source`."""
     cdef Buffer buffer = Buffer.__new__(Buffer)
     cdef vyc_foreign_memory memory
     memset(&memory, 0, sizeof(memory))
@@ -122,7 +122,7 @@ def is_read_only(Buffer buffer not None) -> bool:
 
 
 def order_after(Buffer buffer not None, Stream stream) -> None:
-    """What the stream (None: call order) is given from now on comes after all work on the buffer."""
+    """Make work that the stream (None: call order) is given from now on wait for all work on the buffer."""
     cdef vyc_stream *handle = NULL if stream is None else stream._h
     with nogil:
         check(vyc_buffer_order(buffer._h, handle))

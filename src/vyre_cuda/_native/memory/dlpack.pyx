@@ -1,9 +1,9 @@
 # cython: language_level=3, freethreading_compatible=True
 """DLPack capsules, made and taken apart. Structs as in dlpack.h 1.1 (dmlc/dlpack); which device, stream and dtype
-they should have is the runtime's to say.
+they should have is up to the runtime.
 
-A capsule of ours holds the device buffer by a reference of the C layer: its deleter needs neither the GIL nor the
-device, and may be called by any thread, after a close too.
+Our capsules hold the device buffer by a reference of the C layer: the deleter needs neither the GIL nor the
+device, and may be called by any thread, even after a close.
 """
 cimport cython
 from cpython.pycapsule cimport (
@@ -52,7 +52,7 @@ cdef struct DLManagedTensorVersioned:
 
 cdef enum:
     MAJOR = 1
-    MINOR = 0  # nothing of a later minor version is used
+    MINOR = 0  # nothing from a later minor version is used
     FLAG_READ_ONLY = 1
     FLAG_COPIED = 2
 
@@ -64,7 +64,7 @@ cdef const char *USED_VERSIONED = "used_dltensor_versioned"
 
 # ---- export ----------------------------------------------------------------------------------------------------------
 
-# One allocation a capsule: the managed tensor first, then its shape and stride.
+# One allocation per capsule: the managed tensor first, then its shape and stride.
 cdef struct Exported:
     DLManagedTensor managed
     int64_t shape
@@ -159,7 +159,7 @@ def export(
 
 
 cdef class Imported:
-    """A tensor taken out of a capsule: it is deleted when this object goes.
+    """A tensor taken out of a capsule: it is deleted with this object.
 
     `dtype` (code, bits, lanes) and `device` (type, id) as DLPack numbers them; `strides` in elements, None when
     the tensor is row-major.
@@ -175,7 +175,7 @@ cdef class Imported:
     cdef readonly bint read_only
 
     def __init__(self, object capsule) -> None:
-        """Takes the tensor over; BufferError for a capsule that was consumed before or is of a newer major version."""
+        """Take over the tensor; BufferError if the capsule was consumed before or has a newer major version."""
         with cython.critical_section(capsule):  # one of two threads that consume it gets the tensor
             self._take(capsule)
 

@@ -32,7 +32,7 @@ cdef class Span:
 
 
 cdef inline Buffer buffer_of(Span span):
-    """None once released. Who has it keeps it, whatever other threads release."""
+    """None once released. A caller that has it keeps it, whatever other threads release."""
     cdef Buffer buffer
     with cython.critical_section(span):
         buffer = span._buffer
@@ -40,7 +40,7 @@ cdef inline Buffer buffer_of(Span span):
 
 
 cdef inline PyObject *new_reference(Span span) noexcept:
-    """The same as a reference that the caller gives back; NULL once released."""
+    """The same as a reference that the caller must release; NULL once released."""
     cdef PyObject *buffer
     with cython.critical_section(span):
         buffer = <PyObject *>span._buffer
@@ -73,7 +73,7 @@ cdef class Pinned:
     cdef readonly object owner
 
 
-# The page-locked memory that an array is a view of, or None: a look at its bases, two at most for slices of slices.
+# The page-locked memory that an array is a view of, or None, found through its bases: at most two for slices of slices.
 cdef Pinned pinned_of(cnp.ndarray array)
 
 # `count` elements of page-locked memory, by NumPy's type number.

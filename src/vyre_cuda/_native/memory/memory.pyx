@@ -32,7 +32,7 @@ cdef extern from "numpy/arrayobject.h":
 cnp.import_array()
 
 
-# What a copy or a fill will wait for is waited for beforehand, with an eye on signals.
+# What a copy or a fill depends on is waited for first, checking for signals.
 cdef vyc_status wait_for_host(void *buffer, int64_t timeout_ns) noexcept nogil:
     return vyc_buffer_synchronize_for(<vyc_buffer *>buffer, 1, timeout_ns)
 
@@ -41,9 +41,9 @@ cdef vyc_status wait_for_device(void *buffer, int64_t timeout_ns) noexcept nogil
     return vyc_buffer_synchronize_for(<vyc_buffer *>buffer, 0, timeout_ns)
 
 
-# Larger transfers than this go in pieces, which wait for each other.
+# Larger transfers than this are split into pieces, which wait for each other.
 cdef uint64_t PIECE = 1 << 20
-# An array of more elements than this cannot be of any type.
+# No type allows an array of more elements than this.
 cdef long long COUNT_MAX = 1 << 60
 cdef tuple NO_ARGUMENTS = ()
 
@@ -115,7 +115,7 @@ cdef class Transfers:
         free(self.items)
 
     cdef int wait(self, bint download) except -1:
-        """For what the transfer would wait for, with an eye on signals."""
+        """Wait for what the transfer depends on, checking for signals."""
         cdef Py_ssize_t i
         cdef vyc_buffer *last = NULL
         for i in range(len(self.keep)):
@@ -126,14 +126,14 @@ cdef class Transfers:
         return 0
 
     def upload(self) -> None:
-        """From the arrays; returns once they have been read."""
+        """Copy from the arrays; returns once they have been read."""
         cdef uint32_t count = len(self.keep)
         self.wait(False)
         with nogil:
             check(vyc_upload(self.context._h, self.items, count))
 
     def download(self) -> None:
-        """Into the arrays; returns once they have been written."""
+        """Copy to the arrays; returns once they have been written."""
         cdef uint32_t count = len(self.keep)
         self.wait(True)
         with nogil:
@@ -144,7 +144,7 @@ cdef class Transfers:
 
 
 cdef Buffer new_buffer(Context context, uint64_t nbytes):
-    """Without the driver, and so with the GIL, where a block is at hand."""
+    """A new buffer; without the driver, and so with the GIL, if an idle block is available."""
     cdef Buffer buffer = Buffer.__new__(Buffer)
     if vyc_buffer_try_alloc(&buffer._h, context._h, nbytes) != VYC_OK:
         with nogil:
@@ -155,7 +155,7 @@ cdef Buffer new_buffer(Context context, uint64_t nbytes):
 cdef class Span:
     """`count` elements of a dtype from byte `offset` of a buffer; `buffer` is None once released.
 
-    Any thread may release it at any time; work that was given the buffer before keeps it. Subclasses supply
+    Any thread may release it at any time; work that already has the buffer keeps it. Subclasses supply
     `_copy_from` and `_numpy`, for copies that are not small and plain, and their errors.
     """
 
@@ -173,13 +173,13 @@ cdef class Span:
         return buffer_of(self)
 
     def release(self) -> None:
-        cdef Buffer _last  # goes when this returns, outside of the critical section
+        cdef Buffer _last  # released when this returns, outside the critical section
         with cython.critical_section(self):
             _last = self._buffer
             self._buffer = None
 
     def copy_from(self, data, offset=0):
-        """Write `data`, of this array's dtype, from element `offset` on.
+        """Write `data`, which must have this array's dtype, starting at element `offset`.
 
         In a recording `data` is a device array, a page-locked array or a symbol.
         """
@@ -189,8 +189,8 @@ cdef class Span:
     def numpy(self, out=None):
         """A copy on the host, after all earlier work on this array on any stream.
 
-        `out`: a C-contiguous array of this dtype and size to copy into, of any shape; a page-locked one is written by
-        the device itself where it is large.
+        `out`: a C-contiguous array of this dtype and size to copy to, with any shape; a page-locked one is written by
+        the device itself if it is large.
         """
         if self.count * self.dtype.itemsize <= VYC_TRY_BYTES:
             if out is None:
@@ -201,7 +201,7 @@ cdef class Span:
 
 
 cdef Context plain_context(Span span, object array):
-    """Whose array it is, where the GIL may be kept for a copy of it from or to this array; else None."""
+    """The context of the array if the GIL may be kept while it is copied from or to `array`; else None."""
     cdef Context context
     if not cnp.PyArray_CheckExact(array) or not isinstance(span.device, Allocator):
         return None
@@ -214,7 +214,7 @@ cdef Context plain_context(Span span, object array):
 
 
 cdef bint copy_in(Span span, object data, object offset) except -1:
-    """Whether it was a small copy of a plain array, and was made."""
+    """Whether it was a small copy of a plain array and has been made."""
     cdef Context context = plain_context(span, data)
     cdef Buffer buffer = None if context is None else buffer_of(span)
     cdef cnp.ndarray array
@@ -239,7 +239,7 @@ cdef bint copy_in(Span span, object data, object offset) except -1:
 
 
 cdef bint copy_out(Span span, object out) except -1:
-    """The same of a copy to the host."""
+    """The same for a copy to the host."""
     cdef Context context = plain_context(span, out)
     cdef Buffer buffer = None if context is None else buffer_of(span)
     cdef cnp.ndarray array
@@ -287,12 +287,12 @@ cdef class Allocator:
             self._table[i].itemsize = (<cnp.dtype?>dtype).itemsize
 
     def empty(self, n, type):
-        """`n` elements with unspecified contents."""
+        """An array of `n` elements with unspecified contents."""
         cdef Span span = self.span(n, type)
         return self._empty(n, type) if span is None else span
 
     def zeros(self, n, type):
-        """`n` elements of zero."""
+        """An array of `n` zeros."""
         cdef Span span = self.span(n, type)
         if span is None:
             span = self._empty(n, type)
@@ -302,9 +302,9 @@ cdef class Allocator:
         return span
 
     def synchronize(self, timeout=None):
-        """Wait for all work given to this device. Raises what asynchronous launches failed with.
+        """Wait for all work given to this device. Raises the errors of asynchronous launches.
 
-        KernelTimeoutError when it has not ended after `timeout` seconds.
+        KernelTimeoutError if it has not ended after `timeout` seconds.
         """
         if load(self.context._recordings) != 0:
             self._refuse_in_recording("synchronize()")
@@ -314,7 +314,7 @@ cdef class Allocator:
             raise self.context.error(report) from None
 
     cdef Span span(self, object n, object type):
-        """None when the arguments are not plain."""
+        """The new array; None if the arguments are not plain."""
         cdef Py_ssize_t i = 0
         cdef long long count
         cdef Span span
@@ -345,7 +345,7 @@ cdef class Allocator:
 cdef class Pinned:
     """Page-locked memory: the base of the arrays that `pinned_empty` and `register` make.
 
-    It goes when the last view of it does. `owner` is the caller's array where its memory was registered, else None.
+    It is released with its last view. `owner` is the caller's array if its memory was registered, else None.
     """
 
     def __init__(self) -> None:
@@ -374,7 +374,7 @@ def find_pinned(cnp.ndarray array not None) -> Pinned | None:
 
 def pinned_empty(Context context not None, cnp.npy_intp count, cnp.dtype dtype not None, *,
                  bint may_fail=False) -> cnp.ndarray:
-    """`count` elements of page-locked memory with unspecified contents. `may_fail`: ordinary memory would do as well,
+    """`count` elements of page-locked memory with unspecified contents. `may_fail`: ordinary memory would work as well,
     so nothing is taken from others for it.
     """
     cdef Pinned pinned = Pinned.__new__(Pinned)

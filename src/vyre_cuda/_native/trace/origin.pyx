@@ -1,9 +1,9 @@
 # cython: language_level=3, freethreading_compatible=True
-"""From which line of a program a launch is made, for messages of later faults.
+"""Finds the source line of a launch, for messages about later faults.
 
 A line becomes a number of the C layer (an origin) when it launches for the first time. After that its code object and
-instruction are found again in a table, and the number goes with the launch. A place is forgotten with its code object,
-so that a line is never taken for another.
+instruction are looked up in a table, and the number goes with the launch. A place is forgotten with its code object,
+so that a line is never mistaken for another.
 """
 import os
 import weakref
@@ -40,9 +40,9 @@ cdef extern from "trace/seen.h":
 if seen_start() != 0:
     raise MemoryError
 
-# Whose frames are passed over, with the separator.
+# The directory whose frames are skipped, with the separator.
 cdef str PACKAGE = os.path.dirname(os.path.abspath(vyre_cuda.__file__)) + os.sep
-# Bytes of an origin's text that are kept, its end: a path may be long.
+# Bytes of an origin's text that are kept, from its end: a path may be long.
 cdef Py_ssize_t LONGEST = 200
 
 # Origins by their texts.
@@ -73,7 +73,7 @@ cdef uint32_t number_of(str text) except? 0:
 
 
 cdef Seen *remember(object code, intptr_t where, int line, bint watched) except? NULL:
-    """A new place of the table; NULL without an error: it is full."""
+    """A new place in the table; NULL without an error if it is full."""
     cdef uint32_t origin = UNSEEN
     cdef Forget forget
     cdef str path = code.co_filename
@@ -89,7 +89,7 @@ cdef Seen *remember(object code, intptr_t where, int line, bint watched) except?
 
 
 cdef Seen *place_of(PyFrameObject *frame) except? NULL:
-    """The place where a frame is; NULL without an error: it is not known, and the table is full."""
+    """The place of a frame; NULL without an error if it is not known and the table is full."""
     cdef bint watched = False
     cdef PyCodeObject *code = PyFrame_GetCode(frame)
     cdef intptr_t where = where_of(frame, code)
@@ -103,7 +103,7 @@ cdef Seen *place_of(PyFrameObject *frame) except? NULL:
 
 
 cdef uint32_t origin_of_frame(Seen **place, PyFrameObject *frame) except? 0:
-    """The origin of the first frame from this one on that is not of this package. Takes the frame over."""
+    """The origin of the first frame from this one on that is outside this package. Takes over the frame."""
     cdef PyFrameObject *back
     cdef Seen *seen
     while frame != NULL:
@@ -141,5 +141,5 @@ cdef uint32_t find_origin(Seen **place) noexcept:
 
 
 def places() -> int:
-    """How many places of code that is alive are known."""
+    """The number of known places in live code."""
     return seen_count()
