@@ -1,4 +1,4 @@
-# vyre_cuda.h for extensions of others: `from vyre_cuda.c_api cimport vyc_driver_open`. Compile with
+# vyre_cuda.h for other extensions: `from vyre_cuda.c_api cimport vyc_driver_open`. Compile with
 # vyre_cuda.get_include(), link to vyre_cuda in vyre_cuda.get_library_dir(). What the package itself
 # uses is declared in _native/core/c_api.pxd and _native/bundle/c_bundle.pxd, the rest of the header here.
 from libc.stdint cimport int32_t, uint32_t, uint64_t

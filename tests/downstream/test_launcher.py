@@ -180,7 +180,7 @@ def test_a_scalar_that_is_not_of_its_type_is_refused(launcher: Path, kind: vc.Ty
     done = launch(launcher, f"blend_{kind}", "mask=1,", "x=1,", f"value={text}")
 
     assert done.returncode == 1
-    assert f'"{text}" is no {kind}' in done.stderr
+    assert f'"{text}" is not a value of type {kind}' in done.stderr
 
 
 @pytest.mark.slow
@@ -255,8 +255,8 @@ def test_a_failed_assertion_is_told_with_its_thread(launcher: Path) -> None:
         (["positive", "1,2", "out=1", "z=1"], "no parameter z"),
         (["positive", "1,2", "out=1", "--save", "z=/dev/null"], "no result z"),
         (["positive", "1,2", "out=1", "--grid", "1,1,1,1"], "more than three axes"),
-        (["positive", "1,2", "out=1", "--grid", "1,"], "is no count"),
-        (["positive", "1,2", "out=1", "--nonsense"], "no option --nonsense"),
+        (["positive", "1,2", "out=1", "--grid", "1,"], "is not a count"),
+        (["positive", "1,2", "out=1", "--nonsense"], "unknown option --nonsense"),
         (["positive", "1,2", "out=1", "--repeats"], "--repeats needs a value"),
     ],
 )
@@ -278,9 +278,9 @@ def npy(shape: str, nbytes: int) -> bytes:
     ("content", "said"),
     [
         (None, "No such file"),
-        (b"12345", "5 bytes are no whole number of f32"),
-        (b"\x93NUMPY", "cut short"),
-        (b"\x93NUMPY\x01\x00\xff\xff" + b" " * 20, "cut short"),
+        (b"12345", "5 bytes are not a whole number of f32"),
+        (b"\x93NUMPY", "truncated"),
+        (b"\x93NUMPY\x01\x00\xff\xff" + b" " * 20, "truncated"),
         (b"\x93NUMPY\x01\x00\x04\x00" + b"{'a'}   ", "no descr"),
         (npy("(5x,)", 20), "its shape is not understood: 5x"),
         (npy("(-5,)", 20), "its shape is not understood: -5"),
@@ -314,7 +314,7 @@ def test_an_array_of_another_type_or_order_is_refused(launcher: Path, tmp_path: 
         assert done.returncode == 1
         assert said in done.stderr
     path.write_bytes(b"no array")
-    assert "it is no .npy file" in launch(launcher, "saxpy", path, "1,", "1").stderr
+    assert "it is not a .npy file" in launch(launcher, "saxpy", path, "1,", "1").stderr
 
 
 @pytest.mark.slow

@@ -36,7 +36,7 @@ const TypeFacts TYPES[] = {
 const TypeFacts &facts(std::uint32_t type) {
   for (const TypeFacts &each : TYPES)
     if (each.type == type) return each;
-  throw std::runtime_error("type " + std::to_string(type) + " is of a newer version");
+  throw std::runtime_error("type " + std::to_string(type) + " belongs to a newer version");
 }
 
 bool is_float(std::uint32_t type) {
@@ -96,7 +96,7 @@ double from_narrow(std::uint64_t bits, Narrow format) {
 // ---- text --------------------------------------------------------------------------------------
 
 [[noreturn]] void no_number(const std::string &text, std::uint32_t type) {
-  throw std::runtime_error("\"" + text + "\" is no " + type_name(type));
+  throw std::runtime_error("\"" + text + "\" is not a value of type " + type_name(type));
 }
 
 double parse_float(const std::string &text, std::uint32_t type) {
@@ -154,7 +154,7 @@ std::string header_value(const std::string &header, const std::string &key) {
   const std::size_t at = header.find("'" + key + "':");
   if (at == std::string::npos) throw std::runtime_error("its header has no " + key);
   const std::size_t begin = header.find_first_not_of(' ', at + key.size() + 3);
-  if (begin == std::string::npos) throw std::runtime_error("its header is cut short");
+  if (begin == std::string::npos) throw std::runtime_error("its header is truncated");
   const char end = header[begin] == '(' ? ')' : ',';
   return header.substr(begin, header.find(end, begin) - begin);
 }
@@ -184,13 +184,13 @@ std::uint64_t count_elements(const std::string &shape) {
 }
 
 Array parse_npy(const std::string &content, std::uint32_t type) {
-  if (content.size() < 12) throw std::runtime_error("its header is cut short");
+  if (content.size() < 12) throw std::runtime_error("its header is truncated");
   const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(content[at]); };
   const bool is_old = byte(6) == 1;
   const std::size_t begin = is_old ? 10 : 12;
   std::size_t length = byte(8) | static_cast<std::size_t>(byte(9)) << 8;
   if (!is_old) length |= static_cast<std::size_t>(byte(10)) << 16 | std::size_t{byte(11)} << 24;
-  if (content.size() - begin < length) throw std::runtime_error("its header is cut short");
+  if (content.size() - begin < length) throw std::runtime_error("its header is truncated");
   const std::string header = content.substr(begin, length);
   std::string kind = header_value(header, "descr");
   if (kind.size() > 2) kind = kind.substr(1, kind.size() - 2);  // without quotes
@@ -253,10 +253,10 @@ Array read_array(const std::string &path, std::uint32_t type) {
                             std::istreambuf_iterator<char>());
   try {
     if (content.compare(0, MAGIC.size(), MAGIC) == 0) return parse_npy(content, type);
-    if (ends_with(path, ".npy")) throw std::runtime_error("it is no .npy file");
+    if (ends_with(path, ".npy")) throw std::runtime_error("it is not a .npy file");
     if (content.size() % type_bytes(type) != 0)
-      throw std::runtime_error(std::to_string(content.size()) + " bytes are no whole number of " +
-                               type_name(type));
+      throw std::runtime_error(std::to_string(content.size()) +
+                               " bytes are not a whole number of " + type_name(type));
     return Array{type, {content.begin(), content.end()}};
   } catch (const std::exception &error) {
     throw std::runtime_error(path + ": " + error.what());

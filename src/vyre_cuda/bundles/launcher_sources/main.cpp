@@ -217,7 +217,7 @@ int main(int count, char **words) {
   try {
     return run(count, words);
   } catch (const Usage &error) {
-    std::cerr << words[0] << ": " << error.what() << "; --help tells more\n";
+    std::cerr << words[0] << ": " << error.what() << "; see --help\n";
     return 2;
   } catch (const std::exception &error) {
     std::cerr << words[0] << ": " << error.what() << '\n';

@@ -8,8 +8,8 @@
 #include "arrays.h"
 
 const char *const HELP =
-    "  --kernel NAME      which kernel (default: the only one)\n"
-    "  --graph NAME       a graph instead\n"
+    "  --kernel NAME      the kernel to run (default: the only one)\n"
+    "  --graph NAME       run a graph instead\n"
     "  --device ORDINAL   which CUDA device (default: 0)\n"
     "  --driver PATH      a driver library (default: NVIDIA's); that of the emulator, for example\n"
     "  --grid X[,Y[,Z]]   blocks, instead of the kernel's own rule\n"
@@ -20,7 +20,7 @@ const char *const HELP =
     "are its symbols, by name. A scalar is a number. A buffer is a .npy file, another file with\n"
     "the bytes of its elements, or numbers with commas in between, like 1,2,3 or 1, for a single\n"
     "one. An out whose size does not follow from the others is NAME=COUNT, and so may be an array\n"
-    "that a graph writes, which then begins as zeros.\n";
+    "that a graph writes, which then starts as zeros.\n";
 
 namespace {
 
@@ -54,7 +54,7 @@ std::uint32_t parse_count(const std::string &text) {
   try {
     return static_cast<std::uint32_t>(parse_number(text, VYC_TYPE_U32));
   } catch (const std::exception &) {
-    throw Usage(text + " is no count");
+    throw Usage(text + " is not a count");
   }
 }
 
@@ -83,7 +83,7 @@ Options parse_options(int count, char **words) {
     else if (word == "--save")
       options.saved.insert(split(value()));
     else if (word.compare(0, 2, "--") == 0)
-      throw Usage("no option " + word);
+      throw Usage("unknown option " + word);
     else if (is_named(word))
       options.named.insert(split(word));
     else
