@@ -87,7 +87,7 @@ def test_a_host_says_what_is_wrong(tmp_path: Path, bundle: Path, host: str) -> N
 
     for file, driver, said in (
         (bundle, "/nowhere/libcuda.so", "/nowhere/libcuda.so"),
-        ("damaged.vyre", EMULATOR, "cut short"),
+        ("damaged.vyre", EMULATOR, "truncated"),
         ("/nowhere.vyre", EMULATOR, "/nowhere.vyre"),
     ):
         done = attempt([program_path, file, *words, driver], folder=tmp_path)
