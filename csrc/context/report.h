@@ -36,7 +36,7 @@ static inline void vyc__report_count_end(vyc_context *context) {
   atomic_fetch_add(&context->reports_ended, 1);
 }
 /* Look for an assertion that asynchronous launches reported, on whatever stream, on the one that
- * has the slot, or on any of several. Each is told once. `ended`: vyc__reports_ended before the
+ * has the slot, or on any of several. Each is reported once. `ended`: vyc__reports_ended before the
  * wait; 0: not all their work was waited for. */
 vyc_status vyc__check_reports(vyc_context *context, uint32_t ended);
 vyc_status vyc__check_reports_of(vyc_context *context, uint32_t slot, uint32_t ended);

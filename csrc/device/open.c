@@ -63,7 +63,7 @@ static vyc_status probe(vyc_context *context) {
   return VYC_OK;
 }
 
-/* What is no CUcontext the driver refuses, as far as it can tell. */
+/* The driver refuses a handle that is not a CUcontext, as far as it can tell. */
 static vyc_status check_handle(vyc_context *context, CUcontext handle) {
   const vyc_driver *driver = context->driver;
   CUcontext before = NULL;

@@ -1,8 +1,8 @@
 /* A run that changes nothing but the parameters of a one-kernel graph: what tells that it is one,
  * and the change, in one pass over its arguments and without a function called.
  *
- * Behind a launch by the driver little of the first-level caches is left, so the way is short and
- * straight. Anything else, errors included, goes the long way and is told there. */
+ * After a launch by the driver little is left in the first-level caches, so the path is short and
+ * straight. Anything else, including errors, takes the slow path and is reported there. */
 #ifndef VYC_FAST_PATH_H
 #define VYC_FAST_PATH_H
 

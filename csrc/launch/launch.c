@@ -159,7 +159,7 @@ static inline CUresult launch_exec(vyc_launch_graph *exec, vyc_prepared *prepare
   return context->driver->cuGraphLaunch(exec->handle, target);
 }
 
-/* False: the long way is to be taken. */
+/* False: use the slow path. */
 __attribute__((always_inline)) static inline bool
 relaunch(vyc_prepared *prepared, const vyc_run *run, vyc_status *status_out) {
   vyc_plain plain;

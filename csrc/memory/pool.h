@@ -59,8 +59,8 @@ typedef struct vyc_mark {
   uint32_t queue;
 } vyc_mark;
 
-/* Marks of one stream, oldest first, but where threads overtook each other: behind one that has not
- * been passed none is asked after. */
+/* Marks of one stream, oldest first, except where threads overtook each other: after one that has
+ * not been passed, none is queried. */
 typedef struct vyc_queue {
   vyc_mark *first, *last;
 } vyc_queue;

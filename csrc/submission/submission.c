@@ -62,8 +62,8 @@ static vyc_status launch(vyc_submission *submission, const vyc_run *run, bool ti
   return status;
 }
 
-/* An event behind a run on another stream, where no flag tells its end, or that stream could not be
- * asked after it. */
+/* An event after a run on another stream, if no flag signals its end, or that stream cannot be
+ * queried for this run. */
 static vyc_status mark_end(vyc_submission *submission, CUstream stream) {
   vyc_context *context = submission->prepared->child.context;
   VYC_CU_RESULT;

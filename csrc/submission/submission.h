@@ -64,7 +64,7 @@ struct vyc_submission {
   bool has_large;      /* this run has a binding of WAY_LARGE */
   bool cramped;        /* nor may it have one: the device has no room for it */
   uint32_t looks;      /* at the flag */
-  uint64_t asked_ns;   /* when the driver was asked after the run by somebody who does not wait */
+  uint64_t asked_ns;   /* when somebody who does not wait last queried the driver for the run */
   vyc_block *cell;     /* page-locked: the record of failed checks, and the flag */
   vyc_block *pinned, *device;
   vyc_block *barrier; /* grid barrier state */

@@ -1,5 +1,5 @@
 /* The tickets of runs that nobody has waited for yet. A ticket keeps its prepared kernel; how the
- * run ended is copied into it, so it can be asked after the submission has gone on to other runs,
+ * run ended is copied into it, so it can be queried after the submission has gone on to other runs,
  * and after a close.
  */
 #include <stdlib.h>

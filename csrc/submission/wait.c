@@ -18,9 +18,9 @@ static vyc_status ask_stream(vyc_context *context, CUstream stream) {
   return vyc__ready(context, context->driver->cuStreamQuery(stream), "cuStreamQuery");
 }
 
-/* A driver may begin what it was given only when that stream is waited for or asked after. The
- * stream may be gone, once its work has ended, and another in its slot: what it answers says
- * nothing of the run, but that the device is well. */
+/* A driver may begin enqueued work only when its stream is waited for or queried. The
+ * stream may be gone, once its work has ended, and another in its slot: the answer says
+ * nothing about the run, except that the device is fine. */
 static vyc_status ask_elsewhere(const vyc_submission *submission) {
   vyc_context *context = submission->prepared->child.context;
   vyc_stream *stream = vyc__slot_hold(context, submission->slot);
@@ -125,7 +125,7 @@ vyc_status vyc__submission_collect(vyc_submission *submission, vyc_status status
   if (timing_out == NULL) timing_out = vyc__ticket_timing(submission);
   if (ended && !submission->dropped) status = read_results(submission, timing_out, &ended);
   if (ended) vyc__submission_let_go(submission);
-  submission->dropped = true; /* told once; when the look failed the kernel may still be running */
+  submission->dropped = true; /* reported once; after a failed query the kernel may still run */
   vyc__ticket_complete(submission, status);
   vyc__submission_set(submission, is_lost(submission) ? SUBMISSION_DEAD
                                   : ended             ? SUBMISSION_FREE
