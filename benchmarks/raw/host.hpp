@@ -74,8 +74,8 @@ struct Host {
     VYC(context_open(&context, driver, 0));
     VYC(context_caps(context, &caps));
     VYC(bundle_open(&bundle, raw_path(options.folder, "kernels", ".vyre"), nullptr, 0));
-    VYC(kernel_load(&kernel, nullptr, 0, context, bundle, "saxpy", 0));
-    VYC(kernel_plan(kernel, &plan));
+    VYC(bundled_kernel_load(&kernel, nullptr, 0, context, bundle, "saxpy", 0));
+    VYC(bundled_kernel_prepared(kernel, &plan));
     VYC(stream_create(&made, context));
     stream.reset(made);
     std::printf("{\"device\": \"%s\", \"driver_version\": %d}\n", caps.name, caps.driver_version);
@@ -118,7 +118,7 @@ struct Run {
     run.scalars = &scalar;
     run.stream = stream;
     run.timeout_ns = -1;
-    VYC(kernel_resolve(host.kernel, &run));
+    VYC(bundled_kernel_resolve(host.kernel, &run));
   }
   Run(const Run &) = delete;
   Run &operator=(const Run &) = delete;

@@ -95,10 +95,10 @@ void measure_small(const Host &host, const Options &options, const Bench &bench)
     VYC(stream_synchronize(stream));
   };
   const auto dispatch = [&](uint32_t i) {
-    VYC(kernel_run(host.kernel, nullptr, &sets[i]->on_host->run));
+    VYC(bundled_kernel_run(host.kernel, nullptr, &sets[i]->on_host->run));
   };
   const auto dispatch_pinned = [&](uint32_t i) {
-    VYC(kernel_run(host.kernel, nullptr, &sets[i]->on_pinned->run));
+    VYC(bundled_kernel_run(host.kernel, nullptr, &sets[i]->on_pinned->run));
   };
   const uint32_t trips = options["trips"];
   const Way ways[] = {

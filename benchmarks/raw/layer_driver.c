@@ -91,7 +91,7 @@ static void load_plan(void) {
   desc.bindings = bindings;
   char *ptx = raw_read(raw_path(o.folder, "saxpy", ".ptx"), &bytes);
   VYC(module_load(&module, NULL, 0, context, ptx, bytes + 1));
-  VYC(plan_create(&plan, module, &desc));
+  VYC(prepared_create(&plan, module, &desc));
   vyc_module_release(module);
   free(ptx);
   free(words);
@@ -142,7 +142,7 @@ static void call_same(uint32_t number) {
 static void launch_changed(uint32_t number) {
   vyc_run run = workers[number % MOST].run;
   run.stream = workers[0].stream;
-  VYC(plan_launch(plan, &run));
+  VYC(prepared_launch(plan, &run));
 }
 
 static void alloc_free(uint32_t number) {
