@@ -5,7 +5,8 @@
  *
  * Each thread reads `touches` elements, or writes them, at places that a hash of its number says;
  * a written table is cleared before. One line of JSON for each size, number of threads and touches:
- * medians in us of the whole call. The thresholds of csrc/submission/submission.h are chosen from it. */
+ * medians in us of the whole call. The thresholds of csrc/submission/submission.h are chosen from
+ * it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

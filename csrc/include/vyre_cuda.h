@@ -809,9 +809,9 @@ typedef struct vyc_run {
   uint32_t
       iterations; /* of the kernel, each on what the previous one left; 0 means 1. Host runs only */
   uint32_t origin; /* the place of the launch, from vyc_origin_add; 0: none */
-  /* NULL, or a number for each argument. Where the number of an input in host memory is not 0 and the
-   * same as in an earlier run of the kernel, its bytes must be those of that run; they are then not
-   * copied to the device again if they are still there. Host runs only */
+  /* NULL, or a number for each argument. Where the number of an input in host memory is not 0 and
+   * the same as in an earlier run of the kernel, its bytes must be those of that run; they are then
+   * not copied to the device again if they are still there. Host runs only */
   const uint64_t *contents;
 } vyc_run;
 

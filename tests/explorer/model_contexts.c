@@ -105,8 +105,8 @@ static CUresult CUDAAPI model_cuThreadExchangeStreamCaptureMode(CUstreamCaptureM
   X(cuDriverGetVersion)                                                                            \
   X(cuGetErrorName)                                                                                \
   X(cuDeviceGet)                                                                                   \
-  X(cuDeviceGetCount) X(cuDeviceGetName) X(cuDeviceGetUuid) X(cuDeviceTotalMem)                    \
-      X(cuDeviceGetAttribute) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease)             \
-          X(cuCtxGetCurrent) X(cuCtxSetCurrent) X(cuCtxGetDevice) X(cuCtxGetId)                    \
-              X(cuThreadExchangeStreamCaptureMode)
+  X(cuDeviceGetCount)                                                                              \
+  X(cuDeviceGetName) X(cuDeviceGetUuid) X(cuDeviceTotalMem) X(cuDeviceGetAttribute)                \
+      X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxGetCurrent)                  \
+          X(cuCtxSetCurrent) X(cuCtxGetDevice) X(cuCtxGetId) X(cuThreadExchangeStreamCaptureMode)
 const model_row model_context_rows[] = {MODELLED(MODEL_ROW){NULL, NULL}};

@@ -186,8 +186,9 @@ static CUresult CUDAAPI model_cuGraphLaunch(CUgraphExec handle, CUstream where) 
   X(cuGraphDestroy)                                                                                \
   X(cuGraphAddKernelNode)                                                                          \
   X(cuGraphAddMemcpyNode)                                                                          \
-  X(cuGraphAddMemsetNode) X(cuGraphAddBatchMemOpNode) X(cuGraphKernelNodeSetAttribute)             \
-      X(cuGraphInstantiateWithFlags) X(cuGraphExecKernelNodeSetParams)                             \
-          X(cuGraphExecMemcpyNodeSetParams) X(cuGraphExecMemsetNodeSetParams)                      \
-              X(cuGraphExecDestroy) X(cuGraphUpload) X(cuGraphLaunch)
+  X(cuGraphAddMemsetNode)                                                                          \
+  X(cuGraphAddBatchMemOpNode) X(cuGraphKernelNodeSetAttribute) X(cuGraphInstantiateWithFlags)      \
+      X(cuGraphExecKernelNodeSetParams) X(cuGraphExecMemcpyNodeSetParams)                          \
+          X(cuGraphExecMemsetNodeSetParams) X(cuGraphExecDestroy) X(cuGraphUpload)                 \
+              X(cuGraphLaunch)
 const model_row model_graph_rows[] = {MODELLED(MODEL_ROW){NULL, NULL}};

@@ -183,6 +183,7 @@ static CUresult CUDAAPI model_cuMemsetD32Async(CUdeviceptr to, unsigned value, s
   X(cuMemFree)                                                                                     \
   X(cuMemGetInfo)                                                                                  \
   X(cuMemHostAlloc)                                                                                \
-  X(cuMemFreeHost) X(cuPointerGetAttribute) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync)              \
-      X(cuMemcpyDtoDAsync) X(cuMemsetD8Async) X(cuMemsetD32Async)
+  X(cuMemFreeHost)                                                                                 \
+  X(cuPointerGetAttribute) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync)          \
+      X(cuMemsetD8Async) X(cuMemsetD32Async)
 const model_row model_memory_rows[] = {MODELLED(MODEL_ROW){NULL, NULL}};

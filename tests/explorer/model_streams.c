@@ -119,6 +119,7 @@ static CUresult CUDAAPI model_cuEventElapsedTime(float *milliseconds, CUevent st
   X(cuStreamDestroy)                                                                               \
   X(cuStreamQuery)                                                                                 \
   X(cuStreamSynchronize)                                                                           \
-  X(cuStreamIsCapturing) X(cuStreamWaitEvent) X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord)  \
-      X(cuEventQuery) X(cuEventElapsedTime)
+  X(cuStreamIsCapturing)                                                                           \
+  X(cuStreamWaitEvent) X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) X(cuEventQuery)         \
+      X(cuEventElapsedTime)
 const model_row model_stream_rows[] = {MODELLED(MODEL_ROW){NULL, NULL}};

@@ -102,7 +102,7 @@ def driver_started(path: str | None = None) -> bool:
 def refuse_pickle(self, protocol):
     """`__reduce_ex__` of objects that belong to a device."""
     raise TypeError(
-        f"a {type(self).__name__} belongs to a device that this process has opened, and cannot be pickled: send "
+        f"this {type(self).__name__} belongs to a device that this process has opened, and cannot be pickled: send "
         "programs, bundles and NumPy arrays (array.numpy()), and open the device where they arrive"
     )
 
