@@ -105,13 +105,6 @@ def total(suffix: str, *, subtract: bool) -> Rule:
     return rule
 
 
-def product_fast(b: Builder, type_: str, left: int, right: int) -> int | None:
-    """Infinity times a subnormal is folded without flushing it, except for the form that names a rounding."""
-    if type_ != "f32" or not (may_fold(b.function, left) and may_fold(b.function, right)):
-        return None
-    return b.apply("multiply.ftz", left, right)
-
-
 def extreme_of_one(suffix: str) -> Rule:
     """min and max of x and x: after a negation, ptxas forgets to truncate when it is converted to an integer."""
 
@@ -245,12 +238,11 @@ def _limited_to_one(b: Builder, type_: str, suffix: str, value: int) -> int | No
 RULES: dict[str, Callable[..., int | None]] = {
     **{f"less{suffix}": order(True, bool(suffix)) for suffix in ("", ".ftz")},
     **{f"less_equal{suffix}": order(False, bool(suffix)) for suffix in ("", ".ftz")},
-    **{f"add{suffix}": total(suffix, subtract=False) for suffix in ("", ".ftz", ".fast")},
-    **{f"subtract{suffix}": total(suffix, subtract=True) for suffix in ("", ".ftz", ".fast")},
+    **{f"add{suffix}": total(suffix, subtract=False) for suffix in ("", ".ftz")},
+    **{f"subtract{suffix}": total(suffix, subtract=True) for suffix in ("", ".ftz")},
     **{f"fmax{suffix}": maximum_ignoring(suffix) for suffix in ("", ".ftz")},
     **{f"fmin{suffix}": minimum_ignoring(suffix) for suffix in ("", ".ftz")},
     **{f"{op}{suffix}": extreme_of_one(suffix) for op in ("minimum", "maximum") for suffix in ("", ".ftz")},
     **{f"negative{suffix}": negative(suffix) for suffix in ("", ".ftz")},
     **{f"absolute{suffix}": absolute(suffix) for suffix in ("", ".ftz")},
-    "multiply.fast": product_fast,
 }

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from vyre_cuda.codegen.forms.isel import BITS
-from vyre_cuda.codegen.ssa import float_rules
+from vyre_cuda.codegen.ssa import contraction, float_rules
 from vyre_cuda.codegen.ssa.foldable import may_fold
 from vyre_cuda.codegen.ssa.intervals import FULL, wrap
 from vyre_cuda.codegen.ssa.logic import compared, of_two
@@ -366,7 +366,7 @@ RULES: dict[str, Rule] = {
 
 def simplified(b: Builder, op: str, type_: str, args: tuple[int, ...]) -> int | None:
     """A simpler or safer value of the op, None where there is none."""
-    for rules in (RULES, float_rules.RULES):
+    for rules in (RULES, float_rules.RULES, contraction.RULES):
         rule = rules.get(op)
         if rule is not None:
             value = rule(b, type_, *args)
