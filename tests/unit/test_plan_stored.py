@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -74,52 +74,75 @@ def test_any_bytes_are_facts_or_a_value_error(data):
     read(data)
 
 
-values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=6,
-)
+def lines(facts: bytes) -> list[list[str]]:
+    return [line.split("\t") for line in facts.decode().split("\n")]
+
+
+def joined(rows: list[list[str]]) -> bytes:
+    return "\n".join("\t".join(row) for row in rows).encode()
+
+
+words = st.text(max_size=5) | st.integers().map(str) | st.sampled_from([word for row in lines(FACTS) for word in row])
 
 
 @given(data=st.data())
 def test_any_change_of_facts_is_facts_or_a_value_error(data):
-    facts = json.loads(FACTS)
-    place = facts
-    while True:
-        at = data.draw(st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place))))
-        inner = place[at]
-        if isinstance(inner, (dict, list)) and inner and data.draw(st.booleans()):
-            place = inner
-            continue
-        break
-    if data.draw(st.booleans()):
-        place[at] = data.draw(values)
-    else:
-        del place[at]
+    rows = lines(FACTS)
+    row = data.draw(st.sampled_from(rows))
+    at = data.draw(st.integers(0, len(row) - 1))
+    match data.draw(st.sampled_from(("replace", "insert", "delete", "repeat", "drop"))):
+        case "replace":
+            row[at] = data.draw(words)
+        case "insert":
+            row.insert(at, data.draw(words))
+        case "delete":
+            del row[at]
+        case "repeat":
+            rows.append(row)
+        case "drop":
+            rows.remove(row)
 
-    read(json.dumps(facts).encode())
+    read(joined(rows))
+
+
+def first(rows: list[list[str]], kind: str) -> list[str]:
+    return next(row for row in rows if row[0] == kind)
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        lambda f: f["access"].pop("x"),
-        lambda f: f["covered"].append("y"),
-        lambda f: f["parameters"][0].__setitem__(1, "y"),
-        lambda f: f["parameters"][0].__setitem__(0, "register"),
-        lambda f: f["sites"][0].__setitem__(3, 10_000),
-        lambda f: f["sites"][0].__setitem__(0, "race"),
-        lambda f: f.__setitem__("cooperative", 1),
-        lambda f: f.__setitem__("parameter_bytes", 8.0),
-        lambda f: f.pop("entry"),
+        lambda rows: rows.remove(next(row for row in rows if row[:2] == ["access", "x"])),
+        lambda rows: rows.append(["covered", "y"]),
+        lambda rows: rows.append(["other", "y"]),
+        lambda rows: rows.append(["kernel", "y", "0", "0", "0", "0"]),
+        lambda rows: first(rows, "parameter").__setitem__(2, "y"),
+        lambda rows: first(rows, "parameter").__setitem__(1, "register"),
+        lambda rows: first(rows, "parameter").__setitem__(3, "u128"),
+        lambda rows: first(rows, "parameter").__setitem__(4, "-8"),
+        lambda rows: first(rows, "site").__setitem__(4, "10000"),
+        lambda rows: first(rows, "site").__setitem__(1, "race"),
+        lambda rows: first(rows, "site").__setitem__(2, "not hex"),
+        lambda rows: first(rows, "kernel").__setitem__(5, "2"),
+        lambda rows: first(rows, "kernel").__setitem__(2, "8.0"),
+        lambda rows: first(rows, "kernel").pop(1),
+        lambda rows: rows.remove(first(rows, "kernel")),
     ],
 )
 def test_facts_of_another_program_are_refused(change):
-    facts = json.loads(FACTS)
-    change(facts)
+    rows = lines(FACTS)
+    change(rows)
 
     with pytest.raises(ValueError):
-        stored.decode(json.dumps(facts).encode(), TEXT, PROGRAM)
+        stored.decode(joined(rows), TEXT, PROGRAM)
+
+
+@pytest.mark.parametrize("message", ["", "a\ttab and a\nline", "\x00", "\ud800 alone", "Größe"])
+def test_any_message_is_read_back(message):
+    site = replace(LOWERED.sites[0], message=message)
+    lowered = replace(LOWERED, sites=(site, *LOWERED.sites[1:]))
+
+    assert stored.decode(stored.encode(lowered), TEXT, PROGRAM) == lowered
 
 
 def test_a_text_that_is_no_text_is_refused():

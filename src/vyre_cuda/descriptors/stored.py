@@ -1,13 +1,15 @@
 """The result of lowering a program as bytes, for a cache; the text is stored separately.
 
+A fact is a line: its kind, then its words, separated by tabs. Names contain no tab; messages may, and are in hex.
+It is not JSON, because importing `json` would take a tenth of a process's start.
+
 What is read back fits its program, or raises ValueError: sources and types are the program's own.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import Any, TypeVar, get_args
+from typing import TypeVar, get_args
 
 from vyre_cuda.codegen.core.lowered import Access, KernelParameter, Lowered, ParameterKind, Site, SiteKind
 from vyre_cuda.ir.core import walk
@@ -17,109 +19,104 @@ from vyre_cuda.ir.core.types import BY_NAME
 _PARAMETER_KINDS: tuple[ParameterKind, ...] = get_args(ParameterKind)
 # Not "race", which needs the text of the run.
 _SITE_KINDS: tuple[SiteKind, ...] = ("assert", "bounds")
+_KINDS = ("kernel", "parameter", "access", "covered", "site")
+_FLAGS = {"0": False, "1": True}
 
 T = TypeVar("T")
+Words = list[str]
 
 
 def encode(lowered: Lowered) -> bytes:
     """Everything except the text."""
-    facts = {
-        "entry": lowered.entry,
-        "parameters": [
-            [p.kind, p.name, None if p.type is None else p.type.name, p.offset, p.size] for p in lowered.parameters
-        ],
-        "parameter_bytes": lowered.parameter_bytes,
-        "shared_bytes": lowered.shared_bytes,
-        "dynamic_shared_bytes": lowered.dynamic_shared_bytes,
-        "access": {name: [a.loads, a.stores, a.atomics, a.streaming, a.sectors] for name, a in lowered.access.items()},
-        "covered": list(lowered.covered),
-        "sites": [[site.kind, site.message, site.buffer, site.statement] for site in lowered.sites],
-        "cooperative": lowered.cooperative,
-    }
-    return json.dumps(facts, separators=(",", ":")).encode("ascii")
+    sizes = (lowered.parameter_bytes, lowered.shared_bytes, lowered.dynamic_shared_bytes)
+    facts: list[tuple[str | int, ...]] = [("kernel", lowered.entry, *sizes, int(lowered.cooperative))]
+    for p in lowered.parameters:
+        facts.append(("parameter", p.kind, p.name, "" if p.type is None else p.type.name, p.offset, p.size))
+    for name, a in lowered.access.items():
+        facts.append(("access", name, int(a.loads), int(a.stores), int(a.atomics), int(a.streaming), a.sectors))
+    facts += (("covered", name) for name in lowered.covered)
+    for site in lowered.sites:
+        message = site.message.encode("utf-8", "surrogatepass").hex()
+        facts.append(("site", site.kind, message, site.buffer, site.statement))
+    return "\n".join("\t".join(map(str, fact)) for fact in facts).encode("ascii")
 
 
 def decode(data: bytes, ptx: bytes, program: Program) -> Lowered:
     """The argument of `encode`, for an equal program. ValueError for anything else."""
     try:
-        facts = json.loads(data)
+        facts: dict[str, list[Words]] = {kind: [] for kind in _KINDS}
+        for line in data.decode("ascii").split("\n"):
+            kind, *words = line.split("\t")
+            facts[kind].append(words)
         return _lowered(facts, ptx.decode("ascii"), program)
-    except (KeyError, TypeError, IndexError, RecursionError) as error:
+    except KeyError as error:
         raise ValueError(f"malformed record of a lowering: {error!r}") from None
 
 
-def _lowered(facts: Any, ptx: str, program: Program) -> Lowered:
+def _lowered(facts: dict[str, list[Words]], ptx: str, program: Program) -> Lowered:
+    ((entry, *sizes, cooperative),) = facts["kernel"]
+    parameter_bytes, shared_bytes, dynamic_shared_bytes = map(_number, sizes)
     buffers = [p.name for p in program.parameters if p.is_buffer]
-    access = {name: _access(_one(list, facts["access"][name])) for name in buffers}
-    covered = tuple(_all(str, facts["covered"]))
-    parameters = tuple(_parameter(row) for row in _one(list, facts["parameters"]))
+    access = {name: row for name, *row in facts["access"]}
+    covered = tuple(name for (name,) in facts["covered"])
+    parameters = tuple(_parameter(row) for row in facts["parameter"])
     declared = [p.name for p in parameters if p.kind in ("buffer", "scalar")]
     sized = {p.name for p in parameters if p.kind == "size"}
     if declared != [p.name for p in program.parameters] or not sized.union(covered) <= set(buffers):
         raise ValueError("the parameters are not those of the program")
     return Lowered(
         ptx=ptx,
-        entry=_one(str, facts["entry"]),
+        entry=entry,
         parameters=parameters,
-        parameter_bytes=_number(facts["parameter_bytes"]),
-        shared_bytes=_number(facts["shared_bytes"]),
-        dynamic_shared_bytes=_number(facts["dynamic_shared_bytes"]),
-        access=access,
+        parameter_bytes=parameter_bytes,
+        shared_bytes=shared_bytes,
+        dynamic_shared_bytes=dynamic_shared_bytes,
+        access={name: _access(access[name]) for name in buffers},
         covered=covered,
-        sites=_sites(_one(list, facts["sites"]), program),
-        cooperative=_one(bool, facts["cooperative"]),
+        sites=_sites(facts["site"], program),
+        cooperative=_FLAGS[cooperative],
     )
 
 
-def _access(row: list[Any]) -> Access:
+def _access(row: Words) -> Access:
     *uses, sectors = row
-    loads, stores, atomics, streaming = _all(bool, uses)
+    loads, stores, atomics, streaming = (_FLAGS[use] for use in uses)
     return Access(loads, stores, atomics, streaming, _number(sectors))
 
 
-def _parameter(row: Any) -> KernelParameter:
-    kind, name, type_name, offset, size = _one(list, row)
+def _parameter(row: Words) -> KernelParameter:
+    kind, name, type_name, offset, size = row
     return KernelParameter(
         kind=_among(_PARAMETER_KINDS, kind),
-        name=_one(str, name),
-        type=None if type_name is None else BY_NAME[type_name],
+        name=name,
+        type=BY_NAME[type_name] if type_name else None,
         offset=_number(offset),
         size=_number(size),
     )
 
 
-def _sites(rows: list[Any], program: Program) -> tuple[Site, ...]:
+def _sites(rows: list[Words], program: Program) -> tuple[Site, ...]:
     if not rows:
         return ()
     statements = list(walk.statements(program.body))
     sites = []
-    for kind, message, buffer, number in rows:
-        if _number(number) >= len(statements):
+    for kind, message, buffer, word in rows:
+        number = _number(word)
+        if number >= len(statements):
             raise ValueError("it names a statement that the program does not have")
-        source = statements[number].source
-        sites.append(Site(_among(_SITE_KINDS, kind), _one(str, message), _one(str, buffer), number, source))
+        text = bytes.fromhex(message).decode("utf-8", "surrogatepass")
+        sites.append(Site(_among(_SITE_KINDS, kind), text, buffer, number, statements[number].source))
     return tuple(sites)
 
 
-def _one(type_: type[T], value: Any) -> T:
-    """The value, which must have exactly this type."""
-    if type(value) is not type_:
-        raise ValueError(f"a {type(value).__name__}, not a {type_.__name__}")
-    found: T = value
-    return found
-
-
-def _number(value: Any) -> int:
+def _number(word: str) -> int:
     """A number of bytes or of a statement."""
-    if not 0 <= _one(int, value) < 1 << 31:
-        raise ValueError(f"{value} is out of range")
-    return int(value)
+    number = int(word)
+    if not 0 <= number < 1 << 31:
+        raise ValueError(f"{number} is out of range")
+    return number
 
 
-def _all(type_: type[T], values: Any) -> list[T]:
-    return [_one(type_, value) for value in _one(list, values)]
-
-
-def _among(known: Sequence[T], value: Any) -> T:
-    """The one that equals the value."""
-    return known[known.index(value)]
+def _among(known: Sequence[T], word: str) -> T:
+    """The one that equals the word."""
+    return known[known.index(word)]

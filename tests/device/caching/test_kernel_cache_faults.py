@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -41,13 +39,26 @@ def _rewritten(change: Callable[[list[bytes]], list[bytes]]) -> Callable[[bytes]
     return rewrite
 
 
-def _facts(change: Callable[[dict[str, Any]], None]) -> Callable[[bytes], bytes]:
+def _facts(change: Callable[[list[str]], list[str]]) -> Callable[[bytes], bytes]:
+    """Other lines of facts."""
+
     def changed(sections: list[bytes]) -> list[bytes]:
-        facts = json.loads(sections[0])
-        change(facts)
-        return [json.dumps(facts).encode(), *sections[1:]]
+        lines = sections[0].decode("ascii").split("\n")
+        return ["\n".join(change(lines)).encode("ascii"), *sections[1:]]
 
     return _rewritten(changed)
+
+
+def _word(kind: str, at: int, word: str) -> Callable[[bytes], bytes]:
+    """Another word in the first fact of this kind."""
+
+    def change(lines: list[str]) -> list[str]:
+        number = next(number for number, line in enumerate(lines) if line.startswith(f"{kind}\t"))
+        words = lines[number].split("\t")
+        words[at] = word
+        return [*lines[:number], "\t".join(words), *lines[number + 1 :]]
+
+    return _facts(change)
 
 
 DAMAGE = {
@@ -56,15 +67,15 @@ DAMAGE = {
     "empty": _nothing,
     "two sections": _rewritten(lambda sections: sections[:2]),
     "four sections": _rewritten(lambda sections: [*sections, b""]),
-    "no facts": _rewritten(lambda sections: [b"{}", *sections[1:]]),
+    "no facts": _rewritten(lambda sections: [b"", *sections[1:]]),
     "no image": _rewritten(lambda sections: [*sections[:2], b""]),
     "text of nothing": _rewritten(lambda sections: [*sections[:2], b"nonsense"]),
-    "another kernel": _facts(lambda facts: facts.__setitem__("entry", "other")),
-    "offsets out of the block": _facts(lambda facts: facts["parameters"][0].__setitem__(3, 10**6)),
-    "offsets beyond 32 bits": _facts(lambda facts: facts["parameters"][0].__setitem__(3, 10**12)),
-    "no parameters": _facts(lambda facts: facts.__setitem__("parameters", [])),
-    "a negative size": _facts(lambda facts: facts.__setitem__("parameter_bytes", -1)),
-    "shared memory of no device": _facts(lambda facts: facts.__setitem__("dynamic_shared_bytes", 2**31)),
+    "another kernel": _word("kernel", 1, "other"),
+    "offsets out of the block": _word("parameter", 4, "1000000"),
+    "offsets beyond 32 bits": _word("parameter", 4, "1000000000000"),
+    "no parameters": _facts(lambda lines: [line for line in lines if not line.startswith("parameter\t")]),
+    "a negative size": _word("kernel", 2, "-1"),
+    "shared memory of no device": _word("kernel", 4, str(2**31)),
 }
 
 
