@@ -28,7 +28,7 @@ def digest_of(package: str) -> bytes:
         for path in _modules(os.path.join(package, room)):
             with open(path, "rb", buffering=0) as file:
                 data = file.read()
-            parts += [f"{os.path.relpath(path, package)} {len(data)}".encode(), data]
+            parts += [f"{path[len(package) + 1 :]} {len(data)}".encode(), data]
     return digest(*parts)
 
 
