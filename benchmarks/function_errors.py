@@ -20,6 +20,7 @@ import numpy as np
 from harness.environment import commit_name
 
 from vyre_cuda.functions import table
+from vyre_cuda.ir.core.ops import FUNCTIONS
 from vyre_cuda.testing.function_errors import measured
 
 SEED = 2
@@ -31,7 +32,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results"))
     options = parser.parse_args(arguments)
     rows: list[dict[str, Any]] = []
-    for name in table.ARITY:
+    for name in FUNCTIONS:
         found, bound = measured(name, options.count, seed=SEED), table.exact_form(name, "f64").ulp
         rows.append(
             {

@@ -14,7 +14,7 @@ from pathlib import Path
 from vyre_cuda.codegen.cost import cost
 from vyre_cuda.functions import table
 from vyre_cuda.functions.forms import Form
-from vyre_cuda.ir.core.ops import OPS, Op
+from vyre_cuda.ir.core.ops import FUNCTIONS, OPS, Op
 from vyre_cuda.ir.core.types import FLOATS, INTEGERS, NUMBERS, TYPES, Type, f32, f64
 from vyre_cuda.testing.conformance import CELLS, WAYS, Recording, read
 
@@ -22,7 +22,7 @@ PAGE = Path(__file__).with_name("programs.md")
 BEGIN = "<!-- op table: begin; written by docs/generate.py -->\n"
 END = "<!-- op table: end -->\n"
 
-FUNCTIONS = Path(__file__).with_name("functions.md")
+FUNCTIONS_PAGE = Path(__file__).with_name("functions.md")
 FUNCTIONS_BEGIN = "<!-- functions: begin; written by docs/generate.py -->\n"
 FUNCTIONS_END = "<!-- functions: end -->\n"
 
@@ -62,7 +62,7 @@ def op_table() -> str:
     """Every op as a row of a Markdown table, in the order of the package's table."""
     lines = ["| write | or | operands | result | rule |", "| --- | --- | --- | --- | --- |"]
     for op in OPS.values():
-        cells = (_call(op), _operator(op), _types(op.types), _RESULTS[op.result], op.rule)
+        cells = (_call(op), _operator(op), _types(op.types), _RESULTS[op.result], _rule(op))
         lines.append(f"| {' | '.join(cell.replace('|', BAR) for cell in cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -82,6 +82,13 @@ def _operator(op: Op) -> str:
     return f"`x {op.symbol} y`" if op.symbol else ""
 
 
+def _rule(op: Op) -> str:
+    if op.name not in FUNCTIONS:
+        return op.rule
+    bounds = ", ".join(f"{table.exact_form(op.name, type_.name).ulp:g} ULP for {type_}" for type_ in (f32, f64))
+    return f"within {bounds}; f16 and bf16 through f32"
+
+
 def _types(types: tuple[Type, ...]) -> str:
     return _GROUPS.get(types, ", ".join(f"`{type_}`" for type_ in types))
 
@@ -96,8 +103,8 @@ def function_table() -> str:
         "| function | type | form | precisions | bound in ULP | largest measured error, and where | instructions |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for name in table.ARITY:
-        for type_ in (t for t in (f32, f64) if table.has(name, t.name)):
+    for name in FUNCTIONS:
+        for type_ in (f32, f64):
             for form in table.forms(name, type_.name):
                 cells = (
                     f"`{name}`",
@@ -217,7 +224,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     check = "--check" in (sys.argv[1:] if argv is None else argv)
     pages = {
         PAGE: current(PAGE.read_text(encoding="utf-8")),
-        FUNCTIONS: current_functions(FUNCTIONS.read_text(encoding="utf-8")),
+        FUNCTIONS_PAGE: current_functions(FUNCTIONS_PAGE.read_text(encoding="utf-8")),
         CONFORMANCE: conformance_page(recordings()),
     }
     outdated = 0

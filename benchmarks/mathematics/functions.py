@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import vyre_cuda as vc
-from vyre_cuda.functions import table
+from vyre_cuda.ir.core.ops import FUNCTIONS
 
 
 @dataclass(frozen=True)
@@ -20,11 +20,11 @@ class Subject:
 
     @property
     def arity(self) -> int:
-        return table.ARITY[self.name]
+        return FUNCTIONS[self.name].arity
 
 
 def _plain(name: str, cuda: str, low: float, high: float) -> Subject:
-    operands = "(x, y)" if table.ARITY[name] == 2 else "(x)"
+    operands = "(x, y)" if FUNCTIONS[name].arity == 2 else "(x)"
     return Subject(name, f"{cuda}f{operands}", f"{cuda}{operands}", low, high)
 
 
@@ -63,7 +63,7 @@ SUBJECTS = (
 def program(name: str, type_: vc.Type, block: int = 256) -> vc.Program:
     """out[i] = name(x[i]), or name(x[i], y[i])."""
     b = vc.Builder(name, block=block)
-    inputs = [b.input("xy"[number], type_) for number in range(table.ARITY[name])]
+    inputs = [b.input("xy"[number], type_) for number in range(FUNCTIONS[name].arity)]
     out = b.output("out", type_, size=inputs[0].size)
     i = b.let("i", vc.global_id.x)
     with b.if_(i < out.size):

@@ -49,7 +49,7 @@ def test_outdated_page_is_found_and_rewritten(
     monkeypatch.setattr(generate, "PAGE", page)
     functions = tmp_path / "functions.md"
     functions.write_text(f"{generate.FUNCTIONS_BEGIN}| old |\n{generate.FUNCTIONS_END}")
-    monkeypatch.setattr(generate, "FUNCTIONS", functions)
+    monkeypatch.setattr(generate, "FUNCTIONS_PAGE", functions)
     monkeypatch.setattr(generate, "CONFORMANCE", tmp_path / "conformance.md")
 
     assert generate.main(["--check"]) == 1

@@ -11,9 +11,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import vyre_cuda as vc
-from vyre_cuda.functions import table
 from vyre_cuda.ir.core import nodes
-from vyre_cuda.ir.core.ops import ATOMICS, OPS, WARP_OPS, AtomicOp, Op, WarpOp
+from vyre_cuda.ir.core.ops import ATOMICS, FUNCTIONS, OPS, WARP_OPS, AtomicOp, Op, WarpOp
 from vyre_cuda.ir.core.types import TYPES, Type, bf16, f64
 from vyre_cuda.ir.core.walk import expressions, operands, statements
 from vyre_cuda.testing.compare import assert_close, assert_same, ulp_distance
@@ -117,10 +116,10 @@ def test_random_programs_use_every_statement_op_and_type() -> None:
                 seen[e.type] += 1
 
     count()
-    everything: set[Any] = {*OPS, *TYPES, *STATEMENTS} - table.ARITY.keys()
+    everything: set[Any] = {*OPS, *TYPES, *STATEMENTS} - FUNCTIONS.keys()
 
     assert everything - seen.keys() == set()
-    assert len(table.ARITY.keys() & seen.keys()) > len(table.ARITY) // 2  # too many to meet each by chance
+    assert len(FUNCTIONS.keys() & seen.keys()) > len(FUNCTIONS) // 2  # too many to meet each by chance
 
 
 # ---- comparing ------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from vyre_cuda.codegen.lower import lower
 from vyre_cuda.functions import table
 from vyre_cuda.functions.forms import Form
 from vyre_cuda.ir.core.nodes import Apply, Const, Parameter, Scalar, Store
+from vyre_cuda.ir.core.ops import FUNCTIONS
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, u32
 from vyre_cuda.records import dataclass
@@ -32,7 +33,7 @@ class Cost:
 
 def cost(function: str, type_: Type, form: Form) -> Cost:
     """The instructions of a form for f32 or f64, between the flushes that a precision may add."""
-    names = [f"x{number}" for number in range(table.ARITY[function])]
+    names = [f"x{number}" for number in range(FUNCTIONS[function].arity)]
     value = Apply(type_, function, tuple(Scalar(type_, name) for name in names))
     program = Program(
         "cost",

@@ -9,24 +9,12 @@ from vyre_cuda.functions.forms import Form
 from vyre_cuda.functions.forms_f32 import FORMS_F32
 from vyre_cuda.functions.forms_f64 import FORMS_F64
 
-_ONE_OPERAND = (
-    *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "cbrt", "rsqrt", "erf", "sigmoid"),
-    *("sin", "cos", "tan", "arcsin", "arccos", "arctan"),
-    *("sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh"),
-)
-_TWO_OPERANDS = ("power", "hypot", "arctan2")
-ARITY: dict[str, int] = {**dict.fromkeys(_ONE_OPERAND, 1), **dict.fromkeys(_TWO_OPERANDS, 2)}
 _FORMS = {"f32": FORMS_F32, "f64": FORMS_F64}
 
 # What "fast" may use: the cheapest form whose bound is at most this many ULP.
 FAST_ULP = 8.0
 # The bound of f16 and bf16: half a ULP for the rounding of an f32 that is off by less than 2^-10 of their ULP.
 HALF_ULP = 0.51
-
-
-def has(function: str, type_: str) -> bool:
-    """Whether the function exists for values of this machine type."""
-    return function in _FORMS[type_]
 
 
 def forms(function: str, type_: str) -> tuple[Form, ...]:

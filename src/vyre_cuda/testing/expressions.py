@@ -13,12 +13,11 @@ from typing import Any, Literal, TypeVar
 
 from hypothesis import strategies as st
 
-from vyre_cuda.functions.table import ARITY
 from vyre_cuda.ir.builder import functions as vc
 from vyre_cuda.ir.builder.handles import Buffer, Variable
 from vyre_cuda.ir.builder.operators import Expression
 from vyre_cuda.ir.builder.values import Value, apply
-from vyre_cuda.ir.core.ops import OPS
+from vyre_cuda.ir.core.ops import FUNCTIONS, OPS
 from vyre_cuda.ir.core.scalars import value_of
 from vyre_cuda.ir.core.types import BY_NAME, INTEGERS, TYPES, Type, bool_
 from vyre_cuda.testing.edges import bit_patterns, from_bits
@@ -47,7 +46,9 @@ def _producers(result: Type) -> list[Producer]:
 
 # Mathematical functions share a few groups, other ops are one each.
 _FUNCTION_GROUPS = 6
-_GROUPS = {name: f"functions {list(ARITY).index(name) % _FUNCTION_GROUPS}" if name in ARITY else name for name in OPS}
+_GROUPS = {name: name for name in OPS} | {
+    name: f"functions {number % _FUNCTION_GROUPS}" for number, name in enumerate(FUNCTIONS)
+}
 
 PRODUCERS: dict[Type, list[Producer]] = {type_: _producers(type_) for type_ in TYPES}
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vyre_cuda.functions import table
+from vyre_cuda.ir.core.ops import FUNCTIONS
 from vyre_cuda.ir.core.types import f64
 from vyre_cuda.ir.semantics.elementwise import function
 from vyre_cuda.testing.accuracy import errors, exact
@@ -26,7 +26,7 @@ class LargestError:
 
 def measured(name: str, count: int, *, seed: int) -> LargestError:
     """The largest error of a function on about `count` operands that depend on nothing but name, count and seed."""
-    columns = operands(name, table.ARITY[name], count, seed)
+    columns = operands(name, FUNCTIONS[name].arity, count, seed)
     total, compute = columns[0].size, function(name, f64)
     largest = LargestError(-1.0, (), total)
     for first in range(0, total, _AT_ONCE):

@@ -11,7 +11,7 @@ import vyre_cuda as vc
 from vyre_cuda.codegen.cost import cost
 from vyre_cuda.functions import table
 from vyre_cuda.functions.forms import Form
-from vyre_cuda.ir.core.ops import OPS
+from vyre_cuda.ir.core.ops import FUNCTIONS, OPS
 from vyre_cuda.ir.core.types import Type, bf16, f16, f32, f64
 from vyre_cuda.ir.semantics.steps import ArraySteps
 from vyre_cuda.testing.accuracy import Array, errors, exact
@@ -20,9 +20,9 @@ from vyre_cuda.testing.conformance import Count
 
 from .op_programs import operands, program
 
-CASES = [(name, type_) for name in table.ARITY for type_ in OPS[name].types]
+CASES = [(name, type_) for name in FUNCTIONS for type_ in OPS[name].types]
 # (function, form) of f32 besides the first: those that rest on approximate instructions, and exact steps, too.
-_OTHERS = [(name, form) for name in table.ARITY for form in table.forms(name, "f32")[1:]]
+_OTHERS = [(name, form) for name in FUNCTIONS for form in table.forms(name, "f32")[1:]]
 SHORT = [(name, form) for name, form in _OTHERS if form.name == "short steps"]
 APPROXIMATE = [each for each in _OTHERS if each not in SHORT]
 SMALLEST_NORMAL = np.float32(2.0**-126)
@@ -50,7 +50,7 @@ def hard(type_: Type, count: int, *, seed: int) -> Array:
 
 
 def columns(name: str, type_: Type, count: int) -> list[Array]:
-    return [hard(type_, count, seed=OPS[name].code + number) for number in range(table.ARITY[name])]
+    return [hard(type_, count, seed=OPS[name].code + number) for number in range(FUNCTIONS[name].arity)]
 
 
 @pytest.mark.thin(5)

@@ -18,7 +18,7 @@ import pytest
 import vyre_cuda as vc
 from vyre_cuda.codegen.forms.precision import FAST_ULP
 from vyre_cuda.functions import table
-from vyre_cuda.ir.core.ops import OPS, Op
+from vyre_cuda.ir.core.ops import FUNCTIONS, OPS, Op
 from vyre_cuda.ir.core.types import FLOATS, Type, bf16, bool_, f16, f32, f64
 from vyre_cuda.testing.compare import assert_same
 from vyre_cuda.testing.edges import EDGES, from_bits
@@ -30,7 +30,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 # Ops of f32 that move bits or look at them: subnormals stay.
 KEEPING = ("where", "bitcast", "copysign", "sign", "signbit", "nextafter", "isnan", "isinf", "isfinite")
 FLOAT_CASES = [case for case in cases() if f32 in case[1:] or case[1].is_float or case[2].is_float]
-APPROXIMATE = {(name, f32) for name in (*FAST_ULP, *(n for n in table.ARITY if len(table.forms(n, "f32")) > 1))}
+APPROXIMATE = {(name, f32) for name in (*FAST_ULP, *(n for n in FUNCTIONS if len(table.forms(n, "f32")) > 1))}
 SMALLEST_NORMAL = np.finfo(np.float32).smallest_normal
 
 

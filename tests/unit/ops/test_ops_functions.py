@@ -7,7 +7,9 @@ import pytest
 from mpmath import mp
 
 from vyre_cuda.functions import table
-from vyre_cuda.ir.core.ops import OPS
+from vyre_cuda.functions.forms_f32 import FORMS_F32
+from vyre_cuda.functions.forms_f64 import FORMS_F64
+from vyre_cuda.ir.core.ops import FUNCTIONS, OPS
 from vyre_cuda.ir.core.types import Type, bf16, f16, f32, f64
 from vyre_cuda.testing.accuracy import Array, worst
 from vyre_cuda.testing.conformance import Count
@@ -16,7 +18,11 @@ from .grid import computed, operand_types, operands
 
 pytestmark = pytest.mark.conformance
 
-FUNCTIONS = [(name, type_) for name in table.ARITY for type_ in OPS[name].types]
+CASES = [(name, type_) for name in FUNCTIONS for type_ in OPS[name].types]
+
+
+def test_every_function_has_forms_for_both_types_and_every_form_is_of_a_function():
+    assert set(FORMS_F32) == set(FORMS_F64) == set(FUNCTIONS)
 
 
 def bound(name: str, type_: Type) -> float:
@@ -39,7 +45,7 @@ def spread(type_: Type, arity: int) -> list[Array]:
 
 @pytest.mark.thin(5)
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "type_"), FUNCTIONS, ids=str)
+@pytest.mark.parametrize(("name", "type_"), CASES, ids=str)
 def test_function_is_within_its_bound(name: str, type_: Type, count_interpreter: Count) -> None:
     types = operand_types(name, type_)
     columns = operands(types)
@@ -54,7 +60,7 @@ def test_function_is_within_its_bound(name: str, type_: Type, count_interpreter:
     count_interpreter("ops", name, type_.name, found.size)
 
 
-@pytest.mark.parametrize("name", [name for name, type_ in FUNCTIONS if type_ is f32])
+@pytest.mark.parametrize("name", [name for name, type_ in CASES if type_ is f32])
 def test_function_of_special_values_is_numpys(name: str) -> None:
     """Where the result is exact: infinities, NaN, zeros of either sign."""
     types = operand_types(name, f32)

@@ -14,6 +14,7 @@ import pytest
 
 from vyre_cuda.functions import table
 from vyre_cuda.functions.forms import Form
+from vyre_cuda.ir.core.ops import FUNCTIONS
 from vyre_cuda.ir.core.types import f32
 from vyre_cuda.ir.semantics.steps import ArraySteps
 from vyre_cuda.testing.accuracy import errors, exact
@@ -22,7 +23,7 @@ from vyre_cuda.testing.compare import assert_same
 from .c_steps import HELPERS, function
 
 SWEEP = Path(__file__).with_name("sweep.c").read_text(encoding="utf-8")
-SHORT = [(name, form) for name in table.ARITY for form in table.forms(name, "f32") if form.name == "short steps"]
+SHORT = [(name, form) for name in FUNCTIONS for form in table.forms(name, "f32") if form.name == "short steps"]
 each_short = pytest.mark.parametrize(("name", "form"), SHORT, ids=lambda case: getattr(case, "name", str(case)))
 ALL = 1 << 32
 PARTS = 64

@@ -12,8 +12,7 @@ from vyre_cuda.codegen.lowering import casts, division, floats, halves, integers
 from vyre_cuda.codegen.lowering.steps import lower_function
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.errors import InternalError
-from vyre_cuda.functions import table
-from vyre_cuda.ir.core.ops import OPS
+from vyre_cuda.ir.core.ops import FUNCTIONS, OPS
 from vyre_cuda.ir.core.types import FLOATS, INTEGERS, NUMBERS, TYPES, Type, bf16, bool_, f16
 
 Way = Callable[..., int]  # (builder, operands...) -> value
@@ -165,7 +164,7 @@ def _put_others() -> None:
 
 
 def _put_functions() -> None:
-    for name in table.ARITY:
+    for name in FUNCTIONS:
         for type_ in OPS[name].types:
             _WAYS[name, type_] = _named_and_typed(lower_function, name, type_)
 

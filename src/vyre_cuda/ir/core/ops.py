@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from vyre_cuda.functions import table
-from vyre_cuda.ir.core.types import FLOATS, INTEGERS, NUMBERS, TYPES, Type, bool_, f64, u32
+from vyre_cuda.ir.core.types import FLOATS, INTEGERS, NUMBERS, TYPES, Type, bool_, u32
 from vyre_cuda.records import dataclass
 
 Result = Literal["same", "bool", "explicit"]
@@ -21,7 +20,8 @@ class Op:
     """One row. `types` are the types that the operands may have; all operands have the same one.
 
     `result` is "same" (the operands' type), "bool" or "explicit" (named by the node: casts). `leading_bool` marks
-    `where`, whose first operand is a bool and not counted among these operands.
+    `where`, whose first operand is a bool and not counted among these operands. `rule` is empty for mathematical
+    functions, whose bounds are in `functions.table`, which a start does not load.
     """
 
     name: str
@@ -35,13 +35,39 @@ class Op:
     rule: str = ""
 
 
-def _function(name: str, code: int, symbol: str = "") -> Op:
-    """A mathematical function, for the types of its forms; f16 and bf16 are computed by the form of f32."""
-    types = tuple(t for t in FLOATS if table.has(name, "f64" if t is f64 else "f32"))
-    bounds = {t: table.exact_form(name, t.name).ulp for t in types if t.bits > 16}
-    rule = ", ".join(f"{bound:g} ULP for {t}" for t, bound in bounds.items())
-    return Op(name, code, table.ARITY[name], types, symbol=symbol, rule=f"within {rule}; f16 and bf16 through f32")
+def _function(name: str, code: int, arity: int = 1, symbol: str = "") -> Op:
+    """A mathematical function; its forms, and so its bounds, are those of `functions.table`."""
+    return Op(name, code, arity, FLOATS, symbol=symbol)
 
+
+_FUNCTIONS = (
+    _function("exp2", 57),
+    _function("exp", 58),
+    _function("expm1", 59),
+    _function("log", 60),
+    _function("log2", 61),
+    _function("log10", 62),
+    _function("log1p", 63),
+    _function("sin", 64),
+    _function("cos", 65),
+    _function("tan", 66),
+    _function("arcsin", 67),
+    _function("arccos", 68),
+    _function("arctan", 69),
+    _function("arctan2", 70, 2),
+    _function("sinh", 71),
+    _function("cosh", 72),
+    _function("tanh", 73),
+    _function("arcsinh", 74),
+    _function("arccosh", 75),
+    _function("arctanh", 76),
+    _function("power", 77, 2, "**"),
+    _function("hypot", 78, 2),
+    _function("cbrt", 79),
+    _function("erf", 80),
+    _function("rsqrt", 81),
+    _function("sigmoid", 82),
+)
 
 _ROWS = (
     Op("add", 1, 2, NUMBERS, commutative=True, symbol="+", rule="integers wrap; floats round to nearest even"),
@@ -107,35 +133,11 @@ _ROWS = (
     Op("sign", 54, 1, NUMBERS, rule="-1, 0 or 1; positive zero for a zero, NaN for NaN"),
     Op("signbit", 55, 1, FLOATS, "bool"),
     Op("nextafter", 56, 2, FLOATS, rule="the next float toward the second operand; the second if both are equal"),
-    _function("exp2", 57),
-    _function("exp", 58),
-    _function("expm1", 59),
-    _function("log", 60),
-    _function("log2", 61),
-    _function("log10", 62),
-    _function("log1p", 63),
-    _function("sin", 64),
-    _function("cos", 65),
-    _function("tan", 66),
-    _function("arcsin", 67),
-    _function("arccos", 68),
-    _function("arctan", 69),
-    _function("arctan2", 70),
-    _function("sinh", 71),
-    _function("cosh", 72),
-    _function("tanh", 73),
-    _function("arcsinh", 74),
-    _function("arccosh", 75),
-    _function("arctanh", 76),
-    _function("power", 77, "**"),
-    _function("hypot", 78),
-    _function("cbrt", 79),
-    _function("erf", 80),
-    _function("rsqrt", 81),
-    _function("sigmoid", 82),
+    *_FUNCTIONS,
 )
 
 OPS: dict[str, Op] = {op.name: op for op in _ROWS}
+FUNCTIONS: dict[str, Op] = {op.name: op for op in _FUNCTIONS}
 
 
 # Memory orders and scopes of atomics. Positions are wire numbers: append only.

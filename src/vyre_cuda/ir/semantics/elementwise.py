@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from vyre_cuda.functions import table
+from vyre_cuda.ir.core.ops import FUNCTIONS
 from vyre_cuda.ir.core.types import Type, bf16, f16
 from vyre_cuda.ir.semantics import casts, floats, half, ints
 from vyre_cuda.ir.semantics.bits import Array, constant
@@ -32,7 +32,7 @@ def apply(op: str, source: Type, result: Type, operands: Sequence[Array]) -> Arr
 
 def function(op: str, type_: Type) -> Callable[..., Array]:
     """The function that computes an op other than a cast on operands of one type. KeyError if there is no such row."""
-    if op in table.ARITY:
+    if op in FUNCTIONS:
         return function_on_arrays(op, type_)
     if type_ is bf16:
         return half.BF16[op]
