@@ -45,7 +45,7 @@ from vyre_cuda.ir.core.nodes import (
     Warp,
     While,
 )
-from vyre_cuda.ir.core.walk import Path, assert_never, buffers_written, children, statements
+from vyre_cuda.ir.core.walk import Path, assert_never, buffers_written, children
 from vyre_cuda.records import dataclass, field
 
 if TYPE_CHECKING:
@@ -83,8 +83,6 @@ class _Left:
 
 def find_divergent(program: Program) -> list[Diagnostic]:
     """A diagnostic for each barrier and warp operation in control flow that may differ but must not."""
-    if not any(isinstance(statement, tuple(_NEEDS)) for statement in statements(program.body)):
-        return []
     graph = _Graph(program)
     graph.body(program.body, (), None)
     spread(graph.sources.values())

@@ -18,8 +18,8 @@ from vyre_cuda.errors import Diagnostic, ProgramError
 from vyre_cuda.ir.check.check_expr import Context, LocalInfo
 from vyre_cuda.ir.check.check_header import check_header
 from vyre_cuda.ir.check.structure import find_malformed, render_malformed
-from vyre_cuda.ir.check.uniformity import find_divergent
 from vyre_cuda.ir.core.nodes import (
+    TOGETHER,
     Assert,
     Assign,
     Atomic,
@@ -45,9 +45,11 @@ from vyre_cuda.ir.core.walk import Path, assert_never, declared_name, statements
 from vyre_cuda.later import later
 
 if TYPE_CHECKING:
+    from vyre_cuda.ir.check import uniformity
     from vyre_cuda.ir.core.program import Program
     from vyre_cuda.ir.text import text
 else:
+    uniformity = later("vyre_cuda.ir.check.uniformity")
     text = later("vyre_cuda.ir.text.text")
 
 
@@ -73,7 +75,8 @@ def _find_meaningless(program: Program) -> list[Diagnostic]:
     context = Context(program.index)
     check_header(program, context)
     _Body(context, program).run()
-    context.found.extend(find_divergent(program))
+    if any(isinstance(statement, TOGETHER) for statement in statements(program.body)):
+        context.found.extend(uniformity.find_divergent(program))
     return context.found
 
 

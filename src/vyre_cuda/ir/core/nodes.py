@@ -257,6 +257,10 @@ Stmt: TypeAlias = (
 )
 
 
+# Statements that threads execute together, so that all of a warp, a block or the grid must reach them.
+TOGETHER = (Warp, Barrier, GridBarrier)
+
+
 # ---- declarations ---------------------------------------------------------------------------------------------------
 
 ParameterKind = Literal["in", "inout", "out", "scalar"]
