@@ -75,7 +75,62 @@ def _init6(s0: Setter, s1: Setter, s2: Setter, s3: Setter, s4: Setter, s5: Sette
     return init
 
 
-INITIALIZERS: tuple[Callable[..., Any], ...] = (_init0, _init1, _init2, _init3, _init4, _init5, _init6)
+def _init7(s0: Setter, s1: Setter, s2: Setter, s3: Setter, s4: Setter, s5: Setter, s6: Setter) -> Any:
+    def init(self: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> None:
+        s0(self, a)
+        s1(self, b)
+        s2(self, c)
+        s3(self, d)
+        s4(self, e)
+        s5(self, f)
+        s6(self, g)
+
+    return init
+
+
+def _init8(s0: Setter, s1: Setter, s2: Setter, s3: Setter, s4: Setter, s5: Setter, s6: Setter, s7: Setter) -> Any:
+    def init(self: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any) -> None:
+        s0(self, a)
+        s1(self, b)
+        s2(self, c)
+        s3(self, d)
+        s4(self, e)
+        s5(self, f)
+        s6(self, g)
+        s7(self, h)
+
+    return init
+
+
+def _init9(
+    s0: Setter, s1: Setter, s2: Setter, s3: Setter, s4: Setter, s5: Setter, s6: Setter, s7: Setter, s8: Setter
+) -> Any:
+    def init(self: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any, i: Any) -> None:
+        s0(self, a)
+        s1(self, b)
+        s2(self, c)
+        s3(self, d)
+        s4(self, e)
+        s5(self, f)
+        s6(self, g)
+        s7(self, h)
+        s8(self, i)
+
+    return init
+
+
+INITIALIZERS: tuple[Callable[..., Any], ...] = (
+    _init0,
+    _init1,
+    _init2,
+    _init3,
+    _init4,
+    _init5,
+    _init6,
+    _init7,
+    _init8,
+    _init9,
+)
 
 
 def initializer(

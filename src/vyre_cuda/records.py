@@ -155,9 +155,10 @@ def _initializer(made: type, declared: dict[str, _Field]) -> Callable[..., None]
 
 def _named(template: FunctionType, names: tuple[str, ...], defaults: tuple[Any, ...], made: type) -> FunctionType:
     """The template with these parameter names, of which the last have defaults."""
-    code = template.__code__.replace(co_varnames=("self", *names), co_name="__init__")
+    changes: dict[str, Any] = {"co_varnames": ("self", *names), "co_name": "__init__"}
     if sys.version_info >= (3, 11):  # the name that errors show
-        code = code.replace(co_qualname=f"{made.__qualname__}.__init__")
+        changes["co_qualname"] = f"{made.__qualname__}.__init__"
+    code = template.__code__.replace(**changes)
     return FunctionType(code, template.__globals__, "__init__", defaults, template.__closure__)
 
 

@@ -54,6 +54,8 @@ def _wide(kind: Any) -> Any:
         f: int
         g: int = 7
         h: int = 8
+        i: int = 9
+        j: int = 10
 
     assert len(Sample.__slots__) >= len(INITIALIZERS)
     return Sample
@@ -169,6 +171,16 @@ def test_patterns_match_by_position():
     match Pair(1, 3):
         case Pair(first, second):
             assert (first, second) == (1, 3)
+
+
+@pytest.mark.parametrize("count", range(len(INITIALIZERS) + 2))
+def test_any_number_of_fields_is_set_in_order(count):
+    names = [f"field{number}" for number in range(count)]
+    plain = type("Sample", (), {"__annotations__": dict.fromkeys(names, "int")})
+    made = records.dataclass(frozen=True, slots=True)(plain)
+
+    assert [getattr(made(*range(count)), name) for name in names] == list(range(count))
+    assert made(**dict(zip(names, range(count), strict=True))) == made(*range(count))
 
 
 @pytest.mark.parametrize("make", [_frozen, _mutable, _wide])

@@ -25,9 +25,9 @@ MAX_TREE = 64
 _SMALL_TREE = 20  # three operands of this many nodes and their op stay within MAX_TREE
 
 # Ops by operator: the row whose types fit the operands is chosen.
-BY_SYMBOL: dict[str, tuple[Op, ...]] = {
-    symbol: tuple(op for op in OPS.values() if op.symbol == symbol) for symbol in {op.symbol for op in OPS.values()}
-}
+BY_SYMBOL: dict[str, tuple[Op, ...]] = {}
+for _op in OPS.values():
+    BY_SYMBOL[_op.symbol] = (*BY_SYMBOL.get(_op.symbol, ()), _op)
 BY_SYMBOL |= {"~": (OPS["invert"], OPS["logical_not"]), "neg": (OPS["negative"],), "abs": (OPS["absolute"],)}
 
 
