@@ -8,6 +8,9 @@
 #define MOST 4096
 #define FEW 8 /* questions of an allocation, about one stream */
 #define NOT_READY 600
+#define IMPATIENT_NS 1000000
+#define PATIENT_NS 10000000000 /* as contexts are at first */
+#define SLOW_US 5000 /* longer than impatient waits */
 
 static CUresult (*real_query)(CUevent), (*real_record)(CUevent, CUstream);
 static uint64_t queries;
@@ -74,11 +77,13 @@ static world begin(void) {
 static void end(world *w) {
   passed = SIZE_MAX;
   held_back = NULL;
+  CHECK(emulator_set("delay_us", SLOW_US) == 0); /* the marks that `in` gets on its release */
   end_piece(&w->in);
   for (int i = 0; i < 2; i++) vyc_stream_release(w->streams[i]);
   vyc_prepared_release(w->plan);
   vyc_module_release(w->module);
   vyc_context_release(w->context);
+  CHECK(emulator_set("delay_us", 0) == 0);
   check_nothing_lives();
 }
 
@@ -176,12 +181,13 @@ static void a_stream_that_stands_still_holds_back_its_own_blocks_alone(void) {
 static void a_trim_frees_what_has_passed(void) {
   world w = begin();
   release_used(&w, 100, 0, 1, pieces);
-  OK(vyc_context_set_patience(w.context, 1000000));
+  OK(vyc_context_set_patience(w.context, IMPATIENT_NS));
   passed = record_count;
   held_back = records[1].stream;
   OK(vyc_context_trim(w.context));
   const stats half = read_stats(DEVICE, w.context);
   CHECK(half.frees == 0 && half.idle >= (uint64_t)100 * N * 4);
+  OK(vyc_context_set_patience(w.context, PATIENT_NS)); /* or the close gives slow work up */
   held_back = NULL;
   OK(vyc_context_trim(w.context));
   const stats all = read_stats(DEVICE, w.context);
