@@ -103,11 +103,10 @@ static void unlink_exec(vyc_context *context, vyc_launch_graph *exec) {
   exec->counted = false;
 }
 
-/* Caller holds execs_lock. The exec that was launched longest ago, claimed, or NULL when all have
- * been launched lately. */
-static vyc_launch_graph *take_oldest(vyc_context *context, uint32_t now) {
+/* Caller holds execs_lock. The exec that was launched longest ago, claimed, or NULL when none is
+ * older than `age`. */
+static vyc_launch_graph *take_oldest(vyc_context *context, uint32_t now, uint32_t age) {
   vyc_launch_graph *oldest = NULL;
-  uint32_t age = VYC_LAUNCH_GRAPH_BUDGET - 1;
   for (vyc_launch_graph *exec = kernels(context)->execs; exec != NULL; exec = exec->next) {
     const uint32_t its = now - atomic_load_explicit(&exec->stamp, memory_order_relaxed);
     if (its <= age || its > UINT32_MAX / 2) continue;
@@ -119,22 +118,26 @@ static vyc_launch_graph *take_oldest(vyc_context *context, uint32_t now) {
   return oldest;
 }
 
-#define LOOK_EVERY 16u /* launches without room between two looks through the list */
+/* Launches without room from one look through the list to the next: a prime, so that calls in turn
+ * do not leave every look to the same one of them. */
+#define LOOK_EVERY 31u
 
-/* Count the exec as one of the budget; false when there is no room. */
+/* Count the exec as one of the budget; false when there is no room. It takes the place of one that
+ * rests for longer than it did itself: of more execs than there is room for, launched in turn,
+ * those stay that are there. */
 static bool admit(vyc_launch_graph *exec, vyc_context *context) {
   vyc_launch_graph *oldest = NULL;
   pthread_mutex_lock(&kernels(context)->execs_lock);
   bool room = kernels(context)->exec_count < VYC_LAUNCH_GRAPH_BUDGET;
   if (VYC_UNLIKELY(!room)) {
     const uint32_t now = atomic_fetch_add(&context->exec_clock, 1) + 1;
-    if (now % LOOK_EVERY == 0) oldest = take_oldest(context, now);
+    const uint32_t rested = now - atomic_load_explicit(&exec->stamp, memory_order_relaxed);
+    const uint32_t least = VYC_LAUNCH_GRAPH_BUDGET - 1;
+    if (now % LOOK_EVERY == 0) oldest = take_oldest(context, now, rested < least ? least : rested);
     room = oldest != NULL;
   }
-  if (room) {
-    atomic_store_explicit(&exec->stamp, atomic_load(&context->exec_clock), memory_order_relaxed);
-    link_exec(context, exec);
-  }
+  vyc__launch_graph_stamp(exec, context);
+  if (room) link_exec(context, exec);
   pthread_mutex_unlock(&kernels(context)->execs_lock);
   if (oldest != NULL) { /* with a launch in flight the driver frees it after that */
     give_back(oldest, context->driver);

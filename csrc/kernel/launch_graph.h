@@ -6,8 +6,8 @@
 #include "memory/room.h"
 
 /* An instantiated graph takes 112 KiB of device memory (H200): so many are kept by a context, 56
- * MiB. Launches past that are plain ones, until an exec has not been launched in as many of them:
- * then the one that was not for longest makes room. */
+ * MiB. Launches past that are plain ones, until an exec has not been launched in as many of them,
+ * nor for as long as what is launched: then the one that was not for longest makes room. */
 #define VYC_LAUNCH_GRAPH_BUDGET 512u
 
 typedef struct vyc_launch_graph {
