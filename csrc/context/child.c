@@ -67,6 +67,13 @@ static bool destroy_last(vyc_child *child, bool *leaked_out) {
   return true;
 }
 
+void vyc__child_leak(vyc_child *child) {
+  vyc_context *context = child->context;
+  pthread_mutex_lock(&context->children_lock);
+  list_leaked(context, child);
+  pthread_mutex_unlock(&context->children_lock);
+}
+
 static void finish(vyc_child *child) {
   if (child->kind->finish == NULL)
     free(child);

@@ -47,6 +47,8 @@ static inline bool vyc__child_drop_shared(vyc_child *child) {
       return true;
   return false;
 }
+/* Nobody holds the child: its memory stays in reach of the context, as what leaks on purpose. */
+void vyc__child_leak(vyc_child *child);
 /* Destroy what every child holds of the driver, newest first, and what has leaked. Nobody is inside
  * the context. */
 void vyc__children_close(vyc_context *context);

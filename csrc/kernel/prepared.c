@@ -68,7 +68,10 @@ static void free_memory(vyc_prepared *prepared) {
 /* What looks for abandoned work goes on looking at the submissions. */
 static void prepared_finish(vyc_child *child) {
   vyc_prepared *prepared = (vyc_prepared *)child;
-  if (atomic_load(&child->context->abandoned)) return;
+  if (atomic_load(&child->context->abandoned)) {
+    vyc__child_leak(child);
+    return;
+  }
   vyc_module *module = prepared->module;
   vyc__name_release(&child->context->history, prepared->called);
   child->context->above->submissions_free(prepared);
