@@ -341,6 +341,10 @@ static vyc_status check_variants(const reader *r) {
   return VYC_OK;
 }
 
+static bool is_index_width(uint32_t bits) {
+  return bits == 31 || bits == 32 || bits == 63 || bits == 64;
+}
+
 static vyc_status check_kernel(const vyc_bundle *bundle, vyc_cursors *cursors, uint32_t index) {
   reader r = {.bundle = bundle, .cursors = cursors};
   r.kernel = vyc__bundle_row(bundle, VYC_SECTION_KERNELS, index, sizeof *r.kernel);
@@ -348,7 +352,7 @@ static vyc_status check_kernel(const vyc_bundle *bundle, vyc_cursors *cursors, u
   r.name = vyc__bundle_text(bundle, r.kernel->name);
   VYC_DEMAND(vyc__bundle_is_text(bundle, r.kernel->precision) &&
                  vyc__bundle_is_text(bundle, r.kernel->bounds) &&
-                 (r.kernel->index_bits == 32 || r.kernel->index_bits == 64) &&
+                 is_index_width(r.kernel->index_bits) &&
                  (r.kernel->flags & ~VYC_KERNEL_WHOLE_PROGRAM) == 0,
              "kernel %s: its options", r.name);
   VYC_TRY(check_parameters(&r));

@@ -74,7 +74,7 @@ typedef struct vyc_disk_kernel {
   vyc_disk_text precision;
   vyc_disk_text bounds;
   uint32_t block[3];
-  uint32_t index_bits; /* 32 or 64: of ids and sizes */
+  uint32_t index_bits; /* of ids and sizes: 32 or 64, without the sign 31 or 63 */
   uint32_t flags;      /* VYC_KERNEL_... */
   uint32_t axes;       /* of the work, 0: none, each call brings a grid */
   vyc_disk_range parameters;

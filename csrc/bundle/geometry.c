@@ -82,7 +82,11 @@ static bool evaluate(const vyc_bundle *bundle, uint64_t *value_out, vyc_disk_ran
 }
 
 static uint64_t most_elements(const vyc_disk_kernel *kernel) {
-  return kernel->index_bits == 64 ? UINT64_MAX : UINT32_MAX;
+  return UINT64_MAX >> (64 - kernel->index_bits);
+}
+
+static uint64_t most_threads(const vyc_disk_kernel *kernel) {
+  return kernel->index_bits == 64 ? UINT64_MAX : UINT64_C(1) << kernel->index_bits;
 }
 
 static const char *parameter_name(const vyc_bundle *bundle, const vyc_disk_kernel *kernel,
@@ -121,9 +125,20 @@ static vyc_status axis_of(const vyc_bundle *bundle, uint64_t *blocks_out, bool *
                      "the work on axis %c is negative or out of range of its type: %" PRId64,
                      "xyz"[axis], (int64_t)extent);
   const uint64_t block = kernel->block[axis];
-  const uint64_t most_threads = kernel->index_bits == 64 ? UINT64_MAX : UINT64_C(1) << 32;
   *blocks_out = extent / block + (extent % block != 0);
-  *fits &= *blocks_out <= vyc__most_blocks[axis] && *blocks_out <= most_threads / block;
+  *fits &= *blocks_out <= vyc__most_blocks[axis] && *blocks_out <= most_threads(kernel) / block;
+  return VYC_OK;
+}
+
+vyc_status vyc__bundle_check_grid(const vyc_bundle *bundle, const vyc_disk_kernel *kernel,
+                                  const uint32_t grid[3]) {
+  for (uint32_t axis = 0; axis < 3; axis++) {
+    const uint64_t threads = (uint64_t)grid[axis] * kernel->block[axis];
+    if (VYC_UNLIKELY(threads > most_threads(kernel)))
+      return vyc__fail(VYC_E_INVALID, vyc__bundle_text(bundle, kernel->name),
+                       "a grid of %" PRIu64 " threads on axis %c; ids of %u bits count %" PRIu64,
+                       threads, "xyz"[axis], kernel->index_bits, most_threads(kernel));
+  }
   return VYC_OK;
 }
 

@@ -69,5 +69,8 @@ vyc_status vyc__bundle_sizes(const vyc_bundle *bundle, uint64_t *counts_by_param
 vyc_status vyc__bundle_grid(const vyc_bundle *bundle, uint32_t grid[3],
                             const vyc_disk_kernel *kernel, const uint64_t *counts_by_parameter,
                             const uint64_t *scalars);
+/* Whether the kernel's ids count the threads of a grid that the caller gives. */
+vyc_status vyc__bundle_check_grid(const vyc_bundle *bundle, const vyc_disk_kernel *kernel,
+                                  const uint32_t grid[3]);
 
 #endif

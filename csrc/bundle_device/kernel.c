@@ -220,7 +220,7 @@ static vyc_status resolve(const vyc_bundled_kernel *kernel, uint32_t grid[3], co
   }
   if (run->grid[0] != 0 || run->grid[1] != 0 || run->grid[2] != 0) {
     memcpy(grid, run->grid, sizeof run->grid);
-    return VYC_OK;
+    return vyc__bundle_check_grid(kernel->bundle, kernel->row, grid);
   }
   return vyc__bundle_grid(kernel->bundle, grid, kernel->row, counts, run->scalars);
 }

@@ -1060,7 +1060,8 @@ typedef struct vyc_bundle_kernel {
   const char *precision;
   const char *bounds;
   uint32_t block[3]; /* threads of a block */
-  uint32_t index_bits; /* 32: at most 2^32 - 1 elements per buffer, 2^32 threads per axis; or 64 */
+  uint32_t index_bits; /* n: at most 2^n - 1 elements per buffer, 2^n threads per axis; 31, 32, 63
+                          or 64, of which 31 and 63 mean that ids and sizes are signed */
   uint32_t axes; /* for which the work is known; 0: each call brings a grid */
   uint32_t parameter_count;
   uint32_t buffer_count;

@@ -206,6 +206,20 @@ static void buffers_are_launched_bound_and_recorded(void) {
   vyc_context_release(context);
 }
 
+static void a_grid_beyond_the_ids_is_refused(void) {
+  vyc_context *context = open_context();
+  vyc_bundled_kernel *kernel = load(context, "saxpy", 0);
+  static saxpy_call call;
+  prepare_saxpy(&call);
+  call.run.grid[0] = UINT32_C(1) << 24; /* of 256 threads each: all that 32 bits count */
+  call.run.grid[1] = call.run.grid[2] = 1;
+  OK(vyc_bundled_kernel_resolve(kernel, &call.run));
+  call.run.grid[0]++;
+  CHECK(vyc_bundled_kernel_resolve(kernel, &call.run) == VYC_E_INVALID);
+  vyc_bundled_kernel_release(kernel);
+  vyc_context_release(context);
+}
+
 static void a_failed_assertion_has_its_text(void) {
   vyc_context *context = open_context();
   vyc_bundled_kernel *kernel = load(context, "checked", 41);
@@ -257,6 +271,7 @@ int main(int argc, char **argv) {
   sizes_and_grids_are_worked_out();
   host_arrays_are_dispatched_by_name();
   buffers_are_launched_bound_and_recorded();
+  a_grid_beyond_the_ids_is_refused();
   a_failed_assertion_has_its_text();
   loading_fails_by_name_and_by_state();
   check_nothing_lives();

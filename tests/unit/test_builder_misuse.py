@@ -210,7 +210,7 @@ def _blocks_ended_out_of_order(p: Parts) -> None:
         lambda p: p.b.warp_scan(p.i, "fmin"),
         lambda p: (p.b.if_(p.i < 3).__enter__(), p.b.any(p.i < 2), p.b.break_()),
         lambda p: vc.Builder("no spaces"),
-        lambda p: vc.Builder("b", index=vc.i32),
+        lambda p: vc.Builder("b", index=vc.i16),
         lambda p: vc.Builder("b", block=0),
     ],
 )

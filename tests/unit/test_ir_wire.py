@@ -107,7 +107,9 @@ IF = b"\x05\x00\x01\x01"
 REFUSED = {
     "nothing": b"",
     "other magic": b"VYCQ" + EMPTY[4:],
-    "other version": b"VYCP\x02" + EMPTY[5:],
+    "other version": b"VYCP\x7f" + EMPTY[5:],
+    "a version above the first that has it": b"VYCP\x02" + EMPTY[5:],
+    "a signed index in the first version": HEAD + b"\x00\x01p\x07\x01\x01\x01" + b"\x00\x00\x00\x00",
     "a byte too many": EMPTY + b"\x00",
     "a longer number than needed": HEAD + b"\x00\x01p\x06\x81\x00\x01\x01" + b"\x00\x00\x00\x00",
     "an endless number": HEAD + b"\x00\x01p\x06" + b"\xff" * 40,

@@ -62,7 +62,7 @@ def add_kernel(writer: Writer, kernel: BundledKernel) -> None:
         *writer.text(kernel.precision),
         *writer.text(kernel.bounds),
         *program.block,
-        program.index.bits,
+        program.index.value_bits,
         _WHOLE_PROGRAM if kernel.source else 0,
         len(work),
         *parameters,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vyre_cuda.descriptors.signature import HOST_OPS, LEAF_SIZE, Step, steps_of
+from vyre_cuda.descriptors.signature import HOST_OPS, LEAF_SIZE, Step, steps_of, width_of
 from vyre_cuda.errors import UnsupportedError
 from vyre_cuda.ir.call.geometry import primary_buffer
 from vyre_cuda.ir.core.nodes import Apply, Const, Expr, Scalar, Size
@@ -45,7 +45,7 @@ def _work(program: Program) -> tuple[tuple[Step, ...], ...]:
     primary = primary_buffer(program)
     if primary is None or axes > 1:
         return ()
-    return (((LEAF_SIZE, program.index.bits, program.parameters.index(primary)),),)
+    return (((LEAF_SIZE, width_of(program.index), program.parameters.index(primary)),),)
 
 
 def _named(expr: Expr) -> set[str]:

@@ -126,7 +126,7 @@ def _work_steps(program: Program) -> tuple[tuple[Step, ...], ...] | None:
         primary = primary_buffer(program)
         if primary is None:
             return None
-        found = [((LEAF_SIZE, program.index.bits, program.parameters.index(primary)),)]
+        found = [((LEAF_SIZE, width_of(program.index), program.parameters.index(primary)),)]
     if len(found) < axes:
         return None
     steps = tuple(each for each in found if each is not None)

@@ -18,7 +18,7 @@ from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.nodes import WARP_SIZE
 from vyre_cuda.ir.core.ops import ATOMICS, OPS, SCOPES, WARP_OPS, AtomicOp, Op, WarpOp, warp_result_type
 from vyre_cuda.ir.core.program import Program
-from vyre_cuda.ir.core.types import BY_NAME, TYPES, Type, bool_, i32, u32, u64
+from vyre_cuda.ir.core.types import BY_NAME, INDEX_TYPES, TYPES, Type, bool_, i32, i64, u32, u64
 from vyre_cuda.testing.edges import EDGES, arrays, from_bits, scalars, small_whole_arrays
 from vyre_cuda.testing.expressions import Expressions, Level, apply_safely, without_nan
 from vyre_cuda.testing.statements import ATOMIC_TYPES, Flow, Targets, atomic, commuting
@@ -77,7 +77,7 @@ def programs_using_atomic(
     element = type_ if type_ is not None else draw(st.sampled_from(row.types))
     ordering = {"order": draw(st.sampled_from(row.orders)), "scope": draw(st.sampled_from(SCOPES))}
     block = draw(st.sampled_from((64, 1, 33)))
-    b = Builder(f"atomic_{row.name}", block=block, index=draw(st.sampled_from((u32, u64))))
+    b = Builder(f"atomic_{row.name}", block=block, index=draw(st.sampled_from(INDEX_TYPES)))
     operands = [b.input(f"x{number}", element) for number in range(row.operands)]
     own = b.inout("own", element)
     few = b.inout("few", element)
@@ -151,7 +151,7 @@ class _Draft:
     def __init__(self, draw: st.DrawFn) -> None:
         self.draw = draw
         block = draw(st.sampled_from(_BLOCKS))
-        index = draw(st.sampled_from((u32, u32, u64)))
+        index = draw(st.sampled_from((u32, u32, i32, u64, i64)))
         self.b = Builder("random", block=block, index=index)
         self.axes = 1 if isinstance(block, int) else len(block)
         self.threads = int(np.prod(block))

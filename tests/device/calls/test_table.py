@@ -91,7 +91,7 @@ def host_expressions(draw: st.DrawFn, leaves: list[Expr], index: Type, depth: in
 
 @given(data=st.data())
 def test_sizes_and_grids_are_those_of_the_general_rule(data: st.DataObject) -> None:
-    index = data.draw(st.sampled_from([vc.u32, vc.u64]))
+    index = data.draw(st.sampled_from([vc.u32, vc.u64, vc.i32, vc.i64]))
     block = data.draw(st.sampled_from([(1,), (256,), (8, 8), (4, 4, 4)]))
     b = vc.Builder("sized", block=block, index=index)
     x = b.input("x", vc.f32)
@@ -104,7 +104,10 @@ def test_sizes_and_grids_are_those_of_the_general_rule(data: st.DataObject) -> N
     program = b.build()
     table = table_of(program)
     count = data.draw(st.integers(0, 2**20))
-    scalars = [data.draw(st.integers(0, index.maximum) | st.integers(0, 1000)), data.draw(st.integers(0, 2**16 - 1))]
+    scalars = [
+        data.draw(st.integers(0, 2**index.bits - 1) | st.integers(0, 1000)),
+        data.draw(st.integers(0, 2**16 - 1)),
+    ]
     by_name = {"n": scalars[0], "k": scalars[1]}
     size = grid = None
     try:

@@ -46,13 +46,13 @@ cdef class Table:
     def __init__(self, tuple rows not None, tuple work not None, tuple block not None, int index_bits,
                  bint simple) -> None:
         """`rows`: (role, slot, NumPy type number, width, item size, steps of an out's size) each; `work`: the steps of
-        each axis; a step is (op, width, value). With `simple` False, the general path takes every call.
+        each axis; a step is (op, width, value). `index_bits`: those of ids and sizes, without the sign. With `simple` False, the general path takes every call.
         """
         cdef int32_t used = 0
         cdef Py_ssize_t i
         self.block = [block[0], block[1], block[2]]
-        self.most_elements = <uint64_t>0xFFFFFFFFFFFFFFFF if index_bits == 64 else 0xFFFFFFFF
-        most_threads = 0xFFFFFFFFFFFFFFFF if index_bits == 64 else 1 << 32
+        self.most_elements = <uint64_t>0xFFFFFFFFFFFFFFFF >> (64 - index_bits)
+        most_threads = <uint64_t>0xFFFFFFFFFFFFFFFF if index_bits == 64 else <uint64_t>1 << index_bits
         self.most_blocks = [min(MOST_BLOCKS[i], most_threads // block[i]) for i in range(3)]
         self.axes = len(work)
         self.simple = simple and 1 <= len(work) <= 3
@@ -104,7 +104,8 @@ cdef class Table:
     cdef int32_t leaf_of(self, int32_t begin, int32_t end) noexcept:
         """The parameter whose size the steps are, as is usual, with every count that a call may have."""
         cdef const Step *step = &self.steps[begin]
-        if end - begin != 1 or step.op != SIZE or step.width < 32 or (step.width < 64 and self.most_elements >> 32):
+        cdef int32_t value_bits = step.width if step.width > 0 else -step.width - 1
+        if end - begin != 1 or step.op != SIZE or (value_bits < 64 and self.most_elements >> value_bits):
             return -1
         return <int32_t>step.value
 

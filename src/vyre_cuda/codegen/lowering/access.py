@@ -94,13 +94,14 @@ def _access(builder: Builder, place: Place, thread: int) -> Access:
     kinds = {touch.kind for touch in place.touches}
     origins = {builder.facts.origins[touch.at] for touch in place.touches}
     counted = bool(kinds) and "atomic" not in kinds and not any(touch.in_loop for touch in place.touches)
-    streaming = counted and place.type.itemsize in (4, 8) and len(origins) == 1 and next(iter(origins))[0] == thread
+    root = builder.facts.origins[thread][0]  # a signed number of a thread is an unsigned one retyped
+    streaming = counted and place.type.itemsize in (4, 8) and len(origins) == 1 and next(iter(origins))[0] == root
     few = counted and len(kinds) == 1 and len(place.touches) <= _FEW
-    sectors = sum(_sectors(builder, place, touch.at, thread) for touch in place.touches) if few else 0
+    sectors = sum(_sectors(builder, place, touch.at, root) for touch in place.touches) if few else 0
     return Access("load" in kinds, "store" in kinds, "atomic" in kinds, streaming, sectors)
 
 
-def _sectors(builder: Builder, place: Place, at: int, thread: int) -> int:
+def _sectors(builder: Builder, place: Place, at: int, root: int) -> int:
     if builder.constant_of(at) is not None:
         return 1
-    return place.type.itemsize if builder.facts.origins[at][0] == thread else 32
+    return place.type.itemsize if builder.facts.origins[at][0] == root else 32

@@ -7,12 +7,13 @@ a value never changes.
 
 from __future__ import annotations
 
-from vyre_cuda.codegen.forms.isel import MACHINE_TYPE
+from vyre_cuda.codegen.forms.isel import BITS, MACHINE_TYPE
 from vyre_cuda.codegen.lowering import halves
 from vyre_cuda.codegen.lowering.integers import wrap_to
 from vyre_cuda.codegen.lowering.isel_memory import RAW_TYPE, Memory, from_raw, raw_range
 from vyre_cuda.codegen.lowering.isel_sync import lane_id, special
 from vyre_cuda.codegen.lowering.legalize import apply_op
+from vyre_cuda.codegen.ssa.intervals import FULL
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.ir.core.limits import MAX_GRID
 from vyre_cuda.ir.core.nodes import AXES, Apply, Const, Expr, Id, Load, Local, Scalar, Size
@@ -151,19 +152,32 @@ class Expressions:
         if extent == 1:
             return self._as_index(block)
         factor = b.constant("u32", extent)
-        if self.memory.index == "u32":
-            return b.entry("multiply_add", "u32", (block, factor, thread))
+        if BITS[self.memory.index] == 32:
+            # A launch has no more threads than the type counts; as a u32 that is no bound.
+            within = (0, FULL["s32"][1]) if self.memory.index == "s32" else None
+            return self._retyped(b.entry("multiply_add", "u32", (block, factor, thread), within=within))
         highest = MAX_GRID[axis] * extent - 1
-        return b.entry("multiply_wide_add", "u64", (block, factor, self._as_index(thread)), within=(0, highest))
+        wide = b.entry("multiply_wide_add", "u64", (block, factor, self._widened(thread)), within=(0, highest))
+        return self._retyped(wide)
 
     def _as_index(self, value: int) -> int:
         """A u32 made of entry values as the index type."""
-        if self.memory.index == "u32":
-            return value
+        return self._retyped(value if BITS[self.memory.index] == 32 else self._widened(value))
+
+    def _widened(self, value: int) -> int:
         b = self.builder
         if b.is_constant(value):
             return b.constant("u64", b.function.attrs[value])
         return b.entry("widen", "u64", (value,))
+
+    def _retyped(self, value: int) -> int:
+        """An unsigned value made of entry values as the index type, which has it too where it is signed."""
+        b, index = self.builder, self.memory.index
+        if index == b.function.types[value]:
+            return value
+        if b.is_constant(value):
+            return b.constant(index, b.function.attrs[value])
+        return b.entry("retype", index, (value,))
 
     def _special(self, kind: str, axis: int) -> int:
         """A 32-bit coordinate of the hardware."""

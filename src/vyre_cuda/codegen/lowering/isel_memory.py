@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 from vyre_cuda.codegen.core.target import STATIC_SHARED_BYTES
 from vyre_cuda.codegen.forms.isel import BITS, MACHINE_TYPE, UNSIGNED
 from vyre_cuda.codegen.lowering import halves
+from vyre_cuda.codegen.ssa.intervals import FULL, wrap
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.errors import InternalError
 from vyre_cuda.ir.core.nodes import Const, Parameter, Size
@@ -135,10 +136,12 @@ class Memory:
             return self.builder.constant(self.index, place.size)
         declared = self._parameters[name].size
         if isinstance(declared, Const):
-            return self.builder.constant(self.index, declared.bits)
+            return self.builder.constant(self.index, wrap(self.index, declared.bits))
         if isinstance(declared, Size):
             return self.size(declared.buffer)
-        return self.builder.entry("parameter", self.index, (), ("size", name))
+        # A call refuses a count that the type does not have, so a signed one is not negative.
+        within = None if self.index in UNSIGNED.values() else (0, FULL[self.index][1])
+        return self.builder.entry("parameter", self.index, (), ("size", name), within=within)
 
     def guard(self, name: str, index: int) -> int | None:
         """The predicate under which an access happens: None if it always does, `builder.false` if it never does.
@@ -160,13 +163,14 @@ class Memory:
     def _inside(self, name: str, index: int) -> int:
         """0 <= index < size, as one unsigned comparison in the wider of the two types."""
         b = self.builder
-        bound = self.size(name)
+        bound = b.convert("retype", UNSIGNED[self.index], self.size(name))
         type_ = b.function.types[index]
         if BITS[type_] < BITS[self.index]:  # then a negative index is 2^63 or more
             index = b.convert("widen", "s64" if type_ == "s32" else "u64", index)
         elif BITS[type_] > BITS[self.index]:
             bound = b.convert("widen", "u64", bound)
-        elif type_ == "s32" and b.facts.tight_range(index)[0] < 0:  # 2^31 and more stand for negative indices
+        elif type_ == "s32" and self.index == "u32" and b.facts.tight_range(index)[0] < 0:
+            # 2^31 and more stand for negative indices
             bound = self._below_sign(bound)
         return b.apply("less", b.convert("retype", UNSIGNED[b.function.types[index]], index), bound)
 

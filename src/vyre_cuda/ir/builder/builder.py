@@ -49,6 +49,9 @@ _AUTO_BLOCK = 256
 class Builder(AtomicMethods, WarpMethods):
     """A program under construction. `block` is the threads per axis, `index` the type of ids and sizes.
 
+    `index` is vc.u32, vc.i32, vc.u64 or vc.i64. With a signed type, `r - 1` of an id is what it says; vc.i32 allows
+    fewer than 2^31 elements in a buffer, vc.u32 fewer than 2^32.
+
     block="auto" leaves the number to the device that compiles the program, which then must not depend on it: it has no
     shared memory, barriers, warp operations or ids of blocks and their threads. Elsewhere it is 256.
     """

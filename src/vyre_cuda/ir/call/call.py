@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from vyre_cuda.errors import KernelAssertionError, ProgramError
-from vyre_cuda.ir.call.geometry import Geometry, host_size, launch_geometry
+from vyre_cuda.ir.call.geometry import Geometry, host_size, launch_geometry, wider_index
 from vyre_cuda.ir.core.nodes import Assert, Expr, Parameter, Size, Source
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.scalars import bits_of
@@ -286,7 +286,7 @@ def _check_indexable(program: Program, what: str, size: int) -> None:
     if size > program.index.maximum:
         raise ValueError(
             f"{program.name}: {what} has {size} elements; a program with {program.index} indices "
-            f"takes at most {program.index.maximum} per buffer (build it with index=u64)"
+            f"takes at most {program.index.maximum} per buffer ({wider_index(program)})"
         )
 
 

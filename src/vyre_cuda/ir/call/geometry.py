@@ -211,5 +211,10 @@ def _check_grid(program: Program, blocks: Dim3, why: str) -> None:
         if extent * threads > program.index.maximum + 1:
             raise ValueError(
                 f"{why} gives program {program.name} {extent * threads} threads on axis {axis}; ids of type "
-                f"{program.index} can count at most {program.index.maximum + 1} (build it with index=u64)"
+                f"{program.index} can count at most {program.index.maximum + 1} ({wider_index(program)})"
             )
+
+
+def wider_index(program: Program) -> str:
+    """What to write for more elements or threads than the program's index type counts."""
+    return f"build it with index=vc.{'i64' if program.index.kind == 'signed' else 'u64'}"

@@ -72,6 +72,11 @@ class Type:
         return self.kind == "float"
 
     @property
+    def value_bits(self) -> int:
+        """The bits of an integer type without its sign."""
+        return self.bits - (self.kind == "signed")
+
+    @property
     def minimum(self) -> int:
         """The smallest value of an integer type."""
         return -(1 << (self.bits - 1)) if self.kind == "signed" else 0
@@ -107,7 +112,7 @@ BY_CODE: dict[int, Type] = {t.code: t for t in TYPES}
 INTEGERS: tuple[Type, ...] = tuple(t for t in TYPES if t.is_integer)
 FLOATS: tuple[Type, ...] = tuple(t for t in TYPES if t.is_float)
 NUMBERS: tuple[Type, ...] = INTEGERS + FLOATS
-INDEX_TYPES: tuple[Type, ...] = (u32, u64)
+INDEX_TYPES: tuple[Type, ...] = (u32, i32, u64, i64)
 
 _DTYPES: dict[str, np.dtype[Any]] = {
     "bool_": np.dtype(np.bool_),

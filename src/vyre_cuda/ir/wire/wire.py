@@ -2,7 +2,7 @@
 
 A valid program has one encoding, and every accepted byte string is the encoding of what it decodes to.
 
-Layout: MAGIC, VERSION, then the sections header, parameters, sizes, shared, work, body. Numbers are unsigned LEB128
+Layout: MAGIC, the version, then the sections header, parameters, sizes, shared, work, body. Numbers are unsigned LEB128
 varints, constants little-endian in the width of their type. Strings are numbered in order of first use; the first use
 has the length and UTF-8, later ones only the number. Types are not written where declarations determine them.
 """
@@ -46,7 +46,7 @@ from vyre_cuda.ir.core.nodes import (
 )
 from vyre_cuda.ir.core.ops import ATOMICS, OPS, WARP_OPS
 from vyre_cuda.ir.core.walk import assert_never
-from vyre_cuda.ir.wire.wire_tags import MAGIC, VERSION, ExprTag, StatementTag
+from vyre_cuda.ir.wire.wire_tags import FIRST_VERSION, MAGIC, ExprTag, StatementTag
 from vyre_cuda.later import later
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def encode(program: Program) -> bytes:
     check(program)
     writer = _Writer()
     writer.program(program)
-    return bytes(writer.out)
+    return writer.finished()
 
 
 def decode(data: bytes, make: Callable[..., P]) -> P:
@@ -75,9 +75,16 @@ def decode(data: bytes, make: Callable[..., P]) -> P:
 
 class _Writer:
     def __init__(self) -> None:
-        self.out = bytearray(MAGIC)
+        self.out = bytearray()
         self.names: dict[str, int] = {}
-        self.numbers(VERSION)
+        self.version = FIRST_VERSION
+
+    def finished(self) -> bytes:
+        return MAGIC + bytes([self.version]) + self.out
+
+    def needs(self, version: int) -> None:
+        """What is written now exists from this version on."""
+        self.version = max(self.version, version)
 
     def name(self, name: str) -> None:
         number = self.names.get(name)
@@ -98,6 +105,8 @@ class _Writer:
 
     def program(self, program: Program) -> None:
         self.name(program.name)
+        if program.index.kind == "signed":
+            self.needs(2)
         self.numbers(program.index.code, *program.block, len(program.parameters))
         for parameter in program.parameters:
             self.name(parameter.name)

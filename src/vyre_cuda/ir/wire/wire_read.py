@@ -50,7 +50,7 @@ from vyre_cuda.ir.core.ops import ATOMICS_BY_CODE, WARP_OPS_BY_CODE, result_type
 from vyre_cuda.ir.core.ops import BY_CODE as OP_BY_CODE
 from vyre_cuda.ir.core.types import BY_CODE as TYPE_BY_CODE
 from vyre_cuda.ir.core.types import Type, u32
-from vyre_cuda.ir.wire.wire_tags import MAGIC, VERSION, ExprTag, StatementTag
+from vyre_cuda.ir.wire.wire_tags import FIRST_VERSION, MAGIC, VERSION, ExprTag, StatementTag
 
 if TYPE_CHECKING:
     from vyre_cuda.ir.core.program import Program
@@ -76,6 +76,7 @@ class Reader:
         self.at = 0
         self.names: list[str] = []
         self.known: set[str] = set()
+        self.version = FIRST_VERSION  # the first that has what was read so far
         self.index: Type = u32
         self.values: dict[str, Local | Scalar] = {}
         self.buffers: dict[str, Type] = {}
@@ -84,6 +85,10 @@ class Reader:
 
     def fault(self, message: str) -> ProgramError:
         return ProgramError(f"wire bytes: {message}, at byte {self.at} of {len(self.data)}")
+
+    def needs(self, version: int) -> None:
+        """What was read now exists from this version on."""
+        self.version = max(self.version, version)
 
     # ---- units ----
 
@@ -148,10 +153,12 @@ class Reader:
             raise self.fault(f"they do not begin with {MAGIC!r}")
         self.at = len(MAGIC)
         version = self.number()
-        if version != VERSION:
-            raise self.fault(f"format version {version}; this package reads version {VERSION}")
+        if not FIRST_VERSION <= version <= VERSION:
+            raise self.fault(f"format version {version}; this package reads versions {FIRST_VERSION} to {VERSION}")
         name = self.name()
         self.index = self.type()
+        if self.index.kind == "signed":
+            self.needs(2)
         block = (self.number(), self.number(), self.number())
         parameters = self.read_parameters()
         shared = self.read_shared()
@@ -159,6 +166,8 @@ class Reader:
         body = self.body(0)
         if self.at != len(self.data):
             raise self.fault(f"{len(self.data) - self.at} bytes follow the program")
+        if version != self.version:
+            raise self.fault(f"format version {version}; the program is one of version {self.version}")
         program = make(
             name=name, parameters=parameters, body=body, block=block, index=self.index, work=work, shared=shared
         )

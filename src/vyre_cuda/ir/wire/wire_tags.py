@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 MAGIC = b"VYCP"
-VERSION = 1
+# A program is written in the first version that has what it uses, so its bytes stay the same.
+FIRST_VERSION = 1
+VERSION = 2  # signed index types
 
 
 class ExprTag:

@@ -180,7 +180,7 @@ def _check_program(file: BundleFile, index: int, row: Mapping[str, Any], program
         program.name == row["name"]
         and declared == listed
         and program.block == row["block"]
-        and program.index.bits == row["index_bits"]
+        and program.index.value_bits == row["index_bits"]
     )
     whole = row["flags"] == _WHOLE_PROGRAM
     if not same or (whole and bytes.fromhex(program.fingerprint) != row["fingerprint"]):

@@ -16,7 +16,7 @@ from vyre_cuda._native.core.context import Stream
 from vyre_cuda._native.memory.adopted import named_stream
 from vyre_cuda._native.memory.memory import find_pinned
 from vyre_cuda.ir.call import call as calls
-from vyre_cuda.ir.call.geometry import host_size, launch_geometry
+from vyre_cuda.ir.call.geometry import host_size, launch_geometry, wider_index
 from vyre_cuda.ir.core.nodes import Parameter
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.scalars import bits_of
@@ -155,7 +155,8 @@ def check_array(
     array = _checked(device, program, what, parameter, value)
     if array.size > program.index.maximum:
         raise ValueError(
-            f"{program.name}: {what} has {array.size} elements; {program.index} indices reach {program.index.maximum}"
+            f"{program.name}: {what} has {array.size} elements; {program.index} indices reach {program.index.maximum} "
+            f"({wider_index(program)})"
         )
     return array
 

@@ -123,7 +123,7 @@ class Kernel(Dispatcher):
         tables = signature(program, lowered)
         plan = _plan(device, program, lowered, tables, tag, image) if plan is None else plan
         rows = tuple((row.role, row.slot, row.typenum, row.width, row.itemsize, row.size) for row in tables.rows)
-        super().__init__(plan, rows, tables.work, program.block, program.index.bits, tables.simple)
+        super().__init__(plan, rows, tables.work, program.block, program.index.value_bits, tables.simple)
         self.device = device
         self.program = program
         self.ptx = lowered.ptx
