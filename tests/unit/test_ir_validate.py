@@ -157,7 +157,7 @@ BAD_HEADERS: list[tuple[str, str, tuple[int | str, ...], int | None]] = [
     ("block 0", "a block of 0 x 1 x 1", ("block",), None),
     ("block 32 33", "a block of 32 x 33 x 1", ("block",), None),
     ("block 1024 1 2", "a block of 1024 x 1 x 2", ("block",), None),
-    ("index i16", "i32 is not an index type", ("index",), None),
+    ("index i16", "i16 is not an index type", ("index",), None),
     ("in x: f32\nscalar x: u32", "declared twice", ("parameters", 1), None),
     ("in x: f32\nshared x: u32[1]", "declared twice", ("shared", 0), None),
     ("in while: f32", "is a keyword", ("parameters", 0), None),
