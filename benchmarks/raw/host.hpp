@@ -62,7 +62,7 @@ struct Host {
   vyc_context *context = nullptr;
   vyc_bundle *bundle = nullptr;
   vyc_bundled_kernel *kernel = nullptr;
-  vyc_prepared *plan = nullptr;
+  vyc_prepared *prepared = nullptr;
   Owned<vyc_stream> stream;
 
   explicit Host(const Options &options) {
@@ -75,7 +75,7 @@ struct Host {
     VYC(context_caps(context, &caps));
     VYC(bundle_open(&bundle, raw_path(options.folder, "kernels", ".vyre"), nullptr, 0));
     VYC(bundled_kernel_load(&kernel, nullptr, 0, context, bundle, "saxpy", 0));
-    VYC(bundled_kernel_prepared(kernel, &plan));
+    VYC(bundled_kernel_prepared(kernel, &prepared));
     VYC(stream_create(&made, context));
     stream.reset(made);
     std::printf("{\"device\": \"%s\", \"driver_version\": %d}\n", caps.name, caps.driver_version);
@@ -84,7 +84,7 @@ struct Host {
 
   ~Host() {
     stream.reset();
-    vyc_prepared_release(plan);
+    vyc_prepared_release(prepared);
     vyc_bundled_kernel_release(kernel);
     vyc_bundle_release(bundle);
     vyc_context_release(context);
@@ -188,7 +188,7 @@ struct Chain {
       const size_t from = i == 0 ? 1 : 2 + (i + 1) % 2;
       run.on({buffers[0].get(), buffers[from].get(), buffers[2 + i % 2].get()});
       uint32_t step = 0;
-      VYC(graph_add_launch(made, &step, at.plan, &run.run));
+      VYC(graph_add_launch(made, &step, at.prepared, &run.run));
     }
     VYC(graph_finish(made));
   }

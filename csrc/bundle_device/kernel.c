@@ -178,10 +178,10 @@ vyc_status vyc_bundled_kernel_info_get(vyc_bundled_kernel *kernel,
   return VYC_OK;
 }
 
-vyc_status vyc_bundled_kernel_prepared(vyc_bundled_kernel *kernel, vyc_prepared **plan_out) {
-  VYC_REQUIRE(kernel != NULL && plan_out != NULL);
+vyc_status vyc_bundled_kernel_prepared(vyc_bundled_kernel *kernel, vyc_prepared **prepared_out) {
+  VYC_REQUIRE(kernel != NULL && prepared_out != NULL);
   vyc__child_retain(&kernel->prepared->child);
-  *plan_out = kernel->prepared;
+  *prepared_out = kernel->prepared;
   return VYC_OK;
 }
 

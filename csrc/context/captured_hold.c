@@ -1,11 +1,11 @@
 /* How long what the nodes of a captured replay use lives: as long as something can launch them.
  *
- * The graph that was captured owns a reference to a user object of the driver; clones, execs and
- * launches in flight own further ones. When the last is gone the driver tells, on any thread, its
- * own too, where no driver call may be made, and maybe long after the context was closed. So what
- * it calls only lists the hold; who next captures, synchronizes, trims, opens, closes or runs out
- * of memory releases it. A close does not wait for that: nodes whose modules are unloaded
- * cannot be launched. */
+ * The graph that was captured owns a reference to a user object of the driver; clones, executable
+ * graphs and launches in flight own further ones. When the last one is gone, the driver calls us
+ * on any thread, even one of its own, where no driver call is allowed, and perhaps long after the
+ * context was closed. So the callback only lists the hold; the next capture, synchronize, trim,
+ * open, close or lack of memory releases it. A close does not wait for that: nodes whose modules
+ * are unloaded cannot be launched. */
 #include <stdlib.h>
 
 #include "room.h"

@@ -51,7 +51,7 @@ struct vyc_context {
   uint32_t fork_generation; /* of the process that opened it */
   _Atomic bool closed;
   _Atomic bool lost;
-  _Atomic uint32_t exec_clock; /* launches that found no room for an exec */
+  _Atomic uint32_t launch_graph_clock; /* launches that found no room for a launch graph */
   _Atomic uint32_t marks_taken; /* how often, out of a buffer; see vyc__buffer_wait */
   vyc_gate gates[VYC_GATES]; /* apart from what is written often */
   CUdevice device;

@@ -1,5 +1,5 @@
 /* From steps to the driver's nodes: edges from what they touch, repetitions unrolled or made loops
- * as unroll.c says; and the exec of a graph of its own. */
+ * as unroll.c says; and the executable graph of a graph of its own. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -84,12 +84,12 @@ typedef struct vyc_values {
   uint64_t to, from; /* addresses of the transfer */
 } vyc_values;
 
-#define VYC_STEP_VALUES 3 /* the base, what the exec holds, and what it shall hold */
+#define VYC_STEP_VALUES 3 /* the base, what the executable graph holds, what it is to hold */
 
 typedef struct vyc_step {
   uint32_t kind;
-  bool away;             /* listed in graph->away: the exec may hold other than `base` */
-  bool stale;            /* what the exec holds is not known */
+  bool away;             /* listed in graph->away: the executable graph may not hold `base` */
+  bool stale;            /* what the executable graph holds is not known */
   bool built_empty;      /* no node was made for it: no thread, or no byte */
   bool moved;            /* `base` touches other ranges than the edges were made for */
   uint32_t end;          /* REPEAT: one past its last step */
@@ -101,8 +101,8 @@ typedef struct vyc_step {
   uint64_t report; /* where the prepared kernel reports in this graph; or 0 */
   vyc_values *values[VYC_STEP_VALUES]; /* the second and third are made on first need */
   vyc_values *base; /* one of them; holds its buffers, the others hold nothing */
-  vyc_values *now; /* what the exec holds, unless stale */
-  vyc_values *target; /* during a launch: what it shall hold, NULL: the base */
+  vyc_values *now; /* what the executable graph holds, unless stale */
+  vyc_values *target; /* during a launch: what it is to hold, NULL: the base */
   uint64_t clears[VYC_MAX_BINDINGS / 64]; /* bit per binding with nodes that clear it */
   uint64_t times; /* REPEAT; 0 with `until`: no limit */
   vyc_buffer *until; /* or NULL */
@@ -165,7 +165,7 @@ struct vyc_graph {
   vyc_pinned **pinned; /* of the base values; room for all steps */
   CUgraph graph;
   CUgraphExec exec; /* NULL: not built, or a build failed */
-  bool renewed; /* not launched yet, and the exec before it was */
+  bool renewed; /* not launched yet, and the executable graph before it was */
   uint32_t node_count, node_room;
   vyc_node *nodes;
   uint32_t edge_count, edge_room;
@@ -201,7 +201,7 @@ static inline void vyc__graph_give(const vyc_graph *graph, vyc_block *block) {
 
 /* ---- steps.c ---- */
 
-/* Values of a step that are neither its base nor what the exec holds. */
+/* Values of a step that are neither its base nor what the executable graph holds. */
 vyc_status vyc__step_spare(vyc_step *step, vyc_values **values_out);
 void vyc__step_free(vyc_step *step);
 vyc_status vyc__recorded_check(const vyc_prepared *prepared, const vyc_run *run);
@@ -271,9 +271,9 @@ vyc_status vyc__graph_prepare(vyc_graph *graph);
 /* The nodes and edges in a driver graph; `outside` NULL: in one of its own. */
 vyc_status vyc__graph_fill(vyc_graph *graph, CUgraph into, vyc_outside *outside);
 
-/* Make nodes, edges and exec of what every step holds now; on failure there is none. */
+/* Builds nodes, edges and the executable graph of the current values; none is left on failure. */
 vyc_status vyc__graph_build(vyc_graph *graph);
-/* Give exec and graph back. The values stay. */
+/* Destroys the executable graph and the graph. The values stay. */
 void vyc__graph_unbuild(vyc_graph *graph);
 
 /* ---- ranges.c ---- */

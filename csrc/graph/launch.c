@@ -137,8 +137,8 @@ static vyc_status use_own(vyc_graph *graph, CUstream stream, uint32_t slot) {
   return slot == VYC_SLOT_OTHER ? VYC_OK : vyc__slots_add(&graph->ordered, slot);
 }
 
-/* The driver runs launches of one exec one after the other. A new exec comes behind those of the
- * one before it, on whatever streams they are. */
+/* The driver runs launches of one executable graph one after the other. A new executable graph
+ * comes behind those of the one before it, on whatever streams they are. */
 static vyc_status order_behind_launches(vyc_graph *graph, CUstream stream, uint32_t slot) {
   if (VYC_LIKELY(!graph->renewed)) return VYC_OK;
   vyc_context *context = graph->child.context;

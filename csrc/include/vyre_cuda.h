@@ -757,7 +757,7 @@ typedef struct vyc_prepared_desc {
 /* Look up the function and prepare its calls. `desc` and everything that it points to are copied;
  * the prepared kernel keeps the module. VYC_E_UNSUPPORTED: a cooperative kernel on a device without
  * cooperative launches. */
-VYC_API vyc_status vyc_prepared_create(vyc_prepared **plan_out, vyc_module *module,
+VYC_API vyc_status vyc_prepared_create(vyc_prepared **prepared_out, vyc_module *module,
                                        const vyc_prepared_desc *desc);
 /* The last reference waits for runs in flight, up to the context's time limit; a run that has not
  * ended by then is leaked, with everything that it uses. Tickets and calls hold a reference. */
@@ -1174,7 +1174,8 @@ VYC_API vyc_status vyc_bundled_kernel_info_get(vyc_bundled_kernel *kernel,
  * additional reference, to be released with vyc_prepared_release. A prepared kernel does not know
  * its work, and a grid of zeros launches nothing: complete its runs with
  * vyc_bundled_kernel_resolve. */
-VYC_API vyc_status vyc_bundled_kernel_prepared(vyc_bundled_kernel *kernel, vyc_prepared **plan_out);
+VYC_API vyc_status vyc_bundled_kernel_prepared(vyc_bundled_kernel *kernel,
+                                               vyc_prepared **prepared_out);
 /* Complete a run: a grid of zeros becomes the grid of the work. VYC_E_INVALID: a wrong number of
  * arguments or scalars, a wrong count of a sized out, or as for vyc_bundle_shape. */
 VYC_API vyc_status vyc_bundled_kernel_resolve(vyc_bundled_kernel *kernel, vyc_run *run);

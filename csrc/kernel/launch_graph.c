@@ -6,27 +6,27 @@
 
 #include "room.h"
 
-void vyc__launch_graph_init(vyc_launch_graph *exec, const vyc_prepared *prepared, void **pointers,
-                            uint8_t *block) {
-  memset(exec, 0, sizeof *exec);
-  exec->pointers = pointers;
-  exec->block = block;
+void vyc__launch_graph_init(vyc_launch_graph *launch_graph, const vyc_prepared *prepared,
+                            void **pointers, uint8_t *block) {
+  memset(launch_graph, 0, sizeof *launch_graph);
+  launch_graph->pointers = pointers;
+  launch_graph->block = block;
   vyc__block_pointers(prepared, pointers, block);
-  exec->params.func = prepared->function;
-  exec->params.blockDimX = prepared->block[0];
-  exec->params.blockDimY = prepared->block[1];
-  exec->params.blockDimZ = prepared->block[2];
-  exec->params.sharedMemBytes = prepared->dynamic_shared_bytes;
-  exec->params.kernelParams = pointers;
+  launch_graph->params.func = prepared->function;
+  launch_graph->params.blockDimX = prepared->block[0];
+  launch_graph->params.blockDimY = prepared->block[1];
+  launch_graph->params.blockDimZ = prepared->block[2];
+  launch_graph->params.sharedMemBytes = prepared->dynamic_shared_bytes;
+  launch_graph->params.kernelParams = pointers;
 }
 
 /* A node behind the kernel that sets the flag, ordered behind all that the kernel wrote. Where the
  * device cannot, there is no flag. */
-static vyc_status add_flag(vyc_launch_graph *exec, vyc_context *context) {
+static vyc_status add_flag(vyc_launch_graph *launch_graph, vyc_context *context) {
   CUstreamBatchMemOpParams operation;
   memset(&operation, 0, sizeof operation);
   operation.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
-  operation.writeValue.address = (CUdeviceptr)exec->flag;
+  operation.writeValue.address = (CUdeviceptr)launch_graph->flag;
   operation.writeValue.value = 1;
   CUDA_BATCH_MEM_OP_NODE_PARAMS batch;
   memset(&batch, 0, sizeof batch);
@@ -34,41 +34,42 @@ static vyc_status add_flag(vyc_launch_graph *exec, vyc_context *context) {
   batch.count = 1;
   batch.paramArray = &operation;
   CUgraphNode node;
-  const CUresult result =
-      context->driver->cuGraphAddBatchMemOpNode(&node, exec->graph, &exec->node, 1, &batch);
+  const CUresult result = context->driver->cuGraphAddBatchMemOpNode(&node, launch_graph->graph,
+                                                                    &launch_graph->node, 1, &batch);
   if (VYC_LIKELY(result == CUDA_SUCCESS)) return VYC_OK;
   if (result != CUDA_ERROR_NOT_SUPPORTED)
     return vyc__driver_failed(context, result, "cuGraphAddBatchMemOpNode");
-  exec->flag = 0;
+  launch_graph->flag = 0;
   return VYC_OK;
 }
 
-static vyc_status build_graph(vyc_launch_graph *exec, vyc_context *context) {
+static vyc_status build_graph(vyc_launch_graph *launch_graph, vyc_context *context) {
   VYC_CU_RESULT;
-  VYC_TRY(VYC_CU(context, cuGraphCreate, &exec->graph, 0));
-  vyc_status status =
-      VYC_CU(context, cuGraphAddKernelNode, &exec->node, exec->graph, NULL, 0, &exec->params);
-  if (status == VYC_OK && exec->flag != 0) status = add_flag(exec, context);
+  VYC_TRY(VYC_CU(context, cuGraphCreate, &launch_graph->graph, 0));
+  vyc_status status = VYC_CU(context, cuGraphAddKernelNode, &launch_graph->node,
+                             launch_graph->graph, NULL, 0, &launch_graph->params);
+  if (status == VYC_OK && launch_graph->flag != 0) status = add_flag(launch_graph, context);
   if (status == VYC_OK)
-    status = VYC_CU(context, cuGraphInstantiateWithFlags, &exec->handle, exec->graph, 0);
+    status =
+        VYC_CU(context, cuGraphInstantiateWithFlags, &launch_graph->handle, launch_graph->graph, 0);
   vyc__count(&context->counters, cuda_graph_instantiations, 1);
   if (status == VYC_OK) return VYC_OK;
   vyc__record_keep();
-  context->driver->cuGraphDestroy(exec->graph);
+  context->driver->cuGraphDestroy(launch_graph->graph);
   vyc__record_resume();
-  exec->graph = NULL;
-  exec->handle = NULL;
+  launch_graph->graph = NULL;
+  launch_graph->handle = NULL;
   return status;
 }
 
-static void give_back(vyc_launch_graph *exec, const vyc_driver *driver) {
-  if (exec->graph == NULL) return;
+static void give_back(vyc_launch_graph *launch_graph, const vyc_driver *driver) {
+  if (launch_graph->graph == NULL) return;
   const CUstreamCaptureMode mode = vyc__capture_relax(driver);
-  if (exec->handle != NULL) driver->cuGraphExecDestroy(exec->handle);
-  driver->cuGraphDestroy(exec->graph);
+  if (launch_graph->handle != NULL) driver->cuGraphExecDestroy(launch_graph->handle);
+  driver->cuGraphDestroy(launch_graph->graph);
   vyc__capture_restore(driver, mode);
-  exec->handle = NULL;
-  exec->graph = NULL;
+  launch_graph->handle = NULL;
+  launch_graph->graph = NULL;
 }
 
 /* ---- the budget ------------------------------------------------------------------------------ */
@@ -76,45 +77,47 @@ static void give_back(vyc_launch_graph *exec, const vyc_driver *driver) {
 static vyc_kernel_context *kernels(vyc_context *context) { return (vyc_kernel_context *)context; }
 
 void vyc__kernels_begin(vyc_context *context) {
-  pthread_mutex_init(&kernels(context)->execs_lock, NULL);
+  pthread_mutex_init(&kernels(context)->launch_graphs_lock, NULL);
 }
 
 void vyc__kernels_end(vyc_context *context) {
-  pthread_mutex_destroy(&kernels(context)->execs_lock);
+  pthread_mutex_destroy(&kernels(context)->launch_graphs_lock);
 }
 
-/* Caller holds execs_lock. */
-static void link_exec(vyc_context *context, vyc_launch_graph *exec) {
-  exec->previous = NULL;
-  exec->next = kernels(context)->execs;
-  if (exec->next != NULL) exec->next->previous = exec;
-  kernels(context)->execs = exec;
-  kernels(context)->exec_count++;
-  exec->counted = true;
+/* Caller holds launch_graphs_lock. */
+static void link_launch_graph(vyc_context *context, vyc_launch_graph *launch_graph) {
+  launch_graph->previous = NULL;
+  launch_graph->next = kernels(context)->launch_graphs;
+  if (launch_graph->next != NULL) launch_graph->next->previous = launch_graph;
+  kernels(context)->launch_graphs = launch_graph;
+  kernels(context)->launch_graph_count++;
+  launch_graph->counted = true;
 }
 
-/* Caller holds execs_lock. */
-static void unlink_exec(vyc_context *context, vyc_launch_graph *exec) {
-  if (!exec->counted) return;
-  if (exec->previous != NULL) exec->previous->next = exec->next;
-  if (exec->next != NULL) exec->next->previous = exec->previous;
-  if (kernels(context)->execs == exec) kernels(context)->execs = exec->next;
-  kernels(context)->exec_count--;
-  exec->counted = false;
+/* Caller holds launch_graphs_lock. */
+static void unlink_launch_graph(vyc_context *context, vyc_launch_graph *launch_graph) {
+  if (!launch_graph->counted) return;
+  if (launch_graph->previous != NULL) launch_graph->previous->next = launch_graph->next;
+  if (launch_graph->next != NULL) launch_graph->next->previous = launch_graph->previous;
+  if (kernels(context)->launch_graphs == launch_graph)
+    kernels(context)->launch_graphs = launch_graph->next;
+  kernels(context)->launch_graph_count--;
+  launch_graph->counted = false;
 }
 
-/* Caller holds execs_lock. The exec that was launched longest ago, claimed, or NULL when none is
- * older than `age`. */
+/* Caller holds launch_graphs_lock. The launch graph that was launched longest ago, claimed, or NULL
+ * when none is older than `age`. */
 static vyc_launch_graph *take_oldest(vyc_context *context, uint32_t now, uint32_t age) {
   vyc_launch_graph *oldest = NULL;
-  for (vyc_launch_graph *exec = kernels(context)->execs; exec != NULL; exec = exec->next) {
-    const uint32_t its = now - atomic_load_explicit(&exec->stamp, memory_order_relaxed);
+  for (vyc_launch_graph *launch_graph = kernels(context)->launch_graphs; launch_graph != NULL;
+       launch_graph = launch_graph->next) {
+    const uint32_t its = now - atomic_load_explicit(&launch_graph->stamp, memory_order_relaxed);
     if (its <= age || its > UINT32_MAX / 2) continue;
     age = its;
-    oldest = exec;
+    oldest = launch_graph;
   }
   if (oldest == NULL || !vyc__launch_graph_claim(oldest)) return NULL;
-  unlink_exec(context, oldest);
+  unlink_launch_graph(context, oldest);
   return oldest;
 }
 
@@ -122,23 +125,23 @@ static vyc_launch_graph *take_oldest(vyc_context *context, uint32_t now, uint32_
  * do not leave every look to the same one of them. */
 #define LOOK_EVERY 31u
 
-/* Count the exec as one of the budget; false when there is no room. It takes the place of one that
- * rests for longer than it did itself: of more execs than there is room for, launched in turn,
- * those stay that are there. */
-static bool admit(vyc_launch_graph *exec, vyc_context *context) {
+/* Count the launch graph as one of the budget; false when there is no room. It takes the place of
+ * one that has rested for longer than it did itself; so if more launch graphs than there is room
+ * for are launched in turn, those that are counted already stay. */
+static bool admit(vyc_launch_graph *launch_graph, vyc_context *context) {
   vyc_launch_graph *oldest = NULL;
-  pthread_mutex_lock(&kernels(context)->execs_lock);
-  bool room = kernels(context)->exec_count < VYC_LAUNCH_GRAPH_BUDGET;
+  pthread_mutex_lock(&kernels(context)->launch_graphs_lock);
+  bool room = kernels(context)->launch_graph_count < VYC_LAUNCH_GRAPH_BUDGET;
   if (VYC_UNLIKELY(!room)) {
-    const uint32_t now = atomic_fetch_add(&context->exec_clock, 1) + 1;
-    const uint32_t rested = now - atomic_load_explicit(&exec->stamp, memory_order_relaxed);
+    const uint32_t now = atomic_fetch_add(&context->launch_graph_clock, 1) + 1;
+    const uint32_t rested = now - atomic_load_explicit(&launch_graph->stamp, memory_order_relaxed);
     const uint32_t least = VYC_LAUNCH_GRAPH_BUDGET - 1;
     if (now % LOOK_EVERY == 0) oldest = take_oldest(context, now, rested < least ? least : rested);
     room = oldest != NULL;
   }
-  vyc__launch_graph_stamp(exec, context);
-  if (room) link_exec(context, exec);
-  pthread_mutex_unlock(&kernels(context)->execs_lock);
+  vyc__launch_graph_stamp(launch_graph, context);
+  if (room) link_launch_graph(context, launch_graph);
+  pthread_mutex_unlock(&kernels(context)->launch_graphs_lock);
   if (oldest != NULL) { /* with a launch in flight the driver frees it after that */
     give_back(oldest, context->driver);
     vyc__launch_graph_unclaim(oldest);
@@ -146,69 +149,71 @@ static bool admit(vyc_launch_graph *exec, vyc_context *context) {
   return room;
 }
 
-static void dismiss(vyc_launch_graph *exec, vyc_context *context) {
-  pthread_mutex_lock(&kernels(context)->execs_lock);
-  unlink_exec(context, exec);
-  pthread_mutex_unlock(&kernels(context)->execs_lock);
+static void dismiss(vyc_launch_graph *launch_graph, vyc_context *context) {
+  pthread_mutex_lock(&kernels(context)->launch_graphs_lock);
+  unlink_launch_graph(context, launch_graph);
+  pthread_mutex_unlock(&kernels(context)->launch_graphs_lock);
 }
 
-static vyc_status build(vyc_launch_graph *exec, vyc_context *context) {
+static vyc_status build(vyc_launch_graph *launch_graph, vyc_context *context) {
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
-  const vyc_status status = build_graph(exec, context);
+  const vyc_status status = build_graph(launch_graph, context);
   vyc__capture_restore(context->driver, mode);
-  if (status != VYC_OK) dismiss(exec, context);
+  if (status != VYC_OK) dismiss(launch_graph, context);
   return status;
 }
 
 /* ---- launch ---------------------------------------------------------------------------------- */
 
-vyc_status vyc__launch_graph_relaunch(vyc_launch_graph *exec, const vyc_prepared *prepared,
+vyc_status vyc__launch_graph_relaunch(vyc_launch_graph *launch_graph, const vyc_prepared *prepared,
                                       CUstream stream) {
   vyc_context *context = prepared->child.context;
-  const uint32_t grid[3] = {exec->params.gridDimX, exec->params.gridDimY, exec->params.gridDimZ};
+  const uint32_t grid[3] = {launch_graph->params.gridDimX, launch_graph->params.gridDimY,
+                            launch_graph->params.gridDimZ};
   VYC_CU_RESULT;
   if (VYC_UNLIKELY(prepared->cooperative))
-    return vyc__launch_once(prepared, exec->pointers, grid, stream);
-  if (VYC_UNLIKELY(exec->handle == NULL)) {
-    if (!admit(exec, context)) return vyc__launch_once(prepared, exec->pointers, grid, stream);
-    VYC_TRY(build(exec, context));
-  } else if (exec->stale) {
-    VYC_TRY(
-        VYC_CU(context, cuGraphExecKernelNodeSetParams, exec->handle, exec->node, &exec->params));
+    return vyc__launch_once(prepared, launch_graph->pointers, grid, stream);
+  if (VYC_UNLIKELY(launch_graph->handle == NULL)) {
+    if (!admit(launch_graph, context))
+      return vyc__launch_once(prepared, launch_graph->pointers, grid, stream);
+    VYC_TRY(build(launch_graph, context));
+  } else if (launch_graph->stale) {
+    VYC_TRY(VYC_CU(context, cuGraphExecKernelNodeSetParams, launch_graph->handle,
+                   launch_graph->node, &launch_graph->params));
   }
-  exec->stale = false;
-  vyc__launch_graph_stamp(exec, context);
+  launch_graph->stale = false;
+  vyc__launch_graph_stamp(launch_graph, context);
   vyc__count(&context->counters, kernel_launches, 1);
-  return VYC_CU(context, cuGraphLaunch, exec->handle, stream);
+  return VYC_CU(context, cuGraphLaunch, launch_graph->handle, stream);
 }
 
-static void set(vyc_launch_graph *exec, const vyc_prepared *prepared, const uint8_t *block,
+static void set(vyc_launch_graph *launch_graph, const vyc_prepared *prepared, const uint8_t *block,
                 const uint32_t grid[3]) {
-  if (memcmp(exec->block, block, prepared->parameter_bytes) != 0) {
-    memcpy(exec->block, block, prepared->parameter_bytes);
-    exec->stale = true;
+  if (memcmp(launch_graph->block, block, prepared->parameter_bytes) != 0) {
+    memcpy(launch_graph->block, block, prepared->parameter_bytes);
+    launch_graph->stale = true;
   }
-  vyc__launch_graph_set_grid(exec, grid);
+  vyc__launch_graph_set_grid(launch_graph, grid);
 }
 
-vyc_status vyc__launch_graph_launch(vyc_launch_graph *exec, const vyc_prepared *prepared,
+vyc_status vyc__launch_graph_launch(vyc_launch_graph *launch_graph, const vyc_prepared *prepared,
                                     const uint8_t *block, const uint32_t grid[3], CUstream stream) {
-  set(exec, prepared, block, grid);
-  return vyc__launch_graph_relaunch(exec, prepared, stream);
+  set(launch_graph, prepared, block, grid);
+  return vyc__launch_graph_relaunch(launch_graph, prepared, stream);
 }
 
-vyc_status vyc__launch_graph_launch_once(vyc_launch_graph *exec, const vyc_prepared *prepared,
-                                         const uint8_t *block, const uint32_t grid[3],
-                                         CUstream stream) {
-  set(exec, prepared, block, grid);
-  return vyc__launch_once(prepared, exec->pointers, grid, stream);
+vyc_status vyc__launch_graph_launch_once(vyc_launch_graph *launch_graph,
+                                         const vyc_prepared *prepared, const uint8_t *block,
+                                         const uint32_t grid[3], CUstream stream) {
+  set(launch_graph, prepared, block, grid);
+  return vyc__launch_once(prepared, launch_graph->pointers, grid, stream);
 }
 
-void vyc__launch_graph_destroy(vyc_launch_graph *exec, vyc_context *context) {
-  vyc__launch_graph_claim_wait(exec); /* somebody may be making room with it */
-  dismiss(exec, context);
-  give_back(exec, context->driver);
-  vyc__launch_graph_unclaim(exec);
+void vyc__launch_graph_destroy(vyc_launch_graph *launch_graph, vyc_context *context) {
+  vyc__launch_graph_claim_wait(launch_graph); /* somebody may be making room with it */
+  dismiss(launch_graph, context);
+  give_back(launch_graph, context->driver);
+  vyc__launch_graph_unclaim(launch_graph);
 }
 
 vyc_status vyc__launch_once(const vyc_prepared *prepared, void **pointers, const uint32_t grid[3],

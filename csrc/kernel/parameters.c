@@ -66,7 +66,7 @@ void vyc__block_pointers(const vyc_prepared *prepared, void **pointers, uint8_t 
     pointers[i] = block + prepared->parameters[i].offset;
 }
 
-/* ---- blocks for launches without an exec ----------------------------------------------------- */
+/* ---- blocks for launches without a launch graph ---------------------------------------------- */
 
 static vyc_spare *spare_make(const vyc_prepared *prepared) {
   const size_t pointers = prepared->parameter_count * sizeof(void *);

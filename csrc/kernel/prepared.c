@@ -29,16 +29,16 @@ void vyc__on_each_stream(vyc_prepared *prepared,
   }
 }
 
-static void exec_destroy(vyc_prepared *prepared, vyc_on_stream *at, uint32_t slot) {
-  vyc_launch_graph *exec = atomic_load(&at->exec);
+static void launch_graph_destroy(vyc_prepared *prepared, vyc_on_stream *at, uint32_t slot) {
+  vyc_launch_graph *launch_graph = atomic_load(&at->launch_graph);
   (void)slot;
-  if (exec != NULL) vyc__launch_graph_destroy(exec, prepared->child.context);
+  if (launch_graph != NULL) vyc__launch_graph_destroy(launch_graph, prepared->child.context);
 }
 
-static void exec_free(vyc_prepared *prepared, vyc_on_stream *at, uint32_t slot) {
+static void launch_graph_free(vyc_prepared *prepared, vyc_on_stream *at, uint32_t slot) {
   (void)prepared;
   (void)slot;
-  free(atomic_load(&at->exec));
+  free(atomic_load(&at->launch_graph));
 }
 
 /* ---- ends ------------------------------------------------------------------------------------ */
@@ -51,13 +51,13 @@ static bool submissions_destroy(vyc_prepared *prepared) {
 static void prepared_destroy(vyc_child *child) {
   vyc_prepared *prepared = (vyc_prepared *)child;
   child->has_leaked = !submissions_destroy(prepared);
-  vyc__on_each_stream(prepared, exec_destroy);
+  vyc__on_each_stream(prepared, launch_graph_destroy);
   vyc__prepared_reports_end(prepared);
   vyc__barriers_release(prepared);
 }
 
 static void free_memory(vyc_prepared *prepared) {
-  vyc__on_each_stream(prepared, exec_free);
+  vyc__on_each_stream(prepared, launch_graph_free);
   vyc__far_parts_free(&prepared->far);
   vyc__spares_free(prepared);
   if (prepared->parameters != prepared->few_parameters) free(prepared->parameters);
@@ -84,8 +84,8 @@ static void prepared_reap(vyc_child *child) {
 }
 
 static bool is_claimed(const vyc_on_stream *at) {
-  const vyc_launch_graph *exec = atomic_load(&at->exec);
-  return exec != NULL && vyc__claim_is_taken(&exec->claim);
+  const vyc_launch_graph *launch_graph = atomic_load(&at->launch_graph);
+  return launch_graph != NULL && vyc__claim_is_taken(&launch_graph->claim);
 }
 
 /* Some thread is launching it. */
@@ -223,10 +223,10 @@ static vyc_status prepare(vyc_prepared *prepared, vyc_context *context,
   return prepared->cooperative ? vyc__cooperative_prepare(prepared, context) : VYC_OK;
 }
 
-vyc_status vyc_prepared_create(vyc_prepared **plan_out, vyc_module *module,
+vyc_status vyc_prepared_create(vyc_prepared **prepared_out, vyc_module *module,
                                const vyc_prepared_desc *desc) {
-  VYC_REQUIRE(plan_out != NULL && module != NULL);
-  *plan_out = NULL;
+  VYC_REQUIRE(prepared_out != NULL && module != NULL);
+  *prepared_out = NULL;
   VYC_TRY(vyc__prepared_check(desc));
   vyc_context *context = module->child.context;
   vyc_scope scope;
@@ -243,7 +243,7 @@ vyc_status vyc_prepared_create(vyc_prepared **plan_out, vyc_module *module,
   if (status == VYC_OK) {
     vyc__child_retain(&module->child);
     vyc__child_add(&prepared->child, context, &vyc__prepared_kind);
-    *plan_out = prepared;
+    *prepared_out = prepared;
   } else {
     vyc__name_release(&context->history, prepared->called);
     free_memory(prepared);

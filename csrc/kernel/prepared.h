@@ -42,7 +42,7 @@ typedef struct vyc_report_block {
 
 /* What a prepared kernel has for launches on one stream, by its slot. */
 typedef struct vyc_on_stream {
-  _Atomic(vyc_launch_graph *) exec;
+  _Atomic(vyc_launch_graph *) launch_graph;
   _Atomic(vyc_report_block *) report;
   _Atomic(vyc_block *) barrier; /* grid barrier state */
 } vyc_on_stream;
@@ -53,7 +53,7 @@ struct vyc_prepared {
   const vyc_name *noted; /* see vyc__noted_as */
   uint32_t parameter_count, binding_count, scalar_count;
   uint32_t block[3];
-  bool relaunches; /* a launch of an exec is all that a launch takes; drivers from CUDA 13 on
+  bool relaunches; /* all that a launch takes is to launch its graph; drivers from CUDA 13 on
                       need no current context for that (seen) */
   bool may_overlap; /* written arguments may share bytes with others */
   bool has_report;

@@ -12,7 +12,7 @@ static void count_launches(vyc_call *call) {
 
 static void call_destroy(vyc_child *child) {
   vyc_call *call = (vyc_call *)child;
-  vyc__launch_graph_destroy(&call->exec, child->context);
+  vyc__launch_graph_destroy(&call->launch_graph, child->context);
   count_launches(call);
 }
 
@@ -27,7 +27,7 @@ static void call_finish(vyc_child *child) {
 }
 
 static bool call_is_claimed(const vyc_child *child) {
-  return vyc__claim_is_taken(&((const vyc_call *)child)->exec.claim);
+  return vyc__claim_is_taken(&((const vyc_call *)child)->launch_graph.claim);
 }
 
 static const vyc_child_kind call_kind = {
@@ -46,12 +46,12 @@ static vyc_call *call_alloc(vyc_prepared *prepared) {
   call->bound = (vyc_bound *)(void *)(call->arguments + prepared->binding_count);
   call->scalars = (uint64_t *)(void *)(call->bound + prepared->binding_count);
   void **room = (void **)(void *)(call->scalars + prepared->scalar_count);
-  vyc__launch_graph_init(&call->exec, prepared, room,
+  vyc__launch_graph_init(&call->launch_graph, prepared, room,
                          (uint8_t *)(room + prepared->parameter_count));
   return call;
 }
 
-/* Take over the run. The caller has claimed the exec, or nobody else knows the call yet. */
+/* Take over the run. The caller has claimed the launch graph, or nobody else knows the call yet. */
 static void set(vyc_call *call, const vyc_run *run, const vyc_hidden *hidden) {
   vyc_prepared *prepared = call->prepared;
   for (uint32_t i = 0; i < prepared->binding_count; i++) {
@@ -68,9 +68,9 @@ static void set(vyc_call *call, const vyc_run *run, const vyc_hidden *hidden) {
   call->run.timing_out = NULL;
   call->barrier = hidden->barrier;
   atomic_store_explicit(&call->steady, false, memory_order_relaxed);
-  vyc__block_write_buffers(prepared, call->exec.block, run, hidden);
-  call->exec.stale = true;
-  vyc__launch_graph_set_grid(&call->exec, run->grid);
+  vyc__block_write_buffers(prepared, call->launch_graph.block, run, hidden);
+  call->launch_graph.stale = true;
+  vyc__launch_graph_set_grid(&call->launch_graph, run->grid);
 }
 
 /* The graph alone does all that a launch takes: no clear, no work of others to be ordered with. */
@@ -130,7 +130,7 @@ static void spread(vyc_call *call) {
   }
 }
 
-/* The caller has claimed the exec, and with it everything in the call. */
+/* The caller has claimed the launch graph, and with it everything in the call. */
 static vyc_status call_launch(vyc_call *call, uint32_t origin) {
   vyc_prepared *prepared = call->prepared;
   vyc_launch_stream on;
@@ -141,10 +141,11 @@ static vyc_status call_launch(vyc_call *call, uint32_t origin) {
   if (vyc__grid_is_empty(call->run.grid)) return VYC_OK;
   if (VYC_UNLIKELY(on.captured)) return vyc__launch_captured(prepared, &call->run, &on);
   vyc__note_launch(&prepared->child.context->history, on.slot, prepared->noted, origin,
-                   call->exec.block);
+                   call->launch_graph.block);
   vyc__cooperative_begin(prepared);
   vyc_status status = vyc__barrier_clear(prepared->child.context, call->barrier, on.stream);
-  if (status == VYC_OK) status = vyc__launch_graph_relaunch(&call->exec, prepared, on.stream);
+  if (status == VYC_OK)
+    status = vyc__launch_graph_relaunch(&call->launch_graph, prepared, on.stream);
   vyc__cooperative_end(prepared);
   if (status == VYC_OK)
     status = vyc__run_enqueued(prepared->child.context, &call->run, on.stream, on.slot, taken);
@@ -154,7 +155,7 @@ static vyc_status call_launch(vyc_call *call, uint32_t origin) {
 }
 
 /* Bind what `run` has; the references to the buffers that were bound go to `old`. The caller has
- * claimed the exec. */
+ * claimed the launch graph. */
 static vyc_status call_bind(vyc_call *call, const vyc_run *run, vyc_buffer **old) {
   vyc_hidden hidden;
   VYC_TRY(hidden_of(call->prepared, &hidden, run->stream));
@@ -168,9 +169,9 @@ static vyc_status call_bind(vyc_call *call, const vyc_run *run, vyc_buffer **old
 static vyc_status launch_at_length(vyc_call *call, uint32_t origin) {
   vyc_scope scope;
   VYC_TRY(vyc__enter_warm(call->child.context, &scope));
-  vyc__launch_graph_claim_wait(&call->exec);
+  vyc__launch_graph_claim_wait(&call->launch_graph);
   const vyc_status status = call_launch(call, origin);
-  vyc__launch_graph_unclaim(&call->exec);
+  vyc__launch_graph_unclaim(&call->launch_graph);
   vyc__leave(call->child.context, &scope);
   return status;
 }
@@ -197,7 +198,7 @@ vyc_status vyc__call_launched(vyc_call *call, CUresult result, uint32_t origin) 
 __attribute__((cold, noinline)) static vyc_status call_given(vyc_call *call, CUresult result,
                                                              uint32_t origin) {
   const vyc_status status = result == CUDA_SUCCESS ? vyc__call_mark_again(call) : VYC_OK;
-  vyc__launch_graph_unclaim(&call->exec);
+  vyc__launch_graph_unclaim(&call->launch_graph);
   return status == VYC_OK ? vyc__call_launched(call, result, origin) : status;
 }
 
@@ -205,7 +206,7 @@ static inline vyc_status run(vyc_call *call, uint32_t origin) {
   VYC_REQUIRE(call != NULL);
   vyc__call_prefetch(call);
   if (VYC_UNLIKELY(!vyc__call_may_be_steady(call))) return launch_at_length(call, origin);
-  vyc__launch_graph_claim_wait(&call->exec);
+  vyc__launch_graph_claim_wait(&call->launch_graph);
   vyc_context *const context = call->child.context;
   const uint32_t taken = vyc__marks_taken(context);
   if (VYC_LIKELY((taken == call->marks_seen || still_marked(call, taken)) &&
@@ -213,10 +214,10 @@ static inline vyc_status run(vyc_call *call, uint32_t origin) {
     const CUresult result = vyc__call_graph(call, context, origin);
     if (VYC_UNLIKELY(vyc__marks_taken(context) != call->marks_seen))
       return call_given(call, result, origin);
-    vyc__launch_graph_unclaim(&call->exec);
+    vyc__launch_graph_unclaim(&call->launch_graph);
     return vyc__call_launched(call, result, origin);
   }
-  vyc__launch_graph_unclaim(&call->exec);
+  vyc__launch_graph_unclaim(&call->launch_graph);
   return launch_at_length(call, origin);
 }
 
@@ -231,11 +232,11 @@ vyc_status vyc__call_change(vyc_call *call, const vyc_run *run, bool launches) {
   vyc_buffer *old[VYC_MAX_BINDINGS];
   vyc_scope scope;
   VYC_TRY(vyc__enter_warm(prepared->child.context, &scope));
-  vyc__launch_graph_claim_wait(&call->exec);
+  vyc__launch_graph_claim_wait(&call->launch_graph);
   vyc_status status = call_bind(call, run, old);
   const bool bound = status == VYC_OK;
   if (bound && launches) status = call_launch(call, vyc__origin_of(run));
-  vyc__launch_graph_unclaim(&call->exec);
+  vyc__launch_graph_unclaim(&call->launch_graph);
   vyc__leave(prepared->child.context, &scope);
   for (uint32_t i = 0; bound && i < prepared->binding_count; i++) vyc_buffer_release(old[i]);
   return status;

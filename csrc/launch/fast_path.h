@@ -109,20 +109,21 @@ static inline bool vyc__block_change(const vyc_prepared *prepared, uint8_t *bloc
   return difference != 0;
 }
 
-/* The caller has claimed the exec and entered nothing. Without a current context, drivers of CUDA
- * 13 end the process in a patch. */
-static inline vyc_status vyc__launch_graph_patch(vyc_launch_graph *exec, vyc_context *context) {
+/* The caller has claimed the launch graph and entered nothing. Without a current context, drivers
+ * of CUDA 13 end the process in a patch. */
+static inline vyc_status vyc__launch_graph_patch(vyc_launch_graph *launch_graph,
+                                                 vyc_context *context) {
   CUcontext saved;
   VYC_CU_RESULT;
   VYC_TRY(VYC_CU(context, cuCtxGetCurrent, &saved));
   if (VYC_UNLIKELY(saved != context->handle))
     VYC_TRY(VYC_CU(context, cuCtxSetCurrent, context->handle));
-  const vyc_status status =
-      VYC_CU(context, cuGraphExecKernelNodeSetParams, exec->handle, exec->node, &exec->params);
+  const vyc_status status = VYC_CU(context, cuGraphExecKernelNodeSetParams, launch_graph->handle,
+                                   launch_graph->node, &launch_graph->params);
   if (VYC_UNLIKELY(saved != context->handle) &&
       context->driver->cuCtxSetCurrent(saved) != CUDA_SUCCESS)
     context->driver->cuCtxSetCurrent(saved); /* as vyc__leave */
-  exec->stale = status != VYC_OK;
+  launch_graph->stale = status != VYC_OK;
   return status;
 }
 

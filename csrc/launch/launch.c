@@ -43,7 +43,7 @@ vyc_status vyc__launch_hidden(vyc_prepared *prepared, vyc_hidden *hidden_out,
   return vyc__barrier_of(prepared, &hidden_out->barrier, on);
 }
 
-/* Without an exec. */
+/* Without a launch graph. */
 static vyc_status launch_apart(vyc_prepared *prepared, const vyc_run *run, const vyc_hidden *hidden,
                                const vyc_launch_stream *on) {
   vyc_spare *spare = vyc__spare_take(prepared);
@@ -67,34 +67,38 @@ vyc_status vyc__launch_captured(vyc_prepared *prepared, const vyc_run *run,
 
 /* ---- launch ---------------------------------------------------------------------------------- */
 
-/* The exec of a stream, whose graph is made at the second launch there; NULL when it cannot be had.
+/* The launch graph of a stream, whose graph is made at the second launch there; NULL when it cannot
+ * be had.
  */
-static vyc_launch_graph *exec_of(vyc_prepared *prepared, uint32_t slot) {
+static vyc_launch_graph *launch_graph_of(vyc_prepared *prepared, uint32_t slot) {
   vyc_on_stream *at = slot == VYC_SLOT_OTHER ? NULL : vyc__on_stream_make(prepared, slot);
   if (VYC_UNLIKELY(at == NULL)) return NULL;
-  vyc_launch_graph *exec = atomic_load_explicit(&at->exec, memory_order_acquire);
-  if (VYC_LIKELY(exec != NULL)) return exec;
+  vyc_launch_graph *launch_graph = atomic_load_explicit(&at->launch_graph, memory_order_acquire);
+  if (VYC_LIKELY(launch_graph != NULL)) return launch_graph;
   const size_t pointers = prepared->parameter_count * sizeof(void *);
-  exec = calloc(1, sizeof *exec + pointers + prepared->block_bytes);
-  if (exec == NULL) return NULL;
-  void **room = (void **)(void *)(exec + 1);
-  vyc__launch_graph_init(exec, prepared, room, (uint8_t *)(room + prepared->parameter_count));
+  launch_graph = calloc(1, sizeof *launch_graph + pointers + prepared->block_bytes);
+  if (launch_graph == NULL) return NULL;
+  void **room = (void **)(void *)(launch_graph + 1);
+  vyc__launch_graph_init(launch_graph, prepared, room,
+                         (uint8_t *)(room + prepared->parameter_count));
   vyc_launch_graph *other = NULL;
-  if (atomic_compare_exchange_strong(&at->exec, &other, exec)) return exec;
-  free(exec);
+  if (atomic_compare_exchange_strong(&at->launch_graph, &other, launch_graph)) return launch_graph;
+  free(launch_graph);
   return other;
 }
 
 /* The caller has claimed it. */
-static vyc_status launch_claimed(vyc_launch_graph *exec, vyc_prepared *prepared, const vyc_run *run,
-                                 const vyc_hidden *hidden, const vyc_launch_stream *on) {
-  exec->stale |= vyc__block_write_buffers(prepared, exec->block, run, hidden);
-  vyc__launch_graph_set_grid(exec, run->grid);
+static vyc_status launch_claimed(vyc_launch_graph *launch_graph, vyc_prepared *prepared,
+                                 const vyc_run *run, const vyc_hidden *hidden,
+                                 const vyc_launch_stream *on) {
+  launch_graph->stale |= vyc__block_write_buffers(prepared, launch_graph->block, run, hidden);
+  vyc__launch_graph_set_grid(launch_graph, run->grid);
   vyc__note_launch(&prepared->child.context->history, on->slot, prepared->noted,
-                   vyc__origin_of(run), exec->block);
-  if (VYC_LIKELY(exec->launched)) return vyc__launch_graph_relaunch(exec, prepared, on->stream);
-  exec->launched = true;
-  return vyc__launch_once(prepared, exec->pointers, run->grid, on->stream);
+                   vyc__origin_of(run), launch_graph->block);
+  if (VYC_LIKELY(launch_graph->launched))
+    return vyc__launch_graph_relaunch(launch_graph, prepared, on->stream);
+  launch_graph->launched = true;
+  return vyc__launch_once(prepared, launch_graph->pointers, run->grid, on->stream);
 }
 
 static vyc_status launch_block(vyc_prepared *prepared, const vyc_run *run,
@@ -102,11 +106,11 @@ static vyc_status launch_block(vyc_prepared *prepared, const vyc_run *run,
   vyc_hidden hidden;
   VYC_TRY(vyc__launch_hidden(prepared, &hidden, on));
   VYC_TRY(vyc__barrier_clear(prepared->child.context, hidden.barrier, on->stream));
-  vyc_launch_graph *exec = exec_of(prepared, on->slot);
-  if (exec == NULL || !vyc__launch_graph_claim(exec))
+  vyc_launch_graph *launch_graph = launch_graph_of(prepared, on->slot);
+  if (launch_graph == NULL || !vyc__launch_graph_claim(launch_graph))
     return launch_apart(prepared, run, &hidden, on);
-  const vyc_status status = launch_claimed(exec, prepared, run, &hidden, on);
-  vyc__launch_graph_unclaim(exec);
+  const vyc_status status = launch_claimed(launch_graph, prepared, run, &hidden, on);
+  vyc__launch_graph_unclaim(launch_graph);
   return status;
 }
 
@@ -128,9 +132,9 @@ static vyc_status launch(vyc_prepared *prepared, const vyc_run *run) {
 
 /* ---- the next launch of a kernel on a stream ------------------------------------------------- */
 
-/* The exec that such launches have there, claimed; NULL: they have none, it is taken, or it takes
- * more than a patch and a launch of it. No entry needs to be counted: a close sets `closed` and
- * then looks at the claims, and here the claim comes before the look at `closed`. What needs no
+/* The launch graph that such launches have there, claimed; NULL: they have none, it is taken, or it
+ * takes more than a patch and a launch of it. No entry needs to be counted: a close sets `closed`
+ * and then looks at the claims, and here the claim comes before the look at `closed`. What needs no
  * claim is looked at before, because the claim is a barrier. */
 static inline vyc_launch_graph *claim_plain(vyc_prepared *prepared, const vyc_run *run,
                                             vyc_plain *plain) {
@@ -140,23 +144,23 @@ static inline vyc_launch_graph *claim_plain(vyc_prepared *prepared, const vyc_ru
   const uint32_t slot = vyc__slot_of(stream);
   const vyc_on_stream *at = vyc__on_stream(prepared, slot);
   if (VYC_UNLIKELY(at == NULL)) return NULL;
-  vyc_launch_graph *exec = atomic_load_explicit(&at->exec, memory_order_acquire);
-  if (exec == NULL || !prepared->relaunches || vyc__is_forked(context) ||
-      !vyc__run_is_plain(prepared, run, slot, plain) || !vyc__launch_graph_claim(exec))
+  vyc_launch_graph *launch_graph = atomic_load_explicit(&at->launch_graph, memory_order_acquire);
+  if (launch_graph == NULL || !prepared->relaunches || vyc__is_forked(context) ||
+      !vyc__run_is_plain(prepared, run, slot, plain) || !vyc__launch_graph_claim(launch_graph))
     return NULL;
-  if (VYC_LIKELY(vyc__is_usable(context) && exec->handle != NULL)) return exec;
-  vyc__launch_graph_unclaim(exec);
+  if (VYC_LIKELY(vyc__is_usable(context) && launch_graph->handle != NULL)) return launch_graph;
+  vyc__launch_graph_unclaim(launch_graph);
   return NULL;
 }
 
-static inline CUresult launch_exec(vyc_launch_graph *exec, vyc_prepared *prepared,
-                                   const vyc_run *run) {
+static inline CUresult launch_claimed_graph(vyc_launch_graph *launch_graph, vyc_prepared *prepared,
+                                            const vyc_run *run) {
   vyc_context *context = prepared->child.context;
   const CUstream target = run->stream == NULL ? context->main : run->stream->handle;
-  vyc__launch_graph_stamp(exec, context);
+  vyc__launch_graph_stamp(launch_graph, context);
   vyc__note_launch(&context->history, vyc__slot_of(run->stream), prepared->noted,
-                   vyc__origin_of(run), exec->block);
-  return context->driver->cuGraphLaunch(exec->handle, target);
+                   vyc__origin_of(run), launch_graph->block);
+  return context->driver->cuGraphLaunch(launch_graph->handle, target);
 }
 
 /* False: use the slow path. */
@@ -165,15 +169,17 @@ relaunch(vyc_prepared *prepared, const vyc_run *run, vyc_status *status_out) {
   vyc_plain plain;
   const uint32_t taken = vyc__marks_taken(prepared->child.context);
   if (VYC_UNLIKELY(run == NULL || run->struct_size < VYC_RUN_BYTES_FIRST)) return false;
-  vyc_launch_graph *exec = claim_plain(prepared, run, &plain);
-  if (exec == NULL) return false;
-  exec->stale |= vyc__block_change(prepared, exec->block, &plain, run);
-  vyc__launch_graph_set_grid(exec, run->grid);
-  *status_out =
-      VYC_LIKELY(exec->stale) ? vyc__launch_graph_patch(exec, prepared->child.context) : VYC_OK;
+  vyc_launch_graph *launch_graph = claim_plain(prepared, run, &plain);
+  if (launch_graph == NULL) return false;
+  launch_graph->stale |= vyc__block_change(prepared, launch_graph->block, &plain, run);
+  vyc__launch_graph_set_grid(launch_graph, run->grid);
+  *status_out = VYC_LIKELY(launch_graph->stale)
+                    ? vyc__launch_graph_patch(launch_graph, prepared->child.context)
+                    : VYC_OK;
   const bool patched = *status_out == VYC_OK;
-  const CUresult result = VYC_LIKELY(patched) ? launch_exec(exec, prepared, run) : CUDA_SUCCESS;
-  vyc__launch_graph_unclaim(exec);
+  const CUresult result =
+      VYC_LIKELY(patched) ? launch_claimed_graph(launch_graph, prepared, run) : CUDA_SUCCESS;
+  vyc__launch_graph_unclaim(launch_graph);
   if (VYC_UNLIKELY(!patched)) return true;
   if (VYC_UNLIKELY(result == CUDA_ERROR_INVALID_CONTEXT)) return false; /* wants it current */
   vyc__count(&prepared->child.context->counters, kernel_launches, 1);

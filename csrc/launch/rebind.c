@@ -34,19 +34,20 @@ static inline void take_over(vyc_call *call, const vyc_run *run, vyc_buffer **ol
 }
 
 static inline vyc_status patch(vyc_call *call) {
-  const vyc_status status = vyc__launch_graph_patch(&call->exec, call->child.context);
+  const vyc_status status = vyc__launch_graph_patch(&call->launch_graph, call->child.context);
   if (VYC_UNLIKELY(status != VYC_OK))
     atomic_store_explicit(&call->steady, false, memory_order_relaxed);
   return status;
 }
 
-/* The caller has claimed the exec, and the run is plain: whatever comes, it is bound. */
+/* The caller has claimed the launch graph, and the run is plain: whatever comes, it is bound. */
 static inline vyc_status rebind(vyc_call *call, const vyc_run *run, const vyc_plain *plain,
                                 vyc_buffer **old) {
   take_over(call, run, old);
-  call->exec.stale = vyc__block_change(call->prepared, call->exec.block, plain, run);
-  vyc__launch_graph_set_grid(&call->exec, run->grid);
-  return VYC_LIKELY(call->exec.stale) ? patch(call) : VYC_OK;
+  call->launch_graph.stale =
+      vyc__block_change(call->prepared, call->launch_graph.block, plain, run);
+  vyc__launch_graph_set_grid(&call->launch_graph, run->grid);
+  return VYC_LIKELY(call->launch_graph.stale) ? patch(call) : VYC_OK;
 }
 
 vyc_status vyc_call_set_run(vyc_call *call, const vyc_run *run) {
@@ -57,9 +58,9 @@ vyc_status vyc_call_set_run(vyc_call *call, const vyc_run *run) {
   vyc_buffer *old[VYC_MAX_BINDINGS];
   const uint32_t taken = vyc__marks_taken(call->child.context);
   if (VYC_UNLIKELY(!is_plain(call, run, &plain))) return vyc__call_change(call, run, true);
-  vyc__launch_graph_claim_wait(&call->exec);
+  vyc__launch_graph_claim_wait(&call->launch_graph);
   if (VYC_UNLIKELY(!vyc__call_is_steady(call))) {
-    vyc__launch_graph_unclaim(&call->exec);
+    vyc__launch_graph_unclaim(&call->launch_graph);
     return vyc__call_change(call, run, true);
   }
   prefetch_bound(call);
@@ -71,7 +72,7 @@ vyc_status vyc_call_set_run(vyc_call *call, const vyc_run *run) {
   if (VYC_UNLIKELY(vyc__marks_taken(call->child.context) != call->marks_seen) && status == VYC_OK &&
       result == CUDA_SUCCESS)
     status = vyc__call_mark_again(call);
-  vyc__launch_graph_unclaim(&call->exec);
+  vyc__launch_graph_unclaim(&call->launch_graph);
   if (VYC_UNLIKELY(result != CUDA_SUCCESS))
     status = vyc__call_launched(call, result, vyc__origin_of(run));
   for (uint32_t i = 0; i < call->prepared->binding_count; i++) vyc_buffer_release(old[i]);

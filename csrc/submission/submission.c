@@ -2,7 +2,7 @@
  * submitting to it.
  *
  * A submission is free, claimed by one thread, in flight or dead. It becomes free only when its run
- * is known to have ended: until then its slabs, its stream and its exec are the kernel's. */
+ * is known to have ended: until then the kernel uses its slabs, stream and launch graph. */
 #include <stdlib.h>
 
 #include "submission.h"
@@ -26,9 +26,9 @@ static vyc_status launch_one(vyc_submission *submission, const vyc_run *run, uin
   if (VYC_UNLIKELY(prepared->cooperative && i > 0))
     VYC_TRY(vyc__barrier_ready(prepared->child.context, &submission->barrier, stream));
   if (VYC_UNLIKELY(timed))
-    return vyc__launch_graph_launch_once(&submission->exec, prepared, submission->block, run->grid,
-                                         stream);
-  return vyc__launch_graph_launch(&submission->exec, prepared, submission->block, run->grid,
+    return vyc__launch_graph_launch_once(&submission->launch_graph, prepared, submission->block,
+                                         run->grid, stream);
+  return vyc__launch_graph_launch(&submission->launch_graph, prepared, submission->block, run->grid,
                                   stream);
 }
 
@@ -47,18 +47,18 @@ static vyc_status launch(vyc_submission *submission, const vyc_run *run, bool ti
     VYC_TRY(VYC_CU(context, cuEventRecord, submission->start, stream));
   }
   atomic_store_explicit(vyc__submission_flag(submission), 0, memory_order_relaxed);
-  vyc__launch_graph_claim_wait(&submission->exec);
+  vyc__launch_graph_claim_wait(&submission->launch_graph);
   vyc_status status = VYC_OK;
   for (uint32_t i = 0; i < times && status == VYC_OK; i++)
     status = launch_one(submission, run, i, timed, stream);
   if (VYC_UNLIKELY(timed)) {
-    vyc__launch_graph_unclaim(&submission->exec);
+    vyc__launch_graph_unclaim(&submission->launch_graph);
     return status == VYC_OK ? VYC_CU(context, cuEventRecord, submission->stop, stream) : status;
   }
-  submission->flagged = times == 1 && submission->exec.handle != NULL &&
-                        submission->exec.flag != 0 && !prepared->cooperative &&
+  submission->flagged = times == 1 && submission->launch_graph.handle != NULL &&
+                        submission->launch_graph.flag != 0 && !prepared->cooperative &&
                         !submission->copies_out;
-  vyc__launch_graph_unclaim(&submission->exec);
+  vyc__launch_graph_unclaim(&submission->launch_graph);
   return status;
 }
 
@@ -182,7 +182,7 @@ static vyc_status submission_make(vyc_prepared *prepared, vyc_submission **submi
   submission->block = blocks;
   submission->ways = blocks + 2 * block;
   submission->prepared = prepared;
-  vyc__launch_graph_init(&submission->exec, prepared, pointer_room, blocks + block);
+  vyc__launch_graph_init(&submission->launch_graph, prepared, pointer_room, blocks + block);
   atomic_init(&submission->state, SUBMISSION_CLAIMED);
   vyc_context *context = prepared->child.context;
   VYC_CU_RESULT;
@@ -193,7 +193,7 @@ static vyc_status submission_make(vyc_prepared *prepared, vyc_submission **submi
   if (status != VYC_OK) goto fail_cell;
   status = VYC_CU(context, cuStreamCreate, &submission->own.handle, CU_STREAM_NON_BLOCKING);
   if (status != VYC_OK) goto fail_stream;
-  submission->exec.flag = submission->cell->address + VYC_FLAG_OFFSET;
+  submission->launch_graph.flag = submission->cell->address + VYC_FLAG_OFFSET;
   submission->own.state = &submission->state;
   vyc__hidden_stream_add(context, &submission->own);
   *submission_out = submission;

@@ -70,7 +70,7 @@ struct vyc_submission {
   vyc_block *barrier; /* grid barrier state */
   vyc_ticket *ticket;
   vyc_flight *flight; /* what it has in flight */
-  vyc_launch_graph exec;
+  vyc_launch_graph launch_graph;
   uint32_t result_count;
   vyc_result *results;
   uint32_t held_count;

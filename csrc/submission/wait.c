@@ -173,7 +173,7 @@ bool vyc__submission_destroy(vyc_submission *submission) {
   vyc__error_restore(&failure);
   if (!ended) return false;
   vyc__submission_let_go(submission);
-  vyc__launch_graph_destroy(&submission->exec, context);
+  vyc__launch_graph_destroy(&submission->launch_graph, context);
   vyc__flight_give(submission->flight);
   if (submission->done != NULL) driver->cuEventDestroy(submission->done);
   if (submission->start != NULL) driver->cuEventDestroy(submission->start);

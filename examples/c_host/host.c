@@ -85,13 +85,13 @@ static void as_graph(vyc_context *context, vyc_bundled_kernel *kernel, array x, 
                      const uint64_t *a, array out) {
   const uint64_t bytes = x.count * sizeof(float);
   vyc_buffer *values[STEPS + 1], *addend;
-  vyc_prepared *plan;
+  vyc_prepared *prepared;
   vyc_graph *graph;
   for (size_t i = 0; i <= STEPS; i++) check(vyc_buffer_alloc(&values[i], context, bytes));
   check(vyc_buffer_alloc(&addend, context, bytes));
   check(vyc_copy_in(values[0], 0, x.data, bytes));
   check(vyc_copy_in(addend, 0, y.data, bytes));
-  check(vyc_bundled_kernel_prepared(kernel, &plan));
+  check(vyc_bundled_kernel_prepared(kernel, &prepared));
   check(vyc_graph_create(&graph, context));
   for (size_t i = 0; i < STEPS; i++) {
     const vyc_argument arguments[] = {on_device(values[i], x.count), on_device(addend, x.count),
@@ -99,13 +99,13 @@ static void as_graph(vyc_context *context, vyc_bundled_kernel *kernel, array x, 
     vyc_run run = saxpy_run(arguments, a);
     uint32_t step;
     check(vyc_bundled_kernel_resolve(kernel, &run));
-    check(vyc_graph_add_launch(graph, &step, plan, &run));
+    check(vyc_graph_add_launch(graph, &step, prepared, &run));
   }
   check(vyc_graph_finish(graph));
   check(vyc_graph_launch(graph, NULL, 0, NULL));
   check(vyc_copy_out(values[STEPS], 0, out.data, bytes));
   vyc_graph_release(graph);
-  vyc_prepared_release(plan);
+  vyc_prepared_release(prepared);
   vyc_buffer_release(addend);
   for (size_t i = 0; i <= STEPS; i++) vyc_buffer_release(values[i]);
 }

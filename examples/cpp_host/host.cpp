@@ -66,7 +66,7 @@ class Saxpy {
     const std::uint64_t scalar = vyc_bits_f32(a);
     vyc_prepared *held = nullptr;
     vyre::check(vyc_bundled_kernel_prepared(kernel_.get(), &held));
-    const vyre::Owned<vyc_prepared> plan(held);
+    const vyre::Owned<vyc_prepared> prepared(held);
     const auto graph = vyre::make(vyc_graph_create, context_.get());
     const auto addend = buffer(y);
     std::vector<vyre::Owned<vyc_buffer>> values;
@@ -84,7 +84,7 @@ class Saxpy {
       vyc_run run = run_of(arguments, scalar);
       std::uint32_t number = 0;
       vyre::check(vyc_bundled_kernel_resolve(kernel_.get(), &run));
-      vyre::check(vyc_graph_add_launch(graph.get(), &number, plan.get(), &run));
+      vyre::check(vyc_graph_add_launch(graph.get(), &number, prepared.get(), &run));
     }
     vyre::check(vyc_graph_finish(graph.get()));
     vyre::check(vyc_graph_launch(graph.get(), nullptr, 0, nullptr));

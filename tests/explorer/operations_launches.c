@@ -110,7 +110,7 @@ void operate_call_made(uint32_t thread) {
                                                         .out = s->out.address},
                                       BY_ITSELF, 2);
   scene_fill_run(&run, s->two, &s->hot, 0, &s->out, number);
-  vyc_status status = vyc_call_create(&made, s->plan, &run.run);
+  vyc_status status = vyc_call_create(&made, s->prepared, &run.run);
   if (status == VYC_OK) status = vyc_call_run(made);
   if (status == VYC_OK) status = vyc_call_run(made);
   vyc_call_release(made);
@@ -171,8 +171,8 @@ static void make_graph(uint32_t thread, bool is_timed) {
   scene_fill_run(&first, NULL, &s->x, 0, own, number);
   scene_fill_run(&second, NULL, own, 0, &s->hot, number);
   vyc_status status = vyc_graph_create(&graph, s->context);
-  if (status == VYC_OK) status = vyc_graph_add_launch(graph, NULL, s->plan, &first.run);
-  if (status == VYC_OK) status = vyc_graph_add_launch(graph, NULL, s->plan, &second.run);
+  if (status == VYC_OK) status = vyc_graph_add_launch(graph, NULL, s->prepared, &first.run);
+  if (status == VYC_OK) status = vyc_graph_add_launch(graph, NULL, s->prepared, &second.run);
   if (status == VYC_OK) status = vyc_graph_finish(graph);
   if (status == VYC_OK)
     status = is_timed ? vyc_graph_launch_between(graph, &start, &stop, NULL, 0, s->two, 0)
@@ -197,7 +197,7 @@ void operate_replay_get(uint32_t thread) {
 
 /* ---- failed assertions ----------------------------------------------------------------------- */
 
-static void launch_failing(uint32_t thread, vyc_prepared *plan) {
+static void launch_failing(uint32_t thread, vyc_prepared *prepared) {
   scene *s = the_scene();
   scene_run run;
   const uint32_t number = scene_enter((order_operation){.name = "launch that fails",
@@ -209,7 +209,7 @@ static void launch_failing(uint32_t thread, vyc_prepared *plan) {
                                       BY_ITSELF, 1);
   s->failing |= UINT64_C(1) << number;
   scene_fill_run(&run, s->spare[thread], &s->x, 0, &s->own[thread], number);
-  scene_leave(number, vyc_prepared_launch(plan, &run.run));
+  scene_leave(number, vyc_prepared_launch(prepared, &run.run));
 }
 
 void operate_fail(uint32_t thread) { launch_failing(thread, the_scene()->asserting); }

@@ -96,7 +96,7 @@ void operate_submit(uint32_t thread) {
   scene_fill_run(&run, NULL, &s->x, 0, &s->out, number);
   run.arguments[0] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = 1, .data = &in};
   run.arguments[1] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = 1, .result = &result};
-  vyc_status status = vyc_prepared_submit(s->plan, &ticket, &run.run);
+  vyc_status status = vyc_prepared_submit(s->prepared, &ticket, &run.run);
   if (status == VYC_OK) status = vyc_ticket_wait(ticket, -1);
   vyc_ticket_release(ticket);
   if (status == VYC_OK && result != number)
@@ -124,7 +124,7 @@ void operate_pinned_run(uint32_t thread) {
       (vyc_argument){.kind = VYC_ARGUMENT_PINNED, .count = 1, .data = &cells[0], .pinned = pinned};
   run.arguments[1] = (vyc_argument){
       .kind = VYC_ARGUMENT_PINNED, .count = 1, .result = &cells[1], .pinned = pinned};
-  const vyc_status status = vyc_prepared_run(s->plan, NULL, &run.run);
+  const vyc_status status = vyc_prepared_run(s->prepared, NULL, &run.run);
   if (status == VYC_OK && cells[1] != number)
     explorer_fail("a run in page-locked memory (%u) has the result %lu", number,
                   (unsigned long)cells[1]);
@@ -150,7 +150,7 @@ void operate_host_run(uint32_t thread) {
   scene_fill_run(&run, NULL, &s->x, 0, &s->out, number);
   run.arguments[0] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = 1, .data = &in};
   run.arguments[1] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = 1, .result = &result};
-  const vyc_status status = vyc_prepared_run(s->plan, NULL, &run.run);
+  const vyc_status status = vyc_prepared_run(s->prepared, NULL, &run.run);
   if (status == VYC_OK && result != number)
     explorer_fail("a run with host arrays (%u) has the result %lu", number, (unsigned long)result);
   scene_leave(number, status);

@@ -37,7 +37,7 @@ void scene_launch(const char *name, vyc_stream *stream, uint32_t order_stream,
                                                         .out = to->address},
                                       BY_ITSELF, 1);
   scene_fill_run(&run, stream, in, 0, to, number);
-  scene_leave(number, vyc_prepared_launch(the_scene()->plan, &run.run));
+  scene_leave(number, vyc_prepared_launch(the_scene()->prepared, &run.run));
 }
 
 /* Short enough to end before the device does its work. */
@@ -103,7 +103,7 @@ void scene_buffer_end(scene_buffer *buffer) {
 static void warm_launch(vyc_stream *stream, const scene_buffer *in, const scene_buffer *to) {
   scene_run run;
   scene_fill_run(&run, stream, in, 0, to, 0);
-  for (int i = 0; i < 3; i++) MUST(vyc_prepared_launch(the_scene()->plan, &run.run));
+  for (int i = 0; i < 3; i++) MUST(vyc_prepared_launch(the_scene()->prepared, &run.run));
 }
 
 static void warm_replay(scene *s) {
@@ -118,7 +118,7 @@ static void warm_replay(scene *s) {
 static void make_call(scene *s) {
   scene_run run;
   scene_fill_run(&run, s->one, &s->x, 0, &s->hot, 0);
-  MUST(vyc_call_create(&s->call, s->plan, &run.run));
+  MUST(vyc_call_create(&s->call, s->prepared, &run.run));
   for (int i = 0; i < 3; i++) MUST(vyc_call_run(s->call));
   for (int i = 0; i < 3; i++) MUST(vyc_call_set_run(s->call, &run.run));
 }
@@ -129,7 +129,7 @@ static void warm_host_run(scene *s) {
   scene_fill_run(&run, NULL, &s->x, 0, &s->out, 0);
   run.arguments[0] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = 1, .data = &in};
   run.arguments[1] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = 1, .result = &result};
-  MUST(vyc_prepared_run(s->plan, NULL, &run.run));
+  MUST(vyc_prepared_run(s->prepared, NULL, &run.run));
 }
 
 /* Near slots are taken, as by so many streams, which nobody uses; or one of them is free again. */
@@ -141,7 +141,7 @@ static void crowd(vyc_context *context) {
 
 static void make_room(vyc_context *context) { context->slots[VYC_NEAR_SLOTS - 1] = NULL; }
 
-vyc_status scene_make_asserting(vyc_prepared **plan_out) {
+vyc_status scene_make_asserting(vyc_prepared **prepared_out) {
   static const vyc_parameter parameters[] = {{VYC_PARAMETER_POINTER, 0, 0, 8, {0}},
                                              {VYC_PARAMETER_POINTER, 1, 8, 8, {0}},
                                              {VYC_PARAMETER_SCALAR, 0, 16, 8, {0}},
@@ -158,7 +158,7 @@ vyc_status scene_make_asserting(vyc_prepared **plan_out) {
                                   .entry = MODEL_ASSERTING,
                                   .parameters = parameters,
                                   .bindings = bindings};
-  return vyc_prepared_create(plan_out, the_scene()->module, &desc);
+  return vyc_prepared_create(prepared_out, the_scene()->module, &desc);
 }
 
 static void make_objects(scene *s, bool is_far) {
@@ -167,7 +167,7 @@ static void make_objects(scene *s, bool is_far) {
   MUST(vyc_context_open(&s->context, s->driver, 0));
   MUST(vyc_bundle_open(&s->bundle, EXPLORER_BUNDLE, NULL, 0));
   MUST(vyc_bundled_kernel_load(&s->kernel, NULL, 0, s->context, s->bundle, "put", 0));
-  MUST(vyc_bundled_kernel_prepared(s->kernel, &s->plan));
+  MUST(vyc_bundled_kernel_prepared(s->kernel, &s->prepared));
   MUST(vyc_replay_load(&s->replay, NULL, 0, s->context, s->bundle, "twice", 0));
   MUST(vyc_bundle_graph_find(s->bundle, &graph, "twice"));
   MUST(vyc_bundle_symbol_find(s->bundle, &s->symbol_a, graph, "a"));

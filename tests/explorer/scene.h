@@ -47,7 +47,7 @@ typedef struct scene {
   vyc_context *context;
   vyc_bundle *bundle;
   vyc_bundled_kernel *kernel;
-  vyc_prepared *plan;
+  vyc_prepared *prepared;
   vyc_module *module;
   vyc_prepared *asserting; /* each launch fails, which is told to one wait for it */
   uint64_t failing, told; /* operations that launch such, and those of which a wait said so */
@@ -84,7 +84,7 @@ void scene_judge(void *unused);
  * ends the schedule. */
 uint32_t scene_enter(order_operation operation, enum binding_of binding, uint32_t kernels);
 void scene_leave(uint32_t operation, vyc_status status);
-vyc_status scene_make_asserting(vyc_prepared **plan_out);
+vyc_status scene_make_asserting(vyc_prepared **prepared_out);
 /* The same for what must not fail and is no operation of the model. True: it may go on. */
 bool scene_ok(vyc_status status, const char *what);
 

@@ -21,7 +21,7 @@ static void release_objects(scene *s) {
   vyc_replay_release(s->replay);
   vyc_prepared_release(s->asserting);
   vyc_module_release(s->module);
-  vyc_prepared_release(s->plan);
+  vyc_prepared_release(s->prepared);
   vyc_bundled_kernel_release(s->kernel);
   vyc_bundle_release(s->bundle);
   scene_buffer_end(&s->x);

@@ -1,5 +1,5 @@
-/* What the programs that test the C layer share: kernels, plans, tasks, and control of the
- * emulator.
+/* What the programs that test the C layer share: kernels, prepared kernels, tasks, and control of
+ * the emulator.
  *
  * Nothing here sleeps or guesses: in the emulator's lazy mode work stays undone until somebody
  * waits for its stream or asks after it, so that an order which is not enforced shows every time.
@@ -118,14 +118,14 @@ static vyc_prepared_desc scale_desc(const vyc_binding *bindings) {
                              .bindings = bindings};
 }
 
-UNUSED static vyc_prepared *scale_plan(vyc_module *module, const vyc_binding *bindings) {
+UNUSED static vyc_prepared *scale_prepared(vyc_module *module, const vyc_binding *bindings) {
   const vyc_prepared_desc desc = scale_desc(bindings);
-  vyc_prepared *plan = NULL;
-  OK(vyc_prepared_create(&plan, module, &desc));
-  return plan;
+  vyc_prepared *prepared = NULL;
+  OK(vyc_prepared_create(&prepared, module, &desc));
+  return prepared;
 }
 
-UNUSED static vyc_prepared *judge_plan(vyc_module *module, uint64_t tag) {
+UNUSED static vyc_prepared *judge_prepared(vyc_module *module, uint64_t tag) {
   const vyc_prepared_desc desc = {.struct_size = sizeof desc,
                                   .block = {1, 1, 1},
                                   .parameter_bytes = 16,
@@ -134,9 +134,9 @@ UNUSED static vyc_prepared *judge_plan(vyc_module *module, uint64_t tag) {
                                   .entry = "judge",
                                   .parameters = JUDGE_PARAMETERS,
                                   .tag = tag};
-  vyc_prepared *plan = NULL;
-  OK(vyc_prepared_create(&plan, module, &desc));
-  return plan;
+  vyc_prepared *prepared = NULL;
+  OK(vyc_prepared_create(&prepared, module, &desc));
+  return prepared;
 }
 
 /* A context on the emulator; the driver's handle is not kept. */
@@ -234,13 +234,13 @@ UNUSED static vyc_stream *new_stream(vyc_context *context) {
 }
 
 /* out = a * in on a stream, or in call order when it is NULL. */
-UNUSED static void launch(vyc_prepared *plan, vyc_buffer *in, vyc_buffer *out, float a,
+UNUSED static void launch(vyc_prepared *prepared, vyc_buffer *in, vyc_buffer *out, float a,
                           vyc_stream *stream) {
   task t;
   prepare(&t, a);
   on_buffers(&t, in, out);
   t.run.stream = stream;
-  OK(vyc_prepared_launch(plan, &t.run));
+  OK(vyc_prepared_launch(prepared, &t.run));
 }
 
 #endif

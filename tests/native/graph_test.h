@@ -1,5 +1,5 @@
-/* What the tests of recorded graphs share: a place with plans to record, steps, and how a graph
- * came out. */
+/* What the tests of recorded graphs share: a place with prepared kernels to record, steps, and how
+ * a graph came out. */
 #ifndef GRAPH_TEST_H
 #define GRAPH_TEST_H
 
@@ -7,7 +7,7 @@
 
 typedef struct place {
   vyc_context *context;
-  vyc_prepared *plan;   /* out = a * in */
+  vyc_prepared *prepared;   /* out = a * in */
   vyc_prepared *sparse; /* the same, not known to write every element */
 } place;
 
@@ -18,13 +18,13 @@ UNUSED static float first_of(vyc_buffer *buffer) {
   return host[0];
 }
 
-UNUSED static uint32_t add(vyc_graph *graph, vyc_prepared *plan, vyc_buffer *in, vyc_buffer *out,
-                           float a) {
+UNUSED static uint32_t add(vyc_graph *graph, vyc_prepared *prepared, vyc_buffer *in,
+                           vyc_buffer *out, float a) {
   task t;
   uint32_t step = 0;
   prepare(&t, a);
   on_buffers(&t, in, out);
-  OK(vyc_graph_add_launch(graph, &step, plan, &t.run));
+  OK(vyc_graph_add_launch(graph, &step, prepared, &t.run));
   return step;
 }
 
@@ -63,13 +63,13 @@ UNUSED static place open_place(void) {
   static const vyc_binding SPARSE[] = {{VYC_ROLE_IN, 0, 4, 0}, {VYC_ROLE_OUT, 0, 4, 0}};
   vyc_context *context = open_context();
   vyc_module *module = load_module(context);
-  const place p = {context, scale_plan(module, STREAMED), scale_plan(module, SPARSE)};
+  const place p = {context, scale_prepared(module, STREAMED), scale_prepared(module, SPARSE)};
   vyc_module_release(module);
   return p;
 }
 
 UNUSED static void close_place(const place *p) {
-  vyc_prepared_release(p->plan);
+  vyc_prepared_release(p->prepared);
   vyc_prepared_release(p->sparse);
   vyc_context_release(p->context);
   check_nothing_lives();

@@ -10,12 +10,12 @@ int main(int argc, char **argv) {
   emulator_open(argc, argv);
   vyc_context *context = open_context();
   vyc_module *module = load_module(context);
-  vyc_prepared *plan = scale_plan(module, COPIED);
+  vyc_prepared *prepared = scale_prepared(module, COPIED);
   vyc_buffer *in = filled(context, 2.0f), **outs = calloc(count, sizeof(vyc_buffer *));
   CHECK(outs != NULL);
   for (size_t i = 0; i < count; i++) outs[i] = new_buffer(context, BYTES);
   vyc_graph *graph = new_graph(context);
-  for (size_t i = count; i-- > 0;) add(graph, plan, in, outs[i], 3.0f);
+  for (size_t i = count; i-- > 0;) add(graph, prepared, in, outs[i], 3.0f);
   OK(vyc_graph_finish(graph));
   OK(vyc_graph_launch(graph, NULL, 0, NULL));
   check_filled(outs[0], 6.0f);
@@ -24,7 +24,7 @@ int main(int argc, char **argv) {
   for (size_t i = 0; i < count; i++) vyc_buffer_release(outs[i]);
   free(outs);
   vyc_buffer_release(in);
-  vyc_prepared_release(plan);
+  vyc_prepared_release(prepared);
   vyc_module_release(module);
   vyc_context_release(context);
   check_nothing_lives();

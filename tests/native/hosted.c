@@ -135,7 +135,7 @@ static void a_fault_is_told_and_everything_is_given_back(void) {
   static host self;
   work w;
   vyc_module *module = NULL;
-  vyc_prepared *plan = NULL;
+  vyc_prepared *prepared = NULL;
   vyc_error error = {.struct_size = sizeof error};
   make_context(&self);
   open_ours(&self);
@@ -144,8 +144,8 @@ static void a_fault_is_told_and_everything_is_given_back(void) {
   OK(vyc_module_load(&module, NULL, 0, self.vyc, POKE, sizeof POKE));
   const vyc_prepared_desc desc = {.struct_size = sizeof desc, .block = {1, 1, 1}, .entry = "poke"};
   const vyc_run run = {.struct_size = sizeof run, .grid = {1, 1, 1}, .timeout_ns = -1};
-  OK(vyc_prepared_create(&plan, module, &desc));
-  OK(vyc_prepared_launch(plan, &run));
+  OK(vyc_prepared_create(&prepared, module, &desc));
+  OK(vyc_prepared_launch(prepared, &run));
   CHECK(vyc_context_synchronize(self.vyc) == VYC_E_LOST);
   OK(vyc_last_error(&error));
   CHECK(error.driver_result == CUDA_ERROR_ILLEGAL_ADDRESS &&
@@ -153,7 +153,7 @@ static void a_fault_is_told_and_everything_is_given_back(void) {
   on_host(&w, 1);
   CHECK(vyc_bundled_kernel_run(w.saxpy, NULL, &w.run) == VYC_E_LOST);
   CHECK(self.messages >= 1);
-  vyc_prepared_release(plan);
+  vyc_prepared_release(prepared);
   vyc_module_release(module);
   end(&w);
   vyc_context_close(self.vyc);
@@ -249,7 +249,7 @@ typedef struct held {
   vyc_event *event;
   vyc_fence *fence;
   vyc_ticket *ticket;
-  vyc_prepared *plan;
+  vyc_prepared *prepared;
   vyc_call *call;
   vyc_replay *replay;
   vyc_graph *graph;
@@ -260,16 +260,16 @@ typedef struct held {
 static void hold(held *h, work *w, vyc_context *context) {
   uint32_t step = 0;
   OK(vyc_stream_create(&h->stream, context));
-  OK(vyc_bundled_kernel_prepared(w->saxpy, &h->plan));
+  OK(vyc_bundled_kernel_prepared(w->saxpy, &h->prepared));
   on_device(w, 2);
   vyc_run run = w->run;
   run.stream = h->stream;
   OK(vyc_bundled_kernel_resolve(w->saxpy, &run));
-  OK(vyc_call_create(&h->call, h->plan, &run));
+  OK(vyc_call_create(&h->call, h->prepared, &run));
   OK(vyc_call_run(h->call));
   run.stream = NULL;
   OK(vyc_graph_create(&h->graph, context));
-  OK(vyc_graph_add_launch(h->graph, &step, h->plan, &run));
+  OK(vyc_graph_add_launch(h->graph, &step, h->prepared, &run));
   OK(vyc_graph_finish(h->graph));
   OK(vyc_graph_launch(h->graph, NULL, 0, NULL));
   OK(vyc_stream_record(h->stream, &h->event));
@@ -290,7 +290,7 @@ static void let_go(held *h) {
   vyc_replay_release(h->replay);
   vyc_call_release(h->call);
   vyc_graph_release(h->graph);
-  vyc_prepared_release(h->plan);
+  vyc_prepared_release(h->prepared);
   vyc_stream_release(h->stream);
 }
 

@@ -220,14 +220,14 @@ static void run_host_arrays(work *w) {
 }
 
 static void run_bound_call(work *w) {
-  vyc_prepared *plan = NULL;
+  vyc_prepared *prepared = NULL;
   vyc_call *call = NULL;
   vyc_run run;
   on_device(w, 2);
   run = w->run;
-  OK(vyc_bundled_kernel_prepared(w->saxpy, &plan));
+  OK(vyc_bundled_kernel_prepared(w->saxpy, &prepared));
   OK(vyc_bundled_kernel_resolve(w->saxpy, &run));
-  OK(vyc_call_create(&call, plan, &run));
+  OK(vyc_call_create(&call, prepared, &run));
   for (int i = 0; i < CALLS; i++) OK(vyc_call_run(call));
   OK(vyc_copy_out(w->buffers[2], 0, w->out, BYTES));
   verify(w, 2);
@@ -236,7 +236,7 @@ static void run_bound_call(work *w) {
   OK(vyc_copy_out(w->buffers[2], 0, w->out, BYTES));
   verify(w, 3);
   vyc_call_release(call);
-  vyc_prepared_release(plan);
+  vyc_prepared_release(prepared);
 }
 
 /* out = 2.5 (a x + 0, 1, 2, ...). */

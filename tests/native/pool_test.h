@@ -9,8 +9,7 @@ enum { DEVICE, PINNED, KINDS };
 #define CUDA_ERROR_OUT_OF_MEMORY 2
 #define CUDA_ERROR_UNKNOWN 999
 
-/* ---- a context, and a plan on it ----------------------------------------------------------------
- */
+/* ---- a context, and a prepared kernel on it -------------------------------------------------- */
 
 /* Nothing of it is left, and the emulator is as it was at first. */
 UNUSED static void end_context(vyc_context *context) {
@@ -22,7 +21,7 @@ UNUSED static void end_context(vyc_context *context) {
 typedef struct scene {
   vyc_context *context;
   vyc_module *module;
-  vyc_prepared *plan; /* scale, whose arguments are copied */
+  vyc_prepared *prepared; /* scale, whose arguments are copied */
 } scene;
 
 UNUSED static scene begin_scene(int stream_mode) {
@@ -30,12 +29,12 @@ UNUSED static scene begin_scene(int stream_mode) {
   CHECK(emulator_set("stream_mode", stream_mode) == 0);
   s.context = open_context();
   s.module = load_module(s.context);
-  s.plan = scale_plan(s.module, COPIED);
+  s.prepared = scale_prepared(s.module, COPIED);
   return s;
 }
 
 UNUSED static void end_scene(const scene *s) {
-  vyc_prepared_release(s->plan);
+  vyc_prepared_release(s->prepared);
   vyc_module_release(s->module);
   end_context(s->context);
 }

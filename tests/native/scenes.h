@@ -157,7 +157,7 @@ static vyc_status links(vyc_context *context) {
   void *image = NULL;
   size_t bytes = 0;
   vyc_module *module = NULL;
-  vyc_prepared *plan = NULL;
+  vyc_prepared *prepared = NULL;
   vyc_function_info info = {.struct_size = sizeof info};
   const vyc_prepared_desc desc = scale_desc(STREAMED);
   char log[256];
@@ -169,11 +169,11 @@ static vyc_status links(vyc_context *context) {
   CHECK(value == 20 && other == 4);
   DO(vyc_module_block_size(module, &value, "scale", 0, 0));
   DO(vyc_module_resident_blocks(module, &value, "scale", 128, 0));
-  DO(vyc_prepared_create(&plan, module, &desc));
-  DO(vyc_prepared_function(plan, &info));
+  DO(vyc_prepared_create(&prepared, module, &desc));
+  DO(vyc_prepared_function(prepared, &info));
 end:
   free(image);
-  vyc_prepared_release(plan);
+  vyc_prepared_release(prepared);
   vyc_module_release(module);
   return status;
 }

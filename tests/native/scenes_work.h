@@ -16,14 +16,14 @@ static vyc_status runs(vyc_context *context) {
   vyc_run judged = judge_run(&fine);
   vyc_status status = VYC_OK;
   DO(bench_make(&b, context));
-  vyc_prepared *const plans[] = {b.streamed, b.copied};
+  vyc_prepared *const prepared[] = {b.streamed, b.copied};
   for (size_t i = 0; i < 2; i++) {
     prepare(&t, 2.0f);
-    DO(vyc_prepared_run(plans[i], NULL, &t.run));
+    DO(vyc_prepared_run(prepared[i], NULL, &t.run));
     verify(&t);
     prepare(&t, 3.0f);
     t.run.timing_out = &timing;
-    DO(vyc_prepared_run(plans[i], NULL, &t.run));
+    DO(vyc_prepared_run(prepared[i], NULL, &t.run));
     verify(&t);
   }
   DO(vyc_pinned_alloc(&pinned, context, BYTES));
@@ -80,7 +80,7 @@ static vyc_status runs_large(vyc_context *context) {
   bench b = {0};
   vyc_status status = VYC_OK;
   DO(bench_make(&b, context));
-  vyc_prepared *const plans[] = {b.streamed, b.copied};
+  vyc_prepared *const prepared[] = {b.streamed, b.copied};
   prepare(&t, 3.0f);
   for (uint32_t i = 0; i < MANY; i++) in[i] = (float)i;
   t.arguments[0] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = MANY, .data = in};
@@ -88,10 +88,10 @@ static vyc_status runs_large(vyc_context *context) {
   t.run.grid[0] = TOUCHED / 128;
   for (size_t turn = 0; turn < 2; turn++) {
     memset(out, 1, sizeof out);
-    DO(vyc_prepared_run(plans[turn], NULL, &t.run));
-    DO(vyc_prepared_submit(plans[turn], &dropped, &t.run));
+    DO(vyc_prepared_run(prepared[turn], NULL, &t.run));
+    DO(vyc_prepared_submit(prepared[turn], &dropped, &t.run));
     vyc_ticket_release(dropped);
-    DO(vyc_prepared_submit(plans[turn], &ticket, &t.run));
+    DO(vyc_prepared_submit(prepared[turn], &ticket, &t.run));
     DO(vyc_ticket_wait(ticket, -1));
     vyc_ticket_release(ticket);
     ticket = NULL;

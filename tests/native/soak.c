@@ -187,13 +187,13 @@ static void foreign_stream(const device *d, task *t) {
 
 static void bound_calls(const device *d, task *t) {
   vyc_buffer *buffers[3];
-  vyc_prepared *plan;
+  vyc_prepared *prepared;
   vyc_call *call;
   open_buffers(d->context, buffers, t);
   on_device(t, buffers);
-  OK(vyc_bundled_kernel_prepared(d->kernel, &plan));
+  OK(vyc_bundled_kernel_prepared(d->kernel, &prepared));
   OK(vyc_bundled_kernel_resolve(d->kernel, &t->run));
-  OK(vyc_call_create(&call, plan, &t->run));
+  OK(vyc_call_create(&call, prepared, &t->run));
   for (uint32_t i = 0; i < CALLS; i++) {
     OK(vyc_call_run(call));
     set_factor(t, (float)i);
@@ -202,7 +202,7 @@ static void bound_calls(const device *d, task *t) {
   OK(vyc_copy_out(buffers[2], 0, t->out, BYTES));
   verify(t);
   vyc_call_release(call);
-  vyc_prepared_release(plan);
+  vyc_prepared_release(prepared);
   close_buffers(buffers);
   memset(t->run.grid, 0, sizeof t->run.grid);
 }
@@ -210,15 +210,16 @@ static void bound_calls(const device *d, task *t) {
 /* out = a x + y, STEPS times, of which the last counts; then with another factor. */
 static void graphs(const device *d, task *t) {
   vyc_buffer *buffers[3];
-  vyc_prepared *plan;
+  vyc_prepared *prepared;
   vyc_graph *graph;
   uint32_t steps[STEPS];
   open_buffers(d->context, buffers, t);
   on_device(t, buffers);
-  OK(vyc_bundled_kernel_prepared(d->kernel, &plan));
+  OK(vyc_bundled_kernel_prepared(d->kernel, &prepared));
   OK(vyc_bundled_kernel_resolve(d->kernel, &t->run));
   OK(vyc_graph_create(&graph, d->context));
-  for (uint32_t i = 0; i < STEPS; i++) OK(vyc_graph_add_launch(graph, &steps[i], plan, &t->run));
+  for (uint32_t i = 0; i < STEPS; i++)
+    OK(vyc_graph_add_launch(graph, &steps[i], prepared, &t->run));
   OK(vyc_graph_finish(graph));
   OK(vyc_graph_launch(graph, NULL, 0, NULL));
   OK(vyc_copy_out(buffers[2], 0, t->out, BYTES));
@@ -229,7 +230,7 @@ static void graphs(const device *d, task *t) {
   OK(vyc_copy_out(buffers[2], 0, t->out, BYTES));
   verify(t);
   vyc_graph_release(graph);
-  vyc_prepared_release(plan);
+  vyc_prepared_release(prepared);
   close_buffers(buffers);
   memset(t->run.grid, 0, sizeof t->run.grid);
 }

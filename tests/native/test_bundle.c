@@ -167,7 +167,7 @@ static void host_arrays_are_dispatched_by_name(void) {
 static void buffers_are_launched_bound_and_recorded(void) {
   vyc_context *context = open_context();
   vyc_bundled_kernel *kernel = load(context, "saxpy", 0);
-  vyc_prepared *plan = NULL;
+  vyc_prepared *prepared = NULL;
   vyc_buffer *buffers[3];
   static saxpy_call call;
   prepare_saxpy(&call);
@@ -182,18 +182,18 @@ static void buffers_are_launched_bound_and_recorded(void) {
   verify_saxpy(&call);
   OK(vyc_bundled_kernel_resolve(kernel, &call.run));
   CHECK(call.run.grid[0] == (N + 255) / 256);
-  OK(vyc_bundled_kernel_prepared(kernel, &plan));
+  OK(vyc_bundled_kernel_prepared(kernel, &prepared));
   vyc_bundled_kernel_release(kernel);
   vyc_call *bound = NULL;
   OK(vyc_fill_zero(buffers[2], 0, sizeof call.out));
-  OK(vyc_call_create(&bound, plan, &call.run));
+  OK(vyc_call_create(&bound, prepared, &call.run));
   OK(vyc_call_run(bound));
   OK(vyc_copy_out(buffers[2], 0, call.out, sizeof call.out));
   verify_saxpy(&call);
   vyc_graph *graph = NULL;
   uint32_t step = 99;
   OK(vyc_graph_create(&graph, context));
-  OK(vyc_graph_add_launch(graph, &step, plan, &call.run));
+  OK(vyc_graph_add_launch(graph, &step, prepared, &call.run));
   OK(vyc_graph_finish(graph));
   OK(vyc_fill_zero(buffers[2], 0, sizeof call.out));
   OK(vyc_graph_launch(graph, NULL, 0, NULL));
@@ -201,7 +201,7 @@ static void buffers_are_launched_bound_and_recorded(void) {
   verify_saxpy(&call);
   vyc_graph_release(graph);
   vyc_call_release(bound);
-  vyc_prepared_release(plan);
+  vyc_prepared_release(prepared);
   for (int i = 0; i < 3; i++) vyc_buffer_release(buffers[i]);
   vyc_context_release(context);
 }

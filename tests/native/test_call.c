@@ -13,7 +13,7 @@ typedef struct set {
 typedef struct bench {
   vyc_context *context;
   vyc_stream *stream; /* or NULL */
-  vyc_prepared *plan;
+  vyc_prepared *prepared;
   vyc_call *call;
   set *sets;
 } bench;
@@ -23,8 +23,8 @@ static void write_in(set *s, float a) {
   OK(vyc_copy_in(s->in, 0, s->t.in, BYTES));
 }
 
-static void open_bench(bench *b, vyc_prepared *plan, vyc_context *context, bool streamed) {
-  *b = (bench){.context = context, .plan = plan};
+static void open_bench(bench *b, vyc_prepared *prepared, vyc_context *context, bool streamed) {
+  *b = (bench){.context = context, .prepared = prepared};
   if (streamed) b->stream = new_stream(context);
   b->sets = calloc(SETS, sizeof *b->sets);
   CHECK(b->sets != NULL);
@@ -37,7 +37,7 @@ static void open_bench(bench *b, vyc_prepared *plan, vyc_context *context, bool 
     on_buffers(&s->t, s->in, s->out);
     s->t.run.stream = b->stream;
   }
-  OK(vyc_call_create(&b->call, plan, &b->sets[0].t.run));
+  OK(vyc_call_create(&b->call, prepared, &b->sets[0].t.run));
 }
 
 static void close_bench(bench *b) {
@@ -181,10 +181,10 @@ int main(int argc, char **argv) {
   CHECK(emulator_set("stream_mode", LAZY) == 0);
   vyc_context *context = open_context();
   vyc_module *module = load_module(context);
-  vyc_prepared *plan = scale_plan(module, STREAMED);
+  vyc_prepared *prepared = scale_prepared(module, STREAMED);
   for (int streamed = 0; streamed < 2; streamed++) {
     bench b;
-    open_bench(&b, plan, context, streamed != 0);
+    open_bench(&b, prepared, context, streamed != 0);
     results_are_waited_for_each_time(&b);
     several_sets_are_in_flight(&b);
     a_refused_run_changes_nothing(&b);
@@ -193,7 +193,7 @@ int main(int argc, char **argv) {
     buffers_are_held_while_they_are_bound(&b);
     close_bench(&b);
   }
-  vyc_prepared_release(plan);
+  vyc_prepared_release(prepared);
   vyc_module_release(module);
   vyc_context_release(context);
   check_nothing_lives();

@@ -13,7 +13,7 @@ static __typeof__(&cuGraphClone) graph_clone;
 typedef struct scene {
   vyc_context *context;
   vyc_module *module;
-  vyc_prepared *plan;
+  vyc_prepared *prepared;
   vyc_buffer *in, *out, *until;
   vyc_graph *graph; /* step 0: out = 3 * in */
   CUstream raw;
@@ -25,17 +25,17 @@ static void open_scene(scene *s, int loop) {
   task t;
   *s = (scene){.context = open_context()};
   s->module = load_module(s->context);
-  s->plan = scale_plan(s->module, COPIED);
+  s->prepared = scale_prepared(s->module, COPIED);
   s->in = filled(s->context, 2.0f);
   s->out = filled(s->context, 0.0f);
   s->until = filled(s->context, 0.0f);
   prepare(&t, 3.0f);
   on_buffers(&t, s->in, s->out);
   OK(vyc_graph_create(&s->graph, s->context));
-  OK(vyc_graph_add_launch(s->graph, NULL, s->plan, &t.run));
+  OK(vyc_graph_add_launch(s->graph, NULL, s->prepared, &t.run));
   if (loop) {
     OK(vyc_graph_repeat_begin(s->graph, NULL, 2, s->until, 0, 4));
-    OK(vyc_graph_add_launch(s->graph, NULL, s->plan, &t.run));
+    OK(vyc_graph_add_launch(s->graph, NULL, s->prepared, &t.run));
     OK(vyc_graph_repeat_end(s->graph));
   }
   OK(vyc_graph_finish(s->graph));
@@ -54,7 +54,7 @@ static void release_rest(scene *s) {
   vyc_buffer_release(s->in);
   vyc_buffer_release(s->out);
   vyc_buffer_release(s->until);
-  vyc_prepared_release(s->plan);
+  vyc_prepared_release(s->prepared);
   vyc_module_release(s->module);
 }
 

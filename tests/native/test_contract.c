@@ -94,100 +94,100 @@ static void nothing_is_released(void) {
   vyc_ticket_release(NULL);
 }
 
-static void a_run_is_checked(vyc_context *context, vyc_prepared *plan) {
+static void a_run_is_checked(vyc_context *context, vyc_prepared *prepared) {
   task *t = malloc(sizeof *t);
   CHECK(t != NULL);
   vyc_ticket *ticket = NULL;
   vyc_timing timing = {.struct_size = sizeof timing - 1};
-  REFUSED(vyc_prepared_run(plan, NULL, NULL));
+  REFUSED(vyc_prepared_run(prepared, NULL, NULL));
   prepare(t, 1.0f);
   t->run.argument_count = 1;
-  REFUSED(vyc_prepared_run(plan, NULL, &t->run));
+  REFUSED(vyc_prepared_run(prepared, NULL, &t->run));
   prepare(t, 1.0f);
   t->run.struct_size = 8;
-  REFUSED(vyc_prepared_submit(plan, &ticket, &t->run));
+  REFUSED(vyc_prepared_submit(prepared, &ticket, &t->run));
   prepare(t, 1.0f);
   t->run.arguments = NULL;
-  REFUSED(vyc_prepared_run(plan, NULL, &t->run));
+  REFUSED(vyc_prepared_run(prepared, NULL, &t->run));
   prepare(t, 1.0f);
   t->run.scalars = NULL;
-  REFUSED(vyc_prepared_run(plan, NULL, &t->run));
+  REFUSED(vyc_prepared_run(prepared, NULL, &t->run));
   prepare(t, 1.0f);
   t->run.timing_out = &timing;
-  REFUSED(vyc_prepared_run(plan, NULL, &t->run));
+  REFUSED(vyc_prepared_run(prepared, NULL, &t->run));
   prepare(t, 1.0f);
   t->arguments[1].result = NULL;
-  REFUSED(vyc_prepared_run(plan, NULL, &t->run));
+  REFUSED(vyc_prepared_run(prepared, NULL, &t->run));
   prepare(t, 1.0f);
   t->arguments[0].kind = 9;
-  REFUSED(vyc_prepared_run(plan, NULL, &t->run));
+  REFUSED(vyc_prepared_run(prepared, NULL, &t->run));
   prepare(t, 1.0f);
   t->arguments[0].count = UINT64_MAX / 2;
-  REFUSED(vyc_prepared_run(plan, NULL, &t->run));
+  REFUSED(vyc_prepared_run(prepared, NULL, &t->run));
   CHECK(ticket == NULL);
   vyc_buffer *buffer = new_buffer(context, 16);
   prepare(t, 1.0f);
   on_buffers(t, buffer, buffer);
-  REFUSED(vyc_prepared_launch(plan, &t->run));
+  REFUSED(vyc_prepared_launch(prepared, &t->run));
   t->arguments[0].count = t->arguments[1].count = 4;
-  REFUSED(vyc_prepared_launch(plan, &t->run));
-  REFUSED(vyc_prepared_run(plan, NULL, &t->run));
+  REFUSED(vyc_prepared_launch(prepared, &t->run));
+  REFUSED(vyc_prepared_run(prepared, NULL, &t->run));
   t->arguments[1].offset = 8;
   t->arguments[0].count = t->arguments[1].count = 2;
-  OK(vyc_prepared_launch(plan, &t->run));
+  OK(vyc_prepared_launch(prepared, &t->run));
   t->arguments[1].offset = 10; /* misaligned */
   t->arguments[0].count = t->arguments[1].count = 1;
-  REFUSED(vyc_prepared_launch(plan, &t->run));
-  REFUSED(vyc_prepared_run(plan, NULL, &t->run));
+  REFUSED(vyc_prepared_launch(prepared, &t->run));
+  REFUSED(vyc_prepared_run(prepared, NULL, &t->run));
   prepare(t, 1.0f);
-  REFUSED(vyc_prepared_launch(plan, &t->run));
+  REFUSED(vyc_prepared_launch(prepared, &t->run));
   vyc_buffer_release(buffer);
   free(t);
 }
 
-static void a_plan_is_checked(vyc_module *module) {
-  vyc_prepared *plan = NULL;
+static void a_prepared_kernel_is_checked(vyc_module *module) {
+  vyc_prepared *prepared = NULL;
   vyc_parameter narrow[] = {{VYC_PARAMETER_POINTER, 0, 0, 4, {0}}};
   vyc_prepared_desc desc = scale_desc(STREAMED);
   desc.block[1] = 0;
-  REFUSED(vyc_prepared_create(&plan, module, &desc));
+  REFUSED(vyc_prepared_create(&prepared, module, &desc));
   desc = scale_desc(STREAMED);
   desc.block[0] = desc.block[1] = desc.block[2] = UINT32_MAX;
-  REFUSED(vyc_prepared_create(&plan, module, &desc));
+  REFUSED(vyc_prepared_create(&prepared, module, &desc));
   desc = scale_desc(STREAMED);
   desc.scalar_count = UINT32_MAX;
-  REFUSED(vyc_prepared_create(&plan, module, &desc));
+  REFUSED(vyc_prepared_create(&prepared, module, &desc));
   desc = scale_desc(STREAMED);
   desc.dynamic_shared_bytes = UINT32_MAX;
-  REFUSED(vyc_prepared_create(&plan, module, &desc));
+  REFUSED(vyc_prepared_create(&prepared, module, &desc));
   desc = scale_desc(STREAMED);
   desc.parameters = NULL;
-  REFUSED(vyc_prepared_create(&plan, module, &desc));
+  REFUSED(vyc_prepared_create(&prepared, module, &desc));
   desc = scale_desc(STREAMED);
   desc.parameter_bytes = 23;
-  REFUSED(vyc_prepared_create(&plan, module, &desc));
+  REFUSED(vyc_prepared_create(&prepared, module, &desc));
   desc = scale_desc(STREAMED);
   desc.parameters = narrow;
   desc.parameter_count = 1;
-  REFUSED(vyc_prepared_create(&plan, module, &desc));
-  CHECK(plan == NULL);
+  REFUSED(vyc_prepared_create(&prepared, module, &desc));
+  CHECK(prepared == NULL);
 }
 
 /* 2^31 * 2^31 * 4 blocks, which is 0 in 64 bits. */
 static void a_cooperative_grid_is_checked_without_wrapping(vyc_module *module) {
   vyc_prepared_desc desc = scale_desc(STREAMED);
   desc.flags = VYC_PREPARED_COOPERATIVE;
-  vyc_prepared *plan = NULL;
-  OK(vyc_prepared_create(&plan, module, &desc));
+  vyc_prepared *prepared = NULL;
+  OK(vyc_prepared_create(&prepared, module, &desc));
   task *t = malloc(sizeof *t);
   CHECK(t != NULL);
   prepare(t, 2.0f);
-  OK(vyc_prepared_run(plan, NULL, &t->run));
+  OK(vyc_prepared_run(prepared, NULL, &t->run));
   verify(t);
   t->run.grid[0] = t->run.grid[1] = 1u << 31;
   t->run.grid[2] = 4;
-  CHECK(vyc_prepared_run(plan, NULL, &t->run) == VYC_E_UNSUPPORTED);
-  vyc_prepared_release(plan);
+  CHECK(vyc_prepared_run(prepared, NULL, &t->run) == VYC_E_UNSUPPORTED);
+  vyc_prepared_release(prepared);
   free(t);
 }
 
@@ -209,7 +209,7 @@ static void memory_is_checked(vyc_context *context) {
   vyc_buffer_release(buffer);
 }
 
-static void page_locked_arguments_are_checked(vyc_context *context, vyc_prepared *plan) {
+static void page_locked_arguments_are_checked(vyc_context *context, vyc_prepared *prepared) {
   vyc_context *other = open_context();
   task *t = malloc(sizeof *t);
   CHECK(t != NULL);
@@ -221,18 +221,18 @@ static void page_locked_arguments_are_checked(vyc_context *context, vyc_prepared
   prepare(t, 1.0f);
   t->arguments[0].kind = VYC_ARGUMENT_PINNED;
   t->arguments[0].pinned = foreign;
-  REFUSED(vyc_prepared_run(plan, NULL, &t->run));
+  REFUSED(vyc_prepared_run(prepared, NULL, &t->run));
   t->arguments[0].pinned = in;
   t->arguments[0].data = &t->in[1];
-  REFUSED(vyc_prepared_run(plan, NULL, &t->run));
+  REFUSED(vyc_prepared_run(prepared, NULL, &t->run));
   t->arguments[0].data = (const char *)t->in - 4;
-  REFUSED(vyc_prepared_run(plan, NULL, &t->run));
+  REFUSED(vyc_prepared_run(prepared, NULL, &t->run));
   t->arguments[0].data = (const char *)t->in + 2; /* misaligned */
   t->arguments[0].count = N - 1;
-  REFUSED(vyc_prepared_run(plan, NULL, &t->run));
+  REFUSED(vyc_prepared_run(prepared, NULL, &t->run));
   t->arguments[0].data = t->in;
   t->arguments[0].count = N;
-  OK(vyc_prepared_run(plan, NULL, &t->run));
+  OK(vyc_prepared_run(prepared, NULL, &t->run));
   verify(t);
   vyc_pinned_release(in);
   vyc_pinned_release(foreign);
@@ -266,7 +266,8 @@ static void an_image_is_checked(vyc_context *context) {
 }
 
 /* A caller built against an older header has shorter structs: their rest is left alone. */
-static void shorter_structs_are_filled_as_far_as_they_go(vyc_context *context, vyc_prepared *plan) {
+static void shorter_structs_are_filled_as_far_as_they_go(vyc_context *context,
+                                                         vyc_prepared *prepared) {
   vyc_caps caps;
   vyc_memory_stats stats;
   vyc_function_info info;
@@ -281,7 +282,7 @@ static void shorter_structs_are_filled_as_far_as_they_go(vyc_context *context, v
   error.struct_size = offsetof(vyc_error, tag);
   OK(vyc_context_caps(context, &caps));
   OK(vyc_context_memory_stats(context, &stats));
-  OK(vyc_prepared_function(plan, &info));
+  OK(vyc_prepared_function(prepared, &info));
   OK(vyc_last_error(&error));
   CHECK(caps.struct_size == offsetof(vyc_caps, driver_version) && caps.ordinal == 0);
   CHECK(caps.driver_version == 0x55555555);
@@ -309,7 +310,7 @@ static vyc_run *first_version(const vyc_run *run, void **memory_out) {
 static void a_run_of_the_first_version_is_read_no_further(void) {
   vyc_context *context = open_context();
   vyc_module *module = load_module(context);
-  vyc_prepared *plan = scale_plan(module, STREAMED);
+  vyc_prepared *prepared = scale_prepared(module, STREAMED);
   vyc_buffer *in = filled(context, 3.0f), *out = new_buffer(context, BYTES);
   vyc_call *call = NULL;
   vyc_graph *graph = NULL;
@@ -319,19 +320,19 @@ static void a_run_of_the_first_version_is_read_no_further(void) {
   uint32_t step = 0;
   prepare(&t, 2.0f);
   vyc_run *host = first_version(&t.run, &host_memory);
-  OK(vyc_prepared_run(plan, NULL, host));
+  OK(vyc_prepared_run(prepared, NULL, host));
   verify(&t);
-  OK(vyc_prepared_submit(plan, &ticket, host));
+  OK(vyc_prepared_submit(prepared, &ticket, host));
   OK(vyc_ticket_wait(ticket, -1));
   vyc_ticket_release(ticket);
   on_buffers(&t, in, out);
   vyc_run *run = first_version(&t.run, &memory);
-  for (int i = 0; i < 3; i++) OK(vyc_prepared_launch(plan, run));
-  OK(vyc_call_create(&call, plan, run));
+  for (int i = 0; i < 3; i++) OK(vyc_prepared_launch(prepared, run));
+  OK(vyc_call_create(&call, prepared, run));
   OK(vyc_call_set(call, run));
   for (int i = 0; i < 3; i++) OK(vyc_call_set_run(call, run));
   OK(vyc_graph_create(&graph, context));
-  OK(vyc_graph_add_launch(graph, &step, plan, run));
+  OK(vyc_graph_add_launch(graph, &step, prepared, run));
   OK(vyc_graph_finish(graph));
   const vyc_graph_change change = {.step = step, .run = run};
   OK(vyc_graph_update(graph, &change, 1));
@@ -341,7 +342,7 @@ static void a_run_of_the_first_version_is_read_no_further(void) {
   vyc_call_release(call);
   vyc_buffer_release(in);
   vyc_buffer_release(out);
-  vyc_prepared_release(plan);
+  vyc_prepared_release(prepared);
   vyc_module_release(module);
   vyc_context_release(context);
   munmap(memory, 2 * (size_t)sysconf(_SC_PAGESIZE));
@@ -352,17 +353,17 @@ static void a_run_of_the_first_version_is_read_no_further(void) {
 static void iterations_count_without_an_origin(void) {
   vyc_context *context = open_context();
   vyc_module *module = load_module(context);
-  vyc_prepared *plan = scale_plan(module, COPIED);
+  vyc_prepared *prepared = scale_prepared(module, COPIED);
   task t;
   prepare(&t, 2.0f);
   t.run.struct_size = offsetof(vyc_run, origin);
   t.run.iterations = 3;
   uint64_t before = 0, after = 0;
   OK(vyc_context_stats(context, &before, 1)); /* kernel_launches */
-  OK(vyc_prepared_run(plan, NULL, &t.run));
+  OK(vyc_prepared_run(prepared, NULL, &t.run));
   OK(vyc_context_stats(context, &after, 1));
   CHECK(after - before == 3);
-  vyc_prepared_release(plan);
+  vyc_prepared_release(prepared);
   vyc_module_release(module);
   vyc_context_release(context);
 }
@@ -387,18 +388,18 @@ int main(int argc, char **argv) {
   emulator_open(argc, argv);
   vyc_context *context = open_context();
   vyc_module *module = load_module(context);
-  vyc_prepared *plan = scale_plan(module, STREAMED);
+  vyc_prepared *prepared = scale_prepared(module, STREAMED);
   absent_handles_are_refused();
   nothing_is_released();
-  a_run_is_checked(context, plan);
-  a_plan_is_checked(module);
+  a_run_is_checked(context, prepared);
+  a_prepared_kernel_is_checked(module);
   a_cooperative_grid_is_checked_without_wrapping(module);
   memory_is_checked(context);
-  page_locked_arguments_are_checked(context, plan);
+  page_locked_arguments_are_checked(context, prepared);
   an_image_is_checked(context);
   capabilities_have_names(context);
-  shorter_structs_are_filled_as_far_as_they_go(context, plan);
-  vyc_prepared_release(plan);
+  shorter_structs_are_filled_as_far_as_they_go(context, prepared);
+  vyc_prepared_release(prepared);
   vyc_module_release(module);
   vyc_context_release(context);
   check_nothing_lives();

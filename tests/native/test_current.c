@@ -41,7 +41,7 @@ static vyc_status kept(vyc_status status, int line) {
 typedef struct session {
   vyc_context *context;
   vyc_module *module;
-  vyc_prepared *plan;
+  vyc_prepared *prepared;
   vyc_buffer *in, *out;
   vyc_stream *stream;
   vyc_event *event, *later;
@@ -59,14 +59,14 @@ static void make(session *s, task *t) {
   KEEPS_OK(vyc_context_open(&s->context, driver, 0));
   vyc_driver_release(driver);
   KEEPS_OK(vyc_module_load(&s->module, log, sizeof log, s->context, PTX, strlen(PTX) + 1));
-  KEEPS_OK(vyc_prepared_create(&s->plan, s->module, &desc));
+  KEEPS_OK(vyc_prepared_create(&s->prepared, s->module, &desc));
   KEEPS_OK(vyc_buffer_alloc(&s->in, s->context, N * 4));
   KEEPS_OK(vyc_buffer_alloc(&s->out, s->context, N * 4));
   KEEPS_OK(vyc_stream_create(&s->stream, s->context));
   KEEPS_OK(vyc_pinned_alloc(&s->pinned, s->context, 64));
   prepare(t, 2.0f);
   on_buffers(t, s->in, s->out);
-  KEEPS_OK(vyc_call_create(&s->call, s->plan, &t->run));
+  KEEPS_OK(vyc_call_create(&s->call, s->prepared, &t->run));
 }
 
 static void use_memory(const session *s, task *t) {
@@ -84,7 +84,7 @@ static void use_memory(const session *s, task *t) {
   KEEPS_OK(vyc_pinned_data(s->pinned, &data));
   KEEPS_OK(vyc_context_memory_stats(s->context, &stats));
   KEEPS_OK(vyc_context_trim(s->context));
-  KEEPS_OK(vyc_prepared_function(s->plan, &info));
+  KEEPS_OK(vyc_prepared_function(s->prepared, &info));
   KEEPS_OK(vyc_module_link(&image, &bytes, NULL, 0, s->context, PTX, strlen(PTX) + 1));
   free(image);
 }
@@ -94,17 +94,17 @@ static void use_runs(session *s, task *t) {
   KEEPS_OK(vyc_call_run(s->call));
   KEEPS_OK(vyc_call_set_run(s->call, &t->run));
   KEEPS_OK(vyc_call_set(s->call, &t->run));
-  for (int i = 0; i < 2; i++) KEEPS_OK(vyc_prepared_launch(s->plan, &t->run));
+  for (int i = 0; i < 2; i++) KEEPS_OK(vyc_prepared_launch(s->prepared, &t->run));
   task *host = malloc(sizeof *host);
   CHECK(host != NULL);
   prepare(host, 3.0f);
-  KEEPS_OK(vyc_prepared_run(s->plan, NULL, &host->run));
+  KEEPS_OK(vyc_prepared_run(s->prepared, NULL, &host->run));
   verify(host);
-  KEEPS_OK(vyc_prepared_submit(s->plan, &s->ticket, &host->run));
+  KEEPS_OK(vyc_prepared_submit(s->prepared, &s->ticket, &host->run));
   CHECK(KEEPS(vyc_ticket_query(s->ticket)) != VYC_E_DRIVER);
   KEEPS_OK(vyc_ticket_wait(s->ticket, -1));
   RELEASED(vyc_ticket_release(s->ticket));
-  KEEPS_OK(vyc_prepared_submit(s->plan, &s->ticket, &host->run));
+  KEEPS_OK(vyc_prepared_submit(s->prepared, &s->ticket, &host->run));
   RELEASED(vyc_ticket_release(s->ticket)); /* abandoned */
   free(host);
 }
@@ -114,7 +114,7 @@ static void use_streams(session *s, task *t) {
   uint64_t word = 0;
   KEEPS_OK(vyc_stream_record(s->stream, &s->event));
   t->run.stream = s->stream;
-  KEEPS_OK(vyc_prepared_launch(s->plan, &t->run));
+  KEEPS_OK(vyc_prepared_launch(s->prepared, &t->run));
   t->run.stream = NULL;
   KEEPS_OK(vyc_fence_create(&s->fence, s->context));
   KEEPS_OK(vyc_stream_record(s->stream, &s->later));
@@ -131,7 +131,7 @@ static void use_streams(session *s, task *t) {
 
 static vyc_status launch_again(const session *s, task *t, vyc_stream **stream_out) {
   (void)stream_out;
-  return vyc_prepared_launch(s->plan, &t->run);
+  return vyc_prepared_launch(s->prepared, &t->run);
 }
 
 static vyc_status fill(const session *s, task *t, vyc_stream **stream_out) {
@@ -200,7 +200,7 @@ static void give_back(session *s, int close_first) {
   RELEASED(vyc_buffer_release(s->out));
   RELEASED(vyc_pinned_release(s->pinned));
   RELEASED(vyc_stream_release(s->stream));
-  RELEASED(vyc_prepared_release(s->plan));
+  RELEASED(vyc_prepared_release(s->prepared));
   RELEASED(vyc_module_release(s->module));
   RELEASED(vyc_context_release(s->context));
 }

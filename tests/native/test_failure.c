@@ -19,7 +19,7 @@ static vyc_status synchronize_and_tag(vyc_context *context, uint64_t *tag_out) {
 /* The kernel of the first run is still to run when its wait fails; were its lane taken for the
  * next, that one would be told the first one's assertion. */
 static void a_failed_wait_does_not_free_the_lane(vyc_context *context, vyc_module *module) {
-  vyc_prepared *judge = judge_plan(module, 1);
+  vyc_prepared *judge = judge_prepared(module, 1);
   const uint64_t bad = 1, good = 0;
   const vyc_run wrong = judge_run(&bad), right = judge_run(&good);
   fail_once("cuStreamQuery");
@@ -37,24 +37,24 @@ static void a_failed_wait_does_not_free_the_lane(vyc_context *context, vyc_modul
 }
 
 /* A lane whose state nobody knows is given up; the next run gets another, however often. */
-static void lanes_that_are_given_up_do_not_run_out(vyc_prepared *plan) {
+static void lanes_that_are_given_up_do_not_run_out(vyc_prepared *prepared) {
   task *t = malloc(sizeof *t);
   CHECK(t != NULL);
   for (int i = 0; i < 70; i++) {
     prepare(t, 2.0f);
     fail_once("cuGraphLaunch");
     fail_once("cuStreamSynchronize");
-    CHECK(vyc_prepared_run(plan, NULL, &t->run) == VYC_E_DRIVER);
+    CHECK(vyc_prepared_run(prepared, NULL, &t->run) == VYC_E_DRIVER);
     CHECK(emulator_reset() == 0);
     CHECK(emulator_set("stream_mode", LAZY) == 0);
   }
-  OK(vyc_prepared_run(plan, NULL, &t->run));
+  OK(vyc_prepared_run(prepared, NULL, &t->run));
   verify(t);
   free(t);
 }
 
 /* Every call of a run fails in turn; the run after it is right. */
-static void a_run_follows_a_run_that_failed(vyc_prepared *plan, vyc_context *context) {
+static void a_run_follows_a_run_that_failed(vyc_prepared *prepared, vyc_context *context) {
   static const char *const CALLS[] = {
       "cuEventCreate",     "cuEventRecord",     "cuGraphLaunch", "cuGraphExecKernelNodeSetParams",
       "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuEventQuery",  "cuEventElapsedTime"};
@@ -68,11 +68,11 @@ static void a_run_follows_a_run_that_failed(vyc_prepared *plan, vyc_context *con
     t->arguments[0] = (vyc_argument){.kind = VYC_ARGUMENT_BUFFER, .count = N, .buffer = in};
     t->run.timing_out = &timing;
     fail_once(CALLS[i]);
-    vyc_prepared_run(plan, NULL, &t->run);
+    vyc_prepared_run(prepared, NULL, &t->run);
     CHECK(emulator_reset() == 0);
     CHECK(emulator_set("stream_mode", LAZY) == 0);
     memset(t->out, 0, sizeof t->out);
-    OK(vyc_prepared_run(plan, NULL, &t->run));
+    OK(vyc_prepared_run(prepared, NULL, &t->run));
     verify(t);
   }
   vyc_buffer_release(in);
@@ -80,7 +80,7 @@ static void a_run_follows_a_run_that_failed(vyc_prepared *plan, vyc_context *con
 }
 
 static void every_assertion_is_told_once(vyc_context *context, vyc_module *module) {
-  vyc_prepared *first = judge_plan(module, 1), *second = judge_plan(module, 2);
+  vyc_prepared *first = judge_prepared(module, 1), *second = judge_prepared(module, 2);
   const uint64_t bad = 1;
   const vyc_run run = judge_run(&bad);
   OK(vyc_prepared_launch(first, &run));
@@ -95,7 +95,7 @@ static void every_assertion_is_told_once(vyc_context *context, vyc_module *modul
 }
 
 static vyc_prepared *launch_judge(vyc_module *module, uint64_t tag, vyc_stream *stream) {
-  vyc_prepared *judge = judge_plan(module, tag);
+  vyc_prepared *judge = judge_prepared(module, tag);
   const uint64_t bad = 1;
   vyc_run run = judge_run(&bad);
   run.stream = stream;
@@ -163,7 +163,7 @@ static void an_assertion_outlives_its_stream(vyc_context *context, vyc_module *m
 static void an_assertion_of_a_graph_is_told_to_its_stream(vyc_context *context,
                                                           vyc_module *module) {
   vyc_stream *stream = new_stream(context), *other = new_stream(context);
-  vyc_prepared *judge = judge_plan(module, 6);
+  vyc_prepared *judge = judge_prepared(module, 6);
   for (uint64_t bad = 1; bad < 3; bad++) {
     const vyc_run run = judge_run(&bad);
     vyc_graph *graph = NULL;
@@ -202,8 +202,8 @@ static void records_do_not_pile_up(vyc_context *context, vyc_module *module) {
   vyc_stream_release(stream);
 }
 
-static void an_assertion_outlives_its_plan(vyc_context *context, vyc_module *module) {
-  vyc_prepared *judge = judge_plan(module, 7);
+static void an_assertion_outlives_its_kernel(vyc_context *context, vyc_module *module) {
+  vyc_prepared *judge = judge_prepared(module, 7);
   const uint64_t bad = 1;
   const vyc_run run = judge_run(&bad);
   OK(vyc_prepared_launch(judge, &run));
@@ -214,7 +214,8 @@ static void an_assertion_outlives_its_plan(vyc_context *context, vyc_module *mod
   OK(vyc_context_synchronize(context));
 }
 
-static void a_block_that_cannot_be_marked_keeps_no_event(vyc_context *context, vyc_prepared *plan) {
+static void a_block_that_cannot_be_marked_keeps_no_event(vyc_context *context,
+                                                         vyc_prepared *prepared) {
   vyc_stream *stream = new_stream(context);
   vyc_buffer *in = new_buffer(context, N * 4);
   OK(vyc_fill_zero(in, 0, N * 4));
@@ -225,7 +226,7 @@ static void a_block_that_cannot_be_marked_keeps_no_event(vyc_context *context, v
     vyc_buffer *out = new_buffer(context, N * 4);
     on_buffers(&t, in, out);
     t.run.stream = stream;
-    OK(vyc_prepared_launch(plan, &t.run));
+    OK(vyc_prepared_launch(prepared, &t.run));
     fail_once("cuEventRecord");
     vyc_buffer_release(out);
   }
@@ -259,7 +260,7 @@ static const char *const HALF_WAY =
     "mov.u64 %rd3, 77;\nst.relaxed.sys.global.u64 [%rd1+8], %rd3;\nmov.u32 %r0, 0;\n"
     "st.release.sys.global.u32 [%rd1+16], %r0;\nret;\n}\n";
 
-static vyc_prepared *half_way_plan(vyc_module *module) {
+static vyc_prepared *half_way_prepared(vyc_module *module) {
   static const vyc_parameter parameters[] = {{VYC_PARAMETER_SCALAR, 0, 0, 8, {0}},
                                              {VYC_PARAMETER_REPORT, 0, 8, 8, {0}}};
   const vyc_prepared_desc desc = {.struct_size = sizeof desc,
@@ -270,9 +271,9 @@ static vyc_prepared *half_way_plan(vyc_module *module) {
                                   .entry = "half_way",
                                   .parameters = parameters,
                                   .tag = 9};
-  vyc_prepared *plan = NULL;
-  OK(vyc_prepared_create(&plan, module, &desc));
-  return plan;
+  vyc_prepared *prepared = NULL;
+  OK(vyc_prepared_create(&prepared, module, &desc));
+  return prepared;
 }
 
 /* Whoever looks while a thread of the kernel writes its report finds nothing yet, not the key of
@@ -281,7 +282,7 @@ static void key_and_index_of_a_failure_are_a_pair(vyc_context *context) {
   CHECK(emulator_set("stream_mode", THREADED) == 0);
   vyc_module *module = NULL;
   OK(vyc_module_load(&module, NULL, 0, context, HALF_WAY, strlen(HALF_WAY) + 1));
-  vyc_prepared *plan = half_way_plan(module);
+  vyc_prepared *prepared = half_way_prepared(module);
   vyc_pinned *pinned = NULL;
   void *data = NULL;
   OK(vyc_pinned_alloc(&pinned, context, 4));
@@ -290,7 +291,7 @@ static void key_and_index_of_a_failure_are_a_pair(vyc_context *context) {
   *word = 0;
   const uint64_t address = (uint64_t)(uintptr_t)data;
   vyc_run run = judge_run(&address);
-  OK(vyc_prepared_launch(plan, &run));
+  OK(vyc_prepared_launch(prepared, &run));
   while (*word != 1) {
   }
   vyc_stream *idle = new_stream(context);
@@ -303,7 +304,7 @@ static void key_and_index_of_a_failure_are_a_pair(vyc_context *context) {
   OK(vyc_context_synchronize(context));
   vyc_stream_release(idle);
   vyc_pinned_release(pinned);
-  vyc_prepared_release(plan);
+  vyc_prepared_release(prepared);
   vyc_module_release(module);
   CHECK(emulator_set("stream_mode", LAZY) == 0);
 }
@@ -313,12 +314,13 @@ int main(int argc, char **argv) {
   CHECK(emulator_set("stream_mode", LAZY) == 0);
   vyc_context *context = open_context();
   vyc_module *module = load_module(context);
-  vyc_prepared *copied = scale_plan(module, COPIED), *streamed = scale_plan(module, STREAMED);
+  vyc_prepared *copied = scale_prepared(module, COPIED),
+               *streamed = scale_prepared(module, STREAMED);
   a_failed_wait_does_not_free_the_lane(context, module);
   lanes_that_are_given_up_do_not_run_out(streamed);
   a_run_follows_a_run_that_failed(copied, context);
   every_assertion_is_told_once(context, module);
-  an_assertion_outlives_its_plan(context, module);
+  an_assertion_outlives_its_kernel(context, module);
   an_assertion_is_told_to_who_waits_for_its_stream(context, module);
   an_assertion_outlives_its_stream(context, module);
   an_assertion_of_a_graph_is_told_to_its_stream(context, module);

@@ -44,7 +44,7 @@ static void one_handle_is_one_stream_beside_many(vyc_context *context) {
 }
 
 /* Fills that the stream was given before, and copies it is given after, by its owner. */
-static void a_launch_keeps_the_order_of_the_stream(vyc_context *context, vyc_prepared *plan) {
+static void a_launch_keeps_the_order_of_the_stream(vyc_context *context, vyc_prepared *prepared) {
   CUstream raws[3] = {NULL, CU_STREAM_PER_THREAD, NULL};
   CU(cu.stream_create(&raws[2], CU_STREAM_NON_BLOCKING));
   for (int kind = 0; kind < 3; kind++) {
@@ -56,7 +56,7 @@ static void a_launch_keeps_the_order_of_the_stream(vyc_context *context, vyc_pre
       OK(vyc_buffer_address(in, &from));
       OK(vyc_buffer_address(out, &to));
       CU(cu.fill((CUdeviceptr)from, pattern(2.0f), N, raws[kind]));
-      for (int i = 0; i < times; i++) launch(plan, in, out, (float)(i + 3), stream);
+      for (int i = 0; i < times; i++) launch(prepared, in, out, (float)(i + 3), stream);
       CU(cu.copy_out(host, (CUdeviceptr)to, BYTES, raws[kind]));
       for (uint32_t i = 0; i < N; i++) CHECK(host[i] == 2.0f * (float)(times + 2));
       vyc_stream_release(stream);
@@ -68,13 +68,13 @@ static void a_launch_keeps_the_order_of_the_stream(vyc_context *context, vyc_pre
 }
 
 /* Its owner destroys the stream with our launch on it; the launch is waited for all the same. */
-static void a_destroyed_stream_is_waited_for(vyc_context *context, vyc_prepared *plan) {
+static void a_destroyed_stream_is_waited_for(vyc_context *context, vyc_prepared *prepared) {
   for (int how = 0; how < 4; how++) {
     CUstream raw;
     CU(cu.stream_create(&raw, CU_STREAM_NON_BLOCKING));
     vyc_stream *stream = adopted(context, raw);
     vyc_buffer *in = filled(context, 2.0f), *out = filled(context, 1.0f);
-    launch(plan, in, out, 4.0f, stream);
+    launch(prepared, in, out, 4.0f, stream);
     CHECK(emulator_set("stream_mode", THREADED) == 0);
     CU(cu.stream_destroy(raw));
     if (how == 0) OK(vyc_context_synchronize(context));
@@ -88,13 +88,14 @@ static void a_destroyed_stream_is_waited_for(vyc_context *context, vyc_prepared 
   }
 }
 
-static void everything_that_waits_covers_adopted_streams(vyc_context *context, vyc_prepared *plan) {
+static void everything_that_waits_covers_adopted_streams(vyc_context *context,
+                                                         vyc_prepared *prepared) {
   CUstream raw;
   CU(cu.stream_create(&raw, CU_STREAM_NON_BLOCKING));
   vyc_stream *stream = adopted(context, raw);
   for (int how = 0; how < 3; how++) {
     vyc_buffer *in = filled(context, 2.0f), *out = filled(context, 1.0f);
-    launch(plan, in, out, 4.0f, stream);
+    launch(prepared, in, out, 4.0f, stream);
     if (how == 0) OK(vyc_context_synchronize(context));
     if (how == 1) OK(vyc_stream_synchronize(stream));
     if (how == 2) check_filled(out, 8.0f);
@@ -107,13 +108,14 @@ static void everything_that_waits_covers_adopted_streams(vyc_context *context, v
 }
 
 /* A buffer that goes while an adopted stream works on it: its block is not handed on too early. */
-static void a_block_is_reused_behind_an_adopted_stream(vyc_context *context, vyc_prepared *plan) {
+static void a_block_is_reused_behind_an_adopted_stream(vyc_context *context,
+                                                       vyc_prepared *prepared) {
   OK(vyc_context_trim(context));
   CUstream raw;
   CU(cu.stream_create(&raw, CU_STREAM_NON_BLOCKING));
   vyc_stream *stream = adopted(context, raw);
   vyc_buffer *in = filled(context, 2.0f), *out = filled(context, 1.0f);
-  launch(plan, in, out, 4.0f, stream);
+  launch(prepared, in, out, 4.0f, stream);
   vyc_buffer_release(out);
   vyc_buffer *next = filled(context, 5.0f);
   OK(vyc_stream_synchronize(stream));
@@ -127,7 +129,7 @@ static void a_block_is_reused_behind_an_adopted_stream(vyc_context *context, vyc
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 /* The owner fills before and reads after, on a stream that the launch itself does not go to. */
-static void adopted_memory_is_ordered_with_its_owner(vyc_context *context, vyc_prepared *plan) {
+static void adopted_memory_is_ordered_with_its_owner(vyc_context *context, vyc_prepared *prepared) {
   CUstream raw;
   CUdeviceptr x, y;
   CU(cu.stream_create(&raw, CU_STREAM_NON_BLOCKING));
@@ -144,12 +146,12 @@ static void adopted_memory_is_ordered_with_its_owner(vyc_context *context, vyc_p
     on_buffers(&t, in, out);
     t.run.stream = places[i];
     vyc_call *call = NULL;
-    OK(vyc_call_create(&call, plan, &t.run));
+    OK(vyc_call_create(&call, prepared, &t.run));
     for (int k = 0; k < 3; k++) {
       float host[N];
       CU(cu.fill(x, pattern((float)(k + 1)), N, raw));
       if (k == 0)
-        OK(vyc_prepared_launch(plan, &t.run));
+        OK(vyc_prepared_launch(prepared, &t.run));
       else
         OK(vyc_call_run(call));
       CU(cu.copy_out(host, y, BYTES, raw));
@@ -171,7 +173,7 @@ static void adopted_memory_is_ordered_with_its_owner(vyc_context *context, vyc_p
 }
 
 /* The owner works on a stream that it made here. */
-static void a_stream_of_this_library_may_be_a_source(vyc_context *context, vyc_prepared *plan) {
+static void a_stream_of_this_library_may_be_a_source(vyc_context *context, vyc_prepared *prepared) {
   CUdeviceptr x;
   CU(cu.alloc(&x, BYTES));
   vyc_stream *source = new_stream(context), *own = new_stream(context);
@@ -181,16 +183,16 @@ static void a_stream_of_this_library_may_be_a_source(vyc_context *context, vyc_p
     vyc_buffer *foreign = adopted_memory(context, x, source, 0, &drops);
     vyc_buffer *alias = adopted_memory(context, x, NULL, 0, &drops); /* nothing orders it */
     vyc_buffer *in = filled(context, 2.0f), *out = filled(context, 0.0f);
-    launch(plan, in, alias, 3.0f, source);
-    launch(plan, foreign, out, 5.0f, places[i]); /* behind the source */
+    launch(prepared, in, alias, 3.0f, source);
+    launch(prepared, foreign, out, 5.0f, places[i]); /* behind the source */
     check_filled(out, 30.0f);
-    launch(plan, in, foreign, 7.0f, places[i]);
-    launch(plan, alias, out, 1.0f, source); /* which is behind that */
+    launch(prepared, in, foreign, 7.0f, places[i]);
+    launch(prepared, alias, out, 1.0f, source); /* which is behind that */
     check_filled(out, 14.0f);
     OK(vyc_copy(foreign, 0, in, 0, BYTES));
-    launch(plan, alias, out, 1.0f, source);
+    launch(prepared, alias, out, 1.0f, source);
     check_filled(out, 2.0f);
-    launch(plan, in, alias, 4.0f, source);
+    launch(prepared, in, alias, 4.0f, source);
     check_filled(foreign, 8.0f);
     vyc_buffer_release(foreign);
     vyc_buffer_release(alias);
@@ -241,7 +243,8 @@ static void what_is_no_stream_is_refused(vyc_context *context) {
   CHECK(stream == NULL);
 }
 
-static void what_is_not_memory_of_the_device_is_refused(vyc_context *context, vyc_prepared *plan) {
+static void what_is_not_memory_of_the_device_is_refused(vyc_context *context,
+                                                        vyc_prepared *prepared) {
   int drops = 0;
   float host[N] = {0};
   vyc_buffer *buffer = NULL;
@@ -272,14 +275,14 @@ static void what_is_not_memory_of_the_device_is_refused(vyc_context *context, vy
   task t;
   prepare(&t, 1.0f);
   on_buffers(&t, mine, fixed);
-  CHECK(vyc_prepared_launch(plan, &t.run) == VYC_E_INVALID);
+  CHECK(vyc_prepared_launch(prepared, &t.run) == VYC_E_INVALID);
   vyc_buffer_release(fixed);
   vyc_buffer_release(mine);
   CU(cu.release(x));
 }
 
 /* Adopted bytes and bytes of a buffer of ours may be the same ones. */
-static void overlap_is_seen_across_owners(vyc_context *context, vyc_prepared *plan) {
+static void overlap_is_seen_across_owners(vyc_context *context, vyc_prepared *prepared) {
   vyc_buffer *mine = new_buffer(context, BYTES);
   uint64_t address = 0;
   int drops = 0;
@@ -288,7 +291,7 @@ static void overlap_is_seen_across_owners(vyc_context *context, vyc_prepared *pl
   task t;
   prepare(&t, 1.0f);
   on_buffers(&t, mine, alias);
-  CHECK(vyc_prepared_launch(plan, &t.run) == VYC_E_INVALID);
+  CHECK(vyc_prepared_launch(prepared, &t.run) == VYC_E_INVALID);
   vyc_buffer_release(alias);
   vyc_buffer_release(mine);
 }
@@ -310,7 +313,7 @@ static void memory_outlives_a_close(void) {
 }
 
 /* A stream waits for what a buffer was given, wherever that was. */
-static void a_stream_is_ordered_behind_a_buffer(vyc_context *context, vyc_prepared *plan) {
+static void a_stream_is_ordered_behind_a_buffer(vyc_context *context, vyc_prepared *prepared) {
   CUstream raw;
   CU(cu.stream_create(&raw, CU_STREAM_NON_BLOCKING));
   vyc_stream *reader = adopted(context, raw), *own = new_stream(context);
@@ -318,7 +321,7 @@ static void a_stream_is_ordered_behind_a_buffer(vyc_context *context, vyc_prepar
     vyc_buffer *in = filled(context, 2.0f), *out = filled(context, 1.0f);
     uint64_t address = 0;
     float host[N];
-    launch(plan, in, out, 4.0f, kind == 0 ? NULL : own);
+    launch(prepared, in, out, 4.0f, kind == 0 ? NULL : own);
     OK(vyc_buffer_address(out, &address));
     OK(vyc_buffer_order(out, reader));
     CU(cu.copy_out(host, (CUdeviceptr)address, BYTES, raw));
@@ -337,22 +340,22 @@ int main(int argc, char **argv) {
   CHECK(emulator_set("stream_mode", LAZY) == 0);
   vyc_context *context = open_context();
   vyc_module *module = load_module(context);
-  vyc_prepared *plan = scale_plan(module, COPIED);
+  vyc_prepared *prepared = scale_prepared(module, COPIED);
   enter_other_library();
   one_handle_is_one_stream(context);
   one_handle_is_one_stream_beside_many(context);
-  a_launch_keeps_the_order_of_the_stream(context, plan);
-  a_destroyed_stream_is_waited_for(context, plan);
-  everything_that_waits_covers_adopted_streams(context, plan);
-  a_block_is_reused_behind_an_adopted_stream(context, plan);
-  adopted_memory_is_ordered_with_its_owner(context, plan);
-  a_stream_of_this_library_may_be_a_source(context, plan);
+  a_launch_keeps_the_order_of_the_stream(context, prepared);
+  a_destroyed_stream_is_waited_for(context, prepared);
+  everything_that_waits_covers_adopted_streams(context, prepared);
+  a_block_is_reused_behind_an_adopted_stream(context, prepared);
+  adopted_memory_is_ordered_with_its_owner(context, prepared);
+  a_stream_of_this_library_may_be_a_source(context, prepared);
   copies_of_adopted_memory_are_ordered(context);
   what_is_no_stream_is_refused(context);
-  what_is_not_memory_of_the_device_is_refused(context, plan);
-  overlap_is_seen_across_owners(context, plan);
-  a_stream_is_ordered_behind_a_buffer(context, plan);
-  vyc_prepared_release(plan);
+  what_is_not_memory_of_the_device_is_refused(context, prepared);
+  overlap_is_seen_across_owners(context, prepared);
+  a_stream_is_ordered_behind_a_buffer(context, prepared);
+  vyc_prepared_release(prepared);
   vyc_module_release(module);
   vyc_context_release(context);
   leave_other_library();

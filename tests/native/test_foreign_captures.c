@@ -11,7 +11,7 @@ static void run_graph(CUgraph graph, CUstream stream) {
 }
 
 /* Launches go into the graph, whatever their buffers had in flight, and run when it does. */
-static void launches_are_captured(vyc_context *context, vyc_prepared *plan) {
+static void launches_are_captured(vyc_context *context, vyc_prepared *prepared) {
   CUstream raw;
   CUgraph graph;
   CUdeviceptr z;
@@ -27,10 +27,10 @@ static void launches_are_captured(vyc_context *context, vyc_prepared *plan) {
   on_buffers(&t, middle, out);
   t.run.stream = stream;
   vyc_call *call = NULL;
-  OK(vyc_call_create(&call, plan, &t.run));
-  launch(plan, in, middle, 1.0f, stream);
+  OK(vyc_call_create(&call, prepared, &t.run));
+  launch(prepared, in, middle, 1.0f, stream);
   CU(cu.begin(raw, CU_STREAM_CAPTURE_MODE_GLOBAL));
-  launch(plan, in, middle, 3.0f, stream);
+  launch(prepared, in, middle, 3.0f, stream);
   OK(vyc_call_run(call));
   CU(cu.end(raw, &graph));
   check_filled(middle, 2.0f);
@@ -54,7 +54,7 @@ static void launches_are_captured(vyc_context *context, vyc_prepared *plan) {
 
 /* A recorded graph that is launched there becomes part of it, with the values of that launch, while
  * the graph itself goes on as it was. */
-static void graphs_are_captured(vyc_context *context, vyc_prepared *plan) {
+static void graphs_are_captured(vyc_context *context, vyc_prepared *prepared) {
   CUstream raw;
   CUgraph captured;
   CU(cu.stream_create(&raw, CU_STREAM_NON_BLOCKING));
@@ -66,17 +66,17 @@ static void graphs_are_captured(vyc_context *context, vyc_prepared *plan) {
   prepare(&t, 3.0f);
   on_buffers(&t, a, b);
   OK(vyc_graph_create(&graph, context));
-  OK(vyc_graph_add_launch(graph, &step, plan, &t.run));
+  OK(vyc_graph_add_launch(graph, &step, prepared, &t.run));
   on_buffers(&t, b, c);
-  OK(vyc_graph_add_launch(graph, NULL, plan, &t.run));
+  OK(vyc_graph_add_launch(graph, NULL, prepared, &t.run));
   OK(vyc_graph_finish(graph));
   prepare(&t, 10.0f);
   on_buffers(&t, a, b);
   const vyc_graph_change change = {.step = step, .run = &t.run};
-  launch(plan, a, b, 7.0f, stream);
+  launch(prepared, a, b, 7.0f, stream);
   CU(cu.begin(raw, CU_STREAM_CAPTURE_MODE_GLOBAL));
   OK(vyc_graph_launch(graph, &change, 1, stream));
-  launch(plan, c, a, 1.0f, stream);
+  launch(prepared, c, a, 1.0f, stream);
   CU(cu.end(raw, &captured));
   check_filled(b, 14.0f);
   OK(vyc_graph_update(graph, &change, 1));
@@ -97,7 +97,7 @@ static void graphs_are_captured(vyc_context *context, vyc_prepared *plan) {
 }
 
 /* What cannot be captured says so, and the capture goes on. */
-static void what_cannot_be_captured_is_refused(vyc_context *context, vyc_prepared *plan) {
+static void what_cannot_be_captured_is_refused(vyc_context *context, vyc_prepared *prepared) {
   CUstream raw, blocking;
   CUgraph graph;
   CUdeviceptr x;
@@ -113,16 +113,16 @@ static void what_cannot_be_captured_is_refused(vyc_context *context, vyc_prepare
   CU(cu.begin(raw, CU_STREAM_CAPTURE_MODE_GLOBAL));
   prepare(t, 1.0f);
   t->run.stream = stream;
-  CHECK(vyc_prepared_run(plan, NULL, &t->run) == VYC_E_INVALID);
+  CHECK(vyc_prepared_run(prepared, NULL, &t->run) == VYC_E_INVALID);
   prepare(t, 1.0f);
   on_buffers(t, foreign, mine);
-  CHECK(vyc_prepared_launch(plan, &t->run) == VYC_E_INVALID);
+  CHECK(vyc_prepared_launch(prepared, &t->run) == VYC_E_INVALID);
   CU(cu.end(raw, &graph));
   CU(cu.graph_destroy(graph));
   CU(cu.begin(blocking, CU_STREAM_CAPTURE_MODE_GLOBAL));
   t->run.stream = legacy;
   on_buffers(t, mine, foreign);
-  CHECK(vyc_prepared_launch(plan, &t->run) == VYC_E_DRIVER);
+  CHECK(vyc_prepared_launch(prepared, &t->run) == VYC_E_DRIVER);
   CU(cu.end(blocking, &graph));
   CU(cu.graph_destroy(graph));
   free(t);
@@ -141,12 +141,12 @@ int main(int argc, char **argv) {
   CHECK(emulator_set("stream_mode", LAZY) == 0);
   vyc_context *context = open_context();
   vyc_module *module = load_module(context);
-  vyc_prepared *plan = scale_plan(module, COPIED);
+  vyc_prepared *prepared = scale_prepared(module, COPIED);
   enter_other_library();
-  launches_are_captured(context, plan);
-  graphs_are_captured(context, plan);
-  what_cannot_be_captured_is_refused(context, plan);
-  vyc_prepared_release(plan);
+  launches_are_captured(context, prepared);
+  graphs_are_captured(context, prepared);
+  what_cannot_be_captured_is_refused(context, prepared);
+  vyc_prepared_release(prepared);
   vyc_module_release(module);
   vyc_context_release(context);
   leave_other_library();

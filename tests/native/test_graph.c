@@ -15,7 +15,7 @@ static uint32_t edges_of(vyc_graph *graph, uint32_t index, uint32_t edges[8]) {
 static void steps_run_one_after_the_other(const place *p) {
   vyc_buffer *a = filled(p->context, 1.0f), *b = new_buffer(p->context, BYTES);
   vyc_graph *graph = new_graph(p->context);
-  for (int i = 0; i < 10; i++) add(graph, p->plan, i % 2 ? b : a, i % 2 ? a : b, 2.0f);
+  for (int i = 0; i < 10; i++) add(graph, p->prepared, i % 2 ? b : a, i % 2 ? a : b, 2.0f);
   OK(vyc_graph_finish(graph));
   CHECK(info_of(graph).node_count == 10 && info_of(graph).edge_count == 9);
   CHECK(first_of(a) == 1.0f); /* recording runs nothing */
@@ -33,10 +33,10 @@ static void branches_are_parallel(const place *p) {
   vyc_buffer *z = new_buffer(p->context, BYTES), *w = new_buffer(p->context, BYTES);
   vyc_graph *graph = new_graph(p->context);
   uint32_t edges[8];
-  add(graph, p->plan, x, y, 2.0f);  /* 0 */
-  add(graph, p->plan, x, z, 5.0f);  /* 1: shares only what both read */
-  add(graph, p->plan, y, w, 1.0f);  /* 2: behind 0 */
-  add(graph, p->plan, z, x, 1.0f);  /* 3: writes what 0 and 1 read; behind 1 already */
+  add(graph, p->prepared, x, y, 2.0f);  /* 0 */
+  add(graph, p->prepared, x, z, 5.0f);  /* 1: shares only what both read */
+  add(graph, p->prepared, y, w, 1.0f);  /* 2: behind 0 */
+  add(graph, p->prepared, z, x, 1.0f);  /* 3: writes what 0 and 1 read; behind 1 already */
   const vyc_graph_transfer copy = copy_of(y, x);
   add_transfer(graph, &copy); /* 4: behind 2, which reads y, and 3 */
   OK(vyc_graph_finish(graph));
@@ -81,7 +81,7 @@ static void thousands_of_steps_have_few_edges(const place *p) {
   vyc_buffer *x = filled(p->context, 1.0f), *a = new_buffer(p->context, BYTES);
   vyc_buffer *b = new_buffer(p->context, BYTES);
   vyc_graph *graph = new_graph(p->context);
-  for (int i = 0; i < STEPS; i++) add(graph, p->plan, x, i % 2 ? a : b, 2.0f);
+  for (int i = 0; i < STEPS; i++) add(graph, p->prepared, x, i % 2 ? a : b, 2.0f);
   OK(vyc_graph_finish(graph));
   CHECK(info_of(graph).node_count == STEPS && info_of(graph).edge_count == STEPS - 2);
   vyc_graph_release(graph);
@@ -97,7 +97,7 @@ static vyc_graph *doubling(const place *p, vyc_buffer *a, vyc_buffer *b, uint64_
                            vyc_buffer *until) {
   vyc_graph *graph = new_graph(p->context);
   OK(vyc_graph_repeat_begin(graph, NULL, times, until, 0, 4));
-  add(graph, p->plan, a, b, 2.0f);
+  add(graph, p->prepared, a, b, 2.0f);
   const vyc_graph_transfer copy = copy_of(a, b);
   add_transfer(graph, &copy);
   OK(vyc_graph_repeat_end(graph));
@@ -146,7 +146,7 @@ static void a_loop_stops_on_the_device(const place *p) {
   const vyc_graph_transfer set = copy_of(flag, one);
   vyc_graph *stopped = new_graph(p->context);
   OK(vyc_graph_repeat_begin(stopped, NULL, 0, flag, 0, 4));
-  add(stopped, p->plan, a, b, 0.5f);
+  add(stopped, p->prepared, a, b, 0.5f);
   const vyc_graph_transfer copy = copy_of(a, b);
   add_transfer(stopped, &copy);
   add_transfer(stopped, &set);
@@ -170,7 +170,7 @@ static void loops_nest(const place *p) {
   OK(vyc_graph_repeat_begin(graph, NULL, 3, never, 0, 8));
   OK(vyc_graph_repeat_begin(graph, NULL, 2, never, 0, 1));
   OK(vyc_graph_repeat_begin(graph, NULL, 2, NULL, 0, 0));
-  add(graph, p->plan, a, b, 2.0f);
+  add(graph, p->prepared, a, b, 2.0f);
   add_transfer(graph, &copy);
   OK(vyc_graph_repeat_end(graph));
   OK(vyc_graph_repeat_end(graph));

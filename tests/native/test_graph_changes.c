@@ -8,7 +8,7 @@ static void a_change_is_of_one_launch_and_an_update_of_all_later_ones(const plac
   vyc_buffer *in = filled(p->context, 1.0f), *out = new_buffer(p->context, BYTES);
   vyc_buffer *two = filled(p->context, 2.0f), *other = filled(p->context, 0.0f);
   vyc_graph *graph = new_graph(p->context);
-  const uint32_t step = add(graph, p->plan, in, out, 3.0f);
+  const uint32_t step = add(graph, p->prepared, in, out, 3.0f);
   OK(vyc_graph_finish(graph));
   const uint64_t instantiated = count_of("cuGraphInstantiateWithFlags");
   task t;
@@ -36,8 +36,8 @@ static void a_change_that_makes_branches_meet_keeps_their_order(const place *p) 
   vyc_buffer *x = filled(p->context, 2.0f), *y = filled(p->context, 0.0f);
   vyc_buffer *z = filled(p->context, 5.0f), *w = new_buffer(p->context, BYTES);
   vyc_graph *graph = new_graph(p->context);
-  add(graph, p->plan, x, y, 3.0f);
-  const uint32_t second = add(graph, p->plan, z, w, 1.0f);
+  add(graph, p->prepared, x, y, 3.0f);
+  const uint32_t second = add(graph, p->prepared, z, w, 1.0f);
   OK(vyc_graph_finish(graph));
   CHECK(info_of(graph).edge_count == 0);
   task t;
@@ -187,7 +187,7 @@ static void ever_other_orders_end_in_that_of_recording(const place *p) {
 static void sizes_may_change_to_nothing_and_back(const place *p) {
   vyc_buffer *in = filled(p->context, 1.0f), *out = filled(p->context, 0.0f);
   vyc_graph *graph = new_graph(p->context);
-  const uint32_t step = add(graph, p->plan, in, out, 3.0f);
+  const uint32_t step = add(graph, p->prepared, in, out, 3.0f);
   const vyc_graph_transfer copy = copy_of(in, out);
   const uint32_t last = add_transfer(graph, &copy);
   OK(vyc_graph_finish(graph));
@@ -215,7 +215,7 @@ static void wrong_use_is_refused(const place *p) {
   CHECK(vyc_graph_repeat_end(graph) == VYC_E_INVALID);
   OK(vyc_graph_repeat_begin(graph, NULL, 2, NULL, 0, 0));
   CHECK(vyc_graph_finish(graph) == VYC_E_INVALID);
-  const uint32_t step = add(graph, p->plan, in, out, 3.0f);
+  const uint32_t step = add(graph, p->prepared, in, out, 3.0f);
   OK(vyc_graph_repeat_end(graph));
   CHECK(vyc_graph_launch(graph, NULL, 0, NULL) == VYC_E_INVALID);
   vyc_graph_transfer copy = copy_of(out, in);
@@ -313,7 +313,7 @@ static void every_failure_leaves_the_graph_usable(const place *p) {
 
 typedef struct replayer {
   vyc_graph *graph;
-  vyc_prepared *plan;
+  vyc_prepared *prepared;
   vyc_buffer *in, *out;
   vyc_stream *stream;
   uint32_t step;
@@ -340,11 +340,11 @@ static void threads_share_a_graph(const place *p) {
   vyc_buffer *in = filled(p->context, 1.0f);
   vyc_graph *graph = new_graph(p->context);
   vyc_buffer *first = new_buffer(p->context, BYTES);
-  const uint32_t step = add(graph, p->plan, in, first, 1.0f);
+  const uint32_t step = add(graph, p->prepared, in, first, 1.0f);
   OK(vyc_graph_finish(graph));
   for (int i = 0; i < THREADS; i++) {
-    r[i] =
-        (replayer){graph, p->plan, in, new_buffer(p->context, BYTES), new_stream(p->context), step};
+    r[i] = (replayer){graph, p->prepared, in, new_buffer(p->context, BYTES), new_stream(p->context),
+                      step};
     CHECK(pthread_create(&threads[i], NULL, replay, &r[i]) == 0);
   }
   for (int i = 0; i < THREADS; i++) {
@@ -360,13 +360,13 @@ static void threads_share_a_graph(const place *p) {
 static void a_closed_context_takes_its_graphs_along(void) {
   vyc_context *context = open_context();
   vyc_module *module = load_module(context);
-  vyc_prepared *plan = scale_plan(module, STREAMED);
+  vyc_prepared *prepared = scale_prepared(module, STREAMED);
   vyc_buffer *in = filled(context, 1.0f), *out = new_buffer(context, BYTES);
   vyc_graph *graph = new_graph(context);
-  add(graph, plan, in, out, 3.0f);
+  add(graph, prepared, in, out, 3.0f);
   OK(vyc_graph_finish(graph));
   OK(vyc_graph_launch(graph, NULL, 0, NULL));
-  vyc_prepared_release(plan);
+  vyc_prepared_release(prepared);
   vyc_module_release(module);
   vyc_buffer_release(in);
   vyc_buffer_release(out);

@@ -18,9 +18,9 @@
 static vyc_prepared *named(vyc_module *module, const char *name) {
   vyc_prepared_desc desc = scale_desc(STREAMED);
   desc.name = name;
-  vyc_prepared *plan = NULL;
-  OK(vyc_prepared_create(&plan, module, &desc));
-  return plan;
+  vyc_prepared *prepared = NULL;
+  OK(vyc_prepared_create(&prepared, module, &desc));
+  return prepared;
 }
 
 static char text[8192];
@@ -54,13 +54,13 @@ static void launches_say_where_they_come_from(void) {
   OK(vyc_origin_add(&origin, "step.cpp:12"));
   OK(vyc_origin_add(&other, "step.cpp:13"));
   CHECK(origin != 0 && other != 0 && origin != other);
-  vyc_prepared *plan = named(b.module, "stretch");
+  vyc_prepared *prepared = named(b.module, "stretch");
   b.task.run.origin = origin;
-  OK(vyc_prepared_launch(plan, &b.task.run));
+  OK(vyc_prepared_launch(prepared, &b.task.run));
   CHECK(strcmp(in_flight(b.context),
                "stretch, launched at step.cpp:12, 1 launch ago in call order") == 0);
   vyc_call *call = NULL;
-  OK(vyc_call_create(&call, plan, &b.task.run));
+  OK(vyc_call_create(&call, prepared, &b.task.run));
   for (int turn = 0; turn < 3; turn++) {
     OK(vyc_context_synchronize(b.context));
     OK(vyc_call_run(call)); /* the run that was bound said where that was */
@@ -74,7 +74,7 @@ static void launches_say_where_they_come_from(void) {
   vyc_graph *graph = NULL;
   uint32_t step = 0;
   OK(vyc_graph_create(&graph, b.context));
-  OK(vyc_graph_add_launch(graph, &step, plan, &b.task.run));
+  OK(vyc_graph_add_launch(graph, &step, prepared, &b.task.run));
   OK(vyc_graph_finish(graph));
   OK(vyc_context_synchronize(b.context));
   OK(vyc_graph_launch(graph, NULL, 0, NULL));
@@ -85,11 +85,11 @@ static void launches_say_where_they_come_from(void) {
   OK(vyc_context_synchronize(b.context));
   /* A host that was built before there were origins. */
   b.task.run.struct_size = (uint32_t)offsetof(vyc_run, iterations);
-  OK(vyc_prepared_launch(plan, &b.task.run));
+  OK(vyc_prepared_launch(prepared, &b.task.run));
   CHECK(strcmp(in_flight(b.context), "stretch, 1 launch ago in call order") == 0);
   vyc_graph_release(graph);
   vyc_call_release(call);
-  vyc_prepared_release(plan);
+  vyc_prepared_release(prepared);
   tear_down(&b);
 }
 
@@ -99,18 +99,18 @@ static void runs_say_where_they_come_from(void) {
   emulator_set("stream_mode", LAZY);
   uint32_t origin = 0;
   OK(vyc_origin_add(&origin, "step.cpp:20"));
-  vyc_prepared *plan = named(b.module, "stretch");
+  vyc_prepared *prepared = named(b.module, "stretch");
   task host;
   prepare(&host, 3.0f);
   host.run.origin = origin;
   vyc_ticket *ticket = NULL;
-  OK(vyc_prepared_submit(plan, &ticket, &host.run));
+  OK(vyc_prepared_submit(prepared, &ticket, &host.run));
   CHECK(strcmp(in_flight(b.context), "stretch, launched at step.cpp:20, a call with host arrays") ==
         0);
   OK(vyc_ticket_wait(ticket, -1));
   verify(&host);
   vyc_ticket_release(ticket);
-  vyc_prepared_release(plan);
+  vyc_prepared_release(prepared);
   tear_down(&b);
 }
 
@@ -118,11 +118,11 @@ static void a_site_that_nobody_added_says_nothing(void) {
   bench b;
   set_up(&b, 2.0f);
   emulator_set("stream_mode", LAZY);
-  vyc_prepared *plan = named(b.module, "stretch");
+  vyc_prepared *prepared = named(b.module, "stretch");
   b.task.run.origin = 60000;
-  OK(vyc_prepared_launch(plan, &b.task.run));
+  OK(vyc_prepared_launch(prepared, &b.task.run));
   CHECK(strcmp(in_flight(b.context), "stretch, 1 launch ago in call order") == 0);
-  vyc_prepared_release(plan);
+  vyc_prepared_release(prepared);
   tear_down(&b);
 }
 
@@ -177,10 +177,10 @@ static void pass(bench *b, int first, int count) {
   char name[64];
   for (int i = first; i < first + count; i++) {
     snprintf(name, sizeof name, "a kernel with a name of its own, number %d", i);
-    vyc_prepared *plan = named(b->module, name);
-    OK(vyc_prepared_launch(plan, &b->task.run));
+    vyc_prepared *prepared = named(b->module, name);
+    OK(vyc_prepared_launch(prepared, &b->task.run));
     OK(vyc_context_synchronize(b->context));
-    vyc_prepared_release(plan);
+    vyc_prepared_release(prepared);
   }
 }
 
@@ -217,11 +217,11 @@ static void a_text_is_of_its_context_alone(void) {
   CHECK(pthread_create(&thread, NULL, give_a_text, again) == 0);
   CHECK(pthread_join(thread, NULL) == 0);
   set_up_on(&b, again, 2.0f);
-  vyc_prepared *plan = named(b.module, "scale");
-  OK(vyc_prepared_launch(plan, &b.task.run));
+  vyc_prepared *prepared = named(b.module, "scale");
+  OK(vyc_prepared_launch(prepared, &b.task.run));
   OK(vyc_context_in_flight(again, room, sizeof room, &count));
   CHECK(count == 1 && strstr(room, "scale") != NULL && strstr(room, "text") == NULL);
-  vyc_prepared_release(plan);
+  vyc_prepared_release(prepared);
   tear_down(&b);
 }
 
@@ -249,9 +249,9 @@ static void *come_and_go(void *argument) {
   char name[64];
   for (int i = 0; i < 1500; i++) {
     snprintf(name, sizeof name, "kernel %d of %p", i, (void *)&own);
-    vyc_prepared *plan = named(own.module, name);
-    OK(vyc_prepared_launch(plan, &own.task.run));
-    vyc_prepared_release(plan);
+    vyc_prepared *prepared = named(own.module, name);
+    OK(vyc_prepared_launch(prepared, &own.task.run));
+    vyc_prepared_release(prepared);
   }
   vyc_stream_release(own.task.run.stream);
   return NULL;

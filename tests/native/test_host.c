@@ -23,21 +23,21 @@ static void find_functions(void) {
 /* A host array and a launch on buffers. */
 static void use(vyc_context *context) {
   vyc_module *module = load_module(context);
-  vyc_prepared *plan = scale_plan(module, COPIED);
+  vyc_prepared *prepared = scale_prepared(module, COPIED);
   static task t;
   prepare(&t, 3.0f);
-  OK(vyc_prepared_run(plan, NULL, &t.run));
+  OK(vyc_prepared_run(prepared, NULL, &t.run));
   verify(&t);
   vyc_buffer *in = new_buffer(context, sizeof t.in), *out = new_buffer(context, sizeof t.out);
   OK(vyc_copy_in(in, 0, t.in, sizeof t.in));
   on_buffers(&t, in, out);
-  OK(vyc_prepared_launch(plan, &t.run));
+  OK(vyc_prepared_launch(prepared, &t.run));
   memset(t.out, 0, sizeof t.out);
   OK(vyc_copy_out(out, 0, t.out, sizeof t.out));
   verify(&t);
   vyc_buffer_release(in);
   vyc_buffer_release(out);
-  vyc_prepared_release(plan);
+  vyc_prepared_release(prepared);
   vyc_module_release(module);
 }
 

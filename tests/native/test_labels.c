@@ -1,5 +1,5 @@
-/* The arguments of a launch in messages: by the labels of its plan, whole or not at all, however
- * many threads launch on one stream while others read. Made for the sanitizers. */
+/* The arguments of a launch in messages: by the labels of its prepared kernel, whole or not at all,
+ * however many threads launch on one stream while others read. Made for the sanitizers. */
 #define _POSIX_C_SOURCE 200809L
 #include "context/room.h"
 
@@ -23,9 +23,9 @@ static vyc_prepared *labeled(vyc_module *module, const vyc_label *labels, uint32
   vyc_prepared_desc desc = scale_desc(STREAMED);
   desc.struct_size = struct_size;
   desc.labels = labels;
-  vyc_prepared *plan = NULL;
-  OK(vyc_prepared_create(&plan, module, &desc));
-  return plan;
+  vyc_prepared *prepared = NULL;
+  OK(vyc_prepared_create(&prepared, module, &desc));
+  return prepared;
 }
 
 /* Of the emulator, whose memory is the host's. */
@@ -35,15 +35,15 @@ static uint64_t address_of(vyc_buffer *buffer) {
   return address;
 }
 
-static void launch_and_compare(bench *b, vyc_prepared *plan, const char *with) {
+static void launch_and_compare(bench *b, vyc_prepared *prepared, const char *with) {
   char wanted[512];
   snprintf(wanted, sizeof wanted, "scale%s, 1 launch ago in call order", with);
   for (int i = 0; i < 3; i++) { /* plain, by a new graph, by that again */
     OK(vyc_context_synchronize(b->context));
-    OK(vyc_prepared_launch(plan, &b->task.run));
+    OK(vyc_prepared_launch(prepared, &b->task.run));
     CHECK(strcmp(in_flight(b->context), wanted) == 0);
   }
-  vyc_prepared_release(plan);
+  vyc_prepared_release(prepared);
 }
 
 static void arguments_are_told_by_their_labels(void) {
@@ -69,8 +69,8 @@ static void a_type_that_there_is_not_is_refused(void) {
   const vyc_label wrong[] = {{"px", VYC_TYPE_F32, 0}, {"po", VYC_TYPE_F64 + 1, 0}, {NULL, 0, 0}};
   vyc_prepared_desc desc = scale_desc(STREAMED);
   desc.labels = wrong;
-  vyc_prepared *plan = NULL;
-  CHECK(vyc_prepared_create(&plan, b.module, &desc) == VYC_E_INVALID);
+  vyc_prepared *prepared = NULL;
+  CHECK(vyc_prepared_create(&prepared, b.module, &desc) == VYC_E_INVALID);
   tear_down(&b);
 }
 
@@ -79,8 +79,8 @@ static void arguments_that_are_not_the_notes_are_not_told(void) {
   bench b;
   set_up(&b, 2.5f);
   emulator_set("stream_mode", LAZY);
-  vyc_prepared *plan = labeled(b.module, LABELS, sizeof(vyc_prepared_desc));
-  OK(vyc_prepared_launch(plan, &b.task.run));
+  vyc_prepared *prepared = labeled(b.module, LABELS, sizeof(vyc_prepared_desc));
+  OK(vyc_prepared_launch(prepared, &b.task.run));
   vyc_entry *entry = &b.context->history.entries[VYC_SLOT_MAIN][0];
   for (uint32_t i = 0; i <= VYC_NOTED_WORDS; i++) {
     _Atomic uint64_t *word = i == VYC_NOTED_WORDS ? &entry->check : &entry->words[i];
@@ -89,7 +89,7 @@ static void arguments_that_are_not_the_notes_are_not_told(void) {
     CHECK(strcmp(in_flight(b.context), "scale, 1 launch ago in call order") == 0);
     atomic_fetch_xor(word, 1);
   }
-  vyc_prepared_release(plan);
+  vyc_prepared_release(prepared);
   tear_down(&b);
 }
 
@@ -97,7 +97,7 @@ static void arguments_that_are_not_the_notes_are_not_told(void) {
 
 typedef struct launcher {
   bench *bench;
-  vyc_prepared *plan;
+  vyc_prepared *prepared;
   vyc_buffer *in, *out;
   vyc_call *call;
   task task;
@@ -107,7 +107,7 @@ typedef struct launcher {
 static void *launch_on(void *argument) {
   launcher *l = argument;
   for (int i = 0; i < ROUNDS; i++) {
-    OK(vyc_prepared_launch(l->plan, &l->task.run));
+    OK(vyc_prepared_launch(l->prepared, &l->task.run));
     OK(vyc_call_run(l->call));
     OK(vyc_call_set_run(l->call, &l->task.run));
   }
@@ -148,16 +148,16 @@ static void arguments_of_two_launches_are_never_mixed(void) {
   bench b;
   set_up(&b, 2.5f);
   static launcher launchers[THREADS];
-  vyc_prepared *plan = labeled(b.module, LABELS, sizeof(vyc_prepared_desc));
+  vyc_prepared *prepared = labeled(b.module, LABELS, sizeof(vyc_prepared_desc));
   for (int i = 0; i < THREADS; i++) {
     launcher *l = &launchers[i];
     l->bench = &b;
-    l->plan = plan;
+    l->prepared = prepared;
     l->in = new_buffer(b.context, N * 4);
     l->out = new_buffer(b.context, N * 4);
     prepare(&l->task, (float)i + 0.5f);
     on_buffers(&l->task, l->in, l->out);
-    OK(vyc_call_create(&l->call, plan, &l->task.run));
+    OK(vyc_call_create(&l->call, prepared, &l->task.run));
     snprintf(l->with, sizeof l->with,
              " with px=float32[%u] at 0x%llx, po=float32 at 0x%llx, a=%d.5,", N,
              (unsigned long long)address_of(l->in), (unsigned long long)address_of(l->out), i);
@@ -169,7 +169,7 @@ static void arguments_of_two_launches_are_never_mixed(void) {
   for (int i = 0; i < THREADS; i++)
     CHECK(pthread_create(&launching[i], NULL, launch_on, &launchers[i]) == 0);
   for (int i = 0; i < THREADS; i++) CHECK(pthread_join(launching[i], NULL) == 0);
-  OK(vyc_prepared_launch(plan, &launchers[0].task.run)); /* there is one to be told at last */
+  OK(vyc_prepared_launch(prepared, &launchers[0].task.run)); /* there is one to be told at last */
   while (__atomic_load_n(&r.told, __ATOMIC_RELAXED) == 0) {
   }
   __atomic_store_n(&over, 1, __ATOMIC_RELEASE);
@@ -179,7 +179,7 @@ static void arguments_of_two_launches_are_never_mixed(void) {
     vyc_buffer_release(launchers[i].in);
     vyc_buffer_release(launchers[i].out);
   }
-  vyc_prepared_release(plan);
+  vyc_prepared_release(prepared);
   tear_down(&b);
 }
 
@@ -191,8 +191,8 @@ static void lose(size_t room, int whole) {
   vyc_error error = {0};
   set_up(&b, 2.5f);
   emulator_set("stream_mode", LAZY);
-  vyc_prepared *plan = labeled(b.module, LABELS, sizeof(vyc_prepared_desc));
-  for (int i = 0; i < 30; i++) OK(vyc_prepared_launch(plan, &b.task.run));
+  vyc_prepared *prepared = labeled(b.module, LABELS, sizeof(vyc_prepared_desc));
+  for (int i = 0; i < 30; i++) OK(vyc_prepared_launch(prepared, &b.task.run));
   CHECK(emulator_fail("cuStreamQuery", 1, 700, 0) == 0);
   CHECK(emulator_fail("cuStreamSynchronize", 1, 700, 0) == 0);
   CHECK(vyc_context_synchronize(b.context) == VYC_E_LOST);
@@ -203,7 +203,7 @@ static void lose(size_t room, int whole) {
   CHECK((used > 0) == whole);
   if (whole) CHECK(strcmp(error.launches + used - strlen("in call order"), "in call order") == 0);
   CHECK(emulator_reset() == 0);
-  vyc_prepared_release(plan);
+  vyc_prepared_release(prepared);
   vyc_buffer_release(b.in);
   vyc_buffer_release(b.out);
   vyc_module_release(b.module);

@@ -15,7 +15,7 @@
 typedef struct shared {
   vyc_context *context;
   vyc_module *module;
-  vyc_prepared *plan;
+  vyc_prepared *prepared;
   vyc_call *call;
   vyc_buffer *in, *out;
 } shared;
@@ -28,9 +28,9 @@ static int is_closed(vyc_status status) {
 static int use_runs(const shared *s, task *t) {
   vyc_ticket *ticket = NULL;
   prepare(t, 2.0f);
-  if (is_closed(vyc_prepared_run(s->plan, NULL, &t->run))) return 0;
+  if (is_closed(vyc_prepared_run(s->prepared, NULL, &t->run))) return 0;
   verify(t);
-  if (is_closed(vyc_prepared_submit(s->plan, &ticket, &t->run))) return 0;
+  if (is_closed(vyc_prepared_submit(s->prepared, &ticket, &t->run))) return 0;
   const int open = !is_closed(vyc_ticket_wait(ticket, -1));
   vyc_ticket_release(ticket);
   return open;
@@ -39,7 +39,7 @@ static int use_runs(const shared *s, task *t) {
 static int use_launches(const shared *s, task *t) {
   prepare(t, 2.0f);
   on_buffers(t, s->in, s->out);
-  if (is_closed(vyc_prepared_launch(s->plan, &t->run))) return 0;
+  if (is_closed(vyc_prepared_launch(s->prepared, &t->run))) return 0;
   for (int i = 0; i < 20; i++) /* from the second on nothing but its graph is launched */
     if (is_closed(vyc_call_run(s->call))) return 0;
   return !is_closed(vyc_call_set(s->call, &t->run)) &&
@@ -51,14 +51,14 @@ static int use_children(const shared *s) {
   vyc_stream *stream = NULL;
   vyc_event *event = NULL;
   vyc_pinned *pinned = NULL;
-  vyc_prepared *plan = NULL;
+  vyc_prepared *prepared = NULL;
   const vyc_prepared_desc desc = scale_desc(COPIED);
   const int open = !is_closed(vyc_buffer_alloc(&buffer, s->context, 5000)) &&
                    !is_closed(vyc_stream_create(&stream, s->context)) &&
                    !is_closed(vyc_stream_record(stream, &event)) &&
                    !is_closed(vyc_pinned_alloc(&pinned, s->context, 5000)) &&
-                   !is_closed(vyc_prepared_create(&plan, s->module, &desc));
-  vyc_prepared_release(plan);
+                   !is_closed(vyc_prepared_create(&prepared, s->module, &desc));
+  vyc_prepared_release(prepared);
   vyc_pinned_release(pinned);
   vyc_event_release(event);
   vyc_stream_release(stream);
@@ -86,14 +86,14 @@ static void *close_it(void *argument) {
 static shared share(void) {
   shared s = {.context = open_context()};
   s.module = load_module(s.context);
-  s.plan = scale_plan(s.module, STREAMED);
+  s.prepared = scale_prepared(s.module, STREAMED);
   s.in = new_buffer(s.context, N * 4);
   s.out = new_buffer(s.context, N * 4);
   OK(vyc_fill_zero(s.in, 0, N * 4));
   task t;
   prepare(&t, 1.0f);
   on_buffers(&t, s.in, s.out);
-  OK(vyc_call_create(&s.call, s.plan, &t.run));
+  OK(vyc_call_create(&s.call, s.prepared, &t.run));
   return s;
 }
 
@@ -101,7 +101,7 @@ static void release(shared *s) {
   vyc_call_release(s->call);
   vyc_buffer_release(s->in);
   vyc_buffer_release(s->out);
-  vyc_prepared_release(s->plan);
+  vyc_prepared_release(s->prepared);
   vyc_module_release(s->module);
   vyc_context_release(s->context);
 }
@@ -155,7 +155,7 @@ static void a_close_lets_a_wait_end(void) {
   CHECK(t != NULL);
   prepare(t, 3.0f);
   vyc_ticket *ticket = NULL;
-  OK(vyc_prepared_submit(s.plan, &ticket, &t->run));
+  OK(vyc_prepared_submit(s.prepared, &ticket, &t->run));
   waiting waiter;
   begin_wait(&waiter, ticket);
   OK(vyc_context_close(s.context));
@@ -173,9 +173,9 @@ static void a_ticket_outlives_everything(void) {
   CHECK(t != NULL);
   prepare(t, 3.0f);
   vyc_ticket *kept = NULL, *dropped = NULL;
-  OK(vyc_prepared_submit(s.plan, &dropped, &t->run));
+  OK(vyc_prepared_submit(s.prepared, &dropped, &t->run));
   vyc_ticket_release(dropped);
-  OK(vyc_prepared_submit(s.plan, &kept, &t->run));
+  OK(vyc_prepared_submit(s.prepared, &kept, &t->run));
   release(&s);
   OK(vyc_ticket_wait(kept, -1));
   verify(t);
@@ -185,8 +185,8 @@ static void a_ticket_outlives_everything(void) {
   free(t);
 }
 
-/* The plan goes while abandoned runs and launches of it are still to run. */
-static void a_plan_goes_with_runs_in_flight(void) {
+/* The prepared kernel is released while abandoned runs and launches of it are still to run. */
+static void a_prepared_kernel_goes_with_runs_in_flight(void) {
   CHECK(emulator_set("stream_mode", LAZY) == 0);
   shared s = share();
   task *t = malloc(sizeof *t);
@@ -194,14 +194,14 @@ static void a_plan_goes_with_runs_in_flight(void) {
   for (int i = 0; i < 5; i++) {
     prepare(t, 3.0f);
     t->run.timeout_ns = 0;
-    CHECK(vyc_prepared_run(s.plan, NULL, &t->run) != VYC_E_DRIVER);
+    CHECK(vyc_prepared_run(s.prepared, NULL, &t->run) != VYC_E_DRIVER);
     on_buffers(t, s.in, s.out);
-    OK(vyc_prepared_launch(s.plan, &t->run));
+    OK(vyc_prepared_launch(s.prepared, &t->run));
   }
   vyc_call_release(s.call);
   s.call = NULL;
-  vyc_prepared_release(s.plan);
-  s.plan = NULL;
+  vyc_prepared_release(s.prepared);
+  s.prepared = NULL;
   OK(vyc_context_synchronize(s.context));
   release(&s);
   check_nothing_lives();
@@ -216,7 +216,7 @@ static void a_plan_goes_with_runs_in_flight(void) {
 static void child(shared *s, vyc_ticket *ticket) {
   task t;
   prepare(&t, 1.0f);
-  int right = vyc_prepared_run(s->plan, NULL, &t.run) == VYC_E_UNAVAILABLE;
+  int right = vyc_prepared_run(s->prepared, NULL, &t.run) == VYC_E_UNAVAILABLE;
   right &= vyc_call_run(s->call) == VYC_E_UNAVAILABLE;
   right &= vyc_context_synchronize(s->context) == VYC_E_UNAVAILABLE;
   const vyc_status waited = vyc_ticket_wait(ticket, -1); /* VYC_OK: had finished before the fork */
@@ -245,7 +245,7 @@ static void a_forked_child_neither_hangs_nor_touches_the_device(void) {
   CHECK(pthread_create(&churner, NULL, churn, &s) == 0);
   for (int round = 0; round < ROUNDS; round++) {
     vyc_ticket *ticket = NULL;
-    OK(vyc_prepared_submit(s.plan, &ticket, &t->run));
+    OK(vyc_prepared_submit(s.prepared, &ticket, &t->run));
     begin_wait(&waiter, ticket);
     const pid_t pid = fork();
     CHECK(pid >= 0);
@@ -268,7 +268,7 @@ int main(int argc, char **argv) {
   a_context_closes_while_others_use_it();
   a_close_lets_a_wait_end();
   a_ticket_outlives_everything();
-  a_plan_goes_with_runs_in_flight();
+  a_prepared_kernel_goes_with_runs_in_flight();
   a_forked_child_neither_hangs_nor_touches_the_device();
   puts("lifetime: passed");
   return 0;

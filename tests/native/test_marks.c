@@ -9,13 +9,13 @@
 static struct {
   vyc_context *context;
   vyc_module *module;
-  vyc_prepared *plan;
+  vyc_prepared *prepared;
   vyc_stream *stream, *second;
   vyc_buffer *in, *out, *next;
 } s;
 
 static void begin(void) {
-  s.plan = scale_plan(s.module, COPIED);
+  s.prepared = scale_prepared(s.module, COPIED);
   s.stream = new_stream(s.context);
   s.second = new_stream(s.context);
   s.in = filled(s.context, 1.0f);
@@ -30,7 +30,7 @@ static void end(void) {
   vyc_buffer_release(s.next);
   vyc_stream_release(s.stream);
   vyc_stream_release(s.second);
-  vyc_prepared_release(s.plan);
+  vyc_prepared_release(s.prepared);
   OK(vyc_context_synchronize(s.context));
 }
 
@@ -54,13 +54,13 @@ static void *copy_in(void *unused) {
 
 /* Both marked, and nothing in flight. */
 static void use(int times) {
-  for (int i = 0; i < times; i++) launch(s.plan, s.in, s.out, 1.0f, s.stream);
+  for (int i = 0; i < times; i++) launch(s.prepared, s.in, s.out, 1.0f, s.stream);
   OK(vyc_stream_synchronize(s.stream));
 }
 
 /* `next` = `out` on the stream, later than all that has returned. */
 static void check_next_follows(void) {
-  launch(s.plan, s.out, s.next, 1.0f, s.stream);
+  launch(s.prepared, s.out, s.next, 1.0f, s.stream);
   float out[N], next[N];
   OK(vyc_copy_out(s.next, 0, next, BYTES));
   OK(vyc_copy_out(s.out, 0, out, BYTES));
@@ -74,7 +74,7 @@ static vyc_call *call;
 static vyc_graph *graph;
 static task shared;
 
-static void as_launch(void) { launch(s.plan, s.in, s.out, 3.0f, s.stream); }
+static void as_launch(void) { launch(s.prepared, s.in, s.out, 3.0f, s.stream); }
 
 static void bind(float a) {
   prepare(&shared, a);
@@ -84,7 +84,7 @@ static void bind(float a) {
 
 static void make_call(void) {
   bind(3.0f);
-  OK(vyc_call_create(&call, s.plan, &shared.run));
+  OK(vyc_call_create(&call, s.prepared, &shared.run));
 }
 static void make_steady_call(void) {
   make_call();
@@ -92,7 +92,7 @@ static void make_steady_call(void) {
   copy_in_of(0.0f);
   OK(vyc_call_run(call));
   OK(vyc_stream_synchronize(s.stream));
-  launch(s.plan, s.in, s.out, 1.0f, s.stream);
+  launch(s.prepared, s.in, s.out, 1.0f, s.stream);
   OK(vyc_stream_synchronize(s.stream));
 }
 static void as_call(void) { OK(vyc_call_run(call)); }
@@ -106,7 +106,7 @@ static void make_graph(float a) {
   bind(a);
   shared.run.stream = NULL;
   OK(vyc_graph_create(&graph, s.context));
-  OK(vyc_graph_add_launch(graph, &step, s.plan, &shared.run));
+  OK(vyc_graph_add_launch(graph, &step, s.prepared, &shared.run));
   OK(vyc_graph_finish(graph));
 }
 static void make_graph_of_three(void) { make_graph(3.0f); }
@@ -122,14 +122,14 @@ static void as_changed_replay(void) {
 static void as_run(void) {
   vyc_ticket *ticket = NULL;
   bind(3.0f);
-  OK(vyc_prepared_submit(s.plan, &ticket, &shared.run));
+  OK(vyc_prepared_submit(s.prepared, &ticket, &shared.run));
   vyc_ticket_release(ticket);
 }
 
 static void nothing(void) {}
-static void make_plan(void) { /* whose first launch is plain */
-  vyc_prepared_release(s.plan);
-  s.plan = scale_plan(s.module, COPIED);
+static void make_prepared(void) { /* whose first launch is plain */
+  vyc_prepared_release(s.prepared);
+  s.prepared = scale_prepared(s.module, COPIED);
 }
 
 typedef struct way {
@@ -139,7 +139,7 @@ typedef struct way {
 } way;
 
 static const way WAYS[] = {
-    {"a launch, plain", "cuLaunchKernel", 1, make_plan, as_launch},
+    {"a launch, plain", "cuLaunchKernel", 1, make_prepared, as_launch},
     {"a launch at length", "cuGraphLaunch", 1, nothing, as_launch},
     {"a launch", "cuGraphLaunch", 3, nothing, as_launch},
     {"a bound call, first", "cuGraphLaunch", 1, make_call, as_call},
@@ -228,12 +228,12 @@ static void a_launch_is_behind_a_copy_in_the_middle_of_the_one_before(void) {
 /* So that `out` alone is used for the first time, and nothing else puts the stream behind copies.
  */
 static void use_others(void) {
-  launch(s.plan, s.in, s.next, 1.0f, s.stream);
+  launch(s.prepared, s.in, s.next, 1.0f, s.stream);
   OK(vyc_stream_synchronize(s.stream));
 }
 
 static void *first_use(void *unused) {
-  launch(s.plan, s.out, s.in, 1.0f, s.stream);
+  launch(s.prepared, s.out, s.in, 1.0f, s.stream);
   return unused;
 }
 
@@ -262,7 +262,7 @@ static void a_launch_is_behind_a_copy_that_a_first_use_came_into(void) {
     stop_at(COPIES[i].call, 0, 0, first_use);
     COPIES[i].act();
     check_stopped();
-    launch(s.plan, s.out, s.next, 2.0f, s.stream);
+    launch(s.prepared, s.out, s.next, 2.0f, s.stream);
     check_filled(s.next, 14.0f);
     end();
   }
@@ -273,7 +273,7 @@ static void a_launch_is_behind_a_copy_that_came_into_a_first_use(void) {
   begin();
   use_others();
   stop_at("cuStreamWaitEvent", 1, 0, copy_in);
-  launch(s.plan, s.in, s.out, 3.0f, s.stream);
+  launch(s.prepared, s.in, s.out, 3.0f, s.stream);
   check_next_follows();
   end();
 }
@@ -283,7 +283,7 @@ static void a_launch_whose_first_use_a_copy_came_into_is_waited_for(void) {
   begin();
   use_others();
   stop_at("cuStreamWaitEvent", 1, 0, copy_out);
-  launch(s.plan, s.in, s.out, 3.0f, s.stream);
+  launch(s.prepared, s.in, s.out, 3.0f, s.stream);
   check_stopped();
   check_filled(s.out, 3.0f);
   end();
@@ -294,7 +294,7 @@ static void a_launch_whose_first_use_a_copy_came_into_is_waited_for(void) {
 
 static void *order_behind(void *unused) {
   OK(vyc_buffer_order(s.out, s.second));
-  launch(s.plan, s.out, s.next, 1.0f, s.second);
+  launch(s.prepared, s.out, s.next, 1.0f, s.second);
   OK(vyc_stream_synchronize(s.second));
   check_filled(s.next, 3.0f);
   return unused;
@@ -302,7 +302,7 @@ static void *order_behind(void *unused) {
 
 static void an_order_holds_while_another_thread_waits(void) {
   begin();
-  launch(s.plan, s.in, s.out, 3.0f, s.stream);
+  launch(s.prepared, s.in, s.out, 3.0f, s.stream);
   stop_at("cuStreamQuery", 0, 0, order_behind);
   copy_out(NULL);
   end();
@@ -313,14 +313,14 @@ static void marks_of_a_failed_wait_are_waited_for_again(void) {
   float host[N];
   uint64_t before = 0, after = 0;
   begin();
-  launch(s.plan, s.in, s.out, 3.0f, s.stream);
+  launch(s.prepared, s.in, s.out, 3.0f, s.stream);
   CHECK(emulator_fail("cuStreamQuery", 1, 999, 0) == 0);
   CHECK(vyc_copy_out(s.out, 0, host, BYTES) == VYC_E_DRIVER);
   OK(vyc_buffer_address(s.out, &before));
   vyc_buffer *another = new_buffer(s.context, BYTES);
   vyc_buffer_release(another);
   check_filled(s.out, 3.0f);
-  launch(s.plan, s.in, s.out, 4.0f, s.stream);
+  launch(s.prepared, s.in, s.out, 4.0f, s.stream);
   CHECK(emulator_fail("cuStreamQuery", 1, 999, 0) == 0);
   CHECK(vyc_copy_out(s.out, 0, host, BYTES) == VYC_E_DRIVER);
   vyc_buffer_release(s.out);
@@ -341,7 +341,7 @@ static void new_owner(void) {
 static void use_and_end(const way *w) {
   begin();
   use(w->uses);
-  launch(s.plan, s.out, s.next, 1.0f, s.stream);
+  launch(s.prepared, s.out, s.next, 1.0f, s.stream);
   OK(vyc_stream_synchronize(s.stream));
   new_owner();
 }
@@ -351,7 +351,7 @@ static void a_new_stream_is_behind_call_order_whoever_had_its_slot(void) {
   for (size_t i = 0; i < WAY_COUNT; i++) {
     fprintf(stderr, "%s, another slot's stream\n", WAYS[i].name);
     use_and_end(&WAYS[i]);
-    launch(s.plan, s.next, s.in, 5.0f, NULL); /* next is 1 */
+    launch(s.prepared, s.next, s.in, 5.0f, NULL); /* next is 1 */
     if (WAYS[i].make != make_steady_call)
       WAYS[i].make();
     else
@@ -366,10 +366,10 @@ static void a_new_stream_is_behind_call_order_whoever_had_its_slot(void) {
 static void a_stream_that_lives_keeps_its_marks(void) {
   begin();
   use(1);
-  launch(s.plan, s.in, s.next, 1.0f, s.second);
+  launch(s.prepared, s.in, s.next, 1.0f, s.second);
   new_owner();
-  launch(s.plan, s.in, s.out, 6.0f, s.second);
-  launch(s.plan, s.out, s.next, 1.0f, s.stream); /* forgets the first stream's */
+  launch(s.prepared, s.in, s.out, 6.0f, s.second);
+  launch(s.prepared, s.out, s.next, 1.0f, s.stream); /* forgets the first stream's */
   check_filled(s.out, 6.0f);
   end();
 }

@@ -1,5 +1,5 @@
-/* Threads that launch one plan at once need a parameter block each. The plan keeps as many as have
- * met, so from then on a launch allocates nothing, at any number of threads. */
+/* Threads that launch one prepared kernel at once need a parameter block each. It keeps as many
+ * as have met, so from then on a launch allocates nothing, at any number of threads. */
 #define _GNU_SOURCE
 #include "base/driver.h" /* in front of what takes short names */
 
@@ -28,7 +28,7 @@ static CUresult launch_graph(CUgraphExec exec, CUstream stream) {
 }
 
 static vyc_context *context;
-static vyc_prepared *plan;
+static vyc_prepared *prepared;
 static vyc_buffer *in, *out[THREADS];
 
 static void *launch_in_rounds(void *number) {
@@ -38,7 +38,7 @@ static void *launch_in_rounds(void *number) {
   on_buffers(&t, in, out[i]);
   for (int round = 0; round < ROUNDS; round++) {
     pthread_barrier_wait(&begins);
-    OK(vyc_prepared_launch(plan, &t.run));
+    OK(vyc_prepared_launch(prepared, &t.run));
     pthread_barrier_wait(&ends);
   }
   return NULL;
@@ -62,7 +62,7 @@ int main(int argc, char **argv) {
   emulator_open(argc, argv);
   set_up();
   vyc_module *module = load_module(context);
-  plan = scale_plan(module, STREAMED);
+  prepared = scale_prepared(module, STREAMED);
   in = filled(context, 1.0f);
   pthread_t threads[THREADS];
   for (size_t i = 0; i < THREADS; i++) {
@@ -83,7 +83,7 @@ int main(int argc, char **argv) {
     vyc_buffer_release(out[i]);
   }
   vyc_buffer_release(in);
-  vyc_prepared_release(plan);
+  vyc_prepared_release(prepared);
   vyc_module_release(module);
   vyc_context_release(context);
   check_nothing_lives();

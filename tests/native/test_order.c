@@ -4,7 +4,7 @@
 
 /* A block that still has a copy from it pending on the main stream goes to a lane's slab. */
 static void a_lane_waits_for_the_earlier_owner_of_its_slab(vyc_context *context,
-                                                           vyc_prepared *plan) {
+                                                           vyc_prepared *prepared) {
   OK(vyc_context_trim(context));
   /* The lane's device slab: both bindings, each on a boundary of 256 bytes. */
   vyc_buffer *from = new_buffer(context, 2 * ((BYTES + 255) / 256 * 256));
@@ -17,7 +17,7 @@ static void a_lane_waits_for_the_earlier_owner_of_its_slab(vyc_context *context,
   task *t = malloc(sizeof *t);
   CHECK(t != NULL);
   prepare(t, 3.0f);
-  OK(vyc_prepared_run(plan, NULL, &t->run));
+  OK(vyc_prepared_run(prepared, NULL, &t->run));
   verify(t);
   check_filled(to, 5.0f);
   free(t);
@@ -25,11 +25,11 @@ static void a_lane_waits_for_the_earlier_owner_of_its_slab(vyc_context *context,
   vyc_buffer_release(five);
 }
 
-static void a_stream_waits_for_a_fill_of_its_buffer(vyc_context *context, vyc_prepared *plan) {
+static void a_stream_waits_for_a_fill_of_its_buffer(vyc_context *context, vyc_prepared *prepared) {
   vyc_stream *stream = new_stream(context);
   vyc_buffer *in = filled(context, 2.0f), *out = new_buffer(context, BYTES);
   OK(vyc_fill_zero(out, 0, BYTES));
-  launch(plan, in, out, 4.0f, stream);
+  launch(prepared, in, out, 4.0f, stream);
   check_filled(out, 8.0f);
   vyc_buffer_release(in);
   vyc_buffer_release(out);
@@ -37,15 +37,16 @@ static void a_stream_waits_for_a_fill_of_its_buffer(vyc_context *context, vyc_pr
 }
 
 /* More streams than a word has bits. */
-static void streams_that_share_a_bit_are_ordered_each(vyc_context *context, vyc_prepared *plan) {
+static void streams_that_share_a_bit_are_ordered_each(vyc_context *context,
+                                                      vyc_prepared *prepared) {
   enum { STREAMS = 64 };
   vyc_stream *streams[STREAMS];
   for (int i = 0; i < STREAMS; i++) streams[i] = new_stream(context);
   vyc_buffer *in = filled(context, 2.0f), *from = filled(context, 5.0f);
   vyc_buffer *to = new_buffer(context, BYTES);
   OK(vyc_copy(to, 0, from, 0, BYTES));
-  launch(plan, in, from, 1.0f, streams[STREAMS - 2]);
-  launch(plan, in, from, 1.0f, streams[STREAMS - 1]);
+  launch(prepared, in, from, 1.0f, streams[STREAMS - 2]);
+  launch(prepared, in, from, 1.0f, streams[STREAMS - 1]);
   OK(vyc_stream_synchronize(streams[STREAMS - 1]));
   check_filled(to, 5.0f);
   vyc_buffer_release(in);
@@ -54,11 +55,12 @@ static void streams_that_share_a_bit_are_ordered_each(vyc_context *context, vyc_
   for (int i = 0; i < STREAMS; i++) vyc_stream_release(streams[i]);
 }
 
-static void a_copy_waits_again_after_a_wait_that_failed(vyc_context *context, vyc_prepared *plan) {
+static void a_copy_waits_again_after_a_wait_that_failed(vyc_context *context,
+                                                        vyc_prepared *prepared) {
   vyc_stream *stream = new_stream(context);
   vyc_buffer *in = filled(context, 2.0f), *out = filled(context, 1.0f);
   float host[N];
-  launch(plan, in, out, 4.0f, stream);
+  launch(prepared, in, out, 4.0f, stream);
   CHECK(emulator_fail("cuStreamSynchronize", 1, 999, 0) == 0);
   CHECK(vyc_copy_out(out, 0, host, BYTES) == VYC_E_DRIVER);
   check_filled(out, 8.0f);
@@ -67,10 +69,10 @@ static void a_copy_waits_again_after_a_wait_that_failed(vyc_context *context, vy
   vyc_stream_release(stream);
 }
 
-/* The report word of a released plan is not handed on while a launch may write to it. */
+/* The report word of a released prepared kernel is not handed on while a launch may write to it. */
 static void a_report_word_is_not_reused_under_a_launch(vyc_context *context, vyc_module *module) {
   OK(vyc_context_trim(context));
-  vyc_prepared *judge = judge_plan(module, 1);
+  vyc_prepared *judge = judge_prepared(module, 1);
   const uint64_t bad = 1;
   const vyc_run run = judge_run(&bad);
   OK(vyc_prepared_launch(judge, &run));
@@ -100,11 +102,11 @@ static uint64_t live_pinned(vyc_context *context) {
 
 /* Neither the ticket nor the caller holds the memory any more, and the kernel has not begun. */
 static void an_abandoned_run_keeps_its_page_locked_arguments(vyc_context *context,
-                                                             vyc_prepared *plan) {
+                                                             vyc_prepared *prepared) {
   task *t = malloc(sizeof *t);
   CHECK(t != NULL);
   prepare(t, 3.0f);
-  OK(vyc_prepared_run(plan, NULL, &t->run)); /* the lane has its slab now */
+  OK(vyc_prepared_run(prepared, NULL, &t->run)); /* the submission has its slab now */
   const uint64_t before = live_pinned(context);
   vyc_pinned *in = NULL, *out = NULL, *next[2] = {NULL, NULL};
   float *const from = new_pinned(&in, context), *const to = new_pinned(&out, context);
@@ -114,7 +116,7 @@ static void an_abandoned_run_keeps_its_page_locked_arguments(vyc_context *contex
   t->arguments[1] =
       (vyc_argument){.kind = VYC_ARGUMENT_PINNED, .count = N, .result = to, .pinned = out};
   vyc_ticket *ticket = NULL;
-  OK(vyc_prepared_submit(plan, &ticket, &t->run));
+  OK(vyc_prepared_submit(prepared, &ticket, &t->run));
   vyc_ticket_release(ticket);
   vyc_pinned_release(in);
   vyc_pinned_release(out);
@@ -126,7 +128,7 @@ static void an_abandoned_run_keeps_its_page_locked_arguments(vyc_context *contex
   for (uint32_t i = 0; i < N; i++) CHECK(to[i] == 3.0f * t->in[i]);
   for (int i = 0; i < 2; i++) vyc_pinned_release(next[i]);
   prepare(t, 4.0f);
-  OK(vyc_prepared_run(plan, NULL, &t->run)); /* finds the lane of the abandoned run */
+  OK(vyc_prepared_run(prepared, NULL, &t->run)); /* finds the submission of the abandoned run */
   verify(t);
   CHECK(live_pinned(context) == before);
   free(t);
@@ -197,19 +199,19 @@ static void runs_elsewhere_end_when_they_are_asked_for(vyc_context *context,
 
 /* By somebody who looks now and then, and would be long at it by the number of looks. */
 static void a_look_without_a_wait_asks_the_driver(vyc_module *module) {
-  vyc_prepared *plan = scale_plan(module, STREAMED);
+  vyc_prepared *prepared = scale_prepared(module, STREAMED);
   vyc_ticket *ticket = NULL;
   task *t = malloc(sizeof *t);
   CHECK(t != NULL);
   prepare(t, 3.0f);
-  OK(vyc_prepared_submit(plan, &ticket, &t->run));
+  OK(vyc_prepared_submit(prepared, &ticket, &t->run));
   const uint64_t asked = count_of("cuStreamQuery");
   CHECK(vyc_ticket_query(ticket) == VYC_NOT_READY);
   CHECK(count_of("cuStreamQuery") == asked + 1);
   OK(vyc_ticket_wait(ticket, -1));
   verify(t);
   vyc_ticket_release(ticket);
-  vyc_prepared_release(plan);
+  vyc_prepared_release(prepared);
   free(t);
 }
 
@@ -236,12 +238,12 @@ static void a_run_outlives_its_stream(vyc_context *context, vyc_prepared *stream
 }
 
 /* Work given before two questions has not ended while nobody waits; after a wait it has. */
-static void a_device_far_behind_is_told(vyc_context *context, vyc_prepared *plan) {
+static void a_device_far_behind_is_told(vyc_context *context, vyc_prepared *prepared) {
   vyc_buffer *in = filled(context, 1.0f), *out = new_buffer(context, BYTES);
   vyc_stream *stream = NULL;
   OK(vyc_stream_create(&stream, context));
   for (int turn = 0; turn < 2; turn++) {
-    launch(plan, in, out, 2.0f, stream);
+    launch(prepared, in, out, 2.0f, stream);
     OK(vyc_context_is_behind(context, stream));
   }
   CHECK(vyc_context_is_behind(context, stream) == VYC_NOT_READY);
@@ -254,12 +256,13 @@ static void a_device_far_behind_is_told(vyc_context *context, vyc_prepared *plan
 }
 
 /* What is asked of one stream says nothing of another. */
-static void a_device_far_behind_is_told_of_each_stream(vyc_context *context, vyc_prepared *plan) {
+static void a_device_far_behind_is_told_of_each_stream(vyc_context *context,
+                                                       vyc_prepared *prepared) {
   vyc_buffer *in = filled(context, 1.0f), *out = new_buffer(context, BYTES);
   vyc_stream *busy = new_stream(context), *idle = new_stream(context);
   OK(vyc_context_synchronize(context));
   for (int turn = 0; turn < 2; turn++) {
-    launch(plan, in, out, 2.0f, busy);
+    launch(prepared, in, out, 2.0f, busy);
     OK(vyc_context_is_behind(context, busy));
     OK(vyc_context_is_behind(context, idle));
     OK(vyc_stream_synchronize(idle));
@@ -278,7 +281,8 @@ int main(int argc, char **argv) {
   CHECK(emulator_set("stream_mode", LAZY) == 0);
   vyc_context *context = open_context();
   vyc_module *module = load_module(context);
-  vyc_prepared *copied = scale_plan(module, COPIED), *streamed = scale_plan(module, STREAMED);
+  vyc_prepared *copied = scale_prepared(module, COPIED),
+               *streamed = scale_prepared(module, STREAMED);
   a_lane_waits_for_the_earlier_owner_of_its_slab(context, copied);
   a_stream_waits_for_a_fill_of_its_buffer(context, copied);
   streams_that_share_a_bit_are_ordered_each(context, copied);

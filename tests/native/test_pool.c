@@ -50,12 +50,13 @@ static void every_idle_block_is_found_again(int kind) {
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-static void launch_on(vyc_prepared *plan, const piece *in, const piece *out, vyc_stream *stream) {
+static void launch_on(vyc_prepared *prepared, const piece *in, const piece *out,
+                      vyc_stream *stream) {
   task t;
   prepare(&t, 2.0f);
   on_buffers(&t, in->buffer, out->buffer);
   t.run.stream = stream;
-  OK(vyc_prepared_launch(plan, &t.run));
+  OK(vyc_prepared_launch(prepared, &t.run));
 }
 
 /* In lazy mode a question moves a stream on by one operation, so the first answer is "not yet". */
@@ -64,7 +65,7 @@ static void a_block_is_reused_behind_every_stream_that_used_it(void) {
   vyc_stream *streams[2] = {new_stream(s.context), new_stream(s.context)};
   piece in = new_piece(DEVICE, s.context, N * 4), out = new_piece(DEVICE, s.context, N * 4);
   OK(vyc_fill_zero(in.buffer, 0, N * 4));
-  for (int i = 0; i < 8; i++) launch_on(s.plan, &in, &out, streams[i % 2]);
+  for (int i = 0; i < 8; i++) launch_on(s.prepared, &in, &out, streams[i % 2]);
   const uint64_t looks = count_of("cuStreamQuery");
   end_piece(&out);
   const piece other = new_piece(DEVICE, s.context, N * 4);
@@ -94,12 +95,12 @@ static void what_an_ended_stream_used_is_free_at_once(void) {
   float host[N];
   OK(vyc_fill_zero(in.buffer, 0, N * 4));
   OK(vyc_context_synchronize(s.context));
-  launch_on(s.plan, &in, &out, ended);
-  launch_on(s.plan, &in, &copied, ended);
+  launch_on(s.prepared, &in, &out, ended);
+  launch_on(s.prepared, &in, &copied, ended);
   OK(vyc_stream_synchronize(ended));
   vyc_stream_release(ended);
   const uint64_t given = count_of("cuLaunchKernel") + count_of("cuGraphLaunch");
-  for (int i = 0; i < 4; i++) launch_on(s.plan, &in, &others, busy);
+  for (int i = 0; i < 4; i++) launch_on(s.prepared, &in, &others, busy);
   CHECK(count_of("cuLaunchKernel") + count_of("cuGraphLaunch") == given + 4);
   const uint64_t looks = count_of("cuStreamQuery");
   end_piece(&out);
@@ -195,7 +196,7 @@ static void a_shortage_waits_for_released_blocks(void) {
   CHECK(emulator_set("memory_limit", 6 * (int64_t)MIB) == 0);
   const piece in = new_piece(DEVICE, s.context, 2 * MIB),
               out = new_piece(DEVICE, s.context, 2 * MIB);
-  for (int i = 0; i < 4; i++) launch_on(s.plan, &in, &out, stream);
+  for (int i = 0; i < 4; i++) launch_on(s.prepared, &in, &out, stream);
   end_piece(&in);
   end_piece(&out);
   const piece large = new_piece(DEVICE, s.context, 6 * MIB);
@@ -209,7 +210,7 @@ static void a_shortage_waits_for_released_blocks(void) {
 enum { RUNS = 8, ROOM = 512 * 1024 };
 
 /* As many runs at once, each with that many bytes in and out. */
-static void burst(vyc_prepared *plan) {
+static void burst(vyc_prepared *prepared) {
   static float in[ROOM / 4], out[RUNS * ROOM / 4];
   task t;
   vyc_ticket *tickets[RUNS];
@@ -221,7 +222,7 @@ static void burst(vyc_prepared *plan) {
   for (int i = 0; i < ROOM / 4; i++) in[i] = (float)(i + 1);
   for (int i = 0; i < RUNS; i++) {
     t.arguments[1].result = out + (size_t)i * (ROOM / 4);
-    OK(vyc_prepared_submit(plan, &tickets[i], &t.run));
+    OK(vyc_prepared_submit(prepared, &tickets[i], &t.run));
   }
   for (int i = 0; i < RUNS; i++) {
     OK(vyc_ticket_wait(tickets[i], -1));
@@ -232,7 +233,7 @@ static void burst(vyc_prepared *plan) {
 
 static void a_trim_takes_the_room_of_runs_that_have_ended(void) {
   const scene s = begin_scene(LAZY); /* none ends before all are submitted */
-  burst(s.plan);
+  burst(s.prepared);
   for (int kind = 0; kind < KINDS; kind++)
     CHECK(read_stats(kind, s.context).live >= (uint64_t)RUNS * ROOM);
   OK(vyc_context_trim(s.context));
@@ -240,7 +241,7 @@ static void a_trim_takes_the_room_of_runs_that_have_ended(void) {
     const stats found = read_stats(kind, s.context);
     CHECK(found.live <= (uint64_t)RUNS * 256 && found.idle == 0);
   }
-  burst(s.plan);
+  burst(s.prepared);
   end_scene(&s);
 }
 
@@ -250,7 +251,7 @@ static void a_trim_leaves_the_room_of_runs_in_flight(void) {
   task t;
   vyc_ticket *ticket = NULL;
   prepare(&t, 3.0f);
-  OK(vyc_prepared_submit(s.plan, &ticket, &t.run));
+  OK(vyc_prepared_submit(s.prepared, &ticket, &t.run));
   OK(vyc_context_trim(s.context));
   const piece other = new_piece(DEVICE, s.context, N * 4);
   OK(vyc_fill_zero(other.buffer, 0, N * 4));
@@ -264,10 +265,10 @@ static void a_trim_leaves_the_room_of_runs_in_flight(void) {
 static void a_shortage_takes_the_room_of_runs_that_have_ended(int kind) {
   const scene s = begin_scene(LAZY);
   CHECK(emulator_set(limit_of(kind), 10 * (int64_t)MIB) == 0);
-  burst(s.plan);
+  burst(s.prepared);
   const piece large = new_piece(kind, s.context, 8 * MIB);
   end_piece(&large);
-  burst(s.plan);
+  burst(s.prepared);
   end_scene(&s);
 }
 
@@ -282,7 +283,7 @@ static const char *const CALLS[] = {"cuMemAlloc",    "cuMemHostAlloc",      "cuE
 #define CALL_COUNT (sizeof CALLS / sizeof CALLS[0])
 
 /* Allocation, use on two streams, release under work, budget, trim; no two live blocks overlap. */
-static void use_pools(vyc_context *context, vyc_prepared *plan, vyc_stream **streams) {
+static void use_pools(vyc_context *context, vyc_prepared *prepared, vyc_stream **streams) {
   piece pieces[6];
   int have[6] = {0};
   for (int i = 0; i < 6; i++)
@@ -298,7 +299,7 @@ static void use_pools(vyc_context *context, vyc_prepared *plan, vyc_stream **str
     prepare(&t, 2.0f);
     on_buffers(&t, pieces[0].buffer, pieces[2].buffer);
     t.run.stream = streams[i % 2];
-    vyc_prepared_launch(plan, &t.run); /* may fail, as any of these */
+    vyc_prepared_launch(prepared, &t.run); /* may fail, as any of these */
   }
   vyc_context_set_memory_budget(context, 4 * MIB, 4 * MIB);
   for (int i = 0; i < 6; i++)
@@ -311,16 +312,16 @@ static void any_call_may_fail(void) {
     for (uint64_t nth = 1; nth <= 4; nth++) {
       vyc_context *context = open_context();
       vyc_module *module = load_module(context);
-      vyc_prepared *plan = scale_plan(module, COPIED);
+      vyc_prepared *prepared = scale_prepared(module, COPIED);
       vyc_stream *streams[2] = {new_stream(context), new_stream(context)};
       CHECK(emulator_set("stream_mode", nth % 2 == 0 ? LAZY : THREADED) == 0);
       CHECK(emulator_fail(CALLS[i], nth, CUDA_ERROR_UNKNOWN, 0) == 0);
-      use_pools(context, plan, streams);
+      use_pools(context, prepared, streams);
       CHECK(emulator_reset() == 0);
-      use_pools(context, plan, streams);
+      use_pools(context, prepared, streams);
       for (int kind = 0; kind < KINDS; kind++) CHECK(read_stats(kind, context).count == 0);
       for (int j = 0; j < 2; j++) vyc_stream_release(streams[j]);
-      vyc_prepared_release(plan);
+      vyc_prepared_release(prepared);
       vyc_module_release(module);
       vyc_context_release(context);
       if (i < CALL_COUNT - 3) check_nothing_lives();
@@ -333,7 +334,7 @@ static void a_block_that_cannot_be_waited_for_is_put_aside(void) {
   const scene s = begin_scene(LAZY);
   vyc_stream *stream = new_stream(s.context);
   const piece in = new_piece(DEVICE, s.context, N * 4), out = new_piece(DEVICE, s.context, N * 4);
-  launch_on(s.plan, &in, &out, stream);
+  launch_on(s.prepared, &in, &out, stream);
   CHECK(emulator_fail("cuEventRecord", 1, CUDA_ERROR_UNKNOWN, 1) == 0);
   CHECK(emulator_fail("cuStreamQuery", 1, CUDA_ERROR_UNKNOWN, 1) == 0);
   end_piece(&out);

@@ -157,10 +157,10 @@ static void set_up(void) {
   prepare(&there.t, 2.0f);
   on_buffers(&there.t, s.in, s.out);
   there.t.run.stream = there.stream;
-  OK(vyc_call_create(&there.call, s.plan, &there.t.run));
+  OK(vyc_call_create(&there.call, s.prepared, &there.t.run));
   for (int i = 0; i < 2; i++) {
     OK(vyc_call_run(there.call));
-    OK(vyc_prepared_launch(s.plan, &there.t.run));
+    OK(vyc_prepared_launch(s.prepared, &there.t.run));
   }
 }
 
@@ -176,7 +176,7 @@ static void *run_call_there(void *unused) {
   return unused;
 }
 static void *launch_there(void *unused) {
-  OK(vyc_prepared_launch(s.plan, &there.t.run));
+  OK(vyc_prepared_launch(s.prepared, &there.t.run));
   return unused;
 }
 
@@ -368,7 +368,7 @@ static void a_forked_child_waits_for_nobody(void) {
   if (child == 0) {
     CHECK(vyc_call_run(s.call) == VYC_E_UNAVAILABLE);
     CHECK(vyc_call_set_run(s.call, &s.t.run) == VYC_E_UNAVAILABLE);
-    CHECK(vyc_prepared_launch(s.plan, &s.t.run) == VYC_E_UNAVAILABLE);
+    CHECK(vyc_prepared_launch(s.prepared, &s.t.run) == VYC_E_UNAVAILABLE);
     CHECK(atomic_load(&loans) == before);
     _exit(0);
   }

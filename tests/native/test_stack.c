@@ -63,7 +63,7 @@ static void watch(vyc_driver *driver) { (void)driver; }
 typedef struct wide {
   vyc_context *context;
   vyc_module *module;
-  vyc_prepared *plan;
+  vyc_prepared *prepared;
   vyc_stream *stream;
   vyc_buffer *buffers[BUFFERS], *other;
   vyc_argument arguments[BUFFERS];
@@ -88,7 +88,7 @@ static char *wide_ptx(void) {
   return text;
 }
 
-static vyc_prepared *wide_plan(vyc_module *module) {
+static vyc_prepared *wide_prepared(vyc_module *module) {
   vyc_parameter *parameters = calloc(BUFFERS + SCALARS, sizeof *parameters);
   vyc_binding bindings[BUFFERS];
   CHECK(parameters != NULL);
@@ -109,10 +109,10 @@ static vyc_prepared *wide_plan(vyc_module *module) {
                                   .entry = "wide",
                                   .parameters = parameters,
                                   .bindings = bindings};
-  vyc_prepared *plan = NULL;
-  OK(vyc_prepared_create(&plan, module, &desc));
+  vyc_prepared *prepared = NULL;
+  OK(vyc_prepared_create(&prepared, module, &desc));
   free(parameters);
-  return plan;
+  return prepared;
 }
 
 static void on_device(void) {
@@ -139,7 +139,7 @@ static void set_up(void) {
   vyc_driver_release(driver);
   OK(vyc_module_load(&w.module, log, sizeof log, w.context, ptx, strlen(ptx) + 1));
   free(ptx);
-  w.plan = wide_plan(w.module);
+  w.prepared = wide_prepared(w.module);
   w.stream = new_stream(w.context);
   for (uint32_t i = 0; i < BUFFERS; i++) w.buffers[i] = new_buffer(w.context, 4 * ELEMENTS);
   w.other = new_buffer(w.context, 4 * ELEMENTS);
@@ -159,7 +159,7 @@ static void tear_down(void) {
   for (uint32_t i = 0; i < BUFFERS; i++) vyc_buffer_release(w.buffers[i]);
   vyc_buffer_release(w.other);
   vyc_stream_release(w.stream);
-  vyc_prepared_release(w.plan);
+  vyc_prepared_release(w.prepared);
   vyc_module_release(w.module);
   vyc_context_release(w.context);
   check_nothing_lives();
@@ -171,15 +171,15 @@ typedef vyc_status (*step)(void);
 
 static vyc_status launch_wide(void) {
   w.scalars[0]++;
-  return vyc_prepared_launch(w.plan, &w.run);
+  return vyc_prepared_launch(w.prepared, &w.run);
 }
 static vyc_status launch_moved(void) {
   w.arguments[LOST_BUFFER].buffer = w.other;
-  const vyc_status status = vyc_prepared_launch(w.plan, &w.run);
+  const vyc_status status = vyc_prepared_launch(w.prepared, &w.run);
   w.arguments[LOST_BUFFER].buffer = w.buffers[LOST_BUFFER];
   return status;
 }
-static vyc_status call_make(void) { return vyc_call_create(&w.call, w.plan, &w.run); }
+static vyc_status call_make(void) { return vyc_call_create(&w.call, w.prepared, &w.run); }
 static vyc_status call_run(void) { return vyc_call_run(w.call); }
 static vyc_status call_set(void) {
   w.scalars[1]++;
@@ -191,19 +191,19 @@ static vyc_status call_set_run(void) {
 }
 static vyc_status run_host(void) {
   w.scalars[3]++;
-  return vyc_prepared_run(w.plan, NULL, &w.run);
+  return vyc_prepared_run(w.prepared, NULL, &w.run);
 }
 static vyc_status run_timed(void) {
   static vyc_timing timing;
   timing.struct_size = sizeof timing;
   w.run.timing_out = &timing;
-  const vyc_status status = vyc_prepared_run(w.plan, NULL, &w.run);
+  const vyc_status status = vyc_prepared_run(w.prepared, NULL, &w.run);
   w.run.timing_out = NULL;
   return status;
 }
 static vyc_status submit(void) {
   vyc_ticket *ticket = NULL;
-  vyc_status status = vyc_prepared_submit(w.plan, &ticket, &w.run);
+  vyc_status status = vyc_prepared_submit(w.prepared, &ticket, &w.run);
   if (status == VYC_OK) status = vyc_ticket_wait(ticket, -1);
   vyc_ticket_release(ticket);
   return status;
@@ -211,8 +211,8 @@ static vyc_status submit(void) {
 static vyc_status graph_make(void) {
   uint32_t number = 0;
   vyc_status status = vyc_graph_create(&w.graph, w.context);
-  if (status == VYC_OK) status = vyc_graph_add_launch(w.graph, &number, w.plan, &w.run);
-  if (status == VYC_OK) status = vyc_graph_add_launch(w.graph, &number, w.plan, &w.run);
+  if (status == VYC_OK) status = vyc_graph_add_launch(w.graph, &number, w.prepared, &w.run);
+  if (status == VYC_OK) status = vyc_graph_add_launch(w.graph, &number, w.prepared, &w.run);
   return status == VYC_OK ? vyc_graph_finish(w.graph) : status;
 }
 static vyc_status graph_launch(void) { return vyc_graph_launch(w.graph, NULL, 0, NULL); }

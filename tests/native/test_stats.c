@@ -105,7 +105,7 @@ static uint64_t copied_by(vyc_context *context, vyc_prepared *prepared, const ta
 static void contents_of_the_same_number_are_copied_once(void) {
   vyc_context *context = open_context();
   vyc_module *module = load_module(context);
-  vyc_prepared *prepared = scale_plan(module, COPIED);
+  vyc_prepared *prepared = scale_prepared(module, COPIED);
   task *one = malloc(sizeof *one), *other = malloc(sizeof *other);
   CHECK(one != NULL && other != NULL);
   prepare(one, 2.0f);

@@ -24,18 +24,18 @@ enum { LAUNCHES = 10 };
 
 static task shared;
 
-static uint64_t calls_of_launches(vyc_prepared *plan, vyc_stream *stream) {
+static uint64_t calls_of_launches(vyc_prepared *prepared, vyc_stream *stream) {
   shared.run.stream = stream;
-  for (int i = 0; i < 3; i++) OK(vyc_prepared_launch(plan, &shared.run));
+  for (int i = 0; i < 3; i++) OK(vyc_prepared_launch(prepared, &shared.run));
   const uint64_t before = count_of("calls");
-  for (int i = 0; i < LAUNCHES; i++) OK(vyc_prepared_launch(plan, &shared.run));
+  for (int i = 0; i < LAUNCHES; i++) OK(vyc_prepared_launch(prepared, &shared.run));
   return count_of("calls") - before;
 }
 
-static uint64_t calls_of_bound_calls(vyc_prepared *plan, vyc_stream *stream) {
+static uint64_t calls_of_bound_calls(vyc_prepared *prepared, vyc_stream *stream) {
   vyc_call *call = NULL;
   shared.run.stream = stream;
-  OK(vyc_call_create(&call, plan, &shared.run));
+  OK(vyc_call_create(&call, prepared, &shared.run));
   for (int i = 0; i < 3; i++) OK(vyc_call_run(call));
   const uint64_t before = count_of("calls");
   for (int i = 0; i < LAUNCHES; i++) OK(vyc_call_run(call));
@@ -52,20 +52,20 @@ static uint64_t calls_of_graphs(vyc_graph *graph, vyc_stream *stream) {
 }
 
 static void a_launch_on_any_stream_takes_as_many_driver_calls(vyc_context *context,
-                                                              vyc_prepared *plan) {
+                                                              vyc_prepared *prepared) {
   vyc_buffer *in = filled(context, 2.0f), *out = filled(context, 0.0f);
   vyc_graph *graph = new_graph(context);
-  add(graph, plan, in, out, 3.0f);
+  add(graph, prepared, in, out, 3.0f);
   OK(vyc_graph_finish(graph));
   prepare(&shared, 3.0f);
   on_buffers(&shared, in, out);
-  const uint64_t launches = calls_of_launches(plan, streams[0]);
-  const uint64_t calls = calls_of_bound_calls(plan, streams[0]);
+  const uint64_t launches = calls_of_launches(prepared, streams[0]);
+  const uint64_t calls = calls_of_bound_calls(prepared, streams[0]);
   const uint64_t graphs = calls_of_graphs(graph, streams[0]);
   CHECK(calls == LAUNCHES);
   for (size_t i = 0; i < SOME_COUNT; i++) {
-    CHECK(calls_of_launches(plan, streams[SOME[i]]) == launches);
-    CHECK(calls_of_bound_calls(plan, streams[SOME[i]]) == calls);
+    CHECK(calls_of_launches(prepared, streams[SOME[i]]) == launches);
+    CHECK(calls_of_bound_calls(prepared, streams[SOME[i]]) == calls);
     CHECK(calls_of_graphs(graph, streams[SOME[i]]) == graphs);
   }
   check_filled(out, 6.0f);
@@ -79,15 +79,15 @@ static void a_launch_on_any_stream_takes_as_many_driver_calls(vyc_context *conte
 
 /* Its stream is idle and another has work: the release does not wait for that. */
 static void a_release_waits_for_no_stream_that_did_not_use_the_memory(vyc_context *context,
-                                                                      vyc_prepared *plan) {
+                                                                      vyc_prepared *prepared) {
   for (size_t i = 0; i < SOME_COUNT; i++) {
     const int other = SOME[i] == LAST ? LAST - 1 : LAST;
     vyc_buffer *in = filled(context, 2.0f), *out = filled(context, 0.0f);
     vyc_buffer *late = filled(context, 0.0f);
     OK(vyc_context_synchronize(context));
-    launch(plan, in, out, 3.0f, streams[SOME[i]]);
+    launch(prepared, in, out, 3.0f, streams[SOME[i]]);
     OK(vyc_stream_synchronize(streams[SOME[i]]));
-    launch(plan, in, late, 4.0f, streams[other]);
+    launch(prepared, in, late, 4.0f, streams[other]);
     vyc_buffer_release(out);
     CHECK(now_in(late) == 0.0f);
     check_filled(late, 8.0f);
@@ -98,13 +98,13 @@ static void a_release_waits_for_no_stream_that_did_not_use_the_memory(vyc_contex
 }
 
 /* Its stream has work: the release does not wait for it, and nobody gets the memory before. */
-static void memory_stays_while_its_stream_works(vyc_context *context, vyc_prepared *plan) {
+static void memory_stays_while_its_stream_works(vyc_context *context, vyc_prepared *prepared) {
   for (size_t i = 0; i < SOME_COUNT; i++) {
     vyc_buffer *in = filled(context, 2.0f), *out = filled(context, 0.0f);
     uint64_t first = 0, second = 0;
     OK(vyc_buffer_address(out, &first));
     OK(vyc_context_synchronize(context));
-    launch(plan, in, out, 3.0f, streams[SOME[i]]);
+    launch(prepared, in, out, 3.0f, streams[SOME[i]]);
     vyc_buffer_release(out);
     const float *const given_up = (const float *)(uintptr_t)first;
     CHECK(*given_up == 0.0f);
@@ -118,14 +118,14 @@ static void memory_stays_while_its_stream_works(vyc_context *context, vyc_prepar
 }
 
 /* The second owner of a block is not told of what the first one's streams did. */
-static void marks_go_with_the_buffer(vyc_context *context, vyc_prepared *plan) {
+static void marks_go_with_the_buffer(vyc_context *context, vyc_prepared *prepared) {
   vyc_buffer *in = filled(context, 2.0f), *out = filled(context, 0.0f);
-  launch(plan, in, out, 3.0f, streams[LAST]);
+  launch(prepared, in, out, 3.0f, streams[LAST]);
   OK(vyc_context_synchronize(context));
   vyc_buffer_release(out);
   out = filled(context, 0.0f);
   OK(vyc_fill_zero(out, 0, BYTES));
-  launch(plan, in, out, 5.0f, streams[LAST]); /* behind the fill */
+  launch(prepared, in, out, 5.0f, streams[LAST]); /* behind the fill */
   check_filled(out, 10.0f);
   vyc_buffer_release(in);
   vyc_buffer_release(out);
@@ -134,17 +134,17 @@ static void marks_go_with_the_buffer(vyc_context *context, vyc_prepared *plan) {
 /* ---- waits ----------------------------------------------------------------------------------- */
 
 static void a_copy_waits_for_the_streams_of_its_buffer_alone(vyc_context *context,
-                                                             vyc_prepared *plan) {
+                                                             vyc_prepared *prepared) {
   for (size_t i = 0; i < SOME_COUNT; i++) {
     const int other = SOME[i] == LAST ? LAST - 1 : LAST;
     vyc_buffer *in = filled(context, 2.0f), *out = filled(context, 0.0f);
     vyc_buffer *late = filled(context, 0.0f);
     OK(vyc_context_synchronize(context));
-    launch(plan, in, out, 3.0f, streams[SOME[i]]);
-    launch(plan, in, late, 4.0f, streams[other]);
+    launch(prepared, in, out, 3.0f, streams[SOME[i]]);
+    launch(prepared, in, late, 4.0f, streams[other]);
     check_filled(out, 6.0f);
     CHECK(now_in(late) == 0.0f);
-    launch(plan, in, out, 5.0f, streams[SOME[i]]);
+    launch(prepared, in, out, 5.0f, streams[SOME[i]]);
     OK(vyc_buffer_synchronize_for(out, 1, -1));
     CHECK(now_in(out) == 10.0f && now_in(late) == 0.0f);
     check_filled(late, 8.0f);
@@ -156,22 +156,23 @@ static void a_copy_waits_for_the_streams_of_its_buffer_alone(vyc_context *contex
 }
 
 /* All of them have work on one buffer, and the copy comes behind each. */
-static void a_copy_waits_for_every_stream_of_its_buffer(vyc_context *context, vyc_prepared *plan) {
+static void a_copy_waits_for_every_stream_of_its_buffer(vyc_context *context,
+                                                        vyc_prepared *prepared) {
   vyc_buffer *in = filled(context, 2.0f), *outs[STREAMS];
   for (int i = 0; i < STREAMS; i++) outs[i] = filled(context, 0.0f);
-  for (int i = 0; i < STREAMS; i++) launch(plan, in, outs[i], 3.0f, streams[i]);
+  for (int i = 0; i < STREAMS; i++) launch(prepared, in, outs[i], 3.0f, streams[i]);
   OK(vyc_fill_zero(in, 0, BYTES)); /* reads were before */
   for (int i = 0; i < STREAMS; i++) check_filled(outs[i], 6.0f);
-  for (int i = 0; i < STREAMS; i++) launch(plan, in, outs[i], 3.0f, streams[i]);
+  for (int i = 0; i < STREAMS; i++) launch(prepared, in, outs[i], 3.0f, streams[i]);
   for (int i = 0; i < STREAMS; i++) check_filled(outs[i], 0.0f); /* and these behind the fill */
   for (int i = 0; i < STREAMS; i++) vyc_buffer_release(outs[i]);
   vyc_buffer_release(in);
   OK(vyc_context_synchronize(context));
 }
 
-/* A plan's record of a stream is told to who waits for that. */
+/* What a prepared kernel reports in a stream is raised by whoever waits for that stream. */
 static void a_failed_check_is_told_to_its_stream(vyc_context *context, vyc_module *module) {
-  vyc_prepared *judge = judge_plan(module, 1);
+  vyc_prepared *judge = judge_prepared(module, 1);
   const uint64_t bad = 1;
   vyc_run run = judge_run(&bad);
   for (size_t i = 0; i < SOME_COUNT; i++) {
@@ -189,16 +190,16 @@ static void a_failed_check_is_told_to_its_stream(vyc_context *context, vyc_modul
 
 /* The next stream has the number, and none of the marks. */
 static void a_new_stream_follows_call_order_whoever_had_its_number(vyc_context *context,
-                                                                   vyc_prepared *plan) {
+                                                                   vyc_prepared *prepared) {
   vyc_buffer *in = filled(context, 2.0f), *out = filled(context, 0.0f);
   for (size_t i = 0; i < SOME_COUNT; i++) {
-    launch(plan, in, out, 3.0f, streams[SOME[i]]);
+    launch(prepared, in, out, 3.0f, streams[SOME[i]]);
     OK(vyc_stream_synchronize(streams[SOME[i]]));
     vyc_stream_release(streams[SOME[i]]);
     streams[SOME[i]] = new_stream(context);
     vyc_buffer *from = filled(context, (float)i);
-    launch(plan, from, in, 1.0f, NULL); /* not begun yet, and the next launch is behind it */
-    launch(plan, in, out, 3.0f, streams[SOME[i]]);
+    launch(prepared, from, in, 1.0f, NULL); /* not begun yet, and the next launch is behind it */
+    launch(prepared, in, out, 3.0f, streams[SOME[i]]);
     check_filled(out, 3.0f * (float)i);
     vyc_buffer_release(from);
   }
@@ -207,19 +208,19 @@ static void a_new_stream_follows_call_order_whoever_had_its_number(vyc_context *
 }
 
 /* The first of two new streams has the buffer's old marks looked through, for both. */
-static void marks_of_all_that_ended_are_forgotten(vyc_context *context, vyc_prepared *plan) {
+static void marks_of_all_that_ended_are_forgotten(vyc_context *context, vyc_prepared *prepared) {
   for (size_t i = 0; i + 1 < SOME_COUNT; i++) {
     vyc_stream **const two[] = {&streams[SOME[i]], &streams[SOME[i + 1]]};
     vyc_buffer *in = filled(context, 2.0f), *out = filled(context, 0.0f);
     vyc_buffer *from = filled(context, (float)i);
-    for (int j = 0; j < 2; j++) launch(plan, in, out, 3.0f, *two[j]);
+    for (int j = 0; j < 2; j++) launch(prepared, in, out, 3.0f, *two[j]);
     OK(vyc_context_synchronize(context));
     for (int j = 0; j < 2; j++) vyc_stream_release(*two[j]);
     for (int j = 0; j < 2; j++) *two[j] = new_stream(context);
-    launch(plan, in, out, 3.0f, *two[0]);
+    launch(prepared, in, out, 3.0f, *two[0]);
     OK(vyc_stream_synchronize(*two[0]));
-    launch(plan, from, in, 1.0f, NULL); /* not begun yet */
-    launch(plan, in, out, 3.0f, *two[1]);
+    launch(prepared, from, in, 1.0f, NULL); /* not begun yet */
+    launch(prepared, in, out, 3.0f, *two[1]);
     check_filled(out, 3.0f * (float)i);
     vyc_buffer_release(in);
     vyc_buffer_release(out);
@@ -233,17 +234,17 @@ int main(int argc, char **argv) {
   const place p = open_place();
   vyc_context *const context = p.context;
   vyc_module *module = load_module(context);
-  vyc_prepared *const plan = p.plan;
+  vyc_prepared *const prepared = p.prepared;
   for (int i = 0; i < STREAMS; i++) streams[i] = new_stream(context);
-  a_launch_on_any_stream_takes_as_many_driver_calls(context, plan);
-  a_release_waits_for_no_stream_that_did_not_use_the_memory(context, plan);
-  memory_stays_while_its_stream_works(context, plan);
-  marks_go_with_the_buffer(context, plan);
-  a_copy_waits_for_the_streams_of_its_buffer_alone(context, plan);
-  a_copy_waits_for_every_stream_of_its_buffer(context, plan);
+  a_launch_on_any_stream_takes_as_many_driver_calls(context, prepared);
+  a_release_waits_for_no_stream_that_did_not_use_the_memory(context, prepared);
+  memory_stays_while_its_stream_works(context, prepared);
+  marks_go_with_the_buffer(context, prepared);
+  a_copy_waits_for_the_streams_of_its_buffer_alone(context, prepared);
+  a_copy_waits_for_every_stream_of_its_buffer(context, prepared);
   a_failed_check_is_told_to_its_stream(context, module);
-  a_new_stream_follows_call_order_whoever_had_its_number(context, plan);
-  marks_of_all_that_ended_are_forgotten(context, plan);
+  a_new_stream_follows_call_order_whoever_had_its_number(context, prepared);
+  marks_of_all_that_ended_are_forgotten(context, prepared);
   for (int i = 0; i < STREAMS; i++) vyc_stream_release(streams[i]);
   vyc_module_release(module);
   close_place(&p);

@@ -105,10 +105,10 @@ static void a_handle_is_one_stream_whoever_adopts_it(void) {
 static vyc_context *looked_at;
 static vyc_module *module;
 
-/* What takes the locks of streams, and of plans. */
+/* What takes the locks of streams, and of prepared kernels. */
 static void *come_and_go(void *unused) {
   vyc_stream_release(new_stream(looked_at));
-  vyc_prepared_release(scale_plan(module, COPIED));
+  vyc_prepared_release(scale_prepared(module, COPIED));
   return unused;
 }
 
@@ -116,7 +116,7 @@ static void *come_and_go(void *unused) {
 static void a_look_at_all_work_keeps_nobody_waiting(void) {
   looked_at = open_context();
   module = load_module(looked_at);
-  vyc_prepared *plan = scale_plan(module, COPIED);
+  vyc_prepared *prepared = scale_prepared(module, COPIED);
   vyc_stream *stream = new_stream(looked_at);
   vyc_buffer *in = filled(looked_at, 2.0f), *out = filled(looked_at, 0.0f);
   static task t;
@@ -124,8 +124,8 @@ static void a_look_at_all_work_keeps_nobody_waiting(void) {
     vyc_ticket *ticket = NULL;
     vyc_fence *fence = NULL;
     prepare(&t, 3.0f);
-    OK(vyc_prepared_submit(plan, &ticket, &t.run));
-    launch(plan, in, out, 3.0f, stream);
+    OK(vyc_prepared_submit(prepared, &ticket, &t.run));
+    launch(prepared, in, out, 3.0f, stream);
     stop_at("cuStreamQuery", 0, asked, come_and_go);
     OK(vyc_fence_create(&fence, looked_at));
     check_stopped();
@@ -139,7 +139,7 @@ static void a_look_at_all_work_keeps_nobody_waiting(void) {
   vyc_buffer_release(in);
   vyc_buffer_release(out);
   vyc_stream_release(stream);
-  vyc_prepared_release(plan);
+  vyc_prepared_release(prepared);
   vyc_module_release(module);
   vyc_context_release(looked_at);
 }

@@ -47,7 +47,7 @@ static CUresult query(CUevent event) {
 typedef struct world {
   vyc_context *context;
   vyc_module *module;
-  vyc_prepared *plan;
+  vyc_prepared *prepared;
   vyc_stream *streams[2];
   piece in;
 } world;
@@ -66,7 +66,7 @@ static world begin(void) {
   vyc_driver_release(driver);
   OK(vyc_context_set_memory_budget(w.context, 1024 * MIB, 1024 * MIB));
   w.module = load_module(w.context);
-  w.plan = scale_plan(w.module, COPIED);
+  w.prepared = scale_prepared(w.module, COPIED);
   for (int i = 0; i < 2; i++) w.streams[i] = new_stream(w.context);
   w.in = new_piece(DEVICE, w.context, N * 4);
   OK(vyc_fill_zero(w.in.buffer, 0, N * 4));
@@ -80,7 +80,7 @@ static void end(world *w) {
   CHECK(emulator_set("delay_us", SLOW_US) == 0); /* the marks that `in` gets on its release */
   end_piece(&w->in);
   for (int i = 0; i < 2; i++) vyc_stream_release(w->streams[i]);
-  vyc_prepared_release(w->plan);
+  vyc_prepared_release(w->prepared);
   vyc_module_release(w->module);
   vyc_context_release(w->context);
   CHECK(emulator_set("delay_us", 0) == 0);
@@ -96,7 +96,7 @@ static void release_used(world *w, size_t count, int first, int last, piece *pie
       prepare(&t, 2.0f);
       on_buffers(&t, w->in.buffer, pieces_out[i].buffer);
       t.run.stream = w->streams[j];
-      OK(vyc_prepared_launch(w->plan, &t.run));
+      OK(vyc_prepared_launch(w->prepared, &t.run));
     }
   }
   is_releasing = true;
@@ -143,7 +143,7 @@ static void what_has_passed_is_found_behind_many_others(void) {
   prepare(&t, 2.0f);
   on_buffers(&t, w.in.buffer, large.buffer);
   t.run.stream = w.streams[0];
-  OK(vyc_prepared_launch(w.plan, &t.run));
+  OK(vyc_prepared_launch(w.prepared, &t.run));
   is_releasing = true;
   end_piece(&large);
   is_releasing = false;

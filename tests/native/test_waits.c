@@ -16,7 +16,7 @@ static const char *const UNTIL =
 typedef struct session {
   vyc_context *context;
   vyc_module *module;
-  vyc_prepared *plan;
+  vyc_prepared *prepared;
   vyc_pinned *pinned;
   _Atomic uint32_t *word;
   uint64_t address;
@@ -34,7 +34,7 @@ static session begin(void) {
   session s = {.context = open_context()};
   void *data = NULL;
   OK(vyc_module_load(&s.module, NULL, 0, s.context, UNTIL, strlen(UNTIL) + 1));
-  OK(vyc_prepared_create(&s.plan, s.module, &desc));
+  OK(vyc_prepared_create(&s.prepared, s.module, &desc));
   OK(vyc_pinned_alloc(&s.pinned, s.context, 4));
   OK(vyc_pinned_data(s.pinned, &data));
   s.word = data;
@@ -45,7 +45,7 @@ static session begin(void) {
 
 static void release(session *s) {
   vyc_pinned_release(s->pinned);
-  vyc_prepared_release(s->plan);
+  vyc_prepared_release(s->prepared);
   vyc_module_release(s->module);
   vyc_context_release(s->context);
 }
@@ -53,13 +53,13 @@ static void release(session *s) {
 static void hang(const session *s, vyc_stream *stream) {
   vyc_run run = judge_run(&s->address);
   run.stream = stream;
-  OK(vyc_prepared_launch(s->plan, &run));
+  OK(vyc_prepared_launch(s->prepared, &run));
 }
 
 static vyc_ticket *hang_run(const session *s) {
   vyc_ticket *ticket = NULL;
   const vyc_run run = judge_run(&s->address);
-  OK(vyc_prepared_submit(s->plan, &ticket, &run));
+  OK(vyc_prepared_submit(s->prepared, &ticket, &run));
   return ticket;
 }
 
@@ -111,11 +111,11 @@ static void a_run_waits_for_a_lane_no_longer_than_its_limit(void) {
   for (int i = 0; i < 64; i++) tickets[i] = hang_run(&s);
   vyc_run run = judge_run(&s.address);
   run.timeout_ns = MILLISECOND;
-  CHECK(vyc_prepared_submit(s.plan, &one_more, &run) == VYC_E_TIMEOUT && one_more == NULL);
-  CHECK(vyc_prepared_run(s.plan, &one_more, &run) == VYC_E_TIMEOUT && one_more == NULL);
+  CHECK(vyc_prepared_submit(s.prepared, &one_more, &run) == VYC_E_TIMEOUT && one_more == NULL);
+  CHECK(vyc_prepared_run(s.prepared, &one_more, &run) == VYC_E_TIMEOUT && one_more == NULL);
   *s.word = 1;
   run.timeout_ns = -1;
-  OK(vyc_prepared_run(s.plan, NULL, &run));
+  OK(vyc_prepared_run(s.prepared, NULL, &run));
   for (int i = 0; i < 64; i++) {
     OK(vyc_ticket_wait(tickets[i], -1));
     vyc_ticket_release(tickets[i]);
@@ -131,7 +131,7 @@ static void the_times_of_a_run_come_with_its_ticket(void) {
   vyc_ticket *ticket = NULL;
   run.timeout_ns = MILLISECOND;
   run.timing_out = &timing;
-  CHECK(vyc_prepared_run(s.plan, &ticket, &run) == VYC_E_TIMEOUT && ticket != NULL);
+  CHECK(vyc_prepared_run(s.prepared, &ticket, &run) == VYC_E_TIMEOUT && ticket != NULL);
   CHECK(vyc_ticket_timing(ticket, &later) == VYC_NOT_READY);
   *s.word = 1;
   OK(vyc_ticket_wait(ticket, -1));
@@ -156,12 +156,12 @@ static void releases_leak_what_does_not_end_and_a_later_close_frees_it(void) {
   hang(&s, stream);
   hang(&s, NULL);
   vyc_ticket_release(hang_run(&s));
-  vyc_prepared_release(s.plan);
+  vyc_prepared_release(s.prepared);
   vyc_module_release(s.module);
   vyc_stream_release(stream);
   vyc_buffer_release(buffer);
   OK(vyc_context_trim(s.context));
-  s.plan = NULL;
+  s.prepared = NULL;
   s.module = NULL;
   *s.word = 1;
   vyc_pinned_release(s.pinned);
@@ -236,7 +236,7 @@ static void a_close_gives_up_and_wakes_who_waits(void) {
 static void a_launch_that_nobody_can_follow_is_given_up(void) {
   session s = begin();
   vyc_module *module = load_module(s.context);
-  vyc_prepared *plan = scale_plan(module, COPIED);
+  vyc_prepared *prepared = scale_prepared(module, COPIED);
   vyc_buffer *in = new_buffer(s.context, 4 * N), *out = new_buffer(s.context, 4 * N);
   vyc_stream *legacy = NULL, *stream = new_stream(s.context);
   uint64_t before = 0, after = 0;
@@ -247,11 +247,11 @@ static void a_launch_that_nobody_can_follow_is_given_up(void) {
   prepare(&t, 2.0f);
   on_buffers(&t, in, out);
   t.run.stream = stream;
-  OK(vyc_prepared_launch(plan, &t.run));
+  OK(vyc_prepared_launch(prepared, &t.run));
   vyc_run run = judge_run(&s.address);
   run.stream = legacy;
   fail_once("cuStreamWaitEvent");
-  CHECK(vyc_prepared_launch(s.plan, &run) == VYC_E_DRIVER);
+  CHECK(vyc_prepared_launch(s.prepared, &run) == VYC_E_DRIVER);
   vyc_buffer_release(out); /* for all that is known the lost launch uses it */
   out = new_buffer(s.context, 4 * N);
   OK(vyc_buffer_address(out, &after));
@@ -264,7 +264,7 @@ static void a_launch_that_nobody_can_follow_is_given_up(void) {
   vyc_buffer_release(out);
   vyc_stream_release(legacy);
   vyc_stream_release(stream);
-  vyc_prepared_release(plan);
+  vyc_prepared_release(prepared);
   vyc_module_release(module);
   release(&s);
 }
@@ -294,7 +294,7 @@ static void a_launch_without_events_is_followed_by_looks(void) {
   run.stream = legacy;
   CHECK(emulator_fail("cuEventRecord", 1, CUDA_ERROR_UNKNOWN, 1) == 0);
   CHECK(pthread_create(&thread, NULL, end_after_records, &e) == 0);
-  CHECK(vyc_prepared_launch(s.plan, &run) == VYC_E_DRIVER);
+  CHECK(vyc_prepared_launch(s.prepared, &run) == VYC_E_DRIVER);
   CHECK(pthread_join(thread, NULL) == 0);
   CHECK(emulator_reset() == 0);
   vyc_stream_release(legacy);

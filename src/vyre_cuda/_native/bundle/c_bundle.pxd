@@ -98,7 +98,7 @@ cdef extern from "vyre_cuda.h" nogil:
         uint32_t is_cubin
 
     vyc_status vyc_bundled_kernel_info_get(vyc_bundled_kernel *kernel, vyc_bundled_kernel_info *info_out)
-    vyc_status vyc_bundled_kernel_prepared(vyc_bundled_kernel *kernel, vyc_prepared **plan_out)
+    vyc_status vyc_bundled_kernel_prepared(vyc_bundled_kernel *kernel, vyc_prepared **prepared_out)
 
     ctypedef struct vyc_bundle_graph:
         uint32_t struct_size

@@ -260,9 +260,9 @@ cdef extern from "vyre_cuda.h" nogil:
         const char *name
         const vyc_label *labels
 
-    vyc_status vyc_prepared_create(vyc_prepared **plan_out, vyc_module *module, const vyc_prepared_desc *desc)
-    void vyc_prepared_release(vyc_prepared *plan)
-    vyc_status vyc_prepared_function(vyc_prepared *plan, vyc_function_info *info_out)
+    vyc_status vyc_prepared_create(vyc_prepared **prepared_out, vyc_module *module, const vyc_prepared_desc *desc)
+    void vyc_prepared_release(vyc_prepared *prepared)
+    vyc_status vyc_prepared_function(vyc_prepared *prepared, vyc_function_info *info_out)
 
     ctypedef struct vyc_argument:
         uint32_t kind
@@ -296,14 +296,14 @@ cdef extern from "vyre_cuda.h" nogil:
         uint32_t origin
         const uint64_t *contents
 
-    vyc_status vyc_prepared_run(vyc_prepared *plan, vyc_ticket **ticket_out, const vyc_run *run)
-    vyc_status vyc_prepared_submit(vyc_prepared *plan, vyc_ticket **ticket_out, const vyc_run *run)
+    vyc_status vyc_prepared_run(vyc_prepared *prepared, vyc_ticket **ticket_out, const vyc_run *run)
+    vyc_status vyc_prepared_submit(vyc_prepared *prepared, vyc_ticket **ticket_out, const vyc_run *run)
     vyc_status vyc_ticket_query(vyc_ticket *ticket)
     vyc_status vyc_ticket_wait(vyc_ticket *ticket, int64_t timeout_ns)
     vyc_status vyc_ticket_timing(vyc_ticket *ticket, vyc_timing *timing_out)
     void vyc_ticket_release(vyc_ticket *ticket)
-    vyc_status vyc_prepared_launch(vyc_prepared *plan, const vyc_run *run)
-    vyc_status vyc_call_create(vyc_call **call_out, vyc_prepared *plan, const vyc_run *run)
+    vyc_status vyc_prepared_launch(vyc_prepared *prepared, const vyc_run *run)
+    vyc_status vyc_call_create(vyc_call **call_out, vyc_prepared *prepared, const vyc_run *run)
     vyc_status vyc_call_set(vyc_call *call, const vyc_run *run)
     vyc_status vyc_call_run_at(vyc_call *call, uint32_t origin)
     vyc_status vyc_call_set_run(vyc_call *call, const vyc_run *run)
@@ -350,7 +350,7 @@ cdef extern from "vyre_cuda.h" nogil:
 
     vyc_status vyc_graph_create(vyc_graph **graph_out, vyc_context *context)
     void vyc_graph_release(vyc_graph *graph)
-    vyc_status vyc_graph_add_launch(vyc_graph *graph, uint32_t *step_out, vyc_prepared *plan, const vyc_run *run)
+    vyc_status vyc_graph_add_launch(vyc_graph *graph, uint32_t *step_out, vyc_prepared *prepared, const vyc_run *run)
     vyc_status vyc_graph_add_transfer(vyc_graph *graph, uint32_t *step_out, const vyc_graph_transfer *transfer)
     vyc_status vyc_graph_repeat_begin(vyc_graph *graph, uint32_t *step_out, uint64_t times, vyc_buffer *until,
                                       uint64_t until_offset, uint32_t until_bytes)
