@@ -34,6 +34,51 @@ if TYPE_CHECKING:
     from vyre_cuda.errors import RecordingError as RecordingError
     from vyre_cuda.errors import ResourceError as ResourceError
     from vyre_cuda.errors import UnsupportedError as UnsupportedError
+    from vyre_cuda.frontend.annotations import In as In
+    from vyre_cuda.frontend.annotations import In2 as In2
+    from vyre_cuda.frontend.annotations import In3 as In3
+    from vyre_cuda.frontend.annotations import In4 as In4
+    from vyre_cuda.frontend.annotations import InOut as InOut
+    from vyre_cuda.frontend.annotations import InOut2 as InOut2
+    from vyre_cuda.frontend.annotations import InOut3 as InOut3
+    from vyre_cuda.frontend.annotations import InOut4 as InOut4
+    from vyre_cuda.frontend.annotations import Out as Out
+    from vyre_cuda.frontend.annotations import Out2 as Out2
+    from vyre_cuda.frontend.annotations import Out3 as Out3
+    from vyre_cuda.frontend.annotations import Out4 as Out4
+    from vyre_cuda.frontend.annotations import const as const
+    from vyre_cuda.frontend.function import func as func
+    from vyre_cuda.frontend.kernel_function import KernelFunction as KernelFunction
+    from vyre_cuda.frontend.kernel_function import kernel as kernel
+    from vyre_cuda.frontend.vocabulary import all as all  # noqa: A004
+    from vyre_cuda.frontend.vocabulary import any as any  # noqa: A004
+    from vyre_cuda.frontend.vocabulary import atomic_add as atomic_add
+    from vyre_cuda.frontend.vocabulary import atomic_and as atomic_and
+    from vyre_cuda.frontend.vocabulary import atomic_compare_exchange as atomic_compare_exchange
+    from vyre_cuda.frontend.vocabulary import atomic_exchange as atomic_exchange
+    from vyre_cuda.frontend.vocabulary import atomic_load as atomic_load
+    from vyre_cuda.frontend.vocabulary import atomic_max as atomic_max
+    from vyre_cuda.frontend.vocabulary import atomic_min as atomic_min
+    from vyre_cuda.frontend.vocabulary import atomic_or as atomic_or
+    from vyre_cuda.frontend.vocabulary import atomic_store as atomic_store
+    from vyre_cuda.frontend.vocabulary import atomic_sub as atomic_sub
+    from vyre_cuda.frontend.vocabulary import atomic_xor as atomic_xor
+    from vyre_cuda.frontend.vocabulary import ballot as ballot
+    from vyre_cuda.frontend.vocabulary import barrier as barrier
+    from vyre_cuda.frontend.vocabulary import broadcast as broadcast
+    from vyre_cuda.frontend.vocabulary import grid_barrier as grid_barrier
+    from vyre_cuda.frontend.vocabulary import local as local
+    from vyre_cuda.frontend.vocabulary import match as match
+    from vyre_cuda.frontend.vocabulary import output as output
+    from vyre_cuda.frontend.vocabulary import shared as shared
+    from vyre_cuda.frontend.vocabulary import shuffle as shuffle
+    from vyre_cuda.frontend.vocabulary import shuffle_down as shuffle_down
+    from vyre_cuda.frontend.vocabulary import shuffle_up as shuffle_up
+    from vyre_cuda.frontend.vocabulary import shuffle_xor as shuffle_xor
+    from vyre_cuda.frontend.vocabulary import unrolled as unrolled
+    from vyre_cuda.frontend.vocabulary import warp_reduce as warp_reduce
+    from vyre_cuda.frontend.vocabulary import warp_scan as warp_scan
+    from vyre_cuda.frontend.vocabulary import work as work
     from vyre_cuda.interp.evaluate import evaluate as evaluate
     from vyre_cuda.ir.builder.builder import Builder as Builder
     from vyre_cuda.ir.builder.functions import Type as Type
@@ -158,6 +203,7 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.bundle.bundle import load_bundle as load_bundle
     from vyre_cuda.runtime.bundle.bundled_graph import BundledGraph as BundledGraph
     from vyre_cuda.runtime.bundle.bundled_graph import BundledSymbol as BundledSymbol
+    from vyre_cuda.runtime.device.default_device import default_device as default_device
     from vyre_cuda.runtime.device.device import Device as Device
     from vyre_cuda.runtime.device.device import Event as Event
     from vyre_cuda.runtime.device.device import Stream as Stream
@@ -188,6 +234,14 @@ _HOMES = {
         "DeviceLostError DeviceUnavailableError DriverError Error InternalError KernelAssertionError "
         "KernelTimeoutError Limit ProgramError RacingAccess RecordingError ResourceError UnsupportedError"
     ),
+    "vyre_cuda.frontend.annotations": "In In2 In3 In4 InOut InOut2 InOut3 InOut4 Out Out2 Out3 Out4 const",
+    "vyre_cuda.frontend.function": "func",
+    "vyre_cuda.frontend.kernel_function": "KernelFunction kernel",
+    "vyre_cuda.frontend.vocabulary": (
+        "all any atomic_add atomic_and atomic_compare_exchange atomic_exchange atomic_load atomic_max atomic_min "
+        "atomic_or atomic_store atomic_sub atomic_xor ballot barrier broadcast grid_barrier local match output shared "
+        "shuffle shuffle_down shuffle_up shuffle_xor unrolled warp_reduce warp_scan work"
+    ),
     "vyre_cuda.interp.evaluate": "evaluate",
     "vyre_cuda.ir.builder.builder": "Builder",
     "vyre_cuda.ir.builder.functions": (
@@ -212,6 +266,7 @@ _HOMES = {
     "vyre_cuda.locations": "get_include get_library_dir",
     "vyre_cuda.runtime.bundle.bundle": "Bundle BundledKernel LoadedBundle load_bundle",
     "vyre_cuda.runtime.bundle.bundled_graph": "BundledGraph BundledSymbol",
+    "vyre_cuda.runtime.device.default_device": "default_device",
     "vyre_cuda.runtime.device.device": "Device Event Stream devices from_dlpack",
     "vyre_cuda.runtime.kernel.loaded_kernel": "BoundForeignCall ForeignKernel ForeignParameter",
     "vyre_cuda.runtime.kernel.bound": "BoundCall",

@@ -36,13 +36,16 @@ class Diagnostic:
     """One mistake in a program, and where it is.
 
     `path` leads to the statement: it alternates a statement index and the name of a nested body ("then", "orelse",
-    "body", "setup"); `operand` narrows it to one operand. `source` is the Python or text line that built the node.
+    "body", "setup"); `operand` narrows it to one operand. `source` is the Python or text line that built the node. In a
+    kernel function, `column` (from 1, in bytes of UTF-8) and `expression` are where on that line, and what is there.
     """
 
     message: str
     path: tuple[int | str, ...] = ()
     operand: int | None = None
     source: tuple[str, int] | None = None
+    column: int | None = None
+    expression: str | None = None
 
 
 class ProgramError(Error):

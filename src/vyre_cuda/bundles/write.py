@@ -14,7 +14,7 @@ from vyre_cuda.bundles.layout import Writer
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.lower import lower
 from vyre_cuda.ir.check.validate import check
-from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.program import Program, ProgramSource, program_of
 from vyre_cuda.passes.pipeline import optimize
 
 # PTX for the first GPU of a major generation runs on all of it and, compiled by the driver, on newer ones.
@@ -24,7 +24,7 @@ PRODUCER = 100
 
 
 def bundle(
-    programs: Program | Iterable[Program],
+    programs: Program | ProgramSource | Iterable[Program | ProgramSource],
     path: str | os.PathLike[str],
     *,
     graphs: Mapping[str, Bundled] | None = None,
@@ -46,11 +46,13 @@ def bundle(
     assemblers are missing; CompileError: they rejected a kernel; OSError: the file cannot be written, and what was
     there before still is.
     """
-    given = [programs] if isinstance(programs, Program) else list(programs)
-    for program in given:
-        if not isinstance(program, Program):
-            raise TypeError(f"a bundle takes Programs, not a {type(program).__name__} (a Builder needs .build())")
+    given = []
+    for each in [programs] if isinstance(programs, (Program, ProgramSource)) else list(programs):
+        program = program_of(each)
+        if program is None:
+            raise TypeError(f"a bundle takes Programs, not a {type(each).__name__} (a Builder needs .build())")
         check(program)
+        given.append(program)
     recorded = {name: graph.bundled() for name, graph in (graphs or {}).items()}
     if len({program.name for program in given}) < len(given):
         raise ValueError("two programs have the same name; names in a bundle must be unique")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.lower import lower
 from vyre_cuda.ir.check.validate import check
-from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.program import Program, ProgramSource, program_of
 
 
 def ptx(
-    program: Program,
+    program: Program | ProgramSource,
     target: str = "sm_90",
     precision: str = "ieee",
     bounds: str = "check",
@@ -17,5 +17,8 @@ def ptx(
     max_ulp: float | None = None,
 ) -> str:
     """The PTX of a program for a target such as "sm_90". ProgramError if the program is not valid."""
-    check(program)
-    return lower(program, Target.parse(target), precision=precision, bounds=bounds, max_ulp=max_ulp).ptx
+    found = program_of(program)
+    if found is None:
+        raise TypeError(f"ptx takes a Program, not a {type(program).__name__} (a Builder needs .build())")
+    check(found)
+    return lower(found, Target.parse(target), precision=precision, bounds=bounds, max_ulp=max_ulp).ptx

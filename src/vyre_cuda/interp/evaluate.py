@@ -18,7 +18,7 @@ from vyre_cuda.ir.call.call import Call, assertion_error, bind
 from vyre_cuda.ir.call.geometry import Geometry
 from vyre_cuda.ir.check import validate
 from vyre_cuda.ir.core.nodes import GridBarrier
-from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.program import Program, ProgramSource, program_of
 from vyre_cuda.ir.core.types import Type, bool_
 from vyre_cuda.ir.core.walk import assert_sites, declared_name, statements
 from vyre_cuda.ir.semantics.elementwise import Array
@@ -30,7 +30,12 @@ _BYTES = 1 << 28
 
 
 def evaluate(
-    program: Program, /, *args: Any, out: Any = None, grid: int | tuple[int, ...] | None = None, **kwargs: Any
+    program: Program | ProgramSource,
+    /,
+    *args: Any,
+    out: Any = None,
+    grid: int | tuple[int, ...] | None = None,
+    **kwargs: Any,
 ) -> Array | tuple[Array, ...]:
     """Run a program on NumPy arrays, without a device, and return its results.
 
@@ -42,8 +47,11 @@ def evaluate(
     valid or in which part of a block reaches a barrier, part of the grid a grid barrier or part of a warp a warp
     operation, KernelAssertionError for an assertion that fails.
     """
-    validate.check(program)
-    call = bind(program, args, kwargs, out=out, grid=grid)
+    found = program_of(program)
+    if found is None:
+        raise TypeError(f"evaluate takes a Program, not a {type(program).__name__} (a Builder needs .build())")
+    validate.check(found)
+    call = bind(found, args, kwargs, out=out, grid=grid)
     memory = _buffers(call)
     with np.errstate(all="ignore"):
         _launch(call, memory)

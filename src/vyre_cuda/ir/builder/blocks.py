@@ -86,11 +86,12 @@ class ForBlock(BlockStatement):
         super().__init__(scope, "for_", source)
         self._range = (node_of(start), node_of(stop), node_of(by))
         self._name = ""
+        self.counter = "j"  # what the counter is called
 
     def __enter__(self) -> Value:
         self._open()
         start = self._range[0]
-        self._name = self._scope.name_local("j", self._source)
+        self._name = self._scope.name_local(self.counter, self._source)
         return local(self._scope, Local(start.type, self._name, self._source))
 
     def _finish(self, body: tuple[Stmt, ...]) -> None:

@@ -20,11 +20,12 @@ from vyre_cuda.records import dataclass, field
 
 BlockKind = Literal["program", "if_", "else_", "for_", "while_ test", "while_"]
 
-_OWN_FILES = os.path.join(sys.modules["vyre_cuda"].__path__[0], "ir", "")
+_PACKAGE = sys.modules["vyre_cuda"].__path__[0]
+_OWN_FILES = (os.path.join(_PACKAGE, "ir", ""), os.path.join(_PACKAGE, "frontend", ""))
 
 
 def caller() -> Source:
-    """The file and line of the innermost frame outside `vyre_cuda.ir`: the user's line."""
+    """The file and line of the innermost frame outside `vyre_cuda.ir` and `vyre_cuda.frontend`: the user's line."""
     frame = sys._getframe(1)
     while frame.f_code.co_filename.startswith(_OWN_FILES) and frame.f_back is not None:
         frame = frame.f_back

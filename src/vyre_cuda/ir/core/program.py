@@ -71,3 +71,20 @@ class Program:
 
     def __str__(self) -> str:
         return self.text()
+
+
+class ProgramSource:
+    """What is taken wherever a program is: a kernel function."""
+
+    __slots__ = ()
+
+    def program(self) -> Program:
+        """The program."""
+        raise NotImplementedError
+
+
+def program_of(given: object) -> Program | None:
+    """The program itself, or that of a kernel function; None for anything else."""
+    if isinstance(given, Program):
+        return given
+    return given.program() if isinstance(given, ProgramSource) else None

@@ -21,7 +21,7 @@ from vyre_cuda._native.memory import memory
 from vyre_cuda._native.memory.memory import Buffer
 from vyre_cuda.errors import DeviceUnavailableError, Error, RecordingError, ResourceError
 from vyre_cuda.ir.check.validate import check
-from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.program import Program, ProgramSource, program_of
 from vyre_cuda.ir.core.types import TYPES, Type, bf16, by_dtype
 from vyre_cuda.later import later
 from vyre_cuda.runtime.base.device_selection import cuda_driver, emulator_driver, open_driver
@@ -93,7 +93,7 @@ class Device(memory.Allocator, Telemetry):
 
     def compile(
         self,
-        program: Program,
+        program: Program | ProgramSource,
         *,
         precision: str = "ieee",
         bounds: str = "check",
@@ -111,8 +111,10 @@ class Device(memory.Allocator, Telemetry):
         every limit then. A kernel compiled before, in any process of this user, is read from the disk cache:
         docs/caching.md.
         """
-        if not isinstance(program, Program):
+        found = program_of(program)
+        if found is None:
             raise TypeError(f"compile takes a Program, not a {type(program).__name__} (a Builder needs .build())")
+        program = found
         if block is not None or program.auto_block:
             program = self._blocked(program, block, precision, bounds, max_ulp)
         with self._watch.profiled(COMPILE, program.name):
@@ -121,7 +123,7 @@ class Device(memory.Allocator, Telemetry):
 
     def warmup(
         self,
-        programs: Iterable[Program],
+        programs: Iterable[Program | ProgramSource],
         *,
         precision: str = "ieee",
         bounds: str = "check",
@@ -137,7 +139,7 @@ class Device(memory.Allocator, Telemetry):
 
     def supports(
         self,
-        what: Program | Type | str,
+        what: Program | ProgramSource | Type | str,
         type: Type | None = None,
         *,
         order: str | None = None,
@@ -180,7 +182,7 @@ class Device(memory.Allocator, Telemetry):
         """
         return loaded_kernel.ForeignKernel(self, image, name, signature)
 
-    def run(self, program: Program, *args: Any, **kwargs: Any) -> Any:
+    def run(self, program: Program | ProgramSource, *args: Any, **kwargs: Any) -> Any:
         """Compile the program (cached) and call it with host arrays."""
         return self.compile(program)(*args, **kwargs)
 

@@ -11,7 +11,7 @@ from vyre_cuda.ir.builder.builder import Builder
 from vyre_cuda.ir.builder.effects import AtomicMethods, WarpMethods
 from vyre_cuda.ir.builder.values import Value, apply, operate
 from vyre_cuda.ir.core.ops import OPS, Op
-from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.program import Program, ProgramSource
 from vyre_cuda.ir.core.types import Type, bool_
 from vyre_cuda.records import dataclass
 from vyre_cuda.runtime.base.device_selection import CHECKS, require_checks
@@ -37,11 +37,11 @@ class Support:
 
 
 def support(
-    device: Device, what: Program | Type | str, type_: Type | None, used: dict[str, str], **options: Any
+    device: Device, what: Program | ProgramSource | Type | str, type_: Type | None, used: dict[str, str], **options: Any
 ) -> Support:
     """`used`: order and scope of an atomic, where they are given; `options` are those of `Device.compile`."""
     try:
-        if isinstance(what, Program):
+        if isinstance(what, (Program, ProgramSource)):
             device.compile(what, **options)
         elif isinstance(what, Type):
             _lower(device, _moved(what), options)

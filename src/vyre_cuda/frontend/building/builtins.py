@@ -1,0 +1,95 @@
+"""Python's own functions in kernels: those that mean something else on the device say what to write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from vyre_cuda.frontend.building.values import is_dynamic
+from vyre_cuda.ir.builder.builder import Builder
+from vyre_cuda.ir.builder.handles import Buffer
+from vyre_cuda.ir.builder.scopes import caller, program_error
+
+_INSTEAD: dict[Any, str] = {
+    all: "combine conditions with `and`; vc.all asks the whole warp",
+    any: "combine conditions with `or`; vc.any asks the whole warp",
+    bool: "write vc.bool_(x), or compare with 0",
+    complex: "there are no complex numbers on the device: keep two arrays",
+    enumerate: "write `for i in range(x.size)` and x[i]",
+    filter: "write a loop with an `if`",
+    float: "write vc.f32(x) or vc.f64(x)",
+    hash: "compute one from the bits of the value",
+    int: "write vc.i32(x), or another type",
+    isinstance: "ask for x.type",
+    iter: "write `for i in range(x.size)` and x[i]",
+    len: "write x.size",
+    list: "write `for i in range(x.size)` and x[i]",
+    map: "write a loop",
+    max: "write vc.maximum(a, b)",
+    min: "write vc.minimum(a, b)",
+    next: "write `for i in range(x.size)` and x[i]",
+    range: "range(...) of the device belongs into a `for` statement",
+    reversed: "write `for i in range(n - 1, -1, -1)`",
+    round: "write vc.rint(x)",
+    set: "sets have no meaning on the device",
+    sorted: "sorting has no meaning on the device",
+    str: "text has no meaning on the device",
+    sum: "write a loop, or vc.warp_reduce",
+    tuple: "write `for i in range(x.size)` and x[i]",
+    zip: "write `for i in range(x.size)` and x[i], y[i]",
+}
+_REFUSED: dict[Any, str] = {
+    eval: "eval has no meaning in a kernel",
+    exec: "exec has no meaning in a kernel",
+    input: "a kernel cannot ask: pass a scalar",
+    open: "a kernel cannot open files: pass an array",
+}
+
+
+def replaced(builder: Builder, function: Any) -> Any:
+    """What a call of one of Python's functions calls; another function of that name is itself."""
+    if not callable(function) or isinstance(function, Buffer):
+        return function
+    if function is print:
+        return _print(builder)
+    if _holds(_REFUSED, function):
+        raise program_error(_REFUSED[function], caller())
+    return _only_python(function) if _holds(_INSTEAD, function) else function
+
+
+def _holds(table: dict[Any, str], function: Any) -> bool:
+    return any(function is each for each in table)
+
+
+def _only_python(function: Callable[..., Any]) -> Callable[..., Any]:
+    def called(*arguments: Any, **named: Any) -> Any:
+        for value in (*arguments, *named.values()):
+            elements = value if isinstance(value, (list, tuple)) else ()
+            is_sum = function is sum
+            if is_dynamic(value) or isinstance(value, Buffer) or (not is_sum and any(map(is_dynamic, elements))):
+                if function in _CONTAINERS and not isinstance(value, Buffer) and not is_dynamic(value):
+                    continue
+                raise program_error(
+                    f"{function.__name__}(...) of a value of the device: {_INSTEAD[function]}", caller()
+                )
+        return function(*arguments, **named)
+
+    return called
+
+
+# They take Python's tuples and lists of values as they are.
+_CONTAINERS = (enumerate, filter, len, list, map, reversed, tuple, zip, iter, next, isinstance)
+
+
+def _print(builder: Builder) -> Callable[..., None]:
+    def called(*arguments: Any, **named: Any) -> None:
+        if named:
+            raise program_error("print in a kernel takes values only", caller())
+        make = getattr(builder, "print", None)
+        if make is None:
+            raise program_error("print has no meaning on the device yet: write to an output", caller())
+        values = [value for value in arguments if not isinstance(value, str)]
+        parts = [each.replace("{", "{{").replace("}", "}}") if isinstance(each, str) else "{}" for each in arguments]
+        make(" ".join(parts), *values)
+
+    return called

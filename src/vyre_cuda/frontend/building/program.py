@@ -1,0 +1,74 @@
+"""The program of a kernel function, for given types and constants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import FunctionType
+from typing import Any, TypeVar
+
+from vyre_cuda.frontend.building.activation import Activation
+from vyre_cuda.frontend.building.namespace import namespace_of
+from vyre_cuda.frontend.current import Running
+from vyre_cuda.frontend.locating import BUILD_ERRORS, relocated
+from vyre_cuda.frontend.parameters import KernelParameter
+from vyre_cuda.frontend.rewriting.function import Rewritten
+from vyre_cuda.frontend.source import FunctionSource
+from vyre_cuda.ir.builder.builder import Builder
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import Type
+from vyre_cuda.records import dataclass
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Definition:
+    """A kernel function and how its programs are made."""
+
+    function: FunctionType
+    source: FunctionSource
+    rewritten: Rewritten
+    parameters: tuple[KernelParameter, ...]
+    block: Any
+    index: Type
+
+
+def build(definition: Definition, types: Mapping[str, Type], constants: Mapping[str, Any]) -> Program:
+    """Run the function once. ProgramError at the user's line for what is wrong with it."""
+    function, rewritten, filename = definition.function, definition.rewritten, definition.source.filename
+    try:
+        builder = Builder(function.__name__, block=definition.block, index=definition.index)
+        given = [_declared(builder, parameter, types, constants) for parameter in definition.parameters]
+        entered = namespace_of(builder, function, rewritten, filename, _types_by_name(definition, types))
+        code = rewritten.bound(entered)
+        with Running(builder):
+            code(Activation(builder), *given)
+        return builder.build()
+    except BUILD_ERRORS as error:
+        raise relocated(error, rewritten.tree, filename) from None
+
+
+def _declared(
+    builder: Builder, parameter: KernelParameter, types: Mapping[str, Type], constants: Mapping[str, Any]
+) -> Any:
+    """What the body gets for a parameter."""
+    name = parameter.name
+    if parameter.kind == "const":
+        return constants[name]
+    type_ = types[parameter.type.__name__] if isinstance(parameter.type, TypeVar) else parameter.type
+    assert type_ is not None
+    if parameter.kind == "scalar":
+        return builder.scalar(name, type_)
+    declare: Any = {"in": builder.input, "inout": builder.inout, "out": builder.output}[parameter.kind]
+    return declare(name, type_) if parameter.ndim == 1 else declare(name, type_, ndim=parameter.ndim)
+
+
+def _types_by_name(definition: Definition, types: Mapping[str, Type]) -> dict[str, Type]:
+    """What the names of TypeVars stand for in the body."""
+    around = {**definition.function.__globals__}
+    cells = zip(definition.function.__code__.co_freevars, definition.function.__closure__ or (), strict=True)
+    for name, cell in cells:
+        try:
+            around[name] = cell.cell_contents
+        except ValueError:
+            around.pop(name, None)
+    names = [name for name in definition.rewritten.outer if isinstance(around.get(name), TypeVar)]
+    return {name: types[around[name].__name__] for name in names if around[name].__name__ in types}

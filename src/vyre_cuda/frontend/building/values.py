@@ -1,0 +1,38 @@
+"""What a value of a kernel function is: on the device, or Python's, known when the program is built."""
+
+from __future__ import annotations
+
+from typing import Any, TypeGuard
+
+from vyre_cuda.ir.builder.builder import Builder
+from vyre_cuda.ir.builder.handles import Variable
+from vyre_cuda.ir.builder.operators import Expression
+from vyre_cuda.ir.builder.scopes import Scope, caller, program_error
+from vyre_cuda.ir.builder.values import Value, place
+from vyre_cuda.ir.core.types import bool_
+
+
+def is_dynamic(value: object) -> TypeGuard[Expression]:
+    """Whether it is computed on the device."""
+    return isinstance(value, Expression)
+
+
+def scope_of(builder: Builder) -> Scope:
+    return builder._scope
+
+
+def condition(scope: Scope, value: Expression, what: str) -> Value:
+    """A placed value of type bool_."""
+    source = caller()
+    placed = place(scope, value, source, None, what)
+    if placed.type is not bool_:
+        zero = "0.0" if placed.type.is_float else "0"
+        raise program_error(
+            f"the {what} is {placed.type}; it must be bool_ (compare it, as in value != {zero})", source
+        )
+    return placed
+
+
+def current(value: Any) -> Any:
+    """The value now, of a variable too."""
+    return value.read() if isinstance(value, Variable) else value

@@ -1,0 +1,103 @@
+"""The parameters of a kernel function, from its annotations."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Mapping
+from types import FunctionType
+from typing import Any, Literal, TypeVar
+
+from vyre_cuda.errors import ProgramError
+from vyre_cuda.frontend.annotations import BufferAnnotation, BufferMarker, Constant
+from vyre_cuda.frontend.rewriting.syntax import located, refused
+from vyre_cuda.frontend.source import FunctionSource
+from vyre_cuda.ir.core.types import Type
+from vyre_cuda.records import dataclass
+
+Kind = Literal["in", "inout", "out", "scalar", "const"]
+NO_DEFAULT = inspect.Parameter.empty
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelParameter:
+    """One parameter; `type` is a TypeVar until a call or `program` gives it, None for a const."""
+
+    name: str
+    kind: Kind
+    type: Type | TypeVar | None
+    ndim: int = 1
+    default: Any = NO_DEFAULT
+
+    @property
+    def is_argument(self) -> bool:
+        """Whether a call takes it."""
+        return self.kind != "out"
+
+
+def parameters_of(
+    function: FunctionType, source: FunctionSource, local_names: Mapping[str, Any]
+) -> tuple[KernelParameter, ...]:
+    """The parameters in declared order. ProgramError for one that a kernel cannot have."""
+    rows = inspect.signature(function).parameters.values()
+    return tuple(_parameter(row, function, source, local_names) for row in rows)
+
+
+def _parameter(
+    row: inspect.Parameter, function: FunctionType, source: FunctionSource, local_names: Mapping[str, Any]
+) -> KernelParameter:
+    if row.kind in (row.VAR_POSITIONAL, row.VAR_KEYWORD):
+        raise wrong(source, function, row.name, "a kernel has a fixed number of parameters: name each")
+    given = row.annotation
+    if isinstance(given, str):
+        given = _evaluated(given, function, source, row.name, local_names)
+    if isinstance(given, Constant):
+        return KernelParameter(row.name, "const", None, default=row.default)
+    if row.default is not NO_DEFAULT:
+        raise wrong(source, function, row.name, "only a vc.const parameter can have a default")
+    if isinstance(given, BufferAnnotation):
+        return KernelParameter(row.name, given.kind, given.type, given.ndim)
+    if isinstance(given, (Type, TypeVar)):
+        return KernelParameter(row.name, "scalar", given)
+    found = "has no annotation" if given is NO_DEFAULT else f"is annotated with {_shown(given)}"
+    raise wrong(
+        source,
+        function,
+        row.name,
+        f"{row.name} {found}: write vc.In[type], vc.InOut[type], vc.Out[type], a type such as vc.f32, or vc.const",
+    )
+
+
+def _shown(given: Any) -> str:
+    return f"{given!r} without a type" if isinstance(given, BufferMarker) else repr(given)
+
+
+def _evaluated(
+    text: str, function: FunctionType, source: FunctionSource, name: str, local_names: Mapping[str, Any]
+) -> Any:
+    """An annotation that is text, as `from __future__ import annotations` makes it."""
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    closed = {each: cell.cell_contents for each, cell in cells if not _is_empty(cell)}
+    try:
+        return eval(text, function.__globals__, {**local_names, **closed})
+    except (AttributeError, NameError, SyntaxError, TypeError) as error:
+        raise wrong(source, function, name, f"the annotation {text} of {name}: {error}") from None
+
+
+def _is_empty(cell: Any) -> bool:
+    try:
+        _ = cell.cell_contents
+    except ValueError:
+        return True
+    return False
+
+
+def wrong(source: FunctionSource, function: FunctionType, name: str, message: str) -> ProgramError:
+    """The error for one parameter."""
+    tree = source.tree(function.__name__)
+    given = tree.args
+    rows = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+    node: ast.AST = next((row for row in rows if row is not None and row.arg == name), tree)
+    if node is tree:
+        return located(message, source.filename, tree.lineno, tree.col_offset + 1, f"def {tree.name}(...)")
+    return refused(source.filename, node, message)

@@ -1,0 +1,70 @@
+"""The code of a function whose statements build a program, under the user's file and lines."""
+
+from __future__ import annotations
+
+import ast
+from types import CodeType, FunctionType
+
+from vyre_cuda.errors import ProgramError
+from vyre_cuda.frontend.names import Names
+from vyre_cuda.frontend.rewriting.returns import tail_returns
+from vyre_cuda.frontend.rewriting.statements import Statements
+from vyre_cuda.frontend.rewriting.syntax import ACTIVATION, at, located, name, run, store, text
+from vyre_cuda.frontend.source import FunctionSource
+from vyre_cuda.records import dataclass
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rewritten:
+    """`code` defines the function, which takes an activation before the user's parameters; `outer` are the names that
+    it takes from around it, with their first place."""
+
+    code: CodeType
+    name: str
+    outer: dict[str, ast.Name]
+    tree: ast.FunctionDef
+
+    def bound(self, namespace: dict[str, object]) -> FunctionType:
+        """The function, with these as its globals."""
+        exec(self.code, namespace)
+        function = namespace[self.name]
+        assert isinstance(function, FunctionType)
+        return function
+
+
+def rewrite(source: FunctionSource, called: str, *, returns_values: bool) -> Rewritten:
+    """Rewrite the function; ProgramError for syntax that has no meaning on the device."""
+    tree = source.tree(called)
+    names = Names(tree)
+    outer = _outer(tree, names)
+    body = tail_returns(source.filename, tree) if returns_values else tree.body
+    statements = Statements(source.filename, names, returns_values=returns_values)
+    given = [_parameter(each, tree) for each in names.parameters if each in names.reassigned]
+    arguments = [ast.arg(each) for each in (ACTIVATION, *names.parameters)]
+    parameters = ast.arguments([], arguments, None, [], [], None, [])
+    rewritten = at(ast.FunctionDef(called, parameters, [*given, *statements.body(body)], [], None), tree)
+    if hasattr(tree, "type_params"):  # since Python 3.12
+        setattr(rewritten, "type_params", [])  # noqa: B010
+    try:
+        code = compile(ast.Module([ast.fix_missing_locations(rewritten)], []), source.filename, "exec")
+    except SyntaxError as error:
+        line, column = error.lineno or tree.lineno, error.offset or 1
+        raise located(error.msg, source.filename, line, column, (error.text or "").strip()) from None
+    except RecursionError:
+        message = f"{called}: an expression or a block is nested too deep for Python to compile"
+        raise ProgramError(message) from None
+    return Rewritten(code, called, outer, tree)
+
+
+def _parameter(called: str, tree: ast.FunctionDef) -> ast.stmt:
+    """A parameter that the body assigns is a variable from the start."""
+    return store(called, run("parameter", text(called, tree), name(called, tree), place=tree), tree)
+
+
+def _outer(tree: ast.FunctionDef, names: Names) -> dict[str, ast.Name]:
+    found: dict[str, ast.Name] = {}
+    for statement in tree.body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in names.assigned:
+                found.setdefault(node.id, node)
+    return found

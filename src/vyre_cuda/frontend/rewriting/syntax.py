@@ -1,0 +1,79 @@
+"""Pieces of syntax trees, each placed where the user's syntax stands, and the error for syntax that has no meaning."""
+
+from __future__ import annotations
+
+import ast
+from typing import TypeVar
+
+from vyre_cuda.errors import Diagnostic, ProgramError
+from vyre_cuda.frontend.source import text_between
+
+# No name of a user's function has a dot.
+ACTIVATION = ".activation"
+
+Node = TypeVar("Node", bound=ast.AST)
+
+
+def at(node: Node, place: ast.AST) -> Node:
+    """The node and all below it that have no place yet, placed at `place`."""
+    for inner in ast.walk(node):
+        if "lineno" in inner._attributes and not hasattr(inner, "lineno"):
+            ast.copy_location(inner, place)
+    return node
+
+
+def name(identifier: str, place: ast.AST) -> ast.Name:
+    return at(ast.Name(identifier, ast.Load()), place)
+
+
+def store(identifier: str, value: ast.expr, place: ast.AST) -> ast.Assign:
+    """`identifier = value`"""
+    return at(ast.Assign([ast.Name(identifier, ast.Store())], value), place)
+
+
+def method(receiver: str, called: str, *arguments: ast.expr, place: ast.AST) -> ast.Call:
+    """`receiver.called(*arguments)`"""
+    function = ast.Attribute(ast.Name(receiver, ast.Load()), called, ast.Load())
+    return at(ast.Call(function, list(arguments), []), place)
+
+
+def run(called: str, *arguments: ast.expr, place: ast.AST) -> ast.Call:
+    """`activation.called(*arguments)`"""
+    return method(ACTIVATION, called, *arguments, place=place)
+
+
+def later(value: ast.expr) -> ast.Lambda:
+    """`lambda: value`"""
+    return at(ast.Lambda(ast.arguments([], [], None, [], [], None, []), value), value)
+
+
+def text(value: str, place: ast.AST) -> ast.Constant:
+    return at(ast.Constant(value), place)
+
+
+class Refusals:
+    """Raises errors at the syntax of one file."""
+
+    def __init__(self, filename: str) -> None:
+        self.filename = filename
+
+    def refused(self, node: ast.AST, message: str) -> ProgramError:
+        return refused(self.filename, node, message)
+
+
+def refused(filename: str, node: ast.AST, message: str) -> ProgramError:
+    """The error for syntax that has no meaning in a kernel."""
+    line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
+    end_line, end_column = getattr(node, "end_lineno", line), getattr(node, "end_col_offset", column)
+    expression = text_between(filename, line, column, line if end_line is None else end_line, end_column or column)
+    return located(message, filename, line, column + 1, expression)
+
+
+def located(message: str, filename: str, line: int, column: int, expression: str) -> ProgramError:
+    """The error for one mistake, with its place and its text; columns are counted from 1."""
+    shown = expression if len(expression) <= MOST_TEXT else expression[: MOST_TEXT - 3] + "..."
+    diagnostic = Diagnostic(message, source=(filename, line), column=column, expression=shown)
+    return ProgramError(f"{message} ({filename}:{line}:{column}: {shown})", [diagnostic])
+
+
+MOST_TEXT = 120

@@ -1,0 +1,21 @@
+"""The device of calls that name none."""
+
+from __future__ import annotations
+
+import threading
+
+from vyre_cuda.runtime.device.device import Device
+
+_opening = threading.Lock()
+_opened: list[Device] = []
+
+
+def default_device() -> Device:
+    """The device on which kernel functions run for NumPy arrays: `Device("auto")`, opened once in a process.
+
+    DeviceUnavailableError: it cannot be opened.
+    """
+    with _opening:
+        if not _opened:
+            _opened.append(Device("auto"))
+        return _opened[0]

@@ -1,0 +1,192 @@
+"""Calls of kernel functions: which device, which types, which constants."""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+
+import vyre_cuda as vc
+from vyre_cuda.runtime.device import default_device
+
+pytestmark = pytest.mark.device
+T = TypeVar("T")
+X = np.arange(100, dtype=np.float32)
+
+
+@vc.kernel
+def saxpy(x: vc.In[vc.f32], y: vc.In[vc.f32], a: vc.f32):
+    out = vc.output(vc.f32, x.size)
+    i = vc.global_id.x
+    if i < out.size:
+        out[i] = a * x[i] + y[i]
+
+
+@vc.kernel(block=32)
+def between(x: vc.In[T], lo: vc.const, hi: vc.const = 60):
+    out = vc.output(T, x.size)
+    i = vc.global_id.x
+    if i < out.size:
+        v = x[i]
+        out[i] = v if T(lo) <= v <= T(hi) else T(0)
+
+
+@pytest.fixture(autouse=True)
+def as_default(device: vc.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device of the tests is that of calls with NumPy arrays."""
+    monkeypatch.setattr(default_device, "_opened", [device])
+
+
+def test_numpy_arrays_run_on_the_default_device(device: vc.Device) -> None:
+    assert vc.default_device() is device
+    assert np.array_equal(saxpy(X, X, 2.5), X * np.float32(2.5) + X)
+
+
+def test_device_arrays_run_on_their_device_and_numpy_arrays_on_the_default_one_again() -> None:
+    with vc.Device("emulator") as other:
+        x = other.array(X)
+        before = other.stats().kernel_launches
+        for _ in range(3):
+            assert np.array_equal(saxpy(x, X, 2.0), X * 3)
+            assert np.array_equal(saxpy(X, X, 2.0), X * 3)
+        assert other.stats().kernel_launches == before + 3
+
+
+def test_arrays_of_two_devices_are_refused(device: vc.Device) -> None:
+    with vc.Device("emulator") as other, pytest.raises(ValueError, match="on 2 devices"):
+        saxpy(device.array(X), other.array(X), 1.0)
+
+
+def test_options_of_a_kernel_are_those_of_the_function() -> None:
+    out = np.empty(100, np.float32)
+
+    assert saxpy(X, X, 1.0, out=out) is out
+    assert np.array_equal(out, X * 2)
+    assert np.array_equal(saxpy(X, X, a=1.0), X * 2)
+    assert saxpy(X, X, 1.0, grid=1, timeout=60.0).size == 100
+
+
+def test_type_follows_the_array() -> None:
+    for dtype in (np.float32, np.int32, np.uint8, np.float64, np.int32, np.float32):
+        x = np.arange(100).astype(dtype)
+        found = between(x, 10, 20)
+        assert found.dtype == dtype
+        assert np.array_equal(found, np.where((x >= 10) & (x <= 20), x, 0).astype(dtype))
+
+
+def test_constants_are_given_by_position_by_name_or_by_default() -> None:
+    for _ in range(2):
+        assert between(X, 50).sum() == X[50:61].sum()
+        assert between(X, 50, 55).sum() == X[50:56].sum()
+        assert between(X, lo=50, hi=55).sum() == X[50:56].sum()
+        assert between(X, 50, hi=52).sum() == X[50:53].sum()
+
+
+def test_constants_of_other_types_are_other_programs() -> None:
+    @vc.kernel
+    def typed(x: vc.In[vc.f32], c: vc.const):
+        out = vc.output(vc.i32, 1)
+        vc.work(1)
+        out[0] = {bool: 1, int: 2, float: 3}[type(c)] + (100 if c is not True and str(c) == "-0.0" else 0)
+
+    found = [int(typed(X, c)[0]) for c in (1, True, 1.0, 0.0, -0.0, 1, True)]
+
+    assert found == [2, 1, 3, 3, 103, 2, 1]
+
+
+def test_wrong_arguments_are_type_errors() -> None:
+    for arguments, message in (
+        ((X,), "y, a missing"),
+        ((X, X, 1.0, 2.0), "takes 3 arguments; 4 given"),
+        ((X, X, "a"), "a"),
+        ((X.astype(np.int32), X, 1.0), "int32"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            saxpy(*arguments)
+    with pytest.raises(TypeError, match="no parameter b"):
+        saxpy(X, X, 1.0, b=1)
+    with pytest.raises(TypeError, match="two values for x"):
+        saxpy(X, X, 1.0, x=X)
+
+
+def test_on_is_the_kernel_of_the_device(device: vc.Device) -> None:
+    kernel = saxpy.on(device)
+
+    assert isinstance(kernel, vc.Kernel)
+    assert kernel is device.compile(saxpy) is device.compile(saxpy.program())
+    assert np.array_equal(device.run(saxpy, X, X, 1.0), X * 2)
+    assert device.supports(saxpy)
+    assert np.array_equal(vc.evaluate(saxpy, X, X, 1.0), X * 2)
+
+
+def test_on_specializes_at_each_call_where_parameters_are_open(device: vc.Device) -> None:
+    bound = between.on(device)
+    fixed = between.on(device, lo=10)
+
+    assert bound(X, lo=10, hi=12).sum() == 33
+    assert bound(X.astype(np.int32), 10, 12).dtype == np.int32
+    assert fixed(X, hi=12).sum() == 33
+    assert isinstance(between.on(device, lo=10, T=vc.i32), vc.Kernel)
+    with pytest.raises(TypeError, match="no open parameter low"):
+        between.on(device, low=1)
+
+
+def test_two_dtypes_of_one_type_variable_are_refused() -> None:
+    @vc.kernel
+    def both(x: vc.In[T], y: vc.In[T]):
+        out = vc.output(T, x.size)
+        out[vc.global_id.x] = x[vc.global_id.x] + y[vc.global_id.x]
+
+    with pytest.raises(TypeError, match="y is f64, and T is already f32 of x"):
+        both(X, X.astype(np.float64))
+
+
+SCALE = 2.0
+
+
+def test_a_captured_number_that_changes_makes_another_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    offset = 1
+
+    def plain(v: Any) -> Any:
+        return v * SCALE
+
+    @vc.kernel
+    def scaled(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        out[vc.global_id.x] = plain(x[vc.global_id.x]) + offset + math.floor(math.pi)
+
+    assert np.array_equal(scaled(X), X * 2 + 1 + 3)
+    monkeypatch.setitem(globals(), "SCALE", 3.0)
+    assert np.array_equal(scaled(X), X * 3 + 1 + 3)
+    offset = 5
+    assert np.array_equal(scaled(X), X * 3 + 5 + 3)
+    monkeypatch.setattr(math, "pi", 4.0)
+    assert np.array_equal(scaled(X), X * 3 + 5 + 4)
+    monkeypatch.undo()
+
+
+def test_a_kernel_in_a_kernel_is_refused() -> None:
+    @vc.kernel
+    def outer(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        out[0] = saxpy(x, x, 1.0)
+
+    with pytest.raises(vc.ProgramError, match="saxpy is a kernel"):
+        outer(X)
+
+
+def test_threads_share_a_function(device: vc.Device) -> None:
+    @vc.kernel
+    def doubled(x: vc.In[T], by: vc.const):
+        out = vc.output(T, x.size)
+        out[vc.global_id.x] = x[vc.global_id.x] * by
+
+    def work(number: int) -> bool:
+        x = X.astype((np.float32, np.int32, np.uint64)[number % 3])
+        return all(np.array_equal(doubled(x, by), x * by) for by in (2, 3, 4, 5, 6) for _ in range(5))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(12)))
