@@ -47,6 +47,8 @@ def package(folder: Path) -> Path:
     """A folder with the package as it would be installed: a copy of its sources, links to what was built."""
     made = folder / "package"
     source = ROOT / "src" / "vyre_cuda"
+    shutil.rmtree(made, ignore_errors=True)  # or modules that have moved would be there twice
+    (made / "vyre_cuda").mkdir(parents=True)
     for path in source.rglob("*"):
         there = made / "vyre_cuda" / path.relative_to(source)
         if path.is_dir() and not path.is_symlink() and path.name != "__pycache__":
@@ -54,15 +56,14 @@ def package(folder: Path) -> Path:
         elif path.suffix in (".py", ".pyi", ".pxd", ".typed") or "launcher_sources" in path.parts:
             shutil.copyfile(path, there)
     for extension in folder.glob(f"_native/*/*{sysconfig.get_config_var('EXT_SUFFIX')}"):
-        _link(made / "vyre_cuda" / extension.relative_to(folder), extension)
-    _link(made / "vyre_cuda" / "lib", folder)
-    _link(made / "vyre_cuda" / "include", ROOT / "csrc" / "include")
+        (made / "vyre_cuda" / extension.relative_to(folder)).symlink_to(extension)
+    library = next(path for path in folder.glob("libvyre_cuda.so.*") if path.is_symlink())  # by its SONAME
+    (made / "vyre_cuda" / "lib").mkdir()
+    (made / "vyre_cuda" / "lib" / "libvyre_cuda.so").write_text(f"INPUT({library.name})\n", encoding="utf-8")
+    for name in (library.name, "libvyre_cuda_emulator.so", "cmake", "pkgconfig"):
+        (made / "vyre_cuda" / "lib" / name).symlink_to(folder / name)
+    (made / "vyre_cuda" / "include").symlink_to(ROOT / "csrc" / "include")
     return made
-
-
-def _link(there: Path, to: Path) -> None:
-    there.unlink(missing_ok=True)
-    there.symlink_to(to)
 
 
 def environment(preset: str, path: Path) -> dict[str, str]:
