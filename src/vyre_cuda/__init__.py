@@ -95,6 +95,7 @@ if TYPE_CHECKING:
     from vyre_cuda.ir.builder.functions import block_id as block_id
     from vyre_cuda.ir.builder.functions import bool_ as bool_
     from vyre_cuda.ir.builder.functions import ceil as ceil
+    from vyre_cuda.ir.builder.functions import clip as clip
     from vyre_cuda.ir.builder.functions import copysign as copysign
     from vyre_cuda.ir.builder.functions import count_leading_zeros as count_leading_zeros
     from vyre_cuda.ir.builder.functions import count_trailing_zeros as count_trailing_zeros
@@ -117,6 +118,7 @@ if TYPE_CHECKING:
     from vyre_cuda.ir.builder.functions import i16 as i16
     from vyre_cuda.ir.builder.functions import i32 as i32
     from vyre_cuda.ir.builder.functions import i64 as i64
+    from vyre_cuda.ir.builder.functions import integer_power as integer_power
     from vyre_cuda.ir.builder.functions import invert as invert
     from vyre_cuda.ir.builder.functions import isfinite as isfinite
     from vyre_cuda.ir.builder.functions import isinf as isinf
@@ -146,6 +148,7 @@ if TYPE_CHECKING:
     from vyre_cuda.ir.builder.functions import sign as sign
     from vyre_cuda.ir.builder.functions import signbit as signbit
     from vyre_cuda.ir.builder.functions import sqrt as sqrt
+    from vyre_cuda.ir.builder.functions import square as square
     from vyre_cuda.ir.builder.functions import subtract as subtract
     from vyre_cuda.ir.builder.functions import subtract_saturate as subtract_saturate
     from vyre_cuda.ir.builder.functions import thread_id as thread_id
@@ -184,6 +187,9 @@ if TYPE_CHECKING:
     from vyre_cuda.ir.builder.mathematics import sinh as sinh
     from vyre_cuda.ir.builder.mathematics import tan as tan
     from vyre_cuda.ir.builder.mathematics import tanh as tanh
+    from vyre_cuda.ir.builder.random_numbers import normal as normal
+    from vyre_cuda.ir.builder.random_numbers import philox as philox
+    from vyre_cuda.ir.builder.random_numbers import uniform as uniform
     from vyre_cuda.ir.builder.values import Value as Value
     from vyre_cuda.ir.core.program import Program as Program
     from vyre_cuda.ir.read.parse import parse as parse
@@ -246,11 +252,11 @@ _HOMES = {
     "vyre_cuda.ir.builder.builder": "Builder",
     "vyre_cuda.ir.builder.functions": (
         "Type absolute add add_saturate bf16 bitcast bitwise_and bitwise_count bitwise_or bitwise_xor block_dim "
-        "block_id bool_ ceil copysign count_leading_zeros count_trailing_zeros divide equal f16 f32 f64 floor "
-        "floor_divide fma fmax fmin fmod global_id greater greater_equal grid_dim i16 i32 i64 i8 invert isfinite "
-        "isinf isnan lane_id left_shift less less_equal logical_and logical_not logical_or logical_xor maximum "
-        "minimum multiply multiply_high negative nextafter not_equal reciprocal remainder reverse_bits "
-        "right_shift rint rotate_left rotate_right sign signbit sqrt subtract subtract_saturate thread_id trunc "
+        "block_id bool_ ceil clip copysign count_leading_zeros count_trailing_zeros divide equal f16 f32 f64 floor "
+        "floor_divide fma fmax fmin fmod global_id greater greater_equal grid_dim i16 i32 i64 i8 integer_power invert "
+        "isfinite isinf isnan lane_id left_shift less less_equal logical_and logical_not logical_or logical_xor "
+        "maximum minimum multiply multiply_high negative nextafter not_equal reciprocal remainder reverse_bits "
+        "right_shift rint rotate_left rotate_right sign signbit sqrt square subtract subtract_saturate thread_id trunc "
         "trunc_divide u16 u32 u64 u8 where"
     ),
     "vyre_cuda.ir.builder.handles": "Buffer Variable",
@@ -258,6 +264,7 @@ _HOMES = {
         "arccos arccosh arcsin arcsinh arctan arctan2 arctanh cbrt cos cosh erf exp exp2 expm1 hypot log log10 log1p "
         "log2 power rsqrt sigmoid sin sinh tan tanh"
     ),
+    "vyre_cuda.ir.builder.random_numbers": "normal philox uniform",
     "vyre_cuda.ir.read.parse": "parse",
     "vyre_cuda.ir.core.program": "Program",
     "vyre_cuda.ir.builder.values": "Value",

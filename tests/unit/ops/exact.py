@@ -37,6 +37,12 @@ def toward_zero(a: int, b: int) -> int:
     return 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
+def integer_power(type_: Type, base: int, exponent: int) -> int:
+    if exponent < 0:
+        return base ** (exponent % 2) if base in (1, -1) else 0
+    return pow(base, exponent, 1 << type_.bits)
+
+
 def clamp(type_: Type, value: int) -> int:
     return min(max(value, type_.minimum), type_.maximum)
 
@@ -57,6 +63,7 @@ INTEGER: dict[str, Callable[..., int]] = {
     "remainder": lambda t, a, b: a % b if b else 0,
     "trunc_divide": lambda t, a, b: toward_zero(a, b),
     "fmod": lambda t, a, b: a - toward_zero(a, b) * b if b else 0,
+    "integer_power": lambda t, a, b: integer_power(t, a, b),
     "left_shift": lambda t, a, b: a << min(pattern(t, b), 64),
     "right_shift": lambda t, a, b: a >> min(pattern(t, b), 64),
     "bitwise_and": lambda t, a, b: a & b,

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.conformance
 NOT_NUMPYS = {"fma", "trunc_divide", "minimum", "maximum", "fmin", "fmax", "bitwise_count"}
 NUMPYS = [(op, t) for op, t in CASES if hasattr(np, op) and op not in NOT_NUMPYS and op not in FUNCTIONS]
 # On bf16, these round.
-ROUNDING = {"add", "subtract", "multiply", "divide", "reciprocal", "sqrt", "nextafter"}
+ROUNDING = {"add", "subtract", "multiply", "divide", "reciprocal", "sqrt", "nextafter", "floor_divide", "remainder"}
 
 
 def test_every_row_of_the_table_has_a_function() -> None:

@@ -13,7 +13,7 @@ from vyre_cuda.ir.core.types import Type, bf16, f16
 NAN = {"f32": 0x7FC00000, "f64": 0x7FF8000000000000}
 INFINITY = {"f32": 0x7F800000, "f64": 0x7FF0000000000000}
 ONE = {"f32": 0x3F800000, "f64": 0x3FF0000000000000}
-_HALF = {"f32": 0x3F000000, "f64": 0x3FE0000000000000}
+HALF = {"f32": 0x3F000000, "f64": 0x3FE0000000000000}
 _IGNORING = {"minimum": "fmin", "maximum": "fmax"}
 _SMALLEST_F16 = 0x33800000  # 2^-24
 
@@ -113,7 +113,7 @@ def _from_pattern(b: Builder, type_: Type, bits: int) -> int:
 
 def fmod(b: Builder, left: int, right: int) -> int:
     """The remainder of the quotient toward zero, flushed where the precision requires it."""
-    return _flushed(b, fmod_ieee(b, _flushed(b, left), _flushed(b, right)))
+    return flushed(b, fmod_ieee(b, flushed(b, left), flushed(b, right)))
 
 
 def fmod_ieee(b: Builder, left: int, right: int) -> int:
@@ -158,7 +158,7 @@ def _remainder(b: Builder, left: int, right: int) -> int:
 def _take_off_multiples(b: Builder, dividend: int, divisor: int, rest: int) -> None:
     function = b.function
     type_ = function.types[divisor]
-    half = b.constant(type_, _HALF[type_])
+    half = b.constant(type_, HALF[type_])
     multiple = function.register(type_)
     function.effect("set", (divisor,), multiple)
     limit = b.apply("multiply", dividend, half)
@@ -183,7 +183,7 @@ def _take_off_multiples(b: Builder, dividend: int, divisor: int, rest: int) -> N
     b.close_scope()
 
 
-def _flushed(b: Builder, value: int) -> int:
+def flushed(b: Builder, value: int) -> int:
     """Flush subnormals to zero where the precision requires it."""
     name = b.modes.get(("multiply", b.function.types[value]))
     if name is None or b.function.types[value] != "f32":

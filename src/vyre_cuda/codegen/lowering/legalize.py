@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from vyre_cuda.codegen.lowering import casts, division, floats, halves, integers
+from vyre_cuda.codegen.lowering import casts, division, floats, floor_division, halves, integers, powers
 from vyre_cuda.codegen.lowering.steps import lower_function
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.errors import InternalError
@@ -122,6 +122,7 @@ def _put_integers() -> None:
             integers.add_saturate,
             integers.subtract_saturate,
             integers.sign,
+            powers.integer_power,
         ):
             _WAYS[function.__name__, type_] = _typed(function, type_)
 
@@ -136,6 +137,8 @@ def _put_floats() -> None:
             _WAYS[op, type_] = same(op)
         _WAYS["fma", type_] = _typed(halves.fma, type_) if half else _in_mode("fma")
         _WAYS["fmod", type_] = floats.fmod_ieee if half else floats.fmod
+        _WAYS["floor_divide", type_] = _typed(floor_division.floor_divide, type_)
+        _WAYS["remainder", type_] = _typed(floor_division.remainder, type_)
         for op in ("minimum", "maximum"):
             _WAYS[op, type_] = _named(floats.nan_propagating_ieee if half else floats.nan_propagating, op)
         for function in (floats.isnan, floats.isinf, floats.isfinite, floats.signbit, floats.sign):

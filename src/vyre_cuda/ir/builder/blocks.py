@@ -13,9 +13,10 @@ from types import TracebackType
 import numpy as np
 
 from vyre_cuda.ir.builder.operators import Operand
-from vyre_cuda.ir.builder.scopes import Block, BlockKind, Scope, caller, program_error
-from vyre_cuda.ir.builder.values import Value, local, node_of, place
-from vyre_cuda.ir.core.nodes import Const, Expr, For, If, Local, Source, Stmt, While
+from vyre_cuda.ir.builder.scopes import Arm, Block, BlockKind, Scope, caller, program_error
+from vyre_cuda.ir.builder.values import Value, local, move_into, node_of, place
+from vyre_cuda.ir.core.limits import MAX_NESTING
+from vyre_cuda.ir.core.nodes import Const, Expr, For, Local, Source, Stmt, While
 from vyre_cuda.ir.core.types import bool_, by_dtype
 
 
@@ -60,21 +61,44 @@ class IfBlock(BlockStatement):
         self._open()
 
     def _finish(self, body: tuple[Stmt, ...]) -> None:
-        self._scope.append_if(If(self._condition, body, (), self._source))
+        self._scope.append_if((Arm(self._condition, body, self._source),))
+
+
+class ElifBlock(BlockStatement):
+    """What the condition reads is read where the conditions before it do not hold."""
+
+    def __init__(self, scope: Scope, condition: Callable[[], Value], source: Source) -> None:
+        self._arms = _open_arms(scope, "elif_", source)
+        if scope.block.depth + len(self._arms) >= MAX_NESTING:
+            raise program_error(f"an if_ has more than {MAX_NESTING} branches", source)
+        held = condition()
+        super().__init__(scope, "elif_", source)
+        self._before, self._reads = scope.take_reads()
+        self._condition = node_of(held)
+
+    def __enter__(self) -> None:
+        if self._block is None and (self._scope.block.arms is not self._arms or self._scope.block.reads):
+            raise program_error("elif_ comes right after the block of its if_", self._source)
+        self._open()
+        assert self._block is not None
+        move_into(self._block, self._reads)
+
+    def _finish(self, body: tuple[Stmt, ...]) -> None:
+        self._scope.extend_if((*self._arms, Arm(self._condition, body, self._source, self._before)))
 
 
 class ElseBlock(BlockStatement):
     def __init__(self, scope: Scope, source: Source) -> None:
-        self._branch = _open_branch(scope, source)
+        self._arms = _open_arms(scope, "else_", source)
         super().__init__(scope, "else_", source)
 
     def __enter__(self) -> None:
-        if self._block is None and self._scope.block.branch is not self._branch:
+        if self._block is None and (self._scope.block.arms is not self._arms or self._scope.block.reads):
             raise program_error("else_ comes right after the block of its if_", self._source)
         self._open()
 
     def _finish(self, body: tuple[Stmt, ...]) -> None:
-        self._scope.complete_if(self._branch, body)
+        self._scope.complete_if(self._arms, body)
 
 
 class ForBlock(BlockStatement):
@@ -117,17 +141,17 @@ class WhileBlock(BlockStatement):
         self._block.kind = "while_"
         self._setup = tuple(self._block.statements)
         self._block.statements.clear()
-        self._block.branch = None
+        self._block.arms = ()
 
     def _finish(self, body: tuple[Stmt, ...]) -> None:
         self._scope.append(While(self._setup, self._condition, body, self._source))
 
 
-def _open_branch(scope: Scope, source: Source) -> If:
-    branch = scope.block.branch
-    if branch is None:
-        raise program_error("else_ comes right after the block of its if_", source)
-    return branch
+def _open_arms(scope: Scope, what: str, source: Source) -> tuple[Arm, ...]:
+    arms = scope.block.arms
+    if not arms or (what == "else_" and scope.block.reads):
+        raise program_error(f"{what} comes right after the block of its if_", source)
+    return arms
 
 
 def _bounds(scope: Scope, lo: Operand, hi: Operand, source: Source) -> tuple[Value, Value]:

@@ -12,7 +12,7 @@ from typing import Literal, NoReturn
 import numpy as np
 
 from vyre_cuda.errors import ProgramError
-from vyre_cuda.ir.builder.blocks import ElseBlock, ForBlock, IfBlock, WhileBlock
+from vyre_cuda.ir.builder.blocks import ElifBlock, ElseBlock, ForBlock, IfBlock, WhileBlock
 from vyre_cuda.ir.builder.effects import AtomicMethods, WarpMethods
 from vyre_cuda.ir.builder.handles import Buffer, ParameterBufferKind, Variable, integer
 from vyre_cuda.ir.builder.operators import Operand
@@ -149,13 +149,25 @@ class Builder(AtomicMethods, WarpMethods):
         source = self._scope.begin()
         return IfBlock(self._scope, place(self._scope, condition, source, bool_, "condition"), source)
 
+    def elif_(self, condition: Operand, /) -> ElifBlock:
+        """`with b.elif_(condition):` right after an if or elif block runs where this condition is the first to hold.
+
+        A variable or an element in the condition is read where the conditions before it do not hold.
+        """
+        source = self._scope.begin()
+        return ElifBlock(self._scope, lambda: place(self._scope, condition, source, bool_, "condition"), source)
+
     def else_(self) -> ElseBlock:
-        """`with b.else_():` right after an if block runs where its condition does not hold."""
+        """`with b.else_():` right after an if or elif block runs where no condition before it holds."""
         return ElseBlock(self._scope, self._scope.begin())
 
-    def for_(self, lo: Operand, hi: Operand, /, step: Operand = 1) -> ForBlock:
-        """`with b.for_(lo, hi) as j:` counts like range(lo, hi, step), without wrapping at the end of the type."""
-        return ForBlock(self._scope, lo, hi, step, self._scope.begin())
+    def for_(self, lo: Operand, hi: Operand | None = None, /, step: Operand = 1) -> ForBlock:
+        """`with b.for_(lo, hi) as j:` counts like range(lo, hi, step), without wrapping at the end of the type.
+
+        `b.for_(n)` counts from 0, like range(n).
+        """
+        bounds = (0, lo) if hi is None else (lo, hi)
+        return ForBlock(self._scope, *bounds, step, self._scope.begin())
 
     def while_(self, condition: Callable[[], Operand], /) -> WhileBlock:
         """`with b.while_(lambda: ...):` repeats its block; the condition is evaluated before each pass."""

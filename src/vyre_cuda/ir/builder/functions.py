@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vyre_cuda.ir.builder.operators import Operand
+from vyre_cuda.ir.builder.operators import Expression, Operand
 from vyre_cuda.ir.builder.scopes import Scope, caller
 from vyre_cuda.ir.builder.values import Unplaced, Value, apply, operate
 from vyre_cuda.ir.core.nodes import Id, IdKind
@@ -107,12 +107,12 @@ def fma(x: Operand, y: Operand, z: Operand, /) -> Value:
 
 
 def floor_divide(x: Operand, y: Operand, /) -> Value:
-    """x // y: quotient rounded down; x // 0 = 0; MIN // -1 = MIN."""
+    """x // y: quotient rounded down; for integers x // 0 = 0, MIN // -1 = MIN; for floats NumPy's result."""
     return apply("floor_divide", x, y)
 
 
 def remainder(x: Operand, y: Operand, /) -> Value:
-    """x % y: sign of the divisor; x % 0 = 0; MIN % -1 = 0."""
+    """x % y: sign of the divisor; for integers x % 0 = 0, MIN % -1 = 0; for floats NumPy's result."""
     return apply("remainder", x, y)
 
 
@@ -124,6 +124,11 @@ def trunc_divide(x: Operand, y: Operand, /) -> Value:
 def fmod(x: Operand, y: Operand, /) -> Value:
     """The remainder of trunc_divide: sign of the dividend; exact for floats; 0 for an integer divisor of 0."""
     return apply("fmod", x, y)
+
+
+def integer_power(x: Operand, y: Operand, /) -> Value:
+    """x ** y of integers: wraps; for a negative y 0, and for the bases 1 and -1 what is exact; 0 ** 0 = 1."""
+    return apply("integer_power", x, y)
 
 
 def divide(x: Operand, y: Operand, /) -> Value:
@@ -239,6 +244,17 @@ def fmin(x: Operand, y: Operand, /) -> Value:
 def fmax(x: Operand, y: Operand, /) -> Value:
     """The larger: ignores NaN; -0 counts as less than +0."""
     return apply("fmax", x, y)
+
+
+def clip(x: Operand, low: Operand, high: Operand, /) -> Value:
+    """minimum(maximum(x, low), high): between the bounds, NaN for a NaN, and `high` if the bounds are out of order."""
+    return apply("minimum", apply("maximum", x, low), high)
+
+
+def square(x: Operand, /) -> Value:
+    """x * x: integers wrap; floats round to nearest even."""
+    value = x.read() if isinstance(x, Expression) else x
+    return apply("multiply", value, value)
 
 
 def floor(x: Operand, /) -> Value:

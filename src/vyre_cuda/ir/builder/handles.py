@@ -13,7 +13,7 @@ import numpy as np
 
 from vyre_cuda.ir.builder.operators import Expression, Operand
 from vyre_cuda.ir.builder.scopes import Block, Scope, caller, out_of_block, program_error
-from vyre_cuda.ir.builder.values import BY_SYMBOL, Value, bind, fitting, local, made_here, node_of, operate, place
+from vyre_cuda.ir.builder.values import BY_SYMBOL, Value, fitting, local, made_here, node_of, operate, place, read_here
 from vyre_cuda.ir.core.nodes import Assign, Load, Local, Size, Source, Store
 from vyre_cuda.ir.core.types import Type
 
@@ -61,7 +61,7 @@ class Buffer:
         source = caller()
         (at,) = fitting(self._scope, [element_index(self, index, source)], source)
         load = made_here(self._scope, Load(self._type, self._name, node_of(at), source), [at], source)
-        return load if self._kind == "in" else bind(self._scope, load, "t", source)
+        return load if self._kind == "in" else read_here(self._scope, load, source)
 
     def __setitem__(self, index: Operand, value: Operand) -> None:
         source = caller()
@@ -109,7 +109,7 @@ class Variable(Expression):
 
     def read(self) -> Value:
         source = caller()
-        return bind(self._scope, self.peek(source), "t", source)
+        return read_here(self._scope, self.peek(source), source)
 
     def _apply(self, symbol: str, *operands: Operand) -> Value:
         return operate(BY_SYMBOL[symbol], operands)

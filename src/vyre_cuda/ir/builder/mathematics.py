@@ -7,7 +7,8 @@ bounds are on the functions page of the documentation.
 from __future__ import annotations
 
 from vyre_cuda.ir.builder.operators import Operand
-from vyre_cuda.ir.builder.values import Value, apply
+from vyre_cuda.ir.builder.values import Value, apply, operate
+from vyre_cuda.ir.core.ops import OPS
 
 
 def exp(x: Operand, /) -> Value:
@@ -46,8 +47,11 @@ def log1p(x: Operand, /) -> Value:
 
 
 def power(x: Operand, y: Operand, /) -> Value:
-    """x to the power y: NaN for a negative x unless y is a whole number; 1 where y is 0 or x is 1."""
-    return apply("power", x, y)
+    """x to the power y: NaN for a negative x unless y is a whole number; 1 where y is 0 or x is 1.
+
+    Integers wrap; a negative exponent gives 0, except for the bases 1 and -1.
+    """
+    return operate((OPS["power"], OPS["integer_power"]), (x, y))
 
 
 def rsqrt(x: Operand, /) -> Value:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os.path
 import sys
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
 
 from vyre_cuda.errors import Diagnostic, ProgramError
 from vyre_cuda.ir.core.identifiers import RESERVED, is_identifier
@@ -18,7 +19,8 @@ from vyre_cuda.ir.core.nodes import Expr, If, Let, Local, Source, Stmt
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.records import dataclass, field
 
-BlockKind = Literal["program", "if_", "else_", "for_", "while_ test", "while_"]
+BlockKind = Literal["program", "if_", "elif_", "else_", "for_", "while_ test", "while_"]
+T = TypeVar("T")
 
 _PACKAGE = sys.modules["vyre_cuda"].__path__[0]
 _OWN_FILES = (os.path.join(_PACKAGE, "ir", ""), os.path.join(_PACKAGE, "frontend", ""))
@@ -41,7 +43,8 @@ def program_error(message: str, source: Source) -> ProgramError:
 class Block:
     """One statement list under construction; `depth` counts the blocks around it.
 
-    `branch` is the if statement that an `else_` may still complete: it was the last statement appended.
+    `arms` are those of the if statement that an `else_` or `elif_` may still complete: it was the last statement
+    appended, except for `reads`, values that were read since, perhaps for the condition of an `elif_`.
     """
 
     kind: BlockKind
@@ -50,7 +53,26 @@ class Block:
     depth: int = 0
     is_open: bool = True
     statements: list[Stmt] = field(default_factory=list)
-    branch: If | None = None
+    arms: tuple[Arm, ...] = ()
+    reads: list[Any] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One condition of an if statement with its block; `before` computes what the condition reads."""
+
+    condition: Expr
+    body: tuple[Stmt, ...]
+    source: Source
+    before: tuple[Stmt, ...] = ()
+
+
+def nested(arms: tuple[Arm, ...], orelse: tuple[Stmt, ...]) -> If:
+    """The if statement with these arms: each further one is in the other arm of the one before."""
+    for arm in reversed(arms):
+        made = If(arm.condition, arm.body, orelse, arm.source)
+        orelse = (*arm.before, made)
+    return made
 
 
 def out_of_block(name: str, block: Block, source: Source) -> ProgramError:
@@ -92,17 +114,41 @@ class Scope:
 
     def append(self, statement: Stmt) -> None:
         self.block.statements.append(statement)
-        self.block.branch = None
+        self.block.arms = ()
 
-    def append_if(self, statement: If) -> None:
-        """Append an if statement, which an `else_` may complete until another statement follows."""
-        self.append(statement)
-        self.block.branch = statement
+    def append_if(self, arms: tuple[Arm, ...]) -> None:
+        """Append an if statement, which an `else_` or `elif_` may complete until another statement follows."""
+        self.append(nested(arms, ()))
+        self.block.arms = arms
+        self.block.reads = []
 
-    def complete_if(self, branch: If, orelse: tuple[Stmt, ...]) -> None:
-        """Give `branch`, the last statement of the current block, its other arm."""
-        self.block.statements[-1] = If(branch.condition, branch.then, orelse, branch.source)
-        self.block.branch = None
+    def append_read(self, name: str, read: Expr, source: Source, made: Callable[[Local], T]) -> T:
+        """Append a let for what an expression reads right here, and return the value that is `made` of it."""
+        arms = self.block.arms
+        value = made(self.let(name, read, source))
+        if arms:
+            self.block.arms = arms
+            self.block.reads.append(value)
+        return value
+
+    def complete_if(self, arms: tuple[Arm, ...], orelse: tuple[Stmt, ...]) -> None:
+        """Give the last statement of the current block, which has these arms, one for the other case."""
+        self.block.statements[-1] = nested(arms, orelse)
+        self.block.arms = ()
+
+    def extend_if(self, arms: tuple[Arm, ...]) -> None:
+        """Give the last statement of the current block one more arm, the last of these."""
+        self.block.statements[-1] = nested(arms, ())
+        self.block.arms = arms
+        self.block.reads = []
+
+    def take_reads(self) -> tuple[tuple[Stmt, ...], list[Any]]:
+        """Remove what was read since the last if statement: its lets, and the values."""
+        block = self.block
+        reads, block.reads = block.reads, []
+        lets = tuple(block.statements[len(block.statements) - len(reads) :])
+        del block.statements[len(block.statements) - len(reads) :]
+        return lets, reads
 
     def let(self, given: str, value: Expr, source: Source) -> Local:
         """Bind `value` to a new immutable local named `given` or, when that is taken, `given` with a number."""

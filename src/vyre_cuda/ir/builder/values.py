@@ -9,7 +9,7 @@ where a builder first uses it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -141,6 +141,17 @@ def bind(scope: Scope, value: Value, name: str, source: Source) -> Value:
     return local(scope, scope.let(name, value._node, source))
 
 
+def read_here(scope: Scope, value: Value, source: Source) -> Value:
+    """The value as it is now, as a new local of the current block."""
+    return scope.append_read("t", value._node, source, lambda made: local(scope, made))
+
+
+def move_into(block: Block, values: Iterable[Value]) -> None:
+    """These values, which nothing has used outside of it, belong to this block."""
+    for value in values:
+        value._block = block
+
+
 def node_of(value: Value) -> Expr:
     """The nodes of a placed value."""
     return value._node
@@ -160,7 +171,7 @@ def fitting(scope: Scope, operands: Sequence[Value], source: Source) -> list[Val
 
 def _bound(scope: Scope, value: Value, source: Source) -> Value:
     if value._bound is None or not _is_visible(value._bound):
-        value._bound = bind(scope, value, "t", source)
+        value._bound = read_here(scope, value, source)
     return value._bound
 
 

@@ -76,8 +76,22 @@ _ROWS = (
     Op("negative", 4, 1, NUMBERS, rule="integers wrap"),
     Op("absolute", 5, 1, NUMBERS, rule="the smallest integer stays as it is"),
     Op("fma", 6, 3, FLOATS, rule="x * y + z with one rounding"),
-    Op("floor_divide", 7, 2, INTEGERS, symbol="//", rule="quotient rounded down; x // 0 = 0; MIN // -1 = MIN"),
-    Op("remainder", 8, 2, INTEGERS, symbol="%", rule="sign of the divisor; x % 0 = 0; MIN % -1 = 0"),
+    Op(
+        "floor_divide",
+        7,
+        2,
+        NUMBERS,
+        symbol="//",
+        rule="quotient rounded down; integers: x // 0 = 0; MIN // -1 = MIN; floats as NumPy; f16 and bf16 through f32",
+    ),
+    Op(
+        "remainder",
+        8,
+        2,
+        NUMBERS,
+        symbol="%",
+        rule="sign of the divisor; integers: x % 0 = 0; MIN % -1 = 0; floats as NumPy; f16 and bf16 through f32",
+    ),
     Op("trunc_divide", 9, 2, INTEGERS, rule="quotient rounded toward zero; x / 0 = 0; MIN / -1 = MIN"),
     Op("fmod", 10, 2, NUMBERS, rule="sign of the dividend; exact for floats; 0 for an integer divisor of 0"),
     Op("divide", 11, 2, FLOATS, symbol="/", rule="correctly rounded"),
@@ -134,6 +148,14 @@ _ROWS = (
     Op("signbit", 55, 1, FLOATS, "bool"),
     Op("nextafter", 56, 2, FLOATS, rule="the next float toward the second operand; the second if both are equal"),
     *_FUNCTIONS,
+    Op(
+        "integer_power",
+        83,
+        2,
+        INTEGERS,
+        symbol="**",
+        rule="wraps; for a negative exponent 0, and for the bases 1 and -1 what is exact; 0 ** 0 = 1",
+    ),
 )
 
 OPS: dict[str, Op] = {op.name: op for op in _ROWS}

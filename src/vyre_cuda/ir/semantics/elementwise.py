@@ -74,6 +74,7 @@ _INTEGERS: dict[str, Callable[..., Array]] = {
     "floor_divide": np.floor_divide,
     "remainder": np.remainder,
     "trunc_divide": ints.trunc_divide,
+    "integer_power": ints.integer_power,
     "fmod": ints.fmod,
     "left_shift": ints.left_shift,
     "right_shift": ints.right_shift,
@@ -98,6 +99,8 @@ _FLOATS: dict[str, Callable[..., Array]] = {
     **_NUMBERS,
     "fma": floats.fma,
     "fmod": np.fmod,
+    "floor_divide": floats.floor_divide,
+    "remainder": floats.remainder,
     "divide": np.divide,
     "reciprocal": floats.reciprocal,
     "sqrt": np.sqrt,
@@ -117,4 +120,8 @@ _FLOATS: dict[str, Callable[..., Array]] = {
     "nextafter": np.nextafter,
 }
 
-_F16: dict[str, Callable[..., Array]] = {"nextafter": half.nextafter_f16}
+_F16: dict[str, Callable[..., Array]] = {
+    "nextafter": half.nextafter_f16,
+    "floor_divide": floats.through_f32(floats.floor_divide),
+    "remainder": floats.through_f32(floats.remainder),
+}

@@ -52,6 +52,39 @@ def greater(choose: Callable[[Array, Array], Array]) -> Callable[[Array, Array],
     return chosen_greater
 
 
+# ---- floor division ----------------------------------------------------------------------------------------------
+
+
+def floor_divide(a: Array, b: Array) -> Array:
+    """The quotient rounded down, as NumPy has it: from the exact remainder, and then snapped to the nearest integer."""
+    rest = np.fmod(a, b)
+    one, half = a.dtype.type(1), a.dtype.type(0.5)
+    quotient = (a - rest) / b
+    quotient = np.where(_points_away(rest, b), quotient - one, quotient)
+    floor = np.floor(quotient)
+    snapped = np.where(quotient - floor > half, floor + one, floor)
+    zero = np.copysign(np.zeros_like(quotient), a / b)
+    return np.where(b == 0, a / b, np.where(quotient == 0, zero, snapped))
+
+
+def remainder(a: Array, b: Array) -> Array:
+    """The remainder with the divisor's sign, as NumPy has it."""
+    rest = np.fmod(a, b)
+    signed = np.where(_points_away(rest, b), rest + b, rest)
+    return np.where(rest == 0, np.copysign(np.zeros_like(rest), b), signed)
+
+
+def _points_away(rest: Array, divisor: Array) -> Array:
+    """Whether a remainder is not 0 and has the other sign than the divisor."""
+    away: Array = (rest != 0) & ((divisor < 0) != (rest < 0))
+    return away
+
+
+def through_f32(function: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    """A function of f32 for f16, rounded once more."""
+    return lambda a, b: function(a.astype(np.float32), b.astype(np.float32)).astype(np.float16)
+
+
 # ---- fma ---------------------------------------------------------------------------------------------------------
 
 

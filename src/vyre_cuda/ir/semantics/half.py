@@ -89,6 +89,8 @@ BF16: dict[str, Callable[..., Array]] = {
     "absolute": _absolute,
     "fma": _fma,
     "fmod": _exact(np.fmod),
+    "floor_divide": _exact(floats.floor_divide),
+    "remainder": _exact(floats.remainder),
     "divide": _rounded(np.divide),
     "reciprocal": _rounded(floats.reciprocal),
     "sqrt": _rounded(np.sqrt),

@@ -31,6 +31,19 @@ def fmod(a: Array, b: Array) -> Array:
     return np.where(b == 0, np.zeros_like(a), a - trunc_divide(a, b) * b)
 
 
+def integer_power(a: Array, exponent: Array) -> Array:
+    """By squaring. The bits of a negative exponent are as odd as it is, which is all that a base of -1 needs."""
+    a, exponent = np.broadcast_arrays(a, exponent)
+    rest, square, result = unsigned(exponent), a, np.ones_like(a)
+    while rest.any():
+        result = np.where(rest & rest.dtype.type(1), result * square, result)
+        square = square * square
+        rest = rest >> rest.dtype.type(1)
+    if a.dtype.kind == "u":
+        return result
+    return np.where((exponent < 0) & (a != 1) & (a != -1), np.zeros_like(a), result)
+
+
 # ---- shifts ------------------------------------------------------------------------------------------------------
 
 

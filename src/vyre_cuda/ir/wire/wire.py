@@ -46,7 +46,7 @@ from vyre_cuda.ir.core.nodes import (
 )
 from vyre_cuda.ir.core.ops import ATOMICS, OPS, WARP_OPS
 from vyre_cuda.ir.core.walk import assert_never
-from vyre_cuda.ir.wire.wire_tags import FIRST_VERSION, MAGIC, ExprTag, StatementTag
+from vyre_cuda.ir.wire.wire_tags import FIRST_VERSION, MAGIC, ExprTag, StatementTag, first_version
 from vyre_cuda.later import later
 
 if TYPE_CHECKING:
@@ -145,6 +145,7 @@ class _Writer:
                 self.expr(expr.index)
             case Apply():
                 op = OPS[expr.op]
+                self.needs(first_version(op, expr.operands[-1].type))
                 self.numbers(ExprTag.APPLY, op.code)
                 if op.result == "explicit":
                     self.numbers(expr.type.code)

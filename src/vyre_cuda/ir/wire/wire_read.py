@@ -50,7 +50,7 @@ from vyre_cuda.ir.core.ops import ATOMICS_BY_CODE, WARP_OPS_BY_CODE, result_type
 from vyre_cuda.ir.core.ops import BY_CODE as OP_BY_CODE
 from vyre_cuda.ir.core.types import BY_CODE as TYPE_BY_CODE
 from vyre_cuda.ir.core.types import Type, u32
-from vyre_cuda.ir.wire.wire_tags import FIRST_VERSION, MAGIC, VERSION, ExprTag, StatementTag
+from vyre_cuda.ir.wire.wire_tags import FIRST_VERSION, MAGIC, VERSION, ExprTag, StatementTag, first_version
 
 if TYPE_CHECKING:
     from vyre_cuda.ir.core.program import Program
@@ -236,6 +236,7 @@ class Reader:
             type_ = result_type(op, tuple(operand.type for operand in operands), target)
         except TypeError as error:
             raise self.fault(str(error)) from None
+        self.needs(first_version(op, operands[-1].type))
         return Apply(type_, op.name, tuple(operands))
 
     def type_of(self, buffer: str) -> Type:

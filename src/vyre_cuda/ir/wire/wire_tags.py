@@ -8,10 +8,24 @@ from __future__ import annotations
 
 from typing import Final
 
+from vyre_cuda.ir.core.ops import OPS, Op
+from vyre_cuda.ir.core.types import Type
+
 MAGIC = b"VYCP"
 # A program is written in the first version that has what it uses, so its bytes stay the same.
 FIRST_VERSION = 1
-VERSION = 2  # signed index types
+VERSION = 2  # signed index types; floor_divide and remainder of floats; integer_power
+
+
+def first_version(op: Op, operand: Type) -> int:
+    """The first version that has the op for operands of this type."""
+    if op.code in (_FLOOR_DIVIDE, _REMAINDER):
+        return 2 if operand.is_float else 1
+    return 2 if op.code > _LAST_OF_FIRST else 1
+
+
+_FLOOR_DIVIDE, _REMAINDER = OPS["floor_divide"].code, OPS["remainder"].code
+_LAST_OF_FIRST = OPS["sigmoid"].code
 
 
 class ExprTag:
