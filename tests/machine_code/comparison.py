@@ -88,28 +88,37 @@ def _judge(
         except Fault as error:
             return Verdict(DIFFERENT, text, ptx, kernel.text(), f"{_told(program, arguments)}access to {error}")
         for name, want, have in zip(_outs(program), expected, got, strict=True):
-            if not _is_same(want, have):
+            if not is_same(want, have):
                 difference = f"{name}: expected {_hexadecimal(want)}, machine code gives {_hexadecimal(have)}"
                 return Verdict(DIFFERENT, text, ptx, kernel.text(), _told(program, arguments) + difference)
     return Verdict(state, text, ptx, kernel.text(), reason)
 
 
-def run_kernel(kernel: Kernel, ptx: str, program: Program, arguments: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
-    """What the machine code stores: arrays of the shape of `outs`, which it finds filled with zeros."""
+def run_kernel(
+    kernel: Kernel, ptx: str, program: Program, arguments: Sequence[Any], outs: Sequence[Any], *, threads: int = 1
+) -> list[Any]:
+    """What the machine code leaves in each buffer that it writes; those of `outs` begin with zeros.
+
+    `outs` has an array for each such buffer. The threads of the one block run one after the other.
+    """
     memory = Memory()
-    given, empty = iter(arguments), iter(outs)
+    given, written = iter(arguments), iter(outs)
     words: dict[str, list[int]] = {}
     placed = []
     for parameter in program.parameters:
-        value = next(empty if parameter.kind == "out" else given)
+        value = np.zeros_like(next(written)) if parameter.kind == "out" else next(given)
         if parameter.kind == "scalar":
             words[parameter.name] = [int.from_bytes(np.asarray(value, parameter.type.dtype).tobytes(), "little")]
             continue
-        address = memory.place(np.zeros_like(value).tobytes() if parameter.kind == "out" else value.tobytes())
+        if parameter.kind == "inout":
+            next(written)
+        address = memory.place(value.tobytes())
         words[parameter.name] = [address, len(value)]
-        if parameter.kind == "out":
+        if parameter.is_writable:
             placed.append((address, value.dtype))
-    Machine(memory, launch_constants(ptx, words)).run(kernel, INSTRUCTIONS)
+    constants = launch_constants(ptx, words)
+    for thread in range(threads):
+        Machine(memory, constants, thread).run(kernel, INSTRUCTIONS)
     return [np.frombuffer(bytes(memory.buffers[address]), dtype) for address, dtype in placed]
 
 
@@ -129,16 +138,16 @@ def launch_constants(ptx: str, words: dict[str, list[int]]) -> bytes:
 
 
 def results(program: Program, arguments: Sequence[Any]) -> tuple[Any, ...]:
-    """What the interpreter gives for each out."""
+    """What the interpreter leaves in each buffer that the program writes."""
     found = vc.evaluate(program, *arguments)
     return found if isinstance(found, tuple) else (found,)
 
 
 def _outs(program: Program) -> list[str]:
-    return [parameter.name for parameter in program.parameters if parameter.kind == "out"]
+    return [parameter.name for parameter in program.parameters if parameter.is_writable]
 
 
-def _is_same(want: Any, have: Any) -> bool:
+def is_same(want: Any, have: Any) -> bool:
     """Bit by bit; one NaN is as good as another."""
     if want.tobytes() == have.tobytes():
         return True

@@ -15,7 +15,7 @@ from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.lower import lower
 from vyre_cuda.ir.check.validate import check
 from vyre_cuda.ir.core.program import Program, ProgramSource, program_of
-from vyre_cuda.passes.pipeline import optimize
+from vyre_cuda.passes.pipeline import prepared
 
 # PTX for the first GPU of a major generation runs on all of it and, compiled by the driver, on newer ones.
 DEFAULT_TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
@@ -66,7 +66,7 @@ def bundle(
 def compiled(kernel: GraphKernel, targets: Sequence[Target], *, source: bool, cubins: bool) -> BundledKernel:
     """A valid program, compiled for the targets."""
     program, precision, bounds = kernel.program, kernel.precision, kernel.bounds
-    body = program if bounds == "trap" else optimize(program, precision=precision, bounds=bounds)
+    body = prepared(program, precision=precision, bounds=bounds)
     variants = []
     for target in targets:
         lowered = lower(body, target, precision=precision, bounds=bounds, max_ulp=kernel.max_ulp)

@@ -7,6 +7,7 @@ number; source positions stay with what stays. A program that needs no changes i
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
 
 from vyre_cuda.errors import InternalError, ProgramError
@@ -36,6 +37,18 @@ def optimize(program: Program, *, bounds: str = "check", precision: str = "ieee"
     a program that is not valid.
     """
     passes = sequence(bounds=bounds, precision=precision)
+    return checked(program, run(program, passes), passes)
+
+
+def prepared(program: Program, *, bounds: str = "check", precision: str = "ieee", races: bool = False) -> Program:
+    """What is lowered of a valid program: `optimize`, or with traps or the check for races the user's own statements.
+
+    Failures then name what the user wrote. Constants are computed there too: what only the driver's compiler knows to
+    be constant escapes the rules against its defects.
+    """
+    if bounds != "trap" and not races:
+        return optimize(program, bounds=bounds, precision=precision)
+    passes = (("fold", partial(fold, keep_checks=True, precision=precision)),)
     return checked(program, run(program, passes), passes)
 
 

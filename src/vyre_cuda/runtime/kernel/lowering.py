@@ -12,7 +12,7 @@ from vyre_cuda.errors import CompileError
 from vyre_cuda.ir.builder.reblock import what_fixes_block
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.later import later
-from vyre_cuda.passes.pipeline import optimize
+from vyre_cuda.passes.pipeline import prepared
 from vyre_cuda.runtime.base.properties import DeviceProperties
 from vyre_cuda.runtime.kernel.occupancy import best_block
 
@@ -35,7 +35,7 @@ def lowered(
     """Lower for the newest target of the device and its driver; also returns the nanoseconds of passes and lowering."""
     begin = perf_counter_ns()
     target = target_for(properties.compute_capability, properties.driver_version)
-    body = program if races else _improved(program, precision, bounds)
+    body = prepared(program, precision=precision, bounds=bounds, races=races)
     improved = perf_counter_ns()
     found = lower(body, target, precision=precision, bounds=bounds, races=races, max_ulp=max_ulp)
     return found, improved - begin, perf_counter_ns() - improved
@@ -43,7 +43,7 @@ def lowered(
 
 def explained(error: CompileError, program: Program, *, precision: str, bounds: str) -> CompileError:
     """The driver's refusal of what `lowered` made of the program, in terms of its statements."""
-    return ptx_errors.explained(error, _improved(program, precision, bounds))
+    return ptx_errors.explained(error, prepared(program, precision=precision, bounds=bounds))
 
 
 def chosen_block(
@@ -60,11 +60,6 @@ def chosen_block(
     if fixed is not None:
         raise ValueError(f'{program.name}: block="auto" cannot be used with {fixed[0]}, which depends on the block')
     target = target_for(properties.compute_capability, properties.driver_version)
-    body = _improved(program, precision, bounds)
+    body = prepared(program, precision=precision, bounds=bounds)
     found = lower(body, target, precision=precision, bounds=bounds, max_ulp=max_ulp, fixed_block=False)
     return best_block(context, found, properties.warp_size)
-
-
-def _improved(program: Program, precision: str, bounds: str) -> Program:
-    """With traps or a check, the user's own program: failures then name the statements that the user wrote."""
-    return program if bounds == "trap" else optimize(program, precision=precision, bounds=bounds)
