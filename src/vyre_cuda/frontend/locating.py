@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import os
 import sys
 from collections.abc import Iterable
@@ -40,6 +41,11 @@ _IN_OTHER_WORDS = (
         "vc.where(...), combine with & and |, and write 0 <= i < n as (0 <= i) & (i < n)",
         "a value of the device has no truth value in Python, which runs this function: decorate it with @vc.func",
     ),
+    ("must be real number, not Value", "a value of the device in a function of Python: write vc.sqrt(x) and the like"),
+    (
+        "operand 'Value' does not support ufuncs (__array_ufunc__=None)",
+        "a value of the device in a function of NumPy: write vc.sqrt(x) and the like",
+    ),
     ("b.for_", "range"),
     ("a for_ needs integers", "range needs integers"),
     ("for_ block", "`for` block"),
@@ -74,6 +80,10 @@ def _message(error: Exception) -> str:
     if isinstance(error, UnboundLocalError):
         name = str(error).split("'")[1] if "'" in str(error) else "a name"
         return f"{name} is used before it is assigned"
+    if isinstance(error, NameError):
+        return f"{error}: assign it before, in the kernel or above it"
+    if isinstance(error, AttributeError) and "module 'vyre_cuda'" in str(error):
+        return f"{error}{_similar(error)}"
     if isinstance(error, RecursionError):
         return "the functions call each other without end: write a loop"
     if isinstance(error, (KeyError, IndexError, ZeroDivisionError, OverflowError)):
@@ -81,9 +91,17 @@ def _message(error: Exception) -> str:
     return str(error)
 
 
+def _similar(error: AttributeError) -> str:
+    """Names of the package that are like the one that it does not have."""
+    names = difflib.get_close_matches(str(error).split("'")[-2], sys.modules["vyre_cuda"].__all__)
+    return f": it has {' and '.join(names)}" if names else ": docs/functions.md lists its functions"
+
+
 def _reworded(message: str) -> str:
     for ours, theirs in _IN_OTHER_WORDS:
         message = message.replace(ours, theirs)
+    if "'Buffer'" in message:
+        message += ": read an element, as in x[i]"
     return message
 
 

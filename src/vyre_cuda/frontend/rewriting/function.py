@@ -26,8 +26,11 @@ class Rewritten:
 
     def bound(self, namespace: dict[str, object]) -> FunctionType:
         """The function, with these as its globals."""
+        around = namespace.get(self.name, self)
         exec(self.code, namespace)
-        function = namespace[self.name]
+        function = namespace.pop(self.name)
+        if around is not self:  # the name means in the body what it means around it
+            namespace[self.name] = around
         assert isinstance(function, FunctionType)
         return function
 

@@ -65,7 +65,9 @@ def refused(filename: str, node: ast.AST, message: str) -> ProgramError:
     """The error for syntax that has no meaning in a kernel."""
     line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
     end_line, end_column = getattr(node, "end_lineno", line), getattr(node, "end_col_offset", column)
-    expression = text_between(filename, line, column, line if end_line is None else end_line, end_column or column)
+    if isinstance(getattr(node, "body", None), list):  # of a compound statement, its first line
+        end_line, end_column = line, 1 << 20
+    expression = text_between(filename, line, column, end_line or line, end_column or column)
     return located(message, filename, line, column + 1, expression)
 
 

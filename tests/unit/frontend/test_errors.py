@@ -1,0 +1,65 @@
+"""Wrong kernels: each error has file, line, column and expression, and says what to write instead.
+
+`python -m pytest tests/unit/frontend/test_errors.py --update-golden` records errors.txt anew; then read the diff.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import vyre_cuda as vc
+
+HERE = Path(__file__).parent
+RECORD = HERE / "errors.txt"
+
+
+def loaded() -> Any:
+    spec = importlib.util.spec_from_file_location("wrong_kernels", HERE / "wrong_kernels.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["wrong_kernels"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+WRONG = loaded().WRONG
+
+
+def error_of(name: str) -> vc.ProgramError:
+    with pytest.raises(vc.ProgramError) as caught:
+        WRONG[name]().program()
+    return caught.value
+
+
+def recorded() -> dict[str, str]:
+    parts = RECORD.read_text().split("\n\n") if RECORD.is_file() else []
+    return dict(part.strip().split("\n", 1) for part in parts if part.strip())
+
+
+def test_errors_are_those_recorded(request: pytest.FixtureRequest) -> None:
+    found = {name: str(error_of(name)).replace(str(HERE) + "/", "") for name in WRONG}
+    if request.config.getoption("--update-golden"):
+        RECORD.write_text("\n\n".join(f"{name}\n{text}" for name, text in found.items()) + "\n")
+
+    assert found == recorded()
+
+
+@pytest.mark.parametrize("name", [name for name in WRONG if name not in ("no_source", "a_lambda")])
+def test_error_is_at_its_line_column_and_expression(name: str) -> None:
+    error = error_of(name)
+    lines = (HERE / "wrong_kernels.py").read_text().splitlines()
+
+    for finding in error.diagnostics:
+        assert finding.source is not None
+        assert finding.column is not None
+        assert finding.expression
+        file, line = finding.source
+        assert Path(file).name == "wrong_kernels.py"
+        text = " ".join(each.strip() for each in [lines[line - 1][finding.column - 1 :], *lines[line : line + 2]])
+        assert text.startswith(finding.expression.removesuffix("...")) or finding.expression.startswith("def ")

@@ -1,0 +1,681 @@
+# ruff: noqa: B007, F821, F841, RET504, SIM105
+"""Kernels that are wrong, each in one way; `errors.txt` has what is said about each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+import vyre_cuda as vc
+
+T = TypeVar("T")
+WRONG: dict[str, Callable[[], Any]] = {}
+WRITABLE = np.zeros(4, np.float32)
+TAPS = [1.0, 2.0]
+
+
+class Config:
+    scale = 2.0
+
+
+CONFIG = Config()
+
+
+def wrong(make: Callable[[], Any]) -> Callable[[], Any]:
+    """`make` decorates a function and gives the kernel, of which a program is asked."""
+    WRONG[make.__name__] = make
+    return make
+
+
+@wrong
+def undefined_name() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        out[vc.global_id.x] = x[vc.global_id.x] * scale
+
+    return f
+
+
+@wrong
+def unknown_function() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        out[0] = vc.square_root(x[0])
+
+    return f
+
+
+@wrong
+def used_before_assignment() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        out[0] = total
+        total = x[0]
+
+    return f
+
+
+@wrong
+def operands_of_two_types() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        i = vc.global_id.x
+        out[i] = 2.0 * x[i] + x[i] * i
+
+    return f
+
+
+@wrong
+def missing_cast_in_a_store() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.i32]):
+        out = vc.output(vc.f32, x.size)
+        i = vc.global_id.x
+        out[i] = x[i]
+
+    return f
+
+
+@wrong
+def another_type_for_a_variable() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        acc: vc.f32 = 0
+        acc = vc.global_id.x
+        out[0] = acc
+
+    return f
+
+
+@wrong
+def untyped_first_value() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, 1)
+        acc = 0.0
+        for j in range(x.size):
+            acc += x[j]
+        out[0] = acc
+
+    return f
+
+
+@wrong
+def number_out_of_range() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.u8]):
+        out = vc.output(vc.u8, x.size)
+        out[0] = x[0] + 256
+
+    return f
+
+
+@wrong
+def name_escapes_an_if() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        i = vc.global_id.x
+        if x[i] > 0:
+            sign = vc.f32(1)
+        else:
+            sign = vc.f32(-1)
+        out[i] = sign
+
+    return f
+
+
+@wrong
+def number_escapes_an_if() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        i = vc.global_id.x
+        if x[i] > 0:
+            sign = 1
+        out[i] = sign
+
+    return f
+
+
+@wrong
+def counter_escapes_a_loop() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.i32, x.size)
+        for j in range(x.size):
+            if x[j] > 0:
+                break
+        out[0] = j
+
+    return f
+
+
+@wrong
+def counter_is_assigned() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        for j in range(x.size):
+            j += 1
+
+    return f
+
+
+@wrong
+def and_with_an_atomic() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32], n: vc.InOut[vc.u32]):
+        if x[0] > 0 and vc.atomic_add(n, 0, 1) == 0:
+            return
+
+    return f
+
+
+@wrong
+def and_of_numbers() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.i32]):
+        out = vc.output(vc.i32, x.size)
+        i = vc.global_id.x
+        if i < x.size and x[i]:
+            out[i] = 1
+
+    return f
+
+
+@wrong
+def condition_is_no_bool() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        if x[0]:
+            out[0] = 1
+
+    return f
+
+
+@wrong
+def float_as_index() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        out[0] = x[x[0] * 2]
+
+    return f
+
+
+@wrong
+def slice_as_index() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        out[0] = x[1:3]
+
+    return f
+
+
+@wrong
+def input_is_written() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        x[vc.global_id.x] = 0
+
+    return f
+
+
+@wrong
+def buffer_is_assigned() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        x = x * 2
+
+    return f
+
+
+@wrong
+def arrays_are_multiplied() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32], y: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        out[0] = x * y
+
+    return f
+
+
+@wrong
+def python_minimum() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        out[0] = min(x[0], 1.0)
+
+    return f
+
+
+@wrong
+def python_length() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.i32, 1)
+        out[0] = len(x)
+
+    return f
+
+
+@wrong
+def python_conversion() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.i32, x.size)
+        out[0] = int(x[0])
+
+    return f
+
+
+@wrong
+def python_mathematics() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        out[0] = math.sqrt(x[0])
+
+    return f
+
+
+@wrong
+def numpy_mathematics() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        out[0] = np.sqrt(x[0])
+
+    return f
+
+
+@wrong
+def misspelled_function() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        out[0] = vc.maximun(x[0], 1.0)
+
+    return f
+
+
+@wrong
+def membership() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.i32]):
+        out = vc.output(vc.i32, x.size)
+        if x[0] in (1, 2):
+            out[0] = 1
+
+    return f
+
+
+@wrong
+def identity() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.i32]):
+        out = vc.output(vc.i32, x.size)
+        if x[0] is not None:
+            out[0] = 1
+
+    return f
+
+
+@wrong
+def loop_over_an_array() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, 1)
+        for v in x:
+            out[0] += v
+
+    return f
+
+
+@wrong
+def break_under_a_condition_in_a_python_loop() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, 1)
+        for k in vc.unrolled(4):
+            if x[k] > 0:
+                break
+
+    return f
+
+
+@wrong
+def try_statement() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        try:
+            x[0] = 1
+        except IndexError:
+            pass
+
+    return f
+
+
+@wrong
+def with_statement() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        with open("log") as log:
+            x[0] = 1
+
+    return f
+
+
+@wrong
+def raise_statement() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        if x[0] < 0:
+            raise ValueError("negative")
+
+    return f
+
+
+@wrong
+def walrus() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        if (v := x[0]) > 0:
+            x[0] = v * 2
+
+    return f
+
+
+@wrong
+def else_of_a_loop() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        for j in range(4):
+            x[j] = 0
+        else:
+            x[5] = 1
+
+    return f
+
+
+@wrong
+def returned_value() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        return out
+
+    return f
+
+
+@wrong
+def starred_assignment() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        first, *rest = x[0], x[1], x[2]
+
+    return f
+
+
+@wrong
+def attribute_assignment() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32], c: vc.const = CONFIG):
+        c.scale = 2
+
+    return f
+
+
+@wrong
+def type_without_value() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        acc: vc.f32
+        acc = x[0]
+        x[1] = acc
+
+    return f
+
+
+@wrong
+def python_list_changes_on_the_device() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        seen = [0, 0]
+        if x[0] > 0:
+            seen[0] = 1
+        x[1] = vc.f32(seen[0])
+
+    return f
+
+
+@vc.func
+def factorial(n):
+    if n <= 1:
+        return n
+    return n * factorial(n - 1)
+
+
+@wrong
+def recursion() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.i32]):
+        x[0] = factorial(x[0])
+
+    return f
+
+
+def plain_absolute(v: Any) -> Any:
+    if v < 0:
+        return -v
+    return v
+
+
+@wrong
+def control_flow_in_a_plain_function() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        x[0] = plain_absolute(x[0])
+
+    return f
+
+
+@vc.func
+def sometimes(v):
+    if v > 0:
+        return v
+
+
+@wrong
+def function_returns_on_some_paths() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        x[0] = sometimes(x[0])
+
+    return f
+
+
+@vc.func
+def first_positive(x):
+    for j in range(x.size):
+        if x[j] > 0:
+            return j
+    return x.size
+
+
+@wrong
+def function_returns_in_a_loop() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        x[0] = vc.f32(first_positive(x))
+
+    return f
+
+
+@wrong
+def kernel_in_a_kernel() -> Any:
+    @vc.kernel
+    def inner(x: vc.InOut[vc.f32]):
+        x[0] = 1
+
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        inner(x)
+
+    return f
+
+
+@wrong
+def captured_array_that_can_be_written() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        x[0] = WRITABLE[0]
+
+    return f
+
+
+@wrong
+def captured_list() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        for tap in TAPS:
+            x[0] += tap
+
+    return f
+
+
+@wrong
+def captured_object() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        x[0] *= CONFIG.scale
+
+    return f
+
+
+@wrong
+def output_without_a_name() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        vc.output(vc.f32, x.size)[0] = x[0]
+
+    return f
+
+
+@wrong
+def output_in_a_block() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        if x[0] > 0:
+            out = vc.output(vc.f32, x.size)
+            out[0] = 1
+
+    return f
+
+
+@wrong
+def size_read_from_memory() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.u32]):
+        out = vc.output(vc.f32, x[0])
+        out[0] = 1
+
+    return f
+
+
+@wrong
+def barrier_in_a_branch() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        if vc.thread_id.x < 10:
+            vc.barrier()
+        x[0] = 1
+
+    return f
+
+
+@wrong
+def no_annotation() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32], a):
+        pass
+
+    return f
+
+
+@wrong
+def array_without_a_type() -> Any:
+    @vc.kernel
+    def f(x: vc.In, a: vc.f32):
+        pass
+
+    return f
+
+
+@wrong
+def python_type_as_annotation() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32], a: float):
+        pass
+
+    return f
+
+
+@wrong
+def default_of_a_scalar() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32], a: vc.f32 = 1.0):
+        pass
+
+    return f
+
+
+@wrong
+def any_number_of_parameters() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32], *others: vc.In[vc.f32]):
+        pass
+
+    return f
+
+
+@wrong
+def failed_assertion_when_built() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32], n: vc.const = 3):
+        assert n % 2 == 0, "n must be even"
+        x[0] = n
+
+    return f
+
+
+@wrong
+def division_by_zero_when_built() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32], n: vc.const = 0):
+        x[0] = 1 / n
+
+    return f
+
+
+@wrong
+def no_source() -> Any:
+    names: dict[str, Any] = {"vc": vc}
+    exec("def f(x: vc.In[vc.f32]):\n    pass\n", names)
+    return vc.kernel(names["f"])
+
+
+@wrong
+def a_lambda() -> Any:
+    return vc.kernel(lambda x: None)
