@@ -93,7 +93,7 @@ def _message(error: Exception) -> str:
 
 def _similar(error: AttributeError) -> str:
     """Names of the package that are like the one that it does not have."""
-    names = difflib.get_close_matches(str(error).split("'")[-2], sys.modules["vyre_cuda"].__all__)
+    names = difflib.get_close_matches(str(error).split("'")[-2], sys.modules["vyre_cuda"].__all__, cutoff=0.8)
     return f": it has {' and '.join(names)}" if names else ": docs/functions.md lists its functions"
 
 

@@ -1,4 +1,4 @@
-# ruff: noqa: B007, F821, F841, RET504, SIM105
+# ruff: noqa: F821, F841, RET504, SIM105
 """Kernels that are wrong, each in one way; `errors.txt` has what is said about each."""
 
 from __future__ import annotations
