@@ -328,8 +328,15 @@ static void failures_take_no_more(void) {
   tear_down();
 }
 
+/* What the thread sanitizer has for each thread, which pthread_create takes from its stack. */
+#ifdef __SANITIZE_THREAD__
+#define ON_STACK (1u << 20)
+#else
+#define ON_STACK 0u
+#endif
+
 /* A stack of 64 KiB whose lower part is painted, a guard page, and memory of somebody else. */
-#define STACK (64u << 10)
+#define STACK ((64u << 10) * (MOST_BYTES / 8192u) + ON_STACK)
 #define GUARD 4096u
 #define VICTIM (256u << 10)
 
@@ -342,7 +349,7 @@ static void *all_in_thread(void *unused) {
 static void a_small_stack_is_enough_and_its_neighbor_is_left_alone(void) {
   set_up();
   CHECK(emulator_set("stream_mode", THREADED) == 0);
-  const size_t bytes = VICTIM + GUARD + STACK * (MOST_BYTES / 8192u);
+  const size_t bytes = VICTIM + GUARD + STACK;
   uint8_t *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   CHECK(memory != MAP_FAILED);
   memset(memory, 0x5a, bytes);
