@@ -114,6 +114,42 @@ def test_check_takes_all_programs_of_a_python_file(tmp_path: Path, capsys: pytes
     assert [p["name"] for p in json.loads(capsys.readouterr().out)["programs"]] == ["first", "second"]
 
 
+KERNELS = """
+import vyre_cuda as vc
+
+@vc.kernel
+def doubled(x: vc.In[vc.f32]):
+    out = vc.output(vc.f32, x.size)
+    out[vc.global_id.x] = x[vc.global_id.x] * 2
+
+@vc.kernel
+def scaled(x: vc.In[vc.f32], by: vc.const = 3):
+    out = vc.output(vc.f32, x.size)
+    out[vc.global_id.x] = x[vc.global_id.x] * by
+
+@vc.kernel
+def still_open(x: vc.In[vc.f32], by: vc.const):
+    out = vc.output(vc.f32, x.size)
+    out[vc.global_id.x] = x[vc.global_id.x] * by
+"""
+
+
+def test_check_takes_kernel_functions_without_open_parameters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", write(tmp_path, "kernels.py", KERNELS), "--json"]) == 0
+    assert [each["name"] for each in json.loads(capsys.readouterr().out)["programs"]] == ["doubled", "scaled"]
+
+
+def test_error_of_a_kernel_function_has_its_column(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path, "mixed.py", KERNELS.replace("* 2", "* vc.global_id.x"))
+
+    assert main(["check", path, "--json"]) == 1
+    (finding,) = json.loads(capsys.readouterr().out)["diagnostics"]
+    assert (finding["file"], finding["line"], finding["column"]) == (path, 7, 27)
+    assert finding["expression"] == "x[vc.global_id.x] * vc.global_id.x"
+
+
 def test_builder_error_shows_the_python_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path, "mixed.py", TWO_PROGRAMS.replace("= x[vc.global_id.x]", "= x[0] + vc.u32(1)"))
 

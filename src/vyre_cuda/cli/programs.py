@@ -78,5 +78,6 @@ def _findings(diagnostics: Sequence[Diagnostic]) -> list[dict[str, Any]]:
     findings = []
     for diagnostic in diagnostics:
         file, line = diagnostic.source or (None, None)
-        findings.append({"message": diagnostic.message, "file": file, "line": line, "path": list(diagnostic.path)})
+        place = {"file": file, "line": line, "column": diagnostic.column, "expression": diagnostic.expression}
+        findings.append({"message": diagnostic.message, **place, "path": list(diagnostic.path)})
     return findings

@@ -13,7 +13,7 @@ from typing import Any
 
 import vyre_cuda as vc
 from vyre_cuda.cli.failures import UsageError
-from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.program import Program, ProgramSource
 
 # What a script may raise; a ProgramError is reported with its own place and text.
 _SCRIPT_ERRORS = (
@@ -39,7 +39,10 @@ def load_programs(path: Path) -> list[Program]:
     _text(path)
     found = _module_level_programs(_executed(path))
     if not found:
-        raise UsageError(f"{path} defines no program at module level (a vc.Program, what Builder.build() returns)")
+        raise UsageError(
+            f"{path} defines no program at module level (a vc.Program, what Builder.build() returns, or a kernel "
+            "function without open parameters)"
+        )
     return found
 
 
@@ -86,5 +89,9 @@ def _line_in(path: Path, error: BaseException) -> str:
 
 
 def _module_level_programs(names: dict[str, Any]) -> list[Program]:
-    """The programs in order of definition; an object with two names, or two equal ones, count as one program."""
-    return list(dict.fromkeys(value for value in names.values() if isinstance(value, Program)))
+    """The programs in order of definition, those of kernel functions too, unless they have open parameters; an object
+    with two names, or two equal ones, count as one program."""
+    sources = (value for value in names.values() if isinstance(value, ProgramSource) and not value.is_open)
+    programs = {id(source): source.program() for source in sources}
+    found = (programs.get(id(value), value) for value in names.values())
+    return list(dict.fromkeys(value for value in found if isinstance(value, Program)))

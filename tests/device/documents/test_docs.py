@@ -21,6 +21,7 @@ PAGES = (
     "docs/functions.md",
     "docs/graphs.md",
     "docs/interop.md",
+    "docs/kernels.md",
     "docs/programs.md",
     "docs/telemetry.md",
     "docs/diagnostics.md",

@@ -78,6 +78,11 @@ class ProgramSource:
 
     __slots__ = ()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it has parameters that are still to be given."""
+        raise NotImplementedError
+
     def program(self) -> Program:
         """The program."""
         raise NotImplementedError

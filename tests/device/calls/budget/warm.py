@@ -14,12 +14,16 @@ import itertools
 import json
 import sys
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import numpy as np
 
 import vyre_cuda as vc
+from vyre_cuda.runtime.device import default_device
 from vyre_cuda.testing.emulator import Emulator
 
+T = TypeVar("T")
+CAPTURED = 2.0
 Way = Callable[[], object]
 
 ELEMENTS = 64
@@ -45,6 +49,9 @@ STEPS = {
     "launch_stream": 2,
     "host_out": 1,
     "host_new": 1,
+    "function_new": 1,
+    "function_open": 1,
+    "function_resident": 1,
     "empty": 1,
     "record": 1,
     "synchronize": 1,
@@ -71,6 +78,41 @@ def saxpy() -> vc.Program:
     with b.if_(i < out.size):
         out[i] = a * x[i] + y[i]
     return b.build()
+
+
+@vc.kernel(block=BLOCK)
+def saxpy_function(x: vc.In[vc.f32], y: vc.In[vc.f32], a: vc.f32):
+    out = vc.output(vc.f32, x.size)
+    i = vc.global_id.x
+    if i < out.size:
+        out[i] = a * x[i] + y[i]
+
+
+@vc.kernel(block=BLOCK)
+def open_function(x: vc.In[T], y: vc.In[T], a: vc.const, b: vc.const = 1):
+    out = vc.output(T, x.size)
+    i = vc.global_id.x
+    if i < out.size:
+        out[i] = T(a) * x[i] + y[i] * T(b) * CAPTURED
+
+
+def functions(device: vc.Device) -> Mapping[str, Way]:
+    """Calls of kernel functions: one without open parameters, one with a type, a const and a captured number, and one
+    with device arrays."""
+    default_device._opened[:] = [device]
+    host = np.arange(ELEMENTS, dtype=np.float32)
+    x = device.array(host)
+
+    def function_new() -> None:
+        saxpy_function(host, host, 2.0)
+
+    def function_open() -> None:
+        open_function(host, host, a=3)
+
+    def function_resident() -> None:
+        saxpy_function(x, x, 2.0)
+
+    return {"function_new": function_new, "function_open": function_open, "function_resident": function_resident}
 
 
 def wide(buffers: int, scalars: int) -> vc.Program:
@@ -214,6 +256,7 @@ def ways(device: vc.Device) -> Mapping[str, Way]:
         "launch_stream": launch_stream,
         "host_out": host_out,
         "host_new": host_new,
+        **functions(device),
         "empty": empty,
         **doors(device),
     }
