@@ -39,7 +39,7 @@ class Function:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         builder = running(f"func {self._function.__name__}")
-        if not isinstance(builder, Builder):
+        if builder._scope.runs:
             return builder.call(self, args, kwargs)
         if _depth.calls >= MOST_CALLS:
             name = self._function.__name__

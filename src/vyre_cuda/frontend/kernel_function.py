@@ -26,10 +26,12 @@ from vyre_cuda.ir.core.types import Type, i32
 from vyre_cuda.later import later
 
 if TYPE_CHECKING:
+    from vyre_cuda.frontend.python import run
     from vyre_cuda.runtime.device import default_device as default
     from vyre_cuda.runtime.device.device import Device
     from vyre_cuda.runtime.memory import array as arrays
 else:
+    run = later("vyre_cuda.frontend.python.run")
     default = later("vyre_cuda.runtime.device.default_device")
     arrays = later("vyre_cuda.runtime.memory.array")
 
@@ -38,6 +40,7 @@ Block = int | tuple[int, ...] | Literal["auto"]
 # Programs that a function keeps; the oldest make room.
 MOST_PROGRAMS = 256
 _OPTIONS = ("out", "grid", "iterations", "timeout")
+_PYTHON_OPTIONS = ("out", "grid")
 
 
 @call_by_vector
@@ -118,6 +121,21 @@ class KernelFunction(FunctionDispatcher, ProgramSource):
         return self._definition
 
     # ---- calls
+
+    def python(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the function as Python, thread by thread, on NumPy arrays, and return what a call returns.
+
+        The function runs under its own file and lines, so print and a debugger work in it. Its values are typed numbers
+        with the bits of `vc.evaluate`; the arguments, with `out=` and `grid=`, and the errors are those of
+        `vc.evaluate` too, beside the consts.
+        """
+        arguments, options = self._arguments(args, kwargs)
+        for each in options:
+            if each not in _PYTHON_OPTIONS:
+                raise TypeError(f"{self._name}.python takes no {each}=")
+        given = specialization.open_of(self._name, self._parameters, arguments, {})
+        program = run.untraced(lambda: self._program(given))
+        return run.run(self._defined(), program, given, arguments, options)
 
     def _first_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of a kind that is not remembered."""

@@ -52,13 +52,13 @@ def evaluate(
         raise TypeError(f"evaluate takes a Program, not a {type(program).__name__} (a Builder needs .build())")
     validate.check(found)
     call = bind(found, args, kwargs, out=out, grid=grid)
-    memory = _buffers(call)
+    memory = buffers(call)
     with np.errstate(all="ignore"):
         _launch(call, memory)
     return call.deliver({name: buffer.data.view(buffer.type.dtype) for name, buffer in memory.items()})
 
 
-def _buffers(call: Call) -> dict[str, Memory]:
+def buffers(call: Call) -> dict[str, Memory]:
     """A buffer per parameter; those that the program may write are copied."""
     buffers = {}
     for parameter in call.program.parameters:
@@ -79,20 +79,20 @@ def _memory_dtype(type_: Type) -> np.dtype[Any]:
     return type_.unsigned if type_ is bool_ else type_.storage
 
 
-def _launch(call: Call, buffers: Mapping[str, Memory]) -> None:
+def _launch(call: Call, parameters: Mapping[str, Memory]) -> None:
     """Chunks run in the order of their blocks, so the first that fails has the lowest thread that does."""
     blocks = call.geometry.blocks
     step = _blocks_per_chunk(call.program, call.geometry)
     for first in range(0, blocks, max(step, 1)):
         lanes = Lanes(call.geometry, first, min(step, blocks - first))
-        memory = {**buffers, **_shared(call.program, lanes)}
+        memory = {**parameters, **shared(call.program, lanes)}
         execution = Execution(call.program, Scope(lanes, call.scalars, memory))
         execution.run(call.program.body, Mask.full(lanes.count))
         if execution.failure is not None:
             _raise_failure(call.program, execution.failure, lanes)
 
 
-def _shared(program: Program, lanes: Lanes) -> dict[str, Memory]:
+def shared(program: Program, lanes: Lanes) -> dict[str, Memory]:
     """A zeroed row per block; floats added to shared memory keep their subnormals (PTX ISA, "atom")."""
     return {
         array.name: Memory(

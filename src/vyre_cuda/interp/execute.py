@@ -98,13 +98,13 @@ class _Loop:
 
 
 class Execution:
-    """One chunk of one launch."""
+    """One chunk of one launch; lanes of `failed` have failed an assertion before."""
 
-    def __init__(self, program: Program, scope: Scope) -> None:
+    def __init__(self, program: Program, scope: Scope, failed: Mask | None = None) -> None:
         self._program = program
         self._scope = scope
         self._nobody = Mask.empty(scope.lanes.count)
-        self._failed = self._nobody
+        self._failed = self._nobody if failed is None else failed
         self._loops: list[_Loop] = []
         self.failure: Failure | None = None
 

@@ -33,3 +33,12 @@ def test_kernel_has_the_results_of_numpy_and_the_bits_of_the_interpreter(
     for found, expected in zip(interpreted, case.expected, strict=True):
         np.testing.assert_allclose(found, expected, atol=case.tolerance, rtol=case.tolerance)
     assert [each.tobytes() for each in on_device] == [each.tobytes() for each in interpreted]
+
+
+@pytest.mark.thin(4)
+@pytest.mark.parametrize("make", CASES.values(), ids=CASES)
+def test_kernel_as_python_has_the_bits_of_the_interpreter(make: Callable[[], Case]) -> None:
+    case = make()
+    interpreted = listed(vc.evaluate(case.kernel.program(**case.given, **case.types), *case.arguments))
+    as_python = listed(case.kernel.python(*case.arguments, **case.given))
+    assert [array.tobytes() for array in as_python] == [array.tobytes() for array in interpreted]

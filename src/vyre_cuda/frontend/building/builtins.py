@@ -50,6 +50,8 @@ def replaced(builder: Builder, function: Any) -> Any:
     """What a call of one of Python's functions calls; another function of that name is itself."""
     if not callable(function) or isinstance(function, Buffer):
         return function
+    if function is breakpoint:
+        return _nothing
     if function is print:
         return _print(builder)
     if _holds(_REFUSED, function):
@@ -79,6 +81,10 @@ def _only_python(function: Callable[..., Any]) -> Callable[..., Any]:
 
 # They take Python's tuples and lists of values as they are.
 _CONTAINERS = (enumerate, filter, len, list, map, reversed, tuple, zip, iter, next, isinstance)
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """A breakpoint, which only the function as Python has."""
 
 
 def _print(builder: Builder) -> Callable[..., None]:

@@ -37,7 +37,7 @@ def build(definition: Definition, types: Mapping[str, Type], constants: Mapping[
     try:
         builder = Builder(function.__name__, block=definition.block, index=definition.index)
         given = [_declared(builder, parameter, types, constants) for parameter in definition.parameters]
-        entered = namespace_of(builder, function, rewritten, filename, _types_by_name(definition, types))
+        entered = namespace_of(builder, function, rewritten, filename, types_by_name(definition, types))
         code = rewritten.bound(entered)
         with Running(builder):
             code(Activation(builder), *given)
@@ -61,7 +61,7 @@ def _declared(
     return declare(name, type_) if parameter.ndim == 1 else declare(name, type_, ndim=parameter.ndim)
 
 
-def _types_by_name(definition: Definition, types: Mapping[str, Type]) -> dict[str, Type]:
+def types_by_name(definition: Definition, types: Mapping[str, Type]) -> dict[str, Type]:
     """What the names of TypeVars stand for in the body."""
     around = {**definition.function.__globals__}
     cells = zip(definition.function.__code__.co_freevars, definition.function.__closure__ or (), strict=True)

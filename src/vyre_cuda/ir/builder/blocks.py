@@ -103,7 +103,7 @@ class ElseBlock(BlockStatement):
 
 class ForBlock(BlockStatement):
     def __init__(self, scope: Scope, lo: Operand, hi: Operand, step: Operand, source: Source) -> None:
-        start, stop = _bounds(scope, lo, hi, source)
+        start, stop = bounds(scope, lo, hi, source)
         by = place(scope, step, source, start.type, "step")
         if isinstance(node_of(by), Const) and node_of(by) == Const(by.type, 0):
             raise program_error("with a step of 0 the loop never runs", source)
@@ -154,7 +154,7 @@ def _open_arms(scope: Scope, what: str, source: Source) -> tuple[Arm, ...]:
     return arms
 
 
-def _bounds(scope: Scope, lo: Operand, hi: Operand, source: Source) -> tuple[Value, Value]:
+def bounds(scope: Scope, lo: Operand, hi: Operand, source: Source) -> tuple[Value, Value]:
     """Both bounds with one type: a number takes the other's, two numbers that of a NumPy scalar or the index type."""
     own = next((by_dtype(bound.dtype) for bound in (lo, hi) if isinstance(bound, np.integer)), None)
     lo, hi = (int(bound) if isinstance(bound, np.integer) else bound for bound in (lo, hi))

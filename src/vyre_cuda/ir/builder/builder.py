@@ -19,7 +19,7 @@ from vyre_cuda.ir.builder.operators import Operand
 from vyre_cuda.ir.builder.prune import drop_unread_results
 from vyre_cuda.ir.builder.reblock import what_fixes_block
 from vyre_cuda.ir.builder.scopes import Scope, caller, check_name, program_error
-from vyre_cuda.ir.builder.values import Value, bind, node_of, place
+from vyre_cuda.ir.builder.values import Value, bind, leaf, node_of, place
 from vyre_cuda.ir.check.validate import check
 from vyre_cuda.ir.core.nodes import (
     Apply,
@@ -104,7 +104,7 @@ class Builder(AtomicMethods, WarpMethods):
     def scalar(self, name: str, type_: Type, /) -> Value:
         """A scalar parameter, passed by value."""
         source = self._declare(name, "scalar", type_, None)
-        return Value(Scalar(type_, name, source), source, self._scope)
+        return leaf(self._scope, Scalar(type_, name, source), source)
 
     def shared(self, name: str, type_: Type, /, size: int) -> Buffer:
         """An array of `size` elements that the threads of one block share, zero when the block starts."""

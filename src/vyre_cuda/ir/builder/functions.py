@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vyre_cuda.ir.builder.operators import Expression, Operand
-from vyre_cuda.ir.builder.scopes import Scope, caller
-from vyre_cuda.ir.builder.values import Unplaced, Value, apply, operate
+from vyre_cuda.ir.builder.scopes import Scope, caller, running
+from vyre_cuda.ir.builder.values import Unplaced, Value, apply, leaf, operate
 from vyre_cuda.ir.core.nodes import Id, IdKind
 from vyre_cuda.ir.core.ops import OPS
 from vyre_cuda.ir.core.types import Type as Type
@@ -53,8 +53,10 @@ class LaunchId:
         source = caller()
 
         def placed(scope: Scope, _: Sequence[Operand]) -> Value:
-            return Value(Id(scope.index, self._kind, axis, source), source, scope)
+            return leaf(scope, Id(scope.index, self._kind, axis, source), source)
 
+        if running.scope is not None:
+            return placed(running.scope, ())
         return Unplaced(placed, (), None, source)
 
     def __repr__(self) -> str:
@@ -70,7 +72,7 @@ grid_dim = LaunchId("grid_dim")  # blocks in the grid
 
 def _lane_id(scope: Scope, _: Sequence[Operand]) -> Value:
     source = caller()
-    return Value(Id(scope.index, "lane_id", 0, source), source, scope)
+    return leaf(scope, Id(scope.index, "lane_id", 0, source), source)
 
 
 lane_id: Value = Unplaced(_lane_id, (), None, caller())  # within the warp: the linear thread number modulo 32

@@ -13,7 +13,18 @@ import numpy as np
 
 from vyre_cuda.ir.builder.operators import Expression, Operand
 from vyre_cuda.ir.builder.scopes import Block, Scope, caller, out_of_block, program_error
-from vyre_cuda.ir.builder.values import BY_SYMBOL, Value, fitting, local, made_here, node_of, operate, place, read_here
+from vyre_cuda.ir.builder.values import (
+    BY_SYMBOL,
+    Value,
+    fitting,
+    leaf,
+    local,
+    made_here,
+    node_of,
+    operate,
+    place,
+    read_here,
+)
 from vyre_cuda.ir.core.nodes import Assign, Load, Local, Size, Source, Store
 from vyre_cuda.ir.core.types import Type
 
@@ -55,7 +66,7 @@ class Buffer:
     @property
     def size(self) -> Value:
         source = caller()
-        return Value(Size(self._scope.index, self._name, source), source, self._scope)
+        return leaf(self._scope, Size(self._scope.index, self._name, source), source)
 
     def __getitem__(self, index: Operand) -> Value:
         source = caller()

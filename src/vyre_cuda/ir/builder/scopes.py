@@ -10,7 +10,8 @@ from __future__ import annotations
 import os.path
 import sys
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from threading import local as thread_local
+from typing import Any, ClassVar, Literal, TypeVar
 
 from vyre_cuda.errors import Diagnostic, ProgramError
 from vyre_cuda.ir.core.identifiers import RESERVED, is_identifier
@@ -85,7 +86,12 @@ def out_of_block(name: str, block: Block, source: Source) -> ProgramError:
 
 
 class Scope:
-    """The program under construction: the innermost open block, and the names that are taken."""
+    """The program under construction: the innermost open block, and the names that are taken.
+
+    In a scope that `runs`, a statement is executed when it is appended, and an expression has a value at once.
+    """
+
+    runs: ClassVar[bool] = False
 
     __slots__ = ("_names", "_suffixes", "block", "built", "index", "placed", "program", "unentered")
 
@@ -109,6 +115,10 @@ class Scope:
         """Raises ProgramError after `build`."""
         if self.built:
             raise program_error(f"the builder of {self.program} is finished: build() was called", source)
+
+    def value(self, node: Expr, source: Source) -> Any:
+        """The value of a node now, in a scope that runs."""
+        raise NotImplementedError
 
     # ---- statements
 
@@ -226,3 +236,11 @@ def check_name(name: str, what: str, source: Source) -> None:
         )
     if name in RESERVED and (what, name) != ("local", "lane_id"):
         raise program_error(f"{what} {name}: the name is a keyword of the text format", source)
+
+
+class _Running(thread_local):
+    scope: Scope | None = None
+
+
+# The scope that runs on this host thread: what belongs to no builder gets its value there.
+running = _Running()

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from vyre_cuda.ir.builder.operators import Expression, Number, Operand
-from vyre_cuda.ir.builder.scopes import Block, Scope, caller, out_of_block, program_error
+from vyre_cuda.ir.builder.scopes import Block, Scope, caller, out_of_block, program_error, running
 from vyre_cuda.ir.core.nodes import Apply, Const, Expr, Local, Source
 from vyre_cuda.ir.core.ops import OPS, Op, result_type
 from vyre_cuda.ir.core.scalars import bits_of
@@ -104,7 +104,9 @@ def operate(rows: tuple[Op, ...], operands: Sequence[Operand], explicit: Type | 
     values = tuple(_read(operand, source, rows[0].name) for operand in operands)
     scope = next((v._scope for v in values if isinstance(v, Value) and v._scope is not None), None)
     if scope is None:
-        return _unplaced_op(rows, values, explicit, source)
+        scope = running.scope
+        if scope is None:
+            return _unplaced_op(rows, values, explicit, source)
     return _place_op(scope, rows, values, explicit, source)
 
 
@@ -133,16 +135,26 @@ def place(scope: Scope, operand: Operand, source: Source, type_: Type | None = N
 
 def local(scope: Scope, node: Local) -> Value:
     """The value of a local of the current block."""
+    if scope.runs:
+        return leaf(scope, node, node.source or scope.block.source)
     return Value(node, node.source or scope.block.source, scope, block=scope.block)
 
 
 def bind(scope: Scope, value: Value, name: str, source: Source) -> Value:
     """The value as a new local of the current block."""
-    return local(scope, scope.let(name, value._node, source))
+    return value if scope.runs else local(scope, scope.let(name, value._node, source))
+
+
+def leaf(scope: Scope, node: Expr, source: Source) -> Value:
+    """The value of an id, a size or a scalar parameter, which can be used anywhere."""
+    value: Value = scope.value(node, source) if scope.runs else Value(node, source, scope)
+    return value
 
 
 def read_here(scope: Scope, value: Value, source: Source) -> Value:
     """The value as it is now, as a new local of the current block."""
+    if scope.runs:
+        return value
     return scope.append_read("t", value._node, source, lambda made: local(scope, made))
 
 
@@ -159,6 +171,8 @@ def node_of(value: Value) -> Expr:
 
 def made_here(scope: Scope, node: Expr, operands: Sequence[Value], source: Source) -> Value:
     """The value of a node that holds the trees of `operands`, for use in the current block."""
+    if scope.runs:
+        return leaf(scope, node, source)
     return Value(node, source, scope, size=1 + sum(v._size for v in operands), block=scope.block)
 
 
@@ -237,6 +251,8 @@ def _place_op(
     op, values, result = _typed(rows, placed, explicit, source)
     values = fitting(scope, values, source)
     node = Apply(result, op.name, tuple(v._node for v in values), source)
+    if scope.runs:
+        return leaf(scope, node, source)
     if any(v._block is not None for v in values):
         return made_here(scope, node, values, source)
     return Value(node, source, scope, size=1 + sum(v._size for v in values))
@@ -285,7 +301,8 @@ def _convert(type_: Type, value: Any) -> Value:
     """What calling a type does: cast an expression, or make a constant."""
     if isinstance(value, Expression):
         return operate((OPS["cast"],), (value,), explicit=type_)
-    return constant(type_, value, caller())
+    made = constant(type_, value, caller())
+    return made if running.scope is None else leaf(running.scope, made._node, made._source)
 
 
 Type.convert = _convert

@@ -1,0 +1,115 @@
+"""The builder that a kernel function uses while it runs as Python: what is declared exists, statements take effect."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from vyre_cuda.frontend.building.namespace import namespace_of
+from vyre_cuda.frontend.current import Running
+from vyre_cuda.frontend.python.rewrite import python_function
+from vyre_cuda.frontend.python.running import RunningScope
+from vyre_cuda.frontend.python.scalar import Scalar
+from vyre_cuda.ir.builder.builder import Builder
+from vyre_cuda.ir.builder.handles import Buffer
+from vyre_cuda.ir.builder.operators import Operand
+from vyre_cuda.ir.builder.scopes import running
+from vyre_cuda.ir.builder.values import Value, leaf, node_of, place
+from vyre_cuda.ir.core.nodes import Scalar as ScalarNode
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import Type
+
+if TYPE_CHECKING:
+    from vyre_cuda.frontend.function import Function
+
+
+class RunningBuilder(Builder):
+    """Runs the threads of one launch of `program`.
+
+    What a body declares is known from the program: each thread declares the same, in the same order, because
+    declarations stand in no block.
+    """
+
+    _scope: RunningScope
+
+    def __init__(self, program: Program) -> None:
+        self._scope = RunningScope(program)
+        self._program = program
+        self._functions: dict[int, Any] = {}
+
+    @property
+    def name(self) -> str:
+        return self._program.name
+
+    @property
+    def scope(self) -> RunningScope:
+        return self._scope
+
+    def parameter(self, name: str) -> Buffer | Value:
+        """What the function gets for the parameter of this name."""
+        row = next(p for p in self._program.parameters if p.name == name)
+        source = row.source or ("", 0)
+        if row.kind == "scalar":
+            return leaf(self._scope, ScalarNode(row.type, name, source), source)
+        return Buffer(self._scope, name, row.type, row.kind)
+
+    # ---- declarations
+
+    def output(self, name: str, type_: Type, /, size: Operand | None = None) -> Buffer:
+        return Buffer(self._scope, name, type_, "out")
+
+    def shared(self, name: str, type_: Type, /, size: int) -> Buffer:
+        thread = self._scope.thread
+        thread.declared += 1
+        return Buffer(self._scope, self._program.shared[thread.declared - 1].name, type_, "shared")
+
+    def work(self, *items: Operand) -> None:
+        pass  # the number of threads is known
+
+    # ---- functions
+
+    def call(self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The values of a `vc.func`. A number that one of its paths returns has the type of the other paths."""
+        found = self._functions.get(id(function))
+        if found is None:
+            found = self._functions[id(function)] = self._python(function)
+        returned = found(*args, **kwargs)
+        if not any(isinstance(each, (bool, int, float)) for each in _each(returned)):
+            return returned
+        patterns = _each(self._pattern(function, args, kwargs))
+        values = [self._like(pattern, each) for pattern, each in zip(patterns, _each(returned), strict=True)]
+        return tuple(values) if isinstance(returned, tuple) else values[0]
+
+    def _python(self, function: Function) -> Any:
+        plain, source = function._function, function._source
+        names = namespace_of(self, plain, function._code(), source.filename, {})
+        code = python_function(source.tree(plain.__name__), source.filename, names)
+        code.__defaults__, code.__kwdefaults__ = plain.__defaults__, plain.__kwdefaults__
+        return code
+
+    def _pattern(self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What the function gives where it is built, for arguments of these types."""
+        scratch = Builder(self.name, index=self._program.index)
+        positional = [_parameter(scratch, f"a{number}", value) for number, value in enumerate(args)]
+        named = {name: _parameter(scratch, f"k_{name}", value) for name, value in kwargs.items()}
+        before, running.scope = running.scope, None
+        try:
+            with Running(scratch):
+                return function(*positional, **named)
+        finally:
+            running.scope = before
+
+    def _like(self, pattern: Any, value: Any) -> Any:
+        if not isinstance(pattern, Value):
+            return value
+        source = pattern._source
+        return self._scope.value(node_of(place(self._scope, value, source, pattern.type)), source)
+
+
+def _each(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _parameter(builder: Builder, name: str, value: Any) -> Any:
+    if isinstance(value, Scalar):
+        return builder.scalar(name, value.type)
+    return builder.inout(name, value.type) if isinstance(value, Buffer) else value
