@@ -34,19 +34,32 @@ if TYPE_CHECKING:
     from vyre_cuda.errors import RecordingError as RecordingError
     from vyre_cuda.errors import ResourceError as ResourceError
     from vyre_cuda.errors import UnsupportedError as UnsupportedError
-    from vyre_cuda.frontend.annotations import In as In
-    from vyre_cuda.frontend.annotations import In2 as In2
-    from vyre_cuda.frontend.annotations import In3 as In3
-    from vyre_cuda.frontend.annotations import In4 as In4
-    from vyre_cuda.frontend.annotations import InOut as InOut
-    from vyre_cuda.frontend.annotations import InOut2 as InOut2
-    from vyre_cuda.frontend.annotations import InOut3 as InOut3
-    from vyre_cuda.frontend.annotations import InOut4 as InOut4
-    from vyre_cuda.frontend.annotations import Out as Out
-    from vyre_cuda.frontend.annotations import Out2 as Out2
-    from vyre_cuda.frontend.annotations import Out3 as Out3
-    from vyre_cuda.frontend.annotations import Out4 as Out4
-    from vyre_cuda.frontend.annotations import const as const
+    from vyre_cuda.frontend.checked_types import In as In
+    from vyre_cuda.frontend.checked_types import In2 as In2
+    from vyre_cuda.frontend.checked_types import In3 as In3
+    from vyre_cuda.frontend.checked_types import In4 as In4
+    from vyre_cuda.frontend.checked_types import InOut as InOut
+    from vyre_cuda.frontend.checked_types import InOut2 as InOut2
+    from vyre_cuda.frontend.checked_types import InOut3 as InOut3
+    from vyre_cuda.frontend.checked_types import InOut4 as InOut4
+    from vyre_cuda.frontend.checked_types import Out as Out
+    from vyre_cuda.frontend.checked_types import Out2 as Out2
+    from vyre_cuda.frontend.checked_types import Out3 as Out3
+    from vyre_cuda.frontend.checked_types import Out4 as Out4
+    from vyre_cuda.frontend.checked_types import bf16 as bf16
+    from vyre_cuda.frontend.checked_types import bool_ as bool_
+    from vyre_cuda.frontend.checked_types import const as const
+    from vyre_cuda.frontend.checked_types import f16 as f16
+    from vyre_cuda.frontend.checked_types import f32 as f32
+    from vyre_cuda.frontend.checked_types import f64 as f64
+    from vyre_cuda.frontend.checked_types import i8 as i8
+    from vyre_cuda.frontend.checked_types import i16 as i16
+    from vyre_cuda.frontend.checked_types import i32 as i32
+    from vyre_cuda.frontend.checked_types import i64 as i64
+    from vyre_cuda.frontend.checked_types import u8 as u8
+    from vyre_cuda.frontend.checked_types import u16 as u16
+    from vyre_cuda.frontend.checked_types import u32 as u32
+    from vyre_cuda.frontend.checked_types import u64 as u64
     from vyre_cuda.frontend.function import func as func
     from vyre_cuda.frontend.kernel_function import KernelFunction as KernelFunction
     from vyre_cuda.frontend.kernel_function import kernel as kernel
@@ -85,7 +98,6 @@ if TYPE_CHECKING:
     from vyre_cuda.ir.builder.functions import absolute as absolute
     from vyre_cuda.ir.builder.functions import add as add
     from vyre_cuda.ir.builder.functions import add_saturate as add_saturate
-    from vyre_cuda.ir.builder.functions import bf16 as bf16
     from vyre_cuda.ir.builder.functions import bitcast as bitcast
     from vyre_cuda.ir.builder.functions import bitwise_and as bitwise_and
     from vyre_cuda.ir.builder.functions import bitwise_count as bitwise_count
@@ -93,7 +105,6 @@ if TYPE_CHECKING:
     from vyre_cuda.ir.builder.functions import bitwise_xor as bitwise_xor
     from vyre_cuda.ir.builder.functions import block_dim as block_dim
     from vyre_cuda.ir.builder.functions import block_id as block_id
-    from vyre_cuda.ir.builder.functions import bool_ as bool_
     from vyre_cuda.ir.builder.functions import ceil as ceil
     from vyre_cuda.ir.builder.functions import clip as clip
     from vyre_cuda.ir.builder.functions import copysign as copysign
@@ -101,9 +112,6 @@ if TYPE_CHECKING:
     from vyre_cuda.ir.builder.functions import count_trailing_zeros as count_trailing_zeros
     from vyre_cuda.ir.builder.functions import divide as divide
     from vyre_cuda.ir.builder.functions import equal as equal
-    from vyre_cuda.ir.builder.functions import f16 as f16
-    from vyre_cuda.ir.builder.functions import f32 as f32
-    from vyre_cuda.ir.builder.functions import f64 as f64
     from vyre_cuda.ir.builder.functions import floor as floor
     from vyre_cuda.ir.builder.functions import floor_divide as floor_divide
     from vyre_cuda.ir.builder.functions import fma as fma
@@ -114,10 +122,6 @@ if TYPE_CHECKING:
     from vyre_cuda.ir.builder.functions import greater as greater
     from vyre_cuda.ir.builder.functions import greater_equal as greater_equal
     from vyre_cuda.ir.builder.functions import grid_dim as grid_dim
-    from vyre_cuda.ir.builder.functions import i8 as i8
-    from vyre_cuda.ir.builder.functions import i16 as i16
-    from vyre_cuda.ir.builder.functions import i32 as i32
-    from vyre_cuda.ir.builder.functions import i64 as i64
     from vyre_cuda.ir.builder.functions import integer_power as integer_power
     from vyre_cuda.ir.builder.functions import invert as invert
     from vyre_cuda.ir.builder.functions import isfinite as isfinite
@@ -154,10 +158,6 @@ if TYPE_CHECKING:
     from vyre_cuda.ir.builder.functions import thread_id as thread_id
     from vyre_cuda.ir.builder.functions import trunc as trunc
     from vyre_cuda.ir.builder.functions import trunc_divide as trunc_divide
-    from vyre_cuda.ir.builder.functions import u8 as u8
-    from vyre_cuda.ir.builder.functions import u16 as u16
-    from vyre_cuda.ir.builder.functions import u32 as u32
-    from vyre_cuda.ir.builder.functions import u64 as u64
     from vyre_cuda.ir.builder.functions import where as where
     from vyre_cuda.ir.builder.handles import Buffer as Buffer
     from vyre_cuda.ir.builder.handles import Variable as Variable

@@ -1,0 +1,65 @@
+"""Kernel functions of a typed user. Checked by mypy in strict mode, never run."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, no_type_check
+
+import numpy as np
+import numpy.typing as npt
+
+import vyre_cuda as vc
+
+T = TypeVar("T")
+
+
+@vc.kernel(block=256)
+def saxpy(x: vc.In[vc.f32], y: vc.In[vc.f32], a: vc.f32) -> None:
+    out = vc.output(vc.f32, x.size)
+    i = vc.global_id.x
+    if i < out.size:
+        out[i] = a * x[i] + y[i]
+
+
+@vc.func
+def clamped(v: vc.f32, low: vc.f32, high: vc.f32) -> Any:
+    if v < low:
+        return low
+    return vc.minimum(v, high)
+
+
+@vc.kernel(block=(32, 8), index=vc.i64)
+def sums(x: vc.In[T], count: vc.InOut[vc.u32], n: vc.const = 3) -> None:
+    out = vc.output(vc.f32, 1)
+    part = vc.shared(vc.f32, 32)
+    vc.work(n)
+    total = vc.f32(0)
+    for k in range(n):
+        total += vc.f32(x[k]) * 2
+    for c in vc.unrolled(n):
+        total = total + c
+    part[vc.thread_id.x] = clamped(total, vc.f32(0), vc.f32(1))
+    vc.barrier()
+    if 0 < total < 10 and not vc.any(x[0] > 1):
+        out[0] = vc.warp_reduce(total, "sum")
+        vc.atomic_add(count, 0, 1)
+    assert total > 0, "nothing"
+
+
+@vc.kernel
+@no_type_check
+def unchecked(x: vc.In[vc.f32]):
+    acc: vc.f32 = 0
+    for k in range(x.size):
+        acc += x[k]
+    x.nothing()
+
+
+def use(x: npt.NDArray[np.float32], device: vc.Device) -> None:
+    result: npt.NDArray[np.float32] = saxpy(x, x, 2.5)
+    kernel: vc.Kernel = saxpy.on(device)
+    program: vc.Program = sums.program(T=vc.f16, n=4)
+    function: vc.KernelFunction = unchecked
+    same: vc.Kernel = device.compile(saxpy)
+    type_: vc.Type = vc.f32
+    default: vc.Device = vc.default_device()
+    print(result, kernel, program, function, same, type_.bits, default, vc.evaluate(saxpy, x, x, 1.0), vc.ptx(saxpy))
