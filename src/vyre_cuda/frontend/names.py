@@ -38,6 +38,8 @@ class Names:
         if isinstance(node, ast.For):
             for name in targets(node.target):
                 self.counters[name] = node
+                if in_block:
+                    self.in_blocks.add(name)
         for name in _assigned_by(node):
             self.counts[name] += 2 if isinstance(node, ast.AugAssign) else 1
             if in_block:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -385,6 +386,17 @@ def test_a_function_has_the_same_program_as_the_builder() -> None:
         out[i] = a * x[i]
 
     assert f.program() == b.build()
+
+
+@vc.kernel
+def at_module_level(x: vc.InOut[vc.i32]):
+    x[0] = 1
+
+
+def test_a_kernel_is_copied_and_pickled_by_its_name() -> None:
+    assert copy.deepcopy(at_module_level) is at_module_level
+    assert repr(at_module_level) == "<vyre_cuda.kernel at_module_level(x)>"
+    assert at_module_level.__reduce__() == "at_module_level"
 
 
 @pytest.mark.parametrize("make", [lambda: vc.barrier(), lambda: vc.output(vc.f32, 1), lambda: clamped(1, 2, 3)])

@@ -460,6 +460,41 @@ def python_list_changes_on_the_device() -> Any:
     return f
 
 
+@wrong
+def python_list_grows_on_the_device() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        seen = []
+        if x[0] > 0:
+            seen.append(1)
+        x[1] = vc.f32(len(seen))
+
+    return f
+
+
+@wrong
+def python_item_escapes_an_if() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        if x[0] > 0:
+            for c in vc.unrolled(3):
+                x[c] = 0
+        x[1] = vc.f32(c)
+
+    return f
+
+
+@wrong
+def python_iterator() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32], values: vc.const = (1, 2)):
+        each = iter(values)
+        for j in range(2):
+            x[j] = next(each)
+
+    return f
+
+
 @vc.func
 def factorial(n):
     if n <= 1:

@@ -23,6 +23,7 @@ from vyre_cuda.ir.builder.values import place
 from vyre_cuda.ir.core.identifiers import RESERVED, is_identifier
 from vyre_cuda.ir.core.types import Type
 
+_CHANGING = (list, dict, set, bytearray)
 _COMPARISONS = {
     "<": operator.lt,
     "<=": operator.le,
@@ -139,6 +140,16 @@ class Activation:
             )
         array[index] = value
 
+    def changing(self, owner: Any, method: str) -> Any:
+        """A method that changes a Python object, such as `append`."""
+        if isinstance(owner, _CHANGING) and self.scope.block is not self.entry:
+            raise program_error(
+                f"a Python {type(owner).__name__} cannot change in a block that runs on the device: use a variable, "
+                "vc.local or vc.shared",
+                caller(),
+            )
+        return getattr(owner, method)
+
     # ---- conditions
 
     def truth(self, value: Any) -> Any:
@@ -200,6 +211,10 @@ class Activation:
                 caller(),
             )
         return iter(values)
+
+    def item(self, name: str) -> None:
+        """The target of such a loop has its next value, in this block."""
+        self._blocks[name] = self.scope.block
 
     def here(self) -> Block:
         return self.scope.block

@@ -27,7 +27,6 @@ _INSTEAD: dict[Any, str] = {
     map: "write a loop",
     max: "write vc.maximum(a, b)",
     min: "write vc.minimum(a, b)",
-    next: "write `for i in range(x.size)` and x[i]",
     range: "range(...) of the device belongs into a `for` statement",
     reversed: "write `for i in range(n - 1, -1, -1)`",
     round: "write vc.rint(x)",
@@ -42,6 +41,7 @@ _REFUSED: dict[Any, str] = {
     eval: "eval has no meaning in a kernel",
     exec: "exec has no meaning in a kernel",
     input: "a kernel cannot ask: pass a scalar",
+    next: "next(...) would run once, when the kernel is built: loop over vc.unrolled(...)",
     open: "a kernel cannot open files: pass an array",
 }
 
@@ -80,7 +80,7 @@ def _only_python(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 # They take Python's tuples and lists of values as they are.
-_CONTAINERS = (enumerate, filter, len, list, map, reversed, tuple, zip, iter, next, isinstance)
+_CONTAINERS = (enumerate, filter, len, list, map, reversed, tuple, zip, iter, isinstance)
 
 
 def _nothing(*_: Any, **__: Any) -> None:

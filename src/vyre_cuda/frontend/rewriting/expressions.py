@@ -10,6 +10,11 @@ from typing import Any
 from vyre_cuda.frontend.names import Names, own_names
 from vyre_cuda.frontend.rewriting.syntax import Refusals, at, later, name, run, text
 
+# Methods of Python's lists, dicts and sets that change them.
+_CHANGING = {
+    *("add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "remove", "reverse", "setdefault"),
+    *("sort", "update"),
+}
 _SYMBOLS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 _MEMBERSHIP = {ast.In: "in", ast.NotIn: "not in", ast.Is: "is", ast.IsNot: "is not"}
 
@@ -97,9 +102,11 @@ class Expressions(ast.NodeTransformer, Refusals):
     def visit_Call(self, node: ast.Call) -> ast.expr:
         called = node.func
         visited = self._generic(node)
+        assert isinstance(visited, ast.Call)
         if isinstance(called, ast.Name) and hasattr(builtins, called.id) and called.id not in self.names.assigned:
-            assert isinstance(visited, ast.Call)
             visited.func = run("builtin", called, place=called)
+        elif isinstance(called, ast.Attribute) and called.attr in _CHANGING:
+            visited.func = run("changing", called.value, text(called.attr, called), place=called)
         return visited
 
     # ---- what has no meaning

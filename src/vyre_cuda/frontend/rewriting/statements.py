@@ -16,7 +16,7 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
-from vyre_cuda.frontend.names import Names
+from vyre_cuda.frontend.names import Names, targets
 from vyre_cuda.frontend.rewriting.expressions import Expressions
 from vyre_cuda.frontend.rewriting.syntax import at, later, method, name, run, store, text
 
@@ -196,7 +196,8 @@ class Statements(Expressions):
         items = run("items", self.expression(node.iter), place=node.iter)
         block = self._temporary()
         self.loops.append(block)
-        body = self.body(node.body)
+        entered = [run("item", text(each, node.target), place=node.target) for each in targets(node.target)]
+        body = [*(at(ast.Expr(call), node.target) for call in entered), *self.body(node.body)]
         self.loops.pop()
         return [store(block, run("here", place=node.iter), node), at(ast.For(node.target, items, body, []), node)]
 
