@@ -41,7 +41,6 @@ scalar a: f32
 shared tile: f32[4]
 shared flags: bool_[4]
 inout wide: f64
-inout narrow: u8
 scalar half: f16
 scalar b: bool_
 """
@@ -100,7 +99,7 @@ BAD_BODIES: list[tuple[str, str, tuple[int | str, ...], int | None]] = [
     ("atomic store h[n], n order acquire scope device", "store has no order acquire", (0,), None),
     ("atomic subtract wide[n], f64:1.0 order relaxed scope device", "not defined for f64", (0,), None),
     ("atomic bitwise_or g[n], a order relaxed scope device", "not defined for f32", (0,), None),
-    ("atomic minimum narrow[n], u8:1 order relaxed scope device", "not defined for u8", (0,), None),
+    ("atomic minimum flags[n], bool_:true order relaxed scope device", "not defined for bool_", (0,), None),
     ("atomic exchange wide[n], a order relaxed scope device", "the operand is f32; it must be f64", (0,), 1),
     # warp operations
     ("let v = warp any n", "not defined for u32", (0,), None),

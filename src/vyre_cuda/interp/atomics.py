@@ -12,6 +12,7 @@ import numpy as np
 
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.ir.semantics.bits import Array, from_order_keys, is_nan, order_keys
+from vyre_cuda.ir.semantics.elementwise import apply
 
 # Elements with more lanes than this are scanned one by one, the others in rounds of one lane each.
 _ROUNDS = 64
@@ -44,6 +45,8 @@ def combine(
         case "compare_exchange":
             return _compare_exchange(data, address, operands[0], operands[1])
         case "add" | "subtract":
+            if type_.is_float and type_.bits == 16:
+                return _add_halves(type_, data, address, operands[0])
             value = operands[0] if op == "add" else np.negative(operands[0])
             return _add(data, address, value, flush=flush, need_old=need_old)
         case _:
@@ -139,6 +142,21 @@ def _add_floats(data: Array, address: Array, value: Array, flush: bool) -> Array
     if not flush:
         return _in_order(data, address, value, np.add, lambda first, rest: np.add.accumulate(np.append(first, rest)))
     return _in_order(data, address, _flushed(value), _flushing_sum, _flushing_sums)
+
+
+def _add_halves(type_: Type, data: Array, address: Array, value: Array) -> Array:
+    """Each sum is rounded to the type once; subnormals stay."""
+
+    def step(current: Array, one: Array) -> Array:
+        return apply("add", type_, type_, [current, one])
+
+    def chain(first: Array, values: Array) -> Array:
+        states = [first]
+        for place in range(values.size):
+            states.append(step(states[-1], values[place : place + 1]))
+        return np.concatenate(states)
+
+    return _in_order(data, address, value, step, chain)
 
 
 def _flushing_sum(current: Array, value: Array) -> Array:

@@ -172,6 +172,29 @@ def test_an_atomic_and_a_plain_load_race(checked: vc.Device) -> None:
     assert (caught.value.buffer, caught.value.index) == ("x", 0)
 
 
+def narrow(*, beside: int, type_: vc.Type) -> vc.Program:
+    """Each of two threads: one adds to x[0] by an atomic, the other stores to x[beside]."""
+    b = vc.Builder("narrow", block=BLOCK)
+    x = b.inout("x", type_)
+    with b.if_(vc.thread_id.x == 0):
+        b.atomic_add(x, 0, 1)
+    with b.if_(vc.thread_id.x == 40):
+        x[beside] = 7
+    return b.build()
+
+
+@pytest.mark.parametrize("type_", [vc.u8, vc.i8, vc.u16, vc.i16, vc.f16, vc.bf16], ids=str)
+def test_an_atomic_on_an_element_of_a_word_leaves_the_others_alone(checked: vc.Device, type_: vc.Type) -> None:
+    x = np.zeros(4, type_.dtype)
+
+    (found,) = (checked.run(narrow(beside=1, type_=type_), x, grid=1),)
+
+    assert [float(each) for each in found.view(type_.dtype)] == [1, 7, 0, 0]
+    with pytest.raises(vc.DataRaceError) as caught:
+        checked.run(narrow(beside=0, type_=type_), x, grid=1)
+    assert (caught.value.buffer, caught.value.index) == ("x", 0)
+
+
 def test_atomics_of_block_scope_race_between_blocks(checked: vc.Device) -> None:
     counts, _ = checked.run(counting(scope="block"), np.zeros_like(X), grid=1)
     assert counts[0] == BLOCK

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -72,7 +73,7 @@ def extreme(choose: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     def combined(a: Any, b: Any) -> Any:
         if a != a or b != b:
             return a.dtype.type(np.nan)
-        return choose(a, b, key=lambda x: (x, a.dtype.kind == "f" and not np.signbit(x)))
+        return choose(a, b, key=lambda x: (x, not np.signbit(x)))
 
     return combined
 
@@ -112,17 +113,18 @@ def values_of(type_: Type, count: int, rng: np.random.Generator) -> Array:
     if type_.is_integer:
         few = [0, 1, 2, type_.maximum, type_.maximum // 3, type_.minimum, type_.maximum - 1]
         return rng.choice(np.array(few, dtype=type_.storage), count)
-    tiny = float(np.finfo(type_.storage).smallest_normal)
-    usual = [0.0, -0.0, 1.5, -2.25, 1e30, tiny, -tiny, 0.75 * tiny, -0.5 * tiny, tiny / 1024]
+    limits = ml_dtypes.finfo(type_.dtype)
+    tiny, large = float(limits.smallest_normal), float(limits.max) / 4
+    usual = [0.0, -0.0, 1.5, -2.25, large, tiny, -tiny, 0.75 * tiny, -0.5 * tiny, tiny / 1024]
     rare = [np.inf, -np.inf, np.nan]
     chosen = np.where(rng.integers(0, 200, count) == 0, rng.choice(rare, count), rng.choice(usual, count))
-    return chosen.astype(type_.storage)
+    return chosen.astype(type_.dtype)
 
 
 def assert_bits(expected: Array, found: Array) -> None:
     """The same bits, any NaN equal to any other."""
-    if expected.dtype.kind == "f":
-        expected, found = (np.where(np.isnan(x), x.dtype.type(np.nan), x) for x in (expected, found))
+    if expected.dtype.kind not in "iub":
+        expected, found = (np.where(x != x, x.dtype.type(np.nan), x) for x in (expected, found))
     assert expected.tobytes() == found.tobytes()
 
 

@@ -143,7 +143,20 @@ void RaceCheck::access(size_t instruction, const uint64_t *r) {
           value, now);
     if (over_ && found_ != nullptr) found_->shared = shared;
   }
+  if (form.kind == AccessForm::Kind::update && form.bytes == 2)
+    touch_swapped_byte(shared, address, form, r[i.slot[2]] ^ r[i.slot[3]], now);
   if (form.release) release(place);
+}
+
+// An atomic on one byte is a compare-and-swap of 16 bits, the narrowest that PTX has: the byte is the
+// one that it changes.
+void RaceCheck::touch_swapped_byte(bool shared, uint64_t address, const AccessForm &form,
+                                   uint64_t changed, const Access &now) {
+  for (uint32_t k = 0; k < 2 && !over_; ++k) {
+    if ((changed >> 8 * k & 0xff) == 0) continue;
+    touch(shared ? block_->shared : global_, address + k, 1, form, 0, now);
+    if (over_ && found_ != nullptr) found_->shared = shared;
+  }
 }
 
 void RaceCheck::touch(Shadow &shadow, uint64_t address, uint32_t bytes, const AccessForm &form,

@@ -82,6 +82,8 @@ class RaceCheck {
   void acquire(uint64_t place);
   void release(uint64_t place);
   bool is_hidden(uint64_t address, const AccessForm &form);
+  void touch_swapped_byte(bool shared, uint64_t address, const AccessForm &form, uint64_t changed,
+                          const Access &now);
   void touch(Shadow &shadow, uint64_t address, uint32_t bytes, const AccessForm &form,
              uint64_t value, Access now);
   const Access *conflict(Cell &cell, const AccessForm &form, uint32_t value, const Access &now);

@@ -8,7 +8,7 @@ the acquiring half of its order, a store the releasing one.
 from __future__ import annotations
 
 from vyre_cuda.codegen.forms.isel import BITS, MACHINE_TYPE
-from vyre_cuda.codegen.lowering import floats
+from vyre_cuda.codegen.lowering import floats, narrow_atomics
 from vyre_cuda.codegen.lowering.isel_memory import AtomicForm, Memory, Place
 from vyre_cuda.errors import InternalError
 from vyre_cuda.ir.core.ops import ATOMICS
@@ -59,6 +59,8 @@ def atomic(memory: Memory, op: str, name: str, index: int, operands: tuple[int, 
     if guard == b.false:
         return b.constant(type_, 0)
     memory.touch(place, "atomic", index)
+    if place.type.itemsize < 4:
+        return _narrow(memory, op, place, index, operands, guard, order, SCOPE[scope])
     if op == "subtract":
         op, operands = "add", (b.apply("negative", operands[0]),)
     word = instruction(op, type_)
@@ -74,6 +76,24 @@ def atomic(memory: Memory, op: str, name: str, index: int, operands: tuple[int, 
     old = b.function.fresh("atomic", type_, args, made)
     b.facts.observe(old)
     return old
+
+
+def _narrow(
+    memory: Memory,
+    op: str,
+    place: Place,
+    index: int,
+    operands: tuple[int, ...],
+    guard: int | None,
+    order: str,
+    scope: str,
+) -> int:
+    if op == "load":
+        return narrow_atomics.load(memory, place, index, guard, _LOAD_ORDER[order], scope)
+    if op == "store":
+        narrow_atomics.store(memory, place, index, operands[0], guard, _STORE_ORDER[order], scope)
+        return memory.builder.constant(MACHINE_TYPE[place.type], 0)
+    return narrow_atomics.update(memory, op, place, index, operands, guard, order, scope)
 
 
 def _by_compare_and_swap(

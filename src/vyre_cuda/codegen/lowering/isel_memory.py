@@ -195,6 +195,11 @@ class Memory:
         register = self._element(place, b.convert("retype", UNSIGNED[b.function.types[root]], root))
         return Address((register,), "", offset * itemsize)
 
+    def element_address(self, place: Place, index: int) -> int:
+        """Where an element is, as one value, which is right under the guard: 64-bit in a buffer, else 32-bit."""
+        b = self.builder
+        return self._element(place, b.convert("retype", UNSIGNED[b.function.types[index]], index))
+
     def _element(self, place: Place, index: int) -> int:
         """Base + index * itemsize, for an unsigned index."""
         b = self.builder

@@ -183,21 +183,18 @@ class AtomicOp:
     orders: tuple[str, ...] = ORDERS
 
 
-_WORDS = tuple(t for t in INTEGERS if t.bits >= 32)
-_WORDS_AND_FLOATS = _WORDS + tuple(t for t in FLOATS if t.bits >= 32)
-
 _ATOMICS = (
-    AtomicOp("add", 0, 1, _WORDS_AND_FLOATS),
-    AtomicOp("compare_exchange", 1, 2, _WORDS),
-    AtomicOp("subtract", 2, 1, _WORDS),
-    AtomicOp("minimum", 3, 1, _WORDS_AND_FLOATS),
-    AtomicOp("maximum", 4, 1, _WORDS_AND_FLOATS),
-    AtomicOp("bitwise_and", 5, 1, _WORDS),
-    AtomicOp("bitwise_or", 6, 1, _WORDS),
-    AtomicOp("bitwise_xor", 7, 1, _WORDS),
-    AtomicOp("exchange", 8, 1, _WORDS_AND_FLOATS),
-    AtomicOp("load", 9, 0, _WORDS_AND_FLOATS, orders=("relaxed", "acquire")),
-    AtomicOp("store", 10, 1, _WORDS_AND_FLOATS, result=False, orders=("relaxed", "release")),
+    AtomicOp("add", 0, 1, NUMBERS),
+    AtomicOp("compare_exchange", 1, 2, INTEGERS),
+    AtomicOp("subtract", 2, 1, INTEGERS),
+    AtomicOp("minimum", 3, 1, NUMBERS),
+    AtomicOp("maximum", 4, 1, NUMBERS),
+    AtomicOp("bitwise_and", 5, 1, INTEGERS),
+    AtomicOp("bitwise_or", 6, 1, INTEGERS),
+    AtomicOp("bitwise_xor", 7, 1, INTEGERS),
+    AtomicOp("exchange", 8, 1, NUMBERS),
+    AtomicOp("load", 9, 0, NUMBERS, orders=("relaxed", "acquire")),
+    AtomicOp("store", 10, 1, NUMBERS, result=False, orders=("relaxed", "release")),
 )
 ATOMICS: dict[str, AtomicOp] = {op.name: op for op in _ATOMICS}
 
