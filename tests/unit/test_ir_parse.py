@@ -177,7 +177,7 @@ BAD_HEADERS = [
     ("program p\nin x", "expected `:`"),
     ("program p\nin x: f23", "a type"),
     ("program p\nout x: f32[u32:1", "expected `]`"),
-    ("program p\nout x: f32[u32:1, u32:1]", "expected `]`"),
+    ("program p\nout x: f32[u32:1, u32:1, u32:1, u32:1, u32:1]", "expected `]`"),
     ("program p\nwork u32:1, u32:1, u32:1, u32:1", "unexpected `"),
     ("program p\nshared t: f32", "expected `[`"),
     ("program p\nshared t: f32[x]", "a number of elements"),

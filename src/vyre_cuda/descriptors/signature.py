@@ -10,7 +10,7 @@ from typing import TypeAlias
 from vyre_cuda.codegen.core.lowered import KernelParameter, Lowered
 from vyre_cuda.errors import InternalError
 from vyre_cuda.ir.call.geometry import primary_buffer
-from vyre_cuda.ir.core.nodes import Apply, Const, Expr, Parameter, Scalar, Size
+from vyre_cuda.ir.core.nodes import Apply, Const, Expr, Parameter, Scalar, Size, extent_name, extent_names
 from vyre_cuda.ir.core.ops import OPS
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type
@@ -48,7 +48,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """`parameters`: (kind, index, offset, size) of each kernel parameter; `bindings`: (role, flags, element bytes,
+    """`parameters`: (kind, index, offset, size) of each kernel parameter; `scalar_count`: the by-value parameters, and
+    after them the extents of the buffers with several axes (`extent_names`); `bindings`: (role, flags, element bytes,
     sectors);
     `rows`: the declared parameters; `work`: steps for the work items of each axis; `simple`: whether rows and work say
     all that a call needs.
@@ -67,22 +68,36 @@ def signature(program: Program, lowered: Lowered) -> Signature:
     buffers = [p for p in program.parameters if p.is_buffer]
     scalars = [p for p in program.parameters if not p.is_buffer]
     slots = {p.name: i for group in (buffers, scalars) for i, p in enumerate(group)}
+    extents = extent_names(program.parameters)
+    slots.update((name, len(scalars) + i) for i, name in enumerate(extents))
     sizes = [_size_steps(program, number) for number in range(len(program.parameters))]
     work = _work_steps(program)
     return Signature(
         parameters=tuple(_kernel_parameter(p, slots) for p in lowered.parameters),
         bindings=tuple(_binding(p, lowered) for p in buffers),
-        scalar_count=len(scalars),
+        scalar_count=len(scalars) + len(extents),
         rows=tuple(_row(p, slots[p.name], size or ()) for p, size in zip(program.parameters, sizes, strict=True)),
         work=work or (),
-        simple=work is not None and None not in sizes,
+        simple=work is not None and None not in sizes and not has_contracts(program),
     )
+
+
+def extent_slot(program: Program, buffer: str, axis: int) -> int:
+    """The number of an extent among the by-value arguments."""
+    scalars = sum(not p.is_buffer for p in program.parameters)
+    return scalars + extent_names(program.parameters).index(extent_name(buffer, axis))
+
+
+def has_contracts(program: Program) -> bool:
+    """Whether arguments must have declared sizes or shapes."""
+    return any(p.shape or (p.size is not None and p.kind != "out") for p in program.parameters)
 
 
 def _kernel_parameter(parameter: KernelParameter, slots: dict[str, int]) -> tuple[int, int, int, int]:
     if parameter.kind not in OF_NO_PARAMETER and parameter.name not in slots:
         raise InternalError(f"lowering names the parameter {parameter.name}, which the program does not have")
-    return PARAMETER_KINDS[parameter.kind], slots.get(parameter.name, 0), parameter.offset, parameter.size
+    kind = "scalar" if parameter.kind == "extent" else parameter.kind
+    return PARAMETER_KINDS[kind], slots.get(parameter.name, 0), parameter.offset, parameter.size
 
 
 def _binding(parameter: Parameter, lowered: Lowered) -> tuple[int, int, int, int]:
@@ -149,6 +164,8 @@ def _steps(program: Program, expr: Expr, *, before: int) -> tuple[Step, ...] | N
         case Scalar():
             scalars = [p.name for p in program.parameters if not p.is_buffer]
             return ((LEAF_SCALAR, width, scalars.index(expr.name)),)
+        case Size() if expr.axis is not None:
+            return ((LEAF_SCALAR, width, extent_slot(program, expr.buffer, expr.axis)),)
         case Size():
             for shared in program.shared:
                 if shared.name == expr.buffer:

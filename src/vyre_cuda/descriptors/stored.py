@@ -13,6 +13,7 @@ from typing import TypeVar, get_args
 
 from vyre_cuda.codegen.core.lowered import Access, KernelParameter, Lowered, ParameterKind, Site, SiteKind
 from vyre_cuda.ir.core import walk
+from vyre_cuda.ir.core.nodes import extent_names
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import BY_NAME
 
@@ -62,7 +63,9 @@ def _lowered(facts: dict[str, list[Words]], ptx: str, program: Program) -> Lower
     parameters = tuple(_parameter(row) for row in facts["parameter"])
     declared = [p.name for p in parameters if p.kind in ("buffer", "scalar")]
     sized = {p.name for p in parameters if p.kind == "size"}
-    if declared != [p.name for p in program.parameters] or not sized.union(covered) <= set(buffers):
+    extents = {p.name for p in parameters if p.kind == "extent"}
+    fits = sized.union(covered) <= set(buffers) and extents <= set(extent_names(program.parameters))
+    if declared != [p.name for p in program.parameters] or not fits:
         raise ValueError("the parameters are not those of the program")
     return Lowered(
         ptx=ptx,

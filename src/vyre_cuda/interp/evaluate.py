@@ -40,8 +40,8 @@ def evaluate(
     """Run a program on NumPy arrays, without a device, and return its results.
 
     Takes the same arguments as a kernel's call: the parameters except the outs, in declared order, by position or name.
-    Returns the out and inout arrays in declared order, 1-D: one array, or a tuple of several; inout arguments are not
-    changed. `out=` gives arrays to write to, `grid=` overrides the number of blocks.
+    Returns the out and inout arrays in declared order, each with its declared axes: one array, or a tuple of several;
+    inout arguments are not changed. `out=` gives arrays to write to, `grid=` overrides the number of blocks.
 
     Raises TypeError, ValueError or OverflowError for arguments that do not fit, ProgramError for a program that is not
     valid or in which part of a block reaches a barrier, part of the grid a grid barrier or part of a warp a warp
@@ -71,7 +71,7 @@ def buffers(call: Call) -> dict[str, Memory]:
         else:
             data = call.arrays[parameter.name].view(dtype)
             data = data.copy() if parameter.is_writable else data
-        buffers[parameter.name] = Memory(parameter.type, data, size)
+        buffers[parameter.name] = Memory(parameter.type, data, size, shape=call.shapes.get(parameter.name, ()))
     return buffers
 
 
@@ -101,6 +101,7 @@ def shared(program: Program, lanes: Lanes) -> dict[str, Memory]:
             array.size,
             lanes.block_rows(),
             flushes=False,
+            shape=array.shape,
         )
         for array in program.shared
     }

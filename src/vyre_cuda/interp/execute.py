@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from vyre_cuda.errors import Diagnostic, ProgramError
+from vyre_cuda.errors import Diagnostic, InternalError, ProgramError
 from vyre_cuda.interp.lanes import Lanes, Mask
 from vyre_cuda.interp.memory import Memory
 from vyre_cuda.interp.warps import Warps, operate
@@ -34,6 +34,7 @@ from vyre_cuda.ir.core.nodes import (
     Let,
     Load,
     Local,
+    Position,
     Return,
     Scalar,
     Size,
@@ -72,13 +73,22 @@ class Scope:
                 source = expr.operands[-1].type
                 return apply(expr.op, source, expr.type, [self.value(operand) for operand in expr.operands])
             case Load():
-                return self.memory[expr.buffer].load(self.value(expr.index))
+                return self.memory[expr.buffer].load(self.index(expr.buffer, expr.index))
             case Id():
                 return self.lanes.id(expr.kind, expr.axis, expr.type)
             case Scalar():
                 return constant(expr.type, self.scalars[expr.name])
             case Size():
-                return constant(expr.type, self.memory[expr.buffer].size)
+                memory = self.memory[expr.buffer]
+                return constant(expr.type, memory.size if expr.axis is None else memory.shape[expr.axis])
+            case Position():
+                raise InternalError("indices of several axes outside of an access")
+
+    def index(self, buffer: str, expr: Expr) -> Array:
+        """The number of the element of an access; any number that is out of bounds if the index is."""
+        if isinstance(expr, Position):
+            return self.memory[buffer].flat([self.value(index) for index in expr.indices])
+        return self.value(expr)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +137,7 @@ class Execution:
                 scope.locals[statement.name] = mask.merge(new, old)
                 return mask
             case Store():
-                index, value = scope.value(statement.index), scope.value(statement.value)
+                index, value = scope.index(statement.buffer, statement.index), scope.value(statement.value)
                 scope.memory[statement.buffer].store(index, value, mask)
                 return mask
             case Atomic():
@@ -159,7 +169,7 @@ class Execution:
 
     def _atomic(self, statement: Atomic, mask: Mask) -> None:
         scope = self._scope
-        index = scope.value(statement.index)
+        index = scope.index(statement.buffer, statement.index)
         operands = [scope.value(operand) for operand in statement.operands]
         need_old = statement.result is not None
         old = scope.memory[statement.buffer].atomic(statement.op, index, operands, mask, need_old=need_old)

@@ -24,7 +24,7 @@ class Memory:
     `data` has the type's storage dtype, but bytes for bools: any nonzero one reads as true, and keeps its bits until it
     is written. A buffer is one row that all lanes see (`rows` is None); a shared array has a row for each block of the
     chunk, and `rows` the row of each lane. `flushes` says that an f32 atomic add flushes subnormals (global memory
-    does).
+    does). `shape` has the extents where there are several axes.
     """
 
     type: Type
@@ -32,6 +32,15 @@ class Memory:
     size: int
     rows: Array | None = None
     flushes: bool = True
+    shape: tuple[int, ...] = ()
+
+    def flat(self, indices: Sequence[Array]) -> Array:
+        """The number of the element with these indices, one for each axis; -1 if one of them is out of bounds."""
+        number, inside = np.zeros(1, np.int64), np.ones(1, np.bool_)
+        for index, extent in zip(indices, self.shape, strict=True):
+            inside = inside & (index < extent) & (index >= 0)
+            number = number * extent + index.astype(np.int64)
+        return np.where(inside, number, -1)
 
     def load(self, index: Array) -> Array:
         inside = self._inside(index)

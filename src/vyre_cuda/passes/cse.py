@@ -28,6 +28,7 @@ from vyre_cuda.ir.core.nodes import (
     Let,
     Load,
     Local,
+    Position,
     Return,
     Scalar,
     Size,
@@ -224,6 +225,8 @@ class _Sharing:
                 return number
             case Const():
                 return self._leaf((expr.type.code, expr.bits), expr)
+            case Position():
+                return self._numbered(("position", *[self._number(index) for index in expr.indices]))
             case Load():
                 key = ("load", expr.buffer, self._number(expr.index))
                 if expr.buffer not in self._readable:
@@ -232,7 +235,7 @@ class _Sharing:
             case Scalar():
                 return self._leaf(expr.name, expr)
             case Size():
-                return self._numbered(("size", expr.buffer))
+                return self._numbered(("size", expr.buffer, expr.axis))
             case Id():
                 return self._numbered((expr.kind, expr.axis))
             case _:
@@ -271,6 +274,8 @@ class _Sharing:
         """The expression with its largest known parts replaced by the locals that hold them."""
         if isinstance(expr, Local):
             return self._other_name(self._locals[expr.name], expr)
+        if isinstance(expr, Position):
+            return with_children(expr, tuple([self._replaced(index) for index in expr.indices]))
         if not isinstance(expr, (Apply, Load)):
             return expr
         value = self._values.get(self._of[id(expr)])

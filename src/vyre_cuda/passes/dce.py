@@ -25,6 +25,7 @@ from vyre_cuda.ir.core.nodes import (
     Let,
     Load,
     Local,
+    Position,
     Return,
     Scalar,
     Size,
@@ -164,6 +165,9 @@ class _Liveness:
                         self._mark(writer)
             case Load():
                 self._need(expr.index)
+            case Position():
+                for index in expr.indices:
+                    self._need(index)
             case Const() | Scalar() | Size() | Id():
                 pass
             case _:

@@ -10,7 +10,7 @@ from operator import is_
 
 import numpy as np
 
-from vyre_cuda.ir.core.nodes import Apply, Const, Expr, Id, Let, Load, Local, Scalar, Size, Stmt, Var
+from vyre_cuda.ir.core.nodes import Apply, Const, Expr, Id, Let, Load, Local, Position, Scalar, Size, Stmt, Var
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.ir.core.types import Type, f32
@@ -26,6 +26,7 @@ from vyre_cuda.passes.rebuild import (
     unless_same,
     with_bodies,
     with_body,
+    with_children,
     with_operands,
 )
 
@@ -49,7 +50,7 @@ class _Folder:
         self._keep_checks = keep_checks
         self._keeps_subnormals = keeps_subnormals
         self._block = program.block
-        self._shared = {shared.name: shared.size for shared in program.shared}
+        self._shared = {shared.name: shared for shared in program.shared}
         self._assigned = assigned(program.body)
         # Locals whose value is also that of a constant, a scalar or another immutable local.
         self._known: dict[str, Expr] = {}
@@ -93,8 +94,12 @@ class _Folder:
                 index = self._expr(expr.index)
                 return expr if index is expr.index else Load(expr.type, expr.buffer, index, expr.source)
             case Size():
-                size = self._shared.get(expr.buffer)
-                return expr if size is None else Const(expr.type, size, expr.source)
+                shared = self._shared.get(expr.buffer)
+                if shared is None:
+                    return expr
+                return Const(expr.type, shared.size if expr.axis is None else shared.shape[expr.axis], expr.source)
+            case Position():
+                return with_children(expr, tuple([self._expr(index) for index in expr.indices]))
             case Id():
                 return self._id(expr)
             case _:

@@ -7,7 +7,22 @@ it. Loads of `in` buffers move only if `move_loads` says so, because a loop with
 
 from __future__ import annotations
 
-from vyre_cuda.ir.core.nodes import Apply, Assign, Const, Expr, For, Id, Let, Load, Local, Scalar, Size, Stmt, While
+from vyre_cuda.ir.core.nodes import (
+    Apply,
+    Assign,
+    Const,
+    Expr,
+    For,
+    Id,
+    Let,
+    Load,
+    Local,
+    Position,
+    Scalar,
+    Size,
+    Stmt,
+    While,
+)
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.walk import Body, assert_never, bodies, declared_name, operands, statements
 from vyre_cuda.passes.branches import trips
@@ -83,6 +98,8 @@ class _Hoister:
                 if isinstance(expr, Load):
                     return with_children(expr, (self._moved(expr.index),))
                 return with_children(expr, tuple([self._moved(operand) for operand in expr.operands]))
+            case Position():
+                return with_children(expr, tuple([self._moved(index) for index in expr.indices]))
             case Const() | Local() | Scalar() | Size() | Id():
                 return expr
             case _:
@@ -92,6 +109,8 @@ class _Hoister:
         match expr:
             case Apply():
                 return all(map(self._is_invariant, expr.operands))
+            case Position():
+                return all(map(self._is_invariant, expr.indices))
             case Load():
                 return expr.buffer in self._readable and self._is_invariant(expr.index)
             case Local():

@@ -25,6 +25,7 @@ from vyre_cuda.ir.core.nodes import (
     Let,
     Load,
     Local,
+    Position,
     Return,
     Scalar,
     Size,
@@ -70,6 +71,8 @@ def with_children(expr: Expr, new: tuple[Expr, ...]) -> Expr:
             return Apply(expr.type, expr.op, new, expr.source)
         case Load():
             return Load(expr.type, expr.buffer, new[0], expr.source)
+        case Position():
+            return Position(expr.type, new, expr.source)
         case Const() | Local() | Scalar() | Size() | Id():
             return expr
         case _:
@@ -147,10 +150,10 @@ def at(expr: Expr, source: Source | None) -> Expr:
         case Scalar():
             return Scalar(expr.type, expr.name, source)
         case Size():
-            return Size(expr.type, expr.buffer, source)
+            return Size(expr.type, expr.buffer, source, expr.axis)
         case Id():
             return Id(expr.type, expr.kind, expr.axis, source)
-        case Apply() | Load():
+        case Apply() | Load() | Position():
             return expr
         case _:
             assert_never(expr)

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 from hypothesis import strategies as st
 
 from vyre_cuda.ir.builder import functions as vc
-from vyre_cuda.ir.builder.handles import Buffer, Variable
+from vyre_cuda.ir.builder.handles import Buffer, Index, Variable
 from vyre_cuda.ir.builder.operators import Expression
 from vyre_cuda.ir.builder.values import Value, apply
 from vyre_cuda.ir.core.ops import FUNCTIONS, OPS
@@ -102,7 +102,7 @@ class Expressions:
         self.same: dict[Level, dict[Type, list[Value]]] = {level: {t: [] for t in TYPES} for level in LEVELS}
         self.variables: dict[Type, list[Variable]] = {t: [] for t in TYPES}
         self.inputs: dict[Type, list[Buffer]] = {t: [] for t in TYPES}
-        self.own: dict[Type, list[tuple[Buffer, Value]]] = {t: [] for t in TYPES}  # buffer, the thread's index in it
+        self.own: dict[Type, list[tuple[Buffer, Index]]] = {t: [] for t in TYPES}  # buffer, the thread's index in it
         # By op, so that the many casts are as likely as one other op, and the many functions as a few.
         self._producers: dict[Type, list[list[Producer]]] = {t: [] for t in types}
         for t, rows in PRODUCERS.items():
@@ -193,10 +193,15 @@ class Expressions:
             if known:
                 ways += [lambda: self.pick(known)] * 2
             if self.inputs[type_]:
-                ways.append(lambda: self.pick(self.inputs[type_])[self.same_in(level, self.index_type, 0)])
+                ways.append(lambda: self._element_same_in(level, type_))
             return self.pick(ways)()
         name, operands = self.pick(self.pick(self._producers[type_]))
         return apply_safely(name, type_, [self.same_in(level, t, depth - 1) for t in operands])
+
+    def _element_same_in(self, level: Level, type_: Type) -> Value:
+        buffer = self.pick(self.inputs[type_])
+        indices = [self.same_in(level, self.index_type, 0) for _ in range(buffer.ndim)]
+        return buffer[indices[0] if buffer.ndim == 1 else tuple(indices)]
 
     def literal(self, type_: Type) -> Value:
         return constant(type_, self.draw(bit_patterns(type_)))
@@ -215,6 +220,14 @@ class Expressions:
         ]
         return self.pick(ways)()
 
+    def indices(self, buffer: Buffer, own: Value, depth: int = 2) -> Index:
+        """An index for each axis of a buffer; often those of the element with the thread's own number."""
+        if buffer.ndim == 1:
+            return self.index(own, depth)
+        if self.chance(2):
+            return unravelled(buffer, own)
+        return tuple([self.index(own, depth) for _ in range(buffer.ndim)])
+
     def _leaf(self, type_: Type, depth: int) -> Expression:
         ways: list[Callable[[], Expression]] = [lambda: self.literal(type_)]
         if self.values[type_]:
@@ -223,11 +236,26 @@ class Expressions:
             ways += [lambda: self.pick(self.variables[type_])] * 2
         if self.inputs[type_] and self.thread is not None:
             near = self.thread
-            ways += [lambda: self.pick(self.inputs[type_])[self.index(near, max(depth - 1, 0))]] * 2
+            ways += [lambda: self._input_element(type_, near, depth)] * 2
         if self.own[type_]:
             ways.append(lambda: self._own_element(type_))
         return self.pick(ways)()
 
+    def _input_element(self, type_: Type, near: Value, depth: int) -> Value:
+        buffer = self.pick(self.inputs[type_])
+        return buffer[self.indices(buffer, near, max(depth - 1, 0))]
+
     def _own_element(self, type_: Type) -> Value:
         buffer, index = self.pick(self.own[type_])
         return buffer[index]
+
+
+def unravelled(buffer: Buffer, number: Expression) -> Index:
+    """The indices of an element by its number, different ones for different numbers: the first may be out of bounds."""
+    if buffer.ndim == 1:
+        return number
+    indices: list[Expression] = []
+    for extent in reversed(buffer.shape[1:]):
+        indices.append(number % extent)
+        number = number // extent
+    return (number, *reversed(indices))

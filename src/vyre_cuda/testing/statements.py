@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from hypothesis import strategies as st
 
 from vyre_cuda.ir.builder.builder import Builder
-from vyre_cuda.ir.builder.handles import Buffer
+from vyre_cuda.ir.builder.handles import Buffer, Index
 from vyre_cuda.ir.builder.operators import Expression
 from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.ops import ATOMICS, SCOPES, AtomicOp
@@ -68,13 +68,13 @@ class Targets:
     thread: Value
     lane: Value  # linear in the block
     threads: int  # of a block
-    own: list[tuple[Buffer, Value]] = field(default_factory=list)
+    own: list[tuple[Buffer, Index]] = field(default_factory=list)
     combined: list[tuple[Buffer, tuple[str, ...]]] = field(default_factory=list)
     agreed: list[tuple[Buffer, Value, Value]] = field(default_factory=list)
-    mail: list[tuple[Buffer, Value]] = field(default_factory=list)  # written before a grid barrier, read after it
+    mail: list[tuple[Buffer, Index]] = field(default_factory=list)  # written before a grid barrier, read after it
 
 
-def atomic(b: Builder, op: str, *operands: Buffer | Expression, order: str, scope: str) -> Value | None:
+def atomic(b: Builder, op: str, *operands: Buffer | Index, order: str, scope: str) -> Value | None:
     """An atomic of the table, through the builder's method for it."""
     result: Value | None = getattr(b, _METHODS[op])(*operands, order=order, scope=scope)
     return result
@@ -153,11 +153,15 @@ class Statements:
         type_ = self.e.pick(self.e.integers)
         outside: list[Expression] = [self.targets.thread + _FAR]
         outside.append(type_(-1) if type_.kind == "signed" else unsigned_of(self.e.index_type)(_FAR))
-        index = self.e.pick(outside)
+        far = self.e.pick(outside)
+        at: Index = far
+        if buffer.ndim > 1:
+            axis = self.e.draw(st.integers(0, buffer.ndim - 1))
+            at = tuple([far if each == axis else self.e.index(self.targets.thread) for each in range(buffer.ndim)])
         if self.e.chance(2):
-            self.e.add(buffer[index])
+            self.e.add(buffer[at])
         else:
-            buffer[index] = self.e.any(buffer.type)
+            buffer[at] = self.e.any(buffer.type)
 
     def _own_atomic(self, flow: Flow) -> None:
         """Any atomic on an element that no other thread touches."""
@@ -175,9 +179,9 @@ class Statements:
 
     def _combine(self, flow: Flow) -> None:
         buffer, ops = self.e.pick(self.targets.combined)
-        self.combine_into(buffer, self.e.pick(ops), self.e.index(self.targets.thread))
+        self.combine_into(buffer, self.e.pick(ops), self.e.indices(buffer, self.targets.thread))
 
-    def combine_into(self, buffer: Buffer, op: str, index: Expression) -> None:
+    def combine_into(self, buffer: Buffer, op: str, index: Index) -> None:
         """One atomic on a shared element, its old value unread."""
         order, scope = self.ordering_for_all(ATOMICS[op])
         value = self._addend(buffer.type) if op in ("add", "subtract") else self.e.any(buffer.type, 2)
@@ -186,7 +190,7 @@ class Statements:
     def _agree(self, flow: Flow) -> None:
         buffer, expected, desired = self.e.pick(self.targets.agreed)
         order, scope = self.ordering_for_all(ATOMICS["compare_exchange"])
-        index = self.e.index(self.targets.thread)
+        index = self.e.indices(buffer, self.targets.thread)
         self.b.atomic_compare_exchange(buffer, index, expected, desired, order=order, scope=scope)
 
     def _addend(self, type_: Type) -> Expression:

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from vyre_cuda.ir.builder import functions as vc
 from vyre_cuda.ir.builder.builder import Builder
-from vyre_cuda.ir.builder.handles import Buffer
+from vyre_cuda.ir.builder.handles import Buffer, Index
 from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.nodes import WARP_SIZE
 from vyre_cuda.ir.core.ops import ATOMICS, OPS, SCOPES, WARP_OPS, AtomicOp, Op, WarpOp, warp_result_type
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import BY_NAME, INDEX_TYPES, TYPES, Type, bool_, i32, i64, u32, u64
 from vyre_cuda.testing.edges import EDGES, arrays, from_bits, scalars, small_whole_arrays
-from vyre_cuda.testing.expressions import Expressions, Level, apply_safely, without_nan
+from vyre_cuda.testing.expressions import Expressions, Level, apply_safely, unravelled, without_nan
 from vyre_cuda.testing.statements import ATOMIC_TYPES, Flow, Targets, atomic, commuting
 from vyre_cuda.testing.together import TogetherStatements, warp
 
@@ -205,8 +205,7 @@ class _Draft:
                 self.arguments.append(value)
                 self.e.add(self.b.scalar(f"a{number}", type_), "grid")
             else:
-                self.arguments.append(self.draw(arrays(type_, self._size())))
-                buffer = self.b.input(f"x{number}", type_)
+                buffer = self._argument(self.b.input, f"x{number}", type_, arrays)
                 self.e.inputs[type_].append(buffer)
                 self.sized.append(buffer)
 
@@ -215,12 +214,38 @@ class _Draft:
         for buffer in self.sized:
             counts += [buffer.size, buffer.size + 3, vc.minimum(buffer.size, 64)]
         counts += [vc.minimum(scalar, 40) for scalar in self.e.same["grid"][u32]]
-        return self.b.output(f"out{number}", self.e.type_(), size=self.e.pick(counts))
+        name, type_ = f"out{number}", self.e.type_()
+        shaped = [buffer.shape for buffer in self.sized if buffer.ndim > 1]
+        if shaped and self.e.chance(2):
+            return self.b.output(name, type_, shape=self.e.pick(shaped))
+        if self.e.chance(5):
+            return self.b.output(name, type_, shape=self._shape())
+        return self.b.output(name, type_, size=self.e.pick(counts))
 
     def _inout(self, name: str, fill: Any, types: tuple[Type, ...] = TYPES) -> Buffer:
         type_ = self.e.pick([t for t in self.e.types if t in types])
-        self.arguments.append(self.draw(fill(type_, self._size())))
-        return self.b.inout(name, type_)
+        return self._argument(self.b.inout, name, type_, fill)
+
+    def _argument(self, declare: Any, name: str, type_: Type, fill: Any) -> Buffer:
+        """A buffer and the array for it, in one of three cases with several axes, of which some are declared."""
+        if not self.e.chance(3):
+            array = self.draw(fill(type_, self._size()))
+            self.arguments.append(array)
+            buffer: Buffer = declare(name, type_, array.size) if self.e.chance(5) else declare(name, type_)
+            return buffer
+        shape = self._shape()
+        self.arguments.append(self.draw(fill(type_, int(np.prod(shape)))).reshape(shape))
+        declared = [extent if self.e.chance(3) else None for extent in shape]
+        shaped: Buffer = declare(name, type_, shape=declared)
+        return shaped
+
+    def _shape(self) -> tuple[int, ...]:
+        """Extents of 2 to 4 axes with MAX_ELEMENTS at most; an axis may be empty."""
+        rest, shape = MAX_ELEMENTS, []
+        for _ in range(self.draw(st.integers(2, 4))):
+            shape.append(self.draw(st.integers(0 if self.e.chance(9) else 1, min(rest, 18))))
+            rest //= max(shape[-1], 1)
+        return tuple(shape)
 
     def _combined(self, number: int) -> tuple[Buffer, tuple[str, ...]]:
         """A buffer that atomics of one kind combine into, in any order."""
@@ -268,10 +293,14 @@ class _Draft:
         if self.e.chance(2):
             self.e.add(self.b.let("l", vc.lane_id))
 
-    def _own_index(self, thread: Value, buffer: Buffer) -> Value:
+    def _own_index(self, thread: Value, buffer: Buffer) -> Index:
         """A different index for every thread, in bounds for some."""
-        signed: Value = BY_NAME[f"i{thread.type.bits}"](thread)
-        return self.b.let("own", self.e.pick((thread, buffer.size - 1 - thread, thread * 3, signed)))
+        signed = BY_NAME[f"i{thread.type.bits}"]
+        if buffer.ndim == 1:
+            return self.b.let("own", self.e.pick((thread, buffer.size - 1 - thread, thread * 3, signed(thread))))
+        indices = unravelled(buffer, thread)
+        assert isinstance(indices, tuple)
+        return tuple([self.b.let("own", self.e.pick((index, signed(index)))) for index in indices])
 
     def _scratch(self) -> list[Buffer]:
         if not self.e.chance(3):

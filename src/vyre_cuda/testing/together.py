@@ -16,7 +16,7 @@ from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.nodes import WARP_SIZE
 from vyre_cuda.ir.core.ops import OPS, WARP_OPS, WarpOp
 from vyre_cuda.ir.core.types import Type, bool_, u32
-from vyre_cuda.testing.expressions import LEVELS, Level, without_nan
+from vyre_cuda.testing.expressions import LEVELS, Level, unravelled, without_nan
 from vyre_cuda.testing.statements import ATOMIC_TYPES, Flow, Statements, commuting
 
 # What these give is the same in the warp.
@@ -77,11 +77,12 @@ class TogetherStatements(Statements):
         """Every thread writes its element; after a barrier any may be read."""
         tile = self._tile(self.e.type_())
         if tile.type in ATOMIC_TYPES and self.e.chance(3):
-            self.e.add(self.b.atomic_exchange(tile, self.targets.lane, self.e.any(tile.type), scope="block"))
+            own = unravelled(tile, self.targets.lane)
+            self.e.add(self.b.atomic_exchange(tile, own, self.e.any(tile.type), scope="block"))
         else:
-            tile[self.targets.lane] = self.e.any(tile.type)
+            tile[unravelled(tile, self.targets.lane)] = self.e.any(tile.type)
         self.b.barrier()
-        self.e.add(tile[self.e.index(self.targets.lane)])
+        self.e.add(tile[self.e.indices(tile, self.targets.lane)])
         self.b.barrier()
 
     def _combine_together(self, flow: Flow) -> None:
@@ -90,9 +91,9 @@ class TogetherStatements(Statements):
         tile = self._tile(self.e.pick(types))
         op = self.e.pick(self.e.pick(commuting(tile.type)))
         with self.b.if_(self.e.any(bool_, 2)):
-            self.combine_into(tile, op, self.e.index(self.targets.lane))
+            self.combine_into(tile, op, self.e.indices(tile, self.targets.lane))
         self.b.barrier()
-        self.e.add(tile[self.e.index(self.targets.lane)])
+        self.e.add(tile[self.e.indices(tile, self.targets.lane)])
         self.b.barrier()
 
     def _mail(self, flow: Flow) -> None:
@@ -100,11 +101,15 @@ class TogetherStatements(Statements):
         buffer, own = self.e.pick(self.targets.mail)
         buffer[own] = self.e.any(buffer.type)
         self.b.grid_barrier()
-        self.e.add(buffer[self.e.index(self.targets.thread)])
+        self.e.add(buffer[self.e.indices(buffer, self.targets.thread)])
         self.b.grid_barrier()
 
     def _tile(self, type_: Type) -> Buffer:
-        return self.b.shared("tile", type_, max(1, self.targets.threads + self.e.draw(st.integers(-2, 2))))
+        size = max(1, self.targets.threads + self.e.draw(st.integers(-2, 2)))
+        if not self.e.chance(4):
+            return self.b.shared("tile", type_, size)
+        width = self.e.draw(st.integers(1, 9))
+        return self.b.shared("tile", type_, (-(-size // width), width))
 
     # ---- branches and loops that threads take together
 

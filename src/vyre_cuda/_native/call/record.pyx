@@ -42,6 +42,12 @@ cdef bint is_plain(object value, int typenum):
     )
 
 
+cdef inline bint fits(cnp.ndarray value, cnp.ndarray kept):
+    """Whether it has the size that was recorded and, where that has several axes, the shape."""
+    return cnp.PyArray_SIZE(value) == cnp.PyArray_SIZE(kept) \
+        and (cnp.PyArray_NDIM(kept) == 1 or cnp.PyArray_SAMESHAPE(value, kept))
+
+
 cdef size_t equal_bytes(const char *one, const char *other, size_t size) noexcept nogil:
     """How many bytes are equal, up to the first piece that has others."""
     cdef size_t at = 0
@@ -171,7 +177,7 @@ cdef class Recorded:
             return False
         kept = self._outputs[self._result]
         return is_plain(out, cnp.PyArray_TYPE(kept)) and cnp.PyArray_ISWRITEABLE(<cnp.ndarray>out) \
-            and cnp.PyArray_SIZE(<cnp.ndarray>out) == cnp.PyArray_SIZE(kept)
+            and fits(<cnp.ndarray>out, kept)
 
     cdef int take(self, uint32_t i, object value) except -1:
         cdef int32_t slot = self._slot[i]
@@ -188,7 +194,7 @@ cdef class Recorded:
     cdef int take_array(self, uint32_t i, int32_t slot, object value) except -1:
         cdef cnp.ndarray kept = self._inputs[slot]
         cdef cnp.ndarray array
-        if not is_plain(value, self._typenum[i]) or cnp.PyArray_SIZE(<cnp.ndarray>value) != cnp.PyArray_SIZE(kept):
+        if not is_plain(value, self._typenum[i]) or not fits(<cnp.ndarray>value, kept):
             value = self._converted(i, value)
         array = value
         cdef size_t size = cnp.PyArray_NBYTES(kept)
@@ -232,15 +238,13 @@ cdef class Recorded:
         cdef Py_ssize_t i
         cdef Py_ssize_t at = 0
         cdef cnp.ndarray kept, target
-        cdef cnp.npy_intp shape
         results = []
         for i in range(len(self._outputs)):
             if self._outputs[i] is None:
                 continue
             kept = self._outputs[i]
             if out is None or out[at] is None:
-                shape = cnp.PyArray_SIZE(kept)
-                target = cnp.PyArray_EMPTY(1, &shape, cnp.PyArray_TYPE(kept), 0)
+                target = cnp.PyArray_EMPTY(cnp.PyArray_NDIM(kept), cnp.PyArray_DIMS(kept), cnp.PyArray_TYPE(kept), 0)
             else:
                 target = out[at]
             memcpy(cnp.PyArray_DATA(target), cnp.PyArray_DATA(kept), cnp.PyArray_NBYTES(kept))

@@ -5,7 +5,7 @@ from vyre_cuda._native.memory.memory import Buffer
 def export(
     buffer: Buffer,
     offset: int,
-    count: int,
+    shape: tuple[int, ...],
     dtype: tuple[int, int],
     device: tuple[int, int],
     versioned: bool,

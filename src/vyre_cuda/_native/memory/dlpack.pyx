@@ -64,16 +64,7 @@ cdef const char *USED_VERSIONED = "used_dltensor_versioned"
 
 # ---- export ----------------------------------------------------------------------------------------------------------
 
-# One allocation per capsule: the managed tensor first, then its shape and stride.
-cdef struct Exported:
-    DLManagedTensor managed
-    int64_t shape
-    int64_t stride
-
-cdef struct ExportedVersioned:
-    DLManagedTensorVersioned managed
-    int64_t shape
-    int64_t stride
+# One allocation per capsule: the managed tensor first, then its extents, and then its strides.
 
 
 cdef void delete_exported(DLManagedTensor *managed) noexcept nogil:
@@ -101,58 +92,75 @@ cdef void delete_capsule(object capsule) noexcept:
 
 
 def export(
-    Buffer buffer not None, uint64_t offset, int64_t count, tuple dtype not None, tuple device not None,
+    Buffer buffer not None, uint64_t offset, tuple shape not None, tuple dtype not None, tuple device not None,
     bint versioned, bint read_only, bint copied,
 ) -> object:
-    """A capsule of `count` elements from byte `offset`; `dtype` (code, bits), `device` (type, id) as in DLPack."""
-    cdef Exported *plain = NULL
-    cdef ExportedVersioned *newer = NULL
+    """A capsule of a row-major array from byte `offset`; `dtype` (code, bits), `device` (type, id) as in DLPack."""
+    cdef DLManagedTensor *plain = NULL
+    cdef DLManagedTensorVersioned *newer = NULL
     cdef DLTensor tensor
     cdef uint64_t address = 0
+    cdef size_t room = 2 * len(shape) * sizeof(int64_t)
     check(vyc_buffer_address(buffer._h, &address))
-    check(vyc_buffer_export(buffer._h))
     tensor.data = <void *><size_t>(address + offset)
     tensor.device.device_type, tensor.device.device_id = device
-    tensor.ndim = 1
+    tensor.ndim = <int32_t>len(shape)
     tensor.dtype.code, tensor.dtype.bits = dtype
     tensor.dtype.lanes = 1
     tensor.byte_offset = 0
     if versioned:
-        newer = <ExportedVersioned *>malloc(sizeof(ExportedVersioned))
+        newer = <DLManagedTensorVersioned *>malloc(sizeof(DLManagedTensorVersioned) + room)
         if newer == NULL:
-            vyc_buffer_release(buffer._h)
             raise MemoryError
-        newer.shape = count
-        newer.stride = 1
-        tensor.shape = &newer.shape
-        tensor.strides = &newer.stride
-        newer.managed.version.major = MAJOR
-        newer.managed.version.minor = MINOR
-        newer.managed.flags = (FLAG_READ_ONLY if read_only else 0) | (FLAG_COPIED if copied else 0)
-        newer.managed.dl_tensor = tensor
-        newer.managed.manager_ctx = buffer._h
-        newer.managed.deleter = delete_exported_versioned
+        lay_out(&tensor, <int64_t *>(newer + 1), shape)
+        newer.version.major = MAJOR
+        newer.version.minor = MINOR
+        newer.flags = (FLAG_READ_ONLY if read_only else 0) | (FLAG_COPIED if copied else 0)
+        newer.dl_tensor = tensor
+        newer.manager_ctx = buffer._h
+        newer.deleter = delete_exported_versioned
+        hold(buffer, newer)
         try:
             return PyCapsule_New(newer, NAME_VERSIONED, delete_capsule)
         except BaseException:
-            delete_exported_versioned(&newer.managed)
+            delete_exported_versioned(newer)
             raise
-    plain = <Exported *>malloc(sizeof(Exported))
+    plain = <DLManagedTensor *>malloc(sizeof(DLManagedTensor) + room)
     if plain == NULL:
-        vyc_buffer_release(buffer._h)
         raise MemoryError
-    plain.shape = count
-    plain.stride = 1
-    tensor.shape = &plain.shape
-    tensor.strides = &plain.stride
-    plain.managed.dl_tensor = tensor
-    plain.managed.manager_ctx = buffer._h
-    plain.managed.deleter = delete_exported
+    lay_out(&tensor, <int64_t *>(plain + 1), shape)
+    plain.dl_tensor = tensor
+    plain.manager_ctx = buffer._h
+    plain.deleter = delete_exported
+    hold(buffer, plain)
     try:
         return PyCapsule_New(plain, NAME, delete_capsule)
     except BaseException:
-        delete_exported(&plain.managed)
+        delete_exported(plain)
         raise
+
+
+cdef int hold(Buffer buffer, void *managed) except -1:
+    """Give the tensor its reference to the buffer, or free it."""
+    try:
+        check(vyc_buffer_export(buffer._h))
+    except BaseException:
+        free(managed)
+        raise
+    return 0
+
+
+cdef int lay_out(DLTensor *tensor, int64_t *room, tuple shape) except -1:
+    """Extents and the strides of rows that follow each other, in elements."""
+    cdef int32_t i
+    cdef int64_t stride = 1
+    tensor.shape = room
+    tensor.strides = room + tensor.ndim
+    for i in range(tensor.ndim - 1, -1, -1):
+        tensor.shape[i] = shape[i]
+        tensor.strides[i] = stride
+        stride *= max(tensor.shape[i], 1)
+    return 0
 
 
 # ---- import ----------------------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ cdef class Span:
     cdef readonly int typenum
     cdef readonly object device
     cdef readonly cnp.dtype dtype
+    cdef tuple _shape  # None with one axis
     cdef object __weakref__
 
 

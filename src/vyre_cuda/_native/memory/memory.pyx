@@ -153,20 +153,32 @@ cdef Buffer new_buffer(Context context, uint64_t nbytes):
 
 
 cdef class Span:
-    """`count` elements of a dtype from byte `offset` of a buffer; `buffer` is None once released.
+    """`count` elements of a dtype from byte `offset` of a buffer, row by row; `buffer` is None once released.
 
     Any thread may release it at any time; work that already has the buffer keeps it. Subclasses supply
     `_copy_from` and `_numpy`, for copies that are not small and plain, and their errors.
     """
 
     def __init__(self, object device, Buffer buffer not None, uint64_t offset, uint64_t count,
-                 cnp.dtype dtype not None) -> None:
+                 cnp.dtype dtype not None, tuple shape=None) -> None:
+        """`shape`: extents whose product is `count`; None for one axis."""
         self.device = device
         self._buffer = buffer
         self.offset = offset
         self.count = count
         self.dtype = dtype
         self.typenum = dtype.type_num
+        self._shape = shape if shape is not None and len(shape) > 1 else None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extent of each axis."""
+        return (self.count,) if self._shape is None else self._shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return 1 if self._shape is None else len(self._shape)
 
     @property
     def buffer(self) -> Buffer | None:
@@ -189,12 +201,14 @@ cdef class Span:
     def numpy(self, out=None):
         """A copy on the host, after all earlier work on this array on any stream.
 
-        `out`: a C-contiguous array of this dtype and size to copy to, with any shape; a page-locked one is written by
-        the device itself if it is large.
+        The copy has this array's shape. `out`: a C-contiguous array of this dtype and size to copy to, with any shape;
+        a page-locked one is written by the device itself if it is large.
         """
         if self.count * self.dtype.itemsize <= VYC_TRY_BYTES:
             if out is None:
                 out = new_array(self.dtype, self.count)
+                if self._shape is not None:
+                    out.shape = self._shape
             if copy_out(self, out):
                 return out
         return self._numpy(out)

@@ -9,7 +9,7 @@ from vyre_cuda.ir.core.nodes import Source
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.records import dataclass
 
-ParameterKind = Literal["buffer", "scalar", "size", "report", "grid_barrier"]
+ParameterKind = Literal["buffer", "scalar", "size", "extent", "report", "grid_barrier"]
 SiteKind = Literal["assert", "bounds", "race"]
 
 
@@ -18,7 +18,8 @@ class KernelParameter:
     """One value of the parameter block: `offset` and `size` in bytes, naturally aligned.
 
     "buffer" is a device pointer to elements of `type`, "scalar" a value of `type` (a bool is one byte), "size" the
-    element count of the buffer `name` in the program's index type, "report" a pointer to the record of failures (four
+    element count of the buffer `name` in the program's index type, "extent" that of one axis of a buffer (`name` has
+    both, as in "x.1"), "report" a pointer to the record of failures (four
     u64: key, index, lock, reserved; the key preset to all ones, the rest to 0), "grid_barrier" a pointer to two u32 of
     device memory, initially 0 and not reset between launches.
     """

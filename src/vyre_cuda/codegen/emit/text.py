@@ -14,6 +14,7 @@ from vyre_cuda.codegen.lowering.atomics import RED_ORDERS
 from vyre_cuda.codegen.lowering.isel_memory import DYNAMIC_SYMBOL, MEMORY_WORD, AtomicForm, Form, Memory, symbol_name
 from vyre_cuda.codegen.ssa.ssa import Effect, Function
 from vyre_cuda.errors import InternalError
+from vyre_cuda.ir.core.nodes import extent_names
 from vyre_cuda.ir.core.program import Program
 
 _POINTER_BYTES = 8
@@ -44,20 +45,17 @@ def entry_name(program: Program) -> str:
 def lay_out_parameters(
     program: Program, function: Function, live: bytearray, hidden: tuple[str, ...]
 ) -> tuple[tuple[KernelParameter, ...], int]:
-    """The parameter block and its bytes: declared parameters, then sizes the code uses, then the hidden pointers.
-
-    A valid program has at most 256 parameters, so the block is of 4,112 bytes at most.
+    """The parameter block and its bytes: declared parameters, then the sizes and the extents that the
+    code uses, then the hidden pointers.
     """
-    sizes = {
-        function.attrs[value][1]
-        for value in function.entry
-        if live[value] and function.ops[value] == "parameter" and function.attrs[value][0] == "size"
-    }
+    used = {function.attrs[value] for value in function.entry if live[value] and function.ops[value] == "parameter"}
     wanted: list[tuple[str, str, int]] = []
     parameters: list[KernelParameter] = []
     for p in program.parameters:
         wanted.append(("buffer", p.name, _POINTER_BYTES) if p.is_buffer else ("scalar", p.name, p.type.itemsize))
-    wanted += [("size", p.name, program.index.itemsize) for p in program.parameters if p.name in sizes]
+    wanted += [("size", p.name, program.index.itemsize) for p in program.parameters if ("size", p.name) in used]
+    extents = [name for name in extent_names(program.parameters) if ("extent", name) in used]
+    wanted += [("extent", name, program.index.itemsize) for name in extents]
     wanted += [(name, name, _POINTER_BYTES) for name in hidden]
     types = {p.name: p.type for p in program.parameters}
     end = 0
@@ -71,6 +69,8 @@ def lay_out_parameters(
                 parameters.append(KernelParameter("scalar", name, types[name], offset, size))
             case "size":
                 parameters.append(KernelParameter("size", name, program.index, offset, size))
+            case "extent":
+                parameters.append(KernelParameter("extent", name, program.index, offset, size))
             case "report":
                 parameters.append(KernelParameter("report", name, None, offset, size))
             case _:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from vyre_cuda.codegen.core.lowered import Access
-from vyre_cuda.codegen.lowering.isel_memory import Memory, Place
+from vyre_cuda.codegen.lowering.isel_memory import Index, Memory, Place
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.ir.core.program import Program
 
@@ -60,7 +60,7 @@ class Coverage:
         self.bounds = None
         self.leaves += 1
 
-    def store(self, name: str, index: int) -> None:
+    def store(self, name: str, index: Index) -> None:
         """A store to name[index] has been lowered."""
         place = self._memory.places[name]
         if self.bounds is None or index != self.thread or place.space == "shared":

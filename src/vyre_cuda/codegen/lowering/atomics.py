@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from vyre_cuda.codegen.forms.isel import BITS, MACHINE_TYPE
 from vyre_cuda.codegen.lowering import floats, narrow_atomics
-from vyre_cuda.codegen.lowering.isel_memory import AtomicForm, Memory, Place
+from vyre_cuda.codegen.lowering.isel_memory import AtomicForm, Index, Memory, Place
 from vyre_cuda.errors import InternalError
 from vyre_cuda.ir.core.ops import ATOMICS
 
@@ -47,7 +47,7 @@ def instruction(op: str, machine: str) -> str | None:
     return template.replace("{add}", add).replace("{t}", machine).replace("{b}", str(BITS[machine]))
 
 
-def atomic(memory: Memory, op: str, name: str, index: int, operands: tuple[int, ...], *, order: str, scope: str) -> int:
+def atomic(memory: Memory, op: str, name: str, at: Index, operands: tuple[int, ...], *, order: str, scope: str) -> int:
     """Combine an element with the operands; the value is the old one, 0 out of bounds. A store has no value: 0."""
     b = memory.builder
     place = memory.places[name]
@@ -55,9 +55,10 @@ def atomic(memory: Memory, op: str, name: str, index: int, operands: tuple[int, 
     if place.type not in ATOMICS[op].types:
         types = ", ".join(t.name for t in ATOMICS[op].types)
         raise InternalError(f"atomic {op} has no form for {place.type}; it has one for {types}")
-    guard = memory.guard(name, index)
+    guard = memory.guard(name, at)
     if guard == b.false:
         return b.constant(type_, 0)
+    index = memory.number(name, at)
     memory.touch(place, "atomic", index)
     if place.type.itemsize < 4:
         return _narrow(memory, op, place, index, operands, guard, order, SCOPE[scope])

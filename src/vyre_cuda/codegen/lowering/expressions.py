@@ -10,13 +10,14 @@ from __future__ import annotations
 from vyre_cuda.codegen.forms.isel import BITS, MACHINE_TYPE
 from vyre_cuda.codegen.lowering import halves
 from vyre_cuda.codegen.lowering.integers import wrap_to
-from vyre_cuda.codegen.lowering.isel_memory import RAW_TYPE, Memory, from_raw, raw_range
+from vyre_cuda.codegen.lowering.isel_memory import RAW_TYPE, Index, Memory, from_raw, raw_range
 from vyre_cuda.codegen.lowering.isel_sync import lane_id, special
 from vyre_cuda.codegen.lowering.legalize import apply_op
 from vyre_cuda.codegen.ssa.intervals import FULL
 from vyre_cuda.codegen.ssa.peephole import Builder
+from vyre_cuda.errors import InternalError
 from vyre_cuda.ir.core.limits import MAX_GRID
-from vyre_cuda.ir.core.nodes import AXES, Apply, Const, Expr, Id, Load, Local, Scalar, Size
+from vyre_cuda.ir.core.nodes import AXES, Apply, Const, Expr, Id, Load, Local, Position, Scalar, Size
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, bf16, f16
 from vyre_cuda.ir.core.walk import assert_never
@@ -84,7 +85,7 @@ class Expressions:
         self.locals = Locals(builder)
         self._block = program.block
         self._memo: dict[int, int] = {}
-        self._loaded: dict[tuple[str, int], int] = {}
+        self._loaded: dict[tuple[str, Index], int] = {}
 
     def start_statement(self) -> None:
         """Forget what was evaluated for the previous statement, because it may have changed."""
@@ -110,15 +111,25 @@ class Expressions:
             case Id():
                 return self.launch_id(expr.kind, expr.axis)
             case Size():
-                return self.memory.size(expr.buffer)
+                return (
+                    self.memory.size(expr.buffer) if expr.axis is None else self.memory.extent(expr.buffer, expr.axis)
+                )
             case Scalar():
                 return self._scalar(expr.name, expr.type)
+            case Position():
+                raise InternalError("indices of several axes outside of an access")
             case _:
                 assert_never(expr)
 
+    def index(self, expr: Expr) -> Index:
+        """The index of an access."""
+        if isinstance(expr, Position):
+            return tuple([self.value(index) for index in expr.indices])
+        return self.value(expr)
+
     def _compute(self, expr: Apply | Load) -> int:
         if isinstance(expr, Load):
-            place = (expr.buffer, self.value(expr.index))
+            place = (expr.buffer, self.index(expr.index))
             found = self._loaded.get(place)
             if found is None:
                 found = self._loaded[place] = self.memory.load(*place)

@@ -1,6 +1,8 @@
 """Elements of buffers and shared arrays: addresses, bounds guards, loads and stores.
 
-Out of bounds, a load gives 0 and a store does nothing. A guard is a predicate on the access; it is left out where the
+Out of bounds, a load gives 0 and a store does nothing. An index is a value, or a tuple with one for each axis of an
+array with several: it is in bounds if each is within its extent, and only then is the element's number computed from
+them what it should be. A guard is a predicate on the access; it is left out where the
 facts prove the index in bounds. Addresses are 64-bit for global memory and 32-bit for shared memory, computed modulo
 their width; they are used only under the guard. A bool is one byte, 0 or 1 when written, any other is true when read.
 An index of any integer type is compared and scaled as an exact unsigned number.
@@ -9,7 +11,8 @@ An index of any integer type is compared and scaled as an exact unsigned number.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from functools import reduce
+from typing import Literal, NamedTuple, TypeAlias
 
 from vyre_cuda.codegen.core.target import STATIC_SHARED_BYTES
 from vyre_cuda.codegen.forms.isel import BITS, MACHINE_TYPE, UNSIGNED
@@ -17,7 +20,7 @@ from vyre_cuda.codegen.lowering import halves
 from vyre_cuda.codegen.ssa.intervals import FULL, wrap
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.errors import InternalError
-from vyre_cuda.ir.core.nodes import Const, Parameter, Size
+from vyre_cuda.ir.core.nodes import Const, Parameter, Scalar, Size, extent_name
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import TYPES, Type, bf16, bool_, f16
 from vyre_cuda.records import dataclass, field
@@ -29,6 +32,10 @@ _REACH = 1 << 23
 _SIGN = 1 << 31
 _SHARED_ALIGN = 16
 DYNAMIC_SYMBOL = "s_dynamic"
+
+
+# One value, or one for each axis.
+Index: TypeAlias = int | tuple[int, ...]
 
 
 class Address(NamedTuple):
@@ -61,7 +68,7 @@ class Touch(NamedTuple):
     """One access in the text, for `access.py`. `everyone` marks a store that every thread of the block does once."""
 
     kind: Literal["load", "store", "atomic"]
-    at: int  # the index, a value
+    at: int  # the number of the element, a value
     in_loop: bool
     everyone: bool
 
@@ -77,6 +84,7 @@ class Place:
     symbol: str = ""  # of a shared array
     offset: int = 0  # bytes from the symbol
     size: int | None = None  # of a shared array
+    shape: tuple[int, ...] = ()  # of a shared array with several axes
     touches: list[Touch] = field(default_factory=list)
     is_read: bool = False  # a load or atomic is among the touches
 
@@ -86,6 +94,7 @@ class Memory:
 
     __slots__ = (
         "_checked",
+        "_index",
         "_parameters",
         "builder",
         "dynamic_shared_bytes",
@@ -100,9 +109,11 @@ class Memory:
         self.builder = builder
         self._checked = checked
         self.index = MACHINE_TYPE[program.index]
+        self._index = program.index
         self.loop_depth = 0
-        # Called with (buffer, index, whether it is inside) for each check; ends threads that are outside.
-        self.trap: Callable[[str, int, int], None] | None = None
+        # Called with (buffer, axis if there are several, index, whether it is inside) for each check; ends threads that
+        # are outside.
+        self.trap: Callable[[str, int | None, int, int], None] | None = None
         self._parameters: dict[str, Parameter] = {p.name: p for p in program.parameters}
         self.places: dict[str, Place] = {
             p.name: Place(p.name, p.type, "global", p.kind == "in") for p in program.parameters if p.is_buffer
@@ -115,7 +126,7 @@ class Memory:
         """One symbol per array, or one for all if they exceed the static limit."""
         for number, array in enumerate(program.shared):
             symbol = symbol_name("s", number, array.name)
-            place = Place(array.name, array.type, "shared", False, symbol, self.shared_bytes, array.size)
+            place = Place(array.name, array.type, "shared", False, symbol, self.shared_bytes, array.size, array.shape)
             self.shared_bytes += -(-array.size * array.type.itemsize // _SHARED_ALIGN) * _SHARED_ALIGN
             self.places[array.name] = place
         dynamic = self.shared_bytes > STATIC_SHARED_BYTES
@@ -135,15 +146,37 @@ class Memory:
         if place.size is not None:
             return self.builder.constant(self.index, place.size)
         declared = self._parameters[name].size
-        if isinstance(declared, Const):
-            return self.builder.constant(self.index, wrap(self.index, declared.bits))
-        if isinstance(declared, Size):
-            return self.size(declared.buffer)
+        if isinstance(declared, (Const, Size)):
+            return self._known(declared)
         # A call refuses a count that the type does not have, so a signed one is not negative.
         within = None if self.index in UNSIGNED.values() else (0, FULL[self.index][1])
         return self.builder.entry("parameter", self.index, (), ("size", name), within=within)
 
-    def guard(self, name: str, index: int) -> int | None:
+    def extent(self, name: str, axis: int) -> int:
+        """The extent of an array with several axes, as a value of the index type."""
+        place = self.places[name]
+        if place.shape:
+            return self.builder.constant(self.index, place.shape[axis])
+        declared = self._parameters[name].shape[axis]
+        if isinstance(declared, (Const, Size)):
+            return self._known(declared)
+        # A call refuses an extent that is negative or that the type does not have.
+        within = (0, FULL[self.index][1])
+        if isinstance(declared, Scalar) and declared.type is self._index:
+            return self.builder.entry("parameter", self.index, (), ("scalar", declared.name), within=within)
+        if declared is not None:  # each call checks that extents declared alike are the same
+            name, axis = next(
+                (p.name, at) for p in self._parameters.values() for at, e in enumerate(p.shape) if e == declared
+            )
+        return self.builder.entry("parameter", self.index, (), ("extent", extent_name(name, axis)), within=within)
+
+    def _known(self, declared: Const | Size) -> int:
+        """A declared size or extent that is a number or that of another buffer."""
+        if isinstance(declared, Const):
+            return self.builder.constant(self.index, wrap(self.index, declared.bits))
+        return self.size(declared.buffer) if declared.axis is None else self.extent(declared.buffer, declared.axis)
+
+    def guard(self, name: str, index: Index) -> int | None:
         """The predicate under which an access happens: None if it always does, `builder.false` if it never does.
 
         None as well if the program was compiled without checks; with a trap, the thread ends here if the index is
@@ -151,19 +184,27 @@ class Memory:
         """
         if not self._checked:
             return None
+        if isinstance(index, int):
+            return self._checked_inside(name, None, index, self.size(name))
         b = self.builder
-        inside = self._inside(name, index)
+        guards = [self._checked_inside(name, at, i, self.extent(name, at)) for at, i in enumerate(index)]
+        needed = [guard for guard in guards if guard is not None]
+        return reduce(lambda one, other: b.apply("logical_and", one, other), needed) if needed else None
+
+    def _checked_inside(self, name: str, axis: int | None, index: int, bound: int) -> int | None:
+        b = self.builder
+        inside = self._inside(index, bound)
         if inside == b.true:
             return None
         if self.trap is None:
             return inside
-        self.trap(name, index, inside)
+        self.trap(name, axis, index, inside)
         return inside if inside == b.false else None
 
-    def _inside(self, name: str, index: int) -> int:
-        """0 <= index < size, as one unsigned comparison in the wider of the two types."""
+    def _inside(self, index: int, bound: int) -> int:
+        """0 <= index < bound, as one unsigned comparison in the wider of the two types."""
         b = self.builder
-        bound = b.convert("retype", UNSIGNED[self.index], self.size(name))
+        bound = b.convert("retype", UNSIGNED[self.index], bound)
         type_ = b.function.types[index]
         if BITS[type_] < BITS[self.index]:  # then a negative index is 2^63 or more
             index = b.convert("widen", "s64" if type_ == "s32" else "u64", index)
@@ -180,6 +221,27 @@ class Memory:
         return b.apply("minimum", size, limit) if b.is_constant(size) else b.entry("minimum", "u32", (size, limit))
 
     # ---- addresses ----
+
+    def number(self, name: str, index: Index) -> int:
+        """The number of an element, row by row; what it is for an index out of bounds does not matter."""
+        if isinstance(index, int):
+            return index
+        b = self.builder
+        number = self._unsigned(index[0])
+        for axis in range(1, len(index)):
+            row = b.apply("multiply", number, self._unsigned(self.extent(name, axis)))
+            number = b.apply("add", row, self._unsigned(index[axis]))
+        return number
+
+    def _unsigned(self, value: int) -> int:
+        """The low bits of an index, extended by its sign, as unsigned bits of the index type's width."""
+        b = self.builder
+        type_ = b.function.types[value]
+        if BITS[type_] < BITS[self.index]:
+            value = b.convert("widen", "s64" if type_ == "s32" else "u64", value)
+        elif BITS[type_] > BITS[self.index]:
+            value = b.convert("low", "u32", b.convert("retype", "u64", value))
+        return b.convert("retype", UNSIGNED[self.index], value)
 
     def address(self, place: Place, index: int) -> Address:
         """The address of an element; any bit pattern of `index` is fine as long as the guard prevents the access."""
@@ -238,11 +300,11 @@ class Memory:
 
     # ---- accesses ----
 
-    def load(self, name: str, index: int) -> int:
+    def load(self, name: str, index: Index) -> int:
         """The element, 0 out of bounds. Loads of memory that nothing writes are shared like other values."""
         b = self.builder
         place = self.places[name]
-        key = ("element", place.type.name, (index,), name)
+        key = ("element", place.type.name, index if isinstance(index, tuple) else (index,), name)
         if place.constant:
             found = b.function.find(key)
             if found is not None:
@@ -250,8 +312,9 @@ class Memory:
         guard = self.guard(name, index)
         if guard == b.false:
             return b.constant(MACHINE_TYPE[place.type], 0)
-        self.touch(place, "load", index)
-        address, form = self.operands(place, index, MEMORY_WORD[place.type], guard)
+        number = self.number(name, index)
+        self.touch(place, "load", number)
+        address, form = self.operands(place, number, MEMORY_WORD[place.type], guard)
         args = address if guard is None else (*address, guard)
         loaded = b.function.fresh("load", RAW_TYPE[place.type], args, form)
         within = raw_range(place.type)
@@ -264,7 +327,7 @@ class Memory:
             b.function.remember(key, element)
         return element
 
-    def store(self, name: str, index: int, value: int, *, everyone: bool = False) -> None:
+    def store(self, name: str, index: Index, value: int, *, everyone: bool = False) -> None:
         """Write an element; nothing out of bounds."""
         b = self.builder
         place = self.places[name]
@@ -274,8 +337,9 @@ class Memory:
         if guard == b.false:
             return
         raw = to_raw(b, place.type, value)
-        self.touch(place, "store", index, everyone)
-        address, form = self.operands(place, index, MEMORY_WORD[place.type], guard)
+        number = self.number(name, index)
+        self.touch(place, "store", number, everyone)
+        address, form = self.operands(place, number, MEMORY_WORD[place.type], guard)
         args = (*address, raw) if guard is None else (*address, raw, guard)
         b.function.effect("store", args, form)
 

@@ -38,9 +38,9 @@ class Sites:
         self._next += 1
         return self._next - 1
 
-    def bounds(self, statement: Stmt, buffer: str) -> int:
-        """The number of an access to the buffer in this statement."""
-        message = f"index out of bounds of {buffer}"
+    def bounds(self, statement: Stmt, buffer: str, axis: int | None) -> int:
+        """The number of an access to the buffer in this statement; of one axis of it if there are several."""
+        message = f"index out of bounds of {buffer}" + ("" if axis is None else f" on axis {axis}")
         return self._add(Site("bounds", message, buffer, self.number(statement), statement.source))
 
     def all(self) -> tuple[Site, ...]:

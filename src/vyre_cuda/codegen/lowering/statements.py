@@ -169,12 +169,12 @@ class Lowering:
         return True
 
     def _store(self, statement: Store) -> None:
-        index, value = self._expressions.value(statement.index), self._expressions.value(statement.value)
+        index, value = self._expressions.index(statement.index), self._expressions.value(statement.value)
         self.memory.store(statement.buffer, index, value, everyone=self.coverage.everyone)
         self.coverage.store(statement.buffer, index)
 
     def _atomic(self, statement: Atomic) -> None:
-        index = self._expressions.value(statement.index)
+        index = self._expressions.index(statement.index)
         operands = tuple(self._expressions.value(operand) for operand in statement.operands)
         old = atomic(
             self.memory, statement.op, statement.buffer, index, operands, order=statement.order, scope=statement.scope
@@ -191,11 +191,11 @@ class Lowering:
         self._report_unless(condition, site, None)
         return condition != b.false
 
-    def _trap(self, buffer: str, index: int, inside: int) -> None:
+    def _trap(self, buffer: str, axis: int | None, index: int, inside: int) -> None:
         """End the threads whose index is out of bounds."""
         if self._current is None:
             raise InternalError(f"an access to {buffer} outside of all statements")
-        self._report_unless(inside, self.sites.bounds(self._current, buffer), index)
+        self._report_unless(inside, self.sites.bounds(self._current, buffer, axis), index)
 
     def _report_unless(self, condition: int, site: int, index: int | None) -> None:
         """Make threads for which the condition does not hold report and end."""

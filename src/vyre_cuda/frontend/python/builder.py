@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from vyre_cuda.frontend.building.namespace import namespace_of
@@ -9,7 +10,7 @@ from vyre_cuda.frontend.current import Running
 from vyre_cuda.frontend.python.rewrite import python_function
 from vyre_cuda.frontend.python.running import RunningScope
 from vyre_cuda.frontend.python.scalar import Scalar
-from vyre_cuda.ir.builder.builder import Builder
+from vyre_cuda.ir.builder.builder import Builder, Shape
 from vyre_cuda.ir.builder.handles import Buffer
 from vyre_cuda.ir.builder.operators import Operand
 from vyre_cuda.ir.builder.scopes import running
@@ -50,17 +51,23 @@ class RunningBuilder(Builder):
         source = row.source or ("", 0)
         if row.kind == "scalar":
             return leaf(self._scope, ScalarNode(row.type, name, source), source)
-        return Buffer(self._scope, name, row.type, row.kind)
+        return Buffer(self._scope, name, row.type, row.kind, row.ndim)
 
     # ---- declarations
 
-    def output(self, name: str, type_: Type, /, size: Operand | None = None) -> Buffer:
-        return Buffer(self._scope, name, type_, "out")
+    def output(
+        self, name: str, type_: Type, /, size: Operand | None = None, *, shape: Shape = None, ndim: int | None = None
+    ) -> Buffer:
+        row = next(p for p in self._program.parameters if p.name == name)
+        return Buffer(self._scope, name, type_, "out", row.ndim)
 
-    def shared(self, name: str, type_: Type, /, size: int) -> Buffer:
+    def shared(
+        self, name: str, type_: Type, /, size: int | tuple[int, ...] | None = None, *, shape: Sequence[int] = ()
+    ) -> Buffer:
         thread = self._scope.thread
         thread.declared += 1
-        return Buffer(self._scope, self._program.shared[thread.declared - 1].name, type_, "shared")
+        row = self._program.shared[thread.declared - 1]
+        return Buffer(self._scope, row.name, type_, "shared", row.ndim)
 
     def work(self, *items: Operand) -> None:
         pass  # the number of threads is known
@@ -112,4 +119,4 @@ def _each(value: Any) -> tuple[Any, ...]:
 def _parameter(builder: Builder, name: str, value: Any) -> Any:
     if isinstance(value, Scalar):
         return builder.scalar(name, value.type)
-    return builder.inout(name, value.type) if isinstance(value, Buffer) else value
+    return builder.inout(name, value.type, ndim=value.ndim) if isinstance(value, Buffer) else value

@@ -6,8 +6,9 @@ A with-block that an exception leaves is dropped, and the exception propagates.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal, NoReturn
+import math
+from collections.abc import Callable, Sequence
+from typing import Literal, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from vyre_cuda.ir.builder.reblock import what_fixes_block
 from vyre_cuda.ir.builder.scopes import Scope, caller, check_name, program_error
 from vyre_cuda.ir.builder.values import Value, bind, leaf, node_of, place
 from vyre_cuda.ir.check.validate import check
+from vyre_cuda.ir.core.limits import MAX_AXES
 from vyre_cuda.ir.core.nodes import (
     Apply,
     Assert,
@@ -38,12 +40,17 @@ from vyre_cuda.ir.core.nodes import (
     Size,
     Source,
     Var,
+    elements,
 )
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import INDEX_TYPES, Type, bool_, u32
 
 # Threads per block of a block="auto" program where no device has chosen.
 _AUTO_BLOCK = 256
+
+
+# The extents of a buffer, None for one that may be any.
+Shape: TypeAlias = "Sequence[Operand | None] | None"
 
 
 class Builder(AtomicMethods, WarpMethods):
@@ -85,38 +92,64 @@ class Builder(AtomicMethods, WarpMethods):
 
     # ---- declarations
 
-    def input(self, name: str, type_: Type, /) -> Buffer:
-        """A buffer that the program reads."""
-        return self._buffer(name, "in", type_)
+    def input(
+        self, name: str, type_: Type, /, size: Operand | None = None, *, shape: Shape = None, ndim: int | None = None
+    ) -> Buffer:
+        """A buffer that the program reads.
 
-    def inout(self, name: str, type_: Type, /) -> Buffer:
-        """A buffer that the program reads and writes; a call returns its new contents."""
-        return self._buffer(name, "inout", type_)
+        With `shape` (2 to 4 extents, or None for any) or `ndim`, it has several axes, and a call must pass an array
+        with as many. Extents and `size`, the number of elements, are numbers or expressions over scalars and sizes;
+        each call checks them, and raises ValueError for an array with others.
+        """
+        return self._buffer(name, "in", type_, size, shape, ndim)
 
-    def output(self, name: str, type_: Type, /, size: Operand | None = None) -> Buffer:
+    def inout(
+        self, name: str, type_: Type, /, size: Operand | None = None, *, shape: Shape = None, ndim: int | None = None
+    ) -> Buffer:
+        """A buffer that the program reads and writes; a call returns its new contents.
+
+        `size`, `shape` and `ndim` are those of `input`.
+        """
+        return self._buffer(name, "inout", type_, size, shape, ndim)
+
+    def output(
+        self, name: str, type_: Type, /, size: Operand | None = None, *, shape: Shape = None, ndim: int | None = None
+    ) -> Buffer:
         """A buffer that the program writes, and that is zero elsewhere; `size` is its number of elements.
 
-        The size is a number or an expression over scalars and sizes; without one, a call must pass `out=`.
+        The size is a number or an expression over scalars and sizes, as is each extent of a `shape` of 2 to 4 axes,
+        which the result has; without one, a call must pass `out=`, an array with `ndim` axes.
         """
-        elements = None if size is None else self._on_host(size, f"size of {name}", caller())
-        return self._buffer(name, "out", type_, elements)
+        return self._buffer(name, "out", type_, size, shape, ndim)
 
     def scalar(self, name: str, type_: Type, /) -> Value:
         """A scalar parameter, passed by value."""
-        source = self._declare(name, "scalar", type_, None)
+        source = self._declare(name, "scalar", type_)
         return leaf(self._scope, Scalar(type_, name, source), source)
 
-    def shared(self, name: str, type_: Type, /, size: int) -> Buffer:
-        """An array of `size` elements that the threads of one block share, zero when the block starts."""
+    def shared(
+        self, name: str, type_: Type, /, size: int | tuple[int, ...] | None = None, *, shape: Sequence[int] = ()
+    ) -> Buffer:
+        """An array of `size` elements that the threads of one block share, zero when the block starts.
+
+        `shape`, or a tuple as the size, gives it 2 to 4 axes.
+        """
         source = self._scope.begin()
         _require_type(type_)
-        if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
-            raise TypeError(f"the size of a shared array must be an int, not {type(size).__name__}")
-        if size < 1:
-            raise program_error(f"shared array {name} of {size} elements; it needs at least 1", source)
+        if (size is None) == (not shape):
+            raise TypeError(f"shared array {name} needs a size or a shape, and not both")
+        given: tuple[object, ...] = tuple(shape) or (size if isinstance(size, tuple) else (size,))
+        for extent in given:
+            if isinstance(extent, bool) or not isinstance(extent, (int, np.integer)):
+                raise TypeError(f"the size of a shared array must be an int or ints, not {type(extent).__name__}")
+        extents = tuple([int(extent) for extent in given if isinstance(extent, (int, np.integer))])
+        _check_axes(name, len(extents), source)
+        if min(extents) < 1:
+            raise program_error(f"shared array {name} of {math.prod(extents)} elements; it needs at least 1", source)
         taken = self._scope.name_local(name, source)
-        self._shared.append(SharedArray(taken, type_, int(size), source))
-        return Buffer(self._scope, taken, type_, "shared")
+        several = extents if len(extents) > 1 else ()
+        self._shared.append(SharedArray(taken, type_, math.prod(extents), source, several))
+        return Buffer(self._scope, taken, type_, "shared", len(extents))
 
     def work(self, *items: Operand) -> None:
         """The number of work items per axis (1 to 3), each a number or an expression over scalars and sizes."""
@@ -245,16 +278,52 @@ class Builder(AtomicMethods, WarpMethods):
 
     # ---- parts of the above
 
-    def _declare(self, name: str, kind: ParameterKind, type_: Type, size: Expr | None) -> Source:
+    def _declare(
+        self,
+        name: str,
+        kind: ParameterKind,
+        type_: Type,
+        size: Expr | None = None,
+        shape: tuple[Expr | None, ...] = (),
+    ) -> Source:
         source = self._scope.begin()
         _require_type(type_)
         self._scope.declare(name, "parameter", source)
-        self._parameters.append(Parameter(name, kind, type_, size, source))
+        self._parameters.append(Parameter(name, kind, type_, size, source, shape))
         return source
 
-    def _buffer(self, name: str, kind: ParameterBufferKind, type_: Type, size: Expr | None = None) -> Buffer:
-        self._declare(name, kind, type_, size)
-        return Buffer(self._scope, name, type_, kind)
+    def _buffer(
+        self,
+        name: str,
+        kind: ParameterBufferKind,
+        type_: Type,
+        size: Operand | None,
+        shape: Shape,
+        ndim: int | None,
+    ) -> Buffer:
+        extents = self._extents(name, size, shape, ndim, caller())
+        if len(extents) == 1:
+            self._declare(name, kind, type_, extents[0])
+        else:
+            self._declare(name, kind, type_, elements(extents), extents)
+        return Buffer(self._scope, name, type_, kind, len(extents))
+
+    def _extents(
+        self, name: str, size: Operand | None, shape: Shape, ndim: int | None, source: Source
+    ) -> tuple[Expr | None, ...]:
+        """The nodes of a size or shape, None for each extent that may be any."""
+        if shape is None and ndim is None:
+            return (None if size is None else self._on_host(size, f"size of {name}", source),)
+        if size is not None:
+            raise TypeError(f"{name} has a size and a shape; the shape alone says how many elements there are")
+        if shape is None:
+            shape = (None,) * _axis_count(name, ndim)
+        elif not isinstance(shape, (tuple, list)):
+            raise TypeError(f"the shape of {name} is a {type(shape).__name__}; write a tuple, or size= for one axis")
+        if ndim is not None and ndim != len(shape):
+            raise program_error(f"ndim={ndim} of {name}, whose shape has {len(shape)} axes", source)
+        _check_axes(name, len(shape), source)
+        return tuple([None if e is None else self._on_host(e, f"shape of {name}", source) for e in shape])
 
     def _on_host(self, count: Operand, what: str, source: Source) -> Expr:
         """The nodes of a count that is computed before the launch."""
@@ -289,6 +358,17 @@ def _dim3(block: int | tuple[int, ...]) -> tuple[int, int, int]:
     if min(axes) < 1:
         raise ProgramError(f"block={block!r}; every axis needs at least 1 thread")
     return x, y, z
+
+
+def _axis_count(name: str, ndim: object) -> int:
+    if isinstance(ndim, bool) or not isinstance(ndim, (int, np.integer)):
+        raise TypeError(f"ndim of {name} must be an int, not {type(ndim).__name__}")
+    return int(ndim)
+
+
+def _check_axes(name: str, count: int, source: Source) -> None:
+    if not 1 <= count <= MAX_AXES:
+        raise program_error(f"{name} with {count} axes; an array has 1 to {MAX_AXES}", source)
 
 
 def _require_type(type_: Type) -> None:

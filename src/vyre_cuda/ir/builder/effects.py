@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vyre_cuda.ir.builder.handles import Buffer, element_index, require_writable
+from vyre_cuda.ir.builder.handles import Buffer, Index, element_indices, position, require_writable
 from vyre_cuda.ir.builder.operators import Expression, Operand
 from vyre_cuda.ir.builder.scopes import Scope, program_error
 from vyre_cuda.ir.builder.values import Value, constant, local, node_of, operate, place
@@ -38,49 +38,49 @@ class AtomicMethods:
     _scope: Scope
 
     def atomic_add(
-        self, buffer: Buffer, index: Operand, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
+        self, buffer: Buffer, index: Index, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
     ) -> Value:
         """Add; the result is the old value."""
         return self._atomic("add", buffer, index, (value,), order, scope)
 
     def atomic_sub(
-        self, buffer: Buffer, index: Operand, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
+        self, buffer: Buffer, index: Index, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
     ) -> Value:
         """Subtract; the result is the old value."""
         return self._atomic("subtract", buffer, index, (value,), order, scope)
 
     def atomic_min(
-        self, buffer: Buffer, index: Operand, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
+        self, buffer: Buffer, index: Index, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
     ) -> Value:
         """Keep the smaller value, or NaN if either is NaN; the result is the old value."""
         return self._atomic("minimum", buffer, index, (value,), order, scope)
 
     def atomic_max(
-        self, buffer: Buffer, index: Operand, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
+        self, buffer: Buffer, index: Index, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
     ) -> Value:
         """Keep the larger value, or NaN if either is NaN; the result is the old value."""
         return self._atomic("maximum", buffer, index, (value,), order, scope)
 
     def atomic_and(
-        self, buffer: Buffer, index: Operand, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
+        self, buffer: Buffer, index: Index, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
     ) -> Value:
         """Bitwise and; the result is the old value."""
         return self._atomic("bitwise_and", buffer, index, (value,), order, scope)
 
     def atomic_or(
-        self, buffer: Buffer, index: Operand, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
+        self, buffer: Buffer, index: Index, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
     ) -> Value:
         """Bitwise or; the result is the old value."""
         return self._atomic("bitwise_or", buffer, index, (value,), order, scope)
 
     def atomic_xor(
-        self, buffer: Buffer, index: Operand, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
+        self, buffer: Buffer, index: Index, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
     ) -> Value:
         """Bitwise exclusive or; the result is the old value."""
         return self._atomic("bitwise_xor", buffer, index, (value,), order, scope)
 
     def atomic_exchange(
-        self, buffer: Buffer, index: Operand, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
+        self, buffer: Buffer, index: Index, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
     ) -> Value:
         """Replace; the result is the old value."""
         return self._atomic("exchange", buffer, index, (value,), order, scope)
@@ -88,7 +88,7 @@ class AtomicMethods:
     def atomic_compare_exchange(
         self,
         buffer: Buffer,
-        index: Operand,
+        index: Index,
         expected: Operand,
         desired: Operand,
         /,
@@ -99,18 +99,18 @@ class AtomicMethods:
         """Replace one element by `desired` if it equals `expected`; the result is the old value."""
         return self._atomic("compare_exchange", buffer, index, (expected, desired), order, scope)
 
-    def atomic_load(self, buffer: Buffer, index: Operand, /, *, order: str = "relaxed", scope: str = "device") -> Value:
+    def atomic_load(self, buffer: Buffer, index: Index, /, *, order: str = "relaxed", scope: str = "device") -> Value:
         """Read one element that other threads may be writing atomically."""
         return self._atomic("load", buffer, index, (), order, scope)
 
     def atomic_store(
-        self, buffer: Buffer, index: Operand, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
+        self, buffer: Buffer, index: Index, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
     ) -> None:
         """Write one element that other threads may be reading or writing atomically."""
         self._append_atomic(None, "store", buffer, index, (value,), order, scope, self._scope.begin())
 
     def _atomic(
-        self, op: str, buffer: Buffer, index: Operand, operands: Sequence[Operand], order: str, scope: str
+        self, op: str, buffer: Buffer, index: Index, operands: Sequence[Operand], order: str, scope: str
     ) -> Value:
         source = self._scope.begin()
         name = self._scope.name_local("old", source)
@@ -122,7 +122,7 @@ class AtomicMethods:
         result: str | None,
         op: str,
         buffer: Buffer,
-        index: Operand,
+        index: Index,
         operands: Sequence[Operand],
         order: str,
         scope: str,
@@ -141,10 +141,10 @@ class AtomicMethods:
             raise program_error(f"order {order!r} of an atomic {op}; it must be one of {', '.join(row.orders)}", source)
         if scope not in SCOPES:
             raise program_error(f"scope {scope!r}; it must be one of {', '.join(SCOPES)}", source)
-        at = element_index(buffer, index, source)
+        at = element_indices(buffer, index, source)
         values = [place(self._scope, v, source, buffer.type, f"operand of an atomic {op}") for v in operands]
         nodes = tuple(node_of(v) for v in values)
-        self._scope.append(Atomic(result, op, buffer.name, node_of(at), nodes, order, scope, source))
+        self._scope.append(Atomic(result, op, buffer.name, position(buffer, at, source), nodes, order, scope, source))
 
 
 class WarpMethods:

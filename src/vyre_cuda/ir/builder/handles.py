@@ -7,7 +7,8 @@ innermost block that is open there.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -25,31 +26,34 @@ from vyre_cuda.ir.builder.values import (
     place,
     read_here,
 )
-from vyre_cuda.ir.core.nodes import Assign, Load, Local, Size, Source, Store
+from vyre_cuda.ir.core.nodes import Assign, Expr, Load, Local, Position, Size, Source, Store
 from vyre_cuda.ir.core.types import Type
 
 ParameterBufferKind = Literal["in", "inout", "out"]
 BufferKind = ParameterBufferKind | Literal["shared"]
+# Of an element: an integer, or one for each axis.
+Index: TypeAlias = "Operand | tuple[Operand, ...]"
 
 
 class Buffer:
-    """A buffer parameter or shared array: `x[i]` reads an element, `x[i] = v` writes one.
+    """A buffer parameter or shared array: `x[i]` reads an element, `x[i] = v` writes one; `x[i, j]` with two axes.
 
-    `size` is the number of elements, in the program's index type. An index may have any integer type; out of bounds, a
-    read gives 0 and a write does nothing.
+    `size` is the number of elements, `shape[k]` the extent of axis k, in the program's index type. An index may have
+    any integer type; out of bounds in any axis, a read gives 0 and a write does nothing.
     """
 
-    __slots__ = ("_kind", "_name", "_scope", "_type")
+    __slots__ = ("_kind", "_name", "_ndim", "_scope", "_type")
 
     __array_ufunc__ = None
     __iter__ = None
     __contains__ = None
 
-    def __init__(self, scope: Scope, name: str, type_: Type, kind: BufferKind) -> None:
+    def __init__(self, scope: Scope, name: str, type_: Type, kind: BufferKind, ndim: int = 1) -> None:
         self._scope = scope
         self._name = name
         self._type = type_
         self._kind = kind
+        self._ndim = ndim
 
     @property
     def name(self) -> str:
@@ -68,18 +72,31 @@ class Buffer:
         source = caller()
         return leaf(self._scope, Size(self._scope.index, self._name, source), source)
 
-    def __getitem__(self, index: Operand) -> Value:
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return self._ndim
+
+    @property
+    def shape(self) -> tuple[Value, ...]:
+        """The extent of each axis; with one, its size."""
         source = caller()
-        (at,) = fitting(self._scope, [element_index(self, index, source)], source)
-        load = made_here(self._scope, Load(self._type, self._name, node_of(at), source), [at], source)
+        axes = range(self._ndim) if self._ndim > 1 else (None,)
+        sizes = [Size(self._scope.index, self._name, source, axis) for axis in axes]
+        return tuple([leaf(self._scope, size, source) for size in sizes])
+
+    def __getitem__(self, index: Index) -> Value:
+        source = caller()
+        at = fitting(self._scope, element_indices(self, index, source), source)
+        load = made_here(self._scope, Load(self._type, self._name, position(self, at, source), source), at, source)
         return load if self._kind == "in" else read_here(self._scope, load, source)
 
-    def __setitem__(self, index: Operand, value: Operand) -> None:
+    def __setitem__(self, index: Index, value: Operand) -> None:
         source = caller()
         require_writable(self, source)
-        at = element_index(self, index, source)
+        at = element_indices(self, index, source)
         stored = place(self._scope, value, source, self._type, f"value stored in {self._name}")
-        self._scope.append(Store(self._name, node_of(at), node_of(stored), source))
+        self._scope.append(Store(self._name, position(self, at, source), node_of(stored), source))
 
     def __bool__(self) -> bool:
         raise TypeError(f"{self._name} is a buffer and has no truth value in Python; read an element as x[i]")
@@ -181,11 +198,25 @@ class Variable(Expression):
         return f"<var {self._name}: {self._type}>"
 
 
-def element_index(buffer: Buffer, index: Operand, source: Source) -> Value:
-    """The index of one element, placed."""
-    if isinstance(index, slice):
-        raise TypeError(f"{buffer.name} takes one integer expression as its index; programs have no slices")
-    return integer(buffer._scope, index, f"index into {buffer.name}", source)
+def element_indices(buffer: Buffer, index: Index, source: Source) -> list[Value]:
+    """The indices of one element, one for each axis, placed."""
+    indices = index if isinstance(index, tuple) else (index,)
+    if any(isinstance(one, slice) for one in indices):
+        takes = "one integer expression as its index" if buffer.ndim == 1 else "integer expressions as its indices"
+        raise TypeError(f"{buffer.name} takes {takes}; programs have no slices")
+    if len(indices) != buffer.ndim:
+        axes = f"{buffer.ndim} axes" if buffer.ndim > 1 else "one axis"
+        example = ", ".join("ijkl"[: buffer.ndim])
+        raise program_error(
+            f"{buffer.name} has {axes}; {len(indices)} indices given (write {buffer.name}[{example}])", source
+        )
+    return [integer(buffer._scope, one, f"index into {buffer.name}", source) for one in indices]
+
+
+def position(buffer: Buffer, indices: Sequence[Value], source: Source) -> Expr:
+    """The node of the index of an access."""
+    nodes = tuple([node_of(index) for index in indices])
+    return nodes[0] if buffer.ndim == 1 else Position(buffer._scope.index, nodes, source)
 
 
 def integer(scope: Scope, operand: Operand, what: str, source: Source) -> Value:

@@ -16,20 +16,21 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from vyre_cuda.errors import KernelAssertionError, ProgramError
-from vyre_cuda.ir.call.geometry import Geometry, host_size, launch_geometry, wider_index
-from vyre_cuda.ir.core.nodes import Assert, Expr, Parameter, Size, Source
+from vyre_cuda.errors import KernelAssertionError
+from vyre_cuda.ir.call.geometry import Geometry, launch_geometry
+from vyre_cuda.ir.core.nodes import Assert, Parameter, Source
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.scalars import bits_of
-from vyre_cuda.ir.core.walk import expressions, statements
+from vyre_cuda.ir.core.walk import statements
 from vyre_cuda.later import later
 from vyre_cuda.records import dataclass
 
 if TYPE_CHECKING:
-    from vyre_cuda.ir.call import hosts
+    from vyre_cuda.ir.call import hosts, sizes
     from vyre_cuda.ir.semantics.elementwise import Array
 else:
     hosts = later("vyre_cuda.ir.call.hosts")
+    sizes = later("vyre_cuda.ir.call.sizes")
 
 Accept: TypeAlias = Callable[[str, Parameter, Any], Any]
 
@@ -39,24 +40,34 @@ class Call:
     """The arguments of one call, checked.
 
     `arrays` has, by parameter name, each in and inout as a C-contiguous 1-D array (the caller's memory where that was
-    possible: do not write to it); `scalars` bit patterns; `sizes` the elements of every buffer; `outs` the caller's own
-    arrays for those results that have one, C-contiguous and writable, with any number of axes. Where `bind` was told to
-    accept others, those are among `arrays` and `outs` as they were accepted.
+    possible: do not write to it); `scalars` bit patterns; `sizes` the elements of every buffer; `shapes` the shape of
+    each that is declared with several axes; `outs` the caller's own arrays for those results that have one,
+    C-contiguous and writable, with any number of axes. Where `bind` was told to accept others, those are among `arrays`
+    and `outs` as they were accepted.
     """
 
     program: Program
     arrays: Mapping[str, Any]
     scalars: Mapping[str, int]
     sizes: Mapping[str, int]
+    shapes: Mapping[str, tuple[int, ...]]
     outs: Mapping[str, Any]
     geometry: Geometry
+
+    def words(self) -> list[int]:
+        """The by-value arguments of the kernel."""
+        return sizes.value_words(self.program, self.scalars, self.shapes)
+
+    def shape(self, parameter: Parameter) -> tuple[int, ...]:
+        """The declared shape of a buffer."""
+        return self.shapes.get(parameter.name, (self.sizes[parameter.name],))
 
     def deliver(self, computed: Mapping[str, Array]) -> Array | tuple[Array, ...]:
         """What the call returns: `computed` has a 1-D array per result, copied where the caller passed an out.
 
         The arrays may have their types' `storage` dtype.
         """
-        delivered = []
+        delivered: list[Array] = []
         for parameter in result_parameters(self.program):
             array = computed[parameter.name]
             if array.dtype != parameter.type.dtype:
@@ -65,6 +76,8 @@ class Call:
                 destination = self.outs[parameter.name]
                 destination.reshape(-1)[:] = array
                 array = destination
+            elif parameter.shape:
+                array = array.reshape(self.shapes[parameter.name])
             delivered.append(array)
         return delivered[0] if len(delivered) == 1 else tuple(delivered)
 
@@ -100,31 +113,37 @@ def bind(
     given = _by_name(program, args, kwargs)
     arrays: dict[str, Any] = {}
     scalars: dict[str, int] = {}
+    extents = sizes.Extents(program)
     for parameter in argument_parameters(program):
         value = given[parameter.name]
         if not parameter.is_buffer:
             scalars[parameter.name] = _scalar(program, parameter, value)
             continue
-        arrays[parameter.name] = accept(f"argument {parameter.name}", parameter, value)
-        if arrays[parameter.name] is None:
-            arrays[parameter.name] = _input(program, parameter, value)
-        _check_indexable(program, f"argument {parameter.name}", arrays[parameter.name].size)
+        what = f"argument {parameter.name}"
+        accepted = accept(what, parameter, value)
+        array = _array(program, what, parameter, value) if accepted is None else accepted
+        extents.take(what, parameter, array)
+        arrays[parameter.name] = _flat(array) if accepted is None else accepted
     outs: dict[str, Any] = {}
     for parameter, value in _destinations(program, out):
         if value is not None:
             accepted = accept(f"out= for {parameter.name}", parameter, value)
             outs[parameter.name] = _destination(program, parameter, value) if accepted is None else accepted
-    sizes = _sizes(program, arrays, scalars, outs)
+            if parameter.kind == "out":
+                extents.take(f"out= for {parameter.name}", parameter, outs[parameter.name])
+    extents.size_outs(scalars)
+    extents.check(scalars)
     for name, destination in outs.items():
-        if destination.size != sizes[name]:
-            raise ValueError(f"{program.name}: out= for {name} has {destination.size} elements, not {sizes[name]}")
+        _check_fit(program, name, destination, extents)
     _check_overlap(program, outs)
-    geometry = launch_geometry(program, sizes, scalars, grid)
+    geometry = launch_geometry(program, extents.known, scalars, grid)
+    counts = {p.name: extents.known[p.name] for p in program.parameters if p.is_buffer}
     return Call(
         program,
         MappingProxyType(arrays),
         MappingProxyType(scalars),
-        MappingProxyType(sizes),
+        MappingProxyType(counts),
+        MappingProxyType(extents.shapes()),
         MappingProxyType(outs),
         geometry,
     )
@@ -222,12 +241,11 @@ def _array(program: Program, what: str, parameter: Parameter, value: Any) -> Arr
             f"{program.name}: {what} is an array of {value.dtype}{' (another byte order)' if swapped else ''}; "
             f"it needs {parameter.type.dtype}"
         )
-    _check_indexable(program, what, value.size)
+    sizes.check_indexable(program, what, value.size)
     return value
 
 
-def _input(program: Program, parameter: Parameter, value: Any) -> Array:
-    array = _array(program, f"argument {parameter.name}", parameter, value)
+def _flat(array: Array) -> Array:
     return np.require(np.asarray(array), requirements=("C", "A")).reshape(-1)
 
 
@@ -241,6 +259,15 @@ def _destination(program: Program, parameter: Parameter, value: Any) -> Array:
     return array
 
 
+def _check_fit(program: Program, name: str, destination: Any, extents: sizes.Extents) -> None:
+    """The array for the result of an inout must be as its argument is."""
+    shape = extents.shapes().get(name)
+    if shape is not None and tuple(destination.shape) != shape:
+        raise ValueError(f"{program.name}: out= for {name} has the shape {tuple(destination.shape)}, not {shape}")
+    if destination.size != extents.known[name]:
+        raise ValueError(f"{program.name}: out= for {name} has {destination.size} elements, not {extents.known[name]}")
+
+
 def _check_overlap(program: Program, outs: Mapping[str, Any]) -> None:
     """Contiguous arrays overlap exactly when their bounds overlap."""
     arrays = {name: out for name, out in outs.items() if isinstance(out, np.ndarray) and out.size > 0}
@@ -249,46 +276,3 @@ def _check_overlap(program: Program, outs: Mapping[str, Any]) -> None:
         if begins[next_one] < begins[one] + arrays[one].nbytes:
             first, second = (name for name in arrays if name in (one, next_one))
             raise ValueError(f"{program.name}: out= for {first} and for {second} overlap in memory")
-
-
-# ---- sizes -------------------------------------------------------------------------------------------------------
-
-
-def _sizes(
-    program: Program, arrays: Mapping[str, Array], scalars: Mapping[str, int], outs: Mapping[str, Array]
-) -> dict[str, int]:
-    """The number of elements of every buffer; an out may be sized by another out, so each waits for those it names."""
-    known = {shared.name: shared.size for shared in program.shared}
-    known.update((name, array.size) for name, array in arrays.items())
-    pending: dict[str, Expr] = {}
-    for parameter in program.parameters:
-        if parameter.kind != "out":
-            continue
-        if parameter.size is not None:
-            pending[parameter.name] = parameter.size
-        elif parameter.name in outs:
-            known[parameter.name] = outs[parameter.name].size
-        else:
-            raise TypeError(f"{program.name}: out {parameter.name} has no declared size; pass an array for it by out=")
-    while pending:
-        ready = [name for name, expr in pending.items() if _sized_by(expr) <= known.keys()]
-        if not ready:
-            raise ProgramError(f"program {program.name}: the sizes of {', '.join(pending)} depend on each other")
-        for name in ready:
-            known[name] = host_size(f"{program.name}: the size of out {name}", pending.pop(name), known, scalars)
-    sizes = {parameter.name: known[parameter.name] for parameter in program.parameters if parameter.is_buffer}
-    for name, size in sizes.items():
-        _check_indexable(program, f"buffer {name}", size)
-    return sizes
-
-
-def _check_indexable(program: Program, what: str, size: int) -> None:
-    if size > program.index.maximum:
-        raise ValueError(
-            f"{program.name}: {what} has {size} elements; a program with {program.index} indices "
-            f"takes at most {program.index.maximum} per buffer ({wider_index(program)})"
-        )
-
-
-def _sized_by(expr: Expr) -> set[str]:
-    return {part.buffer for part in expressions([expr]) if isinstance(part, Size)}

@@ -13,7 +13,7 @@ import numpy as np
 
 from vyre_cuda.errors import ProgramError
 from vyre_cuda.ir.core.limits import MAX_GRID
-from vyre_cuda.ir.core.nodes import AXES, Apply, Const, Expr, Id, Load, Local, Parameter, Scalar, Size
+from vyre_cuda.ir.core.nodes import AXES, Apply, Const, Expr, Id, Load, Local, Parameter, Position, Scalar, Size
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.scalars import value_of
 from vyre_cuda.later import later
@@ -26,6 +26,8 @@ else:
     elementwise = later("vyre_cuda.ir.semantics.elementwise")
 
 Dim3: TypeAlias = tuple[int, int, int]
+# The numbers of elements by buffer, and the extents of those with several axes by buffer and axis.
+Sizes: TypeAlias = "Mapping[str | tuple[str, int], int]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Geometry:
 
 def launch_geometry(
     program: Program,
-    sizes: Mapping[str, int],
+    sizes: Sizes,
     scalars: Mapping[str, int],
     grid: int | tuple[int, ...] | None = None,
 ) -> Geometry:
@@ -73,7 +75,12 @@ def launch_geometry(
     return Geometry(blocks, block, work)
 
 
-def host_value(expr: Expr, sizes: Mapping[str, int], scalars: Mapping[str, int]) -> Array:
+def size_key(expr: Size) -> str | tuple[str, int]:
+    """Where `Sizes` has this number."""
+    return expr.buffer if expr.axis is None else (expr.buffer, expr.axis)
+
+
+def host_value(expr: Expr, sizes: Sizes, scalars: Mapping[str, int]) -> Array:
     """The value of an expression over constants, scalars and sizes, as an array of one element.
 
     Raises ProgramError for an expression that only a thread could evaluate.
@@ -84,16 +91,16 @@ def host_value(expr: Expr, sizes: Mapping[str, int], scalars: Mapping[str, int])
         case Scalar():
             return elementwise.constant(expr.type, scalars[expr.name])
         case Size():
-            return elementwise.constant(expr.type, sizes[expr.buffer])
+            return elementwise.constant(expr.type, sizes[size_key(expr)])
         case Apply():
             operands = [host_value(operand, sizes, scalars) for operand in expr.operands]
             with np.errstate(all="ignore"):
                 return elementwise.apply(expr.op, expr.operands[-1].type, expr.type, operands)
-        case Local() | Id() | Load():
+        case Local() | Id() | Load() | Position():
             raise ProgramError(f"a {type(expr).__name__.lower()} has no value on the host; sizes and work need one")
 
 
-def host_size(what: str, expr: Expr, sizes: Mapping[str, int], scalars: Mapping[str, int]) -> int:
+def host_size(what: str, expr: Expr, sizes: Sizes, scalars: Mapping[str, int]) -> int:
     """The count that `expr` gives; `what` names it in the ValueError for one that is negative or wrapped."""
     if not expr.type.is_integer:
         raise ProgramError(f"{what} is of type {expr.type}; it must be an integer")
@@ -104,7 +111,7 @@ def host_size(what: str, expr: Expr, sizes: Mapping[str, int], scalars: Mapping[
     except _Wrapped as found:
         exact, wrapped = found.exact, True
     if wrapped:
-        given = ", ".join(sorted(_numbers_of(expr, sizes, scalars)))
+        given = ", ".join(sorted(numbers_of(expr, sizes, scalars)))
         raise ValueError(f"{what} is {exact}, which is out of range of {expr.type}; {given}")
     if count < 0:
         raise ValueError(f"{what} is {count}")
@@ -118,7 +125,7 @@ class _Wrapped(Exception):
         self.exact = exact
 
 
-def _exact_value(expr: Expr, sizes: Mapping[str, int], scalars: Mapping[str, int]) -> int:
+def _exact_value(expr: Expr, sizes: Sizes, scalars: Mapping[str, int]) -> int:
     """The value without wrapping in sums, differences, products and casts; other ops see their operands' own values."""
     if isinstance(expr, Apply) and expr.type.is_integer and all(o.type.is_integer for o in expr.operands):
         operands = [_exact_value(operand, sizes, scalars) for operand in expr.operands]
@@ -137,13 +144,14 @@ def _exact_value(expr: Expr, sizes: Mapping[str, int], scalars: Mapping[str, int
     return int(host_value(expr, sizes, scalars)[0])
 
 
-def _numbers_of(expr: Expr, sizes: Mapping[str, int], scalars: Mapping[str, int]) -> set[str]:
+def numbers_of(expr: Expr, sizes: Sizes, scalars: Mapping[str, int]) -> set[str]:
     """The numbers of the call that the expression uses: `size(x) = 4`, `n = 3`."""
     match expr:
         case Apply():
-            return {text for operand in expr.operands for text in _numbers_of(operand, sizes, scalars)}
+            return {text for operand in expr.operands for text in numbers_of(operand, sizes, scalars)}
         case Size():
-            return {f"size({expr.buffer}) = {sizes[expr.buffer]}"}
+            axis = "" if expr.axis is None else f", {expr.axis}"
+            return {f"size({expr.buffer}{axis}) = {sizes[size_key(expr)]}"}
         case Scalar():
             return {f"{expr.name} = {value_of(expr.type, scalars[expr.name])}"}
         case _:
@@ -159,7 +167,7 @@ def primary_buffer(program: Program) -> Parameter | None:
     return None
 
 
-def _work_extents(program: Program, sizes: Mapping[str, int], scalars: Mapping[str, int]) -> tuple[int, ...]:
+def _work_extents(program: Program, sizes: Sizes, scalars: Mapping[str, int]) -> tuple[int, ...]:
     axes = max((axis + 1 for axis in range(3) if program.block[axis] > 1), default=1)
     if program.work is not None:
         extents = tuple(
@@ -179,7 +187,7 @@ def _work_extents(program: Program, sizes: Mapping[str, int], scalars: Mapping[s
     return extents
 
 
-def _all_sizes(program: Program, sizes: Mapping[str, int]) -> Mapping[str, int]:
+def _all_sizes(program: Program, sizes: Sizes) -> Sizes:
     return {**{shared.name: shared.size for shared in program.shared}, **sizes}
 
 

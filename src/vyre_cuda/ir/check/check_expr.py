@@ -8,7 +8,20 @@ from __future__ import annotations
 
 from vyre_cuda.errors import Diagnostic
 from vyre_cuda.ir.core.identifiers import RESERVED, is_identifier
-from vyre_cuda.ir.core.nodes import Apply, Const, Expr, Id, Load, Local, Parameter, Scalar, SharedArray, Size, Source
+from vyre_cuda.ir.core.nodes import (
+    Apply,
+    Const,
+    Expr,
+    Id,
+    Load,
+    Local,
+    Parameter,
+    Position,
+    Scalar,
+    SharedArray,
+    Size,
+    Source,
+)
 from vyre_cuda.ir.core.ops import OPS, Op, result_type
 from vyre_cuda.ir.core.types import Type, bool_
 from vyre_cuda.ir.core.walk import Path, assert_never
@@ -92,8 +105,25 @@ class Context:
 
     # ---- types ----
 
-    def index_expr(self, expr: Expr) -> None:
-        """Check an index: any integer type."""
+    def index_expr(self, expr: Expr, buffer: str) -> None:
+        """Check the index of an access: one of any integer type for each axis."""
+        owner = self.parameters.get(buffer) or self.shared.get(buffer)
+        ndim, count = 1 if owner is None else owner.ndim, 1
+        if isinstance(expr, Position):
+            count = len(expr.indices)
+            if owner is not None and (ndim != count or count == 1):
+                self.report(_wrong_axes(buffer, ndim, count), self.number, expr.source)
+            if expr.type is not self.index:
+                self.report(f"the node's type is {expr.type}, not {self.index}", self.number, expr.source)
+            self.number += 1
+            for index in expr.indices:
+                self._index(index)
+            return
+        if ndim > 1:
+            self.report(_wrong_axes(buffer, ndim, 1), self.number, expr.source)
+        self._index(expr)
+
+    def _index(self, expr: Expr) -> None:
         operand = self.number
         type_ = self.type_of(expr)
         if type_ is not None and not type_.is_integer:
@@ -119,11 +149,17 @@ class Context:
                 return expr.type
             case Load():
                 derived = self.buffer_type(expr.buffer, operand, expr.source)
-                self.index_expr(expr.index)
+                self.index_expr(expr.index, expr.buffer)
             case Scalar():
                 derived = self._scalar(expr, operand)
             case Size():
                 derived = self.index if self.buffer_type(expr.buffer, operand, expr.source) is not None else None
+                self._axis(expr, operand)
+            case Position():
+                self.report("several indices are the index of an access and not a value", operand, expr.source)
+                for index in expr.indices:
+                    self._index(index)
+                return None
             case Id():
                 derived = self.index
             case _:
@@ -131,6 +167,13 @@ class Context:
         if derived is not None and derived is not expr.type:
             self.report(f"the node's type is {expr.type}, but its operands give {derived}", operand, expr.source)
         return derived
+
+    def _axis(self, expr: Size, operand: int) -> None:
+        owner = self.parameters.get(expr.buffer) or self.shared.get(expr.buffer)
+        ndim = 1 if owner is None else owner.ndim
+        if owner is not None and expr.axis is not None and (ndim == 1 or expr.axis >= ndim):
+            axes = f"{ndim} axes, numbered from 0" if ndim > 1 else f"one axis; write size({expr.buffer})"
+            self.report(f"there is no axis {expr.axis} of {expr.buffer}, which has {axes}", operand, expr.source)
 
     def _local(self, expr: Local, operand: int) -> Type | None:
         name = expr.name
@@ -176,6 +219,11 @@ class Context:
             place = operand if culprit is None else numbers[culprit]
             self.report(str(error), place, expr.source if culprit is None else expr.operands[culprit].source)
             return None
+
+
+def _wrong_axes(buffer: str, ndim: int, count: int) -> str:
+    given = f"{count} ind{'ex' if count == 1 else 'ices'}"
+    return f"{buffer} has {ndim} ax{'is' if ndim == 1 else 'es'}; {given} given"
 
 
 def _culprit(op: Op, types: tuple[Type, ...]) -> int | None:

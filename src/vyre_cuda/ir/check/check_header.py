@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from vyre_cuda.ir.check.check_expr import Context
 from vyre_cuda.ir.core.identifiers import is_identifier
 from vyre_cuda.ir.core.limits import MAX_BLOCK_THREADS, MAX_PARAMETERS, MAX_SHARED_BYTES
-from vyre_cuda.ir.core.nodes import Expr, Id, Load, Local, Parameter, Size
+from vyre_cuda.ir.core.nodes import Expr, Id, Load, Local, Parameter, Position, Size
 from vyre_cuda.ir.core.types import INDEX_TYPES
 from vyre_cuda.ir.core.walk import expressions
 
@@ -60,8 +60,9 @@ def _declare_shared(program: Program, context: Context) -> None:
         context.at(("shared", number), shared.source)
         if context.is_free(shared.name):
             context.shared[shared.name] = shared
-        if shared.size < 1:
-            context.report(f"a shared array of {shared.size} elements; 1 or more are needed")
+        if min(shared.shape or (shared.size,)) < 1 or shared.size != math.prod(shared.shape or (shared.size,)):
+            shape = f" in the shape {shared.shape}" if shared.shape else ""
+            context.report(f"a shared array of {shared.size} elements{shape}; 1 or more are needed")
             continue
         before = used
         used = _aligned(used, shared.type.itemsize) + shared.size * shared.type.itemsize
@@ -72,15 +73,21 @@ def _declare_shared(program: Program, context: Context) -> None:
 def _check_sizes(program: Program, context: Context) -> None:
     needs: dict[str, set[str]] = {}
     for number, parameter in enumerate(program.parameters):
-        if parameter.size is None:
-            continue
         context.at(("parameters", number), parameter.source)
-        if parameter.kind != "out":
-            context.report(f"{parameter.name} is {parameter.kind}; only an out has a declared size")
-        elif _is_host_expr(parameter.size, context):
-            _check_integer(parameter.size, context, "the size")
-            _check_known_sizes(parameter.size, context)
-            needs[parameter.name] = {expr.buffer for expr in expressions((parameter.size,)) if isinstance(expr, Size)}
+        if not parameter.is_buffer and (parameter.shape or parameter.size is not None):
+            context.report(f"{parameter.name} is a scalar; only buffers have sizes")
+            continue
+        if parameter.kind == "out" and parameter.shape and 0 < len(parameter.declared) < parameter.ndim:
+            context.report(f"the shape of {parameter.name} is given in part; an out has all extents or none")
+        for extent in parameter.declared:
+            before = context.number
+            if _is_host_expr(extent, context):
+                _check_integer(extent, context, f"the {'shape' if parameter.shape else 'size'}")
+                context.number = before
+                _check_known_sizes(extent, context)
+                used = {expr.buffer for expr in expressions((extent,)) if isinstance(expr, Size)}
+                needs.setdefault(parameter.name, set()).update(used)
+            context.number = before + sum(1 for _ in expressions((extent,)))
     for number, parameter in enumerate(program.parameters):
         if _reaches(parameter.name, parameter.name, needs):
             context.at(("parameters", number), parameter.source)
@@ -90,7 +97,7 @@ def _check_sizes(program: Program, context: Context) -> None:
 
 def _check_known_sizes(size: Expr, context: Context) -> None:
     """The sizes that a size uses must be known before the call allocates its outs."""
-    for operand, expr in enumerate(expressions((size,))):
+    for operand, expr in enumerate(expressions((size,)), start=context.number):
         used = context.parameters.get(expr.buffer) if isinstance(expr, Size) else None
         if isinstance(used, Parameter) and used.kind == "out" and used.size is None:
             context.report(
@@ -134,6 +141,8 @@ def _is_host_expr(root: Expr, context: Context) -> bool:
                 what = f"{expr.name} is not a parameter"
             case Id():
                 what = f"{expr.kind} is not known before the launch"
+            case Position():
+                what = "several indices are not a value"
             case Load():
                 what = f"an element of {expr.buffer} is not known before the launch"
             case Size() if expr.buffer in context.shared:

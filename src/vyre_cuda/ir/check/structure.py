@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vyre_cuda.errors import Diagnostic
-from vyre_cuda.ir.core.limits import MAX_DEPTH, MAX_EXPRESSIONS, MAX_NESTING, MAX_STATEMENTS
+from vyre_cuda.ir.core.limits import MAX_AXES, MAX_DEPTH, MAX_EXPRESSIONS, MAX_NESTING, MAX_STATEMENTS
 from vyre_cuda.ir.core.nodes import (
     AXES,
     ID_KINDS,
@@ -32,6 +32,7 @@ from vyre_cuda.ir.core.nodes import (
     Load,
     Local,
     Parameter,
+    Position,
     Return,
     Scalar,
     SharedArray,
@@ -40,6 +41,7 @@ from vyre_cuda.ir.core.nodes import (
     Var,
     Warp,
     While,
+    elements,
 )
 from vyre_cuda.ir.core.ops import OPS
 from vyre_cuda.ir.core.types import TYPES
@@ -71,6 +73,10 @@ def _is_tuple(value: Any) -> bool:
     return isinstance(value, tuple)
 
 
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, tuple) and (not value or 2 <= len(value) <= MAX_AXES)
+
+
 Rule = tuple[str, Callable[[Any], bool], str]
 
 _NAME: Rule = ("name", _is_text, "a string")
@@ -81,7 +87,12 @@ _EXPR_RULES: dict[type, tuple[Rule, ...]] = {
     Const: (_TYPE, ("bits", _is_number, "an int of at most 64 bits")),
     Local: (_TYPE, _NAME),
     Scalar: (_TYPE, _NAME),
-    Size: (_TYPE, _BUFFER),
+    Size: (
+        _TYPE,
+        _BUFFER,
+        ("axis", lambda value: value is None or (_is_number(value) and 0 <= value < MAX_AXES), "0 to 3 or None"),
+    ),
+    Position: (_TYPE, ("indices", _is_tuple, "a tuple")),
     Id: (
         _TYPE,
         ("kind", lambda value: _is_text(value) and value in ID_KINDS, f"one of {', '.join(ID_KINDS)}"),
@@ -127,8 +138,18 @@ _PARAMETER_RULES: tuple[Rule, ...] = (
     _NAME,
     ("kind", lambda value: _is_text(value) and value in PARAMETER_KINDS, f"one of {', '.join(PARAMETER_KINDS)}"),
     _TYPE,
+    ("shape", _is_shape, f"() or a tuple of 2 to {MAX_AXES} extents"),
 )
-_SHARED_RULES: tuple[Rule, ...] = (_NAME, _TYPE, ("size", _is_number, "an int of at most 64 bits"))
+_SHARED_RULES: tuple[Rule, ...] = (
+    _NAME,
+    _TYPE,
+    ("size", _is_number, "an int of at most 64 bits"),
+    (
+        "shape",
+        lambda value: _is_shape(value) and all(map(_is_number, value)),
+        f"() or a tuple of 2 to {MAX_AXES} ints of at most 64 bits",
+    ),
+)
 _PROGRAM_RULES: tuple[Rule, ...] = (
     _NAME,
     ("parameters", _is_tuple, "a tuple"),
@@ -150,7 +171,7 @@ _WELL_MADE: dict[type, Callable[[Any], bool]] = {
     Const: lambda e: id(e.type) in _TYPE_IDS and type(e.bits) is int and _fits(e),
     Local: lambda e: id(e.type) in _TYPE_IDS and type(e.name) is str,
     Scalar: lambda e: id(e.type) in _TYPE_IDS and type(e.name) is str,
-    Size: lambda e: id(e.type) in _TYPE_IDS and type(e.buffer) is str,
+    Size: lambda e: id(e.type) in _TYPE_IDS and type(e.buffer) is str and e.axis is None,
     Load: lambda e: id(e.type) in _TYPE_IDS and type(e.buffer) is str,
     Apply: lambda e: id(e.type) in _TYPE_IDS and type(e.op) is str and e.op in OPS and type(e.operands) is tuple,
 }
@@ -200,8 +221,12 @@ class _Checker:
             path: Path = ("parameters", number)
             if not isinstance(parameter, Parameter):
                 self.report(f"{_shown(parameter)} is not a Parameter", path)
-            elif self.fields(parameter, _PARAMETER_RULES, path) and parameter.size is not None:
-                self.trees((parameter.size,), path, parameter)
+            elif self.fields(parameter, _PARAMETER_RULES, path):
+                before = len(self.found)
+                self.trees(parameter.declared, path, parameter)
+                known = len(self.found) == before
+                if known and parameter.shape and parameter.size != elements(parameter.shape):
+                    self.report("Parameter.size is not the product of its shape (ir.core.nodes.elements)", path)
         shared_arrays: tuple[Any, ...] = program.shared
         for number, shared in enumerate(shared_arrays):
             path = ("shared", number)

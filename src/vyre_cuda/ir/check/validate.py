@@ -127,7 +127,7 @@ class _Body:
                 self.assign(statement)
             case Store():
                 type_ = self.written(statement.buffer)
-                context.index_expr(statement.index)
+                context.index_expr(statement.index, statement.buffer)
                 context.typed_expr(statement.value, type_, f"the value stored to {statement.buffer}")
             case Atomic():
                 self.atomic(statement)
@@ -178,7 +178,7 @@ class _Body:
     def atomic(self, statement: Atomic) -> None:
         context, op = self.context, statement.op
         type_ = self.written(statement.buffer)
-        context.index_expr(statement.index)
+        context.index_expr(statement.index, statement.buffer)
         for operand in statement.operands:
             context.typed_expr(operand, type_, "the operand")
         row = ATOMICS.get(op)

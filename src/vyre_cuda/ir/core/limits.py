@@ -8,6 +8,8 @@ MAX_STATEMENTS = 65_536
 # Counted as a tree: an expression object used twice counts twice, as it does in text, wire bytes and code.
 MAX_EXPRESSIONS = 1_048_576
 MAX_PARAMETERS = 256
+# Of a buffer or shared array.
+MAX_AXES = 4
 MAX_BLOCK_THREADS = 1024
 MAX_SHARED_BYTES = 227 * 1024
 # Blocks of a launch per axis, on every CUDA device (CUDA C++ programming guide, compute capabilities).

@@ -9,11 +9,12 @@ memory at that moment. A statement reads all its operands before it has an effec
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Literal, TypeAlias
 
 from vyre_cuda.ir.core.ops import ORDERS as ORDERS
 from vyre_cuda.ir.core.ops import SCOPES as SCOPES
-from vyre_cuda.ir.core.types import Type
+from vyre_cuda.ir.core.types import Type, u64
 from vyre_cuda.records import dataclass, field
 
 Source: TypeAlias = tuple[str, int]
@@ -57,11 +58,13 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The number of elements of a buffer parameter or shared array, in the program's index type."""
+    """The number of elements of a buffer parameter or shared array, in the program's index type; with `axis`, its
+    extent on this axis, which it has where it is declared with several."""
 
     type: Type
     buffer: str
     source: Source | None = field(default=None, compare=False, repr=False)
+    axis: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +79,26 @@ class Id:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One element of a buffer parameter or shared array; 0 when the index is out of bounds."""
+    """One element of a buffer parameter or shared array; 0 when the index is out of bounds.
+
+    The index is a Position exactly where the buffer has several axes; the same holds for stores and atomics.
+    """
 
     type: Type
     buffer: str
     index: Expr
+    source: Source | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The place of an element in an array with several axes: an index for each, the last one counting neighbors.
+
+    It is not a value: it stands only as the index of an access, which is out of bounds if any of the indices is.
+    """
+
+    type: Type
+    indices: tuple[Expr, ...]
     source: Source | None = field(default=None, compare=False, repr=False)
 
 
@@ -94,7 +112,7 @@ class Apply:
     source: Source | None = field(default=None, compare=False, repr=False)
 
 
-Expr: TypeAlias = Const | Local | Scalar | Size | Id | Load | Apply
+Expr: TypeAlias = Const | Local | Scalar | Size | Id | Load | Position | Apply
 
 
 # ---- statements -----------------------------------------------------------------------------------------------------
@@ -271,7 +289,9 @@ PARAMETER_KINDS: tuple[ParameterKind, ...] = ("in", "inout", "out", "scalar")
 class Parameter:
     """A buffer ("in", "inout", "out") or by-value scalar.
 
-    `size` is an out's element count, None when it is passed by `out=`.
+    `size` is the element count, which an argument must have; of an out it may be None, if an array is passed by `out=`.
+    `shape` is () for one axis, else the extent of each, None where any will do; if none is None, `size` is their
+    product (`elements`).
     """
 
     name: str
@@ -279,6 +299,18 @@ class Parameter:
     type: Type
     size: Expr | None = None
     source: Source | None = field(default=None, compare=False, repr=False)
+    shape: tuple[Expr | None, ...] = ()
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape) or 1
+
+    @property
+    def declared(self) -> tuple[Expr, ...]:
+        """The expressions of the declaration: the size, or the extents that are given."""
+        extents = self.shape or (self.size,)
+        return tuple(extent for extent in extents if extent is not None)
 
     @property
     def is_buffer(self) -> bool:
@@ -289,11 +321,39 @@ class Parameter:
         return self.kind in ("inout", "out")
 
 
+def extent_name(buffer: str, axis: int) -> str:
+    """What the kernel parameter with the extent of a buffer with several axes is called."""
+    return f"{buffer}.{axis}"
+
+
+def extent_names(parameters: tuple[Parameter, ...]) -> tuple[str, ...]:
+    """All of them, in the order in which a call passes the extents after its scalars."""
+    return tuple([extent_name(p.name, axis) for p in parameters for axis in range(len(p.shape))])
+
+
 @dataclass(frozen=True, slots=True)
 class SharedArray:
-    """An array that the threads of one block share: `size` elements, zeroed when the block starts."""
+    """An array that the threads of one block share: `size` elements, zeroed when the block starts.
+
+    `shape` is () for one axis, else the extents, whose product is `size`.
+    """
 
     name: str
     type: Type
     size: int
     source: Source | None = field(default=None, compare=False, repr=False)
+    shape: tuple[int, ...] = ()
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape) or 1
+
+
+def elements(shape: tuple[Expr | None, ...]) -> Expr | None:
+    """The number of elements of this shape as a u64, None if an extent is not given."""
+    extents = [extent for extent in shape if extent is not None]
+    if not extents or len(extents) < len(shape):
+        return None
+    wide = [extent if extent.type is u64 else Apply(u64, "cast", (extent,), extent.source) for extent in extents]
+    return reduce(lambda count, extent: Apply(u64, "multiply", (count, extent), count.source), wide)

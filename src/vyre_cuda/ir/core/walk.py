@@ -29,6 +29,7 @@ from vyre_cuda.ir.core.nodes import (
     Let,
     Load,
     Local,
+    Position,
     Return,
     Scalar,
     Size,
@@ -55,6 +56,8 @@ def children(expr: Expr) -> tuple[Expr, ...]:
             return expr.operands
         case Load():
             return (expr.index,)
+        case Position():
+            return expr.indices
         case Const() | Local() | Scalar() | Size() | Id():
             return ()
         case _:

@@ -7,23 +7,27 @@ are linear in its length, and recursion is bounded by the limits.
 
 from __future__ import annotations
 
-from typing import cast
+import math
+from collections.abc import Callable
+from typing import TypeVar, cast
 
 from vyre_cuda.errors import Diagnostic, ProgramError
 from vyre_cuda.ir.check.validate import check
-from vyre_cuda.ir.core.limits import MAX_PARAMETERS
-from vyre_cuda.ir.core.nodes import AXES, Expr, Parameter, ParameterKind, SharedArray, Source
+from vyre_cuda.ir.core.limits import MAX_AXES, MAX_PARAMETERS
+from vyre_cuda.ir.core.nodes import AXES, Expr, Parameter, ParameterKind, SharedArray, Source, elements
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.ir.read.lexer import Fault, Scanner, lines
 from vyre_cuda.ir.read.parse_body import BodyReader
-from vyre_cuda.ir.read.parse_expr import Names, Stop, read_list
+from vyre_cuda.ir.read.parse_expr import Names, Stop, read_expr, read_list
 from vyre_cuda.records import replace
 
 _MAX_ERRORS = 100
 _SHOWN_COLUMNS = 120
 _HEADER = frozenset({"program", "block", "index", "work", "in", "inout", "out", "scalar", "shared"})
 _DEFAULT_BLOCK = (256,)
+
+T = TypeVar("T")
 
 
 def parse(text: str, *, filename: str = "<text>") -> Program:
@@ -163,10 +167,13 @@ class _Parser:
         scan.expect(":")
         type_ = scan.type()
         scan.expect("[")
-        size = scan.integer("a number of elements")
+        shape = [scan.integer("a number of elements")]
+        while len(shape) < MAX_AXES and scan.accept(","):
+            shape.append(scan.integer("a number of elements"))
         scan.expect("]")
         self.names.buffers.setdefault(name, type_)
-        self.shared.append(SharedArray(name, type_, size, self.names.source))
+        several = tuple(shape) if len(shape) > 1 else ()
+        self.shared.append(SharedArray(name, type_, math.prod(shape), self.names.source, several))
 
     def _read_parameter(self, kind: ParameterKind, scan: Scanner) -> None:
         if len(self.parameters) == MAX_PARAMETERS:
@@ -188,23 +195,33 @@ class _Parser:
         if self.name is None:
             self._error("the text must begin with `program NAME`", "", 0)
         for number, (scan, source) in self.size_lines.items():
-            for size in self._header_exprs(scan, source, 1, "]"):
-                self.parameters[number] = replace(self.parameters[number], size=size)
+            shape = self._header_list(scan, source, self._extents)
+            if len(shape) == 1:
+                self.parameters[number] = replace(self.parameters[number], size=shape[0])
+            elif shape:
+                self.parameters[number] = replace(self.parameters[number], size=elements(shape), shape=shape)
         if self.work_line is not None:
-            self.work = self._header_exprs(*self.work_line, len(AXES))
+            self.work = self._header_list(*self.work_line, lambda scan: read_list(scan, self.names, len(AXES)))
         self.names.source = here
 
-    def _header_exprs(self, scan: Scanner, source: Source, most: int, close: str = "") -> tuple[Expr, ...]:
+    def _extents(self, scan: Scanner) -> tuple[Expr | None, ...]:
+        """A size, or an extent or `:` for each of several axes."""
+        shape: list[Expr | None] = []
+        while not shape or (len(shape) < MAX_AXES and scan.accept(",")):
+            several = bool(shape) or scan.following() == ","
+            shape.append(None if several and scan.accept(":") else read_expr(scan, self.names))
+        scan.expect("]")
+        return tuple(shape)
+
+    def _header_list(self, scan: Scanner, source: Source, read: Callable[[Scanner], tuple[T, ...]]) -> tuple[T, ...]:
         self.names.source = source
         try:
-            exprs = read_list(scan, self.names, most)
-            if close:
-                scan.expect(close)
+            found = read(scan)
             scan.end()
         except Fault as fault:
             self._error(fault.message, scan.line, fault.column)
             return ()
-        return exprs
+        return found
 
 
 def _line_of(diagnostic: Diagnostic) -> int:

@@ -32,7 +32,7 @@ from vyre_cuda.ir.core.nodes import (
 from vyre_cuda.ir.core.ops import ATOMICS, WARP_OPS, warp_result_type
 from vyre_cuda.ir.core.types import u32
 from vyre_cuda.ir.read.lexer import IDENTIFIER, Fault, Scanner
-from vyre_cuda.ir.read.parse_expr import Names, Stop, read_expr
+from vyre_cuda.ir.read.parse_expr import Names, Stop, read_element, read_expr
 from vyre_cuda.records import dataclass, field
 
 _WORDS = (
@@ -162,15 +162,8 @@ class BodyReader:
         self.names.locals[name] = value.type
         return value
 
-    def _element(self, scan: Scanner) -> tuple[str, Expr]:
-        buffer = scan.name("the name of a buffer")
-        scan.expect("[")
-        index = read_expr(scan, self.names)
-        scan.expect("]")
-        return buffer, index
-
     def _store(self, scan: Scanner) -> None:
-        buffer, index = self._element(scan)
+        buffer, index = read_element(scan, self.names)
         scan.expect(",")
         self._add(Store(buffer, index, read_expr(scan, self.names), self.names.source), scan)
 
@@ -178,7 +171,7 @@ class BodyReader:
         if scan.word not in ATOMICS:
             raise scan.fault(f"an atomic operation ({', '.join(ATOMICS)})")
         op = scan.take()
-        buffer, index = self._element(scan)
+        buffer, index = read_element(scan, self.names)
         operands: list[Expr] = []
         while len(operands) < ATOMICS[op].operands and scan.accept(","):
             operands.append(read_expr(scan, self.names))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import difflib
 
-from vyre_cuda.ir.core.limits import MAX_DEPTH, MAX_EXPRESSIONS
-from vyre_cuda.ir.core.nodes import AXES, ID_KINDS, Apply, Const, Expr, Id, Load, Local, Scalar, Size, Source
+from vyre_cuda.ir.core.limits import MAX_AXES, MAX_DEPTH, MAX_EXPRESSIONS
+from vyre_cuda.ir.core.nodes import AXES, ID_KINDS, Apply, Const, Expr, Id, Load, Local, Position, Scalar, Size, Source
 from vyre_cuda.ir.core.ops import OPS, Op, result_type
 from vyre_cuda.ir.core.types import BY_NAME, Type, bool_, u32
 from vyre_cuda.ir.read.lexer import Fault, Scanner
@@ -49,8 +49,9 @@ def read_expr(scan: Scanner, names: Names, depth: int = 1) -> Expr:
         case "(" if name == "size":
             scan.take()
             buffer = scan.name("the name of a buffer")
+            number = scan.integer("the number of an axis") if scan.accept(",") else None
             scan.expect(")")
-            return Size(names.index, buffer, names.source)
+            return Size(names.index, buffer, names.source, number)
         case "(" if name == "load":
             return _load(scan, names, depth)
         case "(":
@@ -88,12 +89,23 @@ def read_list(scan: Scanner, names: Names, most: int) -> tuple[Expr, ...]:
     return tuple(out)
 
 
-def _load(scan: Scanner, names: Names, depth: int) -> Load:
-    scan.expect("(")
+def read_element(scan: Scanner, names: Names, depth: int = 0) -> tuple[str, Expr]:
+    """Read the name of a buffer and its index in brackets, one for each axis."""
     buffer = scan.name("the name of a buffer")
     scan.expect("[")
     index = read_expr(scan, names, depth + 1)
+    if scan.word == ",":
+        indices = [index]
+        while len(indices) < MAX_AXES and scan.accept(","):
+            indices.append(read_expr(scan, names, depth + 2))
+        index = Position(names.index, tuple(indices), names.source)
     scan.expect("]")
+    return buffer, index
+
+
+def _load(scan: Scanner, names: Names, depth: int) -> Load:
+    scan.expect("(")
+    buffer, index = read_element(scan, names, depth)
     scan.expect(")")
     return Load(names.buffers.get(buffer, u32), buffer, index, names.source)
 

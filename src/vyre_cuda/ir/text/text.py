@@ -30,6 +30,7 @@ from vyre_cuda.ir.core.nodes import (
     Load,
     Local,
     Parameter,
+    Position,
     Return,
     Scalar,
     SharedArray,
@@ -181,11 +182,14 @@ def _lines(program: Program) -> Iterator[Line]:
 
 def _parameter(parameter: Parameter) -> Pieces:
     declared = f"{parameter.kind} {parameter.name}: {parameter.type}"
-    return (declared,) if parameter.size is None else (f"{declared}[", parameter.size, "]")
+    if not parameter.shape:
+        return (declared,) if parameter.size is None else (f"{declared}[", parameter.size, "]")
+    return (f"{declared}[", *_separated([":" if extent is None else extent for extent in parameter.shape]), "]")
 
 
 def _shared(shared: SharedArray) -> Pieces:
-    return (f"shared {shared.name}: {shared.type}[{shared.size}]",)
+    extents = ", ".join(str(extent) for extent in shared.shape or (shared.size,))
+    return (f"shared {shared.name}: {shared.type}[{extents}]",)
 
 
 def _statement_lines(body: tuple[Stmt, ...], prefix: Path, depth: int) -> Iterator[Line]:
@@ -274,11 +278,13 @@ def _pieces(expr: Expr) -> Pieces:
         case Local() | Scalar():
             return (expr.name,)
         case Size():
-            return (f"size({expr.buffer})",)
+            return (f"size({expr.buffer})" if expr.axis is None else f"size({expr.buffer}, {expr.axis})",)
         case Id():
             return (expr.kind if expr.kind == "lane_id" else f"{expr.kind}.{AXES[expr.axis]}",)
         case Load():
             return (f"load({expr.buffer}[", expr.index, "])")
+        case Position():
+            return _separated(expr.indices)
         case Apply():
             target = f".{expr.type}" if OPS[expr.op].result == "explicit" else ""
             return (f"{expr.op}{target}(", *_separated(expr.operands), ")")
@@ -286,7 +292,7 @@ def _pieces(expr: Expr) -> Pieces:
             assert_never(expr)
 
 
-def _separated(operands: Sequence[Expr]) -> list[str | Expr]:
+def _separated(operands: Pieces) -> list[str | Expr]:
     out: list[str | Expr] = []
     for operand in operands:
         if out:

@@ -35,6 +35,8 @@ from vyre_cuda.ir.core.nodes import (
     Let,
     Load,
     Local,
+    Parameter,
+    Position,
     Return,
     Scalar,
     Size,
@@ -111,16 +113,32 @@ class _Writer:
         for parameter in program.parameters:
             self.name(parameter.name)
             kind = PARAMETER_KINDS.index(parameter.kind)
-            self.numbers(kind, parameter.type.code, int(parameter.size is not None))
-        self.exprs(parameter.size for parameter in program.parameters if parameter.size is not None)
+            self.numbers(kind, parameter.type.code)
+            self.axes(parameter)
+        for parameter in program.parameters:
+            self.exprs(parameter.declared)
         self.numbers(len(program.shared))
         for shared in program.shared:
             self.name(shared.name)
-            self.numbers(shared.type.code, shared.size)
+            self.numbers(shared.type.code)
+            if shared.shape:
+                self.needs(3)
+                self.numbers(0, shared.ndim)
+            self.numbers(*(shared.shape or (shared.size,)))
         work = program.work or ()
         self.numbers(len(work))
         self.exprs(work)
         self.body(program.body)
+
+    def axes(self, parameter: Parameter) -> None:
+        """0 without a size, 1 with one; with several axes their number, and a bit for each extent that is given."""
+        if parameter.shape or (parameter.size is not None and parameter.kind != "out"):
+            self.needs(3)
+        if not parameter.shape:
+            self.numbers(int(parameter.size is not None))
+            return
+        given = sum(1 << axis for axis, extent in enumerate(parameter.shape) if extent is not None)
+        self.numbers(parameter.ndim, given)
 
     def exprs(self, exprs: Iterable[Expr]) -> None:
         for expr in exprs:
@@ -134,9 +152,16 @@ class _Writer:
             case Local() | Scalar():
                 self.numbers(ExprTag.NAME)
                 self.name(expr.name)
+            case Size() if expr.axis is not None:
+                self.numbers(ExprTag.EXTENT)
+                self.name(expr.buffer)
+                self.numbers(expr.axis)
             case Size():
                 self.numbers(ExprTag.SIZE)
                 self.name(expr.buffer)
+            case Position():
+                self.numbers(ExprTag.POSITION, len(expr.indices))
+                self.exprs(expr.indices)
             case Id():
                 self.numbers(ExprTag.ID, ID_KINDS.index(expr.kind) * len(AXES) + expr.axis)
             case Load():

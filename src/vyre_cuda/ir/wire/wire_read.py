@@ -7,12 +7,20 @@ the bytes cannot satisfy, and recursion is bounded by the limits.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from vyre_cuda.errors import ProgramError
 from vyre_cuda.ir.check.validate import check
-from vyre_cuda.ir.core.limits import MAX_DEPTH, MAX_EXPRESSIONS, MAX_NESTING, MAX_PARAMETERS, MAX_STATEMENTS
+from vyre_cuda.ir.core.limits import (
+    MAX_AXES,
+    MAX_DEPTH,
+    MAX_EXPRESSIONS,
+    MAX_NESTING,
+    MAX_PARAMETERS,
+    MAX_STATEMENTS,
+)
 from vyre_cuda.ir.core.nodes import (
     AXES,
     ID_KINDS,
@@ -36,6 +44,8 @@ from vyre_cuda.ir.core.nodes import (
     Load,
     Local,
     Parameter,
+    ParameterKind,
+    Position,
     Return,
     Scalar,
     SharedArray,
@@ -45,6 +55,7 @@ from vyre_cuda.ir.core.nodes import (
     Var,
     Warp,
     While,
+    elements,
 )
 from vyre_cuda.ir.core.ops import ATOMICS_BY_CODE, WARP_OPS_BY_CODE, result_type, warp_result_type
 from vyre_cuda.ir.core.ops import BY_CODE as OP_BY_CODE
@@ -180,20 +191,45 @@ class Reader:
             name = self.name()
             kind = PARAMETER_KINDS[self.below(len(PARAMETER_KINDS), "a parameter's kind")]
             type_ = self.type()
-            heads.append((name, kind, type_, self.below(2, "a flag")))
+            heads.append((name, kind, type_, self.axes(kind)))
             if kind == "scalar":
                 self.values[name] = Scalar(type_, name)
             else:
                 self.buffers[name] = type_
-        return tuple(Parameter(name, kind, type_, self.expr() if sized else None) for name, kind, type_, sized in heads)
+        return tuple(self.parameter(*head) for head in heads)
+
+    def axes(self, kind: ParameterKind) -> tuple[bool, ...]:
+        """Which extents follow; none if there is neither a size nor more than one axis."""
+        count = self.below(MAX_AXES + 1, "the number of axes")
+        if count > 1 or (count and kind != "out"):
+            self.needs(3)
+        given = self.below(1 << count, "the axes whose extents are given") if count > 1 else 1
+        return tuple([bool(given >> axis & 1) for axis in range(count)])
+
+    def parameter(self, name: str, kind: ParameterKind, type_: Type, axes: tuple[bool, ...]) -> Parameter:
+        shape = tuple([self.expr() if given else None for given in axes])
+        if len(shape) < 2:
+            return Parameter(name, kind, type_, shape[0] if shape else None)
+        return Parameter(name, kind, type_, elements(shape), shape=shape)
 
     def read_shared(self) -> tuple[SharedArray, ...]:
         out = []
         for _ in range(self.count("shared arrays")):
-            shared = SharedArray(self.name(), self.type(), self.number())
+            shared = self.shared_array(self.name(), self.type(), self.number())
             self.buffers[shared.name] = shared.type
             out.append(shared)
         return tuple(out)
+
+    def shared_array(self, name: str, type_: Type, size: int) -> SharedArray:
+        """With the size 0, which no array has, the extents of several axes follow."""
+        if size:
+            return SharedArray(name, type_, size)
+        self.needs(3)
+        count = self.below(MAX_AXES + 1, "the number of axes")
+        if count < 2:
+            raise self.fault(f"a shared array with {count} axes is written by its size")
+        shape = tuple([self.number() for _ in range(count)])
+        return SharedArray(name, type_, math.prod(shape), shape=shape)
 
     # ---- expressions ----
 
@@ -213,6 +249,11 @@ class Reader:
                 return self.values[name]
             case ExprTag.SIZE:
                 return Size(self.index, self.name())
+            case ExprTag.EXTENT:
+                return Size(self.index, self.name(), axis=self.number())
+            case ExprTag.POSITION:
+                count = self.below(MAX_AXES + 1, "the number of indices")
+                return Position(self.index, tuple([self.expr(depth + 1) for _ in range(count)]))
             case ExprTag.ID:
                 kind, axis = divmod(self.below(_ID_CODES, "an id"), len(AXES))
                 return Id(self.index, ID_KINDS[kind], axis)

@@ -14,7 +14,9 @@ from vyre_cuda.ir.core.types import Type
 MAGIC = b"VYCP"
 # A program is written in the first version that has what it uses, so its bytes stay the same.
 FIRST_VERSION = 1
-VERSION = 2  # signed index types; floor_divide and remainder of floats; integer_power
+# 2: signed index types; floor_divide and remainder of floats; integer_power. 3: arrays with several axes, arguments
+# with declared sizes.
+VERSION = 3
 
 
 def first_version(op: Op, operand: Type) -> int:
@@ -37,6 +39,8 @@ class ExprTag:
     ID: Final = 3
     LOAD: Final = 4
     APPLY: Final = 5
+    POSITION: Final = 6
+    EXTENT: Final = 7
 
 
 class StatementTag:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import weakref
@@ -45,12 +46,13 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.graph.graph import Graph
     from vyre_cuda.runtime.kernel import blocks, loaded_kernel, warmup
     from vyre_cuda.runtime.kernel.loaded_kernel import ForeignKernel
-    from vyre_cuda.runtime.memory import interop
+    from vyre_cuda.runtime.memory import interop, shapes
 else:
     blocks = later("vyre_cuda.runtime.kernel.blocks")
     loaded_kernel = later("vyre_cuda.runtime.kernel.loaded_kernel")
     graphs = later("vyre_cuda.runtime.graph.graph")
     interop = later("vyre_cuda.runtime.memory.interop")
+    shapes = later("vyre_cuda.runtime.memory.shapes")
     support = later("vyre_cuda.runtime.device.support")
     targets = later("vyre_cuda.codegen.core.target")
     warmup = later("vyre_cuda.runtime.kernel.warmup")
@@ -193,29 +195,40 @@ class Device(memory.Allocator, Telemetry):
     # ---- memory -----------------------------------------------------------------------------------------------------
 
     def array(self, data: np.ndarray[Any, np.dtype[Any]]) -> DeviceArray:
-        """Copy a NumPy array, flattened, to device memory."""
+        """Copy a NumPy array to device memory; the result has its shape."""
         transfers.require_array("array", data)
-        result = self._new(data.size, data.dtype)
+        result = self._new(data.shape or (1,), data.dtype)
         result.copy_from(data)
         return result
 
     if TYPE_CHECKING:  # defined by Allocator
 
-        def empty(self, n: int, type: Type) -> DeviceArray:
-            """An array of `n` elements with unspecified contents."""
+        def empty(self, n: int | tuple[int, ...], type: Type) -> DeviceArray:
+            """An array of `n` elements, or of this shape, with unspecified contents."""
 
-        def zeros(self, n: int, type: Type) -> DeviceArray:
-            """An array of `n` zeros."""
+        def zeros(self, n: int | tuple[int, ...], type: Type) -> DeviceArray:
+            """An array of `n` zeros, or of zeros in this shape."""
 
-    def _empty(self, n: int, type: Type) -> DeviceArray:
+    def full(self, n: int | tuple[int, ...], value: Any, type: Type) -> DeviceArray:
+        """An array of `n` elements, or of this shape, that all have this value; in a recording it may be a symbol."""
+        result = self.empty(n, type)
+        result.fill(value)
+        return result
+
+    def empty_like(self, array: DeviceArray | np.ndarray[Any, np.dtype[Any]]) -> DeviceArray:
+        """An array of the same shape and dtype, with unspecified contents."""
+        return self._new(array.shape or (1,), array.dtype)
+
+    def _empty(self, n: int | tuple[int, ...], type: Type) -> DeviceArray:
         dtype = _dtype(type)
-        return self._new(_count(n), dtype)
+        return self._new(shapes.checked(n), dtype)
 
-    def _new(self, n: int, dtype: np.dtype[Any]) -> DeviceArray:
+    def _new(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceArray:
         if by_dtype(dtype) is None:
             supported = ", ".join(str(type_.dtype) for type_ in TYPES)
             raise TypeError(f"arrays of {dtype} are not supported; supported are {supported}")
-        return DeviceArray(self, Buffer(self.context, n * dtype.itemsize), 0, n, dtype)
+        count = math.prod(shape)
+        return DeviceArray(self, Buffer(self.context, count * dtype.itemsize), 0, count, dtype, shape)
 
     def upload(self, items: Iterable[tuple[DeviceArray, Host] | tuple[DeviceArray, int, Host]]) -> None:
         """Write many ranges, each (array, data) or (array, element offset, data), in this order.
@@ -229,7 +242,7 @@ class Device(memory.Allocator, Telemetry):
         if graph is not None:
             for item, (_, _, data) in zip(given, rows, strict=True):
                 offset = item[1] if len(item) == 3 else 0
-                graph._copy(item[0][offset : offset + data.size], data)
+                graph._copy(item[0]._flat(offset, offset + data.size), data)
             return
         transfers.upload(self, rows)
 
@@ -240,14 +253,14 @@ class Device(memory.Allocator, Telemetry):
         transfers.download(self, rows)
         return [host for _, _, host in rows]
 
-    def pinned_empty(self, n: int, type: Type) -> np.ndarray[Any, np.dtype[Any]]:
-        """A NumPy array of `n` elements in page-locked memory, with unspecified contents.
+    def pinned_empty(self, n: int | tuple[int, ...], type: Type) -> np.ndarray[Any, np.dtype[Any]]:
+        """A NumPy array of `n` elements, or of this shape, in page-locked memory, with unspecified contents.
 
         Kernels and copies of this device use it, and slices and reshaped views of it, without staging. It stays valid
         when the device is closed, and then keeps the driver's context until its last view is dropped.
         """
-        dtype = _dtype(type)
-        return memory.pinned_empty(self.context, _count(n), dtype)
+        dtype, shape = _dtype(type), shapes.checked(n)
+        return memory.pinned_empty(self.context, math.prod(shape), dtype).reshape(shape)
 
     def register(self, array: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
         """Page-lock the memory of a C-contiguous array; returns a view of it that is used without staging.
@@ -267,14 +280,15 @@ class Device(memory.Allocator, Telemetry):
         stats = self.context.memory_stats()
         return MemoryStats(**{name: stats[name] for name in MemoryStats.__slots__})
 
-    def _result(self, n: int, dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
+    def _result(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
         """Memory for a new result of a call: page-locked where it is large, because fresh pages cost more."""
-        if n * dtype.itemsize >= frame.LARGE_RESULT:
+        count = math.prod(shape)
+        if count * dtype.itemsize >= frame.LARGE_RESULT:
             try:
-                return memory.pinned_empty(self.context, n, dtype, may_fail=True)
+                return memory.pinned_empty(self.context, count, dtype, may_fail=True).reshape(shape)
             except ResourceError:
                 pass  # ordinary memory works as well
-        return np.empty(n, dtype)
+        return np.empty(shape, dtype)
 
     def set_memory_budget(self, *, device_bytes: int | None = None, pinned_bytes: int | None = None) -> None:
         """Set how many bytes at most are kept idle for reuse; None leaves a budget as it is, 0 keeps nothing.
@@ -431,11 +445,3 @@ def _bytes(name: str, value: int) -> int:
     if not 0 <= value < 1 << 63:
         raise ValueError(f"{name}={value}; it must be from 0 to 2**63 - 1")
     return int(value)
-
-
-def _count(n: int) -> int:
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
-        raise TypeError(f"a size must be an int, not a {type(n).__name__}")
-    if n < 0:
-        raise ValueError(f"a size of {n} elements; a size cannot be negative")
-    return int(n)

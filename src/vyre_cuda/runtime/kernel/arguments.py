@@ -16,7 +16,8 @@ from vyre_cuda._native.core.context import Stream
 from vyre_cuda._native.memory.adopted import named_stream
 from vyre_cuda._native.memory.memory import find_pinned
 from vyre_cuda.ir.call import call as calls
-from vyre_cuda.ir.call.geometry import host_size, launch_geometry, wider_index
+from vyre_cuda.ir.call.geometry import launch_geometry, wider_index
+from vyre_cuda.ir.call.sizes import Extents, value_words
 from vyre_cuda.ir.core.nodes import Parameter
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.scalars import bits_of
@@ -58,8 +59,7 @@ def host_arguments(
             binding, result = _binding(device, call, parameter)
             bindings.append(binding)
             results += [result] if parameter.is_writable else []
-    scalars = [call.scalars[p.name] for p in program.parameters if not p.is_buffer]
-    arguments = Arguments(_apart(bindings), scalars, call.geometry.grid, iterations=count)
+    arguments = Arguments(_apart(bindings), call.words(), call.geometry.grid, iterations=count)
     return arguments, results[0] if len(results) == 1 else tuple(results)
 
 
@@ -79,21 +79,21 @@ def _binding(device: Device, call: calls.Call, parameter: Parameter) -> tuple[An
     if parameter.kind == "out":
         if isinstance(target, DeviceArray):
             return target, target
-        target = device._result(size, parameter.type.dtype) if target is None else target
+        target = device._result(call.shape(parameter), parameter.type.dtype) if target is None else target
         return (size, None, target), target
-    return _inout(device, parameter, value, target, size)
+    return _inout(device, parameter, value, target, call.shape(parameter))
 
 
-def _inout(device: Device, parameter: Parameter, value: Any, target: Any, size: int) -> tuple[Any, Any]:
+def _inout(device: Device, parameter: Parameter, value: Any, target: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
     """The kernel works on the result, which starts as a copy of the argument unless they are the same array."""
     if target is None and isinstance(value, DeviceArray):
-        target = device.empty(size, parameter.type)
+        target = device.empty(shape, parameter.type)
     if isinstance(target, DeviceArray):
         if target is not value:
             target.copy_from(value)
         return target, target
-    target = device._result(size, parameter.type.dtype) if target is None else target
-    return (size, value.numpy() if isinstance(value, DeviceArray) else value, target), target
+    target = device._result(shape, parameter.type.dtype) if target is None else target
+    return (target.size, value.numpy() if isinstance(value, DeviceArray) else value, target), target
 
 
 def _apart(bindings: list[Any]) -> list[Any]:
@@ -121,27 +121,23 @@ def device_arguments(
     given = all_parameters(program, args, kwargs)
     on = named_stream(device.context, stream)
     spans: list[DeviceArray] = []
-    sizes: dict[str, int] = {}
+    extents = Extents(program)
     scalars: dict[str, int] = {}
     for parameter in program.parameters:
         value = given[parameter.name]
         if parameter.is_buffer:
             spans.append(check_array(device, program, parameter, value, on))
-            sizes[parameter.name] = spans[-1].size
+            kind = "out" if parameter.kind == "out" else "argument"
+            extents.take(f"{kind} {parameter.name}", parameter, spans[-1])
         else:
             try:
                 scalars[parameter.name] = bits_of(parameter.type, value)
             except (TypeError, OverflowError) as error:
                 raise type(error)(f"{program.name}: scalar {parameter.name}: {error}") from None
-    for parameter in program.parameters:
-        if parameter.kind == "out" and parameter.size is not None:
-            declared = host_size(f"{program.name}: the size of {parameter.name}", parameter.size, sizes, scalars)
-            if declared != sizes[parameter.name]:
-                raise ValueError(
-                    f"{program.name}: out {parameter.name} has {sizes[parameter.name]} elements, not {declared}"
-                )
-    geometry = launch_geometry(program, sizes, scalars, grid)
-    return Arguments(spans, list(scalars.values()), geometry.grid, on)
+    extents.size_outs(scalars)
+    extents.check(scalars)
+    geometry = launch_geometry(program, extents.known, scalars, grid)
+    return Arguments(spans, value_words(program, scalars, extents.shapes()), geometry.grid, on)
 
 
 def check_array(

@@ -19,6 +19,7 @@ from vyre_cuda._native.core.status import AssertReport
 from vyre_cuda.descriptors.signature import Signature, signature
 from vyre_cuda.errors import Error, Limit, RecordingError, UnsupportedError
 from vyre_cuda.ir.call.call import argument_parameters
+from vyre_cuda.ir.core.nodes import extent_names
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.later import later
 from vyre_cuda.records import dataclass
@@ -329,9 +330,10 @@ def _label(program: Program) -> str:
 
 
 def _argument_labels(program: Program) -> list[tuple[bytes, int]]:
-    """The names of the arguments in messages: the buffers, then the scalars."""
+    """The names of the arguments in messages: the buffers, then the scalars and the extents."""
     buffers_first = sorted(program.parameters, key=lambda p: not p.is_buffer)
-    return [(p.name.encode(), p.type.code) for p in buffers_first]
+    named = [(p.name.encode(), p.type.code) for p in buffers_first]
+    return named + [(name.encode(), program.index.code) for name in extent_names(program.parameters)]
 
 
 def _plan(device: Device, program: Program, lowered: Lowered, tables: Signature, tag: int, image: bytes | None) -> Plan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -50,13 +51,13 @@ class RecordedCall(Recorded):
         scalars = [p.name for p in program.parameters if not p.is_buffer]
         slots = {p.name: i for i, p in enumerate(buffers)} | {name: -1 - i for i, name in enumerate(scalars)}
         inputs = [self._input(p, call) for p in buffers]
-        outputs = [self._empty(call.sizes[p.name], p) if p.is_writable else None for p in buffers]
+        outputs = [self._empty(call.shape(p), p) if p.is_writable else None for p in buffers]
         super().__init__(
             kernel.plan,
             [(slots[p.name], p.type.dtype.num) for p in self._parameters],
             inputs,
             outputs,
-            [call.scalars[name] for name in scalars],
+            call.words(),
             call.geometry.grid,
             check_iterations(program, iterations),
             skip_identical,
@@ -66,16 +67,17 @@ class RecordedCall(Recorded):
         self._samples = {p.name: array for p, array in zip(buffers, inputs, strict=True) if array is not None}
         self._bits = dict(call.scalars)
         self._sizes = dict(call.sizes)
+        self._shapes = dict(call.shapes)
 
-    def _empty(self, size: int, parameter: Parameter) -> np.ndarray[Any, np.dtype[Any]]:
-        return memory.pinned_empty(self._kernel.device.context, size, parameter.type.dtype)
+    def _empty(self, shape: tuple[int, ...], parameter: Parameter) -> np.ndarray[Any, np.dtype[Any]]:
+        return _pinned(self._kernel, shape, parameter.type.dtype)
 
     def _input(self, parameter: Parameter, call: calls.Call) -> np.ndarray[Any, np.dtype[Any]] | None:
         array = call.arrays.get(parameter.name)
         if array is None:
             return None
-        kept = self._empty(array.size, parameter)
-        kept[:] = array
+        kept = self._empty(call.shape(parameter), parameter)
+        kept.reshape(-1)[:] = array
         return kept
 
     # ---- what the extension asks ------------------------------------------------------------------------------------
@@ -99,7 +101,7 @@ class RecordedCall(Recorded):
         names = [parameter.name for parameter in self._parameters if not parameter.is_buffer]
         given = {p.name: value for p, value in zip(self._parameters, args, strict=False) if p.name in names}
         call = self._bound({name: value for name, value in given.items() if value is not self.KEEP})
-        if dict(call.sizes) != self._sizes or call.geometry != self._geometry:
+        if (dict(call.sizes), dict(call.shapes), call.geometry) != (self._sizes, self._shapes, self._geometry):
             raise ValueError(
                 f"{self._kernel.program.name}: these scalars change sizes or the grid; record again for other sizes"
             )
@@ -112,7 +114,13 @@ class RecordedCall(Recorded):
                 f"{self._kernel.program.name}: {name} has {value.size} elements and was recorded with "
                 f"{self._sizes[name]}; record again for other sizes"
             )
-        array: np.ndarray[Any, np.dtype[Any]] = self._bound({name: value}).arrays[name]
+        call = self._bound({name: value})
+        if dict(call.shapes) != self._shapes:
+            raise ValueError(
+                f"{self._kernel.program.name}: {name} has the shape {value.shape} and was recorded with "
+                f"{self._shapes[name]}; record again for other shapes"
+            )
+        array: np.ndarray[Any, np.dtype[Any]] = call.arrays[name]
         return array
 
     def _scalar(self, position: int, value: Any) -> int:
@@ -147,7 +155,7 @@ class RecordedCall(Recorded):
         for array in arrays:
             fresh = None
             if array is not None:
-                fresh = memory.pinned_empty(self._kernel.device.context, array.size, array.dtype)
+                fresh = _pinned(self._kernel, array.shape, array.dtype)
                 fresh[:] = array
             renewed.append(fresh)
         return renewed
@@ -166,7 +174,11 @@ class RecordedCall(Recorded):
         return f"<vyre_cuda.RecordedCall {self._kernel.program.name}, elements: {sizes}>"
 
 
+def _pinned(kernel: Kernel, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
+    return memory.pinned_empty(kernel.device.context, math.prod(shape), dtype).reshape(shape)
+
+
 def _has_plain_sizes(program: Program) -> bool:
     """Whether no size and no work depends on a scalar."""
-    sizes = [p.size for p in program.parameters if p.is_buffer and p.size is not None]
+    sizes = [extent for p in program.parameters for extent in p.declared]
     return program.work is None and all(isinstance(size, (Const, Size)) for size in sizes)

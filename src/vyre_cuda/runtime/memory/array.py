@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,15 @@ from vyre_cuda._native.memory.memory import Buffer, Span
 from vyre_cuda.errors import RecordingError
 from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.ir.core.types import Type, by_dtype
+from vyre_cuda.later import later
 from vyre_cuda.runtime.base.symbol import Symbol
 from vyre_cuda.runtime.memory import transfers
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device.device import Device
+    from vyre_cuda.runtime.memory import shapes
+else:
+    shapes = later("vyre_cuda.runtime.memory.shapes")
 
 
 # Imported when an array meets another library; it needs arrays itself.
@@ -24,15 +29,19 @@ _INTEROP = "vyre_cuda.runtime.memory.interop"
 
 
 class DeviceArray(Span):
-    """A 1-D array on a device; made by `Device.array`, `empty` and `zeros`. Slices share its memory.
+    """An array on a device, row by row; made by `Device.array`, `empty`, `zeros` and `full`. It has 1 to 32 axes.
 
-    Indexing gives NumPy scalars, slicing (step 1) views; `numpy()` copies to the host after all earlier work on the
-    array. The memory is released when the last array that shares it is freed or dropped.
+    `a[i]` is a NumPy scalar or, with several axes, a view of row i; `a[i, j]` and slices (of step 1, as the last index)
+    work alike, and views share the memory. `a[i] = value` writes an element, or an array or a scalar to what is
+    selected. `numpy()` copies to the host after all earlier work on the array. The memory is released when the last
+    array that shares it is freed or dropped. `array == other` is refused: compare `numpy()`, or use `is`.
     """
 
     __slots__ = ()
     __array_ufunc__ = None
     __iter__ = None
+    __contains__ = None
+    __hash__ = Span.__hash__
 
     if TYPE_CHECKING:
 
@@ -54,10 +63,6 @@ class DeviceArray(Span):
         return self.count
 
     @property
-    def shape(self) -> tuple[int]:
-        return (self.count,)
-
-    @property
     def nbytes(self) -> int:
         return self.count * self.dtype.itemsize
 
@@ -65,11 +70,21 @@ class DeviceArray(Span):
     def is_freed(self) -> bool:
         return self.buffer is None
 
+    def reshape(self, *shape: Any) -> DeviceArray:
+        """A view of the memory with another shape, ints or a tuple of them; one may be -1. ValueError: another size."""
+        return self._view(0, shapes.reshaped(self.count, shape))
+
     def __len__(self) -> int:
-        return self.count
+        return int(self.shape[0])
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError(
+            "comparing a device array is ambiguous; compare elements with a.numpy() == b.numpy(), objects with a is b"
+        )
 
     def __repr__(self) -> str:
-        state = "freed" if self.is_freed else f"{self.count} elements"
+        state = f"{self.count} elements" if self.ndim == 1 else f"of shape {self.shape}"
+        state = "freed" if self.is_freed else state
         return f"<vyre_cuda.DeviceArray {self.dtype} {state} on {self.device.properties.name}>"
 
     # ---- contents ---------------------------------------------------------------------------------------------------
@@ -84,7 +99,7 @@ class DeviceArray(Span):
 
     def _numpy(self, out: np.ndarray[Any, np.dtype[Any]] | None) -> np.ndarray[Any, np.dtype[Any]]:
         self.device._refuse_in_recording("numpy()")
-        host = self.device._result(self.count, self.dtype) if out is None else self._checked(out)
+        host = self.device._result(self.shape, self.dtype) if out is None else self._checked(out)
         transfers.download(self.device, [(self._alive(), self.offset, host)])
         return host
 
@@ -94,7 +109,7 @@ class DeviceArray(Span):
         if graph is not None:
             if not 0 <= offset <= self.count:
                 raise ValueError(f"element {offset} of an array of {self.count}")
-            graph._copy(self[offset:], data)
+            graph._copy(self._flat(offset, self.count), data)
             return
         if isinstance(data, Symbol):
             raise RecordingError(f"symbol {data.name} is used outside a recording")
@@ -144,20 +159,35 @@ class DeviceArray(Span):
         else:  # the device fills words of 32 bits
             transfers.upload(self.device, [(buffer, self.offset, np.full(self.count, bits, np.uint64))])
 
-    def __getitem__(self, index: int | slice) -> Any:
-        if isinstance(index, slice):
-            start, stop, step = index.indices(self.count)
-            if step != 1:
-                raise ValueError(f"a slice with step {step}; device arrays are contiguous, so the step must be 1")
-            count = max(stop - start, 0)
-            offset = self.offset + start * self.dtype.itemsize
-            return DeviceArray(self.device, self._alive(), offset, count, self.dtype)
-        if isinstance(index, bool) or not isinstance(index, (int, np.integer)):
-            raise TypeError(f"an index of type {type(index).__name__}; device arrays take ints and slices")
-        position = int(index) + self.count if index < 0 else int(index)
-        if not 0 <= position < self.count:
-            raise IndexError(f"index {index} is out of range for an array of {self.count} elements")
-        return self[position : position + 1].numpy()[0]
+    def __getitem__(self, index: Any) -> Any:
+        first, shape = shapes.selected(self.shape, index)
+        return self._view(first, shape) if shape else self._flat(first, first + 1).numpy()[0]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Write one element, or to all that is selected a scalar or an array of the same shape and dtype."""
+        first, shape = shapes.selected(self.shape, index)
+        if not isinstance(value, (np.ndarray, DeviceArray)) or not value.ndim:
+            scalar = value[()] if isinstance(value, np.ndarray) else value
+            self._flat(first, first + math.prod(shape)).fill(scalar)
+            return
+        if value.shape != shape:
+            raise ValueError(f"an array of shape {value.shape} does not fit what is selected, which has shape {shape}")
+        self._view(first, shape).copy_from(value)
+
+    def copy(self) -> DeviceArray:
+        """A new array with the same contents; in a recording they are copied at each replay."""
+        made = self.device.empty(self.shape, self.type)
+        made.copy_from(self)
+        return made
+
+    def _view(self, first: int, shape: shapes.Shape) -> DeviceArray:
+        """The elements from `first` on, with this shape."""
+        offset = self.offset + first * self.dtype.itemsize
+        return DeviceArray(self.device, self._alive(), offset, math.prod(shape), self.dtype, shape)
+
+    def _flat(self, start: int, stop: int) -> DeviceArray:
+        """The elements from `start` to `stop` with one axis, as offsets and counts mean them."""
+        return self._view(start, (stop - start,))
 
     # ---- other libraries --------------------------------------------------------------------------------------------
 
@@ -196,25 +226,22 @@ class DeviceArray(Span):
         self.release()
 
     def __copy__(self) -> DeviceArray:
-        """A new array with the same contents; in a recording they are copied at each replay."""
-        made = self.device.empty(self.count, self.type)
-        made.copy_from(self)
-        return made
+        return self.copy()
 
     def __deepcopy__(self, _: dict[int, Any]) -> DeviceArray:
-        return self.__copy__()
+        return self.copy()
 
     __reduce_ex__ = refuse_pickle
 
     def _copy(self) -> DeviceArray:
         buffer = Buffer(self.device.context, self.nbytes)
         buffer.copy_from(0, self._alive(), self.offset, self.nbytes)
-        return DeviceArray(self.device, buffer, 0, self.count, self.dtype)
+        return DeviceArray(self.device, buffer, 0, self.count, self.dtype, self.shape)
 
     def _wait(self) -> None:
         """Wait until all work on the memory has ended."""
         if self.count:
-            self[:1].numpy()
+            self._flat(0, 1).numpy()
 
     def _alive(self) -> Buffer:
         if self.buffer is None:

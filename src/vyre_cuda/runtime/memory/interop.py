@@ -25,6 +25,7 @@ from vyre_cuda._native.memory.dlpack import Imported, export
 from vyre_cuda.ir.core.types import TYPES, Type, by_dtype
 from vyre_cuda.records import dataclass
 from vyre_cuda.runtime.memory.array import DeviceArray
+from vyre_cuda.runtime.memory.shapes import MAX_AXES
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device.device import Device
@@ -74,16 +75,18 @@ def adopt(device: Device, value: Any, stream: Stream | None = None) -> DeviceArr
     """Another library's array as a device array of `device`, for use on `stream` (None: in call order).
 
     TypeError for a dtype that the package does not have, ValueError for memory on another device and for strides
-    other than those of a C-contiguous array, which is flattened.
+    other than those of a C-contiguous array. It has the array's shape, and one element one axis.
     """
     foreign = _described(device, value, stream)
     if by_dtype(foreign.dtype) is None:
         raise TypeError(f"a {type(value).__name__} of {foreign.dtype}; supported are {', '.join(map(str, TYPES))}")
     _check_layout(value, foreign)
+    if len(foreign.shape) > MAX_AXES:
+        raise ValueError(f"a {type(value).__name__} with {len(foreign.shape)} axes; arrays have at most {MAX_AXES}")
     source = named_stream(device.context, LEGACY_STREAM if foreign.source is None else foreign.source)
     nbytes = foreign.size * foreign.dtype.itemsize
     buffer = adopt_memory(device.context, foreign.address, nbytes, source, foreign.read_only, foreign.owner)
-    return DeviceArray(device, buffer, 0, foreign.size, foreign.dtype)
+    return DeviceArray(device, buffer, 0, foreign.size, foreign.dtype, foreign.shape)
 
 
 def _described(device: Device, value: Any, stream: Stream | None) -> Foreign:
@@ -239,7 +242,7 @@ def capsule_of(
     return export(
         buffer,
         exported.offset,
-        exported.count,
+        exported.shape,
         dlpack_dtype(array.type),
         own,
         versioned,

@@ -66,7 +66,7 @@ def download_item(device: Device, item: tuple[DeviceArray, int, int]) -> tuple[B
     array, offset, count = item
     buffer = _buffer(device, "download", array)
     start = array._place("download", array.dtype, offset, count)
-    return buffer, start, device._result(count, array.dtype)
+    return buffer, start, device._result((int(count),), array.dtype)
 
 
 def _ranges(items: list[tuple[Buffer, int, Host]]) -> str:
