@@ -48,7 +48,7 @@ static vyc_status check_header(const vyc_bundle *bundle, vyc_disk_header *header
         "a bundle of format %u, written by version %u.%u.%u; this library reads up to format %u",
         header->format_version, header->producer / 10000, header->producer / 100 % 100,
         header->producer % 100, VYC_BUNDLE_FORMAT);
-  VYC_DEMAND(header->format_version == VYC_BUNDLE_FORMAT, "a bundle of format 0");
+  VYC_DEMAND(header->format_version > 0, "a bundle of format 0");
   VYC_DEMAND(header->header_bytes == sizeof *header, "a header of %u bytes", header->header_bytes);
   VYC_DEMAND(header->file_bytes == bundle->size,
              "the bundle should have %" PRIu64 " bytes and has %" PRIu64 ": truncated or extended",
@@ -226,21 +226,22 @@ static vyc_status check_steps(const reader *r, vyc_disk_range range) {
 /* Sizes are in an order in which each is known when another needs it. */
 static vyc_status check_shape(reader *r) {
   const vyc_disk_kernel *k = r->kernel;
+  bool declared[VYC_MOST_PARAMETERS] = {false};
   VYC_DEMAND(vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_SIZES, k->sizes),
              "kernel %s: its sizes", r->name);
   for (uint32_t i = 0; i < k->sizes.count; i++) {
     const vyc_disk_size *size =
         vyc__bundle_row(r->bundle, VYC_SECTION_SIZES, k->sizes.first + i, sizeof *size);
-    VYC_DEMAND(size->parameter < k->parameters.count && r->known[size->parameter] &&
-                   parameter_at(r, size->parameter)->role == VYC_ROLE_OUT,
-               "kernel %s: size %u does not belong to an out, or is there twice", r->name, i);
-    r->known[size->parameter] = false;
+    VYC_DEMAND(size->parameter < k->parameters.count && !declared[size->parameter],
+               "kernel %s: size %u belongs to no parameter, or is there twice", r->name, i);
+    declared[size->parameter] = true;
+    if (parameter_at(r, size->parameter)->role == VYC_ROLE_OUT) r->known[size->parameter] = false;
   }
   for (uint32_t i = 0; i < k->sizes.count; i++) {
     const vyc_disk_size *size =
         vyc__bundle_row(r->bundle, VYC_SECTION_SIZES, k->sizes.first + i, sizeof *size);
     VYC_TRY(check_steps(r, size->steps));
-    r->known[size->parameter] = true;
+    if (parameter_at(r, size->parameter)->role == VYC_ROLE_OUT) r->known[size->parameter] = true;
   }
   VYC_DEMAND(k->axes <= 3, "kernel %s: work of %u axes", r->name, k->axes);
   for (uint32_t axis = 0; axis < 3; axis++)

@@ -93,7 +93,8 @@ typedef struct vyc_disk_parameter {
   uint32_t reserved;
 } vyc_disk_parameter;
 
-typedef struct vyc_disk_size { /* of an out */
+typedef struct vyc_disk_size { /* of an out; from format 2 on, what an argument must have, and the
+                                  value of an extent */
   uint32_t parameter;
   uint32_t reserved;
   vyc_disk_range steps;

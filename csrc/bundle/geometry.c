@@ -89,11 +89,47 @@ static uint64_t most_threads(const vyc_disk_kernel *kernel) {
   return kernel->index_bits == 64 ? UINT64_MAX : UINT64_C(1) << kernel->index_bits;
 }
 
+static const vyc_disk_parameter *parameter(const vyc_bundle *bundle, const vyc_disk_kernel *kernel,
+                                           uint32_t index) {
+  return vyc__bundle_row(bundle, VYC_SECTION_PARAMETERS, kernel->parameters.first + index,
+                         sizeof(vyc_disk_parameter));
+}
+
 static const char *parameter_name(const vyc_bundle *bundle, const vyc_disk_kernel *kernel,
                                   uint32_t index) {
-  const vyc_disk_parameter *p =
-      vyc__bundle_row(bundle, VYC_SECTION_PARAMETERS, kernel->parameters.first + index, sizeof *p);
-  return vyc__bundle_text(bundle, p->name);
+  return vyc__bundle_text(bundle, parameter(bundle, kernel, index)->name);
+}
+
+/* What the declaration says: the size of a buffer or the value of an extent. */
+static vyc_status declared(const vyc_bundle *bundle, uint64_t *value_out,
+                           const vyc_disk_kernel *kernel, const vyc_disk_size *size,
+                           const uint64_t *counts, const uint64_t *scalars) {
+  const uint32_t role = parameter(bundle, kernel, size->parameter)->role;
+  if (!evaluate(bundle, value_out, size->steps, counts, scalars))
+    return vyc__fail(VYC_E_INVALID, vyc__bundle_text(bundle, kernel->name),
+                     "the %s %s is negative or out of range of its type: %" PRId64,
+                     role == VYC_ROLE_SCALAR ? "extent"
+                     : role == VYC_ROLE_OUT  ? "size of out"
+                                             : "size of",
+                     parameter_name(bundle, kernel, size->parameter), (int64_t)*value_out);
+  return VYC_OK;
+}
+
+/* An argument that was passed, or an extent, is as declared. */
+static vyc_status agrees(const vyc_bundle *bundle, const vyc_disk_kernel *kernel,
+                         const vyc_disk_size *size, uint64_t value, const uint64_t *counts,
+                         const uint64_t *scalars) {
+  const vyc_disk_parameter *p = parameter(bundle, kernel, size->parameter);
+  const bool is_extent = p->role == VYC_ROLE_SCALAR;
+  const uint64_t given = is_extent ? scalars[p->slot] : counts[size->parameter];
+  if (given == value) return VYC_OK;
+  if (is_extent)
+    return vyc__fail(VYC_E_INVALID, vyc__bundle_text(bundle, kernel->name),
+                     "extent %s is %" PRIu64 ", not %" PRIu64, vyc__bundle_text(bundle, p->name),
+                     given, value);
+  return vyc__fail(VYC_E_INVALID, vyc__bundle_text(bundle, kernel->name),
+                   "%s has %" PRIu64 " elements, not %" PRIu64, vyc__bundle_text(bundle, p->name),
+                   given, value);
 }
 
 vyc_status vyc__bundle_sizes(const vyc_bundle *bundle, uint64_t *counts,
@@ -101,11 +137,12 @@ vyc_status vyc__bundle_sizes(const vyc_bundle *bundle, uint64_t *counts,
   for (uint32_t i = 0; i < kernel->sizes.count; i++) {
     const vyc_disk_size *size =
         vyc__bundle_row(bundle, VYC_SECTION_SIZES, kernel->sizes.first + i, sizeof *size);
-    uint64_t *count = &counts[size->parameter];
-    if (!evaluate(bundle, count, size->steps, counts, scalars))
-      return vyc__fail(VYC_E_INVALID, vyc__bundle_text(bundle, kernel->name),
-                       "the size of out %s is negative or out of range of its type: %" PRId64,
-                       parameter_name(bundle, kernel, size->parameter), (int64_t)*count);
+    uint64_t value = 0;
+    VYC_TRY(declared(bundle, &value, kernel, size, counts, scalars));
+    if (parameter(bundle, kernel, size->parameter)->role == VYC_ROLE_OUT)
+      counts[size->parameter] = value;
+    else
+      VYC_TRY(agrees(bundle, kernel, size, value, counts, scalars));
   }
   for (uint32_t i = 0; i < kernel->parameters.count; i++)
     if (counts[i] > most_elements(kernel))
@@ -172,6 +209,28 @@ static void by_parameter(const vyc_bundle *bundle, uint64_t *to, const vyc_disk_
         vyc__bundle_row(bundle, VYC_SECTION_PARAMETERS, kernel->parameters.first + i, sizeof *p);
     to[i] = p->role == VYC_ROLE_SCALAR ? 0 : counts[p->slot];
   }
+}
+
+vyc_status vyc_bundle_extents(vyc_bundle *bundle, uint64_t *scalars, uint32_t kernel,
+                              const uint64_t *counts) {
+  VYC_REQUIRE(bundle != NULL);
+  const vyc_disk_kernel *row = NULL;
+  uint64_t all[VYC_MOST_PARAMETERS];
+  VYC_TRY(vyc__bundle_kernel(bundle, &row, kernel));
+  const uint32_t buffers = vyc__bundle_buffers(bundle, row);
+  VYC_REQUIRE(counts != NULL || buffers == 0);
+  VYC_REQUIRE(scalars != NULL || buffers == row->parameters.count);
+  by_parameter(bundle, all, row, counts);
+  for (uint32_t i = 0; i < row->sizes.count; i++) {
+    const vyc_disk_size *size =
+        vyc__bundle_row(bundle, VYC_SECTION_SIZES, row->sizes.first + i, sizeof *size);
+    const vyc_disk_parameter *p = parameter(bundle, row, size->parameter);
+    uint64_t value = 0;
+    if (p->role != VYC_ROLE_SCALAR && p->role != VYC_ROLE_OUT) continue;
+    VYC_TRY(declared(bundle, &value, row, size, all, scalars));
+    *(p->role == VYC_ROLE_SCALAR ? &scalars[p->slot] : &all[size->parameter]) = value;
+  }
+  return VYC_OK;
 }
 
 vyc_status vyc_bundle_shape(vyc_bundle *bundle, uint64_t *counts, uint32_t grid_out[3],

@@ -999,7 +999,7 @@ VYC_API vyc_status vyc_graph_node_get(vyc_graph *graph, vyc_graph_node *node_out
 /* ---- bundles: compiled programs in a file --------------------------------------------------- */
 
 /* The format that this library reads and `vc.bundle` writes. */
-#define VYC_BUNDLE_FORMAT 1u
+#define VYC_BUNDLE_FORMAT 2u
 
 typedef struct vyc_bundle vyc_bundle;
 typedef struct vyc_bundled_kernel vyc_bundled_kernel;
@@ -1088,10 +1088,12 @@ typedef struct vyc_bundle_parameter {
   uint32_t type; /* VYC_TYPE_... */
   uint32_t element_bytes;
   uint32_t slot; /* its number among the buffers (vyc_run.arguments) or among the scalars */
-  uint32_t is_sized; /* 1: an out whose size follows from the other arguments */
+  uint32_t is_sized; /* 1: the size of an out follows from the other arguments; so do the size that
+                        an in or inout must have, and the value of an extent */
 } vyc_bundle_parameter;
 
-/* Parameter `index`, in declared order, of a kernel. */
+/* Parameter `index`, in declared order, of a kernel. The extents of buffers that are declared with
+ * several axes follow, axis by axis: scalars with names such as "x.0", which each call passes. */
 VYC_API vyc_status vyc_bundle_parameter_get(vyc_bundle *bundle, vyc_bundle_parameter *parameter_out,
                                             uint32_t kernel, uint32_t index);
 
@@ -1140,11 +1142,19 @@ typedef struct vyc_site {
 VYC_API vyc_status vyc_bundle_site_get(vyc_bundle *bundle, vyc_site *site_out, uint32_t kernel,
                                        uint32_t variant, uint32_t index);
 
+/* Write the extents of a call that follow from the other arguments, those of is_sized parameters,
+ * into `scalars`, which has the bits of each scalar and the other extents. `counts` has the number
+ * of elements of every in and inout. With these extents the outs have their declared shapes.
+ * VYC_E_INVALID: an extent that is negative or too large; the message has the number. */
+VYC_API vyc_status vyc_bundle_extents(vyc_bundle *bundle, uint64_t *scalars, uint32_t kernel,
+                                      const uint64_t *counts);
+
 /* The sizes of the outs and the grid of a call, computed as in Python. `counts` has the number of
  * elements of every buffer: given for in and inout, and for an out that is not is_sized; written
  * for the sized outs. `grid_out`, unless NULL, is the number of blocks, all 0 if there is nothing
- * to do. `scalars` has the bits of each scalar. VYC_E_INVALID: a size or grid that is negative or
- * too large, or grid_out for a kernel whose calls provide the grid; the message has the numbers. */
+ * to do. `scalars` has the bits of each scalar and extent. VYC_E_INVALID: a size or grid that is
+ * negative or too large, an argument or extent that is not as declared, or grid_out for a kernel
+ * whose calls provide the grid; the message has the numbers. */
 VYC_API vyc_status vyc_bundle_shape(vyc_bundle *bundle, uint64_t *counts, uint32_t grid_out[3],
                                     uint32_t kernel, const uint64_t *scalars);
 

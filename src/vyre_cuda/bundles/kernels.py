@@ -9,9 +9,11 @@ from vyre_cuda.bundles.layout import NO_DATA, Range, Writer
 from vyre_cuda.bundles.shapes import shape
 from vyre_cuda.codegen.core.lowered import Lowered, Site
 from vyre_cuda.codegen.core.target import Target
-from vyre_cuda.descriptors.signature import ROLE_SCALAR, ROLES, Signature, Step, signature
+from vyre_cuda.descriptors.signature import ROLE_SCALAR, ROLES, Signature, Step, has_contracts, signature
+from vyre_cuda.errors import UnsupportedError
 from vyre_cuda.ir.core import walk
-from vyre_cuda.ir.core.nodes import Assert
+from vyre_cuda.ir.core.limits import MAX_PARAMETERS
+from vyre_cuda.ir.core.nodes import Assert, extent_names
 from vyre_cuda.ir.core.program import Program
 
 _WHOLE_PROGRAM = 1
@@ -82,12 +84,23 @@ def _parameters(writer: Writer, program: Program) -> Range:
         slot = slots[parameter.is_buffer]
         writer.row("parameters", *writer.text(parameter.name), role, parameter.type.code, slot)
         slots[parameter.is_buffer] += 1
-    return first, len(program.parameters)
+    extents = extent_names(program.parameters)
+    if len(program.parameters) + len(extents) > MAX_PARAMETERS:
+        raise UnsupportedError(
+            f"program {program.name} has {len(program.parameters)} parameters and {len(extents)} extents of shapes; a "
+            f"bundle allows {MAX_PARAMETERS} in all",
+            capability="bundle_parameters",
+        )
+    for number, name in enumerate(extents, start=slots[False]):
+        writer.row("parameters", *writer.text(name), ROLE_SCALAR, program.index.code, number)
+    return first, len(program.parameters) + len(extents)
 
 
 def _shape(writer: Writer, program: Program) -> tuple[Range, list[Range]]:
     found = shape(program)
     sizes = writer.count("sizes"), len(found.sizes)
+    if has_contracts(program):
+        writer.needs(2)
     for number, steps in found.sizes:
         writer.row("sizes", number, *_steps(writer, steps))
     return sizes, [_steps(writer, steps) for steps in found.work]

@@ -12,7 +12,9 @@ from typing import Final, TypeAlias
 
 from vyre_cuda.errors import UnsupportedError
 
-FORMAT: Final = 1
+# The first format, and the newest: a bundle is written in the first that has what it holds.
+FIRST_FORMAT: Final = 1
+FORMAT: Final = 2  # 2: extents among the parameters, sizes of arguments
 MAGIC: Final = b"\x89VYR\r\n\x1a\n"
 MOST_TEXT: Final = 4096
 
@@ -54,6 +56,7 @@ class Writer:
         self._texts: dict[str, Text] = {}
         self._strings = bytearray()
         self._data = bytearray()
+        self._format = FIRST_FORMAT
 
     def text(self, text: str) -> Text:
         """The position of a text; equal texts share it. UnsupportedError for one that no reader accepts."""
@@ -79,6 +82,10 @@ class Writer:
         self._data += data
         return place
 
+    def needs(self, version: int) -> None:
+        """What is written now exists from this format on."""
+        self._format = max(self._format, version)
+
     def row(self, table: str, *fields: int | float | bytes) -> None:
         """Append a row."""
         self._rows[table].append(ROWS[table][1].pack(*fields))
@@ -99,7 +106,7 @@ class Writer:
             table.append(_SECTION.pack(kind, row_bytes, at + len(body), len(content)))
             body += content + bytes(-len(content) % _ALIGNMENT)
         size = at + len(body)
-        header = _HEADER.pack(MAGIC, FORMAT, _HEADER.size, size, len(sections), producer, bytes(32))
+        header = _HEADER.pack(MAGIC, self._format, _HEADER.size, size, len(sections), producer, bytes(32))
         return sealed(header + b"".join(table) + bytes(body))
 
 

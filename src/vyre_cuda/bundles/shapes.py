@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from vyre_cuda.descriptors.signature import HOST_OPS, LEAF_SIZE, Step, steps_of, width_of
 from vyre_cuda.errors import UnsupportedError
 from vyre_cuda.ir.call.geometry import primary_buffer
-from vyre_cuda.ir.core.nodes import Apply, Const, Expr, Scalar, Size
+from vyre_cuda.ir.core.nodes import Apply, Const, Expr, Parameter, Scalar, Size, elements, extent_name, extent_names
 from vyre_cuda.ir.core.ops import OPS
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.walk import expressions
@@ -19,7 +20,8 @@ _MOST_DEPTH = 32
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """`sizes`: (parameter number, steps) of each out that declares its size, those that others need first;
+    """`sizes`: (parameter number, steps) of what declarations say, those that others need first: the size of an out,
+    the size that an argument must have, and an extent, whose number follows those of the parameters.
     `work`: steps of each axis, () if each call passes its grid."""
 
     sizes: tuple[tuple[int, tuple[Step, ...]], ...]
@@ -29,12 +31,31 @@ class Shape:
 def shape(program: Program) -> Shape:
     """The shape. UnsupportedError if a size or the work uses an op that only the interpreter evaluates."""
     numbers = {p.name: i for i, p in enumerate(program.parameters)}
-    pending = {p.name: p.size for p in program.parameters if p.kind == "out" and p.size is not None}
-    sizes = []
+    pending = {p.name: p for p in program.parameters if p.kind == "out" and p.size is not None}
+    sizes: list[tuple[int, tuple[Step, ...]]] = []
     while pending:
-        ready = next(name for name, expr in pending.items() if not _named(expr) & pending.keys())
-        sizes.append((numbers[ready], _checked(program, f"the size of {ready}", pending.pop(ready))))
+        ready = next(name for name, p in pending.items() if not _named(p.declared) & pending.keys())
+        sizes += _declared(program, numbers, pending.pop(ready))
+    for parameter in program.parameters:
+        if parameter.kind != "out" or parameter.size is None:
+            sizes += _declared(program, numbers, parameter)
     return Shape(tuple(sizes), _work(program))
+
+
+def _declared(
+    program: Program, numbers: Mapping[str, int], parameter: Parameter
+) -> Iterator[tuple[int, tuple[Step, ...]]]:
+    """The extents that a buffer declares, and its size; with several axes that is their product in any case."""
+    name = parameter.name
+    extents = extent_names(program.parameters)
+    for axis, extent in enumerate(parameter.shape):
+        if extent is not None:
+            number = len(program.parameters) + extents.index(extent_name(name, axis))
+            yield number, _checked(program, f"the shape of {name}", extent)
+    extents_of = tuple([Size(program.index, name, axis=axis) for axis in range(len(parameter.shape))])
+    size = elements(extents_of) if parameter.shape else parameter.size
+    if size is not None:
+        yield numbers[name], _checked(program, f"the size of {name}", size)
 
 
 def _work(program: Program) -> tuple[tuple[Step, ...], ...]:
@@ -48,8 +69,8 @@ def _work(program: Program) -> tuple[tuple[Step, ...], ...]:
     return (((LEAF_SIZE, width_of(program.index), program.parameters.index(primary)),),)
 
 
-def _named(expr: Expr) -> set[str]:
-    return {part.buffer for part in expressions([expr]) if isinstance(part, Size)}
+def _named(declared: Iterable[Expr]) -> set[str]:
+    return {part.buffer for part in expressions(declared) if isinstance(part, Size)}
 
 
 def _checked(program: Program, what: str, expr: Expr) -> tuple[Step, ...]:

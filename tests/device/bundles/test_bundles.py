@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import vyre_cuda as vc
 from vyre_cuda._native.bundle.bundle import BundleFile
 from vyre_cuda.bundles.graphs import GraphKernel
-from vyre_cuda.bundles.layout import sealed
+from vyre_cuda.bundles.layout import FORMAT, sealed
 from vyre_cuda.bundles.nvjitlink import find_nvjitlink
 from vyre_cuda.bundles.write import compiled, packed, parse_targets
 from vyre_cuda.codegen.core.target import Target
@@ -189,7 +189,7 @@ def test_what_is_no_bundle_is_refused(path: Path, bundle: vc.Bundle) -> None:
 
 def test_a_newer_format_is_refused_by_its_own_error(path: Path, bundle: vc.Bundle) -> None:
     data = bytearray(path.read_bytes())
-    struct.pack_into("<I", data, 8, 2)
+    struct.pack_into("<I", data, 8, FORMAT + 1)
 
     with pytest.raises(vc.BundleVersionError):
         vc.load_bundle(sealed(bytes(data)))

@@ -8,8 +8,8 @@ from vyre_cuda._native.bundle.c_bundle cimport (
     vyc_bundle_array, vyc_bundle_array_get, vyc_bundle_graph, vyc_bundle_graph_get, vyc_bundle_info,
     vyc_bundle_info_get, vyc_bundle_kernel, vyc_bundle_kernel_get, vyc_bundle_open, vyc_bundle_step,
     vyc_bundle_step_get, vyc_bundle_symbol, vyc_bundle_symbol_get,
-    vyc_bundle_parameter, vyc_bundle_parameter_get, vyc_bundle_release, vyc_bundle_shape, vyc_bundle_site_get,
-    vyc_bundle_variant, vyc_bundle_variant_get, vyc_bundled_kernel, vyc_bundled_kernel_info,
+    vyc_bundle_extents, vyc_bundle_parameter, vyc_bundle_parameter_get, vyc_bundle_release, vyc_bundle_shape,
+    vyc_bundle_site_get, vyc_bundle_variant, vyc_bundle_variant_get, vyc_bundled_kernel, vyc_bundled_kernel_info,
     vyc_bundled_kernel_info_get, vyc_bundled_kernel_load, vyc_bundled_kernel_prepared,
     vyc_bundled_kernel_release, vyc_site,
 )
@@ -151,11 +151,25 @@ cdef class BundleFile:
         ]
         return row.kind, row.kernel, row.type, (row.grid[0], row.grid[1], row.grid[2]), row.times, values
 
+    def extents(self, uint32_t kernel, list counts not None, list scalars not None) -> list[int]:
+        """The scalars and extents of a call, with those extents written that follow from the others."""
+        cdef uint64_t[256] c_counts
+        cdef uint64_t[256] c_scalars
+        self.take(c_counts, c_scalars, kernel, counts, scalars)
+        check(vyc_bundle_extents(self._h, c_scalars, kernel, c_counts))
+        return [c_scalars[i] for i in range(len(scalars))]
+
     def shape(self, uint32_t kernel, list counts not None, list scalars not None, bint with_grid=True) -> tuple:
         """(counts, grid) of a call whose buffers have these counts, by slot; the counts of sized outs are replaced."""
         cdef uint64_t[256] c_counts
         cdef uint64_t[256] c_scalars
         cdef uint32_t[3] grid = [0, 0, 0]
+        self.take(c_counts, c_scalars, kernel, counts, scalars)
+        check(vyc_bundle_shape(self._h, c_counts, grid if with_grid else NULL, kernel, c_scalars))
+        return [c_counts[i] for i in range(len(counts))], (grid[0], grid[1], grid[2])
+
+    cdef int take(self, uint64_t *c_counts, uint64_t *c_scalars, uint32_t kernel, list counts, list scalars) except -1:
+        """Copy the numbers of a call of a kernel, which has 256 parameters at most."""
         cdef Py_ssize_t i
         buffers = sum(role != VYC_ROLE_SCALAR for _, role, _, _, _ in self.parameters(kernel))
         if len(counts) != buffers or len(scalars) != self.kernel(kernel)["parameter_count"] - buffers:
@@ -164,8 +178,7 @@ cdef class BundleFile:
             c_counts[i] = counts[i]
         for i in range(len(scalars)):
             c_scalars[i] = scalars[i]
-        check(vyc_bundle_shape(self._h, c_counts, grid if with_grid else NULL, kernel, c_scalars))
-        return [c_counts[i] for i in range(len(counts))], (grid[0], grid[1], grid[2])
+        return 0
 
     def load(self, Context context not None, str name not None, uint64_t tag) -> tuple[Plan, int, bool]:
         """The plan of a kernel on a device, the number of its variant, and whether that is machine code.

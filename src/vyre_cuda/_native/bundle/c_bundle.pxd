@@ -85,6 +85,7 @@ cdef extern from "vyre_cuda.h" nogil:
 
     vyc_status vyc_bundle_site_get(vyc_bundle *bundle, vyc_site *site_out, uint32_t kernel, uint32_t variant,
                                    uint32_t index)
+    vyc_status vyc_bundle_extents(vyc_bundle *bundle, uint64_t *scalars, uint32_t kernel, const uint64_t *counts)
     vyc_status vyc_bundle_shape(vyc_bundle *bundle, uint64_t *counts, uint32_t *grid_out, uint32_t kernel,
                                 const uint64_t *scalars)
     vyc_status vyc_bundled_kernel_load(vyc_bundled_kernel **kernel_out, char *log_out, size_t log_bytes,

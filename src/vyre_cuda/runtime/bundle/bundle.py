@@ -17,6 +17,7 @@ from vyre_cuda.codegen.core.lowered import Access, KernelParameter, Lowered, Par
 from vyre_cuda.descriptors.signature import COVERED, OF_NO_PARAMETER, ROLE_SCALAR, ROLES, STREAMING
 from vyre_cuda.errors import BundleError, Error, ProgramError
 from vyre_cuda.ir.call import call as calls
+from vyre_cuda.ir.core.nodes import extent_names
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import BY_CODE
 from vyre_cuda.runtime.bundle.bundled_graph import BundledGraph, described, record
@@ -176,6 +177,7 @@ def _check_program(file: BundleFile, index: int, row: Mapping[str, Any], program
     """Raise BundleError unless the program matches the tables."""
     declared = [(p.name, ROLES.get(p.kind, ROLE_SCALAR), p.type) for p in program.parameters]
     listed = [(name, role, BY_CODE[type_]) for name, role, type_, _, _ in file.parameters(index)]
+    declared += [(name, ROLE_SCALAR, program.index) for name in extent_names(program.parameters)]
     same = (
         program.name == row["name"]
         and declared == listed
@@ -260,4 +262,7 @@ def _parameter(entry: tuple[int, int, int, int], program: Program) -> KernelPara
     if word in OF_NO_PARAMETER:
         return KernelParameter(word, word, None, offset, size)
     group = [p for p in program.parameters if p.is_buffer != (word == "scalar")]
+    if word == "scalar" and slot >= len(group):
+        name = extent_names(program.parameters)[slot - len(group)]
+        return KernelParameter("extent", name, program.index, offset, size)
     return KernelParameter(word, group[slot].name, group[slot].type, offset, size)

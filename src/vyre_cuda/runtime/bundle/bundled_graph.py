@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_cuda.bundles.graphs import COPY, END, FILL, HAS_DEFAULT, LAUNCH, REPEAT, SYMBOL_ARRAY, WRITTEN
+from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.scalars import value_of
 from vyre_cuda.ir.core.types import BY_CODE, Type, bf16, u8
 from vyre_cuda.runtime.base.symbol import Symbol, symbol
@@ -69,10 +70,7 @@ def record(device: Device, row: Mapping[str, Any], kernels: list[Kernel | None])
             if kind == LAUNCH:
                 launched = kernels[kernel]
                 assert launched is not None  # the caller has loaded all that are launched
-                given = {
-                    p.name: reader.value(value, p.type)
-                    for p, value in zip(launched.program.parameters, values, strict=True)
-                }
+                given = reader.arguments(launched.program, values)
                 graph._launch(launched, given, grid if any(grid) else None)
             elif kind == COPY:
                 graph._copy(reader.value(values[0], BY_CODE[type_]), reader.value(values[1], BY_CODE[type_]))
@@ -92,6 +90,17 @@ def record(device: Device, row: Mapping[str, Any], kernels: list[Kernel | None])
 class _Reader:
     arrays: list[DeviceArray]
     symbols: list[Symbol]
+
+    def arguments(self, program: Program, values: list[tuple[int, int, int, int]]) -> dict[str, Any]:
+        """The arguments of a launch by name; the extents of shapes follow the parameters' values."""
+        count = len(program.parameters)
+        extents = iter([number for _, _, number, _ in values[count:]])
+        given = {}
+        for parameter, value in zip(program.parameters, values[:count], strict=True):
+            shape = tuple([next(extents) for _ in parameter.shape])
+            found = self.value(value, parameter.type)
+            given[parameter.name] = found.reshape(shape) if shape else found
+        return given
 
     def value(self, value: tuple[int, int, int, int], type_: Type) -> Any:
         kind, index, number, count = value

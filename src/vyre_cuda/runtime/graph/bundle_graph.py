@@ -25,6 +25,7 @@ from vyre_cuda.bundles.graphs import (
     RecordedGraph,
 )
 from vyre_cuda.errors import UnsupportedError
+from vyre_cuda.ir.core.nodes import Parameter
 from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.runtime.base.symbol import Symbol
@@ -194,6 +195,7 @@ class _Recorder:
             self._array(step.values[p.name]) if p.is_buffer else self._scalar(step.values[p.name], p.type)
             for p in kernel.program.parameters
         )
+        values += tuple(bits for p in kernel.program.parameters for bits in _extents(p, step.values[p.name]))
         axes = (0, 0, 0) if step.grid is None else step.grid if isinstance(step.grid, tuple) else (step.grid,)
         x, y, z = (*axes, 1, 1)[:3]
         return GraphStep(LAUNCH, values, kernel=kernel.program.name, grid=(int(x), int(y), int(z)))
@@ -214,3 +216,16 @@ class _Recorder:
             value = self._defaults[name]
             default = self._span(value) if is_array else Bits(bits_of(type_, value))
         return GraphSymbol(name, is_array, type_, default, name in self._written)
+
+
+def _extents(parameter: Parameter, value: Any) -> list[Bits]:
+    """The shape of an array for a parameter with several axes. A symbol has none that a bundle could keep."""
+    if not parameter.shape:
+        return []
+    if isinstance(value, Symbol):
+        raise UnsupportedError(
+            f"symbol {value.name} stands for the array of {parameter.name}, which has {parameter.ndim} axes; in a "
+            "bundle a symbol stands for arrays with one axis",
+            capability="symbol_shapes",
+        )
+    return [Bits(extent) for extent in value.shape]
