@@ -148,8 +148,8 @@ void RaceCheck::access(size_t instruction, const uint64_t *r) {
   if (form.release) release(place);
 }
 
-// An atomic on one byte is a compare-and-swap of 16 bits, the narrowest that PTX has: the byte is the
-// one that it changes.
+// An atomic on one byte is a compare-and-swap of 16 bits, the narrowest that PTX has: the byte is
+// the one that it changes.
 void RaceCheck::touch_swapped_byte(bool shared, uint64_t address, const AccessForm &form,
                                    uint64_t changed, const Access &now) {
   for (uint32_t k = 0; k < 2 && !over_; ++k) {
