@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -42,12 +43,19 @@ def recorded() -> dict[str, str]:
     return dict(part.strip().split("\n", 1) for part in parts if part.strip())
 
 
+def without_columns(texts: dict[str, str]) -> dict[str, str]:
+    return {name: re.sub(r"(\.py:\d+):\d+: .*\)$", r"\1)", text) for name, text in texts.items()}
+
+
 def test_errors_are_those_recorded(request: pytest.FixtureRequest) -> None:
     found = {name: str(error_of(name)).replace(str(HERE) + "/", "") for name in WRONG}
     if request.config.getoption("--update-golden"):
         RECORD.write_text("\n\n".join(f"{name}\n{text}" for name, text in found.items()) + "\n")
 
-    assert found == recorded()
+    expected = recorded()
+    if sys.version_info < (3, 11):  # which knows the lines of instructions alone
+        found, expected = without_columns(found), without_columns(expected)
+    assert found == expected
 
 
 @pytest.mark.parametrize("name", [name for name in WRONG if name not in ("no_source", "a_lambda")])
