@@ -223,6 +223,15 @@ def slice_as_index() -> Any:
 
 
 @wrong
+def slice_is_assigned() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        x[1:3] = 0
+
+    return f
+
+
+@wrong
 def input_is_written() -> Any:
     @vc.kernel
     def f(x: vc.In[vc.f32]):

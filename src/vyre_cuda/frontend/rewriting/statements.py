@@ -100,6 +100,7 @@ class Statements(Expressions):
             return self._set(node.target, self._operation(read, node), node)
         if not isinstance(node.target, ast.Subscript):
             raise self.refused(node, "only a name or an element of an array can be updated")
+        self._require_element(node.target)
         array, index = self._temporary(), self._temporary()
         old = at(ast.Subscript(name(array, node), name(index, node), ast.Load()), node.target)
         return [
@@ -116,6 +117,7 @@ class Statements(Expressions):
         if isinstance(target, ast.Name):
             return [self._set_name(target.id, value, target, place)]
         if isinstance(target, ast.Subscript):
+            self._require_element(target)
             array, index = self.expression(target.value), self.expression(target.slice)
             return [self._store_element(array, index, value, target)]
         if isinstance(target, (ast.Tuple, ast.List)):
@@ -134,6 +136,11 @@ class Statements(Expressions):
 
     def _store_element(self, array: ast.expr, index: ast.expr, value: ast.expr, place: ast.AST) -> ast.stmt:
         return at(ast.Expr(run("store", array, index, value, place=place)), place)
+
+    def _require_element(self, target: ast.Subscript) -> None:
+        parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
+        if any(isinstance(part, (ast.Slice, ast.Starred)) for part in parts):
+            raise self.refused(target, "one element is assigned at a time: loop over range(...)")
 
     def _unpack(self, target: ast.Tuple | ast.List, value: ast.expr, place: ast.AST) -> list[ast.stmt]:
         """All values are there before the first name is set."""
