@@ -37,6 +37,20 @@ def test_a_name_assigned_once_is_a_let_and_one_assigned_more_often_a_variable() 
     assert np.array_equal(results(f, XS), np.where(XS + 1 > 10, (XS + 1) * 2 + 1, (XS + 1) * 2))
 
 
+def test_a_size_has_a_name() -> None:
+    @vc.kernel
+    def f(x: vc.In[vc.i32], y: vc.i32):
+        n = x.size
+        half = n // 2 + y
+        out = vc.output(vc.i32, half)
+        vc.work(half)
+        i = vc.global_id.x
+        if i < half:
+            out[i] = x[i + n // 2]
+
+    assert results(f, XS, 0).tolist() == list(range(32, 64))
+
+
 def test_a_value_taken_before_a_change_stays() -> None:
     @vc.kernel
     def f(x: vc.In[vc.i32]):

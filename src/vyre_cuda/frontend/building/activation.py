@@ -15,11 +15,11 @@ from vyre_cuda.frontend.building.blocks import DeviceBranch, Loop, PythonBranch
 from vyre_cuda.frontend.building.builtins import replaced
 from vyre_cuda.frontend.building.declarations import Declaration
 from vyre_cuda.frontend.building.values import condition, current, is_dynamic, scope_of
-from vyre_cuda.ir.builder.builder import Builder
+from vyre_cuda.ir.builder.builder import Builder, is_host_expression
 from vyre_cuda.ir.builder.handles import Buffer, Variable
 from vyre_cuda.ir.builder.operators import Expression
 from vyre_cuda.ir.builder.scopes import Block, caller, program_error
-from vyre_cuda.ir.builder.values import place
+from vyre_cuda.ir.builder.values import node_of, place
 from vyre_cuda.ir.core.identifiers import RESERVED, is_identifier
 from vyre_cuda.ir.core.types import Type
 
@@ -56,10 +56,16 @@ class Activation:
         """The value of a name that is assigned once."""
         if isinstance(value, Declaration):
             value = value.declare(self.builder, name)
-        elif is_dynamic(value):
+        elif is_dynamic(value) and not self._is_of_the_call(value):
             value = self.builder.let(_local(name), value)
         self._blocks[name] = self.scope.block
         return value
+
+    def _is_of_the_call(self, value: Expression) -> bool:
+        """Whether it is known before the launch; it then has no let, so that a size can be computed from it."""
+        if isinstance(value, Variable):
+            return False
+        return is_host_expression(node_of(place(self.scope, value, caller())))
 
     def variable(self, name: str, value: Any) -> Any:
         """The value of a name that is assigned more than once."""

@@ -328,7 +328,7 @@ class Builder(AtomicMethods, WarpMethods):
     def _on_host(self, count: Operand, what: str, source: Source) -> Expr:
         """The nodes of a count that is computed before the launch."""
         node = node_of(integer(self._scope, count, what, source))
-        if not _is_host_expression(node):
+        if not is_host_expression(node):
             raise program_error(
                 f"the {what} is computed before the launch, from numbers, scalars and sizes only", source
             )
@@ -376,10 +376,11 @@ def _require_type(type_: Type) -> None:
         raise TypeError(f"{type_!r} where a type such as vc.f32 is needed")
 
 
-def _is_host_expression(node: Expr) -> bool:
+def is_host_expression(node: Expr) -> bool:
+    """Whether it is computed before the launch: from numbers, scalars and sizes only."""
     match node:
         case Const() | Scalar() | Size():
             return True
         case Apply():
-            return all(_is_host_expression(operand) for operand in node.operands)
+            return all(is_host_expression(operand) for operand in node.operands)
     return False
