@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from vyre_cuda.frontend.function import func as func
     from vyre_cuda.frontend.kernel_function import KernelFunction as KernelFunction
     from vyre_cuda.frontend.kernel_function import kernel as kernel
+    from vyre_cuda.frontend.vectorize import Vectorized as Vectorized
+    from vyre_cuda.frontend.vectorize import vectorize as vectorize
     from vyre_cuda.frontend.vocabulary import all as all  # noqa: A004
     from vyre_cuda.frontend.vocabulary import any as any  # noqa: A004
     from vyre_cuda.frontend.vocabulary import atomic_add as atomic_add
@@ -243,6 +245,7 @@ _HOMES = {
     "vyre_cuda.frontend.annotations": "In In2 In3 In4 InOut InOut2 InOut3 InOut4 Out Out2 Out3 Out4 const",
     "vyre_cuda.frontend.function": "func",
     "vyre_cuda.frontend.kernel_function": "KernelFunction kernel",
+    "vyre_cuda.frontend.vectorize": "Vectorized vectorize",
     "vyre_cuda.frontend.vocabulary": (
         "all any atomic_add atomic_and atomic_compare_exchange atomic_exchange atomic_load atomic_max atomic_min "
         "atomic_or atomic_store atomic_sub atomic_xor ballot barrier broadcast grid_barrier local match output shared "

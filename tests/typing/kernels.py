@@ -45,6 +45,18 @@ def sums(x: vc.In[T], count: vc.InOut[vc.u32], n: vc.const = 3) -> None:
     assert total > 0, "nothing"
 
 
+@vc.vectorize
+def mix(a: vc.f32, b: vc.f32) -> vc.f32:
+    return a * 2 + b
+
+
+@vc.vectorize(block=128)
+def limited(a: vc.i32, most: vc.i32) -> vc.i32:
+    if a > most:
+        return most
+    return vc.i32(vc.maximum(a, 0))
+
+
 @vc.kernel
 @no_type_check
 def unchecked(x: vc.In[vc.f32]):
@@ -56,8 +68,10 @@ def unchecked(x: vc.In[vc.f32]):
 
 def use(x: npt.NDArray[np.float32], device: vc.Device) -> None:
     result: npt.NDArray[np.float32] = saxpy(x, x, 2.5)
+    result = mix(x, limited(x, 3), out=saxpy.python(x, x, 2.5))
     kernel: vc.Kernel = saxpy.on(device)
     program: vc.Program = sums.program(T=vc.f16, n=4)
+    program = mix.program()
     function: vc.KernelFunction = unchecked
     same: vc.Kernel = device.compile(saxpy)
     type_: vc.Type = vc.f32

@@ -25,6 +25,11 @@ def running(what: str) -> Any:
     return _now.running[-1]
 
 
+def is_running() -> bool:
+    """Whether a function of kernels runs on this thread."""
+    return bool(_now.running)
+
+
 class Running:
     """A with-statement in which `builder` is what runs."""
 

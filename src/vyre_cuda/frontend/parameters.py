@@ -50,7 +50,7 @@ def _parameter(
         raise wrong(source, function, row.name, "a kernel has a fixed number of parameters: name each")
     given = row.annotation
     if isinstance(given, str):
-        given = _evaluated(given, function, source, row.name, local_names)
+        given = evaluated(given, function, source, row.name, local_names)
     if isinstance(given, Constant):
         return KernelParameter(row.name, "const", None, default=row.default)
     if row.default is not NO_DEFAULT:
@@ -72,7 +72,7 @@ def _shown(given: Any) -> str:
     return f"{given!r} without a type" if isinstance(given, BufferMarker) else repr(given)
 
 
-def _evaluated(
+def evaluated(
     text: str, function: FunctionType, source: FunctionSource, name: str, local_names: Mapping[str, Any]
 ) -> Any:
     """An annotation that is text, as `from __future__ import annotations` makes it."""

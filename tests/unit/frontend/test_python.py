@@ -256,3 +256,27 @@ def _scalar() -> type:
     from vyre_cuda.frontend.python.scalar import Scalar
 
     return Scalar
+
+
+# ---- axes
+
+
+@vc.kernel(block=(4, 4))
+def stencil(x: vc.In2[vc.f32], weights: vc.In[vc.f32]):
+    out = vc.output(vc.f32, (x.shape[0], x.shape[1] - 1))
+    tile = vc.shared(vc.f32, (4, 5))
+    vc.work(x.shape[1], x.shape[0])
+    column, row = vc.global_id.x, vc.global_id.y
+    tile[vc.thread_id.y, vc.thread_id.x] = x[row, column]
+    vc.barrier()
+    total: vc.f32 = 0
+    for d in range(-1, 2):
+        total += x[row + d, column - d] * weights[d + 1]
+    out[row, column] = total + tile[vc.thread_id.y, vc.thread_id.x - 1]
+    out[row, column - 100] = 7
+
+
+def test_an_index_out_of_bounds_in_any_axis_reads_0_and_writes_nothing() -> None:
+    x = np.random.default_rng(0).standard_normal((6, 7)).astype(np.float32)
+    check(stencil, x, np.array([1, 2, 3], np.float32))
+    assert stencil.python(x, np.ones(3, np.float32)).shape == (6, 6)
