@@ -27,7 +27,7 @@ def build() -> vc.Program:
     height = b.scalar("height", vc.u32)
     step = b.scalar("step", vc.f32)
     limit = b.scalar("limit", vc.u32)
-    counts = b.output("counts", vc.u32, size=width * height)
+    counts = b.output("counts", vc.u32, shape=(height, width))
     b.work(width, height)
     column = b.let("column", vc.global_id.x)
     row = b.let("row", vc.global_id.y)
@@ -42,7 +42,7 @@ def build() -> vc.Program:
             im.set(2 * re * im + ci)
             re.set(next_re)
             n.set(n + 1)
-        counts[row * width + column] = n
+        counts[row, column] = n
     return b.build()
 
 
@@ -57,7 +57,7 @@ def pixel_step(width: int) -> float:
 def escape_counts(device: vc.Device, width: int, height: int, limit: int) -> npt.NDArray[Any]:
     """Iterations until each point escapes, at most `limit`; shape (height, width), uint32."""
     counts: npt.NDArray[Any] = device.run(MANDELBROT, width, height, pixel_step(width), limit)
-    return counts.reshape(height, width)
+    return counts
 
 
 def numpy_counts(width: int, height: int, limit: int) -> npt.NDArray[Any]:

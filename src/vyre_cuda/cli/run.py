@@ -107,14 +107,15 @@ def _numbers(type_: Type, array: Array) -> Array:
 
 
 def _shown(name: str, type_: Type, array: Array) -> str:
-    head = f"{name}: {type_}[{array.size}] = "
+    head = f"{name}: {type_}[{', '.join(map(str, array.shape))}] = "
     return head + np.array2string(_numbers(type_, array), max_line_width=100, threshold=32, edgeitems=4, prefix=head)
 
 
 def _as_json(type_: Type, array: Array) -> dict[str, Any]:
-    numbers = _numbers(type_, array)
+    numbers = _numbers(type_, array).reshape(-1)
     values = numbers.tolist()
     if type_.is_float:
         finite = np.isfinite(numbers)
         values = [value if ok else str(value) for value, ok in zip(values, finite, strict=True)]
-    return {"type": type_.name, "size": array.size, "values": values}
+    shape = {"shape": list(array.shape)} if array.ndim > 1 else {}
+    return {"type": type_.name, "size": array.size, **shape, "values": values}

@@ -14,6 +14,7 @@ from vyre_cuda.ir.core.nodes import Apply, Const, Expr, Parameter, Scalar, Size,
 from vyre_cuda.ir.core.ops import OPS
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type
+from vyre_cuda.ir.core.walk import expressions
 from vyre_cuda.records import dataclass
 
 # The numbers of vyre_cuda.h.
@@ -36,7 +37,8 @@ WIDTH_FLOAT, WIDTH_BOOL = 0, 1
 @dataclass(frozen=True, slots=True)
 class Row:
     """A declared parameter: its role, number among buffers or scalars, NumPy type number, width as a scalar, bytes of
-    an element, and the steps of an out's size (none: the array's own)."""
+    an element, and the steps of its size (none: the array's own). `axes` is 0 with one axis; with several, `extents` is
+    the number of the first extent among the by-value arguments."""
 
     role: int
     slot: int
@@ -44,6 +46,8 @@ class Row:
     width: int
     itemsize: int
     size: tuple[Step, ...]
+    axes: int
+    extents: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +55,9 @@ class Signature:
     """`parameters`: (kind, index, offset, size) of each kernel parameter; `scalar_count`: the by-value parameters, and
     after them the extents of the buffers with several axes (`extent_names`); `bindings`: (role, flags, element bytes,
     sectors);
-    `rows`: the declared parameters; `work`: steps for the work items of each axis; `simple`: whether rows and work say
-    all that a call needs.
+    `rows`: the declared parameters; `work`: steps for the work items of each axis; `extents`: (parameter number, number
+    of the extent among the by-value arguments, steps) of each declared extent; `simple`: whether these say all that a
+    call needs.
     """
 
     parameters: tuple[tuple[int, int, int, int], ...]
@@ -60,6 +65,7 @@ class Signature:
     scalar_count: int
     rows: tuple[Row, ...]
     work: tuple[tuple[Step, ...], ...]
+    extents: tuple[tuple[int, int, tuple[Step, ...]], ...]
     simple: bool
 
 
@@ -72,13 +78,18 @@ def signature(program: Program, lowered: Lowered) -> Signature:
     slots.update((name, len(scalars) + i) for i, name in enumerate(extents))
     sizes = [_size_steps(program, number) for number in range(len(program.parameters))]
     work = _work_steps(program)
+    declared = _extent_steps(program)
     return Signature(
         parameters=tuple(_kernel_parameter(p, slots) for p in lowered.parameters),
         bindings=tuple(_binding(p, lowered) for p in buffers),
         scalar_count=len(scalars) + len(extents),
-        rows=tuple(_row(p, slots[p.name], size or ()) for p, size in zip(program.parameters, sizes, strict=True)),
+        rows=tuple(
+            _row(p, slots[p.name], size or (), slots.get(extent_name(p.name, 0), 0))
+            for p, size in zip(program.parameters, sizes, strict=True)
+        ),
         work=work or (),
-        simple=work is not None and None not in sizes and not has_contracts(program),
+        extents=declared or (),
+        simple=work is not None and None not in sizes and declared is not None,
     )
 
 
@@ -106,10 +117,10 @@ def _binding(parameter: Parameter, lowered: Lowered) -> tuple[int, int, int, int
     return ROLES[parameter.kind], flags, parameter.type.itemsize, access.sectors
 
 
-def _row(parameter: Parameter, slot: int, size: tuple[Step, ...]) -> Row:
+def _row(parameter: Parameter, slot: int, size: tuple[Step, ...], extents: int) -> Row:
     type_ = parameter.type
     role = ROLES.get(parameter.kind, ROLE_SCALAR)
-    return Row(role, slot, type_.dtype.num, width_of(type_), type_.itemsize, size)
+    return Row(role, slot, type_.dtype.num, width_of(type_), type_.itemsize, size, len(parameter.shape), extents)
 
 
 def width_of(type_: Type) -> int:
@@ -122,14 +133,31 @@ def width_of(type_: Type) -> int:
 
 
 def _size_steps(program: Program, number: int) -> tuple[Step, ...] | None:
-    """The steps of an out's size, () if there are none; None if steps cannot express it.
+    """The steps of a declared size, () if there are none; None if steps cannot express it. The extents say all of an
+    argument with several axes.
 
-    Sizes are worked out in declared order, so one that depends on a later out is left to the general path.
+    Sizes of outs are worked out in declared order, after those of arguments are checked, so one that depends on a later
+    out is left to the general path.
     """
     parameter = program.parameters[number]
-    if parameter.kind != "out" or parameter.size is None:
+    if parameter.size is None or (parameter.kind != "out" and parameter.shape):
         return ()
-    return _steps(program, parameter.size, before=number)
+    return _steps(program, parameter.size, before=number if parameter.kind == "out" else 0)
+
+
+def _extent_steps(program: Program) -> tuple[tuple[int, int, tuple[Step, ...]], ...] | None:
+    """The declared extents, in declared order; None if steps cannot express one, or it needs what comes later."""
+    found = []
+    for number, parameter in enumerate(program.parameters):
+        later = {p.name for p in program.parameters[number:] if p.kind == "out"}
+        for axis, extent in enumerate(parameter.shape):
+            if extent is None:
+                continue
+            steps = _steps(program, extent, before=0)
+            if steps is None or any(isinstance(e, Size) and e.buffer in later for e in expressions((extent,))):
+                return None
+            found.append((number, extent_slot(program, parameter.name, axis), steps))
+    return tuple(found)
 
 
 def _work_steps(program: Program) -> tuple[tuple[Step, ...], ...] | None:

@@ -181,3 +181,46 @@ def test_results_and_work_of_four_axes(device: vc.Device) -> None:
     array = device.array(x_value)
     kernel.launch(array)
     np.testing.assert_array_equal(want, array.numpy(), strict=True)
+
+
+def test_plain_calls_with_shapes_take_the_warm_path(device: vc.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel, checked = device.compile(stencil()), device.compile(contracts())
+    want = expected(X, 2.0)
+    x, o = device.array(X), device.empty(X.shape, vc.f32)
+    for each in (kernel, checked):
+        monkeypatch.setattr(each, "_general", None)
+        monkeypatch.setattr(each, "_general_launch", None)
+
+    np.testing.assert_array_equal(want, kernel(X, 2.0), strict=True)
+    out = np.empty_like(X)
+    assert kernel(X, 2.0, out=out) is out
+    np.testing.assert_array_equal(want, out)
+    assert kernel(x, 2.0, out=o) is o
+    np.testing.assert_array_equal(want, o.numpy())
+    o.fill(0)
+    kernel.launch(x, 2.0, o)
+    np.testing.assert_array_equal(want, o.numpy())
+    np.testing.assert_array_equal(np.array([[2, 3, 4], [0, 0, 0]], np.float32), checked(*GOOD), strict=True)
+
+    with pytest.raises(TypeError, match="NoneType"):  # the general path would explain
+        kernel(X.ravel(), 2.0)
+    with pytest.raises(TypeError, match="NoneType"):
+        kernel(X, 2.0, out=np.empty((33, 20), np.float32))
+    with pytest.raises(TypeError, match="NoneType"):
+        kernel.launch(x, 2.0, device.empty((33, 20), vc.f32))
+    with pytest.raises(TypeError, match="NoneType"):
+        checked(GOOD[0], GOOD[0], GOOD[2])
+
+
+@pytest.mark.emulator
+def test_a_race_is_reported_by_the_number_of_the_element() -> None:
+    b = vc.Builder("racing", block=64)
+    x = b.input("x", vc.u32, ndim=2)
+    o = b.output("o", vc.u32, shape=x.shape)
+    tail = b.output("tail", vc.u32, size=x.shape[1])
+    b.work(64)
+    tail[vc.global_id.x] = vc.global_id.x
+    o[1, 2] = vc.global_id.x
+    with vc.Device("emulator", check="races") as checked, pytest.raises(vc.DataRaceError) as caught:
+        checked.run(b.build(), np.zeros((3, 4), np.uint32))
+    assert (caught.value.buffer, caught.value.index) == ("o", 6)

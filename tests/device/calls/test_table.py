@@ -26,7 +26,8 @@ from vyre_cuda.testing.edges import scalars as scalars_of
 
 def table_of(program: Program) -> Table:
     found = signature(program, lower(program, Target.parse("sm_90")))
-    return Table(tuple(astuple(row) for row in found.rows), found.work, program.block, program.index.bits, found.simple)
+    rows = tuple(astuple(row) for row in found.rows)
+    return Table(rows, found.work, program.block, program.index.value_bits, found.simple, found.extents)
 
 
 def takes(type_: Type) -> Table:
@@ -97,7 +98,8 @@ def test_sizes_and_grids_are_those_of_the_general_rule(data: st.DataObject) -> N
     x = b.input("x", vc.f32)
     n = b.scalar("n", index)
     k = b.scalar("k", vc.i16)
-    leaves = [x.size, n, getattr(vc, index.name)(k), getattr(vc, index.name)(data.draw(st.integers(0, 2**32 - 1)))]
+    number = data.draw(st.integers(0, min(index.maximum, 2**32 - 1)))
+    leaves = [x.size, n, getattr(vc, index.name)(k), getattr(vc, index.name)(number)]
     b.output("out", vc.f32, size=data.draw(host_expressions(leaves, index)))
     axes = data.draw(st.integers(len(block), 3))
     b.work(*[data.draw(host_expressions(leaves, index, 1)) for _ in range(axes)])

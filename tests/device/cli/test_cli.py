@@ -205,3 +205,21 @@ def test_demo_is_for_people(device: vc.Device, on: tuple[str, str], capsys: pyte
     assert "bit for bit" in out
     assert ".visible .entry" in out
     assert device.properties.name in err
+
+
+def test_arrays_with_axes_come_from_files_and_are_shown_with_their_shape(
+    tmp_path: Path, on: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (
+        "program twice\nblock 4 4\nwork size(x, 1), size(x, 0)\nin x: f32[:, :]\nout o: f32[size(x, 0), size(x, 1)]\n"
+    )
+    text += "store o[global_id.y, global_id.x], multiply(load(x[global_id.y, global_id.x]), f32:2.0)\n"
+    (tmp_path / "twice.vir").write_text(text)
+    np.save(tmp_path / "x.npy", np.arange(6, dtype=np.float32).reshape(2, 3))
+    command = ["run", str(tmp_path / "twice.vir"), str(tmp_path / "x.npy"), *on]
+
+    assert main(command) == 0
+    assert capsys.readouterr().out.startswith("o: f32[2, 3] = [[ 0.")
+    assert main([*command, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["results"]["o"]
+    assert found == {"type": "f32", "size": 6, "shape": [2, 3], "values": [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]}

@@ -91,6 +91,7 @@ cdef class Framer(Table):
     cdef Frame *first_frame(self) except NULL
     cdef object prepare(self, Frame *frame, PyObject *const *args, Py_ssize_t n, object out, object grid)
     cdef bint take(self, Frame *frame, uint32_t parameter, object value) except -1
+    cdef bint enter_shapes(self, Frame *frame, PyObject *const *args) except -1
     cdef object results_of(self, Frame *frame, object out)
     cdef bint apart(self, Frame *frame, uint32_t given)
     cdef bint many_apart(self, Frame *frame)

@@ -7,9 +7,10 @@ class Framer(Table):
     def __init__(
         self,
         plan: Plan,
-        rows: tuple[tuple[int, int, int, int, int, tuple[tuple[int, int, int], ...]], ...],
+        rows: tuple[tuple[int, int, int, int, int, tuple[tuple[int, int, int], ...], int, int], ...],
         work: tuple[tuple[tuple[int, int, int], ...], ...],
         block: tuple[int, int, int],
         index_bits: int,
         simple: bool,
+        extents: tuple[tuple[int, int, tuple[tuple[int, int, int], ...]], ...] = (),
     ) -> None: ...

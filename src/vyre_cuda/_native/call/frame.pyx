@@ -7,8 +7,8 @@ else makes the frame fail without an error, for a path that checks, converts and
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_CheckExact, PyTuple_New, PyTuple_SET_ITEM
-from libc.stdint cimport uint32_t, uint64_t
-from libc.string cimport memset
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy, memset
 
 cimport numpy as cnp
 
@@ -84,9 +84,9 @@ cdef class Framer(Table):
     """Fills frames for one kernel."""
 
     def __init__(self, Plan plan not None, tuple rows not None, tuple work not None, tuple block not None,
-                 int index_bits, bint simple) -> None:
-        """Rows and work as `Table` takes them."""
-        Table.__init__(self, rows, work, block, index_bits, simple)
+                 int index_bits, bint simple, tuple extents=()) -> None:
+        """Rows, work and extents as `Table` takes them."""
+        Table.__init__(self, rows, work, block, index_bits, simple, extents)
         self._plan = plan
 
     def __dealloc__(self):
@@ -119,6 +119,8 @@ cdef class Framer(Table):
                 return None
             position += 1
         if position != n:
+            return None
+        if self.shaped and not self.enter_shapes(frame, args):
             return None
         results = self.results_of(frame, out)
         if results is None:
@@ -154,6 +156,18 @@ cdef class Framer(Table):
             return False
         frame.counts[parameter] = item.count
         return item.count <= self.most_elements
+
+    cdef bint enter_shapes(self, Frame *frame, PyObject *const *args) except -1:
+        """Whether the arguments of a call have the axes, extents and sizes that are declared; notes the extents."""
+        cdef uint32_t i
+        cdef Py_ssize_t position = 0
+        for i in range(self.parameter_count):
+            if self.rows[i].role == VYC_ROLE_OUT:
+                continue
+            if self.rows[i].axes and not enter_extents(frame, &self.rows[i], <object>args[position]):
+                return False
+            position += 1
+        return self.as_declared(frame.counts, frame.scalars, False)
 
     cdef object results_of(self, Frame *frame, object out):
         """Where the results go, allocated or given; None if that is not plain."""
@@ -200,6 +214,10 @@ cdef class Framer(Table):
             if own:
                 return None
             target = new_array(self._plan.context, count, row)
+            if row.axes:
+                target = target.reshape(tuple([frame.scalars[row.extents + axis] for axis in range(row.axes)]))
+        elif row.axes and not (enter_extents(frame, row, target) if own else has_extents(frame, row, target)):
+            return None
         elif isinstance(target, Span):
             if row.role != VYC_ROLE_OUT or not fill_span(frame, item, <Span>target, row, True):
                 return None
@@ -302,6 +320,12 @@ cdef class Framer(Table):
             if item.count > self.most_elements:
                 return False
             counts[i] = item.count
+        if self.shaped:
+            for i in range(self.parameter_count):
+                if self.rows[i].axes and not enter_extents(frame, &self.rows[i], <object>args[i]):
+                    return False
+            if not self.as_declared(counts, frame.scalars, True):
+                return False
         for i in range(self.parameter_count):
             row = &self.rows[i]
             if row.begin == row.end or (row.as_of >= 0 and counts[row.as_of] == counts[i]):
@@ -315,6 +339,33 @@ cdef class Framer(Table):
             return False
         frame.run.origin = origin_of(&self._seen)
         return True
+
+
+cdef bint enter_extents(Frame *frame, const Row *row, object array) except -1:
+    """Whether an array or device array has as many axes; their extents are then among the scalars."""
+    cdef uint64_t *extents = &frame.scalars[row.extents]
+    cdef int32_t axis
+    cdef tuple shape
+    if isinstance(array, Span):
+        shape = (<Span>array)._shape
+        if shape is None or len(shape) != row.axes:
+            return False
+        for axis in range(row.axes):
+            extents[axis] = shape[axis]
+        return True
+    if not cnp.PyArray_Check(array) or cnp.PyArray_NDIM(<cnp.ndarray>array) != row.axes:
+        return False
+    for axis in range(row.axes):
+        extents[axis] = cnp.PyArray_DIMS(<cnp.ndarray>array)[axis]
+    return True
+
+
+cdef bint has_extents(Frame *frame, const Row *row, object array) except -1:
+    """Whether an array for a result has the extents that are among the scalars."""
+    cdef uint64_t[4] wanted
+    cdef uint64_t *extents = &frame.scalars[row.extents]
+    memcpy(wanted, extents, row.axes * sizeof(uint64_t))
+    return enter_extents(frame, row, array) and memcmp(wanted, extents, row.axes * sizeof(uint64_t)) == 0
 
 
 cdef object new_array(Context context, uint64_t count, const Row *row):

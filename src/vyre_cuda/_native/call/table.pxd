@@ -7,9 +7,17 @@ cdef struct Row:
     int32_t typenum        # NumPy's
     int32_t width          # of a scalar: bits, negative when signed; 0: a float; 1: a bool
     uint32_t itemsize      # bytes
-    int32_t begin, end     # steps of an out's size; none: the array's own
+    int32_t begin, end     # steps of a declared size; none: the array's own
     int32_t as_of          # the parameter whose size that is; -1: none, or it takes the steps
+    int32_t axes           # 0: one
+    int32_t extents        # with several: the first of them among the scalars
     PyObject *scalar       # NumPy's scalar type, borrowed from NumPy forever; NULL: it has none of its own
+
+
+cdef struct Extent:        # one that is declared
+    int32_t parameter
+    int32_t slot           # among the scalars
+    int32_t begin, end     # steps
 
 
 cdef struct Step:
@@ -35,7 +43,10 @@ cdef class Table:
     cdef int32_t work_of[3]        # the parameter whose size it is; -1: it takes the steps
     cdef uint64_t most_blocks[3]   # per axis: what the device takes, and ids of the index type can number
     cdef uint64_t most_elements    # per buffer
+    cdef bint shaped               # arguments have declared sizes, or buffers several axes
     cdef Row *rows                 # one per parameter, when simple
+    cdef Extent *extents
+    cdef int32_t extent_count
     cdef Step *steps
     cdef uint32_t depth            # maximum number of values that an evaluation keeps
 
@@ -46,5 +57,6 @@ cdef class Table:
                        const uint64_t *scalars) noexcept nogil
     cdef bint size_of(self, uint64_t *count, uint32_t parameter, uint64_t *counts,
                       const uint64_t *scalars) noexcept nogil
+    cdef bint as_declared(self, uint64_t *counts, uint64_t *scalars, bint with_outs) noexcept nogil
     cdef bint grid_of(self, uint32_t *grid, uint64_t *counts, const uint64_t *scalars) noexcept nogil
     cdef bint given_grid(self, uint32_t *grid, object value)

@@ -44,9 +44,11 @@ cdef class Table:
     """The parameters of one kernel in declared order."""
 
     def __init__(self, tuple rows not None, tuple work not None, tuple block not None, int index_bits,
-                 bint simple) -> None:
-        """`rows`: (role, slot, NumPy type number, width, item size, steps of an out's size) each; `work`: the steps of
-        each axis; a step is (op, width, value). `index_bits`: those of ids and sizes, without the sign. With `simple` False, the general path takes every call.
+                 bint simple, tuple extents=()) -> None:
+        """`rows`: (role, slot, NumPy type number, width, item size, steps of a declared size, axes, first extent) each;
+        `work`: the steps of each axis; `extents`: (parameter, slot, steps) of each declared extent; a step is
+        (op, width, value). `index_bits`: those of ids and sizes, without the sign. With `simple` False, the general
+        path takes every call.
         """
         cdef int32_t used = 0
         cdef Py_ssize_t i
@@ -58,17 +60,23 @@ cdef class Table:
         self.simple = simple and 1 <= len(work) <= 3
         for i in range(len(rows)):
             self.binding_count += rows[i][0] != VYC_ROLE_SCALAR
-            self.scalar_count += rows[i][0] == VYC_ROLE_SCALAR
+            self.scalar_count += 1 if rows[i][0] == VYC_ROLE_SCALAR else rows[i][6]
             self.result_count += rows[i][0] in (VYC_ROLE_INOUT, VYC_ROLE_OUT)
         if not self.simple:
             return
         self.rows = <Row *>calloc(len(rows) + 1, sizeof(Row))
-        self.steps = <Step *>calloc(steps_of(rows, work) + 1, sizeof(Step))
-        if self.rows == NULL or self.steps == NULL:
+        self.steps = <Step *>calloc(steps_of(rows, work, extents) + 1, sizeof(Step))
+        self.extents = <Extent *>calloc(len(extents) + 1, sizeof(Extent))
+        if self.rows == NULL or self.steps == NULL or self.extents == NULL:
             raise MemoryError
         self.parameter_count = len(rows)
         for i in range(len(rows)):
             used = self.add_row(i, rows[i], used)
+        for parameter, slot, steps in extents:
+            begin = used
+            used = self.add_steps(steps, used)
+            self.extents[self.extent_count] = Extent(parameter, slot, begin, used)
+            self.extent_count += 1
         for i in range(len(work)):
             self.work[i] = used
             used = self.add_steps(work[i], used)
@@ -78,10 +86,12 @@ cdef class Table:
     def __dealloc__(self):
         free(self.rows)
         free(self.steps)
+        free(self.extents)
 
     def add_row(self, Py_ssize_t i, tuple row, int32_t used) -> int:
-        role, slot, typenum, width, itemsize, size = row
-        self.rows[i] = Row(role, slot, typenum, width, itemsize, used, used, -1, NULL)
+        role, slot, typenum, width, itemsize, size, axes, extents = row
+        self.rows[i] = Row(role, slot, typenum, width, itemsize, used, used, -1, axes, extents, NULL)
+        self.shaped |= axes != 0 or (role != VYC_ROLE_OUT and len(size) != 0)
         if role == VYC_ROLE_SCALAR and 0 <= typenum < cnp.NPY_NTYPES_LEGACY:
             descr = cnp.PyArray_DescrFromType(typenum)
             self.rows[i].scalar = <PyObject *>(<PyArray_Descr *>descr).typeobj  # built in, and so never freed
@@ -162,6 +172,31 @@ cdef class Table:
             return count[0] <= self.most_elements
         return self.evaluate(count, row.begin, row.end, counts, scalars) and count[0] <= self.most_elements
 
+    cdef bint as_declared(self, uint64_t *counts, uint64_t *scalars, bint with_outs) noexcept nogil:
+        """Whether the arguments have their declared extents and sizes. Extents of outs are written, unless these were
+        passed too (`with_outs`); then sizes are left to the caller."""
+        cdef const Extent *extent
+        cdef const Row *row
+        cdef uint64_t value
+        cdef int32_t i
+        for i in range(self.extent_count):
+            extent = &self.extents[i]
+            if not self.evaluate(&value, extent.begin, extent.end, counts, scalars) or value > self.most_elements:
+                return False
+            if self.rows[extent.parameter].role == VYC_ROLE_OUT and not with_outs:
+                scalars[extent.slot] = value
+            elif scalars[extent.slot] != value:
+                return False
+        if with_outs:
+            return True  # a launch has the sizes of all buffers checked alike
+        for i in range(<int32_t>self.parameter_count):
+            row = &self.rows[i]
+            if row.role == VYC_ROLE_OUT or row.begin == row.end:
+                continue
+            if not self.size_of(&value, i, counts, scalars) or value != counts[i]:
+                return False
+        return True
+
     cdef bint grid_of(self, uint32_t *grid, uint64_t *counts, const uint64_t *scalars) noexcept nogil:
         """The blocks that cover the work; all 0 if an axis has none."""
         cdef uint64_t extent, blocks
@@ -225,8 +260,8 @@ cdef class Table:
             free(c_counts)
 
 
-def steps_of(tuple rows, tuple work) -> int:
-    return sum(len(row[5]) for row in rows) + sum(len(axis) for axis in work)
+def steps_of(tuple rows, tuple work, tuple extents) -> int:
+    return sum(len(row[5]) for row in rows) + sum(len(axis) for axis in work) + sum(len(row[2]) for row in extents)
 
 
 cdef int integer_bits(uint64_t *bits, object value, int32_t width) except -1:

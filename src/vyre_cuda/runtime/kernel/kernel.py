@@ -123,8 +123,12 @@ class Kernel(Dispatcher):
         require(program.name, device.properties, block_limits(device.properties, program.block, lowered.shared_bytes))
         tables = signature(program, lowered)
         plan = _plan(device, program, lowered, tables, tag, image) if plan is None else plan
-        rows = tuple((row.role, row.slot, row.typenum, row.width, row.itemsize, row.size) for row in tables.rows)
-        super().__init__(plan, rows, tables.work, program.block, program.index.value_bits, tables.simple)
+        rows = tuple(
+            (row.role, row.slot, row.typenum, row.width, row.itemsize, row.size, row.axes, row.extents)
+            for row in tables.rows
+        )
+        index_bits = program.index.value_bits
+        super().__init__(plan, rows, tables.work, program.block, index_bits, tables.simple, tables.extents)
         self.device = device
         self.program = program
         self.ptx = lowered.ptx

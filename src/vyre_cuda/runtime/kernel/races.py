@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 from pathlib import Path
 
-from vyre_cuda.codegen.core.lowered import Access, Lowered
+from vyre_cuda.codegen.core.lowered import Access, Lowered, ParameterKind
 from vyre_cuda.codegen.emit.text import statement_comment
 from vyre_cuda.codegen.lowering.isel_memory import symbol_name
 from vyre_cuda.errors import DataRaceError, Error, InternalError, RacingAccess
 from vyre_cuda.ir.core import walk
-from vyre_cuda.ir.core.nodes import Const, Size
+from vyre_cuda.ir.core.nodes import Const, Size, extent_name
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
 
@@ -77,7 +77,7 @@ def _shown(access: RacingAccess) -> str:
 
 def _global(program: Program, lowered: Lowered, info: _Info, parameters: bytes) -> tuple[str, int]:
     """The last buffer in use that begins at or before the address and is not known to end before it."""
-    values = {
+    values: dict[tuple[ParameterKind, str], int] = {
         (p.kind, p.name): int.from_bytes(parameters[p.offset : p.offset + p.size], "little") for p in lowered.parameters
     }
 
@@ -86,9 +86,7 @@ def _global(program: Program, lowered: Lowered, info: _Info, parameters: bytes) 
 
     def reaches(name: str, index: int) -> bool:
         size = _size(program, name)
-        return used(lowered.access[name]) and index < (
-            size if isinstance(size, int) else values.get(("size", size), index + 1)
-        )
+        return used(lowered.access[name]) and index < (size if isinstance(size, int) else values.get(size, index + 1))
 
     found = [
         (values["buffer", p.name], p.name)
@@ -105,12 +103,15 @@ def _global(program: Program, lowered: Lowered, info: _Info, parameters: bytes) 
     return name, (info.address - start) // info.bytes
 
 
-def _size(program: Program, name: str) -> int | str:
-    """The size of a buffer if it is declared as a number, else the name of the buffer whose size it has."""
-    declared = next(p.size for p in program.parameters if p.name == name)
+def _size(program: Program, name: str, axis: int | None = None) -> int | tuple[ParameterKind, str]:
+    """The size or an extent of a buffer if it is declared as a number, else the kernel parameter that has it."""
+    parameter = next(p for p in program.parameters if p.name == name)
+    declared = parameter.size if axis is None else parameter.shape[axis]
     if isinstance(declared, Const):
         return declared.bits
-    return _size(program, declared.buffer) if isinstance(declared, Size) else name
+    if isinstance(declared, Size):
+        return _size(program, declared.buffer, declared.axis)
+    return ("size", name) if axis is None else ("extent", extent_name(name, axis))
 
 
 def _shared(program: Program, info: _Info) -> tuple[str, int]:
