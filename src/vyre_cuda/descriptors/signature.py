@@ -195,9 +195,9 @@ def _steps(program: Program, expr: Expr, *, before: int) -> tuple[Step, ...] | N
         case Size() if expr.axis is not None:
             return ((LEAF_SCALAR, width, extent_slot(program, expr.buffer, expr.axis)),)
         case Size():
-            for shared in program.shared:
-                if shared.name == expr.buffer:
-                    return ((LEAF_CONSTANT, width, shared.size),)
+            for array in (*program.shared, *program.arrays):
+                if array.name == expr.buffer:
+                    return ((LEAF_CONSTANT, width, array.size),)
             number = next(i for i, p in enumerate(program.parameters) if p.name == expr.buffer)
             known = program.parameters[number].kind != "out" or number < before
             return ((LEAF_SIZE, width, number),) if known else None

@@ -17,7 +17,7 @@ from vyre_cuda.interp.memory import Memory
 from vyre_cuda.ir.call.call import Call, assertion_error, bind
 from vyre_cuda.ir.call.geometry import Geometry
 from vyre_cuda.ir.check import validate
-from vyre_cuda.ir.core.nodes import GridBarrier
+from vyre_cuda.ir.core.nodes import GridBarrier, LocalArray, Table
 from vyre_cuda.ir.core.program import Program, ProgramSource, program_of
 from vyre_cuda.ir.core.types import Type, bool_
 from vyre_cuda.ir.core.walk import assert_sites, declared_name, statements
@@ -85,7 +85,7 @@ def _launch(call: Call, parameters: Mapping[str, Memory]) -> None:
     step = _blocks_per_chunk(call.program, call.geometry)
     for first in range(0, blocks, max(step, 1)):
         lanes = Lanes(call.geometry, first, min(step, blocks - first))
-        memory = {**parameters, **shared(call.program, lanes)}
+        memory = {**parameters, **shared(call.program, lanes), **own_arrays(call.program, lanes)}
         execution = Execution(call.program, Scope(lanes, call.scalars, memory))
         execution.run(call.program.body, Mask.full(lanes.count))
         if execution.failure is not None:
@@ -107,6 +107,19 @@ def shared(program: Program, lanes: Lanes) -> dict[str, Memory]:
     }
 
 
+def own_arrays(program: Program, lanes: Lanes) -> dict[str, Memory]:
+    """Tables, and a zeroed row per lane for each array of a thread."""
+    found = {}
+    for array in program.arrays:
+        dtype = _memory_dtype(array.type)
+        if isinstance(array, Table):
+            found[array.name] = Memory(array.type, np.frombuffer(array.data, dtype), array.size)
+        else:
+            data = np.zeros(lanes.count * array.size, dtype=dtype)
+            found[array.name] = Memory(array.type, data, array.size, np.arange(lanes.count, dtype=np.int64))
+    return found
+
+
 def _blocks_per_chunk(program: Program, geometry: Geometry) -> int:
     """As many as fit; all of them if the grid has a barrier, because then they must advance together."""
     if any(isinstance(statement, GridBarrier) for statement in statements(program.body)):
@@ -115,6 +128,8 @@ def _blocks_per_chunk(program: Program, geometry: Geometry) -> int:
     widest = 8
     per_block = geometry.threads_per_block * names * widest
     per_block += sum(array.size * array.type.itemsize for array in program.shared)
+    own = sum(array.size * array.type.itemsize for array in program.arrays if isinstance(array, LocalArray))
+    per_block += geometry.threads_per_block * own
     return max(1, min(_LANES // geometry.threads_per_block, _BYTES // max(per_block, 1)))
 
 

@@ -50,7 +50,7 @@ class _Folder:
         self._keep_checks = keep_checks
         self._keeps_subnormals = keeps_subnormals
         self._block = program.block
-        self._shared = {shared.name: shared for shared in program.shared}
+        self._arrays = {array.name: array for array in (*program.shared, *program.arrays)}
         self._assigned = assigned(program.body)
         # Locals whose value is also that of a constant, a scalar or another immutable local.
         self._known: dict[str, Expr] = {}
@@ -94,10 +94,10 @@ class _Folder:
                 index = self._expr(expr.index)
                 return expr if index is expr.index else Load(expr.type, expr.buffer, index, expr.source)
             case Size():
-                shared = self._shared.get(expr.buffer)
-                if shared is None:
+                array = self._arrays.get(expr.buffer)
+                if array is None:
                     return expr
-                return Const(expr.type, shared.size if expr.axis is None else shared.shape[expr.axis], expr.source)
+                return Const(expr.type, array.size if expr.axis is None else array.shape[expr.axis], expr.source)
             case Position():
                 return with_children(expr, tuple([self._expr(index) for index in expr.indices]))
             case Id():

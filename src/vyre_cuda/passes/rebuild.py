@@ -137,7 +137,7 @@ def with_body(program: Program, body: Body) -> Program:
     if is_same(program.body, body):
         return program
     p = program
-    return Program(p.name, p.parameters, body, p.block, p.index, p.work, p.shared, p.source, p.auto_block)
+    return Program(p.name, p.parameters, body, p.block, p.index, p.work, p.shared, p.source, p.auto_block, p.arrays)
 
 
 def at(expr: Expr, source: Source | None) -> Expr:
@@ -197,5 +197,5 @@ class Names:
 def _names(program: Program) -> Iterable[str]:
     yield program.name
     yield from (parameter.name for parameter in program.parameters)
-    yield from (shared.name for shared in program.shared)
+    yield from (array.name for array in (*program.shared, *program.arrays))
     yield from filter(None, map(declared_name, statements(program.body)))

@@ -165,7 +165,7 @@ class Statements:
 
     def _own_atomic(self, flow: Flow) -> None:
         """Any atomic on an element that no other thread touches."""
-        pool = [(b, index) for b, index in self.targets.own if b.type in ATOMIC_TYPES]
+        pool = [(b, i) for b, i in self.targets.own if b.type in ATOMIC_TYPES and b._kind != "local"]
         if not pool:
             self._store(flow)
             return

@@ -18,7 +18,7 @@ from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.nodes import WARP_SIZE
 from vyre_cuda.ir.core.ops import ATOMICS, OPS, SCOPES, WARP_OPS, AtomicOp, Op, WarpOp, warp_result_type
 from vyre_cuda.ir.core.program import Program
-from vyre_cuda.ir.core.types import BY_NAME, INDEX_TYPES, TYPES, Type, bool_, i32, i64, u32, u64
+from vyre_cuda.ir.core.types import BY_NAME, INDEX_TYPES, TYPES, Type, bf16, bool_, i32, i64, u32, u64
 from vyre_cuda.testing.edges import EDGES, arrays, from_bits, scalars, small_whole_arrays
 from vyre_cuda.testing.expressions import Expressions, Level, apply_safely, unravelled, without_nan
 from vyre_cuda.testing.statements import ATOMIC_TYPES, Flow, Targets, atomic, commuting
@@ -177,6 +177,7 @@ class _Draft:
         self._leaves(targets)
         targets.own = [(buffer, self._own_index(targets.thread, buffer)) for buffer in stored]
         targets.own += [(buffer, targets.lane) for buffer in self._scratch()]
+        targets.own += self._held(targets.thread)
         targets.combined = combined
         targets.agreed = [(buffer, *self._agreement(buffer.type)) for buffer in agreed]
         targets.mail = [(buffer, self._own_index(targets.thread, buffer)) for buffer in mail]
@@ -204,6 +205,11 @@ class _Draft:
                 value = self.draw(scalars(type_))
                 self.arguments.append(value)
                 self.e.add(self.b.scalar(f"a{number}", type_), "grid")
+            elif self.e.chance(4) and type_ is not bf16:
+                size = max(self._size(), 1)
+                buffer = self.b.table(f"t{number}", self.draw(arrays(type_, size)))
+                self.e.inputs[type_].append(buffer)
+                self.sized.append(buffer)
             else:
                 buffer = self._argument(self.b.input, f"x{number}", type_, arrays)
                 self.e.inputs[type_].append(buffer)
@@ -307,6 +313,13 @@ class _Draft:
             return []
         size = max(1, self.threads + self.draw(st.integers(-1, 1)))
         return [self.b.shared("scratch", self.e.type_(), size)]
+
+    def _held(self, thread: Value) -> list[tuple[Buffer, Value]]:
+        """An array of each thread, at a place that may be anywhere in it or outside."""
+        if not self.e.chance(3):
+            return []
+        buffer = self.b.local("held", self.e.type_(), self.e.pick((1, 2, 7, 40)))
+        return [(buffer, self.b.let("slot", self.e.index(thread % 8))) for _ in range(2)]
 
     def _agreement(self, type_: Type) -> tuple[Value, Value]:
         return self.e.literal(type_), self.e.literal(type_)

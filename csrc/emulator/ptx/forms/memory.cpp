@@ -24,11 +24,23 @@ uint8_t *resolve_global(const Instruction *i, Machine &m, uint64_t address, uint
   uint64_t begin = 0, end = 0;
   auto *host = static_cast<uint8_t *>(m.memory->resolve(address, size, &begin, &end));
   if (host == nullptr) {
+    host = find_static(m, address, size, false);
+    if (host != nullptr) return host;
     m.fault(i, Outcome::illegal_address, address, "address outside every live allocation");
     return nullptr;
   }
   own = Range{begin, end - begin, host - (address - begin)};
   return host;
+}
+
+uint8_t *find_static(Machine &m, uint64_t address, uint64_t size, bool constant) {
+  for (const StaticVariable &variable : *m.code->variables) {
+    const uint64_t inside = address - variable.address();
+    if (variable.constant == constant && inside < variable.bytes.size() &&
+        size <= variable.bytes.size() - inside)
+      return const_cast<uint8_t *>(variable.bytes.data()) + inside;
+  }
+  return nullptr;
 }
 
 namespace {
@@ -75,14 +87,19 @@ std::string vector_name(int n) { return n == 1 ? "" : ".v" + std::to_string(n); 
 std::string vector_mark(int n) { return n == 1 ? "" : std::to_string(n) + ":"; }
 
 template <class T, class Space, int N>
-void add_access(Forms &f, const std::string &space, const std::string &type) {
+void add_load(Forms &f, const std::string &space, const std::string &type) {
   const std::string mark = vector_mark(N) + (type[0] == 'f' ? "" : "~") + type;
-  const std::string end = space + vector_name(N) + "." + type;
-  Form &load = f.add("ld" + end, "=" + mark + " []", nullptr);
+  Form &load = f.add("ld" + space + vector_name(N) + "." + type, "=" + mark + " []", nullptr);
   if constexpr (sizeof(T) <= 2) load.widened[0] = &run_load<T, Register<T, 16>, Space, N>;
   if constexpr (sizeof(T) <= 4) load.widened[1] = &run_load<T, Register<T, 32>, Space, N>;
   load.widened[2] = &run_load<T, Register<T, 64>, Space, N>;
-  f.add("st" + end, "[] " + mark, &run_store<T, Space, N>);
+}
+
+template <class T, class Space, int N>
+void add_access(Forms &f, const std::string &space, const std::string &type) {
+  const std::string mark = vector_mark(N) + (type[0] == 'f' ? "" : "~") + type;
+  add_load<T, Space, N>(f, space, type);
+  f.add("st" + space + vector_name(N) + "." + type, "[] " + mark, &run_store<T, Space, N>);
 }
 
 template <class T, int N>
@@ -90,6 +107,10 @@ void add_size(Forms &f, const std::string &type) {
   add_access<T, Global, N>(f, ".global", type);
   add_access<T, Shared, N>(f, ".shared", type);
   add_access<T, Generic, N>(f, "", type);
+  if constexpr (N == 1) {
+    add_access<T, Local, N>(f, ".local", type);
+    add_load<T, Constant, N>(f, ".const", type);
+  }
   const std::string mark = vector_mark(N) + (type[0] == 'f' ? "" : "~") + type;
   Form &load = f.add("ld.param" + vector_name(N) + "." + type, "=" + mark + " [param]", nullptr);
   if constexpr (sizeof(T) <= 2) load.widened[0] = &run_load_parameter<T, Register<T, 16>, N>;

@@ -23,6 +23,7 @@ ThreadBlock::ThreadBlock(const Kernel &kernel, const Launch &launch, Machine &ma
   threads_.resize(count);
   active_.resize((count + warp_size - 1) / warp_size);
   shared_.resize(size_t{kernel.static_shared_bytes} + launch.dynamic_shared_bytes);
+  local_.resize(size_t{kernel.code->local_bytes} * count);
 }
 
 void ThreadBlock::begin(std::array<uint32_t, 3> index) {
@@ -34,6 +35,7 @@ void ThreadBlock::begin(std::array<uint32_t, 3> index) {
     active_[warp] = lanes == warp_size ? ~0u : (1u << lanes) - 1;
   }
   std::fill(shared_.begin(), shared_.end(), static_cast<uint8_t>(poison));
+  std::fill(local_.begin(), local_.end(), static_cast<uint8_t>(poison));
   for (Barrier &barrier : barriers_) barrier = Barrier{};
   if (machine_.races == nullptr) return;
   races_.begin(index[0] + launch_.grid[0] * (index[1] + launch_.grid[1] * index[2]),
@@ -105,6 +107,8 @@ bool ThreadBlock::run(uint32_t index) {
   if (thread.r == nullptr) prepare(index);
   uint64_t *r = thread.r;
   const Instruction *i = thread.pc;
+  machine_.local_bytes = kernel_.code->local_bytes;
+  machine_.local = local_.data() + size_t{index} * machine_.local_bytes;
   if (machine_.races != nullptr) machine_.races->enter(races_, index);
   uint64_t left = slice;
   do {

@@ -65,6 +65,7 @@ class ThreadBlock {
   std::vector<Thread> threads_;
   std::vector<uint32_t> active_; // lanes that have not exited, by warp
   std::vector<uint8_t> shared_;
+  std::vector<uint8_t> local_; // by thread
   Barrier barriers_[barriers];
   std::vector<std::unique_ptr<uint64_t[]>> files_;
   std::vector<uint64_t *> unused_files_;

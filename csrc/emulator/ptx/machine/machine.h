@@ -75,6 +75,16 @@ struct RaceRequest {
   int64_t report = -1, barrier = -1;
 };
 
+// An initialised variable of a module. Its address is where it is on the host.
+struct StaticVariable {
+  std::string name;
+  bool constant = false; // .const, otherwise .global
+  std::vector<uint8_t> bytes;
+
+  uint64_t address() const { return reinterpret_cast<uint64_t>(bytes.data()); }
+};
+using StaticVariables = std::vector<StaticVariable>;
+
 // An array of static shared memory.
 struct SharedPlace {
   std::string name;
@@ -93,6 +103,8 @@ struct Code {
   std::vector<AccessForm> accesses;
   std::vector<Handler> plain;
   std::vector<SharedPlace> shared_places;
+  std::shared_ptr<const StaticVariables> variables; // of the module
+  uint32_t local_bytes = 0; // of a thread
 };
 
 // gather: the thread goes on when all lanes of its warp have had their turn
@@ -132,6 +144,8 @@ struct Machine {
   Memory *memory = nullptr;
   uint8_t *shared = nullptr;
   uint64_t shared_bytes = 0;
+  uint8_t *local = nullptr; // of the running thread
+  uint64_t local_bytes = 0;
   const uint8_t *parameters = nullptr;
   Conditionals *conditionals = nullptr;
   const Code *code = nullptr;

@@ -33,6 +33,32 @@ struct Shared {
   }
 };
 
+// The variable of the running module that holds these bytes, nullptr if there is none.
+uint8_t *find_static(Machine &m, uint64_t address, uint64_t size, bool constant);
+
+struct Constant {
+  static uint8_t *at(const Instruction *i, Machine &m, uint64_t address, uint64_t size) {
+    uint8_t *host = address % size == 0 ? find_static(m, address, size, true) : nullptr;
+    if (host == nullptr && address % size != 0)
+      m.fault(i, Outcome::misaligned_address, address, "misaligned constant address");
+    else if (host == nullptr)
+      m.fault(i, Outcome::illegal_address, address, "address outside every constant variable");
+    return host;
+  }
+};
+
+struct Local {
+  static uint8_t *at(const Instruction *i, Machine &m, uint64_t address, uint64_t size) {
+    if (address < m.local_bytes && size <= m.local_bytes - address && address % size == 0)
+      return m.local + address;
+    if (address % size != 0)
+      m.fault(i, Outcome::misaligned_address, address, "misaligned local address");
+    else
+      m.fault(i, Outcome::illegal_address, address, "address outside the thread's local memory");
+    return nullptr;
+  }
+};
+
 struct Generic {
   static uint8_t *at(const Instruction *i, Machine &m, uint64_t address, uint64_t size) {
     return in_shared_window(address) ? Shared::at(i, m, address - shared_window, size)

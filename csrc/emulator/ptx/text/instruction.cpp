@@ -32,7 +32,7 @@ bool is_approximate(const std::vector<std::string_view> &parts) {
 // Width, space and kind of an access to memory that threads share, from the name of its form.
 void describe(const std::string &name, AccessForm *form) {
   const std::vector<std::string_view> parts = split(name);
-  if (parts.size() > 1 && parts[1] == "param") return;
+  if (parts.size() > 1 && is_any(parts[1], {"param", "const", "local"})) return;
   form->kind = parts[0] == "ld"   ? AccessForm::Kind::load
                : parts[0] == "st" ? AccessForm::Kind::store
                                   : AccessForm::Kind::update;
@@ -204,6 +204,8 @@ uint32_t KernelBuilder::source_slot(const OperandSpec &spec, const Operand &oper
                    static_cast<int32_t>(operand.slot));
   case Operand::Kind::shared:
     return shared_constant(operand.index, static_cast<uint64_t>(operand.offset));
+  case Operand::Kind::variable:
+    return constant(operand.integer + static_cast<uint64_t>(operand.offset));
   default: literal_bits(operand, spec.type, &bits); return constant(bits);
   }
 }
@@ -249,7 +251,9 @@ void KernelBuilder::fill(Draft &draft, const Form &form, const std::vector<Opera
     case Role::address: {
       const Operand &base = operand.elements[0];
       draft.instruction.offset = static_cast<int32_t>(operand.offset);
-      use(base.kind == Operand::Kind::shared ? shared_constant(base.index, 0) : base.slot);
+      use(base.kind == Operand::Kind::shared     ? shared_constant(base.index, 0)
+          : base.kind == Operand::Kind::variable ? constant(base.integer)
+                                                 : base.slot);
       break;
     }
     case Role::parameter:

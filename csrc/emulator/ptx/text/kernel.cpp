@@ -10,6 +10,7 @@ namespace emulator {
 namespace {
 
 constexpr uint64_t max_shared_bytes = 1u << 20;
+constexpr uint64_t max_local_bytes = 512u << 10; // CUDA C++ programming guide, compute capabilities
 constexpr size_t max_depth = 256;
 
 uint64_t align_up(uint64_t value, uint64_t align) { return (value + align - 1) / align * align; }
@@ -51,7 +52,7 @@ uint64_t parse_count(Lexer &lexer) {
   return count;
 }
 
-}  // namespace
+} // namespace
 
 Type parse_type(std::string_view directive) {
   for (const char *name : {".b8", ".b16", ".b32", ".b64", ".u8", ".u16", ".u32", ".u64", ".s8",
@@ -63,6 +64,21 @@ Type parse_type(std::string_view directive) {
     return Type{name[1], static_cast<uint8_t>(bits)};
   }
   return Type{};
+}
+
+VariableHead parse_variable_head(Lexer &lexer) {
+  VariableHead head;
+  if (lexer.accept(".align")) head.align = parse_align(lexer);
+  const Token token = lexer.expect(Token::Kind::directive, "a type");
+  head.type = parse_type(token.text);
+  if (head.type.kind == 0 || head.type.kind == 'p')
+    Lexer::fail(token, "not a type for a variable: " + shown(token));
+  head.name = lexer.expect(Token::Kind::word, "a name");
+  check_name(head.name);
+  head.count = parse_count(lexer);
+  if (head.count == 0) Lexer::fail(head.name, "array without a size");
+  head.align = std::max<uint64_t>(head.align, head.type.bits / 8);
+  return head;
 }
 
 SharedVariable parse_shared(Lexer &lexer, bool external) {
@@ -238,6 +254,7 @@ void KernelBuilder::parse_directive() {
     lexer_.expect(";");
     return;
   }
+  if (token.text == ".local") return parse_local();
   const bool external = token.text == ".extern";
   if (external) lexer_.expect(".shared");
   if (!external && token.text != ".shared") Lexer::fail(token, "unknown directive " + shown(token));
@@ -247,6 +264,19 @@ void KernelBuilder::parse_directive() {
   name.text = variable.name;
   define(name, {Name::Kind::shared, Type{}, static_cast<uint32_t>(shared_.size())});
   shared_.push_back(variable);
+}
+
+// .local [.align N] .type name[count];
+void KernelBuilder::parse_local() {
+  const VariableHead head = parse_variable_head(lexer_);
+  lexer_.expect(";");
+  const uint64_t at = align_up(local_bytes_, head.align), bytes = head.count * (head.type.bits / 8);
+  if (at + bytes > max_local_bytes) Lexer::fail(head.name, "local memory above 512 KiB");
+  local_bytes_ = at + bytes;
+  Name entry{Name::Kind::variable, head.type, 0};
+  entry.address = at;
+  entry.space = ".local";
+  define(head.name, entry);
 }
 
 void KernelBuilder::parse_body() {
@@ -288,6 +318,12 @@ Kernel KernelBuilder::parse() {
   shared_ = module_.shared;
   for (uint32_t k = 0; k < shared_.size(); ++k)
     scopes_[0].names[shared_[k].name] = {Name::Kind::shared, Type{}, k};
+  for (const StaticVariable &variable : *module_.variables) {
+    Name entry{Name::Kind::variable, Type{}, 0};
+    entry.address = variable.address();
+    entry.space = variable.constant ? ".const" : ".global";
+    scopes_[0].names[variable.name] = entry;
+  }
   open_scope(brace);
   parse_parameters();
   parse_limits();
@@ -367,6 +403,8 @@ Code KernelBuilder::finish() {
   code.constants = std::move(constants_);
   code.slots = first_register + allocation.slots;
   code.text = module_.text;
+  code.variables = module_.variables;
+  code.local_bytes = static_cast<uint32_t>(align_up(local_bytes_, 16));
   code.instructions.reserve(drafts_.size());
   for (Draft &draft : drafts_) {
     for (int k = 0; k < 6; ++k) {
@@ -384,4 +422,4 @@ Code KernelBuilder::finish() {
   return code;
 }
 
-}  // namespace emulator
+} // namespace emulator

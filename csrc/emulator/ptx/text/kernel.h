@@ -26,6 +26,7 @@ struct ModuleHeader {
   int version = 0;
   int target = 0;
   std::vector<SharedVariable> shared;
+  std::shared_ptr<StaticVariables> variables = std::make_shared<StaticVariables>();
   bool sets_conditionals = false; // cudaGraphSetConditional is declared
   RaceRequest races;
   std::shared_ptr<const std::string> text;
@@ -58,6 +59,7 @@ struct Operand {
     single,
     real,
     shared,
+    variable,
     parameter,
     label,
     sink,
@@ -70,7 +72,8 @@ struct Operand {
   Type type;
   uint32_t slot = slot_sink; // reg, special; for clock the first bit taken
   uint32_t index = 0; // shared variable or parameter
-  uint64_t integer = 0; // literal; bits of a 0f literal
+  uint64_t integer = 0; // literal; bits of a 0f literal; address of a variable
+  const char *space = ""; // of a variable: ".const", ".global" or ".local"
   double real = 0;
   int64_t offset = 0; // of an address or symbol
   std::vector<Operand> elements; // of a vector; the base of an address
@@ -92,9 +95,11 @@ class KernelBuilder {
 
  private:
   struct Name {
-    enum class Kind : uint8_t { reg, shared, parameter, argument } kind;
+    enum class Kind : uint8_t { reg, shared, parameter, argument, variable } kind;
     Type type;
     uint32_t index = 0;
+    uint64_t address = 0; // of a variable
+    const char *space = "";
   };
   struct RegisterRange {
     Type type;
@@ -147,6 +152,7 @@ class KernelBuilder {
 
   // text/call.cpp
   void parse_argument();
+  void parse_local();
   void parse_store_argument(const Token &opcode);
   void parse_call(const Token &opcode);
   uint32_t expect_argument(uint8_t bits);
@@ -179,6 +185,7 @@ class KernelBuilder {
   std::vector<Draft> drafts_;
   std::vector<Branch> branches_;
   std::vector<SharedVariable> shared_; // the module's, then the kernel's own
+  uint64_t local_bytes_ = 0;
   std::vector<uint64_t> constants_;
   std::unordered_map<uint64_t, uint32_t> constant_index_;
   struct SharedConstant {
@@ -189,6 +196,14 @@ class KernelBuilder {
 
 // Both module and kernel may declare shared arrays: `.align N .type name[count]`.
 SharedVariable parse_shared(Lexer &lexer, bool external);
+
+// [.align N] .type name[count]
+struct VariableHead {
+  Token name;
+  Type type;
+  uint64_t align = 1, count = 1;
+};
+VariableHead parse_variable_head(Lexer &lexer);
 // A function of another module: only cudaGraphSetConditional exists.
 void parse_external_function(Lexer &lexer, ModuleHeader &module);
 // The type behind a directive like `.u32`; kind 0 when it is none.

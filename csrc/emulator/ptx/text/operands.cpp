@@ -77,9 +77,12 @@ Operand KernelBuilder::resolve_word(const Token &token) {
   if (const Name *name = find(token.text)) {
     operand.type = name->type;
     operand.index = name->index;
-    operand.kind = name->kind == Name::Kind::reg      ? Operand::Kind::reg
-                   : name->kind == Name::Kind::shared ? Operand::Kind::shared
-                                                      : Operand::Kind::parameter;
+    operand.kind = name->kind == Name::Kind::reg        ? Operand::Kind::reg
+                   : name->kind == Name::Kind::shared   ? Operand::Kind::shared
+                   : name->kind == Name::Kind::variable ? Operand::Kind::variable
+                                                        : Operand::Kind::parameter;
+    operand.integer = name->address;
+    operand.space = name->space;
     if (name->kind == Name::Kind::argument)
       Lexer::fail(token, shown(token) + " can only be stored to and passed to a function");
     operand.slot = register_kind | name->index;
@@ -179,7 +182,8 @@ Operand KernelBuilder::parse_operand() {
   if (lexer_.at("[")) return parse_address();
   if (lexer_.at("{")) return parse_vector();
   Operand operand = parse_scalar();
-  if (operand.kind == Operand::Kind::shared) operand.offset = parse_offset();
+  if (operand.kind == Operand::Kind::shared || operand.kind == Operand::Kind::variable)
+    operand.offset = parse_offset();
   if (lexer_.accept("|")) operand.second.push_back(parse_scalar());
   return operand;
 }
@@ -242,6 +246,11 @@ std::string KernelBuilder::mismatch_address(const OperandSpec &spec, const Opera
   const bool shared = form.name.find(".shared") != std::string::npos;
   if (base.kind == Operand::Kind::shared)
     return shared ? "" : "takes no address of shared memory, met " + shown(base.token);
+  if (base.kind == Operand::Kind::variable)
+    return form.name.find(base.space) != std::string::npos
+               ? ""
+               : "takes no address of " + std::string(base.space).substr(1) + " memory, met " +
+                     shown(base.token);
   if (base.kind != Operand::Kind::reg)
     return "unknown symbol " + shown(base.token) + " as an address";
   if (base.type.kind == 'f' || base.type.kind == 'p' ||
@@ -272,6 +281,10 @@ std::string KernelBuilder::mismatch_scalar(const OperandSpec &spec, const Operan
     return spec.type.kind != 'f' && spec.type.bits == operand.type.bits
                ? ""
                : "has another width than " + shown(operand.token);
+  case Kind::variable:
+    return move && !target && !spec.vector && spec.type.kind != 'f' && spec.type.bits == 64
+               ? ""
+               : "takes no symbol, " + met;
   case Kind::shared:
     return move && !target && !spec.vector && spec.type.kind != 'f' && spec.type.bits >= 32
                ? ""

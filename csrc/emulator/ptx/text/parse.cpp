@@ -1,6 +1,7 @@
 // A PTX module (PTX ISA 4, 11): version, target, shared arrays and kernels. Whatever this machine
 // does not know is an error with its line; the text is untrusted.
 #include <algorithm>
+#include <cstring>
 #include <sstream>
 
 #include "kernel.h"
@@ -9,6 +10,7 @@ namespace emulator {
 namespace {
 
 constexpr size_t max_text_bytes = size_t{256} << 20;
+constexpr uint64_t max_constant_bytes = 64u << 10;  // PTX ISA 5.1.3
 
 class ModuleParser {
  public:
@@ -92,6 +94,8 @@ class ModuleParser {
       if (external && lexer_.accept(".func")) return parse_external_function(lexer_, header_);
       if (external) lexer_.expect(".shared");
       add_shared(token, parse_shared(lexer_, external));
+    } else if (token.text == ".const" || token.text == ".global") {
+      add_variable(token.text == ".const");
     } else if (token.kind == Token::Kind::directive) {
       Lexer::fail(token, "unknown directive " + shown(token));
     } else {
@@ -115,6 +119,36 @@ class ModuleParser {
     header_.races = request;
   }
 
+  // .const or .global [.align N] .type name[count] = {number, ...}; what is not given is 0.
+  void add_variable(bool constant) {
+    const VariableHead head = parse_variable_head(lexer_);
+    const uint64_t width = head.type.bits / 8, bytes = head.count * width;
+    if (constant && (constant_bytes_ += (bytes + 15) / 16 * 16) > max_constant_bytes)
+      Lexer::fail(head.name, "constant variables above 64 KiB");
+    if (bytes > max_text_bytes) Lexer::fail(head.name, "variable above 256 MiB");
+    for (const StaticVariable &other : *header_.variables)
+      if (other.name == head.name.text)
+        Lexer::fail(head.name, "duplicate definition of " + other.name);
+    StaticVariable variable;
+    variable.name = std::string(head.name.text);
+    variable.constant = constant;
+    variable.bytes.resize(bytes);
+    if (lexer_.accept("=")) {
+      lexer_.expect("{");
+      uint64_t at = 0;
+      do {
+        const Token token = lexer_.peek();
+        const uint64_t value = lexer_.expect_integer("a number");
+        if (at == head.count) Lexer::fail(token, "more numbers than elements");
+        if (width < 8 && value >> 8 * width != 0) Lexer::fail(token, "number beyond its type");
+        std::memcpy(&variable.bytes[at++ * width], &value, width);
+      } while (lexer_.accept(","));
+      lexer_.expect("}");
+    }
+    lexer_.expect(";");
+    header_.variables->push_back(std::move(variable));
+  }
+
   void add_shared(const Token &where, const SharedVariable &variable) {
     if (header_.shared.size() >= 4096) Lexer::fail(where, "more than 4096 shared arrays");
     for (const SharedVariable &other : header_.shared)
@@ -136,6 +170,7 @@ class ModuleParser {
   int max_version_;
   bool *too_new_;
   ModuleHeader header_;
+  uint64_t constant_bytes_ = 0;
   std::vector<Kernel> kernels_;
   std::unordered_map<std::string, bool> names_;
 };

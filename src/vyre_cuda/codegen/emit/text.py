@@ -11,10 +11,18 @@ from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.emit.jumps import needless_branches, targets
 from vyre_cuda.codegen.forms.isel import BITS, FLOATS, REGISTER_CLASS, TYPED_BY_FIRST, Template, select
 from vyre_cuda.codegen.lowering.atomics import RED_ORDERS
-from vyre_cuda.codegen.lowering.isel_memory import DYNAMIC_SYMBOL, MEMORY_WORD, AtomicForm, Form, Memory, symbol_name
+from vyre_cuda.codegen.lowering.isel_memory import (
+    DYNAMIC_SYMBOL,
+    MEMORY_WORD,
+    AtomicForm,
+    Form,
+    Memory,
+    Place,
+    symbol_name,
+)
 from vyre_cuda.codegen.ssa.ssa import Effect, Function
 from vyre_cuda.errors import InternalError
-from vyre_cuda.ir.core.nodes import extent_names
+from vyre_cuda.ir.core.nodes import Table, extent_names
 from vyre_cuda.ir.core.program import Program
 
 _POINTER_BYTES = 8
@@ -104,6 +112,9 @@ def kernel_text(
         lines += [f'.pragma "{pragma}";', ""]
     if memory.dynamic_shared_bytes:
         lines += [f".extern .shared .align 16 .b8 {DYNAMIC_SYMBOL}[];", ""]
+    tables = [array for array in program.arrays if isinstance(array, Table) and memory.places[array.name].touches]
+    if tables:
+        lines += [*(_table(table, memory.places[table.name]) for table in tables), ""]
     lines += [
         f".visible .entry {entry_name(program)}({f'{chr(10)}{declared}{chr(10)}' if declared else ''})",
         *([f".reqntid {program.block[0]}, {program.block[1]}, {program.block[2]}"] if fixed_block else []),
@@ -118,7 +129,20 @@ def kernel_text(
             for place in places
             if place.touches
         ]
+    places = [memory.places[array.name] for array in program.arrays]
+    lines += [
+        f"  .local .align 16 .b8 {place.symbol}[{(place.size or 0) * place.type.itemsize + 15 & ~15}];"
+        for place in places
+        if place.space == "local" and place.touches
+    ]
     return "\n".join([*lines, *body, "}", ""])
+
+
+def _table(table: Table, place: Place) -> str:
+    """The variable with its elements as unsigned numbers."""
+    elements = ", ".join(map(str, table.patterns))
+    word = f"u{table.type.itemsize * 8}"
+    return f".{place.space} .align 16 .{word} {place.symbol}[{table.size}] = {{{elements}}};"
 
 
 class _Emitter:
@@ -252,7 +276,8 @@ class _Emitter:
         self._emit(f"cvta.to.global.u64 {self._define(value)}, {pointer};", value)
 
     def _move_from_name(self, value: int, _args: tuple[int, ...]) -> None:
-        self._emit(f"mov.u32 {self._define(value)}, {self._function.attrs[value]};", value)
+        type_ = self._function.types[value]
+        self._emit(f"mov.{type_} {self._define(value)}, {self._function.attrs[value]};", value)
 
     def _read(self, value: int, _args: tuple[int, ...]) -> None:
         register = self._register(self._function.attrs[value])

@@ -63,7 +63,7 @@ class Coverage:
     def store(self, name: str, index: Index) -> None:
         """A store to name[index] has been lowered."""
         place = self._memory.places[name]
-        if self.bounds is None or index != self.thread or place.space == "shared":
+        if self.bounds is None or index != self.thread or place.symbol:
             return
         if place.is_read:  # it may have read the zeros that a clear leaves
             return

@@ -20,17 +20,19 @@ from vyre_cuda.codegen.lowering import halves
 from vyre_cuda.codegen.ssa.intervals import FULL, wrap
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.errors import InternalError
-from vyre_cuda.ir.core.nodes import Const, Parameter, Scalar, Size, extent_name
+from vyre_cuda.ir.core.nodes import Const, Parameter, Scalar, Size, Table, extent_name
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import TYPES, Type, bf16, bool_, f16
 from vyre_cuda.records import dataclass, field
 
-Space = Literal["global", "shared"]
+Space = Literal["global", "shared", "const", "local"]
 
 # Bytes that an address may carry as an immediate: the assembler's field has 24 signed bits.
 _REACH = 1 << 23
 _SIGN = 1 << 31
 _SHARED_ALIGN = 16
+# Bytes of all .const variables of a module (PTX ISA 5.1.3); larger tables are in .global.
+_CONST_BYTES = 64 * 1024
 DYNAMIC_SYMBOL = "s_dynamic"
 
 
@@ -75,15 +77,15 @@ class Touch(NamedTuple):
 
 @dataclass(slots=True)
 class Place:
-    """A buffer parameter or shared array."""
+    """A buffer parameter, table, or shared or local array."""
 
     name: str
     type: Type
     space: Space
     constant: bool  # nothing writes it while the kernel runs
-    symbol: str = ""  # of a shared array
+    symbol: str = ""  # of a table or array
     offset: int = 0  # bytes from the symbol
-    size: int | None = None  # of a shared array
+    size: int | None = None  # of a table or array
     shape: tuple[int, ...] = ()  # of a shared array with several axes
     touches: list[Touch] = field(default_factory=list)
     is_read: bool = False  # a load or atomic is among the touches
@@ -121,6 +123,21 @@ class Memory:
         self.shared_bytes = 0
         self.dynamic_shared_bytes = 0
         self._lay_out_shared(program)
+        self._lay_out_arrays(program)
+
+    def _lay_out_arrays(self, program: Program) -> None:
+        """A symbol per table and local array; tables are in .const as far as that reaches."""
+        constants = 0
+        for number, array in enumerate(program.arrays):
+            space: Space = "local"
+            if isinstance(array, Table):
+                end = constants + -(-len(array.data) // _SHARED_ALIGN) * _SHARED_ALIGN
+                space = "const" if end <= _CONST_BYTES else "global"
+                constants = end if space == "const" else constants
+            symbol = symbol_name("t" if isinstance(array, Table) else "l", number, array.name)
+            self.places[array.name] = Place(
+                array.name, array.type, space, isinstance(array, Table), symbol, 0, array.size
+            )
 
     def _lay_out_shared(self, program: Program) -> None:
         """One symbol per array, or one for all if they exceed the static limit."""
@@ -141,7 +158,7 @@ class Memory:
     # ---- sizes and bounds ----
 
     def size(self, name: str) -> int:
-        """The element count of a buffer or shared array, as a value of the index type."""
+        """The element count of a buffer, table or array, as a value of the index type."""
         place = self.places[name]
         if place.size is not None:
             return self.builder.constant(self.index, place.size)
@@ -249,7 +266,7 @@ class Memory:
         itemsize = place.type.itemsize
         constant = b.constant_of(index)
         if constant is not None and 0 <= constant * itemsize < _REACH:
-            base = () if place.space == "shared" else (self.base(place),)
+            base = () if place.symbol else (self.base(place),)
             return Address(base, place.symbol, place.offset * (not base) + constant * itemsize)
         root, offset = b.facts.displacement(index)
         if abs(offset * itemsize) >= _REACH:
@@ -281,8 +298,10 @@ class Memory:
         return b.emit("add", "u64", (self.base(place), scaled))
 
     def base(self, place: Place) -> int:
-        """The address of element 0: 64-bit for a buffer, 32-bit for a shared array."""
+        """The address of element 0: 32-bit for a shared array, otherwise 64-bit."""
         b = self.builder
+        if place.space != "shared" and place.symbol:
+            return b.entry("symbol", "u64", (), place.symbol)
         if place.space == "global":
             return b.entry("global_pointer", "u64", (b.entry("parameter", "u64", (), ("buffer", place.name)),))
         symbol = b.entry("symbol", "u32", (), place.symbol)

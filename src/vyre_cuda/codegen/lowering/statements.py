@@ -7,7 +7,7 @@ sites of failures) is kept as well.
 from __future__ import annotations
 
 from vyre_cuda.codegen.core.target import Target
-from vyre_cuda.codegen.lowering import isel_sync
+from vyre_cuda.codegen.lowering import isel_local, isel_sync
 from vyre_cuda.codegen.lowering.access import Coverage
 from vyre_cuda.codegen.lowering.atomics import atomic
 from vyre_cuda.codegen.lowering.expressions import Expressions, State
@@ -95,13 +95,14 @@ class Lowering:
         if self._block(self._program.body):
             function.effect("return")
         body, function.code = function.code, []
-        self._zero_shared()
+        self._zero_arrays()
         function.code.extend(body)
 
-    def _zero_shared(self) -> None:
+    def _zero_arrays(self) -> None:
         block = self._program.block
         threads = block[0] * block[1] * block[2]
         thread = self._expressions.launch_id("thread_id", 0) if threads == block[0] else None
+        isel_local.zero(self.memory, [self.memory.places[array.name] for array in self._program.arrays])
         places = [self.memory.places[array.name] for array in self._program.shared]
         places = [place for place in places if isel_sync.needs_zeroing(place, thread, threads)]
         if places:

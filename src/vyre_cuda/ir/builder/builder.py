@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal, NoReturn, TypeAlias
+from typing import Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -32,6 +32,8 @@ from vyre_cuda.ir.core.nodes import (
     Continue,
     Expr,
     GridBarrier,
+    LocalArray,
+    OwnArray,
     Parameter,
     ParameterKind,
     Return,
@@ -39,11 +41,12 @@ from vyre_cuda.ir.core.nodes import (
     SharedArray,
     Size,
     Source,
+    Table,
     Var,
     elements,
 )
 from vyre_cuda.ir.core.program import Program
-from vyre_cuda.ir.core.types import INDEX_TYPES, Type, bool_, u32
+from vyre_cuda.ir.core.types import INDEX_TYPES, Type, bool_, by_dtype, u32
 
 # Threads per block of a block="auto" program where no device has chosen.
 _AUTO_BLOCK = 256
@@ -76,6 +79,7 @@ class Builder(AtomicMethods, WarpMethods):
         self._source = source
         self._parameters: list[Parameter] = []
         self._shared: list[SharedArray] = []
+        self._arrays: list[OwnArray] = []
         self._work: tuple[Expr, ...] | None = None
 
     @property
@@ -150,6 +154,35 @@ class Builder(AtomicMethods, WarpMethods):
         several = extents if len(extents) > 1 else ()
         self._shared.append(SharedArray(taken, type_, math.prod(extents), source, several))
         return Buffer(self._scope, taken, type_, "shared", len(extents))
+
+    def local(self, name: str, type_: Type, /, size: int) -> Buffer:
+        """An array of `size` elements that each thread has for itself, zero when the thread starts."""
+        source = self._scope.begin()
+        _require_type(type_)
+        if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
+            raise TypeError(f"the size of a local array must be an int, not {type(size).__name__}")
+        if size < 1:
+            raise program_error(f"local array {name} of {size} elements; it needs at least 1", source)
+        taken = self._scope.name_local(name, source)
+        self._arrays.append(LocalArray(taken, type_, int(size), source))
+        return Buffer(self._scope, taken, type_, "local")
+
+    def table(self, name: str, array: np.ndarray[Any, Any], /) -> Buffer:
+        """Constants that are part of the program, read like a buffer: the elements of an array with one axis.
+
+        The type is that of the array's dtype. All tables of a program have at most 1 MiB.
+        """
+        source = self._scope.begin()
+        if not isinstance(array, np.ndarray) or array.ndim != 1:
+            raise TypeError(f"table {name} is made of a NumPy array with one axis")
+        type_ = by_dtype(array.dtype)
+        if type_ is None:
+            raise TypeError(f"table {name}: programs have no type for {array.dtype}")
+        if array.size == 0:
+            raise program_error(f"table {name} has no elements", source)
+        taken = self._scope.name_local(name, source)
+        self._arrays.append(Table(taken, type_, np.ascontiguousarray(array).tobytes(), source))
+        return Buffer(self._scope, taken, type_, "table")
 
     def work(self, *items: Operand) -> None:
         """The number of work items per axis (1 to 3), each a number or an expression over scalars and sizes."""
@@ -264,6 +297,7 @@ class Builder(AtomicMethods, WarpMethods):
             index=self._scope.index,
             work=self._work,
             shared=tuple(self._shared),
+            arrays=tuple(self._arrays),
             source=self._source,
             auto_block=self._auto_block,
         )

@@ -134,6 +134,8 @@ class AtomicMethods:
         if buffer._scope is not self._scope:
             raise program_error(f"{buffer.name} belongs to the builder of {buffer._scope.program}", source)
         require_writable(buffer, source)
+        if buffer._kind == "local":
+            raise program_error(f"{buffer.name} belongs to one thread and has no atomics; read and store it", source)
         if buffer.type not in row.types:
             allowed = ", ".join(t.name for t in row.types)
             raise program_error(f"atomic {op} is not defined for {buffer.type}; it takes {allowed}", source)

@@ -30,13 +30,13 @@ from vyre_cuda.ir.core.nodes import Assign, Expr, Load, Local, Position, Size, S
 from vyre_cuda.ir.core.types import Type
 
 ParameterBufferKind = Literal["in", "inout", "out"]
-BufferKind = ParameterBufferKind | Literal["shared"]
+BufferKind = ParameterBufferKind | Literal["shared", "local", "table"]
 # Of an element: an integer, or one for each axis.
 Index: TypeAlias = "Operand | tuple[Operand, ...]"
 
 
 class Buffer:
-    """A buffer parameter or shared array: `x[i]` reads an element, `x[i] = v` writes one; `x[i, j]` with two axes.
+    """A buffer parameter, table or array: `x[i]` reads an element, `x[i] = v` writes one; `x[i, j]` with two axes.
 
     `size` is the number of elements, `shape[k]` the extent of axis k, in the program's index type. An index may have
     any integer type; out of bounds in any axis, a read gives 0 and a write does nothing.
@@ -89,7 +89,7 @@ class Buffer:
         source = caller()
         at = fitting(self._scope, element_indices(self, index, source), source)
         load = made_here(self._scope, Load(self._type, self._name, position(self, at, source), source), at, source)
-        return load if self._kind == "in" else read_here(self._scope, load, source)
+        return load if self._kind in ("in", "table") else read_here(self._scope, load, source)
 
     def __setitem__(self, index: Index, value: Operand) -> None:
         source = caller()
@@ -228,6 +228,8 @@ def integer(scope: Scope, operand: Operand, what: str, source: Source) -> Value:
 
 
 def require_writable(buffer: Buffer, source: Source) -> None:
-    """Raises ProgramError for an `in` buffer."""
+    """Raises ProgramError for an `in` buffer and a table."""
+    if buffer._kind == "table":
+        raise program_error(f"{buffer.name} is a table and cannot be written", source)
     if buffer._kind == "in":
         raise program_error(f"{buffer.name} is an input and cannot be written (declare it with b.inout)", source)

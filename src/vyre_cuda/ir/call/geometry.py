@@ -188,7 +188,7 @@ def _work_extents(program: Program, sizes: Sizes, scalars: Mapping[str, int]) ->
 
 
 def _all_sizes(program: Program, sizes: Sizes) -> Sizes:
-    return {**{shared.name: shared.size for shared in program.shared}, **sizes}
+    return {**{array.name: array.size for array in (*program.shared, *program.arrays)}, **sizes}
 
 
 def explicit_grid(program: Program, grid: int | tuple[int, ...]) -> Dim3:

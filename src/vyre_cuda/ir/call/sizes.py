@@ -34,8 +34,8 @@ class Extents:
     def size_outs(self, scalars: Mapping[str, int]) -> None:
         """Work out the outs that declare their size; one may need the size of another. TypeError for an out that
         neither declares its size nor was passed."""
-        for shared in self.program.shared:
-            self.known[shared.name] = shared.size
+        for array in (*self.program.shared, *self.program.arrays):
+            self.known[array.name] = array.size
         pending: dict[str, Parameter] = {}
         for parameter in self.program.parameters:
             if parameter.kind == "out" and parameter.name not in self.given:

@@ -15,6 +15,7 @@ from vyre_cuda.ir.core.nodes import (
     Id,
     Load,
     Local,
+    OwnArray,
     Parameter,
     Position,
     Scalar,
@@ -48,6 +49,7 @@ class Context:
     index: Type
     parameters: dict[str, Parameter] = field(default_factory=dict)
     shared: dict[str, SharedArray] = field(default_factory=dict)
+    arrays: dict[str, OwnArray] = field(default_factory=dict)
     locals: dict[str, LocalInfo] = field(default_factory=dict)
     declared_later: frozenset[str] = frozenset()
     found: list[Diagnostic] = field(default_factory=list)
@@ -74,7 +76,7 @@ class Context:
             self.report(f"{shown!r} is not a name; a name is letters, digits and _, and does not begin with a digit")
         elif name in RESERVED:
             self.report(f"{shown} is a keyword; choose another name")
-        elif name in self.parameters or name in self.shared or name in self.locals:
+        elif any(name in names for names in (self.parameters, self.shared, self.arrays, self.locals)):
             self.report(f"{shown} is declared twice; names are unique in a program")
         else:
             return True
@@ -89,8 +91,8 @@ class Context:
         return info
 
     def buffer_type(self, name: str, operand: int | None = None, source: Source | None = None) -> Type | None:
-        """The element type of a buffer or shared array; reports a name that is neither."""
-        owner = self.parameters.get(name) or self.shared.get(name)
+        """The element type of a buffer or an array; reports a name that is neither."""
+        owner = self.parameters.get(name) or self.shared.get(name) or self.arrays.get(name)
         if owner is None:
             self.report(self._no_such("buffer or shared array", name), operand, source)
             return None
@@ -107,7 +109,7 @@ class Context:
 
     def index_expr(self, expr: Expr, buffer: str) -> None:
         """Check the index of an access: one of any integer type for each axis."""
-        owner = self.parameters.get(buffer) or self.shared.get(buffer)
+        owner = self.parameters.get(buffer) or self.shared.get(buffer) or self.arrays.get(buffer)
         ndim, count = 1 if owner is None else owner.ndim, 1
         if isinstance(expr, Position):
             count = len(expr.indices)
@@ -169,7 +171,7 @@ class Context:
         return derived
 
     def _axis(self, expr: Size, operand: int) -> None:
-        owner = self.parameters.get(expr.buffer) or self.shared.get(expr.buffer)
+        owner = self.parameters.get(expr.buffer) or self.shared.get(expr.buffer) or self.arrays.get(expr.buffer)
         ndim = 1 if owner is None else owner.ndim
         if owner is not None and expr.axis is not None and (ndim == 1 or expr.axis >= ndim):
             axes = f"{ndim} axes, numbered from 0" if ndim > 1 else f"one axis; write size({expr.buffer})"
@@ -183,7 +185,7 @@ class Context:
         shown = name[:_SHOWN_NAME]
         if info is not None:
             message = f"{shown} is not defined here; it is defined in the block that ended above"
-        elif name in self.parameters or name in self.shared:
+        elif name in self.parameters or name in self.shared or name in self.arrays:
             owner = self.parameters.get(name)
             scalar = owner is not None and not owner.is_buffer
             use = "a by-value scalar, not a local" if scalar else f"a buffer; load {shown}[...] or take size({shown})"

@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING
 
 from vyre_cuda.ir.check.check_expr import Context
 from vyre_cuda.ir.core.identifiers import is_identifier
-from vyre_cuda.ir.core.limits import MAX_BLOCK_THREADS, MAX_PARAMETERS, MAX_SHARED_BYTES
-from vyre_cuda.ir.core.nodes import Expr, Id, Load, Local, Parameter, Position, Size
-from vyre_cuda.ir.core.types import INDEX_TYPES
+from vyre_cuda.ir.core.limits import (
+    MAX_BLOCK_THREADS,
+    MAX_LOCAL_BYTES,
+    MAX_PARAMETERS,
+    MAX_SHARED_BYTES,
+    MAX_TABLE_BYTES,
+)
+from vyre_cuda.ir.core.nodes import Expr, Id, Load, Local, Parameter, Position, Size, Table
+from vyre_cuda.ir.core.types import INDEX_TYPES, bool_
 from vyre_cuda.ir.core.walk import expressions
 
 if TYPE_CHECKING:
@@ -37,6 +43,7 @@ def check_header(program: Program, context: Context) -> None:
         context.report(f"{program.index} is not an index type; it must be one of {allowed}")
     _declare_parameters(program, context)
     _declare_shared(program, context)
+    _declare_arrays(program, context)
     _check_sizes(program, context)
     _check_work(program, context)
 
@@ -68,6 +75,25 @@ def _declare_shared(program: Program, context: Context) -> None:
         used = _aligned(used, shared.type.itemsize) + shared.size * shared.type.itemsize
         if used > MAX_SHARED_BYTES >= before:
             context.report(f"shared arrays take {used} bytes up to here; a block has at most {MAX_SHARED_BYTES}")
+
+
+def _declare_arrays(program: Program, context: Context) -> None:
+    used = {"table": 0, "local array": 0}
+    limits = {"table": MAX_TABLE_BYTES, "local array": MAX_LOCAL_BYTES}
+    for number, array in enumerate(program.arrays):
+        what = "table" if isinstance(array, Table) else "local array"
+        context.at(("arrays", number), array.source)
+        if context.is_free(array.name):
+            context.arrays[array.name] = array
+        if array.size < 1:
+            context.report(f"a {what} of {array.size} elements; 1 or more are needed")
+            continue
+        before = used[what]
+        used[what] = before + array.size * array.type.itemsize
+        if used[what] > limits[what] >= before:
+            context.report(f"{what}s take {used[what]} bytes up to here; a program has at most {limits[what]}")
+        if isinstance(array, Table) and array.type is bool_ and max(array.data) > 1:
+            context.report(f"a bool_ of table {array.name} is neither 0 nor 1")
 
 
 def _check_sizes(program: Program, context: Context) -> None:

@@ -31,6 +31,7 @@ from vyre_cuda.ir.core.nodes import (
     Let,
     Load,
     Local,
+    LocalArray,
     Parameter,
     Position,
     Return,
@@ -38,6 +39,7 @@ from vyre_cuda.ir.core.nodes import (
     SharedArray,
     Size,
     Store,
+    Table,
     Var,
     Warp,
     While,
@@ -150,6 +152,11 @@ _SHARED_RULES: tuple[Rule, ...] = (
         f"() or a tuple of 2 to {MAX_AXES} ints of at most 64 bits",
     ),
 )
+_TABLE_RULES: tuple[Rule, ...] = (
+    _NAME,
+    _TYPE,
+    ("data", lambda value: isinstance(value, bytes), "bytes"),
+)
 _PROGRAM_RULES: tuple[Rule, ...] = (
     _NAME,
     ("parameters", _is_tuple, "a tuple"),
@@ -162,6 +169,7 @@ _PROGRAM_RULES: tuple[Rule, ...] = (
     ("index", _is_type, f"one of the types {', '.join(t.name for t in TYPES)}"),
     ("work", lambda value: value is None or _is_tuple(value), "a tuple of expressions or None"),
     ("shared", _is_tuple, "a tuple"),
+    ("arrays", _is_tuple, "a tuple"),
 )
 
 
@@ -234,6 +242,15 @@ class _Checker:
                 self.report(f"{_shown(shared)} is not a SharedArray", path)
             else:
                 self.fields(shared, _SHARED_RULES, path)
+        own_arrays: tuple[Any, ...] = program.arrays
+        for number, array in enumerate(own_arrays):
+            path = ("arrays", number)
+            if isinstance(array, LocalArray):
+                self.fields(array, _SHARED_RULES, path)
+            elif not isinstance(array, Table):
+                self.report(f"{_shown(array)} is neither a LocalArray nor a Table", path)
+            elif self.fields(array, _TABLE_RULES, path) and len(array.data) % array.type.itemsize:
+                self.report(f"{len(array.data)} bytes are no whole number of {array.type}", path)
         self.trees(program.work or (), ("work",), program)
         self.body(program.body)
 

@@ -31,10 +31,12 @@ from vyre_cuda.ir.core.nodes import (
     GridBarrier,
     If,
     Let,
+    LocalArray,
     Parameter,
     Return,
     Stmt,
     Store,
+    Table,
     Var,
     Warp,
     While,
@@ -173,11 +175,15 @@ class _Body:
         owner = self.context.parameters.get(buffer)
         if type_ is not None and isinstance(owner, Parameter) and not owner.is_writable:
             self.context.report(f"{buffer} is an `in` buffer and cannot be written; declare it `out` or `inout`")
+        if isinstance(self.context.arrays.get(buffer), Table):
+            self.context.report(f"{buffer} is a table and cannot be written")
         return type_
 
     def atomic(self, statement: Atomic) -> None:
         context, op = self.context, statement.op
         type_ = self.written(statement.buffer)
+        if isinstance(context.arrays.get(statement.buffer), LocalArray):
+            context.report(f"{statement.buffer} belongs to one thread and has no atomics; read and store it")
         context.index_expr(statement.index, statement.buffer)
         for operand in statement.operands:
             context.typed_expr(operand, type_, "the operand")

@@ -12,5 +12,7 @@ MAX_PARAMETERS = 256
 MAX_AXES = 4
 MAX_BLOCK_THREADS = 1024
 MAX_SHARED_BYTES = 227 * 1024
+MAX_TABLE_BYTES = 1 << 20  # of all tables: they are part of the program's text
+MAX_LOCAL_BYTES = 64 * 1024  # of all arrays of a thread; a device has them for every resident thread
 # Blocks of a launch per axis, on every CUDA device (CUDA C++ programming guide, compute capabilities).
 MAX_GRID = (2**31 - 1, 65535, 65535)

@@ -357,3 +357,57 @@ def elements(shape: tuple[Expr | None, ...]) -> Expr | None:
         return None
     wide = [extent if extent.type is u64 else Apply(u64, "cast", (extent,), extent.source) for extent in extents]
     return reduce(lambda count, extent: Apply(u64, "multiply", (count, extent), count.source), wide)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalArray:
+    """An array that each thread has for itself: `size` elements, zero when the thread starts."""
+
+    name: str
+    type: Type
+    size: int
+    source: Source | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(): one axis."""
+        return ()
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return 1
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Constants that are part of the program: `data` has the elements as they are in memory, little-endian."""
+
+    name: str
+    type: Type
+    data: bytes
+    source: Source | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(): one axis."""
+        return ()
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return 1
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return len(self.data) // self.type.itemsize
+
+    @property
+    def patterns(self) -> list[int]:
+        """The bit pattern of each element."""
+        width = self.type.itemsize
+        return [int.from_bytes(self.data[at : at + width], "little") for at in range(0, len(self.data), width)]
+
+
+OwnArray: TypeAlias = LocalArray | Table

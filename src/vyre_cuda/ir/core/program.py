@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre_cuda.ir.core.nodes import Expr, Parameter, SharedArray, Source, Stmt
+from vyre_cuda.ir.core.nodes import Expr, OwnArray, Parameter, SharedArray, Source, Stmt
 from vyre_cuda.ir.core.types import Type, u32
 from vyre_cuda.ir.wire import wire
 from vyre_cuda.later import later
@@ -31,6 +31,7 @@ class Program:
     `block` is the threads per axis. `work` is the number of items per axis (1 to 3 expressions over scalars and
     sizes of buffers), None for the size of the first out, else inout, else in buffer. `auto_block`: a device may
     choose another number of threads; this is a hint and not part of the program's meaning, text or bytes.
+    `arrays` are tables and the arrays of each thread.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Program:
     shared: tuple[SharedArray, ...] = ()
     source: Source | None = field(default=None, compare=False, repr=False)
     auto_block: bool = field(default=False, compare=False, repr=False)
+    arrays: tuple[OwnArray, ...] = ()
     # Filled once; init=False so that dataclasses.replace starts afresh.
     _bytes: list[bytes] = field(default_factory=list, init=False, compare=False, repr=False)
     _valid: list[bool] = field(default_factory=list, init=False, compare=False, repr=False)

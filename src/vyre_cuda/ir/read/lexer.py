@@ -106,13 +106,20 @@ class Scanner:
 
     def literal(self, type_: Type) -> int:
         """Take `:` and the literal right after it, as a bit pattern."""
-        match = LITERAL.match(self.line, self._end)
+        return self._literal(type_, self._end, f"after `{type_}:`")
+
+    def element(self, type_: Type) -> int:
+        """Take the literal that begins here, as a bit pattern."""
+        return self._literal(type_, self.column, "here")
+
+    def _literal(self, type_: Type, begin: int, where: str) -> int:
+        match = LITERAL.match(self.line, begin)
         if match is None:
-            raise Fault(f"expected a {type_} literal after `{type_}:`", self._end)
+            raise Fault(f"expected a {type_} literal {where}", begin)
         try:
             bits = parse_literal(type_, match[0])
         except ValueError as error:
-            raise Fault(str(error), self._end) from None
+            raise Fault(str(error), begin) from None
         self._move(match.end())
         return bits
 

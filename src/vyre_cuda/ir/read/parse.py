@@ -14,7 +14,18 @@ from typing import TypeVar, cast
 from vyre_cuda.errors import Diagnostic, ProgramError
 from vyre_cuda.ir.check.validate import check
 from vyre_cuda.ir.core.limits import MAX_AXES, MAX_PARAMETERS
-from vyre_cuda.ir.core.nodes import AXES, Expr, Parameter, ParameterKind, SharedArray, Source, elements
+from vyre_cuda.ir.core.nodes import (
+    AXES,
+    Expr,
+    LocalArray,
+    OwnArray,
+    Parameter,
+    ParameterKind,
+    SharedArray,
+    Source,
+    Table,
+    elements,
+)
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.ir.read.lexer import Fault, Scanner, lines
@@ -24,7 +35,7 @@ from vyre_cuda.records import replace
 
 _MAX_ERRORS = 100
 _SHOWN_COLUMNS = 120
-_HEADER = frozenset({"program", "block", "index", "work", "in", "inout", "out", "scalar", "shared"})
+_HEADER = frozenset({"program", "block", "index", "work", "in", "inout", "out", "scalar", "shared", "local", "table"})
 _DEFAULT_BLOCK = (256,)
 
 T = TypeVar("T")
@@ -56,6 +67,7 @@ class _Parser:
         self.parameters: list[Parameter] = []
         self.size_lines: dict[int, tuple[Scanner, Source]] = {}
         self.shared: list[SharedArray] = []
+        self.arrays: list[OwnArray] = []
 
     # ---- the whole text ----
 
@@ -77,6 +89,7 @@ class _Parser:
             work=self.work,
             shared=tuple(self.shared),
             source=self.source,
+            arrays=tuple(self.arrays),
         )
         check(program)
         return program
@@ -150,7 +163,14 @@ class _Parser:
                 self.work_line = (scan, self.names.source)
                 return
             case "shared":
-                self._read_shared(scan)
+                name, type_, shape = self._read_sized(scan, "a shared array", MAX_AXES)
+                several = shape if len(shape) > 1 else ()
+                self.shared.append(SharedArray(name, type_, math.prod(shape), self.names.source, several))
+            case "local":
+                name, type_, shape = self._read_sized(scan, "a local array", 1)
+                self.arrays.append(LocalArray(name, type_, shape[0], self.names.source))
+            case "table":
+                self.arrays.append(self._read_table(scan))
             case _:
                 self._read_parameter(cast(ParameterKind, word), scan)
                 return
@@ -162,18 +182,29 @@ class _Parser:
             extents.append(scan.integer("a number of threads"))
         self.block = tuple(extents)
 
-    def _read_shared(self, scan: Scanner) -> None:
-        name = scan.name("the name of a shared array")
+    def _read_sized(self, scan: Scanner, what: str, most: int) -> tuple[str, Type, tuple[int, ...]]:
+        name = scan.name(f"the name of {what}")
         scan.expect(":")
         type_ = scan.type()
         scan.expect("[")
         shape = [scan.integer("a number of elements")]
-        while len(shape) < MAX_AXES and scan.accept(","):
+        while len(shape) < most and scan.accept(","):
             shape.append(scan.integer("a number of elements"))
         scan.expect("]")
         self.names.buffers.setdefault(name, type_)
-        several = tuple(shape) if len(shape) > 1 else ()
-        self.shared.append(SharedArray(name, type_, math.prod(shape), self.names.source, several))
+        return name, type_, tuple(shape)
+
+    def _read_table(self, scan: Scanner) -> Table:
+        name = scan.name("the name of a table")
+        scan.expect(":")
+        type_ = scan.type()
+        scan.expect("=")
+        values = [scan.element(type_)]
+        while scan.accept(","):
+            values.append(scan.element(type_))
+        self.names.buffers.setdefault(name, type_)
+        data = b"".join(bits.to_bytes(type_.itemsize, "little") for bits in values)
+        return Table(name, type_, data, self.names.source)
 
     def _read_parameter(self, kind: ParameterKind, scan: Scanner) -> None:
         if len(self.parameters) == MAX_PARAMETERS:

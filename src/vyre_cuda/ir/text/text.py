@@ -29,6 +29,8 @@ from vyre_cuda.ir.core.nodes import (
     Let,
     Load,
     Local,
+    LocalArray,
+    OwnArray,
     Parameter,
     Position,
     Return,
@@ -38,6 +40,7 @@ from vyre_cuda.ir.core.nodes import (
     Source,
     Stmt,
     Store,
+    Table,
     Var,
     Warp,
     While,
@@ -175,6 +178,8 @@ def _lines(program: Program) -> Iterator[Line]:
         yield ("parameters", number), 0, _parameter(parameter)
     for number, shared in enumerate(program.shared):
         yield ("shared", number), 0, _shared(shared)
+    for number, array in enumerate(program.arrays):
+        yield ("arrays", number), 0, _own_array(array)
     if program.body:
         yield (), 0, ("",)
         yield from _statement_lines(program.body, (), 0)
@@ -190,6 +195,17 @@ def _parameter(parameter: Parameter) -> Pieces:
 def _shared(shared: SharedArray) -> Pieces:
     extents = ", ".join(str(extent) for extent in shared.shape or (shared.size,))
     return (f"shared {shared.name}: {shared.type}[{extents}]",)
+
+
+def _own_array(array: OwnArray) -> Pieces:
+    match array:
+        case LocalArray():
+            return (f"local {array.name}: {array.type}[{array.size}]",)
+        case Table():
+            elements = ", ".join(format_literal(array.type, bits) for bits in array.patterns)
+            return (f"table {array.name}: {array.type} = {elements}",)
+        case _:
+            assert_never(array)
 
 
 def _statement_lines(body: tuple[Stmt, ...], prefix: Path, depth: int) -> Iterator[Line]:

@@ -35,6 +35,7 @@ from vyre_cuda.ir.core.nodes import (
     Let,
     Load,
     Local,
+    OwnArray,
     Parameter,
     Position,
     Return,
@@ -42,13 +43,14 @@ from vyre_cuda.ir.core.nodes import (
     Size,
     Stmt,
     Store,
+    Table,
     Var,
     Warp,
     While,
 )
 from vyre_cuda.ir.core.ops import ATOMICS, OPS, WARP_OPS
 from vyre_cuda.ir.core.walk import assert_never
-from vyre_cuda.ir.wire.wire_tags import FIRST_VERSION, MAGIC, ExprTag, StatementTag, first_version
+from vyre_cuda.ir.wire.wire_tags import ARRAYS, FIRST_VERSION, MAGIC, ExprTag, StatementTag, first_version
 from vyre_cuda.later import later
 
 if TYPE_CHECKING:
@@ -125,6 +127,9 @@ class _Writer:
                 self.needs(3)
                 self.numbers(0, shared.ndim)
             self.numbers(*(shared.shape or (shared.size,)))
+        if program.arrays:
+            self.needs(ARRAYS)
+            self.arrays(program.arrays)
         work = program.work or ()
         self.numbers(len(work))
         self.exprs(work)
@@ -139,6 +144,18 @@ class _Writer:
             return
         given = sum(1 << axis for axis, extent in enumerate(parameter.shape) if extent is not None)
         self.numbers(parameter.ndim, given)
+
+    def arrays(self, arrays: tuple[OwnArray, ...]) -> None:
+        """With the size 0, which no local array has, the elements of a table follow."""
+        self.numbers(len(arrays))
+        for array in arrays:
+            self.name(array.name)
+            self.numbers(array.type.code)
+            if isinstance(array, Table):
+                self.numbers(0, array.size)
+                self.out += array.data
+            else:
+                self.numbers(array.size)
 
     def exprs(self, exprs: Iterable[Expr]) -> None:
         for expr in exprs:

@@ -43,6 +43,8 @@ from vyre_cuda.ir.core.nodes import (
     Let,
     Load,
     Local,
+    LocalArray,
+    OwnArray,
     Parameter,
     ParameterKind,
     Position,
@@ -52,6 +54,7 @@ from vyre_cuda.ir.core.nodes import (
     Size,
     Stmt,
     Store,
+    Table,
     Var,
     Warp,
     While,
@@ -61,7 +64,7 @@ from vyre_cuda.ir.core.ops import ATOMICS_BY_CODE, WARP_OPS_BY_CODE, result_type
 from vyre_cuda.ir.core.ops import BY_CODE as OP_BY_CODE
 from vyre_cuda.ir.core.types import BY_CODE as TYPE_BY_CODE
 from vyre_cuda.ir.core.types import Type, u32
-from vyre_cuda.ir.wire.wire_tags import FIRST_VERSION, MAGIC, VERSION, ExprTag, StatementTag, first_version
+from vyre_cuda.ir.wire.wire_tags import ARRAYS, FIRST_VERSION, MAGIC, VERSION, ExprTag, StatementTag, first_version
 
 if TYPE_CHECKING:
     from vyre_cuda.ir.core.program import Program
@@ -173,6 +176,7 @@ class Reader:
         block = (self.number(), self.number(), self.number())
         parameters = self.read_parameters()
         shared = self.read_shared()
+        arrays = self.read_arrays() if version >= ARRAYS else ()
         work = tuple(self.expr() for _ in range(self.below(len(AXES) + 1, "the number of work expressions"))) or None
         body = self.body(0)
         if self.at != len(self.data):
@@ -180,7 +184,14 @@ class Reader:
         if version != self.version:
             raise self.fault(f"format version {version}; the program is one of version {self.version}")
         program = make(
-            name=name, parameters=parameters, body=body, block=block, index=self.index, work=work, shared=shared
+            name=name,
+            parameters=parameters,
+            body=body,
+            block=block,
+            index=self.index,
+            work=work,
+            shared=shared,
+            arrays=arrays,
         )
         check(program)
         return program
@@ -230,6 +241,18 @@ class Reader:
             raise self.fault(f"a shared array with {count} axes is written by its size")
         shape = tuple([self.number() for _ in range(count)])
         return SharedArray(name, type_, math.prod(shape), shape=shape)
+
+    def read_arrays(self) -> tuple[OwnArray, ...]:
+        out: list[OwnArray] = []
+        for _ in range(self.count("arrays")):
+            self.needs(ARRAYS)
+            name, type_, size = self.name(), self.type(), self.number()
+            if size:
+                out.append(LocalArray(name, type_, size))
+            else:
+                out.append(Table(name, type_, self.take(self.count("elements") * type_.itemsize)))
+            self.buffers[name] = type_
+        return tuple(out)
 
     # ---- expressions ----
 

@@ -15,8 +15,9 @@ MAGIC = b"VYCP"
 # A program is written in the first version that has what it uses, so its bytes stay the same.
 FIRST_VERSION = 1
 # 2: signed index types; floor_divide and remainder of floats; integer_power. 3: arrays with several axes, arguments
-# with declared sizes.
-VERSION = 3
+# with declared sizes. 4: tables and local arrays, whose section the earlier ones do not have.
+ARRAYS = 4
+VERSION = 4
 
 
 def first_version(op: Op, operand: Type) -> int:
