@@ -79,7 +79,8 @@ def _literal(expr: Expr, known: dict[str, Any]) -> Expr:
     if isinstance(expr, Scalar):
         return Const(expr.type, bits_of(expr.type, known[expr.name]))
     if isinstance(expr, Size) and expr.buffer in known:
-        return Const(expr.type, known[expr.buffer].size)
+        array = known[expr.buffer]
+        return Const(expr.type, array.size if expr.axis is None else array.shape[expr.axis])
     return with_children(expr, tuple(_literal(part, known) for part in children(expr)))
 
 
