@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from PIL import Image
 
 import vyre_cuda as vc
 
 from .test_examples import load
 
-fir, nbody = map(load, ("fir", "nbody"))
+fir, nbody, image = map(load, ("fir", "nbody", "image"))
 
 
 # ---- fir.py ------------------------------------------------------------------------------------------------------
@@ -50,3 +53,40 @@ def test_nbody_moves_and_keeps_its_energy(device: vc.Device, bodies: int) -> Non
     np.testing.assert_allclose(pos, nbody.numpy_simulate(bodies, 20)[0], rtol=0, atol=1e-5)
     assert np.max(np.abs(pos - nbody.start(bodies)[0])) > 0.01
     assert after.sum() == pytest.approx(before.sum(), abs=1e-5)
+
+
+# ---- image.py ----------------------------------------------------------------------------------------------------
+
+
+def test_image_draws_four_pictures(tmp_path: Path, on: tuple[str, str]) -> None:
+    source, path = tmp_path / "source.png", tmp_path / "all.png"
+    Image.fromarray(image.scene(50, 30)).save(source)
+
+    assert image.main([str(path), "--source", str(source), *on]) == 0
+    with Image.open(path) as shown:
+        assert shown.size == (200, 30)
+        np.testing.assert_array_equal(image.scene(50, 30), np.asarray(shown)[:, :50])
+
+
+@pytest.mark.parametrize("shape", [(1, 2), (2, 1), (31, 33), (70, 9)])
+def test_image_of_any_shape_is_numpys(device: vc.Device, shape: tuple[int, int]) -> None:
+    picture = np.random.default_rng(3).integers(0, 256, (*shape, 3), dtype=np.uint8)
+
+    assert image.differences(picture, image.processed(device, picture)) == []
+
+
+def test_image_of_one_color_becomes_black(device: vc.Device) -> None:
+    picture = np.full((9, 5, 3), 77, np.uint8)
+    results = image.processed(device, picture)
+
+    assert image.differences(picture, results) == []
+    assert not results[2].any()
+
+
+def test_image_check_sees_one_wrong_pixel(device: vc.Device) -> None:
+    picture = image.scene(40, 30)
+    results = image.processed(device, picture)
+    for each in results:
+        each[7, 9] += 1
+
+    assert image.differences(picture, results) == ["blur", "edges", "equalized"]
