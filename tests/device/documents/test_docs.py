@@ -14,8 +14,10 @@ ROOT = Path(__file__).parents[3]
 PAGES = (
     "README.md",
     "docs/getting-started.md",
+    "docs/ten-minutes.md",
     "docs/bundles.md",
     "docs/caching.md",
+    "docs/coming-from.md",
     "docs/devices.md",
     "docs/emulator.md",
     "docs/functions.md",
