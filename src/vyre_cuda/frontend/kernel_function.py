@@ -143,7 +143,7 @@ class KernelFunction(FunctionDispatcher, ProgramSource):
         device = self._device_of(arguments)
         is_default = device is None
         chosen = default.default_device() if device is None else device
-        return self._run(chosen, arguments, options, {}, is_default=is_default)
+        return self._run(self, chosen, arguments, options, {}, is_default=is_default)
 
     def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         arguments, options = specialization.bound(self._name, self._parameters, args, kwargs)
@@ -154,28 +154,31 @@ class KernelFunction(FunctionDispatcher, ProgramSource):
 
     def _run(
         self,
+        caller: FunctionDispatcher,
         device: Device,
         arguments: Mapping[str, Any],
         options: Mapping[str, Any],
         fixed: Mapping[str, Any],
         *,
-        is_default: bool | None,
+        is_default: bool,
     ) -> Any:
-        """Call the kernel for these arguments; `is_default` None: it is not remembered."""
+        """Call the kernel for these arguments; `caller` remembers it, `fixed` are its open parameters."""
         given = specialization.open_of(self._name, self._parameters, arguments, fixed)
         captured = tuple((each.container, each.name, each.value()) for each in self._captures(given))
         kernel = device.compile(self._program(given))
-        if is_default is not None:
-            rows = tuple(self._row(each, given) for each in self._parameters if each.is_argument)
-            self._remember(Variant(kernel, device, is_default, rows, captured))
+        rows = tuple(self._row(each, given, fixed) for each in self._parameters if each.is_argument)
+        caller._remember(Variant(kernel, device, is_default, rows, captured))
         taken = [arguments[each.name] for each in self._parameters if each.kind not in ("const", "out")]
         return kernel(*taken, **options)
 
-    def _row(self, parameter: KernelParameter, given: Open) -> tuple[str, object, object, int]:
+    def _row(
+        self, parameter: KernelParameter, given: Open, fixed: Mapping[str, Any]
+    ) -> tuple[str, object, object, int]:
         """What `Variant` takes of a parameter."""
         name = sys.intern(parameter.name)
         if parameter.kind == "const":
-            default = FREE if parameter.default is NO_DEFAULT else parameter.default
+            default = fixed.get(parameter.name, parameter.default)
+            default = FREE if default is NO_DEFAULT else default
             return name, given.constants[parameter.name], default, -1
         if parameter.kind == "scalar" or not isinstance(parameter.type, TypeVar):
             return name, FREE, FREE, -1
@@ -198,22 +201,24 @@ class KernelFunction(FunctionDispatcher, ProgramSource):
         return f"<vyre_cuda.kernel {self._name}({', '.join(each.name for each in self._parameters)})>"
 
 
-class OnDevice:
+@call_by_vector
+class OnDevice(FunctionDispatcher):
     """A kernel function on one device, whose open parameters are taken from each call."""
-
-    __slots__ = ("_device", "_function", "_given")
 
     def __init__(self, function: KernelFunction, device: Device, given: Mapping[str, Any]) -> None:
         self._function = function
         self._device = device
         self._given = dict(given)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def _first_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call of a kind that is not remembered."""
         function = self._function
         consts = {each.name for each in function._parameters if each.kind == "const"}
-        fixed = {name: value for name, value in self._given.items() if name in consts}
+        fixed = {name: value for name, value in self._given.items() if name in consts and name not in kwargs}
+        positions = [each.name for each in function._parameters if each.is_argument][: len(args)]
+        fixed = {name: value for name, value in fixed.items() if name not in positions}
         arguments, options = function._arguments(args, {**fixed, **kwargs})
-        return function._run(self._device, arguments, options, self._given, is_default=None)
+        return function._run(self, self._device, arguments, options, self._given, is_default=True)
 
     def __repr__(self) -> str:
         return f"<{self._function!r} on {self._device.properties.name}>"

@@ -134,6 +134,25 @@ def test_on_specializes_at_each_call_where_parameters_are_open(device: vc.Device
         between.on(device, low=1)
 
 
+def test_calls_of_one_kind_are_found_again(device: vc.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    bound = between.on(device, lo=1000)
+    calls = [
+        lambda k: between(X, 1000 + k, hi=2000 + k),
+        lambda k: between(X, 1000.5 + k),
+        lambda k: bound(X, hi=3000 + k),
+        lambda k: bound(X, lo=1 + k),
+    ]
+    expected = [call(0) for call in calls]
+    built: list[object] = []
+    monkeypatch.setattr(type(between), "_program", lambda self, given: built.append(given))
+
+    assert all(np.array_equal(call(0), found) for call, found in zip(calls, expected, strict=True))
+    for call in calls:
+        with pytest.raises(TypeError):  # no program: another number is another kind
+            call(1)
+    assert len(built) == len(calls)
+
+
 def test_two_dtypes_of_one_type_variable_are_refused() -> None:
     @vc.kernel
     def both(x: vc.In[T], y: vc.In[T]):

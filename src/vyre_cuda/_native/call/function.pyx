@@ -4,9 +4,12 @@
 What does not compare goes to `_first_call`, which finds or makes the kernel, and reports what is wrong with a call.
 """
 cimport cython
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
+from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_GET_SIZE
 from libc.stdlib cimport calloc, free
+from libc.string cimport memcmp
 
 cimport numpy as cnp
 
@@ -65,7 +68,7 @@ cdef class Variant:
 
     cdef bint is_unchanged(self) except -1:
         """Whether the names that the program was built from have their values. The values are held here, so that equal
-        addresses mean the same."""
+        addresses mean the same; what a name has now is not looked into, because another thread may release it."""
         cdef PyObject *row
         cdef PyObject *value
         cdef Py_ssize_t i
@@ -77,9 +80,9 @@ cdef class Variant:
         return True
 
     cdef bint suits(self, const Taken *taken, object value, bint *is_resident) except -1:
-        """Whether this is such an argument: consts are the same objects, arrays are of this type and device."""
+        """Whether this is such an argument: consts are the same, arrays are of this type and device."""
         if taken.constant != NULL:
-            return <PyObject *>value == taken.constant
+            return is_same(<PyObject *>value, taken.constant)
         if isinstance(value, Span):
             is_resident[0] = True
             return (<Span>value).device is self.device and taken.typenum in (-1, (<Span>value).typenum)
@@ -110,9 +113,28 @@ cdef class Variant:
                 if PyTuple_GET_ITEM(keys, k) == taken.name:
                     value = args[n + k]
                     consts_named[0] += 1
-            if value != taken.constant or value == NULL:
+            if taken.constant == NULL or not is_same(value, taken.constant):
                 return -1
         return used if is_resident or self.is_default else -1
+
+
+cdef bint is_same(PyObject *value, PyObject *known) except -1:
+    """Whether it is the same object, or the same number of the same type; 0.0 and -0.0 differ."""
+    cdef double a, b
+    cdef long long i, k
+    cdef int wide = 0
+    if value == known or value == NULL:
+        return value == known
+    if PyFloat_CheckExact(<object>value) and PyFloat_CheckExact(<object>known):
+        a, b = PyFloat_AS_DOUBLE(<object>value), PyFloat_AS_DOUBLE(<object>known)
+        return memcmp(&a, &b, sizeof(a)) == 0
+    if PyLong_CheckExact(<object>value) and PyLong_CheckExact(<object>known):
+        i = PyLong_AsLongLongAndOverflow(<object>value, &wide)
+        if wide != 0:
+            return False
+        k = PyLong_AsLongLongAndOverflow(<object>known, &wide)
+        return wide == 0 and i == k
+    return False
 
 
 cdef PyObject *named(object container, object name) except? NULL:
