@@ -12,7 +12,7 @@ import vyre_cuda as vc
 
 from .test_examples import load
 
-fir, nbody, image = map(load, ("fir", "nbody", "image"))
+fir, nbody, image, groupby = map(load, ("fir", "nbody", "image", "groupby"))
 
 
 # ---- fir.py ------------------------------------------------------------------------------------------------------
@@ -90,3 +90,75 @@ def test_image_check_sees_one_wrong_pixel(device: vc.Device) -> None:
         each[7, 9] += 1
 
     assert image.differences(picture, results) == ["blur", "edges", "equalized"]
+
+
+# ---- groupby.py --------------------------------------------------------------------------------------------------
+
+LINES = (
+    b"alice,7,12.50",
+    b"bob,3,-1.5",
+    b"alice,7,2",
+    b"alice,-7,.25",
+    b",0,-0.01",
+    b"bob,3,9999999999999999.99",
+    b"bob,-999999999999999999,1.",
+)
+WRONG = (
+    b"x,1",
+    b"x",
+    b",",
+    b"x,1,2,3",
+    b"x,,1",
+    b"x,1,",
+    b"x,1,.",
+    b"x,1,-",
+    b"x,1,1.234",
+    b"x,1.0,1",
+    b"x,1.,1",
+    b"x,.,1",
+    b"x,1,1.2.3",
+    b"x,z,1",
+    b"x,1,--1",
+    b"x,1,1\r",
+    b"x,1,99999999999999999.99",
+    b"x,1000000000000000000,1",
+)
+
+
+def test_groupby_runs(on: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert groupby.main(["--rows", "300", "--top", "2", *on]) == 0
+    assert "the same as Python" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("line", [*LINES, *WRONG, b""], ids=repr)
+@pytest.mark.parametrize("end", [b"\n", b""], ids=["ended", "open"])
+def test_groupby_reads_lines_as_python_does(device: vc.Device, line: bytes, end: bytes) -> None:
+    text = b"first,1,1\n\n" + line + end
+    groups, bad = groupby.groups_of(device, text, 8)
+
+    assert (groups, bad) == groupby.python_groups_of(text)
+    assert bad == (line in WRONG)
+
+
+def test_groupby_adds_lines_of_a_group(device: vc.Device) -> None:
+    groups, bad = groupby.groups_of(device, b"\n".join([*LINES, *WRONG]), len(LINES))
+
+    assert groups[b"alice", 7] == groupby.Group(2, 1450, 1250)
+    assert groups[b"bob", 3] == groupby.Group(2, 999999999999999849, 999999999999999999)
+    assert (len(groups), bad) == (5, len(WRONG))
+
+
+def test_groupby_of_no_text_has_no_groups(device: vc.Device) -> None:
+    assert groupby.groups_of(device, b"") == ({}, 0)
+
+
+def test_groupby_with_too_few_slots_is_an_error(device: vc.Device) -> None:
+    with pytest.raises(vc.KernelAssertionError, match="more groups than slots"):
+        groupby.groups_of(device, b"\n".join(LINES), 2)
+
+
+def test_groupby_is_the_same_as_python() -> None:
+    arguments = np.frombuffer(b"\n".join([*LINES, *WRONG]), np.uint8), np.full(8, groupby.SMALLEST)
+
+    for expected, found in zip(vc.evaluate(groupby.group, *arguments), groupby.group.python(*arguments), strict=True):
+        np.testing.assert_array_equal(expected, found)

@@ -1,0 +1,169 @@
+"""Sums by group of a CSV file: each thread parses the line that starts at its byte, and adds it to a hash table.
+
+Run it: `python examples/groupby.py --rows 5000 --device auto`, or with `--file sales.csv`, of lines such as
+`alice,7,12.50`: a name, an integer and an amount.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+import vyre_cuda as vc
+
+COMMA, END, POINT, MINUS, ZERO = map(ord, ",\n.-0")
+# In the table, a free slot. A group whose hash is 0, or that of another group, is improbable: one in 2^64.
+FREE = 0
+# Digits of a number: 10 ** 18 is within i64.
+MOST_DIGITS = 18
+SMALLEST = -(2**63)
+
+
+@vc.func
+def hashed(text, at):
+    """The hash (FNV-1a) of a field, and where it ends."""
+    key, p = vc.u64(0xCBF29CE484222325), vc.i32(at)
+    while p < text.size and text[p] != COMMA and text[p] != END:
+        key = (key ^ vc.u64(text[p])) * 0x100000001B3
+        p += 1
+    return key, p
+
+
+@vc.func
+def number(text, at, places):
+    """A field as a number with `places` decimals, in units of the last; whether it is one; where it ends."""
+    value, digits, decimals = vc.i64(0), vc.i32(0), vc.i32(-1)  # -1: before the point
+    good, p = vc.bool_(True), at + vc.i32(text[at] == MINUS)
+    while p < text.size and text[p] != COMMA and text[p] != END:
+        digit = text[p] - ZERO
+        if places > 0 and text[p] == POINT and decimals < 0:
+            decimals = 0
+        else:
+            good = good and digit <= 9
+            value = value * 10 + vc.i64(digit)
+            digits += 1
+            decimals += vc.i32(decimals >= 0)
+        p += 1
+    missing = places - vc.maximum(decimals, 0)
+    good = good and digits > 0 and missing >= 0 and digits + missing <= MOST_DIGITS
+    value *= 10 ** vc.i64(missing)
+    return -value if text[at] == MINUS else value, good, p
+
+
+@vc.func
+def slot_of(keys, key):
+    """Where a key is in the table; a new key takes the next free slot."""
+    slot, found = vc.i32(key * 0x9E3779B97F4A7C15 >> 33) % keys.size, vc.bool_(False)
+    for _ in range(keys.size):
+        old = vc.atomic_compare_exchange(keys, slot, FREE, key)
+        found = old == FREE or key == old
+        if found:
+            break
+        slot = (slot + 1) % keys.size
+    assert found, "there are more groups than slots"
+    return slot
+
+
+@vc.kernel(block=128)
+def group(text: vc.In[vc.u8], largest: vc.InOut[vc.i64]):
+    keys = vc.output(vc.u64, largest.size)
+    count = vc.output(vc.u32, largest.size)
+    cents = vc.output(vc.i64, largest.size)
+    last = vc.output(vc.i32, largest.size)  # where the last line of the group starts
+    bad = vc.output(vc.u32, 1)
+    vc.work(text.size)
+    i = vc.global_id.x
+    if i >= text.size or text[i] == END or (i > 0 and text[i - 1] != END):
+        return
+    name, p = hashed(text, i)
+    ident, good, q = number(text, p + 1, 0)
+    price, good_price, r = number(text, q + 1, 2)
+    if good and good_price and text[p] == COMMA and text[q] == COMMA and text[r] != COMMA:
+        slot = slot_of(keys, name ^ vc.u64(ident))
+        vc.atomic_add(count, slot, 1)
+        vc.atomic_add(cents, slot, price)
+        vc.atomic_max(largest, slot, price)
+        vc.atomic_max(last, slot, i)
+    else:
+        vc.atomic_add(bad, 0, 1)
+
+
+class Group(NamedTuple):
+    """Lines of one name and integer; amounts are in cents."""
+
+    count: int
+    total: int
+    largest: int
+
+
+Groups = dict[tuple[bytes, int], Group]
+
+
+def groups_of(device: vc.Device, text: bytes, slots: int = 1024) -> tuple[Groups, int]:
+    """The groups, at most as many as slots, and the number of lines that are wrong."""
+    characters = np.frombuffer(text, np.uint8)
+    largest, _, count, total, last, bad = group.on(device)(characters, np.full(slots, SMALLEST))
+    found = {}
+    for slot in np.flatnonzero(count):
+        name, ident, _ = text[last[slot] :].split(b"\n", 1)[0].split(b",")
+        found[name, int(ident)] = Group(int(count[slot]), int(total[slot]), int(largest[slot]))
+    return found, int(bad[0])
+
+
+def python_groups_of(text: bytes) -> tuple[Groups, int]:
+    """The same in Python, line by line."""
+    amounts: dict[tuple[bytes, int], list[int]] = {}
+    bad = 0
+    for line in filter(None, text.split(b"\n")):
+        row = re.fullmatch(rb"([^,]*),(-?\d{1,18}),(-?)(?=\.?\d)(\d{0,16})\.?(\d{0,2})", line)
+        if row is None:
+            bad += 1
+            continue
+        name, ident, sign, whole, cents = row.groups()
+        amount = int(whole or 0) * 100 + int(cents.ljust(2, b"0"))
+        amounts.setdefault((name, int(ident)), []).append(-amount if sign else amount)
+    return {key: Group(len(each), sum(each), max(each)) for key, each in amounts.items()}, bad
+
+
+def sales(rows: int) -> bytes:
+    """Lines of random sales."""
+    rng = np.random.default_rng(0)
+    names = rng.choice(["alice", "bob", "carol", "dave", "eve", "Ægir"], rows)
+    amounts = rng.integers(-(10**6), 10**6, rows) / 100
+    each = zip(names, rng.integers(-5, 20, rows), amounts, strict=True)
+    return "".join(f"{name},{ident},{amount:.2f}\n" for name, ident, amount in each).encode()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="sums by group of a CSV file, checked against Python")
+    parser.add_argument("--file", type=Path, help="the file to read (default: lines that are made)")
+    parser.add_argument("--rows", type=int, default=5000, help="lines to make (default: 5000)")
+    parser.add_argument("--slots", type=int, default=1024, help="most groups (default: 1024)")
+    parser.add_argument("--top", type=int, default=5, help="how many of the largest sums to show (default: 5)")
+    parser.add_argument("--device", default="auto", help="auto (default), cuda, an ordinal, or emulator")
+    options = parser.parse_args(argv)
+
+    text = sales(options.rows) if options.file is None else options.file.read_bytes()
+    with vc.Device(options.device) as device:
+        groups, bad = groups_of(device, text, options.slots)
+        print(f"{len(text):,} bytes, {len(groups)} groups, {bad} wrong lines on {device.properties.name}")
+    print(f"{'name':12}{'number':>8}{'lines':>8}{'sum':>14}{'largest':>12}")
+    for (name, ident), each in sorted(groups.items(), key=lambda item: -item[1].total)[: options.top]:
+        amounts = f"{each.total / 100:14,.2f}{each.largest / 100:12,.2f}"
+        print(f"{name.decode(errors='replace'):12}{ident:8}{each.count:8,}{amounts}")
+
+    if (groups, bad) != python_groups_of(text):
+        print("differs from Python", file=sys.stderr)
+        return 1
+    print("the same as Python, line by line")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
