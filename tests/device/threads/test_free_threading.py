@@ -100,7 +100,7 @@ def test_one_bound_call_is_called_and_rebound_by_all(own_device: vc.Device, turn
         mine.check()
 
     each(turns, work)
-    last = next(one for one in sets if one.all == tuple(call.values))
+    last = {one.all: one for one in sets}[tuple(call.values)]
     last.out.fill(0.0)
     call()
     np.testing.assert_array_equal(last.expected, last.out.numpy())

@@ -205,12 +205,13 @@ cdef class Span:
         a page-locked one is written by the device itself if it is large.
         """
         if self.count * self.dtype.itemsize <= VYC_TRY_BYTES:
-            if out is None:
-                out = new_array(self.dtype, self.count)
-                if self._shape is not None:
-                    out.shape = self._shape
-            if copy_out(self, out):
-                return out
+            if out is not None:
+                if copy_out(self, out):
+                    return out
+            else:
+                made = new_array(self.dtype, self.count)
+                if copy_out(self, made):
+                    return made if self._shape is None else made.reshape(self._shape)
         return self._numpy(out)
 
 
