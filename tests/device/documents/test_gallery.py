@@ -12,7 +12,7 @@ import vyre_cuda as vc
 
 from .test_examples import load
 
-fir, nbody, image, groupby = map(load, ("fir", "nbody", "image", "groupby"))
+fir, nbody, image, groupby, mlp = map(load, ("fir", "nbody", "image", "groupby", "mlp"))
 
 
 # ---- fir.py ------------------------------------------------------------------------------------------------------
@@ -162,3 +162,38 @@ def test_groupby_is_the_same_as_python() -> None:
 
     for expected, found in zip(vc.evaluate(groupby.group, *arguments), groupby.group.python(*arguments), strict=True):
         np.testing.assert_array_equal(expected, found)
+
+
+# ---- mlp.py ------------------------------------------------------------------------------------------------------
+
+
+def test_mlp_runs_and_draws_a_picture(tmp_path: Path, on: tuple[str, str]) -> None:
+    path = tmp_path / "plane.png"
+
+    assert mlp.main(["--points", "90", "--picture", str(path), "--size", "16", *on]) == 0
+    with Image.open(path) as plane:
+        assert plane.size == (16, 16)
+        assert len(np.unique(np.asarray(plane).reshape(-1, 3), axis=0)) > 10
+
+
+@pytest.mark.parametrize("count", [1, 17, 40])
+@pytest.mark.parametrize("type_", [vc.f16, vc.f32, vc.f64], ids=str)
+def test_mlp_is_numpys_for_every_type_of_weights(device: vc.Device, count: int, type_: vc.Type) -> None:
+    points, label = mlp.spirals(count)
+    network = mlp.trained(points, label).rounded(type_)
+    expected = mlp.numpy_classified(network, points)
+
+    np.testing.assert_allclose(mlp.classified(device, network, points), expected, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(mlp.classified_one_by_one(device, network, points), expected, rtol=0, atol=1e-4)
+
+
+def test_mlp_tells_the_spirals_apart(device: vc.Device) -> None:
+    points, label = mlp.spirals(150)
+    found = mlp.classified(device, mlp.trained(points, label), points)
+
+    assert np.mean(np.argmax(found, axis=1) == label) > 0.9
+
+
+def test_mlp_refuses_more_classes_than_lanes(device: vc.Device) -> None:
+    with pytest.raises(vc.KernelAssertionError, match="32 lanes"):
+        mlp.softmax.on(device)(np.zeros((2, 33), np.float32))
