@@ -58,17 +58,14 @@ def edges(picture: vc.In[vc.u8, 3]):
     out[y, x] = vc.hypot(gx, gy)
 
 
-@vc.kernel
-def histogram(picture: vc.In[vc.u8, 3]):
-    """How often each value occurs in each channel."""
+@vc.kernel(block=VALUES)
+def histogram(picture: vc.In[vc.u8]):
+    """How often each value occurs in each channel; a parameter with one axis takes the picture as if it were flat."""
     counts = vc.output(vc.u32, (3, VALUES))
     bins = vc.shared(vc.u32, (3, VALUES))
-    height, width = picture.shape[:2]
-    vc.work((height * width + 15) // 16)
-    for pixel in range(vc.global_id.x, height * width, vc.grid_dim.x * vc.block_dim.x):
-        for channel in vc.unrolled(3):
-            value = vc.i32(picture[pixel // width, pixel % width, channel])
-            vc.atomic_add(bins, (channel, value), 1, scope="block")
+    vc.work((picture.size + 15) // 16)
+    for at in range(vc.global_id.x, picture.size, vc.grid_dim.x * vc.block_dim.x):
+        vc.atomic_add(bins, (at % 3, picture[at]), 1, scope="block")
     vc.barrier()
     for channel in vc.unrolled(3):
         vc.atomic_add(counts, (channel, vc.thread_id.x), bins[channel, vc.thread_id.x])
@@ -102,7 +99,7 @@ def replace(picture: vc.In[vc.u8, 3], table: vc.In[vc.u8, 2]):
     height, width, channels = picture.shape
     vc.work(width, height, channels)
     x, y, channel = vc.global_id.x, vc.global_id.y, vc.global_id.z
-    out[y, x, channel] = table[channel, vc.i32(picture[y, x, channel])]
+    out[y, x, channel] = table[channel, picture[y, x, channel]]
 
 
 def processed(device: vc.Device, picture: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], ...]:

@@ -15,6 +15,7 @@ from vyre_cuda.ir.core.ops import ATOMICS, WARP_OPS
 from vyre_cuda.testing.strategies import programs_using_atomic, programs_using_warp, programs_with_inputs
 
 from ..documents.test_examples import histogram, mandelbrot, parsed, reduction, saxpy
+from ..documents.test_gallery import fir, groupby, image, mlp, nbody
 from .test_races import BLOCK, X
 from .test_races import checked as checked
 
@@ -36,6 +37,23 @@ def test_no_example_races(checked: vc.Device) -> None:
     np.testing.assert_array_equal(mandelbrot.numpy_counts(33, 17, 20), mandelbrot.escape_counts(checked, 33, 17, 20))
     assert checked.run(saxpy.SAXPY, x, x, 2.0).size == x.size
     assert checked.run(parsed("collatz.vir"), np.arange(1, 100, dtype=np.uint32)).size == 99
+
+
+def test_no_kernel_of_the_gallery_races(checked: vc.Device) -> None:
+    stream = fir.tones(2 * fir.SAMPLES)
+    out = np.concatenate(list(fir.filtered(checked, stream.reshape(2, -1))))
+    np.testing.assert_allclose(out, fir.numpy_filtered(stream), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(nbody.simulate(checked, 70, 2)[0], nbody.numpy_simulate(70, 2)[0], rtol=0, atol=1e-5)
+    picture = image.scene(40, 30)
+    assert image.differences(picture, image.processed(checked, picture)) == []
+    text = groupby.sales(40)
+    assert groupby.groups_of(checked, text, 256) == groupby.python_groups_of(text)
+    points, label = mlp.spirals(20)
+    network = mlp.trained(points, label)
+    for classified in (mlp.classified, mlp.classified_one_by_one):
+        np.testing.assert_allclose(
+            classified(checked, network, points), mlp.numpy_classified(network, points), rtol=0, atol=1e-4
+        )
 
 
 def tiled_matmul(side: int, tile: int, *, second_barrier: bool = True) -> vc.Program:
