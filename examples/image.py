@@ -73,24 +73,16 @@ def histogram(picture: vc.In[vc.u8]):
 
 @vc.kernel(block=VALUES)
 def levels(counts: vc.In[vc.u32, 2]):
-    """What each value becomes, so that values occur equally often: a block for each channel."""
+    """What each value becomes, so that values occur equally often."""
     out = vc.output(vc.u8, counts.shape)
-    sums = vc.shared(vc.u32, VALUES)
-    lowest = vc.shared(vc.u32, 1)
-    vc.work(counts.size)
-    channel, value = vc.block_id.x, vc.thread_id.x
-    sums[value] = counts[channel, value]
-    vc.barrier()
-    for k in vc.unrolled(8):
-        total = sums[value] + sums[value - (1 << k)]  # below 0 a load gives 0
-        vc.barrier()
-        sums[value] = total
-        vc.barrier()
-    if sums[value] > 0 and sums[value - 1] == 0:
-        lowest[0] = sums[value]
-    vc.barrier()
-    span = vc.f32(sums[VALUES - 1] - lowest[0])
-    out[channel, value] = vc.u8(vc.rint(vc.f32(sums[value] - lowest[0]) * 255 / span))  # NaN becomes 0
+    vc.work(VALUES, counts.shape[0])
+    value, channel = vc.global_id.x, vc.global_id.y
+    total, below, lowest = vc.u32(0), vc.u32(0), vc.u32(0)
+    for k in range(VALUES):
+        total += counts[channel, k]
+        below = total if k <= value else below
+        lowest = counts[channel, k] if lowest == 0 else lowest
+    out[channel, value] = vc.u8(vc.rint(vc.f32(below - lowest) * 255 / vc.f32(total - lowest)))  # NaN becomes 0
 
 
 @vc.kernel(block=(32, 8))
