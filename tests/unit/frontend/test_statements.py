@@ -413,6 +413,23 @@ def test_a_kernel_is_copied_and_pickled_by_its_name() -> None:
     assert at_module_level.__reduce__() == "at_module_level"
 
 
+def test_a_captured_array_is_a_table() -> None:
+    weights = np.array([3, 4, 5], np.int32)
+    weights.flags.writeable = False
+
+    @vc.kernel
+    def f(x: vc.In[vc.i32]):
+        out = vc.output(vc.i32, x.size)
+        kept = vc.local(vc.i32, 4)
+        i = vc.global_id.x
+        for k in range(weights.size):
+            kept[k] = weights[k] * x[i]
+        out[i] = kept[0] + kept[1] + kept[2] + kept[i % 4]
+
+    assert "table weights" in f.program().text()
+    assert np.array_equal(results(f, XS), XS * 12 + XS * np.array([3, 4, 5, 0])[XS % 4])
+
+
 @pytest.mark.parametrize("make", [lambda: vc.barrier(), lambda: vc.output(vc.f32, 1), lambda: clamped(1, 2, 3)])
 def test_what_belongs_to_a_kernel_is_refused_outside(make: Callable[[], Any]) -> None:
     with pytest.raises(vc.ProgramError, match="outside a kernel"):

@@ -81,7 +81,4 @@ def _table(builder: Builder, name: str, array: Any, filename: str, node: ast.Nam
             f"{name} is an array that can be written after the kernel is built: set {name}.flags.writeable = False, "
             "or pass it as a parameter",
         )
-    table = getattr(builder, "table", None)
-    if table is None:
-        raise refused(filename, node, f"{name} is an array: pass it as a parameter")
-    return table(name, array)
+    return builder.table(name, array)
