@@ -199,7 +199,7 @@ def _blocks_ended_out_of_order(p: Parts) -> None:
         lambda p: p.b.atomic_load(p.x, 0),
         lambda p: p.b.atomic_sub(p.out, 0, 1.0),
         lambda p: p.b.atomic_or(p.out, 0, 1.0),
-        lambda p: p.b.atomic_min(p.b.shared("narrow", vc.u8, 4), 0, 1),
+        lambda p: p.b.atomic_min(p.b.shared("narrow", vc.bool_, 4), 0, 1),
         lambda p: p.b.any(p.i),
         lambda p: p.b.ballot(p.x[p.i]),
         lambda p: p.b.shuffle(p.i, -1),
