@@ -65,7 +65,7 @@ def buffers(call: Call) -> dict[str, Memory]:
         if not parameter.is_buffer:
             continue
         size = call.sizes[parameter.name]
-        dtype = _memory_dtype(parameter.type)
+        dtype = memory_dtype(parameter.type)
         if parameter.kind == "out":
             data = np.zeros(size, dtype=dtype)
         else:
@@ -75,7 +75,7 @@ def buffers(call: Call) -> dict[str, Memory]:
     return buffers
 
 
-def _memory_dtype(type_: Type) -> np.dtype[Any]:
+def memory_dtype(type_: Type) -> np.dtype[Any]:
     return type_.unsigned if type_ is bool_ else type_.storage
 
 
@@ -97,7 +97,7 @@ def shared(program: Program, lanes: Lanes) -> dict[str, Memory]:
     return {
         array.name: Memory(
             array.type,
-            np.zeros(lanes.blocks * array.size, dtype=_memory_dtype(array.type)),
+            np.zeros(lanes.blocks * array.size, dtype=memory_dtype(array.type)),
             array.size,
             lanes.block_rows(),
             flushes=False,
@@ -111,7 +111,7 @@ def own_arrays(program: Program, lanes: Lanes) -> dict[str, Memory]:
     """Tables, and a zeroed row per lane for each array of a thread."""
     found = {}
     for array in program.arrays:
-        dtype = _memory_dtype(array.type)
+        dtype = memory_dtype(array.type)
         if isinstance(array, Table):
             found[array.name] = Memory(array.type, np.frombuffer(array.data, dtype), array.size)
         else:

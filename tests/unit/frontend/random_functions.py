@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-FLOATS = ("f16", "f32", "f64")
+FLOATS = ("f16", "bf16", "f32", "f64")
 INTEGERS = ("u8", "i16", "i32", "u32", "i64")
 _UNARY = {
     "float": ("vc.sqrt", "vc.floor", "abs", "-", "vc.exp", "vc.sin"),
@@ -123,7 +123,7 @@ class RandomFunction:
     # ---- expressions
 
     def _kind(self, type_: str) -> str:
-        return "float" if type_.startswith("f") else "int"
+        return "float" if type_ in FLOATS else "int"
 
     def _operator(self, type_: str) -> str:
         return self._random.choice(_BINARY[self._kind(type_)])

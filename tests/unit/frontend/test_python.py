@@ -63,6 +63,28 @@ def test_numbers_take_the_type_of_the_name_that_they_are_assigned_to() -> None:
 
 
 @vc.kernel(block=8)
+def choices(x: vc.In[vc.f32], scale: vc.const):
+    out = vc.output(vc.f32, x.size)
+    i = vc.global_id.x
+    if scale is None:
+        value = x[i]
+    elif scale > 1:
+        value = x[i] * scale
+    else:
+        value = x[i] / 3
+    if value > 2:
+        value = 0.7
+        local = x[i]
+    local = 0.1
+    out[i] = value * 3 * 7 * 11 + vc.f32(local * 3)
+
+
+@pytest.mark.parametrize("scale", [None, 1, 2])
+def test_names_live_behind_a_condition_that_python_decides(scale: Any) -> None:
+    check(choices, np.arange(8, dtype=np.float32), given={"scale": scale})
+
+
+@vc.kernel(block=8)
 def conditions(x: vc.In[vc.i32]):
     out = vc.output(vc.u32, x.size)
     i = vc.global_id.x
@@ -256,6 +278,29 @@ def _scalar() -> type:
     from vyre_cuda.frontend.python.scalar import Scalar
 
     return Scalar
+
+
+# ---- arrays of a thread, tables
+
+weights = np.array([1, 2, 4, 8], np.int32)
+weights.flags.writeable = False
+
+
+@vc.kernel(block=4)
+def counted(x: vc.In[vc.i32]):
+    out = vc.output(vc.i32, x.size)
+    counts = vc.local(vc.i32, 4)
+    i = vc.global_id.x
+    for j in range(x.size):
+        counts[(x[j] + i) % 5] += 1
+    total: vc.i32 = 0
+    for k in range(-1, 6):
+        total += counts[k] * weights[k]
+    out[i] = total
+
+
+def test_local_arrays_and_captured_tables_are_those_of_the_program() -> None:
+    check(counted, np.arange(9, dtype=np.int32))
 
 
 # ---- axes

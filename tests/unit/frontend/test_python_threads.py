@@ -173,3 +173,17 @@ def test_numbers_of_different_types_do_not_mix() -> None:
 
     with pytest.raises(vc.ProgramError, match="add needs operands of one type"):
         run(waiting_program("barrier", block=1), body, np.zeros(1, np.uint32))
+
+
+def test_each_thread_has_its_own_local_array_and_all_read_one_table() -> None:
+    constants = np.array([5, 6, 7, 8], np.uint32)
+
+    def body(b: RunningBuilder) -> None:
+        x, i = b.parameter("x"), vc.global_id.x
+        own, other, table = b.local("own", vc.u32, 4), b.local("own", vc.u32, 4), b.table("constants", constants)
+        own[i] = i
+        b.barrier()
+        x[i] = own[i] + own[i - 1] + other[i] + table[i] * 10 + table[i + 100] + own.size
+
+    given = np.zeros(4, np.uint32)
+    assert run(waiting_program("barrier", block=4), body, given).tolist() == [54, 65, 76, 87]

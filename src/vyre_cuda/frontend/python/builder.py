@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from vyre_cuda.frontend.building.namespace import namespace_of
 from vyre_cuda.frontend.current import Running
 from vyre_cuda.frontend.python.rewrite import python_function
 from vyre_cuda.frontend.python.running import RunningScope
 from vyre_cuda.frontend.python.scalar import Scalar
+from vyre_cuda.interp.evaluate import memory_dtype
+from vyre_cuda.interp.memory import Memory
 from vyre_cuda.ir.builder.builder import Builder, Shape
 from vyre_cuda.ir.builder.handles import Buffer
 from vyre_cuda.ir.builder.operators import Operand
@@ -17,7 +21,7 @@ from vyre_cuda.ir.builder.scopes import running
 from vyre_cuda.ir.builder.values import Value, leaf, node_of, place
 from vyre_cuda.ir.core.nodes import Scalar as ScalarNode
 from vyre_cuda.ir.core.program import Program
-from vyre_cuda.ir.core.types import Type
+from vyre_cuda.ir.core.types import Type, by_dtype
 
 if TYPE_CHECKING:
     from vyre_cuda.frontend.function import Function
@@ -68,6 +72,20 @@ class RunningBuilder(Builder):
         thread.declared += 1
         row = self._program.shared[thread.declared - 1]
         return Buffer(self._scope, row.name, type_, "shared", row.ndim)
+
+    def local(self, name: str, type_: Type, /, size: int) -> Buffer:
+        arrays = self._scope.thread.arrays
+        unique = f"{name}.{len(arrays)}"
+        arrays[unique] = Memory(type_, np.zeros(size, memory_dtype(type_)), size)
+        return Buffer(self._scope, unique, type_, "local")
+
+    def table(self, name: str, array: np.ndarray[Any, Any], /) -> Buffer:
+        type_ = by_dtype(array.dtype)
+        assert type_ is not None  # the program has the table
+        unique = f"{name}.{len(self._scope.tables)} of all"
+        data = np.ascontiguousarray(array).view(memory_dtype(type_))
+        self._scope.tables[unique] = Memory(type_, data, array.size)
+        return Buffer(self._scope, unique, type_, "table")
 
     def work(self, *items: Operand) -> None:
         pass  # the number of threads is known

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable
 
 import numpy as np
 
 from vyre_cuda.frontend.python.running import Ended, GpuThread, Lane, Meeting, RunningScope
 from vyre_cuda.frontend.python.threads import Member, Team
-from vyre_cuda.interp import execute
 from vyre_cuda.interp.evaluate import buffers, shared
 from vyre_cuda.interp.lanes import Lanes
 from vyre_cuda.ir.builder.scopes import running
@@ -87,10 +87,9 @@ class Launch:
     def _threads(self, block: int) -> list[GpuThread]:
         """The threads of a block, which share its arrays."""
         lanes = Lanes(self._call.geometry, block, 1)
-        memory = {**self._memory, **shared(self._program, lanes)}
+        memory = ChainMap({**self._memory, **shared(self._program, lanes)}, self._scope.tables)
         return [
-            GpuThread(self._program, execute.Scope(Lane(lanes, number), self._call.scalars, memory))
-            for number in range(lanes.count)
+            GpuThread(self._program, Lane(lanes, number), self._call.scalars, memory) for number in range(lanes.count)
         ]
 
     def _require_few(self, blocks: range) -> None:

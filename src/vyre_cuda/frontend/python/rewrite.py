@@ -42,10 +42,16 @@ def _rewritten(function: ast.FunctionDef) -> ast.FunctionDef:
 
 
 class _Rewriter(ast.NodeTransformer):
-    """`visible` are the names that have a value here in every thread that arrives here."""
+    """`visible` are the names that have a value in every thread that arrives here.
+
+    Names that are first assigned under a condition live on if Python decides it, as a condition on a const: the code
+    keeps those conditions.
+    """
 
     def __init__(self, visible: Iterable[str]) -> None:
         self._visible = set(visible)
+        self._conditional: dict[str, set[str]] = {}  # by name, what keeps the conditions
+        self._tests = 0
 
     def block(self, body: list[ast.stmt]) -> list[ast.stmt]:
         """The statements of a block, whose new names end with it."""
@@ -90,14 +96,27 @@ class _Rewriter(ast.NodeTransformer):
         """The value that a target has before it is assigned; None if it may have none."""
         if isinstance(target, ast.Name) and target.id in self._visible:
             return ast.Name(target.id, ast.Load())
+        if isinstance(target, ast.Name) and target.id in self._conditional:
+            tests = ast.Tuple([ast.Constant(each) for each in sorted(self._conditional[target.id])], ast.Load())
+            names = ast.Call(ast.Name("locals", ast.Load()), [], [])
+            return _call("kept", target, [names, ast.Constant(target.id), tests])
         return ast.Constant(None)
 
     # ---- blocks
 
-    def visit_If(self, node: ast.If) -> ast.stmt:
+    def visit_If(self, node: ast.If) -> list[ast.stmt]:
+        new = {each for part in (*node.body, *node.orelse) for each in _stored(part)} - self._visible
         node.test = self.visit(node.test)
         node.body, node.orelse = self.block(node.body), self.block(node.orelse)
-        return node
+        if not new:
+            return [node]
+        self._tests += 1
+        test = f"{SUPPORT}_test_{self._tests}"
+        for each in new:
+            self._conditional.setdefault(each, set()).add(test)
+        kept = ast.copy_location(ast.Assign([ast.Name(test, ast.Store())], node.test), node)
+        node.test = ast.copy_location(ast.Name(test, ast.Load()), kept)
+        return [kept, node]
 
     def visit_While(self, node: ast.While) -> ast.stmt:
         node.test = self.visit(node.test)
@@ -140,8 +159,8 @@ class _Rewriter(ast.NodeTransformer):
         return ast.copy_location(ast.Expr(_call("asserted", node, [node.test, message])), node)
 
 
-def _stored(target: ast.expr) -> set[str]:
-    """The names that an assignment to this target sets."""
+def _stored(target: ast.AST) -> set[str]:
+    """The names that this sets."""
     return {part.id for part in ast.walk(target) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
 
 

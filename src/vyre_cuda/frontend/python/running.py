@@ -7,7 +7,8 @@ executes the statement for their whole block, or the grid, with all of its check
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from vyre_cuda.frontend.python.threads import Member, Stopped, Team
 from vyre_cuda.interp import execute
 from vyre_cuda.interp.execute import Execution
 from vyre_cuda.interp.lanes import Lanes, Mask
+from vyre_cuda.interp.memory import Memory
 from vyre_cuda.ir.builder.scopes import Scope
 from vyre_cuda.ir.call.geometry import Geometry
 from vyre_cuda.ir.core.nodes import (
@@ -71,8 +73,9 @@ class GpuThread:
     """One thread of the launch: what it can name, whether an assertion has ended it, how many shared arrays it has
     declared so far."""
 
-    def __init__(self, program: Program, scope: execute.Scope) -> None:
-        self.scope = scope
+    def __init__(self, program: Program, lane: Lane, scalars: Mapping[str, int], shared: Mapping[str, Memory]) -> None:
+        self.arrays: dict[str, Memory] = {}  # its own
+        self.scope = scope = execute.Scope(lane, scalars, ChainMap(self.arrays, shared))  # type: ignore[arg-type]
         self.execution = Execution(program, scope)
         self.has_failed = False
         self.declared = 0
@@ -84,10 +87,11 @@ class RunningScope(Scope):
 
     runs = True
 
-    __slots__ = ("team", "thread")
+    __slots__ = ("tables", "team", "thread")
 
     def __init__(self, program: Program) -> None:
         super().__init__(program.name, program.index, program.source or ("", 0))
+        self.tables: dict[str, Memory] = {}  # what all threads read
         self.team: Team | None = None
 
     def turn(self, thread: GpuThread) -> None:

@@ -26,6 +26,11 @@ def typed(type_: Type, value: Any) -> Scalar:
     return _placed(value, type_)
 
 
+def kept(names: dict[str, Any], name: str, tests: Sequence[str]) -> Any:
+    """The value of a name that was first assigned under these conditions; None if it has ended with one of them."""
+    return None if any(isinstance(names.get(test), Expression) for test in tests) else names.get(name)
+
+
 def assigned(name: str, old: Any, value: Any) -> Any:
     """The new value of a name: a number takes the type that the old value has."""
     if isinstance(value, Declaration):
