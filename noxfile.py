@@ -203,8 +203,16 @@ def golden(session: nox.Session, what: str) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Writes the generated pages: op table, functions, conformance."""
+    """Writes the generated pages: op table, functions, conformance, C reference."""
     session.run(sys.executable, "docs/generate.py", *session.posargs)
+    session.run(sys.executable, "docs/c_reference.py", *session.posargs)
+
+
+@nox.session
+def site(session: nox.Session) -> None:
+    """Builds the site in build/site, without a network or a device; needs the extra "docs"."""
+    words = ["-q", "-W", "--keep-going", "-b", "html", "-c", "docs/site", "docs", "build/site"]
+    session.run(sys.executable, "-m", "sphinx", *words, *session.posargs)
 
 
 @nox.session

@@ -1,8 +1,8 @@
 """Which device the suite runs on, and what every test leaves behind: nothing.
 
 `--device=emulator` (default) or `--device=cuda` or an ordinal. Tests marked `cuda` or `emulator` run on that kind only,
-and those marked `valgrind`, `nvjitlink`, `torch` or `cupy` where that is installed: they are deselected elsewhere,
-never skipped. `--conformance=FILE` keeps what the run compared, for docs/conformance.md.
+and those marked `valgrind`, `nvjitlink`, `torch`, `cupy` or `sphinx` where that is installed: they are deselected
+elsewhere, never skipped. `--conformance=FILE` keeps what the run compared, for docs/conformance.md.
 
 Without --long a run takes some minutes: tests marked `long` are left out, of one marked `thin(n)` every n-th case runs,
 and of one marked `thin` none. With --long, with --conformance, and on a GPU, nothing is thinned.
@@ -29,6 +29,7 @@ from vyre_cuda.testing.emulator import Emulator
 _TALLY = pytest.StashKey[conformance.Tally]()
 
 LIBRARIES = ("torch", "cupy")
+SITE_BUILDERS = ("sphinx", "myst_parser", "furo")
 # Its headers too: a test is built with them.
 HAS_VALGRIND = shutil.which("valgrind") is not None and os.path.isfile("/usr/include/valgrind/callgrind.h")
 
@@ -42,7 +43,8 @@ def pytest_report_header() -> list[str]:
 
 
 def _missing_libraries() -> list[str]:
-    return [name for name in LIBRARIES if importlib.util.find_spec(name) is None]
+    missing = [name for name in LIBRARIES if importlib.util.find_spec(name) is None]
+    return missing + ["sphinx"] * any(importlib.util.find_spec(name) is None for name in SITE_BUILDERS)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

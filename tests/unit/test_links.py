@@ -72,6 +72,13 @@ def test_every_link_of_a_page_leads_somewhere(page: str) -> None:
     assert broken(ROOT / page) == []
 
 
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/")])
+def test_a_page_of_the_site_links_to_no_page_outside_of_it(page: str) -> None:
+    found = [path for path, _ in links((ROOT / page).read_text(encoding="utf-8")) if path.endswith(".md")]
+
+    assert [path for path in found if "/" in path] == []
+
+
 def test_the_pages_and_their_links_are_found() -> None:
     assert {"README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "docs/programs.md"} < set(PAGES)
     assert Link("docs/programs.md", "") in links((ROOT / "README.md").read_text(encoding="utf-8"))

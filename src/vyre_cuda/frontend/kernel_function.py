@@ -233,9 +233,22 @@ def kernel(
 ) -> KernelFunction | Callable[[Callable[..., None]], KernelFunction]:
     """A Python function as a kernel: `@vc.kernel`, or `@vc.kernel(block=128)`, above its `def`.
 
-    `block` is the threads per axis, or "auto"; `index` the type of ids, sizes and counters. Parameters are annotated
-    with `vc.In[type]`, `vc.InOut[type]`, `vc.Out[type]`, a type, or `vc.const`: docs/kernels.md. ProgramError: no
-    source, or a parameter that a kernel cannot have; TypeError: not a function.
+    Parameters
+    ----------
+    function
+        Its parameters are annotated with `vc.In[type]`, `vc.InOut[type]`, `vc.Out[type]`, a type, or `vc.const`:
+        docs/kernels.md.
+    block
+        Threads per block: a number, up to three numbers along x, y and z, or "auto" for the choice of the device.
+    index
+        The type of ids, sizes and counters: `vc.i32`, `vc.i64`, `vc.u32` or `vc.u64`.
+
+    Raises
+    ------
+    ProgramError
+        No source, or a parameter that a kernel cannot have.
+    TypeError
+        Not a function.
     """
     local_names = sys._getframe(1).f_locals
 

@@ -204,9 +204,22 @@ def vectorize(
 ) -> Vectorized | Callable[[Callable[..., Any]], Vectorized]:
     """A function of numbers as a function of arrays: `@vc.vectorize`, or `@vc.vectorize(block=128)`, above its `def`.
 
-    Parameters and result are annotated with types: `def mix(a: vc.f32, b: vc.f32) -> vc.f32: return a * 2 + b`. The
-    body may do what a `vc.func` does. A call takes arrays of exactly these types and numbers, of shapes that broadcast
-    as NumPy's do. ProgramError: no source, or a parameter or a result without a type; TypeError: not a function.
+    A call takes numbers and arrays of exactly the annotated types, of shapes that broadcast as NumPy's do.
+
+    Parameters
+    ----------
+    function
+        Parameters and result are annotated with types: `def mix(a: vc.f32, b: vc.f32) -> vc.f32: return a * 2 + b`.
+        The body may do what a `vc.func` does.
+    block
+        Threads per block, or "auto" for the choice of the device.
+
+    Raises
+    ------
+    ProgramError
+        No source, or a parameter or a result without a type.
+    TypeError
+        Not a function.
     """
     local_names = sys._getframe(1).f_locals
 

@@ -104,14 +104,31 @@ class Device(memory.Allocator, Telemetry):
     ) -> Kernel:
         """Compile the program for this device; the same program and options return the same kernel.
 
-        `max_ulp` lets each op use the cheapest form whose error is bounded by this many units in the last place; None
-        leaves that to the precision. `block` is the number of threads per block, all along x, instead of the program's
-        own; "auto", here or in the Builder, lets the device choose it, so that as many threads as possible are
-        resident; `kernel.program.block` says what it is. ValueError: `block` is given for a program that depends on its
-        block, because it has shared arrays, barriers, warp operations, or thread_id, block_id, block_dim, grid_dim or
-        lane_id. UnsupportedError: no form of an op is that accurate, or no launch of the kernel could work; it names
-        every limit then. A kernel compiled before, in any process of this user, is read from the disk cache:
-        docs/caching.md.
+        A kernel compiled before, in any process of this user, is read from the disk cache: docs/caching.md.
+
+        Parameters
+        ----------
+        program
+            A `vc.Program`, or a kernel function without open parameters.
+        precision
+            "ieee", "ftz" or "fast": docs/programs.md.
+        bounds
+            What an index out of bounds does: "check" (a load gives 0, a store does nothing), "trap" (an assertion
+            fails) or "off" (undefined behavior).
+        max_ulp
+            Each op uses the cheapest form whose error is at most this many units in the last place; None leaves that
+            to the precision.
+        block
+            Threads per block, all along x, instead of the program's own. "auto", here or in the Builder, lets the
+            device choose it, so that as many threads as possible are resident; `kernel.program.block` says what it is.
+
+        Raises
+        ------
+        ValueError
+            `block` is given for a program that depends on its block, because it has shared arrays, barriers, warp
+            operations, or thread_id, block_id, block_dim, grid_dim or lane_id.
+        UnsupportedError
+            No form of an op is that accurate, or no launch of the kernel could work; it names every limit then.
         """
         found = program_of(program)
         if found is None:
@@ -177,10 +194,23 @@ class Device(memory.Allocator, Telemetry):
         """Load the kernel `name` from PTX text, a cubin or a fat binary from another compiler, such as NVRTC, nvcc or
         Triton.
 
-        `signature` has a word for each parameter: ptr, const_ptr (the kernel only reads there), i8 to i64, u8 to u64,
-        f16, bf16, f32, f64; offsets follow C's alignment, and are checked against what the driver reports about the
-        kernel, where it can (CUDA 12.4). ValueError: no such kernel, or another signature. CompileError: the driver
-        rejected the image.
+        Parameters
+        ----------
+        image
+            PTX as text, or the bytes of a cubin or fat binary.
+        name
+            The kernel's name in it.
+        signature
+            A word for each parameter: ptr, const_ptr (the kernel only reads there), i8 to i64, u8 to u64, f16, bf16,
+            f32, f64. Offsets follow C's alignment, and are checked against what the driver reports about the kernel,
+            where it can (CUDA 12.4).
+
+        Raises
+        ------
+        ValueError
+            No such kernel, or another signature.
+        CompileError
+            The driver rejected the image.
         """
         return loaded_kernel.ForeignKernel(self, image, name, signature)
 
