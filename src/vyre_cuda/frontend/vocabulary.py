@@ -15,8 +15,14 @@ from vyre_cuda.ir.core.types import Type
 def output(type: Type, size: Any, /) -> Any:
     """An array that the kernel writes and a call returns: `out = vc.output(vc.f32, x.size)`.
 
-    `size` is its number of elements, or a tuple with its shape: numbers, scalars, sizes and what is computed from them.
     It is zero where the kernel does not write. Outputs follow the parameters in the order of a launch.
+
+    Parameters
+    ----------
+    type
+        The type of an element.
+    size
+        The number of elements, or a tuple with the shape: numbers, scalars, sizes and what is computed from them.
     """
     shape = size if isinstance(size, tuple) else None
 
@@ -30,7 +36,12 @@ def output(type: Type, size: Any, /) -> Any:
 def shared(type: Type, size: Any, /) -> Any:
     """An array that the threads of one block share, zero when the block starts: `t = vc.shared(vc.f32, 256)`.
 
-    `size` is a number, or a tuple of numbers for its shape, known when the kernel is built.
+    Parameters
+    ----------
+    type
+        The type of an element.
+    size
+        A number, or a tuple of numbers for its shape, known when the kernel is built.
     """
     shape = size if isinstance(size, tuple) else None
 
