@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 import vyre_cuda as vc
@@ -396,3 +397,20 @@ def test_ptx_text_validates_first() -> None:
     assert ptx(program, "sm_80") == lower(program, Target.parse("sm_80")).ptx
     with pytest.raises(ProgramError):
         ptx(broken)
+
+
+@pytest.mark.parametrize("entries", [4, 40_000], ids=["const", "global"])
+def test_accesses_to_tables_and_local_arrays_are_verified(entries: int) -> None:
+    b = vc.Builder("own", block=32)
+    at = b.input("at", vc.u32)
+    out = b.output("out", vc.f32, size=at.size)
+    taps = b.table("taps", np.ones(entries, np.float32))
+    held = b.local("held", vc.f32, 7)
+    i = vc.global_id.x
+    held[at[i]] = taps[at[i]]
+    out[i] = held[i]
+
+    found = lower(b.build(), Target.parse("sm_90"), debug=True).ptx
+
+    assert "st.local.f32" in found
+    assert ("ld.const.f32" in found) == (entries == 4)

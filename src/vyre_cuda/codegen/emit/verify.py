@@ -71,7 +71,7 @@ def _check_atomic(atomic: AtomicForm, found: tuple[str, ...], where: str) -> Non
 def _check_access(form: Form, found: tuple[str, ...], values: int, where: str) -> None:
     address: tuple[str, ...] = ()
     if not form.symbol:
-        address = ("u64",) if form.space == "global" else ("u32",)
+        address = ("u32",) if form.space == "shared" else ("u64",)
     guard = ("pred",) if form.guarded else ()
     operands = found[len(address) : len(found) - len(guard)]
     if found != (*address, *operands, *guard) or len(operands) != values or "pred" in operands:
