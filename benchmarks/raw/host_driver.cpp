@@ -74,7 +74,7 @@ void measure_small(const Host &host, const Options &options, const Bench &bench)
     sets.push_back(std::make_unique<Set>(host, &inputs[i], elements));
   vyc_stream *stream = host.stream.get();
   vyc_call *made = nullptr;
-  VYC(call_create(&made, host.plan, &sets[0]->on_device->run));
+  VYC(call_create(&made, host.prepared, &sets[0]->on_device->run));
   const Owned<vyc_call> call(made);
 
   const auto poison = [&](uint32_t i) {

@@ -75,7 +75,7 @@ class Enqueues {
         bytes_(options["elements"] * sizeof(float)) {
     for (Owned<vyc_call> &call : calls_) {
       vyc_call *made = nullptr;
-      VYC(call_create(&made, host.plan, &sets[0]->on_device->run));
+      VYC(call_create(&made, host.prepared, &sets[0]->on_device->run));
       call.reset(made);
     }
   }

@@ -145,6 +145,9 @@ class KernelFunction(FunctionDispatcher, ProgramSource):
         chosen = default.default_device() if device is None else device
         return self._run(self, chosen, arguments, options, {}, is_default=is_default)
 
+    def _has_new_default(self, variant: Variant) -> bool:
+        return variant.is_default and default.default_device() is not variant.device
+
     def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         arguments, options = specialization.bound(self._name, self._parameters, args, kwargs)
         for each in options:

@@ -209,3 +209,23 @@ def test_threads_share_a_function(device: vc.Device) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(work, range(12)))
+
+
+def test_a_default_device_that_was_closed_is_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VYRE_CUDA_DEVICE", "emulator")
+    first = vc.default_device()
+
+    @vc.kernel
+    def doubled(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        out[vc.global_id.x] = x[vc.global_id.x] * 2
+
+    for _ in range(2):
+        assert doubled(np.ones(2, np.float32)).tolist() == [2, 2]
+        first.close()
+
+    assert vc.default_device() is not first
+    on_first = doubled.on(vc.default_device())
+    vc.default_device().close()
+    with pytest.raises(vc.DeviceUnavailableError):
+        on_first(np.ones(2, np.float32))

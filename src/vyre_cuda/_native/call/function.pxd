@@ -15,7 +15,7 @@ cdef struct Taken:
 cdef class Variant:
     cdef readonly Dispatcher kernel
     cdef readonly object device
-    cdef bint is_default   # whether calls without device arrays run on this device
+    cdef readonly bint is_default   # whether calls without device arrays run on this device
     cdef tuple _parameters  # keeps what `taken` points to
     cdef tuple captures    # (namespace or cell, name, value) each
     cdef Taken *taken

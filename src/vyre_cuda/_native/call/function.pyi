@@ -10,6 +10,7 @@ MOST_VARIANTS: int
 class Variant:
     kernel: Dispatcher
     device: Any
+    is_default: bool
     def __init__(
         self,
         kernel: Dispatcher,

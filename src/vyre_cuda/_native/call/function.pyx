@@ -16,6 +16,8 @@ cimport numpy as cnp
 from vyre_cuda._native.call.dispatch cimport Dispatcher
 from vyre_cuda._native.memory.memory cimport Span
 
+from vyre_cuda.errors import DeviceUnavailableError
+
 cnp.import_array()
 
 cdef extern from "Python.h":
@@ -145,7 +147,8 @@ cdef PyObject *named(object container, object name) except? NULL:
 
 
 cdef class FunctionDispatcher:
-    """Calls of one kernel function. Subclasses supply `_first_call`."""
+    """Calls of one kernel function. Subclasses supply `_first_call`, and `_has_new_default`: whether the device of this
+    variant was the default one, and is closed."""
 
     def __cinit__(self):
         self._vectorcall = call_function
@@ -185,7 +188,14 @@ cdef object call_function(object self, PyObject *const *args, size_t flagged, Py
         consts = 0
         used = variant.arrange(given, args, n, keys, &consts)
         if used >= 0 and options + consts == PyTuple_GET_SIZE(keys) and variant.is_unchanged():
-            return variant.kernel.call(given, used, out, grid, iterations, None)
+            try:
+                return variant.kernel.call(given, used, out, grid, iterations, None)
+            except DeviceUnavailableError:
+                if not self._has_new_default(variant):
+                    raise
+                with cython.critical_section(self):
+                    (<FunctionDispatcher>self)._variants = ()
+                break
     return self._first_call(tuple([<object>args[i] for i in range(n)]),
                             {<object>keys[i]: <object>args[n + i] for i in range(len(keys))})
 

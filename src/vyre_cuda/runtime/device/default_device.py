@@ -13,9 +13,9 @@ _opened: list[Device] = []
 def default_device() -> Device:
     """The device on which kernel functions run for NumPy arrays: `Device("auto")`, opened once in a process.
 
-    DeviceUnavailableError: it cannot be opened.
+    If it was closed, another one is opened. DeviceUnavailableError: it cannot be opened.
     """
     with _opening:
-        if not _opened:
-            _opened.append(Device("auto"))
+        if not _opened or _opened[0].is_closed:
+            _opened[:] = [Device("auto")]
         return _opened[0]

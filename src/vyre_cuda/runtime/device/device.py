@@ -85,6 +85,7 @@ class Device(memory.Allocator, Telemetry):
         weakref.finalize(self.context, _hurry, weakref.ref(self.context))
         self._recording = threading.local()
         self._watch_lock = threading.Lock()
+        self.is_closed = False
 
     @property
     def target(self) -> Target:
@@ -397,6 +398,7 @@ class Device(memory.Allocator, Telemetry):
         self._closed()  # not reached after Ctrl-C: the device is still open then
 
     def _closed(self) -> None:
+        self.is_closed = True
         self._kernels.clear()  # on an open device this would wait for their runs
         self.waiter.stop()
 
