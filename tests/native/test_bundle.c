@@ -57,9 +57,10 @@ static void damaged_bundles_are_refused(void) {
 
 static void newer_formats_are_refused_by_name(void) {
   vyc_bundle *bundle = NULL;
-  contents[8]++;
+  const unsigned char format = contents[8];
+  contents[8] = VYC_BUNDLE_FORMAT + 1;
   CHECK(vyc_bundle_open(&bundle, NULL, contents, contents_bytes) == VYC_E_VERSION);
-  contents[8]--;
+  contents[8] = format;
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */

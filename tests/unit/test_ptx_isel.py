@@ -16,7 +16,7 @@ from vyre_cuda.codegen.lowering.legalize import apply_op, has_way
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.errors import InternalError, UnsupportedError
 from vyre_cuda.ir.core.nodes import ORDERS, SCOPES
-from vyre_cuda.ir.core.ops import ATOMICS, AtomicOp, OPS, Op
+from vyre_cuda.ir.core.ops import ATOMICS, OPS, AtomicOp, Op
 from vyre_cuda.ir.core.types import TYPES, Type, bool_
 from vyre_cuda.testing.assembler import assemble
 

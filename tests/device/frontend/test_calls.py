@@ -213,6 +213,7 @@ def test_threads_share_a_function(device: vc.Device) -> None:
 
 def test_a_default_device_that_was_closed_is_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VYRE_CUDA_DEVICE", "emulator")
+    monkeypatch.setattr(default_device, "_opened", [])
     first = vc.default_device()
 
     @vc.kernel
