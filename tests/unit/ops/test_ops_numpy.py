@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -62,6 +63,17 @@ def test_exact_op_on_bf16_equals_the_ufunc_on_its_values(op: str, count_interpre
 
     assert_equal(result, exact.array(result, expected), computed(op, types, columns), columns)
     count_interpreter("ops", op, bf16.name, len(expected))
+
+
+@pytest.mark.parametrize("op", ["floor_divide", "remainder"])
+def test_quotients_of_bf16_are_those_of_f32_rounded(op: str, count_interpreter: Count) -> None:
+    columns = operands((bf16, bf16))
+    wide = [np.array(exact.values(bf16, x), np.float32) for x in columns]
+    with np.errstate(all="ignore"):
+        expected = getattr(np, op)(*wide).astype(ml_dtypes.bfloat16).view(np.uint16)
+
+    assert_equal(bf16, expected, computed(op, (bf16, bf16), columns), columns)
+    count_interpreter("ops", op, bf16.name, expected.size)
 
 
 @pytest.mark.parametrize("type_", [f16, bf16], ids=str)
