@@ -66,7 +66,7 @@ HEAVY = (
 )  # fmt: skip
 # Modules of a start with a warm cache, and the folders that they are in, each an empty module of its own: about a
 # tenth of a millisecond. More are no mistake; they are a decision.
-MOST_MODULES = 68
+MOST_MODULES = 69
 MOST_FOLDERS = 22
 
 

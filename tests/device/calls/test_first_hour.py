@@ -281,3 +281,22 @@ def test_a_mistake_is_refused_and_the_device_goes_on(things: Things, mistake: st
         make(things)
 
     np.testing.assert_array_equal(3 * X, things.kernel(X, X, 2.0))
+
+
+def test_completion_shows_what_users_call(device: vc.Device) -> None:
+    b = vc.Builder("ones")
+    x = b.inout("x", vc.f32)
+    x[vc.global_id.x] = 1.0
+    kernel = device.compile(b.build())
+    array = device.zeros(4, vc.f32)
+    recorded = kernel.record(np.ones(4, np.float32))
+
+    def shown(of: object) -> set[str]:
+        return {name for name in dir(of) if not name.startswith("_")}
+
+    assert {"bind", "launch", "ptx", "submit"} <= shown(kernel)
+    assert not shown(kernel) & {"add_row", "lowered", "plain_arguments", "plan", "scalar", "simple", "submit_plain"}
+    assert shown(kernel.bind(array)) == {"set", "values"}
+    assert shown(recorded) == {"replay", "skipped"}
+    assert not shown(array) & {"buffer", "count", "offset", "release", "typenum"}
+    assert not shown(device) & {"context", "explain", "waiter"}

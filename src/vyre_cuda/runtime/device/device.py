@@ -25,6 +25,7 @@ from vyre_cuda.ir.check.validate import check
 from vyre_cuda.ir.core.program import Program, ProgramSource, program_of
 from vyre_cuda.ir.core.types import TYPES, Type, bf16, by_dtype
 from vyre_cuda.later import later
+from vyre_cuda.runtime.base.completion import without
 from vyre_cuda.runtime.base.device_selection import cuda_driver, emulator_driver, open_driver
 from vyre_cuda.runtime.base.properties import DeviceInfo, DeviceProperties, MemoryStats
 from vyre_cuda.runtime.base.range_names import COMPILE
@@ -415,6 +416,7 @@ class Device(memory.Allocator, Telemetry):
             if sys.version_info >= (3, 11):
                 error.add_note(f"closing the device: {failure}")
 
+    __dir__ = without("context", "explain", "waiter")
     __reduce_ex__ = refuse_pickle
 
     def __repr__(self) -> str:

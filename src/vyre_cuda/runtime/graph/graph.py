@@ -19,6 +19,7 @@ from vyre_cuda._native.memory.adopted import event_on, named_stream, order_strea
 from vyre_cuda.bundles.graphs import RecordedGraph
 from vyre_cuda.bundles.write import bundle
 from vyre_cuda.errors import DeviceUnavailableError, RecordingError
+from vyre_cuda.runtime.base.completion import without
 from vyre_cuda.runtime.base.range_names import REPLAY
 from vyre_cuda.runtime.base.symbol import Symbol
 from vyre_cuda.runtime.graph.bundle_graph import recorded_graph
@@ -390,6 +391,7 @@ class Graph(native.Replayer):
     def __len__(self) -> int:
         return sum(not isinstance(step, RepeatStep) for step in self._steps)
 
+    __dir__ = without("bundled")
     __reduce_ex__ = refuse_pickle
 
     def __bool__(self) -> bool:

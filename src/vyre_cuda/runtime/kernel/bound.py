@@ -9,6 +9,7 @@ from vyre_cuda._native.call.bound import Call
 from vyre_cuda._native.call.plan import Arguments
 from vyre_cuda._native.core.context import refuse_pickle
 from vyre_cuda._native.memory.adopted import named_stream
+from vyre_cuda.runtime.base.completion import without
 from vyre_cuda.runtime.base.range_names import RESIDENT
 from vyre_cuda.runtime.kernel.arguments import all_parameters, device_arguments
 
@@ -49,6 +50,7 @@ class BoundCall(Call):
         kernel = self._kernel
         return device_arguments(kernel.device, kernel.program, (), values, self._stream, self._grid)
 
+    __dir__ = without("set_arguments")
     __reduce_ex__ = refuse_pickle
 
     def __repr__(self) -> str:

@@ -23,6 +23,7 @@ from vyre_cuda.ir.core.nodes import extent_names
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.later import later
 from vyre_cuda.records import dataclass
+from vyre_cuda.runtime.base.completion import without
 from vyre_cuda.runtime.base.properties import KernelAttributes
 from vyre_cuda.runtime.base.range_names import HOST, RESIDENT
 from vyre_cuda.runtime.kernel.assertions import Checks
@@ -322,6 +323,19 @@ class Kernel(Dispatcher):
     def _assertion(self, report: AssertReport) -> Error:
         return self.checks.error(report)
 
+    __dir__ = without(
+        "add_row",
+        "add_steps",
+        "checks",
+        "is_without_body",
+        "lowered",
+        "plain_arguments",
+        "plan",
+        "scalar",
+        "simple",
+        "sizes_and_grid",
+        "submit_plain",
+    )
     __reduce_ex__ = refuse_pickle
 
     def __repr__(self) -> str:

@@ -17,6 +17,7 @@ from vyre_cuda.ir.call import call as calls
 from vyre_cuda.ir.core.nodes import Const, Parameter, Size
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.scalars import bits_of, value_of
+from vyre_cuda.runtime.base.completion import without
 from vyre_cuda.runtime.kernel.arguments import check_iterations
 
 if TYPE_CHECKING:
@@ -167,6 +168,7 @@ class RecordedCall(Recorded):
         self._kernel._refuse_in_recording()
         self._kernel._note((), {})
 
+    __dir__ = without("KEEP", "run")
     __reduce_ex__ = refuse_pickle
 
     def __repr__(self) -> str:

@@ -14,6 +14,7 @@ from vyre_cuda.errors import RecordingError
 from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.ir.core.types import Type, by_dtype
 from vyre_cuda.later import later
+from vyre_cuda.runtime.base.completion import without
 from vyre_cuda.runtime.base.symbol import Symbol
 from vyre_cuda.runtime.memory import transfers
 
@@ -41,6 +42,7 @@ class DeviceArray(Span):
     __array_ufunc__ = None
     __iter__ = None
     __contains__ = None
+    __dir__ = without("buffer", "count", "offset", "release", "typenum")
     __hash__ = Span.__hash__
 
     if TYPE_CHECKING:
