@@ -1,7 +1,7 @@
 """A program with the arguments on which two ways to run it disagreed, as one file of program text.
 
 The arguments are comments of the text: a line `# NAME = BITS ...` for each parameter but the outs, bit patterns in
-hexadecimal, so that anything that reads program text can read the file.
+hexadecimal, behind the shape (`2x3:`) of arrays with several axes, so that anything that reads program text can read the file.
 """
 
 from __future__ import annotations
@@ -52,10 +52,14 @@ def _given(program: Program) -> list[Parameter]:
 
 def _hexadecimal(parameter: Parameter, value: Any) -> list[str]:
     type_ = parameter.type
-    bits: npt.NDArray[Any] = np.atleast_1d(np.asarray(value, type_.dtype)).view(type_.unsigned)
-    return [f"{int(pattern):0{2 * type_.itemsize}x}" for pattern in bits]
+    array: npt.NDArray[Any] = np.atleast_1d(np.asarray(value, type_.dtype))
+    bits = np.ascontiguousarray(array).reshape(-1).view(type_.unsigned)
+    shape = ["x".join(map(str, array.shape)) + ":"] if array.ndim > 1 else []
+    return shape + [f"{int(pattern):0{2 * type_.itemsize}x}" for pattern in bits]
 
 
 def _value(parameter: Parameter, text: str) -> Any:
-    array = from_bits(parameter.type, [int(word, 16) for word in text.split()])
+    words = text.split()
+    shape = words.pop(0)[:-1].split("x") if words and words[0].endswith(":") else ["-1"]
+    array = from_bits(parameter.type, [int(word, 16) for word in words]).reshape([int(n) for n in shape])
     return array[0] if parameter.kind == "scalar" else array
