@@ -92,7 +92,7 @@ void test_refusals_name_line_and_cause() {
   refuses("cvt.f32.bf16 %f1, %h1;", "requires .target sm_90");
   refuses("ld.relaxed.global.u32 %r1, [%rd];", "requires a scope");
   refuses("ld.param.u64 %rd1, [data+8];", "outside parameter");
-  refuses(".local .b8 stack[16];", "unknown directive '.local'");
+  refuses(".callprototype stack[16];", "unknown directive '.callprototype'");
 }
 
 void test_newer_version_is_told_apart() {

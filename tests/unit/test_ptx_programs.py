@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -65,6 +66,24 @@ def test_equal_expressions_are_evaluated_once_whether_or_not_they_are_one_object
     assert lower(built, Target.parse("sm_90")).ptx == lower(vc.parse(built.text()), Target.parse("sm_90")).ptx
     assert parsed.count("ld.global.f32") == 2
     assert parsed.count("sub.rn.f32") == 1
+
+
+@pytest.mark.parametrize("array", ["table", "inout", "local"])
+def test_passes_share_a_load_whether_or_not_it_is_one_object(array: str) -> None:
+    b = vc.Builder("p", block=32)
+    x = b.inout("x", vc.i32)
+    if array == "table":
+        t = b.table("t", np.array([1, 2, 3], np.int32))
+    else:
+        t = x if array == "inout" else b.local("t", vc.i32, 3)
+    i = b.let("i", vc.global_id.x)
+    element = vc.u8(t[i + vc.u32(1)])
+    b.assert_((element <= 7) | (element > 7), "never")
+    program = b.build()
+    parsed = vc.parse(program.text())
+
+    assert optimize(program) == optimize(parsed)
+    assert optimize(parsed).text().count("load") == 1
 
 
 @pytest.mark.thin

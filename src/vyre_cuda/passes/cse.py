@@ -2,8 +2,8 @@
 
 Values are numbered in the order of the program: equal numbers mean equal bits. A value is available as long as what
 made it is in scope. A var has the number of its last assigned value, and a new one where paths with different
-assignments meet. Loads of `in` buffers count as computed values; every other load gives a value of its own. A value
-that is needed again and that no let holds gets a let before the statement that computes it first.
+assignments meet. Loads of `in` buffers and tables count as computed values; any other load does within its statement.
+A value that is needed again and that no let holds gets a let before the statement that computes it first.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from vyre_cuda.passes.rebuild import (
     assigned,
     at,
     has_load,
+    read_only,
     unless_same,
     with_bodies,
     with_body,
@@ -83,7 +84,7 @@ class _Sharing:
     def __init__(self, program: Program, keep_checks: bool) -> None:
         self._names = Names(program)
         self._keep_checks = keep_checks
-        self._readable = {p.name for p in program.parameters if p.kind == "in"}
+        self._constant = read_only(program)
         self._numbers: dict[Hashable, int] = {}
         self._count = 0
         self._leaves: dict[int, Expr] = {}  # values that a constant or a scalar has
@@ -228,10 +229,9 @@ class _Sharing:
             case Position():
                 return self._numbered(("position", *[self._number(index) for index in expr.indices]))
             case Load():
-                key = ("load", expr.buffer, self._number(expr.index))
-                if expr.buffer not in self._readable:
-                    number = self._of[id(expr)] = self._fresh()
-                    return number
+                # Nothing is written while the operands of one statement are computed.
+                when = None if expr.buffer in self._constant else self._statement
+                key = ("load", expr.buffer, self._number(expr.index), when)
             case Scalar():
                 return self._leaf(expr.name, expr)
             case Size():

@@ -30,6 +30,7 @@ from vyre_cuda.passes.rebuild import (
     NESTING,
     Names,
     is_same,
+    read_only,
     unless_same,
     with_bodies,
     with_body,
@@ -40,7 +41,7 @@ from vyre_cuda.passes.rebuild import (
 
 def hoist_invariants(program: Program, *, move_loads: bool = True) -> Program:
     """The program with loop invariants moved out. `move_loads`: a load out of bounds is harmless."""
-    readable = {p.name for p in program.parameters if p.kind == "in"} if move_loads else set()
+    readable = read_only(program) if move_loads else set()
     return with_body(program, _Hoister(Names(program), readable).body(program.body))
 
 

@@ -1,7 +1,8 @@
 """A program with the arguments on which two ways to run it disagreed, as one file of program text.
 
 The arguments are comments of the text: a line `# NAME = BITS ...` for each parameter but the outs, bit patterns in
-hexadecimal, behind the shape (`2x3:`) of arrays with several axes, so that anything that reads program text can read the file.
+hexadecimal, behind the shape (`2x3:`) of arrays with several axes, so that anything that reads program text can read
+the file.
 """
 
 from __future__ import annotations
