@@ -322,3 +322,14 @@ def test_no_colors_without_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixt
     main(["check", write(tmp_path, "broken.vir", BROKEN)])
 
     assert "\x1b" not in "".join(capsys.readouterr())
+
+
+def test_an_interrupt_that_a_callback_swallows_ends_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the callbacks of Python's import locks do, where Ctrl-C now and then arrives."""
+    held = "import time\nclass Held:\n    def __del__(self):\n        raise KeyboardInterrupt\n\n"
+    swallowed = held + "Held()\ntime.sleep(60)\n"
+
+    assert main(["check", write(tmp_path, "two.py", swallowed + TWO_PROGRAMS), "--program", "first"]) == 130
+    assert "interrupted" in capsys.readouterr().err

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import vyre_cuda as vc
-from vyre_cuda.cli import bench, bundle, cache, demo, doctor, explain, info, programs, run
+from vyre_cuda.cli import bench, bundle, cache, demo, doctor, explain, info, interrupts, programs, run
 from vyre_cuda.cli.console import Console
 from vyre_cuda.cli.failures import UsageError, text_of
 from vyre_cuda.cli.values import FORMS
@@ -35,7 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _options(sys.argv[1:] if argv is None else argv)
     console = Console(json=options.json)
     try:
-        code = _dispatch(console, options)
+        with interrupts.repeated():
+            code = _dispatch(console, options)
         sys.stdout.flush()
         return code
     except UsageError as error:

@@ -2,8 +2,9 @@
 
 Values are numbered in the order of the program: equal numbers mean equal bits. A value is available as long as what
 made it is in scope. A var has the number of its last assigned value, and a new one where paths with different
-assignments meet. Loads of `in` buffers and tables count as computed values; any other load does within its statement.
-A value that is needed again and that no let holds gets a let before the statement that computes it first.
+assignments meet. Loads of `in` buffers and tables count as computed values; every other load gives a
+value of its own. A value that is needed again and that no let holds gets a let before the statement that computes it
+first.
 """
 
 from __future__ import annotations
@@ -229,9 +230,10 @@ class _Sharing:
             case Position():
                 return self._numbered(("position", *[self._number(index) for index in expr.indices]))
             case Load():
-                # Nothing is written while the operands of one statement are computed.
-                when = None if expr.buffer in self._constant else self._statement
-                key = ("load", expr.buffer, self._number(expr.index), when)
+                key = ("load", expr.buffer, self._number(expr.index))
+                if expr.buffer not in self._constant:
+                    number = self._of[id(expr)] = self._fresh()
+                    return number
             case Scalar():
                 return self._leaf(expr.name, expr)
             case Size():
