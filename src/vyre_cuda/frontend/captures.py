@@ -6,7 +6,7 @@ A program is built from their values; a call compares them with those of its pro
 from __future__ import annotations
 
 import os
-import sysconfig
+import site
 from collections.abc import Iterator
 from enum import Enum
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
@@ -17,9 +17,8 @@ import numpy as np
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.records import dataclass
 
-_LIBRARIES = tuple(
-    {os.path.join(path, "") for path in map(sysconfig.get_path, ("stdlib", "purelib", "platlib")) if path}
-)
+# `sysconfig` knows these folders too, but takes a millisecond to load.
+_LIBRARIES = tuple(os.path.join(path, "") for path in (os.path.dirname(os.__file__), *site.getsitepackages()))
 _PLAIN = (bool, int, float, complex, str, bytes, np.generic, type(None))
 _FIXED = (Type, type, FunctionType, BuiltinFunctionType, ModuleType, TypeVar, np.ufunc, Enum)
 

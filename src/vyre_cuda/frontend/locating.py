@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import os
 import sys
 from collections.abc import Iterable
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from vyre_cuda.errors import Diagnostic, ProgramError
 from vyre_cuda.frontend.rewriting.syntax import located
 from vyre_cuda.frontend.source import text_between
+from vyre_cuda.later import later
+
+if TYPE_CHECKING:
+    import difflib
+else:
+    difflib = later("difflib")
 
 # What a body may raise while it runs to build a program; other exceptions are the user's own.
 BUILD_ERRORS = (

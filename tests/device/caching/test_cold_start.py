@@ -64,6 +64,10 @@ HEAVY = (
     "importlib.metadata", "json", "ml_dtypes", "numpy.ma", "numpy.testing", "numpy.typing", "pathlib",
     "subprocess", "tempfile", "urllib",
 )  # fmt: skip
+# Of the lowering, what only some programs need.
+SELDOM = tuple(
+    f"codegen.lowering.{name}" for name in ("division", "floor_division", "narrow_atomics", "powers", "steps")
+)  # fmt: skip
 # Modules of a start with a warm cache, and the folders that they are in, each an empty module of its own: about a
 # tenth of a millisecond. More are no mistake; they are a decision.
 MOST_MODULES = 69
@@ -98,6 +102,11 @@ def cold_and_warm_with_chosen_block(
 GENERATOR = """
 import json, sys
 import vyre_cuda.runtime.kernel.lowering, vyre_cuda.descriptors.stored
+from vyre_cuda import Builder, f32, sin
+b = Builder("all")
+x = b.inout("x", f32)
+x[0] = sin(x[0])
+vyre_cuda.ptx(b.build())
 print(json.dumps(sorted(sys.modules)))
 """
 # Rooms and modules that change nothing of what is stored.
@@ -152,6 +161,37 @@ def test_a_program_is_built_without_device_and_lowering(cold_and_warm):
 def test_a_first_compilation_loads_passes_and_lowering(cold_and_warm):
     assert cold_and_warm[0]["compiles"] == 1
     assert {"passes.pipeline", "codegen.lower"} <= set(own(cold_and_warm[0]["kernel"]))
+
+
+def test_a_first_compilation_loads_no_mathematics_without_need(cold_and_warm):
+    names = own(cold_and_warm[0]["kernel"])
+
+    assert [name for name in names if name.partition(".")[0] == "functions" or name in SELDOM] == []
+
+
+FUNCTION = """
+import sys
+import numpy as np
+before = set(sys.modules)
+import vyre_cuda as vc
+
+@vc.kernel
+def twice(x: vc.InOut[vc.f32]):
+    x[vc.global_id.x] *= 2
+
+twice.program()
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+
+
+def test_a_kernel_function_loads_nothing_heavy(tmp_path):
+    file = tmp_path / "twice.py"
+    file.write_text("import json" + FUNCTION)
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, check=True)
+    loaded = json.loads(done.stdout)
+
+    assert "vyre_cuda.frontend.captures" in loaded
+    assert [name for name in loaded if name in (*HEAVY, "difflib", "sysconfig")] == []
 
 
 def test_a_later_process_loads_neither_passes_nor_lowering(cold_and_warm):

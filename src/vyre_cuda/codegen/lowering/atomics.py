@@ -7,11 +7,19 @@ the acquiring half of its order, a store the releasing one.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from vyre_cuda.codegen.forms.isel import BITS, MACHINE_TYPE
-from vyre_cuda.codegen.lowering import floats, narrow_atomics
+from vyre_cuda.codegen.lowering import floats
 from vyre_cuda.codegen.lowering.isel_memory import AtomicForm, Index, Memory, Place
 from vyre_cuda.errors import InternalError
 from vyre_cuda.ir.core.ops import ATOMICS
+from vyre_cuda.later import later
+
+if TYPE_CHECKING:
+    from vyre_cuda.codegen.lowering import narrow_atomics
+else:
+    narrow_atomics = later("vyre_cuda.codegen.lowering.narrow_atomics")
 
 SCOPE = {"block": "cta", "device": "gpu", "system": "sys"}
 # Orders that `red` can have.

@@ -7,13 +7,23 @@ type) of the op table is lowered in one way: the instruction of that name, or a 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
 
-from vyre_cuda.codegen.lowering import casts, division, floats, floor_division, halves, integers, powers
-from vyre_cuda.codegen.lowering.steps import lower_function
+from vyre_cuda.codegen.lowering import casts, floats, halves, integers
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.errors import InternalError
 from vyre_cuda.ir.core.ops import FUNCTIONS, OPS
-from vyre_cuda.ir.core.types import FLOATS, INTEGERS, NUMBERS, TYPES, Type, bf16, bool_, f16
+from vyre_cuda.ir.core.types import NUMBERS, Type, bf16, f16
+from vyre_cuda.later import functions_of
+
+if TYPE_CHECKING:
+    from vyre_cuda.codegen.lowering import division, floor_division, powers, steps
+else:
+    division = functions_of("vyre_cuda.codegen.lowering.division")
+    floor_division = functions_of("vyre_cuda.codegen.lowering.floor_division")
+    powers = functions_of("vyre_cuda.codegen.lowering.powers")
+    steps = functions_of("vyre_cuda.codegen.lowering.steps")
 
 Way = Callable[..., int]  # (builder, operands...) -> value
 
@@ -24,7 +34,7 @@ def apply_op(b: Builder, op: str, result: Type, source: Type, operands: Sequence
         return casts.cast(b, source, result, operands[0])
     if op == "bitcast":
         return casts.bitcast(b, source, result, operands[0])
-    way = _WAYS.get((op, source))
+    way = _ways(source).get(op)
     if way is None:
         raise InternalError(f"{op} of {source} has neither an instruction nor a sequence")
     return way(b, *operands)
@@ -95,89 +105,85 @@ _COMPARISONS = ("equal", "not_equal", "less", "less_equal")
 _TO_INTEGRAL = ("floor", "ceil", "trunc", "rint")
 _HALVES = (f16, bf16)
 
-_WAYS: dict[tuple[str, Type], Way] = {}
 
-
-def _put_integers() -> None:
-    for type_ in INTEGERS:
-        for op in _ARITHMETIC:
-            _WAYS[op, type_] = _narrowed(op, type_)
-        if type_.kind == "unsigned":
-            _WAYS["absolute", type_] = _identity
-        for op in ("floor_divide", "remainder", "trunc_divide", "fmod"):
-            _WAYS[op, type_] = _then_narrowed(getattr(division, op), type_)
-        for op in ("left_shift", "right_shift"):
-            _WAYS[op, type_] = _named_and_typed(integers.shift, op, type_)
-        for op in ("rotate_left", "rotate_right"):
-            _WAYS[op, type_] = _named_and_typed(integers.rotate, op, type_)
-        for op in ("bitwise_and", "bitwise_or", "bitwise_xor", "minimum", "maximum"):
-            _WAYS[op, type_] = _plain(op)
-        _WAYS["invert", type_] = _narrowed("invert", type_)
-        for function in (
-            integers.bitwise_count,
-            integers.count_leading_zeros,
-            integers.count_trailing_zeros,
-            integers.reverse_bits,
-            integers.multiply_high,
-            integers.add_saturate,
-            integers.subtract_saturate,
-            integers.sign,
-            powers.integer_power,
-        ):
-            _WAYS[function.__name__, type_] = _typed(function, type_)
-
-
-def _put_floats() -> None:
-    for type_ in FLOATS:
-        half = type_ in _HALVES
-        same = _plain if half else _in_mode  # a half is computed in ieee
-        for op in ("add", "subtract", "multiply", "divide", "reciprocal", "sqrt"):
-            _WAYS[op, type_] = _rounded(op, type_) if half else _in_mode(op)
-        for op in ("negative", "absolute", "fmin", "fmax", *_TO_INTEGRAL):
-            _WAYS[op, type_] = same(op)
-        _WAYS["fma", type_] = _typed(halves.fma, type_) if half else _in_mode("fma")
-        _WAYS["fmod", type_] = floats.fmod_ieee if half else floats.fmod
-        _WAYS["floor_divide", type_] = _typed(floor_division.floor_divide, type_)
-        _WAYS["remainder", type_] = _typed(floor_division.remainder, type_)
-        for op in ("minimum", "maximum"):
-            _WAYS[op, type_] = _named(floats.nan_propagating_ieee if half else floats.nan_propagating, op)
-        for function in (floats.isnan, floats.isinf, floats.isfinite, floats.signbit, floats.sign):
-            _WAYS[function.__name__, type_] = function
-        _WAYS["copysign", type_] = _plain("copysign")
-        _WAYS["nextafter", type_] = _typed(floats.nextafter, type_)
-    _WAYS["signbit", f16] = halves.signbit
-    _WAYS["copysign", f16] = halves.copysign
-
-
-def _put_others() -> None:
-    for op in ("logical_and", "logical_or", "logical_xor", "logical_not"):
-        _WAYS[op, bool_] = _plain(op)
-    for type_ in NUMBERS:
-        same = _in_mode if type_.is_float and type_ not in _HALVES else _plain
-        for op in _COMPARISONS:
-            _WAYS[op, type_] = same(op)
-        _WAYS["greater", type_] = _swapped(same("less"))
-        _WAYS["greater_equal", type_] = _swapped(same("less_equal"))
-    _WAYS["equal", bool_] = _bool_equal
-    _WAYS["not_equal", bool_] = _plain("logical_xor")
-    for type_ in TYPES:
-        _WAYS["where", type_] = _plain("where")
-    _WAYS["where", bool_] = _bool_where
-    _WAYS["where", f16] = halves.where
-
-
-def _put_functions() -> None:
+@cache
+def _ways(type_: Type) -> dict[str, Way]:
+    """How each op is lowered for operands of a type; made for the types that a process uses."""
+    ways: dict[str, Way] = {"where": _plain("where")}
+    if type_ in NUMBERS:
+        ways |= _of_floats(type_) if type_.is_float else _of_integers(type_)
+        ways |= _comparisons(type_)
+    else:
+        ways |= _of_bools()
+    if type_ is f16:
+        ways |= {"signbit": halves.signbit, "copysign": halves.copysign, "where": halves.where}
     for name in FUNCTIONS:
-        for type_ in OPS[name].types:
-            _WAYS[name, type_] = _named_and_typed(lower_function, name, type_)
+        if type_ in OPS[name].types:
+            ways[name] = _named_and_typed(steps.lower_function, name, type_)
+    return ways
 
 
-_put_integers()
-_put_floats()
-_put_others()
-_put_functions()
+def _of_integers(type_: Type) -> dict[str, Way]:
+    ways = {op: _narrowed(op, type_) for op in (*_ARITHMETIC, "invert")}
+    if type_.kind == "unsigned":
+        ways["absolute"] = _identity
+    for op in ("floor_divide", "remainder", "trunc_divide", "fmod"):
+        ways[op] = _then_narrowed(getattr(division, op), type_)
+    for op in ("left_shift", "right_shift"):
+        ways[op] = _named_and_typed(integers.shift, op, type_)
+    for op in ("rotate_left", "rotate_right"):
+        ways[op] = _named_and_typed(integers.rotate, op, type_)
+    for op in ("bitwise_and", "bitwise_or", "bitwise_xor", "minimum", "maximum"):
+        ways[op] = _plain(op)
+    for function in (
+        integers.bitwise_count,
+        integers.count_leading_zeros,
+        integers.count_trailing_zeros,
+        integers.reverse_bits,
+        integers.multiply_high,
+        integers.add_saturate,
+        integers.subtract_saturate,
+        integers.sign,
+    ):
+        ways[function.__name__] = _typed(function, type_)
+    ways["integer_power"] = _typed(powers.integer_power, type_)
+    return ways
+
+
+def _of_floats(type_: Type) -> dict[str, Way]:
+    half = type_ in _HALVES
+    same = _plain if half else _in_mode  # a half is computed in ieee
+    ways = {
+        op: _rounded(op, type_) if half else _in_mode(op)
+        for op in ("add", "subtract", "multiply", "divide", "reciprocal", "sqrt")
+    }
+    ways |= {op: same(op) for op in ("negative", "absolute", "fmin", "fmax", *_TO_INTEGRAL)}
+    ways["fma"] = _typed(halves.fma, type_) if half else _in_mode("fma")
+    ways["fmod"] = floats.fmod_ieee if half else floats.fmod
+    ways["floor_divide"] = _typed(floor_division.floor_divide, type_)
+    ways["remainder"] = _typed(floor_division.remainder, type_)
+    for op in ("minimum", "maximum"):
+        ways[op] = _named(floats.nan_propagating_ieee if half else floats.nan_propagating, op)
+    for function in (floats.isnan, floats.isinf, floats.isfinite, floats.signbit, floats.sign):
+        ways[function.__name__] = function
+    ways["copysign"] = _plain("copysign")
+    ways["nextafter"] = _typed(floats.nextafter, type_)
+    return ways
+
+
+def _comparisons(type_: Type) -> dict[str, Way]:
+    same = _in_mode if type_.is_float and type_ not in _HALVES else _plain
+    ways = {op: same(op) for op in _COMPARISONS}
+    ways["greater"] = _swapped(same("less"))
+    ways["greater_equal"] = _swapped(same("less_equal"))
+    return ways
+
+
+def _of_bools() -> dict[str, Way]:
+    ways = {op: _plain(op) for op in ("logical_and", "logical_or", "logical_xor", "logical_not")}
+    return {**ways, "equal": _bool_equal, "not_equal": _plain("logical_xor"), "where": _bool_where}
 
 
 def has_way(op: str, type_: Type) -> bool:
     """Whether the op is lowered for operands of this type."""
-    return op in ("cast", "bitcast") or (op, type_) in _WAYS
+    return op in ("cast", "bitcast") or op in _ways(type_)

@@ -8,6 +8,7 @@ and wrapping are valid results here.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,7 +16,12 @@ from vyre_cuda.ir.core.ops import FUNCTIONS
 from vyre_cuda.ir.core.types import Type, bf16, f16
 from vyre_cuda.ir.semantics import casts, floats, half, ints
 from vyre_cuda.ir.semantics.bits import Array, constant
-from vyre_cuda.ir.semantics.steps import function_on_arrays
+from vyre_cuda.later import later
+
+if TYPE_CHECKING:
+    from vyre_cuda.ir.semantics import steps
+else:
+    steps = later("vyre_cuda.ir.semantics.steps")
 
 __all__ = ["CASTS", "Array", "apply", "constant", "function"]
 
@@ -33,7 +39,7 @@ def apply(op: str, source: Type, result: Type, operands: Sequence[Array]) -> Arr
 def function(op: str, type_: Type) -> Callable[..., Array]:
     """The function that computes an op other than a cast on operands of one type. KeyError if there is no such row."""
     if op in FUNCTIONS:
-        return function_on_arrays(op, type_)
+        return steps.function_on_arrays(op, type_)
     if type_ is bf16:
         return half.BF16[op]
     if type_.is_float:
