@@ -1,4 +1,4 @@
-"""Writes docs/c-reference.md from the comments of csrc/include/vyre_cuda.h.
+"""Writes docs/c-reference.md from the comments of csrc/include/vyre_cuda.h and the headers that it includes.
 
 Run it after a change of the header: `python docs/c_reference.py`. With --check nothing is written, and the exit code is
 1 when the page is not what this would write.
@@ -39,6 +39,17 @@ class Item(NamedTuple):
         return found[1] if found else None
 
 
+def whole(path: Path) -> str:
+    """The header with the text of those that it includes, in their order, in place of the includes."""
+    text = path.read_text(encoding="utf-8")
+    return re.sub(r'^#include "(vyre_cuda/.*)"$', lambda found: _body(path.parent / found[1]), text, flags=re.MULTILINE)
+
+
+def _body(path: Path) -> str:
+    text = path.read_text(encoding="utf-8")
+    return text[text.index("*/") + 2 :]
+
+
 def introduction(header: str) -> str:
     """The comment at the head of the header."""
     return _text(header[: header.index("*/") + 2])
@@ -61,7 +72,7 @@ def items(header: str) -> Iterator[Section | Item]:
             comment, at = _text("\n".join(lines[at:end])), end
         else:
             end = _end(lines, at)
-            if not line.startswith(("#define VYC_API", "#define VYRE_CUDA_H")):
+            if not line.startswith(("#define VYC_API", "#define VYRE_CUDA_")):
                 yield Item(comment, "\n".join(lines[at:end]))
             comment, at = "", end
 
@@ -152,7 +163,7 @@ def page(header: str) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     check = "--check" in (sys.argv[1:] if argv is None else argv)
-    after = page(HEADER.read_text(encoding="utf-8"))
+    after = page(whole(HEADER))
     if PAGE.exists() and PAGE.read_text(encoding="utf-8") == after:
         return 0
     if check:

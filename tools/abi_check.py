@@ -18,7 +18,7 @@ from pathlib import Path
 from abi_table import Field, NotUnderstood, Struct, Table, of_header
 
 ROOT = Path(__file__).resolve().parents[1]
-_HEADER, _BUILD = "csrc/include/vyre_cuda.h", "CMakeLists.txt"
+_HEADERS, _HEADER, _BUILD = "csrc/include", "vyre_cuda.h", "CMakeLists.txt"
 
 
 @dataclass(slots=True)
@@ -92,9 +92,16 @@ def _read(commit: str | None, path: str) -> str:
 
 def _table(commit: str | None) -> Table:
     with tempfile.TemporaryDirectory() as folder:
-        header = Path(folder, "vyre_cuda.h")
-        header.write_text(_read(commit, _HEADER))
-        return of_header(header)
+        if commit is None:
+            return of_header(ROOT / _HEADERS / _HEADER)
+        command = ["git", "-C", str(ROOT), "archive", "--format=tar", commit, _HEADERS]
+        archive = subprocess.run(command, capture_output=True, check=True).stdout
+        subprocess.run(["tar", "-xf", "-", "-C", folder], input=archive, check=True)
+        return of_header(Path(folder, _HEADERS, _HEADER))
+
+
+def _text(output: str | bytes | None) -> str:
+    return (output.decode() if isinstance(output, bytes) else output or "").strip()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -107,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         changes = compare(_table(options.a), _table(options.b))
         names = [soversion(_read(commit, _BUILD)) for commit in (options.a, options.b)]
     except subprocess.CalledProcessError as error:
-        print(f"{' '.join(error.cmd)}: {(error.stderr or '').strip()}", file=sys.stderr)
+        print(f"{' '.join(error.cmd)}: {_text(error.stderr)}", file=sys.stderr)
         return 2
     except NotUnderstood as error:
         print(f"not understood: {error}", file=sys.stderr)

@@ -15,6 +15,7 @@ import vyre_cuda as vc
 ROOT = Path(__file__).parents[2]
 LIBRARY = Path(vc.get_library_dir()) / f"libvyre_cuda.so.{vc.__version__.rpartition('.')[0]}"
 HEADER = Path(vc.get_include()) / "vyre_cuda.h"
+PARTS = sorted((HEADER.parent / "vyre_cuda").glob("*.h"))
 PACKAGE = Path(vc.__file__).parent
 CYTHON = (*PACKAGE.glob("_native/*/c_*.pxd"), PACKAGE / "c_api.pxd")
 LISTED = (ROOT / "csrc" / "symbols.txt").read_text().split()
@@ -43,7 +44,8 @@ def test_the_library_says_its_version_to_the_loader() -> None:
 
 
 def test_every_function_of_the_header_is_exported() -> None:
-    declared = re.findall(r"^VYC_API\s[^;(]*?(\w+)\(", HEADER.read_text(), re.MULTILINE)
+    text = "".join(part.read_text() for part in PARTS)
+    declared = re.findall(r"^VYC_API\s[^;(]*?(\w+)\(", text, re.MULTILINE)
 
     assert sorted(declared) == LISTED
 
@@ -67,19 +69,16 @@ def test_every_entry_of_the_changelog_tells_about_the_abi() -> None:
 @pytest.mark.parametrize(
     ("compiler", "standard", "suffix"), [("cc", "c11", "c"), ("c++", "c++17", "cpp")], ids=["c11", "cpp17"]
 )
-def test_the_header_compiles_alone(tmp_path: Path, compiler: str, standard: str, suffix: str) -> None:
-    source = tmp_path / f"host.{suffix}"
-    source.write_text('#include "vyre_cuda.h"\nint main(void) { return (int)vyc_version() == 0; }\n')
+def test_each_header_compiles_alone(tmp_path: Path, compiler: str, standard: str, suffix: str) -> None:
     warnings = ["-Wall", "-Wextra", "-pedantic", "-Werror"]
+    for name in ("vyre_cuda.h", *(f"vyre_cuda/{part.name}" for part in PARTS)):
+        source = tmp_path / f"host.{suffix}"
+        source.write_text(f'#include "{name}"\nint main(void) {{ return (int)vyc_version() == 0; }}\n')
+        command = [compiler, f"-std={standard}", *warnings, f"-I{HEADER.parent}", "-fsyntax-only", str(source)]
 
-    done = subprocess.run(
-        [compiler, f"-std={standard}", *warnings, f"-I{HEADER.parent}", "-c", str(source), "-o", str(tmp_path / "o")],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
 
-    assert done.returncode == 0, done.stderr
+        assert done.returncode == 0, f"{name}: {done.stderr}"
 
 
 def test_a_c_host_links_and_runs(tmp_path: Path) -> None:

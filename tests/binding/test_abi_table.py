@@ -77,7 +77,8 @@ def test_the_interface_is_the_recorded_one(request: pytest.FixtureRequest) -> No
 
 def test_the_record_has_all_functions_and_every_enumerator_has_its_value() -> None:
     recorded = importlib.import_module("abi_table").of_text(RECORDED.read_text())
-    text = re.sub(r"/\*.*?\*/", "", (Path(vc.get_include()) / "vyre_cuda.h").read_text(), flags=re.DOTALL)
+    parts = sorted((Path(vc.get_include()) / "vyre_cuda").glob("*.h"))
+    text = re.sub(r"/\*.*?\*/", "", "".join(part.read_text() for part in parts), flags=re.DOTALL)
     enumerators = [
         name.strip()
         for body in re.findall(r"enum(?: \w+)? \{(.*?)\}", text, re.DOTALL)

@@ -86,6 +86,7 @@ def test_the_wheel_has_what_others_build_on_and_no_sources(wheel: Path) -> None:
         "vyre_cuda/c_api.pxd",
         "vyre_cuda/_native/core/c_api.pxd",
         "vyre_cuda/include/vyre_cuda.h",
+        "vyre_cuda/include/vyre_cuda/kernel.h",
         "vyre_cuda/lib/libvyre_cuda.so",
         f"vyre_cuda/lib/{SONAME}",
         "vyre_cuda/lib/libvyre_cuda_emulator.so",

@@ -60,7 +60,7 @@ def test_the_c_reference_is_current(c_reference: ModuleType, capsys: pytest.Capt
 
 
 def test_the_c_reference_has_every_exported_function(c_reference: ModuleType) -> None:
-    page = c_reference.page(c_reference.HEADER.read_text(encoding="utf-8"))
+    page = c_reference.page(c_reference.whole(c_reference.HEADER))
     described = re.findall(r"^### `(\w+)`\n\n```c\n(?:VYC_API|static inline) ", page, re.MULTILINE)
 
     assert {*(ROOT / "csrc" / "symbols.txt").read_text().split()} - {*described} == set()

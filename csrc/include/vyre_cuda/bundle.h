@@ -1,0 +1,353 @@
+/* Bundles: compiled programs and graphs in a file.
+ * Part of vyre_cuda.h, whose head has the rules for all functions. */
+#ifndef VYRE_CUDA_BUNDLE_H
+#define VYRE_CUDA_BUNDLE_H
+
+#include "kernel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- bundles: compiled programs in a file --------------------------------------------------- */
+
+/* The format that this library reads and `vc.bundle` writes. */
+#define VYC_BUNDLE_FORMAT 2u
+
+typedef struct vyc_bundle vyc_bundle;
+typedef struct vyc_bundled_kernel vyc_bundled_kernel;
+
+/* Read and check a bundle: the file `path`, or if path is NULL the `bytes` at `data`, which are
+ * copied. Needs no driver. Everything in it is checked except the device code itself, which runs
+ * with the rights of the process; so trust a bundle as you would trust a library. VYC_E_FILE: the
+ * file cannot be read. VYC_E_FORMAT: not a bundle, truncated, damaged (the digest differs) or
+ * inconsistent. VYC_E_VERSION: a newer format. VYC_E_MEMORY. */
+VYC_API vyc_status vyc_bundle_open(vyc_bundle **bundle_out, const char *path, const void *data,
+                                   size_t bytes);
+/* Objects loaded from it hold their own references. */
+VYC_API void vyc_bundle_release(vyc_bundle *bundle);
+
+typedef struct vyc_bundle_info {
+  uint32_t struct_size;
+  uint32_t format_version;
+  uint32_t producer; /* vyc_version of who wrote it */
+  uint32_t kernel_count;
+  uint32_t graph_count;
+  uint32_t reserved;
+  uint64_t bytes;
+  uint8_t digest[32]; /* BLAKE2b-256 of the file with the digest as zeros */
+} vyc_bundle_info;
+
+/* The contents of the file's header. */
+VYC_API vyc_status vyc_bundle_info_get(vyc_bundle *bundle, vyc_bundle_info *info_out);
+
+enum { /* vyc_bundle_parameter.role, beside VYC_ROLE_IN, _INOUT and _OUT */
+       VYC_ROLE_SCALAR = 4
+};
+
+enum { /* types of elements and scalars; a bool is a byte of 0 or 1, bf16 the upper half of f32 */
+       VYC_TYPE_BOOL = 1,
+       VYC_TYPE_U8 = 2,
+       VYC_TYPE_I8 = 3,
+       VYC_TYPE_U16 = 4,
+       VYC_TYPE_I16 = 5,
+       VYC_TYPE_U32 = 6,
+       VYC_TYPE_I32 = 7,
+       VYC_TYPE_U64 = 8,
+       VYC_TYPE_I64 = 9,
+       VYC_TYPE_F16 = 10,
+       VYC_TYPE_BF16 = 11,
+       VYC_TYPE_F32 = 12,
+       VYC_TYPE_F64 = 13
+};
+
+enum { /* vyc_bundle_kernel.flags */
+       VYC_KERNEL_WHOLE_PROGRAM = 1u /* `program` has the body, not the signature alone */
+};
+
+/* Texts and bytes that these structs point to live as long as the bundle. */
+typedef struct vyc_bundle_kernel {
+  uint32_t struct_size;
+  uint32_t flags; /* VYC_KERNEL_... */
+  const char *name; /* of the program; unique among the kernels of the bundle */
+  const char *precision;
+  const char *bounds;
+  uint32_t block[3]; /* threads of a block */
+  uint32_t index_bits; /* n: at most 2^n - 1 elements per buffer, 2^n threads per axis; 31, 32, 63
+                          or 64, of which 31 and 63 mean that ids and sizes are signed */
+  uint32_t axes; /* for which the work is known; 0: each call brings a grid */
+  uint32_t parameter_count;
+  uint32_t buffer_count;
+  uint32_t scalar_count;
+  uint32_t variant_count;
+  uint32_t reserved;
+  const void *program; /* wire bytes for vc.Program.from_bytes */
+  uint64_t program_bytes;
+  uint8_t fingerprint[32]; /* vc.Program.fingerprint of the whole program */
+  double max_ulp; /* what it was compiled with; 0: left to the precision */
+} vyc_bundle_kernel;
+
+/* VYC_E_INVALID after the last. */
+VYC_API vyc_status vyc_bundle_kernel_get(vyc_bundle *bundle, vyc_bundle_kernel *kernel_out,
+                                         uint32_t index);
+/* VYC_E_INVALID: no kernel of this name; the message lists the existing ones. */
+VYC_API vyc_status vyc_bundle_kernel_find(vyc_bundle *bundle, uint32_t *index_out,
+                                          const char *name);
+
+typedef struct vyc_bundle_parameter {
+  uint32_t struct_size;
+  uint32_t role; /* VYC_ROLE_... */
+  const char *name;
+  uint32_t type; /* VYC_TYPE_... */
+  uint32_t element_bytes;
+  uint32_t slot; /* its number among the buffers (vyc_run.arguments) or among the scalars */
+  uint32_t is_sized; /* 1: the size of an out follows from the other arguments; so do the size that
+                        an in or inout must have, and the value of an extent */
+} vyc_bundle_parameter;
+
+/* Parameter `index`, in declared order, of a kernel. The extents of buffers that are declared with
+ * several axes follow, axis by axis: scalars with names such as "x.0", which each call passes. */
+VYC_API vyc_status vyc_bundle_parameter_get(vyc_bundle *bundle, vyc_bundle_parameter *parameter_out,
+                                            uint32_t kernel, uint32_t index);
+
+/* The code of a kernel for one GPU generation, in ascending order. */
+typedef struct vyc_bundle_variant {
+  uint32_t struct_size;
+  uint32_t sm; /* 90: sm_90; PTX also runs on what is newer */
+  uint32_t ptx_version; /* major * 10 + minor */
+  uint32_t is_cooperative;
+  uint32_t dynamic_shared_bytes;
+  uint32_t parameter_bytes;
+  uint32_t entry_count; /* rows of `entries` */
+  uint32_t site_count;
+  const char *entry; /* name of the function */
+  const vyc_parameter *entries; /* as in vyc_prepared_desc.parameters */
+  const vyc_binding *bindings; /* as in vyc_prepared_desc.bindings, one per buffer */
+  const char *ptx; /* NUL-terminated */
+  uint64_t ptx_bytes; /* with the NUL */
+  const void *cubin; /* NULL: there is PTX alone */
+  uint64_t cubin_bytes;
+  uint32_t shared_bytes; /* of a block, dynamic_shared_bytes among them */
+  uint32_t reserved;
+} vyc_bundle_variant;
+
+/* VYC_E_INVALID: no such kernel or variant. */
+VYC_API vyc_status vyc_bundle_variant_get(vyc_bundle *bundle, vyc_bundle_variant *variant_out,
+                                          uint32_t kernel, uint32_t index);
+
+enum { /* vyc_site.kind */
+       VYC_SITE_ASSERT = 1, /* an assertion of the program */
+       VYC_SITE_BOUNDS = 2 /* a check of an index */
+};
+
+/* A place of a program whose failure is reported by its number. */
+typedef struct vyc_site {
+  uint32_t struct_size;
+  uint32_t kind; /* VYC_SITE_... */
+  const char *message;
+  const char *buffer; /* of a bounds check, else "" */
+  const char *file; /* "": not known */
+  uint32_t line;
+  uint32_t statement; /* its number in the program, in pre-order from 0 */
+} vyc_site;
+
+/* VYC_E_INVALID: no such kernel, variant or site. */
+VYC_API vyc_status vyc_bundle_site_get(vyc_bundle *bundle, vyc_site *site_out, uint32_t kernel,
+                                       uint32_t variant, uint32_t index);
+
+/* Write the extents of a call that follow from the other arguments, those of is_sized parameters,
+ * into `scalars`, which has the bits of each scalar and the other extents. `counts` has the number
+ * of elements of every in and inout. With these extents the outs have their declared shapes.
+ * VYC_E_INVALID: an extent that is negative or too large; the message has the number. */
+VYC_API vyc_status vyc_bundle_extents(vyc_bundle *bundle, uint64_t *scalars, uint32_t kernel,
+                                      const uint64_t *counts);
+
+/* The sizes of the outs and the grid of a call, computed as in Python. `counts` has the number of
+ * elements of every buffer: given for in and inout, and for an out that is not is_sized; written
+ * for the sized outs. `grid_out`, unless NULL, is the number of blocks, all 0 if there is nothing
+ * to do. `scalars` has the bits of each scalar and extent. VYC_E_INVALID: a size or grid that is
+ * negative or too large, an argument or extent that is not as declared, or grid_out for a kernel
+ * whose calls provide the grid; the message has the numbers. */
+VYC_API vyc_status vyc_bundle_shape(vyc_bundle *bundle, uint64_t *counts, uint32_t grid_out[3],
+                                    uint32_t kernel, const uint64_t *scalars);
+
+/* A kernel of a bundle, loaded on a device: the cubin for its GPU generation, or else the PTX of
+ * the newest generation that it supports, which the driver compiles (its messages go to log_out, as
+ * for vyc_module_load). If the driver refuses a cubin or PTX, the next one is tried. `tag` is
+ * returned in vyc_error.tag. The kernel holds the bundle and the context. VYC_E_INVALID: no kernel
+ * of this name. VYC_E_UNSUPPORTED: the bundle has no code that this device can run. VYC_E_COMPILE:
+ * the driver refused everything. */
+VYC_API vyc_status vyc_bundled_kernel_load(vyc_bundled_kernel **kernel_out, char *log_out,
+                                           size_t log_bytes, vyc_context *context,
+                                           vyc_bundle *bundle, const char *name, uint64_t tag);
+/* As vyc_prepared_release. */
+VYC_API void vyc_bundled_kernel_release(vyc_bundled_kernel *kernel);
+
+typedef struct vyc_bundled_kernel_info {
+  uint32_t struct_size;
+  uint32_t kernel; /* its number in the bundle */
+  uint32_t variant; /* which was loaded */
+  uint32_t is_cubin; /* 1: machine code; 0: PTX that the driver compiled */
+} vyc_bundled_kernel_info;
+
+/* Works in every state of the context. */
+VYC_API vyc_status vyc_bundled_kernel_info_get(vyc_bundled_kernel *kernel,
+                                               vyc_bundled_kernel_info *info_out);
+/* The prepared kernel, for vyc_call_create, vyc_graph_add_launch and vyc_prepared_function: an
+ * additional reference, to be released with vyc_prepared_release. A prepared kernel does not know
+ * its work, and a grid of zeros launches nothing: complete its runs with
+ * vyc_bundled_kernel_resolve. */
+VYC_API vyc_status vyc_bundled_kernel_prepared(vyc_bundled_kernel *kernel,
+                                               vyc_prepared **prepared_out);
+/* Complete a run: a grid of zeros becomes the grid of the work. VYC_E_INVALID: a wrong number of
+ * arguments or scalars, a wrong count of a sized out, or as for vyc_bundle_shape. */
+VYC_API vyc_status vyc_bundled_kernel_resolve(vyc_bundled_kernel *kernel, vyc_run *run);
+/* vyc_prepared_run, vyc_prepared_submit and vyc_prepared_launch with a copy of the run that is
+ * completed first. */
+VYC_API vyc_status vyc_bundled_kernel_run(vyc_bundled_kernel *kernel, vyc_ticket **ticket_out,
+                                          const vyc_run *run);
+/* As vyc_prepared_submit. */
+VYC_API vyc_status vyc_bundled_kernel_submit(vyc_bundled_kernel *kernel, vyc_ticket **ticket_out,
+                                             const vyc_run *run);
+/* As vyc_prepared_launch. */
+VYC_API vyc_status vyc_bundled_kernel_launch(vyc_bundled_kernel *kernel, const vyc_run *run);
+/* The check that a VYC_E_ASSERT with this kernel's tag reports, from vyc_error.report. */
+VYC_API vyc_status vyc_bundled_kernel_site(vyc_bundled_kernel *kernel, vyc_site *site_out,
+                                           uint64_t report);
+
+/* ---- bundled graphs: recorded work with names for what changes ------------------------------ */
+
+typedef struct vyc_replay vyc_replay;
+
+typedef struct vyc_bundle_graph {
+  uint32_t struct_size;
+  uint32_t symbol_count;
+  const char *name; /* unique among the graphs of the bundle */
+  uint32_t step_count;
+  uint32_t array_count;
+} vyc_bundle_graph;
+
+/* VYC_E_INVALID after the last. */
+VYC_API vyc_status vyc_bundle_graph_get(vyc_bundle *bundle, vyc_bundle_graph *graph_out,
+                                        uint32_t index);
+/* VYC_E_INVALID: no graph of this name; the message lists the existing ones. */
+VYC_API vyc_status vyc_bundle_graph_find(vyc_bundle *bundle, uint32_t *index_out, const char *name);
+
+enum { /* vyc_bundle_symbol.kind */
+       VYC_SYMBOL_ARRAY = 1,
+       VYC_SYMBOL_SCALAR = 2
+};
+
+enum { /* vyc_bundle_symbol.flags */
+       VYC_SYMBOL_HAS_DEFAULT = 1u, /* otherwise each launch must provide it, or an earlier set */
+       VYC_SYMBOL_WRITTEN = 2u /* an array that a step writes */
+};
+
+typedef struct vyc_bundle_symbol {
+  uint32_t struct_size;
+  uint32_t kind; /* VYC_SYMBOL_... */
+  const char *name;
+  uint32_t type; /* VYC_TYPE_... of the elements, or of the scalar */
+  uint32_t element_bytes;
+  uint32_t flags;
+  uint32_t array; /* of an array with a default: the graph's array that holds it, */
+  uint64_t value; /* from this byte on; of a scalar with a default: its bits */
+  uint64_t count; /* of an array with a default: elements */
+} vyc_bundle_symbol;
+
+/* In the order of their names. */
+VYC_API vyc_status vyc_bundle_symbol_get(vyc_bundle *bundle, vyc_bundle_symbol *symbol_out,
+                                         uint32_t graph, uint32_t index);
+/* VYC_E_INVALID: the graph has no symbol of this name. */
+VYC_API vyc_status vyc_bundle_symbol_find(vyc_bundle *bundle, uint32_t *index_out, uint32_t graph,
+                                          const char *name);
+
+/* Memory that belongs to a graph. */
+typedef struct vyc_bundle_array {
+  uint32_t struct_size;
+  uint32_t reserved;
+  uint64_t bytes;
+  const void *contents; /* all of it; NULL: zeros */
+} vyc_bundle_array;
+
+/* VYC_E_INVALID: no such graph or array. */
+VYC_API vyc_status vyc_bundle_array_get(vyc_bundle *bundle, vyc_bundle_array *array_out,
+                                        uint32_t graph, uint32_t index);
+
+enum { /* vyc_bundle_step.kind */
+       VYC_STEP_LAUNCH = 1, /* a value for each parameter of the kernel, in declared order */
+       VYC_STEP_COPY = 2, /* to, from */
+       VYC_STEP_FILL = 3, /* to, the element */
+       VYC_STEP_REPEAT = 4, /* the array that ends the loop, or no value */
+       VYC_STEP_END = 5 /* of the innermost repeat */
+};
+
+enum { /* vyc_bundle_value.kind */
+       VYC_VALUE_SPAN = 1, /* `count` elements of array `index` from byte `value` on */
+       VYC_VALUE_SYMBOL = 2, /* what symbol `index` stands for */
+       VYC_VALUE_BITS = 3 /* a scalar */
+};
+
+typedef struct vyc_bundle_value {
+  uint32_t kind; /* VYC_VALUE_... */
+  uint32_t index;
+  uint64_t value;
+  uint64_t count;
+} vyc_bundle_value;
+
+typedef struct vyc_bundle_step {
+  uint32_t struct_size;
+  uint32_t kind; /* VYC_STEP_... */
+  uint32_t kernel; /* of a launch */
+  uint32_t type; /* of the elements, but of a launch: VYC_TYPE_... */
+  uint32_t grid[3]; /* of a launch; zeros: by the kernel's work */
+  uint32_t value_count;
+  uint64_t times; /* of a repeat, as in vyc_graph_repeat_begin */
+  const vyc_bundle_value *values;
+} vyc_bundle_step;
+
+/* In the order of recording. */
+VYC_API vyc_status vyc_bundle_step_get(vyc_bundle *bundle, vyc_bundle_step *step_out,
+                                       uint32_t graph, uint32_t index);
+
+/* A graph of a bundle on a device: its kernels are loaded as by vyc_bundled_kernel_load, and its
+ * arrays are allocated and filled. It holds all of them. If every symbol has a default it is
+ * instantiated at once, otherwise at the first launch. Statuses as for vyc_bundled_kernel_load,
+ * vyc_buffer_alloc and vyc_graph_finish. */
+VYC_API vyc_status vyc_replay_load(vyc_replay **replay_out, char *log_out, size_t log_bytes,
+                                   vyc_context *context, vyc_bundle *bundle, const char *name,
+                                   uint64_t tag);
+/* May be called with launches in flight. */
+VYC_API void vyc_replay_release(vyc_replay *replay);
+
+/* A value for a symbol. This struct cannot grow. */
+typedef struct vyc_symbol_value {
+  uint32_t symbol; /* its number */
+  uint32_t reserved;
+  uint64_t bits; /* of a scalar */
+  vyc_buffer *buffer; /* of an array: */
+  uint64_t offset; /* bytes */
+  uint64_t count; /* elements; sizes and grids of the launches follow */
+} vyc_symbol_value;
+
+/* Set symbols for all later launches: all of them, or none on failure. Buffers are held.
+ * VYC_E_INVALID: no such symbol, a symbol twice, or an array that does not fit its kernel. */
+VYC_API vyc_status vyc_replay_set(vyc_replay *replay, const vyc_symbol_value *values,
+                                  uint32_t count);
+/* Launch, like vyc_graph_launch, with values that hold for this launch; if another thread calls
+ * vyc_replay_set meanwhile, the other symbols have either all of the old values or all of the new
+ * ones. VYC_E_INVALID as above, or a symbol without a default has no value. */
+VYC_API vyc_status vyc_replay_launch(vyc_replay *replay, const vyc_symbol_value *values,
+                                     uint32_t count, vyc_stream *stream);
+/* The current value of a symbol. The buffer of an array is an additional reference, to be released
+ * with vyc_buffer_release. VYC_E_INVALID: it has no value. */
+VYC_API vyc_status vyc_replay_get(vyc_replay *replay, vyc_symbol_value *value_out, uint32_t symbol);
+/* The check that a VYC_E_ASSERT with this graph's tag reports: `kernel` is vyc_error.operation, and
+ * `report` is vyc_error.report. VYC_E_INVALID: the graph has no such kernel or site. */
+VYC_API vyc_status vyc_replay_site(vyc_replay *replay, vyc_site *site_out, const char *kernel,
+                                   uint64_t report);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

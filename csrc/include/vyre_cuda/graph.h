@@ -1,0 +1,133 @@
+/* Graphs: many launches as one.
+ * Part of vyre_cuda.h, whose head has the rules for all functions. */
+#ifndef VYRE_CUDA_GRAPH_H
+#define VYRE_CUDA_GRAPH_H
+
+#include "kernel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- graphs: many launches as one ----------------------------------------------------------- */
+
+/* A recording of launches, copies and fills that is launched as a whole. Steps are added, and then
+ * vyc_graph_finish makes it launchable. The result is as if the steps ran one after the other;
+ * steps that do not touch the same bytes, or only read them, may run at the same time. */
+VYC_API vyc_status vyc_graph_create(vyc_graph **graph_out, vyc_context *context);
+/* May be called with launches in flight; an unfinished recording is dropped. */
+VYC_API void vyc_graph_release(vyc_graph *graph);
+
+/* A copy, or a fill if `from` and `from_host` are both NULL. Host memory must be page-locked; it is
+ * read or written at every launch. */
+typedef struct vyc_graph_transfer {
+  uint32_t struct_size;
+  uint32_t element_bytes; /* of a fill: 1, 2 or 4 */
+  uint32_t value; /* of each element of a fill */
+  uint32_t reserved;
+  uint64_t bytes;
+  vyc_buffer *to; /* or NULL and to_host */
+  uint64_t to_offset; /* bytes */
+  void *to_host;
+  vyc_buffer *from; /* or NULL and from_host */
+  uint64_t from_offset; /* bytes */
+  const void *from_host;
+  vyc_pinned *pinned; /* the host memory's: held. NULL: the caller keeps it as long as the graph */
+} vyc_graph_transfer;
+
+/* Add a step and return its number, counted from 0. Arguments of a launch are buffers and its
+ * stream is NULL, as in vyc_prepared_launch. The prepared kernel and the buffers are held. The
+ * ranges of one copy may not overlap. Cooperative kernels run one after the other.
+ * VYC_E_UNSUPPORTED: a cooperative kernel with more blocks than the device holds at once. */
+VYC_API vyc_status vyc_graph_add_launch(vyc_graph *graph, uint32_t *step_out,
+                                        vyc_prepared *prepared, const vyc_run *run);
+/* The same for a copy or a fill, whose buffers and `pinned` are held. */
+VYC_API vyc_status vyc_graph_add_transfer(vyc_graph *graph, uint32_t *step_out,
+                                          const vyc_graph_transfer *transfer);
+/* Begin and end a repetition of the steps in between, which may contain repetitions. With `until`
+ * NULL: `times` times, which may be 0. Otherwise, after each pass the device looks at the integer
+ * of until_bytes (1, 2, 4 or 8), and stops if it is not 0, or after `times` passes unless that is
+ * 0. VYC_E_UNSUPPORTED: `until`, or more than 262144 nodes in all, with a driver before 12.4. */
+VYC_API vyc_status vyc_graph_repeat_begin(vyc_graph *graph, uint32_t *step_out, uint64_t times,
+                                          vyc_buffer *until, uint64_t until_offset,
+                                          uint32_t until_bytes);
+/* VYC_E_INVALID: no repetition is open. */
+VYC_API vyc_status vyc_graph_repeat_end(vyc_graph *graph);
+/* Instantiate. No steps can be added after that. If it fails, it may be called again. */
+VYC_API vyc_status vyc_graph_finish(vyc_graph *graph);
+
+/* New parameters for a step, of the same kind: a run for a launch, a transfer between the same
+ * kinds of memory for a transfer. */
+typedef struct vyc_graph_change {
+  uint32_t step;
+  uint32_t reserved;
+  const vyc_run *run; /* one of the two is NULL */
+  const vyc_graph_transfer *transfer;
+} vyc_graph_change;
+
+/* Change steps, in ascending order, for all later launches: all of them, or none on failure. */
+VYC_API vyc_status vyc_graph_update(vyc_graph *graph, const vyc_graph_change *changes,
+                                    uint32_t count);
+/* Launch, in the order of the stream (NULL: in call order) and after earlier launches of this
+ * graph, with changes that hold for this launch. The graph is not instantiated again, unless a
+ * change brings a size to or from 0, or needs an order between steps that the graph does not have
+ * (with loops, any change that moves memory which steps share). Then the graph is instantiated
+ * again, with the branches that are possible now; after 16 such times, it is instantiated in the
+ * order of recording, for good. On failure nothing was launched, and the graph can be launched
+ * again. Errors in its kernels are reported by the next wait.
+ * On an adopted stream that is being captured, the nodes become part of the captured graph, with
+ * the values of this launch, and run when that graph runs (see vyc_stream_adopt). What they use is
+ * held by that graph, its clones and executable graphs, and launches of these. After the last of
+ * them has ended, it is released by the next capture, vyc_context_synchronize, trim, open, close or
+ * release, or by a buffer allocation that finds no memory. If the driver does not support this,
+ * `graph` holds it, and must live as long. A close releases it in any case. If the launch fails
+ * half-way, the capture has ended. VYC_E_UNSUPPORTED: the driver does not say what is being
+ * captured. */
+VYC_API vyc_status vyc_graph_launch(vyc_graph *graph, const vyc_graph_change *changes,
+                                    uint32_t count, vyc_stream *stream);
+/* The same, from an origin of vyc_origin_add. */
+VYC_API vyc_status vyc_graph_launch_at(vyc_graph *graph, const vyc_graph_change *changes,
+                                       uint32_t count, vyc_stream *stream, uint32_t origin);
+/* The same between two events of the stream, right before and right after the graph: once both are
+ * reached, vyc_event_elapsed returns how long it took. On failure there are no events.
+ * VYC_E_INVALID: the stream is being captured. */
+VYC_API vyc_status vyc_graph_launch_between(vyc_graph *graph, vyc_event **start_out,
+                                            vyc_event **stop_out, const vyc_graph_change *changes,
+                                            uint32_t count, vyc_stream *stream, uint32_t origin);
+
+typedef struct vyc_graph_info {
+  uint32_t struct_size;
+  uint32_t step_count;
+  uint32_t node_count;
+  uint32_t edge_count;
+  uint32_t in_order; /* 1: made in the order of recording, see vyc_graph_launch */
+  uint32_t reserved;
+} vyc_graph_info;
+
+enum { /* vyc_graph_node.kind */
+       VYC_NODE_KERNEL = 1,
+       VYC_NODE_COPY = 2,
+       VYC_NODE_FILL = 3,
+       VYC_NODE_CLEAR = 4, /* of an out, before its kernel */
+       VYC_NODE_LOOP = 5,
+       VYC_NODE_CONTROL = 6 /* a kernel that a loop needs */
+};
+
+typedef struct vyc_graph_node {
+  uint32_t struct_size;
+  uint32_t kind; /* VYC_NODE_... */
+  uint32_t step;
+  uint32_t parent; /* the loop that it is in, UINT32_MAX: none */
+} vyc_graph_node;
+
+/* The size of a graph; nodes and edges are 0 before it is finished. */
+VYC_API vyc_status vyc_graph_info_get(vyc_graph *graph, vyc_graph_info *info_out);
+/* Node `index` of a finished graph, and up to edge_room of the nodes for which it waits. */
+VYC_API vyc_status vyc_graph_node_get(vyc_graph *graph, vyc_graph_node *node_out,
+                                      uint32_t *edge_count_out, uint32_t *edges_out,
+                                      uint32_t edge_room, uint32_t index);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,256 @@
+/* Modules, and kernels prepared for dispatch.
+ * Part of vyre_cuda.h, whose head has the rules for all functions. */
+#ifndef VYRE_CUDA_KERNEL_H
+#define VYRE_CUDA_KERNEL_H
+
+#include <string.h>
+
+#include "driver.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- modules -------------------------------------------------------------------------------- */
+
+/* Load PTX text (NUL-terminated; `bytes` includes the NUL), a cubin or a fat binary. The image is
+ * not kept. The driver's compiler writes its messages to `log_out` (NUL-terminated, at most
+ * log_bytes; NULL: no log). VYC_E_COMPILE: the image was refused. */
+VYC_API vyc_status vyc_module_load(vyc_module **module_out, char *log_out, size_t log_bytes,
+                                   vyc_context *context, const void *image, size_t bytes);
+/* Prepared kernels hold their module. The last reference waits for running kernels, up to the
+ * context's time limit; then the code is leaked. */
+VYC_API void vyc_module_release(vyc_module *module);
+/* The position of parameter `index` of a kernel in its parameter block, according to the driver; 0
+ * bytes after the last. VYC_E_INVALID: no such kernel. VYC_E_UNSUPPORTED: the kernel exists, but
+ * the driver (older than CUDA 12.4) cannot say. */
+VYC_API vyc_status vyc_module_parameter(vyc_module *module, uint32_t *offset_out,
+                                        uint32_t *bytes_out, const char *name, uint32_t index);
+/* Compile PTX text to an image for this device. The caller owns *image_out: free(3). The log and
+ * VYC_E_COMPILE as above. */
+VYC_API vyc_status vyc_module_link(void **image_out, size_t *bytes_out, char *log_out,
+                                   size_t log_bytes, vyc_context *context, const void *ptx,
+                                   size_t bytes);
+
+/* The number of threads in a block with which most threads are resident, at most `limit` (0: the
+ * device's limit), according to the driver; and the number of blocks resident on a multiprocessor,
+ * 0 if not even one fits. VYC_E_INVALID: no such kernel. */
+VYC_API vyc_status vyc_module_block_size(vyc_module *module, uint32_t *threads_out,
+                                         const char *name, uint32_t dynamic_shared_bytes,
+                                         uint32_t limit);
+VYC_API vyc_status vyc_module_resident_blocks(vyc_module *module, uint32_t *blocks_out,
+                                              const char *name, uint32_t threads,
+                                              uint32_t dynamic_shared_bytes);
+
+typedef struct vyc_function_info {
+  uint32_t struct_size;
+  int32_t max_threads_per_block;
+  int32_t registers; /* per thread */
+  int32_t static_shared_bytes;
+  int32_t local_bytes; /* per thread; spills live here */
+  int32_t constant_bytes;
+  int32_t ptx_version;
+  int32_t binary_version;
+  int32_t resident_blocks; /* per multiprocessor, at the prepared kernel's block and shared bytes */
+  uint32_t reserved;
+} vyc_function_info;
+
+/* ---- kernels prepared for dispatch ---------------------------------------------------------- */
+
+enum { /* vyc_parameter.kind: what goes into the kernel's parameter block */
+       VYC_PARAMETER_POINTER = 1, /* address of binding `index` */
+       VYC_PARAMETER_SCALAR = 2, /* scalar `index` */
+       VYC_PARAMETER_SIZE = 3, /* element count of binding `index` */
+       VYC_PARAMETER_REPORT = 4, /* address of the record of failed checks: four u64 (key, index,
+                                    lock, reserved), the key preset to all ones, the others to 0 */
+       VYC_PARAMETER_GRID_BARRIER =
+           5 /* address of two u32 of device memory, 0 before the first launch */
+};
+
+typedef struct vyc_parameter {
+  uint32_t kind;
+  uint32_t index;
+  uint32_t offset; /* bytes into the parameter block */
+  uint32_t size; /* bytes */
+  uint32_t reserved[2];
+} vyc_parameter;
+
+enum { /* vyc_binding.role */
+       VYC_ROLE_IN = 1,
+       VYC_ROLE_INOUT = 2,
+       VYC_ROLE_OUT = 3
+};
+
+enum { /* vyc_binding.flags */
+       VYC_BINDING_STREAMING =
+           1u, /* each element is accessed about once, word by word: suited to zero-copy */
+       VYC_BINDING_COVERED = 2u /* every element is written when grid.x * block.x >= count */
+};
+
+typedef struct vyc_binding {
+  uint32_t role;
+  uint32_t flags;
+  uint32_t element_bytes;
+  uint32_t sectors; /* the most sectors of 32 bytes that 32 consecutive threads access, either only
+                     * loading or only storing, and without atomics; 0: unknown */
+} vyc_binding;
+
+enum { /* vyc_prepared_desc.flags */
+       VYC_PREPARED_COOPERATIVE =
+           1u, /* has grid barriers: all blocks must be resident, or VYC_E_UNSUPPORTED */
+       VYC_PREPARED_MAY_OVERLAP = 2u /* buffers that are written may share bytes with others */
+};
+
+/* The name of an argument in messages about launches. */
+typedef struct vyc_label {
+  const char *name; /* NULL: nothing */
+  uint32_t type; /* VYC_TYPE_... of the elements, or of the scalar; 0: not known */
+  uint32_t reserved;
+} vyc_label;
+
+typedef struct vyc_prepared_desc {
+  uint32_t struct_size;
+  uint32_t block[3];
+  uint32_t dynamic_shared_bytes;
+  uint32_t parameter_bytes;
+  uint32_t parameter_count;
+  uint32_t binding_count;
+  uint32_t scalar_count;
+  uint32_t flags; /* VYC_PREPARED_... */
+  const char *entry;
+  const vyc_parameter *parameters;
+  const vyc_binding *bindings;
+  uint64_t tag; /* returned in vyc_error.tag */
+  const char *name; /* the kernel's name in messages; NULL: `entry` */
+  const vyc_label *labels; /* one for each binding, then one for each scalar; NULL: by position, as
+                            * numbers */
+} vyc_prepared_desc;
+
+/* Look up the function and prepare its calls. `desc` and everything that it points to are copied;
+ * the prepared kernel keeps the module. VYC_E_UNSUPPORTED: a cooperative kernel on a device without
+ * cooperative launches. */
+VYC_API vyc_status vyc_prepared_create(vyc_prepared **prepared_out, vyc_module *module,
+                                       const vyc_prepared_desc *desc);
+/* The last reference waits for runs in flight, up to the context's time limit; a run that has not
+ * ended by then is leaked, with everything that it uses. Tickets and calls hold a reference. */
+VYC_API void vyc_prepared_release(vyc_prepared *prepared);
+/* What the driver knows about the kernel. */
+VYC_API vyc_status vyc_prepared_function(vyc_prepared *prepared, vyc_function_info *info_out);
+
+enum { /* vyc_argument.kind */
+       VYC_ARGUMENT_HOST = 1, /* pageable memory: staged */
+       VYC_ARGUMENT_PINNED = 2, /* page-locked memory: used in place */
+       VYC_ARGUMENT_BUFFER = 3 /* device memory */
+};
+
+typedef struct vyc_argument {
+  uint32_t kind;
+  uint32_t reserved0;
+  uint64_t count; /* elements */
+  const void *data; /* HOST, PINNED: input; NULL for an out; PINNED: aligned to the element */
+  void *result; /* HOST, PINNED: where the output goes; NULL for an in; PINNED: aligned, too */
+  vyc_buffer *buffer; /* BUFFER */
+  uint64_t offset; /* BUFFER: bytes; elements are aligned there */
+  vyc_pinned *pinned; /* PINNED: held until the run has ended; NULL: the caller keeps the memory */
+  uint64_t reserved1;
+} vyc_argument;
+
+typedef struct vyc_timing {
+  uint32_t struct_size;
+  uint32_t reserved;
+  uint64_t wall_ns;
+  uint64_t enqueue_ns; /* staging and launch */
+  uint64_t wait_ns;
+  uint64_t device_ns; /* between events right around the kernel */
+} vyc_timing;
+
+/* Count work that the host timed itself, for example with vyc_graph_launch_between, as a timed
+ * call. */
+VYC_API vyc_status vyc_context_count_timing(vyc_context *context, const vyc_timing *timing);
+
+typedef struct vyc_run {
+  uint32_t struct_size;
+  uint32_t grid[3];
+  uint32_t argument_count;
+  uint32_t scalar_count;
+  const vyc_argument *arguments; /* one per binding, in order */
+  const uint64_t *scalars; /* the bits of each scalar, in order */
+  vyc_stream *stream; /* NULL: the context's own order */
+  int64_t timeout_ns; /* of the wait; negative: none */
+  vyc_timing *timing_out; /* or NULL */
+  uint32_t
+      iterations; /* of the kernel, each on what the previous one left; 0 means 1. Host runs only */
+  uint32_t origin; /* the place of the launch, from vyc_origin_add; 0: none */
+  /* NULL, or a number for each argument. Where the number of an input in host memory is not 0 and
+   * the same as in an earlier run of the kernel, its bytes must be those of that run; they are then
+   * not copied to the device again if they are still there. Host runs only */
+  const uint64_t *contents;
+} vyc_run;
+
+/* The bits of a float for vyc_run.scalars; those of an integer are its value, cast. */
+static inline uint64_t vyc_bits_f32(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+static inline uint64_t vyc_bits_f64(double value) {
+  uint64_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+/* Host or mixed arguments in, results out: stage, launch, wait, collect. With only host arguments
+ * and no stream it may overlap other work; otherwise it runs in the order of its stream. A buffer
+ * that is written may not share bytes with another argument. A grid of 0 launches nothing, and outs
+ * are zero. VYC_E_TIMEOUT: the run continues, and *ticket_out, otherwise NULL, owns it; if
+ * ticket_out is NULL, the run is abandoned. If *ticket_out is NULL even so, 64 runs of the prepared
+ * kernel were in flight and this one was not started. VYC_E_ASSERT: a check failed, and no result
+ * was written. After another failure while waiting, the results are lost. PINNED memory belongs to
+ * the run until the run has ended. */
+VYC_API vyc_status vyc_prepared_run(vyc_prepared *prepared, vyc_ticket **ticket_out,
+                                    const vyc_run *run);
+/* The same without the wait; timing_out is ignored. Inputs may change when it returns, except
+ * PINNED ones. Result memory must live until the ticket is finished or released. It waits only if
+ * 64 runs of the prepared kernel are in flight, for at most timeout_ns; then VYC_E_TIMEOUT, and
+ * nothing was started. */
+VYC_API vyc_status vyc_prepared_submit(vyc_prepared *prepared, vyc_ticket **ticket_out,
+                                       const vyc_run *run);
+/* VYC_OK: finished, and the results are in place. VYC_NOT_READY: not yet. Otherwise the status with
+ * which the run failed, at every call. A finished ticket works in every state of the context. */
+VYC_API vyc_status vyc_ticket_query(vyc_ticket *ticket);
+/* The same after waiting at most timeout_ns; negative: no limit. */
+VYC_API vyc_status vyc_ticket_wait(vyc_ticket *ticket, int64_t timeout_ns);
+/* The times of a finished run of vyc_prepared_run with timing_out whose wait ended early;
+ * VYC_NOT_READY: not finished yet. */
+VYC_API vyc_status vyc_ticket_timing(vyc_ticket *ticket, vyc_timing *timing_out);
+/* An unfinished run is abandoned: it continues, but nothing more is written to its HOST results.
+ * The kernel still uses PINNED memory and buffers. */
+VYC_API void vyc_ticket_release(vyc_ticket *ticket);
+
+/* Asynchronous launch on buffers, in the order of its stream; timeout_ns and timing_out are
+ * ignored. The buffers may be released at once. Errors in the kernel are reported by the next wait.
+ */
+VYC_API vyc_status vyc_prepared_launch(vyc_prepared *prepared, const vyc_run *run);
+
+/* A launch with bound arguments, in its own graph. The call holds the prepared kernel, the stream
+ * and the buffers. vyc_call_run launches it as vyc_prepared_launch would; vyc_call_set binds other
+ * arguments, all at once and between launches, on the same stream. */
+VYC_API vyc_status vyc_call_create(vyc_call **call_out, vyc_prepared *prepared, const vyc_run *run);
+/* Bind other arguments for the next launches. VYC_E_INVALID: another stream, or as for
+ * vyc_prepared_launch; then the previous arguments stay bound. */
+VYC_API vyc_status vyc_call_set(vyc_call *call, const vyc_run *run);
+/* Launch; errors in the kernel are reported by the next wait. */
+VYC_API vyc_status vyc_call_run(vyc_call *call);
+/* The same, from an origin of vyc_origin_add. */
+VYC_API vyc_status vyc_call_run_at(vyc_call *call, uint32_t origin);
+/* vyc_call_set and vyc_call_run in one. If the launch fails, the arguments are bound all the same.
+ * If the same few sets of arguments recur, a call for each is faster, because nothing is patched
+ * then. */
+VYC_API vyc_status vyc_call_set_run(vyc_call *call, const vyc_run *run);
+/* May be called with launches in flight. */
+VYC_API void vyc_call_release(vyc_call *call);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
