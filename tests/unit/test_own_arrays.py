@@ -90,11 +90,51 @@ def test_each_thread_has_its_own_array_of_zeros() -> None:
     np.testing.assert_array_equal(expected, vc.evaluate(sorted_digits(), x))
 
 
+def turned(matrices: np.ndarray) -> Program:
+    """matrices[k[i]] times the row i of x, by way of an array of the thread of shape (2, 3)."""
+    b = vc.Builder("turned", block=32)
+    x = b.input("x", vc.f32, ndim=2)
+    k = b.input("k", vc.i32)
+    out = b.output("out", vc.f32, shape=(k.size, 3))
+    b.work(k.size)
+    table = b.table("matrices", matrices)
+    sums = b.local("sums", vc.f32, (2, 3))
+    i = b.let("i", vc.global_id.x)
+    with b.for_(table.shape[1]) as row, b.for_(table.shape[2]) as column:
+        sums[1, row] = sums[1, row] + table[k[i], row, column] * x[i, column]
+    with b.for_(sums.shape[1]) as row:
+        out[i, row] = sums[1, row] + sums[0, row] + sums[2, row] + sums[1, row + 3]
+    return b.build()
+
+
+MATRICES = np.arange(18, dtype=np.float32).reshape(2, 3, 3)
+
+
+def test_several_axes_come_back() -> None:
+    program = turned(MATRICES)
+
+    assert "local sums: f32[2, 3]" in program.text()
+    assert "table matrices: f32[2, 3, 3] = 0.0, 1.0" in program.text()
+    assert program.to_bytes()[4] == 5
+    assert vc.parse(program.text()) == program
+    assert Program.from_bytes(program.to_bytes()) == program
+    assert program.fingerprint != turned(MATRICES.reshape(3, 3, 2)).fingerprint
+
+
+def test_out_of_bounds_in_one_axis_is_out_of_bounds() -> None:
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    k = np.array([0, 1, 2, -1], np.int32)
+
+    expected = np.zeros((4, 3), np.float32)
+    expected[:2] = [MATRICES[0] @ x[0], MATRICES[1] @ x[1]]
+    np.testing.assert_array_equal(expected, vc.evaluate(turned(MATRICES), x, k))
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda b: b.table("t", [1, 2]), "NumPy array"),
-        (lambda b: b.table("t", np.zeros((2, 2))), "one axis"),
+        (lambda b: b.local("t", vc.f32, (2, "3")), "must be an int"),
         (lambda b: b.table("t", np.zeros(2, np.complex64)), "complex64"),
         (lambda b: b.local("t", vc.f32, 2.0), "must be an int"),
     ],
@@ -108,6 +148,11 @@ def test_what_is_no_array_is_a_type_error(make: object, message: str) -> None:
     ("make", "message"),
     [
         (lambda b: b.table("t", np.zeros(0)), "no elements"),
+        (lambda b: b.table("t", np.zeros(())), "0 axes"),
+        (lambda b: b.table("t", np.zeros((1, 1, 1, 1, 1))), "5 axes"),
+        (lambda b: b.local("t", vc.f32, (4, 0)), "at least 1"),
+        (lambda b: b.local("t", vc.f32, (1, 1, 1, 1, 1)), "5 axes"),
+        (lambda b: b.table("t", np.zeros((2, 2)))[0], "2 axes"),
         (lambda b: b.local("t", vc.f32, 0), "at least 1"),
         (lambda b: b.table("t", np.zeros(3)).__setitem__(0, 1.0), "is a table"),
         (lambda b: b.atomic_add(b.table("t", np.zeros(3)), 0, 1.0), "is a table"),
@@ -134,6 +179,8 @@ ONE = Const(u32, 0)
         ((Table("t", u32, bytes(4)), LocalArray("t", u32, 1)), (), "declared twice"),
         ((Table("t", u32, bytes(4)),), (Store("t", ONE, ONE),), "cannot be written"),
         ((LocalArray("t", u32, 4),), (Atomic(None, "add", "t", ONE, (ONE,)),), "no atomics"),
+        ((Table("t", u32, bytes(16), shape=(2, 3)),), (), r"4 elements in the shape \(2, 3\)"),
+        ((LocalArray("t", u32, 4, shape=(4,)),), (), "2 to 4 ints"),
         (("t",), (), "neither a LocalArray"),
     ],
 )

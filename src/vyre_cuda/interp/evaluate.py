@@ -39,13 +39,33 @@ def evaluate(
 ) -> Array | tuple[Array, ...]:
     """Run a program on NumPy arrays, without a device, and return its results.
 
-    Takes the same arguments as a kernel's call: the parameters except the outs, in declared order, by position or name.
-    Returns the out and inout arrays in declared order, each with its declared axes: one array, or a tuple of several;
-    inout arguments are not changed. `out=` gives arrays to write to, `grid=` overrides the number of blocks.
+    Parameters
+    ----------
+    program
+        A `vc.Program`, or a kernel function without open parameters.
+    *args
+        The parameters except the outs, in declared order. inout arguments are not changed.
+    out
+        Arrays to write the results to: one, or a tuple of several.
+    grid
+        The number of blocks, or up to three along x, y and z, in place of those that follow from the work.
+    **kwargs
+        Parameters by name.
 
-    Raises TypeError, ValueError or OverflowError for arguments that do not fit, ProgramError for a program that is not
-    valid or in which part of a block reaches a barrier, part of the grid a grid barrier or part of a warp a warp
-    operation, KernelAssertionError for an assertion that fails.
+    Returns
+    -------
+    array or tuple of arrays
+        The out and inout arrays in declared order, each with its declared axes: one array, or a tuple of several.
+
+    Raises
+    ------
+    TypeError, ValueError, OverflowError
+        Arguments do not fit.
+    ProgramError
+        The program is not valid, or part of a block reaches a barrier, part of the grid a grid barrier or part of a
+        warp a warp operation.
+    KernelAssertionError
+        An assertion failed.
     """
     found = program_of(program)
     if found is None:
@@ -113,10 +133,11 @@ def own_arrays(program: Program, lanes: Lanes) -> dict[str, Memory]:
     for array in program.arrays:
         dtype = memory_dtype(array.type)
         if isinstance(array, Table):
-            found[array.name] = Memory(array.type, np.frombuffer(array.data, dtype), array.size)
+            found[array.name] = Memory(array.type, np.frombuffer(array.data, dtype), array.size, shape=array.shape)
         else:
             data = np.zeros(lanes.count * array.size, dtype=dtype)
-            found[array.name] = Memory(array.type, data, array.size, np.arange(lanes.count, dtype=np.int64))
+            rows = np.arange(lanes.count, dtype=np.int64)
+            found[array.name] = Memory(array.type, data, array.size, rows, shape=array.shape)
     return found
 
 

@@ -207,7 +207,9 @@ class _Draft:
                 self.e.add(self.b.scalar(f"a{number}", type_), "grid")
             elif self.e.chance(4) and type_ is not bf16:
                 size = max(self._size(), 1)
-                buffer = self.b.table(f"t{number}", self.draw(arrays(type_, size)))
+                rows = self.e.pick([n for n in (1, 2, 3) if size % n == 0])
+                array = self.draw(arrays(type_, size))
+                buffer = self.b.table(f"t{number}", array if rows == 1 else array.reshape(rows, -1))
                 self.e.inputs[type_].append(buffer)
                 self.sized.append(buffer)
             else:
@@ -314,12 +316,16 @@ class _Draft:
         size = max(1, self.threads + self.draw(st.integers(-1, 1)))
         return [self.b.shared("scratch", self.e.type_(), size)]
 
-    def _held(self, thread: Value) -> list[tuple[Buffer, Value]]:
+    def _held(self, thread: Value) -> list[tuple[Buffer, Index]]:
         """An array of each thread, at a place that may be anywhere in it or outside."""
         if not self.e.chance(3):
             return []
-        buffer = self.b.local("held", self.e.type_(), self.e.pick((1, 2, 7, 40)))
-        return [(buffer, self.b.let("slot", self.e.index(thread % 8))) for _ in range(2)]
+        sizes: tuple[int | tuple[int, ...], ...] = (1, 2, 7, 40, (2, 3), (2, 1, 5))
+        buffer = self.b.local("held", self.e.type_(), self.e.pick(sizes))
+        slots = [self.b.let("slot", self.e.index(thread % 8)) for _ in range(2)]
+        if buffer.ndim > 1:
+            return [(buffer, unravelled(buffer, thread.type(slot))) for slot in slots]
+        return [(buffer, slot) for slot in slots]
 
     def _agreement(self, type_: Type) -> tuple[Value, Value]:
         return self.e.literal(type_), self.e.literal(type_)

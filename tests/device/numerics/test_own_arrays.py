@@ -81,6 +81,32 @@ def test_each_thread_has_its_own_elements(device: vc.Device, type_: Type, size: 
     same_bits(vc.evaluate(program, x), device.run(program, x))
 
 
+MATRICES = np.random.default_rng(3).standard_normal((3, 2, 5), dtype=np.float32)
+MATRICES.flags.writeable = False
+
+
+@vc.kernel
+def weighed(at: vc.In[vc.i32, 2]):
+    """Elements of a table of three axes, at places that may be outside, added up in a matrix of each thread."""
+    out = vc.output(vc.f32, (at.shape[0], 2))
+    vc.work(at.shape[0])
+    sums = vc.local(vc.f32, (2, 2))
+    i = vc.global_id.x
+    for k in range(MATRICES.shape[2]):
+        sums[at[i, 0], at[i, 1]] += MATRICES[at[i, 0], at[i, 1], k]
+        sums[at[i, 1], 0] += MATRICES[1, at[i, 1], k + at[i, 0]]
+    out[i, 0] = sums[0, 0] + sums[0, 1] * 2
+    out[i, 1] = sums[1, 0] + sums[1, 1] * 2
+
+
+def test_several_axes(device: vc.Device) -> None:
+    at = np.random.default_rng(4).integers(-2, 4, (500, 2)).astype(np.int32)
+    expected = vc.evaluate(weighed, at)
+
+    same_bits(expected, weighed.on(device)(at))
+    same_bits(expected[:40], weighed.python(at[:40]))
+
+
 @pytest.mark.parametrize("bounds", ["trap", "check"])
 def test_an_index_out_of_bounds_of_an_array(own_device: vc.Device, bounds: str) -> None:
     b = vc.Builder("out_of_bounds", block=32)

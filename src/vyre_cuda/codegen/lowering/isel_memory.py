@@ -86,7 +86,7 @@ class Place:
     symbol: str = ""  # of a table or array
     offset: int = 0  # bytes from the symbol
     size: int | None = None  # of a table or array
-    shape: tuple[int, ...] = ()  # of a shared array with several axes
+    shape: tuple[int, ...] = ()  # of a table or array with several axes
     touches: list[Touch] = field(default_factory=list)
     is_read: bool = False  # a load or atomic is among the touches
 
@@ -136,7 +136,7 @@ class Memory:
                 constants = end if space == "const" else constants
             symbol = symbol_name("t" if isinstance(array, Table) else "l", number, array.name)
             self.places[array.name] = Place(
-                array.name, array.type, space, isinstance(array, Table), symbol, 0, array.size
+                array.name, array.type, space, isinstance(array, Table), symbol, 0, array.size, array.shape
             )
 
     def _lay_out_shared(self, program: Program) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -73,19 +74,21 @@ class RunningBuilder(Builder):
         row = self._program.shared[thread.declared - 1]
         return Buffer(self._scope, row.name, type_, "shared", row.ndim)
 
-    def local(self, name: str, type_: Type, /, size: int) -> Buffer:
+    def local(self, name: str, type_: Type, /, size: int | tuple[int, ...]) -> Buffer:
         arrays = self._scope.thread.arrays
         unique = f"{name}.{len(arrays)}"
-        arrays[unique] = Memory(type_, np.zeros(size, memory_dtype(type_)), size)
-        return Buffer(self._scope, unique, type_, "local")
+        shape = size if isinstance(size, tuple) else (size,)
+        data = np.zeros(math.prod(shape), memory_dtype(type_))
+        arrays[unique] = Memory(type_, data, data.size, shape=shape if len(shape) > 1 else ())
+        return Buffer(self._scope, unique, type_, "local", len(shape))
 
     def table(self, name: str, array: np.ndarray[Any, Any], /) -> Buffer:
         type_ = by_dtype(array.dtype)
         assert type_ is not None  # the program has the table
         unique = f"{name}.{len(self._scope.tables)} of all"
-        data = np.ascontiguousarray(array).view(memory_dtype(type_))
-        self._scope.tables[unique] = Memory(type_, data, array.size)
-        return Buffer(self._scope, unique, type_, "table")
+        data = np.ascontiguousarray(array).ravel().view(memory_dtype(type_))
+        self._scope.tables[unique] = Memory(type_, data, data.size, shape=array.shape if array.ndim > 1 else ())
+        return Buffer(self._scope, unique, type_, "table", array.ndim)
 
     def work(self, *items: Operand) -> None:
         pass  # the number of threads is known

@@ -57,13 +57,26 @@ Shape: TypeAlias = "Sequence[Operand | None] | None"
 
 
 class Builder(AtomicMethods, WarpMethods):
-    """A program under construction. `block` is the threads per axis, `index` the type of ids and sizes.
+    """A program under construction: its methods declare parameters and append statements, and `build` returns it.
 
-    `index` is vc.u32, vc.i32, vc.u64 or vc.i64. With a signed type, `r - 1` of an id is what it says; vc.i32 allows
-    fewer than 2^31 elements in a buffer, vc.u32 fewer than 2^32.
+    Parameters
+    ----------
+    name
+        The program's name.
+    block
+        Threads per block: a number, or up to three along x, y and z. "auto" leaves the number to the device that
+        compiles the program, which then must not depend on it: it has no shared memory, barriers, warp operations or
+        ids of blocks and their threads. Elsewhere it is 256.
+    index
+        The type of ids and sizes: vc.u32, vc.i32, vc.u64 or vc.i64. With a signed type, `r - 1` of an id is what it
+        says; vc.i32 allows fewer than 2^31 elements in a buffer, vc.u32 fewer than 2^32.
 
-    block="auto" leaves the number to the device that compiles the program, which then must not depend on it: it has no
-    shared memory, barriers, warp operations or ids of blocks and their threads. Elsewhere it is 256.
+    Raises
+    ------
+    ProgramError
+        The name is not an identifier, the index has another type, or a block has no threads.
+    TypeError
+        The block is neither numbers nor "auto".
     """
 
     def __init__(self, name: str, block: int | tuple[int, ...] | Literal["auto"] = 256, index: Type = u32) -> None:
@@ -101,9 +114,31 @@ class Builder(AtomicMethods, WarpMethods):
     ) -> Buffer:
         """A buffer that the program reads.
 
-        With `shape` (2 to 4 extents, or None for any) or `ndim`, it has several axes, and a call must pass an array
-        with as many. Extents and `size`, the number of elements, are numbers or expressions over scalars and sizes;
-        each call checks them, and raises ValueError for an array with others.
+        Parameters
+        ----------
+        name
+            The parameter's name, which calls may use as a keyword.
+        type_
+            The type of an element.
+        size
+            The number of elements, a number or an expression over scalars and sizes, which each call checks; None for
+            any.
+        shape
+            2 to 4 extents instead, each None for any: a call passes an array with as many axes.
+        ndim
+            The number of axes, if no extent is known.
+
+        Returns
+        -------
+        Buffer
+            The buffer, to be read in the program.
+
+        Raises
+        ------
+        ProgramError
+            The name is taken, or the size is not known at a launch.
+        TypeError
+            Both a size and a shape are given, or one is not a number or expression.
         """
         return self._buffer(name, "in", type_, size, shape, ndim)
 
@@ -112,80 +147,197 @@ class Builder(AtomicMethods, WarpMethods):
     ) -> Buffer:
         """A buffer that the program reads and writes; a call returns its new contents.
 
-        `size`, `shape` and `ndim` are those of `input`.
+        Parameters
+        ----------
+        name, type_, size, shape, ndim
+            Those of `input`.
+
+        Returns
+        -------
+        Buffer
+            The buffer.
+
+        Raises
+        ------
+        ProgramError, TypeError
+            As for `input`.
         """
         return self._buffer(name, "inout", type_, size, shape, ndim)
 
     def output(
         self, name: str, type_: Type, /, size: Operand | None = None, *, shape: Shape = None, ndim: int | None = None
     ) -> Buffer:
-        """A buffer that the program writes, and that is zero elsewhere; `size` is its number of elements.
+        """A buffer that the program writes, and that is zero elsewhere; a call returns it.
 
-        The size is a number or an expression over scalars and sizes, as is each extent of a `shape` of 2 to 4 axes,
-        which the result has; without one, a call must pass `out=`, an array with `ndim` axes.
+        Parameters
+        ----------
+        name
+            The parameter's name.
+        type_
+            The type of an element.
+        size
+            The number of elements, a number or an expression over scalars and sizes. Without a size or shape, a call
+            must pass `out=`.
+        shape
+            2 to 4 such extents instead, which the result has.
+        ndim
+            The number of axes of the array given by `out=`, if no extent is known.
+
+        Returns
+        -------
+        Buffer
+            The buffer.
+
+        Raises
+        ------
+        ProgramError, TypeError
+            As for `input`.
         """
         return self._buffer(name, "out", type_, size, shape, ndim)
 
     def scalar(self, name: str, type_: Type, /) -> Value:
-        """A scalar parameter, passed by value."""
+        """A scalar parameter, passed by value.
+
+        Parameters
+        ----------
+        name
+            The parameter's name.
+        type_
+            Its type.
+
+        Returns
+        -------
+        Value
+            Its value.
+
+        Raises
+        ------
+        ProgramError
+            The name is taken.
+        """
         source = self._declare(name, "scalar", type_)
         return leaf(self._scope, Scalar(type_, name, source), source)
 
     def shared(
         self, name: str, type_: Type, /, size: int | tuple[int, ...] | None = None, *, shape: Sequence[int] = ()
     ) -> Buffer:
-        """An array of `size` elements that the threads of one block share, zero when the block starts.
+        """An array that the threads of one block share, zero when the block starts.
 
-        `shape`, or a tuple as the size, gives it 2 to 4 axes.
+        Parameters
+        ----------
+        name
+            Its name.
+        type_
+            The type of an element.
+        size
+            The number of elements, or a tuple of 2 to 4 extents.
+        shape
+            The extents instead of a size.
+
+        Returns
+        -------
+        Buffer
+            The array, which is read and written like a buffer.
+
+        Raises
+        ------
+        ProgramError
+            It has no elements, or too many axes.
+        TypeError
+            Neither or both of size and shape are given, or one is not an int.
         """
         source = self._scope.begin()
         _require_type(type_)
         if (size is None) == (not shape):
             raise TypeError(f"shared array {name} needs a size or a shape, and not both")
-        given: tuple[object, ...] = tuple(shape) or (size if isinstance(size, tuple) else (size,))
-        for extent in given:
-            if isinstance(extent, bool) or not isinstance(extent, (int, np.integer)):
-                raise TypeError(f"the size of a shared array must be an int or ints, not {type(extent).__name__}")
-        extents = tuple([int(extent) for extent in given if isinstance(extent, (int, np.integer))])
-        _check_axes(name, len(extents), source)
-        if min(extents) < 1:
-            raise program_error(f"shared array {name} of {math.prod(extents)} elements; it needs at least 1", source)
+        extents = _extents_of("shared array", name, tuple(shape) or size, source)
         taken = self._scope.name_local(name, source)
-        several = extents if len(extents) > 1 else ()
-        self._shared.append(SharedArray(taken, type_, math.prod(extents), source, several))
+        self._shared.append(SharedArray(taken, type_, math.prod(extents), source, _several(extents)))
         return Buffer(self._scope, taken, type_, "shared", len(extents))
 
-    def local(self, name: str, type_: Type, /, size: int) -> Buffer:
-        """An array of `size` elements that each thread has for itself, zero when the thread starts."""
-        source = self._scope.begin()
-        _require_type(type_)
-        if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
-            raise TypeError(f"the size of a local array must be an int, not {type(size).__name__}")
-        if size < 1:
-            raise program_error(f"local array {name} of {size} elements; it needs at least 1", source)
-        taken = self._scope.name_local(name, source)
-        self._arrays.append(LocalArray(taken, type_, int(size), source))
-        return Buffer(self._scope, taken, type_, "local")
+    def local(self, name: str, type_: Type, /, size: int | tuple[int, ...]) -> Buffer:
+        """An array that each thread has for itself, zero when the thread starts.
 
-    def table(self, name: str, array: np.ndarray[Any, Any], /) -> Buffer:
-        """Constants that are part of the program, read like a buffer: the elements of an array with one axis.
+        Parameters
+        ----------
+        name
+            Its name.
+        type_
+            The type of an element.
+        size
+            The number of elements, or a tuple of 2 to 4 extents.
 
-        The type is that of the array's dtype. All tables of a program have at most 1 MiB.
+        Returns
+        -------
+        Buffer
+            The array, which is read and written like a buffer.
+
+        Raises
+        ------
+        ProgramError
+            It has no elements, or too many axes.
+        TypeError
+            A size is not an int.
         """
         source = self._scope.begin()
-        if not isinstance(array, np.ndarray) or array.ndim != 1:
-            raise TypeError(f"table {name} is made of a NumPy array with one axis")
+        _require_type(type_)
+        extents = _extents_of("local array", name, size, source)
+        taken = self._scope.name_local(name, source)
+        self._arrays.append(LocalArray(taken, type_, math.prod(extents), source, _several(extents)))
+        return Buffer(self._scope, taken, type_, "local", len(extents))
+
+    def table(self, name: str, array: np.ndarray[Any, Any], /) -> Buffer:
+        """Constants that are part of the program, read like a buffer.
+
+        Parameters
+        ----------
+        name
+            Its name.
+        array
+            The elements: a NumPy array of 1 to 4 axes, whose dtype gives the type. All tables of a program have at
+            most 1 MiB.
+
+        Returns
+        -------
+        Buffer
+            The table, with the array's shape.
+
+        Raises
+        ------
+        ProgramError
+            It has no elements, or too many axes.
+        TypeError
+            Not an array, or of a dtype that programs do not have.
+        """
+        source = self._scope.begin()
+        if not isinstance(array, np.ndarray):
+            raise TypeError(f"table {name} is made of a NumPy array, not {type(array).__name__}")
+        _check_axes(name, array.ndim, source)
         type_ = by_dtype(array.dtype)
         if type_ is None:
             raise TypeError(f"table {name}: programs have no type for {array.dtype}")
         if array.size == 0:
             raise program_error(f"table {name} has no elements", source)
         taken = self._scope.name_local(name, source)
-        self._arrays.append(Table(taken, type_, np.ascontiguousarray(array).tobytes(), source))
-        return Buffer(self._scope, taken, type_, "table")
+        self._arrays.append(Table(taken, type_, np.ascontiguousarray(array).tobytes(), source, _several(array.shape)))
+        return Buffer(self._scope, taken, type_, "table", array.ndim)
 
     def work(self, *items: Operand) -> None:
-        """The number of work items per axis (1 to 3), each a number or an expression over scalars and sizes."""
+        """The number of work items per axis, from which a launch computes its blocks.
+
+        Parameters
+        ----------
+        *items
+            1 to 3 numbers or expressions over scalars and sizes. Without `work` it is the size of the first output,
+            else inout, else input.
+
+        Raises
+        ------
+        ProgramError
+            The work was already given, or is not known at a launch.
+        TypeError
+            No items, or more than 3.
+        """
         source = self._scope.begin()
         if not 1 <= len(items) <= 3:
             raise TypeError(f"work takes 1 to 3 numbers of items; {len(items)} given")
@@ -196,12 +348,48 @@ class Builder(AtomicMethods, WarpMethods):
     # ---- locals
 
     def let(self, name: str, value: Operand, /) -> Value:
-        """An immutable local."""
+        """An immutable local.
+
+        Parameters
+        ----------
+        name
+            Its name; if it is taken, a number is added.
+        value
+            Its value, an expression or a number whose type is known.
+
+        Returns
+        -------
+        Value
+            The local.
+
+        Raises
+        ------
+        ProgramError
+            A number without a type, or a value of a block that has ended.
+        """
         source = self._scope.begin()
         return bind(self._scope, self._first_value(name, value, source), name, source)
 
     def var(self, name: str, value: Operand, /) -> Variable:
-        """A mutable local with its first value."""
+        """A mutable local with its first value.
+
+        Parameters
+        ----------
+        name
+            Its name; if it is taken, a number is added.
+        value
+            The first value, which gives it its type.
+
+        Returns
+        -------
+        Variable
+            The variable.
+
+        Raises
+        ------
+        ProgramError
+            As for `let`.
+        """
         source = self._scope.begin()
         first = self._first_value(name, value, source)
         taken = self._scope.name_local(name, source)
@@ -211,14 +399,43 @@ class Builder(AtomicMethods, WarpMethods):
     # ---- control flow
 
     def if_(self, condition: Operand, /) -> IfBlock:
-        """`with b.if_(condition):` runs its block where the condition holds."""
+        """`with b.if_(condition):` runs its block where the condition holds.
+
+        Parameters
+        ----------
+        condition
+            An expression of bool_.
+
+        Returns
+        -------
+        IfBlock
+            The block, for a `with` statement.
+
+        Raises
+        ------
+        ProgramError
+            The condition has another type.
+        """
         source = self._scope.begin()
         return IfBlock(self._scope, place(self._scope, condition, source, bool_, "condition"), source)
 
     def elif_(self, condition: Operand, /) -> ElifBlock:
         """`with b.elif_(condition):` right after an if or elif block runs where this condition is the first to hold.
 
-        A variable or an element in the condition is read where the conditions before it do not hold.
+        Parameters
+        ----------
+        condition
+            An expression of bool_. A variable or an element in it is read where the conditions before it do not hold.
+
+        Returns
+        -------
+        ElifBlock
+            The block, for a `with` statement.
+
+        Raises
+        ------
+        ProgramError
+            The condition has another type, or no if or elif block ended right before.
         """
         source = self._scope.begin()
         return ElifBlock(self._scope, lambda: place(self._scope, condition, source, bool_, "condition"), source)
@@ -230,13 +447,48 @@ class Builder(AtomicMethods, WarpMethods):
     def for_(self, lo: Operand, hi: Operand | None = None, /, step: Operand = 1) -> ForBlock:
         """`with b.for_(lo, hi) as j:` counts like range(lo, hi, step), without wrapping at the end of the type.
 
-        `b.for_(n)` counts from 0, like range(n).
+        Parameters
+        ----------
+        lo
+            The first value; alone, `b.for_(n)`, the end of a count from 0.
+        hi
+            The end, which is not reached.
+        step
+            What is added each time, an expression or a number; a step of 0 repeats nothing.
+
+        Returns
+        -------
+        ForBlock
+            The block, for a `with` statement, which gives the counter.
+
+        Raises
+        ------
+        ProgramError
+            The three are not of one integer type.
         """
         bounds = (0, lo) if hi is None else (lo, hi)
         return ForBlock(self._scope, *bounds, step, self._scope.begin())
 
     def while_(self, condition: Callable[[], Operand], /) -> WhileBlock:
-        """`with b.while_(lambda: ...):` repeats its block; the condition is evaluated before each pass."""
+        """`with b.while_(lambda: ...):` repeats its block while a condition holds.
+
+        Parameters
+        ----------
+        condition
+            A callable that returns an expression of bool_, which is evaluated before each pass.
+
+        Returns
+        -------
+        WhileBlock
+            The block, for a `with` statement.
+
+        Raises
+        ------
+        ProgramError
+            The condition has another type.
+        TypeError
+            It is not callable.
+        """
         source = self._scope.begin()
         if not callable(condition):
             raise TypeError(
@@ -272,7 +524,22 @@ class Builder(AtomicMethods, WarpMethods):
         self._scope.append(GridBarrier(self._scope.begin()))
 
     def assert_(self, condition: Operand, message: str, /) -> None:
-        """Where the condition is false, report `message`, end the thread and make the call raise."""
+        """Where the condition is false, report a message, end the thread and make the call raise KernelAssertionError.
+
+        Parameters
+        ----------
+        condition
+            An expression of bool_.
+        message
+            What the error says.
+
+        Raises
+        ------
+        ProgramError
+            The condition has another type.
+        TypeError
+            The message is not a str.
+        """
         source = self._scope.begin()
         if not isinstance(message, str):
             raise TypeError(f"the message of assert_ must be a str, not {type(message).__name__}")
@@ -282,7 +549,18 @@ class Builder(AtomicMethods, WarpMethods):
     # ---- the end
 
     def build(self) -> Program:
-        """Return the finished program. Raises ProgramError with everything that is wrong with it."""
+        """Return the finished program; the builder takes no more statements.
+
+        Returns
+        -------
+        Program
+            The `vc.Program`.
+
+        Raises
+        ------
+        ProgramError
+            Everything that is wrong with it.
+        """
         source = self._scope.begin()
         block = self._scope.block
         if block.parent is not None:
@@ -398,6 +676,24 @@ def _axis_count(name: str, ndim: object) -> int:
     if isinstance(ndim, bool) or not isinstance(ndim, (int, np.integer)):
         raise TypeError(f"ndim of {name} must be an int, not {type(ndim).__name__}")
     return int(ndim)
+
+
+def _extents_of(what: str, name: str, size: object, source: Source) -> tuple[int, ...]:
+    """The extents of an array whose size is known when the program is built."""
+    given = size if isinstance(size, tuple) else (size,)
+    for extent in given:
+        if isinstance(extent, bool) or not isinstance(extent, (int, np.integer)):
+            raise TypeError(f"the size of a {what} must be an int or ints, not {type(extent).__name__}")
+    _check_axes(name, len(given), source)
+    extents = tuple([int(extent) for extent in given])
+    if min(extents) < 1:
+        raise program_error(f"{what} {name} of {math.prod(extents)} elements; it needs at least 1", source)
+    return extents
+
+
+def _several(extents: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape as nodes have it: () for one axis."""
+    return extents if len(extents) > 1 else ()
 
 
 def _check_axes(name: str, count: int, source: Source) -> None:

@@ -85,8 +85,9 @@ def _declare_arrays(program: Program, context: Context) -> None:
         context.at(("arrays", number), array.source)
         if context.is_free(array.name):
             context.arrays[array.name] = array
-        if array.size < 1:
-            context.report(f"a {what} of {array.size} elements; 1 or more are needed")
+        if array.size < 1 or (array.shape and (min(array.shape) < 1 or array.size != math.prod(array.shape))):
+            shape = f" in the shape {array.shape}" if array.shape else ""
+            context.report(f"a {what} of {array.size} elements{shape}; 1 or more are needed")
             continue
         before = used[what]
         used[what] = before + array.size * array.type.itemsize

@@ -142,20 +142,22 @@ _PARAMETER_RULES: tuple[Rule, ...] = (
     _TYPE,
     ("shape", _is_shape, f"() or a tuple of 2 to {MAX_AXES} extents"),
 )
+_EXTENTS: Rule = (
+    "shape",
+    lambda value: _is_shape(value) and all(map(_is_number, value)),
+    f"() or a tuple of 2 to {MAX_AXES} ints of at most 64 bits",
+)
 _SHARED_RULES: tuple[Rule, ...] = (
     _NAME,
     _TYPE,
     ("size", _is_number, "an int of at most 64 bits"),
-    (
-        "shape",
-        lambda value: _is_shape(value) and all(map(_is_number, value)),
-        f"() or a tuple of 2 to {MAX_AXES} ints of at most 64 bits",
-    ),
+    _EXTENTS,
 )
 _TABLE_RULES: tuple[Rule, ...] = (
     _NAME,
     _TYPE,
     ("data", lambda value: isinstance(value, bytes), "bytes"),
+    _EXTENTS,
 )
 _PROGRAM_RULES: tuple[Rule, ...] = (
     _NAME,

@@ -361,42 +361,40 @@ def elements(shape: tuple[Expr | None, ...]) -> Expr | None:
 
 @dataclass(frozen=True, slots=True)
 class LocalArray:
-    """An array that each thread has for itself: `size` elements, zero when the thread starts."""
+    """An array that each thread has for itself: `size` elements, zero when the thread starts.
+
+    `shape` as in a SharedArray.
+    """
 
     name: str
     type: Type
     size: int
     source: Source | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(): one axis."""
-        return ()
+    shape: tuple[int, ...] = ()
 
     @property
     def ndim(self) -> int:
         """The number of axes."""
-        return 1
+        return len(self.shape) or 1
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Constants that are part of the program: `data` has the elements as they are in memory, little-endian."""
+    """Constants that are part of the program: `data` has the elements as they are in memory, little-endian.
+
+    `shape` as in a SharedArray; the elements are row by row.
+    """
 
     name: str
     type: Type
     data: bytes
     source: Source | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(): one axis."""
-        return ()
+    shape: tuple[int, ...] = ()
 
     @property
     def ndim(self) -> int:
         """The number of axes."""
-        return 1
+        return len(self.shape) or 1
 
     @property
     def size(self) -> int:

@@ -42,9 +42,24 @@ T = TypeVar("T")
 
 
 def parse(text: str, *, filename: str = "<text>") -> Program:
-    """The program that `text` describes; errors call the text `filename`.
+    """The program that a text describes.
 
-    Raises ProgramError with every diagnostic.
+    Parameters
+    ----------
+    text
+        A program as text, as `Program.text` writes it.
+    filename
+        What errors call the text.
+
+    Returns
+    -------
+    Program
+        The program.
+
+    Raises
+    ------
+    ProgramError
+        It is not a program, with every diagnostic.
     """
     return _Parser(filename).read(text)
 
@@ -164,11 +179,10 @@ class _Parser:
                 return
             case "shared":
                 name, type_, shape = self._read_sized(scan, "a shared array", MAX_AXES)
-                several = shape if len(shape) > 1 else ()
-                self.shared.append(SharedArray(name, type_, math.prod(shape), self.names.source, several))
+                self.shared.append(SharedArray(name, type_, math.prod(shape), self.names.source, _several(shape)))
             case "local":
-                name, type_, shape = self._read_sized(scan, "a local array", 1)
-                self.arrays.append(LocalArray(name, type_, shape[0], self.names.source))
+                name, type_, shape = self._read_sized(scan, "a local array", MAX_AXES)
+                self.arrays.append(LocalArray(name, type_, math.prod(shape), self.names.source, _several(shape)))
             case "table":
                 self.arrays.append(self._read_table(scan))
             case _:
@@ -187,24 +201,30 @@ class _Parser:
         scan.expect(":")
         type_ = scan.type()
         scan.expect("[")
+        shape = self._read_extents(scan, most)
+        self.names.buffers.setdefault(name, type_)
+        return name, type_, shape
+
+    def _read_extents(self, scan: Scanner, most: int) -> tuple[int, ...]:
+        """The numbers behind a bracket, up to the closing one."""
         shape = [scan.integer("a number of elements")]
         while len(shape) < most and scan.accept(","):
             shape.append(scan.integer("a number of elements"))
         scan.expect("]")
-        self.names.buffers.setdefault(name, type_)
-        return name, type_, tuple(shape)
+        return tuple(shape)
 
     def _read_table(self, scan: Scanner) -> Table:
         name = scan.name("the name of a table")
         scan.expect(":")
         type_ = scan.type()
+        shape = self._read_extents(scan, MAX_AXES) if scan.accept("[") else ()
         scan.expect("=")
         values = [scan.element(type_)]
         while scan.accept(","):
             values.append(scan.element(type_))
         self.names.buffers.setdefault(name, type_)
         data = b"".join(bits.to_bytes(type_.itemsize, "little") for bits in values)
-        return Table(name, type_, data, self.names.source)
+        return Table(name, type_, data, self.names.source, _several(shape))
 
     def _read_parameter(self, kind: ParameterKind, scan: Scanner) -> None:
         if len(self.parameters) == MAX_PARAMETERS:
@@ -253,6 +273,11 @@ class _Parser:
             self._error(fault.message, scan.line, fault.column)
             return ()
         return found
+
+
+def _several(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape as nodes have it: () for one axis."""
+    return shape if len(shape) > 1 else ()
 
 
 def _line_of(diagnostic: Diagnostic) -> int:

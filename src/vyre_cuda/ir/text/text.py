@@ -193,17 +193,21 @@ def _parameter(parameter: Parameter) -> Pieces:
 
 
 def _shared(shared: SharedArray) -> Pieces:
-    extents = ", ".join(str(extent) for extent in shared.shape or (shared.size,))
-    return (f"shared {shared.name}: {shared.type}[{extents}]",)
+    return (f"shared {shared.name}: {shared.type}[{_extents(shared)}]",)
+
+
+def _extents(array: SharedArray | LocalArray | Table) -> str:
+    return ", ".join(str(extent) for extent in array.shape or (array.size,))
 
 
 def _own_array(array: OwnArray) -> Pieces:
     match array:
         case LocalArray():
-            return (f"local {array.name}: {array.type}[{array.size}]",)
+            return (f"local {array.name}: {array.type}[{_extents(array)}]",)
         case Table():
             elements = ", ".join(format_literal(array.type, bits) for bits in array.patterns)
-            return (f"table {array.name}: {array.type} = {elements}",)
+            shape = f"[{_extents(array)}]" if array.shape else ""
+            return (f"table {array.name}: {array.type}{shape} = {elements}",)
         case _:
             assert_never(array)
 

@@ -50,7 +50,15 @@ from vyre_cuda.ir.core.nodes import (
 )
 from vyre_cuda.ir.core.ops import ATOMICS, OPS, WARP_OPS
 from vyre_cuda.ir.core.walk import assert_never
-from vyre_cuda.ir.wire.wire_tags import ARRAYS, FIRST_VERSION, MAGIC, ExprTag, StatementTag, first_version
+from vyre_cuda.ir.wire.wire_tags import (
+    ARRAYS,
+    FIRST_VERSION,
+    MAGIC,
+    SHAPED_ARRAYS,
+    ExprTag,
+    StatementTag,
+    first_version,
+)
 from vyre_cuda.later import later
 
 if TYPE_CHECKING:
@@ -146,16 +154,22 @@ class _Writer:
         self.numbers(parameter.ndim, given)
 
     def arrays(self, arrays: tuple[OwnArray, ...]) -> None:
-        """With the size 0, which no local array has, the elements of a table follow."""
+        """With the size 0, which no local array has, the elements of a table follow.
+
+        With several axes, 0 elements, which no table has, then whether it is a table, and the extents.
+        """
         self.numbers(len(arrays))
         for array in arrays:
             self.name(array.name)
             self.numbers(array.type.code)
-            if isinstance(array, Table):
-                self.numbers(0, array.size)
-                self.out += array.data
+            is_table = isinstance(array, Table)
+            if array.shape:
+                self.needs(SHAPED_ARRAYS)
+                self.numbers(0, 0, is_table, array.ndim, *array.shape)
             else:
-                self.numbers(array.size)
+                self.numbers(*((0, array.size) if is_table else (array.size,)))
+            if isinstance(array, Table):
+                self.out += array.data
 
     def exprs(self, exprs: Iterable[Expr]) -> None:
         for expr in exprs:

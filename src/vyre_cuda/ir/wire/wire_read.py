@@ -64,7 +64,16 @@ from vyre_cuda.ir.core.ops import ATOMICS_BY_CODE, WARP_OPS_BY_CODE, result_type
 from vyre_cuda.ir.core.ops import BY_CODE as OP_BY_CODE
 from vyre_cuda.ir.core.types import BY_CODE as TYPE_BY_CODE
 from vyre_cuda.ir.core.types import Type, u32
-from vyre_cuda.ir.wire.wire_tags import ARRAYS, FIRST_VERSION, MAGIC, VERSION, ExprTag, StatementTag, first_version
+from vyre_cuda.ir.wire.wire_tags import (
+    ARRAYS,
+    FIRST_VERSION,
+    MAGIC,
+    SHAPED_ARRAYS,
+    VERSION,
+    ExprTag,
+    StatementTag,
+    first_version,
+)
 
 if TYPE_CHECKING:
     from vyre_cuda.ir.core.program import Program
@@ -242,16 +251,31 @@ class Reader:
         shape = tuple([self.number() for _ in range(count)])
         return SharedArray(name, type_, math.prod(shape), shape=shape)
 
+    def array(self, name: str, type_: Type, size: int) -> OwnArray:
+        """With the size 0 a table follows; with 0 elements, an array with several axes."""
+        if size:
+            return LocalArray(name, type_, size)
+        elements = self.number()
+        if elements:
+            return Table(name, type_, self.take(elements * type_.itemsize))
+        self.needs(SHAPED_ARRAYS)
+        is_table = self.below(2, "the kind of an array")
+        count = self.below(MAX_AXES + 1, "the number of axes")
+        if count < 2:
+            raise self.fault(f"an array with {count} axes is written by its size")
+        shape = tuple([self.number() for _ in range(count)])
+        size = math.prod(shape)
+        if is_table:
+            return Table(name, type_, self.take(size * type_.itemsize), shape=shape)
+        return LocalArray(name, type_, size, shape=shape)
+
     def read_arrays(self) -> tuple[OwnArray, ...]:
         out: list[OwnArray] = []
         for _ in range(self.count("arrays")):
             self.needs(ARRAYS)
-            name, type_, size = self.name(), self.type(), self.number()
-            if size:
-                out.append(LocalArray(name, type_, size))
-            else:
-                out.append(Table(name, type_, self.take(self.count("elements") * type_.itemsize)))
-            self.buffers[name] = type_
+            array = self.array(self.name(), self.type(), self.number())
+            self.buffers[array.name] = array.type
+            out.append(array)
         return tuple(out)
 
     # ---- expressions ----

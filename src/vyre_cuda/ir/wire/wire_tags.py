@@ -15,9 +15,11 @@ MAGIC = b"VYCP"
 # A program is written in the first version that has what it uses, so its bytes stay the same.
 FIRST_VERSION = 1
 # 2: signed index types; floor_divide and remainder of floats; integer_power. 3: arrays with several axes, arguments
-# with declared sizes. 4: tables and local arrays, whose section the earlier ones do not have.
+# with declared sizes. 4: tables and local arrays, whose section the earlier ones do not have. 5: those with several
+# axes.
 ARRAYS = 4
-VERSION = 4
+SHAPED_ARRAYS = 5
+VERSION = 5
 
 
 def first_version(op: Op, operand: Type) -> int:
