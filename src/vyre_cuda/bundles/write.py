@@ -38,13 +38,38 @@ def bundle(
     """Compile programs for GPU generations and write them to one file; no GPU is needed.
 
     `vc.load_bundle` and `vyc_bundle_open` read it. A device runs the machine code of its own generation, else the PTX
-    of the newest target that it supports. `graphs` has recorded graphs by name; their kernels are included, with the
-    options that they were compiled with. `source=False` leaves out the bodies of the programs. `cubins=True` asks for
-    machine code as well as PTX, False for none; None uses what is available: ptxas from the wheel nvidia-cuda-nvcc or
-    PATH, else nvJitLink. Program names must be unique. ProgramError: not valid; ValueError: an option's unknown word,
-    no target, two programs with one name; UnsupportedError: a target is too small, a size too complicated, or both
-    assemblers are missing; CompileError: they rejected a kernel; OSError: the file cannot be written, and what was
-    there before still is.
+    of the newest target that it supports.
+
+    Parameters
+    ----------
+    programs
+        Programs, or kernel functions without open parameters, with names of their own.
+    path
+        The file.
+    graphs
+        Recorded graphs by name; their kernels are included, with the options that they were compiled with.
+    targets
+        GPU generations, such as "sm_90".
+    precision, bounds, max_ulp
+        The options of `Device.compile`.
+    source
+        Whether the bodies of the programs are included.
+    cubins
+        Whether machine code is included besides PTX; None for what is available: ptxas from the wheel nvidia-cuda-nvcc
+        or PATH, else nvJitLink.
+
+    Raises
+    ------
+    ProgramError
+        A program is not valid.
+    ValueError
+        An option's unknown word, no target, or two programs with one name.
+    UnsupportedError
+        A target is too small, a size too complicated, or both assemblers are missing.
+    CompileError
+        The assembler rejected a kernel.
+    OSError
+        The file cannot be written, and what was there before still is.
     """
     given = []
     for each in [programs] if isinstance(programs, (Program, ProgramSource)) else list(programs):

@@ -16,7 +16,31 @@ def ptx(
     *,
     max_ulp: float | None = None,
 ) -> str:
-    """The PTX of a program for a target such as "sm_90". ProgramError if the program is not valid."""
+    """The PTX of a program.
+
+    Parameters
+    ----------
+    program
+        A `vc.Program`, or a kernel function without open parameters.
+    target
+        A GPU generation, such as "sm_90".
+    precision, bounds, max_ulp
+        The options of `Device.compile`.
+
+    Returns
+    -------
+    str
+        The text of a PTX module.
+
+    Raises
+    ------
+    ProgramError
+        The program is not valid.
+    UnsupportedError
+        The target lacks what the program needs, or no form of an op is that accurate.
+    ValueError
+        An option's unknown word, or an unknown target.
+    """
     found = program_of(program)
     if found is None:
         raise TypeError(f"ptx takes a Program, not a {type(program).__name__} (a Builder needs .build())")

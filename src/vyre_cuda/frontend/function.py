@@ -78,9 +78,25 @@ class Function:
 def func(function: Callable[..., Any], /) -> Any:
     """A function that kernels call and that may branch and loop on values: `@vc.func` above its `def`.
 
-    Each call becomes part of the kernel. Parameters are values, buffers and Python objects, annotated or not;
-    `return value`, or several values, on every path, but not inside a loop. Functions without control flow on values
-    need no decorator. ProgramError: no source, or syntax that has no meaning on the device.
+    Each call becomes part of the kernel. Functions without control flow on values need no decorator.
+
+    Parameters
+    ----------
+    function
+        Its parameters are values, buffers and Python objects, annotated or not. It may return a value, or several, on
+        every path, but not inside a loop.
+
+    Returns
+    -------
+    function
+        The function, for kernels to call.
+
+    Raises
+    ------
+    ProgramError
+        No source, or syntax that has no meaning on the device.
+    TypeError
+        Not a function.
     """
     if not isinstance(function, FunctionType):
         raise TypeError(f"vc.func takes a function, not a {type(function).__name__}")

@@ -66,9 +66,24 @@ class KernelFunction(FunctionDispatcher, ProgramSource):
     # ---- programs
 
     def program(self, **given: Any) -> Program:
-        """The program; open parameters, TypeVars and consts, are given by name: `f.program(T=vc.f16, D=4)`.
+        """The program of the function.
 
-        TypeError: one is missing or unknown. ProgramError: the function is wrong, with file, line and column.
+        Parameters
+        ----------
+        **given
+            Values of open parameters, TypeVars and consts, by name: `f.program(T=vc.f16, D=4)`.
+
+        Returns
+        -------
+        Program
+            The `vc.Program`, which is kept for these values.
+
+        Raises
+        ------
+        TypeError
+            An open parameter is missing or unknown.
+        ProgramError
+            The function is wrong, with file, line and column.
         """
         return self._program(specialization.given_by_name(self._name, self._parameters, given))
 
@@ -82,7 +97,24 @@ class KernelFunction(FunctionDispatcher, ProgramSource):
     def on(self, device: Device, **given: Any) -> Any:
         """The `vc.Kernel` of a device; with open parameters left, a callable that specializes at each call.
 
-        `given` are values of open parameters by name. TypeError: one is unknown.
+        Parameters
+        ----------
+        device
+            The device to compile for.
+        **given
+            Values of open parameters, TypeVars and consts, by name.
+
+        Returns
+        -------
+        Kernel or callable
+            A `vc.Kernel`, or a callable that takes the arguments of a call.
+
+        Raises
+        ------
+        TypeError
+            An open parameter is unknown.
+        ProgramError
+            The function is wrong, with file, line and column.
         """
         named = {*specialization.type_variables(self._parameters)}
         named |= {each.name for each in self._parameters if each.kind == "const"}
@@ -126,8 +158,26 @@ class KernelFunction(FunctionDispatcher, ProgramSource):
         """Run the function as Python, thread by thread, on NumPy arrays, and return what a call returns.
 
         The function runs under its own file and lines, so print and a debugger work in it. Its values are typed numbers
-        with the bits of `vc.evaluate`; the arguments, with `out=` and `grid=`, and the errors are those of
-        `vc.evaluate` too, beside the consts.
+        with the bits of `vc.evaluate`.
+
+        Parameters
+        ----------
+        *args
+            The arguments of `vc.evaluate`, and the consts.
+        **kwargs
+            The same by name, with `out=` and `grid=`.
+
+        Returns
+        -------
+        array or tuple of arrays
+            The contents of inout and output arrays: one array, or a tuple of several.
+
+        Raises
+        ------
+        TypeError, ValueError, OverflowError
+            Arguments do not fit.
+        KernelAssertionError
+            An assertion failed.
         """
         arguments, options = self._arguments(args, kwargs)
         for each in options:
@@ -245,6 +295,11 @@ def kernel(
         Threads per block: a number, up to three numbers along x, y and z, or "auto" for the choice of the device.
     index
         The type of ids, sizes and counters: `vc.i32`, `vc.i64`, `vc.u32` or `vc.u64`.
+
+    Returns
+    -------
+    KernelFunction
+        The kernel; without a function, what decorates one.
 
     Raises
     ------

@@ -61,7 +61,18 @@ class Vectorized:
         update_wrapper(self, function)
 
     def program(self) -> Program:
-        """The program for arrays of one shape. ProgramError: the function is wrong, with file, line and column."""
+        """The program for arrays of one shape.
+
+        Returns
+        -------
+        Program
+            The `vc.Program`.
+
+        Raises
+        ------
+        ProgramError
+            The function is wrong, with file, line and column.
+        """
         return self._kernels.program(self._form(i32))
 
     def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
@@ -213,6 +224,11 @@ def vectorize(
         The body may do what a `vc.func` does.
     block
         Threads per block, or "auto" for the choice of the device.
+
+    Returns
+    -------
+    Vectorized
+        The function of arrays; without a function, what decorates one.
 
     Raises
     ------

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from vyre_cuda.frontend.building.declarations import Declaration
 from vyre_cuda.frontend.current import running
+from vyre_cuda.ir.builder.effects import AtomicMethods, WarpMethods
 from vyre_cuda.ir.builder.operators import Operand
 from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.types import Type
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def output(type: Type, size: Any, /) -> Any:
@@ -23,6 +26,16 @@ def output(type: Type, size: Any, /) -> Any:
         The type of an element.
     size
         The number of elements, or a tuple with the shape: numbers, scalars, sizes and what is computed from them.
+
+    Returns
+    -------
+    Buffer
+        The array, under the name that it is assigned to.
+
+    Raises
+    ------
+    ProgramError
+        It is not assigned to a name, or the size depends on what the device computes.
     """
     shape = size if isinstance(size, tuple) else None
 
@@ -42,6 +55,16 @@ def shared(type: Type, size: Any, /) -> Any:
         The type of an element.
     size
         A number, or a tuple of numbers for its shape, known when the kernel is built.
+
+    Returns
+    -------
+    Buffer
+        The array, under the name that it is assigned to.
+
+    Raises
+    ------
+    ProgramError
+        It is not assigned to a name, or has no elements.
     """
     shape = size if isinstance(size, tuple) else None
 
@@ -52,20 +75,60 @@ def shared(type: Type, size: Any, /) -> Any:
     return Declaration("shared", make)
 
 
-def local(type: Type, size: int, /) -> Any:
-    """An array of each thread, zero when it starts: `t = vc.local(vc.f32, 16)`."""
+def local(type: Type, size: int | tuple[int, ...], /) -> Any:
+    """An array of each thread, zero when it starts: `t = vc.local(vc.f32, 16)`.
+
+    Parameters
+    ----------
+    type
+        The type of an element.
+    size
+        The number of elements, or a tuple of numbers for its shape, known when the kernel is built.
+
+    Returns
+    -------
+    Buffer
+        The array, under the name that it is assigned to.
+
+    Raises
+    ------
+    ProgramError
+        It is not assigned to a name, or has no elements.
+    """
     running("local")
     return Declaration("local", lambda builder, name: builder.local(name, type, size))
 
 
 def work(*items: Operand) -> None:
-    """The number of work items per axis (1 to 3), each a number or an expression over scalars and sizes."""
+    """The number of work items per axis, from which a launch computes its blocks.
+
+    Parameters
+    ----------
+    *items
+        1 to 3 numbers or expressions over scalars and sizes. Without `vc.work` it is the size of the first output, else
+        inout, else input.
+
+    Raises
+    ------
+    ProgramError
+        The work was already given, or depends on what the device computes.
+    """
     running("work").work(*items)
 
 
 def unrolled(*values: Any) -> Iterable[Any]:
-    """What a `for` takes one by one when the kernel is built: `vc.unrolled(4)` counts as range does, other values are
-    given as one tuple, list or range."""
+    """What a `for` takes one by one when the kernel is built, so that its body is repeated in the program.
+
+    Parameters
+    ----------
+    *values
+        Numbers as for `range`, `vc.unrolled(4)`; or one tuple, list or range of values.
+
+    Returns
+    -------
+    tuple or range
+        The values.
+    """
     if len(values) == 1 and not isinstance(values[0], int):
         return tuple(values[0])
     return range(*values)
@@ -81,70 +144,81 @@ def grid_barrier() -> None:
     running("grid_barrier").grid_barrier()
 
 
+def _like(method: Callable[..., Any]) -> Callable[[_Function], _Function]:
+    """Gives a function the docstring of the builder's method that it calls."""
+
+    def documented(function: _Function) -> _Function:
+        function.__doc__ = method.__doc__
+        return function
+
+    return documented
+
+
+@_like(AtomicMethods.atomic_add)
 def atomic_add(
     buffer: Any, index: Operand, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
 ) -> Value:
-    """Add; the result is the old value."""
     result: Value = running("atomic_add").atomic_add(buffer, index, value, order=order, scope=scope)
     return result
 
 
+@_like(AtomicMethods.atomic_sub)
 def atomic_sub(
     buffer: Any, index: Operand, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
 ) -> Value:
-    """Subtract; the result is the old value."""
     result: Value = running("atomic_sub").atomic_sub(buffer, index, value, order=order, scope=scope)
     return result
 
 
+@_like(AtomicMethods.atomic_min)
 def atomic_min(
     buffer: Any, index: Operand, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
 ) -> Value:
-    """Keep the smaller value, or NaN if either is NaN; the result is the old value."""
     result: Value = running("atomic_min").atomic_min(buffer, index, value, order=order, scope=scope)
     return result
 
 
+@_like(AtomicMethods.atomic_max)
 def atomic_max(
     buffer: Any, index: Operand, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
 ) -> Value:
-    """Keep the larger value, or NaN if either is NaN; the result is the old value."""
     result: Value = running("atomic_max").atomic_max(buffer, index, value, order=order, scope=scope)
     return result
 
 
+@_like(AtomicMethods.atomic_and)
 def atomic_and(
     buffer: Any, index: Operand, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
 ) -> Value:
-    """Bitwise and; the result is the old value."""
     result: Value = running("atomic_and").atomic_and(buffer, index, value, order=order, scope=scope)
     return result
 
 
+@_like(AtomicMethods.atomic_or)
 def atomic_or(
     buffer: Any, index: Operand, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
 ) -> Value:
-    """Bitwise or; the result is the old value."""
     result: Value = running("atomic_or").atomic_or(buffer, index, value, order=order, scope=scope)
     return result
 
 
+@_like(AtomicMethods.atomic_xor)
 def atomic_xor(
     buffer: Any, index: Operand, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
 ) -> Value:
-    """Bitwise exclusive or; the result is the old value."""
     result: Value = running("atomic_xor").atomic_xor(buffer, index, value, order=order, scope=scope)
     return result
 
 
+@_like(AtomicMethods.atomic_exchange)
 def atomic_exchange(
     buffer: Any, index: Operand, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
 ) -> Value:
-    """Replace; the result is the old value."""
     result: Value = running("atomic_exchange").atomic_exchange(buffer, index, value, order=order, scope=scope)
     return result
 
 
+@_like(AtomicMethods.atomic_compare_exchange)
 def atomic_compare_exchange(
     buffer: Any,
     index: Operand,
@@ -155,87 +229,86 @@ def atomic_compare_exchange(
     order: str = "relaxed",
     scope: str = "device",
 ) -> Value:
-    """Replace one element by `desired` if it equals `expected`; the result is the old value."""
     result: Value = running("atomic_compare_exchange").atomic_compare_exchange(
         buffer, index, expected, desired, order=order, scope=scope
     )
     return result
 
 
+@_like(AtomicMethods.atomic_load)
 def atomic_load(buffer: Any, index: Operand, /, *, order: str = "relaxed", scope: str = "device") -> Value:
-    """Read one element that other threads may be writing atomically."""
     result: Value = running("atomic_load").atomic_load(buffer, index, order=order, scope=scope)
     return result
 
 
+@_like(AtomicMethods.atomic_store)
 def atomic_store(
     buffer: Any, index: Operand, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
 ) -> None:
-    """Write one element that other threads may be reading or writing atomically."""
     running("atomic_store").atomic_store(buffer, index, value, order=order, scope=scope)
 
 
+@_like(WarpMethods.shuffle)
 def shuffle(value: Operand, lane: Operand, /) -> Value:
-    """The value of another lane; 0 if there is no such lane."""
     result: Value = running("shuffle").shuffle(value, lane)
     return result
 
 
+@_like(WarpMethods.shuffle_up)
 def shuffle_up(value: Operand, delta: Operand, /) -> Value:
-    """The value of the lane `delta` below; the thread's own value if there is no such lane."""
     result: Value = running("shuffle_up").shuffle_up(value, delta)
     return result
 
 
+@_like(WarpMethods.shuffle_down)
 def shuffle_down(value: Operand, delta: Operand, /) -> Value:
-    """The value of the lane `delta` above; the thread's own value if there is no such lane."""
     result: Value = running("shuffle_down").shuffle_down(value, delta)
     return result
 
 
+@_like(WarpMethods.shuffle_xor)
 def shuffle_xor(value: Operand, mask: Operand, /) -> Value:
-    """The value of the lane `lane_id ^ mask`; the thread's own value if there is no such lane."""
     result: Value = running("shuffle_xor").shuffle_xor(value, mask)
     return result
 
 
+@_like(WarpMethods.broadcast)
 def broadcast(value: Operand, lane: Operand, /) -> Value:
-    """The value of one lane, the same for the whole warp; 0 if there is no such lane."""
     result: Value = running("broadcast").broadcast(value, lane)
     return result
 
 
+@_like(WarpMethods.any)
 def any(condition: Operand, /) -> Value:
-    """Whether the condition holds in any thread of the warp."""
     result: Value = running("any").any(condition)
     return result
 
 
+@_like(WarpMethods.all)
 def all(condition: Operand, /) -> Value:
-    """Whether the condition holds in every thread of the warp."""
     result: Value = running("all").all(condition)
     return result
 
 
+@_like(WarpMethods.ballot)
 def ballot(condition: Operand, /) -> Value:
-    """A u32 with one bit per lane, set where the condition holds."""
     result: Value = running("ballot").ballot(condition)
     return result
 
 
+@_like(WarpMethods.match)
 def match(value: Operand, /) -> Value:
-    """A u32 with one bit per lane, set where the value has the same bits as this thread's."""
     result: Value = running("match").match(value)
     return result
 
 
+@_like(WarpMethods.warp_reduce)
 def warp_reduce(value: Operand, op: str, /) -> Value:
-    """The values of all lanes combined with "add", "min", "max", "and", "or" or "xor" (or the ops' full names)."""
     result: Value = running("warp_reduce").warp_reduce(value, op)
     return result
 
 
+@_like(WarpMethods.warp_scan)
 def warp_scan(value: Operand, op: str, /, *, inclusive: bool = True) -> Value:
-    """The values of the lanes up to this one combined, with this one's or, for `inclusive=False`, without it."""
     result: Value = running("warp_scan").warp_scan(value, op, inclusive=inclusive)
     return result

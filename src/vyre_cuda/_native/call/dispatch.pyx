@@ -240,13 +240,27 @@ cdef PyMethodDef launch_def
 launch_def.ml_name = b"launch"
 launch_def.ml_meth = <void *>launch_plain
 launch_def.ml_flags = METH_FASTCALL | METH_KEYWORDS
-launch_def.ml_doc = b"""launch(*args, stream=None, grid=None)
+launch_def.ml_doc = b"""launch(*args, stream=None, grid=None, **kwargs)
 
-Launch on device arrays, all parameters in declared order or by name, without waiting.
+Launch on device arrays without waiting. Results are zero where the program does not write.
 
-`stream`: a Stream, an object with __cuda_stream__ or a CUstream handle, else call order. `grid`: blocks, an int or a
-tuple of one to three, in place of those that follow from the work. Results are zero where the program does not write.
-TypeError, ValueError: as for a call."""
+Parameters
+----------
+*args
+    All parameters in declared order, device arrays and numbers.
+stream
+    A Stream, an object with `__cuda_stream__` or a CUstream handle; None for call order.
+grid
+    The number of blocks, or up to three along x, y and z, in place of those that follow from the work.
+**kwargs
+    Parameters by name.
+
+Raises
+------
+TypeError, ValueError, OverflowError
+    Arguments do not fit.
+ResourceError
+    The device cannot launch as much."""
 launch = PyDescr_NewMethod(<PyTypeObject *>Dispatcher, &launch_def)
 
 

@@ -141,7 +141,30 @@ cdef class Launcher:
         return addresses
 
     def launch(self, *args, grid, block, uint32_t shared_bytes=0, bint cooperative=False, stream=None):
-        """Launch without waiting: see `vyre_cuda.ForeignKernel.launch`."""
+        """Launch without waiting, in the order of the stream or of the device.
+
+        Parameters
+        ----------
+        *args
+            An argument for each word of the signature: device arrays, addresses as ints, numbers.
+        grid
+            Blocks: an int or a tuple of one to three.
+        block
+            Threads per block, likewise.
+        shared_bytes
+            Bytes of dynamic shared memory.
+        cooperative
+            Whether all blocks are resident at the same time, as barriers of the whole grid need.
+        stream
+            As for `Kernel.launch`.
+
+        Raises
+        ------
+        TypeError, ValueError, OverflowError
+            Arguments do not fit the signature.
+        ResourceError
+            The device cannot launch as much.
+        """
         cdef Frame *given
         cdef Plan plan
         if load(self.module.context._recordings) != 0 and self._record_launch(

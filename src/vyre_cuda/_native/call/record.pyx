@@ -146,7 +146,29 @@ cdef class Recorded:
         return load_u64(self._skipped)
 
     def replay(self, *args, out=None, **kwargs):
-        """Run again: see `vyre_cuda.RecordedCall`."""
+        """Run the call again, on other contents.
+
+        Parameters
+        ----------
+        *args
+            The kernel's arguments in order; those that are not given keep their last values.
+        out
+            Memory for the results, as for a call; new arrays without it.
+        **kwargs
+            Arguments by name.
+
+        Returns
+        -------
+        array or tuple of arrays
+            What the kernel returns.
+
+        Raises
+        ------
+        TypeError, ValueError, OverflowError
+            Arguments of other sizes or types than those recorded.
+        Error
+            Those of a call.
+        """
         cdef uint32_t i
         cdef uint32_t given
         if load(self._plan.context._recordings) != 0:

@@ -346,7 +346,20 @@ cdef class Stream:
         return handle
 
     def synchronize(self, timeout: float | None = None) -> None:
-        """Wait for the work enqueued so far. KernelTimeoutError after `timeout` seconds."""
+        """Wait for the work enqueued so far.
+
+        Parameters
+        ----------
+        timeout
+            Seconds to wait; None for no limit.
+
+        Raises
+        ------
+        KernelTimeoutError
+            It has not ended.
+        Error
+            Those of asynchronous launches.
+        """
         cdef vyc_status status = VYC_NOT_READY
         if timeout is None:
             status = vyc_stream_synchronize_for(self._h, HELD_NS)
@@ -387,14 +400,26 @@ cdef class Stream:
         return ready(vyc_stream_query(self._h))
 
     def record(self) -> Event:
-        """An event after all work enqueued so far."""
+        """An event after all work enqueued so far.
+
+        Returns
+        -------
+        Event
+            The event.
+        """
         cdef Event event = Event.__new__(Event)
         event._context = self._context
         check(vyc_stream_record(self._h, &event._h))
         return event
 
     def wait(self, Event event not None) -> None:
-        """Make work enqueued from now on wait for the event."""
+        """Make work enqueued from now on wait for an event.
+
+        Parameters
+        ----------
+        event
+            An event of any stream of the device.
+        """
         check(vyc_stream_wait(self._h, event._h))
 
 
@@ -411,7 +436,20 @@ cdef class Event:
                 vyc_event_release(self._h)
 
     def synchronize(self, timeout: float | None = None) -> None:
-        """Wait until it has been reached. KernelTimeoutError after `timeout` seconds."""
+        """Wait until it has been reached.
+
+        Parameters
+        ----------
+        timeout
+            Seconds to wait; None for no limit.
+
+        Raises
+        ------
+        KernelTimeoutError
+            It has not been reached.
+        Error
+            Those of asynchronous launches.
+        """
         try:
             require(wait_in_slices(event_wait, self._h, nanoseconds(timeout)), timeout, self._context._h)
         except AssertReport as report:
@@ -436,7 +474,18 @@ cdef class Event:
         return ready(vyc_event_query(self._h))
 
     def elapsed_ms(self, Event start not None) -> float:
-        """Milliseconds from `start` to this event; both must have been reached."""
+        """The time from another event to this one; both must have been reached.
+
+        Parameters
+        ----------
+        start
+            The earlier event.
+
+        Returns
+        -------
+        float
+            Milliseconds.
+        """
         cdef float milliseconds = 0
         check(vyc_event_elapsed(self._h, &milliseconds, start._h))
         return milliseconds

@@ -312,11 +312,23 @@ replay_def.ml_doc = b"""replay(*, stream=None, **symbols)
 
 Launch the graph and do not wait, in the order of the stream or of the device.
 
-`stream` is one of this device or anything that `launch` takes. One that somebody captures takes the graph into what it
-captures, with the values of this replay, and keeps what they use. `symbols` hold for this replay. Replays of one graph
-run one after the other. Arrays of other sizes change the sizes and the grid of their launches; nothing is
-instantiated again, unless an array becomes empty or shares memory with steps that it did not share with.
+Replays of one graph run one after the other. Arrays of other sizes change the sizes and the grid of their
+launches; nothing is instantiated again, unless an array becomes empty or shares memory with steps that it did
+not share with. In a recording the steps are recorded, with the symbols of now; later updates of this graph do
+not change them.
 
-In a recording the steps are recorded, with the symbols of now; one may be given a symbol of the graph that is recorded.
-Later updates of this graph do not change them. RecordingError: a stream is named there."""
+Parameters
+----------
+stream
+    One of this device or anything that `launch` takes. One that somebody captures takes the graph into what it
+    captures, with the values of this replay, and keeps what they use.
+**symbols
+    Values for this replay, by name; in a recording also symbols of the graph that is recorded.
+
+Raises
+------
+RecordingError
+    The graph is still being recorded, or a stream is named in a recording.
+TypeError, ValueError, OverflowError
+    A symbol is unknown or has no value, or a value does not fit its steps."""
 replay = PyDescr_NewMethod(<PyTypeObject *>Replayer, &replay_def)

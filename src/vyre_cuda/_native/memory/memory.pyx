@@ -191,9 +191,21 @@ cdef class Span:
             self._buffer = None
 
     def copy_from(self, data, offset=0):
-        """Write `data`, which must have this array's dtype, starting at element `offset`.
+        """Write data to this array.
 
-        In a recording `data` is a device array, a page-locked array or a symbol.
+        Parameters
+        ----------
+        data
+            An array of this array's dtype; in a recording a device array, a page-locked array or a symbol.
+        offset
+            The element at which it begins.
+
+        Raises
+        ------
+        TypeError
+            Another dtype.
+        ValueError
+            Data that reaches beyond the array, or is on another device.
         """
         if not copy_in(self, data, offset):
             self._copy_from(data, offset)
@@ -201,8 +213,21 @@ cdef class Span:
     def numpy(self, out=None):
         """A copy on the host, after all earlier work on this array on any stream.
 
-        The copy has this array's shape. `out`: a C-contiguous array of this dtype and size to copy to, with any shape;
-        a page-locked one is written by the device itself if it is large.
+        Parameters
+        ----------
+        out
+            A C-contiguous array of this dtype and size to copy to, with any shape; a page-locked one is written by the
+            device itself if it is large.
+
+        Returns
+        -------
+        array
+            `out`, or a new array of this shape.
+
+        Raises
+        ------
+        TypeError, ValueError
+            `out` has another dtype or size, is not contiguous or is read-only.
         """
         if self.count * self.dtype.itemsize <= VYC_TRY_BYTES:
             if out is not None:
@@ -302,12 +327,48 @@ cdef class Allocator:
             self._table[i].itemsize = (<cnp.dtype?>dtype).itemsize
 
     def empty(self, n, type):
-        """An array of `n` elements with unspecified contents."""
+        """An array with unspecified contents.
+
+        Parameters
+        ----------
+        n
+            The number of elements, or a tuple with the shape.
+        type
+            The type of an element.
+
+        Returns
+        -------
+        DeviceArray
+            The device array.
+
+        Raises
+        ------
+        ResourceError
+            The device has no memory left.
+        """
         cdef Span span = self.span(n, type)
         return self._empty(n, type) if span is None else span
 
     def zeros(self, n, type):
-        """An array of `n` zeros."""
+        """An array of zeros.
+
+        Parameters
+        ----------
+        n
+            The number of elements, or a tuple with the shape.
+        type
+            The type of an element.
+
+        Returns
+        -------
+        DeviceArray
+            The device array.
+
+        Raises
+        ------
+        ResourceError
+            The device has no memory left.
+        """
         cdef Span span = self.span(n, type)
         if span is None:
             span = self._empty(n, type)
@@ -317,9 +378,19 @@ cdef class Allocator:
         return span
 
     def synchronize(self, timeout=None):
-        """Wait for all work given to this device. Raises the errors of asynchronous launches.
+        """Wait for all work given to this device.
 
-        KernelTimeoutError if it has not ended after `timeout` seconds.
+        Parameters
+        ----------
+        timeout
+            Seconds to wait; None for no limit.
+
+        Raises
+        ------
+        KernelTimeoutError
+            It has not ended.
+        Error
+            Those of asynchronous launches.
         """
         if load(self.context._recordings) != 0:
             self._refuse_in_recording("synchronize()")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from vyre_cuda.ir.builder.docstrings import describe_atomic, describe_warp_op
 from vyre_cuda.ir.builder.handles import Buffer, Index, element_indices, position, require_writable
 from vyre_cuda.ir.builder.operators import Expression, Operand
 from vyre_cuda.ir.builder.scopes import Scope, program_error
@@ -195,7 +196,7 @@ class WarpMethods:
         return self._warp("match", value)
 
     def warp_reduce(self, value: Operand, op: str, /) -> Value:
-        """The values of all lanes combined with "add", "min", "max", "and", "or" or "xor" (or the ops' full names)."""
+        """The values of all lanes combined by an op, the same for the whole warp."""
         return self._warp("reduce", value, combine=op)
 
     def warp_scan(self, value: Operand, op: str, /, *, inclusive: bool = True) -> Value:
@@ -221,6 +222,14 @@ class WarpMethods:
         result = self._scope.name_local(name, source)
         self._scope.append(Warp(result, name, tuple(node_of(v) for v in values), combine, source))
         return local(self._scope, Local(warp_result_type(row, type_), result, source))
+
+
+for _name in ("add", "sub", "min", "max", "and", "or", "xor", "exchange", "compare_exchange", "load", "store"):
+    describe_atomic(getattr(AtomicMethods, f"atomic_{_name}"), {"sub": "subtract", **_COMBINE_NAMES}.get(_name, _name))
+for _name in ("shuffle", "shuffle_up", "shuffle_down", "shuffle_xor", "broadcast", "any", "all", "ballot", "match"):
+    describe_warp_op(getattr(WarpMethods, _name), _name)
+describe_warp_op(WarpMethods.warp_reduce, "reduce")
+describe_warp_op(WarpMethods.warp_scan, "inclusive_scan")
 
 
 def _lane_operand(scope: Scope, lane: Operand, what: str, source: Source) -> Value:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from vyre_cuda.ir.builder.docstrings import describe_op
 from vyre_cuda.ir.builder.operators import Expression, Operand
 from vyre_cuda.ir.builder.scopes import Scope, caller, running
 from vyre_cuda.ir.builder.values import Unplaced, Value, apply, leaf, operate
@@ -249,12 +250,44 @@ def fmax(x: Operand, y: Operand, /) -> Value:
 
 
 def clip(x: Operand, low: Operand, high: Operand, /) -> Value:
-    """minimum(maximum(x, low), high): between the bounds, NaN for a NaN, and `high` if the bounds are out of order."""
+    """minimum(maximum(x, low), high): between the bounds, NaN for a NaN, and `high` if the bounds are out of order.
+
+    Parameters
+    ----------
+    x, low, high
+        Expressions of an integer or float type, the same for all, or numbers, which take their type.
+
+    Returns
+    -------
+    Value
+        An expression of their type.
+
+    Raises
+    ------
+    ProgramError
+        An operand has another type.
+    """
     return apply("minimum", apply("maximum", x, low), high)
 
 
 def square(x: Operand, /) -> Value:
-    """x * x: integers wrap; floats round to nearest even."""
+    """x * x: integers wrap; floats round to nearest even.
+
+    Parameters
+    ----------
+    x
+        An expression of an integer or float type.
+
+    Returns
+    -------
+    Value
+        An expression of its type.
+
+    Raises
+    ------
+    ProgramError
+        The operand has another type.
+    """
     value = x.read() if isinstance(x, Expression) else x
     return apply("multiply", value, value)
 
@@ -365,5 +398,28 @@ def where(condition: Operand, x: Operand, y: Operand, /) -> Value:
 
 
 def bitcast(x: Operand, type_: Type, /) -> Value:
-    """The bits of x as another type of the same width."""
+    """The bits of x as another type of the same width.
+
+    Parameters
+    ----------
+    x
+        An expression of an integer or float type.
+    type_
+        The type of the result.
+
+    Returns
+    -------
+    Value
+        An expression of this type.
+
+    Raises
+    ------
+    ProgramError
+        The widths differ, or one is bool_.
+    """
     return operate((OPS["bitcast"],), (x,), type_)
+
+
+for _name, _function in tuple(globals().items()):
+    if _name in OPS and _name != "bitcast":
+        describe_op(_function, _name)

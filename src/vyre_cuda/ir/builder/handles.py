@@ -129,7 +129,18 @@ class Variable(Expression):
         return self._type.dtype
 
     def set(self, value: Operand) -> None:
-        """Assign a value of the variable's type."""
+        """Assign a value.
+
+        Parameters
+        ----------
+        value
+            An expression of the variable's type, or a number.
+
+        Raises
+        ------
+        ProgramError
+            The value has another type, or the variable's block has ended.
+        """
         source = caller()
         self._require_usable(source)
         assigned = place(self._scope, value, source, self._type, f"value of {self._name}")

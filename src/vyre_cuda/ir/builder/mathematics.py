@@ -6,6 +6,7 @@ bounds are on the functions page of the documentation.
 
 from __future__ import annotations
 
+from vyre_cuda.ir.builder.docstrings import describe_op
 from vyre_cuda.ir.builder.operators import Operand
 from vyre_cuda.ir.builder.values import Value, apply, operate
 from vyre_cuda.ir.core.ops import OPS
@@ -142,3 +143,8 @@ def erf(x: Operand, /) -> Value:
 def sigmoid(x: Operand, /) -> Value:
     """1 / (1 + e to the power -x)."""
     return apply("sigmoid", x)
+
+
+for _name, _function in tuple(globals().items()):
+    if _name in OPS and _name != "bitcast":
+        describe_op(_function, _name)

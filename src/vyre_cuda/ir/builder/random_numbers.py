@@ -26,10 +26,26 @@ _TURN = 6.2831855
 
 
 def philox(seed: Operand, counter: Operand | Sequence[Operand], /) -> Words:
-    """Four random words, u32, of a seed and a counter.
+    """Four random words of a seed and a counter, by Philox 4x32-10.
 
-    `seed` and `counter` are integers of any type, taken as 64 bits; the upper 64 bits of the counter are then 0. A
-    sequence of up to four u32 is a counter by its words, the lowest first.
+    Parameters
+    ----------
+    seed
+        An integer of any type, taken as 64 bits.
+    counter
+        The same, as the lower 64 bits of the counter; or a sequence of up to four u32, the lowest word first.
+
+    Returns
+    -------
+    tuple of four Value
+        Four expressions of u32.
+
+    Raises
+    ------
+    ProgramError
+        An operand is not an integer.
+    TypeError
+        A counter of more than four words.
     """
     words = _counter_words(counter)
     key = _halves(seed)
@@ -39,15 +55,44 @@ def philox(seed: Operand, counter: Operand | Sequence[Operand], /) -> Words:
 
 
 def uniform(seed: Operand, counter: Operand | Sequence[Operand], /) -> Floats:
-    """Four random f32 from 0 to 1, without 1: the multiples of 2^-24, all as likely. Arguments as for `philox`."""
+    """Four random numbers from 0 to 1, without 1: the multiples of 2^-24, all as likely.
+
+    Parameters
+    ----------
+    seed, counter
+        Those of `philox`.
+
+    Returns
+    -------
+    tuple of four Value
+        Four expressions of f32.
+
+    Raises
+    ------
+    ProgramError, TypeError
+        As for `philox`.
+    """
     a, b, c, d = (_fraction(word) for word in philox(seed, counter))
     return a, b, c, d
 
 
 def normal(seed: Operand, counter: Operand | Sequence[Operand], /) -> Floats:
-    """Four random f32 of the normal distribution with mean 0 and variance 1, by Box and Muller. None exceeds 5.8.
+    """Four random numbers of the normal distribution with mean 0 and variance 1, by Box and Muller. None exceeds 5.8.
 
-    Arguments as for `philox`.
+    Parameters
+    ----------
+    seed, counter
+        Those of `philox`.
+
+    Returns
+    -------
+    tuple of four Value
+        Four expressions of f32.
+
+    Raises
+    ------
+    ProgramError, TypeError
+        As for `philox`.
     """
     a, b, c, d = philox(seed, counter)
     return (*_normal_pair(a, b), *_normal_pair(c, d))

@@ -60,7 +60,23 @@ class Program:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Program:
-        """The program of these wire bytes. Raises ProgramError for anything that is not one."""
+        """The program of these wire bytes.
+
+        Parameters
+        ----------
+        data
+            What `to_bytes` returned.
+
+        Returns
+        -------
+        Program
+            The program.
+
+        Raises
+        ------
+        ProgramError
+            They are not the bytes of a program.
+        """
         return wire.decode(data, cls)
 
     @property

@@ -55,17 +55,33 @@ _PROCESS = _Process()
 def configure_jit_cache(
     directory: str | os.PathLike[str] | None = None, max_bytes: int = _GIB, force: bool = False
 ) -> JitCache:
-    """Let the driver cache what it compiles from PTX, up to `max_bytes`, in `directory`; call it before the driver
-    starts.
+    """Let the driver cache what it compiles from PTX; call it before the driver starts.
 
     This is the driver's cache for all PTX of the process, including that of other libraries; kernels of programs are
-    also in a cache of the package. The directory is `vyre-cuda/cuda-jit` in XDG_CACHE_HOME or ~/.cache if none is
-    given. CUDA_CACHE_PATH and CUDA_CACHE_MAXSIZE are respected where they are set, and so is CUDA_CACHE_DISABLE=1, with
-    a RuntimeWarning, unless `force`.
+    also in a cache of the package. CUDA_CACHE_PATH and CUDA_CACHE_MAXSIZE are respected where they are set, and so is
+    CUDA_CACHE_DISABLE=1, with a RuntimeWarning.
 
-    CacheError: the driver has started, the environment has an empty path or a size that is not a number or is below
-    `max_bytes`, the directory is not writable, or the process has configured the cache otherwise. TypeError and
-    ValueError: wrong arguments.
+    Parameters
+    ----------
+    directory
+        Where the cache is; None for `vyre-cuda/cuda-jit` in XDG_CACHE_HOME or ~/.cache.
+    max_bytes
+        Its limit in bytes.
+    force
+        Set what the environment says otherwise.
+
+    Returns
+    -------
+    JitCache
+        What is set now.
+
+    Raises
+    ------
+    CacheError
+        The driver has started, the environment has an empty path or a size that is not a number or is below
+        `max_bytes`, the directory is not writable, or the process has configured the cache otherwise.
+    TypeError, ValueError
+        Wrong arguments.
     """
     path = None
     if directory is not None:

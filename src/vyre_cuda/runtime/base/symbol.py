@@ -41,7 +41,26 @@ class Symbol:
 def symbol(name: str, default: Any = _MISSING) -> Symbol:
     """An argument of a recorded launch, copy or fill that each replay may set: a scalar or an array.
 
-    Without a default, every replay must set it. The same name is the same argument everywhere in a graph.
+    The same name is the same argument everywhere in a graph.
+
+    Parameters
+    ----------
+    name
+        The name, by which `Graph.replay` and `Graph.update` set it.
+    default
+        Its value until it is set. Without one, every replay must set it.
+
+    Returns
+    -------
+    Symbol
+        The symbol.
+
+    Raises
+    ------
+    ValueError
+        The name cannot be that of a keyword argument.
+    TypeError
+        The name is not a str.
     """
     if not isinstance(name, str):
         raise TypeError(f"the name of a symbol must be a str, not a {type(name).__name__}")

@@ -68,16 +68,63 @@ class Bundle:
         self.graphs: Mapping[str, BundledGraph] = MappingProxyType({graph.name: graph for graph in graphs})
 
     def on(self, device: Device) -> LoadedBundle:
-        """The kernels on a device: a mapping from names; each kernel is loaded when it is first looked up."""
+        """The kernels on a device: a mapping from names.
+
+        Parameters
+        ----------
+        device
+            The device.
+
+        Returns
+        -------
+        LoadedBundle
+            The mapping; each kernel is loaded when it is first looked up.
+        """
         return LoadedBundle(self, device)
 
     def ptx(self, name: str, target: str) -> str:
-        """The PTX of a kernel for one of its targets. KeyError if there is none."""
+        """The PTX of a kernel for one of its targets.
+
+        Parameters
+        ----------
+        name
+            The kernel's name.
+        target
+            Such as "sm_90".
+
+        Returns
+        -------
+        str
+            The text.
+
+        Raises
+        ------
+        KeyError
+            No such kernel or target.
+        """
         text: str = self._variant(name, target)["ptx"]
         return text
 
     def cubin(self, name: str, target: str) -> bytes:
-        """The machine code of a kernel for one of its targets, b"" if there is only PTX. KeyError: no such target."""
+        """The machine code of a kernel for one of its targets.
+
+        Parameters
+        ----------
+        name
+            The kernel's name.
+        target
+            Such as "sm_90".
+
+        Returns
+        -------
+        bytes
+            The bytes, empty if there is only PTX.
+
+        Raises
+        ------
+        KeyError
+            No such kernel or target.
+        """
         code: bytes = self._variant(name, target)["cubin"]
         return code
 
@@ -116,7 +163,25 @@ class LoadedBundle(Mapping[str, Kernel]):
             return self._loaded[name]
 
     def graph(self, name: str) -> Graph:
-        """A graph of the bundle, recorded on the device, with its own arrays. KeyError if there is none."""
+        """A graph of the bundle, recorded on the device, with its own arrays.
+
+        Parameters
+        ----------
+        name
+            The graph's name.
+
+        Returns
+        -------
+        Graph
+            The graph.
+
+        Raises
+        ------
+        KeyError
+            There is none.
+        UnsupportedError
+            The device cannot run one of its kernels.
+        """
         if name not in self.bundle.graphs:
             raise KeyError(name)
         row = self.bundle._file.graph(list(self.bundle.graphs).index(name))
@@ -138,10 +203,28 @@ class LoadedBundle(Mapping[str, Kernel]):
 
 
 def load_bundle(source: str | os.PathLike[str] | bytes | bytearray | memoryview) -> Bundle:
-    """Read and check a bundle from a file or from bytes. No device is needed.
+    """Read and check a bundle. No device is needed.
 
-    BundleError: not a bundle, or a damaged one; BundleVersionError: in a newer format; OSError: the file cannot be
-    read. Its device code is not checked: trust a bundle as you would a library.
+    Its device code is not checked: trust a bundle as you would a library.
+
+    Parameters
+    ----------
+    source
+        A file, or its bytes.
+
+    Returns
+    -------
+    Bundle
+        The bundle.
+
+    Raises
+    ------
+    BundleError
+        Not a bundle, or a damaged one.
+    BundleVersionError
+        It is in a newer format.
+    OSError
+        The file cannot be read.
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
         return Bundle(bytes(source))

@@ -13,7 +13,15 @@ _opened: list[Device] = []
 def default_device() -> Device:
     """The device on which kernel functions run for NumPy arrays: `Device("auto")`, opened once in a process.
 
-    If it was closed, another one is opened. DeviceUnavailableError: it cannot be opened.
+    Returns
+    -------
+    Device
+        The device; a new one if the last was closed.
+
+    Raises
+    ------
+    DeviceUnavailableError
+        It cannot be opened.
     """
     with _opening:
         if not _opened or _opened[0].is_closed:

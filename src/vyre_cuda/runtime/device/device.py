@@ -63,14 +63,25 @@ _EXIT_LIMIT = 1.0
 
 
 class Device(memory.Allocator, Telemetry):
-    """An open device. `Device()` and `Device(1)` are CUDA devices, `Device("emulator")` runs on the CPU.
+    """An open device, which is also a context manager that closes it.
 
-    `Device("auto")` opens what VYRE_CUDA_DEVICE names, else a CUDA device if there is one, else the emulator with a
-    RuntimeWarning. DeviceUnavailableError says what was looked for and what is missing. A Device is also a context
-    manager.
+    Parameters
+    ----------
+    which
+        The number of a CUDA device; "cuda" for the first one; "emulator", which runs on the CPU; or "auto" for what
+        VYRE_CUDA_DEVICE names, else a CUDA device if there is one, else the emulator with a RuntimeWarning.
+    check
+        The mistakes in programs, one name or several, that the emulator looks for: for "races", a wait raises
+        DataRaceError.
 
-    `check`, one name or several, makes the emulator look for mistakes in programs: for "races", a wait raises
-    DataRaceError. It raises UnsupportedError on a CUDA device.
+    Raises
+    ------
+    DeviceUnavailableError
+        There is no such device; it says what was looked for and what is missing.
+    UnsupportedError
+        `check` is given for a CUDA device.
+    TypeError, ValueError
+        Another name of a device or of a check.
     """
 
     def __init__(self, which: int | str = 0, *, check: str | Iterable[str] | None = None) -> None:
@@ -124,6 +135,11 @@ class Device(memory.Allocator, Telemetry):
             Threads per block, all along x, instead of the program's own. "auto", here or in the Builder, lets the
             device choose it, so that as many threads as possible are resident; `kernel.program.block` says what it is.
 
+        Returns
+        -------
+        Kernel
+            The kernel, which can be called and launched.
+
         Raises
         ------
         ValueError
@@ -151,9 +167,24 @@ class Device(memory.Allocator, Telemetry):
         max_ulp: float | None = None,
         block: int | Literal["auto"] | None = None,
     ) -> list[Kernel]:
-        """Compile programs in parallel, with the options of `compile`; the kernels are returned in the same order.
+        """Compile programs in parallel; a later `compile` with these options finds them.
 
-        A later `compile` with these options finds them. If one fails, its error is raised after all have ended.
+        Parameters
+        ----------
+        programs
+            Programs, or kernel functions without open parameters.
+        precision, bounds, max_ulp, block
+            The options of `compile`.
+
+        Returns
+        -------
+        list[Kernel]
+            The kernels in the same order.
+
+        Raises
+        ------
+        Error
+            Those of `compile`: the first one, after all have ended.
         """
         options = {"precision": precision, "bounds": bounds, "max_ulp": max_ulp, "block": block}
         return warmup.compiled(programs, partial(self.compile, **options))  # type: ignore[arg-type]
@@ -172,12 +203,31 @@ class Device(memory.Allocator, Telemetry):
     ) -> Support:
         """Whether this device can, and why not: the checks that would refuse it are asked.
 
-        `what` is a program, which is compiled with these options; a type; the name of an op ("exp") or of an atomic or
-        warp method of the Builder ("atomic_add"), with the `type` of its operands, an atomic also with `order` and
-        `scope`; or a capability: "cooperative_launch" of grid barriers, "conditional_nodes" of loops that end on the
-        device, "captured_replay" of graphs on streams that others capture, "cuFuncGetParamInfo" of loaded kernels,
-        a target such as "sm_90", the check "races", "nvtx". ValueError for another name, TypeError for an op without
-        a type.
+        Parameters
+        ----------
+        what
+            A program, which is compiled with these options; a type; the name of an op ("exp") or of an atomic or warp
+            method of the Builder ("atomic_add"); or a capability: "cooperative_launch" of grid barriers,
+            "conditional_nodes" of loops that end on the device, "captured_replay" of graphs on streams that others
+            capture, "cuFuncGetParamInfo" of loaded kernels, a target such as "sm_90", the check "races", "nvtx".
+        type
+            The type of the operands of an op, an atomic or a warp operation.
+        order, scope
+            Those of an atomic.
+        precision, bounds, max_ulp, block
+            The options of `compile`.
+
+        Returns
+        -------
+        Support
+            The answer, true where the device can.
+
+        Raises
+        ------
+        ValueError
+            Another name.
+        TypeError
+            An op without a type.
         """
         used = {name: value for name, value in (("order", order), ("scope", scope)) if value is not None}
         options = {"precision": precision, "bounds": bounds, "max_ulp": max_ulp, "block": block}
@@ -207,6 +257,11 @@ class Device(memory.Allocator, Telemetry):
             f32, f64. Offsets follow C's alignment, and are checked against what the driver reports about the kernel,
             where it can (CUDA 12.4).
 
+        Returns
+        -------
+        ForeignKernel
+            The kernel, which can be launched.
+
         Raises
         ------
         ValueError
@@ -217,7 +272,27 @@ class Device(memory.Allocator, Telemetry):
         return loaded_kernel.ForeignKernel(self, image, name, signature)
 
     def run(self, program: Program | ProgramSource, *args: Any, **kwargs: Any) -> Any:
-        """Compile the program (cached) and call it with host arrays."""
+        """Compile the program (cached) and call it with host arrays.
+
+        Parameters
+        ----------
+        program
+            A program, or a kernel function without open parameters.
+        *args
+            The arguments of the call: docs/devices.md.
+        **kwargs
+            The same by name, and the options of a call.
+
+        Returns
+        -------
+        array or tuple of arrays
+            What the kernel returns: an array, or a tuple of several.
+
+        Raises
+        ------
+        Error
+            Those of `compile` and of a call.
+        """
         return self.compile(program)(*args, **kwargs)
 
     def explain(self, report: AssertReport) -> Error:
@@ -227,7 +302,25 @@ class Device(memory.Allocator, Telemetry):
     # ---- memory -----------------------------------------------------------------------------------------------------
 
     def array(self, data: np.ndarray[Any, np.dtype[Any]]) -> DeviceArray:
-        """Copy a NumPy array to device memory; the result has its shape."""
+        """Copy a NumPy array to device memory.
+
+        Parameters
+        ----------
+        data
+            An array of a type that programs have, of any strides.
+
+        Returns
+        -------
+        DeviceArray
+            A device array of its shape and dtype.
+
+        Raises
+        ------
+        TypeError
+            Not a NumPy array, or of a type that programs do not have.
+        ResourceError
+            The device has no memory left.
+        """
         transfers.require_array("array", data)
         result = self._new(data.shape or (1,), data.dtype)
         result.copy_from(data)
@@ -242,13 +335,53 @@ class Device(memory.Allocator, Telemetry):
             """An array of `n` zeros, or of zeros in this shape."""
 
     def full(self, n: int | tuple[int, ...], value: Any, type: Type) -> DeviceArray:
-        """An array of `n` elements, or of this shape, that all have this value; in a recording it may be a symbol."""
+        """An array whose elements all have one value.
+
+        Parameters
+        ----------
+        n
+            The number of elements, or a tuple with the shape.
+        value
+            A number or, in a recording, a symbol.
+        type
+            The type of an element.
+
+        Returns
+        -------
+        DeviceArray
+            The device array.
+
+        Raises
+        ------
+        TypeError, ValueError, OverflowError
+            Not a shape, not a type, or not a value of the type.
+        ResourceError
+            The device has no memory left.
+        """
         result = self.empty(n, type)
         result.fill(value)
         return result
 
     def empty_like(self, array: DeviceArray | np.ndarray[Any, np.dtype[Any]]) -> DeviceArray:
-        """An array of the same shape and dtype, with unspecified contents."""
+        """An array of the same shape and dtype, with unspecified contents.
+
+        Parameters
+        ----------
+        array
+            A device array or a NumPy array.
+
+        Returns
+        -------
+        DeviceArray
+            The device array.
+
+        Raises
+        ------
+        TypeError
+            A dtype that programs do not have.
+        ResourceError
+            The device has no memory left.
+        """
         return self._new(array.shape or (1,), array.dtype)
 
     def _empty(self, n: int | tuple[int, ...], type: Type) -> DeviceArray:
@@ -263,10 +396,21 @@ class Device(memory.Allocator, Telemetry):
         return DeviceArray(self, Buffer(self.context, count * dtype.itemsize), 0, count, dtype, shape)
 
     def upload(self, items: Iterable[tuple[DeviceArray, Host] | tuple[DeviceArray, int, Host]]) -> None:
-        """Write many ranges, each (array, data) or (array, element offset, data), in this order.
+        """Write many ranges, in this order; adjacent ranges are copied as one.
 
-        Adjacent ranges are copied as one. Returns once all data has been read; data of another dtype raises TypeError,
-        a range outside its array ValueError, and then nothing has been written.
+        It returns once all data has been read.
+
+        Parameters
+        ----------
+        items
+            Tuples (array, data) or (array, element offset, data).
+
+        Raises
+        ------
+        TypeError
+            Data of another dtype; then nothing has been written.
+        ValueError
+            A range outside its array, or an array of another device; then nothing has been written.
         """
         given = transfers.listed("upload", items)
         rows = [transfers.upload_item(self, item) for item in given]
@@ -279,26 +423,74 @@ class Device(memory.Allocator, Telemetry):
         transfers.upload(self, rows)
 
     def download(self, items: Iterable[tuple[DeviceArray, int, int]]) -> list[Host]:
-        """Copy many ranges, each (array, element offset, count), to the host with one wait for all."""
+        """Copy many ranges to the host, with one wait for all.
+
+        Parameters
+        ----------
+        items
+            Tuples (array, element offset, count).
+
+        Returns
+        -------
+        list of arrays
+            A NumPy array for each.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for `upload`.
+        """
         self._refuse_in_recording("download()")
         rows = [transfers.download_item(self, item) for item in transfers.listed("download", items)]
         transfers.download(self, rows)
         return [host for _, _, host in rows]
 
     def pinned_empty(self, n: int | tuple[int, ...], type: Type) -> np.ndarray[Any, np.dtype[Any]]:
-        """A NumPy array of `n` elements, or of this shape, in page-locked memory, with unspecified contents.
+        """A NumPy array in page-locked memory, with unspecified contents.
 
         Kernels and copies of this device use it, and slices and reshaped views of it, without staging. It stays valid
         when the device is closed, and then keeps the driver's context until its last view is dropped.
+
+        Parameters
+        ----------
+        n
+            The number of elements, or a tuple with the shape.
+        type
+            The type of an element.
+
+        Returns
+        -------
+        array
+            The array.
+
+        Raises
+        ------
+        ResourceError
+            The driver cannot lock as much memory.
         """
         dtype, shape = _dtype(type), shapes.checked(n)
         return memory.pinned_empty(self.context, math.prod(shape), dtype).reshape(shape)
 
     def register(self, array: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
-        """Page-lock the memory of a C-contiguous array; returns a view of it that is used without staging.
+        """Page-lock the memory of an array, which is then used without staging.
 
-        The memory is unlocked, after the work that uses it, when the last view of that view is dropped. ValueError:
-        not contiguous, or overlapping memory that is already page-locked.
+        Parameters
+        ----------
+        array
+            A C-contiguous array.
+
+        Returns
+        -------
+        array
+            A view of it. The memory is unlocked, after the work that uses it, when the last view of that view is
+            dropped.
+
+        Raises
+        ------
+        ValueError
+            Not contiguous, or overlapping memory that is already page-locked.
+        TypeError
+            An array of Python objects.
         """
         transfers.require_array("register", array)
         if array.dtype.hasobject:
@@ -323,10 +515,22 @@ class Device(memory.Allocator, Telemetry):
         return np.empty(shape, dtype)
 
     def set_memory_budget(self, *, device_bytes: int | None = None, pinned_bytes: int | None = None) -> None:
-        """Set how many bytes at most are kept idle for reuse; None leaves a budget as it is, 0 keeps nothing.
+        """Set how many bytes at most are kept idle for reuse.
 
         A device starts with a quarter of its memory, and a sixteenth of that size of page-locked memory. What exceeds
         the budget is returned to the driver, least recently used first.
+
+        Parameters
+        ----------
+        device_bytes
+            Bytes of device memory; None leaves the budget as it is, 0 keeps nothing.
+        pinned_bytes
+            Bytes of page-locked memory, likewise.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Not a number of bytes.
         """
         stats = self.memory_stats()
         device = stats.budget_bytes if device_bytes is None else _bytes("device_bytes", device_bytes)
@@ -385,8 +589,18 @@ class Device(memory.Allocator, Telemetry):
     def close(self, timeout: float | None = 10.0) -> None:
         """Wait, then free everything; later use raises DeviceUnavailableError. Closing again does nothing.
 
-        Work that has not ended after `timeout` seconds (None: no limit) is abandoned: KernelTimeoutError, the device
-        is closed anyway, and the driver keeps what that work uses until the process ends.
+        Parameters
+        ----------
+        timeout
+            Seconds to wait for work that has not ended; None for no limit.
+
+        Raises
+        ------
+        KernelTimeoutError
+            Work has not ended. The device is closed anyway, and the driver keeps what that work uses until the process
+            ends.
+        Error
+            Those of asynchronous launches.
         """
         try:
             self.context.close(timeout)
@@ -443,10 +657,24 @@ def _hurry(context: weakref.ref[Context]) -> None:
 
 
 def from_dlpack(array: Any, /, *, device: Device | None = None) -> DeviceArray:
-    """The memory of another library's array, by DLPack, as an array of `device` (None: a Device of its GPU).
+    """The memory of another library's array, by DLPack, as a device array; nothing is copied.
 
-    Nothing is copied. A BufferError, TypeError or ValueError says what is not supported about the array: host memory,
-    another GPU, a dtype, strides.
+    Parameters
+    ----------
+    array
+        An object with `__dlpack__`, in the memory of a GPU.
+    device
+        The device that the array is to belong to; None for a Device of its GPU.
+
+    Returns
+    -------
+    DeviceArray
+        A device array that shares the memory.
+
+    Raises
+    ------
+    BufferError, TypeError, ValueError
+        What is not supported about the array: host memory, another GPU, a dtype, strides.
     """
     if isinstance(array, DeviceArray) and (device is None or device is array.device):
         view: DeviceArray = array[:]

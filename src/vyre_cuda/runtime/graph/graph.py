@@ -96,21 +96,52 @@ class Graph(native.Replayer):
         return self._state == "recording"
 
     def repeat(self, times: int | None = None, *, until: DeviceArray | None = None) -> AbstractContextManager[None]:
-        """Record a loop that runs the steps of the `with` block `times` times.
+        """Record a loop around the steps of the `with` block.
 
-        With `until`, an array of integers or bools, the device reads its first element after each repetition and stops
-        when that is not 0; `times` is then the maximum. RecordingError: a block ends that is not the innermost one, or
-        is still open when the recording ends. UnsupportedError, at the end of the recording: the driver is older than
-        CUDA 12.4 and has no loops that end on the device.
+        Parameters
+        ----------
+        times
+            How often they run, or at most run with `until`; None for no limit.
+        until
+            An array of integers or bools, whose first element the device reads after each repetition; it stops when
+            that is not 0.
+
+        Returns
+        -------
+        context manager
+            The block, for a `with` statement.
+
+        Raises
+        ------
+        RecordingError
+            A block ends that is not the innermost one, or is still open when the recording ends.
+        UnsupportedError
+            At the end of the recording: the driver is older than CUDA 12.4 and has no loops that end on the device.
+        TypeError, ValueError
+            Neither times nor until, or wrong ones.
         """
         self._check_recording()
         step = RepeatStep(_check_times(times, until), kept(self._check_until(until)))
         return _Repeat(self, step, dropped=times == 0)
 
     def download(self, array: DeviceArray, out: np.ndarray[Any, np.dtype[Any]]) -> None:
-        """Record a copy of a device array to a page-locked array of at least its size.
+        """Record a copy of a device array to the host.
 
         The bytes are there when the replay has ended, for example after `Device.synchronize()`.
+
+        Parameters
+        ----------
+        array
+            A device array.
+        out
+            A page-locked array of at least its size.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Other arrays.
+        RecordingError
+            The graph is not being recorded in this thread.
         """
         self._check_recording()
         if not isinstance(array, DeviceArray) or not isinstance(out, np.ndarray):
@@ -201,10 +232,28 @@ class Graph(native.Replayer):
             return launch(built, self._changes(names, given, on), on)
 
     def submit(self, *, stream: Any = None, **symbols: Any) -> PendingReplay:
-        """Replay, and return a PendingReplay with `done()`, `result(timeout)` and `await` for this replay.
+        """Replay, and return what waits for this replay.
 
-        It ends with all work given so far to the stream or, in call order, to the device. RecordingError in a
-        recording.
+        It ends with all work given so far to the stream or, in call order, to the device.
+
+        Parameters
+        ----------
+        stream
+            As for `replay`.
+        **symbols
+            Values for this replay, by name.
+
+        Returns
+        -------
+        PendingReplay
+            A PendingReplay with `done()`, `result(timeout)` and `await`.
+
+        Raises
+        ------
+        RecordingError
+            The thread is recording.
+        Error
+            Those of `replay`.
         """
         self.device._refuse_in_recording("submit()")
         context = self.device.context
@@ -214,11 +263,29 @@ class Graph(native.Replayer):
         return PendingReplay(event_on(context, on), self)
 
     def timed(self, *, stream: Any = None, **symbols: Any) -> Timed:
-        """Replay, wait and measure: a `Timed` whose outputs are None, counted with the timed calls of the device.
+        """Replay, wait and measure; counted with the timed calls of the device.
 
-        `device_ns` is the time between events of the stream right around the graph, so it begins when what the stream
-        was given before has ended. Raises the errors of the replay. RecordingError in a recording, ValueError on a
-        stream that is being captured: nothing was launched then.
+        Parameters
+        ----------
+        stream
+            As for `replay`.
+        **symbols
+            Values for this replay, by name.
+
+        Returns
+        -------
+        Timed
+            Times without outputs. `device_ns` is the time between events of the stream right around the graph, so it
+            begins when what the stream was given before has ended.
+
+        Raises
+        ------
+        RecordingError
+            The thread is recording.
+        ValueError
+            The stream is being captured; nothing was launched then.
+        Error
+            Those of the replay.
         """
         self.device._refuse_in_recording("timed()")
         watch = self.device._watch
@@ -240,7 +307,18 @@ class Graph(native.Replayer):
         return Timed(outputs=None, **times)
 
     def update(self, **symbols: Any) -> None:
-        """Set symbols for all later replays; a replay uses either all old values or all new ones."""
+        """Set symbols for all later replays; a replay uses either all old values or all new ones.
+
+        Parameters
+        ----------
+        **symbols
+            Values by name.
+
+        Raises
+        ------
+        TypeError, ValueError, OverflowError
+            An unknown symbol, or a value that does not fit its steps.
+        """
         self._check_recorded()
         self._check_known(symbols)
         with self._lock:
@@ -349,11 +427,28 @@ class Graph(native.Replayer):
         source: bool = True,
         cubins: bool | None = None,
     ) -> None:
-        """Write the graph and its kernels to a bundle, for these targets (None: the target of the device).
+        """Write the graph and its kernels to a bundle.
 
         Arrays that are not symbols, and defaults of symbols, are included: with their contents where a step reads them
-        before one writes them. UnsupportedError for what a file cannot hold: copies from and to host memory, and
-        kernels that were loaded; otherwise as for `vc.bundle`.
+        before one writes them.
+
+        Parameters
+        ----------
+        path
+            The file.
+        name
+            The graph's name in it.
+        targets
+            Such as "sm_90"; None for the target of the device.
+        source, cubins
+            Those of `vc.bundle`.
+
+        Raises
+        ------
+        UnsupportedError
+            What a file cannot hold: copies from and to host memory, and kernels that were loaded.
+        CompileError, OSError
+            As for `vc.bundle`.
         """
         bundle(
             (),

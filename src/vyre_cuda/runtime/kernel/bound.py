@@ -35,7 +35,18 @@ class BoundCall(Call):
         super().__init__(kernel, self._arguments(values), tuple(values.values()), self._stream, grid is None)
 
     def set(self, **kwargs: Any) -> None:
-        """Bind other arrays or scalars by name, for all later launches."""
+        """Bind other arrays or scalars, for all later launches.
+
+        Parameters
+        ----------
+        **kwargs
+            Parameters by name.
+
+        Raises
+        ------
+        TypeError, ValueError, OverflowError
+            Arguments do not fit; then nothing has changed.
+        """
         values = dict(zip((p.name for p in self._kernel.program.parameters), self.values, strict=True))
         unknown = kwargs.keys() - values.keys()
         if unknown:

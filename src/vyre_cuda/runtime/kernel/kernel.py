@@ -161,11 +161,28 @@ class Kernel(Dispatcher):
     ) -> SideBySide:
         """Whether blocks of this kernel and of another one of the device can be resident at the same time.
 
-        The grids are numbers of blocks, as for a launch; without one, one block per multiprocessor is assumed. For them
-        to be resident together also takes two streams, or branches of a graph, and the device decides when to do it:
-        two kernels that need different splits of shared memory and L1 cache run one after the other on a
-        multiprocessor. TypeError if an argument is not a Kernel or not a grid, ValueError for a kernel on another
-        device and a grid of no blocks.
+        For them to be resident together also takes two streams, or branches of a graph, and the device decides when to
+        do it: two kernels that need different splits of shared memory and L1 cache run one after the other on a
+        multiprocessor.
+
+        Parameters
+        ----------
+        other
+            A kernel of the same device.
+        grid, other_grid
+            Numbers of blocks, as for a launch; without one, one block per multiprocessor is assumed.
+
+        Returns
+        -------
+        SideBySide
+            True where both have resident blocks, with the numbers of blocks.
+
+        Raises
+        ------
+        TypeError
+            Not a Kernel, or not a grid.
+        ValueError
+            A kernel on another device, or a grid of no blocks.
         """
         if not isinstance(other, Kernel):
             raise TypeError(f"side_by_side takes a Kernel, not a {type(other).__name__}")
@@ -174,7 +191,18 @@ class Kernel(Dispatcher):
         return together.side_by_side(self, other, grid, other_grid)
 
     def limits(self, grid: tuple[int, int, int] | None = None) -> list[Limit]:
-        """Every limit on a launch, with this grid if one is given: what is required and what this device has."""
+        """Every limit on a launch: what is required and what this device has.
+
+        Parameters
+        ----------
+        grid
+            Blocks along x, y and z; None leaves out the limits of a grid.
+
+        Returns
+        -------
+        list[Limit]
+            The limits.
+        """
         found = kernel_limits(self.device.properties, self.program.block, self.lowered, self.attributes)
         if grid is not None:
             cooperative = self.lowered.cooperative
@@ -188,6 +216,31 @@ class Kernel(Dispatcher):
 
         Inputs are copied before this returns, except page-locked ones, which must not be written until the call is
         done.
+
+        Parameters
+        ----------
+        *args
+            The arguments of a call.
+        out
+            Memory for the results, as for a call.
+        grid
+            The number of blocks, as for a call.
+        iterations
+            How often the kernel runs, each time on the results before.
+        **kwargs
+            Arguments by name.
+
+        Returns
+        -------
+        Pending
+            A `Pending`, to be polled, waited for or awaited.
+
+        Raises
+        ------
+        TypeError, ValueError, OverflowError
+            Arguments do not fit.
+        ResourceError
+            The device has no memory left.
         """
         self._refuse_in_recording()
         with self.device._watch.profiled(HOST, self.program.name):
@@ -203,7 +256,27 @@ class Kernel(Dispatcher):
             return Pending(*plain, self)
 
     def timed(self, *args: Any, out: Any = None, grid: Any = None, iterations: int = 1, **kwargs: Any) -> Timed:
-        """Call the kernel, measure it and return a `Timed`."""
+        """Call the kernel and measure it.
+
+        Parameters
+        ----------
+        *args
+            The arguments of a call.
+        out, grid, iterations
+            Those of a call.
+        **kwargs
+            Arguments by name.
+
+        Returns
+        -------
+        Timed
+            The results and the times in nanoseconds.
+
+        Raises
+        ------
+        Error
+            Those of a call.
+        """
         self._refuse_in_recording()
         with self.device._watch.profiled(HOST, self.program.name):
             self._note(args, kwargs)
@@ -215,7 +288,29 @@ class Kernel(Dispatcher):
             return Timed(outputs=results, **times)
 
     def bind(self, *args: Any, stream: Any = None, grid: Any = None, **kwargs: Any) -> BoundCall:
-        """A launch on device arrays with bound arguments: calling it launches again, without waiting."""
+        """A launch on device arrays with bound arguments.
+
+        Parameters
+        ----------
+        *args
+            All parameters in declared order, device arrays and numbers.
+        stream
+            A Stream, an object with `__cuda_stream__` or a CUstream handle; None for call order.
+        grid
+            The number of blocks, in place of those that follow from the work.
+        **kwargs
+            Parameters by name.
+
+        Returns
+        -------
+        BoundCall
+            A `BoundCall`: calling it launches again, without waiting.
+
+        Raises
+        ------
+        TypeError, ValueError, OverflowError
+            Arguments do not fit.
+        """
         return bound.BoundCall(self, args, kwargs, stream, grid)
 
     def record(
@@ -223,8 +318,29 @@ class Kernel(Dispatcher):
     ) -> RecordedCall:
         """Record a call with host arrays of these sizes, to be replayed with other contents; nothing runs yet.
 
-        `skip_identical=True`: a replay whose inputs have the same bytes as those of the previous replay does not run
-        and returns the same outputs again.
+        Parameters
+        ----------
+        *args
+            The arguments of a call.
+        grid, iterations
+            Those of a call.
+        skip_identical
+            A replay whose inputs have the same bytes as those of the previous replay does not run and returns the same
+            outputs again.
+        **kwargs
+            Arguments by name.
+
+        Returns
+        -------
+        RecordedCall
+            The `RecordedCall`.
+
+        Raises
+        ------
+        TypeError, ValueError, OverflowError
+            Arguments do not fit.
+        ResourceError
+            The device has no memory left.
         """
         self._refuse_in_recording()
         return recorded_call.RecordedCall(self, args, kwargs, grid, iterations, skip_identical)
@@ -237,7 +353,22 @@ class Kernel(Dispatcher):
         source: bool = True,
         cubins: bool | None = None,
     ) -> None:
-        """Write the kernel to a bundle, for these targets (None: the target of this device), like `vc.bundle`."""
+        """Write the kernel to a bundle.
+
+        Parameters
+        ----------
+        path
+            The file.
+        targets
+            Such as "sm_90"; None for the target of this device.
+        source, cubins
+            Those of `vc.bundle`.
+
+        Raises
+        ------
+        UnsupportedError, CompileError, OSError
+            As for `vc.bundle`.
+        """
         if self.is_without_body:
             raise UnsupportedError(
                 f"{self.program.name} was loaded from a bundle without its body, which is needed to compile it "

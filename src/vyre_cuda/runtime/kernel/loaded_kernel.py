@@ -84,7 +84,35 @@ class ForeignKernel(Launcher):
     def bind(
         self, *args: Any, grid: Any, block: Any, shared_bytes: int = 0, cooperative: bool = False, stream: Any = None
     ) -> BoundForeignCall:
-        """A launch with bound arguments: `call()` launches again, `call(*args)` binds others first."""
+        """A launch with bound arguments: `call()` launches again, `call(*args)` binds others first.
+
+        Parameters
+        ----------
+        *args
+            An argument for each word of the signature: device arrays, addresses as ints, numbers.
+        grid
+            Blocks: an int or a tuple of one to three.
+        block
+            Threads per block, likewise.
+        shared_bytes
+            Bytes of dynamic shared memory.
+        cooperative
+            Whether all blocks are resident at the same time, as barriers of the whole grid need.
+        stream
+            As for `Kernel.launch`.
+
+        Returns
+        -------
+        BoundForeignCall
+            The bound call.
+
+        Raises
+        ------
+        TypeError, ValueError, OverflowError
+            Arguments do not fit the signature.
+        ResourceError
+            The device cannot launch as much.
+        """
         return BoundForeignCall(self, args, grid, block, shared_bytes, cooperative, stream)
 
     def _record_launch(

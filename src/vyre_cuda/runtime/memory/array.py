@@ -73,7 +73,23 @@ class DeviceArray(Span):
         return self.buffer is None
 
     def reshape(self, *shape: Any) -> DeviceArray:
-        """A view of the memory with another shape, ints or a tuple of them; one may be -1. ValueError: another size."""
+        """A view of the memory with another shape.
+
+        Parameters
+        ----------
+        *shape
+            Ints, or a tuple of them; one may be -1.
+
+        Returns
+        -------
+        DeviceArray
+            The view.
+
+        Raises
+        ------
+        ValueError
+            Another number of elements, or more than one -1.
+        """
         return self._view(0, shapes.reshaped(self.count, shape))
 
     def __len__(self) -> int:
@@ -147,7 +163,18 @@ class DeviceArray(Span):
         return out
 
     def fill(self, value: Any) -> None:
-        """Set every element to a scalar or, in a recording, to a symbol."""
+        """Set every element to one value.
+
+        Parameters
+        ----------
+        value
+            A number or, in a recording, a symbol.
+
+        Raises
+        ------
+        TypeError, OverflowError
+            Not a value of the array's type.
+        """
         buffer = self._alive()
         graph = self.device._recorder()
         if graph is not None:
@@ -177,7 +204,18 @@ class DeviceArray(Span):
         self._view(first, shape).copy_from(value)
 
     def copy(self) -> DeviceArray:
-        """A new array with the same contents; in a recording they are copied at each replay."""
+        """A new array with the same contents; in a recording they are copied at each replay.
+
+        Returns
+        -------
+        DeviceArray
+            The new array.
+
+        Raises
+        ------
+        ResourceError
+            The device has no memory left.
+        """
         made = self.device.empty(self.shape, self.type)
         made.copy_from(self)
         return made

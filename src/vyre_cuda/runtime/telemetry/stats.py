@@ -85,7 +85,18 @@ class DeviceStats:
         return self.cuda_graph_launches
 
     def prometheus(self, **labels: str) -> str:
-        """Every counter in the text format of Prometheus, version 0.0.4, each with these labels."""
+        """Every counter in the text format of Prometheus, version 0.0.4.
+
+        Parameters
+        ----------
+        **labels
+            Labels of each, by name.
+
+        Returns
+        -------
+        str
+            The text.
+        """
         values = asdict(self)
         marks = ",".join(f'{name}="{_escaped(str(text))}"' for name, text in labels.items())
         marks = f"{{{marks}}}" if marks else ""

@@ -89,7 +89,25 @@ class Pending(Awaitable):
         return self._ticket.done()
 
     def result(self, timeout: float | None = None) -> Results:
-        """What the kernel returns, waiting at most `timeout` seconds (KernelTimeoutError; it can be called again)."""
+        """What the kernel returns.
+
+        Parameters
+        ----------
+        timeout
+            Seconds to wait; None for no limit.
+
+        Returns
+        -------
+        array or tuple of arrays
+            An array, or a tuple of several.
+
+        Raises
+        ------
+        KernelTimeoutError
+            It has not ended; this can be called again.
+        Error
+            Those of the kernel.
+        """
         try:
             finished = self._ticket.wait(timeout)
         except AssertReport as report:
@@ -125,7 +143,20 @@ class PendingReplay(Awaitable):
         return self._event.query()
 
     def result(self, timeout: float | None = None) -> None:
-        """Wait at most `timeout` seconds (KernelTimeoutError; it can be called again). Raises the replay's errors."""
+        """Wait for the replay.
+
+        Parameters
+        ----------
+        timeout
+            Seconds to wait; None for no limit.
+
+        Raises
+        ------
+        KernelTimeoutError
+            It has not ended; this can be called again.
+        Error
+            Those of the replay.
+        """
         self._event.synchronize(timeout)
 
     __reduce_ex__ = refuse_pickle
