@@ -70,7 +70,7 @@ SELDOM = tuple(
 )  # fmt: skip
 # Modules of a start with a warm cache, and the folders that they are in, each an empty module of its own: about a
 # tenth of a millisecond. More are no mistake; they are a decision.
-MOST_MODULES = 69
+MOST_MODULES = 70
 MOST_FOLDERS = 22
 
 
