@@ -30,12 +30,11 @@ def inside(i, size):
     return vc.clip(i, 0, size - 1)
 
 
-@vc.kernel(block=(32, 8))
+@vc.kernel(block=(3, 64))
 def blur(picture: vc.In[vc.u8, 3], axis: vc.const):
     out = vc.output(vc.u8, picture.shape)
-    height, width, channels = picture.shape
-    vc.work(width, height, channels)
-    x, y, channel = vc.global_id.x, vc.global_id.y, vc.global_id.z
+    height, width, _ = picture.shape
+    y, x, channel = vc.global_id.zyx
     total = vc.f32(0)
     for k in range(WEIGHTS.size):
         dx, dy = (k - 3, 0) if axis == "x" else (0, k - 3)
@@ -47,8 +46,7 @@ def blur(picture: vc.In[vc.u8, 3], axis: vc.const):
 def edges(picture: vc.In[vc.u8, 3]):
     height, width = picture.shape[:2]
     out = vc.output(vc.f32, (height, width))
-    vc.work(width, height)
-    x, y = vc.global_id.x, vc.global_id.y
+    y, x = vc.global_id.yx
 
     def light(dx, dy):
         row, column = inside(y + dy, height), inside(x + dx, width)
@@ -76,8 +74,7 @@ def histogram(picture: vc.In[vc.u8]):
 def levels(counts: vc.In[vc.u32, 2]):
     """What each value becomes, so that values occur equally often."""
     out = vc.output(vc.u8, counts.shape)
-    vc.work(VALUES, counts.shape[0])
-    value, channel = vc.global_id.x, vc.global_id.y
+    channel, value = vc.global_id.yx
     total, below, lowest = vc.u32(0), vc.u32(0), vc.u32(0)
     for k in range(VALUES):
         total += counts[channel, k]
@@ -86,12 +83,10 @@ def levels(counts: vc.In[vc.u32, 2]):
     out[channel, value] = vc.u8(vc.rint(vc.f32(below - lowest) * 255 / vc.f32(total - lowest)))  # NaN becomes 0
 
 
-@vc.kernel(block=(32, 8))
+@vc.kernel(block=(3, 64))
 def replace(picture: vc.In[vc.u8, 3], table: vc.In[vc.u8, 2]):
     out = vc.output(vc.u8, picture.shape)
-    height, width, channels = picture.shape
-    vc.work(width, height, channels)
-    x, y, channel = vc.global_id.x, vc.global_id.y, vc.global_id.z
+    y, x, channel = vc.global_id.zyx
     out[y, x, channel] = table[channel, picture[y, x, channel]]
 
 

@@ -42,9 +42,7 @@ def layer(x: vc.In[vc.f32, 2], weights: vc.In[WT, 2], bias: vc.In[vc.f32], act: 
     y = vc.output(vc.f32, (x.shape[0], weights.shape[0]))
     x_tile = vc.shared(vc.f32, (TILE, TILE + 1))  # the odd width keeps columns in different banks
     weight_tile = vc.shared(vc.f32, (TILE, TILE + 1))
-    vc.work(weights.shape[0], x.shape[0])
-    row, column, i, j = vc.global_id.y, vc.global_id.x, vc.thread_id.y, vc.thread_id.x
-    total = vc.f32(0)
+    (row, column), (i, j), total = vc.global_id.yx, vc.thread_id.yx, vc.f32(0)
     for first in range(0, x.shape[1], TILE):
         x_tile[i, j] = x[row, first + j]
         weight_tile[i, j] = vc.f32(weights[vc.block_id.x * TILE + i, first + j])

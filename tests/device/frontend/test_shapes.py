@@ -62,3 +62,51 @@ def test_results_have_their_shapes(device: vc.Device) -> None:
     assert new_y[:, 1, 1].tolist() == [7, 7, 7]
     with pytest.raises(ValueError, match="axes"):
         rows_of.on(device)(x.ravel(), y)
+
+
+@vc.kernel(block=(8, 4))
+def places(x: vc.In[vc.f32, 2]):
+    out = vc.output(vc.i32, (x.shape[0], x.shape[1] + 1))
+    i, j = vc.global_id.yx
+    out[i, j] = 100 * i + j
+
+
+@vc.kernel(block=(2, 3, 4))
+def places_in_three(n: vc.i32):
+    out = vc.output(vc.i32, (n, 3, 2))
+    i, j, k = vc.global_id.zyx
+    out[i, j, k] = 100 * i + 10 * j + k
+
+
+@vc.kernel
+def flat(x: vc.In[vc.f32, 2]):
+    out = vc.output(vc.i32, x.shape)
+    i = vc.global_id.x
+    out[i // x.shape[1], i % x.shape[1]] = i
+
+
+def test_ids_along_each_axis_give_a_thread_for_each_element(device: vc.Device) -> None:
+    x = np.zeros((9, 10), np.float32)
+    rows, columns = np.mgrid[:9, :11]
+
+    assert places.program().text().splitlines()[3] == "work size(out, 1), size(out, 0)"
+    for found in (vc.evaluate(places, x), places.on(device)(x), places.python(x)):
+        assert np.array_equal(found, 100 * rows + columns)
+
+
+def test_three_axes_too(device: vc.Device) -> None:
+    i, j, k = np.mgrid[:5, :3, :2]
+
+    for found in (vc.evaluate(places_in_three, 5), places_in_three.on(device)(5), places_in_three.python(5)):
+        assert np.array_equal(found, 100 * i + 10 * j + k)
+
+
+def test_with_ids_along_x_alone_the_elements_are_counted(device: vc.Device) -> None:
+    x = np.zeros((9, 10), np.float32)
+
+    assert "work" not in flat.program().text()
+    assert np.array_equal(flat.on(device)(x), np.arange(90).reshape(9, 10))
+
+
+def test_ids_as_tuples() -> None:
+    assert [len(getattr(vc.thread_id, name)) for name in ("xy", "yx", "xyz", "zyx")] == [2, 2, 3, 3]

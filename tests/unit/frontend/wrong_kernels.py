@@ -723,3 +723,14 @@ def no_source() -> Any:
 @wrong
 def a_lambda() -> Any:
     return vc.kernel(lambda x: None)
+
+
+@wrong
+def arms_without_a_type() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        chosen = 1 if x[0] > 0 else 0
+        out[0] = chosen
+
+    return f

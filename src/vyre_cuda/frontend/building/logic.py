@@ -68,6 +68,13 @@ def choice(builder: Builder, test: Any, make: Callable[[], Any], make_other: Cal
     scope, source = scope_of(builder), caller()
     held = condition(scope, test, "condition")
     parts = [_apart(scope, each, "arm of a conditional expression", source) for each in (make, make_other)]
+    if not any(isinstance(part.value, Value) for part in parts):
+        shown = " and ".join(repr(part.value) for part in parts)
+        raise program_error(
+            f"the arms of the conditional expression are {shown}, which have no type: write vc.f32(...), vc.i32(...) or "
+            "similar around one",
+            source,
+        )
     if not any(part.reads_memory for part in parts):
         return where(held, *(_in_place(scope, part) for part in parts))
     type_ = _common_type(parts, source)

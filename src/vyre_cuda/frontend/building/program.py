@@ -14,8 +14,11 @@ from vyre_cuda.frontend.parameters import KernelParameter
 from vyre_cuda.frontend.rewriting.function import Rewritten
 from vyre_cuda.frontend.source import FunctionSource
 from vyre_cuda.ir.builder.builder import Builder
+from vyre_cuda.ir.builder.handles import Buffer
+from vyre_cuda.ir.core.nodes import Id
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type
+from vyre_cuda.ir.core.walk import expressions, operands, statements
 from vyre_cuda.records import dataclass
 
 
@@ -41,9 +44,22 @@ def build(definition: Definition, types: Mapping[str, Type], constants: Mapping[
         code = rewritten.bound(entered)
         with Running(builder):
             code(Activation(builder), *given)
+            _work_on_axes(builder)
         return builder.build()
     except BUILD_ERRORS as error:
         raise relocated(error, rewritten.tree, filename) from None
+
+
+def _work_on_axes(builder: Builder) -> None:
+    """Without `vc.work`, a work item for each element of the first output, if it has several axes and the body asks for
+    an id along each of them: x along the last one."""
+    out = next((parameter for parameter in builder._parameters if parameter.kind == "out"), None)
+    if builder._work is not None or out is None or out.ndim not in (2, 3) or None in out.shape:
+        return
+    body = statements(tuple(builder._scope.block.statements))
+    ids = (each for each in expressions(root for each in body for root in operands(each)) if isinstance(each, Id))
+    if any(each.kind == "global_id" and each.axis == out.ndim - 1 for each in ids):
+        builder.work(*reversed(Buffer(builder._scope, out.name, out.type, "out", out.ndim).shape))
 
 
 def _declared(

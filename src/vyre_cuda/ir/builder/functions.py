@@ -50,6 +50,24 @@ class LaunchId:
     def z(self) -> Value:
         return self._on_axis(2)
 
+    @property
+    def xy(self) -> tuple[Value, Value]:
+        return self.x, self.y
+
+    @property
+    def yx(self) -> tuple[Value, Value]:
+        """Row and column of an array of two axes."""
+        return self.y, self.x
+
+    @property
+    def xyz(self) -> tuple[Value, Value, Value]:
+        return self.x, self.y, self.z
+
+    @property
+    def zyx(self) -> tuple[Value, Value, Value]:
+        """The indices of an array of three axes."""
+        return self.z, self.y, self.x
+
     def _on_axis(self, axis: int) -> Value:
         source = caller()
 
