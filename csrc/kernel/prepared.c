@@ -156,6 +156,7 @@ vyc_status vyc__prepared_check(const vyc_prepared_desc *desc) {
     const vyc_binding *b = &desc->bindings[i];
     VYC_REQUIRE_IN("vyc_prepared_create", b->role >= VYC_ROLE_IN && b->role <= VYC_ROLE_OUT);
     VYC_REQUIRE_IN("vyc_prepared_create", b->element_bytes >= 1 && b->element_bytes <= 16);
+    VYC_REQUIRE_IN("vyc_prepared_create", vyc__extents_are_scalars(desc, b));
   }
   return vyc__labels_check(desc);
 }

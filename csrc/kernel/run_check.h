@@ -32,12 +32,18 @@ static inline uint32_t vyc__iterations(const vyc_run *run) {
 static inline bool vyc__grid_is_empty(const uint32_t grid[3]) {
   return grid[0] == 0 || grid[1] == 0 || grid[2] == 0;
 }
+/* The scalars that `vyc__launch_fills` reads are there. */
+bool vyc__extents_are_scalars(const vyc_prepared_desc *desc, const vyc_binding *binding);
+/* Whether the launch, of a grid that is not empty, writes every element of an out that is covered.
+ */
+bool vyc__launch_fills(const vyc_prepared *prepared, uint32_t binding, const vyc_run *run);
 static inline bool vyc__needs_clear(const vyc_prepared *prepared, uint32_t binding,
                                     const vyc_run *run) {
   const vyc_binding *b = &prepared->bindings[binding];
   if (b->role != VYC_ROLE_OUT) return false;
-  return (b->flags & VYC_BINDING_COVERED) == 0 || vyc__grid_is_empty(run->grid) ||
-         (uint64_t)run->grid[0] * prepared->block[0] < run->arguments[binding].count;
+  if ((b->flags & VYC_BINDING_COVERED) == 0 || vyc__grid_is_empty(run->grid)) return true;
+  if (b->flags >= VYC_BINDING_LOOPS) return !vyc__launch_fills(prepared, binding, run);
+  return (uint64_t)run->grid[0] * prepared->block[0] < run->arguments[binding].count;
 }
 static inline bool vyc__is_host(const vyc_argument *argument) {
   return argument->kind != VYC_ARGUMENT_BUFFER;

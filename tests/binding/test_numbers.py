@@ -54,7 +54,13 @@ def test_kinds_of_kernel_parameters(numbers: dict[str, int]) -> None:
 
 
 def test_flags_of_bindings(numbers: dict[str, int]) -> None:
-    assert named(numbers, "VYC_BINDING_") == {"streaming": signature.STREAMING, "covered": signature.COVERED}
+    assert named(numbers, "VYC_BINDING_") == {
+        "streaming": signature.STREAMING,
+        "covered": signature.COVERED,
+        "loops": signature.LOOPS,
+        "axes": signature.AXES,
+        "elements_shift": signature.ABOVE,
+    }
 
 
 def test_operations_of_sizes_and_grids(numbers: dict[str, int]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda.codegen.core.lowered import Lowered
+from vyre_cuda.codegen.core.lowered import Cover, Lowered
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.lower import lower
 from vyre_cuda.codegen.source import ptx
@@ -317,7 +317,7 @@ EITHER = "if less(load(y[i]), f32:0.0)\n store out[i], f32:1.0\nelse\n store out
     ],
 )
 def test_an_out_is_covered_when_every_thread_surely_stores(body: str, covered: bool) -> None:
-    assert kernel(body).covered == (("out",) if covered else ())
+    assert kernel(body).covered == ({"out": Cover((1,), False)} if covered else {})
 
 
 # ---- statements -----------------------------------------------------------------------------------------------------

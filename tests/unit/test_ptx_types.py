@@ -7,7 +7,7 @@ import re
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda.codegen.core.lowered import Lowered
+from vyre_cuda.codegen.core.lowered import Cover, Lowered
 from vyre_cuda.codegen.core.target import KNOWN_SM, Target
 from vyre_cuda.codegen.lower import lower
 from vyre_cuda.codegen.lowering.isel_memory import MEMORY_WORD
@@ -111,7 +111,7 @@ def test_an_u64_program_counts_and_addresses_in_64_bits() -> None:
 
     assert [(p.type, p.size) for p in sizes] == [(vc.u64, 8)]
     assert "mad.wide.u32" in result.ptx
-    assert result.covered == ("out",)
+    assert result.covered == {"out": Cover((1,), False)}
     assert result.access["x"].streaming
 
 

@@ -84,7 +84,22 @@ enum { /* vyc_binding.role */
 enum { /* vyc_binding.flags */
        VYC_BINDING_STREAMING =
            1u, /* each element is accessed about once, word by word: suited to zero-copy */
-       VYC_BINDING_COVERED = 2u /* every element is written when grid.x * block.x >= count */
+       /* An out whose elements are all written by launches that are large enough: those where
+        * grid.x * block.x >= count if none of the following is set. Others are cleared first. */
+       VYC_BINDING_COVERED = 2u,
+       /* By loops over the grid: those where grid.x * block.x * n < 2^31, for the number n in the
+        * bits from VYC_BINDING_ELEMENTS_SHIFT on, which can be 0. */
+       VYC_BINDING_LOOPS = 4u,
+       /* It has several axes. Bits 4 to 7, 8 to 11 and 12 to 15 are for x, y and z of the launch,
+        * for the last axis of the out, the one before, and the one before that: the launch must
+        * have so many threads that so many elements for each are its extent or more; 0 asks for
+        * nothing. With VYC_BINDING_LOOPS also grid.x * block.x < 2^31. The number of the last
+        * extent among the scalars is in the bits from VYC_BINDING_ELEMENTS_SHIFT on; the others
+        * come before it. */
+       VYC_BINDING_AXES = 8u,
+       /* Without the last two: n in the bits from here on says grid.x * block.x * n >= count; 0 is
+        * as good as 1. */
+       VYC_BINDING_ELEMENTS_SHIFT = 16u
 };
 
 typedef struct vyc_binding {

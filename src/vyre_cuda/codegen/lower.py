@@ -6,6 +6,8 @@ text. The result includes what a host must know to launch it.
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from vyre_cuda.codegen.core.lowered import KernelParameter, Lowered
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.emit.coalesce import coalesce
@@ -58,6 +60,7 @@ def lower(
         max_ulp=max_ulp,
     )
     lowering.run()
+    covered = lowering.coverage.covers()
     memory, function = lowering.memory, lowering.builder.function
     if memory.shared_bytes > target.max_shared_bytes:
         raise UnsupportedError(
@@ -95,8 +98,8 @@ def lower(
         parameter_bytes=parameter_bytes,
         shared_bytes=memory.shared_bytes,
         dynamic_shared_bytes=memory.dynamic_shared_bytes,
-        access=access_facts(lowering.builder, memory, program, lowering.coverage.thread),
-        covered=tuple(p.name for p in program.parameters if p.kind == "out" and p.name in lowering.coverage.covered),
+        access=access_facts(lowering.coverage.linear, memory, program, lowering.coverage.thread),
+        covered=MappingProxyType(covered),
         sites=sites,
         cooperative=cooperative,
     )

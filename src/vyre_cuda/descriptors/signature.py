@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from vyre_cuda.codegen.core.lowered import KernelParameter, Lowered
+from vyre_cuda.codegen.core.lowered import Cover, KernelParameter, Lowered
 from vyre_cuda.errors import InternalError
 from vyre_cuda.ir.call.geometry import primary_buffer
 from vyre_cuda.ir.core.nodes import Apply, Const, Expr, Parameter, Scalar, Size, extent_name, extent_names
@@ -22,6 +22,13 @@ ROLES = {"in": 1, "inout": 2, "out": 3}
 ROLE_SCALAR = 4
 STREAMING = 1
 COVERED = 2
+LOOPS = 4
+AXES = 8
+# From this bit on: of an out with one axis the elements of each thread; of one with several the number of its last
+# extent among the by-value arguments, and below it fields for the elements of each thread along x, y and z.
+ABOVE = 16
+_FIELDS = (4, 8, 12)
+_FIELD = 15
 PARAMETER_KINDS = {"buffer": 1, "scalar": 2, "size": 3, "report": 4, "grid_barrier": 5}
 OF_NO_PARAMETER = ("report", "grid_barrier")
 
@@ -81,7 +88,7 @@ def signature(program: Program, lowered: Lowered) -> Signature:
     declared = _extent_steps(program)
     return Signature(
         parameters=tuple(_kernel_parameter(p, slots) for p in lowered.parameters),
-        bindings=tuple(_binding(p, lowered) for p in buffers),
+        bindings=tuple(_binding(p, lowered, slots) for p in buffers),
         scalar_count=len(scalars) + len(extents),
         rows=tuple(
             _row(p, slots[p.name], size or (), slots.get(extent_name(p.name, 0), 0))
@@ -111,10 +118,37 @@ def _kernel_parameter(parameter: KernelParameter, slots: dict[str, int]) -> tupl
     return PARAMETER_KINDS[kind], slots.get(parameter.name, 0), parameter.offset, parameter.size
 
 
-def _binding(parameter: Parameter, lowered: Lowered) -> tuple[int, int, int, int]:
+def _binding(parameter: Parameter, lowered: Lowered, slots: dict[str, int]) -> tuple[int, int, int, int]:
     access = lowered.access[parameter.name]
-    flags = (STREAMING if access.streaming else 0) | (COVERED if parameter.name in lowered.covered else 0)
+    axes = len(parameter.shape)
+    last = slots[extent_name(parameter.name, axes - 1)] if axes else 0
+    flags = cover_flags(lowered.covered.get(parameter.name), several=axes > 1, last_extent=last)
+    flags |= STREAMING if access.streaming else 0
     return ROLES[parameter.kind], flags, parameter.type.itemsize, access.sectors
+
+
+def cover_flags(cover: Cover | None, *, several: bool, last_extent: int) -> int:
+    """The flags that say which launches fill an out; `several`: the out is declared with several axes."""
+    if cover is None:
+        return 0
+    flags = COVERED | (LOOPS if cover.loops else 0)
+    if not several:
+        (count,) = cover.elements
+        return flags | (count << ABOVE if cover.loops or count > 1 else 0)
+    if last_extent >> ABOVE:
+        return 0
+    fields = sum(count << at for count, at in zip(cover.elements, _FIELDS, strict=False))
+    return flags | AXES | fields | last_extent << ABOVE
+
+
+def cover_of(flags: int) -> Cover | None:
+    """The inverse of `cover_flags`; of several axes always for three of the launch."""
+    if not flags & COVERED:
+        return None
+    loops = bool(flags & LOOPS)
+    if flags & AXES:
+        return Cover(tuple(flags >> at & _FIELD for at in _FIELDS), loops)
+    return Cover((flags >> ABOVE if loops else max(flags >> ABOVE, 1),), loops)
 
 
 def _row(parameter: Parameter, slot: int, size: tuple[Step, ...], extents: int) -> Row:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar, get_args
 
-from vyre_cuda.codegen.core.lowered import Access, KernelParameter, Lowered, ParameterKind, Site, SiteKind
+from vyre_cuda.codegen.core.lowered import Access, Cover, KernelParameter, Lowered, ParameterKind, Site, SiteKind
 from vyre_cuda.ir.core import walk
 from vyre_cuda.ir.core.nodes import extent_names
 from vyre_cuda.ir.core.program import Program
@@ -35,7 +35,7 @@ def encode(lowered: Lowered) -> bytes:
         facts.append(("parameter", p.kind, p.name, "" if p.type is None else p.type.name, p.offset, p.size))
     for name, a in lowered.access.items():
         facts.append(("access", name, int(a.loads), int(a.stores), int(a.atomics), int(a.streaming), a.sectors))
-    facts += (("covered", name) for name in lowered.covered)
+    facts += (("covered", name, int(c.loops), *c.elements) for name, c in lowered.covered.items())
     for site in lowered.sites:
         message = site.message.encode("utf-8", "surrogatepass").hex()
         facts.append(("site", site.kind, message, site.buffer, site.statement))
@@ -59,7 +59,7 @@ def _lowered(facts: dict[str, list[Words]], ptx: str, program: Program) -> Lower
     parameter_bytes, shared_bytes, dynamic_shared_bytes = map(_number, sizes)
     buffers = [p.name for p in program.parameters if p.is_buffer]
     access = {name: row for name, *row in facts["access"]}
-    covered = tuple(name for (name,) in facts["covered"])
+    covered = {name: _cover(row) for name, *row in facts["covered"]}
     parameters = tuple(_parameter(row) for row in facts["parameter"])
     declared = [p.name for p in parameters if p.kind in ("buffer", "scalar")]
     sized = {p.name for p in parameters if p.kind == "size"}
@@ -85,6 +85,11 @@ def _access(row: Words) -> Access:
     *uses, sectors = row
     loads, stores, atomics, streaming = (_FLAGS[use] for use in uses)
     return Access(loads, stores, atomics, streaming, _number(sectors))
+
+
+def _cover(row: Words) -> Cover:
+    loops, first, *others = row
+    return Cover((_number(first), *map(_number, others)), _FLAGS[loops])
 
 
 def _parameter(row: Words) -> KernelParameter:

@@ -224,6 +224,9 @@ cdef extern from "vyre_cuda.h" nogil:
         VYC_ROLE_SCALAR
         VYC_BINDING_STREAMING
         VYC_BINDING_COVERED
+        VYC_BINDING_LOOPS
+        VYC_BINDING_AXES
+        VYC_BINDING_ELEMENTS_SHIFT
         VYC_ARGUMENT_HOST
         VYC_ARGUMENT_PINNED
         VYC_ARGUMENT_BUFFER

@@ -49,6 +49,20 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
+class Cover:
+    """Which launches write every element of an out.
+
+    `elements` has a number for each axis of the launch along which the array goes, x first, which goes along the
+    array's last axis: the launch must have so many threads that this number of elements for each of them is the extent
+    or more; with a 0 any number of blocks will do. `loops`: loops over the grid fill it, and do so if the threads along
+    x, times `elements[0]`, are fewer than 2^31; with several axes, if the threads along x are.
+    """
+
+    elements: tuple[int, ...]
+    loops: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Site:
     """A place in the program whose failure a thread reports by its number in `Lowered.sites`.
 
@@ -68,7 +82,7 @@ class Lowered:
     """A program as PTX.
 
     `shared_bytes` is all shared memory of a block, `dynamic_shared_bytes` the part of it to request at the launch.
-    `covered` names the outs that are written at every index below both their size and the launch's threads along x.
+    `covered` has the outs that are written as a whole by launches that are large enough.
     `sites` has the places of failures by number. `cooperative`: the launch must be cooperative, for its grid barriers.
     """
 
@@ -79,7 +93,7 @@ class Lowered:
     shared_bytes: int
     dynamic_shared_bytes: int
     access: Mapping[str, Access]
-    covered: tuple[str, ...]
+    covered: Mapping[str, Cover]
     sites: tuple[Site, ...]
     cooperative: bool
 

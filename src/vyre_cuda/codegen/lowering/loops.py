@@ -20,7 +20,7 @@ _MOST_UNROLLED_TRIPS = 32
 
 
 class CountedLoop:
-    """One for statement. `enters` is the predicate that there is a first trip."""
+    """One for statement. `enters` is the predicate that there is a first trip, `step` the step if it is a constant."""
 
     __slots__ = (
         "_b",
@@ -28,16 +28,16 @@ class CountedLoop:
         "_left",
         "_rest",
         "_signed",
-        "_start",
-        "_step",
-        "_stop",
         "_type",
         "_unsigned",
         "_wraps",
         "counter",
         "enters",
         "register",
+        "start",
         "step",
+        "step_value",
+        "stop",
         "trips",
     )
 
@@ -47,7 +47,7 @@ class CountedLoop:
         self._signed = type_.kind == "signed"
         self._type = builder.function.types[start]
         self._unsigned = UNSIGNED[self._type]
-        self._start, self._stop, self._step = start, stop, step
+        self.start, self.stop, self.step_value = start, stop, step
         self.step = builder.constant_of(step)
         self.trips = self._trips()
         self._left: int | None = None  # the register of the trips to come
@@ -72,25 +72,25 @@ class CountedLoop:
         half = FULL[SIGNED[self._type]][1]
         if abs(self.step or 0) > half // _MOST_UNROLLED_TRIPS:
             return True
-        ends = (self._start, self._stop)
+        ends = (self.start, self.stop)
         return self._is_long() and (self._signed or all(may_fold(self._b.function, end) for end in ends))
 
     def _is_long(self) -> bool:
         """Whether stop - start, rounded up to whole steps, may be more than half of the type."""
-        start, stop = (self._b.facts.tight_range(end) for end in (self._start, self._stop))
+        start, stop = (self._b.facts.tight_range(end) for end in (self.start, self.stop))
         step = self.step or 0
         longest = (stop[1] - start[0] if step > 0 else start[1] - stop[0]) + abs(step) - 1
         return longest > FULL[SIGNED[self._type]][1]
 
     def _trips(self) -> int | None:
-        first, end = self._b.constant_of(self._start), self._b.constant_of(self._stop)
+        first, end = self._b.constant_of(self.start), self._b.constant_of(self.stop)
         if first is None or end is None or not self.step:
             return None
         return max(0, -((first - end) // self.step))
 
     def _enters(self) -> int:
         b = self._b
-        start, stop, step = self._start, self._stop, self._step
+        start, stop, step = self.start, self.stop, self.step_value
         zero = b.constant(self._type, 0)
         if self.step is not None:
             if self.step == 0:
@@ -109,17 +109,17 @@ class CountedLoop:
         # Tested here: what a branch of the body shows does not hold after a `continue`.
         self._wraps = not self._steps_without_wrap()
         self.register = function.register(self._type)
-        function.effect("set", (self._start,), self.register)
+        function.effect("set", (self.start,), self.register)
         if self.trips is not None and (self._wraps or self._is_long()):
             type_ = "u32" if self.trips <= FULL["u32"][1] else "u64"
             self._left = function.register(type_)
             function.effect("set", (b.constant(type_, self.trips),), self._left)
         if self._signed and self.step is None:
-            up = b.apply("less", b.constant(self._type, 0), self._step)
-            ahead = b.apply("subtract", self._stop, self._start)
-            behind = b.apply("subtract", self._start, self._stop)
+            up = b.apply("less", b.constant(self._type, 0), self.step_value)
+            ahead = b.apply("subtract", self.stop, self.start)
+            behind = b.apply("subtract", self.start, self.stop)
             distance = b.convert("retype", self._unsigned, b.apply("where", up, ahead, behind))
-            magnitude = b.convert("retype", self._unsigned, b.apply("absolute", self._step))
+            magnitude = b.convert("retype", self._unsigned, b.apply("absolute", self.step_value))
             rest = function.register(self._unsigned)
             function.effect("set", (distance,), rest)
             self._rest = (rest, magnitude)
@@ -133,17 +133,21 @@ class CountedLoop:
         facts.set_range(self.counter, self._declared.minimum, self._declared.maximum)
         if self.step is not None or not self._signed:
             up = self.step is None or self.step > 0
-            low, high = (self.counter, self._stop) if up else (self._stop, self.counter)
+            low, high = (self.counter, self.stop) if up else (self.stop, self.counter)
             facts.assume_order(low, high, True)
-            first, last = (self._start, self.counter) if up else (self.counter, self._start)
+            first, last = (self.start, self.counter) if up else (self.counter, self.start)
             facts.assume_order(first, last, False)
-        if self.trips:
-            ends = sorted((self._first, self._first + (self.trips - 1) * (self.step or 0)))
-            facts.set_range(self.counter, ends[0], ends[1])
+        if self.ends is not None:
+            facts.set_range(self.counter, min(self.ends), max(self.ends))
+
+    @property
+    def ends(self) -> tuple[int, int] | None:
+        """The counter in the first and in the last trip, if they and all in between are known."""
+        return (self._first, self._first + (self.trips - 1) * (self.step or 0)) if self.trips else None
 
     @property
     def _first(self) -> int:
-        return self._b.constant_of(self._start) or 0
+        return self._b.constant_of(self.start) or 0
 
     def advance(self, body: int) -> None:
         """At the end of a trip: step, and go to the label `body` when there is another one.
@@ -156,7 +160,7 @@ class CountedLoop:
             self._step_counter()
         elif not self._wraps:
             following = self._step_counter()
-            ends = (following, self._stop) if (self.step or 0) > 0 else (self._stop, following)
+            ends = (following, self.stop) if (self.step or 0) > 0 else (self.stop, following)
             again = function.fresh("less", "pred", ends)
         else:
             distance, magnitude = self._distance()
@@ -177,7 +181,7 @@ class CountedLoop:
 
     def _step_counter(self) -> int:
         function = self._b.function
-        following = function.fresh("add", self._type, (self.counter, self._step))
+        following = function.fresh("add", self._type, (self.counter, self.step_value))
         function.pinned[following] = self.register
         return following
 
@@ -187,8 +191,8 @@ class CountedLoop:
         if self._rest is not None:
             return b.function.register_value(self._rest[0]), self._rest[1]
         if self.step is None:
-            return b.function.fresh("subtract", self._unsigned, (self._stop, self.counter)), self._step
-        ends = (self._stop, self.counter) if self.step > 0 else (self.counter, self._stop)
+            return b.function.fresh("subtract", self._unsigned, (self.stop, self.counter)), self.step_value
+        ends = (self.stop, self.counter) if self.step > 0 else (self.counter, self.stop)
         return b.function.fresh("subtract", self._unsigned, ends), b.constant(self._unsigned, abs(self.step))
 
     def _steps_without_wrap(self) -> bool:
@@ -198,5 +202,5 @@ class CountedLoop:
         low, high = FULL[self._type]
         if self.trips is not None:
             return low <= self._first + self.trips * self.step <= high
-        end_low, end_high = self._b.facts.tight_range(self._stop)
+        end_low, end_high = self._b.facts.tight_range(self.stop)
         return end_high - 1 + self.step <= high if self.step > 0 else end_low + 1 + self.step >= low

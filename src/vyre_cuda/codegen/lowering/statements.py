@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.lowering import isel_local, isel_sync
-from vyre_cuda.codegen.lowering.access import Coverage
 from vyre_cuda.codegen.lowering.atomics import atomic
+from vyre_cuda.codegen.lowering.cover import Before, Coverage, Stored
 from vyre_cuda.codegen.lowering.expressions import Expressions, State
 from vyre_cuda.codegen.lowering.isel_memory import Memory
 from vyre_cuda.codegen.lowering.loops import CountedLoop
@@ -58,8 +58,6 @@ class _Loop:
     next: int
     has_break: bool = False
     has_continue: bool = False
-    bounds: tuple[int, ...] | None = None  # of the coverage before the loop
-    leaves: int = 0
 
 
 class Lowering:
@@ -86,7 +84,8 @@ class Lowering:
         self._expressions = Expressions(self.builder, self.memory, program)
         self._warp = WarpOps(self.builder, program.block)
         self._locals = self._expressions.locals
-        self.coverage = Coverage(self.builder, self.memory, self._expressions.launch_id("global_id", 0))
+        thread = self._expressions.launch_id("global_id", 0)
+        self.coverage = Coverage(self.builder, self.memory, program, thread)
         self._loops: list[_Loop] = []
         self._current: Stmt | None = None
 
@@ -218,6 +217,7 @@ class Lowering:
         if not self._loops:
             raise InternalError("break or continue outside of a loop in a validated program")
         loop = self._loops[-1]
+        self.coverage.leave_trip(loop=isinstance(statement, Break))
         if isinstance(statement, Break):
             loop.has_break = True
             return ("branch", (), (loop.exit, False))
@@ -245,13 +245,10 @@ class Lowering:
 
     def _leave_if(self, condition: int, statement: Break | Continue | Return) -> None:
         """if condition: break, continue or return."""
-        coverage = self.coverage
-        before = coverage.bounds
+        before = self.coverage.here
         _, _, attr = self._jump(statement)
         self.builder.branch(condition, True, None if isinstance(statement, Return) else attr[0])
-        bound = coverage.bound_of(condition, False)
-        if isinstance(statement, Return) and before is not None and bound is not None:
-            coverage.bounds = (*before, bound)
+        self.coverage.stay(before, condition)
         self.builder.facts.assume(condition, False)
 
     def _if_blocks(self, statement: If, condition: int) -> bool:
@@ -259,40 +256,33 @@ class Lowering:
         function, coverage = b.function, self.coverage
         otherwise, end = function.label(), function.label()
         saved = dict(self._locals.state)
-        bounds, covered = coverage.bounds, coverage.covered
-        coverage.depth += 1
+        before = coverage.begin()
 
         self.builder.branch(condition, False, otherwise)
-        then_falls, then_covered, then_left = self._arm(statement.then, condition, True)
+        then_falls, then_stored = self._arm(statement.then, condition, True, before)
         self._locals.state = dict(saved)
-        coverage.bounds, coverage.covered = bounds, covered
         if then_falls and statement.orelse:
             function.effect("branch", (), (end, False))
         function.effect("label", (), (otherwise, False))
-        else_falls, else_covered, else_left = self._arm(statement.orelse, condition, False)
+        else_falls, else_stored = self._arm(statement.orelse, condition, False, before)
         function.effect("label", (), (end, False))
 
-        coverage.depth -= 1
-        coverage.bounds = None if then_left or else_left else bounds
-        coverage.covered = covered | coverage.of_either(condition, then_covered, else_covered)
+        coverage.end_if(before, condition, then_stored, else_stored)
         self._join(statement, saved, (then_falls, else_falls))
         if then_falls != else_falls:
             b.facts.assume(condition, then_falls)
         return then_falls or else_falls
 
-    def _arm(self, statements: tuple[Stmt, ...], condition: int, truth: bool) -> tuple[bool, frozenset[str], bool]:
-        """One side of an if: whether it falls through, what is covered at its end, whether a thread may have left."""
+    def _arm(
+        self, statements: tuple[Stmt, ...], condition: int, truth: bool, before: Before
+    ) -> tuple[bool, frozenset[Stored]]:
+        """One side of an if: whether it falls through, and what is surely stored at its end."""
         b = self.builder
-        coverage = self.coverage
-        bound = coverage.bound_of(condition, truth)
-        if bound is not None and coverage.bounds is not None:
-            coverage.bounds = (*coverage.bounds, bound)
-        left = coverage.leaves
         b.open_scope()
         b.facts.assume(condition, truth)
         falls = self._block(statements)
         b.close_scope()
-        return falls, coverage.covered, coverage.leaves != left
+        return falls, self.coverage.other_side(before)
 
     def _join(self, statement: If, saved: State, falls: tuple[bool, bool]) -> None:
         """Vars after an if keep their values, unless a side that continues assigned them."""
@@ -313,13 +303,14 @@ class Lowering:
             return
         body, loop = function.label(), _Loop(function.label(), function.label())
         self.builder.branch(counted.enters, False, loop.exit)
-        state = self._enter_loop(loop, _assigned(statement.body))
+        state, before = self._enter_loop(loop, _assigned(statement.body))
         b.facts.assume(counted.enters, True)
         counted.begin()
         head, keeps_rolled = len(function.code), b.keeps_rolled
         b.keeps_rolled = False
         function.effect("label", (), (body, counted.stays_rolled))
         counted.assume()
+        self.coverage.note_counter(counted)
         self._locals.values[statement.name] = counted.counter
         if self._block(statement.body) or loop.has_continue:
             self._number(statement)
@@ -328,6 +319,7 @@ class Lowering:
         if b.keeps_rolled:
             function.code[head] = ("label", (), (body, True))
         b.keeps_rolled |= keeps_rolled
+        self.coverage.end_loop(before, counted)
         self._leave_loop(loop, state, _assigned(statement.body))
 
     def _while(self, statement: While) -> bool:
@@ -335,7 +327,7 @@ class Lowering:
         function = b.function
         loop = _Loop(function.label(), function.label())
         assigned = _assigned(statement.setup) | _assigned(statement.body)
-        state = self._enter_loop(loop, assigned)
+        state, before = self._enter_loop(loop, assigned)
         # Rolled: the assembler treats the length of a loop that it unrolls as a signed number (see loops.py).
         function.effect("label", (), (loop.next, True))
         endless = False
@@ -355,25 +347,19 @@ class Lowering:
         else:
             self._skip(statement.body)
             endless = True
+        self.coverage.end_loop(before, None)
         self._leave_loop(loop, state, assigned)
         return loop.has_break or not endless
 
-    def _enter_loop(self, loop: _Loop, assigned: frozenset[str]) -> State:
-        coverage = self.coverage
+    def _enter_loop(self, loop: _Loop, assigned: frozenset[str]) -> tuple[State, Before]:
         saved = dict(self._locals.state)
-        loop.bounds, loop.leaves = coverage.bounds, coverage.leaves
         self._locals.forget(assigned)
         self._loops.append(loop)
         self.builder.open_scope()
         self.memory.loop_depth += 1
-        coverage.depth += 1
-        coverage.bounds = None
-        return saved
+        return saved, self.coverage.begin_loop()
 
     def _leave_loop(self, loop: _Loop, saved: State, assigned: frozenset[str]) -> None:
-        coverage = self.coverage
-        coverage.depth -= 1
-        coverage.bounds = loop.bounds if coverage.leaves == loop.leaves else None
         self.memory.loop_depth -= 1
         self.builder.close_scope()
         self._loops.pop()

@@ -14,7 +14,7 @@ from vyre_cuda._native.bundle.bundle import BundleFile
 from vyre_cuda._native.core.status import AssertReport
 from vyre_cuda.bundles.graphs import LAUNCH
 from vyre_cuda.codegen.core.lowered import Access, KernelParameter, Lowered, ParameterKind, Site, SiteKind
-from vyre_cuda.descriptors.signature import COVERED, OF_NO_PARAMETER, ROLE_SCALAR, ROLES, STREAMING
+from vyre_cuda.descriptors.signature import OF_NO_PARAMETER, ROLE_SCALAR, ROLES, STREAMING, cover_of
 from vyre_cuda.errors import BundleError, Error, ProgramError
 from vyre_cuda.ir.call import call as calls
 from vyre_cuda.ir.core.nodes import extent_names
@@ -333,7 +333,7 @@ def _lowered(row: Mapping[str, Any], program: Program) -> Lowered:
             name: Access(True, True, False, bool(flags & STREAMING), sectors)
             for name, (_, flags, _, sectors) in bindings.items()
         },
-        covered=tuple(name for name, (_, flags, _, _) in bindings.items() if flags & COVERED),
+        covered={name: cover for name, (_, flags, _, _) in bindings.items() if (cover := cover_of(flags)) is not None},
         sites=sites,
         cooperative=row["cooperative"],
     )
