@@ -50,9 +50,9 @@ def patterns(type_: str, array: Array) -> Array:
 def arguments(program: Program, *, without: tuple[str, ...] = ()) -> dict[str, Any]:
     """What a call takes by name."""
     found: dict[str, Any] = {
-        name: to_array(buffer.type, buffer.values)
+        name: to_array(buffer.type, buffer.values).reshape(buffer.shape or -1)
         for name, buffer in program.buffers.items()
-        if buffer.role != "out" and name not in without
+        if buffer.role in ("in", "inout") and name not in without
     }
     found.update({name: value for name, (_, value) in program.scalars.items()})
     return found

@@ -15,14 +15,15 @@ UNARY_INTEGER = (
 )
 BINARY_INTEGER = (
     *("add", "subtract", "multiply", "floor_divide", "remainder", "trunc_divide", "fmod", "left_shift", "right_shift"),
-    *("bitwise_and", "bitwise_or", "bitwise_xor", "minimum", "maximum", "rotate_left", "rotate_right"),
+    *("bitwise_and", "bitwise_or", "bitwise_xor", "minimum", "maximum", "integer_power"),
+    *("rotate_left", "rotate_right"),
     *("multiply_high", "add_saturate", "subtract_saturate"),
 )
 SHIFTS = ("left_shift", "right_shift", "rotate_left", "rotate_right")
 UNARY_FLOAT = ("negative", "absolute", "reciprocal", "sqrt", "floor", "ceil", "trunc", "rint", "sign")
 BINARY_FLOAT = (
     *("add", "subtract", "multiply", "divide", "fmod", "minimum", "maximum", "fmin", "fmax", "copysign"),
-    "nextafter",
+    *("nextafter", "floor_divide", "remainder"),
 )
 FLOAT_TESTS = ("isnan", "isinf", "isfinite", "signbit")
 COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
@@ -95,7 +96,12 @@ class Expressions:
         return Expr("id", self.index, self.rng.choice(IDS))
 
     def size(self) -> Expr:
-        return Expr("size", self.index, self.rng.choice(list(self.scope.program.buffers)))
+        program = self.scope.program
+        name = self.rng.choice([*program.buffers, *program.own])
+        shape = program.shape(name)
+        if shape and self.rng.random() < 0.7:
+            return Expr("extent", self.index, f"{name}.{self.rng.randrange(len(shape))}")
+        return Expr("size", self.index, name)
 
     def leaf(self, type_: str) -> Expr:
         rng = self.rng
@@ -139,9 +145,10 @@ class Expressions:
             return self.leaf(type_)
         kind = rng.random()
         if kind < 0.1:
-            buffers = [name for name in self.scope.readable if self.scope.program.buffers[name].type == type_]
-            if buffers:
-                return Expr("load", type_, rng.choice(buffers), (self.any_index(depth - 1),))
+            names = [name for name in self.scope.readable if self.scope.program.type_of(name) == type_]
+            if names:
+                name = rng.choice(names)
+                return Expr("load", type_, name, (self.any_place(name, depth - 1),))
         if kind < 0.2:
             return cast(type_, self.value(rng.choice(self.scope.types), depth - 1))
         if kind < 0.24 and type_ != "bool_":
@@ -241,6 +248,14 @@ class Expressions:
     def any_index(self, depth: int) -> Expr:
         """Of any integer type, in and out of bounds."""
         return self.near_index(self.rng.choice(INDEX_TYPES), min(depth, 3))
+
+    def any_place(self, name: str, depth: int) -> Expr:
+        """An index of an array, one for each axis where there are several."""
+        shape = self.scope.program.shape(name)
+        if not shape:
+            return self.any_index(depth)
+        indices = [self.small(self.index) if self.rng.random() < 0.3 else self.any_index(depth) for _ in shape]
+        return Expr("position", self.index, name, tuple(indices))
 
     def bound(self, type_: str, depth: int) -> Expr:
         kind = self.rng.random()

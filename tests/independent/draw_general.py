@@ -7,7 +7,7 @@ import random
 from draw_expr import Scope, zero_scalar
 from draw_stmt import COMMUTING, Rules, Statements
 from draw_values import draw_value, draw_values
-from number_formats import FLOATS, TYPES, ZERO
+from number_formats import FLOATS, INTEGERS, TYPES, ZERO
 from program_tree import Buffer, Expr, Program, Stmt, const, op
 
 ROW = 3
@@ -27,7 +27,7 @@ def draw_general(
     """`alone`: by one thread, else by many; `contended`: many threads meet at elements by atomics."""
     if alone is None:
         alone = rng.random() < 0.6
-    program = Program(index=rng.choice(("u32",) * 4 + ("u64",)))
+    program = Program(index=rng.choice(("u32",) * 4 + ("i32",) * 3 + ("u64", "i64")))
     if not alone:
         program.block, program.grid = rng.choice(_BLOCKS), rng.choice(_GRIDS)
         if rng.random() < 0.12:
@@ -35,7 +35,10 @@ def draw_general(
     scope = Scope(rng, program, types=types, functions=functions)
     inputs = add_inputs(scope)
     writable = _add_outputs(scope, inputs, alone=alone)
-    scope.readable = [*inputs, *(writable if alone else ())]
+    _add_own(scope)
+    if alone:
+        _shape_outputs(scope, writable)
+    scope.readable = [*inputs, *program.own, *program.own, *(writable if alone else ())]
     add_scalars(scope, rng.randint(0, 4))
     rules = Rules(writable, alone, ROW, asserts=asserts, statements=rng.choice((4, 8, 14, 22)))
     rules.short_loops = functions
@@ -56,9 +59,37 @@ def add_inputs(scope: Scope) -> list[str]:
     names = [f"x{number}" for number in range(rng.randint(1, 3))]
     for name in names:
         type_ = rng.choice(scope.types)
-        values = draw_values(rng, type_, rng.choice((0, 1, 2, 3, 4, 5, 8)))
-        scope.program.buffers[name] = Buffer(type_, "in", values)
+        values = draw_values(rng, type_, rng.choice((0, 1, 2, 3, 4, 5, 6, 8, 12)))
+        role = "table" if values and name != "x0" and rng.random() < 0.4 else "in"
+        scope.program.buffers[name] = Buffer(type_, role, values, shape=_shape(rng, len(values)))
     return names
+
+
+def _shape(rng: random.Random, length: int) -> tuple[int, ...]:
+    """() more often than not, else extents that come to the length."""
+    if length == 0 or rng.random() < 0.6:
+        return ()
+    rows = rng.choice([extent for extent in range(1, length + 1) if length % extent == 0])
+    if rng.random() < 0.7:
+        return rows, length // rows
+    columns = rng.choice([extent for extent in range(1, rows + 1) if rows % extent == 0])
+    return (columns, rows // columns, length // rows)[:: rng.choice((1, -1))]
+
+
+def _add_own(scope: Scope) -> None:
+    """Arrays of each thread."""
+    rng = scope.rng
+    for number in range(rng.choice((0, 0, 0, 1, 2))):
+        shape = rng.choice(((1,), (2,), (5,), (2, 3), (1, 4), (2, 1, 2)))
+        scope.program.own[f"own{number}"] = (rng.choice(scope.types), shape)
+
+
+def _shape_outputs(scope: Scope, names: list[str]) -> None:
+    for name in names:
+        buffer = scope.program.buffers[name]
+        buffer.shape = _shape(scope.rng, len(buffer.values))
+        if buffer.shape:
+            buffer.size = None
 
 
 def add_scalars(scope: Scope, count: int) -> None:
@@ -103,7 +134,8 @@ def _add_counters(scope: Scope) -> dict[str, tuple[str, ...]]:
     for number in range(rng.randint(1, 2)):
         names = rng.choice(COMMUTING)
         floats = names[0] in ("add", "minimum", "maximum") and rng.random() < 0.25
-        type_ = rng.choice(("f32", "f64") if floats else ("u32", "i32", "u64", "i64"))
+        exact = ("f32", "f64") if names[0] == "add" else tuple(FLOATS)
+        type_ = rng.choice(exact if floats else tuple(INTEGERS))
         length = rng.choice((1, 2, 5))
         if type_ in FLOATS and names[0] == "add":
             names = ("add",)

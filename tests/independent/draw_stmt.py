@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from draw_expr import INDEX_TYPES, Expressions, Name, Scope
-from number_formats import INTEGERS, RANGES
+from number_formats import INTEGERS, NUMBERS, RANGES
 from program_tree import Body, Expr, Stmt, cast, const, local, op
 
-ATOMIC_TYPES = ("u32", "i32", "u64", "i64", "f32", "f64")
+ATOMIC_TYPES = NUMBERS
 ORDERS = ("relaxed", "acquire", "release", "acq_rel")
 SCOPES = ("block", "device", "system")
 # Ops whose outcome does not depend on the order in which threads come; a buffer has one group of them.
@@ -118,14 +118,16 @@ class Statements:
         return Stmt("set", variable.name, (value,))
 
     def store(self, nesting: int) -> Stmt:
-        buffer = self.rng.choice(self.rules.writable)
-        value = self.exprs.value(self.scope.program.buffers[buffer].type, nesting)
-        return Stmt("store", buffer, (self.place(nesting), value))
+        program = self.scope.program
+        own = self.rng.random() < 0.3 if program.own else False
+        name = self.rng.choice([*program.own] if own else self.rules.writable)
+        value = self.exprs.value(program.type_of(name), nesting)
+        return Stmt("store", name, (self.place(name, nesting), value))
 
-    def place(self, nesting: int) -> Expr:
+    def place(self, name: str, nesting: int) -> Expr:
         """Where a thread may store."""
-        if self.rules.alone:
-            return self.exprs.any_index(nesting)
+        if self.rules.alone or name in self.scope.program.own:
+            return self.exprs.any_place(name, nesting)
         index = self.scope.program.index
         return op(index, "add", local(index, "row"), const(index, self.rng.randrange(self.rules.row)))
 
@@ -150,7 +152,7 @@ class Statements:
             names += ["subtract", "bitwise_and", "bitwise_or", "bitwise_xor", "compare_exchange"]
         name = rng.choice(names)
         operands = [self.exprs.value(type_, nesting) for _ in range({"load": 0, "compare_exchange": 2}.get(name, 1))]
-        index = self.place(nesting)
+        index = self.place(buffer, nesting)
         orders = {"load": ORDERS[:2], "store": ORDERS[:3:2]}.get(name, ORDERS)
         result = ""
         if name == "load" or (name != "store" and rng.random() < 0.6):

@@ -100,6 +100,28 @@ def _next_after(type_: str) -> Function:
     return next_after
 
 
+def _floored(type_: str) -> tuple[Function, Function]:
+    """Quotient and remainder of a division rounded down, as NumPy has them: in f32 for what is narrower."""
+    rounded: Unary = ROUND["f64" if type_ == "f64" else "f32"]
+    to_type: Unary = ROUND[type_]
+
+    def both(x: float, y: float) -> tuple[float, float]:
+        rest = float_remainder(x, y)
+        if y == 0:
+            return rounded(quotient(x, y)), rest
+        whole = rounded(quotient(rounded(x - rest), y))
+        if rest == 0:
+            rest = math.copysign(0.0, y)
+        elif (y < 0) != (rest < 0):
+            rest, whole = rounded(rest + y), rounded(whole - 1.0)
+        if whole == 0:
+            return math.copysign(0.0, quotient(x, y)), rest
+        down = _integral(math.floor)(whole)
+        return (rounded(down + 1.0) if whole - down > 0.5 else down), rest
+
+    return lambda x, y: to_type(both(x, y)[0]), lambda x, y: to_type(both(x, y)[1])
+
+
 def float_ops(type_: str, *, flushes: bool = False) -> dict[str, Function]:
     """`flushes`: as `ftz` has them, which f32 alone differs in."""
     flushes = flushes and type_ == "f32"
@@ -108,8 +130,11 @@ def float_ops(type_: str, *, flushes: bool = False) -> dict[str, Function]:
     def fma(x: float, y: float, z: float) -> float:
         return rounded(fused(x, y, z, to_odd=type_ != "f64"))
 
+    floor_divide, remainder = _floored(type_)
     ops: dict[str, Function] = {
         **COMPARISONS,
+        "floor_divide": floor_divide,
+        "remainder": remainder,
         "add": lambda x, y: rounded(x + y),
         "subtract": lambda x, y: rounded(x - y),
         "multiply": lambda x, y: rounded(x * y),

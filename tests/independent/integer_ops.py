@@ -58,8 +58,14 @@ def integer_ops(type_: str) -> dict[str, Function]:
         pattern = x & mask
         return (pattern & -pattern).bit_length() - 1 if pattern else bits
 
+    def power(x: int, y: int) -> int:
+        if y < 0:
+            return x if x == -1 and y % 2 else int(x in (1, -1))
+        return wrap(pow(x, y, 1 << bits))
+
     return {
         **COMPARISONS,
+        "integer_power": power,
         "add": lambda x, y: wrap(x + y),
         "subtract": lambda x, y: wrap(x - y),
         "multiply": lambda x, y: wrap(x * y),

@@ -49,7 +49,10 @@ def run(kernel: Any, program: Program) -> Outputs:
     except vc.KernelAssertionError as error:
         return Failure(error.thread, error.statement, error.message, _index(error.index))
     names = program.results
-    return dict(zip(names, found if len(names) > 1 else (found,), strict=True))
+    results = dict(zip(names, found if len(names) > 1 else (found,), strict=True))
+    for name, array in results.items():
+        assert array.shape == (program.buffers[name].shape or (array.size,)), f"{name} has the shape {array.shape}"
+    return {name: array.ravel() for name, array in results.items()}
 
 
 def _index(index: int | None) -> int | None:

@@ -7,6 +7,7 @@ For programs whose threads do not see each other's writes, or whose result does 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -94,6 +95,7 @@ class Oracle:
             for lane, (z, y, x) in enumerate(itertools.product(range(bz), range(by), range(bx))):
                 yield {
                     **shared,
+                    **self.own_arrays(),
                     "block": (cx, cy, cz),
                     "lane": lane,
                     **_ids("thread_id", x, y, z),
@@ -103,6 +105,11 @@ class Oracle:
                     **_ids("global_id", cx * bx + x, cy * by + y, cz * bz + z),
                     "lane_id": lane % 32,
                 }
+
+    def own_arrays(self) -> Thread:
+        """Zeros, for one thread."""
+        own = self.program.own.items()
+        return {f"own {name}": [ZERO[type_]] * math.prod(shape) for name, (type_, shape) in own}
 
     def burn(self) -> None:
         self.fuel -= 1

@@ -1,11 +1,12 @@
 """Expressions as Python functions of a thread.
 
-A thread is a dict: locals by name, ids by name, shared arrays under "shared " and their name, and under "at" the number
-of the statement that runs. What reads memory out of bounds is told to `Memory`.
+A thread is a dict: locals by name, ids by name, arrays under "shared " or "own " and their name, and under "at" the
+number of the statement that runs. What reads memory out of bounds is told to `Memory`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from operator import itemgetter
 from typing import Any
@@ -42,12 +43,16 @@ class Memory:
         self.buffers: dict[str, list[Value]] = {name: b.values.copy() for name, b in program.buffers.items()}
         self.types = {name: b.type for name, b in program.buffers.items()}
         self.types.update({name: type_ for name, (type_, _) in program.shared.items()})
+        self.types.update({name: type_ for name, (type_, _) in program.own.items()})
         self.shared = program.shared
+        self.own = program.own
         self.traps = traps
         self.is_missed = False
 
     def array(self, name: str) -> Evaluate:
-        """The buffer, or the shared array of the thread's block."""
+        """The buffer, the shared array of the thread's block, or an array of the thread."""
+        if name in self.own:
+            return itemgetter(f"own {name}")
         if name in self.shared:
             return itemgetter(f"shared {name}")
         array = self.buffers[name]
@@ -91,9 +96,28 @@ class Expressions:
 
     def _size(self, expr: Expr) -> Evaluate:
         name = str(expr.word)
-        shared = self._program.shared.get(name)
-        length = shared[1] if shared else len(self._program.buffers[name].values)
+        shared, own = self._program.shared.get(name), self._program.own.get(name)
+        length = shared[1] if shared else math.prod(own[1]) if own else len(self._program.buffers[name].values)
         return lambda thread: length
+
+    def _extent(self, expr: Expr) -> Evaluate:
+        name, axis = str(expr.word).split(".")
+        extent = self._program.shape(name)[int(axis)]
+        return lambda thread: extent
+
+    def _position(self, expr: Expr) -> Evaluate:
+        """The number of an element, row by row; -1, which no array has, where an index is out of bounds."""
+        shape, indices = self._program.shape(str(expr.word)), [*map(self.compile, expr.operands)]
+
+        def number(thread: Thread) -> int:
+            at, inside = 0, True
+            for extent, index in zip(shape, indices, strict=True):
+                value = index(thread)
+                inside = inside and 0 <= value < extent
+                at = at * extent + value
+            return at if inside else -1
+
+        return number
 
     def _load(self, expr: Expr) -> Evaluate:
         name, index, zero = str(expr.word), self.compile(expr.operands[0]), ZERO[expr.type]

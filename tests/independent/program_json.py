@@ -20,11 +20,13 @@ def program_to_json(program: Program) -> dict[str, Any]:
                 "role": buffer.role,
                 "values": [to_bits(buffer.type, value) for value in buffer.values],
                 "size": None if buffer.size is None else _expr_to_json(buffer.size),
+                "shape": buffer.shape,
             }
             for name, buffer in program.buffers.items()
         },
         "scalars": {name: [type_, to_bits(type_, value)] for name, (type_, value) in program.scalars.items()},
         "shared": program.shared,
+        "own": program.own,
         "body": [_stmt_to_json(statement) for statement in program.body],
     }
 
@@ -37,6 +39,7 @@ def program_from_json(data: dict[str, Any]) -> Program:
         buffers={name: _buffer(given) for name, given in data["buffers"].items()},
         scalars={name: (type_, from_bits(type_, bits)) for name, (type_, bits) in data["scalars"].items()},
         shared={name: (type_, length) for name, (type_, length) in data["shared"].items()},
+        own={name: (type_, tuple(shape)) for name, (type_, shape) in data.get("own", {}).items()},
         body=[_stmt_from_json(statement) for statement in data["body"]],
         name=data["name"],
     )
@@ -50,7 +53,11 @@ def _three(numbers: list[int]) -> tuple[int, int, int]:
 def _buffer(data: dict[str, Any]) -> Buffer:
     type_ = data["type"]
     size = None if data["size"] is None else _expr_from_json(data["size"])
-    return Buffer(type_, data["role"], [from_bits(type_, bits) for bits in data["values"]], size)
+    return Buffer(type_, data["role"], [from_bits(type_, bits) for bits in data["values"]], size, _shape(data))
+
+
+def _shape(data: dict[str, Any]) -> tuple[int, ...]:
+    return tuple(data.get("shape", ()))
 
 
 def _expr_to_json(expr: Expr) -> list[Any]:

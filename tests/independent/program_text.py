@@ -14,14 +14,27 @@ def program_text(program: Program) -> str:
         f"index {program.index}",
         "work " + ", ".join([f"{program.index}:1"] * 3),
     ]
-    for name, buffer in program.buffers.items():
-        size = "" if buffer.size is None else f"[{expr_text(buffer.size)}]"
-        lines.append(f"{buffer.role} {name}: {buffer.type}{size}")
+    tables = [name for name, buffer in program.buffers.items() if buffer.role == "table"]
+    lines += [_buffer(program, name) for name in program.buffers if name not in tables]
     lines += [f"scalar {name}: {type_}" for name, (type_, _) in program.scalars.items()]
     lines += [f"shared {name}: {type_}[{length}]" for name, (type_, length) in program.shared.items()]
+    lines += [_buffer(program, name) for name in tables]
+    lines += [f"local {name}: {type_}[{', '.join(map(str, shape))}]" for name, (type_, shape) in program.own.items()]
     lines.append("")
     _write_body(program.body, lines, "")
     return "\n".join(lines) + "\n"
+
+
+def _buffer(program: Program, name: str) -> str:
+    buffer = program.buffers[name]
+    declared = f"{buffer.role} {name}: {buffer.type}"
+    if buffer.role == "table":
+        shape = f"[{', '.join(map(str, buffer.shape))}]" if buffer.shape else ""
+        return f"{declared}{shape} = " + ", ".join(literal(buffer.type, value).split(":")[1] for value in buffer.values)
+    if buffer.shape:
+        extents = [f"{program.index}:{extent}" if buffer.role == "out" else ":" for extent in buffer.shape]
+        return f"{declared}[{', '.join(extents)}]"
+    return declared if buffer.size is None else f"{declared}[{expr_text(buffer.size)}]"
 
 
 def literal(type_: str, value: Value) -> str:
@@ -45,6 +58,10 @@ def expr_text(expr: Expr) -> str:
     if kind == "load":
         return f"load({expr.word}[{expr_text(expr.operands[0])}])"
     operands = ", ".join([expr_text(operand) for operand in expr.operands])
+    if kind == "position":
+        return operands
+    if kind == "extent":
+        return "size({}, {})".format(*str(expr.word).split("."))
     if kind == "op":
         return f"{expr.word}({operands})"
     if kind == "where":

@@ -15,9 +15,10 @@ Body = list["Stmt"]
 
 @dataclass(slots=True)
 class Expr:
-    """`kind` is const, local, scalar, size, id, load, op, cast, bitcast or where.
+    """`kind` is const, local, scalar, size, extent, id, load, position, op, cast, bitcast or where.
 
-    `word` is the value of a const, the name of a local, scalar or id, the buffer of a size or load, the op of an op.
+    `word` is the value of a const, the name of a local, scalar or id, the array of a size, extent, load or position,
+    the op of an op. A position has an operand for each axis of its array; the word of an extent is `array.axis`.
     """
 
     kind: str
@@ -51,12 +52,16 @@ class Stmt:
 
 @dataclass(slots=True)
 class Buffer:
-    """`role` is in, inout or out; an out has a `size` that comes to the number of its values, which are zeros."""
+    """`role` is in, inout, out or table; an out has a `size` that comes to the number of its values, which are zeros.
+
+    With several axes `shape` has their extents, and an out has that shape instead of a size.
+    """
 
     type: str
     role: str
     values: list[Value]
     size: Expr | None = None
+    shape: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -69,6 +74,7 @@ class Program:
     buffers: dict[str, Buffer] = field(default_factory=dict)
     scalars: dict[str, tuple[str, Value]] = field(default_factory=dict)
     shared: dict[str, tuple[str, int]] = field(default_factory=dict)
+    own: dict[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)  # arrays of each thread: type and extents
     body: Body = field(default_factory=list)
     name: str = "drawn"
 
@@ -83,7 +89,21 @@ class Program:
     @property
     def results(self) -> list[str]:
         """The buffers that a call returns, in its order."""
-        return [name for name, buffer in self.buffers.items() if buffer.role != "in"]
+        return [name for name, buffer in self.buffers.items() if buffer.role in ("inout", "out")]
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The extents of an array with several axes, else ()."""
+        shape = self.own[name][1] if name in self.own else () if name in self.shared else self.buffers[name].shape
+        return shape if len(shape) > 1 else ()
+
+    @property
+    def is_shaped(self) -> bool:
+        """Whether an array has several axes, of which a failure names one."""
+        return any(map(self.shape, [*self.buffers, *self.own]))
+
+    def type_of(self, name: str) -> str:
+        """The type of the elements of an array."""
+        return (self.own.get(name) or self.shared.get(name) or (self.buffers[name].type,))[0]
 
     def with_body(self, body: Body) -> Program:
         return replace(self, body=body)

@@ -61,7 +61,7 @@ def checked(kind: str, program: Program, options: dict[str, Any]) -> Case:
 def _with_bounds(rng: random.Random, kind: str, program: Program) -> Case:
     """Mostly as it is; with traps; without tests where nothing is out of bounds."""
     choice = rng.random()
-    if choice < 0.1 and not is_lockstep(program):
+    if choice < 0.1 and not is_lockstep(program) and not program.is_shaped:
         return checked(kind, program, {"bounds": "trap"})
     case = checked(kind, program, {})
     if choice > 0.75 and case.wanted is not None and not case.wanted.is_missed:

@@ -76,18 +76,19 @@ def _without_unused(program: Program) -> Program:
     used = {"zero"}
     for statement in statements(program.body):
         used.update((statement.word, *statement.detail))
-        used.update(str(inner.word) for expr in statement.exprs for inner in expressions(expr))
+        used.update(str(inner.word).split(".")[0] for expr in statement.exprs for inner in expressions(expr))
     for buffer in program.buffers.values():
         if buffer.size is not None:
             used.update(str(inner.word) for inner in expressions(buffer.size))
     kept = {name: buffer for name, buffer in program.buffers.items() if name in used}
-    if all(buffer.role == "in" for buffer in kept.values()):
+    if all(buffer.role in ("in", "table") for buffer in kept.values()):
         return program
     return replace(
         program,
         buffers=kept,
         scalars={name: value for name, value in program.scalars.items() if name in used},
         shared={name: value for name, value in program.shared.items() if name in used},
+        own={name: value for name, value in program.own.items() if name in used},
     )
 
 

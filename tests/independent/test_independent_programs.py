@@ -139,6 +139,41 @@ def _types(program: Program) -> int:
     return len({expr.type for expr in _exprs(program)} & set(TYPES))
 
 
+def _float_floor_divisions(program: Program) -> int:
+    return sum(
+        expr.kind == "op" and expr.word in ("floor_divide", "remainder") and expr.type not in INTEGERS
+        for expr in _exprs(program)
+    )
+
+
+def _powers(program: Program) -> int:
+    return sum(expr.kind == "op" and expr.word == "integer_power" for expr in _exprs(program))
+
+
+def _kinds(wanted: str):
+    def count(program: Program) -> int:
+        return sum(expr.kind == wanted for expr in _exprs(program))
+
+    return count
+
+
+def _tables(program: Program) -> int:
+    return sum(buffer.role == "table" for buffer in program.buffers.values())
+
+
+def _own_stores(program: Program) -> int:
+    return sum(statement.kind == "store" and statement.word in program.own for statement in statements(program.body))
+
+
+def _narrow_atomics(program: Program) -> int:
+    kinds = [program.type_of(each.detail[1]) for each in statements(program.body) if each.kind == "atomic"]
+    return sum(BITS[kind] < 32 for kind in kinds)
+
+
+def _signed_index(program: Program) -> int:
+    return program.index in ("i32", "i64")
+
+
 def _words(*wanted: str):
     def count(program: Program) -> int:
         return sum(statement.kind in wanted for statement in statements(program.body))
@@ -162,6 +197,15 @@ def _words(*wanted: str):
         ("general", _words("while"), 20),
         ("general", _words("break", "continue", "return"), 20),
         ("general", _words("atomic"), 60),
+        ("general", _powers, 40),
+        ("general", _float_floor_divisions, 40),
+        ("general", _kinds("position"), 100),
+        ("general", _kinds("extent"), 60),
+        ("general", _tables, 40),
+        ("general", _own_stores, 60),
+        ("general", _narrow_atomics, 40),
+        ("general", _signed_index, 60),
+        ("contended", _narrow_atomics, 60),
         ("asserts", _words("assert"), 45),
         ("contended", _words("atomic"), 250),
         ("lockstep", _words("warp"), 250),

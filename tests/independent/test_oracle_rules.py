@@ -69,6 +69,11 @@ def applied(type_: str, name: str, *operands: Value, flushes: bool = False) -> V
         ("i8", "subtract_saturate", (-100, 100), -128),
         ("i8", "sign", (-5,), -1),
         ("i8", "invert", (5,), -6),
+        ("i8", "integer_power", (-2, 7), -128),
+        ("i8", "integer_power", (3, 6), -39),
+        ("i8", "integer_power", (-1, -3), -1),
+        ("i8", "integer_power", (2, -1), 0),
+        ("u8", "integer_power", (0, 0), 1),
         ("u8", "invert", (5,), 250),
         ("bool_", "logical_xor", (True, True), False),
     ],
@@ -101,6 +106,14 @@ def test_integer_rules(type_: str, name: str, operands: tuple[Value, ...], wante
         ("f64", "fmod", (1.0, INF), 1.0),
         ("f64", "fmod", (INF, 1.0), NAN),
         ("f64", "fmod", (1.0, 0.0), NAN),
+        ("f32", "floor_divide", (-5.5, 2.0), -3.0),
+        ("f32", "floor_divide", (1.0, 0.0), INF),
+        ("f64", "floor_divide", (-1.0, INF), -1.0),
+        ("f64", "floor_divide", (0.0, -3.0), -0.0),
+        ("f32", "remainder", (5.5, -2.0), -0.5),
+        ("f64", "remainder", (-1.0, INF), INF),
+        ("f64", "remainder", (4.0, -2.0), -0.0),
+        ("f64", "remainder", (1.0, 0.0), NAN),
         ("f32", "minimum", (0.0, -0.0), -0.0),
         ("f32", "maximum", (-0.0, 0.0), 0.0),
         ("f32", "minimum", (1.0, NAN), NAN),
@@ -213,6 +226,28 @@ def test_accesses_out_of_bounds_do_nothing() -> None:
     found = outcome([store(const("i64", -1), const("i32", 5)), store(const("u8", 0), op("i32", "add", load, load))])
 
     assert found.buffers["o"] == [0, 0, 0]
+    assert found.is_missed
+
+
+def test_an_index_out_of_bounds_in_one_axis_is_out_of_bounds() -> None:
+    program = Program("i32", buffers={"o": Buffer("i32", "inout", [0] * 6, shape=(2, 3))})
+    program.own["own"] = ("i32", (2, 2))
+
+    def place(name: str, *indices: int) -> Expr:
+        return Expr("position", "i32", name, tuple(const("i32", each) for each in indices))
+
+    kept = Expr("load", "i32", "own", (place("own", 1, 0),))
+    columns = cast("i32", Expr("extent", "i32", "o.1"))
+    program.body = [
+        store(place("o", 0, 3), const("i32", 7)),
+        store(place("o", -1, 3), const("i32", 7)),
+        Stmt("store", "own", (place("own", 1, 0), const("i32", 5))),
+        Stmt("store", "own", (place("own", 0, 2), const("i32", 9))),
+        store(place("o", 1, 2), op("i32", "add", kept, columns)),
+    ]
+    found = Oracle(program).run()
+
+    assert found.buffers["o"] == [0, 0, 0, 0, 0, 8]
     assert found.is_missed
 
 
