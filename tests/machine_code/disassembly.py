@@ -30,6 +30,7 @@ _REGISTER = re.compile(r"(U?R)(\d+|Z)")
 _PREDICATE = re.compile(r"U?P(\d|T)")
 _BANK = re.compile(r"c\[0x0\]\[0x([0-9a-f]+)\]")
 _ADDRESS = re.compile(r"(?:desc\[UR\d+\])?\[(R\d+)\.64(?:\+(-?0x[0-9a-f]+))?\]")
+_LOCAL_ADDRESS = re.compile(r"\[(U?R(?:\d+|Z))(?:\+(UR\d+))?(?:\+(-?0x[0-9a-f]+))?\]")
 _INTEGER = re.compile(r"-?0x[0-9a-f]+")
 _FLOAT = re.compile(r"[-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|INF|QNAN|SNAN)")
 _BRANCH = re.compile(r"`\((\.\w+)\)")
@@ -40,8 +41,9 @@ class Operand:
     """What an instruction names.
 
     kind: `register`, `zero` (RZ), `predicate`, `integer`, `float`, `bank` (a place in the constants of the launch),
-    `address`, `label`, `special` or `other`. `number` is the word of an integer or of a float (for f64 its high
-    half), the offset of a bank or address. `next` is the register behind this one, the high half of 64 bits.
+    `address`, `local address`, `label`, `special` or `other`. `number` is the word of an integer or of a float (for f64
+    its high half), the offset of a bank or address. `next` is the register behind this one, the high half of 64 bits;
+    that of a local address is added to it.
     """
 
     text: str
@@ -183,6 +185,8 @@ def _operand(text: str, immediate: int) -> Operand:
         return Operand(text, "float", number=immediate)
     if match := _ADDRESS.fullmatch(bare):
         return Operand(text, "address", match[1], _following(match[1]), int(match[2] or "0", 16))
+    if match := _LOCAL_ADDRESS.fullmatch(bare):
+        return Operand(text, "local address", match[1], match[2] or "", int(match[3] or "0", 16))
     if match := _BRANCH.fullmatch(bare):
         return Operand(text, "label", match[1])
     if bare.startswith("SR"):

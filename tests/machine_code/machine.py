@@ -21,6 +21,9 @@ PARAMETERS_AT = 0x210
 # Not a multiple of 2^32: the sums of addresses carry into their upper halves.
 _FIRST_BUFFER = 0x7F01_FFFF_FF00
 _BUFFER_STEP = 0x3_0000_0000
+# Memory of the thread alone ends where addresses of 32 bits do: the launch gives its end as 0.
+_LOCAL_BYTES = 1 << 12
+_LOCAL_AT = (1 << 32) - _LOCAL_BYTES
 _BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}
 
 
@@ -72,6 +75,7 @@ class Machine:
         self.memory = memory
         self.constants = constants
         self.thread = thread
+        self.local = bytearray(b"\xa5" * _LOCAL_BYTES)
 
     # ---- operands ----
 
@@ -172,6 +176,16 @@ class Machine:
         first = self.register(operand.name) | self.register(operand.next) << 32
         return first + operand.number & LONG
 
+    def local_place(self, operand: Operand, size: int) -> int:
+        """Where in the memory of the thread a load or store goes."""
+        if operand.kind != "local address":
+            raise NotExecuted(f"local address {operand.text}")
+        registers = [name for name in (operand.name, operand.next) if name and not name.endswith("Z")]
+        address = sum(map(self.register, registers)) + operand.number & WORD
+        if address < _LOCAL_AT or address % size:
+            raise Fault(f"{size} local bytes at {address:#x}")
+        return address - _LOCAL_AT
+
     # ---- execution ----
 
     def run(self, kernel: Kernel, table: dict[str, Form]) -> None:
@@ -269,11 +283,32 @@ def _set_loaded(machine: Machine, instruction: Instruction, target: Operand, val
 def store(machine: Machine, instruction: Instruction) -> None:
     target, source = instruction.operands
     size = _size(instruction.modifiers)
+    machine.memory.write(machine.address(target), size, _stored(machine, source, size))
+
+
+@executes(MEMORY, "LDL", "64 128 U8 S8 U16 S16 LU")
+def load_local(machine: Machine, instruction: Instruction) -> None:
+    target, source = instruction.operands
+    size = _size(instruction.modifiers)
+    at = machine.local_place(source, size)
+    _set_loaded(machine, instruction, target, int.from_bytes(machine.local[at : at + size], "little"), size)
+
+
+@executes(MEMORY, "STL", "64 128 U8 S8 U16 S16")
+def store_local(machine: Machine, instruction: Instruction) -> None:
+    target, source = instruction.operands
+    size = _size(instruction.modifiers)
+    at = machine.local_place(target, size)
+    value = _stored(machine, source, size) & (1 << 8 * size) - 1
+    machine.local[at : at + size] = value.to_bytes(size, "little")
+
+
+def _stored(machine: Machine, source: Operand, size: int) -> int:
     value = machine.bits(source)
     if size > 4 and source.kind == "register":
         number = int(source.name[1:])
         value = sum(machine.register(f"R{number + k}") << 32 * k for k in range(size // 4))
-    machine.memory.write(machine.address(target), size, value)
+    return value
 
 
 @executes(MEMORY, "S2R")

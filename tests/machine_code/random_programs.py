@@ -2,7 +2,8 @@
 
 A program is one thread's: lets of one operation each, whose operands are earlier lets, loaded elements, scalars,
 constants at the edges of their types, choices of two constants and conversions; some lets stand in a branch or in a
-short loop. The bits of a NaN are nobody's business, so what reads bits or a sign takes 1.0 instead of one.
+short loop, and some values go through an array of the thread. The bits of a NaN are nobody's business, so what reads
+bits or a sign takes 1.0 instead of one.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _INTEGER_OPS = (
     *("invert", "negative", "absolute", "sign"),
     *("add", "subtract", "multiply", "add", "subtract", "multiply", "minimum", "maximum", "minimum", "maximum"),
     *("bitwise_and", "bitwise_or", "bitwise_xor", "add_saturate", "subtract_saturate", "multiply_high"),
-    *("shift", "shift", "shift", "where", "where", "bits", "cast", "cast", "cast"),
+    *("shift", "shift", "shift", "where", "where", "bits", "cast", "cast", "cast", "integer_power"),
 )
 _TRUTH_OPS = (
     *("logical_and", "logical_or", "logical_xor", "logical_and", "logical_or", "logical_not", "where"),
@@ -62,6 +63,7 @@ class _Drawing:
     values: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in _TYPES})
     loads: dict[str, tuple[str, int]] = field(default_factory=dict)
     scalars: dict[str, str] = field(default_factory=dict)
+    arrays: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     drawn: int = 0
 
@@ -235,6 +237,29 @@ class _Drawing:
         self.values[counter].remove(index)
         return self._closed(name, type_)
 
+    def array(self) -> tuple[str, str]:
+        """An array of the thread, of one or two axes: some stores, perhaps out of bounds, and a load."""
+        rng = self.rng
+        type_, name = rng.choice(self.focus), f"a{self.drawn}"
+        extents = rng.choice(((1,), (3,), (4,), (7,), (2, 3), (3, 2)))
+        self.arrays.append(f"local {name}: {type_}[{', '.join(map(str, extents))}]")
+        for _ in range(rng.randint(1, 3)):
+            self.lines.append(f"store {name}[{self._place(extents)}], {self.operand(type_)}")
+        result = f"v{self.drawn}"
+        self.drawn += 1
+        self.lines.append(f"let {result} = load({name}[{self._place(extents)}])")
+        self.values[type_].append(result)
+        return result, type_
+
+    def _place(self, extents: tuple[int, ...]) -> str:
+        """An index for each axis."""
+        indices = []
+        for extent in extents:
+            kind = self.rng.choice(("i32", "u32", "i64", "u64"))
+            known = f"{kind}:{self.rng.randint(0, extent)}"
+            indices.append(known if self.rng.random() < 0.4 else f"remainder({self.given(kind)}, {kind}:{extent + 1})")
+        return ", ".join(indices)
+
     def _closed(self, name: str, type_: str) -> tuple[str, str]:
         self.lines.append("end")
         result = f"v{self.drawn}"
@@ -261,16 +286,17 @@ def draw_program(rng: random.Random, name: str) -> str:
     results = []
     for _ in range(rng.randint(2, 13)):
         inner = rng.random() < share
-        results.append(rng.choice((drawing.branch, drawing.loop) if inner else (drawing.let,))())
+        results.append(rng.choice((drawing.branch, drawing.loop, drawing.array) if inner else (drawing.let,))())
     stored = rng.sample(results[:-1], min(len(results) - 1, rng.randint(0, 3))) + results[-1:]
     return _text(rng, name, drawing, stored)
 
 
 def _text(rng: random.Random, name: str, drawing: _Drawing, stored: list[tuple[str, str]]) -> str:
-    index = rng.choice(("u32", "u32", "u64"))
+    index = rng.choice(("u32", "u32", "u64", "i32", "i64"))
     lines = [f"program {name}", "block 1", f"index {index}", f"work {index}:1"]
     lines += [f"in x_{type_}: {type_}" for type_ in dict.fromkeys(type_ for type_, _ in drawing.loads.values())]
     lines += [f"scalar {scalar}: {type_}" for scalar, type_ in drawing.scalars.items()]
+    lines += drawing.arrays
     counts = Counter(type_ for _, type_ in stored)
     lines += [f"out o_{type_}: {type_}[{index}:{count}]" for type_, count in counts.items()]
     lines.append("")

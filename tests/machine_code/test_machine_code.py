@@ -58,7 +58,17 @@ def test_nearly_all_random_programs_are_executed(verdicts: list[Verdict], seed: 
 
 @pytest.mark.parametrize(
     ("word", "least"),
-    [("where(", 300), ("cast.", 200), ("let v", 1000), ("for ", 40), ("if ", 40), ("f64", 100), ("bf16", 100)],
+    [
+        ("where(", 300),
+        ("cast.", 200),
+        ("let v", 1000),
+        ("for ", 40),
+        ("if ", 40),
+        ("f64", 100),
+        ("bf16", 100),
+        ("local a", 40),
+        ("power", 40),
+    ],
 )
 def test_features_are_drawn_often(word: str, least: int) -> None:
     rng = random.Random(5)
