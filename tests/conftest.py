@@ -1,7 +1,7 @@
 """Which device the suite runs on, and what every test leaves behind: nothing.
 
 `--device=emulator` (default) or `--device=cuda` or an ordinal. Tests marked `cuda` or `emulator` run on that kind only,
-and those marked `valgrind`, `nvjitlink`, `torch`, `cupy` or `sphinx` where that is installed: they are deselected
+and those marked `valgrind`, `nvjitlink`, `torch`, `cupy`, `z3` or `sphinx` where that is installed: they are deselected
 elsewhere, never skipped. `--conformance=FILE` keeps what the run compared, for docs/conformance.md.
 
 Without --long a run takes some minutes: tests marked `long` are left out, of one marked `thin(n)` every n-th case runs,
@@ -28,7 +28,7 @@ from vyre_cuda.testing.emulator import Emulator
 
 _TALLY = pytest.StashKey[conformance.Tally]()
 
-LIBRARIES = ("torch", "cupy")
+LIBRARIES = ("torch", "cupy", "z3")
 SITE_BUILDERS = ("sphinx", "myst_parser", "furo")
 # Its headers too: a test is built with them.
 HAS_VALGRIND = shutil.which("valgrind") is not None and os.path.isfile("/usr/include/valgrind/callgrind.h")

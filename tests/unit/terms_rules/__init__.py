@@ -1,0 +1,1 @@
+"""Every rewriting rule against the meaning of its ops."""

@@ -1,0 +1,116 @@
+"""Programs grown from the left sides of rules, so that every rule is met: random programs seldom meet one.
+
+An instance is the left side with a literal, or a number between two bounds, for each variable; the bounds are drawn
+until the facts prove the conditions. A program has many instances, each of which stores a result of its own.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+import numpy as np
+
+import vyre_cuda as vc
+from tests.unit.terms_rules.meaning import Array, names
+from tests.unit.terms_rules.operands import some
+from vyre_cuda.codegen.terms.patterns import Pattern
+from vyre_cuda.codegen.terms.rules import Rule
+from vyre_cuda.ir.core.types import Type
+
+INSTANCES = 16
+ELEMENTS = 32
+_TRIES = 20_000
+
+Interval = tuple[int, int]
+
+
+class Bounds:
+    """What is known of variables that lie between bounds."""
+
+    def __init__(self, type_: Type, intervals: Mapping[str, Interval]) -> None:
+        self._type = type_
+        self._intervals = list(intervals.values())
+
+    def interval(self, term: int) -> Interval:
+        return self._intervals[term]
+
+    def ones(self, term: int) -> int:
+        low, high = self._intervals[term]
+        every = (1 << self._type.bits) - 1
+        if low == high:
+            return low & every
+        return every if low < 0 else (1 << high.bit_length()) - 1
+
+    def constant(self, term: int) -> int | None:
+        low, high = self._intervals[term]
+        return low & ((1 << self._type.bits) - 1) if low == high else None
+
+
+def _number(rng: random.Random, type_: Type) -> int:
+    """Of any size, small ones as often as large ones."""
+    kind = rng.randrange(4)
+    if kind == 0:
+        return rng.randrange(min(type_.bits + 1, type_.maximum))
+    if kind == 1:
+        return rng.choice((type_.minimum, type_.maximum, type_.maximum - 1, 1))
+    number = rng.getrandbits(rng.randrange(1, type_.bits + (type_.minimum == 0)))
+    return -number if kind == 2 and type_.minimum < 0 else number
+
+
+def _intervals(rule: Rule, type_: Type, rng: random.Random) -> dict[str, Interval]:
+    """Bounds under which the conditions are known to hold."""
+    used = names(rule)
+    constants = {c.patterns[0].name for c in rule.when if c.name == "is_constant"}
+    widths = any(c.name == "is_width" for c in rule.when)
+    for _ in range(_TRIES):
+        found: dict[str, Interval] = {}
+        for name in used:
+            ends = sorted((_number(rng, type_), _number(rng, type_)))
+            is_literal = name in constants or rng.randrange(4) == 0
+            found[name] = (ends[0], ends[0]) if is_literal else (ends[0], ends[1])
+        if widths:
+            count = rng.randrange(1, type_.bits)
+            found["a"], found["b"] = (count, count), (type_.bits - count, type_.bits - count)
+        elif not rule.when and rng.randrange(2):
+            found = dict.fromkeys(used, (type_.minimum, type_.maximum))
+        facts = Bounds(type_, found)
+        terms = {name: term for term, name in enumerate(found)}
+        if all(condition.known(facts, type_, terms) for condition in rule.when):
+            return found
+    raise ValueError(f"no bounds found for which the conditions of {rule.name} hold in {type_}")
+
+
+def _text(pattern: Pattern, type_: Type, variables: Mapping[str, str]) -> str:
+    if pattern.op == "variable":
+        return variables[pattern.name]
+    if pattern.op == "literal":
+        return _literal(type_, pattern.number)
+    return f"{pattern.op}({', '.join(_text(part, type_, variables) for part in pattern.parts)})"
+
+
+def _literal(type_: Type, number: int) -> str:
+    wrapped = number & ((1 << type_.bits) - 1)
+    return f"{type_}:{wrapped - (1 << type_.bits) if wrapped > type_.maximum else wrapped}"
+
+
+def program(rule: Rule, type_: Type, seed: int) -> vc.Program:
+    """INSTANCES of the rule: out[i * INSTANCES + k] is the left side of the k-th."""
+    rng = random.Random(f"{rule.name} {type_} {seed}")
+    used = names(rule)
+    lines = [f"program grown\nblock {ELEMENTS}", *(f"in {name}: {type_}" for name in used)]
+    lines += [f"out out: {type_}[multiply(size(x), u32:{INSTANCES})]", "work size(x)", "", "let i = global_id.x"]
+    for k in range(INSTANCES):
+        variables = {}
+        for name, (low, high) in _intervals(rule, type_, rng).items():
+            bounded = f"minimum(maximum(load({name}[i]), {_literal(type_, low)}), {_literal(type_, high)})"
+            whole = (low, high) == (type_.minimum, type_.maximum)
+            variables[name] = _literal(type_, low) if low == high else f"load({name}[i])" if whole else bounded
+        place = f"out[add(multiply(i, u32:{INSTANCES}), u32:{k})]"
+        lines.append(f"store {place}, {_text(rule.left, type_, variables)}")
+    return vc.parse("\n".join(lines) + "\n")
+
+
+def operands(rule: Rule, type_: Type, seed: int) -> tuple[Array, ...]:
+    """Numbers for the variables, from which the bounds choose."""
+    return tuple(np.ascontiguousarray(each) for each in some(names(rule), type_, seed, ELEMENTS).values())
