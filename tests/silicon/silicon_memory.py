@@ -15,7 +15,7 @@ BLOB_BYTES = 64
 
 def _space(kernel: Kernel) -> str:
     words = kernel.form.name.split(".")
-    return next((space for space in ("global", "shared", "param") if space in words), "generic")
+    return next((space for space in ("global", "shared", "param", "local") if space in words), "generic")
 
 
 def _shared_cell(kernel: Kernel) -> str:
@@ -27,6 +27,13 @@ def _shared_cell(kernel: Kernel) -> str:
         "mad.lo.u32 %own, %me, 16, %own;",
     )
     return "%own"
+
+
+def _local_cell(kernel: Kernel, *words: str) -> str:
+    """The address of 16 bytes of the thread's own memory, which hold these two words."""
+    kernel.put(".local .align 16 .b8 near[16];", ".reg .b64 %near;", "mov.u64 %near, near;")
+    kernel.put(*(f"st.local.b64 [%near+{8 * place}], {word};" for place, word in enumerate(words)))
+    return "%near"
 
 
 def _generic_cell(kernel: Kernel, global_cell: str) -> str:
@@ -55,6 +62,9 @@ def load(kernel: Kernel) -> None:
         own = _shared_cell(kernel)
         kernel.put("ld.global.v2.b64 {%x, %y}, [%raw];", f"st.shared.v2.b64 [{own}], {{%x, %y}};")
         address = own if space == "shared" else _generic_cell(kernel, "%raw")
+    if space == "local":
+        kernel.put("ld.global.v2.b64 {%x, %y}, [%raw];")
+        address = _local_cell(kernel, "%x", "%y")
     for width in register_widths(operand):
         type_ = f"f{width}" if operand.kind == "f" else f"b{width}"
         results = [kernel.register(type_) for _ in range(max(1, operand.vector))]
@@ -67,7 +77,7 @@ def store(kernel: Kernel) -> None:
     """st: the result is the thread's 16 bytes, which were zero."""
     operand, space = kernel.form.operands[1], _space(kernel)
     kernel.put(".reg .b64 %raw, %x, %y;")
-    own = _shared_cell(kernel) if space != "global" else ""
+    own = _shared_cell(kernel) if space in ("shared", "generic") else ""
     for width in register_widths(operand):
         type_ = f"f{width}" if operand.kind == "f" else f"b{width}"
         values = [kernel.read(type_) for _ in range(max(1, operand.vector))]
@@ -79,11 +89,16 @@ def store(kernel: Kernel) -> None:
         )
         kernel.outputs += ["b64", "b64"]
         address = "%raw"
-        if space != "global":
+        if space == "local":
+            address = _local_cell(kernel, "0", "0")
+        elif space != "global":
             kernel.put(f"st.shared.v2.b64 [{own}], {{0, 0}};")
             address = own if space == "shared" else _generic_cell(kernel, "%raw")
         kernel.put(f"{kernel.form.name} [{address}], {braced(values, operand.vector)};")
-        if space != "global":
+        if space == "local":
+            kernel.put(*(f"ld.local.b64 {word}, [%near+{at}];" for at, word in ((0, "%x"), (8, "%y"))))
+            kernel.put("st.global.v2.b64 [%raw], {%x, %y};")
+        elif space != "global":
             first = CASES // 2 if space == "generic" else 0
             kernel.put(
                 ".reg .pred %mine;",

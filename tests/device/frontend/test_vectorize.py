@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
+from vyre_cuda.frontend import vectorize
 from vyre_cuda.runtime.device import default_device as default
 
 pytestmark = pytest.mark.device
@@ -196,3 +197,21 @@ def test_a_read_only_out_is_refused() -> None:
         out.flags.writeable = False
         with pytest.raises(ValueError, match="read-only"):
             mix(1, 2, out=out)
+
+
+def test_more_elements_than_i32_counts_take_i64(device: vc.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is lowered to 15, because arrays beyond it take 8 GiB."""
+    monkeypatch.setattr(vectorize, "_MOST", 15)
+    a = np.arange(16, dtype=np.float32)
+    wide = vc.vectorize(mix.__wrapped__)
+
+    few, many = wide(a[:15], 1.0), wide(a, 1.0)
+    spread = wide(a[:, None], a[:3])
+    resident = wide(device.array(a), device.array(a))
+
+    assert {form.index for form in wide._kernels._forms} == {vc.i32, vc.i64}
+    assert {form.index for form in wide._kernels._forms if form.axes is not None} == {vc.i64}
+    assert np.array_equal(few, a[:15] * 2 + 1)
+    assert np.array_equal(many, a * 2 + 1)
+    assert np.array_equal(spread, a[:, None] * 2 + a[:3])
+    assert np.array_equal(resident.numpy(), a * 3)
