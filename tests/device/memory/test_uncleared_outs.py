@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
+from vyre_cuda.descriptors import signature
 
 pytestmark = pytest.mark.device
 
@@ -81,3 +82,32 @@ def test_calls_of_one_kernel_clear_where_their_sizes_ask_for_it(own_device: vc.D
 
     assert outs[0].numpy().tolist() == [1] * 64
     assert outs[1].numpy().tolist() == [1] * 64 + [0] * 6
+
+
+ALONE = "program {name}\nblock 1024\nout out: u32[u32:8]\nwork u32:8\n\nif less(global_id.x, u32:0)\n  return\nend\n"
+
+
+@pytest.mark.parametrize(("blocks", "cleared"), [(32, False), (33, True)])
+def test_loops_over_the_grid_are_trusted_as_far_as_no_step_wraps(
+    own_device: vc.Device, monkeypatch: pytest.MonkeyPatch, blocks: int, cleared: bool
+) -> None:
+    """A step of 33 * 1024 threads with 65535 elements each is more than 2^31."""
+    flags = signature.COVERED | signature.LOOPS | 65535 << signature.ABOVE
+    monkeypatch.setattr(signature, "cover_flags", lambda *_args, **_options: flags)
+    kernel = own_device.compile(vc.parse(ALONE.format(name=f"loops{blocks}")))
+    out = fresh(own_device, (8,))
+
+    kernel.launch(out, grid=blocks)
+    own_device.synchronize()
+
+    assert out.numpy().tolist() == [0 if cleared else 0xA5A5A5A5] * 8
+
+
+def test_extents_that_a_kernel_does_not_take_are_refused(
+    own_device: vc.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = signature.COVERED | signature.AXES | 1 << 4 | 7 << signature.ABOVE
+    monkeypatch.setattr(signature, "cover_flags", lambda *_args, **_options: flags)
+
+    with pytest.raises(ValueError, match="extents_are_scalars"):
+        own_device.compile(vc.parse(ALONE.format(name="extents")))
