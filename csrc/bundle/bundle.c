@@ -232,6 +232,7 @@ vyc_status vyc_bundle_variant_get(vyc_bundle *bundle, vyc_bundle_variant *varian
       .sm = row->sm,
       .ptx_version = row->ptx_version,
       .is_cooperative = (row->flags & VYC_PREPARED_COOPERATIVE) != 0,
+      .prints = (row->flags & VYC_PREPARED_PRINTS) != 0,
       .dynamic_shared_bytes = row->dynamic_shared_bytes,
       .parameter_bytes = row->parameter_bytes,
       .entry_count = row->entries.count,

@@ -302,7 +302,7 @@ static vyc_status check_images(const reader *r, const vyc_disk_variant *v) {
 static vyc_status check_variant(const reader *r, const vyc_disk_variant *v) {
   VYC_TRY(check_bindings(r, v));
   VYC_DEMAND(vyc__bundle_is_name(r->bundle, v->entry) &&
-                 (v->flags & ~VYC_PREPARED_COOPERATIVE) == 0,
+                 (v->flags & ~(uint32_t)(VYC_PREPARED_COOPERATIVE | VYC_PREPARED_PRINTS)) == 0,
              "kernel %s, sm_%u: its entry", r->name, v->sm);
   VYC_DEMAND(vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_ENTRIES, v->entries),
              "kernel %s, sm_%u: its parameter block", r->name, v->sm);

@@ -114,7 +114,7 @@ typedef struct vyc_disk_variant {
   vyc_disk_text entry;
   uint32_t sm;          /* 90: sm_90 */
   uint32_t ptx_version; /* major * 10 + minor */
-  uint32_t flags;       /* VYC_PREPARED_COOPERATIVE */
+  uint32_t flags;       /* VYC_PREPARED_COOPERATIVE, VYC_PREPARED_PRINTS */
   uint32_t shared_bytes; /* of a block, all of it, and the part asked for at the launch */
   uint32_t dynamic_shared_bytes;
   uint32_t parameter_bytes;

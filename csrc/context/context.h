@@ -62,6 +62,7 @@ struct vyc_context {
   _Atomic int lost_result; /* CUresult of the first sticky failure, and the call that gave it */
   _Atomic(const char *) lost_operation;
   _Atomic uint32_t report_count;
+  _Atomic bool prints; /* some prepared kernel does, or did */
   _Atomic uint32_t reports_ended; /* times that prepared kernels or graphs with records ended */
   pthread_mutex_t children_lock;
   vyc_child *children; /* newest first, so a prepared kernel goes before its module */

@@ -131,7 +131,17 @@ static finding find(vyc_context *context, const question *asked, vyc_report **ov
   return found;
 }
 
+vyc_status vyc__prints_show(vyc_context *context, CUstream stream) {
+  const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
+  VYC_CU_RESULT;
+  const vyc_status status = VYC_CU(context, cuStreamSynchronize, stream);
+  vyc__capture_restore(context->driver, mode);
+  return status;
+}
+
 static vyc_status check(vyc_context *context, question asked) {
+  if (VYC_UNLIKELY(atomic_load_explicit(&context->prints, memory_order_relaxed)))
+    VYC_TRY(vyc__prints_show(context, context->main));
   if (VYC_LIKELY(atomic_load_explicit(&context->report_count, memory_order_relaxed) == 0))
     return VYC_OK;
   vyc_report *over = NULL;

@@ -186,6 +186,7 @@ static vyc_status copy_desc(vyc_prepared *prepared, const vyc_prepared_desc *des
   prepared->scalar_count = desc->scalar_count;
   prepared->tag = desc->tag;
   prepared->cooperative = (desc->flags & VYC_PREPARED_COOPERATIVE) != 0;
+  prepared->prints = (desc->flags & VYC_PREPARED_PRINTS) != 0;
   prepared->may_overlap = (desc->flags & VYC_PREPARED_MAY_OVERLAP) != 0;
   for (uint32_t i = 0; i < desc->binding_count && !prepared->may_overlap; i++)
     if (desc->bindings[i].role != VYC_ROLE_IN)
@@ -221,6 +222,7 @@ static vyc_status prepare(vyc_prepared *prepared, vyc_context *context,
   VYC_TRY(VYC_CU(context, cuModuleGetFunction, &prepared->function, prepared->module->handle,
                  desc->entry));
   VYC_TRY(allow_shared(prepared, context));
+  if (prepared->prints) atomic_store(&context->prints, true);
   return prepared->cooperative ? vyc__cooperative_prepare(prepared, context) : VYC_OK;
 }
 

@@ -57,6 +57,7 @@ struct vyc_prepared {
                       need no current context for that (seen) */
   bool may_overlap; /* written arguments may share bytes with others */
   bool has_report;
+  bool prints;
   bool cooperative;
   bool has_barrier; /* the kernel takes the state of a grid barrier */
   vyc_block_parameter *parameters; /* few_parameters, if they fit there */

@@ -101,6 +101,8 @@ static bool is_lost(const vyc_submission *submission) {
 static vyc_status read_results(vyc_submission *submission, vyc_timing *timing_out,
                                bool *ended_out) {
   const vyc_prepared *prepared = submission->prepared;
+  if (VYC_UNLIKELY(prepared->prints))
+    VYC_TRY(vyc__prints_show(prepared->child.context, submission->own.handle));
   if (prepared->has_report) {
     const uint64_t *cell = (const uint64_t *)(uintptr_t)submission->cell->address;
     if (cell[0] != VYC_REPORT_NONE)

@@ -25,6 +25,7 @@ NOT_RECORDED = frozenset(
         # Their addresses are those of variables of a module, which the recorded kernels do not have.
         *(f"ld.const.{type_}" for type_ in _MEMORY_TYPES),
         *LIKE_SHARED,
+        "cvta.local.u64",  # an address, which differs from run to run
     }
 )
 

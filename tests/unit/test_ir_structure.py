@@ -24,6 +24,7 @@ from vyre_cuda.ir.core.nodes import (
     Load,
     Local,
     Parameter,
+    Print,
     Return,
     Scalar,
     SharedArray,
@@ -126,6 +127,9 @@ MALFORMED: list[Program] = [
     program(body=(While((), None, ()),)),  # type: ignore[arg-type]
     program(body=(While((), TRUE, (If(TRUE, (3,)),)),)),  # type: ignore[arg-type]
     program(body=(Assert(TRUE, None),)),  # type: ignore[arg-type]
+    program(body=(Print(None),)),  # type: ignore[arg-type]
+    program(body=(Print("{}", TRUE),)),  # type: ignore[arg-type]
+    program(body=(Print("{}", (1,)),)),  # type: ignore[arg-type]
 ]
 
 

@@ -23,6 +23,7 @@ bool is_context(CUcontext context) {
 // Nothing is queued any more; every handle and every allocation is invalid afterwards.
 void destroy_context(State &s, Lock &lock) {
   s.engine.close_all(lock);
+  s.prints.show();
   s.per_thread.clear();
   s.streams.abandon();
   s.events.abandon();
@@ -153,6 +154,7 @@ CUresult CUDAAPI cuCtxSynchronize(void) {
     State &s = state();
     Lock lock(s.mutex);
     s.engine.finish(lock, s.engine.pending());
+    s.prints.show();
     return outcome();
   });
 }

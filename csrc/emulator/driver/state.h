@@ -15,6 +15,7 @@
 #include "graph.h"
 #include "memory.h"
 #include "module.h"
+#include "print.h"
 #include "registry.h"
 #include "stream.h"
 
@@ -24,6 +25,7 @@ struct State {
   std::mutex mutex;
   Engine engine{mutex};
   Heap heap;
+  PrintBuffer prints;  // has its own lock too
   Registry<CUstream, Stream> streams{1};
   Registry<CUevent, Event> events{2};
   Registry<CUmodule, LoadedModule> modules{3};

@@ -83,6 +83,7 @@ CUresult CUDAAPI cuStreamSynchronize(CUstream stream) {
     std::shared_ptr<Stream> object;
     if (const CUresult result = enter_stream_idle(s, stream, &object)) return result;
     s.engine.finish(lock, s.engine.pending(object));
+    s.prints.show();
     return outcome();
   });
 }
@@ -171,6 +172,7 @@ CUresult CUDAAPI cuEventSynchronize(CUevent event) {
     if (object->captured != nullptr) return ask_in_capture(*object);
     if (const std::shared_ptr<Operation> operation = object->record)
       s.engine.finish(lock, operation);
+    s.prints.show();
     return outcome();
   });
 }

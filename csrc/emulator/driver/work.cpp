@@ -75,6 +75,7 @@ void run_one(const KernelWork &work, Conditionals *conditionals) {
   LaunchMemory memory(state().heap);
   Launch launch = work.shape;
   launch.conditionals = conditionals;
+  launch.printer = &state().prints;
   launch.parameters = work.parameters.data();
   launch.cancel = state().engine.cancel();
   ++process().launches;

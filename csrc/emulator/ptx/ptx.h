@@ -65,6 +65,13 @@ class Conditionals {
   virtual bool set(uint64_t handle, uint32_t value) = 0;
 };
 
+// Where threads print.
+class Printer {
+ public:
+  virtual ~Printer() = default;
+  virtual void print(std::string text) = 0;
+};
+
 struct Launch {
   std::array<uint32_t, 3> grid{1, 1, 1};
   std::array<uint32_t, 3> block{1, 1, 1};
@@ -72,6 +79,7 @@ struct Launch {
   const uint8_t *parameters = nullptr; // Kernel::parameter_bytes long
   bool cooperative = false; // all blocks advance together
   Conditionals *conditionals = nullptr; // of the graph that launches, if it has any
+  Printer *printer = nullptr; // nullptr: what is printed is lost
   const std::atomic<bool> *cancel = nullptr; // set by another thread: stop at the next opportunity
 };
 

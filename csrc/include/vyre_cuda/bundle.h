@@ -12,7 +12,7 @@ extern "C" {
 /* ---- bundles: compiled programs in a file --------------------------------------------------- */
 
 /* The format that this library reads and `vc.bundle` writes. */
-#define VYC_BUNDLE_FORMAT 2u
+#define VYC_BUNDLE_FORMAT 3u
 
 typedef struct vyc_bundle vyc_bundle;
 typedef struct vyc_bundled_kernel vyc_bundled_kernel;
@@ -128,7 +128,7 @@ typedef struct vyc_bundle_variant {
   const void *cubin; /* NULL: there is PTX alone */
   uint64_t cubin_bytes;
   uint32_t shared_bytes; /* of a block, dynamic_shared_bytes among them */
-  uint32_t reserved;
+  uint32_t prints; /* see VYC_PREPARED_PRINTS */
 } vyc_bundle_variant;
 
 /* VYC_E_INVALID: no such kernel or variant. */

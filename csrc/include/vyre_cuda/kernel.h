@@ -113,7 +113,9 @@ typedef struct vyc_binding {
 enum { /* vyc_prepared_desc.flags */
        VYC_PREPARED_COOPERATIVE =
            1u, /* has grid barriers: all blocks must be resident, or VYC_E_UNSUPPORTED */
-       VYC_PREPARED_MAY_OVERLAP = 2u /* buffers that are written may share bytes with others */
+       VYC_PREPARED_MAY_OVERLAP = 2u, /* buffers that are written may share bytes with others */
+       VYC_PREPARED_PRINTS = 4u /* the kernel calls vprintf: what it printed is shown by the end of
+                                   a run, and by waits */
 };
 
 /* The name of an argument in messages about launches. */

@@ -18,6 +18,7 @@ from vyre_cuda.ir.core.program import Program
 
 _WHOLE_PROGRAM = 1
 _COOPERATIVE = 1
+_PRINTS = 4
 _SITE_KINDS = {"assert": 1, "bounds": 2}
 
 
@@ -120,13 +121,15 @@ def _variant(writer: Writer, program: Program, variant: Variant) -> None:
     sites = writer.count("sites"), len(lowered.sites)
     for site in numbered_sites(program, lowered):
         _site(writer, site)
+    if lowered.prints:
+        writer.needs(3)
     major, minor = target.version
     writer.row(
         "variants",
         *writer.text(lowered.entry),
         target.sm,
         major * 10 + minor,
-        _COOPERATIVE if lowered.cooperative else 0,
+        _COOPERATIVE * lowered.cooperative | _PRINTS * lowered.prints,
         lowered.shared_bytes,
         lowered.dynamic_shared_bytes,
         lowered.parameter_bytes,

@@ -89,6 +89,7 @@ def lower(
             live,
             memory,
             parameters,
+            printed=lowering.prints.declarations(),
             debug=debug,
             pragma=pragma,
             fixed_block=fixed_block,
@@ -102,6 +103,7 @@ def lower(
         covered=MappingProxyType(covered),
         sites=sites,
         cooperative=cooperative,
+        prints=bool(lowering.prints.formats),
     )
 
 

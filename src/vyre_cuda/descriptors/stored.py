@@ -30,7 +30,8 @@ Words = list[str]
 def encode(lowered: Lowered) -> bytes:
     """Everything except the text."""
     sizes = (lowered.parameter_bytes, lowered.shared_bytes, lowered.dynamic_shared_bytes)
-    facts: list[tuple[str | int, ...]] = [("kernel", lowered.entry, *sizes, int(lowered.cooperative))]
+    flags = (int(lowered.cooperative), int(lowered.prints))
+    facts: list[tuple[str | int, ...]] = [("kernel", lowered.entry, *sizes, *flags)]
     for p in lowered.parameters:
         facts.append(("parameter", p.kind, p.name, "" if p.type is None else p.type.name, p.offset, p.size))
     for name, a in lowered.access.items():
@@ -55,7 +56,7 @@ def decode(data: bytes, ptx: bytes, program: Program) -> Lowered:
 
 
 def _lowered(facts: dict[str, list[Words]], ptx: str, program: Program) -> Lowered:
-    ((entry, *sizes, cooperative),) = facts["kernel"]
+    ((entry, *sizes, cooperative, prints),) = facts["kernel"]
     parameter_bytes, shared_bytes, dynamic_shared_bytes = map(_number, sizes)
     buffers = [p.name for p in program.parameters if p.is_buffer]
     access = {name: row for name, *row in facts["access"]}
@@ -78,6 +79,7 @@ def _lowered(facts: dict[str, list[Words]], ptx: str, program: Program) -> Lower
         covered=covered,
         sites=_sites(facts["site"], program),
         cooperative=_FLAGS[cooperative],
+        prints=_FLAGS[prints],
     )
 
 

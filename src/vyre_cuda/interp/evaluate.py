@@ -107,7 +107,10 @@ def _launch(call: Call, parameters: Mapping[str, Memory]) -> None:
         lanes = Lanes(call.geometry, first, min(step, blocks - first))
         memory = {**parameters, **shared(call.program, lanes), **own_arrays(call.program, lanes)}
         execution = Execution(call.program, Scope(lanes, call.scalars, memory))
-        execution.run(call.program.body, Mask.full(lanes.count))
+        try:
+            execution.run(call.program.body, Mask.full(lanes.count))
+        finally:
+            print(execution.printed(), end="")
         if execution.failure is not None:
             _raise_failure(call.program, execution.failure, lanes)
 

@@ -9,6 +9,7 @@ whole grid, reach it, and a warp operation finds the operand of every thread of 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import NoReturn
 
 import numpy as np
@@ -35,6 +36,7 @@ from vyre_cuda.ir.core.nodes import (
     Load,
     Local,
     Position,
+    Print,
     Return,
     Scalar,
     Size,
@@ -44,6 +46,7 @@ from vyre_cuda.ir.core.nodes import (
     Warp,
     While,
 )
+from vyre_cuda.ir.core.printing import line
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.semantics.elementwise import Array, apply, constant
 from vyre_cuda.records import dataclass, field
@@ -116,6 +119,7 @@ class Execution:
         self._nobody = Mask.empty(scope.lanes.count)
         self._failed = self._nobody if failed is None else failed
         self._loops: list[_Loop] = []
+        self._printed: list[tuple[int, str]] = []
         self.failure: Failure | None = None
 
     def run(self, body: tuple[Stmt, ...], mask: Mask) -> Mask:
@@ -166,6 +170,9 @@ class Execution:
                 return mask
             case Assert():
                 return self._assert(statement, mask)
+            case Print():
+                self._print(statement, mask)
+                return mask
 
     def _atomic(self, statement: Atomic, mask: Mask) -> None:
         scope = self._scope
@@ -186,6 +193,20 @@ class Execution:
         scope.locals[statement.result] = operate(
             statement.op, statement.combine, value_type, operands, scope.lanes, mask
         )
+
+    def _print(self, statement: Print, mask: Mask) -> None:
+        columns = [
+            np.broadcast_to(self._scope.value(value).view(value.type.unsigned), mask.bits.shape)
+            for value in statement.values
+        ]
+        types = [value.type for value in statement.values]
+        for lane in np.flatnonzero(mask.bits).tolist():
+            values = [(type_, int(column[lane])) for type_, column in zip(types, columns, strict=True)]
+            self._printed.append((lane, line(statement.format, values)))
+
+    def printed(self) -> str:
+        """The lines of all lanes: those of a lane in its order, after those of the lanes before it."""
+        return "".join([text for _, text in sorted(self._printed, key=itemgetter(0))])
 
     # ---- loops ---------------------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from vyre_cuda.ir.core.nodes import (
     GridBarrier,
     If,
     Let,
+    Print,
     Return,
     Stmt,
     Store,
@@ -74,7 +75,7 @@ class _Branches:
                 return self._for(statement)
             case While():
                 return self._while(statement)
-            case Let() | Var() | Assign() | Store() | Atomic() | Warp() | Assert():
+            case Let() | Var() | Assign() | Store() | Atomic() | Warp() | Assert() | Print():
                 return (statement,)
             case Break() | Continue() | Return() | Barrier() | GridBarrier():
                 return (statement,)

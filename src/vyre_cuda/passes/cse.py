@@ -30,6 +30,7 @@ from vyre_cuda.ir.core.nodes import (
     Load,
     Local,
     Position,
+    Print,
     Return,
     Scalar,
     Size,
@@ -133,7 +134,7 @@ class _Sharing:
                 statement = self._if(statement)
             case For():
                 statement = self._for(statement)
-            case Store() | Assert() | Break() | Continue() | Return() | Barrier() | GridBarrier() | While():
+            case Store() | Assert() | Print() | Break() | Continue() | Return() | Barrier() | GridBarrier() | While():
                 pass
             case _:
                 assert_never(statement)

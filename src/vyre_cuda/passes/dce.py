@@ -1,9 +1,9 @@
 """Dead code: statements that cannot be reached, and those that nothing observable depends on.
 
-Observable are stores, atomics, barriers, assertions, leaving the program, and whether a while ends. From them liveness
-spreads to the locals that they read and the branches and loops that they are in; lets, vars, warp operations, branches
-and counted loops that it does not reach are removed. Memory effects and assertions always stay. An atomic whose old
-value nothing reads keeps its effect and loses its result.
+Observable are stores, atomics, barriers, assertions, prints, leaving the program, and whether a while ends. From them
+liveness spreads to the locals that they read and the branches and loops that they are in; lets, vars, warp operations,
+branches and counted loops that it does not reach are removed. Memory effects and assertions always stay. An atomic
+whose old value nothing reads keeps its effect and loses its result.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from vyre_cuda.ir.core.nodes import (
     Load,
     Local,
     Position,
+    Print,
     Return,
     Scalar,
     Size,
@@ -197,7 +198,7 @@ class _Liveness:
 
 def _is_observed(statement: Stmt) -> bool:
     match statement:
-        case Store() | Atomic() | Barrier() | GridBarrier() | Assert() | Return() | While():
+        case Store() | Atomic() | Barrier() | GridBarrier() | Assert() | Print() | Return() | While():
             return True
         case Let() | Var() | Assign() | Warp() | If() | For() | Break() | Continue():
             return False

@@ -26,6 +26,7 @@ from vyre_cuda.ir.core.nodes import (
     Load,
     Local,
     Position,
+    Print,
     Return,
     Scalar,
     Size,
@@ -107,6 +108,8 @@ def with_operands(statement: Stmt, new: tuple[Expr, ...]) -> Stmt:
             return While(s.setup, new[0], s.body, s.source)
         case Assert():
             return Assert(new[0], s.message, s.source)
+        case Print():
+            return Print(s.format, new, s.source)
         case Break() | Continue() | Return() | Barrier() | GridBarrier():
             return s
         case _:
@@ -125,7 +128,7 @@ def with_bodies(statement: Stmt, new: tuple[Body, ...]) -> Stmt:
             return For(s.name, s.start, s.stop, s.step, new[0], s.source)
         case While():
             return While(new[0], s.condition, new[1], s.source)
-        case Let() | Var() | Assign() | Store() | Atomic() | Warp() | Assert():
+        case Let() | Var() | Assign() | Store() | Atomic() | Warp() | Assert() | Print():
             return s
         case Break() | Continue() | Return() | Barrier() | GridBarrier():
             return s

@@ -106,6 +106,8 @@ class Statements:
         """The statements that may stand here."""
         kinds: list[Callable[[Flow], None]] = [self._let, self._var, self._assert]
         kinds += [self._assign] * 2
+        if flow.depth < 2:
+            kinds.append(self._print)
         if self.targets.own:
             kinds += [self._store, self._store, self._store_outside, self._own_atomic, self._own_atomic]
         if self.targets.combined:
@@ -276,6 +278,12 @@ class Statements:
     def _return(self, flow: Flow) -> None:
         with self.b.if_(self._condition(flow)):
             self.b.return_()
+
+    def _print(self, flow: Flow) -> None:
+        """A line from one thread: many would take long."""
+        values = [self.e.any(self.e.type_(), 2) for _ in range(self.e.draw(st.integers(0, 3)))]
+        with self.b.if_(self.targets.thread == 0):
+            self.b.print("{{}} 100%" + " {}" * len(values), *values)
 
     def _assert(self, flow: Flow) -> None:
         """Holds for all values, which no part of the compiler is to assume."""

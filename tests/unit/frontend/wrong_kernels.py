@@ -734,3 +734,58 @@ def arms_without_a_type() -> Any:
         out[0] = chosen
 
     return f
+
+
+@wrong
+def print_of_a_buffer() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        print("x", x)
+
+    return f
+
+
+@wrong
+def print_of_nine_values() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        i = vc.global_id.x
+        print(i, i, i, i, i, i, i, i, i)
+
+    return f
+
+
+@wrong
+def print_of_two_lines() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        print("one\ntwo")
+
+    return f
+
+
+@wrong
+def print_without_an_end() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        print("x", x[0], end="")
+
+    return f
+
+
+@wrong
+def print_with_a_format() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        print(f"{x[0]:.3f}")
+
+    return f
+
+
+@wrong
+def an_f_string_that_is_not_printed() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        assert x[0] > 0.0, f"x is {x[0]}"
+
+    return f

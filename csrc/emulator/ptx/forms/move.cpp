@@ -34,6 +34,7 @@ const Instruction *run_unpack(const Instruction *i, uint64_t *r, Machine &) {
 }
 
 uint64_t shared_to_generic(uint64_t a) { return shared_window + static_cast<uint32_t>(a); }
+uint64_t local_to_generic(uint64_t a) { return local_window + a; }
 uint64_t generic_to_shared(uint64_t a) { return a - shared_window; }
 uint64_t same_address(uint64_t a) { return a; }
 bool is_shared(uint64_t a) { return in_shared_window(a); }
@@ -70,6 +71,7 @@ void add_move_forms(Forms &f) {
   f.pure<&same_address>("cvta.to.global.u64");
   f.pure<&shared_to_generic>("cvta.shared.u64");
   f.pure<&generic_to_shared>("cvta.to.shared.u64");
+  f.pure<&local_to_generic>("cvta.local.u64");
   f.add("isspacep.shared", "=p u64", &Lift<&is_shared>::run);
   f.add("isspacep.global", "=p u64", &Lift<&is_global>::run);
   for (const char *level : {".L1", ".L2"}) {

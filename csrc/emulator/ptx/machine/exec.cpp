@@ -65,6 +65,7 @@ Report execute(const Kernel &kernel, const Launch &launch, Memory &memory) {
   machine.memory = &memory;
   machine.parameters = launch.parameters;
   machine.conditionals = launch.conditionals;
+  machine.printer = launch.printer;
   machine.code = kernel.code.get();
   std::unique_ptr<RaceCheck> races;
   if (kernel.code->races.site >= 0) races = std::make_unique<RaceCheck>(kernel, launch);

@@ -148,6 +148,7 @@ struct Machine {
   uint64_t local_bytes = 0;
   const uint8_t *parameters = nullptr;
   Conditionals *conditionals = nullptr;
+  Printer *printer = nullptr;
   const Code *code = nullptr;
   RaceCheck *races = nullptr; // nullptr: not looked for
 
@@ -176,6 +177,9 @@ struct Machine {
 // Shared memory in the generic address space: outside of what a host process can map.
 constexpr uint64_t shared_window = 0xffff500000000000u;
 constexpr uint64_t shared_window_bytes = 1u << 24;
+
+// Local memory there; of its addresses only vprintf takes generic ones.
+constexpr uint64_t local_window = 0xffff510000000000u;
 
 inline bool in_shared_window(uint64_t address) {
   return address - shared_window < shared_window_bytes;

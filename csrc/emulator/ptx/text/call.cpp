@@ -1,12 +1,14 @@
-// Calls (PTX ISA 5.1.6.1, 9.7.13.5): of cudaGraphSetConditional, the one function that a driver
-// supplies to kernels. Its arguments are .param variables of the block that holds the call; here
-// each is a register, which st.param writes and the call reads.
+// Calls (PTX ISA 5.1.6.1, 9.7.13.5) of the functions that a driver supplies to kernels:
+// cudaGraphSetConditional and vprintf. Their arguments are .param variables of the block that holds
+// the call; here each is a register, which st.param writes and the call reads.
+#include "emulator/ptx/machine/print.h"
 #include "kernel.h"
 
 namespace emulator {
 namespace {
 
 constexpr std::string_view set_conditional_name = "cudaGraphSetConditional";
+constexpr std::string_view print_name = "vprintf";
 
 const Instruction *run_set_conditional(const Instruction *i, uint64_t *r, Machine &m) {
   const uint64_t handle = r[i->slot[0]];
@@ -15,29 +17,35 @@ const Instruction *run_set_conditional(const Instruction *i, uint64_t *r, Machin
   return i + 1;
 }
 
-// .param .b64 name [, .param .b32 name ...]
-void parse_formal(Lexer &lexer, uint8_t bits) {
+// .param .b64 name
+void parse_formal(Lexer &lexer, std::string_view function, uint8_t bits) {
   lexer.expect(".param");
   const Token token = lexer.expect(Token::Kind::directive, "a type");
   const Type type = parse_type(token.text);
   if (type.bits != bits || (type.kind != 'b' && type.kind != 'u'))
-    Lexer::fail(token, "not the type that " + std::string(set_conditional_name) + " has");
+    Lexer::fail(token, "not the type that " + std::string(function) + " has");
   lexer.expect(Token::Kind::word, "the parameter's name");
 }
 
-}  // namespace
+} // namespace
 
+// [(.param .b32 name)] name (.param .b64 name, ...);
 void parse_external_function(Lexer &lexer, ModuleHeader &module) {
+  const bool returns = lexer.accept("(");
+  if (returns) {
+    parse_formal(lexer, print_name, 32);
+    lexer.expect(")");
+  }
   const Token name = lexer.expect(Token::Kind::word, "the function's name");
-  if (name.text != set_conditional_name)
+  if (name.text != (returns ? print_name : set_conditional_name))
     Lexer::fail(name, "unresolved external function " + shown(name));
   lexer.expect("(");
-  parse_formal(lexer, 64);
+  parse_formal(lexer, name.text, 64);
   lexer.expect(",");
-  parse_formal(lexer, 32);
+  parse_formal(lexer, name.text, returns ? 64 : 32);
   lexer.expect(")");
   lexer.expect(";");
-  module.sets_conditionals = true;
+  (returns ? module.prints : module.sets_conditionals) = true;
 }
 
 // .param .type name ;
@@ -84,17 +92,26 @@ void KernelBuilder::parse_store_argument(const Token &opcode) {
 }
 
 // call.uni cudaGraphSetConditional, (handle, value);
+// call (result), vprintf, (format, values);
 void KernelBuilder::parse_call(const Token &opcode) {
+  Draft draft;
+  const bool returns = lexer_.accept("(");
+  if (returns) {
+    draft.slot(2) = register_kind | expect_argument(32);
+    draft.definitions = 4;
+    lexer_.expect(")");
+    lexer_.expect(",");
+  }
   const Token name = lexer_.expect(Token::Kind::word, "a function");
-  if (name.text != set_conditional_name || !module_.sets_conditionals)
+  if (name.text != (returns ? print_name : set_conditional_name) ||
+      !(returns ? module_.prints : module_.sets_conditionals))
     Lexer::fail(name, "call to undeclared function " + shown(name));
   lexer_.expect(",");
   lexer_.expect("(");
-  Draft draft;
-  draft.instruction.run = &run_set_conditional;
+  draft.instruction.run = returns ? &run_print : &run_set_conditional;
   draft.slot(0) = register_kind | expect_argument(64);
   lexer_.expect(",");
-  draft.slot(1) = register_kind | expect_argument(32);
+  draft.slot(1) = register_kind | expect_argument(returns ? 64 : 32);
   draft.uses = 3;
   lexer_.expect(")");
   const Token end = lexer_.expect(";");
@@ -102,4 +119,4 @@ void KernelBuilder::parse_call(const Token &opcode) {
   drafts_.push_back(draft);
 }
 
-}  // namespace emulator
+} // namespace emulator

@@ -28,6 +28,7 @@ struct ModuleHeader {
   std::vector<SharedVariable> shared;
   std::shared_ptr<StaticVariables> variables = std::make_shared<StaticVariables>();
   bool sets_conditionals = false; // cudaGraphSetConditional is declared
+  bool prints = false; // vprintf is declared
   RaceRequest races;
   std::shared_ptr<const std::string> text;
 };
@@ -204,7 +205,7 @@ struct VariableHead {
   uint64_t align = 1, count = 1;
 };
 VariableHead parse_variable_head(Lexer &lexer);
-// A function of another module: only cudaGraphSetConditional exists.
+// A function of another module: only cudaGraphSetConditional and vprintf exist.
 void parse_external_function(Lexer &lexer, ModuleHeader &module);
 // The type behind a directive like `.u32`; kind 0 when it is none.
 Type parse_type(std::string_view directive);

@@ -87,6 +87,7 @@ cdef class BundleFile:
             "sm": row.sm,
             "ptx_version": row.ptx_version,
             "cooperative": row.is_cooperative != 0,
+            "prints": row.prints != 0,
             "shared_bytes": row.shared_bytes,
             "dynamic_shared_bytes": row.dynamic_shared_bytes,
             "parameter_bytes": row.parameter_bytes,

@@ -70,6 +70,7 @@ cdef extern from "vyre_cuda.h" nogil:
         const void *cubin
         uint64_t cubin_bytes
         uint32_t shared_bytes
+        uint32_t prints
 
     vyc_status vyc_bundle_variant_get(vyc_bundle *bundle, vyc_bundle_variant *variant_out, uint32_t kernel,
                                       uint32_t index)

@@ -24,6 +24,7 @@ class Plan:
         tag: int,
         cooperative: bool,
         may_overlap: bool = False,
+        prints: bool = False,
         label: str | None = None,
         labels: list[tuple[bytes, int]] | None = None,
     ) -> None: ...

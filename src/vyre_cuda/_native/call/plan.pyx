@@ -10,7 +10,7 @@ cimport numpy as cnp
 
 from vyre_cuda._native.core.c_api cimport (
     VYC_ARGUMENT_BUFFER, VYC_ARGUMENT_HOST, VYC_ARGUMENT_PINNED, VYC_E_TIMEOUT, VYC_OK, VYC_PREPARED_COOPERATIVE,
-    VYC_PREPARED_MAY_OVERLAP, vyc_argument, vyc_binding, vyc_call_release, vyc_call_set, vyc_function_info,
+    VYC_PREPARED_MAY_OVERLAP, VYC_PREPARED_PRINTS, vyc_argument, vyc_binding, vyc_call_release, vyc_call_set, vyc_function_info,
     vyc_label, vyc_parameter, vyc_prepared_create, vyc_prepared_desc, vyc_prepared_function, vyc_prepared_launch,
     vyc_prepared_release,
     vyc_prepared_run, vyc_prepared_submit, vyc_run, vyc_status, vyc_ticket, vyc_ticket_release, vyc_ticket_timing,
@@ -45,6 +45,7 @@ cdef class Plan:
         uint64_t tag,
         bint cooperative,
         bint may_overlap=False,
+        bint prints=False,
         str label=None,
         list labels=None,
     ) -> None:
@@ -70,7 +71,9 @@ cdef class Plan:
         desc.binding_count = len(bindings)
         desc.scalar_count = scalar_count
         desc.tag = tag
-        desc.flags = (VYC_PREPARED_COOPERATIVE if cooperative else 0) | (VYC_PREPARED_MAY_OVERLAP if may_overlap else 0)
+        desc.flags = VYC_PREPARED_COOPERATIVE if cooperative else 0
+        desc.flags |= VYC_PREPARED_MAY_OVERLAP if may_overlap else 0
+        desc.flags |= VYC_PREPARED_PRINTS if prints else 0
         cdef vyc_parameter *c_parameters = <vyc_parameter *>calloc(len(parameters) + 1, sizeof(vyc_parameter))
         cdef vyc_binding *c_bindings = <vyc_binding *>calloc(len(bindings) + 1, sizeof(vyc_binding))
         cdef Py_ssize_t label_count = 0 if labels is None else len(labels)

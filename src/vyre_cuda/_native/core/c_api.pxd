@@ -218,6 +218,7 @@ cdef extern from "vyre_cuda.h" nogil:
         VYC_PARAMETER_GRID_BARRIER
         VYC_PREPARED_COOPERATIVE
         VYC_PREPARED_MAY_OVERLAP
+        VYC_PREPARED_PRINTS
         VYC_ROLE_IN
         VYC_ROLE_INOUT
         VYC_ROLE_OUT

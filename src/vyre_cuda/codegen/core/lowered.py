@@ -84,6 +84,7 @@ class Lowered:
     `shared_bytes` is all shared memory of a block, `dynamic_shared_bytes` the part of it to request at the launch.
     `covered` has the outs that are written as a whole by launches that are large enough.
     `sites` has the places of failures by number. `cooperative`: the launch must be cooperative, for its grid barriers.
+    `prints`: the driver keeps lines of text that a wait must show.
     """
 
     ptx: str
@@ -96,6 +97,7 @@ class Lowered:
     covered: Mapping[str, Cover]
     sites: tuple[Site, ...]
     cooperative: bool
+    prints: bool
 
     @property
     def asserts(self) -> tuple[Site, ...]:

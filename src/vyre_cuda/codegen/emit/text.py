@@ -10,6 +10,7 @@ from vyre_cuda.codegen.core.lowered import KernelParameter
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.emit.jumps import needless_branches, targets
 from vyre_cuda.codegen.forms.isel import BITS, FLOATS, REGISTER_CLASS, TYPED_BY_FIRST, Template, select
+from vyre_cuda.codegen.lowering import prints
 from vyre_cuda.codegen.lowering.atomics import RED_ORDERS
 from vyre_cuda.codegen.lowering.isel_memory import (
     DYNAMIC_SYMBOL,
@@ -94,11 +95,12 @@ def kernel_text(
     memory: Memory,
     parameters: tuple[KernelParameter, ...],
     *,
+    printed: tuple[list[str], list[str]] = ([], []),
     debug: bool,
     pragma: str = "",
     fixed_block: bool = True,
 ) -> str:
-    """The module with its one kernel and an optional pragma."""
+    """The module with its one kernel and an optional pragma; `printed` is from Prints.declarations."""
     emitter = _Emitter(function, target, live, parameters, debug=debug)
     body = emitter.run()
     declared = ",\n".join(f"  .param .{word} {symbol}" for symbol, word in emitter.parameters.values())
@@ -115,6 +117,8 @@ def kernel_text(
     tables = [array for array in program.arrays if isinstance(array, Table) and memory.places[array.name].touches]
     if tables:
         lines += [*(_table(table, memory.places[table.name]) for table in tables), ""]
+    if printed[0]:
+        lines += [*printed[0], ""]
     lines += [
         f".visible .entry {entry_name(program)}({f'{chr(10)}{declared}{chr(10)}' if declared else ''})",
         *([f".reqntid {program.block[0]}, {program.block[1]}, {program.block[2]}"] if fixed_block else []),
@@ -135,6 +139,7 @@ def kernel_text(
         for place in places
         if place.space == "local" and place.touches
     ]
+    lines += printed[1]
     return "\n".join([*lines, *body, "}", ""])
 
 
@@ -357,12 +362,20 @@ class _Emitter:
             self._emit("bar.sync 0;")
         elif kind == "sleep":
             self._emit(f"nanosleep.u32 {attr};")
+        elif kind == "print":
+            self._print(args, attr)
         elif kind == "statement":
             self._mark(attr)
         elif kind == "comment":
             self._emit(f"// {attr}")
         else:
             raise InternalError(f"effect {kind} has no text")
+
+    def _print(self, args: tuple[int, ...], symbol: str) -> None:
+        addresses = self._fresh_name("u64"), self._fresh_name("u64")
+        named = [(self._function.types[arg], self._name(arg)) for arg in args]
+        for line in (*prints.stores(named), *prints.call(symbol, *addresses)):
+            self._emit(line)
 
     def _assignment(self, register: str, value: int, name: str) -> str:
         """Float constants as bits: of two that meet in a register the compiler makes a choice, see peephole.py."""

@@ -26,6 +26,7 @@ _STRUCTURAL: dict[str, tuple[str, ...] | None] = {
     "atomic": None,
 }
 # These need no instruction, so they are available wherever they are used.
+_PRINTED_BITS = 64
 _EVERYWHERE = frozenset({"const", "register"})
 
 
@@ -88,6 +89,9 @@ def _check_effect(function: Function, effect: Effect) -> None:
     elif kind == "set":
         if found != (function.registers[attr],):
             _fail(f"register of {function.registers[attr]} set to {found}")
+    elif kind == "print":
+        if any(BITS.get(type_) != _PRINTED_BITS for type_ in found):
+            _fail(f"print of {found}")
     elif kind in ("branch", "return") and found not in ((), ("pred",)):
         _fail(f"{kind} on {found}")
 

@@ -13,6 +13,7 @@ from vyre_cuda.codegen.lowering.cover import Before, Coverage, Stored
 from vyre_cuda.codegen.lowering.expressions import Expressions, State
 from vyre_cuda.codegen.lowering.isel_memory import Memory
 from vyre_cuda.codegen.lowering.loops import CountedLoop
+from vyre_cuda.codegen.lowering.prints import Prints
 from vyre_cuda.codegen.lowering.report import report_failure, report_pointer
 from vyre_cuda.codegen.lowering.sites import Sites
 from vyre_cuda.codegen.lowering.warp import WarpOps
@@ -31,6 +32,7 @@ from vyre_cuda.ir.core.nodes import (
     GridBarrier,
     If,
     Let,
+    Print,
     Return,
     Source,
     Stmt,
@@ -82,6 +84,7 @@ class Lowering:
         if self.sites.traps:
             self.memory.trap = self._trap
         self._expressions = Expressions(self.builder, self.memory, program)
+        self.prints = Prints(self.builder)
         self._warp = WarpOps(self.builder, program.block)
         self._locals = self._expressions.locals
         thread = self._expressions.launch_id("global_id", 0)
@@ -148,6 +151,8 @@ class Lowering:
                 self._locals.values[statement.result] = self._warp.lower(
                     statement.op, type_, operands, statement.combine
                 )
+            case Print():
+                self.prints.lower(statement, [value(printed) for printed in statement.values])
             case Barrier():
                 isel_sync.barrier(self.builder)
             case GridBarrier():

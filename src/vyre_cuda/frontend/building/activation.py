@@ -14,6 +14,7 @@ from vyre_cuda.frontend.building import logic
 from vyre_cuda.frontend.building.blocks import DeviceBranch, Loop, PythonBranch
 from vyre_cuda.frontend.building.builtins import replaced
 from vyre_cuda.frontend.building.declarations import Declaration
+from vyre_cuda.frontend.building.text import Text, joined
 from vyre_cuda.frontend.building.values import condition, current, is_dynamic, scope_of
 from vyre_cuda.ir.builder.builder import Builder, is_host_expression
 from vyre_cuda.ir.builder.handles import Buffer, Variable
@@ -191,6 +192,10 @@ class Activation:
             raise program_error(f"`{symbol}` has no meaning on the device: {better}", caller())
         return _IDENTITIES[symbol](left, right)
 
+    def joined(self, *parts: Any) -> Any:
+        """An f-string: its texts, and a tuple for each value."""
+        return joined(parts)
+
     def builtin(self, function: Any) -> Any:
         """A function of Python's, or what stands for it here."""
         return replaced(self.builder, function)
@@ -247,7 +252,7 @@ class Activation:
 
     def assert_(self, test: Any, message: Any) -> None:
         if is_dynamic(test):
-            self.builder.assert_(test, message)
+            self.builder.assert_(test, str(message) if isinstance(message, Text) else message)
         elif not test:
             raise program_error(f"the assertion failed when the program was built: {message}", caller())
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from vyre_cuda.frontend.building.text import as_text
 from vyre_cuda.frontend.building.values import is_dynamic
 from vyre_cuda.ir.builder.builder import Builder
 from vyre_cuda.ir.builder.handles import Buffer
 from vyre_cuda.ir.builder.scopes import caller, program_error
+from vyre_cuda.ir.core.printing import escaped
 
 _INSTEAD: dict[Any, str] = {
     all: "combine conditions with `and`; vc.all asks the whole warp",
@@ -88,14 +90,16 @@ def _nothing(*_: Any, **__: Any) -> None:
 
 
 def _print(builder: Builder) -> Callable[..., None]:
-    def called(*arguments: Any, **named: Any) -> None:
+    def called(*arguments: Any, sep: Any = " ", **named: Any) -> None:
         if named:
-            raise program_error("print in a kernel takes values only", caller())
-        make = getattr(builder, "print", None)
-        if make is None:
-            raise program_error("print has no meaning on the device yet: write to an output", caller())
-        values = [value for value in arguments if not isinstance(value, str)]
-        parts = [each.replace("{", "{{").replace("}", "}}") if isinstance(each, str) else "{}" for each in arguments]
-        make(" ".join(parts), *values)
+            given = ", ".join(f"{name}=" for name in named)
+            raise program_error(
+                f"print in a kernel takes no {given}; each print is a line on standard output", caller()
+            )
+        if sep is not None and not isinstance(sep, str):
+            raise program_error(f"sep of print is a {type(sep).__name__}; it must be a str", caller())
+        between = escaped(" " if sep is None else sep)
+        texts = [as_text(argument) for argument in arguments]
+        builder.print(between.join(text.format for text in texts), *(value for text in texts for value in text.values))
 
     return called

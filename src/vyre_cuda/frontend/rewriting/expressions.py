@@ -109,6 +109,17 @@ class Expressions(ast.NodeTransformer, Refusals):
             visited.func = run("changing", called.value, text(called.attr, called), place=called)
         return visited
 
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
+        parts: list[ast.expr] = []
+        for part in node.values:
+            if not isinstance(part, ast.FormattedValue):
+                parts.append(part)
+                continue
+            spec = text("", part) if part.format_spec is None else self.expression(part.format_spec)
+            shown = [self.expression(part.value), at(ast.Constant(part.conversion), part), spec]
+            parts.append(at(ast.Tuple(shown, ast.Load()), part))
+        return run("joined", *parts, place=node)
+
     # ---- what has no meaning
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.expr:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from vyre_cuda.ir.core.nodes import (
     OwnArray,
     Parameter,
     ParameterKind,
+    Print,
     Return,
     Scalar,
     SharedArray,
@@ -47,6 +48,12 @@ from vyre_cuda.ir.core.nodes import (
 )
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import INDEX_TYPES, Type, bool_, by_dtype, u32
+from vyre_cuda.later import later
+
+if TYPE_CHECKING:
+    from vyre_cuda.ir.core import printing
+else:
+    printing = later("vyre_cuda.ir.core.printing")
 
 # Threads per block of a block="auto" program where no device has chosen.
 _AUTO_BLOCK = 256
@@ -545,6 +552,33 @@ class Builder(AtomicMethods, WarpMethods):
             raise TypeError(f"the message of assert_ must be a str, not {type(message).__name__}")
         held = place(self._scope, condition, source, bool_, "condition")
         self._scope.append(Assert(node_of(held), message, source))
+
+    def print(self, format: str, /, *values: Operand) -> None:
+        """Print a line to the standard output of the process.
+
+        Parameters
+        ----------
+        format
+            One line of text, which print ends: `{}` for each value, `{{` and `}}` for braces.
+        *values
+            At most 8 expressions of any types. Integers are printed in decimal, bools as 1 and 0, floats with as many
+            significant digits as tell them from all others of their type: 9 for f32, 17 for f64, 5 for f16, 4 for bf16.
+
+        Raises
+        ------
+        ProgramError
+            The format does not fit the values, is not one line, or has a single brace; there are too many values.
+        TypeError
+            The format is not a str, or a value has no type.
+        """
+        source = self._scope.begin()
+        if not isinstance(format, str):
+            raise TypeError(f"the format of print must be a str, not {type(format).__name__}")
+        fault = printing.format_fault(format, len(values))
+        if fault is not None:
+            raise program_error(fault, source)
+        placed = [place(self._scope, value, source, None, "printed value") for value in values]
+        self._scope.append(Print(format, tuple([node_of(value) for value in placed]), source))
 
     # ---- the end
 

@@ -34,6 +34,7 @@ from vyre_cuda.ir.core.nodes import (
     LocalArray,
     Parameter,
     Position,
+    Print,
     Return,
     Scalar,
     SharedArray,
@@ -135,6 +136,7 @@ _STATEMENT_RULES: dict[type, tuple[Rule, ...]] = {
     Barrier: (),
     GridBarrier: (),
     Assert: (("message", _is_text, "a string"),),
+    Print: (("format", _is_text, "a string"), ("values", _is_tuple, "a tuple")),
 }
 _PARAMETER_RULES: tuple[Rule, ...] = (
     _NAME,

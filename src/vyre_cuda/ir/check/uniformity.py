@@ -37,6 +37,7 @@ from vyre_cuda.ir.core.nodes import (
     Let,
     Load,
     Local,
+    Print,
     Return,
     Source,
     Stmt,
@@ -277,7 +278,7 @@ class _Graph:
                 self.meet(statement, path, control)
             case Barrier() | GridBarrier():
                 self.meet(statement, path, control)
-            case Store() | Assert():
+            case Store() | Assert() | Print():
                 pass
             case _:
                 assert_never(statement)

@@ -33,6 +33,7 @@ from vyre_cuda.ir.core.nodes import (
     Let,
     LocalArray,
     Parameter,
+    Print,
     Return,
     Stmt,
     Store,
@@ -48,9 +49,11 @@ from vyre_cuda.later import later
 
 if TYPE_CHECKING:
     from vyre_cuda.ir.check import uniformity
+    from vyre_cuda.ir.core import printing
     from vyre_cuda.ir.core.program import Program
     from vyre_cuda.ir.text import text
 else:
+    printing = later("vyre_cuda.ir.core.printing")
     uniformity = later("vyre_cuda.ir.check.uniformity")
     text = later("vyre_cuda.ir.text.text")
 
@@ -153,6 +156,12 @@ class _Body:
                 context.typed_expr(statement.condition, bool_, "the condition")
                 if any("\ud800" <= character <= "\udfff" for character in statement.message):
                     context.report("the message contains half of a surrogate pair, which is not text")
+            case Print():
+                fault = printing.format_fault(statement.format, len(statement.values))
+                if fault is not None:
+                    context.report(fault)
+                for value in statement.values:
+                    context.type_of(value)
             case _:
                 assert_never(statement)
 

@@ -11,6 +11,7 @@ MAX_PARAMETERS = 256
 # Of a buffer or shared array.
 MAX_AXES = 4
 MAX_BLOCK_THREADS = 1024
+MAX_PRINTED_VALUES = 8  # of one line
 MAX_SHARED_BYTES = 227 * 1024
 MAX_TABLE_BYTES = 1 << 20  # of all tables: they are part of the program's text
 MAX_LOCAL_BYTES = 64 * 1024  # of all arrays of a thread; a device has them for every resident thread

@@ -256,6 +256,15 @@ class Assert:
     source: Source | None = field(default=None, compare=False, repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Print:
+    """Print a line: `format` with the values in place of its `{}`, see ir.core.printing."""
+
+    format: str
+    values: tuple[Expr, ...] = ()
+    source: Source | None = field(default=None, compare=False, repr=False)
+
+
 Stmt: TypeAlias = (
     Let
     | Var
@@ -272,6 +281,7 @@ Stmt: TypeAlias = (
     | Barrier
     | GridBarrier
     | Assert
+    | Print
 )
 
 

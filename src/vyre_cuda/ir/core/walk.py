@@ -30,6 +30,7 @@ from vyre_cuda.ir.core.nodes import (
     Load,
     Local,
     Position,
+    Print,
     Return,
     Scalar,
     Size,
@@ -88,6 +89,8 @@ def operands(statement: Stmt) -> tuple[Expr, ...]:
             return (statement.index, *statement.operands)
         case Warp():
             return statement.operands
+        case Print():
+            return statement.values
         case If() | While() | Assert():
             return (statement.condition,)
         case For():
@@ -107,7 +110,7 @@ def bodies(statement: Stmt) -> tuple[tuple[str, Body], ...]:
             return (("body", statement.body),)
         case While():
             return (("setup", statement.setup), ("body", statement.body))
-        case Let() | Var() | Assign() | Store() | Atomic() | Warp() | Assert():
+        case Let() | Var() | Assign() | Store() | Atomic() | Warp() | Assert() | Print():
             return ()
         case Break() | Continue() | Return() | Barrier() | GridBarrier():
             return ()
@@ -152,7 +155,7 @@ def declared_name(statement: Stmt) -> str | None:
             return statement.name
         case Atomic() | Warp():
             return statement.result
-        case Assign() | Store() | If() | While() | Assert():
+        case Assign() | Store() | If() | While() | Assert() | Print():
             return None
         case Break() | Continue() | Return() | Barrier() | GridBarrier():
             return None

@@ -21,6 +21,7 @@ from vyre_cuda.ir.core.nodes import (
     GridBarrier,
     If,
     Let,
+    Print,
     Return,
     Source,
     Stmt,
@@ -52,6 +53,7 @@ _WORDS = (
     "barrier",
     "grid_barrier",
     "assert",
+    "print",
 )
 _PLAIN: dict[str, Callable[[Source], Stmt]] = {
     "break": Break,
@@ -110,6 +112,8 @@ class BodyReader:
                 self._atomic(None, scan)
             case "assert":
                 self._assert(scan)
+            case "print":
+                self._print(scan)
             case "if" | "for" | "while":
                 self._begin(word, scan)
             case "else":
@@ -203,6 +207,13 @@ class BodyReader:
         condition = read_expr(scan, self.names)
         scan.expect(",")
         self._add(Assert(condition, scan.string(), self.names.source), scan)
+
+    def _print(self, scan: Scanner) -> None:
+        format_ = scan.string()
+        values: list[Expr] = []
+        while scan.accept(","):
+            values.append(read_expr(scan, self.names))
+        self._add(Print(format_, tuple(values), self.names.source), scan)
 
     # ---- statements with bodies ----
 

@@ -33,6 +33,7 @@ from vyre_cuda.ir.core.nodes import (
     OwnArray,
     Parameter,
     Position,
+    Print,
     Return,
     Scalar,
     SharedArray,
@@ -287,6 +288,9 @@ def _head(statement: Stmt) -> Pieces:
             return ("grid_barrier",)
         case Assert():
             return ("assert ", statement.condition, f", {format_string(statement.message)}")
+        case Print():
+            values = [piece for value in statement.values for piece in (", ", value)]
+            return (f"print {format_string(statement.format)}", *values)
         case _:
             assert_never(statement)
 

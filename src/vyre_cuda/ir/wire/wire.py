@@ -38,6 +38,7 @@ from vyre_cuda.ir.core.nodes import (
     OwnArray,
     Parameter,
     Position,
+    Print,
     Return,
     Scalar,
     Size,
@@ -54,6 +55,7 @@ from vyre_cuda.ir.wire.wire_tags import (
     ARRAYS,
     FIRST_VERSION,
     MAGIC,
+    PRINT,
     SHAPED_ARRAYS,
     ExprTag,
     StatementTag,
@@ -138,10 +140,13 @@ class _Writer:
         if program.arrays:
             self.needs(ARRAYS)
             self.arrays(program.arrays)
+        arrays_at = len(self.out)
         work = program.work or ()
         self.numbers(len(work))
         self.exprs(work)
         self.body(program.body)
+        if self.version >= ARRAYS and not program.arrays:  # the section is there, and empty
+            self.out.insert(arrays_at, 0)
 
     def axes(self, parameter: Parameter) -> None:
         """0 without a size, 1 with one; with several axes their number, and a bit for each extent that is given."""
@@ -259,6 +264,12 @@ class _Writer:
                 self.numbers(StatementTag.ASSERT)
                 self.expr(statement.condition)
                 self.name(statement.message)
+            case Print():
+                self.needs(PRINT)
+                self.numbers(StatementTag.PRINT)
+                self.name(statement.format)
+                self.numbers(len(statement.values))
+                self.exprs(statement.values)
             case _:
                 assert_never(statement)
 

@@ -19,6 +19,7 @@ from vyre_cuda.ir.core.limits import (
     MAX_EXPRESSIONS,
     MAX_NESTING,
     MAX_PARAMETERS,
+    MAX_PRINTED_VALUES,
     MAX_STATEMENTS,
 )
 from vyre_cuda.ir.core.nodes import (
@@ -48,6 +49,7 @@ from vyre_cuda.ir.core.nodes import (
     Parameter,
     ParameterKind,
     Position,
+    Print,
     Return,
     Scalar,
     SharedArray,
@@ -68,6 +70,7 @@ from vyre_cuda.ir.wire.wire_tags import (
     ARRAYS,
     FIRST_VERSION,
     MAGIC,
+    PRINT,
     SHAPED_ARRAYS,
     VERSION,
     ExprTag,
@@ -373,6 +376,11 @@ class Reader:
                 return While(self.body(level + 1), self.expr(), self.body(level + 1))
             case StatementTag.ASSERT:
                 return Assert(self.expr(), self.name())
+            case StatementTag.PRINT:
+                self.needs(PRINT)
+                format_ = self.name()
+                count = self.below(MAX_PRINTED_VALUES + 1, "the number of printed values")
+                return Print(format_, tuple([self.expr() for _ in range(count)]))
             case _ if tag in _PLAIN:
                 return _PLAIN[tag]
             case _:

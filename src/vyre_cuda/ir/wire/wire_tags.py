@@ -16,10 +16,11 @@ MAGIC = b"VYCP"
 FIRST_VERSION = 1
 # 2: signed index types; floor_divide and remainder of floats; integer_power. 3: arrays with several axes, arguments
 # with declared sizes. 4: tables and local arrays, whose section the earlier ones do not have. 5: those with several
-# axes.
+# axes. 6: print.
 ARRAYS = 4
 SHAPED_ARRAYS = 5
-VERSION = 5
+PRINT = 6
+VERSION = 6
 
 
 def first_version(op: Op, operand: Type) -> int:
@@ -64,3 +65,4 @@ class StatementTag:
     ASSERT: Final = 12
     WARP: Final = 13
     GRID_BARRIER: Final = 14
+    PRINT: Final = 15

@@ -336,6 +336,7 @@ def _lowered(row: Mapping[str, Any], program: Program) -> Lowered:
         covered={name: cover for name, (_, flags, _, _) in bindings.items() if (cover := cover_of(flags)) is not None},
         sites=sites,
         cooperative=row["cooperative"],
+        prints=row["prints"],
     )
 
 

@@ -497,6 +497,7 @@ def _plan(device: Device, program: Program, lowered: Lowered, tables: Signature,
         tables.scalar_count,
         tag,
         lowered.cooperative,
+        prints=lowered.prints,
         label=_label(program),
         labels=_argument_labels(program),
     )
