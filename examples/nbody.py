@@ -49,11 +49,9 @@ def accelerate(pos: vc.In[vc.f32, 2], mass: vc.In[vc.f32]):
 
 
 @vc.kernel(block=BLOCK)
-def advance(y: vc.InOut[vc.f32, 2], rate: vc.In[vc.f32, 2], time: vc.f32):
-    vc.work(y.shape[0])
+def advance(y: vc.InOut[vc.f32], rate: vc.In[vc.f32], time: vc.f32):
     i = vc.global_id.x
-    for c in vc.unrolled(3):
-        y[i, c] += time * rate[i, c]
+    y[i] += time * rate[i]  # parameters with one axis take arrays of any shape, element by element
 
 
 @vc.kernel(block=BLOCK)
