@@ -71,8 +71,8 @@ def choice(builder: Builder, test: Any, make: Callable[[], Any], make_other: Cal
     if not any(isinstance(part.value, Value) for part in parts):
         shown = " and ".join(repr(part.value) for part in parts)
         raise program_error(
-            f"the arms of the conditional expression are {shown}, which have no type: write vc.f32(...), vc.i32(...) or "
-            "similar around one",
+            f"the arms of the conditional expression are {shown}, which have no type: write vc.f32(...), vc.i32(...) "
+            "or similar around one",
             source,
         )
     if not any(part.reads_memory for part in parts):

@@ -5,29 +5,33 @@ and these sections are added.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 from vyre_cuda.ir.core.ops import ATOMICS, OPS, WARP_OPS
 from vyre_cuda.ir.core.types import FLOATS, INTEGERS, NUMBERS, TYPES, Type
 
-_KINDS = {TYPES: "any type", NUMBERS: "an integer or float type", INTEGERS: "an integer type", FLOATS: "a float type"}
+_KINDS = (
+    (TYPES, "any type"),
+    (NUMBERS, "an integer or float type"),
+    (INTEGERS, "an integer type"),
+    (FLOATS, "a float type"),
+)
 _NOT_AN_OPERAND = "An operand is neither an expression nor a number."
 
 
-def describe(
-    function: Callable[..., Any], parameters: Mapping[str, str], returns: str, raises: Mapping[str, str]
-) -> None:
-    """Add sections to a docstring, with the parameters that the function has; nothing where docstrings are dropped."""
+def describe(function: Callable[..., Any], sections: Callable[[tuple[str, ...]], str]) -> None:
+    """Add what `sections` says of these parameters to a docstring; nothing where docstrings are dropped."""
     if not function.__doc__:
         return
     code = function.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    taken = {name: parameters[name] for name in names if name != "self"}
-    lines = [line.strip() for line in function.__doc__.strip().splitlines()]
-    lines += _section("Parameters", taken)
-    if returns:
-        lines += _section("Returns", {"Value": returns})
-    function.__doc__ = "\n".join([*lines, *_section("Raises", raises)])
+    function.__doc__ += sections(names[1:] if names[0] == "self" else names)
+
+
+def _sections(parameters: Mapping[str, str], returns: str, raises: Mapping[str, str]) -> str:
+    lines = [*_section("Parameters", parameters), *(_section("Returns", {"Value": returns}) if returns else ())]
+    return "\n" + "\n".join([*lines, *_section("Raises", raises)])
 
 
 def _section(title: str, entries: Mapping[str, str]) -> list[str]:
@@ -41,16 +45,19 @@ def _section(title: str, entries: Mapping[str, str]) -> list[str]:
 
 
 def describe_op(function: Callable[..., Any], op: str) -> None:
-    """An op of the table, on operands `x`, `y`, `z`, behind the condition of `where`."""
+    """An op of the table, on operands of one type, behind the condition of `where`."""
     row = OPS[op]
-    operand = f"An expression of {_kind(row.types)}"
-    if row.arity - row.leading_bool > 1:
+    describe(function, lambda names: _of_operands(names, _kind(row.types), row.result == "bool"))
+
+
+@cache
+def _of_operands(names: tuple[str, ...], kind: str, gives_truth: bool) -> str:
+    operand = f"An expression of {kind}"
+    if len(names) - ("condition" in names) > 1:
         operand += ", the same for all operands, or a number, which takes their type"
-    parameters = dict.fromkeys(("x", "y", "z", "low", "high"), operand + ".")
-    describe(
-        function,
-        {**parameters, "condition": "An expression of bool_."},
-        "bool_" if row.result == "bool" else "An expression of the operands' type.",
+    return _sections(
+        {name: "An expression of bool_." if name == "condition" else f"{operand}." for name in names},
+        "bool_" if gives_truth else "An expression of the operands' type.",
         {
             "ProgramError": "An operand has another type, or a number is not a value of its type.",
             "TypeError": _NOT_AN_OPERAND,
@@ -63,21 +70,19 @@ def describe_atomic(function: Callable[..., Any], op: str) -> None:
     row = ATOMICS[op]
     orders = " or ".join(f'"{order}"' for order in row.orders) if len(row.orders) == 2 else _ORDERS
     value = "An expression of the buffer's type, or a number."
-    describe(
-        function,
-        {
-            "buffer": f"An inout or output buffer, or a shared array, of {_kind(row.types)}.",
-            "index": "The element: an integer, or one for each axis. Out of bounds nothing happens and 0 is returned.",
-            **dict.fromkeys(("value", "expected", "desired"), value),
-            "order": f"The memory order: {orders}.",
-            "scope": 'The threads that it is atomic and ordered for: "block", "device" or "system".',
-        },
-        "The value before, of the buffer's type." if row.result else "",
-        {
-            "ProgramError": "The buffer is read-only or of another type, or order or scope is unknown.",
-            "TypeError": _NOT_AN_OPERAND,
-        },
-    )
+    texts = {
+        "buffer": f"An inout or output buffer, or a shared array, of {_kind(row.types)}.",
+        "index": "The element: an integer, or one for each axis. Out of bounds nothing happens and 0 is returned.",
+        **dict.fromkeys(("value", "expected", "desired"), value),
+        "order": f"The memory order: {orders}.",
+        "scope": 'The threads that it is atomic and ordered for: "block", "device" or "system".',
+    }
+    returns = "The value before, of the buffer's type." if row.result else ""
+    raises = {
+        "ProgramError": "The buffer is read-only or of another type, or order or scope is unknown.",
+        "TypeError": _NOT_AN_OPERAND,
+    }
+    describe(function, lambda names: _sections({name: texts[name] for name in names}, returns, raises))
 
 
 _ORDERS = '"relaxed", "acquire", "release" or "acq_rel"'
@@ -87,24 +92,24 @@ def describe_warp_op(function: Callable[..., Any], op: str) -> None:
     """A warp operation: a method of the builder, or a function of kernels."""
     row = WARP_OPS[op]
     lane = "an integer, whose low 32 bits are used."
-    describe(
-        function,
-        {
-            "condition": "An expression of bool_.",
-            "value": f"This thread's value: an expression of {_kind(row.types)}.",
-            "lane": f"The number of a thread in the warp, from 0: {lane}",
-            "delta": f"A distance in lanes: {lane}",
-            "mask": f"The bits of the lane's number that differ: {lane}",
-            "op": '"sum", "min", "max", "and", "or" or "xor", or the full name of the op, such as "bitwise_and".',
-            "inclusive": "Whether this lane's value is included.",
-        },
-        {"bool": "bool_", "u32": "u32, a bit for each lane."}.get(row.result, "An expression of the value's type."),
-        {
-            "ProgramError": "A type that the operation does not take; from `build`: a branch before may part the warp.",
-            "TypeError": _NOT_AN_OPERAND,
-        },
+    texts = {
+        "condition": "An expression of bool_.",
+        "value": f"This thread's value: an expression of {_kind(row.types)}.",
+        "lane": f"The number of a thread in the warp, from 0: {lane}",
+        "delta": f"A distance in lanes: {lane}",
+        "mask": f"The bits of the lane's number that differ: {lane}",
+        "op": '"sum", "min", "max", "and", "or" or "xor", or the full name of the op, such as "bitwise_and".',
+        "inclusive": "Whether this lane's value is included.",
+    }
+    returns = {"bool": "bool_", "u32": "u32, a bit for each lane."}.get(
+        row.result, "An expression of the value's type."
     )
+    raises = {
+        "ProgramError": "A type that the operation does not take; from `build`: a branch before may part the warp.",
+        "TypeError": _NOT_AN_OPERAND,
+    }
+    describe(function, lambda names: _sections({name: texts[name] for name in names}, returns, raises))
 
 
 def _kind(types: tuple[Type, ...]) -> str:
-    return _KINDS.get(types) or " or ".join(map(str, types))
+    return next((kind for known, kind in _KINDS if known is types), "") or " or ".join(map(str, types))
