@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -324,12 +326,23 @@ def test_no_colors_without_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "\x1b" not in "".join(capsys.readouterr())
 
 
+SWALLOWED = (
+    "import time\nclass Held:\n    def __del__(self):\n        raise KeyboardInterrupt\n\nHeld()\ntime.sleep(60)\n"
+)
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.2], ids=["behind the hook", "within the hook"])
 def test_an_interrupt_that_a_callback_swallows_ends_the_command(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    delay: float, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the callbacks of Python's import locks do, where Ctrl-C now and then arrives."""
-    held = "import time\nclass Held:\n    def __del__(self):\n        raise KeyboardInterrupt\n\n"
-    swallowed = held + "Held()\ntime.sleep(60)\n"
+    start = threading.Thread.start
 
-    assert main(["check", write(tmp_path, "two.py", swallowed + TWO_PROGRAMS), "--program", "first"]) == 130
+    def slow_start(thread: threading.Thread) -> None:
+        start(thread)
+        time.sleep(delay)
+
+    monkeypatch.setattr(threading.Thread, "start", slow_start)
+
+    assert main(["check", write(tmp_path, "two.py", SWALLOWED + TWO_PROGRAMS), "--program", "first"]) == 130
     assert "interrupted" in capsys.readouterr().err
