@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from vyre_cuda.codegen.core.lowered import Cover, KernelParameter, Lowered
 from vyre_cuda.errors import InternalError
-from vyre_cuda.ir.call.geometry import primary_buffer
+from vyre_cuda.ir.call.geometry import array_sizes, primary_buffer, size_key
 from vyre_cuda.ir.core.nodes import Apply, Const, Expr, Parameter, Scalar, Size, extent_name, extent_names
 from vyre_cuda.ir.core.ops import OPS
 from vyre_cuda.ir.core.program import Program
@@ -226,12 +226,11 @@ def _steps(program: Program, expr: Expr, *, before: int) -> tuple[Step, ...] | N
         case Scalar():
             scalars = [p.name for p in program.parameters if not p.is_buffer]
             return ((LEAF_SCALAR, width, scalars.index(expr.name)),)
+        case Size() if (size := array_sizes(program).get(size_key(expr))) is not None:
+            return ((LEAF_CONSTANT, width, size),)
         case Size() if expr.axis is not None:
             return ((LEAF_SCALAR, width, extent_slot(program, expr.buffer, expr.axis)),)
         case Size():
-            for array in (*program.shared, *program.arrays):
-                if array.name == expr.buffer:
-                    return ((LEAF_CONSTANT, width, array.size),)
             number = next(i for i, p in enumerate(program.parameters) if p.name == expr.buffer)
             known = program.parameters[number].kind != "out" or number < before
             return ((LEAF_SIZE, width, number),) if known else None

@@ -338,3 +338,17 @@ def test_an_unknown_check_is_refused_with_those_there_are(check: Any) -> None:
 def test_a_check_that_is_no_name_is_refused(check: Any) -> None:
     with pytest.raises(TypeError, match="a name or several"):
         vc.Device("emulator", check=check)
+
+
+def test_a_race_beside_an_out_whose_size_is_that_of_a_table(checked: vc.Device) -> None:
+    b = vc.Builder("p", block=BLOCK)
+    x = b.inout("x", vc.u32)
+    table = b.table("table", np.arange(6, dtype=np.uint32).reshape(2, 3))
+    out = b.output("out", vc.u32, size=table.shape[1])
+    x[1] = vc.global_id.x
+    out[vc.global_id.x] = table[1, 1]
+
+    with pytest.raises(vc.DataRaceError) as caught:
+        checked.run(b.build(), X)
+
+    assert (caught.value.buffer, caught.value.index) == ("x", 1)

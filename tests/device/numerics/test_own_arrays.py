@@ -134,3 +134,26 @@ def test_a_bundle_has_tables(device: vc.Device, tmp_path: Path) -> None:
     bundle = vc.load_bundle(tmp_path / "a.vyre")
 
     same_bits(vc.evaluate(program, at), bundle.on(device)["lookup"](at))
+
+
+@pytest.mark.parametrize("bundled", [False, True], ids=["compiled", "bundled"])
+def test_outs_have_sizes_and_extents_of_arrays(device: vc.Device, tmp_path: Path, bundled: bool) -> None:
+    b = vc.Builder("sized", block=32)
+    x = b.input("x", vc.i32)
+    table = b.table("table", np.arange(6, dtype=np.int32).reshape(2, 3))
+    local = b.local("local", vc.i32, (3, 4))
+    i = b.let("i", vc.global_id.x)
+    for number, size in enumerate((table.size, table.shape[0] * 2, table.shape[1], local.size, local.shape[1])):
+        out = b.output(f"out{number}", vc.i32, size=size)
+        with b.if_(i < out.size):
+            out[i] = x[i]
+    program = b.build()
+    arguments = np.arange(40, dtype=np.int32)
+    vc.bundle([program], tmp_path / "a.vyre", targets=("sm_80",), cubins=False)
+    kernel = vc.load_bundle(tmp_path / "a.vyre").on(device)["sized"] if bundled else device.compile(program)
+
+    found, expected = kernel(arguments), vc.evaluate(program, arguments)
+
+    assert [len(out) for out in found] == [6, 4, 3, 12, 4]
+    for ours, right in zip(found, expected, strict=True):
+        same_bits(right, ours)

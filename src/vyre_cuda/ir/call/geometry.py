@@ -80,6 +80,13 @@ def size_key(expr: Size) -> str | tuple[str, int]:
     return expr.buffer if expr.axis is None else (expr.buffer, expr.axis)
 
 
+def array_sizes(program: Program) -> dict[str | tuple[str, int], int]:
+    """The sizes and extents of shared arrays, arrays of a thread and tables, which every launch has alike."""
+    arrays = (*program.shared, *program.arrays)
+    sizes: dict[str | tuple[str, int], int] = {array.name: array.size for array in arrays}
+    return sizes | {(array.name, axis): extent for array in arrays for axis, extent in enumerate(array.shape)}
+
+
 def host_value(expr: Expr, sizes: Sizes, scalars: Mapping[str, int]) -> Array:
     """The value of an expression over constants, scalars and sizes, as an array of one element.
 
@@ -188,7 +195,7 @@ def _work_extents(program: Program, sizes: Sizes, scalars: Mapping[str, int]) ->
 
 
 def _all_sizes(program: Program, sizes: Sizes) -> Sizes:
-    return {**{array.name: array.size for array in (*program.shared, *program.arrays)}, **sizes}
+    return {**array_sizes(program), **sizes}
 
 
 def explicit_grid(program: Program, grid: int | tuple[int, ...]) -> Dim3:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vyre_cuda.errors import ProgramError
-from vyre_cuda.ir.call.geometry import Sizes, host_size, numbers_of, wider_index
+from vyre_cuda.ir.call.geometry import Sizes, array_sizes, host_size, numbers_of, wider_index
 from vyre_cuda.ir.core.nodes import Expr, Parameter, Size
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.walk import expressions
@@ -34,8 +34,7 @@ class Extents:
     def size_outs(self, scalars: Mapping[str, int]) -> None:
         """Work out the outs that declare their size; one may need the size of another. TypeError for an out that
         neither declares its size nor was passed."""
-        for array in (*self.program.shared, *self.program.arrays):
-            self.known[array.name] = array.size
+        self.known.update(array_sizes(self.program))
         pending: dict[str, Parameter] = {}
         for parameter in self.program.parameters:
             if parameter.kind == "out" and parameter.name not in self.given:

@@ -9,6 +9,7 @@ from vyre_cuda.codegen.core.lowered import Access, Lowered, ParameterKind
 from vyre_cuda.codegen.emit.text import statement_comment
 from vyre_cuda.codegen.lowering.isel_memory import symbol_name
 from vyre_cuda.errors import DataRaceError, Error, InternalError, RacingAccess
+from vyre_cuda.ir.call.geometry import array_sizes
 from vyre_cuda.ir.core import walk
 from vyre_cuda.ir.core.nodes import Const, Size, extent_name
 from vyre_cuda.ir.core.program import Program
@@ -105,6 +106,9 @@ def _global(program: Program, lowered: Lowered, info: _Info, parameters: bytes) 
 
 def _size(program: Program, name: str, axis: int | None = None) -> int | tuple[ParameterKind, str]:
     """The size or an extent of a buffer if it is declared as a number, else the kernel parameter that has it."""
+    constant = array_sizes(program).get(name if axis is None else (name, axis))
+    if constant is not None:
+        return constant
     parameter = next(p for p in program.parameters if p.name == name)
     declared = parameter.size if axis is None else parameter.shape[axis]
     if isinstance(declared, Const):
