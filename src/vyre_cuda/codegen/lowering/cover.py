@@ -23,7 +23,9 @@ from vyre_cuda.records import dataclass
 _MOST_STORED = 256
 # Trips of a loop that are looked at one by one as well, to compare them with statements one after the other.
 _MOST_WRITTEN_OUT = 8
-# Nor one in which threads leave at more places.
+# Parts of the conditions around a store that are looked at.
+_MOST_PARTS = 64
+# A kernel in which threads leave at more places is not looked at further.
 _MOST_LEFT = 16
 
 # An out and an index.
@@ -232,15 +234,25 @@ class Coverage:
 
     def _holds(self, conditions: tuple[Condition, ...], stored: Stored) -> bool:
         """Whether all of these hold wherever the index is inside the array."""
-        return all(self._does_no_harm(condition, truth, stored) for condition, truth in conditions)
+        function = self._builder.function
+        work = list(conditions)
+        for _ in range(_MOST_PARTS):
+            if not work:
+                return True
+            condition, truth = work.pop()
+            op, args = function.ops[condition], function.args[condition]
+            if op == "logical_not":
+                work.append((args[0], not truth))
+            elif op == ("logical_and" if truth else "logical_or"):
+                work += [(arg, truth) for arg in args]
+            elif not self._is_bound(condition, truth, stored):
+                return False
+        return not work
 
-    def _does_no_harm(self, condition: int, truth: bool, stored: Stored) -> bool:
+    def _is_bound(self, condition: int, truth: bool, stored: Stored) -> bool:
+        """Whether the condition says that an index, or a part of one, is below the extent or something larger."""
         function = self._builder.function
         op, args = function.ops[condition], function.args[condition]
-        if op == "logical_not":
-            return self._does_no_harm(args[0], not truth, stored)
-        if op == ("logical_and" if truth else "logical_or"):
-            return all(self._does_no_harm(arg, truth, stored) for arg in args)
         if op == "less" and truth:
             below, limit = args
         elif op == "less_equal" and not truth:
