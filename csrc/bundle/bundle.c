@@ -139,6 +139,7 @@ vyc_status vyc_bundle_kernel_get(vyc_bundle *bundle, vyc_bundle_kernel *kernel_o
       .buffer_count = buffers,
       .scalar_count = row->parameters.count - buffers,
       .variant_count = row->variants.count,
+      .known_count = vyc__bundle_known(bundle, index).count,
       .program = vyc__bundle_data(bundle, row->program),
       .program_bytes = row->program.bytes,
   };
@@ -209,6 +210,42 @@ vyc_status vyc_bundle_parameter_get(vyc_bundle *bundle, vyc_bundle_parameter *pa
       .is_sized = is_sized(bundle, row, index),
   };
   vyc__struct_out(parameter_out, &parameter, sizeof parameter);
+  return VYC_OK;
+}
+
+vyc_disk_range vyc__bundle_known(const vyc_bundle *bundle, uint32_t kernel) {
+  const vyc_table *table = &bundle->tables[VYC_SECTION_KNOWN];
+  const vyc_disk_known *rows = table->rows;
+  vyc_disk_range range = {0, 0};
+  for (uint32_t i = 0; i < table->count && rows[i].kernel <= kernel; i++)
+    if (rows[i].kernel < kernel)
+      range.first = i + 1;
+    else
+      range.count++;
+  return range;
+}
+
+vyc_known vyc__bundle_known_at(const vyc_bundle *bundle, const vyc_disk_kernel *kernel,
+                               uint32_t row) {
+  const vyc_disk_known *known = vyc__bundle_row(bundle, VYC_SECTION_KNOWN, row, sizeof *known);
+  const vyc_disk_parameter *p = vyc__bundle_row(
+      bundle, VYC_SECTION_PARAMETERS, kernel->parameters.first + known->parameter, sizeof *p);
+  const bool scalar = p->role == VYC_ROLE_SCALAR;
+  return (vyc_known){.kind = scalar ? VYC_PARAMETER_SCALAR : VYC_PARAMETER_SIZE,
+                     .index = p->slot,
+                     .type = scalar ? p->type : VYC_TYPE_U64,
+                     .value = known->value,
+                     .name = vyc__bundle_text(bundle, known->name)};
+}
+
+vyc_status vyc_bundle_known_get(vyc_bundle *bundle, vyc_known *known_out, uint32_t kernel,
+                                uint32_t index) {
+  VYC_REQUIRE(bundle != NULL && known_out != NULL);
+  const vyc_disk_kernel *row = NULL;
+  VYC_TRY(vyc__bundle_kernel(bundle, &row, kernel));
+  const vyc_disk_range range = vyc__bundle_known(bundle, kernel);
+  VYC_REQUIRE(index < range.count);
+  *known_out = vyc__bundle_known_at(bundle, row, range.first + index);
   return VYC_OK;
 }
 

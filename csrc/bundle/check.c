@@ -75,6 +75,7 @@ static const uint32_t row_bytes[VYC_SECTION_KINDS] = {
     [VYC_SECTION_GRAPH_SYMBOLS] = sizeof(vyc_disk_symbol),
     [VYC_SECTION_GRAPH_STEPS] = sizeof(vyc_disk_graph_step),
     [VYC_SECTION_GRAPH_VALUES] = sizeof(vyc_bundle_value),
+    [VYC_SECTION_KNOWN] = sizeof(vyc_disk_known),
 };
 
 static vyc_status check_sections(vyc_bundle *bundle, uint32_t count) {
@@ -253,6 +254,27 @@ static vyc_status check_shape(reader *r) {
   return VYC_OK;
 }
 
+static bool fits(const vyc_disk_parameter *p, uint64_t value) {
+  const uint32_t bytes = p->role == VYC_ROLE_SCALAR ? vyc__type_bytes(p->type) : 8;
+  return value <= UINT64_MAX >> (64 - 8 * bytes);
+}
+
+/* The rows of this kernel are those that come next. */
+static vyc_status check_known(const reader *r, uint32_t kernel) {
+  const vyc_table *table = &r->bundle->tables[VYC_SECTION_KNOWN];
+  uint64_t *next = &r->cursors->next[VYC_SECTION_KNOWN];
+  const vyc_disk_known *rows = table->rows;
+  for (uint32_t least = 0; *next < table->count && rows[*next].kernel == kernel; ++*next) {
+    const vyc_disk_known *row = &rows[*next];
+    VYC_DEMAND(row->parameter >= least && row->parameter < r->kernel->parameters.count &&
+                   vyc__bundle_is_name(r->bundle, row->name) &&
+                   fits(parameter_at(r, row->parameter), row->value),
+               "kernel %s: known value %" PRIu64, r->name, *next);
+    least = row->parameter + 1;
+  }
+  return VYC_OK;
+}
+
 /* ---- variants ------------------------------------------------------------------------------- */
 
 static vyc_status check_bindings(const reader *r, const vyc_disk_variant *v) {
@@ -358,6 +380,7 @@ static vyc_status check_kernel(const vyc_bundle *bundle, vyc_cursors *cursors, u
              "kernel %s: its options", r.name);
   VYC_TRY(check_parameters(&r));
   VYC_TRY(check_shape(&r));
+  VYC_TRY(check_known(&r, index));
   VYC_DEMAND(r.kernel->program.bytes > 0 &&
                  vyc__bundle_take_data(bundle, cursors, r.kernel->program),
              "kernel %s: its program is not in the data", r.name);

@@ -41,9 +41,10 @@ enum { /* vyc_disk_section.kind; a kind that is not here is passed over */
        VYC_SECTION_GRAPH_ARRAYS = 12,
        VYC_SECTION_GRAPH_SYMBOLS = 13,
        VYC_SECTION_GRAPH_STEPS = 14,
-       VYC_SECTION_GRAPH_VALUES = 15 /* vyc_bundle_value */
+       VYC_SECTION_GRAPH_VALUES = 15, /* vyc_bundle_value */
+       VYC_SECTION_KNOWN = 16 /* from format 3 on */
 };
-#define VYC_SECTION_KINDS 16u
+#define VYC_SECTION_KINDS 17u
 
 typedef struct vyc_disk_section {
   uint32_t kind;
@@ -109,6 +110,14 @@ typedef struct vyc_disk_step {
   uint64_t value; /* the constant, the parameter whose size it is, the slot of the scalar */
 } vyc_disk_step;
 
+/* A value that the code was compiled for, in the order of kernels and their parameters. */
+typedef struct vyc_disk_known {
+  vyc_disk_text name;
+  uint32_t kernel;
+  uint32_t parameter; /* of the kernel: the scalar or extent, or the buffer whose size it is */
+  uint64_t value;
+} vyc_disk_known;
+
 /* The code of a kernel for one GPU generation, and what is known of it there. */
 typedef struct vyc_disk_variant {
   vyc_disk_text entry;
@@ -172,6 +181,7 @@ _Static_assert(sizeof(vyc_disk_kernel) == 152, "the format");
 _Static_assert(sizeof(vyc_disk_parameter) == 24, "the format");
 _Static_assert(sizeof(vyc_disk_size) == 16, "the format");
 _Static_assert(sizeof(vyc_disk_step) == 16, "the format");
+_Static_assert(sizeof(vyc_disk_known) == 24, "the format");
 _Static_assert(sizeof(vyc_disk_variant) == 88, "the format");
 _Static_assert(sizeof(vyc_disk_site) == 40, "the format");
 _Static_assert(sizeof(vyc_disk_graph) == 32, "the format");

@@ -41,6 +41,11 @@ vyc_bundle *vyc__bundle_retain(vyc_bundle *bundle);
 vyc_status vyc__bundle_kernel(const vyc_bundle *bundle, const vyc_disk_kernel **kernel_out,
                               uint32_t index);
 
+/* The values that the kernel was compiled for. */
+vyc_disk_range vyc__bundle_known(const vyc_bundle *bundle, uint32_t kernel);
+vyc_known vyc__bundle_known_at(const vyc_bundle *bundle, const vyc_disk_kernel *kernel,
+                               uint32_t row);
+
 uint32_t vyc__bundle_buffers(const vyc_bundle *bundle, const vyc_disk_kernel *kernel);
 
 static inline const void *vyc__bundle_row(const vyc_bundle *bundle, uint32_t kind, uint32_t index,

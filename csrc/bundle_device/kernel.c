@@ -63,11 +63,27 @@ static void label(const vyc_bundled_kernel *kernel, vyc_label *labels) {
   }
 }
 
+/* Labels, and behind them known values, for each parameter one at most. */
+static vyc_status describe(const vyc_bundled_kernel *kernel, vyc_label **labels_out,
+                           vyc_known **known_out, uint32_t *known_count_out) {
+  const size_t count = kernel->row->parameters.count;
+  const vyc_disk_range known = vyc__bundle_known(kernel->bundle, kernel->info.kernel);
+  *labels_out = calloc(count + 1, sizeof **labels_out + sizeof **known_out);
+  if (*labels_out == NULL) return vyc__fail(VYC_E_MEMORY, "kernel", "out of host memory");
+  *known_out = (vyc_known *)(void *)(*labels_out + count + 1);
+  *known_count_out = known.count;
+  label(kernel, *labels_out);
+  for (uint32_t i = 0; i < known.count; i++)
+    (*known_out)[i] = vyc__bundle_known_at(kernel->bundle, kernel->row, known.first + i);
+  return VYC_OK;
+}
+
 static vyc_status prepared_of(vyc_bundled_kernel *kernel, vyc_module *module,
                               const vyc_disk_variant *v, uint64_t tag) {
-  vyc_label *labels = calloc(kernel->row->parameters.count + 1, sizeof *labels);
-  if (labels == NULL) return vyc__fail(VYC_E_MEMORY, "kernel", "out of host memory");
-  label(kernel, labels);
+  vyc_label *labels = NULL;
+  vyc_known *known = NULL;
+  uint32_t known_count = 0;
+  VYC_TRY(describe(kernel, &labels, &known, &known_count));
   const vyc_prepared_desc desc = {
       .struct_size = sizeof desc,
       .block = {kernel->row->block[0], kernel->row->block[1], kernel->row->block[2]},
@@ -85,6 +101,8 @@ static vyc_status prepared_of(vyc_bundled_kernel *kernel, vyc_module *module,
       .tag = tag,
       .name = vyc__bundle_text(kernel->bundle, kernel->row->name),
       .labels = labels,
+      .known = known,
+      .known_count = known_count,
   };
   const vyc_status status = vyc_prepared_create(&kernel->prepared, module, &desc);
   free(labels);

@@ -8,6 +8,7 @@
 _Static_assert(sizeof(vyc_parameter) == 24, "part of the ABI");
 _Static_assert(sizeof(vyc_binding) == 16, "part of the ABI");
 _Static_assert(sizeof(vyc_argument) == 64, "part of the ABI");
+_Static_assert(sizeof(vyc_known) == 32, "part of the ABI");
 
 /* ---- what is there for each stream ----------------------------------------------------------- */
 
@@ -62,6 +63,7 @@ static void free_memory(vyc_prepared *prepared) {
   vyc__spares_free(prepared);
   if (prepared->parameters != prepared->few_parameters) free(prepared->parameters);
   if (prepared->bindings != prepared->few_bindings) free(prepared->bindings);
+  free(prepared->known);
   free(prepared);
 }
 
@@ -158,6 +160,7 @@ vyc_status vyc__prepared_check(const vyc_prepared_desc *desc) {
     VYC_REQUIRE_IN("vyc_prepared_create", b->element_bytes >= 1 && b->element_bytes <= 16);
     VYC_REQUIRE_IN("vyc_prepared_create", vyc__extents_are_scalars(desc, b));
   }
+  VYC_TRY(vyc__known_check(desc));
   return vyc__labels_check(desc);
 }
 
@@ -184,6 +187,7 @@ static vyc_status copy_desc(vyc_prepared *prepared, const vyc_prepared_desc *des
   prepared->parameter_count = desc->parameter_count;
   prepared->binding_count = desc->binding_count;
   prepared->scalar_count = desc->scalar_count;
+  prepared->plain_scalars = desc->scalar_count;
   prepared->tag = desc->tag;
   prepared->cooperative = (desc->flags & VYC_PREPARED_COOPERATIVE) != 0;
   prepared->prints = (desc->flags & VYC_PREPARED_PRINTS) != 0;
@@ -198,7 +202,7 @@ static vyc_status copy_desc(vyc_prepared *prepared, const vyc_prepared_desc *des
       prepared->has_barrier = true;
   prepared->relaunches = !prepared->cooperative && !prepared->has_barrier &&
                          prepared->module->child.context->driver->version >= 13000;
-  return VYC_OK;
+  return vyc__known_copy(prepared, desc);
 }
 
 /* Prepared kernels of one function share this limit, so it only rises. */

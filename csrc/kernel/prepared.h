@@ -33,6 +33,15 @@ typedef struct vyc_block_parameter {
 } vyc_block_parameter;
 _Static_assert(VYC_MAX_PARAMETER_BYTES <= UINT16_MAX, "offsets and scalars fit");
 
+/* A vyc_known; its name lies behind them all. */
+typedef struct vyc_known_value {
+  uint64_t value;
+  uint64_t mask; /* of the bits that the kernel takes */
+  const char *name;
+  uint32_t index;
+  uint8_t kind, type;
+} vyc_known_value;
+
 /* The report of a prepared kernel in one place. */
 typedef struct vyc_report_block {
   vyc_report report; /* first */
@@ -53,6 +62,8 @@ struct vyc_prepared {
   const vyc_name *noted; /* see vyc__noted_as */
   uint32_t parameter_count, binding_count, scalar_count;
   uint32_t block[3];
+  uint64_t plain_scalars; /* scalar_count; where values are known UINT64_MAX, which no run has: one
+                             comparison tells a wrong count and that there is more to compare */
   bool relaunches; /* all that a launch takes is to launch its graph; drivers from CUDA 13 on
                       need no current context for that (seen) */
   bool may_overlap; /* written arguments may share bytes with others */
@@ -71,6 +82,8 @@ struct vyc_prepared {
   CUfunction function;
   vyc_name *called;
   const char *name; /* in messages: that of `called` */
+  vyc_known_value *known;
+  uint32_t known_count;
   uint32_t dynamic_shared_bytes;
   uint32_t parameter_bytes;
   uint32_t block_bytes; /* of memory for a parameter block: room for what is noted of it, too */
@@ -102,6 +115,18 @@ void vyc__on_each_stream(vyc_prepared *prepared,
                          void (*visit)(vyc_prepared *prepared, vyc_on_stream *at, uint32_t slot));
 /* What vyc_prepared_create demands of a description, whatever the device. */
 vyc_status vyc__prepared_check(const vyc_prepared_desc *desc);
+
+/* ---- known.c ---- */
+
+/* What vyc_prepared_create demands of a description's known values. */
+vyc_status vyc__known_check(const vyc_prepared_desc *desc);
+/* Copy them; `known` is freed with free. */
+vyc_status vyc__known_copy(vyc_prepared *prepared, const vyc_prepared_desc *desc);
+/* The run, whose counts of arguments and scalars are right, has all of them. */
+vyc_status vyc__known_compare(const vyc_prepared *prepared, const vyc_run *run);
+/* Whether a run is as a prepared kernel with known values takes it; nothing is recorded. */
+__attribute__((cold, noinline)) bool vyc__known_agrees(const vyc_prepared *prepared,
+                                                       const vyc_run *run);
 
 /* ---- parameters.c ---- */
 

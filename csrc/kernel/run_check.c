@@ -141,13 +141,23 @@ vyc_status vyc__run_fail_size(const vyc_run *run) {
                    run->struct_size, sizeof *run);
 }
 
-vyc_status vyc__run_check(const vyc_prepared *prepared, const vyc_run *run) {
-  VYC_TRY(vyc__run_check_size(run));
-  if (VYC_UNLIKELY(run->argument_count != prepared->binding_count ||
-                   run->scalar_count != prepared->scalar_count))
+/* What is not plain in the counts: they are wrong, or there are known values to compare. */
+__attribute__((cold, noinline)) static vyc_status check_counts(const vyc_prepared *prepared,
+                                                               const vyc_run *run) {
+  if (run->argument_count != prepared->binding_count || run->scalar_count != prepared->scalar_count)
     return vyc__fail(
         VYC_E_INVALID, "run", "%u buffer and %u scalar arguments for a kernel that takes %u and %u",
         run->argument_count, run->scalar_count, prepared->binding_count, prepared->scalar_count);
+  VYC_REQUIRE_IN("run", run->arguments != NULL || run->argument_count == 0);
+  VYC_REQUIRE_IN("run", run->scalars != NULL || run->scalar_count == 0);
+  return vyc__known_compare(prepared, run);
+}
+
+vyc_status vyc__run_check(const vyc_prepared *prepared, const vyc_run *run) {
+  VYC_TRY(vyc__run_check_size(run));
+  if (VYC_UNLIKELY(run->argument_count != prepared->binding_count ||
+                   run->scalar_count != prepared->plain_scalars))
+    VYC_TRY(check_counts(prepared, run));
   VYC_REQUIRE_IN("run", run->arguments != NULL || run->argument_count == 0);
   VYC_REQUIRE_IN("run", run->scalars != NULL || run->scalar_count == 0);
   if (VYC_UNLIKELY(prepared->cooperative)) VYC_TRY(vyc__cooperative_check(prepared, run->grid));
@@ -167,4 +177,9 @@ vyc_status vyc__run_check(const vyc_prepared *prepared, const vyc_run *run) {
     if (!vyc__is_host(&run->arguments[i]) && prepared->bindings[i].role != VYC_ROLE_IN)
       VYC_TRY(check_overlap(prepared, run, i));
   return VYC_OK;
+}
+
+vyc_status vyc_prepared_check(vyc_prepared *prepared, const vyc_run *run) {
+  VYC_REQUIRE(prepared != NULL);
+  return vyc__run_check(prepared, run);
 }

@@ -47,7 +47,9 @@ static inline bool vyc__run_is_plain(const vyc_prepared *prepared, const vyc_run
   const bool is_near = VYC_LIKELY(slot < VYC_NEAR_SLOTS);
   const uint64_t mark = vyc__slot_bit(slot);
   const uint32_t epoch = is_near ? prepared->child.context->epochs[slot] : 0;
-  if (run->argument_count != count || run->scalar_count != prepared->scalar_count ||
+  if (run->argument_count != count ||
+      (VYC_UNLIKELY(run->scalar_count != prepared->plain_scalars) &&
+       !vyc__known_agrees(prepared, run)) ||
       (run->arguments == NULL && count > 0) || (run->scalars == NULL && run->scalar_count > 0) ||
       vyc__grid_is_empty(run->grid))
     return false;

@@ -33,8 +33,13 @@ static bool is_argument(const vyc_parameter *p) {
 
 static bool is_noted(const vyc_parameter *p) { return p->offset + p->size <= VYC_NOTED_BYTES; }
 
+/* A caller of an earlier version has a shorter struct. */
+static bool has_labels(const vyc_prepared_desc *desc) {
+  return desc->struct_size >= offsetof(vyc_prepared_desc, known) && desc->labels != NULL;
+}
+
 static const vyc_label *label_of(const vyc_prepared_desc *desc, const vyc_parameter *p) {
-  if (desc->struct_size < sizeof *desc || desc->labels == NULL) return NULL;
+  if (!has_labels(desc)) return NULL;
   return &desc->labels[p->index + (p->kind == VYC_PARAMETER_SCALAR ? desc->binding_count : 0)];
 }
 
@@ -58,7 +63,7 @@ static void fill(vyc_shown *shown, const vyc_prepared_desc *desc, const vyc_para
 }
 
 vyc_status vyc__labels_check(const vyc_prepared_desc *desc) {
-  if (desc->struct_size < sizeof *desc || desc->labels == NULL) return VYC_OK;
+  if (!has_labels(desc)) return VYC_OK;
   for (uint32_t i = 0; i < desc->binding_count + desc->scalar_count; i++)
     VYC_REQUIRE_IN("vyc_prepared_create", desc->labels[i].type <= VYC_TYPE_F64);
   return VYC_OK;
@@ -151,8 +156,8 @@ static int64_t signed_of(uint64_t bits, uint32_t size) {
   return (int64_t)(bits << unused) >> unused;
 }
 
-static void add_scalar(line *l, const vyc_shown *shown, uint64_t bits) {
-  switch (shown->type) {
+static void add_scalar(line *l, uint32_t type, uint32_t size, uint64_t bits) {
+  switch (type) {
   case VYC_TYPE_BOOL: add(l, "%s", bits != 0 ? "True" : "False"); break;
   case VYC_TYPE_U8:
   case VYC_TYPE_U16:
@@ -161,7 +166,7 @@ static void add_scalar(line *l, const vyc_shown *shown, uint64_t bits) {
   case VYC_TYPE_I8:
   case VYC_TYPE_I16:
   case VYC_TYPE_I32:
-  case VYC_TYPE_I64: add(l, "%" PRId64, signed_of(bits, shown->size)); break;
+  case VYC_TYPE_I64: add(l, "%" PRId64, signed_of(bits, size)); break;
   case VYC_TYPE_F16: add_float(l, (double)half_of((uint32_t)bits), 5, false); break;
   case VYC_TYPE_BF16: add_float(l, (double)float_of((uint32_t)bits << 16), 4, false); break;
   case VYC_TYPE_F32: add_float(l, (double)float_of((uint32_t)bits), 9, false); break;
@@ -192,7 +197,12 @@ void vyc__labels_text(char *to, size_t bytes, const vyc_name *name, const uint64
     if (shown->is_pointer)
       add_array(&l, shown, words);
     else
-      add_scalar(&l, shown, bits_at(words, shown->offset, shown->size));
+      add_scalar(&l, shown->type, shown->size, bits_at(words, shown->offset, shown->size));
   }
   if (name->more) add(&l, "%s", name->shown_count == 0 ? "" : ", ...");
+}
+
+void vyc__scalar_text(char *to, size_t bytes, uint32_t type, uint32_t size, uint64_t bits) {
+  line l = {to, bytes, 0};
+  add_scalar(&l, type, size, bits);
 }

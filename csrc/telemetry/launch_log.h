@@ -112,6 +112,8 @@ static inline const vyc_name *vyc__noted_as(const vyc_name *name) {
 
 /* Types are known ones. */
 vyc_status vyc__labels_check(const vyc_prepared_desc *desc);
+/* A number of this VYC_TYPE_... and of `size` bytes, as the text shows it; 0: in hexadecimal. */
+void vyc__scalar_text(char *to, size_t bytes, uint32_t type, uint32_t size, uint64_t bits);
 /* What is noted of the arguments, one allocation, for free(). VYC_E_MEMORY, recorded. */
 vyc_status vyc__labels_make(vyc_shown **shown_out, uint32_t *count_out, bool *more_out,
                             const vyc_prepared_desc *desc);

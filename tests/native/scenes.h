@@ -18,7 +18,7 @@
 
 typedef struct bench {
   vyc_module *module;
-  vyc_prepared *streamed, *copied, *judge;
+  vyc_prepared *streamed, *copied, *judge, *known;
   vyc_buffer *in, *out;
 } bench;
 
@@ -28,6 +28,7 @@ static void bench_end(bench *b) {
   vyc_prepared_release(b->streamed);
   vyc_prepared_release(b->copied);
   vyc_prepared_release(b->judge);
+  vyc_prepared_release(b->known);
   vyc_module_release(b->module);
 }
 
@@ -43,12 +44,17 @@ static vyc_status bench_make(bench *b, vyc_context *context) {
                                    .entry = "judge",
                                    .parameters = JUDGE_PARAMETERS,
                                    .tag = 7};
+  const vyc_known size = {VYC_PARAMETER_SIZE, 0, 0, 0, N, "px.size"};
+  vyc_prepared_desc known = streamed;
+  known.known = &size;
+  known.known_count = 1;
   float data[N];
   for (uint32_t i = 0; i < N; i++) data[i] = (float)i;
   DO(vyc_module_load(&b->module, NULL, 0, context, PTX, strlen(PTX) + 1));
   DO(vyc_prepared_create(&b->streamed, b->module, &streamed));
   DO(vyc_prepared_create(&b->copied, b->module, &copied));
   DO(vyc_prepared_create(&b->judge, b->module, &judge));
+  DO(vyc_prepared_create(&b->known, b->module, &known));
   DO(vyc_buffer_alloc(&b->in, context, BYTES));
   DO(vyc_buffer_alloc(&b->out, context, BYTES));
   DO(vyc_copy_in(b->in, 0, data, BYTES));

@@ -26,7 +26,7 @@ def build() -> vc.Program:
 
 
 def use(device: vc.Device, program: vc.Program, x: npt.NDArray[np.float32]) -> None:
-    kernel: vc.Kernel = device.compile(program, precision="ieee", bounds="check", max_ulp=2)
+    kernel: vc.Kernel = device.compile(program, precision="ieee", bounds="check", max_ulp=2, specialize={"a": 2.0})
     array: vc.DeviceArray = device.array(x)
     out: vc.DeviceArray = device.empty(len(x), vc.f32)
     kernel.launch(array, out, 2.0)

@@ -207,6 +207,52 @@ def test_ptx_is_given_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert document == {"program": "saxpy", "target": "sm_90", "ptx": vc.ptx(vc.parse(SAXPY.read_text()))}
 
 
+DIVIDED = """program divided
+block 128
+in x: u32
+scalar n: i32
+scalar d: u32
+out out: u32[size(x)]
+
+store out[global_id.x], floor_divide(load(x[global_id.x]), d)
+"""
+
+
+def test_ptx_for_known_values_computes_less(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write(tmp_path, "divided.vir", DIVIDED)
+
+    assert main(["ptx", file]) == 0
+    assert "div.u32" in capsys.readouterr().out
+    assert main(["ptx", file, "--specialize", "d=8", "--specialize", "n=-1"]) == 0
+    assert "div.u32" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("h=1", "there is no 'h'; there are x.size, n, d, out.size"),
+        ("d=-1", "d: -1 is out of range of u32"),
+        ("d=x", "d: 'x' is not a number"),
+        ("d=1.5", "d: '1.5' is not a whole number"),
+        ("x.size=1.5", "x.size: '1.5' is not a whole number"),
+        ("d", "'d' is not NAME=VALUE"),
+    ],
+)
+def test_known_values_that_a_program_cannot_have_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], value: str, words: str
+) -> None:
+    file = write(tmp_path, "divided.vir", DIVIDED)
+    try:
+        code = main(["ptx", file, "--specialize", value])
+    except SystemExit as error:
+        code = int(error.code or 0)
+
+    assert code == 2
+    printed = capsys.readouterr().err
+    assert "--specialize" in printed
+    assert words in printed
+
+
 def test_program_is_chosen_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ptx", write(tmp_path, "two.py", TWO_PROGRAMS), "--program", "second", "--json"]) == 0
 

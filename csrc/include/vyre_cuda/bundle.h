@@ -80,7 +80,7 @@ typedef struct vyc_bundle_kernel {
   uint32_t buffer_count;
   uint32_t scalar_count;
   uint32_t variant_count;
-  uint32_t reserved;
+  uint32_t known_count; /* values that it was compiled for, see vyc_bundle_known_get */
   const void *program; /* wire bytes for vc.Program.from_bytes */
   uint64_t program_bytes;
   uint8_t fingerprint[32]; /* vc.Program.fingerprint of the whole program */
@@ -109,6 +109,11 @@ typedef struct vyc_bundle_parameter {
  * several axes follow, axis by axis: scalars with names such as "x.0", which each call passes. */
 VYC_API vyc_status vyc_bundle_parameter_get(vyc_bundle *bundle, vyc_bundle_parameter *parameter_out,
                                             uint32_t kernel, uint32_t index);
+
+/* Value `index` that a kernel was compiled for: every run of it must have this one. The name is
+ * borrowed from the bundle. */
+VYC_API vyc_status vyc_bundle_known_get(vyc_bundle *bundle, vyc_known *known_out, uint32_t kernel,
+                                        uint32_t index);
 
 /* The code of a kernel for one GPU generation, in ascending order. */
 typedef struct vyc_bundle_variant {

@@ -125,6 +125,16 @@ typedef struct vyc_label {
   uint32_t reserved;
 } vyc_label;
 
+/* A value that the code was compiled for. */
+typedef struct vyc_known {
+  uint32_t kind; /* VYC_PARAMETER_SCALAR, or VYC_PARAMETER_SIZE: elements of a buffer */
+  uint32_t index; /* as in vyc_parameter */
+  uint32_t type; /* VYC_TYPE_... of a scalar; 0: not known, shown as a number */
+  uint32_t reserved;
+  uint64_t value; /* the bits of the scalar, or the number of elements */
+  const char *name; /* in messages, such as "w" or "x.size" */
+} vyc_known;
+
 typedef struct vyc_prepared_desc {
   uint32_t struct_size;
   uint32_t block[3];
@@ -141,6 +151,10 @@ typedef struct vyc_prepared_desc {
   const char *name; /* the kernel's name in messages; NULL: `entry` */
   const vyc_label *labels; /* one for each binding, then one for each scalar; NULL: by position, as
                             * numbers */
+  const vyc_known *known; /* each run must have these values, or it is refused with VYC_E_INVALID
+                           * and a message that has both; NULL: there are none */
+  uint32_t known_count;
+  uint32_t reserved;
 } vyc_prepared_desc;
 
 /* Look up the function and prepare its calls. `desc` and everything that it points to are copied;
@@ -216,6 +230,9 @@ static inline uint64_t vyc_bits_f64(double value) {
   return bits;
 }
 
+/* VYC_E_INVALID, with the message, for a run that vyc_prepared_run would refuse for its arguments.
+ * Starts nothing, and works in every state of the context. */
+VYC_API vyc_status vyc_prepared_check(vyc_prepared *prepared, const vyc_run *run);
 /* Host or mixed arguments in, results out: stage, launch, wait, collect. With only host arguments
  * and no stream it may overlap other work; otherwise it runs in the order of its stream. A buffer
  * that is written may not share bytes with another argument. A grid of 0 launches nothing, and outs

@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias
 
 from vyre_cuda.bundles.layout import Writer
 from vyre_cuda.errors import UnsupportedError
+from vyre_cuda.ir.call.known import Known, python_values
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type
 
@@ -70,6 +71,7 @@ class GraphKernel:
     precision: str
     bounds: str
     max_ulp: float | None
+    known: tuple[Known, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,4 +171,7 @@ def merged_kernels(programs: Sequence[GraphKernel], graphs: Mapping[str, Recorde
 
 
 def _options(kernel: GraphKernel) -> str:
-    return f"precision={kernel.precision!r}, bounds={kernel.bounds!r}, max_ulp={kernel.max_ulp!r}"
+    values = python_values(kernel.program, kernel.known)
+    return (
+        f"precision={kernel.precision!r}, bounds={kernel.bounds!r}, max_ulp={kernel.max_ulp!r}, specialize={values!r}"
+    )

@@ -11,9 +11,10 @@ from vyre_cuda.codegen.core.lowered import Lowered, Site
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.descriptors.signature import ROLE_SCALAR, ROLES, Signature, Step, has_contracts, signature
 from vyre_cuda.errors import UnsupportedError
+from vyre_cuda.ir.call.known import Known
 from vyre_cuda.ir.core import walk
 from vyre_cuda.ir.core.limits import MAX_PARAMETERS
-from vyre_cuda.ir.core.nodes import Assert, extent_names
+from vyre_cuda.ir.core.nodes import Assert, extent_name, extent_names
 from vyre_cuda.ir.core.program import Program
 
 _WHOLE_PROGRAM = 1
@@ -41,6 +42,7 @@ class BundledKernel:
     max_ulp: float | None
     variants: Sequence[Variant]
     source: bool
+    known: tuple[Known, ...] = ()
 
 
 def interface(program: Program) -> Program:
@@ -55,6 +57,8 @@ def add_kernel(writer: Writer, kernel: BundledKernel) -> None:
     sizes, work = _shape(writer, program)
     wire = program.to_bytes() if kernel.source else interface(program).to_bytes()
     place = writer.data(wire)
+    for each in kernel.known:
+        _known(writer, program, each)
     variants = writer.count("variants"), len(kernel.variants)
     for variant in kernel.variants:
         _variant(writer, program, variant)
@@ -95,6 +99,13 @@ def _parameters(writer: Writer, program: Program) -> Range:
     for number, name in enumerate(extents, start=slots[False]):
         writer.row("parameters", *writer.text(name), ROLE_SCALAR, program.index.code, number)
     return first, len(program.parameters) + len(extents)
+
+
+def _known(writer: Writer, program: Program, known: Known) -> None:
+    writer.needs(3)
+    names = [*(p.name for p in program.parameters), *extent_names(program.parameters)]
+    name = known.parameter if known.axis is None else extent_name(known.parameter, known.axis)
+    writer.row("known", *writer.text(known.name), writer.count("kernels"), names.index(name), known.bits)
 
 
 def _shape(writer: Writer, program: Program) -> tuple[Range, list[Range]]:

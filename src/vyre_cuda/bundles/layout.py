@@ -14,7 +14,7 @@ from vyre_cuda.errors import UnsupportedError
 
 # The first format, and the newest: a bundle is written in the first that has what it holds.
 FIRST_FORMAT: Final = 1
-FORMAT: Final = 3  # 2: extents among the parameters, sizes of arguments; 3: kernels that print
+FORMAT: Final = 3  # 2: extents among the parameters, sizes of arguments; 3: kernels that print, known values
 MAGIC: Final = b"\x89VYR\r\n\x1a\n"
 MOST_TEXT: Final = 4096
 
@@ -45,6 +45,7 @@ ROWS: Final = {
     "graph_symbols": (13, struct.Struct("<6I2Q")),
     "graph_steps": (14, struct.Struct("<8IQ")),
     "graph_values": (15, struct.Struct("<2I2Q")),
+    "known": (16, struct.Struct("<4IQ")),
 }
 
 

@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from vyre_cuda.bundles.assemble import cubin, has_assembler
 from vyre_cuda.bundles.graphs import Bundled, GraphKernel, RecordedGraph, add_graphs, merged_kernels
@@ -13,9 +14,11 @@ from vyre_cuda.bundles.kernels import BundledKernel, Variant, add_kernel
 from vyre_cuda.bundles.layout import Writer
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.lower import lower
+from vyre_cuda.ir.call.known import known_values
 from vyre_cuda.ir.check.validate import check
 from vyre_cuda.ir.core.program import Program, ProgramSource, program_of
 from vyre_cuda.passes.pipeline import prepared
+from vyre_cuda.passes.specialize import specialized
 
 # PTX for the first GPU of a major generation runs on all of it and, compiled by the driver, on newer ones.
 DEFAULT_TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
@@ -32,6 +35,7 @@ def bundle(
     precision: str = "ieee",
     bounds: str = "check",
     max_ulp: float | None = None,
+    specialize: Mapping[str, Any] | None = None,
     source: bool = True,
     cubins: bool | None = None,
 ) -> None:
@@ -50,8 +54,8 @@ def bundle(
         Recorded graphs by name; their kernels are included, with the options that they were compiled with.
     targets
         GPU generations, such as "sm_90".
-    precision, bounds, max_ulp
-        The options of `Device.compile`.
+    precision, bounds, max_ulp, specialize
+        The options of `Device.compile`. A kernel for known values refuses others in C too.
     source
         Whether the bodies of the programs are included.
     cubins
@@ -63,7 +67,7 @@ def bundle(
     ProgramError
         A program is not valid.
     ValueError
-        An option's unknown word, no target, or two programs with one name.
+        An option's unknown word, no target, two programs with one name, or a known value that a program cannot have.
     UnsupportedError
         A target is too small, a size too complicated, or both assemblers are missing.
     CompileError
@@ -81,7 +85,8 @@ def bundle(
     recorded = {name: graph.bundled() for name, graph in (graphs or {}).items()}
     if len({program.name for program in given}) < len(given):
         raise ValueError("two programs have the same name; names in a bundle must be unique")
-    wanted = merged_kernels([GraphKernel(program, precision, bounds, max_ulp) for program in given], recorded)
+    alone = [GraphKernel(p, precision, bounds, max_ulp, known_values(p, specialize)) for p in given]
+    wanted = merged_kernels(alone, recorded)
     chosen = parse_targets(targets)
     with_cubins = has_assembler() if cubins is None else cubins
     kernels = [compiled(kernel, chosen, source=source, cubins=with_cubins) for kernel in wanted]
@@ -91,12 +96,12 @@ def bundle(
 def compiled(kernel: GraphKernel, targets: Sequence[Target], *, source: bool, cubins: bool) -> BundledKernel:
     """A valid program, compiled for the targets."""
     program, precision, bounds = kernel.program, kernel.precision, kernel.bounds
-    body = prepared(program, precision=precision, bounds=bounds)
+    body = prepared(specialized(program, kernel.known), precision=precision, bounds=bounds)
     variants = []
     for target in targets:
         lowered = lower(body, target, precision=precision, bounds=bounds, max_ulp=kernel.max_ulp)
         variants.append(Variant(target, lowered, cubin(lowered.ptx, target) if cubins else b""))
-    return BundledKernel(program, precision, bounds, kernel.max_ulp, variants, source)
+    return BundledKernel(program, precision, bounds, kernel.max_ulp, variants, source, kernel.known)
 
 
 def parse_targets(targets: Sequence[str]) -> list[Target]:

@@ -11,6 +11,7 @@ from vyre_cuda.cli.console import Console
 from vyre_cuda.cli.failures import UsageError
 from vyre_cuda.cli.launcher import launcher as write_launcher
 from vyre_cuda.cli.sources import load_program, load_programs
+from vyre_cuda.cli.values import read_known
 from vyre_cuda.errors import UnsupportedError
 
 SUFFIX = ".vyre"
@@ -26,6 +27,7 @@ def bundle(
     precision: str,
     bounds: str,
     max_ulp: float | None,
+    known: Sequence[tuple[str, str]],
     source: bool,
     cubins: bool | None,
     launcher: Path | None,
@@ -39,10 +41,21 @@ def bundle(
     if out is None:
         raise UsageError("-o OUT.vyre is required: the file to write the bundle to")
     programs = load_programs(file) if program is None else [load_program(file, program)]
+    if known and len(programs) > 1:
+        raise UsageError(f"--specialize is for one program, and {file} has {len(programs)}: choose one with --program")
+    values = read_known(programs[0], known) if known else None
     options: dict[str, Any] = {} if targets is None else {"targets": list(targets)}
     try:
         vc.bundle(
-            programs, out, precision=precision, bounds=bounds, max_ulp=max_ulp, source=source, cubins=cubins, **options
+            programs,
+            out,
+            precision=precision,
+            bounds=bounds,
+            max_ulp=max_ulp,
+            specialize=values,
+            source=source,
+            cubins=cubins,
+            **options,
         )
     except ValueError as error:
         raise UsageError(str(error)) from None
@@ -63,6 +76,7 @@ def _tell(console: Console, file: Path, launcher: Path | None) -> int:
             "precision": kernel.precision,
             "bounds": kernel.bounds,
             "max_ulp": kernel.max_ulp,
+            "specialize": dict(kernel.specialize),
             "targets": list(kernel.targets),
             "cubins": list(kernel.cubins),
             "has_source": kernel.has_source,
@@ -82,7 +96,8 @@ def _tell(console: Console, file: Path, launcher: Path | None) -> int:
     for kernel in found.kernels.values():
         parameters = ", ".join(f"{p.kind} {p.type.name} {p.name}" for p in kernel.program.parameters)
         code = ", ".join(f"{name} + cubin" if name in kernel.cubins else name for name in kernel.targets)
-        console.line(f"  kernel {kernel.name}({parameters}): {code}")
+        values = ", ".join(f"{name} = {value}" for name, value in kernel.specialize.items())
+        console.line(f"  kernel {kernel.name}({parameters}): {code}{f', compiled for {values}' if values else ''}")
     for graph in found.graphs.values():
         console.line(f"  graph {graph.name}({', '.join(graph.symbols)}): {graph.steps} steps, {graph.nbytes} bytes")
     return 0

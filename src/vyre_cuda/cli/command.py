@@ -71,6 +71,7 @@ def _dispatch(console: Console, options: argparse.Namespace) -> int:
                 program=options.program,
                 target=options.target,
                 max_ulp=options.max_ulp,
+                known=options.specialize,
             )
         case "doctor":
             return doctor.doctor(console, device=options.device, measures=not options.no_figures)
@@ -84,6 +85,7 @@ def _dispatch(console: Console, options: argparse.Namespace) -> int:
                 device=options.device,
                 grid=options.grid,
                 auto=options.auto_block,
+                known=options.specialize,
             )
         case "run":
             return run.run(
@@ -107,6 +109,7 @@ def _dispatch(console: Console, options: argparse.Namespace) -> int:
                 precision=options.precision,
                 bounds=options.bounds,
                 max_ulp=options.max_ulp,
+                known=options.specialize,
                 source=options.source,
                 cubins=options.cubins,
                 launcher=options.launcher,
@@ -155,6 +158,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_file(add)
     add.add_argument("--target", default="sm_90", metavar="sm_NN", help="GPU generation (default: sm_90)")
     _add_max_ulp(add)
+    _add_specialize(add)
     _add_json(add)
 
     add = commands.add_parser(
@@ -176,6 +180,7 @@ def _parser() -> argparse.ArgumentParser:
         "--grid", type=_grid, metavar="X[,Y[,Z]]", help="also show the limits of a launch of this many blocks"
     )
     add.add_argument("--auto-block", action="store_true", help="use the block size that the device would choose")
+    _add_specialize(add)
     _add_device(add)
     _add_json(add)
 
@@ -188,6 +193,7 @@ def _parser() -> argparse.ArgumentParser:
     add.add_argument("--precision", choices=("ieee", "ftz", "fast"), default="ieee", help="of floats (default: ieee)")
     add.add_argument("--bounds", choices=("check", "off", "trap"), default="check", help="of indices (default: check)")
     _add_max_ulp(add)
+    _add_specialize(add)
     add.add_argument("--no-source", dest="source", action="store_false", help="leave out the bodies of the programs")
     add.add_argument(
         "--cubins", action=argparse.BooleanOptionalAction, help="store machine code as well as PTX (needs ptxas)"
@@ -247,6 +253,17 @@ def _add_max_ulp(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_specialize(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--specialize",
+        action="append",
+        default=[],
+        type=_known,
+        metavar="NAME=VALUE",
+        help="compile for this value of a scalar (w=28), a size (x.size=784) or an extent (img.shape[0]=64)",
+    )
+
+
 def _add_seed(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=_seed, default=0, help="seed of the random numbers (default: 0)")
 
@@ -262,6 +279,13 @@ def _saved(text: str) -> tuple[str, Path]:
     if not (name and equals and path.endswith(".npy")):
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=PATH.npy")
     return name, Path(path)
+
+
+def _known(text: str) -> tuple[str, str]:
+    name, equals, value = text.strip().partition("=")
+    if not (name and equals and value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
 
 
 def _grid(text: str) -> tuple[int, ...]:

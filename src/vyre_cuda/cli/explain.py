@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,19 +11,28 @@ import vyre_cuda as vc
 from vyre_cuda.cli.console import Console, columns
 from vyre_cuda.cli.devices import opened
 from vyre_cuda.cli.sources import load_program
+from vyre_cuda.cli.values import read_known
 from vyre_cuda.errors import Limit, UnsupportedError
 
 _GOOD, _FAILED = 0, 1
 
 
 def explain(
-    console: Console, *, file: Path, program: str | None, device: str, grid: tuple[int, ...] | None, auto: bool
+    console: Console,
+    *,
+    file: Path,
+    program: str | None,
+    device: str,
+    grid: tuple[int, ...] | None,
+    auto: bool,
+    known: Sequence[tuple[str, str]],
 ) -> int:
     """Print it; 1 if a launch could not work."""
     chosen = load_program(file, program)
+    values = read_known(chosen, known)
     with opened(device, console) as on:
         try:
-            kernel = on.compile(chosen, block="auto" if auto else None)
+            kernel = on.compile(chosen, block="auto" if auto else None, specialize=values)
         except UnsupportedError as error:
             if not error.limits:
                 raise
@@ -45,6 +55,7 @@ def _facts(kernel: vc.Kernel, device: vc.Device) -> dict[str, Any]:
         "device": device.properties.name,
         "is_emulator": device.properties.is_emulator,
         "block": list(kernel.program.block),
+        "specialize": dict(kernel.specialize),
         "attributes": asdict(kernel.attributes),
         "occupancy": {**asdict(occupancy), "fraction": round(occupancy.fraction, 4)},
     }
@@ -66,6 +77,8 @@ def _print(console: Console, facts: dict[str, Any], limits: list[Limit]) -> None
             f"limited by {occupancy['limited_by']}",
         ],
     ]
+    if facts["specialize"]:
+        rows.append(["compiled for", ", ".join(f"{name} = {value}" for name, value in facts["specialize"].items())])
     if facts["is_emulator"]:
         rows.append(["note", "registers are the emulator's estimate; limits are those of an H200"])
     console.line("\n".join(columns(rows)))

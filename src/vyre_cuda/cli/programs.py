@@ -13,9 +13,12 @@ import vyre_cuda as vc
 from vyre_cuda.cli.console import Console
 from vyre_cuda.cli.failures import UsageError, text_of
 from vyre_cuda.cli.sources import load_program, load_programs
+from vyre_cuda.cli.values import read_known
 from vyre_cuda.errors import Diagnostic, ProgramError, UnsupportedError
+from vyre_cuda.ir.call.known import known_values
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.walk import statements
+from vyre_cuda.passes.specialize import specialized
 
 _ONE_ROUNDING = 0.5  # ULP
 
@@ -42,9 +45,19 @@ def check(console: Console, *, file: Path, program: str | None) -> int:
     return 0
 
 
-def ptx(console: Console, *, file: Path, program: str | None, target: str, max_ulp: float | None) -> int:
-    """Print the PTX for a target, its ops within `max_ulp` units in the last place."""
+def ptx(
+    console: Console,
+    *,
+    file: Path,
+    program: str | None,
+    target: str,
+    max_ulp: float | None,
+    known: Sequence[tuple[str, str]],
+) -> int:
+    """Print the PTX for a target, its ops within `max_ulp` units in the last place, for `known` values of arguments."""
     chosen = load_program(file, program)
+    if known:
+        chosen = specialized(chosen, known_values(chosen, read_known(chosen, known)))
     if max_ulp is not None and not max_ulp >= _ONE_ROUNDING:
         raise UsageError(
             f"--max-ulp: {max_ulp:g} is too small; a single rounding is already off by {_ONE_ROUNDING} ULP"

@@ -16,6 +16,7 @@ import numpy as np
 
 from vyre_cuda.cli.failures import UsageError
 from vyre_cuda.ir.call.call import argument_parameters
+from vyre_cuda.ir.call.known import known_values
 from vyre_cuda.ir.core.nodes import Parameter
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.scalars import bits_of
@@ -66,6 +67,17 @@ def read_arguments(program: Program, texts: Sequence[str], *, seed: int) -> Give
         place = given.outs if by_name[name].kind == "out" else given.kwargs
         place[name] = _value(by_name[name], value, rng)
     return given
+
+
+def read_known(program: Program, given: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """The values of --specialize, each with its name, as `Device.compile` takes them."""
+    types = {p.name: p.type for p in program.parameters if not p.is_buffer}
+    values = {name: _number(f"--specialize: {name}", types.get(name, program.index), text) for name, text in given}
+    try:
+        known_values(program, values)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise UsageError(f"--specialize: {error}") from None
+    return values
 
 
 def takes_text(program: Program) -> str:

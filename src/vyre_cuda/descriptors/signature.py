@@ -5,7 +5,7 @@ Bindings are the buffer parameters, scalars the by-value ones, each numbered in 
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from vyre_cuda.codegen.core.lowered import Cover, KernelParameter, Lowered
 from vyre_cuda.errors import InternalError
@@ -16,6 +16,9 @@ from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.ir.core.walk import expressions
 from vyre_cuda.records import dataclass
+
+if TYPE_CHECKING:
+    from vyre_cuda.ir.call.known import Known
 
 # The numbers of vyre_cuda.h.
 ROLES = {"in": 1, "inout": 2, "out": 3}
@@ -98,6 +101,23 @@ def signature(program: Program, lowered: Lowered) -> Signature:
         extents=declared or (),
         simple=work is not None and None not in sizes and declared is not None,
     )
+
+
+def known_rows(program: Program, known: tuple[Known, ...]) -> tuple[tuple[int, int, int, int, bytes], ...]:
+    """(kind, number among buffers or by-value arguments, code of the type, bits, name) of each known value."""
+    buffers = [p.name for p in program.parameters if p.is_buffer]
+    scalars = {p.name: p.type for p in program.parameters if not p.is_buffer}
+    rows = []
+    for each in known:
+        kind, type_ = "scalar", scalars.get(each.parameter, program.index)
+        if each.parameter in scalars:
+            number = list(scalars).index(each.parameter)
+        elif each.axis is not None:
+            number = extent_slot(program, each.parameter, each.axis)
+        else:
+            kind, number = "size", buffers.index(each.parameter)
+        rows.append((PARAMETER_KINDS[kind], number, type_.code, each.bits, each.name.encode()))
+    return tuple(rows)
 
 
 def extent_slot(program: Program, buffer: str, axis: int) -> int:

@@ -94,13 +94,15 @@ class KernelFunction(FunctionDispatcher, ProgramSource):
             specialization.type_variables(self._parameters)
         )
 
-    def on(self, device: Device, **given: Any) -> Any:
+    def on(self, device: Device, *, specialize: Mapping[str, Any] | None = None, **given: Any) -> Any:
         """The `vc.Kernel` of a device; with open parameters left, a callable that specializes at each call.
 
         Parameters
         ----------
         device
             The device to compile for.
+        specialize
+            Values of arguments that every call will have, as for `Device.compile`.
         **given
             Values of open parameters, TypeVars and consts, by name.
 
@@ -120,11 +122,11 @@ class KernelFunction(FunctionDispatcher, ProgramSource):
         named |= {each.name for each in self._parameters if each.kind == "const"}
         needed = {each.name for each in self._parameters if each.kind == "const" and each.default is not NO_DEFAULT}
         if named - needed <= given.keys():
-            return device.compile(self.program(**given))
+            return device.compile(self.program(**given), specialize=specialize)
         for each in given:
             if each not in named:
                 raise TypeError(f"{self._name} has no open parameter {each}; it has {', '.join(sorted(named))}")
-        return OnDevice(self, device, given)
+        return OnDevice(self, device, given, specialize)
 
     def _program(self, given: Open) -> Program:
         with self._building:
@@ -214,11 +216,12 @@ class KernelFunction(FunctionDispatcher, ProgramSource):
         fixed: Mapping[str, Any],
         *,
         is_default: bool,
+        specialize: Mapping[str, Any] | None = None,
     ) -> Any:
         """Call the kernel for these arguments; `caller` remembers it, `fixed` are its open parameters."""
         given = specialization.open_of(self._name, self._parameters, arguments, fixed)
         captured = tuple((each.container, each.name, each.value()) for each in self._captures(given))
-        kernel = device.compile(self._program(given))
+        kernel = device.compile(self._program(given), specialize=specialize)
         rows = tuple(self._row(each, given, fixed) for each in self._parameters if each.is_argument)
         caller._remember(Variant(kernel, device, is_default, rows, captured))
         taken = [arguments[each.name] for each in self._parameters if each.kind not in ("const", "out")]
@@ -258,10 +261,17 @@ class KernelFunction(FunctionDispatcher, ProgramSource):
 class OnDevice(FunctionDispatcher):
     """A kernel function on one device, whose open parameters are taken from each call."""
 
-    def __init__(self, function: KernelFunction, device: Device, given: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        function: KernelFunction,
+        device: Device,
+        given: Mapping[str, Any],
+        specialize: Mapping[str, Any] | None,
+    ) -> None:
         self._function = function
         self._device = device
         self._given = dict(given)
+        self._specialize = None if specialize is None else dict(specialize)
 
     def _first_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of a kind that is not remembered."""
@@ -271,7 +281,9 @@ class OnDevice(FunctionDispatcher):
         positions = [each.name for each in function._parameters if each.is_argument][: len(args)]
         fixed = {name: value for name, value in fixed.items() if name not in positions}
         arguments, options = function._arguments(args, {**fixed, **kwargs})
-        return function._run(self, self._device, arguments, options, self._given, is_default=True)
+        return function._run(
+            self, self._device, arguments, options, self._given, is_default=True, specialize=self._specialize
+        )
 
     def __repr__(self) -> str:
         return f"<{self._function!r} on {self._device.properties.name}>"

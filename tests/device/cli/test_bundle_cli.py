@@ -86,3 +86,31 @@ def test_bad_usage_and_bad_files_have_their_exit_codes(source: Path, tmp_path: P
     assert main(["bundle", str(damaged)]) == 1
     assert main(["bundle", str(tmp_path / "nothing.vyre")]) == 1
     assert not out.exists()
+
+
+def test_known_values_reach_the_bundle(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = source.with_name("out.vyre")
+
+    options = ["--specialize", "a=2.5", "--specialize", "x.size=64", "--no-cubins", "--targets", "sm_90"]
+    assert main(["bundle", str(source), "-o", str(out), *options]) == 0
+
+    assert vc.load_bundle(out).kernels["saxpy"].specialize == {"a": 2.5, "x.size": 64}
+    assert "compiled for x.size = 64, a = 2.5" in capsys.readouterr().out
+    assert main(["bundle", str(out), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["kernels"][0]["specialize"] == {"a": 2.5, "x.size": 64}
+
+
+def test_known_values_are_for_one_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "two.py"
+    text = "import vyre_cuda as vc\n" + "".join(
+        f"b = vc.Builder('{name}')\nh, n = b.inout('h', vc.u32), b.scalar('n', vc.u32)\nh[0] = n\n{name} = b.build()\n"
+        for name in ("one", "two")
+    )
+    file.write_text(text)
+    out = tmp_path / "out.vyre"
+    words = ["bundle", str(file), "-o", str(out), "--no-cubins", "--specialize", "n=3"]
+
+    assert main(words) == 2
+    assert "--specialize is for one program" in capsys.readouterr().err
+    assert main([*words, "--program", "two"]) == 0
+    assert vc.load_bundle(out).kernels["two"].specialize == {"n": 3}

@@ -314,6 +314,14 @@ def test_explain_is_for_people(on: tuple[str, str], capsys: pytest.CaptureFixtur
     assert "available" in out
 
 
+def test_explain_of_known_values_says_which(on: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--specialize", "a=2.5", "--specialize", "x.size=64"]
+
+    assert explained(capsys, 0, EXAMPLE, *words, *on)["specialize"] == {"a": 2.5, "x.size": 64}
+    assert main(["explain", EXAMPLE, *words, *on]) == 0
+    assert "x.size = 64, a = 2.5" in capsys.readouterr().out
+
+
 def test_explain_of_a_grid_that_cannot_be_fails_and_says_which(
     on: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,10 +3,10 @@
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 
-from vyre_cuda._native.core.c_api cimport VYC_ROLE_SCALAR
+from vyre_cuda._native.core.c_api cimport VYC_ROLE_SCALAR, vyc_known
 from vyre_cuda._native.bundle.c_bundle cimport (
     vyc_bundle_array, vyc_bundle_array_get, vyc_bundle_graph, vyc_bundle_graph_get, vyc_bundle_info,
-    vyc_bundle_info_get, vyc_bundle_kernel, vyc_bundle_kernel_get, vyc_bundle_open, vyc_bundle_step,
+    vyc_bundle_info_get, vyc_bundle_kernel, vyc_bundle_kernel_get, vyc_bundle_known_get, vyc_bundle_open, vyc_bundle_step,
     vyc_bundle_step_get, vyc_bundle_symbol, vyc_bundle_symbol_get,
     vyc_bundle_extents, vyc_bundle_parameter, vyc_bundle_parameter_get, vyc_bundle_release, vyc_bundle_shape,
     vyc_bundle_site_get, vyc_bundle_variant, vyc_bundle_variant_get, vyc_bundled_kernel, vyc_bundled_kernel_info,
@@ -61,6 +61,7 @@ cdef class BundleFile:
             "axes": row.axes,
             "parameter_count": row.parameter_count,
             "variant_count": row.variant_count,
+            "known": [self.known(index, i) for i in range(row.known_count)],
             "program": (<const char *>row.program)[:row.program_bytes],
             "fingerprint": row.fingerprint[:32],
             "max_ulp": row.max_ulp or None,
@@ -76,6 +77,12 @@ cdef class BundleFile:
             check(vyc_bundle_parameter_get(self._h, &row, kernel, index))
             found.append((row.name.decode(), row.role, row.type, row.slot, row.is_sized != 0))
         return found
+
+    def known(self, uint32_t kernel, uint32_t index) -> tuple[str, int]:
+        """(name, bits) of a value that the kernel was compiled for."""
+        cdef vyc_known row
+        check(vyc_bundle_known_get(self._h, &row, kernel, index))
+        return row.name.decode(), row.value
 
     def variant(self, uint32_t kernel, uint32_t index) -> dict[str, object]:
         cdef vyc_bundle_variant row

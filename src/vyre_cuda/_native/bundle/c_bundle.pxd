@@ -1,7 +1,7 @@
 # The part of the public header about bundles, for Cython.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from vyre_cuda._native.core.c_api cimport vyc_binding, vyc_context, vyc_parameter, vyc_prepared, vyc_status
+from vyre_cuda._native.core.c_api cimport vyc_binding, vyc_context, vyc_known, vyc_parameter, vyc_prepared, vyc_status
 
 cdef extern from "vyre_cuda.h" nogil:
     ctypedef struct vyc_bundle
@@ -34,6 +34,7 @@ cdef extern from "vyre_cuda.h" nogil:
         uint32_t buffer_count
         uint32_t scalar_count
         uint32_t variant_count
+        uint32_t known_count
         const void *program
         uint64_t program_bytes
         uint8_t fingerprint[32]
@@ -52,6 +53,8 @@ cdef extern from "vyre_cuda.h" nogil:
 
     vyc_status vyc_bundle_parameter_get(vyc_bundle *bundle, vyc_bundle_parameter *parameter_out, uint32_t kernel,
                                         uint32_t index)
+
+    vyc_status vyc_bundle_known_get(vyc_bundle *bundle, vyc_known *known_out, uint32_t kernel, uint32_t index)
 
     ctypedef struct vyc_bundle_variant:
         uint32_t struct_size

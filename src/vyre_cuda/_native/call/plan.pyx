@@ -10,8 +10,9 @@ cimport numpy as cnp
 
 from vyre_cuda._native.core.c_api cimport (
     VYC_ARGUMENT_BUFFER, VYC_ARGUMENT_HOST, VYC_ARGUMENT_PINNED, VYC_E_TIMEOUT, VYC_OK, VYC_PREPARED_COOPERATIVE,
-    VYC_PREPARED_MAY_OVERLAP, VYC_PREPARED_PRINTS, vyc_argument, vyc_binding, vyc_call_release, vyc_call_set, vyc_function_info,
-    vyc_label, vyc_parameter, vyc_prepared_create, vyc_prepared_desc, vyc_prepared_function, vyc_prepared_launch,
+    VYC_PREPARED_MAY_OVERLAP, VYC_PREPARED_PRINTS, vyc_argument, vyc_binding, vyc_call_release, vyc_call_set,
+    vyc_function_info, vyc_known, vyc_label, vyc_parameter, vyc_prepared_create, vyc_prepared_desc,
+    vyc_prepared_function, vyc_prepared_launch,
     vyc_prepared_release,
     vyc_prepared_run, vyc_prepared_submit, vyc_run, vyc_status, vyc_ticket, vyc_ticket_release, vyc_ticket_timing,
     vyc_timing,
@@ -48,11 +49,13 @@ cdef class Plan:
         bint prints=False,
         str label=None,
         list labels=None,
+        tuple known=(),
     ) -> None:
         """`parameters`: (kind, index, offset, size) each; `bindings`: (role, flags, element_bytes, sectors) each.
 
         `label` is the kernel's name in messages, by default `entry`; `labels` are those of its arguments, the
-        bindings and then the scalars, as (name in UTF-8, code of the type or 0) each.
+        bindings and then the scalars, as (name in UTF-8, code of the type or 0) each. `known`: (kind, index, code of
+        the type, value, name in UTF-8) of what the code was compiled for.
         """
         cdef vyc_prepared_desc desc
         self.context = module.context
@@ -78,8 +81,9 @@ cdef class Plan:
         cdef vyc_binding *c_bindings = <vyc_binding *>calloc(len(bindings) + 1, sizeof(vyc_binding))
         cdef Py_ssize_t label_count = 0 if labels is None else len(labels)
         cdef vyc_label *c_labels = <vyc_label *>calloc(label_count + 1, sizeof(vyc_label))
+        cdef vyc_known *c_known = <vyc_known *>calloc(len(known) + 1, sizeof(vyc_known))
         try:
-            if c_parameters == NULL or c_bindings == NULL or c_labels == NULL:
+            if c_parameters == NULL or c_bindings == NULL or c_labels == NULL or c_known == NULL:
                 raise MemoryError
             for i in range(len(parameters)):
                 kind, index, offset, size = parameters[i]
@@ -96,6 +100,15 @@ cdef class Plan:
             for i in range(label_count):
                 c_labels[i].name = <bytes>labels[i][0]
                 c_labels[i].type = labels[i][1]
+            for i in range(len(known)):
+                kind, index, type_, value, what = known[i]
+                c_known[i].kind = kind
+                c_known[i].index = index
+                c_known[i].type = type_
+                c_known[i].value = value
+                c_known[i].name = <bytes>what
+            desc.known = c_known
+            desc.known_count = len(known)
             if labels is not None:
                 if label_count != len(bindings) + scalar_count:
                     raise ValueError("each argument needs one label")
@@ -108,6 +121,7 @@ cdef class Plan:
             free(c_parameters)
             free(c_bindings)
             free(c_labels)
+            free(c_known)
         self.binding_count = desc.binding_count
         self.scalar_count = scalar_count
 

@@ -17,6 +17,7 @@ cdef class Recorded:
     cdef object _lock
     cdef bint _skips
     cdef bint _sized
+    cdef tuple _known  # (number, bits) of the scalars that the kernel was compiled for
     cdef bint _fresh
     cdef uint64_t _skipped
     cdef uint32_t _count

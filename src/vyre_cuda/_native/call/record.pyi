@@ -19,5 +19,6 @@ class Recorded:
         iterations: int,
         skips: bool,
         sized: bool,
+        known: tuple[tuple[int, int], ...] = (),
     ) -> None: ...
     def replay(self, *args: Any, out: Any = None, **kwargs: Any) -> Any: ...

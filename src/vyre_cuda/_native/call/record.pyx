@@ -12,11 +12,13 @@ from libc.string cimport memcmp, memcpy, memset
 cimport numpy as cnp
 
 from vyre_cuda._native.core.c_api cimport (
-    VYC_ARGUMENT_PINNED, VYC_OK, vyc_argument, vyc_prepared_run, vyc_run, vyc_status, vyc_ticket,
+    VYC_ARGUMENT_PINNED, VYC_E_INVALID, VYC_OK, vyc_argument, vyc_prepared_check, vyc_prepared_run, vyc_run,
+    vyc_status, vyc_ticket,
 )
 from vyre_cuda._native.core.context cimport load, load_u64, store_u64
 from vyre_cuda._native.memory.memory cimport Pinned, pinned_of
 from vyre_cuda._native.call.plan cimport Plan, finish_run
+from vyre_cuda._native.core.status cimport check
 from vyre_cuda._native.trace.origin cimport origin_of
 
 from vyre_cuda._native.core.status import AssertReport
@@ -78,9 +80,11 @@ cdef class Recorded:
     KEEP = object()
 
     def __init__(self, Plan plan not None, list rows not None, list inputs not None, list outputs not None,
-                 list scalars not None, tuple grid not None, uint32_t iterations, bint skips, bint sized) -> None:
+                 list scalars not None, tuple grid not None, uint32_t iterations, bint skips, bint sized,
+                 tuple known=()) -> None:
         """`rows`: (slot, NumPy type number) of each argument, slot -1 - n for scalar n; `inputs`, `outputs`: a
-        page-locked array or None for each binding; `sized`: sizes or the grid may follow from scalars.
+        page-locked array or None for each binding; `sized`: sizes or the grid may follow from scalars; `known`:
+        (number, bits) of each scalar that the kernel was compiled for. ValueError for arguments that it refuses.
         """
         cdef Py_ssize_t i
         self._plan = plan
@@ -97,6 +101,7 @@ cdef class Recorded:
         self._outputs = outputs
         self._skips = skips
         self._sized = sized
+        self._known = known
         self._count = len(rows)
         written = [i for i in range(len(outputs)) if outputs[i] is not None]
         self._result = written[0] if len(written) == 1 else -1
@@ -116,6 +121,7 @@ cdef class Recorded:
         for i in range(len(inputs)):
             self._contents[i] = new_number()
         self.point()
+        check(vyc_prepared_check(plan._h, &self._run))
 
     def __dealloc__(self):
         free(self._items)
@@ -254,6 +260,9 @@ cdef class Recorded:
         cdef vyc_status status = vyc_prepared_run(self._plan._h, &ticket, &self._run)
         if status == VYC_OK:
             return 0
+        if status == VYC_E_INVALID:
+            for slot, bits in self._known:  # a value that was refused is not kept
+                self._scalars[slot] = bits
         return finish_run(self._plan, status, ticket, &self._run)
 
     cdef object deliver(self, object out):

@@ -248,6 +248,13 @@ cdef extern from "vyre_cuda.h" nogil:
         const char *name
         uint32_t type
 
+    ctypedef struct vyc_known:
+        uint32_t kind
+        uint32_t index
+        uint32_t type
+        uint64_t value
+        const char *name
+
     ctypedef struct vyc_prepared_desc:
         uint32_t struct_size
         uint32_t block[3]
@@ -263,6 +270,8 @@ cdef extern from "vyre_cuda.h" nogil:
         uint64_t tag
         const char *name
         const vyc_label *labels
+        const vyc_known *known
+        uint32_t known_count
 
     vyc_status vyc_prepared_create(vyc_prepared **prepared_out, vyc_module *module, const vyc_prepared_desc *desc)
     void vyc_prepared_release(vyc_prepared *prepared)
@@ -300,6 +309,7 @@ cdef extern from "vyre_cuda.h" nogil:
         uint32_t origin
         const uint64_t *contents
 
+    vyc_status vyc_prepared_check(vyc_prepared *prepared, const vyc_run *run)
     vyc_status vyc_prepared_run(vyc_prepared *prepared, vyc_ticket **ticket_out, const vyc_run *run)
     vyc_status vyc_prepared_submit(vyc_prepared *prepared, vyc_ticket **ticket_out, const vyc_run *run)
     vyc_status vyc_ticket_query(vyc_ticket *ticket)

@@ -17,6 +17,7 @@ from vyre_cuda.codegen.core.lowered import Access, KernelParameter, Lowered, Par
 from vyre_cuda.descriptors.signature import OF_NO_PARAMETER, ROLE_SCALAR, ROLES, STREAMING, cover_of
 from vyre_cuda.errors import BundleError, Error, ProgramError
 from vyre_cuda.ir.call import call as calls
+from vyre_cuda.ir.call.known import Known, known_of, python_values
 from vyre_cuda.ir.core.nodes import extent_names
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import BY_CODE
@@ -36,7 +37,8 @@ _SITE_KINDS: Final[dict[int, SiteKind]] = {1: "assert", 2: "bounds"}
 @dataclass(frozen=True, slots=True)
 class BundledKernel:
     """A kernel in a bundle. `program` has the parameters, sizes, block and work of the program, and its body if
-    `has_source`; `targets` are those it was compiled for, in ascending order, `cubins` those with machine code."""
+    `has_source`; `targets` are those it was compiled for, in ascending order, `cubins` those with machine code, and
+    `specialize` has the values by name that it was compiled for."""
 
     name: str
     program: Program
@@ -45,6 +47,7 @@ class BundledKernel:
     precision: str
     bounds: str
     max_ulp: float | None
+    specialize: Mapping[str, bool | int | float]
     targets: tuple[str, ...]
     cubins: tuple[str, ...]
 
@@ -251,9 +254,18 @@ def _kernel(file: BundleFile, index: int) -> BundledKernel:
         precision=row["precision"],
         bounds=row["bounds"],
         max_ulp=row["max_ulp"],
+        specialize=MappingProxyType(python_values(program, _known(row, program))),
         targets=tuple(f"sm_{variant['sm']}" for variant in variants),
         cubins=tuple(f"sm_{variant['sm']}" for variant in variants if variant["cubin"]),
     )
+
+
+def _known(row: Mapping[str, Any], program: Program) -> tuple[Known, ...]:
+    """The values that a kernel was compiled for."""
+    try:
+        return tuple(known_of(program, name, bits) for name, bits in row["known"])
+    except KeyError as error:
+        raise BundleError(f"kernel {row['name']}: there is no {error} to be known") from None
 
 
 def _check_program(file: BundleFile, index: int, row: Mapping[str, Any], program: Program) -> None:
@@ -306,6 +318,7 @@ def _load(bundle: Bundle, device: Device, name: str) -> Kernel:
         precision=kernel_row.precision,
         bounds=kernel_row.bounds,
         max_ulp=kernel_row.max_ulp,
+        known=_known(bundle._file.kernel(list(bundle.kernels).index(name)), kernel_row.program),
         plan=plan,
         checks=BundledChecks(kernel_row.program, lowered),
     )

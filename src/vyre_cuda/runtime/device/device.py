@@ -6,7 +6,7 @@ import math
 import sys
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
@@ -41,6 +41,8 @@ from vyre_cuda.runtime.waiting.completion_thread import Waiter
 if TYPE_CHECKING:
     from vyre_cuda.codegen.core import target as targets
     from vyre_cuda.codegen.core.target import Target
+    from vyre_cuda.ir.call import known
+    from vyre_cuda.ir.call.known import Known
     from vyre_cuda.runtime.device import support
     from vyre_cuda.runtime.device.support import Support
     from vyre_cuda.runtime.graph import graph as graphs
@@ -52,6 +54,7 @@ else:
     blocks = later("vyre_cuda.runtime.kernel.blocks")
     loaded_kernel = later("vyre_cuda.runtime.kernel.loaded_kernel")
     graphs = later("vyre_cuda.runtime.graph.graph")
+    known = later("vyre_cuda.ir.call.known")
     interop = later("vyre_cuda.runtime.memory.interop")
     shapes = later("vyre_cuda.runtime.memory.shapes")
     support = later("vyre_cuda.runtime.device.support")
@@ -114,6 +117,7 @@ class Device(memory.Allocator, Telemetry):
         bounds: str = "check",
         max_ulp: float | None = None,
         block: int | Literal["auto"] | None = None,
+        specialize: Mapping[str, Any] | None = None,
     ) -> Kernel:
         """Compile the program for this device; the same program and options return the same kernel.
 
@@ -134,6 +138,10 @@ class Device(memory.Allocator, Telemetry):
         block
             Threads per block, all along x, instead of the program's own. "auto", here or in the Builder, lets the
             device choose it, so that as many threads as possible are resident; `kernel.program.block` says what it is.
+        specialize
+            Values that every call will have, such as `{"w": 28, "x.size": 784, "img.shape[0]": 64}`: scalars, numbers
+            of elements, and extents of arrays with several axes. The code is compiled for these values alone. Calls
+            still take all arguments; one with another value is a ValueError. A float is compared by its bits.
 
         Returns
         -------
@@ -144,7 +152,10 @@ class Device(memory.Allocator, Telemetry):
         ------
         ValueError
             `block` is given for a program that depends on its block, because it has shared arrays, barriers, warp
-            operations, or thread_id, block_id, block_dim, grid_dim or lane_id.
+            operations, or thread_id, block_id, block_dim, grid_dim or lane_id. Or `specialize` names what the program
+            does not have, or a size that its declarations contradict.
+        TypeError, OverflowError
+            A value of `specialize` is not of the parameter's type.
         UnsupportedError
             No form of an op is that accurate, or no launch of the kernel could work; it names every limit then.
         """
@@ -152,11 +163,15 @@ class Device(memory.Allocator, Telemetry):
         if found is None:
             raise TypeError(f"compile takes a Program, not a {type(program).__name__} (a Builder needs .build())")
         program = found
+        values: tuple[Known, ...] = ()
+        if specialize is not None:
+            check(program)
+            values = known.known_values(program, specialize)
         if block is not None or program.auto_block:
-            program = self._blocked(program, block, precision, bounds, max_ulp)
+            program = self._blocked(program, block, precision, bounds, max_ulp, values)
         with self._watch.profiled(COMPILE, program.name):
             check(program)
-            return self._kernels.kernel(self, program, precision, bounds, max_ulp)
+            return self._kernels.kernel(self, program, precision, bounds, max_ulp, values)
 
     def warmup(
         self,
@@ -166,6 +181,7 @@ class Device(memory.Allocator, Telemetry):
         bounds: str = "check",
         max_ulp: float | None = None,
         block: int | Literal["auto"] | None = None,
+        specialize: Mapping[str, Any] | None = None,
     ) -> list[Kernel]:
         """Compile programs in parallel; a later `compile` with these options finds them.
 
@@ -173,7 +189,7 @@ class Device(memory.Allocator, Telemetry):
         ----------
         programs
             Programs, or kernel functions without open parameters.
-        precision, bounds, max_ulp, block
+        precision, bounds, max_ulp, block, specialize
             The options of `compile`.
 
         Returns
@@ -186,7 +202,13 @@ class Device(memory.Allocator, Telemetry):
         Error
             Those of `compile`: the first one, after all have ended.
         """
-        options = {"precision": precision, "bounds": bounds, "max_ulp": max_ulp, "block": block}
+        options = {
+            "precision": precision,
+            "bounds": bounds,
+            "max_ulp": max_ulp,
+            "block": block,
+            "specialize": specialize,
+        }
         return warmup.compiled(programs, partial(self.compile, **options))  # type: ignore[arg-type]
 
     def supports(
@@ -200,6 +222,7 @@ class Device(memory.Allocator, Telemetry):
         bounds: str = "check",
         max_ulp: float | None = None,
         block: int | Literal["auto"] | None = None,
+        specialize: Mapping[str, Any] | None = None,
     ) -> Support:
         """Whether this device can, and why not: the checks that would refuse it are asked.
 
@@ -214,7 +237,7 @@ class Device(memory.Allocator, Telemetry):
             The type of the operands of an op, an atomic or a warp operation.
         order, scope
             Those of an atomic.
-        precision, bounds, max_ulp, block
+        precision, bounds, max_ulp, block, specialize
             The options of `compile`.
 
         Returns
@@ -230,17 +253,31 @@ class Device(memory.Allocator, Telemetry):
             An op without a type.
         """
         used = {name: value for name, value in (("order", order), ("scope", scope)) if value is not None}
-        options = {"precision": precision, "bounds": bounds, "max_ulp": max_ulp, "block": block}
+        options = {
+            "precision": precision,
+            "bounds": bounds,
+            "max_ulp": max_ulp,
+            "block": block,
+            "specialize": specialize,
+        }
         return support.support(self, what, type, used, **options)
 
-    def _blocked(self, program: Program, block: Any, precision: str, bounds: str, max_ulp: float | None) -> Program:
+    def _blocked(
+        self,
+        program: Program,
+        block: Any,
+        precision: str,
+        bounds: str,
+        max_ulp: float | None,
+        values: tuple[Known, ...],
+    ) -> Program:
         """The program with a block that is given, or chosen once by this device."""
         check(program)
         if block not in (None, "auto"):
             return blocks.given(program, block, self.properties)
         if self._blocks is None:
             self._blocks = blocks.Blocks(self.context, self.properties, self._kernels.store)
-        return self._blocks.chosen(program, precision, bounds, max_ulp)
+        return self._blocks.chosen(program, precision, bounds, max_ulp, values)
 
     def load(self, image: str | bytes, name: str, *, signature: str) -> ForeignKernel:
         """Load the kernel `name` from PTX text, a cubin or a fat binary from another compiler, such as NVRTC, nvcc or

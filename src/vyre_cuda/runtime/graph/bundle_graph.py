@@ -190,7 +190,9 @@ class _Recorder:
             raise UnsupportedError(
                 f"{kernel.program.name} was loaded from a bundle without its body", capability="source"
             )
-        self._kernels[id(kernel)] = GraphKernel(kernel.program, kernel.precision, kernel.bounds, kernel.max_ulp)
+        self._kernels[id(kernel)] = GraphKernel(
+            kernel.program, kernel.precision, kernel.bounds, kernel.max_ulp, kernel.known
+        )
         values = tuple(
             self._array(step.values[p.name]) if p.is_buffer else self._scalar(step.values[p.name], p.type)
             for p in kernel.program.parameters

@@ -17,6 +17,7 @@ from vyre_cuda.runtime.base.properties import DeviceProperties
 from vyre_cuda.runtime.kernel.kernels import disk_key
 
 if TYPE_CHECKING:
+    from vyre_cuda.ir.call.known import Known
     from vyre_cuda.runtime.kernel import lowering
 else:
     lowering = later("vyre_cuda.runtime.kernel.lowering")
@@ -53,18 +54,19 @@ class Blocks:
         self._store = store
         self._recent: LRU[Program] = LRU(_KEPT)
 
-    def chosen(self, program: Program, precision: str, bounds: str, max_ulp: float | None) -> Program:
+    def chosen(
+        self, program: Program, precision: str, bounds: str, max_ulp: float | None, known: tuple[Known, ...]
+    ) -> Program:
         """The valid program with its block. ValueError: it depends on its block."""
-        key = (program.to_bytes(), precision, bounds, max_ulp)
-        known = self._recent.get(key)
-        if known is not None:
-            return known
+        key = (program.to_bytes(), precision, bounds, max_ulp, known)
+        kept = self._recent.get(key)
+        if kept is not None:
+            return kept
         name = disk_key("block", key, self._properties)
         threads = self._read(name)
         if threads is None:
-            threads = lowering.chosen_block(
-                program, self._context, self._properties, precision=precision, bounds=bounds, max_ulp=max_ulp
-            )
+            options: dict[str, Any] = {"precision": precision, "bounds": bounds, "max_ulp": max_ulp, "known": known}
+            threads = lowering.chosen_block(program, self._context, self._properties, **options)
             if self._store is not None:
                 self._store.write(name, [b"%d" % threads])
         return self._recent.setdefault(key, with_block(program, threads))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from vyre_cuda._native.call import dispatch
@@ -16,7 +17,7 @@ from vyre_cuda._native.call.plan import Arguments, Plan
 from vyre_cuda._native.core.context import refuse_pickle
 from vyre_cuda._native.core.module import Module
 from vyre_cuda._native.core.status import AssertReport
-from vyre_cuda.descriptors.signature import Signature, signature
+from vyre_cuda.descriptors.signature import Signature, known_rows, signature
 from vyre_cuda.errors import Error, Limit, RecordingError, UnsupportedError
 from vyre_cuda.ir.call.call import argument_parameters
 from vyre_cuda.ir.core.nodes import extent_names
@@ -33,6 +34,8 @@ from vyre_cuda.runtime.waiting.pending import Pending
 if TYPE_CHECKING:
     from vyre_cuda.bundles import write as bundles
     from vyre_cuda.codegen.core.lowered import Lowered
+    from vyre_cuda.ir.call import known as known_values
+    from vyre_cuda.ir.call.known import Known
     from vyre_cuda.runtime.device.device import Device
     from vyre_cuda.runtime.kernel import arguments as general
     from vyre_cuda.runtime.kernel import bound, recorded_call
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.kernel.recorded_call import RecordedCall
     from vyre_cuda.runtime.kernel.side_by_side import SideBySide
 else:
+    known_values = later("vyre_cuda.ir.call.known")
     general = later("vyre_cuda.runtime.kernel.arguments")
     bound = later("vyre_cuda.runtime.kernel.bound")
     bundles = later("vyre_cuda.bundles.write")
@@ -115,6 +119,7 @@ class Kernel(Dispatcher):
         precision: str,
         bounds: str,
         max_ulp: float | None,
+        known: tuple[Known, ...] = (),
         image: bytes | None = None,
         plan: Plan | None = None,
         checks: Checks | None = None,
@@ -123,7 +128,7 @@ class Kernel(Dispatcher):
         `checks`, where they were not made from the program, come from a bundle."""
         require(program.name, device.properties, block_limits(device.properties, program.block, lowered.shared_bytes))
         tables = signature(program, lowered)
-        plan = _plan(device, program, lowered, tables, tag, image) if plan is None else plan
+        plan = _plan(device, program, lowered, tables, tag, image, known) if plan is None else plan
         rows = tuple(
             (row.role, row.slot, row.typenum, row.width, row.itemsize, row.size, row.axes, row.extents)
             for row in tables.rows
@@ -138,6 +143,7 @@ class Kernel(Dispatcher):
         self.precision = precision
         self.bounds = bounds
         self.max_ulp = max_ulp
+        self.known = known
         self.checks = Checks(program, lowered) if checks is None else checks
         self.attributes = KernelAttributes(**plan.function_info())
         self.lowered = lowered
@@ -151,6 +157,11 @@ class Kernel(Dispatcher):
     def occupancy(self) -> Occupancy:
         """How its blocks fill a multiprocessor, and which resource they use up first."""
         return occupancy(self.device.properties, self.program.block, self.lowered, self.attributes)
+
+    @property
+    def specialize(self) -> Mapping[str, bool | int | float]:
+        """The values by name that it was compiled for; a call with another one is a ValueError."""
+        return MappingProxyType(known_values.python_values(self.program, self.known) if self.known else {})
 
     def side_by_side(
         self,
@@ -382,6 +393,7 @@ class Kernel(Dispatcher):
             precision=self.precision,
             bounds=self.bounds,
             max_ulp=self.max_ulp,
+            specialize=self.specialize,
             source=source,
             cubins=cubins,
         )
@@ -459,6 +471,7 @@ class Kernel(Dispatcher):
         "add_steps",
         "checks",
         "is_without_body",
+        "known",
         "lowered",
         "plain_arguments",
         "plan",
@@ -485,7 +498,15 @@ def _argument_labels(program: Program) -> list[tuple[bytes, int]]:
     return named + [(name.encode(), program.index.code) for name in extent_names(program.parameters)]
 
 
-def _plan(device: Device, program: Program, lowered: Lowered, tables: Signature, tag: int, image: bytes | None) -> Plan:
+def _plan(
+    device: Device,
+    program: Program,
+    lowered: Lowered,
+    tables: Signature,
+    tag: int,
+    image: bytes | None,
+    known: tuple[Known, ...],
+) -> Plan:
     return Plan(
         Module(device.context, lowered.ptx.encode("ascii") if image is None else image),
         lowered.entry,
@@ -500,4 +521,5 @@ def _plan(device: Device, program: Program, lowered: Lowered, tables: Signature,
         prints=lowered.prints,
         label=_label(program),
         labels=_argument_labels(program),
+        known=known_rows(program, known) if known else (),
     )

@@ -11,7 +11,7 @@ import os
 import warnings
 from contextlib import suppress
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vyre_cuda._native.core.context import STATS, Context
 from vyre_cuda._native.core.module import link
@@ -31,6 +31,7 @@ from vyre_cuda.runtime.kernel.kernel import CompileTimes, Kernel
 
 if TYPE_CHECKING:
     from vyre_cuda.codegen.core.lowered import Lowered
+    from vyre_cuda.ir.call.known import Known
     from vyre_cuda.runtime.base.properties import DeviceProperties
     from vyre_cuda.runtime.device.device import Device
     from vyre_cuda.runtime.kernel import lowering
@@ -39,8 +40,8 @@ else:
 
 _KEPT = 1024
 _BYTES_KEPT = 256 << 20
-# Wire bytes, precision, bounds, max_ulp.
-Key: TypeAlias = tuple[bytes, str, str, float | None]
+# Wire bytes, precision, bounds, max_ulp, known values.
+Key: TypeAlias = "tuple[bytes, str, str, float | None, tuple[Known, ...]]"
 
 
 class Kernels:
@@ -55,9 +56,17 @@ class Kernels:
         self._tags = itertools.count(1)
         self.store = None if races else _store(self._count)
 
-    def kernel(self, device: Device, program: Program, precision: str, bounds: str, max_ulp: float | None) -> Kernel:
+    def kernel(
+        self,
+        device: Device,
+        program: Program,
+        precision: str,
+        bounds: str,
+        max_ulp: float | None,
+        known: tuple[Known, ...],
+    ) -> Kernel:
         """The kernel of a valid program."""
-        key = (program.to_bytes(), precision, bounds, max_ulp)
+        key = (program.to_bytes(), precision, bounds, max_ulp, known)
         kernel = self._known(key)
         return self._flights.run(key, lambda: self._new(device, program, key)) if kernel is None else kernel
 
@@ -124,7 +133,7 @@ class Kernels:
     ) -> tuple[Kernel, tuple[bytes, ...]]:
         """A new kernel and, if linked, the contents of its file."""
         found, passes_ns, lowering_ns = lowering.lowered(
-            program, device.properties, precision=key[1], bounds=key[2], races=self._races, max_ulp=key[3]
+            program, device.properties, precision=key[1], bounds=key[2], races=self._races, max_ulp=key[3], known=key[4]
         )
         self._count("compiles", 1)
         self._count("compile_ns_total", passes_ns + lowering_ns)
@@ -143,7 +152,7 @@ class Kernels:
         except CompileError as error:
             if self._races:
                 raise
-            raise lowering.explained(error, program, precision=key[1], bounds=key[2]) from None
+            raise lowering.explained(error, program, precision=key[1], bounds=key[2], known=key[4]) from None
         return kernel, () if image is None else (stored.encode(found), ptx, image)
 
     def new_tag(self) -> int:
@@ -152,8 +161,9 @@ class Kernels:
 
     def _kernel(self, device: Device, program: Program, key: Key, lowered: Lowered, image: bytes | None) -> Kernel:
         tag = self.new_tag()
-        _, precision, bounds, max_ulp = key
-        kernel = Kernel(device, program, lowered, tag, precision=precision, bounds=bounds, max_ulp=max_ulp, image=image)
+        _, precision, bounds, max_ulp, known = key
+        options: dict[str, Any] = {"precision": precision, "bounds": bounds, "max_ulp": max_ulp, "known": known}
+        kernel = Kernel(device, program, lowered, tag, **options, image=image)
         self.checks.add(tag, kernel.checks)
         return kernel
 
@@ -169,9 +179,10 @@ def _store(count: Count) -> Store | None:
 
 def disk_key(kind: str, key: Key, properties: DeviceProperties) -> str:
     """A key of everything that changes what is stored for a program: its `kernel` or its `block`."""
-    wire, precision, bounds, max_ulp = key
+    wire, precision, bounds, max_ulp, known = key
     words = (
         *(kind, precision, bounds, str(max_ulp), "emulator" if properties.is_emulator else "cuda"),
         *map(str, (*properties.compute_capability, properties.driver_version)),
+        *(f"{each.name}={each.bits}" for each in known),
     )
     return key_of([generator_digest(), wire, *(word.encode() for word in words)])

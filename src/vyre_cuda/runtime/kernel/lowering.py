@@ -18,8 +18,11 @@ from vyre_cuda.runtime.kernel.occupancy import best_block
 
 if TYPE_CHECKING:
     from vyre_cuda._native.core.context import Context
+    from vyre_cuda.ir.call.known import Known
+    from vyre_cuda.passes import specialize
     from vyre_cuda.runtime.kernel import ptx_errors
 else:
+    specialize = later("vyre_cuda.passes.specialize")
     ptx_errors = later("vyre_cuda.runtime.kernel.ptx_errors")
 
 
@@ -31,19 +34,22 @@ def lowered(
     bounds: str,
     max_ulp: float | None,
     races: bool,
+    known: tuple[Known, ...],
 ) -> tuple[Lowered, int, int]:
     """Lower for the newest target of the device and its driver; also returns the nanoseconds of passes and lowering."""
     begin = perf_counter_ns()
     target = target_for(properties.compute_capability, properties.driver_version)
-    body = prepared(program, precision=precision, bounds=bounds, races=races)
+    body = prepared(_specialized(program, known), precision=precision, bounds=bounds, races=races)
     improved = perf_counter_ns()
     found = lower(body, target, precision=precision, bounds=bounds, races=races, max_ulp=max_ulp)
     return found, improved - begin, perf_counter_ns() - improved
 
 
-def explained(error: CompileError, program: Program, *, precision: str, bounds: str) -> CompileError:
+def explained(
+    error: CompileError, program: Program, *, precision: str, bounds: str, known: tuple[Known, ...]
+) -> CompileError:
     """The driver's refusal of what `lowered` made of the program, in terms of its statements."""
-    return ptx_errors.explained(error, prepared(program, precision=precision, bounds=bounds))
+    return ptx_errors.explained(error, prepared(_specialized(program, known), precision=precision, bounds=bounds))
 
 
 def chosen_block(
@@ -54,12 +60,17 @@ def chosen_block(
     precision: str,
     bounds: str,
     max_ulp: float | None,
+    known: tuple[Known, ...],
 ) -> int:
     """The block size with the most resident threads. ValueError: the program depends on its block."""
     fixed = what_fixes_block(program)
     if fixed is not None:
         raise ValueError(f'{program.name}: block="auto" cannot be used with {fixed[0]}, which depends on the block')
     target = target_for(properties.compute_capability, properties.driver_version)
-    body = prepared(program, precision=precision, bounds=bounds)
+    body = prepared(_specialized(program, known), precision=precision, bounds=bounds)
     found = lower(body, target, precision=precision, bounds=bounds, max_ulp=max_ulp, fixed_block=False)
     return best_block(context, found, properties.warp_size)
+
+
+def _specialized(program: Program, known: tuple[Known, ...]) -> Program:
+    return specialize.specialized(program, known) if known else program
