@@ -6,7 +6,7 @@
 /* What pools, bound calls, streams and events count themselves. */
 static void add_others(vyc_context *context, uint64_t *sums) {
   const vyc_memory_stats memory = vyc__memory_read(context);
-  sums[VYC_ROW_kernel_launches] += vyc__call_launches(context);
+  sums[VYC_ROW_kernel_launches] = vyc__kernel_launches(context);
   sums[VYC_ROW_live_bytes] = memory.live_bytes;
   sums[VYC_ROW_idle_bytes] = memory.idle_bytes;
   sums[VYC_ROW_device_pool_hits] = memory.hits;
@@ -32,9 +32,11 @@ static vyc_status check_process(const vyc_context *context) {
 vyc_status vyc_context_stats(vyc_context *context, uint64_t *values_out, uint32_t count) {
   VYC_REQUIRE(context != NULL && (values_out != NULL || count == 0));
   VYC_TRY(check_process(context));
-  uint64_t sums[VYC_ROW_COUNT];
+  uint64_t base[VYC_ROW_COUNT], sums[VYC_ROW_COUNT];
+  vyc__counters_base(&context->counters, base);
   sum(context, sums);
-  vyc__counters_read(&context->counters, sums, values_out, count);
+  for (uint32_t row = 0; row < count; row++)
+    values_out[row] = row < VYC_ROW_COUNT ? sums[row] - base[row] : 0;
   return VYC_OK;
 }
 

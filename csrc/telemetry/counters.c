@@ -83,6 +83,15 @@ vyc_status vyc_stats_row(const char **name_out, const char **help_out, uint32_t 
   return VYC_OK;
 }
 
+uint64_t vyc__counters_total(const vyc_counters *counters, uint32_t row) {
+  uint64_t sum = atomic_load_explicit(&counters->shared->counts[row], memory_order_relaxed);
+  for (uint32_t i = 0; i < VYC_SHARDS; i++) {
+    vyc_shard *shard = atomic_load_explicit(&counters->shards[i], memory_order_acquire);
+    if (shard != NULL) sum += atomic_load_explicit(&shard->counts[row], memory_order_relaxed);
+  }
+  return sum;
+}
+
 static void add_shard(uint64_t *sums, vyc_shard *shard) {
   for (uint32_t row = 0; shard != NULL && row < VYC_ROW_COUNT; row++)
     sums[row] += atomic_load_explicit(&shard->counts[row], memory_order_relaxed);
@@ -97,18 +106,17 @@ void vyc__counters_sum(vyc_counters *counters, uint64_t *sums) {
       atomic_load_explicit(&counters->most_device_ns, memory_order_relaxed);
 }
 
-void vyc__counters_read(vyc_counters *counters, const uint64_t *sums, uint64_t *values_out,
-                        uint32_t count) {
+void vyc__counters_base(vyc_counters *counters, uint64_t *base_out) {
   pthread_mutex_lock(&counters->lock);
-  for (uint32_t row = 0; row < count; row++)
-    values_out[row] = row < VYC_ROW_COUNT ? sums[row] - counters->base[row] : 0;
+  memcpy(base_out, counters->base, sizeof counters->base);
   pthread_mutex_unlock(&counters->lock);
 }
 
 void vyc__counters_reset(vyc_counters *counters, const uint64_t *sums) {
   pthread_mutex_lock(&counters->lock);
   for (uint32_t row = 0; row < VYC_ROW_COUNT; row++)
-    counters->base[row] = rows[row].kind == VYC_STATS_TOTAL ? sums[row] : 0;
+    if (rows[row].kind == VYC_STATS_TOTAL && sums[row] > counters->base[row])
+      counters->base[row] = sums[row];
   pthread_mutex_unlock(&counters->lock);
 }
 

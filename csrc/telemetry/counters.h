@@ -45,12 +45,13 @@ void vyc__count_rows(vyc_counters *counters, const vyc_addend *addends, uint32_t
 /* The times of a run that was measured. */
 void vyc__count_timing(vyc_counters *counters, const vyc_timing *timing);
 
-/* What has been counted, by row. */
+/* What has been counted, by row, or in one row. */
 void vyc__counters_sum(vyc_counters *counters, uint64_t *sums);
-/* The same since the last reset, of `sums`; rows that this library does not know are 0. */
-void vyc__counters_read(vyc_counters *counters, const uint64_t *sums, uint64_t *values_out,
-                        uint32_t count);
-/* Totals begin anew at `sums`. */
+uint64_t vyc__counters_total(const vyc_counters *counters, uint32_t row);
+/* What the totals were at the last reset. Read before the sums from which it is subtracted: a reset
+ * in between would have larger ones. */
+void vyc__counters_base(vyc_counters *counters, uint64_t *base_out);
+/* Totals begin anew at `sums`, unless another reset has found more. */
 void vyc__counters_reset(vyc_counters *counters, const uint64_t *sums);
 /* VYC_STATS_... */
 uint32_t vyc__counter_kind(uint32_t row);

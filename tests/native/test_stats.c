@@ -210,6 +210,81 @@ static void a_closed_context_tells_and_a_forked_one_does_not(void) {
   vyc_context_release(context);
 }
 
+typedef struct reading {
+  vyc_context *context;
+  _Atomic int ended;
+} reading;
+
+static void *reset_again_and_again(void *argument) {
+  reading *r = argument;
+  while (!r->ended) OK(vyc_context_reset_stats(r->context));
+  return NULL;
+}
+
+static void *read_again_and_again(void *argument) {
+  reading *r = argument;
+  for (int i = 0; i < 3000; i++) CHECK(value_of(r->context, "compiles") < UINT64_C(1) << 32);
+  r->ended = 1;
+  return NULL;
+}
+
+static void a_reset_during_a_read_makes_no_count_negative(void) {
+  reading r = {open_context(), 0};
+  pthread_t resetter, reader;
+  const uint32_t row = row_of("compiles");
+  CHECK(pthread_create(&resetter, NULL, reset_again_and_again, &r) == 0);
+  CHECK(pthread_create(&reader, NULL, read_again_and_again, &r) == 0);
+  while (!r.ended) OK(vyc_context_count(r.context, row, 1));
+  CHECK(pthread_join(resetter, NULL) == 0);
+  CHECK(pthread_join(reader, NULL) == 0);
+  vyc_context_release(r.context);
+}
+
+typedef struct calling {
+  vyc_context *context;
+  vyc_prepared *prepared;
+  _Atomic int ended;
+} calling;
+
+static void *make_calls(void *argument) {
+  calling *c = argument;
+  vyc_buffer *in = new_buffer(c->context, BYTES), *out = new_buffer(c->context, BYTES);
+  task *t = malloc(sizeof *t);
+  CHECK(t != NULL);
+  prepare(t, 2.0f);
+  on_buffers(t, in, out);
+  for (int i = 0; i < 300; i++) {
+    vyc_call *call = NULL;
+    OK(vyc_call_create(&call, c->prepared, &t->run));
+    for (int launch = 0; launch < 5; launch++) OK(vyc_call_run(call));
+    vyc_call_release(call);
+  }
+  vyc_buffer_release(in);
+  vyc_buffer_release(out);
+  free(t);
+  c->ended = 1;
+  return NULL;
+}
+
+static void launches_of_a_call_stay_counted_while_it_is_released(void) {
+  vyc_context *context = open_context();
+  vyc_module *module = load_module(context);
+  calling c = {context, scale_prepared(module, COPIED), 0};
+  pthread_t caller;
+  uint64_t before = 0;
+  CHECK(pthread_create(&caller, NULL, make_calls, &c) == 0);
+  while (!c.ended) {
+    const uint64_t launches = value_of(context, "kernel_launches");
+    CHECK(launches >= before);
+    before = launches;
+  }
+  CHECK(pthread_join(caller, NULL) == 0);
+  CHECK(value_of(context, "kernel_launches") == 1500);
+  vyc_prepared_release(c.prepared);
+  vyc_module_release(module);
+  vyc_context_release(context);
+}
+
 static void failed_driver_calls_are_counted(void) {
   vyc_context *context = open_context();
   vyc_buffer *buffer = NULL;
@@ -233,6 +308,8 @@ int main(int argc, char **argv) {
   contents_of_the_same_number_are_copied_once();
   no_thread_loses_a_count();
   threads_beyond_the_shards_lose_no_count();
+  a_reset_during_a_read_makes_no_count_negative();
+  launches_of_a_call_stay_counted_while_it_is_released();
   failed_driver_calls_are_counted();
   check_nothing_lives();
   return 0;
