@@ -78,24 +78,36 @@ static void unlock(const vyc_pinned *pinned) {
   vyc__capture_restore(context->driver, mode);
 }
 
-/* Runs may still use the memory, which is the caller's to free from here on: they are waited for.
- * Runs that have ended and hold it still, because nobody has collected them, find nothing to do. */
-static void await_runs(vyc_pinned *pinned) {
+/* The memory is the caller's once the release returns, so a close that unlocks it is waited for. */
+static void await_close(vyc_context *context) {
+  vyc_pace pace = vyc__pace_begin(vyc__patience(context), 0);
+  if (!atomic_load(&context->closed)) return;
+  while (!atomic_load(&context->gone) && vyc__pace(context, &pace) == VYC_OK) {
+  }
+}
+
+/* Runs hold the memory until somebody collects them, and may still use it: they are waited for,
+ * inside a gate, because a close destroys their streams. */
+static void unlock_early(vyc_pinned *pinned) {
   vyc_context *context = pinned->child.context;
   vyc_scope scope;
-  if (atomic_load(&pinned->child.references) == 1 || atomic_load(&context->gone)) return;
-  if (!vyc__enter_release(context, &scope)) return;
-  vyc__scope_relax(context, &scope);
-  if (vyc__await_end(context)) {
-    unlock(pinned);
-    pinned->bytes = 0;
+  if (vyc__is_forked(context) || atomic_load(&context->gone)) return;
+  vyc__record_keep();
+  if (vyc__enter(context, &scope) != VYC_OK) {
+    await_close(context);
+  } else {
+    if (atomic_load(&pinned->child.references) == 1 || vyc__await_end(context)) {
+      unlock(pinned);
+      pinned->bytes = 0;
+    }
+    vyc__leave(context, &scope);
   }
-  vyc__leave(context, &scope);
+  vyc__record_resume();
 }
 
 void vyc_pinned_release(vyc_pinned *pinned) {
   if (pinned == NULL) return;
-  if (pinned->block == NULL && pinned->bytes != 0) await_runs(pinned);
+  if (pinned->block == NULL && pinned->bytes != 0) unlock_early(pinned);
   vyc__pinned_drop(pinned);
 }
 
