@@ -165,6 +165,14 @@ static CUresult CUDAAPI model_cuGraphUpload(CUgraphExec handle, CUstream where) 
   return CUDA_SUCCESS;
 }
 
+/* Within the device, as cuMemcpyDtoDAsync: what is copied becomes the number of the operation. */
+static void copy_as_kernel(node *n) {
+  if (n->kind != WORK_COPY || !is_device(n->to) || !is_device(n->from)) return;
+  *n = (node){
+      .kind = WORK_KERNEL,
+      .kernel = {.in = n->from, .out = n->to, .value = the_model->hooks.operation(), .count = 1}};
+}
+
 /* Launches of one exec run one after the other, on whatever streams. */
 static CUresult CUDAAPI model_cuGraphLaunch(CUgraphExec handle, CUstream where) {
   SHARED(handle);
@@ -175,6 +183,7 @@ static CUresult CUDAAPI model_cuGraphLaunch(CUgraphExec handle, CUstream where) 
   memcpy(w->nodes, x->nodes, sizeof w->nodes);
   w->behind = x->last != NULL && !x->last->done ? x->last : NULL;
   x->last = w;
+  for (uint32_t i = 0; i < w->node_count; i++) copy_as_kernel(&w->nodes[i]);
   for (uint32_t i = 0; i < w->node_count; i++) kernels += w->nodes[i].kind == WORK_KERNEL;
   for (uint32_t i = 0; i < w->node_count; i++)
     if (w->nodes[i].kind == WORK_KERNEL) kernel_given(&w->nodes[i].kernel, number++, kernels);
@@ -187,7 +196,8 @@ static CUresult CUDAAPI model_cuGraphLaunch(CUgraphExec handle, CUstream where) 
   X(cuGraphAddKernelNode)                                                                          \
   X(cuGraphAddMemcpyNode)                                                                          \
   X(cuGraphAddMemsetNode)                                                                          \
-  X(cuGraphAddBatchMemOpNode) X(cuGraphKernelNodeSetAttribute) X(cuGraphInstantiateWithFlags)      \
+  X(cuGraphAddBatchMemOpNode)                                                                      \
+  X(cuGraphKernelNodeSetAttribute) X(cuGraphInstantiateWithFlags)                                  \
       X(cuGraphExecKernelNodeSetParams) X(cuGraphExecMemcpyNodeSetParams)                          \
           X(cuGraphExecMemsetNodeSetParams) X(cuGraphExecDestroy) X(cuGraphUpload)                 \
               X(cuGraphLaunch)

@@ -39,6 +39,25 @@ static CUresult CUDAAPI model_cuFuncGetAttribute(int *value, CUfunction_attribut
   return CUDA_SUCCESS;
 }
 
+static CUresult CUDAAPI model_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks,
+                                                                          CUfunction function,
+                                                                          int threads,
+                                                                          size_t shared) {
+  (void)function, (void)threads, (void)shared;
+  *blocks = 8;
+  return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI model_cuOccupancyMaxPotentialBlockSize(int *blocks, int *threads,
+                                                               CUfunction function,
+                                                               CUoccupancyB2DSize shared_of,
+                                                               size_t shared, int limit) {
+  (void)function, (void)shared_of, (void)shared, (void)limit;
+  *blocks = 8;
+  *threads = 256;
+  return CUDA_SUCCESS;
+}
+
 static CUresult CUDAAPI model_cuLaunchKernel(CUfunction function, unsigned x, unsigned y,
                                              unsigned z, unsigned bx, unsigned by, unsigned bz,
                                              unsigned shared, CUstream handle, void **parameters,
@@ -54,5 +73,7 @@ static CUresult CUDAAPI model_cuLaunchKernel(CUfunction function, unsigned x, un
 
 #define MODELLED(X)                                                                                \
   X(cuModuleLoadDataEx)                                                                            \
-  X(cuModuleUnload) X(cuModuleGetFunction) X(cuFuncGetAttribute) X(cuLaunchKernel)
+  X(cuModuleUnload)                                                                                \
+  X(cuModuleGetFunction) X(cuFuncGetAttribute) X(cuOccupancyMaxActiveBlocksPerMultiprocessor)      \
+      X(cuOccupancyMaxPotentialBlockSize) X(cuLaunchKernel)
 const model_row model_kernel_rows[] = {MODELLED(MODEL_ROW){NULL, NULL}};

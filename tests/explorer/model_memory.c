@@ -96,6 +96,25 @@ static CUresult CUDAAPI model_cuMemFreeHost(void *address) {
   return give_memory((uint64_t)(uintptr_t)address, true, "cuMemFreeHost");
 }
 
+static CUresult CUDAAPI model_cuMemHostRegister(void *address, size_t bytes, unsigned flags) {
+  (void)flags;
+  SHARED(NULL);
+  add_memory((uint64_t)(uintptr_t)address, bytes, true, false);
+  return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI model_cuMemHostUnregister(void *address) {
+  SHARED(NULL);
+  return give_memory((uint64_t)(uintptr_t)address, true, "cuMemHostUnregister");
+}
+
+static CUresult CUDAAPI model_cuMemHostGetDevicePointer(CUdeviceptr *out, void *address,
+                                                        unsigned flags) {
+  (void)flags;
+  *out = (CUdeviceptr)(uintptr_t)address;
+  return CUDA_SUCCESS;
+}
+
 static CUresult CUDAAPI model_cuPointerGetAttribute(void *data, CUpointer_attribute which,
                                                     CUdeviceptr address) {
   const memory *found = memory_at(address);
@@ -105,7 +124,7 @@ static CUresult CUDAAPI model_cuPointerGetAttribute(void *data, CUpointer_attrib
   return CUDA_SUCCESS;
 }
 
-static bool is_device(uint64_t address) {
+bool is_device(uint64_t address) {
   const memory *found = memory_at(address);
   return found != NULL && !found->pinned;
 }
@@ -163,6 +182,8 @@ static CUresult fill(CUstream handle, uint64_t to, uint64_t value, uint32_t widt
   w->node_count = 1;
   w->nodes[0] =
       (node){.kind = WORK_FILL, .width = width, .to = to, .bytes = count * width, .value = value};
+  w->nodes[0].kernel = (model_kernel){.out = to, .operation = the_model->hooks.operation()};
+  the_model->hooks.given(&w->nodes[0].kernel);
   return given();
 }
 
@@ -184,6 +205,8 @@ static CUresult CUDAAPI model_cuMemsetD32Async(CUdeviceptr to, unsigned value, s
   X(cuMemGetInfo)                                                                                  \
   X(cuMemHostAlloc)                                                                                \
   X(cuMemFreeHost)                                                                                 \
-  X(cuPointerGetAttribute) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync)          \
-      X(cuMemsetD8Async) X(cuMemsetD32Async)
+  X(cuMemHostRegister)                                                                             \
+  X(cuMemHostUnregister) X(cuMemHostGetDevicePointer) X(cuPointerGetAttribute)                     \
+      X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) X(cuMemsetD8Async)            \
+          X(cuMemsetD32Async)
 const model_row model_memory_rows[] = {MODELLED(MODEL_ROW){NULL, NULL}};

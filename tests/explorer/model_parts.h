@@ -103,6 +103,7 @@ static inline void *take(size_t bytes) { return memset(explorer_heap_take(bytes)
 
 /* NULL: no memory of the model's. */
 memory *memory_at(uint64_t address);
+bool is_device(uint64_t address);
 
 /* ---- work (model_work.c) --------------------------------------------------------------------- */
 

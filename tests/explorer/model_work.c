@@ -30,6 +30,7 @@ static void run_node(const work *w, node *n) {
     break;
   case WORK_FILL:
     model_check_memory(n->to, n->bytes, "a fill");
+    if (n->kernel.out != 0) the_model->hooks.writes(&n->kernel);
     for (uint64_t i = 0; i < n->bytes; i += n->width)
       memcpy((void *)(uintptr_t)(n->to + i), &n->value, n->width);
     break;

@@ -11,13 +11,20 @@
   X("launch-reads", launch_that_reads)                                                             \
   X("launch-spare", launch_on_spare)                                                               \
   X("launch-free", launch_and_free)                                                                \
+  X("launch-traced", launch_traced)                                                                \
   X("call", call)                                                                                  \
+  X("call-from", call_from_origin)                                                                 \
   X("call-set-run", call_set_run)                                                                  \
   X("call-set", call_set)                                                                          \
   X("call-made", call_made)                                                                        \
   X("kernel-made", kernel_made)                                                                    \
   X("graph-made", graph_made)                                                                      \
   X("graph-timed", graph_timed)                                                                    \
+  X("graph-steps", graph_of_steps)                                                                 \
+  X("graph-launch", graph_launch)                                                                  \
+  X("graph-change", graph_change)                                                                  \
+  X("graph-update", graph_update)                                                                  \
+  X("graph-info", graph_info)                                                                      \
   X("replay", replay)                                                                              \
   X("replay-scalar", replay_with_scalar)                                                           \
   X("replay-set", replay_set)                                                                      \
@@ -29,12 +36,18 @@
   X("copy-other-out", copy_other_out)                                                              \
   X("copy-own-out", copy_own_out)                                                                  \
   X("copy-within", copy_within)                                                                    \
+  X("fill", fill)                                                                                  \
+  X("upload", upload)                                                                              \
+  X("download", download)                                                                          \
   X("fail", fail)                                                                                  \
   X("fail-wait", fail_and_wait)                                                                    \
   X("fail-made", fail_of_made)                                                                     \
   X("fail-dropped", fail_and_drop_stream)                                                          \
   X("wait-stream", synchronize_stream)                                                             \
   X("wait-all", synchronize)                                                                       \
+  X("wait-stream-short", wait_for_stream_shortly)                                                  \
+  X("wait-all-short", wait_for_all_shortly)                                                        \
+  X("wait-event", wait_for_event)                                                                  \
   X("wait-buffer", synchronize_buffer)                                                             \
   X("fence", fence)                                                                                \
   X("event", order_by_event)                                                                       \
@@ -46,8 +59,13 @@
   X("try-buffer", try_buffer)                                                                      \
   X("export", export_buffer)                                                                       \
   X("host-run", host_run)                                                                          \
+  X("bundled-run", bundled_run)                                                                    \
+  X("kept-run", kept_run)                                                                          \
+  X("copied-run", copied_run)                                                                      \
   X("pinned-run", pinned_run)                                                                      \
+  X("registered-run", registered_run)                                                              \
   X("submit", submit)                                                                              \
+  X("submit-dropped", submit_and_drop)                                                             \
   X("stream-made", make_stream)                                                                    \
   X("stream-dropped", drop_stream)                                                                 \
   X("stream-used-dropped", use_and_drop_stream)                                                    \
@@ -55,6 +73,9 @@
   X("adopt-memory", adopt_memory)                                                                  \
   X("adopt-memory-of-own", adopt_memory_of_own_stream)                                             \
   X("statistics", read_statistics)                                                                 \
+  X("reset-statistics", reset_statistics)                                                          \
+  X("ask", ask)                                                                                    \
+  X("open-other", open_other)                                                                      \
   X("depth", ask_depth)                                                                            \
   X("history", read_history)                                                                       \
   X("close", close_context)

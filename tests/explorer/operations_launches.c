@@ -1,4 +1,4 @@
-/* Launches, bound calls and graphs. */
+/* Launches and bound calls. */
 #include "operations.h"
 #include "scene.h"
 
@@ -47,6 +47,13 @@ void operate_kernel_made(uint32_t thread) {
   scene_leave(number, status);
 }
 
+void operate_launch_traced(uint32_t thread) {
+  scene *s = the_scene();
+  (void)thread;
+  if (!scene_ok(vyc_context_trace(s->context, "a traced launch"), "trace")) return;
+  scene_launch("launch that is traced", s->one, STREAM_ONE, &s->x, &s->hot);
+}
+
 void operate_launch_and_free(uint32_t thread) {
   scene *s = the_scene();
   scene_launch("launch, then free", s->one, STREAM_ONE, &s->x, &s->own[thread]);
@@ -55,15 +62,25 @@ void operate_launch_and_free(uint32_t thread) {
 
 /* ---- bound calls ----------------------------------------------------------------------------- */
 
+static uint32_t enter_call(void) {
+  const scene *s = the_scene();
+  return scene_enter((order_operation){.name = "bound call",
+                                       .stream = STREAM_ONE,
+                                       .reads = scene_set(&s->x),
+                                       .writes = scene_set(&s->hot)},
+                     BY_CALL, 1);
+}
+
 void operate_call(uint32_t thread) {
-  scene *s = the_scene();
   (void)thread;
-  const uint32_t number = scene_enter((order_operation){.name = "bound call",
-                                                        .stream = STREAM_ONE,
-                                                        .reads = scene_set(&s->x),
-                                                        .writes = scene_set(&s->hot)},
-                                      BY_CALL, 1);
-  scene_leave(number, vyc_call_run(s->call));
+  const uint32_t number = enter_call();
+  scene_leave(number, vyc_call_run(the_scene()->call));
+}
+
+void operate_call_from_origin(uint32_t thread) {
+  (void)thread;
+  const uint32_t number = enter_call();
+  scene_leave(number, vyc_call_run_at(the_scene()->call, scene_origin()));
 }
 
 /* Both threads bind arguments of their own: other elements of x. */
@@ -115,84 +132,6 @@ void operate_call_made(uint32_t thread) {
   if (status == VYC_OK) status = vyc_call_run(made);
   vyc_call_release(made);
   scene_leave(number, status);
-}
-
-/* ---- graphs ---------------------------------------------------------------------------------- */
-
-void operate_replay(uint32_t thread) {
-  scene *s = the_scene();
-  (void)thread;
-  const vyc_symbol_value value = {.symbol = s->symbol_out, .buffer = s->hot.handle, .count = 1};
-  const uint32_t number = scene_enter((order_operation){.name = "replay with another array",
-                                                        .stream = STREAM_CALLS,
-                                                        .graph = GRAPH_TWICE,
-                                                        .reads = scene_set(&s->x),
-                                                        .writes = scene_set(&s->hot)},
-                                      BY_GRAPH, 2);
-  scene_leave(number, vyc_replay_launch(s->replay, &value, 1, NULL));
-}
-
-void operate_replay_with_scalar(uint32_t thread) {
-  scene *s = the_scene();
-  (void)thread;
-  const uint32_t number = scene_enter((order_operation){.name = "replay with another scalar",
-                                                        .stream = STREAM_TWO,
-                                                        .graph = GRAPH_TWICE,
-                                                        .reads = scene_set(&s->x),
-                                                        .writes = scene_set(&s->out)},
-                                      BY_GRAPH, 2);
-  const vyc_symbol_value value = {.symbol = s->symbol_a, .bits = number};
-  scene_leave(number, vyc_replay_launch(s->replay, &value, 1, s->two));
-}
-
-void operate_replay_set(uint32_t thread) {
-  scene *s = the_scene();
-  (void)thread;
-  const uint32_t number = scene_enter(
-      (order_operation){.name = "set of a symbol", .stream = ORDER_NOWHERE}, BY_ITSELF, 0);
-  const vyc_symbol_value value = {.symbol = s->symbol_a, .bits = number};
-  s->symbol.writers |= UINT64_C(1) << number;
-  scene_leave(number, vyc_replay_set(s->replay, &value, 1));
-}
-
-/* Released with its launch in flight: x to memory of the thread's, and that to hot. */
-static void make_graph(uint32_t thread, bool is_timed) {
-  scene *s = the_scene();
-  vyc_event *start = NULL, *stop = NULL;
-  const scene_buffer *own = &s->own[thread];
-  vyc_graph *graph = NULL;
-  scene_run first, second;
-  const uint32_t number =
-      scene_enter((order_operation){.name = "a graph made, launched, released",
-                                    .stream = STREAM_TWO,
-                                    .reads = scene_set(&s->x) | scene_set(own),
-                                    .writes = scene_set(own) | scene_set(&s->hot)},
-                  BY_ITSELF, 2);
-  scene_fill_run(&first, NULL, &s->x, 0, own, number);
-  scene_fill_run(&second, NULL, own, 0, &s->hot, number);
-  vyc_status status = vyc_graph_create(&graph, s->context);
-  if (status == VYC_OK) status = vyc_graph_add_launch(graph, NULL, s->prepared, &first.run);
-  if (status == VYC_OK) status = vyc_graph_add_launch(graph, NULL, s->prepared, &second.run);
-  if (status == VYC_OK) status = vyc_graph_finish(graph);
-  if (status == VYC_OK)
-    status = is_timed ? vyc_graph_launch_between(graph, &start, &stop, NULL, 0, s->two, 0)
-                      : vyc_graph_launch(graph, NULL, 0, s->two);
-  vyc_graph_release(graph);
-  vyc_event_release(start);
-  vyc_event_release(stop);
-  scene_leave(number, status);
-}
-
-void operate_graph_made(uint32_t thread) { make_graph(thread, false); }
-void operate_graph_timed(uint32_t thread) { make_graph(thread, true); }
-
-void operate_replay_get(uint32_t thread) {
-  scene *s = the_scene();
-  vyc_symbol_value value;
-  (void)thread;
-  if (!scene_ok(vyc_replay_get(s->replay, &value, s->symbol_x), "value of a symbol")) return;
-  if (value.buffer != s->x.handle) explorer_fail("a symbol stands for another buffer");
-  vyc_buffer_release(value.buffer);
 }
 
 /* ---- failed assertions ----------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* Copies, memory that is taken and given back, and runs on host arrays. */
+/* Copies and fills, and memory that is taken and given back. */
 #include "operations.h"
 #include "scene.h"
 
@@ -45,6 +45,53 @@ void operate_copy_within(uint32_t thread) {
   scene_leave(number, vyc_copy(s->out.handle, 0, s->hot.handle, 0, 8));
 }
 
+/* The upper half of an element is 0 as it was. */
+void operate_fill(uint32_t thread) {
+  scene *s = the_scene();
+  (void)thread;
+  const uint32_t number = scene_enter((order_operation){.name = "fill",
+                                                        .stream = STREAM_CALLS,
+                                                        .flags = ORDER_COPY | ORDER_WAITS_BUFFERS,
+                                                        .writes = scene_set(&s->hot)},
+                                      BY_ITSELF, 0);
+  scene_leave(number, vyc_fill(s->hot.handle, 0, number, 4, 4));
+}
+
+void operate_upload(uint32_t thread) {
+  scene *s = the_scene();
+  (void)thread;
+  const uint32_t number =
+      scene_enter((order_operation){.name = "upload",
+                                    .stream = STREAM_CALLS,
+                                    .flags = ORDER_COPY | ORDER_WAITS_BUFFERS,
+                                    .writes = scene_set(&s->hot) | scene_set(&s->out)},
+                  BY_ITSELF, 0);
+  const uint64_t value = number;
+  const vyc_transfer items[] = {{.buffer = s->hot.handle, .bytes = sizeof value, .data = &value},
+                                {.buffer = s->out.handle, .bytes = sizeof value, .data = &value}};
+  scene_leave(number, vyc_upload(s->context, items, 2));
+}
+
+void operate_download(uint32_t thread) {
+  scene *s = the_scene();
+  (void)thread;
+  const uint32_t number =
+      scene_enter((order_operation){.name = "download",
+                                    .stream = STREAM_CALLS,
+                                    .flags = ORDER_COPY | ORDER_WAITS_BUFFERS | ORDER_BLOCKS,
+                                    .reads = scene_set(&s->hot) | scene_set(&s->out)},
+                  BY_ITSELF, 0);
+  uint64_t hot = UINT64_MAX, out = UINT64_MAX;
+  const vyc_transfer items[] = {{.buffer = s->hot.handle, .bytes = sizeof hot, .result = &hot},
+                                {.buffer = s->out.handle, .bytes = sizeof out, .result = &out}};
+  const vyc_status status = vyc_download(s->context, items, 2);
+  if (status == VYC_OK) {
+    order_check_read(&s->order, number, s->hot.number, hot);
+    order_check_read(&s->order, number, s->out.number, out);
+  }
+  scene_leave(number, status);
+}
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 void operate_free_buffer(uint32_t thread) { scene_buffer_end(&the_scene()->own[thread]); }
@@ -85,73 +132,10 @@ void operate_try_buffer(uint32_t thread) {
     s->order.buffers[own->number].released = 0;
 }
 
-void operate_submit(uint32_t thread) {
-  scene *s = the_scene();
-  (void)thread;
-  uint64_t in = 0, result = UINT64_MAX;
-  scene_run run;
-  vyc_ticket *ticket = NULL;
-  const uint32_t number = scene_enter(
-      (order_operation){.name = "run that is submitted", .stream = ORDER_NOWHERE}, BY_ITSELF, 1);
-  scene_fill_run(&run, NULL, &s->x, 0, &s->out, number);
-  run.arguments[0] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = 1, .data = &in};
-  run.arguments[1] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = 1, .result = &result};
-  vyc_status status = vyc_prepared_submit(s->prepared, &ticket, &run.run);
-  if (status == VYC_OK) status = vyc_ticket_wait(ticket, -1);
-  vyc_ticket_release(ticket);
-  if (status == VYC_OK && result != number)
-    explorer_fail("a run that was submitted (%u) has the result %lu", number,
-                  (unsigned long)result);
-  scene_leave(number, status);
-}
-
-void operate_pinned_run(uint32_t thread) {
-  scene *s = the_scene();
-  vyc_pinned *pinned = NULL;
-  void *data = NULL;
-  scene_run run;
-  (void)thread;
-  if (!scene_ok(vyc_pinned_alloc(&pinned, s->context, 16), "page-locked memory")) return;
-  const uint32_t number =
-      scene_enter((order_operation){.name = "run in page-locked memory", .stream = ORDER_NOWHERE},
-                  BY_ITSELF, 1);
-  if (vyc_pinned_data(pinned, &data) != VYC_OK)
-    explorer_fail("page-locked memory does not say where it is");
-  uint64_t *const cells = data;
-  cells[0] = cells[1] = 0;
-  scene_fill_run(&run, NULL, &s->x, 0, &s->out, number);
-  run.arguments[0] =
-      (vyc_argument){.kind = VYC_ARGUMENT_PINNED, .count = 1, .data = &cells[0], .pinned = pinned};
-  run.arguments[1] = (vyc_argument){
-      .kind = VYC_ARGUMENT_PINNED, .count = 1, .result = &cells[1], .pinned = pinned};
-  const vyc_status status = vyc_prepared_run(s->prepared, NULL, &run.run);
-  if (status == VYC_OK && cells[1] != number)
-    explorer_fail("a run in page-locked memory (%u) has the result %lu", number,
-                  (unsigned long)cells[1]);
-  scene_leave(number, status);
-  vyc_pinned_release(pinned);
-}
-
 void operate_export_buffer(uint32_t thread) {
   scene *s = the_scene();
   scene_buffer *own = &s->own[thread];
   if (!scene_ok(vyc_buffer_export(own->handle), "export")) return;
   vyc_buffer_release(own->handle);
   scene_buffer_end(own);
-}
-
-void operate_host_run(uint32_t thread) {
-  scene *s = the_scene();
-  (void)thread;
-  uint64_t in = 0, result = UINT64_MAX;
-  scene_run run;
-  const uint32_t number = scene_enter(
-      (order_operation){.name = "run with host arrays", .stream = ORDER_NOWHERE}, BY_ITSELF, 1);
-  scene_fill_run(&run, NULL, &s->x, 0, &s->out, number);
-  run.arguments[0] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = 1, .data = &in};
-  run.arguments[1] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = 1, .result = &result};
-  const vyc_status status = vyc_prepared_run(s->prepared, NULL, &run.run);
-  if (status == VYC_OK && result != number)
-    explorer_fail("a run with host arrays (%u) has the result %lu", number, (unsigned long)result);
-  scene_leave(number, status);
 }

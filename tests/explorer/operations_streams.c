@@ -1,4 +1,4 @@
-/* Streams, waits, and what concerns the whole context. */
+/* Streams, events and waits. */
 #include "operations.h"
 #include "scene.h"
 
@@ -47,6 +47,59 @@ static vyc_status wait_fence(void) {
 void operate_fence(uint32_t thread) {
   (void)thread;
   wait_for("wait for a fence", ORDER_NOWHERE, ORDER_WAITS_ALL, wait_fence);
+}
+
+/* A wait that gave up has waited for nothing. */
+static void leave_wait(uint32_t number, vyc_status status) {
+  order_operation *o = &the_scene()->order.list[number];
+  if (status == VYC_NOT_READY) o->flags &= ~(uint32_t)ORDER_BLOCKS;
+  scene_leave(number, status == VYC_NOT_READY ? VYC_OK : status);
+}
+
+void operate_wait_for_stream_shortly(uint32_t thread) {
+  scene *s = the_scene();
+  (void)thread;
+  const uint32_t number = scene_enter((order_operation){.name = "short wait for stream one",
+                                                        .stream = STREAM_ONE,
+                                                        .flags = ORDER_BLOCKS},
+                                      BY_ITSELF, 0);
+  vyc_status status = vyc_stream_query(s->one);
+  if (status == VYC_NOT_READY) status = vyc_stream_synchronize_for(s->one, SCENE_SHORT_NS);
+  leave_wait(number, status);
+}
+
+void operate_wait_for_all_shortly(uint32_t thread) {
+  (void)thread;
+  const uint32_t number = scene_enter((order_operation){.name = "short wait for all",
+                                                        .stream = ORDER_NOWHERE,
+                                                        .flags = ORDER_WAITS_ALL | ORDER_BLOCKS},
+                                      BY_ITSELF, 0);
+  leave_wait(number, vyc_context_synchronize_for(the_scene()->context, SCENE_SHORT_NS));
+}
+
+static vyc_status wait_event(vyc_event *event) {
+  vyc_status status = vyc_event_query(event);
+  if (status == VYC_NOT_READY) status = vyc_event_synchronize_for(event, SCENE_SHORT_NS);
+  if (status == VYC_NOT_READY) status = vyc_event_synchronize(event);
+  return status;
+}
+
+void operate_wait_for_event(uint32_t thread) {
+  scene *s = the_scene();
+  vyc_event *start = NULL, *stop = NULL;
+  float milliseconds = 0;
+  (void)thread;
+  const uint32_t number = scene_enter((order_operation){.name = "wait for an event of stream one",
+                                                        .stream = STREAM_ONE,
+                                                        .flags = ORDER_BLOCKS},
+                                      BY_ITSELF, 0);
+  vyc_status status = vyc_stream_record(s->one, &start);
+  if (status == VYC_OK) status = vyc_stream_record(s->one, &stop);
+  if (status == VYC_OK) status = wait_event(stop);
+  if (status == VYC_OK) status = vyc_event_elapsed(stop, &milliseconds, start);
+  if (start != NULL && vyc_event_try_release(start) != VYC_OK) vyc_event_release(start);
+  vyc_event_release(stop);
+  scene_leave(number, status);
 }
 
 /* ---- streams --------------------------------------------------------------------------------- */
@@ -142,40 +195,4 @@ void operate_adopt_memory(uint32_t thread) {
 
 void operate_adopt_memory_of_own_stream(uint32_t thread) {
   use_memory_of(the_scene()->two, thread);
-}
-
-/* ---- the context ----------------------------------------------------------------------------- */
-
-void operate_read_statistics(uint32_t thread) {
-  scene *s = the_scene();
-  uint64_t rows[8];
-  vyc_memory_stats stats = {.struct_size = sizeof stats};
-  (void)thread;
-  scene_ok(vyc_context_stats(s->context, rows, 8), "statistics");
-  if (scene_ok(vyc_context_memory_stats(s->context, &stats), "statistics of memory") &&
-      stats.live_count > 1000)
-    explorer_fail("%lu pieces of memory are live", (unsigned long)stats.live_count);
-}
-
-void operate_ask_depth(uint32_t thread) {
-  scene *s = the_scene();
-  (void)thread;
-  const vyc_status status = vyc_context_is_behind(s->context, s->one);
-  if (status != VYC_NOT_READY) scene_ok(status, "is it behind");
-}
-
-void operate_read_history(uint32_t thread) {
-  char text[2048];
-  uint32_t count = 0;
-  (void)thread;
-  scene_ok(vyc_context_in_flight(the_scene()->context, text, sizeof text, &count), "in flight");
-}
-
-void operate_close_context(uint32_t thread) {
-  scene *s = the_scene();
-  (void)thread;
-  s->closing = true;
-  const vyc_status status = vyc_context_close(s->context);
-  if (status != VYC_OK) scene_ok(status, "close");
-  s->closed = true;
 }

@@ -8,6 +8,10 @@
 static scene *current_scene;
 scene *the_scene(void) { return current_scene; }
 
+static uint32_t origin;
+void scene_prepare_process(void) { MUST(vyc_origin_add(&origin, "explorer.c:1")); }
+uint32_t scene_origin(void) { return origin; }
+
 /* ---- small parts of operations --------------------------------------------------------------- */
 
 void scene_fill_run(scene_run *run, vyc_stream *stream, const scene_buffer *in, uint64_t in_offset,
@@ -26,6 +30,15 @@ void scene_fill_run(scene_run *run, vyc_stream *stream, const scene_buffer *in, 
                        .timeout_ns = -1};
 }
 
+void scene_fill_changes(scene_changes *changes, uint64_t value) {
+  const scene *s = the_scene();
+  const scene_buffer between = {.handle = s->between};
+  scene_fill_run(&changes->runs[0], NULL, &s->x, 0, &between, value);
+  scene_fill_run(&changes->runs[1], NULL, &between, 0, &s->hot, value);
+  for (uint32_t i = 0; i < 2; i++)
+    changes->list[i] = (vyc_graph_change){.step = i, .run = &changes->runs[i].run};
+}
+
 void scene_launch(const char *name, vyc_stream *stream, uint32_t order_stream,
                   const scene_buffer *in, const scene_buffer *to) {
   scene_run run;
@@ -40,9 +53,6 @@ void scene_launch(const char *name, vyc_stream *stream, uint32_t order_stream,
   scene_leave(number, vyc_prepared_launch(the_scene()->prepared, &run.run));
 }
 
-/* Short enough to end before the device does its work. */
-#define TRY_NS 1000
-
 void scene_copy_in(const scene_buffer *to, bool tries) {
   const uint32_t number = scene_enter((order_operation){.name = "copy in",
                                                         .stream = STREAM_CALLS,
@@ -51,7 +61,7 @@ void scene_copy_in(const scene_buffer *to, bool tries) {
                                       BY_ITSELF, 0);
   const uint64_t value = number;
   vyc_status status = VYC_NOT_READY;
-  if (tries) status = vyc_copy_try_in(to->handle, 0, &value, sizeof value, TRY_NS);
+  if (tries) status = vyc_copy_try_in(to->handle, 0, &value, sizeof value, SCENE_SHORT_NS);
   if (status == VYC_NOT_READY) status = vyc_copy_in(to->handle, 0, &value, sizeof value);
   scene_leave(number, status);
 }
@@ -65,7 +75,7 @@ void scene_copy_out(const scene_buffer *from, bool tries) {
                   BY_ITSELF, 0);
   uint64_t value = UINT64_MAX;
   vyc_status status = VYC_NOT_READY;
-  if (tries) status = vyc_copy_try_out(from->handle, 0, &value, sizeof value, TRY_NS);
+  if (tries) status = vyc_copy_try_out(from->handle, 0, &value, sizeof value, SCENE_SHORT_NS);
   if (status == VYC_NOT_READY) {
     if (value != UINT64_MAX) explorer_fail("a copy that was given up has written");
     status = vyc_copy_out(from->handle, 0, &value, sizeof value);
@@ -123,13 +133,29 @@ static void make_call(scene *s) {
   for (int i = 0; i < 3; i++) MUST(vyc_call_set_run(s->call, &run.run));
 }
 
+static void make_graph(scene *s) {
+  scene_changes changes;
+  MUST(vyc_buffer_alloc(&s->between, s->context, ORDER_BUFFER_BYTES));
+  scene_fill_changes(&changes, 0);
+  MUST(vyc_graph_create(&s->graph, s->context));
+  for (uint32_t i = 0; i < 2; i++)
+    MUST(vyc_graph_add_launch(s->graph, NULL, s->prepared, changes.list[i].run));
+  MUST(vyc_graph_finish(s->graph));
+  for (int i = 0; i < 2; i++) MUST(vyc_graph_launch(s->graph, NULL, 0, s->one));
+}
+
+/* The first thread's input stays where it is. */
 static void warm_host_run(scene *s) {
+  static const uint64_t contents[] = {1, 0};
   uint64_t in = 0, result = 0;
   scene_run run;
   scene_fill_run(&run, NULL, &s->x, 0, &s->out, 0);
   run.arguments[0] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = 1, .data = &in};
   run.arguments[1] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = 1, .result = &result};
   MUST(vyc_prepared_run(s->prepared, NULL, &run.run));
+  in = SCENE_INPUT + 1;
+  run.run.contents = contents;
+  MUST(vyc_prepared_run(s->copying, NULL, &run.run));
 }
 
 /* Near slots are taken, as by so many streams, which nobody uses; or one of them is free again. */
@@ -161,6 +187,25 @@ vyc_status scene_make_asserting(vyc_prepared **prepared_out) {
   return vyc_prepared_create(prepared_out, the_scene()->module, &desc);
 }
 
+static vyc_status make_copying(vyc_prepared **prepared_out) {
+  static const vyc_parameter parameters[] = {{VYC_PARAMETER_POINTER, 0, 0, 8, {0}},
+                                             {VYC_PARAMETER_POINTER, 1, 8, 8, {0}},
+                                             {VYC_PARAMETER_SCALAR, 0, 16, 8, {0}},
+                                             {VYC_PARAMETER_SIZE, 1, 24, 4, {0}}};
+  static const vyc_binding bindings[] = {{VYC_ROLE_IN, 0, 8, 0},
+                                         {VYC_ROLE_OUT, VYC_BINDING_COVERED, 8, 0}};
+  const vyc_prepared_desc desc = {.struct_size = sizeof desc,
+                                  .block = {32, 1, 1},
+                                  .parameter_bytes = 32,
+                                  .parameter_count = 4,
+                                  .binding_count = 2,
+                                  .scalar_count = 1,
+                                  .entry = "copying",
+                                  .parameters = parameters,
+                                  .bindings = bindings};
+  return vyc_prepared_create(prepared_out, the_scene()->module, &desc);
+}
+
 static void make_objects(scene *s, bool is_far) {
   uint32_t graph = 0;
   MUST(vyc_driver_open(&s->driver, "the model"));
@@ -175,6 +220,7 @@ static void make_objects(scene *s, bool is_far) {
   MUST(vyc_bundle_symbol_find(s->bundle, &s->symbol_out, graph, "out"));
   MUST(vyc_module_load(&s->module, NULL, 0, s->context, "model", sizeof "model"));
   MUST(scene_make_asserting(&s->asserting));
+  MUST(make_copying(&s->copying));
   if (is_far) crowd(s->context);
   MUST(vyc_stream_create(&s->one, s->context));
   if (is_far) make_room(s->context);
@@ -241,6 +287,7 @@ void scene_make(void *setting) {
   make_objects(s, (*(uint32_t *)setting & SETTING_FAR) != 0);
   find_rows(s);
   warm_replay(s);
+  make_graph(s);
   for (uint32_t i = 1; i < EXPLORER_THREADS; i++) warm_launch(s->one, &s->x, &s->own[i]);
   warm_launch(NULL, &s->x, &s->hot);
   warm_launch(s->one, &s->x, &s->hot);

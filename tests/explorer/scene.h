@@ -18,7 +18,8 @@ enum { /* order streams; those of a thread follow */
 };
 
 enum { /* order_operation.graph */
-       GRAPH_TWICE = 1
+       GRAPH_TWICE = 1,
+       GRAPH_SHARED = 2
 };
 
 enum binding_of { /* where the arguments of an operation's kernels come from */
@@ -34,6 +35,11 @@ enum { /* a setting of a schedule */
        SETTING_HOT_FIRST = 8u, /* of the buffers that are read: a read waits for streams, too */
        SETTING_FAR = 16u /* streams have far slots, all but the second */
 };
+
+#define SCENE_INPUT UINT64_C(1000) /* inputs of runs are this and more */
+#define SCENE_DROPPED UINT64_C(0xd0b) /* in the place of a result that nobody wants */
+#define SCENE_COUNTED UINT64_C(1000000) /* less is counted */
+#define SCENE_SHORT_NS 1000 /* ends before the device does its work */
 
 typedef struct scene_buffer {
   vyc_buffer *handle;
@@ -51,13 +57,18 @@ typedef struct scene {
   vyc_module *module;
   vyc_prepared *asserting; /* each launch fails, which is told to one wait for it */
   uint64_t failing, told; /* operations that launch such, and those of which a wait said so */
+  vyc_prepared *copying; /* its input is copied to the device, unless it stays there */
+  uint64_t input[ORDER_MOST]; /* that the kernel of an operation must find; 0: any */
+  uint64_t dropped[EXPLORER_THREADS], cells[EXPLORER_THREADS][2]; /* host memory */
+  vyc_graph *graph; /* x to memory of its own, and that to hot */
+  vyc_buffer *between; /* that memory */
   vyc_replay *replay;
   uint32_t symbol_a, symbol_out, symbol_x;
   vyc_stream *one, *two, *spare[EXPLORER_THREADS], *made[EXPLORER_THREADS];
   uint64_t foreign_stream, foreign_memory[EXPLORER_THREADS];
   scene_buffer x, hot, out, own[EXPLORER_THREADS];
   vyc_call *call; /* on stream one: x to hot */
-  order_register bound, symbol;
+  order_register bound, symbol, steps;
   enum binding_of binding[ORDER_MOST];
   uint32_t kernels[ORDER_MOST]; /* that an operation is to launch */
   uint64_t graph_value[ORDER_MOST];
@@ -65,12 +76,17 @@ typedef struct scene {
   uint32_t setting;
   bool closing, closed;
   uint64_t launches, graph_launches; /* given to the driver */
+  uint64_t reset_step; /* when the last reset of the statistics had ended; 0: none */
+  uint64_t launches_since, graph_launches_since; /* of operations that began after it */
   uint32_t launches_row, graph_launches_row;
   uint64_t launches_before, graph_launches_before; /* as the library counts them */
 } scene;
 
 /* The scene of the schedule that runs. */
 scene *the_scene(void);
+/* What belongs to the process, before all scenes. */
+void scene_prepare_process(void);
+uint32_t scene_origin(void);
 /* Runs on thread 0: makes the scene, with SETTING_PENDING and SETTING_FAR or without. */
 void scene_make(void *setting);
 /* Runs on each thread once, which has its number from then on. */
@@ -105,6 +121,12 @@ typedef struct scene_run {
 } scene_run;
 void scene_fill_run(scene_run *run, vyc_stream *stream, const scene_buffer *in, uint64_t in_offset,
                     const scene_buffer *to, uint64_t value);
+/* Both steps of the scene's graph, with another scalar. */
+typedef struct scene_changes {
+  scene_run runs[2];
+  vyc_graph_change list[2];
+} scene_changes;
+void scene_fill_changes(scene_changes *changes, uint64_t value);
 /* `tries`: without a lock and not for long at first. */
 void scene_copy_in(const scene_buffer *to, bool tries);
 void scene_copy_out(const scene_buffer *from, bool tries);

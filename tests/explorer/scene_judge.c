@@ -19,6 +19,9 @@ static void check_executed(const scene *s) {
 static void release_objects(scene *s) {
   vyc_call_release(s->call);
   vyc_replay_release(s->replay);
+  vyc_graph_release(s->graph);
+  vyc_buffer_release(s->between);
+  vyc_prepared_release(s->copying);
   vyc_prepared_release(s->asserting);
   vyc_module_release(s->module);
   vyc_prepared_release(s->prepared);
@@ -65,15 +68,29 @@ static void hand_on(scene *s) {
   for (uint32_t i = 0; i < 3; i++) scene_buffer_end(&next[i]);
 }
 
+/* What began before a reset had ended may be forgotten or not. */
+static bool is_counted(const scene *s, uint64_t counted, uint64_t before, uint64_t given,
+                       uint64_t since_reset) {
+  if (s->reset_step == 0) return counted - before == given;
+  return counted >= since_reset && counted <= given;
+}
+
 static void check_counters(const scene *s) {
   uint64_t launches = 0, graph_launches = 0;
   scene_read_counters(s, &launches, &graph_launches);
-  launches -= s->launches_before;
-  graph_launches -= s->graph_launches_before;
-  if (launches != s->launches || graph_launches != s->graph_launches)
+  if (!is_counted(s, launches, s->launches_before, s->launches, s->launches_since) ||
+      !is_counted(s, graph_launches, s->graph_launches_before, s->graph_launches,
+                  s->graph_launches_since))
     explorer_fail("%lu launches are counted of %lu, and %lu replays of %lu",
                   (unsigned long)launches, (unsigned long)s->launches,
                   (unsigned long)graph_launches, (unsigned long)s->graph_launches);
+}
+
+static void check_dropped(const scene *s) {
+  for (uint32_t i = 1; i < EXPLORER_THREADS; i++)
+    if (s->dropped[i] != 0 && s->dropped[i] != SCENE_DROPPED)
+      explorer_fail("a run that was dropped has written its result, %lu",
+                    (unsigned long)s->dropped[i]);
 }
 
 static void check_memory(const scene *s) {
@@ -98,6 +115,7 @@ void scene_judge(void *unused) {
     if ((s->setting & SETTING_FREE) == 0) look(s);
     check_executed(s);
     check_counters(s);
+    check_dropped(s);
   }
   release_objects(s);
   if (!s->closed) {

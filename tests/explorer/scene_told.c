@@ -80,7 +80,10 @@ static void check_arguments(const scene *s, const model_kernel *kernel, uint64_t
 
 static void graph_kernel_given(scene *s, const model_kernel *kernel) {
   const uint32_t number = kernel->operation;
-  order_check_register(&s->order, &s->symbol, number, kernel->value, "the symbol a");
+  if (s->order.list[number].graph == GRAPH_SHARED)
+    order_check_register(&s->order, &s->steps, number, kernel->value, "the steps");
+  else
+    order_check_register(&s->order, &s->symbol, number, kernel->value, "the symbol a");
   if (kernel->number == 0) s->graph_value[number] = kernel->value;
   if (kernel->value != s->graph_value[number])
     explorer_fail("%s (%u) has two values of one symbol: %lu and %lu", s->order.list[number].name,
@@ -93,8 +96,14 @@ static void on_given(model_kernel *kernel) {
   kernel->in_owner = kernel->in == 0 ? ORDER_BUFFERS : order_owner(&s->order, kernel->in);
   kernel->out_owner = order_owner(&s->order, kernel->out);
   if (kernel->count == 0) return; /* a copy from the host */
-  s->launches += kernel->of_graph == 1;
-  s->graph_launches += kernel->of_graph == 2 && kernel->number == 0;
+  const bool is_launch = kernel->of_graph == 1,
+             is_graph = kernel->of_graph > 1 && kernel->number == 0;
+  s->launches += is_launch;
+  s->graph_launches += is_graph;
+  if (s->reset_step != 0 && s->order.list[number].begin > s->reset_step) {
+    s->launches_since += is_launch;
+    s->graph_launches_since += is_graph;
+  }
   if (number == 0) return; /* of the beginning */
   order_operation *o = &s->order.list[number];
   o->launched++;
@@ -119,6 +128,9 @@ static void on_runs(model_kernel *kernel) {
   const uint64_t found = model_read(kernel->in);
   if (number != 0) {
     s->order.list[number].executed++;
+    if (s->input[number] != 0 && found != s->input[number])
+      explorer_fail("%s (%u) finds the input %lu, not %lu", s->order.list[number].name, number,
+                    (unsigned long)found, (unsigned long)s->input[number]);
     if (kernel->in_owner < ORDER_BUFFERS)
       order_check_read(&s->order, number, kernel->in_owner, found);
     if (s->binding[number] == BY_GRAPH && kernel->number == 1 && found != number)

@@ -54,6 +54,7 @@ static void prepare_snapshot(uint32_t number) {
 }
 
 void prepare_scenes(void) {
+  scene_prepare_process();
   for (uint32_t number = 0; number < SCENES; number++) {
     explorer->heap_used = 0;
     prepare_snapshot(number);

@@ -1,0 +1,169 @@
+/* Graphs: of a bundle, of the scene, and made for one launch. */
+#include "operations.h"
+#include "scene.h"
+
+/* ---- of a bundle ----------------------------------------------------------------------------- */
+
+void operate_replay(uint32_t thread) {
+  scene *s = the_scene();
+  (void)thread;
+  const vyc_symbol_value value = {.symbol = s->symbol_out, .buffer = s->hot.handle, .count = 1};
+  const uint32_t number = scene_enter((order_operation){.name = "replay with another array",
+                                                        .stream = STREAM_CALLS,
+                                                        .graph = GRAPH_TWICE,
+                                                        .reads = scene_set(&s->x),
+                                                        .writes = scene_set(&s->hot)},
+                                      BY_GRAPH, 2);
+  scene_leave(number, vyc_replay_launch(s->replay, &value, 1, NULL));
+}
+
+void operate_replay_with_scalar(uint32_t thread) {
+  scene *s = the_scene();
+  (void)thread;
+  const uint32_t number = scene_enter((order_operation){.name = "replay with another scalar",
+                                                        .stream = STREAM_TWO,
+                                                        .graph = GRAPH_TWICE,
+                                                        .reads = scene_set(&s->x),
+                                                        .writes = scene_set(&s->out)},
+                                      BY_GRAPH, 2);
+  const vyc_symbol_value value = {.symbol = s->symbol_a, .bits = number};
+  scene_leave(number, vyc_replay_launch(s->replay, &value, 1, s->two));
+}
+
+void operate_replay_set(uint32_t thread) {
+  scene *s = the_scene();
+  (void)thread;
+  const uint32_t number = scene_enter(
+      (order_operation){.name = "set of a symbol", .stream = ORDER_NOWHERE}, BY_ITSELF, 0);
+  const vyc_symbol_value value = {.symbol = s->symbol_a, .bits = number};
+  s->symbol.writers |= UINT64_C(1) << number;
+  scene_leave(number, vyc_replay_set(s->replay, &value, 1));
+}
+
+void operate_replay_get(uint32_t thread) {
+  scene *s = the_scene();
+  vyc_symbol_value value;
+  (void)thread;
+  if (!scene_ok(vyc_replay_get(s->replay, &value, s->symbol_x), "value of a symbol")) return;
+  if (value.buffer != s->x.handle) explorer_fail("a symbol stands for another buffer");
+  vyc_buffer_release(value.buffer);
+}
+
+/* ---- of the scene ---------------------------------------------------------------------------- */
+
+static uint32_t enter_graph(const char *name, uint32_t stream) {
+  const scene *s = the_scene();
+  return scene_enter((order_operation){.name = name,
+                                       .stream = stream,
+                                       .graph = GRAPH_SHARED,
+                                       .reads = scene_set(&s->x),
+                                       .writes = scene_set(&s->hot)},
+                     BY_GRAPH, 2);
+}
+
+void operate_graph_launch(uint32_t thread) {
+  (void)thread;
+  const uint32_t number = enter_graph("launch of a graph", STREAM_ONE);
+  scene_leave(number,
+              vyc_graph_launch_at(the_scene()->graph, NULL, 0, the_scene()->one, scene_origin()));
+}
+
+void operate_graph_change(uint32_t thread) {
+  scene_changes changes;
+  (void)thread;
+  const uint32_t number = enter_graph("launch of a graph with changes", STREAM_TWO);
+  scene_fill_changes(&changes, number);
+  scene_leave(number, vyc_graph_launch(the_scene()->graph, changes.list, 2, the_scene()->two));
+}
+
+void operate_graph_update(uint32_t thread) {
+  scene *s = the_scene();
+  scene_changes changes;
+  (void)thread;
+  const uint32_t number = scene_enter(
+      (order_operation){.name = "change of a graph", .stream = ORDER_NOWHERE}, BY_ITSELF, 0);
+  s->steps.writers |= UINT64_C(1) << number;
+  scene_fill_changes(&changes, number);
+  scene_leave(number, vyc_graph_update(s->graph, changes.list, 2));
+}
+
+void operate_graph_info(uint32_t thread) {
+  scene *s = the_scene();
+  vyc_graph_info info = {.struct_size = sizeof info};
+  (void)thread;
+  if (!scene_ok(vyc_graph_info_get(s->graph, &info), "the size of a graph")) return;
+  if (info.step_count != 2 || info.node_count != 2)
+    explorer_fail("a graph has %u steps and %u nodes", info.step_count, info.node_count);
+  for (uint32_t i = 0; i < info.node_count; i++) {
+    vyc_graph_node node = {.struct_size = sizeof node};
+    uint32_t edges[2], count = 0;
+    if (!scene_ok(vyc_graph_node_get(s->graph, &node, &count, edges, 2, i), "a node")) return;
+    if (node.kind != VYC_NODE_KERNEL || node.step != i || count != i)
+      explorer_fail("node %u is step %u, with %u edges", i, node.step, count);
+  }
+}
+
+/* ---- made for one launch --------------------------------------------------------------------- */
+
+/* Released with its launch in flight: x to memory of the thread's, and that to hot. */
+static void make_graph(uint32_t thread, bool is_timed) {
+  scene *s = the_scene();
+  vyc_event *start = NULL, *stop = NULL;
+  const scene_buffer *own = &s->own[thread];
+  vyc_graph *graph = NULL;
+  scene_run first, second;
+  const uint32_t number =
+      scene_enter((order_operation){.name = "a graph made, launched, released",
+                                    .stream = STREAM_TWO,
+                                    .reads = scene_set(&s->x) | scene_set(own),
+                                    .writes = scene_set(own) | scene_set(&s->hot)},
+                  BY_ITSELF, 2);
+  scene_fill_run(&first, NULL, &s->x, 0, own, number);
+  scene_fill_run(&second, NULL, own, 0, &s->hot, number);
+  vyc_status status = vyc_graph_create(&graph, s->context);
+  if (status == VYC_OK) status = vyc_graph_add_launch(graph, NULL, s->prepared, &first.run);
+  if (status == VYC_OK) status = vyc_graph_add_launch(graph, NULL, s->prepared, &second.run);
+  if (status == VYC_OK) status = vyc_graph_finish(graph);
+  if (status == VYC_OK)
+    status = is_timed ? vyc_graph_launch_between(graph, &start, &stop, NULL, 0, s->two, 0)
+                      : vyc_graph_launch(graph, NULL, 0, s->two);
+  vyc_graph_release(graph);
+  vyc_event_release(start);
+  vyc_event_release(stop);
+  scene_leave(number, status);
+}
+
+void operate_graph_made(uint32_t thread) { make_graph(thread, false); }
+void operate_graph_timed(uint32_t thread) { make_graph(thread, true); }
+
+/* A fill, a copy within the device and a repetition: to memory of the thread's, twice to hot. */
+void operate_graph_of_steps(uint32_t thread) {
+  scene *s = the_scene();
+  const scene_buffer *own = &s->own[thread];
+  vyc_graph *graph = NULL;
+  scene_run run;
+  const uint32_t number = scene_enter(
+      (order_operation){.name = "a graph of a fill, a copy and a repetition",
+                        .stream = STREAM_TWO,
+                        .reads = scene_set(own) | scene_set(&s->out),
+                        .writes = scene_set(own) | scene_set(&s->out) | scene_set(&s->hot)},
+      BY_ITSELF, 3);
+  const vyc_graph_transfer fill = {.struct_size = sizeof fill,
+                                   .element_bytes = 4,
+                                   .value = number,
+                                   .bytes = 4,
+                                   .to = own->handle};
+  const vyc_graph_transfer copy = {
+      .struct_size = sizeof copy, .bytes = 8, .to = s->out.handle, .from = own->handle};
+  scene_fill_run(&run, NULL, &s->out, 0, &s->hot, number);
+  vyc_status status = vyc_graph_create(&graph, s->context);
+  if (status == VYC_OK) status = vyc_graph_add_transfer(graph, NULL, &fill);
+  if (status == VYC_OK) status = vyc_graph_add_transfer(graph, NULL, &copy);
+  if (status == VYC_OK) status = vyc_graph_repeat_begin(graph, NULL, 2, NULL, 0, 0);
+  if (status == VYC_OK) status = vyc_graph_add_launch(graph, NULL, s->prepared, &run.run);
+  if (status == VYC_OK) status = vyc_graph_repeat_end(graph);
+  if (status == VYC_OK) status = vyc_graph_finish(graph);
+  if (status == VYC_OK) status = vyc_graph_launch(graph, NULL, 0, s->two);
+  vyc_graph_release(graph);
+  scene_leave(number, status);
+}
