@@ -1,4 +1,4 @@
-"""The programs of tests/native/example.vyre, which holds the format still and is what the native tests load."""
+"""The programs of tests/native/*.vyre, which hold the format still and are what the native tests load."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import vyre_cuda as vc
 
 EXAMPLE = Path(__file__).parents[1] / "native" / "example.vyre"
+EXTENTS = EXAMPLE.with_name("extents.vyre")
 TARGETS = ("sm_80", "sm_90")
 
 
@@ -33,6 +34,32 @@ def checked() -> vc.Program:
     with b.if_(i < x.size):
         b.assert_(x[i] >= least, "too small")
         x[i] = x[i] - least
+    return b.build()
+
+
+def outer() -> vc.Program:
+    """o[i, j, k] = x[i, j] * y[k] for the first n rows; z has one element more than y."""
+    b = vc.Builder("outer", block=(4, 4))
+    x = b.input("x", vc.f32, shape=(None, 4))
+    y = b.input("y", vc.f32)
+    b.input("z", vc.f32, y.size + 1)
+    n = b.scalar("n", vc.i32)
+    o = b.output("o", vc.f32, shape=(n, x.shape[1], y.size))
+    b.work(x.shape[1], x.shape[0])
+    i, j = vc.global_id.y, vc.global_id.x
+    with b.for_(0, y.size) as k:
+        o[i, j, k] = x[i, j] * y[k]
+    return b.build()
+
+
+def spread() -> vc.Program:
+    """The first extent of o is beyond its type where x has 65,536 elements and more."""
+    b = vc.Builder("spread", block=32)
+    x = b.input("x", vc.f32)
+    o = b.output("o", vc.f32, shape=(x.size * 65536, 1))
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < x.size):
+        o[i, 0] = x[i]
     return b.build()
 
 
@@ -71,3 +98,8 @@ def write(path: Path) -> None:
     programs = [vc.Program.from_bytes(program().to_bytes()) for program in (saxpy, checked)]
     with vc.Device("emulator") as device:
         vc.bundle(programs, path, graphs={"held": held(device), "step": step(device)}, targets=TARGETS, cubins=False)
+
+
+def write_extents(path: Path) -> None:
+    programs = [vc.Program.from_bytes(program().to_bytes()) for program in (outer, spread)]
+    vc.bundle(programs, path, targets=TARGETS, cubins=False)

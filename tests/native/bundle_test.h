@@ -1,18 +1,20 @@
-/* What the programs that test bundles share: the bundle beside them.
- *
- * example.vyre is what tests/device/bundle_programs.py writes. */
+/* What the programs that test bundles share: the bundles beside them, which
+ * tests/device/bundle_programs.py writes. */
 #ifndef BUNDLE_TEST_H
 #define BUNDLE_TEST_H
 
 #include "dispatch_test.h"
 
-static const char *example_path(void) {
+/* Until the next call. */
+static const char *path_beside(const char *name) {
   static char path[4096];
   snprintf(path, sizeof path - 64, "%s", __FILE__);
   char *slash = strrchr(path, '/');
-  snprintf(slash == NULL ? path : slash + 1, 64, "example.vyre");
+  snprintf(slash == NULL ? path : slash + 1, 64, "%s", name);
   return path;
 }
+
+static const char *example_path(void) { return path_beside("example.vyre"); }
 
 UNUSED static vyc_bundle *open_example(void) {
   vyc_bundle *bundle = NULL;

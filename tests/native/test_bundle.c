@@ -103,6 +103,110 @@ static void sizes_and_grids_are_worked_out(void) {
   vyc_bundle_release(bundle);
 }
 
+/* ---- extents --------------------------------------------------------------------------------- */
+
+static vyc_bundle *open_extents(uint32_t *kernel_out, const char *name) {
+  vyc_bundle *bundle = NULL;
+  OK(vyc_bundle_open(&bundle, path_beside("extents.vyre"), NULL, 0));
+  OK(vyc_bundle_kernel_find(bundle, kernel_out, name));
+  return bundle;
+}
+
+/* outer: x of (:, 4), y, z of size(y) + 1, o of (n, x.1, size(y)), and the scalar n; the extents
+ * x.0, x.1, o.0, o.1 and o.2 are further scalars, of which the call gives x.0. */
+enum { Y = 1, O = 3, SLOT_N = 0, SLOT_X0 = 1, OUTER_SCALARS = 6, OUTER_BUFFERS = 4 };
+
+static void extents_follow_from_the_other_arguments(void) {
+  uint32_t index = 0, grid[3];
+  vyc_bundle *bundle = open_extents(&index, "outer");
+  uint64_t counts[OUTER_BUFFERS] = {12, 2, 3, 99};
+  uint64_t scalars[OUTER_SCALARS] = {2, 3, 77, 77, 77, 77};
+  const uint64_t expected[OUTER_SCALARS] = {2, 3, 4, 2, 4, 2};
+  OK(vyc_bundle_extents(bundle, scalars, index, counts));
+  CHECK(memcmp(scalars, expected, sizeof expected) == 0);
+  CHECK(counts[O] == 99);
+  OK(vyc_bundle_shape(bundle, counts, grid, index, scalars));
+  CHECK(counts[O] == 16 && grid[0] == 1 && grid[1] == 1 && grid[2] == 1);
+
+  scalars[SLOT_N] = scalars[SLOT_X0] = counts[0] = 0;
+  counts[Y] = 5;
+  counts[2] = 6;
+  const uint64_t none[OUTER_SCALARS] = {0, 0, 4, 0, 4, 5};
+  OK(vyc_bundle_extents(bundle, scalars, index, counts));
+  CHECK(memcmp(scalars, none, sizeof none) == 0);
+  OK(vyc_bundle_shape(bundle, counts, grid, index, scalars));
+  CHECK(counts[O] == 0 && grid[0] == 0);
+  vyc_bundle_release(bundle);
+}
+
+static void sized_extents_are_those_that_follow(void) {
+  static const struct {
+    const char *name;
+    uint32_t is_sized;
+  } expected[] = {{"n", 0}, {"x.0", 0}, {"x.1", 1}, {"o.0", 1}, {"o.1", 1}, {"o.2", 1}};
+  uint32_t index = 0, scalars = 0;
+  vyc_bundle *bundle = open_extents(&index, "outer");
+  vyc_bundle_kernel kernel = {.struct_size = sizeof kernel};
+  OK(vyc_bundle_kernel_get(bundle, &kernel, index));
+  CHECK(kernel.buffer_count == OUTER_BUFFERS && kernel.scalar_count == OUTER_SCALARS);
+  for (uint32_t i = 0; i < kernel.parameter_count; i++) {
+    vyc_bundle_parameter p = {.struct_size = sizeof p};
+    OK(vyc_bundle_parameter_get(bundle, &p, index, i));
+    if (p.role != VYC_ROLE_SCALAR) continue;
+    CHECK(p.slot == scalars && strcmp(p.name, expected[scalars].name) == 0);
+    CHECK(p.is_sized == expected[scalars].is_sized);
+    scalars++;
+  }
+  CHECK(scalars == OUTER_SCALARS);
+  vyc_bundle_release(bundle);
+}
+
+static int is_refused_for(vyc_status status, const char *text) {
+  vyc_error error = {.struct_size = sizeof error};
+  vyc_last_error(&error);
+  return status == VYC_E_INVALID && strstr(error.message, text) != NULL;
+}
+
+static void extents_that_are_no_sizes_are_refused(void) {
+  uint32_t index = 0;
+  vyc_bundle *bundle = open_extents(&index, "outer");
+  const uint64_t counts[OUTER_BUFFERS] = {12, 2, 3, 0};
+  uint64_t scalars[OUTER_SCALARS] = {UINT32_MAX, 3, 0, 0, 0, 0};
+  CHECK(is_refused_for(vyc_bundle_extents(bundle, scalars, index, counts),
+                       "extent o.0 is negative or out of range of its type: -1"));
+  vyc_bundle_release(bundle);
+
+  bundle = open_extents(&index, "spread");
+  const uint64_t most[2] = {65535, 0}, more[2] = {65536, 0};
+  OK(vyc_bundle_extents(bundle, scalars, index, most));
+  CHECK(scalars[0] == UINT64_C(65535) * 65536 && scalars[1] == 1);
+  CHECK(is_refused_for(vyc_bundle_extents(bundle, scalars, index, more), "extent o.0 is "));
+  vyc_bundle_release(bundle);
+}
+
+static void extents_of_nothing_are_refused(void) {
+  uint32_t index = 0;
+  vyc_bundle *bundle = open_extents(&index, "outer");
+  const uint64_t counts[OUTER_BUFFERS] = {12, 2, 3, 0};
+  uint64_t scalars[OUTER_SCALARS] = {2, 3};
+  CHECK(vyc_bundle_extents(NULL, scalars, index, counts) == VYC_E_INVALID);
+  CHECK(vyc_bundle_extents(bundle, NULL, index, counts) == VYC_E_INVALID);
+  CHECK(vyc_bundle_extents(bundle, scalars, index, NULL) == VYC_E_INVALID);
+  CHECK(vyc_bundle_extents(bundle, scalars, 2, counts) == VYC_E_INVALID);
+  vyc_bundle_release(bundle);
+}
+
+static void a_kernel_without_extents_keeps_its_scalars(void) {
+  vyc_bundle *bundle = open_example();
+  uint32_t index = 0;
+  uint64_t a = 42;
+  const uint64_t counts[3] = {1000, 1000, 0};
+  OK(vyc_bundle_kernel_find(bundle, &index, "saxpy"));
+  OK(vyc_bundle_extents(bundle, &a, index, counts));
+  CHECK(a == 42);
+  vyc_bundle_release(bundle);
+}
+
 /* ---- running --------------------------------------------------------------------------------- */
 
 typedef struct saxpy_call {
@@ -271,6 +375,11 @@ int main(int argc, char **argv) {
   newer_formats_are_refused_by_name();
   parameters_and_variants_are_told();
   sizes_and_grids_are_worked_out();
+  extents_follow_from_the_other_arguments();
+  sized_extents_are_those_that_follow();
+  extents_that_are_no_sizes_are_refused();
+  extents_of_nothing_are_refused();
+  a_kernel_without_extents_keeps_its_scalars();
   host_arrays_are_dispatched_by_name();
   buffers_are_launched_bound_and_recorded();
   a_grid_beyond_the_ids_is_refused();

@@ -31,15 +31,20 @@ class Shape:
 def shape(program: Program) -> Shape:
     """The shape. UnsupportedError if a size or the work uses an op that only the interpreter evaluates."""
     numbers = {p.name: i for i, p in enumerate(program.parameters)}
-    pending = {p.name: p for p in program.parameters if p.kind == "out" and p.size is not None}
+    pending = {p.name: p for p in program.parameters if p.declared}
     sizes: list[tuple[int, tuple[Step, ...]]] = []
     while pending:
-        ready = next(name for name, p in pending.items() if not _named(p.declared) & pending.keys())
-        sizes += _declared(program, numbers, pending.pop(ready))
-    for parameter in program.parameters:
-        if parameter.kind != "out" or parameter.size is None:
-            sizes += _declared(program, numbers, parameter)
+        sizes += _declared(program, numbers, pending.pop(_ready(pending)))
     return Shape(tuple(sizes), _work(program))
+
+
+def _ready(pending: Mapping[str, Parameter]) -> str:
+    """A buffer whose declaration needs no pending one. In a circle, an out: a call brings the sizes of the others."""
+    for name, parameter in pending.items():
+        if not _named(parameter.declared) & (pending.keys() - {name}):
+            return name
+    outs = {name: p for name, p in pending.items() if p.kind == "out"}
+    return next((name for name, p in outs.items() if not _named(p.declared) & outs.keys()), next(iter(pending)))
 
 
 def _declared(

@@ -6,6 +6,7 @@ import contextlib
 import os
 import struct
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,7 @@ from vyre_cuda.ir.call.geometry import host_size, launch_geometry
 from vyre_cuda.passes.pipeline import optimize
 from vyre_cuda.testing.emulator import Emulator
 
-from ..bundle_programs import EXAMPLE, TARGETS, checked, saxpy, write
+from ..bundle_programs import EXAMPLE, EXTENTS, TARGETS, checked, saxpy, write, write_extents
 from ..programs import rotate_in_place
 
 PROGRAMS = sorted((Path(__file__).parents[2] / "golden" / "programs").glob("*.vir"))
@@ -78,12 +79,15 @@ def test_equal_programs_give_equal_bytes_whatever_their_order(path: Path) -> Non
 
 
 @pytest.mark.emulator
-def test_the_example_bundle_is_written_as_it_was(path: Path, request: pytest.FixtureRequest) -> None:
-    write(path)
+@pytest.mark.parametrize("make, golden", [(write, EXAMPLE), (write_extents, EXTENTS)], ids=["example", "extents"])
+def test_the_bundles_of_native_tests_are_written_as_they_were(
+    path: Path, make: Callable[[Path], None], golden: Path, request: pytest.FixtureRequest
+) -> None:
+    make(path)
     if request.config.getoption("--update-golden"):
-        EXAMPLE.write_bytes(path.read_bytes())
+        golden.write_bytes(path.read_bytes())
 
-    assert path.read_bytes() == EXAMPLE.read_bytes()
+    assert path.read_bytes() == golden.read_bytes()
 
 
 def test_a_bundle_without_source_keeps_the_signature(path: Path) -> None:
