@@ -11,16 +11,16 @@
 #define VYC_LIKELY(x) __builtin_expect(!!(x), 1)
 #define VYC_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* Return early with whatever went wrong; for functions with nothing to undo. */
+/* Return a failure at once; for functions that have nothing to undo. */
 #define VYC_TRY(expression)                                                                        \
   do {                                                                                             \
     const vyc_status vyc_try_status = (expression);                                                \
     if (VYC_UNLIKELY(vyc_try_status != VYC_OK)) return vyc_try_status;                             \
   } while (0)
 
-/* A contract of the caller: VYC_E_INVALID with the text of the condition. */
+/* A requirement on the caller; otherwise VYC_E_INVALID with the text of the condition. */
 #define VYC_REQUIRE(condition) VYC_REQUIRE_IN(__func__, condition)
-/* The same in what public functions share, which callers know by another name. */
+/* The same in code that public functions share, with the name that callers know. */
 #define VYC_REQUIRE_IN(operation, condition)                                                       \
   do {                                                                                             \
     if (VYC_UNLIKELY(!(condition)))                                                                \
@@ -44,7 +44,8 @@ __attribute__((cold)) vyc_status vyc__fail_assert(uint64_t report, uint64_t inde
 /* Add to the record which launches had not ended. */
 void vyc__fail_launches(const char *launches);
 
-/* Fill a caller's struct that may be older, hence shorter, than ours; struct_size stays. */
+/* Fill the caller's struct, which may be of an older version and shorter; struct_size is unchanged.
+ */
 static inline void vyc__struct_out(void *to, const void *from, size_t from_bytes) {
   uint32_t room;
   memcpy(&room, to, sizeof room);
@@ -52,15 +53,15 @@ static inline void vyc__struct_out(void *to, const void *from, size_t from_bytes
   memcpy((char *)to + sizeof room, (const char *)from + sizeof room, bytes - sizeof room);
 }
 
-/* Until vyc__record_resume what fails is not written down, so that cleaning up does not hide the
- * first failure; nests. For code that nobody in it asks for its record. */
+/* Until vyc__record_resume, failures are not recorded, so that cleaning up does not hide the first
+ * one. Calls nest. Not for code that reads the record. */
 void vyc__record_keep(void);
 void vyc__record_resume(void);
-/* Around a function of the host's, which may call this library: its failures are written down. */
+/* Around a function of the host, which may call this library: its failures are recorded. */
 uint32_t vyc__record_open(void);
 void vyc__record_shut(uint32_t keepers);
-/* Copy the record out and back in, where a failure in between may be the one to tell. A record
- * takes much room on a stack: not in a function whose callees go deep. */
+/* Save and restore the record, where a failure in between may be the one to report. A record needs
+ * much of the stack, so not in functions with deep callees. */
 void vyc__error_save(vyc_error *error_out);
 void vyc__error_restore(const vyc_error *error);
 

@@ -1,4 +1,4 @@
-/* The pace of every wait: looks one after the other at first, then with growing sleeps between. */
+/* The pace of every wait: first continuous checks, then checks with growing sleeps in between. */
 #define _POSIX_C_SOURCE 200809L
 #include <sched.h>
 
@@ -17,8 +17,8 @@ int64_t vyc__pace_left(const vyc_pace *pace) {
   return waited < (uint64_t)pace->timeout_ns ? pace->timeout_ns - (int64_t)waited : 0;
 }
 
-/* A 64th of the time waited so far: what a sleep adds to a wait stays small beside it. The last one
- * ends with the time that is allowed. */
+/* A 64th of the time waited so far, so that a sleep adds little to a wait. The last one ends at the
+ * time limit. */
 static void sleep_between(const vyc_pace *pace) {
   uint64_t pause_us = pace->waited_ns / 64000;
   if (pause_us < VYC_SLEEP_MIN_US) pause_us = VYC_SLEEP_MIN_US;

@@ -45,14 +45,14 @@ static bool detach(vyc_child *child) {
   return last;
 }
 
-/* Caller holds children_lock, and nobody else knows the child. */
+/* The caller holds children_lock, and no other thread can reach the child. */
 static void list_leaked(vyc_context *context, vyc_child *child) {
   child->next = context->leaked;
   context->leaked = child;
 }
 
-/* False: this was not the last reference. A child that has leaked may be gone as soon as the
- * release is over. */
+/* False: this was not the last reference. A leaked child may be freed as soon as the release is
+ * over. */
 static bool destroy_last(vyc_child *child, bool *leaked_out) {
   vyc_context *context = child->context;
   if (vyc__is_forked(context))
@@ -101,7 +101,7 @@ static vyc_child *hold_children(vyc_context *context) {
   vyc_child *first = NULL, **link = &first;
   pthread_mutex_lock(&context->children_lock);
   for (vyc_child *child = context->children; child != NULL; child = child->next) {
-    vyc__child_retain(child); /* not 0: the last reference goes under this lock */
+    vyc__child_retain(child); /* never 0: the last reference is dropped under this lock */
     *link = child;
     link = &child->closing;
   }
@@ -131,7 +131,7 @@ static void reap(vyc_context *context) {
 
 void vyc__children_close(vyc_context *context) {
   vyc_child *held = hold_children(context);
-  /* Who began a release before may be at work on streams; from now on nobody else destroys. */
+  /* Releases that have started may still use streams; from now on nobody else destroys anything. */
   while (is_releasing(context)) vyc__sleep_us(20);
   for (vyc_child *child = held; child != NULL; child = child->closing) destroy_once(child);
   while (held != NULL) {

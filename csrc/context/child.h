@@ -1,4 +1,4 @@
-/* What a context closes: its children, and how captured graphs of others hold one. */
+/* What a context closes: its children, and how graphs that others have captured hold one. */
 #ifndef VYC_CHILD_H
 #define VYC_CHILD_H
 
@@ -6,39 +6,40 @@
 
 typedef struct vyc_child vyc_child;
 
-/* What the children of one kind do. */
+/* The functions of one kind of children. */
 typedef struct vyc_child_kind {
-  void (*destroy)(vyc_child *child); /* gives the driver's resources back */
+  void (*destroy)(vyc_child *child); /* returns the driver's resources */
   void (*finish)(vyc_child *child);  /* frees the memory; NULL: free() */
-  /* Some thread is launching it without having entered the context; NULL: nobody does. */
+  /* A thread is launching it without having entered the context; NULL: this never happens. */
   bool (*is_claimed)(const vyc_child *child);
-  /* Destroy and free one that has leaked, now that nothing is in flight; NULL: none does. */
+  /* Destroy and free a leaked one, now that nothing is in flight; NULL: children of this kind never
+   * leak. */
   void (*reap)(vyc_child *child);
 } vyc_child_kind;
 
-/* What a context closes: the first member of every object that holds something of the driver. */
+/* The first member of every object that holds resources of the driver; a context closes it. */
 struct vyc_child {
   struct vyc_child *next, *previous;
   struct vyc_child *closing; /* list of a close in progress */
   const vyc_child_kind *kind;
-  _Atomic bool destroyed; /* destroy has run or runs; it runs once */
-  bool has_leaked; /* says destroy: work that had not ended uses it, and a close reaps it */
+  _Atomic bool destroyed; /* destroy has run or is running; it runs once */
+  bool has_leaked; /* set by destroy: unfinished work uses the child, and a close reaps it */
   bool is_warm; /* destroy makes no driver call that a capture forbids, or relaxes for it */
-  /* From here on what launches look at. */
+  /* The fields from here on are read by launches. */
   vyc_context *context;
   _Atomic uint32_t references;
 };
 
 /* ---- child.c ---- */
 
-/* The caller is inside the context. */
+/* The caller has entered the context. */
 void vyc__child_add(vyc_child *child, vyc_context *context, const vyc_child_kind *kind);
 /* Drop one reference; the last one destroys and frees. */
 void vyc__child_release(vyc_child *child);
 static inline void vyc__child_retain(vyc_child *child) {
   atomic_fetch_add_explicit(&child->references, 1, memory_order_relaxed);
 }
-/* Drop a reference that is not the last. False: it is the last, and still the caller's. */
+/* Drop a reference that is not the last. False: it is the last one, and the caller still has it. */
 static inline bool vyc__child_drop_shared(vyc_child *child) {
   uint32_t references = atomic_load_explicit(&child->references, memory_order_acquire);
   while (VYC_UNLIKELY(references > 1))
@@ -47,10 +48,11 @@ static inline bool vyc__child_drop_shared(vyc_child *child) {
       return true;
   return false;
 }
-/* Nobody holds the child: its memory stays in reach of the context, as what leaks on purpose. */
+/* Nobody holds the child any more: the context keeps its memory reachable, because it leaks on
+ * purpose. */
 void vyc__child_leak(vyc_child *child);
-/* Destroy what every child holds of the driver, newest first, and what has leaked. Nobody is inside
- * the context. */
+/* Destroy the driver's resources of every child, newest first, and what has leaked. No thread is
+ * inside the context. */
 void vyc__children_close(vyc_context *context);
 /* Some child is claimed. */
 bool vyc__children_are_claimed(vyc_context *context);
@@ -59,17 +61,16 @@ bool vyc__children_are_claimed(vyc_context *context);
 
 typedef struct vyc_hold vyc_hold;
 
-/* Have a graph that is captured, and all that is made of it, hold the child. False: the driver
- * cannot. */
+/* Make a graph that is being captured, and everything made from it, hold the child. False: the
+ * driver does not support this. */
 bool vyc__hold_give(vyc_hold **hold_out, vyc_child *child, CUgraph into);
-/* In a close: the child is no longer held, whatever graphs there are. The caller holds it. NULL is
- * allowed, as below. */
+/* During a close: graphs no longer hold the child; the caller does. NULL is allowed, as below. */
 void vyc__hold_take_back(vyc_hold *hold);
-/* The memory of the child is about to be freed. */
+/* To be called before the memory of the child is freed. */
 void vyc__hold_forget(vyc_hold *hold);
-/* Release what nothing can launch any more: of a context, or with NULL of all. False: there was
- * none. For a caller that has claimed nothing and is not inside a context, because owners of
- * adopted memory are told. The error record stays as it was. */
+/* Release what can no longer be launched, of a context or (NULL) of all contexts. False: there was
+ * nothing. The caller must have claimed nothing and must not be inside a context, because this
+ * calls owners of adopted memory. The error record is unchanged. */
 bool vyc__holds_reap(const vyc_context *context);
 
 #endif

@@ -27,13 +27,13 @@ static bool is_sticky(CUresult result) {
   }
 }
 
-#define FIRST_BYTES 400 /* of the newest launch in a message, which has a sentence after it */
+#define FIRST_BYTES 400 /* of the newest launch in a message, before the next sentence */
 
 static int least(int a, int b) { return a < b ? a : b; }
 
 static vyc_status fail_lost(vyc_context *context) {
   const char *operation = atomic_load_explicit(&context->lost_operation, memory_order_relaxed);
-  if (operation == NULL) operation = "a driver call"; /* the thread that saw it is noting it */
+  if (operation == NULL) operation = "a driver call"; /* another thread is still recording it */
   const int result = atomic_load_explicit(&context->lost_result, memory_order_relaxed);
   const char *name = vyc__driver_result_name(context->driver, (CUresult)result);
   char launches[sizeof((vyc_error *)NULL)->launches];
@@ -68,7 +68,7 @@ vyc_status vyc__fail_destroyed(const vyc_context *context) {
                    context->host.owns_context ? "its owner" : "somebody else");
 }
 
-/* A destroyed context answers with either; so may one that lives, when a call is at fault. */
+/* Calls on a destroyed context return one of these; so may wrong calls on an existing one. */
 static bool may_be_destroyed(CUresult result) {
   return result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_INVALID_CONTEXT;
 }
@@ -177,8 +177,9 @@ bool vyc__enter_release(vyc_context *context, vyc_scope *scope) {
   bool known = driver->cuCtxGetCurrent(&scope->saved) == CUDA_SUCCESS;
   if (VYC_UNLIKELY(!known)) known = driver->cuCtxGetCurrent(&scope->saved) == CUDA_SUCCESS;
   if (known && scope->saved == context->handle) return true;
-  /* A lost driver refuses to switch; releases are still attempted. What nobody can tell, an outer
-   * scope of this thread may need: then ours stays current. */
+  /* After a device is lost, the driver refuses to switch; releases are attempted anyway. If the
+   * current context cannot be determined, ours stays current, because an outer scope of this thread
+   * may need it. */
   bool switched = driver->cuCtxSetCurrent(context->handle) == CUDA_SUCCESS;
   if (VYC_UNLIKELY(!switched)) switched = driver->cuCtxSetCurrent(context->handle) == CUDA_SUCCESS;
   scope->changed = known && switched;
@@ -186,14 +187,14 @@ bool vyc__enter_release(vyc_context *context, vyc_scope *scope) {
 }
 
 void vyc__leave(const vyc_context *context, const vyc_scope *scope) {
-  /* As vyc__capture_restore, with nothing kept over the call that is at hand after it. */
+  /* Like vyc__capture_restore, but no register is saved across a call. */
   CUstreamCaptureMode found = scope->mode;
   if (VYC_LIKELY(found != CU_STREAM_CAPTURE_MODE_RELAXED) &&
       VYC_UNLIKELY(context->driver->cuThreadExchangeStreamCaptureMode(&found) != CUDA_SUCCESS))
     vyc__capture_owe(context->driver, scope->mode);
   if (VYC_UNLIKELY(scope->changed) &&
       context->driver->cuCtxSetCurrent(scope->saved) != CUDA_SUCCESS)
-    context->driver->cuCtxSetCurrent(scope->saved); /* else the caller would be left in ours */
+    context->driver->cuCtxSetCurrent(scope->saved); /* otherwise ours would stay current */
   go_out(scope);
 }
 

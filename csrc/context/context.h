@@ -15,8 +15,8 @@
 typedef struct vyc_report vyc_report;
 typedef struct vyc_hidden_stream vyc_hidden_stream;
 
-/* Threads inside the context, counted so that a close can wait for them. A cache line each: two
- * threads seldom share one. */
+/* The number of threads inside the context, for which a close waits. Each gate has a cache line, so
+ * two threads seldom share one. */
 typedef struct vyc_gate {
   _Atomic uint32_t inside;
   uint32_t padding[15];
@@ -32,7 +32,7 @@ typedef struct vyc_depth {
 
 #define VYC_KEPT_EVENTS 8u
 
-/* What lower rooms have upper ones do. */
+/* What lower rooms need upper ones to do. */
 typedef struct vyc_above {
   void (*end)(vyc_context *context); /* the last reference is gone */
   void (*empty_submissions)(vyc_context *context); /* see submission/ */
@@ -43,7 +43,7 @@ typedef struct vyc_above {
 /* Upper rooms have more for each context: their structs begin with this one, or with that of the
  * room below them, so that a context is allocated once, and found without a pointer. */
 struct vyc_context {
-  /* What every launch reads and few write, together. */
+  /* What every launch reads and little writes, together. */
   vyc_driver *driver;
   CUcontext handle;
   CUstream main;
@@ -52,12 +52,12 @@ struct vyc_context {
   _Atomic bool closed;
   _Atomic bool lost;
   _Atomic uint32_t launch_graph_clock; /* launches that found no room for a launch graph */
-  _Atomic uint32_t marks_taken; /* how often, out of a buffer; see vyc__buffer_wait */
+  _Atomic uint32_t marks_taken; /* how often they were, out of a buffer; see vyc__buffer_wait */
   vyc_gate gates[VYC_GATES]; /* apart from what is written often */
   CUdevice device;
   _Atomic uint32_t references;
   _Atomic uint32_t primary_holders; /* see vyc__primary_retain */
-  unsigned long long id; /* of the CUcontext; a handle may come to name another */
+  unsigned long long id; /* of the CUcontext, whose handle may be reused for another one */
   _Atomic bool destroyed; /* the CUcontext is gone: lost, and no driver call is made any more */
   _Atomic int lost_result; /* CUresult of the first sticky failure, and the call that gave it */
   _Atomic(const char *) lost_operation;
@@ -66,18 +66,18 @@ struct vyc_context {
   _Atomic uint32_t reports_ended; /* times that prepared kernels or graphs with records ended */
   pthread_mutex_t children_lock;
   vyc_child *children; /* newest first, so a prepared kernel goes before its module */
-  uint32_t releasing; /* children whose last reference is gone and whose destroy still runs */
+  uint32_t releasing; /* children whose last reference is gone and whose destroy is still running */
   vyc_child *leaked; /* released with work in flight that had not ended; as above */
   vyc_report *reports; /* guarded by children_lock */
-  _Atomic bool gone; /* no driver call is made any more: everything was freed, or given up */
+  _Atomic bool gone; /* no driver call is made any more: everything was freed, or abandoned */
   vyc_context *next_abandoned; /* of the process; set once */
-  _Atomic bool abandoned; /* a close has given it up: its prepared kernels and streams stay */
+  _Atomic bool abandoned; /* a close has abandoned it: its prepared kernels and streams stay */
   _Atomic bool hung; /* work had not ended when a release ran out of patience */
   _Atomic bool strays; /* work is in flight that no stream of ours is ordered behind: nothing that
                           other streams used is reused or freed, and a close gives up */
   _Atomic int64_t patience_ns; /* how long a release or close waits for work */
   vyc_depth depth; /* of call order */
-  _Atomic(vyc_event *) kept_events[VYC_KEPT_EVENTS]; /* held by nobody; see event.c */
+  _Atomic(vyc_event *) kept_events[VYC_KEPT_EVENTS]; /* not in use; see event.c */
   pthread_mutex_t slots_lock;
   vyc_stream *slots[VYC_NEAR_SLOTS]; /* by number; main stays NULL */
   /* When the stream of a slot began, counted in streams that took the slot of another: written
@@ -99,22 +99,23 @@ struct vyc_context {
 typedef struct vyc_scope {
   CUcontext saved;
   bool changed;
-  CUstreamCaptureMode mode; /* that the thread's is to come back to; RELAXED: nothing to do */
+  CUstreamCaptureMode mode; /* the thread's mode to restore; RELAXED: nothing to do */
   vyc_gate *gate; /* NULL for releases */
 } vyc_scope;
 
-/* Check that the context can be used, make it current and keep it open; vyc__leave undoes that.
- * Driver calls that a capture of somebody else forbids are allowed until then. */
+/* Check that the context can be used, make it current and keep it open; vyc__leave undoes this.
+ * Until then, driver calls are allowed that another library's capture would forbid. */
 vyc_status vyc__enter(vyc_context *context, vyc_scope *scope);
-/* The same, but the thread's capture mode stays as it was found: for what makes no such call. */
+/* The same, but the thread's capture mode is unchanged: for functions that make no such call. */
 vyc_status vyc__enter_as_found(vyc_context *context, vyc_scope *scope);
-/* For warm paths, which relax where they make such a call, and ask of a host's context nothing. */
+/* For warm paths, which relax the mode where they make such a call, and do not check whether a
+ * host's context still exists. */
 vyc_status vyc__enter_warm(vyc_context *context, vyc_scope *scope);
 void vyc__leave(const vyc_context *context, const vyc_scope *scope);
-/* Allow what a capture of somebody else forbids until vyc__leave. */
+/* Until vyc__leave, allow driver calls that another library's capture would forbid. */
 void vyc__scope_relax(const vyc_context *context, vyc_scope *scope);
-/* For releases: current when the driver may be called at all, whatever the context's state. False
- * in a forked child, and when the CUcontext was destroyed by somebody else. */
+/* For releases: makes the context current in every state in which the driver may be called. False
+ * in a forked child, and if somebody else has destroyed the CUcontext. */
 bool vyc__enter_release(vyc_context *context, vyc_scope *scope);
 /* This process is a fork of the one that opened the context. */
 static inline bool vyc__is_forked(const vyc_context *context) {
@@ -129,7 +130,7 @@ static inline bool vyc__is_usable(const vyc_context *context) {
                     !vyc__is_forked(context));
 }
 
-/* CUresult of a call into the right status; notes a lost device. */
+/* The status for the CUresult of a call; notes a lost device. */
 vyc_status vyc__driver_failed(vyc_context *context, CUresult result, const char *operation);
 
 /* A driver call of a context: VYC_OK or the recorded failure. */
@@ -147,7 +148,7 @@ vyc_status vyc__driver_failed(vyc_context *context, CUresult result, const char 
 
 vyc_context *vyc__context_retain(vyc_context *context);
 void vyc__context_release(vyc_context *context);
-/* The last reference to a context closes it, which takes its time. */
+/* The last reference closes the context, which may take long. */
 static inline bool vyc__is_last_of_context(const vyc_context *context) {
   return atomic_load_explicit(&context->references, memory_order_relaxed) == 1;
 }

@@ -1,5 +1,5 @@
-/* Waits of releases: for as long as the context's patience lasts, before driver calls that would
- * wait for kernels for ever. */
+/* Waits of releases: at most as long as the context's time limit, before driver calls that would
+ * wait for kernels without one. */
 #include "room.h"
 
 vyc_status vyc_context_set_patience(vyc_context *context, int64_t patience_ns) {
@@ -14,7 +14,7 @@ int64_t vyc__patience(vyc_context *context) {
              : atomic_load_explicit(&context->patience_ns, memory_order_relaxed);
 }
 
-/* Where the streams could not be asked: events behind all that they were given may be. */
+/* If the streams cannot be queried, events after all of their work may still work. */
 static vyc_status ask_events(vyc_context *context) {
   vyc_work_events m = {0};
   vyc_pace pace = vyc__pace_begin(vyc__patience(context), VYC_SPIN_NS);
@@ -24,13 +24,13 @@ static vyc_status ask_events(vyc_context *context) {
   return status;
 }
 
-/* A call failed that was to tell: the work may be in flight, and another way may tell. */
+/* A query failed: the work may still be in flight, and another kind of query may succeed. */
 static bool is_unknown(vyc_context *context, vyc_status status) {
   return status != VYC_OK && status != VYC_NOT_READY && !atomic_load(&context->lost) &&
          !atomic_load(&context->gone);
 }
 
-/* What a wait of a release found. The caller keeps the error record. */
+/* The result of a release's wait. The caller keeps the error record. */
 static bool has_ended(vyc_context *context, vyc_status status) {
   if (atomic_load(&context->lost)) return true;
   if (status == VYC_NOT_READY && !atomic_exchange(&context->hung, true))
@@ -60,7 +60,7 @@ bool vyc__await_end(vyc_context *context) {
 bool vyc__stream_await_end(vyc_context *context, CUstream stream) {
   vyc__record_keep();
   vyc_status status = vyc__stream_finish(context, stream, vyc__patience(context));
-  if (is_unknown(context, status)) { /* a look or an event failed: one of them may do */
+  if (is_unknown(context, status)) { /* a query or an event failed: the other may work */
     vyc_pace pace = vyc__pace_begin(vyc__patience(context), VYC_SPIN_NS);
     status = vyc__stream_finish_by_event(context, stream, &pace);
     if (is_unknown(context, status)) status = vyc__stream_finish_by_looks(context, stream, &pace);

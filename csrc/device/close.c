@@ -1,11 +1,11 @@
-/* Closing a context: nobody comes in any more; when everybody has left and the work has ended, what
- * children hold is destroyed. What does not end in time is given up, and leaked. */
+/* Closing a context: no thread can enter any more; once all have left and the work has ended, the
+ * resources of the children are destroyed. What does not end in time is abandoned and leaked. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "room.h"
 
-/* Nobody comes in any more. False: somebody was still inside when time was out. */
+/* No thread can enter any more. False: one was still inside at the time limit. */
 static bool is_left(vyc_context *context, vyc_pace *pace) {
   for (uint32_t i = 0; i < VYC_GATES; i++)
     while (atomic_load(&context->gates[i].inside) != 0)
@@ -15,8 +15,8 @@ static bool is_left(vyc_context *context, vyc_pace *pace) {
   return true;
 }
 
-/* Releases of memory go through no gate. Who begins one from here on sees the close, and touches no
- * stream. */
+/* Releases of memory pass no gate. One that starts from here on sees the close and uses no stream.
+ */
 static bool is_given(vyc_context *context, vyc_pace *pace) {
   while (vyc__memory_is_giving(context))
     if (vyc__pace(context, pace) != VYC_OK) return false;
@@ -32,7 +32,7 @@ static void close_driver_side(vyc_context *context) {
   context->driver->cuStreamDestroy(context->main);
 }
 
-/* No driver call is made from here on, and what the context has stays as it is. */
+/* From here on no driver call is made, and the context's resources stay as they are. */
 static void leave_all(vyc_context *context) {
   vyc__context_retain(context);
   atomic_store(&context->hung, true);
@@ -56,7 +56,7 @@ static vyc_status give_up(vyc_context *context, int64_t timeout_ns) {
   return VYC_E_TIMEOUT;
 }
 
-/* What the driver had for it went with the CUcontext. Told here where nothing has told it yet. */
+/* The driver freed everything with the CUcontext. Reported here if it has not been reported yet. */
 static vyc_status end_destroyed(vyc_context *context, bool was_known) {
   vyc__memory_forget(context);
   vyc__primary_release(context);
@@ -100,7 +100,7 @@ static vyc_status close_now(vyc_context *context, int64_t timeout_ns) {
   return status;
 }
 
-/* Another thread is closing it, or has. */
+/* Another thread is closing it, or has closed it. */
 static vyc_status await_close(vyc_context *context, int64_t timeout_ns) {
   vyc_pace pace = vyc__pace_begin(timeout_ns, 0);
   while (!atomic_load(&context->gone)) {
@@ -141,7 +141,7 @@ static void free_records(vyc_context *context) {
 
 void vyc__context_end(vyc_context *context) {
   vyc_context_close(context);
-  /* In a forked child a lock may be held for ever and a list half changed. */
+  /* In a forked child a lock may be held forever, and a list may be half changed. */
   if (!vyc__is_forked(context)) free_records(context);
   vyc__reports_free(context);
   vyc__events_free(context);

@@ -1,4 +1,4 @@
-/* Opening a context: what the device can, its CUcontext, its own stream. */
+/* Opening a context: the properties of the device, its CUcontext, its own stream. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,7 +63,7 @@ static vyc_status probe(vyc_context *context) {
   return VYC_OK;
 }
 
-/* The driver refuses a handle that is not a CUcontext, as far as it can tell. */
+/* The driver refuses a handle that is not a CUcontext, if it can detect that. */
 static vyc_status check_handle(vyc_context *context, CUcontext handle) {
   const vyc_driver *driver = context->driver;
   CUcontext before = NULL;

@@ -68,7 +68,7 @@ vyc_status vyc_pinned_data(vyc_pinned *pinned, void **data_out) {
 
 /* ---- memory of the caller's ------------------------------------------------------------------ */
 
-/* Memory that a kernel never stops using stays locked. */
+/* Memory that a kernel does not stop using stays locked. */
 static void unlock(const vyc_pinned *pinned) {
   vyc_context *context = pinned->child.context;
   const uint64_t used_on = atomic_load_explicit(&pinned->used.near, memory_order_acquire);

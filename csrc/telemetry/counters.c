@@ -8,7 +8,7 @@
 
 static vyc_shard *make_shard(void) {
   const size_t bytes =
-      (sizeof(vyc_shard) + 63) / 64 * 64; /* whole cache lines: threads share none */
+      (sizeof(vyc_shard) + 63) / 64 * 64; /* whole cache lines, so that threads share none */
   vyc_shard *shard = aligned_alloc(64, bytes);
   if (shard != NULL) memset(shard, 0, bytes);
   return shard;

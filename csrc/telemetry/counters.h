@@ -25,16 +25,16 @@ typedef struct vyc_shard {
 
 typedef struct vyc_counters {
   _Atomic(vyc_shard *) shards[VYC_SHARDS];
-  vyc_shard *shared;      /* of threads without a shard of their own */
-  pthread_mutex_t lock;   /* of `base` and of making shards */
+  vyc_shard *shared;      /* for threads without a shard of their own */
+  pthread_mutex_t lock;   /* for `base` */
   uint64_t base[VYC_ROW_COUNT]; /* what the totals were at the last reset */
   _Atomic uint64_t most_device_ns;
 } vyc_counters;
 
-/* VYC_E_MEMORY; vyc__counters_free takes what was begun. */
+/* VYC_E_MEMORY: call vyc__counters_free all the same. */
 vyc_status vyc__counters_init(vyc_counters *counters);
 void vyc__counters_free(vyc_counters *counters);
-/* Where the thread has no shard, or none of its own. */
+/* For a thread that has no shard yet, or none of its own. */
 void vyc__count_slow(vyc_counters *counters, uint32_t row, uint64_t n);
 /* Several at once: the shard is looked up once. */
 typedef struct vyc_addend {
@@ -42,7 +42,7 @@ typedef struct vyc_addend {
   uint64_t n;
 } vyc_addend;
 void vyc__count_rows(vyc_counters *counters, const vyc_addend *addends, uint32_t count);
-/* The times of a run that was measured. */
+/* The times of a timed run. */
 void vyc__count_timing(vyc_counters *counters, const vyc_timing *timing);
 
 /* What has been counted, by row, or in one row. */
@@ -56,8 +56,8 @@ void vyc__counters_reset(vyc_counters *counters, const uint64_t *sums);
 /* VYC_STATS_... */
 uint32_t vyc__counter_kind(uint32_t row);
 
-/* The warm way: no lock and no atomic exchange. */
-/* The calling thread's; NULL: it has not counted here yet, or has none. */
+/* The warm path: no lock and no atomic exchange. */
+/* The shard of the calling thread; NULL: it has not counted here yet, or has none. */
 static inline vyc_shard *vyc__shard(vyc_counters *counters) {
   const uint32_t number = vyc__thread;
   if (VYC_UNLIKELY(number >= VYC_SHARDS)) return NULL;
