@@ -58,7 +58,7 @@ def lowered_for(device: vc.Device, program: vc.Program) -> Lowered:
     """What `device.compile` loads, with the parameter layout."""
     properties = device.properties
     target = target_for(properties.compute_capability, properties.driver_version)
-    optimized = optimize(program, precision="ieee", bounds="check")
+    optimized = optimize(program)
     return lower(optimized, target, precision="ieee", bounds="check")
 
 

@@ -45,9 +45,11 @@ def instructions(result: Lowered) -> list[str]:
 @pytest.mark.parametrize(
     ("type_", "expression", "expected", "narrowed"),
     [
-        (vc.u8, "add(x, y)", "add.u32", True),
-        (vc.i8, "add(x, y)", "add.s32", True),
-        (vc.i16, "multiply(x, y)", "mul.lo.s32", True),
+        (vc.u8, "add(x, y)", "add.u32", False),  # a store looks at the lower bits alone
+        (vc.u8, "right_shift(add(x, y), u8:1)", "shr.u32", True),
+        (vc.i8, "minimum(add(x, y), y)", "min.s32", True),
+        (vc.i16, "cast.i16(sqrt(cast.f32(multiply(x, y))))", "mul.lo.s32", True),
+        (vc.u16, "multiply(add(invert(x), y), left_shift(y, u16:3))", "mul.lo.u32", False),
         (vc.u16, "right_shift(x, y)", "shr.u32", False),
         (vc.u8, "bitwise_xor(x, y)", "xor.b32", False),
         (vc.i8, "minimum(x, y)", "min.s32", False),
@@ -55,7 +57,7 @@ def instructions(result: Lowered) -> list[str]:
         (vc.u8, "add_saturate(x, y)", "min.u32", False),
     ],
 )
-def test_a_narrow_result_is_brought_back_only_where_it_can_leave(
+def test_a_narrow_result_is_brought_back_only_where_it_is_seen_and_can_leave(
     type_: Type, expression: str, expected: str, narrowed: bool
 ) -> None:
     found = value(type_, expression)

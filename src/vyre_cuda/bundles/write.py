@@ -96,7 +96,7 @@ def bundle(
 def compiled(kernel: GraphKernel, targets: Sequence[Target], *, source: bool, cubins: bool) -> BundledKernel:
     """A valid program, compiled for the targets."""
     program, precision, bounds = kernel.program, kernel.precision, kernel.bounds
-    body = prepared(specialized(program, kernel.known), precision=precision, bounds=bounds)
+    body = prepared(specialized(program, kernel.known), bounds=bounds)
     variants = []
     for target in targets:
         lowered = lower(body, target, precision=precision, bounds=bounds, max_ulp=kernel.max_ulp)

@@ -36,7 +36,6 @@ from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.scalars import value_of
 from vyre_cuda.ir.core.types import bool_
 from vyre_cuda.ir.core.walk import Body, assert_never
-from vyre_cuda.passes.identities import negated
 from vyre_cuda.passes.rebuild import has_assert, has_load, unless_same, with_bodies, with_body
 
 
@@ -55,6 +54,29 @@ def trips(loop: For) -> int | None:
     start, stop, step = bounds
     span = stop - start if step > 0 else start - stop
     return max(0, -(-span // abs(step))) if step != 0 else 0
+
+
+_OPPOSITE = {
+    "equal": "not_equal",
+    "not_equal": "equal",
+    "less": "greater_equal",
+    "less_equal": "greater",
+    "greater": "less_equal",
+    "greater_equal": "less",
+}
+
+
+def negated(condition: Expr) -> Expr:
+    """The opposite bool, without a `logical_not` where possible."""
+    if isinstance(condition, Const):
+        return Const(bool_, 1 - condition.bits, condition.source)
+    if isinstance(condition, Apply):
+        if condition.op == "logical_not":
+            return condition.operands[0]
+        ordered = condition.op in ("equal", "not_equal") or not condition.operands[0].type.is_float  # NaN
+        if condition.op in _OPPOSITE and ordered:
+            return Apply(bool_, _OPPOSITE[condition.op], condition.operands, condition.source)
+    return Apply(bool_, "logical_not", (condition,), condition.source)
 
 
 class _Branches:

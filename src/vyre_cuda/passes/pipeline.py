@@ -1,13 +1,14 @@
 """The passes in order: a valid program becomes a smaller one that does the same, bit for bit.
 
 A fixed sequence, run at most twice, each pass linear in the program. Effects keep their order and assertions their
-number; source positions stay with what stays. A program that needs no changes is returned as the same object.
+number; source positions stay with what stays. A program that needs no changes is returned as the same object. Passes
+see statements; expressions are simplified where they are lowered (`codegen/terms`). Loop invariants move for the sake
+of loads: ptxas moves arithmetic by itself, but no load that has a guard.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TypeAlias
 
 from vyre_cuda.errors import InternalError, ProgramError
@@ -17,39 +18,31 @@ from vyre_cuda.ir.core.nodes import Expr
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.walk import children, operands, statements
 from vyre_cuda.passes.branches import branches
-from vyre_cuda.passes.cse import share_subexpressions
 from vyre_cuda.passes.dce import remove_dead_code
-from vyre_cuda.passes.fold import fold
 from vyre_cuda.passes.licm import hoist_invariants
 
 Pass: TypeAlias = Callable[[Program], Program]
 
-# What one round leaves for the next (a var found constant, a branch that it decides) is rarely more than one level
-# deep.
+# What one round leaves for the next (a branch around nothing) is rarely more than one level deep.
 _ROUNDS = 2
 
 
-def optimize(program: Program, *, bounds: str = "check", precision: str = "ieee") -> Program:
+def optimize(program: Program, *, bounds: str = "check") -> Program:
     """The valid program after all passes; the program itself if they change nothing.
 
-    `bounds` and `precision` are the options that it will be compiled with. A program so close to a limit of the
+    `bounds` is the option that it will be compiled with. A program so close to a limit of the
     language that a pass would exceed it stays as it is. Raises InternalError, with the name of the pass, if one makes
     a program that is not valid.
     """
-    passes = sequence(bounds=bounds, precision=precision)
+    passes = sequence(bounds=bounds)
     return checked(program, run(program, passes), passes)
 
 
-def prepared(program: Program, *, bounds: str = "check", precision: str = "ieee", races: bool = False) -> Program:
-    """What is lowered of a valid program: `optimize`, or with traps or the check for races the user's own statements.
-
-    Failures then name what the user wrote. Constants are computed there too: what only the driver's compiler knows to
-    be constant escapes the rules against its defects.
+def prepared(program: Program, *, bounds: str = "check", races: bool = False) -> Program:
+    """What is lowered of a valid program: `optimize`, or with traps or the check for races the user's own statements,
+    as failures then name what the user wrote.
     """
-    if bounds != "trap" and not races:
-        return optimize(program, bounds=bounds, precision=precision)
-    passes = (("fold", partial(fold, keep_checks=True, precision=precision)),)
-    return checked(program, run(program, passes), passes)
+    return program if bounds == "trap" or races else optimize(program, bounds=bounds)
 
 
 def checked(program: Program, result: Program, passes: tuple[tuple[str, Pass], ...]) -> Program:
@@ -68,12 +61,10 @@ def checked(program: Program, result: Program, passes: tuple[tuple[str, Pass], .
     return result
 
 
-def sequence(*, bounds: str = "check", precision: str = "ieee") -> tuple[tuple[str, Pass], ...]:
-    """The passes of one round, with their names, for these options of the compiler."""
+def sequence(*, bounds: str = "check") -> tuple[tuple[str, Pass], ...]:
+    """The passes of one round, with their names, for this option of the compiler."""
     trap = bounds == "trap"
     return (
-        ("cse", lambda program: share_subexpressions(program, keep_checks=trap)),
-        ("fold", lambda program: fold(program, keep_checks=trap, precision=precision)),
         ("branches", lambda program: branches(program, keep_checks=trap)),
         ("licm", lambda program: hoist_invariants(program, move_loads=bounds == "check")),
         ("dce", lambda program: remove_dead_code(program, keep_checks=trap)),

@@ -30,7 +30,6 @@ from vyre_cuda.ir.core.nodes import (
     Return,
     Scalar,
     Size,
-    Source,
     Stmt,
     Store,
     Table,
@@ -144,25 +143,6 @@ def with_body(program: Program, body: Body) -> Program:
     return Program(p.name, p.parameters, body, p.block, p.index, p.work, p.shared, p.source, p.auto_block, p.arrays)
 
 
-def at(expr: Expr, source: Source | None) -> Expr:
-    """A leaf as if it had been written here."""
-    match expr:
-        case Const():
-            return Const(expr.type, expr.bits, source)
-        case Local():
-            return Local(expr.type, expr.name, source)
-        case Scalar():
-            return Scalar(expr.type, expr.name, source)
-        case Size():
-            return Size(expr.type, expr.buffer, source, expr.axis)
-        case Id():
-            return Id(expr.type, expr.kind, expr.axis, source)
-        case Apply() | Load() | Position():
-            return expr
-        case _:
-            assert_never(expr)
-
-
 def has_load(*roots: Expr) -> bool:
     """Whether one of these expressions reads memory."""
     return any(isinstance(expr, Load) for expr in expressions(roots))
@@ -177,11 +157,6 @@ def read_only(program: Program) -> set[str]:
 def has_assert(body: Body) -> bool:
     """Whether an assertion is in the body. Assertions are never removed: a failing thread reports their number."""
     return any(isinstance(statement, Assert) for statement in statements(body))
-
-
-def assigned(*nested: Body) -> set[str]:
-    """The vars that these bodies may give a new value."""
-    return {s.name for body in nested for s in statements(body) if isinstance(s, Assign)}
 
 
 class Names:

@@ -137,7 +137,7 @@ def test_a_bundled_kernel_is_the_compiled_one(path: Path, text: Path, device: vc
         assert kernel.attributes == compiled.attributes
         assert (kernel.occupancy, kernel.limits()) == (compiled.occupancy, compiled.limits())
     row = BundleFile(path.read_bytes()).variant(0, 0)
-    tables = signature(program, lower(optimize(program, precision="ieee", bounds="check"), device.target))
+    tables = signature(program, lower(optimize(program), device.target))
     assert (tuple(row["entries"]), tuple(row["bindings"])) == (tables.parameters, tables.bindings)
     assert [site.message for site in kernel.checks.sites] == [site.message for site in compiled.checks.sites]
 

@@ -1,25 +1,26 @@
-"""Expressions of the IR as values, and the locals they name.
+"""Expressions of the IR as terms and as values, and the locals they name.
 
-A `let` is a value. A `var` is a mutable register; what was last assigned is remembered as long as no other path can
-have changed it, so that a read is mostly the assigned value itself. A read that must look at the register copies it:
-a value never changes.
+An expression becomes a term when its statement is lowered, and what a statement needs of it a value. A `let` names a
+term, whose value is computed there. A `var` is a mutable register; what was last assigned is remembered as long as no
+other path can have changed it, so that a read is mostly the assigned term itself. A read that must look at the register
+copies it: a value never changes.
 """
 
 from __future__ import annotations
 
 from vyre_cuda.codegen.forms.isel import BITS, MACHINE_TYPE
 from vyre_cuda.codegen.lowering import halves
-from vyre_cuda.codegen.lowering.integers import wrap_to
+from vyre_cuda.codegen.lowering.extraction import Extraction
 from vyre_cuda.codegen.lowering.isel_memory import RAW_TYPE, Index, Memory, from_raw, raw_range
 from vyre_cuda.codegen.lowering.isel_sync import lane_id, special
-from vyre_cuda.codegen.lowering.legalize import apply_op
 from vyre_cuda.codegen.ssa.intervals import FULL
 from vyre_cuda.codegen.ssa.peephole import Builder
+from vyre_cuda.codegen.terms.terms import Terms
 from vyre_cuda.errors import InternalError
 from vyre_cuda.ir.core.limits import MAX_GRID
 from vyre_cuda.ir.core.nodes import AXES, Apply, Const, Expr, Id, Load, Local, Position, Scalar, Size
 from vyre_cuda.ir.core.program import Program
-from vyre_cuda.ir.core.types import Type, bf16, f16
+from vyre_cuda.ir.core.types import Type, f16
 from vyre_cuda.ir.core.walk import assert_never
 
 State = dict[str, int]
@@ -28,17 +29,18 @@ State = dict[str, int]
 class Locals:
     """The lets and vars of a program while its statements are lowered in order."""
 
-    __slots__ = ("_registers", "_types", "builder", "state", "values")
+    __slots__ = ("_extraction", "_registers", "_types", "builder", "state", "values")
 
-    def __init__(self, builder: Builder) -> None:
+    def __init__(self, builder: Builder, extraction: Extraction) -> None:
         self.builder = builder
-        self.values: dict[str, int] = {}
-        self.state: State = {}  # var -> the value that its register surely holds
+        self._extraction = extraction
+        self.values: dict[str, int] = {}  # classes of terms
+        self.state: State = {}  # var -> the class of the value that its register surely holds
         self._registers: dict[str, int] = {}
         self._types: dict[str, Type] = {}
 
     def read(self, name: str) -> int:
-        """The value of a let, counter or atomic result, or the current value of a var."""
+        """The class of a let, counter or atomic result, or of the current value of a var."""
         value = self.values.get(name)
         if value is None:
             value = self.state.get(name)
@@ -52,21 +54,25 @@ class Locals:
                 self.builder.facts.give_range(value, type_.minimum, type_.maximum)
             if type_ is f16:
                 value = self.builder.convert("float.f16", "f32", value)
-            self.state[name] = value
+            value = self.state[name] = self._extraction.leaf(type_, value)
         return value
 
-    def declare(self, name: str, value: int, type_: Type) -> None:
+    def declare(self, name: str, class_: int, type_: Type) -> None:
         """Declare a new var."""
-        function = self.builder.function
-        self._registers[name] = function.register("b16" if type_ is f16 else function.types[value])
+        self._registers[name] = self.builder.function.register("b16" if type_ is f16 else MACHINE_TYPE[type_])
         self._types[name] = type_
-        self.assign(name, value)
+        self.assign(name, class_)
 
-    def assign(self, name: str, value: int) -> None:
+    def define(self, name: str, value: int, type_: Type) -> None:
+        """Name a value that is not made of others."""
+        self.values[name] = self._extraction.leaf(type_, value)
+
+    def assign(self, name: str, class_: int) -> None:
+        value = self._extraction.used(class_)
         # As f32 an f16 NaN would lose sign and payload.
         held = halves.packed(self.builder, f16, value) if self._types[name] is f16 else value
         self.builder.function.effect("set", (held,), self._registers[name])
-        self.state[name] = value
+        self.state[name] = class_
 
     def forget(self, names: frozenset[str]) -> None:
         """These vars may have been assigned on another path."""
@@ -77,12 +83,14 @@ class Locals:
 class Expressions:
     """Lowers the expressions of one program."""
 
-    __slots__ = ("_block", "_loaded", "_memo", "builder", "locals", "memory")
+    __slots__ = ("_block", "_loaded", "_memo", "builder", "extraction", "locals", "memory", "terms")
 
     def __init__(self, builder: Builder, memory: Memory, program: Program) -> None:
         self.builder = builder
         self.memory = memory
-        self.locals = Locals(builder)
+        self.terms = Terms(builder.facts.tight_range, builder.precision)
+        self.extraction = Extraction(builder, self.terms)
+        self.locals = Locals(builder, self.extraction)
         self._block = program.block
         self._memo: dict[int, int] = {}
         self._loaded: dict[tuple[str, Index], int] = {}
@@ -92,8 +100,29 @@ class Expressions:
         self._memo.clear()
         self._loaded.clear()
 
+    def open_scope(self) -> None:
+        self.builder.open_scope()
+        self.terms.open_scope()
+
+    def close_scope(self) -> None:
+        self.terms.close_scope()
+        self.builder.close_scope()
+
     def value(self, expr: Expr) -> int:
-        """The current value of an expression. One that occurs twice in a statement is evaluated once.
+        """The current value of an expression, which is used."""
+        return self.extraction.used(self.term(expr))
+
+    def stored(self, expr: Expr) -> int:
+        """The current value of an expression, for somebody who does not look at more bits than the type has."""
+        return self.extraction.stored(self.term(expr))
+
+    def let(self, name: str, expr: Expr) -> None:
+        """Name an expression. It is computed here, unless nobody needs it as it stands."""
+        class_ = self.locals.values[name] = self.term(expr)
+        self.extraction.value(class_)
+
+    def term(self, expr: Expr) -> int:
+        """The class of an expression. One that occurs twice in a statement is evaluated once.
 
         That depends on the program's structure and not on which nodes are the same object: equal programs give the same
         text.
@@ -102,24 +131,26 @@ class Expressions:
             case Local():
                 return self.locals.read(expr.name)
             case Const():
-                return self._literal(expr.type, expr.bits)
+                return self.terms.literal(expr.type, expr.bits)
             case Apply() | Load():
                 found = self._memo.get(id(expr))
                 if found is None:
-                    found = self._memo[id(expr)] = self._compute(expr)
+                    found = self._memo[id(expr)] = self._make(expr)
                 return found
-            case Id():
-                return self.launch_id(expr.kind, expr.axis)
-            case Size():
-                return (
-                    self.memory.size(expr.buffer) if expr.axis is None else self.memory.extent(expr.buffer, expr.axis)
-                )
-            case Scalar():
-                return self._scalar(expr.name, expr.type)
+            case Id() | Size() | Scalar():
+                return self.extraction.leaf(expr.type, self._given(expr))
             case Position():
                 raise InternalError("indices of several axes outside of an access")
             case _:
                 assert_never(expr)
+
+    def _given(self, expr: Id | Size | Scalar) -> int:
+        """The value of what is given with the launch."""
+        if isinstance(expr, Id):
+            return self.launch_id(expr.kind, expr.axis)
+        if isinstance(expr, Scalar):
+            return self._scalar(expr.name, expr.type)
+        return self.memory.size(expr.buffer) if expr.axis is None else self.memory.extent(expr.buffer, expr.axis)
 
     def index(self, expr: Expr) -> Index:
         """The index of an access."""
@@ -127,20 +158,14 @@ class Expressions:
             return tuple([self.value(index) for index in expr.indices])
         return self.value(expr)
 
-    def _compute(self, expr: Apply | Load) -> int:
+    def _make(self, expr: Apply | Load) -> int:
         if isinstance(expr, Load):
             place = (expr.buffer, self.index(expr.index))
             found = self._loaded.get(place)
             if found is None:
-                found = self._loaded[place] = self.memory.load(*place)
+                found = self._loaded[place] = self.extraction.leaf(expr.type, self.memory.load(*place))
             return found
-        operands = [self.value(operand) for operand in expr.operands]
-        return apply_op(self.builder, expr.op, expr.type, expr.operands[-1].type, operands)
-
-    def _literal(self, type_: Type, bits: int) -> int:
-        if type_ is f16 or type_ is bf16:
-            return halves.constant(self.builder, type_, bits)
-        return self.builder.constant(MACHINE_TYPE[type_], wrap_to(type_, bits) if type_.is_integer else bits)
+        return self.terms.apply(expr.op, expr.type, tuple([self.term(operand) for operand in expr.operands]))
 
     def _scalar(self, name: str, type_: Type) -> int:
         b = self.builder

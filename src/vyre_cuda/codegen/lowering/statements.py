@@ -41,6 +41,7 @@ from vyre_cuda.ir.core.nodes import (
     Warp,
     While,
 )
+from vyre_cuda.ir.core.ops import WARP_OPS, warp_result_type
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.walk import assert_never
 from vyre_cuda.records import dataclass
@@ -136,11 +137,11 @@ class Lowering:
         value = self._expressions.value
         match statement:
             case Let():
-                self._locals.values[statement.name] = value(statement.value)
+                self._expressions.let(statement.name, statement.value)
             case Var():
-                self._locals.declare(statement.name, value(statement.value), statement.value.type)
+                self._locals.declare(statement.name, self._expressions.term(statement.value), statement.value.type)
             case Assign():
-                self._locals.assign(statement.name, value(statement.value))
+                self._locals.assign(statement.name, self._expressions.term(statement.value))
             case Store():
                 self._store(statement)
             case Atomic():
@@ -148,9 +149,8 @@ class Lowering:
             case Warp():
                 operands = tuple(value(operand) for operand in statement.operands)
                 type_ = statement.operands[0].type
-                self._locals.values[statement.result] = self._warp.lower(
-                    statement.op, type_, operands, statement.combine
-                )
+                result = self._warp.lower(statement.op, type_, operands, statement.combine)
+                self._locals.define(statement.result, result, warp_result_type(WARP_OPS[statement.op], type_))
             case Print():
                 self.prints.lower(statement, [value(printed) for printed in statement.values])
             case Barrier():
@@ -174,7 +174,7 @@ class Lowering:
         return True
 
     def _store(self, statement: Store) -> None:
-        index, value = self._expressions.index(statement.index), self._expressions.value(statement.value)
+        index, value = self._expressions.index(statement.index), self._expressions.stored(statement.value)
         self.memory.store(statement.buffer, index, value, everyone=self.coverage.everyone)
         self.coverage.store(statement.buffer, index)
 
@@ -185,7 +185,7 @@ class Lowering:
             self.memory, statement.op, statement.buffer, index, operands, order=statement.order, scope=statement.scope
         )
         if statement.result is not None:
-            self._locals.values[statement.result] = old
+            self._locals.define(statement.result, old, self.memory.places[statement.buffer].type)
 
     def _assert(self, statement: Assert) -> bool:
         b = self.builder
@@ -283,10 +283,10 @@ class Lowering:
     ) -> tuple[bool, frozenset[Stored]]:
         """One side of an if: whether it falls through, and what is surely stored at its end."""
         b = self.builder
-        b.open_scope()
+        self._expressions.open_scope()
         b.facts.assume(condition, truth)
         falls = self._block(statements)
-        b.close_scope()
+        self._expressions.close_scope()
         return falls, self.coverage.other_side(before)
 
     def _join(self, statement: If, saved: State, falls: tuple[bool, bool]) -> None:
@@ -316,7 +316,7 @@ class Lowering:
         function.effect("label", (), (body, counted.stays_rolled))
         counted.assume()
         self.coverage.note_counter(counted)
-        self._locals.values[statement.name] = counted.counter
+        self._locals.define(statement.name, counted.counter, statement.start.type)
         if self._block(statement.body) or loop.has_continue:
             self._number(statement)
             function.effect("label", (), (loop.next, False))
@@ -360,13 +360,13 @@ class Lowering:
         saved = dict(self._locals.state)
         self._locals.forget(assigned)
         self._loops.append(loop)
-        self.builder.open_scope()
+        self._expressions.open_scope()
         self.memory.loop_depth += 1
         return saved, self.coverage.begin_loop()
 
     def _leave_loop(self, loop: _Loop, saved: State, assigned: frozenset[str]) -> None:
         self.memory.loop_depth -= 1
-        self.builder.close_scope()
+        self._expressions.close_scope()
         self._loops.pop()
         self._locals.state = saved
         self._locals.forget(assigned)

@@ -152,7 +152,7 @@ class Kernels:
         except CompileError as error:
             if self._races:
                 raise
-            raise lowering.explained(error, program, precision=key[1], bounds=key[2], known=key[4]) from None
+            raise lowering.explained(error, program, bounds=key[2], known=key[4]) from None
         return kernel, () if image is None else (stored.encode(found), ptx, image)
 
     def new_tag(self) -> int:

@@ -39,17 +39,15 @@ def lowered(
     """Lower for the newest target of the device and its driver; also returns the nanoseconds of passes and lowering."""
     begin = perf_counter_ns()
     target = target_for(properties.compute_capability, properties.driver_version)
-    body = prepared(_specialized(program, known), precision=precision, bounds=bounds, races=races)
+    body = prepared(_specialized(program, known), bounds=bounds, races=races)
     improved = perf_counter_ns()
     found = lower(body, target, precision=precision, bounds=bounds, races=races, max_ulp=max_ulp)
     return found, improved - begin, perf_counter_ns() - improved
 
 
-def explained(
-    error: CompileError, program: Program, *, precision: str, bounds: str, known: tuple[Known, ...]
-) -> CompileError:
+def explained(error: CompileError, program: Program, *, bounds: str, known: tuple[Known, ...]) -> CompileError:
     """The driver's refusal of what `lowered` made of the program, in terms of its statements."""
-    return ptx_errors.explained(error, prepared(_specialized(program, known), precision=precision, bounds=bounds))
+    return ptx_errors.explained(error, prepared(_specialized(program, known), bounds=bounds))
 
 
 def chosen_block(
@@ -67,7 +65,7 @@ def chosen_block(
     if fixed is not None:
         raise ValueError(f'{program.name}: block="auto" cannot be used with {fixed[0]}, which depends on the block')
     target = target_for(properties.compute_capability, properties.driver_version)
-    body = prepared(_specialized(program, known), precision=precision, bounds=bounds)
+    body = prepared(_specialized(program, known), bounds=bounds)
     found = lower(body, target, precision=precision, bounds=bounds, max_ulp=max_ulp, fixed_block=False)
     return best_block(context, found, properties.warp_size)
 

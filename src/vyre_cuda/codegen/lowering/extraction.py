@@ -1,0 +1,150 @@
+"""Values of classes of terms: of the terms that are equal, the one that costs least is computed.
+
+An 8- or 16-bit integer is computed in 32 bits, of which only the lower ones count in what follows, and is brought into
+the range of its type where somebody looks at it: a sum does not, nor does a store.
+"""
+
+from __future__ import annotations
+
+from vyre_cuda.codegen.forms.isel import MACHINE_TYPE
+from vyre_cuda.codegen.lowering import halves
+from vyre_cuda.codegen.lowering.integers import narrowed, wrap_to
+from vyre_cuda.codegen.lowering.legalize import apply_op
+from vyre_cuda.codegen.ssa.peephole import Builder
+from vyre_cuda.codegen.terms.terms import Terms
+from vyre_cuda.ir.affine import Affine
+from vyre_cuda.ir.core.types import INTEGERS, Type, bf16, f16
+
+_NARROW = frozenset(type_.code for type_ in INTEGERS if type_.bits < 32)
+# Ops whose lower bits depend on nothing but those of their operands.
+_LOOSE = frozenset(
+    {"add", "subtract", "multiply", "negative", "invert", "bitwise_and", "bitwise_or", "bitwise_xor", "where"}
+)
+
+
+class Extraction:
+    """Makes values of one builder from the terms of one program."""
+
+    __slots__ = ("_b", "_terms")
+
+    def __init__(self, builder: Builder, terms: Terms) -> None:
+        self._b = builder
+        self._terms = terms
+
+    def leaf(self, type_: Type, value: int) -> int:
+        """The class of a value."""
+        constant = self._b.constant_of(value)
+        if constant is None or type_ is f16 or type_ is bf16:
+            return self._terms.leaf(type_, value)
+        return self._terms.number(type_, constant) if type_.is_integer else self._terms.literal(type_, constant)
+
+    def used(self, class_: int) -> int:
+        """The value of a class, which has an effect."""
+        value = self.value(class_)
+        self._terms.commit(class_)
+        return value
+
+    def stored(self, class_: int) -> int:
+        """The same for somebody who looks only at the bits that the type has."""
+        value = self._loose(class_)
+        self._terms.commit(class_)
+        return value
+
+    def value(self, class_: int) -> int:
+        """The value of a class, computed here unless it is known."""
+        terms = self._terms
+        class_ = terms.find(class_)
+        value = terms.values[class_]
+        if value is None:
+            type_ = terms.types[class_]
+            if type_.code in _NARROW:
+                value = narrowed(self._b, type_, self._loose(class_))
+            else:
+                value = self._computed(class_)
+            terms.put(terms.values, class_, value)
+        return value
+
+    def _loose(self, class_: int) -> int:
+        """A value with the lower bits of the class; a narrow integer may have others above."""
+        terms = self._terms
+        class_ = terms.find(class_)
+        type_ = terms.types[class_]
+        if type_.code not in _NARROW:
+            return self.value(class_)
+        value = terms.values[class_]
+        if value is None:
+            value = terms.loose[class_]
+        if value is None:
+            value = self._computed(class_)
+            terms.put(terms.loose, class_, value)
+        return value
+
+    def _computed(self, class_: int) -> int:
+        terms = self._terms
+        form = terms.choose(class_)
+        terms.pending.append(class_)
+        value = self._of_form(form)
+        terms.pending.pop()
+        return value
+
+    def _of_form(self, term: int) -> int:
+        terms = self._terms
+        op, type_, args = terms.ops[term], terms.types[term], terms.args[term]
+        if op == "const":
+            return self._literal(type_, terms.attrs[term])
+        if op == "leaf":
+            value: int = terms.attrs[term]
+            return value
+        if op == "sum":
+            return self._sum(type_, terms.attrs[term])
+        if type_.code in _NARROW:
+            loose = self._loosely(op, type_, args)
+            if loose is not None:
+                return loose
+        operands = [self.value(part) for part in terms.parts(term)]
+        return apply_op(self._b, op, type_, terms.types[args[-1]], operands[: len(args)])
+
+    def _loosely(self, op: str, type_: Type, args: tuple[int, ...]) -> int | None:
+        """An op on lower bits; None if it looks at others."""
+        b, terms = self._b, self._terms
+        if op in _LOOSE:
+            return b.apply(op, *[self._loose(arg) for arg in args])
+        if op == "left_shift":
+            count = terms.constant(args[1])
+            if count is not None and count < type_.bits:
+                return b.apply(op, self._loose(args[0]), b.constant("u32", count))
+        if op == "cast":
+            source = terms.types[args[0]]
+            if source.is_integer and source.bits >= type_.bits:
+                value = self._loose(args[0])
+                if source.bits == 64:
+                    value = b.convert("low", "u32", value)
+                return b.convert("retype", MACHINE_TYPE[type_], value)
+        return None
+
+    def _literal(self, type_: Type, bits: int) -> int:
+        if type_ is f16 or type_ is bf16:
+            return halves.constant(self._b, type_, bits)
+        return self._b.constant(MACHINE_TYPE[type_], wrap_to(type_, bits) if type_.is_integer else bits)
+
+    def _sum(self, type_: Type, form: Affine) -> int:
+        """Coefficients times classes, the constant last, as addresses can hold it."""
+        b = self._b
+        machine = MACHINE_TYPE[type_]
+        total: int | None = None
+        half = 1 << (form.bits - 1)
+        # A first part that is not subtracted.
+        parts = sorted(form.terms, key=lambda part: (part[1] >= half, part[1] != 1))
+        for class_, residue in parts:
+            coefficient = residue - 2 * half if residue >= half else residue
+            value = self._loose(class_)
+            if total is not None and coefficient == -1:
+                total = b.apply("subtract", total, value)
+                continue
+            if coefficient != 1:
+                value = b.apply("multiply", value, b.integer(machine, coefficient))
+            total = value if total is None else b.apply("add", total, value)
+        if total is None:
+            return b.integer(machine, form.constant)
+        constant = form.constant - 2 * half if form.constant >= half else form.constant
+        return b.apply("add", total, b.integer(machine, constant)) if constant else total

@@ -1,0 +1,32 @@
+"""What a term costs besides its operands: about the instructions that ptxas makes of it, from its machine code.
+
+Forms are compared by these numbers, so only differences matter. A product in a sum is part of one multiply-add.
+"""
+
+from __future__ import annotations
+
+from vyre_cuda.ir.core.types import Type
+
+_FREE = frozenset({"leaf", "const", "bitcast"})
+# Of u32 and s32, by a divisor that is not known; in 64 bits ptxas calls a function.
+_DIVISION = {"floor_divide": 20, "trunc_divide": 20}
+_REST = {"remainder": 2, "fmod": 2}
+QUOTIENT_OF_REST = {"remainder": "floor_divide", "fmod": "trunc_divide"}
+
+
+def weight(op: str, type_: Type, divisor: int | None) -> int:
+    """Of one op on operands of a type; `divisor` is the last operand's number if it is constant."""
+    if op in _FREE:
+        return 0
+    wide = type_.bits == 64
+    if op in _DIVISION and type_.is_integer:
+        if divisor is not None:
+            return 1 if divisor & (divisor - 1) == 0 else (12 if wide else 3)
+        return 80 if wide else _DIVISION[op]
+    if op in _REST and type_.is_integer:
+        return 1 if divisor is not None and divisor & (divisor - 1) == 0 else _REST[op] << wide
+    if op in ("rotate_left", "rotate_right") and type_.bits != 32:
+        return 4
+    if op == "multiply" and wide and type_.is_integer:
+        return 4
+    return 1 << wide if type_.is_integer else 1

@@ -1,0 +1,115 @@
+"""The linear forms of terms: sums of coefficients times classes, modulo 2^n, in place of rules for + - * and <<.
+
+Terms with one linear form are equal. The form of a term is taken where it is cheaper, because something canceled or
+factors met.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vyre_cuda.ir.affine import Affine, number, single
+from vyre_cuda.ir.core.types import Type
+
+if TYPE_CHECKING:
+    from vyre_cuda.codegen.terms.terms import Terms
+
+LINEAR = frozenset({"add", "subtract", "multiply", "negative", "invert", "left_shift"})
+# A sum of more classes is one class in the sums above it, so that the work is linear in the program.
+_MOST_TERMS = 8
+# The most parts of a sum that is multiplied out.
+_MOST_PRODUCTS = 3
+
+
+def form_of(terms: Terms, class_: int) -> Affine:
+    """The linear form of a class, itself if it has none."""
+    class_ = terms.find(class_)
+    found = terms.linear[class_]
+    if found is not None:
+        return found
+    bits = terms.types[class_].bits
+    constant = terms.constant(class_)
+    return single(bits, class_) if constant is None else number(bits, constant)
+
+
+def note(terms: Terms, term: int) -> None:
+    """Give a new integer term its linear form, and find the classes that have the same."""
+    op, type_ = terms.ops[term], terms.types[term]
+    if op not in LINEAR:
+        return
+    form, parts = _form(terms, op, type_, terms.args[term])
+    if form is None or len(form.terms) > _MOST_TERMS:
+        return
+    terms.put(terms.linear, term, form)
+    same = terms.same_sum(term, form, type_)
+    if same is not None:
+        _equal(terms, "linear_form", term, same)
+    elif weight(form, type_) < parts:
+        made = terms._append(("sum", type_.code, form), "sum", type_, tuple([t for t, _ in form.terms]), form)
+        _equal(terms, "linear_form", term, made)
+
+
+def _equal(terms: Terms, rule: str, term: int, same: int) -> None:
+    if terms.fired is not None:
+        terms.fired.append((rule, term, same))
+    form = terms.linear[term]
+    terms.union(term, same)
+    kept = terms.find(term)
+    if terms.linear[kept] is None and terms.ops[kept] not in ("leaf", "const"):
+        terms.put(terms.linear, kept, form)
+
+
+def _form(terms: Terms, op: str, type_: Type, args: tuple[int, ...]) -> tuple[Affine | None, int]:
+    """The linear form of an op, and what it would cost as written if the sums in it are as they were written."""
+    left = form_of(terms, args[0])
+    before = weight(left, type_)
+    if op == "negative":
+        return -left, before + 1
+    if op == "invert":
+        return -left - number(type_.bits, 1), before + 1
+    right = form_of(terms, args[1])
+    if op in ("add", "subtract"):
+        return (left + right if op == "add" else left - right), _joined(left, right, type_)
+    factor = terms.constant(args[1])
+    if op == "left_shift":
+        if factor is None:
+            return None, 0
+        return (left << factor if factor < type_.bits else number(type_.bits, 0)), before + 1
+    if factor is not None:
+        return left * factor, before + 1
+    for sum_, by in ((left, args[1]), (right, args[0])):
+        if terms.linear[by] is None and _is_short_sum(sum_):
+            return _multiplied_out(terms, type_, sum_, by), _NO_GAIN
+    return None, 0
+
+
+_NO_GAIN = 0  # a product is never cheaper multiplied out; what it cancels with may be
+
+
+def _joined(left: Affine, right: Affine, type_: Type) -> int:
+    """The cost of both and their sum, where nothing meets."""
+    terms = len(left.terms) + len(right.terms)
+    products = sum(coefficient != 1 for form in (left, right) for _, coefficient in form.terms)
+    constants = bool(left.constant) + bool(right.constant)
+    return max(products, terms + constants - 1) << (type_.bits == 64)
+
+
+def _is_short_sum(form: Affine) -> bool:
+    size = len(form.terms) + bool(form.constant)
+    return 1 < size <= _MOST_PRODUCTS
+
+
+def _multiplied_out(terms: Terms, type_: Type, form: Affine, by: int) -> Affine:
+    """(a + b + c) * y as a * y + b * y + c * y."""
+    total = single(type_.bits, by) * form.constant
+    for term, coefficient in form.terms:
+        total += form_of(terms, terms.apply("multiply", type_, (term, by))) * coefficient
+    return total
+
+
+def weight(form: Affine, type_: Type) -> int:
+    """Instructions of a sum: a multiply-add for each product, a sum for each other part."""
+    products = 0
+    for _, coefficient in form.terms:
+        products += coefficient != 1
+    return max(products, len(form.terms) + bool(form.constant) - 1) << (type_.bits == 64)

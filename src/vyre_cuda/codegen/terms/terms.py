@@ -1,0 +1,396 @@
+"""Expressions as terms of classes: terms in one class are equal, and one of them will be computed.
+
+An acyclic e-graph. A term is an op on classes; terms alike are one term (hash-consing), and where two classes are found
+equal, so are the terms on top of them (congruence). A term is simplified, compared with others by its linear form and
+given to the rules once, when it is made. Leaves are SSA values, so memory, effects and scopes are settled.
+
+A class is a small int: an index into the parallel lists; `find` gives the one that represents it. What is learned in a
+scope, from facts that hold only there, is undone when the scope closes, and terms made there are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, TypeAlias
+
+from vyre_cuda.codegen.terms import constants, identities, known, linear, matching
+from vyre_cuda.codegen.terms.conditions import Interval
+from vyre_cuda.codegen.terms.costs import QUOTIENT_OF_REST, weight
+from vyre_cuda.ir.affine import Affine
+from vyre_cuda.ir.core.ops import OPS
+from vyre_cuda.ir.core.types import INTEGERS, Type
+
+Key: TypeAlias = tuple[Hashable, ...]
+
+INTEGER_CODES = frozenset(type_.code for type_ in INTEGERS)
+
+_COMMUTATIVE = frozenset(op.name for op in OPS.values() if op.commutative)
+_MIRRORED = {"greater": "less", "greater_equal": "less_equal"}
+# Classes that the cost of one form may look at; a form that needs more is not taken.
+_MOST_COUNTED = 64
+_NEVER = 1 << 30
+
+
+class Terms:
+    """The terms of one program in one precision.
+
+    `interval_of` gives the interval of an SSA value of an integer type, as far as it is known now.
+    """
+
+    __slots__ = (
+        "_link",
+        "_marks",
+        "_parents",
+        "_table",
+        "_undo",
+        "args",
+        "attrs",
+        "best",
+        "committed",
+        "fired",
+        "forms",
+        "interval_of",
+        "keeps_subnormals",
+        "linear",
+        "loose",
+        "ops",
+        "pending",
+        "precision",
+        "types",
+        "values",
+    )
+
+    def __init__(self, interval_of: Callable[[int], Interval], precision: str = "ieee") -> None:
+        self.interval_of = interval_of
+        self.precision = precision
+        self.keeps_subnormals = precision == "ieee"
+        # By term.
+        self.ops: list[str] = []
+        self.types: list[Type] = []
+        self.args: list[tuple[int, ...]] = []
+        self.attrs: list[Any] = []  # bits of a constant, SSA value of a leaf, linear form of a sum, type of a cast
+        # By class.
+        self._link: list[int] = []
+        self._parents: list[list[int]] = []
+        self.forms: list[tuple[int, ...]] = []
+        self.best: list[int] = []
+        self.linear: list[Affine | None] = []
+        self.values: list[int | None] = []  # SSA value, computed where the scope is open
+        self.loose: list[int | None] = []  # of a narrow integer: the same with any upper bits
+        self.committed: list[bool] = []  # whether that value is used for sure
+        self._table: dict[Key, int] = {}
+        self._undo: list[tuple[Any, Any, Any]] = []
+        self._marks: list[tuple[int, int]] = []  # of each open scope: the terms and the changes before it
+        self.pending: list[int] = []  # classes whose value is being computed
+        self.fired: list[tuple[str, int, int]] | None = None  # rule, term and class, if anyone wants to know
+
+    # ---- scopes ----
+
+    def open_scope(self) -> None:
+        self._marks.append((len(self.ops), len(self._undo)))
+
+    def close_scope(self) -> None:
+        """As it was when the scope was opened."""
+        terms, changes = self._marks.pop()
+        undo = self._undo
+        while len(undo) > changes:
+            where, at, old = undo.pop()
+            if old is None and where is self._table:
+                del where[at]
+            else:
+                where[at] = old
+        for of_term in (self.ops, self.types, self.args, self.attrs):
+            del of_term[terms:]
+        for of_class in (
+            self._link,
+            self._parents,
+            self.forms,
+            self.best,
+            self.linear,
+            self.values,
+            self.loose,
+            self.committed,
+        ):
+            del of_class[terms:]
+
+    def put(self, where: list[Any], class_: int, new: Any) -> None:
+        """Change what is known of a class until the scope closes."""
+        if self._marks and class_ < self._marks[-1][0]:
+            self._undo.append((where, class_, where[class_]))
+        where[class_] = new
+
+    def _enter(self, key: Key, class_: int) -> None:
+        if self._marks:
+            self._undo.append((self._table, key, self._table.get(key)))
+        self._table[key] = class_
+
+    # ---- making terms ----
+
+    def find(self, class_: int) -> int:
+        """The class that represents it."""
+        link = self._link
+        while link[class_] != class_:
+            class_ = link[class_]
+        return class_
+
+    def leaf(self, type_: Type, value: int) -> int:
+        """An SSA value that is not looked into."""
+        key = ("leaf", type_.code, value)
+        found = self._table.get(key)
+        if found is None:
+            found = self._append(key, "leaf", type_, (), value)
+            self.values[found] = value
+            self.committed[found] = True
+        return self.find(found)
+
+    def literal(self, type_: Type, bits: int) -> int:
+        """A literal, by its bits."""
+        key = ("const", type_.code, bits)
+        found = self._table.get(key)
+        return self._append(key, "const", type_, (), bits) if found is None else found
+
+    def number(self, type_: Type, number: int) -> int:
+        """An integer literal, reduced to the type."""
+        return self.literal(type_, number & ((1 << type_.bits) - 1))
+
+    def apply(self, op: str, type_: Type, args: tuple[int, ...]) -> int:
+        """The class of an op on classes; `type_` is the result's."""
+        find = self.find
+        args = tuple([find(arg) for arg in args])
+        if op in _MIRRORED:
+            op, args = _MIRRORED[op], (args[1], args[0])
+        if op in _COMMUTATIVE and self._are_swapped(*args):
+            args = (args[1], args[0])
+        key = (op, type_.code, args)
+        if op in ("cast", "bitcast") and type_ is self.types[args[0]]:
+            return args[0]
+        found = self._table.get(key)
+        if found is not None:
+            return find(found)
+        simpler = constants.folded(self, op, type_, args)
+        if simpler is None:
+            simpler = identities.simpler(self, op, type_, args)
+        if simpler is not None:
+            self._enter(key, simpler)
+            return simpler
+        made = self._append(key, op, type_, args)
+        quotient = QUOTIENT_OF_REST.get(op)
+        if quotient is not None and type_.code in INTEGER_CODES and self.constant(args[1]) is None:
+            self.attrs[made] = self.apply(quotient, type_, args)
+        if type_.code in INTEGER_CODES:
+            linear.note(self, made)
+            matching.rewrite(self, made)
+            return find(made)
+        return made
+
+    def _are_swapped(self, left: int, right: int) -> bool:
+        """Operands of commutative ops are ordered, with constants last."""
+        constants = self.ops[left] == "const", self.ops[right] == "const"
+        return left > right if constants == (False, False) else constants == (True, False)
+
+    def lookup(self, op: str, type_: Type, args: tuple[int, ...]) -> int | None:
+        """The class of an op on classes, if there is one."""
+        args = tuple([self.find(arg) for arg in args])
+        if op in _COMMUTATIVE and self._are_swapped(*args):
+            args = (args[1], args[0])
+        found = self._table.get((op, type_.code, args))
+        return None if found is None else self.find(found)
+
+    def sum(self, form: Affine, type_: Type) -> int:
+        """The class of a linear form."""
+        if not form.terms:
+            return self.number(type_, form.constant)
+        if len(form.terms) == 1 and form.terms[0][1] == 1 and not form.constant:
+            return self.find(form.terms[0][0])
+        found = self._table.get((type_.code, form))
+        if found is not None:
+            return self.find(found)
+        args = tuple([self.find(term) for term, _ in form.terms])
+        made = self._append(("sum", type_.code, form), "sum", type_, args, form)
+        self.linear[made] = form
+        self._enter((type_.code, form), made)
+        return made
+
+    def _append(self, key: Key, op: str, type_: Type, args: tuple[int, ...], attr: Any = None) -> int:
+        made = len(self.ops)
+        self.ops.append(op)
+        self.types.append(type_)
+        self.args.append(args)
+        self.attrs.append(attr)
+        self._link.append(made)
+        self._parents.append([])
+        self.forms.append((made,))
+        self.best.append(made)
+        self.linear.append(None)
+        self.values.append(None)
+        self.loose.append(None)
+        self.committed.append(False)
+        self._enter(key, made)
+        for arg in args:
+            self._put_above(arg, (made,))
+        return made
+
+    def _put_above(self, class_: int, made: Iterable[int]) -> None:
+        """These terms are on top of the class."""
+        above = self._parents[class_]
+        if self._marks and class_ < self._marks[-1][0]:
+            self._undo.append((above, slice(len(above), None), ()))
+        above.extend(made)
+
+    # ---- equality ----
+
+    def same_sum(self, class_: int, form: Affine, type_: Type) -> int | None:
+        """A class whose linear form this is, None if this is the first; from now on it is `class_`."""
+        if not form.terms:
+            return self.number(type_, form.constant)
+        if len(form.terms) == 1 and form.terms[0][1] == 1 and not form.constant:
+            return self.find(form.terms[0][0])
+        key = (type_.code, form)
+        found = self._table.get(key)
+        if found is None:
+            self._enter(key, class_)
+            return None
+        return self.find(found)
+
+    def union(self, one: int, other: int) -> None:
+        """Both classes are equal, and so are terms on top of them that differ in nothing else."""
+        work = [(one, other)]
+        while work:
+            one, other = (self.find(class_) for class_ in work.pop())
+            if one == other:
+                continue
+            kept, gone = (other, one) if self._comes_first(other, one) else (one, other)
+            best = self._better_of(kept, gone)
+            self.put(self._link, gone, kept)
+            self.put(self.forms, kept, self.forms[kept] + self.forms[gone])
+            self.put(self.best, kept, best)
+            if self.values[kept] is None and self.values[gone] is not None:
+                self.put(self.values, kept, self.values[gone])
+            if self.loose[kept] is None and self.loose[gone] is not None:
+                self.put(self.loose, kept, self.loose[gone])
+            if self.committed[gone] and not self.committed[kept]:
+                self.put(self.committed, kept, True)
+            above = self._parents[gone]
+            self._put_above(kept, above)
+            work += self._congruent(above)
+
+    def _congruent(self, parents: list[int]) -> Iterator[tuple[int, int]]:
+        """Pairs of terms that have become alike."""
+        for parent in parents:
+            op = self.ops[parent]
+            if op == "sum":
+                continue
+            args = tuple([self.find(arg) for arg in self.args[parent]])
+            if op in _COMMUTATIVE and self._are_swapped(*args):
+                args = (args[1], args[0])
+            key = (op, self.types[parent].code, args)
+            found = self._table.get(key)
+            if found is None:
+                self._enter(key, parent)
+            else:
+                yield parent, found
+
+    def _comes_first(self, one: int, other: int) -> bool:
+        """Constants represent their class, then leaves, then what was made first."""
+        ranks = {"const": 0, "leaf": 1}
+        first, second = (ranks.get(self.ops[class_], 2) for class_ in (one, other))
+        return (first, one) < (second, other)
+
+    def _better_of(self, kept: int, gone: int) -> int:
+        """The cheaper of two best forms that needs neither of the classes."""
+        one, other = self.best[kept], self.best[gone]
+        prices = (self.cost(one, kept, gone), self.cost(other, kept, gone))
+        first = min(kept, gone)
+        if prices[0] == prices[1]:
+            return one if first == kept else other
+        return one if prices[0] < prices[1] else other
+
+    # ---- cost ----
+
+    def parts(self, term: int) -> tuple[int, ...]:
+        """The classes that computing it needs."""
+        if self.ops[term] in QUOTIENT_OF_REST and self.attrs[term] is not None:
+            return (*self.args[term], self.attrs[term])
+        return self.args[term]
+
+    def cost(self, term: int, *roots: int) -> int:
+        """Of a form and all that it needs and is not used anyway, each once; endless if it needs one of the roots."""
+        total = 0
+        seen = set()
+        work = [term]
+        find, best, committed, values = self.find, self.best, self.committed, self.values
+        while work:
+            at = work.pop()
+            total += self._weight(at)
+            for arg in self.parts(at):
+                arg = find(arg)
+                if arg in seen or (committed[arg] and values[arg] is not None):
+                    continue
+                if arg in roots:
+                    return _NEVER
+                seen.add(arg)
+                work.append(best[arg])
+            if len(seen) > _MOST_COUNTED:
+                return _NEVER
+        return total
+
+    def _weight(self, term: int) -> int:
+        op, type_ = self.ops[term], self.types[term]
+        if op == "sum":
+            return linear.weight(self.attrs[term], type_)
+        args = self.args[term]
+        if op == "add" and any(self.ops[self.best[self.find(arg)]] == "multiply" for arg in args):
+            return 0
+        return weight(op, type_, self.integer_of(args[-1]) if args else None)
+
+    def choose(self, class_: int) -> int:
+        """The form in which the class is computed now."""
+        best = self.best[class_]
+        forms = self.forms[class_]
+        if len(forms) > 1 and self.ops[best] not in ("leaf", "const"):
+            price = self.cost(best, class_, *self.pending)
+            for form in forms:
+                other = self.cost(form, class_, *self.pending) if form != best else price
+                if other < price:
+                    best, price = form, other
+            if best != self.best[class_]:
+                self.put(self.best, class_, best)
+        return best
+
+    def commit(self, class_: int) -> None:
+        """The value of the class is used, and all that it was computed from."""
+        work = [class_]
+        while work:
+            at = self.find(work.pop())
+            if not self.committed[at]:
+                self.put(self.committed, at, True)
+                work.extend(self.parts(self.best[at]))
+
+    # ---- questions ----
+
+    def constant(self, class_: int) -> int | None:
+        """The bits of a constant, None for others."""
+        class_ = self.find(class_)
+        return self.attrs[class_] if self.ops[class_] == "const" else None
+
+    def integer_of(self, class_: int) -> int | None:
+        """The number of an integer constant, None for others."""
+        class_ = self.find(class_)
+        type_ = self.types[class_]
+        if self.ops[class_] != "const" or not type_.is_integer:
+            return None
+        bits: int = self.attrs[class_]
+        return bits - (1 << type_.bits) if bits > type_.maximum else bits
+
+    def interval(self, class_: int) -> Interval:
+        """What an integer can be, as an exact number of its type."""
+        return known.interval(self, class_)
+
+    def ones(self, class_: int) -> int:
+        """The bits of an integer that can be 1."""
+        return known.ones(self, class_)
+
+    def with_op(self, class_: int, op: str) -> Iterator[int]:
+        """The terms of a class that have this op."""
+        ops = self.ops
+        return (form for form in self.forms[self.find(class_)] if ops[form] == op)
