@@ -45,8 +45,9 @@ def note(terms: Terms, term: int) -> None:
     if same is not None:
         _equal(terms, "linear_form", term, same)
     elif weight(form, type_) < parts:
-        made = terms._append(("sum", type_.code, form), "sum", type_, tuple([t for t, _ in form.terms]), form)
-        _equal(terms, "linear_form", term, made)
+        terms.add_sum(term, form, type_)
+        if terms.fired is not None:
+            terms.fired.append(("linear_form", term, term))
 
 
 def _equal(terms: Terms, rule: str, term: int, same: int) -> None:

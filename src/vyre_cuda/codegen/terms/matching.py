@@ -32,13 +32,18 @@ Anchored: TypeAlias = tuple[Rule, Pattern, Pattern]
 
 
 @cache
-def _rules_of(type_: Type, precision: str) -> tuple[dict[str, list[Rule]], dict[str, list[Anchored]]]:
-    """The rules for a type by the op of their left side, and those for sums by the op of their anchor."""
-    by_op: dict[str, list[Rule]] = {}
+def _rules_of(
+    type_: Type, precision: str
+) -> tuple[dict[str, list[tuple[Rule, frozenset[str]]]], dict[str, list[Anchored]]]:
+    """The rules for a type by the op of their left side, with the ops of its parts, and those for sums by the op of
+    their anchor.
+    """
+    by_op: dict[str, list[tuple[Rule, frozenset[str]]]] = {}
     anchored: dict[str, list[Anchored]] = {}
     for rule in RULES:
         if type_ in rule.types and precision in rule.precisions:
-            by_op.setdefault(rule.left.op, []).append(rule)
+            needed = frozenset(part.op for part in rule.left.parts if part.parts)
+            by_op.setdefault(rule.left.op, []).append((rule, needed))
             if rule.left.op == "add":
                 for anchor, rest in (rule.left.parts, rule.left.parts[::-1]):
                     if anchor.op not in LINEAR and set(variables(anchor)) == set(variables(rule.left)):
@@ -51,7 +56,11 @@ def rewrite(terms: Terms, term: int) -> None:
     """Find what a new integer term is equal to."""
     op, type_ = terms.ops[term], terms.types[term]
     by_op, anchored = _rules_of(type_, terms.precision)
-    for rule in by_op.get(op, ()):
+    rules = by_op.get(op)
+    found = {terms.ops[form] for arg in terms.args[term] for form in terms.forms[terms.find(arg)]} if rules else set()
+    for rule, needed in rules or ():
+        if not needed <= found:
+            continue
         for bound in _matches_of_parts(terms, rule.left, term, {}):
             if all(condition.known(terms, type_, bound) for condition in rule.when):
                 _equal(terms, rule, term, built(terms, rule.right, type_, bound))

@@ -211,6 +211,13 @@ class Terms:
         self._enter((type_.code, form), made)
         return made
 
+    def add_sum(self, class_: int, form: Affine, type_: Type) -> None:
+        """A cheaper form of a class that was just made, so that no other depends on it."""
+        made = self._append(("sum", type_.code, form), "sum", type_, tuple([self.find(t) for t, _ in form.terms]), form)
+        self._link[made] = class_
+        self.forms[class_] += (made,)
+        self.best[class_] = made
+
     def _append(self, key: Key, op: str, type_: Type, args: tuple[int, ...], attr: Any = None) -> int:
         made = len(self.ops)
         self.ops.append(op)
