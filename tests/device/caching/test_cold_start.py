@@ -65,9 +65,10 @@ HEAVY = (
     "subprocess", "tempfile", "urllib",
 )  # fmt: skip
 # Of the lowering, what only some programs need.
-SELDOM = tuple(
-    f"codegen.lowering.{name}" for name in ("division", "floor_division", "narrow_atomics", "powers", "steps")
-)  # fmt: skip
+SELDOM = (
+    *(f"codegen.lowering.{name}" for name in ("division", "floor_division", "narrow_atomics", "powers", "steps")),
+    "ir.semantics.elementwise",
+)
 # Modules of a start with a warm cache, and the folders that they are in, each an empty module of its own: about a
 # tenth of a millisecond. More are no mistake; they are a decision.
 MOST_MODULES = 70

@@ -12,10 +12,13 @@ import numpy as np
 
 from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.ir.core.types import Type, f32
-from vyre_cuda.ir.semantics.elementwise import apply, constant
+from vyre_cuda.later import later
 
 if TYPE_CHECKING:
     from vyre_cuda.codegen.terms.terms import Terms
+    from vyre_cuda.ir.semantics import elementwise
+else:
+    elementwise = later("vyre_cuda.ir.semantics.elementwise")
 
 _LEAST_NORMAL_F32 = 0x00800000
 # Ops whose result has exactly the bits of an operand, even of a NaN.
@@ -33,7 +36,8 @@ def folded(terms: Terms, op: str, type_: Type, args: tuple[int, ...]) -> int | N
     if flushes and any(_is_subnormal(types[arg], attrs[arg]) for arg in args):
         return None
     with np.errstate(all="ignore"):
-        result = apply(op, types[args[-1]], type_, [constant(types[arg], attrs[arg]) for arg in args])
+        constants = [elementwise.constant(types[arg], attrs[arg]) for arg in args]
+        result = elementwise.apply(op, types[args[-1]], type_, constants)
     bits = int(result.view(type_.unsigned)[0])
     if type_.is_float and op not in _MOVES:
         bits = _one_nan(type_, bits)
