@@ -70,14 +70,14 @@ def write_bundle(path: Path, device: vc.Device) -> None:
 
 
 def write_kernel(folder: Path, name: str, program: vc.Program, lowered: Lowered) -> None:
-    """NAME.ptx, NAME.layout for raw_driver and NAME.plan for layer_driver."""
+    """NAME.ptx, NAME.layout for raw_driver and NAME.prepared for layer_driver."""
     (folder / f"{name}.ptx").write_text(lowered.ptx, encoding="ascii")
     (folder / f"{name}.layout").write_text(f"{lowered.entry} {program.block[0]} {_layout(lowered)}\n", encoding="ascii")
     tables = signature(program, lowered)
     parameters = ",".join(":".join(map(str, row)) for row in tables.parameters)
     bindings = ",".join("/".join(map(str, row)) for row in tables.bindings)
-    plan = f"{lowered.entry} {program.block[0]} {lowered.parameter_bytes} {parameters} {bindings}\n"
-    (folder / f"{name}.plan").write_text(plan, encoding="ascii")
+    prepared = f"{lowered.entry} {program.block[0]} {lowered.parameter_bytes} {parameters} {bindings}\n"
+    (folder / f"{name}.prepared").write_text(prepared, encoding="ascii")
 
 
 def _layout(lowered: Lowered) -> str:

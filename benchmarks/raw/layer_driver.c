@@ -33,7 +33,7 @@ typedef struct worker {
 
 static options o = {.driver = "libcuda.so.1", .core = -1};
 static vyc_context *context;
-static vyc_prepared *plan;
+static vyc_prepared *prepared;
 static uint32_t block; /* threads */
 static worker workers[MOST];
 
@@ -58,7 +58,7 @@ static void open_context(void) {
   fflush(stdout);
 }
 
-/* saxpy.plan: "entry block parameter_bytes kind:index:offset:size,...
+/* saxpy.prepared: "entry block parameter_bytes kind:index:offset:size,...
  * role/flags/bytes/sectors,...". */
 static void load_plan(void) {
   vyc_parameter parameters[MAX_PARAMETERS];
@@ -67,10 +67,10 @@ static void load_plan(void) {
   char entry[128];
   vyc_module *module;
   size_t bytes = 0;
-  char *words = raw_read(raw_path(o.folder, "saxpy", ".plan"), NULL), *at = words;
+  char *words = raw_read(raw_path(o.folder, "saxpy", ".prepared"), NULL), *at = words;
   int used = 0;
   if (sscanf(at, "%127s %u %u %n", entry, &desc.block[0], &desc.parameter_bytes, &used) != 3)
-    raw_fail("saxpy.plan is not understood");
+    raw_fail("saxpy.prepared is not understood");
   at += used;
   for (used = 0; desc.parameter_count < MAX_PARAMETERS; desc.parameter_count++, at += used) {
     vyc_parameter p = {0};
@@ -84,14 +84,14 @@ static void load_plan(void) {
       break;
     bindings[desc.binding_count] = b;
   }
-  if (desc.binding_count != 3) raw_fail("saxpy.plan is not understood: %s", at);
+  if (desc.binding_count != 3) raw_fail("saxpy.prepared is not understood: %s", at);
   desc.entry = entry;
   block = desc.block[0];
   desc.parameters = parameters;
   desc.bindings = bindings;
   char *ptx = raw_read(raw_path(o.folder, "saxpy", ".ptx"), &bytes);
   VYC(module_load(&module, NULL, 0, context, ptx, bytes + 1));
-  VYC(prepared_create(&plan, module, &desc));
+  VYC(prepared_create(&prepared, module, &desc));
   vyc_module_release(module);
   free(ptx);
   free(words);
@@ -116,7 +116,7 @@ static void open_worker(worker *w, raw_set *set) {
                      .scalars = &w->scalar,
                      .stream = w->stream,
                      .timeout_ns = -1};
-  VYC(call_create(&w->call, plan, &w->run));
+  VYC(call_create(&w->call, prepared, &w->run));
 }
 
 static void poison(worker *w) {
@@ -142,7 +142,7 @@ static void call_same(uint32_t number) {
 static void launch_changed(uint32_t number) {
   vyc_run run = workers[number % MOST].run;
   run.stream = workers[0].stream;
-  VYC(prepared_launch(plan, &run));
+  VYC(prepared_launch(prepared, &run));
 }
 
 static void alloc_free(uint32_t number) {

@@ -31,7 +31,7 @@ def test_a_planted_upward_import_is_found(tmp_path: Path) -> None:
     (tmp_path / "memory").mkdir()
     (tmp_path / "memory" / "memory.pyx").write_text(
         "cimport numpy as cnp\nfrom vyre_cuda._native.core.status cimport check\n"
-        "from vyre_cuda._native.call.plan cimport (\n    Plan,\n)\n"
+        "from vyre_cuda._native.call.prepared cimport (\n    PreparedKernel,\n)\n"
     )
 
     assert upward(tmp_path) == [("memory/memory.pyx", "call")]

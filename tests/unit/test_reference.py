@@ -28,7 +28,7 @@ INNER = {
     "Kernel.scalar",
     "Kernel.sizes_and_grid",
     "Kernel.submit_plain",
-    "ForeignKernel.plan_and_arguments",
+    "ForeignKernel.prepared_and_arguments",
     "Variable.peek",
     "Variable.read",
     "Value.read",

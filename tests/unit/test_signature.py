@@ -1,4 +1,4 @@
-"""The tables that a plan is made of, from program and lowering."""
+"""The tables from which a kernel is prepared, from program and lowering."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a lowered program to the tables of numbers that the C layer's plan and the warm path use.
+"""From a lowered program to the tables of numbers that prepare its kernel in the C layer, and that the warm path uses.
 
 Bindings are the buffer parameters, scalars the by-value ones, each numbered in declared order.
 """

@@ -295,7 +295,7 @@ def test_completion_shows_what_users_call(device: vc.Device) -> None:
         return {name for name in dir(of) if not name.startswith("_")}
 
     assert {"bind", "launch", "ptx", "submit"} <= shown(kernel)
-    assert not shown(kernel) & {"add_row", "lowered", "plain_arguments", "plan", "scalar", "simple", "submit_plain"}
+    assert not shown(kernel) & {"add_row", "lowered", "plain_arguments", "prepared", "scalar", "simple", "submit_plain"}
     assert shown(kernel.bind(array)) == {"set", "values"}
     assert shown(recorded) == {"replay", "skipped"}
     assert not shown(array) & {"buffer", "count", "offset", "release", "typenum"}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda._native.call.plan import Arguments
+from vyre_cuda._native.call.prepared import Arguments
 from vyre_cuda.testing.emulator import Emulator
 
 from .. import programs
@@ -89,9 +89,9 @@ def test_a_time_limit_shorter_than_a_slice_ends_the_wait(own_device: vc.Device, 
     emulator.set("delay_us", 200_000)
 
     with pytest.raises(vc.Error, match="time allowed"):
-        kernel.plan.run(arguments, timeout_ns=1_000_000)
+        kernel.prepared.run(arguments, timeout_ns=1_000_000)
     emulator.set("delay_us", 0)
-    kernel.plan.run(arguments, timeout_ns=-1)
+    kernel.prepared.run(arguments, timeout_ns=-1)
 
     np.testing.assert_array_equal(np.float32(2) * X + X, out)
 

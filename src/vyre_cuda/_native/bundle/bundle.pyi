@@ -1,6 +1,6 @@
 from typing import Any
 
-from vyre_cuda._native.call.plan import Plan
+from vyre_cuda._native.call.prepared import PreparedKernel
 from vyre_cuda._native.core.context import Context
 
 class BundleFile:
@@ -21,4 +21,4 @@ class BundleFile:
     def shape(
         self, kernel: int, counts: list[int], scalars: list[int], with_grid: bool = True
     ) -> tuple[list[int], tuple[int, int, int]]: ...
-    def load(self, context: Context, name: str, tag: int) -> tuple[Plan, int, bool]: ...
+    def load(self, context: Context, name: str, tag: int) -> tuple[PreparedKernel, int, bool]: ...

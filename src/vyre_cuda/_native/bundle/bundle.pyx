@@ -6,15 +6,15 @@ from libc.string cimport memset
 from vyre_cuda._native.core.c_api cimport VYC_ROLE_SCALAR, vyc_known
 from vyre_cuda._native.bundle.c_bundle cimport (
     vyc_bundle_array, vyc_bundle_array_get, vyc_bundle_graph, vyc_bundle_graph_get, vyc_bundle_info,
-    vyc_bundle_info_get, vyc_bundle_kernel, vyc_bundle_kernel_get, vyc_bundle_known_get, vyc_bundle_open, vyc_bundle_step,
-    vyc_bundle_step_get, vyc_bundle_symbol, vyc_bundle_symbol_get,
+    vyc_bundle_info_get, vyc_bundle_kernel, vyc_bundle_kernel_get, vyc_bundle_known_get, vyc_bundle_open,
+    vyc_bundle_step, vyc_bundle_step_get, vyc_bundle_symbol, vyc_bundle_symbol_get,
     vyc_bundle_extents, vyc_bundle_parameter, vyc_bundle_parameter_get, vyc_bundle_release, vyc_bundle_shape,
     vyc_bundle_site_get, vyc_bundle_variant, vyc_bundle_variant_get, vyc_bundled_kernel, vyc_bundled_kernel_info,
     vyc_bundled_kernel_info_get, vyc_bundled_kernel_load, vyc_bundled_kernel_prepared,
     vyc_bundled_kernel_release, vyc_site,
 )
 from vyre_cuda._native.core.context cimport Context
-from vyre_cuda._native.call.plan cimport Plan
+from vyre_cuda._native.call.prepared cimport PreparedKernel
 from vyre_cuda._native.core.status cimport check
 
 from vyre_cuda.errors import CompileError
@@ -188,8 +188,8 @@ cdef class BundleFile:
             c_scalars[i] = scalars[i]
         return 0
 
-    def load(self, Context context not None, str name not None, uint64_t tag) -> tuple[Plan, int, bool]:
-        """The plan of a kernel on a device, the number of its variant, and whether that is machine code.
+    def load(self, Context context not None, str name not None, uint64_t tag) -> tuple[PreparedKernel, int, bool]:
+        """The prepared kernel of a device, the number of its variant, and whether that is machine code.
 
         CompileError carries the driver's log."""
         cdef vyc_bundled_kernel *kernel = NULL
@@ -197,7 +197,7 @@ cdef class BundleFile:
         cdef char log[16384]
         cdef bytes encoded = name.encode()
         cdef const char *c_name = encoded
-        cdef Plan plan
+        cdef PreparedKernel prepared
         log[0] = 0
         memset(&info, 0, sizeof(info))
         info.struct_size = sizeof(info)
@@ -209,13 +209,13 @@ cdef class BundleFile:
             raise
         try:
             check(vyc_bundled_kernel_info_get(kernel, &info))
-            plan = Plan.__new__(Plan)
-            check(vyc_bundled_kernel_prepared(kernel, &plan._h))
+            prepared = PreparedKernel.__new__(PreparedKernel)
+            check(vyc_bundled_kernel_prepared(kernel, &prepared._h))
         finally:
             with nogil:
                 vyc_bundled_kernel_release(kernel)
-        plan.context = context
+        prepared.context = context
         row = self.parameters(info.kernel)
-        plan.binding_count = sum(role != VYC_ROLE_SCALAR for _, role, _, _, _ in row)
-        plan.scalar_count = len(row) - plan.binding_count
-        return plan, info.variant, info.is_cubin != 0
+        prepared.binding_count = sum(role != VYC_ROLE_SCALAR for _, role, _, _, _ in row)
+        prepared.scalar_count = len(row) - prepared.binding_count
+        return prepared, info.variant, info.is_cubin != 0

@@ -1,7 +1,7 @@
 from typing import Any
 
 from vyre_cuda._native.call.dispatch import Dispatcher
-from vyre_cuda._native.call.plan import AnyCall, Arguments
+from vyre_cuda._native.call.prepared import AnyCall, Arguments
 from vyre_cuda._native.core.context import Stream
 
 class Call(AnyCall):

@@ -11,7 +11,7 @@ from vyre_cuda._native.core.context cimport Context, Stream, load, looks_deep
 from vyre_cuda._native.call.dispatch cimport Dispatcher
 from vyre_cuda._native.call.frame cimport Frame, give_frame, take_frame
 from vyre_cuda._native.trace.origin cimport origin_of
-from vyre_cuda._native.call.plan cimport AnyCall, Arguments
+from vyre_cuda._native.call.prepared cimport AnyCall, Arguments
 from vyre_cuda._native.core.status cimport check
 
 cdef extern from "Python.h":
@@ -32,11 +32,11 @@ cdef class Call(AnyCall):
                  Stream stream=None, bint plain=True) -> None:
         """With `plain` False, new arguments always go through `_rebind` (the grid is given, not computed)."""
         self._dispatcher = dispatcher
-        self._context = dispatcher._plan.context
+        self._context = dispatcher._prepared.context
         self._on = stream
         self._plain = plain and dispatcher.simple
         self._values = values
-        check(vyc_call_create(&self._h, dispatcher._plan._h, &arguments.run))
+        check(vyc_call_create(&self._h, dispatcher._prepared._h, &arguments.run))
 
     def __call__(self, *args):
         """Launch; with arguments (all parameters in declared order), bind those first, for later launches too."""

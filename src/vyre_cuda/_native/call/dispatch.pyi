@@ -1,7 +1,7 @@
 from typing import Any, TypeVar
 
 from vyre_cuda._native.call.frame import Framer
-from vyre_cuda._native.call.plan import Arguments
+from vyre_cuda._native.call.prepared import Arguments
 from vyre_cuda._native.call.ticket import Ticket
 
 D = TypeVar("D", bound=type[Dispatcher])

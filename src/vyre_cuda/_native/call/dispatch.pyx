@@ -15,7 +15,7 @@ from vyre_cuda._native.core.context cimport Stream, load, looks_deep
 from vyre_cuda._native.memory.adopted cimport stream_of
 from vyre_cuda._native.call.frame cimport FREE_THREADED, Frame, Framer, give_frame, take_frame
 from vyre_cuda._native.memory.memory cimport Span, new_reference
-from vyre_cuda._native.call.plan cimport Arguments, copy_run, finish_run, submit_run
+from vyre_cuda._native.call.prepared cimport Arguments, copy_run, finish_run, submit_run
 from vyre_cuda._native.core.status cimport check
 from vyre_cuda._native.call.ticket cimport Ticket
 from vyre_cuda._native.core.waiting cimport HELD_NS, SLICE_NS
@@ -61,7 +61,7 @@ cdef class Dispatcher(Framer):
         """A call; `others` are keywords that are not named here, None if there are none."""
         cdef Frame *frame
         cdef object results = None
-        if load(self._plan.context._recordings) != 0:
+        if load(self._prepared.context._recordings) != 0:
             results = self._watch_call(tuple([<object>args[i] for i in range(n)]), others or {}, out, grid, iterations)
             if results is not NotImplemented:
                 return results
@@ -85,7 +85,7 @@ cdef class Dispatcher(Framer):
         cdef vyc_status status
         if frame.staged <= HELD_BYTES:
             frame.run.timeout_ns = HELD_NS
-            status = vyc_prepared_run(self._plan._h, &ticket, &frame.run)
+            status = vyc_prepared_run(self._prepared._h, &ticket, &frame.run)
             if frame.mixed and status == VYC_E_TIMEOUT and ticket == NULL:
                 return False
         elif frame.mixed:
@@ -93,9 +93,9 @@ cdef class Dispatcher(Framer):
         else:
             frame.run.timeout_ns = SLICE_NS
             with nogil:
-                status = vyc_prepared_run(self._plan._h, &ticket, &frame.run)
+                status = vyc_prepared_run(self._prepared._h, &ticket, &frame.run)
         if status != VYC_OK:
-            finish_run(self._plan, status, ticket, &frame.run)
+            finish_run(self._prepared, status, ticket, &frame.run)
         return True
 
     def submit_plain(self, tuple args not None, out, grid) -> tuple[Ticket, object] | None:
@@ -115,11 +115,11 @@ cdef class Dispatcher(Framer):
             status = VYC_E_TIMEOUT
             if frame.staged <= HELD_BYTES:
                 frame.run.timeout_ns = 0
-                status = vyc_prepared_submit(self._plan._h, &ticket._h, &frame.run)
+                status = vyc_prepared_submit(self._prepared._h, &ticket._h, &frame.run)
             if status == VYC_E_TIMEOUT:
                 if frame.mixed:
                     return None
-                submit_run(self._plan, &ticket._h, &frame.run)
+                submit_run(self._prepared, &ticket._h, &frame.run)
             elif status != VYC_OK:
                 check(status)
             ticket._keep = (args, results)
@@ -194,11 +194,11 @@ cdef object launch_plain(object self, PyObject *const *args, Py_ssize_t n, PyObj
             grid = <object>args[n + i]
         else:
             plain = False
-    if load(dispatcher._plan.context._recordings) != 0 and record_launch(dispatcher, args, n, keys):
+    if load(dispatcher._prepared.context._recordings) != 0 and record_launch(dispatcher, args, n, keys):
         return None
     if plain:
         # First, because this calls an object of another library, which may do anything.
-        on = stream_of(dispatcher._plan.context, stream)
+        on = stream_of(dispatcher._prepared.context, stream)
         if dispatcher.simple and launch_frame(dispatcher, args, n, grid, on):
             return None
     dispatcher._general_launch(*taken_apart(args, n, keys))
@@ -213,9 +213,9 @@ cdef bint launch_frame(Dispatcher dispatcher, PyObject *const *args, Py_ssize_t 
             return False
         frame.run.stream = NULL if on is None else on._h
         # Where it may block, the general path releases the GIL and keeps the arrays alive meanwhile.
-        if looks_deep(dispatcher._plan.context, frame.run.stream):
+        if looks_deep(dispatcher._prepared.context, frame.run.stream):
             return False
-        check(vyc_prepared_launch(dispatcher._plan._h, &frame.run))
+        check(vyc_prepared_launch(dispatcher._prepared._h, &frame.run))
         return True
     finally:
         give_frame(frame, &dispatcher._launches)

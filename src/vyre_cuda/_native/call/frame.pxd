@@ -4,7 +4,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc
 
 from vyre_cuda._native.core.c_api cimport vyc_argument, vyc_run
-from vyre_cuda._native.call.plan cimport Plan
+from vyre_cuda._native.call.prepared cimport PreparedKernel
 from vyre_cuda._native.trace.origin cimport Seen
 from vyre_cuda._native.call.table cimport Table
 
@@ -83,7 +83,7 @@ cdef inline Frame *new_frame(uint32_t bindings, uint32_t scalars, uint32_t count
 
 
 cdef class Framer(Table):
-    cdef Plan _plan
+    cdef PreparedKernel _prepared
     cdef Spares _frames    # of calls with host arrays
     cdef Spares _launches  # of launches: only buffer, offset and count of their items change
     cdef Seen *_seen  # where the last call came from

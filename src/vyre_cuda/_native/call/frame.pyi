@@ -1,4 +1,4 @@
-from vyre_cuda._native.call.plan import Plan
+from vyre_cuda._native.call.prepared import PreparedKernel
 from vyre_cuda._native.call.table import Table
 
 LARGE_RESULT: int
@@ -6,7 +6,7 @@ LARGE_RESULT: int
 class Framer(Table):
     def __init__(
         self,
-        plan: Plan,
+        prepared: PreparedKernel,
         rows: tuple[tuple[int, int, int, int, int, tuple[tuple[int, int, int], ...], int, int], ...],
         work: tuple[tuple[tuple[int, int, int], ...], ...],
         block: tuple[int, int, int],

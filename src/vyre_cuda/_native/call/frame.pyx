@@ -18,7 +18,7 @@ from vyre_cuda._native.core.c_api cimport (
 )
 from vyre_cuda._native.core.context cimport Context
 from vyre_cuda._native.memory.memory cimport Buffer, Pinned, Span, new_reference, pinned_empty_of, pinned_of
-from vyre_cuda._native.call.plan cimport Plan
+from vyre_cuda._native.call.prepared cimport PreparedKernel
 from vyre_cuda._native.trace.origin cimport origin_of
 from vyre_cuda._native.call.table cimport Row, Table
 
@@ -83,11 +83,11 @@ cdef bint range_of(Range *place, const void *data, uint64_t size, uint32_t param
 cdef class Framer(Table):
     """Fills frames for one kernel."""
 
-    def __init__(self, Plan plan not None, tuple rows not None, tuple work not None, tuple block not None,
+    def __init__(self, PreparedKernel prepared not None, tuple rows not None, tuple work not None, tuple block not None,
                  int index_bits, bint simple, tuple extents=()) -> None:
         """Rows, work and extents as `Table` takes them."""
         Table.__init__(self, rows, work, block, index_bits, simple, extents)
-        self._plan = plan
+        self._prepared = prepared
 
     def __dealloc__(self):
         spares_free(&self._frames)
@@ -213,7 +213,7 @@ cdef class Framer(Table):
         if target is None:
             if own:
                 return None
-            target = new_array(self._plan.context, count, row)
+            target = new_array(self._prepared.context, count, row)
             if row.axes:
                 target = target.reshape(tuple([frame.scalars[row.extents + axis] for axis in range(row.axes)]))
         elif row.axes and not (enter_extents(frame, row, target) if own else has_extents(frame, row, target)):

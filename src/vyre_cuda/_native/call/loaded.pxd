@@ -4,7 +4,7 @@ from vyre_cuda._native.core.context cimport Stream
 from vyre_cuda._native.call.frame cimport Frame, Spares
 from vyre_cuda._native.core.module cimport Module
 from vyre_cuda._native.trace.origin cimport Seen
-from vyre_cuda._native.call.plan cimport AnyCall, Plan
+from vyre_cuda._native.call.prepared cimport AnyCall, PreparedKernel
 
 cdef struct Word:
     bint is_pointer
@@ -22,7 +22,7 @@ cdef class Launcher:
     cdef tuple _last
     cdef Seen *_seen  # where the last launch came from
 
-    cdef Plan plan_for(self, object block, uint32_t shared_bytes, bint cooperative, object addresses)
+    cdef PreparedKernel prepared_for(self, object block, uint32_t shared_bytes, bint cooperative, object addresses)
     cdef Frame *take(self) except NULL
     cdef void give(self, Frame *frame) noexcept
     cdef object fill(self, Frame *given, tuple args, object grid, Stream stream)
@@ -30,6 +30,6 @@ cdef class Launcher:
 
 cdef class LoadedCall(AnyCall):
     cdef Launcher _launcher
-    cdef Plan _plan
+    cdef PreparedKernel _prepared
     cdef object _grid
     cdef object _addresses

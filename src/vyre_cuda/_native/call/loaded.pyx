@@ -1,5 +1,5 @@
 # cython: language_level=3, freethreading_compatible=True, boundscheck=False, wraparound=False
-"""Launches of kernels from other compilers, with the same plans, graphs and order as those of programs.
+"""Launches of kernels from other compilers, prepared, recorded and ordered like those of programs.
 
 Device arrays and exact Python numbers go straight into the C structs of one run; anything else is
 passed to `_array` and `_bits` of the subclass, which convert and explain.
@@ -20,7 +20,7 @@ from vyre_cuda._native.call.frame cimport Frame, let_go, new_frame, spare_give, 
 from vyre_cuda._native.memory.memory cimport Buffer, Span, new_reference
 from vyre_cuda._native.core.module cimport Module
 from vyre_cuda._native.trace.origin cimport origin_of
-from vyre_cuda._native.call.plan cimport AnyCall, Arguments, Plan, copy_run
+from vyre_cuda._native.call.prepared cimport AnyCall, Arguments, PreparedKernel, copy_run
 from vyre_cuda._native.core.status cimport check
 from vyre_cuda._native.call.table cimport float_bits, integer_bits
 
@@ -79,20 +79,20 @@ cdef class Launcher:
         let_go(frame)
         spare_give(&self._frames, frame)
 
-    cdef Plan plan_for(self, object block, uint32_t shared_bytes, bint cooperative, object addresses):
+    cdef PreparedKernel prepared_for(self, object block, uint32_t shared_bytes, bint cooperative, object addresses):
         """The kernel at this block and shared memory, with plain numbers for pointers in the bit set `addresses`."""
         cdef tuple last
         with cython.critical_section(self):
             last = self._last
         if last is not None and last[0] == block and last[1] == shared_bytes and last[2] == cooperative \
                 and last[3] == addresses:
-            return <Plan>last[4]
-        plan = self._variant(block, shared_bytes, cooperative, addresses)
-        fresh = (block, shared_bytes, cooperative, addresses, plan)
+            return <PreparedKernel>last[4]
+        prepared = self._variant(block, shared_bytes, cooperative, addresses)
+        fresh = (block, shared_bytes, cooperative, addresses, prepared)
         with cython.critical_section(self):
             last = self._last  # the old one is released when this returns
             self._last = fresh
-        return plan
+        return prepared
 
     cdef object fill(self, Frame *given, tuple args, object grid, Stream stream):
         """Fill the run; returns the bit set of pointers that are plain numbers."""
@@ -166,30 +166,30 @@ cdef class Launcher:
             The device cannot launch as much.
         """
         cdef Frame *given
-        cdef Plan plan
+        cdef PreparedKernel prepared
         if load(self.module.context._recordings) != 0 and self._record_launch(
                 args, grid, block, shared_bytes, cooperative, stream):
             return
         cdef Stream on = stream_of(self.module.context, stream)
         given = self.take()
         try:
-            plan = self.plan_for(block, shared_bytes, cooperative, self.fill(given, args, grid, on))
+            prepared = self.prepared_for(block, shared_bytes, cooperative, self.fill(given, args, grid, on))
             given.run.origin = origin_of(&self._seen)
-            check(vyc_prepared_launch(plan._h, &given.run))
+            check(vyc_prepared_launch(prepared._h, &given.run))
         finally:
             self.give(given)
 
-    def plan_and_arguments(self, tuple args not None, grid, block, uint32_t shared_bytes,
-                           bint cooperative) -> tuple[Plan, Arguments]:
-        """The plan and arguments of a launch with these."""
+    def prepared_and_arguments(self, tuple args not None, grid, block, uint32_t shared_bytes,
+                               bint cooperative) -> tuple[PreparedKernel, Arguments]:
+        """The prepared kernel and the arguments of a launch with these."""
         cdef Frame *given = self.take()
         cdef Arguments arguments
         cdef uint32_t i
         try:
-            plan = self.plan_for(block, shared_bytes, cooperative, self.fill(given, args, grid, None))
+            prepared = self.prepared_for(block, shared_bytes, cooperative, self.fill(given, args, grid, None))
             arguments = copy_run(&given.run)
             arguments.keep = [args, [<object>given.held[i] for i in range(given.held_count)]]
-            return plan, arguments
+            return prepared, arguments
         finally:
             self.give(given)
 
@@ -206,8 +206,8 @@ cdef class LoadedCall(AnyCall):
         given = launcher.take()
         try:
             self._addresses = launcher.fill(given, args, grid, self._on)
-            self._plan = launcher.plan_for(block, shared_bytes, cooperative, self._addresses)
-            check(vyc_call_create(&self._h, self._plan._h, &given.run))
+            self._prepared = launcher.prepared_for(block, shared_bytes, cooperative, self._addresses)
+            check(vyc_call_create(&self._h, self._prepared._h, &given.run))
         finally:
             launcher.give(given)
         self._values = args

@@ -1,12 +1,12 @@
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
 from vyre_cuda._native.core.c_api cimport vyc_argument, vyc_run
-from vyre_cuda._native.call.plan cimport Plan
+from vyre_cuda._native.call.prepared cimport PreparedKernel
 from vyre_cuda._native.trace.origin cimport Seen
 
 
 cdef class Recorded:
-    cdef Plan _plan
+    cdef PreparedKernel _prepared
     cdef Seen *_seen  # where the last replay came from
     cdef vyc_run _run
     cdef vyc_argument *_items

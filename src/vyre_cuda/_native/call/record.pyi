@@ -2,7 +2,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from vyre_cuda._native.call.plan import Plan
+from vyre_cuda._native.call.prepared import PreparedKernel
 
 class Recorded:
     KEEP: Final[object]
@@ -10,7 +10,7 @@ class Recorded:
     def skipped(self) -> int: ...
     def __init__(
         self,
-        plan: Plan,
+        prepared: PreparedKernel,
         rows: list[tuple[int, int]],
         inputs: list[np.ndarray[Any, Any] | None],
         outputs: list[np.ndarray[Any, Any] | None],

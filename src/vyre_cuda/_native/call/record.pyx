@@ -17,7 +17,7 @@ from vyre_cuda._native.core.c_api cimport (
 )
 from vyre_cuda._native.core.context cimport load, load_u64, store_u64
 from vyre_cuda._native.memory.memory cimport Pinned, pinned_of
-from vyre_cuda._native.call.plan cimport Plan, finish_run
+from vyre_cuda._native.call.prepared cimport PreparedKernel, finish_run
 from vyre_cuda._native.core.status cimport check
 from vyre_cuda._native.trace.origin cimport origin_of
 
@@ -79,15 +79,15 @@ cdef class Recorded:
     # Stands for an argument that a replay does not pass.
     KEEP = object()
 
-    def __init__(self, Plan plan not None, list rows not None, list inputs not None, list outputs not None,
-                 list scalars not None, tuple grid not None, uint32_t iterations, bint skips, bint sized,
-                 tuple known=()) -> None:
+    def __init__(self, PreparedKernel prepared not None, list rows not None, list inputs not None,
+                 list outputs not None, list scalars not None, tuple grid not None, uint32_t iterations, bint skips,
+                 bint sized, tuple known=()) -> None:
         """`rows`: (slot, NumPy type number) of each argument, slot -1 - n for scalar n; `inputs`, `outputs`: a
         page-locked array or None for each binding; `sized`: sizes or the grid may follow from scalars; `known`:
         (number, bits) of each scalar that the kernel was compiled for. ValueError for arguments that it refuses.
         """
         cdef Py_ssize_t i
-        self._plan = plan
+        self._prepared = prepared
         self._items = <vyc_argument *>calloc(len(inputs) + 1, sizeof(vyc_argument))
         self._scalars = <uint64_t *>calloc(len(scalars) + 1, sizeof(uint64_t))
         self._contents = <uint64_t *>calloc(len(inputs) + 1, sizeof(uint64_t))
@@ -121,7 +121,7 @@ cdef class Recorded:
         for i in range(len(inputs)):
             self._contents[i] = new_number()
         self.point()
-        check(vyc_prepared_check(plan._h, &self._run))
+        check(vyc_prepared_check(prepared._h, &self._run))
 
     def __dealloc__(self):
         free(self._items)
@@ -177,7 +177,7 @@ cdef class Recorded:
         """
         cdef uint32_t i
         cdef uint32_t given
-        if load(self._plan.context._recordings) != 0:
+        if load(self._prepared.context._recordings) != 0:
             self._refuse_in_recording()
         if kwargs or <uint32_t>len(args) > self._count:
             args = self._ordered(args, kwargs)
@@ -257,13 +257,13 @@ cdef class Recorded:
         cdef vyc_ticket *ticket = NULL
         self._run.timeout_ns = HELD_NS
         self._run.origin = origin_of(&self._seen)
-        cdef vyc_status status = vyc_prepared_run(self._plan._h, &ticket, &self._run)
+        cdef vyc_status status = vyc_prepared_run(self._prepared._h, &ticket, &self._run)
         if status == VYC_OK:
             return 0
         if status == VYC_E_INVALID:
             for slot, bits in self._known:  # a value that was refused is not kept
                 self._scalars[slot] = bits
-        return finish_run(self._plan, status, ticket, &self._run)
+        return finish_run(self._prepared, status, ticket, &self._run)
 
     cdef object deliver(self, object out):
         cdef Py_ssize_t i

@@ -26,7 +26,7 @@ cdef class Ticket:
         return refuse_pickle(self, protocol)
 
     def __init__(self) -> None:
-        raise TypeError("Ticket is made by Plan.submit()")
+        raise TypeError("Ticket is made by PreparedKernel.submit()")
 
     def __dealloc__(self):
         with nogil:

@@ -20,7 +20,7 @@ from vyre_cuda.errors import (
 
 
 class AssertReport(Exception):
-    """A kernel reported a failed check: `report` is linear thread << 20 | site, `tag` the plan's tag.
+    """A kernel reported a failed check: `report` is linear thread << 20 | site, `tag` that of the prepared kernel.
 
     `index` is the index that was out of bounds, if the check is of an index.
     """

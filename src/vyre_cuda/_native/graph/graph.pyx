@@ -20,7 +20,7 @@ from vyre_cuda._native.core.c_api cimport (
 from vyre_cuda._native.core.context cimport Context, Event, Stream, load, looks_deep
 from vyre_cuda._native.memory.adopted cimport stream_of
 from vyre_cuda._native.memory.memory cimport Buffer, Pinned, Span, buffer_of, pinned_of
-from vyre_cuda._native.call.plan cimport Arguments, Plan
+from vyre_cuda._native.call.prepared cimport Arguments, PreparedKernel
 from vyre_cuda._native.trace.origin cimport origin_of
 from vyre_cuda._native.core.status cimport check
 
@@ -120,9 +120,9 @@ cdef class Graph:
         with nogil:
             vyc_graph_release(self._h)
 
-    def add_launch(self, Plan plan not None, Arguments arguments not None) -> int:
+    def add_launch(self, PreparedKernel prepared not None, Arguments arguments not None) -> int:
         cdef uint32_t step = 0
-        check(vyc_graph_add_launch(self._h, &step, plan._h, &arguments.run))
+        check(vyc_graph_add_launch(self._h, &step, prepared._h, &arguments.run))
         return step
 
     def add_transfer(self, Transfer transfer not None) -> int:

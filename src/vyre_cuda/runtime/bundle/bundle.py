@@ -308,7 +308,7 @@ class BundledChecks(Checks):
 def _load(bundle: Bundle, device: Device, name: str) -> Kernel:
     kernel_row = bundle.kernels[name]
     tag = device._kernels.new_tag()
-    plan, variant, _ = bundle._file.load(device.context, name, tag)
+    prepared, variant, _ = bundle._file.load(device.context, name, tag)
     lowered = _lowered(bundle._file.variant(list(bundle.kernels).index(name), variant), kernel_row.program)
     kernel = Kernel(
         device,
@@ -319,7 +319,7 @@ def _load(bundle: Bundle, device: Device, name: str) -> Kernel:
         bounds=kernel_row.bounds,
         max_ulp=kernel_row.max_ulp,
         known=_known(bundle._file.kernel(list(bundle.kernels).index(name)), kernel_row.program),
-        plan=plan,
+        prepared=prepared,
         checks=BundledChecks(kernel_row.program, lowered),
     )
     kernel.is_without_body = not kernel_row.has_source

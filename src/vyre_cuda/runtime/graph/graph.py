@@ -370,10 +370,10 @@ class Graph(native.Replayer):
                 continue
             bound: Any = self._bound[place] if place in self._bound else step.bind(given, on)
             if isinstance(step, LaunchStep):
-                step.number = made.add_launch(step.kernel.plan, bound)
+                step.number = made.add_launch(step.kernel.prepared, bound)
             elif isinstance(step, LoadedStep):
-                assert step.plan is not None  # the plan it was bound for
-                step.number = made.add_launch(step.plan, bound)
+                assert step.prepared is not None  # it was bound for that
+                step.number = made.add_launch(step.prepared, bound)
             else:
                 step.number = made.add_transfer(bound)
         for _ in ends:

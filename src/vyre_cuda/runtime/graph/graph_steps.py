@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from vyre_cuda._native.call.plan import Arguments, Plan
+from vyre_cuda._native.call.prepared import Arguments, PreparedKernel
 from vyre_cuda._native.core.context import Stream
 from vyre_cuda._native.graph.graph import Transfer
 from vyre_cuda._native.memory.memory import find_pinned
@@ -96,7 +96,7 @@ class LoadedStep:
     values: tuple[Any, ...]
     shape: tuple[Any, Any, int, bool]
     number: int = -1
-    plan: Plan | None = None
+    prepared: PreparedKernel | None = None
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
@@ -121,10 +121,10 @@ class LoadedStep:
                     f"{self.kernel.name}: a recorded launch takes arrays, not addresses: "
                     "what an address points to is not known"
                 )
-        plan, arguments = self.kernel.plan_and_arguments(values, *self.shape)
-        if self.plan is not None and plan is not self.plan:
+        prepared, arguments = self.kernel.prepared_and_arguments(values, *self.shape)
+        if self.prepared is not None and prepared is not self.prepared:
             raise TypeError(f"{self.kernel.name}: a pointer that was recorded as an array must stay an array")
-        self.plan = plan
+        self.prepared = prepared
         return arguments
 
 

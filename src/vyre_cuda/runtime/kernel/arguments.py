@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_cuda._native.call.plan import Arguments
+from vyre_cuda._native.call.prepared import Arguments
 from vyre_cuda._native.core.context import Stream
 from vyre_cuda._native.memory.adopted import named_stream
 from vyre_cuda._native.memory.memory import find_pinned

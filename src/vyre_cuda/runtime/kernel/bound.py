@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from vyre_cuda._native.call.bound import Call
-from vyre_cuda._native.call.plan import Arguments
+from vyre_cuda._native.call.prepared import Arguments
 from vyre_cuda._native.core.context import refuse_pickle
 from vyre_cuda._native.memory.adopted import named_stream
 from vyre_cuda.runtime.base.completion import without

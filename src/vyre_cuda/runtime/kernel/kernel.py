@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_cuda._native.call import dispatch
 from vyre_cuda._native.call.dispatch import Dispatcher
-from vyre_cuda._native.call.plan import Arguments, Plan
+from vyre_cuda._native.call.prepared import Arguments, PreparedKernel
 from vyre_cuda._native.core.context import refuse_pickle
 from vyre_cuda._native.core.module import Module
 from vyre_cuda._native.core.status import AssertReport
@@ -121,31 +121,31 @@ class Kernel(Dispatcher):
         max_ulp: float | None,
         known: tuple[Known, ...] = (),
         image: bytes | None = None,
-        plan: Plan | None = None,
+        prepared: PreparedKernel | None = None,
         checks: Checks | None = None,
     ) -> None:
-        """`image` is what the device's linker made of the text; if None, the driver compiles the text. `plan` and
+        """`image` is what the device's linker made of the text; if None, the driver compiles the text. `prepared` and
         `checks`, where they were not made from the program, come from a bundle."""
         require(program.name, device.properties, block_limits(device.properties, program.block, lowered.shared_bytes))
         tables = signature(program, lowered)
-        plan = _plan(device, program, lowered, tables, tag, image, known) if plan is None else plan
+        prepared = _prepare(device, program, lowered, tables, tag, image, known) if prepared is None else prepared
         rows = tuple(
             (row.role, row.slot, row.typenum, row.width, row.itemsize, row.size, row.axes, row.extents)
             for row in tables.rows
         )
         index_bits = program.index.value_bits
-        super().__init__(plan, rows, tables.work, program.block, index_bits, tables.simple, tables.extents)
+        super().__init__(prepared, rows, tables.work, program.block, index_bits, tables.simple, tables.extents)
         self.device = device
         self.program = program
         self.ptx = lowered.ptx
         self.nbytes = len(lowered.ptx) + (0 if image is None else len(image))
-        self.plan = plan
+        self.prepared = prepared
         self.precision = precision
         self.bounds = bounds
         self.max_ulp = max_ulp
         self.known = known
         self.checks = Checks(program, lowered) if checks is None else checks
-        self.attributes = KernelAttributes(**plan.function_info())
+        self.attributes = KernelAttributes(**prepared.function_info())
         self.lowered = lowered
         require(program.name, device.properties, self.limits())
 
@@ -263,7 +263,7 @@ class Kernel(Dispatcher):
             )
             if plain is None:
                 arguments, results = self._bound(args, kwargs, out, grid, iterations)
-                plain = self.plan.submit(arguments), results
+                plain = self.prepared.submit(arguments), results
             return Pending(*plain, self)
 
     def timed(self, *args: Any, out: Any = None, grid: Any = None, iterations: int = 1, **kwargs: Any) -> Timed:
@@ -293,7 +293,7 @@ class Kernel(Dispatcher):
             self._note(args, kwargs)
             arguments, results = self._bound(args, kwargs, out, grid, iterations)
             try:
-                times = self.plan.timed(arguments)
+                times = self.prepared.timed(arguments)
             except AssertReport as report:
                 raise self._assertion(report) from None
             return Timed(outputs=results, **times)
@@ -450,7 +450,7 @@ class Kernel(Dispatcher):
             return self.submit(*args, out=out, grid=grid, iterations=iterations, **kwargs).result(timeout)
         arguments, results = self._bound(args, kwargs, out, grid, iterations)
         try:
-            self.plan.run(arguments)
+            self.prepared.run(arguments)
         except AssertReport as report:
             raise self._assertion(report) from None
         return results
@@ -461,7 +461,7 @@ class Kernel(Dispatcher):
         return general.host_arguments(self.device, self.program, args, kwargs, out, grid, iterations)
 
     def _general_launch(self, args: tuple[Any, ...], kwargs: dict[str, Any], stream: Any, grid: Any) -> None:
-        self.plan.launch(general.device_arguments(self.device, self.program, args, kwargs, stream, grid))
+        self.prepared.launch(general.device_arguments(self.device, self.program, args, kwargs, stream, grid))
 
     def _assertion(self, report: AssertReport) -> Error:
         return self.checks.error(report)
@@ -474,7 +474,7 @@ class Kernel(Dispatcher):
         "known",
         "lowered",
         "plain_arguments",
-        "plan",
+        "prepared",
         "scalar",
         "simple",
         "sizes_and_grid",
@@ -498,7 +498,7 @@ def _argument_labels(program: Program) -> list[tuple[bytes, int]]:
     return named + [(name.encode(), program.index.code) for name in extent_names(program.parameters)]
 
 
-def _plan(
+def _prepare(
     device: Device,
     program: Program,
     lowered: Lowered,
@@ -506,8 +506,8 @@ def _plan(
     tag: int,
     image: bytes | None,
     known: tuple[Known, ...],
-) -> Plan:
-    return Plan(
+) -> PreparedKernel:
+    return PreparedKernel(
         Module(device.context, lowered.ptx.encode("ascii") if image is None else image),
         lowered.entry,
         program.block,

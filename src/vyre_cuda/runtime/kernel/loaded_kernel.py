@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_cuda._native.call.loaded import Launcher, LoadedCall
-from vyre_cuda._native.call.plan import Plan
+from vyre_cuda._native.call.prepared import PreparedKernel
 from vyre_cuda._native.core.context import Stream, refuse_pickle
 from vyre_cuda._native.core.module import Module, is_binary
 from vyre_cuda.codegen.core.target import LARGE_PARAMETER_BYTES
@@ -78,8 +78,8 @@ class ForeignKernel(Launcher):
         self.device = device
         self.name = name
         self.confirmed = told is not None
-        self._variants: dict[Any, Plan] = {}
-        self.attributes = KernelAttributes(**self._plan((1, 1, 1), 0, False, _ALL).function_info())
+        self._variants: dict[Any, PreparedKernel] = {}
+        self.attributes = KernelAttributes(**self._prepare((1, 1, 1), 0, False, _ALL).function_info())
 
     def bind(
         self, *args: Any, grid: Any, block: Any, shared_bytes: int = 0, cooperative: bool = False, stream: Any = None
@@ -153,16 +153,18 @@ class ForeignKernel(Launcher):
 
     # ---- what the warm path hands over ------------------------------------------------------------------------------
 
-    def _variant(self, block: Any, shared_bytes: int, cooperative: bool, addresses: int) -> Plan:
+    def _variant(self, block: Any, shared_bytes: int, cooperative: bool, addresses: int) -> PreparedKernel:
         extents = self._checked_block(block)
         self._check_shared(shared_bytes)
         key = (extents, shared_bytes, cooperative, addresses)
-        plan = self._variants.get(key)
-        if plan is None:
-            plan = self._variants.setdefault(key, self._plan(extents, shared_bytes, cooperative, addresses))
-        return plan
+        prepared = self._variants.get(key)
+        if prepared is None:
+            prepared = self._variants.setdefault(key, self._prepare(extents, shared_bytes, cooperative, addresses))
+        return prepared
 
-    def _plan(self, block: tuple[int, int, int], shared_bytes: int, cooperative: bool, addresses: int) -> Plan:
+    def _prepare(
+        self, block: tuple[int, int, int], shared_bytes: int, cooperative: bool, addresses: int
+    ) -> PreparedKernel:
         rows: list[tuple[int, int, int, int]] = []
         bindings: list[tuple[int, int, int, int]] = []
         scalars = 0
@@ -183,7 +185,7 @@ class ForeignKernel(Launcher):
             )
         end = max((p.offset + p.size for p in self.parameters), default=0)
         labels = [(b"", code) for code in (*[0] * len(bindings), *types)]
-        return Plan(
+        return PreparedKernel(
             self.module,
             self.name,
             block,

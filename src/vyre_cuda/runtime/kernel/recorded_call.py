@@ -54,7 +54,7 @@ class RecordedCall(Recorded):
         inputs = [self._input(p, call) for p in buffers]
         outputs = [self._empty(call.shape(p), p) if p.is_writable else None for p in buffers]
         super().__init__(
-            kernel.plan,
+            kernel.prepared,
             [(slots[p.name], p.type.dtype.num) for p in self._parameters],
             inputs,
             outputs,

@@ -4,7 +4,7 @@ from vyre_cuda._native.call.ticket import Ticket
 from vyre_cuda._native.core.context import Context, Stream
 from vyre_cuda._native.core.module import Module
 
-class Plan:
+class PreparedKernel:
     @property
     def context(self) -> Context: ...
     @property

@@ -1,5 +1,5 @@
 # cython: language_level=3, freethreading_compatible=True, boundscheck=False, wraparound=False
-"""Prepared kernels, the arguments of a run as the C layer takes them, and what keeps them bound."""
+"""PreparedKernel kernels, the arguments of a run as the C layer takes them, and what keeps them bound."""
 cimport cython
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -30,7 +30,7 @@ from vyre_cuda.errors import KernelTimeoutError
 cnp.import_array()
 
 
-cdef class Plan:
+cdef class PreparedKernel:
     """A function of a module with its block, parameter layout and bindings."""
 
     def __init__(
@@ -174,18 +174,19 @@ cdef class Plan:
             check(vyc_prepared_launch(self._h, &arguments.run))
 
 
-cdef int run_and_wait(Plan plan, vyc_run *run, int64_t timeout_ns) except -1:
+cdef int run_and_wait(PreparedKernel prepared, vyc_run *run, int64_t timeout_ns) except -1:
     cdef vyc_ticket *ticket = NULL
     cdef vyc_status status
     run.timeout_ns = slice_of(timeout_ns)
     with nogil:
-        status = vyc_prepared_run(plan._h, &ticket, run)
+        status = vyc_prepared_run(prepared._h, &ticket, run)
     if status == VYC_OK:
         return 0
-    return finish_run(plan, status, ticket, run, timeout_ns)
+    return finish_run(prepared, status, ticket, run, timeout_ns)
 
 
-cdef int finish_run(Plan plan, vyc_status status, vyc_ticket *ticket, vyc_run *run, int64_t left_ns=-1) except -1:
+cdef int finish_run(PreparedKernel prepared, vyc_status status, vyc_ticket *ticket, vyc_run *run,
+                    int64_t left_ns=-1) except -1:
     """The rest of a run after vyc_prepared_run returned status and ticket; `left_ns` includes its time."""
     try:
         while ticket == NULL and status != VYC_OK:
@@ -195,13 +196,13 @@ cdef int finish_run(Plan plan, vyc_status status, vyc_ticket *ticket, vyc_run *r
             PyErr_CheckSignals()  # too many runs are in flight; this one has not begun
             run.timeout_ns = slice_of(left_ns)
             with nogil:
-                status = vyc_prepared_run(plan._h, &ticket, run)
+                status = vyc_prepared_run(prepared._h, &ticket, run)
         if ticket == NULL:
             return 0
         PyErr_CheckSignals()
         if not ticket_wait(ticket, less(left_ns, run.timeout_ns)):
             raise KernelTimeoutError(
-                "the kernel has not finished in the time allowed", launches=plan.context.in_flight())
+                "the kernel has not finished in the time allowed", launches=prepared.context.in_flight())
         if run.timing_out != NULL:
             check(vyc_ticket_timing(ticket, run.timing_out))
     finally:
@@ -214,13 +215,13 @@ cdef int64_t less(int64_t left_ns, int64_t waited_ns) noexcept:
     return left_ns if left_ns < 0 else max(left_ns - waited_ns, 0)
 
 
-cdef int submit_run(Plan plan, vyc_ticket **ticket_out, vyc_run *run) except -1:
+cdef int submit_run(PreparedKernel prepared, vyc_ticket **ticket_out, vyc_run *run) except -1:
     """Submit, checking for signals while too many runs are in flight."""
     cdef vyc_status status
     run.timeout_ns = SLICE_NS
     while True:
         with nogil:
-            status = vyc_prepared_submit(plan._h, ticket_out, run)
+            status = vyc_prepared_submit(prepared._h, ticket_out, run)
         if status != VYC_E_TIMEOUT:
             return check(status)
         PyErr_CheckSignals()

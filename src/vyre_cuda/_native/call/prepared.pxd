@@ -5,7 +5,7 @@ from vyre_cuda._native.core.context cimport Context, Stream
 from vyre_cuda._native.trace.origin cimport Seen
 
 
-cdef class Plan:
+cdef class PreparedKernel:
     cdef vyc_prepared *_h
     cdef readonly Context context
     cdef readonly uint32_t binding_count
@@ -33,5 +33,6 @@ cdef class AnyCall:
 # Arguments around a copy of a run; the caller fills in `keep`.
 cdef Arguments copy_run(const vyc_run *run)
 
-cdef int finish_run(Plan plan, vyc_status status, vyc_ticket *ticket, vyc_run *run, int64_t left_ns=*) except -1
-cdef int submit_run(Plan plan, vyc_ticket **ticket_out, vyc_run *run) except -1
+cdef int finish_run(PreparedKernel prepared, vyc_status status, vyc_ticket *ticket, vyc_run *run,
+                    int64_t left_ns=*) except -1
+cdef int submit_run(PreparedKernel prepared, vyc_ticket **ticket_out, vyc_run *run) except -1
