@@ -37,13 +37,20 @@ bool vyc__extents_are_scalars(const vyc_prepared_desc *desc, const vyc_binding *
 /* Whether the launch, of a grid that is not empty, writes every element of an out that is covered.
  */
 bool vyc__launch_fills(const vyc_prepared *prepared, uint32_t binding, const vyc_run *run);
-static inline bool vyc__needs_clear(const vyc_prepared *prepared, uint32_t binding,
+/* Whether it may leave elements of an out unwritten. */
+static inline bool vyc__leaves_gaps(const vyc_prepared *prepared, uint32_t binding,
                                     const vyc_run *run) {
   const vyc_binding *b = &prepared->bindings[binding];
   if (b->role != VYC_ROLE_OUT) return false;
   if ((b->flags & VYC_BINDING_COVERED) == 0 || vyc__grid_is_empty(run->grid)) return true;
   if (b->flags >= VYC_BINDING_LOOPS) return !vyc__launch_fills(prepared, binding, run);
   return (uint64_t)run->grid[0] * prepared->block[0] < run->arguments[binding].count;
+}
+/* Whether what it may leave unwritten of a buffer must be 0. */
+static inline bool vyc__needs_clear(const vyc_prepared *prepared, uint32_t binding,
+                                    const vyc_run *run) {
+  return vyc__leaves_gaps(prepared, binding, run) &&
+         (prepared->bindings[binding].flags & VYC_BINDING_UNSPECIFIED) == 0;
 }
 static inline bool vyc__is_host(const vyc_argument *argument) {
   return argument->kind != VYC_ARGUMENT_BUFFER;

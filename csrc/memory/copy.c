@@ -30,11 +30,16 @@ vyc_status vyc__copy_within(vyc_context *context, uint64_t to, uint64_t from, ui
   return VYC_CU(context, cuMemcpyDtoDAsync, to, from, bytes, stream);
 }
 
-vyc_status vyc__clear(vyc_context *context, uint64_t to, uint64_t bytes, CUstream stream) {
+vyc_status vyc__fill_bytes(vyc_context *context, uint64_t to, uint8_t value, uint64_t bytes,
+                           CUstream stream) {
   VYC_CU_RESULT;
   vyc__count(&context->counters, fill_operations, 1);
   vyc__count(&context->counters, fill_bytes, bytes);
-  return VYC_CU(context, cuMemsetD8Async, to, 0, bytes, stream);
+  return VYC_CU(context, cuMemsetD8Async, to, value, bytes, stream);
+}
+
+vyc_status vyc__clear(vyc_context *context, uint64_t to, uint64_t bytes, CUstream stream) {
+  return vyc__fill_bytes(context, to, 0, bytes, stream);
 }
 
 /* ---- checks ---------------------------------------------------------------------------------- */

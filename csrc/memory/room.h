@@ -97,6 +97,9 @@ vyc_status vyc__copy_back(vyc_context *context, void *to, uint64_t from, uint64_
 vyc_status vyc__copy_within(vyc_context *context, uint64_t to, uint64_t from, uint64_t bytes,
                             CUstream stream);
 vyc_status vyc__clear(vyc_context *context, uint64_t to, uint64_t bytes, CUstream stream);
+/* The same with bytes of any value. */
+vyc_status vyc__fill_bytes(vyc_context *context, uint64_t to, uint8_t value, uint64_t bytes,
+                           CUstream stream);
 
 /* ---- bounce.c ---- */
 

@@ -63,14 +63,29 @@ static vyc_status ensure(vyc_context *context, vyc_pool *pool, vyc_block **block
   return vyc__pool_take(context, pool, block, bytes);
 }
 
-/* An earlier owner may still use a recycled block on the main stream: the run is ordered behind. */
+static bool has_unspecified(const vyc_prepared *prepared) {
+  for (uint32_t i = 0; i < prepared->binding_count; i++)
+    if ((prepared->bindings[i].flags & VYC_BINDING_UNSPECIFIED) != 0) return true;
+  return false;
+}
+
+/* The driver does not promise that new memory is clear of what others had in it, and contents that
+ * are left unspecified are shown: so all of it is written once. An earlier owner may still use a
+ * recycled block on the main stream: the run is ordered behind. */
+static vyc_status begin_slab(vyc_submission *submission, CUstream stream) {
+  vyc_context *context = submission->prepared->child.context;
+  const vyc_block *slab = submission->device;
+  if (slab->recycled) VYC_TRY(vyc__stream_after_main(context, stream));
+  if (!has_unspecified(submission->prepared)) return VYC_OK;
+  return vyc__fill_bytes(context, slab->address, VYC_UNSPECIFIED_BYTE, slab->bytes, stream);
+}
+
 static vyc_status ensure_device(vyc_submission *submission, CUstream stream, uint64_t bytes) {
   vyc_context *context = submission->prepared->child.context;
-  const vyc_block *before = submission->device;
-  if (VYC_UNLIKELY(before == NULL || before->bytes < bytes)) submission->keeps = false;
+  if (VYC_LIKELY(submission->device != NULL && submission->device->bytes >= bytes)) return VYC_OK;
+  submission->keeps = false;
   VYC_TRY(ensure(context, vyc__device_pool(context), &submission->device, bytes));
-  if (VYC_LIKELY(submission->device == before) || !submission->device->recycled) return VYC_OK;
-  const vyc_status status = vyc__stream_after_main(context, stream);
+  const vyc_status status = begin_slab(submission, stream);
   if (status == VYC_OK) return VYC_OK;
   vyc__pool_give(context, vyc__device_pool(context), submission->device, 0);
   submission->device = NULL;
@@ -210,6 +225,21 @@ static uint64_t device_side(staging *stage, uint64_t bytes) {
   return room;
 }
 
+static uint8_t byte_of_gaps(const vyc_prepared *prepared, uint32_t i) {
+  const bool unspecified = (prepared->bindings[i].flags & VYC_BINDING_UNSPECIFIED) != 0;
+  return unspecified ? VYC_UNSPECIFIED_BYTE : 0;
+}
+
+/* What the kernel may leave unwritten of an out in the device slab. Unspecified contents may be
+ * those of an earlier run; the emulator has the same in every run, which are the interpreter's. */
+static vyc_status fill_gaps(const vyc_prepared *prepared, uint32_t i, uint64_t address,
+                            uint64_t bytes, CUstream stream) {
+  vyc_context *context = prepared->child.context;
+  const uint8_t byte = byte_of_gaps(prepared, i);
+  if (byte != 0 && !context->driver->is_emulator) return VYC_OK;
+  return vyc__fill_bytes(context, address, byte, bytes, stream);
+}
+
 /* In the device slab; where it is an input, with page-locked room on the way. */
 static vyc_status stage_large(vyc_submission *submission, uint32_t i, const vyc_run *run,
                               staging *stage, uint64_t *address_out) {
@@ -227,7 +257,7 @@ static vyc_status stage_large(vyc_submission *submission, uint32_t i, const vyc_
   if (role == VYC_ROLE_IN) return VYC_OK;
   stage->results += bytes;
   add_result(submission, (vyc_result){argument->result, NULL, address, bytes});
-  return vyc__needs_clear(prepared, i, run) ? vyc__clear(context, address, bytes, stage->stream)
+  return vyc__leaves_gaps(prepared, i, run) ? fill_gaps(prepared, i, address, bytes, stage->stream)
                                             : VYC_OK;
 }
 
@@ -238,7 +268,7 @@ static vyc_status stage_host(vyc_submission *submission, uint32_t i, const vyc_r
   const vyc_argument *argument = &run->arguments[i];
   const uint32_t role = prepared->bindings[i].role;
   const uint64_t bytes = bytes_of(prepared, i, run);
-  const bool clear = vyc__needs_clear(prepared, i, run);
+  const bool gaps = vyc__leaves_gaps(prepared, i, run);
   uint8_t *host = host_side(prepared, i, argument, stage, bytes);
 
   if (role != VYC_ROLE_OUT && host != argument->data && bytes > 0) {
@@ -249,7 +279,8 @@ static vyc_status stage_host(vyc_submission *submission, uint32_t i, const vyc_r
   if (submission->ways[i] == WAY_MAPPED) {
     if (role != VYC_ROLE_OUT) stage->read += bytes;
     if (role != VYC_ROLE_IN) stage->written += bytes;
-    if (clear && bytes > 0) memset(host, 0, bytes);
+    /* Page-locked memory that was freed is never shown. */
+    if (gaps && bytes > 0) memset(host, byte_of_gaps(prepared, i), bytes);
     *address_out = (uint64_t)(uintptr_t)host;
   } else {
     const uint64_t address = device_side(stage, bytes);
@@ -258,7 +289,7 @@ static vyc_status stage_host(vyc_submission *submission, uint32_t i, const vyc_r
     *address_out = address;
     if (bytes > 0 && role != VYC_ROLE_OUT && !there)
       VYC_TRY(vyc__copy_up(context, address, host, bytes, stage->stream));
-    if (bytes > 0 && clear) VYC_TRY(vyc__clear(context, *address_out, bytes, stage->stream));
+    if (bytes > 0 && gaps) VYC_TRY(fill_gaps(prepared, i, address, bytes, stage->stream));
   }
   if (role != VYC_ROLE_IN) add_result(submission, (vyc_result){argument->result, host, 0, bytes});
   return VYC_OK;

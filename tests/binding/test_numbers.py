@@ -60,6 +60,7 @@ def test_flags_of_bindings(numbers: dict[str, int]) -> None:
         "loops": signature.LOOPS,
         "axes": signature.AXES,
         "elements_shift": signature.ABOVE,
+        "unspecified": signature.UNSPECIFIED,
     }
 
 

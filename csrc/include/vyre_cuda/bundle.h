@@ -12,7 +12,7 @@ extern "C" {
 /* ---- bundles: compiled programs in a file --------------------------------------------------- */
 
 /* The format that this library reads and `vc.bundle` writes. */
-#define VYC_BUNDLE_FORMAT 3u
+#define VYC_BUNDLE_FORMAT 4u
 
 typedef struct vyc_bundle vyc_bundle;
 typedef struct vyc_bundled_kernel vyc_bundled_kernel;

@@ -97,9 +97,13 @@ enum { /* vyc_binding.flags */
         * extent among the scalars is in the bits from VYC_BINDING_ELEMENTS_SHIFT on; the others
         * come before it. */
        VYC_BINDING_AXES = 8u,
-       /* Without the last two: n in the bits from here on says grid.x * block.x * n >= count; 0 is
-        * as good as 1. */
-       VYC_BINDING_ELEMENTS_SHIFT = 16u
+       /* Without the last two: n in the bits from here on, below VYC_BINDING_UNSPECIFIED, says
+        * grid.x * block.x * n >= count; 0 is as good as 1. */
+       VYC_BINDING_ELEMENTS_SHIFT = 16u,
+       /* An out whose contents are unspecified where the kernel does not write: it is not cleared,
+        * so a buffer keeps there what it holds. A run with host memory shows there what earlier
+        * runs of this process left, or bytes of 0xA5; on the emulator always these. */
+       VYC_BINDING_UNSPECIFIED = 0x40000000u
 };
 
 typedef struct vyc_binding {

@@ -134,6 +134,8 @@ def _variant(writer: Writer, program: Program, variant: Variant) -> None:
         _site(writer, site)
     if lowered.prints:
         writer.needs(3)
+    if not all(parameter.zeroed for parameter in program.parameters):
+        writer.needs(4)
     major, minor = target.version
     writer.row(
         "variants",

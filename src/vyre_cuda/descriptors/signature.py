@@ -27,11 +27,14 @@ STREAMING = 1
 COVERED = 2
 LOOPS = 4
 AXES = 8
-# From this bit on: of an out with one axis the elements of each thread; of one with several the number of its last
-# extent among the by-value arguments, and below it fields for the elements of each thread along x, y and z.
+UNSPECIFIED = 1 << 30
+# From this bit on, below UNSPECIFIED: of an out with one axis the elements of each thread; of one with several the
+# number of its last extent among the by-value arguments, and below it fields for the elements of each thread along x, y
+# and z.
 ABOVE = 16
 _FIELDS = (4, 8, 12)
 _FIELD = 15
+_MOST_ABOVE = UNSPECIFIED // (1 << ABOVE) - 1
 PARAMETER_KINDS = {"buffer": 1, "scalar": 2, "size": 3, "report": 4, "grid_barrier": 5}
 OF_NO_PARAMETER = ("report", "grid_barrier")
 
@@ -144,6 +147,7 @@ def _binding(parameter: Parameter, lowered: Lowered, slots: dict[str, int]) -> t
     last = slots[extent_name(parameter.name, axes - 1)] if axes else 0
     flags = cover_flags(lowered.covered.get(parameter.name), several=axes > 1, last_extent=last)
     flags |= STREAMING if access.streaming else 0
+    flags |= 0 if parameter.zeroed else UNSPECIFIED
     return ROLES[parameter.kind], flags, parameter.type.itemsize, access.sectors
 
 
@@ -155,7 +159,7 @@ def cover_flags(cover: Cover | None, *, several: bool, last_extent: int) -> int:
     if not several:
         (count,) = cover.elements
         return flags | (count << ABOVE if cover.loops or count > 1 else 0)
-    if last_extent >> ABOVE:
+    if last_extent > _MOST_ABOVE:
         return 0
     fields = sum(count << at for count, at in zip(cover.elements, _FIELDS, strict=False))
     return flags | AXES | fields | last_extent << ABOVE
@@ -163,6 +167,7 @@ def cover_flags(cover: Cover | None, *, several: bool, last_extent: int) -> int:
 
 def cover_of(flags: int) -> Cover | None:
     """The inverse of `cover_flags`; of several axes always for three of the launch."""
+    flags &= ~UNSPECIFIED
     if not flags & COVERED:
         return None
     loops = bool(flags & LOOPS)

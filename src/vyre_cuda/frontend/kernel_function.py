@@ -51,11 +51,13 @@ class KernelFunction(FunctionDispatcher, ProgramSource):
     and `iterations=` are those of a `vc.Kernel`, beside the consts, which are given by keyword or position.
     """
 
-    def __init__(self, function: FunctionType, block: Block, index: Type, local_names: Mapping[str, Any]) -> None:
+    def __init__(
+        self, function: FunctionType, block: Block, index: Type, local_names: Mapping[str, Any], zeroed: bool
+    ) -> None:
         self._function = function
         self._name = function.__name__
         self._source = source_of(function, "vc.kernel")
-        self._parameters = parameters_of(function, self._source, local_names)
+        self._parameters = parameters_of(function, self._source, local_names, zeroed=zeroed)
         self._block = block
         self._index = index
         self._definition: Definition | None = None
@@ -292,9 +294,16 @@ class OnDevice(FunctionDispatcher):
 @overload
 def kernel(function: Callable[..., None], /) -> KernelFunction: ...
 @overload
-def kernel(*, block: Block = 256, index: Type = DEFAULT_INDEX) -> Callable[[Callable[..., None]], KernelFunction]: ...
 def kernel(
-    function: Callable[..., None] | None = None, /, *, block: Block = 256, index: Type = DEFAULT_INDEX
+    *, block: Block = 256, index: Type = DEFAULT_INDEX, zeroed: bool = True
+) -> Callable[[Callable[..., None]], KernelFunction]: ...
+def kernel(
+    function: Callable[..., None] | None = None,
+    /,
+    *,
+    block: Block = 256,
+    index: Type = DEFAULT_INDEX,
+    zeroed: bool = True,
 ) -> KernelFunction | Callable[[Callable[..., None]], KernelFunction]:
     """A Python function as a kernel: `@vc.kernel`, or `@vc.kernel(block=128)`, above its `def`.
 
@@ -307,6 +316,9 @@ def kernel(
         Threads per block: a number, up to three numbers along x, y and z, or "auto" for the choice of the device.
     index
         The type of ids, sizes and counters: `vc.i32`, `vc.i64`, `vc.u32` or `vc.u64`.
+    zeroed
+        False: arrays of `vc.Out` parameters are not cleared, and their contents are unspecified where the kernel does
+        not write. `vc.output` has an option of its own.
 
     Returns
     -------
@@ -323,6 +335,6 @@ def kernel(
     local_names = sys._getframe(1).f_locals
 
     def decorated(given: Callable[..., None]) -> KernelFunction:
-        return KernelFunction(given, block, index, local_names)  # type: ignore[arg-type]
+        return KernelFunction(given, block, index, local_names, zeroed)  # type: ignore[arg-type]
 
     return decorated if function is None else decorated(function)

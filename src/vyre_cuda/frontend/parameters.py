@@ -13,7 +13,7 @@ from vyre_cuda.frontend.annotations import BufferAnnotation, BufferMarker, Const
 from vyre_cuda.frontend.rewriting.syntax import located, refused
 from vyre_cuda.frontend.source import FunctionSource
 from vyre_cuda.ir.core.types import Type
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import dataclass, replace
 
 Kind = Literal["in", "inout", "out", "scalar", "const"]
 NO_DEFAULT = inspect.Parameter.empty
@@ -28,6 +28,7 @@ class KernelParameter:
     type: Type | TypeVar | None
     ndim: int = 1
     default: Any = NO_DEFAULT
+    zeroed: bool = True  # of an out
 
     @property
     def is_argument(self) -> bool:
@@ -36,11 +37,12 @@ class KernelParameter:
 
 
 def parameters_of(
-    function: FunctionType, source: FunctionSource, local_names: Mapping[str, Any]
+    function: FunctionType, source: FunctionSource, local_names: Mapping[str, Any], *, zeroed: bool = True
 ) -> tuple[KernelParameter, ...]:
-    """The parameters in declared order. ProgramError for one that a kernel cannot have."""
+    """The parameters in declared order. ProgramError for one that a kernel cannot have. `zeroed`: of the outs."""
     rows = inspect.signature(function).parameters.values()
-    return tuple(_parameter(row, function, source, local_names) for row in rows)
+    found = tuple(_parameter(row, function, source, local_names) for row in rows)
+    return found if zeroed else tuple(replace(p, zeroed=p.kind != "out") for p in found)
 
 
 def _parameter(

@@ -15,7 +15,7 @@ from vyre_cuda.ir.core.types import Type
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def output(type: Type, size: Any, /) -> Any:
+def output(type: Type, size: Any, /, *, zeroed: bool = True) -> Any:
     """An array that the kernel writes and a call returns: `out = vc.output(vc.f32, x.size)`.
 
     It is zero where the kernel does not write. Outputs follow the parameters in the order of a launch.
@@ -26,6 +26,8 @@ def output(type: Type, size: Any, /) -> Any:
         The type of an element.
     size
         The number of elements, or a tuple with the shape: numbers, scalars, sizes and what is computed from them.
+    zeroed
+        False: it is not cleared, and its contents are unspecified where the kernel does not write.
 
     Returns
     -------
@@ -37,10 +39,10 @@ def output(type: Type, size: Any, /) -> Any:
     ProgramError
         It is not assigned to a name, or the size depends on what the device computes.
     """
-    shape = size if isinstance(size, tuple) else None
+    extents = {"shape" if isinstance(size, tuple) else "size": size}
 
     def make(builder: Any, name: str) -> Any:
-        return builder.output(name, type, size=size) if shape is None else builder.output(name, type, shape=shape)
+        return builder.output(name, type, **extents, zeroed=zeroed)
 
     running("output")
     return Declaration("output", make)

@@ -17,7 +17,7 @@ from vyre_cuda.interp.memory import Memory
 from vyre_cuda.ir.call.call import Call, assertion_error, bind
 from vyre_cuda.ir.call.geometry import Geometry
 from vyre_cuda.ir.check import validate
-from vyre_cuda.ir.core.nodes import GridBarrier, LocalArray, Table
+from vyre_cuda.ir.core.nodes import UNSPECIFIED_BYTE, GridBarrier, LocalArray, Table
 from vyre_cuda.ir.core.program import Program, ProgramSource, program_of
 from vyre_cuda.ir.core.types import Type, bool_
 from vyre_cuda.ir.core.walk import assert_sites, declared_name, statements
@@ -55,7 +55,8 @@ def evaluate(
     Returns
     -------
     array or tuple of arrays
-        The out and inout arrays in declared order, each with its declared axes: one array, or a tuple of several.
+        The out and inout arrays in declared order, each with its declared axes: one array, or a tuple of several. Every
+        byte of an out with `zeroed=False` that no thread writes is 0xA5.
 
     Raises
     ------
@@ -87,7 +88,7 @@ def buffers(call: Call) -> dict[str, Memory]:
         size = call.sizes[parameter.name]
         dtype = memory_dtype(parameter.type)
         if parameter.kind == "out":
-            data = np.zeros(size, dtype=dtype)
+            data = np.full(size * dtype.itemsize, 0 if parameter.zeroed else UNSPECIFIED_BYTE, np.uint8).view(dtype)
         else:
             data = call.arrays[parameter.name].view(dtype)
             data = data.copy() if parameter.is_writable else data

@@ -58,7 +58,8 @@ def programs_using(draw: st.DrawFn, op: Op | str, *, type_: Type | None = None) 
     operands = (bool_, operand, operand) if row.leading_bool else (operand,) * row.arity
     b = Builder(f"use_{row.name}", block=draw(st.sampled_from((64, 1, 33))))
     buffers = [b.input(f"x{number}", t) for number, t in enumerate(operands)]
-    out = b.output("out", result, size=buffers[0].size)
+    # Every element is written, so it makes no difference.
+    out = b.output("out", result, size=buffers[0].size, zeroed=result is bool_ or draw(st.booleans()))
     i = b.let("i", vc.global_id.x)
     with b.if_(i < out.size):
         out[i] = apply_safely(row.name, result, [x[i] for x in buffers])

@@ -87,12 +87,12 @@ def test_calls_of_one_kernel_clear_where_their_sizes_ask_for_it(own_device: vc.D
 ALONE = "program {name}\nblock 1024\nout out: u32[u32:8]\nwork u32:8\n\nif less(global_id.x, u32:0)\n  return\nend\n"
 
 
-@pytest.mark.parametrize(("blocks", "cleared"), [(32, False), (33, True)])
+@pytest.mark.parametrize(("blocks", "cleared"), [(128, False), (129, True)])
 def test_loops_over_the_grid_are_trusted_as_far_as_no_step_wraps(
     own_device: vc.Device, monkeypatch: pytest.MonkeyPatch, blocks: int, cleared: bool
 ) -> None:
-    """A step of 33 * 1024 threads with 65535 elements each is more than 2^31."""
-    flags = signature.COVERED | signature.LOOPS | 65535 << signature.ABOVE
+    """A step of 129 * 1024 threads with 16383 elements each is more than 2^31."""
+    flags = signature.COVERED | signature.LOOPS | 16383 << signature.ABOVE
     monkeypatch.setattr(signature, "cover_flags", lambda *_args, **_options: flags)
     kernel = own_device.compile(vc.parse(ALONE.format(name=f"loops{blocks}")))
     out = fresh(own_device, (8,))

@@ -228,6 +228,7 @@ cdef extern from "vyre_cuda.h" nogil:
         VYC_BINDING_LOOPS
         VYC_BINDING_AXES
         VYC_BINDING_ELEMENTS_SHIFT
+        VYC_BINDING_UNSPECIFIED
         VYC_ARGUMENT_HOST
         VYC_ARGUMENT_PINNED
         VYC_ARGUMENT_BUFFER

@@ -19,7 +19,7 @@ from vyre_cuda.records import dataclass
 Indices: TypeAlias = tuple[Affine, ...]
 
 # The largest numbers of elements a thread that a binding has room for, of an out with one axis and with several.
-_MOST_OF_ONE = (1 << 16) - 1
+_MOST_OF_ONE = (1 << 14) - 1
 _MOST_OF_SEVERAL = 15
 
 

@@ -73,8 +73,10 @@ def _declared(
     assert type_ is not None
     if parameter.kind == "scalar":
         return builder.scalar(name, type_)
-    declare: Any = {"in": builder.input, "inout": builder.inout, "out": builder.output}[parameter.kind]
-    return declare(name, type_) if parameter.ndim == 1 else declare(name, type_, ndim=parameter.ndim)
+    ndim = None if parameter.ndim == 1 else parameter.ndim
+    if parameter.kind == "out":
+        return builder.output(name, type_, ndim=ndim, zeroed=parameter.zeroed)
+    return (builder.input if parameter.kind == "in" else builder.inout)(name, type_, ndim=ndim)
 
 
 def types_by_name(definition: Definition, types: Mapping[str, Type]) -> dict[str, Type]:

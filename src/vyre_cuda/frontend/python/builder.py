@@ -61,7 +61,15 @@ class RunningBuilder(Builder):
     # ---- declarations
 
     def output(
-        self, name: str, type_: Type, /, size: Operand | None = None, *, shape: Shape = None, ndim: int | None = None
+        self,
+        name: str,
+        type_: Type,
+        /,
+        size: Operand | None = None,
+        *,
+        shape: Shape = None,
+        ndim: int | None = None,
+        zeroed: bool = True,
     ) -> Buffer:
         row = next(p for p in self._program.parameters if p.name == name)
         return Buffer(self._scope, name, type_, "out", row.ndim)

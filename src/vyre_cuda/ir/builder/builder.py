@@ -172,7 +172,15 @@ class Builder(AtomicMethods, WarpMethods):
         return self._buffer(name, "inout", type_, size, shape, ndim)
 
     def output(
-        self, name: str, type_: Type, /, size: Operand | None = None, *, shape: Shape = None, ndim: int | None = None
+        self,
+        name: str,
+        type_: Type,
+        /,
+        size: Operand | None = None,
+        *,
+        shape: Shape = None,
+        ndim: int | None = None,
+        zeroed: bool = True,
     ) -> Buffer:
         """A buffer that the program writes, and that is zero elsewhere; a call returns it.
 
@@ -189,6 +197,9 @@ class Builder(AtomicMethods, WarpMethods):
             2 to 4 such extents instead, which the result has.
         ndim
             The number of axes of the array given by `out=`, if no extent is known.
+        zeroed
+            False: it is not cleared, and its contents are unspecified where the program does not write. Not for
+            `vc.bool_`.
 
         Returns
         -------
@@ -200,7 +211,7 @@ class Builder(AtomicMethods, WarpMethods):
         ProgramError, TypeError
             As for `input`.
         """
-        return self._buffer(name, "out", type_, size, shape, ndim)
+        return self._buffer(name, "out", type_, size, shape, ndim, zeroed=zeroed)
 
     def scalar(self, name: str, type_: Type, /) -> Value:
         """A scalar parameter, passed by value.
@@ -631,11 +642,13 @@ class Builder(AtomicMethods, WarpMethods):
         type_: Type,
         size: Expr | None = None,
         shape: tuple[Expr | None, ...] = (),
+        *,
+        zeroed: bool = True,
     ) -> Source:
         source = self._scope.begin()
         _require_type(type_)
         self._scope.declare(name, "parameter", source)
-        self._parameters.append(Parameter(name, kind, type_, size, source, shape))
+        self._parameters.append(Parameter(name, kind, type_, size, source, shape, zeroed))
         return source
 
     def _buffer(
@@ -646,12 +659,16 @@ class Builder(AtomicMethods, WarpMethods):
         size: Operand | None,
         shape: Shape,
         ndim: int | None,
+        *,
+        zeroed: bool = True,
     ) -> Buffer:
+        if not isinstance(zeroed, bool):
+            raise TypeError(f"zeroed of {name} is a {type(zeroed).__name__}; it must be True or False")
         extents = self._extents(name, size, shape, ndim, caller())
         if len(extents) == 1:
-            self._declare(name, kind, type_, extents[0])
+            self._declare(name, kind, type_, extents[0], zeroed=zeroed)
         else:
-            self._declare(name, kind, type_, elements(extents), extents)
+            self._declare(name, kind, type_, elements(extents), extents, zeroed=zeroed)
         return Buffer(self._scope, name, type_, kind, len(extents))
 
     def _extents(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from vyre_cuda.ir.core.program import Program
 
 _MAX_WORK_AXES = 3
+_KINDS = {"in": "an in", "inout": "an inout", "scalar": "a scalar"}
 
 
 def check_header(program: Program, context: Context) -> None:
@@ -55,6 +56,15 @@ def _declare_parameters(program: Program, context: Context) -> None:
             context.report(f"there are {len(program.parameters)} parameters; at most {MAX_PARAMETERS} are allowed")
         if context.is_free(parameter.name):
             context.parameters[parameter.name] = parameter
+        if not parameter.zeroed:
+            _check_unzeroed(parameter, context)
+
+
+def _check_unzeroed(parameter: Parameter, context: Context) -> None:
+    if parameter.kind != "out":
+        context.report(f"{parameter.name} is {_KINDS[parameter.kind]}; only an out can be without zeros")
+    elif parameter.type is bool_:
+        context.report(f"{parameter.name} is of {bool_}, which is 0 or 1: it cannot be without zeros")
 
 
 def _aligned(offset: int, alignment: int) -> int:

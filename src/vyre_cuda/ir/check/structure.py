@@ -143,6 +143,7 @@ _PARAMETER_RULES: tuple[Rule, ...] = (
     ("kind", lambda value: _is_text(value) and value in PARAMETER_KINDS, f"one of {', '.join(PARAMETER_KINDS)}"),
     _TYPE,
     ("shape", _is_shape, f"() or a tuple of 2 to {MAX_AXES} extents"),
+    ("zeroed", lambda value: isinstance(value, bool), "a bool"),
 )
 _EXTENTS: Rule = (
     "shape",

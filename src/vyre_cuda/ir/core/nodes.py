@@ -301,7 +301,7 @@ class Parameter:
 
     `size` is the element count, which an argument must have; of an out it may be None, if an array is passed by `out=`.
     `shape` is () for one axis, else the extent of each, None where any will do; if none is None, `size` is their
-    product (`elements`).
+    product (`elements`). An out with `zeroed` is 0 where no thread writes; without, its contents there are unspecified.
     """
 
     name: str
@@ -310,6 +310,7 @@ class Parameter:
     size: Expr | None = None
     source: Source | None = field(default=None, compare=False, repr=False)
     shape: tuple[Expr | None, ...] = ()
+    zeroed: bool = True
 
     @property
     def ndim(self) -> int:
@@ -329,6 +330,11 @@ class Parameter:
     @property
     def is_writable(self) -> bool:
         return self.kind in ("inout", "out")
+
+
+# What interpreter and emulator have in every byte of an out that is not zeroed, until it is written: neither 0 nor the
+# result of an earlier run.
+UNSPECIFIED_BYTE = 0xA5
 
 
 def extent_name(buffer: str, axis: int) -> str:

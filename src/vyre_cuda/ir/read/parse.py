@@ -31,6 +31,7 @@ from vyre_cuda.ir.core.types import Type
 from vyre_cuda.ir.read.lexer import Fault, Scanner, lines
 from vyre_cuda.ir.read.parse_body import BodyReader
 from vyre_cuda.ir.read.parse_expr import Names, Stop, read_expr, read_list
+from vyre_cuda.ir.text.text import UNZEROED
 from vyre_cuda.records import replace
 
 _MAX_ERRORS = 100
@@ -233,11 +234,13 @@ class _Parser:
         scan.expect(":")
         type_ = scan.type()
         (self.names.scalars if kind == "scalar" else self.names.buffers).setdefault(name, type_)
+        zeroed = True
         if scan.accept("["):
             self.size_lines[len(self.parameters)] = (scan, self.names.source)
         else:
+            zeroed = not scan.accept(UNZEROED)
             scan.end()
-        self.parameters.append(Parameter(name, kind, type_, source=self.names.source))
+        self.parameters.append(Parameter(name, kind, type_, source=self.names.source, zeroed=zeroed))
 
     def _end_header(self) -> None:
         """Read the sizes and the work, which may use parameters declared below them."""
@@ -246,14 +249,20 @@ class _Parser:
         if self.name is None:
             self._error("the text must begin with `program NAME`", "", 0)
         for number, (scan, source) in self.size_lines.items():
-            shape = self._header_list(scan, source, self._extents)
-            if len(shape) == 1:
-                self.parameters[number] = replace(self.parameters[number], size=shape[0])
-            elif shape:
-                self.parameters[number] = replace(self.parameters[number], size=elements(shape), shape=shape)
+            found = self._header_list(scan, source, self._sized)
+            if found is not None:
+                shape, zeroed = found
+                size, several = (shape[0], ()) if len(shape) == 1 else (elements(shape), shape)
+                known = self.parameters[number]
+                self.parameters[number] = replace(known, size=size, shape=several, zeroed=zeroed)
         if self.work_line is not None:
             self.work = self._header_list(*self.work_line, lambda scan: read_list(scan, self.names, len(AXES)))
         self.names.source = here
+
+    def _sized(self, scan: Scanner) -> tuple[tuple[Expr | None, ...], bool]:
+        """The extents of a buffer, and whether it is zeroed."""
+        shape = self._extents(scan)
+        return shape, not scan.accept(UNZEROED)
 
     def _extents(self, scan: Scanner) -> tuple[Expr | None, ...]:
         """A size, or an extent or `:` for each of several axes."""
@@ -264,14 +273,14 @@ class _Parser:
         scan.expect("]")
         return tuple(shape)
 
-    def _header_list(self, scan: Scanner, source: Source, read: Callable[[Scanner], tuple[T, ...]]) -> tuple[T, ...]:
+    def _header_list(self, scan: Scanner, source: Source, read: Callable[[Scanner], T]) -> T | None:
         self.names.source = source
         try:
             found = read(scan)
             scan.end()
         except Fault as fault:
             self._error(fault.message, scan.line, fault.column)
-            return ()
+            return None
         return found
 
 

@@ -56,6 +56,8 @@ if TYPE_CHECKING:
 MAX_SHOWN = 100
 WHOLE_PROGRAM_LINES = 60
 CONTEXT_LINES = 3
+# What follows the declaration of an out whose contents are unspecified where no thread writes.
+UNZEROED = "unzeroed"
 _INDENT = "  "
 _MARGIN = "    "
 
@@ -188,9 +190,11 @@ def _lines(program: Program) -> Iterator[Line]:
 
 def _parameter(parameter: Parameter) -> Pieces:
     declared = f"{parameter.kind} {parameter.name}: {parameter.type}"
+    end = "" if parameter.zeroed else f" {UNZEROED}"
     if not parameter.shape:
-        return (declared,) if parameter.size is None else (f"{declared}[", parameter.size, "]")
-    return (f"{declared}[", *_separated([":" if extent is None else extent for extent in parameter.shape]), "]")
+        return (declared + end,) if parameter.size is None else (f"{declared}[", parameter.size, f"]{end}")
+    extents = _separated([":" if extent is None else extent for extent in parameter.shape])
+    return (f"{declared}[", *extents, f"]{end}")
 
 
 def _shared(shared: SharedArray) -> Pieces:

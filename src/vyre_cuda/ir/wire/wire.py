@@ -57,6 +57,8 @@ from vyre_cuda.ir.wire.wire_tags import (
     MAGIC,
     PRINT,
     SHAPED_ARRAYS,
+    UNZEROED,
+    UNZEROED_OUT,
     ExprTag,
     StatementTag,
     first_version,
@@ -125,6 +127,9 @@ class _Writer:
         for parameter in program.parameters:
             self.name(parameter.name)
             kind = PARAMETER_KINDS.index(parameter.kind)
+            if not parameter.zeroed:
+                self.needs(UNZEROED)
+                kind = UNZEROED_OUT
             self.numbers(kind, parameter.type.code)
             self.axes(parameter)
         for parameter in program.parameters:

@@ -72,6 +72,8 @@ from vyre_cuda.ir.wire.wire_tags import (
     MAGIC,
     PRINT,
     SHAPED_ARRAYS,
+    UNZEROED,
+    UNZEROED_OUT,
     VERSION,
     ExprTag,
     StatementTag,
@@ -212,14 +214,24 @@ class Reader:
         heads = []
         for _ in range(self.below(MAX_PARAMETERS + 1, "the number of parameters")):
             name = self.name()
-            kind = PARAMETER_KINDS[self.below(len(PARAMETER_KINDS), "a parameter's kind")]
+            kind, zeroed = self.kind()
             type_ = self.type()
-            heads.append((name, kind, type_, self.axes(kind)))
+            heads.append((name, kind, type_, self.axes(kind), zeroed))
             if kind == "scalar":
                 self.values[name] = Scalar(type_, name)
             else:
                 self.buffers[name] = type_
         return tuple(self.parameter(*head) for head in heads)
+
+    def kind(self) -> tuple[ParameterKind, bool]:
+        """The kind of a parameter, and whether it is zeroed."""
+        number = self.number()
+        if number == UNZEROED_OUT:
+            self.needs(UNZEROED)
+            return "out", False
+        if number >= len(PARAMETER_KINDS):
+            raise self.fault(f"a parameter's kind is {number}; it must be below {len(PARAMETER_KINDS)}")
+        return PARAMETER_KINDS[number], True
 
     def axes(self, kind: ParameterKind) -> tuple[bool, ...]:
         """Which extents follow; none if there is neither a size nor more than one axis."""
@@ -229,11 +241,11 @@ class Reader:
         given = self.below(1 << count, "the axes whose extents are given") if count > 1 else 1
         return tuple([bool(given >> axis & 1) for axis in range(count)])
 
-    def parameter(self, name: str, kind: ParameterKind, type_: Type, axes: tuple[bool, ...]) -> Parameter:
+    def parameter(self, name: str, kind: ParameterKind, type_: Type, axes: tuple[bool, ...], zeroed: bool) -> Parameter:
         shape = tuple([self.expr() if given else None for given in axes])
         if len(shape) < 2:
-            return Parameter(name, kind, type_, shape[0] if shape else None)
-        return Parameter(name, kind, type_, elements(shape), shape=shape)
+            return Parameter(name, kind, type_, shape[0] if shape else None, zeroed=zeroed)
+        return Parameter(name, kind, type_, elements(shape), shape=shape, zeroed=zeroed)
 
     def read_shared(self) -> tuple[SharedArray, ...]:
         out = []

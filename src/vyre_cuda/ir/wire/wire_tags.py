@@ -16,11 +16,14 @@ MAGIC = b"VYCP"
 FIRST_VERSION = 1
 # 2: signed index types; floor_divide and remainder of floats; integer_power. 3: arrays with several axes, arguments
 # with declared sizes. 4: tables and local arrays, whose section the earlier ones do not have. 5: those with several
-# axes. 6: print.
+# axes. 6: print. 7: outs that are not zeroed.
 ARRAYS = 4
 SHAPED_ARRAYS = 5
 PRINT = 6
-VERSION = 6
+UNZEROED = 7
+VERSION = 7
+# In place of the kind of an out that is not zeroed, above the positions in `nodes.PARAMETER_KINDS`.
+UNZEROED_OUT = 64
 
 
 def first_version(op: Op, operand: Type) -> int:
