@@ -5,7 +5,8 @@ and those marked `valgrind`, `nvjitlink`, `torch`, `cupy`, `z3` or `sphinx` wher
 elsewhere, never skipped. `--conformance=FILE` keeps what the run compared, for docs/conformance.md.
 
 Without --long a run takes some minutes: tests marked `long` are left out, of one marked `thin(n)` every n-th case runs,
-and of one marked `thin` none. With --long, with --conformance, and on a GPU, nothing is thinned.
+of one marked `thin` none, and hypothesis draws 25 examples for a test that does not say how many it needs, not 100.
+With --long, with --conformance, and on a GPU, nothing is thinned.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import importlib.util
 import os
 import shutil
 import subprocess
+import sys
+import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +26,7 @@ import pytest
 
 import vyre_cuda as vc
 from vyre_cuda.bundles.nvjitlink import find_nvjitlink
+from vyre_cuda.locations import EMULATOR_LIBRARY
 from vyre_cuda.testing import conformance
 from vyre_cuda.testing.emulator import Emulator
 
@@ -57,7 +61,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     # A loaded machine is not a wrong result.
     hypothesis.settings.register_profile("unhurried", deadline=None)
-    hypothesis.settings.load_profile("unhurried")
+    hypothesis.settings.register_profile("thinned", deadline=None, max_examples=25)
+    hypothesis.settings.load_profile("thinned" if _is_thinned(config) else "unhurried")
     config.stash[_TALLY] = conformance.Tally()
     if config.getoption("--conformance") and getattr(config.option, "numprocesses", None):
         raise pytest.UsageError("--conformance counts in one process; run without -n")
@@ -129,12 +134,39 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = kept
 
 
+def pytest_collection_finish() -> None:
+    """What was imported and collected never becomes garbage; a look through it takes 0.2 s, and tests collect often."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _cache_of_the_suite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Nothing is written to the user's cache, nor read from it; processes that tests start have this one too."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VYRE_CUDA_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture(scope="session")
+def native_build(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The build folder of the C layer and the native programs: configured, and nothing built yet.
+
+    Without --long the programs are given the installed emulator.
+    """
+    folder = tmp_path_factory.mktemp("native")
+    places = os.pathsep.join((sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)))
+    options = ["-DVYC_NATIVE_TESTS=ON", "-DCMAKE_BUILD_TYPE=Debug", f"-DPython_EXECUTABLE={sys.executable}"]
+    if not request.config.getoption("--long"):
+        emulator = Path(vc.get_library_dir()) / EMULATOR_LIBRARY
+        options += ["-DVYC_EMULATOR=OFF", f"-DVYC_EMULATOR_FILE={emulator}"]
+    cmake = shutil.which("cmake", path=places)
+    assert cmake is not None, "cmake is not installed"
+    root = Path(__file__).parents[1]
+    subprocess.run(
+        [cmake, "-S", root, "-B", folder, "-G", "Ninja", *options], env={**os.environ, "PATH": places}, check=True
+    )
+    return folder
 
 
 @pytest.fixture(scope="session")

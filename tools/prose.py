@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import functools
 import json
 import re
 import subprocess
@@ -42,6 +43,7 @@ class Finding(NamedTuple):
         return f'{self.file}:{self.line}: "{self.words}" ({self.rule})'
 
 
+@functools.cache
 def rules(folder: Path = RULES) -> list[tuple[str, re.Pattern[str]]]:
     """The patterns of the styles: items below `tokens`, keys below `swap`."""
     return [

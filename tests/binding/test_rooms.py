@@ -7,8 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 
@@ -43,13 +43,15 @@ def rooms() -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def objects(rooms: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+def objects(rooms: ModuleType, native_build: Path) -> Mapping[str, Path]:
     """Of each C file, compiled without inlining, so that no call is hidden."""
-    folder = tmp_path_factory.mktemp("objects")
-    files = [path.relative_to(ROOT / "csrc").as_posix() for path in rooms.sources() if path.suffix == ".c"]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(lambda file: compile_file(ROOT / "csrc" / file, folder / f"{file}.o"), files))
-    found: Mapping[str, Path] = rooms.object_files([folder])
+    places = os.pathsep.join((sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)))
+    cmake = shutil.which("cmake", path=places)
+    assert cmake is not None, "cmake is not installed"
+    subprocess.run(
+        [cmake, "--build", native_build, "--target", "vyre_cuda"], env={**os.environ, "PATH": places}, check=True
+    )
+    found: Mapping[str, Path] = rooms.object_files([native_build / "CMakeFiles" / "vyre_cuda.dir"])
     return found
 
 

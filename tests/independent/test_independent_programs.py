@@ -181,7 +181,7 @@ def _words(*wanted: str):
     return count
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(7)
 @pytest.mark.parametrize(
     ("kind", "count", "least"),
     [

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import sysconfig
 from pathlib import Path
 
@@ -19,7 +18,6 @@ import pytest
 import vyre_cuda as vc
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
 EMULATOR = Path(vc.get_library_dir()) / "libvyre_cuda_emulator.so"
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]  # builds on a busy core
@@ -42,21 +40,10 @@ def call(*words: str | Path, **environment: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def configured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The build folder."""
-    folder = tmp_path_factory.mktemp("native")
-    options = ["-DVYC_NATIVE_TESTS=ON", "-DCMAKE_BUILD_TYPE=Debug", f"-DPython_EXECUTABLE={sys.executable}"]
-    if not request.config.getoption("--long"):
-        options += ["-DVYC_EMULATOR=OFF", f"-DVYC_EMULATOR_FILE={EMULATOR}"]
-    call("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", *options)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def built(configured: Path) -> Path:
-    """The same with all programs."""
-    call("cmake", "--build", configured)
-    return configured
+def built(native_build: Path) -> Path:
+    """With all programs."""
+    call("cmake", "--build", native_build)
+    return native_build
 
 
 @pytest.mark.emulator
@@ -99,25 +86,27 @@ def on_device(
 
 @pytest.mark.device
 @pytest.mark.parametrize("context", ["primary", pytest.param("created", marks=pytest.mark.cuda)])
-def test_a_host_keeps_its_context_stream_and_memory(configured: Path, device_name: int | str, context: str) -> None:
+def test_a_host_keeps_its_context_stream_and_memory(native_build: Path, device_name: int | str, context: str) -> None:
     """On a GPU: `python -m pytest tests/native -k host_keeps --device=cuda`. The emulator has no cuCtxCreate."""
-    printed = on_device(configured, "hosted", device_name, context)
+    printed = on_device(native_build, "hosted", device_name, context)
 
     assert printed.endswith(" 0 failed\n")
 
 
 @pytest.mark.device
 @pytest.mark.parametrize("seconds", [0, pytest.param(60, marks=[pytest.mark.long, pytest.mark.timeout(400)])])
-def test_a_host_that_never_stops_keeps_its_memory_flat(configured: Path, device_name: int | str, seconds: int) -> None:
+def test_a_host_that_never_stops_keeps_its_memory_flat(
+    native_build: Path, device_name: int | str, seconds: int
+) -> None:
     """On a GPU: `python -m pytest tests/native -k never_stops --device=cuda --long`."""
-    printed = on_device(configured, "soak", device_name, str(seconds))
+    printed = on_device(native_build, "soak", device_name, str(seconds))
 
     assert int(printed.split()[0]) >= 6
 
 
 @pytest.mark.device
 def test_a_host_launches_a_graph_with_grid_barriers(
-    configured: Path, tmp_path: Path, device: vc.Device, device_name: int | str
+    native_build: Path, tmp_path: Path, device: vc.Device, device_name: int | str
 ) -> None:
     b = vc.Builder("turn", block=64)
     h = b.inout("h", vc.u32)
@@ -131,4 +120,4 @@ def test_a_host_launches_a_graph_with_grid_barriers(
         kernel.launch(vc.symbol("h", array))
     graph.export(tmp_path / "turns.vyre", "turns")
 
-    on_device(configured, "turns", device_name, bundle=tmp_path / "turns.vyre")
+    on_device(native_build, "turns", device_name, bundle=tmp_path / "turns.vyre")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, note, settings
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 import vyre_cuda as vc
@@ -183,6 +183,7 @@ def check(program: vc.Program, cover: Cover, sizes: tuple[int, ...], grids: tupl
     return said
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("index", ["u32", "i64"])
 @pytest.mark.parametrize(("body", "cover"), COVERED)
 def test_an_out_is_covered(body: str, cover: Cover, index: str) -> None:
@@ -326,7 +327,6 @@ class Body:
         return [f"for {name} = {ends}", *self._inner([*names, name], depth, True), "end"]
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.data(), st.sampled_from(["u32", "i32", "u64"]))
 def test_what_is_said_of_random_programs_is_true(data: st.DataObject, index: str) -> None:
     program = line("\n".join(Body(data.draw).block([], 2, False)), index)

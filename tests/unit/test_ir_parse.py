@@ -7,7 +7,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from vyre_cuda.errors import ProgramError
 from vyre_cuda.ir.core.nodes import Assert, Parameter
@@ -21,7 +21,6 @@ from vyre_cuda.testing.strategies import programs
 EVERYTHING = (Path(__file__).with_name("programs") / "everything.vir").read_text()
 
 
-@settings(max_examples=60)
 @given(programs())
 def test_parse_inverts_printing(program: Program) -> None:
     assert parse(program.text()) == program

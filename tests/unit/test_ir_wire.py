@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from vyre_cuda.errors import ProgramError
 from vyre_cuda.ir.core.nodes import Apply, Barrier, Break, Const, Id, If, Let, Parameter, Return, SharedArray, Store
@@ -24,7 +24,6 @@ START = HEAD + b"\x00\x01p\x06\x01\x01\x01"
 EMPTY = START + b"\x00\x00\x00\x00"
 
 
-@settings(max_examples=60)
 @given(programs())
 def test_decode_inverts_encode(program: Program) -> None:
     assert Program.from_bytes(program.to_bytes()) == program

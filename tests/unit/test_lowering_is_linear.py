@@ -114,7 +114,7 @@ def lines_of(work: Callable[[], Any]) -> int:
     return count
 
 
-@pytest.mark.thin(5)
+@pytest.mark.thin(7)
 @pytest.mark.parametrize(
     "make",
     [

@@ -37,7 +37,7 @@ TEXT = LOWERED.ptx.encode()
 
 
 @given(program=programs(), bounds=st.sampled_from(("check", "trap", "off")))
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=50)
+@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_what_was_found_out_is_read_back(program, bounds):
     expected = lower(program, TARGET, bounds=bounds)
 

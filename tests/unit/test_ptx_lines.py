@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import vyre_cuda as vc
 from vyre_cuda.codegen.core.target import Target
@@ -25,7 +25,6 @@ def lines_of(program: Program, bounds: str = "check") -> list[tuple[str, Stmt | 
 
 
 @pytest.mark.thin(3)
-@settings(max_examples=60)
 @given(program=programs())
 @pytest.mark.parametrize("bounds", ["check", "off", "trap"])
 def test_mark_of_a_random_program_has_an_instruction_behind_it(bounds: str, program: Program) -> None:
@@ -36,7 +35,6 @@ def test_mark_of_a_random_program_has_an_instruction_behind_it(bounds: str, prog
 
 
 @pytest.mark.thin
-@settings(max_examples=60)
 @given(program=programs())
 def test_every_line_of_a_random_program_is_of_a_statement_of_it(program: Program) -> None:
     known = {id(statement) for statement in walk.statements(program.body)}

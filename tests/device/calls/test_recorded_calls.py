@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import vyre_cuda as vc
@@ -234,7 +234,6 @@ def test_what_others_wrote_over_is_copied_again(
     assert moved == GIVEN.nbytes
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     steps=st.lists(
         st.tuples(st.integers(0, 2), st.integers(0, 3), st.sampled_from(["replay", "call", "trim", "keep"])),

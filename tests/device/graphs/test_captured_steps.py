@@ -131,7 +131,7 @@ STEPS = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(steps=STEPS, given_place=PLACES, value=st.integers(-5, 5))
 def test_captured_replays_equal_own_replays_and_the_interpreter(
     device: vc.Device,

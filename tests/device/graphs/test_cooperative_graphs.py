@@ -7,7 +7,7 @@ from pathlib import Path
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import vyre_cuda as vc
 from vyre_cuda.testing.emulator import Emulator
@@ -140,7 +140,6 @@ OPERATIONS = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
 @given(operations=OPERATIONS)
 def test_a_replay_equals_the_steps_one_by_one(shared_device: vc.Device, operations: list[tuple[str, int, int]]) -> None:
     device, program = shared_device, rotate(1)

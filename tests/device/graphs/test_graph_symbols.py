@@ -5,7 +5,7 @@ from __future__ import annotations
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import vyre_cuda as vc
 from vyre_cuda.testing.emulator import Emulator
@@ -152,7 +152,6 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=80, deadline=None)
 @given(steps=STEPS, replays=st.lists(st.lists(PLACES, min_size=16, max_size=16), max_size=4), update=st.booleans())
 def test_replays_with_any_arrays_equal_the_steps_one_by_one(
     shared_device: vc.Device, steps: list[tuple], replays: list[list[tuple[int, int]]], update: bool

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import vyre_cuda as vc
@@ -290,7 +290,6 @@ RANGES = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60)
 @given(written=RANGES, read=RANGES, seed=st.integers(0, 1 << 32))
 def test_any_ranges_do_what_numpy_does(shared_device: vc.Device, written, read, seed: int) -> None:
     random = np.random.default_rng(seed)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import vyre_cuda as vc
@@ -45,7 +45,6 @@ class Moved:
 
 
 @pytest.mark.parametrize("element", [vc.u8, vc.f16, vc.f64], ids=str)
-@settings(max_examples=40, deadline=None)
 @given(data=st.data(), n=st.sampled_from([1, 31, 200, 511, 513, 4097]), size=st.sampled_from([1, 7, 300, 70_000]))
 def test_scattered_arguments_mean_the_same_wherever_they_are(
     shared_device: vc.Device, element: vc.Type, data: Any, n: int, size: int

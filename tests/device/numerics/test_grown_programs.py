@@ -24,7 +24,7 @@ def compare(device: vc.Device, rule: Rule, type_: Type, seed: int) -> None:
     np.testing.assert_array_equal(device.compile(grown)(*arrays), expected, err_msg=f"seed {seed}\n{grown.text()}")
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(7)
 @pytest.mark.parametrize(("rule", "type_"), CASES)
 def test_a_program_grown_from_a_rule_gives_the_interpreters_results(
     shared_device: vc.Device, rule: Rule, type_: Type

@@ -76,6 +76,7 @@ EXPRESSIONS: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("type_", FLOATS, ids=str)
 @pytest.mark.parametrize("precision", ["ieee", "ftz"])
 @pytest.mark.parametrize("make", [*WAYS, *EXPRESSIONS.values()], ids=[*(w.__name__ for w in WAYS), *EXPRESSIONS])

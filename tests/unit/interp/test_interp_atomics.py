@@ -11,7 +11,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vyre_cuda.interp.evaluate import evaluate
@@ -131,6 +131,7 @@ def assert_bits(expected: Array, found: Array) -> None:
 # ---- every row ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thin(7)
 @pytest.mark.parametrize("size", [1, 40, 3000])
 @pytest.mark.parametrize("keep_old", [True, False])
 @pytest.mark.parametrize(("op", "type_"), CASES, ids=str)
@@ -152,6 +153,7 @@ def test_global_atomic_is_as_if_lanes_came_one_after_the_other(
     count_interpreter("atomics", op, type_.name, h_found.size + old_found.size * keep_old)
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("size", [1, 40])
 @pytest.mark.parametrize(("op", "type_"), CASES, ids=str)
 def test_shared_atomic_keeps_subnormals_and_old_values(
@@ -173,7 +175,6 @@ def test_shared_atomic_keeps_subnormals_and_old_values(
 
 
 @pytest.mark.parametrize("type_", [u32, i32, u64, i64], ids=str)
-@settings(deadline=None, max_examples=50)
 @given(data=st.data())
 def test_compare_exchange_of_few_values_follows_the_lanes(type_: Type, data: st.DataObject) -> None:
     few = st.integers(0, 3)

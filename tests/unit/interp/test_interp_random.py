@@ -318,7 +318,7 @@ def test_lanes_together_equal_threads_one_by_one(text: str, size: int, s: int, s
     check(text, size, s, seed)
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(5)
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 200, 20))
 def test_warps_blocks_and_grids_meet_as_threads_one_by_one_do(first: int) -> None:

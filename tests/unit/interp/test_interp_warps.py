@@ -129,6 +129,7 @@ def assert_same_bits(t: Type, expected: Array, found: Array) -> None:
     assert expected.view(t.unsigned)[~nan[0]].tolist() == found.view(t.unsigned)[~nan[0]].tolist()
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
 @pytest.mark.parametrize("t", TYPES, ids=str)
 @pytest.mark.parametrize("op", SHUFFLES)
@@ -149,6 +150,7 @@ def test_shuffle_reads_the_lane_that_it_names(
     count_interpreter("warp operations", op, t.name, expected.size)
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
 @pytest.mark.parametrize("t", TYPES, ids=str)
 def test_broadcast_gives_all_the_value_of_one_lane(
@@ -169,6 +171,7 @@ def test_broadcast_gives_all_the_value_of_one_lane(
         count_interpreter("warp operations", "broadcast", t.name, expected.size)
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
 @pytest.mark.parametrize(
     ("op", "t"), [(op, t) for op in ("any", "all", "ballot", "match") for t in WARP_OPS[op].types], ids=str
