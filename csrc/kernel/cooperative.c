@@ -1,9 +1,9 @@
-/* Kernels with grid barriers: every block of the grid must be resident at once, and two words of
- * device memory carry the barrier's state.
+/* Kernels with grid barriers: all blocks of the grid must be resident at once, and two words of
+ * device memory hold the state of the barrier.
  *
  * The state belongs to one submission, or to one prepared kernel on one stream, where launches
- * follow each other. It is cleared before every launch: one that failed a check may have left it
- * anyhow. */
+ * follow each other. It is cleared before every launch, because one that failed a check may have
+ * left it with any value. */
 #define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
 #include <stdio.h>
@@ -67,8 +67,8 @@ vyc_status vyc__barrier_ready(vyc_context *context, vyc_block **block, CUstream 
   return vyc__barrier_clear(context, (*block)->address, stream);
 }
 
-/* A state that launches on the stream of the slot have used. Where there is no memory to say which
- * one, all work is waited for. */
+/* Return a state that launches on the stream of the slot have used. If there is no memory to say
+ * which stream that was, this waits for all work. */
 static void give(vyc_context *context, vyc_block *block, uint32_t slot) {
   vyc_slots used = {0};
   vyc_error failure;
@@ -80,9 +80,9 @@ static void give(vyc_context *context, vyc_block *block, uint32_t slot) {
   vyc__far_free(&used.far);
 }
 
-/* A graph of somebody else may run beside launches of ours: it gets a state of its own, for as long
- * as the prepared kernel lives. What an earlier owner still does with the block is waited for,
- * because nothing outside of a capture can be ordered before it. */
+/* A graph of others may run at the same time as launches of this library: it gets a state of its
+ * own, for as long as the prepared kernel exists. Work of an earlier owner of the block is waited
+ * for, because a capture cannot be ordered after anything outside of it. */
 static vyc_status captured_state(vyc_prepared *prepared, uint64_t *address_out) {
   vyc_context *context = prepared->child.context;
   vyc_block *block = NULL;

@@ -1,8 +1,8 @@
-/* Outs that a launch fills, so that they need not be cleared before it. */
+/* Outs that a launch fills completely, so that they need not be cleared first. */
 #include "run_check.h"
 
 enum { LAUNCH_AXES = 3, FIRST_FIELD = 4, FIELD_BITS = 4, FIELD = 15 };
-/* Of what loops count with: no step wraps below it, in no type. */
+/* The limit of loop counters: below it no step wraps, in any type. */
 #define LOOP_LIMIT (UINT64_C(1) << 31)
 
 static uint32_t above(const vyc_binding *b) {

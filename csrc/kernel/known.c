@@ -1,4 +1,4 @@
-/* Known values: what the code of a kernel was compiled for, and so every run must have. */
+/* Known values: the code of a kernel was compiled for them, so every run must have them. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,8 +27,8 @@ vyc_status vyc__known_check(const vyc_prepared_desc *desc) {
   return VYC_OK;
 }
 
-/* Bits of a scalar beyond its size are not the kernel's. An extent that the code does not use has
- * no place in the parameter block, and every bit counts. */
+/* Bits of a scalar beyond its size do not reach the kernel. An extent that the code does not use
+ * has no place in the parameter block; all of its bits are compared. */
 static uint64_t mask_of(const vyc_prepared_desc *desc, const vyc_known *known) {
   for (uint32_t i = 0; known->kind == VYC_PARAMETER_SCALAR && i < desc->parameter_count; i++) {
     const vyc_parameter *p = &desc->parameters[i];
@@ -69,7 +69,7 @@ static uint64_t given(const vyc_known_value *known, const vyc_run *run) {
   return (scalar ? run->scalars[known->index] : run->arguments[known->index].count) & known->mask;
 }
 
-/* Numbers that are not equal may read alike, as two NaNs do: then their bits say more. */
+/* Different values may print the same, as two NaNs do: then their bits are shown. */
 static vyc_status fail(const vyc_prepared *prepared, const vyc_known_value *known, uint64_t value) {
   const uint32_t type = known->kind == VYC_PARAMETER_SIZE ? VYC_TYPE_U64 : known->type;
   const uint32_t size = (uint32_t)__builtin_popcountll(known->mask) / 8;

@@ -1,11 +1,12 @@
-/* Loading and linking device code. Kernels are loaded whole when their module is, so that no first
- * launch pays for it; the driver's compiler log goes to the caller's buffer. */
+/* Loading and linking device code. All kernels of a module are loaded with it, so that no first
+ * launch has to; the driver's compiler log is written to the caller's buffer. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "room.h"
 
-/* The driver waits for running kernels before it unloads; what never ends keeps its code. */
+/* The driver waits for running kernels before it unloads; a kernel that never ends keeps its code.
+ */
 static void module_destroy(vyc_child *child) {
   vyc_module *module = (vyc_module *)child;
   vyc_context *context = child->context;
@@ -23,7 +24,7 @@ static void module_reap(vyc_child *child) {
 
 static const vyc_child_kind module_kind = {.destroy = module_destroy, .reap = module_reap};
 
-/* JIT results that mean the image was refused, not that the device is unwell. */
+/* JIT results that mean that the image was refused, and not that the device has failed. */
 static bool is_refusal(CUresult result) {
   return result == CUDA_ERROR_INVALID_PTX || result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION ||
          result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_INVALID_IMAGE ||
@@ -78,7 +79,7 @@ static vyc_status load(vyc_module **module_out, char *log_out, size_t log_bytes,
   return VYC_OK;
 }
 
-/* A log nobody wants has no bytes; one longer than the driver can count is cut. */
+/* A log that is not wanted has 0 bytes; one longer than the driver can count is truncated. */
 static size_t begin_log(char *log_out, size_t log_bytes) {
   if (log_out == NULL || log_bytes == 0) return 0;
   log_out[0] = '\0';

@@ -1,4 +1,4 @@
-/* The parameter block of a run: each argument at its place, as the kernel reads it. */
+/* The parameter block of a run: each argument at its offset, as the kernel reads it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,8 +8,8 @@ static inline uint64_t address_of(const vyc_argument *argument) {
   return argument->buffer->address + argument->offset;
 }
 
-/* Of a known size each, so that no function is called; little-endian host and device. The bits in
- * which it differs from what was there. */
+/* Copies of constant size, so that no function is called; host and device are little-endian.
+ * Returns the bits that have changed. */
 static inline uint64_t put(uint8_t *at, uint64_t value, uint32_t size) {
   uint64_t before = 0, after = 0;
   uint32_t word;

@@ -1,4 +1,4 @@
-/* Prepared kernels: everything that a call could look up is laid out here once. */
+/* Prepared kernels: everything that a call would have to look up is prepared here once. */
 #include "room.h"
 
 #include <stdlib.h>
@@ -48,7 +48,8 @@ static bool submissions_destroy(vyc_prepared *prepared) {
   return prepared->child.context->above->submissions_destroy(prepared);
 }
 
-/* With a submission whose run never ended it leaks, and its module: that is still work. */
+/* If the run of a submission never ended, the prepared kernel and its module leak: they are still
+ * in use. */
 static void prepared_destroy(vyc_child *child) {
   vyc_prepared *prepared = (vyc_prepared *)child;
   child->has_leaked = !submissions_destroy(prepared);
@@ -67,7 +68,7 @@ static void free_memory(vyc_prepared *prepared) {
   free(prepared);
 }
 
-/* What looks for abandoned work goes on looking at the submissions. */
+/* The search for abandoned work still reads the submissions. */
 static void prepared_finish(vyc_child *child) {
   vyc_prepared *prepared = (vyc_prepared *)child;
   if (atomic_load(&child->context->abandoned)) {
@@ -90,7 +91,7 @@ static bool is_claimed(const vyc_on_stream *at) {
   return launch_graph != NULL && vyc__claim_is_taken(&launch_graph->claim);
 }
 
-/* Some thread is launching it. */
+/* A thread is launching it. */
 static bool prepared_is_claimed(const vyc_child *child) {
   const vyc_prepared *prepared = (const vyc_prepared *)child;
   bool claimed = false;

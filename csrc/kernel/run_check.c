@@ -1,5 +1,5 @@
-/* The checks of a run: what a kernel is given is what it takes, in memory of its device, aligned,
- * and apart where it is written. */
+/* The checks of a run: its arguments are those that the kernel takes, in memory of its device,
+ * aligned, and without overlaps where they are written. */
 #include <inttypes.h>
 
 #include "room.h"
@@ -8,7 +8,7 @@ static uint64_t bytes_of(const vyc_prepared *prepared, const vyc_run *run, uint3
   return run->arguments[i].count * prepared->bindings[i].element_bytes;
 }
 
-/* The written bindings that have bytes, by where they begin; their number. */
+/* Lists the written bindings that are not empty, by where they begin. Returns their number. */
 static uint32_t sort_written(const vyc_prepared *prepared, uint8_t *order, const uint64_t *begins,
                              const uint64_t *ends) {
   uint32_t count = 0;
@@ -33,7 +33,7 @@ bool vyc__ranges_apart(const vyc_prepared *prepared, const uint64_t *begins, con
     if (begins[order[i]] < ends[order[i - 1]]) return false;
   for (uint32_t i = 0; i < prepared->binding_count; i++) {
     if (prepared->bindings[i].role != VYC_ROLE_IN || begins[i] >= ends[i]) continue;
-    uint32_t low = 0, high = count; /* of those that begin before its end the last */
+    uint32_t low = 0, high = count; /* finds the last of those that begin before its end */
     while (low < high) {
       const uint32_t middle = low + (high - low) / 2;
       if (begins[order[middle]] < ends[i])
@@ -46,8 +46,8 @@ bool vyc__ranges_apart(const vyc_prepared *prepared, const uint64_t *begins, con
   return true;
 }
 
-/* The same of a run that was checked; what is not in buffers has no bytes here. Apart, because it
- * takes much of a stack. */
+/* The same for a run that was checked; arguments outside of buffers have no bytes here. A function
+ * of its own, because it uses much of the stack. */
 __attribute__((noinline)) static bool buffers_apart(const vyc_prepared *prepared,
                                                     const vyc_run *run) {
   uint64_t begins[VYC_MAX_BINDINGS], ends[VYC_MAX_BINDINGS];
@@ -60,7 +60,7 @@ __attribute__((noinline)) static bool buffers_apart(const vyc_prepared *prepared
   return vyc__ranges_apart(prepared, begins, ends);
 }
 
-/* Binding i is in a buffer and written: no other binding may share bytes with it. */
+/* Binding i is written and in a buffer: no other binding may share bytes with it. */
 static vyc_status check_overlap(const vyc_prepared *prepared, const vyc_run *run, uint32_t i) {
   const vyc_argument *a = &run->arguments[i];
   const uint64_t a_begin = a->buffer->address + a->offset;
@@ -76,7 +76,7 @@ static vyc_status check_overlap(const vyc_prepared *prepared, const vyc_run *run
   return VYC_OK;
 }
 
-/* A load that is not aligned would end the context. */
+/* A misaligned load would end the context. */
 static vyc_status check_alignment(uint32_t i, uint64_t address, uint64_t bytes,
                                   uint32_t element_bytes) {
   if (VYC_LIKELY(vyc__is_aligned(address, element_bytes) || bytes == 0)) return VYC_OK;
@@ -105,7 +105,7 @@ static vyc_status check_buffer(const vyc_prepared *prepared, uint32_t i,
                    i, argument->count, element_bytes, argument->offset, buffer->bytes);
 }
 
-/* `data` is what the device will touch. */
+/* `data` is the address that the device will access. */
 static vyc_status check_pinned(const vyc_prepared *prepared, uint32_t i,
                                const vyc_argument *argument, const void *data) {
   const vyc_pinned *pinned = argument->pinned;
@@ -141,7 +141,7 @@ vyc_status vyc__run_fail_size(const vyc_run *run) {
                    run->struct_size, sizeof *run);
 }
 
-/* What is not plain in the counts: they are wrong, or there are known values to compare. */
+/* The counts are wrong, or there are known values to compare. */
 __attribute__((cold, noinline)) static vyc_status check_counts(const vyc_prepared *prepared,
                                                                const vyc_run *run) {
   if (run->argument_count != prepared->binding_count || run->scalar_count != prepared->scalar_count)

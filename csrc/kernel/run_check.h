@@ -1,14 +1,14 @@
-/* The checks of a run, and what a caller of an earlier version says in it. */
+/* The checks of a run, and its reading from callers of an earlier version. */
 #ifndef VYC_KERNEL_RUN_CHECK_H
 #define VYC_KERNEL_RUN_CHECK_H
 
 #include "prepared.h"
 
-/* Everything about it that does not depend on the way that it is made. */
+/* All checks that do not depend on how the run is made. */
 vyc_status vyc__run_check(const vyc_prepared *prepared, const vyc_run *run);
-/* With more written bindings than this, ranges are sorted, not compared one by one. */
+/* With more written bindings than this, ranges are sorted instead of compared one by one. */
 #define VYC_FEW_WRITTEN 8u
-/* Of each binding where it begins and ends: what is written lies apart from every other. */
+/* Whether each written binding overlaps no other, from where each begins and ends. */
 bool vyc__ranges_apart(const vyc_prepared *prepared, const uint64_t *begins, const uint64_t *ends);
 /* A caller of an earlier version has a shorter struct. */
 #define VYC_RUN_BYTES_FIRST offsetof(vyc_run, iterations)
@@ -19,7 +19,7 @@ static inline const uint64_t *vyc__contents_of(const vyc_run *run) {
   return run->struct_size < sizeof *run ? NULL : run->contents;
 }
 __attribute__((cold)) vyc_status vyc__run_fail_size(const vyc_run *run);
-/* A run is there, and its caller has said which version of it. */
+/* The run is not NULL, and its caller has set its size. */
 static inline vyc_status vyc__run_check_size(const vyc_run *run) {
   return VYC_LIKELY(run != NULL && run->struct_size >= VYC_RUN_BYTES_FIRST)
              ? VYC_OK
@@ -32,10 +32,9 @@ static inline uint32_t vyc__iterations(const vyc_run *run) {
 static inline bool vyc__grid_is_empty(const uint32_t grid[3]) {
   return grid[0] == 0 || grid[1] == 0 || grid[2] == 0;
 }
-/* The scalars that `vyc__launch_fills` reads are there. */
+/* Whether the run has the scalars that `vyc__launch_fills` reads. */
 bool vyc__extents_are_scalars(const vyc_prepared_desc *desc, const vyc_binding *binding);
-/* Whether the launch, of a grid that is not empty, writes every element of an out that is covered.
- */
+/* Whether the launch, whose grid is not empty, writes every element of a covered out. */
 bool vyc__launch_fills(const vyc_prepared *prepared, uint32_t binding, const vyc_run *run);
 /* Whether it may leave elements of an out unwritten. */
 static inline bool vyc__leaves_gaps(const vyc_prepared *prepared, uint32_t binding,

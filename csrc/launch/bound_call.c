@@ -1,12 +1,12 @@
-/* Bound calls: launches with their arguments kept, each with a one-kernel graph of its own. */
+/* Bound calls: launches that keep their arguments, each with a one-kernel graph of its own. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "bound_call.h"
 #include "room.h"
 
-/* Under the lock of the list, as the sum: nobody finds launches that are counted in neither place.
- */
+/* Under the lock of the list, like the sum, so that no reader misses launches that are counted in
+ * neither place. */
 static void count_launches(vyc_call *call) {
   vyc_context *context = call->child.context;
   pthread_mutex_lock(&context->children_lock);
@@ -56,7 +56,7 @@ static vyc_call *call_alloc(vyc_prepared *prepared) {
   return call;
 }
 
-/* Take over the run. The caller has claimed the launch graph, or nobody else knows the call yet. */
+/* Copy the run. The caller has claimed the launch graph, or no other thread knows the call yet. */
 static void set(vyc_call *call, const vyc_run *run, const vyc_hidden *hidden) {
   vyc_prepared *prepared = call->prepared;
   for (uint32_t i = 0; i < prepared->binding_count; i++) {
@@ -78,7 +78,7 @@ static void set(vyc_call *call, const vyc_run *run, const vyc_hidden *hidden) {
   vyc__launch_graph_set_grid(&call->launch_graph, run->grid);
 }
 
-/* The graph alone does all that a launch takes: no clear, no work of others to be ordered with. */
+/* Launching the graph is enough: nothing to clear, and no order with work of others. */
 static bool is_simple(const vyc_call *call) {
   const vyc_prepared *prepared = call->prepared;
   if (!prepared->relaunches) return false;
@@ -90,7 +90,7 @@ static bool is_simple(const vyc_call *call) {
   return true;
 }
 
-/* A capture that goes on where the call is made does not matter to what it binds. */
+/* A capture that is in progress when the call is created does not affect what it binds. */
 static vyc_status hidden_of(vyc_prepared *prepared, vyc_hidden *hidden_out, vyc_stream *stream) {
   vyc_launch_stream on;
   VYC_TRY(vyc__launch_stream_of(prepared->child.context, &on, stream));
@@ -159,7 +159,7 @@ static vyc_status call_launch(vyc_call *call, uint32_t origin) {
   return status;
 }
 
-/* Bind what `run` has; the references to the buffers that were bound go to `old`. The caller has
+/* Bind what `run` has; `old` gets the references to the buffers that were bound. The caller has
  * claimed the launch graph. */
 static vyc_status call_bind(vyc_call *call, const vyc_run *run, vyc_buffer **old) {
   vyc_hidden hidden;
@@ -199,7 +199,7 @@ vyc_status vyc__call_launched(vyc_call *call, CUresult result, uint32_t origin) 
   return vyc__driver_failed(call->child.context, result, "cuGraphLaunch");
 }
 
-/* The same where a mark may have been taken. The caller's claim ends here. */
+/* The same if a mark may have been taken. The caller's claim ends here. */
 __attribute__((cold, noinline)) static vyc_status call_given(vyc_call *call, CUresult result,
                                                              uint32_t origin) {
   const vyc_status status = result == CUDA_SUCCESS ? vyc__call_mark_again(call) : VYC_OK;
@@ -262,7 +262,7 @@ uint64_t vyc__kernel_launches(vyc_context *context) {
   return sum;
 }
 
-/* The last holder counts before the call leaves the list that a snapshot looks through. */
+/* The last holder counts the launches before the call leaves the list, which snapshots read. */
 void vyc_call_release(vyc_call *call) {
   if (call == NULL) return;
   if (atomic_load_explicit(&call->child.references, memory_order_acquire) == 1)

@@ -1,8 +1,8 @@
-/* A run that changes nothing but the parameters of a one-kernel graph: what tells that it is one,
- * and the change, in one pass over its arguments and without a function called.
+/* A run that changes only the parameters of a one-kernel graph: recognizing it, and the change, in
+ * one pass over its arguments and without calling a function.
  *
  * After a launch by the driver little is left in the first-level caches, so the path is short and
- * straight. Anything else, including errors, takes the slow path and is reported there. */
+ * straight. Everything else, including errors, takes the slow path and is reported there. */
 #ifndef VYC_FAST_PATH_H
 #define VYC_FAST_PATH_H
 
@@ -10,12 +10,12 @@
 
 #include "launch.h"
 
-/* What a plain run has for the parameter block. */
+/* What a plain run puts into the parameter block. */
 typedef struct vyc_plain {
   uint64_t addresses[VYC_MAX_BINDINGS], counts[VYC_MAX_BINDINGS];
 } vyc_plain;
 
-/* What is written lies apart from every other argument. */
+/* Written arguments overlap no other. */
 static inline bool vyc__plain_apart(const vyc_prepared *prepared, const vyc_plain *plain,
                                     const uint64_t *ends) {
   if (VYC_UNLIKELY(prepared->written_count > VYC_FEW_WRITTEN))
@@ -23,7 +23,7 @@ static inline bool vyc__plain_apart(const vyc_prepared *prepared, const vyc_plai
   for (uint32_t w = 0; w < prepared->written_count; w++) {
     const uint32_t i = prepared->written[w];
     const uint64_t begin = plain->addresses[i], end = ends[i];
-    uint32_t overlaps = 0; /* itself among them */
+    uint32_t overlaps = 0; /* including itself */
     for (uint32_t j = 0; j < prepared->binding_count; j++)
       overlaps += (uint32_t)(begin < ends[j]) & (uint32_t)(plain->addresses[j] < end);
     if (overlaps > (begin < end)) return false;
@@ -31,15 +31,16 @@ static inline bool vyc__plain_apart(const vyc_prepared *prepared, const vyc_plai
   return true;
 }
 
-/* The marks of a near slot are looked at one by one on the way; all arguments are buffers. */
+/* The marks of a near slot are checked one by one on the way; all arguments are buffers. */
 static inline bool vyc__run_is_marked_far(const vyc_run *run, uint32_t slot) {
   for (uint32_t i = 0; i < run->argument_count; i++)
     if (!vyc__buffer_is_marked_far(run->arguments[i].buffer, slot)) return false;
   return true;
 }
 
-/* The caller has looked at struct_size and at the stream, whose slot it is. Buffers of the context
- * that the stream has worked on, in bounds, apart from each other, none to be cleared. */
+/* The caller has checked struct_size and the stream, which has this slot. Whether all arguments are
+ * buffers of the context that the stream has used before, in bounds, without overlaps, and none is
+ * to be cleared. */
 static inline bool vyc__run_is_plain(const vyc_prepared *prepared, const vyc_run *run,
                                      uint32_t slot, vyc_plain *plain) {
   uint64_t ends[VYC_MAX_BINDINGS];
@@ -75,8 +76,8 @@ static inline bool vyc__run_is_plain(const vyc_prepared *prepared, const vyc_run
   return (is_near || vyc__run_is_marked_far(run, slot)) && vyc__plain_apart(prepared, plain, ends);
 }
 
-/* The run's arguments into a block that was written before; what no argument brings stays. True:
- * it was another. */
+/* Writes the run's arguments into a block that was written before; what comes from no argument is
+ * kept. True: the block has changed. */
 static inline bool vyc__block_change(const vyc_prepared *prepared, uint8_t *block,
                                      const vyc_plain *plain, const vyc_run *run) {
   const uint64_t *const values[] = {[VYC_PARAMETER_POINTER] = plain->addresses,
@@ -90,7 +91,7 @@ static inline bool vyc__block_change(const vyc_prepared *prepared, uint8_t *bloc
     uint8_t *at = block + p->offset;
     uint64_t before, narrow;
     uint32_t word;
-    switch (p->size) { /* known sizes, so that no function is called */
+    switch (p->size) { /* constant sizes, so that no function is called */
     case 8:
       memcpy(&before, at, 8);
       memcpy(at, &value, 8);
@@ -102,7 +103,7 @@ static inline bool vyc__block_change(const vyc_prepared *prepared, uint8_t *bloc
       difference |= word ^ (uint32_t)value;
       break;
     default:
-      narrow = value; /* so that no other value has a place in memory */
+      narrow = value; /* so that no other value is kept in memory */
       difference |= (uint64_t)(memcmp(at, &narrow, p->size) != 0);
       memcpy(at, &narrow, p->size);
       break;
@@ -111,8 +112,8 @@ static inline bool vyc__block_change(const vyc_prepared *prepared, uint8_t *bloc
   return difference != 0;
 }
 
-/* The caller has claimed the launch graph and entered nothing. Without a current context, drivers
- * of CUDA 13 end the process in a patch. */
+/* The caller has claimed the launch graph and entered no context. Without a current context,
+ * drivers of CUDA 13 end the process in a patch. */
 static inline vyc_status vyc__launch_graph_patch(vyc_launch_graph *launch_graph,
                                                  vyc_context *context) {
   CUcontext saved;

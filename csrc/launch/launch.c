@@ -1,7 +1,7 @@
 /* Asynchronous launches on device buffers.
  *
- * A kernel's first launch on a stream is a plain cuLaunchKernel; from the second on a one-kernel
- * graph is patched and launched, which costs less than half. */
+ * The first launch of a kernel on a stream is a plain cuLaunchKernel; from the second on, a
+ * one-kernel graph is patched and launched, which costs less than half. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,15 +17,15 @@ vyc_status vyc__launch_check(const vyc_prepared *prepared, const vyc_run *run) {
   return VYC_OK;
 }
 
-/* What the buffers still have in flight is waited for when the launch is captured: it runs no one
- * knows when, and a capture cannot be ordered behind work outside of it. */
+/* If the launch is captured, this waits for all work on the buffers: it is unknown when the launch
+ * will run, and a capture cannot be ordered after work outside of it. */
 vyc_status vyc__launch_prepare(const vyc_prepared *prepared, const vyc_run *run,
                                const vyc_launch_stream *on) {
   vyc_context *context = prepared->child.context;
   for (uint32_t i = 0; i < prepared->binding_count; i++) {
     const vyc_argument *argument = &run->arguments[i];
     if (VYC_UNLIKELY(on->captured)) {
-      atomic_store(&argument->buffer->exported, true); /* to whoever replays the capture */
+      atomic_store(&argument->buffer->exported, true); /* to those who replay the capture */
       VYC_TRY(vyc__buffer_await_end(argument->buffer));
     } else {
       VYC_TRY(vyc__buffer_use(argument->buffer, on->stream, on->slot));
@@ -67,8 +67,7 @@ vyc_status vyc__launch_captured(vyc_prepared *prepared, const vyc_run *run,
 
 /* ---- launch ---------------------------------------------------------------------------------- */
 
-/* The launch graph of a stream, whose graph is made at the second launch there; NULL when it cannot
- * be had.
+/* The launch graph for a stream, created at the second launch there; NULL if it cannot be created.
  */
 static vyc_launch_graph *launch_graph_of(vyc_prepared *prepared, uint32_t slot) {
   vyc_on_stream *at = slot == VYC_SLOT_OTHER ? NULL : vyc__on_stream_make(prepared, slot);
@@ -132,10 +131,10 @@ static vyc_status launch(vyc_prepared *prepared, const vyc_run *run) {
 
 /* ---- the next launch of a kernel on a stream ------------------------------------------------- */
 
-/* The launch graph that such launches have there, claimed; NULL: they have none, it is taken, or it
- * takes more than a patch and a launch of it. No entry needs to be counted: a close sets `closed`
- * and then looks at the claims, and here the claim comes before the look at `closed`. What needs no
- * claim is looked at before, because the claim is a barrier. */
+/* The launch graph for such launches on that stream, claimed; NULL: there is none, it is claimed,
+ * or more is needed than to patch and launch it. The thread need not be counted as inside: a close
+ * sets `closed` and then reads the claims, and here the claim comes before `closed` is read. What
+ * needs no claim is checked first, because the claim is a barrier. */
 static inline vyc_launch_graph *claim_plain(vyc_prepared *prepared, const vyc_run *run,
                                             vyc_plain *plain) {
   vyc_context *context = prepared->child.context;
@@ -181,7 +180,8 @@ relaunch(vyc_prepared *prepared, const vyc_run *run, vyc_status *status_out) {
       VYC_LIKELY(patched) ? launch_claimed_graph(launch_graph, prepared, run) : CUDA_SUCCESS;
   vyc__launch_graph_unclaim(launch_graph);
   if (VYC_UNLIKELY(!patched)) return true;
-  if (VYC_UNLIKELY(result == CUDA_ERROR_INVALID_CONTEXT)) return false; /* wants it current */
+  if (VYC_UNLIKELY(result == CUDA_ERROR_INVALID_CONTEXT))
+    return false; /* the driver needs it current */
   vyc__count(&prepared->child.context->counters, kernel_launches, 1);
   if (VYC_UNLIKELY(result != CUDA_SUCCESS))
     *status_out = vyc__driver_failed(prepared->child.context, result, "cuGraphLaunch");
@@ -190,7 +190,7 @@ relaunch(vyc_prepared *prepared, const vyc_run *run, vyc_status *status_out) {
   return true;
 }
 
-/* Apart: what it keeps in registers is not saved by a launch that does not come here. */
+/* A function of its own, so that launches that do not come here save no registers for it. */
 __attribute__((cold, noinline)) static vyc_status launch_at_length(vyc_prepared *prepared,
                                                                    const vyc_run *run) {
   vyc_scope scope;

@@ -4,13 +4,13 @@
 
 #include "room.h"
 
-/* The buffers in order and cleared where the kernel may leave them unwritten, */
+/* Order and clear the buffers where the kernel may not write all of them, */
 vyc_status vyc__launch_prepare(const vyc_prepared *prepared, const vyc_run *run,
                                const vyc_launch_stream *on);
 /* the hidden arguments of launches in one place, */
 vyc_status vyc__launch_hidden(vyc_prepared *prepared, vyc_hidden *hidden_out,
                               const vyc_launch_stream *on);
-/* and a launch that goes into a capture of somebody else. */
+/* and a launch into a capture of others. */
 vyc_status vyc__launch_captured(vyc_prepared *prepared, const vyc_run *run,
                                 const vyc_launch_stream *on);
 

@@ -1,9 +1,9 @@
-/* Bound calls that get other arguments and are launched: in one pass over them, under the claim,
- * where nothing but the graph's parameters is to be changed. */
+/* Bound calls that get other arguments and are launched: in one pass over the arguments, under the
+ * claim, if only the parameters of the graph change. */
 #include "bound_call.h"
 #include "fast_path.h"
 
-/* About to be let go. */
+/* About to be released. */
 static inline void prefetch_bound(const vyc_call *call) {
   for (uint32_t i = 0; i < call->prepared->binding_count; i++)
     __builtin_prefetch(&call->bound[i].buffer->child.references, 1);
@@ -14,7 +14,7 @@ static inline bool is_plain(const vyc_call *call, const vyc_run *run, vyc_plain 
          vyc__run_is_plain(call->prepared, run, call->slot, plain);
 }
 
-/* References go from the buffers that were bound to those that are; `old` gets the former. */
+/* References move from the buffers that were bound to those that are now; `old` gets the former. */
 static inline void take_over(vyc_call *call, const vyc_run *run, vyc_buffer **old) {
   const vyc_prepared *prepared = call->prepared;
   for (uint32_t i = 0; i < prepared->binding_count; i++) {
@@ -40,7 +40,8 @@ static inline vyc_status patch(vyc_call *call) {
   return status;
 }
 
-/* The caller has claimed the launch graph, and the run is plain: whatever comes, it is bound. */
+/* The caller has claimed the launch graph, and the run is plain: it is bound even if the launch
+ * fails. */
 static inline vyc_status rebind(vyc_call *call, const vyc_run *run, const vyc_plain *plain,
                                 vyc_buffer **old) {
   take_over(call, run, old);

@@ -1,5 +1,5 @@
-/* Memory of somebody else, used and never owned. It needs no marks of its own: its source stream is
- * ordered behind every use here, and every use behind the source. */
+/* Memory of others, which is used but never owned. It needs no marks of its own: its source stream
+ * is ordered after every use here, and every use after the source. */
 #define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ vyc_status vyc__adopted_after(vyc_buffer *buffer, CUstream stream) {
   return vyc__stream_order(source, source->target, stream);
 }
 
-/* Arguments of one owner mostly have one source: it is ordered once. */
+/* Arguments of one owner usually have the same source, which is ordered only once. */
 static bool is_repeated(const vyc_run *run, uint32_t i) {
   for (uint32_t j = 0; j < i; j++)
     if (run->arguments[j].kind == VYC_ARGUMENT_BUFFER &&
@@ -126,7 +126,7 @@ vyc_status vyc_buffer_is_read_only(vyc_buffer *buffer, uint32_t *read_only_out) 
 
 static vyc_status order(vyc_buffer *buffer, const vyc_launch_stream *on) {
   vyc_context *context = buffer->child.context;
-  /* A capture can be ordered behind nothing outside of it: the work is waited for instead. */
+  /* A capture cannot be ordered after work outside of it, so this waits for the work. */
   if (on->captured) return vyc__buffer_await_end(buffer);
   if (buffer->source != NULL) return vyc__adopted_before(buffer, on->stream);
   const uint64_t marks = vyc__buffer_marks(buffer);

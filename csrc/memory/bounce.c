@@ -1,10 +1,10 @@
-/* Pageable memory to the device by way of page-locked chunks.
+/* Copies of pageable memory to the device, through page-locked chunks.
  *
- * The device reads page-locked memory only, so the caller's is free again when a call returns,
- * whatever went wrong. Large copies go through a ring of chunks: the host copies one while the
- * device copies others. The way back is the driver's own: on an H200 it brings 256 MiB to pageable
- * memory in 14.5 ms, a ring like this in 24.3, and this takes 23.3 ms where the driver takes 26.5.
- */
+ * The device reads page-locked memory only, so the caller's memory is free again when a call
+ * returns, whatever failed. Large copies go through a ring of chunks: the host copies one while the
+ * device copies others. Copies back are the driver's own: on an H200 it copies 256 MiB to pageable
+ * memory in 14.5 ms, and a ring like this takes 24.3; on the way in this takes 23.3 ms, and the
+ * driver 26.5. */
 #include <string.h>
 
 #include "room.h"
@@ -14,7 +14,7 @@
 typedef struct ring {
   vyc_context *context;
   vyc_block *blocks[RING];
-  CUevent events[RING]; /* behind the copy that uses the chunk */
+  CUevent events[RING]; /* recorded after the copy that uses the chunk */
 } ring;
 
 static vyc_status ring_open(ring *r, vyc_context *context, uint64_t bytes) {

@@ -17,7 +17,7 @@ static vyc_buffer *open_buffer(vyc_context *context, vyc_block *block, uint64_t 
   atomic_store_explicit(&buffer->taken, 0, memory_order_relaxed);
   atomic_store_explicit(&buffer->epoch, atomic_load_explicit(&context->epoch, memory_order_relaxed),
                         memory_order_relaxed);
-  return buffer; /* in which nobody comes or waits: an earlier owner's threads have left */
+  return buffer; /* no thread comes or waits in it: those of an earlier owner have left */
 }
 
 vyc_status vyc_buffer_try_alloc(vyc_buffer **buffer_out, vyc_context *context, uint64_t bytes) {
@@ -38,7 +38,7 @@ static vyc_status alloc(vyc_buffer **buffer_out, vyc_context *context, uint64_t 
   if (status == VYC_OK) {
     vyc__count(&context->counters, resident_allocation_bytes_requested, bytes);
     vyc__far_clear(
-        &block->as.buffer.far); /* a block from a magazine has none of an earlier owner */
+        &block->as.buffer.far); /* a block from a magazine has no far words of an earlier owner */
     *buffer_out = open_buffer(context, block, bytes);
     block->has_handle = true;
   }
@@ -85,7 +85,7 @@ vyc_status vyc_buffer_address(vyc_buffer *buffer, uint64_t *address_out) {
   return VYC_OK;
 }
 
-/* Marks stay where they are: the copy that this wait is made for takes them out. */
+/* Marks are kept: the copy for which this waits takes them. */
 vyc_status vyc_buffer_synchronize_for(vyc_buffer *buffer, uint32_t host, int64_t timeout_ns) {
   VYC_REQUIRE(buffer != NULL);
   vyc_context *context = buffer->child.context;

@@ -1,5 +1,5 @@
-/* Copies and fills of buffers, on the context's own stream, after the buffer's other streams have
- * been waited for. */
+/* Copies and fills of buffers, on the context's own stream, after waiting for the buffer's other
+ * streams. */
 #include <inttypes.h>
 
 #include "room.h"
@@ -88,7 +88,7 @@ static vyc_status move(vyc_context *context, uint64_t to, uint64_t from, uint64_
   const uint64_t gap = to > from ? to - from : from - to;
   if (bytes == 0 || gap == 0) return VYC_OK;
   if (gap >= bytes) return vyc__copy_within(context, to, from, bytes, context->main);
-  vyc_block *block = NULL; /* the ranges overlap, which the driver does not allow */
+  vyc_block *block = NULL; /* the ranges overlap, which the driver does not support */
   VYC_TRY(vyc__pool_take(context, vyc__device_pool(context), &block, bytes));
   vyc_status status = vyc__copy_within(context, block->address, from, bytes, context->main);
   if (status == VYC_OK)

@@ -1,10 +1,10 @@
 /* Small copies between a caller's memory and a buffer, for callers that hold a lock of their own:
- * without a lock of ours, and with as few driver calls as there can be.
+ * without a lock in this library, and with as few driver calls as possible.
  *
- * They go by page-locked memory that the context keeps, in parts that take turns. A copy is given
- * the next bytes of a part; a part that is full has an event behind its copies, and is used again
- * once that has passed. So an upload waits for nothing, one event serves many, and a download that
- * is given up has nothing to write to but bytes that nobody else is given before. */
+ * They go through page-locked memory that the context keeps, in parts that are used in turn. A copy
+ * gets the next bytes of a part; an event is recorded after the copies of a full part, which is
+ * used again once that has been reached. So an upload waits for nothing, one event serves many
+ * copies, and an abandoned download can only write to bytes that no other copy has. */
 #include <string.h>
 
 #include "room.h"
@@ -14,7 +14,7 @@
 
 /* ---- room: the caller has claimed the ferry ------------------------------------------------- */
 
-/* All that was given to the main stream before has ended. */
+/* All earlier work of the main stream has ended. */
 static void clear(vyc_ferry *ferry) {
   memset(ferry->busy, 0, sizeof ferry->busy);
   ferry->part = 0;
@@ -38,7 +38,7 @@ static vyc_status next_part(vyc_context *context, vyc_ferry *ferry) {
   return VYC_OK;
 }
 
-/* VYC_NOT_READY: the device is too far behind. The bytes are the caller's for one copy. */
+/* VYC_NOT_READY: the device is too far behind. The caller may use the bytes for one copy. */
 static vyc_status take(vyc_context *context, vyc_ferry *ferry, void **room_out, uint64_t bytes) {
   if (VYC_UNLIKELY(ferry->block == NULL))
     VYC_TRY(vyc__pool_take(context, vyc__pinned_pool(context), &ferry->block,
@@ -73,8 +73,8 @@ static bool is_for_ferry(const vyc_buffer *buffer, uint64_t bytes) {
   return bytes > 0 && bytes <= VYC_TRY_BYTES && buffer->source == NULL;
 }
 
-/* What a copy would wait for on other streams, by the marks in `near`, is waited for as long as is
- * allowed. Far ones are for the functions that may take longer. */
+/* Wait, for as long as is allowed, for the work on other streams that a copy must follow, by the
+ * marks in `near`. Far marks are left to the functions that may take longer. */
 static vyc_status begin(vyc_buffer *buffer, uint64_t near, uint64_t offset, uint64_t bytes,
                         int64_t timeout_ns, const char *operation) {
   if (VYC_UNLIKELY((near & VYC_FAR_BIT) != 0)) return VYC_NOT_READY;

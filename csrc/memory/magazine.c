@@ -1,19 +1,20 @@
-/* Magazines: what a thread gave it takes back, without a lock and without the driver.
+/* Magazines: a thread takes the blocks back that it gave, without a lock and without the driver.
  *
- * A thread's number picks its magazine, so a thread that begins inherits that of one that ended,
- * and only beyond VYC_MAGAZINES threads do two share one. Each is bounded in blocks and bytes, and
- * a pool that has none of a size looks through all of them before it asks the driver: what lies in
- * a magazine is never memory that another thread lacks. */
+ * The number of a thread selects its magazine, so a new thread inherits that of an ended one, and
+ * two threads share one only if there are more than VYC_MAGAZINES. The blocks and bytes of each are
+ * limited, and a pool that has no block of a size looks through all magazines before it asks the
+ * driver: memory in a magazine is never missing elsewhere. */
 #include <stdlib.h>
 
 #include "room.h"
 
 #define BLOCKS_OF_A_BIN 16u
-#define BLOCKS_LARGE 4u /* of any size; looked through one by one */
+#define BLOCKS_LARGE 4u /* of any size; searched one by one */
 
 static uint32_t magazine_number(void) { return vyc__thread_number() % VYC_MAGAZINES; }
 
-/* The calling thread's, claimed; NULL when it has none or somebody else looks at it. */
+/* The magazine of the calling thread, claimed; NULL if it has none or another thread is using it.
+ */
 static vyc_magazine *claim_own(vyc_pool *pool) {
   vyc_magazine *magazine =
       atomic_load_explicit(&pool->magazines[magazine_number()], memory_order_acquire);
@@ -38,11 +39,11 @@ vyc_block *vyc__magazine_take(vyc_context *context, vyc_pool *pool, uint64_t byt
   const uint64_t size = vyc__pool_class(bytes, &bin);
   vyc_magazine *magazine = claim_own(pool);
   if (VYC_UNLIKELY(magazine == NULL)) return NULL;
-  /* A close sets its flag before it claims the magazines. */
+  /* A close sets its flag first and then claims the magazines. */
   vyc_block *block = VYC_LIKELY(vyc__is_usable(context)) ? pop(magazine, size, bin) : NULL;
   if (VYC_LIKELY(block != NULL)) {
     magazine->takes++;
-    block->has_handle = true; /* before a close can look */
+    block->has_handle = true; /* before a close can look at it */
   }
   vyc__claim_drop(&magazine->claim);
   if (VYC_LIKELY(block != NULL)) vyc__pool_note_live(pool, size);

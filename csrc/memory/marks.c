@@ -1,52 +1,60 @@
+/* clang-format off */
 /* Marks: who has work on a buffer, and in which order.
  *
- * A buffer has a mark, a bit of `used_on`, for each stream slot that was given work on it. The mark
- * of S says two things: work of S on the buffer may not have ended, and S is behind all that copies
- * and fills have done to the buffer in call order. So a marked buffer is used on S as it is.
+ * A buffer has a mark, a bit of `used_on`, for each stream slot on which work on it was enqueued.
+ * The mark of S means two things: work of S on the buffer may not have ended, and S is ordered
+ * after everything that copies and fills have done to the buffer in call order. So work on S can
+ * use a marked buffer as it is.
  *
- * Who uses it on S:                            Who copies it in call order, on the main stream:
- *   U1 if it has no mark of S:                   C1 set the mark of the main stream
- *      U1a comers + 1, note `takes`              C2 take the marks of others, wait for their
- * streams U1b let S wait for the main stream        C3 give the copy to the main stream U1c mark
- * it, if `takes` stands, else      C4 as C2 add S to `taken`; comers - 1 U2 give the work to S, and
- * to what stands for S where that is adopted U3 if marks_taken has changed since before U1 and the
- * mark is gone: U1 again
+ * A thread that uses it on S, the comer:        A thread that copies it in call order, the taker:
+ *   U1 if there is no mark of S:                  C1 set the mark of the main stream
+ *      U1a comers + 1, read `takes`               C2 take the marks of others, wait for them
+ *      U1b make S wait for the main stream        C3 enqueue the copy on the main stream
+ *      U1c mark S if `takes` is unchanged,        C4 as C2
+ *          else add S to `taken`; comers - 1
+ *   U2 enqueue the work on S, and on the stream that S stands for if it is adopted
+ *   U3 if marks_taken has changed since before U1 and the mark is gone: U1 again
  *
- * To take marks is, under slots_lock: add them to `taken`, clear them in `used_on`, `takes` + 1,
- * marks_taken + 1. It is done where there are marks, marks taken by others who still wait, or
- * comers. Nobody else clears a mark but forget_ended, and only of streams that have ended; the mark
- * of the main stream is never cleared. Below, "before" among driver calls is the order in which the
- * driver has them: what a thread did before a call on a stream is seen by who makes a later one.
+ * To take marks means, under slots_lock: add them to `taken`, clear them in `used_on`, `takes` + 1,
+ * marks_taken + 1. This is done if there are marks, marks taken by others that still wait, or
+ * comers. Nothing else clears a mark except forget_ended, and that only marks of streams that have
+ * ended; the mark of the main stream is never cleared. Below, "before" among driver calls means the
+ * order in which the driver gets them: what a thread did before a call on a stream is visible to
+ * the caller of a later one.
  *
- * Work is never lost to a wait: say a taker T clears the mark that was seen at U1, and asks S
- * whether its work has ended. Were that before U2, then T's count of marks_taken, which comes
- * before its question, would be seen at U3, and the buffer marked again. So the question comes
- * after U2, and T waits for the work. Where `used_on` itself is looked at in U3 the same holds of
- * the clearing. `taken` keeps the mark meanwhile for whoever comes after T. And where U1c found
- * that `takes` had changed, marks_taken has too: U3 begins again, with the work given.
+ * No wait misses work: suppose that a taker T clears the mark that was seen at U1, and asks S
+ * whether its work has ended. If that were before U2, then U3 would see T's increment of
+ * marks_taken, which comes before its question, and the buffer would be marked again. So the
+ * question comes after U2, and T waits for the work. If U3 looks at `used_on` itself, the same
+ * holds for the clearing. In the meantime `taken` keeps the mark for takers that come after T. And
+ * if U1c found that `takes` had changed, then marks_taken has changed too: U3 starts again, with
+ * the work enqueued.
  *
- * Order is never lost to a copy that has returned: say U1 begins behind the copy's return and finds
- * a mark, which some thread set at U1c after its own U1b. Was U1b before C3, then U1a is seen at
- * C4: either the comer is still there, and C4 counts a take, so that U1c sets no mark; or the mark
- * is there, and is taken. Neither leaves a mark to find. So U1b is after C3, and S behind it.
- * That U1b sees the mark of the main stream follows in the same way from C1, C4 and U1a, U1b: one
- * of both comes first in the order of sequentially consistent operations.
+ * No work overtakes a copy that has returned: suppose that U1 begins after the copy has returned
+ * and finds a mark, which some thread set at U1c after its own U1b. If that U1b was before C3, then
+ * C4 sees its U1a: either the comer is still there, and C4 increments `takes`, so that U1c sets no
+ * mark; or the mark is there, and is taken. Neither leaves a mark to find. So U1b was after C3, and
+ * S is ordered after the copy. That U1b sees the mark of the main stream follows in the same way
+ * from C1, C4 and U1a, U1b: one of the two comes first in the order of sequentially consistent
+ * operations.
  *
- * The mark of a far slot is its bit in the far words, `used_on` and `taken` there being what they
- * are above. The last bit of the buffer's own two words says only that far words may have some:
- * whoever asks who has work on the buffer looks at it first, who asks for one far mark looks at
- * that alone. So the last bit must stand wherever a far mark can be found. Far words, too, change
- * under slots_lock alone; the last bit is set before a mark is, and cleared after all were, each in
- * `taken` before `used_on`. With that all that is said above of a bit holds of a far one: a taker
- * who sees no last bit comes before the mark, or sees the comer, who leaves behind it. Words stay
- * where they are as long as the buffer, so nobody looks at an old one. Room is made before U1a: in
- * between nothing can fail, and where it fails at U3 the work is waited for. */
+ * The mark of a far slot is its bit in the far words, whose `used_on` and `taken` are what they are
+ * above. The last bit of the buffer's own two words says only that far words may have marks: to
+ * find all streams with work on the buffer, a thread reads it first; for one far mark it reads only
+ * that. So the last bit must be set wherever a far mark can be found. Far words, too, change only
+ * under slots_lock; the last bit is set before a mark is, and cleared after all marks were, each in
+ * `taken` before `used_on`. So everything above holds for far marks: a taker that does not see the
+ * last bit comes before the mark, or sees the comer, which is ordered after it. Words keep their
+ * address as long as the buffer exists, so no thread reads an old one. Room for them is made before
+ * U1a: after that nothing can fail, and if it fails at U3, the work is waited for. */
+/* clang-format on */
 #include "room.h"
 
 #define MAIN_BIT (UINT64_C(1) << VYC_SLOT_MAIN)
 
-/* Marks of streams whose slots others have now. Nobody marks for the stream that has a slot before
- * this was done since it began, so only marks of earlier ones go, whose work has ended. */
+/* Forget marks of streams whose slots other streams have now. No stream marks the buffer before
+ * this has been done since it began, so only marks of earlier streams are removed, and their work
+ * has ended. */
 static void forget_ended(vyc_context *context, vyc_buffer *buffer) {
   pthread_mutex_lock(&context->slots_lock);
   const uint32_t epoch = atomic_load_explicit(&buffer->epoch, memory_order_relaxed);
@@ -76,20 +84,20 @@ static void set_mark(vyc_buffer *buffer, uint32_t slot, bool stands) {
   if (words != NULL) atomic_fetch_or(stands ? &words->used_on : &words->taken, vyc__far_mask(slot));
 }
 
-/* VYC_SLOT_NONE: the thread came in vain. */
+/* VYC_SLOT_NONE: the thread marks nothing. */
 static void mark(vyc_context *context, vyc_buffer *buffer, uint32_t slot, uint32_t takes) {
   pthread_mutex_lock(&context->slots_lock);
   const bool stands = takes == buffer->takes;
   if (VYC_LIKELY(slot != VYC_SLOT_NONE)) {
     set_mark(buffer, slot, stands);
-    buffer->unwaited |= !stands && buffer->waiters > 0; /* they do not wait for this */
+    buffer->unwaited |= !stands && buffer->waiters > 0; /* they do not wait for this work */
   }
-  atomic_fetch_sub(&buffer->comers, 1); /* behind the mark: a taker looks the other way round */
+  atomic_fetch_sub(&buffer->comers, 1); /* after the mark; takers read in the opposite order */
   pthread_mutex_unlock(&context->slots_lock);
 }
 
-/* The main stream may still work on the buffer, for its earlier owner when the block is recycled or
- * for this one: a stream that takes it over from there is ordered behind. */
+/* The main stream may still be working on the buffer, for its previous owner if the block is
+ * recycled, or for this one: a stream that takes over from it is ordered after that. */
 static vyc_status order_behind_main(vyc_buffer *buffer, CUstream stream) {
   const bool recycled = buffer->block != NULL && buffer->block->recycled;
   if (!recycled && (atomic_load(&buffer->used_on) & MAIN_BIT) == 0) return VYC_OK;
@@ -145,7 +153,7 @@ vyc_status vyc__run_enqueued(vyc_context *context, const vyc_run *run, CUstream 
   return status == VYC_OK ? marked : status;
 }
 
-/* A close waits for all work, and what is lost has none: then no mark is missed. */
+/* A close waits for all work, and a lost context has none: then no mark is needed. */
 vyc_status vyc__run_mark_late(vyc_context *context, const vyc_run *run) {
   vyc_scope scope;
   vyc_error failure;
@@ -160,7 +168,7 @@ vyc_status vyc__run_mark_late(vyc_context *context, const vyc_run *run) {
   return status;
 }
 
-/* What is taken of far words stays there until the waiter leaves. */
+/* Marks that are taken stay in `taken` of the far words until the waiter leaves. */
 static vyc_status wait_for_slots(vyc_context *context, const vyc_buffer *buffer, uint64_t slots) {
   VYC_EACH_SLOT(slot, slots & ~VYC_FAR_BIT, NULL)
   VYC_TRY(vyc__slot_finish(context, slot, -1));
@@ -184,7 +192,7 @@ static uint64_t take(vyc_context *context, vyc_buffer *buffer) {
   return slots;
 }
 
-/* `taken` stays until nobody waits for any of it, and where a wait has failed. */
+/* `taken` is kept until no thread waits for any of it, and after a wait has failed. */
 static void end_wait(vyc_context *context, vyc_buffer *buffer, bool failed) {
   pthread_mutex_lock(&context->slots_lock);
   buffer->unwaited |= failed;
@@ -199,7 +207,8 @@ static void end_wait(vyc_context *context, vyc_buffer *buffer, bool failed) {
 }
 
 vyc_status vyc__buffer_wait(vyc_buffer *buffer) {
-  /* In this order: who comes marks and goes, who takes adds to `taken` and clears. */
+  /* In this order, because a comer marks and then leaves, and a taker adds to `taken` and then
+   * clears. */
   if (VYC_LIKELY(atomic_load(&buffer->comers) == 0 &&
                  (atomic_load(&buffer->used_on) & ~MAIN_BIT) == 0 &&
                  atomic_load(&buffer->taken) == 0))

@@ -1,12 +1,13 @@
-/* Blocks taken and given.
+/* Taking blocks from a pool and giving them back.
  *
- * Size classes: 256 B steps to 4 KiB, four per doubling to 2 MiB, multiples of 2 MiB above. A
- * released block is handed out again at once when only the context's own stream used it (the next
- * user is ordered after it), else when the streams that used it have passed the release. How many
- * blocks wait for that makes no difference to an allocation: of each stream the oldest is asked
- * after, and few more where it has passed. Before the driver is asked for more, the rest is, and
- * other threads' magazines are; when it has no more, idle blocks are
- * freed and it is asked once again. Memory is never queried on the success path. */
+ * Size classes: steps of 256 B up to 4 KiB, four per doubling up to 2 MiB, multiples of 2 MiB
+ * above. A released block is handed out again at once if only the context's own stream used it (its
+ * next user is ordered after that), otherwise when the streams that used it have reached its marks.
+ * The number of waiting blocks does not matter to an allocation: it queries the oldest mark of each
+ * stream, and a few more if that has been reached. Before it asks the driver for memory, it queries
+ * the rest and looks in the magazines of other threads; if the driver has none, idle blocks are
+ * freed and it asks once more. If nothing fails, the driver is never asked how much memory there
+ * is. */
 #include "room.h"
 
 #include <inttypes.h>
@@ -16,7 +17,7 @@
 #define SMALL_LIMIT 4096u
 #define LARGE_STEP (UINT64_C(2) << 20)
 #define BYTES_MAX (UINT64_MAX / 2) /* sizes round up without wrapping */
-#define HARVEST 4u /* marks of a stream that are taken out at a time: more than releases add */
+#define HARVEST 4u /* marks of a stream that are removed at a time: more than a release adds */
 
 uint64_t vyc__pool_class(uint64_t bytes, uint32_t *bin_out) {
   if (bytes == 0) bytes = 1;
@@ -29,7 +30,7 @@ uint64_t vyc__pool_class(uint64_t bytes, uint32_t *bin_out) {
     *bin_out = VYC_LARGE_BIN;
     return vyc__align_up(bytes, LARGE_STEP);
   }
-  /* 4 KiB = 2^12 opens doubling 0; a quarter of the lower power is the step. */
+  /* Doubling 0 begins at 4 KiB = 2^12; the step is a quarter of the lower power. */
   const uint32_t doubling = 63u - (uint32_t)__builtin_clzll(bytes - 1) - 12u;
   const uint64_t low = UINT64_C(1) << (doubling + 12u);
   const uint64_t size = vyc__align_up(bytes, low / 4);
@@ -67,7 +68,7 @@ void vyc__pool_note_live(vyc_pool *pool, uint64_t bytes) {
 
 /* ---- idle blocks ----------------------------------------------------------------------------- */
 
-/* Caller holds the lock. NULL: none yet, or no memory to make one. */
+/* Caller holds the lock. NULL: there is none yet, or no memory for one. */
 static vyc_stack *find_stack(vyc_pool *pool, uint64_t size, uint32_t bin, bool make) {
   if (bin != VYC_LARGE_BIN) return &pool->stacks[bin];
   vyc_stack **bucket = &pool->large[size / LARGE_STEP % VYC_LARGE_BUCKETS];
@@ -206,7 +207,7 @@ bool vyc__pool_harvest(vyc_context *context, vyc_pool *pool, vyc_block **retired
   return more;
 }
 
-/* A stream that has left its slot has ended its work. */
+/* The work of a stream that has left its slot has ended. */
 static bool mark_slot(vyc_context *context, vyc_pool *pool, vyc_block *block, uint32_t slot) {
   if (slot == VYC_SLOT_MAIN) return vyc__pool_mark(context, pool, block, context->main, slot);
   vyc_stream *stream = vyc__slot_hold(context, slot);
@@ -216,7 +217,7 @@ static bool mark_slot(vyc_context *context, vyc_pool *pool, vyc_block *block, ui
   return marked;
 }
 
-/* A mark on every stream that used the block; false when that failed, or a stream has no number. */
+/* Put a mark on every stream that used the block; false if that failed or a stream has no slot. */
 static bool mark_streams(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t slots,
                          const vyc_far_set *far) {
   bool marked = true;
@@ -321,7 +322,7 @@ static vyc_status make(vyc_context *context, vyc_pool *pool, vyc_block **block_o
                           ? vyc__fail(VYC_E_MEMORY, "malloc", "out of host memory")
                           : grow(context, pool, &block->address, size, empties_submissions);
   if (status != VYC_OK) {
-    free(block); /* nobody has used it */
+    free(block); /* it was never used */
     return status;
   }
   block->bytes = size;
@@ -356,7 +357,7 @@ static vyc_block *take_idle(vyc_context *context, vyc_pool *pool, uint64_t size,
   } while (block == NULL && more);
   pthread_mutex_unlock(&pool->lock);
   vyc__blocks_free(context, pool, retired);
-  vyc__pool_keep_budget(context, pool); /* harvested blocks may have been too many */
+  vyc__pool_keep_budget(context, pool); /* blocks that were waiting may be too many idle ones */
   if (block != NULL) return block;
   block = vyc__magazine_steal(pool, size, bin);
   if (block == NULL) return NULL;
@@ -393,8 +394,8 @@ vyc_status vyc__pool_try_take(vyc_context *context, vyc_pool *pool, vyc_block **
   return take(context, pool, block_out, bytes, false);
 }
 
-/* What may still use the block gets a mark. False: nobody can tell when it may be used again. Where
- * there can be none the context is waited for. A close waits for all. */
+/* Mark every stream that may still use the block. False: it is unknown when it may be used again.
+ * If no mark is possible, this waits for the context. A close waits for everything anyway. */
 static bool mark_users(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t used_on,
                        const vyc_far_set *far) {
   /* The next user of device memory is ordered behind the main stream, but the host is not. */
@@ -406,7 +407,7 @@ static bool mark_users(vyc_context *context, vyc_pool *pool, vyc_block *block, u
   return mark_streams(context, pool, block, slots, far) || vyc__await_end(context);
 }
 
-/* Caller holds the lock. Where a live block goes. */
+/* Caller holds the lock. Chooses where a live block goes. */
 static void put(vyc_pool *pool, vyc_block *block, bool marked) {
   if (!marked) {
     block->next = pool->stuck;
@@ -422,8 +423,8 @@ void vyc__pool_give_used(vyc_context *context, vyc_pool *pool, vyc_block *block,
                          const vyc_far_set *far) {
   pthread_mutex_lock(&pool->lock);
   const bool closed = pool->closed, outlives = block->outlives;
-  if (closed) block->has_handle = false; /* then the close leaves it to us */
-  pool->giving++;                        /* and waits for us */
+  if (closed) block->has_handle = false; /* so that the close leaves it to this thread */
+  pool->giving++;                        /* and waits for this thread */
   pthread_mutex_unlock(&pool->lock);
   const bool marked = closed || mark_users(context, pool, block, used_on, far);
   atomic_fetch_sub_explicit(&pool->live_bytes, block->bytes, memory_order_relaxed);

@@ -1,15 +1,16 @@
-/* What goes back to the driver, and when: over the budget, on a trim, on out-of-memory, at a close.
+/* What is returned to the driver, and when: over the budget, by a trim, when memory runs out, and
+ * by a close.
  *
- * Nothing is freed under work that may still use it: blocks over the budget wait for the main
- * stream where it is busy, a trim waits for it, as long as the context's patience lasts. Where work
- * is known to hang nothing is freed, as the driver would wait for it. */
+ * Nothing is freed while work may still use it: blocks over the budget wait for the main stream if
+ * it is busy, and a trim waits for it, up to the context's time limit. If work is known to hang,
+ * nothing is freed, because the driver would wait for that work. */
 #include <stdlib.h>
 
 #include "room.h"
 
 #define MAGAZINE_SHARE (4u * VYC_MAGAZINES) /* of the budget; all magazines together: a quarter */
 
-/* What was allocated in a destroyed CUcontext went with it. */
+/* Memory that was allocated in a destroyed CUcontext was freed with it. */
 static bool is_void(const vyc_context *context) {
   return VYC_UNLIKELY(atomic_load_explicit(&context->destroyed, memory_order_relaxed));
 }
@@ -61,7 +62,7 @@ void vyc__blocks_free(vyc_context *context, vyc_pool *pool, vyc_block *list) {
   vyc__capture_restore(context->driver, mode);
 }
 
-/* A list becomes idle again. */
+/* Makes the blocks of a list idle again. */
 static void put_back(vyc_pool *pool, vyc_block *list) {
   pthread_mutex_lock(&pool->lock);
   while (list != NULL) {
@@ -74,7 +75,7 @@ static void put_back(vyc_pool *pool, vyc_block *list) {
 
 /* ---- budget ---------------------------------------------------------------------------------- */
 
-/* Caller holds the lock. What the magazines may hold is set aside. */
+/* Caller holds the lock. The share of the magazines is set aside. */
 static uint64_t limit_of(const vyc_pool *pool) {
   return pool->budget - pool->magazine_count * (pool->budget / MAGAZINE_SHARE);
 }
@@ -93,7 +94,7 @@ static vyc_block *detach_oldest(vyc_pool *pool) {
   return list;
 }
 
-/* The main stream is busy: the blocks wait for it. Returns those that could not be marked. */
+/* The main stream is busy: makes the blocks wait for it. Returns those that could not be marked. */
 static vyc_block *retire_later(vyc_context *context, vyc_pool *pool, vyc_block *list) {
   vyc_block *left = NULL;
   while (list != NULL) {
@@ -157,7 +158,7 @@ static vyc_block *detach_idle(vyc_pool *pool, vyc_block *list) {
   return list;
 }
 
-/* Caller holds the lock. Every mark out of its queue, stream by stream. */
+/* Caller holds the lock. Takes every mark out of its queue, stream by stream. */
 static vyc_mark *detach_marks(vyc_pool *pool) {
   vyc_mark *list = NULL, **end = &list;
   for (; pool->queued != 0; pool->queued &= pool->queued - 1) {
@@ -169,7 +170,7 @@ static vyc_mark *detach_marks(vyc_pool *pool) {
   return list;
 }
 
-/* Those of the waiting blocks that pass in time are added to the list. */
+/* Adds the waiting blocks whose marks are reached in time to the list. */
 static vyc_block *wait_for_marks(vyc_context *context, vyc_pool *pool, vyc_mark *marks,
                                  vyc_block *list) {
   vyc_pace pace = vyc__pace_begin(atomic_load(&context->patience_ns), VYC_SPIN_NS);
@@ -223,8 +224,8 @@ void vyc__pool_trim(vyc_context *context, vyc_pool *pool) {
 
 /* ---- close ----------------------------------------------------------------------------------- */
 
-/* Caller holds the lock. A block that is live as a handle, no longer registered; others that are
- * live belong to a run that never ended and are leaked with it. */
+/* Caller holds the lock. Takes a block that is a live handle off the register. Other live blocks
+ * belong to a run that never ended, and leak with it. */
 static vyc_block *disown(vyc_pool *pool) {
   vyc_block *block = pool->registered;
   while (block != NULL && !block->has_handle) block = block->registered_next;
@@ -271,12 +272,13 @@ static void free_live(vyc_context *context, vyc_pool *pool) {
     const bool stays = block != NULL && vyc__is_known_outside(pool, block);
     if (stays) vyc__primary_retain(context);
     pthread_mutex_unlock(&pool->lock);
-    if (block == NULL) return; /* from here on its holder may free it */
+    if (block == NULL) return; /* its holder may free it from here on */
     if (!stays) raw_free(context, pool, address);
   }
 }
 
-/* Records of blocks that nobody will give: those of runs, which end with the CUcontext. */
+/* Free the records of blocks that are never given back: those of runs, which end with the
+ * CUcontext. */
 static void forget_runs(vyc_pool *pool) {
   pthread_mutex_lock(&pool->lock);
   while (pool->registered != NULL) {
@@ -287,7 +289,7 @@ static void forget_runs(vyc_pool *pool) {
   pthread_mutex_unlock(&pool->lock);
 }
 
-/* Whoever gives a block from now on frees it too; before that, it is among the idle ones. */
+/* From now on a thread that gives a block back also frees it; before, it became idle. */
 void vyc__pool_close(vyc_context *context, vyc_pool *pool) {
   pthread_mutex_lock(&pool->lock);
   pool->closed = true;
@@ -320,9 +322,9 @@ void vyc__handle_give(vyc_context *context, vyc_pool *pool, vyc_block *block, ui
     pthread_mutex_lock(&pool->lock);
     const bool outlives = block->outlives;
     pthread_mutex_unlock(&pool->lock);
-    if (!outlives) return; /* given up by the close: what the block has is left with the driver */
+    if (!outlives) return; /* abandoned by the close: its memory is left to the driver */
     if (!vyc__is_known_outside(pool, block)) {
-      vyc__block_end(context, pool, block); /* no driver call: there is nothing to make current */
+      vyc__block_end(context, pool, block); /* no driver call: no context need be current */
       return;
     }
   }

@@ -6,15 +6,15 @@
 #include "marks.h"
 #include "pool.h"
 
-/* Page-locked memory that small copies go by; see ferry.c. */
+/* Page-locked memory through which small copies go; see ferry.c. */
 #define VYC_FERRY_PARTS 4u
 typedef struct vyc_ferry {
   vyc_claim claim;      /* guards the rest */
-  struct vyc_block *block; /* NULL: none was needed yet */
-  uint32_t part;        /* copies are given room in this one */
-  uint64_t used;        /* bytes of it */
-  CUevent events[VYC_FERRY_PARTS]; /* behind the copies of each part that is full; NULL: not made */
-  bool busy[VYC_FERRY_PARTS]; /* full, and not known to have been passed */
+  struct vyc_block *block; /* NULL: none has been needed yet */
+  uint32_t part;        /* the part in which copies get room now */
+  uint64_t used;        /* bytes of it that are in use */
+  CUevent events[VYC_FERRY_PARTS]; /* recorded after the copies of each full part; NULL: not made */
+  bool busy[VYC_FERRY_PARTS]; /* full, and its event is not known to have been reached */
 } vyc_ferry;
 
 /* A context with its memory. */
@@ -37,24 +37,24 @@ static inline vyc_ferry *vyc__ferry(vyc_context *context) {
 /* ---- memory.c ---- */
 
 void vyc__memory_begin(vyc_context *context);
-/* Blocks may be on their way back, which no close of a pool must overtake. */
+/* Blocks may be on their way back; no close of a pool may overtake them. */
 bool vyc__memory_is_giving(vyc_context *context);
-/* The device is idle, nobody is inside: as vyc__pool_close. */
+/* The device is idle and no thread is inside; see vyc__pool_close. */
 void vyc__memory_close(vyc_context *context);
-/* The same where the CUcontext was destroyed. */
+/* The same if the CUcontext was destroyed. */
 void vyc__memory_forget(vyc_context *context);
 /* After that: frees the records. */
 void vyc__memory_end(vyc_context *context);
 
 /* ---- memory_stats.c ---- */
 
-/* The pools as they are; blocks whose use has ended are looked for where the driver can be asked.
- */
+/* The current state of the pools. If the driver can be queried, blocks that are no longer in use
+ * are found first. */
 vyc_memory_stats vyc__memory_read(vyc_context *context);
 
 /* ---- ferry.c ---- */
 
-/* Give its memory back to the pool, behind the copies that use it. */
+/* Return its memory to the pool, to be reused after the copies that use it. */
 void vyc__ferry_trim(vyc_context *context);
 void vyc__ferry_close(vyc_context *context);
 
@@ -62,7 +62,7 @@ void vyc__ferry_close(vyc_context *context);
 
 /* Before a stream works on memory whose owner works on buffer->source. */
 vyc_status vyc__adopted_before(vyc_buffer *buffer, CUstream stream);
-/* After work on an adopted buffer: lets its owner be ordered behind it. */
+/* After work on an adopted buffer: orders its owner after that work. */
 vyc_status vyc__adopted_after(vyc_buffer *buffer, CUstream stream);
 /* The same, and vyc__stream_order_owner, for all arguments of a run that was enqueued on a stream.
  */
@@ -75,15 +75,15 @@ vyc_status vyc__check_range(const vyc_buffer *buffer, uint64_t offset, uint64_t 
 /* Everything a transfer on the main stream needs of a buffer. */
 vyc_status vyc__copy_prepare(vyc_buffer *buffer, uint64_t offset, uint64_t bytes,
                              const char *operation);
-/* The transfer was given to the main stream. */
+/* To be called after the transfer was enqueued on the main stream. */
 vyc_status vyc__copy_enqueued(vyc_buffer *buffer);
 
-/* The same of one that is written; VYC_E_INVALID when it is read-only. */
+/* The same for a buffer that is written; VYC_E_INVALID if it is read-only. */
 vyc_status vyc__copy_prepare_written(vyc_buffer *buffer, uint64_t offset, uint64_t bytes,
                                      const char *operation);
 
-/* Somebody else may look at the memory without asking for an order: what he finds is what was
- * written before, as with the copies of other libraries. */
+/* Others may read the memory without asking for an order; they find what was written before, as
+ * with the copies of other libraries. */
 static inline bool vyc__is_seen_outside(const vyc_buffer *buffer) {
   return atomic_load_explicit(&buffer->exported, memory_order_relaxed) ||
          (buffer->block == NULL && buffer->source == NULL);
@@ -103,19 +103,19 @@ vyc_status vyc__fill_bytes(vyc_context *context, uint64_t to, uint8_t value, uin
 
 /* ---- bounce.c ---- */
 
-#define VYC_CHUNK (UINT64_C(1) << 20) /* bytes; pageable memory goes to the device in such */
+#define VYC_CHUNK (UINT64_C(1) << 20) /* bytes: chunks of pageable memory for the device */
 
 /* On the main stream. The caller's memory has been read, or written, when they return. */
 vyc_status vyc__bounce_in(vyc_context *context, uint64_t to, const void *data, uint64_t bytes);
 
 /* ---- pinned.c ---- */
 
-/* A run that is seen to end later, or a graph, holds the memory meanwhile; vyc__pinned_drop ends
- * that. vyc_pinned_release is for who made it. */
+/* A run whose end is noticed later, or a graph, holds the memory until vyc__pinned_drop;
+ * vyc_pinned_release is for the one who made it. */
 void vyc__pinned_drop(vyc_pinned *pinned);
 static inline void vyc__pinned_retain(vyc_pinned *pinned) { vyc__child_retain(&pinned->child); }
-/* Work that nobody is going to wait for was given to the stream of a slot: when the memory is
- * released it is reused behind that. */
+/* Work that nobody will wait for was enqueued on the stream of a slot: after its release the memory
+ * is reused only behind that work. */
 static inline vyc_status vyc__pinned_use(vyc_pinned *pinned, uint32_t slot) {
   return vyc__slots_add(&pinned->used, slot);
 }

@@ -1,9 +1,9 @@
-/* Uploads and downloads of many ranges: validated before anything is touched, ranges that overlap
- * or touch copied as one, empty ones skipped, one wait for all.
+/* Uploads and downloads of many ranges: checked before anything is copied, with overlapping and
+ * adjacent ranges merged into one copy, empty ones skipped, and one wait for all.
  *
- * Ranges up to VYC_CHUNK bytes are gathered in a page-locked block, which makes merging them a
- * matter of where they lie in it. Larger ones go by themselves: page-locked memory directly, other
- * memory through bounce.c. */
+ * Ranges up to VYC_CHUNK bytes are gathered in a page-locked block, where their positions alone
+ * merge them. Larger ones are copied one by one: page-locked memory directly, other memory through
+ * bounce.c. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,8 +39,8 @@ static bool is_empty(const vyc_transfer *items, uint32_t count) {
   return count == 0;
 }
 
-/* Wait for copies between the device and a caller's memory. When the wait fails they may still
- * touch that memory, so they are looked after, as by a release, before the caller gets it back. */
+/* Wait for copies between the device and a caller's memory. If the wait fails they may still access
+ * that memory, so this waits for them as a release does, before the caller gets it back. */
 static vyc_status finish(vyc_context *context) {
   VYC_CU_RESULT;
   vyc_history *history = &context->history;
@@ -55,7 +55,7 @@ static vyc_status finish(vyc_context *context) {
   return status;
 }
 
-/* The same after what gave `status`: the first failure is the one that is told. */
+/* The same after a step that returned `status`: the first failure is reported. */
 static vyc_status finish_too(vyc_context *context, vyc_status status) {
   if (status == VYC_OK) return finish(context);
   vyc__record_keep();
@@ -90,7 +90,7 @@ typedef struct packing {
   vyc_context *context;
   vyc_block *block;
   uint64_t used;
-  bool waits; /* the device reads a caller's memory, or somebody else sees what it writes */
+  bool waits; /* the device reads a caller's memory, or others see what it writes */
 } packing;
 
 static void pack_end(packing *p) {
@@ -107,8 +107,8 @@ static vyc_status pack_room(packing *p, uint64_t bytes, uint64_t rest) {
   return vyc__pool_take(p->context, vyc__pinned_pool(p->context), &p->block, size);
 }
 
-/* Items that make one range, gathered in their order, so that later bytes win. `rest`: bytes that
- * this and later items have. */
+/* Items that form one range, gathered in order, so that later bytes win. `rest`: the bytes of this
+ * and later items. */
 static vyc_status upload_range(packing *p, const range *r, const vyc_transfer *items,
                                uint32_t count, uint64_t rest) {
   const uint64_t bytes = r->end - r->begin;
@@ -129,7 +129,7 @@ static vyc_status upload_large(packing *p, const vyc_transfer *item) {
   return vyc__copy_up(p->context, to, item->data, item->bytes, p->context->main);
 }
 
-/* The items from `first` on that make one range of at most a chunk; 1 for a large one alone. */
+/* The number of items from `first` on that form one range of at most a chunk; 1 for a large one. */
 static uint32_t gather(range *r, const vyc_transfer *items, uint32_t count) {
   uint32_t n = 1;
   *r = range_of(&items[0]);
@@ -161,7 +161,7 @@ static vyc_status upload(packing *p, const vyc_transfer *items, uint32_t count) 
   return VYC_OK;
 }
 
-/* Whoever uses the buffers next is ordered behind the copies, owners of adopted memory too. */
+/* Order the next users of the buffers after the copies, including the owners of adopted memory. */
 static vyc_status given(packing *p, const vyc_transfer *items, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
     if (items[i].bytes == 0) continue;
@@ -188,7 +188,7 @@ vyc_status vyc_upload(vyc_context *context, const vyc_transfer *items, uint32_t 
 
 /* ---- download ------------------------------------------------------------------------------- */
 
-#define BATCH_BYTES (UINT64_C(16) << 20) /* gathered at a time */
+#define BATCH_BYTES (UINT64_C(16) << 20) /* gathered at once */
 
 static int by_place(const void *left, const void *right) {
   const vyc_transfer *a = *(const vyc_transfer *const *)left;
@@ -197,7 +197,7 @@ static int by_place(const void *left, const void *right) {
   return a->offset < b->offset ? -1 : a->offset > b->offset;
 }
 
-/* Items in the order of their places that make one range of at most a chunk. */
+/* The number of items, sorted by position, that form one range of at most a chunk. */
 static uint32_t gather_sorted(range *r, const vyc_transfer *const *items, uint32_t count) {
   uint32_t n = 1;
   *r = range_of(items[0]);
@@ -210,8 +210,8 @@ static uint32_t gather_sorted(range *r, const vyc_transfer *const *items, uint32
   return n;
 }
 
-/* One pass over a batch: without room it is measured, else its copies are enqueued, and, once they
- * have arrived, handed out. */
+/* One pass over a batch: without room, it is measured; otherwise its copies are enqueued, and
+ * distributed once they have arrived. */
 static vyc_status walk_batch(vyc_context *context, const vyc_transfer *const *items, uint32_t count,
                              uint8_t *room, bool arrived, uint32_t *taken_out,
                              uint64_t *bytes_out) {
@@ -280,7 +280,7 @@ static vyc_status download(vyc_context *context, const vyc_transfer *items, uint
   if (status == VYC_OK && small > 0) {
     qsort(sorted, small, sizeof *sorted, by_place);
     status = download_small(context, sorted, small);
-    if (status == VYC_OK) return VYC_OK; /* its wait was behind the direct copies too */
+    if (status == VYC_OK) return VYC_OK; /* its wait covered the direct copies too */
   }
   return direct ? finish_too(context, status) : status;
 }
@@ -294,7 +294,8 @@ static vyc_status add_far(vyc_slots *slots, const vyc_buffer *buffer, uint64_t m
   return VYC_OK;
 }
 
-/* The streams whose work it waits for, call order among them: for who looks after reports. */
+/* The streams for whose work it waits, including the main stream: those whose reports are checked.
+ */
 static vyc_status list_slots(const vyc_context *context, vyc_slots *slots,
                              const vyc_transfer *items, uint32_t count) {
   const bool looks = vyc__has_reports(context);

@@ -1,8 +1,8 @@
-/* Large pageable arrays of a run, on the way to the submission's device slab and back.
+/* Large pageable arrays of a run: copies to the submission's device slab and back.
  *
- * Inputs have been read when a submission returns, which waits for nothing: there is page-locked
+ * A submission waits for nothing, and has read its inputs when it returns: there is page-locked
  * room for all of them. Results are written when a run is collected, by the driver's own copies,
- * and never when it was abandoned. */
+ * and never after it was abandoned. */
 #include <string.h>
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -13,7 +13,7 @@
 /* ---- host copies ----------------------------------------------------------------------------- */
 
 #if defined(__SSE2__)
-/* `to` is on a boundary of 16 bytes; the ranges are apart. */
+/* `to` is aligned to 16 bytes; the ranges do not overlap. */
 static void copy_past_caches(uint8_t *to, const uint8_t *from, uint64_t bytes) {
   const uint64_t whole = bytes - bytes % VYC_CACHE_LINE;
   for (uint64_t i = 0; i < whole; i += VYC_CACHE_LINE)
@@ -69,8 +69,8 @@ static vyc_status ask_for_results(const vyc_submission *submission, bool *any_ou
   return VYC_OK;
 }
 
-/* Copies to pageable memory have ended when the driver returns; those to memory that somebody else
- * has page-locked have not. */
+/* Copies to pageable memory have ended when the driver returns; those to memory that others have
+ * page-locked have not. */
 vyc_status vyc__results_fetch(vyc_submission *submission, bool *ended_out) {
   vyc_context *context = submission->prepared->child.context;
   bool any = false;
@@ -80,6 +80,6 @@ vyc_status vyc__results_fetch(vyc_submission *submission, bool *ended_out) {
   if (VYC_LIKELY(status == VYC_OK)) return VYC_OK;
   *ended_out = vyc__stream_await_end(context, submission->own.handle);
   submission->flagged = submission->elsewhere =
-      false; /* from now on the submission's stream tells the end */
+      false; /* from now on the submission's stream is queried for the end */
   return status;
 }

@@ -1,14 +1,13 @@
-/* Runs with host arguments: what lower rooms have done to them; see vyc_above. */
+/* Runs with host arguments: the functions that lower rooms call through vyc_above. */
 #ifndef VYC_SUBMISSION_ROOM_H
 #define VYC_SUBMISSION_ROOM_H
 
 #include "context/room.h"
 
-/* What submissions have for arguments and results of their runs goes to the pools, where no run is
- * in flight, prepared or still to be collected. */
+/* Return the memory for arguments and results to the pools, of submissions without a run that is in
+ * flight, being prepared, or still to be collected. */
 void vyc__submissions_empty(vyc_context *context);
-/* Nobody else uses the prepared kernel. False: some run never ended, and what it uses has leaked.
- */
+/* No one else uses the prepared kernel. False: a run never ended, and what it uses has leaked. */
 bool vyc__submissions_destroy(vyc_prepared *prepared);
 void vyc__submissions_free(vyc_prepared *prepared);
 

@@ -3,7 +3,7 @@
 
 #include "submission.h"
 
-/* On the way in: clock readings of a timed run. */
+/* Clock readings of a timed run before it. */
 typedef struct start {
   uint64_t begin_ns, submitted_ns;
 } start;
@@ -19,8 +19,8 @@ static vyc_status submit(vyc_prepared *prepared, vyc_submission **submission_out
   return status;
 }
 
-/* The wait of vyc_prepared_run ended early: the submission flies on, owned by a ticket or by
- * nobody. */
+/* The wait of vyc_prepared_run ended early: the submission stays in flight, owned by a ticket or by
+ * no one. */
 static vyc_status leave_in_flight(vyc_submission *submission, vyc_ticket **ticket_out, bool timed,
                                   const start *started) {
   const char *name = submission->prepared->name;

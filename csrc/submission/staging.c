@@ -1,23 +1,22 @@
 /* Where the arguments of a host run are while it runs.
  *
  * Bindings of which little is accessed, or each element once, are read and written by the kernel in
- * the submission's mapped slab (zero-copy); others go through the submission's device slab with a
- * copy each way, and so does all large pageable memory: in chunks, and back when the run is
- * collected. Only bindings of host memory are staged; buffers and page-locked arrays are used where
- * they are. */
+ * the submission's mapped slab (zero-copy); others are copied to and from the submission's device
+ * slab. So is all large pageable memory: in chunks, and back when the run is collected. Only
+ * bindings in host memory are staged; buffers and page-locked arrays are used in place. */
 #include <string.h>
 
 #include "submission.h"
 
 /* ---- slabs ---------------------------------------------------------------------------------- */
 
-/* Whether all warps of a run together access at most so many sectors. */
+/* Whether all warps of a run together access at most this many sectors. */
 static bool accesses_few(const vyc_prepared *prepared, uint32_t sectors, const vyc_run *run,
                          uint64_t most) {
   const uint64_t threads = (uint64_t)prepared->block[0] * prepared->block[1] * prepared->block[2];
   uint64_t all = (threads + 31) / 32 * sectors;
   for (int axis = 0; axis < 3; axis++) {
-    if (all > most) return false; /* and so no product overflows */
+    if (all > most) return false; /* so that no product overflows */
     all *= run->grid[axis];
   }
   return all <= most;
@@ -27,8 +26,8 @@ static uint64_t bytes_of(const vyc_prepared *prepared, uint32_t i, const vyc_run
   return run->arguments[i].count * prepared->bindings[i].element_bytes;
 }
 
-/* A binding that the kernel uses in mapped memory: each element is accessed about once in all of
- * the run, or little of it at all. */
+/* A binding that the kernel uses in mapped memory: each element is accessed about once in the whole
+ * run, or little of it at all. */
 static bool is_mapped(const vyc_prepared *prepared, uint32_t i, const vyc_run *run,
                       uint64_t bytes) {
   const vyc_binding *b = &prepared->bindings[i];
@@ -39,7 +38,7 @@ static bool is_mapped(const vyc_prepared *prepared, uint32_t i, const vyc_run *r
                       b->role == VYC_ROLE_IN ? VYC_MAPPED_LOADS(bytes) : VYC_MAPPED_STORES);
 }
 
-/* What is large stays in host memory only where little of an input is read. */
+/* A large binding stays in host memory only if it is an input of which little is read. */
 static bool is_large(const vyc_submission *submission, uint32_t i, const vyc_run *run,
                      uint64_t bytes) {
   const vyc_binding *b = &submission->prepared->bindings[i];
@@ -69,9 +68,9 @@ static bool has_unspecified(const vyc_prepared *prepared) {
   return false;
 }
 
-/* The driver does not promise that new memory is clear of what others had in it, and contents that
- * are left unspecified are shown: so all of it is written once. An earlier owner may still use a
- * recycled block on the main stream: the run is ordered behind. */
+/* The driver does not promise that new memory is free of what others had in it, and unspecified
+ * contents are shown: so all of it is written once. An earlier owner may still use a recycled block
+ * on the main stream: the run is ordered after that. */
 static vyc_status begin_slab(vyc_submission *submission, CUstream stream) {
   vyc_context *context = submission->prepared->child.context;
   const vyc_block *slab = submission->device;
@@ -92,7 +91,7 @@ static vyc_status ensure_device(vyc_submission *submission, CUstream stream, uin
   return status;
 }
 
-/* What a run needs of each slab: each staged binding on its own boundary. */
+/* What a run needs of each slab, with every staged binding aligned. */
 typedef struct rooms {
   uint64_t pinned, device;
 } rooms;
@@ -142,7 +141,7 @@ static vyc_status reserve(vyc_submission *submission, const vyc_run *run, CUstre
   return needs.device == 0 ? VYC_OK : ensure_device(submission, stream, needs.device);
 }
 
-/* Arrays for which the device has no room are used in host memory, as far as the kernel can. */
+/* Arrays for which the device has no room are used in host memory, as far as possible. */
 static vyc_status reserve_cramped(vyc_submission *submission, const vyc_run *run, CUstream stream) {
   submission->cramped = true;
   return reserve(submission, run, stream);
@@ -162,7 +161,7 @@ typedef struct staging {
   CUstream stream;
   uint64_t staged, read, written, results; /* bytes, for the counters */
   const uint64_t *contents; /* of the run */
-  bool kept; /* submission->contents say what is in the device slab */
+  bool kept; /* submission->contents describes the device slab */
 } staging;
 
 static void count(vyc_context *context, const staging *stage) {
@@ -180,16 +179,16 @@ static staging begin(const vyc_submission *submission, CUstream stream) {
                    .stream = stream};
 }
 
-/* Whether the device slab has the bytes of an input: the run before this one on the submission had
- * them there. Nothing else writes to the slab, and a kernel not to an input; a binding that lies
- * elsewhere than in that run lies over what was another's. */
+/* Whether the device slab still has the bytes of an input from the previous run of the submission.
+ * Nothing else writes to the slab, and a kernel does not write to an input; a binding at another
+ * position than in that run overlaps other data. */
 static bool is_there(const vyc_submission *submission, uint32_t i, const staging *stage,
                      uint64_t address) {
   return stage->kept && stage->contents[i] != 0 && stage->contents[i] == submission->contents[i] &&
          address == submission->addresses[i];
 }
 
-/* The run is staged: what it leaves in the device slab. */
+/* The run is staged: note what it leaves in the device slab. */
 static void keep(vyc_submission *submission, const uint64_t *contents) {
   for (uint32_t i = 0; i < submission->prepared->binding_count; i++) {
     const bool stays =
@@ -210,7 +209,7 @@ static uint8_t *pinned_side(staging *stage, uint64_t bytes) {
   return room;
 }
 
-/* Host memory of this binding as the kernel or the copy engine will see it. */
+/* The host memory of this binding, at its address for the kernel or the copy engine. */
 static uint8_t *host_side(const vyc_prepared *prepared, uint32_t i, const vyc_argument *argument,
                           staging *stage, uint64_t bytes) {
   if (argument->kind == VYC_ARGUMENT_PINNED)

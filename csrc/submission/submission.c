@@ -1,5 +1,5 @@
-/* One execution of a prepared kernel with host arguments: making and claiming a submission, and
- * submitting to it.
+/* One execution of a prepared kernel with host arguments: creating and claiming a submission, and
+ * submitting.
  *
  * A submission is free, claimed by one thread, in flight or dead. It becomes free only when its run
  * is known to have ended: until then the kernel uses its slabs, stream and launch graph. */
@@ -32,8 +32,8 @@ static vyc_status launch_one(vyc_submission *submission, const vyc_run *run, uin
                                   stream);
 }
 
-/* Launch the kernel and choose what will tell its end: the flag where the graph of the submission
- * sets it behind all of the run, else the stream. A timed kernel is launched alone between its
+/* Launch the kernel and choose what will signal its end: the flag, if the graph of the submission
+ * sets it after all of the run, otherwise the stream. A timed kernel is launched alone between its
  * events. */
 static vyc_status launch(vyc_submission *submission, const vyc_run *run, bool timed,
                          CUstream stream) {
@@ -92,8 +92,8 @@ static vyc_status enqueue(vyc_submission *submission, const vyc_run *run, bool t
   return vyc__submission_is_marked(submission) ? mark_end(submission, stream) : VYC_OK;
 }
 
-/* A run with device arguments or a stream keeps the order of that stream; one with host arguments
- * alone may overlap others and takes the submission's. */
+/* A run with device arguments or a stream keeps the order of that stream; one with only host
+ * arguments may overlap others and uses the submission's own. */
 static vyc_status choose_stream(vyc_submission *submission, const vyc_run *run,
                                 CUstream *stream_out, uint32_t *slot_out) {
   bool own = run->stream == NULL;
@@ -109,7 +109,7 @@ static vyc_status choose_stream(vyc_submission *submission, const vyc_run *run,
   return VYC_OK;
 }
 
-/* A ticket may be abandoned, and then nobody but the run knows what it uses. */
+/* A ticket may be abandoned, and then only the run knows what it uses. */
 static void hold(vyc_submission *submission, const vyc_run *run) {
   for (uint32_t i = 0; i < run->argument_count; i++) {
     const vyc_argument *argument = &run->arguments[i];
@@ -124,9 +124,8 @@ void vyc__submission_let_go(vyc_submission *submission) {
   while (submission->held_count > 0) vyc__pinned_drop(submission->held[--submission->held_count]);
 }
 
-/* A submission failed half-way and something may be in flight: the submission is used again only
- * when that is known to have ended. A dead submission does not count, so that another can take its
- * place. */
+/* A submission failed half-way, and work may be in flight: the submission is used again only when
+ * that is known to have ended. A dead submission does not count, so that another can replace it. */
 static void drain(vyc_submission *submission, CUstream stream) {
   const bool ended = vyc__stream_await_end(submission->prepared->child.context, stream);
   if (ended)
@@ -208,7 +207,7 @@ fail_flight:
   return status;
 }
 
-/* Claim a submission whose run has ended without a waiter: its results are collected on the way. */
+/* Claim a submission whose run has ended without a waiter; this collects its results. */
 static bool reclaim(vyc_submission *submission) {
   int expected = SUBMISSION_FLIGHT;
   if (!atomic_compare_exchange_strong(&submission->state, &expected, SUBMISSION_CLAIMED))
@@ -236,7 +235,7 @@ static vyc_submission *claim_any(vyc_prepared *prepared) {
   return NULL;
 }
 
-/* One submission more, unless there are enough. */
+/* Create one more submission, unless there are enough. */
 static bool may_grow(vyc_prepared *prepared) {
   if (atomic_fetch_add(&prepared->submission_count, 1) < VYC_MAX_SUBMISSIONS) return true;
   atomic_fetch_sub(&prepared->submission_count, 1);
@@ -323,8 +322,8 @@ bool vyc__submissions_destroy(vyc_prepared *prepared) {
   return ended;
 }
 
-/* Where the CUcontext was destroyed submissions were not, and are listed still; of a forked child
- * nobody reads the list. */
+/* If the CUcontext was destroyed, submissions were not, and are still listed; in a forked child the
+ * list is not read. */
 void vyc__submissions_free(vyc_prepared *prepared) {
   vyc_context *context = prepared->child.context;
   vyc_submission *submission = atomic_load(&prepared->submissions);

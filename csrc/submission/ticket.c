@@ -1,7 +1,6 @@
-/* The tickets of runs that nobody has waited for yet. A ticket keeps its prepared kernel; how the
- * run ended is copied into it, so it can be queried after the submission has gone on to other runs,
- * and after a close.
- */
+/* The tickets of runs for which no one has waited yet. A ticket keeps its prepared kernel; how the
+ * run ended is copied into it, so that it can be queried after the submission has been used for
+ * other runs, and after a close. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +11,7 @@ vyc_ticket *vyc__ticket_alloc(void) {
   if (ticket == NULL)
     vyc__fail(VYC_E_MEMORY, "submit", "out of host memory");
   else
-    memset(ticket, 0, offsetof(vyc_ticket, error)); /* which is large, and filled when it is done */
+    memset(ticket, 0, offsetof(vyc_ticket, error)); /* which is large, and filled in at the end */
   return ticket;
 }
 
@@ -58,13 +57,14 @@ static vyc_status outcome(const vyc_ticket *ticket) {
   return status;
 }
 
-/* One look, or a wait, if nobody else has the submission. */
+/* Check once, or wait, unless another thread has the submission. */
 static bool wait_for_lane(vyc_ticket *ticket, int64_t timeout_ns) {
   vyc_submission *submission = ticket->submission;
   int expected = SUBMISSION_FLIGHT;
   if (!atomic_compare_exchange_strong(&submission->state, &expected, SUBMISSION_CLAIMED))
     return false;
-  const bool mine = submission->ticket == ticket; /* else reused meanwhile: this ticket is done */
+  const bool mine =
+      submission->ticket == ticket; /* otherwise it has been reused: this ticket is done */
   const vyc_status status = mine ? vyc__submission_wait(submission, timeout_ns) : VYC_NOT_READY;
   if (status == VYC_NOT_READY)
     vyc__submission_set(submission, SUBMISSION_FLIGHT);
@@ -84,7 +84,8 @@ static vyc_status wait_for_ticket(vyc_ticket *ticket, int64_t timeout_ns) {
       if (waited >= (uint64_t)timeout_ns) return VYC_NOT_READY;
       left = timeout_ns - (int64_t)waited;
     }
-    if (!looked) vyc__sleep_us(20); /* another thread waits for the submission or collects it */
+    if (!looked)
+      vyc__sleep_us(20); /* another thread is waiting for the submission or collecting it */
   }
 }
 
@@ -111,7 +112,8 @@ vyc_status vyc_ticket_timing(vyc_ticket *ticket, vyc_timing *timing_out) {
 
 vyc_status vyc_ticket_query(vyc_ticket *ticket) { return vyc_ticket_wait(ticket, 0); }
 
-/* Nobody may write to the result memory once this returns: the submission is claimed to say so. */
+/* Nothing may write to the result memory once this returns: the submission is claimed to note that.
+ */
 static void abandon(vyc_ticket *ticket) {
   while (!is_done(ticket)) {
     vyc_submission *submission = ticket->submission;
@@ -129,7 +131,7 @@ static void abandon(vyc_ticket *ticket) {
 void vyc_ticket_release(vyc_ticket *ticket) {
   if (ticket == NULL) return;
   vyc_prepared *prepared = ticket->prepared;
-  /* In a forked child whoever had claimed the submission does not exist. */
+  /* In a forked child the thread that had claimed the submission does not exist. */
   if (!vyc__is_forked(prepared->child.context)) abandon(ticket);
   ticket_unref(ticket);
   vyc_prepared_release(prepared);

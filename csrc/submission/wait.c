@@ -1,26 +1,25 @@
-/* A submission that has been submitted, to its end: the wait for it, its results, its destruction.
- */
+/* From a submitted submission to its end: the wait for it, its results, its destruction. */
 #include <string.h>
 
 #include "submission.h"
 
 #define SPIN_NS                                                                                    \
-  UINT64_C(200000)     /* at least, for a prepared kernel whose runs are short, or unknown */
+  UINT64_C(200000) /* at least, for a prepared kernel whose runs are short or of unknown length */
 #define SPIN_LONG_NS UINT64_C(20000) /* for a prepared kernel whose runs are long */
 
 /* ---- wait for a submission ------------------------------------------------------------------ */
 
-/* Looks at a flag between two questions to the driver, which alone can tell of a fault. */
+/* Checks of a flag between two queries of the driver, which alone can report a fault. */
 #define LOOKS_UNASKED 256u
-#define UNASKED_NS UINT64_C(200000) /* the same where nobody waits */
+#define UNASKED_NS UINT64_C(200000) /* the same for callers that do not wait */
 
 static vyc_status ask_stream(vyc_context *context, CUstream stream) {
   return vyc__ready(context, context->driver->cuStreamQuery(stream), "cuStreamQuery");
 }
 
-/* A driver may begin enqueued work only when its stream is waited for or queried. The
- * stream may be gone, once its work has ended, and another in its slot: the answer says
- * nothing about the run, except that the device is fine. */
+/* A driver may start enqueued work only when its stream is waited for or queried. If the work has
+ * ended, the stream may be gone and another may have its slot: the answer then says nothing about
+ * the run, except that the device has not failed. */
 static vyc_status ask_elsewhere(const vyc_submission *submission) {
   vyc_context *context = submission->prepared->child.context;
   vyc_stream *stream = vyc__slot_hold(context, submission->slot);
@@ -45,8 +44,8 @@ vyc_status vyc__submission_poll(vyc_submission *submission) {
   return ask_driver(submission);
 }
 
-/* The mean of a prepared kernel's waits, of which the last eight or so count. Threads may overwrite
- * each other's; the mean is a hint. */
+/* The mean of about the last eight waits of a prepared kernel. Threads may overwrite each other's
+ * values; the mean is a hint. */
 static void note_wait(vyc_prepared *prepared, uint64_t waited_ns) {
   const uint64_t mean = atomic_load_explicit(&prepared->mean_wait_ns, memory_order_relaxed);
   atomic_store_explicit(&prepared->mean_wait_ns, mean - mean / 8 + waited_ns / 8,
@@ -59,7 +58,8 @@ static uint64_t spin_of(const vyc_prepared *prepared) {
   return 2 * mean > SPIN_NS ? 2 * mean : SPIN_NS;
 }
 
-/* Who does not wait looks now and then, as an event loop does: so many looks would take long. */
+/* Callers that do not wait check now and then, like an event loop: they would need long for that
+ * many checks. */
 static void ask_by_time(vyc_submission *submission, uint64_t now_ns) {
   if (now_ns - submission->asked_ns < UNASKED_NS) return;
   submission->asked_ns = now_ns;
@@ -78,7 +78,7 @@ vyc_status vyc__submission_wait(vyc_submission *submission, int64_t timeout_ns) 
     if (status != VYC_NOT_READY) return status;
     VYC_TRY(vyc__pace(prepared->child.context, &pace));
     if (vyc__pace_sleeps(&pace))
-      submission->looks = LOOKS_UNASKED - 1; /* looks are few: ask each time */
+      submission->looks = LOOKS_UNASKED - 1; /* checks are rare: query each time */
   }
 }
 
@@ -97,7 +97,7 @@ static bool is_lost(const vyc_submission *submission) {
   return atomic_load_explicit(&submission->prepared->child.context->lost, memory_order_relaxed);
 }
 
-/* *ended_out becomes false when something writes results still. */
+/* *ended_out becomes false if results are still being written. */
 static vyc_status read_results(vyc_submission *submission, vyc_timing *timing_out,
                                bool *ended_out) {
   const vyc_prepared *prepared = submission->prepared;
@@ -137,8 +137,8 @@ vyc_status vyc__submission_collect(vyc_submission *submission, vyc_status status
 
 /* ---- end of a submission -------------------------------------------------------------------- */
 
-/* Take the submission out of use for good, however long its current user needs to see it. Returns
- * the state it was in. */
+/* Retire the submission for good, waiting for its current user to notice. Returns the state it was
+ * in. */
 static int retire(vyc_submission *submission) {
   for (;;) {
     int state = atomic_load(&submission->state);
@@ -155,7 +155,7 @@ bool vyc__submission_await_end(vyc_submission *submission) {
   return vyc__await_end_after(context, vyc__submission_wait(submission, vyc__patience(context)));
 }
 
-/* Wait for the run of a retired submission; where its own stream or event cannot tell, for the
+/* Wait for the run of a retired submission; if its own stream or event cannot be queried, for the
  * device. */
 static bool has_ended(vyc_submission *submission, bool was_dead) {
   return was_dead ? vyc__await_end(submission->prepared->child.context)
