@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from vyre_cuda.errors import RacingAccess as RacingAccess
     from vyre_cuda.errors import RecordingError as RecordingError
     from vyre_cuda.errors import ResourceError as ResourceError
+    from vyre_cuda.errors import UninitializedError as UninitializedError
     from vyre_cuda.errors import UnsupportedError as UnsupportedError
     from vyre_cuda.frontend.checked_types import In as In
     from vyre_cuda.frontend.checked_types import In2 as In2
@@ -240,7 +241,8 @@ _HOMES = {
     "vyre_cuda.errors": (
         "BundleError BundleVersionError CacheError CompileError CompileLocation DataRaceError Diagnostic "
         "DeviceLostError DeviceUnavailableError DriverError Error InternalError KernelAssertionError "
-        "KernelTimeoutError Limit ProgramError RacingAccess RecordingError ResourceError UnsupportedError"
+        "KernelTimeoutError Limit ProgramError RacingAccess RecordingError ResourceError "
+        "UninitializedError UnsupportedError"
     ),
     "vyre_cuda.frontend.annotations": "In In2 In3 In4 InOut InOut2 InOut3 InOut4 Out Out2 Out3 Out4 const",
     "vyre_cuda.frontend.function": "func",

@@ -246,6 +246,35 @@ class DataRaceError(Error):
         self.second = second
 
 
+class UninitializedError(Error):
+    """An element that no thread wrote, of an out with `zeroed=False`, was read or returned: check="initialized".
+
+    `buffer` names the out, `index` the element, counted through all axes. `statement`, its `source` and `thread`, the
+    linear id, say who read it; they are None if it was returned.
+    """
+
+    code = "uninitialized"
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        program: str,
+        buffer: str,
+        index: int,
+        statement: int | None = None,
+        thread: int | None = None,
+        source: tuple[str, int] | None = None,
+    ) -> None:
+        super().__init__(text)
+        self.program = program
+        self.buffer = buffer
+        self.index = index
+        self.statement = statement
+        self.thread = thread
+        self.source = source
+
+
 class KernelTimeoutError(Error, TimeoutError):
     """A wait ended before the kernel did. The kernel may still be running; what it uses is not reused until it ends.
 

@@ -35,6 +35,7 @@ MADE: list[errors.Error] = [
     vc.BundleVersionError("newer"),
     vc.KernelAssertionError("text", message="m", program="p", statement=1, thread=2, source=("f.py", 3), index=4),
     vc.DataRaceError("text", program="p", buffer="x", index=1, first=ACCESS, second=ACCESS),
+    vc.UninitializedError("text", program="p", buffer="x", index=1, statement=2, thread=3, source=("f.py", 3)),
     vc.KernelTimeoutError("late", launches=["saxpy", "add"]),
     vc.RecordingError("recorded"),
     vc.CacheError("cache"),

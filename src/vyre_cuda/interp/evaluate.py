@@ -7,7 +7,7 @@ Results are exact in the sense of the language: every other way to run a program
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,13 @@ from vyre_cuda.ir.core.program import Program, ProgramSource, program_of
 from vyre_cuda.ir.core.types import Type, bool_
 from vyre_cuda.ir.core.walk import assert_sites, declared_name, statements
 from vyre_cuda.ir.semantics.elementwise import Array
+from vyre_cuda.later import later
+
+if TYPE_CHECKING:
+    from vyre_cuda.interp import initialized
+    from vyre_cuda.interp.initialized import Reader
+else:
+    initialized = later("vyre_cuda.interp.initialized")
 
 # Lanes of a chunk: enough to hide NumPy's cost per call, few enough for per-lane values to stay in a core's cache.
 _LANES = 1 << 16
@@ -35,6 +42,7 @@ def evaluate(
     *args: Any,
     out: Any = None,
     grid: int | tuple[int, ...] | None = None,
+    check: str | None = None,
     **kwargs: Any,
 ) -> Array | tuple[Array, ...]:
     """Run a program on NumPy arrays, without a device, and return its results.
@@ -49,6 +57,8 @@ def evaluate(
         Arrays to write the results to: one, or a tuple of several.
     grid
         The number of blocks, or up to three along x, y and z, in place of those that follow from the work.
+    check
+        "initialized": elements of an out with `zeroed=False` that no thread wrote are neither read nor returned.
     **kwargs
         Parameters by name.
 
@@ -67,15 +77,24 @@ def evaluate(
         warp a warp operation.
     KernelAssertionError
         An assertion failed.
+    UninitializedError
+        With `check="initialized"`: a thread reads, or the call returns, an element that no thread wrote.
     """
     found = program_of(program)
     if found is None:
         raise TypeError(f"evaluate takes a Program, not a {type(program).__name__} (a Builder needs .build())")
+    if check not in (None, "initialized"):
+        raise ValueError(f'check={check!r}; vc.evaluate has check="initialized"')
     validate.check(found)
     call = bind(found, args, kwargs, out=out, grid=grid)
     memory = buffers(call)
+    reader = None if check is None else initialized.Reader(found)
+    if reader is not None:
+        memory = initialized.watched(memory, found, reader)
     with np.errstate(all="ignore"):
-        _launch(call, memory)
+        _launch(call, memory, reader)
+    if reader is not None:
+        initialized.check_results(found, memory.values())
     return call.deliver({name: buffer.data.view(buffer.type.dtype) for name, buffer in memory.items()})
 
 
@@ -100,14 +119,18 @@ def memory_dtype(type_: Type) -> np.dtype[Any]:
     return type_.unsigned if type_ is bool_ else type_.storage
 
 
-def _launch(call: Call, parameters: Mapping[str, Memory]) -> None:
+def _launch(call: Call, parameters: Mapping[str, Memory], reader: Reader | None) -> None:
     """Chunks run in the order of their blocks, so the first that fails has the lowest thread that does."""
     blocks = call.geometry.blocks
     step = _blocks_per_chunk(call.program, call.geometry)
     for first in range(0, blocks, max(step, 1)):
         lanes = Lanes(call.geometry, first, min(step, blocks - first))
         memory = {**parameters, **shared(call.program, lanes), **own_arrays(call.program, lanes)}
-        execution = Execution(call.program, Scope(lanes, call.scalars, memory))
+        scope = Scope(lanes, call.scalars, memory)
+        if reader is None:
+            execution = Execution(call.program, scope)
+        else:
+            execution = initialized.CheckedExecution(call.program, scope, reader)
         try:
             execution.run(call.program.body, Mask.full(lanes.count))
         finally:

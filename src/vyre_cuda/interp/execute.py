@@ -208,6 +208,9 @@ class Execution:
         """The lines of all lanes: those of a lane in its order, after those of the lanes before it."""
         return "".join([text for _, text in sorted(self._printed, key=itemgetter(0))])
 
+    def _reads(self, statement: Stmt, mask: Mask) -> None:
+        """The lanes of `mask` evaluate operands of the statement next; for executions that check who reads."""
+
     # ---- loops ---------------------------------------------------------------------------------------------------
 
     def _for(self, statement: For, mask: Mask) -> Mask:
@@ -234,6 +237,7 @@ class Execution:
             loop = self._enter()
             mask = self.run(statement.setup, mask)
             if not mask.is_empty:
+                self._reads(statement, mask)
                 mask, finished = mask.split(self._scope.value(statement.condition))
                 left = left.union(finished)
             mask, broken = self._leave(loop, self.run(statement.body, mask))

@@ -54,7 +54,7 @@ class Memory:
         return value if every else np.where(inside, value, value.dtype.type(0))
 
     def store(self, index: Array, value: Array, mask: Mask) -> None:
-        lanes, address = self._targets(index, mask)
+        lanes, address = self.targets(index, mask)
         if lanes is not None and value.size != 1:
             value = value[lanes]
         self.data[address] = value[-1:] if address.size == 1 else value
@@ -62,7 +62,7 @@ class Memory:
     def atomic(self, op: str, index: Array, operands: Sequence[Array], mask: Mask, *, need_old: bool) -> Array | None:
         """One element of the old values per lane, 0 where the lane is not active or out of bounds."""
         count = mask.bits.size
-        lanes, address = self._targets(np.broadcast_to(index, (count,)), mask)
+        lanes, address = self.targets(np.broadcast_to(index, (count,)), mask)
         whole = [np.broadcast_to(operand, (count,)) for operand in operands]
         values = whole if lanes is None else [operand[lanes] for operand in whole]
         result = np.zeros(count, dtype=self.data.dtype) if need_old else None
@@ -80,7 +80,7 @@ class Memory:
         wide = index.astype(np.int64)
         return wide if self.rows is None else wide + self.rows * self.size
 
-    def _targets(self, index: Array, mask: Mask) -> tuple[Array | None, Array]:
+    def targets(self, index: Array, mask: Mask) -> tuple[Array | None, Array]:
         """The lanes that are active and in bounds (None for all of them), and the addresses that they touch.
 
         One address for all lanes remains an array of one element if all lanes are active.
