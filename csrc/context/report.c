@@ -140,8 +140,7 @@ vyc_status vyc__prints_show(vyc_context *context, CUstream stream) {
 }
 
 static vyc_status check(vyc_context *context, question asked) {
-  if (VYC_UNLIKELY(atomic_load_explicit(&context->prints, memory_order_relaxed)))
-    VYC_TRY(vyc__prints_show(context, context->main));
+  if (VYC_UNLIKELY(vyc__has_prints(context))) VYC_TRY(vyc__prints_show(context, context->main));
   if (VYC_LIKELY(atomic_load_explicit(&context->report_count, memory_order_relaxed) == 0))
     return VYC_OK;
   vyc_report *over = NULL;

@@ -44,10 +44,14 @@ vyc_status vyc__check_reports_on(vyc_context *context, const vyc_slots *slots);
 static inline uint32_t vyc__reports_ended(vyc_context *context) {
   return atomic_load(&context->reports_ended);
 }
-/* There are any, or lines that kernels printed. */
+/* Some kernel prints. */
+static inline bool vyc__has_prints(const vyc_context *context) {
+  return atomic_load_explicit(&context->prints, memory_order_relaxed);
+}
+/* There are reports, or lines that kernels printed. */
 static inline bool vyc__has_reports(const vyc_context *context) {
   return atomic_load_explicit(&context->report_count, memory_order_relaxed) != 0 ||
-         atomic_load_explicit(&context->prints, memory_order_relaxed);
+         vyc__has_prints(context);
 }
 /* Kernels whose work on the stream has ended may have printed: the driver keeps the lines until one
  * of its own waits, and waits of this library poll. */

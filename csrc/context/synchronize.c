@@ -201,6 +201,11 @@ vyc_status vyc__own_wait(vyc_context *context, int64_t timeout_ns) {
                                                      : VYC_OK; /* and never will be */
 }
 
+vyc_status vyc__prints_await(vyc_context *context, const vyc_pace *pace) {
+  if (VYC_LIKELY(!vyc__has_prints(context))) return VYC_OK;
+  return vyc__stream_finish(context, context->main, vyc__pace_left(pace));
+}
+
 /* ---- what callers see ------------------------------------------------------------------------ */
 
 vyc_status vyc_context_synchronize_for(vyc_context *context, int64_t timeout_ns) {

@@ -134,6 +134,45 @@ def test_every_wait_ends_with_control_c(device_name: int | str) -> None:
 
 
 @pytest.mark.slow
+def test_waits_after_a_kernel_that_prints_end_with_their_timeout_and_control_c(device_name: int | str) -> None:
+    """They also wait for the device's own stream, where another kernel hangs."""
+    lines = run_hung(
+        device_name,
+        """
+    b = vc.Builder("teller", block=1)
+    b.work(1)
+    b.print("here")
+    teller = device.compile(b.build())
+    teller.launch(stream=stream)
+    stream.synchronize()
+    spin.launch(flag, FOREVER)
+    teller.launch(stream=stream)
+    event = stream.record()
+
+    def interrupt():
+        time.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    for name, wait in {"stream": stream.synchronize, "event": event.synchronize}.items():
+        begin = time.monotonic()
+        try:
+            wait(timeout=0.1)
+        except vc.KernelTimeoutError:
+            print(name, time.monotonic() - begin < 2)
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        try:
+            wait()
+        except KeyboardInterrupt:
+            print(name, time.monotonic() - begin < 4)
+        thread.join()
+        """,
+    )
+
+    assert [line for line in lines if line != "here"] == ["stream True", "stream True", "event True", "event True"]
+
+
+@pytest.mark.slow
 def test_a_process_ends_with_hung_kernels_and_nothing_closed(device_name: int | str) -> None:
     assert run_hung(device_name, "    hang()\n    print('end')\n") == ["end"]
 
