@@ -13,6 +13,8 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from vyre_cuda.bundles.write import bundle as bundle
+    from vyre_cuda.codegen.rewrites import Rewrite as Rewrite
+    from vyre_cuda.codegen.rewrites import rewrites as rewrites
     from vyre_cuda.codegen.source import ptx as ptx
     from vyre_cuda.errors import BundleError as BundleError
     from vyre_cuda.errors import BundleVersionError as BundleVersionError
@@ -273,6 +275,7 @@ _HOMES = {
     "vyre_cuda.ir.read.parse": "parse",
     "vyre_cuda.ir.core.program": "Program",
     "vyre_cuda.ir.builder.values": "Value",
+    "vyre_cuda.codegen.rewrites": "Rewrite rewrites",
     "vyre_cuda.codegen.source": "ptx",
     "vyre_cuda.runtime.memory.array": "DeviceArray",
     "vyre_cuda.locations": "get_include get_library_dir",

@@ -86,6 +86,7 @@ def _dispatch(console: Console, options: argparse.Namespace) -> int:
                 grid=options.grid,
                 auto=options.auto_block,
                 known=options.specialize,
+                rewrites=options.rewrites,
             )
         case "run":
             return run.run(
@@ -180,6 +181,7 @@ def _parser() -> argparse.ArgumentParser:
         "--grid", type=_grid, metavar="X[,Y[,Z]]", help="also show the limits of a launch of this many blocks"
     )
     add.add_argument("--auto-block", action="store_true", help="use the block size that the device would choose")
+    add.add_argument("--rewrites", action="store_true", help="also show how its expressions are rewritten, and why")
     _add_specialize(add)
     _add_device(add)
     _add_json(add)

@@ -1,8 +1,9 @@
-"""`vyre-cuda explain`: what a program needs of a device, every limit on its launches, and what bounds its occupancy."""
+"""`vyre-cuda explain`: what a program needs of a device, every limit on its launches, and what bounds its occupancy;
+with `--rewrites`, how its expressions are rewritten."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ from vyre_cuda.cli.devices import opened
 from vyre_cuda.cli.sources import load_program
 from vyre_cuda.cli.values import read_known
 from vyre_cuda.errors import Limit, UnsupportedError
+from vyre_cuda.ir.call.known import known_values
+from vyre_cuda.ir.text.text import format_source
+from vyre_cuda.passes.specialize import specialized
 
 _GOOD, _FAILED = 0, 1
 
@@ -26,6 +30,7 @@ def explain(
     grid: tuple[int, ...] | None,
     auto: bool,
     known: Sequence[tuple[str, str]],
+    rewrites: bool,
 ) -> int:
     """Print it; 1 if a launch could not work."""
     chosen = load_program(file, program)
@@ -40,6 +45,9 @@ def explain(
         x, y, z = (*(grid or ()), 1, 1, 1)[:3]
         limits = kernel.limits(None if grid is None else (x, y, z))
         facts = _facts(kernel, on)
+        major, minor = on.properties.compute_capability
+        if rewrites:
+            facts["rewrites"] = _rewrites(kernel.program, values, f"sm_{major}{minor}")
     exceeded = [limit for limit in limits if limit.is_exceeded]
     if console.json:
         console.data({**facts, "limits": [_row(limit) for limit in limits], "launchable": not exceeded})
@@ -59,6 +67,24 @@ def _facts(kernel: vc.Kernel, device: vc.Device) -> dict[str, Any]:
         "attributes": asdict(kernel.attributes),
         "occupancy": {**asdict(occupancy), "fraction": round(occupancy.fraction, 4)},
     }
+
+
+def _rewrites(program: vc.Program, values: Mapping[str, Any], target: str) -> list[dict[str, Any]]:
+    found = vc.rewrites(specialized(program, known_values(program, values)), target=target)
+    return [{**asdict(each), "source": list(each.source) if each.source else None} for each in found]
+
+
+def _print_rewrites(console: Console, rewrites: list[dict[str, Any]]) -> None:
+    console.heading("rewrites")
+    if not rewrites:
+        console.line("none")
+    statement = None
+    for each in rewrites:
+        if each["statement"] != statement:
+            statement = each["statement"]
+            source = format_source(tuple(each["source"]) if each["source"] else None)
+            console.line(f"statement {statement}" + (f" of {source}" if source else "") + f": {each['text']}")
+        console.line(f"    {each['before']}\n    = {each['after']}\n        {each['rule']}: {each['why']}")
 
 
 def _print(console: Console, facts: dict[str, Any], limits: list[Limit]) -> None:
@@ -83,6 +109,8 @@ def _print(console: Console, facts: dict[str, Any], limits: list[Limit]) -> None
         rows.append(["note", "registers are the emulator's estimate; limits are those of an H200"])
     console.line("\n".join(columns(rows)))
     _print_limits(console, limits)
+    if "rewrites" in facts:
+        _print_rewrites(console, facts["rewrites"])
 
 
 def _print_limits(console: Console, limits: list[Limit]) -> None:

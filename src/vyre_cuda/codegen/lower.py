@@ -46,10 +46,7 @@ def lower(
     word and a `max_ulp` below 1/2, UnsupportedError for a target that is too small and a `max_ulp` below the bound of
     every form of an op.
     """
-    _check_option("precision", precision, PRECISIONS)
-    _check_option("bounds", bounds, BOUNDS)
-    if max_ulp is not None and not max_ulp >= _ONE_ROUNDING:
-        raise ValueError(f"max_ulp={max_ulp!r} is too small; a single rounding is already off by {_ONE_ROUNDING} ULP")
+    check_options(precision, bounds, max_ulp)
     lowering = Lowering(
         program,
         target,
@@ -111,6 +108,14 @@ def _race_pragma(site: int, parameters: tuple[KernelParameter, ...]) -> str:
     """What the emulator must know: the site that represents races, and where the hidden parameters are."""
     offsets = [str(p.offset) for kind in ("report", "grid_barrier") for p in parameters if p.kind == kind]
     return " ".join(["vyre_races", str(site), *offsets])
+
+
+def check_options(precision: str, bounds: str, max_ulp: float | None) -> None:
+    """ValueError for an option's unknown word and a `max_ulp` that no op can have."""
+    _check_option("precision", precision, PRECISIONS)
+    _check_option("bounds", bounds, BOUNDS)
+    if max_ulp is not None and not max_ulp >= _ONE_ROUNDING:
+        raise ValueError(f"max_ulp={max_ulp!r} is too small; a single rounding is already off by {_ONE_ROUNDING} ULP")
 
 
 def _check_option(option: str, word: str, words: tuple[str, ...]) -> None:

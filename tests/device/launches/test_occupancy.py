@@ -322,6 +322,21 @@ def test_explain_of_known_values_says_which(on: tuple[str, str], capsys: pytest.
     assert "x.size = 64, a = 2.5" in capsys.readouterr().out
 
 
+def test_explain_shows_rewrites_where_they_are_asked_for(
+    on: tuple[str, str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    text = "program k\nblock 32\ninout h: u32\nscalar w: u32\n\nstore h[global_id.x], floor_divide(load(h[w]), w)\n"
+    path = tmp_path / "k.vir"
+    path.write_text(text)
+
+    assert "rewrites" not in explained(capsys, 0, str(path), *on)
+    assert explained(capsys, 0, str(path), "--rewrites", *on)["rewrites"] == []
+    (found,) = explained(capsys, 0, str(path), "--rewrites", "--specialize", "w=1", *on)["rewrites"]  # type: ignore
+    assert (found["rule"], found["statement"], found["after"]) == ("identity", 0, "load(h[u32:1])")
+    assert main(["explain", str(path), "--rewrites", "--specialize", "w=1", *on]) == 0
+    assert "floor_divide(load(h[u32:1]), u32:1)\n    = load(h[u32:1])" in capsys.readouterr().out
+
+
 def test_explain_of_a_grid_that_cannot_be_fails_and_says_which(
     on: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:

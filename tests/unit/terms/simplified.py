@@ -5,7 +5,7 @@ from __future__ import annotations
 import vyre_cuda as vc
 from vyre_cuda.codegen.terms.conditions import Interval
 from vyre_cuda.codegen.terms.terms import Terms
-from vyre_cuda.codegen.terms.words import expression
+from vyre_cuda.codegen.terms.words import Words
 from vyre_cuda.ir.core.nodes import Apply, Const, Expr
 from vyre_cuda.ir.core.walk import Body, bodies, operands
 from vyre_cuda.ir.text.text import format_expr
@@ -38,7 +38,7 @@ class Given:
         return format_expr(self.expression(class_))
 
     def expression(self, class_: int) -> Expr:
-        return expression(self.terms, class_, dict(enumerate(self.leaves)))
+        return Words(self.terms, self.leaves.__getitem__, self.terms.choose).of_class(class_)
 
 
 def simplified(program: vc.Program, *, precision: str = "ieee") -> vc.Program:

@@ -63,6 +63,10 @@ class Locals:
         self._types[name] = type_
         self.assign(name, class_)
 
+    def is_var(self, name: str) -> bool:
+        """Whether it is a var, whose value can change."""
+        return name in self._registers
+
     def define(self, name: str, value: int, type_: Type) -> None:
         """Name a value that is not made of others."""
         self.values[name] = self._extraction.leaf(type_, value)

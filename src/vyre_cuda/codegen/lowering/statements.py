@@ -84,7 +84,7 @@ class Lowering:
         self.sites = Sites(program, traps=bounds == "trap", races=races)
         if self.sites.traps:
             self.memory.trap = self._trap
-        self._expressions = Expressions(self.builder, self.memory, program)
+        self._expressions = self._make_expressions(program)
         self.prints = Prints(self.builder)
         self._warp = WarpOps(self.builder, program.block)
         self._locals = self._expressions.locals
@@ -92,6 +92,9 @@ class Lowering:
         self.coverage = Coverage(self.builder, self.memory, program, thread)
         self._loops: list[_Loop] = []
         self._current: Stmt | None = None
+
+    def _make_expressions(self, program: Program) -> Expressions:
+        return Expressions(self.builder, self.memory, program)
 
     def run(self) -> None:
         function = self.builder.function

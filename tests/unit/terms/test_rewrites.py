@@ -1,0 +1,276 @@
+"""`vc.rewrites`: the steps that are reported, their words, and that both sides of each are equal."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import vyre_cuda as vc
+from tests.unit.terms_rules.grown import ELEMENTS, operands, program
+from tests.unit.terms_rules.meaning import names
+from tests.unit.terms_rules.operands import some
+from vyre_cuda.codegen.core.target import Target
+from vyre_cuda.codegen.lowering.recorded import RecordedLowering
+from vyre_cuda.codegen.lowering.statements import Lowering
+from vyre_cuda.codegen.terms.rules import RULES, Rule
+from vyre_cuda.ir.core.types import u32
+from vyre_cuda.testing.strategies import programs
+
+HEADER = """program k
+block 32
+in x: u32
+inout h: u32
+out narrow: u8[u32:64]
+scalar w: u32
+scalar c: u32
+scalar f: f32
+work size(x)
+
+let i = global_id.x
+"""
+
+
+def steps(text: str, **options: str) -> list[tuple[str, str, str]]:
+    return [(each.rule, each.before, each.after) for each in vc.rewrites(vc.parse(HEADER + text + "\n"), **options)]
+
+
+# ---- each kind of step ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("add(u32:2, u32:3)", [("constant", "add(u32:2, u32:3)", "u32:5")]),
+        ("multiply(add(u32:2, u32:3), c)", [("constant", "add(u32:2, u32:3)", "u32:5")]),
+        ("add(c, u32:0)", [("identity", "add(c, u32:0)", "c")]),
+        ("multiply(c, u32:0)", [("identity", "multiply(c, u32:0)", "u32:0")]),
+        ("minimum(c, c)", [("identity", "minimum(c, c)", "c")]),
+        ("cast.u32(cast.u64(c))", [("identity", "cast.u32(cast.u64(c))", "c")]),
+        ("invert(invert(c))", [("identity", "invert(invert(c))", "c")]),
+        ("where(true, c, w)", [("identity", "where(true, c, w)", "c")]),
+        ("subtract(add(c, w), c)", [("linear_form", "subtract(add(c, w), c)", "w")]),
+        (
+            "subtract(multiply(c, u32:7), multiply(w, u32:2))",
+            [],  # nothing cancels
+        ),
+        (
+            "add(add(c, w), multiply(c, u32:5))",
+            [("linear_form", "add(add(c, w), multiply(c, u32:5))", "add(multiply(c, u32:6), w)")],
+        ),
+        (
+            "floor_divide(floor_divide(c, u32:3), u32:5)",
+            [("divided_twice", "floor_divide(floor_divide(c, u32:3), u32:5)", "floor_divide(c, u32:15)")],
+        ),
+        ("where(less(c, w), c, w)", [("smaller_chosen", "where(less(c, w), c, w)", "minimum(c, w)")]),
+        (
+            "bitwise_xor(bitwise_xor(add(c, u32:0), w), w)",
+            [
+                ("xor_twice", "bitwise_xor(bitwise_xor(add(c, u32:0), w), w)", "c"),
+                ("identity", "add(c, u32:0)", "c"),
+            ],
+        ),
+    ],
+)
+def test_a_step_has_its_rule_and_both_expressions(value: str, expected: list[tuple[str, str, str]]) -> None:
+    value = value.replace("true", "bool_:true")
+    expected = [(rule, before.replace("true", "bool_:true"), after) for rule, before, after in expected]
+
+    assert sorted(steps(f"store h[i], {value}")) == sorted(expected)
+
+
+def test_several_steps_of_an_expression_follow_each_other() -> None:
+    value = "bitwise_and(bitwise_and(bitwise_and(c, u32:255), u32:15), u32:4294967295)"
+    found = [each for each in steps(f"store h[i], {value}") if each[0] == "and_of_constants"]
+
+    assert found == [("and_of_constants", "bitwise_and(bitwise_and(c, u32:255), u32:15)", "bitwise_and(c, u32:15)")]
+
+
+def test_words_are_the_programs_and_say_where() -> None:
+    body = """let row = floor_divide(i, w)
+let column = remainder(i, w)
+if not_equal(w, u32:0)
+  store h[add(multiply(row, w), column)], c
+end"""
+    (found,) = vc.rewrites(vc.parse(HEADER + body + "\n"))
+
+    assert (found.rule, found.before, found.after) == (
+        "quotient_and_rest_of_divisor",
+        "add(multiply(row, w), column)",
+        "i",
+    )
+    assert (found.statement, found.text) == (4, "store h[add(multiply(row, w), column)], c")
+    assert found.source is not None
+    assert found.source[1] == HEADER.count("\n") + 4
+    assert found.why == "((x // y) * y) + (x % y) is x, where y is not 0"
+
+
+def test_a_value_that_was_overwritten_has_an_apostrophe() -> None:
+    body = """let a = add(load(h[i]), u32:1)
+store h[i], subtract(a, u32:1)
+var t = load(x[i])
+let b = add(t, w)
+t = c
+store h[i], subtract(b, w)"""
+
+    assert steps(body) == [
+        ("linear_form", "subtract(a, u32:1)", "load(h'[i])"),
+        ("linear_form", "subtract(b, w)", "load(x[i])"),
+    ]
+
+
+def test_a_variable_that_holds_a_scalar_is_called_by_that() -> None:
+    body = """var t = load(x[i])
+for j = u32:0 to w step u32:1
+  t = subtract(add(t, c), add(t, u32:0))
+  t = add(load(x[t]), add(t, u32:0))
+end
+store h[i], t"""
+
+    assert steps(body) == [
+        ("linear_form", "subtract(add(t, c), add(t, u32:0))", "c"),
+        ("identity", "add(t, u32:0)", "c"),
+    ]
+
+
+# ---- only what is computed ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "let dead = subtract(add(c, w), c)",
+        "let dead = multiply(u32:2, u32:3)",
+        "let dead = floor_divide(floor_divide(c, u32:3), u32:5)\nlet too = bitwise_xor(bitwise_xor(dead, w), w)",
+        "if bool_:false\n  store h[i], subtract(add(c, w), c)\nend",
+    ],
+)
+def test_what_is_not_computed_is_not_reported(body: str) -> None:
+    assert steps(body) == []
+
+
+def test_a_rule_whose_result_vanishes_is_not_reported() -> None:
+    twice = "floor_divide(floor_divide(c, u32:3), u32:5)"
+
+    assert steps(f"store h[i], multiply({twice}, u32:0)") == [("identity", f"multiply({twice}, u32:0)", "u32:0")]
+
+
+def test_a_let_counts_when_something_needs_it_later() -> None:
+    body = "let a = subtract(add(c, w), c)\nlet b = multiply(a, c)\nif less(i, c)\n  store h[i], b\nend"
+
+    assert steps(body) == [("linear_form", "subtract(add(c, w), c)", "w")]
+
+
+def test_facts_of_a_branch_do_not_leave_it() -> None:
+    value = "add(multiply(floor_divide(i, w), w), remainder(i, w))"
+    body = f"if not_equal(w, u32:0)\n  store h[i], {value}\nend\nstore h[i], {value}"
+
+    assert [rule for rule, _, _ in steps(body)] == ["quotient_and_rest_of_divisor", "quotient_and_rest"]
+
+
+def test_precisions_differ_where_subnormals_flush() -> None:
+    body = "store narrow[i], cast.u8(multiply(f, f32:1.0))"
+
+    assert steps(body) == [("identity", "multiply(f, f32:1.0)", "f")]
+    assert steps(body, precision="ftz") == []
+
+
+# ---- both sides are equal -------------------------------------------------------------------------------------------
+
+MANY = [
+    "add(multiply(floor_divide(add(c, w), c), c), remainder(add(c, w), c))",
+    "subtract(multiply(c, u32:9), subtract(multiply(c, u32:3), w))",
+    "subtract(multiply(add(c, u32:1), w), w)",
+    "bitwise_or(left_shift(c, u32:13), right_shift(c, u32:19))",
+    "minimum(minimum(c, u32:100), u32:50)",
+    "where(less_equal(c, w), w, c)",
+    "bitwise_and(bitwise_or(c, w), w)",
+    "negative(subtract(negative(c), w))",
+    "right_shift(right_shift(c, u32:3), u32:4)",
+    "cast.u32(cast.i8(cast.u16(c)))",
+    "invert(add(invert(c), w))",
+    "remainder(remainder(c, w), w)",
+]
+
+
+SIDES = """program sides
+block 32
+in cs: u32
+in ws: u32
+out left: u32[size(cs)]
+out right: u32[size(cs)]
+work size(cs)
+
+let i = global_id.x
+let c = load(cs[i])
+let w = load(ws[i])
+"""
+
+
+@pytest.mark.parametrize("value", MANY)
+def test_both_sides_of_a_step_have_the_same_values(value: str) -> None:
+    numbers = some(("c", "w"), u32, 7, 64)
+    found = vc.rewrites(vc.parse(f"{SIDES}store left[i], {value}\n"))
+    assert found
+    for step in found:
+        sides = vc.parse(f"{SIDES}store left[i], cast.u32({step.before})\nstore right[i], cast.u32({step.after})\n")
+        left, right = vc.evaluate(sides, numbers["c"], numbers["w"])
+        np.testing.assert_array_equal(left, right, err_msg=str(step))
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_both_sides_of_steps_grown_from_rules_have_the_same_values(rule: Rule) -> None:
+    fired = 0
+    for type_ in rule.types:
+        found = vc.rewrites(program(rule, type_, 3))
+        fired += sum(step.rule == rule.name for step in found)
+        head = ["program sides", f"block {ELEMENTS}", *(f"in {name}: {type_}" for name in names(rule))]
+        head += [f"out {side}: {type_}[multiply(size(x), u32:{len(found)})]" for side in ("left", "right")]
+        body = [
+            f"store {side}[add(multiply(i, u32:{len(found)}), u32:{k})], cast.{type_}({text})"
+            for k, step in enumerate(found)
+            for side, text in (("left", step.before), ("right", step.after))
+        ]
+        sides = vc.parse("\n".join([*head, "work size(x)", "", "let i = global_id.x", *body, ""]))
+        left, right = vc.evaluate(sides, *operands(rule, type_, 3))
+        np.testing.assert_array_equal(left, right, err_msg=f"{rule.name} {type_}")
+
+    assert fired
+
+
+# ---- who asks -------------------------------------------------------------------------------------------------------
+
+
+def test_lowering_without_asking_records_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("recorded")
+
+    monkeypatch.setattr(RecordedLowering, "__init__", refuse)
+    program = vc.parse(HEADER + "store h[i], subtract(add(c, w), c)\n")
+
+    assert "sub" not in vc.ptx(program).split("{", 1)[0]
+    with pytest.raises(AssertionError, match="recorded"):
+        vc.rewrites(program)
+
+
+@settings(deadline=None, max_examples=60)
+@given(program=programs())
+def test_the_same_is_computed_for_who_asks(program: vc.Program) -> None:
+    options = {"precision": "ieee", "bounds": "check", "debug": False}
+    silent, asked = (made(program, Target.parse("sm_90"), **options) for made in (Lowering, RecordedLowering))
+    silent.run()
+    asked.run()
+
+    assert asked.builder.function.code == silent.builder.function.code
+    assert asked.builder.function.ops == silent.builder.function.ops
+    assert vc.rewrites(program) == asked.rewrites()
+
+
+def test_what_cannot_be_asked_about_is_refused() -> None:
+    program = vc.parse(HEADER + "store h[i], c\n")
+    with pytest.raises(TypeError, match="takes a Program, not a int"):
+        vc.rewrites(3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="precision"):
+        vc.rewrites(program, precision="exact")
+    with pytest.raises(ValueError, match="sm_"):
+        vc.rewrites(program, target="sm_x")
