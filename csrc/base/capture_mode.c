@@ -1,10 +1,11 @@
-/* Where the driver would not take a thread's capture mode back, the next change of it on the thread
- * is the one that gives it back. */
+/* If the driver refused to restore a thread's capture mode, the next change of it on that thread
+ * restores it. */
 #include "capture_mode.h"
 
 #include <stddef.h>
 
-/* `library` NULL: nothing is owed. Drivers are closed and opened again, their libraries stay. */
+/* `library` NULL: nothing is to be restored. Drivers are closed and opened again; their libraries
+ * stay. */
 static _Thread_local struct {
   const void *library;
   CUstreamCaptureMode mode;

@@ -1,19 +1,19 @@
 /* The capture mode of the thread: relaxed around driver calls that captures of others forbid, and
- * left as it was found. */
+ * then restored. */
 #ifndef VYC_CAPTURE_MODE_H
 #define VYC_CAPTURE_MODE_H
 
 #include "driver.h"
 #include "status.h"
 
-/* The mode that a thread which is relaxed, or cannot be, is to come back to: what an earlier
- * restore has failed with, else RELAXED. */
+/* The mode to which a thread must return that is relaxed, or cannot be: the one that an earlier
+ * restore failed to set, else RELAXED. */
 __attribute__((cold)) CUstreamCaptureMode vyc__capture_owed(const vyc_driver *driver);
-/* A restore has failed: try again, now and later. */
+/* A restore failed: try again, now and later. */
 __attribute__((cold)) void vyc__capture_owe(const vyc_driver *driver, CUstreamCaptureMode mode);
 
-/* Another thread may be capturing in global mode: what allocates, frees or queries must not break
- * its capture. Returns the mode to hand to vyc__capture_restore; RELAXED: nothing has changed. */
+/* Another thread may be capturing in global mode: calls that allocate, free or query must not break
+ * its capture. Returns the mode to pass to vyc__capture_restore; RELAXED: nothing was changed. */
 static inline CUstreamCaptureMode vyc__capture_relax(const vyc_driver *driver) {
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   const CUresult result = driver->cuThreadExchangeStreamCaptureMode(&mode);

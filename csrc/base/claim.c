@@ -1,31 +1,34 @@
-/* Waiting for a claim, and telling who waits.
+/* Waiting for a claim, and notifying the waiters.
  *
- * A waiter looks, lets others of its priority run, and then sleeps between looks, so that a holder
- * of lower priority goes on. Where the waiter is of real-time priority and the holder is not, a
- * thread in between could keep the holder from it for ever: then the waiter lends its priority, by
- * sleeping on a futex with priority inheritance that says that the holder has it.
+ * A waiter checks, lets others of its priority run, and then sleeps between checks, so that a
+ * holder of lower priority can continue. If the waiter has real-time priority and the holder has
+ * not, a thread in between could keep the holder from running forever: then the waiter lends its
+ * priority, by sleeping on a futex with priority inheritance that names the holder as its owner.
  *
- * Each such sleeper has an entry of a table that is never freed: the claim's address, which is only
- * compared, and the futex. The futex is the sleeper's alone: it writes the holder's number there
- * and frees the entry; everybody else changes it from his own number to 0, or has the kernel do so
- * and wake the sleeper, which at worst looks too early. So it goes, whatever comes between:
+ * Each such sleeper has an entry of a table that is never freed: the address of the claim, which is
+ * only compared, and the futex. The futex belongs to the sleeper: it writes the holder's number
+ * there and frees the entry; every other thread only changes it from its own number to 0, or has
+ * the kernel do so and wake the sleeper, which at worst checks too early. In each of these cases
+ * this works:
  *
- * - The sleeper writes its entry, and then marks the claim as waited for, if the holder is still
- *   the one that it wrote. Letting go is an exchange of the same word: it comes before the mark,
- *   which fails then, or finds the mark and behind that the entry.
- * - The holder lets go before the sleeper sleeps: the futex is 0, and the kernel gives it at once.
- * - Another takes the claim before the sleeper wakes: the sleeper looks again, and waits for that.
- * - Several wait: each has its entry, and all are told by who lets go.
- * - The entry has another owner by the time that the holder tells: its futex has the number of
- *   another holder, or that one is told too early.
- * - The claim was freed, and another one is at its address: no thread tells that has it.
- * - The holder ended, and its thread pointer is another thread's, who has the claim now: the kernel
- *   knows no such thread, or the wrong one gets the priority, and nobody is told.
+ * - The sleeper writes its entry, and then marks the claim as waited for, if it still has the
+ * holder that was written. The release is an exchange of the same word: either it comes before the
+ * mark, which then fails, or it finds the mark, and with it the entry.
+ * - The holder releases the claim before the sleeper sleeps: the futex is 0, and the kernel gives
+ * it to the sleeper at once.
+ * - Another thread takes the claim before the sleeper wakes: the sleeper checks again, and waits
+ * for that thread.
+ * - Several threads wait: each has its entry, and the release notifies all of them.
+ * - The entry has another owner when the holder notifies it: its futex has the number of another
+ *   holder, or the new owner is notified too early.
+ * - The claim was freed, and another one is at its address: only a holder of that one notifies.
+ * - The holder has ended, and another thread has its thread pointer and the claim: the kernel does
+ * not know the old number, or the wrong thread gets the priority, and no thread is notified.
  *
- * The last, and whatever was not thought of, ends with the limit of time of each sleep.
+ * The last case, and any that was not foreseen, ends with the time limit of each sleep.
  *
  * How a thread pointer becomes a number: the kernel clears a word at the end of each thread, where
- * glibc keeps that number, as far from the thread pointer in one thread as in another. Where that
+ * glibc keeps that number, at the same distance from the thread pointer in every thread. If that
  * does not hold, or the kernel has no such futexes, waiters sleep and lend nothing. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -41,16 +44,16 @@
 #include "claim.h"
 #include "clock.h"
 
-/* Looks before a waiter lets others of its priority run, and before it sleeps: a launch takes
+/* Checks before a waiter lets others of its priority run, and before it sleeps: a launch takes
  * microseconds. */
 #define SPINS 64u
 #define YIELDS 64u
-#define LENT_NS 1000000 /* at most, before another look */
-#define LENDINGS 64u    /* sleepers at a time that lend; others sleep as if they could not */
+#define LENT_NS 1000000 /* at most, before another check */
+#define LENDINGS 64u /* sleepers that lend at the same time; others sleep as if they could not */
 
 typedef struct lending {
   _Atomic(const vyc_claim *) claim; /* NULL: free */
-  _Atomic uint32_t holder; /* the futex: the number of a thread, and bits of the kernel's */
+  _Atomic uint32_t holder; /* the futex: the number of a thread, and bits of the kernel */
 } lending;
 
 static lending lendings[LENDINGS];
@@ -60,7 +63,7 @@ static uint32_t own_number(void) { return (uint32_t)syscall(SYS_gettid); }
 /* ---- the number of a holder ------------------------------------------------------------------ */
 
 #define OFFSET_UNKNOWN 0 /* no thread has its number at its thread pointer */
-#define OFFSET_NONE 1    /* nor at an odd distance */
+#define OFFSET_NONE 1 /* nor at an odd distance */
 
 static _Atomic intptr_t number_offset; /* bytes from a thread pointer to the number of the thread */
 
@@ -73,7 +76,8 @@ static intptr_t find_offset(void) {
   return is_number ? offset : OFFSET_NONE;
 }
 
-/* Read by the kernel, because the thread may have let go and ended by now. 0: not known. */
+/* Read through the kernel, because the thread may have released the claim and ended by now. 0:
+ * unknown. */
 static uint32_t number_of(uintptr_t thread_pointer) {
   intptr_t offset = atomic_load_explicit(&number_offset, memory_order_relaxed);
   if (VYC_UNLIKELY(offset == OFFSET_UNKNOWN)) {
@@ -102,7 +106,8 @@ static bool is_lent_to(uint32_t number) {
   return false;
 }
 
-/* A priority of its own, or one that was lent to it. Other priorities the kernel does not lend. */
+/* Its own real-time priority, or one that was lent to it. The kernel does not lend other
+ * priorities. */
 static bool has_priority(void) {
   const int policy = sched_getscheduler(0);
   if (policy < 0) return false;
@@ -124,7 +129,7 @@ static void give_lending(lending *entry) {
   atomic_store(&entry->claim, NULL);
 }
 
-/* False: the kernel does not do it. */
+/* False: the kernel does not support it. */
 static bool sleep_lending(lending *entry) {
   struct timespec until; /* of the clock that the kernel takes here */
   clock_gettime(CLOCK_REALTIME, &until);
@@ -136,7 +141,7 @@ static bool sleep_lending(lending *entry) {
   return true;
 }
 
-/* Sleep, with the priority lent to who has the claim. False: that cannot be done. */
+/* Sleep, with the priority lent to the holder of the claim. False: that is impossible. */
 static bool lend(vyc_claim *claim) {
   uintptr_t was = atomic_load(claim);
   const uintptr_t holder = was & ~VYC_CLAIM_WAITED;

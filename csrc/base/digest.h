@@ -1,4 +1,4 @@
-/* BLAKE2b-256 (RFC 7693), without a key: what bundles are held to.
+/* BLAKE2b-256 (RFC 7693), without a key: the digest of bundles.
  *
  * Equal to Python's hashlib.blake2b(data, digest_size=32). Input may come in pieces of any size. */
 #ifndef VYC_DIGEST_H
@@ -12,7 +12,7 @@
 
 typedef struct vyc_digest {
   uint64_t state[8];
-  uint64_t length; /* bytes given so far; 2^64 are never reached */
+  uint64_t length; /* bytes so far; never reaches 2^64 */
   size_t pending;  /* bytes in block */
   uint8_t block[VYC_DIGEST_BLOCK];
 } vyc_digest;

@@ -1,5 +1,5 @@
-/* Opening a driver library: dlopen, cuGetProcAddress for every row of the table, cuInit, one look
- * at version and device count. Handles are counted; the library itself stays loaded. */
+/* Opening a driver library: dlopen, cuGetProcAddress for every row of the table, cuInit, and the
+ * version and number of devices. Handles are counted; the library itself stays loaded. */
 #define _GNU_SOURCE
 #include "driver.h"
 
@@ -56,7 +56,7 @@ static vyc_status missing(const struct row *row, const char *path, CUresult resu
                           row->since / 1000, row->since % 1000 / 10);
 }
 
-/* What a driver answers that does not have the function, or not yet this ABI of it. */
+/* The result of a driver that does not have the function, or not yet with this ABI. */
 static bool is_too_old(CUresult result) {
   return result == CUDA_ERROR_NOT_FOUND || result == CUDA_ERROR_INVALID_VALUE ||
          result == CUDA_ERROR_NOT_SUPPORTED;
@@ -85,7 +85,7 @@ static vyc_status start(vyc_driver *driver, const char *path) {
     const char *name = vyc__driver_result_name(driver, result);
     const char *what = "the driver %s did not start: %s";
     if (result == CUDA_ERROR_NO_DEVICE) what = "the driver %s has no device (%s)";
-    if (result == CUDA_ERROR_NOT_INITIALIZED) /* what cuInit says in a fork, and there alone */
+    if (result == CUDA_ERROR_NOT_INITIALIZED) /* the result of cuInit in a fork, and only there */
       what = "the driver %s does not start in a fork of a process that has used it (%s): start "
              "this process with the spawn method, or fork before anything opens or lists devices";
     return vyc__fail_driver(VYC_E_UNAVAILABLE, "cuInit", (int32_t)result, name, what, path, name);
@@ -140,7 +140,7 @@ vyc_status vyc_driver_started(int32_t *started_out, const char *path) {
   const char *file = path == NULL ? VYC_DRIVER_LIBRARY : path;
   void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
   if (library == NULL) {
-    dlerror(); /* nobody is to find this one */
+    dlerror(); /* so that no later caller finds this one */
     return VYC_OK;
   }
   static const struct row count_row = {"cuDeviceGetCount", 2000,

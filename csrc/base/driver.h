@@ -85,7 +85,7 @@
   X(cuGraphUpload, 11010)                         \
   X(cuGraphLaunch, 10000)
 
-/* Functions that newer drivers have alone: NULL in a vyc_driver where they are missing. */
+/* Functions that only newer drivers have: NULL in a vyc_driver if they are missing. */
 #define VYC_DRIVER_OPTIONAL_TABLE(X)              \
   X(cuFuncGetParamInfo, 12040)                    \
   X(cuGraphConditionalHandleCreate, 12030)        \
@@ -136,7 +136,7 @@ struct vyc_driver {
   uint32_t references;
 };
 
-/* One more holder of the driver. */
+/* Adds a holder of the driver. */
 vyc_driver *vyc__driver_retain(vyc_driver *driver);
 
 /* A CUresult's name ("CUDA_ERROR_..."), never NULL. */

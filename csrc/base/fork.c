@@ -10,7 +10,7 @@ static void after_fork(void) {
   atomic_fetch_add_explicit(&vyc__fork_generation, 1, memory_order_relaxed);
 }
 
-/* Twice, by two threads at once, does no harm. */
+/* It does no harm if two threads do this at once. */
 vyc_status vyc__forks_watch(void) {
   if (atomic_load(&is_watched)) return VYC_OK;
   if (pthread_atfork(NULL, NULL, after_fork) != 0)

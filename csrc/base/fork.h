@@ -1,5 +1,5 @@
-/* Which process this is: a fork of one that opened a context makes no driver call on it, and takes
- * no lock, because the thread that held it may not exist here. */
+/* Which process this is: a fork of a process that opened a context makes no driver call on it, and
+ * takes no lock, because the thread that held the lock may not exist here. */
 #ifndef VYC_FORK_H
 #define VYC_FORK_H
 
@@ -14,7 +14,7 @@ extern __attribute__((visibility("hidden"))) _Atomic uint32_t vyc__fork_generati
 static inline uint32_t vyc__fork_count(void) {
   return atomic_load_explicit(&vyc__fork_generation, memory_order_relaxed);
 }
-/* Count forks from here on. VYC_E_MEMORY, recorded. */
+/* Count forks from here on. VYC_E_MEMORY, which is recorded. */
 vyc_status vyc__forks_watch(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* What every room stands on: the driver, errors, and what knows of no context. */
+/* The foundation of every room: the driver, errors, and what does not know about contexts. */
 #ifndef VYC_BASE_ROOM_H
 #define VYC_BASE_ROOM_H
 

@@ -1,5 +1,5 @@
 /* Sets of streams by their numbers, of which there may be any number. Words are changed by atomic
- * operations, parts are added by one exchange: so sets are looked at without a lock. */
+ * operations, and parts are added by one exchange, so sets are read without a lock. */
 #include "slots.h"
 
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static vyc_far *far_of(const vyc_far_set *set) {
   return atomic_load_explicit(set, memory_order_acquire);
 }
 
-/* The same part and index serve for words: one for each unit, so the index is divided. */
+/* Words use the same part and index: there is one for each unit, so the index is divided. */
 vyc_far_words *vyc__far_words_of(const vyc_far_set *set, uint32_t slot) {
   const vyc_far *far = far_of(set);
   uint32_t part;
@@ -58,7 +58,8 @@ vyc_status vyc__far_reserve(vyc_far_set *set, uint32_t slot) {
   return vyc__fail(VYC_E_MEMORY, "streams", "out of host memory");
 }
 
-/* What is taken is in `taken` before it leaves `used_on`, so that is the order to look in. */
+/* A mark is added to `taken` before it is cleared in `used_on`, so they are read in the opposite
+ * order. */
 static uint64_t members(const vyc_far_words *words) {
   const uint64_t used_on = atomic_load_explicit(&words->used_on, memory_order_acquire);
   return used_on | atomic_load_explicit(&words->taken, memory_order_acquire);
@@ -75,7 +76,7 @@ static uint32_t next(const vyc_far_set *set, uint32_t from,
   while (from < VYC_SLOTS) {
     const uint32_t bit = (from - VYC_NEAR_SLOTS) % VYC_FAR_UNIT;
     const vyc_far_words *words = vyc__far_words_of(set, from);
-    if (words == NULL) { /* nor is there a later one of the part */
+    if (words == NULL) { /* there is no later one of the part either */
       uint32_t part;
       vyc__far_index(from, &part);
       from = vyc__far_first(part + 1);

@@ -1,9 +1,9 @@
 /* Numbers of streams, and sets of them.
  *
  * A stream has the lowest number that no other has, its slot. Near slots have a bit of their own in
- * one word, and a place in arrays; far slots, as many as there are streams, share the last bit.
- * What is kept for a far slot is in parts that are made when they are needed, each twice as large
- * as the one before, and never moved: so who looks takes no lock. */
+ * one word, and a place in arrays; far slots, of which there can be any number, share the last bit.
+ * What is kept for a far slot is in parts that are created when needed, each twice as large as the
+ * one before, and never moved, so reading takes no lock. */
 #ifndef VYC_SLOTS_H
 #define VYC_SLOTS_H
 
@@ -27,10 +27,10 @@ typedef struct vyc_far {
   _Atomic(void *) parts[VYC_FAR_PARTS];
 } vyc_far;
 
-/* A set of far slots; NULL: none has been in it. */
+/* A set of far slots; NULL: it has never had one. */
 typedef _Atomic(vyc_far *) vyc_far_set;
 
-/* For each unit of far slots. What `taken` is for is said in memory/marks.c. */
+/* For each unit of far slots. memory/marks.c explains `taken`. */
 typedef struct vyc_far_words {
   _Atomic uint64_t used_on, taken;
 } vyc_far_words;
@@ -45,7 +45,7 @@ static inline uint64_t vyc__slot_bit(uint32_t slot) {
   return UINT64_C(1) << (slot < VYC_NEAR_SLOTS ? slot : VYC_NEAR_SLOTS);
 }
 
-/* What is kept for a far slot, an array of entries in each part: the index in its part. */
+/* The index of a far slot in its part, an array of entries. */
 static inline uint32_t vyc__far_index(uint32_t slot, uint32_t *part_out) {
   const uint32_t n = slot - VYC_NEAR_SLOTS;
   *part_out = 31u - (uint32_t)__builtin_clz(n / VYC_FAR_UNIT + 1u);
@@ -55,25 +55,25 @@ static inline uint32_t vyc__far_index(uint32_t slot, uint32_t *part_out) {
 static inline uint32_t vyc__far_first(uint32_t part) {
   return VYC_NEAR_SLOTS + VYC_FAR_UNIT * ((1u << part) - 1u);
 }
-/* How many slots a part is for. */
+/* The number of slots of a part. */
 static inline uint32_t vyc__far_room(uint32_t part) { return VYC_FAR_UNIT << part; }
-/* NULL: the part was not made. */
+/* NULL: the part was not created. */
 static inline void *vyc__far_entry(const vyc_far *far, uint32_t slot, size_t bytes) {
   uint32_t part;
   const uint32_t index = vyc__far_index(slot, &part);
   char *entries = atomic_load_explicit(&far->parts[part], memory_order_acquire);
   return entries == NULL ? NULL : entries + index * bytes;
 }
-/* The same, made if need be, all zero. NULL: out of host memory, and not recorded. */
+/* The same, created if needed, with zeros. NULL: out of host memory, which is not recorded. */
 void *vyc__far_entry_make(vyc_far *far, uint32_t slot, size_t bytes);
-/* Nobody looks any more. */
+/* To be called when it is not read any more. */
 void vyc__far_parts_free(vyc_far *far);
 
 /* ---- sets of far slots ----------------------------------------------------------------------- */
 
-/* Make room for the slot: what is done with it from then on cannot fail. VYC_E_MEMORY, recorded. */
+/* Make room for the slot: later operations on it cannot fail. VYC_E_MEMORY, which is recorded. */
 vyc_status vyc__far_reserve(vyc_far_set *set, uint32_t slot);
-/* The words of a slot, of its unit; NULL: there is no room for it. */
+/* The words of the unit of a slot; NULL: there is no room for it. */
 vyc_far_words *vyc__far_words_of(const vyc_far_set *set, uint32_t slot);
 static inline uint64_t vyc__far_mask(uint32_t slot) {
   return UINT64_C(1) << (slot - VYC_NEAR_SLOTS) % VYC_FAR_UNIT;
@@ -87,7 +87,7 @@ static inline bool vyc__far_has(const vyc_far_set *set, uint32_t slot) {
  * VYC_SLOT_NONE. */
 uint32_t vyc__far_next(const vyc_far_set *set, uint32_t from);
 uint32_t vyc__far_next_taken(const vyc_far_set *set, uint32_t from);
-/* All that are in it are taken; forget those. */
+/* Take all that are in it, and forget those that were taken. */
 void vyc__far_take(const vyc_far_set *set);
 void vyc__far_forget_taken(const vyc_far_set *set);
 void vyc__far_clear(const vyc_far_set *set);
@@ -98,7 +98,7 @@ void vyc__far_free(vyc_far_set *set);
 /* The first slot from `from` on that has a bit in `near`, or, with the last bit, is in the far set
  * (which may be NULL: then it is VYC_SLOT_OTHER); VYC_SLOT_NONE. */
 uint32_t vyc__slots_next(uint64_t near, const vyc_far_set *far, uint32_t from);
-/* For all of them, in order. */
+/* For each of them, in order. */
 #define VYC_EACH_SLOT(slot, near, far)                                                             \
   for (uint32_t slot = vyc__slots_next((near), (far), 0); slot != VYC_SLOT_NONE;                   \
        slot = vyc__slots_next((near), (far), slot + 1))
@@ -114,11 +114,11 @@ static inline bool vyc__slots_has(const vyc_slots *slots, uint32_t slot) {
   return (atomic_load(&slots->near) & vyc__slot_bit(slot)) != 0;
 }
 void vyc__slots_remove(vyc_slots *slots, uint32_t slot);
-/* Is none in it but this one? */
+/* Whether it has no slot except this one. */
 bool vyc__slots_is_within(const vyc_slots *slots, uint32_t slot);
-/* Have they one in common? */
+/* Whether they have a slot in common. */
 bool vyc__slots_meet(const vyc_slots *a, const vyc_slots *b);
-/* None again, with its room kept. */
+/* Make it empty again, keeping its memory. */
 void vyc__slots_clear(vyc_slots *slots);
 
 #endif

@@ -9,7 +9,7 @@
 #define VYC_VERSION 100u /* 0.1.0 */
 
 static _Thread_local vyc_error record;
-static _Thread_local uint32_t kept; /* keepers of the record */
+static _Thread_local uint32_t kept; /* calls of vyc__record_keep that have not been undone */
 
 static void set_text(char *to, size_t size, const char *from) {
   snprintf(to, size, "%s", from == NULL ? "" : from);
@@ -78,7 +78,7 @@ void vyc__error_save(vyc_error *error_out) { *error_out = record; }
 
 void vyc__error_restore(const vyc_error *error) { record = *error; }
 
-/* Whole lines for a caller whose struct has room for fewer. */
+/* Whole lines only, for a caller whose struct has less room. */
 static void cut_launches(vyc_error *error) {
   const size_t before = offsetof(vyc_error, launches);
   if (error->struct_size <= before || error->struct_size >= sizeof *error) return;

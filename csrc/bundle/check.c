@@ -1,7 +1,7 @@
 /* Whether bytes are a bundle: header, digest, sections, and every row of the kernels' tables.
  *
- * Nothing is read before it is known to lie inside. Ranges follow each other, so every row is
- * looked at once, and a hostile file costs no more than its length. */
+ * Nothing is read before it is known to be inside the file. Ranges follow each other, so every row
+ * is read once, and a hostile file costs no more than its length. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -149,7 +149,7 @@ typedef struct reader {
   const char *name; /* of the kernel */
   vyc_cursors *cursors;
   uint32_t buffers, scalars;
-  bool known[VYC_MOST_PARAMETERS]; /* by parameter: its size, as far as has been read */
+  bool known[VYC_MOST_PARAMETERS]; /* by parameter: whether its size is known at this point */
 } reader;
 
 static const vyc_disk_parameter *parameter_at(const reader *r, uint32_t index) {
@@ -194,7 +194,7 @@ static bool is_width(int32_t width) {
   }
 }
 
-/* What a leaf names is there, and known by now. */
+/* What a leaf refers to exists and is known at this point. */
 static bool is_leaf(const reader *r, const vyc_disk_step *step) {
   switch (step->op) {
   case VYC_LEAF_CONSTANT: return true;
@@ -224,7 +224,7 @@ static vyc_status check_steps(const reader *r, vyc_disk_range range) {
   return VYC_OK;
 }
 
-/* Sizes are in an order in which each is known when another needs it. */
+/* Sizes are in an order in which each is known before another needs it. */
 static vyc_status check_shape(reader *r) {
   const vyc_disk_kernel *k = r->kernel;
   bool declared[VYC_MOST_PARAMETERS] = {false};
@@ -307,7 +307,7 @@ static vyc_status check_sites(const reader *r, const vyc_disk_variant *v) {
   return VYC_OK;
 }
 
-/* The driver reads PTX up to its NUL, and machine code as far as its ELF header says. */
+/* The driver reads PTX up to its NUL, and as much machine code as the ELF header says. */
 static vyc_status check_images(const reader *r, const vyc_disk_variant *v) {
   VYC_DEMAND(v->ptx.bytes > 0 && vyc__bundle_take_data(r->bundle, r->cursors, v->ptx) &&
                  vyc__bundle_take_data(r->bundle, r->cursors, v->cubin),

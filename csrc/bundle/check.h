@@ -1,4 +1,4 @@
-/* What bytes are held to before they are a bundle. */
+/* The checks of bytes before they are read as a bundle. */
 #ifndef VYC_BUNDLE_CHECK_H
 #define VYC_BUNDLE_CHECK_H
 
@@ -6,7 +6,7 @@
 
 /* ---- check.c ---- */
 
-/* Fill in the tables and hold everything in them to the format. */
+/* Fill in the tables and check everything in them against the format. */
 vyc_status vyc__bundle_check(vyc_bundle *bundle);
 
 /* What has been read of each table so far, by its ranges. */
@@ -24,7 +24,7 @@ static inline bool vyc__bundle_is_name(const vyc_bundle *bundle, vyc_disk_text t
   return text.length > 0 && vyc__bundle_is_text(bundle, text);
 }
 
-/* A demand of the format, with the place that breaks it. */
+/* A requirement of the format, with the place that violates it. */
 #define VYC_DEMAND(condition, ...)                                                                 \
   do {                                                                                             \
     if (VYC_UNLIKELY(!(condition))) return vyc__bundle_wrong(__VA_ARGS__);                         \
@@ -38,7 +38,7 @@ vyc_status vyc__bundle_graphs_check(const vyc_bundle *bundle, vyc_cursors *curso
 
 /* Bytes of the UTF-8 sequence at `text`, 0: none (RFC 3629, section 4). */
 uint32_t vyc__utf8_bytes(const uint8_t *text, uint64_t left);
-/* An ELF64 file whose tables lie in it. */
+/* An ELF64 file that contains its tables. */
 bool vyc__is_elf(const uint8_t *data, uint64_t bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* What texts and machine code in a bundle are held to. */
+/* The checks of texts and machine code in a bundle. */
 #include "check.h"
 
 uint32_t vyc__utf8_bytes(const uint8_t *text, uint64_t left) {
@@ -21,7 +21,7 @@ static uint64_t word_at(const uint8_t *data, size_t offset, size_t bytes) {
   return word;
 }
 
-/* A table of `count` rows at `offset` lies in the file. */
+/* A table of `count` rows at `offset` is inside the file. */
 static bool is_table(uint64_t offset, uint64_t count, uint64_t row_bytes, uint64_t bytes) {
   return offset <= bytes && count * row_bytes <= bytes - offset;
 }

@@ -1,5 +1,6 @@
-/* Whether the recorded graphs of a bundle are sound: every value is of the type that its place
- * takes and lies in its array, repeats are nested, nothing names what is not there. */
+/* Whether the recorded graphs of a bundle are valid: every value has the type that its place
+ * requires and is inside its array, repeats are nested, and nothing refers to what does not exist.
+ */
 #include <inttypes.h>
 
 #include "check.h"
@@ -16,7 +17,7 @@ static const vyc_disk_symbol *symbol_at(const reader *r, uint32_t index) {
                          sizeof(vyc_disk_symbol));
 }
 
-/* `count` elements from byte `offset` on are in array `index`, on a boundary of theirs. */
+/* `count` elements from byte `offset` on are inside array `index`, and aligned. */
 static bool is_inside(const reader *r, uint32_t index, uint64_t offset, uint64_t count,
                       uint32_t type) {
   const uint32_t element_bytes = vyc__type_bytes(type);

@@ -1,8 +1,8 @@
-/* Postfix expressions over integers, from which sizes and grids follow: what an operation is called
- * and how it counts. The bundle reader and the warm path of Python calls are both made of this, and
- * src/vyre_cuda/ir/call/geometry.py is what the tests hold them to.
+/* Postfix expressions over integers, which give sizes and grids: the names of operations and how
+ * they compute. The bundle reader and the warm path of Python calls share this file, and the tests
+ * compare it with src/vyre_cuda/ir/call/geometry.py.
  *
- * A value has 64 bits, of which `width` count; the width is negative where the value is signed. */
+ * A value has 64 bits, of which `width` count; a negative width means that the value is signed. */
 #ifndef VYC_EXPRESSION_H
 #define VYC_EXPRESSION_H
 
@@ -22,7 +22,7 @@
 #define VYC_HOST_OP_CODE(name, text, code, operands) VYC_HOST_##name = code,
 enum {
   VYC_HOST_OPS(VYC_HOST_OP_CODE)
-  /* Leaves, below every code: the value itself, a count of elements, a scalar. */
+  /* Leaves, with numbers below every code: the value itself, a count of elements, a scalar. */
   VYC_LEAF_CONSTANT = -1,
   VYC_LEAF_SIZE = -2,
   VYC_LEAF_SCALAR = -3
@@ -51,7 +51,7 @@ static inline uint64_t vyc__host_fit(uint64_t value, int32_t width) {
   return value << spare >> spare;
 }
 
-/* Toward minus infinity; by 0: 0. */
+/* Rounds toward minus infinity; division by 0 gives 0. */
 static inline uint64_t vyc__host_floor_divide(uint64_t a, uint64_t b, bool is_signed) {
   if (b == 0) return 0;
   if (!is_signed) return a / b;
@@ -74,7 +74,7 @@ static inline uint64_t vyc__host_combine(int32_t op, uint64_t a, uint64_t b, boo
   }
 }
 
-/* Whether 64 bits do not hold what the operation gives. */
+/* Whether the result of the operation does not fit in 64 bits. */
 static inline bool vyc__host_wraps(int32_t op, uint64_t a, uint64_t b, bool is_signed) {
   const int64_t left = (int64_t)a, right = (int64_t)b;
   int64_t number;

@@ -1,8 +1,8 @@
-/* A bundle as it lies in a file: little-endian, without padding, every table an array of one row.
+/* A bundle as it is in a file: little-endian, without padding, every table an array of one row.
  *
- * Ranges of a table (`first`, `count`) follow each other in the order of their owners and leave
- * nothing out, so a table is read once from front to end. Offsets of `data` count from the
- * beginning of its section. Reserved fields are 0. The writer is src/vyre_cuda/bundle/layout.py;
+ * Ranges of a table (`first`, `count`) follow each other in the order of their owners, without
+ * gaps, so a table is read once from front to end. Offsets of `data` count from the beginning of
+ * its section. Reserved fields are 0. The writer is src/vyre_cuda/bundles/layout.py;
  * docs/bundles.md describes the format. */
 #ifndef VYC_BUNDLE_FORMAT_H
 #define VYC_BUNDLE_FORMAT_H
@@ -10,7 +10,7 @@
 #include "base/digest.h"
 #include "vyre_cuda.h"
 
-/* As PNG's: a transfer as text breaks it. */
+/* Like that of PNG: a transfer as text damages it. */
 #define VYC_BUNDLE_MAGIC                                                                           \
   "\x89VYR"                                                                                        \
   "\r\n\x1a\n"
@@ -20,13 +20,13 @@ typedef struct vyc_disk_header {
   uint32_t format_version; /* VYC_BUNDLE_FORMAT */
   uint32_t header_bytes;
   uint64_t file_bytes;
-  uint32_t section_count; /* rows of vyc_disk_section, right behind the header */
-  uint32_t producer;      /* vyc_version of who wrote it */
+  uint32_t section_count; /* rows of vyc_disk_section, right after the header */
+  uint32_t producer;      /* vyc_version of the writer */
   uint64_t reserved[4];
   uint8_t digest[VYC_DIGEST_BYTES]; /* BLAKE2b-256 of the file with 0 in this place */
 } vyc_disk_header;
 
-enum { /* vyc_disk_section.kind; a kind that is not here is passed over */
+enum { /* vyc_disk_section.kind; unknown kinds are skipped */
        VYC_SECTION_STRINGS = 1, /* UTF-8, each text followed by a NUL */
        VYC_SECTION_KERNELS = 2,
        VYC_SECTION_PARAMETERS = 3,
@@ -77,7 +77,7 @@ typedef struct vyc_disk_kernel {
   uint32_t block[3];
   uint32_t index_bits; /* of ids and sizes: 32 or 64, without the sign 31 or 63 */
   uint32_t flags;      /* VYC_KERNEL_... */
-  uint32_t axes;       /* of the work, 0: none, each call brings a grid */
+  uint32_t axes;       /* of the work; 0: unknown, each call provides a grid */
   vyc_disk_range parameters;
   vyc_disk_range sizes; /* in an order in which each needs only those before it */
   vyc_disk_range work[3];
@@ -118,7 +118,7 @@ typedef struct vyc_disk_known {
   uint64_t value;
 } vyc_disk_known;
 
-/* The code of a kernel for one GPU generation, and what is known of it there. */
+/* The code of a kernel for one GPU generation, and its properties there. */
 typedef struct vyc_disk_variant {
   vyc_disk_text entry;
   uint32_t sm;          /* 90: sm_90 */
@@ -151,7 +151,7 @@ typedef struct vyc_disk_graph {
   vyc_disk_range steps;
 } vyc_disk_graph;
 
-typedef struct vyc_disk_array { /* memory that the graph brings along */
+typedef struct vyc_disk_array { /* memory that belongs to the graph */
   uint64_t bytes;
   vyc_disk_data contents; /* all of it, or absent: zeros */
 } vyc_disk_array;

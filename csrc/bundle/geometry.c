@@ -14,8 +14,8 @@ static uint64_t leaf(const vyc_disk_step *step, const uint64_t *counts, const ui
   }
 }
 
-/* What a step would give if nothing wrapped; beyond 128 bits nothing is known but by a factor of 0.
- */
+/* The result of a step if nothing wrapped; beyond 128 bits it is unknown, except after a factor of
+ * 0. */
 __extension__ typedef __int128 wide;
 typedef struct exact {
   wide value;
@@ -44,7 +44,7 @@ static bool is_ring(int32_t op) {
   return op == VYC_HOST_ADD || op == VYC_HOST_SUBTRACT || op == VYC_HOST_MULTIPLY;
 }
 
-/* False: the value is negative, or a step wrapped and the end is not what it would be otherwise. */
+/* False: the value is negative, or a step wrapped and changed the result. */
 static bool evaluate(const vyc_bundle *bundle, uint64_t *value_out, vyc_disk_range range,
                      const uint64_t *counts, const uint64_t *scalars) {
   const vyc_disk_step *steps =
@@ -65,7 +65,7 @@ static bool evaluate(const vyc_bundle *bundle, uint64_t *value_out, vyc_disk_ran
       *whole = exact_of(*top, step->width);
       continue;
     }
-    if (combines && !is_ring(step->op)) /* it looks at what its operands, of its type, have */
+    if (combines && !is_ring(step->op)) /* it depends on the values of its operands */
       is_whole &=
           is_exact(whole[0], top[0], step->width) && is_exact(whole[1], top[1], step->width);
     if (combines) {
@@ -100,7 +100,7 @@ static const char *parameter_name(const vyc_bundle *bundle, const vyc_disk_kerne
   return vyc__bundle_text(bundle, parameter(bundle, kernel, index)->name);
 }
 
-/* What the declaration says: the size of a buffer or the value of an extent. */
+/* The declared size of a buffer or value of an extent. */
 static vyc_status declared(const vyc_bundle *bundle, uint64_t *value_out,
                            const vyc_disk_kernel *kernel, const vyc_disk_size *size,
                            const uint64_t *counts, const uint64_t *scalars) {

@@ -30,8 +30,8 @@ vyc_status vyc__bundle_graph(const vyc_bundle *bundle, const vyc_disk_graph **gr
 
 /* ---- bundle.c ---- */
 
-/* The row of this name, counted from the range's first, of a table whose rows begin with their
- * names. VYC_E_INVALID: there is none; the message has those that there are. */
+/* The number in the range of the row with this name, in a table whose rows begin with their names.
+ * VYC_E_INVALID: there is none; the message lists those that there are. */
 vyc_status vyc__bundle_find(const vyc_bundle *bundle, uint32_t *index_out, const char *what,
                             const char *name, uint32_t kind, vyc_disk_range range,
                             size_t row_bytes);
@@ -68,13 +68,13 @@ uint32_t vyc__type_bytes(uint32_t type);
 #define VYC_MOST_STEPS 256u
 #define VYC_MOST_DEPTH 32u
 
-/* By parameter: counts of the sized outs, and the grid unless `grid` is NULL. */
+/* Counts of the sized outs, by parameter, and the grid unless `grid` is NULL. */
 vyc_status vyc__bundle_sizes(const vyc_bundle *bundle, uint64_t *counts_by_parameter,
                              const vyc_disk_kernel *kernel, const uint64_t *scalars);
 vyc_status vyc__bundle_grid(const vyc_bundle *bundle, uint32_t grid[3],
                             const vyc_disk_kernel *kernel, const uint64_t *counts_by_parameter,
                             const uint64_t *scalars);
-/* Whether the kernel's ids count the threads of a grid that the caller gives. */
+/* Whether the kernel's ids can count the threads of a grid from the caller. */
 vyc_status vyc__bundle_check_grid(const vyc_bundle *bundle, const vyc_disk_kernel *kernel,
                                   const uint32_t grid[3]);
 

@@ -1,4 +1,4 @@
-/* Kernels of bundles on a device: which code is loaded, and runs whose grid the library works out.
+/* Kernels of bundles on a device: which code is loaded, and runs whose grid the library computes.
  *
  * A kernel is a prepared kernel and the rows of its bundle; it is immutable, so threads share it
  * freely. */
@@ -19,7 +19,7 @@ struct vyc_bundled_kernel {
 
 /* ---- which code ----------------------------------------------------------------------------- */
 
-/* Machine code also runs on later minor generations, but between GPUs of a board and those of a
+/* Machine code also runs on later minor generations, but not on both discrete GPUs and those of a
  * system on a chip (CUDA C++ programming guide, binary compatibility). */
 static bool is_on_chip(uint32_t sm) { return sm == 72 || sm == 87 || sm == 101 || sm == 110; }
 
@@ -63,7 +63,7 @@ static void label(const vyc_bundled_kernel *kernel, vyc_label *labels) {
   }
 }
 
-/* Labels, and behind them known values, for each parameter one at most. */
+/* Labels, followed by known values: at most one for each parameter. */
 static vyc_status describe(const vyc_bundled_kernel *kernel, vyc_label **labels_out,
                            vyc_known **known_out, uint32_t *known_count_out) {
   const size_t count = kernel->row->parameters.count;
@@ -132,7 +132,7 @@ static void tell_refusal(const vyc_bundled_kernel *kernel, vyc_context *context,
            error.message);
 }
 
-/* From the newest that the device has downwards; the first refusal is the one that is told. */
+/* From the newest that the device supports downwards; the first refusal is reported. */
 static vyc_status load_best(vyc_bundled_kernel *kernel, compiler_log log, vyc_context *context,
                             uint64_t tag) {
   const uint32_t device_sm = sm_of(context);
@@ -212,7 +212,7 @@ vyc_status vyc_bundled_kernel_site(vyc_bundled_kernel *kernel, vyc_site *site_ou
 
 /* ---- runs ----------------------------------------------------------------------------------- */
 
-/* The sizes that the arguments bring are those that the kernel declares. */
+/* The arguments have the sizes that the kernel declares. */
 static vyc_status resolve(const vyc_bundled_kernel *kernel, uint32_t grid[3], const vyc_run *run) {
   uint64_t counts[VYC_MOST_PARAMETERS];
   const uint32_t parameter_count = kernel->row->parameters.count;
@@ -249,7 +249,7 @@ vyc_status vyc_bundled_kernel_resolve(vyc_bundled_kernel *kernel, vyc_run *run) 
   return resolve(kernel, run->grid, run);
 }
 
-/* A caller of an earlier version has a shorter struct, which says so still. */
+/* A caller of an earlier version has a shorter struct, and the copy keeps its struct_size. */
 static vyc_status complete(const vyc_bundled_kernel *kernel, vyc_run *to, const vyc_run *run) {
   VYC_REQUIRE_IN("run", kernel != NULL);
   VYC_TRY(vyc__run_check_size(run));

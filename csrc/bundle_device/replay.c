@@ -110,7 +110,7 @@ vyc_status vyc_replay_load(vyc_replay **replay_out, char *log_out, size_t log_by
 
 void vyc_replay_release(vyc_replay *replay) {
   if (replay == NULL) return;
-  vyc_error failure; /* releases may wait, and leave the reason of a failed load alone */
+  vyc_error failure; /* releases may wait; they must not replace the reason of a failed load */
   vyc__error_save(&failure);
   vyc_graph_release(atomic_load(&replay->graph));
   for (uint32_t i = 0; replay->meanings != NULL && i < replay->row->symbols.count; i++)

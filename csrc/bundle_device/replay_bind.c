@@ -1,4 +1,4 @@
-/* Steps of a bundled graph with values for its symbols, and the graph that is made of them. */
+/* Steps of a bundled graph with values for its symbols, and the graph that is built from them. */
 #include <inttypes.h>
 #include <stdlib.h>
 

@@ -33,7 +33,7 @@ static vyc_status give(const vyc_replay *replay, vyc_meaning *meanings,
   return VYC_OK;
 }
 
-/* A copy of what all symbols stand for, with `values` in their places. */
+/* A copy of what all symbols stand for, with `values` put in. */
 static vyc_status meanings_of(vyc_replay *replay, vyc_meaning **meanings_out,
                               const vyc_symbol_value *values, uint32_t count) {
   const uint32_t symbols = replay->row->symbols.count;
@@ -56,7 +56,7 @@ static vyc_status meanings_of(vyc_replay *replay, vyc_meaning **meanings_out,
 
 /* ---- changes -------------------------------------------------------------------------------- */
 
-/* Steps that given symbols change, and room for their values: one block of memory. */
+/* The steps that given symbols change, and room for their values, in one block of memory. */
 typedef struct changes {
   void *memory;
   vyc_graph_change *list;
@@ -129,7 +129,7 @@ static vyc_status check_values(const vyc_replay *replay, const vyc_symbol_value 
   return vyc__check_usable(replay->context);
 }
 
-/* What was given takes the place of what was there, whose references go. */
+/* The given values replace the previous ones, whose references are dropped. */
 static void keep(vyc_replay *replay, vyc_meaning *meanings) {
   pthread_mutex_lock(&replay->lock);
   for (uint32_t i = 0; i < replay->row->symbols.count; i++) {
@@ -179,7 +179,7 @@ static vyc_status missing(const vyc_replay *replay, const vyc_meaning *meanings)
   return VYC_OK;
 }
 
-/* What is given for this launch alone stands in the graph only where nothing else does. */
+/* Values for this launch alone stay in the graph only where a symbol has no other. */
 static vyc_status make_graph(vyc_replay *replay, const vyc_meaning *given) {
   vyc_meaning *meanings = NULL;
   vyc_graph *graph = NULL;
@@ -195,7 +195,7 @@ static vyc_status make_graph(vyc_replay *replay, const vyc_meaning *given) {
   return status;
 }
 
-/* The first launch makes the graph, where values for all symbols were missing before. */
+/* The first launch builds the graph if some symbols had no value before. */
 static vyc_status ensure_graph(vyc_replay *replay, const vyc_symbol_value *values, uint32_t count) {
   vyc_meaning *meanings = NULL;
   vyc_status status = VYC_OK;
@@ -211,7 +211,7 @@ static vyc_status ensure_graph(vyc_replay *replay, const vyc_symbol_value *value
   return status;
 }
 
-/* Steps that no given value changes are launched as they stand in the graph: both must be of one
+/* Steps that no given value changes are launched as they are in the graph: both must have the same
  * version. */
 static vyc_status try_launch(vyc_replay *replay, const vyc_symbol_value *values, uint32_t count,
                              vyc_stream *stream, bool *stale_out) {
@@ -232,7 +232,7 @@ static vyc_status try_launch(vyc_replay *replay, const vyc_symbol_value *values,
   return status;
 }
 
-#define TRIES 4 /* beside threads that set symbols, before they are kept out */
+#define TRIES 4 /* attempts while other threads set symbols, before those are held up */
 
 static vyc_status launch(vyc_replay *replay, const vyc_symbol_value *values, uint32_t count,
                          vyc_stream *stream) {

@@ -1,8 +1,8 @@
 /* A graph of a bundle on a device: its kernels and arrays, what its symbols stand for, and the
- * graph once it is made.
+ * graph once it is built.
  *
- * Values are guarded by the lock, which is a leaf: who needs them takes a copy, with references on
- * the buffers, and works on that. */
+ * Values are guarded by the lock, under which no other is taken: a thread that needs them copies
+ * them, with references to the buffers, and uses the copy. */
 #ifndef VYC_BUNDLE_DEVICE_ROOM_H
 #define VYC_BUNDLE_DEVICE_ROOM_H
 
@@ -15,7 +15,7 @@
 typedef struct vyc_meaning {
   vyc_symbol_value value;
   bool is_set;
-  bool is_given; /* by the call at hand */
+  bool is_given; /* by the current call */
 } vyc_meaning;
 
 struct vyc_replay {
@@ -29,15 +29,15 @@ struct vyc_replay {
   pthread_mutex_t lock;
   vyc_meaning *meanings; /* of each symbol */
   _Atomic(vyc_graph *) graph;
-  _Atomic bool is_complete; /* every symbol has a meaning of its own */
-  vyc_claim claim;          /* a thread sets symbols or makes the graph */
-  /* Of what symbols stand for, in `meanings` and in the base of the graph alike: odd while a thread
-   * changes both, which it begins before it claims the graph. */
+  _Atomic bool is_complete; /* every symbol has a value of its own */
+  vyc_claim claim;          /* for a thread that sets symbols or builds the graph */
+  /* The version of what symbols stand for, both in `meanings` and in the base of the graph: odd
+   * while a thread changes these, which it starts before it claims the graph. */
   _Atomic uint32_t version;
-  _Atomic uint32_t launchers; /* threads that want to launch, and which setters have kept from it */
+  _Atomic uint32_t launchers; /* threads that want to launch and are held up by setters */
 };
 
-/* A step with its values in place, as the graph takes it. */
+/* A step with its values, as the graph takes it. */
 typedef struct vyc_bound {
   vyc_run run;
   vyc_graph_transfer transfer;
@@ -57,7 +57,8 @@ static inline const vyc_disk_symbol *vyc__replay_symbol(const vyc_replay *replay
                          replay->row->symbols.first + index, sizeof(vyc_disk_symbol));
 }
 
-/* Does a value of the step come from a symbol that was given, and have all a meaning? */
+/* Whether a value of the step comes from a given symbol, and whether all of its symbols have
+ * values. */
 bool vyc__replay_uses_given(const vyc_replay *replay, const vyc_meaning *meanings, uint32_t step);
 bool vyc__replay_is_complete(const vyc_replay *replay, const vyc_meaning *meanings, uint32_t step);
 /* Every symbol has one. */

@@ -1,5 +1,5 @@
 /* What the machine itself takes: driver calls alone, each between two readings of the clock, on a
- * stream and with memory of their own. What this library adds is seen beside it. */
+ * stream and with memory of their own. What this library adds shows beside them. */
 #include <string.h>
 
 #include "room.h"
@@ -8,7 +8,7 @@
 #define PATIENCE_NS UINT64_C(10000000000)
 #define LOOKS_UNASKED 1024u
 
-/* Sets a word; enough of a kernel to be seen to run. */
+/* Sets a word, so that the host can see that it ran. */
 static const char SETTER[] = ".version 6.3\n.target sm_75\n.address_size 64\n"
                              ".visible .entry vyc_floor(.param .u64 word)\n{\n"
                              ".reg .b64 %rd<1>;\n.reg .b32 %r<1>;\n"
@@ -63,14 +63,14 @@ static vyc_status make(rig *r, vyc_context *context, uint64_t bytes) {
   r->parameters[0] = &r->word;
   VYC_TRY(make_memory(r, bytes));
   VYC_TRY(VYC_CU(context, cuStreamCreate, &r->stream, CU_STREAM_NON_BLOCKING));
-  VYC_TRY(vyc__stream_after_main(context, r->stream)); /* blocks may have been somebody else's */
+  VYC_TRY(vyc__stream_after_main(context, r->stream)); /* the blocks may have had other owners */
   VYC_TRY(VYC_CU(context, cuEventCreate, &r->event, CU_EVENT_DISABLE_TIMING));
   VYC_TRY(VYC_CU(context, cuModuleLoadDataEx, &r->module, SETTER, 0, NULL, NULL));
   VYC_TRY(VYC_CU(context, cuModuleGetFunction, &r->function, r->module, "vyc_floor"));
   return make_graph(r);
 }
 
-/* What did not end keeps what it uses. */
+/* Work that has not ended keeps what it uses. */
 static void end(rig *r) {
   vyc_context *context = r->context;
   const vyc_driver *driver = context->driver;
@@ -171,7 +171,7 @@ typedef vyc_status (*action)(rig *r);
 
 static const struct {
   action act;
-  bool waits; /* else it is waited for once in BATCH */
+  bool waits; /* otherwise there is one wait for each BATCH */
 } actions[] = {
     [VYC_FLOOR_CLOCK] = {nothing, true},
     [VYC_FLOOR_LAUNCH] = {launch, false},
@@ -187,7 +187,7 @@ static const struct {
 };
 
 static vyc_status measure(rig *r, uint32_t what, uint64_t *ns_out, uint32_t count) {
-  VYC_TRY(launch_graph_and_wait(r)); /* what is made at a first use is made */
+  VYC_TRY(launch_graph_and_wait(r)); /* creates what is created at first use */
   for (uint32_t i = 0; i < count; i++) {
     const uint64_t begin = vyc__now_ns();
     VYC_TRY(actions[what].act(r));

@@ -3,7 +3,7 @@
 
 #include "room.h"
 
-/* What pools, bound calls, streams and events count themselves. */
+/* The counts that pools, bound calls, streams and events keep themselves. */
 static void add_others(vyc_context *context, uint64_t *sums) {
   const vyc_memory_stats memory = vyc__memory_read(context);
   sums[VYC_ROW_kernel_launches] = vyc__kernel_launches(context);

@@ -1,5 +1,5 @@
-/* What a context can do, by the names that VYC_E_UNSUPPORTED tells: the checks themselves are
- * asked. */
+/* What a context supports, by the names in messages of VYC_E_UNSUPPORTED; this runs the checks
+ * themselves. */
 #include <string.h>
 
 #include "graph/room.h"

@@ -1,5 +1,5 @@
-/* From steps to the driver's nodes: edges from what they touch, repetitions unrolled or made loops
- * as unroll.c says; and the executable graph of a graph of its own. */
+/* From steps to the driver's nodes: edges from what they touch, and repetitions unrolled or made
+ * loops, as unroll.c decides; and the executable graph of a graph of its own. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "graph.h"
 
-/* One driver graph that is being filled: the whole, or the body of a loop. */
+/* A driver graph that is being filled: the whole graph, or the body of a loop. */
 typedef struct level {
   vyc_graph *graph;
   CUgraph handle;
@@ -15,10 +15,10 @@ typedef struct level {
   vyc_order order;
   uint32_t node_room;
   uint32_t *node_of; /* by number in the order */
-  const vyc_outside *outside; /* of the whole, in a graph of somebody else */
+  const vyc_outside *outside; /* of the whole graph, inside a graph of others */
   uint32_t handle_room;
   size_t handle_count;
-  CUgraphNode *handles; /* of what the next node is behind */
+  CUgraphNode *handles; /* of the nodes that the next one follows */
 } level;
 
 static void level_free(level *in) {
@@ -29,7 +29,7 @@ static void level_free(level *in) {
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-/* A record of the node that `order.found` was made for, its edges with it. The caller fills in the
+/* A record of the node for which `order.found` was made, with its edges. The caller sets the
  * handle. */
 static vyc_status add_record(level *in, uint32_t *number_out, uint32_t step, uint32_t role) {
   vyc_graph *graph = in->graph;
@@ -176,7 +176,7 @@ static vyc_status fill_body(level *body, uint32_t number, uint32_t unrolled, con
                              body->handle_count, loop);
 }
 
-/* The kernel in front of a loop, which then is behind that kernel alone. */
+/* The kernel before a loop; the loop then follows only that kernel. */
 static vyc_status add_begin(level *in, uint32_t step, const vyc_loop *loop) {
   vyc_graph *graph = in->graph;
   uint32_t at = 0;
@@ -194,8 +194,8 @@ static vyc_status add_loop(level *in, uint32_t number, uint64_t limit, uint32_t 
   vyc_graph *graph = in->graph;
   vyc_context *context = graph->child.context;
   const vyc_step *step = &graph->steps[number];
-  /* A condition has its default at each launch of the whole graph alone: where the loop may be in
-   * another, begun anew in each round of that, a kernel sets it. */
+  /* A condition gets its default only at each launch of the whole graph: if the loop may be inside
+   * another, which starts it again in each pass, a kernel sets it. */
   const bool nested = in->parent != VYC_NONE || in->outside != NULL;
   vyc_access *accesses = NULL;
   uint32_t count = 0, at = 0;
@@ -263,7 +263,7 @@ static void begin_steps(vyc_graph *graph) {
   }
 }
 
-/* For messages about its launches: how many steps, and the kernels that fit. */
+/* For messages about its launches: the number of steps, and as many kernels as fit. */
 static vyc_status name_graph(vyc_graph *graph) {
   char text[160];
   int used = snprintf(text, sizeof text, "a graph of %u step%s", graph->step_count,
@@ -283,7 +283,7 @@ static vyc_status name_graph(vyc_graph *graph) {
     between = ", ";
   }
   if (between[0] == ',') snprintf(text + used, sizeof text - (size_t)used, ")");
-  vyc__name_release(&graph->child.context->history, graph->called); /* of a finish that failed */
+  vyc__name_release(&graph->child.context->history, graph->called); /* from a finish that failed */
   graph->called = NULL;
   VYC_TRY(vyc__name_make(&graph->called, text, NULL));
   graph->noted = vyc__noted_as(graph->called);
@@ -296,7 +296,7 @@ vyc_status vyc__graph_prepare(vyc_graph *graph) {
   return vyc__loops_prepare(graph, vyc__count_loops(graph));
 }
 
-/* What comes behind the whole comes behind these. */
+/* What follows the whole graph follows these. */
 static vyc_status list_ends(level *root, vyc_outside *outside) {
   VYC_TRY(vyc__order_ends(&root->order));
   const uint32_t count = root->order.found_count;

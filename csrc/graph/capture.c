@@ -1,9 +1,10 @@
-/* A replay on a stream that somebody else captures: its nodes become part of the graph that is
- * captured, with the values of this replay, its branches and its loops.
+/* A replay on a stream that others are capturing: its nodes become part of the captured graph, with
+ * the values of this replay, its branches and its loops.
  *
- * They are made as those of a second recorded graph, which holds what they use as long as anything
- * can launch them (context/captured_hold.c), and has counters and barriers of its own: when they
- * run is not known here, and nothing outside of the captured graph can be ordered with them. */
+ * They are made as the nodes of a second recorded graph, which holds what they use as long as
+ * anything can launch them (context/captured_hold.c), and which has counters and barriers of its
+ * own: it is unknown when they run, and nothing outside of the captured graph can be ordered with
+ * them. */
 #include <stdlib.h>
 
 #include "graph.h"
@@ -40,10 +41,10 @@ static vyc_status copy_steps(vyc_graph *copy, const vyc_graph *graph,
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-/* What a buffer still has in flight is waited for, as in vyc__launch_prepare. */
+/* Wait for all work on a buffer, as in vyc__launch_prepare. */
 static vyc_status await_buffer(vyc_buffer *buffer) {
   if (buffer == NULL) return VYC_OK;
-  atomic_store(&buffer->exported, true); /* to whoever launches the captured graph */
+  atomic_store(&buffer->exported, true); /* to those who launch the captured graph */
   return vyc__buffer_await_end(buffer);
 }
 
@@ -88,8 +89,8 @@ static vyc_status add_nodes(vyc_graph *copy, CUgraph into, vyc_outside *outside,
   return status;
 }
 
-/* No node can be taken out of a graph that is being captured. So that nobody runs half a replay the
- * capture ends: by asking for what no capture survives. */
+/* No node can be removed from a graph that is being captured. So that half a replay is never run,
+ * this ends the capture, by a call that no capture survives. */
 static void end_capture(const vyc_context *context, CUstream stream) {
   vyc_error failure;
   vyc__error_save(&failure);

@@ -1,6 +1,6 @@
-/* Whether a graph as built has every edge that it would have if it were made anew of what its steps
- * are to touch now: the nodes are gone through as build.c makes them, and their order is
- * found in the same way. Other edges that it has are kept; they order what need not be. */
+/* Whether a graph has every edge that it would have if it were built again for what its steps are
+ * to touch now: the nodes are visited as build.c makes them, and their order is found in the same
+ * way. Other edges are kept; they only order more than needed. */
 #include "graph.h"
 
 typedef struct walk {
@@ -8,7 +8,8 @@ typedef struct walk {
   bool covered;
 } walk;
 
-/* The next node; without loops its number is that in the order. Both lists are newest first. */
+/* The next node; without loops its number is its position in the order. Both lists are newest
+ * first. */
 static vyc_status next_node(walk *w, const vyc_access *accesses, uint32_t count) {
   vyc_graph *graph = w->graph;
   vyc_order *order = &graph->wanted;

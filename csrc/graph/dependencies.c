@@ -1,8 +1,9 @@
-/* The order of a graph's nodes, from what they touch: behind the last writer of what a node reads,
- * and behind the last writer and all later readers of what it writes.
+/* The order of a graph's nodes, from what they touch: after the last writer of what a node reads,
+ * and after the last writer and all later readers of what it writes.
  *
- * An edge that follows from others is left out as far as 32 paths through the graph can tell: a
- * node knows of each path how far it is behind it. Beyond that edges are kept that need not be. */
+ * An edge that follows from others is left out as far as 32 paths through the graph can show that:
+ * a node knows how far it comes after each path. Beyond that, edges are kept that are not needed.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,7 +47,7 @@ static int newest_first(const void *a, const void *b) {
   return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* Keep of `found` what does not follow from the rest; `clock` becomes what all of it brings. */
+/* Keep those of `found` that do not follow from the rest; `clock` becomes the maximum of all. */
 static void reduce(vyc_order *order, uint32_t *clock) {
   uint32_t kept = 0;
   if (order->found_count > 1)
@@ -61,7 +62,7 @@ static void reduce(vyc_order *order, uint32_t *clock) {
   order->found_count = kept;
 }
 
-/* The path that the node goes on with: one that ends in a node it depends on, or a new one. */
+/* The path that the node continues: one that ends in a node on which it depends, or a new one. */
 static void join_chain(vyc_order *order, uint32_t number) {
   vyc_order_node *node = &order->nodes[number];
   node->chain = VYC_ORDER_CHAINS;
@@ -82,7 +83,7 @@ static void join_chain(vyc_order *order, uint32_t number) {
 
 /* ---- what touched what ----------------------------------------------------------------------- */
 
-/* The first segment that ends behind the address. */
+/* The first segment that ends after the address. */
 static uint32_t segment_behind(const vyc_order *order, uint64_t address) {
   uint32_t low = 0, high = order->segment_count;
   while (low < high) {
@@ -105,7 +106,7 @@ static vyc_status insert(vyc_order *order, uint32_t at, const vyc_order_segment 
   return VYC_OK;
 }
 
-/* No segment goes across the address any more. */
+/* Split the segment that contains the address, if there is one. */
 static vyc_status split(vyc_order *order, uint64_t address) {
   const uint32_t at = segment_behind(order, address);
   if (at == order->segment_count || order->segments[at].begin >= address) return VYC_OK;
@@ -119,7 +120,7 @@ static vyc_status add_reader(vyc_order *order, uint32_t *readers, uint32_t node)
   const vyc_order_cell *first = *readers == VYC_NONE ? NULL : &order->cells[*readers];
   if (first != NULL && first->node == node) return VYC_OK;
   uint32_t next = *readers;
-  /* Who comes behind this node also comes behind those before it. */
+  /* A node that follows this one also follows those before it. */
   if (first != NULL && is_before(order, first->node, order->nodes[node].clock)) next = first->next;
   VYC_TRY(vyc__grow(&order->cells, &order->cell_room, order->cell_count + 1, sizeof *order->cells));
   order->cells[order->cell_count] = (vyc_order_cell){node, next};

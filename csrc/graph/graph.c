@@ -250,7 +250,7 @@ void vyc__graph_list_memory(vyc_graph *graph) {
   graph->buffer_count = kept;
 }
 
-/* Lists with room for all that launches and updates may put there. */
+/* Lists with room for everything that launches and updates may add. */
 static vyc_status make_lists(vyc_graph *graph) {
   graph->away = calloc(graph->step_count + 1, sizeof *graph->away);
   graph->buffers = calloc(most_buffers(graph), sizeof(vyc_buffer *));
@@ -278,7 +278,7 @@ static vyc_status finish(vyc_graph *graph) {
     status = vyc__graph_build(graph);
   }
   graph->finished = status == VYC_OK;
-  if (status != VYC_OK) free_lists(graph); /* more steps may come before the next try */
+  if (status != VYC_OK) free_lists(graph); /* more steps may be added before the next attempt */
   return status;
 }
 

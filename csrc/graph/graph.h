@@ -1,9 +1,9 @@
 /* A recorded graph: its steps, the order that they must keep, and the nodes made of them.
  *
- * step   what was recorded: a launch, a copy, a fill, or a repetition of the steps behind it
+ * step   what was recorded: a launch, a copy, a fill, or a repetition of the steps that follow
  * node   what the driver has: a repeated step has several, an empty one none
  * order  from the byte ranges that nodes read and write to the edges between them
- * Whoever changes or launches a graph claims it for that long. */
+ * A thread that changes or launches a graph claims it for that long. */
 #ifndef VYC_GRAPH_GRAPH_H
 #define VYC_GRAPH_GRAPH_H
 
@@ -13,12 +13,12 @@
 #define VYC_MOST_NODES UINT64_C(262144) /* of a graph */
 
 typedef struct vyc_access {
-  uint64_t begin, end; /* addresses, of the device or of page-locked memory */
+  uint64_t begin, end; /* addresses of the device or of page-locked memory */
   uint32_t write;
   uint32_t reserved;
 } vyc_access;
 
-/* Of a step: its arguments, and two of a cooperative one. */
+/* Of a step: its arguments, and two more of a cooperative one. */
 #define VYC_MOST_ACCESSES (VYC_MAX_BINDINGS + 2u)
 
 /* ---- dependencies.c ---- */
@@ -26,9 +26,9 @@ typedef struct vyc_access {
 #define VYC_ORDER_CHAINS 32u
 
 typedef struct vyc_order_node {
-  uint32_t chain, position;        /* chain VYC_ORDER_CHAINS: of none */
-  uint32_t clock[VYC_ORDER_CHAINS]; /* by chain: the last position that comes before, or itself */
-  bool followed;                   /* some node depends on it */
+  uint32_t chain, position;        /* chain VYC_ORDER_CHAINS: on no chain */
+  uint32_t clock[VYC_ORDER_CHAINS]; /* by chain: the last position before it, or its own */
+  bool followed;                   /* a node depends on it */
 } vyc_order_node;
 
 typedef struct vyc_order_segment {
@@ -41,10 +41,10 @@ typedef struct vyc_order_cell {
   uint32_t node, next;
 } vyc_order_cell;
 
-/* Zeros are an empty order. */
+/* An order of zeros is empty. */
 typedef struct vyc_order {
-  bool serial; /* every node behind the one before */
-  bool path;   /* they turned out to be so anyway; valid with one node or more */
+  bool serial; /* every node comes after the one before it */
+  bool path;   /* they turned out to be in such an order; valid if there is a node */
   uint32_t node_count, node_room;
   vyc_order_node *nodes;
   uint32_t segment_count, segment_room;
@@ -57,12 +57,12 @@ typedef struct vyc_order {
   uint32_t chain_count;
 } vyc_order;
 
-/* Add the next node, number node_count, with what it touches. What it must come behind, newest
- * first and without what follows from the others, is in `found` until the next call. */
+/* Add the next node, number node_count, with what it touches. The nodes that it must follow, newest
+ * first and without those that follow from the others, are in `found` until the next call. */
 vyc_status vyc__order_add(vyc_order *order, const vyc_access *accesses, uint32_t count);
-/* Into `found`: the nodes that no other node depends on. */
+/* Put the nodes on which no other node depends into `found`. */
 vyc_status vyc__order_ends(vyc_order *order);
-/* Empty again, with the room that it has. */
+/* Make it empty again, keeping its memory. */
 void vyc__order_reset(vyc_order *order);
 void vyc__order_free(vyc_order *order);
 
@@ -79,44 +79,44 @@ typedef struct vyc_values {
   vyc_argument *arguments;
   uint64_t *scalars;
   uint8_t *block;
-  void **pointers; /* into it */
+  void **pointers; /* pointers into it */
   vyc_graph_transfer transfer;
   uint64_t to, from; /* addresses of the transfer */
 } vyc_values;
 
-#define VYC_STEP_VALUES 3 /* the base, what the executable graph holds, what it is to hold */
+#define VYC_STEP_VALUES 3 /* the base, what the executable graph has, and what it is to have */
 
 typedef struct vyc_step {
   uint32_t kind;
-  bool away;             /* listed in graph->away: the executable graph may not hold `base` */
-  bool stale;            /* what the executable graph holds is not known */
-  bool built_empty;      /* no node was made for it: no thread, or no byte */
+  bool away;             /* listed in graph->away: the executable graph may not have `base` */
+  bool stale;            /* it is unknown what the executable graph has */
+  bool built_empty;      /* no node was made for it: no threads, or no bytes */
   bool moved;            /* `base` touches other ranges than the edges were made for */
   uint32_t end;          /* REPEAT: one past its last step */
-  uint32_t first_node;   /* of a list through vyc_node.next */
+  uint32_t first_node;   /* of a list linked by vyc_node.next */
   uint32_t access_count;
   vyc_access *built;     /* the ranges that the edges were made for */
   vyc_prepared *prepared;
-  vyc_block *barrier; /* state of the prepared kernel's grid barrier, this step's alone; or NULL */
+  vyc_block *barrier; /* state of the kernel's grid barrier, for this step alone; or NULL */
   uint64_t report; /* where the prepared kernel reports in this graph; or 0 */
-  vyc_values *values[VYC_STEP_VALUES]; /* the second and third are made on first need */
-  vyc_values *base; /* one of them; holds its buffers, the others hold nothing */
-  vyc_values *now; /* what the executable graph holds, unless stale */
-  vyc_values *target; /* during a launch: what it is to hold, NULL: the base */
-  uint64_t clears[VYC_MAX_BINDINGS / 64]; /* bit per binding with nodes that clear it */
+  vyc_values *values[VYC_STEP_VALUES]; /* the second and third are created when needed */
+  vyc_values *base; /* one of them; it holds its buffers, and the others hold nothing */
+  vyc_values *now; /* what the executable graph has, unless stale */
+  vyc_values *target; /* during a launch: what it is to have; NULL: the base */
+  uint64_t clears[VYC_MAX_BINDINGS / 64]; /* a bit for each binding that nodes clear */
   uint64_t times; /* REPEAT; 0 with `until`: no limit */
   vyc_buffer *until; /* or NULL */
   uint64_t until_address;
   uint32_t until_bytes;
 } vyc_step;
 
-enum { /* vyc_node.role, else the number of the binding that it clears */
+enum { /* vyc_node.role; other values: the number of the binding that it clears */
        NODE_LAUNCH = VYC_MAX_BINDINGS,
        NODE_TRANSFER,
        NODE_BARRIER, /* clears the state of a grid barrier */
        NODE_LOOP, /* the WHILE node */
-       NODE_LOOP_BEGIN, /* kernel in front of it */
-       NODE_LOOP_NEXT /* last kernel of its body */
+       NODE_LOOP_BEGIN, /* the kernel before it */
+       NODE_LOOP_NEXT /* the last kernel of its body */
 };
 
 typedef struct vyc_node {
@@ -137,40 +137,40 @@ typedef struct vyc_ranges { /* sorted, disjoint, merged */
   vyc_range *list;
 } vyc_ranges;
 
-/* A range that a step touches now and did not as built. */
+/* A range that a step touches now and did not touch when the graph was built. */
 typedef struct vyc_moved {
   uint64_t begin, end;
   uint32_t step, write;
 } vyc_moved;
 
-/* Times that a graph is made anew because its edges did not do: instantiating costs more than what
- * branches gain where changes go on bringing ever other orders. */
+/* How often a graph is built again because edges were missing: if changes keep bringing new orders,
+ * instantiating costs more than branches gain. */
 #define VYC_MOST_REORDERS 16u
 
 struct vyc_graph {
   vyc_child child;
   vyc_claim claim;
   bool finished;
-  bool serial; /* edges in the order of recording, which fit whatever comes */
-  bool path; /* as built the nodes are one path: no ranges can break their order */
+  bool serial; /* the edges are in the order of recording, which allows any change */
+  bool path; /* the nodes were built as one path: no ranges can violate their order */
   uint32_t step_count, step_room;
   vyc_step *steps;
   uint32_t open_count, open_room;
-  uint32_t *open; /* repetitions that are being recorded */
+  uint32_t *open; /* repetitions whose recording has not ended */
   uint32_t away_count;
   uint32_t *away; /* room for every step */
   uint32_t buffer_count;
-  vyc_buffer **buffers; /* every buffer of the base values, once; room for all arguments */
+  vyc_buffer **buffers; /* each buffer of the base values once; room for all arguments */
   uint32_t pinned_count;
-  vyc_pinned **pinned; /* of the base values; room for all steps */
+  vyc_pinned **pinned; /* that of the base values; room for all steps */
   CUgraph graph;
   CUgraphExec exec; /* NULL: not built, or a build failed */
-  bool renewed; /* not launched yet, and the executable graph before it was */
+  bool renewed; /* not launched yet, unlike the executable graph before it */
   uint32_t node_count, node_room;
   vyc_node *nodes;
   uint32_t edge_count, edge_room;
   uint32_t *edges;
-  vyc_ranges touched, written; /* by the nodes as built */
+  vyc_ranges touched, written; /* by the nodes when they were built */
   uint32_t reorders; /* see VYC_MOST_REORDERS */
   uint32_t moved_count, moved_room;
   vyc_moved *moved; /* during a launch */
@@ -181,18 +181,18 @@ struct vyc_graph {
   CUfunction loop_begin, loop_next;
   uint32_t loops_made; /* by the latest build */
   vyc_block *counters; /* a u64 per loop */
-  bool recycled; /* counters or barriers: an earlier owner may have work in call order, */
-  vyc_slots ordered; /* behind which the streams of these slots are */
+  bool recycled; /* of counters or barriers: an earlier owner may have work in call order, */
+  vyc_slots ordered; /* after which the streams of these slots are ordered */
   vyc_slots used; /* slots of the streams it was launched on */
   vyc_report_block *reports; /* one for each kernel; a list through `next` */
-  vyc_graph *captures; /* whose nodes are in graphs of others that hold none of them; each the
-                          next one's list */
-  vyc_hold *hold; /* of a copy whose nodes are in graphs of others that do hold it */
-  vyc_name *called; /* says what is in it */
+  vyc_graph *captures; /* whose nodes are in graphs of others that do not hold them; a list through
+                          `captures` */
+  vyc_hold *hold; /* of a copy whose nodes are in graphs of others that hold it */
+  vyc_name *called; /* describes its contents */
   const vyc_name *noted; /* see vyc__noted_as */
 };
 
-/* Give back memory that launches of the graph have used. */
+/* Return memory that launches of the graph have used. */
 static inline void vyc__graph_give(const vyc_graph *graph, vyc_block *block) {
   vyc_context *context = graph->child.context;
   vyc__pool_give_used(context, vyc__device_pool(context), block, atomic_load(&graph->used.near),
@@ -201,7 +201,7 @@ static inline void vyc__graph_give(const vyc_graph *graph, vyc_block *block) {
 
 /* ---- steps.c ---- */
 
-/* Values of a step that are neither its base nor what the executable graph holds. */
+/* Values of a step that are neither its base nor what the executable graph has. */
 vyc_status vyc__step_spare(vyc_step *step, vyc_values **values_out);
 void vyc__step_free(vyc_step *step);
 vyc_status vyc__recorded_check(const vyc_prepared *prepared, const vyc_run *run);
@@ -215,7 +215,7 @@ bool vyc__values_equal(const vyc_step *step, const vyc_values *a, const vyc_valu
 static inline bool vyc__is_fill(const vyc_graph_transfer *transfer) {
   return transfer->from == NULL && transfer->from_host == NULL;
 }
-/* What a step touches, one after the other: too much for the stack at once. */
+/* Visits what a step touches, one range at a time: all of them would be too much for the stack. */
 uint32_t vyc__access_count(const vyc_step *step, const vyc_values *values);
 vyc_access vyc__access(const vyc_step *step, const vyc_values *values, uint32_t i);
 /* The same; `accesses_out` has room for VYC_MOST_ACCESSES. */
@@ -235,40 +235,40 @@ void vyc__fill_params(uint64_t address, uint64_t bytes, uint32_t value, uint32_t
                       CUDA_MEMSET_NODE_PARAMS *params_out);
 /* The widest element that clears these bytes. */
 uint32_t vyc__clear_width(uint64_t address, uint64_t bytes);
-/* Give the nodes of a step other parameters. */
+/* Set other parameters of the nodes of a step. */
 vyc_status vyc__nodes_set(vyc_graph *graph, vyc_step *step, vyc_values *values);
 
 /* ---- unroll.c ---- */
 
-/* How a repetition is made: `limit` times a loop over `part` times its steps, or with an array to
- * look at as often as that says, and then `rest` times its steps. */
+/* How a repetition is made: a loop of `limit` passes over `part` copies of its steps, or as many
+ * passes as the array says that ends it; then `rest` copies of its steps. */
 typedef struct vyc_shape {
   bool is_loop;
   uint64_t limit, rest;
   uint32_t part;
 } vyc_shape;
 vyc_shape vyc__repeat_shape(const vyc_graph *graph, uint32_t number);
-/* Loops that the graph becomes, nested ones included. */
+/* The number of loops that the graph gets, including nested ones. */
 uint64_t vyc__count_loops(const vyc_graph *graph);
-/* VYC_E_UNSUPPORTED for more nodes than a graph may have. */
+/* VYC_E_UNSUPPORTED if there are more nodes than a graph may have. */
 vyc_status vyc__check_size(const vyc_graph *graph);
-/* Everything that the steps touch. *accesses_out is the caller's to free. */
+/* Everything that the steps touch. The caller frees *accesses_out. */
 vyc_status vyc__gather_accesses(const vyc_graph *graph, uint32_t first, uint32_t end,
                                 vyc_access **accesses_out, uint32_t *count_out);
 
 /* ---- build.c ---- */
 
-/* Where nodes go that become part of somebody else's graph. */
+/* Where nodes go that become part of a graph of others. */
 typedef struct vyc_outside {
-  const CUgraphNode *nodes; /* what the first ones come behind */
+  const CUgraphNode *nodes; /* what the first ones follow */
   size_t count;
-  CUgraphNode *ends; /* once they are there: what comes behind all of them; the caller frees it */
+  CUgraphNode *ends; /* once all are made: the last nodes; the caller frees this */
   uint32_t end_count, end_room;
 } vyc_outside;
 
-/* Before nodes are made of what every step holds now: sizes, counters, what each touches. */
+/* Prepares nodes for the current values of every step: sizes, counters, and what each touches. */
 vyc_status vyc__graph_prepare(vyc_graph *graph);
-/* The nodes and edges in a driver graph; `outside` NULL: in one of its own. */
+/* Makes the nodes and edges in a driver graph; if `outside` is NULL, in one of its own. */
 vyc_status vyc__graph_fill(vyc_graph *graph, CUgraph into, vyc_outside *outside);
 
 /* Builds nodes, edges and the executable graph of the current values; none is left on failure. */
@@ -278,19 +278,19 @@ void vyc__graph_unbuild(vyc_graph *graph);
 
 /* ---- ranges.c ---- */
 
-/* List the ranges that the steps touch as built. */
+/* List the ranges that the steps touch when the graph is built. */
 vyc_status vyc__ranges_make(vyc_graph *graph);
-/* Whether the nodes of a step can be given these values. */
+/* Whether the nodes of a step can have these values. */
 bool vyc__nodes_fit(const vyc_graph *graph, const vyc_step *step, const vyc_values *values);
 /* Whether the step would touch other ranges than the edges were made for. */
 bool vyc__has_moved(const vyc_step *step, const vyc_values *values);
 /* Whether the edges keep the order with the targets of all steps in graph->away, which the nodes
- * fit. */
+ * can have. */
 vyc_status vyc__edges_fit(vyc_graph *graph, bool *fit_out);
 
 /* ---- cover.c ---- */
 
-/* The same for a graph without loops, from the edges that it would have if it were made anew. */
+/* The same for a graph without loops, from the edges that it would have if it were built again. */
 vyc_status vyc__edges_cover(vyc_graph *graph, bool *covered_out);
 static inline vyc_values *vyc__step_target(const vyc_step *step) {
   return step->target == NULL ? step->base : step->target;
@@ -299,7 +299,7 @@ static inline vyc_values *vyc__step_target(const vyc_step *step) {
 /* ---- loop.c ---- */
 
 bool vyc__has_loops(const vyc_context *context);
-/* Kernels and counters for so many loops. */
+/* Kernels and counters for this many loops. */
 vyc_status vyc__loops_prepare(vyc_graph *graph, uint64_t loops);
 typedef struct vyc_loop {
   uint64_t handle, counter, limit, until;
@@ -317,31 +317,31 @@ vyc_status vyc__loop_next_node(vyc_graph *graph, CUgraphNode *node_out, CUgraph 
 
 /* ---- graph.c ---- */
 
-/* A child of the context. NULL: out of memory, and recorded. */
+/* A child of the context. NULL: out of memory, which is recorded. */
 vyc_graph *vyc__graph_new(vyc_context *context);
-/* A step with parameters that were checked; prepared kernel and buffers are held from here on. */
+/* Add a step with parameters that were checked; it holds the prepared kernel and the buffers. */
 vyc_status vyc__add_values(vyc_graph *graph, uint32_t *step_out, uint32_t kind,
                            vyc_prepared *prepared, const vyc_run *run,
                            const vyc_graph_transfer *transfer);
-/* A repetition, whose end is not known yet; `until` is held. */
+/* Add a repetition, whose end is not known yet; it holds `until`. */
 vyc_status vyc__add_repeat(vyc_graph *graph, uint32_t *step_out, uint64_t times, vyc_buffer *until,
                            uint64_t until_offset, uint32_t until_bytes);
 static inline void vyc__graph_claim(vyc_graph *graph) { vyc__claim_take(&graph->claim); }
 static inline void vyc__graph_unclaim(vyc_graph *graph) { vyc__claim_drop(&graph->claim); }
-/* List the memory of the base values anew. */
+/* List the memory of the base values again. */
 void vyc__graph_list_memory(vyc_graph *graph);
 
 /* ---- reports.c ---- */
 
-/* Where launches of the graph report; address 0 when the prepared kernel reports nothing. */
+/* Where launches of the graph report; address 0 if the prepared kernel reports nothing. */
 vyc_status vyc__graph_report_of(vyc_graph *graph, uint64_t *address_out, vyc_prepared *prepared);
-/* The graph is launched on the stream. */
+/* To be called when the graph is launched on the stream. */
 vyc_status vyc__graph_reports_on(const vyc_graph *graph, uint32_t slot);
 void vyc__graph_reports_end(vyc_graph *graph);
 
 /* ---- capture.c ---- */
 
-/* Launch on a stream that somebody else captures. The changes were checked. */
+/* Launch on a stream that others are capturing. The changes were checked. */
 vyc_status vyc__graph_capture(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
                               const vyc_launch_stream *on);
 

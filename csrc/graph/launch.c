@@ -1,5 +1,5 @@
-/* Launching a recorded graph, with or without changes to its steps. A change and the launch that it
- * is for are a pair, so whoever launches has claimed the graph; what an earlier launch changed and
+/* Launching a recorded graph, with or without changes to its steps. A change belongs to the launch
+ * that it is for, so the launching thread has claimed the graph; what an earlier launch changed and
  * this one does not is set back first. */
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
-/* A host side stays one, and a fill a fill. */
+/* Host memory must stay host memory, and a fill a fill. */
 static vyc_status check_kind(const vyc_graph_transfer *old, const vyc_graph_transfer *fresh) {
   if ((old->to == NULL) == (fresh->to == NULL) && (old->from == NULL) == (fresh->from == NULL) &&
       vyc__is_fill(old) == vyc__is_fill(fresh))
@@ -45,7 +45,7 @@ static void list_away(vyc_graph *graph, uint32_t number) {
   graph->away[graph->away_count++] = number;
 }
 
-/* Keep in the list what differs from its base, or may. */
+/* Keep those in the list that differ from their base, or may. */
 static void keep_changed(vyc_graph *graph) {
   uint32_t kept = 0;
   for (uint32_t i = 0; i < graph->away_count; i++) {
@@ -114,7 +114,7 @@ static vyc_status use_memory(const vyc_graph *graph, const vyc_graph_change *cha
   return VYC_OK;
 }
 
-/* Marks may have been taken while the launch was given. */
+/* Marks may have been taken during the launch. */
 static vyc_status mark_again(const vyc_graph *graph, const vyc_graph_change *changes,
                              uint32_t count, CUstream stream, uint32_t slot) {
   for (uint32_t i = 0; i < graph->buffer_count; i++)
@@ -128,7 +128,7 @@ static vyc_status mark_again(const vyc_graph *graph, const vyc_graph_change *cha
   return VYC_OK;
 }
 
-/* What the graph has of its own: counters of loops, states of grid barriers. Streams without a slot
+/* The graph's own memory: counters of loops, and states of grid barriers. Streams without a slot
  * share one, which says nothing about any of them. */
 static vyc_status use_own(vyc_graph *graph, CUstream stream, uint32_t slot) {
   VYC_TRY(vyc__slots_add(&graph->used, slot));
@@ -137,8 +137,8 @@ static vyc_status use_own(vyc_graph *graph, CUstream stream, uint32_t slot) {
   return slot == VYC_SLOT_OTHER ? VYC_OK : vyc__slots_add(&graph->ordered, slot);
 }
 
-/* The driver runs launches of one executable graph one after the other. A new executable graph
- * comes behind those of the one before it, on whatever streams they are. */
+/* The driver runs launches of one executable graph one after the other. Launches of a new
+ * executable graph are ordered after those of the one before it, on any streams. */
 static vyc_status order_behind_launches(vyc_graph *graph, CUstream stream, uint32_t slot) {
   if (VYC_LIKELY(!graph->renewed)) return VYC_OK;
   vyc_context *context = graph->child.context;
@@ -153,7 +153,7 @@ static vyc_status order_behind_launches(vyc_graph *graph, CUstream stream, uint3
   return status;
 }
 
-/* Memory and streams of others are ordered behind the launch. */
+/* Order memory and streams of others after the launch. */
 static vyc_status order_owners(const vyc_graph *graph, const vyc_graph_change *changes,
                                uint32_t count, vyc_stream *stream, CUstream handle) {
   VYC_TRY(vyc__stream_order_owner(stream));
@@ -172,7 +172,7 @@ static vyc_status order_owners(const vyc_graph *graph, const vyc_graph_change *c
   return VYC_OK;
 }
 
-/* The events right around a launch that is timed. */
+/* The events right before and right after a timed launch. */
 typedef struct between {
   vyc_event *start, *stop;
 } between;
@@ -210,7 +210,7 @@ static vyc_status launch(vyc_graph *graph, const vyc_graph_change *changes, uint
   if (VYC_UNLIKELY(events != NULL)) status = vyc__event_record(events->stop, &on);
   const vyc_status given = order_owners(graph, changes, count, stream, handle);
   if (VYC_LIKELY(status == VYC_OK)) status = given;
-  /* What was launched is given before marks are looked at: memory/marks.c. */
+  /* The launch is enqueued before the marks are checked: see memory/marks.c. */
   if (VYC_LIKELY(vyc__marks_taken(context) == taken)) return status;
   const vyc_status marked = mark_again(graph, changes, count, handle, slot);
   return status == VYC_OK ? marked : status;

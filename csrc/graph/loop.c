@@ -1,8 +1,8 @@
-/* Repetition on the device: a WHILE node, whose condition the last kernel of its body sets.
+/* Repetition on the device: a WHILE node, whose condition is set by the last kernel of its body.
  *
  * The kernels that set it call a function that only the driver's compiler can supply, so they are
- * a module of their own, which is always loaded as PTX text. The condition has its default at each
- * launch of the graph; a loop inside a loop, or one that counts, begins with a kernel. */
+ * in a module of their own, which is always loaded as PTX text. The condition gets its default at
+ * each launch of the graph; a loop inside a loop, or one that counts, begins with a kernel. */
 #include <stddef.h>
 #include <string.h>
 

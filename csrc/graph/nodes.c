@@ -1,4 +1,4 @@
-/* What the driver's kernel, copy and memset nodes are given, when they are made and later. */
+/* The parameters of the driver's kernel, copy and memset nodes, when they are made and later. */
 #include <string.h>
 
 #include "graph.h"
@@ -92,7 +92,7 @@ vyc_status vyc__nodes_set(vyc_graph *graph, vyc_step *step, vyc_values *values) 
     return VYC_OK;
   }
   if (step->kind == STEP_LAUNCH) vyc__kernel_params(step, values, &kernel);
-  step->stale = true; /* until all nodes have the same */
+  step->stale = true; /* until all nodes have the same values */
   for (uint32_t i = step->first_node; i != VYC_NONE; i = graph->nodes[i].next) {
     const vyc_node *node = &graph->nodes[i];
     if (node->role == NODE_LAUNCH)

@@ -1,8 +1,9 @@
-/* Whether a graph as built also does for other values: its nodes, and its edges.
+/* Whether a graph can also be used for other values: its nodes, and its edges.
  *
- * Edges were made for the ranges of the first values. Ranges that have moved need no new edge where
- * they meet nothing that is written, or written nothing that is touched, as built and among
- * themselves; else cover.c has the edges that they need. */
+ * The edges were made for the ranges of the first values. Ranges that have moved need no new edge
+ * if they do not overlap written ranges, and written ones overlap none, of those when the graph was
+ * built and among themselves; otherwise cover.c checks whether the graph has the edges that they
+ * need. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,7 +82,7 @@ bool vyc__has_moved(const vyc_step *step, const vyc_values *values) {
   return false;
 }
 
-/* What has moved in one step; false: it meets what was built. */
+/* What has moved in one step; false: it overlaps the ranges of the graph. */
 static vyc_status add_moved(vyc_graph *graph, uint32_t number, bool *apart) {
   const vyc_step *step = &graph->steps[number];
   const vyc_values *values = vyc__step_target(step);
@@ -98,7 +99,8 @@ static vyc_status add_moved(vyc_graph *graph, uint32_t number, bool *apart) {
   return VYC_OK;
 }
 
-/* How far the ranges so far go: those of the step that comes furthest, and those of the others. */
+/* How far the ranges so far extend: those of the step that extends furthest, and those of the
+ * others. */
 typedef struct reach {
   uint64_t end, end_of_others;
   uint32_t step;
@@ -123,7 +125,7 @@ static int by_begin_of_moved(const void *a, const void *b) {
   return x->begin < y->begin ? -1 : x->begin > y->begin ? 1 : 0;
 }
 
-/* No step writes where another one is. */
+/* Whether no step writes to the ranges of another. */
 static bool lie_apart(vyc_moved *list, uint32_t count) {
   reach all = {0, 0, VYC_NONE}, written = all;
   if (count > 1) qsort(list, count, sizeof *list, by_begin_of_moved);

@@ -1,5 +1,5 @@
-/* Where the kernels of a graph report failed checks: a record for each kernel, whatever streams the
- * graph is launched on. */
+/* Where the kernels of a graph report failed checks: one record for each kernel, on whatever
+ * streams the graph is launched. */
 #include "graph.h"
 
 vyc_status vyc__graph_report_of(vyc_graph *graph, uint64_t *address_out, vyc_prepared *prepared) {

@@ -1,4 +1,5 @@
-/* The parameters of a recorded step: checked, copied, held, compared, and what they touch. */
+/* The parameters of a recorded step: checking, copying, holding and comparing them, and what they
+ * touch. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +75,7 @@ static vyc_status alloc_values(vyc_values **values_out, const vyc_step *step) {
 vyc_status vyc__step_spare(vyc_step *step, vyc_values **values_out) {
   uint32_t i = 0;
   while (step->values[i] != NULL && (step->values[i] == step->base || step->values[i] == step->now))
-    i++; /* ends: there is one more than the two */
+    i++; /* this ends: there are more values than the two */
   if (step->values[i] == NULL) VYC_TRY(alloc_values(&step->values[i], step));
   *values_out = step->values[i];
   return VYC_OK;
@@ -90,7 +91,7 @@ static void set_launch(const vyc_step *step, vyc_values *values, const vyc_run *
   const vyc_hidden hidden = {step->report, step->barrier != NULL ? step->barrier->address : 0};
   for (uint32_t i = 0; i < prepared->binding_count; i++) values->arguments[i] = run->arguments[i];
   for (uint32_t i = 0; i < prepared->scalar_count; i++) values->scalars[i] = run->scalars[i];
-  memcpy(&values->run, run, VYC_RUN_BYTES_FIRST); /* a caller's struct may end there */
+  memcpy(&values->run, run, VYC_RUN_BYTES_FIRST); /* a caller's struct may end here */
   values->run.struct_size = sizeof values->run;
   values->run.timing_out = NULL;
   values->run.arguments = values->arguments;
@@ -144,8 +145,8 @@ bool vyc__values_equal(const vyc_step *step, const vyc_values *a, const vyc_valu
          a->to == b->to && a->from == b->from;
 }
 
-/* No memory is there. Cooperative kernels write to it: one of them may need the whole device, so
- * they come one behind the other. */
+/* There is no memory at this address. Cooperative kernels count as writing to it: one of them may
+ * need the whole device, so they run one after the other. */
 static const vyc_access RESIDENCY = {1, 2, 1, 0};
 
 static vyc_access argument_access(const vyc_step *step, const vyc_values *values, uint32_t i) {
@@ -153,7 +154,7 @@ static vyc_access argument_access(const vyc_step *step, const vyc_values *values
   const vyc_binding *b = &step->prepared->bindings[i];
   uint64_t begin = a->buffer->address + a->offset;
   uint64_t end = begin + a->count * b->element_bytes;
-  if (step->prepared->may_overlap) { /* a kernel of others, which may touch any byte of it */
+  if (step->prepared->may_overlap) { /* a loaded kernel, which may touch any byte of it */
     begin = a->buffer->address;
     end = begin + a->buffer->bytes;
   }

@@ -1,15 +1,15 @@
 /* What repetitions become, and so how large a graph will be.
  *
- * A short counted repetition is unrolled, which costs nothing between kernels; a long one is a loop
- * over an unrolled part of it; one that the device ends is a loop in any case. */
+ * A short counted repetition is unrolled, which costs nothing between kernels; a long one becomes a
+ * loop over a part that is unrolled; one that the device ends is always a loop. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "graph.h"
 
-#define UNROLL_NODES 4096u /* a counted repetition of up to so many is unrolled whole */
-#define LOOP_NODES 256u    /* unrolled in the body of a longer one */
+#define UNROLL_NODES 4096u /* counted repetitions of at most this many nodes are unrolled */
+#define LOOP_NODES 256u    /* the most nodes that are unrolled in the body of a longer one */
 
 static uint64_t count_nodes(const vyc_graph *graph, uint32_t first, uint32_t end);
 
@@ -32,7 +32,7 @@ static uint64_t nodes_of_launch(const vyc_step *step) {
   return count;
 }
 
-/* Nodes of the steps once; beyond VYC_MOST_NODES only that it is beyond. */
+/* The number of nodes of one pass of the steps; exact only up to VYC_MOST_NODES. */
 static uint64_t count_nodes(const vyc_graph *graph, uint32_t first, uint32_t end) {
   uint64_t count = 0;
   for (uint32_t i = first; i < end && count <= VYC_MOST_NODES; i++) {
