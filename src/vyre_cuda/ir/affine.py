@@ -46,7 +46,8 @@ class Affine:
 
     def _plus(self, other: Affine, factor: int) -> Affine:
         if not other.terms:
-            return affine(self.bits, self.terms, self.constant + factor * other.constant)
+            constant = self.constant + factor * other.constant
+            return Affine(self.bits, self.terms, constant & ((1 << self.bits) - 1))
         sums = dict(self.terms)
         for term, coefficient in other.terms:
             sums[term] = sums.get(term, 0) + factor * coefficient

@@ -134,7 +134,9 @@ class Extraction:
         total: int | None = None
         half = 1 << (form.bits - 1)
         # A first part that is not subtracted.
-        parts = sorted(form.terms, key=lambda part: (part[1] >= half, part[1] != 1))
+        parts = list(form.terms)
+        if len(parts) > 1:
+            parts.sort(key=lambda part: (part[1] >= half, part[1] != 1))
         for class_, residue in parts:
             coefficient = residue - 2 * half if residue >= half else residue
             value = self._loose(class_)

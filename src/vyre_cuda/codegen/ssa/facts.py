@@ -19,6 +19,9 @@ _MOST_EDGES = 16
 _MOST_LEAVES = 32
 
 
+_MOVED = frozenset({"retype", "add", "subtract"})  # ops whose values have the origin of an operand
+
+
 class Facts:
     """Facts about the values of one function."""
 
@@ -37,15 +40,16 @@ class Facts:
 
     def observe(self, value: int) -> None:
         """Derive what is known about a new value from its operands."""
-        function = self.function
-        while len(self.ranges) <= value:
-            made = len(self.ranges)
-            self.ranges.append(None)
+        function, ranges = self.function, self.ranges
+        while len(ranges) <= value:
+            made = len(ranges)
+            ranges.append(None)
             self.origins.append((made, 0))
             type_ = function.types[made]
             if type_ in FULL:
-                self.ranges[made] = self._derive(made, type_, self.ranges)
-                self._derive_origin(made)
+                ranges[made] = self._derive(made, type_, ranges)
+                if function.ops[made] in _MOVED:
+                    self._derive_origin(made)
 
     def observe_anywhere(self, value: int) -> None:
         """Like `observe`, for a value that other scopes will find: uses only what is known outside all scopes."""
@@ -69,11 +73,7 @@ class Facts:
         rule = RULES.get(op)
         if rule is None:
             return full
-        operands = []
-        for arg in function.args[value]:
-            known = ranges[arg]
-            operands.append(known if known is not None else full)
-        derived = rule(type_, tuple(operands))
+        derived = rule(type_, tuple([ranges[arg] or full for arg in function.args[value]]))
         return full if derived is None or derived[0] < full[0] or derived[1] > full[1] else derived
 
     def _derive_origin(self, value: int) -> None:
@@ -81,7 +81,7 @@ class Facts:
         op = function.ops[value]
         if op == "retype":
             self.origins[value] = self.origins[function.args[value][0]]
-        elif op in ("add", "subtract"):
+        else:
             left, right = function.args[value]
             if function.ops[right] == "const":
                 root, offset = self.origins[left]

@@ -7,6 +7,7 @@ folds wrongly is handled in `float_rules.py`. Commutative operands arrive with c
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING
 
 from vyre_cuda.codegen.forms.isel import BITS
@@ -41,6 +42,16 @@ def _chain(*rules: Callable[[Builder, str, int, int], int | None]) -> Rule:
             if simpler is not None:
                 return simpler
         return None
+
+    return rule
+
+
+def _of_constant(*rules: Callable[[Builder, str, int, int], int | None]) -> Rule:
+    """Rules that ask for a constant on the right."""
+    chain = _chain(*rules)
+
+    def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
+        return chain(b, type_, left, right) if b.function.ops[right] == "const" else None
 
     return rule
 
@@ -336,9 +347,11 @@ def _where_of_bits(b: Builder, type_: str, condition: int, chosen: int, other: i
 
 
 RULES: dict[str, Rule] = {
-    "add": _chain(_fold(lambda x, y: x + y), _right(0)),
+    "add": _of_constant(_fold(lambda x, y: x + y), _right(0)),
     "subtract": _chain(_fold(lambda x, y: x - y), _right(0), _same_zero, _negated(0, 0)),
-    "multiply": _chain(_fold(lambda x, y: x * y), _right(1), _right_absorbs(0), _negated(1, -1), _of_shifted),
+    "multiply": _chain(
+        _of_constant(_fold(lambda x, y: x * y), _right(1), _right_absorbs(0), _negated(1, -1)), _of_shifted
+    ),
     "multiply_high": _multiply_high,
     "bitwise_and": _chain(_fold(lambda x, y: x & y), _right_absorbs(0), _same_same, _and_mask),
     "bitwise_or": _chain(_fold(lambda x, y: x | y), _right(0), _same_same),
@@ -366,10 +379,13 @@ RULES: dict[str, Rule] = {
 
 def simplified(b: Builder, op: str, type_: str, args: tuple[int, ...]) -> int | None:
     """A simpler or safer value of the op, None where there is none."""
-    for rules in (RULES, float_rules.RULES, contraction.RULES):
-        rule = rules.get(op)
-        if rule is not None:
-            value = rule(b, type_, *args)
-            if value is not None:
-                return value
+    for rule in _rules_of(op):
+        value = rule(b, type_, *args)
+        if value is not None:
+            return value
     return None
+
+
+@cache
+def _rules_of(op: str) -> tuple[Rule, ...]:
+    return tuple([rules[op] for rules in (RULES, float_rules.RULES, contraction.RULES) if op in rules])

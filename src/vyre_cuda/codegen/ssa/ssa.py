@@ -11,6 +11,7 @@ one, a value `read` copies it, a value `register` is the register itself.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, TypeAlias
 
 # (kind, values it uses, what else it needs)
@@ -29,6 +30,12 @@ _DEPENDS = {
     **dict.fromkeys(("read", "register"), OF_REGISTER),
 }
 _OF_WARP = ("shuffle.", "vote.", "match.", "redux.")
+
+
+@cache
+def _depends_itself(op: str) -> int:
+    """What values of an op depend on, whatever their operands."""
+    return OF_LAUNCH if op.startswith(_OF_WARP) else _DEPENDS.get(op, 0)
 
 
 class Function:
@@ -118,10 +125,10 @@ class Function:
 
     def _append(self, op: str, type_: str, args: tuple[int, ...], attr: Any) -> int:
         depends = self.depends
-        found = _DEPENDS.get(op, 0)
+        found = _depends_itself(op)
         for arg in args[1:] if op == "where" else args:
             found |= depends[arg]
-        depends.append(found | OF_LAUNCH if op.startswith(_OF_WARP) else found)
+        depends.append(found)
         self.ops.append(op)
         self.types.append(type_)
         self.args.append(args)

@@ -5,6 +5,8 @@ Forms are compared by these numbers, so only differences matter. A product in a 
 
 from __future__ import annotations
 
+from functools import cache
+
 from vyre_cuda.ir.core.types import Type
 
 _FREE = frozenset({"leaf", "const", "bitcast"})
@@ -14,19 +16,30 @@ _REST = {"remainder": 2, "fmod": 2}
 QUOTIENT_OF_REST = {"remainder": "floor_divide", "fmod": "trunc_divide"}
 
 
-def weight(op: str, type_: Type, divisor: int | None) -> int:
-    """Of one op on operands of a type; `divisor` is the last operand's number if it is constant."""
+DIVISIONS = frozenset({*_DIVISION, *_REST})
+
+
+@cache
+def weight(op: str, type_: Type) -> int:
+    """Of one op on operands of a type, none of `DIVISIONS` of integers."""
     if op in _FREE:
         return 0
-    wide = type_.bits == 64
-    if op in _DIVISION and type_.is_integer:
-        if divisor is not None:
-            return 1 if divisor & (divisor - 1) == 0 else (12 if wide else 3)
-        return 80 if wide else _DIVISION[op]
-    if op in _REST and type_.is_integer:
-        return 1 if divisor is not None and divisor & (divisor - 1) == 0 else _REST[op] << wide
     if op in ("rotate_left", "rotate_right") and type_.bits != 32:
         return 4
+    wide = type_.bits == 64
     if op == "multiply" and wide and type_.is_integer:
         return 4
     return 1 << wide if type_.is_integer else 1
+
+
+def weight_of_division(op: str, type_: Type, divisor: int | None) -> int:
+    """Of one of `DIVISIONS`; `divisor` is the number by which it divides if that is a constant."""
+    if not type_.is_integer:
+        return weight(op, type_)
+    wide = type_.bits == 64
+    is_power = divisor is not None and divisor & (divisor - 1) == 0
+    if op in _REST:
+        return 1 if is_power else _REST[op] << wide
+    if divisor is not None:
+        return 1 if is_power else (12 if wide else 3)
+    return 80 if wide else _DIVISION[op]

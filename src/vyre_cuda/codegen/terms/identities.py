@@ -6,6 +6,7 @@ only where subnormals are kept. They apply before a term is made, so that nothin
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from vyre_cuda.ir.core.scalars import bits_of
@@ -100,15 +101,21 @@ def _binary(terms: Terms, op: str, result: Type, left: int, right: int) -> int |
 
 
 def _with_constant(terms: Terms, op: str, result: Type, type_: Type, x: int, constant: int) -> int | None:
-    neutral = _NEUTRAL.get(op)
-    if neutral is not None and constant == _pattern(type_, neutral):
-        return x
+    what = _special_constants(op, type_).get(constant)
+    if what is not None:
+        return x if what == "self" else terms.literal(result, _pattern(result, what))
     if type_ is bool_ and (op in _OPPOSITE or (op == "logical_xor" and constant == 1)):
         return x if (op == "equal") == bool(constant) else terms.apply("logical_not", bool_, (x,))
-    for name, what in _ABSORBING.get(op, {}).items():
-        if constant == _pattern(type_, name):
-            return terms.literal(result, _pattern(result, what))
     return None
+
+
+@cache
+def _special_constants(op: str, type_: Type) -> dict[int, str]:
+    """What x op c is, by the bits of c; "self" is x."""
+    special = {_pattern(type_, name): what for name, what in reversed(_ABSORBING.get(op, {}).items())}
+    if op in _NEUTRAL:
+        special[_pattern(type_, _NEUTRAL[op])] = "self"
+    return special
 
 
 def _float_binary(terms: Terms, op: str, type_: Type, x: int, other: int) -> int | None:

@@ -28,16 +28,13 @@ def form_of(terms: Terms, class_: int) -> Affine:
     if found is not None:
         return found
     bits = terms.types[class_].bits
-    constant = terms.constant(class_)
-    return single(bits, class_) if constant is None else number(bits, constant)
+    return number(bits, terms.attrs[class_]) if terms.ops[class_] == "const" else single(bits, class_)
 
 
 def note(terms: Terms, term: int) -> None:
-    """Give a new integer term its linear form, and find the classes that have the same."""
-    op, type_ = terms.ops[term], terms.types[term]
-    if op not in LINEAR:
-        return
-    form, parts = _form(terms, op, type_, terms.args[term])
+    """Give a new integer term of one of these ops its linear form, and find the classes that have the same."""
+    type_ = terms.types[term]
+    form, parts = _form(terms, terms.ops[term], type_, terms.args[term])
     if form is None or len(form.terms) > _MOST_TERMS:
         return
     terms.put(terms.linear, term, form)
@@ -112,5 +109,9 @@ def weight(form: Affine, type_: Type) -> int:
     """Instructions of a sum: a multiply-add for each product, a sum for each other part."""
     products = 0
     for _, coefficient in form.terms:
-        products += coefficient != 1
-    return max(products, len(form.terms) + bool(form.constant) - 1) << (type_.bits == 64)
+        if coefficient != 1:
+            products += 1
+    sums = len(form.terms) - 1
+    if form.constant:
+        sums += 1
+    return (products if products > sums else sums) << (type_.bits == 64)

@@ -57,16 +57,21 @@ def rewrite(terms: Terms, term: int) -> None:
     op, type_ = terms.ops[term], terms.types[term]
     by_op, anchored = _rules_of(type_, terms.precision)
     rules = by_op.get(op)
-    found = {terms.ops[form] for arg in terms.args[term] for form in terms.forms[terms.find(arg)]} if rules else set()
-    for rule, needed in rules or ():
+    if rules:
+        _rewrite_op(terms, term, type_, rules)
+    if op in LINEAR:
+        _rewrite_sum(terms, term, type_, anchored)
+
+
+def _rewrite_op(terms: Terms, term: int, type_: Type, rules: list[tuple[Rule, frozenset[str]]]) -> None:
+    found = {terms.ops[form] for arg in terms.args[term] for form in terms.forms[terms.find(arg)]}
+    for rule, needed in rules:
         if not needed <= found:
             continue
         for bound in _matches_of_parts(terms, rule.left, term, {}):
             if all(condition.known(terms, type_, bound) for condition in rule.when):
                 _equal(terms, rule, term, built(terms, rule.right, type_, bound))
                 break
-    if op in LINEAR:
-        _rewrite_sum(terms, term, type_, anchored)
 
 
 def _equal(terms: Terms, rule: Rule, term: int, right: int) -> None:
@@ -127,17 +132,23 @@ def _rewrite_sum(terms: Terms, term: int, type_: Type, anchored: dict[str, list[
     for _ in range(_MOST_STEPS):
         if form is None or len(form.terms) < 2:
             return
-        steps = (
-            _applied(terms, type_, form, part, rule)
-            for part in form.terms
-            for anchor in terms.forms[terms.find(part[0])]
-            for rule in ((anchor, *found) for found in anchored.get(terms.ops[anchor], ()))
-        )
-        step = next((step for step in steps if step is not None), None)
+        step = _step(terms, type_, form, anchored)
         if step is None:
             return
         rule, form = step
         _equal(terms, rule, term, terms.sum(form, type_))
+
+
+def _step(terms: Terms, type_: Type, form: Affine, anchored: dict[str, list[Anchored]]) -> tuple[Rule, Affine] | None:
+    """The first rule that applies to a sum, and the sum that it makes."""
+    ops = terms.ops
+    for part in form.terms:
+        for anchor in terms.forms[terms.find(part[0])]:
+            for found in anchored.get(ops[anchor], ()):
+                step = _applied(terms, type_, form, part, (anchor, *found))
+                if step is not None:
+                    return step
+    return None
 
 
 def _applied(

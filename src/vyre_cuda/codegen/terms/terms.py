@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from vyre_cuda.codegen.terms import constants, identities, known, linear, matching
 from vyre_cuda.codegen.terms.conditions import Interval
-from vyre_cuda.codegen.terms.costs import QUOTIENT_OF_REST, weight
+from vyre_cuda.codegen.terms.costs import DIVISIONS, QUOTIENT_OF_REST, weight, weight_of_division
 from vyre_cuda.ir.affine import Affine
 from vyre_cuda.ir.core.ops import OPS
 from vyre_cuda.ir.core.types import INTEGERS, Type
@@ -25,6 +25,7 @@ Key: TypeAlias = tuple[Hashable, ...]
 INTEGER_CODES = frozenset(type_.code for type_ in INTEGERS)
 
 _COMMUTATIVE = frozenset(op.name for op in OPS.values() if op.commutative)
+_CASTS = frozenset({"cast", "bitcast"})
 _MIRRORED = {"greater": "less", "greater_equal": "less_equal"}
 # Classes that the cost of one form may look at; a form that needs more is not taken.
 _MOST_COUNTED = 64
@@ -155,38 +156,44 @@ class Terms:
 
     def apply(self, op: str, type_: Type, args: tuple[int, ...]) -> int:
         """The class of an op on classes; `type_` is the result's."""
-        find = self.find
-        args = tuple([find(arg) for arg in args])
+        link = self._link
+        for arg in args:
+            if link[arg] != arg:
+                args = tuple([self.find(arg) for arg in args])
+                break
         if op in _MIRRORED:
             op, args = _MIRRORED[op], (args[1], args[0])
-        if op in _COMMUTATIVE and self._are_swapped(*args):
+        elif op in _COMMUTATIVE and self._are_swapped(*args):
             args = (args[1], args[0])
-        key = (op, type_.code, args)
-        if op in ("cast", "bitcast") and type_ is self.types[args[0]]:
+        elif op in _CASTS and type_ is self.types[args[0]]:
             return args[0]
+        code = type_.code
+        key = (op, code, args)
         found = self._table.get(key)
         if found is not None:
-            return find(found)
-        simpler = constants.folded(self, op, type_, args)
+            return found if link[found] == found else self.find(found)
+        simpler = constants.folded(self, op, type_, args) if self.ops[args[0]] == "const" else None
         if simpler is None:
             simpler = identities.simpler(self, op, type_, args)
         if simpler is not None:
             self._enter(key, simpler)
             return simpler
         made = self._append(key, op, type_, args)
-        quotient = QUOTIENT_OF_REST.get(op)
-        if quotient is not None and type_.code in INTEGER_CODES and self.constant(args[1]) is None:
-            self.attrs[made] = self.apply(quotient, type_, args)
-        if type_.code in INTEGER_CODES:
+        if code not in INTEGER_CODES:
+            return made
+        if op in linear.LINEAR:
             linear.note(self, made)
-            matching.rewrite(self, made)
-            return find(made)
-        return made
+        elif op in QUOTIENT_OF_REST and self.constant(args[1]) is None:
+            self.attrs[made] = self.apply(QUOTIENT_OF_REST[op], type_, args)
+        matching.rewrite(self, made)
+        return self.find(made)
 
     def _are_swapped(self, left: int, right: int) -> bool:
         """Operands of commutative ops are ordered, with constants last."""
-        constants = self.ops[left] == "const", self.ops[right] == "const"
-        return left > right if constants == (False, False) else constants == (True, False)
+        ops = self.ops
+        if ops[left] == "const":
+            return ops[right] != "const"
+        return left > right and ops[right] != "const"
 
     def lookup(self, op: str, type_: Type, args: tuple[int, ...]) -> int | None:
         """The class of an op on classes, if there is one."""
@@ -202,23 +209,23 @@ class Terms:
             return self.number(type_, form.constant)
         if len(form.terms) == 1 and form.terms[0][1] == 1 and not form.constant:
             return self.find(form.terms[0][0])
-        found = self._table.get((type_.code, form))
+        key = (type_.code, form.terms, form.constant)
+        found = self._table.get(key)
         if found is not None:
             return self.find(found)
-        args = tuple([self.find(term) for term, _ in form.terms])
-        made = self._append(("sum", type_.code, form), "sum", type_, args, form)
+        made = self._append(key, "sum", type_, tuple([self.find(term) for term, _ in form.terms]), form)
         self.linear[made] = form
-        self._enter((type_.code, form), made)
         return made
 
     def add_sum(self, class_: int, form: Affine, type_: Type) -> None:
         """A cheaper form of a class that was just made, so that no other depends on it."""
-        made = self._append(("sum", type_.code, form), "sum", type_, tuple([self.find(t) for t, _ in form.terms]), form)
+        made = self._append(None, "sum", type_, tuple([self.find(term) for term, _ in form.terms]), form)
         self._link[made] = class_
         self.forms[class_] += (made,)
         self.best[class_] = made
 
-    def _append(self, key: Key, op: str, type_: Type, args: tuple[int, ...], attr: Any = None) -> int:
+    def _append(self, key: Key | None, op: str, type_: Type, args: tuple[int, ...], attr: Any = None) -> int:
+        """A new term, in a class of its own; without a key it is not found again."""
         made = len(self.ops)
         self.ops.append(op)
         self.types.append(type_)
@@ -232,9 +239,15 @@ class Terms:
         self.values.append(None)
         self.loose.append(None)
         self.committed.append(False)
-        self._enter(key, made)
+        if key is not None:
+            self._enter(key, made)
+        parents = self._parents
+        shared = self._marks[-1][0] if self._marks else 0
         for arg in args:
-            self._put_above(arg, (made,))
+            above = parents[arg]
+            if arg < shared:
+                self._undo.append((above, slice(len(above), None), ()))
+            above.append(made)
         return made
 
     def _put_above(self, class_: int, made: Iterable[int]) -> None:
@@ -252,7 +265,7 @@ class Terms:
             return self.number(type_, form.constant)
         if len(form.terms) == 1 and form.terms[0][1] == 1 and not form.constant:
             return self.find(form.terms[0][0])
-        key = (type_.code, form)
+        key = (type_.code, form.terms, form.constant)
         found = self._table.get(key)
         if found is None:
             self._enter(key, class_)
@@ -306,7 +319,7 @@ class Terms:
     def _better_of(self, kept: int, gone: int) -> int:
         """The cheaper of two best forms that needs neither of the classes."""
         one, other = self.best[kept], self.best[gone]
-        prices = (self.cost(one, kept, gone), self.cost(other, kept, gone))
+        prices = (self.cost(one, (kept, gone)), self.cost(other, (kept, gone)))
         first = min(kept, gone)
         if prices[0] == prices[1]:
             return one if first == kept else other
@@ -320,17 +333,23 @@ class Terms:
             return (*self.args[term], self.attrs[term])
         return self.args[term]
 
-    def cost(self, term: int, *roots: int) -> int:
-        """Of a form and all that it needs and is not used anyway, each once; endless if it needs one of the roots."""
+    def cost(self, term: int, roots: tuple[int, ...], limit: int = _NEVER) -> int:
+        """Of a form and all that it needs and is not used anyway, each once; endless if it needs one of the roots.
+
+        From the limit on, any number that is not below it.
+        """
         total = 0
-        seen = set()
+        seen: set[int] = set()
         work = [term]
-        find, best, committed, values = self.find, self.best, self.committed, self.values
+        link, best, committed, values = self._link, self.best, self.committed, self.values
         while work:
             at = work.pop()
             total += self._weight(at)
+            if total >= limit:
+                return limit
             for arg in self.parts(at):
-                arg = find(arg)
+                if link[arg] != arg:
+                    arg = self.find(arg)
                 if arg in seen or (committed[arg] and values[arg] is not None):
                     continue
                 if arg in roots:
@@ -342,22 +361,27 @@ class Terms:
         return total
 
     def _weight(self, term: int) -> int:
-        op, type_ = self.ops[term], self.types[term]
+        op = self.ops[term]
         if op == "sum":
-            return linear.weight(self.attrs[term], type_)
-        args = self.args[term]
-        if op == "add" and any(self.ops[self.best[self.find(arg)]] == "multiply" for arg in args):
-            return 0
-        return weight(op, type_, self.integer_of(args[-1]) if args else None)
+            return linear.weight(self.attrs[term], self.types[term])
+        if op == "add":
+            ops, best = self.ops, self.best
+            for arg in self.args[term]:
+                if ops[best[self.find(arg)]] == "multiply":
+                    return 0
+        elif op in DIVISIONS:
+            return weight_of_division(op, self.types[term], self.integer_of(self.args[term][-1]))
+        return weight(op, self.types[term])
 
     def choose(self, class_: int) -> int:
         """The form in which the class is computed now."""
         best = self.best[class_]
         forms = self.forms[class_]
         if len(forms) > 1 and self.ops[best] not in ("leaf", "const"):
-            price = self.cost(best, class_, *self.pending)
+            roots = (class_, *self.pending)
+            price = self.cost(best, roots)
             for form in forms:
-                other = self.cost(form, class_, *self.pending) if form != best else price
+                other = self.cost(form, roots, price) if form != best else price
                 if other < price:
                     best, price = form, other
             if best != self.best[class_]:

@@ -21,7 +21,7 @@ from vyre_cuda.records import dataclass
 Kind = Literal["bool", "unsigned", "signed", "float"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Type:
     """A scalar type: `name` as in NumPy's short form, `bits` wide (a bool is one byte in memory)."""
 
