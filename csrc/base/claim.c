@@ -12,18 +12,19 @@
  * this works:
  *
  * - The sleeper writes its entry, and then marks the claim as waited for, if it still has the
- * holder that was written. The release is an exchange of the same word: either it comes before the
- * mark, which then fails, or it finds the mark, and with it the entry.
+ *   holder that was written. The release is an exchange of the same word: either it comes before
+ *   the mark, which then fails, or it finds the mark, and with it the entry.
  * - The holder releases the claim before the sleeper sleeps: the futex is 0, and the kernel gives
- * it to the sleeper at once.
+ *   it to the sleeper at once.
  * - Another thread takes the claim before the sleeper wakes: the sleeper checks again, and waits
- * for that thread.
+ *   for that thread.
  * - Several threads wait: each has its entry, and the release notifies all of them.
  * - The entry has another owner when the holder notifies it: its futex has the number of another
  *   holder, or the new owner is notified too early.
- * - The claim was freed, and another one is at its address: only a holder of that one notifies.
+ * - The claim was freed meanwhile, and another one is at its address: the futexes of its waiters
+ *   have the number of its holder, which is not the thread that notifies.
  * - The holder has ended, and another thread has its thread pointer and the claim: the kernel does
- * not know the old number, or the wrong thread gets the priority, and no thread is notified.
+ *   not know the old number, or the wrong thread gets the priority, and no thread is notified.
  *
  * The last case, and any that was not foreseen, ends with the time limit of each sleep.
  *
