@@ -19,7 +19,7 @@ namespace emulator {
 
 struct State;
 
-// The nodes that the next one of a stream comes behind.
+// The nodes that the next one of a stream follows.
 using Frontier = std::vector<CUgraphNode>;
 
 // How many nodes of each stream of the capture a point in it comes after.

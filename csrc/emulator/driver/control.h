@@ -13,7 +13,7 @@ extern "C" {
 
 /* Keys of vyre_emulator_set:
  *   "stream_mode"   0 eager: work runs inside the enqueuing call; 1 threaded: one thread a stream
- *                   (default); 2 lazy: nothing runs until somebody waits on or queries the stream
+ *                   (default); 2 lazy: nothing runs until a thread waits on or queries the stream
  *   "memory_limit"  bytes that cuMemAlloc hands out before CUDA_ERROR_OUT_OF_MEMORY
  *   "host_limit"    the same for cuMemHostAlloc
  *   "quarantine_bytes" bytes of freed memory that stay poisoned and are not given out again yet

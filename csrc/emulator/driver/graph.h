@@ -39,7 +39,7 @@ struct Graph {
   std::vector<uint64_t> conditionals;
   UserObjects user_objects;
   bool is_body = false;  // belongs to its node
-  bool is_captured = false;  // belongs to a capture that goes on
+  bool is_captured = false;  // belongs to a capture in progress
 };
 
 struct Step;
@@ -70,7 +70,7 @@ struct Exec {
   std::shared_ptr<Operation> last;     // the latest launch; the next one runs after it
 };
 
-// Puts a node into a graph, behind nodes of the same graph. The caller holds State::mutex.
+// Puts a node into a graph, after nodes of the same graph. The caller holds State::mutex.
 CUresult insert_node(CUgraphNode *handle, CUgraph graph, const CUgraphNode *dependencies,
                      size_t count, std::shared_ptr<Node> node);
 // With everything that its nodes have; the caller holds State::mutex.

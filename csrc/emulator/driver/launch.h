@@ -21,7 +21,7 @@ struct KernelWork {
 // One side of a copy: rows of `width` bytes, `pitch` apart, in slices `slice` bytes apart.
 struct CopySide {
   uint64_t address = 0;
-  bool device = false; // must lie in live memory when it runs
+  bool device = false; // must be in live memory when it runs
   uint64_t pitch = 0;
   uint64_t slice = 0;
 };

@@ -2,7 +2,7 @@
 //
 // Format of an image: the ImageHeader below in the byte order of the host, then text_bytes bytes of
 // PTX, then a NUL. The first byte of the magic begins neither PTX, nor ELF, nor a fat binary, so a
-// real driver refuses an image, and a stale cache entry is told apart from text at its first byte.
+// real driver refuses an image, and a stale cache entry differs from text in its first byte.
 #include <algorithm>
 #include <cstring>
 

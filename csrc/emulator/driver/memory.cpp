@@ -24,7 +24,7 @@ constexpr uint64_t kPage = 4096;
 constexpr uint64_t kMappedFrom = 256 << 20;
 constexpr uint64_t kPoisonFile = 16 << 20;
 
-// Device memory is aligned to 256 bytes and to no more, so that nobody comes to rely on more.
+// Device memory is aligned to 256 bytes and to no more, so that no caller comes to rely on more.
 constexpr uint64_t alignment_of(Kind kind) { return kind == Kind::device ? 512 : kPage; }
 constexpr uint64_t guard_of(Kind kind) { return kind == Kind::device ? 256 : kPage; }
 

@@ -19,7 +19,7 @@ namespace emulator {
 
 enum class Kind { device, pinned, registered };
 
-// How storage is given back: mapped_bytes of a mapping, or to the allocator when that is 0.
+// How storage is returned: as mapped_bytes of a mapping, or to the allocator if that is 0.
 struct FreeStorage {
   uint64_t mapped_bytes = 0;
   void operator()(uint8_t *storage) const;

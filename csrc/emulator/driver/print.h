@@ -1,8 +1,8 @@
 // What kernels print, until a wait shows it.
 //
-// The driver keeps it in a buffer of CU_LIMIT_PRINTF_FIFO_SIZE bytes, in which new text takes the
-// place of the oldest, and shows it at certain calls. Of those, only synchronizations and the end
-// of the context are so here: whoever relies on another one notices.
+// The driver keeps it in a buffer of CU_LIMIT_PRINTF_FIFO_SIZE bytes, in which new text replaces
+// the oldest, and shows it at certain calls. Of those, only synchronizations and the end of the
+// context show it here, so that code that relies on another call is noticed.
 #pragma once
 
 #include <deque>

@@ -10,7 +10,7 @@
 
 namespace emulator {
 
-// The first byte makes a handle a non-canonical address: code that looks behind it faults at once.
+// The first byte makes a handle a non-canonical address: code that dereferences it faults at once.
 constexpr uintptr_t kHandleBase = uintptr_t{0x7e} << 56;
 
 template <class Handle, class Object>

@@ -156,7 +156,8 @@ void Engine::start_worker(const std::shared_ptr<Stream> &stream) {
   stream->worker = std::thread([this, stream] { serve(stream); });
 }
 
-// The life of a stream's thread. A closed stream is served in every mode: nobody else can reach it.
+// The life of a stream's thread. A closed stream is served in every mode: no other thread can reach
+// it.
 void Engine::serve(std::shared_ptr<Stream> stream) {
   Lock lock(mutex_);
   while (!stopping_ && !(stream->closing && stream->queue.empty())) {

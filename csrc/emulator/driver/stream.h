@@ -1,8 +1,8 @@
 // Streams, the operations queued in them, and the engine that runs the operations.
 //
 // An operation runs after its predecessor in the stream and after every operation in `after`, all
-// of which were enqueued before it, so waiting can never close a circle. Who runs it depends on the
-// mode: the enqueuing call (eager), the stream's own thread (threaded), whoever waits (lazy).
+// of which were enqueued before it, so waiting can never form a cycle. Who runs it depends on the
+// mode: the enqueuing call (eager), the stream's own thread (threaded), the waiting thread (lazy).
 // One mutex, State::mutex, guards everything here; operations themselves run outside it.
 #pragma once
 
@@ -59,8 +59,8 @@ class Engine {
   // Nothing new will come; what is queued still runs.
   void close(Lock &lock, const std::shared_ptr<Stream> &stream);
 
-  // An operation that will run after all that is queued now; submit() it before the lock is given
-  // up.
+  // An operation that will run after everything that is queued now; submit() it before releasing
+  // the lock.
   std::shared_ptr<Operation> prepare(const std::shared_ptr<Stream> &stream,
                                      std::function<void()> work, Operations after = {}) const;
   // Queues; in eager mode also runs, without the lock.

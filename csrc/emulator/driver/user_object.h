@@ -1,4 +1,4 @@
-// User objects: what graphs hold for whoever made them, and the call that ends each.
+// User objects: what graphs hold for those who made them, and the call that ends each.
 //
 // A graph, a clone of it, an exec made of it and a launch in flight hold the object each. The call
 // comes on the thread that drops the last of them, also with State::mutex held: it may make no

@@ -58,7 +58,7 @@ CUresult code_of(Outcome outcome) {
 }
 
 // Blocks of a launch that is not cooperative run one after the other here, so the first would wait
-// for the others for ever; on a device they may.
+// for the others forever; on a device it may.
 bool would_hang(const KernelWork &work) {
   const auto &grid = work.shape.grid;
   return work.function->kernel->meets && !work.shape.cooperative &&
@@ -137,7 +137,7 @@ CUresult check(const CopyWork &work) {
   if (empty(work)) return CUDA_SUCCESS;
   for (const CopySide &side : {work.to, work.from}) {
     if (side.address == 0) return CUDA_ERROR_INVALID_VALUE;
-    // A host side is known to the driver only where it is pinned; there it may not run over the
+    // The driver knows host memory only if it is pinned; then the range may not extend past its
     // end.
     const bool known = side.device || state().heap.find(side.address, 1) != nullptr;
     if (known && hold(work, side) == nullptr) return CUDA_ERROR_INVALID_VALUE;

@@ -46,7 +46,7 @@ void add_reduction(Forms &f, const std::string &name, const std::string &result)
   f.add(name, result + " u32 u32 !p", &run_reduction<Op, Aligned, true>);
 }
 
-// `name` with everything that stands before and behind the action.
+// `name` with everything before and after the action.
 template <bool Aligned>
 void add_spelling(Forms &f, const std::string &name, const std::string &end) {
   f.add(name + ".sync" + end, "u32 ?u32", &run_barrier<true, Aligned>);

@@ -3,7 +3,7 @@
 //
 // A form is a name with all modifiers ("add.rn.f32") and a signature, one word an operand:
 //   u32 s64 b16 f32 p   a source: register or immediate of that type; h16 is bf16
-//   =u32                a destination; =p|p has an optional second one behind a bar
+//   =u32                a destination; =p|p has an optional second one after a bar
 //   =~u8 ~u8            an integer register that may be wider than the type
 //   !p                  a predicate that the text may negate
 //   2:b32 =4:f32        a vector in braces
@@ -35,7 +35,7 @@ struct OperandSpec {
   bool second = false, widening = false, negatable = false, immediate = false, optional = false;
 };
 
-// How control goes on behind an instruction.
+// How control continues after an instruction.
 enum class Flow : uint8_t { next, branch, end };
 
 struct Form {

@@ -201,8 +201,8 @@ bool ThreadBlock::is_complete(const Barrier &barrier) const {
 
 bool ThreadBlock::try_open(uint32_t id) { return !is_complete(barriers_[id]) || open(id); }
 
-// Lets all go on that wait at the barrier. The lanes of a warp must have come to the same aligned
-// instruction.
+// Lets all threads continue that wait at the barrier. The lanes of a warp must have reached the
+// same aligned instruction.
 bool ThreadBlock::open(uint32_t id) {
   Barrier &barrier = barriers_[id];
   const uint64_t result = barrier.reduce == Arrival::Reduce::popc ? barrier.votes

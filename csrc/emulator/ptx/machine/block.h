@@ -1,5 +1,6 @@
-// One block of threads while it runs: who runs next, who waits for whom. A block runs on the thread
-// that called execute(); its own threads take turns, so nothing in it needs a lock.
+// One block of threads while it runs: which thread runs next, and which wait for which. A block
+// runs on the thread that called execute(); its own threads take turns, so nothing in it needs a
+// lock.
 #pragma once
 
 #include <string>

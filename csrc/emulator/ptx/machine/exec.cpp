@@ -1,6 +1,6 @@
 // One launch, from the first block to the last, on the calling thread. Blocks run one after
-// another; those of a cooperative launch are all resident and take turns. The thread's
-// floating-point environment is the default one meanwhile and is given back unchanged.
+// another; those of a cooperative launch are all resident and take turns. Meanwhile the thread has
+// the default floating-point environment; its own is then restored.
 #include <cfenv>
 #include <memory>
 

@@ -75,7 +75,7 @@ struct RaceRequest {
   int64_t report = -1, barrier = -1;
 };
 
-// An initialised variable of a module. Its address is where it is on the host.
+// An initialized variable of a module. Its address is that on the host.
 struct StaticVariable {
   std::string name;
   bool constant = false; // .const, otherwise .global
@@ -107,7 +107,7 @@ struct Code {
   uint32_t local_bytes = 0; // of a thread
 };
 
-// gather: the thread goes on when all lanes of its warp have had their turn
+// gather: the thread continues once all lanes of its warp have had their turn
 enum class Stop : uint8_t { exited, barrier, collective, gather, yield, fault };
 
 // Does a warp-synchronous instruction for all lanes that take part.

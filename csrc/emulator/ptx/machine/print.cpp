@@ -17,7 +17,7 @@ struct Conversion {
   bool real = false;
 };
 
-// Where it ends, nullptr where it is another one than these.
+// Its end; nullptr if it is not one of these.
 const char *read_conversion(const char *at, Conversion *out) {
   const char *begin = at++;
   if (*at == '%') {

@@ -1,4 +1,4 @@
-// The races that launches found last, by number, for whoever reads a report that names one.
+// The races that launches found last, by number, for readers of a report that names one.
 #pragma once
 
 #include <cstdint>

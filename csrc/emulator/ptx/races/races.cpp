@@ -98,7 +98,7 @@ bool RaceCheck::is_hidden(uint64_t address, const AccessForm &form) {
   return true;
 }
 
-// What this thread released itself orders nobody.
+// What this thread released itself orders no other thread.
 void RaceCheck::acquire(uint64_t place) {
   const auto found = releases_.find(place);
   if (found == releases_.end() || found->second == (uint64_t{block_->index} << 32 | thread_))

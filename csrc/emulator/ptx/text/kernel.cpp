@@ -15,7 +15,7 @@ constexpr size_t max_depth = 256;
 
 uint64_t align_up(uint64_t value, uint64_t align) { return (value + align - 1) / align * align; }
 
-// The number behind the prefix of a name like %r12; false when there is none.
+// The number after the prefix of a name like %r12; false if there is none.
 bool split_number(std::string_view name, std::string_view *prefix, uint64_t *number) {
   size_t begin = name.size();
   while (begin > 1 && name[begin - 1] >= '0' && name[begin - 1] <= '9') --begin;

@@ -78,7 +78,7 @@ struct Operand {
   double real = 0;
   int64_t offset = 0; // of an address or symbol
   std::vector<Operand> elements; // of a vector; the base of an address
-  std::vector<Operand> second; // behind a bar
+  std::vector<Operand> second; // after a bar
 };
 
 // Registers that stay live, found by allocate(): slots and an estimate of machine registers.
@@ -207,7 +207,7 @@ struct VariableHead {
 VariableHead parse_variable_head(Lexer &lexer);
 // A function of another module: only cudaGraphSetConditional and vprintf exist.
 void parse_external_function(Lexer &lexer, ModuleHeader &module);
-// The type behind a directive like `.u32`; kind 0 when it is none.
+// The type that a directive like `.u32` names; kind 0 if it names none.
 Type parse_type(std::string_view directive);
 
 } // namespace emulator
