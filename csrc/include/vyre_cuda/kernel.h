@@ -84,22 +84,22 @@ enum { /* vyc_binding.role */
 enum { /* vyc_binding.flags */
        VYC_BINDING_STREAMING =
            1u, /* each element is accessed about once, word by word: suited to zero-copy */
-       /* An out whose elements are all written by launches that are large enough: those where
-        * grid.x * block.x >= count if none of the following is set. Others are cleared first. */
+       /* An out whose elements are all written by launches that are large enough; before other
+        * launches it is cleared. Unless one of the next two flags is set, a launch is large enough
+        * if grid.x * block.x * n >= count, for the number n in the bits from
+        * VYC_BINDING_ELEMENTS_SHIFT on; n = 0 means 1. */
        VYC_BINDING_COVERED = 2u,
-       /* By loops over the grid: those where grid.x * block.x * n < 2^31, for the number n in the
-        * bits from VYC_BINDING_ELEMENTS_SHIFT on, which can be 0. */
+       /* Loops over the grid write it: a launch is large enough if grid.x * block.x * n < 2^31, for
+        * the same n, which can be 0. */
        VYC_BINDING_LOOPS = 4u,
-       /* It has several axes. Bits 4 to 7, 8 to 11 and 12 to 15 are for x, y and z of the launch,
-        * for the last axis of the out, the one before, and the one before that: the launch must
-        * have so many threads that so many elements for each are its extent or more; 0 asks for
-        * nothing. With VYC_BINDING_LOOPS also grid.x * block.x < 2^31. The number of the last
-        * extent among the scalars is in the bits from VYC_BINDING_ELEMENTS_SHIFT on; the others
-        * come before it. */
+       /* It has several axes. The numbers in bits 4 to 7, 8 to 11 and 12 to 15 are for x, y and z
+        * of the launch, and for the last axis of the out, the one before, and the one before that:
+        * a launch is large enough if its threads on each of these axes, times that number, are at
+        * least the extent; 0 means that there is no condition. With VYC_BINDING_LOOPS, also
+        * grid.x * block.x < 2^31. The bits from VYC_BINDING_ELEMENTS_SHIFT on are the position of
+        * the last extent among the scalars; the others precede it. */
        VYC_BINDING_AXES = 8u,
-       /* Without the last two: n in the bits from here on, below VYC_BINDING_UNSPECIFIED, says
-        * grid.x * block.x * n >= count; 0 is as good as 1. */
-       VYC_BINDING_ELEMENTS_SHIFT = 16u,
+       VYC_BINDING_ELEMENTS_SHIFT = 16u, /* the bits from here on, below VYC_BINDING_UNSPECIFIED */
        /* An out whose contents are unspecified where the kernel does not write: it is not cleared,
         * so a buffer keeps there what it holds. A run with host memory shows there what earlier
         * runs of this process left, or bytes of 0xA5; on the emulator always these. */
