@@ -27,7 +27,7 @@ from harness.environment import commit_name
 import vyre_cuda as vc
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.lower import lower
-from vyre_cuda.passes.pipeline import optimize
+from vyre_cuda.passes.pipeline import optimize, prepared
 from vyre_cuda.testing.emulator import Emulator
 
 CALIBRATION_STEPS = 1_000_000
@@ -65,16 +65,16 @@ def integer_loop(steps: int) -> vc.Program:
     return b.build()
 
 
-def chain(ops: int) -> vc.Program:
+def chain(ops: int, type_: vc.Type = vc.f32) -> vc.Program:
     """A kernel of about this many arithmetic ops and two guarded memory accesses."""
     b = vc.Builder("chain")
-    x = b.input("x", vc.f32)
-    out = b.output("out", vc.f32, size=x.size)
+    x = b.input("x", type_)
+    out = b.output("out", type_, size=x.size)
     i = b.let("i", vc.global_id.x)
     with b.if_(i < out.size):
         value = b.let("value", x[i])
         for step in range(ops // 2):
-            value = b.let(f"v{step}", value * float(step + 2) + x[i])
+            value = b.let(f"v{step}", value * type_(step + 2) + x[i])
         out[i] = value
     return b.build()
 
@@ -109,9 +109,13 @@ def translation(repeats: int) -> dict[str, dict[str, dict[str, float]]]:
     """Passes and lowering of programs of each size."""
     target = Target.parse("sm_90")
     programs = {ops: chain(ops) for ops in OPS}
+    integers = {ops: chain(ops, vc.i32) for ops in OPS}
     return {
         "passes_by_ops": {str(n): per_op(lambda p=p: optimize(p), n, repeats) for n, p in programs.items()},
         "lowering_by_ops": {str(n): per_op(lambda p=p: lower(p, target), n, repeats) for n, p in programs.items()},
+        "compilation_of_integers_by_ops": {
+            str(n): per_op(lambda p=p: lower(prepared(p), target), n, repeats) for n, p in integers.items()
+        },
     }
 
 

@@ -96,6 +96,20 @@ def statements(n: int) -> vc.Program:
     return p.b.build()
 
 
+def integers(n: int, type_: vc.Type = vc.i32) -> vc.Program:
+    """Sums and products that are linear in two loads, and ops that are not."""
+    b = vc.Builder("integers", block=1)
+    x, y = b.input("x", type_), b.input("y", type_)
+    out = b.output("out", type_, size=x.size)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < out.size):
+        value, other = b.let("value", x[i]), b.let("other", y[i])
+        for k in range(n):
+            value = b.let(f"v{k}", value * type_(k % 100 + 2) + (other ^ value))
+        out[i] = value
+    return b.build()
+
+
 def lines_of(work: Callable[[], Any]) -> int:
     """How many lines of Python run, coverage tools aside."""
     count = 0
@@ -125,6 +139,7 @@ def lines_of(work: Callable[[], Any]) -> int:
         loops,
         assertions,
         statements,
+        integers,
     ],
 )
 @pytest.mark.parametrize("stage", ["build", "optimize", "lower"])
@@ -157,3 +172,22 @@ def test_eight_times_the_branches_take_eight_times_as_long() -> None:
 
     small = seconds(500)
     assert seconds(4000) < 14 * small
+
+
+@pytest.mark.thin
+@pytest.mark.slow
+@pytest.mark.parametrize("type_", [vc.i32, vc.u8, vc.u64])
+def test_four_thousand_ops_take_twenty_times_as_long_as_two_hundred(type_: vc.Type) -> None:
+    """CPU time, the least of five: one that is quadratic takes 400 times."""
+
+    def seconds(ops: int) -> float:
+        program = integers(ops // 3, type_)
+        times = []
+        for _ in range(5):
+            begin = time.process_time()
+            vc.ptx(program)
+            times.append(time.process_time() - begin)
+        return min(times)
+
+    small = seconds(200)
+    assert seconds(4000) < 40 * small

@@ -241,7 +241,7 @@ def test_the_offline_figures_are_positive_and_named(tmp_path: Path) -> None:
     (path,) = tmp_path.glob("*-offline.json")
     figures = json.loads(path.read_text(encoding="utf-8"))["figures"]
     assert figures["emulator_instructions_per_second"] > 0
-    for stage in ("passes_by_ops", "lowering_by_ops"):
+    for stage in ("passes_by_ops", "lowering_by_ops", "compilation_of_integers_by_ops"):
         assert set(figures[stage]) == {"50", "200", "1000", "4000"}
         assert all(value > 0 for row in figures[stage].values() for value in row.values())
     assert figures["import_ms_beyond_numpy"] > 0
