@@ -10,6 +10,8 @@
 #   random       VYRE_RANDOM_PROGRAMS random programs (20000) against the interpreter, in $VYRE_RANDOM_JOBS processes
 #   independent  tests/independent: random programs against an oracle of their own, in one process per core, for
 #                VYRE_INDEPENDENT_SECONDS (300) or until VYRE_INDEPENDENT_PROGRAMS are done
+#   grown        instances of each rewriting rule and type against the interpreter, VYRE_GROWN_FIRED (640) in which it
+#                fires, in $VYRE_RANDOM_JOBS processes
 #   conformance  the op tests, with the number of cases of each op and type recorded
 #   demo         the command line's demonstration
 #   silicon      what this GPU answers to every instruction form
@@ -48,7 +50,7 @@ while [ $# -gt 0 ]; do
     --peers) peers=${2:?--peers needs names}; shift ;;
     --rows) rows=(--rows "${2:?--rows needs names}"); shift ;;
     --quick) quick=(--quick) ;;
-    install | tests | hosts | random | independent | conformance | demo | silicon | fold | bench | curves | transports | enqueue | pageable | places | awaiting | accuracy | throughput) parts+=("$1") ;;
+    install | tests | hosts | random | independent | grown | conformance | demo | silicon | fold | bench | curves | transports | enqueue | pageable | places | awaiting | accuracy | throughput) parts+=("$1") ;;
     *) echo "unknown: $1" >&2; exit 2 ;;
   esac
   shift
@@ -122,6 +124,12 @@ part_independent() {
   cp "$OUT/independent/summary.json" "$OUT/results/$(date -u +%Y-%m-%dT%H%M%SZ)-independent.json" || state=1
   tar -czf "$OUT/independent.tar.gz" -C "$OUT" independent && rm -rf "$OUT/independent"
   return $state
+}
+
+part_grown() {
+  mkdir -p "$OUT/results"
+  with_mps timeout 590 "$python" -m tests.device.numerics.grown_rules --device "${device/cuda/0}" --processes "$jobs" \
+    --fired "${VYRE_GROWN_FIRED:-640}" --output "$OUT/results/$(date -u +%Y-%m-%dT%H%M%SZ)-grown.json"
 }
 
 part_conformance() {
@@ -218,12 +226,13 @@ for part in "${parts[@]}"; do
   table+=("$(printf '%-12s %-14s %5d s' "$part" "$state" $((SECONDS - begin)))")
 done
 
-for part in tests hosts random independent conformance demo bench curves awaiting accuracy throughput; do
+for part in tests hosts random independent grown conformance demo bench curves awaiting accuracy throughput; do
   [ -s "$OUT/$part.log" ] || continue
   echo "==== $part"
   case $part in
     tests | hosts | conformance) tail -n 3 "$OUT/$part.log" ;;
     random) head -n 1 "$OUT/random.log"; tail -n 1 "$OUT/random.log" ;;
+    grown) tail -n 12 "$OUT/grown.log" ;;
     independent) tail -n 20 "$OUT/independent.log" ;;
     demo) tail -n 30 "$OUT/demo.log" ;;
     bench | awaiting | curves | accuracy | throughput) cat "$OUT/$part.log" ;;

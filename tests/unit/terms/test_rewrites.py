@@ -141,6 +141,7 @@ store h[i], t"""
     [
         "let dead = subtract(add(c, w), c)",
         "let dead = multiply(u32:2, u32:3)",
+        "let dead = subtract(add(c, w), c)\nlet a = bitwise_xor(w, c)\nstore h[i], a",
         "let dead = floor_divide(floor_divide(c, u32:3), u32:5)\nlet too = bitwise_xor(bitwise_xor(dead, w), w)",
         "if bool_:false\n  store h[i], subtract(add(c, w), c)\nend",
     ],

@@ -1,7 +1,8 @@
 """Programs grown from the left sides of rules, so that every rule is met: random programs seldom meet one.
 
 An instance is the left side with a literal, or a number between two bounds, for each variable; the bounds are drawn
-until the facts prove the conditions. A program has many instances, each of which stores a result of its own.
+until the facts prove the conditions. A program has many instances, each of which stores a result of its own. Whether
+the rule fired in an instance, so that what it made is computed, is asked of `vc.rewrites`.
 """
 
 from __future__ import annotations
@@ -74,6 +75,8 @@ def _intervals(rule: Rule, type_: Type, rng: random.Random) -> dict[str, Interva
             found["a"], found["b"] = (count, count), (type_.bits - count, type_.bits - count)
         elif not rule.when and rng.randrange(2):
             found = dict.fromkeys(used, (type_.minimum, type_.maximum))
+        if all(low == high for low, high in found.values()):
+            continue  # it would be folded
         facts = Bounds(type_, found)
         terms = {name: term for term, name in enumerate(found)}
         if all(condition.known(facts, type_, terms) for condition in rule.when):
@@ -94,19 +97,19 @@ def _literal(type_: Type, number: int) -> str:
     return f"{type_}:{wrapped - (1 << type_.bits) if wrapped > type_.maximum else wrapped}"
 
 
-def program(rule: Rule, type_: Type, seed: int) -> vc.Program:
-    """INSTANCES of the rule: out[i * INSTANCES + k] is the left side of the k-th."""
+def program(rule: Rule, type_: Type, seed: int, instances: int = INSTANCES) -> vc.Program:
+    """Instances of the rule: out[i * instances + k] is the left side of the k-th, in statement k + 1."""
     rng = random.Random(f"{rule.name} {type_} {seed}")
     used = names(rule)
     lines = [f"program grown\nblock {ELEMENTS}", *(f"in {name}: {type_}" for name in used)]
-    lines += [f"out out: {type_}[multiply(size(x), u32:{INSTANCES})]", "work size(x)", "", "let i = global_id.x"]
-    for k in range(INSTANCES):
+    lines += [f"out out: {type_}[multiply(size(x), u32:{instances})]", "work size(x)", "", "let i = global_id.x"]
+    for k in range(instances):
         variables = {}
         for name, (low, high) in _intervals(rule, type_, rng).items():
             bounded = f"minimum(maximum(load({name}[i]), {_literal(type_, low)}), {_literal(type_, high)})"
             whole = (low, high) == (type_.minimum, type_.maximum)
             variables[name] = _literal(type_, low) if low == high else f"load({name}[i])" if whole else bounded
-        place = f"out[add(multiply(i, u32:{INSTANCES}), u32:{k})]"
+        place = f"out[add(multiply(i, u32:{instances}), u32:{k})]"
         lines.append(f"store {place}, {_text(rule.left, type_, variables)}")
     return vc.parse("\n".join(lines) + "\n")
 
@@ -114,3 +117,8 @@ def program(rule: Rule, type_: Type, seed: int) -> vc.Program:
 def operands(rule: Rule, type_: Type, seed: int) -> tuple[Array, ...]:
     """Numbers for the variables, from which the bounds choose."""
     return tuple(np.ascontiguousarray(each) for each in some(names(rule), type_, seed, ELEMENTS).values())
+
+
+def fired(rule: Rule, grown: vc.Program) -> set[int]:
+    """The instances in which what the rule made is computed."""
+    return {step.statement - 1 for step in vc.rewrites(grown) if step.rule == rule.name}

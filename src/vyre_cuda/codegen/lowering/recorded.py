@@ -74,6 +74,7 @@ class _Named:
     local: Local
     class_: int
     rewrites: list[Rewrite]
+    is_needed: bool = False
 
 
 class RecordedExpressions(Expressions):
@@ -85,8 +86,9 @@ class RecordedExpressions(Expressions):
         "_leaves",
         "_lets",
         "_lets_at",
+        "_lets_of",
         "_number",
-        "_read",
+        "_ready",
         "_shown",
         "_terms",
         "_told",
@@ -111,7 +113,8 @@ class RecordedExpressions(Expressions):
         self._written: list[tuple[Apply, Asked, int]] = []  # of this statement, inner ones first
         self._lets: list[_Named] = []
         self._lets_at: list[int] = []
-        self._read: set[str] = set()
+        self._lets_of: dict[int, list[_Named]] = {}  # by the class that they had when they were made
+        self._ready: list[_Named] = []  # lets of constants and leaves that were read
         self._told: set[Step] = set()
 
     def at(self, number: int, statement: Stmt) -> None:
@@ -130,18 +133,24 @@ class RecordedExpressions(Expressions):
 
     def close_scope(self) -> None:
         super().close_scope()
-        del self._lets[self._lets_at.pop() :]
+        kept = self._lets_at.pop()
+        for let in self._lets[kept:]:
+            self._lets_of[let.class_].remove(let)
+        del self._lets[kept:]
         self._told = {step for step in self._told if self._terms.has(step)}
 
     def let(self, name: str, expr: Expr) -> None:
         super().let(name, expr)
         class_ = self.locals.values[name]
-        self._lets.append(_Named(Local(expr.type, name), class_, self._rewrites_for(class_)))
+        let = _Named(Local(expr.type, name), class_, self._rewrites_for(self._needed(class_)))
+        self._lets.append(let)
+        self._lets_of.setdefault(class_, []).append(let)
 
     def term(self, expr: Expr) -> int:
         class_ = super().term(expr)
-        if isinstance(expr, Local):
-            self._read.add(expr.name)
+        # A constant is no part of a sum with it, and a leaf is needed by others too.
+        if isinstance(expr, Local) and self.terms.ops[class_] in ("const", "leaf"):
+            self._ready += [let for let in self._lets_named(class_) if let.local.name == expr.name]
         if not isinstance(expr, Apply) and self.terms.ops[class_] == "leaf":
             value = self.terms.attrs[class_]
             if value not in self._leaves or not (isinstance(expr, Local) and self.locals.is_var(expr.name)):
@@ -159,14 +168,15 @@ class RecordedExpressions(Expressions):
     def _use(self, class_: int) -> None:
         """An effect needs the class."""
         needed = self._needed(class_)
-        for let in self._lets:
-            at = self.terms.find(let.class_)
-            # A constant is no part of a sum with it, and a leaf is needed by others too.
-            is_read = let.local.name in self._read
-            if let.rewrites and (is_read if self.terms.ops[at] in ("const", "leaf") else at in needed):
+        work = self._made_lets(needed) + self._ready
+        self._ready = []
+        while work:
+            let = work.pop()
+            if not let.is_needed:
+                let.is_needed = True
                 self.rewrites += let.rewrites
-                let.rewrites = []
-        self.rewrites += self._rewrites_for(class_)
+                work += self._made_lets(self._needed(let.class_, inside=True))
+        self.rewrites += self._rewrites_for(needed)
 
     def _is_constant(self, class_: int) -> bool:
         return self.terms.constant(class_) is not None
@@ -179,8 +189,8 @@ class RecordedExpressions(Expressions):
         computed = (form for form in terms.forms[class_] if form in self._extraction.computed)
         return next(computed, terms.best[class_])
 
-    def _needed(self, class_: int) -> set[int]:
-        """The class and all that it is computed from."""
+    def _needed(self, class_: int, *, inside: bool = False) -> set[int]:
+        """The class and all that it is computed from, down to lets; `inside`: the class is that of a let."""
         terms = self.terms
         found: set[int] = set()
         work = [class_]
@@ -188,12 +198,22 @@ class RecordedExpressions(Expressions):
             at = terms.find(work.pop())
             if at not in found:
                 found.add(at)
-                work.extend(terms.parts(self._goal(at)))
+                if inside or not self._lets_named(at):
+                    work.extend(terms.parts(self._goal(at)))
+                inside = False
         return found
 
-    def _rewrites_for(self, class_: int) -> list[Rewrite]:
-        """The rewrites of this statement's expressions that the class is computed from, each reported once."""
-        needed = self._needed(class_)
+    def _made_lets(self, classes: set[int]) -> list[_Named]:
+        """The lets that have these classes, but for those of constants and leaves."""
+        ops = self.terms.ops
+        return [let for at in classes if ops[at] not in ("const", "leaf") for let in self._lets_named(at)]
+
+    def _lets_named(self, class_: int) -> list[_Named]:
+        """The lets that have a class."""
+        return [let for form in self.terms.forms[self.terms.find(class_)] for let in self._lets_of.get(form, ())]
+
+    def _rewrites_for(self, needed: set[int]) -> list[Rewrite]:
+        """The rewrites of this statement's expressions that are needed, each reported once."""
         ways = []
         kept = []
         for expr, asked, made in reversed(self._written):
@@ -240,9 +260,9 @@ class RecordedExpressions(Expressions):
         """The let that has a class, what is given with the launch, or the var that holds it now."""
         find, terms = self.terms.find, self.terms
         class_ = find(class_)
-        for let in self._lets:
-            if find(let.class_) == class_:
-                return let.local
+        lets = self._lets_named(class_)
+        if lets:
+            return lets[0].local
         if terms.ops[class_] == "leaf":
             expr, _ = self._leaves[terms.attrs[class_]]
             if not isinstance(expr, (Load, Local)):

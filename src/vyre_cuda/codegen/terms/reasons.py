@@ -9,7 +9,6 @@ from vyre_cuda.codegen.terms.rules import RULES
 from vyre_cuda.ir.core.nodes import Apply, Const, Expr
 from vyre_cuda.ir.text.text import format_expr
 
-_RULES = {rule.name: rule for rule in RULES}
 # By condition, with the texts of its patterns; what is left out is plain to see.
 _CONDITIONS = {
     "not_zero": "{} is not 0",
@@ -28,7 +27,7 @@ def reason(rule: str, before: Apply, after: Expr) -> str:
         return f"both are the same sum modulo 2^{before.type.bits}"
     if rule == IDENTITY:
         return _identity(before, after)
-    row = _RULES[rule]
+    row = next(row for row in RULES if row.name == rule)
     conditions = [_condition(condition) for condition in row.when if condition.name in _CONDITIONS]
     where = f", where {' and '.join(conditions)}" if conditions else ""
     return f"{text(row.left)} is {text(row.right)}{where}"
