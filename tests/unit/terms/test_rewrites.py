@@ -169,6 +169,12 @@ def test_facts_of_a_branch_do_not_leave_it() -> None:
     assert [rule for rule, _, _ in steps(body)] == ["quotient_and_rest_of_divisor", "quotient_and_rest"]
 
 
+def test_a_let_that_only_something_dead_reads_is_gone_with_its_scope() -> None:
+    inner = "let k = add(load(x[i]), u32:0)\n  let dead = bitwise_xor(k, w)"
+
+    assert steps(f"if less(i, c)\n  {inner}\nend\nstore h[i], add(c, u32:0)") == [("identity", "add(c, u32:0)", "c")]
+
+
 def test_precisions_differ_where_subnormals_flush() -> None:
     body = "store narrow[i], cast.u8(multiply(f, f32:1.0))"
 

@@ -136,6 +136,8 @@ class RecordedExpressions(Expressions):
         kept = self._lets_at.pop()
         for let in self._lets[kept:]:
             self._lets_of[let.class_].remove(let)
+        gone = {let.local.name for let in self._lets[kept:]}
+        self._ready = [let for let in self._ready if let.local.name not in gone]
         del self._lets[kept:]
         self._told = {step for step in self._told if self._terms.has(step)}
 
