@@ -5,11 +5,13 @@ A program is built from their values; a call compares them with those of its pro
 
 from __future__ import annotations
 
+import gc
 import os
 import site
 from collections.abc import Iterator
 from enum import Enum
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
+from functools import partial
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,6 +23,10 @@ from vyre_cuda.records import dataclass
 _LIBRARIES = tuple(os.path.join(path, "") for path in (os.path.dirname(os.__file__), *site.getsitepackages()))
 _PLAIN = (bool, int, float, complex, str, bytes, np.generic, type(None))
 _FIXED = (Type, type, FunctionType, BuiltinFunctionType, ModuleType, TypeVar, np.ufunc, Enum)
+_CONTAINERS = (list, dict, set, bytearray)
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: of a class whose attributes can be set
+# Containers in containers that are compared by their contents; those further inside, by identity.
+_MOST_NESTED = 8
 
 
 class Missing:
@@ -41,6 +47,12 @@ class Capture:
             except ValueError:
                 return Missing
         return self.container.get(self.name, Missing)
+
+    def row(self) -> tuple[dict[str, Any] | CellType, str, Any]:
+        """What a remembered call compares by identity: namespace or cell, name and value. A value that can change
+        without being replaced is compared with nothing, so that such calls are not remembered."""
+        value = self.value()
+        return ({} if _is_changeable(value) else self.container), self.name, value
 
 
 class Same:
@@ -69,6 +81,26 @@ def key_of(value: Any) -> Any:
     if isinstance(value, tuple):
         return type(value), tuple(map(key_of, value))
     return (type(value), value) if type(value) in _PLAIN else Same(value)
+
+
+def state_of(value: Any, nested: int = 0) -> Any:
+    """The key of a captured value: `key_of`, and for what can change without being replaced, which plain functions may
+    use, its contents."""
+    if nested > _MOST_NESTED or not (isinstance(value, tuple) or _is_changeable(value)):
+        return key_of(value)
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, bytearray):
+        return bytearray, bytes(value)
+    parts = [part for row in value.items() for part in row] if isinstance(value, dict) else list(value)
+    keys = [state_of(part, nested + 1) for part in parts]
+    return type(value), frozenset(keys) if isinstance(value, set) else tuple(keys)
+
+
+def _is_changeable(value: Any, nested: int = 0) -> bool:
+    if isinstance(value, tuple) and nested <= _MOST_NESTED:
+        return any(_is_changeable(part, nested + 1) for part in value)
+    return isinstance(value, _CONTAINERS) or (isinstance(value, np.ndarray) and value.flags.writeable)
 
 
 def constant_key(value: Any) -> Any:
@@ -107,39 +139,78 @@ def captures_of(functions: Iterator[FunctionType]) -> tuple[Capture, ...]:
 
 def functions_in(value: Any) -> Iterator[FunctionType]:
     """The plain functions that a value stands for."""
-    inner = (
-        getattr(value, "__wrapped__", None) if getattr(type(value), "__module__", "").startswith("vyre_cuda") else None
-    )
+    inner = getattr(value, "__wrapped__", None) if _is_ours(value) else None
     if isinstance(value, FunctionType):
         yield value
     elif isinstance(inner, FunctionType):
         yield inner
+    elif isinstance(value, (MethodType, staticmethod, classmethod)):
+        yield from functions_in(value.__func__)
+    elif isinstance(value, property):
+        yield from functions_in(value.fget)
+    elif isinstance(value, partial):
+        yield from functions_in((value.func, *value.args, *value.keywords.values()))
     elif isinstance(value, tuple):
         for element in value:
             yield from functions_in(element)
+    elif not isinstance(value, type) and not _is_ours(value):
+        called = _attribute_of_class(type(value), "__call__")
+        if isinstance(called, FunctionType):
+            yield called
+
+
+def _attribute_of_class(kind: type, name: str) -> Any:
+    return next((vars(each)[name] for each in kind.__mro__ if name in vars(each)), None)
+
+
+def _is_ours(value: Any) -> bool:
+    module = value.__name__ if isinstance(value, ModuleType) else getattr(type(value), "__module__", "")
+    return isinstance(module, str) and module.partition(".")[0] == "vyre_cuda"
 
 
 def _names_of(function: FunctionType) -> Iterator[Capture]:
     code = function.__code__
+    names = _global_names(code)
+    seen: set[int] = set()
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-        yield from _with_attributes(Capture(cell, name), code)
-    for name in _global_names(code):
+        yield from _with_attributes(Capture(cell, name), names, seen)
+    for name in names:
         if name in function.__globals__:
-            yield from _with_attributes(Capture(function.__globals__, name), code)
+            yield from _with_attributes(Capture(function.__globals__, name), names, seen)
 
 
-def _with_attributes(capture: Capture, code: CodeType) -> Iterator[Capture]:
-    """The name and, if it is a module, those of its attributes that the code may read; this package does not change."""
+def _with_attributes(capture: Capture, names: set[str], seen: set[int]) -> Iterator[Capture]:
+    """The name, and those attributes of its value that code with these names may read; this package does not change."""
     value = capture.value()
-    if not isinstance(value, ModuleType):
-        yield capture
-        return
-    if value.__name__.partition(".")[0] == "vyre_cuda":
+    if isinstance(value, ModuleType) and _is_ours(value):
         return
     yield capture
-    for name in _global_names(code):
-        if name in vars(value):
-            yield from _with_attributes(Capture(vars(value), name), code)
+    if id(value) in seen or _is_ours(value) or isinstance(value, Enum):
+        return
+    seen.add(id(value))
+    namespaces = list(_namespaces(value))
+    if not isinstance(value, (ModuleType, FunctionType)):  # methods read attributes of their own
+        found = [row[name] for row in namespaces for name in names if name in row]
+        names = names.union(*(_global_names(each.__code__) for value in found for each in functions_in(value)))
+    for name in names:
+        for position, namespace in enumerate(namespaces):
+            if name in namespace:  # one set in a namespace before it would hide it
+                for each in namespaces[: position + 1]:
+                    yield from _with_attributes(Capture(each, name), names, seen)
+                break
+
+
+def _namespaces(value: Any) -> Iterator[dict[str, Any]]:
+    """Where attributes of a value are looked up, one after the other."""
+    if not isinstance(value, type):
+        own = getattr(value, "__dict__", None)
+        if isinstance(own, dict):
+            yield own
+    if isinstance(value, (ModuleType, FunctionType)):
+        return
+    for each in value.__mro__ if isinstance(value, type) else type(value).__mro__:
+        if each.__flags__ & _HEAP_TYPE:
+            yield from gc.get_referents(each.__dict__)[:1]  # what the mappingproxy shows
 
 
 def _global_names(code: CodeType) -> set[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from vyre_cuda.frontend.captures import captures_of, key_of
+from vyre_cuda.frontend.captures import captures_of, state_of
 from vyre_cuda.frontend.current import Running
 from vyre_cuda.frontend.dispatching import FREE, FunctionDispatcher, Variant, call_by_vector
 from vyre_cuda.frontend.function import Function
@@ -137,7 +137,7 @@ class Kernels:
     def program(self, form: Form) -> Program:
         """The program for the present values of what the function takes from around it."""
         with self._building:
-            key = form, tuple(key_of(each.value()) for each in captures_of(iter([self.definition.function])))
+            key = form, tuple(state_of(each.value()) for each in captures_of(iter([self.definition.function])))
             if key not in self._programs:
                 self._programs[key] = build(self.definition, form)
             return self._programs[key]
@@ -155,7 +155,7 @@ class ElementKernel(FunctionDispatcher):
         resident = next((each.device for each in args if isinstance(each, arrays.DeviceArray)), None)
         device = default.default_device() if resident is None else resident
         captures = captures_of(iter([self._kernels.definition.function]))
-        captured = tuple((each.container, each.name, each.value()) for each in captures)
+        captured = tuple(each.row() for each in captures)
         kernel = device.compile(self._kernels.program(self._form))
         rows = tuple((row.name, FREE, FREE, -1) for row in kernel.program.parameters[:-1])
         self._remember(Variant(kernel, device, resident is None, rows, captured))

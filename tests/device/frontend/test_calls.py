@@ -187,6 +187,38 @@ def test_a_captured_number_that_changes_makes_another_program(monkeypatch: pytes
     monkeypatch.undo()
 
 
+class Settings:
+    factor = 2
+
+
+def test_an_attribute_or_an_element_that_changes_makes_another_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    factors = [2]
+
+    def plain(v: Any) -> Any:
+        return v * factors[0]
+
+    @vc.kernel
+    def by_class(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        out[vc.global_id.x] = x[vc.global_id.x] * Settings.factor
+
+    @vc.kernel
+    def by_list(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        out[vc.global_id.x] = plain(x[vc.global_id.x])
+
+    @vc.vectorize
+    def of_elements(a: vc.f32) -> vc.f32:
+        return plain(a)
+
+    for factor in (2, 3, 2, 5):
+        monkeypatch.setattr(Settings, "factor", factor)
+        factors[0] = factor
+        for function in (by_class, by_list, of_elements):
+            for _ in range(3):
+                assert np.array_equal(function(X), X * factor)
+
+
 def test_a_kernel_in_a_kernel_is_refused() -> None:
     @vc.kernel
     def outer(x: vc.In[vc.f32]):

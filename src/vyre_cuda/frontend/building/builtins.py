@@ -42,9 +42,12 @@ _INSTEAD: dict[Any, str] = {
 _REFUSED: dict[Any, str] = {
     eval: "eval has no meaning in a kernel",
     exec: "exec has no meaning in a kernel",
+    globals: "globals() has no meaning in a kernel: write the name",
     input: "a kernel cannot ask: pass a scalar",
+    locals: "locals() has no meaning in a kernel: write the name",
     next: "next(...) would run once, when the kernel is built: loop over vc.unrolled(...)",
     open: "a kernel cannot open files: pass an array",
+    vars: "vars(...) has no meaning in a kernel: write the name of the attribute",
 }
 
 
