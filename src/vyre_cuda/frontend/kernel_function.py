@@ -54,9 +54,9 @@ class KernelFunction(FunctionDispatcher, ProgramSource):
     def __init__(
         self, function: FunctionType, block: Block, index: Type, local_names: Mapping[str, Any], zeroed: bool
     ) -> None:
+        self._source = source_of(function, "vc.kernel")
         self._function = function
         self._name = function.__name__
-        self._source = source_of(function, "vc.kernel")
         self._parameters = parameters_of(function, self._source, local_names, zeroed=zeroed)
         self._block = block
         self._index = index

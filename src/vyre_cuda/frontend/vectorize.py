@@ -170,6 +170,8 @@ class Vectorized:
             raise TypeError(f"{self._name}: out= is {hosts.described(out)}; it needs an array")
         if out.dtype != self._result.dtype:
             raise TypeError(f"{self._name}: out= is an array of {out.dtype}; it needs {self._result.dtype}")
+        if hosts.is_array(out) and not out.flags.writeable:
+            raise ValueError(f"{self._name}: out= is read-only")
 
     def _layout(self, shapes: list[tuple[int, ...]], shape: tuple[int, ...] | None) -> Layout:
         try:

@@ -195,7 +195,7 @@ def test_wrong_arguments_are_refused(args: Any, named: Any, error: type[Exceptio
 def test_a_read_only_out_is_refused() -> None:
     for out in (np.zeros(3, np.float32), np.zeros(6, np.float32)[::2]):
         out.flags.writeable = False
-        with pytest.raises(ValueError, match="read-only"):
+        with pytest.raises(ValueError, match="mix: out= is read-only"):
             mix(1, 2, out=out)
 
 

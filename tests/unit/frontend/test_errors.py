@@ -71,3 +71,10 @@ def test_error_is_at_its_line_column_and_expression(name: str) -> None:
         assert Path(file).name == "wrong_kernels.py"
         text = " ".join(each.strip() for each in [lines[line - 1][finding.column - 1 :], *lines[line : line + 2]])
         assert text.startswith(finding.expression.removesuffix("...")) or finding.expression.startswith("def ")
+
+
+@pytest.mark.parametrize("decorator", [vc.kernel, vc.func, vc.vectorize])
+@pytest.mark.parametrize("what", [3, print, int, "kernel"])
+def test_what_is_no_function_is_refused(decorator: Any, what: Any) -> None:
+    with pytest.raises(TypeError, match=f"takes a function, not a {type(what).__name__}"):
+        decorator(what)
