@@ -20,7 +20,7 @@ from vyre_cuda._native.core.context cimport Context
 from vyre_cuda._native.memory.memory cimport Buffer, Pinned, Span, new_reference, pinned_empty_of, pinned_of
 from vyre_cuda._native.call.prepared cimport PreparedKernel
 from vyre_cuda._native.trace.origin cimport origin_of
-from vyre_cuda._native.call.table cimport Row, Table
+from vyre_cuda._native.call.table cimport Row, Table, bits_of
 
 from vyre_cuda.errors import ResourceError
 
@@ -113,7 +113,7 @@ cdef class Framer(Table):
             if position == n:
                 return None
             if row.role == VYC_ROLE_SCALAR:
-                if not self.bits_of(&frame.scalars[row.slot], <object>args[position], row):
+                if not bits_of(&frame.scalars[row.slot], <object>args[position], row):
                     return None
             elif not self.take(frame, i, <object>args[position]):
                 return None
@@ -301,6 +301,7 @@ cdef class Framer(Table):
         """
         cdef uint32_t i
         cdef const Row *row
+        cdef PyObject *value  # borrowed from the caller's arguments
         cdef vyc_argument *item
         cdef vyc_argument *items = frame.items
         cdef uint64_t *counts = frame.counts
@@ -309,13 +310,13 @@ cdef class Framer(Table):
             return False
         for i in range(self.parameter_count):
             row = &self.rows[i]
-            value = <object>args[i]
+            value = args[i]
             if row.role == VYC_ROLE_SCALAR:
-                if not self.bits_of(&frame.scalars[row.slot], value, row):
+                if not bits_of(&frame.scalars[row.slot], <object>value, row):
                     return False
                 continue
             item = &items[row.slot]
-            if not isinstance(value, Span) or not fill_span(frame, item, <Span>value, row, FREE_THREADED):
+            if not isinstance(<object>value, Span) or not fill_span(frame, item, <Span>value, row, FREE_THREADED):
                 return False
             if item.count > self.most_elements:
                 return False

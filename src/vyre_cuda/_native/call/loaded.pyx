@@ -17,12 +17,12 @@ from vyre_cuda._native.core.c_api cimport (
 from vyre_cuda._native.core.context cimport Stream, load
 from vyre_cuda._native.memory.adopted cimport stream_of
 from vyre_cuda._native.call.frame cimport Frame, let_go, new_frame, spare_give, spare_take, spares_free
+from vyre_cuda._native.call.numbers cimport float_bits, integer_bits
 from vyre_cuda._native.memory.memory cimport Buffer, Span, new_reference
 from vyre_cuda._native.core.module cimport Module
 from vyre_cuda._native.trace.origin cimport origin_of
 from vyre_cuda._native.call.prepared cimport AnyCall, Arguments, PreparedKernel, copy_run
 from vyre_cuda._native.core.status cimport check
-from vyre_cuda._native.call.table cimport float_bits, integer_bits
 
 cdef int scalar_bits(uint64_t *bits, object value, const Word *word) except -1:
     """1 and the bits of an exact Python number that fits, else 0."""

@@ -1,5 +1,14 @@
+from cpython.bool cimport PyBool_Check
+from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
-from cpython.object cimport PyObject
+
+cimport numpy as cnp
+
+from vyre_cuda._native.call.numbers cimport float_bits, integer_bits
+
+cdef extern from "Python.h":
+    PyTypeObject *Py_TYPE(object)
+
 
 cdef struct Row:
     int32_t role           # VYC_ROLE_...
@@ -26,9 +35,18 @@ cdef struct Step:
     uint64_t value
 
 
-# 1 and the bits of an exact Python number that fits, 0 if the general path must decide.
-cdef int integer_bits(uint64_t *bits, object value, int32_t width) except -1
-cdef int float_bits(uint64_t *bits, object value, int typenum) except -1
+cdef inline int bits_of(uint64_t *bits, object value, const Row *row) except -1:
+    """1 and the bits of a scalar: exact Python numbers that fit, NumPy scalars of the very type; else 0."""
+    if row.scalar != NULL and <PyObject *>Py_TYPE(value) == row.scalar:
+        bits[0] = 0
+        cnp.PyArray_ScalarAsCtype(value, bits)
+        return 1
+    if row.width == 0:
+        return float_bits(bits, value, row.typenum)
+    if row.width == 1:
+        bits[0] = value is True
+        return PyBool_Check(value)
+    return integer_bits(bits, value, row.width)
 
 
 cdef class Table:
@@ -50,7 +68,6 @@ cdef class Table:
     cdef Step *steps
     cdef uint32_t depth            # maximum number of values that an evaluation keeps
 
-    cdef int bits_of(self, uint64_t *bits, object value, const Row *row) except -1
     cdef int32_t leaf_of(self, int32_t begin, int32_t end) noexcept
     # `counts`: one per parameter, followed by room for `depth` values.
     cdef bint evaluate(self, uint64_t *value, int32_t begin, int32_t end, uint64_t *counts,

@@ -4,24 +4,17 @@
 It declines what it does not recognize at a glance (0 or False), and the general path decides and explains. What it
 does know agrees with `ir.core.scalars` and `ir.call.geometry`, which the tests check.
 """
-from cpython.bool cimport PyBool_Check
-from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
-from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_AsUnsignedLongLong, PyLong_CheckExact
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.tuple cimport PyTuple_CheckExact
-from libc.math cimport isinf
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy
 
 cimport numpy as cnp
 
+from vyre_cuda._native.call.numbers cimport integer_bits
 from vyre_cuda._native.core.c_api cimport VYC_ROLE_INOUT, VYC_ROLE_OUT, VYC_ROLE_SCALAR
 
 cnp.import_array()
-
-cdef extern from "Python.h":
-    PyTypeObject *Py_TYPE(object)
 
 cdef extern from "numpy/arrayobject.h":
     ctypedef struct PyArray_Descr:
@@ -35,9 +28,6 @@ cdef extern from "bundle/expression.h":
     uint64_t fit "vyc__host_fit"(uint64_t value, int32_t width) noexcept nogil
     bint wraps "vyc__host_wraps"(int32_t op, uint64_t a, uint64_t b, bint signed) noexcept nogil
     uint64_t combine "vyc__host_combine"(int32_t op, uint64_t a, uint64_t b, bint signed) noexcept nogil
-
-# Below this an int is exactly a double, and so becomes a float with one rounding.
-cdef int64_t EXACT = <int64_t>1 << 53
 
 
 cdef class Table:
@@ -118,19 +108,6 @@ cdef class Table:
         if end - begin != 1 or step.op != SIZE or (value_bits < 64 and self.most_elements >> value_bits):
             return -1
         return <int32_t>step.value
-
-    cdef int bits_of(self, uint64_t *bits, object value, const Row *row) except -1:
-        """1 and the bits of a scalar: exact Python numbers that fit, NumPy scalars of the very type."""
-        if row.scalar != NULL and <PyObject *>Py_TYPE(value) == row.scalar:
-            bits[0] = 0
-            cnp.PyArray_ScalarAsCtype(value, bits)
-            return 1
-        if row.width == 0:
-            return float_bits(bits, value, row.typenum)
-        if row.width == 1:
-            bits[0] = value is True
-            return PyBool_Check(value)
-        return integer_bits(bits, value, row.width)
 
     cdef bint evaluate(self, uint64_t *value, int32_t begin, int32_t end, uint64_t *counts,
                        const uint64_t *scalars) noexcept nogil:
@@ -236,7 +213,7 @@ cdef class Table:
     def scalar(self, uint32_t parameter, value) -> int | None:
         """The bits of a scalar, or None if the general path must decide."""
         cdef uint64_t bits = 0
-        return bits if self.bits_of(&bits, value, &self.rows[parameter]) else None
+        return bits if bits_of(&bits, value, &self.rows[parameter]) else None
 
     def sizes_and_grid(self, list counts not None, list scalars not None) -> tuple[object, object]:
         """What follows from the elements of each parameter and the bits of each scalar: sizes and grid, or None."""
@@ -262,50 +239,3 @@ cdef class Table:
 
 def steps_of(tuple rows, tuple work, tuple extents) -> int:
     return sum(len(row[5]) for row in rows) + sum(len(axis) for axis in work) + sum(len(row[2]) for row in extents)
-
-
-cdef int integer_bits(uint64_t *bits, object value, int32_t width) except -1:
-    cdef int overflow = 0
-    cdef long long integer
-    if not PyLong_CheckExact(value):
-        return 0
-    integer = PyLong_AsLongLongAndOverflow(value, &overflow)
-    if overflow != 0:
-        if overflow < 0 or width != 64:
-            return 0
-        try:
-            bits[0] = PyLong_AsUnsignedLongLong(value)
-        except OverflowError:
-            return 0
-        return 1
-    if width > 0 and integer < 0 or fit(<uint64_t>integer, width) != <uint64_t>integer:
-        return 0
-    bits[0] = fit(<uint64_t>integer, -width if width < 0 else width)
-    return 1
-
-
-cdef int float_bits(uint64_t *bits, object value, int typenum) except -1:
-    cdef double real
-    cdef float single
-    cdef int overflow = 0
-    cdef long long integer
-    if PyFloat_CheckExact(value):
-        real = PyFloat_AS_DOUBLE(value)
-    elif PyLong_CheckExact(value):
-        integer = PyLong_AsLongLongAndOverflow(value, &overflow)
-        if overflow != 0 or integer > EXACT or integer < -EXACT:
-            return 0
-        real = <double>integer
-    else:
-        return 0
-    bits[0] = 0
-    if typenum == cnp.NPY_FLOAT64:
-        memcpy(bits, &real, sizeof(real))
-        return 1
-    if typenum != cnp.NPY_FLOAT32:
-        return 0
-    single = <float>real
-    if isinf(single) and not isinf(real):
-        return 0
-    memcpy(bits, &single, sizeof(single))
-    return 1
