@@ -104,6 +104,8 @@ static vyc_status start(vyc_driver *driver, const char *path) {
                      version / 1000, version % 1000 / 10);
   driver->version = version;
   driver->is_emulator = dlsym(driver->library, VYC_EMULATOR_MARK) != NULL;
+  if (driver->is_emulator)
+    *(void **)&driver->unspecified = dlsym(driver->library, VYC_EMULATOR_UNSPECIFIED);
   return VYC_OK;
 }
 

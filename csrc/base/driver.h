@@ -115,6 +115,10 @@ typedef CUresult(CUDAAPI *vyc_stream_depend_function)(CUstream stream, CUgraphNo
 
 /* What the emulator exports besides the driver's functions; its presence identifies it. */
 #define VYC_EMULATOR_MARK "vyre_emulator_set"
+/* See emulator/driver/control.h. */
+#define VYC_EMULATOR_UNSPECIFIED "vyre_emulator_unspecified"
+typedef int (*vyc_unspecified_function)(uint64_t report, uint32_t binding, uint64_t address,
+                                        uint64_t bytes);
 
 /* The oldest driver API this library works with. */
 #define VYC_DRIVER_MINIMUM 12000
@@ -133,6 +137,7 @@ struct vyc_driver {
   int32_t version;
   int32_t device_count;
   int32_t is_emulator;
+  vyc_unspecified_function unspecified; /* the emulator's */
   uint32_t references;
 };
 

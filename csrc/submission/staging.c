@@ -229,13 +229,24 @@ static uint8_t byte_of_gaps(const vyc_prepared *prepared, uint32_t i) {
   return unspecified ? VYC_UNSPECIFIED_BYTE : 0;
 }
 
+/* The emulator can check who reads or returns unspecified contents of a kernel's only launch. */
+static void announce_gaps(const vyc_submission *submission, uint32_t i, const vyc_run *run,
+                          uint64_t address, uint64_t bytes) {
+  const vyc_prepared *prepared = submission->prepared;
+  const vyc_driver *driver = prepared->child.context->driver;
+  if (driver->unspecified == NULL || byte_of_gaps(prepared, i) == 0) return;
+  if (prepared->has_report && vyc__iterations(run) == 1)
+    driver->unspecified(submission->cell->address, i, address, bytes);
+}
+
 /* What the kernel may leave unwritten of an out in the device slab. Unspecified contents may be
  * those of an earlier run; the emulator has the same in every run, which are the interpreter's. */
-static vyc_status fill_gaps(const vyc_prepared *prepared, uint32_t i, uint64_t address,
-                            uint64_t bytes, CUstream stream) {
-  vyc_context *context = prepared->child.context;
-  const uint8_t byte = byte_of_gaps(prepared, i);
+static vyc_status fill_gaps(const vyc_submission *submission, uint32_t i, const vyc_run *run,
+                            uint64_t address, uint64_t bytes, CUstream stream) {
+  vyc_context *context = submission->prepared->child.context;
+  const uint8_t byte = byte_of_gaps(submission->prepared, i);
   if (byte != 0 && !context->driver->is_emulator) return VYC_OK;
+  announce_gaps(submission, i, run, address, bytes);
   return vyc__fill_bytes(context, address, byte, bytes, stream);
 }
 
@@ -256,8 +267,9 @@ static vyc_status stage_large(vyc_submission *submission, uint32_t i, const vyc_
   if (role == VYC_ROLE_IN) return VYC_OK;
   stage->results += bytes;
   add_result(submission, (vyc_result){argument->result, NULL, address, bytes});
-  return vyc__leaves_gaps(prepared, i, run) ? fill_gaps(prepared, i, address, bytes, stage->stream)
-                                            : VYC_OK;
+  return vyc__leaves_gaps(prepared, i, run)
+             ? fill_gaps(submission, i, run, address, bytes, stage->stream)
+             : VYC_OK;
 }
 
 static vyc_status stage_host(vyc_submission *submission, uint32_t i, const vyc_run *run,
@@ -279,8 +291,11 @@ static vyc_status stage_host(vyc_submission *submission, uint32_t i, const vyc_r
     if (role != VYC_ROLE_OUT) stage->read += bytes;
     if (role != VYC_ROLE_IN) stage->written += bytes;
     /* Page-locked memory that was freed is never shown. */
-    if (gaps && bytes > 0) memset(host, byte_of_gaps(prepared, i), bytes);
     *address_out = (uint64_t)(uintptr_t)host;
+    if (gaps && bytes > 0) {
+      memset(host, byte_of_gaps(prepared, i), bytes);
+      announce_gaps(submission, i, run, *address_out, bytes);
+    }
   } else {
     const uint64_t address = device_side(stage, bytes);
     const bool there =
@@ -288,7 +303,7 @@ static vyc_status stage_host(vyc_submission *submission, uint32_t i, const vyc_r
     *address_out = address;
     if (bytes > 0 && role != VYC_ROLE_OUT && !there)
       VYC_TRY(vyc__copy_up(context, address, host, bytes, stage->stream));
-    if (bytes > 0 && gaps) VYC_TRY(fill_gaps(prepared, i, address, bytes, stage->stream));
+    if (bytes > 0 && gaps) VYC_TRY(fill_gaps(submission, i, run, address, bytes, stage->stream));
   }
   if (role != VYC_ROLE_IN) add_result(submission, (vyc_result){argument->result, host, 0, bytes});
   return VYC_OK;

@@ -106,7 +106,7 @@ void test_deep_nesting_is_an_error() {
   CHECK(!refusal(kernel_text(std::string(100000, '{')), &too_new).empty());
 }
 
-void test_malformed_request_for_races_is_an_error_and_other_pragmas_are_none() {
+void test_malformed_request_for_a_check_is_an_error_and_other_pragmas_are_none() {
   const auto with = [](const std::string &pragma) {
     const std::string text = kernel_text("st.global.u32 [%rd], 1;");
     const size_t at = text.find(".visible");
@@ -116,7 +116,14 @@ void test_malformed_request_for_races_is_an_error_and_other_pragmas_are_none() {
   for (const char *words : {"vyre_races", "vyre_races 0", "vyre_races -1 0", "vyre_races 0 x",
                             "vyre_races 0 0 -8", "vyre_races 1048576 0"})
     CHECK(refusal(with(words), &too_new).find("line 4; error   : vyre_races") != std::string::npos);
-  CHECK(refusal(with("vyre_races 0 8"), &too_new).find("that k lacks") != std::string::npos);
+  for (const char *words :
+       {"vyre_initialized", "vyre_initialized 0", "vyre_initialized -1 0", "vyre_initialized 0 x",
+        "vyre_initialized 0 -8", "vyre_initialized 1048576 0"})
+    CHECK(refusal(with(words), &too_new).find("line 4; error   : vyre_initialized") !=
+          std::string::npos);
+  for (const char *words : {"vyre_races 0 8", "vyre_initialized 0 8"})
+    CHECK(refusal(with(words), &too_new).find("that k lacks") != std::string::npos);
+  CHECK(parse_text(with("vyre_initialized 0 0")) != nullptr);
   CHECK(parse_text(with("vyre_races 0 0")) != nullptr);
   CHECK(parse_text(with("nounroll")) != nullptr);
 }
@@ -294,7 +301,7 @@ int main() {
   test_refusals_name_line_and_cause();
   test_newer_version_is_told_apart();
   test_deep_nesting_is_an_error();
-  test_malformed_request_for_races_is_an_error_and_other_pragmas_are_none();
+  test_malformed_request_for_a_check_is_an_error_and_other_pragmas_are_none();
   test_race_is_left_in_the_report_once();
   test_faults_name_address_and_line();
   test_barrier_waits_for_all_that_have_not_exited();

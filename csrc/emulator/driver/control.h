@@ -1,4 +1,5 @@
-/* How tests steer the emulator: exported beside the driver functions, never called by csrc proper.
+/* How tests steer the emulator: exported beside the driver functions. csrc proper calls only
+ * vyre_emulator_unspecified.
  *
  * All functions are thread-safe and act on the whole process. Each returns 0, or -1 for a key or
  * call name that does not exist. */
@@ -62,6 +63,23 @@ struct vyre_emulator_race_info {
  */
 int vyre_emulator_race(uint64_t number, struct vyre_emulator_race_info *info, uint8_t *parameters,
                        uint64_t size);
+
+/* An element of a result that no thread of its launch wrote. */
+struct vyre_emulator_unwritten_info {
+  uint32_t binding;
+  uint32_t line; /* in the PTX text, of the instruction that reads it; 0: the run returns it */
+  uint64_t offset; /* of its first byte in the result */
+  uint64_t bytes; /* that are not written, of a result that is returned */
+  uint32_t block[3], thread[3]; /* that reads it */
+};
+
+/* The finding of this number, which the launch left as the index in its report (see
+ * unwritten/unwritten.h). -1: no such finding; the last 1024 are kept. */
+int vyre_emulator_unwritten(uint64_t number, struct vyre_emulator_unwritten_info *info);
+
+/* Called by csrc: the next launch with this report returns these bytes as a result, and has
+ * not written them before. */
+int vyre_emulator_unspecified(uint64_t report, uint32_t binding, uint64_t address, uint64_t bytes);
 
 #ifdef __cplusplus
 }

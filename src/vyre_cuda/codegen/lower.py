@@ -24,6 +24,8 @@ from vyre_cuda.ir.core.program import Program
 
 BOUNDS = ("check", "off", "trap")
 _ONE_ROUNDING = 0.5  # ULP
+# The pragma of a check that the emulator makes, and the hidden parameters that it names.
+_PRAGMAS = {"race": ("vyre_races", "report", "grid_barrier"), "unwritten": ("vyre_initialized", "report")}
 
 
 def lower(
@@ -34,12 +36,14 @@ def lower(
     bounds: str = "check",
     debug: bool = False,
     races: bool = False,
+    initialized: bool = False,
     max_ulp: float | None = None,
     fixed_block: bool = True,
 ) -> Lowered:
     """The kernel of a valid program for a target.
 
-    A comment says which statement the instructions after it belong to. `races` makes the emulator look for data races.
+    A comment says which statement the instructions after it belong to. `races` makes the emulator look for data races,
+    `initialized` for elements of results that are read or returned before they are written.
     `debug` adds a comment with values and source lines to each instruction and verifies the values. `max_ulp`
     lets each op use the cheapest form whose error is bounded by this many ULP. Without `fixed_block` the text does not
     say how many threads a block has, so that the driver can tell how many would fit. ValueError for an option's unknown
@@ -54,6 +58,7 @@ def lower(
         bounds=bounds,
         debug=debug,
         races=races,
+        initialized=initialized,
         max_ulp=max_ulp,
     )
     lowering.run()
@@ -77,7 +82,7 @@ def lower(
     )
     declared = target.for_parameters(parameter_bytes)
     sites = lowering.sites.all()
-    pragma = _race_pragma(len(sites) - 1, parameters) if races else ""
+    pragmas = [_pragma(_PRAGMAS[site.kind], n, parameters) for n, site in enumerate(sites) if site.kind in _PRAGMAS]
     return Lowered(
         ptx=kernel_text(
             program,
@@ -88,7 +93,7 @@ def lower(
             parameters,
             printed=lowering.prints.declarations(),
             debug=debug,
-            pragma=pragma,
+            pragmas=pragmas,
             fixed_block=fixed_block,
         ),
         entry=entry_name(program),
@@ -104,10 +109,11 @@ def lower(
     )
 
 
-def _race_pragma(site: int, parameters: tuple[KernelParameter, ...]) -> str:
-    """What the emulator must know: the site that represents races, and where the hidden parameters are."""
-    offsets = [str(p.offset) for kind in ("report", "grid_barrier") for p in parameters if p.kind == kind]
-    return " ".join(["vyre_races", str(site), *offsets])
+def _pragma(what: tuple[str, ...], site: int, parameters: tuple[KernelParameter, ...]) -> str:
+    """What the emulator must know: the site that represents a check, and where hidden parameters are."""
+    name, *kinds = what
+    offsets = [str(p.offset) for kind in kinds for p in parameters if p.kind == kind]
+    return " ".join([name, str(site), *offsets])
 
 
 def check_options(precision: str, bounds: str, max_ulp: float | None) -> None:

@@ -1,7 +1,7 @@
 """Who reads or returns elements that no thread wrote, of outs without zeros: `evaluate(..., check="initialized")`.
 
 An element counts as read by a thread that evaluates a load of it within bounds, whatever becomes of the value, and by
-every atomic but a store and an exchange whose old value has no name.
+every atomic but a store.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import NoReturn
 
 import numpy as np
 
-from vyre_cuda.errors import UninitializedError
 from vyre_cuda.interp.execute import Execution, Scope
 from vyre_cuda.interp.lanes import Lanes, Mask
 from vyre_cuda.interp.memory import Memory
+from vyre_cuda.ir.call.unwritten import read_error, returned_error
 from vyre_cuda.ir.core.nodes import Stmt
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.walk import statements
@@ -56,7 +56,7 @@ class WatchedMemory(Memory):
         self.written[self.targets(index, mask)[1]] = True
 
     def atomic(self, op: str, index: Array, operands: Sequence[Array], mask: Mask, *, need_old: bool) -> Array | None:
-        if need_old or op not in ("store", "exchange"):
+        if op != "store":
             self._check(index, mask)
         old = super().atomic(op, index, operands, mask, need_old=need_old)
         self.written[self.targets(index, mask)[1]] = True
@@ -69,10 +69,9 @@ class WatchedMemory(Memory):
             first = int(unwritten[0])
             _read(self, int(address[first]), first if lanes is None else int(lanes[first]))
 
-    def element(self, number: int) -> str:
-        """The element as a program names it."""
-        place = np.unravel_index(number, self.shape) if self.shape else (number,)
-        return f"{self.name}[{', '.join(str(int(index)) for index in place)}]"
+    def place(self, number: int) -> tuple[int, ...]:
+        """Its index on each axis."""
+        return tuple(map(int, np.unravel_index(number, self.shape))) if self.shape else (number,)
 
 
 class CheckedExecution(Execution):
@@ -104,13 +103,7 @@ def check_results(program: Program, buffers: Iterable[Memory]) -> None:
             continue
         unwritten = np.flatnonzero(~buffer.written)
         first = int(unwritten[0])
-        raise UninitializedError(
-            f"program {program.name} returns {buffer.element(first)}, which no thread wrote: "
-            f"{unwritten.size} of {buffer.size} elements of {buffer.name} are not written, and it is not zeroed",
-            program=program.name,
-            buffer=buffer.name,
-            index=first,
-        )
+        raise returned_error(program, buffer.name, first, count=unwritten.size, axes=buffer.place(first))
 
 
 def _read(buffer: WatchedMemory, number: int, lane: int) -> NoReturn:
@@ -118,15 +111,5 @@ def _read(buffer: WatchedMemory, number: int, lane: int) -> NoReturn:
     assert statement is not None  # an execution has begun
     assert lanes is not None
     at = next(place for place, each in enumerate(statements(program.body)) if each is statement)
-    where = f" ({statement.source[0]}:{statement.source[1]})" if statement.source else ""
     thread = lanes.first_thread + lane
-    raise UninitializedError(
-        f"program {program.name} reads {buffer.element(number)}, which no thread wrote, at statement {at}{where} in "
-        f"thread {thread}: {buffer.name} is not zeroed",
-        program=program.name,
-        buffer=buffer.name,
-        index=number,
-        statement=at,
-        thread=thread,
-        source=statement.source,
-    )
+    raise read_error(program, buffer.name, number, statement=at, thread=thread, axes=buffer.place(number))

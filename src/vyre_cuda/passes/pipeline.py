@@ -38,11 +38,11 @@ def optimize(program: Program, *, bounds: str = "check") -> Program:
     return checked(program, run(program, passes), passes)
 
 
-def prepared(program: Program, *, bounds: str = "check", races: bool = False) -> Program:
+def prepared(program: Program, *, bounds: str = "check", as_written: bool = False) -> Program:
     """What is lowered of a valid program: `optimize`, or with traps or the check for races the user's own statements,
     as failures then name what the user wrote.
     """
-    return program if bounds == "trap" or races else optimize(program, bounds=bounds)
+    return program if bounds == "trap" or as_written else optimize(program, bounds=bounds)
 
 
 def checked(program: Program, result: Program, passes: tuple[tuple[str, Pass], ...]) -> Program:

@@ -55,7 +55,8 @@ UNUSED = (
     "ir.wire.wire_read",
     "codegen.lower", "codegen.forms.isel", "codegen.core.target",
     "runtime.base.jit_cache", "runtime.graph", "runtime.graph.graph", "runtime.kernel.arguments",
-    "runtime.kernel.loaded_kernel", "runtime.kernel.lowering", "runtime.kernel.races", "runtime.kernel.recorded_call",
+    "runtime.kernel.loaded_kernel", "runtime.kernel.lowering", "runtime.kernel.races", "runtime.kernel.unwritten",
+    "runtime.kernel.recorded_call",
     "runtime.memory.interop",
 )  # fmt: skip
 # Of the standard library and others; each costs a millisecond or more.

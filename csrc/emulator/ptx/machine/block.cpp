@@ -1,6 +1,8 @@
 // A block of threads: time slices, barriers (PTX ISA 9.7.12.1) and warp-synchronous groups.
 #include "block.h"
 
+#include "emulator/ptx/unwritten/unwritten.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -38,8 +40,7 @@ void ThreadBlock::begin(std::array<uint32_t, 3> index) {
   std::fill(local_.begin(), local_.end(), static_cast<uint8_t>(poison));
   for (Barrier &barrier : barriers_) barrier = Barrier{};
   if (machine_.races == nullptr) return;
-  races_.begin(index[0] + launch_.grid[0] * (index[1] + launch_.grid[1] * index[2]),
-               active_.size());
+  races_.begin(number(), active_.size());
 }
 
 // A register file with the constants and what all threads of the launch share.
@@ -110,6 +111,7 @@ bool ThreadBlock::run(uint32_t index) {
   machine_.local_bytes = kernel_.code->local_bytes;
   machine_.local = local_.data() + size_t{index} * machine_.local_bytes;
   if (machine_.races != nullptr) machine_.races->enter(races_, index);
+  if (machine_.unwritten != nullptr) machine_.unwritten->enter(number(), index);
   uint64_t left = slice;
   do {
     i = i->run(i, r, machine_);

@@ -59,6 +59,11 @@ class ThreadBlock {
   bool fail(uint32_t index, const Instruction *at, Outcome outcome, const char *what);
   std::string place(uint32_t index, const Instruction *i) const;
 
+  // Among the blocks of the grid.
+  uint32_t number() const {
+    return index_[0] + launch_.grid[0] * (index_[1] + launch_.grid[1] * index_[2]);
+  }
+
   const Kernel &kernel_;
   const Launch &launch_;
   Machine &machine_;

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "block.h"
+#include "emulator/ptx/unwritten/unwritten.h"
 
 namespace emulator {
 namespace {
@@ -70,6 +71,10 @@ Report execute(const Kernel &kernel, const Launch &launch, Memory &memory) {
   std::unique_ptr<RaceCheck> races;
   if (kernel.code->races.site >= 0) races = std::make_unique<RaceCheck>(kernel, launch);
   machine.races = races.get();
+  std::unique_ptr<UnwrittenCheck> unwritten;
+  if (kernel.code->unwritten.site >= 0)
+    unwritten = std::make_unique<UnwrittenCheck>(kernel, launch);
+  machine.unwritten = unwritten.get();
   std::vector<std::unique_ptr<ThreadBlock>> blocks;
   if (launch.cooperative) {
     each_index(launch.grid, [&](const std::array<uint32_t, 3> &index) {
@@ -86,6 +91,7 @@ Report execute(const Kernel &kernel, const Launch &launch, Memory &memory) {
     });
   }
   if (races != nullptr) races->finish(memory);
+  if (unwritten != nullptr && report.outcome == Outcome::ok) unwritten->finish(memory);
   for (const auto &block : blocks) report.instructions += block->instructions();
   return report;
 }

@@ -17,6 +17,7 @@ struct Instruction;
 struct Machine;
 struct Group;
 class RaceCheck;
+class UnwrittenCheck;
 
 // Runs one instruction on the registers `r` and returns the next one, or nullptr when the thread
 // cannot go on; Machine::stop then says why.
@@ -75,6 +76,12 @@ struct RaceRequest {
   int64_t report = -1, barrier = -1;
 };
 
+// The same for elements that are read or returned before they are written.
+struct UnwrittenRequest {
+  int64_t site = -1; // -1: no check
+  int64_t report = -1;
+};
+
 // An initialized variable of a module. Its address is that on the host.
 struct StaticVariable {
   std::string name;
@@ -99,7 +106,8 @@ struct Code {
   uint32_t slots = slot_fixed_count;
   std::shared_ptr<const std::string> text;
   RaceRequest races;
-  // Only where races are looked for, one an instruction; `plain`: the handlers of accesses.
+  UnwrittenRequest unwritten;
+  // Only where accesses are checked, one an instruction; `plain`: the handlers of accesses.
   std::vector<AccessForm> accesses;
   std::vector<Handler> plain;
   std::vector<SharedPlace> shared_places;
@@ -151,6 +159,7 @@ struct Machine {
   Printer *printer = nullptr;
   const Code *code = nullptr;
   RaceCheck *races = nullptr; // nullptr: not looked for
+  UnwrittenCheck *unwritten = nullptr;
 
   Stop stop = Stop::exited;
   const Instruction *at = nullptr;

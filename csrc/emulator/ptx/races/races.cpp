@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "emulator/ptx/unwritten/unwritten.h"
 #include "race_log.h"
 
 namespace emulator {
@@ -229,6 +230,7 @@ void RaceCheck::finish(Memory &memory) const {
 const Instruction *run_checked(const Instruction *i, uint64_t *r, Machine &m) {
   const auto index = static_cast<size_t>(i - m.code->instructions.data());
   if (m.races != nullptr) m.races->access(index, r);
+  if (m.unwritten != nullptr) m.unwritten->access(index, r);
   return m.code->plain[index](i, r, m);
 }
 

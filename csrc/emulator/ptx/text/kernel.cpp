@@ -373,12 +373,13 @@ void KernelBuilder::place_shared() {
     constants_[entry.constant] += shared_[entry.variable].address;
 }
 
-// Every access goes by way of the check.
-void KernelBuilder::check_races(Code &code) const {
+// Every access goes by way of the checks.
+void KernelBuilder::check_accesses(Code &code) const {
   code.races = module_.races;
-  for (const int64_t offset : {code.races.report, code.races.barrier})
+  code.unwritten = module_.unwritten;
+  for (const int64_t offset : {code.races.report, code.races.barrier, code.unwritten.report})
     if (offset + 8 > int64_t{kernel_.parameter_bytes})
-      Lexer::fail(lexer_.peek(), "vyre_races names a parameter that " + kernel_.name + " lacks");
+      Lexer::fail(lexer_.peek(), "a pragma names a parameter that " + kernel_.name + " lacks");
   for (size_t k = 0; k < drafts_.size(); ++k) {
     code.accesses.push_back(drafts_[k].access);
     code.plain.push_back(code.instructions[k].run);
@@ -417,7 +418,7 @@ Code KernelBuilder::finish() {
     code.instructions.push_back(draft.instruction);
     code.locations.push_back(draft.location);
   }
-  if (module_.races.site >= 0) check_races(code);
+  if (module_.races.site >= 0 || module_.unwritten.site >= 0) check_accesses(code);
   kernel_.registers = allocation.registers;
   return code;
 }

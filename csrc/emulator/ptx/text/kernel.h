@@ -30,6 +30,7 @@ struct ModuleHeader {
   bool sets_conditionals = false; // cudaGraphSetConditional is declared
   bool prints = false; // vprintf is declared
   RaceRequest races;
+  UnwrittenRequest unwritten;
   std::shared_ptr<const std::string> text;
 };
 
@@ -130,7 +131,7 @@ class KernelBuilder {
   const Name *find(std::string_view name) const;
   bool find_range(std::string_view name, uint32_t *reg, Type *type);
   Code finish();
-  void check_races(Code &code) const;
+  void check_accesses(Code &code) const;
   void resolve_branches();
   void place_shared();
 

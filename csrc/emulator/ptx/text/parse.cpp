@@ -109,7 +109,9 @@ class ModuleParser {
     text.erase(std::remove(text.begin(), text.end(), '"'), text.end());
     std::istringstream words(text);
     std::string word;
-    if (!(words >> word) || word != "vyre_races") return;
+    if (!(words >> word)) return;
+    if (word == "vyre_initialized") return parse_initialized(token, words);
+    if (word != "vyre_races") return;
     RaceRequest request;
     if (!(words >> request.site >> request.report) || request.site < 0 || request.site >= 1 << 20 ||
         request.report < 0)
@@ -117,6 +119,16 @@ class ModuleParser {
     if (!words.eof() && (!(words >> request.barrier) || request.barrier < 0))
       Lexer::fail(token, "vyre_races: not the offset of a parameter");
     header_.races = request;
+  }
+
+  // vyre_initialized SITE REPORT, see unwritten/unwritten.h.
+  void parse_initialized(const Token &token, std::istringstream &words) {
+    UnwrittenRequest request;
+    if (!(words >> request.site >> request.report) || request.site < 0 || request.site >= 1 << 20 ||
+        request.report < 0)
+      Lexer::fail(token,
+                  "vyre_initialized takes the number of a site and the offset of a parameter");
+    header_.unwritten = request;
   }
 
   // .const or .global [.align N] .type name[count] = {number, ...}; what is not given is 0.

@@ -10,7 +10,7 @@ from vyre_cuda.ir.core.types import Type
 from vyre_cuda.records import dataclass
 
 ParameterKind = Literal["buffer", "scalar", "size", "extent", "report", "grid_barrier"]
-SiteKind = Literal["assert", "bounds", "race"]
+SiteKind = Literal["assert", "bounds", "race", "unwritten"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,8 @@ class Site:
     """A place in the program whose failure a thread reports by its number in `Lowered.sites`.
 
     `buffer` is the one that was accessed out of bounds, "" for an assertion. `statement` is its number in the program,
-    in pre-order from 0. A "race" stands for all data races that the emulator reports; it is the last.
+    in pre-order from 0. A "race" stands for all data races that the emulator reports, and "unwritten" for all elements
+    that are read or returned before they are written; they are the last, in this order.
     """
 
     kind: SiteKind

@@ -6,6 +6,8 @@ immediates; an unused value has no instruction. The same function gives the same
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from vyre_cuda.codegen.core.lowered import KernelParameter
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.emit.jumps import needless_branches, targets
@@ -97,10 +99,10 @@ def kernel_text(
     *,
     printed: tuple[list[str], list[str]] = ([], []),
     debug: bool,
-    pragma: str = "",
+    pragmas: Sequence[str] = (),
     fixed_block: bool = True,
 ) -> str:
-    """The module with its one kernel and an optional pragma; `printed` is from Prints.declarations."""
+    """The module with its one kernel; `printed` is from Prints.declarations."""
     emitter = _Emitter(function, target, live, parameters, debug=debug)
     body = emitter.run()
     declared = ",\n".join(f"  .param .{word} {symbol}" for symbol, word in emitter.parameters.values())
@@ -110,7 +112,7 @@ def kernel_text(
         ".address_size 64",
         "",
     ]
-    if pragma:
+    for pragma in pragmas:
         lines += [f'.pragma "{pragma}";', ""]
     if memory.dynamic_shared_bytes:
         lines += [f".extern .shared .align 16 .b8 {DYNAMIC_SYMBOL}[];", ""]

@@ -12,19 +12,24 @@ class Sites:
     """Sites in the order in which lowering encounters them.
 
     They are the asserts of the program in pre-order, dead ones too; with traps, the accesses that need a check among
-    them. Where `races` are looked for, a site for all of them comes last.
+    them. Where `races` are looked for, a site for all of them comes last, and after it, with `initialized`, one for all
+    elements that are not written.
     """
 
-    __slots__ = ("_found", "_next", "_numbers", "_program", "races", "reports", "traps")
+    __slots__ = ("_found", "_next", "_numbers", "_of_all", "_program", "reports", "traps")
 
-    def __init__(self, program: Program, *, traps: bool, races: bool = False) -> None:
+    def __init__(self, program: Program, *, traps: bool, races: bool = False, initialized: bool = False) -> None:
         self._program = program
         self._numbers: dict[int, int] | None = None  # id of a statement -> its number in the program
         self._next = 0
         self._found: list[Site] = []
         self.traps = traps
-        self.races = races
-        self.reports = races or traps or any(isinstance(s, Assert) for s in walk.statements(program.body))
+        race = (Site("race", "data race", "", 0, None),) if races else ()
+        unwritten = (Site("unwritten", "not written", "", 0, None),) if initialized else ()
+        self._of_all = (*race, *unwritten)
+        self.reports = (
+            races or initialized or traps or any(isinstance(s, Assert) for s in walk.statements(program.body))
+        )
 
     def skip(self, asserts: list[Assert]) -> None:
         """These are in dead code: they keep their numbers."""
@@ -45,15 +50,14 @@ class Sites:
 
     def all(self) -> tuple[Site, ...]:
         """Every site by its number."""
-        race = (Site("race", "data race", "", 0, None),) if self.races else ()
         if self.traps:
-            return (*self._found, *race)
+            return (*self._found, *self._of_all)
         asserts = [
             Site("assert", statement.message, "", number, statement.source)
             for number, statement in enumerate(walk.statements(self._program.body))
             if isinstance(statement, Assert)
         ]
-        return (*asserts, *race)
+        return (*asserts, *self._of_all)
 
     def _add(self, site: Site) -> int:
         self._found.append(site)

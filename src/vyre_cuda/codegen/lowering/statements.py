@@ -75,13 +75,14 @@ class Lowering:
         bounds: str,
         debug: bool,
         races: bool = False,
+        initialized: bool = False,
         max_ulp: float | None = None,
     ) -> None:
         self._program = program
         self._debug = debug
         self.builder = Builder(target, precision, max_ulp=max_ulp)
         self.memory = Memory(self.builder, program, checked=bounds != "off")
-        self.sites = Sites(program, traps=bounds == "trap", races=races)
+        self.sites = Sites(program, traps=bounds == "trap", races=races, initialized=initialized)
         if self.sites.traps:
             self.memory.trap = self._trap
         self._expressions = self._make_expressions(program)

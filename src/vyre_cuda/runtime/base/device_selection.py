@@ -11,7 +11,7 @@ from vyre_cuda.errors import DeviceUnavailableError, UnsupportedError
 from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
 
 # The checks that the emulator offers.
-CHECKS = frozenset({"races"})
+CHECKS = frozenset({"races", "initialized"})
 
 
 def open_driver(which: int | str, check: str | Iterable[str] | None) -> tuple[Driver, int, frozenset[str]]:

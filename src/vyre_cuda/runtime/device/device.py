@@ -75,7 +75,7 @@ class Device(memory.Allocator, Telemetry):
         VYRE_CUDA_DEVICE names, else a CUDA device if there is one, else the emulator with a RuntimeWarning.
     check
         The mistakes in programs, one name or several, that the emulator looks for: for "races", a wait raises
-        DataRaceError.
+        DataRaceError, for "initialized" UninitializedError.
 
     Raises
     ------
@@ -91,7 +91,7 @@ class Device(memory.Allocator, Telemetry):
         driver, ordinal, checks = open_driver(which, check)
         super().__init__(Context(driver, ordinal), DeviceArray, _rows())
         self.properties = DeviceProperties.of(self.context.caps())
-        self._kernels = Kernels(self.context, races="races" in checks)
+        self._kernels = Kernels(self.context, checks=checks)
         self._blocks: blocks.Blocks | None = None
         self.context.explain = self._kernels.checks.error
         self.waiter = Waiter()

@@ -15,10 +15,11 @@ from vyre_cuda.later import later
 if TYPE_CHECKING:
     from vyre_cuda.codegen.core.lowered import Lowered
     from vyre_cuda.ir.call import call as calls
-    from vyre_cuda.runtime.kernel import races
+    from vyre_cuda.runtime.kernel import races, unwritten
 else:
     calls = later("vyre_cuda.ir.call.call")
     races = later("vyre_cuda.runtime.kernel.races")
+    unwritten = later("vyre_cuda.runtime.kernel.unwritten")
 
 _KEPT = 1024
 
@@ -31,8 +32,8 @@ class Checks:
     def __init__(self, program: Program, lowered: Lowered) -> None:
         self.program = program
         self.sites = lowered.sites
-        # The PTX text is needed to explain a race, and it is large.
-        self._lowered = lowered if any(site.kind == "race" for site in lowered.sites) else None
+        # The PTX text is needed to explain what the emulator found, and it is large.
+        self._lowered = lowered if any(site.kind in ("race", "unwritten") for site in lowered.sites) else None
 
     def error(self, report: AssertReport) -> Error:
         """The error for the check that failed, with its text, place and thread."""
@@ -40,6 +41,8 @@ class Checks:
         site = self.sites[number]
         if self._lowered is not None and site.kind == "race":
             return races.race_error(self.program, self._lowered, report.index)
+        if self._lowered is not None and site.kind == "unwritten":
+            return unwritten.unwritten_error(self.program, self._lowered, report.index, thread)
         if site.kind == "assert":
             before = sum(other.kind == "assert" for other in self.sites[:number])
             return calls.assertion_error(self.program, before, thread)

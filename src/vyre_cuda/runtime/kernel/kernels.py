@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import warnings
+from collections.abc import Collection
 from contextlib import suppress
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -47,14 +48,14 @@ Key: TypeAlias = "tuple[bytes, str, str, float | None, tuple[Known, ...]]"
 class Kernels:
     """The kernels of one device by program and options, and the checks of all that were made."""
 
-    def __init__(self, context: Context, *, races: bool) -> None:
+    def __init__(self, context: Context, *, checks: Collection[str]) -> None:
         self.checks = ChecksByTag()
         self._context = context
-        self._races = races
+        self._checks = checks
         self._recent: LRU[Kernel] = LRU(_KEPT, _BYTES_KEPT, self._count_change)
         self._flights: SingleFlight[Kernel] = SingleFlight()
         self._tags = itertools.count(1)
-        self.store = None if races else _store(self._count)
+        self.store = None if checks else _store(self._count)
 
     def kernel(
         self,
@@ -133,7 +134,13 @@ class Kernels:
     ) -> tuple[Kernel, tuple[bytes, ...]]:
         """A new kernel and, if linked, the contents of its file."""
         found, passes_ns, lowering_ns = lowering.lowered(
-            program, device.properties, precision=key[1], bounds=key[2], races=self._races, max_ulp=key[3], known=key[4]
+            program,
+            device.properties,
+            precision=key[1],
+            bounds=key[2],
+            checks=self._checks,
+            max_ulp=key[3],
+            known=key[4],
         )
         self._count("compiles", 1)
         self._count("compile_ns_total", passes_ns + lowering_ns)
@@ -150,7 +157,7 @@ class Kernels:
                 loading_ns=perf_counter_ns() - loading,
             )
         except CompileError as error:
-            if self._races:
+            if self._checks:
                 raise
             raise lowering.explained(error, program, bounds=key[2], known=key[4]) from None
         return kernel, () if image is None else (stored.encode(found), ptx, image)

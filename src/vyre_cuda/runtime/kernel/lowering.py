@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
@@ -33,15 +34,23 @@ def lowered(
     precision: str,
     bounds: str,
     max_ulp: float | None,
-    races: bool,
+    checks: Collection[str],
     known: tuple[Known, ...],
 ) -> tuple[Lowered, int, int]:
     """Lower for the newest target of the device and its driver; also returns the nanoseconds of passes and lowering."""
     begin = perf_counter_ns()
     target = target_for(properties.compute_capability, properties.driver_version)
-    body = prepared(_specialized(program, known), bounds=bounds, races=races)
+    body = prepared(_specialized(program, known), bounds=bounds, as_written=bool(checks))
     improved = perf_counter_ns()
-    found = lower(body, target, precision=precision, bounds=bounds, races=races, max_ulp=max_ulp)
+    found = lower(
+        body,
+        target,
+        precision=precision,
+        bounds=bounds,
+        races="races" in checks,
+        initialized="initialized" in checks,
+        max_ulp=max_ulp,
+    )
     return found, improved - begin, perf_counter_ns() - improved
 
 

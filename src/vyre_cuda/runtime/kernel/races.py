@@ -6,7 +6,6 @@ import ctypes
 from pathlib import Path
 
 from vyre_cuda.codegen.core.lowered import Access, Lowered, ParameterKind
-from vyre_cuda.codegen.emit.text import statement_comment
 from vyre_cuda.codegen.lowering.isel_memory import symbol_name
 from vyre_cuda.errors import DataRaceError, Error, InternalError, RacingAccess
 from vyre_cuda.ir.call.geometry import array_sizes
@@ -14,6 +13,7 @@ from vyre_cuda.ir.core import walk
 from vyre_cuda.ir.core.nodes import Const, Size, extent_name
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
+from vyre_cuda.runtime.kernel.lines import statement_of
 
 _SYMBOL_BYTES = 128
 _SHARED_ALIGN = 16
@@ -57,15 +57,14 @@ def race_error(program: Program, lowered: Lowered, number: int) -> Error:
 
 
 def _access(program: Program, lowered: Lowered, info: _Info, which: int) -> RacingAccess:
-    lines = lowered.ptx.splitlines()[: info.line[which]]
-    known = {f"// {statement_comment(n)}": (n, s) for n, s in enumerate(walk.statements(program.body))}
-    found = next((known[line.strip()] for line in reversed(lines) if line.strip() in known), None)
+    number = statement_of(program, lowered, info.line[which])
+    found = next((s for n, s in enumerate(walk.statements(program.body)) if n == number), None)
     return RacingAccess(
         block=tuple(info.block[which]),
         thread=tuple(info.thread[which]),
-        instruction=lines[-1].strip(),
-        statement=found[0] if found else None,
-        source=found[1].source if found else None,
+        instruction=lowered.ptx.splitlines()[info.line[which] - 1].strip(),
+        statement=number,
+        source=found.source if found else None,
     )
 
 
