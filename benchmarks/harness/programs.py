@@ -26,6 +26,15 @@ def saxpy() -> vc.Program:
     return b.build()
 
 
+@vc.kernel(block=BLOCK)
+def saxpy_function(x: vc.In[vc.f32], y: vc.In[vc.f32], a: vc.f32):
+    """out = a * x + y, as a kernel function."""
+    out = vc.output(vc.f32, x.size)
+    i = vc.global_id.x
+    if i < out.size:
+        out[i] = a * x[i] + y[i]
+
+
 def select() -> vc.Program:
     """out = a * x + y where x > 0; the other elements are cleared by the launch."""
     b = vc.Builder("select", block=BLOCK)

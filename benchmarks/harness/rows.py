@@ -125,6 +125,7 @@ ROWS = (
     Row("launch_sync", "launch_sync", "graph_launch_sync_changed", "k.launch, all changed, synchronize"),
     Row("host_dispatch_out", "host_dispatch", "host_dispatch_zero_copy", "k(x, y, a, out=r)", _plus(1.50)),
     Row("host_dispatch_new", "host_dispatch", "host_dispatch_zero_copy", "k(x, y, a)"),
+    Row("host_dispatch_function", "host_dispatch", "host_dispatch_zero_copy", "a kernel function: saxpy(x, y, a)"),
     Row("host_dispatch_pinned", "host_dispatch", "host_dispatch_pinned", "page-locked arrays, out=r", _plus(0.70)),
     Row("call_clear_same", "clear_enqueue", "clear_graph_same", "bound call that clears, nothing changed"),
     Row("call_clear_changed", "clear_enqueue", "clear_graph_changed", "bound call that clears, all changed"),

@@ -14,17 +14,11 @@ FORMS_FILE = Path(__file__).with_name("forms.txt")
 
 # A trap ends the context that every other form needs; the ISA bounds the others' results, but every silicon has its
 # own bits.
-_MEMORY_TYPES = (*(f"{kind}{bits}" for kind in "bus" for bits in (8, 16, 32, 64)), "f32", "f64")
-# A GPU was not asked yet: until then they must answer as the same accesses of shared memory do.
-LIKE_SHARED = frozenset(f"{access}.{type_}" for access in ("ld.local", "st.local") for type_ in _MEMORY_TYPES)
 NOT_RECORDED = frozenset(
     {
         "trap",
         *(f"{name}.approx{flush}.f32" for name in ("rcp", "sqrt", "ex2", "rsqrt") for flush in ("", ".ftz")),
         *("div.full.f32", "div.full.ftz.f32", "tanh.approx.f32"),
-        # Their addresses are those of variables of a module, which the recorded kernels do not have.
-        *(f"ld.const.{type_}" for type_ in _MEMORY_TYPES),
-        *LIKE_SHARED,
         "cvta.local.u64",  # an address, which differs from run to run
     }
 )

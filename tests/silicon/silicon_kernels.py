@@ -31,6 +31,7 @@ class Kernel:
     outputs: list[str] = field(default_factory=list)
     grid: Words | None = None
     blob_bytes: int = 0
+    constants: Words | None = None  # what the module's `constants` hold, which the kernel reads
     _registers: int = 0
 
     def put(self, *lines: str) -> None:

@@ -15,7 +15,7 @@ BLOB_BYTES = 64
 
 def _space(kernel: Kernel) -> str:
     words = kernel.form.name.split(".")
-    return next((space for space in ("global", "shared", "param", "local") if space in words), "generic")
+    return next((space for space in ("global", "shared", "param", "local", "const") if space in words), "generic")
 
 
 def _shared_cell(kernel: Kernel) -> str:
@@ -62,6 +62,9 @@ def load(kernel: Kernel) -> None:
         own = _shared_cell(kernel)
         kernel.put("ld.global.v2.b64 {%x, %y}, [%raw];", f"st.shared.v2.b64 [{own}], {{%x, %y}};")
         address = own if space == "shared" else _generic_cell(kernel, "%raw")
+    if space == "const":
+        kernel.constants = kernel.grid = operand_grid("constants", kernel.inputs)
+        kernel.put("mov.u64 %raw, constants;", "mad.wide.u32 %raw, %me, 16, %raw;")
     if space == "local":
         kernel.put("ld.global.v2.b64 {%x, %y}, [%raw];")
         address = _local_cell(kernel, "%x", "%y")

@@ -55,6 +55,15 @@ def build_kernel(form: Form, name: str) -> Kernel:
     return kernel
 
 
+def constants(kernels: Sequence[Kernel]) -> str:
+    """The constant memory of a module; its kernels have the same."""
+    words = next((kernel.constants for kernel in kernels if kernel.constants is not None), None)
+    if words is None:
+        return ""
+    values = ", ".join(str(word) for word in words.reshape(-1))
+    return f".const .align 16 .u64 constants[{words.size}] = {{{values}}};\n"
+
+
 def modules(forms: Sequence[Form]) -> Iterator[Module]:
     """Modules with the kernels of `forms`; each has the lowest target that its forms allow."""
     for target in sorted({max(BASE_TARGET, form.min_target) for form in forms}):
@@ -62,4 +71,5 @@ def modules(forms: Sequence[Form]) -> Iterator[Module]:
         for begin in range(0, len(of_target), KERNELS_PER_MODULE):
             part = of_target[begin : begin + KERNELS_PER_MODULE]
             kernels = tuple(build_kernel(form, f"form_{k}") for k, form in enumerate(part))
-            yield Module(text=HEADER.format(target=target) + "".join(k.text() for k in kernels), kernels=kernels)
+            texts = (HEADER.format(target=target), constants(kernels), *(kernel.text() for kernel in kernels))
+            yield Module(text="".join(texts), kernels=kernels)

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pytest
 from record import ANSWERS_FILE, Answer, Recording, digest, listing, load, record, run_module, word_bytes
 from silicon_driver import Device
-from silicon_forms import FORMS_FILE, LIKE_SHARED, NOT_RECORDED, Form, parse_forms, recorded_forms
-from silicon_grid import CASES, operand_grid
+from silicon_forms import FORMS_FILE, NOT_RECORDED, Form, parse_forms, recorded_forms
+from silicon_grid import CASES
 from silicon_kernels import Kernel
 from silicon_modules import modules
 
@@ -77,20 +77,6 @@ def test_record_keeps_known_answers_and_asks_the_rest(library: str, recording: R
     assert merged.answers[second.key].asked != stale.asked
     with pytest.raises(ValueError, match="another device"):
         record(library, [first], replace(known, device="another device"))
-
-
-def test_the_memory_of_a_thread_answers_as_shared_memory_of_a_gpu(library: str, recording: Recording) -> None:
-    forms = [form for form in parse_forms(FORMS_FILE.read_text()) if form.name in LIKE_SHARED]
-    shared = {form.key: replace(form, name=form.name.replace("local", "shared")).key for form in forms}
-    asked = list(modules(forms))
-    for kernel in (kernel for module in asked for kernel in module.kernels):
-        kernel.grid = operand_grid(shared[kernel.form.key], kernel.inputs)
-    with Device(library) as device:
-        met = {kernel.form.key: data for module in asked for kernel, data in run_module(device, module)}
-
-    assert len(met) == len(LIKE_SHARED)
-    different = [key for key, data in met.items() if not np.array_equal(data, recording.answers[shared[key]].data)]
-    assert different == []
 
 
 @pytest.mark.thin(7)

@@ -6,15 +6,18 @@ The timed part holds the call and nothing else: arguments are laid out before.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from time import perf_counter_ns
+from typing import Any
 
 import numpy as np
 
 from harness import programs
 from harness.inputs import Floats, InputSet, saxpy_sets
 from harness.timing import Line, Task, host_task, measure_trips
-from harness.ways.base import Bench, SaxpyGroup, pinned_copy
+from harness.ways.base import Bench, NotThere, SaxpyGroup, pinned_copy
+from vyre_cuda.runtime.device.default_device import default_device
 
 
 class Saxpy(SaxpyGroup):
@@ -29,6 +32,7 @@ class Saxpy(SaxpyGroup):
         "launch_sync",
         "host_dispatch_out",
         "host_dispatch_new",
+        "host_dispatch_function",
         "host_dispatch_pinned",
         "host_await",
     )
@@ -106,7 +110,17 @@ class Saxpy(SaxpyGroup):
         return measure_trips(host_task(id, sets), trip, self.counts)
 
     def host_dispatch_new(self, id: str) -> Line:
-        kernel, sets = self.kernel, self.sets
+        return self.new_results(id, self.kernel)
+
+    def host_dispatch_function(self, id: str) -> Line:
+        """The function chooses the device: the default one, which has to be of the kind that is measured."""
+        device, chosen = self.device.properties.name, default_device().properties.name
+        if chosen != device:
+            raise NotThere(f"{device} as the default device, which is {chosen},")
+        return self.new_results(id, programs.saxpy_function)
+
+    def new_results(self, id: str, kernel: Callable[..., Any]) -> Line:
+        sets = self.sets
         results: list[Floats] = [s.result for s in sets]
 
         def trip(number: int) -> int:
