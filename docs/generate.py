@@ -178,7 +178,7 @@ _WAYS = {
     "emulator": "The emulator against the interpreter",
     "cuda": "A GPU against the interpreter",
 }
-_ROW_NAMES = {"casts": "from", "bitcasts": "from"}
+_ROW_NAMES = {"casts": "from", "bitcasts": "from", "tables, arrays of threads, prints, random numbers, indices": "of"}
 
 
 def recordings() -> list[Recording]:

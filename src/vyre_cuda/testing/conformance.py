@@ -19,7 +19,7 @@ import numpy as np
 
 from vyre_cuda.errors import Error
 from vyre_cuda.ir.core.ops import ATOMICS, OPS, WARP_OPS
-from vyre_cuda.ir.core.types import NUMBERS, TYPES
+from vyre_cuda.ir.core.types import INDEX_TYPES, NUMBERS, TYPES, bf16, f32, u32
 
 SCHEMA = 1
 WAYS = ("interpreter", "emulator", "cuda")
@@ -52,6 +52,16 @@ def _cells() -> Cells:
         "atomics": {op.name: tuple(t.name for t in op.types) for op in ATOMICS.values()},
         "shared atomics": {op.name: tuple(t.name for t in op.types) for op in ATOMICS.values()},
         "warp operations": warps,
+        "tables, arrays of threads, prints, random numbers, indices": {
+            "table": tuple(
+                t.name for t in TYPES if t is not bf16
+            ),  # NumPy alone has no bf16 that could be told from u16
+            "array of a thread": tuple(t.name for t in TYPES),
+            "print": tuple(t.name for t in TYPES),
+            "philox": (u32.name,),
+            "uniform": (f32.name,),
+            "index": tuple(t.name for t in INDEX_TYPES),
+        },
     }
     return MappingProxyType(tables)
 
