@@ -6,6 +6,7 @@ arguments: a file that is renamed after the defect and kept. Each kept file is r
 
 from __future__ import annotations
 
+import ctypes
 import os
 from pathlib import Path
 
@@ -40,12 +41,29 @@ WARP_CASES = [(op, type_) for op in WARP_OPS.values() for type_ in op.types]
 FEW = settings(COMMON, max_examples=max(EXAMPLES // 30, 2))
 
 
-def assert_agrees(device: vc.Device, program: vc.Program, arguments: list[object], name: str) -> None:
-    """Device and interpreter give the same; where not, the case is kept. Hypothesis runs the smallest one last."""
+Capture = pytest.CaptureFixture[str]
+
+# More lines than a GPU's buffer for them is sure to hold until the next wait.
+MOST_LINES = 2000
+
+
+def printed(capfd: Capture) -> list[str]:
+    """The lines since the last call, sorted: threads of a GPU print in any order."""
+    ctypes.CDLL(None).fflush(None)  # the driver may write through the buffer of C's stdout
+    return sorted(capfd.readouterr().out.splitlines())
+
+
+def assert_agrees(device: vc.Device, program: vc.Program, arguments: list[object], name: str, capfd: Capture) -> None:
+    """Device and interpreter give and print the same; where not, the case is kept. Hypothesis runs the smallest one
+    last."""
     note(program.text())
+    printed(capfd)
     expected = vc.evaluate(program, *arguments)
+    lines = printed(capfd)
     try:
         assert_same(expected, device.run(program, *arguments))
+        found = printed(capfd)
+        assert found == lines or len(lines) > MOST_LINES
     except (AssertionError, vc.Error):
         save(REGRESSIONS / f"{name}.vir", program, arguments)
         raise
@@ -54,11 +72,11 @@ def assert_agrees(device: vc.Device, program: vc.Program, arguments: list[object
 @pytest.mark.slow
 @COMMON
 @given(case=programs_with_inputs())
-def test_random_programs_agree(shared_device: vc.Device, case: tuple[vc.Program, list[object]]) -> None:
+def test_random_programs_agree(shared_device: vc.Device, capfd: Capture, case: tuple[vc.Program, list[object]]) -> None:
     program, arguments = case
     before = [np.copy(a) if isinstance(a, np.ndarray) else a for a in arguments]
 
-    assert_agrees(shared_device, program, arguments, "found_program")
+    assert_agrees(shared_device, program, arguments, "found_program", capfd)
 
     for original, argument in zip(before, arguments, strict=True):
         if isinstance(argument, np.ndarray):
@@ -68,11 +86,11 @@ def test_random_programs_agree(shared_device: vc.Device, case: tuple[vc.Program,
 @pytest.mark.slow
 @COMMON
 @given(data=st.data())
-def test_random_uses_of_ops_agree(shared_device: vc.Device, data: st.DataObject) -> None:
+def test_random_uses_of_ops_agree(shared_device: vc.Device, capfd: Capture, data: st.DataObject) -> None:
     op = data.draw(st.sampled_from(sorted(OPS)))
     program, arguments = data.draw(programs_using(op))
 
-    assert_agrees(shared_device, program, arguments, "found_op")
+    assert_agrees(shared_device, program, arguments, "found_op", capfd)
 
 
 @pytest.mark.thin(5)
@@ -80,10 +98,12 @@ def test_random_uses_of_ops_agree(shared_device: vc.Device, data: st.DataObject)
 @pytest.mark.parametrize(("op", "type_"), ATOMIC_CASES, ids=lambda row: row.name)
 @FEW
 @given(data=st.data())
-def test_atomics_agree(shared_device: vc.Device, op: AtomicOp, type_: vc.Type, data: st.DataObject) -> None:
+def test_atomics_agree(
+    shared_device: vc.Device, capfd: Capture, op: AtomicOp, type_: vc.Type, data: st.DataObject
+) -> None:
     program, arguments = data.draw(programs_using_atomic(op, type_=type_))
 
-    assert_agrees(shared_device, program, arguments, "found_atomic")
+    assert_agrees(shared_device, program, arguments, "found_atomic", capfd)
 
 
 @pytest.mark.thin(7)
@@ -91,10 +111,12 @@ def test_atomics_agree(shared_device: vc.Device, op: AtomicOp, type_: vc.Type, d
 @pytest.mark.parametrize(("op", "type_"), WARP_CASES, ids=lambda row: row.name)
 @FEW
 @given(data=st.data())
-def test_warp_operations_agree(shared_device: vc.Device, op: WarpOp, type_: vc.Type, data: st.DataObject) -> None:
+def test_warp_operations_agree(
+    shared_device: vc.Device, capfd: Capture, op: WarpOp, type_: vc.Type, data: st.DataObject
+) -> None:
     program, arguments = data.draw(programs_using_warp(op, type_=type_))
 
-    assert_agrees(shared_device, program, arguments, "found_warp")
+    assert_agrees(shared_device, program, arguments, "found_warp", capfd)
 
 
 @pytest.mark.parametrize("path", sorted(REGRESSIONS.glob("*.vir")), ids=lambda path: path.stem)
