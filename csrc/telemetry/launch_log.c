@@ -145,8 +145,10 @@ static void name_stream(char *to, size_t bytes, uint32_t ring, uint64_t handle) 
 static void name_arguments(char *to, size_t bytes, const vyc_name *name, const vyc_entry *entry,
                            vyc_note note) {
   uint64_t words[VYC_NOTED_WORDS], check = note;
-  for (uint32_t i = 0; i < VYC_NOTED_WORDS; i++)
-    check ^= words[i] = atomic_load_explicit(&entry->words[i], memory_order_relaxed);
+  for (uint32_t i = 0; i < VYC_NOTED_WORDS; i++) {
+    words[i] = atomic_load_explicit(&entry->words[i], memory_order_relaxed);
+    check = vyc__check_add(check, words[i]);
+  }
   if (check == atomic_load_explicit(&entry->check, memory_order_relaxed))
     vyc__labels_text(to, bytes, name, words);
 }

@@ -30,7 +30,7 @@ typedef uint64_t vyc_note;
  * the note. */
 typedef struct vyc_entry {
   _Atomic(vyc_note) note;
-  _Atomic uint64_t check; /* the exclusive or of the note and the words */
+  _Atomic uint64_t check; /* of the note and the words */
   _Atomic uint64_t words[VYC_NOTED_WORDS];
 } vyc_entry;
 
@@ -165,19 +165,33 @@ static inline vyc_entry *vyc__entry_of(vyc_history *history, uint32_t ring, uint
   return &history->entries[ring][number % VYC_HISTORY];
 }
 
-static inline uint64_t vyc__entry_put(vyc_entry *entry, uint32_t i, const uint8_t *block) {
+/* Odd, so no word's bits are lost; words that change alike, such as two addresses by one distance,
+ * do not make up for each other as they do in an exclusive or. */
+#define VYC_CHECK_FACTOR UINT64_C(0x9e3779b97f4a7c15)
+
+/* The check so far, with another word. */
+static inline uint64_t vyc__check_add(uint64_t check, uint64_t word) {
+  return check * VYC_CHECK_FACTOR + word;
+}
+
+static inline uint64_t vyc__entry_put(vyc_entry *entry, uint64_t check, uint32_t i,
+                                      const uint8_t *block) {
   uint64_t word;
   memcpy(&word, block + 8 * i, sizeof word);
   atomic_store_explicit(&entry->words[i], word, memory_order_relaxed);
-  return word;
+  return vyc__check_add(check, word);
 }
 
 /* `block` has VYC_NOTED_BYTES at least. Written out, because loops here are not unrolled. */
 static inline void vyc__entry_write(vyc_entry *entry, vyc_note note, const uint8_t *block) {
   _Static_assert(VYC_NOTED_WORDS == 6, "each word is put");
-  const uint64_t check = note ^ vyc__entry_put(entry, 0, block) ^ vyc__entry_put(entry, 1, block) ^
-                         vyc__entry_put(entry, 2, block) ^ vyc__entry_put(entry, 3, block) ^
-                         vyc__entry_put(entry, 4, block) ^ vyc__entry_put(entry, 5, block);
+  uint64_t check = note;
+  check = vyc__entry_put(entry, check, 0, block);
+  check = vyc__entry_put(entry, check, 1, block);
+  check = vyc__entry_put(entry, check, 2, block);
+  check = vyc__entry_put(entry, check, 3, block);
+  check = vyc__entry_put(entry, check, 4, block);
+  check = vyc__entry_put(entry, check, 5, block);
   atomic_store_explicit(&entry->check, check, memory_order_relaxed);
   atomic_store_explicit(&entry->note, note, memory_order_release);
 }
@@ -188,10 +202,10 @@ static inline vyc_note vyc__entry_note(const vyc_entry *entry) {
 
 /* Without arguments: whatever words are there, they are not this note's. */
 static inline void vyc__entry_write_name(vyc_entry *entry, vyc_note note) {
-  uint64_t check = ~note;
+  uint64_t check = note;
   for (uint32_t i = 0; i < VYC_NOTED_WORDS; i++)
-    check ^= atomic_load_explicit(&entry->words[i], memory_order_relaxed);
-  atomic_store_explicit(&entry->check, check, memory_order_relaxed);
+    check = vyc__check_add(check, atomic_load_explicit(&entry->words[i], memory_order_relaxed));
+  atomic_store_explicit(&entry->check, ~check, memory_order_relaxed);
   atomic_store_explicit(&entry->note, note, memory_order_release);
 }
 

@@ -89,6 +89,8 @@ static void arguments_that_are_not_the_notes_are_not_told(void) {
     CHECK(strcmp(in_flight(b.context), "scale, 1 launch ago in call order") == 0);
     atomic_fetch_xor(word, 1);
   }
+  for (uint32_t i = 0; i < 2; i++) atomic_fetch_xor(&entry->words[i], 256); /* buffers farther on */
+  CHECK(strcmp(in_flight(b.context), "scale, 1 launch ago in call order") == 0);
   vyc_prepared_release(prepared);
   tear_down(&b);
 }
