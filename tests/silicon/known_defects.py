@@ -223,6 +223,14 @@ DEFECTS: tuple[Defect, ...] = (
         matches=_has(r"neg(\.ftz)?\.f32 .*(min|max)(\.ftz)?(\.NaN)?\.f32 %\w+, (%\w+), \5;.*cvt\.rzi"),
     ),
     Defect(
+        name="minimum of the maximum with NaN",
+        ptx="max.f32 %f1, %f0, 0f7FC00000; min.f32 %f2, %f1, 0f3F800000; and.b32 %r1, %r0, 2147483647;",
+        effect="the sign stays: the number is assumed to have none",
+        seen="CUDA 13.0 (driver) and 13.5, sm_90",
+        lowering="a minimum or maximum with a constant NaN is the other operand",
+        matches=_has(r"max(\.ftz)?\.f(32|64) %\w+, [^;]*0[fd]7(F[89A-F]|FF[89A-F])[^;]*; min"),
+    ),
+    Defect(
         name="16-bit shift by 65536 and more",
         ptx="shl.b16 %h0, 32, 65537;",
         effect="the count is taken modulo 65536",

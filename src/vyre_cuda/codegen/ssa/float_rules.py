@@ -20,7 +20,8 @@ Rule = Callable[["Builder", str, int, int], "int | None"]
 # The bits of 1.0.
 ONES = {"f32": 0x3F800000, "f64": 0x3FF0000000000000}
 _ONE = ONES["f32"]
-_INFINITY = 0x7F800000
+_INFINITIES = {"f32": 0x7F800000, "f64": 0x7FF0000000000000}
+_INFINITY = _INFINITIES["f32"]
 _MINUS_ONE = 0xBF800000
 _SIGN = 0x80000000
 _LEAST_NORMAL = 0x00800000
@@ -116,20 +117,33 @@ def extreme_of_one(suffix: str) -> Rule:
     return rule
 
 
+def _only_operand(b: Builder, type_: str, left: int, right: int) -> int | None:
+    """What a minimum or maximum that ignores NaN is, if both operands are the same, or one is a constant NaN."""
+    if left == right:
+        return left
+    for constant, other in ((left, right), (right, left)):
+        bits = b.constant_of(constant)
+        if type_ in _INFINITIES and bits is not None and bits & ~(1 << (BITS[type_] - 1)) > _INFINITIES[type_]:
+            return other
+    return None
+
+
 # ---- saturation -----------------------------------------------------------------------------------------------------
 
 
 def maximum_ignoring(suffix: str) -> Rule:
     """max with a zero, of which a min with 1.0 before or behind it makes a saturation.
 
-    That gives +0.0 for -0.0, and 0.0 for NaN where min(NaN, 1.0) is 1.0.
+    That gives +0.0 for -0.0, and 0.0 for NaN where min(NaN, 1.0) is 1.0. Of max with NaN and then min with a positive
+    constant, ptxas has it that there is no sign.
     """
 
     one_operand = extreme_of_one(suffix)
 
     def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
-        if left == right:
-            return one_operand(b, type_, left, right)
+        only = _only_operand(b, type_, left, right)
+        if only is not None:
+            return one_operand(b, type_, only, only)
         constant, other = (right, left) if b.is_constant(right) else (left, right)
         if type_ not in ONES or not b.is_constant(constant):
             return None
@@ -152,8 +166,9 @@ def minimum_ignoring(suffix: str) -> Rule:
     one_operand = extreme_of_one(suffix)
 
     def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
-        if left == right:
-            return one_operand(b, type_, left, right)
+        only = _only_operand(b, type_, left, right)
+        if only is not None:
+            return one_operand(b, type_, only, only)
         for constant, other in ((left, right), (right, left)):
             if type_ == "f32" and b.constant_of(constant) == _SIGN:
                 return _limited_by_negative_zero(b, "less", suffix, other, constant)
