@@ -117,7 +117,6 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    os.environ["VYRE_CUDA_CACHE_DIR"] = "off"  # programs come once
     begin = time.monotonic()
     tasks = [(options.device, at, type_, options.fired, options.seed << 32) for at, type_ in pairs()]
     with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
@@ -142,4 +141,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    os.environ["VYRE_CUDA_CACHE_DIR"] = "off"  # programs come once
     sys.exit(main())
