@@ -16,13 +16,12 @@ import importlib.util
 import os
 import shutil
 import subprocess
-import sys
-import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
+from background_build import BackgroundBuild
 
 import vyre_cuda as vc
 from vyre_cuda.bundles.nvjitlink import find_nvjitlink
@@ -31,6 +30,7 @@ from vyre_cuda.testing import conformance
 from vyre_cuda.testing.emulator import Emulator
 
 _TALLY = pytest.StashKey[conformance.Tally]()
+_BUILD = pytest.StashKey[BackgroundBuild]()
 
 LIBRARIES = ("torch", "cupy", "z3")
 SITE_BUILDERS = ("sphinx", "myst_parser", "furo")
@@ -70,6 +70,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Only a run without a failure is a recording."""
+    if _BUILD in session.config.stash:
+        session.config.stash[_BUILD].stop()
     path: Path | None = session.config.getoption("--conformance")
     if path is None or exitstatus != pytest.ExitCode.OK:
         return
@@ -132,12 +134,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         items[:] = kept
+    items.sort(key=_needs_build)  # last, so that there is time to build
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """What was imported and collected never becomes garbage; a look through it takes 0.2 s, and tests collect often."""
     gc.collect()
     gc.freeze()
+    if any(_needs_build(item) for item in session.items) and not session.config.option.collectonly:
+        everything = session.config.getoption("--device") == "emulator"
+        session.config.stash[_BUILD] = BackgroundBuild(_build_options(session.config), everything=everything)
+
+
+def _needs_build(item: pytest.Item) -> bool:
+    return "native_build" in getattr(item, "fixturenames", ())
+
+
+def _build_options(config: pytest.Config) -> list[str]:
+    options = ["-DVYC_NATIVE_TESTS=ON", "-DCMAKE_BUILD_TYPE=Debug"]
+    if not config.getoption("--long"):
+        emulator = Path(vc.get_library_dir()) / EMULATOR_LIBRARY
+        options += ["-DVYC_EMULATOR=OFF", f"-DVYC_EMULATOR_FILE={emulator}"]
+    return options
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -149,24 +167,12 @@ def _cache_of_the_suite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 
 
 @pytest.fixture(scope="session")
-def native_build(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The build folder of the C layer and the native programs: configured, and nothing built yet.
+def native_build(request: pytest.FixtureRequest) -> Path:
+    """The build folder of the C layer and the native programs, which are built on the emulator, not on a GPU.
 
     Without --long the programs are given the installed emulator.
     """
-    folder = tmp_path_factory.mktemp("native")
-    places = os.pathsep.join((sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)))
-    options = ["-DVYC_NATIVE_TESTS=ON", "-DCMAKE_BUILD_TYPE=Debug", f"-DPython_EXECUTABLE={sys.executable}"]
-    if not request.config.getoption("--long"):
-        emulator = Path(vc.get_library_dir()) / EMULATOR_LIBRARY
-        options += ["-DVYC_EMULATOR=OFF", f"-DVYC_EMULATOR_FILE={emulator}"]
-    cmake = shutil.which("cmake", path=places)
-    assert cmake is not None, "cmake is not installed"
-    root = Path(__file__).parents[1]
-    subprocess.run(
-        [cmake, "-S", root, "-B", folder, "-G", "Ninja", *options], env={**os.environ, "PATH": places}, check=True
-    )
-    return folder
+    return request.config.stash[_BUILD].wait()
 
 
 @pytest.fixture(scope="session")
