@@ -8,6 +8,7 @@ else differs from "ieee".
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -286,6 +287,24 @@ def test_a_constant_is_flushed_after_rounding_to_24_bits(device: vc.Device) -> N
         out[place] = vc.f32(vc.f64(number))
     b.work(1)
     wanted = np.array([0.0, -0.0, least], np.float32)
+
+    found = device.compile(b.build(), precision="ftz")()
+
+    assert found.tobytes() == wanted.tobytes()
+
+
+def test_a_constant_beyond_the_largest_f32_is_infinite(device: vc.Device) -> None:
+    tie = 2.0**128 - 2.0**103
+    numbers = (1e300, -1e300, tie, np.nextafter(-tie, 0.0), math.inf)
+    b = vc.Builder("beyond", block=1)
+    out = b.output("out", vc.f32, size=2 * len(numbers))
+    always = vc.i64(vc.block_id.z) != -2
+    for place, number in enumerate(numbers):
+        out[2 * place] = vc.f32(vc.f64(number))
+        out[2 * place + 1] = vc.f32(vc.where(always, vc.f64(number), vc.f64(1.0)))
+    b.work(1)
+    with np.errstate(over="ignore"):
+        wanted = np.repeat(np.array(numbers).astype(np.float32), 2)
 
     found = device.compile(b.build(), precision="ftz")()
 

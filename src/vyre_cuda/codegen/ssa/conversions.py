@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 from vyre_cuda.codegen.ssa.intervals import FULL, MODULUS, wrap
 from vyre_cuda.ir.core.scalars import bits_of, value_of
 from vyre_cuda.ir.core.types import BY_NAME
 
 _LEAST_NORMAL = 2.0**-126
 _HALF_UNIT = 2.0**-151  # half the distance between two 24-bit numbers below it
+_INFINITE = 2.0**128 - 2.0**103  # half way from the largest finite f32 to the next: the tie becomes infinity
 
 BITS_OF_FLOATS = frozenset({"bits.u32", "bits.s32", "bits.u64", "bits.s64"})
 
@@ -41,4 +44,6 @@ def _flushed(bits: int) -> int:
     number = value_of(BY_NAME["f64"], bits)
     if abs(number) < _LEAST_NORMAL - _HALF_UNIT:
         return bits >> 32 & 1 << 31
+    if abs(number) >= _INFINITE:
+        number = math.copysign(math.inf, number)
     return bits_of(BY_NAME["f32"], number)
