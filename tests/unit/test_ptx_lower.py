@@ -252,7 +252,8 @@ def test_more_shared_memory_than_the_target_has_is_unsupported() -> None:
         ("store out[i], add(load(x[i]), load(x[add(i, u32:1)]))", False),
         ("store out[i], load(x[multiply(i, u32:2)])", False),
         ("store out[i], load(x[thread_id.x])", False),
-        ("for j = u32:0 to u32:2 step u32:1\n  store out[i], load(x[i])\nend", False),
+        ("for j = u32:0 to u32:2 step u32:1\n  store out[i], load(x[add(i, j)])\nend", False),
+        ("for j = u32:0 to u32:2 step u32:1\n  store out[add(i, j)], load(x[i])\nend", True),
         ("store out[i], f32:0.0", False),
     ],
 )
@@ -268,7 +269,8 @@ def test_a_buffer_streams_when_each_element_is_touched_once(body: str, streaming
         ("store out[i], load(x[multiply(i, u32:2)])", 32),
         ("store out[i], load(x[u32:5])", 1),
         ("store out[i], add(load(x[u32:5]), load(x[multiply(i, i)]))", 33),
-        ("for j = u32:0 to u32:2 step u32:1\n  store out[i], load(x[i])\nend", 0),
+        ("for j = u32:0 to u32:2 step u32:1\n  store out[i], load(x[add(i, j)])\nend", 0),
+        ("for j = u32:0 to u32:2 step u32:1\n  store out[add(i, j)], load(x[i])\nend", 4),
         ("store out[i], f32:0.0", 0),
     ],
 )

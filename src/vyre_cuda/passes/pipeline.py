@@ -2,8 +2,7 @@
 
 A fixed sequence, run at most twice, each pass linear in the program. Effects keep their order and assertions their
 number; source positions stay with what stays. A program that needs no changes is returned as the same object. Passes
-see statements; expressions are simplified where they are lowered (`codegen/terms`). Loop invariants move for the sake
-of loads: ptxas moves arithmetic by itself, but no load that has a guard.
+see statements; expressions are simplified, and taken out of loops, where they are lowered (`codegen`).
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.walk import children, operands, statements
 from vyre_cuda.passes.branches import branches
 from vyre_cuda.passes.dce import remove_dead_code
-from vyre_cuda.passes.licm import hoist_invariants
 
 Pass: TypeAlias = Callable[[Program], Program]
 
@@ -66,7 +64,6 @@ def sequence(*, bounds: str = "check") -> tuple[tuple[str, Pass], ...]:
     trap = bounds == "trap"
     return (
         ("branches", lambda program: branches(program, keep_checks=trap)),
-        ("licm", lambda program: hoist_invariants(program, move_loads=bounds == "check")),
         ("dce", lambda program: remove_dead_code(program, keep_checks=trap)),
     )
 

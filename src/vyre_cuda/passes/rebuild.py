@@ -32,7 +32,6 @@ from vyre_cuda.ir.core.nodes import (
     Size,
     Stmt,
     Store,
-    Table,
     Var,
     Warp,
     While,
@@ -146,12 +145,6 @@ def with_body(program: Program, body: Body) -> Program:
 def has_load(*roots: Expr) -> bool:
     """Whether one of these expressions reads memory."""
     return any(isinstance(expr, Load) for expr in expressions(roots))
-
-
-def read_only(program: Program) -> set[str]:
-    """The buffers and arrays whose elements stay as they are while the program runs."""
-    inputs = {parameter.name for parameter in program.parameters if parameter.kind == "in"}
-    return inputs | {array.name for array in program.arrays if isinstance(array, Table)}
 
 
 def has_assert(body: Body) -> bool:

@@ -260,6 +260,22 @@ def test_lowering_without_asking_records_nothing(monkeypatch: pytest.MonkeyPatch
         vc.rewrites(program)
 
 
+def test_equal_steps_of_two_places_of_a_statement_are_listed_once() -> None:
+    expected = ("identity", "add(c, u32:0)", "c")
+
+    assert steps("store h[add(c, u32:0)], add(c, u32:0)") == [expected]
+    assert steps("store h[add(c, u32:0)], w\nstore h[w], add(c, u32:0)") == [expected] * 2
+
+
+def test_a_step_in_a_loop_belongs_to_its_statement_also_where_it_is_computed_before() -> None:
+    text = "for j = u32:0 to c step u32:1\n  let t = add(load(x[add(c, u32:0)]), w)\n  store h[j], add(t, u32:0)\nend"
+    program = vc.parse(HEADER + text + "\n")
+
+    found = [(each.statement, each.before, each.after) for each in vc.rewrites(program)]
+
+    assert found == [(2, "add(c, u32:0)", "c"), (3, "add(t, u32:0)", "t")]
+
+
 @settings(deadline=None, max_examples=60)
 @given(program=programs())
 def test_the_same_is_computed_for_who_asks(program: vc.Program) -> None:

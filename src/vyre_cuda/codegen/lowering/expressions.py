@@ -125,6 +125,13 @@ class Expressions:
         class_ = self.locals.values[name] = self.term(expr)
         self.extraction.value(class_)
 
+    def ahead(self, name: str | None, expr: Expr) -> None:
+        """Compute an expression here for a later statement, which names it if it is a let."""
+        class_ = self.term(expr)
+        if name is not None:
+            self.locals.values[name] = class_
+        self.extraction.value(class_)
+
     def term(self, expr: Expr) -> int:
         """The class of an expression. One that occurs twice in a statement is evaluated once.
 

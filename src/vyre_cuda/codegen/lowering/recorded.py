@@ -148,6 +148,12 @@ class RecordedExpressions(Expressions):
         self._lets.append(let)
         self._lets_of.setdefault(class_, []).append(let)
 
+    def ahead(self, name: str | None, expr: Expr) -> None:
+        """The statement itself reads the lets, if it is reached."""
+        ready, self._ready = self._ready, []
+        super().ahead(name, expr)
+        self._ready = ready
+
     def term(self, expr: Expr) -> int:
         class_ = super().term(expr)
         # A constant is no part of a sum with it, and a leaf is needed by others too.
@@ -286,10 +292,10 @@ class RecordedLowering(Lowering):
     """A program being lowered, with its rewrites."""
 
     def rewrites(self) -> tuple[Rewrite, ...]:
-        """Those of the whole program, in the order of its statements."""
+        """Those of the whole program, in the order of its statements; equal steps of one statement once."""
         expressions = self._expressions
         assert isinstance(expressions, RecordedExpressions)
-        return tuple(sorted(expressions.rewrites, key=lambda rewrite: rewrite.statement))
+        return tuple(dict.fromkeys(sorted(expressions.rewrites, key=lambda rewrite: rewrite.statement)))
 
     def _make_expressions(self, program: Program) -> Expressions:
         return RecordedExpressions(self.builder, self.memory, program)

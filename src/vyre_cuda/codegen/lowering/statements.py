@@ -11,6 +11,7 @@ from vyre_cuda.codegen.lowering import isel_local, isel_sync
 from vyre_cuda.codegen.lowering.atomics import atomic
 from vyre_cuda.codegen.lowering.cover import Before, Coverage, Stored
 from vyre_cuda.codegen.lowering.expressions import Expressions, State
+from vyre_cuda.codegen.lowering.invariants import invariants
 from vyre_cuda.codegen.lowering.isel_memory import Memory
 from vyre_cuda.codegen.lowering.loops import CountedLoop
 from vyre_cuda.codegen.lowering.prints import Prints
@@ -91,6 +92,10 @@ class Lowering:
         self._locals = self._expressions.locals
         thread = self._expressions.launch_id("global_id", 0)
         self.coverage = Coverage(self.builder, self.memory, program, thread)
+        # What may be computed before its statement, whose failures and reports then name another one.
+        self._moves = not (self.sites.traps or races or initialized)
+        constant = [place.name for place in self.memory.places.values() if place.constant]
+        self._readable = frozenset(constant if bounds == "check" else ())
         self._loops: list[_Loop] = []
         self._current: Stmt | None = None
 
@@ -304,6 +309,7 @@ class Lowering:
     def _for(self, statement: For) -> None:
         b = self.builder
         function = b.function
+        self._compute_invariants(statement)
         value = self._expressions.value
         ends = value(statement.start), value(statement.stop), value(statement.step)
         counted = CountedLoop(b, statement.start.type, *ends)
@@ -336,6 +342,7 @@ class Lowering:
         function = b.function
         loop = _Loop(function.label(), function.label())
         assigned = _assigned(statement.setup) | _assigned(statement.body)
+        self._compute_invariants(statement)
         state, before = self._enter_loop(loop, assigned)
         # Rolled: the assembler treats the length of a loop that it unrolls as a signed number (see loops.py).
         function.effect("label", (), (loop.next, True))
@@ -359,6 +366,27 @@ class Lowering:
         self.coverage.end_loop(before, None)
         self._leave_loop(loop, state, assigned)
         return loop.has_break or not endless
+
+    def _compute_invariants(self, loop: For | While) -> None:
+        """Before the first trip; the statements of the loop find the values.
+
+        ptxas moves arithmetic by itself, but no load that has a guard. A loop without a trip makes none of the loads,
+        which is why only those that are checked move.
+        """
+        if not self._moves:
+            return
+        current: Stmt = loop
+        for statement, expr in invariants(loop, self._readable):
+            if statement is not current:
+                self._start(statement)
+                current = statement
+            self._expressions.ahead(statement.name if isinstance(statement, Let) else None, expr)
+        if current is not loop:
+            self._start(loop)
+
+    def _start(self, statement: Stmt) -> None:
+        self._expressions.start_statement()
+        self._number(statement)
 
     def _enter_loop(self, loop: _Loop, assigned: frozenset[str]) -> tuple[State, Before]:
         saved = dict(self._locals.state)
