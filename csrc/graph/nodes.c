@@ -7,10 +7,11 @@ void vyc__kernel_params(const vyc_step *step, const vyc_values *values,
                         CUDA_KERNEL_NODE_PARAMS *params_out) {
   const vyc_prepared *prepared = step->prepared;
   memset(params_out, 0, sizeof *params_out);
-  params_out->func = prepared->function;
-  params_out->gridDimX = values->run.grid[0];
-  params_out->gridDimY = values->run.grid[1];
-  params_out->gridDimZ = values->run.grid[2];
+  const vyc_form form = vyc__form_of(prepared, &values->run);
+  params_out->func = form.function;
+  params_out->gridDimX = form.grid[0];
+  params_out->gridDimY = form.grid[1];
+  params_out->gridDimZ = form.grid[2];
   params_out->blockDimX = prepared->block[0];
   params_out->blockDimY = prepared->block[1];
   params_out->blockDimZ = prepared->block[2];

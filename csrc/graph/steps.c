@@ -93,6 +93,7 @@ static void set_launch(const vyc_step *step, vyc_values *values, const vyc_run *
   for (uint32_t i = 0; i < prepared->scalar_count; i++) values->scalars[i] = run->scalars[i];
   memcpy(&values->run, run, VYC_RUN_BYTES_FIRST); /* a caller's struct may end here */
   values->run.struct_size = sizeof values->run;
+  values->run.flags = vyc__run_flags_of(run);
   values->run.timing_out = NULL;
   values->run.arguments = values->arguments;
   values->run.scalars = values->scalars;
@@ -139,6 +140,7 @@ void vyc__values_drop(const vyc_step *step, const vyc_values *values) {
 bool vyc__values_equal(const vyc_step *step, const vyc_values *a, const vyc_values *b) {
   if (step->kind == STEP_LAUNCH)
     return memcmp(a->run.grid, b->run.grid, sizeof a->run.grid) == 0 &&
+           a->run.flags == b->run.flags &&
            memcmp(a->block, b->block, step->prepared->parameter_bytes) == 0;
   const vyc_graph_transfer *x = &a->transfer, *y = &b->transfer;
   return x->bytes == y->bytes && x->value == y->value && x->element_bytes == y->element_bytes &&

@@ -7,7 +7,7 @@
 
 /* A caller of an earlier version has a shorter struct. */
 static uint32_t count_of(const vyc_prepared_desc *desc) {
-  return desc->struct_size < offsetof(vyc_prepared_desc, reserved) ? 0 : desc->known_count;
+  return desc->struct_size < offsetof(vyc_prepared_desc, several_elements) ? 0 : desc->known_count;
 }
 
 static vyc_status check_one(const vyc_prepared_desc *desc, const vyc_known *known) {

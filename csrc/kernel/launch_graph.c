@@ -169,14 +169,14 @@ static vyc_status build(vyc_launch_graph *launch_graph, vyc_context *context) {
 vyc_status vyc__launch_graph_relaunch(vyc_launch_graph *launch_graph, const vyc_prepared *prepared,
                                       CUstream stream) {
   vyc_context *context = prepared->child.context;
-  const uint32_t grid[3] = {launch_graph->params.gridDimX, launch_graph->params.gridDimY,
-                            launch_graph->params.gridDimZ};
+  const CUDA_KERNEL_NODE_PARAMS *params = &launch_graph->params;
+  const vyc_form form = {params->func, {params->gridDimX, params->gridDimY, params->gridDimZ}};
   VYC_CU_RESULT;
   if (VYC_UNLIKELY(prepared->cooperative))
-    return vyc__launch_once(prepared, launch_graph->pointers, grid, stream);
+    return vyc__launch_once(prepared, launch_graph->pointers, &form, stream);
   if (VYC_UNLIKELY(launch_graph->handle == NULL)) {
     if (!admit(launch_graph, context))
-      return vyc__launch_once(prepared, launch_graph->pointers, grid, stream);
+      return vyc__launch_once(prepared, launch_graph->pointers, &form, stream);
     VYC_TRY(build(launch_graph, context));
   } else if (launch_graph->stale) {
     VYC_TRY(VYC_CU(context, cuGraphExecKernelNodeSetParams, launch_graph->handle,
@@ -189,25 +189,25 @@ vyc_status vyc__launch_graph_relaunch(vyc_launch_graph *launch_graph, const vyc_
 }
 
 static void set(vyc_launch_graph *launch_graph, const vyc_prepared *prepared, const uint8_t *block,
-                const uint32_t grid[3]) {
+                const vyc_form *form) {
   if (memcmp(launch_graph->block, block, prepared->parameter_bytes) != 0) {
     memcpy(launch_graph->block, block, prepared->parameter_bytes);
     launch_graph->stale = true;
   }
-  vyc__launch_graph_set_grid(launch_graph, grid);
+  vyc__launch_graph_set_form(launch_graph, form);
 }
 
 vyc_status vyc__launch_graph_launch(vyc_launch_graph *launch_graph, const vyc_prepared *prepared,
-                                    const uint8_t *block, const uint32_t grid[3], CUstream stream) {
-  set(launch_graph, prepared, block, grid);
+                                    const uint8_t *block, const vyc_form *form, CUstream stream) {
+  set(launch_graph, prepared, block, form);
   return vyc__launch_graph_relaunch(launch_graph, prepared, stream);
 }
 
 vyc_status vyc__launch_graph_launch_once(vyc_launch_graph *launch_graph,
                                          const vyc_prepared *prepared, const uint8_t *block,
-                                         const uint32_t grid[3], CUstream stream) {
-  set(launch_graph, prepared, block, grid);
-  return vyc__launch_once(prepared, launch_graph->pointers, grid, stream);
+                                         const vyc_form *form, CUstream stream) {
+  set(launch_graph, prepared, block, form);
+  return vyc__launch_once(prepared, launch_graph->pointers, form, stream);
 }
 
 void vyc__launch_graph_destroy(vyc_launch_graph *launch_graph, vyc_context *context) {
@@ -217,17 +217,18 @@ void vyc__launch_graph_destroy(vyc_launch_graph *launch_graph, vyc_context *cont
   vyc__launch_graph_unclaim(launch_graph);
 }
 
-vyc_status vyc__launch_once(const vyc_prepared *prepared, void **pointers, const uint32_t grid[3],
+vyc_status vyc__launch_once(const vyc_prepared *prepared, void **pointers, const vyc_form *form,
                             CUstream stream) {
+  const uint32_t *grid = form->grid;
   vyc_context *context = prepared->child.context;
   vyc__count(&context->counters, kernel_launches, 1);
   vyc__count(&context->counters, plain_kernel_launches, 1);
   VYC_CU_RESULT;
   if (VYC_UNLIKELY(prepared->cooperative))
-    return VYC_CU(context, cuLaunchCooperativeKernel, prepared->function, grid[0], grid[1], grid[2],
+    return VYC_CU(context, cuLaunchCooperativeKernel, form->function, grid[0], grid[1], grid[2],
                   prepared->block[0], prepared->block[1], prepared->block[2],
                   prepared->dynamic_shared_bytes, stream, pointers);
-  return VYC_CU(context, cuLaunchKernel, prepared->function, grid[0], grid[1], grid[2],
+  return VYC_CU(context, cuLaunchKernel, form->function, grid[0], grid[1], grid[2],
                 prepared->block[0], prepared->block[1], prepared->block[2],
                 prepared->dynamic_shared_bytes, stream, pointers, NULL);
 }

@@ -10,6 +10,12 @@
  * and for longer than the one launched now; then the one that has been idle longest makes room. */
 #define VYC_LAUNCH_GRAPH_BUDGET 512u
 
+/* An entry of a kernel, and its grid: see form.h. */
+typedef struct vyc_form {
+  CUfunction function;
+  uint32_t grid[3];
+} vyc_form;
+
 typedef struct vyc_launch_graph {
   vyc_claim claim; /* first, so that its address is that of the launch graph, which launches have at
                       hand */
@@ -17,7 +23,7 @@ typedef struct vyc_launch_graph {
   _Atomic uint32_t stamp; /* context->launch_graph_clock at the latest launch */
   bool counted;
   uint64_t flag; /* address of a word that the graph sets to 1 after the kernel; 0: none */
-  bool stale; /* the driver does not have what `block` and the grid of `params` say */
+  bool stale; /* the driver does not have what `block` and `params` say */
   CUgraph graph;
   CUgraphNode node;
   CUgraphExec handle;
@@ -56,32 +62,33 @@ static inline void vyc__launch_graph_stamp(vyc_launch_graph *launch_graph, vyc_c
                         atomic_load_explicit(&context->launch_graph_clock, memory_order_relaxed),
                         memory_order_relaxed);
 }
-static inline void vyc__launch_graph_set_grid(vyc_launch_graph *launch_graph,
-                                              const uint32_t grid[3]) {
+static inline void vyc__launch_graph_set_form(vyc_launch_graph *launch_graph,
+                                              const vyc_form *form) {
   CUDA_KERNEL_NODE_PARAMS *params = &launch_graph->params;
-  if (VYC_LIKELY(params->gridDimX == grid[0] && params->gridDimY == grid[1] &&
-                 params->gridDimZ == grid[2]))
+  if (VYC_LIKELY(params->gridDimX == form->grid[0] && params->gridDimY == form->grid[1] &&
+                 params->gridDimZ == form->grid[2] && params->func == form->function))
     return;
-  params->gridDimX = grid[0];
-  params->gridDimY = grid[1];
-  params->gridDimZ = grid[2];
+  params->func = form->function;
+  params->gridDimX = form->grid[0];
+  params->gridDimY = form->grid[1];
+  params->gridDimZ = form->grid[2];
   launch_graph->stale = true;
 }
 /* Patch what is stale and launch; the caller holds the claim. If the context has too many launch
  * graphs, this is a plain launch: then `handle` is NULL, and no flag is set. */
 vyc_status vyc__launch_graph_relaunch(vyc_launch_graph *launch_graph, const vyc_prepared *prepared,
                                       CUstream stream);
-/* The same with a given block and grid. */
+/* The same with a given block and form. */
 vyc_status vyc__launch_graph_launch(vyc_launch_graph *launch_graph, const vyc_prepared *prepared,
-                                    const uint8_t *block, const uint32_t grid[3], CUstream stream);
+                                    const uint8_t *block, const vyc_form *form, CUstream stream);
 /* The same as a plain launch, whatever the launch graph contains. */
 vyc_status vyc__launch_graph_launch_once(vyc_launch_graph *launch_graph,
                                          const vyc_prepared *prepared, const uint8_t *block,
-                                         const uint32_t grid[3], CUstream stream);
+                                         const vyc_form *form, CUstream stream);
 /* To be called when it is not launched any more. */
 void vyc__launch_graph_destroy(vyc_launch_graph *launch_graph, vyc_context *context);
 /* cuLaunchKernel, which has read the parameters when it returns. */
-vyc_status vyc__launch_once(const vyc_prepared *prepared, void **pointers, const uint32_t grid[3],
+vyc_status vyc__launch_once(const vyc_prepared *prepared, void **pointers, const vyc_form *form,
                             CUstream stream);
 
 #endif

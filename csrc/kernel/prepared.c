@@ -142,6 +142,19 @@ static const char *name_of(const vyc_prepared_desc *desc) {
   return !has_name || desc->name == NULL ? desc->entry : desc->name;
 }
 
+static bool has_several(const vyc_prepared_desc *desc) {
+  return desc->struct_size >= sizeof *desc && desc->several != NULL;
+}
+
+static vyc_status check_several(const vyc_prepared_desc *desc) {
+  if (!has_several(desc)) return VYC_OK;
+  VYC_REQUIRE_IN("vyc_prepared_create", desc->several_elements >= 2);
+  VYC_REQUIRE_IN("vyc_prepared_create", desc->several_elements <= VYC_SEVERAL_MOST);
+  VYC_REQUIRE_IN("vyc_prepared_create", desc->block[1] == 1 && desc->block[2] == 1);
+  VYC_REQUIRE_IN("vyc_prepared_create", (desc->flags & VYC_PREPARED_COOPERATIVE) == 0);
+  return VYC_OK;
+}
+
 vyc_status vyc__prepared_check(const vyc_prepared_desc *desc) {
   VYC_REQUIRE_IN("vyc_prepared_create",
                  desc != NULL && desc->struct_size >= DESC_BYTES_FIRST && desc->entry != NULL);
@@ -161,6 +174,7 @@ vyc_status vyc__prepared_check(const vyc_prepared_desc *desc) {
     VYC_REQUIRE_IN("vyc_prepared_create", b->element_bytes >= 1 && b->element_bytes <= 16);
     VYC_REQUIRE_IN("vyc_prepared_create", vyc__extents_are_scalars(desc, b));
   }
+  VYC_TRY(check_several(desc));
   VYC_TRY(vyc__known_check(desc));
   return vyc__labels_check(desc);
 }
@@ -226,6 +240,12 @@ static vyc_status prepare(vyc_prepared *prepared, vyc_context *context,
   prepared->name = prepared->called->text;
   VYC_TRY(VYC_CU(context, cuModuleGetFunction, &prepared->function, prepared->module->handle,
                  desc->entry));
+  if (has_several(desc)) {
+    VYC_TRY(VYC_CU(context, cuModuleGetFunction, &prepared->several, prepared->module->handle,
+                   desc->several));
+    prepared->several_elements = desc->several_elements;
+    prepared->several_from = desc->several_from;
+  }
   VYC_TRY(allow_shared(prepared, context));
   if (prepared->prints) atomic_store(&context->prints, true);
   return prepared->cooperative ? vyc__cooperative_prepare(prepared, context) : VYC_OK;

@@ -81,6 +81,9 @@ struct vyc_prepared {
   /* The rest. */
   vyc_module *module;
   CUfunction function;
+  CUfunction several; /* or NULL */
+  uint64_t several_from;
+  uint32_t several_elements;
   vyc_name *called;
   const char *name; /* in messages: that of `called` */
   vyc_known_value *known;

@@ -16,7 +16,10 @@ static inline uint32_t vyc__origin_of(const vyc_run *run) {
   return run->struct_size < offsetof(vyc_run, contents) ? 0 : run->origin;
 }
 static inline const uint64_t *vyc__contents_of(const vyc_run *run) {
-  return run->struct_size < sizeof *run ? NULL : run->contents;
+  return run->struct_size < offsetof(vyc_run, flags) ? NULL : run->contents;
+}
+static inline uint32_t vyc__run_flags_of(const vyc_run *run) {
+  return run->struct_size < sizeof *run ? 0 : run->flags;
 }
 __attribute__((cold)) vyc_status vyc__run_fail_size(const vyc_run *run);
 /* The run is not NULL, and its caller has set its size. */

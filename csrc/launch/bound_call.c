@@ -68,6 +68,7 @@ static void set(vyc_call *call, const vyc_run *run, const vyc_hidden *hidden) {
     memcpy(call->scalars, run->scalars, prepared->scalar_count * sizeof *call->scalars);
   memcpy(&call->run, run, VYC_RUN_BYTES_FIRST); /* a launch has no iterations */
   call->run.struct_size = sizeof call->run;
+  call->run.flags = vyc__run_flags_of(run);
   call->run.arguments = call->arguments;
   call->run.scalars = call->scalars;
   call->run.timing_out = NULL;
@@ -75,7 +76,8 @@ static void set(vyc_call *call, const vyc_run *run, const vyc_hidden *hidden) {
   atomic_store_explicit(&call->steady, false, memory_order_relaxed);
   vyc__block_write_buffers(prepared, call->launch_graph.block, run, hidden);
   call->launch_graph.stale = true;
-  vyc__launch_graph_set_grid(&call->launch_graph, run->grid);
+  const vyc_form form = vyc__form_of(prepared, run);
+  vyc__launch_graph_set_form(&call->launch_graph, &form);
 }
 
 /* Launching the graph is enough: nothing to clear, and no order with work of others. */

@@ -31,6 +31,7 @@ static inline void take_over(vyc_call *call, const vyc_run *run, vyc_buffer **ol
   }
   for (uint32_t i = 0; i < prepared->scalar_count; i++) call->scalars[i] = run->scalars[i];
   memcpy(call->run.grid, run->grid, sizeof call->run.grid);
+  call->run.flags = vyc__run_flags_of(run);
 }
 
 static inline vyc_status patch(vyc_call *call) {
@@ -47,7 +48,8 @@ static inline vyc_status rebind(vyc_call *call, const vyc_run *run, const vyc_pl
   take_over(call, run, old);
   call->launch_graph.stale =
       vyc__block_change(call->prepared, call->launch_graph.block, plain, run);
-  vyc__launch_graph_set_grid(&call->launch_graph, run->grid);
+  const vyc_form form = vyc__form_of(call->prepared, run);
+  vyc__launch_graph_set_form(&call->launch_graph, &form);
   return VYC_LIKELY(call->launch_graph.stale) ? patch(call) : VYC_OK;
 }
 

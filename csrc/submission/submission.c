@@ -23,12 +23,13 @@ static vyc_status timing_events(vyc_submission *submission) {
 static vyc_status launch_one(vyc_submission *submission, const vyc_run *run, uint32_t i, bool timed,
                              CUstream stream) {
   const vyc_prepared *prepared = submission->prepared;
+  const vyc_form form = vyc__form_of(prepared, run);
   if (VYC_UNLIKELY(prepared->cooperative && i > 0))
     VYC_TRY(vyc__barrier_ready(prepared->child.context, &submission->barrier, stream));
   if (VYC_UNLIKELY(timed))
     return vyc__launch_graph_launch_once(&submission->launch_graph, prepared, submission->block,
-                                         run->grid, stream);
-  return vyc__launch_graph_launch(&submission->launch_graph, prepared, submission->block, run->grid,
+                                         &form, stream);
+  return vyc__launch_graph_launch(&submission->launch_graph, prepared, submission->block, &form,
                                   stream);
 }
 

@@ -158,7 +158,13 @@ typedef struct vyc_prepared_desc {
   const vyc_known *known; /* each run must have these values, or it is refused with VYC_E_INVALID
                            * and a message that has both; NULL: there are none */
   uint32_t known_count;
-  uint32_t reserved;
+  uint32_t several_elements; /* what a thread of `several` does for so many threads of `entry` */
+  /* Another entry of the module, with the same parameters and the same block, whose thread i of
+   * block b does what the threads i + k * block.x, for k from 0, do in the b-th group of
+   * several_elements blocks of `entry`. It is launched where a run has VYC_RUN_GRID_OF_WORK, at
+   * least several_from and at most 2^30 threads along x, and no others. NULL: there is none */
+  const char *several;
+  uint64_t several_from;
 } vyc_prepared_desc;
 
 /* Look up the function and prepare its calls. `desc` and everything that it points to are copied;
@@ -203,6 +209,11 @@ typedef struct vyc_timing {
  * call. */
 VYC_API vyc_status vyc_context_count_timing(vyc_context *context, const vyc_timing *timing);
 
+enum { /* vyc_run.flags */
+       VYC_RUN_GRID_OF_WORK = 1u /* the grid is what the kernel's work needs: it may be launched as
+                                    fewer blocks that do the same (vyc_prepared_desc.several) */
+};
+
 typedef struct vyc_run {
   uint32_t struct_size;
   uint32_t grid[3];
@@ -220,6 +231,8 @@ typedef struct vyc_run {
    * the same as in an earlier run of the kernel, its bytes must be those of that run; they are then
    * not copied to the device again if they are still there. Host runs only */
   const uint64_t *contents;
+  uint32_t flags; /* VYC_RUN_... */
+  uint32_t reserved;
 } vyc_run;
 
 /* The bits of a float for vyc_run.scalars; those of an integer are its value, cast. */

@@ -11,11 +11,12 @@ from types import MappingProxyType
 from vyre_cuda.codegen.core.lowered import KernelParameter, Lowered
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.emit.coalesce import coalesce
-from vyre_cuda.codegen.emit.text import entry_name, kernel_text, lay_out_parameters
+from vyre_cuda.codegen.emit.text import entry_name, kernel_text, lay_out_parameters, used_parameters
 from vyre_cuda.codegen.emit.verify import verify
 from vyre_cuda.codegen.forms.precision import PRECISIONS
 from vyre_cuda.codegen.lowering.access import access_facts
 from vyre_cuda.codegen.lowering.statements import Lowering
+from vyre_cuda.codegen.several import Entry, Wide
 from vyre_cuda.codegen.ssa.ssa import liveness
 from vyre_cuda.errors import UnsupportedError
 from vyre_cuda.ir.core import walk
@@ -39,6 +40,7 @@ def lower(
     initialized: bool = False,
     max_ulp: float | None = None,
     fixed_block: bool = True,
+    wide: Wide | None = None,
 ) -> Lowered:
     """The kernel of a valid program for a target.
 
@@ -46,7 +48,8 @@ def lower(
     `initialized` for elements of results that are read or returned before they are written.
     `debug` adds a comment with values and source lines to each instruction and verifies the values. `max_ulp`
     lets each op use the cheapest form whose error is bounded by this many ULP. Without `fixed_block` the text does not
-    say how many threads a block has, so that the driver can tell how many would fit. ValueError for an option's unknown
+    say how many threads a block has, so that the driver can tell how many would fit. `wide` is the same
+    program with several elements a thread, for another entry. ValueError for an option's unknown
     word and a `max_ulp` below 1/2, UnsupportedError for a target that is too small and a `max_ulp` below the bound of
     every form of an op.
     """
@@ -77,25 +80,29 @@ def lower(
     coalesce(function, live[0])
     cooperative = any(isinstance(statement, GridBarrier) for statement in walk.statements(program.body))
     hidden = [("report", lowering.sites.reports), ("grid_barrier", cooperative)]
-    parameters, parameter_bytes = lay_out_parameters(
-        program, function, live[0], tuple(name for name, wanted in hidden if wanted)
-    )
+    used = used_parameters(function, live[0])
+    several = None
+    if wide is not None:
+        several = Entry(wide, target, precision=precision, bounds=bounds, debug=debug, max_ulp=max_ulp)
+        used |= several.used
+    parameters, parameter_bytes = lay_out_parameters(program, used, tuple(name for name, wanted in hidden if wanted))
     declared = target.for_parameters(parameter_bytes)
     sites = lowering.sites.all()
     pragmas = [_pragma(_PRAGMAS[site.kind], n, parameters) for n, site in enumerate(sites) if site.kind in _PRAGMAS]
+    text = kernel_text(
+        program,
+        declared,
+        function,
+        live,
+        memory,
+        parameters,
+        printed=lowering.prints.declarations(),
+        debug=debug,
+        pragmas=pragmas,
+        fixed_block=fixed_block,
+    )
     return Lowered(
-        ptx=kernel_text(
-            program,
-            declared,
-            function,
-            live,
-            memory,
-            parameters,
-            printed=lowering.prints.declarations(),
-            debug=debug,
-            pragmas=pragmas,
-            fixed_block=fixed_block,
-        ),
+        ptx=text if several is None else text + several.text(declared, parameters),
         entry=entry_name(program),
         parameters=parameters,
         parameter_bytes=parameter_bytes,
@@ -106,6 +113,7 @@ def lower(
         sites=sites,
         cooperative=cooperative,
         prints=bool(lowering.prints.formats),
+        several=None if several is None else several.facts,
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar, get_args
 
-from vyre_cuda.codegen.core.lowered import Access, Cover, KernelParameter, Lowered, ParameterKind, Site, SiteKind
+from vyre_cuda.codegen.core.lowered import Access, Cover, KernelParameter, Lowered, ParameterKind, Several, Site, SiteKind
 from vyre_cuda.ir.core import walk
 from vyre_cuda.ir.core.nodes import extent_names
 from vyre_cuda.ir.core.program import Program
@@ -20,7 +20,7 @@ from vyre_cuda.ir.core.types import BY_NAME
 _PARAMETER_KINDS: tuple[ParameterKind, ...] = get_args(ParameterKind)
 # Not "race", which needs the text of the run.
 _SITE_KINDS: tuple[SiteKind, ...] = ("assert", "bounds")
-_KINDS = ("kernel", "parameter", "access", "covered", "site")
+_KINDS = ("kernel", "parameter", "access", "several", "covered", "site")
 _FLAGS = {"0": False, "1": True}
 
 T = TypeVar("T")
@@ -36,6 +36,8 @@ def encode(lowered: Lowered) -> bytes:
         facts.append(("parameter", p.kind, p.name, "" if p.type is None else p.type.name, p.offset, p.size))
     for name, a in lowered.access.items():
         facts.append(("access", name, int(a.loads), int(a.stores), int(a.atomics), int(a.streaming), a.sectors))
+    if lowered.several is not None:
+        facts.append(("several", lowered.several.entry, lowered.several.elements, lowered.several.threads))
     facts += (("covered", name, int(c.loops), *c.elements) for name, c in lowered.covered.items())
     for site in lowered.sites:
         message = site.message.encode("utf-8", "surrogatepass").hex()
@@ -80,7 +82,15 @@ def _lowered(facts: dict[str, list[Words]], ptx: str, program: Program) -> Lower
         sites=_sites(facts["site"], program),
         cooperative=_FLAGS[cooperative],
         prints=_FLAGS[prints],
+        several=_several(facts["several"]),
     )
+
+
+def _several(rows: list[Words]) -> Several | None:
+    if not rows:
+        return None
+    ((entry, elements, threads),) = rows
+    return Several(entry, _number(elements), _number(threads))
 
 
 def _access(row: Words) -> Access:

@@ -4,6 +4,8 @@ on several, so that each has several loads in flight.
 The threads of a block take neighbors in turn: element k of a thread is `block * n + thread + k * block's threads`. What
 the program does for its elements is independent, so statements of all of a thread's elements run side by side, loads
 first. Where one of them lies behind an array's end, the elements run one after the other.
+
+Only for launches whose grid follows from the program's work, of at most 2^30 threads: so no index overflows.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from vyre_cuda.errors import Error
+from vyre_cuda.ir.call.geometry import primary_buffer
 from vyre_cuda.ir.core.nodes import (
     Apply,
     Assign,
@@ -22,7 +25,6 @@ from vyre_cuda.ir.core.nodes import (
     Let,
     Load,
     Local,
-    Parameter,
     Position,
     Return,
     Scalar,
@@ -31,14 +33,20 @@ from vyre_cuda.ir.core.nodes import (
     Store,
     Var,
 )
+from vyre_cuda.ir.core.ops import FUNCTIONS
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, bool_
 from vyre_cuda.ir.core.walk import Body, bodies, buffers_written, children, declared_name, expressions, operands, statements
 from vyre_cuda.passes.rebuild import NESTING, Names, with_bodies, with_children, with_operands
 from vyre_cuda.records import dataclass, replace
 
-# The scalar that says how many threads one element each would take: other threads' elements are left out.
-THREADS = "threads"
+# Measured on an H200, 2^10 to 2^28 elements: with fewer threads a launch takes as long either way, and four elements give
+# what eight give.
+ELEMENTS = 4
+FROM_THREADS = 1 << 18
+# Above that arithmetic takes the time, not memory, and four times the text more of the compiler's.
+_MOST_COST = 64
+_COST_OF_FUNCTION = 16
 
 _Env = Mapping[str, Expr]
 _COMPARISONS = ("less", "less_equal", "greater", "greater_equal")
@@ -50,16 +58,12 @@ class Refused(Error):
     code = "elements"
 
 
-def several(program: Program, count: int) -> tuple[Program, str]:
-    """The program with `count` elements a thread, and the name of its last scalar, `THREADS`.
-
-    The scalar is the number of threads of a launch with one element each; it and the elements that fill the last block
-    are within the index type. Raises Refused.
-    """
+def several(program: Program, count: int = ELEMENTS) -> Program:
+    """The program with `count` elements a thread. Raises Refused."""
     body = _without_returns(program.body)
     own = _own_names(body)
     _check(program, body, own)
-    return _Elements(program, own, count).program(body)
+    return _Elements(program, own, count, _work(program)).program(body)
 
 
 # ---- which programs --------------------------------------------------------------------------------------------------
@@ -72,8 +76,9 @@ def _check(program: Program, body: Body, own: set[str]) -> None:
         raise Refused("its threads have arrays of their own")
     if program.block[1:] != (1, 1):
         raise Refused("its blocks have more than one axis")
-    if program.work is not None and len(program.work) > 1:
-        raise Refused("its work has more than one axis")
+    cost = sum(map(_cost, expressions(expr for statement in statements(body) for expr in operands(statement))))
+    if cost > _MOST_COST:
+        raise Refused("it computes so much for an element that memory is not what takes its time")
     for statement in statements(body):
         if not isinstance(statement, (Let, Var, Assign, Store, If)):
             raise Refused(f"it has a statement of the kind {type(statement).__name__}")
@@ -83,6 +88,25 @@ def _check(program: Program, body: Body, own: set[str]) -> None:
     for name in buffers_written(body):
         if any(not _is_own(index, own) for index in _places(body, name)):
             raise Refused(f"it reads {name}, which it also writes, at other places than its own element")
+
+
+def _cost(expr: Expr) -> int:
+    return _COST_OF_FUNCTION if isinstance(expr, Apply) and expr.op in FUNCTIONS else 1
+
+
+def _work(program: Program) -> Expr:
+    """How many threads a launch is to have at least, as the host computes it."""
+    if program.work is None:
+        primary = primary_buffer(program)
+        if primary is None:
+            raise Refused("its work is not known")
+        return Size(program.index, primary.name)
+    if len(program.work) > 1:
+        raise Refused("its work has more than one axis")
+    (work,) = program.work
+    if work.type is not program.index:
+        raise Refused(f"its work is of type {work.type}, not of its index type")
+    return work
 
 
 def _places(body: Body, buffer: str) -> Iterator[Expr]:
@@ -139,35 +163,41 @@ def _returns(body: Body) -> bool:
 
 
 class _Elements:
-    def __init__(self, program: Program, own: set[str], count: int) -> None:
+    def __init__(self, program: Program, own: set[str], count: int, work: Expr) -> None:
         self._given = program
         self._own = own
         self._count = count
+        self._work = work
         self._names = Names(program)
-        self._threads = Scalar(program.index, self._names.fresh(THREADS))
         self._guards: set[Expr] = set()
 
-    def program(self, body: Body) -> tuple[Program, str]:
+    def program(self, body: Body) -> Program:
         given, index = self._given, self._given.index
         block = given.block[0]
-        first = self._names.fresh("first")
-        start = _sum(
-            index, _product(index, Id(index, "block_id", 0), block * self._count), Id(index, "thread_id", 0)
-        )
-        places = [_sum(index, Local(index, first), Const(index, k * block)) for k in range(self._count)]
+        group, first = (Local(index, self._names.fresh(stem)) for stem in ("group", "first"))
+        places = [_sum(index, first, Const(index, k * block)) for k in range(self._count)]
         self._find_guards(body)
-        inside = [self._inside(body, place) for place in places]
-        turn = self._names.fresh("element")
-        later = _sum(index, Local(index, first), _product(index, Local(index, turn), block))
-        one = self._one_after_the_other(body, later)
-        zero, step = Const(index, 0), Const(index, 1)
-        slow = For(turn, zero, Const(index, self._count), step, one)
-        rebuilt = (
-            Let(first, start),
-            If(_all(inside), tuple(self._side_by_side(body, [{"": place} for place in places])), (slow,)),
+        last = self._is_launched(_sum(index, group, Const(index, block * (self._count - 1))))
+        inside = _all([last, *self._inside(body, places)])
+        turn = Local(index, self._names.fresh("element"))
+        behind = _product(index, turn, block)
+        one = If(
+            self._is_launched(_sum(index, group, behind)),
+            self._one_after_the_other(body, _sum(index, first, behind)),
         )
-        scalar = Parameter(self._threads.name, "scalar", index)
-        return replace(given, parameters=(*given.parameters, scalar), body=rebuilt), scalar.name
+        zero, step = Const(index, 0), Const(index, 1)
+        slow = For(turn.name, zero, Const(index, self._count), step, (one,))
+        side_by_side = self._side_by_side(body, [{"": place} for place in places])
+        rebuilt = (
+            Let(group.name, _product(index, Id(index, "block_id", 0), block * self._count)),
+            Let(first.name, _sum(index, group, Id(index, "thread_id", 0))),
+            If(inside, tuple(side_by_side), (slow,)),
+        )
+        return replace(given, body=rebuilt)
+
+    def _is_launched(self, begin: Expr) -> Expr:
+        """Whether one element a thread would take the block that begins there."""
+        return Apply(bool_, "less", (begin, self._work))
 
     # ---- all elements within the arrays
 
@@ -192,9 +222,12 @@ class _Elements:
     def _is_uniform(self, expr: Expr) -> bool:
         return all(isinstance(part, (Const, Scalar, Size, Apply)) for part in expressions((expr,)))
 
-    def _inside(self, body: Body, place: Expr) -> Expr:
-        """Whether the element is one of the launch, meets all guards, and lies within the arrays that are indexed by
-        it."""
+    def _inside(self, body: Body, places: list[Expr]) -> list[Expr]:
+        """Whether the elements meet all guards, and lie within the arrays that are indexed by them: with the sizes for
+        each place, as the lowering then sees that none needs a guard.
+
+        A guard that holds for the first and the last holds in between.
+        """
         index = self._given.index
         sizes = {
             expr.buffer
@@ -203,10 +236,11 @@ class _Elements:
             if isinstance(expr, (Load, Store)) and _is_own(expr.index, self._own)
         }
         buffers = [p.name for p in self._given.parameters if p.name in sizes and p.ndim == 1]
-        limits: list[Expr] = [self._threads, *(Size(index, name) for name in buffers)]
-        conditions: list[Expr] = [Apply(bool_, "less", (place, limit)) for limit in limits]
-        conditions += [self._at(guard, {"": place}) for guard in sorted(self._guards, key=repr)]
-        return _all(conditions)
+        sizes_of = [Size(index, name) for name in buffers]
+        conditions: list[Expr] = [Apply(bool_, "less", (place, size)) for size in sizes_of for place in places]
+        guards = sorted(self._guards, key=repr)
+        conditions += [self._at(guard, {"": place}) for guard in guards for place in (places[0], places[-1])]
+        return list(dict.fromkeys(conditions))
 
     # ---- statements
 
@@ -268,8 +302,7 @@ class _Elements:
     def _one_after_the_other(self, body: Body, place: Expr) -> Body:
         at = self._names.fresh("at")
         env: dict[str, Expr] = {"": Local(self._given.index, at)}
-        within = Apply(bool_, "less", (env[""], self._threads))
-        return (Let(at, place), If(within, tuple(self._for_one(body, env))))
+        return (Let(at, place), *self._for_one(body, env))
 
     def _for_one(self, body: Body, env: dict[str, Expr]) -> list[Stmt]:
         """The statements for one element, with names of their own."""

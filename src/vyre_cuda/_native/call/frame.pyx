@@ -14,7 +14,7 @@ cimport numpy as cnp
 
 from vyre_cuda._native.core.c_api cimport (
     VYC_ARGUMENT_BUFFER, VYC_ARGUMENT_HOST, VYC_ARGUMENT_PINNED, VYC_ROLE_IN, VYC_ROLE_INOUT, VYC_ROLE_OUT,
-    VYC_ROLE_SCALAR, vyc_argument,
+    VYC_ROLE_SCALAR, VYC_RUN_GRID_OF_WORK, vyc_argument,
 )
 from vyre_cuda._native.core.context cimport Context
 from vyre_cuda._native.memory.memory cimport Buffer, Pinned, Span, new_reference, pinned_empty_of, pinned_of
@@ -130,6 +130,7 @@ cdef class Framer(Table):
                 return None
         elif not self.given_grid(frame.run.grid, grid):
             return None
+        frame.run.flags = VYC_RUN_GRID_OF_WORK if grid is None else 0
         frame.run.origin = origin_of(&self._seen)
         return results
 
@@ -338,6 +339,7 @@ cdef class Framer(Table):
                 return False
         elif not self.given_grid(frame.run.grid, grid):
             return False
+        frame.run.flags = VYC_RUN_GRID_OF_WORK if grid is None else 0
         frame.run.origin = origin_of(&self._seen)
         return True
 

@@ -28,6 +28,7 @@ class PreparedKernel:
         label: str | None = None,
         labels: list[tuple[bytes, int]] | None = None,
         known: tuple[tuple[int, int, int, int, bytes], ...] = (),
+        several: tuple[str, int, int] | None = None,
     ) -> None: ...
     def function_info(self) -> dict[str, int]: ...
     def run(self, arguments: Arguments, *, timeout_ns: int = -1) -> None: ...
@@ -43,6 +44,7 @@ class Arguments:
         grid: tuple[int, int, int],
         stream: Stream | None = None,
         iterations: int = 1,
+        of_work: bool = False,
     ) -> None: ...
 
 class AnyCall:

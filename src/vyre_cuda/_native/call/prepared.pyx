@@ -10,7 +10,7 @@ cimport numpy as cnp
 
 from vyre_cuda._native.core.c_api cimport (
     VYC_ARGUMENT_BUFFER, VYC_ARGUMENT_HOST, VYC_ARGUMENT_PINNED, VYC_E_TIMEOUT, VYC_OK, VYC_PREPARED_COOPERATIVE,
-    VYC_PREPARED_MAY_OVERLAP, VYC_PREPARED_PRINTS, vyc_argument, vyc_binding, vyc_call_release, vyc_call_set,
+    VYC_PREPARED_MAY_OVERLAP, VYC_PREPARED_PRINTS, VYC_RUN_GRID_OF_WORK, vyc_argument, vyc_binding, vyc_call_release, vyc_call_set,
     vyc_function_info, vyc_known, vyc_label, vyc_parameter, vyc_prepared_create, vyc_prepared_desc,
     vyc_prepared_function, vyc_prepared_launch,
     vyc_prepared_release,
@@ -50,16 +50,19 @@ cdef class PreparedKernel:
         str label=None,
         list labels=None,
         tuple known=(),
+        tuple several=None,
     ) -> None:
         """`parameters`: (kind, index, offset, size) each; `bindings`: (role, flags, element_bytes, sectors) each.
 
         `label` is the kernel's name in messages, by default `entry`; `labels` are those of its arguments, the
         bindings and then the scalars, as (name in UTF-8, code of the type or 0) each. `known`: (kind, index, code of
-        the type, value, name in UTF-8) of what the code was compiled for.
+        the type, value, name in UTF-8) of what the code was compiled for. `several`: (entry, elements of a thread,
+        least number of threads) of a form with several elements a thread.
         """
         cdef vyc_prepared_desc desc
         self.context = module.context
         cdef bytes name = entry.encode("ascii")
+        cdef bytes several_entry
         cdef Py_ssize_t i
         memset(&desc, 0, sizeof(desc))
         desc.struct_size = sizeof(desc)
@@ -109,6 +112,11 @@ cdef class PreparedKernel:
                 c_known[i].name = <bytes>what
             desc.known = c_known
             desc.known_count = len(known)
+            if several is not None:
+                several_entry = several[0].encode("ascii")
+                desc.several = several_entry
+                desc.several_elements = several[1]
+                desc.several_from = several[2]
             if labels is not None:
                 if label_count != len(bindings) + scalar_count:
                     raise ValueError("each argument needs one label")
@@ -231,8 +239,11 @@ cdef class Arguments:
     """The C structs of one run, filled once, for the general path."""
 
     def __init__(self, list bindings not None, list scalars not None, tuple grid not None,
-                 Stream stream=None, uint32_t iterations=1) -> None:
-        """`bindings`: Span, or (count, input array or None, result array or None) with bytes arrays of that binding."""
+                 Stream stream=None, uint32_t iterations=1, bint of_work=False) -> None:
+        """`bindings`: Span, or (count, input array or None, result array or None) with bytes arrays of that binding.
+
+        `of_work`: the grid is not the caller's.
+        """
         cdef Py_ssize_t i
         cdef cnp.ndarray array
         cdef Span span
@@ -272,6 +283,7 @@ cdef class Arguments:
         self.run.scalars = self.scalars
         self.run.timeout_ns = -1
         self.run.iterations = iterations
+        self.run.flags = VYC_RUN_GRID_OF_WORK if of_work else 0
         if stream is not None:
             self.run.stream = stream._h
 

@@ -20,5 +20,6 @@ class Recorded:
         skips: bool,
         sized: bool,
         known: tuple[tuple[int, int], ...] = (),
+        of_work: bool = False,
     ) -> None: ...
     def replay(self, *args: Any, out: Any = None, **kwargs: Any) -> Any: ...

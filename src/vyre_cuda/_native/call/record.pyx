@@ -12,8 +12,8 @@ from libc.string cimport memcmp, memcpy, memset
 cimport numpy as cnp
 
 from vyre_cuda._native.core.c_api cimport (
-    VYC_ARGUMENT_PINNED, VYC_E_INVALID, VYC_OK, vyc_argument, vyc_prepared_check, vyc_prepared_run, vyc_run,
-    vyc_status, vyc_ticket,
+    VYC_ARGUMENT_PINNED, VYC_E_INVALID, VYC_OK, VYC_RUN_GRID_OF_WORK, vyc_argument, vyc_prepared_check,
+    vyc_prepared_run, vyc_run, vyc_status, vyc_ticket,
 )
 from vyre_cuda._native.core.context cimport load, load_u64, store_u64
 from vyre_cuda._native.memory.memory cimport Pinned, pinned_of
@@ -81,10 +81,10 @@ cdef class Recorded:
 
     def __init__(self, PreparedKernel prepared not None, list rows not None, list inputs not None,
                  list outputs not None, list scalars not None, tuple grid not None, uint32_t iterations, bint skips,
-                 bint sized, tuple known=()) -> None:
+                 bint sized, tuple known=(), bint of_work=False) -> None:
         """`rows`: (slot, NumPy type number) of each argument, slot -1 - n for scalar n; `inputs`, `outputs`: a
         page-locked array or None for each binding; `sized`: sizes or the grid may follow from scalars; `known`:
-        (number, bits) of each scalar that the kernel was compiled for. ValueError for arguments that it refuses.
+        (number, bits) of each scalar that the kernel was compiled for; `of_work`: the grid is not the caller's. ValueError for arguments that it refuses.
         """
         cdef Py_ssize_t i
         self._prepared = prepared
@@ -118,6 +118,7 @@ cdef class Recorded:
         self._run.scalars = self._scalars
         self._run.contents = self._contents
         self._run.iterations = iterations
+        self._run.flags = VYC_RUN_GRID_OF_WORK if of_work else 0
         for i in range(len(inputs)):
             self._contents[i] = new_number()
         self.point()

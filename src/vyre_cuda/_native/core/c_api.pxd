@@ -273,6 +273,9 @@ cdef extern from "vyre_cuda.h" nogil:
         const vyc_label *labels
         const vyc_known *known
         uint32_t known_count
+        uint32_t several_elements
+        const char *several
+        uint64_t several_from
 
     vyc_status vyc_prepared_create(vyc_prepared **prepared_out, vyc_module *module, const vyc_prepared_desc *desc)
     void vyc_prepared_release(vyc_prepared *prepared)
@@ -296,6 +299,9 @@ cdef extern from "vyre_cuda.h" nogil:
 
     vyc_status vyc_context_count_timing(vyc_context *context, const vyc_timing *timing)
 
+    enum:
+        VYC_RUN_GRID_OF_WORK
+
     ctypedef struct vyc_run:
         uint32_t struct_size
         uint32_t grid[3]
@@ -309,6 +315,7 @@ cdef extern from "vyre_cuda.h" nogil:
         uint32_t iterations
         uint32_t origin
         const uint64_t *contents
+        uint32_t flags
 
     vyc_status vyc_prepared_check(vyc_prepared *prepared, const vyc_run *run)
     vyc_status vyc_prepared_run(vyc_prepared *prepared, vyc_ticket **ticket_out, const vyc_run *run)

@@ -79,13 +79,26 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
+class Several:
+    """Another entry of the text, with the same parameters, whose threads work on several elements.
+
+    It is launched in `elements` times fewer blocks where the grid follows from the work and has `threads` threads or
+    more.
+    """
+
+    entry: str
+    elements: int
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
 class Lowered:
     """A program as PTX.
 
     `shared_bytes` is all shared memory of a block, `dynamic_shared_bytes` the part of it to request at the launch.
     `covered` has the outs that are written as a whole by launches that are large enough.
     `sites` has the places of failures by number. `cooperative`: the launch must be cooperative, for its grid barriers.
-    `prints`: the driver keeps lines of text that a wait must show.
+    `prints`: the driver keeps lines of text that a wait must show. `several`: the form for large launches, or None.
     """
 
     ptx: str
@@ -99,6 +112,7 @@ class Lowered:
     sites: tuple[Site, ...]
     cooperative: bool
     prints: bool
+    several: Several | None = None
 
     @property
     def asserts(self) -> tuple[Site, ...]:

@@ -7,6 +7,7 @@ immediates; an unused value has no instruction. The same function gives the same
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from vyre_cuda.codegen.core.lowered import KernelParameter
 from vyre_cuda.codegen.core.target import Target
@@ -42,6 +43,10 @@ _CLASSES = (
 _SILENT = frozenset({"const", "register", "retype"})
 
 
+# How a line begins that says which statement the instructions after it belong to.
+STATEMENT_MARK = "  // s"
+
+
 def statement_comment(number: int) -> str:
     """The comment before the instructions of a statement, by its number in the order of the program's text."""
     return f"s{number}"
@@ -53,13 +58,17 @@ def entry_name(program: Program) -> str:
     return f"k_{clean}"
 
 
+def used_parameters(function: Function, live: bytearray) -> set[object]:
+    """The kinds and names of the parameters that the code reads."""
+    return {function.attrs[value] for value in function.entry if live[value] and function.ops[value] == "parameter"}
+
+
 def lay_out_parameters(
-    program: Program, function: Function, live: bytearray, hidden: tuple[str, ...]
+    program: Program, used: set[object], hidden: tuple[str, ...]
 ) -> tuple[tuple[KernelParameter, ...], int]:
-    """The parameter block and its bytes: declared parameters, then the sizes and the extents that the
-    code uses, then the hidden pointers.
+    """The parameter block and its bytes: declared parameters, then the sizes and the extents among those used,
+    then the hidden pointers.
     """
-    used = {function.attrs[value] for value in function.entry if live[value] and function.ops[value] == "parameter"}
     wanted: list[tuple[str, str, int]] = []
     parameters: list[KernelParameter] = []
     for p in program.parameters:
@@ -103,9 +112,6 @@ def kernel_text(
     fixed_block: bool = True,
 ) -> str:
     """The module with its one kernel; `printed` is from Prints.declarations."""
-    emitter = _Emitter(function, target, live, parameters, debug=debug)
-    body = emitter.run()
-    declared = ",\n".join(f"  .param .{word} {symbol}" for symbol, word in emitter.parameters.values())
     lines = [
         f".version {target.version[0]}.{target.version[1]}",
         f".target {target}",
@@ -121,8 +127,30 @@ def kernel_text(
         lines += [*(_table(table, memory.places[table.name]) for table in tables), ""]
     if printed[0]:
         lines += [*printed[0], ""]
-    lines += [
-        f".visible .entry {entry_name(program)}({f'{chr(10)}{declared}{chr(10)}' if declared else ''})",
+    entry = entry_name(program)
+    options: dict[str, Any] = {"variables": printed[1], "debug": debug, "fixed_block": fixed_block}
+    return "\n".join([*lines, *entry_lines(program, target, function, live, memory, parameters, entry, **options), ""])
+
+
+def entry_lines(
+    program: Program,
+    target: Target,
+    function: Function,
+    live: tuple[bytearray, set[int]],
+    memory: Memory,
+    parameters: tuple[KernelParameter, ...],
+    entry: str,
+    *,
+    variables: Sequence[str] = (),
+    debug: bool,
+    fixed_block: bool = True,
+) -> list[str]:
+    """The kernel without its module; `variables` are further declarations."""
+    emitter = _Emitter(function, target, live, parameters, debug=debug)
+    body = emitter.run()
+    declared = ",\n".join(f"  .param .{word} {symbol}" for symbol, word in emitter.parameters.values())
+    lines = [
+        f".visible .entry {entry}({f'{chr(10)}{declared}{chr(10)}' if declared else ''})",
         *([f".reqntid {program.block[0]}, {program.block[1]}, {program.block[2]}"] if fixed_block else []),
         "{",
     ]
@@ -141,8 +169,7 @@ def kernel_text(
         for place in places
         if place.space == "local" and place.touches
     ]
-    lines += printed[1]
-    return "\n".join([*lines, *body, "}", ""])
+    return [*lines, *variables, *body, "}"]
 
 
 def _table(table: Table, place: Place) -> str:

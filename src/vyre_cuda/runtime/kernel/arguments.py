@@ -59,7 +59,7 @@ def host_arguments(
             binding, result = _binding(device, call, parameter)
             bindings.append(binding)
             results += [result] if parameter.is_writable else []
-    arguments = Arguments(_apart(bindings), call.words(), call.geometry.grid, iterations=count)
+    arguments = Arguments(_apart(bindings), call.words(), call.geometry.grid, iterations=count, of_work=grid is None)
     return arguments, results[0] if len(results) == 1 else tuple(results)
 
 
@@ -137,7 +137,7 @@ def device_arguments(
     extents.size_outs(scalars)
     extents.check(scalars)
     geometry = launch_geometry(program, extents.known, scalars, grid)
-    return Arguments(spans, value_words(program, scalars, extents.shapes()), geometry.grid, on)
+    return Arguments(spans, value_words(program, scalars, extents.shapes()), geometry.grid, on, of_work=grid is None)
 
 
 def check_array(

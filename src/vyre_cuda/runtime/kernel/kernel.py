@@ -507,6 +507,7 @@ def _prepare(
     image: bytes | None,
     known: tuple[Known, ...],
 ) -> PreparedKernel:
+    several = lowered.several
     return PreparedKernel(
         Module(device.context, lowered.ptx.encode("ascii") if image is None else image),
         lowered.entry,
@@ -522,4 +523,5 @@ def _prepare(
         label=_label(program),
         labels=_argument_labels(program),
         known=known_rows(program, known) if known else (),
+        several=None if several is None else (several.entry, several.elements, several.threads),
     )

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 from vyre_cuda.codegen.core.lowered import Lowered
 from vyre_cuda.codegen.core.target import target_for
 from vyre_cuda.codegen.lower import lower
+from vyre_cuda.codegen.several import Wide
 from vyre_cuda.errors import CompileError
 from vyre_cuda.ir.builder.reblock import what_fixes_block
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.later import later
+from vyre_cuda.passes import elements
 from vyre_cuda.passes.pipeline import prepared
 from vyre_cuda.runtime.base.properties import DeviceProperties
 from vyre_cuda.runtime.kernel.occupancy import best_block
@@ -50,8 +52,16 @@ def lowered(
         races="races" in checks,
         initialized="initialized" in checks,
         max_ulp=max_ulp,
+        wide=None if checks or bounds == "trap" else _wide(body),
     )
     return found, improved - begin, perf_counter_ns() - improved
+
+
+def _wide(program: Program) -> Wide | None:
+    try:
+        return Wide(elements.several(program), elements.ELEMENTS, elements.FROM_THREADS)
+    except elements.Refused:
+        return None
 
 
 def explained(error: CompileError, program: Program, *, bounds: str, known: tuple[Known, ...]) -> CompileError:

@@ -64,6 +64,7 @@ class RecordedCall(Recorded):
             skip_identical,
             any(parameter.kind == "scalar" for parameter in program.parameters) and not _has_plain_sizes(program),
             tuple((scalars.index(each.name), each.bits) for each in kernel.known if each.name in scalars),
+            grid is None,
         )
         self._geometry = call.geometry
         self._samples = {p.name: array for p, array in zip(buffers, inputs, strict=True) if array is not None}

@@ -1,0 +1,26 @@
+/* What the driver is given for a run: an entry of the kernel, and its grid. */
+#ifndef VYC_KERNEL_FORM_H
+#define VYC_KERNEL_FORM_H
+
+#include "run_check.h"
+
+/* Up to here no index of a kernel overflows, whatever its type. */
+#define VYC_SEVERAL_MOST (UINT64_C(1) << 30)
+
+/* Whether the run is one that `several` of the prepared kernel takes. */
+static inline bool vyc__is_several(const vyc_prepared *prepared, const vyc_run *run) {
+  const uint64_t threads = (uint64_t)run->grid[0] * prepared->block[0];
+  return (vyc__run_flags_of(run) & VYC_RUN_GRID_OF_WORK) != 0 && run->grid[1] == 1 &&
+         run->grid[2] == 1 && threads >= prepared->several_from && threads <= VYC_SEVERAL_MOST;
+}
+
+static inline vyc_form vyc__form_of(const vyc_prepared *prepared, const vyc_run *run) {
+  vyc_form form = {prepared->function, {run->grid[0], run->grid[1], run->grid[2]}};
+  if (VYC_UNLIKELY(prepared->several != NULL) && vyc__is_several(prepared, run)) {
+    form.function = prepared->several;
+    form.grid[0] = (run->grid[0] - 1) / prepared->several_elements + 1;
+  }
+  return form;
+}
+
+#endif

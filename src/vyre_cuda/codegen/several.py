@@ -1,0 +1,59 @@
+"""The second entry of a kernel's text: the same work with several elements a thread, for large launches."""
+
+from __future__ import annotations
+
+from vyre_cuda.codegen.core.lowered import KernelParameter, Several
+from vyre_cuda.codegen.core.target import Target
+from vyre_cuda.codegen.emit.coalesce import coalesce
+from vyre_cuda.codegen.emit.text import STATEMENT_MARK, entry_lines, entry_name, used_parameters
+from vyre_cuda.codegen.emit.verify import verify
+from vyre_cuda.codegen.lowering.statements import Lowering
+from vyre_cuda.codegen.ssa.ssa import liveness
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Wide:
+    """A program with `elements` elements a thread, which launches of `threads` threads and more are to use."""
+
+    program: Program
+    elements: int
+    threads: int
+
+
+class Entry:
+    """The lowered program, which reads the parameters `used` of its kernel."""
+
+    def __init__(
+        self, wide: Wide, target: Target, *, precision: str, bounds: str, debug: bool, max_ulp: float | None
+    ) -> None:
+        self._program = wide.program
+        self._debug = debug
+        self._lowering = Lowering(
+            wide.program, target, precision=precision, bounds=bounds, debug=debug, max_ulp=max_ulp
+        )
+        self._lowering.run()
+        self._function = self._lowering.builder.function
+        if debug:
+            verify(self._function, target)
+        self._live = liveness(self._function)
+        coalesce(self._function, self._live[0])
+        self.used = used_parameters(self._function, self._live[0])
+        self.facts = Several(f"{entry_name(wide.program)}_several", wide.elements, wide.threads)
+
+    def text(self, target: Target, parameters: tuple[KernelParameter, ...]) -> str:
+        """The entry, without the marks of statements, whose numbers are those of the kernel's program."""
+        facts = self.facts
+        lines = entry_lines(
+            self._program,
+            target,
+            self._function,
+            self._live,
+            self._lowering.memory,
+            parameters,
+            facts.entry,
+            debug=self._debug,
+        )
+        said = f"// {facts.elements} elements a thread, for launches of {facts.threads} threads and more"
+        return "\n".join(["", said, *(line for line in lines if not line.startswith(STATEMENT_MARK)), ""])

@@ -1,0 +1,380 @@
+"""Large launches with several elements a thread give what one element a thread gives.
+
+`wide` has a threshold of one thread, so that each launch whose grid follows from its work takes that form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import vyre_cuda as vc
+from vyre_cuda.ir.core.ops import OPS
+from vyre_cuda.passes import elements
+from vyre_cuda.passes.pipeline import prepared
+from vyre_cuda.testing.compare import assert_same
+from vyre_cuda.testing.edges import EDGES, from_bits
+from vyre_cuda.testing.strategies import programs_using
+
+BLOCK = 32
+GROUP = BLOCK * elements.ELEMENTS
+SIZES = (0, 1, BLOCK, GROUP - 1, GROUP, GROUP + 1, GROUP + BLOCK, 2 * GROUP - BLOCK, 2 * GROUP - BLOCK + 1, 5 * GROUP + 7)
+TYPES = (vc.bool_, vc.u8, vc.i8, vc.u16, vc.i16, vc.u32, vc.i32, vc.u64, vc.i64, vc.f16, vc.bf16, vc.f32, vc.f64)
+
+
+@pytest.fixture(scope="module")
+def wide(device_name: int | str) -> Iterator[vc.Device]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(elements, "FROM_THREADS", 1)
+        patch.setenv("VYRE_CUDA_CACHE_DIR", "off")
+        with vc.Device(device_name) as device:
+            yield device
+
+
+def edge_values(type_: vc.Type, count: int, seed: int = 0) -> np.ndarray[Any, Any]:
+    drawn = np.random.default_rng(seed).choice(np.array(EDGES[type_], object), count)
+    return from_bits(type_, [int(bits) for bits in drawn])
+
+
+# ---- programs --------------------------------------------------------------------------------------------------------
+
+
+def saxpy(type_: vc.Type, index: vc.Type = vc.u32, block: int = BLOCK) -> vc.Program:
+    b = vc.Builder("saxpy", block=block, index=index)
+    x, y = b.input("x", type_), b.input("y", type_)
+    out = b.output("out", type_, size=x.size)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < out.size):
+        out[i] = y[i] if type_ is vc.bool_ else x[i] + y[i]
+    return b.build()
+
+
+def without_guard() -> vc.Program:
+    """Threads behind the end still read and write `far`, which is longer, and in bounds for them."""
+    b = vc.Builder("without_guard", block=BLOCK)
+    x = b.input("x", vc.f32)
+    far = b.inout("far", vc.i32)
+    b.output("out", vc.f32, size=x.size)[vc.global_id.x] = x[vc.global_id.x]
+    far[vc.global_id.x] = far[vc.global_id.x] * 3 + 1
+    b.work(x.size)
+    return b.build()
+
+
+def neighbors() -> vc.Program:
+    b = vc.Builder("neighbors", block=BLOCK, index=vc.i32)
+    x = b.input("x", vc.i32)
+    out = b.output("out", vc.i32, size=x.size)
+    i = b.let("i", vc.global_id.x)
+    with b.if_((i > 0) & (i < out.size - 1)):
+        out[i] = x[i - 1] - 2 * x[i] + x[i + 1]
+    return b.build()
+
+
+def branches_and_variables() -> vc.Program:
+    b = vc.Builder("branches", block=BLOCK)
+    x = b.input("x", vc.i32)
+    state = b.inout("state", vc.i32)
+    out = b.output("out", vc.i32, size=x.size)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i >= out.size):
+        b.return_()
+    value = b.var("value", x[i])
+    with b.if_(value % 3 == 0):
+        value.set(value + state[i])
+        state[i] = value
+    with b.else_():
+        twice = b.let("twice", value * 2)
+        out[i] = twice
+        value.set(twice - 1)
+    out[i] = value + state[i]
+    state[i] = state[i] ^ value
+    return b.build()
+
+
+def scattered() -> vc.Program:
+    b = vc.Builder("scattered", block=BLOCK)
+    place = b.input("place", vc.u32)
+    x = b.input("x", vc.f64)
+    out = b.inout("out", vc.f64)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < place.size):
+        out[place[i]] = x[place[i]] * 2.0
+    b.work(place.size)
+    return b.build()
+
+
+def work_of_a_scalar() -> vc.Program:
+    b = vc.Builder("work_of_a_scalar", block=BLOCK)
+    x = b.inout("x", vc.u16)
+    n = b.scalar("n", vc.u32)
+    x[vc.global_id.x] = x[vc.global_id.x] + 1
+    b.work(n + 3)
+    return b.build()
+
+
+def check(device: vc.Device, program: vc.Program, *arguments: Any) -> None:
+    kernel = device.compile(program)
+    assert kernel.lowered.several is not None
+    assert_same(vc.evaluate(program, *arguments), kernel(*arguments))
+
+
+@pytest.mark.parametrize("type_", TYPES, ids=str)
+@pytest.mark.parametrize("size", SIZES)
+def test_sizes_around_a_group_of_blocks(wide: vc.Device, type_: vc.Type, size: int) -> None:
+    check(wide, saxpy(type_), edge_values(type_, size), edge_values(type_, size, 1))
+
+
+@pytest.mark.parametrize("index", (vc.i32, vc.u64, vc.i64), ids=str)
+def test_index_types(wide: vc.Device, index: vc.Type) -> None:
+    check(wide, saxpy(vc.f32, index), edge_values(vc.f32, 999), edge_values(vc.f32, 999, 1))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_inputs_of_other_sizes(wide: vc.Device, size: int) -> None:
+    for other in (0, 1, size // 2, size + 1):
+        check(wide, saxpy(vc.i32), edge_values(vc.i32, size), edge_values(vc.i32, other, 1))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_threads_of_the_last_block_behind_the_end(wide: vc.Device, size: int) -> None:
+    check(wide, without_guard(), edge_values(vc.f32, size), np.arange(size + 3 * GROUP, dtype=np.int32))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_neighbors(wide: vc.Device, size: int) -> None:
+    check(wide, neighbors(), edge_values(vc.i32, size))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_branches_variables_and_returns(wide: vc.Device, size: int) -> None:
+    check(wide, branches_and_variables(), edge_values(vc.i32, size), edge_values(vc.i32, size, 1))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_places_from_memory(wide: vc.Device, size: int) -> None:
+    place = np.random.default_rng(size).permutation(size + 5).astype(np.uint32)
+    check(wide, scattered(), place, edge_values(vc.f64, size, 1), np.ones(size))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_work_of_a_scalar(wide: vc.Device, size: int) -> None:
+    check(wide, work_of_a_scalar(), np.arange(size + GROUP, dtype=np.uint16), size)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", sorted(OPS))
+def test_every_op(wide: vc.Device, op: str) -> None:
+    @settings(max_examples=6, deadline=None)
+    @given(case=programs_using(op))
+    def agrees(case: tuple[vc.Program, list[object]]) -> None:
+        program, arguments = case
+        assert_same(vc.evaluate(program, *arguments), wide.run(program, *arguments))
+
+    agrees()
+
+
+@pytest.mark.parametrize("offset", (0, 1, 2, 3, 5, 8))
+def test_views_at_every_offset(wide: vc.Device, offset: int) -> None:
+    for type_ in (vc.u8, vc.f16, vc.f32, vc.f64):
+        x, y = edge_values(type_, 1000), edge_values(type_, 1000, 1)
+        program = saxpy(type_)
+        out = wide.zeros(1000, type_)
+        with np.errstate(all="ignore"):
+            wanted = vc.evaluate(program, x[offset:900], y[offset:900])
+
+        wide.compile(program).launch(wide.array(x)[offset:900], wide.array(y)[offset:900], out[offset:900])
+
+        assert_same(wanted, out.numpy()[offset:900])
+        assert not out.numpy()[:offset].any()
+        assert not out.numpy()[900:].any()
+
+
+# ---- which programs --------------------------------------------------------------------------------------------------
+
+
+def refused(change: Callable[[vc.Builder, Any, Any], None], **options: Any) -> str:
+    b = vc.Builder("refused", **{"block": BLOCK, **options})
+    x = b.inout("x", vc.i32)
+    i = b.let("i", vc.global_id.x)
+    change(b, x, i)
+    b.work(x.size)
+    with pytest.raises(elements.Refused) as error:
+        elements.several(prepared(b.build()))
+    return str(error.value)
+
+
+def test_refusals() -> None:
+    def loop(b: vc.Builder, x: Any, i: Any) -> None:
+        with b.for_(0, x[i]) as k:
+            x[i] = x[i] + k
+
+    def shared(b: vc.Builder, x: Any, i: Any) -> None:
+        tile = b.shared("tile", vc.i32, BLOCK)
+        tile[vc.thread_id.x] = x[i]
+        b.barrier()
+        x[i] = tile[0]
+
+    def ids(b: vc.Builder, x: Any, i: Any) -> None:
+        x[i] = vc.i32(vc.block_id.x)
+
+    def other_place(b: vc.Builder, x: Any, i: Any) -> None:
+        x[i] = x[i + 1]
+
+    def atomics(b: vc.Builder, x: Any, i: Any) -> None:
+        b.atomic_add(x, 0, vc.i32(i))
+
+    def asserted(b: vc.Builder, x: Any, i: Any) -> None:
+        b.assert_(x[i] > 0, "positive")
+
+    def long(b: vc.Builder, x: Any, i: Any) -> None:
+        value = x[i]
+        for number in range(80):
+            value = value * 3 + number
+        x[i] = value
+
+    assert refused(loop) == "it has a statement of the kind For"
+    assert refused(shared) == "it has shared arrays"
+    assert refused(ids) == "it uses block_id"
+    assert refused(other_place) == "it reads x, which it also writes, at other places than its own element"
+    assert "Atomic" in refused(atomics)
+    assert "Assert" in refused(asserted)
+    assert "memory is not what takes its time" in refused(long)
+    assert refused(ids, block=(8, 4)) == "its blocks have more than one axis"
+
+
+def test_with_traps_and_races_there_is_one_element_a_thread(device_name: int | str) -> None:
+    with vc.Device(device_name) as device:
+        assert device.compile(saxpy(vc.f32), bounds="trap").lowered.several is None
+    if device_name == "emulator":
+        with vc.Device(device_name, check="races") as device:
+            assert device.compile(saxpy(vc.f32)).lowered.several is None
+
+
+# ---- which launches --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def telling(device_name: int | str, monkeypatch: pytest.MonkeyPatch) -> Iterator[vc.Device]:
+    """A device whose kernel `ones` writes 2 where it has several elements a thread."""
+    right = elements.several
+
+    def planted(program: vc.Program, count: int = elements.ELEMENTS) -> vc.Program:
+        return right(ones(2), count)
+
+    monkeypatch.setattr(elements, "several", planted)
+    monkeypatch.setattr(elements, "FROM_THREADS", 10 * BLOCK)
+    monkeypatch.setenv("VYRE_CUDA_CACHE_DIR", "off")
+    with vc.Device(device_name) as device:
+        yield device
+
+
+def ones(value: int) -> vc.Program:
+    b = vc.Builder("ones", block=BLOCK)
+    n = b.scalar("n", vc.u32)
+    x = b.inout("x", vc.i32)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < n):
+        x[i] = value
+    b.work(n)
+    return b.build()
+
+
+MANY, FEW = 10 * BLOCK - BLOCK + 1, 9 * BLOCK
+
+
+def test_calls_and_launches(telling: vc.Device) -> None:
+    k = telling.compile(ones(1))
+    out = np.zeros(MANY, np.int32)
+    on_device = telling.zeros(MANY, vc.i32)
+
+    for n, value in ((FEW, 1), (MANY, 2), (FEW, 1)):
+        assert (k(n, out)[:n] == value).all()
+        assert (k.submit(n, out).result()[:n] == value).all()
+        for _ in range(3):
+            k.launch(n, on_device)
+            assert (on_device.numpy()[:n] == value).all()
+        stream = telling.stream()
+        k.launch(n, on_device, stream=stream)
+        stream.synchronize()
+        assert (on_device.numpy()[:n] == value).all()
+
+
+def test_a_given_grid_is_launched_as_it_is(telling: vc.Device) -> None:
+    k = telling.compile(ones(1))
+    on_device = telling.zeros(MANY, vc.i32)
+
+    assert (k(MANY, np.zeros(MANY, np.int32), grid=100) == 1).all()
+    assert (k(n=MANY, x=np.zeros(MANY, np.int32), grid=100) == 1).all()
+    k.launch(MANY, on_device, grid=(100,))
+    assert (on_device.numpy() == 1).all()
+    k.bind(MANY, on_device, grid=100)()
+    assert (on_device.numpy() == 1).all()
+
+
+def test_arguments_by_name(telling: vc.Device) -> None:
+    k = telling.compile(ones(1))
+    on_device = telling.zeros(MANY, vc.i32)
+
+    assert (k(n=MANY, x=np.zeros(MANY, np.int32)) == 2).all()
+    k.launch(n=MANY, x=on_device)
+    assert (on_device.numpy() == 2).all()
+
+
+def test_bound_calls_take_the_form_of_their_arguments(telling: vc.Device) -> None:
+    on_device = telling.zeros(MANY, vc.i32)
+    call = telling.compile(ones(1)).bind(FEW, on_device)
+
+    for n, value in ((FEW, 1), (MANY, 2), (MANY, 2), (FEW, 1), (MANY, 2)):
+        call(n, on_device)
+        assert (on_device.numpy()[:n] == value).all()
+        call()
+        assert (on_device.numpy()[:n] == value).all()
+
+
+def test_recorded_calls(telling: vc.Device) -> None:
+    k = telling.compile(ones(1))
+
+    for n, value in ((FEW, 1), (MANY, 2)):
+        assert (k.record(n, np.zeros(MANY, np.int32)).replay()[:n] == value).all()
+
+
+def test_graphs_take_the_form_of_their_symbols(telling: vc.Device) -> None:
+    k = telling.compile(ones(1))
+    on_device = telling.zeros(MANY, vc.i32)
+    with telling.record() as graph:
+        k.launch(vc.symbol("n", FEW), on_device)
+
+    for n, value in ((FEW, 1), (MANY, 2), (FEW, 1), (MANY, 2)):
+        graph.replay(n=n)
+        assert (on_device.numpy()[:n] == value).all()
+        on_device.fill(0)
+        graph.update(n=n)
+        graph.replay()
+        assert (on_device.numpy()[:n] == value).all()
+
+
+def test_iterations(telling: vc.Device) -> None:
+    k = telling.compile(ones(1))
+
+    assert (k(MANY, np.zeros(MANY, np.int32), iterations=3) == 2).all()
+
+
+def test_kernels_on_disk_keep_the_form(
+    cache_root: Any, device_name: int | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(elements, "FROM_THREADS", 1 << 18)
+    x = edge_values(vc.f32, 3 * elements.FROM_THREADS // 2 + 1)
+    found = []
+    for _ in range(2):
+        with vc.Device(device_name) as device:
+            kernel = device.compile(saxpy(vc.f32, block=256))
+            found.append((kernel.lowered.several, kernel.ptx))
+            assert_same(vc.evaluate(kernel.program, x, x), kernel(x, x))
+
+    assert found[0] == found[1]
+    assert found[0][0] is not None
