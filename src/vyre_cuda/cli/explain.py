@@ -16,6 +16,8 @@ from vyre_cuda.cli.values import read_known
 from vyre_cuda.errors import Limit, UnsupportedError
 from vyre_cuda.ir.call.known import known_values
 from vyre_cuda.ir.text.text import format_source
+from vyre_cuda.passes import elements
+from vyre_cuda.passes.pipeline import prepared
 from vyre_cuda.passes.specialize import specialized
 
 _GOOD, _FAILED = 0, 1
@@ -64,9 +66,28 @@ def _facts(kernel: vc.Kernel, device: vc.Device) -> dict[str, Any]:
         "is_emulator": device.properties.is_emulator,
         "block": list(kernel.program.block),
         "specialize": dict(kernel.specialize),
+        "elements": _elements(kernel),
         "attributes": asdict(kernel.attributes),
         "occupancy": {**asdict(occupancy), "fraction": round(occupancy.fraction, 4)},
     }
+
+
+def _elements(kernel: vc.Kernel) -> dict[str, Any]:
+    """How many elements a thread takes in large launches, from how many threads on, and why not several."""
+    several = kernel.lowered.several
+    if several is not None:
+        return {"of_a_thread": several.elements, "from_threads": several.threads, "why_one": ""}
+    why = elements.why_one(prepared(kernel.program)) or "failures name what the program says"
+    return {"of_a_thread": 1, "from_threads": 0, "why_one": why}
+
+
+def _elements_line(found: Mapping[str, Any]) -> str:
+    if found["why_one"]:
+        return f"1 element a thread: {found['why_one']}"
+    return (
+        f"1 element a thread; {found['of_a_thread']} in launches of {found['from_threads']:,} threads and more "
+        "without grid="
+    )
 
 
 def _rewrites(program: vc.Program, values: Mapping[str, Any], target: str) -> list[dict[str, Any]]:
@@ -103,6 +124,7 @@ def _print(console: Console, facts: dict[str, Any], limits: list[Limit]) -> None
             f"limited by {occupancy['limited_by']}",
         ],
     ]
+    rows.insert(1, ["large launches", _elements_line(facts["elements"])])
     if facts["specialize"]:
         rows.append(["compiled for", ", ".join(f"{name} = {value}" for name, value in facts["specialize"].items())])
     if facts["is_emulator"]:

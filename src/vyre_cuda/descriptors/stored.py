@@ -11,7 +11,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar, get_args
 
-from vyre_cuda.codegen.core.lowered import Access, Cover, KernelParameter, Lowered, ParameterKind, Several, Site, SiteKind
+from vyre_cuda.codegen.core.lowered import (
+    Access,
+    Cover,
+    KernelParameter,
+    Lowered,
+    ParameterKind,
+    Several,
+    Site,
+    SiteKind,
+)
 from vyre_cuda.ir.core import walk
 from vyre_cuda.ir.core.nodes import extent_names
 from vyre_cuda.ir.core.program import Program

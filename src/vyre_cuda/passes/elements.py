@@ -16,27 +16,43 @@ from vyre_cuda.errors import Error
 from vyre_cuda.ir.call.geometry import primary_buffer
 from vyre_cuda.ir.core.nodes import (
     Apply,
+    Assert,
     Assign,
+    Atomic,
+    Barrier,
     Const,
     Expr,
     For,
+    GridBarrier,
     Id,
     If,
     Let,
     Load,
     Local,
     Position,
+    Print,
     Return,
     Scalar,
     Size,
     Stmt,
     Store,
     Var,
+    Warp,
+    While,
 )
 from vyre_cuda.ir.core.ops import FUNCTIONS
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, bool_
-from vyre_cuda.ir.core.walk import Body, bodies, buffers_written, children, declared_name, expressions, operands, statements
+from vyre_cuda.ir.core.walk import (
+    Body,
+    bodies,
+    buffers_written,
+    children,
+    declared_name,
+    expressions,
+    operands,
+    statements,
+)
 from vyre_cuda.passes.rebuild import NESTING, Names, with_bodies, with_children, with_operands
 from vyre_cuda.records import dataclass, replace
 
@@ -49,6 +65,18 @@ _MOST_COST = 64
 _COST_OF_FUNCTION = 16
 
 _Env = Mapping[str, Expr]
+# What a statement is called where the program is refused for it.
+_CALLED = {
+    For: "a loop",
+    While: "a loop",
+    Return: "a return inside a branch",
+    Assert: "an assertion",
+    Atomic: "an atomic",
+    Barrier: "a barrier",
+    GridBarrier: "a barrier of the grid",
+    Warp: "a warp operation",
+    Print: "a print",
+}
 _COMPARISONS = ("less", "less_equal", "greater", "greater_equal")
 
 
@@ -56,6 +84,15 @@ class Refused(Error):
     """The program keeps one element a thread; the message says why."""
 
     code = "elements"
+
+
+def why_one(program: Program) -> str:
+    """Why launches of any size keep one element a thread; "" if large ones do not."""
+    try:
+        several(program)
+    except Refused as reason:
+        return str(reason)
+    return ""
 
 
 def several(program: Program, count: int = ELEMENTS) -> Program:
@@ -81,7 +118,7 @@ def _check(program: Program, body: Body, own: set[str]) -> None:
         raise Refused("it computes so much for an element that memory is not what takes its time")
     for statement in statements(body):
         if not isinstance(statement, (Let, Var, Assign, Store, If)):
-            raise Refused(f"it has a statement of the kind {type(statement).__name__}")
+            raise Refused(f"it has {_CALLED.get(type(statement), type(statement).__name__)}")
         for expr in expressions(operands(statement)):
             if isinstance(expr, Id) and (expr.kind, expr.axis) != ("global_id", 0):
                 raise Refused(f"it uses {expr.kind}")
@@ -264,7 +301,9 @@ class _Elements:
                     out.append(type(statement)(name, value, statement.source))
                     env[statement.name] = Local(value.type, name)
             elif isinstance(statement, Assign):
-                out += [Assign(_name(env, statement.name), self._at(statement.value, env), statement.source) for env in each]
+                out += [
+                    Assign(_name(env, statement.name), self._at(statement.value, env), statement.source) for env in each
+                ]
             elif isinstance(statement, Store):
                 for env in each:
                     waiting.append(self._store(statement, env, out))
