@@ -108,7 +108,8 @@ def main() -> None:
                 size = 1 << min(power, 27 if type_ is vc.f64 else 28)
                 one, several, moved = measure(device, make(type_), type_, size)
                 print(
-                    f"{make.__name__:12s} {type_!s:4s} {size:10d}  one {one * 1e6:9.2f} us {moved / one / 1e9:6.0f} GB/s"
+                    f"{make.__name__:12s} {type_!s:4s} {size:10d}"
+                    f"  one {one * 1e6:9.2f} us {moved / one / 1e9:6.0f} GB/s"
                     f"  several {several * 1e6:9.2f} us {moved / several / 1e9:6.0f} GB/s",
                     flush=True,
                 )

@@ -241,6 +241,14 @@ def test_refusals() -> None:
     def asserted(b: vc.Builder, x: Any, i: Any) -> None:
         b.assert_(x[i] > 0, "positive")
 
+    def table(b: vc.Builder, x: Any, i: Any) -> None:
+        x[i] = b.table("t", np.arange(4, dtype=np.int32))[i % 4]
+
+    def own(b: vc.Builder, x: Any, i: Any) -> None:
+        mine = b.local("mine", vc.i32, 4)
+        mine[i % 4] = x[i]
+        x[i] = mine[0]
+
     def long(b: vc.Builder, x: Any, i: Any) -> None:
         value = x[i]
         for number in range(80):
@@ -249,6 +257,8 @@ def test_refusals() -> None:
 
     assert refused(loop) == "it has a loop"
     assert refused(shared) == "it has shared arrays"
+    assert refused(table) == "it has tables"
+    assert refused(own) == "its threads have arrays of their own"
     assert refused(ids) == "it uses block_id"
     assert refused(other_place) == "it reads x, which it also writes, at other places than its own element"
     assert refused(atomics) == "it has an atomic"
