@@ -110,6 +110,19 @@ def integers(n: int, type_: vc.Type = vc.i32) -> vc.Program:
     return b.build()
 
 
+def sums(n: int) -> vc.Program:
+    """Lets that are sums of the same two loads, each of the one before; only the last is used."""
+    b = vc.Builder("sums", block=1)
+    x, y = b.input("x", vc.u32), b.input("y", vc.u32)
+    out = b.output("out", vc.u32, size=1)
+    one, other = b.let("one", x[0]), b.let("other", y[0])
+    value = one * 3 + other * 5
+    for k in range(n):
+        value = b.let(f"v{k}", value + (one, other)[k % 2])
+    out[0] = value
+    return b.build()
+
+
 def lines_of(work: Callable[[], Any]) -> int:
     """How many lines of Python run, coverage tools aside."""
     count = 0
@@ -140,6 +153,7 @@ def lines_of(work: Callable[[], Any]) -> int:
         assertions,
         statements,
         integers,
+        sums,
     ],
 )
 @pytest.mark.parametrize("stage", ["build", "optimize", "lower"])

@@ -241,6 +241,38 @@ def test_more_shared_memory_than_the_target_has_is_unsupported() -> None:
     assert caught.value.capability == "shared_memory"
 
 
+# ---- lets -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "if less(load(h[i]), u32:5)\n  store h[add(a, load(h[i]))], a\nelse\n  store h[add(a, u32:1)], a\nend",
+        "for j = u32:0 to load(h[i]) step u32:1\n  store h[add(a, j)], j\nend",
+        "while\n  let j = load(h[i])\ntest less(j, u32:9)\n  store h[add(a, j)], j\nend",
+    ],
+)
+def test_a_let_that_is_a_sum_is_computed_before_the_branch_or_loop_that_reads_it(block: str) -> None:
+    lines = kernel(f"let a = multiply(i, u32:6)\n{block}").ptx.splitlines()
+    products = [number for number, line in enumerate(lines) if "mul.lo.u32" in line and ", 6;" in line]
+    leaves = [number for number, line in enumerate(lines) if "bra" in line or line.startswith("$L")]
+
+    assert len(products) == 1
+    assert products[0] < leaves[0]
+
+
+def instructions(body: str) -> list[str]:
+    """The lines of a kernel without those that name statements."""
+    program = vc.parse(f"program k\nblock 32\ninout h: u32\n\nlet i = global_id.x\n{body}\n")
+    return [line for line in lower(program, SM_90).ptx.splitlines() if not line.startswith("  // s")]
+
+
+def test_sums_of_sums_need_no_value_of_their_own() -> None:
+    text = "let a = add(i, u32:3)\nlet b = add(a, i)\nlet c = add(b, u32:4)\nstore h[c], u32:1"
+
+    assert instructions(text) == instructions("store h[add(multiply(i, u32:2), u32:7)], u32:1")
+
+
 # ---- access facts and coverage --------------------------------------------------------------------------------------
 
 

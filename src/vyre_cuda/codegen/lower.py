@@ -44,7 +44,8 @@ def lower(
 ) -> Lowered:
     """The kernel of a valid program for a target.
 
-    A comment says which statement the instructions after it belong to. `races` makes the emulator look for data races,
+    A comment says which statement the instructions after it belong to; those of a let that is a sum may be with the
+    statement that needs it. `races` makes the emulator look for data races,
     `initialized` for elements of results that are read or returned before they are written.
     `debug` adds a comment with values and source lines to each instruction and verifies the values. `max_ulp`
     lets each op use the cheapest form whose error is bounded by this many ULP. Without `fixed_block` the text does not

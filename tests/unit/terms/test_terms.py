@@ -118,7 +118,8 @@ def test_what_holds_in_a_scope_is_forgotten_with_it() -> None:
     x, y = (given.term(Local(u32, name)) for name in "xy")
     quotient = terms.apply("floor_divide", u32, (x, y))
     rows = terms.apply("multiply", u32, (quotient, y))
-    before = (len(terms.ops), list(terms.forms), list(terms.best))
+    made = len(terms.ops)
+    before = (terms.forms[:made], terms.best[:made])
 
     terms.open_scope()
     intervals["y"] = (1, 9)
@@ -127,7 +128,8 @@ def test_what_holds_in_a_scope_is_forgotten_with_it() -> None:
     terms.close_scope()
     del intervals["y"]
 
-    assert (len(terms.ops), list(terms.forms), list(terms.best)) == before
+    assert len(terms.ops) == made
+    assert (terms.forms[:made], terms.best[:made]) == before
     again = terms.apply("add", u32, (rows, terms.apply("remainder", u32, (x, y))))
     assert given.words(again) == "where(not_equal(y, u32:0), x, u32:0)"
 

@@ -1,9 +1,9 @@
 """Expressions of the IR as terms and as values, and the locals they name.
 
 An expression becomes a term when its statement is lowered, and what a statement needs of it a value. A `let` names a
-term, whose value is computed there. A `var` is a mutable register; what was last assigned is remembered as long as no
-other path can have changed it, so that a read is mostly the assigned term itself. A read that must look at the register
-copies it: a value never changes.
+term, whose value is computed there, or, of a sum, before the next branch or loop at the latest. A `var` is a mutable
+register; what was last assigned is remembered as long as no other path can have changed it, so that a read is mostly
+the assigned term itself. A read that must look at the register copies it: a value never changes.
 """
 
 from __future__ import annotations
@@ -109,6 +109,7 @@ class Expressions:
         self.terms.open_scope()
 
     def close_scope(self) -> None:
+        self.extraction.forget()
         self.terms.close_scope()
         self.builder.close_scope()
 
@@ -123,14 +124,14 @@ class Expressions:
     def let(self, name: str, expr: Expr) -> None:
         """Name an expression. It is computed here, unless nobody needs it as it stands."""
         class_ = self.locals.values[name] = self.term(expr)
-        self.extraction.value(class_)
+        self.extraction.named(class_)
 
     def ahead(self, name: str | None, expr: Expr) -> None:
         """Compute an expression here for a later statement, which names it if it is a let."""
         class_ = self.term(expr)
         if name is not None:
             self.locals.values[name] = class_
-        self.extraction.value(class_)
+        self.extraction.needed(class_)
 
     def term(self, expr: Expr) -> int:
         """The class of an expression. One that occurs twice in a statement is evaluated once.

@@ -25,11 +25,12 @@ _LOOSE = frozenset(
 class Extraction:
     """Makes values of one builder from the terms of one program."""
 
-    __slots__ = ("_b", "_terms")
+    __slots__ = ("_b", "_terms", "_waiting")
 
     def __init__(self, builder: Builder, terms: Terms) -> None:
         self._b = builder
         self._terms = terms
+        self._waiting: set[int] = set()  # lets of this block that others may take up
 
     def leaf(self, type_: Type, value: int) -> int:
         """The class of a value."""
@@ -38,17 +39,57 @@ class Extraction:
             return self._terms.leaf(type_, value)
         return self._terms.number(type_, constant) if type_.is_integer else self._terms.literal(type_, constant)
 
+    def named(self, class_: int) -> None:
+        """The class of a let. A sum of what has values is computed where it is needed, as others may take it up."""
+        if self._terms.is_sum_of_values(class_):
+            self._waiting.add(class_)
+        else:
+            self.needed(class_)
+
+    def settle(self) -> None:
+        """Compute the lets that wait, because what follows may not run, or may run often."""
+        for class_ in sorted(self._waiting):
+            self.value(class_)
+        self._waiting.clear()
+
+    def forget(self) -> None:
+        """The lets that wait are out of scope."""
+        self._waiting.clear()
+
     def used(self, class_: int) -> int:
         """The value of a class, which has an effect."""
-        value = self.value(class_)
+        value = self.needed(class_)
         self._terms.commit(class_)
         return value
 
     def stored(self, class_: int) -> int:
         """The same for somebody who looks only at the bits that the type has."""
+        self._settle_parts(class_)
         value = self._loose(class_)
         self._terms.commit(class_)
         return value
+
+    def needed(self, class_: int) -> int:
+        """The value of a class that a statement needs."""
+        self._settle_parts(class_)
+        return self.value(class_)
+
+    def _settle_parts(self, class_: int) -> None:
+        """Compute the lets that wait and that the class is made of, the first one first: chains may be long."""
+        if not self._waiting:
+            return
+        terms = self._terms
+        seen: set[int] = set()
+        found: set[int] = set()
+        work = [class_]
+        while work:
+            at = terms.find(work.pop())
+            if at not in seen and terms.values[at] is None:
+                seen.add(at)
+                found.update(self._waiting.intersection(terms.forms[at]))
+                work.extend(terms.parts(terms.best[at]))
+        for let in sorted(found):
+            self.value(let)
 
     def value(self, class_: int) -> int:
         """The value of a class, computed here unless it is known."""

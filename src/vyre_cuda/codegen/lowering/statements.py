@@ -269,6 +269,7 @@ class Lowering:
         b = self.builder
         function, coverage = b.function, self.coverage
         otherwise, end = function.label(), function.label()
+        self._expressions.extraction.settle()
         saved = dict(self._locals.state)
         before = coverage.begin()
 
@@ -316,6 +317,7 @@ class Lowering:
         if counted.enters == b.false:
             self._skip(statement.body)
             return
+        self._expressions.extraction.settle()
         body, loop = function.label(), _Loop(function.label(), function.label())
         self.builder.branch(counted.enters, False, loop.exit)
         state, before = self._enter_loop(loop, _assigned(statement.body))
@@ -343,6 +345,7 @@ class Lowering:
         loop = _Loop(function.label(), function.label())
         assigned = _assigned(statement.setup) | _assigned(statement.body)
         self._compute_invariants(statement)
+        self._expressions.extraction.settle()
         state, before = self._enter_loop(loop, assigned)
         # Rolled: the assembler treats the length of a loop that it unrolls as a signed number (see loops.py).
         function.effect("label", (), (loop.next, True))

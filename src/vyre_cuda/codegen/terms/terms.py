@@ -30,6 +30,10 @@ _MIRRORED = {"greater": "less", "greater_equal": "less_equal"}
 # Classes that the cost of one form may look at; a form that needs more is not taken.
 _MOST_COUNTED = 64
 _NEVER = 1 << 30
+# Classes are made in steps.
+_ROOM = 16
+_NOTHING = (None,) * _ROOM
+_NOT_YET = (False,) * _ROOM
 
 
 class Terms:
@@ -161,10 +165,11 @@ class Terms:
             if link[arg] != arg:
                 args = tuple([self.find(arg) for arg in args])
                 break
-        if op in _MIRRORED:
+        if op in _COMMUTATIVE:
+            if self._are_swapped(*args):
+                args = (args[1], args[0])
+        elif op in _MIRRORED:
             op, args = _MIRRORED[op], (args[1], args[0])
-        elif op in _COMMUTATIVE and self._are_swapped(*args):
-            args = (args[1], args[0])
         elif op in _CASTS and type_ is self.types[args[0]]:
             return args[0]
         code = type_.code
@@ -226,29 +231,40 @@ class Terms:
 
     def _append(self, key: Key | None, op: str, type_: Type, args: tuple[int, ...], attr: Any = None) -> int:
         """A new term, in a class of its own; without a key it is not found again."""
-        made = len(self.ops)
-        self.ops.append(op)
+        ops = self.ops
+        made = len(ops)
+        ops.append(op)
         self.types.append(type_)
         self.args.append(args)
         self.attrs.append(attr)
-        self._link.append(made)
-        self._parents.append([])
-        self.forms.append((made,))
-        self.best.append(made)
-        self.linear.append(None)
-        self.values.append(None)
-        self.loose.append(None)
-        self.committed.append(False)
+        if made == len(self._link):
+            self._make_room(made)
+        shared = 0
+        if self._marks:
+            shared = self._marks[-1][0]
+            if key is not None:
+                self._undo.append((self._table, key, self._table.get(key)))
         if key is not None:
-            self._enter(key, made)
+            self._table[key] = made
         parents = self._parents
-        shared = self._marks[-1][0] if self._marks else 0
         for arg in args:
             above = parents[arg]
             if arg < shared:
                 self._undo.append((above, slice(len(above), None), ()))
             above.append(made)
         return made
+
+    def _make_room(self, first: int) -> None:
+        """Classes that the next terms will be in."""
+        made = range(first, first + _ROOM)
+        self._link += made
+        self.best += made
+        self.forms += [(class_,) for class_ in made]
+        self._parents += [[] for _ in made]
+        self.linear += _NOTHING
+        self.values += _NOTHING
+        self.loose += _NOTHING
+        self.committed += _NOT_YET
 
     def _put_above(self, class_: int, made: Iterable[int]) -> None:
         """These terms are on top of the class."""
@@ -398,6 +414,11 @@ class Terms:
                 work.extend(self.parts(self.best[at]))
 
     # ---- questions ----
+
+    def is_sum_of_values(self, class_: int) -> bool:
+        """Whether the linear form of the class is one of classes that have values."""
+        form = self.linear[self.find(class_)]
+        return form is not None and all(self.values[self.find(term)] is not None for term, _ in form.terms)
 
     def constant(self, class_: int) -> int | None:
         """The bits of a constant, None for others."""
