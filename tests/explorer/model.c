@@ -53,6 +53,7 @@ void model_start(model_hooks hooks) {
   the_model->hooks = hooks;
   explorer->device_step = model_step;
   explorer->device_has_work = model_has_work;
+  explorer->device_can_write = model_has_memory;
 }
 
 void model_be_eager(bool eager) { the_model->eager = eager; }

@@ -42,6 +42,8 @@ void model_start(model_hooks hooks);
 void model_be_eager(bool eager);
 bool model_step(bool is_waited_for);
 bool model_has_work(void);
+/* Of the device or of the host, that the device can write to. */
+bool model_has_memory(uintptr_t address);
 /* All of it, what nobody waits for first: as late as anything can be. */
 void model_drain(void);
 /* A stream that this library has not made; its handle. */

@@ -70,13 +70,13 @@ static CUresult CUDAAPI model_cuDevicePrimaryCtxRelease(CUdevice device) {
 }
 
 static CUresult CUDAAPI model_cuCtxGetCurrent(CUcontext *context) {
-  POINT("cuCtxGetCurrent", NULL, EXPLORER_OWN);
+  ALONE("cuCtxGetCurrent");
   *context = the_model->current[explorer->current];
   return CUDA_SUCCESS;
 }
 
 static CUresult CUDAAPI model_cuCtxSetCurrent(CUcontext context) {
-  POINT("cuCtxSetCurrent", NULL, EXPLORER_OWN);
+  ALONE("cuCtxSetCurrent");
   the_model->current[explorer->current] = context;
   return CUDA_SUCCESS;
 }
@@ -93,7 +93,7 @@ static CUresult CUDAAPI model_cuCtxGetId(CUcontext context, unsigned long long *
 }
 
 static CUresult CUDAAPI model_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
-  POINT("cuThreadExchangeStreamCaptureMode", NULL, EXPLORER_OWN);
+  ALONE("cuThreadExchangeStreamCaptureMode");
   const CUstreamCaptureMode before = the_model->mode[explorer->current];
   the_model->mode[explorer->current] = *mode;
   *mode = before;

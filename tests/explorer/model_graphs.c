@@ -16,7 +16,7 @@ static exec *exec_of(CUgraphExec handle, const char *function) {
 
 static CUresult CUDAAPI model_cuGraphCreate(CUgraph *out, unsigned flags) {
   (void)flags;
-  SHARED(NULL);
+  MAKES();
   graph *g = take(sizeof *g);
   g->live = true;
   the_model->live_graphs++;
@@ -25,7 +25,7 @@ static CUresult CUDAAPI model_cuGraphCreate(CUgraph *out, unsigned flags) {
 }
 
 static CUresult CUDAAPI model_cuGraphDestroy(CUgraph handle) {
-  SHARED(handle);
+  NAMES(handle);
   graph_of(handle)->live = false;
   the_model->live_graphs--;
   return CUDA_SUCCESS;
@@ -44,7 +44,7 @@ static CUresult CUDAAPI model_cuGraphAddKernelNode(CUgraphNode *out, CUgraph han
                                                    const CUgraphNode *before, size_t count,
                                                    const CUDA_KERNEL_NODE_PARAMS *params) {
   (void)before, (void)count;
-  SHARED(handle);
+  NAMES(handle);
   const node n = {.kind = WORK_KERNEL, .kernel = kernel_of(params->func, params->kernelParams)};
   return add_node(out, handle, &n);
 }
@@ -64,7 +64,7 @@ static CUresult CUDAAPI model_cuGraphAddMemcpyNode(CUgraphNode *out, CUgraph han
                                                    const CUgraphNode *before, size_t count,
                                                    const CUDA_MEMCPY3D *params, CUcontext context) {
   (void)before, (void)count, (void)context;
-  SHARED(handle);
+  NAMES(handle);
   const node n = copy_node(params);
   return add_node(out, handle, &n);
 }
@@ -82,7 +82,7 @@ static CUresult CUDAAPI model_cuGraphAddMemsetNode(CUgraphNode *out, CUgraph han
                                                    const CUDA_MEMSET_NODE_PARAMS *params,
                                                    CUcontext context) {
   (void)before, (void)count, (void)context;
-  SHARED(handle);
+  NAMES(handle);
   const node n = fill_node(params);
   return add_node(out, handle, &n);
 }
@@ -91,7 +91,7 @@ static CUresult CUDAAPI
 model_cuGraphAddBatchMemOpNode(CUgraphNode *out, CUgraph handle, const CUgraphNode *before,
                                size_t count, const CUDA_BATCH_MEM_OP_NODE_PARAMS *params) {
   (void)before, (void)count;
-  SHARED(handle);
+  NAMES(handle);
   return add_node(out, handle,
                   &(node){.kind = WORK_SET,
                           .to = params->paramArray[0].writeValue.address,
@@ -108,7 +108,7 @@ static CUresult CUDAAPI model_cuGraphKernelNodeSetAttribute(CUgraphNode which,
 static CUresult CUDAAPI model_cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph handle,
                                                           unsigned long long flags) {
   (void)flags;
-  SHARED(handle);
+  NAMES(handle);
   const graph *g = graph_of(handle);
   exec *x = take(sizeof *x);
   x->live = true;
@@ -128,7 +128,7 @@ static node *node_of(CUgraphExec handle, CUgraphNode which, const char *function
 
 static CUresult CUDAAPI model_cuGraphExecKernelNodeSetParams(CUgraphExec handle, CUgraphNode which,
                                                              const CUDA_KERNEL_NODE_PARAMS *p) {
-  SHARED(handle);
+  NAMES(handle);
   node *n = node_of(handle, which, "cuGraphExecKernelNodeSetParams");
   n->kernel = kernel_of(p->func, p->kernelParams);
   return CUDA_SUCCESS;
@@ -138,7 +138,7 @@ static CUresult CUDAAPI model_cuGraphExecMemcpyNodeSetParams(CUgraphExec handle,
                                                              const CUDA_MEMCPY3D *params,
                                                              CUcontext context) {
   (void)context;
-  SHARED(handle);
+  NAMES(handle);
   *node_of(handle, which, "cuGraphExecMemcpyNodeSetParams") = copy_node(params);
   return CUDA_SUCCESS;
 }
@@ -147,13 +147,13 @@ static CUresult CUDAAPI model_cuGraphExecMemsetNodeSetParams(CUgraphExec handle,
                                                              const CUDA_MEMSET_NODE_PARAMS *params,
                                                              CUcontext context) {
   (void)context;
-  SHARED(handle);
+  NAMES(handle);
   *node_of(handle, which, "cuGraphExecMemsetNodeSetParams") = fill_node(params);
   return CUDA_SUCCESS;
 }
 
 static CUresult CUDAAPI model_cuGraphExecDestroy(CUgraphExec handle) {
-  SHARED(handle);
+  NAMES(handle);
   exec_of(handle, "cuGraphExecDestroy")->live = false;
   the_model->live_execs--;
   return CUDA_SUCCESS;
@@ -175,7 +175,7 @@ static void copy_as_kernel(node *n) {
 
 /* Launches of one exec run one after the other, on whatever streams. */
 static CUresult CUDAAPI model_cuGraphLaunch(CUgraphExec handle, CUstream where) {
-  SHARED(handle);
+  WORKS_WITH(where, handle);
   exec *x = exec_of(handle, "cuGraphLaunch");
   work *w = give(stream_of(where, "cuGraphLaunch"), WORK_GRAPH);
   uint32_t kernels = 0, number = 0;

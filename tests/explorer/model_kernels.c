@@ -14,7 +14,7 @@ static CUresult CUDAAPI model_cuModuleLoadDataEx(CUmodule *out, const void *imag
 }
 
 static CUresult CUDAAPI model_cuModuleUnload(CUmodule module) {
-  SHARED(module);
+  WORKS_WITH_ALL();
   for (uint32_t i = 0; i < the_model->stream_count; i++)
     for (const work *w = the_model->streams[i]->first; w != NULL; w = w->next)
       for (uint32_t j = 0; j < w->node_count; j++)
@@ -63,7 +63,7 @@ static CUresult CUDAAPI model_cuLaunchKernel(CUfunction function, unsigned x, un
                                              unsigned shared, CUstream handle, void **parameters,
                                              void **extra) {
   (void)x, (void)y, (void)z, (void)bx, (void)by, (void)bz, (void)shared, (void)extra;
-  SHARED(handle);
+  WORKS(handle);
   work *w = give(stream_of(handle, "cuLaunchKernel"), WORK_KERNEL);
   w->node_count = 1;
   w->nodes[0] = (node){.kind = WORK_KERNEL, .kernel = kernel_of(function, parameters)};

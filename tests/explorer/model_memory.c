@@ -10,6 +10,8 @@ memory *memory_at(uint64_t address) {
   return NULL;
 }
 
+bool model_has_memory(uintptr_t address) { return memory_at(address) != NULL; }
+
 void model_check_memory(uint64_t address, uint64_t bytes, const char *who) {
   const memory *found = memory_at(address);
   if (found == NULL)
@@ -69,13 +71,13 @@ uint64_t model_memory_of_others(void) { return add_memory(0, 256, false, true); 
 /* ---- the functions --------------------------------------------------------------------------- */
 
 static CUresult CUDAAPI model_cuMemAlloc(CUdeviceptr *out, size_t bytes) {
-  SHARED(NULL);
+  MAKES();
   *out = (CUdeviceptr)add_memory(0, bytes, false, false);
   return CUDA_SUCCESS;
 }
 
 static CUresult CUDAAPI model_cuMemFree(CUdeviceptr address) {
-  SHARED(NULL);
+  WORKS_WITH_ALL();
   return give_memory(address, false, "cuMemFree");
 }
 
@@ -86,25 +88,25 @@ static CUresult CUDAAPI model_cuMemGetInfo(size_t *left, size_t *total) {
 
 static CUresult CUDAAPI model_cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
   (void)flags;
-  SHARED(NULL);
+  MAKES();
   *out = (void *)(uintptr_t)add_memory(0, bytes, true, false);
   return CUDA_SUCCESS;
 }
 
 static CUresult CUDAAPI model_cuMemFreeHost(void *address) {
-  SHARED(NULL);
+  WORKS_WITH_ALL();
   return give_memory((uint64_t)(uintptr_t)address, true, "cuMemFreeHost");
 }
 
 static CUresult CUDAAPI model_cuMemHostRegister(void *address, size_t bytes, unsigned flags) {
   (void)flags;
-  SHARED(NULL);
+  MAKES();
   add_memory((uint64_t)(uintptr_t)address, bytes, true, false);
   return CUDA_SUCCESS;
 }
 
 static CUresult CUDAAPI model_cuMemHostUnregister(void *address) {
-  SHARED(NULL);
+  WORKS_WITH_ALL();
   return give_memory((uint64_t)(uintptr_t)address, true, "cuMemHostUnregister");
 }
 
@@ -154,19 +156,19 @@ static CUresult copy(CUstream handle, uint64_t to, uint64_t from, size_t bytes,
 
 static CUresult CUDAAPI model_cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t bytes,
                                                 CUstream handle) {
-  SHARED(handle);
+  WORKS(handle);
   return copy(handle, to, (uint64_t)(uintptr_t)from, bytes, "cuMemcpyHtoDAsync");
 }
 
 static CUresult CUDAAPI model_cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes,
                                                 CUstream handle) {
-  SHARED(handle);
+  WORKS_WITH_ALL();
   return copy(handle, (uint64_t)(uintptr_t)to, from, bytes, "cuMemcpyDtoHAsync");
 }
 
 static CUresult CUDAAPI model_cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes,
                                                 CUstream handle) {
-  SHARED(handle);
+  WORKS(handle);
   work *w = give(stream_of(handle, "cuMemcpyDtoDAsync"), WORK_KERNEL);
   w->node_count = 1;
   w->nodes[0] =
@@ -189,13 +191,13 @@ static CUresult fill(CUstream handle, uint64_t to, uint64_t value, uint32_t widt
 
 static CUresult CUDAAPI model_cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count,
                                               CUstream handle) {
-  SHARED(handle);
+  WORKS(handle);
   return fill(handle, to, value, 1, count);
 }
 
 static CUresult CUDAAPI model_cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count,
                                                CUstream handle) {
-  SHARED(handle);
+  WORKS(handle);
   return fill(handle, to, value, 4, count);
 }
 

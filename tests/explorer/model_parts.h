@@ -94,7 +94,19 @@ extern model *the_model;
     EXPLORER_SITE(text);                                                                           \
     explorer_point(&explorer_here, "the driver", (object), (kind));                                \
   } while (0)
-#define SHARED(object) POINT(__func__ + 6, object, EXPLORER_SHARED)
+/* Calls that depend on nothing but the objects they name, or look at them alone. */
+#define NAMES(object) POINT(__func__ + 6, object, EXPLORER_DRIVER)
+#define LOOKS(object) POINT(__func__ + 6, object, EXPLORER_DRIVER | EXPLORER_READS)
+#define MAKES() POINT(__func__ + 6, NULL, EXPLORER_DRIVER | EXPLORER_NEW)
+/* Calls about work, of one object, of two, or of anything. */
+#define WORKS(object) POINT(__func__ + 6, object, EXPLORER_DRIVER | EXPLORER_WORK)
+#define WORKS_WITH(object, other)                                                                  \
+  do {                                                                                             \
+    explorer_name(other);                                                                          \
+    WORKS(object);                                                                                 \
+  } while (0)
+#define WORKS_WITH_ALL() WORKS(NULL)
+#define ALONE(text) POINT(text, NULL, EXPLORER_DRIVER | EXPLORER_OWN)
 
 /* Room in the explored heap, of zeros. */
 static inline void *take(size_t bytes) { return memset(explorer_heap_take(bytes), 0, bytes); }

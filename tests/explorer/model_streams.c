@@ -17,14 +17,14 @@ uint64_t model_stream_of_others(void) { return (uint64_t)(uintptr_t)add_stream(t
 
 static CUresult CUDAAPI model_cuStreamCreate(CUstream *out, unsigned flags) {
   (void)flags;
-  SHARED(NULL);
+  MAKES();
   *out = (CUstream)(void *)add_stream(false);
   the_model->live_streams++;
   return CUDA_SUCCESS;
 }
 
 static CUresult CUDAAPI model_cuStreamDestroy(CUstream handle) {
-  SHARED(handle);
+  NAMES(handle);
   stream *s = stream_of(handle, "cuStreamDestroy");
   if (s->foreign) explorer_fail("cuStreamDestroy of a stream of others");
   s->live = false;
@@ -33,7 +33,7 @@ static CUresult CUDAAPI model_cuStreamDestroy(CUstream handle) {
 }
 
 static CUresult CUDAAPI model_cuStreamQuery(CUstream handle) {
-  SHARED(handle);
+  WORKS(handle);
   stream *s = stream_of(handle, "cuStreamQuery");
   if (s->first == NULL) return CUDA_SUCCESS;
   the_model->wanted = s;
@@ -41,7 +41,7 @@ static CUresult CUDAAPI model_cuStreamQuery(CUstream handle) {
 }
 
 static CUresult CUDAAPI model_cuStreamSynchronize(CUstream handle) {
-  SHARED(handle);
+  WORKS_WITH_ALL();
   stream *s = stream_of(handle, "cuStreamSynchronize");
   while (s->first != NULL) {
     the_model->wanted = s;
@@ -51,7 +51,7 @@ static CUresult CUDAAPI model_cuStreamSynchronize(CUstream handle) {
 }
 
 static CUresult CUDAAPI model_cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status) {
-  SHARED(handle);
+  LOOKS(handle);
   stream_of(handle, "cuStreamIsCapturing");
   *status = CU_STREAM_CAPTURE_STATUS_NONE;
   return CUDA_SUCCESS;
@@ -66,7 +66,7 @@ static event *event_of(CUevent handle, const char *function) {
 
 static CUresult CUDAAPI model_cuStreamWaitEvent(CUstream handle, CUevent which, unsigned flags) {
   (void)flags;
-  SHARED(handle);
+  WORKS_WITH(handle, which);
   stream *s = stream_of(handle, "cuStreamWaitEvent");
   const event *e = event_of(which, "cuStreamWaitEvent");
   give(s, WORK_WAIT)->behind = e->last;
@@ -75,7 +75,7 @@ static CUresult CUDAAPI model_cuStreamWaitEvent(CUstream handle, CUevent which, 
 
 static CUresult CUDAAPI model_cuEventCreate(CUevent *out, unsigned flags) {
   (void)flags;
-  SHARED(NULL);
+  MAKES();
   event *e = take(sizeof *e);
   e->live = true;
   *out = (CUevent)(void *)e;
@@ -84,14 +84,14 @@ static CUresult CUDAAPI model_cuEventCreate(CUevent *out, unsigned flags) {
 }
 
 static CUresult CUDAAPI model_cuEventDestroy(CUevent handle) {
-  SHARED(handle);
+  NAMES(handle);
   event_of(handle, "cuEventDestroy")->live = false;
   the_model->live_events--;
   return CUDA_SUCCESS;
 }
 
 static CUresult CUDAAPI model_cuEventRecord(CUevent handle, CUstream where) {
-  SHARED(where);
+  WORKS_WITH(where, handle);
   event *e = event_of(handle, "cuEventRecord");
   stream *s = stream_of(where, "cuEventRecord");
   e->last = give(s, WORK_RECORD);
@@ -100,7 +100,7 @@ static CUresult CUDAAPI model_cuEventRecord(CUevent handle, CUstream where) {
 }
 
 static CUresult CUDAAPI model_cuEventQuery(CUevent handle) {
-  SHARED(handle);
+  WORKS(handle);
   const event *e = event_of(handle, "cuEventQuery");
   if (e->last == NULL || e->last->done) return CUDA_SUCCESS;
   the_model->wanted = e->stream;

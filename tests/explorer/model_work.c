@@ -123,8 +123,7 @@ work *give(stream *s, uint32_t kind) {
 }
 
 CUresult given(void) {
-  while (the_model->eager && model_step(false)) {
-  }
+  while (the_model->eager && model_step(false)) explorer_device_steps();
   return CUDA_SUCCESS;
 }
 

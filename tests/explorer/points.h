@@ -23,26 +23,33 @@ typedef struct explorer_site {
   unsigned reserved;
 } explorer_site;
 
-enum { /* what a point is about */
-       EXPLORER_SHARED = 0, /* an object that others may use */
-       EXPLORER_OWN = 1     /* the thread alone: nothing is gained by a preemption */
+enum { /* of a point; 0: changes an object that others may use */
+       EXPLORER_OWN = 1u,    /* is about the thread alone */
+       EXPLORER_READS = 2u,  /* does not change its object */
+       EXPLORER_DRIVER = 4u, /* is a call of the driver */
+       EXPLORER_WORK = 8u,   /* which gives the device work, or depends on what it has ended */
+       EXPLORER_NEW = 16u    /* which makes an object that nobody else knows yet */
 };
 
 void explorer_point(explorer_site *site, const char *function, const volatile void *object,
-                    int kind);
+                    unsigned kind);
+/* The next point has this object, too. */
+void explorer_name(const volatile void *object);
 
 #define EXPLORER_SITE(text)                                                                        \
   static explorer_site explorer_here                                                               \
       __attribute__((section("explorer_sites"), used)) = {__FILE__, text, __LINE__, 0, 0, 0}
-#define EXPLORER_AT(text, object)                                                                  \
+#define EXPLORER_AT_KIND(text, object, kind)                                                       \
   __extension__({                                                                                  \
     EXPLORER_SITE(text);                                                                           \
-    explorer_point(&explorer_here, __func__, (object), EXPLORER_SHARED);                           \
+    explorer_point(&explorer_here, __func__, (object), (kind));                                    \
   })
+#define EXPLORER_AT(text, object) EXPLORER_AT_KIND(text, object, 0)
 
 /* A macro is not expanded within itself: the right side is the compiler's. */
-#define __atomic_load(p, ...) (EXPLORER_AT("load", p), __atomic_load(p, __VA_ARGS__))
-#define __atomic_load_n(p, m) (EXPLORER_AT("load", p), __atomic_load_n(p, m))
+#define __atomic_load(p, ...)                                                                      \
+  (EXPLORER_AT_KIND("load", p, EXPLORER_READS), __atomic_load(p, __VA_ARGS__))
+#define __atomic_load_n(p, m) (EXPLORER_AT_KIND("load", p, EXPLORER_READS), __atomic_load_n(p, m))
 #define __atomic_store(p, ...) (EXPLORER_AT("store", p), __atomic_store(p, __VA_ARGS__))
 #define __atomic_store_n(p, ...) (EXPLORER_AT("store", p), __atomic_store_n(p, __VA_ARGS__))
 #define __atomic_exchange(p, ...) (EXPLORER_AT("exchange", p), __atomic_exchange(p, __VA_ARGS__))
@@ -86,9 +93,10 @@ int explorer_key_create(pthread_key_t *key);
 #define pthread_mutex_unlock(m) (EXPLORER_AT("unlock", m), explorer_mutex_unlock(m))
 #define pthread_cond_init(c, a) ((void)(c), (void)(a), 0)
 #define pthread_cond_destroy(c) ((void)(c), 0)
-#define pthread_cond_wait(c, m) (EXPLORER_AT("cond_wait", c), explorer_cond_wait(c, m))
+#define pthread_cond_wait(c, m)                                                                    \
+  (explorer_name(m), EXPLORER_AT("cond_wait", c), explorer_cond_wait(c, m))
 #define pthread_cond_timedwait(c, m, t)                                                            \
-  ((void)(t), EXPLORER_AT("cond_wait", c), explorer_cond_wait(c, m))
+  ((void)(t), explorer_name(m), EXPLORER_AT("cond_wait", c), explorer_cond_wait(c, m))
 #define pthread_cond_signal(c) (EXPLORER_AT("cond_signal", c), explorer_cond_wake(c))
 #define pthread_cond_broadcast(c) (EXPLORER_AT("cond_signal", c), explorer_cond_wake(c))
 #define pthread_once(o, f) (EXPLORER_AT("once", o), explorer_once(o, f))

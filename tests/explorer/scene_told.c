@@ -48,8 +48,16 @@ bool scene_ok(vyc_status status, const char *what) {
   explorer_fail("%s gave %d: %.300s", what, (int)status, error.message);
 }
 
+/* When operations begin and end is an object as well. */
+#define ORDER_POINT(text, object)                                                                  \
+  do {                                                                                             \
+    EXPLORER_SITE(text);                                                                           \
+    explorer_point(&explorer_here, __func__, (object), 0);                                         \
+  } while (0)
+
 uint32_t scene_enter(order_operation operation, enum binding_of binding, uint32_t kernels) {
   scene *s = the_scene();
+  ORDER_POINT("begin", &s->order);
   const uint32_t number = order_begin(&s->order, operation);
   s->operation[explorer->current] = number;
   s->binding[number] = binding;
@@ -60,6 +68,7 @@ uint32_t scene_enter(order_operation operation, enum binding_of binding, uint32_
 
 void scene_leave(uint32_t operation, vyc_status status) {
   scene *s = the_scene();
+  ORDER_POINT("end", &s->order);
   const order_operation *o = &s->order.list[operation];
   const bool is_done = scene_ok(status, o->name);
   if (is_done && o->launched != s->kernels[operation])

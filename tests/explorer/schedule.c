@@ -15,7 +15,6 @@
 #define STREAK 4000u      /* points of one thread in a row: it looks for what others do */
 #define IDLE_ROUNDS 60000u
 #define STATES (1u << 22)
-#define SHARED_OBJECTS (1u << 14)
 
 /* Not among the variables that are put back: the pointer never changes, what it points to is
  * elsewhere. */
@@ -70,7 +69,7 @@ void explorer_start(void) {
   explorer->heap = take_pages(HEAP_BYTES, HEAP_PLACE);
   explorer->heap_end = explorer->heap + HEAP_BYTES;
   explorer->states = take_pages(STATES * sizeof *explorer->states, 0);
-  explorer->sharing = take_pages(SHARED_OBJECTS * sizeof *explorer->sharing, 0);
+  prepare_uses();
   for (uint32_t i = 0; i < EXPLORER_THREADS; i++) {
     explorer->threads[i].stack =
         take_pages(STACK_BYTES, STACK_PLACE + i * (UINT64_C(4) << 20) + (UINT64_C(1) << 20));
@@ -139,9 +138,10 @@ static uint32_t next_thread(void) {
       if (explorer->threads[to].state == THREAD_READY) return to;
     }
     if (!has_state(THREAD_YIELDED)) break;
-    if (explorer->device_step != NULL && explorer->device_step(true))
+    if (explorer->device_step != NULL && explorer->device_step(true)) {
       explorer->idle = 0;
-    else if (++explorer->idle > IDLE_ROUNDS)
+      explorer->device_steps++;
+    } else if (++explorer->idle > IDLE_ROUNDS)
       explorer_fail("nobody comes on: thread %u waits at %s", explorer->current,
                     where(explorer->current));
     for (uint32_t i = 1; i < EXPLORER_THREADS; i++)
@@ -194,41 +194,25 @@ static uint8_t choices(void) {
   return mask;
 }
 
-static uint64_t *sharing_of(uintptr_t object) {
-  uint32_t at = (uint32_t)((object >> 2) * UINT64_C(0x9E3779B97F4A7C15) >> 50);
-  for (uint32_t i = 0; i < 256; i++, at = (at + 1) % SHARED_OBJECTS)
-    if (explorer->sharing[at] == 0 || explorer->sharing[at] >> 8 == object)
-      return &explorer->sharing[at];
-  return NULL;
-}
+void explorer_name(const volatile void *object) { explorer->named = (uintptr_t)object; }
 
-void explorer_forget_sharing(void) {
-  memset(explorer->sharing, 0, SHARED_OBJECTS * sizeof *explorer->sharing);
-}
-
-bool explorer_is_shared(uintptr_t object) {
-  const uint64_t *entry = sharing_of(object);
-  const uint64_t mask = entry == NULL ? 0 : *entry & 0xff;
-  return object == 0 || (mask & (mask - 1)) != 0;
-}
-
-static void note_sharing(uintptr_t object) {
-  uint64_t *entry = sharing_of(object);
-  if (entry != NULL)
-    *entry = (uint64_t)object << 8 | (*entry & 0xff) | UINT64_C(1) << explorer->current;
+void explorer_device_steps(void) {
+  explorer->device_steps++;
+  if (explorer->running) note_device_step();
 }
 
 /* Apart, because most points are passed by the thread that sets up and judges. */
-static void pass(explorer_site *site, const char *function, const volatile void *object, int kind);
+static void pass(explorer_site *site, const char *function, const volatile void *object,
+                 unsigned kind);
 
 void explorer_point(explorer_site *site, const char *function, const volatile void *object,
-                    int kind) {
+                    unsigned kind) {
   explorer->steps++;
   if (explorer->running) pass(site, function, object, kind);
 }
 
 __attribute__((noinline)) static void pass(explorer_site *site, const char *function,
-                                           const volatile void *object, int kind) {
+                                           const volatile void *object, unsigned kind) {
   explorer_state *const e = explorer;
   logical_thread *thread = &e->threads[e->current];
   thread->site = site;
@@ -236,14 +220,11 @@ __attribute__((noinline)) static void pass(explorer_site *site, const char *func
   if (e->points >= EXPLORER_POINTS) explorer_fail("the schedule does not end");
   const uint32_t number = e->points++;
   explorer_passed *passed = &e->passed[number];
-  *passed = (explorer_passed){site,
-                              function,
-                              (uintptr_t)object,
-                              (uint8_t)e->current,
-                              choices(),
-                              (uint8_t)(kind == EXPLORER_OWN),
-                              (uint8_t)e->current};
-  if (object != NULL) note_sharing((uintptr_t)object);
+  *passed = (explorer_passed){site,      function,        (uintptr_t)object,
+                              e->named,  e->device_steps, (uint8_t)e->current,
+                              choices(), (uint8_t)kind,   (uint8_t)e->current};
+  e->named = 0;
+  note_uses(passed);
   while (e->plan != NULL && e->next_preemption < e->plan->count &&
          e->plan->list[e->next_preemption].at <= number) {
     const explorer_preemption *preemption = &e->plan->list[e->next_preemption++];
@@ -316,6 +297,8 @@ bool explorer_run_together(void (*const *run)(void *), void *const *arguments, u
   explorer->plan = plan;
   explorer->next_preemption = 0;
   explorer->points = 0;
+  explorer->named = 0;
+  explorer->device_steps = 0;
   explorer->running = true;
   explorer->schedules++;
   change_locals(0, 1);

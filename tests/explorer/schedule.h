@@ -35,8 +35,9 @@ typedef struct explorer_plan {
 typedef struct explorer_passed {
   explorer_site *site;
   const char *function;
-  uintptr_t object;
-  uint8_t thread, choices, own;
+  uintptr_t object, other; /* 0: none; without the first, any */
+  uint32_t steps;          /* of the device, before */
+  uint8_t thread, choices, kind;
   uint8_t went; /* who ran then */
 } explorer_passed;
 
@@ -70,10 +71,13 @@ typedef struct explorer_state {
   uint32_t next_preemption;
   uint32_t points;
   explorer_passed passed[EXPLORER_POINTS];
+  uintptr_t named; /* the other object of the next point */
+  uint32_t device_steps; /* not those of the plan */
   uint32_t idle; /* rounds in which nobody came on */
   /* The device ends one piece of work: of what is waited for, or the oldest; false: it has none. */
   bool (*device_step)(bool is_waited_for);
   bool (*device_has_work)(void);
+  bool (*device_can_write)(uintptr_t address);
   char *locals[EXPLORER_THREADS]; /* thread-local variables of threads that do not run */
   char *locals_home;
   size_t locals_bytes;
@@ -92,7 +96,9 @@ typedef struct explorer_state {
   uint64_t schedules, switches;
   uint32_t state_count;
   uint64_t *states; /* hashes of where all threads stood at a switch */
-  uint64_t *sharing; /* objects of this pair, with the threads that used them */
+  uint64_t *sharing; /* objects of this search, with the threads that used them */
+  uint64_t uses; /* of an object by a thread in a new way */
+  uint64_t skipped; /* preemptions that are the same as others */
 } explorer_state;
 
 extern explorer_state *const *const explorer_p;
@@ -114,8 +120,17 @@ void explorer_wait_round(void);
 /* Bytes of the explored heap that were freed and written to since. */
 void explorer_check_freed(void);
 void *explorer_heap_take(size_t bytes);
-/* Objects are told apart by the threads that use them; forgotten for another pair. */
-void explorer_forget_sharing(void);
+/* In a call of the driver the device ends work that it was given. */
+void explorer_device_steps(void);
+
+/* ---- which preemptions matter (schedule_uses.c) ---------------------------------------------- */
+
+/* Objects are told apart by the threads that use them; forgotten for another search. */
+void explorer_forget_uses(void);
 bool explorer_is_shared(uintptr_t object);
+/* Preemptions of the schedule that ran last, from a point on, without those that are the same as
+ * others; `is_last`: none is added behind them. At most `most`; returns how many. */
+uint32_t explorer_find_preemptions(explorer_preemption *list, uint32_t most, uint32_t from,
+                                   bool is_last);
 
 #endif

@@ -14,6 +14,10 @@ void find_variables(void);
 void wait_for(const volatile void *object);
 /* Wakes so many that wait for `object`. */
 void wake(const volatile void *object, uint32_t most);
+/* Room for what threads use, and what they do at a point, and in a call (schedule_uses.c). */
+void prepare_uses(void);
+void note_uses(const explorer_passed *passed);
+void note_device_step(void);
 /* The place that a thread stopped at, as text. */
 const char *where(uint32_t thread);
 

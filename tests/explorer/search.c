@@ -79,26 +79,30 @@ static void note_defect(const trial *t, const explorer_plan *plan) {
   fflush(stdout);
 }
 
+/* ---- what was tried -------------------------------------------------------------------------- */
+
+static uint64_t key_of(const explorer_plan *plan) {
+  uint64_t key = lab->searches << 36;
+  for (uint32_t i = 0; i < plan->count; i++)
+    key |= ((uint64_t)plan->list[i].at << 3 | plan->list[i].to) << 18 * i;
+  return key;
+}
+
+/* Whether this search has tried it; what earlier searches left is written over. */
+static bool was_tried(const explorer_plan *plan) {
+  const uint64_t key = key_of(plan);
+  uint64_t at = (key * UINT64_C(0x9E3779B97F4A7C15)) >> 32;
+  for (uint32_t i = 0; i < 64; i++, at++) {
+    uint64_t *const entry = &lab->tried[at % MOST_TRIED];
+    if (*entry == key) return true;
+    if (*entry >> 36 == lab->searches) continue;
+    *entry = key;
+    return false;
+  }
+  return false; /* no room: it is tried again */
+}
+
 /* ---- the search ------------------------------------------------------------------------------ */
-
-/* Whether a preemption at a point can matter: before what others use, too; for the device, at its
- * driver. */
-static bool is_worth(const explorer_passed *p, uint32_t to) {
-  if (p->own) return false;
-  if (to == EXPLORER_DEVICE) return is_driver_call(p);
-  return explorer_is_shared(p->object);
-}
-
-static uint32_t find_candidates(explorer_preemption *list, uint32_t from) {
-  uint32_t count = 0;
-  for (uint32_t i = from; i < explorer->points; i++)
-    for (uint32_t to = 1; to <= EXPLORER_DEVICE; to++) {
-      const explorer_passed *p = &explorer->passed[i];
-      if ((p->choices >> to & 1) == 0 || !is_worth(p, to)) continue;
-      if (count < MOST_CANDIDATES) list[count++] = (explorer_preemption){i, to};
-    }
-  return count;
-}
 
 static bool is_enough(void) { return lab->most != 0 && explorer->schedules >= lab->most; }
 
@@ -113,11 +117,13 @@ static bool try(const trial *t, const explorer_plan *plan) {
 static bool search_second(const trial *t, explorer_plan *plan, uint64_t share) {
   explorer_preemption *list = lab->candidates[1];
   const bool by_device = plan->list[0].to == EXPLORER_DEVICE; /* the point is still to come */
-  const uint32_t count = find_candidates(list, plan->list[0].at + !by_device);
+  const uint32_t count =
+      explorer_find_preemptions(list, MOST_CANDIDATES, plan->list[0].at + !by_device, true);
   plan->count = 2;
   for (uint32_t i = 0; i < count && !is_enough(); i++) {
     if (random_below(65536) >= share) continue;
     plan->list[1] = list[i];
+    if (was_tried(plan)) continue;
     if (!try(t, plan) && !lab->everything) return false;
   }
   return true;
@@ -128,12 +134,12 @@ static uint64_t share_of(uint64_t wanted, uint64_t all) {
   return lab->budget == 0 || wanted >= all ? 65536 : wanted * 65536 / all;
 }
 
-/* None, one and two preemptions; whether that was all of them. */
-static bool search(const trial *t) {
+/* None, one and two preemptions; whether that was all of them that are known to matter. */
+static bool search_once(const trial *t) {
   explorer_plan plan = {0};
   if (!try(t, &plan) && !lab->everything) return false;
   explorer_preemption *list = lab->candidates[0];
-  const uint32_t count = find_candidates(list, 0);
+  const uint32_t count = explorer_find_preemptions(list, MOST_CANDIDATES, 0, false);
   const uint64_t pairs = (uint64_t)count * count / 2 + 1;
   const uint64_t left = lab->budget > count ? lab->budget - count : 0;
   const uint64_t first = share_of(lab->budget, count), share = share_of(left, pairs);
@@ -150,10 +156,22 @@ static bool search(const trial *t) {
   return share == 65536 && !is_enough();
 }
 
+/* Again where schedules have shown that threads use more objects than was known before. */
+static bool search(const trial *t) {
+  const uint64_t skipped = explorer->skipped;
+  explorer_forget_uses();
+  lab->searches++;
+  for (;;) {
+    const uint64_t uses = explorer->uses;
+    explorer->skipped = skipped;
+    const bool is_complete = search_once(t);
+    if (!is_complete || explorer->uses == uses) return is_complete;
+  }
+}
+
 void search_pair(uint32_t first, uint32_t second) {
   const uint64_t before = explorer->schedules;
   bool is_complete = true;
-  explorer_forget_sharing();
   for (uint32_t i = 0; i < SETTINGS; i++) {
     const trial t = {2, settings[i], {first, second, 0}};
     is_complete = search(&t) && is_complete;

@@ -37,7 +37,7 @@ static const char *base_name(const char *path) {
   return slash == NULL ? path : slash + 1;
 }
 
-bool is_driver_call(const explorer_passed *p) { return strcmp(p->function, "the driver") == 0; }
+static bool is_driver_call(const explorer_passed *p) { return (p->kind & EXPLORER_DRIVER) != 0; }
 
 static void print_point(const explorer_passed *p, uint32_t number, const char *how) {
   if (is_driver_call(p))
@@ -49,7 +49,7 @@ static void print_point(const explorer_passed *p, uint32_t number, const char *h
 
 /* Calls of the driver, and what changes an object that several threads use. */
 static bool is_telling(const explorer_passed *p) {
-  if (is_driver_call(p)) return !p->own;
+  if (is_driver_call(p)) return (p->kind & EXPLORER_OWN) == 0;
   return p->object != 0 && explorer_is_shared(p->object) && strcmp(p->site->what, "load") != 0;
 }
 
@@ -135,6 +135,8 @@ void print_coverage(double seconds) {
   printf("%lu schedules in %.1f s (%.0f a second), the longest of %u points; seed %lu\n",
          (unsigned long)explorer->schedules, seconds, (double)explorer->schedules / seconds,
          lab->longest, (unsigned long)lab->seed);
+  printf("%lu preemptions were skipped, being the same as others\n",
+         (unsigned long)explorer->skipped);
   printf("%u lines have points, %u were reached by threads, %u of them preempted; %u states\n",
          count, reached, preempted, explorer->state_count);
   if (lab->unrepeated > 0)

@@ -7,7 +7,9 @@
 
 #include "schedule.h"
 
-static _Atomic int value;
+#define LIST 64u /* preemptions of a schedule here */
+
+static _Atomic int value, first_value;
 static _Atomic bool taken;
 static pthread_mutex_t first_lock, second_lock;
 static _Atomic(int *) shared;
@@ -85,6 +87,23 @@ static void free_shared(void *unused) {
   free(atomic_exchange(&shared, NULL));
 }
 
+/* In the way of the first thread alone: no preemption there is worth a schedule. */
+static void add_between_others(void *unused) {
+  atomic_fetch_add(&first_value, 1);
+  add_in_two_steps(unused);
+  atomic_fetch_add(&first_value, 1);
+}
+
+/* The second thread uses what only the first changes, once it sees that it has begun. */
+static void follow(void *unused) {
+  (void)unused;
+  if (atomic_load(&value) == 1) atomic_fetch_add(&first_value, 1);
+  if (atomic_load(&first_value) == 2)
+    atomic_store(&value, 7);
+  else
+    atomic_fetch_add(&value, 1);
+}
+
 /* ---- the search ------------------------------------------------------------------------------ */
 
 static void prepare(void *unused) {
@@ -125,6 +144,26 @@ static uint32_t fewest(void (*first)(void *), void (*second)(void *)) {
   return found;
 }
 
+/* The same of the preemptions that matter, which must be as few. */
+static uint32_t fewest_that_matter(void (*first)(void *), void (*second)(void *)) {
+  explorer_preemption ones[LIST], twos[LIST];
+  uint32_t found = 3;
+  const uint64_t uses = explorer->uses;
+  if (!run(first, second, &(explorer_plan){0})) return 0;
+  const uint32_t count = explorer_find_preemptions(ones, LIST, 0, false);
+  for (uint32_t i = 0; i < count; i++) {
+    explorer_plan plan = {1, {ones[i]}};
+    if (!run(first, second, &plan)) return 1;
+    plan.count = 2;
+    const uint32_t more = explorer_find_preemptions(twos, LIST, ones[i].at + 1, true);
+    for (uint32_t j = 0; j < more; j++) {
+      plan.list[1] = twos[j];
+      if (!run(first, second, &plan)) found = 2;
+    }
+  }
+  return explorer->uses == uses ? found : fewest_that_matter(first, second);
+}
+
 typedef struct row {
   const char *name;
   void (*first)(void *), (*second)(void *);
@@ -142,6 +181,8 @@ int main(void) {
       {"under a claim of two steps", add_under_broken_claim, add_under_broken_claim, 2},
       {"two locks in one order", lock_upwards, lock_upwards, 3},
       {"two locks in two orders", lock_upwards, lock_downwards, 1},
+      {"load and store between others", add_between_others, add_at_once, 1},
+      {"what is used after a preemption alone", add_between_others, follow, 1},
       {"freed while it is written to", write_shared, free_shared, 1},
   };
   int failures = 0;
@@ -150,8 +191,11 @@ int main(void) {
   explorer_keep(0);
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     const uint32_t found = fewest(rows[i].first, rows[i].second);
-    if (found == rows[i].wanted) continue;
-    printf("%s: %u preemptions, not %u\n", rows[i].name, found, rows[i].wanted);
+    explorer_forget_uses();
+    const uint32_t mattering = fewest_that_matter(rows[i].first, rows[i].second);
+    if (found == rows[i].wanted && mattering == found) continue;
+    printf("%s: %u preemptions, and %u that matter, not %u\n", rows[i].name, found, mattering,
+           rows[i].wanted);
     failures++;
   }
   printf("%lu schedules, %d failed\n", (unsigned long)explorer->schedules, failures);

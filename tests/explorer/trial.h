@@ -6,6 +6,7 @@
 
 #define MOST_CANDIDATES 32768u
 #define MOST_DEFECTS 256u
+#define MOST_TRIED (UINT64_C(1) << 23) /* schedules of one search that are remembered */
 #define MOST_TOGETHER 3u
 _Static_assert(MOST_TOGETHER < EXPLORER_THREADS, "thread 0 judges");
 /* Operations that run at the same time, in what setting. */
@@ -31,6 +32,8 @@ typedef struct laboratory {
   uint64_t fewest, most_of_a_pair;
   uint32_t defect_count;
   defect defects[MOST_DEFECTS];
+  uint64_t searches;
+  uint64_t tried[MOST_TRIED];
   explorer_preemption candidates[2][MOST_CANDIDATES];
 } laboratory;
 extern laboratory *lab;
@@ -55,7 +58,6 @@ void print_trial(const trial *t);
 /* The schedule that ran last: what tells, and where threads were stopped and went on. */
 void print_trace(const trial *t);
 void print_command(const trial *t, const explorer_plan *plan);
-bool is_driver_call(const explorer_passed *p);
 void print_defects(void);
 void print_coverage(double seconds);
 
