@@ -6,6 +6,7 @@
 
 enum { DEVICE, PINNED, KINDS };
 #define MIB (UINT64_C(1) << 20)
+#define LONG_NS INT64_C(600000000000)
 #define CUDA_ERROR_OUT_OF_MEMORY 2
 #define CUDA_ERROR_UNKNOWN 999
 
@@ -28,6 +29,7 @@ UNUSED static scene begin_scene(int stream_mode) {
   scene s;
   CHECK(emulator_set("stream_mode", stream_mode) == 0);
   s.context = open_context();
+  OK(vyc_context_set_patience(s.context, LONG_NS)); /* a trim waits for kernels, however slow */
   s.module = load_module(s.context);
   s.prepared = scale_prepared(s.module, COPIED);
   return s;
