@@ -14,8 +14,12 @@ static inline bool vyc__is_several(const vyc_prepared *prepared, const vyc_run *
          run->grid[2] == 1 && threads >= prepared->several_from && threads <= VYC_SEVERAL_MOST;
 }
 
+static inline vyc_form vyc__form_of_one(const vyc_prepared *prepared, const vyc_run *run) {
+  return (vyc_form){prepared->function, {run->grid[0], run->grid[1], run->grid[2]}};
+}
+
 static inline vyc_form vyc__form_of(const vyc_prepared *prepared, const vyc_run *run) {
-  vyc_form form = {prepared->function, {run->grid[0], run->grid[1], run->grid[2]}};
+  vyc_form form = vyc__form_of_one(prepared, run);
   if (VYC_UNLIKELY(prepared->several != NULL) && vyc__is_several(prepared, run)) {
     form.function = prepared->several;
     form.grid[0] = (run->grid[0] - 1) / prepared->several_elements + 1;

@@ -13,7 +13,7 @@ from machine import NotExecuted
 import vyre_cuda as vc
 from vyre_cuda.ir.core.ops import FUNCTIONS, OPS, Op
 from vyre_cuda.ir.core.types import Type, bool_
-from vyre_cuda.passes.elements import ELEMENTS, several
+from vyre_cuda.passes.elements import ELEMENTS, several, why_one
 from vyre_cuda.records import replace
 from vyre_cuda.testing.edges import EDGES, from_bits
 from vyre_cuda.testing.expressions import apply_safely
@@ -54,7 +54,7 @@ def values(type_: Type, count: int, rng: np.random.Generator) -> np.ndarray[Any,
 @pytest.mark.thin(9)
 @pytest.mark.parametrize("op", sorted({op.name for op, _ in CASES}))
 def test_machine_code_of_every_op(op: str) -> None:
-    programs = [program(row, type_) for row, type_ in CASES if row.name == op]
+    programs = [p for row, type_ in CASES if row.name == op if not why_one(p := program(row, type_))]
     wide = [replace(several(p), work=None) for p in programs]
     texts = [vc.ptx(p, ARCHITECTURE) for p in wide]
     compiled = compile_kernels(joined(texts), None, None)
@@ -72,4 +72,4 @@ def test_machine_code_of_every_op(op: str) -> None:
             executed += 1
             for name, want, have in zip(("out", "last"), wanted, found, strict=True):
                 assert is_same(want, have), (p.name, size, name, want, have)
-    assert executed
+    assert executed or not programs

@@ -145,6 +145,20 @@ static void by(door_of *door, counter *c) {
   }
 }
 
+/* What the kernel reads and writes in host memory has one element a thread. */
+static void host_memory(vyc_module *module, counter *c) {
+  const vyc_binding streaming = {VYC_ROLE_INOUT, VYC_BINDING_STREAMING, 4, 0};
+  vyc_prepared *const copied = c->prepared;
+  vyc_prepared_desc desc = description();
+  desc.bindings = &streaming;
+  OK(vyc_prepared_create(&c->prepared, module, &desc));
+  vyc_run run = run_of(c, 400, VYC_RUN_GRID_OF_WORK);
+  CHECK(launch_on_device(c, &run) == 100 * 1000);
+  CHECK(host_run(c, &run) == 400);
+  vyc_prepared_release(c->prepared);
+  c->prepared = copied;
+}
+
 static void refused(vyc_module *module, const vyc_prepared_desc *desc) {
   vyc_prepared *prepared = NULL;
   CHECK(vyc_prepared_create(&prepared, module, desc) != VYC_OK);
@@ -188,6 +202,7 @@ int main(int argc, char **argv) {
   OK(vyc_graph_add_launch(recorded, &step, c.prepared, &first));
   OK(vyc_graph_finish(recorded));
   for (size_t i = 0; i < sizeof doors / sizeof doors[0]; i++) by(doors[i], &c);
+  host_memory(module, &c);
   descriptions_are_checked(module);
   vyc_call_release(bound);
   vyc_graph_release(recorded);

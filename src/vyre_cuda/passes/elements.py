@@ -123,9 +123,19 @@ def _check(program: Program, body: Body, own: set[str]) -> None:
     cost = sum(map(_cost, expressions(expr for statement in statements(body) for expr in operands(statement))))
     if cost > _MOST_COST:
         raise Refused("it computes so much for an element that memory is not what takes its time")
+    if all(expr.type.bits == 64 for expr in _accesses(body)):
+        raise Refused("it reads and writes eight bytes at a time, which is enough to keep memory busy")
     for name in buffers_written(body):
         if any(not _is_own(index, own) for index in _places(body, name)):
             raise Refused(f"it reads {name}, which it also writes, at other places than its own element")
+
+
+def _accesses(body: Body) -> Iterator[Expr]:
+    """What is loaded, and what is stored."""
+    for statement in statements(body):
+        yield from (expr for expr in expressions(operands(statement)) if isinstance(expr, Load))
+        if isinstance(statement, Store):
+            yield statement.value
 
 
 def _cost(expr: Expr) -> int:

@@ -34,7 +34,7 @@ SIZES = (
     2 * GROUP - BLOCK + 1,
     5 * GROUP + 7,
 )
-TYPES = (vc.bool_, vc.u8, vc.i8, vc.u16, vc.i16, vc.u32, vc.i32, vc.u64, vc.i64, vc.f16, vc.bf16, vc.f32, vc.f64)
+TYPES = (vc.bool_, vc.u8, vc.i8, vc.u16, vc.i16, vc.u32, vc.i32, vc.f16, vc.bf16, vc.f32)
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +190,7 @@ def test_every_op(wide: vc.Device, op: str) -> None:
 
 @pytest.mark.parametrize("offset", (0, 1, 2, 3, 5, 8))
 def test_views_at_every_offset(wide: vc.Device, offset: int) -> None:
-    for type_ in (vc.u8, vc.f16, vc.f32, vc.f64):
+    for type_ in (vc.u8, vc.f16, vc.f32):
         x, y = edge_values(type_, 1000), edge_values(type_, 1000, 1)
         program = saxpy(type_)
         out = wide.zeros(1000, type_)
@@ -257,6 +257,7 @@ def test_refusals() -> None:
 
     assert refused(loop) == "it has a loop"
     assert refused(shared) == "it has shared arrays"
+    assert "eight bytes" in elements.why_one(saxpy(vc.f64))
     assert refused(table) == "it has tables"
     assert refused(own) == "its threads have arrays of their own"
     assert refused(ids) == "it uses block_id"
@@ -305,16 +306,18 @@ def ones(value: int) -> vc.Program:
 
 
 MANY, FEW = 10 * BLOCK - BLOCK + 1, 9 * BLOCK
+LARGE = 1 << 18  # elements of an array that is copied to the device
 
 
 def test_calls_and_launches(telling: vc.Device) -> None:
     k = telling.compile(ones(1))
-    out = np.zeros(MANY, np.int32)
+    out, result = np.zeros(LARGE, np.int32), np.zeros(LARGE, np.int32)
     on_device = telling.zeros(MANY, vc.i32)
 
     for n, value in ((FEW, 1), (MANY, 2), (FEW, 1)):
-        assert (k(n, out)[:n] == value).all()
-        assert (k.submit(n, out).result()[:n] == value).all()
+        assert (k(n, out, out=result)[:n] == value).all()
+        assert (k.submit(n, out, out=result).result()[:n] == value).all()
+        assert (k(n, out[:MANY])[:n] == 1).all()  # in the host's memory
         for _ in range(3):
             k.launch(n, on_device)
             assert (on_device.numpy()[:n] == value).all()
@@ -328,8 +331,8 @@ def test_a_given_grid_is_launched_as_it_is(telling: vc.Device) -> None:
     k = telling.compile(ones(1))
     on_device = telling.zeros(MANY, vc.i32)
 
-    assert (k(MANY, np.zeros(MANY, np.int32), grid=100) == 1).all()
-    assert (k(n=MANY, x=np.zeros(MANY, np.int32), grid=100) == 1).all()
+    assert (k(MANY, np.zeros(LARGE, np.int32), out=np.zeros(LARGE, np.int32), grid=100)[:MANY] == 1).all()
+    assert (k(n=MANY, x=np.zeros(LARGE, np.int32), out=np.zeros(LARGE, np.int32), grid=100)[:MANY] == 1).all()
     k.launch(MANY, on_device, grid=(100,))
     assert (on_device.numpy() == 1).all()
     k.bind(MANY, on_device, grid=100)()
@@ -340,7 +343,7 @@ def test_arguments_by_name(telling: vc.Device) -> None:
     k = telling.compile(ones(1))
     on_device = telling.zeros(MANY, vc.i32)
 
-    assert (k(n=MANY, x=np.zeros(MANY, np.int32)) == 2).all()
+    assert (k(n=MANY, x=np.zeros(LARGE, np.int32), out=np.zeros(LARGE, np.int32))[:MANY] == 2).all()
     k.launch(n=MANY, x=on_device)
     assert (on_device.numpy() == 2).all()
 
@@ -359,8 +362,8 @@ def test_bound_calls_take_the_form_of_their_arguments(telling: vc.Device) -> Non
 def test_recorded_calls(telling: vc.Device) -> None:
     k = telling.compile(ones(1))
 
-    for n, value in ((FEW, 1), (MANY, 2)):
-        assert (k.record(n, np.zeros(MANY, np.int32)).replay()[:n] == value).all()
+    for n in (FEW, MANY):
+        assert (k.record(n, np.zeros(MANY, np.int32)).replay()[:n] == 1).all()  # in page-locked memory
 
 
 def test_graphs_take_the_form_of_their_symbols(telling: vc.Device) -> None:
@@ -381,7 +384,7 @@ def test_graphs_take_the_form_of_their_symbols(telling: vc.Device) -> None:
 def test_iterations(telling: vc.Device) -> None:
     k = telling.compile(ones(1))
 
-    assert (k(MANY, np.zeros(MANY, np.int32), iterations=3) == 2).all()
+    assert (k(MANY, np.zeros(LARGE, np.int32), out=np.zeros(LARGE, np.int32), iterations=3)[:MANY] == 2).all()
 
 
 def test_kernels_on_disk_keep_the_form(
