@@ -27,4 +27,13 @@ static inline vyc_form vyc__form_of(const vyc_prepared *prepared, const vyc_run 
   return form;
 }
 
+/* Give the launch graph the form of a run. A launch graph is given either runs or forms. */
+static inline void vyc__launch_graph_set_run(vyc_launch_graph *launch_graph,
+                                             const vyc_prepared *prepared, const vyc_run *run) {
+  const uint32_t *before = launch_graph->run_grid;
+  if (VYC_UNLIKELY(before[0] != run->grid[0] || before[1] != run->grid[1] ||
+                   before[2] != run->grid[2] || launch_graph->run_flags != vyc__run_flags_of(run)))
+    vyc__launch_graph_set_other(launch_graph, prepared, run);
+}
+
 #endif

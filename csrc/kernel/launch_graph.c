@@ -169,8 +169,7 @@ static vyc_status build(vyc_launch_graph *launch_graph, vyc_context *context) {
 vyc_status vyc__launch_graph_relaunch(vyc_launch_graph *launch_graph, const vyc_prepared *prepared,
                                       CUstream stream) {
   vyc_context *context = prepared->child.context;
-  const CUDA_KERNEL_NODE_PARAMS *params = &launch_graph->params;
-  const vyc_form form = {params->func, {params->gridDimX, params->gridDimY, params->gridDimZ}};
+  const vyc_form form = vyc__launch_graph_form(launch_graph);
   VYC_CU_RESULT;
   if (VYC_UNLIKELY(prepared->cooperative))
     return vyc__launch_once(prepared, launch_graph->pointers, &form, stream);
@@ -188,13 +187,33 @@ vyc_status vyc__launch_graph_relaunch(vyc_launch_graph *launch_graph, const vyc_
   return VYC_CU(context, cuGraphLaunch, launch_graph->handle, stream);
 }
 
+static void set_form(vyc_launch_graph *launch_graph, const vyc_form *form) {
+  CUDA_KERNEL_NODE_PARAMS *params = &launch_graph->params;
+  if (VYC_LIKELY(params->gridDimX == form->grid[0] && params->gridDimY == form->grid[1] &&
+                 params->gridDimZ == form->grid[2] && params->func == form->function))
+    return;
+  params->func = form->function;
+  params->gridDimX = form->grid[0];
+  params->gridDimY = form->grid[1];
+  params->gridDimZ = form->grid[2];
+  launch_graph->stale = true;
+}
+
+void vyc__launch_graph_set_other(vyc_launch_graph *launch_graph, const vyc_prepared *prepared,
+                                 const vyc_run *run) {
+  const vyc_form form = vyc__form_of(prepared, run);
+  memcpy(launch_graph->run_grid, run->grid, sizeof launch_graph->run_grid);
+  launch_graph->run_flags = vyc__run_flags_of(run);
+  set_form(launch_graph, &form);
+}
+
 static void set(vyc_launch_graph *launch_graph, const vyc_prepared *prepared, const uint8_t *block,
                 const vyc_form *form) {
   if (memcmp(launch_graph->block, block, prepared->parameter_bytes) != 0) {
     memcpy(launch_graph->block, block, prepared->parameter_bytes);
     launch_graph->stale = true;
   }
-  vyc__launch_graph_set_form(launch_graph, form);
+  set_form(launch_graph, form);
 }
 
 vyc_status vyc__launch_graph_launch(vyc_launch_graph *launch_graph, const vyc_prepared *prepared,

@@ -31,6 +31,8 @@ typedef struct vyc_launch_graph {
   void **pointers;
   uint8_t *block;
   bool launched; /* of a prepared kernel: it has been launched once, without a graph */
+  /* Of the latest run that vyc__launch_graph_set_run was given. */
+  uint32_t run_flags, run_grid[3];
 } vyc_launch_graph;
 
 /* A context with its memory and its kernels. */
@@ -62,18 +64,14 @@ static inline void vyc__launch_graph_stamp(vyc_launch_graph *launch_graph, vyc_c
                         atomic_load_explicit(&context->launch_graph_clock, memory_order_relaxed),
                         memory_order_relaxed);
 }
-static inline void vyc__launch_graph_set_form(vyc_launch_graph *launch_graph,
-                                              const vyc_form *form) {
-  CUDA_KERNEL_NODE_PARAMS *params = &launch_graph->params;
-  if (VYC_LIKELY(params->gridDimX == form->grid[0] && params->gridDimY == form->grid[1] &&
-                 params->gridDimZ == form->grid[2] && params->func == form->function))
-    return;
-  params->func = form->function;
-  params->gridDimX = form->grid[0];
-  params->gridDimY = form->grid[1];
-  params->gridDimZ = form->grid[2];
-  launch_graph->stale = true;
+static inline vyc_form vyc__launch_graph_form(const vyc_launch_graph *launch_graph) {
+  const CUDA_KERNEL_NODE_PARAMS *params = &launch_graph->params;
+  return (vyc_form){params->func, {params->gridDimX, params->gridDimY, params->gridDimZ}};
 }
+/* The form of a run that differs from the one before. */
+__attribute__((noinline)) void vyc__launch_graph_set_other(vyc_launch_graph *launch_graph,
+                                                           const vyc_prepared *prepared,
+                                                           const vyc_run *run);
 /* Patch what is stale and launch; the caller holds the claim. If the context has too many launch
  * graphs, this is a plain launch: then `handle` is NULL, and no flag is set. */
 vyc_status vyc__launch_graph_relaunch(vyc_launch_graph *launch_graph, const vyc_prepared *prepared,

@@ -76,8 +76,7 @@ static void set(vyc_call *call, const vyc_run *run, const vyc_hidden *hidden) {
   atomic_store_explicit(&call->steady, false, memory_order_relaxed);
   vyc__block_write_buffers(prepared, call->launch_graph.block, run, hidden);
   call->launch_graph.stale = true;
-  const vyc_form form = vyc__form_of(prepared, run);
-  vyc__launch_graph_set_form(&call->launch_graph, &form);
+  vyc__launch_graph_set_run(&call->launch_graph, prepared, run);
 }
 
 /* Launching the graph is enough: nothing to clear, and no order with work of others. */

@@ -91,14 +91,14 @@ static vyc_launch_graph *launch_graph_of(vyc_prepared *prepared, uint32_t slot) 
 static vyc_status launch_claimed(vyc_launch_graph *launch_graph, vyc_prepared *prepared,
                                  const vyc_run *run, const vyc_hidden *hidden,
                                  const vyc_launch_stream *on) {
-  const vyc_form form = vyc__form_of(prepared, run);
   launch_graph->stale |= vyc__block_write_buffers(prepared, launch_graph->block, run, hidden);
-  vyc__launch_graph_set_form(launch_graph, &form);
+  vyc__launch_graph_set_run(launch_graph, prepared, run);
   vyc__note_launch(&prepared->child.context->history, on->slot, prepared->noted,
                    vyc__origin_of(run), launch_graph->block);
   if (VYC_LIKELY(launch_graph->launched))
     return vyc__launch_graph_relaunch(launch_graph, prepared, on->stream);
   launch_graph->launched = true;
+  const vyc_form form = vyc__launch_graph_form(launch_graph);
   return vyc__launch_once(prepared, launch_graph->pointers, &form, on->stream);
 }
 
@@ -172,9 +172,8 @@ relaunch(vyc_prepared *prepared, const vyc_run *run, vyc_status *status_out) {
   if (VYC_UNLIKELY(run == NULL || run->struct_size < VYC_RUN_BYTES_FIRST)) return false;
   vyc_launch_graph *launch_graph = claim_plain(prepared, run, &plain);
   if (launch_graph == NULL) return false;
-  const vyc_form form = vyc__form_of(prepared, run);
   launch_graph->stale |= vyc__block_change(prepared, launch_graph->block, &plain, run);
-  vyc__launch_graph_set_form(launch_graph, &form);
+  vyc__launch_graph_set_run(launch_graph, prepared, run);
   *status_out = VYC_LIKELY(launch_graph->stale)
                     ? vyc__launch_graph_patch(launch_graph, prepared->child.context)
                     : VYC_OK;

@@ -48,8 +48,7 @@ static inline vyc_status rebind(vyc_call *call, const vyc_run *run, const vyc_pl
   take_over(call, run, old);
   call->launch_graph.stale =
       vyc__block_change(call->prepared, call->launch_graph.block, plain, run);
-  const vyc_form form = vyc__form_of(call->prepared, run);
-  vyc__launch_graph_set_form(&call->launch_graph, &form);
+  vyc__launch_graph_set_run(&call->launch_graph, call->prepared, run);
   return VYC_LIKELY(call->launch_graph.stale) ? patch(call) : VYC_OK;
 }
 
