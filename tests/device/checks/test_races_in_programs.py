@@ -15,7 +15,7 @@ from vyre_cuda.ir.core.ops import ATOMICS, WARP_OPS
 from vyre_cuda.testing.strategies import programs_using_atomic, programs_using_warp, programs_with_inputs
 
 from ..documents.test_examples import histogram, mandelbrot, parsed, reduction, saxpy
-from ..documents.test_gallery import fir, groupby, image, mlp, nbody
+from ..documents.test_gallery import fir, groupby, image, mlp, nbody, softmax, transpose
 from .test_races import BLOCK, X
 from .test_races import checked as checked
 
@@ -54,6 +54,9 @@ def test_no_kernel_of_the_gallery_races(checked: vc.Device) -> None:
         np.testing.assert_allclose(
             classified(checked, network, points), mlp.numpy_classified(network, points), rtol=0, atol=1e-4
         )
+    rows = np.random.default_rng(0).standard_normal((3, 300), dtype=np.float32)
+    np.testing.assert_array_equal(transpose.transpose.on(checked)(rows), rows.T)
+    np.testing.assert_allclose(softmax.softmax(checked, rows), softmax.numpy_softmax(rows), rtol=softmax.bound(rows))
 
 
 def tiled_matmul(side: int, tile: int, *, second_barrier: bool = True) -> vc.Program:

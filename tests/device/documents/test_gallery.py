@@ -13,6 +13,7 @@ import vyre_cuda as vc
 from .test_examples import load
 
 fir, nbody, image, groupby, mlp = map(load, ("fir", "nbody", "image", "groupby", "mlp"))
+transpose, softmax = map(load, ("transpose", "softmax"))
 
 
 # ---- fir.py ------------------------------------------------------------------------------------------------------
@@ -197,3 +198,55 @@ def test_mlp_tells_the_spirals_apart(device: vc.Device) -> None:
 def test_mlp_refuses_more_classes_than_lanes(device: vc.Device) -> None:
     with pytest.raises(vc.KernelAssertionError, match="32 lanes"):
         mlp.softmax.on(device)(np.zeros((2, 33), np.float32))
+
+
+# ---- transpose.py and softmax.py -----------------------------------------------------------------------------------
+
+
+def test_transpose_runs(on: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert transpose.main(["--rows", "70", "--columns", "45", *on]) == 0
+    assert "bit for bit" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("tile", [32, 64])
+@pytest.mark.parametrize("shape", [(1, 1), (32, 64), (33, 97)])
+def test_transpose_is_that_of_numpy(device: vc.Device, shape: tuple[int, int], tile: int) -> None:
+    x = np.arange(shape[0] * shape[1], dtype=np.float64).reshape(shape)
+
+    np.testing.assert_array_equal(transpose.transpose.on(device)(x, tile), x.T)
+
+
+def test_transpose_writes_every_element() -> None:
+    x = np.ones((35, 70), np.int8)
+
+    np.testing.assert_array_equal(vc.evaluate(transpose.transpose.program(T=vc.i8), x, check="initialized"), x.T)
+
+
+def test_softmax_runs(on: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert softmax.main(["--rows", "3", "--columns", "700", *on]) == 0
+    assert "NumPy in float64" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("columns", [1, 31, 256, 257, 1024])
+def test_softmax_is_within_its_bound(device: vc.Device, columns: int) -> None:
+    x = np.random.default_rng(3).uniform(-30, 30, (3, columns)).astype(np.float32)
+
+    np.testing.assert_allclose(softmax.softmax(device, x), softmax.numpy_softmax(x), rtol=softmax.bound(x), atol=0)
+
+
+def test_softmax_is_the_same_as_the_interpreters(device: vc.Device) -> None:
+    x = np.random.default_rng(4).standard_normal((2, 600), dtype=np.float32)
+    expected = vc.evaluate(softmax.softmax_of.program(columns=600), x, check="initialized")
+
+    np.testing.assert_array_equal(softmax.softmax(device, x), expected)
+
+
+def test_softmax_reads_each_element_once() -> None:
+    ptx = vc.ptx(softmax.softmax_of.program(columns=1024))
+
+    assert ptx.count("ld.global") == ptx.count("st.global") == 1024 // softmax.BLOCK
+
+
+def test_softmax_refuses_rows_that_do_not_fit(device: vc.Device) -> None:
+    with pytest.raises(ValueError, match="16385 elements"):
+        softmax.softmax(device, np.zeros((1, softmax.MOST_COLUMNS + 1), np.float32))
