@@ -1,0 +1,1 @@
+"""What the benchmark of large arrays measures: programs, and the same of peers."""
