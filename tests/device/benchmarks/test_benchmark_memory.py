@@ -49,6 +49,18 @@ def test_a_wrong_result_gives_no_figure() -> None:
             bench.checked(out, np.zeros(bench.PERIOD, np.float32), True, "ours")
 
 
+def test_a_peer_may_round_once() -> None:
+    bench = harness("bench_memory")
+    wanted = np.full(bench.PERIOD, 20, np.float16)
+    near, far = np.nextafter(wanted, np.float16(100)), wanted * np.float16(1.01)
+    with vc.Device("emulator") as device:
+        bench.checked(device.array(near), wanted, False, "a peer")
+        with pytest.raises(ValueError, match="ours is wrong"):
+            bench.checked(device.array(near), wanted, True, "ours")
+        with pytest.raises(ValueError, match="a peer is wrong"):
+            bench.checked(device.array(far), wanted, False, "a peer")
+
+
 def test_less_than_asked_is_missed() -> None:
     bench = harness("bench_memory")
     with vc.Device("emulator") as device:
