@@ -53,7 +53,7 @@ def checked(program: Program, result: Program, passes: tuple[tuple[str, Pass], .
     try:
         validate.check(result)
     except ProgramError as error:
-        if _is_beyond_limits(result):
+        if is_beyond_limits(result):
             return program
         raise InternalError(f"pass {find_culprit(program, passes)} broke program {program.name}: {error}") from error
     return result
@@ -89,7 +89,8 @@ def find_culprit(program: Program, passes: tuple[tuple[str, Pass], ...]) -> str:
     return ""
 
 
-def _is_beyond_limits(program: Program) -> bool:
+def is_beyond_limits(program: Program) -> bool:
+    """Whether statements or expressions are more, or deeper, than the language allows."""
     count = sizes = 0
     for statement in statements(program.body):
         count += 1

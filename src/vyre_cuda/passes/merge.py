@@ -1,0 +1,631 @@
+"""Several launches in a row become one: each thread does what it did in each of them, one after the other.
+
+That is the same in every byte where a thread finds of an earlier step only what it left there itself: arrays that
+several steps touch, and one of them writes, are touched by each thread at one element of its own. What a step stored
+goes to the loads of later ones as a value (`forwarding`). Sizes are those of the recording, so the result is for these
+sizes alone. All about indices and conditions is in `places`.
+
+`merge` takes steps and gives a step, so that what was merged can be merged again; the result depends on its arguments
+alone. What cannot be merged is Refused, with a kind and a reason.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from enum import Enum
+
+from vyre_cuda.errors import Error, InternalError, ProgramError
+from vyre_cuda.ir.call.geometry import Geometry
+from vyre_cuda.ir.check import validate
+from vyre_cuda.ir.core.limits import MAX_LOCAL_BYTES, MAX_PARAMETERS, MAX_TABLE_BYTES
+from vyre_cuda.ir.core.nodes import (
+    Apply,
+    Assert,
+    Assign,
+    Atomic,
+    Barrier,
+    Const,
+    Expr,
+    For,
+    GridBarrier,
+    Id,
+    If,
+    Let,
+    Load,
+    Local,
+    OwnArray,
+    Parameter,
+    ParameterKind,
+    Print,
+    Return,
+    Scalar,
+    Size,
+    Source,
+    Stmt,
+    Store,
+    Table,
+    Var,
+    Warp,
+    While,
+    elements,
+)
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import Type, bool_, f32, f64, u64
+from vyre_cuda.ir.core.walk import Body, bodies, buffers_written, children, expressions, operands, statements
+from vyre_cuda.passes.forwarding import Forwarded, Forwarding, Unknown
+from vyre_cuda.passes.pipeline import is_beyond_limits
+from vyre_cuda.passes.places import Conditions, Key, Places, hull
+from vyre_cuda.passes.rebuild import with_bodies, with_children, with_operands
+from vyre_cuda.records import dataclass, replace
+
+# A kernel of more takes long to compile, and needs many registers.
+MOST_OPS = 2000
+_LONGEST_NAME = 64
+
+
+class Kind(Enum):
+    """Why steps are not merged."""
+
+    OPTIONS = "options"
+    LAUNCH = "launch"
+    STATEMENT = "statement"
+    RETURN = "return"
+    OVERLAP = "overlap"
+    VIEW = "view"
+    ELEMENT = "element"
+    UNKNOWN = "unknown"
+    CLEAR = "clear"
+    PRECISION = "precision"
+    SIZE = "size"
+
+
+class Refused(Error):
+    """The steps stay apart; the message says why, `kind` in a word."""
+
+    code = "merge"
+
+    def __init__(self, message: str, kind: Kind) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Memory of an array: the allocation, the first byte, the extents. Arrays with equal ones are the same array."""
+
+    memory: int
+    first: int
+    shape: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a kernel is compiled with."""
+
+    precision: str = "ieee"
+    bounds: str = "check"
+    max_ulp: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A recorded launch: a valid program, the memory of its buffers, and its geometry.
+
+    `scalars` has a key for each scalar: scalars of one type with equal keys have the same value at each replay.
+    `origins` are the programs that it was made of, each with its place in the source.
+    """
+
+    program: Program
+    spans: Mapping[str, Span]
+    scalars: Mapping[str, Hashable]
+    geometry: Geometry
+    options: Options = Options()
+    origins: tuple[tuple[str, Source | None], ...] = ()
+
+    @property
+    def made_of(self) -> tuple[tuple[str, Source | None], ...]:
+        return self.origins or ((self.program.name, self.program.source or _first_source(self.program)),)
+
+    def lines(self) -> str:
+        """Where its programs are, for messages: `scale (a.py:3), shift (a.py:9)`."""
+        return ", ".join(f"{name} ({at[0]}:{at[1]})" if at else name for name, at in self.made_of)
+
+
+def merge(steps: Sequence[Step], dropped: Collection[Span] = ()) -> Step:
+    """One step for several in a row, at least one. Raises Refused.
+
+    `dropped` are arrays that nothing else reads, and whose contents are unspecified before: they exist no longer.
+    """
+    _check_launches(steps)
+    return _Merge(steps, frozenset(dropped)).step()
+
+
+# ---- what is refused at once -----------------------------------------------------------------------------------------
+
+_REFUSED = {
+    Assert: "an assertion",
+    Barrier: "a barrier",
+    GridBarrier: "a barrier of the grid",
+    Warp: "a warp operation",
+    Print: "a print",
+}
+
+
+def _check_launches(steps: Sequence[Step]) -> None:
+    first = steps[0]
+    for step in steps:
+        name = step.program.name
+        if step.options != first.options:
+            raise Refused(f"{name} is compiled with other options than {first.program.name}", Kind.OPTIONS)
+        if step.options.bounds == "trap":
+            raise Refused(f'{name} is compiled with bounds="trap", which names the failing thread', Kind.OPTIONS)
+        here, there = step.geometry, first.geometry
+        if (here.grid, here.block) != (there.grid, there.block):
+            raise Refused(
+                f"{name} has {here.grid} blocks of {here.block} threads, {first.program.name} {there.grid} of "
+                f"{there.block}",
+                Kind.LAUNCH,
+            )
+        if step.program.index is not first.program.index:
+            raise Refused(f"{name} has {step.program.index} indices, not {first.program.index}", Kind.LAUNCH)
+        if step.program.shared:
+            raise Refused(f"{name} has shared arrays", Kind.STATEMENT)
+        for statement in statements(step.program.body):
+            if type(statement) in _REFUSED:
+                raise Refused(f"{name} has {_REFUSED[type(statement)]}", Kind.STATEMENT)
+
+
+# ---- one program -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Touch:
+    """A buffer parameter of a step."""
+
+    step: int
+    parameter: Parameter
+    span: Span
+    writes: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Array:
+    """A buffer of the merged program, with all that touch it, in order."""
+
+    name: str
+    type: Type
+    span: Span
+    touches: list[_Touch]
+
+    @property
+    def is_written(self) -> bool:
+        return any(touch.writes for touch in self.touches)
+
+
+class _Names:
+    """Names that are used once."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+
+    def take(self, stem: str) -> str:
+        name, number = stem, 1
+        while name in self._taken:
+            number += 1
+            name = f"{stem}_{number}"
+        self._taken.add(name)
+        return name
+
+
+class _Merge:
+    def __init__(self, steps: Sequence[Step], dropped: frozenset[Span]) -> None:
+        self._steps = steps
+        self._dropped = dropped
+        self._names = _Names()
+        geometry = steps[0].geometry
+        self._places = Places([g * b for g, b in zip(geometry.grid, geometry.block, strict=True)])
+        self._index = steps[0].program.index
+        self._arrays: dict[str, _Array] = {}
+        self._scalars: dict[str, tuple[Type, Hashable]] = {}
+        self._own: list[OwnArray] = []
+
+    def step(self) -> Step:
+        maps = self._declare()
+        self._check_ranges()
+        body: list[Stmt] = []
+        for number, step in enumerate(self._steps):
+            rest = _without_returns(step.program.body)
+            if any(isinstance(s, Return) for s in statements(rest)):
+                raise Refused(f"{step.program.name} has a return inside a loop or a branch", Kind.RETURN)
+            renamed = _Renamed(step, maps[number], self._names, self._places, self._own).body(rest)
+            self._join(body, self._clears(number, renamed))
+            self._join(body, renamed)
+        return self._made(self._forwarded(tuple(body)))
+
+    # ---- parameters ----
+
+    def _declare(self) -> list[dict[str, str]]:
+        """The arrays and scalars; for each step, their names by those of its parameters."""
+        maps: list[dict[str, str]] = []
+        arrays: dict[tuple[Span, Type], _Array] = {}
+        scalars: dict[tuple[Type, Hashable], str] = {}
+        for number, step in enumerate(self._steps):
+            names: dict[str, str] = {}
+            written = buffers_written(step.program.body)
+            for p in step.program.parameters:
+                if p.is_buffer:
+                    touch = _Touch(number, p, step.spans[p.name], p.kind == "out" or p.name in written)
+                    array = arrays.get((touch.span, p.type))
+                    if array is None:
+                        array = _Array(self._names.take(p.name), p.type, touch.span, [])
+                        arrays[touch.span, p.type] = self._arrays[array.name] = array
+                    elif p.kind == "out" and any(t.step == number for t in array.touches):
+                        raise Refused(f"{step.program.name} has {p.name} as another of its arrays too", Kind.OVERLAP)
+                    array.touches.append(touch)
+                    names[p.name] = array.name
+                else:
+                    key = (p.type, step.scalars[p.name])
+                    if key not in scalars:
+                        scalars[key] = self._names.take(p.name)
+                        self._scalars[scalars[key]] = key
+                    names[p.name] = scalars[key]
+            maps.append(names)
+        return maps
+
+    def _check_ranges(self) -> None:
+        """Arrays that are not the same may meet only where nobody writes."""
+        arrays = sorted((a for a in self._arrays.values() if a.span.count), key=lambda a: (a.span.memory, a.span.first))
+        for at, array in enumerate(arrays):
+            end = array.span.first + array.span.count * array.type.itemsize
+            for other in arrays[at + 1 :]:
+                if other.span.memory != array.span.memory or other.span.first >= end:
+                    break
+                if array.is_written or other.is_written:
+                    same = (array.span.first, array.span.count * array.type.itemsize) == (
+                        other.span.first,
+                        other.span.count * other.type.itemsize,
+                    )
+                    raise Refused(
+                        f"{array.name} of {self._called(array)} and {other.name} of {self._called(other)} "
+                        + ("are the same memory in other types or shapes" if same else "share a part of their memory"),
+                        Kind.VIEW if same else Kind.OVERLAP,
+                    )
+
+    def _called(self, array: _Array) -> str:
+        return self._steps[array.touches[0].step].program.name
+
+    # ---- statements ----
+
+    def _clears(self, number: int, body: Body) -> Body:
+        """Zeros for the outs of a step that an earlier one touched, where the step does not surely fill them."""
+        found: list[Stmt] = []
+        for array in self._arrays.values():
+            touch = next((t for t in array.touches if t.step == number), None)
+            earlier = touch is not None and any(t.step < number for t in array.touches)
+            if touch is None or not earlier or touch.parameter.kind != "out" or not touch.parameter.zeroed:
+                continue
+            if self._fills(array, body):
+                continue
+            count, threads = array.span.count, self._places.launched.axes
+            if array.span.shape != (count,) or any(high for _, high in threads[1:]) or count > threads[0][1] + 1:
+                raise Refused(
+                    f"{array.name}, an output of {self._steps[number].program.name}, is cleared in between, "
+                    "and its elements are not those of the launch's threads",
+                    Kind.CLEAR,
+                )
+            index = Id(self._index, "global_id", 0)
+            zero = Store(array.name, index, Const(array.type, 0))
+            found.append(If(Apply(bool_, "less", (index, Const(self._index, count))), (zero,)))
+        return tuple(found)
+
+    def _fills(self, array: _Array, body: Body) -> bool:
+        """Whether each element gets a value at the top of the step, which reads none."""
+        if array.span.shape != (array.span.count,):
+            return False
+        if any(
+            isinstance(e, Load) and e.buffer == array.name for s in statements(body) for e in expressions(operands(s))
+        ):
+            return False
+        whole = self._places.launched.narrowed(0, None, array.span.count - 1)
+        whole = Conditions(tuple((low, 0) if axis else (low, high) for axis, (low, high) in enumerate(whole.axes)))
+        if array.span.count - 1 > self._places.launched.axes[0][1]:
+            return False
+        own = self._places.key(Id(self._index, "global_id", 0), whole)
+
+        def stores(part: Body, here: Conditions) -> bool:
+            for s in part:
+                is_store = isinstance(s, Store) and s.buffer == array.name and whole.within(here)
+                if is_store and isinstance(s, Store) and self._places.key(s.index, whole) == own:
+                    return True
+                if isinstance(s, If) and stores(s.then, self._places.assumed(here, s.condition)):
+                    return True
+            return False
+
+        return stores(body, self._places.launched)
+
+    def _join(self, out: list[Stmt], body: Body) -> None:
+        """Append the statements; those under the same condition as the last branch go into it."""
+        for statement in body:
+            at = len(out) - 1
+            while at >= 0 and self._may_move(out[at]):
+                at -= 1
+            last = out[at] if at >= 0 else None
+            if (
+                isinstance(statement, If)
+                and isinstance(last, If)
+                and not statement.orelse
+                and not last.orelse
+                and self._places.same(last.condition, statement.condition)
+            ):
+                lets = out[at + 1 :]
+                inner = list(last.then)
+                self._join(inner, statement.then)
+                out[at:] = [*lets, If(last.condition, tuple(inner), (), last.source)]
+            else:
+                out.append(statement)
+
+    def _may_move(self, statement: Stmt) -> bool:
+        """Whether it may go before the branch in front of it."""
+        return isinstance(statement, Let) and self._places.is_stable(statement.value)
+
+    # ---- values ----
+
+    def _forwarded(self, body: Body) -> Body:
+        arrays: dict[str, Forwarded] = {}
+        for array in self._arrays.values():
+            stays = array.span not in self._dropped
+            if stays and (len(array.touches) < 2 or not array.is_written):
+                continue
+            if not stays and not array.is_written:
+                raise Refused(f"{array.name} exists no longer, and no step writes it", Kind.UNKNOWN)
+            forwarded = self._own_element(array, body, stays)
+            if forwarded is not None:
+                arrays[array.name] = forwarded
+        if self._steps[0].options.precision == "fast":
+            for name, found in arrays.items():
+                if found.type in (f32, f64) and self._is_read(body, name):
+                    raise Refused(
+                        f"{name} is of {found.type}: in one kernel, a product before it and a sum behind it could "
+                        'become one fma with precision="fast"',
+                        Kind.PRECISION,
+                    )
+        try:
+            return Forwarding(arrays, self._places, self._names.take).body(body)
+        except Unknown as found:
+            raise Refused(f"{found.name} is read where no step surely wrote it", Kind.UNKNOWN) from None
+
+    def _is_read(self, body: Body, name: str) -> bool:
+        every = (e for s in statements(body) for e in expressions(operands(s)))
+        return any(isinstance(e, Load) and e.buffer == name for e in every)
+
+    def _own_element(self, array: _Array, body: Body, stays: bool) -> Forwarded | None:
+        """None for an array that nothing touches."""
+        found = list(_accesses(body, array.name, self._places, self._places.launched))
+        if not found:
+            return None
+        keys: set[Key | None] = set()
+        for index, here in found:
+            if index is None:
+                raise Refused(f"{array.name} is changed by an atomic, and touched by other steps", Kind.ELEMENT)
+            keys.add(self._places.key(index, here))
+        key = next(iter(keys))
+        if len(keys) > 1 or key is None or not self._places.is_own(key, hull(here for _, here in found)):
+            raise Refused(
+                f"{array.name} is touched by {' and '.join(self._users(array))}, "
+                "and a thread finds there what another one wrote",
+                Kind.ELEMENT,
+            )
+        index = found[0][0]
+        assert index is not None
+        first = array.touches[0].parameter
+        begin = Const(array.type, 0) if first.kind == "out" and first.zeroed else None
+        return Forwarded(array.type, array.span.shape, self._places.written_out(index), key, stays, begin)
+
+    def _users(self, array: _Array) -> list[str]:
+        return list(dict.fromkeys(self._steps[t.step].program.name for t in array.touches))
+
+    # ---- the result ----
+
+    def _made(self, body: Body) -> Step:
+        parameters: list[Parameter] = []
+        spans: dict[str, Span] = {}
+        for array in self._arrays.values():
+            if array.span in self._dropped:
+                continue
+            parameters.append(self._parameter(array))
+            spans[array.name] = array.span
+        for name, (type_, _) in self._scalars.items():
+            parameters.append(Parameter(name, "scalar", type_))
+        geometry = self._geometry()
+        first = self._steps[0]
+        made = Program(
+            _name([name for step in self._steps for name, _ in step.made_of]),
+            tuple(parameters),
+            body,
+            first.program.block,
+            self._index,
+            self._work(geometry),
+            (),
+            next((at for step in self._steps for _, at in step.made_of if at), None),
+            arrays=tuple(self._own),
+        )
+        ops = _count(body)
+        if ops > MOST_OPS:
+            raise Refused(f"one kernel would have {ops} operations, more than {MOST_OPS}", Kind.SIZE)
+        self._check(made)
+        scalars = {name: key for name, (_, key) in self._scalars.items()}
+        origins = tuple(origin for step in self._steps for origin in step.made_of)
+        return Step(made, spans, scalars, geometry, first.options, origins)
+
+    def _check(self, made: Program) -> None:
+        tables = sum(len(array.data) for array in self._own if isinstance(array, Table))
+        local = sum(array.size * array.type.itemsize for array in self._own if not isinstance(array, Table))
+        if tables > MAX_TABLE_BYTES or local > MAX_LOCAL_BYTES:
+            raise Refused(
+                f"one kernel would have {tables} bytes of tables and {local} of arrays of a thread", Kind.SIZE
+            )
+        if len(made.parameters) > MAX_PARAMETERS:
+            raise Refused(f"one kernel would have {len(made.parameters)} parameters", Kind.SIZE)
+        try:
+            validate.check(made)
+        except ProgramError as error:
+            if is_beyond_limits(made):
+                raise Refused("one kernel would be beyond a limit of the language", Kind.SIZE) from error
+            raise InternalError(f"merging {self._steps[0].lines()} broke the program: {error}") from error
+
+    def _parameter(self, array: _Array) -> Parameter:
+        first = array.touches[0].parameter
+        kind: ParameterKind = "in"
+        if first.kind == "out":
+            kind = "out"
+        elif array.is_written or any(t.parameter.is_writable for t in array.touches):
+            kind = "inout"
+        extents: list[Expr | None] = [Const(self._index, extent) for extent in array.span.shape]
+        zeroed = kind != "out" or first.zeroed
+        shape = () if len(extents) == 1 else tuple(extents)
+        size = extents[0] if not shape else elements(shape)
+        return Parameter(array.name, kind, array.type, size, first.source, shape, zeroed)
+
+    def _geometry(self) -> Geometry:
+        """Blocks and threads are the same; a step with less work has the same threads."""
+        work = [max(extents) for extents in zip(*[step.geometry.work for step in self._steps], strict=True)]
+        return replace(self._steps[0].geometry, work=(work[0], work[1], work[2]))
+
+    def _work(self, geometry: Geometry) -> tuple[Expr, ...]:
+        axes = max([axis + 1 for axis in range(3) if geometry.block[axis] > 1 or geometry.work[axis] != 1], default=1)
+        return tuple([Const(self._index if n <= self._index.maximum else u64, n) for n in geometry.work[:axes]])
+
+
+class _Renamed:
+    """The statements of a step with names that nothing else has, sizes as numbers, and lets noted."""
+
+    def __init__(
+        self, step: Step, names: Mapping[str, str], taken: _Names, places: Places, made: list[OwnArray]
+    ) -> None:
+        self._step = step
+        self._names = names
+        self._taken = taken
+        self._places = places
+        self._locals: dict[str, str] = {}
+        self._own: dict[str, OwnArray] = {array.name: array for array in step.program.arrays}
+        self._arrays = {array.name: taken.take(array.name) for array in step.program.arrays}
+        made += [replace(array, name=self._arrays[array.name]) for array in step.program.arrays]
+
+    def body(self, body: Body) -> Body:
+        return tuple([self._statement(statement) for statement in body])
+
+    def _statement(self, s: Stmt) -> Stmt:
+        s = with_operands(s, tuple([self._expr(expr) for expr in operands(s)])) if not isinstance(s, While) else s
+        match s:
+            case Let():
+                s = Let(self._declared(s.name), s.value, s.source)
+                self._places.note(s.name, s.value)
+            case Var():
+                s = Var(self._declared(s.name), s.value, s.source)
+            case Assign():
+                s = Assign(self._locals[s.name], s.value, s.source)
+            case Store():
+                s = Store(self._array(s.buffer), s.index, s.value, s.source)
+            case Atomic():
+                result = None if s.result is None else self._declared(s.result)
+                s = replace(s, result=result, buffer=self._array(s.buffer))
+                if result is not None:
+                    self._places.note_counter(result)
+            case For():
+                name = self._declared(s.name)
+                self._places.note_counter(name)
+                s = For(name, s.start, s.stop, s.step, self.body(s.body), s.source)
+            case If():
+                s = with_bodies(s, tuple([self.body(body) for _, body in bodies(s)]))
+            case While():
+                setup = self.body(s.setup)
+                condition = self._expr(s.condition)
+                s = While(setup, condition, self.body(s.body), s.source)
+        return s
+
+    def _declared(self, name: str) -> str:
+        self._locals[name] = self._taken.take(name)
+        return self._locals[name]
+
+    def _array(self, name: str) -> str:
+        return self._names[name] if name in self._names else self._arrays[name]
+
+    def _expr(self, expr: Expr) -> Expr:
+        match expr:
+            case Local():
+                return Local(expr.type, self._locals[expr.name], expr.source)
+            case Scalar():
+                return Scalar(expr.type, self._names[expr.name], expr.source)
+            case Size():
+                return Const(expr.type, self._size(expr), expr.source)
+            case Load():
+                return Load(expr.type, self._array(expr.buffer), self._expr(expr.index), expr.source)
+            case Id(kind="block_dim"):
+                return Const(expr.type, self._step.geometry.block[expr.axis], expr.source)
+            case Id(kind="grid_dim"):
+                return Const(expr.type, self._step.geometry.grid[expr.axis], expr.source)
+        parts = children(expr)
+        return with_children(expr, tuple([self._expr(part) for part in parts])) if parts else expr
+
+    def _size(self, expr: Size) -> int:
+        if expr.buffer in self._own:
+            array = self._own[expr.buffer]
+            return array.size if expr.axis is None else array.shape[expr.axis]
+        span = self._step.spans[expr.buffer]
+        return span.count if expr.axis is None else span.shape[expr.axis]
+
+
+def _accesses(body: Body, name: str, places: Places, here: Conditions) -> Iterator[tuple[Expr | None, Conditions]]:
+    """The index of each access to an array, None for an atomic, and what holds there."""
+    for s in body:
+        for expr in expressions(operands(s)):
+            if isinstance(expr, Load) and expr.buffer == name:
+                yield expr.index, here
+        if isinstance(s, Store) and s.buffer == name:
+            yield s.index, here
+        elif isinstance(s, Atomic) and s.buffer == name:
+            yield None, here
+        elif isinstance(s, If):
+            yield from _accesses(s.then, name, places, places.assumed(here, s.condition))
+            yield from _accesses(s.orelse, name, places, places.assumed(here, s.condition, False))
+        else:
+            for _, inner in bodies(s):
+                yield from _accesses(inner, name, places, here)
+
+
+def _without_returns(body: Body) -> Body:
+    """Where a return under a condition ends what stands in its body, the rest moves under the contrary."""
+    out: list[Stmt] = []
+    for at, s in enumerate(body):
+        if isinstance(s, Return):
+            break
+        if isinstance(s, If) and s.then and isinstance(s.then[-1], Return) and not s.orelse:
+            rest = _without_returns(body[at + 1 :])
+            kept = _without_returns(s.then)
+            if kept:
+                out.append(If(s.condition, kept, rest, s.source))
+            elif rest:
+                out.append(If(Apply(bool_, "logical_not", (s.condition,), s.source), rest, (), s.source))
+            break
+        out.append(s)
+    return tuple(out)
+
+
+def _count(body: Body) -> int:
+    every = (e for s in statements(body) for e in expressions(operands(s)))
+    found = sum(isinstance(e, (Apply, Load)) for e in every)
+    return found + sum(isinstance(s, (Store, Atomic)) for s in statements(body))
+
+
+def _first_source(program: Program) -> Source | None:
+    return next((s.source for s in statements(program.body) if s.source), None)
+
+
+def _name(names: Sequence[str]) -> str:
+    whole = "_".join(names)
+    return whole if len(whole) <= _LONGEST_NAME else f"{names[0]}_and_{len(names) - 1}_more"
