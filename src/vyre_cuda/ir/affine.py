@@ -35,8 +35,10 @@ class Affine:
         return self._plus(other, -1)
 
     def __mul__(self, factor: int) -> Affine:
-        terms = ((term, coefficient * factor) for term, coefficient in self.terms)
-        return affine(self.bits, terms, self.constant * factor)
+        mask = (1 << self.bits) - 1
+        products = [(term, coefficient * factor & mask) for term, coefficient in self.terms]
+        terms = tuple([product for product in products if product[1]])
+        return Affine(self.bits, terms, self.constant * factor & mask)
 
     def __lshift__(self, count: int) -> Affine:
         return self * (1 << count)

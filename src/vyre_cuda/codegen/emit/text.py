@@ -299,7 +299,11 @@ class _Emitter:
             template = self._templates[key] = select(*key, self._target)
         operands = [self._name(arg) for arg in args]
         words = (self._define(value), *operands)
-        self._emit(template[0] % tuple([words[place] for place in template[1]]), value)
+        line = template[0] % tuple([words[place] for place in template[1]])
+        if self._debug:
+            self._emit(line, value)
+        else:
+            self._lines.append("  " + line)
 
     def _parameter(self, value: int, _args: tuple[int, ...]) -> None:
         symbol, word = self.parameters[self._function.attrs[value]]

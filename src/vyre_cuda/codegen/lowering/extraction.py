@@ -64,20 +64,20 @@ class Extraction:
 
     def stored(self, class_: int) -> int:
         """The same for somebody who looks only at the bits that the type has."""
-        self._settle_parts(class_)
+        if self._waiting:
+            self._settle_parts(class_)
         value = self._loose(class_)
         self._terms.commit(class_)
         return value
 
     def needed(self, class_: int) -> int:
         """The value of a class that a statement needs."""
-        self._settle_parts(class_)
+        if self._waiting:
+            self._settle_parts(class_)
         return self.value(class_)
 
     def _settle_parts(self, class_: int) -> None:
         """Compute the lets that wait and that the class is made of, the first one first: chains may be long."""
-        if not self._waiting:
-            return
         terms = self._terms
         seen: set[int] = set()
         found: set[int] = set()
@@ -122,10 +122,11 @@ class Extraction:
 
     def _computed(self, class_: int) -> int:
         terms = self._terms
-        form = terms.choose(class_)
-        terms.pending.append(class_)
+        form = terms.best[class_] if len(terms.forms[class_]) == 1 else terms.choose(class_)
+        pending = terms.pending
+        pending.append(class_)
         value = self._of_form(form)
-        terms.pending.pop()
+        pending.pop()
         return value
 
     def _of_form(self, term: int) -> int:

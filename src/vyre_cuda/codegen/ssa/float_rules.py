@@ -97,7 +97,9 @@ def total(suffix: str, *, subtract: bool) -> Rule:
     registers = suffix != ".fast"
 
     def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
-        if type_ != "f32" or not all(may_fold(b.function, x, registers=registers) for x in (left, right)):
+        if type_ != "f32" or not may_fold(b.function, left, registers=registers):
+            return None
+        if not may_fold(b.function, right, registers=registers):
             return None
         if subtract:
             return b.emit(fma, "f32", (right, b.constant("f32", _MINUS_ONE), left))

@@ -376,10 +376,15 @@ RULES: dict[str, Rule] = {
     "where": _where,
 }
 
+# Ops whose rules above are for integers alone.
+_OF_INTEGERS = frozenset(
+    {"add", "subtract", "multiply", "minimum", "maximum", "less", "less_equal", "equal", "not_equal"}
+)
+
 
 def simplified(b: Builder, op: str, type_: str, args: tuple[int, ...]) -> int | None:
     """A simpler or safer value of the op, None where there is none."""
-    for rule in _rules_of(op):
+    for rule in _rules_of(op, type_):
         value = rule(b, type_, *args)
         if value is not None:
             return value
@@ -387,5 +392,8 @@ def simplified(b: Builder, op: str, type_: str, args: tuple[int, ...]) -> int | 
 
 
 @cache
-def _rules_of(op: str) -> tuple[Rule, ...]:
-    return tuple([rules[op] for rules in (RULES, float_rules.RULES, contraction.RULES) if op in rules])
+def _rules_of(op: str, type_: str) -> tuple[Rule, ...]:
+    """The rules of an op that can apply to operands of this type."""
+    tables = (RULES,) if type_ in FULL else (RULES, float_rules.RULES, contraction.RULES)
+    of_integers = type_ in float_rules.ONES and op in _OF_INTEGERS
+    return tuple([rules[op] for rules in tables[of_integers:] if op in rules])

@@ -87,7 +87,10 @@ _NO_GAIN = 0  # a product is never cheaper multiplied out; what it cancels with 
 def _joined(left: Affine, right: Affine, type_: Type) -> int:
     """The cost of both and their sum, where nothing meets."""
     terms = len(left.terms) + len(right.terms)
-    products = sum(coefficient != 1 for form in (left, right) for _, coefficient in form.terms)
+    products = 0
+    for _, coefficient in left.terms + right.terms:
+        if coefficient != 1:
+            products += 1
     constants = bool(left.constant) + bool(right.constant)
     return max(products, terms + constants - 1) << (type_.bits == 64)
 

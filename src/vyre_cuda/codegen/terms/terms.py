@@ -422,7 +422,8 @@ class Terms:
 
     def constant(self, class_: int) -> int | None:
         """The bits of a constant, None for others."""
-        class_ = self.find(class_)
+        if self._link[class_] != class_:
+            class_ = self.find(class_)
         return self.attrs[class_] if self.ops[class_] == "const" else None
 
     def integer_of(self, class_: int) -> int | None:
