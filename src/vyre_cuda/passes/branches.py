@@ -114,12 +114,8 @@ class _Branches:
         elif then == orelse and not has_assert(then) and not self._is_checked(condition):
             return then
         elif orelse and not then:
-            return (If(negated(condition), orelse, (), statement.source),)
-        elif not orelse and len(then) == 1 and isinstance(then[0], If) and _joins(then[0]):
-            both = Apply(bool_, "logical_and", (condition, then[0].condition), condition.source)
-            return (If(both, then[0].then, (), statement.source),)
-        changed = with_bodies(statement, (then, orelse))
-        return (changed,)
+            return (_joined(If(negated(condition), orelse, (), statement.source)),)
+        return (_joined(with_bodies(statement, (then, orelse))),)
 
     def _is_checked(self, condition: Expr) -> bool:
         return self._keep_checks and has_load(condition)
@@ -138,6 +134,17 @@ class _Branches:
         if isinstance(statement.condition, Const) and not statement.condition.bits and not has_assert(body):
             return setup
         return (with_bodies(statement, (setup, body)),)
+
+
+def _joined(outer: If) -> If:
+    """A branch around only a branch as one, if it is one."""
+    if outer.orelse or len(outer.then) != 1:
+        return outer
+    (inner,) = outer.then
+    if not isinstance(inner, If) or not _joins(inner):
+        return outer
+    both = Apply(bool_, "logical_and", (outer.condition, inner.condition), outer.condition.source)
+    return If(both, inner.then, (), outer.source)
 
 
 def _joins(inner: If) -> bool:

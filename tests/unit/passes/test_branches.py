@@ -47,6 +47,23 @@ CHANGED = {
         store h[t], a
         """,
     ),
+    "a branch in the else arm alone": (
+        """
+        if b
+        else
+          if c
+            return
+          end
+        end
+        store h[a], a
+        """,
+        """
+        if logical_and(logical_not(b), c)
+          return
+        end
+        store h[a], a
+        """,
+    ),
     "false condition in a loop": (
         """
         for j = u32:0 to a step u32:1
