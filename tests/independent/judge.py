@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -21,6 +23,7 @@ from random_cases import AnyCase, Case
 from variants import constants_as_scalars
 
 import vyre_cuda as vc
+from vyre_cuda.passes import elements as several
 
 AGREES, WRONG, REFUSED, KNOWN, SKIPPED = "agrees", "wrong", "refused", "known", "skipped"
 # Elements of one result that a finding shows.
@@ -42,8 +45,20 @@ class Verdict:
     differences: list[str] = field(default_factory=list)
 
 
+@contextmanager
+def several_elements() -> Iterator[None]:
+    """Kernels compiled here take several elements a thread in launches of any size."""
+    before, several.FROM_THREADS = several.FROM_THREADS, 1
+    try:
+        yield
+    finally:
+        several.FROM_THREADS = before
+
+
 def run(kernel: Any, program: Program) -> Outputs:
     """The results of a call by name, or the failure that it reported."""
+    if program.work is not None:
+        return _launched(kernel, program)
     try:
         found = kernel(grid=program.grid, **arguments(program))
     except vc.KernelAssertionError as error:
@@ -53,6 +68,26 @@ def run(kernel: Any, program: Program) -> Outputs:
     for name, array in results.items():
         assert array.shape == (program.buffers[name].shape or (array.size,)), f"{name} has the shape {array.shape}"
     return {name: array.ravel() for name, array in results.items()}
+
+
+def _launched(kernel: Any, program: Program) -> Outputs:
+    """The results on device arrays: what a kernel reads in host memory has one element a thread."""
+    if not isinstance(kernel, vc.Kernel):
+        return dict(zip(program.results, _tuple(kernel(**arguments(program))), strict=True))
+    given = {
+        name: kernel.device.array(value) if isinstance(value, np.ndarray) else value
+        for name, value in arguments(program).items()
+    }
+    for name in program.results:
+        buffer = program.buffers[name]
+        if buffer.role == "out":
+            given[name] = kernel.device.zeros(len(buffer.values), getattr(vc, buffer.type))
+    kernel.launch(**given)
+    return {name: given[name].numpy() for name in program.results}
+
+
+def _tuple(found: Any) -> tuple[Any, ...]:
+    return found if isinstance(found, tuple) else (found,)
 
 
 def _index(index: int | None) -> int | None:
@@ -127,7 +162,8 @@ class Judge:
         if bundled:
             kernel = self.bundler.kernel(program, case.options)
         else:
-            kernel = self.device.compile(program, **case.options)
+            with several_elements() if case.program.work else nullcontext():
+                kernel = self.device.compile(program, **case.options)
         found = run(kernel, case.program)
         if case.allowed is not None:
             lines = not_allowed(case.allowed, found)

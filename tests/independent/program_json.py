@@ -28,6 +28,7 @@ def program_to_json(program: Program) -> dict[str, Any]:
         "shared": program.shared,
         "own": program.own,
         "body": [_stmt_to_json(statement) for statement in program.body],
+        "work": None if program.work is None else _expr_to_json(program.work),
     }
 
 
@@ -42,6 +43,7 @@ def program_from_json(data: dict[str, Any]) -> Program:
         own={name: (type_, tuple(shape)) for name, (type_, shape) in data.get("own", {}).items()},
         body=[_stmt_from_json(statement) for statement in data["body"]],
         name=data["name"],
+        work=None if data.get("work") is None else _expr_from_json(data["work"]),
     )
 
 

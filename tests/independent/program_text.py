@@ -12,7 +12,7 @@ def program_text(program: Program) -> str:
         f"program {program.name}",
         "block {} {} {}".format(*program.block),
         f"index {program.index}",
-        "work " + ", ".join([f"{program.index}:1"] * 3),
+        "work " + (", ".join([f"{program.index}:1"] * 3) if program.work is None else expr_text(program.work)),
     ]
     tables = [name for name, buffer in program.buffers.items() if buffer.role == "table"]
     lines += [_buffer(program, name) for name in program.buffers if name not in tables]

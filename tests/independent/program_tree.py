@@ -77,6 +77,7 @@ class Program:
     own: dict[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)  # arrays of each thread: type and extents
     body: Body = field(default_factory=list)
     name: str = "drawn"
+    work: Expr | None = None  # where the grid, which is what it comes to, is not given
 
     @property
     def threads_per_block(self) -> int:

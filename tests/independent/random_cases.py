@@ -16,6 +16,7 @@ from draw_general import draw_general
 from draw_large import LargeCase, draw_large
 from draw_lockstep import draw_lockstep
 from draw_streams import StreamCase, draw_streams
+from draw_wide import draw_wide
 from number_formats import TYPES
 from oracle import Oracle, Outcome
 from oracle_bounds import Allowed, BoundedOracle
@@ -125,6 +126,10 @@ def _functions(rng: random.Random) -> Case:
     return checked("functions", draw_general(rng, functions=True), {})
 
 
+def _wide(rng: random.Random) -> Case:
+    return checked("wide", draw_wide(rng), {})
+
+
 Draw = Callable[[random.Random], AnyCase]
 KINDS: dict[str, tuple[float, Draw]] = {
     "general": (30, _general),
@@ -137,6 +142,7 @@ KINDS: dict[str, tuple[float, Draw]] = {
     "bounded": (5, _bounded),
     "functions": (5, _functions),
     "streams": (4, draw_streams),
+    "wide": (8, _wide),
     "large": (0.02, draw_large),
 }
 PROFILES: dict[str, tuple[str, ...]] = {"all": tuple(KINDS), **{name: (name,) for name in KINDS}}
