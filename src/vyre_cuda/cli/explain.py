@@ -67,6 +67,7 @@ def _facts(kernel: vc.Kernel, device: vc.Device) -> dict[str, Any]:
         "block": list(kernel.program.block),
         "specialize": dict(kernel.specialize),
         "elements": _elements(kernel),
+        "cleared": _cleared(kernel),
         "attributes": asdict(kernel.attributes),
         "occupancy": {**asdict(occupancy), "fraction": round(occupancy.fraction, 4)},
     }
@@ -79,6 +80,22 @@ def _elements(kernel: vc.Kernel) -> dict[str, Any]:
         return {"of_a_thread": several.elements, "from_threads": several.threads, "why_one": ""}
     why = elements.why_one(prepared(kernel.program)) or "failures name what the program says"
     return {"of_a_thread": 1, "from_threads": 0, "why_one": why}
+
+
+def _cleared(kernel: vc.Kernel) -> list[str]:
+    """The outs that a launch clears first."""
+    parameters = kernel.program.parameters
+    return [p.name for p in parameters if p.kind == "out" and p.zeroed and p.name not in kernel.lowered.covered]
+
+
+def _cleared_line(names: Sequence[str]) -> str:
+    if not names:
+        return "nothing, in a launch with a thread for each element of its outputs"
+    several = len(names) > 1
+    return (
+        f"{', '.join(names)}, as {'they are' if several else 'it is'} not seen to be written as a whole: another pass "
+        "over memory. If nobody reads what stays unwritten, declare zeroed=False"
+    )
 
 
 def _elements_line(found: Mapping[str, Any]) -> str:
@@ -124,7 +141,10 @@ def _print(console: Console, facts: dict[str, Any], limits: list[Limit]) -> None
             f"limited by {occupancy['limited_by']}",
         ],
     ]
-    rows.insert(1, ["large launches", _elements_line(facts["elements"])])
+    rows[1:1] = [
+        ["large launches", _elements_line(facts["elements"])],
+        ["cleared first", _cleared_line(facts["cleared"])],
+    ]
     if facts["specialize"]:
         rows.append(["compiled for", ", ".join(f"{name} = {value}" for name, value in facts["specialize"].items())])
     if facts["is_emulator"]:

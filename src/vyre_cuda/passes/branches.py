@@ -136,9 +136,9 @@ class _Branches:
         return (with_bodies(statement, (setup, body)),)
 
 
-def _joined(outer: If) -> If:
-    """A branch around only a branch as one, if it is one."""
-    if outer.orelse or len(outer.then) != 1:
+def _joined(outer: Stmt) -> Stmt:
+    """A branch around only a branch as one."""
+    if not isinstance(outer, If) or outer.orelse or len(outer.then) != 1:
         return outer
     (inner,) = outer.then
     if not isinstance(inner, If) or not _joins(inner):

@@ -314,6 +314,30 @@ def test_explain_is_for_people(on: tuple[str, str], capsys: pytest.CaptureFixtur
     assert "available" in out
 
 
+@pytest.mark.parametrize(
+    ("index", "declared", "cleared"),
+    (
+        ("global_id.x", "o: f32[size(x)]", []),
+        ("load(x[global_id.x])", "o: f32[size(x)]", ["o"]),
+        ("load(x[global_id.x])", "o: f32[size(x)] unzeroed", []),
+    ),
+)
+def test_explain_says_which_outputs_are_cleared_first(
+    index: str,
+    declared: str,
+    cleared: list[str],
+    on: tuple[str, str],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "k.vir"
+    path.write_text(f"program k\nblock 32\nin x: u32\nout {declared}\n\nstore o[{index}], f32:1.0\n")
+
+    assert explained(capsys, 0, str(path), *on)["cleared"] == cleared
+    assert main(["explain", str(path), *on]) == 0
+    assert ("zeroed=False" in capsys.readouterr().out) == bool(cleared)
+
+
 def test_explain_of_known_values_says_which(on: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--specialize", "a=2.5", "--specialize", "x.size=64"]
 
