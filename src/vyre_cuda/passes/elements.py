@@ -55,6 +55,7 @@ from vyre_cuda.ir.core.walk import (
     statements,
 )
 from vyre_cuda.passes.rebuild import NESTING, Names, with_bodies, with_children, with_operands
+from vyre_cuda.passes.returns import without_returns
 from vyre_cuda.records import replace
 
 # On an H200 four elements a thread are faster from 2^18 threads on, and within 3 % below.
@@ -97,7 +98,7 @@ def why_one(program: Program) -> str:
 
 def several(program: Program, count: int = ELEMENTS) -> Program:
     """The program with `count` elements a thread. Raises Refused."""
-    body = _without_returns(program.body)
+    body = without_returns(program.body)
     own = _own_names(body)
     _check(program, body, own)
     return _Elements(program, own, count, _work(program)).program(body)
@@ -182,29 +183,6 @@ def _own_names(body: Body) -> set[str]:
 
 def _is_own(expr: Expr, own: set[str]) -> bool:
     return isinstance(expr, Id) if not isinstance(expr, Local) else expr.name in own
-
-
-def _without_returns(body: Body) -> Body:
-    """The same, where a return under a condition ends what stands in its body: the rest moves under the contrary."""
-    out: list[Stmt] = []
-    for at, statement in enumerate(body):
-        if isinstance(statement, Return):
-            return tuple(out)
-        if isinstance(statement, If) and _returns(statement.then) and not statement.orelse:
-            rest = _without_returns(body[at + 1 :])
-            kept = _without_returns(statement.then)
-            contrary = Apply(bool_, "logical_not", (statement.condition,), statement.source)
-            if kept:
-                out.append(If(statement.condition, kept, rest, statement.source))
-            elif rest:
-                out.append(If(contrary, rest, (), statement.source))
-            return tuple(out)
-        out.append(statement)
-    return tuple(out)
-
-
-def _returns(body: Body) -> bool:
-    return bool(body) and isinstance(body[-1], Return)
 
 
 # ---- the program with several ---------------------------------------------------------------------------------------

@@ -11,129 +11,49 @@ alone. What cannot be merged is Refused, with a kind and a reason.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from enum import Enum
+from collections.abc import Collection, Hashable, Iterator, Sequence
 
-from vyre_cuda.errors import Error, InternalError, ProgramError
+from vyre_cuda.errors import InternalError, ProgramError
 from vyre_cuda.ir.call.geometry import Geometry
 from vyre_cuda.ir.check import validate
 from vyre_cuda.ir.core.limits import MAX_LOCAL_BYTES, MAX_PARAMETERS, MAX_TABLE_BYTES
 from vyre_cuda.ir.core.nodes import (
     Apply,
     Assert,
-    Assign,
     Atomic,
     Barrier,
     Const,
     Expr,
-    For,
     GridBarrier,
     Id,
     If,
     Let,
     Load,
-    Local,
     OwnArray,
     Parameter,
     ParameterKind,
     Print,
     Return,
-    Scalar,
-    Size,
-    Source,
     Stmt,
     Store,
     Table,
-    Var,
     Warp,
-    While,
     elements,
 )
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, bool_, f32, f64, u64
-from vyre_cuda.ir.core.walk import Body, bodies, buffers_written, children, expressions, operands, statements
+from vyre_cuda.ir.core.walk import Body, bodies, buffers_written, expressions, operands, statements
 from vyre_cuda.passes.forwarding import Forwarded, Forwarding, Unknown
 from vyre_cuda.passes.pipeline import is_beyond_limits
 from vyre_cuda.passes.places import Conditions, Key, Places, hull
-from vyre_cuda.passes.rebuild import with_bodies, with_children, with_operands
+from vyre_cuda.passes.renaming import Renamed, UniqueNames
+from vyre_cuda.passes.returns import without_returns
+from vyre_cuda.passes.steps import Kind, Refused, Span, Step
 from vyre_cuda.records import dataclass, replace
 
 # A kernel of more takes long to compile, and needs many registers.
 MOST_OPS = 2000
 _LONGEST_NAME = 64
-
-
-class Kind(Enum):
-    """Why steps are not merged."""
-
-    OPTIONS = "options"
-    LAUNCH = "launch"
-    STATEMENT = "statement"
-    RETURN = "return"
-    OVERLAP = "overlap"
-    VIEW = "view"
-    ELEMENT = "element"
-    UNKNOWN = "unknown"
-    CLEAR = "clear"
-    PRECISION = "precision"
-    SIZE = "size"
-
-
-class Refused(Error):
-    """The steps stay apart; the message says why, `kind` in a word."""
-
-    code = "merge"
-
-    def __init__(self, message: str, kind: Kind) -> None:
-        super().__init__(message)
-        self.kind = kind
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Memory of an array: the allocation, the first byte, the extents. Arrays with equal ones are the same array."""
-
-    memory: int
-    first: int
-    shape: tuple[int, ...]
-
-    @property
-    def count(self) -> int:
-        return math.prod(self.shape)
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What a kernel is compiled with."""
-
-    precision: str = "ieee"
-    bounds: str = "check"
-    max_ulp: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A recorded launch: a valid program, the memory of its buffers, and its geometry.
-
-    `scalars` has a key for each scalar: scalars of one type with equal keys have the same value at each replay.
-    `origins` are the programs that it was made of, each with its place in the source.
-    """
-
-    program: Program
-    spans: Mapping[str, Span]
-    scalars: Mapping[str, Hashable]
-    geometry: Geometry
-    options: Options = Options()
-    origins: tuple[tuple[str, Source | None], ...] = ()
-
-    @property
-    def made_of(self) -> tuple[tuple[str, Source | None], ...]:
-        return self.origins or ((self.program.name, self.program.source or _first_source(self.program)),)
-
-    def lines(self) -> str:
-        """Where its programs are, for messages: `scale (a.py:3), shift (a.py:9)`."""
-        return ", ".join(f"{name} ({at[0]}:{at[1]})" if at else name for name, at in self.made_of)
 
 
 def merge(steps: Sequence[Step], dropped: Collection[Span] = ()) -> Step:
@@ -207,26 +127,11 @@ class _Array:
         return any(touch.writes for touch in self.touches)
 
 
-class _Names:
-    """Names that are used once."""
-
-    def __init__(self) -> None:
-        self._taken: set[str] = set()
-
-    def take(self, stem: str) -> str:
-        name, number = stem, 1
-        while name in self._taken:
-            number += 1
-            name = f"{stem}_{number}"
-        self._taken.add(name)
-        return name
-
-
 class _Merge:
     def __init__(self, steps: Sequence[Step], dropped: frozenset[Span]) -> None:
         self._steps = steps
         self._dropped = dropped
-        self._names = _Names()
+        self._names = UniqueNames()
         geometry = steps[0].geometry
         self._places = Places([g * b for g, b in zip(geometry.grid, geometry.block, strict=True)])
         self._index = steps[0].program.index
@@ -239,10 +144,10 @@ class _Merge:
         self._check_ranges()
         body: list[Stmt] = []
         for number, step in enumerate(self._steps):
-            rest = _without_returns(step.program.body)
+            rest = without_returns(step.program.body)
             if any(isinstance(s, Return) for s in statements(rest)):
                 raise Refused(f"{step.program.name} has a return inside a loop or a branch", Kind.RETURN)
-            renamed = _Renamed(step, maps[number], self._names, self._places, self._own).body(rest)
+            renamed = Renamed(step, maps[number], self._names, self._places, self._own).body(rest)
             self._join(body, self._clears(number, renamed))
             self._join(body, renamed)
         return self._made(self._forwarded(tuple(body)))
@@ -501,85 +406,6 @@ class _Merge:
         return tuple([Const(self._index if n <= self._index.maximum else u64, n) for n in geometry.work[:axes]])
 
 
-class _Renamed:
-    """The statements of a step with names that nothing else has, sizes as numbers, and lets noted."""
-
-    def __init__(
-        self, step: Step, names: Mapping[str, str], taken: _Names, places: Places, made: list[OwnArray]
-    ) -> None:
-        self._step = step
-        self._names = names
-        self._taken = taken
-        self._places = places
-        self._locals: dict[str, str] = {}
-        self._own: dict[str, OwnArray] = {array.name: array for array in step.program.arrays}
-        self._arrays = {array.name: taken.take(array.name) for array in step.program.arrays}
-        made += [replace(array, name=self._arrays[array.name]) for array in step.program.arrays]
-
-    def body(self, body: Body) -> Body:
-        return tuple([self._statement(statement) for statement in body])
-
-    def _statement(self, s: Stmt) -> Stmt:
-        s = with_operands(s, tuple([self._expr(expr) for expr in operands(s)])) if not isinstance(s, While) else s
-        match s:
-            case Let():
-                s = Let(self._declared(s.name), s.value, s.source)
-                self._places.note(s.name, s.value)
-            case Var():
-                s = Var(self._declared(s.name), s.value, s.source)
-            case Assign():
-                s = Assign(self._locals[s.name], s.value, s.source)
-            case Store():
-                s = Store(self._array(s.buffer), s.index, s.value, s.source)
-            case Atomic():
-                result = None if s.result is None else self._declared(s.result)
-                s = replace(s, result=result, buffer=self._array(s.buffer))
-                if result is not None:
-                    self._places.note_counter(result)
-            case For():
-                name = self._declared(s.name)
-                self._places.note_counter(name)
-                s = For(name, s.start, s.stop, s.step, self.body(s.body), s.source)
-            case If():
-                s = with_bodies(s, tuple([self.body(body) for _, body in bodies(s)]))
-            case While():
-                setup = self.body(s.setup)
-                condition = self._expr(s.condition)
-                s = While(setup, condition, self.body(s.body), s.source)
-        return s
-
-    def _declared(self, name: str) -> str:
-        self._locals[name] = self._taken.take(name)
-        return self._locals[name]
-
-    def _array(self, name: str) -> str:
-        return self._names[name] if name in self._names else self._arrays[name]
-
-    def _expr(self, expr: Expr) -> Expr:
-        match expr:
-            case Local():
-                return Local(expr.type, self._locals[expr.name], expr.source)
-            case Scalar():
-                return Scalar(expr.type, self._names[expr.name], expr.source)
-            case Size():
-                return Const(expr.type, self._size(expr), expr.source)
-            case Load():
-                return Load(expr.type, self._array(expr.buffer), self._expr(expr.index), expr.source)
-            case Id(kind="block_dim"):
-                return Const(expr.type, self._step.geometry.block[expr.axis], expr.source)
-            case Id(kind="grid_dim"):
-                return Const(expr.type, self._step.geometry.grid[expr.axis], expr.source)
-        parts = children(expr)
-        return with_children(expr, tuple([self._expr(part) for part in parts])) if parts else expr
-
-    def _size(self, expr: Size) -> int:
-        if expr.buffer in self._own:
-            array = self._own[expr.buffer]
-            return array.size if expr.axis is None else array.shape[expr.axis]
-        span = self._step.spans[expr.buffer]
-        return span.count if expr.axis is None else span.shape[expr.axis]
-
-
 def _accesses(body: Body, name: str, places: Places, here: Conditions) -> Iterator[tuple[Expr | None, Conditions]]:
     """The index of each access to an array, None for an atomic, and what holds there."""
     for s in body:
@@ -598,32 +424,10 @@ def _accesses(body: Body, name: str, places: Places, here: Conditions) -> Iterat
                 yield from _accesses(inner, name, places, here)
 
 
-def _without_returns(body: Body) -> Body:
-    """Where a return under a condition ends what stands in its body, the rest moves under the contrary."""
-    out: list[Stmt] = []
-    for at, s in enumerate(body):
-        if isinstance(s, Return):
-            break
-        if isinstance(s, If) and s.then and isinstance(s.then[-1], Return) and not s.orelse:
-            rest = _without_returns(body[at + 1 :])
-            kept = _without_returns(s.then)
-            if kept:
-                out.append(If(s.condition, kept, rest, s.source))
-            elif rest:
-                out.append(If(Apply(bool_, "logical_not", (s.condition,), s.source), rest, (), s.source))
-            break
-        out.append(s)
-    return tuple(out)
-
-
 def _count(body: Body) -> int:
     every = (e for s in statements(body) for e in expressions(operands(s)))
     found = sum(isinstance(e, (Apply, Load)) for e in every)
     return found + sum(isinstance(s, (Store, Atomic)) for s in statements(body))
-
-
-def _first_source(program: Program) -> Source | None:
-    return next((s.source for s in statements(program.body) if s.source), None)
 
 
 def _name(names: Sequence[str]) -> str:

@@ -15,8 +15,9 @@ from vyre_cuda.ir.call.geometry import launch_geometry
 from vyre_cuda.ir.core.nodes import Barrier, Const, Id
 from vyre_cuda.passes import merge as merging
 from vyre_cuda.passes.forwarding import Forwarded
-from vyre_cuda.passes.merge import Kind, Options, Refused, Span, Step, merge
+from vyre_cuda.passes.merge import merge
 from vyre_cuda.passes.places import Places
+from vyre_cuda.passes.steps import Kind, Options, Refused, Span, Step
 from vyre_cuda.testing.compare import assert_same
 
 N = 70
