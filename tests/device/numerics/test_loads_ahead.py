@@ -138,6 +138,32 @@ def test_every_rest_is_summed(size: int, device: vc.Device) -> None:
     same(accumulating(plain), [x, np.zeros(0, np.uint32), 0, 0, 0], device)
 
 
+@pytest.mark.parametrize("index", INDICES, ids=str)
+@pytest.mark.parametrize("step", [1, 3, "by"])
+def test_loops_at_the_end_of_the_type(index: vc.Type, step: Any, device: vc.Device) -> None:
+    """Where a few steps more would wrap, each element is still read once."""
+
+    def counted(b: vc.Builder, total: Any, arrays: Any, i: Any) -> None:
+        total.set(total + arrays[0][i % 7] + 1)
+
+    program = accumulating(counted, type_=vc.i64, index=index, start="first", stop="last", step=step)
+    assert loads_ahead(program) is not program
+    most = index.maximum
+    for first, last, by in (
+        (most - 50, most, 1),
+        (most - 50, most - 1, 7),
+        (most - 3, most, 2),
+        (most - 4 * (most >> 4) - 9, most - 4 * (most >> 4) + 9, 2),
+        (0, most, most >> 4),
+        (1, most, (most >> 4) + 1),
+        (0, most, most // 3),
+        (index.minimum, index.minimum + 40, 3),
+    ):
+        if step != "by" and last - first > 1000:
+            continue
+        same(program, [np.arange(7), np.zeros(0, np.uint32), first, last, by], device)
+
+
 def test_the_loads_stand_before_what_uses_them() -> None:
     program = prepared(accumulating(plain))
     outer = next(s for s in program.body if isinstance(s, For))
