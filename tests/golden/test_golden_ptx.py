@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda.codegen.core.target import Target
+from vyre_cuda.codegen.core.target import KNOWN_SM, Target
 from vyre_cuda.codegen.lower import lower
+from vyre_cuda.passes.pipeline import prepared
 from vyre_cuda.testing.assembler import assemble
 
 HERE = Path(__file__).parent
@@ -30,3 +31,14 @@ def test_ptx_is_as_kept(path: Path, sm: int, golden: Callable[[str, str], None])
 
     assemble(ptx, sm)
     golden(f"ptx/{path.stem}.sm_{sm}.ptx", plain)
+
+
+@pytest.mark.parametrize("sm", KNOWN_SM)
+@pytest.mark.parametrize("path", sorted((HERE / "prepared").glob("*.vir")), ids=lambda path: path.stem)
+def test_ptx_after_the_passes_is_as_kept(path: Path, sm: int, golden: Callable[[str, str], None]) -> None:
+    program = prepared(vc.parse(path.read_text(encoding="utf-8")))
+    ptx = lower(program, Target.parse(f"sm_{sm}"), debug=True).ptx
+    plain = lower(program, Target.parse(f"sm_{sm}")).ptx
+
+    assemble(ptx, sm)
+    golden(f"ptx/prepared_{path.stem}.sm_{sm}.ptx", plain)

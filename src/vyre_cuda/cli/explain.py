@@ -16,8 +16,8 @@ from vyre_cuda.cli.values import read_known
 from vyre_cuda.errors import Limit, UnsupportedError
 from vyre_cuda.ir.call.known import known_values
 from vyre_cuda.ir.text.text import format_source
-from vyre_cuda.passes import elements
-from vyre_cuda.passes.pipeline import prepared
+from vyre_cuda.passes import ahead, elements
+from vyre_cuda.passes.pipeline import optimize, prepared
 from vyre_cuda.passes.specialize import specialized
 
 _GOOD, _FAILED = 0, 1
@@ -67,6 +67,7 @@ def _facts(kernel: vc.Kernel, device: vc.Device) -> dict[str, Any]:
         "block": list(kernel.program.block),
         "specialize": dict(kernel.specialize),
         "elements": _elements(kernel),
+        "loops": _loops(kernel),
         "cleared": _cleared(kernel),
         "attributes": asdict(kernel.attributes),
         "occupancy": {**asdict(occupancy), "fraction": round(occupancy.fraction, 4)},
@@ -80,6 +81,17 @@ def _elements(kernel: vc.Kernel) -> dict[str, Any]:
         return {"of_a_thread": several.elements, "from_threads": several.threads, "why_one": ""}
     why = elements.why_one(prepared(kernel.program)) or "failures name what the program says"
     return {"of_a_thread": 1, "from_threads": 0, "why_one": why}
+
+
+def _loops(kernel: vc.Kernel) -> list[dict[str, Any]]:
+    """The loops that read buffers: of how many trips they read at once, and why not of several."""
+    found = list(ahead.loops(optimize(kernel.program)))
+    if kernel.bounds == "trap":
+        found = [(loop, "failures name what the program says") for loop, _ in found]
+    return [
+        {"source": list(loop.source) if loop.source else None, "trips": 1 if why else ahead.TRIPS, "why_one": why}
+        for loop, why in found
+    ]
 
 
 def _cleared(kernel: vc.Kernel) -> list[str]:
@@ -105,6 +117,13 @@ def _elements_line(found: Mapping[str, Any]) -> str:
         f"1 element a thread; {found['of_a_thread']} in launches of {found['from_threads']:,} threads and more "
         "without grid="
     )
+
+
+def _loop_line(loop: Mapping[str, Any]) -> str:
+    where = f"{format_source(tuple(loop['source']))}: " if loop["source"] else ""
+    if loop["why_one"]:
+        return f"{where}reads for one trip after the other: {loop['why_one']}"
+    return f"{where}reads for {loop['trips']} trips at once"
 
 
 def _rewrites(program: vc.Program, values: Mapping[str, Any], target: str) -> list[dict[str, Any]]:
@@ -143,6 +162,7 @@ def _print(console: Console, facts: dict[str, Any], limits: list[Limit]) -> None
     ]
     rows[1:1] = [
         ["large launches", _elements_line(facts["elements"])],
+        *(["loop", _loop_line(loop)] for loop in facts["loops"]),
         ["cleared first", _cleared_line(facts["cleared"])],
     ]
     if facts["specialize"]:

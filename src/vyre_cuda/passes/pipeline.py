@@ -16,6 +16,7 @@ from vyre_cuda.ir.core.limits import MAX_DEPTH, MAX_EXPRESSIONS, MAX_STATEMENTS
 from vyre_cuda.ir.core.nodes import Expr
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.walk import children, operands, statements
+from vyre_cuda.passes.ahead import loads_ahead
 from vyre_cuda.passes.branches import branches
 from vyre_cuda.passes.dce import remove_dead_code
 
@@ -40,7 +41,10 @@ def prepared(program: Program, *, bounds: str = "check", as_written: bool = Fals
     """What is lowered of a valid program: `optimize`, or with traps or the check for races the user's own statements,
     as failures then name what the user wrote.
     """
-    return program if bounds == "trap" or as_written else optimize(program, bounds=bounds)
+    if bounds == "trap" or as_written:
+        return program
+    smaller = optimize(program, bounds=bounds)
+    return checked(smaller, loads_ahead(smaller), (("ahead", loads_ahead),))
 
 
 def checked(program: Program, result: Program, passes: tuple[tuple[str, Pass], ...]) -> Program:
