@@ -22,8 +22,14 @@ REGRESSIONS = (HERE.parent / "device" / "regressions").glob("*.vir")
 PROGRAMS = sorted([*(HERE / "programs").glob("*.vir"), *(p for p in REGRESSIONS if not p.stem.startswith("found_"))])
 
 
-@pytest.mark.parametrize("sm", [75, 90])
-@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    ("path", "sm"),
+    [
+        pytest.param(path, sm, id=f"{path.stem}-{sm}")
+        for path in PROGRAMS
+        for sm in (KNOWN_SM if path.stem == "vectors" else (75, 90))
+    ],
+)
 def test_ptx_is_as_kept(path: Path, sm: int, golden: Callable[[str, str], None]) -> None:
     program = vc.parse(path.read_text(encoding="utf-8"))
     ptx = lower(program, Target.parse(f"sm_{sm}"), debug=True).ptx

@@ -68,6 +68,7 @@ def _facts(kernel: vc.Kernel, device: vc.Device) -> dict[str, Any]:
         "specialize": dict(kernel.specialize),
         "elements": _elements(kernel),
         "loops": _loops(kernel),
+        "vectors": dict(kernel.lowered.aligned),
         "cleared": _cleared(kernel),
         "attributes": asdict(kernel.attributes),
         "occupancy": {**asdict(occupancy), "fraction": round(occupancy.fraction, 4)},
@@ -126,6 +127,13 @@ def _loop_line(loop: Mapping[str, Any]) -> str:
     return f"{where}reads for {loop['trips']} trips at once"
 
 
+def _vectors_line(aligned: Mapping[str, int]) -> str:
+    if not aligned:
+        return "none: no thread is seen to access neighbors of a buffer, from a multiple of their number on"
+    where = ", ".join(f"{name} at a multiple of {size} bytes" for name, size in aligned.items())
+    return f"if the memory begins there: {where}; otherwise each element for itself"
+
+
 def _rewrites(program: vc.Program, values: Mapping[str, Any], target: str) -> list[dict[str, Any]]:
     found = vc.rewrites(specialized(program, known_values(program, values)), target=target)
     return [{**asdict(each), "source": list(each.source) if each.source else None} for each in found]
@@ -163,6 +171,7 @@ def _print(console: Console, facts: dict[str, Any], limits: list[Limit]) -> None
     rows[1:1] = [
         ["large launches", _elements_line(facts["elements"])],
         *(["loop", _loop_line(loop)] for loop in facts["loops"]),
+        ["vectors", _vectors_line(facts["vectors"])],
         ["cleared first", _cleared_line(facts["cleared"])],
     ]
     if facts["specialize"]:

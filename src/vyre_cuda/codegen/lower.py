@@ -7,6 +7,7 @@ text. The result includes what a host must know to launch it.
 from __future__ import annotations
 
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from vyre_cuda.codegen.core.lowered import KernelParameter, Lowered
 from vyre_cuda.codegen.core.target import Target
@@ -22,6 +23,12 @@ from vyre_cuda.errors import UnsupportedError
 from vyre_cuda.ir.core import walk
 from vyre_cuda.ir.core.nodes import GridBarrier
 from vyre_cuda.ir.core.program import Program
+from vyre_cuda.later import later
+
+if TYPE_CHECKING:
+    from vyre_cuda.codegen.vectors import forms
+else:
+    forms = later("vyre_cuda.codegen.vectors.forms")
 
 BOUNDS = ("check", "off", "trap")
 _ONE_ROUNDING = 0.5  # ULP
@@ -67,7 +74,11 @@ def lower(
     )
     lowering.run()
     covered = lowering.coverage.covers()
-    memory, function = lowering.memory, lowering.builder.function
+    memory, function, linear = lowering.memory, lowering.builder.function, lowering.coverage.linear
+    access = access_facts(linear, memory, program, lowering.coverage.thread)
+    aligned = {}
+    if memory.has_many() and not (races or initialized):
+        aligned = forms.with_vectors(lowering.builder, memory, linear)
     if memory.shared_bytes > target.max_shared_bytes:
         raise UnsupportedError(
             f"program {program.name} uses {memory.shared_bytes} bytes of shared "
@@ -109,12 +120,13 @@ def lower(
         parameter_bytes=parameter_bytes,
         shared_bytes=memory.shared_bytes,
         dynamic_shared_bytes=memory.dynamic_shared_bytes,
-        access=access_facts(lowering.coverage.linear, memory, program, lowering.coverage.thread),
+        access=access,
         covered=MappingProxyType(covered),
         sites=sites,
         cooperative=cooperative,
         prints=bool(lowering.prints.formats),
         several=None if several is None else several.facts,
+        aligned=tuple(aligned.items()),
     )
 
 

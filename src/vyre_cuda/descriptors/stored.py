@@ -29,7 +29,7 @@ from vyre_cuda.ir.core.types import BY_NAME
 _PARAMETER_KINDS: tuple[ParameterKind, ...] = get_args(ParameterKind)
 # Not "race", which needs the text of the run.
 _SITE_KINDS: tuple[SiteKind, ...] = ("assert", "bounds")
-_KINDS = ("kernel", "parameter", "access", "several", "covered", "site")
+_KINDS = ("kernel", "parameter", "access", "several", "covered", "aligned", "site")
 _FLAGS = {"0": False, "1": True}
 
 T = TypeVar("T")
@@ -48,6 +48,7 @@ def encode(lowered: Lowered) -> bytes:
     if lowered.several is not None:
         facts.append(("several", lowered.several.entry, lowered.several.elements, lowered.several.threads))
     facts += (("covered", name, int(c.loops), *c.elements) for name, c in lowered.covered.items())
+    facts += (("aligned", name, size) for name, size in lowered.aligned)
     for site in lowered.sites:
         message = site.message.encode("utf-8", "surrogatepass").hex()
         facts.append(("site", site.kind, message, site.buffer, site.statement))
@@ -76,7 +77,8 @@ def _lowered(facts: dict[str, list[Words]], ptx: str, program: Program) -> Lower
     declared = [p.name for p in parameters if p.kind in ("buffer", "scalar")]
     sized = {p.name for p in parameters if p.kind == "size"}
     extents = {p.name for p in parameters if p.kind == "extent"}
-    fits = sized.union(covered) <= set(buffers) and extents <= set(extent_names(program.parameters))
+    aligned = tuple([(name, _number(size)) for name, size in facts["aligned"]])
+    fits = sized.union(covered, dict(aligned)) <= set(buffers) and extents <= set(extent_names(program.parameters))
     if declared != [p.name for p in program.parameters] or not fits:
         raise ValueError("the parameters are not those of the program")
     return Lowered(
@@ -92,6 +94,7 @@ def _lowered(facts: dict[str, list[Words]], ptx: str, program: Program) -> Lower
         cooperative=_FLAGS[cooperative],
         prints=_FLAGS[prints],
         several=_several(facts["several"]),
+        aligned=aligned,
     )
 
 

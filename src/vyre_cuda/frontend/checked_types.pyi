@@ -10,6 +10,7 @@ from typing_extensions import Self
 
 from vyre_cuda.ir.builder.operators import Operand
 from vyre_cuda.ir.builder.values import Value
+from vyre_cuda.ir.builder.vectors import Vector
 from vyre_cuda.ir.core.types import Type
 
 E = TypeVar("E")
@@ -68,6 +69,7 @@ class _Read(Generic[E]):
     size: Any
     shape: tuple[Any, ...]
     def __getitem__(self, index: Any, /) -> Value: ...
+    def vector(self, index: Any, count: int, /) -> Vector: ...
 
 class _Written(_Read[E]):
     def __setitem__(self, index: Any, value: Operand, /) -> None: ...

@@ -76,6 +76,17 @@ class Affine:
         coefficient = self.coefficient(term)
         return self + (by - single(self.bits, term)) * coefficient if coefficient else self
 
+    def within_block(self, count: int) -> tuple[Affine, int] | None:
+        """The greatest multiple of `count` that is not above it, and how far above that it is; None if that differs.
+
+        `count` is a power of 2 below 2^bits. The two are so as exact numbers, signed or not, because a multiple of
+        `count` has room for `count` numbers before the next one.
+        """
+        if any(coefficient % count for _, coefficient in self.terms):
+            return None
+        above = self.constant % count
+        return Affine(self.bits, self.terms, self.constant - above), above
+
     # ---- wrapping ----
 
     def interval(self, of: Callable[[int], Interval], *, signed: bool = False) -> Interval:

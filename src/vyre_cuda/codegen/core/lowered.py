@@ -99,6 +99,7 @@ class Lowered:
     `covered` has the outs that are written as a whole by launches that are large enough.
     `sites` has the places of failures by number. `cooperative`: the launch must be cooperative, for its grid barriers.
     `prints`: the driver keeps lines of text that a wait must show. `several`: the form for large launches, or None.
+    `aligned`: buffers and the bytes at whose multiples they must begin, so that a launch loads and stores vectors.
     """
 
     ptx: str
@@ -113,6 +114,7 @@ class Lowered:
     cooperative: bool
     prints: bool
     several: Several | None = None
+    aligned: tuple[tuple[str, int], ...] = ()
 
     @property
     def asserts(self) -> tuple[Site, ...]:

@@ -14,16 +14,9 @@ from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.emit.jumps import needless_branches, targets
 from vyre_cuda.codegen.forms.isel import BITS, FLOATS, REGISTER_CLASS, TYPED_BY_FIRST, Template, select
 from vyre_cuda.codegen.lowering import prints
+from vyre_cuda.codegen.lowering.access_forms import AtomicForm, Form, VectorForm
 from vyre_cuda.codegen.lowering.atomics import RED_ORDERS
-from vyre_cuda.codegen.lowering.isel_memory import (
-    DYNAMIC_SYMBOL,
-    MEMORY_WORD,
-    AtomicForm,
-    Form,
-    Memory,
-    Place,
-    symbol_name,
-)
+from vyre_cuda.codegen.lowering.isel_memory import DYNAMIC_SYMBOL, MEMORY_WORD, Memory, Place, symbol_name
 from vyre_cuda.codegen.ssa.ssa import Effect, Function
 from vyre_cuda.errors import InternalError
 from vyre_cuda.ir.core.nodes import Table, extent_names
@@ -40,7 +33,7 @@ _CLASSES = (
     ("%fd", ".f64"),
 )
 # Values that have no instruction of their own.
-_SILENT = frozenset({"const", "register", "retype"})
+_SILENT = frozenset({"const", "register", "retype", "lane"})
 
 
 # How a line begins that says which statement the instructions after it belong to.
@@ -198,6 +191,7 @@ class _Emitter:
         self._names: list[str] = [""] * len(function.ops)
         self._register_names: dict[int, str] = {}
         self._templates: dict[tuple[str, str], Template] = {}
+        self._lanes_of: dict[int, list[int]] | None = None
         self._lines: list[str] = []
         self._marked = 0  # lines so far when the last was a mark
         self.counts: dict[str, int] = {prefix: 0 for prefix, _ in _CLASSES}
@@ -343,6 +337,22 @@ class _Emitter:
             self._zero(value, name)
         self._emit(f"{guard}ld.{form.space}.{form.word} {name}, {address};", value)
 
+    def _load_vector(self, value: int, args: tuple[int, ...]) -> None:
+        vector: VectorForm = self._function.attrs[value]
+        form = vector.form
+        address, _ = self._address(form, args)
+        names = ", ".join(map(self._define, self._lanes()[value]))
+        self._emit(f"ld.{form.space}.v{vector.lanes}.{form.word} {{{names}}}, {address};", value)
+
+    def _lanes(self) -> dict[int, list[int]]:
+        """The values of each load of a vector, in order."""
+        if self._lanes_of is None:
+            self._lanes_of = {}
+            for item in self._function.code:
+                if isinstance(item, int) and self._function.ops[item] == "lane":
+                    self._lanes_of.setdefault(self._function.args[item][0], []).append(item)
+        return self._lanes_of
+
     def _zero(self, value: int, name: str) -> None:
         """The result of a guarded access that does not happen."""
         type_ = self._function.types[value]
@@ -378,6 +388,10 @@ class _Emitter:
             address, rest = self._address(attr, args)
             guard = self._guard(attr, args)
             self._emit(f"{guard}st.{attr.space}.{attr.word} {address}, {self._name(rest[0])};")
+        elif kind == "store_vector":
+            address, rest = self._address(attr.form, args)
+            names = ", ".join(map(self._name, rest))
+            self._emit(f"st.{attr.form.space}.v{attr.lanes}.{attr.form.word} {address}, {{{names}}};")
         elif kind == "atomic_store":
             address, rest = self._address(attr.form, args)
             guard = self._guard(attr.form, args)
@@ -436,6 +450,7 @@ _SPECIAL = {
     "symbol": _Emitter._move_from_name,
     "read": _Emitter._read,
     "load": _Emitter._load,
+    "load_vector": _Emitter._load_vector,
     "atomic": _Emitter._atomic,
 }
 

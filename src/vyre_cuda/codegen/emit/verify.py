@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.forms.isel import BITS, has_row, operand_type
-from vyre_cuda.codegen.lowering.isel_memory import AtomicForm, Form
+from vyre_cuda.codegen.lowering.access_forms import AtomicForm, Form
 from vyre_cuda.codegen.ssa.ssa import Effect, Function
 from vyre_cuda.errors import InternalError
 
@@ -23,6 +23,8 @@ _STRUCTURAL: dict[str, tuple[str, ...] | None] = {
     "global_pointer": ("u64",),
     "retype": None,
     "load": None,
+    "load_vector": None,
+    "lane": None,
     "atomic": None,
 }
 # These need no instruction, so they are available wherever they are used.
@@ -60,6 +62,14 @@ def _check_value(function: Function, value: int, target: Target) -> None:
         _fail(f"{where} to {type_}")
     elif op == "load":
         _check_access(form, found, 0, where)
+    elif op == "load_vector":
+        _check_access(form.form, found, 0, where)
+        if form.form.guarded:
+            _fail(f"{where} has a guard")
+    elif op == "lane":
+        vector = function.args[value][0]
+        if function.ops[vector] != "load_vector" or form >= function.attrs[vector].lanes:
+            _fail(f"{where} is not in a vector")
     elif op == "atomic":
         _check_atomic(form, found, where)
 
@@ -84,6 +94,8 @@ def _check_effect(function: Function, effect: Effect) -> None:
     found = tuple(function.types[arg] for arg in args)
     if kind == "store":
         _check_access(attr, found, 1, "store")
+    elif kind == "store_vector":
+        _check_access(attr.form, found, attr.lanes, "vector store")
     elif kind == "atomic_store":
         _check_atomic(attr, found, "atomic store")
     elif kind == "set":

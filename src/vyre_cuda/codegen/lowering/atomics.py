@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from vyre_cuda.codegen.forms.isel import BITS, MACHINE_TYPE
 from vyre_cuda.codegen.lowering import floats
-from vyre_cuda.codegen.lowering.isel_memory import AtomicForm, Index, Memory, Place
+from vyre_cuda.codegen.lowering.access_forms import AtomicForm
+from vyre_cuda.codegen.lowering.isel_memory import Index, Memory, Place
 from vyre_cuda.errors import InternalError
 from vyre_cuda.ir.core.ops import ATOMICS
 from vyre_cuda.later import later

@@ -12,7 +12,6 @@ from typing import TypeAlias
 from vyre_cuda.codegen.core.lowered import Cover
 from vyre_cuda.codegen.lowering.filled import Indices, UntilEnd, filled
 from vyre_cuda.codegen.lowering.isel_memory import Index, Memory
-from vyre_cuda.codegen.lowering.linear import Linear
 from vyre_cuda.codegen.lowering.loops import CountedLoop
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.ir.affine import Affine, affine, number, single
@@ -79,7 +78,7 @@ class Coverage:
         self._broken = False  # they may leave the innermost loop before its end
         self._trips: dict[int, int | UntilEnd] = {}
         self.thread = thread  # global_id.x
-        self.linear = Linear(builder.function, program.block)
+        self.linear = memory.linear
         self.here: tuple[Condition, ...] | None = ()
         self.stored: frozenset[Stored] = frozenset()
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from vyre_cuda.codegen.lowering.isel_memory import Form, Memory, Place
+from vyre_cuda.codegen.lowering.access_forms import Form
+from vyre_cuda.codegen.lowering.isel_memory import Memory, Place
 
 # Bytes of a store, and how many stores are written out; a larger array is zeroed by a loop.
 _WORD = 8

@@ -17,6 +17,8 @@ from typing import Literal, NamedTuple, TypeAlias
 from vyre_cuda.codegen.core.target import STATIC_SHARED_BYTES
 from vyre_cuda.codegen.forms.isel import BITS, MACHINE_TYPE, UNSIGNED
 from vyre_cuda.codegen.lowering import halves
+from vyre_cuda.codegen.lowering.access_forms import Address, Form, Space
+from vyre_cuda.codegen.lowering.linear import Linear
 from vyre_cuda.codegen.ssa.intervals import FULL, wrap
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.errors import InternalError
@@ -25,11 +27,11 @@ from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import TYPES, Type, bf16, bool_, f16
 from vyre_cuda.records import dataclass, field
 
-Space = Literal["global", "shared", "const", "local"]
-
 # Bytes that an address may carry as an immediate: the assembler's field has 24 signed bits.
-_REACH = 1 << 23
+REACH = 1 << 23
 _SIGN = 1 << 31
+# Elements of the largest vector.
+_MOST_NEIGHBORS = 16
 _SHARED_ALIGN = 16
 # Bytes of all .const variables of a module (PTX ISA 5.1.3); larger tables are in .global.
 _CONST_BYTES = 64 * 1024
@@ -38,32 +40,6 @@ DYNAMIC_SYMBOL = "s_dynamic"
 
 # One value, or one for each axis.
 Index: TypeAlias = int | tuple[int, ...]
-
-
-class Address(NamedTuple):
-    """An address in an instruction: [register + displacement] or, without a register, [symbol + displacement]."""
-
-    register: tuple[int, ...]
-    symbol: str
-    displacement: int
-
-
-class Form(NamedTuple):
-    """The fixed part of a load, store or atomic. Operands are the address register if any, values, guard if any."""
-
-    space: Space
-    word: str  # PTX type in memory, or operation and type of an atomic
-    symbol: str
-    displacement: int
-    guarded: bool
-
-
-class AtomicForm(NamedTuple):
-    """The fixed part of an atomic. The word of its form is operation and type of the instruction."""
-
-    form: Form
-    order: str
-    scope: str
 
 
 class Touch(NamedTuple):
@@ -101,6 +77,7 @@ class Memory:
         "builder",
         "dynamic_shared_bytes",
         "index",
+        "linear",
         "loop_depth",
         "places",
         "shared_bytes",
@@ -109,6 +86,7 @@ class Memory:
 
     def __init__(self, builder: Builder, program: Program, *, checked: bool = True) -> None:
         self.builder = builder
+        self.linear = Linear(builder.function, program.block)
         self._checked = checked
         self.index = MACHINE_TYPE[program.index]
         self._index = program.index
@@ -211,12 +189,31 @@ class Memory:
     def _checked_inside(self, name: str, axis: int | None, index: int, bound: int) -> int | None:
         b = self.builder
         inside = self._inside(index, bound)
-        if inside == b.true:
+        if inside == b.true or self._is_before_one_inside(index, bound):
             return None
         if self.trap is None:
             return inside
         self.trap(name, axis, index, inside)
         return inside if inside == b.false else None
+
+    def _is_before_one_inside(self, index: int, bound: int) -> bool:
+        """Whether an element after this one, in the same block of up to 16, is known to be inside."""
+        function = self.builder.function
+        first, above = index, 0
+        if function.ops[index] == "add" and function.ops[function.args[index][1]] == "const":
+            first, above = function.args[index][0], function.attrs[function.args[index][1]]
+        found = None
+        count = _MOST_NEIGHBORS
+        while found is None and count > 1:
+            found = self.linear.of(index).within_block(count)
+            count //= 2
+        type_ = function.types[index]
+        for further in range(1, 0 if found is None else 2 * count - found[1]):
+            step = function.find(("const", type_, (), wrap(type_, above + further)))
+            later = None if step is None else function.find(("add", type_, (first, step), None))
+            if later is not None and self.builder.facts.proves_less(later, bound):
+                return True
+        return False
 
     def _inside(self, index: int, bound: int) -> int:
         """0 <= index < bound, as one unsigned comparison in the wider of the two types."""
@@ -265,11 +262,11 @@ class Memory:
         b = self.builder
         itemsize = place.type.itemsize
         constant = b.constant_of(index)
-        if constant is not None and 0 <= constant * itemsize < _REACH:
+        if constant is not None and 0 <= constant * itemsize < REACH:
             base = () if place.symbol else (self.base(place),)
             return Address(base, place.symbol, place.offset * (not base) + constant * itemsize)
         root, offset = b.facts.displacement(index)
-        if abs(offset * itemsize) >= _REACH:
+        if abs(offset * itemsize) >= REACH:
             root, offset = index, 0
         register = self._element(place, b.convert("retype", UNSIGNED[b.function.types[root]], root))
         return Address((register,), "", offset * itemsize)
@@ -310,12 +307,17 @@ class Memory:
     def operands(self, place: Place, index: int, word: str, guard: int | None) -> tuple[tuple[int, ...], Form]:
         """The address operand, if any, and the form of an access; the guard comes last, after the values."""
         address = self.address(place, index)
-        form = Form(place.space, word, address.symbol, address.displacement, guard is not None)
+        form = Form(place.space, word, address.symbol, address.displacement, guard is not None, place.name, index)
         return address.register, form
 
     def touch(self, place: Place, kind: Literal["load", "store", "atomic"], index: int, everyone: bool = False) -> None:
         place.touches.append(Touch(kind, index, self.loop_depth > 0, everyone))
         place.is_read = place.is_read or kind != "store"
+
+    def has_many(self) -> bool:
+        """Whether some array has several loads, or several stores."""
+        kinds = [[touch.kind for touch in place.touches] for place in self.places.values()]
+        return any(found.count("load") > 1 or found.count("store") > 1 for found in kinds)
 
     # ---- accesses ----
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from vyre_cuda.codegen.lowering.isel_memory import AtomicForm, Form, Memory, Place
+from vyre_cuda.codegen.lowering.access_forms import AtomicForm, Form
+from vyre_cuda.codegen.lowering.isel_memory import Memory, Place
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.ir.core.limits import MAX_GRID
 from vyre_cuda.ir.core.nodes import WARP_SIZE

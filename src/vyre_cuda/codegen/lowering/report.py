@@ -7,7 +7,7 @@ atomic; with it the key and the index change together, under the lock.
 
 from __future__ import annotations
 
-from vyre_cuda.codegen.lowering.isel_memory import AtomicForm, Form
+from vyre_cuda.codegen.lowering.access_forms import AtomicForm, Form
 from vyre_cuda.codegen.lowering.isel_sync import Block, atomic_value, linear_block_id, linear_thread_id
 from vyre_cuda.codegen.ssa.peephole import Builder
 

@@ -29,13 +29,14 @@ _DEPENDS = {
     **dict.fromkeys(("parameter", "special", "symbol", "load", "atomic"), OF_LAUNCH),
     **dict.fromkeys(("read", "register"), OF_REGISTER),
 }
-_OF_WARP = ("shuffle.", "vote.", "match.", "redux.")
+# How ops begin that the lanes of a warp do together.
+OF_WARP = ("shuffle.", "vote.", "match.", "redux.")
 
 
 @cache
 def _depends_itself(op: str) -> int:
     """What values of an op depend on, whatever their operands."""
-    return OF_LAUNCH if op.startswith(_OF_WARP) else _DEPENDS.get(op, 0)
+    return OF_LAUNCH if op.startswith(OF_WARP) else _DEPENDS.get(op, 0)
 
 
 class Function:
@@ -108,9 +109,13 @@ class Function:
 
     def fresh(self, op: str, type_: str, args: tuple[int, ...], attr: Any = None) -> int:
         """A value that is never shared, because it depends on more than its operands."""
-        made = self._append(op, type_, args, attr)
+        made = self.unplaced(op, type_, args, attr)
         self.code.append(made)
         return made
+
+    def unplaced(self, op: str, type_: str, args: tuple[int, ...], attr: Any = None) -> int:
+        """A value that is never shared and that is put into the code later."""
+        return self._append(op, type_, args, attr)
 
     def find(self, key: Key) -> int | None:
         """What `remember` kept under this key in a scope that is still open."""
@@ -135,6 +140,10 @@ class Function:
         self.attrs.append(attr)
         return len(self.ops) - 1
 
+    def redefine(self, value: int, op: str, args: tuple[int, ...], attr: Any) -> None:
+        """Let a value that was never shared be computed in another way."""
+        self.ops[value], self.args[value], self.attrs[value] = op, args, attr
+
     # ---- state and effects ----
 
     def register(self, type_: str) -> int:
@@ -153,6 +162,13 @@ class Function:
         """A new label; a `label` effect puts it somewhere."""
         self.labels += 1
         return self.labels
+
+    def rewritten(self) -> list[int | Effect]:
+        """Begin the code anew: what it was, to be put back with changes. Of values, only entry values are found."""
+        before, self.code = self.code, []
+        self._shared = {key: value for key, value in self._shared.items() if key[0] == "const"}
+        self._shared.update(self._entry)
+        return before
 
     # ---- scopes ----
 

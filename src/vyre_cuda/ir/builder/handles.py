@@ -8,7 +8,7 @@ innermost block that is open there.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -28,6 +28,13 @@ from vyre_cuda.ir.builder.values import (
 )
 from vyre_cuda.ir.core.nodes import Assign, Expr, Load, Local, Position, Size, Source, Store
 from vyre_cuda.ir.core.types import Type
+from vyre_cuda.later import later
+
+if TYPE_CHECKING:
+    from vyre_cuda.ir.builder import vectors
+    from vyre_cuda.ir.builder.vectors import Vector
+else:
+    vectors = later("vyre_cuda.ir.builder.vectors")
 
 ParameterBufferKind = Literal["in", "inout", "out"]
 BufferKind = ParameterBufferKind | Literal["shared", "local", "table"]
@@ -97,6 +104,35 @@ class Buffer:
         at = element_indices(self, index, source)
         stored = place(self._scope, value, source, self._type, f"value stored in {self._name}")
         self._scope.append(Store(self._name, position(self, at, source), node_of(stored), source))
+
+    def vector(self, index: Index, count: int, /) -> Vector:
+        """Neighboring elements, which a thread reads or writes at once where it can.
+
+        They are the elements `x[index]`, `x[index + 1]` and so on, each with the bounds of its own: `a, b =
+        x.vector(2 * i, 2)` reads them, and `y.vector(2 * i, 2).set(b, a)` writes them. The kernel has one access for
+        all where the lowering sees that the index is a multiple of their number, and where the buffer's memory begins
+        at a multiple of their bytes; otherwise one for each, with the same result.
+
+        Parameters
+        ----------
+        index
+            The first element: any integer, with several axes one for each, the last of which counts up.
+        count
+            How many elements: 2, 4, 8 or 16, and no more than 16 bytes.
+
+        Returns
+        -------
+        Vector
+            The elements: to unpack, to iterate over, to read as `v[k]`, and to write with `v.set(...)`.
+
+        Raises
+        ------
+        ProgramError
+            There is no vector with so many elements of the buffer's type, or the index is not an integer.
+        """
+        source = caller()
+        number = vectors.require_count(self, count, source)
+        return vectors.Vector(self, element_indices(self, index, source), number)
 
     def __bool__(self) -> bool:
         raise TypeError(f"{self._name} is a buffer and has no truth value in Python; read an element as x[i]")

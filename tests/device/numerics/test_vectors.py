@@ -1,0 +1,237 @@
+"""Neighbors that a thread accesses at once give what they give one by one: at every offset, size, bound and order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vyre_cuda as vc
+from vyre_cuda.testing.compare import assert_same
+from vyre_cuda.testing.edges import EDGES, from_bits
+
+TYPES = (vc.bool_, vc.u8, vc.i8, vc.u16, vc.i16, vc.f16, vc.bf16, vc.u32, vc.i32, vc.f32, vc.u64, vc.i64, vc.f64)
+INDEX_TYPES = (vc.u32, vc.i32, vc.u64, vc.i64)
+BLOCK = 8
+
+
+@pytest.fixture(scope="module")
+def device(device_name: int | str) -> Iterator[vc.Device]:
+    with vc.Device(device_name) as opened:
+        yield opened
+
+
+def edge_values(type_: vc.Type, count: int, seed: int) -> np.ndarray[Any, Any]:
+    drawn = np.random.default_rng(seed).choice(np.array(EDGES[type_], object), count)
+    return from_bits(type_, [int(bits) for bits in drawn])
+
+
+def lanes(type_: vc.Type) -> int:
+    return 16 // type_.itemsize
+
+
+def reversed_blocks(type_: vc.Type, count: int, index: vc.Type, *, guarded: bool, offset: int = 0) -> vc.Program:
+    """Each block of `count` elements in reverse order."""
+    b = vc.Builder("reversed", block=BLOCK, index=index)
+    x = b.input("x", type_)
+    out = b.output("out", type_, size=x.size)
+    i = b.let("i", vc.global_id.x * count + offset)
+    with b.if_(i + (count - 1) < out.size if guarded else out.size >= 0):
+        values = [x[i + k] for k in range(count)]
+        for k in range(count):
+            out[i + k] = values[count - 1 - k]
+    b.work(x.size)
+    return b.build()
+
+
+def launch(kernel: vc.Kernel, x: np.ndarray[Any, Any], begin: int, size: int) -> np.ndarray[Any, Any]:
+    """With views of x and of zeros that begin and end somewhere; all zeros are returned."""
+    given, out = kernel.device.array(x), kernel.device.zeros(len(x), kernel.program.parameters[0].type)
+    kernel.launch(given[begin : begin + size], out[begin : begin + size])
+    return out.numpy()
+
+
+def check(kernel: vc.Kernel, begin: int, size: int) -> None:
+    x = edge_values(kernel.program.parameters[0].type, size + 32, size)
+    wanted = vc.evaluate(kernel.program, x[begin : begin + size])
+    found = launch(kernel, x, begin, size)
+
+    assert_same(wanted, found[begin : begin + size])
+    assert not found[:begin].any()
+    assert not found[begin + size :].any()
+
+
+@pytest.mark.parametrize("type_", TYPES, ids=str)
+def test_views_at_every_offset(device: vc.Device, type_: vc.Type) -> None:
+    kernel = device.compile(reversed_blocks(type_, lanes(type_), vc.u32, guarded=False))
+
+    assert kernel.lowered.aligned == (("x", 16), ("out", 16))
+    for begin in range(16 // type_.itemsize + 1):
+        check(kernel, begin, 5 * lanes(type_) + 1)
+
+
+@pytest.mark.parametrize("guarded", (False, True))
+@pytest.mark.parametrize("index", INDEX_TYPES, ids=str)
+@pytest.mark.parametrize("type_", (vc.u8, vc.f16, vc.f32, vc.i64), ids=str)
+def test_sizes_around_every_block(device: vc.Device, type_: vc.Type, index: vc.Type, guarded: bool) -> None:
+    for count in (2, 4, 8, 16):
+        kernel = device.compile(reversed_blocks(type_, count, index, guarded=guarded))
+        assert kernel.lowered.aligned
+        for size in {*range(2 * count + 1), count * BLOCK - 1, count * BLOCK, count * BLOCK + 1}:
+            check(kernel, 0, size)
+
+
+@pytest.mark.parametrize("offset", range(1, 6))
+def test_blocks_that_begin_between_multiples(device: vc.Device, offset: int) -> None:
+    for count in (2, 4, 8):
+        kernel = device.compile(reversed_blocks(vc.u16, count, vc.u32, guarded=False, offset=offset))
+        for begin in (0, 1, 8 - offset):
+            check(kernel, begin, 3 * count + 5)
+
+
+def test_indices_that_wrap_around(device: vc.Device) -> None:
+    """The numbers from 2^32 - 8 on are outside; those that follow are from 0 on."""
+    b = vc.Builder("wrapping", block=BLOCK, index=vc.u32)
+    x = b.input("x", vc.f32)
+    out = b.output("out", vc.f32, size=x.size)
+    i = b.let("i", vc.global_id.x * 4 + (2**32 - 8))
+    values = [x[i + k] for k in range(4)]
+    for k in range(4):
+        out[i + k] = values[k] + 1.0
+    b.work(x.size)
+    kernel = device.compile(b.build())
+
+    assert kernel.lowered.aligned
+    for size in (1, 5, 8, 21):
+        check(kernel, 0, size)
+
+
+# ---- order -----------------------------------------------------------------------------------------------------------
+
+
+def drawn(seed: int) -> vc.Program:
+    """Loads and stores of one thread, at neighbors and elsewhere in the same arrays, under guards and in loops."""
+    rng = np.random.default_rng(seed)
+    type_ = TYPES[1 + int(rng.integers(len(TYPES) - 1))]
+    index = INDEX_TYPES[int(rng.integers(4))]
+    b = vc.Builder("drawn", block=1, index=index)
+    arrays = [b.input("x", type_), b.inout("y", type_), b.inout("z", type_)]
+    if rng.integers(2):
+        arrays.append(b.shared("s", type_, 32))
+    count = int(rng.choice([2, 4, 8, 16]))
+    i = b.let("i", b.scalar("start", index) * count)
+    elsewhere = b.scalar("elsewhere", index)
+    values = [arrays[0][i]]
+    order = list(rng.permutation(count)) if rng.integers(2) else list(range(count))
+
+    def place(k: int) -> Any:
+        kind = rng.integers(20)
+        if kind == 0:
+            return i - 2 + int(rng.integers(count + 5))
+        return elsewhere + k if kind == 1 else i + k
+
+    def step() -> None:
+        array = arrays[int(rng.integers(len(arrays)))]
+        writes = array is not arrays[0] and rng.integers(2)
+        for k in order[: int(rng.integers(1, count + 1))]:
+            if writes:
+                array[place(int(k))] = values[int(rng.integers(len(values)))]
+            else:
+                values.append(b.let(f"v{len(values)}", array[place(int(k))]))
+            if rng.integers(8) == 0:
+                arrays[1 + int(rng.integers(len(arrays) - 1))][place(int(k))] = values[-1]
+
+    for _ in range(int(rng.integers(2, 7))):
+        kind, kept = rng.integers(6), len(values)
+        if kind == 0:
+            with b.if_(i + int(rng.integers(count)) < arrays[1].size):
+                step()
+            del values[kept:]
+        elif kind == 1:
+            with b.for_(0, 2):
+                step()
+            del values[kept:]
+        else:
+            step()
+    for k in range(count):
+        arrays[2][i + k] = values[-1 - k % len(values)]
+    b.work(1)
+    return b.build()
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_random_orders(device: vc.Device, part: int) -> None:
+    vectors = 0
+    for seed in range(part * 100, part * 100 + 100):
+        program = drawn(seed)
+        kernel = device.compile(program)
+        vectors += any(word in kernel.ptx for word in (".v2.", ".v4."))
+        type_ = program.parameters[0].type
+        rng = np.random.default_rng(seed)
+        for _ in range(6):
+            begins = [int(v) * int(rng.choice([1, lanes(type_), lanes(type_)])) for v in rng.integers(0, 4, 3)]
+            sizes = [int(v) for v in rng.integers(1, 40, 3)]
+            arrays = [edge_values(type_, begin + n, seed + n) for begin, n in zip(begins, sizes, strict=True)]
+            scalars = int(rng.integers(3)), int(rng.integers(20))
+            wanted = vc.evaluate(program, *[a[at:] for a, at in zip(arrays, begins, strict=True)], *scalars)
+            given = [device.array(a) for a in arrays]
+
+            kernel.launch(*[a[at:] for a, at in zip(given, begins, strict=True)], *scalars)
+
+            for at, want, have in zip(begins[1:], wanted, given[1:], strict=True):
+                assert_same(want, have.numpy()[at:])
+    assert vectors > 40
+
+
+# ---- what stays one by one -------------------------------------------------------------------------------------------
+
+
+def text_of(body: str, header: str = "", bounds: str = "check") -> str:
+    program = vc.parse(
+        f"program p\nblock 32\nin x: f32\nin at: u32\ninout y: f32\ninout z: f32\n{header}\n"
+        f"let i = multiply(global_id.x, u32:2)\nlet j = add(i, u32:1)\n{body}\n"
+    )
+    return vc.ptx(program, bounds=bounds)
+
+
+ATOMIC = "atomic add y[i], f32:1.0 order relaxed scope device"
+
+
+@pytest.mark.parametrize("between", ("store y[load(at[i])], f32:1.0", ATOMIC, "barrier", "store y[j], f32:2.0"))
+def test_loads_are_not_moved_over_what_may_change_them(between: str) -> None:
+    body = f"let a = load(y[i])\n{between}\nlet b = load(y[j])\nstore z[i], add(a, b)"
+
+    assert "ld.global.v2" not in text_of(body)
+    assert "ld.global.v2" in text_of(body.replace(between + "\n", ""))
+
+
+@pytest.mark.parametrize(
+    "between", ("let a = load(y[load(at[i])])\nstore z[j], a", "store y[load(at[i])], f32:1.0", "barrier")
+)
+def test_stores_are_not_moved_over_what_may_see_them(between: str) -> None:
+    body = f"store y[i], f32:3.0\n{between}\nstore y[j], f32:4.0"
+
+    assert "st.global.v2" not in text_of(body)
+    assert "st.global.v2" in text_of(body.replace(between, "let a = load(x[i])"))
+
+
+def test_stores_to_other_elements_and_other_arrays_do_not_matter() -> None:
+    text = text_of("store y[i], load(x[i])\nstore z[i], f32:1.0\nstore y[j], load(x[j])\nstore z[j], f32:2.0")
+
+    assert text.count("ld.global.v2") == 1
+    assert text.count("st.global.v2") == 2
+
+
+def test_what_all_threads_access_needs_no_second_form() -> None:
+    assert ".v2" not in text_of("store y[global_id.x], add(load(x[u32:0]), load(x[u32:1]))")
+
+
+def test_shared_arrays_need_no_test_of_their_address() -> None:
+    text = text_of(
+        "let a = load(s[i])\nlet b = load(s[j])\nstore y[global_id.x], add(a, b)", header="shared s: f32[64]"
+    )
+
+    assert "ld.shared.v2.f32" in text
+    assert "otherwise" not in text
