@@ -20,6 +20,7 @@ from vyre_cuda.passes import fuse
 from vyre_cuda.passes import steps as merged
 from vyre_cuda.passes.fuse import Apart, Group
 from vyre_cuda.passes.specialize import specialized
+from vyre_cuda.passes.steps import Kind
 from vyre_cuda.records import dataclass
 from vyre_cuda.runtime.base.symbol import Symbol
 from vyre_cuda.runtime.graph.graph_steps import LaunchStep, LoadedStep, RepeatStep, Step
@@ -55,7 +56,8 @@ class Fused:
 class Row:
     """What became of the recorded steps from `first` to before `end`.
 
-    `apart` says why a step is not merged at all, `behind` why the step behind is not merged with these.
+    `apart` says why a step is not merged at all, `behind` why the step behind is not merged with these, `kind` in a
+    word.
     """
 
     first: int
@@ -63,6 +65,7 @@ class Row:
     fused: Fused | None
     apart: str = ""
     behind: str = ""
+    kind: Kind | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -188,7 +191,7 @@ def _rows(
 ) -> list[Row]:
     if group.step is None:
         item = items[group.first]
-        return [Row(group.first, group.end, None, item.why if isinstance(item, Apart) else "", group.why)]
+        return [Row(group.first, group.end, None, item.why if isinstance(item, Apart) else "", group.why, group.kind)]
     launches = [item for item in items[group.first : group.end] if isinstance(item, merged.Step)]
     steps = [step for step in recorded[group.first : group.end] if isinstance(step, LaunchStep)]
     kernel = _compiled(device, group.step)
@@ -204,7 +207,7 @@ def _rows(
         frozenset(symbol.name for step in steps for symbol in step.symbols),
         frozenset(name for step in steps for name in _decisive(step)),
     )
-    return [Row(group.first, group.end, one, behind=group.why)]
+    return [Row(group.first, group.end, one, "", group.why, group.kind)]
 
 
 def _compiled(device: Device, step: merged.Step) -> Kernel:

@@ -47,7 +47,11 @@ class Versions:
         if self._fused is not None:
             return self._run(self._fused)
         if self._plain is None:
-            self._plain = Built(self._device, self._steps, given, on, bound)
+            try:
+                self._plain = Built(self._device, self._steps, given, on, bound)
+            except BaseException:
+                self.note = ""  # what is wrong may not be about fusing
+                raise
             bound.clear()
         return self._run(self._plain)
 
@@ -65,7 +69,7 @@ class Versions:
             self.plan = plan
         except DeviceUnavailableError:
             raise
-        except (Error, MemoryError) as error:
+        except (Error, MemoryError, TypeError, ValueError, OverflowError) as error:  # the last three of wrong values
             self.plan = None
             self.note = f"fusing failed: {error}"
 
