@@ -19,6 +19,7 @@ static void graph_destroy(vyc_child *child) {
 
 static void graph_finish(vyc_child *child) {
   vyc_graph *graph = (vyc_graph *)child;
+  vyc__turns_leave(graph);
   vyc__hold_forget(graph->hold);
   while (graph->captures != NULL) {
     vyc_graph *captured = graph->captures;
@@ -56,10 +57,12 @@ static const vyc_child_kind graph_kind = {.destroy = graph_destroy, .finish = gr
 
 vyc_graph *vyc__graph_new(vyc_context *context) {
   vyc_graph *graph = calloc(1, sizeof *graph);
-  if (graph == NULL)
+  if (graph == NULL) {
     vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
-  else
-    vyc__child_add(&graph->child, context, &graph_kind);
+    return NULL;
+  }
+  graph->lead = graph;
+  vyc__child_add(&graph->child, context, &graph_kind);
   return graph;
 }
 
@@ -302,7 +305,8 @@ vyc_status vyc_graph_info_get(vyc_graph *graph, vyc_graph_info *info_out) {
   const vyc_graph_info info = {.step_count = graph->step_count,
                                .node_count = graph->node_count,
                                .edge_count = graph->edge_count,
-                               .in_order = graph->serial};
+                               .in_order = graph->serial,
+                               .ran_last = graph->shared && graph->lead->last == graph};
   vyc__graph_unclaim(graph);
   vyc__struct_out(info_out, &info, sizeof info);
   return VYC_OK;

@@ -150,6 +150,9 @@ typedef struct vyc_moved {
 struct vyc_graph {
   vyc_child child;
   vyc_claim claim;
+  vyc_graph *lead; /* has the claim of those that run in turns; itself where none do */
+  vyc_graph *last; /* of a lead: the one that was launched last */
+  bool shared; /* it runs in turns with others */
   bool finished;
   bool serial; /* the edges are in the order of recording, which allows any change */
   bool path; /* the nodes were built as one path: no ranges can violate their order */
@@ -326,10 +329,17 @@ vyc_status vyc__add_values(vyc_graph *graph, uint32_t *step_out, uint32_t kind,
 /* Add a repetition, whose end is not known yet; it holds `until`. */
 vyc_status vyc__add_repeat(vyc_graph *graph, uint32_t *step_out, uint64_t times, vyc_buffer *until,
                            uint64_t until_offset, uint32_t until_bytes);
-static inline void vyc__graph_claim(vyc_graph *graph) { vyc__claim_take(&graph->claim); }
-static inline void vyc__graph_unclaim(vyc_graph *graph) { vyc__claim_drop(&graph->claim); }
+static inline void vyc__graph_claim(vyc_graph *graph) { vyc__claim_take(&graph->lead->claim); }
+static inline void vyc__graph_unclaim(vyc_graph *graph) { vyc__claim_drop(&graph->lead->claim); }
 /* List the memory of the base values again. */
 void vyc__graph_list_memory(vyc_graph *graph);
+
+/* ---- turns.c ---- */
+
+/* The next launch of this graph, which shares turns, comes after those of the one before it. */
+vyc_status vyc__turn_take(vyc_graph *graph);
+/* A graph that ends. */
+void vyc__turns_leave(vyc_graph *graph);
 
 /* ---- reports.c ---- */
 

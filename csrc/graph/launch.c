@@ -200,6 +200,7 @@ static vyc_status launch(vyc_graph *graph, const vyc_graph_change *changes, uint
   keep_changed(graph);
   VYC_TRY(status);
   VYC_TRY(use_memory(graph, changes, count, handle, slot));
+  if (VYC_UNLIKELY(graph->shared)) VYC_TRY(vyc__turn_take(graph));
   VYC_TRY(order_behind_launches(graph, handle, slot));
   VYC_TRY(use_own(graph, handle, slot));
   VYC_TRY(vyc__graph_reports_on(graph, slot));
@@ -207,6 +208,7 @@ static vyc_status launch(vyc_graph *graph, const vyc_graph_change *changes, uint
   vyc__count(&context->counters, cuda_graph_launches, 1);
   if (VYC_UNLIKELY(events != NULL)) VYC_TRY(vyc__event_record(events->start, &on));
   VYC_TRY(VYC_CU(context, cuGraphLaunch, graph->exec, handle));
+  if (VYC_UNLIKELY(graph->shared)) graph->lead->last = graph;
   if (VYC_UNLIKELY(events != NULL)) status = vyc__event_record(events->stop, &on);
   const vyc_status given = order_owners(graph, changes, count, stream, handle);
   if (VYC_LIKELY(status == VYC_OK)) status = given;

@@ -20,6 +20,7 @@
   X("kernel-made", kernel_made)                                                                    \
   X("graph-made", graph_made)                                                                      \
   X("graph-timed", graph_timed)                                                                    \
+  X("graph-turns", graph_in_turns)                                                                 \
   X("graph-steps", graph_of_steps)                                                                 \
   X("graph-launch", graph_launch)                                                                  \
   X("graph-change", graph_change)                                                                  \

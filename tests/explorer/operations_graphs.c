@@ -106,7 +106,7 @@ void operate_graph_info(uint32_t thread) {
 /* ---- made for one launch --------------------------------------------------------------------- */
 
 /* Released with its launch in flight: x to memory of the thread's, and that to hot. */
-static void make_graph(uint32_t thread, bool is_timed) {
+static void make_graph(uint32_t thread, bool is_timed, bool in_turns) {
   scene *s = the_scene();
   vyc_event *start = NULL, *stop = NULL;
   const scene_buffer *own = &s->own[thread];
@@ -115,6 +115,7 @@ static void make_graph(uint32_t thread, bool is_timed) {
   const uint32_t number =
       scene_enter((order_operation){.name = "a graph made, launched, released",
                                     .stream = STREAM_TWO,
+                                    .graph = in_turns ? GRAPH_SHARED : 0,
                                     .reads = scene_set(&s->x) | scene_set(own),
                                     .writes = scene_set(own) | scene_set(&s->hot)},
                   BY_ITSELF, 2);
@@ -124,6 +125,7 @@ static void make_graph(uint32_t thread, bool is_timed) {
   if (status == VYC_OK) status = vyc_graph_add_launch(graph, NULL, s->prepared, &first.run);
   if (status == VYC_OK) status = vyc_graph_add_launch(graph, NULL, s->prepared, &second.run);
   if (status == VYC_OK) status = vyc_graph_finish(graph);
+  if (status == VYC_OK && in_turns) status = vyc_graph_in_turns(graph, s->graph);
   if (status == VYC_OK)
     status = is_timed ? vyc_graph_launch_between(graph, &start, &stop, NULL, 0, s->two, 0)
                       : vyc_graph_launch(graph, NULL, 0, s->two);
@@ -133,8 +135,10 @@ static void make_graph(uint32_t thread, bool is_timed) {
   scene_leave(number, status);
 }
 
-void operate_graph_made(uint32_t thread) { make_graph(thread, false); }
-void operate_graph_timed(uint32_t thread) { make_graph(thread, true); }
+void operate_graph_made(uint32_t thread) { make_graph(thread, false, false); }
+void operate_graph_timed(uint32_t thread) { make_graph(thread, true, false); }
+/* In turns with the graph of the scene, which is launched on other streams. */
+void operate_graph_in_turns(uint32_t thread) { make_graph(thread, false, true); }
 
 /* A fill, a copy within the device and a repetition: to memory of the thread's, twice to hot. */
 void operate_graph_of_steps(uint32_t thread) {

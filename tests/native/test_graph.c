@@ -202,6 +202,51 @@ static void old_drivers_have_no_loops(void) {
   CHECK(emulator_reset() == 0);
 }
 
+/* On two streams that run nothing until somebody waits for them. */
+static void graphs_in_turns_run_one_after_the_other(const place *p) {
+  vyc_buffer *h = NULL, *out = NULL;
+  vyc_stream *streams[2] = {NULL, NULL};
+  vyc_graph *graphs[3] = {NULL, NULL, NULL};
+  OK(vyc_buffer_alloc(&h, p->context, BYTES));
+  OK(vyc_buffer_alloc(&out, p->context, BYTES));
+  for (int i = 0; i < 2; i++) OK(vyc_stream_create(&streams[i], p->context));
+  for (int i = 0; i < 3; i++) {
+    graphs[i] = new_graph(p->context);
+    const vyc_graph_transfer copy = copy_of(h, out);
+    add(graphs[i], p->prepared, h, out, i == 0 ? 2.0F : 3.0F);
+    add_transfer(graphs[i], &copy);
+    OK(vyc_graph_finish(graphs[i]));
+  }
+  OK(vyc_graph_in_turns(graphs[1], graphs[0]));
+  CHECK(vyc_graph_in_turns(graphs[1], graphs[0]) == VYC_E_INVALID);
+  CHECK(vyc_graph_in_turns(graphs[0], graphs[0]) == VYC_E_INVALID);
+  CHECK(info_of(graphs[0]).ran_last == 1 && info_of(graphs[2]).ran_last == 0);
+  const vyc_graph_transfer fill = fill_of(h, 1.0F);
+  vyc_graph *begin = new_graph(p->context);
+  add_transfer(begin, &fill);
+  OK(vyc_graph_finish(begin));
+  OK(vyc_graph_launch(begin, NULL, 0, NULL));
+  OK(vyc_context_synchronize(p->context));
+  OK(vyc_graph_launch(graphs[0], NULL, 0, streams[0]));
+  OK(vyc_graph_launch(graphs[1], NULL, 0, streams[1]));
+  CHECK(info_of(graphs[1]).ran_last == 1 && info_of(graphs[0]).ran_last == 0);
+  OK(vyc_graph_launch(graphs[1], NULL, 0, streams[1]));
+  OK(vyc_graph_launch(graphs[0], NULL, 0, streams[0]));
+  OK(vyc_graph_launch(graphs[1], NULL, 0, streams[1]));
+  vyc_graph_release(graphs[1]); /* with its last launch in flight, which the first comes after */
+  CHECK(info_of(graphs[0]).ran_last == 1);
+  OK(vyc_graph_launch(graphs[0], NULL, 0, streams[0]));
+  OK(vyc_stream_synchronize(streams[0]));
+  CHECK(first_of(h) == 2.0F * 3.0F * 3.0F * 2.0F * 3.0F * 2.0F);
+  CHECK(vyc_graph_in_turns(graphs[0], graphs[2]) == VYC_E_INVALID);
+  vyc_graph_release(graphs[0]);
+  vyc_graph_release(graphs[2]);
+  vyc_graph_release(begin);
+  for (int i = 0; i < 2; i++) vyc_stream_release(streams[i]);
+  vyc_buffer_release(h);
+  vyc_buffer_release(out);
+}
+
 int main(int argc, char **argv) {
   emulator_open(argc, argv);
   old_drivers_have_no_loops();
@@ -213,6 +258,8 @@ int main(int argc, char **argv) {
   short_repetitions_are_unrolled_and_long_ones_are_loops(&p);
   a_loop_stops_on_the_device(&p);
   loops_nest(&p);
+  emulator_set("stream_mode", 2);
+  graphs_in_turns_run_one_after_the_other(&p);
   close_place(&p);
   puts("graph: passed");
   return 0;

@@ -22,7 +22,7 @@ from vyre_cuda.errors import CacheError, DeviceUnavailableError
 
 Status = Literal["ok", "note", "warning", "failure"]
 
-_OURS = ("VYRE_CUDA_DEVICE", "VYRE_CUDA_DRIVER", "VYRE_CUDA_CACHE_DIR", "VYRE_CUDA_REQUIRE_GPU")
+_OURS = ("VYRE_CUDA_DEVICE", "VYRE_CUDA_DRIVER", "VYRE_CUDA_CACHE_DIR", "VYRE_CUDA_FUSE", "VYRE_CUDA_REQUIRE_GPU")
 _DRIVERS = ("CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING", "CUDA_CACHE_DISABLE", "CUDA_CACHE_PATH")
 _DEVICE_FILES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia0")
 _MODULE = Path("/proc/driver/nvidia/version")

@@ -24,7 +24,7 @@ DIRECTORIES = {
     "cmake": get_cmake_dir,
     "pkgconfig": get_pkgconfig_dir,
 }
-_VARIABLES = ("VYRE_CUDA_CACHE_DIR", "VYRE_CUDA_DEVICE", "VYRE_CUDA_DRIVER", "VYRE_CUDA_REQUIRE_GPU")
+_VARIABLES = ("VYRE_CUDA_CACHE_DIR", "VYRE_CUDA_DEVICE", "VYRE_CUDA_DRIVER", "VYRE_CUDA_FUSE", "VYRE_CUDA_REQUIRE_GPU")
 
 
 def info(console: Console, *, device: str) -> int:

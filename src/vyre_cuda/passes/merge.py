@@ -86,9 +86,10 @@ def _check_launches(steps: Sequence[Step]) -> None:
             raise Refused(f'{name} is compiled with bounds="trap", which names the failing thread', Kind.OPTIONS)
         here, there = step.geometry, first.geometry
         if (here.grid, here.block) != (there.grid, there.block):
+            blocks = "1 block" if here.blocks == 1 else f"{_extents(here.grid)} blocks"
             raise Refused(
-                f"{name} has {here.grid} blocks of {here.block} threads, {first.program.name} {there.grid} of "
-                f"{there.block}",
+                f"{name} has {blocks} of {_extents(here.block)} threads, {first.program.name} {_extents(there.grid)} "
+                f"of {_extents(there.block)}",
                 Kind.LAUNCH,
             )
         if step.program.index is not first.program.index:
@@ -428,6 +429,12 @@ def _count(body: Body) -> int:
     every = (e for s in statements(body) for e in expressions(operands(s)))
     found = sum(isinstance(e, (Apply, Load)) for e in every)
     return found + sum(isinstance(s, (Store, Atomic)) for s in statements(body))
+
+
+def _extents(axes: Sequence[int]) -> str:
+    while len(axes) > 1 and axes[-1] == 1:
+        axes = axes[:-1]
+    return " x ".join(map(str, axes))
 
 
 def _name(names: Sequence[str]) -> str:

@@ -129,6 +129,28 @@ def memory(device: vc.Device) -> None:
 
 
 @scenario
+def fused_graphs(device: vc.Device) -> None:
+    """Steps that become one kernel, and the recorded ones beside them, with arrays of the graph alone."""
+    kernel = device.compile(programs.saxpy())
+    x, out = device.array(X), device.zeros(300, vc.f32)
+    with device.record(fuse=True) as graph:
+        t, u = graph.temporary(300, vc.f32), graph.temporary(300, vc.f32)
+        u.fill(1.0)
+        kernel.launch(x, u, t, vc.symbol("a", 2.0))
+        kernel.launch(t, t, vc.symbol("out", out), 1.0)
+    graph.replay()
+    np.testing.assert_array_equal(4 * X + 2, out.numpy())
+    graph.replay(a=1.0, out=x)
+    np.testing.assert_array_equal(2 * X + 2, x.numpy())
+    graph.update(a=0.0)
+    graph.replay()
+    np.testing.assert_array_equal(np.full(300, 2, np.float32), out.numpy())
+    graph.update(out=x)
+    graph.replay(a=1.0)
+    np.testing.assert_array_equal(4 * X + 6, x.numpy())
+
+
+@scenario
 def failed_checks(device: vc.Device) -> None:
     """Assertions of a call, a launch and a kernel that was dropped."""
     kernel = device.compile(programs.guarded(10))

@@ -355,6 +355,7 @@ cdef extern from "vyre_cuda.h" nogil:
         uint32_t node_count
         uint32_t edge_count
         uint32_t in_order
+        uint32_t ran_last
 
     enum:
         VYC_NODE_KERNEL
@@ -384,6 +385,7 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_graph_launch_between(vyc_graph *graph, vyc_event **start_out, vyc_event **stop_out,
                                         const vyc_graph_change *changes, uint32_t count, vyc_stream *stream,
                                         uint32_t origin)
+    vyc_status vyc_graph_in_turns(vyc_graph *graph, vyc_graph *of)
     vyc_status vyc_graph_info_get(vyc_graph *graph, vyc_graph_info *info_out)
     vyc_status vyc_graph_node_get(vyc_graph *graph, vyc_graph_node *node_out, uint32_t *edge_count_out,
                                   uint32_t *edges_out, uint32_t edge_room, uint32_t index)

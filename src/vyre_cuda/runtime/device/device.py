@@ -32,7 +32,7 @@ from vyre_cuda.runtime.base.range_names import COMPILE
 from vyre_cuda.runtime.kernel.kernel import Kernel
 from vyre_cuda.runtime.kernel.kernels import Kernels
 from vyre_cuda.runtime.memory import transfers
-from vyre_cuda.runtime.memory.array import DeviceArray
+from vyre_cuda.runtime.memory.array import DeviceArray, dtype_of
 from vyre_cuda.runtime.memory.transfers import Host
 from vyre_cuda.runtime.telemetry.telemetry import Telemetry
 from vyre_cuda.runtime.waiting import pending
@@ -422,7 +422,7 @@ class Device(memory.Allocator, Telemetry):
         return self._new(array.shape or (1,), array.dtype)
 
     def _empty(self, n: int | tuple[int, ...], type: Type) -> DeviceArray:
-        dtype = _dtype(type)
+        dtype = dtype_of(type)
         return self._new(shapes.checked(n), dtype)
 
     def _new(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceArray:
@@ -505,7 +505,7 @@ class Device(memory.Allocator, Telemetry):
         ResourceError
             The driver cannot lock as much memory.
         """
-        dtype, shape = _dtype(type), shapes.checked(n)
+        dtype, shape = dtype_of(type), shapes.checked(n)
         return memory.pinned_empty(self.context, math.prod(shape), dtype).reshape(shape)
 
     def register(self, array: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
@@ -584,9 +584,20 @@ class Device(memory.Allocator, Telemetry):
 
     # ---- recording --------------------------------------------------------------------------------------------------
 
-    def record(self) -> Graph:
-        """A graph that records, in a `with` statement, what this thread gives to the device instead of running it."""
-        return graphs.Graph(self)
+    def record(self, *, fuse: bool = False) -> Graph:
+        """A graph that records, in a `with` statement, what this thread gives to the device instead of running it.
+
+        Parameters
+        ----------
+        fuse
+            Whether launches in a row may become one kernel, as by `Graph.fuse`.
+
+        Returns
+        -------
+        Graph
+            The graph, for a `with` statement.
+        """
+        return graphs.Graph(self, fuse=fuse)
 
     def _begin_recording(self, graph: Graph) -> None:
         if self._recorder() is not None:
@@ -730,12 +741,6 @@ def from_dlpack(array: Any, /, *, device: Device | None = None) -> DeviceArray:
 def _rows() -> tuple[tuple[Type, np.dtype[Any]], ...]:
     """The types whose arrays are made the fast way; nothing is imported here for the dtype of bf16."""
     return tuple((type_, type_.dtype) for type_ in TYPES if type_ is not bf16 or "ml_dtypes" in sys.modules)
-
-
-def _dtype(type_: Type) -> np.dtype[Any]:
-    if not isinstance(type_, Type):
-        raise TypeError(f"{type_!r} is not a type of this package (write vc.f32)")
-    return type_.dtype
 
 
 def _bytes(name: str, value: int) -> int:

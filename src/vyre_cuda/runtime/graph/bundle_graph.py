@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,19 +27,27 @@ from vyre_cuda.bundles.graphs import (
 )
 from vyre_cuda.errors import UnsupportedError
 from vyre_cuda.ir.core.nodes import Parameter
+from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.ir.core.types import Type
+from vyre_cuda.records import replace
 from vyre_cuda.runtime.base.symbol import Symbol
 from vyre_cuda.runtime.graph.graph_steps import CopyStep, FillStep, LaunchStep, LoadedStep, RepeatStep, Step
 from vyre_cuda.runtime.memory.array import DeviceArray
+
+if TYPE_CHECKING:
+    from vyre_cuda.runtime.kernel.kernel import Kernel
 
 # Arrays begin where their views do in memory, on an alignment boundary of the driver's own blocks.
 _ALIGNMENT = 256
 
 
-def recorded_graph(steps: Sequence[Step | RepeatStep], values: Mapping[str, Any]) -> RecordedGraph:
-    """`values` has the defaults of symbols that have one."""
-    return _Recorder(values).record(steps)
+def recorded_graph(
+    steps: Sequence[Step | RepeatStep], values: Mapping[str, Any], merged: Collection[Kernel] = ()
+) -> RecordedGraph:
+    """`values` has the defaults of symbols that have one. `merged` are kernels made of several, of which others may
+    have the name; in the bundle they have names of their own."""
+    return _Recorder(values, merged).record(steps)
 
 
 class _Memory:
@@ -72,8 +81,9 @@ class _Memory:
 
 
 class _Recorder:
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    def __init__(self, values: Mapping[str, Any], merged: Collection[Kernel]) -> None:
         self._defaults = values
+        self._merged = {id(kernel): _own_name(kernel.program) for kernel in merged}
         self._memory: dict[Buffer, _Memory] = {}
         self._symbols: dict[str, tuple[bool, Type]] = {}
         self._written: set[str] = set()
@@ -190,9 +200,8 @@ class _Recorder:
             raise UnsupportedError(
                 f"{kernel.program.name} was loaded from a bundle without its body", capability="source"
             )
-        self._kernels[id(kernel)] = GraphKernel(
-            kernel.program, kernel.precision, kernel.bounds, kernel.max_ulp, kernel.known
-        )
+        program = self._merged.get(id(kernel), kernel.program)
+        self._kernels[id(kernel)] = GraphKernel(program, kernel.precision, kernel.bounds, kernel.max_ulp, kernel.known)
         values = tuple(
             self._array(step.values[p.name]) if p.is_buffer else self._scalar(step.values[p.name], p.type)
             for p in kernel.program.parameters
@@ -200,7 +209,7 @@ class _Recorder:
         values += tuple(bits for p in kernel.program.parameters for bits in _extents(p, step.values[p.name]))
         axes = (0, 0, 0) if step.grid is None else step.grid if isinstance(step.grid, tuple) else (step.grid,)
         x, y, z = (*axes, 1, 1)[:3]
-        return GraphStep(LAUNCH, values, kernel=kernel.program.name, grid=(int(x), int(y), int(z)))
+        return GraphStep(LAUNCH, values, kernel=program.name, grid=(int(x), int(y), int(z)))
 
     def _array(self, value: Any) -> GraphValue:
         return Named(value.name) if isinstance(value, Symbol) else self._span(value)
@@ -218,6 +227,11 @@ class _Recorder:
             value = self._defaults[name]
             default = self._span(value) if is_array else Bits(bits_of(type_, value))
         return GraphSymbol(name, is_array, type_, default, name in self._written)
+
+
+def _own_name(program: Program) -> Program:
+    """The program with a name that no other program has."""
+    return replace(program, name=f"{program.name}_{sha256(program.to_bytes()).hexdigest()[:8]}")
 
 
 def _extents(parameter: Parameter, value: Any) -> list[Bits]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from time import perf_counter_ns
 from types import TracebackType
@@ -19,20 +19,30 @@ from vyre_cuda._native.memory.adopted import event_on, named_stream, order_strea
 from vyre_cuda.bundles.graphs import RecordedGraph
 from vyre_cuda.bundles.write import bundle
 from vyre_cuda.errors import DeviceUnavailableError, RecordingError
+from vyre_cuda.ir.core.types import Type
+from vyre_cuda.later import later
 from vyre_cuda.runtime.base.completion import without
 from vyre_cuda.runtime.base.range_names import REPLAY
-from vyre_cuda.runtime.base.symbol import Symbol
+from vyre_cuda.runtime.graph.built import has_temporaries
 from vyre_cuda.runtime.graph.bundle_graph import recorded_graph
 from vyre_cuda.runtime.graph.dot import dot
 from vyre_cuda.runtime.graph.graph_steps import CopyStep, FillStep, LaunchStep, LoadedStep, RepeatStep, Step, kept
+from vyre_cuda.runtime.graph.recording import Repeat, Temporaries, check_times, with_defaults
+from vyre_cuda.runtime.graph.temporary import Temporary
+from vyre_cuda.runtime.graph.versions import Versions
 from vyre_cuda.runtime.kernel.kernel import Timed
-from vyre_cuda.runtime.memory.array import DeviceArray
+from vyre_cuda.runtime.memory import shapes
+from vyre_cuda.runtime.memory.array import DeviceArray, dtype_of
 from vyre_cuda.runtime.waiting.pending import PendingReplay
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device.device import Device
+    from vyre_cuda.runtime.graph import explained
     from vyre_cuda.runtime.kernel.kernel import Kernel
     from vyre_cuda.runtime.kernel.loaded_kernel import ForeignKernel
+
+else:
+    explained = later("vyre_cuda.runtime.graph.explained")
 
 _Given = TypeVar("_Given")
 
@@ -46,15 +56,18 @@ class Graph(native.Replayer):
     it uses alive. len() is the number of steps.
     """
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, *, fuse: bool = False) -> None:
         super().__init__(device.context)
         self.device = device
+        self._fuse = fuse
         self._state = "new"
         self._steps: list[Step | RepeatStep] = []
         self._extent = "0 steps"  # for profilers and traces
-        self._open: list[_Repeat] = []
+        self._open: list[Repeat] = []
         self._end: weakref.finalize[[int], Graph] | None = None
         self._bound: dict[int, Any] = {}  # the parameters of steps without symbols, by place
+        self._temporaries = Temporaries()
+        self._versions = Versions(device, self._steps)
         self._lock = threading.RLock()  # binding values may run user code
 
     # ---- recording --------------------------------------------------------------------------------------------------
@@ -85,8 +98,8 @@ class Graph(native.Replayer):
                 f"{self._open[-1]} is still open at the end of the recording; "
                 "its `with` block must end inside the recording"
             )
-        if not self._missing():
-            self._native = self._build(self._values)
+        if not self._missing() and not self._fuse:
+            self._build_once(self._values, None)
         self._extent = f"{len(self._steps)} steps"
         self._state = "recorded"
 
@@ -121,8 +134,38 @@ class Graph(native.Replayer):
             Neither times nor until, or wrong ones.
         """
         self._check_recording()
-        step = RepeatStep(_check_times(times, until), kept(self._check_until(until)))
-        return _Repeat(self, step, dropped=times == 0)
+        step = RepeatStep(check_times(times, until), kept(self._check_until(until)))
+        return Repeat(self, step, dropped=times == 0)
+
+    def temporary(self, n: int | tuple[int, ...], type: Type) -> DeviceArray:
+        """An array of this graph alone, for what steps leave to later ones.
+
+        It can be given to launches, filled, copied and sliced while the graph is recorded, and has no other use. Its
+        contents are unspecified at the start of each replay. Arrays that are not needed at the same time share memory,
+        and one that only merged steps use may have none.
+
+        Parameters
+        ----------
+        n
+            The number of elements, or a tuple with the shape.
+        type
+            The type of an element.
+
+        Returns
+        -------
+        DeviceArray
+            The array.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Not a shape, or not a type.
+        RecordingError
+            The graph is not being recorded in this thread.
+        """
+        self._check_recording()
+        dtype = dtype_of(type)
+        return self._temporaries.new(self, shapes.checked(n), dtype)
 
     def download(self, array: DeviceArray, out: np.ndarray[Any, np.dtype[Any]]) -> None:
         """Record a copy of a device array to the host.
@@ -171,12 +214,17 @@ class Graph(native.Replayer):
             return
         values, bound = self._values, {}
         for place, step in enumerate(steps, len(self._steps)):
+            for value in step.operands:
+                if isinstance(value, Temporary):
+                    value.check_owner(self)
             if isinstance(step, RepeatStep):
                 continue
             if not step.symbols:
-                bound[place] = step.bind({})
+                parameters = step.bind({})
+                if not has_temporaries(step):
+                    bound[place] = parameters
                 continue
-            values = _with_defaults(step, values)
+            values = with_defaults(step, values)
             if all(symbol.name in values for symbol in step.symbols):
                 step.bind(values)
             else:
@@ -199,7 +247,8 @@ class Graph(native.Replayer):
                 "a recorded replay cannot have a stream of its own; give the stream to the replay() of the outer graph"
             )
         with self._lock:
-            given = {name: kept(value) for name, value in self._given(symbols).items()}
+            given: dict[Any, Any] = {name: kept(value) for name, value in self._given(symbols).items()}
+            given.update(graph._temporaries.anew(graph, self._steps))
             graph._add(*(step.copied(given, len(graph._steps)) for step in self._steps))
         return True
 
@@ -224,12 +273,12 @@ class Graph(native.Replayer):
             return launch(self._native, [], on)
         with self._lock:  # steps that change and those that stay see the symbols of the same moment
             given = self._given(symbols)
-            built = self._native
-            if built is None:
+            if self._native is None:
                 # Values given for this replay are not seen by others.
-                built = self._build_once({**given, **self._values}, on)
+                self._build_once({**given, **self._values}, on)
             names = self._users.keys() - self._values.keys() | symbols.keys()
-            return launch(built, self._changes(names, given, on), on)
+            built, changes = self._versions.changed(names, given, self._values, on)
+            return launch(built, changes, on)
 
     def submit(self, *, stream: Any = None, **symbols: Any) -> PendingReplay:
         """Replay, and return what waits for this replay.
@@ -323,10 +372,11 @@ class Graph(native.Replayer):
         self._check_known(symbols)
         with self._lock:
             values = {**self._values, **{name: kept(value) for name, value in symbols.items()}}
-            if self._native is not None and not self._users.keys() - values.keys():
-                self._native.update(self._changes(symbols.keys(), values))
+            if self._native is None or self._users.keys() - values.keys():
+                self._check_bound(symbols, values)
+                self._versions.outdate(symbols)
             else:
-                self._changes([name for name in symbols if self._is_bound(name, values)], values)
+                self._native = self._versions.update(symbols, values)
             self._values = values
 
     def _given(self, symbols: Mapping[str, Any]) -> dict[str, Any]:
@@ -338,49 +388,57 @@ class Graph(native.Replayer):
             raise TypeError(f"replay() needs a value for {', '.join(missing)}, which has no default")
         return given
 
-    def _changes(self, names: Any, given: Mapping[str, Any], on: Stream | None = None) -> list[tuple[int, Any]]:
-        steps = {step.number: step for name in names for step in self._users[name]}
-        return [(number, steps[number].bind(given, on)) for number in sorted(steps)]
-
-    def _is_bound(self, name: str, values: Mapping[str, Any]) -> bool:
-        return all(symbol.name in values for step in self._users[name] for symbol in step.symbols)
+    def _check_bound(self, names: Iterable[str], values: Mapping[str, Any]) -> None:
+        """Refuse values that do not fit the steps of these symbols, as far as those have all of theirs."""
+        for name in names:
+            users = self._users[name]
+            if all(symbol.name in values for step in users for symbol in step.symbols):
+                for step in users:
+                    step.bind(values)
 
     def _missing(self) -> bool:
         return len(self._users) > len(self._values)
 
     # ---- building ---------------------------------------------------------------------------------------------------
 
-    def _build_once(self, given: Mapping[str, Any], on: Stream | None) -> native.Graph:
+    def fuse(self) -> None:
+        """Let launches in a row become one kernel, as with `device.record(fuse=True)`.
+
+        Merged kernels are made by `compile` or the next replay. Results stay the same in every byte that is specified;
+        `explain` says what became of each step. Where merged kernels cannot be made, the graph runs as it was
+        recorded; with `VYRE_CUDA_FUSE=off` it always does.
+
+        Raises
+        ------
+        RecordingError
+            The graph is still being recorded.
+        """
+        self._check_recorded()
+        with self._lock:
+            self._fuse = True
+            self._native = None
+
+    def compile(self) -> None:
+        """Make the driver's graph, and the kernels of merged steps, which the first replay would do otherwise.
+
+        Raises
+        ------
+        RecordingError
+            The graph is still being recorded, or a symbol has no value yet.
+        Error
+            Those of `Device.compile` and of the driver, for the graph as it was recorded.
+        """
+        self._check_recorded()
+        with self._lock:
+            if self._missing():
+                missing = ", ".join(sorted(self._users.keys() - self._values.keys()))
+                raise RecordingError(f"no value is known for {missing}; the first replay compiles the graph")
+            self._build_once(self._values, None)
+
+    def _build_once(self, given: Mapping[str, Any], on: Stream | None) -> None:
         with self._lock:
             if self._native is None:
-                self._native = self._build(given, on)
-            return self._native
-
-    def _build(self, given: Mapping[str, Any], on: Stream | None = None) -> native.Graph:
-        made = native.Graph(self.device.context)
-        ends: list[int] = []
-        for place, step in enumerate(self._steps):
-            while ends and ends[-1] == place:
-                made.repeat_end()
-                ends.pop()
-            if isinstance(step, RepeatStep):
-                size = 0 if step.until is None else step.until.dtype.itemsize
-                step.number = made.repeat_begin(step.times, step.until, size)
-                ends.append(step.end)
-                continue
-            bound: Any = self._bound[place] if place in self._bound else step.bind(given, on)
-            if isinstance(step, LaunchStep):
-                step.number = made.add_launch(step.kernel.prepared, bound)
-            elif isinstance(step, LoadedStep):
-                assert step.prepared is not None  # it was bound for that
-                step.number = made.add_launch(step.prepared, bound)
-            else:
-                step.number = made.add_transfer(bound)
-        for _ in ends:
-            made.repeat_end()
-        made.finish()
-        self._bound.clear()
-        return made
+                self._native = self._versions.make(given, on, self._bound, fuse=self._fuse)
 
     # ---- checks -----------------------------------------------------------------------------------------------------
 
@@ -429,8 +487,9 @@ class Graph(native.Replayer):
     ) -> None:
         """Write the graph and its kernels to a bundle.
 
-        Arrays that are not symbols, and defaults of symbols, are included: with their contents where a step reads them
-        before one writes them.
+        Merged steps are written as merged, once they are compiled, unless symbols stand for their arrays or decide
+        how many threads they have: then the bundle has the steps as they were recorded. Arrays that are not symbols,
+        and defaults of symbols, are included: with their contents where a step reads them before one writes them.
 
         Parameters
         ----------
@@ -462,7 +521,9 @@ class Graph(native.Replayer):
     def bundled(self) -> RecordedGraph:
         """The graph as stored in a bundle; used by `vc.bundle`."""
         self._check_recorded()
-        return recorded_graph(self._steps, self._values)
+        with self._lock:
+            steps, merged = self._versions.exported()
+            return recorded_graph(steps, self._values, merged)
 
     # ---- looking ----------------------------------------------------------------------------------------------------
 
@@ -473,15 +534,39 @@ class Graph(native.Replayer):
 
     @property
     def node_count(self) -> int:
-        """Nodes of the driver's graph, including unrolled repetitions and clears of outs; 0 before it is built."""
-        return 0 if self._native is None else self._native.info()["node_count"]
+        """Nodes of the driver's graph that the last replay ran, or the first one will; 0 before one is made.
+
+        They include unrolled repetitions and clears of outs.
+        """
+        last = self._versions.last()
+        return 0 if last is None else last.node_count()
+
+    def explain(self) -> str:
+        """What became of each step: which are one kernel, which are not, and why; and how many nodes the driver has.
+
+        Returns
+        -------
+        str
+            Lines of text. They are about the graph that the last replay ran; it is compiled first if need be.
+
+        Raises
+        ------
+        Error
+            Those of `compile`.
+        """
+        self._check_recorded()
+        if self._native is None:
+            self.compile()
+        with self._lock:
+            return explained.explained(self._steps, self._versions, fuse=self._fuse)
 
     def dot(self) -> str:
         """The nodes and their dependencies in the DOT language: `dot -Tsvg` draws them."""
         self._check_recorded()
-        if self._native is None:
-            raise RecordingError("the graph is built at its first replay, because it has symbols without a default")
-        return dot(self._native.nodes(), {step.number: step.label for step in self._steps})
+        last = self._versions.last()
+        if last is None:
+            raise RecordingError("the graph is built at its first replay, or by compile() if its symbols have values")
+        return dot(last.native.nodes(), last.labels)
 
     def __len__(self) -> int:
         return sum(not isinstance(step, RepeatStep) for step in self._steps)
@@ -502,69 +587,3 @@ class Graph(native.Replayer):
         if self._state != "recorded":
             parts.append(self._state)
         return f"<vyre_cuda.Graph {', '.join(parts)}>"
-
-
-class _Repeat:
-    """The block of a loop while it is being recorded."""
-
-    def __init__(self, graph: Graph, step: RepeatStep, *, dropped: bool) -> None:
-        self._graph = graph
-        self._step = step
-        self.dropped = dropped  # nothing inside it is recorded
-        self._was_entered = False
-
-    def __enter__(self) -> None:
-        self._graph._check_recording()
-        if self._was_entered:
-            raise RecordingError(f"{self} was entered before; each `with` block needs a repeat of its own")
-        self._was_entered = True
-        self._graph._open.append(self)
-        self._graph._add(self._step)
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        graph = self._graph
-        if not graph.is_recording:
-            return  # the end of the recording has already refused it
-        if graph._open and graph._open[-1] is self:
-            graph._open.pop()
-            self._step.end = len(graph._steps)
-        elif kind is None:
-            raise RecordingError(f"{self} ends inside {graph._open[-1]}; the block that began last must end first")
-
-    def __repr__(self) -> str:
-        return self._step.label
-
-
-def _check_times(times: Any, until: Any) -> int:
-    """The number of repetitions; 0 if only `until` ends the loop."""
-    if times is None:
-        if until is None:
-            raise TypeError("repeat takes a number of times, until=, or both")
-        return 0
-    if isinstance(times, bool) or not isinstance(times, (int, np.integer)):
-        raise TypeError(f"repeat takes an int, not a {type(times).__name__}")
-    if not 0 <= times < 1 << 63:
-        raise ValueError(f"repeat(times={times}): the number must be from 0 to 2**63 - 1")
-    return int(times)
-
-
-def _with_defaults(step: Step, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The known values of symbols, and the defaults of this step's symbols."""
-    known = dict(values)
-    for symbol in step.symbols:
-        if not symbol.has_default:
-            continue
-        default = kept(symbol.default)
-        if not _same(known.setdefault(symbol.name, default), default):
-            raise ValueError(f"symbol {symbol.name} has two defaults")
-    return known
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Whether two defaults are the same memory or the same value."""
-    if isinstance(one, DeviceArray) and isinstance(other, DeviceArray):
-        same_place = one.buffer is other.buffer and one.offset == other.offset
-        return same_place and one.count == other.count and one.dtype == other.dtype
-    if isinstance(one, (Symbol, DeviceArray, np.ndarray)):
-        return one is other
-    return type(one) is type(other) and bool(one == other)

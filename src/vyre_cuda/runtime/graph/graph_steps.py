@@ -18,6 +18,7 @@ from vyre_cuda.errors import RecordingError, UnsupportedError
 from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.records import dataclass, field
 from vyre_cuda.runtime.base.symbol import Symbol
+from vyre_cuda.runtime.graph.temporary import in_place
 from vyre_cuda.runtime.kernel.arguments import check_array, device_arguments
 from vyre_cuda.runtime.memory.array import DeviceArray
 from vyre_cuda.runtime.memory.interop import adopt, is_foreign
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.kernel.kernel import Kernel
     from vyre_cuda.runtime.kernel.loaded_kernel import ForeignKernel
 
-Given: TypeAlias = Mapping[str, Any]
+# The values of symbols by name, and the places of temporary arrays by root.
+Given: TypeAlias = Mapping[Any, Any]
 
 
 def kept(value: Any) -> Any:
@@ -37,8 +39,8 @@ def kept(value: Any) -> Any:
 
 
 def resolve(value: Any, given: Given) -> Any:
-    """The value, or the value given for the symbol."""
-    return given[value.name] if isinstance(value, Symbol) else value
+    """The value, or what is given for the symbol; a temporary array where the graph has it."""
+    return given[value.name] if isinstance(value, Symbol) else in_place(value, given)
 
 
 def told(device: Device, value: Any, stream: Stream | None) -> Any:
@@ -53,7 +55,10 @@ class LaunchStep:
     kernel: Kernel
     values: dict[str, Any]
     grid: Any
-    number: int = -1
+
+    @property
+    def operands(self) -> tuple[Any, ...]:
+        return tuple(self.values.values())
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
@@ -71,7 +76,7 @@ class LaunchStep:
     def check(self) -> None:
         """Refuse what no value of a symbol could fix."""
         for parameter in self.kernel.program.parameters:
-            value = self.values[parameter.name]
+            value = in_place(self.values[parameter.name], {})
             if isinstance(value, Symbol):
                 continue
             if parameter.is_buffer:
@@ -95,8 +100,11 @@ class LoadedStep:
     kernel: ForeignKernel
     values: tuple[Any, ...]
     shape: tuple[Any, Any, int, bool]
-    number: int = -1
     prepared: PreparedKernel | None = None
+
+    @property
+    def operands(self) -> tuple[Any, ...]:
+        return self.values
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
@@ -134,7 +142,10 @@ class CopyStep:
 
     to: Any
     source: Any
-    number: int = -1
+
+    @property
+    def operands(self) -> tuple[Any, ...]:
+        return self.to, self.source
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
@@ -146,26 +157,26 @@ class CopyStep:
         return "copy to the host" if host_to else "copy from the host" if host_from else "copy"
 
     def copied(self, given: Given, _: int) -> CopyStep:
-        return CopyStep(self.to, resolve(self.source, given))
+        return CopyStep(in_place(self.to, given), resolve(self.source, given))
 
     def check(self) -> None:
         if not isinstance(self.source, Symbol):
             self.bind({})
 
     def bind(self, given: Given, stream: Stream | None = None) -> Transfer:
-        source = resolve(self.source, given)
+        source, to = resolve(self.source, given), in_place(self.to, given)
         if not isinstance(source, (np.ndarray, DeviceArray)):
             raise TypeError(f"a recorded copy takes an array, not a {type(source).__name__}")
-        if source.dtype != self.to.dtype:
-            raise TypeError(f"a recorded copy of {source.dtype} into an array of {self.to.dtype}")
-        if source.size > self.to.size:
-            raise ValueError(f"{source.size} elements do not fit into an array of {self.to.size}")
-        for side in (source, self.to):
+        if source.dtype != to.dtype:
+            raise TypeError(f"a recorded copy of {source.dtype} into an array of {to.dtype}")
+        if source.size > to.size:
+            raise ValueError(f"{source.size} elements do not fit into an array of {to.size}")
+        for side in (source, to):
             if isinstance(side, np.ndarray):
                 _check_host(side)
             elif side.is_freed:
                 raise ValueError("the array was freed")
-        return Transfer(self.to, source, source.nbytes)
+        return Transfer(to, source, source.nbytes)
 
 
 @dataclass(slots=True, eq=False)
@@ -174,32 +185,35 @@ class FillStep:
 
     to: DeviceArray
     value: Any
-    number: int = -1
     label: str = field(default="fill", init=False)
+
+    @property
+    def operands(self) -> tuple[Any, ...]:
+        return self.to, self.value
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
         return (self.value,) if isinstance(self.value, Symbol) else ()
 
     def copied(self, given: Given, _: int) -> FillStep:
-        return FillStep(self.to, resolve(self.value, given))
+        return FillStep(in_place(self.to, given), resolve(self.value, given))
 
     def check(self) -> None:
         if not isinstance(self.value, Symbol):
             self.bind({})
 
     def bind(self, given: Given, stream: Stream | None = None) -> Transfer:
-        bits = bits_of(self.to.type, resolve(self.value, given))
-        size = self.to.dtype.itemsize
+        to = in_place(self.to, given)
+        bits = bits_of(to.type, resolve(self.value, given))
+        size = to.dtype.itemsize
         if size <= 4:
-            return Transfer.fill(self.to, bits, size)
+            return Transfer.fill(to, bits, size)
         if bits & 0xFFFFFFFF != bits >> 32:
             raise UnsupportedError(
-                f"a recorded fill of {self.to.dtype} with a value whose 32-bit halves "
-                "differ; the device fills 32-bit words",
+                f"a recorded fill of {to.dtype} with a value whose 32-bit halves differ; the device fills 32-bit words",
                 capability="fill_64_bits",
             )
-        words = DeviceArray(self.to.device, self.to._alive(), self.to.offset, 2 * self.to.count, np.dtype(np.uint32))
+        words = DeviceArray(to.device, to._alive(), to.offset, 2 * to.count, np.dtype(np.uint32))
         return Transfer.fill(words, bits & 0xFFFFFFFF, 4)
 
 
@@ -210,11 +224,19 @@ class RepeatStep:
     times: int
     until: DeviceArray | None
     end: int = -1
-    number: int = -1
     symbols: tuple[Symbol, ...] = field(default=(), init=False)
 
-    def copied(self, _: Given, place: int) -> RepeatStep:
-        return RepeatStep(self.times, self.until, place + self.end)
+    @property
+    def operands(self) -> tuple[Any, ...]:
+        return (self.until,)
+
+    def placed(self, given: Given) -> DeviceArray | None:
+        """The array that ends it, where the graph has it."""
+        found: DeviceArray | None = in_place(self.until, given)
+        return found
+
+    def copied(self, given: Given, place: int) -> RepeatStep:
+        return RepeatStep(self.times, in_place(self.until, given), place + self.end)
 
     @property
     def label(self) -> str:

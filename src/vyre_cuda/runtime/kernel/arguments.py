@@ -172,6 +172,7 @@ def _checked(device: Device, program: Program, what: str, parameter: Parameter, 
         raise ValueError(f"{where} is an array on another device")
     if value.is_freed:
         raise ValueError(f"{where} was freed")
+    value._alive()  # a temporary array of a graph has no memory that anything else could use
     return value
 
 

@@ -287,3 +287,9 @@ class DeviceArray(Span):
         if self.buffer is None:
             raise ValueError("the array was freed")
         return self.buffer
+
+
+def dtype_of(type_: Type) -> np.dtype[Any]:
+    if not isinstance(type_, Type):
+        raise TypeError(f"{type_!r} is not a type of this package (write vc.f32)")
+    return type_.dtype

@@ -1,0 +1,84 @@
+"""Where a driver's graph has its temporary arrays: those that are not needed at the same time share memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vyre_cuda._native.graph.graph import Transfer
+from vyre_cuda._native.memory.memory import Buffer
+from vyre_cuda.ir.core.nodes import UNSPECIFIED_BYTE
+from vyre_cuda.records import dataclass
+from vyre_cuda.runtime.graph.graph_steps import RepeatStep, Step
+from vyre_cuda.runtime.graph.temporary import Root, Temporary
+from vyre_cuda.runtime.memory.array import DeviceArray
+
+if TYPE_CHECKING:
+    from vyre_cuda.runtime.device.device import Device
+
+BYTE = np.dtype(np.uint8)
+_ALIGNMENT = 256  # bytes, as that of the driver's own blocks
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """From the first to the last step that uses an array."""
+
+    root: Root
+    first: int
+    last: int
+
+
+def intervals(steps: Sequence[Step | RepeatStep]) -> list[Interval]:
+    """The temporary arrays of these steps by first use. What a loop uses is needed in all of its passes."""
+    found: dict[Root, tuple[int, int]] = {}
+    begin, end = 0, 0  # of the outermost loop
+    for place, step in enumerate(steps):
+        if isinstance(step, RepeatStep) and place >= end:
+            begin, end = place, step.end
+        first, last = (begin, end - 1) if place < end else (place, place)
+        for value in step.operands:
+            if isinstance(value, Temporary):
+                low, high = found.get(value.root, (first, last))
+                found[value.root] = min(low, first), max(high, last)
+    return [Interval(root, *ends) for root, ends in found.items()]
+
+
+def places(needed: Sequence[Interval]) -> tuple[dict[Root, int], int]:
+    """The first byte of each array, and how many there are: each at the first place that is free while it is needed."""
+    found: dict[Root, int] = {}
+    taken: list[tuple[int, int, Interval]] = []
+    for one in needed:
+        offset = 0
+        for begin, end, other in sorted(taken, key=lambda t: t[:2]):
+            if other.last < one.first or one.last < other.first:
+                continue
+            if offset + one.root.nbytes <= begin:
+                break
+            offset = max(offset, -(-end // _ALIGNMENT) * _ALIGNMENT)
+        found[one.root] = offset
+        taken.append((offset, offset + one.root.nbytes, one))
+    return found, max((end for _, end, _ in taken), default=0)
+
+
+class Arena:
+    """Memory for the temporary arrays of these steps."""
+
+    def __init__(self, device: Device, steps: Sequence[Step | RepeatStep]) -> None:
+        found, self.nbytes = places(intervals(steps))
+        self._fills = device.properties.is_emulator
+        self.given: dict[Root, DeviceArray] = {}
+        if not found:
+            return
+        # Filled, because the driver does not promise that memory is free of what others had in it.
+        buffer = Buffer(device.context, self.nbytes)
+        buffer.fill(0, UNSPECIFIED_BYTE, 1, self.nbytes)
+        self._whole = DeviceArray(device, buffer, 0, self.nbytes, BYTE)
+        for root, offset in found.items():
+            self.given[root] = DeviceArray(device, buffer, offset, root.nbytes, BYTE)
+
+    def fill(self) -> Transfer | None:
+        """The emulator's graphs begin with this, so that nobody relies on what a replay before has left."""
+        return Transfer.fill(self._whole, UNSPECIFIED_BYTE, 1) if self._fills and self.nbytes else None

@@ -1,0 +1,87 @@
+"""A driver's graph made of steps: the steps' numbers in it, and where it has the temporary arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from vyre_cuda._native.core.context import Stream
+from vyre_cuda._native.graph import graph as native
+from vyre_cuda.runtime.graph.arena import Arena
+from vyre_cuda.runtime.graph.graph_steps import LaunchStep, LoadedStep, RepeatStep, Step
+from vyre_cuda.runtime.graph.temporary import Temporary
+
+if TYPE_CHECKING:
+    from vyre_cuda.runtime.device.device import Device
+
+Changes = list[tuple[int, Any]]
+
+
+class Built:
+    """`given` has the values of the symbols, `bound` the parameters of some steps without symbols, by place."""
+
+    def __init__(
+        self,
+        device: Device,
+        steps: Sequence[Step | RepeatStep],
+        given: Mapping[str, Any],
+        on: Stream | None = None,
+        bound: Mapping[int, Any] | None = None,
+    ) -> None:
+        self.arena = Arena(device, steps) if any(has_temporaries(step) for step in steps) else None
+        self._users: dict[str, list[tuple[int, Step]]] = {}
+        self.labels: dict[int, str] = {}
+        self.native = native.Graph(device.context)
+        self._make(steps, self._placed(given), on, bound or {})
+
+    def _make(
+        self, steps: Sequence[Step | RepeatStep], given: Mapping[Any, Any], on: Stream | None, bound: Mapping[int, Any]
+    ) -> None:
+        made = self.native
+        fill = None if self.arena is None else self.arena.fill()
+        if fill is not None:
+            self.labels[made.add_transfer(fill)] = "fill of temporary arrays"
+        ends: list[int] = []
+        for place, step in enumerate(steps):
+            while ends and ends[-1] == place:
+                made.repeat_end()
+                ends.pop()
+            if isinstance(step, RepeatStep):
+                until = step.placed(given)
+                number = made.repeat_begin(step.times, until, 0 if until is None else until.dtype.itemsize)
+                ends.append(step.end)
+            else:
+                number = self._add(step, bound[place] if place in bound else step.bind(given, on))
+            self.labels[number] = step.label
+        for _ in ends:
+            made.repeat_end()
+        made.finish()
+
+    def _add(self, step: Step, parameters: Any) -> int:
+        if isinstance(step, LaunchStep):
+            number = self.native.add_launch(step.kernel.prepared, parameters)
+        elif isinstance(step, LoadedStep):
+            assert step.prepared is not None  # it was bound for that
+            number = self.native.add_launch(step.prepared, parameters)
+        else:
+            number = self.native.add_transfer(parameters)
+        for name in {symbol.name for symbol in step.symbols}:
+            self._users.setdefault(name, []).append((number, step))
+        return number
+
+    def changes(self, names: Iterable[str], given: Mapping[str, Any], on: Stream | None = None) -> Changes:
+        """What the values of these symbols make of their steps."""
+        steps = {number: step for name in names for number, step in self._users.get(name, ())}
+        placed = self._placed(given)
+        return [(number, steps[number].bind(placed, on)) for number in sorted(steps)]
+
+    def node_count(self) -> int:
+        count: int = self.native.info()["node_count"]
+        return count
+
+    def _placed(self, given: Mapping[str, Any]) -> Mapping[Any, Any]:
+        return given if self.arena is None else {**given, **self.arena.given}
+
+
+def has_temporaries(step: Step | RepeatStep) -> bool:
+    return any(isinstance(value, Temporary) for value in step.operands)

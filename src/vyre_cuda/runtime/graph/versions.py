@@ -1,0 +1,173 @@
+"""The driver's graphs of one recording: the one of the steps as they were recorded, and the one with merged steps.
+
+The fused one runs as long as it fits the values of the symbols. Where a replay has others, or where making it failed,
+the plain one runs, which is made when it is first needed. Replays of both run one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from vyre_cuda._native.core.context import Stream
+from vyre_cuda._native.graph.graph import Graph as NativeGraph
+from vyre_cuda.errors import DeviceUnavailableError, Error
+from vyre_cuda.later import later
+from vyre_cuda.runtime.graph.arena import Arena
+from vyre_cuda.runtime.graph.built import Built, Changes
+from vyre_cuda.runtime.graph.graph_steps import RepeatStep, Step
+
+if TYPE_CHECKING:
+    from vyre_cuda.runtime.device.device import Device
+    from vyre_cuda.runtime.graph import fusing
+    from vyre_cuda.runtime.graph.fusing import Plan
+    from vyre_cuda.runtime.kernel.kernel import Kernel
+else:
+    fusing = later("vyre_cuda.runtime.graph.fusing")
+
+
+class Versions:
+    """All methods but `node_count` and `last` are called by one thread at a time."""
+
+    def __init__(self, device: Device, steps: Sequence[Step | RepeatStep]) -> None:
+        self._device = device
+        self._steps = steps
+        self.plan: Plan | None = None
+        self.note = ""  # why there is no fused graph
+        self.current: Built | None = None
+        self._fused: Built | None = None
+        self._plain: Built | None = None
+        self._is_outdated = False  # the fused graph lacks updates that it does not fit
+        self._pending: set[str] = set()  # symbols that were updated while others had no value
+
+    def make(self, given: Mapping[str, Any], on: Stream | None, bound: dict[int, Any], *, fuse: bool) -> NativeGraph:
+        """The driver's graph for these values."""
+        if fuse and not self.note and self._fused is None:
+            self._fuse(given, on)
+        if self._fused is not None:
+            return self._run(self._fused)
+        if self._plain is None:
+            try:
+                self._plain = Built(self._device, self._steps, given, on, bound)
+            except BaseException:
+                self.note = ""  # what is wrong may not be about fusing
+                raise
+            bound.clear()
+        return self._run(self._plain)
+
+    def _fuse(self, given: Mapping[str, Any], on: Stream | None) -> None:
+        if fusing.is_off():
+            self.note = f"{fusing.VARIABLE}=off"
+            return
+        try:
+            plan = fusing.plan(self._device, self._steps, given)
+            if plan.fused:
+                fused = Built(self._device, plan.steps, given, on)
+                if self._plain is not None:
+                    fused.native.run_in_turns(self._plain.native)
+                self._fused = fused
+            self.plan = plan
+        except DeviceUnavailableError:
+            raise
+        except (Error, MemoryError, TypeError, ValueError, OverflowError) as error:  # the last three of wrong values
+            self.plan = None
+            self.note = f"fusing failed: {error}"
+
+    def _run(self, built: Built) -> NativeGraph:
+        self.current = built
+        return built.native
+
+    # ---- other values -----------------------------------------------------------------------------------------------
+
+    def changed(
+        self, names: Collection[str], given: Mapping[str, Any], base: Mapping[str, Any], on: Stream | None
+    ) -> tuple[NativeGraph, Changes]:
+        """The graph for a replay in which these symbols have other values than `base`, and its changes."""
+        current = self.current
+        assert current is not None  # it was made
+        names = self._pending.union(names)
+        if current is self._fused:
+            changes = self._fitting(names, given, on)
+            if changes is not None:
+                return current.native, changes
+            current = self._beside({**given, **base}, on)
+        return current.native, current.changes(names, given, on)
+
+    def _fitting(self, names: Collection[str], given: Mapping[str, Any], on: Stream | None = None) -> Changes | None:
+        """The changes of the fused graph; None where the values do not fit it."""
+        assert self._fused is not None
+        assert self.plan is not None
+        if not self.plan.holds(names, given):
+            return None
+        try:
+            return self._fused.changes(names, given, on)
+        except (TypeError, ValueError, OverflowError):
+            return None  # the plain graph says what is wrong, in the words of its steps
+
+    def _beside(self, given: Mapping[str, Any], on: Stream | None = None) -> Built:
+        if self._plain is None:
+            made = Built(self._device, self._steps, given, on)
+            if self._fused is not None:
+                made.native.run_in_turns(self._fused.native)
+            self._plain = made
+        return self._plain
+
+    def outdate(self, names: Collection[str]) -> None:
+        """These symbols have other values from now on, while others have none yet."""
+        self._pending.update(names)
+
+    def update(self, names: Collection[str], given: Mapping[str, Any]) -> NativeGraph:
+        """The graph for all later replays: these symbols have other values from now on, and all have one."""
+        names = self._pending.union(names)
+        built = self._updated(names, given)
+        self._pending.clear()
+        return self._run(built)
+
+    def _updated(self, names: Collection[str], given: Mapping[str, Any]) -> Built:
+        if self._fused is None:
+            assert self._plain is not None  # it was made
+            self._plain.native.update(self._plain.changes(names, given))
+            return self._plain
+        changes = self._fitting(given.keys() if self._is_outdated else names, given)
+        if changes is not None:
+            self._fused.native.update(changes)
+            self._is_outdated = False
+            self._update_beside(names, given)
+            return self._fused
+        is_new = self._plain is None
+        plain = self._beside(given)
+        if not is_new:
+            plain.native.update(plain.changes(names, given))
+        self._is_outdated = True
+        return plain
+
+    def _update_beside(self, names: Collection[str], given: Mapping[str, Any]) -> None:
+        if self._plain is None:
+            return
+        try:
+            self._plain.native.update(self._plain.changes(names, given))
+        except Error:
+            self._plain = None  # made again when it is needed
+
+    def exported(self) -> tuple[list[Step | RepeatStep], list[Kernel]]:
+        """The steps for a bundle, which has nothing to fall back to, and the merged kernels among them."""
+        steps, merged = self._steps, []
+        if self._fused is not None and self.plan is not None and not any(one.decisive for one in self.plan.fused):
+            steps, merged = self.plan.steps, [one.kernel for one in self.plan.fused]
+        given: dict[Any, Any] = {symbol.name: symbol for step in steps for symbol in step.symbols}
+        given.update(Arena(self._device, steps).given)
+        return [step.copied(given, 0) for step in steps], merged
+
+    # ---- looking ----------------------------------------------------------------------------------------------------
+
+    def last(self) -> Built | None:
+        """The graph that the last replay ran; before the first one, the one that it will run."""
+        if self._plain is not None and self._fused is not None:
+            for built in (self._plain, self._fused):
+                if built.native.info()["ran_last"]:
+                    return built
+        return self.current
+
+    def runs_fused(self) -> bool:
+        """Whether that is the one with merged steps."""
+        return self._fused is not None and self.last() is self._fused

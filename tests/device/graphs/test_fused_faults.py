@@ -1,0 +1,140 @@
+"""Driver calls that fail while steps become one kernel: the graph runs as it was recorded, and says why."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+
+import vyre_cuda as vc
+from vyre_cuda.testing.emulator import Emulator
+
+from .graph_checks import F32, N, first, floats
+from .test_fused_graphs import scaled
+
+pytestmark = pytest.mark.emulator
+
+UNKNOWN, OUT_OF_MEMORY = 999, 2
+
+
+class Scene:
+    def __init__(self, device: vc.Device) -> None:
+        self.device = device
+        self.kernel, self.other = device.compile(scaled()), device.compile(scaled("other", block=32))
+        self.x, self.y, self.z = (floats(device, value) for value in (1, 0, 0))
+
+    def record(self) -> vc.Graph:
+        with self.device.record(fuse=True) as graph:
+            t, u = graph.temporary(N, vc.f32), graph.temporary(N, vc.f32)
+            u.fill(2.0)
+            self.kernel.launch(self.x, t, vc.symbol("a", 2.0), 0.0)
+            self.kernel.launch(t, vc.symbol("y", self.y), 1.0, 1.0)
+            self.other.launch(u, self.z, 1.0, 0.0)
+        return graph
+
+    def check(self, graph: vc.Graph, a: float) -> None:
+        assert (first(self.x), first(self.y), first(self.z)) == (1, a + 1, 2)
+        fused = "are one kernel" in graph.explain()
+        assert graph.node_count == (4 if fused else 5)
+
+
+def calls_of_compile(emulator: Emulator) -> dict[str, int]:
+    """How often compiling the graph makes each driver call."""
+    with vc.Device("emulator") as device:
+        graph = Scene(device).record()
+        before = {name: emulator.count(name) for name in emulator.functions()}
+        graph.compile()
+        return {name: made for name in before if (made := emulator.count(name) - before[name])}
+
+
+@pytest.mark.parametrize("result", [UNKNOWN, OUT_OF_MEMORY])
+@pytest.mark.parametrize("lasting", [False, True])
+def test_any_call_that_fails_while_fusing_leaves_the_recorded_graph(
+    emulator: Emulator,
+    leak_check: object,
+    monkeypatch: pytest.MonkeyPatch,
+    result: int,
+    lasting: bool,
+) -> None:
+    monkeypatch.setenv("VYRE_CUDA_CACHE_DIR", "off")
+    found = {"fused": 0, "as recorded": 0, "told": 0}
+    for name, count in calls_of_compile(emulator).items():
+        for nth in range(1, count + 1):
+            with vc.Device("emulator") as device:
+                scene = Scene(device)
+                graph = scene.record()
+                emulator.fail(name, nth=nth, result=result, repeat=lasting)
+                try:
+                    graph.compile()
+                except (vc.DriverError, vc.ResourceError):
+                    found["told"] += 1
+                emulator.reset()
+                graph.replay()
+                scene.check(graph, 2.0)
+                graph.replay(a=3.0)
+                scene.check(graph, 3.0)
+                found["fused" if "are one kernel" in graph.explain() else "as recorded"] += 1
+                if graph.node_count == 5:
+                    assert "as recorded: fusing failed: " in graph.explain()
+            del graph, scene
+            gc.collect()
+    print(found)
+    assert found["as recorded"] > 10 if not lasting else found["told"] > 10
+    assert found["fused"] > 0
+
+
+def test_a_fault_while_the_plain_graph_is_made_beside_the_fused_one_is_told(
+    emulator: Emulator, leak_check: object
+) -> None:
+    with vc.Device("emulator") as device:
+        scene = Scene(device)
+        graph = scene.record()
+        graph.replay()
+        for name in ("cuGraphCreate", "cuGraphInstantiateWithFlags", "cuGraphAddKernelNode", "cuGraphLaunch"):
+            emulator.fail(name, result=UNKNOWN)
+            with pytest.raises(vc.DriverError):
+                graph.replay(y=scene.x, a=1.0)
+            emulator.reset()
+            scene.check(graph, 2.0)
+            graph.replay(a=2.0)
+            scene.check(graph, 2.0)
+        graph.replay(y=scene.x, a=1.0)
+        assert graph.node_count == 5
+        np.testing.assert_array_equal(scene.x.numpy(), np.full(N, 2, F32))
+
+
+def test_a_lost_device_is_told(emulator: Emulator, leak_check: object) -> None:
+    device = vc.Device("emulator")
+    graph = Scene(device).record()
+    emulator.set("lost", 1)
+    with pytest.raises(vc.DeviceLostError):
+        graph.compile()
+    with pytest.raises(vc.DeviceLostError):
+        graph.replay()
+    device.close()
+
+
+def test_a_closed_device_refuses_its_fused_graphs(emulator: Emulator, leak_check: object) -> None:
+    device = vc.Device("emulator")
+    compiled, recorded = Scene(device).record(), Scene(device).record()
+    compiled.replay()
+    device.close()
+    for graph in (compiled, recorded):
+        for use in (graph.replay, lambda g=graph: g.replay(a=1.0), graph.compile):
+            if graph is compiled and use == graph.compile:
+                continue  # it is
+            with pytest.raises(vc.DeviceUnavailableError):
+                use()
+
+
+def test_kernels_without_room_stay_apart(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> None:
+    from vyre_cuda.runtime.graph import fusing
+
+    with vc.Device("emulator") as device:
+        scene = Scene(device)
+        monkeypatch.setattr(fusing, "_too_large", lambda *_: "one kernel would spill: 64 bytes a thread, 0 apart")
+        graph = scene.record()
+        graph.replay()
+        scene.check(graph, 2.0)
+        assert graph.explain().count("apart: one kernel would spill") == 2

@@ -1,0 +1,580 @@
+"""Launches in a row that become one kernel: the same results, fewer nodes, and what stays apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vyre_cuda as vc
+from vyre_cuda.testing.emulator import Emulator
+
+from .. import programs
+from .graph_checks import F32, N, first, floats
+
+
+def scaled(name: str = "scaled", *, block: int = 64) -> vc.Program:
+    """z = x * a + b"""
+    b = vc.Builder(name, block=block)
+    x = b.input("x", vc.f32)
+    z = b.output("z", vc.f32, size=x.size)
+    a = b.scalar("a", vc.f32)
+    plus = b.scalar("b", vc.f32)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < z.size):
+        z[i] = x[i] * a + plus
+    return b.build()
+
+
+@pytest.fixture
+def kernel(device: vc.Device) -> vc.Kernel:
+    return device.compile(scaled())
+
+
+def ramp(device: vc.Device, n: int = N) -> vc.DeviceArray:
+    return device.array(np.arange(n, dtype=F32))
+
+
+def is_emulator(device: vc.Device) -> int:
+    """One node more: the emulator fills temporary arrays that have memory."""
+    return int(device.properties.is_emulator)
+
+
+# ---- what becomes one ------------------------------------------------------------------------------------------------
+
+
+def test_a_chain_is_one_node_with_the_same_results(device: vc.Device, kernel: vc.Kernel) -> None:
+    x, y, z = ramp(device), device.zeros(N, vc.f32), device.zeros(N, vc.f32)
+    for fuse, nodes in ((False, 3), (True, 1)):
+        y.fill(0)
+        z.fill(0)
+        with device.record(fuse=fuse) as graph:
+            kernel.launch(x, y, 2.0, 1.0)
+            kernel.launch(y, z, 3.0, 0.5)
+            kernel.launch(z, y, 2.0, 0.0)
+        graph.replay()
+        np.testing.assert_array_equal(y.numpy(), (np.arange(N, dtype=F32) * 2 + 1) * 6 + 1)
+        np.testing.assert_array_equal(z.numpy(), (np.arange(N, dtype=F32) * 2 + 1) * 3 + F32(0.5))
+        assert graph.node_count == nodes
+
+
+def test_a_graph_can_be_fused_after_its_recording(device: vc.Device, kernel: vc.Kernel) -> None:
+    x, y, z = ramp(device), device.zeros(N, vc.f32), device.zeros(N, vc.f32)
+    with device.record() as graph:
+        kernel.launch(x, y, 2.0, vc.symbol("b", 1.0))
+        kernel.launch(y, z, 3.0, 0.0)
+    graph.replay()
+    assert graph.node_count == 2
+    graph.fuse()
+    graph.compile()
+    assert graph.node_count in (1, 2)  # none has run since
+    graph.replay(b=2.0)
+    assert graph.node_count == 1
+    np.testing.assert_array_equal(z.numpy(), np.arange(N, dtype=F32) * 6 + 6)
+
+
+def test_compile_makes_the_nodes_before_the_first_replay(device: vc.Device, kernel: vc.Kernel) -> None:
+    x, y = ramp(device), device.zeros(N, vc.f32)
+    with device.record(fuse=True) as graph:
+        kernel.launch(x, y, 2.0, 1.0)
+        kernel.launch(y, x, 1.0, 0.0)
+        assert graph.node_count == 0
+    assert graph.node_count == 0
+    graph.compile()
+    assert graph.node_count == 1
+    np.testing.assert_array_equal(y.numpy(), np.zeros(N))
+
+
+def test_the_environment_turns_fusing_off(
+    device: vc.Device, kernel: vc.Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VYRE_CUDA_FUSE", "off")
+    x, y = ramp(device), device.zeros(N, vc.f32)
+    with device.record(fuse=True) as graph:
+        kernel.launch(x, y, 2.0, 1.0)
+        kernel.launch(y, x, 1.0, 0.0)
+    graph.replay()
+
+    assert graph.node_count == 2
+    assert "VYRE_CUDA_FUSE=off" in graph.explain()
+
+
+def test_the_driver_launches_as_many_kernels_as_explain_says(emulator: Emulator) -> None:
+    with vc.Device("emulator") as device:
+        kernel, other = device.compile(scaled()), device.compile(scaled("other", block=32))
+        x, y, z = ramp(device), device.zeros(N, vc.f32), device.zeros(N, vc.f32)
+        with device.record(fuse=True) as graph:
+            kernel.launch(x, y, 2.0, 1.0)
+            kernel.launch(y, z, 2.0, 1.0)
+            other.launch(z, y, 1.0, 0.0)
+            x.copy_from(y)
+            other.launch(x, z, 1.0, 0.0)
+            other.launch(z, y, 1.0, 1.0)
+        graph.compile()
+        before = emulator.count("launches")
+        graph.replay()
+        device.synchronize()
+        launched = emulator.count("launches") - before
+        text = graph.explain()
+
+        assert launched == 3
+        assert text.splitlines()[0] == "6 steps, 4 nodes of the driver: 3 kernels, 1 copy"
+        assert graph.node_count == 4
+        assert "steps 1 to 2 are one kernel, scaled_scaled: scaled (" in text
+        assert "not with the next step: other has 10 blocks of 32 threads, scaled 5 of 64" in text
+        assert "step 4, copy\n  apart: it is no launch" in text
+        assert "steps 5 to 6 are one kernel, other_other" in text
+
+
+def test_steps_of_a_loop_become_one_inside_it(device: vc.Device, kernel: vc.Kernel) -> None:
+    x, y = floats(device, 1), floats(device, 0)
+    with device.record(fuse=True) as graph:
+        kernel.launch(x, y, 1.0, 1.0)
+        with graph.repeat(3):
+            kernel.launch(y, x, 2.0, 0.0)
+            kernel.launch(x, y, 1.0, 1.0)
+        kernel.launch(y, x, 1.0, 0.0)
+    graph.replay()
+
+    assert first(x) == 23
+    assert graph.node_count == 5  # the loop is unrolled
+    assert "repeat 3 times: steps 2 to 3" in graph.explain()
+
+
+def test_a_kernel_is_compiled_once_and_comes_from_the_disk_the_next_time(opened: Callable[[], vc.Device]) -> None:
+    for compiles in (2, 0):
+        device = opened()
+        kernel = device.compile(scaled())
+        x, y = ramp(device), device.zeros(N, vc.f32)
+        for _ in range(2):
+            with device.record(fuse=True) as graph:
+                kernel.launch(x, y, 2.0, 1.0)
+                kernel.launch(y, x, 1.0, 0.0)
+            graph.compile()
+        assert graph.node_count == 1
+        assert device.stats().compiles == compiles
+
+
+# ---- symbols ---------------------------------------------------------------------------------------------------------
+
+
+def test_scalar_symbols_stay_symbols(device: vc.Device, kernel: vc.Kernel) -> None:
+    x, y, z = floats(device, 1), floats(device, 0), floats(device, 0)
+    with device.record(fuse=True) as graph:
+        kernel.launch(x, y, vc.symbol("s", 2.0), vc.symbol("t"))
+        kernel.launch(y, z, vc.symbol("s"), 0.0)
+    graph.replay(t=1.0)
+    assert first(z) == 6
+    graph.replay(t=1.0, s=3.0)
+    assert first(z) == 12
+    graph.update(s=4.0)
+    graph.replay(t=0.0)
+    assert first(z) == 16
+    graph.update(t=2.0)
+    graph.replay()
+    assert first(z) == 24
+    assert graph.node_count == 1
+
+
+def test_an_update_before_all_symbols_have_values_holds_for_all_steps(device: vc.Device, kernel: vc.Kernel) -> None:
+    for fuse in (False, True):
+        x, y, z = floats(device, 1), floats(device, 0), floats(device, 0)
+        with device.record(fuse=fuse) as graph:
+            kernel.launch(x, y, vc.symbol("s", 2.0), 0.0)
+            kernel.launch(x, z, 1.0, vc.symbol("t"))
+        graph.replay(t=1.0)
+        graph.update(s=5.0)
+        graph.replay(t=1.0)
+
+        assert (first(y), first(z)) == (5, 2)
+
+
+def test_arrays_that_share_memory_in_another_way_run_the_recorded_steps(device: vc.Device, kernel: vc.Kernel) -> None:
+    x, y, z, w = (ramp(device) for _ in range(4))
+    with device.record(fuse=True) as graph:
+        kernel.launch(vc.symbol("x", x), y, 2.0, 0.0)
+        kernel.launch(y, vc.symbol("z", z), 2.0, 1.0)
+    graph.replay()
+    assert graph.node_count == 1
+    graph.replay(z=w)
+    assert graph.node_count == 1
+    np.testing.assert_array_equal(w.numpy(), np.arange(N, dtype=F32) * 4 + 1)
+    graph.replay(z=x)  # x is what the first step reads
+    assert graph.node_count == 2
+    assert "as recorded: with the values" in graph.explain()
+    np.testing.assert_array_equal(x.numpy(), np.arange(N, dtype=F32) * 4 + 1)
+    graph.replay()
+    assert graph.node_count == 1
+    graph.update(z=x)
+    graph.replay()
+    assert graph.node_count == 2
+    np.testing.assert_array_equal(x.numpy(), (np.arange(N, dtype=F32) * 4 + 1) * 4 + 1)
+    graph.update(z=w)
+    graph.replay()
+    assert graph.node_count == 1
+    np.testing.assert_array_equal(w.numpy(), ((np.arange(N, dtype=F32) * 4 + 1) * 4 + 1) * 4 + 1)
+
+
+def test_views_that_meet_run_the_recorded_steps(device: vc.Device, kernel: vc.Kernel) -> None:
+    whole, x = device.zeros(2 * N, vc.f32), ramp(device)
+    with device.record(fuse=True) as graph:
+        kernel.launch(x, vc.symbol("y", whole[:N]), 2.0, 0.0)
+        kernel.launch(x, vc.symbol("z", whole[N:]), 1.0, 1.0)
+    graph.replay()
+    assert graph.node_count == 1
+    graph.replay(z=whole[10 : N + 10])
+    assert graph.node_count == 2
+    wanted = np.arange(N, dtype=F32) * 2
+    wanted[10:] = np.arange(N - 10, dtype=F32) + 1
+    np.testing.assert_array_equal(whole[:N].numpy(), wanted)
+
+
+def test_other_sizes_run_the_recorded_steps(device: vc.Device) -> None:
+    kernel = device.compile(programs.saxpy(block=64))
+    x, y, z = floats(device, 1), floats(device, 2), floats(device, 0)
+    with device.record(fuse=True) as graph:
+        for _ in range(2):
+            kernel.launch(vc.symbol("x", x), vc.symbol("y", y), vc.symbol("z", z), 2.0)
+    graph.replay()
+    assert graph.node_count == 1
+    graph.replay(x=x[:10], y=y[:10], z=y[10:20])
+
+    assert graph.node_count == 2
+    assert y.numpy()[:22].tolist() == [2.0] * 10 + [4.0] * 10 + [2.0] * 2
+
+
+def test_wrong_values_are_refused_in_the_words_of_the_recorded_step(device: vc.Device, kernel: vc.Kernel) -> None:
+    x, y = floats(device, 1), floats(device, 0)
+    with device.record(fuse=True) as graph:
+        kernel.launch(vc.symbol("x", x), y, vc.symbol("a", 2.0), 0.0)
+        kernel.launch(y, x, 1.0, 0.0)
+    graph.replay()
+    for given, kind in (
+        ({"a": "two"}, TypeError),
+        ({"x": 3}, TypeError),
+        ({"x": device.zeros(N, vc.i32)}, TypeError),
+        ({"x": x[:10]}, ValueError),
+        ({"q": 1}, TypeError),
+    ):
+        for use in (graph.replay, graph.update):
+            with pytest.raises(kind) as caught:
+                use(**given)
+            assert "scaled_scaled" not in str(caught.value)
+    graph.replay()
+    assert first(x) == 4
+    assert graph.node_count == 1
+
+
+def test_replays_of_both_graphs_on_several_streams_run_one_after_the_other(emulator: Emulator) -> None:
+    for mode in ("lazy", "threaded"):
+        emulator.stream_mode(mode)
+        with vc.Device("emulator") as device:
+            kernel = device.compile(scaled())
+            x, y, z, other = floats(device, 1), floats(device, 0), floats(device, 0), floats(device, 0)
+            with device.record(fuse=True) as graph:
+                kernel.launch(x, y, vc.symbol("a", 2.0), 0.0)
+                kernel.launch(y, vc.symbol("x", x), 1.0, 1.0)
+                kernel.launch(x, z, 1.0, 0.0)
+            streams = [device.stream() for _ in range(4)]
+            device.synchronize()
+            value = 1.0
+            for k in range(12):
+                stream = streams[k % 4]
+                if k % 3 == 1:  # the second step leaves x as it is
+                    graph.replay(stream=stream, x=other)
+                    assert graph.node_count == 3
+                else:
+                    graph.replay(stream=stream)
+                    assert graph.node_count == 1
+                    value = value * 2 + 1
+            stream.synchronize()
+            assert (first(x), first(z)) == (value, value)
+
+
+# ---- temporaries -----------------------------------------------------------------------------------------------------
+
+
+def test_a_temporary_that_only_merged_steps_use_has_no_memory(device: vc.Device, kernel: vc.Kernel) -> None:
+    n = 5000
+    x, y = ramp(device, n), device.zeros(n, vc.f32)
+    before = device.memory_stats().live_bytes
+    with device.record(fuse=True) as graph:
+        t, u = graph.temporary(n, vc.f32), graph.temporary(n, vc.f32)
+        kernel.launch(x, t, 2.0, 0.0)
+        kernel.launch(t, u, 2.0, 0.0)
+        kernel.launch(u, y, 2.0, 1.0)
+    graph.replay()
+
+    np.testing.assert_array_equal(y.numpy(), np.arange(n, dtype=F32) * 8 + 1)
+    assert graph.node_count == 1
+    assert device.memory_stats().live_bytes < before + 4 * n
+    assert "2 temporary arrays of 40000 bytes, without memory" in graph.explain()
+
+
+def test_temporaries_that_are_not_needed_at_the_same_time_share_memory(device: vc.Device, kernel: vc.Kernel) -> None:
+    x, y = ramp(device, 1024), device.zeros(1024, vc.f32)
+    for fuse in (False, True):
+        with device.record(fuse=fuse) as graph:
+            arrays = [graph.temporary(1024, vc.f32) for _ in range(5)]
+            for before, behind in zip([x, *arrays], [*arrays, y], strict=True):
+                behind.copy_from(before)
+        graph.replay()
+
+        np.testing.assert_array_equal(y.numpy(), x.numpy())
+        assert "5 temporary arrays of 20480 bytes: 0 without memory, the others in 8192 bytes" in graph.explain()
+        assert graph.node_count == 6 + is_emulator(device)
+
+
+def test_a_temporary_of_a_loop_keeps_its_contents_between_passes(device: vc.Device, kernel: vc.Kernel) -> None:
+    x, y, z = floats(device, 1), floats(device, 0), floats(device, 0)
+    for fuse in (False, True):
+        with device.record(fuse=fuse) as graph:
+            t, u = graph.temporary(N, vc.f32), graph.temporary(N, vc.f32)
+            t.fill(1.0)
+            with graph.repeat(3):
+                kernel.launch(t, y, 2.0, 0.0)
+                u.copy_from(y)
+                z.copy_from(u)
+                kernel.launch(u, t, 1.0, 1.0)
+            kernel.launch(t, x, 1.0, 0.0)
+        graph.replay()
+
+        assert first(x) == 15
+
+
+def test_the_contents_begin_unspecified_at_each_replay(emulator: Emulator) -> None:
+    with vc.Device("emulator") as device:
+        out = device.zeros(8, vc.u8)
+        for fuse in (False, True):
+            with device.record(fuse=fuse) as graph:
+                t = graph.temporary(8, vc.u8)
+                out.copy_from(t)
+                t.fill(7)
+            for _ in range(2):
+                graph.replay()
+                assert out.numpy().tolist() == [0xA5] * 8
+
+
+def test_views_of_temporaries_are_parts_of_them(device: vc.Device, kernel: vc.Kernel) -> None:
+    x, y = ramp(device, 8), device.zeros((2, 4), vc.f32)
+    with device.record(fuse=True) as graph:
+        t = graph.temporary((2, 4), vc.f32)
+        t.reshape(8)[:].copy_from(x)
+        t[1].fill(9.0)
+        kernel.launch(t[0], y[1], 2.0, 0.0)
+        kernel.launch(t[1], y[0], 1.0, 0.0)
+    graph.replay()
+
+    assert t.shape == (2, 4)
+    assert y.numpy().tolist() == [[9, 9, 9, 9], [0, 2, 4, 6]]
+
+
+def test_a_temporary_has_no_use_outside_its_graph(device: vc.Device, kernel: vc.Kernel) -> None:
+    x = floats(device, 1)
+    with device.record() as graph:
+        t = graph.temporary(N, vc.f32)
+        kernel.launch(x, t, 1.0, 0.0)
+        with pytest.raises(vc.RecordingError):
+            t.numpy()
+        kernel.launch(t, x, 1.0, 0.0)
+    uses: list[Callable[[], Any]] = [
+        t.numpy,
+        lambda: t[0],
+        t.copy,
+        lambda: t.fill(1.0),
+        lambda: t.copy_from(x),
+        lambda: x.copy_from(t),
+        lambda: kernel.launch(t, x, 1.0, 0.0),
+        lambda: kernel.launch(x, t, 1.0, 0.0, stream=device.stream()),
+        lambda: kernel(t, 1.0, 0.0),
+        lambda: kernel(x, 1.0, 0.0, out=t),
+        lambda: kernel.bind(x, t, 1.0, 0.0),
+        lambda: device.download([(t, 0, 1)]),
+        lambda: device.upload([(t, np.ones(1, F32))]),
+        lambda: t.__dlpack__(),
+        lambda: vc.from_dlpack(t).numpy(),
+    ]
+    for use in uses:
+        with pytest.raises(vc.RecordingError, match="temporary array"):
+            use()
+    with device.record() as other:
+        for use in (
+            lambda: kernel.launch(x, t, 1.0, 0.0),
+            lambda: t.fill(1.0),
+            lambda: x.copy_from(t),
+            lambda: kernel.launch(vc.symbol("x", t), x, 1.0, 0.0),
+            lambda: t.copy(),
+        ):
+            with pytest.raises(vc.RecordingError, match="temporary array"):
+                use()
+    assert len(other) == 0
+    with pytest.raises(vc.RecordingError):
+        graph.temporary(3, vc.f32)
+    graph.replay()
+    assert first(x) == 1
+
+
+def test_a_recorded_replay_has_temporaries_of_its_own(device: vc.Device, kernel: vc.Kernel) -> None:
+    x, y = ramp(device), device.zeros(N, vc.f32)
+    with device.record() as inner:
+        t = inner.temporary(N, vc.f32)
+        kernel.launch(vc.symbol("x", x), t, 2.0, 0.0)
+        kernel.launch(t, y, 1.0, vc.symbol("b", 1.0))
+    with device.record(fuse=True) as outer:
+        own = outer.temporary(N, vc.f32)
+        kernel.launch(x, own, 1.0, 1.0)
+        inner.replay(x=own, b=vc.symbol("c", 3.0))
+    del inner, t
+    outer.replay(c=5.0)
+
+    np.testing.assert_array_equal(y.numpy(), (np.arange(N, dtype=F32) + 1) * 2 + 5)
+    assert outer.node_count == 1
+
+
+def test_a_plain_graph_beside_the_fused_one_has_the_temporaries(device: vc.Device, kernel: vc.Kernel) -> None:
+    x, y = ramp(device), device.zeros(N, vc.f32)
+    with device.record(fuse=True) as graph:
+        t = graph.temporary(N, vc.f32)
+        kernel.launch(x, t, 2.0, 0.0)
+        kernel.launch(t, vc.symbol("y", y), 1.0, 1.0)
+    graph.replay()
+    assert graph.node_count == 1
+    graph.replay(y=x)
+    assert graph.node_count == 2 + is_emulator(device)
+    np.testing.assert_array_equal(x.numpy(), np.arange(N, dtype=F32) * 2 + 1)
+
+
+# ---- what stays apart ------------------------------------------------------------------------------------------------
+
+
+def refusal(device: vc.Device, record: Callable[[vc.Graph], None]) -> str:
+    with device.record(fuse=True) as graph:
+        record(graph)
+    graph.replay()
+    device.synchronize()
+    assert "one kernel" not in graph.explain()
+    return graph.explain()
+
+
+def test_what_stays_apart_says_why(device: vc.Device, kernel: vc.Kernel) -> None:
+    x, y, z = ramp(device), device.zeros(N, vc.f32), device.zeros(N, vc.f32)
+    ftz = device.compile(scaled(), precision="ftz")
+    trap = device.compile(scaled(), bounds="trap")
+
+    def options(_: vc.Graph) -> None:
+        kernel.launch(x, y, 1.0, 0.0)
+        ftz.launch(y, z, 1.0, 0.0)
+
+    def traps(_: vc.Graph) -> None:
+        trap.launch(x, y, 1.0, 0.0)
+        trap.launch(y, z, 1.0, 0.0)
+
+    def grids(_: vc.Graph) -> None:
+        kernel.launch(x, y, 1.0, 0.0)
+        kernel.launch(y, z, 1.0, 0.0, grid=1)
+
+    def empty(_: vc.Graph) -> None:
+        kernel.launch(x[:0], y[:0], 1.0, 0.0)
+        kernel.launch(x, z, 1.0, 0.0)
+
+    def views(_: vc.Graph) -> None:
+        kernel.launch(x[:100], y[:100], 1.0, 0.0)
+        kernel.launch(y[1:101], z[:100], 1.0, 0.0)
+
+    assert "other options" in refusal(device, options)
+    assert "trap" in refusal(device, traps)
+    assert "scaled has 1 block of 64 threads, scaled 5 of 64" in refusal(device, grids)
+    assert "it has no threads" in refusal(device, empty)
+    assert "share a part of their memory" in refusal(device, views)
+
+
+def test_assertions_barriers_and_known_values_stay_apart(device: vc.Device) -> None:
+    guarded, rotate = device.compile(programs.guarded(1000)), device.compile(programs.rotate_in_place())
+    known = device.compile(scaled(), specialize={"a": 2.0})
+    numbers, to = device.array(np.arange(N, dtype=np.uint32)), device.zeros(N, vc.u32)
+    x, y = ramp(device), device.zeros(N, vc.f32)
+
+    def guards(_: vc.Graph) -> None:
+        guarded.launch(numbers, to)
+        guarded.launch(to, numbers)
+
+    def rotates(_: vc.Graph) -> None:
+        rotate.launch(x)
+        rotate.launch(x)
+
+    def symbols(_: vc.Graph) -> None:
+        known.launch(x, y, vc.symbol("a", 2.0), 0.0)
+        known.launch(y, x, 2.0, 0.0)
+
+    assert "an assertion" in refusal(device, guards)
+    assert "a barrier of the grid" in refusal(device, rotates)
+    assert "known values" in refusal(device, symbols)
+    with device.record(fuse=True) as graph:
+        known.launch(x, y, 2.0, 0.0)
+        known.launch(y, x, 2.0, 1.0)
+    graph.replay()
+    assert graph.node_count == 1
+
+
+def test_an_output_that_the_threads_cannot_clear_is_a_step_of_its_own(device: vc.Device) -> None:
+    every = device.compile(programs.every_second())
+    x, y = device.array(np.arange(N, dtype=np.uint32)), device.zeros(2 * N, vc.u32)
+
+    def twice(_: vc.Graph) -> None:
+        every.launch(x, y)
+        every.launch(x, y)
+
+    assert "is cleared in between" in refusal(device, twice)
+
+
+# ---- export ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_fused_graph_is_exported_as_fused(device: vc.Device, kernel: vc.Kernel, tmp_path: Path) -> None:
+    other = device.compile(scaled("other", block=32))
+    path = tmp_path / "graphs.vyre"
+    graphs = {}
+    for n in (N, 10):  # two merged kernels of the same names
+        x, y, z = ramp(device, n), device.zeros(n, vc.f32), device.zeros(n, vc.f32)
+        with device.record(fuse=True) as graph:
+            t = graph.temporary(n, vc.f32)
+            t.fill(0)
+            kernel.launch(x, t, vc.symbol("a", 2.0), 0.0)
+            kernel.launch(t, y, 1.0, 1.0)
+            other.launch(y, vc.symbol("out", z), 1.0, 0.0)
+        graph.compile()
+        graphs[f"of {n}"] = graph
+    vc.bundle((), path, graphs=graphs, targets=[str(device.target)])
+    bundle = vc.load_bundle(path)
+
+    assert len([name for name in bundle.kernels if name.startswith("scaled_scaled_")]) == 2
+    for n in (N, 10):
+        out = device.zeros(n, vc.f32)
+        loaded = bundle.on(device).graph(f"of {n}")
+        loaded.replay(out=out, a=3.0)
+        np.testing.assert_array_equal(out.numpy(), np.arange(n, dtype=F32) * 3 + 1)
+        assert loaded.node_count == 3
+
+
+def test_a_graph_whose_arrays_are_symbols_is_exported_as_recorded(
+    device: vc.Device, kernel: vc.Kernel, tmp_path: Path
+) -> None:
+    x, y = ramp(device), device.zeros(N, vc.f32)
+    with device.record(fuse=True) as graph:
+        t = graph.temporary(N, vc.f32)
+        kernel.launch(vc.symbol("x", x), t, 2.0, 0.0)
+        kernel.launch(t, y, 1.0, 1.0)
+    graph.replay()
+    graph.export(tmp_path / "graph.vyre", "graph")
+    loaded = vc.load_bundle(tmp_path / "graph.vyre")
+    wide = device.array(np.full(N, 2, F32))
+
+    assert list(loaded.kernels) == ["scaled"]
+    again = loaded.on(device).graph("graph")
+    again.replay(x=wide)
+    again.fuse()
+    again.replay(x=wide)
+    assert again.node_count == 1

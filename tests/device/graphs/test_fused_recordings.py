@@ -1,0 +1,31 @@
+"""Random recordings: with fusing and without they leave the same bytes, whatever their symbols are."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import vyre_cuda as vc
+
+from .fused_recordings import compare, program
+
+
+@pytest.mark.parametrize("precision", ["ieee", "ftz"])
+def test_fused_recordings_leave_the_same_bytes(
+    device: vc.Device, precision: str, request: pytest.FixtureRequest
+) -> None:
+    rng = random.Random(7)
+    kernels = [device.compile(program(rng, f"p{k}"), precision=precision) for k in range(40)]
+    number = 10000 if request.config.getoption("--long") else 150
+    counts = compare(device, kernels, range(number))
+    print(dict(counts))
+
+    assert counts["recordings"] == number
+    assert counts["kernels"] > number // 3
+    assert counts["merged"] > 2 * counts["kernels"]
+    assert counts["without memory"] > number // 10
+    assert counts["as recorded"] > number // 10
+    assert counts["as fused"] > 2 * number
+    for kind in ("ELEMENT", "OVERLAP", "LAUNCH", "APART"):
+        assert counts[kind] > number // 50, kind

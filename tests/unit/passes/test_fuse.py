@@ -1,0 +1,181 @@
+"""Which steps become one: as many in a row as merge takes, the same ones each time, and why the others do not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+import vyre_cuda as vc
+from vyre_cuda.ir.call.geometry import launch_geometry
+from vyre_cuda.passes import fuse
+from vyre_cuda.passes.fuse import Apart, Group, decide, shares_alike
+from vyre_cuda.passes.steps import Kind, Refused, Span, Step
+
+N = 70
+
+
+def program(name: str = "scale", *, by: int = 0, loop: bool = False, guard: int = 0) -> vc.Program:
+    """z = 2 * x, of the element `by` places on"""
+    b = vc.Builder(name, block=32)
+    x, z = b.input("x", vc.f32), b.output("z", vc.f32)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < z.size - guard):
+        total = b.var("total", vc.f32(0))
+        if loop:
+            with b.for_(3):
+                total.set(total + x[i + by])
+        else:
+            total.set(x[i + by] * 2)
+        z[i] = total
+    return b.build()
+
+
+def step(made: vc.Program, x: Span, z: Span) -> Step:
+    spans = {"x": x, "z": z}
+    sizes: dict[Any, int] = {name: span.count for name, span in spans.items()}
+    return Step(made, spans, {}, launch_geometry(made, sizes, {}))
+
+
+def array(memory: int, count: int = N, first: int = 0) -> Span:
+    return Span(memory, 4 * first, (count,))
+
+
+def chain(*memories: int) -> list[Step]:
+    return [step(program(f"p{k}"), array(a), array(b)) for k, (a, b) in enumerate(pairwise(memories))]
+
+
+def ends(groups: Sequence[Group]) -> list[tuple[int, int]]:
+    return [(group.first, group.end) for group in groups]
+
+
+def test_steps_in_a_row_become_one() -> None:
+    (group,) = decide(chain(0, 1, 2, 3, 4))
+
+    assert group.step is not None
+    assert group.step.program.name == "p0_p1_p2_p3"
+    assert group.why == ""
+
+
+@pytest.mark.parametrize("broken", range(1, 9))
+def test_a_group_has_all_steps_before_the_one_that_is_refused(broken: int) -> None:
+    steps = chain(*range(10))
+    steps[broken] = step(program("next", by=1), array(broken), array(broken + 1))
+    groups = decide(steps)
+
+    assert (groups[0].first, groups[0].end) == (0, broken)
+    assert groups[0].kind is Kind.ELEMENT
+    assert "another one wrote" in groups[0].why
+    assert groups[-1].end == 9
+
+
+def test_what_is_no_launch_and_seams_divide_steps() -> None:
+    steps = chain(0, 1, 2, 3, 4)
+
+    assert ends(decide([steps[0], Apart("copy", "it is no launch"), *steps[1:]])) == [(0, 1), (1, 2), (2, 5)]
+    assert ends(decide(steps, seams=[2])) == [(0, 2), (2, 4)]
+
+
+def test_the_same_recording_gives_the_same_groups() -> None:
+    steps = [*chain(0, 1, 2), *chain(3, 4), *chain(4, 5, 6)]
+
+    assert decide(steps, (), [1, 4]) == decide(steps, (), [1, 4])
+
+
+def test_temporaries_inside_a_group_are_gone() -> None:
+    (group,) = decide(chain(0, 1, 2, 3), (), [1, 2])
+
+    assert group.gone == {1, 2}
+    assert group.step is not None
+    assert {span.memory for span in group.step.spans.values()} == {0, 3}
+
+
+def test_temporaries_that_others_use_stay() -> None:
+    groups = decide([*chain(0, 1, 2, 3), Apart("copy", "it is no launch", frozenset([2]))], (), [1, 2])
+
+    assert groups[0].gone == {1}
+
+
+def test_a_temporary_that_is_read_where_nobody_wrote_stays() -> None:
+    b = vc.Builder("part", block=32)
+    x, z = b.input("x", vc.f32), b.inout("z", vc.f32)
+    b.work(z.size)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < 5):
+        z[i] = x[i]
+    steps = [step(b.build(), array(0), array(1)), *chain(1, 2, 3)]
+    (group,) = decide(steps, (), [1, 2])
+
+    assert group.gone == {2}
+
+
+def test_steps_that_share_nothing_stay_apart_where_one_has_a_loop() -> None:
+    alone = [step(program("a"), array(0), array(1)), step(program("b"), array(2), array(3))]
+    loops = [step(program("a", loop=True), array(0), array(1)), step(program("b"), array(0), array(3))]
+    behind = [loops[0], step(program("b"), array(1), array(3))]
+
+    assert ends(decide(alone)) == [(0, 2)]
+    assert ends(decide(loops)) == [(0, 1), (1, 2)]
+    assert "beside" in decide(loops)[0].why
+    assert ends(decide(behind)) == [(0, 2)]
+
+
+def test_merge_is_called_a_logarithmic_number_of_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def merge(steps: Sequence[Step], dropped: Sequence[Span] = ()) -> Step:
+        calls.append(len(steps))
+        if len(steps) > 137:
+            raise Refused("too many", Kind.SIZE)
+        return steps[0]
+
+    monkeypatch.setattr(fuse, "merge", merge)
+
+    assert ends(decide(chain(*range(401)))) == [(0, 137), (137, 274), (274, 400)]
+    assert len(calls) < 3 * 16
+
+
+# ---- later values ----------------------------------------------------------------------------------------------------
+
+
+def recorded(spans: Mapping[str, Span]) -> list[Step]:
+    return [step(program("a"), spans["x"], spans["t"]), step(program("b"), spans["t"], spans["z"])]
+
+
+BEFORE = {"x": array(0), "t": array(1), "z": array(2)}
+
+
+@pytest.mark.parametrize(
+    ("now", "alike"),
+    [
+        ({}, True),
+        ({"x": array(5)}, True),
+        ({"x": array(5), "t": array(6), "z": array(7)}, True),
+        ({"x": array(1)}, False),  # one array where there were two
+        ({"z": array(0)}, False),
+        ({"z": array(0, first=N)}, True),
+        ({"z": array(0, first=N - 1)}, False),  # they meet, and one is written
+        ({"x": array(1, first=1)}, False),
+        ({"x": array(0, N - 1)}, False),
+        ({"x": array(0, N - 1), "t": array(1, N - 1), "z": array(2, N - 1)}, False),
+    ],
+)
+def test_what_was_merged_holds_where_the_same_arrays_are_the_same(now: dict[str, Span], alike: bool) -> None:
+    assert shares_alike(recorded(BEFORE), recorded({**BEFORE, **now})) is alike
+
+
+def test_two_arrays_that_became_one_are_not_alike() -> None:
+    both = [step(program("a"), array(0), array(1)), step(program("b"), array(2), array(3))]
+    one = [step(program("a"), array(0), array(1)), step(program("b"), array(0), array(3))]
+
+    assert not shares_alike(both, one)
+    assert not shares_alike(one, both)
+
+
+def test_inputs_may_meet() -> None:
+    before = [step(program("a"), array(0), array(1)), step(program("b"), array(2), array(3))]
+    now = [step(program("a"), array(0), array(1)), step(program("b"), array(0, first=3), array(3))]
+
+    assert shares_alike(before, now)
