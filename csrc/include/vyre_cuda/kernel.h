@@ -283,6 +283,36 @@ VYC_API void vyc_ticket_release(vyc_ticket *ticket);
  */
 VYC_API vyc_status vyc_prepared_launch(vyc_prepared *prepared, const vyc_run *run);
 
+/* Launches of one kernel that do not depend on each other. */
+typedef struct vyc_rows {
+  uint32_t struct_size;
+  uint32_t count; /* of launches */
+  uint32_t argument_count; /* of each */
+  uint32_t scalar_count; /* of each */
+  const vyc_argument *arguments; /* of the first launch, then of the second, and so on */
+  const uint64_t *scalars; /* likewise */
+  const uint32_t *grids; /* likewise: three for each launch; with a 0 among them it has no blocks */
+  vyc_stream *stream; /* NULL: the context's own order */
+  uint32_t origin; /* as in vyc_run */
+  uint32_t flags; /* VYC_RUN_..., of all */
+} vyc_rows;
+
+/* The same as vyc_prepared_launch for each row, in one launch. `many` is another entry of the same
+ * kernel, with the same block, whose blocks find the row that they are of in a table in device
+ * memory. Its binding is the table (VYC_ROLE_IN, of 16 bytes), and its three scalars, of 32 bits,
+ * are the number of rows, the blocks of each row if all have the same number, else 0, and a shift.
+ * The table has, for each launch with blocks, four u32 (the number of its first block, and its
+ * grid) and the parameter block of `prepared`, without hidden addresses, rounded up to 16 bytes;
+ * and if the rows differ, two u32 for each group of 2^shift blocks: the rows of the first and the
+ * last block of the group. Blocks are numbered along x.
+ * If `many` is NULL, for kernels with checks or grid barriers, and while the stream is being
+ * captured, the rows are launched one after the other. VYC_E_INVALID, before anything is launched:
+ * a row that vyc_prepared_launch would refuse, or two rows that share memory that one of them
+ * writes; the message has their numbers, from 0. After another failure some rows may have been
+ * launched. */
+VYC_API vyc_status vyc_prepared_launch_many(vyc_prepared *prepared, vyc_prepared *many,
+                                            const vyc_rows *rows);
+
 /* A launch with bound arguments, in its own graph. The call holds the prepared kernel, the stream
  * and the buffers. vyc_call_run launches it as vyc_prepared_launch would; vyc_call_set binds other
  * arguments, all at once and between launches, on the same stream. */

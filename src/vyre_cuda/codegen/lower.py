@@ -6,12 +6,14 @@ text. The result includes what a host must know to launch it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from vyre_cuda.codegen.core.lowered import KernelParameter, Lowered
+from vyre_cuda.codegen.core.lowered import Lowered
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.emit.coalesce import coalesce
+from vyre_cuda.codegen.emit.rows import REPORT_AT, Rows, rows_entry
 from vyre_cuda.codegen.emit.text import entry_name, kernel_text, lay_out_parameters, used_parameters
 from vyre_cuda.codegen.emit.verify import verify
 from vyre_cuda.codegen.forms.precision import PRECISIONS
@@ -48,6 +50,7 @@ def lower(
     max_ulp: float | None = None,
     fixed_block: bool = True,
     wide: Wide | None = None,
+    many: bool = False,
 ) -> Lowered:
     """The kernel of a valid program for a target.
 
@@ -57,7 +60,8 @@ def lower(
     `debug` adds a comment with values and source lines to each instruction and verifies the values. `max_ulp`
     lets each op use the cheapest form whose error is bounded by this many ULP. Without `fixed_block` the text does not
     say how many threads a block has, so that the driver can tell how many would fit. `wide` is the same
-    program with several elements a thread, for another entry. ValueError for an option's unknown
+    program with several elements a thread, for another entry. With `many`, the text is that of an entry that does many
+    launches in one (`emit.rows`), and the parameters are those of each of them. ValueError for an option's unknown
     word and a `max_ulp` below 1/2, UnsupportedError for a target that is too small and a `max_ulp` below the bound of
     every form of an op.
     """
@@ -100,7 +104,9 @@ def lower(
     parameters, parameter_bytes = lay_out_parameters(program, used, tuple(name for name, wanted in hidden if wanted))
     declared = target.for_parameters(parameter_bytes)
     sites = lowering.sites.all()
-    pragmas = [_pragma(_PRAGMAS[site.kind], n, parameters) for n, site in enumerate(sites) if site.kind in _PRAGMAS]
+    rows = Rows(parameter_bytes, reports=lowering.sites.reports) if many else None
+    hidden_at: dict[str, int] = {p.kind: p.offset for p in parameters} if rows is None else {"report": REPORT_AT}
+    pragmas = [_pragma(_PRAGMAS[site.kind], n, hidden_at) for n, site in enumerate(sites) if site.kind in _PRAGMAS]
     text = kernel_text(
         program,
         declared,
@@ -112,10 +118,11 @@ def lower(
         debug=debug,
         pragmas=pragmas,
         fixed_block=fixed_block,
+        rows=rows,
     )
     return Lowered(
         ptx=text if several is None else text + several.text(declared, parameters),
-        entry=entry_name(program),
+        entry=entry_name(program) if rows is None else rows_entry(entry_name(program)),
         parameters=parameters,
         parameter_bytes=parameter_bytes,
         shared_bytes=memory.shared_bytes,
@@ -130,10 +137,10 @@ def lower(
     )
 
 
-def _pragma(what: tuple[str, ...], site: int, parameters: tuple[KernelParameter, ...]) -> str:
+def _pragma(what: tuple[str, ...], site: int, hidden_at: Mapping[str, int]) -> str:
     """What the emulator must know: the site that represents a check, and where hidden parameters are."""
     name, *kinds = what
-    offsets = [str(p.offset) for kind in kinds for p in parameters if p.kind == kind]
+    offsets = [str(hidden_at[kind]) for kind in kinds if kind in hidden_at]
     return " ".join([name, str(site), *offsets])
 
 

@@ -100,6 +100,24 @@ def launches(device: vc.Device) -> None:
 
 
 @scenario
+def many_rows(device: vc.Device) -> None:
+    """Launches and calls by rows, with and without results that are cleared, also on a stream."""
+    kernel, spread = device.compile(programs.saxpy()), device.compile(programs.every_second())
+    stream = device.stream()
+    rows = [(device.array(X[:n]), device.array(X[:n]), device.zeros(n, vc.f32), float(n)) for n in (300, 0, 70)]
+    counts = [(device.array(np.arange(n, dtype=np.uint32)), device.zeros(2 * n, vc.u32)) for n in (10, 300)]
+    for on in (None, None, stream):
+        kernel.launch_many(rows, stream=on)
+        spread.launch_many(counts, stream=on)
+    for x, _, out, a in rows:
+        np.testing.assert_array_equal(np.float32(a) * x.numpy() + x.numpy(), out.numpy())
+    for x, out in counts:
+        np.testing.assert_array_equal(x.numpy(), out.numpy()[::2])
+    for a, out in enumerate(kernel.many([(X, X, float(a)) for a in range(3)])):
+        np.testing.assert_array_equal(np.float32(a) * X + X, out)
+
+
+@scenario
 def memory(device: vc.Device) -> None:
     """Allocation, copies in every direction, page-locked arrays, statistics."""
     x = device.array(X)

@@ -325,6 +325,20 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_ticket_timing(vyc_ticket *ticket, vyc_timing *timing_out)
     void vyc_ticket_release(vyc_ticket *ticket)
     vyc_status vyc_prepared_launch(vyc_prepared *prepared, const vyc_run *run)
+
+    ctypedef struct vyc_rows:
+        uint32_t struct_size
+        uint32_t count
+        uint32_t argument_count
+        uint32_t scalar_count
+        const vyc_argument *arguments
+        const uint64_t *scalars
+        const uint32_t *grids
+        vyc_stream *stream
+        uint32_t origin
+        uint32_t flags
+
+    vyc_status vyc_prepared_launch_many(vyc_prepared *prepared, vyc_prepared *many, const vyc_rows *rows)
     vyc_status vyc_call_create(vyc_call **call_out, vyc_prepared *prepared, const vyc_run *run)
     vyc_status vyc_call_set(vyc_call *call, const vyc_run *run)
     vyc_status vyc_call_run_at(vyc_call *call, uint32_t origin)

@@ -12,6 +12,7 @@ from typing import Any
 from vyre_cuda.codegen.core.lowered import KernelParameter
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.emit.jumps import needless_branches, targets
+from vyre_cuda.codegen.emit.rows import Rows, rows_entry
 from vyre_cuda.codegen.forms.isel import BITS, FLOATS, REGISTER_CLASS, TYPED_BY_FIRST, Template, select
 from vyre_cuda.codegen.lowering import prints
 from vyre_cuda.codegen.lowering.access_forms import AtomicForm, Form, VectorForm
@@ -103,8 +104,9 @@ def kernel_text(
     debug: bool,
     pragmas: Sequence[str] = (),
     fixed_block: bool = True,
+    rows: Rows | None = None,
 ) -> str:
-    """The module with its one kernel; `printed` is from Prints.declarations."""
+    """The module with its one kernel; `printed` is from Prints.declarations. With `rows`, a launch is many."""
     lines = [
         f".version {target.version[0]}.{target.version[1]}",
         f".target {target}",
@@ -120,8 +122,8 @@ def kernel_text(
         lines += [*(_table(table, memory.places[table.name]) for table in tables), ""]
     if printed[0]:
         lines += [*printed[0], ""]
-    entry = entry_name(program)
-    options: dict[str, Any] = {"variables": printed[1], "debug": debug, "fixed_block": fixed_block}
+    entry = entry_name(program) if rows is None else rows_entry(entry_name(program))
+    options: dict[str, Any] = {"variables": printed[1], "debug": debug, "fixed_block": fixed_block, "rows": rows}
     return "\n".join([*lines, *entry_lines(program, target, function, live, memory, parameters, entry, **options), ""])
 
 
@@ -137,11 +139,15 @@ def entry_lines(
     variables: Sequence[str] = (),
     debug: bool,
     fixed_block: bool = True,
+    rows: Rows | None = None,
 ) -> list[str]:
     """The kernel without its module; `variables` are further declarations."""
-    emitter = _Emitter(function, target, live, parameters, debug=debug)
+    emitter = _Emitter(function, target, live, parameters, debug=debug, rows=rows)
     body = emitter.run()
-    declared = ",\n".join(f"  .param .{word} {symbol}" for symbol, word in emitter.parameters.values())
+    words = emitter.parameters.values() if rows is None else rows.parameters
+    declared = ",\n".join(f"  .param .{word} {symbol}" for symbol, word in words)
+    if rows is not None:
+        variables, body = [*variables, *rows.registers()], [*rows.find(), *body]
     lines = [
         f".visible .entry {entry}({f'{chr(10)}{declared}{chr(10)}' if declared else ''})",
         *([f".reqntid {program.block[0]}, {program.block[1]}, {program.block[2]}"] if fixed_block else []),
@@ -183,9 +189,11 @@ class _Emitter:
         parameters: tuple[KernelParameter, ...],
         *,
         debug: bool,
+        rows: Rows | None,
     ) -> None:
         self._function = function
         self._target = target
+        self._rows = rows
         self._live, self._live_registers = live
         self._debug = debug
         self._names: list[str] = [""] * len(function.ops)
@@ -198,6 +206,12 @@ class _Emitter:
         self.parameters = {
             (p.kind, p.name): (symbol_name("p", number, p.name), _parameter_word(p))
             for number, p in enumerate(parameters)
+        }
+        self._loads = {
+            (p.kind, p.name): f"ld.param.{_parameter_word(p)} %s, [{self.parameters[p.kind, p.name][0]}];"
+            if rows is None
+            else rows.load(p, _parameter_word(p))
+            for p in parameters
         }
 
     def run(self) -> list[str]:
@@ -300,8 +314,7 @@ class _Emitter:
             self._lines.append("  " + line)
 
     def _parameter(self, value: int, _args: tuple[int, ...]) -> None:
-        symbol, word = self.parameters[self._function.attrs[value]]
-        self._emit(f"ld.param.{word} {self._define(value)}, [{symbol}];", value)
+        self._emit(self._loads[self._function.attrs[value]] % self._define(value), value)
 
     def _global_pointer(self, value: int, args: tuple[int, ...]) -> None:
         pointer = self._name(args[0])
@@ -309,7 +322,10 @@ class _Emitter:
 
     def _move_from_name(self, value: int, _args: tuple[int, ...]) -> None:
         type_ = self._function.types[value]
-        self._emit(f"mov.{type_} {self._define(value)}, {self._function.attrs[value]};", value)
+        name = self._function.attrs[value]
+        if self._rows is not None:
+            name = self._rows.names.get(name, name)
+        self._emit(f"mov.{type_} {self._define(value)}, {name};", value)
 
     def _read(self, value: int, _args: tuple[int, ...]) -> None:
         register = self._register(self._function.attrs[value])

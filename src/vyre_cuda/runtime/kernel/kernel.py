@@ -38,15 +38,18 @@ if TYPE_CHECKING:
     from vyre_cuda.ir.call.known import Known
     from vyre_cuda.runtime.device.device import Device
     from vyre_cuda.runtime.kernel import arguments as general
-    from vyre_cuda.runtime.kernel import bound, recorded_call
+    from vyre_cuda.runtime.kernel import bound, many, many_calls, recorded_call
     from vyre_cuda.runtime.kernel import side_by_side as together
     from vyre_cuda.runtime.kernel.bound import BoundCall
     from vyre_cuda.runtime.kernel.recorded_call import RecordedCall
+    from vyre_cuda.runtime.kernel.rows_entry import Entry
     from vyre_cuda.runtime.kernel.side_by_side import SideBySide
 else:
     known_values = later("vyre_cuda.ir.call.known")
     general = later("vyre_cuda.runtime.kernel.arguments")
     bound = later("vyre_cuda.runtime.kernel.bound")
+    many = later("vyre_cuda.runtime.kernel.many")
+    many_calls = later("vyre_cuda.runtime.kernel.many_calls")
     bundles = later("vyre_cuda.bundles.write")
     recorded_call = later("vyre_cuda.runtime.kernel.recorded_call")
     together = later("vyre_cuda.runtime.kernel.side_by_side")
@@ -108,6 +111,8 @@ class Kernel(Dispatcher):
     attributes: KernelAttributes
     # Times of the compilation that made it; all 0 for a kernel from a bundle.
     compile_times = CompileTimes()
+    # What does many launches in one; None: not needed so far.
+    rows_entry: Entry | None = None
 
     def __init__(
         self,
@@ -324,6 +329,61 @@ class Kernel(Dispatcher):
         """
         return bound.BoundCall(self, args, kwargs, stream, grid)
 
+    def launch_many(self, rows: Any, *, stream: Any = None, grid: Any = None) -> None:
+        """Launch on device arrays once for each row, without waiting, as one launch.
+
+        Rows do not depend on each other; their order is unspecified. Kernels with assertions, `bounds="trap"`, barriers
+        of the grid or prints, and those whose body is not in their bundle, are launched row by row.
+
+        Parameters
+        ----------
+        rows
+            A sequence of rows, each with all parameters in declared order, as `launch` takes them. Or a mapping from
+            each parameter to a list, tuple or NumPy array with an entry for each row, or to one device array or number
+            for all rows.
+        stream
+            As for `launch`.
+        grid
+            The number of blocks of each row, in place of those that follow from its work.
+
+        Raises
+        ------
+        TypeError, ValueError, OverflowError
+            The arguments of a row do not fit, or two rows share memory that one of them writes; the message has the
+            numbers of the rows, from 0, and nothing was launched.
+        ResourceError
+            The device has no memory left, or cannot launch as much.
+        """
+        many.launch_many(self, rows, stream, grid)
+
+    def many(self, rows: Any, *, grid: Any = None) -> list[Any]:
+        """Call the kernel once for each row, with one launch and one wait.
+
+        The arrays of all rows must fit on the device at the same time. Kernels that `launch_many` launches row by row
+        are called row by row.
+
+        Parameters
+        ----------
+        rows
+            A sequence of rows, each with the arguments of a call. Or a mapping from each of these arguments to a list,
+            tuple or NumPy array with an entry for each row, or to one number or device array for all rows.
+        grid
+            The number of blocks of each row, in place of those that follow from its work.
+
+        Returns
+        -------
+        list
+            What each call would have returned.
+
+        Raises
+        ------
+        TypeError, ValueError, OverflowError
+            The arguments of a row do not fit; the message has its number, from 0.
+        ResourceError
+            The device has no memory left.
+        """
+        return many_calls.many(self, rows, grid)
+
     def record(
         self, *args: Any, grid: Any = None, iterations: int = 1, skip_identical: bool = False, **kwargs: Any
     ) -> RecordedCall:
@@ -463,6 +523,12 @@ class Kernel(Dispatcher):
     def _general_launch(self, args: tuple[Any, ...], kwargs: dict[str, Any], stream: Any, grid: Any) -> None:
         self.prepared.launch(general.device_arguments(self.device, self.program, args, kwargs, stream, grid))
 
+    def _general_row(self, number: int, row: Any, on: Any, grid: Any) -> Arguments:
+        return many.general_row(self, number, row, on, grid)
+
+    def _general_call(self, number: int, row: Any, grid: Any) -> tuple[Arguments, Any]:
+        return many_calls.general_call(self, number, row, grid)
+
     def _assertion(self, report: AssertReport) -> Error:
         return self.checks.error(report)
 
@@ -475,6 +541,7 @@ class Kernel(Dispatcher):
         "lowered",
         "plain_arguments",
         "prepared",
+        "rows_entry",
         "scalar",
         "simple",
         "sizes_and_grid",
@@ -486,7 +553,7 @@ class Kernel(Dispatcher):
         return f"<vyre_cuda.Kernel {self.program.name} on {self.device.properties.name}>"
 
 
-def _label(program: Program) -> str:
+def kernel_label(program: Program) -> str:
     """The name, and the source line of the program."""
     return program.name if program.source is None else f"{program.name} ({program.source[0]}:{program.source[1]})"
 
@@ -520,7 +587,7 @@ def _prepare(
         tag,
         lowered.cooperative,
         prints=lowered.prints,
-        label=_label(program),
+        label=kernel_label(program),
         labels=_argument_labels(program),
         known=known_rows(program, known) if known else (),
         several=None if several is None else (several.entry, several.elements, several.threads),

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.base.properties import DeviceProperties
     from vyre_cuda.runtime.device.device import Device
     from vyre_cuda.runtime.kernel import lowering
+    from vyre_cuda.runtime.kernel.rows_entry import Entry
 else:
     lowering = later("vyre_cuda.runtime.kernel.lowering")
 
@@ -51,9 +52,10 @@ class Kernels:
     def __init__(self, context: Context, *, checks: Collection[str]) -> None:
         self.checks = ChecksByTag()
         self._context = context
-        self._checks = checks
+        self.made_for = checks
         self._recent: LRU[Kernel] = LRU(_KEPT, _BYTES_KEPT, self._count_change)
         self._flights: SingleFlight[Kernel] = SingleFlight()
+        self.rows_flights: SingleFlight[Entry] = SingleFlight()
         self._tags = itertools.count(1)
         self.store = None if checks else _store(self._count)
 
@@ -138,12 +140,11 @@ class Kernels:
             device.properties,
             precision=key[1],
             bounds=key[2],
-            checks=self._checks,
+            checks=self.made_for,
             max_ulp=key[3],
             known=key[4],
         )
-        self._count("compiles", 1)
-        self._count("compile_ns_total", passes_ns + lowering_ns)
+        self.count_compile(passes_ns + lowering_ns)
         ptx = found.ptx.encode("ascii")
         try:
             begin = perf_counter_ns()
@@ -157,10 +158,15 @@ class Kernels:
                 loading_ns=perf_counter_ns() - loading,
             )
         except CompileError as error:
-            if self._checks:
+            if self.made_for:
                 raise
             raise lowering.explained(error, program, bounds=key[2], known=key[4]) from None
         return kernel, () if image is None else (stored.encode(found), ptx, image)
+
+    def count_compile(self, ns: int) -> None:
+        """Count a program that was lowered."""
+        self._count("compiles", 1)
+        self._count("compile_ns_total", ns)
 
     def new_tag(self) -> int:
         """A number for the checks of a kernel, which identifies its reports."""

@@ -57,6 +57,28 @@ def lowered(
     return found, improved - begin, perf_counter_ns() - improved
 
 
+def many_lowered(
+    program: Program,
+    properties: DeviceProperties,
+    *,
+    precision: str,
+    bounds: str,
+    max_ulp: float | None,
+    checks: Collection[str],
+    known: tuple[Known, ...],
+) -> Lowered:
+    """The entry that does many launches in one, whose parameters and instructions are otherwise those of `lowered`."""
+    return lower(
+        prepared(_specialized(program, known), bounds=bounds, as_written=bool(checks)),
+        target_for(properties.compute_capability, properties.driver_version),
+        precision=precision,
+        bounds=bounds,
+        races="races" in checks,
+        max_ulp=max_ulp,
+        many=True,
+    )
+
+
 def _wide(program: Program) -> Wide | None:
     try:
         return Wide(elements.several(program), elements.ELEMENTS, elements.FROM_THREADS)

@@ -1,0 +1,11 @@
+from typing import Any
+
+from vyre_cuda._native.call.dispatch import Dispatcher
+from vyre_cuda._native.call.prepared import PreparedKernel
+from vyre_cuda._native.core.context import Stream
+
+class Rows:
+    def launch(self, many: PreparedKernel | None) -> None: ...
+
+class Launches(Rows):
+    def __init__(self, dispatcher: Dispatcher, rows: tuple[Any, ...], grid: Any, on: Stream | None) -> None: ...

@@ -1,0 +1,133 @@
+# cython: language_level=3, freethreading_compatible=True, boundscheck=False, wraparound=False
+"""Many launches of a kernel as one: their arguments, row after row, in the C layer's structs."""
+from cpython.list cimport PyList_CheckExact
+from cpython.mem cimport PyMem_Calloc, PyMem_Free
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF
+from cpython.tuple cimport PyTuple_CheckExact
+from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from vyre_cuda._native.core.c_api cimport (
+    VYC_RUN_GRID_OF_WORK, vyc_argument, vyc_prepared, vyc_prepared_launch_many, vyc_rows, vyc_run, vyc_status,
+)
+from vyre_cuda._native.core.context cimport Stream
+from vyre_cuda._native.core.status cimport check
+from vyre_cuda._native.call.dispatch cimport Dispatcher
+from vyre_cuda._native.call.frame cimport FREE_THREADED, Frame, give_frame, take_frame
+from vyre_cuda._native.call.prepared cimport Arguments, PreparedKernel
+from vyre_cuda._native.memory.memory cimport Span, new_reference
+
+cdef extern from "Python.h":
+    ctypedef struct PyTupleObject:
+        PyObject *ob_item[1]
+
+
+cdef tuple as_tuple(object row):
+    """The arguments of a row that is a tuple or a list; None for any other."""
+    if PyTuple_CheckExact(row):
+        return <tuple>row
+    return tuple(<list>row) if PyList_CheckExact(row) else None
+
+
+cdef class Rows:
+    """The arguments of many launches, row after row, and references to their buffers."""
+
+    def __dealloc__(self):
+        while self._held_count != 0:
+            self._held_count -= 1
+            Py_DECREF(<object>self._held[self._held_count])
+        PyMem_Free(self._items)
+        PyMem_Free(self._scalars)
+        PyMem_Free(self._grids)
+        PyMem_Free(self._held)
+
+    cdef int make_room(self, Dispatcher dispatcher, size_t count, object grid, Stream on) except -1:
+        cdef uint32_t bindings = dispatcher.binding_count, scalars = dispatcher.scalar_count
+        if count > <uint32_t>-1:
+            raise ValueError(f"{count} rows are too many")
+        self._dispatcher = dispatcher
+        self._on = on
+        self._kept = []
+        self._items = <vyc_argument *>PyMem_Calloc(count * bindings + 1, sizeof(vyc_argument))
+        self._scalars = <uint64_t *>PyMem_Calloc(count * scalars + 1, sizeof(uint64_t))
+        self._grids = <uint32_t *>PyMem_Calloc(3 * count + 1, sizeof(uint32_t))
+        self._held = <PyObject **>PyMem_Calloc(count * bindings + 1, sizeof(PyObject *))
+        if self._items == NULL or self._scalars == NULL or self._grids == NULL or self._held == NULL:
+            raise MemoryError
+        self._rows.struct_size = sizeof(vyc_rows)
+        self._rows.count = <uint32_t>count
+        self._rows.argument_count = bindings
+        self._rows.scalar_count = scalars
+        self._rows.arguments = self._items
+        self._rows.scalars = self._scalars
+        self._rows.grids = self._grids
+        self._rows.stream = NULL if on is None else on._h
+        self._rows.flags = VYC_RUN_GRID_OF_WORK if grid is None else 0
+        return 0
+
+    cdef void take(self, size_t at, const vyc_run *run) noexcept:
+        cdef uint32_t bindings = self._rows.argument_count, scalars = self._rows.scalar_count
+        memcpy(self._items + at * bindings, run.arguments, bindings * sizeof(vyc_argument))
+        memcpy(self._scalars + at * scalars, run.scalars, scalars * sizeof(uint64_t))
+        memcpy(self._grids + at * 3, run.grid, sizeof(run.grid))
+        if run.origin != 0:
+            self._rows.origin = run.origin
+
+    cdef void take_held(self, Frame *frame) noexcept:
+        """Hold what the frame holds, in its place."""
+        memcpy(self._held + self._held_count, frame.held, frame.held_count * sizeof(PyObject *))
+        self._held_count += frame.held_count
+        frame.held_count = 0
+
+    def launch(self, PreparedKernel many) -> None:
+        """`many`: the entry that takes all rows in one launch; None: one row after the other."""
+        cdef vyc_prepared *entry = NULL if many is None else many._h
+        cdef vyc_status status
+        with nogil:
+            status = vyc_prepared_launch_many(self._dispatcher._prepared._h, entry, &self._rows)
+        check(status)
+
+
+cdef class Launches(Rows):
+    """Rows of device arrays and numbers, each with all parameters in declared order."""
+
+    def __init__(self, Dispatcher dispatcher not None, tuple rows not None, object grid, Stream on) -> None:
+        """`grid`: that of every row, or None for those that follow from the work. What is wrong with a row is raised
+        with its number."""
+        cdef Frame *frame
+        cdef size_t i
+        self.make_room(dispatcher, len(rows), grid, on)
+        frame = take_frame(dispatcher, &dispatcher._launches)
+        try:
+            for i in range(self._rows.count):
+                self.read(frame, i, <object>(<PyTupleObject *>rows).ob_item[i], grid)
+        finally:
+            give_frame(frame, &dispatcher._launches)
+
+    cdef int read(self, Frame *frame, size_t at, object row, object grid) except -1:
+        cdef Arguments arguments
+        cdef tuple args = as_tuple(row)
+        if args is not None and self._dispatcher.prepare_launch(
+                frame, (<PyTupleObject *>args).ob_item, len(args), grid):
+            self.take(at, &frame.run)
+            self.hold(frame, args)
+            return 0
+        arguments = self._dispatcher._general_row(at, row, self._on, grid)
+        self._kept.append(arguments)
+        self.take(at, &arguments.run)
+        return 0
+
+    cdef void hold(self, Frame *frame, tuple args) noexcept:
+        """The frame holds the buffers only where other threads may have run."""
+        cdef PyObject *buffer
+        cdef Py_ssize_t i
+        if FREE_THREADED:
+            self.take_held(frame)
+            return
+        for i in range(len(args)):
+            if isinstance(<object>(<PyTupleObject *>args).ob_item[i], Span):
+                buffer = new_reference(<Span>(<PyTupleObject *>args).ob_item[i])
+                if buffer != NULL:
+                    self._held[self._held_count] = buffer
+                    self._held_count += 1

@@ -1,0 +1,111 @@
+"""The beginning of an entry that does many launches of a kernel in one: each block finds its row of a table.
+
+The table is in device memory: a row for each launch that has blocks, and after the rows a map. A row is four u32, the
+number of its first block and its blocks along x, y and z, and then the parameter block of that launch. The entry's own
+parameters are the table, the number of rows, the blocks of each row where all have as many (else 0), and a shift. An
+entry of the map is two u32 for a group of 2^shift blocks: the rows of the group's first and last block.
+The C layer writes all this (`csrc/launch/rows.c`); the blocks of the one launch are numbered along x.
+
+Everything here is the same for all threads of a block, which then runs the kernel's own instructions: block numbers,
+the size of the grid and parameters are those of the row.
+"""
+
+from __future__ import annotations
+
+from vyre_cuda.codegen.core.lowered import KernelParameter
+
+HEADER_BYTES = 16  # of a row, before its parameter block
+ALIGN = 16  # bytes: of rows
+# (name, word, offset in bytes) of the entry's parameters; the last only where failed checks are reported.
+TABLE_AT, COUNT_AT, EACH_AT, SHIFT_AT, REPORT_AT = 0, 8, 12, 16, 24
+BYTES, BYTES_WITH_REPORT = 20, 32
+_MAP_ENTRY_BYTES = 8
+
+
+def rows_entry(entry: str) -> str:
+    """The name of the entry for many launches of a kernel."""
+    return f"{entry}_rows"
+
+
+def row_bytes(parameter_bytes: int) -> int:
+    """From one row of the table to the next."""
+    return -(-(HEADER_BYTES + parameter_bytes) // ALIGN) * ALIGN
+
+
+class Rows:
+    """How an entry reads its row; `parameter_bytes` are those of one launch."""
+
+    def __init__(self, parameter_bytes: int, *, reports: bool) -> None:
+        self._stride = row_bytes(parameter_bytes)
+        self.parameters = [("rows_table", "u64"), ("rows_count", "u32"), ("rows_each", "u32"), ("rows_shift", "u32")]
+        self.parameters += [("rows_report", "u64")] if reports else []
+        self.names = {
+            **{f"%ctaid.{axis}": f"%row_{axis}" for axis in "xyz"},
+            **{f"%nctaid.{axis}": f"%row_n{axis}" for axis in "xyz"},
+        }
+
+    def load(self, parameter: KernelParameter, word: str) -> str:
+        """The instruction that loads a parameter, with %s in place of its destination and %% for each percent sign."""
+        if parameter.kind == "report":
+            return f"ld.param.{word} %s, [rows_report];"
+        return f"ld.global.nc.{word} %s, [%%row_at+{HEADER_BYTES + parameter.offset}];"
+
+    def registers(self) -> list[str]:
+        """Their declarations."""
+        return [
+            "  .reg .pred %row_p;",
+            "  .reg .b32 %row_<8>;",
+            "  .reg .b32 %row_x, %row_y, %row_z, %row_nx, %row_ny, %row_nz;",
+            "  .reg .b64 %row_table, %row_at, %row_map;",
+        ]
+
+    def find(self) -> list[str]:
+        """Instructions that find the row of the block, and its place among the blocks of the row."""
+        stride = self._stride
+        block, row, last, each, middle, first, other = (f"%row_{n}" for n in range(7))
+        return [
+            f"  mov.u32 {block}, %ctaid.x;",
+            "  ld.param.u64 %row_table, [rows_table];",
+            "  cvta.to.global.u64 %row_table, %row_table;",
+            f"  ld.param.u32 {each}, [rows_each];",
+            f"  setp.ne.u32 %row_p, {each}, 0;",
+            f"  @%row_p div.u32 {row}, {block}, {each};",
+            "  @%row_p bra $R1;",
+            f"  ld.param.u32 {other}, [rows_count];",
+            f"  mad.wide.u32 %row_map, {other}, {stride}, %row_table;",
+            f"  ld.param.u32 {other}, [rows_shift];",
+            f"  shr.u32 {other}, {block}, {other};",
+            f"  mad.wide.u32 %row_map, {other}, {_MAP_ENTRY_BYTES}, %row_map;",
+            f"  ld.global.nc.v2.u32 {{{row}, {last}}}, [%row_map];",
+            "$R0:",
+            f"  setp.ge.u32 %row_p, {row}, {last};",
+            "  @%row_p bra $R1;",
+            # The middle between both, rounded up, so that each turn leaves fewer rows.
+            f"  sub.u32 {middle}, {last}, {row};",
+            f"  add.u32 {middle}, {middle}, 1;",
+            f"  shr.u32 {middle}, {middle}, 1;",
+            f"  add.u32 {middle}, {middle}, {row};",
+            f"  mad.wide.u32 %row_at, {middle}, {stride}, %row_table;",
+            f"  ld.global.nc.u32 {first}, [%row_at];",
+            f"  setp.le.u32 %row_p, {first}, {block};",
+            f"  @%row_p mov.u32 {row}, {middle};",
+            "  @%row_p bra $R0;",
+            f"  sub.u32 {last}, {middle}, 1;",
+            "  bra $R0;",
+            "$R1:",
+            f"  mad.wide.u32 %row_at, {row}, {stride}, %row_table;",
+            f"  ld.global.nc.v4.u32 {{{first}, %row_nx, %row_ny, %row_nz}}, [%row_at];",
+            f"  sub.u32 %row_x, {block}, {first};",
+            "  mov.u32 %row_y, 0;",
+            "  mov.u32 %row_z, 0;",
+            f"  mul.lo.u32 {other}, %row_ny, %row_nz;",  # at most 2^16 - 1 each
+            f"  setp.eq.u32 %row_p, {other}, 1;",
+            "  @%row_p bra $R2;",
+            f"  div.u32 {other}, %row_x, %row_nx;",
+            f"  mul.lo.u32 {first}, {other}, %row_nx;",
+            f"  sub.u32 %row_x, %row_x, {first};",
+            f"  div.u32 %row_z, {other}, %row_ny;",
+            f"  mul.lo.u32 {first}, %row_z, %row_ny;",
+            f"  sub.u32 %row_y, {other}, {first};",
+            "$R2:",
+        ]

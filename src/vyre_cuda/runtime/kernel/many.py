@@ -1,0 +1,104 @@
+"""Many launches of one kernel as one, and how rows are given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_cuda._native.call.many import Launches
+from vyre_cuda._native.call.prepared import Arguments
+from vyre_cuda._native.core.context import Stream
+from vyre_cuda._native.memory.adopted import named_stream
+from vyre_cuda.ir.core.nodes import Parameter
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.runtime.base.range_names import RESIDENT
+from vyre_cuda.runtime.kernel.arguments import device_arguments
+from vyre_cuda.runtime.kernel.rows_entry import Entry
+
+if TYPE_CHECKING:
+    from vyre_cuda.runtime.kernel.kernel import Kernel
+
+
+def launch_many(kernel: Kernel, rows: Any, stream: Any, grid: Any) -> None:
+    """`Kernel.launch_many`."""
+    listed = rows_of(kernel.program, kernel.program.parameters, rows)
+    if kernel.device.context.recordings == 0:
+        _launch(kernel, listed, stream, grid)
+        return
+    if kernel.device._recorder() is not None:
+        for row in listed:
+            kernel.launch(*row, stream=stream, grid=grid)
+        return
+    watch = kernel.device._watch
+    with watch.profiled(RESIDENT, kernel.program.name):
+        if watch.traces:
+            for row in listed:
+                watch.note(kernel.program.name, (p.name for p in kernel.program.parameters), row, {})
+        _launch(kernel, listed, stream, grid)
+
+
+def _launch(kernel: Kernel, rows: tuple[Any, ...], stream: Any, grid: Any) -> None:
+    on = named_stream(kernel.device.context, stream)
+    Launches(kernel, rows, grid, on).launch(entry(kernel).prepared)
+
+
+def entry(kernel: Kernel) -> Entry:
+    """The entry of the kernel that does many launches; compiled once."""
+    found: Entry | None = kernel.rows_entry
+    if found is None:
+        found = kernel.device._kernels.rows_flights.run(id(kernel), lambda: kernel.rows_entry or Entry(kernel))
+        kernel.rows_entry = found
+    return found
+
+
+def general_row(kernel: Kernel, number: int, row: Any, on: Stream | None, grid: Any) -> Arguments:
+    """The arguments of one row that is not plain; what is wrong with it is raised with its number."""
+    try:
+        args, kwargs = taken_apart(kernel.program, row)
+        return device_arguments(kernel.device, kernel.program, args, kwargs, on, grid)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise type(error)(f"row {number}: {error}") from error
+
+
+def taken_apart(program: Program, row: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+    """The arguments of a row by position and by name."""
+    if isinstance(row, Mapping):
+        return (), row
+    if not isinstance(row, Iterable) or isinstance(row, str):
+        raise TypeError(f"{program.name}: a row is a sequence of arguments, not a {type(row).__name__}")
+    return tuple(row), {}
+
+
+# ---- rows ------------------------------------------------------------------------------------------------------------
+
+
+def rows_of(program: Program, parameters: Sequence[Parameter], rows: Any) -> tuple[Any, ...]:
+    """Rows as they were given, or from a structure of arrays; each has these parameters."""
+    if isinstance(rows, Mapping):
+        return _from_columns(program, [p.name for p in parameters], rows)
+    if not isinstance(rows, Iterable):
+        raise TypeError(
+            f"{program.name}: rows are a sequence of sequences of arguments, or a mapping from parameters to "
+            f"sequences, not a {type(rows).__name__}"
+        )
+    return tuple(rows)
+
+
+def _from_columns(program: Program, names: Sequence[str], columns: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What is no list, tuple or array of one axis is the same in all rows."""
+    if set(columns) != set(names):
+        raise TypeError(f"{program.name} takes the columns {', '.join(names)}, not {', '.join(map(str, columns))}")
+    lengths = {name: len(columns[name]) for name in names if _is_column(columns[name])}
+    if not lengths:
+        raise ValueError(f"{program.name}: no column says how many rows there are; one must be a list, tuple or array")
+    if len(set(lengths.values())) > 1:
+        said = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise ValueError(f"{program.name}: columns of different lengths: {said}")
+    return tuple(zip(*(columns[n] if n in lengths else repeat(columns[n]) for n in names), strict=False))
+
+
+def _is_column(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim > 0)

@@ -1,0 +1,130 @@
+"""The entry of a kernel that does many launches in one. It is compiled when it is first needed."""
+
+from __future__ import annotations
+
+from time import perf_counter_ns
+from typing import TYPE_CHECKING
+
+from vyre_cuda._native.call.prepared import PreparedKernel
+from vyre_cuda._native.core.module import Module, link
+from vyre_cuda.codegen.core.lowered import Lowered
+from vyre_cuda.codegen.emit import rows
+from vyre_cuda.codegen.emit.text import entry_name
+from vyre_cuda.descriptors import stored
+from vyre_cuda.descriptors.signature import PARAMETER_KINDS, ROLES
+from vyre_cuda.errors import CompileError, DriverError
+from vyre_cuda.later import later
+from vyre_cuda.records import replace
+from vyre_cuda.runtime.kernel.assertions import Checks
+from vyre_cuda.runtime.kernel.kernel import kernel_label
+from vyre_cuda.runtime.kernel.kernels import Kernels, Key, disk_key
+
+if TYPE_CHECKING:
+    from vyre_cuda.runtime.kernel import lowering
+    from vyre_cuda.runtime.kernel.kernel import Kernel
+else:
+    lowering = later("vyre_cuda.runtime.kernel.lowering")
+
+
+def what_keeps_apart(kernel: Kernel) -> str | None:
+    """Why the rows of a kernel are launched one after the other; None: they can be one launch."""
+    if kernel.is_without_body:
+        return "its body, which is not in the bundle"
+    if kernel.bounds == "trap":
+        return 'bounds="trap"'
+    if kernel.lowered.asserts:
+        return "assertions"
+    if kernel.lowered.cooperative:
+        return "barriers of the grid"
+    if kernel.lowered.prints:
+        return "lines that it prints, whose order is that of the launches"
+    if kernel.lowered.sites:
+        return "checks of the emulator, which name the buffers of a launch"
+    return None
+
+
+class Entry:
+    """The prepared entry, and what explains its failed checks."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.prepared: PreparedKernel | None = None
+        self._checks: Checks | None = None
+        if what_keeps_apart(kernel) is None:
+            self._make(kernel, kernel.device._kernels)
+
+    def _make(self, kernel: Kernel, kernels: Kernels) -> None:
+        key: Key = (kernel.program.to_bytes(), kernel.precision, kernel.bounds, kernel.max_ulp, kernel.known)
+        tag = kernels.new_tag()
+        store = kernels.store
+        if store is None:
+            found = _lowered(kernel, kernels)
+            # Without the parameters, which are not those of the launch that is checked.
+            self._checks = Checks(kernel.program, replace(found, parameters=()))
+            kernels.checks.add(tag, self._checks)
+            self.prepared = _loaded(kernel, found.ptx.encode("ascii"), tag)
+            return
+        name = disk_key("rows", key, kernel.device.properties)
+        sections = store.read(name)
+        if sections is not None:
+            self.prepared = _revived(kernel, sections, tag)
+            if self.prepared is not None:
+                return
+            store.discard(name)
+        found = _lowered(kernel, kernels)
+        ptx = found.ptx.encode("ascii")
+        try:
+            image = link(kernel.device.context, ptx)
+            self.prepared = _loaded(kernel, image, tag)
+        except CompileError as error:
+            raise lowering.explained(error, kernel.program, bounds=kernel.bounds, known=kernel.known) from None
+        store.write(name, (stored.encode(found), ptx, image))
+
+
+def _lowered(kernel: Kernel, kernels: Kernels) -> Lowered:
+    begin = perf_counter_ns()
+    found = lowering.many_lowered(
+        kernel.program,
+        kernel.device.properties,
+        precision=kernel.precision,
+        bounds=kernel.bounds,
+        max_ulp=kernel.max_ulp,
+        checks=kernels.made_for,
+        known=kernel.known,
+    )
+    kernels.count_compile(perf_counter_ns() - begin)
+    return found
+
+
+def _revived(kernel: Kernel, sections: tuple[bytes, ...], tag: int) -> PreparedKernel | None:
+    """None: this package or the driver cannot use the file."""
+    try:
+        _, _, image = sections
+        return _loaded(kernel, image, tag)
+    except (ValueError, DriverError):
+        return None
+
+
+def _loaded(kernel: Kernel, image: bytes, tag: int) -> PreparedKernel:
+    """The entry as a kernel of its own, with the table as its one array."""
+    reports = bool(kernel.lowered.sites)
+    parameters = [
+        (PARAMETER_KINDS["buffer"], 0, rows.TABLE_AT, 8),
+        (PARAMETER_KINDS["scalar"], 0, rows.COUNT_AT, 4),
+        (PARAMETER_KINDS["scalar"], 1, rows.EACH_AT, 4),
+        (PARAMETER_KINDS["scalar"], 2, rows.SHIFT_AT, 4),
+    ]
+    if reports:
+        parameters.append((PARAMETER_KINDS["report"], 0, rows.REPORT_AT, 8))
+    return PreparedKernel(
+        Module(kernel.device.context, image),
+        rows.rows_entry(entry_name(kernel.program)),
+        kernel.program.block,
+        kernel.lowered.dynamic_shared_bytes,
+        rows.BYTES_WITH_REPORT if reports else rows.BYTES,
+        parameters,
+        [(ROLES["in"], 0, rows.ALIGN, 0)],
+        3,
+        tag,
+        False,
+        label=f"many launches of {kernel_label(kernel.program)}",
+    )

@@ -1,0 +1,399 @@
+"""Many launches as one: each row has the results of a launch of its own, and what may not run together is refused."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vyre_cuda as vc
+from vyre_cuda.testing.emulator import Emulator
+
+from .. import programs
+from ..foreign_library import ForeignStream
+
+F32 = np.float32
+SIZES = (1024, 0, 5, 300, 0, 0, 77, 4000, 1, 256, 257, 0)
+
+
+def saxpy_rows(device: vc.Device, sizes: tuple[int, ...] = SIZES) -> list[tuple[Any, ...]]:
+    rng = np.random.default_rng(len(sizes))
+    rows = []
+    for number, n in enumerate(sizes):
+        x, y = rng.standard_normal(n, dtype=F32), rng.standard_normal(n, dtype=F32)
+        rows.append((device.array(x), device.array(y), device.array(np.full(n, 7, F32)), float(number)))
+    return rows
+
+
+def assert_saxpy(rows: list[tuple[Any, ...]]) -> None:
+    for number, (x, y, out, a) in enumerate(rows):
+        np.testing.assert_array_equal(F32(a) * x.numpy() + y.numpy(), out.numpy(), err_msg=f"row {number}")
+
+
+def launches(device: vc.Device) -> int:
+    return device.stats().kernel_launches
+
+
+# ---- results -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sizes", [SIZES, (512,) * 40, (0, 0), (), (900,), tuple(range(0, 700, 9)), (1,) * 300])
+def test_rows_of_any_sizes_have_the_results_of_launches(device: vc.Device, sizes: tuple[int, ...]) -> None:
+    kernel, rows = device.compile(programs.saxpy()), saxpy_rows(device, sizes)
+
+    kernel.launch_many(rows)
+
+    assert_saxpy(rows)
+
+
+def test_rows_are_one_launch(device: vc.Device) -> None:
+    kernel, rows = device.compile(programs.saxpy()), saxpy_rows(device)
+    before = launches(device)
+
+    kernel.launch_many(rows)
+
+    assert launches(device) == before + 1
+
+
+def test_launches_follow_each_other_in_call_order(device: vc.Device) -> None:
+    kernel = device.compile(programs.add_to())
+    one = device.array(np.ones(300, np.int32))
+    sums = [device.zeros(300, vc.i32) for _ in range(9)]
+
+    for _ in range(20):
+        kernel.launch_many([(h, one) for h in sums])
+        kernel.launch(sums[0], one)
+
+    np.testing.assert_array_equal(np.full(300, 40), sums[0].numpy())
+    for h in sums[1:]:
+        np.testing.assert_array_equal(np.full(300, 20), h.numpy())
+
+
+def test_rows_may_be_views_of_one_array(device: vc.Device) -> None:
+    kernel = device.compile(programs.saxpy())
+    data = np.random.default_rng(0).standard_normal((3, 600), dtype=F32)
+    x, y, out = device.array(data[0]), device.array(data[1]), device.zeros(600, vc.f32)
+    bounds = [0, 1, 3, 100, 100, 359, 600]
+
+    kernel.launch_many([(x[a:b], y[a:b], out[a:b], 3.0) for a, b in pairwise(bounds)])
+
+    np.testing.assert_array_equal(F32(3) * data[0] + data[1], out.numpy())
+
+
+def test_outs_are_cleared_where_the_program_does_not_write(device: vc.Device) -> None:
+    kernel = device.compile(programs.every_second())
+    sizes = (50, 1, 0, 300, 50, 50)
+    inputs = [np.arange(1, n + 1, dtype=np.uint32) for n in sizes]
+    arena = device.array(np.full(200, 9, np.uint32))
+    outs = [device.array(np.full(2 * n, 9, np.uint32)) for n in sizes[:4]] + [arena[:100], arena[100:]]
+
+    kernel.launch_many([(device.array(x), out) for x, out in zip(inputs, outs, strict=True)])
+
+    for x, out in zip(inputs, outs, strict=True):
+        np.testing.assert_array_equal(x, out.numpy()[::2])
+        np.testing.assert_array_equal(0, out.numpy()[1::2])
+
+
+def test_a_given_grid_is_that_of_each_row(device: vc.Device) -> None:
+    kernel, rows = device.compile(programs.saxpy()), saxpy_rows(device, (600, 100, 1000))
+
+    kernel.launch_many(rows, grid=1)
+
+    for x, y, out, a in rows:
+        wanted = F32(a) * x.numpy() + y.numpy()
+        wanted[256:] = 0
+        np.testing.assert_array_equal(wanted, out.numpy())
+
+
+def blocks_and_grid() -> vc.Program:
+    """Where each thread of a launch with three axes is, and how large its grid is."""
+    b = vc.Builder("blocks_and_grid", block=(4, 2, 1))
+    extents = [b.scalar(name, vc.u32) for name in ("width", "height", "depth")]
+    out = b.output("out", vc.u32)
+    b.work(*extents)
+    g = b.let("g", (vc.global_id.z * extents[1] + vc.global_id.y) * extents[0] + vc.global_id.x)
+    with b.if_((vc.global_id.x < extents[0]) & (vc.global_id.y < extents[1]) & (vc.global_id.z < extents[2])):
+        place = (vc.block_id.z * 100 + vc.block_id.y) * 100 + vc.block_id.x
+        size = (vc.grid_dim.z * 100 + vc.grid_dim.y) * 100 + vc.grid_dim.x
+        out[g] = place + size * 1_000_000
+    return b.build()
+
+
+@pytest.mark.parametrize("alike", [False, True])
+def test_block_numbers_and_grid_are_those_of_the_row(device: vc.Device, *, alike: bool) -> None:
+    kernel = device.compile(blocks_and_grid())
+    extents = (
+        [(9, 5, 3)] * 7 if alike else [(9, 5, 3), (1, 1, 1), (40, 1, 1), (1, 9, 1), (3, 3, 7), (0, 4, 4), (8, 4, 2)]
+    )
+    apart = [device.zeros(int(np.prod(e)), vc.u32) for e in extents]
+    together = [device.zeros(int(np.prod(e)), vc.u32) for e in extents]
+    for out, e in zip(apart, extents, strict=True):
+        kernel.launch(*e, out)
+
+    kernel.launch_many([(*e, out) for out, e in zip(together, extents, strict=True)])
+
+    for wanted, found in zip(apart, together, strict=True):
+        np.testing.assert_array_equal(wanted.numpy(), found.numpy())
+
+
+def test_numpy_scalars_lists_and_names_are_rows_too(device: vc.Device) -> None:
+    kernel, rows = device.compile(programs.saxpy()), saxpy_rows(device, (10, 20, 30))
+    x, y, out, a = rows[0]
+    kernel.launch_many([{"out": out, "a": np.float32(a), "y": y, "x": x}, list(rows[1]), iter(rows[2])])
+    assert_saxpy(rows)
+
+
+def test_a_structure_of_arrays_has_a_column_for_each_parameter(device: vc.Device) -> None:
+    kernel, rows = device.compile(programs.saxpy()), saxpy_rows(device, (10, 10, 10))
+    x = rows[0][0]
+    rows = [(x, y, out, float(n + 2)) for n, (_, y, out, _) in enumerate(rows)]
+
+    kernel.launch_many(
+        {"x": x, "y": [row[1] for row in rows], "out": tuple(row[2] for row in rows), "a": np.arange(2, 5, dtype=F32)}
+    )
+
+    assert_saxpy(rows)
+
+
+def test_rows_on_a_stream_are_ordered_there(device: vc.Device) -> None:
+    kernel, rows, stream = device.compile(programs.saxpy()), saxpy_rows(device), device.stream()
+
+    kernel.launch_many(rows, stream=stream)
+    stream.synchronize()
+
+    assert_saxpy(rows)
+
+
+def test_rows_on_the_stream_of_another_library(device: vc.Device, stream: ForeignStream) -> None:
+    kernel, rows = device.compile(programs.saxpy()), saxpy_rows(device)
+
+    for _ in range(3):
+        kernel.launch_many(rows, stream=stream)
+
+    assert_saxpy(rows)
+
+
+def test_arrays_may_be_dropped_at_once(device: vc.Device) -> None:
+    kernel = device.compile(programs.saxpy())
+    rows = saxpy_rows(device, (700,) * 30)
+    wanted = [F32(a) * x.numpy() + y.numpy() for x, y, _, a in rows]
+    outs = [row[2] for row in rows]
+
+    for _ in range(10):
+        kernel.launch_many(rows)
+    del rows
+    device.array(np.full(700 * 90, 1e9, F32))
+
+    for want, out in zip(wanted, outs, strict=True):
+        np.testing.assert_array_equal(want, out.numpy())
+
+
+def test_the_entry_comes_from_the_disk_cache_the_next_time(opened: Any) -> None:
+    for wanted in (2, 0):  # the kernel and its entry; nothing
+        device = opened()
+        kernel, rows = device.compile(programs.saxpy()), saxpy_rows(device)
+        kernel.launch_many(rows)
+        kernel.launch_many(rows)
+        assert_saxpy(rows)
+        assert device.stats().compiles == wanted
+        device.close()
+
+
+def test_known_values_are_held_to_in_each_row(device: vc.Device) -> None:
+    kernel, rows = device.compile(programs.saxpy(), specialize={"a": 3.0}), saxpy_rows(device, (10, 600, 30))
+    kernel.launch_many([(*row[:3], 3.0) for row in rows])
+    assert_saxpy([(*row[:3], 3.0) for row in rows])
+
+    with pytest.raises(ValueError, match=r"row 1: .*a"):
+        kernel.launch_many([(*row[:3], float(3 + n)) for n, row in enumerate(rows)])
+
+
+# ---- what is launched row by row ----------------------------------------------------------------------------------
+
+
+def test_kernels_with_assertions_are_launched_row_by_row(device: vc.Device) -> None:
+    kernel = device.compile(programs.guarded(10))
+    good, bad = device.array(np.zeros(40, np.uint32)), device.array(np.arange(40, dtype=np.uint32))
+    outs = [device.zeros(40, vc.u32) for _ in range(3)]
+    before = launches(device)
+
+    kernel.launch_many([(x, out) for x, out in zip((good, bad, good), outs, strict=True)])
+
+    assert launches(device) == before + 3
+    with pytest.raises(vc.KernelAssertionError) as caught:
+        device.synchronize()
+    assert caught.value.thread == 10
+
+
+def test_kernels_that_trap_out_of_bounds_are_launched_row_by_row(device: vc.Device) -> None:
+    kernel, rows = device.compile(programs.saxpy(), bounds="trap"), saxpy_rows(device)
+
+    kernel.launch_many(rows)
+
+    assert_saxpy(rows)
+
+
+def test_kernels_with_barriers_of_the_grid_are_launched_row_by_row(device: vc.Device) -> None:
+    kernel = device.compile(programs.rotate_in_place())
+    data = [np.arange(n, dtype=F32) for n in (64, 32, 96)]
+    apart, together = ([device.array(x) for x in data] for _ in range(2))
+    for x in apart:
+        kernel.launch(x)
+
+    kernel.launch_many([(x,) for x in together])
+
+    for wanted, found in zip(apart, together, strict=True):
+        np.testing.assert_array_equal(wanted.numpy(), found.numpy())
+
+
+def test_a_recording_has_the_launches_of_the_rows(device: vc.Device) -> None:
+    kernel, rows = device.compile(programs.saxpy()), saxpy_rows(device, (10, 300, 20))
+    with device.record() as graph:
+        kernel.launch_many([(*row[:3], vc.symbol(f"a{n}")) for n, row in enumerate(rows)])
+
+    graph.replay(a0=0.0, a1=1.0, a2=2.0)
+
+    assert_saxpy(rows)
+
+
+# ---- what is refused -----------------------------------------------------------------------------------------------
+
+
+def refused(
+    device: vc.Device, rows: Any, error: type[Exception], match: str, program: vc.Program | None = None
+) -> None:
+    """Nothing is launched or cleared."""
+    kernel = device.compile(programs.saxpy())
+    before = launches(device)
+    with pytest.raises(error, match=match):
+        kernel.launch_many(rows)
+    assert launches(device) == before
+
+
+def test_rows_that_write_the_same_memory_are_refused(device: vc.Device) -> None:
+    rows = saxpy_rows(device, (100,) * 8)
+    rows[6] = (*rows[6][:2], rows[2][2], 1.0)
+
+    refused(device, rows, ValueError, "rows 2 and 6 share memory that one of them writes")
+    np.testing.assert_array_equal(7, rows[2][2].numpy())
+
+
+def test_a_row_that_reads_what_another_writes_is_refused(device: vc.Device) -> None:
+    rows = saxpy_rows(device, (100,) * 8)
+    rows[1] = (rows[5][2], *rows[1][1:])
+
+    refused(device, rows, ValueError, "rows 1 and 5 share memory")
+
+
+@pytest.mark.parametrize(("first", "second", "meet"), [((0, 10), (10, 20), False), ((0, 11), (10, 20), True)])
+def test_ranges_meet_by_bytes(device: vc.Device, first: Any, second: Any, *, meet: bool) -> None:
+    x, out = device.zeros(50, vc.f32), device.zeros(50, vc.f32)
+    rows = [(x[a:b], x[a:b], out[a:b], 1.0) for a, b in (first, (30, 40), second)]
+    if meet:
+        refused(device, rows, ValueError, "rows 0 and 2 share")
+    else:
+        device.compile(programs.saxpy()).launch_many(rows)
+
+
+def test_rows_may_read_the_same_memory(device: vc.Device) -> None:
+    rows = saxpy_rows(device, (100,) * 8)
+    rows = [(rows[0][0], rows[0][0], out, a) for _, _, out, a in rows]
+
+    device.compile(programs.saxpy()).launch_many(rows)
+
+    assert_saxpy(rows)
+
+
+def test_whether_ranges_meet_is_what_comparing_all_pairs_says(device: vc.Device) -> None:
+    kernel = device.compile(programs.saxpy())
+    rng = np.random.default_rng(5)
+    arena = device.zeros(4000, vc.f32)
+    refusals = 0
+    for _ in range(200):
+        rows, taken = [], []
+        for _ in range(int(rng.integers(2, 7))):
+            n = int(rng.integers(0, 60))
+            out, x, y = (int(at) for at in rng.choice(4000 // 60, 3, replace=False) * 60)
+            x += int(rng.integers(0, 60 - n + 1))  # not into the next place: rows themselves are right
+            rows.append((arena[x : x + n], arena[y : y + n], arena[out : out + n], 1.0))
+            taken.append([range(out, out + n), range(x, x + n), range(y, y + n)])
+        meet = any(
+            one is not other and set(one[0]) & set(touched) for one in taken for other in taken for touched in other
+        )
+        refusals += meet
+        if meet:
+            refused(device, rows, ValueError, r"rows \d+ and \d+ share memory that one of them writes")
+        else:
+            kernel.launch_many(rows)
+    assert 20 < refusals < 180
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error", "match"),
+    [
+        (lambda row: row[:3], TypeError, "row 2: saxpy takes 4 parameters"),
+        (lambda row: (*row[:2], np.zeros(5, F32), 1.0), TypeError, "row 2: .*out"),
+        (lambda row: (*row[:3], "a"), TypeError, "row 2: .*scalar a"),
+        (lambda row: (*row[:3], vc.symbol("a")), TypeError, "row 2: .*"),
+        (lambda row: (row[0], row[1], row[1], 1.0), ValueError, "row 2: .*overlap"),
+        (lambda row: 5, TypeError, "row 2: .*a row is a sequence of arguments, not a int"),
+    ],
+)
+def test_what_is_wrong_with_a_row_names_it(device: vc.Device, spoil: Any, error: type[Exception], match: str) -> None:
+    rows = saxpy_rows(device, (10,) * 4)
+    rows[2] = spoil(rows[2])
+
+    refused(device, rows, error, match)
+
+
+def test_columns_must_be_those_of_the_program_and_as_long(device: vc.Device) -> None:
+    x, y, out, _ = saxpy_rows(device, (10,))[0]
+    refused(device, {"x": [x], "y": [y]}, TypeError, "takes the columns x, y, out, a, not x, y")
+    refused(device, {"x": [x], "y": [y, y], "out": out, "a": 1.0}, ValueError, "different lengths: x 1, y 2")
+    refused(device, {"x": x, "y": y, "out": out, "a": 1.0}, ValueError, "how many rows")
+    refused(device, 5, TypeError, "rows are a sequence")
+
+
+def test_freed_arrays_are_refused(device: vc.Device) -> None:
+    rows = saxpy_rows(device, (10,) * 3)
+    rows[1][0].free()
+
+    refused(device, rows, ValueError, "row 1: .*freed")
+
+
+# ---- driver --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.emulator
+def test_a_captured_launch_has_the_rows_in_the_capture(device: vc.Device, stream: ForeignStream) -> None:
+    kernel, rows = device.compile(programs.saxpy()), saxpy_rows(device, (10, 300, 20))
+    stream.begin_capture()
+    kernel.launch_many(rows, stream=stream)
+    graph = stream.end_capture()
+    for _, _, out, _ in rows:
+        np.testing.assert_array_equal(7, out.numpy())
+
+    graph.replay(stream)
+    stream.synchronize()
+
+    assert_saxpy(rows)
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize(
+    ("function", "before"), [("cuMemcpyHtoDAsync", 1), ("cuLaunchKernel", 0), ("cuGraphLaunch", 2)]
+)
+def test_a_failed_launch_leaves_the_next_one_working(device: vc.Device, function: str, before: int) -> None:
+    kernel, rows = device.compile(programs.saxpy(96 + 32 * before)), saxpy_rows(device)  # not launched before
+    for _ in range(before):
+        kernel.launch_many(rows)
+    with Emulator().steered() as emulator:
+        emulator.fail(function, result=1)
+        with pytest.raises(vc.Error):
+            kernel.launch_many(rows)
+
+    kernel.launch_many(rows)
+
+    assert_saxpy(rows)
