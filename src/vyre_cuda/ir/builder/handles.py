@@ -8,12 +8,13 @@ innermost block that is open there.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 
 from vyre_cuda.ir.builder.operators import Expression, Operand
 from vyre_cuda.ir.builder.scopes import Block, Scope, caller, out_of_block, program_error
+from vyre_cuda.ir.builder.slices import each_of, elements, has_slice
 from vyre_cuda.ir.builder.values import (
     BY_SYMBOL,
     Value,
@@ -33,10 +34,13 @@ ParameterBufferKind = Literal["in", "inout", "out"]
 BufferKind = ParameterBufferKind | Literal["shared", "local", "table"]
 # Of an element: an integer, or one for each axis.
 Index: TypeAlias = "Operand | tuple[Operand, ...]"
+# Of several elements along one axis, as in `x[i, :3]`.
+Slice: TypeAlias = "slice | tuple[Operand | slice, ...]"
 
 
 class Buffer:
     """A buffer parameter, table or array: `x[i]` reads an element, `x[i] = v` writes one; `x[i, j]` with two axes.
+    `x[i, :3]` is the tuple of three elements.
 
     `size` is the number of elements, `shape[k]` the extent of axis k, in the program's index type. An index may have
     any integer type; out of bounds in any axis, a read gives 0 and a write does nothing.
@@ -85,15 +89,34 @@ class Buffer:
         sizes = [Size(self._scope.index, self._name, source, axis) for axis in axes]
         return tuple([leaf(self._scope, size, source) for size in sizes])
 
-    def __getitem__(self, index: Index) -> Value:
+    @overload
+    def __getitem__(self, index: Index) -> Value: ...  # type: ignore[overload-overlap]
+
+    @overload
+    def __getitem__(self, index: Slice) -> tuple[Value, ...]: ...
+
+    def __getitem__(self, index: Any) -> Any:
         source = caller()
+        if has_slice(index):
+            return tuple([self[one] for one in elements(self._name, index, source)])
         at = fitting(self._scope, element_indices(self, index, source), source)
         load = made_here(self._scope, Load(self._type, self._name, position(self, at, source), source), at, source)
         return load if self._kind in ("in", "table") else read_here(self._scope, load, source)
 
-    def __setitem__(self, index: Index, value: Operand) -> None:
+    @overload
+    def __setitem__(self, index: Index, value: Operand) -> None: ...
+
+    @overload
+    def __setitem__(self, index: Slice, value: Operand | Sequence[Operand]) -> None: ...
+
+    def __setitem__(self, index: Any, value: Any) -> None:
         source = caller()
         require_writable(self, source)
+        if has_slice(index):
+            places = elements(self._name, index, source)
+            for one, each in zip(places, each_of(self._name, value, len(places), source), strict=True):
+                self[one] = each
+            return
         at = element_indices(self, index, source)
         stored = place(self._scope, value, source, self._type, f"value stored in {self._name}")
         self._scope.append(Store(self._name, position(self, at, source), node_of(stored), source))
@@ -213,8 +236,7 @@ def element_indices(buffer: Buffer, index: Index, source: Source) -> list[Value]
     """The indices of one element, one for each axis, placed."""
     indices = index if isinstance(index, tuple) else (index,)
     if any(isinstance(one, slice) for one in indices):
-        takes = "one integer expression as its index" if buffer.ndim == 1 else "integer expressions as its indices"
-        raise TypeError(f"{buffer.name} takes {takes}; programs have no slices")
+        raise program_error(f"a slice of {buffer.name} where one element is needed: write its index", source)
     if len(indices) != buffer.ndim:
         axes = f"{buffer.ndim} axes" if buffer.ndim > 1 else "one axis"
         example = ", ".join("ijkl"[: buffer.ndim])
