@@ -7,21 +7,28 @@ text. The result includes what a host must know to launch it.
 from __future__ import annotations
 
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from vyre_cuda.codegen.core.lowered import KernelParameter, Lowered
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.emit.coalesce import coalesce
 from vyre_cuda.codegen.emit.text import entry_name, kernel_text, lay_out_parameters, used_parameters
-from vyre_cuda.codegen.emit.verify import verify
 from vyre_cuda.codegen.forms.precision import PRECISIONS
 from vyre_cuda.codegen.lowering.access import access_facts
 from vyre_cuda.codegen.lowering.statements import Lowering
-from vyre_cuda.codegen.several import Entry, Wide
 from vyre_cuda.codegen.ssa.ssa import liveness
 from vyre_cuda.errors import UnsupportedError
 from vyre_cuda.ir.core import walk
 from vyre_cuda.ir.core.nodes import GridBarrier
 from vyre_cuda.ir.core.program import Program
+from vyre_cuda.later import later
+
+if TYPE_CHECKING:
+    from vyre_cuda.codegen import several as entries
+    from vyre_cuda.codegen.emit import verify
+    from vyre_cuda.codegen.several import Wide
+else:
+    entries, verify = later("vyre_cuda.codegen.several"), later("vyre_cuda.codegen.emit.verify")
 
 BOUNDS = ("check", "off", "trap")
 _ONE_ROUNDING = 0.5  # ULP
@@ -76,7 +83,7 @@ def lower(
             capability="shared_memory",
         )
     if debug:
-        verify(function, target)
+        verify.verify(function, target)
     live = liveness(function)
     coalesce(function, live[0])
     cooperative = any(isinstance(statement, GridBarrier) for statement in walk.statements(program.body))
@@ -84,7 +91,7 @@ def lower(
     used = used_parameters(function, live[0])
     several = None
     if wide is not None:
-        several = Entry(wide, target, precision=precision, bounds=bounds, debug=debug, max_ulp=max_ulp)
+        several = entries.Entry(wide, target, precision=precision, bounds=bounds, debug=debug, max_ulp=max_ulp)
         used |= several.used
     parameters, parameter_bytes = lay_out_parameters(program, used, tuple(name for name, wanted in hidden if wanted))
     declared = target.for_parameters(parameter_bytes)
@@ -97,7 +104,7 @@ def lower(
         live,
         memory,
         parameters,
-        printed=lowering.prints.declarations(),
+        printed=lowering.printed(),
         debug=debug,
         pragmas=pragmas,
         fixed_block=fixed_block,
@@ -113,7 +120,7 @@ def lower(
         covered=MappingProxyType(covered),
         sites=sites,
         cooperative=cooperative,
-        prints=bool(lowering.prints.formats),
+        prints=bool(lowering.printed()[0]),
         several=None if several is None else several.facts,
     )
 

@@ -8,13 +8,12 @@ innermost block that is open there.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
 
 from vyre_cuda.ir.builder.operators import Expression, Operand
 from vyre_cuda.ir.builder.scopes import Block, Scope, caller, out_of_block, program_error
-from vyre_cuda.ir.builder.slices import each_of, elements, has_slice
 from vyre_cuda.ir.builder.values import (
     BY_SYMBOL,
     Value,
@@ -29,6 +28,12 @@ from vyre_cuda.ir.builder.values import (
 )
 from vyre_cuda.ir.core.nodes import Assign, Expr, Load, Local, Position, Size, Source, Store
 from vyre_cuda.ir.core.types import Type
+from vyre_cuda.later import later
+
+if TYPE_CHECKING:
+    from vyre_cuda.ir.builder import slices
+else:
+    slices = later("vyre_cuda.ir.builder.slices")
 
 ParameterBufferKind = Literal["in", "inout", "out"]
 BufferKind = ParameterBufferKind | Literal["shared", "local", "table"]
@@ -97,8 +102,8 @@ class Buffer:
 
     def __getitem__(self, index: Any) -> Any:
         source = caller()
-        if has_slice(index):
-            return tuple([self[one] for one in elements(self._name, index, source)])
+        if _has_slice(index):
+            return tuple([self[one] for one in slices.elements(self._name, index, source)])
         at = fitting(self._scope, element_indices(self, index, source), source)
         load = made_here(self._scope, Load(self._type, self._name, position(self, at, source), source), at, source)
         return load if self._kind in ("in", "table") else read_here(self._scope, load, source)
@@ -112,9 +117,9 @@ class Buffer:
     def __setitem__(self, index: Any, value: Any) -> None:
         source = caller()
         require_writable(self, source)
-        if has_slice(index):
-            places = elements(self._name, index, source)
-            for one, each in zip(places, each_of(self._name, value, len(places), source), strict=True):
+        if _has_slice(index):
+            places = slices.elements(self._name, index, source)
+            for one, each in zip(places, slices.each_of(self._name, value, len(places), source), strict=True):
                 self[one] = each
             return
         at = element_indices(self, index, source)
@@ -230,6 +235,10 @@ class Variable(Expression):
 
     def __repr__(self) -> str:
         return f"<var {self._name}: {self._type}>"
+
+
+def _has_slice(index: Any) -> bool:
+    return type(index) is slice or (type(index) is tuple and slice in map(type, index))
 
 
 def element_indices(buffer: Buffer, index: Index, source: Source) -> list[Value]:

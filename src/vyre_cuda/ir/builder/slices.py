@@ -13,11 +13,6 @@ from vyre_cuda.ir.builder.scopes import program_error
 from vyre_cuda.ir.core.nodes import Source
 
 
-def has_slice(index: Any) -> bool:
-    """Whether an index has a slice in it."""
-    return type(index) is slice or (type(index) is tuple and slice in map(type, index))
-
-
 def elements(name: str, index: Any, source: Source) -> list[Any]:
     """The index of each element of a slice. ProgramError if the number of elements is not known."""
     whole = index if isinstance(index, tuple) else (index,)
