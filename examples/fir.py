@@ -32,10 +32,8 @@ def low_pass(count: int, cutoff: float) -> tuple[float, ...]:
 @vc.kernel(block=128)
 def decimate(line: vc.In[vc.f32], taps: vc.const, step: vc.const):
     out = vc.output(vc.f32, (line.size - len(taps)) // step + 1)
-    i, total = vc.global_id.x, vc.f32(0)
-    for k, tap in vc.unrolled(enumerate(reversed(taps))):
-        total = vc.fma(line[i * step + k], tap, total)
-    out[i] = total  # past the end nothing is written
+    i = vc.global_id.x
+    out[i] = sum(tap * line[i * step + k] for k, tap in enumerate(reversed(taps)))  # past the end nothing is written
 
 
 def filtered(device: vc.Device, blocks: Iterable[npt.NDArray[Any]]) -> Iterator[npt.NDArray[Any]]:

@@ -29,31 +29,31 @@ SMALLEST = -(2**63)
 def hashed(text, at):
     """The hash (FNV-1a) of a field, and where it ends."""
     key, p = vc.u64(0xCBF29CE484222325), vc.i32(at)
-    while p < text.size and text[p] != COMMA and text[p] != END:
-        key = (key ^ vc.u64(text[p])) * 0x100000001B3
-        p += 1
+    while p < text.size and text[p] not in (COMMA, END):
+        key, p = (key ^ vc.u64(text[p])) * 0x100000001B3, p + 1
     return key, p
 
 
 @vc.func
+def digits(text, at):
+    """The number that the digits at a place make, and where they end."""
+    value, p = vc.i64(0), vc.i32(at)
+    while text[p] - ZERO <= 9:  # what is no digit wraps to a large number; past the end is 0
+        value, p = value * 10 + vc.i64(text[p] - ZERO), p + 1
+    return value, p
+
+
+@vc.func
 def number(text, at, places):
-    """A field as a number with `places` decimals, in units of the last; whether it is one; where it ends."""
-    value, digits, decimals = vc.i64(0), vc.i32(0), vc.i32(-1)  # -1: before the point
-    good, p = vc.bool_(True), at + vc.i32(text[at] == MINUS)
-    while p < text.size and text[p] != COMMA and text[p] != END:
-        digit = text[p] - ZERO
-        if places > 0 and text[p] == POINT and decimals < 0:
-            decimals = 0
-        else:
-            good = good and digit <= 9
-            value = value * 10 + vc.i64(digit)
-            digits += 1
-            decimals += vc.i32(decimals >= 0)
-        p += 1
-    missing = places - vc.maximum(decimals, 0)
-    good = good and digits > 0 and missing >= 0 and digits + missing <= MOST_DIGITS
-    value *= 10 ** vc.i64(missing)
-    return -value if text[at] == MINUS else value, good, p
+    """A number with at most `places` decimals, in units of the last one, and where it ends; -1 where there is none."""
+    first = at + vc.i32(text[at] == MINUS)
+    whole, p = digits(text, first)
+    q = p + 1 if places > 0 and text[p] == POINT else p
+    part, end = digits(text, q)
+    missing = places - (end - q)
+    value = whole * 10**places + part * 10 ** vc.i64(missing)
+    good = missing >= 0 and p - first + end - q > 0 and p - first + places <= MOST_DIGITS
+    return -value if text[at] == MINUS else value, end if good else -1
 
 
 @vc.func
@@ -61,8 +61,7 @@ def slot_of(keys, key):
     """Where a key is in the table; a new key takes the next free slot."""
     slot, found = vc.i32(key * 0x9E3779B97F4A7C15 >> 33) % keys.size, vc.bool_(False)
     for _ in range(keys.size):
-        old = vc.atomic_compare_exchange(keys, slot, FREE, key)
-        found = old == FREE or key == old
+        found = vc.atomic_compare_exchange(keys, slot, FREE, key) in (FREE, key)
         if found:
             break
         slot = (slot + 1) % keys.size
@@ -72,19 +71,16 @@ def slot_of(keys, key):
 
 @vc.kernel(block=128)
 def group(text: vc.In[vc.u8], largest: vc.InOut[vc.i64]):
-    keys = vc.output(vc.u64, largest.size)
-    count = vc.output(vc.u32, largest.size)
-    cents = vc.output(vc.i64, largest.size)
-    last = vc.output(vc.i32, largest.size)  # where the last line of the group starts
+    # In `last`, where the last line of a group starts.
+    keys, count, cents, last = (vc.output(each, largest.size) for each in (vc.u64, vc.u32, vc.i64, vc.i32))
     bad = vc.output(vc.u32, 1)
-    vc.work(text.size)
-    i = vc.global_id.x
+    i = vc.work(text.size)
     if i >= text.size or text[i] == END or (i > 0 and text[i - 1] != END):
         return
     name, p = hashed(text, i)
-    ident, good, q = number(text, p + 1, 0)
-    price, good_price, r = number(text, q + 1, 2)
-    if good and good_price and text[p] == COMMA and text[q] == COMMA and text[r] != COMMA:
+    ident, q = number(text, p + 1, 0)
+    price, r = number(text, q + 1, 2)
+    if text[p] == COMMA and text[q] == COMMA and (r == text.size or text[r] == END):
         slot = slot_of(keys, name ^ vc.u64(ident))
         vc.atomic_add(count, slot, 1)
         vc.atomic_add(cents, slot, price)
@@ -121,12 +117,12 @@ def python_groups_of(text: bytes) -> tuple[Groups, int]:
     amounts: dict[tuple[bytes, int], list[int]] = {}
     bad = 0
     for line in filter(None, text.split(b"\n")):
-        row = re.fullmatch(rb"([^,]*),(-?\d{1,18}),(-?)(?=\.?\d)(\d{0,16})\.?(\d{0,2})", line)
+        row = re.fullmatch(rb"([^,]*),(-?\d{1,18}),(-?)(?=\.?\d)(\d{0,16})(?:\.(\d{0,2}))?", line)
         if row is None:
             bad += 1
             continue
         name, ident, sign, whole, cents = row.groups()
-        amount = int(whole or 0) * 100 + int(cents.ljust(2, b"0"))
+        amount = int(whole or 0) * 100 + int((cents or b"").ljust(2, b"0"))
         amounts.setdefault((name, int(ident)), []).append(-amount if sign else amount)
     return {key: Group(len(each), sum(each), max(each)) for key, each in amounts.items()}, bad
 

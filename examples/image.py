@@ -19,49 +19,41 @@ from PIL import Image
 import vyre_cuda as vc
 
 _BELL = np.exp(-0.5 * (np.arange(-3, 4) / 1.2) ** 2)
-WEIGHTS = (_BELL / _BELL.sum()).astype(np.float32)
-WEIGHTS.flags.writeable = False  # so that a kernel can take it from here: it becomes a table of the program
+WEIGHTS = tuple((_BELL / _BELL.sum()).astype(np.float32))
 LUMINANCE = (0.299, 0.587, 0.114)
 VALUES = 256
 
 
-def inside(i, size):
-    """The nearest index that an axis has."""
-    return vc.clip(i, 0, size - 1)
+def nearest(picture, y, x, channel):
+    """The pixel at (y, x), or the nearest one that the picture has, as f32."""
+    return vc.f32(picture[vc.clip(y, 0, picture.shape[0] - 1), vc.clip(x, 0, picture.shape[1] - 1), channel])
 
 
 @vc.kernel(block=(3, 64))
-def blur(picture: vc.In[vc.u8, 3], axis: vc.const):
+def blur(picture: vc.In[vc.u8, 3], dy: vc.const, dx: vc.const):
     out = vc.output(vc.u8, picture.shape)
-    height, width, _ = picture.shape
     y, x, channel = vc.global_id.zyx
-    total = vc.f32(0)
-    for k in range(WEIGHTS.size):
-        dx, dy = (k - 3, 0) if axis == "x" else (0, k - 3)
-        total += WEIGHTS[k] * vc.f32(picture[inside(y + dy, height), inside(x + dx, width), channel])
-    out[y, x, channel] = vc.u8(vc.rint(total))
+    pixels = (nearest(picture, y + k * dy, x + k * dx, channel) for k in range(-3, 4))
+    out[y, x, channel] = vc.u8(vc.rint(sum(weight * pixel for weight, pixel in zip(WEIGHTS, pixels, strict=True))))
 
 
 @vc.kernel(block=(32, 8))
 def edges(picture: vc.In[vc.u8, 3]):
-    height, width = picture.shape[:2]
-    out = vc.output(vc.f32, (height, width))
+    out = vc.output(vc.f32, picture.shape[:2])
     y, x = vc.global_id.yx
 
-    def light(dx, dy):
-        row, column = inside(y + dy, height), inside(x + dx, width)
-        return sum(part * vc.f32(picture[row, column, channel]) for channel, part in enumerate(LUMINANCE))
+    def light(dy, dx):
+        return sum(part * nearest(picture, y + dy, x + dx, channel) for channel, part in enumerate(LUMINANCE))
 
-    gx = sum(w * (light(1, k) - light(-1, k)) for k, w in ((-1, 1), (0, 2), (1, 1)))
-    gy = sum(w * (light(k, 1) - light(k, -1)) for k, w in ((-1, 1), (0, 2), (1, 1)))
+    gx = sum(w * (light(k, 1) - light(k, -1)) for k, w in ((-1, 1), (0, 2), (1, 1)))
+    gy = sum(w * (light(1, k) - light(-1, k)) for k, w in ((-1, 1), (0, 2), (1, 1)))
     out[y, x] = vc.hypot(gx, gy)
 
 
 @vc.kernel(block=VALUES)
 def histogram(picture: vc.In[vc.u8]):
     """How often each value occurs in each channel; a parameter with one axis takes the picture as if it were flat."""
-    counts = vc.output(vc.u32, (3, VALUES))
-    bins = vc.shared(vc.u32, (3, VALUES))
+    counts, bins = vc.output(vc.u32, (3, VALUES)), vc.shared(vc.u32, (3, VALUES))
     vc.work((picture.size + 15) // 16)
     for at in range(vc.global_id.x, picture.size, vc.grid_dim.x * vc.block_dim.x):
         vc.atomic_add(bins, (at % 3, picture[at]), 1, scope="block")
@@ -92,7 +84,7 @@ def replace(picture: vc.In[vc.u8, 3], table: vc.In[vc.u8, 2]):
 
 def processed(device: vc.Device, picture: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], ...]:
     """The blurred picture, its edges, and the equalized picture, of a uint8 picture of shape (height, width, 3)."""
-    blurred = blur.on(device, axis="y")(blur.on(device, axis="x")(picture))
+    blurred = blur.on(device, dy=1, dx=0)(blur.on(device, dy=0, dx=1)(picture))
     table = levels.on(device)(histogram.on(device)(picture))
     return blurred, edges.on(device)(blurred), replace.on(device)(picture, table)
 

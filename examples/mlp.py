@@ -32,16 +32,12 @@ def relu(v):
     return vc.maximum(v, 0.0)
 
 
-def same(v):
-    return v
-
-
 @vc.kernel(block=(TILE, TILE))
-def layer(x: vc.In[vc.f32, 2], weights: vc.In[WT, 2], bias: vc.In[vc.f32], act: vc.const):
-    """act(x @ weights.T + bias)"""
+def layer(x: vc.In[vc.f32, 2], weights: vc.In[WT, 2], bias: vc.In[vc.f32], act: vc.const = vc.f32):
+    """act(x @ weights.T + bias); vc.f32 leaves the sums as they are."""
     y = vc.output(vc.f32, (x.shape[0], weights.shape[0]))
-    x_tile = vc.shared(vc.f32, (TILE, TILE + 1))  # the odd width keeps columns in different banks
-    weight_tile = vc.shared(vc.f32, (TILE, TILE + 1))
+    # The odd width keeps columns in different banks.
+    x_tile, weight_tile = vc.shared(vc.f32, (TILE, TILE + 1)), vc.shared(vc.f32, (TILE, TILE + 1))
     (row, column), (i, j), total = vc.global_id.yx, vc.thread_id.yx, vc.f32(0)
     for first in range(0, x.shape[1], TILE):
         x_tile[i, j] = x[row, first + j]
@@ -54,11 +50,10 @@ def layer(x: vc.In[vc.f32, 2], weights: vc.In[WT, 2], bias: vc.In[vc.f32], act: 
 
 
 @vc.kernel(block=128)
-def layer_of_one(x: vc.In[vc.f32], weights: vc.In[WT, 2], bias: vc.In[vc.f32], act: vc.const):
+def layer_of_one(x: vc.In[vc.f32], weights: vc.In[WT, 2], bias: vc.In[vc.f32], act: vc.const = vc.f32):
     """`layer` for a single point."""
     y = vc.output(vc.f32, weights.shape[0])
-    vc.work(weights.shape[0] * 32)
-    row, total = vc.global_id.x // 32, vc.f32(0)
+    row, total = vc.work(weights.shape[0] * 32) // 32, vc.f32(0)
     for k in range(vc.lane_id, x.size, 32):
         total = vc.fma(x[k], vc.f32(weights[row, k]), total)
     total = vc.warp_reduce(total, "add")
@@ -70,8 +65,7 @@ def layer_of_one(x: vc.In[vc.f32], weights: vc.In[WT, 2], bias: vc.In[vc.f32], a
 def softmax(x: vc.In[vc.f32, 2]):
     """exp(x) divided by its sum in each row, of at most 32 elements."""
     y = vc.output(vc.f32, x.shape)
-    vc.work(x.shape[0] * 32)
-    row, lane = vc.global_id.x // 32, vc.lane_id
+    row, lane = vc.work(x.shape[0] * 32) // 32, vc.lane_id
     assert x.shape[1] <= 32, "a warp has 32 lanes"
     value = x[row, lane] if lane < x.shape[1] else vc.f32(-np.inf)
     power = vc.exp(value - vc.warp_reduce(value, "max"))
@@ -115,7 +109,7 @@ def trained(points: Array, label: Array) -> Network:
 def classified(device: vc.Device, network: Network, points: Array) -> Array:
     """The probability of each class for each point, all points in one go."""
     hidden = layer.on(device, act=relu)(points, network.hidden, network.hidden_bias)
-    found: Array = softmax.on(device)(layer.on(device, act=same)(hidden, network.output, network.output_bias))
+    found: Array = softmax.on(device)(layer.on(device)(hidden, network.output, network.output_bias))
     return found
 
 
@@ -125,7 +119,8 @@ def classified_one_by_one(device: vc.Device, network: Network, points: Array) ->
     x, y = device.empty(points.shape[1], vc.f32), device.empty(HIDDEN, vc.f32)
     z, probability = device.empty((1, CLASSES), vc.f32), device.empty((1, CLASSES), vc.f32)
     point, result = device.pinned_empty(x.size, vc.f32), device.pinned_empty((1, CLASSES), vc.f32)
-    first, second = (layer_of_one.on(device, WT=hidden.type, act=act) for act in (relu, same))
+    first = layer_of_one.on(device, WT=hidden.type, act=relu)
+    second = layer_of_one.on(device, WT=hidden.type, act=vc.f32)
     with device.record() as graph:
         x.copy_from(point)
         first.launch(x, hidden, hidden_bias, y)

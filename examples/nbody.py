@@ -29,23 +29,19 @@ def offset(a, b):
 
 @vc.kernel(block=BLOCK)
 def accelerate(pos: vc.In[vc.f32, 2], mass: vc.In[vc.f32]):
-    acc = vc.output(vc.f32, pos.shape)
-    near = vc.shared(vc.f32, (BLOCK, 4))  # positions and masses of the bodies that all threads of a block need next
-    vc.work(mass.size)
-    i, t = vc.global_id.x, vc.thread_id.x
-    p = [pos[i, c] for c in range(3)]
+    # In `near`, the positions and masses of the bodies that all threads of a block need next.
+    acc, near = vc.output(vc.f32, pos.shape), vc.shared(vc.f32, (BLOCK, 4))
+    i, t = vc.work(mass.size), vc.thread_id.x
     x, y, z = vc.f32(0), vc.f32(0), vc.f32(0)
     for first in range(0, mass.size, BLOCK):
-        for c in vc.unrolled(3):
-            near[t, c] = pos[first + t, c]
-        near[t, 3] = mass[first + t]  # past the end the mass is 0
+        near[t, :4] = *pos[first + t, :3], mass[first + t]  # past the end the mass is 0
         vc.barrier()
         for j in range(BLOCK):
-            d, inverse = offset(p, [near[j, c] for c in range(3)])
+            (dx, dy, dz), inverse = offset(pos[i, :3], near[j, :3])
             pull = near[j, 3] * inverse * inverse * inverse
-            x, y, z = x + pull * d[0], y + pull * d[1], z + pull * d[2]
+            x, y, z = x + pull * dx, y + pull * dy, z + pull * dz
         vc.barrier()
-    acc[i, 0], acc[i, 1], acc[i, 2] = x, y, z
+    acc[i, :3] = x, y, z
 
 
 @vc.kernel(block=BLOCK)
@@ -57,13 +53,10 @@ def advance(y: vc.InOut[vc.f32], rate: vc.In[vc.f32], time: vc.f32):
 @vc.kernel(block=BLOCK)
 def measure(pos: vc.In[vc.f32, 2], velocity: vc.In[vc.f32, 2], mass: vc.In[vc.f32]):
     energy = vc.output(vc.f64, 2)  # kinetic, potential
-    vc.work(mass.size)
-    i = vc.global_id.x
-    p = [pos[i, c] for c in range(3)]
-    kinetic = vc.f64(mass[i] * sum(velocity[i, c] * velocity[i, c] for c in range(3)) / 2)
-    potential = vc.f64(0)
+    i, potential = vc.work(mass.size), vc.f64(0)
+    kinetic = vc.f64(mass[i] * sum(v * v for v in velocity[i, :3]) / 2)
     for j in range(i + 1, mass.size):
-        _, inverse = offset(p, [pos[j, c] for c in range(3)])
+        _, inverse = offset(pos[i, :3], pos[j, :3])
         potential -= vc.f64(mass[i] * mass[j] * inverse)
     for k, value in vc.unrolled(enumerate((kinetic, potential))):
         total = vc.warp_reduce(value, "add")

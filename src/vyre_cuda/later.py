@@ -37,14 +37,17 @@ class functions_of:
 
 
 class _Function:
-    __slots__ = ("_module", "_name")
+    __slots__ = ("_found", "_module", "_name")
 
     def __init__(self, module: str, name: str) -> None:
         self._module = module
         self._name = name
+        self._found: Any = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return getattr(import_module(self._module), self._name)(*args, **kwargs)
+        if self._found is None:
+            self._found = getattr(import_module(self._module), self._name)
+        return self._found(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<function {self._module}.{self._name}>"

@@ -15,11 +15,9 @@ from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.emit.coalesce import coalesce
 from vyre_cuda.codegen.emit.rows import REPORT_AT, Rows, rows_entry
 from vyre_cuda.codegen.emit.text import entry_name, kernel_text, lay_out_parameters, used_parameters
-from vyre_cuda.codegen.emit.verify import verify
 from vyre_cuda.codegen.forms.precision import PRECISIONS
 from vyre_cuda.codegen.lowering.access import access_facts
 from vyre_cuda.codegen.lowering.statements import Lowering
-from vyre_cuda.codegen.several import Entry, Wide
 from vyre_cuda.codegen.ssa.ssa import liveness
 from vyre_cuda.errors import UnsupportedError
 from vyre_cuda.ir.core import walk
@@ -28,8 +26,12 @@ from vyre_cuda.ir.core.program import Program
 from vyre_cuda.later import later
 
 if TYPE_CHECKING:
+    from vyre_cuda.codegen import several as entries
+    from vyre_cuda.codegen.emit import verify
+    from vyre_cuda.codegen.several import Wide
     from vyre_cuda.codegen.vectors import forms
 else:
+    entries, verify = later("vyre_cuda.codegen.several"), later("vyre_cuda.codegen.emit.verify")
     forms = later("vyre_cuda.codegen.vectors.forms")
 
 BOUNDS = ("check", "off", "trap")
@@ -91,7 +93,7 @@ def lower(
             capability="shared_memory",
         )
     if debug:
-        verify(function, target)
+        verify.verify(function, target)
     live = liveness(function)
     coalesce(function, live[0])
     cooperative = any(isinstance(statement, GridBarrier) for statement in walk.statements(program.body))
@@ -99,7 +101,7 @@ def lower(
     used = used_parameters(function, live[0])
     several = None
     if wide is not None:
-        several = Entry(wide, target, precision=precision, bounds=bounds, debug=debug, max_ulp=max_ulp)
+        several = entries.Entry(wide, target, precision=precision, bounds=bounds, debug=debug, max_ulp=max_ulp)
         used |= several.used
     parameters, parameter_bytes = lay_out_parameters(program, used, tuple(name for name, wanted in hidden if wanted))
     declared = target.for_parameters(parameter_bytes)
@@ -114,7 +116,7 @@ def lower(
         live,
         memory,
         parameters,
-        printed=lowering.prints.declarations(),
+        printed=lowering.printed(),
         debug=debug,
         pragmas=pragmas,
         fixed_block=fixed_block,
@@ -131,7 +133,7 @@ def lower(
         covered=MappingProxyType(covered),
         sites=sites,
         cooperative=cooperative,
-        prints=bool(lowering.prints.formats),
+        prints=bool(lowering.printed()[0]),
         several=None if several is None else several.facts,
         aligned=tuple(aligned.items()),
     )

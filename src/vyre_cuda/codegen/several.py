@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from vyre_cuda.codegen.core.lowered import KernelParameter, Several
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.emit.coalesce import coalesce
 from vyre_cuda.codegen.emit.text import STATEMENT_MARK, entry_lines, entry_name, used_parameters
-from vyre_cuda.codegen.emit.verify import verify
 from vyre_cuda.codegen.lowering.statements import Lowering
 from vyre_cuda.codegen.ssa.ssa import liveness
 from vyre_cuda.ir.core.program import Program
+from vyre_cuda.later import later
 from vyre_cuda.records import dataclass
+
+if TYPE_CHECKING:
+    from vyre_cuda.codegen.emit import verify
+else:
+    verify = later("vyre_cuda.codegen.emit.verify")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +43,7 @@ class Entry:
         self._lowering.run()
         self._function = self._lowering.builder.function
         if debug:
-            verify(self._function, target)
+            verify.verify(self._function, target)
         self._live = liveness(self._function)
         coalesce(self._function, self._live[0])
         self.used = used_parameters(self._function, self._live[0])

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from vyre_cuda.frontend.building.declarations import Declaration
 from vyre_cuda.frontend.current import running
 from vyre_cuda.ir.builder.effects import AtomicMethods, WarpMethods
+from vyre_cuda.ir.builder.functions import global_id
 from vyre_cuda.ir.builder.operators import Operand
 from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.types import Type
@@ -101,8 +102,8 @@ def local(type: Type, size: int | tuple[int, ...], /) -> Any:
     return Declaration("local", lambda builder, name: builder.local(name, type, size))
 
 
-def work(*items: Operand) -> None:
-    """The number of work items per axis, from which a launch computes its blocks.
+def work(*items: Operand) -> Any:
+    """The number of work items per axis, from which a launch computes its blocks: `i = vc.work(x.size)`.
 
     Parameters
     ----------
@@ -110,12 +111,20 @@ def work(*items: Operand) -> None:
         1 to 3 numbers or expressions over scalars and sizes. Without `vc.work` it is the size of the first output, else
         inout, else input.
 
+    Returns
+    -------
+    Value or tuple
+        `vc.global_id.x`, the item of this thread; for several axes the ids along each of them, x first. Threads of the
+        last block may be beyond the last item.
+
     Raises
     ------
     ProgramError
         The work was already given, or depends on what the device computes.
     """
     running("work").work(*items)
+    ids = (global_id.x, global_id.y, global_id.z)[: len(items)]
+    return ids if len(items) > 1 else ids[0]
 
 
 def unrolled(*values: Any) -> Iterable[Any]:

@@ -223,10 +223,79 @@ def slice_as_index() -> Any:
 
 
 @wrong
-def slice_is_assigned() -> Any:
+def slice_with_bounds_of_the_device() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        i = vc.global_id.x
+        out[0] = sum(x[i : i + 3])
+
+    return f
+
+
+@wrong
+def slice_without_an_end() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32, 2]):
+        out = vc.output(vc.f32, x.size)
+        out[0] = sum(x[0, 1:])
+
+    return f
+
+
+@wrong
+def slice_from_the_end() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        out[0] = sum(x[-2:0])
+
+    return f
+
+
+@wrong
+def slice_with_step_0() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        out[0] = sum(x[0:2:0])
+
+    return f
+
+
+@wrong
+def slice_of_two_axes() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32, 2]):
+        out = vc.output(vc.f32, x.size)
+        out[0] = sum(x[:2, :2])
+
+    return f
+
+
+@wrong
+def slice_takes_other_count() -> Any:
     @vc.kernel
     def f(x: vc.InOut[vc.f32]):
-        x[1:3] = 0
+        x[:3] = x[0], x[1]
+
+    return f
+
+
+@wrong
+def slice_of_an_input_is_assigned() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        x[:2] = 1
+
+    return f
+
+
+@wrong
+def slice_is_updated() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        x[:2] += 1
 
     return f
 
@@ -324,7 +393,7 @@ def membership() -> Any:
     @vc.kernel
     def f(x: vc.In[vc.i32]):
         out = vc.output(vc.i32, x.size)
-        if x[0] in (1, 2):
+        if x[0] in x:
             out[0] = 1
 
     return f

@@ -7,21 +7,25 @@ immediates; an unused value has no instruction. The same function gives the same
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vyre_cuda.codegen.core.lowered import KernelParameter
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.emit.jumps import needless_branches, targets
 from vyre_cuda.codegen.emit.rows import Rows, rows_entry
 from vyre_cuda.codegen.forms.isel import BITS, FLOATS, REGISTER_CLASS, TYPED_BY_FIRST, Template, select
-from vyre_cuda.codegen.lowering import prints
 from vyre_cuda.codegen.lowering.access_forms import AtomicForm, Form, VectorForm
-from vyre_cuda.codegen.lowering.atomics import RED_ORDERS
 from vyre_cuda.codegen.lowering.isel_memory import DYNAMIC_SYMBOL, MEMORY_WORD, Memory, Place, symbol_name
 from vyre_cuda.codegen.ssa.ssa import Effect, Function
 from vyre_cuda.errors import InternalError
 from vyre_cuda.ir.core.nodes import Table, extent_names
 from vyre_cuda.ir.core.program import Program
+from vyre_cuda.later import later
+
+if TYPE_CHECKING:
+    from vyre_cuda.codegen.lowering import atomics, prints
+else:
+    atomics, prints = later("vyre_cuda.codegen.lowering.atomics"), later("vyre_cuda.codegen.lowering.prints")
 
 _POINTER_BYTES = 8
 # Classes in the order of their declarations.
@@ -106,7 +110,7 @@ def kernel_text(
     fixed_block: bool = True,
     rows: Rows | None = None,
 ) -> str:
-    """The module with its one kernel; `printed` is from Prints.declarations. With `rows`, a launch is many."""
+    """The module with its one kernel; `printed` is from Lowering.printed. With `rows`, a launch is many."""
     lines = [
         f".version {target.version[0]}.{target.version[1]}",
         f".target {target}",
@@ -390,7 +394,7 @@ class _Emitter:
             self._emit(f"{guard}{_access_words(atomic)} {name}, {address};", value)
             return
         where = f"{atomic.order}.{atomic.scope}.{form.space}.{form.word}"
-        if not used and atomic.order in RED_ORDERS and not form.word.startswith(("cas", "exch")):
+        if not used and atomic.order in atomics.RED_ORDERS and not form.word.startswith(("cas", "exch")):
             self._emit(f"{guard}red.{where} {operands};", value)
             return
         name = self._define(value)

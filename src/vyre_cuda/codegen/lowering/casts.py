@@ -6,12 +6,19 @@ rounded once, to nearest even; anything is true when it is not equal to zero.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from vyre_cuda.codegen.forms.isel import BITS, MACHINE_TYPE
-from vyre_cuda.codegen.lowering import halves
 from vyre_cuda.codegen.lowering.integers import bits_as_unsigned, integer_to_integer, narrowed
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.ir.core.types import Type, bf16, bool_, f16, f32, f64
+from vyre_cuda.later import later
+
+if TYPE_CHECKING:
+    from vyre_cuda.codegen.lowering import halves
+else:
+    halves = later("vyre_cuda.codegen.lowering.halves")
 
 
 def cast(b: Builder, source: Type, target: Type, value: int) -> int:

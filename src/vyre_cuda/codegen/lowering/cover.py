@@ -7,16 +7,18 @@ store to the same index, it does not matter which one is taken.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from vyre_cuda.codegen.core.lowered import Cover
 from vyre_cuda.codegen.lowering.filled import Indices, UntilEnd, filled
 from vyre_cuda.codegen.lowering.isel_memory import Index, Memory
-from vyre_cuda.codegen.lowering.loops import CountedLoop
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.ir.affine import Affine, affine, number, single
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.records import dataclass
+
+if TYPE_CHECKING:
+    from vyre_cuda.codegen.lowering.loops import CountedLoop
 
 # A kernel that stores in more ways is not looked at further.
 _MOST_STORED = 256

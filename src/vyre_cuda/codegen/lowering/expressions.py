@@ -8,8 +8,9 @@ the assigned term itself. A read that must look at the register copies it: a val
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from vyre_cuda.codegen.forms.isel import BITS, MACHINE_TYPE
-from vyre_cuda.codegen.lowering import halves
 from vyre_cuda.codegen.lowering.extraction import Extraction
 from vyre_cuda.codegen.lowering.isel_memory import RAW_TYPE, Index, Memory, from_raw, raw_range
 from vyre_cuda.codegen.lowering.isel_sync import lane_id, special
@@ -22,6 +23,12 @@ from vyre_cuda.ir.core.nodes import AXES, Apply, Const, Expr, Id, Load, Local, P
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, f16
 from vyre_cuda.ir.core.walk import assert_never
+from vyre_cuda.later import later
+
+if TYPE_CHECKING:
+    from vyre_cuda.codegen.lowering import halves
+else:
+    halves = later("vyre_cuda.codegen.lowering.halves")
 
 State = dict[str, int]
 

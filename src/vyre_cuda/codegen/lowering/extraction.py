@@ -6,14 +6,21 @@ the range of its type where somebody looks at it: a sum does not, nor does a sto
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from vyre_cuda.codegen.forms.isel import MACHINE_TYPE
-from vyre_cuda.codegen.lowering import halves
 from vyre_cuda.codegen.lowering.integers import narrowed, wrap_to
 from vyre_cuda.codegen.lowering.legalize import apply_op
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.codegen.terms.terms import Terms
 from vyre_cuda.ir.affine import Affine
 from vyre_cuda.ir.core.types import INTEGERS, Type, bf16, f16
+from vyre_cuda.later import later
+
+if TYPE_CHECKING:
+    from vyre_cuda.codegen.lowering import halves
+else:
+    halves = later("vyre_cuda.codegen.lowering.halves")
 
 _NARROW = frozenset(type_.code for type_ in INTEGERS if type_.bits < 32)
 # Ops whose lower bits depend on nothing but those of their operands.

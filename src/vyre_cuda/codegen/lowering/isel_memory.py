@@ -12,11 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from vyre_cuda.codegen.core.target import STATIC_SHARED_BYTES
 from vyre_cuda.codegen.forms.isel import BITS, MACHINE_TYPE, UNSIGNED
-from vyre_cuda.codegen.lowering import halves
 from vyre_cuda.codegen.lowering.access_forms import Address, Form, Space
 from vyre_cuda.codegen.lowering.linear import Linear
 from vyre_cuda.codegen.ssa.intervals import FULL, wrap
@@ -25,7 +24,13 @@ from vyre_cuda.errors import InternalError
 from vyre_cuda.ir.core.nodes import Const, Parameter, Scalar, Size, Table, extent_name
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import TYPES, Type, bf16, bool_, f16
+from vyre_cuda.later import later
 from vyre_cuda.records import dataclass, field
+
+if TYPE_CHECKING:
+    from vyre_cuda.codegen.lowering import halves
+else:
+    halves = later("vyre_cuda.codegen.lowering.halves")
 
 # Bytes that an address may carry as an immediate: the assembler's field has 24 signed bits.
 REACH = 1 << 23

@@ -10,16 +10,19 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from vyre_cuda.codegen.lowering import casts, floats, halves, integers
+from vyre_cuda.codegen.lowering import integers
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.errors import InternalError
 from vyre_cuda.ir.core.ops import FUNCTIONS, OPS
 from vyre_cuda.ir.core.types import NUMBERS, Type, bf16, f16
-from vyre_cuda.later import functions_of
+from vyre_cuda.later import functions_of, later
 
 if TYPE_CHECKING:
-    from vyre_cuda.codegen.lowering import division, floor_division, powers, steps
+    from vyre_cuda.codegen.lowering import casts, division, floats, floor_division, halves, powers, steps
 else:
+    casts = later("vyre_cuda.codegen.lowering.casts")
+    halves = later("vyre_cuda.codegen.lowering.halves")
+    floats = functions_of("vyre_cuda.codegen.lowering.floats")
     division = functions_of("vyre_cuda.codegen.lowering.division")
     floor_division = functions_of("vyre_cuda.codegen.lowering.floor_division")
     powers = functions_of("vyre_cuda.codegen.lowering.powers")
@@ -164,8 +167,8 @@ def _of_floats(type_: Type) -> dict[str, Way]:
     ways["remainder"] = _typed(floor_division.remainder, type_)
     for op in ("minimum", "maximum"):
         ways[op] = _named(floats.nan_propagating_ieee if half else floats.nan_propagating, op)
-    for function in (floats.isnan, floats.isinf, floats.isfinite, floats.signbit, floats.sign):
-        ways[function.__name__] = function
+    for op in ("isnan", "isinf", "isfinite", "signbit", "sign"):
+        ways[op] = getattr(floats, op)
     ways["copysign"] = _plain("copysign")
     ways["nextafter"] = _typed(floats.nextafter, type_)
     return ways

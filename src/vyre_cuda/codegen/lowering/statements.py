@@ -6,18 +6,14 @@ sites of failures) is kept as well.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from vyre_cuda.codegen.core.target import Target
-from vyre_cuda.codegen.lowering import isel_local, isel_sync
-from vyre_cuda.codegen.lowering.atomics import atomic
+from vyre_cuda.codegen.lowering import isel_sync
 from vyre_cuda.codegen.lowering.cover import Before, Coverage, Stored
 from vyre_cuda.codegen.lowering.expressions import Expressions, State
-from vyre_cuda.codegen.lowering.invariants import invariants
 from vyre_cuda.codegen.lowering.isel_memory import Memory
-from vyre_cuda.codegen.lowering.loops import CountedLoop
-from vyre_cuda.codegen.lowering.prints import Prints
-from vyre_cuda.codegen.lowering.report import report_failure, report_pointer
 from vyre_cuda.codegen.lowering.sites import Sites
-from vyre_cuda.codegen.lowering.warp import WarpOps
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.codegen.ssa.ssa import Effect
 from vyre_cuda.errors import InternalError
@@ -45,7 +41,17 @@ from vyre_cuda.ir.core.nodes import (
 from vyre_cuda.ir.core.ops import WARP_OPS, warp_result_type
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.walk import assert_never
+from vyre_cuda.later import later
 from vyre_cuda.records import dataclass
+
+# What only some programs have.
+if TYPE_CHECKING:
+    from vyre_cuda.codegen.lowering import atomics, invariants, isel_local, loops, prints, report, warp
+else:
+    atomics, invariants, isel_local, loops, prints, report, warp = (
+        later(f"vyre_cuda.codegen.lowering.{name}")
+        for name in ("atomics", "invariants", "isel_local", "loops", "prints", "report", "warp")
+    )
 
 
 def _source_comment(source: Source) -> str:
@@ -87,8 +93,7 @@ class Lowering:
         if self.sites.traps:
             self.memory.trap = self._trap
         self._expressions = self._make_expressions(program)
-        self.prints = Prints(self.builder)
-        self._warp = WarpOps(self.builder, program.block)
+        self._prints: prints.Prints | None = None  # made for the first one
         self._locals = self._expressions.locals
         thread = self._expressions.launch_id("global_id", 0)
         self.coverage = Coverage(self.builder, self.memory, program, thread)
@@ -110,11 +115,16 @@ class Lowering:
         self._zero_arrays()
         function.code.extend(body)
 
+    def printed(self) -> tuple[list[str], list[str]]:
+        """The lines that prints need before the kernel, and those at its beginning."""
+        return ([], []) if self._prints is None else self._prints.declarations()
+
     def _zero_arrays(self) -> None:
         block = self._program.block
         threads = block[0] * block[1] * block[2]
         thread = self._expressions.launch_id("thread_id", 0) if threads == block[0] else None
-        isel_local.zero(self.memory, [self.memory.places[array.name] for array in self._program.arrays])
+        if self._program.arrays:
+            isel_local.zero(self.memory, [self.memory.places[array.name] for array in self._program.arrays])
         places = [self.memory.places[array.name] for array in self._program.shared]
         places = [place for place in places if isel_sync.needs_zeroing(place, thread, threads)]
         if places:
@@ -158,15 +168,18 @@ class Lowering:
             case Warp():
                 operands = tuple(value(operand) for operand in statement.operands)
                 type_ = statement.operands[0].type
-                result = self._warp.lower(statement.op, type_, operands, statement.combine)
+                lanes = warp.WarpOps(self.builder, self._program.block)
+                result = lanes.lower(statement.op, type_, operands, statement.combine)
                 self._locals.define(statement.result, result, warp_result_type(WARP_OPS[statement.op], type_))
             case Print():
-                self.prints.lower(statement, [value(printed) for printed in statement.values])
+                if self._prints is None:
+                    self._prints = prints.Prints(self.builder)
+                self._prints.lower(statement, [value(printed) for printed in statement.values])
             case Barrier():
                 isel_sync.barrier(self.builder)
             case GridBarrier():
-                report = report_pointer(self.builder) if self.sites.reports else None
-                isel_sync.grid_barrier(self.builder, self._program.block, report)
+                pointer = report.report_pointer(self.builder) if self.sites.reports else None
+                isel_sync.grid_barrier(self.builder, self._program.block, pointer)
             case If():
                 return self._if(statement)
             case For():
@@ -190,7 +203,7 @@ class Lowering:
     def _atomic(self, statement: Atomic) -> None:
         index = self._expressions.index(statement.index)
         operands = tuple(self._expressions.value(operand) for operand in statement.operands)
-        old = atomic(
+        old = atomics.atomic(
             self.memory, statement.op, statement.buffer, index, operands, order=statement.order, scope=statement.scope
         )
         if statement.result is not None:
@@ -217,7 +230,7 @@ class Lowering:
         after = b.function.label()
         self.builder.branch(condition, True, after)
         b.open_scope()
-        report_failure(b, self._program.block, site, index, locked=self.sites.traps)
+        report.report_failure(b, self._program.block, site, index, locked=self.sites.traps)
         b.close_scope()
         b.function.effect("label", (), (after, False))
         self.coverage.leave()
@@ -313,7 +326,7 @@ class Lowering:
         self._compute_invariants(statement)
         value = self._expressions.value
         ends = value(statement.start), value(statement.stop), value(statement.step)
-        counted = CountedLoop(b, statement.start.type, *ends)
+        counted = loops.CountedLoop(b, statement.start.type, *ends)
         if counted.enters == b.false:
             self._skip(statement.body)
             return
@@ -379,7 +392,7 @@ class Lowering:
         if not self._moves:
             return
         current: Stmt = loop
-        for statement, expr in invariants(loop, self._readable):
+        for statement, expr in invariants.invariants(loop, self._readable):
             if statement is not current:
                 self._start(statement)
                 current = statement

@@ -15,7 +15,7 @@ from vyre_cuda.frontend.building.blocks import DeviceBranch, Loop, PythonBranch
 from vyre_cuda.frontend.building.builtins import replaced
 from vyre_cuda.frontend.building.declarations import Declaration
 from vyre_cuda.frontend.building.text import Text, joined
-from vyre_cuda.frontend.building.values import condition, current, is_dynamic, scope_of
+from vyre_cuda.frontend.building.values import any_equal, condition, current, is_dynamic, scope_of
 from vyre_cuda.ir.builder.builder import Builder, is_host_expression
 from vyre_cuda.ir.builder.handles import Buffer, Variable
 from vyre_cuda.ir.builder.operators import Expression
@@ -135,6 +135,8 @@ class Activation:
 
     # ---- elements
 
+    slice = slice
+
     def store(self, array: Any, index: Any, value: Any) -> None:
         """`array[index] = value`"""
         if isinstance(array, Expression):
@@ -187,8 +189,13 @@ class Activation:
         return self.both(first, lambda: self.chain(right, *others)) if others else first
 
     def identity(self, symbol: str, left: Any, right: Any) -> Any:
+        if symbol.endswith("in") and isinstance(right, (tuple, list)):
+            found = any_equal(left, right)
+            return found if symbol == "in" else self.opposite(found)
         if is_dynamic(left) or is_dynamic(right) or isinstance(right, Buffer):
-            better = "compare with ==" if symbol.startswith("is") else "compare with each element, joined by `or`"
+            better = (
+                "compare with ==" if symbol.startswith("is") else "write it with a tuple, as in v in (1, 2), or a loop"
+            )
             raise program_error(f"`{symbol}` has no meaning on the device: {better}", caller())
         return _IDENTITIES[symbol](left, right)
 

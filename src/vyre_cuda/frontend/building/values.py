@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import operator
+from collections.abc import Sequence
 from typing import Any, TypeGuard
 
 from vyre_cuda.ir.builder.builder import Builder
@@ -36,3 +39,11 @@ def condition(scope: Scope, value: Expression, what: str) -> Value:
 def current(value: Any) -> Any:
     """The value now, of a variable too."""
     return value.read() if isinstance(value, Variable) else value
+
+
+def any_equal(value: Any, elements: Sequence[Any]) -> Any:
+    """`value in elements`: a bool_ of the device if any of them is a value of the device."""
+    if not is_dynamic(value) and not any(map(is_dynamic, elements)):
+        return value in elements
+    value = current(value)
+    return functools.reduce(operator.or_, [value == current(each) for each in elements]) if elements else False

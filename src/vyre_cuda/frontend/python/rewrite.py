@@ -80,7 +80,8 @@ class _Rewriter(ast.NodeTransformer):
             value = _call("assigned", node, [ast.Constant(target.id), self._old(target), value])
         elif isinstance(target, (ast.Tuple, ast.List)):
             old = ast.List([self._old(element) for element in target.elts], ast.Load())
-            value = _call("assigned_together", node, [old, value])
+            names = [ast.Constant(element.id if isinstance(element, ast.Name) else "") for element in target.elts]
+            value = _call("assigned_together", node, [ast.List([*names], ast.Load()), old, value])
         self._visible |= _stored(target)
         return ast.copy_location(ast.Assign([target], value), node)
 
@@ -148,6 +149,13 @@ class _Rewriter(ast.NodeTransformer):
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         self.generic_visit(node)
         return _call("negated", node, [node.operand]) if isinstance(node.op, ast.Not) else node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        self.generic_visit(node)
+        if not isinstance(node.ops[0], (ast.In, ast.NotIn)):
+            return node
+        how = "among" if isinstance(node.ops[0], ast.In) else "not_among"
+        return _call(how, node, [node.left, node.comparators[0]])
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
         self.generic_visit(node)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from vyre_cuda.frontend.building.declarations import Declaration
+from vyre_cuda.frontend.building.values import any_equal
 from vyre_cuda.frontend.current import running as building
 from vyre_cuda.frontend.python.running import RunningScope
 from vyre_cuda.frontend.python.scalar import Scalar
@@ -40,9 +41,9 @@ def assigned(name: str, old: Any, value: Any) -> Any:
     return value
 
 
-def assigned_together(old: Sequence[Any], values: Any) -> list[Any]:
+def assigned_together(names: Sequence[str], old: Sequence[Any], values: Any) -> list[Any]:
     """The new values of several names; all are known before the first is set."""
-    return [assigned("", one, value) for one, value in zip(old, values, strict=True)]
+    return [assigned(name, one, value) for name, one, value in zip(names, old, values, strict=True)]
 
 
 # ---- conditions
@@ -65,6 +66,16 @@ def either(left: Any, make: Callable[[], Any]) -> Any:
 def negated(value: Any) -> Any:
     """`not value`"""
     return logical_not(value) if isinstance(value, Expression) else not value
+
+
+def among(value: Any, elements: Any) -> Any:
+    """`value in elements`"""
+    return any_equal(value, elements) if isinstance(elements, (tuple, list)) else value in elements
+
+
+def not_among(value: Any, elements: Any) -> Any:
+    """`value not in elements`"""
+    return negated(among(value, elements))
 
 
 def chosen(condition: Any, one: Callable[[], Any], other: Callable[[], Any]) -> Any:

@@ -117,8 +117,7 @@ class Statements(Expressions):
         if isinstance(target, ast.Name):
             return [self._set_name(target.id, value, target, place)]
         if isinstance(target, ast.Subscript):
-            self._require_element(target)
-            array, index = self.expression(target.value), self.expression(target.slice)
+            array, index = self.expression(target.value), self._index(target)
             return [self._store_element(array, index, value, target)]
         if isinstance(target, (ast.Tuple, ast.List)):
             return self._unpack(target, value, place)
@@ -138,9 +137,17 @@ class Statements(Expressions):
         return at(ast.Expr(run("store", array, index, value, place=place)), place)
 
     def _require_element(self, target: ast.Subscript) -> None:
-        parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
-        if any(isinstance(part, (ast.Slice, ast.Starred)) for part in parts):
-            raise self.refused(target, "one element is assigned at a time: loop over range(...)")
+        if any(isinstance(part, ast.Slice) for part in _parts(target)):
+            raise self.refused(target, "one element is updated at a time: loop over range(...)")
+
+    def _index(self, target: ast.Subscript) -> ast.expr:
+        """The index of what is assigned, as an expression of its own; a slice is one only between brackets."""
+        parts = [self._slice(part) if isinstance(part, ast.Slice) else self.expression(part) for part in _parts(target)]
+        return at(ast.Tuple(parts, ast.Load()), target.slice) if isinstance(target.slice, ast.Tuple) else parts[0]
+
+    def _slice(self, part: ast.Slice) -> ast.expr:
+        bounds = [each and self.expression(each) for each in (part.lower, part.upper, part.step)]
+        return run("slice", *(each or at(ast.Constant(None), part) for each in bounds), place=part)
 
     def _unpack(self, target: ast.Tuple | ast.List, value: ast.expr, place: ast.AST) -> list[ast.stmt]:
         """All values are there before the first name is set."""
@@ -245,3 +252,8 @@ class Statements(Expressions):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:  # noqa: N802
         return node
+
+
+def _parts(target: ast.Subscript) -> list[ast.expr]:
+    """The index of each axis."""
+    return target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]

@@ -8,7 +8,7 @@ innermost block that is open there.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
 
@@ -31,19 +31,22 @@ from vyre_cuda.ir.core.types import Type
 from vyre_cuda.later import later
 
 if TYPE_CHECKING:
-    from vyre_cuda.ir.builder import vectors
+    from vyre_cuda.ir.builder import slices, vectors
     from vyre_cuda.ir.builder.vectors import Vector
 else:
-    vectors = later("vyre_cuda.ir.builder.vectors")
+    slices, vectors = later("vyre_cuda.ir.builder.slices"), later("vyre_cuda.ir.builder.vectors")
 
 ParameterBufferKind = Literal["in", "inout", "out"]
 BufferKind = ParameterBufferKind | Literal["shared", "local", "table"]
 # Of an element: an integer, or one for each axis.
 Index: TypeAlias = "Operand | tuple[Operand, ...]"
+# Of several elements along one axis, as in `x[i, :3]`.
+Slice: TypeAlias = "slice | tuple[Operand | slice, ...]"
 
 
 class Buffer:
     """A buffer parameter, table or array: `x[i]` reads an element, `x[i] = v` writes one; `x[i, j]` with two axes.
+    `x[i, :3]` is the tuple of three elements.
 
     `size` is the number of elements, `shape[k]` the extent of axis k, in the program's index type. An index may have
     any integer type; out of bounds in any axis, a read gives 0 and a write does nothing.
@@ -92,15 +95,34 @@ class Buffer:
         sizes = [Size(self._scope.index, self._name, source, axis) for axis in axes]
         return tuple([leaf(self._scope, size, source) for size in sizes])
 
-    def __getitem__(self, index: Index) -> Value:
+    @overload
+    def __getitem__(self, index: Index) -> Value: ...  # type: ignore[overload-overlap]
+
+    @overload
+    def __getitem__(self, index: Slice) -> tuple[Value, ...]: ...
+
+    def __getitem__(self, index: Any) -> Any:
         source = caller()
+        if _has_slice(index):
+            return tuple([self[one] for one in slices.elements(self._name, index, source)])
         at = fitting(self._scope, element_indices(self, index, source), source)
         load = made_here(self._scope, Load(self._type, self._name, position(self, at, source), source), at, source)
         return load if self._kind in ("in", "table") else read_here(self._scope, load, source)
 
-    def __setitem__(self, index: Index, value: Operand) -> None:
+    @overload
+    def __setitem__(self, index: Index, value: Operand) -> None: ...
+
+    @overload
+    def __setitem__(self, index: Slice, value: Operand | Sequence[Operand]) -> None: ...
+
+    def __setitem__(self, index: Any, value: Any) -> None:
         source = caller()
         require_writable(self, source)
+        if _has_slice(index):
+            places = slices.elements(self._name, index, source)
+            for one, each in zip(places, slices.each_of(self._name, value, len(places), source), strict=True):
+                self[one] = each
+            return
         at = element_indices(self, index, source)
         stored = place(self._scope, value, source, self._type, f"value stored in {self._name}")
         self._scope.append(Store(self._name, position(self, at, source), node_of(stored), source))
@@ -245,12 +267,15 @@ class Variable(Expression):
         return f"<var {self._name}: {self._type}>"
 
 
+def _has_slice(index: Any) -> bool:
+    return type(index) is slice or (type(index) is tuple and slice in map(type, index))
+
+
 def element_indices(buffer: Buffer, index: Index, source: Source) -> list[Value]:
     """The indices of one element, one for each axis, placed."""
     indices = index if isinstance(index, tuple) else (index,)
     if any(isinstance(one, slice) for one in indices):
-        takes = "one integer expression as its index" if buffer.ndim == 1 else "integer expressions as its indices"
-        raise TypeError(f"{buffer.name} takes {takes}; programs have no slices")
+        raise program_error(f"a slice of {buffer.name} where one element is needed: write its index", source)
     if len(indices) != buffer.ndim:
         axes = f"{buffer.ndim} axes" if buffer.ndim > 1 else "one axis"
         example = ", ".join("ijkl"[: buffer.ndim])
