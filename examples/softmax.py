@@ -43,7 +43,7 @@ def over_block(value, name, function, parts):
 
 
 @vc.kernel(block=BLOCK)
-def softmax_of(x: vc.In[vc.f32, 2], columns: vc.const):
+def softmax_of(x: vc.In[vc.f32, "rows columns"], columns: vc.const):
     """exp(x) divided by its sum, in rows of so many columns."""
     y = vc.output(vc.f32, x.shape, zeroed=False)
     vc.work(x.shape[0] * BLOCK)

@@ -29,6 +29,7 @@ class KernelParameter:
     ndim: int = 1
     default: Any = NO_DEFAULT
     zeroed: bool = True  # of an out
+    extents: tuple[str | int, ...] = ()  # of a buffer: a name or a number for each axis, or nothing
 
     @property
     def is_argument(self) -> bool:
@@ -58,7 +59,7 @@ def _parameter(
     if row.default is not NO_DEFAULT:
         raise wrong(source, function, row.name, "only a vc.const parameter can have a default")
     if isinstance(given, BufferAnnotation):
-        return KernelParameter(row.name, given.kind, given.type, given.ndim)
+        return KernelParameter(row.name, given.kind, given.type, given.ndim, extents=given.extents)
     if isinstance(given, (Type, TypeVar)):
         return KernelParameter(row.name, "scalar", given)
     found = "has no annotation" if given is NO_DEFAULT else f"is annotated with {_shown(given)}"

@@ -7,6 +7,7 @@ from types import FunctionType
 from typing import Any, TypeVar
 
 from vyre_cuda.frontend.building.activation import Activation
+from vyre_cuda.frontend.building.extents import Extents
 from vyre_cuda.frontend.building.namespace import namespace_of
 from vyre_cuda.frontend.current import Running
 from vyre_cuda.frontend.locating import BUILD_ERRORS, relocated
@@ -39,7 +40,8 @@ def build(definition: Definition, types: Mapping[str, Type], constants: Mapping[
     function, rewritten, filename = definition.function, definition.rewritten, definition.source.filename
     try:
         builder = Builder(function.__name__, block=definition.block, index=definition.index)
-        given = [_declared(builder, parameter, types, constants) for parameter in definition.parameters]
+        extents = Extents(definition, constants)
+        given = [_declared(builder, parameter, types, constants, extents) for parameter in definition.parameters]
         entered = namespace_of(builder, function, rewritten, filename, types_by_name(definition, types))
         code = rewritten.bound(entered)
         with Running(builder):
@@ -63,7 +65,11 @@ def _work_on_axes(builder: Builder) -> None:
 
 
 def _declared(
-    builder: Builder, parameter: KernelParameter, types: Mapping[str, Type], constants: Mapping[str, Any]
+    builder: Builder,
+    parameter: KernelParameter,
+    types: Mapping[str, Type],
+    constants: Mapping[str, Any],
+    extents: Extents,
 ) -> Any:
     """What the body gets for a parameter."""
     name = parameter.name
@@ -72,11 +78,12 @@ def _declared(
     type_ = types[parameter.type.__name__] if isinstance(parameter.type, TypeVar) else parameter.type
     assert type_ is not None
     if parameter.kind == "scalar":
-        return builder.scalar(name, type_)
-    ndim = None if parameter.ndim == 1 else parameter.ndim
+        return extents.bound(name, builder.scalar(name, type_))
+    axes = extents.of(parameter)
     if parameter.kind == "out":
-        return builder.output(name, type_, ndim=ndim, zeroed=parameter.zeroed)
-    return (builder.input if parameter.kind == "in" else builder.inout)(name, type_, ndim=ndim)
+        return extents.named(parameter, builder.output(name, type_, **axes, zeroed=parameter.zeroed))
+    declared = (builder.input if parameter.kind == "in" else builder.inout)(name, type_, **axes)
+    return extents.named(parameter, declared)
 
 
 def types_by_name(definition: Definition, types: Mapping[str, Type]) -> dict[str, Type]:
