@@ -174,6 +174,25 @@ def test_two_arrays_that_became_one_are_not_alike() -> None:
     assert not shares_alike(one, both)
 
 
+def test_the_same_memory_in_another_shape_is_not_alike() -> None:
+    b = vc.Builder("rows", block=32)
+    x, z = b.input("x", vc.f32, ndim=2), b.output("z", vc.f32)
+    b.work(z.size)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < z.size):
+        z[i] = x[0, i]
+    rows = b.build()
+
+    def steps(memory: int) -> list[Step]:
+        spans = {"x": Span(memory, 0, (1, N)), "z": array(3)}
+        sizes: dict[Any, int] = {"x": N, ("x", 0): 1, ("x", 1): N, "z": N}
+        return [step(program("a"), array(0), array(1)), Step(rows, spans, {}, launch_geometry(rows, sizes, {}))]
+
+    assert shares_alike(steps(2), steps(4))
+    assert shares_alike(steps(2), steps(0))
+    assert not shares_alike(steps(2), steps(1))  # which the first one writes
+
+
 def test_inputs_may_meet() -> None:
     before = [step(program("a"), array(0), array(1)), step(program("b"), array(2), array(3))]
     now = [step(program("a"), array(0), array(1)), step(program("b"), array(0, first=3), array(3))]
