@@ -15,6 +15,8 @@ from vyre_cuda.passes.merge import merge
 from vyre_cuda.passes.steps import Kind, Refused, Span, Step
 from vyre_cuda.records import dataclass
 
+_TRIED = 16  # steps at first, then four times as many as fit
+
 
 @dataclass(frozen=True, slots=True)
 class Apart:
@@ -80,12 +82,14 @@ class _Decision:
         kind: Kind | None = None
         is_refused = False
         while high - low > 1:
-            probe = min(2 * low - first, (low + high) // 2 if is_refused else high - 1)
+            probe = (low + high) // 2 if is_refused else min(first + max(_TRIED, 4 * (low - first)), high - 1)
             try:
                 made = merge(run[: probe - first])
                 low = probe
             except Refused as refused:
                 why, kind, is_refused, high = str(refused), refused.kind, True, probe
+                if kind is Kind.SIZE and 2 * (low - first) >= probe - first:
+                    break  # more than half of what fits
         if made is None:
             return Group(first, first + 1, None, frozenset(), why, kind)
         made, gone = self._without_temporaries(first, low, made)

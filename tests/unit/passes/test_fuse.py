@@ -128,13 +128,24 @@ def test_merge_is_called_a_logarithmic_number_of_times(monkeypatch: pytest.Monke
     def merge(steps: Sequence[Step], dropped: Sequence[Span] = ()) -> Step:
         calls.append(len(steps))
         if len(steps) > 137:
-            raise Refused("too many", Kind.SIZE)
+            raise Refused("too many", Kind.ELEMENT)
         return steps[0]
 
     monkeypatch.setattr(fuse, "merge", merge)
 
     assert ends(decide(chain(*range(401)))) == [(0, 137), (137, 274), (274, 400)]
-    assert len(calls) < 3 * 16
+    assert len(calls) < 3 * 12
+
+
+def test_of_what_is_too_large_at_least_half_of_what_fits_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def merge(steps: Sequence[Step], dropped: Sequence[Span] = ()) -> Step:
+        if len(steps) > 137:
+            raise Refused("too many", Kind.SIZE)
+        return steps[0]
+
+    monkeypatch.setattr(fuse, "merge", merge)
+
+    assert all(group.end - group.first > 137 // 2 for group in decide(chain(*range(401)))[:-1])
 
 
 # ---- later values ----------------------------------------------------------------------------------------------------
