@@ -26,6 +26,7 @@
 #   accuracy     benchmarks/math_exhaustive.py, which needs CuPy
 #   throughput   benchmarks/bench_math.py, which needs CuPy
 #   memory       benchmarks/bench_memory.py: large arrays beside CUDA C++, CuPy and PyTorch
+#   graphs       benchmarks/bench_graphs.py: graphs whose steps become one kernel, and as recorded
 # "install tests bench" when none is named. A part that fails, or that this tree lacks, does not stop the others; the
 # table at the end says so, and the exit status is then 1. Everything goes under $OUT: results/, what parts record, and
 # the logs, which are packed last, as few files come back from some machines.
@@ -51,7 +52,7 @@ while [ $# -gt 0 ]; do
     --peers) peers=${2:?--peers needs names}; shift ;;
     --rows) rows=(--rows "${2:?--rows needs names}"); shift ;;
     --quick) quick=(--quick) ;;
-    install | tests | hosts | random | independent | grown | conformance | demo | silicon | fold | bench | curves | transports | enqueue | pageable | places | awaiting | accuracy | throughput | memory) parts+=("$1") ;;
+    install | tests | hosts | random | independent | grown | conformance | demo | silicon | fold | bench | curves | transports | enqueue | pageable | places | awaiting | accuracy | throughput | memory | graphs) parts+=("$1") ;;
     *) echo "unknown: $1" >&2; exit 2 ;;
   esac
   shift
@@ -208,6 +209,11 @@ part_memory() {
   timeout 180 "$python" benchmarks/bench_memory.py --output "$OUT/results" --device "${device/cuda/0}"
 }
 
+part_graphs() {
+  timeout 120 "$python" benchmarks/bench_graphs.py --output "$OUT/results" --device "${device/cuda/0}" \
+    ${quick[@]+"${quick[@]}"}
+}
+
 describe_machine() {
   echo "commit $commit"
   uname -sm
@@ -231,7 +237,7 @@ for part in "${parts[@]}"; do
   table+=("$(printf '%-12s %-14s %5d s' "$part" "$state" $((SECONDS - begin)))")
 done
 
-for part in tests hosts random independent grown conformance demo bench curves awaiting accuracy throughput memory; do
+for part in tests hosts random independent grown conformance demo bench curves awaiting accuracy throughput memory graphs; do
   [ -s "$OUT/$part.log" ] || continue
   echo "==== $part"
   case $part in
@@ -240,7 +246,7 @@ for part in tests hosts random independent grown conformance demo bench curves a
     grown) tail -n 12 "$OUT/grown.log" ;;
     independent) tail -n 20 "$OUT/independent.log" ;;
     demo) tail -n 30 "$OUT/demo.log" ;;
-    bench | awaiting | curves | accuracy | throughput | memory) cat "$OUT/$part.log" ;;
+    bench | awaiting | curves | accuracy | throughput | memory | graphs) cat "$OUT/$part.log" ;;
   esac
 done
 echo "==== parts"

@@ -7,12 +7,15 @@ apart: the device can run both at the same time.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import TypeAlias
 
 from vyre_cuda.ir.core.nodes import For, While
 from vyre_cuda.ir.core.walk import buffers_written, statements
 from vyre_cuda.passes.merge import merge
 from vyre_cuda.passes.steps import Kind, Refused, Span, Step
 from vyre_cuda.records import dataclass
+
+_TRIED = 16  # steps at first, then four times as many as fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +82,14 @@ class _Decision:
         kind: Kind | None = None
         is_refused = False
         while high - low > 1:
-            probe = min(2 * low - first, (low + high) // 2 if is_refused else high - 1)
+            probe = (low + high) // 2 if is_refused else min(first + max(_TRIED, 4 * (low - first)), high - 1)
             try:
                 made = merge(run[: probe - first])
                 low = probe
             except Refused as refused:
                 why, kind, is_refused, high = str(refused), refused.kind, True, probe
+                if kind is Kind.SIZE and 2 * (low - first) >= probe - first:
+                    break  # more than half of what fits
         if made is None:
             return Group(first, first + 1, None, frozenset(), why, kind)
         made, gone = self._without_temporaries(first, low, made)
@@ -102,18 +107,17 @@ class _Decision:
 
     def _related(self, run: Sequence[Step]) -> tuple[int, str]:
         """How many belong together, and why the one behind them does not."""
-        written: set[Span] = set()
-        read: set[Span] = set()
+        written: set[_Range] = set()
+        touched: set[_Range] = set()
         loops = False
         for place, step in enumerate(run):
-            writes = set(_written(step))
-            reads = set(step.spans.values()) - writes
+            writes, all_of = _ranges(step)
             loops = loops or any(isinstance(s, (For, While)) for s in statements(step.program.body))
-            if place and loops and not (writes & (read | written) or reads & written):
+            if place and loops and not (_meet(writes, touched) or _meet(all_of, written)):
                 why = "has no array of theirs that is written; as there is a loop, the device may run it beside them"
                 return place, f"{step.program.name} {why}"
             written |= writes
-            read |= reads
+            touched |= all_of
         return len(run), ""
 
     def _without_temporaries(self, first: int, end: int, made: Step) -> tuple[Step, frozenset[int]]:
@@ -141,11 +145,27 @@ def _all_then_each(memories: Sequence[int]) -> Iterator[frozenset[int]]:
         yield from (frozenset((memory,)) for memory in memories)
 
 
-def _written(step: Step) -> Iterator[Span]:
+# Memory, first byte, the byte behind the last, extents.
+_Range: TypeAlias = tuple[int, int, int, tuple[int, ...]]
+
+
+def _ranges(step: Step) -> tuple[set[_Range], set[_Range]]:
+    """What the step writes, and what it touches."""
     written = buffers_written(step.program.body)
-    for parameter in step.program.parameters:
-        if parameter.is_buffer and (parameter.kind == "out" or parameter.name in written):
-            yield step.spans[parameter.name]
+    writes: set[_Range] = set()
+    all_of: set[_Range] = set()
+    for p in step.program.parameters:
+        if p.is_buffer and step.spans[p.name].count:
+            span = step.spans[p.name]
+            found = (span.memory, span.first, span.first + span.count * p.type.itemsize, span.shape)
+            all_of.add(found)
+            if p.kind == "out" or p.name in written:
+                writes.add(found)
+    return writes, all_of
+
+
+def _meet(some: Collection[_Range], others: Collection[_Range]) -> bool:
+    return any(a[0] == b[0] and a[1] < b[2] and b[1] < a[2] for a in some for b in others)
 
 
 # ---- later values ----------------------------------------------------------------------------------------------------
@@ -159,7 +179,8 @@ def shares_alike(before: Sequence[Step], now: Sequence[Step]) -> bool:
     """
     forth: dict[Span, Span] = {}
     back: dict[Span, Span] = {}
-    written: set[Span] = set()
+    written: set[_Range] = set()
+    touched: set[_Range] = set()
     for old, new in zip(before, now, strict=True):
         if old.geometry != new.geometry:
             return False
@@ -169,21 +190,7 @@ def shares_alike(before: Sequence[Step], now: Sequence[Step]) -> bool:
                 return False
             if back.setdefault(other, span) != span:
                 return False
-        written.update(_written(new))
-    return not _meet(now, written)
-
-
-def _meet(now: Sequence[Step], written: Collection[Span]) -> bool:
-    ranges = set()
-    for step in now:
-        for p in step.program.parameters:
-            if p.is_buffer and step.spans[p.name].count:
-                span = step.spans[p.name]
-                ranges.add((span.memory, span.first, span.first + span.count * p.type.itemsize, span))
-    reach: dict[int, list[tuple[int, Span]]] = {}
-    for memory, begin, end, span in sorted(ranges, key=lambda r: r[:3]):
-        open_ = [(e, s) for e, s in reach.get(memory, []) if e > begin]
-        if any(s != span and (s in written or span in written) for _, s in open_):
-            return True
-        reach[memory] = [*open_, (end, span)]
-    return False
+        writes, all_of = _ranges(new)
+        written |= writes
+        touched |= all_of
+    return not any(_meet((one,), touched - {one}) for one in written)

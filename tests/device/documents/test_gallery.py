@@ -12,7 +12,7 @@ import vyre_cuda as vc
 
 from .test_examples import load
 
-fir, nbody, image, groupby, mlp = map(load, ("fir", "nbody", "image", "groupby", "mlp"))
+fir, nbody, image, groupby, mlp, rnn = map(load, ("fir", "nbody", "image", "groupby", "mlp", "rnn"))
 transpose, softmax = map(load, ("transpose", "softmax"))
 
 
@@ -54,6 +54,25 @@ def test_nbody_moves_and_keeps_its_energy(device: vc.Device, bodies: int) -> Non
     np.testing.assert_allclose(pos, nbody.numpy_simulate(bodies, 20)[0], rtol=0, atol=1e-5)
     assert np.max(np.abs(pos - nbody.start(bodies)[0])) > 0.01
     assert after.sum() == pytest.approx(before.sum(), abs=1e-5)
+
+
+# ---- rnn.py ------------------------------------------------------------------------------------------------------
+
+
+def test_rnn_runs(on: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert rnn.main(["--units", "33", "--steps", "3", *on]) == 0
+    assert "have the same bits" in capsys.readouterr().out
+
+
+def test_rnn_has_two_kernels_a_step_where_it_is_fused(device: vc.Device) -> None:
+    arrays = rnn.start(70, 5)
+    fills = int(device.properties.is_emulator)  # of the temporary arrays that have memory
+    for fuse, nodes in ((False, 30), (True, 10)):
+        graph, h = rnn.recorded(device, arrays, fuse=fuse)
+        graph.replay()
+
+        assert graph.node_count == nodes + fills
+        np.testing.assert_allclose(h.numpy(), rnn.numpy_state(arrays), rtol=0, atol=1e-5)
 
 
 # ---- image.py ----------------------------------------------------------------------------------------------------

@@ -128,13 +128,24 @@ def test_merge_is_called_a_logarithmic_number_of_times(monkeypatch: pytest.Monke
     def merge(steps: Sequence[Step], dropped: Sequence[Span] = ()) -> Step:
         calls.append(len(steps))
         if len(steps) > 137:
-            raise Refused("too many", Kind.SIZE)
+            raise Refused("too many", Kind.ELEMENT)
         return steps[0]
 
     monkeypatch.setattr(fuse, "merge", merge)
 
     assert ends(decide(chain(*range(401)))) == [(0, 137), (137, 274), (274, 400)]
-    assert len(calls) < 3 * 16
+    assert len(calls) < 3 * 12
+
+
+def test_of_what_is_too_large_at_least_half_of_what_fits_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def merge(steps: Sequence[Step], dropped: Sequence[Span] = ()) -> Step:
+        if len(steps) > 137:
+            raise Refused("too many", Kind.SIZE)
+        return steps[0]
+
+    monkeypatch.setattr(fuse, "merge", merge)
+
+    assert all(group.end - group.first > 137 // 2 for group in decide(chain(*range(401)))[:-1])
 
 
 # ---- later values ----------------------------------------------------------------------------------------------------
@@ -172,6 +183,25 @@ def test_two_arrays_that_became_one_are_not_alike() -> None:
 
     assert not shares_alike(both, one)
     assert not shares_alike(one, both)
+
+
+def test_the_same_memory_in_another_shape_is_not_alike() -> None:
+    b = vc.Builder("rows", block=32)
+    x, z = b.input("x", vc.f32, ndim=2), b.output("z", vc.f32)
+    b.work(z.size)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < z.size):
+        z[i] = x[0, i]
+    rows = b.build()
+
+    def steps(memory: int) -> list[Step]:
+        spans = {"x": Span(memory, 0, (1, N)), "z": array(3)}
+        sizes: dict[Any, int] = {"x": N, ("x", 0): 1, ("x", 1): N, "z": N}
+        return [step(program("a"), array(0), array(1)), Step(rows, spans, {}, launch_geometry(rows, sizes, {}))]
+
+    assert shares_alike(steps(2), steps(4))
+    assert shares_alike(steps(2), steps(0))
+    assert not shares_alike(steps(2), steps(1))  # which the first one writes
 
 
 def test_inputs_may_meet() -> None:

@@ -146,7 +146,7 @@ class Versions:
             return
         try:
             self._plain.native.update(self._plain.changes(names, given))
-        except Error:
+        except (Error, MemoryError, TypeError, ValueError, OverflowError):
             self._plain = None  # made again when it is needed
 
     def exported(self) -> tuple[list[Step | RepeatStep], list[Kernel]]:

@@ -1,0 +1,151 @@
+"""What graphs gain where steps become one kernel: the same recording with and without, in one run.
+
+    OUT=folder python benchmarks/bench_graphs.py
+    python benchmarks/bench_graphs.py --device emulator --quick --output somewhere  # measures nothing
+
+`small`: ten element-wise steps, each on the results of the one before, on arrays of 4 KiB. `large`: four element-wise
+steps through temporary arrays, on 2^26 f32. Both forms replay and synchronize in turn; a figure is the median, in
+microseconds, of the whole. Results are compared with NumPy before. The copy of `large` moves the bytes that it must
+move. Writes one JSON file and prints the table, with what each row is to reach. The exit code is 1 where a row misses
+that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from mathematics.results import write
+
+import vyre_cuda as vc
+
+SMALL, LARGE = 1 << 10, 1 << 26  # elements
+# An H200, replay and synchronize, in microseconds.
+SMALL_AIM = 7.0
+# Of the time of a copy that moves as many bytes, and of the steps as they were recorded.
+COPY_SHARE, GAIN = 0.95, 3.8
+
+
+@dataclass(frozen=True)
+class Row:
+    """Medians in microseconds. `to_reach` is None where nothing is asked."""
+
+    name: str
+    nodes: int
+    us: float
+    to_reach: float | None
+    verdict: str
+
+    def line(self) -> str:
+        aim = "-" if self.to_reach is None else f"{self.to_reach:.1f} {self.verdict}"
+        return f"{self.name:32} {self.nodes:>5} {self.us:10.1f}  {aim}"
+
+
+def step(place: int) -> vc.Program:
+    """z = x * a + place"""
+    b = vc.Builder(f"step{place}", block=256)
+    x = b.input("x", vc.f32)
+    z = b.output("z", vc.f32, size=x.size)
+    a = b.scalar("a", vc.f32)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < z.size):
+        z[i] = x[i] * a + float(place)
+    return b.build()
+
+
+def chain(
+    device: vc.Device, count: int, size: int, *, fuse: bool, temporaries: bool
+) -> tuple[vc.Graph, vc.DeviceArray]:
+    """The steps, each on the results of the one before, and what the last one writes; checked."""
+    kernels = [device.compile(step(place)) for place in range(count)]
+    start = np.resize(np.arange(1000, dtype=np.float32), size)
+    x, out = device.array(start), device.zeros(size, vc.f32)
+    own = [] if temporaries else [device.zeros(size, vc.f32) for _ in kernels[1:]]
+    with device.record(fuse=fuse) as graph:
+        between = own or [graph.temporary(size, vc.f32) for _ in kernels[1:]]
+        arrays = [x, *between, out]
+        for place, kernel in enumerate(kernels):
+            kernel.launch(arrays[place], arrays[place + 1], 0.5)
+    graph.replay()
+    wanted = start[:1000]
+    for place in range(count):
+        wanted = wanted * np.float32(0.5) + np.float32(place)
+    for first in (0, size // 1000 * 500):
+        found = out[first : first + 1000].numpy()
+        if found.tobytes() != np.roll(wanted, -(first % 1000))[: found.size].tobytes():
+            raise ValueError(f"{count} steps, fuse={fuse}: wrong results from element {first} on")
+    return graph, out
+
+
+def medians(device: vc.Device, ways: Sequence[Callable[[], None]], rounds: int) -> list[float]:
+    """Microseconds of each way with the wait for it; the ways take turns."""
+    times: list[list[float]] = [[] for _ in ways]
+    for turn in range(rounds + rounds // 5):
+        for way, found in zip(ways, times, strict=True):
+            begin = time.perf_counter_ns()
+            way()
+            device.synchronize()
+            if turn >= rounds // 5:
+                found.append((time.perf_counter_ns() - begin) / 1e3)
+    return [statistics.median(found) for found in times]
+
+
+def row(name: str, graph: vc.Graph | None, us: float, aim: float | None, *, judged: bool) -> Row:
+    verdict = "" if aim is None or not judged else "met" if us <= aim else "missed"
+    found = Row(name, 1 if graph is None else graph.node_count, us, aim, verdict)
+    print(found.line(), flush=True)
+    return found
+
+
+def small(device: vc.Device, rounds: int, *, judged: bool) -> list[Row]:
+    graphs = [chain(device, 10, SMALL, fuse=fuse, temporaries=False)[0] for fuse in (False, True)]
+    plain, fused = medians(device, [graph.replay for graph in graphs], rounds)
+    return [
+        row("small, as recorded", graphs[0], plain, None, judged=judged),
+        row("small, fused", graphs[1], fused, SMALL_AIM, judged=judged and "H200" in device.properties.name),
+    ]
+
+
+def large(device: vc.Device, size: int, rounds: int, *, judged: bool) -> list[Row]:
+    (plain, _), (fused, out) = (chain(device, 4, size, fuse=fuse, temporaries=True) for fuse in (False, True))
+    b = vc.Builder("copy", block=256)
+    x = b.input("x", vc.f32)
+    z = b.output("z", vc.f32, size=x.size)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < z.size):
+        z[i] = x[i]
+    copy = device.compile(b.build()).bind(out, device.zeros(size, vc.f32))
+    times = medians(device, [plain.replay, fused.replay, copy], rounds)
+    return [
+        row("large, as recorded", plain, times[0], None, judged=judged),
+        row("large, fused", fused, times[1], min(times[0] / GAIN, times[2] / COPY_SHARE), judged=judged),
+        row("large, a copy of these bytes", None, times[2], None, judged=judged),
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="0", help="ordinal, or emulator")
+    parser.add_argument("--quick", action="store_true", help="few rounds and small arrays, and no verdicts")
+    parser.add_argument("--output", type=Path, default=Path(os.environ.get("OUT", ".")), help="folder for the result")
+    options = parser.parse_args()
+    emulated = options.device == "emulator"
+    judged = not emulated and not options.quick
+    with vc.Device("emulator" if emulated else int(options.device)) as device:
+        print(f"{'':32} {'nodes':>5} {'us':>10}  to reach")
+        rows = small(device, 2000 if judged else 5, judged=judged)
+        rows += large(device, LARGE if judged else 1 << 12, 50 if judged else 5, judged=judged)
+        content = {"unit": "us", "rows": [asdict(each) for each in rows]}
+        print(write(options.output, "graphs", device, emulated, content))
+    return int(any(each.verdict == "missed" for each in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
