@@ -1,20 +1,23 @@
 /* Whether launches are independent, from one look at their memory in order of addresses. */
 #include "row_ranges.h"
 
-#include <string.h>
+/* ---- sorting ---------------------------------------------------------------------------------- */
 
-/* ---- sorting: by digits, least significant first; bits in which all begins agree take no time -- */
+/* By digits, least significant first; bits in which all begins agree take no time. */
+enum { DIGIT_BITS = 10, DIGITS = 1 << DIGIT_BITS, ADDRESS_BITS = 64, FEW = 48 };
 
-enum { DIGIT_BITS = 10, DIGITS = 1 << DIGIT_BITS, ADDRESS_BITS = 64 };
-
-static bool is_sorted(const vyc_row_range *ranges, uint32_t count) {
-  for (uint32_t i = 1; i < count; i++)
-    if (ranges[i].begin < ranges[i - 1].begin) return false;
-  return true;
+static void sort_few(vyc_row_key *keys, uint32_t count) {
+  for (uint32_t i = 1; i < count; i++) {
+    const vyc_row_key key = keys[i];
+    uint32_t at = i;
+    for (; at > 0 && keys[at - 1].begin > key.begin; at--)
+      keys[at] = keys[at - 1];
+    keys[at] = key;
+  }
 }
 
 /* A function of its own, because it uses much of the stack. */
-__attribute__((noinline)) static void sort_digit(vyc_row_range *to, const vyc_row_range *from,
+__attribute__((noinline)) static void sort_digit(vyc_row_key *to, const vyc_row_key *from,
                                                  uint32_t count, uint32_t shift) {
   uint32_t places[DIGITS] = {0}, next = 0;
   for (uint32_t i = 0; i < count; i++)
@@ -28,44 +31,50 @@ __attribute__((noinline)) static void sort_digit(vyc_row_range *to, const vyc_ro
     to[places[from[i].begin >> shift & (DIGITS - 1)]++] = from[i];
 }
 
-static uint64_t bits_that_differ(const vyc_row_range *ranges, uint32_t count) {
-  uint64_t differing = 0;
-  for (uint32_t i = 1; i < count; i++)
-    differing |= ranges[i].begin ^ ranges[0].begin;
-  return differing;
-}
-
-void vyc__row_ranges_sort(vyc_row_range *ranges, vyc_row_range *room, uint32_t count) {
-  if (is_sorted(ranges, count)) return;
-  const uint64_t differing = bits_that_differ(ranges, count);
-  vyc_row_range *from = ranges, *to = room;
+vyc_row_key *vyc__row_ranges_sort(const vyc_row_range *ranges, vyc_row_key *keys, vyc_row_key *room,
+                                  uint32_t count) {
+  uint64_t differing = 0, before = 0;
+  bool sorted = true;
+  for (uint32_t i = 0; i < count; i++) {
+    const uint64_t begin = ranges[i].begin;
+    keys[i] = (vyc_row_key){begin, i};
+    differing |= begin ^ ranges[0].begin;
+    sorted &= begin >= before;
+    before = begin;
+  }
+  if (sorted) return keys;
+  if (count <= FEW) {
+    sort_few(keys, count);
+    return keys;
+  }
   uint32_t shift = (uint32_t)__builtin_ctzll(differing);
   while (shift < ADDRESS_BITS && differing >> shift != 0) {
-    sort_digit(to, from, count, shift);
-    vyc_row_range *sorted = to;
-    to = from;
-    from = sorted;
+    sort_digit(room, keys, count, shift);
+    vyc_row_key *other = keys;
+    keys = room;
+    room = other;
     shift += DIGIT_BITS;
     if (shift < ADDRESS_BITS && differing >> shift != 0)
       shift += (uint32_t)__builtin_ctzll(differing >> shift);
   }
-  if (from != ranges) memcpy(ranges, from, count * sizeof *ranges);
+  return keys;
 }
 
 /* ---- meeting ---------------------------------------------------------------------------------- */
 
-/* How far ranges reach, and how far those of all other rows than the one that reaches farthest. */
+/* The range that reaches farthest so far, and the one of all other rows; NULL: none. */
 typedef struct reach {
-  const vyc_row_range *far, *other; /* NULL: none */
+  const vyc_row_range *far, *other;
 } reach;
 
-static const vyc_row_range *beyond(const reach *reached, const vyc_row_range *range) {
+static inline const vyc_row_range *beyond(const reach *reached, const vyc_row_range *range,
+                                          bool within) {
   const vyc_row_range *far = reached->far;
-  if (far != NULL && far->row == range->row) far = reached->other;
+  if (within && far != NULL && far->row == range->row) far = reached->other;
   return far != NULL && far->end > range->begin ? far : NULL;
 }
 
-static void extend(reach *reached, const vyc_row_range *range) {
+static inline void extend(reach *reached, const vyc_row_range *range) {
   if (reached->far == NULL || range->end > reached->far->end) {
     if (reached->far != NULL && reached->far->row != range->row) reached->other = reached->far;
     reached->far = range;
@@ -75,22 +84,29 @@ static void extend(reach *reached, const vyc_row_range *range) {
   }
 }
 
-vyc_status vyc__row_ranges_check(const vyc_row_range *ranges, uint32_t count) {
-  reach all = {NULL, NULL}, written = {NULL, NULL};
+/* The same without asking which ranges meet, where those of one row may not meet either. */
+static bool are_apart(const vyc_row_range *ranges, const vyc_row_key *sorted, uint32_t count) {
+  uint64_t all = 0, written = 0;
   for (uint32_t i = 0; i < count; i++) {
-    const vyc_row_range *range = &ranges[i];
-    const vyc_row_range *met = beyond(range->written ? &all : &written, range);
-    if (VYC_UNLIKELY(met != NULL)) {
-      const vyc_row_range *first = met->row < range->row ? met : range;
-      const vyc_row_range *second = first == met ? range : met;
-      return vyc__fail(VYC_E_INVALID, "launch",
-                       "rows %u and %u share memory that one of them writes: argument %u of row %u "
-                       "and argument %u of row %u; launch one of them afterwards",
-                       first->row, second->row, first->argument, first->row, second->argument,
-                       second->row);
-    }
+    const vyc_row_range *range = &ranges[sorted[i].range];
+    if (range->begin < (range->written ? all : written)) return false;
+    all = range->end > all ? range->end : all;
+    if (range->written && range->end > written) written = range->end;
+  }
+  return true;
+}
+
+vyc_row_meeting vyc__row_ranges_meet(const vyc_row_range *ranges, const vyc_row_key *sorted,
+                                     uint32_t count, bool within) {
+  reach all = {NULL, NULL}, written = {NULL, NULL};
+  const bool apart = !within && are_apart(ranges, sorted, count);
+  for (uint32_t i = 0; !apart && i < count; i++) {
+    const vyc_row_range *range = &ranges[sorted[i].range];
+    const vyc_row_range *met = beyond(range->written ? &all : &written, range, within);
+    if (VYC_UNLIKELY(met != NULL))
+      return met->row < range->row ? (vyc_row_meeting){met, range} : (vyc_row_meeting){range, met};
     extend(&all, range);
     if (range->written) extend(&written, range);
   }
-  return VYC_OK;
+  return (vyc_row_meeting){NULL, NULL};
 }

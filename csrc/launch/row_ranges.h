@@ -11,9 +11,22 @@ typedef struct vyc_row_range {
   bool written;
 } vyc_row_range;
 
-/* Sort by where they begin; `room` is for as many again. */
-void vyc__row_ranges_sort(vyc_row_range *ranges, vyc_row_range *room, uint32_t count);
-/* Of sorted ranges: VYC_E_INVALID if two rows share bytes that one of them writes. */
-vyc_status vyc__row_ranges_check(const vyc_row_range *ranges, uint32_t count);
+/* A range by where it begins. */
+typedef struct vyc_row_key {
+  uint64_t begin;
+  uint32_t range;
+} vyc_row_key;
+
+/* Sort the ranges from where they begin: the keys in order are in `keys`, or in `room`, which is as
+ * large; returns which. */
+vyc_row_key *vyc__row_ranges_sort(const vyc_row_range *ranges, vyc_row_key *keys, vyc_row_key *room,
+                                  uint32_t count);
+/* Two ranges that share bytes that one of them writes. */
+typedef struct vyc_row_meeting {
+  const vyc_row_range *first, *second; /* by their rows; NULL: there are none */
+} vyc_row_meeting;
+/* `within`: those of one row may meet. */
+vyc_row_meeting vyc__row_ranges_meet(const vyc_row_range *ranges, const vyc_row_key *sorted,
+                                     uint32_t count, bool within);
 
 #endif

@@ -18,9 +18,10 @@ typedef struct vyc_many {
   vyc_prepared *entry; /* NULL: one launch after the other */
   const vyc_rows *rows;
   vyc_launch_stream on;
-  vyc_row_range *ranges; /* of arguments that are not empty, and room for as many */
-  vyc_row_range *clears; /* outs to be cleared, and room for as many */
-  uint32_t range_count, clear_count;
+  vyc_row_range *ranges; /* of arguments that are not empty */
+  vyc_row_key *keys, *room; /* as many */
+  uint32_t range_count;
+  bool clears; /* some outs */
 } vyc_many;
 
 static vyc_run run_of(const vyc_many *many, uint32_t row) {
@@ -63,33 +64,77 @@ __attribute__((cold, noinline)) static vyc_status in_row(vyc_status status, uint
   return vyc__fail(status, error.operation, "row %u: %s", row, error.message);
 }
 
-static vyc_status check_row(vyc_many *many, const vyc_run *run, uint32_t row) {
+/* All that vyc__launch_check says of a row, but for arguments that share bytes, which the order of
+ * all ranges shows. False: it has the message. */
+static inline bool row_is_plain(vyc_many *many, const vyc_run *run, uint32_t row) {
+  const vyc_prepared *prepared = many->prepared;
+  if (VYC_UNLIKELY(run->scalar_count != prepared->plain_scalars)) return false;
+  for (uint32_t i = 0; i < prepared->binding_count; i++) {
+    const vyc_argument *argument = &run->arguments[i];
+    const vyc_buffer *buffer = argument->buffer;
+    const vyc_binding *binding = &prepared->bindings[i];
+    uint64_t bytes;
+    if (argument->kind != VYC_ARGUMENT_BUFFER || buffer == NULL ||
+        buffer->child.context != prepared->child.context ||
+        vyc__mul_overflows(argument->count, binding->element_bytes, &bytes) ||
+        argument->offset > buffer->bytes || bytes > buffer->bytes - argument->offset)
+      return false;
+    const uint64_t begin = buffer->address + argument->offset;
+    const bool written = binding->role != VYC_ROLE_IN;
+    if (bytes == 0) continue;
+    if (!vyc__is_aligned(begin, binding->element_bytes) || (written && buffer->read_only))
+      return false;
+    many->clears |= written && vyc__needs_clear(prepared, i, run);
+    many->ranges[many->range_count++] =
+        (vyc_row_range){begin, begin + bytes, row, (uint16_t)i, written};
+  }
+  return true;
+}
+
+/* A row that is not plain, with everything that can be wrong with it. */
+__attribute__((cold, noinline)) static vyc_status check_row(vyc_many *many, const vyc_run *run,
+                                                            uint32_t row) {
   const vyc_prepared *prepared = many->prepared;
   VYC_TRY(vyc__launch_check(prepared, run));
   for (uint32_t i = 0; i < prepared->binding_count; i++) {
     const vyc_argument *argument = &run->arguments[i];
+    const uint64_t begin = argument->buffer->address + argument->offset;
     const uint64_t bytes = argument->count * prepared->bindings[i].element_bytes;
     if (bytes == 0) continue;
-    const uint64_t begin = argument->buffer->address + argument->offset;
-    const vyc_row_range range = {begin, begin + bytes, row, (uint16_t)i,
-                                 prepared->bindings[i].role != VYC_ROLE_IN};
-    many->ranges[many->range_count++] = range;
-    if (VYC_UNLIKELY(vyc__needs_clear(prepared, i, run)))
-      many->clears[many->clear_count++] = range;
+    many->clears |= vyc__needs_clear(prepared, i, run);
+    many->ranges[many->range_count++] = (vyc_row_range){
+        begin, begin + bytes, row, (uint16_t)i, prepared->bindings[i].role != VYC_ROLE_IN};
   }
   return VYC_OK;
+}
+
+__attribute__((cold, noinline)) static vyc_status fail_meeting(const vyc_many *many,
+                                                               const vyc_row_meeting *meeting) {
+  const vyc_row_range *first = meeting->first, *second = meeting->second;
+  const vyc_run run = run_of(many, first->row);
+  if (first->row == second->row)
+    return in_row(vyc__launch_check(many->prepared, &run), first->row);
+  return vyc__fail(VYC_E_INVALID, "launch",
+                   "rows %u and %u share memory that one of them writes: argument %u of row %u "
+                   "and argument %u of row %u; launch one of them afterwards",
+                   first->row, second->row, first->argument, first->row, second->argument,
+                   second->row);
 }
 
 static vyc_status check_rows(vyc_many *many) {
   const uint32_t count = many->rows->count;
   for (uint32_t row = 0; row < count; row++) {
+    const uint32_t before = many->range_count;
     const vyc_run run = run_of(many, row);
+    if (VYC_LIKELY(row_is_plain(many, &run, row))) continue;
+    many->range_count = before;
     const vyc_status status = check_row(many, &run, row);
-    if (VYC_UNLIKELY(status != VYC_OK)) return in_row(status, row);
+    if (status != VYC_OK) return in_row(status, row);
   }
-  const size_t room = (size_t)count * many->rows->argument_count;
-  vyc__row_ranges_sort(many->ranges, many->ranges + room, many->range_count);
-  return vyc__row_ranges_check(many->ranges, many->range_count);
+  many->keys = vyc__row_ranges_sort(many->ranges, many->keys, many->room, many->range_count);
+  const vyc_row_meeting meeting = vyc__row_ranges_meet(many->ranges, many->keys, many->range_count,
+                                                       many->prepared->may_overlap);
+  return VYC_LIKELY(meeting.first == NULL) ? VYC_OK : fail_meeting(many, &meeting);
 }
 
 static vyc_status check_entry(const vyc_many *many) {
@@ -149,18 +194,41 @@ static void write_group(uint32_t *map, const vyc_part *part, uint32_t row, uint3
   }
 }
 
+/* What comes from no argument the entry has itself. */
+static inline void write_block(const vyc_prepared *prepared, uint8_t *block,
+                               const vyc_argument *arguments, const uint64_t *scalars) {
+  const vyc_block_parameter *const end = prepared->parameters + prepared->parameter_count;
+  for (const vyc_block_parameter *p = prepared->parameters; p != end; p++) {
+    uint64_t value = 0;
+    if (p->kind == VYC_PARAMETER_POINTER)
+      value = arguments[p->index].buffer->address + arguments[p->index].offset;
+    else if (p->kind == VYC_PARAMETER_SCALAR)
+      value = scalars[p->index];
+    else if (p->kind == VYC_PARAMETER_SIZE)
+      value = arguments[p->index].count;
+    if (p->size == sizeof value)
+      memcpy(block + p->offset, &value, sizeof value);
+    else if (p->size == sizeof(uint32_t))
+      memcpy(block + p->offset, &value, sizeof(uint32_t));
+    else
+      memcpy(block + p->offset, &value, p->size);
+  }
+}
+
 static void write_table(const vyc_many *many, const vyc_part *part, uint8_t *table) {
   const uint64_t stride = row_bytes(many->prepared);
-  const vyc_hidden none = {0, 0}; /* the entry has its own */
+  const vyc_rows *rows = many->rows;
   uint32_t *map = (uint32_t *)(void *)(table + part->rows * stride);
   uint32_t first = 0, written = 0;
   for (uint32_t row = part->begin; row < part->end; row++) {
-    const uint32_t blocks = (uint32_t)blocks_of(many->rows, row);
+    const uint32_t *grid = &rows->grids[(size_t)row * 3];
+    const uint32_t blocks = (uint32_t)blocks_of(rows, row);
     if (blocks == 0) continue;
-    const vyc_run run = run_of(many, row);
-    const uint32_t header[4] = {first, run.grid[0], run.grid[1], run.grid[2]};
+    const uint32_t header[4] = {first, grid[0], grid[1], grid[2]};
     memcpy(table, header, sizeof header);
-    vyc__block_write_buffers(many->prepared, table + VYC_ROW_HEADER, &run, &none);
+    write_block(many->prepared, table + VYC_ROW_HEADER,
+                rows->arguments + (size_t)row * rows->argument_count,
+                rows->scalars + (size_t)row * rows->scalar_count);
     if (part->groups != 0) write_group(map, part, written, first, first + blocks - 1);
     table += stride;
     first += blocks;
@@ -217,22 +285,31 @@ static vyc_status launch_row(const vyc_many *many, uint32_t row) {
   return VYC_LIKELY(status == VYC_OK) ? VYC_OK : in_row(status, row);
 }
 
+static bool is_cleared(const vyc_many *many, const vyc_row_range *range) {
+  const vyc_run run = run_of(many, range->row);
+  return vyc__needs_clear(many->prepared, range->argument, &run);
+}
+
 /* Adjacent ones together. */
 static vyc_status clear_outs(const vyc_many *many) {
-  const size_t room = (size_t)many->rows->count * many->rows->argument_count;
-  vyc__row_ranges_sort(many->clears, many->clears + room, many->clear_count);
-  for (uint32_t i = 0; i < many->clear_count;) {
-    const uint64_t begin = many->clears[i].begin;
-    uint64_t end = many->clears[i].end;
-    for (i++; i < many->clear_count && many->clears[i].begin == end; i++)
-      end = many->clears[i].end;
-    VYC_TRY(vyc__clear(many->prepared->child.context, begin, end - begin, many->on.stream));
+  uint64_t begin = 0, end = 0;
+  for (uint32_t i = 0; i < many->range_count; i++) {
+    const vyc_row_range *range = &many->ranges[many->keys[i].range];
+    if (!is_cleared(many, range)) continue;
+    if (range->begin != end) {
+      if (begin != end)
+        VYC_TRY(vyc__clear(many->prepared->child.context, begin, end - begin, many->on.stream));
+      begin = range->begin;
+    }
+    end = range->end;
   }
-  return VYC_OK;
+  return begin == end ? VYC_OK
+                      : vyc__clear(many->prepared->child.context, begin, end - begin,
+                                   many->on.stream);
 }
 
 static vyc_status launch_parts(const vyc_many *many) {
-  VYC_TRY(clear_outs(many));
+  if (many->clears) VYC_TRY(clear_outs(many));
   for (uint32_t begin = 0; begin < many->rows->count;) {
     const vyc_part part = part_of(many, begin);
     const bool too_large = part.begin == part.end; /* the row alone */
@@ -272,11 +349,12 @@ static vyc_status launch_many(vyc_many *many) {
 
 static vyc_status launch_in_room(vyc_many *many) {
   vyc_context *context = many->prepared->child.context;
-  const size_t each = (size_t)many->rows->count * many->rows->argument_count;
-  vyc_row_range *room = malloc((4 * each + 1) * sizeof *room);
+  const size_t most = (size_t)many->rows->count * many->rows->argument_count;
+  uint8_t *room = malloc(most * (sizeof(vyc_row_range) + 2 * sizeof(vyc_row_key)) + 1);
   if (room == NULL) return vyc__fail(VYC_E_MEMORY, "malloc", "out of host memory");
-  many->ranges = room;
-  many->clears = room + 2 * each;
+  many->ranges = (vyc_row_range *)(void *)room;
+  many->keys = (vyc_row_key *)(void *)(many->ranges + most);
+  many->room = many->keys + most;
   vyc_scope scope;
   vyc_status status = vyc__enter(context, &scope);
   if (status == VYC_OK) {

@@ -96,6 +96,7 @@ cdef class Framer(Table):
     cdef bint apart(self, Frame *frame, uint32_t given)
     cdef bint many_apart(self, Frame *frame)
     cdef object give(self, Frame *frame, uint32_t parameter, object target)
+    cdef bint fill_launch(self, Frame *frame, PyObject *const *args, Py_ssize_t n, object grid) except -1
     cdef bint prepare_launch(self, Frame *frame, PyObject *const *args, Py_ssize_t n, object grid) except -1
 
 

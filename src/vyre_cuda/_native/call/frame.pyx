@@ -300,6 +300,14 @@ cdef class Framer(Table):
 
         With a GIL nothing is held, and the frame must be used before any other thread may run.
         """
+        if not self.fill_launch(frame, args, n, grid):
+            return False
+        frame.run.flags = VYC_RUN_GRID_OF_WORK if grid is None else 0
+        frame.run.origin = origin_of(&self._seen)
+        return True
+
+    cdef bint fill_launch(self, Frame *frame, PyObject *const *args, Py_ssize_t n, object grid) except -1:
+        """The arguments and the grid of `prepare_launch`."""
         cdef uint32_t i
         cdef const Row *row
         cdef PyObject *value  # borrowed from the caller's arguments
@@ -339,8 +347,6 @@ cdef class Framer(Table):
                 return False
         elif not self.given_grid(frame.run.grid, grid):
             return False
-        frame.run.flags = VYC_RUN_GRID_OF_WORK if grid is None else 0
-        frame.run.origin = origin_of(&self._seen)
         return True
 
 

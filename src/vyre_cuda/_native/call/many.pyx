@@ -17,6 +17,7 @@ from vyre_cuda._native.call.dispatch cimport Dispatcher
 from vyre_cuda._native.call.frame cimport FREE_THREADED, Frame, give_frame, take_frame
 from vyre_cuda._native.call.prepared cimport Arguments, PreparedKernel
 from vyre_cuda._native.memory.memory cimport Span, new_reference
+from vyre_cuda._native.trace.origin cimport origin_of
 
 cdef extern from "Python.h":
     ctypedef struct PyTupleObject:
@@ -64,6 +65,7 @@ cdef class Rows:
         self._rows.grids = self._grids
         self._rows.stream = NULL if on is None else on._h
         self._rows.flags = VYC_RUN_GRID_OF_WORK if grid is None else 0
+        self._rows.origin = origin_of(&dispatcher._seen)
         return 0
 
     cdef void take(self, size_t at, const vyc_run *run) noexcept:
@@ -71,8 +73,6 @@ cdef class Rows:
         memcpy(self._items + at * bindings, run.arguments, bindings * sizeof(vyc_argument))
         memcpy(self._scalars + at * scalars, run.scalars, scalars * sizeof(uint64_t))
         memcpy(self._grids + at * 3, run.grid, sizeof(run.grid))
-        if run.origin != 0:
-            self._rows.origin = run.origin
 
     cdef void take_held(self, Frame *frame) noexcept:
         """Hold what the frame holds, in its place."""
@@ -108,7 +108,7 @@ cdef class Launches(Rows):
     cdef int read(self, Frame *frame, size_t at, object row, object grid) except -1:
         cdef Arguments arguments
         cdef tuple args = as_tuple(row)
-        if args is not None and self._dispatcher.prepare_launch(
+        if args is not None and self._dispatcher.fill_launch(
                 frame, (<PyTupleObject *>args).ob_item, len(args), grid):
             self.take(at, &frame.run)
             self.hold(frame, args)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 else:
     lowering = later("vyre_cuda.runtime.kernel.lowering")
 
+CHECKS = "checks of the emulator, which name the buffers of a launch"
+
 
 def what_keeps_apart(kernel: Kernel) -> str | None:
     """Why the rows of a kernel are launched one after the other; None: they can be one launch."""
@@ -39,7 +41,7 @@ def what_keeps_apart(kernel: Kernel) -> str | None:
     if kernel.lowered.prints:
         return "lines that it prints, whose order is that of the launches"
     if kernel.lowered.sites:
-        return "checks of the emulator, which name the buffers of a launch"
+        return CHECKS
     return None
 
 
