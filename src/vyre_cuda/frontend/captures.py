@@ -8,10 +8,18 @@ from __future__ import annotations
 import gc
 import os
 import site
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from functools import partial
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    CodeType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,6 +32,11 @@ _LIBRARIES = tuple(os.path.join(path, "") for path in (os.path.dirname(os.__file
 _PLAIN = (bool, int, float, complex, str, bytes, np.generic, type(None))
 _FIXED = (Type, type, FunctionType, BuiltinFunctionType, ModuleType, TypeVar, np.ufunc, Enum)
 _CONTAINERS = (list, dict, set, bytearray)
+# Methods that make an object, show or copy it.
+_NOT_BY_SYNTAX = (
+    *("__new__", "__init__", "__post_init__", "__init_subclass__", "__del__", "__repr__", "__str__", "__replace__"),
+    *("__setattr__", "__delattr__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__"),
+)
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: of a class whose attributes can be set
 # Containers in containers that are compared by their contents; those further inside, by identity.
 _MOST_NESTED = 8
@@ -35,9 +48,9 @@ class Missing:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Capture:
-    """A name in a namespace, or a cell of a closure."""
+    """A name in a namespace, a cell of a closure, or an attribute of a function or of an object with slots."""
 
-    container: dict[str, Any] | CellType
+    container: Any
     name: str
 
     def value(self) -> Any:
@@ -46,12 +59,19 @@ class Capture:
                 return self.container.cell_contents
             except ValueError:
                 return Missing
-        return self.container.get(self.name, Missing)
+        if isinstance(self.container, dict):
+            return self.container.get(self.name, Missing)
+        try:
+            return object.__getattribute__(self.container, self.name)
+        except AttributeError:
+            return Missing
 
-    def row(self) -> tuple[dict[str, Any] | CellType, str, Any]:
+    def row(self) -> tuple[Any, str, Any]:
         """What a remembered call compares by identity: namespace or cell, name and value. A value that can change
         without being replaced is compared with nothing, so that such calls are not remembered."""
         value = self.value()
+        if isinstance(self.container, FunctionType) and self.name == "__kwdefaults__":  # its items have their own rows
+            return self.container, self.name, value
         return ({} if _is_changeable(value) else self.container), self.name, value
 
 
@@ -100,7 +120,22 @@ def state_of(value: Any, nested: int = 0) -> Any:
 def _is_changeable(value: Any, nested: int = 0) -> bool:
     if isinstance(value, tuple) and nested <= _MOST_NESTED:
         return any(_is_changeable(part, nested + 1) for part in value)
-    return isinstance(value, _CONTAINERS) or (isinstance(value, np.ndarray) and value.flags.writeable)
+    return isinstance(value, _CONTAINERS) or (isinstance(value, np.ndarray) and can_be_written(value))
+
+
+def can_be_written(array: np.ndarray[Any, Any]) -> bool:
+    """Whether somebody can write the elements: through the array, or through one whose memory it shows."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        if owner.flags.writeable:
+            return True
+        owner = owner.base
+    if owner is None:
+        return False
+    try:
+        return not memoryview(owner).readonly
+    except TypeError:  # memory of another library
+        return True
 
 
 def constant_key(value: Any) -> Any:
@@ -119,22 +154,27 @@ def is_fixed(value: Any) -> bool:
     )
 
 
-def captures_of(functions: Iterator[FunctionType]) -> tuple[Capture, ...]:
-    """What the functions, and those that they name, take from around them."""
+def captures_of(kernel: FunctionType, others: Iterable[FunctionType] = ()) -> tuple[Capture, ...]:
+    """What the kernel and other functions, and those that they name, take from around them; of all but the kernel, the
+    code and the defaults too."""
     found: dict[tuple[int, str], Capture] = {}
-    todo, seen = list(functions), set()
+    todo, seen = [kernel, *others], set()
     while todo:
         function = todo.pop()
-        if id(function) in seen or function.__code__.co_filename.startswith(_LIBRARIES):
+        if id(function) in seen or _is_of_a_library(function):
             continue
         seen.add(id(function))
-        for capture in _names_of(function):
+        for capture in _names_of(function, is_kernel=function is kernel):
             key = (id(capture.container), capture.name)
             if key in found:
                 continue
             found[key] = capture
             todo.extend(functions_in(capture.value()))
     return tuple(found.values())
+
+
+def _is_of_a_library(function: FunctionType) -> bool:
+    return function.__code__.co_filename.startswith(_LIBRARIES)
 
 
 def functions_in(value: Any) -> Iterator[FunctionType]:
@@ -154,13 +194,18 @@ def functions_in(value: Any) -> Iterator[FunctionType]:
         for element in value:
             yield from functions_in(element)
     elif not isinstance(value, type) and not _is_ours(value):
-        called = _attribute_of_class(type(value), "__call__")
-        if isinstance(called, FunctionType):
-            yield called
+        yield from _operators(type(value))
 
 
-def _attribute_of_class(kind: type, name: str) -> Any:
-    return next((vars(each)[name] for each in kind.__mro__ if name in vars(each)), None)
+def _operators(kind: type) -> Iterator[FunctionType]:
+    """The methods that Python's syntax calls, as `__call__`, `__getitem__` and `__mul__`."""
+    seen = {*_NOT_BY_SYNTAX}
+    for each in kind.__mro__:
+        if each.__flags__ & _HEAP_TYPE:
+            for name, found in vars(each).items():
+                if name.startswith("__") and name not in seen and isinstance(found, FunctionType):
+                    seen.add(name)
+                    yield found
 
 
 def _is_ours(value: Any) -> bool:
@@ -168,10 +213,13 @@ def _is_ours(value: Any) -> bool:
     return isinstance(module, str) and module.partition(".")[0] == "vyre_cuda"
 
 
-def _names_of(function: FunctionType) -> Iterator[Capture]:
+def _names_of(function: FunctionType, *, is_kernel: bool) -> Iterator[Capture]:
     code = function.__code__
     names = _global_names(code)
     seen: set[int] = set()
+    if not is_kernel:
+        yield Capture(function, "__code__")
+        yield from _defaults_of(function, names, seen)
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         yield from _with_attributes(Capture(cell, name), names, seen)
     for name in names:
@@ -179,24 +227,41 @@ def _names_of(function: FunctionType) -> Iterator[Capture]:
             yield from _with_attributes(Capture(function.__globals__, name), names, seen)
 
 
+def _defaults_of(function: FunctionType, names: set[str], seen: set[int]) -> Iterator[Capture]:
+    if function.__defaults__ is not None:
+        yield Capture(function, "__defaults__")
+        for value in function.__defaults__:
+            yield from _attributes(value, names, seen)
+    if function.__kwdefaults__ is not None:
+        yield Capture(function, "__kwdefaults__")
+        for name in function.__kwdefaults__:
+            yield from _with_attributes(Capture(function.__kwdefaults__, name), names, seen)
+
+
 def _with_attributes(capture: Capture, names: set[str], seen: set[int]) -> Iterator[Capture]:
     """The name, and those attributes of its value that code with these names may read; this package does not change."""
     value = capture.value()
-    if isinstance(value, ModuleType) and _is_ours(value):
-        return
-    yield capture
+    if not (isinstance(value, ModuleType) and _is_ours(value)):
+        yield capture
+        yield from _attributes(value, names, seen)
+
+
+def _attributes(value: Any, names: set[str], seen: set[int]) -> Iterator[Capture]:
     if id(value) in seen or _is_ours(value) or isinstance(value, Enum):
         return
     seen.add(id(value))
     namespaces = list(_namespaces(value))
     if not isinstance(value, (ModuleType, FunctionType)):  # methods read attributes of their own
         found = [row[name] for row in namespaces for name in names if name in row]
-        names = names.union(*(_global_names(each.__code__) for value in found for each in functions_in(value)))
+        used = [each for part in (value, *found) for each in functions_in(part) if not _is_of_a_library(each)]
+        names = names.union(*(_global_names(each.__code__) for each in used))
     for name in names:
         for position, namespace in enumerate(namespaces):
             if name in namespace:  # one set in a namespace before it would hide it
                 for each in namespaces[: position + 1]:
                     yield from _with_attributes(Capture(each, name), names, seen)
+                if isinstance(namespace[name], MemberDescriptorType) and not isinstance(value, type):
+                    yield from _with_attributes(Capture(value, name), names, seen)  # in a slot
                 break
 
 

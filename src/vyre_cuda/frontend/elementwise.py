@@ -137,7 +137,7 @@ class Kernels:
     def program(self, form: Form) -> Program:
         """The program for the present values of what the function takes from around it."""
         with self._building:
-            key = form, tuple(state_of(each.value()) for each in captures_of(iter([self.definition.function])))
+            key = form, tuple(state_of(each.value()) for each in captures_of(self.definition.function))
             if key not in self._programs:
                 self._programs[key] = build(self.definition, form)
             return self._programs[key]
@@ -154,7 +154,7 @@ class ElementKernel(FunctionDispatcher):
     def _first_call(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         resident = next((each.device for each in args if isinstance(each, arrays.DeviceArray)), None)
         device = default.default_device() if resident is None else resident
-        captures = captures_of(iter([self._kernels.definition.function]))
+        captures = captures_of(self._kernels.definition.function)
         captured = tuple(each.row() for each in captures)
         kernel = device.compile(self._kernels.program(self._form))
         rows = tuple((row.name, FREE, FREE, -1) for row in kernel.program.parameters[:-1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Callable
 from functools import update_wrapper
@@ -61,7 +62,18 @@ class Function:
             code(activation, *args, **kwargs)
             return activation.returned()
         except BUILD_ERRORS as error:
+            if error.__traceback__ is not None and error.__traceback__.tb_next is None:  # it was not entered
+                raise program_error(self._misfit(args, kwargs), caller()) from None
             raise relocated(error, rewritten.tree, self._source.filename) from None
+
+    def _misfit(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """How these arguments do not fit the parameters."""
+        signature = inspect.signature(self._function)
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError as error:
+            return f"{self._function.__name__}{signature}: {error}"
+        return f"{self._function.__name__}{signature} does not take these arguments"
 
     def _code(self) -> Rewritten:
         if self._rewritten is None:

@@ -146,7 +146,7 @@ class KernelFunction(FunctionDispatcher, ProgramSource):
 
     def _captures(self, given: Open) -> tuple[Capture, ...]:
         consts = [function for value in given.constants.values() for function in functions_in(value)]
-        return captures_of(iter([self._function, *consts]))
+        return captures_of(self._function, consts)
 
     def _defined(self) -> Definition:
         if self._definition is None:

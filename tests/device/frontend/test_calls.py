@@ -219,6 +219,76 @@ def test_an_attribute_or_an_element_that_changes_makes_another_program(monkeypat
                 assert np.array_equal(function(X), X * factor)
 
 
+class Slotted:
+    __slots__ = ("factor",)
+
+
+def by_default(v: Any, factor: int = 2) -> Any:
+    return v * factor
+
+
+def by_named_default(v: Any, *, factor: int = 2) -> Any:
+    return v * factor
+
+
+def by_code(v: Any) -> Any:
+    return v * 2
+
+
+BY_CODE = {factor: eval(f"lambda v: v * {factor}").__code__ for factor in (2, 3, 5)}
+SLOTTED = Slotted()
+WAYS: dict[str, tuple[Any, Any]] = {
+    "default": (by_default, lambda factor: setattr(by_default, "__defaults__", (factor,))),
+    "named default": (by_named_default, lambda factor: setattr(by_named_default, "__kwdefaults__", {"factor": factor})),
+    "item": (by_named_default, lambda factor: by_named_default.__kwdefaults__.update(factor=factor)),  # type: ignore[union-attr]
+    "code": (by_code, lambda factor: setattr(by_code, "__code__", BY_CODE[factor])),
+    "slot": (lambda v: v * SLOTTED.factor, lambda factor: setattr(SLOTTED, "factor", factor)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_changes_without_a_name_makes_another_program(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    function, change = WAYS[way]
+    change(2)
+
+    @vc.kernel
+    def scaled(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        out[vc.global_id.x] = function(x[vc.global_id.x])
+
+    @vc.vectorize
+    def of_elements(a: vc.f32) -> vc.f32:
+        return function(a)
+
+    for factor in (2, 3, 2, 5):
+        change(factor)
+        for kernel in (scaled, of_elements):
+            assert np.array_equal(kernel(X), X * factor)
+    with monkeypatch.context() as patched:  # calls that changed nothing look for no program
+        patched.setattr(type(scaled), "_program", None)
+        assert np.array_equal(scaled(X), X * 5)
+    change(2)
+    assert np.array_equal(scaled(X), X * 2)
+
+
+def test_a_slot_that_is_emptied_is_an_error_at_the_next_call() -> None:
+    slotted = Slotted()
+    slotted.factor = 2
+
+    @vc.kernel
+    def scaled(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        out[vc.global_id.x] = by_slot(x[vc.global_id.x])
+
+    def by_slot(v: Any) -> Any:
+        return v * slotted.factor
+
+    assert np.array_equal(scaled(X), X * 2)
+    del slotted.factor
+    with pytest.raises(vc.ProgramError, match="factor"):
+        scaled(X)
+
+
 def test_a_kernel_in_a_kernel_is_refused() -> None:
     @vc.kernel
     def outer(x: vc.In[vc.f32]):

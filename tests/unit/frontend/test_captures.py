@@ -150,6 +150,143 @@ def test_a_vectorized_function(monkeypatch: pytest.MonkeyPatch) -> None:
     require_change(f, lambda: monkeypatch.setattr(Settings, "factor", 7))
 
 
+class Slotted:
+    __slots__ = ("factor",)
+
+    def __init__(self) -> None:
+        self.factor = 3
+
+    def __call__(self, v: Any) -> Any:
+        return v * self.factor
+
+
+def with_default(v: Any, factor: int = 3) -> Any:
+    return v * factor
+
+
+def with_named_default(v: Any, *, factor: int = 3) -> Any:
+    return v * factor
+
+
+def with_object(v: Any, settings: Any = None) -> Any:
+    return v * settings.factor
+
+
+def set_items(function: Any, **values: Any) -> None:
+    function.__kwdefaults__.update(values)
+
+
+DEFAULTS = {
+    "positional": (with_default, lambda f: setattr(f, "__defaults__", (7,))),
+    "named": (with_named_default, lambda f: setattr(f, "__kwdefaults__", {"factor": 7})),
+    "item": (with_named_default, lambda f: set_items(f, factor=7)),
+}
+
+
+@pytest.mark.parametrize("decorated", [False, True], ids=["plain", "func"])
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_replaced_defaults(name: str, decorated: bool) -> None:
+    function, change = DEFAULTS[name]
+    before = function.__defaults__, dict(function.__kwdefaults__ or {}) or None
+    used: Any = vc.func(function) if decorated else function
+    try:
+        require_change(scaled_by(lambda v: used(v)), lambda: change(function))
+        assert np.array_equal(scaled_by(lambda v: used(v)).python(XS), XS * 7)
+    finally:
+        function.__defaults__, function.__kwdefaults__ = before
+
+
+def test_attributes_of_an_object_that_is_a_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(with_object, "__defaults__", (Settings,))
+
+    require_change(scaled_by(with_object), lambda: monkeypatch.setattr(Settings, "factor", 7))
+
+
+def test_replaced_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As IPython's autoreload replaces it."""
+
+    def helper(v: Any) -> Any:
+        return v * 3
+
+    require_change(scaled_by(helper), lambda: setattr(helper, "__code__", (lambda v: v * 7).__code__))
+
+
+class Named(Slotted):
+    """With slots and a dictionary."""
+
+
+class Plain:
+    def __init__(self) -> None:
+        self.factor = 3
+
+    __call__ = Slotted.__call__
+
+    def __getitem__(self, _: int) -> int:
+        return self.factor
+
+
+USES: dict[str, Any] = {
+    "read": lambda o: lambda v: v * o.factor,
+    "called": lambda o: lambda v: o(v),
+}
+
+
+@pytest.mark.parametrize("kind", [Slotted, Named, Plain])
+@pytest.mark.parametrize("use", USES)
+def test_attributes_of_an_object(use: str, kind: type) -> None:
+    found = kind()
+
+    require_change(scaled_by(USES[use](found)), lambda: setattr(found, "factor", 7))
+    setattr(found, "factor", 3)  # noqa: B010 - the type has one of several classes
+    require_change(scaled_by_const(), lambda: setattr(found, "factor", 7), function=USES[use](found))
+
+
+def test_what_an_operator_of_an_object_reads() -> None:
+    found = Plain()
+
+    require_change(scaled_by(lambda v: v * found[0]), lambda: setattr(found, "factor", 7))
+
+
+def views_of_memory_that_is_written() -> Any:
+    owner = np.array([3, 3], np.float32)
+    raw = bytearray(owner.tobytes())
+    yield owner, owner[:]
+    yield owner, owner[:].reshape(2, 1)[:, 0]
+    yield raw, np.frombuffer(raw, np.float32)
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_read_only_view_of_memory_that_can_be_written(number: int) -> None:
+    owner, view = list(views_of_memory_that_is_written())[number]
+    view.flags.writeable = False
+
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        out[vc.global_id.x] = x[vc.global_id.x] * view[0]
+
+    with pytest.raises(vc.ProgramError, match=r"a view of memory that can be written.*view = view.copy\(\)"):
+        f.program()
+
+    def change() -> None:
+        owner[:] = np.array([7, 7], np.float32).tobytes() if isinstance(owner, bytearray) else 7
+
+    require_change(scaled_by(lambda v: v * float(view[0])), change)
+
+
+def test_a_view_of_read_only_memory_is_a_table() -> None:
+    owner, data = np.array([3, 7], np.float32), np.frombuffer(np.float32(3).tobytes(), np.float32)
+    owner.flags.writeable = False
+    view = owner[1:]
+
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        out[vc.global_id.x] = x[vc.global_id.x] * view[0] + data[0]
+
+    assert np.array_equal(vc.evaluate(f, XS), XS * 7 + 3)
+
+
 def test_unchanged_contents_keep_the_program() -> None:
     factors, settings = [3], {"factor": (1, np.float32(2))}
     kernel = scaled_by(lambda v: v * factors[0] * settings["factor"][0])

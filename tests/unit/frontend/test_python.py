@@ -130,6 +130,30 @@ def test_work_gives_the_item_of_each_thread() -> None:
     check(items_of_two_axes, 5)
 
 
+# ---- parameters of a vc.func
+
+
+@vc.func
+def of_each_kind(first, /, second, third=3, *, fourth=4, fifth):
+    return first * 10000 + second * 1000 + third * 100 + fourth * 10 + fifth
+
+
+@vc.kernel
+def calls_of_each_kind(x: vc.In[vc.i32]):
+    out = vc.output(vc.i32, 4)
+    out[0] = of_each_kind(x[0], 2, fifth=5)
+    out[1] = of_each_kind(x[0], 2, 9, fifth=5, fourth=8)
+    out[2] = of_each_kind(x[0], third=7, second=x[0], fifth=1)
+    out[3] = of_each_kind(x[0], 2, fifth=x[0])
+
+
+def test_a_call_of_a_func_takes_arguments_as_its_def_says() -> None:
+    x = np.ones(1, np.int32)
+
+    assert vc.evaluate(calls_of_each_kind, x).tolist() == [12345, 12985, 11741, 12341]
+    check(calls_of_each_kind, x)
+
+
 # ---- names and types
 
 

@@ -858,3 +858,85 @@ def an_f_string_that_is_not_printed() -> Any:
         assert x[0] > 0.0, f"x is {x[0]}"
 
     return f
+
+
+@wrong
+def division_of_integers() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.i32]):
+        out = vc.output(vc.i32, x.size)
+        out[0] = x[1] / 2
+
+    return f
+
+
+@wrong
+def division_of_a_variable() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.u8]):
+        out = vc.output(vc.u8, x.size)
+        v = x[0]
+        v /= 2
+        out[0] = v
+
+    return f
+
+
+@vc.func
+def of_two(a, b, *, c=1):
+    return a + b + c
+
+
+@wrong
+def too_few_arguments() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.i32]):
+        x[0] = 1 + of_two(x[0])
+
+    return f
+
+
+@wrong
+def too_many_arguments() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.i32]):
+        x[0] = of_two(x[0], x[1], x[2])
+
+    return f
+
+
+@wrong
+def unknown_argument() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.i32]):
+        x[0] = of_two(x[0], x[1], d=3)
+
+    return f
+
+
+@vc.func
+def calls_of_two(a):
+    return of_two(a)
+
+
+@wrong
+def too_few_arguments_in_a_func() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.i32]):
+        x[0] = calls_of_two(x[0])
+
+    return f
+
+
+@vc.func
+def of_many(*values):
+    return values[0]
+
+
+@wrong
+def func_with_any_number_of_parameters() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.i32]):
+        x[0] = of_many(x[0], x[1])
+
+    return f

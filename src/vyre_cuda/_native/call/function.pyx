@@ -28,9 +28,17 @@ cdef extern from "Python.h":
     Py_ssize_t PyVectorcall_NARGS(size_t flagged)
     void PyType_Modified(CallableType *)
     PyObject *PyDict_GetItemWithError(object, object) except? NULL
+    object PyObject_GenericGetAttr(object, object)
+    bint PyDict_Check(object)
+    bint PyFunction_Check(object)
+    PyObject *PyFunction_GET_CODE(object)
+    PyObject *PyFunction_GET_DEFAULTS(object)
+    PyObject *PyFunction_GET_KW_DEFAULTS(object)
     bint PyCell_Check(object)
     PyObject *PyCell_GET(object)
     PyObject *PyTuple_GET_ITEM(object, Py_ssize_t)
+
+cdef str CODE = "__code__", DEFAULTS = "__defaults__"
 
 # Stands for the value of a parameter that is not a const.
 FREE = object()
@@ -140,10 +148,20 @@ cdef bint is_same(PyObject *value, PyObject *known) except -1:
 
 
 cdef PyObject *named(object container, object name) except? NULL:
-    """What a cell, or a name of a namespace, has now."""
+    """What a cell, a name of a namespace, or an attribute of a function or of an object with slots has now."""
     if PyCell_Check(container):
         return PyCell_GET(container)
-    return PyDict_GetItemWithError(container, name)
+    if PyDict_Check(container):
+        return PyDict_GetItemWithError(container, name)
+    if PyFunction_Check(container):
+        if name is CODE:
+            return PyFunction_GET_CODE(container)
+        return PyFunction_GET_DEFAULTS(container) if name is DEFAULTS else PyFunction_GET_KW_DEFAULTS(container)
+    try:
+        held = PyObject_GenericGetAttr(container, name)
+    except AttributeError:
+        return NULL
+    return <PyObject *>held
 
 
 cdef class FunctionDispatcher:

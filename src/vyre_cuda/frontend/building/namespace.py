@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from vyre_cuda.frontend.captures import Missing, is_fixed
+from vyre_cuda.frontend.captures import Missing, can_be_written, is_fixed
 from vyre_cuda.frontend.rewriting.function import Rewritten
 from vyre_cuda.frontend.rewriting.syntax import refused
 from vyre_cuda.ir.builder.builder import Builder
@@ -74,11 +74,14 @@ def _changes(name: str, value: Any) -> str:
 
 
 def _table(builder: Builder, name: str, array: Any, filename: str, node: ast.Name) -> Any:
-    if array.flags.writeable:
+    if can_be_written(array):
+        what, first = (
+            ("an array", "") if array.flags.writeable else ("a view of memory", f"copy it, {name} = {name}.copy(), ")
+        )
         raise refused(
             filename,
             node,
-            f"{name} is an array that can be written after the kernel is built: set {name}.flags.writeable = False, "
-            "or pass it as a parameter",
+            f"{name} is {what} that can be written after the kernel is built: {first}set {name}.flags.writeable = "
+            "False, or pass it as a parameter",
         )
     return builder.table(name, array)

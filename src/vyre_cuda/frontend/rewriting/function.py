@@ -9,7 +9,7 @@ from vyre_cuda.errors import ProgramError
 from vyre_cuda.frontend.names import Names
 from vyre_cuda.frontend.rewriting.returns import tail_returns
 from vyre_cuda.frontend.rewriting.statements import Statements
-from vyre_cuda.frontend.rewriting.syntax import ACTIVATION, at, located, name, run, store, text
+from vyre_cuda.frontend.rewriting.syntax import ACTIVATION, at, located, name, refused, run, store, text
 from vyre_cuda.frontend.source import FunctionSource
 from vyre_cuda.records import dataclass
 
@@ -43,8 +43,7 @@ def rewrite(source: FunctionSource, called: str, *, returns_values: bool) -> Rew
     body = tail_returns(source.filename, tree) if returns_values else tree.body
     statements = Statements(source.filename, names, returns_values=returns_values)
     given = [_parameter(each, tree) for each in names.parameters if each in names.reassigned]
-    arguments = [ast.arg(each) for each in (ACTIVATION, *names.parameters)]
-    parameters = ast.arguments([], arguments, None, [], [], None, [])
+    parameters = _parameters(tree, source.filename, names, returns_values=returns_values)
     rewritten = at(ast.FunctionDef(called, parameters, [*given, *statements.body(body)], [], None), tree)
     if hasattr(tree, "type_params"):  # since Python 3.12
         setattr(rewritten, "type_params", [])  # noqa: B010
@@ -57,6 +56,23 @@ def rewrite(source: FunctionSource, called: str, *, returns_values: bool) -> Rew
         message = f"{called}: an expression or a block is nested too deep for Python to compile"
         raise ProgramError(message) from None
     return Rewritten(code, called, outer, tree)
+
+
+def _parameters(tree: ast.FunctionDef, filename: str, names: Names, *, returns_values: bool) -> ast.arguments:
+    """An activation and the user's parameters. A kernel is given all of them by position; a `vc.func` is called as its
+    `def` says, so that defaults are those of the same parameters."""
+    first = ast.arg(ACTIVATION)
+    if not returns_values:
+        return ast.arguments([], [first, *map(ast.arg, names.parameters)], None, [], [], None, [])
+    given = tree.args
+    for extra in (given.vararg, given.kwarg):
+        if extra is not None:
+            raise refused(filename, extra, "a function of kernels has a fixed number of parameters: name each")
+    positional, plain, named = (
+        [ast.arg(each.arg) for each in part] for part in (given.posonlyargs, given.args, given.kwonlyargs)
+    )
+    (positional or plain).insert(0, first)
+    return ast.arguments(positional, plain, None, named, [None] * len(named), None, [])
 
 
 def _parameter(called: str, tree: ast.FunctionDef) -> ast.stmt:

@@ -243,6 +243,10 @@ def warp_result_type(op: WarpOp, value: Type) -> Type:
     return {"same": value, "bool": bool_, "u32": u32}[op.result]
 
 
+# What to write instead of an op that integers do not have.
+_WAYS_OUT = {"divide": "write // for a whole quotient, or vc.f32(...) around the operands for a fraction"}
+
+
 def result_type(op: Op, operands: tuple[Type, ...], explicit: Type | None = None) -> Type:
     """The type of `op` applied to operands of these types.
 
@@ -262,7 +266,9 @@ def result_type(op: Op, operands: tuple[Type, ...], explicit: Type | None = None
                 f"(write vc.{same[0]}(...))"
             )
     if same[0] not in op.types:
-        raise TypeError(f"{op.name} is not defined for {same[0]}; it takes {', '.join(t.name for t in op.types)}")
+        way_out = f" ({_WAYS_OUT[op.name]})" if op.name in _WAYS_OUT and same[0].is_integer else ""
+        taken = ", ".join(t.name for t in op.types)
+        raise TypeError(f"{op.name} is not defined for {same[0]}; it takes {taken}{way_out}")
     if op.result == "bool":
         return bool_
     if op.result == "same":
