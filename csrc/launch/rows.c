@@ -290,22 +290,27 @@ static bool is_cleared(const vyc_many *many, const vyc_row_range *range) {
   return vyc__needs_clear(many->prepared, range->argument, &run);
 }
 
-/* Adjacent ones together. */
+static const vyc_buffer *buffer_of(const vyc_many *many, const vyc_row_range *range) {
+  const size_t row = (size_t)range->row * many->rows->argument_count;
+  return many->rows->arguments[row + range->argument].buffer;
+}
+
+/* Adjacent ones of a buffer together: the driver fills no memory that is of two allocations. */
 static vyc_status clear_outs(const vyc_many *many) {
+  vyc_context *context = many->prepared->child.context;
+  const vyc_buffer *buffer = NULL;
   uint64_t begin = 0, end = 0;
   for (uint32_t i = 0; i < many->range_count; i++) {
     const vyc_row_range *range = &many->ranges[many->keys[i].range];
     if (!is_cleared(many, range)) continue;
-    if (range->begin != end) {
-      if (begin != end)
-        VYC_TRY(vyc__clear(many->prepared->child.context, begin, end - begin, many->on.stream));
+    if (range->begin != end || buffer_of(many, range) != buffer) {
+      if (begin != end) VYC_TRY(vyc__clear(context, begin, end - begin, many->on.stream));
+      buffer = buffer_of(many, range);
       begin = range->begin;
     }
     end = range->end;
   }
-  return begin == end ? VYC_OK
-                      : vyc__clear(many->prepared->child.context, begin, end - begin,
-                                   many->on.stream);
+  return begin == end ? VYC_OK : vyc__clear(context, begin, end - begin, many->on.stream);
 }
 
 static vyc_status launch_parts(const vyc_many *many) {

@@ -48,6 +48,7 @@ def test_launches_are_in_call_order_with_other_work(device: vc.Device) -> None:
     for block in (32, 64, (128,), (32, 1, 1)):
         kernel.launch(x, out, 1.0, 100, grid=(4, 1), block=block)
     kernel.launch(x, out, 1.0, 100, grid=1, block=128, stream=stream)
+    stream.synchronize()  # nothing else orders two streams with each other
     kernel.launch(x[50:], out[50:], 1.0, 50, grid=1, block=64, stream=1)
 
     np.testing.assert_array_equal(np.repeat(F32([5, 6]), 50), out.numpy())

@@ -397,3 +397,19 @@ def test_a_failed_launch_leaves_the_next_one_working(device: vc.Device, function
     kernel.launch_many(rows)
 
     assert_saxpy(rows)
+
+
+def test_outs_in_neighboring_allocations_are_cleared(device: vc.Device) -> None:
+    """The driver puts such arrays side by side, and fills none together with its neighbor."""
+    b = vc.Builder("positive", block=32)
+    x = b.input("x", vc.f32)
+    out = b.output("out", vc.f32, size=x.size)
+    with b.if_(x[vc.global_id.x] > 0):
+        out[vc.global_id.x] = x[vc.global_id.x]
+    values = np.random.default_rng(1).standard_normal((200, 128), dtype=F32)
+    rows = [(device.array(each), device.array(np.full(128, 7, F32))) for each in values]
+
+    device.compile(b.build()).launch_many(rows)
+
+    for each, (_, result) in zip(values, rows, strict=True):
+        np.testing.assert_array_equal(np.where(each > 0, each, F32(0)), result.numpy())
