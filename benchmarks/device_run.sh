@@ -18,6 +18,7 @@
 #   fold         tests/silicon/fold.py: instruction forms with operands that the compiler can fold
 #   bench        benchmarks/bench_dispatch.py
 #   curves       benchmarks/curves.py: calls over the number of arguments, streams, threads, bound calls, waiting blocks
+#   many         benchmarks/bench_many.py: many small launches of one kernel as one
 #   transports   benchmarks/probes/transports.c: where host arguments cost least
 #   enqueue      benchmarks/probes/enqueue.c: what stands around an enqueue
 #   pageable     benchmarks/probes/pageable.c: how large pageable arrays get through a kernel fastest
@@ -52,7 +53,7 @@ while [ $# -gt 0 ]; do
     --peers) peers=${2:?--peers needs names}; shift ;;
     --rows) rows=(--rows "${2:?--rows needs names}"); shift ;;
     --quick) quick=(--quick) ;;
-    install | tests | hosts | random | independent | grown | conformance | demo | silicon | fold | bench | curves | transports | enqueue | pageable | places | awaiting | accuracy | throughput | memory | graphs) parts+=("$1") ;;
+    install | tests | hosts | random | independent | grown | conformance | demo | silicon | fold | bench | curves | many | transports | enqueue | pageable | places | awaiting | accuracy | throughput | memory | graphs) parts+=("$1") ;;
     *) echo "unknown: $1" >&2; exit 2 ;;
   esac
   shift
@@ -166,6 +167,11 @@ part_curves() {
     ${quick[@]+"${quick[@]}"}
 }
 
+part_many() {
+  timeout 280 "$python" benchmarks/bench_many.py --device "$device" --commit "$commit" --output "$OUT/results" \
+    ${quick[@]+"${quick[@]}"}
+}
+
 # A program of benchmarks/probes with the header of the CUDA wheel or toolkit that the twins are built with.
 run_probe() {
   local include
@@ -237,7 +243,7 @@ for part in "${parts[@]}"; do
   table+=("$(printf '%-12s %-14s %5d s' "$part" "$state" $((SECONDS - begin)))")
 done
 
-for part in tests hosts random independent grown conformance demo bench curves awaiting accuracy throughput memory graphs; do
+for part in tests hosts random independent grown conformance demo bench curves many awaiting accuracy throughput memory graphs; do
   [ -s "$OUT/$part.log" ] || continue
   echo "==== $part"
   case $part in
@@ -246,7 +252,7 @@ for part in tests hosts random independent grown conformance demo bench curves a
     grown) tail -n 12 "$OUT/grown.log" ;;
     independent) tail -n 20 "$OUT/independent.log" ;;
     demo) tail -n 30 "$OUT/demo.log" ;;
-    bench | awaiting | curves | accuracy | throughput | memory | graphs) cat "$OUT/$part.log" ;;
+    bench | awaiting | curves | many | accuracy | throughput | memory | graphs) cat "$OUT/$part.log" ;;
   esac
 done
 echo "==== parts"

@@ -104,6 +104,7 @@ def _everything(device: vc.Device, name: str) -> dict[str, Callable[[], object]]
     checked = device.compile(programs.saxpy(), bounds="trap")
     eight, large = device.compile(programs.first_eight()), np.zeros(1 << 17, np.uint64)  # which crosses in chunks
     dx, dy, dz = device.array(host), device.array(host), device.zeros(N, vc.f32)
+    nines = dx[:9], dy[:9], device.zeros(9, vc.f32)
     own, other = device.stream(), device.stream()
     event = own.record()
     call = kernel.bind(dx, dy, dz, 2.0)
@@ -168,6 +169,9 @@ def _everything(device: vc.Device, name: str) -> dict[str, Callable[[], object]]
         "launch on a stream": lambda: kernel.launch(dx, dy, dz, 2.0, stream=own),
         "launch with checks": lambda: checked.launch(dx, dy, dz, 2.0),
         "launch twice": launch_twice,
+        "launch many": lambda: kernel.launch_many([(dx, dy, dz, 2.0), (*nines, 1.0)]),
+        "launch many on a stream": lambda: kernel.launch_many([(dx, dy, dz, 2.0), (*nines, 1.0)], stream=own),
+        "many": lambda: kernel.many([(host, host, 2.0), (host[:9], host[:9], 3.0)]),
         "bound call": call,
         "bind": lambda: kernel.bind(dx, dy, dz, 2.0)(),
         "set": lambda: call.set(a=3.0),

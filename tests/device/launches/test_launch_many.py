@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from vyre_cuda.testing.emulator import Emulator
 
 from .. import programs
 from ..foreign_library import ForeignStream
+from ..foreign_ptx import SAXPY
 
 F32 = np.float32
 SIZES = (1024, 0, 5, 300, 0, 0, 77, 4000, 1, 256, 257, 0)
@@ -246,6 +248,32 @@ def test_kernels_with_barriers_of_the_grid_are_launched_row_by_row(device: vc.De
 
     for wanted, found in zip(apart, together, strict=True):
         np.testing.assert_array_equal(wanted.numpy(), found.numpy())
+
+
+def test_a_kernel_without_its_source_is_launched_row_by_row(device: vc.Device, tmp_path: Path) -> None:
+    for source, wanted in ((True, 1), (False, len(SIZES) - SIZES.count(0))):
+        path = tmp_path / f"{source}.vyre"
+        vc.bundle(programs.saxpy(), path, targets=[str(device.target)], source=source, cubins=False)
+        kernel, rows = vc.load_bundle(path).on(device)["saxpy"], saxpy_rows(device)
+        before = launches(device)
+
+        kernel.launch_many(rows)
+
+        assert_saxpy(rows)
+        assert launches(device) == before + wanted
+
+
+def test_loaded_kernels_are_launched_row_by_row(device: vc.Device) -> None:
+    kernel = device.load(SAXPY, "saxpy", signature="const_ptr ptr f32 u32")
+    x = np.arange(100, dtype=F32)
+    rows = [(device.array(x), device.array(x), float(a), 100) for a in range(3)]
+
+    kernel.launch_many(rows, grid=1, block=128)
+
+    for (_, y, a, _), wanted in zip(rows, (x, 2 * x, 3 * x), strict=True):
+        np.testing.assert_array_equal(wanted, y.numpy(), err_msg=str(a))
+    with pytest.raises(TypeError, match="row 1: "):
+        kernel.launch_many([rows[0], (1.5, *rows[1][1:])], grid=1, block=128)
 
 
 def test_a_recording_has_the_launches_of_the_rows(device: vc.Device) -> None:

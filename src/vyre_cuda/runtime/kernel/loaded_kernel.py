@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -114,6 +114,41 @@ class ForeignKernel(Launcher):
             The device cannot launch as much.
         """
         return BoundForeignCall(self, args, grid, block, shared_bytes, cooperative, stream)
+
+    def launch_many(
+        self,
+        rows: Iterable[Iterable[Any]],
+        *,
+        grid: Any,
+        block: Any,
+        shared_bytes: int = 0,
+        cooperative: bool = False,
+        stream: Any = None,
+    ) -> None:
+        """Launch once for each row, one row after the other: only kernels of programs can be one launch.
+
+        Parameters
+        ----------
+        rows
+            Rows of arguments, as `launch` takes them.
+        grid, block, shared_bytes, cooperative, stream
+            Those of each launch.
+
+        Raises
+        ------
+        TypeError, ValueError, OverflowError
+            The arguments of a row do not fit the signature; the message has its number, from 0, and the rows before it
+            are launched.
+        ResourceError
+            The device cannot launch as much.
+        """
+        for number, row in enumerate(rows):
+            try:
+                self.launch(
+                    *row, grid=grid, block=block, shared_bytes=shared_bytes, cooperative=cooperative, stream=stream
+                )
+            except (TypeError, ValueError, OverflowError) as error:
+                raise type(error)(f"row {number}: {error}") from error
 
     def _record_launch(
         self, args: tuple[Any, ...], grid: Any, block: Any, shared_bytes: int, cooperative: bool, stream: Any

@@ -2,6 +2,7 @@
 
     warm.py interposed COUNTER.so N     counts of each way as JSON; COUNTER.so is preloaded
     warm.py instrumented CONTROL.so N   callgrind collects each way by itself
+    warm.py by_rows CONTROL.so N        callgrind collects a few launches of so many rows, for each number of ROWS
 
 The emulator works inside the enqueuing call, so that a call does the same each time.
 """
@@ -9,6 +10,7 @@ The emulator works inside the enqueuing call, so that a call does the same each 
 from __future__ import annotations
 
 import ctypes
+import functools
 import gc
 import itertools
 import json
@@ -37,6 +39,10 @@ COUNTS = (16, 17, 64, 254)
 
 # Launches in the graph that is replayed.
 REPLAYED = 100
+
+# Rows of launches that are one launch.
+ROWS = (100, 300)
+ROWS_STEPS = 4
 
 # Ways that launch nothing.
 WITHOUT_LAUNCH = ("empty", "record", "synchronize", "copy_in", "copy_out", "copy_new")
@@ -330,11 +336,26 @@ def instrumented(control: ctypes.CDLL, steps: int) -> None:
             control.instrument_end(name.encode())
 
 
+def by_rows(control: ctypes.CDLL, _: int) -> None:
+    """Callgrind writes a file for each number of rows, about ROWS_STEPS launches."""
+    with vc.Device("emulator") as device:
+        kernel = device.compile(saxpy())
+        for count in ROWS:
+            rows = [(*(device.zeros(ELEMENTS, vc.f32) for _ in range(3)), 2.0) for _ in range(count)]
+            launch = functools.partial(kernel.launch_many, rows)
+            repeat(launch, COLD_STEPS)
+            control.instrument_begin()
+            repeat(launch, ROWS_STEPS)
+            control.instrument_end(str(count).encode())
+
+
 def main(mode: str, library: str, steps: str) -> None:
     gc.disable()
     with Emulator().steered() as emulator:
         emulator.stream_mode("eager")
-        {"interposed": interposed, "instrumented": instrumented}[mode](ctypes.CDLL(library), int(steps))
+        {"interposed": interposed, "instrumented": instrumented, "by_rows": by_rows}[mode](
+            ctypes.CDLL(library), int(steps)
+        )
 
 
 if __name__ == "__main__":

@@ -1,0 +1,27 @@
+"""The benchmark of many launches as one: it runs on the emulator, and checks what it measures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ..benchmark_scripts import run_script
+
+pytestmark = [pytest.mark.device, pytest.mark.emulator]
+
+
+@pytest.mark.slow
+def test_every_form_has_a_figure(tmp_path: Path) -> None:
+    child = run_script("bench_many.py", "--device", "emulator", "--quick", "--commit", "c0ffee", "--output", tmp_path)
+    assert child.returncode == 0, child.stderr + child.stdout
+
+    (path,) = tmp_path.iterdir()
+    result = json.loads(path.read_text(encoding="utf-8"))
+    assert result["environment"]["commit"] == "c0ffee"
+    assert path.name.startswith("emulator-many-")
+    assert {figure["form"].partition(": ")[2] for figure in result["figures"]} == {
+        *("launch_many", "from C", "loop of launch", "one launch of all", "many", "loop of calls"),
+    }
+    assert all(0 < figure["enqueue_us"] <= figure["whole_us"] for figure in result["figures"])
